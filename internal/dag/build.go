@@ -1,0 +1,270 @@
+package dag
+
+import "fmt"
+
+// NewGraph checks a graph and builds it, in time linear in tasks and edges. The error is
+// a GraphErrors with every fault found, at most 100.
+func NewGraph(spec GraphSpec) (*Graph, error) {
+	limit := spec.TasksMax
+	if limit <= 0 {
+		limit = TasksMax
+	}
+	n := len(spec.Tasks)
+	if n == 0 {
+		return nil, GraphErrors{{Kind: EmptyGraph}}
+	}
+	if n > limit {
+		return nil, GraphErrors{{Kind: TooManyTasks, Count: n, Limit: limit}}
+	}
+	b := builder{spec: spec, g: &Graph{
+		EndOnFailure: spec.EndOnFailure,
+		Timeout:      spec.Timeout,
+		names:        make([]string, n),
+		index:        make(map[string]TaskID, n),
+	}}
+	b.indexNames()
+	b.linkNeeds()
+	if len(b.errs) == 0 {
+		b.reverse()
+		b.sort()
+	}
+	if len(b.errs) == 0 {
+		b.policies()
+		b.conditions()
+	}
+	if len(b.errs) > 0 {
+		return nil, b.errs
+	}
+	return b.g, nil
+}
+
+// errorsMax bounds what a rubbish graph can make us say.
+const errorsMax = 100
+
+// walkMax bounds the steps taken to check what conditions read; without it 100,000
+// conditions that look far back would cost a product of tasks and edges.
+const walkMax = 20_000_000
+
+type builder struct {
+	spec GraphSpec
+	g    *Graph
+	errs GraphErrors
+	walk int // steps taken by ancestor
+}
+
+func (b *builder) fail(e *GraphError) {
+	if len(b.errs) < errorsMax {
+		b.errs = append(b.errs, e)
+	}
+}
+
+func (b *builder) indexNames() {
+	for i := range b.spec.Tasks {
+		name := b.spec.Tasks[i].Name
+		b.g.names[i] = name
+		if _, dup := b.g.index[name]; dup {
+			b.fail(&GraphError{Kind: DuplicateTask, Task: name})
+			continue
+		}
+		b.g.index[name] = TaskID(i)
+	}
+}
+
+func (b *builder) linkNeeds() {
+	edges := 0
+	for i := range b.spec.Tasks {
+		edges += len(b.spec.Tasks[i].Needs)
+	}
+	off := make([]int32, len(b.spec.Tasks)+1)
+	ids := make([]TaskID, 0, edges)
+	seenBy := make([]int32, len(b.spec.Tasks)) // task+1 that last named this need
+	for i := range b.spec.Tasks {
+		t := &b.spec.Tasks[i]
+		for _, need := range t.Needs {
+			id, ok := b.g.index[need]
+			switch {
+			case !ok:
+				b.fail(&GraphError{Kind: UnknownNeed, Task: t.Name, Other: need})
+			case id == TaskID(i):
+				b.fail(&GraphError{Kind: SelfLoop, Task: t.Name})
+			case seenBy[id] == int32(i)+1:
+				b.fail(&GraphError{Kind: DuplicateNeed, Task: t.Name, Other: need})
+			default:
+				seenBy[id] = int32(i) + 1
+				ids = append(ids, id)
+			}
+		}
+		off[i+1] = int32(len(ids))
+	}
+	b.g.needs = adjacency{off, ids}
+}
+
+// reverse builds the dependents from the needs by counting, in the order of the tasks.
+func (b *builder) reverse() {
+	g, n := b.g, len(b.g.names)
+	off := make([]int32, n+1)
+	for _, need := range g.needs.ids {
+		off[need+1]++
+	}
+	for i := 0; i < n; i++ {
+		off[i+1] += off[i]
+	}
+	ids := make([]TaskID, len(g.needs.ids))
+	next := append([]int32(nil), off[:n]...)
+	for t := 0; t < n; t++ {
+		for _, need := range g.needs.of(TaskID(t)) {
+			ids[next[need]] = TaskID(t)
+			next[need]++
+		}
+	}
+	g.deps = adjacency{off, ids}
+}
+
+// sort orders the tasks so that each follows what it needs; what cannot be ordered is on
+// a cycle or behind one.
+func (b *builder) sort() {
+	g, n := b.g, len(b.g.names)
+	left := make([]int32, n)
+	topo := make([]TaskID, 0, n)
+	for t := 0; t < n; t++ {
+		if left[t] = g.needs.off[t+1] - g.needs.off[t]; left[t] == 0 {
+			topo = append(topo, TaskID(t))
+		}
+	}
+	for i := 0; i < len(topo); i++ {
+		for _, d := range g.deps.of(topo[i]) {
+			if left[d]--; left[d] == 0 {
+				topo = append(topo, d)
+			}
+		}
+	}
+	g.topo = topo
+	if len(topo) < n {
+		b.fail(&GraphError{Kind: Cycle, Path: b.cycle(left)})
+	}
+}
+
+// cycle walks needs backwards among the tasks that could not be ordered; each of them
+// needs another such task, so the walk must meet itself.
+func (b *builder) cycle(left []int32) []string {
+	var at TaskID
+	for t, l := range left {
+		if l > 0 {
+			at = TaskID(t)
+			break
+		}
+	}
+	seen := map[TaskID]int{}
+	var walk []TaskID
+	for {
+		if from, ok := seen[at]; ok {
+			walk = append(walk[from:], at)
+			break
+		}
+		seen[at] = len(walk)
+		walk = append(walk, at)
+		for _, need := range b.g.needs.of(at) {
+			if left[need] > 0 {
+				at = need
+				break
+			}
+		}
+	}
+	path := make([]string, len(walk))
+	for i, t := range walk {
+		path[i] = b.g.names[t]
+	}
+	return path
+}
+
+func (b *builder) policies() {
+	g := b.g
+	g.policy = make([]uint32, len(g.names))
+	known := map[string]uint32{}
+	var last *Policy // neighbours mostly share a policy: compare before formatting
+	for i := range b.spec.Tasks {
+		p := &b.spec.Tasks[i].Policy
+		if last != nil && len(p.Retry.OnExit) == 0 && samePolicy(p, last) {
+			g.policy[i] = g.policy[i-1]
+			continue
+		}
+		last = p
+		key := fmt.Sprint(*p)
+		id, ok := known[key]
+		if !ok {
+			id = uint32(len(g.policies))
+			known[key] = id
+			g.policies = append(g.policies, *p)
+		}
+		g.policy[i] = id
+	}
+}
+
+func samePolicy(a, b *Policy) bool {
+	return a.Timeout == b.Timeout && a.KillGrace == b.KillGrace && a.WarnOnTimeout == b.WarnOnTimeout &&
+		a.Priority == b.Priority && a.Retry.Max == b.Retry.Max && a.Retry.Delay == b.Retry.Delay &&
+		a.Retry.Backoff == b.Retry.Backoff && a.Retry.MaxDelay == b.Retry.MaxDelay &&
+		a.Retry.Jitter == b.Retry.Jitter && len(a.Retry.OnExit) == 0 && len(b.Retry.OnExit) == 0
+}
+
+func (b *builder) conditions() {
+	g := b.g
+	for i := range b.spec.Tasks {
+		c := b.spec.Tasks[i].If
+		if c == nil {
+			continue
+		}
+		if g.conds == nil {
+			g.conds = map[TaskID]Condition{}
+			g.kept = map[TaskID]bool{}
+		}
+		t := TaskID(i)
+		g.conds[t] = c
+		reads := c.Reads()
+		g.params = g.params || reads.Params
+		for _, name := range reads.Tasks {
+			id, ok := g.index[name]
+			switch {
+			case !ok:
+				b.fail(&GraphError{Kind: UnknownNeed, Task: g.names[t], Other: name})
+			case !b.mayRead(c, t, id):
+				b.fail(&GraphError{Kind: FarRead, Task: g.names[t], Other: name})
+			default:
+				g.kept[id] = true
+			}
+		}
+	}
+}
+
+// mayRead holds the rule that makes the end independent of the order of events. A
+// condition that handles failures is decided when its needs are terminal, and a need can
+// be upstream_failed while tasks before it still run: so it reads direct needs only. Any
+// other condition is decided when no need failed, and then every ancestor is terminal.
+func (b *builder) mayRead(c Condition, t, read TaskID) bool {
+	for _, need := range b.g.needs.of(t) {
+		if need == read {
+			return true
+		}
+	}
+	return !c.Handles() && b.ancestor(t, read)
+}
+
+func (b *builder) ancestor(t, of TaskID) bool {
+	seen := map[TaskID]bool{t: true}
+	stack := []TaskID{t}
+	for len(stack) > 0 && b.walk < walkMax {
+		b.walk++
+		at := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, need := range b.g.needs.of(at) {
+			if need == of {
+				return true
+			}
+			if !seen[need] {
+				seen[need] = true
+				stack = append(stack, need)
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,35 @@
+package dag
+
+// Condition decides whether a task whose needs are settled runs. It is compiled outside
+// and must be pure: the same view gives the same answer, on every node, at every reload.
+type Condition interface {
+	// Source is the text it was compiled from; it is what is stored.
+	Source() string
+	// Handles reports whether it names failure(), always() or a task's status. Such a
+	// task waits until everything it needs is terminal, failed or not. Any other
+	// condition is implicitly success() && itself.
+	Handles() bool
+	// Reads says what it looks at, so that nothing else is kept in memory.
+	Reads() Reads
+	// Holds evaluates it. An error fails the task with cause "condition".
+	Holds(View) (bool, error)
+}
+
+// Reads is what a condition looks at: the states and outputs of tasks, the parameters.
+type Reads struct {
+	Tasks  []string
+	Params bool
+}
+
+// View is what a condition sees.
+type View struct {
+	Success bool   // no need failed and at least one succeeded, or there are no needs
+	Failure bool   // some need failed, was stopped or is upstream_failed
+	Params  []byte // a JSON object; nil if the condition does not read parameters
+	// Task gives the state of a task that Reads named and its outputs, a JSON object or
+	// nil. Only tasks that are terminal are ever asked for.
+	Task func(name string) (TaskState, []byte)
+}
+
+// Compiler makes a condition from its stored text.
+type Compiler func(source string) (Condition, error)

@@ -1,0 +1,277 @@
+package dag
+
+import (
+	"fmt"
+	"time"
+)
+
+// TaskView is what is known of a task from the rows alone.
+type TaskView struct {
+	State   TaskState
+	Token   Token // newest attempt; 0: none
+	Retries int32 // tries in this generation that are, or were, to be followed by another
+	Losses  int32 // in this generation
+}
+
+// Derive computes the state of every task from the graph and the rows of a run: the
+// attempts of any generation, in any order. It is what memory must equal, what every
+// reader on any node sees, and what verify counts.
+//
+// Outputs of attempts are needed only for tasks that conditions read (see Graph.Keeps).
+func Derive(g *Graph, run *RunRow, attempts []AttemptRow) ([]TaskView, error) {
+	views := make([]TaskView, g.Len())
+	latest := make([]int32, g.Len()) // index in attempts + 1
+	for i := range attempts {
+		a := &attempts[i]
+		if a.Task == LeaderTask {
+			continue
+		}
+		if int(a.Task) >= g.Len() || a.Task < 0 {
+			return nil, fmt.Errorf("run %s has an attempt of task %d, its graph has %d tasks", run.ID, a.Task, g.Len())
+		}
+		v := &views[a.Task]
+		if a.Token > v.Token {
+			v.Token = a.Token
+			latest[a.Task] = int32(i) + 1
+		}
+		switch {
+		case a.Generation != run.Generation:
+		case a.State == AttemptLost:
+			v.Losses++
+		case a.RetryAt != 0:
+			v.Retries++
+		}
+	}
+	d := deriver{g: g, run: run, attempts: attempts, views: views, latest: latest}
+	return views, d.derive()
+}
+
+type deriver struct {
+	g        *Graph
+	run      *RunRow
+	attempts []AttemptRow
+	views    []TaskView
+	latest   []int32
+	rule     Run // only its Graph and Params: it lends judge
+}
+
+func (d *deriver) derive() error {
+	n := d.g.Len()
+	if d.run.Final != nil {
+		return unpackStates(d.run.Final, n, func(t TaskID, s TaskState) { d.views[t].State = s })
+	}
+	kept := make([]bool, n)
+	if d.run.Base != nil {
+		err := unpackStates(d.run.Base, n, func(t TaskID, s TaskState) {
+			kept[t] = s.Terminal()
+			d.views[t].State = s
+		})
+		if err != nil {
+			return err
+		}
+	}
+	d.rule.Graph, d.rule.Params = d.g, d.run.Params
+	for _, t := range d.g.topo {
+		if !kept[t] {
+			d.task(t)
+		}
+	}
+	if d.run.State.Terminal() { // ended before it was split to the end
+		for t := range d.views {
+			if !d.views[t].State.Terminal() {
+				d.views[t].State = Stopped
+			}
+		}
+	}
+	return nil
+}
+
+func (d *deriver) task(t TaskID) {
+	if i := d.latest[t]; i > 0 {
+		if a := &d.attempts[i-1]; a.Generation == d.run.Generation {
+			d.views[t].State = a.taskState()
+			return
+		}
+	}
+	settled := true
+	for _, n := range d.g.needs.of(t) {
+		settled = settled && d.views[n].State.settled()
+	}
+	d.views[t].State, _ = d.rule.judge(t, settled, d.state, d.output)
+}
+
+func (d *deriver) state(t TaskID) TaskState { return d.views[t].State }
+
+func (d *deriver) output(t TaskID) []byte {
+	if i := d.latest[t]; i > 0 {
+		return d.attempts[i-1].Outputs
+	}
+	return nil
+}
+
+// taskState is what the newest attempt makes of its task.
+func (a *AttemptRow) taskState() TaskState {
+	switch a.State {
+	case AttemptAssigned:
+		return Assigned
+	case AttemptRunning:
+		return Running
+	case AttemptSucceeded:
+		return Succeeded
+	case AttemptStopped:
+		return Stopped
+	case AttemptLost:
+		if a.Cause == CausePoison {
+			return Failed
+		}
+		return Ready
+	}
+	if a.RetryAt != 0 {
+		return RetryWait
+	}
+	return Failed
+}
+
+// Keeps reports whether conditions read the task's outputs, so that a loader must bring
+// them; KeepsAny whether there is any such task.
+func (g *Graph) Keeps(t TaskID) bool { return g.kept[t] }
+
+// KeepsAny reports whether conditions read the outputs of any task.
+func (g *Graph) KeepsAny() bool { return len(g.kept) > 0 }
+
+// Load makes the run that wrote these rows. What only the owner's memory knew comes back:
+// ready lists, timers (with what is left of their time, at most their length), and cancels
+// that may not have arrived. The attempts may be of any generation, in any order.
+func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*Run, error) {
+	r := &Run{
+		Header: row.Header, State: row.State, Intent: row.Intent, Generation: row.Generation, Cause: row.Cause,
+		Message: row.Message, SplitAt: row.SplitAt, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt,
+		Leader: row.Leader, LeaderAt: row.LeaderAt, base: row.Base, stored: true, was: row.State,
+	}
+	if err := r.loadLeader(attempts); err != nil {
+		return nil, err
+	}
+	if row.SplitAt == 0 {
+		r.cancelHeld(fx)
+		return r, nil
+	}
+	if g == nil {
+		return nil, fmt.Errorf("run %s has no graph", row.ID)
+	}
+	views, err := Derive(g, row, attempts)
+	if err != nil {
+		return nil, err
+	}
+	r.adopt(g)
+	r.loadTasks(views)
+	r.loadAttempts(attempts, now, fx)
+	if !g.params {
+		r.Params = nil
+	}
+	if g.Timeout > 0 && r.Unfinished() {
+		left := clamp(r.StartedAt+Micros(g.Timeout.Microseconds())-now.Wall, g.Timeout)
+		fx.Timers = append(fx.Timers, r.runTimer(now.Mono+left))
+	}
+	if r.Intent >= IntentStop {
+		r.cancelHeld(fx)
+	}
+	return r, nil
+}
+
+// loadLeader brings back Leader work of a run that is not split yet.
+func (r *Run) loadLeader(attempts []AttemptRow) error {
+	if r.State == RunSplitting {
+		r.leader.state = Ready
+	}
+	var newest *AttemptRow
+	for i := range attempts {
+		a := &attempts[i]
+		if a.Task != LeaderTask {
+			continue
+		}
+		if a.State == AttemptLost {
+			r.leader.losses++
+		}
+		if newest == nil || a.Token > newest.Token {
+			newest = a
+		}
+	}
+	if newest == nil {
+		return nil
+	}
+	r.leader.token = newest.Token
+	if !newest.State.Ended() {
+		if r.State != RunSplitting {
+			return fmt.Errorf("run %s is %s, but its Leader work is %s", r.ID, r.State, newest.State)
+		}
+		r.leader.state = newest.taskState()
+		r.adoptAttempt(&r.leader, newest)
+	}
+	return nil
+}
+
+func (r *Run) loadTasks(views []TaskView) {
+	for t := range views {
+		p, v := &r.tasks[t], &views[t]
+		p.state, p.token = v.State, v.Token
+		p.retries, p.losses = int16(v.Retries), int16(v.Losses)
+		if v.State.Terminal() {
+			r.left--
+		}
+		if v.State.fails() {
+			r.failed++
+		}
+	}
+	for t := range r.tasks {
+		p := &r.tasks[t]
+		p.blockers = 0
+		for _, n := range r.Graph.needs.of(TaskID(t)) {
+			if !r.tasks[n].state.settled() {
+				p.blockers++
+			}
+		}
+		if p.state == Ready {
+			r.ready.push(TaskID(t), r.Graph.Policy(TaskID(t)).Priority)
+		}
+	}
+}
+
+func (r *Run) adoptAttempt(p *task, a *AttemptRow) {
+	r.slots = append(r.slots, attempt{AttemptRow: *a, was: a.State})
+	p.slot = int32(len(r.slots))
+	r.active++
+}
+
+func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
+	for i := range attempts {
+		a := &attempts[i]
+		if a.Task == LeaderTask {
+			continue
+		}
+		p := &r.tasks[a.Task]
+		if a.Token != p.token {
+			continue
+		}
+		switch {
+		case p.state.Held():
+			r.adoptAttempt(p, a)
+			if p.state == Running {
+				ran := Now{Wall: now.Wall, Mono: now.Mono - clamp(now.Wall-a.Started, r.Graph.Policy(a.Task).Timeout)}
+				r.watch(a.Task, a.Token, ran, fx)
+			}
+		case p.state == RetryWait:
+			fx.Timers = append(fx.Timers, Timer{Due: now.Mono + clamp(a.RetryAt-now.Wall, a.RetryWait),
+				Run: r.ID, Kind: TimerRetry, Task: a.Task, Token: a.Token})
+		case p.state == Succeeded && r.Graph.kept[a.Task] && a.Outputs != nil:
+			if r.outputs == nil {
+				r.outputs = map[TaskID][]byte{}
+			}
+			r.outputs[a.Task] = a.Outputs
+		}
+	}
+}
+
+// clamp turns a distance between two wall instants into what a duration may still be.
+func clamp(left Micros, length time.Duration) time.Duration {
+	return min(max(time.Duration(left)*time.Microsecond, 0), length)
+}

@@ -1,0 +1,135 @@
+package dag
+
+import "time"
+
+// EventKind says what happened.
+type EventKind uint8
+
+// The events of a run.
+const (
+	EvSubmit  EventKind = iota + 1 // the first: the run is accepted
+	EvSplit                        // Leader work ended: Graph or Err
+	EvAssign                       // a slot was booked: Task goes to Handler
+	EvStarted                      // the attempt is known to run, since At
+	EvReport                       // the attempt ended: Result
+	EvLost                         // the attempt's handler is gone
+	EvTimer                        // a timer that Step asked for is due
+	EvIntent                       // an operator wants Intent
+	EvRecover                      // an operator wants what failed to be tried again
+	EvCheck                        // look at everything once more; repairs what stands still
+)
+
+var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked"}
+
+func (k EventKind) String() string { return eventNames[k] }
+
+// Event is one thing that happened to a run; which fields count depends on Kind.
+type Event struct {
+	Kind    EventKind
+	Task    TaskID
+	Token   Token
+	Handler HandlerID
+	At      Micros // EvStarted: when the process began
+	Result  Result
+	Timer   TimerKind
+	Intent  Intent
+	Graph   *Graph // EvSubmit (nil: Leader work splits), EvSplit
+	Err     string // EvSplit: why it cannot be split
+	Actor   string // EvIntent, EvRecover: who
+	Reason  string // EvIntent, EvRecover, EvLost: why
+}
+
+// Result is what became of an attempt, as its holder reports it.
+type Result struct {
+	State    AttemptState // AttemptSucceeded, AttemptFailed or AttemptStopped
+	Cause    Cause
+	Exited   bool // ExitCode counts
+	ExitCode int32
+	Signal   string // the signal's name, if one ended it
+	Message  string // one sentence for a person
+	Outputs  []byte // a JSON object, or nil
+	TimedOut bool   // ran past its cap although it was let go on (on_timeout: warn)
+	Started  Micros // 0: never started
+	Finished Micros
+}
+
+// Cause says why a task or a run ended as it did. "" is the ordinary end.
+type Cause string
+
+// The causes that the domain knows; workers add their own (exit, signal, start, output).
+const (
+	CauseExit      Cause = "exit"      // exit code other than 0
+	CauseTimeout   Cause = "timeout"   // execution cap
+	CauseCondition Cause = "condition" // its if could not be evaluated
+	CauseLost      Cause = "lost"
+	CausePoison    Cause = "poison" // lost too often
+	CauseStopped   Cause = "stopped"
+	CauseKilled    Cause = "killed"
+	CauseTask      Cause = "task_failed" // of a run: some task failed
+	CauseSplit     Cause = "split"       // of a run: the Leader could not make tasks of it
+	CauseCorrupt   Cause = "corrupt"     // of a run: quarantined
+)
+
+// TimerKind says what a timer is for.
+type TimerKind uint8
+
+// The timers of a run.
+const (
+	TimerRetry      TimerKind = iota + 1 // a failed task is due again
+	TimerTimeout                         // an attempt's cap has passed (on_timeout: warn)
+	TimerOverdue                         // its holder should have reported long ago
+	TimerRunTimeout                      // the run's cap has passed
+)
+
+// overdueAfter is how long past its cap and grace an attempt may be silent before the
+// run settles it without its holder.
+const overdueAfter = 10 * time.Second
+
+// Timer asks to be told when Due (on the Mono clock) is reached. Timers are never
+// cancelled: Step ignores one whose token is no longer the task's newest.
+type Timer struct {
+	Due   time.Duration
+	Run   RunID
+	Kind  TimerKind
+	Task  TaskID
+	Token Token
+}
+
+// Cancel asks an attempt's holder to end it.
+type Cancel struct {
+	Run   RunID
+	Task  TaskID
+	Token Token
+	Kill  bool // KILL at once instead of TERM, grace, KILL
+}
+
+// Effects collects what steps ask of the owner besides rows. All of it happens after the
+// commit and may be lost in a crash: a reload asks again.
+type Effects struct {
+	Timers  []Timer
+	Cancels []Cancel
+}
+
+// Reset empties it for the next transaction.
+func (fx *Effects) Reset() {
+	fx.Timers = fx.Timers[:0]
+	fx.Cancels = fx.Cancels[:0]
+}
+
+// Verdict is the answer to an event. Everything but Accepted changed nothing; its text
+// is the named rejection that the sender gets.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Accepted  Verdict = iota
+	Duplicate         // it had happened already; the sender may forget it
+	Stale             // token or holder are not the task's newest
+	RunEnded          // the run is over
+	NoSuchTask
+	WrongState // the verb does not fit the state
+)
+
+var verdictNames = [...]string{"accepted", "duplicate", "fenced", "run_ended", "no_such_task", "wrong_state"}
+
+func (v Verdict) String() string { return verdictNames[v] }

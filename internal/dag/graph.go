@@ -1,0 +1,206 @@
+package dag
+
+import (
+	"fmt"
+	"time"
+)
+
+// TasksMax is the default bound on the tasks of one graph.
+const TasksMax = 100_000
+
+// Priority orders runs and tasks: the smaller, the sooner.
+type Priority uint8
+
+// The five levels, best first.
+const (
+	Highest Priority = iota
+	High
+	Medium
+	Low
+	Lowest
+)
+
+// Levels is the number of priorities.
+const Levels = 5
+
+var priorityNames = [Levels]string{"highest", "high", "medium", "low", "lowest"}
+
+func (p Priority) String() string { return priorityNames[p] }
+
+// ParsePriority reads a level's name; "" is Medium.
+func ParsePriority(s string) (Priority, bool) {
+	if s == "" {
+		return Medium, true
+	}
+	for i, n := range priorityNames {
+		if n == s {
+			return Priority(i), true
+		}
+	}
+	return Medium, false
+}
+
+// Retry says how often and how soon a failed attempt is tried again.
+type Retry struct {
+	Max      int32         // retries after the first attempt, ≥ 0
+	Delay    time.Duration // before the first retry
+	Backoff  float64       // factor from one delay to the next; 0 means 1
+	MaxDelay time.Duration // 0: none
+	Jitter   float64       // share of the delay, 0…1, added or taken by a hash
+	OnExit   []int32       // retry only these exit codes; empty: any failure
+}
+
+// Policy is how one task is run. Many tasks share one.
+type Policy struct {
+	Retry         Retry
+	Timeout       time.Duration // execution cap of one attempt; 0: none
+	KillGrace     time.Duration // between TERM and KILL
+	WarnOnTimeout bool          // a timeout is only recorded
+	Priority      Priority
+}
+
+// TaskSpec is one node as the author of a graph gives it.
+type TaskSpec struct {
+	Name   string
+	Needs  []string
+	If     Condition // nil means success()
+	Policy Policy
+}
+
+// GraphSpec is a whole graph as its author gives it.
+type GraphSpec struct {
+	Tasks        []TaskSpec
+	EndOnFailure bool          // on_failure: end
+	Timeout      time.Duration // execution cap of the run; 0: none
+	TasksMax     int           // 0 means TasksMax
+}
+
+// Graph is a checked, immutable graph; runs of one version share it. It costs about
+// 60 bytes per task and 8 per edge, and the names.
+type Graph struct {
+	EndOnFailure bool
+	Timeout      time.Duration
+
+	names    []string
+	index    map[string]TaskID
+	needs    adjacency
+	deps     adjacency
+	topo     []TaskID // every task after all it needs
+	policies []Policy // distinct ones
+	policy   []uint32 // by task
+	conds    map[TaskID]Condition
+	kept     map[TaskID]bool // tasks whose outputs conditions read
+	params   bool            // some condition reads parameters
+}
+
+// adjacency is a compressed list of lists: the neighbours of t are ids[off[t]:off[t+1]].
+type adjacency struct {
+	off []int32
+	ids []TaskID
+}
+
+func (a *adjacency) of(t TaskID) []TaskID { return a.ids[a.off[t]:a.off[t+1]] }
+
+// Len is the number of tasks.
+func (g *Graph) Len() int { return len(g.names) }
+
+// Edges is the number of needs.
+func (g *Graph) Edges() int { return len(g.needs.ids) }
+
+// Name is the task's name.
+func (g *Graph) Name(t TaskID) string {
+	if t == LeaderTask {
+		return "(leader)"
+	}
+	return g.names[t]
+}
+
+// Find looks a task up by its name.
+func (g *Graph) Find(name string) (TaskID, bool) {
+	t, ok := g.index[name]
+	return t, ok
+}
+
+// Needs lists what t waits for; the slice is the graph's.
+func (g *Graph) Needs(t TaskID) []TaskID { return g.needs.of(t) }
+
+// Dependents lists what waits for t; the slice is the graph's.
+func (g *Graph) Dependents(t TaskID) []TaskID { return g.deps.of(t) }
+
+// Policy tells how t is run.
+func (g *Graph) Policy(t TaskID) *Policy { return &g.policies[g.policy[t]] }
+
+// Condition is the task's condition; nil means success().
+func (g *Graph) Condition(t TaskID) Condition { return g.conds[t] }
+
+// handles reports whether t is decided only when everything it needs is terminal.
+func (g *Graph) handles(t TaskID) bool {
+	if len(g.conds) == 0 {
+		return false
+	}
+	c := g.conds[t]
+	return c != nil && c.Handles()
+}
+
+// ErrorKind says what is wrong with a graph.
+type ErrorKind uint8
+
+// What can be wrong with a graph.
+const (
+	EmptyGraph ErrorKind = iota + 1
+	TooManyTasks
+	DuplicateTask
+	UnknownNeed
+	DuplicateNeed
+	SelfLoop
+	Cycle
+	FarRead // a condition that names a status reads a task that it does not need directly
+)
+
+// GraphError is one fault of a graph. Task is where it is; Other is the second name, if
+// the fault has one; Path is a cycle from a task back to itself.
+type GraphError struct {
+	Kind  ErrorKind
+	Task  string
+	Other string
+	Path  []string
+	Count int
+	Limit int
+}
+
+func (e *GraphError) Error() string {
+	switch e.Kind {
+	case EmptyGraph:
+		return "the workflow has no tasks"
+	case TooManyTasks:
+		return fmt.Sprintf("the workflow has %d tasks, the limit is %d", e.Count, e.Limit)
+	case DuplicateTask:
+		return fmt.Sprintf("task %q is defined twice", e.Task)
+	case UnknownNeed:
+		return fmt.Sprintf("task %q needs %q, which does not exist", e.Task, e.Other)
+	case DuplicateNeed:
+		return fmt.Sprintf("task %q names %q twice in needs", e.Task, e.Other)
+	case SelfLoop:
+		return fmt.Sprintf("task %q needs itself", e.Task)
+	case FarRead:
+		return fmt.Sprintf("task %q looks at %q in its if, but does not need it directly; add it to needs", e.Task, e.Other)
+	}
+	path := ""
+	for i, n := range e.Path {
+		if i > 0 {
+			path += " → "
+		}
+		path += n
+	}
+	return "the tasks wait for each other in a circle: " + path
+}
+
+// GraphErrors is every fault of a graph, in the order of its tasks.
+type GraphErrors []*GraphError
+
+func (es GraphErrors) Error() string {
+	if len(es) == 1 {
+		return es[0].Error()
+	}
+	return fmt.Sprintf("%s (and %d more)", es[0].Error(), len(es)-1)
+}

@@ -1,0 +1,160 @@
+package dag
+
+import "time"
+
+// intend applies an operator's verb. Intents rise; only a pause can be taken back.
+func (r *Run) intend(ev *Event, now Now, fx *Effects) Verdict {
+	switch {
+	case ev.Intent == r.Intent:
+		return Duplicate
+	case ev.Intent == IntentRun:
+		if r.Intent != IntentPause {
+			return WrongState
+		}
+		r.resume(ev)
+	case ev.Intent < r.Intent:
+		return WrongState
+	case ev.Intent == IntentPause:
+		r.Intent = IntentPause
+		r.changed = true
+		r.recordIntent(ev)
+	default:
+		cause := CauseStopped
+		if ev.Intent == IntentKill {
+			cause = CauseKilled
+		}
+		if r.Intent < IntentStop && r.Message == "" {
+			r.Message = ev.Reason
+		}
+		r.raise(ev.Intent, cause, ev.Reason, ev.Actor, fx)
+	}
+	r.settleRun(now)
+	return Accepted
+}
+
+func (r *Run) recordIntent(ev *Event) {
+	r.record(Record{Kind: RecIntent, Task: LeaderTask, Actor: ev.Actor, Text: ev.Intent.String(), Reason: ev.Reason})
+}
+
+func (r *Run) resume(ev *Event) {
+	r.Intent = IntentRun
+	r.changed = true
+	r.recordIntent(ev)
+	if r.State == RunPaused {
+		r.moveRun(RunRunning)
+	}
+}
+
+// raise sets a stop or kill and tells the holders. The first cause stays: a kill after a
+// failed run's stop does not make it a stopped one.
+func (r *Run) raise(to Intent, cause Cause, reason, actor string, fx *Effects) {
+	if r.Intent < IntentStop {
+		r.Cause = cause
+	}
+	r.Intent = to
+	r.changed = true
+	r.record(Record{Kind: RecIntent, Task: LeaderTask, Actor: actor, Text: to.String(), Reason: reason})
+	if r.State == RunSplitting {
+		r.dropLeader()
+	}
+	r.cancelHeld(fx)
+}
+
+// dropLeader gives up Leader work: what it finds is fenced by the end of the run.
+func (r *Run) dropLeader() {
+	if r.leader.state.Held() {
+		a := r.end(&r.leader)
+		a.State, a.Cause, a.Finished = AttemptStopped, CauseStopped, a.Assigned
+	}
+	r.leader.state = Stopped
+}
+
+// cancelHeld tells every holder to end its attempt; used when the intent rises and, since
+// the telling may be lost, again by every reload.
+func (r *Run) cancelHeld(fx *Effects) {
+	r.Held(func(a *AttemptRow) {
+		fx.Cancels = append(fx.Cancels, Cancel{Run: r.ID, Task: a.Task, Token: a.Token, Kill: r.Intent == IntentKill})
+	})
+}
+
+// runTimer asks for the end of the run's cap; its token is the generation it is for.
+func (r *Run) runTimer(due time.Duration) Timer {
+	return Timer{Due: due, Run: r.ID, Kind: TimerRunTimeout, Task: LeaderTask, Token: Token(r.Generation)}
+}
+
+// runTimeout is the execution cap of the run.
+func (r *Run) runTimeout(ev *Event, now Now, fx *Effects) Verdict {
+	if r.Intent >= IntentStop || r.Graph == nil || ev.Token != Token(r.Generation) {
+		return Stale
+	}
+	if r.Message == "" {
+		r.Message = "ran past its timeout of " + r.Graph.Timeout.String()
+	}
+	r.record(Record{Kind: RecTimeout, Task: LeaderTask})
+	r.raise(IntentStop, CauseTimeout, "timeout", "", fx)
+	r.settleRun(now)
+	return Accepted
+}
+
+// recover begins a new generation of an ended run: what succeeded or was skipped stays,
+// as long as everything it needs stays; the rest is tried again.
+func (r *Run) recover(ev *Event, now Now, fx *Effects) Verdict {
+	if !r.State.Terminal() || r.State == RunSkipped || r.Graph == nil || r.left > 0 {
+		return WrongState
+	}
+	keep := make([]bool, len(r.tasks))
+	kept := 0
+	for _, t := range r.Graph.topo {
+		keep[t] = r.tasks[t].state == Succeeded || r.tasks[t].state == Skipped
+		for _, n := range r.Graph.needs.of(t) {
+			keep[t] = keep[t] && keep[n]
+		}
+		if keep[t] {
+			kept++
+		}
+	}
+	if kept == len(r.tasks) {
+		return WrongState
+	}
+	r.Generation++
+	r.Intent, r.Cause, r.Message = IntentRun, "", ""
+	r.StartedAt, r.FinishedAt = now.Wall, 0
+	r.base = packStates(len(r.tasks), func(t TaskID) TaskState {
+		if keep[t] {
+			return r.tasks[t].state
+		}
+		return Pending
+	})
+	r.moveRun(RunRunning)
+	r.record(Record{Kind: RecRecovered, Task: LeaderTask, Actor: ev.Actor, Reason: ev.Reason, Count: int32(len(r.tasks) - kept)})
+	r.restart(keep)
+	for t := range r.tasks {
+		if p := &r.tasks[t]; p.state == Pending && p.blockers == 0 {
+			r.decide(TaskID(t))
+		}
+	}
+	if r.Graph.Timeout > 0 {
+		fx.Timers = append(fx.Timers, r.runTimer(now.Mono+r.Graph.Timeout))
+	}
+	r.settleRun(now)
+	return Accepted
+}
+
+// restart puts every task that is not kept back to pending and counts its blockers anew.
+func (r *Run) restart(keep []bool) {
+	r.failed = 0
+	for t := range r.tasks {
+		p := &r.tasks[t]
+		if keep[t] {
+			continue
+		}
+		r.moveTask(TaskID(t), Pending)
+		p.retries, p.losses = 0, 0
+		p.blockers = 0
+		for _, n := range r.Graph.needs.of(TaskID(t)) {
+			if !keep[n] {
+				p.blockers++
+			}
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package dag
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+var errPacked = errors.New("packed data is damaged")
+
+// packStates packs one state per task as runs of equal states: one task or 100,000
+// succeeded ones are two to four bytes.
+func packStates(n int, state func(TaskID) TaskState) []byte {
+	out := make([]byte, 0, 8)
+	for t := 0; t < n; {
+		s, from := state(TaskID(t)), t
+		for t < n && state(TaskID(t)) == s {
+			t++
+		}
+		out = append(out, byte(s))
+		out = binary.AppendUvarint(out, uint64(t-from))
+	}
+	return out
+}
+
+func unpackStates(b []byte, n int, set func(TaskID, TaskState)) error {
+	t := 0
+	for len(b) > 0 {
+		s := TaskState(b[0])
+		count, w := binary.Uvarint(b[1:])
+		if s >= taskStates || w <= 0 || count > uint64(n-t) {
+			return fmt.Errorf("task states: %w", errPacked)
+		}
+		for end := t + int(count); t < end; t++ {
+			set(TaskID(t), s)
+		}
+		b = b[1+w:]
+	}
+	if t != n {
+		return fmt.Errorf("task states: %w", errPacked)
+	}
+	return nil
+}
+
+// CountStates tells how many tasks of a packed list are in each state.
+func CountStates(packed []byte) (map[TaskState]int, error) {
+	counts := map[TaskState]int{}
+	for len(packed) > 0 {
+		s := TaskState(packed[0])
+		n, w := binary.Uvarint(packed[1:])
+		if s >= taskStates || w <= 0 || n > math.MaxInt32 {
+			return nil, fmt.Errorf("task states: %w", errPacked)
+		}
+		counts[s] += int(n)
+		packed = packed[1+w:]
+	}
+	return counts, nil
+}
+
+// graphFormat is the first byte of a packed graph.
+const graphFormat = 1
+
+// Pack writes the graph for its version's row: names, needs, policies, conditions as text.
+func (g *Graph) Pack() []byte {
+	w := packer{b: make([]byte, 0, 32*len(g.names))}
+	w.byte(graphFormat)
+	w.bool(g.EndOnFailure)
+	w.uint(uint64(g.Timeout))
+	w.uint(uint64(len(g.policies)))
+	for i := range g.policies {
+		w.policy(&g.policies[i])
+	}
+	w.uint(uint64(len(g.names)))
+	for t, name := range g.names {
+		w.text(name)
+		w.uint(uint64(g.policy[t]))
+		needs := g.needs.of(TaskID(t))
+		w.uint(uint64(len(needs)))
+		for _, n := range needs {
+			w.uint(uint64(n))
+		}
+		source := ""
+		if c := g.conds[TaskID(t)]; c != nil {
+			source = c.Source()
+		}
+		w.text(source)
+	}
+	return w.b
+}
+
+// UnpackGraph reads what Pack wrote. It checks everything that NewGraph checks: a damaged
+// row is an error, never a graph that hangs a run.
+func UnpackGraph(b []byte, compile Compiler) (*Graph, error) {
+	u := unpacker{b: b}
+	if u.byte() != graphFormat {
+		return nil, fmt.Errorf("graph: %w", errPacked)
+	}
+	spec := GraphSpec{EndOnFailure: u.bool(), Timeout: time.Duration(u.uint())}
+	policies := make([]Policy, u.count(10))
+	for i := range policies {
+		policies[i] = u.policy()
+	}
+	names := make([]string, u.count(4))
+	spec.Tasks = make([]TaskSpec, len(names))
+	spec.TasksMax = len(names)
+	needs := make([][]uint64, len(names))
+	for t := range names {
+		names[t] = u.text()
+		spec.Tasks[t].Name = names[t]
+		if p := u.uint(); p < uint64(len(policies)) {
+			spec.Tasks[t].Policy = policies[p]
+		} else {
+			u.bad = true
+		}
+		needs[t] = make([]uint64, u.count(1))
+		for i := range needs[t] {
+			needs[t][i] = u.uint()
+		}
+		if source := u.text(); source != "" && !u.bad {
+			c, err := compile(source)
+			if err != nil {
+				return nil, fmt.Errorf("condition of task %s: %w", names[t], err)
+			}
+			spec.Tasks[t].If = c
+		}
+	}
+	if u.bad || len(u.b) > 0 {
+		return nil, fmt.Errorf("graph: %w", errPacked)
+	}
+	for t := range needs {
+		spec.Tasks[t].Needs = make([]string, len(needs[t]))
+		for i, n := range needs[t] {
+			if n >= uint64(len(names)) {
+				return nil, fmt.Errorf("graph: %w", errPacked)
+			}
+			spec.Tasks[t].Needs[i] = names[n]
+		}
+	}
+	return NewGraph(spec)
+}
+
+type packer struct{ b []byte }
+
+func (w *packer) byte(v byte)   { w.b = append(w.b, v) }
+func (w *packer) uint(v uint64) { w.b = binary.AppendUvarint(w.b, v) }
+func (w *packer) text(s string) {
+	w.uint(uint64(len(s)))
+	w.b = append(w.b, s...)
+}
+
+func (w *packer) bool(v bool) {
+	if v {
+		w.byte(1)
+	} else {
+		w.byte(0)
+	}
+}
+
+func (w *packer) policy(p *Policy) {
+	w.uint(uint64(p.Retry.Max))
+	w.uint(uint64(p.Retry.Delay))
+	w.uint(math.Float64bits(p.Retry.Backoff))
+	w.uint(uint64(p.Retry.MaxDelay))
+	w.uint(math.Float64bits(p.Retry.Jitter))
+	w.uint(uint64(len(p.Retry.OnExit)))
+	for _, c := range p.Retry.OnExit {
+		w.uint(uint64(uint32(c)))
+	}
+	w.uint(uint64(p.Timeout))
+	w.uint(uint64(p.KillGrace))
+	w.bool(p.WarnOnTimeout)
+	w.byte(byte(p.Priority))
+}
+
+// unpacker reads with bounds; once something is wrong it is bad and yields zeroes.
+type unpacker struct {
+	b   []byte
+	bad bool
+}
+
+func (u *unpacker) byte() byte {
+	if len(u.b) == 0 {
+		u.bad = true
+		return 0
+	}
+	v := u.b[0]
+	u.b = u.b[1:]
+	return v
+}
+
+func (u *unpacker) bool() bool { return u.byte() == 1 }
+
+func (u *unpacker) uint() uint64 {
+	v, w := binary.Uvarint(u.b)
+	if w <= 0 {
+		u.bad = true
+		u.b = nil
+		return 0
+	}
+	u.b = u.b[w:]
+	return v
+}
+
+// count reads a length that the rest must have room for, each item at least size bytes.
+func (u *unpacker) count(size int) int {
+	n := u.uint()
+	if n > uint64(len(u.b)/size) {
+		u.bad = true
+		u.b = nil
+		return 0
+	}
+	return int(n)
+}
+
+func (u *unpacker) text() string {
+	n := u.count(1)
+	s := string(u.b[:n])
+	u.b = u.b[n:]
+	return s
+}
+
+func (u *unpacker) policy() Policy {
+	var p Policy
+	p.Retry.Max = int32(u.uint())
+	p.Retry.Delay = time.Duration(u.uint())
+	p.Retry.Backoff = math.Float64frombits(u.uint())
+	p.Retry.MaxDelay = time.Duration(u.uint())
+	p.Retry.Jitter = math.Float64frombits(u.uint())
+	for range u.count(1) {
+		p.Retry.OnExit = append(p.Retry.OnExit, int32(uint32(u.uint())))
+	}
+	p.Timeout = time.Duration(u.uint())
+	p.KillGrace = time.Duration(u.uint())
+	p.WarnOnTimeout = u.bool()
+	if p.Priority = Priority(u.byte()); p.Priority >= Levels {
+		p.Priority, u.bad = Medium, true
+	}
+	return p
+}

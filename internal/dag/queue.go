@@ -1,0 +1,185 @@
+package dag
+
+import (
+	"bytes"
+	"time"
+)
+
+// readyList is a run's ready tasks: best priority first, then in the order in which they
+// became ready. Push and pop cost O(1).
+type readyList struct {
+	levels [Levels]fifo
+	n      int32
+}
+
+type fifo struct {
+	items []TaskID
+	head  int32
+}
+
+func (l *readyList) push(t TaskID, p Priority) {
+	l.levels[p].items = append(l.levels[p].items, t)
+	l.n++
+}
+
+func (l *readyList) pop() TaskID {
+	for p := range l.levels {
+		f := &l.levels[p]
+		if int(f.head) == len(f.items) {
+			continue
+		}
+		t := f.items[f.head]
+		f.head++
+		if int(f.head) == len(f.items) {
+			f.items, f.head = f.items[:0], 0
+		}
+		l.n--
+		return t
+	}
+	panic("dag: pop of an empty ready list")
+}
+
+func (l *readyList) reset() { *l = readyList{} }
+
+// Ready is the number of tasks that wait for nothing but a slot, Leader work included; 0
+// while the run's intent lets nothing start.
+func (r *Run) Ready() int {
+	if r.Intent != IntentRun || r.State.Terminal() {
+		return 0
+	}
+	if r.leader.state == Ready {
+		return 1
+	}
+	return int(r.ready.n)
+}
+
+// NextReady takes the best ready task off the run's list; the caller assigns it in the
+// same transaction. Only call it when Ready is not 0.
+func (r *Run) NextReady() TaskID {
+	if r.leader.state == Ready {
+		return LeaderTask
+	}
+	return r.ready.pop()
+}
+
+// Queue orders the runs of one owner that have ready tasks: effective priority of the
+// run, then submission; the tasks of a run by their own priority, then in the order in
+// which they became ready. A run's effective level is one better for each full ageing
+// that it has waited since its submission, so that nothing starves.
+//
+// Within one level the oldest run has aged most, so a heap per level by submission is
+// the exact order: the best of the five heads is the best of all.
+type Queue struct {
+	Ageing time.Duration // 0: never
+	levels [Levels]runHeap
+	n      int
+}
+
+// Len is the number of runs with ready tasks.
+func (q *Queue) Len() int { return q.n }
+
+// Update puts a run where its ready tasks say: call it after steps that may have changed
+// them.
+func (q *Queue) Update(r *Run) {
+	switch in := r.where != 0; {
+	case r.Ready() > 0 && !in:
+		q.levels[r.Priority].push(r)
+		q.n++
+	case r.Ready() == 0 && in:
+		q.Remove(r)
+	}
+}
+
+// Remove takes a run out; it may not be in.
+func (q *Queue) Remove(r *Run) {
+	if r.where != 0 {
+		q.levels[r.Priority].remove(int(r.where - 1))
+		q.n--
+	}
+}
+
+// Head is the run whose task is next, or nil.
+func (q *Queue) Head(now Micros) *Run {
+	var best *Run
+	var bestLevel int64
+	for p := range q.levels {
+		h := q.levels[p]
+		if len(h) == 0 {
+			continue
+		}
+		level := int64(p)
+		if q.Ageing > 0 {
+			level -= max(0, int64(now-h[0].Created)) / q.Ageing.Microseconds()
+		}
+		level = max(level, 0)
+		if best == nil || level < bestLevel || level == bestLevel && earlier(h[0], best) {
+			best, bestLevel = h[0], level
+		}
+	}
+	return best
+}
+
+func earlier(a, b *Run) bool {
+	if a.Created != b.Created {
+		return a.Created < b.Created
+	}
+	return bytes.Compare(a.ID[:], b.ID[:]) < 0
+}
+
+// runHeap is a binary heap by submission whose members know their place.
+type runHeap []*Run
+
+func (h *runHeap) push(r *Run) {
+	*h = append(*h, r)
+	r.where = int32(len(*h))
+	h.up(len(*h) - 1)
+}
+
+func (h *runHeap) remove(i int) {
+	old := *h
+	last := len(old) - 1
+	old[i].where = 0
+	if i != last {
+		old[i] = old[last]
+		old[i].where = int32(i + 1)
+	}
+	old[last] = nil
+	*h = old[:last]
+	if i != last {
+		h.down(i)
+		h.up(i)
+	}
+}
+
+func (h runHeap) swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].where, h[j].where = int32(i+1), int32(j+1)
+}
+
+func (h runHeap) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !earlier(h[i], h[parent]) {
+			return
+		}
+		h.swap(i, parent)
+		i = parent
+	}
+}
+
+func (h runHeap) down(i int) {
+	for {
+		c := 2*i + 1
+		if c >= len(h) {
+			return
+		}
+		if c+1 < len(h) && earlier(h[c+1], h[c]) {
+			c++
+		}
+		if !earlier(h[c], h[i]) {
+			return
+		}
+		h.swap(i, c)
+		i = c
+	}
+}

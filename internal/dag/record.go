@@ -1,0 +1,147 @@
+package dag
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// RecordKind says what a line of a run's history is about.
+type RecordKind uint8
+
+// The kinds. Their numbers are stored: only append.
+const (
+	RecSubmitted RecordKind = iota + 1
+	RecSplit
+	RecAssigned
+	RecStarted
+	RecEnded
+	RecLost
+	RecTimeout
+	RecIntent
+	RecState
+	RecRejected
+	RecRecovered
+	recordKinds
+)
+
+var recordNames = [recordKinds]string{"", "submitted", "split", "assigned", "started", "ended", "lost",
+	"timeout", "intent", "state", "rejected", "recovered"}
+
+func (k RecordKind) String() string { return recordNames[k] }
+
+// Record is one line of a run's history: history and audit in one.
+type Record struct {
+	Kind     RecordKind
+	Task     TaskID // LeaderTask: the run itself
+	Token    Token
+	Handler  HandlerID
+	State    TaskState // RecEnded: what the task is now
+	Exited   bool
+	ExitCode int32
+	Count    int32  // RecSplit, RecRecovered: tasks
+	Actor    string // who asked
+	Text     string // cause, origin, intent or state
+	Reason   string
+}
+
+// Which optional fields follow in a packed record.
+const (
+	hasToken = 1 << iota
+	hasHandler
+	hasExit
+	hasCount
+	hasActor
+	hasText
+	hasReason
+	hasState
+)
+
+// PackRecords packs the records of one transaction, about 5 to 10 bytes each.
+func PackRecords(recs []Record) []byte {
+	w := packer{b: make([]byte, 0, 10*len(recs)+8)}
+	for i := range recs {
+		r := &recs[i]
+		var has byte
+		for bit, set := range [...]bool{r.Token != 0, r.Handler != 0, r.Exited, r.Count != 0,
+			r.Actor != "", r.Text != "", r.Reason != "", r.State != 0} {
+			if set {
+				has |= 1 << bit
+			}
+		}
+		w.byte(byte(r.Kind))
+		w.byte(has)
+		w.uint(uint64(r.Task + 1))
+		if has&hasToken != 0 {
+			w.uint(uint64(r.Token))
+		}
+		if has&hasHandler != 0 {
+			w.uint(uint64(r.Handler))
+		}
+		if has&hasExit != 0 {
+			w.b = binary.AppendVarint(w.b, int64(r.ExitCode))
+		}
+		if has&hasCount != 0 {
+			w.uint(uint64(r.Count))
+		}
+		if has&hasActor != 0 {
+			w.text(r.Actor)
+		}
+		if has&hasText != 0 {
+			w.text(r.Text)
+		}
+		if has&hasReason != 0 {
+			w.text(r.Reason)
+		}
+		if has&hasState != 0 {
+			w.byte(byte(r.State))
+		}
+	}
+	return w.b
+}
+
+// UnpackRecords reads what PackRecords wrote.
+func UnpackRecords(b []byte) ([]Record, error) {
+	u := unpacker{b: b}
+	var recs []Record
+	for len(u.b) > 0 && !u.bad {
+		r := Record{Kind: RecordKind(u.byte())}
+		has := u.byte()
+		r.Task = TaskID(int32(u.uint())) - 1
+		if has&hasToken != 0 {
+			r.Token = Token(u.uint())
+		}
+		if has&hasHandler != 0 {
+			r.Handler = HandlerID(u.uint())
+		}
+		if r.Exited = has&hasExit != 0; r.Exited {
+			v, n := binary.Varint(u.b)
+			if n <= 0 {
+				return nil, fmt.Errorf("events: %w", errPacked)
+			}
+			r.ExitCode, u.b = int32(v), u.b[n:]
+		}
+		if has&hasCount != 0 {
+			r.Count = int32(u.uint())
+		}
+		if has&hasActor != 0 {
+			r.Actor = u.text()
+		}
+		if has&hasText != 0 {
+			r.Text = u.text()
+		}
+		if has&hasReason != 0 {
+			r.Reason = u.text()
+		}
+		if has&hasState != 0 {
+			r.State = TaskState(u.byte())
+		}
+		if r.Kind == 0 || r.Kind >= recordKinds || r.State >= taskStates {
+			u.bad = true
+		}
+		recs = append(recs, r)
+	}
+	if u.bad {
+		return nil, fmt.Errorf("events: %w", errPacked)
+	}
+	return recs, nil
+}

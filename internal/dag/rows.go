@@ -1,0 +1,151 @@
+package dag
+
+import "time"
+
+// RunRow is a run as it is stored. What Header holds is written once; the rest is
+// rewritten as a whole whenever it changes.
+type RunRow struct {
+	Header
+	State      RunState
+	Intent     Intent
+	Generation int32
+	Cause      Cause
+	Message    string
+	Graph      []byte // packed segments that this run adds to its version's graph; nil: none
+	Base       []byte // packed task states kept from the generation before; nil: none
+	Final      []byte // packed task states at the end; nil while the run lives
+	SplitAt    Micros
+	StartedAt  Micros
+	FinishedAt Micros
+	Leader     HandlerID
+	LeaderAt   Micros
+}
+
+// AttemptRow is an attempt as it is stored: written at the hand-over, once more at its
+// end, and in between only if it ran for long.
+type AttemptRow struct {
+	Run        RunID
+	Task       TaskID
+	Token      Token
+	Generation int32
+	Handler    HandlerID
+	State      AttemptState
+	Cause      Cause
+	Message    string
+	Exited     bool // ExitCode counts
+	ExitCode   int32
+	Signal     string
+	Outputs    []byte
+	Assigned   Micros
+	Started    Micros
+	Finished   Micros
+	// RetryAt is when the task is due again after this failed attempt, RetryWait how long
+	// that was when it was decided; 0: not again. A reload waits for what is left of
+	// RetryAt but at least 0 and at most RetryWait, so no jump of a clock holds it up.
+	RetryAt   Micros
+	RetryWait time.Duration
+}
+
+// AttemptUpdate is a row to rewrite, and the state that it must be in for that.
+type AttemptUpdate struct {
+	AttemptRow
+	Was AttemptState
+}
+
+// RunUpdate is a row to rewrite, and the state that it must be in for that.
+type RunUpdate struct {
+	RunRow
+	Was RunState
+}
+
+// EventRow is what happened to one run in one transaction, packed.
+type EventRow struct {
+	Run     RunID
+	Seq     int64 // the shard's transaction; the store sets it
+	At      Micros
+	Records []byte
+}
+
+// Changes collects what one transaction writes for its runs.
+type Changes struct {
+	RunInserts     []RunRow
+	RunUpdates     []RunUpdate
+	AttemptInserts []AttemptRow
+	AttemptUpdates []AttemptUpdate
+	Events         []EventRow
+}
+
+// Reset empties it for the next transaction.
+func (c *Changes) Reset() {
+	clear(c.RunInserts)
+	clear(c.RunUpdates)
+	clear(c.AttemptInserts)
+	clear(c.AttemptUpdates)
+	clear(c.Events)
+	c.RunInserts, c.RunUpdates = c.RunInserts[:0], c.RunUpdates[:0]
+	c.AttemptInserts, c.AttemptUpdates = c.AttemptInserts[:0], c.AttemptUpdates[:0]
+	c.Events = c.Events[:0]
+}
+
+// Rows is the number of rows that c writes.
+func (c *Changes) Rows() int {
+	return len(c.RunInserts) + len(c.RunUpdates) + len(c.AttemptInserts) + len(c.AttemptUpdates) + len(c.Events)
+}
+
+// Pending is the number of rows that Flush would write now.
+func (r *Run) Pending() int {
+	n := len(r.dirty)
+	if r.changed || !r.stored {
+		n++
+	}
+	if len(r.records) > 0 {
+		n++
+	}
+	return n
+}
+
+// Flush moves everything that the steps since the last one changed into c: rows are
+// images of memory, so however many events a transaction carries, a row is written once.
+// From here on memory counts as stored; if the transaction does not surely commit, the
+// owner must forget the run and load it again.
+func (r *Run) Flush(c *Changes, now Micros) {
+	switch {
+	case !r.stored:
+		c.RunInserts = append(c.RunInserts, r.row())
+	case r.changed:
+		c.RunUpdates = append(c.RunUpdates, RunUpdate{RunRow: r.row(), Was: r.was})
+	}
+	r.stored, r.changed, r.was = true, false, r.State
+	for _, i := range r.dirty {
+		a := &r.slots[i]
+		if a.isNew {
+			c.AttemptInserts = append(c.AttemptInserts, a.AttemptRow)
+		} else {
+			c.AttemptUpdates = append(c.AttemptUpdates, AttemptUpdate{AttemptRow: a.AttemptRow, Was: a.was})
+		}
+		a.isNew, a.dirty, a.was = false, false, a.State
+		if a.State.Ended() {
+			*a = attempt{}
+			r.free = append(r.free, i)
+		}
+	}
+	r.dirty = r.dirty[:0]
+	if len(r.records) > 0 {
+		c.Events = append(c.Events, EventRow{Run: r.ID, At: now, Records: PackRecords(r.records)})
+		r.records = r.records[:0]
+	}
+	if r.Graph != nil && !r.Graph.params {
+		r.Params = nil // conditions do not read them, and dispatch reads the row
+	}
+}
+
+func (r *Run) row() RunRow {
+	row := RunRow{
+		Header: r.Header, State: r.State, Intent: r.Intent, Generation: r.Generation, Cause: r.Cause, Message: r.Message,
+		Base: r.base, SplitAt: r.SplitAt, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Leader: r.Leader, LeaderAt: r.LeaderAt,
+	}
+	if r.State.Terminal() && r.Graph != nil {
+		row.Final = packStates(len(r.tasks), func(t TaskID) TaskState { return r.tasks[t].state })
+	}
+	return row
+}

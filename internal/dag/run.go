@@ -1,0 +1,174 @@
+package dag
+
+// Origin says who started a run.
+type Origin string
+
+// The origins.
+const (
+	OriginManual   Origin = "manual"
+	OriginAPI      Origin = "api"
+	OriginSchedule Origin = "schedule"
+	OriginSensor   Origin = "sensor"
+	OriginBackfill Origin = "backfill"
+	OriginParent   Origin = "parent"
+	OriginRecovery Origin = "recovery"
+)
+
+// Header is what never changes about a run.
+type Header struct {
+	ID       RunID
+	Shard    ShardID
+	Workflow WorkflowID
+	Version  int32
+	Priority Priority
+	Origin   Origin
+	User     string
+	Key      string // idempotency key; "": none
+	KeyHash  []byte // of the request that came with Key
+	Params   []byte // a JSON object, or nil
+	Created  Micros
+}
+
+// Run is one execution in memory: what its shard's owner steps. Params is dropped from
+// the header after the first flush unless conditions read it.
+type Run struct {
+	Header
+	Graph *Graph // nil until split
+
+	State      RunState
+	Intent     Intent
+	Generation int32
+	Cause      Cause  // why it is being stopped, or ended otherwise than well
+	Message    string // one sentence for a person
+	SplitAt    Micros
+	StartedAt  Micros
+	FinishedAt Micros
+	Leader     HandlerID // who split it
+	LeaderAt   Micros
+
+	tasks   []task
+	left    int32             // tasks not terminal
+	failed  int32             // tasks failed or upstream_failed
+	active  int32             // attempts assigned or running, the Leader's included
+	leader  task              // the pseudo task of Leader work
+	base    []byte            // packed states kept from the generation before
+	outputs map[TaskID][]byte // of succeeded tasks that conditions read
+
+	ready readyList
+	slots []attempt // live attempts and those touched since the last flush
+	free  []int32
+
+	stored  bool     // the row exists
+	was     RunState // the state that the row is known to have
+	changed bool     // the row differs from memory
+	dirty   []int32
+	records []Record
+	where   int32 // position in its Queue + 1; 0: in none
+}
+
+// task is what memory holds of a task: 20 bytes.
+type task struct {
+	state    TaskState
+	token    Token
+	blockers int32 // needs not settled; only meaningful while pending
+	slot     int32 // index in Run.slots + 1; 0: none
+	retries  int16 // in this generation
+	losses   int16 // in this generation
+}
+
+// attempt is a try whose row is not final, or not yet flushed.
+type attempt struct {
+	AttemptRow
+	isNew bool // its row does not exist yet
+	dirty bool // listed in Run.dirty
+	// was is the state that the row is known to have: the guard of its next update.
+	was AttemptState
+}
+
+// NewRun makes the run of a submission. Nothing is decided until Step gets EvSubmit.
+func NewRun(h Header) *Run {
+	return &Run{Header: h, State: RunSubmitted, Generation: 1}
+}
+
+// Task tells a task's state and newest token.
+func (r *Run) Task(t TaskID) (TaskState, Token) {
+	p := r.at(t)
+	return p.state, p.token
+}
+
+func (r *Run) at(t TaskID) *task {
+	if t == LeaderTask {
+		return &r.leader
+	}
+	return &r.tasks[t]
+}
+
+// Active is the number of attempts that a handler holds.
+func (r *Run) Active() int { return int(r.active) }
+
+// Unsettled is the number of tasks that have not ended.
+func (r *Run) Unsettled() int { return int(r.left) }
+
+// Holder is who holds the task's newest attempt, and under which token; false if nobody.
+func (r *Run) Holder(t TaskID) (HandlerID, Token, bool) {
+	p := r.at(t)
+	if p.slot == 0 || !p.state.Held() {
+		return 0, 0, false
+	}
+	return r.slots[p.slot-1].Handler, p.token, true
+}
+
+// Held calls f for every attempt that is assigned or running, the Leader's included, in
+// the order of the tasks.
+func (r *Run) Held(f func(a *AttemptRow)) {
+	if r.active == 0 {
+		return
+	}
+	if r.leader.state.Held() {
+		f(&r.slots[r.leader.slot-1].AttemptRow)
+	}
+	for t := range r.tasks {
+		if r.tasks[t].state.Held() {
+			f(&r.slots[r.tasks[t].slot-1].AttemptRow)
+		}
+	}
+}
+
+// Unfinished reports whether the run still moves: its owner keeps it in memory.
+func (r *Run) Unfinished() bool { return !r.State.Terminal() }
+
+// hold opens an attempt for the task and lists it for the next flush.
+func (r *Run) hold(t TaskID, p *task, h HandlerID, now Now) {
+	var i int32
+	if n := len(r.free); n > 0 {
+		i, r.free = r.free[n-1], r.free[:n-1]
+	} else {
+		i = int32(len(r.slots))
+		r.slots = append(r.slots, attempt{})
+	}
+	p.token++
+	p.slot = i + 1
+	r.slots[i] = attempt{isNew: true, AttemptRow: AttemptRow{
+		Run: r.ID, Task: t, Token: p.token, Generation: r.Generation, Handler: h, State: AttemptAssigned, Assigned: now.Wall,
+	}}
+	r.active++
+	r.touch(i)
+}
+
+func (r *Run) touch(i int32) {
+	if a := &r.slots[i]; !a.dirty {
+		a.dirty = true
+		r.dirty = append(r.dirty, i)
+	}
+}
+
+// end closes the attempt that p holds. Its slot is given back at the next flush.
+func (r *Run) end(p *task) *attempt {
+	a := &r.slots[p.slot-1]
+	r.touch(p.slot - 1)
+	p.slot = 0
+	r.active--
+	return a
+}
+
+func (r *Run) record(rec Record) { r.records = append(r.records, rec) }

@@ -1,0 +1,212 @@
+package dag
+
+import "fmt"
+
+// TaskState is where a task stands. What is stored and shown is its text.
+type TaskState uint8
+
+// The states of a task. Only assigned, running and the ends of attempts come from rows;
+// the others are derived.
+const (
+	Pending        TaskState = iota // waits for what it needs
+	Ready                           // may run, waits for a slot
+	Assigned                        // given to a handler under a token
+	Running                         // known to have started
+	RetryWait                       // failed, and will be tried again
+	Succeeded                       // end
+	Failed                          // end
+	UpstreamFailed                  // end: something it needs failed
+	Stopped                         // end
+	Skipped                         // end: its condition did not hold, or all it needs was skipped
+	taskStates
+)
+
+var taskStateNames = [taskStates]string{"pending", "ready", "assigned", "running", "retry_wait",
+	"succeeded", "failed", "upstream_failed", "stopped", "skipped"}
+
+func (s TaskState) String() string { return taskStateNames[s] }
+
+// ParseTaskState reads the text form.
+func ParseTaskState(text string) (TaskState, bool) {
+	for i, n := range taskStateNames {
+		if n == text {
+			return TaskState(i), true
+		}
+	}
+	return 0, false
+}
+
+// TaskStates lists every state, in the order of a task's life.
+func TaskStates() []TaskState {
+	all := make([]TaskState, taskStates)
+	for i := range all {
+		all[i] = TaskState(i)
+	}
+	return all
+}
+
+// Terminal reports whether s is an end within a generation.
+func (s TaskState) Terminal() bool { return s >= Succeeded }
+
+// Held reports whether a handler holds the task.
+func (s TaskState) Held() bool { return s == Assigned || s == Running }
+
+// fails reports whether s makes the tasks that need it upstream_failed.
+func (s TaskState) fails() bool { return s == Failed || s == UpstreamFailed }
+
+// settled reports whether tasks that need s count it as done. Stopped is not: what waits
+// for a stopped task is decided with its run.
+func (s TaskState) settled() bool { return s.Terminal() && s != Stopped }
+
+// RunState is where a run stands.
+type RunState uint8
+
+// The states of a run.
+const (
+	RunSubmitted RunState = iota // accepted: the row exists
+	RunWaiting                   // a limit, a lock or an instant holds it back
+	RunSplitting                 // the Leader makes tasks of it
+	RunRunning
+	RunSuspended // nothing runs; it waits for children, approvals or timers
+	RunPaused    // nothing runs and nothing starts until it is resumed
+	RunFinalising
+	RunSucceeded
+	RunFailed
+	RunStopped
+	RunSkipped
+	runStates
+)
+
+var runStateNames = [runStates]string{"submitted", "waiting", "splitting", "running", "suspended",
+	"paused", "finalising", "succeeded", "failed", "stopped", "skipped"}
+
+func (s RunState) String() string { return runStateNames[s] }
+
+// ParseRunState reads the text form.
+func ParseRunState(text string) (RunState, bool) {
+	for i, n := range runStateNames {
+		if n == text {
+			return RunState(i), true
+		}
+	}
+	return 0, false
+}
+
+// Terminal reports whether s is an end within a generation.
+func (s RunState) Terminal() bool { return s >= RunSucceeded }
+
+// AttemptState is where one attempt stands.
+type AttemptState uint8
+
+// The states of an attempt.
+const (
+	AttemptAssigned AttemptState = iota
+	AttemptRunning
+	AttemptSucceeded
+	AttemptFailed
+	AttemptStopped
+	AttemptLost // its handler is gone; nobody knows how it ended
+	attemptStates
+)
+
+var attemptStateNames = [attemptStates]string{"assigned", "running", "succeeded", "failed", "stopped", "lost"}
+
+func (s AttemptState) String() string { return attemptStateNames[s] }
+
+// ParseAttemptState reads the text form.
+func ParseAttemptState(text string) (AttemptState, bool) {
+	for i, n := range attemptStateNames {
+		if n == text {
+			return AttemptState(i), true
+		}
+	}
+	return 0, false
+}
+
+// Ended reports whether the attempt is over.
+func (s AttemptState) Ended() bool { return s >= AttemptSucceeded }
+
+// Intent is what an operator (or a rule of the run) wants of a run. It is stored, only
+// ever rises except from pause back to run, and every transition honours it, recovery
+// included.
+type Intent uint8
+
+// The intents, in rising order.
+const (
+	IntentRun   Intent = iota
+	IntentPause        // what runs finishes, nothing new starts
+	IntentStop         // nothing new starts; what runs gets TERM, grace, KILL
+	IntentKill         // what runs gets KILL
+	intents
+)
+
+var intentNames = [intents]string{"run", "pause", "stop", "kill"}
+
+func (i Intent) String() string { return intentNames[i] }
+
+// ParseIntent reads the text form.
+func ParseIntent(text string) (Intent, bool) {
+	for i, n := range intentNames {
+		if n == text {
+			return Intent(i), true
+		}
+	}
+	return 0, false
+}
+
+// taskMoves is the one table of legal moves of a task; nothing else changes a state.
+var taskMoves = [taskStates][]TaskState{
+	Pending:   {Ready, Skipped, UpstreamFailed, Failed, Stopped},
+	Ready:     {Assigned, Stopped},
+	Assigned:  {Running, Succeeded, Failed, RetryWait, Stopped, Ready},
+	Running:   {Succeeded, Failed, RetryWait, Stopped, Ready},
+	RetryWait: {Ready, Stopped},
+	// A new generation takes these back; see restart.
+	Failed: {Pending}, UpstreamFailed: {Pending}, Stopped: {Pending}, Skipped: {Pending}, Succeeded: {Pending},
+}
+
+// runMoves is the one table of legal moves of a run.
+var runMoves = [runStates][]RunState{
+	RunSubmitted:  {RunWaiting, RunSplitting, RunRunning, RunFailed, RunStopped, RunSkipped},
+	RunWaiting:    {RunSplitting, RunRunning, RunFailed, RunStopped, RunSkipped},
+	RunSplitting:  {RunRunning, RunFailed, RunStopped},
+	RunRunning:    {RunSuspended, RunPaused, RunFinalising, RunSucceeded, RunFailed, RunStopped},
+	RunSuspended:  {RunRunning, RunPaused, RunFinalising, RunSucceeded, RunFailed, RunStopped},
+	RunPaused:     {RunRunning, RunFinalising, RunSucceeded, RunFailed, RunStopped},
+	RunFinalising: {RunSucceeded, RunFailed, RunStopped},
+	// A new generation.
+	RunFailed: {RunRunning}, RunStopped: {RunRunning}, RunSucceeded: {RunRunning},
+}
+
+func legal[S comparable](moves []S, to S) bool {
+	for _, m := range moves {
+		if m == to {
+			return true
+		}
+	}
+	return false
+}
+
+// moveTask makes one legal move; an illegal one is a bug, and the owner quarantines the
+// run rather than write it.
+func (r *Run) moveTask(t TaskID, to TaskState) {
+	s := &r.tasks[t]
+	if !legal(taskMoves[s.state], to) {
+		panic(fmt.Sprintf("dag: task %s of run %s cannot go from %s to %s", r.Graph.Name(t), r.ID, s.state, to))
+	}
+	switch {
+	case to.Terminal():
+		r.left--
+	case s.state.Terminal():
+		r.left++
+	}
+	s.state = to
+}
+
+func (r *Run) moveRun(to RunState) {
+	if !legal(runMoves[r.State], to) {
+		panic(fmt.Sprintf("dag: run %s cannot go from %s to %s", r.ID, r.State, to))
+	}
+	r.State = to
+	r.changed = true
+}

@@ -1,0 +1,274 @@
+package dag
+
+// lossesMax is how many times a task may lose its handler before it is failed as poison:
+// a task that kills whatever runs it must not go round for ever.
+const lossesMax = 5
+
+// Step applies one event. It changes the run in memory and nothing else; what must be
+// written is collected until Flush. A verdict other than Accepted has changed nothing
+// but, for fenced reports, the run's history.
+//
+// A panic means a bug or a corrupt row: the owner forgets the run, reloads the others
+// and quarantines this one.
+func (r *Run) Step(ev *Event, now Now, fx *Effects) Verdict {
+	if r.State.Terminal() && ev.Kind != EvRecover {
+		return r.refuse(ev, RunEnded)
+	}
+	switch ev.Kind {
+	case EvSubmit:
+		return r.submit(ev, now, fx)
+	case EvSplit:
+		return r.split(ev, now, fx)
+	case EvAssign:
+		return r.assign(ev, now)
+	case EvStarted, EvReport, EvLost:
+		return r.heard(ev, now, fx)
+	case EvTimer:
+		return r.timer(ev, now, fx)
+	case EvIntent:
+		return r.intend(ev, now, fx)
+	case EvRecover:
+		return r.recover(ev, now, fx)
+	case EvCheck:
+		r.settleRun(now)
+		return Accepted
+	}
+	return WrongState
+}
+
+// refuse records what a stale holder said, and changes nothing else.
+func (r *Run) refuse(ev *Event, v Verdict) Verdict {
+	if ev.Kind == EvReport && v == Stale {
+		r.record(Record{Kind: RecRejected, Task: ev.Task, Token: ev.Token, Handler: ev.Handler, Text: v.String()})
+	}
+	return v
+}
+
+// submit accepts the run and, if its graph is at hand, splits it in the same step.
+func (r *Run) submit(ev *Event, now Now, fx *Effects) Verdict {
+	if r.State != RunSubmitted {
+		return Duplicate
+	}
+	r.changed = true
+	r.record(Record{Kind: RecSubmitted, Task: LeaderTask, Actor: r.User, Text: string(r.Origin)})
+	if ev.Graph == nil {
+		r.moveRun(RunSplitting)
+		r.leader.state = Ready
+		return Accepted
+	}
+	r.Leader, r.LeaderAt = ev.Handler, now.Wall
+	r.instantiate(ev.Graph, now, fx)
+	return Accepted
+}
+
+// split takes the result of Leader work.
+func (r *Run) split(ev *Event, now Now, fx *Effects) Verdict {
+	p := &r.leader
+	if !p.state.Held() || p.token != ev.Token || r.slots[p.slot-1].Handler != ev.Handler {
+		return r.refuse(ev, Stale)
+	}
+	a := r.end(p)
+	a.Finished = now.Wall
+	a.Started = a.Assigned
+	r.Leader, r.LeaderAt = a.Handler, a.Assigned
+	if ev.Graph == nil {
+		a.State, a.Cause, a.Message = AttemptFailed, CauseSplit, ev.Err
+		p.state = Failed
+		r.Cause, r.Message = CauseSplit, ev.Err
+		r.finalise(RunFailed, now)
+		return Accepted
+	}
+	a.State = AttemptSucceeded
+	p.state = Succeeded
+	r.instantiate(ev.Graph, now, fx)
+	return Accepted
+}
+
+// instantiate makes the tasks of a graph and readies those that wait for nothing.
+func (r *Run) instantiate(g *Graph, now Now, fx *Effects) {
+	r.adopt(g)
+	r.moveRun(RunRunning)
+	r.SplitAt, r.StartedAt = now.Wall, now.Wall
+	r.record(Record{Kind: RecSplit, Task: LeaderTask, Handler: r.Leader, Count: int32(g.Len())})
+	if g.Timeout > 0 {
+		fx.Timers = append(fx.Timers, r.runTimer(now.Mono+g.Timeout))
+	}
+	for t := range r.tasks {
+		if r.tasks[t].blockers == 0 && r.tasks[t].state == Pending {
+			r.decide(TaskID(t))
+		}
+	}
+	r.settleRun(now)
+}
+
+// adopt allocates the tasks of a graph, all pending.
+func (r *Run) adopt(g *Graph) {
+	r.Graph = g
+	r.tasks = make([]task, g.Len())
+	r.left = int32(g.Len())
+	r.failed = 0
+	for t := range r.tasks {
+		r.tasks[t].blockers = g.needs.off[t+1] - g.needs.off[t]
+	}
+}
+
+// assign books a slot for a ready task: the hand-over is a new attempt under a new token.
+func (r *Run) assign(ev *Event, now Now) Verdict {
+	p := r.at(ev.Task)
+	if p.state != Ready || r.Intent != IntentRun {
+		return WrongState
+	}
+	if ev.Task == LeaderTask {
+		p.state = Assigned
+	} else {
+		r.moveTask(ev.Task, Assigned)
+	}
+	r.hold(ev.Task, p, ev.Handler, now)
+	r.record(Record{Kind: RecAssigned, Task: ev.Task, Token: p.token, Handler: ev.Handler})
+	return Accepted
+}
+
+// heard takes what a holder says of its attempt; the token and the holder must be the
+// newest.
+func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
+	leader := ev.Task == LeaderTask && ev.Kind == EvLost // its other news is EvSplit
+	if !leader && (ev.Task < 0 || int(ev.Task) >= len(r.tasks)) {
+		return NoSuchTask
+	}
+	p := r.at(ev.Task)
+	if p.token != ev.Token || !p.state.Held() || r.slots[p.slot-1].Handler != ev.Handler {
+		return r.refuse(ev, Stale)
+	}
+	switch ev.Kind {
+	case EvStarted:
+		return r.started(ev, p, now, fx)
+	case EvReport:
+		if ev.Result.State != AttemptStopped || r.Intent >= IntentStop {
+			r.report(ev, p, now, fx)
+			break
+		}
+		fallthrough // ended by its holder although nobody asked: that is a loss
+	default:
+		r.lost(ev, p, now, fx)
+	}
+	r.settleRun(now)
+	return Accepted
+}
+
+func (r *Run) started(ev *Event, p *task, now Now, fx *Effects) Verdict {
+	if p.state == Running {
+		return Duplicate
+	}
+	r.moveTask(ev.Task, Running)
+	a := &r.slots[p.slot-1]
+	r.touch(p.slot - 1)
+	a.State, a.Started = AttemptRunning, ev.At
+	r.record(Record{Kind: RecStarted, Task: ev.Task, Token: p.token, Handler: a.Handler})
+	r.watch(ev.Task, p.token, now, fx)
+	return Accepted
+}
+
+// watch asks for the timers of a running attempt. The worker holds the cap; these are for
+// the record, and for a worker that does not come back.
+func (r *Run) watch(t TaskID, token Token, now Now, fx *Effects) {
+	pol := r.Graph.Policy(t)
+	if pol.Timeout == 0 {
+		return
+	}
+	tm := Timer{Due: now.Mono + pol.Timeout, Run: r.ID, Kind: TimerTimeout, Task: t, Token: token}
+	if !pol.WarnOnTimeout {
+		tm.Kind = TimerOverdue
+		tm.Due += pol.KillGrace + overdueAfter
+	}
+	fx.Timers = append(fx.Timers, tm)
+}
+
+// report settles an attempt with what its holder says of it.
+func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
+	a, res := r.end(p), &ev.Result
+	a.State, a.Cause, a.Message = res.State, res.Cause, res.Message
+	a.Exited, a.ExitCode, a.Signal = res.Exited, res.ExitCode, res.Signal
+	a.Started, a.Finished = res.Started, res.Finished
+	if a.Finished == 0 {
+		a.Finished = now.Wall
+	}
+	if res.TimedOut && res.Cause != CauseTimeout {
+		r.record(Record{Kind: RecTimeout, Task: ev.Task, Token: ev.Token})
+	}
+	switch res.State {
+	case AttemptSucceeded:
+		a.Outputs = res.Outputs
+		r.recordEnd(a, Succeeded)
+		r.succeed(ev.Task, a)
+	case AttemptStopped:
+		r.recordEnd(a, Stopped)
+		r.moveTask(ev.Task, Stopped)
+	default:
+		a.State = AttemptFailed
+		r.failAttempt(ev.Task, p, a, now, fx)
+	}
+}
+
+func (r *Run) recordEnd(a *attempt, s TaskState) {
+	r.record(Record{Kind: RecEnded, Task: a.Task, Token: a.Token, Handler: a.Handler, State: s,
+		Exited: a.Exited, ExitCode: a.ExitCode, Text: string(a.Cause)})
+}
+
+// lost takes the task from a handler that is gone. The loss is no failed try of the task:
+// it is counted apart, and too many of them fail the task.
+func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
+	a := r.end(p)
+	a.State, a.Cause, a.Message, a.Finished = AttemptLost, CauseLost, ev.Reason, now.Wall
+	r.record(Record{Kind: RecLost, Task: ev.Task, Token: ev.Token, Handler: ev.Handler, Text: ev.Reason})
+	p.losses++
+	switch poison := p.losses > lossesMax; {
+	case ev.Task == LeaderTask && poison:
+		p.state = Failed
+		r.Cause, r.Message = CausePoison, "splitting it killed whatever tried"
+		r.finalise(RunFailed, now)
+	case ev.Task == LeaderTask:
+		p.state = Ready
+	case poison:
+		a.Cause = CausePoison
+		r.noteFailure(ev.Task, "lost its handler too often")
+		r.failTask(ev.Task, fx)
+	default:
+		r.makeReady(ev.Task)
+	}
+}
+
+// timer acts on a timer that is due, unless what it was for is over.
+func (r *Run) timer(ev *Event, now Now, fx *Effects) Verdict {
+	if ev.Timer == TimerRunTimeout {
+		return r.runTimeout(ev, now, fx)
+	}
+	if ev.Task < 0 || int(ev.Task) >= len(r.tasks) {
+		return NoSuchTask
+	}
+	p := &r.tasks[ev.Task]
+	if p.token != ev.Token {
+		return Stale
+	}
+	switch {
+	case ev.Timer == TimerRetry && p.state == RetryWait:
+		r.makeReady(ev.Task)
+	case ev.Timer == TimerTimeout && p.state == Running:
+		r.record(Record{Kind: RecTimeout, Task: ev.Task, Token: ev.Token})
+	case ev.Timer == TimerOverdue && p.state == Running:
+		r.overdue(ev, p, now, fx)
+	default:
+		return Stale
+	}
+	r.settleRun(now)
+	return Accepted
+}
+
+// overdue settles an attempt whose holder is silent although its cap, the grace and more
+// are over; the holder, if it lives, is told to kill what it has.
+func (r *Run) overdue(ev *Event, p *task, now Now, fx *Effects) {
+	a := r.end(p)
+	a.State, a.Cause, a.Finished = AttemptFailed, CauseTimeout, now.Wall
+	a.Message = "ran past its timeout and its worker did not report"
+	fx.Cancels = append(fx.Cancels, Cancel{Run: r.ID, Task: ev.Task, Token: ev.Token, Kill: true})
+	r.failAttempt(ev.Task, p, a, now, fx)
+}
