@@ -1,0 +1,137 @@
+-- Format 1. Times are microseconds since 1970 UTC, 0 is none. States are text. Rows with
+-- natural keys are WITHOUT ROWID: one tree instead of two.
+
+CREATE TABLE meta (
+  one     INTEGER PRIMARY KEY CHECK (one = 1),
+  cluster TEXT NOT NULL,
+  created INTEGER NOT NULL
+);
+
+-- The fence: the first statement of every writer's transaction moves seq.
+CREATE TABLE shard (
+  id    INTEGER PRIMARY KEY,
+  epoch INTEGER NOT NULL,
+  seq   INTEGER NOT NULL,
+  owner INTEGER NOT NULL
+);
+INSERT INTO shard (id, epoch, seq, owner) VALUES (0, 0, 0, 0);
+
+CREATE TABLE handler (
+  id      INTEGER PRIMARY KEY AUTOINCREMENT,
+  uuid    TEXT NOT NULL UNIQUE,
+  node    TEXT NOT NULL,
+  started INTEGER NOT NULL
+);
+
+CREATE TABLE workflow (
+  id        INTEGER PRIMARY KEY,
+  shard     INTEGER NOT NULL,
+  namespace TEXT NOT NULL,
+  name      TEXT NOT NULL,
+  state     TEXT NOT NULL CHECK (state IN ('active', 'paused', 'deleted')),
+  version   INTEGER NOT NULL,
+  latest    INTEGER NOT NULL,
+  revision  INTEGER NOT NULL,
+  created   INTEGER NOT NULL,
+  modified  INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX workflow_name ON workflow (namespace, name) WHERE state <> 'deleted';
+
+CREATE TABLE version (
+  workflow INTEGER NOT NULL,
+  version  INTEGER NOT NULL,
+  source   BLOB NOT NULL,
+  def      BLOB NOT NULL,
+  graph    BLOB NOT NULL,
+  digest   BLOB NOT NULL,
+  user     TEXT NOT NULL,
+  created  INTEGER NOT NULL,
+  UNIQUE (workflow, version)
+);
+
+CREATE TABLE version_file (
+  workflow INTEGER NOT NULL,
+  version  INTEGER NOT NULL,
+  name     TEXT NOT NULL,
+  mode     INTEGER NOT NULL,
+  data     BLOB NOT NULL,
+  UNIQUE (workflow, version, name)
+);
+
+CREATE TABLE run (
+  id         BLOB NOT NULL PRIMARY KEY,
+  shard      INTEGER NOT NULL,
+  workflow   INTEGER NOT NULL,
+  version    INTEGER NOT NULL,
+  priority   TEXT NOT NULL,
+  origin     TEXT NOT NULL,
+  user       TEXT NOT NULL,
+  key        TEXT,
+  key_hash   BLOB,
+  params     BLOB,
+  created    INTEGER NOT NULL,
+  state      TEXT NOT NULL,
+  intent     TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  cause      TEXT NOT NULL,
+  message    TEXT NOT NULL,
+  graph      BLOB,
+  base       BLOB,
+  final      BLOB,
+  split      INTEGER NOT NULL,
+  started    INTEGER NOT NULL,
+  finished   INTEGER NOT NULL,
+  leader     INTEGER NOT NULL,
+  leader_at  INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX run_workflow ON run (workflow, id);
+CREATE INDEX run_user ON run (user, id);
+CREATE INDEX run_active ON run (shard, id) WHERE finished = 0;
+CREATE INDEX run_submitted ON run (shard, id) WHERE state = 'submitted';
+CREATE UNIQUE INDEX run_key ON run (workflow, key) WHERE key IS NOT NULL;
+
+CREATE TABLE attempt (
+  run        BLOB NOT NULL,
+  task       INTEGER NOT NULL,
+  token      INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  handler    INTEGER NOT NULL,
+  assigned   INTEGER NOT NULL,
+  state      TEXT NOT NULL,
+  cause      TEXT NOT NULL,
+  message    TEXT NOT NULL,
+  exit_code  INTEGER,
+  signal     TEXT NOT NULL,
+  outputs    BLOB,
+  started    INTEGER NOT NULL,
+  finished   INTEGER NOT NULL,
+  retry_at   INTEGER NOT NULL,
+  retry_wait INTEGER NOT NULL,
+  PRIMARY KEY (run, task, token)
+) WITHOUT ROWID;
+
+CREATE TABLE event (
+  run     BLOB NOT NULL,
+  seq     INTEGER NOT NULL,
+  at      INTEGER NOT NULL,
+  records BLOB NOT NULL,
+  PRIMARY KEY (run, seq)
+) WITHOUT ROWID;
+
+CREATE TABLE request (
+  scope   TEXT NOT NULL,
+  key     TEXT NOT NULL,
+  hash    BLOB NOT NULL,
+  answer  BLOB NOT NULL,
+  created INTEGER NOT NULL,
+  PRIMARY KEY (scope, key)
+) WITHOUT ROWID;
+
+CREATE TABLE message (
+  id      INTEGER PRIMARY KEY AUTOINCREMENT,
+  "from"  INTEGER NOT NULL,
+  "to"    INTEGER NOT NULL,
+  payload BLOB NOT NULL,
+  created INTEGER NOT NULL
+);
+CREATE INDEX message_to ON message ("to", id);

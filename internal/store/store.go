@@ -1,0 +1,251 @@
+// Package store is the contract between the engine and whatever keeps its rows. It holds
+// no code that touches a disk: the engines are in memory/, sqlite/ and postgres/, and
+// storetest/ holds all of them to one meaning.
+//
+// Three rules carry everything else:
+//
+//   - The first statement of a writer's transaction updates the shards it writes for
+//     (seq + 1 where id, epoch and seq are what the writer holds). If it misses, or any
+//     guarded update after it misses, nothing of the transaction stays.
+//   - Others than the owner only insert: runs in state submitted, messages, requests.
+//   - A commit whose outcome is not surely known is [ErrUnknown]; the writer then takes
+//     its shards again, and the seq it gets tells whether the transaction happened.
+package store
+
+import (
+	"context"
+	"errors"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// The kinds of error. Engines translate by code, never by text, and wrap one of these.
+var (
+	// ErrNotFound: no such row.
+	ErrNotFound = errors.New("not found")
+	// ErrFenced: the shard belongs to somebody else now, or its rows are not what the
+	// writer believes. Nothing was written. The writer's memory is worthless.
+	ErrFenced = errors.New("fenced")
+	// ErrRefused: the content was refused (a key that exists, a text with a NUL, a row
+	// too large). Nothing was written; a smaller batch may pass.
+	ErrRefused = errors.New("refused by the store")
+	// ErrUnknown: nobody knows whether the transaction happened.
+	ErrUnknown = errors.New("outcome unknown")
+	// ErrUnavailable: the store cannot write or read now (full, read-only, away).
+	// Nothing was written.
+	ErrUnavailable = errors.New("store unavailable")
+	// ErrFormat: the database is of a format that this program does not know.
+	ErrFormat = errors.New("unknown database format")
+)
+
+// Fence is what an owner holds of a shard. Seq numbers the shard's transactions.
+type Fence struct {
+	Shard dag.ShardID
+	Epoch int64
+	Seq   int64
+}
+
+// Batch is one transaction. Engines apply it in the order of the fields. A batch without
+// fences is somebody else's than the owner's: it may hold only inserts of submitted runs,
+// messages and requests.
+type Batch struct {
+	Fences []Fence // in rising order of shard; their Seq is what the last commit left
+	dag.Changes
+	WorkflowInserts []Workflow
+	WorkflowUpdates []Workflow // guarded by Revision: the row must be one revision behind
+	Versions        []Version
+	Requests        []Request
+	Messages        []Message // inserts; ID is ignored
+	Consumed        []int64   // messages to delete; one that is gone already misses
+}
+
+// Reset empties the batch and keeps its fences.
+func (b *Batch) Reset() {
+	b.Changes.Reset()
+	clear(b.Versions)
+	b.WorkflowInserts, b.WorkflowUpdates, b.Versions = b.WorkflowInserts[:0], b.WorkflowUpdates[:0], b.Versions[:0]
+	b.Requests, b.Messages, b.Consumed = b.Requests[:0], b.Messages[:0], b.Consumed[:0]
+}
+
+// Rows is the number of rows that the batch writes, its fences not counted.
+func (b *Batch) Rows() int {
+	return b.Changes.Rows() + len(b.WorkflowInserts) + len(b.WorkflowUpdates) + len(b.Versions) +
+		len(b.Requests) + len(b.Messages) + len(b.Consumed)
+}
+
+// Workflow states.
+const (
+	WorkflowActive  = "active"
+	WorkflowPaused  = "paused"  // starts nothing
+	WorkflowDeleted = "deleted" // hidden; its name is free again, its runs stay readable
+)
+
+// Workflow is a named definition. Names are unique among those not deleted.
+type Workflow struct {
+	ID        dag.WorkflowID
+	Shard     dag.ShardID
+	Namespace string
+	Name      string
+	State     string
+	Version   int32 // the one that new runs get
+	Latest    int32 // the newest; Version differs from it after a rollback
+	Revision  int64 // +1 at every change: the ETag
+	Created   dag.Micros
+	Modified  dag.Micros
+}
+
+// Version is one immutable version of a workflow.
+type Version struct {
+	Workflow dag.WorkflowID
+	Version  int32
+	Source   []byte // the file as it was given
+	Def      []byte // its canonical form
+	Graph    []byte // packed dag.Graph
+	Digest   []byte // of source and files: applying the same again makes no version
+	User     string
+	Created  dag.Micros
+	Files    []File // only written; read them with Store.Files
+}
+
+// File travels with a version.
+type File struct {
+	Name string // slash-separated, relative
+	Mode uint32 // permission bits
+	Data []byte
+}
+
+// Request is an answer kept under an idempotency key.
+type Request struct {
+	Scope   string // what the key is unique in: the verb and its object
+	Key     string
+	Hash    []byte // of the request's body
+	Answer  []byte
+	Created dag.Micros
+}
+
+// Message is a word from one shard to another: written in the sender's transaction,
+// consumed in the receiver's.
+type Message struct {
+	ID      int64
+	From    dag.ShardID
+	To      dag.ShardID
+	Payload []byte
+	Created dag.Micros
+}
+
+// Handler is one life of a process that owns shards or runs attempts.
+type Handler struct {
+	ID      dag.HandlerID
+	UUID    string
+	Node    string // its stable name
+	Started dag.Micros
+}
+
+// Acquired is what taking a shard gives.
+type Acquired struct {
+	Fence
+	Now dag.Micros // the store's clock
+	// Owner before this one; 0: none.
+	Previous dag.HandlerID
+}
+
+// RunRecord is a run with its rows.
+type RunRecord struct {
+	Run      dag.RunRow
+	Attempts []dag.AttemptRow // by task, then token
+}
+
+// LoadQuery asks for runs as their owner needs them. IDs, if not nil, names them;
+// otherwise it is the next Limit unfinished runs of the shard after After.
+type LoadQuery struct {
+	Shard dag.ShardID
+	IDs   []dag.RunID
+	After dag.RunID
+	Limit int
+}
+
+// RunQuery selects runs for people, newest first. Zero fields select everything.
+type RunQuery struct {
+	Workflow dag.WorkflowID
+	State    string // a run state, or "active" for all that are unfinished
+	User     string
+	Since    dag.Micros
+	Before   dag.RunID // the cursor: only older ones
+	Limit    int       // at most 1,000
+}
+
+// RunPage is one page. Next is where the following page begins; zero if this is the last.
+// A page can be short and still have a next one: a query looks at a bounded number of rows.
+type RunPage struct {
+	Runs []dag.RunRow
+	Next dag.RunID
+}
+
+// AttemptQuery selects attempts of one run, by task, then token.
+type AttemptQuery struct {
+	Run     dag.RunID
+	Task    dag.TaskID // only with One
+	One     bool
+	Outputs bool // bring outputs
+}
+
+// WorkflowQuery selects workflows by namespace and name; After is a cursor of the form
+// that Next gives.
+type WorkflowQuery struct {
+	Namespace string // "": all
+	After     string // "namespace/name"
+	Limit     int
+}
+
+// Info is what a database says of itself.
+type Info struct {
+	Engine   string // "sqlite", "postgres", "memory"
+	Location string
+	Cluster  string // a UUID, made with the database
+	Format   int
+	Shards   int
+	Bytes    int64
+	Runs     map[string]int // unfinished runs by state
+}
+
+// Store keeps the rows. All methods may be called from any goroutine; Commit is called by
+// one goroutine per writer and has one transaction in flight.
+type Store interface {
+	// Acquire takes shards for a handler, unconditionally: epoch + 1. It waits for a
+	// transaction of the previous owner that is under way.
+	Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]Acquired, error)
+	// Commit writes a batch durably, as a whole or not at all, and returns the store's
+	// clock. After a commit the next batch's fences carry Seq + 1.
+	Commit(ctx context.Context, b *Batch) (dag.Micros, error)
+	// Load reads runs as their owner needs them; unknown ids are left out. Outputs of
+	// attempts come with them only where they are small enough to be kept (64 KiB).
+	Load(ctx context.Context, q LoadQuery) ([]RunRecord, error)
+	// Register writes down a life of a process and gives it its number.
+	Register(ctx context.Context, uuid, node string) (Handler, error)
+
+	Run(ctx context.Context, id dag.RunID) (dag.RunRow, error)
+	// RunByKey finds the run that was started with an idempotency key.
+	RunByKey(ctx context.Context, w dag.WorkflowID, key string) (dag.RunRow, error)
+	Runs(ctx context.Context, q RunQuery) (RunPage, error)
+	Attempts(ctx context.Context, q AttemptQuery) ([]dag.AttemptRow, error)
+	// Events reads a run's history in order, after a seq.
+	Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error)
+	Handlers(ctx context.Context, ids []dag.HandlerID) ([]Handler, error)
+
+	// Workflow finds one that is not deleted by its name; Workflows lists those.
+	Workflow(ctx context.Context, namespace, name string) (Workflow, error)
+	WorkflowByID(ctx context.Context, id dag.WorkflowID) (Workflow, error)
+	Workflows(ctx context.Context, q WorkflowQuery) ([]Workflow, error)
+	Version(ctx context.Context, w dag.WorkflowID, version int32) (Version, error)
+	// Versions lists the newest first, without sources, definitions and graphs.
+	Versions(ctx context.Context, w dag.WorkflowID, before int32, limit int) ([]Version, error)
+	Files(ctx context.Context, w dag.WorkflowID, version int32) ([]File, error)
+
+	Request(ctx context.Context, scope, key string) (Request, error)
+	// Messages reads what waits for a shard, oldest first.
+	Messages(ctx context.Context, to dag.ShardID, limit int) ([]Message, error)
+	// Scan shows every run with its rows, and its events, in one read snapshot.
+	Scan(ctx context.Context, see func(RunRecord, []dag.EventRow) error) error
+	Info(ctx context.Context) (Info, error)
+	Close() error
+}
