@@ -1,0 +1,75 @@
+package workflow
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// errorsMax bounds what a rubbish file can make us say.
+const errorsMax = 100
+
+// Error is one fault of a file, where it is and what would be right.
+type Error struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`   // from 1; 1:1 is the whole file
+	Column  int    `json:"column"` // from 1, in characters
+	Key     string `json:"key"`    // dotted path: tasks.load.retry.max
+	Message string `json:"message"`
+	Hint    string `json:"hint"` // what would be right; may be empty
+	Snippet string `json:"-"`    // the line at fault with a caret below
+}
+
+// Error is the one-line form: file:line:column: message.
+func (e *Error) Error() string {
+	where := e.File
+	if where == "" {
+		where = "workflow"
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", where, e.Line, e.Column, e.Message)
+}
+
+// Text is the whole form: the one line, the snippet and the hint.
+func (e *Error) Text() string {
+	text := e.Error() + "\n"
+	if e.Snippet != "" {
+		text += e.Snippet + "\n"
+	}
+	if e.Hint != "" {
+		text += "  → " + e.Hint + "\n"
+	}
+	return text
+}
+
+// Errors is every fault found, in the order of the file. An empty Errors is no error.
+type Errors []Error
+
+// Error is every fault in full.
+func (es Errors) Error() string {
+	var b strings.Builder
+	for i := range es {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(es[i].Text())
+	}
+	return b.String()
+}
+
+// Err is es as an error, nil if there is none.
+func (es Errors) Err() error {
+	if len(es) == 0 {
+		return nil
+	}
+	return es
+}
+
+func (es Errors) sorted() Errors {
+	sort.SliceStable(es, func(i, j int) bool {
+		if es[i].Line != es[j].Line {
+			return es[i].Line < es[j].Line
+		}
+		return es[i].Column < es[j].Column
+	})
+	return es
+}

@@ -1,0 +1,202 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// Workflow is a checked definition. Its JSON is the canonical form that is stored with a
+// version; [Decode] reads it back. A Workflow is never changed after it was made, so it
+// may be used from several goroutines.
+type Workflow struct {
+	Namespace   string   `json:"namespace"`
+	Name        string   `json:"name"`
+	Description string   `json:"description,omitempty"`
+	Params      []Param  `json:"params,omitempty"`
+	Env         []KV     `json:"env,omitempty"`
+	Priority    string   `json:"priority,omitempty"`   // a level's name; "" is medium
+	OnFailure   string   `json:"on_failure,omitempty"` // "" is continue
+	Timeout     Duration `json:"timeout,omitempty"`    // execution cap of the run; 0: none
+	Files       []string `json:"files,omitempty"`      // globs
+	Defaults    Defaults `json:"defaults,omitzero"`
+	Tasks       []Task   `json:"tasks"` // in the order of the file
+
+	exprs *exprCache
+}
+
+// Defaults holds what tasks do not say themselves.
+type Defaults struct {
+	Retry     *Retry    `json:"retry,omitempty"`
+	Timeout   *Duration `json:"timeout,omitempty"`
+	KillGrace *Duration `json:"kill_grace,omitempty"`
+	OnTimeout string    `json:"on_timeout,omitempty"`
+	Priority  string    `json:"priority,omitempty"`
+}
+
+// Task is one task as the file gives it; what it leaves out is in Defaults.
+type Task struct {
+	Name        string    `json:"name"`
+	Description string    `json:"description,omitempty"`
+	Needs       []string  `json:"needs,omitempty"`
+	If          string    `json:"if,omitempty"` // CEL, without ${{ }}; "" is success()
+	Run         Run       `json:"run"`
+	Dir         string    `json:"dir,omitempty"`
+	Env         []KV      `json:"env,omitempty"`
+	Outputs     []Output  `json:"outputs,omitempty"`
+	Retry       *Retry    `json:"retry,omitempty"`
+	Timeout     *Duration `json:"timeout,omitempty"` // of one attempt; a written 0 lifts the default's cap
+	KillGrace   *Duration `json:"kill_grace,omitempty"`
+	OnTimeout   string    `json:"on_timeout,omitempty"` // fail | warn; "" is fail
+	Priority    string    `json:"priority,omitempty"`
+}
+
+// Run is what a task executes: exactly one of Shell, Argv, Code and File is set.
+type Run struct {
+	Shell string   `json:"shell,omitempty"` // text for sh -c
+	Argv  []string `json:"argv,omitempty"`  // a program and its arguments, no shell
+	Lang  string   `json:"lang,omitempty"`  // of Code: python | node | bash | sh
+	Code  string   `json:"code,omitempty"`  // inline source
+	File  string   `json:"file,omitempty"`  // a script beside the workflow file
+	Args  []string `json:"args,omitempty"`  // of File
+}
+
+// KV is one variable of an environment; Value may hold ${{ }}.
+type KV struct {
+	Name  string `json:"k"`
+	Value string `json:"v"`
+}
+
+// Type is the type of a parameter or an output.
+type Type string
+
+// The types.
+const (
+	String Type = "string"
+	Int    Type = "int"
+	Float  Type = "float"
+	Bool   Type = "bool"
+	JSON   Type = "json"
+)
+
+// Param is one declared parameter.
+type Param struct {
+	Name        string            `json:"name"`
+	Type        Type              `json:"type"`
+	Format      string            `json:"format,omitempty"` // of a string: date | date-time | duration
+	Description string            `json:"description,omitempty"`
+	Optional    bool              `json:"optional,omitempty"` // no default and may be left out: it is null
+	Default     json.RawMessage   `json:"default,omitempty"`  // a JSON string that holds ${{ }} is evaluated at the start
+	Enum        []json.RawMessage `json:"enum,omitempty"`
+}
+
+// Required reports whether a start must give the parameter.
+func (p *Param) Required() bool { return !p.Optional && p.Default == nil }
+
+// Output is one declared output of a task.
+type Output struct {
+	Name string `json:"name"`
+	Type Type   `json:"type"`
+}
+
+// Retry says how failed attempts are tried again.
+type Retry struct {
+	Max      int32    `json:"max"`
+	Delay    Duration `json:"delay,omitempty"`
+	Backoff  float64  `json:"backoff,omitempty"`
+	MaxDelay Duration `json:"max_delay,omitempty"`
+	Jitter   float64  `json:"jitter,omitempty"`
+	OnExit   []int32  `json:"on_exit,omitempty"`
+}
+
+// KillGraceDefault is the time between TERM and KILL when nobody says another.
+const KillGraceDefault = 10 * time.Second
+
+// Level is the priority of the workflow's runs.
+func (w *Workflow) Level() dag.Priority {
+	p, _ := dag.ParsePriority(w.Priority)
+	return p
+}
+
+// Decode reads the canonical JSON. It trusts what [Parse] accepted and does not check it
+// again, beyond its shape.
+func Decode(def []byte) (*Workflow, error) {
+	w := &Workflow{exprs: newExprCache()}
+	if err := json.Unmarshal(def, w); err != nil {
+		return nil, fmt.Errorf("decode workflow: %w", err)
+	}
+	return w, nil
+}
+
+// Find is the position of a task by its name.
+func (w *Workflow) Find(name string) (int, bool) {
+	for i := range w.Tasks {
+		if w.Tasks[i].Name == name {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// Policy is how task i is run, with the defaults filled in.
+func (w *Workflow) Policy(i int) dag.Policy {
+	t, d := &w.Tasks[i], &w.Defaults
+	p := dag.Policy{KillGrace: KillGraceDefault}
+	retry := t.Retry
+	if retry == nil {
+		retry = d.Retry
+	}
+	if retry != nil {
+		p.Retry = dag.Retry{Max: retry.Max, Delay: time.Duration(retry.Delay), Backoff: retry.Backoff,
+			MaxDelay: time.Duration(retry.MaxDelay), Jitter: retry.Jitter, OnExit: retry.OnExit}
+	}
+	if v := firstDuration(t.Timeout, d.Timeout); v != nil {
+		p.Timeout = time.Duration(*v)
+	}
+	if v := firstDuration(t.KillGrace, d.KillGrace); v != nil {
+		p.KillGrace = time.Duration(*v)
+	}
+	p.WarnOnTimeout = firstText(t.OnTimeout, d.OnTimeout) == "warn"
+	p.Priority, _ = dag.ParsePriority(firstText(t.Priority, d.Priority))
+	return p
+}
+
+func firstDuration(a, b *Duration) *Duration {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func firstText(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// Graph builds the graph of the definition. tasksMax 0 means [dag.TasksMax].
+func (w *Workflow) Graph(tasksMax int) (*dag.Graph, error) {
+	spec := dag.GraphSpec{
+		Tasks:        make([]dag.TaskSpec, len(w.Tasks)),
+		EndOnFailure: w.OnFailure == "end",
+		Timeout:      time.Duration(w.Timeout),
+		TasksMax:     tasksMax,
+	}
+	var conditions Compiler
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		spec.Tasks[i] = dag.TaskSpec{Name: t.Name, Needs: t.Needs, Policy: w.Policy(i)}
+		if t.If == "" {
+			continue
+		}
+		c, err := conditions.Condition(t.If)
+		if err != nil {
+			return nil, fmt.Errorf("the if of task %q: %w", t.Name, err)
+		}
+		spec.Tasks[i].If = c
+	}
+	return dag.NewGraph(spec)
+}
