@@ -1,0 +1,439 @@
+package worker
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	killGraceDefault = 10 * time.Second
+	// startedAfter is how long an attempt runs before its start is told by itself (2-engine.md, Rows).
+	startedAfter = time.Second
+	// endLimit bounds the wait for killed processes. Only one that hangs inside the kernel takes longer.
+	endLimit = 10 * time.Second
+	// chunk is read from the pipe at once, in bytes: the capacity of a pipe.
+	chunk = 64 << 10
+	// drainMax bounds what is read after the end, in bytes: the largest pipe a task may ask for. A process
+	// outside the tree that was handed the pipe can write for ever.
+	drainMax = 1 << 20
+)
+
+// Mode says how an attempt is stopped. A higher one replaces a lower one.
+type Mode int
+
+// Modes.
+const (
+	ModeTerm  Mode = 1 + iota // TERM to the tree, after KillGrace KILL
+	ModeKill                  // KILL at once
+	modeClose                 // KILL at once, because the worker closes
+)
+
+// attempt is one run of a job in a slot. Everything but want belongs to its goroutine.
+type attempt struct {
+	want atomic.Int32 // the Mode demanded so far
+
+	w    *Worker
+	slot *slot
+	job  *Job
+	log  logFile
+	cmd  *command
+
+	pid, pidfd, pipe int // pipe is -1 after its end
+	status           syscall.WaitStatus
+	began            time.Time // of the fork, with the monotonic clock
+	told             bool      // Config.Started was called
+	timedOut         bool
+	cause            string    // why the worker ends it, "" = it does not
+	killAt           time.Time // zero unless TERM was sent and KILL was not
+	result           Result
+}
+
+// demand is called by anybody: it raises the mode and wakes the attempt.
+func (a *attempt) demand(mode Mode) {
+	for {
+		old := a.want.Load()
+		if int32(mode) <= old {
+			return
+		}
+		if a.want.CompareAndSwap(old, int32(mode)) {
+			break
+		}
+	}
+	a.slot.awaken()
+}
+
+// run takes the attempt from a booked slot to its Result.
+func (a *attempt) run() Result {
+	// See doc.go: the thread that forks must outlive the child, and it waits for it anyway.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	a.result = Result{Key: a.job.Key, ExitCode: -1}
+	a.log = logFile{path: LogPath(a.w.data, a.job.Key), sizeMax: a.w.cfg.LogMax}
+	if err := a.start(); err != nil {
+		a.result.Finished = time.Now()
+		a.settle(Failed, CauseStart, err.Error())
+	} else if a.pid == 0 {
+		a.result.Finished = time.Now()
+		a.settleStop("before it began")
+	} else {
+		a.watch()
+		a.end()
+		a.judge()
+	}
+	if a.slot.ready {
+		if err := a.slot.clean(); err != nil {
+			a.w.cfg.Log.Warn("an attempt's folder cannot be cleaned, it is left behind", a.attrs("folder", a.slot.folder, "err", err)...)
+			a.slot.renew()
+		}
+	}
+	a.result.Message = oneLine(a.result.Message)
+	return a.result
+}
+
+// start forks. Without an error and without a pid the attempt was stopped before.
+func (a *attempt) start() error {
+	if err := a.job.Key.check(); err != nil {
+		return err
+	}
+	if err := a.slot.open(a.w); err != nil {
+		return err
+	}
+	cmd, err := a.w.prepare(a.slot, a.job)
+	if err != nil {
+		return err
+	}
+	a.cmd = cmd
+	if a.want.Load() != 0 {
+		return nil
+	}
+	err = a.fork()
+	if err == unix.EBUSY || err == unix.ENODEV || err == unix.EOPNOTSUPP {
+		// A task before this one, or somebody else, has changed the slot's cgroup.
+		a.slot.renew()
+		if err := a.slot.open(a.w); err != nil {
+			return err
+		}
+		if a.cmd, err = a.w.prepare(a.slot, a.job); err != nil {
+			return err
+		}
+		err = a.fork()
+	}
+	if err != nil {
+		return a.cmd.explain(err)
+	}
+	a.slot.tree.born(a.pid, a.cmd.env[0])
+	return nil
+}
+
+// fork starts the process with one pipe for stdout and stderr. The errors are the kernel's.
+func (a *attempt) fork() error {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	pidfd := -1
+	attr := &syscall.SysProcAttr{
+		Setsid:    true, // away from the node's terminal: no Ctrl-C from there, no prompt on it
+		Pdeathsig: syscall.SIGKILL,
+		PidFD:     &pidfd,
+	}
+	a.slot.tree.prepare(attr)
+	null, out := a.w.null.Fd(), uintptr(ends[1])
+	began := time.Now()
+	pid, _, err := syscall.StartProcess(a.cmd.path, a.cmd.argv, &syscall.ProcAttr{
+		Dir: a.cmd.dir, Env: a.cmd.env, Files: []uintptr{null, out, out}, Sys: attr,
+	})
+	_ = unix.Close(ends[1])
+	if err != nil {
+		_ = unix.Close(ends[0])
+		return err
+	}
+	a.pid, a.pidfd, a.pipe = pid, pidfd, ends[0]
+	a.began, a.result.Started = began, began
+	return nil
+}
+
+// watch follows the attempt until its main process has ended. The order at one instant: the end counts
+// before a stop, a stop before a timeout.
+func (a *attempt) watch() {
+	fds := [3]unix.PollFd{
+		{Fd: int32(a.pidfd), Events: unix.POLLIN},
+		{Fd: int32(a.slot.wake), Events: unix.POLLIN},
+		{Fd: int32(a.pipe), Events: unix.POLLIN},
+	}
+	for {
+		// poll answers EINTR often, because the runtime interrupts threads: everything is looked at again.
+		n, err := unix.Poll(fds[:], a.patience())
+		if err != nil {
+			n = 0
+		}
+		if n > 0 && fds[2].Revents != 0 {
+			a.pump(fds[2].Revents)
+			fds[2].Fd = int32(a.pipe)
+		}
+		if n > 0 && fds[0].Revents != 0 {
+			return
+		}
+		if n > 0 && fds[1].Revents != 0 {
+			a.slot.slumber()
+		}
+		a.obey()
+		a.tick(time.Now())
+	}
+}
+
+// patience is the time until the next deadline, in milliseconds for poll, -1 = none.
+func (a *attempt) patience() int {
+	next := time.Duration(-1)
+	consider := func(d time.Duration) {
+		if d = max(d, 0); next < 0 || d < next {
+			next = d
+		}
+	}
+	ran := time.Since(a.began)
+	if !a.told && a.w.cfg.Started != nil {
+		consider(startedAfter - ran)
+	}
+	if a.job.Timeout > 0 && !a.timedOut {
+		consider(a.job.Timeout - ran)
+	}
+	if !a.killAt.IsZero() {
+		consider(time.Until(a.killAt))
+	}
+	if next < 0 {
+		return -1
+	}
+	const hour = time.Hour // poll takes an int32
+	return int((min(next, hour) + time.Millisecond - 1) / time.Millisecond)
+}
+
+// obey does what Stop demanded.
+func (a *attempt) obey() {
+	switch Mode(a.want.Load()) {
+	case ModeTerm:
+		if a.cause == "" {
+			a.cause = CauseStopped
+			a.terminate()
+		}
+	case ModeKill:
+		a.force(CauseKilled)
+	case modeClose:
+		a.force(CauseClosed)
+	}
+}
+
+// terminate asks the tree to end. CONT lets stopped processes hear it.
+func (a *attempt) terminate() {
+	grace := a.job.KillGrace
+	if grace <= 0 {
+		grace = killGraceDefault
+	}
+	a.slot.tree.signal(unix.SIGTERM)
+	a.slot.tree.signal(unix.SIGCONT)
+	a.killAt = time.Now().Add(grace)
+}
+
+// force kills, once per cause. A timeout stays a timeout when somebody loses patience with its grace.
+func (a *attempt) force(cause string) {
+	if a.cause == cause {
+		return
+	}
+	if a.cause == CauseTimeout && a.killAt.IsZero() {
+		return // killed already
+	}
+	if a.cause != CauseTimeout {
+		a.cause = cause
+	}
+	a.killAt = time.Time{}
+	a.slot.tree.kill()
+}
+
+// tick does what time demands.
+func (a *attempt) tick(now time.Time) {
+	ran := now.Sub(a.began)
+	if !a.told && ran >= startedAfter {
+		a.told = true
+		if a.w.cfg.Started != nil {
+			a.w.cfg.Started(a.job.Key, a.result.Started)
+		}
+	}
+	if a.job.Timeout > 0 && !a.timedOut && ran >= a.job.Timeout {
+		a.timedOut = true
+		if !a.job.WarnOnTimeout && a.cause == "" {
+			a.cause = CauseTimeout
+			a.terminate()
+		}
+	}
+	if !a.killAt.IsZero() && !now.Before(a.killAt) {
+		a.killAt = time.Time{}
+		a.slot.tree.kill()
+	}
+}
+
+// buffers are shared by the attempts of all workers that have something to read.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) get() *[chunk]byte {
+	if buf, ok := b.pool.Get().(*[chunk]byte); ok {
+		return buf
+	}
+	return new([chunk]byte)
+}
+
+func (b *buffers) put(buf *[chunk]byte) { b.pool.Put(buf) }
+
+// pump moves one chunk from the pipe, which poll has just found readable or ended, to the log. Nobody else
+// reads this pipe, so it does not block. It gives the number of bytes, 0 at the end.
+func (a *attempt) pump(events int16) int {
+	n := 0
+	if events&unix.POLLIN != 0 {
+		buf := a.w.buffers.get()
+		defer a.w.buffers.put(buf)
+		var err error
+		for {
+			if n, err = unix.Read(a.pipe, buf[:]); err != unix.EINTR {
+				break
+			}
+		}
+		if n > 0 {
+			a.log.write(buf[:n])
+			return n
+		}
+	}
+	_ = unix.Close(a.pipe)
+	a.pipe = -1
+	return 0
+}
+
+// end leaves nothing behind: the tree, what is in the pipe, the zombie, the descriptors.
+func (a *attempt) end() {
+	a.result.Finished = time.Now()
+	clear := a.slot.tree.end(endLimit)
+	for {
+		_, err := syscall.Wait4(a.pid, &a.status, 0, nil)
+		if err != syscall.EINTR {
+			break
+		}
+	}
+	_ = unix.Close(a.pidfd)
+	// Normally the pipe has ended with its last writer. If not, a process outside the tree holds it.
+	for read := 0; a.pipe >= 0 && read < drainMax; {
+		fds := []unix.PollFd{{Fd: int32(a.pipe), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if n <= 0 {
+			break
+		}
+		read += a.pump(fds[0].Revents)
+	}
+	if a.pipe >= 0 {
+		_ = unix.Close(a.pipe)
+		a.pipe = -1
+	}
+	if !clear {
+		a.w.cfg.Log.Error("processes of an attempt do not end on SIGKILL, its slot gets a new cgroup", a.attrs()...)
+		a.slot.renew()
+	}
+}
+
+// judge makes the result from how the main process ended and from what the worker did to it.
+func (a *attempt) judge() {
+	r := &a.result
+	how := ""
+	switch {
+	case a.status.Exited():
+		r.Exited, r.ExitCode = true, a.status.ExitStatus()
+		how = fmt.Sprintf("exit code %d", r.ExitCode)
+	case a.status.Signaled():
+		r.Signal = signalName(a.status.Signal())
+		how = "ended by " + r.Signal
+		if a.status.CoreDump() {
+			how += " (core dumped)"
+		}
+	}
+	r.TimedOut = a.timedOut && (a.job.WarnOnTimeout || a.cause == CauseTimeout)
+	switch {
+	case a.cause == CauseTimeout:
+		a.settle(Failed, CauseTimeout, fmt.Sprintf("ran longer than its timeout of %v; %s", a.job.Timeout, how))
+	case a.cause != "":
+		a.settleStop(how)
+	case r.Signal == "SIGKILL":
+		a.settle(Failed, CauseSignal, how+", which Skein did not send: out of memory, or somebody killed it")
+	case r.Signal != "":
+		a.settle(Failed, CauseSignal, how)
+	case r.ExitCode != 0:
+		a.settle(Failed, CauseExit, how)
+	default:
+		a.succeed()
+	}
+	note := a.log.close()
+	r.LogBytes, r.LogLost = a.log.size, a.log.lost
+	if note == "" {
+		return
+	}
+	if r.Message != "" {
+		note = r.Message + "; " + note
+	}
+	r.Message = note
+	if a.log.err != nil {
+		a.w.cfg.Log.Warn("the log of an attempt is incomplete", a.attrs("lost", a.log.lost, "err", a.log.err)...)
+	}
+}
+
+// succeed takes the outputs; they may still fail the attempt.
+func (a *attempt) succeed() {
+	outputs, err := takeOutputs(a.cmd.output, a.job.OutputsMax, a.job.OutputTypes)
+	if err != nil {
+		a.settle(Failed, CauseOutput, err.Error())
+		return
+	}
+	a.result.Outputs = outputs
+	message := ""
+	if a.timedOut {
+		message = fmt.Sprintf("ran longer than its timeout of %v, which only warns", a.job.Timeout)
+	}
+	a.settle(Succeeded, "", message)
+}
+
+func (a *attempt) settle(state, cause, message string) {
+	a.result.State, a.result.Cause, a.result.Message = state, cause, message
+}
+
+// settleStop is for ends that somebody wanted.
+func (a *attempt) settleStop(how string) {
+	cause, sentence := a.cause, ""
+	if cause == "" { // never started
+		cause = map[Mode]string{ModeTerm: CauseStopped, ModeKill: CauseKilled, modeClose: CauseClosed}[Mode(a.want.Load())]
+	}
+	switch cause {
+	case CauseStopped:
+		sentence = "stopped on request; "
+	case CauseKilled:
+		sentence = "killed on request; "
+	case CauseClosed:
+		sentence = "ended because the worker closed; "
+	}
+	a.settle(Stopped, cause, sentence+how)
+}
+
+// attrs are the fixed keys of a line in the node's own log.
+func (a *attempt) attrs(more ...any) []any {
+	return append([]any{"run", a.job.Key.RunID, "task", a.job.Key.Task, "attempt", a.job.Key.Attempt}, more...)
+}
+
+// signalName is "SIGSEGV", or "signal 34" for those without a name.
+func signalName(sig syscall.Signal) string {
+	if name := unix.SignalName(sig); name != "" {
+		return name
+	}
+	return fmt.Sprintf("signal %d", int(sig))
+}

@@ -1,0 +1,69 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"testing"
+)
+
+// benchSlots is the concurrency of both benchmarks: two per core of the machine that the figure in
+// docs/performance.md is for.
+const benchSlots = 4
+
+// BenchmarkBare is os/exec of the same command: the floor.
+func BenchmarkBare(b *testing.B) {
+	tokens := make(chan struct{}, benchSlots)
+	for range b.N {
+		tokens <- struct{}{}
+		go func() {
+			if err := exec.Command("true").Run(); err != nil {
+				b.Error(err)
+			}
+			<-tokens
+		}()
+	}
+	for range benchSlots {
+		tokens <- struct{}{}
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+}
+
+func BenchmarkAttempt(b *testing.B) {
+	for _, mode := range []struct {
+		name       string
+		groupsOnly bool
+		argv       []string
+	}{
+		{"contained", false, []string{"true"}},
+		{"groups", true, []string{"true"}},
+		{"contained_output", false, []string{"echo", "hello"}},
+	} {
+		b.Run(mode.name, func(b *testing.B) {
+			tokens := make(chan struct{}, benchSlots)
+			w, err := New(Config{DataDir: b.TempDir(), Slots: benchSlots, GroupsOnly: mode.groupsOnly, Report: func(r Result) {
+				if r.State != Succeeded {
+					b.Error(r)
+				}
+				<-tokens
+			}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Log(w.Containment())
+			b.ResetTimer()
+			for i := range b.N {
+				tokens <- struct{}{}
+				w.Start(Job{Key: Key{Namespace: "default", Workflow: "bench", RunID: fmt.Sprintf("run-%d", i/100), Task: "t", Attempt: i + 1}, Argv: mode.argv})
+			}
+			for range benchSlots {
+				tokens <- struct{}{}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+			b.StopTimer()
+			if err := w.Close(context.Background()); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}

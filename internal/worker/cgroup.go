@@ -1,0 +1,290 @@
+package worker
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroupMount is where the hierarchy is mounted when the machine shows none that may be divided. It stays
+// mounted and is shared by all instances: a mount of cgroup2 is only a window on the one hierarchy.
+const cgroupMount = "/run/skein/cgroup"
+
+// cgroups holds each tree in a cgroup <parent>/skein/<data folder>/<life>/<tree>. No controller is needed.
+type cgroups struct {
+	life string // the folder of this life
+	how  string
+}
+
+// openCgroups finds a cgroup2 folder in which this process may make cgroups and start processes.
+func openCgroups(dataDir, life string) (*cgroups, error) {
+	sub := filepath.Join("skein", dataID(dataDir), life)
+	parents, err := cgroupParents()
+	if err != nil {
+		return nil, err
+	}
+	var reasons []error
+	for _, parent := range parents {
+		c := &cgroups{life: filepath.Join(parent, sub), how: "in " + parent}
+		if err := c.probe(); err == nil {
+			return c, nil
+		} else {
+			reasons = append(reasons, err)
+		}
+	}
+	if os.Geteuid() != 0 {
+		if len(reasons) == 0 {
+			return nil, errors.New("no cgroup2 hierarchy is mounted, and only root may mount one")
+		}
+		return nil, fmt.Errorf("no right to divide a cgroup: %w", errors.Join(reasons[:1]...))
+	}
+	if err := mountCgroups(); err != nil {
+		return nil, errors.Join(append(reasons, err)...)
+	}
+	c := &cgroups{life: filepath.Join(cgroupMount, sub), how: "own mount " + cgroupMount}
+	if err := c.probe(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// dataID names a data folder inside a path.
+func dataID(dataDir string) string {
+	sum := sha256.Sum256([]byte(dataDir))
+	return hex.EncodeToString(sum[:8])
+}
+
+func mountCgroups() error {
+	if err := os.MkdirAll(cgroupMount, 0o755); err != nil {
+		return fmt.Errorf("make %s: %w", cgroupMount, err)
+	}
+	if err := unix.Mount("cgroup2", cgroupMount, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount cgroup2 on %s: %w", cgroupMount, err)
+	}
+	return nil
+}
+
+// cgroupParents are the folders worth trying, best first: this process's own cgroup (so that a service
+// manager that stops the node's cgroup also stops its tasks), then, for root, the top of a mount.
+func cgroupParents() ([]string, error) {
+	own, err := ownCgroup()
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("find cgroup2 mounts: %w", err)
+	}
+	var inside, tops []string
+	for line := range strings.Lines(string(mounts)) {
+		before, after, _ := strings.Cut(line, " - ")
+		fields, kind := strings.Fields(before), strings.Fields(after)
+		if len(fields) < 5 || len(kind) == 0 || kind[0] != "cgroup2" {
+			continue
+		}
+		root, point := unescapeMount(fields[3]), unescapeMount(fields[4])
+		if rel, err := filepath.Rel(root, own); err == nil && filepath.IsLocal(rel) {
+			inside = append(inside, filepath.Join(point, rel))
+		}
+		if os.Geteuid() == 0 {
+			tops = append(tops, point)
+		}
+	}
+	return append(inside, tops...), nil
+}
+
+// ownCgroup is the path of this process in the unified hierarchy.
+func ownCgroup() (string, error) {
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", fmt.Errorf("find the node's cgroup: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok {
+			return strings.TrimSuffix(path, "\n"), nil
+		}
+	}
+	return "", errors.New("this kernel has no cgroup2")
+}
+
+// unescapeMount undoes the octal escapes of mountinfo.
+func unescapeMount(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+// probe makes the folder of this life and starts a process in it: a fork into the cgroup whose exec has
+// nothing to execute. ENOENT comes from that exec, so the fork before it was allowed.
+func (c *cgroups) probe() error {
+	t, err := c.tree("probe")
+	if err != nil {
+		c.close()
+		return err
+	}
+	defer t.close()
+	attr := &syscall.SysProcAttr{}
+	t.prepare(attr)
+	nothing := filepath.Join(c.life, "nothing")
+	pid, _, err := syscall.StartProcess(nothing, []string{nothing}, &syscall.ProcAttr{Sys: attr})
+	if err == nil { // cannot be: cgroup files are not programs
+		_, _ = syscall.Wait4(pid, nil, 0, nil)
+		return fmt.Errorf("start a process in %s: something ran", c.life)
+	}
+	if !errors.Is(err, unix.ENOENT) {
+		c.close()
+		return fmt.Errorf("start a process in %s: %w", c.life, err)
+	}
+	return nil
+}
+
+func (c *cgroups) describe() string { return "cgroup2 (" + c.how + ")" }
+func (c *cgroups) location() string { return c.life }
+
+// close removes the empty folders of this life and, if no other life uses them, those above it.
+func (c *cgroups) close() {
+	removeCgroup(c.life)
+	_ = unix.Rmdir(filepath.Dir(c.life))
+	_ = unix.Rmdir(filepath.Dir(filepath.Dir(c.life)))
+}
+
+// tree opens the files that every attempt needs once: an attempt costs one read of cgroup.events.
+func (c *cgroups) tree(name string) (tree, error) {
+	t := &cgroupTree{dir: filepath.Join(c.life, name), fd: -1, events: -1}
+	if err := os.MkdirAll(t.dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make a cgroup: %w", err)
+	}
+	var err error
+	if t.fd, err = unix.Open(t.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return nil, fmt.Errorf("open %s: %w", t.dir, err)
+	}
+	if t.events, err = unix.Open(t.dir+"/cgroup.events", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		_ = unix.Close(t.fd)
+		return nil, fmt.Errorf("open cgroup.events in %s: %w", t.dir, err)
+	}
+	return t, nil
+}
+
+// cgroupTree is one cgroup, with whatever cgroups its processes make below it.
+type cgroupTree struct {
+	dir    string
+	fd     int // of dir
+	events int // of cgroup.events
+}
+
+func (t *cgroupTree) prepare(attr *syscall.SysProcAttr) {
+	attr.UseCgroupFD, attr.CgroupFD = true, t.fd
+}
+
+func (t *cgroupTree) born(int, string) {}
+
+// signal repeats until it meets no new process: one may fork while the list is read.
+func (t *cgroupTree) signal(sig unix.Signal) {
+	const roundsMax = 10
+	done := map[int]bool{}
+	for range roundsMax {
+		before := len(done)
+		for _, pid := range cgroupPids(t.dir) {
+			if !done[pid] {
+				done[pid] = true
+				_ = unix.Kill(pid, sig)
+			}
+		}
+		if len(done) == before {
+			return
+		}
+	}
+}
+
+func (t *cgroupTree) kill() { killCgroup(t.dir) }
+
+func (t *cgroupTree) end(limit time.Duration) bool {
+	if !t.populated() {
+		return true
+	}
+	deadline := time.Now().Add(limit)
+	for {
+		t.kill()
+		if !t.populated() {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+		// cgroup.events says when the last process has gone. The limit is for kernels without
+		// cgroup.kill, where killing must be repeated.
+		const repeatMillis = 20
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(t.events), Events: unix.POLLPRI}}, repeatMillis)
+	}
+}
+
+// populated tells whether a process lives in the tree. An unreadable answer means that the cgroup is gone,
+// which the kernel allows for an empty one only.
+func (t *cgroupTree) populated() bool {
+	var buf [128]byte
+	n, err := unix.Pread(t.events, buf[:], 0)
+	return err == nil && bytes.Contains(buf[:n], []byte("populated 1"))
+}
+
+func (t *cgroupTree) close() {
+	_ = unix.Close(t.events)
+	_ = unix.Close(t.fd)
+	removeCgroup(t.dir)
+}
+
+// killCgroup kills everything in dir and below. cgroup.kill (5.14) also catches what forks meanwhile.
+func killCgroup(dir string) {
+	if err := os.WriteFile(dir+"/cgroup.kill", []byte("1"), 0); err == nil || errors.Is(err, fs.ErrNotExist) && !exists(dir) {
+		return
+	}
+	for _, pid := range cgroupPids(dir) {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+}
+
+// cgroupPids are the processes in dir and below.
+func cgroupPids(dir string) []int {
+	var found []int
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return nil // a cgroup that has just gone has no processes
+		}
+		text, _ := os.ReadFile(path + "/cgroup.procs")
+		for _, field := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(field); err == nil && pid > 0 { // 0: of another pid namespace
+				found = append(found, pid)
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+// removeCgroup removes dir and the cgroups below it, as far as they are empty.
+func removeCgroup(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			removeCgroup(filepath.Join(dir, entry.Name()))
+		}
+	}
+	_ = unix.Rmdir(dir)
+}
+
+// isCgroup tells whether path lies in a cgroup2 hierarchy.
+func isCgroup(path string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(path, &st) == nil && int64(st.Type) == unix.CGROUP2_SUPER_MAGIC
+}

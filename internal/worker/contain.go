@@ -1,0 +1,144 @@
+package worker
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// containment is how trees are held together: cgroups or, without them, process groups.
+type containment interface {
+	// describe is one sentence for skein doctor.
+	describe() string
+	// tree gives a new, empty tree; name is unique in the life of the worker.
+	tree(name string) (tree, error)
+	// location is what Reap of a later life needs to find the trees of this one, "" = nothing.
+	location() string
+	// close gives back what is left when all trees are closed.
+	close()
+}
+
+// tree is every process that an attempt started. It is used by one attempt after another, by the
+// goroutine of the attempt only.
+type tree interface {
+	// prepare makes the child of this fork the first process of the tree.
+	prepare(attr *syscall.SysProcAttr)
+	// born tells the first process and the entry of its environment that marks the attempt.
+	born(pid int, mark string)
+	// signal sends sig to every process of the tree.
+	signal(sig unix.Signal)
+	// kill sends SIGKILL to every process of the tree and does not wait.
+	kill()
+	// end kills what is left and waits until nothing runs any more, at most limit. The first process has
+	// ended but is not reaped, so its pid, which is also its group's, cannot belong to anybody else.
+	end(limit time.Duration) bool
+	close()
+}
+
+// detect chooses the strongest containment that works here.
+func detect(dataDir, life string, groupsOnly bool) containment {
+	if groupsOnly {
+		return &processGroups{why: "cgroups are switched off"}
+	}
+	c, err := openCgroups(dataDir, life)
+	if err != nil {
+		return &processGroups{why: err.Error()}
+	}
+	return c
+}
+
+// processGroups is the containment of last resort.
+type processGroups struct{ why string }
+
+func (g *processGroups) describe() string {
+	return fmt.Sprintf("process groups (%s); a daemon that also wipes its environment is not found", g.why)
+}
+
+func (g *processGroups) tree(string) (tree, error) { return &groupTree{}, nil }
+func (g *processGroups) location() string          { return "" }
+func (g *processGroups) close()                    {}
+
+// groupTree is the process group of the first process and whoever else carries the attempt's mark.
+type groupTree struct {
+	pid  int
+	mark string
+	scan procScan
+}
+
+// prepare relies on Setsid, which every attempt has: it makes the child the leader of a new group.
+func (t *groupTree) prepare(*syscall.SysProcAttr) {}
+
+func (t *groupTree) born(pid int, mark string) { t.pid, t.mark = pid, mark }
+
+func (t *groupTree) signal(sig unix.Signal) {
+	_ = unix.Kill(-t.pid, sig) // ESRCH: nobody left
+	for _, pid := range t.members() {
+		if group, err := unix.Getpgid(pid); err == nil && group != t.pid {
+			t.signalMarked(pid, sig)
+		}
+	}
+}
+
+func (t *groupTree) kill() { t.signal(unix.SIGKILL) }
+
+func (t *groupTree) end(limit time.Duration) bool {
+	deadline := time.Now().Add(limit)
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		_ = unix.Kill(-t.pid, unix.SIGKILL)
+		left := t.members()
+		if len(left) == 0 {
+			return true
+		}
+		for _, pid := range left {
+			t.signalMarked(pid, unix.SIGKILL)
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+		// Nothing tells when processes that are not our children have gone: ask again.
+		time.Sleep(pause)
+	}
+}
+
+func (t *groupTree) close() {}
+
+// members are the living processes of the tree except the first one.
+func (t *groupTree) members() []int {
+	var found []int
+	for _, pid := range pids() {
+		if pid == t.pid {
+			continue
+		}
+		if group, err := unix.Getpgid(pid); err == nil && group == t.pid && !zombie(pid) {
+			found = append(found, pid)
+			continue
+		}
+		if t.scan.has(pid, t.mark) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+func (t *groupTree) signalMarked(pid int, sig unix.Signal) {
+	signalIf(pid, sig, func() bool { return t.scan.has(pid, t.mark) })
+}
+
+// signalIf signals pid if still says, after the pid is pinned, that it is the process that was meant.
+func signalIf(pid int, sig unix.Signal, still func() bool) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return false // gone
+	}
+	defer unix.Close(fd)
+	return still() && unix.PidfdSendSignal(fd, sig, nil, 0) == nil
+}
+
+// exists tells whether something is at path, links not followed.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -1,0 +1,201 @@
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Key names an attempt. RunID, Task and Attempt identify it; the rest travels to the task's environment
+// and to the path of its log.
+type Key struct {
+	Namespace, Workflow string
+	RunID               string
+	Task                string // [A-Za-z0-9_-]{1,100}, for foreach instances followed by .0, .0.3, …
+	Attempt             int    // from 1; also the fencing token
+	IdempotencyKey      string // "" = <run>/<task>, the same for every attempt
+	Traceparent         string // W3C; "" = one derived from the run
+}
+
+// id is the part of a Key that identifies an attempt.
+type id struct {
+	run, task string
+	attempt   int
+}
+
+func (k Key) id() id { return id{k.RunID, k.Task, k.Attempt} }
+
+// Script is code for an interpreter: exactly one of Code and File is set.
+type Script struct {
+	Interpreter string // "python3", "node", "bash", "sh", …; "" = by the #! line, else by the extension
+	Code        string // inline; becomes a file in the attempt's folder, never an argument
+	File        string // relative to the working directory, or absolute
+	Args        []string
+}
+
+// File is one file of a workflow version. Name is relative, with slashes, and stays inside.
+type File struct {
+	Name    string
+	Mode    fs.FileMode // only the permission bits count
+	Content []byte
+}
+
+// FileSource gives the files of a workflow version. It is called at most once per attempt, from the
+// attempt's goroutine, and only when the attempt has a fresh working directory.
+type FileSource func() ([]File, error)
+
+// Job is everything needed to run one attempt. The worker reads it only; slices and maps stay unchanged
+// until the Result is reported.
+type Job struct {
+	Key    Key
+	Argv   []string // program and arguments; no shell unless it says so
+	Script *Script  // nil when Argv is set
+
+	Env   []string   // "K=V", the last of a name wins; SKEIN_* of the contract are the worker's
+	Dir   string     // working directory; "" = a fresh one, with Files in it, removed after the attempt
+	Files FileSource // nil = none
+
+	Timeout       time.Duration // from the start; 0 = none
+	KillGrace     time.Duration // between TERM and KILL; 0 = 10 s
+	WarnOnTimeout bool          // do not kill; Result.TimedOut tells
+
+	OutputsMax  int               // bytes accepted from $SKEIN_OUTPUT; 0 = 64 KiB
+	OutputTypes map[string]string // declared outputs: string | int | float | bool | json
+	LockToken   int64             // SKEIN_LOCK_TOKEN; 0 = no lock held
+}
+
+// States of a Result.
+const (
+	Succeeded = "succeeded"
+	Failed    = "failed"
+	Stopped   = "stopped"
+)
+
+// Causes of a Result.
+const (
+	CauseExit    = "exit"          // failed: exit code other than 0
+	CauseSignal  = "signal"        // failed: ended by a signal that the worker did not send
+	CauseTimeout = "timeout"       // failed: ended by the worker at Timeout
+	CauseStart   = "start"         // failed: never ran; Message says what to do
+	CauseOutput  = "output"        // failed: exit code 0, but its outputs are not as declared
+	CauseStopped = "stopped"       // stopped: Stop with ModeTerm
+	CauseKilled  = "killed"        // stopped: Stop with ModeKill
+	CauseClosed  = "worker_closed" // stopped: the worker closed; nothing is said about the task itself
+	CauseFull    = "worker_full"   // failed: more than Slots at once, a bug of the caller
+)
+
+// Result is what became of an attempt.
+type Result struct {
+	Key      Key
+	State    string // Succeeded | Failed | Stopped
+	Cause    string // "" when succeeded
+	Exited   bool   // the main process ended by itself: ExitCode is valid
+	ExitCode int    // -1 unless Exited
+	Signal   string // "SIGSEGV", when a signal ended it
+	Message  string // one sentence for a person, valid UTF-8 without control characters, ≤ 1 KiB
+	TimedOut bool   // ran into Timeout, also with WarnOnTimeout
+	Outputs  json.RawMessage
+	Started  time.Time // zero if it never ran
+	Finished time.Time // when the main process had ended, or the start had failed
+	LogBytes int64     // bytes in the log file
+	LogLost  int64     // bytes beyond LogMax or not writable
+}
+
+// messageMax bounds Result.Message in bytes.
+const messageMax = 1 << 10
+
+// oneLine makes a sentence safe to store and to show: texts of tasks may reach it.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	if len(s) <= messageMax {
+		return s
+	}
+	const dots = "…"
+	return strings.ToValidUTF8(s[:messageMax-len(dots)], "") + dots
+}
+
+// Bounds of names, in bytes. Together they keep <run>.<task>.<attempt>.code.xx below NAME_MAX (255).
+const (
+	nameMax  = 100 // namespace, workflow
+	runMax   = 64
+	taskMax  = 100 // without the suffix of foreach
+	indexMax = 40  // the suffix
+)
+
+// check refuses a key whose names could reach outside their folders.
+func (k Key) check() error {
+	switch {
+	case !plainName(k.Namespace, nameMax):
+		return fmt.Errorf("namespace %q is not a plain name", k.Namespace)
+	case !plainName(k.Workflow, nameMax):
+		return fmt.Errorf("workflow %q is not a plain name", k.Workflow)
+	case strings.Contains(k.RunID, ".") || !plainName(k.RunID, runMax):
+		return fmt.Errorf("run id %q is not a plain name", k.RunID)
+	case !taskName(k.Task):
+		return fmt.Errorf("task %q is not a task name", k.Task)
+	case k.Attempt < 1:
+		return fmt.Errorf("attempt %d is not a positive number", k.Attempt)
+	}
+	return nil
+}
+
+// plainName: letters, digits, _ - and dots inside, so never "." or "..".
+func plainName(s string, lenMax int) bool {
+	if s == "" || len(s) > lenMax || s[0] == '.' {
+		return false
+	}
+	for i := range len(s) {
+		if !wordByte(s[i]) && s[i] != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// taskName: [A-Za-z0-9_-]{1,100}(\.[0-9]+)*.
+func taskName(s string) bool {
+	base, index, nested := strings.Cut(s, ".")
+	if base == "" || len(base) > taskMax || len(index) > indexMax {
+		return false
+	}
+	for i := range len(base) {
+		if !wordByte(base[i]) {
+			return false
+		}
+	}
+	if !nested {
+		return true
+	}
+	for part := range strings.SplitSeq(index, ".") {
+		if part == "" || strings.Trim(part, "0123456789") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+func wordByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+}
+
+// LogPath is where the log of an attempt lies, or "" for a key that no attempt can have (its names may come
+// from a request). A missing file of a known attempt means that it has written nothing.
+func LogPath(dataDir string, key Key) string {
+	if key.check() != nil {
+		return ""
+	}
+	return filepath.Join(dataDir, "logs", key.Namespace, key.Workflow, key.RunID,
+		key.Task+"."+strconv.Itoa(key.Attempt)+".log")
+}
+
+// fileStem is the unique prefix of an attempt's files in its slot's folder.
+func (k Key) fileStem() string { return k.RunID + "." + k.Task + "." + strconv.Itoa(k.Attempt) }

@@ -1,0 +1,259 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroupSuffix ends the name of the file that tells where a life had its cgroups.
+const cgroupSuffix = ".cgroup"
+
+// reapLimit bounds Reap when its context does not.
+const reapLimit = 10 * time.Second
+
+// Orphan is what still runs of an attempt of an earlier life.
+type Orphan struct {
+	Key  Key // as far as its processes tell; without a RunID if they have wiped their environment
+	PIDs []int
+}
+
+// orphan is an Orphan with where it was found.
+type orphan struct {
+	Orphan
+	life   string
+	mark   string // SKEIN_OUTPUT=…, "" if unknown
+	cgroup string // "" if found by its mark only
+}
+
+// Reap kills the attempts of earlier lives of this data folder that match accepts (nil = all), waits until
+// they are gone and removes their cgroups and folders. It gives the number of processes killed. Attempts of
+// this life, and lives with orphans that match refuses, are left alone. It errs when ctx, or 10 s, end before
+// all are gone.
+func (w *Worker) Reap(ctx context.Context, match func(Orphan) bool) (killed int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, reapLimit)
+	defer cancel()
+	r := &reaper{w: w, match: match, verdicts: map[string]bool{}, killed: map[int]bool{}}
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		doomed, spared := r.look()
+		if len(doomed) == 0 {
+			return len(r.killed), r.clean(spared)
+		}
+		for _, o := range doomed {
+			r.kill(o)
+		}
+		timer := time.NewTimer(pause) // nothing tells when somebody else's processes have gone
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return len(r.killed), fmt.Errorf("reap %d attempts of earlier lives, first processes %v: %w", len(doomed), doomed[0].PIDs, ctx.Err())
+		}
+	}
+}
+
+// reaper is one Reap.
+type reaper struct {
+	w        *Worker
+	match    func(Orphan) bool
+	verdicts map[string]bool // by cgroup or mark: match is asked once per orphan
+	killed   map[int]bool
+	scan     procScan
+}
+
+// look finds all orphans and divides them.
+func (r *reaper) look() (doomed []*orphan, spared map[string]bool) {
+	spared = map[string]bool{}
+	for _, o := range r.find() {
+		name := o.cgroup
+		if name == "" {
+			name = o.mark
+		}
+		verdict, known := r.verdicts[name]
+		if !known {
+			verdict = r.match == nil || r.match(o.Orphan)
+			r.verdicts[name] = verdict
+		}
+		if verdict {
+			doomed = append(doomed, o)
+		} else {
+			spared[o.life] = true
+		}
+	}
+	return doomed, spared
+}
+
+// find looks into the cgroups of earlier lives, then at the environment of every other process.
+func (r *reaper) find() []*orphan {
+	var found []*orphan
+	seen := map[int]bool{}
+	for _, dir := range r.cgroupDirs() {
+		for _, slot := range subfolders(dir) {
+			pids := cgroupPids(slot)
+			if len(pids) == 0 {
+				continue
+			}
+			o := &orphan{life: filepath.Base(dir), cgroup: slot}
+			o.PIDs = pids
+			for _, pid := range pids {
+				seen[pid] = true
+				if mark, key, _ := r.read(pid); mark != "" && o.mark == "" {
+					o.mark, o.Key = mark, key
+				}
+			}
+			found = append(found, o)
+		}
+	}
+	byMark := map[string]*orphan{}
+	for _, pid := range pids() {
+		if seen[pid] {
+			continue
+		}
+		mark, key, life := r.read(pid)
+		if mark == "" || life == r.w.life {
+			continue
+		}
+		o := byMark[mark]
+		if o == nil {
+			o = &orphan{life: life, mark: mark}
+			o.Key = key
+			byMark[mark] = o
+			found = append(found, o)
+		}
+		o.PIDs = append(o.PIDs, pid)
+	}
+	return found
+}
+
+// read gives mark, key and life of a process of this data folder, "" for all others.
+func (r *reaper) read(pid int) (mark string, key Key, life string) {
+	prefix := outputVar + "=" + filepath.Join(r.w.data, "work") + "/"
+	env := r.scan.environ(pid)
+	if !bytes.Contains(env, []byte(prefix)) {
+		return "", Key{}, ""
+	}
+	eachEntry(env, func(entry []byte) bool {
+		name, value, _ := strings.Cut(string(entry), "=")
+		switch name {
+		case outputVar:
+			if rest, ok := strings.CutPrefix(string(entry), prefix); ok {
+				mark = string(entry)
+				life, _, _ = strings.Cut(rest, "/")
+			}
+		case "SKEIN_NAMESPACE":
+			key.Namespace = value
+		case "SKEIN_WORKFLOW":
+			key.Workflow = value
+		case "SKEIN_RUN_ID":
+			key.RunID = value
+		case "SKEIN_TASK":
+			key.Task = value
+		case "SKEIN_ATTEMPT":
+			key.Attempt, _ = strconv.Atoi(value)
+		case "SKEIN_IDEMPOTENCY_KEY":
+			key.IdempotencyKey = value
+		case "TRACEPARENT":
+			key.Traceparent = value
+		}
+		return true
+	})
+	return mark, key, life
+}
+
+// cgroupDirs are the cgroup folders of earlier lives: those beside ours, and those that the lives have noted,
+// because a restarted node may be in another cgroup or without any.
+func (r *reaper) cgroupDirs() []string {
+	var dirs []string
+	if at := r.w.contain.location(); at != "" {
+		dirs = subfolders(filepath.Dir(at))
+	}
+	for _, life := range r.lives() {
+		text, err := os.ReadFile(filepath.Join(r.w.data, "work", life+cgroupSuffix))
+		dir := string(text)
+		// The file may be damaged, and what it names will be killed: only what we would have written counts.
+		if err != nil || filepath.Base(dir) != life || filepath.Base(filepath.Dir(dir)) != dataID(r.w.data) || !isCgroup(dir) {
+			continue
+		}
+		dirs = append(dirs, filepath.Clean(dir))
+	}
+	slices.Sort(dirs)
+	dirs = slices.Compact(dirs)
+	return slices.DeleteFunc(dirs, func(dir string) bool { return filepath.Base(dir) == r.w.life })
+}
+
+// lives are the earlier lives that have left something in the work folder.
+func (r *reaper) lives() []string {
+	entries, err := os.ReadDir(filepath.Join(r.w.data, "work"))
+	if err != nil {
+		return nil
+	}
+	var lives []string
+	for _, entry := range entries { // sorted
+		life := strings.TrimSuffix(entry.Name(), cgroupSuffix)
+		if life != r.w.life && !slices.Contains(lives, life) {
+			lives = append(lives, life)
+		}
+	}
+	return lives
+}
+
+func (r *reaper) kill(o *orphan) {
+	for _, pid := range o.PIDs {
+		if o.cgroup != "" {
+			r.killed[pid] = true
+			continue
+		}
+		still := func() bool { mark, _, _ := r.read(pid); return mark == o.mark }
+		if signalIf(pid, unix.SIGKILL, still) {
+			r.killed[pid] = true
+		}
+	}
+	if o.cgroup != "" {
+		killCgroup(o.cgroup)
+	}
+}
+
+// clean removes what earlier lives left on disk and in the cgroup hierarchy, but for those that were spared.
+func (r *reaper) clean(spared map[string]bool) error {
+	for _, dir := range r.cgroupDirs() {
+		if !spared[filepath.Base(dir)] {
+			removeCgroup(dir)
+		}
+	}
+	var errs []error
+	for _, life := range r.lives() {
+		if spared[life] {
+			continue
+		}
+		dir := filepath.Join(r.w.data, "work", life)
+		errs = append(errs, removeAll(dir), removeAll(dir+cgroupSuffix))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("remove the folders of earlier lives: %w", err)
+	}
+	return nil
+}
+
+// subfolders are the paths of the folders in dir, none if it is not there.
+func subfolders(dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var found []string
+	for _, entry := range entries {
+		if entry.IsDir() {
+			found = append(found, filepath.Join(dir, entry.Name()))
+		}
+	}
+	return found
+}

@@ -1,0 +1,271 @@
+package worker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	logMaxDefault = 1 << 30 // bytes
+	slotsPerCore  = 2
+)
+
+// Config is what a Worker needs. Only DataDir and Report are required.
+type Config struct {
+	DataDir string   // logs and work folders lie here; locked by the caller for the life of the Worker
+	Slots   int      // attempts at once; 0 = two per core
+	PassEnv []string // further names of the node's environment that tasks get
+	LogMax  int64    // bytes of log kept per attempt; 0 = 1 GiB
+	Log     *slog.Logger
+
+	// Report is called once per attempt that was given to Start, from the attempt's goroutine, after
+	// everything of it has gone and its slot is free: it may call Start.
+	Report func(Result)
+	// Started is called at most once per attempt, when it has run for 1 s. It must not block: the attempt
+	// is not watched meanwhile.
+	Started func(Key, time.Time)
+
+	// GroupsOnly never uses cgroups.
+	GroupsOnly bool
+}
+
+// Worker runs attempts. Its methods may be called from any goroutine.
+type Worker struct {
+	cfg     Config
+	data    string   // DataDir, absolute and without links, so that every life writes it alike
+	life    string   // names this life
+	lifeDir string   // <data>/work/<life>
+	base    []string // environment from the node
+	null    *os.File
+	contain containment
+	buffers buffers
+
+	mu      sync.Mutex // protects following fields
+	slots   int        // made so far, ≤ cfg.Slots
+	free    []*slot    // the one used last is last: its folder and cgroup are warm
+	live    map[id]*attempt
+	busy    int // goroutines not yet gone
+	closing bool
+	idle    chan struct{} // closed when closing and busy is 0
+	closed  sync.Once
+}
+
+// New makes a worker over cfg.DataDir and finds out how processes can be contained here. It does not look
+// for what an earlier life left running: that is Reap.
+func New(cfg Config) (*Worker, error) {
+	if cfg.DataDir == "" || cfg.Report == nil {
+		return nil, errors.New("a worker needs a data folder and somebody to report to")
+	}
+	if cfg.Slots <= 0 {
+		cfg.Slots = slotsPerCore * runtime.NumCPU()
+	}
+	if cfg.LogMax <= 0 {
+		cfg.LogMax = logMaxDefault
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := needPidfd(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(cfg.DataDir, "work"), 0o700); err != nil {
+		return nil, fmt.Errorf("make the work folder: %w", err)
+	}
+	data, err := filepath.Abs(cfg.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("find the data folder: %w", err)
+	}
+	if data, err = filepath.EvalSymlinks(data); err != nil {
+		return nil, fmt.Errorf("find the data folder: %w", err)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, fmt.Errorf("open an empty input for tasks: %w", err)
+	}
+	w := &Worker{
+		cfg: cfg, data: data, life: newLife(), base: baseEnv(cfg.PassEnv), null: null,
+		live: map[id]*attempt{}, idle: make(chan struct{}),
+	}
+	w.lifeDir = filepath.Join(data, "work", w.life)
+	w.contain = detect(data, w.life, cfg.GroupsOnly)
+	if at := w.contain.location(); at != "" {
+		if err := os.WriteFile(w.lifeDir+cgroupSuffix, []byte(at), 0o600); err != nil {
+			w.contain.close()
+			_ = null.Close()
+			return nil, fmt.Errorf("note where the cgroups are: %w", err)
+		}
+	}
+	return w, nil
+}
+
+// needPidfd refuses kernels on which the end of a process cannot be polled.
+func needPidfd() error {
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return fmt.Errorf("a worker needs Linux 5.4 or later (pidfd): %w", err)
+	}
+	return unix.Close(fd)
+}
+
+func newLife() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Containment tells in one sentence how process trees are held together.
+func (w *Worker) Containment() string { return w.contain.describe() }
+
+// Start runs job and returns at once. An attempt that runs already is left alone, so an assignment may be
+// sent twice. After Close has returned nothing is started or reported.
+func (w *Worker) Start(job Job) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closing && w.busy == 0 {
+		w.cfg.Log.Warn("an attempt came after the worker had closed", "run", job.Key.RunID, "task", job.Key.Task)
+		return
+	}
+	key := job.Key.id()
+	if w.live[key] != nil {
+		return
+	}
+	switch {
+	case w.closing:
+		w.refuseLocked(job.Key, Stopped, CauseClosed, "the worker is closing")
+		return
+	case len(w.free) == 0 && w.slots == w.cfg.Slots:
+		w.refuseLocked(job.Key, Failed, CauseFull, fmt.Sprintf("all %d slots of the worker are taken", w.cfg.Slots))
+		return
+	case len(w.free) == 0:
+		w.free = append(w.free, &slot{index: w.slots, wake: -1})
+		w.slots++
+	}
+	s := w.free[len(w.free)-1]
+	if err := s.arm(); err != nil {
+		w.refuseLocked(job.Key, Failed, CauseStart, "the node has no more file descriptors: "+err.Error())
+		return
+	}
+	w.free = w.free[:len(w.free)-1]
+	a := &attempt{w: w, slot: s, job: &job}
+	w.live[key] = a
+	w.busy++
+	go func() {
+		defer w.leave()
+		result := a.run()
+		w.release(a)
+		w.cfg.Report(result)
+	}()
+}
+
+// refuseLocked reports an attempt that gets no slot. Report may want locks that the caller of Start holds,
+// so it has a goroutine of its own.
+func (w *Worker) refuseLocked(key Key, state, cause, message string) {
+	now := time.Now()
+	w.busy++
+	go func() {
+		defer w.leave()
+		w.cfg.Report(Result{Key: key, State: state, Cause: cause, ExitCode: -1, Message: message, Finished: now})
+	}()
+}
+
+// release gives the slot back before the report, whose receiver may fill it again.
+func (w *Worker) release(a *attempt) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.live, a.job.Key.id())
+	w.free = append(w.free, a.slot)
+}
+
+// leave is the last act of a goroutine.
+func (w *Worker) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.busy--
+	if w.closing && w.busy == 0 {
+		close(w.idle)
+	}
+}
+
+// Stop ends an attempt; its Result tells when it has ended. Unknown and ended attempts are nobody's
+// business. Asking again changes nothing, asking for ModeKill after ModeTerm ends the grace.
+func (w *Worker) Stop(key Key, mode Mode) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a := w.live[key.id()]; a != nil {
+		a.demand(min(mode, ModeKill))
+	}
+}
+
+// Running are the keys of the attempts that have a slot, in no order.
+func (w *Worker) Running() []Key {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	keys := make([]Key, 0, len(w.live))
+	for _, a := range w.live {
+		keys = append(keys, a.job.Key)
+	}
+	return keys
+}
+
+// Close takes nothing new and waits for what runs. When ctx ends first, the rest is killed and reported as
+// stopped with CauseClosed. It returns when all goroutines have gone; an error means that a process hangs
+// in the kernel and could not be waited for.
+func (w *Worker) Close(ctx context.Context) error {
+	w.mu.Lock()
+	if !w.closing {
+		w.closing = true
+		if w.busy == 0 {
+			close(w.idle)
+		}
+	}
+	w.mu.Unlock()
+
+	select {
+	case <-w.idle:
+	case <-ctx.Done():
+		w.mu.Lock()
+		for _, a := range w.live {
+			a.demand(modeClose)
+		}
+		w.mu.Unlock()
+		// Twice: for the main process, and for what is left of the tree after it.
+		limit := time.NewTimer(2 * endLimit)
+		defer limit.Stop()
+		select {
+		case <-w.idle:
+		case <-limit.C:
+			return fmt.Errorf("%d attempts do not end on SIGKILL", len(w.Running()))
+		}
+	}
+	w.closed.Do(w.dispose)
+	return nil
+}
+
+// dispose gives back what a life holds. What cannot be removed now is found by Reap of the next.
+func (w *Worker) dispose() {
+	clean := true
+	for _, s := range w.free {
+		clean = clean && s.renewed == 0
+		s.close()
+	}
+	w.contain.close()
+	_ = w.null.Close()
+	if err := removeAll(w.lifeDir); err != nil {
+		w.cfg.Log.Warn("the work folder cannot be removed", "folder", w.lifeDir, "err", err)
+		clean = false
+	}
+	if clean {
+		_ = os.Remove(w.lifeDir + cgroupSuffix)
+	}
+}
