@@ -129,9 +129,9 @@ CREATE TABLE request (
 
 CREATE TABLE message (
   id      INTEGER PRIMARY KEY AUTOINCREMENT,
-  "from"  INTEGER NOT NULL,
-  "to"    INTEGER NOT NULL,
+  sender  INTEGER NOT NULL,
+  target  INTEGER NOT NULL,
   payload BLOB NOT NULL,
   created INTEGER NOT NULL
 );
-CREATE INDEX message_to ON message ("to", id);
+CREATE INDEX message_to ON message (target, id);

@@ -1,0 +1,100 @@
+package sqlite
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+const (
+	// checkpointRows is after how many written rows the log is copied into the database.
+	checkpointRows = 40_000
+	// walPagesMax is when the writer stops to start the log over: 256 MiB of 4 KiB pages.
+	walPagesMax = 65_536
+	// restartWait is how long the writer waits for readers when it starts the log over.
+	restartWait = 100 * time.Millisecond
+	// busyWait is how long a connection waits for another one of this file.
+	busyWait = 10 * time.Second
+)
+
+// checkpointer copies the log into the database on a connection and a core of its own, so
+// that the writer's transactions do not stop for it. SQLite starts the log over by itself
+// when a transaction begins and all of it has been copied; if the writer never pauses
+// long enough for that, it stops for it once the log is walPagesMax long.
+type checkpointer struct {
+	wake chan struct{} // cap 1: many wake-ups mean one checkpoint
+	quit chan struct{}
+	wg   sync.WaitGroup
+	conn *sqlite.Conn
+	rows int // written since the last wake-up; the writer's
+	long atomic.Bool
+}
+
+func (c *checkpointer) start(path string) error {
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenURI)
+	if err != nil {
+		return translate("open "+path, err)
+	}
+	conn.SetBusyTimeout(0)
+	if err := sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = FULL", nil); err != nil {
+		return fmt.Errorf("checkpointer: %w", err)
+	}
+	c.conn, c.wake, c.quit = conn, make(chan struct{}, 1), make(chan struct{})
+	c.wg.Go(c.run)
+	return nil
+}
+
+func (c *checkpointer) run() {
+	for {
+		select {
+		case <-c.quit:
+			return
+		case <-c.wake:
+		}
+		// An error here (busy, full) is met again by the writer, which reports it.
+		_ = sqlitex.ExecuteTransient(c.conn, "PRAGMA wal_checkpoint(PASSIVE)", &sqlitex.ExecOptions{
+			ResultFunc: func(s *sqlite.Stmt) error {
+				if s.ColumnInt64(1) > walPagesMax {
+					c.long.Store(true)
+				}
+				return nil
+			},
+		})
+	}
+}
+
+// wrote counts what the writer wrote.
+func (c *checkpointer) wrote(rows int) {
+	if c.rows += rows; c.rows < checkpointRows {
+		return
+	}
+	c.rows = 0
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// restart starts an overlong log over, on the writer's connection and between its
+// transactions. Readers in the middle of a page make it fail; it is tried again later.
+func (c *checkpointer) restart(writer *sqlite.Conn) {
+	if c.long.Swap(false) {
+		writer.SetBusyTimeout(restartWait)
+		defer writer.SetBusyTimeout(busyWait)
+		_ = sqlitex.ExecuteTransient(writer, "PRAGMA wal_checkpoint(RESTART)", nil)
+	}
+}
+
+func (c *checkpointer) stop() {
+	if c.conn == nil {
+		return
+	}
+	close(c.quit)
+	c.wg.Wait()
+	_ = c.conn.Close()
+	c.conn = nil
+}

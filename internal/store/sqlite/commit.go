@@ -1,0 +1,316 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// checkText refuses what not every engine can hold: NULs and invalid UTF-8.
+func checkText(s string) error {
+	if strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s) {
+		return fmt.Errorf("a text with a NUL or invalid UTF-8: %w", store.ErrRefused)
+	}
+	return nil
+}
+
+// Commit implements store.Store.
+func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("commit: %w: %w", store.ErrUnavailable, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.transact(func() error { return d.apply(b) }); err != nil {
+		return 0, err
+	}
+	d.checkpoints.wrote(b.Rows())
+	return wall(), nil
+}
+
+// transact runs f in a transaction. An error before the COMMIT is final: nothing was
+// written. An error of the COMMIT itself is an unknown outcome, and since a failed fsync
+// must not be tried again on the same file, the connection is opened anew.
+func (d *DB) transact(f func() error) error {
+	if d.closed.Load() {
+		return fmt.Errorf("the database is closed: %w", store.ErrUnavailable)
+	}
+	if d.broken {
+		if d.conn == nil {
+			return fmt.Errorf("the database is open for reading only: %w", store.ErrUnavailable)
+		}
+		d.stmts.finalize()
+		_ = d.conn.Close()
+		if err := d.openWriter(); err != nil {
+			return err
+		}
+	}
+	d.checkpoints.restart(d.conn)
+	if _, err := d.stmts.begin.row().exec(d.conn); err != nil {
+		return err
+	}
+	if err := f(); err != nil {
+		if !d.conn.AutocommitEnabled() { // some errors (disk full) have rolled back already
+			if _, e := d.stmts.rollback.row().exec(d.conn); e != nil {
+				d.broken = true
+			}
+		}
+		d.stmts.forget()
+		return err
+	}
+	if _, err := d.stmts.commit.row().exec(d.conn); err != nil {
+		d.broken = true
+		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
+	}
+	return nil
+}
+
+// forget drops what the statements remember of their bindings, and their state.
+func (w *writeStmts) forget() {
+	for _, s := range w.all {
+		_ = s.Reset()
+		clear(s.last)
+	}
+}
+
+func (d *DB) apply(b *store.Batch) error {
+	seq := int64(0)
+	for i, f := range b.Fences {
+		if i > 0 && b.Fences[i-1].Shard >= f.Shard {
+			return fmt.Errorf("fences out of order: %w", store.ErrFenced)
+		}
+		if err := d.stmts.fence.row().int(int64(f.Shard)).int(f.Epoch).int(f.Seq).one(d.conn); err != nil {
+			return err
+		}
+		if f.Shard == theShard {
+			seq = f.Seq + 1
+		}
+	}
+	if len(b.Fences) == 0 {
+		if err := onlyInserts(b); err != nil {
+			return err
+		}
+	}
+	for _, step := range []func(*store.Batch) error{d.runs, d.attempts, d.workflows, d.versions, d.requests, d.messages} {
+		if err := step(b); err != nil {
+			return err
+		}
+	}
+	for i := range b.Events {
+		e := &b.Events[i]
+		if _, err := d.stmts.insertEvent.row().blob(e.Run[:]).int(seq).int(int64(e.At)).blob(e.Records).exec(d.conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onlyInserts holds what others than the owner may write.
+func onlyInserts(b *store.Batch) error {
+	bad := len(b.RunUpdates)+len(b.AttemptInserts)+len(b.AttemptUpdates)+len(b.Events)+len(b.WorkflowInserts)+
+		len(b.WorkflowUpdates)+len(b.Versions)+len(b.Consumed) > 0
+	for i := range b.RunInserts {
+		bad = bad || b.RunInserts[i].State != dag.RunSubmitted
+	}
+	if bad {
+		return fmt.Errorf("only the owner of a shard writes more than submitted runs, requests and messages: %w", store.ErrFenced)
+	}
+	return nil
+}
+
+func (d *DB) runs(b *store.Batch) error {
+	for i := range b.RunInserts {
+		r := &b.RunInserts[i]
+		s := d.stmts.insertRun.row().blob(r.ID[:]).int(int64(r.Shard)).int(int64(r.Workflow)).int(int64(r.Version)).
+			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
+			int(int64(r.Created)).text(r.State.String()).text(r.Intent.String()).int(int64(r.Generation)).
+			text(string(r.Cause)).text(r.Message).blob(r.Graph).blob(r.Base).blob(r.Final).
+			int(int64(r.SplitAt)).int(int64(r.StartedAt)).int(int64(r.FinishedAt)).int(int64(r.Leader)).int(int64(r.LeaderAt))
+		if _, err := s.exec(d.conn); err != nil {
+			return err
+		}
+	}
+	for i := range b.RunUpdates {
+		r := &b.RunUpdates[i]
+		s := d.stmts.updateRun.row().blob(r.ID[:]).int(int64(r.Shard)).text(r.Was.String()).
+			text(r.State.String()).text(r.Intent.String()).int(int64(r.Generation)).text(string(r.Cause)).text(r.Message).
+			blob(r.Graph).blob(r.Base).blob(r.Final).int(int64(r.SplitAt)).int(int64(r.StartedAt)).int(int64(r.FinishedAt)).
+			int(int64(r.Leader)).int(int64(r.LeaderAt))
+		if err := s.one(d.conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *DB) attempts(b *store.Batch) error {
+	for i := range b.AttemptInserts {
+		a := &b.AttemptInserts[i]
+		s := d.stmts.insertAttempt.row().blob(a.Run[:]).int(int64(a.Task)).int(int64(a.Token)).int(int64(a.Generation)).
+			int(int64(a.Handler)).int(int64(a.Assigned))
+		if _, err := ended(s, a).exec(d.conn); err != nil {
+			return err
+		}
+	}
+	for i := range b.AttemptUpdates {
+		a := &b.AttemptUpdates[i]
+		s := d.stmts.updateAttempt.row().blob(a.Run[:]).int(int64(a.Task)).int(int64(a.Token)).int(int64(a.Handler)).
+			text(a.Was.String())
+		if err := ended(s, &a.AttemptRow).one(d.conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ended binds the columns of an attempt that change after its hand-over.
+func ended(s *stmt, a *dag.AttemptRow) *stmt {
+	s.text(a.State.String()).text(string(a.Cause)).text(a.Message)
+	if a.Exited {
+		s.int(int64(a.ExitCode))
+	} else {
+		s.null()
+	}
+	return s.text(a.Signal).blob(a.Outputs).int(int64(a.Started)).int(int64(a.Finished)).
+		int(int64(a.RetryAt)).int(a.RetryWait.Microseconds())
+}
+
+func (d *DB) workflows(b *store.Batch) error {
+	for i := range b.WorkflowInserts {
+		w := &b.WorkflowInserts[i]
+		s := d.stmts.insertWorkflow.row().int(int64(w.ID)).int(int64(w.Shard)).text(w.Namespace).text(w.Name).text(w.State).
+			int(int64(w.Version)).int(int64(w.Latest)).int(w.Revision).int(int64(w.Created)).int(int64(w.Modified))
+		if _, err := s.exec(d.conn); err != nil {
+			return err
+		}
+	}
+	for i := range b.WorkflowUpdates {
+		w := &b.WorkflowUpdates[i]
+		s := d.stmts.updateWorkflow.row().int(int64(w.ID)).text(w.State).int(int64(w.Version)).int(int64(w.Latest)).
+			int(w.Revision).int(int64(w.Modified))
+		if err := s.one(d.conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *DB) versions(b *store.Batch) error {
+	for i := range b.Versions {
+		v := &b.Versions[i]
+		s := d.stmts.insertVersion.row().int(int64(v.Workflow)).int(int64(v.Version)).blob(some(v.Source)).blob(some(v.Def)).
+			blob(some(v.Graph)).blob(some(v.Digest)).text(v.User).int(int64(v.Created))
+		if _, err := s.exec(d.conn); err != nil {
+			return err
+		}
+		for _, f := range v.Files {
+			s := d.stmts.insertFile.row().int(int64(v.Workflow)).int(int64(v.Version)).text(f.Name).int(int64(f.Mode)).blob(some(f.Data))
+			if _, err := s.exec(d.conn); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// some makes a nil blob an empty one, for columns that are never NULL.
+func some(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+func (d *DB) requests(b *store.Batch) error {
+	for i := range b.Requests {
+		r := &b.Requests[i]
+		s := d.stmts.insertRequest.row().text(r.Scope).text(r.Key).blob(some(r.Hash)).blob(some(r.Answer)).int(int64(r.Created))
+		if _, err := s.exec(d.conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *DB) messages(b *store.Batch) error {
+	for i := range b.Messages {
+		m := &b.Messages[i]
+		s := d.stmts.insertMessage.row().int(int64(m.From)).int(int64(m.To)).blob(some(m.Payload)).int(int64(m.Created))
+		if _, err := s.exec(d.conn); err != nil {
+			return err
+		}
+	}
+	for _, id := range b.Consumed {
+		if err := d.stmts.consumeMessage.row().int(id).one(d.conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Acquire implements store.Store.
+func (d *DB) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]store.Acquired, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("acquire shards: %w: %w", store.ErrUnavailable, err)
+	}
+	got := make([]store.Acquired, len(shards))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.transact(func() error {
+		for i, id := range shards {
+			if err := d.readShard(id, &got[i]); err != nil {
+				return err
+			}
+			if err := d.stmts.acquire.row().int(int64(id)).int(int64(owner)).one(d.conn); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("acquire shards: %w", err)
+	}
+	for i := range got {
+		got[i].Now = wall()
+	}
+	return got, nil
+}
+
+// readShard reads, inside the transaction, what the shard will be after it.
+func (d *DB) readShard(id dag.ShardID, a *store.Acquired) error {
+	found := false
+	err := sqlitex.Execute(d.conn, d.read["shard"], &sqlitex.ExecOptions{Args: []any{int64(id)}, ResultFunc: func(s *sqlite.Stmt) error {
+		found = true
+		a.Fence = store.Fence{Shard: id, Epoch: s.ColumnInt64(0) + 1, Seq: s.ColumnInt64(1)}
+		a.Previous = dag.HandlerID(s.ColumnInt64(2))
+		return nil
+	}})
+	if err == nil && !found {
+		err = fmt.Errorf("shard %d: %w", id, store.ErrNotFound)
+	}
+	return err
+}
+
+// Register implements store.Store.
+func (d *DB) Register(ctx context.Context, id, node string) (store.Handler, error) {
+	if _, err := uuid.Parse(id); err != nil {
+		return store.Handler{}, fmt.Errorf("handler %q: %w: %w", id, store.ErrRefused, err)
+	}
+	h := store.Handler{UUID: id, Node: node, Started: wall()}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.transact(func() error {
+		_, err := d.stmts.insertHandler.row().text(id).text(node).int(int64(h.Started)).exec(d.conn)
+		h.ID = dag.HandlerID(d.conn.LastInsertRowID())
+		return err
+	})
+	return h, err
+}

@@ -1,0 +1,256 @@
+// Package sqlite is the store of a single node: one file, one writer connection, readers
+// on read-only connections. It uses the driver's native interface (no database/sql, no
+// cgo), WAL and synchronous FULL: a commit that returned is on the disk.
+//
+// The process that opens a database for writing must be its only writer; whoever wires
+// it up locks the data folder for that.
+package sqlite
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+//go:embed read.sql
+var readSQL string
+
+//go:embed write.sql
+var writeSQL string
+
+const (
+	// applicationID marks a database as ours, in its header: "Skei".
+	applicationID = 0x536b6569
+	// format is the newest that this program knows; it rises with the migrations.
+	format = 1
+	// readersMax is the number of concurrent readers.
+	readersMax = 4
+	// textMax bounds one text or blob, in bytes.
+	textMax = 64 << 20
+	// theShard is the only one: SQLite has one writer.
+	theShard = dag.ShardID(0)
+)
+
+// DB is an open database.
+type DB struct {
+	path    string
+	cluster string
+	read    map[string]string // statements by name
+	pool    *sqlitex.Pool
+	closed  atomic.Bool
+
+	mu     sync.Mutex // protects following fields; held by a transaction
+	conn   *sqlite.Conn
+	stmts  writeStmts
+	broken bool // a commit failed: the connection must be opened anew
+
+	checkpoints checkpointer
+}
+
+var _ store.Store = (*DB)(nil)
+
+// Open opens or makes a database for writing. An empty file is made one; a file that is
+// no database, or of a newer format, is an error and stays as it is.
+func Open(path string) (*DB, error) {
+	d := &DB{path: path, read: statements(readSQL)}
+	if err := d.openWriter(); err != nil {
+		return nil, err
+	}
+	if err := d.openReaders(); err != nil {
+		return nil, errors.Join(err, d.conn.Close())
+	}
+	if err := d.checkpoints.start(path); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// OpenReadOnly opens an existing database beside its writer; every write is
+// store.ErrUnavailable.
+func OpenReadOnly(path string) (*DB, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	d := &DB{path: path, read: statements(readSQL), broken: true}
+	if err := d.openReaders(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *DB) openWriter() error {
+	conn, err := sqlite.OpenConn(d.path, sqlite.OpenReadWrite|sqlite.OpenCreate|sqlite.OpenURI)
+	if err != nil {
+		return translate("open "+d.path, err)
+	}
+	conn.SetBusyTimeout(busyWait)
+	if err := d.prepareWriter(conn); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	d.conn, d.broken = conn, false
+	return nil
+}
+
+func (d *DB) prepareWriter(conn *sqlite.Conn) error {
+	err := sqlitex.ExecuteScript(conn, `PRAGMA cell_size_check = ON`, nil)
+	if err == nil {
+		err = checkFormat(conn)
+	}
+	if err != nil {
+		return translate("open "+d.path, err)
+	}
+	for _, pragma := range []string{
+		"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA cache_size = -65536",
+		"PRAGMA wal_autocheckpoint = 0", "PRAGMA temp_store = MEMORY", "PRAGMA foreign_keys = OFF",
+	} {
+		if err := sqlitex.ExecuteTransient(conn, pragma, nil); err != nil {
+			return translate(pragma, err)
+		}
+	}
+	if err := migrate(conn); err != nil {
+		return translate("migrate "+d.path, err)
+	}
+	return d.stmts.prepare(conn, statements(writeSQL))
+}
+
+func (d *DB) openReaders() error {
+	pool, err := sqlitex.NewPool(d.path, sqlitex.PoolOptions{
+		Flags: sqlite.OpenReadOnly | sqlite.OpenURI, PoolSize: readersMax,
+		PrepareConn: func(c *sqlite.Conn) error {
+			c.SetBusyTimeout(busyWait)
+			return sqlitex.ExecuteTransient(c, "PRAGMA query_only = ON", nil)
+		},
+	})
+	if err != nil {
+		return translate("open "+d.path, err)
+	}
+	d.pool = pool
+	err = d.query(context.Background(), "meta", nil, func(s *sqlite.Stmt) error {
+		d.cluster = s.ColumnText(0)
+		return nil
+	})
+	if err == nil && d.cluster == "" {
+		err = fmt.Errorf("%s: %w: it holds no Skein database", d.path, store.ErrFormat)
+	}
+	if err == nil {
+		var conn *sqlite.Conn
+		if conn, err = pool.Take(context.Background()); err == nil {
+			err = checkFormat(conn)
+			pool.Put(conn)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, pool.Close())
+	}
+	return nil
+}
+
+// checkFormat refuses what this program must not touch.
+func checkFormat(conn *sqlite.Conn) error {
+	app, err := pragmaInt(conn, "application_id")
+	if err != nil {
+		return err
+	}
+	version, err := pragmaInt(conn, "user_version")
+	if err != nil {
+		return err
+	}
+	tables, err := scalar(conn, "SELECT count(*) FROM sqlite_schema")
+	switch {
+	case err != nil:
+		return err
+	case app != applicationID && (app != 0 || tables != 0):
+		return fmt.Errorf("%w: the file is a database of another program", store.ErrFormat)
+	case version > format:
+		return fmt.Errorf("%w: the database has format %d, this program knows up to %d; use a newer skein",
+			store.ErrFormat, version, format)
+	}
+	return nil
+}
+
+// migrate brings the database to the newest format, one transaction for each step, so
+// that a crash leaves it at a format that exists.
+func migrate(conn *sqlite.Conn) error {
+	version, err := pragmaInt(conn, "user_version")
+	if err != nil {
+		return err
+	}
+	files, err := migrations.ReadDir("migrations")
+	if err != nil {
+		return err
+	}
+	for _, f := range files[version:] {
+		script, err := migrations.ReadFile("migrations/" + f.Name())
+		if err != nil {
+			return err
+		}
+		version++
+		text := fmt.Sprintf("%s\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;", script, applicationID, version)
+		if version == 1 {
+			text += fmt.Sprintf("\nINSERT INTO meta (one, cluster, created) VALUES (1, '%s', %d);",
+				uuid.NewString(), time.Now().UnixMicro())
+		}
+		if err := sqlitex.ExecuteScript(conn, text, nil); err != nil {
+			return fmt.Errorf("%s: %w", f.Name(), err)
+		}
+	}
+	return nil
+}
+
+func pragmaInt(conn *sqlite.Conn, name string) (int64, error) {
+	return scalar(conn, "PRAGMA "+name)
+}
+
+func scalar(conn *sqlite.Conn, query string) (int64, error) {
+	var v int64
+	err := sqlitex.ExecuteTransient(conn, query, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
+		v = s.ColumnInt64(0)
+		return nil
+	}})
+	return v, err
+}
+
+// statements splits a .sql file into its named statements.
+func statements(text string) map[string]string {
+	out := map[string]string{}
+	for _, part := range strings.Split(text, "-- name: ")[1:] {
+		name, body, _ := strings.Cut(part, "\n")
+		out[strings.TrimSpace(name)] = strings.TrimSpace(body)
+	}
+	return out
+}
+
+// Close waits for the transaction under way and closes every connection.
+func (d *DB) Close() error {
+	if d.closed.Swap(true) {
+		return nil
+	}
+	d.checkpoints.stop()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.pool.Close()
+	if d.conn != nil {
+		d.stmts.finalize()
+		err = errors.Join(err, d.conn.Close())
+		d.conn, d.broken = nil, true
+	}
+	return err
+}
+
+func wall() dag.Micros { return dag.Micro(time.Now()) }

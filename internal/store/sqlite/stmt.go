@@ -1,0 +1,170 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"skein.dev/skein/internal/store"
+)
+
+// stmt is a prepared statement of the writer that binds by position. Texts that repeat
+// from row to row (states, users, priorities) are bound once: SQLite keeps a binding
+// until it is replaced, and each binding of a text is an allocation in its heap.
+type stmt struct {
+	*sqlite.Stmt
+	name string
+	last []string // by position - 1; what is bound, if it is a text
+	pos  int
+	fail error // the first refusal of this row
+}
+
+func prepare(conn *sqlite.Conn, name string, from map[string]string) (*stmt, error) {
+	s, trailing, err := conn.PrepareTransient(from[name])
+	if err != nil {
+		return nil, fmt.Errorf("statement %s: %w", name, err)
+	}
+	if trailing > 0 || from[name] == "" {
+		return nil, fmt.Errorf("statement %s: not one statement", name)
+	}
+	return &stmt{Stmt: s, name: name, last: make([]string, s.BindParamCount())}, nil
+}
+
+// row begins a row's values.
+func (s *stmt) row() *stmt {
+	s.pos, s.fail = 0, nil
+	return s
+}
+
+func (s *stmt) int(v int64) *stmt {
+	s.pos++
+	s.BindInt64(s.pos, v)
+	return s
+}
+
+func (s *stmt) text(v string) *stmt {
+	s.pos++
+	if v == "" {
+		v = bindEmpty
+	}
+	if s.last[s.pos-1] == v {
+		return s
+	}
+	s.last[s.pos-1] = v
+	if v == bindEmpty {
+		s.BindText(s.pos, "")
+		return s
+	}
+	if err := checkText(v); err != nil {
+		s.fail = fmt.Errorf("%s: %w", s.name, err)
+	}
+	s.BindText(s.pos, v)
+	return s
+}
+
+// bindEmpty stands for "" in stmt.last, where "" means nothing is known.
+const bindEmpty = "\x00"
+
+// textOrNull binds NULL for "".
+func (s *stmt) textOrNull(v string) *stmt {
+	if v == "" {
+		return s.null()
+	}
+	return s.text(v)
+}
+
+func (s *stmt) null() *stmt {
+	s.pos++
+	s.last[s.pos-1] = ""
+	s.BindNull(s.pos)
+	return s
+}
+
+// blob binds NULL for nil.
+func (s *stmt) blob(v []byte) *stmt {
+	if v == nil {
+		return s.null()
+	}
+	s.pos++
+	if len(v) > textMax {
+		s.fail = fmt.Errorf("%s: a value of %d bytes: %w", s.name, len(v), store.ErrRefused)
+		return s
+	}
+	s.BindBytes(s.pos, v)
+	return s
+}
+
+// exec runs the statement and reports how many rows it changed.
+func (s *stmt) exec(conn *sqlite.Conn) (int, error) {
+	if s.fail != nil {
+		return 0, s.fail
+	}
+	_, err := s.Step()
+	if err == nil {
+		err = s.Reset()
+	}
+	if err != nil {
+		return 0, translate(s.name, err)
+	}
+	return conn.Changes(), nil
+}
+
+// one runs a guarded statement: it must change one row.
+func (s *stmt) one(conn *sqlite.Conn) error {
+	n, err := s.exec(conn)
+	if err == nil && n != 1 {
+		err = fmt.Errorf("%s: the row is not what its owner believes: %w", s.name, store.ErrFenced)
+	}
+	return err
+}
+
+// writeStmts are the writer's statements.
+type writeStmts struct {
+	begin, commit, rollback        *stmt
+	fence, acquire                 *stmt
+	insertRun, updateRun           *stmt
+	insertAttempt, updateAttempt   *stmt
+	insertEvent                    *stmt
+	insertWorkflow, updateWorkflow *stmt
+	insertVersion, insertFile      *stmt
+	insertRequest                  *stmt
+	insertMessage, consumeMessage  *stmt
+	insertHandler                  *stmt
+	all                            []*stmt
+}
+
+func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
+	from["begin"], from["commit"], from["rollback"] = "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"
+	w.all = nil
+	for _, s := range []struct {
+		name string
+		to   **stmt
+	}{
+		{"begin", &w.begin}, {"commit", &w.commit}, {"rollback", &w.rollback},
+		{"fence", &w.fence}, {"acquire", &w.acquire},
+		{"insertRun", &w.insertRun}, {"updateRun", &w.updateRun},
+		{"insertAttempt", &w.insertAttempt}, {"updateAttempt", &w.updateAttempt},
+		{"insertEvent", &w.insertEvent},
+		{"insertWorkflow", &w.insertWorkflow}, {"updateWorkflow", &w.updateWorkflow},
+		{"insertVersion", &w.insertVersion}, {"insertFile", &w.insertFile},
+		{"insertRequest", &w.insertRequest},
+		{"insertMessage", &w.insertMessage}, {"consumeMessage", &w.consumeMessage},
+		{"insertHandler", &w.insertHandler},
+	} {
+		p, err := prepare(conn, s.name, from)
+		if err != nil {
+			w.finalize()
+			return err
+		}
+		*s.to = p
+		w.all = append(w.all, p)
+	}
+	return nil
+}
+
+func (w *writeStmts) finalize() {
+	for _, s := range w.all {
+		_ = s.Finalize()
+	}
+	w.all = nil
+}

@@ -1,0 +1,61 @@
+-- The statements of a writer's transaction. Values are bound by position (?1 …).
+
+-- name: fence
+UPDATE shard SET seq = seq + 1 WHERE id = ?1 AND epoch = ?2 AND seq = ?3;
+
+-- name: acquire
+UPDATE shard SET epoch = epoch + 1, owner = ?2 WHERE id = ?1;
+
+-- name: insertRun
+INSERT INTO run (id, shard, workflow, version, priority, origin, user, key, key_hash, params, created,
+  state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24);
+
+-- name: updateRun
+UPDATE run SET state = ?4, intent = ?5, generation = ?6, cause = ?7, message = ?8, graph = ?9, base = ?10, final = ?11,
+  split = ?12, started = ?13, finished = ?14, leader = ?15, leader_at = ?16
+WHERE id = ?1 AND shard = ?2 AND state = ?3;
+
+-- name: insertAttempt
+INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal,
+  outputs, started, finished, retry_at, retry_wait)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
+
+-- name: updateAttempt
+UPDATE attempt SET state = ?6, cause = ?7, message = ?8, exit_code = ?9, signal = ?10, outputs = ?11, started = ?12,
+  finished = ?13, retry_at = ?14, retry_wait = ?15
+WHERE run = ?1 AND task = ?2 AND token = ?3 AND handler = ?4 AND state = ?5;
+
+-- name: insertEvent
+INSERT INTO event (run, seq, at, records)
+VALUES (?1, ?2, ?3, ?4);
+
+-- name: insertWorkflow
+INSERT INTO workflow (id, shard, namespace, name, state, version, latest, revision, created, modified)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+
+-- name: updateWorkflow
+UPDATE workflow SET state = ?2, version = ?3, latest = ?4, revision = ?5, modified = ?6
+WHERE id = ?1 AND revision = ?5 - 1;
+
+-- name: insertVersion
+INSERT INTO version (workflow, version, source, def, graph, digest, user, created)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+
+-- name: insertFile
+INSERT INTO version_file (workflow, version, name, mode, data)
+VALUES (?1, ?2, ?3, ?4, ?5);
+
+-- name: insertRequest
+INSERT INTO request (scope, key, hash, answer, created)
+VALUES (?1, ?2, ?3, ?4, ?5);
+
+-- name: insertMessage
+INSERT INTO message (sender, target, payload, created)
+VALUES (?1, ?2, ?3, ?4);
+
+-- name: consumeMessage
+DELETE FROM message WHERE id = ?1;
+
+-- name: insertHandler
+INSERT INTO handler (uuid, node, started) VALUES (?1, ?2, ?3);
