@@ -63,22 +63,25 @@ func (d *DB) transact(f func() error) error {
 				d.broken = true
 			}
 		}
-		d.stmts.forget()
+		d.forget()
 		return err
 	}
 	if _, err := d.stmts.commit.row().exec(d.conn); err != nil {
 		d.broken = true
+		d.forget()
 		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
 	}
 	return nil
 }
 
-// forget drops what the statements remember of their bindings, and their state.
-func (w *writeStmts) forget() {
-	for _, s := range w.all {
+// forget drops what memory believes of rows that a failed transaction touched.
+func (d *DB) forget() {
+	for _, s := range d.stmts.all {
 		_ = s.Reset()
 		clear(s.last)
 	}
+	d.numbers.reset()
+	d.rolls.reset()
 }
 
 func (d *DB) apply(b *store.Batch) error {
@@ -99,18 +102,15 @@ func (d *DB) apply(b *store.Batch) error {
 			return err
 		}
 	}
-	for _, step := range []func(*store.Batch) error{d.runs, d.attempts, d.workflows, d.versions, d.requests, d.messages} {
+	if err := d.history(b, seq); err != nil {
+		return err
+	}
+	for _, step := range []func(*store.Batch) error{d.runs, d.attempts, d.events, d.workflows, d.versions, d.requests, d.messages} {
 		if err := step(b); err != nil {
 			return err
 		}
 	}
-	for i := range b.Events {
-		e := &b.Events[i]
-		if _, err := d.stmts.insertEvent.row().blob(e.Run[:]).int(seq).int(int64(e.At)).blob(e.Records).exec(d.conn); err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.writeRolls()
 }
 
 // onlyInserts holds what others than the owner may write.
@@ -126,25 +126,110 @@ func onlyInserts(b *store.Batch) error {
 	return nil
 }
 
+// history is the transaction's events by run, until a row has taken them.
+type history struct {
+	seq int64
+	of  map[dag.RunID]*dag.EventRow
+}
+
+func (d *DB) history(b *store.Batch, seq int64) error {
+	d.past.seq = seq
+	clear(d.past.of)
+	for i := range b.Events {
+		e := &b.Events[i]
+		if d.past.of[e.Run] != nil {
+			return fmt.Errorf("two event rows of run %s in one transaction: %w", e.Run, store.ErrRefused)
+		}
+		d.past.of[e.Run] = e
+	}
+	return nil
+}
+
+// take hands over a run's events, if there are any; the caller's row holds them.
+func (h *history) take(id dag.RunID) *dag.EventRow {
+	e := h.of[id]
+	if e != nil {
+		h.of[id] = nil
+		return e
+	}
+	return &dag.EventRow{}
+}
+
 func (d *DB) runs(b *store.Batch) error {
 	for i := range b.RunInserts {
 		r := &b.RunInserts[i]
+		e := d.past.take(r.ID)
 		s := d.stmts.insertRun.row().blob(r.ID[:]).int(int64(r.Shard)).int(int64(r.Workflow)).int(int64(r.Version)).
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
-			int(int64(r.Created)).text(r.State.String()).text(r.Intent.String()).int(int64(r.Generation)).
-			text(string(r.Cause)).text(r.Message).blob(r.Graph).blob(r.Base).blob(r.Final).
-			int(int64(r.SplitAt)).int(int64(r.StartedAt)).int(int64(r.FinishedAt)).int(int64(r.Leader)).int(int64(r.LeaderAt))
-		if _, err := s.exec(d.conn); err != nil {
+			int(int64(r.Created)).int(d.past.seq).int(int64(e.At)).blob(e.Records)
+		if _, err := runState(s, r).exec(d.conn); err != nil {
+			return err
+		}
+		n := d.conn.LastInsertRowID()
+		d.numbers.put(r.ID, n)
+		if err := d.enlistNew(r, n); err != nil {
 			return err
 		}
 	}
 	for i := range b.RunUpdates {
-		r := &b.RunUpdates[i]
-		s := d.stmts.updateRun.row().blob(r.ID[:]).int(int64(r.Shard)).text(r.Was.String()).
-			text(r.State.String()).text(r.Intent.String()).int(int64(r.Generation)).text(string(r.Cause)).text(r.Message).
-			blob(r.Graph).blob(r.Base).blob(r.Final).int(int64(r.SplitAt)).int(int64(r.StartedAt)).int(int64(r.FinishedAt)).
-			int(int64(r.Leader)).int(int64(r.LeaderAt))
-		if err := s.one(d.conn); err != nil {
+		if err := d.updateRun(&b.RunUpdates[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *DB) updateRun(r *dag.RunUpdate) error {
+	n, err := d.number(r.ID)
+	if err != nil {
+		return err
+	}
+	first := r.State.Terminal() && r.Generation == 1
+	s := d.stmts.updateRun
+	if first {
+		s = d.stmts.endRun
+	}
+	runState(s.row().int(n).int(int64(r.Shard)).text(r.Was.String()), &r.RunRow)
+	if first {
+		e := d.past.take(r.ID)
+		s.int(d.past.seq).int(int64(e.At)).blob(e.Records)
+	}
+	if err := s.one(d.conn); err != nil || r.State.Terminal() == r.Was.Terminal() {
+		return err
+	}
+	return d.enlist(activeList, n, !r.State.Terminal())
+}
+
+func (d *DB) enlistNew(r *dag.RunRow, n int64) error {
+	if !r.State.Terminal() {
+		if err := d.enlist(activeList, n, true); err != nil {
+			return err
+		}
+	}
+	if err := d.enlist(workflowList(r.Workflow), n, true); err != nil {
+		return err
+	}
+	return d.enlist(userList(r.User), n, true)
+}
+
+// runState binds the columns of a run that change.
+func runState(s *stmt, r *dag.RunRow) *stmt {
+	return s.text(r.State.String()).text(r.Intent.String()).int(int64(r.Generation)).text(string(r.Cause)).text(r.Message).
+		blob(r.Graph).blob(r.Base).blob(r.Final).int(int64(r.SplitAt)).int(int64(r.StartedAt)).int(int64(r.FinishedAt)).
+		int(int64(r.Leader)).int(int64(r.LeaderAt))
+}
+
+func (d *DB) events(b *store.Batch) error {
+	for i := range b.Events {
+		e := &b.Events[i]
+		if d.past.of[e.Run] == nil {
+			continue // a run's row has it
+		}
+		n, err := d.number(e.Run)
+		if err != nil {
+			return err
+		}
+		if _, err := d.stmts.insertEvent.row().int(n).int(d.past.seq).int(int64(e.At)).blob(some(e.Records)).exec(d.conn); err != nil {
 			return err
 		}
 	}
@@ -154,7 +239,11 @@ func (d *DB) runs(b *store.Batch) error {
 func (d *DB) attempts(b *store.Batch) error {
 	for i := range b.AttemptInserts {
 		a := &b.AttemptInserts[i]
-		s := d.stmts.insertAttempt.row().blob(a.Run[:]).int(int64(a.Task)).int(int64(a.Token)).int(int64(a.Generation)).
+		n, err := d.number(a.Run)
+		if err != nil {
+			return err
+		}
+		s := d.stmts.insertAttempt.row().int(n).int(int64(a.Task)).int(int64(a.Token)).int(int64(a.Generation)).
 			int(int64(a.Handler)).int(int64(a.Assigned))
 		if _, err := ended(s, a).exec(d.conn); err != nil {
 			return err
@@ -162,7 +251,11 @@ func (d *DB) attempts(b *store.Batch) error {
 	}
 	for i := range b.AttemptUpdates {
 		a := &b.AttemptUpdates[i]
-		s := d.stmts.updateAttempt.row().blob(a.Run[:]).int(int64(a.Task)).int(int64(a.Token)).int(int64(a.Handler)).
+		n, err := d.number(a.Run)
+		if err != nil {
+			return err
+		}
+		s := d.stmts.updateAttempt.row().int(n).int(int64(a.Task)).int(int64(a.Token)).int(int64(a.Handler)).
 			text(a.Was.String())
 		if err := ended(s, &a.AttemptRow).one(d.conn); err != nil {
 			return err

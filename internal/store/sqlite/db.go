@@ -55,10 +55,13 @@ type DB struct {
 	pool    *sqlitex.Pool
 	closed  atomic.Bool
 
-	mu     sync.Mutex // protects following fields; held by a transaction
-	conn   *sqlite.Conn
-	stmts  writeStmts
-	broken bool // a commit failed: the connection must be opened anew
+	mu      sync.Mutex // protects following fields; held by a transaction
+	conn    *sqlite.Conn
+	stmts   writeStmts
+	broken  bool // a commit failed: the connection must be opened anew
+	numbers numbers
+	rolls   rolls
+	past    history
 
 	checkpoints checkpointer
 }
@@ -68,7 +71,7 @@ var _ store.Store = (*DB)(nil)
 // Open opens or makes a database for writing. An empty file is made one; a file that is
 // no database, or of a newer format, is an error and stays as it is.
 func Open(path string) (*DB, error) {
-	d := &DB{path: path, read: statements(readSQL)}
+	d := &DB{path: path, read: statements(readSQL), past: history{of: map[dag.RunID]*dag.EventRow{}}}
 	if err := d.openWriter(); err != nil {
 		return nil, err
 	}

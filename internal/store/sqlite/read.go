@@ -76,6 +76,17 @@ func listOn[T any](d *DB, conn *sqlite.Conn, name string, args []any, scan func(
 	return all, err
 }
 
+// numbered is a run with its number.
+type numbered struct {
+	dag.RunRow
+	n int64
+}
+
+func scanNumbered(s *sqlite.Stmt, r *numbered) error {
+	r.n = s.ColumnInt64(colNumber)
+	return scanRun(s, &r.RunRow)
+}
+
 // Load implements store.Store.
 func (d *DB) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, error) {
 	conn, err := d.take(ctx)
@@ -83,13 +94,23 @@ func (d *DB) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, er
 		return nil, err
 	}
 	defer d.pool.Put(conn)
-	var runs []dag.RunRow
+	var runs []numbered
 	if q.IDs == nil {
-		runs, err = listOn(d, conn, "activeRuns", []any{int64(q.Shard), q.After[:], int64(q.Limit)}, scanRun)
+		after := int64(0)
+		if !q.After.IsZero() {
+			if after, err = d.numberOf(conn, q.After); err != nil {
+				return nil, err
+			}
+		}
+		err = d.walkUp(conn, activeList, after+1, func(n int64) (bool, error) {
+			one, err := listOn(d, conn, "runByNumber", []any{n}, scanNumbered)
+			runs = append(runs, one...)
+			return len(runs) < q.Limit, err
+		})
 	}
 	for _, id := range q.IDs {
-		var one []dag.RunRow
-		if one, err = listOn(d, conn, "runById", []any{id[:]}, scanRun); err != nil {
+		var one []numbered
+		if one, err = listOn(d, conn, "runById", []any{id[:]}, scanNumbered); err != nil {
 			break
 		}
 		runs = append(runs, one...)
@@ -99,13 +120,23 @@ func (d *DB) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, er
 	}
 	records := make([]store.RunRecord, len(runs))
 	for i := range runs {
-		records[i].Run = runs[i]
-		records[i].Attempts, err = listOn(d, conn, "attemptsOfRun", []any{runs[i].ID[:]}, scanAttemptToKeep)
+		r := &runs[i]
+		records[i].Run = r.RunRow
+		records[i].Attempts, err = listOn(d, conn, "attemptsOfRun", []any{r.n, r.ID[:]}, scanAttemptToKeep)
 		if err != nil {
 			return nil, err
 		}
 	}
 	return records, nil
+}
+
+// numberOf is the place of a cursor: the run's number, or past the newest if it is gone.
+func (d *DB) numberOf(conn *sqlite.Conn, id dag.RunID) (n int64, err error) {
+	err = d.on(conn, "numberBefore", []any{id[:]}, func(s *sqlite.Stmt) error {
+		n = s.ColumnInt64(0)
+		return nil
+	})
+	return n, err
 }
 
 // Run implements store.Store.
@@ -125,61 +156,83 @@ const lookMax = 10_000
 func (d *DB) Runs(ctx context.Context, q store.RunQuery) (store.RunPage, error) {
 	var page store.RunPage
 	limit := min(max(q.Limit, 1), 1000)
-	before := q.Before
-	if before.IsZero() {
-		for i := range before {
-			before[i] = 0xff
-		}
+	conn, err := d.take(ctx)
+	if err != nil {
+		return page, err
 	}
-	name, args := "runsNewest", []any{before[:], int64(lookMax)}
-	switch {
-	case q.State != "" && !endState(q.State):
-		name, args = "activeRunsNewest", []any{int64(theShard), before[:], int64(lookMax)}
-	case q.Workflow != 0:
-		name, args = "runsOfWorkflow", []any{int64(q.Workflow), before[:], int64(lookMax)}
-	case q.User != "":
-		name, args = "runsOfUser", []any{q.User, before[:], int64(lookMax)}
+	defer d.pool.Put(conn)
+	before, err := d.numberOf(conn, q.Before)
+	if err != nil {
+		return page, err
 	}
 	looked := 0
-	var last dag.RunID
-	err := d.query(ctx, name, args, func(s *sqlite.Stmt) error {
-		if len(page.Runs) == limit {
-			page.Next = last
-			return errPageFull
+	see := func(s *sqlite.Stmt) (bool, error) {
+		if len(page.Runs) == limit || looked == lookMax {
+			return false, nil
 		}
 		looked++
-		s.ColumnBytes(colID, last[:])
+		s.ColumnBytes(colID, page.Next[:])
 		if !matches(s, &q) {
-			return nil
+			return true, nil
 		}
 		var r dag.RunRow
-		if err := scanRun(s, &r); err != nil {
-			return err
-		}
+		err := scanRun(s, &r)
 		page.Runs = append(page.Runs, r)
-		return nil
-	})
-	if err != nil && !page.Next.IsZero() && len(page.Runs) == limit {
-		err = nil // the page is full
+		return true, err
 	}
-	if looked == lookMax {
-		page.Next = last
+	enough, err := d.newest(conn, listsOf(&q), before, see)
+	if !enough {
+		page.Next = dag.RunID{}
 	}
 	return page, err
 }
 
-var errPageFull = fmt.Errorf("page full: %w", store.ErrRefused)
+// listsOf names the lists that all selected runs are on.
+func listsOf(q *store.RunQuery) (lists []string) {
+	if q.State != "" && !endState(q.State) {
+		lists = append(lists, activeList)
+	}
+	if q.Workflow != 0 {
+		lists = append(lists, workflowList(q.Workflow))
+	}
+	if q.User != "" {
+		lists = append(lists, userList(q.User))
+	}
+	return lists
+}
+
+// newest shows runs in falling order until see wants no more; it reports whether see said
+// so, rather than there being none left.
+func (d *DB) newest(conn *sqlite.Conn, lists []string, below int64, see func(*sqlite.Stmt) (bool, error)) (enough bool, err error) {
+	row := func(s *sqlite.Stmt) error {
+		more, err := see(s)
+		if err == nil && !more {
+			enough, err = true, errEnough
+		}
+		return err
+	}
+	if len(lists) == 0 {
+		err = d.on(conn, "runsNewest", []any{below, int64(lookMax) + 1}, row)
+	} else {
+		err = d.walkDown(conn, lists, below, func(n int64) (bool, error) {
+			err := d.on(conn, "runByNumber", []any{n}, row)
+			return !enough, err
+		})
+	}
+	if enough {
+		return true, nil
+	}
+	return false, err
+}
 
 func endState(s string) bool {
 	state, ok := dag.ParseRunState(s)
 	return ok && state.Terminal()
 }
 
-// matches applies what the index did not; Since also by the time in the id's rows.
+// matches applies what the lists did not.
 func matches(s *sqlite.Stmt, q *store.RunQuery) bool {
-	return (q.Workflow == 0 || dag.WorkflowID(s.ColumnInt64(colWorkflow)) == q.Workflow) &&
-		(q.User == "" || s.ColumnText(colUser) == q.User) &&
-		(q.State == "" || q.State == "active" || s.ColumnText(colState) == q.State) &&
+	return (q.State == "" || q.State == "active" || s.ColumnText(colState) == q.State) &&
 		(q.Since == 0 || dag.Micros(s.ColumnInt64(colCreated)) >= q.Since)
 }
 
@@ -189,15 +242,37 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	if q.Outputs {
 		scan = scanAttempt
 	}
-	if q.One {
-		return list(d, ctx, "attemptsOfTask", []any{q.Run[:], int64(q.Task)}, scan)
-	}
-	return list(d, ctx, "attemptsOfRun", []any{q.Run[:]}, scan)
+	return ofRun(d, ctx, q.Run, func(conn *sqlite.Conn, n int64) ([]dag.AttemptRow, error) {
+		if q.One {
+			return listOn(d, conn, "attemptsOfTask", []any{n, q.Run[:], int64(q.Task)}, scan)
+		}
+		return listOn(d, conn, "attemptsOfRun", []any{n, q.Run[:]}, scan)
+	})
 }
 
 // Events implements store.Store.
 func (d *DB) Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error) {
-	return list(d, ctx, "eventsOfRun", []any{run[:], after, int64(limit)}, scanEvent)
+	return ofRun(d, ctx, run, func(conn *sqlite.Conn, n int64) ([]dag.EventRow, error) {
+		return listOn(d, conn, "eventsOfRun", []any{n, run[:], after, int64(limit)}, scanEvent)
+	})
+}
+
+// ofRun reads rows that hang on a run's number; a run that is not there has none.
+func ofRun[T any](d *DB, ctx context.Context, id dag.RunID, read func(*sqlite.Conn, int64) ([]T, error)) ([]T, error) {
+	conn, err := d.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer d.pool.Put(conn)
+	n := int64(0)
+	err = d.on(conn, "numberOfRun", []any{id[:]}, func(s *sqlite.Stmt) error {
+		n = s.ColumnInt64(0)
+		return nil
+	})
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	return read(conn, n)
 }
 
 // Handlers implements store.Store.
@@ -281,19 +356,19 @@ func (d *DB) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow)
 	end := sqlitex.Transaction(conn) // one snapshot for all that follows
 	defer end(&err)
 	return d.on(conn, "allRuns", nil, func(s *sqlite.Stmt) error {
-		var rec store.RunRecord
-		if err := scanRun(s, &rec.Run); err != nil {
+		var r numbered
+		if err := scanNumbered(s, &r); err != nil {
 			return err
 		}
-		id := rec.Run.ID
-		if rec.Attempts, err = listOn(d, conn, "attemptsOfRun", []any{id[:]}, scanAttempt); err != nil {
-			return err
-		}
-		events, err := listOn(d, conn, "eventsOfRun", []any{id[:], int64(-1), int64(1 << 31)}, scanEvent)
+		attempts, err := listOn(d, conn, "attemptsOfRun", []any{r.n, r.ID[:]}, scanAttempt)
 		if err != nil {
 			return err
 		}
-		return see(rec, events)
+		events, err := listOn(d, conn, "eventsOfRun", []any{r.n, r.ID[:], int64(-1), int64(1 << 31)}, scanEvent)
+		if err != nil {
+			return err
+		}
+		return see(store.RunRecord{Run: r.RunRow, Attempts: attempts}, events)
 	})
 }
 
@@ -305,9 +380,16 @@ func (d *DB) Info(ctx context.Context) (store.Info, error) {
 			info.Bytes += st.Size()
 		}
 	}
-	err := d.query(ctx, "countActive", []any{int64(theShard)}, func(s *sqlite.Stmt) error {
-		info.Runs[s.ColumnText(0)] = s.ColumnInt(1)
-		return nil
+	conn, err := d.take(ctx)
+	if err != nil {
+		return info, err
+	}
+	defer d.pool.Put(conn)
+	err = d.walkUp(conn, activeList, 0, func(n int64) (bool, error) {
+		return true, d.on(conn, "stateByNumber", []any{n}, func(s *sqlite.Stmt) error {
+			info.Runs[s.ColumnText(0)]++
+			return nil
+		})
 	})
 	return info, err
 }

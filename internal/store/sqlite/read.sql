@@ -9,35 +9,49 @@ SELECT * FROM run WHERE id = ?1;
 -- name: runByKey
 SELECT * FROM run WHERE workflow = ?1 AND key = ?2;
 
--- name: activeRuns
-SELECT * FROM run WHERE shard = ?1 AND finished = 0 AND id > ?2 ORDER BY id LIMIT ?3;
+-- name: numberOfRun
+SELECT n FROM run WHERE id = ?1;
 
--- name: activeRunsNewest
-SELECT * FROM run INDEXED BY run_active WHERE shard = ?1 AND finished = 0 AND id < ?2 ORDER BY id DESC LIMIT ?3;
+-- name: numberBefore
+-- The place of a cursor: the newest run that is older than an id that may be gone.
+SELECT coalesce((SELECT n FROM run WHERE id = ?1), (SELECT max(n) + 1 FROM run), 1);
+
+-- name: runByNumber
+SELECT * FROM run WHERE n = ?1;
 
 -- name: runsNewest
-SELECT * FROM run WHERE id < ?1 ORDER BY id DESC LIMIT ?2;
+SELECT * FROM run WHERE n < ?1 ORDER BY n DESC LIMIT ?2;
 
--- name: runsOfWorkflow
-SELECT * FROM run INDEXED BY run_workflow WHERE workflow = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3;
+-- name: rollUp
+SELECT page, bits FROM roll WHERE list = ?1 AND page >= ?2 ORDER BY page;
 
--- name: runsOfUser
-SELECT * FROM run INDEXED BY run_user WHERE user = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3;
+-- name: rollDown
+SELECT page, bits FROM roll WHERE list = ?1 AND page <= ?2 ORDER BY page DESC;
 
--- name: countActive
-SELECT state, count(*) FROM run WHERE shard = ?1 AND finished = 0 GROUP BY state;
+-- name: rollPage
+SELECT bits FROM roll WHERE list = ?1 AND page = ?2;
+
+-- name: stateByNumber
+SELECT state FROM run WHERE n = ?1;
 
 -- name: allRuns
-SELECT * FROM run ORDER BY id;
+SELECT * FROM run ORDER BY n;
 
 -- name: attemptsOfRun
-SELECT * FROM attempt WHERE run = ?1 ORDER BY task, token;
+SELECT ?2, task, token, generation, handler, assigned, state, cause, message, exit_code, signal,
+  outputs, started, finished, retry_at, retry_wait
+FROM attempt WHERE run = ?1 ORDER BY task, token;
 
 -- name: attemptsOfTask
-SELECT * FROM attempt WHERE run = ?1 AND task = ?2 ORDER BY token;
+SELECT ?2, task, token, generation, handler, assigned, state, cause, message, exit_code, signal,
+  outputs, started, finished, retry_at, retry_wait
+FROM attempt WHERE run = ?1 AND task = ?3 ORDER BY token;
 
 -- name: eventsOfRun
-SELECT run, seq, at, records FROM event WHERE run = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3;
+SELECT ?2, seq, at, records FROM event WHERE run = ?1 AND seq > ?3
+UNION ALL SELECT ?2, first_seq, first_at, events_first FROM run WHERE n = ?1 AND events_first IS NOT NULL AND first_seq > ?3
+UNION ALL SELECT ?2, last_seq, last_at, events_last FROM run WHERE n = ?1 AND events_last IS NOT NULL AND last_seq > ?3
+ORDER BY 2 LIMIT ?4;
 
 -- name: handlerById
 SELECT id, uuid, node, started FROM handler WHERE id = ?1;

@@ -12,11 +12,10 @@ import (
 
 // The columns of table run that queries look at before they scan a row.
 const (
-	colID       = 0
-	colWorkflow = 2
-	colUser     = 6
-	colCreated  = 10
-	colState    = 11
+	colNumber  = 0
+	colID      = 1
+	colCreated = 11
+	colState   = 15
 )
 
 // row reads columns in order.
@@ -70,10 +69,11 @@ func word[T any](r *row, parse func(string) (T, bool)) T {
 }
 
 func scanRun(s *sqlite.Stmt, r *dag.RunRow) error {
-	c := row{s: s}
+	c := row{s: s, col: colID}
 	r.ID, r.Shard, r.Workflow, r.Version = c.id(), dag.ShardID(c.int()), dag.WorkflowID(c.int()), int32(c.int())
 	r.Priority, r.Origin, r.User = word(&c, dag.ParsePriority), dag.Origin(c.text()), c.text()
 	r.Key, r.KeyHash, r.Params, r.Created = c.text(), c.blob(), c.blob(), c.micros()
+	c.col = colState
 	r.State, r.Intent, r.Generation = word(&c, dag.ParseRunState), word(&c, dag.ParseIntent), int32(c.int())
 	r.Cause, r.Message = dag.Cause(c.text()), c.text()
 	r.Graph, r.Base, r.Final = c.blob(), c.blob(), c.blob()

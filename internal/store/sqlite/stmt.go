@@ -122,7 +122,9 @@ func (s *stmt) one(conn *sqlite.Conn) error {
 type writeStmts struct {
 	begin, commit, rollback        *stmt
 	fence, acquire                 *stmt
-	insertRun, updateRun           *stmt
+	readRoll, writeRoll, dropRoll  *stmt
+	insertRun, runNumber           *stmt
+	updateRun, endRun              *stmt
 	insertAttempt, updateAttempt   *stmt
 	insertEvent                    *stmt
 	insertWorkflow, updateWorkflow *stmt
@@ -142,7 +144,9 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 	}{
 		{"begin", &w.begin}, {"commit", &w.commit}, {"rollback", &w.rollback},
 		{"fence", &w.fence}, {"acquire", &w.acquire},
-		{"insertRun", &w.insertRun}, {"updateRun", &w.updateRun},
+		{"readRoll", &w.readRoll}, {"writeRoll", &w.writeRoll}, {"dropRoll", &w.dropRoll},
+		{"insertRun", &w.insertRun}, {"runNumber", &w.runNumber},
+		{"updateRun", &w.updateRun}, {"endRun", &w.endRun},
 		{"insertAttempt", &w.insertAttempt}, {"updateAttempt", &w.updateAttempt},
 		{"insertEvent", &w.insertEvent},
 		{"insertWorkflow", &w.insertWorkflow}, {"updateWorkflow", &w.updateWorkflow},

@@ -8,13 +8,25 @@ UPDATE shard SET epoch = epoch + 1, owner = ?2 WHERE id = ?1;
 
 -- name: insertRun
 INSERT INTO run (id, shard, workflow, version, priority, origin, user, key, key_hash, params, created,
-  state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24);
+  first_seq, first_at, events_first, state, intent, generation, cause, message, graph, base, final,
+  split, started, finished, leader, leader_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
+  ?23, ?24, ?25, ?26, ?27);
+
+-- name: runNumber
+SELECT n FROM run WHERE id = ?1;
 
 -- name: updateRun
 UPDATE run SET state = ?4, intent = ?5, generation = ?6, cause = ?7, message = ?8, graph = ?9, base = ?10, final = ?11,
   split = ?12, started = ?13, finished = ?14, leader = ?15, leader_at = ?16
-WHERE id = ?1 AND shard = ?2 AND state = ?3;
+WHERE n = ?1 AND shard = ?2 AND state = ?3;
+
+-- name: endRun
+-- The first end of a run: its transaction's history goes into the row.
+UPDATE run SET state = ?4, intent = ?5, generation = ?6, cause = ?7, message = ?8, graph = ?9, base = ?10, final = ?11,
+  split = ?12, started = ?13, finished = ?14, leader = ?15, leader_at = ?16,
+  last_seq = ?17, last_at = ?18, events_last = ?19
+WHERE n = ?1 AND shard = ?2 AND state = ?3 AND generation = 1 AND last_seq IS NULL;
 
 -- name: insertAttempt
 INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal,
@@ -29,6 +41,15 @@ WHERE run = ?1 AND task = ?2 AND token = ?3 AND handler = ?4 AND state = ?5;
 -- name: insertEvent
 INSERT INTO event (run, seq, at, records)
 VALUES (?1, ?2, ?3, ?4);
+
+-- name: readRoll
+SELECT bits FROM roll WHERE list = ?1 AND page = ?2;
+
+-- name: writeRoll
+INSERT INTO roll (list, page, bits) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET bits = excluded.bits;
+
+-- name: dropRoll
+DELETE FROM roll WHERE list = ?1 AND page = ?2;
 
 -- name: insertWorkflow
 INSERT INTO workflow (id, shard, namespace, name, state, version, latest, revision, created, modified)

@@ -58,40 +58,62 @@ CREATE TABLE version_file (
   UNIQUE (workflow, version, name)
 );
 
+-- Runs have a number of their own, n, that never leaves this file: a table by a rising
+-- integer grows at its end without splitting pages, its indexes are a few bytes per run,
+-- and attempts and events refer to runs by it. n rises with the order of acceptance.
+--
+-- The history of the transactions that insert a run and that first end it lies in these
+-- very rows (events_first, events_last): a short run costs no row of table event.
 CREATE TABLE run (
-  id         BLOB NOT NULL PRIMARY KEY,
-  shard      INTEGER NOT NULL,
-  workflow   INTEGER NOT NULL,
-  version    INTEGER NOT NULL,
-  priority   TEXT NOT NULL,
-  origin     TEXT NOT NULL,
-  user       TEXT NOT NULL,
-  key        TEXT,
-  key_hash   BLOB,
-  params     BLOB,
-  created    INTEGER NOT NULL,
-  state      TEXT NOT NULL,
-  intent     TEXT NOT NULL,
-  generation INTEGER NOT NULL,
-  cause      TEXT NOT NULL,
-  message    TEXT NOT NULL,
-  graph      BLOB,
-  base       BLOB,
-  final      BLOB,
-  split      INTEGER NOT NULL,
-  started    INTEGER NOT NULL,
-  finished   INTEGER NOT NULL,
-  leader     INTEGER NOT NULL,
-  leader_at  INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX run_workflow ON run (workflow, id);
-CREATE INDEX run_user ON run (user, id);
-CREATE INDEX run_active ON run (shard, id) WHERE finished = 0;
-CREATE INDEX run_submitted ON run (shard, id) WHERE state = 'submitted';
+  n            INTEGER PRIMARY KEY,
+  id           BLOB NOT NULL,
+  shard        INTEGER NOT NULL,
+  workflow     INTEGER NOT NULL,
+  version      INTEGER NOT NULL,
+  priority     TEXT NOT NULL,
+  origin       TEXT NOT NULL,
+  user         TEXT NOT NULL,
+  key          TEXT,
+  key_hash     BLOB,
+  params       BLOB,
+  created      INTEGER NOT NULL,
+  first_seq    INTEGER NOT NULL,
+  first_at     INTEGER NOT NULL,
+  events_first BLOB,
+  state        TEXT NOT NULL,
+  intent       TEXT NOT NULL,
+  generation   INTEGER NOT NULL,
+  cause        TEXT NOT NULL,
+  message      TEXT NOT NULL,
+  graph        BLOB,
+  base         BLOB,
+  final        BLOB,
+  split        INTEGER NOT NULL,
+  started      INTEGER NOT NULL,
+  finished     INTEGER NOT NULL,
+  leader       INTEGER NOT NULL,
+  leader_at    INTEGER NOT NULL,
+  last_seq     INTEGER,
+  last_at      INTEGER,
+  events_last  BLOB
+);
+CREATE UNIQUE INDEX run_id ON run (id);
+CREATE INDEX run_submitted ON run (shard, n) WHERE state = 'submitted';
 CREATE UNIQUE INDEX run_key ON run (workflow, key) WHERE key IS NOT NULL;
 
+-- The indexes of runs by workflow, by user and of the unfinished ones, as bitmaps: bit i of
+-- page p of a list says that run p * 2048 + i is on it. A transaction that accepts a
+-- thousand runs changes a handful of these rows where B-trees would take thousands of
+-- entries, and lists are intersected page by page.
+CREATE TABLE roll (
+  list TEXT NOT NULL, -- 'active', 'w/' || workflow, 'u/' || user
+  page INTEGER NOT NULL,
+  bits BLOB NOT NULL,
+  PRIMARY KEY (list, page)
+) WITHOUT ROWID;
+
 CREATE TABLE attempt (
-  run        BLOB NOT NULL,
+  run        INTEGER NOT NULL, -- run.n
   task       INTEGER NOT NULL,
   token      INTEGER NOT NULL,
   generation INTEGER NOT NULL,
@@ -111,7 +133,7 @@ CREATE TABLE attempt (
 ) WITHOUT ROWID;
 
 CREATE TABLE event (
-  run     BLOB NOT NULL,
+  run     INTEGER NOT NULL, -- run.n
   seq     INTEGER NOT NULL,
   at      INTEGER NOT NULL,
   records BLOB NOT NULL,

@@ -1,0 +1,48 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// numbersMax bounds the numbers remembered: about 8 MiB.
+const numbersMax = 100_000
+
+// numbers remembers the numbers of runs lately written, so that their next rows need no
+// look-up. A number never changes; what a rollback takes back is forgotten.
+type numbers struct{ recent, older map[dag.RunID]int64 }
+
+func (m *numbers) put(id dag.RunID, n int64) {
+	if m.recent == nil || len(m.recent) >= numbersMax/2 {
+		m.older, m.recent = m.recent, make(map[dag.RunID]int64, 1024)
+	}
+	m.recent[id] = n
+}
+
+func (m *numbers) reset() { m.recent, m.older = nil, nil }
+
+// number finds a run's number inside the transaction.
+func (d *DB) number(id dag.RunID) (int64, error) {
+	if n, ok := d.numbers.recent[id]; ok {
+		return n, nil
+	}
+	if n, ok := d.numbers.older[id]; ok {
+		return n, nil
+	}
+	s := d.stmts.runNumber.row().blob(id[:])
+	found, err := s.Step()
+	if err != nil {
+		return 0, translate(s.name, err)
+	}
+	n := s.ColumnInt64(0)
+	if err := s.Reset(); err != nil {
+		return 0, translate(s.name, err)
+	}
+	if !found {
+		return 0, fmt.Errorf("run %s does not exist: %w", id, store.ErrFenced)
+	}
+	d.numbers.put(id, n)
+	return n, nil
+}

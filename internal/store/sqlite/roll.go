@@ -1,0 +1,208 @@
+package sqlite
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+
+	"zombiezen.com/go/sqlite"
+
+	"skein.dev/skein/internal/dag"
+)
+
+const (
+	// rollBits is the number of runs on one page of a list.
+	rollBits = 2048
+	// rollPagesMax bounds the pages that the writer keeps: 1 MiB.
+	rollPagesMax = 4096
+)
+
+// The lists that a run is on; activeList only while it is unfinished.
+const activeList = "active"
+
+func workflowList(w dag.WorkflowID) string { return "w/" + strconv.FormatInt(int64(w), 10) }
+func userList(user string) string          { return "u/" + user }
+
+// rollKey names a page of a list.
+type rollKey struct {
+	list string
+	page int64
+}
+
+// rollPage is a page as it will be when the transaction commits.
+type rollPage struct {
+	bits  [rollBits / 64]uint64
+	dirty bool
+}
+
+// rolls is the writer's cache of pages. After a failed transaction it is dropped.
+type rolls struct {
+	pages map[rollKey]*rollPage
+	dirty []rollKey
+}
+
+func (m *rolls) reset() { m.pages, m.dirty = nil, m.dirty[:0] }
+
+// enlist puts a run on a list or takes it off, inside the transaction.
+func (d *DB) enlist(list string, n int64, on bool) error {
+	key := rollKey{list, n / rollBits}
+	p := d.rolls.pages[key]
+	if p == nil {
+		var err error
+		if p, err = d.loadRoll(key); err != nil {
+			return err
+		}
+	}
+	if word, bit := n%rollBits/64, uint64(1)<<(n%64); on {
+		p.bits[word] |= bit
+	} else {
+		p.bits[word] &^= bit
+	}
+	if !p.dirty {
+		p.dirty = true
+		d.rolls.dirty = append(d.rolls.dirty, key)
+	}
+	return nil
+}
+
+func (d *DB) loadRoll(key rollKey) (*rollPage, error) {
+	if len(d.rolls.pages) >= rollPagesMax && len(d.rolls.dirty) == 0 {
+		d.rolls.pages = nil
+	}
+	if d.rolls.pages == nil {
+		d.rolls.pages = map[rollKey]*rollPage{}
+	}
+	s := d.stmts.readRoll.row().text(key.list).int(key.page)
+	found, err := s.Step()
+	if err != nil {
+		return nil, translate(s.name, err)
+	}
+	p := &rollPage{}
+	if found {
+		if p.bits, err = readBits(s.Stmt, 0); err != nil {
+			return nil, fmt.Errorf("list %s: %w", key.list, err)
+		}
+	}
+	if err := s.Reset(); err != nil {
+		return nil, translate(s.name, err)
+	}
+	d.rolls.pages[key] = p
+	return p, nil
+}
+
+// writeRolls writes the pages that the transaction changed. An empty page goes: what a
+// reader of the unfinished runs looks at does not grow with history.
+func (d *DB) writeRolls() error {
+	for _, key := range d.rolls.dirty {
+		p := d.rolls.pages[key]
+		p.dirty = false
+		s := d.stmts.dropRoll
+		if p.bits != [rollBits / 64]uint64{} {
+			s = d.stmts.writeRoll
+		}
+		s.row().text(key.list).int(key.page)
+		if s == d.stmts.writeRoll {
+			s.blob(packBits(&p.bits))
+		}
+		if _, err := s.exec(d.conn); err != nil {
+			return err
+		}
+	}
+	d.rolls.dirty = d.rolls.dirty[:0]
+	return nil
+}
+
+func packBits(words *[rollBits / 64]uint64) []byte {
+	out := make([]byte, 0, rollBits/8)
+	for _, w := range words {
+		for i := 0; i < 64; i += 8 {
+			out = append(out, byte(w>>i))
+		}
+	}
+	return out
+}
+
+func readBits(s *sqlite.Stmt, col int) (words [rollBits / 64]uint64, err error) {
+	var raw [rollBits / 8]byte
+	if s.ColumnLen(col) != len(raw) {
+		return words, fmt.Errorf("a page of %d bytes", s.ColumnLen(col))
+	}
+	s.ColumnBytes(col, raw[:])
+	for i, b := range raw {
+		words[i/8] |= uint64(b) << (i % 8 * 8)
+	}
+	return words, nil
+}
+
+// walkUp shows the runs of a list in rising order, from a number on, until see says stop.
+func (d *DB) walkUp(conn *sqlite.Conn, list string, from int64, see func(n int64) (bool, error)) error {
+	return d.walk(conn, "rollUp", []string{list}, from, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
+		for w := range words {
+			for left := words[w]; left != 0; left &= left - 1 {
+				n := page*rollBits + int64(w*64+bits.TrailingZeros64(left))
+				if n < from {
+					continue
+				}
+				if more, err := see(n); !more || err != nil {
+					return false, err
+				}
+			}
+		}
+		return true, nil
+	})
+}
+
+// walkDown shows the runs that are on every one of the lists, in falling order, below a
+// number, until see says stop.
+func (d *DB) walkDown(conn *sqlite.Conn, lists []string, below int64, see func(n int64) (bool, error)) error {
+	return d.walk(conn, "rollDown", lists, below, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
+		for w := len(words) - 1; w >= 0; w-- {
+			for left := words[w]; left != 0; {
+				top := 63 - bits.LeadingZeros64(left)
+				left &^= 1 << top
+				n := page*rollBits + int64(w*64+top)
+				if n >= below {
+					continue
+				}
+				if more, err := see(n); !more || err != nil {
+					return false, err
+				}
+			}
+		}
+		return true, nil
+	})
+}
+
+func (d *DB) walk(conn *sqlite.Conn, name string, lists []string, from int64, see func(int64, *[rollBits / 64]uint64) (bool, error)) error {
+	more := true
+	err := d.on(conn, name, []any{lists[0], from / rollBits}, func(s *sqlite.Stmt) error {
+		words, err := readBits(s, 1)
+		if err != nil {
+			return err
+		}
+		for _, other := range lists[1:] {
+			var also [rollBits / 64]uint64
+			err := d.on(conn, "rollPage", []any{other, s.ColumnInt64(0)}, func(s *sqlite.Stmt) (err error) {
+				also, err = readBits(s, 0)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			for w := range words {
+				words[w] &= also[w]
+			}
+		}
+		if more, err = see(s.ColumnInt64(0), &words); err == nil && !more {
+			err = errEnough
+		}
+		return err
+	})
+	if !more {
+		return nil
+	}
+	return err
+}
+
+// errEnough ends a walk early.
+var errEnough = fmt.Errorf("enough")
