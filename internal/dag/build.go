@@ -1,6 +1,9 @@
 package dag
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // NewGraph checks a graph and builds it, in time linear in tasks and edges. The error is
 // a GraphErrors with every fault found, at most 100.
@@ -49,7 +52,11 @@ type builder struct {
 	spec GraphSpec
 	g    *Graph
 	errs GraphErrors
-	walk int // steps taken by ancestor
+	// The walks of ancestor: needs looked at in all, the number of this walk, and by task
+	// the walk that last saw it.
+	walk  int
+	round int32
+	seen  []int32
 }
 
 func (b *builder) fail(e *GraphError) {
@@ -184,7 +191,7 @@ func (b *builder) policies() {
 	var last *Policy // neighbours mostly share a policy: compare before formatting
 	for i := range b.spec.Tasks {
 		p := &b.spec.Tasks[i].Policy
-		if last != nil && len(p.Retry.OnExit) == 0 && samePolicy(p, last) {
+		if last != nil && samePolicy(p, last) {
 			g.policy[i] = g.policy[i-1]
 			continue
 		}
@@ -204,7 +211,7 @@ func samePolicy(a, b *Policy) bool {
 	return a.Timeout == b.Timeout && a.KillGrace == b.KillGrace && a.WarnOnTimeout == b.WarnOnTimeout &&
 		a.Priority == b.Priority && a.Retry.Max == b.Retry.Max && a.Retry.Delay == b.Retry.Delay &&
 		a.Retry.Backoff == b.Retry.Backoff && a.Retry.MaxDelay == b.Retry.MaxDelay &&
-		a.Retry.Jitter == b.Retry.Jitter && len(a.Retry.OnExit) == 0 && len(b.Retry.OnExit) == 0
+		a.Retry.Jitter == b.Retry.Jitter && slices.Equal(a.Retry.OnExit, b.Retry.OnExit)
 }
 
 func (b *builder) conditions() {
@@ -239,7 +246,8 @@ func (b *builder) conditions() {
 // mayRead holds the rule that makes the end independent of the order of events. A
 // condition that handles failures is decided when its needs are terminal, and a need can
 // be upstream_failed while tasks before it still run: so it reads direct needs only. Any
-// other condition is decided when no need failed, and then every ancestor is terminal.
+// other condition is decided when no need failed, and then every ancestor is terminal, as
+// far back as the next task that handles failures and what that one needs.
 func (b *builder) mayRead(c Condition, t, read TaskID) bool {
 	for _, need := range b.g.needs.of(t) {
 		if need == read {
@@ -249,19 +257,26 @@ func (b *builder) mayRead(c Condition, t, read TaskID) bool {
 	return !c.Handles() && b.ancestor(t, read)
 }
 
+// ancestor walks back from t. Each pair of reader and read costs a walk of its own, so
+// walkMax bounds them all; what lies beyond it must be named in needs.
 func (b *builder) ancestor(t, of TaskID) bool {
-	seen := map[TaskID]bool{t: true}
+	if b.seen == nil {
+		b.seen = make([]int32, len(b.g.names))
+	}
+	b.round++
 	stack := []TaskID{t}
 	for len(stack) > 0 && b.walk < walkMax {
-		b.walk++
 		at := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
+		c := b.spec.Tasks[at].If
+		last := c != nil && c.Handles()
 		for _, need := range b.g.needs.of(at) {
+			b.walk++
 			if need == of {
 				return true
 			}
-			if !seen[need] {
-				seen[need] = true
+			if !last && b.seen[need] != b.round {
+				b.seen[need] = b.round
 				stack = append(stack, need)
 			}
 		}

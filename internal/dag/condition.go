@@ -24,7 +24,7 @@ type Reads struct {
 // View is what a condition sees.
 type View struct {
 	Success bool   // no need failed and at least one succeeded, or there are no needs
-	Failure bool   // some need failed, was stopped or is upstream_failed
+	Failure bool   // some need failed or is upstream_failed
 	Params  []byte // a JSON object; nil if the condition does not read parameters
 	// Task gives the state of a task that Reads named and its outputs, a JSON object or
 	// nil. Only tasks that are terminal are ever asked for.

@@ -2,6 +2,7 @@ package dag
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -52,25 +53,25 @@ type deriver struct {
 	attempts []AttemptRow
 	views    []TaskView
 	latest   []int32
-	rule     Run // only its Graph and Params: it lends judge
 }
 
 func (d *deriver) derive() error {
-	n := d.g.Len()
-	if d.run.Final != nil {
-		return unpackStates(d.run.Final, n, func(t TaskID, s TaskState) { d.views[t].State = s })
+	if d.run.SplitAt == 0 && !d.run.State.Terminal() {
+		return nil // not split: there are no tasks yet, so all are pending
 	}
-	kept := make([]bool, n)
+	if d.run.Final != nil {
+		return d.unpack("final", d.run.Final, func(s TaskState) bool { return s.Terminal() })
+	}
+	kept := make([]bool, d.g.Len())
 	if d.run.Base != nil {
-		err := unpackStates(d.run.Base, n, func(t TaskID, s TaskState) {
-			kept[t] = s.Terminal()
-			d.views[t].State = s
-		})
+		err := d.unpack("kept", d.run.Base, func(s TaskState) bool { return s == Pending || s == Succeeded || s == Skipped })
 		if err != nil {
 			return err
 		}
+		for t := range kept {
+			kept[t] = d.views[t].State.Terminal()
+		}
 	}
-	d.rule.Graph, d.rule.Params = d.g, d.run.Params
 	for _, t := range d.g.topo {
 		if !kept[t] {
 			d.task(t)
@@ -86,6 +87,22 @@ func (d *deriver) derive() error {
 	return nil
 }
 
+// unpack takes states as a row has them; others than may be there mean that it is damaged.
+func (d *deriver) unpack(what string, packed []byte, may func(TaskState) bool) error {
+	odd := false
+	err := unpackStates(packed, d.g.Len(), func(t TaskID, s TaskState) {
+		odd = odd || !may(s)
+		d.views[t].State = s
+	})
+	if err == nil && odd {
+		err = errPacked
+	}
+	if err != nil {
+		return fmt.Errorf("%s states of run %s: %w", what, d.run.ID, err)
+	}
+	return nil
+}
+
 func (d *deriver) task(t TaskID) {
 	if i := d.latest[t]; i > 0 {
 		if a := &d.attempts[i-1]; a.Generation == d.run.Generation {
@@ -97,13 +114,13 @@ func (d *deriver) task(t TaskID) {
 	for _, n := range d.g.needs.of(t) {
 		settled = settled && d.views[n].State.settled()
 	}
-	d.views[t].State, _ = d.rule.judge(t, settled, d.state, d.output)
+	d.views[t].State, _ = judge(d.g, d.run.Params, t, settled, d)
 }
 
-func (d *deriver) state(t TaskID) TaskState { return d.views[t].State }
+func (d *deriver) stateOf(t TaskID) TaskState { return d.views[t].State }
 
-func (d *deriver) output(t TaskID) []byte {
-	if i := d.latest[t]; i > 0 {
+func (d *deriver) outputOf(t TaskID) []byte {
+	if i := d.latest[t]; i > 0 && d.views[t].State == Succeeded {
 		return d.attempts[i-1].Outputs
 	}
 	return nil
@@ -132,6 +149,9 @@ func (a *AttemptRow) taskState() TaskState {
 	return Failed
 }
 
+// revoked reports whether the attempt was ended without its holder.
+func (a *AttemptRow) revoked() bool { return a.State == AttemptLost || a.Cause == CauseOverdue }
+
 // Keeps reports whether conditions read the task's outputs, so that a loader must bring
 // them; KeepsAny whether there is any such task.
 func (g *Graph) Keeps(t TaskID) bool { return g.kept[t] }
@@ -146,13 +166,15 @@ func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*
 	r := &Run{
 		Header: row.Header, State: row.State, Intent: row.Intent, Generation: row.Generation, Cause: row.Cause,
 		Message: row.Message, SplitAt: row.SplitAt, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt,
-		Leader: row.Leader, LeaderAt: row.LeaderAt, base: row.Base, stored: true, was: row.State,
+		Leader: row.Leader, LeaderAt: row.LeaderAt, base: row.Base, own: row.Graph, stored: true, was: row.State,
+	}
+	if r.Priority >= Levels || r.State >= runStates || r.Intent >= intents {
+		return nil, fmt.Errorf("run %s has priority %d, state %d, intent %d", r.ID, r.Priority, r.State, r.Intent)
 	}
 	if err := r.loadLeader(attempts); err != nil {
 		return nil, err
 	}
 	if row.SplitAt == 0 {
-		r.cancelHeld(fx)
 		return r, nil
 	}
 	if g == nil {
@@ -190,7 +212,7 @@ func (r *Run) loadLeader(attempts []AttemptRow) error {
 			continue
 		}
 		if a.State == AttemptLost {
-			r.leader.losses++
+			r.leader.losses = uint8(min(int(r.leader.losses)+1, math.MaxUint8))
 		}
 		if newest == nil || a.Token > newest.Token {
 			newest = a
@@ -199,7 +221,7 @@ func (r *Run) loadLeader(attempts []AttemptRow) error {
 	if newest == nil {
 		return nil
 	}
-	r.leader.token = newest.Token
+	r.leader.token, r.leader.revoked = newest.Token, newest.revoked()
 	if !newest.State.Ended() {
 		if r.State != RunSplitting {
 			return fmt.Errorf("run %s is %s, but its Leader work is %s", r.ID, r.State, newest.State)
@@ -214,7 +236,7 @@ func (r *Run) loadTasks(views []TaskView) {
 	for t := range views {
 		p, v := &r.tasks[t], &views[t]
 		p.state, p.token = v.State, v.Token
-		p.retries, p.losses = int16(v.Retries), int16(v.Losses)
+		p.retries, p.losses = v.Retries, uint8(min(v.Losses, math.MaxUint8))
 		if v.State.Terminal() {
 			r.left--
 		}
@@ -231,7 +253,7 @@ func (r *Run) loadTasks(views []TaskView) {
 			}
 		}
 		if p.state == Ready {
-			r.ready.push(TaskID(t), r.Graph.Policy(TaskID(t)).Priority)
+			r.list(TaskID(t))
 		}
 	}
 }
@@ -252,10 +274,11 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 		if a.Token != p.token {
 			continue
 		}
+		p.revoked = a.revoked()
 		switch {
 		case p.state.Held():
 			r.adoptAttempt(p, a)
-			if p.state == Running {
+			if p.state == Running && a.Cause != CauseTimeout { // or it was warned of
 				ran := Now{Wall: now.Wall, Mono: now.Mono - clamp(now.Wall-a.Started, r.Graph.Policy(a.Task).Timeout)}
 				r.watch(a.Task, a.Token, ran, fx)
 			}

@@ -1,37 +1,23 @@
 package dag
 
-import "fmt"
+import (
+	"fmt"
+	"reflect"
+)
 
 // Diff says in one line where two runs in memory differ, or "" if they are the same: the
 // owner's run and one loaded from its rows must never differ after a commit. The order of
 // the ready list is not compared (a reload orders by task), nor whether a retry's timer
 // has been delivered yet (that is the clock, not a decision).
 func Diff(a, b *Run) string {
-	type head struct {
-		State   RunState
-		Intent  Intent
-		Gen     int32
-		Cause   Cause
-		Message string
-		Times   [3]Micros
-		Leader  HandlerID
-		Counts  [3]int32
-		Task    TaskState
-		Token   Token
-		Base    string
-		Tasks   int
-	}
-	of := func(r *Run) head {
-		return head{r.State, r.Intent, r.Generation, r.Cause, r.Message, [3]Micros{r.SplitAt, r.StartedAt, r.FinishedAt},
-			r.Leader, [3]int32{r.left, r.failed, r.active}, leaderState(r), r.leader.token, string(r.base), len(r.tasks)}
-	}
-	if x, y := of(a), of(b); x != y {
+	if x, y := headOf(a), headOf(b); x != y {
 		return fmt.Sprintf("run: %+v, other: %+v", x, y)
 	}
 	for t := range a.tasks {
-		x, y := a.canonical(TaskID(t)), b.canonical(TaskID(t))
-		if x != y {
-			return fmt.Sprintf("task %s: %+v, other: %+v", a.Graph.Name(TaskID(t)), x, y)
+		x, heldX := a.canonical(TaskID(t))
+		y, heldY := b.canonical(TaskID(t))
+		if x != y || !reflect.DeepEqual(heldX, heldY) {
+			return fmt.Sprintf("task %s: %+v %+v, other: %+v %+v", a.Graph.Name(TaskID(t)), x, heldX, y, heldY)
 		}
 	}
 	for t, out := range a.outputs {
@@ -45,20 +31,38 @@ func Diff(a, b *Run) string {
 	return ""
 }
 
-// leaderState is compared only while it matters: how Leader work ended is its row's.
-func leaderState(r *Run) TaskState {
-	if r.State == RunSplitting {
-		return r.leader.state
-	}
-	return Pending
+// runHead is what is compared of a run besides its tasks.
+type runHead struct {
+	State      RunState
+	Intent     Intent
+	Generation int32
+	Cause      Cause
+	Message    string
+	Times      [4]Micros
+	Leader     HandlerID
+	Counts     [3]int32
+	Task       task
+	Base       string
+	Own        string
+	Tasks      int
 }
 
-// canonical is a task without its place in memory.
-func (r *Run) canonical(t TaskID) any {
+func headOf(r *Run) runHead {
+	h := runHead{r.State, r.Intent, r.Generation, r.Cause, r.Message, [4]Micros{r.SplitAt, r.StartedAt, r.FinishedAt, r.LeaderAt},
+		r.Leader, [3]int32{r.left, r.failed, r.active}, r.leader, string(r.base), string(r.own), len(r.tasks)}
+	h.Task.slot = 0
+	if r.State != RunSplitting { // how Leader work ended is its row's
+		h.Task.state = Pending
+	}
+	return h
+}
+
+// canonical is a task without its place in memory, and the attempt that is held.
+func (r *Run) canonical(t TaskID) (task, *AttemptRow) {
 	p := r.tasks[t]
-	held := AttemptRow{}
+	var held *AttemptRow
 	if p.slot != 0 {
-		held = r.slots[p.slot-1].AttemptRow
+		held = &r.slots[p.slot-1].AttemptRow
 	}
 	if p.state == RetryWait {
 		p.state = Ready
@@ -66,6 +70,6 @@ func (r *Run) canonical(t TaskID) any {
 	if p.state != Pending {
 		p.blockers = 0
 	}
-	p.slot = 0
-	return fmt.Sprintf("%+v %+v", p, held)
+	p.slot, p.listed = 0, false
+	return p, held
 }

@@ -34,6 +34,7 @@ type Event struct {
 	Timer   TimerKind
 	Intent  Intent
 	Graph   *Graph // EvSubmit (nil: Leader work splits), EvSplit
+	Own     bool   // EvSubmit, EvSplit: Graph is not the version's; it is stored with the run
 	Err     string // EvSplit: why it cannot be split
 	Actor   string // EvIntent, EvRecover: who
 	Reason  string // EvIntent, EvRecover, EvLost: why
@@ -60,9 +61,10 @@ type Cause string
 const (
 	CauseExit      Cause = "exit"      // exit code other than 0
 	CauseTimeout   Cause = "timeout"   // execution cap
+	CauseOverdue   Cause = "overdue"   // execution cap, and its holder did not report
 	CauseCondition Cause = "condition" // its if could not be evaluated
-	CauseLost      Cause = "lost"
-	CausePoison    Cause = "poison" // lost too often
+	CauseLost      Cause = "lost"      // its handler is gone
+	CausePoison    Cause = "poison"    // lost too often
 	CauseStopped   Cause = "stopped"
 	CauseKilled    Cause = "killed"
 	CauseTask      Cause = "task_failed" // of a run: some task failed

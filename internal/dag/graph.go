@@ -2,6 +2,7 @@ package dag
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -185,14 +186,19 @@ func (e *GraphError) Error() string {
 	case FarRead:
 		return fmt.Sprintf("task %q looks at %q in its if, but does not need it directly; add it to needs", e.Task, e.Other)
 	}
-	path := ""
-	for i, n := range e.Path {
-		if i > 0 {
-			path += " → "
-		}
-		path += n
+	return "the tasks wait for each other in a circle: " + circle(e.Path)
+}
+
+// circleMax is how many tasks of a cycle are named; the rest is in Path.
+const circleMax = 20
+
+func circle(path []string) string {
+	if len(path) <= circleMax {
+		return strings.Join(path, " → ")
 	}
-	return "the tasks wait for each other in a circle: " + path
+	half := circleMax / 2
+	return fmt.Sprintf("%s → (%d more) → %s", strings.Join(path[:half], " → "), len(path)-circleMax,
+		strings.Join(path[len(path)-half:], " → "))
 }
 
 // GraphErrors is every fault of a graph, in the order of its tasks.

@@ -5,6 +5,8 @@ import "time"
 // intend applies an operator's verb. Intents rise; only a pause can be taken back.
 func (r *Run) intend(ev *Event, now Now, fx *Effects) Verdict {
 	switch {
+	case ev.Intent >= intents:
+		return WrongState
 	case ev.Intent == r.Intent:
 		return Duplicate
 	case ev.Intent == IntentRun:
@@ -26,9 +28,9 @@ func (r *Run) intend(ev *Event, now Now, fx *Effects) Verdict {
 		if r.Intent < IntentStop && r.Message == "" {
 			r.Message = ev.Reason
 		}
-		r.raise(ev.Intent, cause, ev.Reason, ev.Actor, fx)
+		r.raise(ev, cause, now, fx)
 	}
-	r.settleRun(now)
+	r.settleRun(now, fx)
 	return Accepted
 }
 
@@ -45,26 +47,28 @@ func (r *Run) resume(ev *Event) {
 	}
 }
 
-// raise sets a stop or kill and tells the holders. The first cause stays: a kill after a
-// failed run's stop does not make it a stopped one.
-func (r *Run) raise(to Intent, cause Cause, reason, actor string, fx *Effects) {
+// raise sets the stop or kill that verb asks for and tells the holders. The first cause
+// stays: a kill after a failed run's stop does not make it a stopped one.
+func (r *Run) raise(verb *Event, cause Cause, now Now, fx *Effects) {
 	if r.Intent < IntentStop {
 		r.Cause = cause
 	}
-	r.Intent = to
+	r.Intent = verb.Intent
 	r.changed = true
-	r.record(Record{Kind: RecIntent, Task: LeaderTask, Actor: actor, Text: to.String(), Reason: reason})
-	if r.State == RunSplitting {
-		r.dropLeader()
-	}
+	r.recordIntent(verb)
 	r.cancelHeld(fx)
+	if r.State == RunSplitting {
+		r.dropLeader(now)
+	}
 }
 
-// dropLeader gives up Leader work: what it finds is fenced by the end of the run.
-func (r *Run) dropLeader() {
+// dropLeader gives up Leader work without waiting for its holder: it has no effects yet,
+// and what it finds is fenced by the end of the run.
+func (r *Run) dropLeader(now Now) {
 	if r.leader.state.Held() {
 		a := r.end(&r.leader)
-		a.State, a.Cause, a.Finished = AttemptStopped, CauseStopped, a.Assigned
+		a.State, a.Cause, a.Finished = AttemptStopped, r.Cause, now.Wall
+		r.recordEnd(a, Stopped)
 	}
 	r.leader.state = Stopped
 }
@@ -91,8 +95,8 @@ func (r *Run) runTimeout(ev *Event, now Now, fx *Effects) Verdict {
 		r.Message = "ran past its timeout of " + r.Graph.Timeout.String()
 	}
 	r.record(Record{Kind: RecTimeout, Task: LeaderTask})
-	r.raise(IntentStop, CauseTimeout, "timeout", "", fx)
-	r.settleRun(now)
+	r.raise(&Event{Intent: IntentStop, Reason: "timeout"}, CauseTimeout, now, fx)
+	r.settleRun(now, fx)
 	return Accepted
 }
 
@@ -113,8 +117,8 @@ func (r *Run) recover(ev *Event, now Now, fx *Effects) Verdict {
 			kept++
 		}
 	}
-	if kept == len(r.tasks) {
-		return WrongState
+	if kept == len(r.tasks) && r.State == RunSucceeded {
+		return WrongState // a stopped run whose last task succeeded after all has its end set right
 	}
 	r.Generation++
 	r.Intent, r.Cause, r.Message = IntentRun, "", ""
@@ -136,7 +140,7 @@ func (r *Run) recover(ev *Event, now Now, fx *Effects) Verdict {
 	if r.Graph.Timeout > 0 {
 		fx.Timers = append(fx.Timers, r.runTimer(now.Mono+r.Graph.Timeout))
 	}
-	r.settleRun(now)
+	r.settleRun(now, fx)
 	return Accepted
 }
 
@@ -145,12 +149,12 @@ func (r *Run) restart(keep []bool) {
 	r.failed = 0
 	for t := range r.tasks {
 		p := &r.tasks[t]
+		p.retries, p.losses, p.blockers = 0, 0, 0
 		if keep[t] {
 			continue
 		}
 		r.moveTask(TaskID(t), Pending)
-		p.retries, p.losses = 0, 0
-		p.blockers = 0
+		delete(r.outputs, TaskID(t))
 		for _, n := range r.Graph.needs.of(TaskID(t)) {
 			if !keep[n] {
 				p.blockers++

@@ -6,40 +6,48 @@ import (
 )
 
 // readyList is a run's ready tasks: best priority first, then in the order in which they
-// became ready. Push and pop cost O(1).
+// became ready. The tasks themselves are the links, so it costs nothing per task.
 type readyList struct {
-	levels [Levels]fifo
+	levels [Levels]struct{ first, last int32 } // task + 1; 0: none
 	n      int32
 }
 
-type fifo struct {
-	items []TaskID
-	head  int32
-}
-
-func (l *readyList) push(t TaskID, p Priority) {
-	l.levels[p].items = append(l.levels[p].items, t)
-	l.n++
-}
-
-func (l *readyList) pop() TaskID {
-	for p := range l.levels {
-		f := &l.levels[p]
-		if int(f.head) == len(f.items) {
-			continue
-		}
-		t := f.items[f.head]
-		f.head++
-		if int(f.head) == len(f.items) {
-			f.items, f.head = f.items[:0], 0
-		}
-		l.n--
-		return t
+// list puts a ready task at the end of its level.
+func (r *Run) list(t TaskID) {
+	l := &r.ready.levels[r.Graph.Policy(t).Priority]
+	if l.last == 0 {
+		l.first = int32(t) + 1
+	} else {
+		r.tasks[l.last-1].blockers = int32(t) + 1
 	}
-	panic("dag: pop of an empty ready list")
+	l.last = int32(t) + 1
+	r.tasks[t].listed, r.tasks[t].blockers = true, 0
+	r.ready.n++
 }
 
-func (l *readyList) reset() { *l = readyList{} }
+// unlist takes a task out, if it is in: at once if it is the first of its level, as the
+// one that NextReady would give is.
+func (r *Run) unlist(t TaskID) {
+	if !r.tasks[t].listed {
+		return
+	}
+	l := &r.ready.levels[r.Graph.Policy(t).Priority]
+	before := int32(0)
+	for at := l.first; at != int32(t)+1; at = r.tasks[at-1].blockers {
+		before = at
+	}
+	next := r.tasks[t].blockers
+	if before == 0 {
+		l.first = next
+	} else {
+		r.tasks[before-1].blockers = next
+	}
+	if next == 0 {
+		l.last = before
+	}
+	r.tasks[t].listed, r.tasks[t].blockers = false, 0
+	r.ready.n--
+}
 
 // Ready is the number of tasks that wait for nothing but a slot, Leader work included; 0
 // while the run's intent lets nothing start.
@@ -59,7 +67,13 @@ func (r *Run) NextReady() TaskID {
 	if r.leader.state == Ready {
 		return LeaderTask
 	}
-	return r.ready.pop()
+	for p := range r.ready.levels {
+		if first := r.ready.levels[p].first; first != 0 {
+			r.unlist(TaskID(first - 1))
+			return TaskID(first - 1)
+		}
+	}
+	panic("dag: no task is ready")
 }
 
 // Queue orders the runs of one owner that have ready tasks: effective priority of the
@@ -108,8 +122,8 @@ func (q *Queue) Head(now Micros) *Run {
 			continue
 		}
 		level := int64(p)
-		if q.Ageing > 0 {
-			level -= max(0, int64(now-h[0].Created)) / q.Ageing.Microseconds()
+		if each := q.Ageing.Microseconds(); each > 0 {
+			level -= max(0, int64(now-h[0].Created)) / each
 		}
 		level = max(level, 0)
 		if best == nil || level < bestLevel || level == bestLevel && earlier(h[0], best) {

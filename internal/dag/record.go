@@ -58,45 +58,49 @@ const (
 
 // PackRecords packs the records of one transaction, about 5 to 10 bytes each.
 func PackRecords(recs []Record) []byte {
-	w := packer{b: make([]byte, 0, 10*len(recs)+8)}
+	b := make([]byte, 0, 10*len(recs)+8)
 	for i := range recs {
-		r := &recs[i]
-		var has byte
-		for bit, set := range [...]bool{r.Token != 0, r.Handler != 0, r.Exited, r.Count != 0,
-			r.Actor != "", r.Text != "", r.Reason != "", r.State != 0} {
-			if set {
-				has |= 1 << bit
-			}
-		}
-		w.byte(byte(r.Kind))
-		w.byte(has)
-		w.uint(uint64(r.Task + 1))
-		if has&hasToken != 0 {
-			w.uint(uint64(r.Token))
-		}
-		if has&hasHandler != 0 {
-			w.uint(uint64(r.Handler))
-		}
-		if has&hasExit != 0 {
-			w.b = binary.AppendVarint(w.b, int64(r.ExitCode))
-		}
-		if has&hasCount != 0 {
-			w.uint(uint64(r.Count))
-		}
-		if has&hasActor != 0 {
-			w.text(r.Actor)
-		}
-		if has&hasText != 0 {
-			w.text(r.Text)
-		}
-		if has&hasReason != 0 {
-			w.text(r.Reason)
-		}
-		if has&hasState != 0 {
-			w.byte(byte(r.State))
+		b = appendRecord(b, &recs[i])
+	}
+	return b
+}
+
+func appendRecord(b []byte, r *Record) []byte {
+	w := packer{b: append(b, byte(r.Kind), r.fields())}
+	w.uint(uint64(r.Task + 1))
+	if r.Token != 0 {
+		w.uint(uint64(r.Token))
+	}
+	if r.Handler != 0 {
+		w.uint(uint64(r.Handler))
+	}
+	if r.Exited {
+		w.b = binary.AppendVarint(w.b, int64(r.ExitCode))
+	}
+	if r.Count != 0 {
+		w.uint(uint64(r.Count))
+	}
+	for _, text := range [...]string{r.Actor, r.Text, r.Reason} {
+		if text != "" {
+			w.text(text)
 		}
 	}
+	if r.State != 0 {
+		w.byte(byte(r.State))
+	}
 	return w.b
+}
+
+// fields tells which optional fields a packed record has.
+func (r *Record) fields() byte {
+	var has byte
+	for bit, set := range [...]bool{r.Token != 0, r.Handler != 0, r.Exited, r.Count != 0,
+		r.Actor != "", r.Text != "", r.Reason != "", r.State != 0} {
+		if set {
+			has |= 1 << bit
+		}
+	}
+	return has
 }
 
 // UnpackRecords reads what PackRecords wrote.

@@ -130,9 +130,12 @@ func (r *Run) Flush(c *Changes, now Micros) {
 		}
 	}
 	r.dirty = r.dirty[:0]
+	if len(r.free) == len(r.slots) { // a wide layer has ended, or the whole run: keep no room for it
+		r.slots, r.free, r.dirty = nil, nil, nil
+	}
 	if len(r.records) > 0 {
-		c.Events = append(c.Events, EventRow{Run: r.ID, At: now, Records: PackRecords(r.records)})
-		r.records = r.records[:0]
+		c.Events = append(c.Events, EventRow{Run: r.ID, At: now, Records: r.records})
+		r.records = nil
 	}
 	if r.Graph != nil && !r.Graph.params {
 		r.Params = nil // conditions do not read them, and dispatch reads the row
@@ -142,7 +145,7 @@ func (r *Run) Flush(c *Changes, now Micros) {
 func (r *Run) row() RunRow {
 	row := RunRow{
 		Header: r.Header, State: r.State, Intent: r.Intent, Generation: r.Generation, Cause: r.Cause, Message: r.Message,
-		Base: r.base, SplitAt: r.SplitAt, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Leader: r.Leader, LeaderAt: r.LeaderAt,
+		Graph: r.own, Base: r.base, SplitAt: r.SplitAt, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Leader: r.Leader, LeaderAt: r.LeaderAt,
 	}
 	if r.State.Terminal() && r.Graph != nil {
 		row.Final = packStates(len(r.tasks), func(t TaskID) TaskState { return r.tasks[t].state })

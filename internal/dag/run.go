@@ -52,6 +52,7 @@ type Run struct {
 	active  int32             // attempts assigned or running, the Leader's included
 	leader  task              // the pseudo task of Leader work
 	base    []byte            // packed states kept from the generation before
+	own     []byte            // the packed graph, if it is not the version's
 	outputs map[TaskID][]byte // of succeeded tasks that conditions read
 
 	ready readyList
@@ -62,18 +63,20 @@ type Run struct {
 	was     RunState // the state that the row is known to have
 	changed bool     // the row differs from memory
 	dirty   []int32
-	records []Record
-	where   int32 // position in its Queue + 1; 0: in none
+	records []byte // packed: the history of this transaction
+	where   int32  // position in its Queue + 1; 0: in none
 }
 
 // task is what memory holds of a task: 20 bytes.
 type task struct {
 	state    TaskState
+	losses   uint8 // in this generation
+	revoked  bool  // its newest attempt was ended without its holder
+	listed   bool  // it is in the ready list
 	token    Token
-	blockers int32 // needs not settled; only meaningful while pending
+	blockers int32 // while pending: needs not settled; while listed: the next of the list + 1
 	slot     int32 // index in Run.slots + 1; 0: none
-	retries  int16 // in this generation
-	losses   int16 // in this generation
+	retries  int32 // in this generation
 }
 
 // attempt is a try whose row is not final, or not yet flushed.
@@ -103,6 +106,9 @@ func (r *Run) at(t TaskID) *task {
 	return &r.tasks[t]
 }
 
+// has reports whether t is a task of the run, the Leader's included.
+func (r *Run) has(t TaskID) bool { return t >= LeaderTask && int(t) < len(r.tasks) }
+
 // Active is the number of attempts that a handler holds.
 func (r *Run) Active() int { return int(r.active) }
 
@@ -111,6 +117,9 @@ func (r *Run) Unsettled() int { return int(r.left) }
 
 // Holder is who holds the task's newest attempt, and under which token; false if nobody.
 func (r *Run) Holder(t TaskID) (HandlerID, Token, bool) {
+	if !r.has(t) {
+		return 0, 0, false
+	}
 	p := r.at(t)
 	if p.slot == 0 || !p.state.Held() {
 		return 0, 0, false
@@ -147,6 +156,7 @@ func (r *Run) hold(t TaskID, p *task, h HandlerID, now Now) {
 		r.slots = append(r.slots, attempt{})
 	}
 	p.token++
+	p.revoked = false
 	p.slot = i + 1
 	r.slots[i] = attempt{isNew: true, AttemptRow: AttemptRow{
 		Run: r.ID, Task: t, Token: p.token, Generation: r.Generation, Handler: h, State: AttemptAssigned, Assigned: now.Wall,
@@ -171,4 +181,9 @@ func (r *Run) end(p *task) *attempt {
 	return a
 }
 
-func (r *Run) record(rec Record) { r.records = append(r.records, rec) }
+func (r *Run) record(rec Record) {
+	if r.records == nil {
+		r.records = make([]byte, 0, 48) // what a run of one task writes in one transaction
+	}
+	r.records = appendRecord(r.records, &rec)
+}

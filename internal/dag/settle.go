@@ -11,7 +11,7 @@ import (
 // makeReady puts a task on the run's ready list.
 func (r *Run) makeReady(t TaskID) {
 	r.moveTask(t, Ready)
-	r.ready.push(t, r.Graph.Policy(t).Priority)
+	r.list(t)
 }
 
 // succeed settles a task and frees what waits for it.
@@ -31,11 +31,19 @@ func (r *Run) succeed(t TaskID, a *attempt) {
 func (r *Run) settled(t TaskID) {
 	work := []TaskID(nil)
 	for {
+		fails := r.tasks[t].state.fails()
 		for _, d := range r.Graph.deps.of(t) {
-			if p := &r.tasks[d]; p.state == Pending {
-				if p.blockers--; r.verdictOn(d, p) {
-					work = append(work, d)
-				}
+			p := &r.tasks[d]
+			if p.state != Pending {
+				continue
+			}
+			// A wide join looks at all it needs once, not once for each of them.
+			p.blockers--
+			if p.blockers > 0 && (!fails || r.Graph.handles(d)) {
+				continue
+			}
+			if r.verdictOn(d, p) {
+				work = append(work, d)
 			}
 		}
 		if len(work) == 0 {
@@ -56,7 +64,7 @@ func (r *Run) decide(t TaskID) {
 // verdictOn moves a pending task if something can be said of it already, and reports
 // whether it is settled now, so that its dependents must be told.
 func (r *Run) verdictOn(t TaskID, p *task) bool {
-	to, why := r.judge(t, p.blockers == 0, r.stateOf, r.outputOf)
+	to, why := judge(r.Graph, r.Params, t, p.blockers == 0, r)
 	switch to {
 	case Pending:
 		return false
@@ -65,7 +73,7 @@ func (r *Run) verdictOn(t TaskID, p *task) bool {
 		return false
 	case Failed:
 		r.noteFailure(t, why)
-		r.record(Record{Kind: RecEnded, Task: t, State: Failed, Text: string(CauseCondition)})
+		r.record(Record{Kind: RecEnded, Task: t, State: Failed, Text: string(CauseCondition), Reason: why})
 	}
 	r.moveTask(t, to)
 	if to.fails() {
@@ -77,6 +85,12 @@ func (r *Run) verdictOn(t TaskID, p *task) bool {
 func (r *Run) stateOf(t TaskID) TaskState { return r.tasks[t].state }
 func (r *Run) outputOf(t TaskID) []byte   { return r.outputs[t] }
 
+// known is where judge looks things up: memory, or rows.
+type known interface {
+	stateOf(TaskID) TaskState
+	outputOf(TaskID) []byte
+}
+
 // judge is the whole rule for a task without a row: what it is, given the states of what
 // it needs. Memory and Derive both use it, so they cannot differ.
 //
@@ -84,8 +98,7 @@ func (r *Run) outputOf(t TaskID) []byte   { return r.outputs[t] }
 //     failures;
 //   - otherwise it stays pending until all needs are settled;
 //   - then: all needs skipped → skipped; its condition false → skipped; else ready.
-func (r *Run) judge(t TaskID, settled bool, state func(TaskID) TaskState, output func(TaskID) []byte) (TaskState, string) {
-	g := r.Graph
+func judge(g *Graph, params []byte, t TaskID, settled bool, k known) (TaskState, string) {
 	cond := g.Condition(t)
 	handles := cond != nil && cond.Handles()
 	if !settled && handles {
@@ -94,7 +107,7 @@ func (r *Run) judge(t TaskID, settled bool, state func(TaskID) TaskState, output
 	needs := g.needs.of(t)
 	failure, success := false, len(needs) == 0
 	for _, n := range needs {
-		switch s := state(n); {
+		switch s := k.stateOf(n); {
 		case s.fails():
 			failure = true
 		case s == Succeeded:
@@ -114,13 +127,13 @@ func (r *Run) judge(t TaskID, settled bool, state func(TaskID) TaskState, output
 		return Skipped, ""
 	}
 	holds, err := cond.Holds(View{
-		Success: success && !failure, Failure: failure, Params: r.Params,
+		Success: success && !failure, Failure: failure, Params: params,
 		Task: func(name string) (TaskState, []byte) {
 			id, ok := g.Find(name)
 			if !ok {
 				return Skipped, nil
 			}
-			return state(id), output(id)
+			return k.stateOf(id), k.outputOf(id)
 		},
 	})
 	switch {
@@ -135,9 +148,9 @@ func (r *Run) judge(t TaskID, settled bool, state func(TaskID) TaskState, output
 // failAttempt decides whether a failed attempt is tried again.
 func (r *Run) failAttempt(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
 	pol := r.Graph.Policy(t)
-	if r.Intent < IntentStop && int32(p.retries) < pol.Retry.Max && retryable(&pol.Retry, a) {
+	if r.Intent < IntentStop && p.retries < pol.Retry.Max && retryable(&pol.Retry, a) {
 		p.retries++
-		wait := pol.Retry.wait(int(p.retries), r.ID, t, a.Token)
+		wait := pol.Retry.wait(p.retries, r.ID, t, a.Token)
 		a.RetryWait, a.RetryAt = wait, now.Wall+Micros(wait.Microseconds())
 		r.recordEnd(a, RetryWait)
 		r.moveTask(t, RetryWait)
@@ -146,12 +159,13 @@ func (r *Run) failAttempt(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
 	}
 	r.recordEnd(a, Failed)
 	r.noteFailure(t, a.Message)
-	r.failTask(t, fx)
+	r.failTask(t)
 }
 
 // noteFailure keeps the first failure as the run's sentence.
 func (r *Run) noteFailure(t TaskID, message string) {
 	if r.Message == "" {
+		r.changed = true
 		r.Message = fmt.Sprintf("task %s failed", r.Graph.Name(t))
 		if message != "" {
 			r.Message += ": " + message
@@ -161,13 +175,10 @@ func (r *Run) noteFailure(t TaskID, message string) {
 
 // failTask is the final failure of a task: everything that needs it, directly or not, is
 // settled in this same step.
-func (r *Run) failTask(t TaskID, fx *Effects) {
+func (r *Run) failTask(t TaskID) {
 	r.moveTask(t, Failed)
 	r.failed++
 	r.settled(t)
-	if r.Graph.EndOnFailure && r.Intent < IntentStop {
-		r.raise(IntentStop, CauseTask, "on_failure: end", "", fx)
-	}
 }
 
 // retryable applies the policy's exit codes. A start that cannot succeed the next time
@@ -186,14 +197,16 @@ func retryable(p *Retry, a *attempt) bool {
 
 // wait is the pause before the nth retry. The jitter is a hash, so that Step stays pure
 // and a replay waits as long.
-func (p *Retry) wait(n int, run RunID, t TaskID, token Token) time.Duration {
+func (p *Retry) wait(n int32, run RunID, t TaskID, token Token) time.Duration {
 	d := float64(p.Delay)
 	if p.Backoff > 0 {
 		d *= math.Pow(p.Backoff, float64(n-1))
 	}
-	if p.MaxDelay > 0 && d > float64(p.MaxDelay) {
-		d = float64(p.MaxDelay)
+	most := float64(retryWaitMax)
+	if p.MaxDelay > 0 {
+		most = min(most, float64(p.MaxDelay))
 	}
+	d = min(d, most)
 	if p.Jitter > 0 {
 		h := fnv.New64a()
 		h.Write(run[:])
@@ -201,17 +214,27 @@ func (p *Retry) wait(n int, run RunID, t TaskID, token Token) time.Duration {
 		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(token)))
 		d *= 1 + p.Jitter*(float64(h.Sum64()>>11)/(1<<52)-1)
 	}
-	return time.Duration(min(d, float64(retryWaitMax)))
+	if d > most { // jitter spreads, but no pause is longer than the longest
+		d = 2*most - d
+	}
+	if !(d > 0) { // also NaN, which only a damaged policy can make
+		return 0
+	}
+	return time.Duration(d).Truncate(time.Microsecond) // what a row can hold
 }
 
 // retryWaitMax bounds a retry's pause whatever the backoff makes of it.
 const retryWaitMax = 30 * 24 * time.Hour
 
 // settleRun is the Leader's end: when nothing is left to do, it sets the outcome in the
-// same step that settled the last task; and it keeps paused and running apart.
-func (r *Run) settleRun(now Now) {
+// same step that settled the last task. It also applies on_failure: end, and keeps paused
+// and running apart.
+func (r *Run) settleRun(now Now, fx *Effects) {
+	if r.failed > 0 && r.Intent < IntentStop && r.Graph.EndOnFailure {
+		r.raise(&Event{Intent: IntentStop, Reason: "on_failure: end"}, CauseTask, now, fx)
+	}
 	switch {
-	case r.State == RunSubmitted || r.State.Terminal():
+	case r.State.Terminal():
 	case r.active > 0:
 	case r.Intent >= IntentStop:
 		r.stopRest()
@@ -220,7 +243,7 @@ func (r *Run) settleRun(now Now) {
 		} else {
 			r.finalise(RunFailed, now)
 		}
-	case r.State == RunSplitting:
+	case r.State == RunSubmitted || r.State == RunSplitting:
 	case r.left == 0 && r.failed > 0:
 		r.Cause = CauseTask
 		r.finalise(RunFailed, now)
@@ -235,11 +258,12 @@ func (r *Run) settleRun(now Now) {
 // stopRest settles what a stop leaves: no attempt runs any more, nothing else will start.
 func (r *Run) stopRest() {
 	for t := range r.tasks {
-		if !r.tasks[t].state.Terminal() {
+		if p := &r.tasks[t]; !p.state.Terminal() {
 			r.moveTask(TaskID(t), Stopped)
+			p.listed = false
 		}
 	}
-	r.ready.reset()
+	r.ready = readyList{}
 }
 
 func (r *Run) finalise(end RunState, now Now) {

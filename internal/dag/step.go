@@ -30,15 +30,31 @@ func (r *Run) Step(ev *Event, now Now, fx *Effects) Verdict {
 	case EvRecover:
 		return r.recover(ev, now, fx)
 	case EvCheck:
-		r.settleRun(now)
+		r.settleRun(now, fx)
 		return Accepted
 	}
 	return WrongState
 }
 
+// fence lets only the holder of the newest attempt through. What is said again of an
+// attempt that has ended is a duplicate: a sender whose acknowledgement was lost repeats
+// itself, and so does the owner's inbox after a commit of unknown outcome. Unless the
+// attempt was ended without its holder: then the sender learns that it was fenced.
+func (r *Run) fence(ev *Event, p *task) Verdict {
+	switch {
+	case ev.Token != p.token || p.token == 0:
+		return Stale
+	case p.state.Held() && r.slots[p.slot-1].Handler == ev.Handler:
+		return Accepted
+	case p.state.Held() || p.revoked && ev.Kind != EvLost:
+		return Stale
+	}
+	return Duplicate
+}
+
 // refuse records what a stale holder said, and changes nothing else.
 func (r *Run) refuse(ev *Event, v Verdict) Verdict {
-	if ev.Kind == EvReport && v == Stale {
+	if v == Stale && (ev.Kind == EvReport || ev.Kind == EvSplit) {
 		r.record(Record{Kind: RecRejected, Task: ev.Task, Token: ev.Token, Handler: ev.Handler, Text: v.String()})
 	}
 	return v
@@ -57,15 +73,15 @@ func (r *Run) submit(ev *Event, now Now, fx *Effects) Verdict {
 		return Accepted
 	}
 	r.Leader, r.LeaderAt = ev.Handler, now.Wall
-	r.instantiate(ev.Graph, now, fx)
+	r.instantiate(ev, now, fx)
 	return Accepted
 }
 
 // split takes the result of Leader work.
 func (r *Run) split(ev *Event, now Now, fx *Effects) Verdict {
 	p := &r.leader
-	if !p.state.Held() || p.token != ev.Token || r.slots[p.slot-1].Handler != ev.Handler {
-		return r.refuse(ev, Stale)
+	if v := r.fence(ev, p); v != Accepted {
+		return r.refuse(ev, v)
 	}
 	a := r.end(p)
 	a.Finished = now.Wall
@@ -75,18 +91,23 @@ func (r *Run) split(ev *Event, now Now, fx *Effects) Verdict {
 		a.State, a.Cause, a.Message = AttemptFailed, CauseSplit, ev.Err
 		p.state = Failed
 		r.Cause, r.Message = CauseSplit, ev.Err
+		r.recordEnd(a, Failed)
 		r.finalise(RunFailed, now)
 		return Accepted
 	}
 	a.State = AttemptSucceeded
 	p.state = Succeeded
-	r.instantiate(ev.Graph, now, fx)
+	r.instantiate(ev, now, fx)
 	return Accepted
 }
 
 // instantiate makes the tasks of a graph and readies those that wait for nothing.
-func (r *Run) instantiate(g *Graph, now Now, fx *Effects) {
+func (r *Run) instantiate(ev *Event, now Now, fx *Effects) {
+	g := ev.Graph
 	r.adopt(g)
+	if ev.Own {
+		r.own = g.Pack()
+	}
 	r.moveRun(RunRunning)
 	r.SplitAt, r.StartedAt = now.Wall, now.Wall
 	r.record(Record{Kind: RecSplit, Task: LeaderTask, Handler: r.Leader, Count: int32(g.Len())})
@@ -98,7 +119,7 @@ func (r *Run) instantiate(g *Graph, now Now, fx *Effects) {
 			r.decide(TaskID(t))
 		}
 	}
-	r.settleRun(now)
+	r.settleRun(now, fx)
 }
 
 // adopt allocates the tasks of a graph, all pending.
@@ -114,6 +135,9 @@ func (r *Run) adopt(g *Graph) {
 
 // assign books a slot for a ready task: the hand-over is a new attempt under a new token.
 func (r *Run) assign(ev *Event, now Now) Verdict {
+	if !r.has(ev.Task) {
+		return NoSuchTask
+	}
 	p := r.at(ev.Task)
 	if p.state != Ready || r.Intent != IntentRun {
 		return WrongState
@@ -121,6 +145,7 @@ func (r *Run) assign(ev *Event, now Now) Verdict {
 	if ev.Task == LeaderTask {
 		p.state = Assigned
 	} else {
+		r.unlist(ev.Task)
 		r.moveTask(ev.Task, Assigned)
 	}
 	r.hold(ev.Task, p, ev.Handler, now)
@@ -131,13 +156,12 @@ func (r *Run) assign(ev *Event, now Now) Verdict {
 // heard takes what a holder says of its attempt; the token and the holder must be the
 // newest.
 func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
-	leader := ev.Task == LeaderTask && ev.Kind == EvLost // its other news is EvSplit
-	if !leader && (ev.Task < 0 || int(ev.Task) >= len(r.tasks)) {
+	if !r.has(ev.Task) || ev.Task == LeaderTask && ev.Kind != EvLost { // its other news is EvSplit
 		return NoSuchTask
 	}
 	p := r.at(ev.Task)
-	if p.token != ev.Token || !p.state.Held() || r.slots[p.slot-1].Handler != ev.Handler {
-		return r.refuse(ev, Stale)
+	if v := r.fence(ev, p); v != Accepted {
+		return r.refuse(ev, v)
 	}
 	switch ev.Kind {
 	case EvStarted:
@@ -149,9 +173,9 @@ func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
 		}
 		fallthrough // ended by its holder although nobody asked: that is a loss
 	default:
-		r.lost(ev, p, now, fx)
+		r.lost(ev, p, now)
 	}
-	r.settleRun(now)
+	r.settleRun(now, fx)
 	return Accepted
 }
 
@@ -162,7 +186,9 @@ func (r *Run) started(ev *Event, p *task, now Now, fx *Effects) Verdict {
 	r.moveTask(ev.Task, Running)
 	a := &r.slots[p.slot-1]
 	r.touch(p.slot - 1)
-	a.State, a.Started = AttemptRunning, ev.At
+	if a.State, a.Started = AttemptRunning, ev.At; ev.At == 0 {
+		a.Started = now.Wall
+	}
 	r.record(Record{Kind: RecStarted, Task: ev.Task, Token: p.token, Handler: a.Handler})
 	r.watch(ev.Task, p.token, now, fx)
 	return Accepted
@@ -186,13 +212,17 @@ func (r *Run) watch(t TaskID, token Token, now Now, fx *Effects) {
 // report settles an attempt with what its holder says of it.
 func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
 	a, res := r.end(p), &ev.Result
+	warned := a.Cause == CauseTimeout
 	a.State, a.Cause, a.Message = res.State, res.Cause, res.Message
 	a.Exited, a.ExitCode, a.Signal = res.Exited, res.ExitCode, res.Signal
-	a.Started, a.Finished = res.Started, res.Finished
-	if a.Finished == 0 {
+	p.revoked = a.revoked()
+	if res.Started != 0 {
+		a.Started = res.Started
+	}
+	if a.Finished = res.Finished; a.Finished == 0 {
 		a.Finished = now.Wall
 	}
-	if res.TimedOut && res.Cause != CauseTimeout {
+	if res.TimedOut && res.Cause != CauseTimeout && !warned {
 		r.record(Record{Kind: RecTimeout, Task: ev.Task, Token: ev.Token})
 	}
 	switch res.State {
@@ -216,22 +246,25 @@ func (r *Run) recordEnd(a *attempt, s TaskState) {
 
 // lost takes the task from a handler that is gone. The loss is no failed try of the task:
 // it is counted apart, and too many of them fail the task.
-func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
+func (r *Run) lost(ev *Event, p *task, now Now) {
 	a := r.end(p)
 	a.State, a.Cause, a.Message, a.Finished = AttemptLost, CauseLost, ev.Reason, now.Wall
 	r.record(Record{Kind: RecLost, Task: ev.Task, Token: ev.Token, Handler: ev.Handler, Text: ev.Reason})
 	p.losses++
+	p.revoked = true
 	switch poison := p.losses > lossesMax; {
 	case ev.Task == LeaderTask && poison:
 		p.state = Failed
+		a.Cause = CausePoison
 		r.Cause, r.Message = CausePoison, "splitting it killed whatever tried"
 		r.finalise(RunFailed, now)
 	case ev.Task == LeaderTask:
 		p.state = Ready
 	case poison:
 		a.Cause = CausePoison
+		r.recordEnd(a, Failed)
 		r.noteFailure(ev.Task, "lost its handler too often")
-		r.failTask(ev.Task, fx)
+		r.failTask(ev.Task)
 	default:
 		r.makeReady(ev.Task)
 	}
@@ -252,22 +285,35 @@ func (r *Run) timer(ev *Event, now Now, fx *Effects) Verdict {
 	switch {
 	case ev.Timer == TimerRetry && p.state == RetryWait:
 		r.makeReady(ev.Task)
-	case ev.Timer == TimerTimeout && p.state == Running:
+	case ev.Timer == TimerTimeout && p.state == Running && r.warn(p):
 		r.record(Record{Kind: RecTimeout, Task: ev.Task, Token: ev.Token})
 	case ev.Timer == TimerOverdue && p.state == Running:
 		r.overdue(ev, p, now, fx)
 	default:
 		return Stale
 	}
-	r.settleRun(now)
+	r.settleRun(now, fx)
 	return Accepted
+}
+
+// warn marks an attempt that runs on past its cap, once; the mark is in its row, so that
+// a reload does not warn again.
+func (r *Run) warn(p *task) bool {
+	a := &r.slots[p.slot-1]
+	if a.Cause == CauseTimeout {
+		return false
+	}
+	a.Cause = CauseTimeout
+	r.touch(p.slot - 1)
+	return true
 }
 
 // overdue settles an attempt whose holder is silent although its cap, the grace and more
 // are over; the holder, if it lives, is told to kill what it has.
 func (r *Run) overdue(ev *Event, p *task, now Now, fx *Effects) {
 	a := r.end(p)
-	a.State, a.Cause, a.Finished = AttemptFailed, CauseTimeout, now.Wall
+	a.State, a.Cause, a.Finished = AttemptFailed, CauseOverdue, now.Wall
+	p.revoked = true
 	a.Message = "ran past its timeout and its worker did not report"
 	fx.Cancels = append(fx.Cancels, Cancel{Run: r.ID, Task: ev.Task, Token: ev.Token, Kill: true})
 	r.failAttempt(ev.Task, p, a, now, fx)

@@ -1,0 +1,412 @@
+package dag
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	_ "pgregory.net/rapid" // its flags
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the transcripts in testdata anew")
+
+// TestMain gives the property tests more cases than rapid's default, unless told otherwise.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	told := false
+	flag.Visit(func(f *flag.Flag) { told = told || f.Name == "rapid.checks" })
+	if !told {
+		must(flag.Set("rapid.checks", "300"))
+	}
+	must(flag.Set("rapid.nofailfile", "true")) // the seed is printed; nothing litters the tree
+	os.Exit(m.Run())
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// testCond is the small condition language of these tests.
+//
+//	success() failure() always() never() error()   params(JSON)
+//	status(TASK)=STATE   out(TASK)=JSON
+type testCond struct{ src, name, arg, want string }
+
+func cond(src string) Condition {
+	c := &testCond{src: src}
+	c.name, c.want, _ = strings.Cut(src, "=")
+	c.name, c.arg, _ = strings.Cut(strings.TrimSuffix(c.name, ")"), "(")
+	return c
+}
+
+func compileCond(src string) (Condition, error) {
+	if strings.HasPrefix(src, "bad") {
+		return nil, errors.New("bad condition")
+	}
+	return cond(src), nil
+}
+
+func (c *testCond) Source() string { return c.src }
+
+func (c *testCond) Handles() bool {
+	return c.name == "failure" || c.name == "always" || c.name == "status" || c.name == "never"
+}
+
+func (c *testCond) Reads() Reads {
+	rd := Reads{Params: c.name == "params"}
+	if c.name == "status" || c.name == "out" {
+		rd.Tasks = []string{c.arg}
+	}
+	return rd
+}
+
+func (c *testCond) Holds(v View) (bool, error) {
+	switch c.name {
+	case "success":
+		return v.Success, nil
+	case "failure":
+		return v.Failure, nil
+	case "always":
+		return true, nil
+	case "params":
+		return string(v.Params) == c.arg, nil
+	case "status":
+		state, _ := c.read(v)
+		return state.String() == c.want, nil
+	case "out":
+		_, out := c.read(v)
+		return string(out) == c.want, nil
+	case "error":
+		return false, errors.New("no such key: rows")
+	}
+	return false, nil
+}
+
+func (c *testCond) read(v View) (TaskState, []byte) {
+	state, out := v.Task(c.arg)
+	if !state.Terminal() {
+		panic(fmt.Sprintf("condition %s reads task %s, which is %s", c.src, c.arg, state))
+	}
+	return state, out
+}
+
+// rowStore does with changes what a store does, guards included.
+type rowStore struct {
+	run      *RunRow
+	attempts map[attemptKey]AttemptRow
+	events   []EventRow
+}
+
+type attemptKey struct {
+	task  TaskID
+	token Token
+}
+
+func (s *rowStore) apply(c *Changes) error {
+	for _, row := range c.RunInserts {
+		if s.run != nil {
+			return fmt.Errorf("run inserted twice")
+		}
+		s.run = &row
+	}
+	for _, u := range c.RunUpdates {
+		if s.run == nil || s.run.State != u.Was {
+			return fmt.Errorf("run update expects %s, the row is %+v", u.Was, s.run)
+		}
+		head := s.run.Header // written once
+		row := u.RunRow
+		row.Header = head
+		s.run = &row
+	}
+	for _, a := range c.AttemptInserts {
+		k := attemptKey{a.Task, a.Token}
+		if _, dup := s.attempts[k]; dup {
+			return fmt.Errorf("attempt %+v inserted twice", k)
+		}
+		if s.attempts == nil {
+			s.attempts = map[attemptKey]AttemptRow{}
+		}
+		s.attempts[k] = a
+	}
+	for _, u := range c.AttemptUpdates {
+		k := attemptKey{u.Task, u.Token}
+		if old, ok := s.attempts[k]; !ok || old.State != u.Was || old.State.Ended() {
+			return fmt.Errorf("attempt %+v update expects %s, the row is %+v", k, u.Was, old)
+		}
+		s.attempts[k] = u.AttemptRow
+	}
+	s.events = append(s.events, c.Events...)
+	return nil
+}
+
+func (s *rowStore) list() []AttemptRow {
+	all := make([]AttemptRow, 0, len(s.attempts))
+	for _, a := range s.attempts {
+		all = append(all, a)
+	}
+	sort.Slice(all, func(i, j int) bool { // by hash-like order, so that nobody relies on one
+		return (int(all[i].Task)*7+int(all[i].Token)*13)%11 < (int(all[j].Task)*7+int(all[j].Token)*13)%11
+	})
+	return all
+}
+
+// world is one run with its rows, clock, timers and what its worker was told.
+type world struct {
+	g       *Graph // of the workflow's version
+	own     bool   // the graph is the run's own
+	run     *Run
+	rows    rowStore
+	now     Now
+	timers  []Timer
+	cancels []Cancel
+	changes Changes // of the last flush
+
+	generation int32 // and the states and tokens after the last step
+	states     []TaskState
+	tokens     []Token
+}
+
+var testRun = RunID{0x01, 0x90, 0xa0, 0xb0, 0x12, 0x34, 0x7a, 0xbc, 0x8d, 0xef, 1, 2, 3, 4, 5, 6}
+
+func newWorld(g *Graph) *world {
+	w := &world{g: g, now: Now{Wall: 1_700_000_000_000_000, Mono: time.Minute}}
+	w.run = NewRun(Header{ID: testRun, Workflow: 1, Version: 1, Priority: Medium, Origin: OriginManual, User: "ada",
+		Params: []byte(`{"go":1}`), Created: w.now.Wall})
+	return w
+}
+
+// step applies one event and checks every invariant.
+func (w *world) step(ev Event) (Verdict, error) {
+	var fx Effects
+	records := len(w.run.records)
+	pending := w.run.Pending()
+	v := w.run.Step(&ev, w.now, &fx)
+	w.timers = append(w.timers, fx.Timers...)
+	w.cancels = append(w.cancels, fx.Cancels...)
+	if v != Accepted && v != Stale && (len(w.run.records) != records || w.run.Pending() != pending) {
+		return v, fmt.Errorf("%s was refused as %s, and changed something", ev.Kind, v)
+	}
+	if err := checkRun(w.run); err != nil {
+		return v, fmt.Errorf("after %s of %d: %w", ev.Kind, ev.Task, err)
+	}
+	if err := w.checkHistory(); err != nil {
+		return v, fmt.Errorf("after %s of %d: %w", ev.Kind, ev.Task, err)
+	}
+	return v, nil
+}
+
+// flush commits, and checks that a load of the rows is what memory is.
+func (w *world) flush() error {
+	w.changes = Changes{}
+	rows := w.run.Pending()
+	w.run.Flush(&w.changes, w.now.Wall)
+	if w.changes.Rows() != rows || w.run.Pending() != 0 {
+		return fmt.Errorf("flush wrote %d rows, %d were pending, %d are", w.changes.Rows(), rows, w.run.Pending())
+	}
+	if err := w.rows.apply(&w.changes); err != nil {
+		return err
+	}
+	for _, e := range w.changes.Events {
+		if _, err := UnpackRecords(e.Records); err != nil {
+			return err
+		}
+	}
+	other, _, err := w.load()
+	if err != nil {
+		return err
+	}
+	if err := checkRun(other); err != nil {
+		return fmt.Errorf("loaded run: %w", err)
+	}
+	if d := Diff(w.run, other); d != "" {
+		return fmt.Errorf("memory and rows differ: %s", d)
+	}
+	return w.checkDerived()
+}
+
+func (w *world) load() (*Run, Effects, error) {
+	var fx Effects
+	row := *w.rows.run
+	g := w.g
+	if row.Graph != nil {
+		own, err := UnpackGraph(row.Graph, compileCond)
+		if err != nil {
+			return nil, fx, err
+		}
+		g = own
+	}
+	r, err := Load(&row, g, w.rows.list(), w.now, &fx)
+	return r, fx, err
+}
+
+// crash forgets memory, timers and cancels, and loads what was committed.
+func (w *world) crash() error {
+	r, fx, err := w.load()
+	if err != nil {
+		return err
+	}
+	w.run, w.timers, w.cancels = r, fx.Timers, append(w.cancels, fx.Cancels...)
+	w.generation = 0 // what was not committed never happened
+	return w.checkHistory()
+}
+
+func (w *world) checkDerived() error {
+	if w.run.Graph == nil {
+		return nil
+	}
+	views, err := Derive(w.run.Graph, w.rows.run, w.rows.list())
+	if err != nil {
+		return err
+	}
+	for t, v := range views {
+		state, token := w.run.Task(TaskID(t))
+		due := v.State == RetryWait && state == Ready // the timer is no row
+		if v.State != state && !due || v.Token != token {
+			return fmt.Errorf("task %s is %s token %d, its rows say %s token %d", w.run.Graph.Name(TaskID(t)), state, token, v.State, v.Token)
+		}
+	}
+	return nil
+}
+
+// checkHistory: tokens rise one by one, and ends are ends within a generation.
+func (w *world) checkHistory() error {
+	r := w.run
+	same := w.generation == r.Generation && len(w.states) == len(r.tasks)
+	for t := range r.tasks {
+		p := &r.tasks[t]
+		if !same {
+			continue
+		}
+		if w.states[t].Terminal() && p.state != w.states[t] {
+			return fmt.Errorf("task %d went from %s to %s within a generation", t, w.states[t], p.state)
+		}
+		if d := p.token - w.tokens[t]; d < 0 || d > 1 || d == 1 && p.state != Assigned {
+			return fmt.Errorf("task %d went from token %d to %d, it is %s", t, w.tokens[t], p.token, p.state)
+		}
+	}
+	w.generation, w.states, w.tokens = r.Generation, w.states[:0], w.tokens[:0]
+	for t := range r.tasks {
+		w.states = append(w.states, r.tasks[t].state)
+		w.tokens = append(w.tokens, r.tasks[t].token)
+	}
+	return nil
+}
+
+// checkRun counts everything again.
+func checkRun(r *Run) error {
+	var left, failed, active, listed int32
+	if r.leader.state.Held() {
+		active++
+	}
+	for t := range r.tasks {
+		p := &r.tasks[t]
+		if !p.state.Terminal() {
+			left++
+		}
+		if p.state.fails() {
+			failed++
+		}
+		if p.state.Held() {
+			active++
+		}
+		if p.listed {
+			listed++
+		}
+		if err := checkTask(r, TaskID(t)); err != nil {
+			return fmt.Errorf("task %s: %w", r.Graph.Name(TaskID(t)), err)
+		}
+	}
+	if left != r.left || failed != r.failed || active != r.active || listed != r.ready.n {
+		return fmt.Errorf("left %d failed %d active %d listed %d, recount %d %d %d %d",
+			r.left, r.failed, r.active, r.ready.n, left, failed, active, listed)
+	}
+	if err := checkSlots(r); err != nil {
+		return err
+	}
+	if err := checkList(r); err != nil {
+		return err
+	}
+	over := r.active == 0 && (r.Intent >= IntentStop || r.left == 0 && len(r.tasks) > 0)
+	if r.State.Terminal() && (left > 0 || active > 0) || !r.State.Terminal() && over {
+		return fmt.Errorf("run is %s with %d left, %d active, intent %s", r.State, left, active, r.Intent)
+	}
+	if r.State.Terminal() && (r.Ready() != 0 || r.FinishedAt == 0) {
+		return fmt.Errorf("ended run has %d ready, finished at %d", r.Ready(), r.FinishedAt)
+	}
+	return nil
+}
+
+func checkTask(r *Run, t TaskID) error {
+	p := &r.tasks[t]
+	blockers, failure := int32(0), false
+	for _, n := range r.Graph.Needs(t) {
+		if !r.tasks[n].state.settled() {
+			blockers++
+		}
+		failure = failure || r.tasks[n].state.fails()
+	}
+	switch p.state {
+	case Pending:
+		if p.blockers != blockers || blockers == 0 && !r.State.Terminal() {
+			return fmt.Errorf("%d blockers, recount %d", p.blockers, blockers)
+		}
+		if failure && !r.Graph.handles(t) {
+			return fmt.Errorf("pending behind a failure")
+		}
+	case Ready, Assigned, Running, RetryWait, Succeeded, Skipped:
+		if blockers > 0 || failure && !r.Graph.handles(t) {
+			return fmt.Errorf("%s with %d blockers, failure %v", p.state, blockers, failure)
+		}
+	}
+	if p.state.Held() != (p.slot != 0) || p.state.Held() && p.token == 0 || p.listed && p.state != Ready {
+		return fmt.Errorf("%s slot %d token %d listed %v", p.state, p.slot, p.token, p.listed)
+	}
+	if p.state.Held() && r.slots[p.slot-1].Token != p.token {
+		return fmt.Errorf("token %d, its slot has %d", p.token, r.slots[p.slot-1].Token)
+	}
+	return nil
+}
+
+// checkSlots: every slot is held, free, or ended and to be flushed; none is leaked.
+func checkSlots(r *Run) error {
+	ended := 0
+	for i := range r.slots {
+		if a := &r.slots[i]; a.dirty && a.State.Ended() {
+			ended++
+		}
+	}
+	if used := int(r.active) + len(r.free) + ended; used != len(r.slots) {
+		return fmt.Errorf("%d slots: %d active, %d free, %d ended", len(r.slots), r.active, len(r.free), ended)
+	}
+	return nil
+}
+
+func checkList(r *Run) error {
+	n := int32(0)
+	for p, l := range r.ready.levels {
+		last := int32(0)
+		for at := l.first; at != 0; at = r.tasks[at-1].blockers {
+			last = at
+			if n++; n > r.ready.n {
+				return fmt.Errorf("the ready list is longer than %d", r.ready.n)
+			}
+			if t := &r.tasks[at-1]; !t.listed || r.Graph.Policy(TaskID(at-1)).Priority != Priority(p) {
+				return fmt.Errorf("task %d in ready list %d: %+v", at-1, p, t)
+			}
+		}
+		if last != l.last {
+			return fmt.Errorf("ready list %d ends with %d, not %d", p, last, l.last)
+		}
+	}
+	if n != r.ready.n {
+		return fmt.Errorf("ready list has %d of %d", n, r.ready.n)
+	}
+	return nil
+}
