@@ -167,6 +167,7 @@ type world struct {
 	timers  []Timer
 	cancels []Cancel
 	changes Changes // of the last flush
+	heard   func(Event)
 
 	generation int32 // and the states and tokens after the last step
 	states     []TaskState
@@ -185,6 +186,9 @@ func newWorld(g *Graph) *world {
 // step applies one event and checks every invariant.
 func (w *world) step(ev Event) (Verdict, error) {
 	var fx Effects
+	if w.heard != nil {
+		w.heard(ev)
+	}
 	records := len(w.run.records)
 	pending := w.run.Pending()
 	v := w.run.Step(&ev, w.now, &fx)

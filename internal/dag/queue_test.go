@@ -1,0 +1,146 @@
+package dag
+
+import (
+	"bytes"
+	"sort"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// naiveOrder sorts every ready task of every run as decision 9 says it: run level after
+// ageing, run submission, task priority, then the order in which tasks became ready.
+func naiveOrder(runs []*Run, ageing time.Duration, now Micros) []*Run {
+	var ready []*Run
+	for _, r := range runs {
+		if r.Ready() > 0 {
+			ready = append(ready, r)
+		}
+	}
+	level := func(r *Run) int64 {
+		l := int64(r.Priority)
+		for waited := now - r.Created; ageing > 0 && waited >= Micros(ageing.Microseconds()) && l > 0; l-- {
+			waited -= Micros(ageing.Microseconds())
+		}
+		return l
+	}
+	sort.Slice(ready, func(i, j int) bool {
+		a, b := ready[i], ready[j]
+		if level(a) != level(b) {
+			return level(a) < level(b)
+		}
+		if a.Created != b.Created {
+			return a.Created < b.Created
+		}
+		return bytes.Compare(a.ID[:], b.ID[:]) < 0
+	})
+	return ready
+}
+
+func TestQueueIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q := Queue{Ageing: time.Duration(rapid.SampledFrom([]int{0, 10, 60}).Draw(t, "ageing")) * time.Second}
+		var runs []*Run
+		var fx Effects
+		now := Micros(1_000_000_000)
+		check := func() {
+			want := naiveOrder(runs, q.Ageing, now)
+			head := q.Head(now)
+			if q.Len() != len(want) || len(want) == 0 && head != nil || len(want) > 0 && head != want[0] {
+				t.Fatalf("head %v of %d, want the first of %d", head, q.Len(), len(want))
+			}
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now += Micros(rapid.IntRange(0, 20_000_000).Draw(t, "later"))
+			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			case 0, 1, 2:
+				r := NewRun(Header{Priority: Priority(rapid.IntRange(0, 4).Draw(t, "priority")),
+					Created: now - Micros(rapid.IntRange(-3, 50).Draw(t, "age"))*1_000_000})
+				r.ID[0], r.ID[1] = byte(rapid.IntRange(0, 3).Draw(t, "id")), byte(len(runs))
+				g, err := NewGraph(drawTasks(t))
+				must(err)
+				r.Step(&Event{Kind: EvSubmit, Graph: g}, Now{Wall: now}, &fx)
+				runs = append(runs, r)
+				q.Update(r)
+			case 3:
+				if r := q.Head(now); r != nil {
+					r.Step(&Event{Kind: EvAssign, Task: r.NextReady(), Handler: 1}, Now{Wall: now}, &fx)
+					q.Update(r)
+				}
+			case 4:
+				if len(runs) > 0 {
+					r := rapid.SampledFrom(runs).Draw(t, "run")
+					to := rapid.SampledFrom([]Intent{IntentPause, IntentRun, IntentRun, IntentStop}).Draw(t, "intent")
+					r.Step(&Event{Kind: EvIntent, Intent: to}, Now{Wall: now}, &fx)
+					q.Update(r)
+					q.Update(r)
+				}
+			case 5:
+				if len(runs) > 0 {
+					i := rapid.IntRange(0, len(runs)-1).Draw(t, "gone")
+					q.Remove(runs[i])
+					q.Remove(runs[i])
+					runs = append(runs[:i], runs[i+1:]...)
+				}
+			}
+			check()
+		}
+		for q.Len() > 0 { // and drained, task by task
+			r := q.Head(now)
+			r.Step(&Event{Kind: EvAssign, Task: r.NextReady(), Handler: 1}, Now{Wall: now}, &fx)
+			q.Update(r)
+			check()
+		}
+	})
+}
+
+func drawTasks(t *rapid.T) GraphSpec {
+	s := GraphSpec{}
+	for i := range rapid.IntRange(1, 4).Draw(t, "tasks") {
+		s.Tasks = append(s.Tasks, TaskSpec{Name: string(rune('a' + i))})
+	}
+	return s
+}
+
+// TestReadyOrder: the tasks of a run come by priority, then as they became ready, also
+// when some are taken out of turn.
+func TestReadyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := GraphSpec{}
+		n := rapid.IntRange(1, 12).Draw(t, "tasks")
+		for i := range n {
+			p := Policy{Priority: Priority(rapid.IntRange(0, 4).Draw(t, "priority"))}
+			s.Tasks = append(s.Tasks, TaskSpec{Name: string(rune('a' + i)), Policy: p})
+		}
+		g, err := NewGraph(s)
+		must(err)
+		r := NewRun(Header{})
+		var fx Effects
+		now := Now{Wall: 1}
+		r.Step(&Event{Kind: EvSubmit, Graph: g}, now, &fx)
+		naive := seq(n) // in the order in which they became ready
+		for len(naive) > 0 {
+			sort.SliceStable(naive, func(i, j int) bool {
+				return g.Policy(TaskID(naive[i])).Priority < g.Policy(TaskID(naive[j])).Priority
+			})
+			i := 0
+			var task TaskID
+			if rapid.IntRange(0, 2).Draw(t, "out of turn") == 0 {
+				i = rapid.IntRange(0, len(naive)-1).Draw(t, "task")
+				task = TaskID(naive[i])
+			} else if task = r.NextReady(); task != TaskID(naive[0]) {
+				t.Fatalf("next is %d, want %d", task, naive[0])
+			}
+			naive = append(naive[:i], naive[i+1:]...)
+			r.Step(&Event{Kind: EvAssign, Task: task, Handler: 1}, now, &fx)
+			if token := r.tasks[task].token; rapid.IntRange(0, 3).Draw(t, "lost") == 0 && token < lossesMax {
+				r.Step(&Event{Kind: EvLost, Task: task, Token: token, Handler: 1}, now, &fx)
+				naive = append(naive, int(task))
+			}
+			if err := checkRun(r); err != nil {
+				t.Fatalf("%v", err)
+			}
+		}
+	})
+}
