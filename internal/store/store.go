@@ -34,6 +34,8 @@ var (
 	// ErrUnavailable: the store cannot write or read now (full, read-only, away).
 	// Nothing was written.
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrCorrupt: a row that cannot be read: an unknown state, a damaged value.
+	ErrCorrupt = errors.New("corrupt row")
 	// ErrFormat: the database is of a format that this program does not know.
 	ErrFormat = errors.New("unknown database format")
 )
@@ -153,6 +155,9 @@ type Acquired struct {
 type RunRecord struct {
 	Run      dag.RunRow
 	Attempts []dag.AttemptRow // by task, then token
+	// Bad says why the rows could not be read; then only Run.ID counts. One damaged row
+	// must not keep the others from being loaded.
+	Bad error
 }
 
 // LoadQuery asks for runs as their owner needs them. IDs, if not nil, names them;

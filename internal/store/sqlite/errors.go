@@ -15,7 +15,7 @@ func translate(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, kind := range []error{store.ErrFormat, store.ErrFenced, store.ErrRefused, store.ErrUnavailable, store.ErrNotFound, store.ErrUnknown} {
+	for _, kind := range []error{store.ErrFormat, store.ErrFenced, store.ErrRefused, store.ErrUnavailable, store.ErrNotFound, store.ErrUnknown, store.ErrCorrupt} {
 		if errors.Is(err, kind) {
 			return fmt.Errorf("%s: %w", doing, err)
 		}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -79,12 +80,14 @@ func listOn[T any](d *DB, conn *sqlite.Conn, name string, args []any, scan func(
 // numbered is a run with its number.
 type numbered struct {
 	dag.RunRow
-	n int64
+	n   int64
+	bad error // the row could not be read
 }
 
 func scanNumbered(s *sqlite.Stmt, r *numbered) error {
 	r.n = s.ColumnInt64(colNumber)
-	return scanRun(s, &r.RunRow)
+	r.bad = scanRun(s, &r.RunRow)
+	return nil
 }
 
 // Load implements store.Store.
@@ -121,9 +124,14 @@ func (d *DB) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, er
 	records := make([]store.RunRecord, len(runs))
 	for i := range runs {
 		r := &runs[i]
-		records[i].Run = r.RunRow
+		records[i].Run, records[i].Bad = r.RunRow, r.bad
+		if r.bad != nil {
+			continue
+		}
 		records[i].Attempts, err = listOn(d, conn, "attemptsOfRun", []any{r.n, r.ID[:]}, scanAttemptToKeep)
-		if err != nil {
+		if errors.Is(err, store.ErrCorrupt) {
+			records[i].Bad = err
+		} else if err != nil {
 			return nil, err
 		}
 	}
@@ -357,8 +365,8 @@ func (d *DB) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow)
 	defer end(&err)
 	return d.on(conn, "allRuns", nil, func(s *sqlite.Stmt) error {
 		var r numbered
-		if err := scanNumbered(s, &r); err != nil {
-			return err
+		if _ = scanNumbered(s, &r); r.bad != nil {
+			return see(store.RunRecord{Run: r.RunRow, Bad: r.bad}, nil)
 		}
 		attempts, err := listOn(d, conn, "attemptsOfRun", []any{r.n, r.ID[:]}, scanAttempt)
 		if err != nil {

@@ -80,7 +80,7 @@ func scanRun(s *sqlite.Stmt, r *dag.RunRow) error {
 	r.SplitAt, r.StartedAt, r.FinishedAt = c.micros(), c.micros(), c.micros()
 	r.Leader, r.LeaderAt = dag.HandlerID(c.int()), c.micros()
 	if c.bad != nil {
-		return fmt.Errorf("run %s: %w", r.ID, c.bad)
+		return fmt.Errorf("run %s: %w: %w", r.ID, store.ErrCorrupt, c.bad)
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func scanAttemptUpTo(s *sqlite.Stmt, a *dag.AttemptRow, outputsMax int) error {
 	a.Started, a.Finished, a.RetryAt = c.micros(), c.micros(), c.micros()
 	a.RetryWait = time.Duration(c.int()) * time.Microsecond
 	if c.bad != nil {
-		return fmt.Errorf("attempt %s/%d/%d: %w", a.Run, a.Task, a.Token, c.bad)
+		return fmt.Errorf("attempt %s/%d/%d: %w: %w", a.Run, a.Task, a.Token, store.ErrCorrupt, c.bad)
 	}
 	return nil
 }

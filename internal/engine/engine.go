@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Config says how an engine works. Store, Executor and Compile are required.
+type Config struct {
+	Store    store.Store
+	Executor Executor
+	Compile  dag.Compiler // conditions of stored graphs
+	Node     string       // stable name of this process
+	Slots    int          // attempts that run at once, ≥ 1
+	// Ageing is how long a run waits until its level counts as one better; 0: 10 minutes.
+	Ageing time.Duration
+	// SubmitMax bounds the submissions that wait for the writer; 0: 20,000.
+	SubmitMax int
+	// Reap kills what attempts of earlier lives of this node left running; it is called
+	// once, before their tasks are given to anybody again. nil: nothing can be left.
+	Reap func(ctx context.Context, lost []dag.AttemptRow) error
+	Log  *slog.Logger
+}
+
+const (
+	ageingDefault    = 10 * time.Minute
+	submitMaxDefault = 20_000
+)
+
+// Engine owns all shards of a store.
+type Engine struct {
+	cfg     Config
+	log     *slog.Logger
+	store   store.Store
+	handler store.Handler
+	graphs  graphCache
+	home    home
+	hub     hub
+	stats   Stats
+	shards  []dag.ShardID
+	writer  *writer
+
+	ready chan struct{} // closed once the shards are loaded
+	state atomic.Pointer[string]
+}
+
+// Stats counts what happened since the start; all of it only rises.
+type Stats struct {
+	Commits, Rows           atomic.Int64
+	RunsAccepted, RunsEnded atomic.Int64
+	AttemptsStarted         atomic.Int64
+	AttemptsEnded           atomic.Int64
+	Rejected                atomic.Int64 // reports of those who hold nothing any more
+	Lost, Repaired          atomic.Int64
+	Retaken, Quarantined    atomic.Int64
+	CommitNanos, ActiveRuns atomic.Int64 // ActiveRuns goes up and down
+	ReadyTasks, InboxItems  atomic.Int64 // as of the last transaction
+}
+
+// New makes an engine. Nothing happens until Run.
+func New(ctx context.Context, cfg Config) (*Engine, error) {
+	if cfg.Store == nil || cfg.Executor == nil || cfg.Compile == nil || cfg.Slots < 1 {
+		return nil, errors.New("engine: Store, Executor, Compile and Slots ≥ 1 are required")
+	}
+	if cfg.Ageing == 0 {
+		cfg.Ageing = ageingDefault
+	}
+	if cfg.SubmitMax == 0 {
+		cfg.SubmitMax = submitMaxDefault
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	h, err := cfg.Store.Register(ctx, uuid.NewString(), cfg.Node)
+	if err != nil {
+		return nil, fromStore("register this process", err)
+	}
+	info, err := cfg.Store.Info(ctx)
+	if err != nil {
+		return nil, fromStore("read the database", err)
+	}
+	e := &Engine{cfg: cfg, log: cfg.Log, store: cfg.Store, handler: h, ready: make(chan struct{})}
+	for i := range info.Shards {
+		e.shards = append(e.shards, dag.ShardID(i))
+	}
+	e.home.free.Store(int64(cfg.Slots))
+	e.home.wake = make(chan struct{}, 1)
+	e.graphs.load = e.loadGraph
+	e.writer = newWriter(e)
+	e.setState("starting")
+	return e, nil
+}
+
+// Run owns the shards until ctx ends. It returns when nothing of it runs any more; what
+// was accepted is in the store and goes on at the next Run of any engine.
+func (e *Engine) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	err := e.writer.run(ctx, &wg)
+	e.setState("stopped")
+	e.writer.inbox.close()
+	e.hub.close()
+	return err
+}
+
+// Ready is closed once every shard is owned and loaded: submissions are accepted.
+func (e *Engine) Ready() <-chan struct{} { return e.ready }
+
+// State says in a word what the engine does: starting, running, "retaking: <why>" while
+// the store does not take its transactions, stopped.
+func (e *Engine) State() string { return *e.state.Load() }
+
+func (e *Engine) setState(s string) { e.state.Store(&s) }
+
+// Accepting reports whether submissions are taken now; if not, the error says why.
+func (e *Engine) Accepting() error {
+	if s := e.State(); s != stateRunning {
+		return fmt.Errorf("%w: the node is %s", ErrUnavailable, s)
+	}
+	return nil
+}
+
+const stateRunning = "running"
+
+// Stats gives the counters.
+func (e *Engine) Stats() *Stats { return &e.stats }
+
+// Handler is this life of the process.
+func (e *Engine) Handler() store.Handler { return e.handler }
+
+// Idle reports whether no run is unfinished.
+func (e *Engine) Idle() bool { return e.stats.ActiveRuns.Load() == 0 }

@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// graphTasksMax bounds the tasks of all cached graphs together: about 100 MiB.
+const graphTasksMax = 1_000_000
+
+// inlineTasksMax is the largest graph that a submission is split with on the spot; larger
+// ones, and those not in the cache, are Leader work.
+const inlineTasksMax = 10_000
+
+type versionKey struct {
+	workflow dag.WorkflowID
+	version  int32
+}
+
+// graphCache shares the graphs of versions between runs. A version never changes, so an
+// entry is never wrong; when it holds too many tasks it starts over, and runs keep theirs.
+type graphCache struct {
+	load func(versionKey) (*dag.Graph, error)
+
+	mu    sync.Mutex // protects following fields
+	known map[versionKey]*graphEntry
+	tasks int
+}
+
+// graphEntry is loaded by the first who asks; the others wait for it.
+type graphEntry struct {
+	done chan struct{}
+	g    *dag.Graph
+	err  error
+}
+
+// get gives a version's graph and loads it if need be.
+func (c *graphCache) get(w dag.WorkflowID, version int32) (*dag.Graph, error) {
+	key := versionKey{w, version}
+	c.mu.Lock()
+	entry := c.known[key]
+	mine := entry == nil
+	if mine {
+		if c.known == nil || c.tasks > graphTasksMax {
+			c.known, c.tasks = map[versionKey]*graphEntry{}, 0
+		}
+		entry = &graphEntry{done: make(chan struct{})}
+		c.known[key] = entry
+	}
+	c.mu.Unlock()
+	if !mine {
+		<-entry.done
+		return entry.g, entry.err
+	}
+	entry.g, entry.err = c.load(key)
+	c.mu.Lock()
+	if entry.err != nil {
+		delete(c.known, key) // the next one tries again
+	} else {
+		c.tasks += entry.g.Len()
+	}
+	c.mu.Unlock()
+	close(entry.done)
+	return entry.g, entry.err
+}
+
+// peek gives a graph only if it is there and small enough to split with at once.
+func (c *graphCache) peek(w dag.WorkflowID, version int32) *dag.Graph {
+	c.mu.Lock()
+	entry := c.known[versionKey{w, version}]
+	c.mu.Unlock()
+	if entry == nil {
+		return nil
+	}
+	select {
+	case <-entry.done:
+	default:
+		return nil
+	}
+	if entry.g == nil || entry.g.Len() > inlineTasksMax {
+		return nil
+	}
+	return entry.g
+}
+
+func (e *Engine) loadGraph(key versionKey) (*dag.Graph, error) {
+	v, err := e.store.Version(context.Background(), key.workflow, key.version)
+	if err != nil {
+		return nil, fromStore(fmt.Sprintf("read version %d of workflow %d", key.version, key.workflow), err)
+	}
+	g, err := dag.UnpackGraph(v.Graph, e.cfg.Compile)
+	if err != nil {
+		return nil, fmt.Errorf("version %d of workflow %d: %w", key.version, key.workflow, err) // damaged: its runs are quarantined
+	}
+	return g, nil
+}

@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"sync"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// Notice tells that something of a run was committed. Lost means that the subscriber was
+// too slow and must read again what it watches.
+type Notice struct {
+	Seq     int64
+	Run     dag.RunID
+	At      dag.Micros
+	Records []dag.Record
+	Lost    bool
+}
+
+// noticesMax is how many notices a subscriber may be behind.
+const noticesMax = 1024
+
+// hub publishes what was committed to whoever watches. It never holds up the writer: who
+// is too slow loses notices, and is told so.
+type hub struct {
+	mu     sync.Mutex // protects following fields
+	subs   map[*Subscription]bool
+	closed bool
+}
+
+// Subscription receives notices of one run, or of all if Run is zero. Close it.
+type Subscription struct {
+	C    <-chan Notice
+	c    chan Notice
+	run  dag.RunID
+	hub  *hub
+	lost bool
+}
+
+// Watch subscribes to what is committed from now on. The channel is closed when the engine
+// stops.
+func (e *Engine) Watch(run dag.RunID) *Subscription {
+	c := make(chan Notice, noticesMax)
+	s := &Subscription{C: c, c: c, run: run, hub: &e.hub}
+	e.hub.mu.Lock()
+	defer e.hub.mu.Unlock()
+	if e.hub.closed {
+		close(c)
+		return s
+	}
+	if e.hub.subs == nil {
+		e.hub.subs = map[*Subscription]bool{}
+	}
+	e.hub.subs[s] = true
+	return s
+}
+
+// Close ends the subscription.
+func (s *Subscription) Close() {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	if s.hub.subs[s] {
+		delete(s.hub.subs, s)
+		close(s.c)
+	}
+}
+
+func (h *hub) publish(seq int64, events []dag.EventRow) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.subs) == 0 {
+		return
+	}
+	for i := range events {
+		e := &events[i]
+		var n *Notice
+		for s := range h.subs {
+			if !s.run.IsZero() && s.run != e.Run {
+				continue
+			}
+			if n == nil {
+				records, err := dag.UnpackRecords(e.Records)
+				if err != nil {
+					continue // verify finds it
+				}
+				n = &Notice{Seq: seq, Run: e.Run, At: e.At, Records: records}
+			}
+			s.push(*n)
+		}
+	}
+}
+
+func (s *Subscription) push(n Notice) {
+	n.Lost = s.lost
+	select {
+	case s.c <- n:
+		s.lost = false
+	default:
+		s.lost = true
+	}
+}
+
+func (h *hub) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.subs {
+		close(s.c)
+	}
+	h.subs, h.closed = nil, true
+}
