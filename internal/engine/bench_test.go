@@ -13,7 +13,10 @@ import (
 	"skein.dev/skein/internal/store/sqlite"
 )
 
-type noop struct{ e *engine.Engine; c chan []engine.Assignment }
+type noop struct {
+	e *engine.Engine
+	c chan []engine.Assignment
+}
 
 func (n *noop) Start(as []engine.Assignment) { n.c <- append([]engine.Assignment(nil), as...) }
 func (n *noop) loop() {
@@ -23,7 +26,7 @@ func (n *noop) loop() {
 		}
 	}
 }
-func (n *noop) Cancel([]dag.Cancel)                            {}
+func (n *noop) Cancel([]dag.Cancel)                           {}
 func (n *noop) Running(dag.RunID, dag.TaskID, dag.Token) bool { return false }
 
 func TestQuickBench(t *testing.T) {

@@ -39,16 +39,17 @@ const (
 
 // Engine owns all shards of a store.
 type Engine struct {
-	cfg     Config
-	log     *slog.Logger
-	store   store.Store
-	handler store.Handler
-	graphs  graphCache
-	home    home
-	hub     hub
-	stats   Stats
-	shards  []dag.ShardID
-	writer  *writer
+	cfg      Config
+	log      *slog.Logger
+	store    store.Store
+	handler  store.Handler
+	graphs   graphCache
+	handlers handlerCache
+	home     home
+	hub      hub
+	stats    Stats
+	shards   []dag.ShardID
+	writer   *writer
 
 	ready chan struct{} // closed once the shards are loaded
 	state atomic.Pointer[string]

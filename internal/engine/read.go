@@ -1,0 +1,360 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Everything in this file looks only at rows: any node can answer.
+
+// RunView is a run as people see it.
+type RunView struct {
+	dag.RunRow
+	Workflow store.Workflow
+	Counts   map[dag.TaskState]int // tasks by state; empty until it is split
+	Modified dag.Micros            // of its newest event
+	Leader   store.Handler         // who split it; zero: nobody yet
+}
+
+// TaskView is a task of a run as people see it.
+type TaskView struct {
+	ID       dag.TaskID
+	Name     string
+	State    dag.TaskState
+	Cause    string // why it failed, was skipped, or is upstream_failed; "": does not apply
+	Created  dag.Micros
+	Modified dag.Micros
+	Attempts []AttemptView
+	Outputs  []byte // of the succeeded attempt; a JSON object or nil
+}
+
+// AttemptView is an attempt and who has, or had, it.
+type AttemptView struct {
+	dag.AttemptRow
+	By store.Handler
+}
+
+// GetRun reads one run.
+func (e *Engine) GetRun(ctx context.Context, id dag.RunID) (RunView, error) {
+	row, err := e.store.Run(ctx, id)
+	if err != nil {
+		return RunView{}, fromStore("run "+id.String(), err)
+	}
+	return e.view(ctx, row)
+}
+
+func (e *Engine) view(ctx context.Context, row dag.RunRow) (RunView, error) {
+	v := RunView{RunRow: row, Modified: max(row.Created, row.SplitAt, row.FinishedAt)}
+	var err error
+	if v.Workflow, err = e.store.WorkflowByID(ctx, row.Workflow); err != nil {
+		return v, fromStore("workflow of run "+row.ID.String(), err)
+	}
+	if v.Leader, err = e.handlers.get(ctx, e.store, row.Leader); err != nil {
+		return v, err
+	}
+	if row.Final != nil {
+		v.Counts, err = dag.CountStates(row.Final)
+		return v, err
+	}
+	v.Counts = map[dag.TaskState]int{}
+	if row.SplitAt == 0 {
+		return v, nil
+	}
+	_, attempts, views, err := e.derive(ctx, &row, false)
+	if err != nil {
+		return v, err
+	}
+	for i := range views {
+		v.Counts[views[i].State]++
+	}
+	for i := range attempts {
+		v.Modified = max(v.Modified, attempts[i].Assigned, attempts[i].Started, attempts[i].Finished)
+	}
+	return v, nil
+}
+
+// derive computes the state of every task of a run from its rows.
+func (e *Engine) derive(ctx context.Context, row *dag.RunRow, outputs bool) (*dag.Graph, []dag.AttemptRow, []dag.TaskView, error) {
+	g, err := e.graphs.get(row.Workflow, row.Version)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	attempts, err := e.store.Attempts(ctx, store.AttemptQuery{Run: row.ID, Outputs: outputs || g.KeepsAny()})
+	if err != nil {
+		return nil, nil, nil, fromStore("attempts of run "+row.ID.String(), err)
+	}
+	views, err := dag.Derive(g, row, attempts)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("run %s: %w", row.ID, err)
+	}
+	return g, attempts, views, nil
+}
+
+// Runs lists runs, newest first.
+func (e *Engine) Runs(ctx context.Context, q store.RunQuery) ([]RunView, dag.RunID, error) {
+	page, err := e.store.Runs(ctx, q)
+	if err != nil {
+		return nil, dag.RunID{}, fromStore("list runs", err)
+	}
+	views := make([]RunView, 0, len(page.Runs))
+	for _, row := range page.Runs {
+		v, err := e.view(ctx, row)
+		if err != nil {
+			return nil, dag.RunID{}, err
+		}
+		views = append(views, v)
+	}
+	return views, page.Next, nil
+}
+
+// Tasks reads tasks of a run in the order of its graph, from one on; a negative limit
+// reads all. It returns how many tasks there are.
+func (e *Engine) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]TaskView, int, error) {
+	row, err := e.store.Run(ctx, id)
+	if err != nil {
+		return nil, 0, fromStore("run "+id.String(), err)
+	}
+	if row.SplitAt == 0 {
+		return nil, 0, nil
+	}
+	g, attempts, states, err := e.derive(ctx, &row, true)
+	if err != nil {
+		return nil, 0, err
+	}
+	to := g.Len()
+	if limit >= 0 {
+		to = min(to, from+limit)
+	}
+	next := 0 // attempts come by task
+	var views []TaskView
+	for t := from; t < to; t++ {
+		v := TaskView{ID: dag.TaskID(t), Name: g.Name(dag.TaskID(t)), State: states[t].State, Created: row.SplitAt, Modified: row.SplitAt}
+		for next < len(attempts) && attempts[next].Task < v.ID {
+			next++
+		}
+		for ; next < len(attempts) && attempts[next].Task == v.ID; next++ {
+			a := &attempts[next]
+			by, err := e.handlers.get(ctx, e.store, a.Handler)
+			if err != nil {
+				return nil, 0, err
+			}
+			v.Modified = max(v.Modified, a.Assigned, a.Started, a.Finished)
+			v.Attempts = append(v.Attempts, AttemptView{AttemptRow: *a, By: by})
+			if v.Cause = string(a.Cause); a.State == dag.AttemptSucceeded && v.State == dag.Succeeded {
+				v.Outputs = a.Outputs
+			}
+		}
+		if v.State == dag.UpstreamFailed || v.State == dag.Skipped || v.State == dag.Failed && len(v.Attempts) == 0 {
+			v.Cause = derivedCause(g, states, v.ID)
+		}
+		views = append(views, v)
+	}
+	return views, g.Len(), nil
+}
+
+// derivedCause says why a task has the end that it has without an attempt.
+func derivedCause(g *dag.Graph, states []dag.TaskView, t dag.TaskID) string {
+	skipped := len(g.Needs(t)) > 0
+	for _, n := range g.Needs(t) {
+		s := states[n].State
+		if states[t].State == dag.UpstreamFailed && (s == dag.Failed || s == dag.UpstreamFailed) {
+			return "task " + g.Name(n) + " is " + s.String()
+		}
+		skipped = skipped && s == dag.Skipped
+	}
+	if skipped {
+		return "everything it needs was skipped"
+	}
+	return string(dag.CauseCondition)
+}
+
+// Task reads one task of a run by its name.
+func (e *Engine) Task(ctx context.Context, id dag.RunID, name string) (TaskView, error) {
+	row, err := e.store.Run(ctx, id)
+	if err != nil {
+		return TaskView{}, fromStore("run "+id.String(), err)
+	}
+	g, err := e.graphs.get(row.Workflow, row.Version)
+	if err != nil {
+		return TaskView{}, err
+	}
+	t, ok := g.Find(name)
+	if !ok || row.SplitAt == 0 {
+		return TaskView{}, fmt.Errorf("task %s of run %s: %w", name, id, ErrNotFound)
+	}
+	views, _, err := e.Tasks(ctx, id, int(t), 1)
+	if err != nil || len(views) == 0 {
+		return TaskView{}, errors.Join(err, ErrNotFound)
+	}
+	return views[0], nil
+}
+
+// Outputs reads the outputs of a task's accepted attempt, as those that need it see them.
+func (e *Engine) Outputs(ctx context.Context, id dag.RunID, t dag.TaskID) ([]byte, error) {
+	attempts, err := e.store.Attempts(ctx, store.AttemptQuery{Run: id, Task: t, One: true, Outputs: true})
+	if err != nil {
+		return nil, fromStore("outputs", err)
+	}
+	for i := len(attempts) - 1; i >= 0; i-- {
+		if attempts[i].State == dag.AttemptSucceeded {
+			return attempts[i].Outputs, nil
+		}
+	}
+	return nil, nil
+}
+
+// EventView is what one transaction did to a run.
+type EventView struct {
+	Seq     int64
+	At      dag.Micros
+	Records []RecordView
+}
+
+// RecordView is one line of a run's history.
+type RecordView struct {
+	dag.Record
+	TaskName string
+	By       store.Handler
+}
+
+// Events reads a run's history in order, after a seq.
+func (e *Engine) Events(ctx context.Context, id dag.RunID, after int64, limit int) ([]EventView, error) {
+	row, err := e.store.Run(ctx, id)
+	if err != nil {
+		return nil, fromStore("run "+id.String(), err)
+	}
+	rows, err := e.store.Events(ctx, id, after, limit)
+	if err != nil {
+		return nil, fromStore("events", err)
+	}
+	views := make([]EventView, 0, len(rows))
+	for i := range rows {
+		records, err := dag.UnpackRecords(rows[i].Records)
+		if err != nil {
+			return nil, fmt.Errorf("run %s: %w", id, err)
+		}
+		v := EventView{Seq: rows[i].Seq, At: rows[i].At}
+		for _, rec := range records {
+			line := RecordView{Record: rec}
+			if rec.Task != dag.LeaderTask {
+				line.TaskName = e.taskName(&row, rec.Task)
+			}
+			if line.By, err = e.handlers.get(ctx, e.store, rec.Handler); err != nil {
+				return nil, err
+			}
+			v.Records = append(v.Records, line)
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+func (e *Engine) taskName(row *dag.RunRow, t dag.TaskID) string {
+	g, err := e.graphs.get(row.Workflow, row.Version)
+	if err != nil || int(t) >= g.Len() {
+		return fmt.Sprintf("#%d", t)
+	}
+	return g.Name(t)
+}
+
+// TaskName is the name of a task of a run; "" is the run itself.
+func (e *Engine) TaskName(ctx context.Context, id dag.RunID, t dag.TaskID) (string, error) {
+	if t == dag.LeaderTask {
+		return "", nil
+	}
+	row, err := e.store.Run(ctx, id)
+	if err != nil {
+		return "", fromStore("run "+id.String(), err)
+	}
+	return e.taskName(&row, t), nil
+}
+
+// Graph gives the graph of a run's version.
+func (e *Engine) Graph(w dag.WorkflowID, version int32) (*dag.Graph, error) {
+	return e.graphs.get(w, version)
+}
+
+// Workflow finds a workflow by its name; WorkflowByID by its row, deleted ones too.
+func (e *Engine) Workflow(ctx context.Context, namespace, name string) (store.Workflow, error) {
+	w, err := e.store.Workflow(ctx, namespace, name)
+	return w, fromStore("workflow "+namespace+"/"+name, err)
+}
+
+// WorkflowByID finds a workflow by its row, deleted ones too.
+func (e *Engine) WorkflowByID(ctx context.Context, id dag.WorkflowID) (store.Workflow, error) {
+	w, err := e.store.WorkflowByID(ctx, id)
+	return w, fromStore(fmt.Sprintf("workflow %d", id), err)
+}
+
+// Workflows lists workflows by name.
+func (e *Engine) Workflows(ctx context.Context, q store.WorkflowQuery) ([]store.Workflow, error) {
+	ws, err := e.store.Workflows(ctx, q)
+	return ws, fromStore("list workflows", err)
+}
+
+// Version reads a version, its source and canonical form included.
+func (e *Engine) Version(ctx context.Context, w dag.WorkflowID, version int32) (store.Version, error) {
+	v, err := e.store.Version(ctx, w, version)
+	return v, fromStore(fmt.Sprintf("version %d", version), err)
+}
+
+// Versions lists versions, newest first, without their contents.
+func (e *Engine) Versions(ctx context.Context, w dag.WorkflowID, before int32, limit int) ([]store.Version, error) {
+	vs, err := e.store.Versions(ctx, w, before, limit)
+	return vs, fromStore("list versions", err)
+}
+
+// Files reads the files of a version.
+func (e *Engine) Files(ctx context.Context, w dag.WorkflowID, version int32) ([]store.File, error) {
+	fs, err := e.store.Files(ctx, w, version)
+	return fs, fromStore("files of the version", err)
+}
+
+// Request finds the answer that was kept under an idempotency key.
+func (e *Engine) Request(ctx context.Context, scope, key string) (store.Request, error) {
+	r, err := e.store.Request(ctx, scope, key)
+	return r, fromStore("idempotency key", err)
+}
+
+// Info tells about the store.
+func (e *Engine) Info(ctx context.Context) (store.Info, error) {
+	i, err := e.store.Info(ctx)
+	return i, fromStore("database", err)
+}
+
+// handlerCache keeps handlers by their number; their rows never change.
+type handlerCache struct {
+	mu    sync.Mutex // protects following fields
+	known map[dag.HandlerID]store.Handler
+}
+
+// handlersMax bounds the cache.
+const handlersMax = 10_000
+
+func (c *handlerCache) get(ctx context.Context, st store.Store, id dag.HandlerID) (store.Handler, error) {
+	if id == 0 {
+		return store.Handler{}, nil
+	}
+	c.mu.Lock()
+	h, ok := c.known[id]
+	c.mu.Unlock()
+	if ok {
+		return h, nil
+	}
+	found, err := st.Handlers(ctx, []dag.HandlerID{id})
+	if err != nil || len(found) == 0 {
+		return store.Handler{ID: id}, fromStore("handler", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) >= handlersMax {
+		c.known = map[dag.HandlerID]store.Handler{}
+	}
+	c.known[id] = found[0]
+	return found[0], nil
+}
