@@ -23,6 +23,9 @@ type Workflow struct {
 	Files       []string `json:"files,omitempty"`      // globs
 	Defaults    Defaults `json:"defaults,omitzero"`
 	Tasks       []Task   `json:"tasks"` // in the order of the file
+	// Origin is the folder of the workflow file on the machine that applied it, absolute;
+	// "": it came over the API. Tasks run there if the worker sees it. Parse leaves it empty.
+	Origin string `json:"origin,omitempty"`
 
 	exprs *exprCache
 }
