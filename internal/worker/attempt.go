@@ -87,10 +87,10 @@ func (a *attempt) run() Result {
 		a.end()
 		a.judge()
 	}
-	if a.slot.ready {
+	if a.slot.folder != "" {
 		if err := a.slot.clean(); err != nil {
 			a.w.cfg.Log.Warn("an attempt's folder cannot be cleaned, it is left behind", a.attrs("folder", a.slot.folder, "err", err)...)
-			a.slot.renew()
+			a.slot.dropFolder()
 		}
 	}
 	a.result.Message = oneLine(a.result.Message)
@@ -114,13 +114,10 @@ func (a *attempt) start() error {
 		return nil
 	}
 	err = a.fork()
-	if err == unix.EBUSY || err == unix.ENODEV || err == unix.EOPNOTSUPP {
-		// A task before this one, or somebody else, has changed the slot's cgroup.
-		a.slot.renew()
+	if err == unix.EBUSY || err == unix.EOPNOTSUPP || err != nil && a.slot.tree.spent() {
+		// A task before this one, or somebody else, has divided or removed the slot's cgroup.
+		a.slot.dropTree()
 		if err := a.slot.open(a.w); err != nil {
-			return err
-		}
-		if a.cmd, err = a.w.prepare(a.slot, a.job); err != nil {
 			return err
 		}
 		err = a.fork()
@@ -340,8 +337,12 @@ func (a *attempt) end() {
 		a.pipe = -1
 	}
 	if !clear {
-		a.w.cfg.Log.Error("processes of an attempt do not end on SIGKILL, its slot gets a new cgroup", a.attrs()...)
-		a.slot.renew()
+		a.w.cfg.Log.Error("processes of an attempt do not end on SIGKILL", a.attrs()...)
+	}
+	// A SIGKILL from elsewhere may have been a kill of the cgroup, after which the tree is spent, too.
+	foreign := a.cause == "" && a.status.Signaled() && a.status.Signal() == syscall.SIGKILL
+	if !clear || foreign || a.slot.tree.spent() {
+		a.slot.dropTree()
 	}
 }
 

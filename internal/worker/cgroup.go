@@ -25,6 +25,12 @@ const cgroupMount = "/run/skein/cgroup"
 type cgroups struct {
 	life string // the folder of this life
 	how  string
+	// bumps is how often this process's own cgroup was killed before this process came into it, which new
+	// cgroups must imitate. Kernels from 6.14 (seen on 6.18) count the kills of a cgroup and compare, at the
+	// end of a fork, the count of the cgroup of birth with that of the *parent's* cgroup at its beginning,
+	// to catch forks that a kill has crossed. For CLONE_INTO_CGROUP these are two cgroups, so a child born
+	// into one with another count dies at once. For the same reason a tree is spent once it was killed.
+	bumps int
 }
 
 // openCgroups finds a cgroup2 folder in which this process may make cgroups and start processes.
@@ -123,12 +129,27 @@ func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// probe makes the folder of this life and starts a process in it: a fork into the cgroup whose exec has
-// nothing to execute. ENOENT comes from that exec, so the fork before it was allowed.
+// probe makes the folder of this life and finds out how a process can be born in it.
 func (c *cgroups) probe() error {
+	const bumpsMax = 8
+	for ; c.bumps < bumpsMax; c.bumps++ {
+		switch err := c.probeBirth(); {
+		case errors.Is(err, unix.ENOENT):
+			return nil
+		case err != nil:
+			c.close()
+			return err
+		}
+	}
+	c.close()
+	return fmt.Errorf("start a process in %s: it is killed at its birth", c.life)
+}
+
+// probeBirth forks into a new cgroup, with nothing there to execute. ENOENT comes from that exec, so the
+// fork was allowed and the child lived. No error: it was killed before it came to the exec.
+func (c *cgroups) probeBirth() error {
 	t, err := c.tree("probe")
 	if err != nil {
-		c.close()
 		return err
 	}
 	defer t.close()
@@ -136,14 +157,10 @@ func (c *cgroups) probe() error {
 	t.prepare(attr)
 	nothing := filepath.Join(c.life, "nothing")
 	pid, _, err := syscall.StartProcess(nothing, []string{nothing}, &syscall.ProcAttr{Sys: attr})
-	if err == nil { // cannot be: cgroup files are not programs
-		_, _ = syscall.Wait4(pid, nil, 0, nil)
-		return fmt.Errorf("start a process in %s: something ran", c.life)
-	}
-	if !errors.Is(err, unix.ENOENT) {
-		c.close()
+	if err != nil {
 		return fmt.Errorf("start a process in %s: %w", c.life, err)
 	}
+	_, _ = syscall.Wait4(pid, nil, 0, nil)
 	return nil
 }
 
@@ -160,16 +177,22 @@ func (c *cgroups) close() {
 // tree opens the files that every attempt needs once: an attempt costs one read of cgroup.events.
 func (c *cgroups) tree(name string) (tree, error) {
 	t := &cgroupTree{dir: filepath.Join(c.life, name), fd: -1, events: -1}
-	if err := os.MkdirAll(t.dir, 0o755); err != nil {
+	err := os.MkdirAll(t.dir, 0o755)
+	for try := 0; try < 3 && errors.Is(err, fs.ErrNotExist); try++ {
+		err = os.MkdirAll(t.dir, 0o755) // another instance that closes has just removed a folder above
+	}
+	if err != nil {
 		return nil, fmt.Errorf("make a cgroup: %w", err)
 	}
-	var err error
 	if t.fd, err = unix.Open(t.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return nil, fmt.Errorf("open %s: %w", t.dir, err)
 	}
 	if t.events, err = unix.Open(t.dir+"/cgroup.events", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		_ = unix.Close(t.fd)
 		return nil, fmt.Errorf("open cgroup.events in %s: %w", t.dir, err)
+	}
+	for range c.bumps {
+		killCgroup(t.dir) // it is empty
 	}
 	return t, nil
 }
@@ -179,6 +202,7 @@ type cgroupTree struct {
 	dir    string
 	fd     int // of dir
 	events int // of cgroup.events
+	killed bool
 }
 
 func (t *cgroupTree) prepare(attr *syscall.SysProcAttr) {
@@ -205,7 +229,12 @@ func (t *cgroupTree) signal(sig unix.Signal) {
 	}
 }
 
-func (t *cgroupTree) kill() { killCgroup(t.dir) }
+func (t *cgroupTree) kill() {
+	t.killed = true
+	killCgroup(t.dir)
+}
+
+func (t *cgroupTree) spent() bool { return t.killed || !exists(t.dir) }
 
 func (t *cgroupTree) end(limit time.Duration) bool {
 	if !t.populated() {

@@ -35,6 +35,8 @@ type tree interface {
 	// end kills what is left and waits until nothing runs any more, at most limit. The first process has
 	// ended but is not reaped, so its pid, which is also its group's, cannot belong to anybody else.
 	end(limit time.Duration) bool
+	// spent tells that no further process must be born in this tree: the slot needs a new one.
+	spent() bool
 	close()
 }
 
@@ -75,7 +77,8 @@ func (t *groupTree) born(pid int, mark string) { t.pid, t.mark = pid, mark }
 
 func (t *groupTree) signal(sig unix.Signal) {
 	_ = unix.Kill(-t.pid, sig) // ESRCH: nobody left
-	for _, pid := range t.members() {
+	members, _ := t.members()
+	for _, pid := range members {
 		if group, err := unix.Getpgid(pid); err == nil && group != t.pid {
 			t.signalMarked(pid, sig)
 		}
@@ -86,12 +89,17 @@ func (t *groupTree) kill() { t.signal(unix.SIGKILL) }
 
 func (t *groupTree) end(limit time.Duration) bool {
 	deadline := time.Now().Add(limit)
+	nothing := 0 // scans in a row that found nothing
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		_ = unix.Kill(-t.pid, unix.SIGKILL)
-		left := t.members()
-		if len(left) == 0 {
-			return true
+		left, seen := t.members()
+		if len(left) == 0 && !seen.execs {
+			if nothing++; nothing == 2 || !seen.vanished {
+				return true
+			}
+			continue
 		}
+		nothing = 0
 		for _, pid := range left {
 			t.signalMarked(pid, unix.SIGKILL)
 		}
@@ -103,29 +111,22 @@ func (t *groupTree) end(limit time.Duration) bool {
 	}
 }
 
-func (t *groupTree) close() {}
-
 // members are the living processes of the tree except the first one.
-func (t *groupTree) members() []int {
-	var found []int
-	for _, pid := range pids() {
-		if pid == t.pid {
-			continue
-		}
-		if group, err := unix.Getpgid(pid); err == nil && group == t.pid && !zombie(pid) {
-			found = append(found, pid)
-			continue
-		}
-		if t.scan.has(pid, t.mark) {
+func (t *groupTree) members() (found []int, seen sight) {
+	seen = t.scan.each(func(pid, group int, env []byte) {
+		if pid != t.pid && (hasEntry(env, t.mark) || group == t.pid && !zombie(pid)) {
 			found = append(found, pid)
 		}
-	}
-	return found
+	})
+	return found, seen
 }
 
 func (t *groupTree) signalMarked(pid int, sig unix.Signal) {
 	signalIf(pid, sig, func() bool { return t.scan.has(pid, t.mark) })
 }
+
+func (t *groupTree) spent() bool { return false }
+func (t *groupTree) close()      {}
 
 // signalIf signals pid if still says, after the pid is pinned, that it is the process that was meant.
 func signalIf(pid int, sig unix.Signal, still func() bool) bool {

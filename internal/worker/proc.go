@@ -37,12 +37,40 @@ func pids() []int {
 // procScan reads environments, reusing one buffer. A scan looks at every process, so it goes without os.File.
 type procScan struct{ buf []byte }
 
-// environ is the environment block of pid as the kernel shows it: entries, each ended by a NUL. Empty
-// for zombies, kernel threads and processes of other users. Valid until the next call.
-func (s *procScan) environ(pid int) []byte {
+// sight tells how far a scan can be trusted that has not found anything.
+type sight struct {
+	// execs: a process was in the middle of exec, when it has no environment.
+	execs bool
+	// vanished: a process ended between the listing and the look at it; it may have forked before.
+	vanished bool
+}
+
+// each shows every process with a group and an environment. Kernel threads have no group.
+func (s *procScan) each(visit func(pid, group int, env []byte)) (seen sight) {
+	for _, pid := range pids() {
+		group, err := unix.Getpgid(pid)
+		if err != nil {
+			seen.vanished = true
+			continue
+		}
+		if group == 0 {
+			continue
+		}
+		env, readable := s.environ(pid)
+		if readable && len(env) == 0 && midExec(pid) {
+			seen.execs = true
+		}
+		visit(pid, group, env)
+	}
+	return seen
+}
+
+// environ is the environment block of pid as the kernel shows it: entries, each ended by a NUL. Empty for
+// zombies and during exec, not readable for processes of other users. Valid until the next call.
+func (s *procScan) environ(pid int) (env []byte, readable bool) {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/environ", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	defer unix.Close(fd)
 	if s.buf == nil {
@@ -62,17 +90,21 @@ func (s *procScan) environ(pid int) []byte {
 		}
 		read += n
 	}
-	return s.buf[:read]
+	return s.buf[:read], true
 }
 
 // has tells whether the environment of pid has exactly this entry.
 func (s *procScan) has(pid int, entry string) bool {
-	found := false
-	block := s.environ(pid)
-	if !bytes.Contains(block, []byte(entry)) { // nearly always
+	env, _ := s.environ(pid)
+	return hasEntry(env, entry)
+}
+
+func hasEntry(env []byte, entry string) bool {
+	if !bytes.Contains(env, []byte(entry)) { // nearly always
 		return false
 	}
-	eachEntry(block, func(e []byte) bool {
+	found := false
+	eachEntry(env, func(e []byte) bool {
 		found = string(e) == entry
 		return !found
 	})
@@ -92,11 +124,24 @@ func eachEntry(block []byte, visit func([]byte) bool) {
 
 // zombie tells whether pid has ended and waits to be reaped by its parent (or is gone).
 func zombie(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	fields := stat(pid)
+	return len(fields) == 0 || fields[0] == "Z" || fields[0] == "X"
+}
+
+// midExec tells whether pid has memory, but no place for its environment yet. Its environment reads as
+// empty then, as it does when it really is.
+func midExec(pid int) bool {
+	const vsize, envEnd = 23 - 3, 51 - 3 // numbers of proc_pid_stat(5), from the state on
+	fields := stat(pid)
+	return len(fields) > envEnd && fields[vsize] != "0" && fields[envEnd] == "0"
+}
+
+// stat are the fields of /proc/pid/stat from the state on, none if the process has gone.
+func stat(pid int) []string {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return true
+		return nil
 	}
 	// "pid (comm) state …": comm may contain anything, also parentheses.
-	_, after, ok := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
-	return ok && (strings.HasPrefix(after, "Z") || strings.HasPrefix(after, "X"))
+	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 }

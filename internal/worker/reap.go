@@ -43,9 +43,12 @@ func (w *Worker) Reap(ctx context.Context, match func(Orphan) bool) (killed int,
 	ctx, cancel := context.WithTimeout(ctx, reapLimit)
 	defer cancel()
 	r := &reaper{w: w, match: match, verdicts: map[string]bool{}, killed: map[int]bool{}}
+	nothing := 0 // looks in a row that found nothing to kill
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		doomed, spared := r.look()
-		if len(doomed) == 0 {
+		doomed, spared, seen := r.look()
+		if len(doomed) > 0 || seen.execs {
+			nothing = 0
+		} else if nothing++; nothing == 2 || !seen.vanished {
 			return len(r.killed), r.clean(spared)
 		}
 		for _, o := range doomed {
@@ -56,7 +59,11 @@ func (w *Worker) Reap(ctx context.Context, match func(Orphan) bool) (killed int,
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return len(r.killed), fmt.Errorf("reap %d attempts of earlier lives, first processes %v: %w", len(doomed), doomed[0].PIDs, ctx.Err())
+			var left []int
+			for _, o := range doomed {
+				left = append(left, o.PIDs...)
+			}
+			return len(r.killed), fmt.Errorf("reap attempts of earlier lives, left are %d processes %v: %w", len(left), left[:min(len(left), 10)], ctx.Err())
 		}
 	}
 }
@@ -71,31 +78,34 @@ type reaper struct {
 }
 
 // look finds all orphans and divides them.
-func (r *reaper) look() (doomed []*orphan, spared map[string]bool) {
+func (r *reaper) look() (doomed []*orphan, spared map[string]bool, seen sight) {
 	spared = map[string]bool{}
-	for _, o := range r.find() {
-		name := o.cgroup
-		if name == "" {
-			name = o.mark
-		}
-		verdict, known := r.verdicts[name]
-		if !known {
-			verdict = r.match == nil || r.match(o.Orphan)
-			r.verdicts[name] = verdict
-		}
-		if verdict {
+	found, seen := r.find()
+	for _, o := range found {
+		if r.verdict(o) {
 			doomed = append(doomed, o)
 		} else {
 			spared[o.life] = true
 		}
 	}
-	return doomed, spared
+	return doomed, spared, seen
+}
+
+// verdict asks match once per orphan, which may be seen in its cgroup, by its mark, or now so and then so.
+func (r *reaper) verdict(o *orphan) bool {
+	for _, name := range []string{o.cgroup, o.mark} {
+		if verdict, known := r.verdicts[name]; known && name != "" {
+			return verdict
+		}
+	}
+	verdict := r.match == nil || r.match(o.Orphan)
+	r.verdicts[o.cgroup], r.verdicts[o.mark] = verdict, verdict
+	return verdict
 }
 
 // find looks into the cgroups of earlier lives, then at the environment of every other process.
-func (r *reaper) find() []*orphan {
-	var found []*orphan
-	seen := map[int]bool{}
+func (r *reaper) find() (found []*orphan, seen sight) {
+	inCgroup := map[int]bool{}
 	for _, dir := range r.cgroupDirs() {
 		for _, slot := range subfolders(dir) {
 			pids := cgroupPids(slot)
@@ -105,8 +115,9 @@ func (r *reaper) find() []*orphan {
 			o := &orphan{life: filepath.Base(dir), cgroup: slot}
 			o.PIDs = pids
 			for _, pid := range pids {
-				seen[pid] = true
-				if mark, key, _ := r.read(pid); mark != "" && o.mark == "" {
+				inCgroup[pid] = true
+				env, _ := r.scan.environ(pid)
+				if mark, key, _ := r.read(env); mark != "" && o.mark == "" {
 					o.mark, o.Key = mark, key
 				}
 			}
@@ -114,13 +125,10 @@ func (r *reaper) find() []*orphan {
 		}
 	}
 	byMark := map[string]*orphan{}
-	for _, pid := range pids() {
-		if seen[pid] {
-			continue
-		}
-		mark, key, life := r.read(pid)
-		if mark == "" || life == r.w.life {
-			continue
+	seen = r.scan.each(func(pid, _ int, env []byte) {
+		mark, key, life := r.read(env)
+		if mark == "" || life == r.w.life || inCgroup[pid] {
+			return
 		}
 		o := byMark[mark]
 		if o == nil {
@@ -130,14 +138,13 @@ func (r *reaper) find() []*orphan {
 			found = append(found, o)
 		}
 		o.PIDs = append(o.PIDs, pid)
-	}
-	return found
+	})
+	return found, seen
 }
 
-// read gives mark, key and life of a process of this data folder, "" for all others.
-func (r *reaper) read(pid int) (mark string, key Key, life string) {
+// read gives mark, key and life from the environment of a process of this data folder, "" from all others.
+func (r *reaper) read(env []byte) (mark string, key Key, life string) {
 	prefix := outputVar + "=" + filepath.Join(r.w.data, "work") + "/"
-	env := r.scan.environ(pid)
 	if !bytes.Contains(env, []byte(prefix)) {
 		return "", Key{}, ""
 	}
@@ -212,7 +219,7 @@ func (r *reaper) kill(o *orphan) {
 			r.killed[pid] = true
 			continue
 		}
-		still := func() bool { mark, _, _ := r.read(pid); return mark == o.mark }
+		still := func() bool { return r.scan.has(pid, o.mark) }
 		if signalIf(pid, unix.SIGKILL, still) {
 			r.killed[pid] = true
 		}
@@ -227,6 +234,7 @@ func (r *reaper) clean(spared map[string]bool) error {
 	for _, dir := range r.cgroupDirs() {
 		if !spared[filepath.Base(dir)] {
 			removeCgroup(dir)
+			_ = unix.Rmdir(filepath.Dir(dir)) // unless another life is in it
 		}
 	}
 	var errs []error

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -89,6 +90,9 @@ func New(cfg Config) (*Worker, error) {
 	if data, err = filepath.EvalSymlinks(data); err != nil {
 		return nil, fmt.Errorf("find the data folder: %w", err)
 	}
+	// Descriptors that the node itself was started with, by a careless parent, end here. Best effort: the
+	// call is of Linux 5.11, and Go's own descriptors are closed on exec anyway.
+	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, fmt.Errorf("open an empty input for tasks: %w", err)
@@ -254,18 +258,15 @@ func (w *Worker) Close(ctx context.Context) error {
 
 // dispose gives back what a life holds. What cannot be removed now is found by Reap of the next.
 func (w *Worker) dispose() {
-	clean := true
 	for _, s := range w.free {
-		clean = clean && s.renewed == 0
 		s.close()
 	}
 	w.contain.close()
 	_ = w.null.Close()
 	if err := removeAll(w.lifeDir); err != nil {
 		w.cfg.Log.Warn("the work folder cannot be removed", "folder", w.lifeDir, "err", err)
-		clean = false
 	}
-	if clean {
+	if at := w.contain.location(); at == "" || !exists(at) {
 		_ = os.Remove(w.lifeDir + cgroupSuffix)
 	}
 }

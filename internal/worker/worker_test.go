@@ -1,0 +1,615 @@
+package worker
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+// patience is a watchdog for hangs, not an expectation.
+const patience = 60 * time.Second
+
+// lifeVar makes the test binary play an earlier life of a data folder, see TestReap.
+const lifeVar = "WORKER_TEST_LIFE"
+
+func TestMain(m *testing.M) {
+	if data := os.Getenv(lifeVar); data != "" {
+		earlierLife(data)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// rig is a worker with its results.
+type rig struct {
+	*Worker
+	t       *testing.T
+	results chan Result
+	data    string
+	attempt int
+}
+
+func newRig(t *testing.T, change ...func(*Config)) *rig {
+	t.Helper()
+	r := &rig{t: t, results: make(chan Result, 1000), data: t.TempDir()}
+	cfg := Config{DataDir: r.data, Slots: 4, Report: func(res Result) { r.results <- res }}
+	for _, c := range change {
+		c(&cfg)
+	}
+	w, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Worker = w
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel() // what still runs is not wanted
+		if err := w.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		if left := leftovers(r.data); len(left) > 0 {
+			t.Errorf("Close left %q", left)
+		}
+	})
+	return r
+}
+
+// leftovers are the entries of the work folder.
+func leftovers(data string) []string {
+	entries, _ := os.ReadDir(filepath.Join(data, "work"))
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func groupsOnly(c *Config) { c.GroupsOnly = true }
+
+// eachContainment runs a test with cgroups, where they work, and with process groups.
+func eachContainment(t *testing.T, test func(t *testing.T, change func(*Config))) {
+	t.Run("detected", func(t *testing.T) { test(t, func(*Config) {}) })
+	t.Run("groups", func(t *testing.T) { test(t, groupsOnly) })
+}
+
+// key is a new one at every call.
+func (r *rig) key() Key {
+	r.attempt++
+	return Key{Namespace: "shop", Workflow: "nightly", RunID: "0191-run", Task: "load", Attempt: r.attempt}
+}
+
+func (r *rig) sh(script string) Job {
+	return Job{Key: r.key(), Argv: []string{"sh", "-c", script}}
+}
+
+func (r *rig) run(job Job) Result {
+	r.t.Helper()
+	if job.Key == (Key{}) {
+		job.Key = r.key()
+	}
+	r.Start(job)
+	return r.wait()
+}
+
+func (r *rig) wait() Result {
+	r.t.Helper()
+	select {
+	case res := <-r.results:
+		return res
+	case <-time.After(patience):
+		buf := make([]byte, 1<<20)
+		r.t.Fatalf("no result\n%s", buf[:runtime.Stack(buf, true)])
+		return Result{}
+	}
+}
+
+func (r *rig) log(key Key) string {
+	text, err := os.ReadFile(LogPath(r.data, key))
+	if err != nil && !os.IsNotExist(err) {
+		r.t.Error(err)
+	}
+	return string(text)
+}
+
+func want(t *testing.T, r Result, state, cause, message string) {
+	t.Helper()
+	if r.State != state || r.Cause != cause || !strings.Contains(r.Message, message) {
+		t.Errorf("got %s %q %q, want %s %q …%s…", r.State, r.Cause, r.Message, state, cause, message)
+	}
+}
+
+// bell is a FIFO that a task rings when it has come to a certain point.
+type bell struct {
+	path  string
+	file  *os.File
+	lines *bufio.Reader
+}
+
+func newBell(t *testing.T) *bell {
+	t.Helper()
+	b := &bell{path: filepath.Join(t.TempDir(), "bell")}
+	if err := unix.Mkfifo(b.path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(b.path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.file, b.lines = file, bufio.NewReader(file)
+	t.Cleanup(func() { file.Close() })
+	return b
+}
+
+// line waits for the next ring and gives what was said.
+func (b *bell) line(t *testing.T) string {
+	t.Helper()
+	if err := b.file.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := b.lines.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(text)
+}
+
+func TestEnds(t *testing.T) {
+	r := newRig(t)
+	for _, c := range []struct {
+		script, state, cause, message, signal string
+		code                                  int
+	}{
+		{"exit 0", Succeeded, "", "", "", 0},
+		{"exit 3", Failed, CauseExit, "exit code 3", "", 3},
+		{"exit 255", Failed, CauseExit, "exit code 255", "", 255},
+		{"ulimit -c 0; kill -SEGV $$", Failed, CauseSignal, "ended by SIGSEGV", "SIGSEGV", -1},
+		{"kill -KILL $$", Failed, CauseSignal, "out of memory", "SIGKILL", -1},
+		{"kill -TERM $$", Failed, CauseSignal, "ended by SIGTERM", "SIGTERM", -1},
+	} {
+		before := time.Now()
+		res := r.run(r.sh(c.script))
+		want(t, res, c.state, c.cause, c.message)
+		if res.ExitCode != c.code || res.Exited != (c.code >= 0) || res.Signal != c.signal {
+			t.Errorf("%s: code %d, exited %v, signal %q", c.script, res.ExitCode, res.Exited, res.Signal)
+		}
+		if res.Started.Before(before) || res.Finished.Before(res.Started) {
+			t.Errorf("%s: started %v, finished %v", c.script, res.Started, res.Finished)
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Setenv("SKEIN_API_TOKEN", "secret")
+	t.Setenv("SKEIN_DB", "secret")
+	t.Setenv("AWS_SECRET", "secret")
+	t.Setenv("PASSED", "on")
+	t.Setenv("LANG", "C.UTF-8")
+	t.Setenv("TZ", "UTC")
+	t.Setenv("TMPDIR", os.TempDir())
+	r := newRig(t, func(c *Config) { c.PassEnv = []string{"PASSED", "NOT_SET", "SKEIN_TOKEN"} })
+	key := r.key()
+	key.IdempotencyKey, key.Traceparent = "idem", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	res := r.run(Job{
+		Key: key, Argv: []string{"cat", "/proc/self/environ"},
+		Env: []string{"A=1", "A=2", "TZ=Europe/Berlin", "EMPTY=", "MULTI=a\nb", "SKEIN_RUN_ID=forged", "SKEIN_OUTPUT=/forged", "nonsense"},
+	})
+	want(t, res, Succeeded, "", "")
+	got := strings.Split(strings.TrimSuffix(r.log(key), "\x00"), "\x00")
+	slices.Sort(got)
+	output := ""
+	for i, kv := range got {
+		if path, ok := strings.CutPrefix(kv, "SKEIN_OUTPUT="); ok {
+			output = path
+			got[i] = "SKEIN_OUTPUT=…"
+		}
+	}
+	if !strings.HasPrefix(output, r.Worker.data+"/work/") {
+		t.Errorf("SKEIN_OUTPUT %q is not in the data folder", output)
+	}
+	expect := []string{
+		"A=2", "EMPTY=", "HOME=" + os.Getenv("HOME"), "LANG=C.UTF-8", "MULTI=a\nb", "PASSED=on", "PATH=" + os.Getenv("PATH"),
+		"SKEIN_ATTEMPT=1", "SKEIN_IDEMPOTENCY_KEY=idem", "SKEIN_LOCK_TOKEN=0", "SKEIN_NAMESPACE=shop", "SKEIN_OUTPUT=…",
+		"SKEIN_RUN_ID=0191-run", "SKEIN_TASK=load", "SKEIN_TOKEN=1", "SKEIN_WORKFLOW=nightly",
+		"TMPDIR=" + os.TempDir(), "TRACEPARENT=" + key.Traceparent, "TZ=Europe/Berlin",
+	}
+	slices.Sort(expect)
+	if !slices.Equal(got, expect) {
+		t.Errorf("got  %q\nwant %q", got, expect)
+	}
+}
+
+func TestDescriptorsAndSession(t *testing.T) {
+	r := newRig(t)
+	job := r.sh(`ls /proc/$$/fd; readlink /proc/$$/fd/0; [ $(ps -o sid= -p $$) = $$ ] && echo own session`)
+	want(t, r.run(job), Succeeded, "", "")
+	lines := strings.Fields(r.log(job.Key))
+	if got := strings.Join(lines, " "); got != "0 1 2 /dev/null own session" && got != "0 1 10 2 /dev/null own session" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestStartedAfterOneSecond(t *testing.T) {
+	started := make(chan Key, 10)
+	r := newRig(t, func(c *Config) { c.Started = func(k Key, _ time.Time) { started <- k } })
+	want(t, r.run(r.sh("exit 0")), Succeeded, "", "")
+	b := newBell(t)
+	job := r.sh("read x < " + b.path)
+	r.Start(job)
+	if k := <-started; k != job.Key { // the short attempt before has told nothing
+		t.Errorf("told %v", k)
+	}
+	fmt.Fprintln(b.file, "go on")
+	want(t, r.wait(), Succeeded, "", "")
+	if len(started) != 0 {
+		t.Error("told twice")
+	}
+}
+
+func TestSlots(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Slots = 1 })
+	b := newBell(t)
+	first := r.sh("echo up >" + b.path + "; exec sleep 1000")
+	r.Start(first)
+	b.line(t)
+	r.Start(first) // sent twice, run once
+	if got := r.Running(); len(got) != 1 || got[0] != first.Key {
+		t.Errorf("running %v", got)
+	}
+	second := r.run(r.sh("exit 0"))
+	want(t, second, Failed, CauseFull, "all 1 slots")
+	r.Stop(first.Key, ModeKill)
+	want(t, r.wait(), Stopped, CauseKilled, "")
+	want(t, r.run(r.sh("exit 0")), Succeeded, "", "")
+}
+
+// The receiver of a report may start the next attempt in the slot that has become free.
+func TestReportMayStart(t *testing.T) {
+	var w *Worker
+	done := make(chan Result)
+	job := func(n int) Job {
+		return Job{Key: Key{Namespace: "n", Workflow: "w", RunID: "r", Task: "t", Attempt: n}, Argv: []string{"true"}}
+	}
+	ready := make(chan struct{})
+	w, err := New(Config{DataDir: t.TempDir(), Slots: 1, Report: func(res Result) {
+		<-ready
+		if res.State == Succeeded && res.Key.Attempt < 20 {
+			w.Start(job(res.Key.Attempt + 1))
+			return
+		}
+		done <- res
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(ready)
+	w.Start(job(1))
+	if res := <-done; res.State != Succeeded || res.Key.Attempt != 20 {
+		t.Errorf("%+v", res)
+	}
+	if err := w.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClose(t *testing.T) {
+	r := newRig(t)
+	b := newBell(t)
+	r.Start(r.sh("read x < " + b.path))
+	waited := make(chan error)
+	go func() { waited <- r.Close(context.Background()) }()
+	for !r.isClosing() {
+		runtime.Gosched()
+	}
+	r.Start(r.sh("exit 0"))
+	want(t, r.wait(), Stopped, CauseClosed, "closing")
+	fmt.Fprintln(b.file, "go on")
+	want(t, r.wait(), Succeeded, "", "")
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+	r.Start(r.sh("exit 0")) // ignored
+	r.Stop(r.key(), ModeKill)
+}
+
+func (w *Worker) isClosing() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closing
+}
+
+func TestCloseKills(t *testing.T) {
+	eachContainment(t, func(t *testing.T, change func(*Config)) {
+		r := newRig(t, change)
+		b := newBell(t)
+		r.Start(r.sh("trap '' TERM; setsid sleep 1000 & echo up >" + b.path + "; while :; do sleep 1000; done"))
+		b.line(t)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := r.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		want(t, r.wait(), Stopped, CauseClosed, "SIGKILL")
+		if left := marked(r.Worker.data); len(left) > 0 {
+			t.Errorf("left running: %v", left)
+		}
+	})
+}
+
+// marked are the living processes that carry the mark of a data folder.
+func marked(data string) (found []int) {
+	for {
+		found = found[:0]
+		var scan procScan
+		seen := scan.each(func(pid, _ int, env []byte) {
+			if strings.Contains(string(env), "SKEIN_OUTPUT="+data+"/work/") {
+				found = append(found, pid)
+			}
+		})
+		if !seen.execs {
+			return found
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	good := Key{Namespace: "default", Workflow: "w.x", RunID: "0191c2f0-aaaa-7bbb-8ccc-000000000001", Task: "a_B-9.0.12", Attempt: 3}
+	if got := LogPath("/d", good); got != "/d/logs/default/w.x/"+good.RunID+"/a_B-9.0.12.3.log" {
+		t.Error(got)
+	}
+	for name, spoil := range map[string]func(*Key){
+		"namespace up":    func(k *Key) { k.Namespace = ".." },
+		"namespace empty": func(k *Key) { k.Namespace = "" },
+		"workflow slash":  func(k *Key) { k.Workflow = "a/b" },
+		"workflow hidden": func(k *Key) { k.Workflow = ".ssh" },
+		"run dot":         func(k *Key) { k.RunID = "a.b" },
+		"run NUL":         func(k *Key) { k.RunID = "a\x00" },
+		"run long":        func(k *Key) { k.RunID = strings.Repeat("a", 65) },
+		"task empty":      func(k *Key) { k.Task = "" },
+		"task up":         func(k *Key) { k.Task = "../x" },
+		"task long":       func(k *Key) { k.Task = strings.Repeat("a", 101) },
+		"task index":      func(k *Key) { k.Task = "a.b" },
+		"task dot":        func(k *Key) { k.Task = "a." },
+		"task dots":       func(k *Key) { k.Task = "a..1" },
+		"attempt 0":       func(k *Key) { k.Attempt = 0 },
+	} {
+		key := good
+		spoil(&key)
+		if got := LogPath("/d", key); got != "" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	r := newRig(t)
+	res := r.run(Job{Key: Key{Namespace: "n", Workflow: "w", RunID: "../../etc", Task: "t", Attempt: 1}, Argv: []string{"true"}})
+	want(t, res, Failed, CauseStart, "run id")
+}
+
+func TestMessageIsOneSafeLine(t *testing.T) {
+	got := oneLine("a\x00b\nc\xff" + strings.Repeat("é", 1000))
+	if len(got) > messageMax || strings.ContainsAny(got, "\x00\n") || !strings.HasPrefix(got, "a b c\uFFFDé") {
+		t.Errorf("%d bytes: %.20q", len(got), got)
+	}
+}
+
+// Many attempts, some stopped at every possible moment: each is reported once, nothing is left.
+func TestManyWithStops(t *testing.T) {
+	eachContainment(t, func(t *testing.T, change func(*Config)) {
+		r := newRig(t, change)
+		tokens := make(chan struct{}, 4)
+		const all = 120
+		seen := make(chan Result, all)
+		r.cfg.Report = func(res Result) { seen <- res; <-tokens }
+		for i := range all {
+			tokens <- struct{}{}
+			job := r.sh("setsid sleep 1000 & echo line " + strconv.Itoa(i))
+			r.Start(job)
+			switch i % 4 {
+			case 0:
+				r.Stop(job.Key, ModeKill)
+			case 1:
+				r.Stop(job.Key, ModeTerm)
+				r.Stop(job.Key, ModeKill)
+			}
+		}
+		once := map[Key]bool{}
+		for range all {
+			res := <-seen
+			if once[res.Key] {
+				t.Errorf("reported twice: %v", res)
+			}
+			once[res.Key] = true
+			if res.Key.Attempt%4 != 1 && res.Key.Attempt%4 != 2 && res.State != Succeeded {
+				t.Errorf("%+v", res)
+			}
+		}
+		if left := marked(r.Worker.data); len(left) > 0 {
+			t.Errorf("left running: %v", left)
+		}
+	})
+}
+
+// earlierLife starts a tree with a daemon and waits to be killed.
+func earlierLife(data string) {
+	if join := os.Getenv("WORKER_TEST_JOIN"); join != "" {
+		if err := os.WriteFile(join+"/cgroup.procs", []byte("0"), 0); err != nil {
+			panic(err)
+		}
+	}
+	w, err := New(Config{DataDir: data, GroupsOnly: os.Getenv("WORKER_TEST_GROUPS") != "", Report: func(r Result) { fmt.Println("ended", r) }})
+	if err != nil {
+		panic(err)
+	}
+	for i, run := range []string{"one", "two"} {
+		w.Start(Job{
+			Key:  Key{Namespace: "n", Workflow: "w", RunID: run, Task: "t", Attempt: i + 1},
+			Argv: []string{"sh", "-c", `(setsid sh -c 'trap "" TERM; echo $$ > $BELL; while :; do sleep 1000; done' &); sleep 1000`},
+			Env:  []string{"BELL=" + os.Getenv("BELL")},
+		})
+	}
+	select {}
+}
+
+func TestReap(t *testing.T) {
+	eachContainment(t, func(t *testing.T, change func(*Config)) {
+		for _, sameNow := range []bool{true, false} { // whether the next life contains as the earlier one did
+			t.Run(fmt.Sprint("same ", sameNow), func(t *testing.T) { testReap(t, change, sameNow) })
+		}
+	})
+}
+
+func testReap(t *testing.T, change func(*Config), sameNow bool) {
+	b := newBell(t)
+	later := func(c *Config) {
+		change(c)
+		if !sameNow {
+			c.GroupsOnly = !c.GroupsOnly
+		}
+	}
+	r := newRig(t, later)
+	data := r.Worker.data
+	var cfg Config
+	change(&cfg)
+	life := exec.Command(os.Args[0])
+	life.Env = append(os.Environ(), lifeVar+"="+data, "BELL="+b.path)
+	if cfg.GroupsOnly {
+		life.Env = append(life.Env, "WORKER_TEST_GROUPS=1")
+	}
+	if err := life.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // when the test fails before
+		_ = life.Process.Kill()
+		_, _ = r.Reap(context.Background(), nil)
+	})
+	daemons := []string{b.line(t), b.line(t)}
+	if err := life.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = life.Wait()
+	for _, pid := range daemons {
+		if n, _ := strconv.Atoi(pid); zombie(n) {
+			t.Fatalf("daemon %s did not outlive the node: this test shows nothing", pid)
+		}
+	}
+
+	own := r.sh("exec sleep 1000")
+	r.Start(own)
+	var asked []string
+	killed, err := r.Reap(t.Context(), func(o Orphan) bool {
+		asked = append(asked, o.Key.RunID)
+		if len(o.PIDs) == 0 || o.Key.Workflow != "w" || o.Key.Attempt == 0 {
+			t.Errorf("orphan %+v", o)
+		}
+		return o.Key.RunID == "one"
+	})
+	if err != nil || killed < 1 || len(asked) != 2 {
+		t.Errorf("killed %d, asked about %q: %v", killed, asked, err)
+	}
+	if len(leftovers(data)) < 2 {
+		t.Errorf("the folder of the spared attempt was removed: %q", leftovers(data))
+	}
+	if killed, err = r.Reap(t.Context(), nil); err != nil || killed < 1 {
+		t.Errorf("killed %d: %v", killed, err)
+	}
+	for _, pid := range daemons {
+		if n, _ := strconv.Atoi(pid); !zombie(n) {
+			t.Errorf("daemon %s lives", pid)
+		}
+	}
+	if killed, err = r.Reap(t.Context(), nil); err != nil || killed != 0 {
+		t.Errorf("again: killed %d: %v", killed, err)
+	}
+	r.Stop(own.Key, ModeKill)
+	want(t, r.wait(), Stopped, CauseKilled, "SIGKILL") // it was not ours to reap: it has ended only now
+	for _, name := range leftovers(data) {
+		if strings.TrimSuffix(name, cgroupSuffix) != r.life {
+			t.Errorf("%s of the earlier life is still there", name)
+		}
+	}
+}
+
+// The node's own cgroup was killed before the node came into it, as when a service is killed and restarted:
+// see cgroups.bumps.
+func TestOwnCgroupWasKilled(t *testing.T) {
+	r := newRig(t)
+	if !strings.HasPrefix(r.Containment(), "cgroup2") || os.Geteuid() != 0 {
+		t.Skip("needs root and cgroup2: " + r.Containment())
+	}
+	own := filepath.Join(r.contain.location(), "service")
+	if err := os.Mkdir(own, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	killCgroup(own)
+	killCgroup(own)
+	b := newBell(t)
+	life := exec.Command(os.Args[0])
+	life.Env = append(os.Environ(), lifeVar+"="+t.TempDir(), "BELL="+b.path, "WORKER_TEST_JOIN="+own)
+	if err := life.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = life.Process.Kill() })
+	pid, _ := strconv.Atoi(b.line(t))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil || !strings.Contains(string(text), "/service/skein/") {
+		t.Errorf("a task is in %s, %v", text, err)
+	}
+	killCgroup(own)
+	_ = life.Wait()
+	for len(cgroupPids(own)) > 0 {
+		runtime.Gosched()
+	}
+}
+
+// A damaged note must not make Reap kill what is not a tree of this data folder.
+func TestReapDistrustsNotes(t *testing.T) {
+	r := newRig(t)
+	self, err := ownCgroup()
+	if err != nil {
+		t.Skip("this kernel has no cgroup2")
+	}
+	for _, at := range []string{"/", "", "/sys/fs/cgroup/unified" + self, "/tmp/feed", "/sys/fs/cgroup/feed"} {
+		if err := os.WriteFile(filepath.Join(r.data, "work", "feed"+cgroupSuffix), []byte(at), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if killed, err := r.Reap(t.Context(), nil); killed != 0 || err != nil {
+			t.Errorf("%q: killed %d, %v", at, killed, err)
+		}
+	}
+}
+
+func TestContainmentIsTold(t *testing.T) {
+	r := newRig(t)
+	t.Log(r.Containment())
+	if os.Geteuid() == 0 && !strings.HasPrefix(r.Containment(), "cgroup2 (") {
+		t.Errorf("root without cgroups: %s", r.Containment())
+	}
+	if g := newRig(t, groupsOnly); !strings.HasPrefix(g.Containment(), "process groups (cgroups are switched off)") {
+		t.Error(g.Containment())
+	}
+}
+
+// ended tells whether a process has gone, also when nobody has reaped it.
+func ended(t *testing.T, pidFile string) bool {
+	t.Helper()
+	text, err := os.ReadFile(pidFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return syscall.Kill(pid, 0) != nil || zombie(pid)
+}
