@@ -84,3 +84,9 @@ SELECT id, sender, target, payload, created FROM message WHERE target = ?1 ORDER
 
 -- name: meta
 SELECT cluster FROM meta;
+
+-- name: allRolls
+SELECT list, page, bits FROM roll;
+
+-- name: runLists
+SELECT n, workflow, user, finished FROM run;

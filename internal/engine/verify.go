@@ -1,0 +1,244 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Violation is a row, or a set of rows, that must not exist.
+type Violation struct {
+	Run  string `json:"run,omitempty"`
+	Task string `json:"task,omitempty"`
+	Rule string `json:"rule"`
+	What string `json:"what"`
+}
+
+// violationsMax bounds a report: one bug can be in every row.
+const violationsMax = 1000
+
+// checker is what a store may know about its own redundancy (lists, indexes).
+type checker interface {
+	Check(ctx context.Context) ([]string, error)
+}
+
+// Verify recounts every invariant from the base tables, in one read snapshot, beside
+// running nodes. It trusts no derived value that it can compute itself.
+func Verify(ctx context.Context, st store.Store, compile dag.Compiler) ([]Violation, error) {
+	v := verifier{e: &Engine{store: st, cfg: Config{Compile: compile}}}
+	v.e.graphs.load = v.e.loadGraph
+	err := st.Scan(ctx, func(rec store.RunRecord, events []dag.EventRow) error {
+		if len(v.found) < violationsMax {
+			v.run(&rec, events)
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return v.found, fromStore("scan", err)
+	}
+	if c, ok := st.(checker); ok {
+		lines, err := c.Check(ctx)
+		if err != nil {
+			return v.found, fromStore("check the store", err)
+		}
+		for _, line := range lines {
+			v.found = append(v.found, Violation{Rule: "store", What: line})
+		}
+	}
+	return v.found, nil
+}
+
+type verifier struct {
+	e     *Engine
+	found []Violation
+	rec   *store.RunRecord
+	g     *dag.Graph
+}
+
+func (v *verifier) fail(rule string, t dag.TaskID, format string, args ...any) {
+	f := Violation{Run: v.rec.Run.ID.String(), Rule: rule, What: fmt.Sprintf(format, args...)}
+	if v.g != nil && t >= 0 && int(t) < v.g.Len() {
+		f.Task = v.g.Name(t)
+	}
+	v.found = append(v.found, f)
+}
+
+func (v *verifier) run(rec *store.RunRecord, events []dag.EventRow) {
+	v.rec, v.g = rec, nil
+	if rec.Bad != nil {
+		v.fail("readable", dag.LeaderTask, "%v", rec.Bad)
+		return
+	}
+	r := &rec.Run
+	if r.Cause == dag.CauseCorrupt {
+		return // quarantined, and says so
+	}
+	if r.State.Terminal() != (r.FinishedAt != 0) {
+		v.fail("finished", dag.LeaderTask, "state %s, finished at %d", r.State, r.FinishedAt)
+	}
+	v.attempts()
+	v.history(events)
+	if r.SplitAt == 0 {
+		return
+	}
+	var err error
+	if v.g, err = v.e.graphs.get(r.Workflow, r.Version); err != nil {
+		v.fail("graph", dag.LeaderTask, "%v", err)
+		return
+	}
+	v.states()
+	v.order()
+}
+
+// attempts: tokens are 1, 2, 3… per task; only the newest may be unfinished; none is in an
+// ended run; at most one succeeded in a generation, and it is the last of it.
+func (v *verifier) attempts() {
+	all := v.rec.Attempts
+	for i := range all {
+		a := &all[i]
+		first := i == 0 || all[i-1].Task != a.Task
+		last := i == len(all)-1 || all[i+1].Task != a.Task
+		want := dag.Token(1)
+		if !first {
+			want = all[i-1].Token + 1
+		}
+		if a.Token != want {
+			v.fail("tokens", a.Task, "token %d where %d is due", a.Token, want)
+		}
+		if !a.State.Ended() && (!last || v.rec.Run.State.Terminal()) {
+			v.fail("one holder", a.Task, "attempt %d is %s, but it is not the newest of a live run", a.Token, a.State)
+		}
+		if a.State == dag.AttemptSucceeded && !last && all[i+1].Generation == a.Generation {
+			v.fail("terminal is absorbing", a.Task, "attempt %d follows a succeeded one", a.Token+1)
+		}
+		if a.State.Ended() != (a.Finished != 0) {
+			v.fail("finished", a.Task, "attempt %d is %s, finished at %d", a.Token, a.State, a.Finished)
+		}
+		if a.Generation > v.rec.Run.Generation || a.Generation < 1 {
+			v.fail("generation", a.Task, "attempt %d has generation %d, the run %d", a.Token, a.Generation, v.rec.Run.Generation)
+		}
+	}
+}
+
+// states: what the rows say must be what a fresh derivation says; an ended run has only
+// ended tasks, and an outcome that follows from them.
+func (v *verifier) states() {
+	r := v.rec.Run
+	views, err := dag.Derive(v.g, &r, v.rec.Attempts)
+	if err != nil {
+		v.fail("derivable", dag.LeaderTask, "%v", err)
+		return
+	}
+	if !r.State.Terminal() {
+		v.unsettled(views)
+		return
+	}
+	r.Final = nil
+	natural, err := dag.Derive(v.g, &r, v.rec.Attempts)
+	if err != nil {
+		v.fail("derivable", dag.LeaderTask, "%v", err)
+		return
+	}
+	failed, stopped := 0, 0
+	for t := range views {
+		switch s := views[t].State; {
+		case !s.Terminal():
+			v.fail("ended run, ended tasks", dag.TaskID(t), "is %s in a run that %s", s, r.State)
+		case s == dag.Failed || s == dag.UpstreamFailed:
+			failed++
+		case s == dag.Stopped:
+			stopped++
+		}
+		if n := natural[t].State; n != views[t].State && views[t].State != dag.Stopped {
+			v.fail("derived state", dag.TaskID(t), "stored %s, its rows say %s", views[t].State, n)
+		}
+	}
+	switch {
+	case r.State == dag.RunSucceeded && failed+stopped > 0:
+		v.fail("outcome", dag.LeaderTask, "succeeded with %d failed and %d stopped tasks", failed, stopped)
+	case r.State == dag.RunFailed && failed == 0 && r.Intent < dag.IntentStop:
+		v.fail("outcome", dag.LeaderTask, "failed without a failed task")
+	case r.State == dag.RunStopped && r.Intent < dag.IntentStop:
+		v.fail("outcome", dag.LeaderTask, "stopped without the intent")
+	}
+}
+
+// unsettled: a live run has something left to do.
+func (v *verifier) unsettled(views []dag.TaskView) {
+	for t := range views {
+		if !views[t].State.Terminal() {
+			return
+		}
+	}
+	v.fail("finalised", dag.LeaderTask, "every task has ended, the run is %s", v.rec.Run.State)
+}
+
+// order: no attempt was handed out before every task that its task needs had ended, and
+// none whose task ran on success before each needed success was accepted.
+func (v *verifier) order() {
+	done := make([]dag.Micros, v.g.Len()) // when the accepted success ended, by the row's clock
+	for i := range v.rec.Attempts {
+		if a := &v.rec.Attempts[i]; a.State == dag.AttemptSucceeded && a.Task >= 0 && int(a.Task) < v.g.Len() {
+			done[a.Task] = a.Finished
+		}
+	}
+	for i := range v.rec.Attempts {
+		a := &v.rec.Attempts[i]
+		if a.Task < 0 || int(a.Task) >= v.g.Len() || a.Generation != v.rec.Run.Generation || a.Started == 0 {
+			continue
+		}
+		for _, n := range v.g.Needs(a.Task) {
+			if done[n] > a.Started {
+				v.fail("order", a.Task, "attempt %d started at %d, task %s which it needs ended at %d", a.Token, a.Started, v.g.Name(n), done[n])
+			}
+		}
+	}
+}
+
+// history: seqs rise, every attempt has exactly one hand-over and, if it ended, exactly
+// one end under its token.
+func (v *verifier) history(events []dag.EventRow) {
+	type key struct {
+		task  dag.TaskID
+		token dag.Token
+	}
+	given, ended := map[key]int{}, map[key]int{}
+	seq := int64(-1)
+	for i := range events {
+		if events[i].Seq <= seq {
+			v.fail("history order", dag.LeaderTask, "seq %d after %d", events[i].Seq, seq)
+		}
+		seq = events[i].Seq
+		records, err := dag.UnpackRecords(events[i].Records)
+		if err != nil {
+			v.fail("history readable", dag.LeaderTask, "seq %d: %v", seq, err)
+			return
+		}
+		for _, rec := range records {
+			switch rec.Kind {
+			case dag.RecAssigned:
+				given[key{rec.Task, rec.Token}]++
+			case dag.RecEnded, dag.RecLost:
+				if rec.Token != 0 {
+					ended[key{rec.Task, rec.Token}]++
+				}
+			}
+		}
+	}
+	for i := range v.rec.Attempts {
+		a := &v.rec.Attempts[i]
+		k := key{a.Task, a.Token}
+		if given[k] != 1 {
+			v.fail("one hand-over", a.Task, "attempt %d was handed out %d times in its history", a.Token, given[k])
+		}
+		if a.Task >= 0 && ended[k] > 1 || a.Task >= 0 && a.State.Ended() != (ended[k] == 1) {
+			v.fail("one end", a.Task, "attempt %d is %s and ended %d times in its history", a.Token, a.State, ended[k])
+		}
+		delete(given, k)
+	}
+	for k := range given {
+		v.fail("one hand-over", k.task, "attempt %d is in the history but has no row", k.token)
+	}
+}
