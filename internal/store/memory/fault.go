@@ -1,0 +1,108 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// OpKind is a point at which an operation may fail.
+type OpKind uint8
+
+// The points. An After point comes only if the operation succeeded.
+const (
+	CommitBefore OpKind = iota + 1
+	CommitAfter
+	AcquireBefore
+	AcquireAfter
+	RegisterBefore
+	RegisterAfter
+	Load // Store.Load: what an owner needs to go on
+	Scan
+	Read // every other read
+)
+
+var opNames = [...]string{"", "commit", "commit", "acquire", "acquire", "register", "register", "load", "scan", "read"}
+
+func (k OpKind) String() string { return opNames[k] }
+
+// Op is what the fault hook sees. The hook is called without locks: it may use the store,
+// so a test can let something happen between a commit and its answer. It must not keep or
+// change what Op points to.
+type Op struct {
+	Kind   OpKind
+	Batch  *store.Batch  // of commits
+	Owner  dag.HandlerID // of acquires
+	Shards []dag.ShardID // of acquires
+}
+
+// Outcome is what the hook makes of an operation.
+type Outcome uint8
+
+// The outcomes. At an After point only OK and UnknownWritten have a meaning, and anything
+// else counts as UnknownWritten: what happened cannot be undone. A read knows only OK and
+// failure.
+const (
+	OK             Outcome = iota
+	FailBefore             // ErrUnavailable, nothing written
+	UnknownWritten         // ErrUnknown, written
+	UnknownLost            // ErrUnknown, not written
+	Refuse                 // ErrRefused, nothing written
+)
+
+// write runs one operation that changes the store, with the faults around it. The change
+// itself must be all or nothing.
+func (s *Store) write(ctx context.Context, op Op, after OpKind, change func() error) error {
+	outcome := s.fault(op)
+	switch outcome {
+	case FailBefore:
+		return fmt.Errorf("%s: fault: %w", op.Kind, store.ErrUnavailable)
+	case UnknownLost:
+		return fmt.Errorf("%s: fault: %w", op.Kind, store.ErrUnknown)
+	case Refuse:
+		return fmt.Errorf("%s: fault: %w", op.Kind, store.ErrRefused)
+	}
+	if err := s.locked(ctx, op.Kind, change); err != nil {
+		return err
+	}
+	op.Kind = after
+	if s.fault(op) != OK || outcome == UnknownWritten {
+		return fmt.Errorf("%s: fault: %w", op.Kind, store.ErrUnknown)
+	}
+	return nil
+}
+
+func (s *Store) locked(ctx context.Context, kind OpKind, change func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usableLocked(ctx, kind); err != nil {
+		return err
+	}
+	return change()
+}
+
+func (s *Store) read(ctx context.Context, kind OpKind, look func() error) error {
+	if s.fault(Op{Kind: kind}) != OK {
+		return fmt.Errorf("%s: fault: %w", kind, store.ErrUnavailable)
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := s.usableLocked(ctx, kind); err != nil {
+		return err
+	}
+	return look()
+}
+
+// usableLocked looks at the context under the lock: a caller that gave up while it waited
+// for the lock gets nothing written.
+func (s *Store) usableLocked(ctx context.Context, kind OpKind) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w: %w", kind, store.ErrUnavailable, err)
+	}
+	if s.closed {
+		return fmt.Errorf("%s: closed: %w", kind, store.ErrUnavailable)
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+// Package memory is an engine of the store that keeps its rows in maps and sorted slices.
+// It means exactly what the durable engines mean (storetest holds all of them to it), so
+// the layers above are tested and simulated on it instead of on a mock; what it adds is
+// that a test decides which operations fail, and how, and what the clock says.
+//
+// Where the contract leaves misuse open it is the strictest engine: an attempt, update or
+// event of a run that does not exist, or that lives on a shard without a fence, misses.
+package memory
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+const (
+	pageMax    = 1_000    // of runs for people; of other lists if no limit is given
+	lookMax    = 10_000   // rows that one query for people looks at
+	keptMax    = 64 << 10 // outputs that Load brings
+	rowMax     = 64 << 20 // bytes of text and blobs of one row
+	formatOnly = 1
+)
+
+// Options of a new store. The zero value is a store of one shard on the machine's clock
+// in which nothing fails.
+type Options struct {
+	Shards int               // 0 means 1
+	Clock  func() dag.Micros // what Acquire, Commit and Register take as now
+	Fault  func(Op) Outcome  // see Op
+}
+
+// Store is the engine. Nothing of it survives the process.
+type Store struct {
+	clock   func() dag.Micros
+	fault   func(Op) Outcome
+	cluster string
+
+	mu         sync.RWMutex // protects the following fields
+	closed     bool
+	shards     []shard
+	handlers   []store.Handler // the handler n is at n-1
+	runs       map[dag.RunID]*run
+	all        ids
+	active     []ids // unfinished runs by shard
+	byWorkflow map[dag.WorkflowID]*ids
+	byUser     map[string]*ids
+	byKey      map[runKey]dag.RunID
+	workflows  map[dag.WorkflowID]store.Workflow
+	names      map[workflowName]dag.WorkflowID // of those not deleted
+	versions   map[dag.WorkflowID][]store.Version
+	requests   map[requestKey]store.Request
+	messages   []store.Message // by ID
+	lastID     int64           // of messages
+}
+
+type shard struct {
+	epoch, seq int64
+	owner      dag.HandlerID
+}
+
+// run is a run with all that hangs on it. The bytes behind its rows are never changed in
+// place: whoever has a copy of the slices has a snapshot.
+type run struct {
+	row      dag.RunRow
+	attempts []dag.AttemptRow // by task, then token
+	events   []dag.EventRow   // by seq
+}
+
+type (
+	runKey struct {
+		workflow dag.WorkflowID
+		key      string
+	}
+	workflowName struct{ namespace, name string }
+	requestKey   struct{ scope, key string }
+)
+
+var _ store.Store = (*Store)(nil)
+
+// New makes an empty store.
+func New(o Options) *Store {
+	if o.Shards <= 0 {
+		o.Shards = 1
+	}
+	if o.Clock == nil {
+		o.Clock = func() dag.Micros { return dag.Micro(time.Now()) }
+	}
+	if o.Fault == nil {
+		o.Fault = func(Op) Outcome { return OK }
+	}
+	var id dag.RunID
+	rand.Read(id[:])
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return &Store{
+		clock: o.Clock, fault: o.Fault, cluster: id.String(),
+		shards: make([]shard, o.Shards), active: make([]ids, o.Shards),
+		runs: map[dag.RunID]*run{}, byWorkflow: map[dag.WorkflowID]*ids{}, byUser: map[string]*ids{},
+		byKey: map[runKey]dag.RunID{}, workflows: map[dag.WorkflowID]store.Workflow{},
+		names: map[workflowName]dag.WorkflowID{}, versions: map[dag.WorkflowID][]store.Version{},
+		requests: map[requestKey]store.Request{},
+	}
+}
+
+// Acquire takes shards for a handler.
+func (s *Store) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]store.Acquired, error) {
+	op := Op{Kind: AcquireBefore, Owner: owner, Shards: shards}
+	var got []store.Acquired
+	err := s.write(ctx, op, AcquireAfter, func() error {
+		for _, id := range shards {
+			if !s.hasShard(id) {
+				return fmt.Errorf("acquire shard %d: %w", id, store.ErrNotFound)
+			}
+		}
+		now := s.clock()
+		for _, id := range shards {
+			sh := &s.shards[id]
+			sh.epoch++
+			got = append(got, store.Acquired{Fence: store.Fence{Shard: id, Epoch: sh.epoch, Seq: sh.seq}, Now: now, Previous: sh.owner})
+			sh.owner = owner
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return got, nil
+}
+
+func (s *Store) hasShard(id dag.ShardID) bool { return id >= 0 && int(id) < len(s.shards) }
+
+// Register writes down a life of a process.
+func (s *Store) Register(ctx context.Context, uuid, node string) (store.Handler, error) {
+	var h store.Handler
+	err := s.write(ctx, Op{Kind: RegisterBefore}, RegisterAfter, func() error {
+		if err := checkTexts("handler", uuid, node); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(s.handlers, func(h store.Handler) bool { return h.UUID == uuid }) {
+			return refused("handler %s exists", uuid)
+		}
+		h = store.Handler{ID: dag.HandlerID(len(s.handlers) + 1), UUID: uuid, Node: node, Started: s.clock()}
+		s.handlers = append(s.handlers, h)
+		return nil
+	})
+	if err != nil {
+		return store.Handler{}, err
+	}
+	return h, nil
+}
+
+// Handlers reads lives of processes; unknown ids are left out.
+func (s *Store) Handlers(ctx context.Context, ids []dag.HandlerID) ([]store.Handler, error) {
+	var found []store.Handler
+	err := s.read(ctx, Read, func() error {
+		for _, id := range ids {
+			if id >= 1 && int(id) <= len(s.handlers) {
+				found = append(found, s.handlers[id-1])
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// Info is what the store says of itself.
+func (s *Store) Info(ctx context.Context) (store.Info, error) {
+	info := store.Info{Engine: "memory", Location: "memory", Cluster: s.cluster, Format: formatOnly}
+	err := s.read(ctx, Read, func() error {
+		info.Shards = len(s.shards)
+		info.Runs = map[string]int{}
+		for _, active := range s.active {
+			for _, id := range active {
+				info.Runs[s.runs[id].row.State.String()]++
+			}
+		}
+		for _, r := range s.runs {
+			info.Bytes += r.bytes()
+		}
+		return nil
+	})
+	if err != nil {
+		return store.Info{}, err
+	}
+	return info, nil
+}
+
+// Close makes every later call fail with ErrUnavailable.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}

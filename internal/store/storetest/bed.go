@@ -1,0 +1,328 @@
+package storetest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// bed is an open store with an owner that holds all its shards.
+type bed struct {
+	*testing.T
+	e      Engine
+	s      store.Store
+	ctx    context.Context
+	owner  dag.HandlerID
+	fences []store.Fence
+	count  uint32 // of run ids
+}
+
+func newBed(t *testing.T, e Engine) *bed {
+	b := &bed{T: t, e: e, s: e.Open(t), ctx: context.Background()}
+	t.Cleanup(func() { b.s.Close() })
+	h, err := b.s.Register(b.ctx, uuid(1), "node-1")
+	b.ok(err)
+	b.owner = h.ID
+	b.take()
+	return b
+}
+
+// take acquires all shards and returns what that gave.
+func (b *bed) take() []store.Acquired {
+	b.Helper()
+	info, err := b.s.Info(b.ctx)
+	b.ok(err)
+	var all []dag.ShardID
+	for i := range info.Shards {
+		all = append(all, dag.ShardID(i))
+	}
+	got, err := b.s.Acquire(b.ctx, b.owner, all)
+	b.ok(err)
+	b.fences = b.fences[:0]
+	for _, a := range got {
+		b.fences = append(b.fences, a.Fence)
+	}
+	return got
+}
+
+func (b *bed) ok(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bed) is(err error, kinds ...error) {
+	b.Helper()
+	for _, k := range kinds {
+		if errors.Is(err, k) {
+			return
+		}
+	}
+	b.Fatalf("error %v, want %v", err, kinds)
+}
+
+// batch is an empty batch with all fences.
+func (b *bed) batch() *store.Batch { return &store.Batch{Fences: slices.Clone(b.fences)} }
+
+// commit commits and, if that succeeds, moves the fences of x.
+func (b *bed) commit(x *store.Batch) error {
+	now, err := b.s.Commit(b.ctx, x)
+	if err != nil {
+		return err
+	}
+	if now <= 0 {
+		return fmt.Errorf("commit returned the clock %d", now)
+	}
+	for _, f := range x.Fences {
+		for i := range b.fences {
+			if b.fences[i].Shard == f.Shard {
+				b.fences[i].Seq++
+			}
+		}
+	}
+	return nil
+}
+
+// put commits what fill adds to an empty batch.
+func (b *bed) put(fill func(x *store.Batch)) {
+	b.Helper()
+	x := b.batch()
+	fill(x)
+	b.ok(b.commit(x))
+}
+
+// fails commits x, wants one of the kinds of error and that nothing is left of x.
+func (b *bed) fails(x *store.Batch, kinds ...error) {
+	b.Helper()
+	before := b.contents()
+	_, err := b.s.Commit(b.ctx, x)
+	b.is(err, kinds...)
+	b.same(b.contents(), before, "after a failed commit")
+	if err := b.commit(b.batch()); err != nil {
+		b.Fatalf("a failed commit moved the fence: %v", err)
+	}
+}
+
+// same compares with empty slices taken for nil ones.
+func (b *bed) same(got, want any, what string) {
+	b.Helper()
+	if g, w := tidy(got), tidy(want); !reflect.DeepEqual(g, w) {
+		b.Fatalf("%s:\n got %.4000s\nwant %.4000s", what, fmt.Sprintf("%+v", g), fmt.Sprintf("%+v", w))
+	}
+}
+
+// tidy is a deep copy of v in which empty slices are nil.
+func tidy(v any) any { return tidied(reflect.ValueOf(v)).Interface() }
+
+func tidied(v reflect.Value) reflect.Value {
+	switch v.Kind() {
+	case reflect.Slice:
+		if v.Len() == 0 {
+			return reflect.Zero(v.Type())
+		}
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return v
+		}
+		out := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		for i := range v.Len() {
+			out.Index(i).Set(tidied(v.Index(i)))
+		}
+		return out
+	case reflect.Struct:
+		out := reflect.New(v.Type()).Elem()
+		for i := range v.NumField() {
+			out.Field(i).Set(tidied(v.Field(i)))
+		}
+		return out
+	}
+	return v
+}
+
+// contents is all that a store shows of itself.
+type contents struct {
+	Runs      []history
+	Workflows []store.Workflow
+	Listed    []store.Workflow
+	Versions  []store.Version
+	Files     []store.File
+	Requests  []store.Request
+	Messages  []store.Message
+}
+
+type history struct {
+	store.RunRecord
+	Events []dag.EventRow
+}
+
+// probed bounds the ids and keys that contents asks for one by one.
+const probed = 4
+
+func (b *bed) contents() contents {
+	b.Helper()
+	var c contents
+	b.ok(b.s.Scan(b.ctx, func(r store.RunRecord, events []dag.EventRow) error {
+		c.Runs = append(c.Runs, history{r, events})
+		return nil
+	}))
+	var err error
+	c.Listed, err = b.s.Workflows(b.ctx, store.WorkflowQuery{Limit: 1000})
+	b.ok(err)
+	for id := dag.WorkflowID(1); id <= probed; id++ {
+		if w, err := b.s.WorkflowByID(b.ctx, id); b.found(err) {
+			c.Workflows = append(c.Workflows, w)
+		}
+		for n := int32(1); n <= probed; n++ {
+			if v, err := b.s.Version(b.ctx, id, n); b.found(err) {
+				c.Versions = append(c.Versions, v)
+			}
+			files, err := b.s.Files(b.ctx, id, n)
+			b.ok(err)
+			c.Files = append(c.Files, files...)
+		}
+	}
+	for n := range probed {
+		if r, err := b.s.Request(b.ctx, "scope", key(n)); b.found(err) {
+			c.Requests = append(c.Requests, r)
+		}
+	}
+	for _, f := range b.fences {
+		waiting, err := b.s.Messages(b.ctx, f.Shard, 1000)
+		b.ok(err)
+		c.Messages = append(c.Messages, waiting...)
+	}
+	return c
+}
+
+func (b *bed) found(err error) bool {
+	b.Helper()
+	if err != nil {
+		b.is(err, store.ErrNotFound)
+	}
+	return err == nil
+}
+
+func key(n int) string { return fmt.Sprintf("key-%d", n) }
+
+func uuid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
+
+// epoch is when the first run was made, in milliseconds.
+const epoch = 1_750_000_000_000
+
+// runID is a UUIDv7 of the nth millisecond.
+func runID(n uint32) dag.RunID {
+	var id dag.RunID
+	binary.BigEndian.PutUint64(id[:], (epoch+uint64(n))<<16)
+	id[6], id[8] = 0x70, 0x80
+	binary.BigEndian.PutUint32(id[12:], n)
+	return id
+}
+
+// run is a new row in a state, of workflow 1 on shard 0, younger than all before.
+func (b *bed) run(state dag.RunState) dag.RunRow {
+	b.count++
+	r := dag.RunRow{Header: dag.Header{
+		ID: runID(b.count), Workflow: 1, Version: 1, Priority: dag.Medium, Origin: dag.OriginAPI,
+		User: "ada", Created: dag.Micros(epoch+int64(b.count)) * 1000,
+	}, State: state, Generation: 1}
+	if state.Terminal() {
+		r.FinishedAt = r.Created + 1
+	}
+	return r
+}
+
+// add commits new rows of runs.
+func (b *bed) add(rows ...dag.RunRow) {
+	b.Helper()
+	b.put(func(x *store.Batch) { x.RunInserts = rows })
+}
+
+func (b *bed) attempt(run dag.RunID, task dag.TaskID, token dag.Token) dag.AttemptRow {
+	return dag.AttemptRow{Run: run, Task: task, Token: token, Generation: 1, Handler: b.owner,
+		State: dag.AttemptAssigned, Assigned: 1000 + dag.Micros(token)}
+}
+
+func event(run dag.RunID, at dag.Micros) dag.EventRow {
+	return dag.EventRow{Run: run, At: at, Records: dag.PackRecords([]dag.Record{{Kind: dag.RecStarted, Task: 3, Token: 1}})}
+}
+
+func workflow(id dag.WorkflowID, name string) store.Workflow {
+	return store.Workflow{ID: id, Namespace: "default", Name: name, State: store.WorkflowActive,
+		Version: 1, Latest: 1, Revision: 1, Created: 10, Modified: 10}
+}
+
+func version(w dag.WorkflowID, n int32) store.Version {
+	return store.Version{Workflow: w, Version: n, Source: []byte("tasks:"), Def: []byte("{}"), Graph: []byte{1, 2},
+		Digest: []byte{byte(n)}, User: "ada", Created: 10, Files: []store.File{{Name: "a/b.sh", Mode: 0o755, Data: []byte("true")}}}
+}
+
+func request(n int) store.Request {
+	return store.Request{Scope: "scope", Key: key(n), Hash: []byte{1}, Answer: []byte("{}"), Created: 11}
+}
+
+// world is a store with one of everything, for batches that touch all of it.
+type world struct {
+	run     dag.RunRow     // running
+	attempt dag.AttemptRow // assigned
+	flow    store.Workflow
+	message store.Message
+}
+
+func (b *bed) world() world {
+	b.Helper()
+	w := world{run: b.run(dag.RunRunning), flow: workflow(1, "first")}
+	w.run.Key = "taken"
+	w.attempt = b.attempt(w.run.ID, 0, 1)
+	b.put(func(x *store.Batch) {
+		x.RunInserts = []dag.RunRow{w.run}
+		x.AttemptInserts = []dag.AttemptRow{w.attempt}
+		x.Events = []dag.EventRow{event(w.run.ID, 5)}
+		x.WorkflowInserts = []store.Workflow{w.flow}
+		x.Versions = []store.Version{version(1, 1)}
+		x.Requests = []store.Request{request(0)}
+		x.Messages = []store.Message{{Payload: []byte("hello"), Created: 5}}
+	})
+	waiting, err := b.s.Messages(b.ctx, 0, 10)
+	b.ok(err)
+	w.message = waiting[0]
+	return w
+}
+
+// full is a batch with a valid row of every kind: what surrounds the one that is not.
+func (b *bed) full(w *world) *store.Batch {
+	x := b.batch()
+	next := b.run(dag.RunRunning)
+	x.RunInserts = []dag.RunRow{next}
+	update := dag.RunUpdate{RunRow: w.run, Was: w.run.State}
+	update.Message = "changed"
+	x.RunUpdates = []dag.RunUpdate{update}
+	x.AttemptInserts = []dag.AttemptRow{b.attempt(next.ID, 0, 1), b.attempt(w.run.ID, 1, 1)}
+	x.AttemptUpdates = []dag.AttemptUpdate{ended(w.attempt)}
+	x.Events = []dag.EventRow{event(next.ID, 6), event(w.run.ID, 6)}
+	x.WorkflowInserts = []store.Workflow{workflow(2, "second")}
+	x.WorkflowUpdates = []store.Workflow{revised(w.flow)}
+	x.Versions = []store.Version{version(1, 2)}
+	x.Requests = []store.Request{request(1)}
+	x.Messages = []store.Message{{Payload: []byte("bye"), Created: 6}}
+	x.Consumed = []int64{w.message.ID}
+	return x
+}
+
+func ended(a dag.AttemptRow) dag.AttemptUpdate {
+	u := dag.AttemptUpdate{AttemptRow: a, Was: a.State}
+	u.State, u.Finished = dag.AttemptSucceeded, 2000
+	return u
+}
+
+func revised(w store.Workflow) store.Workflow {
+	w.State, w.Version, w.Latest, w.Modified = store.WorkflowPaused, 2, 2, 20
+	w.Revision++
+	return w
+}

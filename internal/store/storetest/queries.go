@@ -1,0 +1,322 @@
+package storetest
+
+import (
+	"slices"
+	"sync"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// queries are what people ask for.
+func queries() []check {
+	return []check{
+		{"newest first", func(b *bed) { b.wantRuns(b.mixed(), store.RunQuery{}, all) }},
+		{"of a workflow", func(b *bed) {
+			b.wantRuns(b.mixed(), store.RunQuery{Workflow: 2}, func(r *dag.RunRow) bool { return r.Workflow == 2 })
+		}},
+		{"of a user", func(b *bed) {
+			b.wantRuns(b.mixed(), store.RunQuery{User: "bob"}, func(r *dag.RunRow) bool { return r.User == "bob" })
+		}},
+		{"active", func(b *bed) {
+			b.wantRuns(b.mixed(), store.RunQuery{State: "active"}, func(r *dag.RunRow) bool { return !r.State.Terminal() })
+		}},
+		{"in each state", func(b *bed) {
+			rows := b.mixed()
+			for s := dag.RunSubmitted; s <= dag.RunSkipped; s++ {
+				b.wantRuns(rows, store.RunQuery{State: s.String()}, func(r *dag.RunRow) bool { return r.State == s })
+			}
+		}},
+		{"in a state that does not exist", func(b *bed) {
+			b.wantRuns(b.mixed(), store.RunQuery{State: "asleep"}, func(*dag.RunRow) bool { return false })
+		}},
+		{"since", func(b *bed) {
+			rows := b.mixed()
+			since := rows[13].Created
+			b.wantRuns(rows, store.RunQuery{Since: since}, func(r *dag.RunRow) bool { return r.Created >= since })
+			b.wantRuns(rows, store.RunQuery{Since: since + 1}, func(r *dag.RunRow) bool { return r.Created > since })
+		}},
+		{"before", func(b *bed) {
+			rows := b.mixed()
+			b.wantRuns(rows[:13], store.RunQuery{Before: rows[13].ID}, all)
+			b.wantRuns(rows, store.RunQuery{Before: runID(9999)}, all)
+			b.wantRuns(nil, store.RunQuery{Before: rows[0].ID}, all)
+		}},
+		{"everything at once", func(b *bed) {
+			rows := b.mixed()
+			since := rows[9].Created
+			for _, q := range []store.RunQuery{
+				{Workflow: 2, User: "bob", Since: since},
+				{Workflow: 1, User: "ada", State: "active"},
+				{Workflow: 1, State: "failed", Since: since},
+				{User: "bob", State: "active", Since: since},
+				{Workflow: 2, User: "bob", State: "succeeded", Since: since, Before: rows[40].ID},
+			} {
+				in := rows
+				if !q.Before.IsZero() {
+					in = rows[:40]
+				}
+				b.wantRuns(in, q, func(r *dag.RunRow) bool {
+					return (q.Workflow == 0 || r.Workflow == q.Workflow) && (q.User == "" || r.User == q.User) && r.Created >= q.Since &&
+						(q.State == "" || r.State.String() == q.State || q.State == "active" && !r.State.Terminal())
+				})
+			}
+		}},
+		{"nothing there", func(b *bed) {
+			for _, q := range []store.RunQuery{{}, {Workflow: 1}, {User: "ada"}, {State: "active"}, {State: "failed"}, {Limit: 5}} {
+				b.wantRuns(nil, q, all)
+			}
+		}},
+		{"limits", runLimits},
+		{"while runs are inserted", pagesWhileInserting},
+		{"while runs are inserted by others", pagesBesideInserting},
+		{"an ended run changes its state", runsFollowUpdates},
+		{"a needle among 12,000", needle},
+	}
+}
+
+func all(*dag.RunRow) bool { return true }
+
+// mixed commits runs of all states, two workflows and two users, oldest first.
+func (b *bed) mixed() []dag.RunRow {
+	b.Helper()
+	var rows []dag.RunRow
+	for n := range 50 {
+		r := b.run(dag.RunState(n*7) % (dag.RunSkipped + 1))
+		if n%3 == 0 {
+			r.Workflow = 2
+		}
+		if n%4 < 2 {
+			r.User = "bob"
+		}
+		rows = append(rows, r)
+	}
+	b.add(rows...)
+	return rows
+}
+
+// wantRuns pages through a query with several limits.
+func (b *bed) wantRuns(rows []dag.RunRow, q store.RunQuery, match func(*dag.RunRow) bool) {
+	b.Helper()
+	var want []dag.RunRow
+	for i := range rows {
+		if match(&rows[i]) {
+			want = append(want, rows[i])
+		}
+	}
+	slices.Reverse(want)
+	for _, limit := range []int{0, 1, 3, max(len(want), 1), len(want) + 1, 1000, 5000} {
+		q.Limit = limit
+		b.same(b.pages(q, nil), want, "runs")
+	}
+}
+
+// pages follows a query to its end.
+func (b *bed) pages(q store.RunQuery, between func()) []dag.RunRow {
+	b.Helper()
+	var got []dag.RunRow
+	for {
+		page, err := b.s.Runs(b.ctx, q)
+		b.ok(err)
+		if q.Limit > 0 && len(page.Runs) > q.Limit {
+			b.Fatalf("a page of %d runs, limit %d", len(page.Runs), q.Limit)
+		}
+		got = append(got, page.Runs...)
+		if page.Next.IsZero() {
+			return got
+		}
+		if page.Next == q.Before {
+			b.Fatalf("a cursor that does not move: %s", page.Next)
+		}
+		q.Before = page.Next
+		if between != nil {
+			between()
+		}
+	}
+}
+
+func runLimits(b *bed) {
+	var rows []dag.RunRow
+	for range 1003 {
+		rows = append(rows, b.run(dag.RunSucceeded))
+	}
+	b.add(rows...)
+	for limit, want := range map[int]int{1: 1, 999: 999, 1000: 1000, 1001: 1000, 1 << 30: 1000, 0: 1000, -1: 1000} {
+		page, err := b.s.Runs(b.ctx, store.RunQuery{Limit: limit})
+		b.ok(err)
+		if len(page.Runs) != want || page.Next.IsZero() {
+			b.Errorf("limit %d gave %d of 1,003 runs (next %s), want %d", limit, len(page.Runs), page.Next, want)
+		}
+	}
+	exact, err := b.s.Runs(b.ctx, store.RunQuery{Limit: 3, Before: rows[3].ID})
+	b.ok(err)
+	b.same(len(exact.Runs), 3, "the last page")
+	if !exact.Next.IsZero() {
+		b.Error("the last page says that there is another")
+	}
+}
+
+func pagesWhileInserting(b *bed) {
+	rows := b.mixed()
+	slices.Reverse(rows)
+	got := b.pages(store.RunQuery{Limit: 7}, func() { b.add(b.run(dag.RunRunning), b.run(dag.RunSubmitted)) })
+	b.same(got, rows, "runs")
+}
+
+func pagesBesideInserting(b *bed) {
+	rows := b.mixed()
+	slices.Reverse(rows)
+	var wg sync.WaitGroup
+	from := b.count
+	wg.Go(func() {
+		for n := range uint32(60) {
+			x := &store.Batch{}
+			x.RunInserts = []dag.RunRow{{Header: dag.Header{ID: runID(from + n + 1), Workflow: 1, Created: 5}}}
+			if _, err := b.s.Commit(b.ctx, x); err != nil {
+				b.Errorf("insert: %v", err)
+			}
+		}
+	})
+	for range 10 {
+		got := b.pages(store.RunQuery{Limit: 9}, nil)
+		b.same(got[len(got)-len(rows):], rows, "the runs that were there before")
+	}
+	wg.Wait()
+	b.same(len(b.pages(store.RunQuery{}, nil)), len(rows)+60, "runs at the end")
+}
+
+func runsFollowUpdates(b *bed) {
+	r := b.run(dag.RunRunning)
+	b.add(r)
+	u := dag.RunUpdate{RunRow: r, Was: r.State}
+	u.State, u.FinishedAt = dag.RunStopped, 77
+	b.put(func(x *store.Batch) { x.RunUpdates = []dag.RunUpdate{u} })
+	none := func(*dag.RunRow) bool { return false }
+	b.wantRuns([]dag.RunRow{u.RunRow}, store.RunQuery{State: "active"}, none)
+	b.wantRuns([]dag.RunRow{u.RunRow}, store.RunQuery{State: "running"}, none)
+	b.wantRuns([]dag.RunRow{u.RunRow}, store.RunQuery{State: "stopped"}, all)
+	b.wantRuns([]dag.RunRow{u.RunRow}, store.RunQuery{Workflow: 1}, all)
+}
+
+// keys are idempotency keys of runs.
+func keys() []check {
+	return []check{
+		{"found by workflow and key", func(b *bed) {
+			one, two := b.run(dag.RunRunning), b.run(dag.RunRunning)
+			one.Key, two.Key, two.Workflow = "k", "k", 2 // the same key in two workflows
+			b.add(one, two)
+			for _, r := range []dag.RunRow{one, two} {
+				got, err := b.s.RunByKey(b.ctx, r.Workflow, "k")
+				b.ok(err)
+				b.same(got, r, "the run")
+			}
+		}},
+		{"not found", func(b *bed) {
+			b.world()
+			for _, miss := range []struct {
+				w   dag.WorkflowID
+				key string
+			}{{1, "other"}, {2, "taken"}, {1, "Taken"}, {1, "taken "}, {1, ""}} {
+				_, err := b.s.RunByKey(b.ctx, miss.w, miss.key)
+				b.is(err, store.ErrNotFound)
+			}
+		}},
+		{"no key is no key", func(b *bed) {
+			b.add(b.run(dag.RunRunning), b.run(dag.RunRunning))
+			b.add(b.run(dag.RunRunning))
+		}},
+		{"stays taken when the run has ended", func(b *bed) {
+			r := b.run(dag.RunSucceeded)
+			r.Key = "k"
+			b.add(r)
+			again := b.run(dag.RunSubmitted)
+			again.Key = "k"
+			x := &store.Batch{}
+			x.RunInserts = []dag.RunRow{again}
+			b.fails(x, store.ErrRefused)
+		}},
+		{"free after a refused batch", func(b *bed) {
+			r := b.run(dag.RunRunning)
+			r.Key = "k"
+			x := b.batch()
+			x.RunInserts = []dag.RunRow{r, r}
+			b.fails(x, store.ErrRefused)
+			b.add(r)
+		}},
+		{"compare by bytes", func(b *bed) {
+			for _, k := range []string{"é", "e\u0301", "É", "k", "K", "k ", " k", "k%", "k_", "'", "0", "00"} {
+				r := b.run(dag.RunRunning)
+				r.Key = k
+				b.add(r)
+				got, err := b.s.RunByKey(b.ctx, 1, k)
+				b.ok(err)
+				b.same(got.ID, r.ID, "the run with key "+k)
+			}
+		}},
+		{"one of many concurrent guests wins", oneGuestWins},
+		{"owner and guest meet by id and key", ownerMeetsGuest},
+	}
+}
+
+func oneGuestWins(b *bed) {
+	for round := range 4 {
+		rows := make([]dag.RunRow, 6)
+		for i := range rows {
+			rows[i] = b.run(dag.RunSubmitted)
+			rows[i].Key = key(round)
+		}
+		won := make([]bool, len(rows))
+		var wg sync.WaitGroup
+		for i := range rows {
+			wg.Go(func() {
+				x := &store.Batch{}
+				x.RunInserts = rows[i : i+1]
+				_, err := b.s.Commit(b.ctx, x)
+				if won[i] = err == nil; err != nil && !isKind(err, store.ErrRefused) {
+					b.Errorf("a guest that lost: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		winner, err := b.s.RunByKey(b.ctx, 1, key(round))
+		b.ok(err)
+		for i := range rows {
+			if won[i] != (rows[i].ID == winner.ID) {
+				b.Errorf("guest %d won: %v; the row is %s", i, won[i], winner.ID)
+			}
+		}
+	}
+	b.same(len(b.contents().Runs), 4, "runs")
+}
+
+func ownerMeetsGuest(b *bed) {
+	guest := b.run(dag.RunSubmitted)
+	guest.Key = "k"
+	x := &store.Batch{}
+	x.RunInserts = []dag.RunRow{guest}
+	b.ok(b.commit(x))
+	sameID, sameKey := guest, b.run(dag.RunRunning)
+	sameID.State, sameKey.Key = dag.RunRunning, "k"
+	for _, r := range []dag.RunRow{sameID, sameKey} {
+		x := b.batch()
+		x.RunInserts = []dag.RunRow{b.run(dag.RunRunning), r}
+		b.fails(x, store.ErrRefused)
+	}
+}
+
+// needle: a page looks at a bounded number of rows, the pages together at all of them.
+func needle(b *bed) {
+	found := b.run(dag.RunFailed)
+	b.add(found)
+	for range 6 {
+		var rows []dag.RunRow
+		for range 2000 {
+			rows = append(rows, b.run(dag.RunSucceeded))
+		}
+		b.add(rows...)
+	}
+	for _, q := range []store.RunQuery{{State: "failed", Limit: 2}, {State: "failed", Workflow: 1, User: "ada"}, {User: "ada", State: "failed"}} {
+		b.same(b.pages(q, nil), []dag.RunRow{found}, "runs")
+	}
+	b.same(b.pages(store.RunQuery{State: "active"}, nil), []dag.RunRow(nil), "active runs")
+}

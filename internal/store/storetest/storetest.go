@@ -1,0 +1,82 @@
+// Package storetest holds every engine of the store to one meaning. An engine passes it
+// unchanged:
+//
+//	func TestConformance(t *testing.T) {
+//		storetest.Run(t, storetest.Engine{Open: openTemp, Reopen: reopen})
+//	}
+//
+// What the suite decides where the contract is silent:
+//
+//   - A text holds UTF-8 without NUL, anything else is refused. Texts compare by bytes.
+//   - A value of more than 64 MiB is refused.
+//   - A nil blob of a run or an attempt comes back nil. An empty one may come back nil.
+//   - A row is written once but for its state: an update of a run leaves its header, of an
+//     attempt its generation and hand-over, of a workflow its shard, name and creation.
+//   - Unfinished is what has no FinishedAt.
+//   - Runs are in the order of their ids or of their acceptance, as the engine likes;
+//     pages show every run that is there from the first page to the last exactly once.
+//   - Commit changes nothing of the batch: its fences still carry the old Seq, its events
+//     no Seq.
+//   - Lists of something unknown are empty; only what returns one row says ErrNotFound.
+//   - A limit of 0 or less gives up to 1,000 rows.
+//   - Load with IDs looks at neither Shard nor state.
+//   - Whether a stale fence or refused content is reported first is open; both write nothing.
+//
+// What a caller never does and no engine needs to detect: attempts and events of runs that
+// do not exist; a second end of a run within one generation.
+package storetest
+
+import (
+	"testing"
+
+	"skein.dev/skein/internal/store"
+)
+
+// Engine is what the suite needs of an engine.
+type Engine struct {
+	// Open makes an empty store. The suite closes it; what else it leaves behind is
+	// the engine's to clean up with t.Cleanup.
+	Open func(t *testing.T) store.Store
+	// Reopen opens what s kept once more; s is closed already. Nil: the engine keeps
+	// nothing.
+	Reopen func(t *testing.T, s store.Store) store.Store
+}
+
+// check is one subtest on an open store with its shards taken.
+type check struct {
+	name string
+	run  func(b *bed)
+}
+
+// Run runs the suite.
+func Run(t *testing.T, e Engine) {
+	for _, group := range []struct {
+		name   string
+		checks []check
+	}{
+		{"fences", fences()},
+		{"guests", guests()},
+		{"guards", guards()},
+		{"refusals", refusals()},
+		{"texts", texts()},
+		{"rows", rows()},
+		{"load", loads()},
+		{"runs", queries()},
+		{"keys", keys()},
+		{"workflows", workflows()},
+		{"versions", versions()},
+		{"requests", requests()},
+		{"messages", messages()},
+		{"handlers", handlers()},
+		{"unknown", unknowns()},
+		{"concurrent", concurrent()},
+		{"life", life()},
+		{"reload", reloads()},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			for _, c := range group.checks {
+				t.Run(c.name, func(t *testing.T) { c.run(newBed(t, e)) })
+			}
+		})
+	}
+}
