@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math/bits"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -23,18 +24,10 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	defer d.pool.Put(conn)
 	end := sqlitex.Transaction(conn)
 	defer end(&err)
-	lists := map[string]map[int64]bool{}
+	lists := map[rollKey]*[rollBits / 64]uint64{}
 	err = d.on(conn, "allRolls", nil, func(s *sqlite.Stmt) error {
-		list := s.ColumnText(0)
-		if lists[list] == nil {
-			lists[list] = map[int64]bool{}
-		}
 		words, err := readBits(s, 2)
-		for i := range int64(rollBits) {
-			if words[i/64]>>(i%64)&1 != 0 {
-				lists[list][s.ColumnInt64(1)*rollBits+i] = true
-			}
-		}
+		lists[rollKey{s.ColumnText(0), s.ColumnInt64(1)}] = &words
 		return err
 	})
 	if err != nil {
@@ -47,19 +40,29 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 			expect = append(expect, activeList)
 		}
 		for _, list := range expect {
-			if !lists[list][n] && len(bad) < checkMax {
-				bad = append(bad, fmt.Sprintf("run number %d is not on list %s", n, list))
+			words, bit := lists[rollKey{list, n / rollBits}], uint64(1)<<(n%64)
+			if words == nil || words[n%rollBits/64]&bit == 0 {
+				bad = report(bad, "run number %d is not on list %s", n, list)
+				continue
 			}
-			delete(lists[list], n)
+			words[n%rollBits/64] &^= bit
 		}
 		return nil
 	})
-	for list, rest := range lists {
-		for n := range rest {
-			if len(bad) < checkMax {
-				bad = append(bad, fmt.Sprintf("list %s has run number %d, which does not belong there", list, n))
+	for key, words := range lists {
+		for w, left := range words {
+			for ; left != 0; left &= left - 1 {
+				n := key.page*rollBits + int64(w*64+bits.TrailingZeros64(left))
+				bad = report(bad, "list %s has run number %d, which does not belong there", key.list, n)
 			}
 		}
 	}
 	return bad, err
+}
+
+func report(bad []string, format string, args ...any) []string {
+	if len(bad) < checkMax {
+		bad = append(bad, fmt.Sprintf(format, args...))
+	}
+	return bad
 }
