@@ -188,6 +188,8 @@ func (m *machine) act() {
 			ev.Graph = nil
 		}
 		m.step(ev)
+	case r.State.Terminal() && k < 30:
+		m.step(Event{Kind: EvRecover, Task: LeaderTask})
 	case k < 10:
 		m.assign()
 	case k < 24:
@@ -306,13 +308,14 @@ func (m *machine) rubbish() {
 	r := m.w.run
 	before := fingerprint(r)
 	ev := Event{
-		Kind:    rapid.SampledFrom([]EventKind{EvReport, EvStarted, EvLost, EvSplit, EvTimer, EvAssign, 0, 77}).Draw(m.T, "kind"),
+		Kind:    rapid.SampledFrom([]EventKind{EvReport, EvStarted, EvLost, EvSplit, EvTimer, EvAssign, EvIntent, 0, 77}).Draw(m.T, "kind"),
 		Task:    TaskID(rapid.IntRange(-3, len(r.tasks)+1).Draw(m.T, "task")),
 		Token:   Token(rapid.IntRange(-1, 5).Draw(m.T, "token")),
 		Handler: HandlerID(rapid.IntRange(100, 101).Draw(m.T, "stranger")),
 		Timer:   TimerKind(rapid.SampledFrom([]int{0, 9}).Draw(m.T, "timer kind")),
 		Result:  Result{State: AttemptState(rapid.IntRange(0, 9).Draw(m.T, "state"))},
 		Graph:   m.w.g,
+		Intent:  Intent(rapid.IntRange(4, 9).Draw(m.T, "intent")),
 	}
 	if ev.Kind == EvAssign && r.has(ev.Task) && r.at(ev.Task).state == Ready {
 		return // that one would be right

@@ -186,12 +186,20 @@ func (r *Run) started(ev *Event, p *task, now Now, fx *Effects) Verdict {
 	r.moveTask(ev.Task, Running)
 	a := &r.slots[p.slot-1]
 	r.touch(p.slot - 1)
-	if a.State, a.Started = AttemptRunning, ev.At; ev.At == 0 {
-		a.Started = now.Wall
-	}
+	a.State, a.Started = AttemptRunning, onClock(ev.At, a.Assigned, now.Wall)
 	r.record(Record{Kind: RecStarted, Task: ev.Task, Token: p.token, Handler: a.Handler})
 	r.watch(ev.Task, p.token, now, fx)
 	return Accepted
+}
+
+// onClock puts a holder's time on the store's clock: no earlier than the hand-over, no later
+// than now, which is also what 0 (not told) becomes. So, whatever clocks holders have, no
+// attempt is seen to start before what its task needs has ended.
+func onClock(told, earliest, now Micros) Micros {
+	if told == 0 {
+		told = now
+	}
+	return max(min(told, now), earliest)
 }
 
 // watch asks for the timers of a running attempt. The worker holds the cap; these are for
@@ -217,11 +225,9 @@ func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
 	a.Exited, a.ExitCode, a.Signal = res.Exited, res.ExitCode, res.Signal
 	p.revoked = a.revoked()
 	if res.Started != 0 {
-		a.Started = res.Started
+		a.Started = onClock(res.Started, a.Assigned, now.Wall)
 	}
-	if a.Finished = res.Finished; a.Finished == 0 {
-		a.Finished = now.Wall
-	}
+	a.Finished = onClock(res.Finished, max(a.Started, a.Assigned), now.Wall)
 	if res.TimedOut && res.Cause != CauseTimeout && !warned {
 		r.record(Record{Kind: RecTimeout, Task: ev.Task, Token: ev.Token})
 	}
