@@ -14,10 +14,21 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// checkText refuses what not every engine can hold: NULs and invalid UTF-8.
+// checkText refuses what not every engine can hold: NULs, invalid UTF-8, endless texts.
 func checkText(s string) error {
+	if len(s) > textMax {
+		return fmt.Errorf("a text of %d bytes: %w", len(s), store.ErrRefused)
+	}
 	if strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s) {
 		return fmt.Errorf("a text with a NUL or invalid UTF-8: %w", store.ErrRefused)
+	}
+	return nil
+}
+
+// checkShard refuses what no owner would ever find.
+func checkShard(id dag.ShardID) error {
+	if id != theShard {
+		return fmt.Errorf("there is no shard %d: %w", id, store.ErrRefused)
 	}
 	return nil
 }
@@ -158,6 +169,9 @@ func (h *history) take(id dag.RunID) *dag.EventRow {
 func (d *DB) runs(b *store.Batch) error {
 	for i := range b.RunInserts {
 		r := &b.RunInserts[i]
+		if err := checkShard(r.Shard); err != nil {
+			return fmt.Errorf("run %s: %w", r.ID, err)
+		}
 		e := d.past.take(r.ID)
 		s := d.stmts.insertRun.row().blob(r.ID[:]).int(int64(r.Shard)).int(int64(r.Workflow)).int(int64(r.Version)).
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
@@ -336,6 +350,9 @@ func (d *DB) requests(b *store.Batch) error {
 func (d *DB) messages(b *store.Batch) error {
 	for i := range b.Messages {
 		m := &b.Messages[i]
+		if err := checkShard(m.To); err != nil {
+			return fmt.Errorf("message: %w", err)
+		}
 		s := d.stmts.insertMessage.row().int(int64(m.From)).int(int64(m.To)).blob(some(m.Payload)).int(int64(m.Created))
 		if _, err := s.exec(d.conn); err != nil {
 			return err

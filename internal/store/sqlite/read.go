@@ -98,7 +98,7 @@ func (d *DB) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, er
 	}
 	defer d.pool.Put(conn)
 	var runs []numbered
-	if q.IDs == nil {
+	if q.IDs == nil && q.Shard == theShard {
 		after := int64(0)
 		if !q.After.IsZero() {
 			if after, err = d.numberOf(conn, q.After); err != nil {
@@ -108,7 +108,7 @@ func (d *DB) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, er
 		err = d.walkUp(conn, activeList, after+1, func(n int64) (bool, error) {
 			one, err := listOn(d, conn, "runByNumber", []any{n}, scanNumbered)
 			runs = append(runs, one...)
-			return len(runs) < q.Limit, err
+			return len(runs) < limitOf(q.Limit), err
 		})
 	}
 	for _, id := range q.IDs {
@@ -157,13 +157,23 @@ func (d *DB) RunByKey(ctx context.Context, w dag.WorkflowID, key string) (dag.Ru
 	return first(d, ctx, "runByKey", []any{int64(w), key}, scanRun)
 }
 
+// limitDefault is how many rows a list gives if no limit is named, and the most of runs.
+const limitDefault = 1000
+
+func limitOf(limit int) int {
+	if limit <= 0 {
+		return limitDefault
+	}
+	return limit
+}
+
 // lookMax is how many rows one page of runs may look at.
 const lookMax = 10_000
 
 // Runs implements store.Store.
 func (d *DB) Runs(ctx context.Context, q store.RunQuery) (store.RunPage, error) {
 	var page store.RunPage
-	limit := min(max(q.Limit, 1), 1000)
+	limit := min(limitOf(q.Limit), limitDefault)
 	conn, err := d.take(ctx)
 	if err != nil {
 		return page, err
@@ -261,7 +271,7 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 // Events implements store.Store.
 func (d *DB) Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error) {
 	return ofRun(d, ctx, run, func(conn *sqlite.Conn, n int64) ([]dag.EventRow, error) {
-		return listOn(d, conn, "eventsOfRun", []any{n, run[:], after, int64(limit)}, scanEvent)
+		return listOn(d, conn, "eventsOfRun", []any{n, run[:], after, limitOf(limit)}, scanEvent)
 	})
 }
 
@@ -314,7 +324,7 @@ func (d *DB) WorkflowByID(ctx context.Context, id dag.WorkflowID) (store.Workflo
 // Workflows implements store.Store.
 func (d *DB) Workflows(ctx context.Context, q store.WorkflowQuery) ([]store.Workflow, error) {
 	namespace, name := cut(q.After)
-	return list(d, ctx, "workflowsOf", []any{q.Namespace, namespace, name, int64(q.Limit)}, scanWorkflow)
+	return list(d, ctx, "workflowsOf", []any{q.Namespace, namespace, name, limitOf(q.Limit)}, scanWorkflow)
 }
 
 func cut(after string) (namespace, name string) {
@@ -336,7 +346,7 @@ func (d *DB) Versions(ctx context.Context, w dag.WorkflowID, before int32, limit
 	if before == 0 {
 		before = 1<<31 - 1
 	}
-	return list(d, ctx, "versionsOf", []any{int64(w), int64(before), int64(limit)}, scanVersionHead)
+	return list(d, ctx, "versionsOf", []any{int64(w), int64(before), limitOf(limit)}, scanVersionHead)
 }
 
 // Files implements store.Store.
@@ -351,7 +361,7 @@ func (d *DB) Request(ctx context.Context, scope, key string) (store.Request, err
 
 // Messages implements store.Store.
 func (d *DB) Messages(ctx context.Context, to dag.ShardID, limit int) ([]store.Message, error) {
-	return list(d, ctx, "messagesTo", []any{int64(to), int64(limit)}, scanMessage)
+	return list(d, ctx, "messagesTo", []any{int64(to), limitOf(limit)}, scanMessage)
 }
 
 // Scan implements store.Store.

@@ -44,8 +44,12 @@ func (s *stmt) int(v int64) *stmt {
 
 func (s *stmt) text(v string) *stmt {
 	s.pos++
-	if v == "" {
+	switch v {
+	case "":
 		v = bindEmpty
+	case bindEmpty: // a text of one NUL must not be taken for an empty one
+		s.fail = fmt.Errorf("%s: %w", s.name, checkText(v))
+		return s
 	}
 	if s.last[s.pos-1] == v {
 		return s
