@@ -312,7 +312,7 @@ func (a *attempt) pump(events int16) int {
 // end leaves nothing behind: the tree, what is in the pipe, the zombie, the descriptors.
 func (a *attempt) end() {
 	a.result.Finished = time.Now()
-	clear := a.slot.tree.end(endLimit)
+	gone := a.slot.tree.end(endLimit)
 	for {
 		_, err := syscall.Wait4(a.pid, &a.status, 0, nil)
 		if err != syscall.EINTR {
@@ -336,12 +336,12 @@ func (a *attempt) end() {
 		_ = unix.Close(a.pipe)
 		a.pipe = -1
 	}
-	if !clear {
+	if !gone {
 		a.w.cfg.Log.Error("processes of an attempt do not end on SIGKILL", a.attrs()...)
 	}
 	// A SIGKILL from elsewhere may have been a kill of the cgroup, after which the tree is spent, too.
 	foreign := a.cause == "" && a.status.Signaled() && a.status.Signal() == syscall.SIGKILL
-	if !clear || foreign || a.slot.tree.spent() {
+	if !gone || foreign || a.slot.tree.spent() {
 		a.slot.dropTree()
 	}
 }

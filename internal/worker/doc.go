@@ -22,6 +22,9 @@
 // slot has a cgroup, children are born in it, and cgroup.kill ends it at once. Without, a tree is a process
 // group plus every process whose environment holds the attempt's SKEIN_OUTPUT, searched until none is left;
 // a process that leaves the group and wipes its environment escapes. Containment tells which one is in use.
+// A cgroup is used by one attempt after another until it has been killed; then it is replaced, because
+// current kernels kill what is born into such a one (see cgroups.bumps).
+//
 // After every end, also success, nothing of the tree survives, and only then is the attempt reported.
 //
 // # Files
