@@ -1,0 +1,153 @@
+package arch
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "skein.dev/skein"
+
+// allowed says which of our own packages each package may import, in files that are not
+// tests. A package that is not listed does not pass. Imports point down only.
+var allowed = map[string][]string{
+	"internal/dag":             {},
+	"internal/workflow":        {"internal/dag"},
+	"internal/store":           {"internal/dag"},
+	"internal/store/memory":    {"internal/dag", "internal/store"},
+	"internal/store/sqlite":    {"internal/dag", "internal/store"},
+	"internal/store/storetest": {"internal/dag", "internal/store"},
+	"internal/engine":          {"internal/dag", "internal/store"},
+	"internal/worker":          {"internal/dag"},
+	"api/v1":                   {},
+	".":                        {"api/v1"}, // the SDK shares wire types with the server, never the domain
+	"internal/server":          {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "api/v1"},
+	"internal/bench":           {"internal/dag", "internal/store", "internal/store/sqlite", "internal/engine", "internal/worker"},
+	"internal/app": {"internal/dag", "internal/store", "internal/store/sqlite", "internal/engine", "internal/worker",
+		"internal/workflow", "internal/server", "internal/bench", "api/v1", ".", "examples"},
+	"examples":      {},
+	"cmd/skein":     {"internal/app", "internal/bench", "internal/workflow", "internal/engine", "internal/dag", "api/v1", ".", "examples"},
+	"internal/arch": {},
+}
+
+// pure packages decide; they do not look or wait. time is allowed for durations, but no
+// function of it that reads a clock (see TestPure).
+var pure = map[string]bool{"internal/dag": true}
+
+var impure = []string{"os", "net", "log", "database", "sync", "context", "io/ioutil", "math/rand", "runtime", "unsafe"}
+
+// goFiles calls see for every Go file of the tree, by its folder relative to the root.
+func goFiles(t *testing.T, see func(dir, file string)) {
+	t.Helper()
+	root := repoRoot(t)
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && p != root || d.Name() == "testdata" || d.Name() == "bin" || d.Name() == "node_modules") {
+			return filepath.SkipDir
+		}
+		if strings.HasSuffix(p, ".go") {
+			dir, err := filepath.Rel(root, filepath.Dir(p))
+			if err != nil {
+				return err
+			}
+			see(filepath.ToSlash(dir), p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func repoRoot(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "..", "..")
+}
+
+func TestImportsPointDown(t *testing.T) {
+	goFiles(t, func(dir, file string) {
+		rule, listed := allowed[dir]
+		if !listed {
+			t.Errorf("%s: package is not in the import policy; add it with a decision record", dir)
+			return
+		}
+		if strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		for _, imp := range imports(t, file) {
+			if own, ok := strings.CutPrefix(imp, module); ok {
+				own = strings.TrimPrefix(own, "/")
+				if own == "" {
+					own = "."
+				}
+				if !contains(rule, own) {
+					t.Errorf("%s imports %s, which the policy does not allow", file, own)
+				}
+			}
+			if pure[dir] {
+				for _, bad := range impure {
+					if imp == bad || strings.HasPrefix(imp, bad+"/") {
+						t.Errorf("%s imports %s: package %s is pure", file, imp, dir)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestNamesOfPackages(t *testing.T) {
+	banned := []string{"pkg", "common", "util", "utils", "types", "models", "interfaces", "mocks", "helpers", "misc"}
+	goFiles(t, func(dir, _ string) {
+		if contains(banned, path.Base(dir)) {
+			t.Errorf("%s: a package is named for what it gives", dir)
+		}
+	})
+}
+
+func TestPolicyHasNoDeadEntries(t *testing.T) {
+	seen := map[string]bool{}
+	goFiles(t, func(dir, _ string) { seen[dir] = true })
+	for dir := range allowed {
+		if !seen[dir] {
+			t.Errorf("the import policy lists %s, which does not exist", dir)
+		}
+	}
+}
+
+func imports(t *testing.T, file string) []string {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, spec := range f.Imports {
+		p, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
