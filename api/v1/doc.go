@@ -1,0 +1,28 @@
+// Package api holds the wire types of the REST interface, version 1: what the server
+// writes and every client reads. The OpenAPI document is made from them. They share
+// nothing with the domain types, so that either may change without the other.
+//
+// Every field is always present; what does not apply is null. Fields may be added within
+// the version, none is taken away or changes its meaning.
+package api
+
+// Prefix is where the routes of this version begin.
+const Prefix = "/api/v1"
+
+// NamespaceDefault is the namespace of a workflow that names none.
+const NamespaceDefault = "default"
+
+// Headers of the interface besides those of HTTP itself.
+const (
+	HeaderUser           = "X-Skein-User"    // who asks, on loopback, until there are accounts
+	HeaderIdempotencyKey = "Idempotency-Key" // of a POST: the same key gets the same answer
+	HeaderLogOffset      = "Skein-Log-Offset"
+	HeaderAttempt        = "Skein-Attempt"
+)
+
+// List is one page. Next begins the following one; null: this is the last. A page may be
+// short, even empty, and still have a next one.
+type List[T any] struct {
+	Items []T     `json:"items" nullable:"false"`
+	Next  *string `json:"next" doc:"Cursor of the following page; null if there is none."`
+}

@@ -1,0 +1,158 @@
+package api
+
+import "encoding/json"
+
+// Run is one execution of a workflow's version.
+type Run struct {
+	ID         string         `json:"id" format:"uuid" doc:"UUIDv7: ids sort by the time of their making."`
+	Workflow   string         `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
+	Namespace  string         `json:"namespace"`
+	Version    int32          `json:"version"`
+	State      string         `json:"state" enum:"submitted,waiting,splitting,running,suspended,paused,finalising,succeeded,failed,stopped,skipped"`
+	Intent     string         `json:"intent" enum:"run,pause,stop,kill" doc:"What an operator, or a rule of the run, wants of it."`
+	Cause      *string        `json:"cause" doc:"Why it ended otherwise than well."`
+	Message    *string        `json:"message" doc:"One sentence for a person."`
+	Generation int32          `json:"generation" doc:"+1 at each recover or rerun."`
+	CreatedAt  Time           `json:"created_at" format:"date-time"`
+	StartedAt  *Time          `json:"started_at" format:"date-time"`
+	FinishedAt *Time          `json:"finished_at" format:"date-time"`
+	User       string         `json:"user"`
+	Origin     string         `json:"origin" enum:"manual,api,schedule,sensor,backfill,parent,recovery"`
+	Priority   string         `json:"priority" enum:"highest,high,medium,low,lowest"`
+	Key        *string        `json:"idempotency_key"`
+	Params     map[string]any `json:"params" doc:"As the run sees them: defaults filled in."`
+	SplitAt    *Time          `json:"split_at" format:"date-time" doc:"When the Leader made tasks of it."`
+	ModifiedAt Time           `json:"modified_at" format:"date-time" doc:"Of its newest event."`
+	Leader     Leader         `json:"leader" doc:"Who split it."`
+	Counts     map[string]int `json:"counts" doc:"Tasks by state; empty until it is split."`
+	Tasks      []Task         `json:"tasks" nullable:"true" doc:"Only with include=tasks and up to 1,000; null otherwise: read /tasks."`
+}
+
+// Ended reports whether the run is over in its generation.
+func (r *Run) Ended() bool {
+	switch r.State {
+	case "succeeded", "failed", "stopped", "skipped":
+		return true
+	}
+	return false
+}
+
+// Leader is who made tasks of a run; all null until somebody does.
+type Leader struct {
+	Handler    *string `json:"handler" doc:"UUID of one life of a process."`
+	Node       *string `json:"node"`
+	AssignedAt *Time   `json:"assigned_at" format:"date-time"`
+}
+
+// Task is a node of a run's graph.
+type Task struct {
+	ID         int32           `json:"id" doc:"Position in the graph, from 0."`
+	Name       string          `json:"name"`
+	State      string          `json:"state" enum:"pending,ready,assigned,running,retry_wait,succeeded,failed,upstream_failed,stopped,skipped"`
+	Cause      *string         `json:"cause" doc:"Why it failed, was skipped or is upstream_failed."`
+	Message    *string         `json:"message" doc:"One sentence of its newest attempt."`
+	CreatedAt  Time            `json:"created_at" format:"date-time"`
+	ModifiedAt Time            `json:"modified_at" format:"date-time"`
+	Attempts   []Attempt       `json:"attempts" nullable:"false"`
+	Outputs    json.RawMessage `json:"outputs" doc:"An object; empty unless it succeeded with outputs."`
+}
+
+// Attempt is one try of a task by one handler.
+type Attempt struct {
+	Number     int32   `json:"number" doc:"From 1, per task, never reset."`
+	Token      int32   `json:"token" doc:"Fences: only the newest can settle the task. The same as number."`
+	Generation int32   `json:"generation"`
+	Handler    string  `json:"handler"`
+	Node       string  `json:"node"`
+	State      string  `json:"state" enum:"assigned,running,succeeded,failed,stopped,lost"`
+	Cause      *string `json:"cause"`
+	Message    *string `json:"message"`
+	ExitCode   *int32  `json:"exit_code"`
+	Signal     *string `json:"signal"`
+	AssignedAt Time    `json:"assigned_at" format:"date-time"`
+	StartedAt  *Time   `json:"started_at" format:"date-time" doc:"null: it never started."`
+	FinishedAt *Time   `json:"finished_at" format:"date-time" doc:"Of a lost one: when it was declared lost."`
+	RetryAt    *Time   `json:"retry_at" format:"date-time" doc:"When the task is due again after this failure."`
+}
+
+// RunRequest starts a run.
+type RunRequest struct {
+	Workflow string         `json:"workflow" minLength:"1" maxLength:"127" doc:"NAME or NAMESPACE/NAME."`
+	Version  int32          `json:"version,omitempty" minimum:"0" doc:"0 or absent: the workflow's current one."`
+	Params   map[string]any `json:"params,omitempty" nullable:"true"`
+	Priority string         `json:"priority,omitempty" enum:"highest,high,medium,low,lowest" doc:"Absent: the workflow's."`
+	// IdempotencyKey is unique per workflow for as long as the run is kept. The header
+	// Idempotency-Key is the same; given both, they must agree.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255"`
+}
+
+// VerbRequest is the body of a verb on a run; it may be left out.
+type VerbRequest struct {
+	Reason string `json:"reason,omitempty" maxLength:"1000"`
+}
+
+// Graph is the shape of a run or a version. State is null for a version.
+type Graph struct {
+	Nodes []GraphNode `json:"nodes" nullable:"false"`
+	Edges []GraphEdge `json:"edges" nullable:"false"`
+}
+
+// GraphNode is a task.
+type GraphNode struct {
+	ID    int32   `json:"id"`
+	Name  string  `json:"name"`
+	State *string `json:"state"`
+}
+
+// GraphEdge says that task To needs task From.
+type GraphEdge struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// Explanation says why a run or a task stands where it stands.
+type Explanation struct {
+	ID      string   `json:"id" doc:"RUN, or RUN/TASK."`
+	State   string   `json:"state"`
+	Reasons []Reason `json:"reasons" nullable:"false"`
+}
+
+// Reason is one answer to "why does it not move?".
+type Reason struct {
+	Kind       string  `json:"kind"`
+	What       string  `json:"what" doc:"A sentence."`
+	Holder     *string `json:"holder" doc:"Who has what it waits for."`
+	Since      *Time   `json:"since" format:"date-time"`
+	Unblocks   *string `json:"unblocks" doc:"What will move it, or what a person can do."`
+	ExpectedAt *Time   `json:"expected_at" format:"date-time"`
+}
+
+// Event is one line of a run's history: history and audit in one.
+type Event struct {
+	Seq      int64   `json:"seq" doc:"The transaction; its lines share it and take effect together."`
+	Run      string  `json:"run"`
+	At       Time    `json:"at" format:"date-time"`
+	Kind     string  `json:"kind" enum:"submitted,split,assigned,started,ended,lost,timeout,intent,state,rejected,recovered"`
+	Task     *string `json:"task" doc:"null: the run itself."`
+	Attempt  *int32  `json:"attempt"`
+	Handler  *string `json:"handler"`
+	Node     *string `json:"node"`
+	State    *string `json:"state" doc:"What the task, or the run, is now."`
+	ExitCode *int32  `json:"exit_code"`
+	Tasks    *int32  `json:"tasks" doc:"How many tasks it made or took back."`
+	Actor    *string `json:"actor" doc:"Who asked."`
+	Text     *string `json:"text" doc:"Cause, origin or intent."`
+	Reason   *string `json:"reason"`
+}
+
+// Change is what one transaction did to a run, as GET /events sends it. Reset, which comes
+// as an event of that name, says that some may be missing: read again what you watch.
+type Change struct {
+	ID       string  `json:"-"` // the SSE id: opaque, for Last-Event-ID
+	Reset    bool    `json:"-"`
+	Run      string  `json:"run"`
+	Workflow string  `json:"workflow"`
+	Seq      int64   `json:"seq"`
+	At       Time    `json:"at" format:"date-time"`
+	Events   []Event `json:"events" nullable:"false"`
+}

@@ -1,0 +1,79 @@
+package api
+
+// Workflow is a named definition.
+type Workflow struct {
+	Workflow    string  `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
+	Namespace   string  `json:"namespace"`
+	Name        string  `json:"name"`
+	State       string  `json:"state" enum:"active,paused,deleted"`
+	Version     int32   `json:"version" doc:"The one that new runs get."`
+	Latest      int32   `json:"latest" doc:"The newest; version differs from it after a rollback."`
+	Revision    int64   `json:"revision" doc:"+1 at every change: the ETag."`
+	CreatedAt   Time    `json:"created_at" format:"date-time"`
+	ModifiedAt  Time    `json:"modified_at" format:"date-time"`
+	Description *string `json:"description" doc:"null in lists."`
+	Tasks       *int    `json:"tasks" doc:"How many its current version has; null in lists."`
+	Params      []Param `json:"params" nullable:"true" doc:"null in lists."`
+	Source      *string `json:"source" doc:"The file of the current version; null in lists."`
+}
+
+// Param is a declared parameter.
+type Param struct {
+	Name        string  `json:"name"`
+	Type        string  `json:"type" enum:"string,int,float,bool,json"`
+	Format      *string `json:"format"`
+	Description *string `json:"description"`
+	Required    bool    `json:"required"`
+	Default     any     `json:"default"`
+	Enum        []any   `json:"enum" nullable:"true"`
+}
+
+// Applied is a workflow after PUT. Changed: a version was made; otherwise the newest was
+// the same already.
+type Applied struct {
+	Workflow
+	Changed bool `json:"changed"`
+}
+
+// ApplyRequest is a definition with what belongs to it. A body of type application/yaml is
+// the same with only Source.
+type ApplyRequest struct {
+	Source string `json:"source" doc:"The workflow file, YAML."`
+	// File is the name that errors show.
+	File  string `json:"file,omitempty"`
+	Files []File `json:"files,omitempty" doc:"What travels with the version."`
+	// Dir is the folder of the file on the machine that applies it, absolute. Tasks run
+	// there where the worker sees it.
+	Dir string `json:"dir,omitempty"`
+}
+
+// File travels with a version.
+type File struct {
+	Name string `json:"name" doc:"Slash-separated, relative to the workflow file."`
+	Mode uint32 `json:"mode" doc:"Permission bits."`
+	Data []byte `json:"data" nullable:"true" doc:"Base64; null in what the server sends unless asked for."`
+	Size int    `json:"size,omitempty"`
+}
+
+// Version is one immutable version of a workflow.
+type Version struct {
+	Workflow  string  `json:"workflow"`
+	Namespace string  `json:"namespace"`
+	Version   int32   `json:"version"`
+	Current   bool    `json:"current" doc:"New runs get it."`
+	Digest    string  `json:"digest" doc:"Hex SHA-256 of source, files and folder."`
+	User      string  `json:"user"`
+	CreatedAt Time    `json:"created_at" format:"date-time"`
+	Source    *string `json:"source" doc:"null in lists."`
+	Files     []File  `json:"files" nullable:"true" doc:"null in lists."`
+}
+
+// RollbackRequest names the version that new runs shall get.
+type RollbackRequest struct {
+	Version int32 `json:"version" minimum:"1"`
+}
+
+// Validation is every fault of a file; none: it is good.
+type Validation struct {
+	Errors []FileError `json:"errors" nullable:"false"`
+}

@@ -1,0 +1,79 @@
+package skein
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Client talks to one server. It may be used from several goroutines.
+type Client struct {
+	base  *url.URL
+	http  *http.Client
+	user  string
+	token string
+}
+
+// Option changes how a Client is made.
+type Option func(*Client)
+
+// WithHTTPClient has requests go through c. It must have no Timeout: logs and events are
+// followed for as long as their context lives.
+func WithHTTPClient(c *http.Client) Option { return func(k *Client) { k.http = c } }
+
+// WithTransport has requests go through rt.
+func WithTransport(rt http.RoundTripper) Option {
+	return func(k *Client) { k.http = &http.Client{Transport: rt} }
+}
+
+// WithHandler has requests answered by h in this process, without a socket. The base URL
+// only has to be one that h takes for its own.
+func WithHandler(h http.Handler) Option { return WithTransport(handlerTransport{h}) }
+
+// WithUser says on whose behalf requests are made, where the server believes it (on
+// loopback, until there are accounts).
+func WithUser(name string) Option { return func(k *Client) { k.user = name } }
+
+// WithToken sends an API token with every request.
+func WithToken(token string) Option { return func(k *Client) { k.token = token } }
+
+// New makes a client of the server at a base URL, such as http://127.0.0.1:8080. Nothing is
+// sent yet.
+func New(baseURL string, opts ...Option) (*Client, error) {
+	if !strings.Contains(baseURL, "://") {
+		baseURL = "http://" + baseURL
+	}
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return nil, fmt.Errorf("server address: %w", err)
+	}
+	if u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("server address " + baseURL + ": want http://HOST:PORT or https://HOST:PORT")
+	}
+	u.Path = strings.TrimRight(u.Path, "/")
+	c := &Client{base: u, http: &http.Client{Transport: newTransport()}}
+	for _, o := range opts {
+		o(c)
+	}
+	return c, nil
+}
+
+// newTransport is the ordinary one without its wait for a proxy on loopback and with a
+// bound on dialling and on the first byte of an answer that waits for a run.
+func newTransport() http.RoundTripper {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.ResponseHeaderTimeout = waitMax + 30*time.Second
+	return t
+}
+
+// waitMax is how long a server waits at most for the end of a run in one request.
+const waitMax = 5 * time.Minute
+
+// Close gives idle connections back.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// URL is the address of the server.
+func (c *Client) URL() string { return c.base.String() }

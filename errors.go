@@ -1,0 +1,58 @@
+package skein
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// The kinds of error, for errors.Is. What a server said in full is in an [*Error].
+var (
+	ErrNotFound    = errors.New("not found")
+	ErrInvalid     = errors.New("invalid")
+	ErrConflict    = errors.New("conflict")
+	ErrNotAllowed  = errors.New("not allowed")
+	ErrBusy        = errors.New("busy")
+	ErrUnavailable = errors.New("unavailable")
+	// ErrUnreachable: no server answered, or its answer broke off. A POST without an
+	// idempotency key may or may not have happened.
+	ErrUnreachable = errors.New("unreachable")
+)
+
+// Error is a server's refusal.
+type Error struct {
+	Problem    api.Problem
+	RetryAfter time.Duration // 0: the server does not say
+}
+
+// Error is the server's sentence.
+func (e *Error) Error() string { return e.Problem.Error() }
+
+// Unwrap gives the problem, so that errors.As finds it.
+func (e *Error) Unwrap() error { return &e.Problem }
+
+// Is compares with the kinds.
+func (e *Error) Is(target error) bool { return target == e.kind() }
+
+func (e *Error) kind() error {
+	switch s := e.Problem.Status; {
+	case s == http.StatusNotFound:
+		return ErrNotFound
+	case s == http.StatusConflict || s == http.StatusPreconditionFailed:
+		return ErrConflict
+	case s == http.StatusUnauthorized || s == http.StatusForbidden || s == http.StatusMisdirectedRequest:
+		return ErrNotAllowed
+	case s == http.StatusTooManyRequests:
+		return ErrBusy
+	case s >= 500:
+		return ErrUnavailable
+	}
+	return ErrInvalid
+}
+
+func unreachable(url string, err error) error {
+	return fmt.Errorf("%w: %s: %w", ErrUnreachable, url, err)
+}

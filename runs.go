@@ -1,0 +1,174 @@
+package skein
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// CallOption adds to one request.
+type CallOption func(*call)
+
+// Wait has the server wait for the end of the run, up to d, before it answers.
+func Wait(d time.Duration) CallOption {
+	return func(c *call) {
+		if s := int(min(d, waitMax) / time.Second); s > 0 {
+			c.header.Set("Prefer", "wait="+strconv.Itoa(s))
+		}
+	}
+}
+
+// WithTasks has a run come with its tasks, if they are at most 1,000.
+func WithTasks() CallOption { return func(c *call) { c.query.Set("include", "tasks") } }
+
+// Key makes a POST happen once: the same key with the same body gets the same answer.
+func Key(key string) CallOption {
+	return func(c *call) { c.header.Set(api.HeaderIdempotencyKey, key) }
+}
+
+// IfRevision refuses a change of a workflow whose revision is another.
+func IfRevision(revision int64) CallOption {
+	return func(c *call) { c.header.Set("If-Match", strconv.Quote(strconv.FormatInt(revision, 10))) }
+}
+
+// RunsQuery selects runs. Zero fields select everything.
+type RunsQuery struct {
+	Workflow string // NAME or NS/NAME
+	State    string // a state, or "active"
+	User     string
+	Since    time.Time
+	Limit    int
+	Cursor   string
+}
+
+func (q RunsQuery) values() url.Values {
+	v := pageQuery(q.Cursor, q.Limit)
+	set(v, "workflow", q.Workflow)
+	set(v, "state", q.State)
+	set(v, "user", q.User)
+	if !q.Since.IsZero() {
+		v.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
+	}
+	return v
+}
+
+// Start starts a run: when it returns, the run is durable. Started tells whether this call
+// made it, or an earlier one with its key.
+func (c *Client) Start(ctx context.Context, req api.RunRequest, opts ...CallOption) (run api.Run, started bool, err error) {
+	k := newCall(http.MethodPost, opts, "runs")
+	k.body = req
+	status, err := c.do(ctx, k, &run)
+	return run, status == http.StatusAccepted || status == http.StatusCreated, err
+}
+
+// Run reads a run. Options: [WithTasks], [Wait].
+func (c *Client) Run(ctx context.Context, id string, opts ...CallOption) (run api.Run, err error) {
+	_, err = c.do(ctx, newCall(http.MethodGet, opts, "runs", id), &run)
+	return run, err
+}
+
+// Runs lists one page of runs, newest first.
+func (c *Client) Runs(ctx context.Context, q RunsQuery) (page api.List[api.Run], err error) {
+	k := newCall(http.MethodGet, nil, "runs")
+	k.query = q.values()
+	_, err = c.do(ctx, k, &page)
+	return page, err
+}
+
+// EachRun goes through all pages from q on. An error is the last pair.
+func (c *Client) EachRun(ctx context.Context, q RunsQuery) iter.Seq2[api.Run, error] {
+	return each(q.Cursor, func(cursor string) (api.List[api.Run], error) {
+		q.Cursor = cursor
+		return c.Runs(ctx, q)
+	})
+}
+
+// UserRuns lists one page of a user's runs, newest first.
+func (c *Client) UserRuns(ctx context.Context, user string, q RunsQuery) (page api.List[api.Run], err error) {
+	k := newCall(http.MethodGet, nil, "users", user, "runs")
+	k.query = q.values()
+	k.query.Del("user")
+	_, err = c.do(ctx, k, &page)
+	return page, err
+}
+
+// StopRun ends a run: nothing new starts, what runs gets TERM, grace, KILL.
+func (c *Client) StopRun(ctx context.Context, id, reason string, opts ...CallOption) (api.Run, error) {
+	return c.verb(ctx, id, "stop", reason, opts)
+}
+
+// KillRun ends a run at once.
+func (c *Client) KillRun(ctx context.Context, id, reason string, opts ...CallOption) (api.Run, error) {
+	return c.verb(ctx, id, "kill", reason, opts)
+}
+
+// PauseRun lets what runs finish and starts nothing new.
+func (c *Client) PauseRun(ctx context.Context, id, reason string, opts ...CallOption) (api.Run, error) {
+	return c.verb(ctx, id, "pause", reason, opts)
+}
+
+// ResumeRun ends a pause.
+func (c *Client) ResumeRun(ctx context.Context, id, reason string, opts ...CallOption) (api.Run, error) {
+	return c.verb(ctx, id, "resume", reason, opts)
+}
+
+func (c *Client) verb(ctx context.Context, id, verb, reason string, opts []CallOption) (run api.Run, err error) {
+	k := newCall(http.MethodPost, opts, "runs", id)
+	k.verb = verb
+	k.body = api.VerbRequest{Reason: reason}
+	_, err = c.do(ctx, k, &run)
+	return run, err
+}
+
+// Tasks lists one page of a run's tasks in the order of its graph. limit 0: the server's.
+func (c *Client) Tasks(ctx context.Context, run, cursor string, limit int) (page api.List[api.Task], err error) {
+	k := newCall(http.MethodGet, nil, "runs", run, "tasks")
+	k.query = pageQuery(cursor, limit)
+	_, err = c.do(ctx, k, &page)
+	return page, err
+}
+
+// EachTask goes through all tasks of a run. An error is the last pair.
+func (c *Client) EachTask(ctx context.Context, run string) iter.Seq2[api.Task, error] {
+	return each("", func(cursor string) (api.List[api.Task], error) { return c.Tasks(ctx, run, cursor, pageMax) })
+}
+
+// Task reads one task of a run.
+func (c *Client) Task(ctx context.Context, run, task string) (t api.Task, err error) {
+	_, err = c.do(ctx, newCall(http.MethodGet, nil, "runs", run, "tasks", task), &t)
+	return t, err
+}
+
+// RunGraph reads the graph of a run with the state of each task.
+func (c *Client) RunGraph(ctx context.Context, run string) (g api.Graph, err error) {
+	_, err = c.do(ctx, newCall(http.MethodGet, nil, "runs", run, "graph"), &g)
+	return g, err
+}
+
+// Events lists one page of a run's history, oldest first.
+func (c *Client) Events(ctx context.Context, run, cursor string, limit int) (page api.List[api.Event], err error) {
+	k := newCall(http.MethodGet, nil, "runs", run, "events")
+	k.query = pageQuery(cursor, limit)
+	_, err = c.do(ctx, k, &page)
+	return page, err
+}
+
+// EachEvent goes through all of a run's history. An error is the last pair.
+func (c *Client) EachEvent(ctx context.Context, run string) iter.Seq2[api.Event, error] {
+	return each("", func(cursor string) (api.List[api.Event], error) { return c.Events(ctx, run, cursor, pageMax) })
+}
+
+// Explain says why a run, or one task of it, stands where it stands. task "": the run.
+func (c *Client) Explain(ctx context.Context, run, task string) (x api.Explanation, err error) {
+	path := []string{"runs", run, "explain"}
+	if task != "" {
+		path = []string{"runs", run, "tasks", task, "explain"}
+	}
+	_, err = c.do(ctx, newCall(http.MethodGet, nil, path...), &x)
+	return x, err
+}

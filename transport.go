@@ -1,0 +1,183 @@
+package skein
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// pageMax is the largest page that a server gives.
+const pageMax = 1000
+
+// answerMax bounds what is read of one JSON answer.
+const answerMax = 1 << 30
+
+// call is one request on its way.
+type call struct {
+	method string
+	path   []string // segments, not yet escaped
+	verb   string   // after a colon
+	root   bool     // not below api.Prefix
+	query  url.Values
+	header http.Header
+	body   any // nil: none
+}
+
+func newCall(method string, opts []CallOption, path ...string) *call {
+	k := &call{method: method, path: path, query: url.Values{}, header: http.Header{}}
+	for _, o := range opts {
+		o(k)
+	}
+	return k
+}
+
+func set(v url.Values, key, value string) {
+	if value != "" {
+		v.Set(key, value)
+	}
+}
+
+func setInt(v url.Values, key string, value int64) {
+	if value != 0 {
+		v.Set(key, strconv.FormatInt(value, 10))
+	}
+}
+
+func pageQuery(cursor string, limit int) url.Values {
+	v := url.Values{}
+	set(v, "cursor", cursor)
+	setInt(v, "limit", int64(limit))
+	return v
+}
+
+func (c *Client) url(k *call) *url.URL {
+	u := *c.base
+	var path, raw strings.Builder
+	path.WriteString(u.Path)
+	raw.WriteString(u.EscapedPath())
+	if !k.root {
+		path.WriteString(api.Prefix)
+		raw.WriteString(api.Prefix)
+	}
+	for _, s := range k.path {
+		path.WriteString("/" + s)
+		raw.WriteString("/" + url.PathEscape(s))
+	}
+	if k.verb != "" {
+		path.WriteString(":" + k.verb)
+		raw.WriteString(":" + k.verb)
+	}
+	u.Path, u.RawPath, u.RawQuery = path.String(), raw.String(), k.query.Encode()
+	return &u
+}
+
+// send sends a request; the caller closes the body of an answer below 300. Any other is
+// an error.
+func (c *Client) send(ctx context.Context, k *call) (*http.Response, error) {
+	var body io.Reader
+	if k.body != nil {
+		b, err := json.Marshal(k.body)
+		if err != nil {
+			return nil, fmt.Errorf("%w: encode the request: %w", ErrInvalid, err)
+		}
+		body = bytes.NewReader(b)
+		k.header.Set("Content-Type", "application/json")
+	}
+	u := c.url(k).String()
+	req, err := http.NewRequestWithContext(ctx, k.method, u, body)
+	if err != nil {
+		return nil, fmt.Errorf("request %s: %w", u, err)
+	}
+	req.Header = k.header
+	if req.Header.Get("Accept") == "" {
+		req.Header.Set("Accept", "application/json")
+	}
+	if c.user != "" {
+		req.Header.Set(api.HeaderUser, c.user)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, unreachable(c.base.String(), err)
+	}
+	if resp.StatusCode >= 300 {
+		defer resp.Body.Close()
+		return nil, refusal(resp)
+	}
+	return resp, nil
+}
+
+// do sends a request and reads its JSON answer into out, if that is not nil.
+func (c *Client) do(ctx context.Context, k *call, out any) (status int, err error) {
+	resp, err := c.send(ctx, k)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if out == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, answerMax)) // so that the connection is used again
+		return resp.StatusCode, nil
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, answerMax))
+	if err != nil {
+		return 0, unreachable(c.base.String(), err)
+	}
+	if err := json.Unmarshal(b, out); err != nil {
+		return 0, fmt.Errorf("answer of %s: %w", c.base, err)
+	}
+	return resp.StatusCode, nil
+}
+
+// problemMax bounds what is read of a refusal.
+const problemMax = 4 << 20
+
+func refusal(resp *http.Response) error {
+	e := &Error{}
+	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
+		e.RetryAfter = time.Duration(s) * time.Second
+	}
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, problemMax))
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if kind != "application/problem+json" || json.Unmarshal(b, &e.Problem) != nil {
+		e.Problem.Title = http.StatusText(resp.StatusCode)
+		e.Problem.Detail = "the server answered " + resp.Status
+	}
+	e.Problem.Status = resp.StatusCode
+	return e
+}
+
+// each goes through pages.
+func each[T any](cursor string, page func(cursor string) (api.List[T], error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for {
+			p, err := page(cursor)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, it := range p.Items {
+				if !yield(it, nil) {
+					return
+				}
+			}
+			if p.Next == nil {
+				return
+			}
+			cursor = *p.Next
+		}
+	}
+}
