@@ -1,0 +1,292 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+
+	"skein.dev/skein/internal/workflow"
+)
+
+// Config is the settings of a process. [Load] fills it.
+type Config struct {
+	Data      string        // data folder, absolute
+	DB        string        // path of the SQLite file; "": <data>/skein.db
+	Listen    string        // host:port; a Listen that nobody chose moves to the next free port
+	Server    []string      // URLs of servers to talk to; empty: whoever holds the data folder
+	Name      string        // stable name of this node
+	Slots     int           // attempts that run at once
+	PassEnv   []string      // further variables of this process that tasks get
+	Drain     time.Duration // how long a shutdown waits for running attempts
+	LogLevel  string        // debug | info | warn | error
+	LogFormat string        // text | json
+	APIToken  string
+
+	// ListenChosen: somebody chose Listen, so no other port will do.
+	ListenChosen bool
+	// Values is every setting in the order of the table, for `skein config view`.
+	Values []Value
+}
+
+// Value is one setting, as text, and where it came from.
+type Value struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"` // flag --x | environment SKEIN_X | file PATH | default
+}
+
+// setting is one row of the table of settings.
+type setting struct {
+	name   string // in the config file; the flag has - for _, the environment SKEIN_ and capitals
+	secret bool
+	def    func() string
+	set    func(c *Config, text string) error
+}
+
+// Env is the name of the setting's environment variable.
+func (s *setting) env() string { return "SKEIN_" + strings.ToUpper(s.name) }
+
+// Flag is the name of the setting's flag.
+func (s *setting) flag() string { return strings.ReplaceAll(s.name, "_", "-") }
+
+// ListenDefault is where a node listens when nobody says anything.
+const ListenDefault = "127.0.0.1:8080"
+
+const slotsPerCore = 2
+
+func text(s string) func() string { return func() string { return s } }
+
+// settings is the one table: what can be set, its default and what a value means.
+func settings() []setting {
+	return []setting{
+		{name: "data", def: dataDefault, set: func(c *Config, v string) (err error) {
+			c.Data, err = filepath.Abs(v)
+			return err
+		}},
+		{name: "db", def: text(""), set: setDB},
+		{name: "listen", def: text(ListenDefault), set: func(c *Config, v string) error { c.Listen = v; return nil }},
+		{name: "server", def: text(""), set: func(c *Config, v string) error { c.Server = commaList(v); return nil }},
+		{name: "name", def: nameDefault, set: setName},
+		{name: "slots", def: func() string { return strconv.Itoa(slotsPerCore * runtime.NumCPU()) }, set: setSlots},
+		{name: "pass_env", def: text(""), set: setPassEnv},
+		{name: "drain", def: text("1m"), set: func(c *Config, v string) error {
+			d, err := workflow.ParseDuration(v)
+			c.Drain = time.Duration(d)
+			return err
+		}},
+		{name: "log_level", def: text("info"), set: func(c *Config, v string) error {
+			c.LogLevel = v
+			return oneOf(v, "debug", "info", "warn", "error")
+		}},
+		{name: "log_format", def: text("text"), set: func(c *Config, v string) error {
+			c.LogFormat = v
+			return oneOf(v, "text", "json")
+		}},
+		{name: "api_token", secret: true, def: text(""), set: func(c *Config, v string) error { c.APIToken = v; return nil }},
+	}
+}
+
+func oneOf(v string, allowed ...string) error {
+	if !slices.Contains(allowed, v) {
+		return fmt.Errorf("%q is none of %s", v, strings.Join(allowed, ", "))
+	}
+	return nil
+}
+
+// commaList splits "a,b" and drops what is empty.
+func commaList(v string) []string {
+	var all []string
+	for part := range strings.SplitSeq(v, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			all = append(all, part)
+		}
+	}
+	return all
+}
+
+func setDB(c *Config, v string) error {
+	if v == "" {
+		return nil
+	}
+	path, ok := strings.CutPrefix(v, "sqlite:")
+	if !ok || path == "" {
+		return fmt.Errorf("%q is not sqlite:PATH; other databases are not supported yet", v)
+	}
+	var err error
+	c.DB, err = filepath.Abs(path)
+	return err
+}
+
+// nameMax is the length of the longest name of a node, in bytes.
+const nameMax = 100
+
+func setName(c *Config, v string) error {
+	if v == "" || len(v) > nameMax || strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return fmt.Errorf("%q is not a name: 1 to %d characters without spaces", v, nameMax)
+	}
+	c.Name = v
+	return nil
+}
+
+// slotsMax keeps a typo from taking all descriptors: an attempt needs about four.
+const slotsMax = 10_000
+
+func setSlots(c *Config, v string) error {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > slotsMax {
+		return fmt.Errorf("%q is not a number from 1 to %d", v, slotsMax)
+	}
+	c.Slots = n
+	return nil
+}
+
+func setPassEnv(c *Config, v string) error {
+	c.PassEnv = commaList(v)
+	for _, name := range c.PassEnv {
+		if strings.ContainsAny(name, "= ") {
+			return fmt.Errorf("%q is not the name of a variable", name)
+		}
+		if strings.HasPrefix(name, "SKEIN_") {
+			return fmt.Errorf("%s cannot be passed: names that begin with SKEIN_ are Skein's", name)
+		}
+	}
+	return nil
+}
+
+func dataDefault() string {
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "skein")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "skein-data" // in the folder where we are: better than none
+	}
+	return filepath.Join(home, ".local", "share", "skein")
+}
+
+// configDefault is where the config file is looked for; "" if nowhere.
+func configDefault() string {
+	dir := os.Getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		dir = filepath.Join(home, ".config")
+	}
+	return filepath.Join(dir, "skein", "config.yaml")
+}
+
+func nameDefault() string {
+	if name, err := os.Hostname(); err == nil && name != "" {
+		return name
+	}
+	return "node"
+}
+
+// SettingError is a setting with a value that cannot be.
+type SettingError struct {
+	Name, Origin string
+	Err          error
+}
+
+func (e *SettingError) Error() string { return fmt.Sprintf("setting %s (%s): %v", e.Name, e.Origin, e.Err) }
+
+// Unwrap gives what is wrong with the value.
+func (e *SettingError) Unwrap() error { return e.Err }
+
+// IsFlag reports whether the value was typed on the command line.
+func (e *SettingError) IsFlag() bool { return strings.HasPrefix(e.Origin, originFlag) }
+
+const originFlag = "flag --"
+
+// Load reads the settings: flag, else environment, else config file, else default. flags holds the flags
+// that were given, by name; path is the config file, "" for the usual place, where it may be missing.
+func Load(flags map[string]string, path string) (*Config, error) {
+	inFile, path, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	c := &Config{}
+	table := settings()
+	for i := range table {
+		s := &table[i]
+		v := Value{Name: s.name, Value: s.def(), Origin: "default"}
+		if inFile.Exists(s.name) {
+			v.Value, v.Origin = fileText(inFile, s.name), "file "+path
+		}
+		if env, ok := os.LookupEnv(s.env()); ok && env != "" {
+			v.Value, v.Origin = env, "environment "+s.env()
+		}
+		if flag, ok := flags[s.flag()]; ok {
+			v.Value, v.Origin = flag, originFlag+s.flag()
+		}
+		if err := s.set(c, v.Value); err != nil {
+			return nil, &SettingError{Name: s.name, Origin: v.Origin, Err: err}
+		}
+		if s.name == "listen" {
+			c.ListenChosen = v.Origin != "default"
+		}
+		if s.secret && v.Value != "" {
+			v.Value = "********"
+		}
+		c.Values = append(c.Values, v)
+	}
+	return c, nil
+}
+
+// readFile reads the config file and refuses keys that nobody reads: a typo must not be silent.
+func readFile(path string) (*koanf.Koanf, string, error) {
+	k := koanf.New(".")
+	chosen := path != ""
+	if !chosen {
+		path = configDefault()
+	}
+	if path == "" {
+		return k, "", nil
+	}
+	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+		if errors.Is(err, fs.ErrNotExist) && !chosen {
+			return k, "", nil
+		}
+		return nil, "", fmt.Errorf("read the config file %s: %w", path, err)
+	}
+	var known []string
+	for _, s := range settings() {
+		known = append(known, s.name)
+	}
+	for name := range k.Raw() {
+		if !slices.Contains(known, name) {
+			return nil, "", &SettingError{Name: name, Origin: "file " + path,
+				Err: fmt.Errorf("there is no such setting; there are %s", strings.Join(known, ", "))}
+		}
+	}
+	return k, path, nil
+}
+
+// fileText gives a value of the config file as text; a list becomes "a,b".
+func fileText(k *koanf.Koanf, name string) string {
+	if _, isList := k.Get(name).([]any); isList {
+		return strings.Join(k.Strings(name), ",")
+	}
+	return k.String(name)
+}
+
+// dbPath is where the SQLite file is.
+func (c *Config) dbPath() string {
+	if c.DB != "" {
+		return c.DB
+	}
+	return filepath.Join(c.Data, "skein.db")
+}

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrData is a data folder that cannot be used. Its text says which, why, and what to do.
+var ErrData = errors.New("data folder")
+
+// prepareData makes the data folder if it is missing and finds out whether it can be used.
+func prepareData(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("%w %s cannot be made: %w; choose another one with --data DIR", ErrData, dir, reason(err))
+		}
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%w %s: a part of that path is not a folder; choose another one with --data DIR", ErrData, dir)
+	case err != nil:
+		return fmt.Errorf("%w %s: %w; choose another one with --data DIR", ErrData, dir, reason(err))
+	case !info.IsDir():
+		return fmt.Errorf("%w %s is a file, not a folder; choose another one with --data DIR", ErrData, dir)
+	}
+	// Faccess, because a folder that looks writable can be on a read-only file system.
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("%w %s is not writable for this user (%w); run `chmod u+rwx %s` or choose another one with --data DIR",
+			ErrData, dir, err, dir)
+	}
+	return nil
+}
+
+// reason is the kernel's word without the path that the sentence names already.
+func reason(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}

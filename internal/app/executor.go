@@ -1,0 +1,319 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/worker"
+)
+
+// executor is the engine's Executor over the worker of this process. It turns an assignment into a Job
+// and a Result into a report.
+//
+// The engine books a slot for every attempt until its report, so there are never more attempts here than
+// slots; that is what bounds the goroutines.
+type executor struct {
+	log     *slog.Logger
+	resolve resolver
+	slots   int
+
+	// Set once before the engine runs.
+	engine *engine.Engine
+	worker *worker.Worker
+
+	wg sync.WaitGroup // of those that resolve
+
+	mu      sync.Mutex // protects following fields
+	live    map[attemptID]*handed
+	byKey   map[keyID]*handed
+	told    ring
+	holding bool // nothing new is started: this process is about to end
+	closed  bool
+	quiet   chan struct{} // closed when holding and nothing runs
+}
+
+// attemptID is an attempt as the engine names it, keyID as the worker does.
+type attemptID struct {
+	run   dag.RunID
+	task  dag.TaskID
+	token dag.Token
+}
+
+type keyID struct {
+	run, task string
+	attempt   int
+}
+
+func keyOf(k worker.Key) keyID { return keyID{k.RunID, k.Task, k.Attempt} }
+
+// handed is an attempt from its hand-over to its report.
+type handed struct {
+	engine.Assignment
+	workflow string      // its name, once resolved
+	cancel   worker.Mode // wanted before the worker had it; 0: no
+	key      worker.Key
+	given    bool // the worker has it
+	held     bool // never to be started in this life
+}
+
+func (h *handed) id() attemptID { return attemptID{h.Run, h.Task, h.Token} }
+
+func newExecutor(log *slog.Logger, st store.Store, slots int) *executor {
+	return &executor{
+		log: log, slots: slots, resolve: newResolver(st), quiet: make(chan struct{}),
+		live: map[attemptID]*handed{}, byKey: map[keyID]*handed{}, told: newRing(ringPerSlot * slots),
+	}
+}
+
+// Start takes attempts over and returns at once.
+func (x *executor) Start(as []engine.Assignment) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for i := range as {
+		h := &handed{Assignment: as[i], held: x.holding}
+		if x.closed || x.live[h.id()] != nil || x.told.has(h.id()) {
+			continue
+		}
+		x.live[h.id()] = h
+		if h.held {
+			continue
+		}
+		x.wg.Go(func() { x.launch(h) })
+	}
+}
+
+// launch resolves an attempt and gives it to the worker.
+func (x *executor) launch(h *handed) {
+	job, err := x.resolve.job(context.Background(), &h.Assignment)
+	if err != nil {
+		x.refuse(h, err)
+		return
+	}
+	x.mu.Lock()
+	h.key, h.workflow = job.Key, job.Key.Workflow
+	mode := h.cancel
+	if mode == 0 {
+		h.given = true
+		x.byKey[keyOf(h.key)] = h
+		x.worker.Start(*job) // returns at once; its lock is below ours
+	}
+	x.mu.Unlock()
+	if mode != 0 {
+		x.report(h, stoppedBefore(mode))
+		return
+	}
+	if x.log.Enabled(context.Background(), slog.LevelDebug) {
+		x.log.Debug("attempt started", h.attrs()...)
+	}
+}
+
+func stoppedBefore(mode worker.Mode) dag.Result {
+	cause := dag.CauseStopped
+	if mode == worker.ModeKill {
+		cause = dag.CauseKilled
+	}
+	return dag.Result{State: dag.AttemptStopped, Cause: cause, Message: "stopped before it began", Finished: dag.Micro(time.Now())}
+}
+
+// refuse reports an attempt that cannot be made into a job.
+func (x *executor) refuse(h *handed, err error) {
+	res := dag.Result{State: dag.AttemptFailed, Cause: causeOf(err), Message: err.Error(), Finished: dag.Micro(time.Now())}
+	x.report(h, res)
+}
+
+// ended is the worker's report.
+func (x *executor) ended(r worker.Result) {
+	x.mu.Lock()
+	h := x.byKey[keyOf(r.Key)]
+	x.mu.Unlock()
+	if h == nil {
+		return
+	}
+	if r.Cause == worker.CauseClosed {
+		// This process ends, and nothing is known of the task: the next life declares the attempt lost.
+		x.forget(h, false)
+		return
+	}
+	x.report(h, result(&r))
+}
+
+// result translates what the worker says.
+func result(r *worker.Result) dag.Result {
+	out := dag.Result{
+		Cause: dag.Cause(r.Cause), Exited: r.Exited, ExitCode: int32(r.ExitCode), Signal: r.Signal, Message: r.Message,
+		TimedOut: r.TimedOut, Outputs: r.Outputs, Started: dag.Micro(r.Started), Finished: dag.Micro(r.Finished),
+	}
+	switch r.State {
+	case worker.Succeeded:
+		out.State = dag.AttemptSucceeded
+	case worker.Stopped:
+		out.State = dag.AttemptStopped
+	default:
+		out.State = dag.AttemptFailed
+	}
+	if !r.Exited {
+		out.ExitCode = 0
+	}
+	return out
+}
+
+// report tells the engine and forgets.
+func (x *executor) report(h *handed, res dag.Result) {
+	x.logEnd(h, &res)
+	// First remembered, then told: the engine may ask Running from within Report.
+	x.forget(h, true)
+	x.engine.Report(engine.Report{Run: h.Run, Task: h.Task, Token: h.Token, Result: res})
+	x.settle()
+}
+
+func (x *executor) logEnd(h *handed, res *dag.Result) {
+	level := slog.LevelDebug
+	if res.State == dag.AttemptFailed {
+		level = slog.LevelInfo
+	}
+	if !x.log.Enabled(context.Background(), level) {
+		return
+	}
+	attrs := append(h.attrs(), "cause", string(res.Cause))
+	if res.Exited {
+		attrs = append(attrs, "exit", res.ExitCode)
+	}
+	if res.Message != "" {
+		attrs = append(attrs, "message", res.Message)
+	}
+	x.log.Log(context.Background(), level, "attempt "+res.State.String(), attrs...)
+}
+
+// forget drops an attempt; told: it is being reported.
+func (x *executor) forget(h *handed, told bool) {
+	x.mu.Lock()
+	delete(x.live, h.id())
+	delete(x.byKey, keyOf(h.key))
+	if told {
+		x.told.add(h.id())
+	}
+	x.mu.Unlock()
+	x.resolve.leave(h.Run)
+	if !told {
+		x.settle()
+	}
+}
+
+// started is the worker's word that an attempt has run for a second.
+func (x *executor) started(k worker.Key, at time.Time) {
+	x.mu.Lock()
+	h := x.byKey[keyOf(k)]
+	x.mu.Unlock()
+	if h != nil {
+		x.engine.Report(engine.Report{Run: h.Run, Task: h.Task, Token: h.Token, Started: dag.Micro(at)})
+	}
+}
+
+// Cancel ends attempts, also such that the worker does not have yet.
+func (x *executor) Cancel(cs []dag.Cancel) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, c := range cs {
+		h := x.live[attemptID{c.Run, c.Task, c.Token}]
+		if h == nil {
+			continue
+		}
+		mode := worker.ModeTerm
+		if c.Kill {
+			mode = worker.ModeKill
+		}
+		switch {
+		case h.given:
+			x.worker.Stop(h.key, mode) // its lock is below ours
+		case h.held: // nobody will launch it
+			x.wg.Go(func() { x.report(h, stoppedBefore(mode)) })
+		default:
+			h.cancel = max(h.cancel, mode)
+		}
+	}
+}
+
+// Running reports whether an attempt is here, or was reported so lately that the report may still be on
+// its way to the disk: starting it again would run one token twice.
+func (x *executor) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	id := attemptID{run, task, token}
+	return x.live[id] != nil || x.told.has(id)
+}
+
+// hold starts nothing new from now on. What is assigned meanwhile is left to the next life.
+func (x *executor) hold() {
+	x.mu.Lock()
+	x.holding = true
+	x.mu.Unlock()
+	x.settle()
+}
+
+// drained is closed when, after hold, nothing runs any more.
+func (x *executor) drained() <-chan struct{} { return x.quiet }
+
+// settle closes quiet when it is time.
+func (x *executor) settle() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.holding || x.closed {
+		return
+	}
+	for _, h := range x.live {
+		if !h.held {
+			return
+		}
+	}
+	x.closed = true
+	close(x.quiet)
+}
+
+// running is how many attempts are under way.
+func (x *executor) running() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := 0
+	for _, h := range x.live {
+		if !h.held {
+			n++
+		}
+	}
+	return n
+}
+
+// wait returns when nobody resolves any more.
+func (x *executor) wait() { x.wg.Wait() }
+
+// attrs are the words by which log lines about attempts are found.
+func (h *handed) attrs() []any {
+	return []any{"workflow", h.workflow, "run", h.Run.String(), "task", h.Name, "attempt", int(h.Token)}
+}
+
+// ringPerSlot × slots is how many reports are remembered. A report is in doubt only until its transaction
+// has committed, and until then its slot's next attempt is not handed over: 2 per slot would do.
+const ringPerSlot = 8
+
+// ring remembers the attempts reported last.
+type ring struct {
+	ids  []attemptID
+	next int
+	in   map[attemptID]bool
+}
+
+func newRing(size int) ring {
+	return ring{ids: make([]attemptID, size), in: make(map[attemptID]bool, size)}
+}
+
+func (r *ring) add(id attemptID) {
+	delete(r.in, r.ids[r.next])
+	r.ids[r.next], r.in[id] = id, true
+	r.next = (r.next + 1) % len(r.ids)
+}
+
+func (r *ring) has(id attemptID) bool { return r.in[id] }

@@ -1,0 +1,67 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+)
+
+// ErrListen is an address that cannot be listened on. Its text says which, why, and what to do.
+var ErrListen = errors.New("cannot listen")
+
+// portsMax is how many ports after the usual one are tried.
+const portsMax = 100
+
+// listen opens the node's address. One that nobody chose moves to the next free port; one that was chosen
+// is used or refused.
+func listen(c *Config) (net.Listener, error) {
+	host, port, err := splitAddress(c.Listen)
+	if err != nil {
+		return nil, err
+	}
+	if err := loopbackOnly(host, c.Listen); err != nil {
+		return nil, err
+	}
+	for next := port; ; next++ {
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(next)))
+		switch {
+		case err == nil:
+			return l, nil
+		case !errors.Is(err, syscall.EADDRINUSE):
+			return nil, fmt.Errorf("%w on %s: %w", ErrListen, c.Listen, err)
+		case c.ListenChosen:
+			return nil, fmt.Errorf("%w on %s: the port is in use by another process; choose another one, or --listen %s for any free port",
+				ErrListen, c.Listen, net.JoinHostPort(host, "0"))
+		case next == port+portsMax || next == 65535:
+			return nil, fmt.Errorf("%w: ports %d to %d of %s are all in use; choose one with --listen HOST:PORT", ErrListen, port, next, host)
+		}
+	}
+}
+
+func splitAddress(address string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(address)
+	if err == nil {
+		port, err = strconv.Atoi(text)
+	}
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("%w on %q: it is not HOST:PORT, such as %s", ErrListen, address, ListenDefault)
+	}
+	return host, port, nil
+}
+
+// loopbackOnly refuses what other machines could reach: whoever reaches the port can run commands here.
+func loopbackOnly(host, address string) error {
+	if host == "localhost" {
+		return nil
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("%w on %s: it can be reached from other machines, and there is no authentication yet: whoever reaches it could run "+
+		"commands here; use a loopback address such as %s, and an SSH tunnel from elsewhere", ErrNotAllowed, address, ListenDefault)
+}
+
+// ErrNotAllowed is something that is refused for safety.
+var ErrNotAllowed = errors.New("not allowed to listen")

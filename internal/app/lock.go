@@ -1,0 +1,149 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// LockedError says that another process holds the data folder, and how to reach it.
+type LockedError struct {
+	Data    string
+	Address string // URL; "" if it does not say (yet)
+	PID     int
+}
+
+func (e *LockedError) Error() string {
+	text := fmt.Sprintf("a skein process (pid %d) holds the data folder %s", e.PID, e.Data)
+	if e.Address != "" {
+		return text + " and answers at " + e.Address
+	}
+	return text + " and has no address yet"
+}
+
+// holder is what the lock file says.
+type holder struct {
+	PID     int    `json:"pid"`
+	Address string `json:"address,omitempty"`
+}
+
+// lock is the held lock of a data folder. The kernel gives it back when the process ends, however it ends,
+// so what the file says counts only while the lock is held.
+type lock struct{ file *os.File }
+
+func lockPath(data string) string { return filepath.Join(data, "lock") }
+
+// takeLock locks a data folder, or gives a *LockedError. Whoever only looks (see [FindHolder]) holds the
+// lock shared for an instant, so it is tried again a few times.
+func takeLock(data string) (*lock, error) {
+	file, err := os.OpenFile(lockPath(data), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("%w %s: lock it: %w", ErrData, data, reason(err))
+	}
+	for try := 0; ; try++ {
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || try == lockTries {
+			break
+		}
+		time.Sleep(lockPoll) // nothing tells when a lock is given back, and waiting in flock has no limit
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		h := readHolder(file)
+		_ = file.Close()
+		return nil, &LockedError{Data: data, Address: h.Address, PID: h.PID}
+	}
+	l := &lock{file: file}
+	if err == nil {
+		err = l.announce("")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w %s: lock it: %w", ErrData, data, errors.Join(err, file.Close()))
+	}
+	return l, nil
+}
+
+// announce writes who holds the lock and where it answers.
+func (l *lock) announce(address string) error {
+	line, err := json.Marshal(holder{PID: os.Getpid(), Address: address})
+	if err != nil {
+		return err
+	}
+	// A reader in between sees a cut text, takes it for "no address yet", and looks again.
+	if err := l.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err = l.file.WriteAt(append(line, '\n'), 0)
+	return err
+}
+
+// release empties the file and gives the lock back.
+func (l *lock) release() error {
+	_ = l.file.Truncate(0) // a stale address would only mislead people: the lock itself is what counts
+	return l.file.Close()
+}
+
+func readHolder(file *os.File) holder {
+	var h holder
+	var text [1024]byte
+	n, _ := file.ReadAt(text[:], 0)
+	if json.Unmarshal(text[:n], &h) != nil {
+		return holder{}
+	}
+	return h
+}
+
+const (
+	// lockWait is how long a holder may take from its start to its address.
+	lockWait = 15 * time.Second
+	// lockPoll is the pause between two looks: nothing tells when a file changes hands.
+	lockPoll = 10 * time.Millisecond
+	// lockTries is how often a taken lock is tried again.
+	lockTries = 10
+)
+
+// FindHolder tells who holds a data folder and waits until it has an address. nil: nobody holds it.
+func FindHolder(ctx context.Context, data string) (*LockedError, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	for {
+		h, held, err := look(data)
+		if err != nil || !held {
+			return nil, err
+		}
+		found := &LockedError{Data: data, Address: h.Address, PID: h.PID}
+		if h.Address != "" {
+			return found, nil
+		}
+		select {
+		case <-ctx.Done():
+			return found, nil
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
+// look reads the lock file and asks the kernel whether somebody holds it.
+func look(data string) (h holder, held bool, err error) {
+	file, err := os.Open(lockPath(data))
+	if errors.Is(err, os.ErrNotExist) {
+		return h, false, nil
+	}
+	if err != nil {
+		return h, false, fmt.Errorf("%w %s: %w", ErrData, data, reason(err))
+	}
+	defer file.Close() // gives a shared lock back
+	switch err := unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
+	case err == nil:
+		return h, false, nil
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return readHolder(file), true, nil
+	default:
+		return h, false, fmt.Errorf("%w %s: look at its lock: %w", ErrData, data, err)
+	}
+}

@@ -1,0 +1,327 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/worker"
+	"skein.dev/skein/internal/workflow"
+)
+
+// Causes of attempts that never became a process.
+const (
+	causeExpression = dag.Cause("expression")
+	causeStart      = dag.Cause("start")
+)
+
+// notStarted is why an attempt cannot be made into a job; its text is for a person.
+type notStarted struct {
+	cause dag.Cause
+	err   error
+}
+
+func (e *notStarted) Error() string { return e.err.Error() }
+func (e *notStarted) Unwrap() error { return e.err }
+
+func causeOf(err error) dag.Cause {
+	var n *notStarted
+	if errors.As(err, &n) {
+		return n.cause
+	}
+	return causeStart
+}
+
+// resolver makes jobs of assignments: definition, parameters, outputs of what a task reads, environment,
+// folder, files. What repeats is kept: definitions for long, a run's row as long as attempts of it are here.
+type resolver struct {
+	store    store.Store
+	versions *lru[versionID, *version]
+
+	mu   *sync.Mutex // protects following fields
+	runs map[dag.RunID]*runEntry
+}
+
+type versionID struct {
+	workflow dag.WorkflowID
+	version  int32
+}
+
+// version is a definition as attempts need it.
+type version struct {
+	*workflow.Workflow
+	types []map[string]string // declared outputs by task; nil: none
+	reads [][]string          // tasks whose outputs are read, by task
+	files func() ([]worker.File, error)
+}
+
+// runEntry is a run's row while attempts of it are here; nobody changes what is read of it meanwhile: a new
+// generation begins only when all of them have ended.
+type runEntry struct {
+	once sync.Once
+	row  dag.RunRow
+	err  error
+	uses int
+}
+
+const (
+	versionsKept  = 256     // definitions
+	filesKeptSize = 1 << 20 // bytes of files kept with a definition; larger ones are read each time
+)
+
+func newResolver(st store.Store) resolver {
+	r := resolver{store: st, mu: &sync.Mutex{}, runs: map[dag.RunID]*runEntry{}}
+	r.versions = newLRU(versionsKept, r.loadVersion)
+	return r
+}
+
+func (r *resolver) loadVersion(id versionID) (*version, error) {
+	row, err := r.store.Version(context.Background(), id.workflow, id.version)
+	if err != nil {
+		return nil, fmt.Errorf("read version %d of the workflow: %w", id.version, err)
+	}
+	w, err := workflow.Decode(row.Def)
+	if err != nil {
+		return nil, fmt.Errorf("version %d: %w", id.version, err)
+	}
+	v := &version{Workflow: w, types: make([]map[string]string, len(w.Tasks)), reads: make([][]string, len(w.Tasks))}
+	for i := range w.Tasks {
+		v.reads[i] = w.ReadsOutputs(i)
+		if len(w.Tasks[i].Outputs) > 0 {
+			v.types[i] = map[string]string{}
+		}
+		for _, out := range w.Tasks[i].Outputs {
+			v.types[i][out.Name] = string(out.Type)
+		}
+	}
+	v.files = r.filesOf(id)
+	return v, nil
+}
+
+// filesOf reads a version's files when somebody needs them, and keeps them if they are small.
+func (r *resolver) filesOf(id versionID) func() ([]worker.File, error) {
+	var mu sync.Mutex
+	var kept []worker.File
+	return func() ([]worker.File, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if kept != nil {
+			return kept, nil
+		}
+		rows, err := r.store.Files(context.Background(), id.workflow, id.version)
+		if err != nil {
+			return nil, err
+		}
+		files := make([]worker.File, len(rows))
+		size := 0
+		for i, f := range rows {
+			files[i] = worker.File{Name: f.Name, Mode: fs.FileMode(f.Mode), Content: f.Data}
+			size += len(f.Data)
+		}
+		if size <= filesKeptSize {
+			kept = files
+		}
+		return files, nil
+	}
+}
+
+// enter counts an attempt of a run and gives its row, read by the first one. Every enter has its leave.
+func (r *resolver) enter(id dag.RunID) (*dag.RunRow, error) {
+	r.mu.Lock()
+	e := r.runs[id]
+	if e == nil {
+		e = &runEntry{}
+		r.runs[id] = e
+	}
+	e.uses++
+	r.mu.Unlock()
+	e.once.Do(func() { e.row, e.err = r.store.Run(context.Background(), id) })
+	if e.err != nil {
+		return nil, fmt.Errorf("read the run: %w", e.err)
+	}
+	return &e.row, nil
+}
+
+func (r *resolver) leave(id dag.RunID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.runs[id]; e != nil {
+		if e.uses--; e.uses <= 0 {
+			delete(r.runs, id)
+		}
+	}
+}
+
+// job makes the job of an assignment.
+func (r *resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, error) {
+	row, err := r.enter(a.Run)
+	if err != nil {
+		return nil, err
+	}
+	v, err := r.versions.get(versionID{a.Workflow, a.Version})
+	if err != nil {
+		return nil, err
+	}
+	t, ok := v.Find(a.Name)
+	if !ok {
+		return nil, fmt.Errorf("version %d of workflow %s has no task %q", a.Version, v.Name, a.Name)
+	}
+	known, err := r.outputs(ctx, a, v.reads[t])
+	if err != nil {
+		return nil, err
+	}
+	res, err := v.Resolve(t, workflow.Inputs{
+		RunID: a.Run.String(), Attempt: int(a.Token), Params: row.Params, TriggerTime: a.Created.Time(),
+		Outputs: func(task string) (json.RawMessage, dag.TaskState) { o := known[task]; return o.json, o.state },
+	})
+	if err != nil {
+		return nil, &notStarted{causeExpression, err}
+	}
+	p := v.Policy(t)
+	job := &worker.Job{
+		Key: worker.Key{Namespace: v.Namespace, Workflow: v.Name, RunID: a.Run.String(), Task: a.Name,
+			Attempt: int(a.Token), IdempotencyKey: idempotencyKey(a, row.Generation)},
+		Env: environment(res.Env), Timeout: p.Timeout, KillGrace: p.KillGrace, WarnOnTimeout: p.WarnOnTimeout,
+		OutputTypes: v.types[t],
+	}
+	setRun(job, &res.Run)
+	return job, v.setDir(job, res.Dir)
+}
+
+// idempotencyKey is the same for all attempts of a task within a generation, so that an effect which an
+// attempt may have had can be recognised by the next one. A new generation (recover, rerun) means to have
+// the effect again: its key is another one.
+func idempotencyKey(a *engine.Assignment, generation int32) string {
+	key := a.Run.String() + "/" + a.Name
+	if generation > 1 {
+		key += "/" + strconv.Itoa(int(generation))
+	}
+	return key
+}
+
+// output is what an expression sees of a task.
+type output struct {
+	json  json.RawMessage
+	state dag.TaskState
+}
+
+// outputs reads what the expressions of a task read, and nothing if they read nothing.
+func (r *resolver) outputs(ctx context.Context, a *engine.Assignment, names []string) (map[string]output, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	known := make(map[string]output, len(names))
+	var underived []string
+	for _, name := range names {
+		t, ok := a.Graph.Find(name)
+		if !ok {
+			return nil, &notStarted{causeExpression, fmt.Errorf("there is no task %q to read outputs of", name)}
+		}
+		rows, err := r.store.Attempts(ctx, store.AttemptQuery{Run: a.Run, Task: t, One: true, Outputs: true})
+		if err != nil {
+			return nil, fmt.Errorf("read the outputs of task %s: %w", name, err)
+		}
+		o, ok := lastOf(rows)
+		if !ok {
+			underived = append(underived, name)
+		}
+		known[name] = o
+	}
+	if len(underived) > 0 {
+		return known, r.derive(ctx, a, underived, known)
+	}
+	return known, nil
+}
+
+// lastOf takes the state of a task from its newest attempt, if that tells.
+func lastOf(rows []dag.AttemptRow) (output, bool) {
+	if len(rows) == 0 {
+		return output{}, false
+	}
+	switch last := &rows[len(rows)-1]; last.State {
+	case dag.AttemptSucceeded:
+		return output{json: last.Outputs, state: dag.Succeeded}, true
+	case dag.AttemptStopped:
+		return output{state: dag.Stopped}, true
+	}
+	return output{}, false
+}
+
+// derive fills in the states of tasks that no attempt tells: skipped, upstream_failed, failed for good.
+func (r *resolver) derive(ctx context.Context, a *engine.Assignment, names []string, known map[string]output) error {
+	row, err := r.store.Run(ctx, a.Run)
+	if err != nil {
+		return fmt.Errorf("read the run: %w", err)
+	}
+	rows, err := r.store.Attempts(ctx, store.AttemptQuery{Run: a.Run, Outputs: true})
+	if err != nil {
+		return fmt.Errorf("read the run's attempts: %w", err)
+	}
+	views, err := dag.Derive(a.Graph, &row, rows)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		t, _ := a.Graph.Find(name)
+		known[name] = output{state: views[t].State}
+	}
+	return nil
+}
+
+// interpreters are the programs of inline code by its language.
+var interpreters = map[string]string{"python": "python3"}
+
+func setRun(job *worker.Job, run *workflow.Run) {
+	switch {
+	case run.Shell != "":
+		job.Argv = []string{"sh", "-c", run.Shell}
+	case run.Code != "":
+		program := run.Lang
+		if p, ok := interpreters[run.Lang]; ok {
+			program = p
+		}
+		job.Script = &worker.Script{Interpreter: program, Code: run.Code, Args: run.Args}
+	case run.File != "":
+		job.Script = &worker.Script{File: run.File, Args: run.Args}
+	default:
+		job.Argv = run.Argv
+	}
+}
+
+func environment(env []workflow.KV) []string {
+	all := make([]string, len(env))
+	for i, kv := range env {
+		all[i] = kv.Name + "=" + kv.Value
+	}
+	return all
+}
+
+// setDir chooses the working directory: the folder of the workflow file if this machine has it, so that a
+// task finds what lies beside the file; else a fresh one with the version's files.
+func (v *version) setDir(job *worker.Job, dir string) error {
+	if filepath.IsAbs(dir) {
+		job.Dir = dir
+		return nil
+	}
+	if v.Origin != "" {
+		if info, err := os.Stat(v.Origin); err == nil && info.IsDir() {
+			job.Dir = filepath.Join(v.Origin, dir)
+			return nil
+		}
+	}
+	if clean := filepath.Clean(dir); dir != "" && clean != "." {
+		return &notStarted{causeStart, fmt.Errorf("dir %q is below the folder of the workflow file, which this node does not see; "+
+			"leave dir out and let `files` bring what the task needs", dir)}
+	}
+	job.Files = v.files
+	return nil
+}
