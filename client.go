@@ -61,10 +61,14 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// newTransport is the ordinary one without its wait for a proxy on loopback and with a
-// bound on dialling and on the first byte of an answer that waits for a run.
+// newTransport is the ordinary one with a bound on the first byte of an answer, which may
+// wait for the end of a run.
 func newTransport() http.RoundTripper {
-	t := http.DefaultTransport.(*http.Transport).Clone()
+	t, ok := http.DefaultTransport.(*http.Transport)
+	if !ok { // somebody replaced it: theirs knows better
+		return http.DefaultTransport
+	}
+	t = t.Clone()
 	t.ResponseHeaderTimeout = waitMax + 30*time.Second
 	return t
 }

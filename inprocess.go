@@ -2,7 +2,6 @@ package skein
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,19 +25,20 @@ func (t handlerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		in.Body = http.NoBody
 	}
 	r, w := io.Pipe()
-	rec := &pipeWriter{header: http.Header{}, begun: make(chan struct{}), pipe: w}
+	rec := &pipeWriter{header: http.Header{}, begun: make(chan struct{}), done: make(chan struct{}), pipe: w}
 	go rec.serve(t.h, in)
 	select {
 	case <-rec.begun:
 	case <-req.Context().Done():
 		cancel()
 		r.Close()
+		<-rec.done
 		return nil, req.Context().Err()
 	}
 	return &http.Response{
 		Status: fmt.Sprintf("%d %s", rec.status, http.StatusText(rec.status)), StatusCode: rec.status,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: rec.sent, Body: &pipeBody{PipeReader: r, cancel: cancel, ctx: req.Context()}, ContentLength: -1, Request: req,
+		Header: rec.sent, Body: &pipeBody{PipeReader: r, cancel: cancel, ctx: req.Context(), done: rec.done}, ContentLength: -1, Request: req,
 	}, nil
 }
 
@@ -49,10 +49,12 @@ type pipeWriter struct {
 	status int
 	once   sync.Once
 	begun  chan struct{} // closed once status and sent are set
+	done   chan struct{} // closed once the handler has returned
 	pipe   *io.PipeWriter
 }
 
 func (w *pipeWriter) serve(h http.Handler, req *http.Request) {
+	defer close(w.done)
 	defer req.Body.Close()
 	defer func() {
 		p := recover()
@@ -89,17 +91,20 @@ type pipeBody struct {
 	*io.PipeReader
 	cancel context.CancelFunc
 	ctx    context.Context
+	done   <-chan struct{}
 }
 
 func (b *pipeBody) Read(p []byte) (int, error) {
 	n, err := b.PipeReader.Read(p)
 	if err == io.EOF && b.ctx.Err() != nil {
-		err = errors.Join(b.ctx.Err()) // the handler left because its caller did: not the end
+		err = b.ctx.Err() // the handler left because its caller did: not the end
 	}
 	return n, err
 }
 
 func (b *pipeBody) Close() error {
 	b.cancel()
-	return b.PipeReader.Close()
+	err := b.PipeReader.Close()
+	<-b.done
+	return err
 }

@@ -20,7 +20,7 @@ type Run struct {
 	Origin     string         `json:"origin" enum:"manual,api,schedule,sensor,backfill,parent,recovery"`
 	Priority   string         `json:"priority" enum:"highest,high,medium,low,lowest"`
 	Key        *string        `json:"idempotency_key"`
-	Params     map[string]any `json:"params" doc:"As the run sees them: defaults filled in."`
+	Params     Params         `json:"params" nullable:"false" doc:"As the run sees them: defaults filled in."`
 	SplitAt    *Time          `json:"split_at" format:"date-time" doc:"When the Leader made tasks of it."`
 	ModifiedAt Time           `json:"modified_at" format:"date-time" doc:"Of its newest event."`
 	Leader     Leader         `json:"leader" doc:"Who split it."`
@@ -79,7 +79,7 @@ type Attempt struct {
 type RunRequest struct {
 	Workflow string         `json:"workflow" minLength:"1" maxLength:"127" doc:"NAME or NAMESPACE/NAME."`
 	Version  int32          `json:"version,omitempty" minimum:"0" doc:"0 or absent: the workflow's current one."`
-	Params   map[string]any `json:"params,omitempty" nullable:"true"`
+	Params   Params `json:"params,omitempty" nullable:"true"`
 	Priority string         `json:"priority,omitempty" enum:"highest,high,medium,low,lowest" doc:"Absent: the workflow's."`
 	// IdempotencyKey is unique per workflow for as long as the run is kept. The header
 	// Idempotency-Key is the same; given both, they must agree.

@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"context"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// What the gateway reads besides read.go: narrow looks that are cheap for large runs.
+
+// RunRow reads the row of a run, without deriving anything.
+func (e *Engine) RunRow(ctx context.Context, id dag.RunID) (dag.RunRow, error) {
+	row, err := e.store.Run(ctx, id)
+	return row, fromStore("run "+id.String(), err)
+}
+
+// RunByKey finds the run that was started with an idempotency key.
+func (e *Engine) RunByKey(ctx context.Context, w dag.WorkflowID, key string) (dag.RunRow, error) {
+	row, err := e.store.RunByKey(ctx, w, key)
+	return row, fromStore("run with that idempotency key", err)
+}
+
+// Attempts reads the attempts of one task, by token, without outputs.
+func (e *Engine) Attempts(ctx context.Context, id dag.RunID, t dag.TaskID) ([]dag.AttemptRow, error) {
+	as, err := e.store.Attempts(ctx, store.AttemptQuery{Run: id, Task: t, One: true})
+	return as, fromStore("attempts of run "+id.String(), err)
+}
+
+// Records names the tasks and holders of lines of a run's history. Of row only the ids and
+// the version count.
+func (e *Engine) Records(ctx context.Context, row *dag.RunRow, records []dag.Record) ([]RecordView, error) {
+	views := make([]RecordView, 0, len(records))
+	for _, rec := range records {
+		v := RecordView{Record: rec}
+		if rec.Task != dag.LeaderTask {
+			v.TaskName = e.taskName(row, rec.Task)
+		}
+		var err error
+		if v.By, err = e.handlers.get(ctx, e.store, rec.Handler); err != nil {
+			return nil, err
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+// Slots tells how many attempts may run at once and how many slots are taken.
+func (e *Engine) Slots() (total, busy int) {
+	return e.cfg.Slots, e.cfg.Slots - int(max(e.home.free.Load(), 0))
+}
