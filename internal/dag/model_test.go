@@ -79,6 +79,8 @@ func drawCondition(t *rapid.T, needs []string, i int, place []int) string {
 		return "never()"
 	case 4:
 		return "error()"
+	case 10:
+		return "clean()"
 	case 5:
 		return `params({"go":1})`
 	case 6, 7:

@@ -36,6 +36,7 @@ func must(err error) {
 // testCond is the small condition language of these tests.
 //
 //	success() failure() always() never() error()   params(JSON)
+//	clean()   success(), but decided like failure() when every need has ended
 //	status(TASK)=STATE   out(TASK)=JSON
 type testCond struct{ src, name, arg, want string }
 
@@ -56,7 +57,7 @@ func compileCond(src string) (Condition, error) {
 func (c *testCond) Source() string { return c.src }
 
 func (c *testCond) Handles() bool {
-	return c.name == "failure" || c.name == "always" || c.name == "status" || c.name == "never"
+	return c.name == "failure" || c.name == "always" || c.name == "status" || c.name == "never" || c.name == "clean"
 }
 
 func (c *testCond) Reads() Reads {
@@ -69,7 +70,7 @@ func (c *testCond) Reads() Reads {
 
 func (c *testCond) Holds(v View) (bool, error) {
 	switch c.name {
-	case "success":
+	case "success", "clean":
 		return v.Success, nil
 	case "failure":
 		return v.Failure, nil
