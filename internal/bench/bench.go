@@ -1,0 +1,234 @@
+// Package bench measures the engine and the store with tasks that do nothing, beside the raw limit of the
+// same disk and the same database, so that a figure says something on any machine.
+//
+// Nothing here asserts anything: it prints. docs/performance.md holds the table.
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/sqlite"
+)
+
+// Config says what to measure.
+type Config struct {
+	Shape     Shape
+	Runs      int    // 0: the shape's usual number
+	Workflows int    // over how many workflows the runs are spread
+	Dir       string // an empty folder on the disk to measure
+}
+
+// Result is one line of the table.
+type Result struct {
+	Store        string  `json:"store"`
+	Shape        string  `json:"shape"`
+	Runs         int     `json:"runs"`
+	Tasks        int     `json:"tasks"`
+	Seconds      float64 `json:"seconds"`
+	TasksPerS    float64 `json:"tasks_per_s"`
+	HopP50US     float64 `json:"hop_p50_us"`
+	HopP99US     float64 `json:"hop_p99_us"`
+	FdatasyncP50 float64 `json:"fdatasync_p50_us"`
+	RawRowsPerS  float64 `json:"raw_rows_per_s"`
+	RowsPerTask  float64 `json:"rows_per_task"`
+	LimitPerS    float64 `json:"limit_tasks_per_s"`
+	Ratio        float64 `json:"ratio"`
+	// FloorPerS is bare fork and exec of the same command: shell:N only.
+	FloorPerS *float64 `json:"floor_tasks_per_s,omitempty"`
+}
+
+// slots is how many no-op tasks run at once: enough that the executor never is the limit.
+const slots = 1 << 16
+
+// hopRuns and hopTasks are the idle chain in which hops are measured.
+const hopTasks = 300
+
+// Run measures one shape of no-op tasks.
+func Run(ctx context.Context, c Config) (Result, error) {
+	limits, err := Measure(ctx, c.Dir)
+	if err != nil {
+		return Result{}, err
+	}
+	st, err := sqlite.Open(filepath.Join(c.Dir, "bench.db"))
+	if err != nil {
+		return Result{}, fmt.Errorf("bench: %w", err)
+	}
+	defer st.Close()
+	b, err := start(ctx, st)
+	if err != nil {
+		return Result{}, err
+	}
+	res, err := b.measure(ctx, c)
+	if err = errors.Join(err, b.stop()); err != nil {
+		return res, err
+	}
+	return limits.Complete(res), nil
+}
+
+// bench is an engine under load.
+type bench struct {
+	engine *engine.Engine
+	noop   *noop
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+func start(ctx context.Context, st store.Store) (*bench, error) {
+	x := newNoop()
+	e, err := engine.New(ctx, engine.Config{
+		Store: st, Executor: x, Slots: slots, Node: "bench",
+		Compile: func(string) (dag.Condition, error) { return nil, errors.New("no conditions here") },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	x.engine = e
+	b := &bench{engine: e, noop: x, ended: make(chan error, 1)}
+	ctx, b.cancel = context.WithCancel(ctx)
+	go func() { b.ended <- e.Run(ctx) }()
+	go x.loop()
+	select {
+	case <-e.Ready():
+		return b, nil
+	case err := <-b.ended:
+		b.cancel()
+		close(x.queue)
+		return nil, fmt.Errorf("bench: the engine ended at once: %w", err)
+	}
+}
+
+func (b *bench) stop() error {
+	b.cancel()
+	err := <-b.ended
+	b.noop.close()
+	return err
+}
+
+// measure runs the load, then, with nothing else going on, the chain of hops.
+func (b *bench) measure(ctx context.Context, c Config) (Result, error) {
+	specs := c.Shape.Tasks()
+	if c.Runs == 0 {
+		c.Runs = c.Shape.Runs
+	}
+	targets, err := b.apply(ctx, "load", max(c.Workflows, 1), specs)
+	if err != nil {
+		return Result{}, err
+	}
+	runtime.GC() // of what came before
+	rows := b.engine.Stats().Rows.Load()
+	began := time.Now()
+	if err := b.load(ctx, targets, c.Runs); err != nil {
+		return Result{}, err
+	}
+	seconds := time.Since(began).Seconds()
+	rows = b.engine.Stats().Rows.Load() - rows
+	tasks := c.Runs * len(specs)
+	res := Result{
+		Store: "sqlite", Shape: c.Shape.Name, Runs: c.Runs, Tasks: tasks, Seconds: seconds,
+		TasksPerS: float64(tasks) / seconds, RowsPerTask: float64(rows) / float64(tasks),
+	}
+	chain, err := b.apply(ctx, "hops", 1, Chain(hopTasks))
+	if err != nil {
+		return res, err
+	}
+	b.noop.watchHops()
+	if err := b.load(ctx, chain, 1); err != nil {
+		return res, err
+	}
+	res.HopP50US, res.HopP99US = b.noop.hops()
+	return res, nil
+}
+
+// apply makes n workflows of one graph.
+func (b *bench) apply(ctx context.Context, name string, n int, specs []dag.TaskSpec) ([]store.Workflow, error) {
+	g, err := dag.NewGraph(dag.GraphSpec{Tasks: specs, TasksMax: len(specs)})
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	packed := g.Pack()
+	all := make([]store.Workflow, n)
+	for i := range all {
+		all[i], _, err = b.engine.Apply(ctx, engine.Definition{Namespace: "bench", Name: fmt.Sprintf("%s-%d", name, i),
+			Graph: packed, Digest: []byte(name), User: "bench"})
+		if err != nil {
+			return nil, fmt.Errorf("bench: %w", err)
+		}
+	}
+	return all, nil
+}
+
+const (
+	// submitChunk is how many runs are started together.
+	submitChunk = 500
+	// endPoll is the pause between two looks whether all runs have ended.
+	endPoll = 200 * time.Microsecond
+)
+
+// load starts runs, spread over the workflows, and waits until all have ended.
+func (b *bench) load(ctx context.Context, targets []store.Workflow, runs int) error {
+	goal := b.engine.Stats().RunsEnded.Load() + int64(runs)
+	// As many submitters as workflows: one alone would wait for its own commits.
+	errs := make(chan error, len(targets))
+	for i := range targets {
+		share := runs / len(targets)
+		if i < runs%len(targets) {
+			share++
+		}
+		go func() { errs <- b.submit(ctx, targets[i], share) }()
+	}
+	for range targets {
+		if err := <-errs; err != nil {
+			return fmt.Errorf("bench: submit: %w", err)
+		}
+	}
+	tick := time.NewTicker(endPoll)
+	defer tick.Stop()
+	for b.engine.Stats().RunsEnded.Load() < goal {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+func (b *bench) submit(ctx context.Context, w store.Workflow, runs int) error {
+	for runs > 0 {
+		n := min(runs, submitChunk)
+		subs := make([]engine.Submission, n)
+		for i := range subs {
+			subs[i] = engine.Submission{Workflow: w, Origin: dag.OriginAPI, User: "bench", Priority: dag.Medium}
+		}
+		if _, err := b.engine.SubmitAll(ctx, subs); err != nil {
+			return err
+		}
+		runs -= n
+	}
+	return nil
+}
+
+// Folder makes an empty folder to measure in and gives the function that removes it.
+func Folder(parent string) (dir string, remove func(), err error) {
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return "", nil, fmt.Errorf("bench: %w", err)
+	}
+	dir, err = os.MkdirTemp(parent, "bench-")
+	if err != nil {
+		return "", nil, fmt.Errorf("bench: %w", err)
+	}
+	return dir, func() { _ = os.RemoveAll(dir) }, nil
+}
+
+// Line is the result as one JSON object.
+func (r Result) Line() ([]byte, error) { return json.Marshal(r) }

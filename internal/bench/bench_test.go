@@ -1,0 +1,68 @@
+package bench
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// TestRun runs every shape once, small: what the benchmark prints is complete and consistent.
+func TestRun(t *testing.T) {
+	for _, name := range []string{"single", "dag9", "fan:5", "wide:20", "chain:7"} {
+		t.Run(name, func(t *testing.T) {
+			s, err := ParseShape(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := Run(t.Context(), Config{Shape: s, Runs: 6, Workflows: 4, Dir: t.TempDir()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := 6 * len(s.Tasks()); r.Tasks != want || r.Runs != 6 {
+				t.Errorf("%d tasks of %d runs, want %d of 6", r.Tasks, r.Runs, want)
+			}
+			// One insert and one update per run and per attempt, at least.
+			if least := 2 * float64(r.Tasks+r.Runs) / float64(r.Tasks); r.RowsPerTask > 3*least {
+				t.Errorf("%.2f rows per task, %.2f would do", r.RowsPerTask, least)
+			}
+			for what, v := range map[string]float64{"tasks_per_s": r.TasksPerS, "hop_p50_us": r.HopP50US, "hop_p99_us": r.HopP99US,
+				"fdatasync_p50_us": r.FdatasyncP50, "raw_rows_per_s": r.RawRowsPerS, "limit_tasks_per_s": r.LimitPerS, "ratio": r.Ratio} {
+				if v <= 0 {
+					t.Errorf("%s = %v", what, v)
+				}
+			}
+		})
+	}
+}
+
+// TestResultKeys: the object is a contract.
+func TestResultKeys(t *testing.T) {
+	line, err := json.Marshal(Result{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"store":"","shape":"","runs":0,"tasks":0,"seconds":0,"tasks_per_s":0,"hop_p50_us":0,"hop_p99_us":0,` +
+		`"fdatasync_p50_us":0,"raw_rows_per_s":0,"rows_per_task":0,"limit_tasks_per_s":0,"ratio":0}`
+	if string(line) != want {
+		t.Errorf("got  %s\nwant %s", line, want)
+	}
+}
+
+func TestParseShape(t *testing.T) {
+	for _, bad := range []string{"", "star", "fan:0", "fan:x", "wide:-1", "single:2", "chain:1000000000"} {
+		if s, err := ParseShape(bad); err == nil {
+			t.Errorf("%q gave %+v", bad, s)
+		}
+	}
+	for name, want := range map[string]int{"single": 1, "dag9": 9, "fan:100": 102, "fan": 102, "wide:3": 3, "chain:4": 4} {
+		s, err := ParseShape(name)
+		if err != nil || len(s.Tasks()) != want {
+			t.Errorf("%s: %d tasks, %v; want %d", name, len(s.Tasks()), err, want)
+		}
+	}
+}
+
+func TestFloor(t *testing.T) {
+	if v, err := Floor(t.Context(), 5, 2, []string{"sh", "-c", "true"}); err != nil || v <= 0 {
+		t.Errorf("%v, %v", v, err)
+	}
+}
