@@ -234,7 +234,7 @@ func (b *builder) conditions() {
 			switch {
 			case !ok:
 				b.fail(&GraphError{Kind: UnknownNeed, Task: g.names[t], Other: name})
-			case !b.mayRead(c, t, id):
+			case !b.mayRead(t, id):
 				b.fail(&GraphError{Kind: FarRead, Task: g.names[t], Other: name})
 			default:
 				g.kept[id] = true
@@ -248,13 +248,13 @@ func (b *builder) conditions() {
 // be upstream_failed while tasks before it still run: so it reads direct needs only. Any
 // other condition is decided when no need failed, and then every ancestor is terminal, as
 // far back as the next task that handles failures and what that one needs.
-func (b *builder) mayRead(c Condition, t, read TaskID) bool {
+func (b *builder) mayRead(t, read TaskID) bool {
 	for _, need := range b.g.needs.of(t) {
 		if need == read {
 			return true
 		}
 	}
-	return !c.Handles() && b.ancestor(t, read)
+	return b.ancestor(t, read)
 }
 
 // ancestor walks back from t. Each pair of reader and read costs a walk of its own, so

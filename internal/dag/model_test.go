@@ -314,10 +314,13 @@ func (m *machine) rubbish() {
 		Task:    TaskID(rapid.IntRange(-3, len(r.tasks)+1).Draw(m.T, "task")),
 		Token:   Token(rapid.IntRange(-1, 5).Draw(m.T, "token")),
 		Handler: HandlerID(rapid.IntRange(100, 101).Draw(m.T, "stranger")),
-		Timer:   TimerKind(rapid.SampledFrom([]int{0, 9}).Draw(m.T, "timer kind")),
+		Timer:   TimerKind(rapid.SampledFrom([]int{0, 1, 2, 3, 4, 9}).Draw(m.T, "timer kind")),
 		Result:  Result{State: AttemptState(rapid.IntRange(0, 9).Draw(m.T, "state"))},
 		Graph:   m.w.g,
 		Intent:  Intent(rapid.IntRange(4, 9).Draw(m.T, "intent")),
+	}
+	if ev.Kind == EvTimer && (r.has(ev.Task) && r.at(ev.Task).token == ev.Token || ev.Timer == TimerRunTimeout && Token(r.Generation) == ev.Token) {
+		return // nor need that one be wrong
 	}
 	if ev.Kind == EvAssign && r.has(ev.Task) && r.at(ev.Task).state == Ready {
 		return // that one would be right

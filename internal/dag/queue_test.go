@@ -144,3 +144,33 @@ func TestReadyOrder(t *testing.T) {
 		}
 	})
 }
+
+// TestQueueRemoval takes runs out of the middle of a heap with many levels.
+func TestQueueRemoval(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g, err := NewGraph(spec("a"))
+		must(err)
+		var q Queue
+		var fx Effects
+		var runs []*Run
+		for i, created := range rapid.Permutation(seq(60)).Draw(t, "created") {
+			r := NewRun(Header{Created: Micros(created)})
+			r.ID[0] = byte(i)
+			r.Step(&Event{Kind: EvSubmit, Graph: g}, Now{Wall: 1}, &fx)
+			q.Update(r)
+			runs = append(runs, r)
+		}
+		for range 30 {
+			i := rapid.IntRange(0, len(runs)-1).Draw(t, "gone")
+			q.Remove(runs[i])
+			runs = append(runs[:i], runs[i+1:]...)
+		}
+		for _, want := range naiveOrder(runs, 0, 1) {
+			head := q.Head(1)
+			if head != want {
+				t.Fatalf("head is of %d, want %d", head.Created, want.Created)
+			}
+			q.Remove(head)
+		}
+	})
+}
