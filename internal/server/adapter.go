@@ -1,0 +1,57 @@
+package server
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+// adapter puts huma's operations on a ServeMux. A wildcard of the mux is a whole segment,
+// so the routes {id}:stop, {id}:kill… share one pattern and are told apart here.
+type adapter struct {
+	*http.ServeMux
+	verbs map[string]map[string]func(http.ResponseWriter, *http.Request) // pattern → verb
+}
+
+func newAdapter(mux *http.ServeMux) *adapter {
+	return &adapter{ServeMux: mux, verbs: map[string]map[string]func(http.ResponseWriter, *http.Request){}}
+}
+
+// Handle is called by huma, before the first request.
+func (a *adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
+	serve := func(w http.ResponseWriter, r *http.Request) { handler(humago.NewContext(op, r, w)) }
+	m := regexp.MustCompile(`^(.*)\{([a-z]+)\}:([a-z]+)$`).FindStringSubmatch(op.Path)
+	if m == nil {
+		a.HandleFunc(op.Method+" "+op.Path, serve)
+		return
+	}
+	before, name, verb := m[1], m[2], m[3]
+	pattern := op.Method + " " + before + "{" + name + "_verb}"
+	if a.verbs[pattern] == nil {
+		a.verbs[pattern] = map[string]func(http.ResponseWriter, *http.Request){}
+		a.HandleFunc(pattern, a.dispatch(pattern, name))
+	}
+	a.verbs[pattern][verb] = serve
+}
+
+func (a *adapter) dispatch(pattern, name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		object := r.PathValue(name + "_verb")
+		i := strings.LastIndexByte(object, ':')
+		if i < 0 {
+			methodNotAllowed(r.Method, "").write(w, r)
+			return
+		}
+		verb, known := a.verbs[pattern][object[i+1:]]
+		if !known {
+			notFound("there is no verb %q; there are %s", object[i+1:], names(a.verbs[pattern])).write(w, r)
+			return
+		}
+		r.SetPathValue(name, object[:i])
+		r.Pattern = strings.Replace(pattern, "_verb}", "}:"+object[i+1:], 1)
+		verb(w, r)
+	}
+}

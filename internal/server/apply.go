@@ -1,0 +1,259 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+)
+
+// Bounds of what travels with a version.
+const (
+	fileBytesMax  = 1 << 20
+	filesBytesMax = 16 << 20
+	filesMax      = 10_000
+	dirBytesMax   = 4096
+)
+
+// definitionBody is a workflow file as it is (application/yaml), or as JSON with what
+// belongs to it.
+type DefinitionBody struct {
+	ContentType string `header:"Content-Type"`
+	RawBody     []byte `contentType:"application/yaml"`
+}
+
+func (b *DefinitionBody) request() (*api.ApplyRequest, error) {
+	kind, _, err := mime.ParseMediaType(b.ContentType)
+	if b.ContentType == "" {
+		kind, err = "application/yaml", nil
+	}
+	switch {
+	case err != nil:
+	case kind == "application/json":
+		req := &api.ApplyRequest{}
+		if err := decodeJSON(b.RawBody, req); err != nil {
+			return nil, fail(http.StatusBadRequest, api.ProblemInvalid, "body: %s", err)
+		}
+		return req, req2bounds(req)
+	case slices.Contains([]string{"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "text/plain"}, kind):
+		return &api.ApplyRequest{Source: string(b.RawBody)}, nil
+	}
+	return nil, fail(http.StatusUnsupportedMediaType, api.ProblemMediaType, "want application/yaml or application/json, not %q", b.ContentType)
+}
+
+// req2bounds checks what comes with the file.
+func req2bounds(req *api.ApplyRequest) error {
+	if req.Dir != "" && (!filepath.IsAbs(req.Dir) || len(req.Dir) > dirBytesMax || strings.ContainsRune(req.Dir, 0)) {
+		return invalid("dir: want an absolute path of at most %d bytes", dirBytesMax)
+	}
+	if len(req.Files) > filesMax {
+		return invalid("files: %d are more than %d", len(req.Files), filesMax)
+	}
+	slices.SortFunc(req.Files, func(a, b api.File) int { return strings.Compare(a.Name, b.Name) })
+	total := 0
+	for i, f := range req.Files {
+		total += len(f.Data)
+		switch {
+		case !fs.ValidPath(f.Name) || f.Name == "." || strings.ContainsAny(f.Name, "\\\x00"):
+			return invalid("files: %q is not a relative path with slashes", f.Name)
+		case i > 0 && req.Files[i-1].Name == f.Name:
+			return invalid("files: %s is there twice", f.Name)
+		case len(f.Data) > fileBytesMax:
+			return invalid("files: %s has %d bytes, the limit is %d", f.Name, len(f.Data), fileBytesMax)
+		case total > filesBytesMax:
+			return invalid("files: together they have more than %d bytes", filesBytesMax)
+		}
+	}
+	return nil
+}
+
+// parse reads the one workflow of a request.
+func (s *Server) parse(req *api.ApplyRequest) (*workflow.Workflow, workflow.Errors) {
+	ws, faults := workflow.Parse([]byte(req.Source), workflow.Options{File: req.File, TasksMax: s.cfg.TasksMax})
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	if len(ws) != 1 {
+		return nil, workflow.Errors{{File: req.File, Line: 1, Column: 1, Message: fmt.Sprintf("the file has %d workflows", len(ws)), Hint: "send one at a time"}}
+	}
+	return ws[0], nil
+}
+
+type applyIn struct {
+	WorkflowPath
+	Conditional
+	IfNoneMatch string `header:"If-None-Match" doc:"*: only if there is no such workflow yet."`
+	DefinitionBody
+}
+
+type appliedOut struct {
+	Status   int
+	ETag     string `header:"ETag"`
+	Location string `header:"Location"`
+	Body     api.Applied
+}
+
+func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, error) {
+	req, err := in.request()
+	if err != nil {
+		return nil, err
+	}
+	def, faults := s.parse(req)
+	if len(faults) > 0 {
+		return nil, invalidWorkflow(faults)
+	}
+	if f := otherName(req, def, &in.WorkflowPath); f != nil {
+		return nil, f
+	}
+	revision, isNew, err := s.expected(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	def.Origin = req.Dir
+	d, err := s.pack(req, def)
+	if err != nil {
+		return nil, err
+	}
+	d.User, d.Revision = userOf(ctx), revision
+	w, made, err := s.engine.Apply(ctx, d)
+	if err != nil {
+		return nil, precondition(err, revision != 0)
+	}
+	full, err := s.fullWorkflow(ctx, &w)
+	if err != nil {
+		return nil, err
+	}
+	out := &appliedOut{Status: http.StatusOK, ETag: etag(&w), Body: api.Applied{Workflow: full, Changed: made}}
+	if isNew {
+		out.Status, out.Location = http.StatusCreated, api.Prefix+"/workflows/"+w.Namespace+"/"+w.Name
+	}
+	return out, nil
+}
+
+// expected checks the preconditions against what there is.
+func (s *Server) expected(ctx context.Context, in *applyIn) (revision int64, isNew bool, err error) {
+	_, revision, err = s.changing(ctx, &in.WorkflowPath, &in.Conditional)
+	var f *failure
+	isNew = errors.As(err, &f) && f.Status == http.StatusNotFound
+	switch {
+	case isNew && in.IfMatch != "":
+		return 0, true, fail(http.StatusPreconditionFailed, api.ProblemPrecondition, "If-Match: there is no workflow %s", fullName(in.Namespace, in.Name))
+	case isNew:
+		return 0, true, nil
+	case err == nil && strings.TrimSpace(in.IfNoneMatch) == "*":
+		return 0, false, fail(http.StatusPreconditionFailed, api.ProblemPrecondition, "If-None-Match: there is a workflow %s", fullName(in.Namespace, in.Name))
+	}
+	return revision, false, err
+}
+
+func otherName(req *api.ApplyRequest, def *workflow.Workflow, p *WorkflowPath) *failure {
+	if def.Namespace == p.Namespace && def.Name == p.Name {
+		return nil
+	}
+	key := "name"
+	if def.Name == p.Name {
+		key = "namespace"
+	}
+	return invalidWorkflow(workflow.Errors{{File: req.File, Line: 1, Column: 1, Key: key,
+		Message: fmt.Sprintf("the document is workflow %s/%s, the address says %s/%s", def.Namespace, def.Name, p.Namespace, p.Name),
+		Hint:    "PUT it to its own name"}})
+}
+
+// pack makes of a definition what the engine stores.
+func (s *Server) pack(req *api.ApplyRequest, def *workflow.Workflow) (engine.Definition, error) {
+	d := engine.Definition{Namespace: def.Namespace, Name: def.Name, Source: []byte(req.Source), Digest: digest(req)}
+	g, err := def.Graph(s.cfg.TasksMax)
+	if err != nil {
+		return d, invalidWorkflow(workflow.Errors{{File: req.File, Line: 1, Column: 1, Key: "tasks", Message: err.Error()}})
+	}
+	d.Graph = g.Pack()
+	if d.Def, err = json.Marshal(def); err != nil {
+		return d, fmt.Errorf("encode workflow %s: %w", def.Name, err)
+	}
+	for _, f := range req.Files {
+		d.Files = append(d.Files, store.File{Name: f.Name, Mode: f.Mode & 0o777, Data: f.Data})
+	}
+	return d, nil
+}
+
+// digest is of all that makes a version what it is; every part with its length, so that
+// none can pass for two.
+func digest(req *api.ApplyRequest) []byte {
+	h := sha256.New()
+	part := func(b []byte) {
+		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b)))) // a hash never fails
+		_, _ = h.Write(b)
+	}
+	part([]byte(req.Source))
+	part([]byte(req.Dir))
+	for _, f := range req.Files {
+		part([]byte(f.Name))
+		part(binary.BigEndian.AppendUint32(nil, f.Mode&0o777))
+		part(f.Data)
+	}
+	return h.Sum(nil)
+}
+
+type validateIn struct{ DefinitionBody }
+
+func (s *Server) validate(_ context.Context, in *validateIn) (*jsonOut[api.Validation], error) {
+	req, err := in.request()
+	if err != nil {
+		return nil, err
+	}
+	_, faults := s.parse(req)
+	return &jsonOut[api.Validation]{Body: api.Validation{Errors: fileErrors(faults)}}, nil
+}
+
+var errDeep = fmt.Errorf("JSON is nested more than %d deep", depthMax)
+
+// decodeJSON reads one JSON value of bounded depth.
+func decodeJSON(b []byte, v any) error {
+	if tooDeep(b) {
+		return errDeep
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if d.More() {
+		return errors.New("something follows the JSON value")
+	}
+	return nil
+}
+
+// tooDeep counts brackets outside of texts.
+func tooDeep(b []byte) bool {
+	depth, text := 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '{' || c == '[':
+			if depth++; depth > depthMax {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
+}

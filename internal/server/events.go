@@ -1,0 +1,274 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+)
+
+// heartbeat keeps proxies from closing a quiet stream, and finds clients that are gone.
+const heartbeat = 15 * time.Second
+
+// topicsMax bounds what one stream watches by name.
+const topicsMax = 1000
+
+type watchIn struct {
+	Runs      []string `query:"run,explode" doc:"Only of these runs."`
+	Workflows []string `query:"workflow,explode" doc:"And those of these workflows, NAME or NAMESPACE/NAME."`
+	Topics    []string `query:"topics" doc:"The same in one: run:ID,workflow:NAME."`
+	LastID    string   `header:"Last-Event-ID" doc:"Opaque: the id of the last event seen. What a single run did since is sent again; any other stream begins with reset."`
+}
+
+// topics is what a stream watches; empty: everything.
+type topics struct {
+	runs      map[dag.RunID]bool
+	workflows map[dag.WorkflowID]bool
+}
+
+func (t *topics) all() bool { return len(t.runs)+len(t.workflows) == 0 }
+
+func (t *topics) want(n *runName) bool {
+	return t.all() || t.runs[n.row.ID] || t.workflows[n.row.Workflow]
+}
+
+// one is the only run that is watched.
+func (t *topics) one() dag.RunID {
+	if len(t.runs) == 1 && len(t.workflows) == 0 {
+		for id := range t.runs {
+			return id
+		}
+	}
+	return dag.RunID{}
+}
+
+func (s *Server) topics(ctx context.Context, in *watchIn) (*topics, error) {
+	t := &topics{runs: map[dag.RunID]bool{}, workflows: map[dag.WorkflowID]bool{}}
+	runs, workflows := in.Runs, in.Workflows
+	for _, topic := range in.Topics {
+		switch kind, name, _ := strings.Cut(topic, ":"); kind {
+		case "run":
+			runs = append(runs, name)
+		case "workflow":
+			workflows = append(workflows, name)
+		default:
+			return nil, invalid("topics: want run:ID or workflow:NAME, not %q", topic)
+		}
+	}
+	if len(runs)+len(workflows) > topicsMax {
+		return nil, invalid("at most %d runs and workflows can be named", topicsMax)
+	}
+	for _, r := range runs {
+		id, err := (&RunPath{ID: r}).run()
+		if err != nil {
+			return nil, err
+		}
+		if _, err := s.runName(ctx, id); err != nil {
+			return nil, err
+		}
+		t.runs[id] = true
+	}
+	for _, name := range workflows {
+		w, err := s.findWorkflow(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		t.workflows[w.ID] = true
+	}
+	return t, nil
+}
+
+// runName tells what never changes of a run.
+func (s *Server) runName(ctx context.Context, id dag.RunID) (*runName, error) {
+	if n := s.runs.get(id); n != nil {
+		return n, nil
+	}
+	row, err := s.engine.RunRow(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.engine.WorkflowByID(ctx, row.Workflow)
+	if err != nil {
+		return nil, err
+	}
+	n := &runName{workflow: fullName(w.Namespace, w.Name)}
+	n.row.ID, n.row.Workflow, n.row.Version = id, row.Workflow, row.Version
+	s.runs.put(id, n)
+	return n, nil
+}
+
+type streamOut struct{ Body func(huma.Context) }
+
+func (s *Server) watchEvents(ctx context.Context, in *watchIn) (*streamOut, error) {
+	t, err := s.topics(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return &streamOut{Body: func(hc huma.Context) {
+		r, w := humago.Unwrap(hc)
+		s.metrics.streams.Inc()
+		defer s.metrics.streams.Dec()
+		st := &stream{s: s, topics: t, out: newStreamWriter(w)}
+		if err := st.run(r.Context(), in.LastID); err != nil {
+			s.log.Debug("event stream", "err", err)
+		}
+	}}, nil
+}
+
+// stream is one subscriber.
+type stream struct {
+	s      *Server
+	topics *topics
+	out    *streamWriter
+	seen   int64 // sent already, from the store
+}
+
+var errEnded = errors.New("the node stops")
+
+func (st *stream) run(ctx context.Context, lastID string) error {
+	one := st.topics.one()
+	sub := st.s.engine.Watch(one)
+	defer sub.Close()
+	st.out.header("text/event-stream")
+	// The subscription stands: whoever reads the state after this misses nothing.
+	if err := st.out.write([]byte(": skein\n\n")); err != nil {
+		return err
+	}
+	if lastID != "" {
+		if err := st.since(ctx, one, lastID); err != nil {
+			return err
+		}
+	}
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for {
+		select {
+		case n, open := <-sub.C:
+			if !open {
+				return errEnded
+			}
+			if err := st.notice(ctx, &n); err != nil {
+				return err
+			}
+		case <-beat.C:
+			if err := st.out.write([]byte(": \n\n")); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// since sends what a client missed. Only the history of a run is kept; about everything
+// else the client must read again.
+func (st *stream) since(ctx context.Context, run dag.RunID, lastID string) error {
+	after, err := strconv.ParseInt(lastID, 10, 64)
+	if err != nil || after < 0 || run.IsZero() {
+		return st.reset()
+	}
+	name, err := st.s.runName(ctx, run)
+	if err != nil {
+		return err
+	}
+	for {
+		views, err := st.s.engine.Events(ctx, run, after, pageMax)
+		if err != nil {
+			return err
+		}
+		for i := range views {
+			if err := st.change(name, views[i].Seq, views[i].At, views[i].Records); err != nil {
+				return err
+			}
+			after = views[i].Seq
+		}
+		st.seen = after
+		if len(views) < pageMax {
+			return nil
+		}
+	}
+}
+
+func (st *stream) notice(ctx context.Context, n *engine.Notice) error {
+	if n.Lost {
+		if err := st.reset(); err != nil {
+			return err
+		}
+	}
+	if n.Seq <= st.seen {
+		return nil
+	}
+	name, err := st.s.runName(ctx, n.Run)
+	if err != nil {
+		return err
+	}
+	if !st.topics.want(name) {
+		return nil
+	}
+	records, err := st.s.engine.Records(ctx, &name.row, n.Records)
+	if err != nil {
+		return err
+	}
+	return st.change(name, n.Seq, n.At, records)
+}
+
+func (st *stream) change(n *runName, seq int64, at dag.Micros, records []engine.RecordView) error {
+	data, err := json.Marshal(api.Change{Run: n.row.ID.String(), Workflow: n.workflow, Seq: seq, At: instant(at), Events: eventsOf(n.row.ID, seq, at, records)})
+	if err != nil {
+		return fmt.Errorf("encode a change: %w", err)
+	}
+	return st.out.write(fmt.Appendf(nil, "id: %d\nevent: change\ndata: %s\n\n", seq, data))
+}
+
+func (st *stream) reset() error { return st.out.write([]byte("event: reset\ndata: {}\n\n")) }
+
+// streamWriter writes at once, and gives each write its own deadline: a client that takes
+// nothing holds nothing here for longer.
+type streamWriter struct {
+	w  http.ResponseWriter
+	rc *http.ResponseController
+}
+
+func newStreamWriter(w http.ResponseWriter) *streamWriter {
+	return &streamWriter{w: w, rc: http.NewResponseController(w)}
+}
+
+func (o *streamWriter) header(contentType string) {
+	o.w.Header().Set("Content-Type", contentType)
+	o.w.Header().Set("X-Accel-Buffering", "no")
+	o.w.WriteHeader(http.StatusOK)
+}
+
+func (o *streamWriter) write(b []byte) error {
+	_ = o.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // in process there is none to set
+	if _, err := o.w.Write(b); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	if err := o.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("flush: %w", err)
+	}
+	return nil
+}
+
+var _ io.Writer = writerFunc(nil)
+
+type writerFunc func([]byte) error
+
+func (f writerFunc) Write(b []byte) (int, error) {
+	if err := f(b); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}

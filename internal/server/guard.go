@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// guard keeps web pages out: a page of another site can make a browser send requests here,
+// by name (DNS rebinding) or across origins, but it cannot choose these headers.
+type guard struct {
+	host string // the host of the listen address; "": only loopback
+}
+
+func newGuard(listen string) guard {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		host = listen
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		host = "" // every address of the machine: names no host
+	}
+	return guard{host: strings.ToLower(host)}
+}
+
+func (g guard) check(r *http.Request) *failure {
+	if !g.ours(r.Host) {
+		return fail(http.StatusMisdirectedRequest, api.ProblemForeignHost, "this server does not answer for the host %q", r.Host)
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+		return fail(http.StatusForbidden, api.ProblemForeignOrigin, "requests from pages of another site are refused")
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return nil
+	}
+	if u, err := url.Parse(origin); err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
+		return fail(http.StatusForbidden, api.ProblemForeignOrigin, "requests from the origin %q are refused", origin)
+	}
+	return nil
+}
+
+// ours reports whether a Host header names this server.
+func (g guard) ours(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	} else {
+		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if host == "localhost" || host != "" && host == g.host {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+type userKey struct{}
+
+// userMax bounds a user's name, in bytes.
+const userMax = 100
+
+// user says on whose behalf a request is made. Until there are accounts, who is on this
+// machine is believed.
+func (s *Server) user(r *http.Request) (string, *failure) {
+	name := r.Header.Get(api.HeaderUser)
+	if name == "" || !fromLoopback(r) {
+		return s.cfg.DefaultUser, nil
+	}
+	bad := !utf8.ValidString(name) || len(name) > userMax || strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) })
+	if bad {
+		return "", fail(http.StatusUnprocessableEntity, api.ProblemInvalid, "%s: want at most %d bytes of printable text", api.HeaderUser, userMax)
+	}
+	return name, nil
+}
+
+func fromLoopback(r *http.Request) bool {
+	a, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && a.Addr().Unmap().IsLoopback()
+}
+
+func userOf(ctx context.Context) string {
+	name, _ := ctx.Value(userKey{}).(string)
+	return name
+}

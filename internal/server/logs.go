@@ -1,0 +1,271 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+)
+
+// logPoll is how often a growing log is looked at: files tell nobody that they grow.
+const logPoll = 200 * time.Millisecond
+
+const logType = "text/plain; charset=utf-8"
+
+type logIn struct {
+	TaskPath
+	Attempt int32 `query:"attempt" minimum:"1" doc:"Absent: the newest."`
+	Offset  int64 `query:"offset" doc:"First byte; negative: from the end."`
+	Limit   int64 `query:"limit" minimum:"1" doc:"Bytes at most."`
+	Follow  bool  `query:"follow" doc:"Go on until the attempt ends; before its start, wait for it."`
+}
+
+// logOf is the log of one attempt, being read.
+type logOf struct {
+	s       *Server
+	ref     LogRef
+	task    dag.TaskID
+	ended   bool // the attempt is over: nothing is added to what the file has now
+	settled bool // the attempt never was and never will be
+	reader  LogReader
+}
+
+func (s *Server) getLog(ctx context.Context, in *logIn) (*streamOut, error) {
+	l, err := s.findLog(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return &streamOut{Body: func(hc huma.Context) {
+		defer l.close()
+		r, w := humago.Unwrap(hc)
+		w.Header().Set(api.HeaderAttempt, strconv.Itoa(int(l.ref.Attempt)))
+		w.Header().Set("Content-Type", logType)
+		if l.ended && !in.Follow && in.Offset == 0 && in.Limit == 0 {
+			l.whole(w, r)
+			return
+		}
+		if err := l.send(r.Context(), w, in); err != nil {
+			s.log.Debug("log stream", "run", in.ID, "task", in.Task, "err", err)
+			panic(http.ErrAbortHandler) // so that the client sees that this is not the end
+		}
+	}}, nil
+}
+
+// findLog finds the attempt whose log is asked for, and opens it if it is there.
+func (s *Server) findLog(ctx context.Context, in *logIn) (*logOf, error) {
+	id, err := in.run()
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.engine.RunRow(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.engine.WorkflowByID(ctx, row.Workflow)
+	if err != nil {
+		return nil, err
+	}
+	g, err := s.engine.Graph(row.Workflow, row.Version)
+	if err != nil {
+		return nil, err
+	}
+	task, known := g.Find(in.Task)
+	if !known {
+		return nil, notFound("run %s has no task %q", in.ID, in.Task)
+	}
+	l := &logOf{s: s, task: task, ref: LogRef{Namespace: w.Namespace, Workflow: w.Name, Run: id, Task: in.Task, Attempt: dag.Token(in.Attempt)}}
+	there, err := l.look(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case there:
+		return l, l.open(ctx)
+	case in.Follow && !l.settled:
+		l.ref.Attempt = max(l.ref.Attempt, 1)
+		return l, nil
+	case in.Attempt != 0:
+		return nil, notFound("task %s of run %s has no attempt %d", in.Task, in.ID, in.Attempt)
+	}
+	return nil, notFound("task %s of run %s has not been started", in.Task, in.ID)
+}
+
+// look reads where the attempt stands; attempt 0 becomes the newest.
+func (l *logOf) look(ctx context.Context) (there bool, err error) {
+	attempts, err := l.s.engine.Attempts(ctx, l.ref.Run, l.task)
+	if err != nil {
+		return false, err
+	}
+	if n := len(attempts); l.ref.Attempt == 0 && n > 0 {
+		l.ref.Attempt = attempts[n-1].Token
+	}
+	for i := range attempts {
+		if attempts[i].Token == l.ref.Attempt {
+			l.ended = attempts[i].State.Ended()
+			return true, nil
+		}
+	}
+	t, err := l.s.engine.Task(ctx, l.ref.Run, l.ref.Task)
+	if err != nil {
+		row, again := l.s.engine.RunRow(ctx, l.ref.Run)
+		l.settled = again != nil || row.State.Terminal() // not split: it has no tasks yet
+		return false, again
+	}
+	l.settled = t.State.Terminal()
+	return false, nil
+}
+
+// open opens the log; one that is not there has nothing in it, yet.
+func (l *logOf) open(ctx context.Context) error {
+	if l.reader != nil {
+		return nil
+	}
+	r, err := l.s.cfg.Logs.Open(ctx, l.ref)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	l.reader = r
+	return nil
+}
+
+func (l *logOf) close() {
+	if l.reader != nil {
+		_ = l.reader.Close() // it was only read
+	}
+}
+
+func (l *logOf) size() (int64, error) {
+	if l.reader == nil {
+		return 0, nil
+	}
+	n, err := l.reader.Size()
+	if err != nil {
+		return 0, fmt.Errorf("size of the log: %w", err)
+	}
+	return n, nil
+}
+
+// whole sends a finished log, or the ranges of it that are asked for.
+func (l *logOf) whole(w http.ResponseWriter, r *http.Request) {
+	size, err := l.size()
+	if err != nil {
+		failed(err).write(w, r)
+		return
+	}
+	w.Header().Set(api.HeaderLogOffset, "0")
+	w.Header().Set("ETag", fmt.Sprintf(`"%s-%d-%d-%d"`, l.ref.Run, l.task, l.ref.Attempt, size))
+	var at io.ReaderAt = nothing{}
+	if l.reader != nil {
+		at = l.reader
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Hour)) // 1 GiB on a slow line
+	http.ServeContent(w, r, "", time.Time{}, io.NewSectionReader(at, 0, size))
+}
+
+type nothing struct{}
+
+func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
+
+// send writes from an offset on: what is there, or until the attempt ends.
+func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) error {
+	sub := l.s.engine.Watch(l.ref.Run)
+	defer sub.Close()
+	at := in.Offset
+	if at < 0 {
+		size, err := l.size()
+		if err != nil {
+			return err
+		}
+		at = max(0, size+at)
+	}
+	left := in.Limit
+	if left == 0 {
+		left = math.MaxInt64
+	}
+	w.Header().Set(api.HeaderLogOffset, strconv.FormatInt(at, 10))
+	out := newStreamWriter(w)
+	out.header(logType)
+	if err := out.write(nil); err != nil {
+		return err
+	}
+	poll := time.NewTicker(logPoll)
+	defer poll.Stop()
+	stale := true // the attempt's state may have changed since it was read
+	notices := sub.C
+	for {
+		over := !in.Follow
+		if in.Follow && stale {
+			if err := l.again(ctx); err != nil {
+				return err
+			}
+			stale = false
+		}
+		over = over || l.ended || l.settled // decided before the last read: nothing comes after it
+		n, err := l.copy(ctx, out, at, left)
+		if err != nil {
+			return err
+		}
+		at, left = at+n, left-n
+		if over || left == 0 {
+			return nil
+		}
+		select {
+		case n, open := <-notices:
+			if !open { // the node stops; what it has is sent
+				return nil
+			}
+			stale = stale || n.Lost || l.concerns(n.Records)
+		case <-poll.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// again looks where the attempt stands now.
+func (l *logOf) again(ctx context.Context) error {
+	if l.ended {
+		return nil
+	}
+	_, err := l.look(ctx)
+	return err
+}
+
+func (l *logOf) concerns(records []dag.Record) bool {
+	for i := range records {
+		if records[i].Task == l.task || records[i].Task == dag.LeaderTask {
+			return true
+		}
+	}
+	return false
+}
+
+// copy sends what the log has from an offset on, at most left bytes.
+func (l *logOf) copy(ctx context.Context, out *streamWriter, at, left int64) (int64, error) {
+	if err := l.open(ctx); err != nil {
+		return 0, err
+	}
+	size, err := l.size()
+	if err != nil || at >= size {
+		return 0, err
+	}
+	part := io.NewSectionReader(l.reader, at, min(size-at, left))
+	n, err := io.Copy(writerFunc(out.write), part)
+	if err != nil {
+		return n, fmt.Errorf("send the log: %w", err)
+	}
+	return n, nil
+}

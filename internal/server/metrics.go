@@ -1,0 +1,121 @@
+package server
+
+import (
+	"net/http"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"skein.dev/skein/internal/engine"
+)
+
+// metrics has a registry of its own: two servers in one process do not meet.
+type metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	streams  prometheus.Gauge
+}
+
+func newMetrics(e *engine.Engine, version string) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "skein_http_requests_total", Help: "Requests answered."}, []string{"route", "code"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "skein_http_request_duration_seconds",
+			Help: "Time to answer; streams and waits count in full.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9)}, []string{"route"}),
+		streams: prometheus.NewGauge(prometheus.GaugeOpts{Name: "skein_event_streams", Help: "Clients that watch events now."}),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "skein_build_info", Help: "Always 1.",
+		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()}})
+	build.Set(1)
+	m.registry.MustRegister(m.requests, m.seconds, m.streams, build, engineCollector(e),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// request counts one. The route is the pattern, never the path: its values are bounded.
+func (m *metrics) request(r *http.Request, status int, took time.Duration) {
+	route := strings.ReplaceAll(r.Pattern, "/api/v1", "")
+	if route == "" {
+		route = "none"
+	}
+	if status == 0 {
+		status = http.StatusOK
+	}
+	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	m.seconds.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// engineStats reads the engine's counters whenever somebody asks.
+type engineStats struct {
+	e     *engine.Engine
+	stats []stat
+}
+
+type stat struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func() float64
+}
+
+func engineCollector(e *engine.Engine) prometheus.Collector {
+	st := e.Stats()
+	c := &engineStats{e: e}
+	add := func(name, help string, kind prometheus.ValueType, read func() float64) {
+		c.stats = append(c.stats, stat{prometheus.NewDesc("skein_"+name, help, nil, nil), kind, read})
+	}
+	count := func(name, help string, v interface{ Load() int64 }) {
+		add(name, help, prometheus.CounterValue, func() float64 { return float64(v.Load()) })
+	}
+	gauge := func(name, help string, v interface{ Load() int64 }) {
+		add(name, help, prometheus.GaugeValue, func() float64 { return float64(v.Load()) })
+	}
+	count("runs_accepted_total", "Runs made durable.", &st.RunsAccepted)
+	count("runs_ended_total", "Runs that ended.", &st.RunsEnded)
+	count("attempts_started_total", "Attempts handed out.", &st.AttemptsStarted)
+	count("attempts_ended_total", "Attempts whose report was accepted.", &st.AttemptsEnded)
+	count("reports_rejected_total", "Reports of those who hold nothing any more.", &st.Rejected)
+	count("attempts_lost_total", "Attempts whose holder is gone.", &st.Lost)
+	count("repaired_total", "What recovery had to repair; it should find nothing.", &st.Repaired)
+	count("shards_retaken_total", "Shards taken again after a failed transaction.", &st.Retaken)
+	count("runs_quarantined_total", "Runs set aside because their rows cannot be used.", &st.Quarantined)
+	count("commits_total", "Transactions committed.", &st.Commits)
+	count("rows_written_total", "Rows written by them.", &st.Rows)
+	add("commit_seconds_total", "Time spent in them.", prometheus.CounterValue,
+		func() float64 { return time.Duration(st.CommitNanos.Load()).Seconds() })
+	gauge("runs_active", "Unfinished runs in memory.", &st.ActiveRuns)
+	gauge("runs_ready", "Runs with tasks that wait for a slot.", &st.ReadyTasks)
+	gauge("inbox_items", "Items of the last transaction.", &st.InboxItems)
+	add("slots", "Attempts that may run at once.", prometheus.GaugeValue, func() float64 { n, _ := e.Slots(); return float64(n) })
+	add("slots_busy", "Slots taken.", prometheus.GaugeValue, func() float64 { _, n := e.Slots(); return float64(n) })
+	add("accepting", "1 if submissions are taken.", prometheus.GaugeValue, func() float64 {
+		if e.Accepting() != nil {
+			return 0
+		}
+		return 1
+	})
+	return c
+}
+
+// Describe and Collect make it a prometheus.Collector.
+func (c *engineStats) Describe(ch chan<- *prometheus.Desc) {
+	for i := range c.stats {
+		ch <- c.stats[i].desc
+	}
+}
+
+// Collect reads everything once.
+func (c *engineStats) Collect(ch chan<- prometheus.Metric) {
+	for i := range c.stats {
+		ch <- prometheus.MustNewConstMetric(c.stats[i].desc, c.stats[i].kind, c.stats[i].read())
+	}
+}

@@ -1,0 +1,208 @@
+package server
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// humaConfig has nothing of huma's own pages: its documentation loads scripts from
+// elsewhere, and its schema links would add a field to every object.
+func (s *Server) humaConfig() huma.Config {
+	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: func(b []byte, v any) error {
+		if tooDeep(b) {
+			return errDeep
+		}
+		return json.Unmarshal(b, v)
+	}}
+	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	return huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{Title: "Skein", Version: s.cfg.Version, Description: description,
+				License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"}},
+			Tags: []*huma.Tag{{Name: "runs", Description: "One execution of a workflow's version, and its tasks."},
+				{Name: "workflows", Description: "Named definitions and their immutable versions."},
+				{Name: "nodes", Description: "The processes."}},
+			Components: &huma.Components{Schemas: registry},
+		},
+		Formats:       map[string]huma.Format{"application/json": format, "json": format},
+		DefaultFormat: "application/json",
+		Transformers:  []huma.Transformer{s.transform},
+	}
+}
+
+const description = "Skein runs graphs of tasks. Every list is {items, next}; every error is application/problem+json (RFC 9457) with a stable type. " +
+	"Instants are RFC 3339, UTC, with microseconds. A 2xx to a POST means that it is on disk. " +
+	"Words used elsewhere: PROCESSING is running, CLAIMED is assigned, COMPLETED, SUCCEED and Done are succeeded."
+
+// document finishes the OpenAPI document once all routes are there, and makes the page.
+func (s *Server) document() (doc []byte, page http.Handler, err error) {
+	o := s.api.OpenAPI()
+	reg := o.Components.Schemas
+	problem := &huma.Response{Description: "What is wrong, and what would be right.",
+		Content: map[string]*huma.MediaType{"application/problem+json": {Schema: reg.Schema(reflect.TypeFor[api.Problem](), true, "Problem")}}}
+	apply := reg.Schema(reflect.TypeFor[api.ApplyRequest](), true, "ApplyRequest")
+	run := reg.Schema(reflect.TypeFor[api.Run](), true, "Run")
+	_ = reg.Schema(reflect.TypeFor[api.Change](), true, "Change") // the data of an event
+	for _, item := range o.Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete} {
+			if op == nil {
+				continue
+			}
+			op.Responses["default"] = problem
+			if op.RequestBody != nil && op.RequestBody.Content["application/yaml"] != nil {
+				op.RequestBody.Content["application/yaml"].Schema = &huma.Schema{Type: huma.TypeString}
+				op.RequestBody.Content["application/json"] = &huma.MediaType{Schema: apply}
+			}
+			for _, status := range []string{"200", "201"} {
+				if r := op.Responses[status]; op.OperationID == "start-run" && r != nil {
+					r.Content = map[string]*huma.MediaType{"application/json": {Schema: run}}
+				}
+			}
+		}
+	}
+	delete(reg.Map(), "ErrorModel") // huma's own, which is never sent
+	delete(reg.Map(), "ErrorDetail")
+	if doc, err = json.MarshalIndent(o, "", " "); err != nil {
+		return nil, nil, fmt.Errorf("OpenAPI document: %w", err)
+	}
+	page, err = docsPage(doc)
+	return doc, page, err
+}
+
+//go:embed docs.html
+var docsHTML string
+
+//go:embed docs.css
+var docsCSS string
+
+// docsPage renders the document here: the page needs no script and nothing from elsewhere.
+func docsPage(doc []byte) (http.Handler, error) {
+	var v docsView
+	if err := json.Unmarshal(doc, &v); err != nil {
+		return nil, fmt.Errorf("documentation page: %w", err)
+	}
+	v.CSS = template.CSS(docsCSS)
+	t, err := template.New("docs").Parse(docsHTML)
+	if err != nil {
+		return nil, fmt.Errorf("documentation page: %w", err)
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, &v); err != nil {
+		return nil, fmt.Errorf("documentation page: %w", err)
+	}
+	sum := sha256.Sum256([]byte(docsCSS))
+	policy := "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	page := b.String()
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", policy)
+		_, _ = io.WriteString(w, page) // the client is gone
+	}), nil
+}
+
+// docsView is of the document what the page shows.
+type docsView struct {
+	CSS   template.CSS `json:"-"`
+	Info  struct{ Title, Version, Description string }
+	Tags  []struct{ Name, Description string }
+	Paths map[string]map[string]docsOperation
+
+	Components struct {
+		Schemas map[string]docsSchema
+	}
+}
+
+type docsOperation struct {
+	OperationID string
+	Summary     string
+	Description string
+	Tags        []string
+	Parameters  []struct {
+		Name, In, Description string
+		Required              bool
+		Schema                docsSchema
+	}
+	RequestBody struct {
+		Content map[string]docsMedia
+	}
+	Responses map[string]struct {
+		Description string
+		Content     map[string]docsMedia
+	}
+}
+
+type docsMedia struct{ Schema docsSchema }
+
+type docsSchema struct {
+	Ref         string `json:"$ref"`
+	Type        any
+	Format      string
+	Description string
+	Enum        []any
+	Default     any
+	Minimum     *float64
+	Maximum     *float64
+	Items       *docsSchema
+	Properties  map[string]docsSchema
+	Required    []string
+	// Additional is true, false or a schema: read as it is.
+	Additional any `json:"additionalProperties"`
+}
+
+// Name is what a reference points to.
+func (d docsSchema) Name() string {
+	const prefix = "#/components/schemas/"
+	if len(d.Ref) > len(prefix) {
+		return d.Ref[len(prefix):]
+	}
+	return ""
+}
+
+// Kind is the type in a word or two.
+func (d docsSchema) Kind() string {
+	switch t := d.Type.(type) {
+	case string:
+		return t
+	case []any:
+		text := ""
+		for i, one := range t {
+			if i > 0 {
+				text += " or "
+			}
+			text += fmt.Sprint(one)
+		}
+		return text
+	}
+	return ""
+}
+
+// Operations of a tag, by path and method.
+func (v *docsView) Operations(tag string) []docsRoute {
+	var out []docsRoute
+	for _, path := range sortedKeys(v.Paths) {
+		for _, method := range sortedKeys(v.Paths[path]) {
+			if op := v.Paths[path][method]; len(op.Tags) > 0 && op.Tags[0] == tag {
+				out = append(out, docsRoute{Method: method, Path: path, Op: op})
+			}
+		}
+	}
+	return out
+}
+
+type docsRoute struct {
+	Method, Path string
+	Op           docsOperation
+}

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"encoding/base64"
+	"strconv"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// Page is what every list takes.
+type Page struct {
+	Cursor string `query:"cursor" maxLength:"1000" doc:"next of the page before."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+}
+
+// list makes a page; next "" is the last one. Cursors are opaque, so that what they hold
+// may change.
+func list[T any](items []T, next string) *jsonOut[api.List[T]] {
+	if items == nil {
+		items = []T{}
+	}
+	l := api.List[T]{Items: items}
+	if next != "" {
+		c := base64.RawURLEncoding.EncodeToString([]byte(next))
+		l.Next = &c
+	}
+	return &jsonOut[api.List[T]]{Body: l}
+}
+
+// after reads the cursor.
+func (p *Page) after() (string, error) {
+	b, err := base64.RawURLEncoding.DecodeString(p.Cursor)
+	if err != nil {
+		return "", badCursor()
+	}
+	return string(b), nil
+}
+
+// afterInt reads a cursor that holds a number; absent it is 0.
+func (p *Page) afterInt() (int64, error) {
+	text, err := p.after()
+	if err != nil || text == "" {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, badCursor()
+	}
+	return n, nil
+}
+
+func badCursor() error { return invalid("cursor: it is not one that a list gave") }
+
+// jsonOut is an answer with nothing but a body.
+type jsonOut[T any] struct{ Body T }

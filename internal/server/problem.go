@@ -1,0 +1,206 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/workflow"
+)
+
+// kinds is the one table from the kind of an error to what the protocol says. The first
+// match counts.
+var kinds = []struct {
+	err        error
+	status     int
+	problem    string
+	retryAfter int // seconds; 0: trying again as it is does not help
+}{
+	{syscall.ENOSPC, http.StatusInsufficientStorage, api.ProblemFull, 30},
+	{engine.ErrNotFound, http.StatusNotFound, api.ProblemNotFound, 0},
+	{engine.ErrInvalid, http.StatusUnprocessableEntity, api.ProblemInvalid, 0},
+	{engine.ErrConflict, http.StatusConflict, api.ProblemConflict, 0},
+	{engine.ErrFenced, http.StatusConflict, api.ProblemConflict, 0},
+	{engine.ErrBusy, http.StatusTooManyRequests, api.ProblemBusy, 1},
+	{engine.ErrUnavailable, http.StatusServiceUnavailable, api.ProblemUnavailable, 2},
+	{context.DeadlineExceeded, http.StatusServiceUnavailable, api.ProblemUnavailable, 2},
+	{context.Canceled, http.StatusServiceUnavailable, api.ProblemUnavailable, 2},
+}
+
+// titles say what a problem's type means; they do not change between occurrences.
+var titles = map[string]string{
+	api.ProblemNotFound:        "Not found",
+	api.ProblemInvalid:         "The request is not valid",
+	api.ProblemInvalidWorkflow: "The workflow file is not valid",
+	api.ProblemInvalidParams:   "The parameters are not valid",
+	api.ProblemConflict:        "It does not fit the present state",
+	api.ProblemIdempotency:     "The idempotency key came with another request before",
+	api.ProblemPrecondition:    "It was changed in between",
+	api.ProblemBusy:            "Too many submissions are waiting",
+	api.ProblemUnavailable:     "The node cannot do it now",
+	api.ProblemFull:            "The disk is full",
+	api.ProblemTooLarge:        "The request is too large",
+	api.ProblemMediaType:       "The media type is not understood",
+	api.ProblemMethod:          "The method is not allowed here",
+	api.ProblemRange:           "The range is not within the content",
+	api.ProblemForeignHost:     "Foreign host",
+	api.ProblemForeignOrigin:   "Foreign origin",
+	api.ProblemInternal:        "A bug",
+}
+
+// failure is a problem on its way out.
+type failure struct {
+	api.Problem
+	header http.Header
+	cause  error // for the log; never shown
+}
+
+func fail(status int, problem, format string, args ...any) *failure {
+	return &failure{Problem: api.Problem{Type: problem, Title: titles[problem], Status: status, Detail: fmt.Sprintf(format, args...)}, header: http.Header{}}
+}
+
+func notFound(format string, args ...any) *failure {
+	return fail(http.StatusNotFound, api.ProblemNotFound, format, args...)
+}
+
+func invalid(format string, args ...any) *failure {
+	return fail(http.StatusUnprocessableEntity, api.ProblemInvalid, format, args...)
+}
+
+func methodNotAllowed(method, allow string) *failure {
+	f := fail(http.StatusMethodNotAllowed, api.ProblemMethod, "%s is not allowed here", method)
+	if allow != "" {
+		f.header.Set("Allow", allow)
+		f.Detail += "; " + allow + " is"
+	}
+	return f
+}
+
+func internal() *failure {
+	return fail(http.StatusInternalServerError, api.ProblemInternal, "the server met a bug; its log says more")
+}
+
+// GetStatus and GetHeaders are huma's way to ask.
+func (f *failure) GetStatus() int          { return f.Status }
+func (f *failure) GetHeaders() http.Header { return f.header }
+
+// ContentType is that of RFC 9457 whatever the client accepts.
+func (f *failure) ContentType(string) string { return "application/problem+json" }
+
+// Error is the sentence.
+func (f *failure) Error() string { return f.Detail }
+
+// write answers outside of huma.
+func (f *failure) write(w http.ResponseWriter, r *http.Request) {
+	maps.Copy(w.Header(), f.header)
+	w.Header().Set("Content-Type", "application/problem+json")
+	f.Instance = r.URL.Path
+	w.WriteHeader(f.Status)
+	_ = json.NewEncoder(w).Encode(f.Problem) // the client is gone
+}
+
+// failed gives any error its problem.
+func failed(err error) *failure {
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
+	var faults workflow.Errors
+	if errors.As(err, &faults) {
+		return invalidWorkflow(faults)
+	}
+	for _, k := range kinds {
+		if errors.Is(err, k.err) {
+			f := fail(k.status, k.problem, "%s", err.Error())
+			f.cause = err
+			if k.retryAfter > 0 {
+				f.header.Set("Retry-After", strconv.Itoa(k.retryAfter))
+			}
+			return f
+		}
+	}
+	f = internal()
+	f.cause = err
+	return f
+}
+
+// precondition is failed for a request with If-Match: its conflict is the other revision.
+func precondition(err error, ifMatch bool) error {
+	if err == nil || !ifMatch || !errors.Is(err, engine.ErrConflict) {
+		return err
+	}
+	return fail(http.StatusPreconditionFailed, api.ProblemPrecondition, "%s", err.Error())
+}
+
+func invalidWorkflow(faults workflow.Errors) *failure {
+	f := fail(http.StatusUnprocessableEntity, api.ProblemInvalidWorkflow, "%d errors, the first: %s", len(faults), faults[0].Error())
+	if len(faults) == 1 {
+		f.Detail = faults[0].Error()
+	}
+	f.Errors = fileErrors(faults)
+	return f
+}
+
+func fileErrors(faults workflow.Errors) []api.FileError {
+	out := make([]api.FileError, 0, len(faults))
+	for _, e := range faults {
+		out = append(out, api.FileError{File: e.File, Line: max(e.Line, 1), Column: max(e.Column, 1), Key: e.Key, Message: e.Message, Hint: e.Hint, Snippet: e.Snippet})
+	}
+	return out
+}
+
+// statusProblems gives the refusals that huma makes itself their type.
+var statusProblems = map[int]string{
+	http.StatusBadRequest: api.ProblemInvalid, http.StatusUnprocessableEntity: api.ProblemInvalid,
+	http.StatusNotFound: api.ProblemNotFound, http.StatusRequestEntityTooLarge: api.ProblemTooLarge,
+	http.StatusUnsupportedMediaType: api.ProblemMediaType, http.StatusRequestTimeout: api.ProblemInvalid,
+}
+
+// transform turns every error into the one form, just before it is written. What a client
+// sent is not sent back to it.
+func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
+	u := ctx.URL()
+	switch e := v.(type) {
+	case *failure:
+		if e.Status >= http.StatusInternalServerError {
+			s.log.Warn("request", "method", ctx.Method(), "path", u.Path, "status", e.Status, "err", errors.Join(e.cause, errors.New(e.Detail)))
+		}
+		e.Instance = u.Path
+		return e.Problem, nil
+	case *huma.ErrorModel:
+		problem, known := statusProblems[e.Status]
+		if !known {
+			problem = api.ProblemInternal
+		}
+		p := api.Problem{Type: problem, Title: titles[problem], Status: e.Status, Detail: e.Detail, Instance: u.Path}
+		for _, d := range e.Errors {
+			p.Errors = append(p.Errors, api.FileError{Line: 1, Column: 1, Key: d.Location, Message: d.Message})
+		}
+		if len(p.Errors) > 0 {
+			p.Detail = strings.TrimPrefix(p.Errors[0].Key+": "+p.Errors[0].Message, ": ")
+		}
+		return p, nil
+	}
+	return v, nil
+}
+
+func stack() string { return string(debug.Stack()) }
+
+// names lists the keys of a map for a sentence.
+func names[V any](m map[string]V) string {
+	return strings.Join(sortedKeys(m), ", ")
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

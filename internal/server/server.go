@@ -1,0 +1,214 @@
+// Package server is the gateway: REST, events and logs over an engine. It decides nothing:
+// it reads requests, asks the engine, and writes what the wire types of api/v1 say.
+//
+// Reading order: server.go (what it needs, how a request passes), routes.go (every route),
+// problem.go (error kind → status, the one table), then a file per noun.
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+)
+
+// Config says what a server serves. Engine and Logs are required.
+type Config struct {
+	Engine *engine.Engine
+	Logs   LogSource
+
+	TasksMax    int    // of one workflow; 0: dag.TasksMax
+	Version     string // of the program
+	Node        Node
+	DefaultUser string // who asks when nobody says
+	// Listen is the address that people reach the server by. Requests for another host are
+	// refused, except for those of loopback.
+	Listen string
+	Log    *slog.Logger
+}
+
+// Node is what the process says of itself.
+type Node struct {
+	Name    string
+	Roles   []string
+	Started time.Time
+}
+
+// LogRef names the log of one attempt.
+type LogRef struct {
+	Namespace, Workflow string
+	Run                 dag.RunID
+	Task                string
+	Attempt             dag.Token
+}
+
+// LogSource finds logs. An attempt that has written nothing (yet) is fs.ErrNotExist.
+type LogSource interface {
+	Open(ctx context.Context, ref LogRef) (LogReader, error)
+}
+
+// LogReader reads a log that may still grow.
+type LogReader interface {
+	io.ReaderAt
+	io.Closer
+	Size() (int64, error)
+}
+
+// Bounds of a request.
+const (
+	jsonBytesMax   = 1 << 20
+	applyBytesMax  = 32 << 20
+	headerBytesMax = 64 << 10
+	depthMax       = 100 // of JSON
+	headerTimeout  = 10 * time.Second
+	bodyTimeout    = time.Minute
+	idleTimeout    = 2 * time.Minute
+	writeTimeout   = 30 * time.Second // of one write of a stream
+	waitMax        = 5 * time.Minute  // Prefer: wait
+	pageDefault    = 100
+	pageMax        = 1000
+	tasksInRunMax  = 1000
+)
+
+// Server is the gateway of one node.
+type Server struct {
+	cfg     Config
+	log     *slog.Logger
+	engine  *engine.Engine
+	defs    definitions
+	runs    runNames
+	metrics *metrics
+	mux     *http.ServeMux
+	api     huma.API
+	guard   guard
+}
+
+// New makes a server.
+func New(cfg Config) (*Server, error) {
+	if cfg.Engine == nil || cfg.Logs == nil {
+		return nil, errors.New("server: Engine and Logs are required")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.TasksMax == 0 {
+		cfg.TasksMax = dag.TasksMax
+	}
+	if cfg.DefaultUser == "" {
+		cfg.DefaultUser = "unknown"
+	}
+	s := &Server{cfg: cfg, log: cfg.Log, engine: cfg.Engine, mux: http.NewServeMux(), guard: newGuard(cfg.Listen)}
+	s.metrics = newMetrics(cfg.Engine, cfg.Version)
+	s.api = huma.NewAPI(s.humaConfig(), newAdapter(s.mux))
+	s.routes()
+	return s, s.plain()
+}
+
+// Handler answers requests. It may be used without a socket.
+func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
+
+// HTTP gives a server with the bounds that the handler relies on. Streams set their own
+// deadline for each write, so there is none for the whole answer.
+func (s *Server) HTTP() *http.Server {
+	return &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    headerBytesMax,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}
+}
+
+// serve is what every request passes: who may ask, what it is, how it went.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	rec := &recorder{ResponseWriter: w}
+	defer func() {
+		if p := recover(); p != nil {
+			s.recovered(rec, r, p)
+		}
+		s.metrics.request(r, rec.status, time.Since(began))
+	}()
+	h := rec.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cache-Control", "no-store")
+	if f := s.guard.check(r); f != nil {
+		f.write(rec, r)
+		return
+	}
+	user, f := s.user(r)
+	if f != nil {
+		f.write(rec, r)
+		return
+	}
+	ctx := context.WithValue(r.Context(), userKey{}, user)
+	r2 := r.WithContext(ctx)
+	if unrouted, pattern := s.mux.Handler(r2); pattern == "" {
+		s.unrouted(rec, r2, unrouted)
+		return
+	}
+	s.mux.ServeHTTP(rec, r2)
+	r.Pattern = r2.Pattern // for the metrics
+}
+
+// unrouted answers what no route takes; the mux knows whether only the method is wrong.
+func (s *Server) unrouted(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	probe := &recorder{ResponseWriter: discard{http.Header{}}}
+	h.ServeHTTP(probe, r)
+	f := notFound("there is nothing at %s; GET %s lists what there is", r.URL.Path, openAPIPath)
+	if allow := probe.Header().Get("Allow"); probe.status == http.StatusMethodNotAllowed {
+		f = methodNotAllowed(r.Method, allow)
+	}
+	f.write(w, r)
+}
+
+// recovered answers a panic, unless the answer has begun: then the connection is cut.
+func (s *Server) recovered(rec *recorder, r *http.Request, p any) {
+	if p == http.ErrAbortHandler {
+		panic(p)
+	}
+	s.log.Error("a request panicked", "method", r.Method, "path", r.URL.Path, "err", p, "stack", stack())
+	if rec.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	internal().write(rec, r)
+}
+
+// recorder remembers the status.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *recorder) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *recorder) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach flushing and deadlines.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// discard is an answer that nobody reads.
+type discard struct{ h http.Header }
+
+func (d discard) Header() http.Header       { return d.h }
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) WriteHeader(int)             {}

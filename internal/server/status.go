@@ -1,0 +1,94 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"runtime"
+	"time"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// readyTimeout bounds the look at the store for /readyz.
+const readyTimeout = 5 * time.Second
+
+// Paths outside of huma.
+const (
+	openAPIPath = api.Prefix + "/openapi.json"
+	docsPath    = "/api/docs"
+)
+
+func (s *Server) slots() api.Slots {
+	total, busy := s.engine.Slots()
+	return api.Slots{Total: total, Busy: busy}
+}
+
+func (s *Server) listNodes(context.Context, *struct{}) (*jsonOut[api.List[api.Node]], error) {
+	h := s.engine.Handler()
+	n := api.Node{Name: s.cfg.Node.Name, Handler: h.UUID, State: s.engine.State(), Version: s.cfg.Version, Roles: s.cfg.Node.Roles,
+		Address: textOrNull(s.cfg.Listen), Slots: s.slots(), StartedAt: instant(h.Started)}
+	if n.Roles == nil {
+		n.Roles = []string{}
+	}
+	return list([]api.Node{n}, ""), nil
+}
+
+func (s *Server) getStatus(ctx context.Context, _ *struct{}) (*jsonOut[api.Status], error) {
+	info, err := s.engine.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := api.Status{
+		Node: s.cfg.Node.Name, Version: s.cfg.Version, State: s.engine.State(), Accepting: s.engine.Accepting() == nil,
+		StartedAt: instant(s.engine.Handler().Started), Runs: info.Runs, ReadyTasks: s.engine.Stats().ReadyTasks.Load(), Slots: s.slots(),
+		Store: api.Store{Engine: info.Engine, Location: info.Location, Cluster: info.Cluster, Format: info.Format, Shards: info.Shards, Bytes: info.Bytes},
+	}
+	if out.Runs == nil {
+		out.Runs = map[string]int{}
+	}
+	return &jsonOut[api.Status]{Body: out}, nil
+}
+
+// plain registers what is not part of the versioned interface.
+func (s *Server) plain() error {
+	doc, page, err := s.document()
+	if err != nil {
+		return err
+	}
+	s.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]bool{"live": true}) })
+	s.mux.HandleFunc("GET /readyz", s.readyz)
+	s.mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, api.ServerVersion{Version: s.cfg.Version, API: "v1", GoVersion: runtime.Version()})
+	})
+	s.mux.Handle("GET /metrics", s.metrics.handler())
+	s.mux.HandleFunc("GET "+openAPIPath, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version=3.1")
+		_, _ = w.Write(doc) // the client is gone
+	})
+	s.mux.Handle("GET "+docsPath, page)
+	s.mux.Handle("GET /{$}", http.RedirectHandler(docsPath, http.StatusFound))
+	return nil
+}
+
+// readyz is 200 once the store, its format and the shards stand and submissions are taken.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	err := s.engine.Accepting()
+	if err == nil {
+		_, err = s.engine.Info(ctx)
+	}
+	if err != nil {
+		f := failed(err)
+		f.Status = http.StatusServiceUnavailable
+		f.write(w, r)
+		return
+	}
+	writeJSON(w, map[string]bool{"ready": true})
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // the client is gone
+}

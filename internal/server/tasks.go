@@ -1,0 +1,156 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+)
+
+type listTasksIn struct {
+	RunPath
+	Page
+}
+
+func (s *Server) listTasks(ctx context.Context, in *listTasksIn) (*jsonOut[api.List[api.Task]], error) {
+	id, err := in.run()
+	if err != nil {
+		return nil, err
+	}
+	from, err := in.afterInt()
+	if err != nil {
+		return nil, err
+	}
+	if from > dag.TasksMax*10 {
+		return nil, badCursor()
+	}
+	views, total, err := s.engine.Tasks(ctx, id, int(from), in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	tasks := make([]api.Task, len(views))
+	for i := range views {
+		tasks[i] = taskOf(&views[i])
+	}
+	next := ""
+	if end := int(from) + len(views); end < total {
+		next = strconv.Itoa(end)
+	}
+	return list(tasks, next), nil
+}
+
+type TaskPath struct {
+	RunPath
+	Task string `path:"task" maxLength:"300" doc:"The task's name."`
+}
+
+func (s *Server) getTask(ctx context.Context, in *TaskPath) (*jsonOut[api.Task], error) {
+	id, err := in.run()
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.engine.Task(ctx, id, in.Task)
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil, s.noTask(ctx, id, in.Task)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &jsonOut[api.Task]{Body: taskOf(&v)}, nil
+}
+
+// noTask says which of the two there is not.
+func (s *Server) noTask(ctx context.Context, id dag.RunID, task string) error {
+	if _, err := s.engine.RunRow(ctx, id); err != nil {
+		return err
+	}
+	return notFound("run %s has no task %q", id, task)
+}
+
+func (s *Server) runGraph(ctx context.Context, in *RunPath) (*jsonOut[api.Graph], error) {
+	id, err := in.run()
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.engine.RunRow(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	g, err := s.engine.Graph(row.Workflow, row.Version)
+	if err != nil {
+		return nil, err
+	}
+	views, _, err := s.engine.Tasks(ctx, id, 0, -1)
+	if err != nil {
+		return nil, err
+	}
+	states := make([]string, g.Len())
+	for i := range states {
+		states[i] = dag.Pending.String() // until it is split
+		if i < len(views) {
+			states[i] = views[i].State.String()
+		}
+	}
+	return &jsonOut[api.Graph]{Body: graphOf(g, states)}, nil
+}
+
+type listEventsIn struct {
+	RunPath
+	Page
+}
+
+func (s *Server) listEvents(ctx context.Context, in *listEventsIn) (*jsonOut[api.List[api.Event]], error) {
+	id, err := in.run()
+	if err != nil {
+		return nil, err
+	}
+	after, err := in.afterInt()
+	if err != nil {
+		return nil, err
+	}
+	views, err := s.engine.Events(ctx, id, after, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	next := ""
+	if len(views) > in.Limit {
+		views = views[:in.Limit]
+		next = strconv.FormatInt(views[len(views)-1].Seq, 10)
+	}
+	events := []api.Event{}
+	for i := range views {
+		events = append(events, eventsOf(id, views[i].Seq, views[i].At, views[i].Records)...)
+	}
+	return list(events, next), nil
+}
+
+func (s *Server) explainRun(ctx context.Context, in *RunPath) (*jsonOut[api.Explanation], error) {
+	return s.explain(ctx, in, "")
+}
+
+func (s *Server) explainTask(ctx context.Context, in *TaskPath) (*jsonOut[api.Explanation], error) {
+	return s.explain(ctx, &in.RunPath, in.Task)
+}
+
+func (s *Server) explain(ctx context.Context, in *RunPath, task string) (*jsonOut[api.Explanation], error) {
+	id, err := in.run()
+	if err != nil {
+		return nil, err
+	}
+	x, err := s.engine.Explain(ctx, id, task)
+	if task != "" && errors.Is(err, engine.ErrNotFound) {
+		return nil, s.noTask(ctx, id, task)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := api.Explanation{ID: x.ID, State: x.State, Reasons: []api.Reason{}}
+	for _, r := range x.Reasons {
+		out.Reasons = append(out.Reasons, api.Reason{Kind: r.Kind, What: r.What, Holder: textOrNull(r.Holder), Since: instantOrNull(r.Since),
+			Unblocks: textOrNull(r.Unblocks), ExpectedAt: instantOrNull(r.Expected)})
+	}
+	return &jsonOut[api.Explanation]{Body: out}, nil
+}

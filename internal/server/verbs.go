@@ -1,0 +1,94 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// verb is an operator's verb on a run.
+type verb struct {
+	name, summary string
+	intent        dag.Intent
+}
+
+var runVerbs = [...]verb{
+	{"stop", "End a run: nothing new starts, what runs gets TERM, grace, KILL", dag.IntentStop},
+	{"kill", "End a run at once", dag.IntentKill},
+	{"pause", "Let what runs finish and start nothing new", dag.IntentPause},
+	{"resume", "End a pause", dag.IntentRun},
+}
+
+type verbIn struct {
+	RunPath
+	Idempotent
+	Body *api.VerbRequest
+}
+
+func (s *Server) runVerb(v verb) func(context.Context, *verbIn) (*runOut, error) {
+	return func(ctx context.Context, in *verbIn) (*runOut, error) {
+		id, err := in.run()
+		if err != nil {
+			return nil, err
+		}
+		c := engine.Command{Run: id, Intent: v.intent, Actor: userOf(ctx)}
+		if in.Body != nil {
+			c.Reason = in.Body.Reason
+		}
+		status, err := s.once(ctx, in, &c, "POST /runs/"+id.String()+":"+v.name)
+		if err != nil {
+			return nil, err
+		}
+		run, err := s.readRun(ctx, id, false)
+		if err != nil {
+			return nil, err
+		}
+		return &runOut{Status: status, Body: run}, nil
+	}
+}
+
+// once carries a command out, unless its key says that it was: then the answer is the run
+// as it is now, and 200.
+func (s *Server) once(ctx context.Context, in *verbIn, c *engine.Command, scope string) (int, error) {
+	if in.Key == "" {
+		return http.StatusAccepted, s.engine.Do(ctx, *c)
+	}
+	hash, err := hashJSON(api.VerbRequest{Reason: c.Reason})
+	if err != nil {
+		return 0, err
+	}
+	if done, err := s.done(ctx, scope, in.Key, hash); done || err != nil {
+		return http.StatusOK, err
+	}
+	// A refusal is not kept under the key, so it is found before the command is sent.
+	if row, err := s.engine.RunRow(ctx, c.Run); err != nil {
+		return 0, err
+	} else if !row.State.Terminal() {
+		c.Request = &store.Request{Scope: scope, Key: in.Key, Hash: hash, Answer: []byte(`{"status":202}`)}
+	}
+	err = s.engine.Do(ctx, *c)
+	if err == nil {
+		return http.StatusAccepted, nil
+	}
+	// Two requests with the key at once: the store takes one.
+	if done, again := s.done(ctx, scope, in.Key, hash); errors.Is(err, engine.ErrInvalid) && (done || again != nil) {
+		return http.StatusOK, again
+	}
+	return 0, err
+}
+
+func (s *Server) done(ctx context.Context, scope, key string, hash []byte) (bool, error) {
+	r, err := s.engine.Request(ctx, scope, key)
+	if errors.Is(err, engine.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, sameRequest(r.Hash, hash)
+}

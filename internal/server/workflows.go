@@ -1,0 +1,309 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+)
+
+type listWorkflowsIn struct {
+	Page
+	Namespace string `query:"namespace" doc:"Absent: all."`
+}
+
+func (s *Server) listWorkflows(ctx context.Context, in *listWorkflowsIn) (*jsonOut[api.List[api.Workflow]], error) {
+	after, err := in.after()
+	if err != nil {
+		return nil, err
+	}
+	ws, err := s.engine.Workflows(ctx, store.WorkflowQuery{Namespace: in.Namespace, After: after, Limit: in.Limit + 1})
+	if err != nil {
+		return nil, err
+	}
+	next := ""
+	if len(ws) > in.Limit {
+		ws = ws[:in.Limit]
+		next = ws[len(ws)-1].Namespace + "/" + ws[len(ws)-1].Name
+	}
+	items := make([]api.Workflow, len(ws))
+	for i := range ws {
+		items[i] = workflowOf(&ws[i])
+	}
+	return list(items, next), nil
+}
+
+type WorkflowPath struct {
+	Namespace string `path:"ns" doc:"default, if the workflow names none."`
+	Name      string `path:"name"`
+}
+
+func (s *Server) workflow(ctx context.Context, p *WorkflowPath) (store.Workflow, error) {
+	return s.findWorkflow(ctx, p.Namespace+"/"+p.Name)
+}
+
+type workflowOut struct {
+	Status int
+	ETag   string `header:"ETag" doc:"The revision."`
+	Body   api.Workflow
+}
+
+func etag(w *store.Workflow) string { return strconv.Quote(strconv.FormatInt(w.Revision, 10)) }
+
+type getWorkflowIn struct {
+	WorkflowPath
+	IfNoneMatch string `header:"If-None-Match"`
+}
+
+func (s *Server) getWorkflow(ctx context.Context, in *getWorkflowIn) (*workflowOut, error) {
+	w, err := s.workflow(ctx, &in.WorkflowPath)
+	if err != nil {
+		return nil, err
+	}
+	if in.IfNoneMatch == etag(&w) {
+		return nil, notModified(&w)
+	}
+	full, err := s.fullWorkflow(ctx, &w)
+	return &workflowOut{Status: http.StatusOK, ETag: etag(&w), Body: full}, err
+}
+
+func notModified(w *store.Workflow) *failure {
+	f := fail(http.StatusNotModified, "", "not modified")
+	f.header.Set("ETag", etag(w))
+	return f
+}
+
+// fullWorkflow has what lists leave out.
+func (s *Server) fullWorkflow(ctx context.Context, w *store.Workflow) (api.Workflow, error) {
+	out := workflowOf(w)
+	v, err := s.engine.Version(ctx, w.ID, w.Version)
+	if err != nil {
+		return out, err
+	}
+	def, err := s.definition(ctx, w, w.Version)
+	if err != nil {
+		return out, err
+	}
+	source, tasks := string(v.Source), len(def.Tasks)
+	out.Source, out.Tasks, out.Description = &source, &tasks, textOrNull(def.Description)
+	out.Params = []api.Param{}
+	for i := range def.Params {
+		p, err := paramOf(&def.Params[i])
+		if err != nil {
+			return out, err
+		}
+		out.Params = append(out.Params, p)
+	}
+	return out, nil
+}
+
+func paramOf(p *workflow.Param) (api.Param, error) {
+	out := api.Param{Name: p.Name, Type: string(p.Type), Format: textOrNull(p.Format), Description: textOrNull(p.Description), Required: p.Required()}
+	if len(p.Default) > 0 {
+		out.Default = p.Default
+	}
+	for _, e := range p.Enum {
+		out.Enum = append(out.Enum, e)
+	}
+	if p.Enum != nil && out.Enum == nil {
+		return out, fmt.Errorf("parameter %s has an empty enum", p.Name)
+	}
+	return out, nil
+}
+
+// Conditional is what every change of a definition takes.
+type Conditional struct {
+	IfMatch string `header:"If-Match" doc:"The ETag of the revision that is changed; another one is refused with 412."`
+}
+
+// revision is what the caller believes; 0: whatever it is.
+func (c *Conditional) revision() (int64, error) {
+	text := strings.TrimSpace(c.IfMatch)
+	if text == "" || text == "*" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(strings.Trim(text, `"`), 10, 64)
+	if err != nil || n < 1 {
+		return 0, fail(http.StatusPreconditionFailed, api.ProblemPrecondition, "If-Match: %s is not an ETag of a workflow", text)
+	}
+	return n, nil
+}
+
+type ChangeIn struct {
+	WorkflowPath
+	Conditional
+	Idempotent
+}
+
+func (s *Server) pauseWorkflow(ctx context.Context, in *ChangeIn) (*workflowOut, error) {
+	return s.setState(ctx, in, store.WorkflowPaused)
+}
+
+func (s *Server) resumeWorkflow(ctx context.Context, in *ChangeIn) (*workflowOut, error) {
+	return s.setState(ctx, in, store.WorkflowActive)
+}
+
+func (s *Server) setState(ctx context.Context, in *ChangeIn, state string) (*workflowOut, error) {
+	w, revision, err := s.changing(ctx, &in.WorkflowPath, &in.Conditional)
+	if err != nil {
+		return nil, err
+	}
+	if w.State != state { // what is so already is no change
+		if w, err = s.engine.SetState(ctx, w, state, revision); err != nil {
+			return nil, precondition(err, revision != 0)
+		}
+	}
+	return s.changed(ctx, &w)
+}
+
+// changing reads the workflow to change and checks the revision that the caller believes.
+func (s *Server) changing(ctx context.Context, p *WorkflowPath, c *Conditional) (store.Workflow, int64, error) {
+	revision, err := c.revision()
+	if err != nil {
+		return store.Workflow{}, 0, err
+	}
+	w, err := s.workflow(ctx, p)
+	if err == nil && revision != 0 && revision != w.Revision {
+		err = fail(http.StatusPreconditionFailed, api.ProblemPrecondition, "workflow %s was changed in between: its revision is %d, not %d",
+			fullName(w.Namespace, w.Name), w.Revision, revision)
+	}
+	return w, revision, err
+}
+
+func (s *Server) changed(ctx context.Context, w *store.Workflow) (*workflowOut, error) {
+	full, err := s.fullWorkflow(ctx, w)
+	return &workflowOut{Status: http.StatusOK, ETag: etag(w), Body: full}, err
+}
+
+type rollbackIn struct {
+	ChangeIn
+	Body api.RollbackRequest
+}
+
+func (s *Server) rollbackWorkflow(ctx context.Context, in *rollbackIn) (*workflowOut, error) {
+	w, revision, err := s.changing(ctx, &in.WorkflowPath, &in.Conditional)
+	if err != nil {
+		return nil, err
+	}
+	if w.Version != in.Body.Version {
+		was := w
+		w, err = s.engine.Rollback(ctx, w, in.Body.Version, revision)
+		if errors.Is(err, engine.ErrNotFound) {
+			return nil, notFound("workflow %s has no version %d; the newest is %d", fullName(was.Namespace, was.Name), in.Body.Version, was.Latest)
+		}
+		if err != nil {
+			return nil, precondition(err, revision != 0)
+		}
+	}
+	return s.changed(ctx, &w)
+}
+
+type deleteIn struct {
+	WorkflowPath
+	Conditional
+}
+
+type noContent struct{}
+
+func (s *Server) deleteWorkflow(ctx context.Context, in *deleteIn) (*noContent, error) {
+	w, revision, err := s.changing(ctx, &in.WorkflowPath, &in.Conditional)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.engine.SetState(ctx, w, store.WorkflowDeleted, revision)
+	return nil, precondition(err, revision != 0)
+}
+
+type listVersionsIn struct {
+	WorkflowPath
+	Page
+}
+
+func (s *Server) listVersions(ctx context.Context, in *listVersionsIn) (*jsonOut[api.List[api.Version]], error) {
+	w, err := s.workflow(ctx, &in.WorkflowPath)
+	if err != nil {
+		return nil, err
+	}
+	before, err := in.afterInt()
+	if err != nil {
+		return nil, err
+	}
+	vs, err := s.engine.Versions(ctx, w.ID, int32(min(before, 1<<30)), in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	next := ""
+	if len(vs) > in.Limit {
+		vs = vs[:in.Limit]
+		next = strconv.Itoa(int(vs[len(vs)-1].Version))
+	}
+	items := make([]api.Version, len(vs))
+	for i := range vs {
+		items[i] = versionOf(&w, &vs[i])
+	}
+	return list(items, next), nil
+}
+
+type versionIn struct {
+	WorkflowPath
+	Version int32 `path:"version" minimum:"1"`
+}
+
+func (s *Server) getVersion(ctx context.Context, in *versionIn) (*jsonOut[api.Version], error) {
+	w, err := s.workflow(ctx, &in.WorkflowPath)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.engine.Version(ctx, w.ID, in.Version)
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil, notFound("workflow %s has no version %d", fullName(w.Namespace, w.Name), in.Version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	files, err := s.engine.Files(ctx, w.ID, in.Version)
+	if err != nil {
+		return nil, err
+	}
+	out := versionOf(&w, &v)
+	source := string(v.Source)
+	out.Source, out.Files = &source, []api.File{}
+	for _, f := range files {
+		out.Files = append(out.Files, api.File{Name: f.Name, Mode: f.Mode, Size: len(f.Data)})
+	}
+	return &jsonOut[api.Version]{Body: out}, nil
+}
+
+type graphIn struct {
+	WorkflowPath
+	Version int32 `query:"version" minimum:"1" doc:"Absent: the current one."`
+}
+
+func (s *Server) workflowGraph(ctx context.Context, in *graphIn) (*jsonOut[api.Graph], error) {
+	w, err := s.workflow(ctx, &in.WorkflowPath)
+	if err != nil {
+		return nil, err
+	}
+	version := in.Version
+	if version == 0 {
+		version = w.Version
+	}
+	g, err := s.engine.Graph(w.ID, version)
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil, notFound("workflow %s has no version %d", fullName(w.Namespace, w.Name), version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &jsonOut[api.Graph]{Body: graphOf(g, nil)}, nil
+}
+
+var _ json.Marshaler = json.RawMessage(nil) // what Param.Default and Enum hold
