@@ -3,15 +3,19 @@
 // What a reader should know, in this order:
 //
 //   - workflow.go: the definition as it is stored with a version ([Workflow]).
-//   - grammar*.go: every key of the file in one table, with its description, its shape
-//     and, where a feature is still to come, the sentence that refuses it. Both the
-//     checker and the JSON Schema are made from that table, so they cannot disagree.
-//   - source.go, chunk.go, tree.go: from bytes to nodes with positions. The file is
-//     bounded before anything recursive sees it.
-//   - check.go, decode*.go: from nodes to a definition, all errors at once.
-//   - expr*.go, refs.go: `${{ … }}` and `if`, in CEL, type-checked against the declared
-//     parameters and outputs.
-//   - params.go, outputs.go, resolve.go: what is evaluated when a run starts, when a task
-//     ends and when an attempt is dispatched.
+//   - grammar*.go, later.go: every key of the file in one table, with its description, its
+//     shape and, where a feature is still to come, the sentence that refuses it. Both the
+//     checker (shape.go) and the JSON Schema (schema.go) are made from that table, so they
+//     cannot disagree.
+//   - source.go, chunk.go, tree.go, anchor.go, jsontree.go: from bytes to nodes with
+//     positions. The file is bounded before anything recursive sees it.
+//   - parse.go, read*.go: from nodes to a definition, all errors at once.
+//   - expr.go, exprwalk.go, refs.go, template.go: ${{ … }} and if, in CEL, type-checked
+//     against the declared parameters and outputs.
+//   - condition.go, params.go, resolve.go: what is evaluated when a task's needs have
+//     ended, when a run starts or a task ends, and when an attempt is dispatched.
 //   - files.go: the files that travel with a version.
+//
+// An expression may read only what has surely ended: the tasks that its task needs,
+// directly or not; in a task that runs although something failed, direct needs only.
 package workflow

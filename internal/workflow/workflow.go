@@ -3,6 +3,7 @@ package workflow
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -27,7 +28,7 @@ type Workflow struct {
 	// "": it came over the API. Tasks run there if the worker sees it. Parse leaves it empty.
 	Origin string `json:"origin,omitempty"`
 
-	exprs *exprCache
+	exprs *derived // what is computed from the above when it is first needed
 }
 
 // Defaults holds what tasks do not say themselves.
@@ -126,7 +127,7 @@ func (w *Workflow) Level() dag.Priority {
 // Decode reads the canonical JSON. It trusts what [Parse] accepted and does not check it
 // again, beyond its shape.
 func Decode(def []byte) (*Workflow, error) {
-	w := &Workflow{exprs: newExprCache()}
+	w := &Workflow{exprs: &derived{}}
 	if err := json.Unmarshal(def, w); err != nil {
 		return nil, fmt.Errorf("decode workflow: %w", err)
 	}
@@ -135,12 +136,18 @@ func Decode(def []byte) (*Workflow, error) {
 
 // Find is the position of a task by its name.
 func (w *Workflow) Find(name string) (int, bool) {
-	for i := range w.Tasks {
-		if w.Tasks[i].Name == name {
-			return i, true
-		}
+	if w.exprs == nil { // made by hand, not by Parse or Decode
+		i := slices.IndexFunc(w.Tasks, func(t Task) bool { return t.Name == name })
+		return i, i >= 0
 	}
-	return 0, false
+	w.exprs.once.Do(func() {
+		w.exprs.index = make(map[string]int, len(w.Tasks))
+		for i := range w.Tasks {
+			w.exprs.index[w.Tasks[i].Name] = i
+		}
+	})
+	i, ok := w.exprs.index[name]
+	return i, ok
 }
 
 // Policy is how task i is run, with the defaults filled in.

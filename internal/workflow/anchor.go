@@ -1,0 +1,74 @@
+package workflow
+
+import (
+	"fmt"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// expandedMax bounds what the aliases of one document stand for, so that a few lines
+// cannot become millions.
+const expandedMax = 100_000
+
+// anchor is a value that aliases may repeat.
+type anchor struct {
+	node        *node
+	size, depth int
+}
+
+// measure counts the nodes of a value, and how deep it is.
+func (n *node) measure() (size, depth int) {
+	for _, v := range n.vals {
+		s, d := v.measure()
+		size, depth = size+s, max(depth, d)
+	}
+	return size + 1, depth + 1
+}
+
+// anchor keeps a value under its name. It is known only once it is complete, so no value
+// can hold itself.
+func (v *converter) anchor(n *ast.AnchorNode) *node {
+	value := v.node(n.Value)
+	if value.line == 0 {
+		v.at(value, n.Start)
+	}
+	a := anchor{node: value}
+	a.size, a.depth = value.measure()
+	v.s.anchors[anchorName(n.Name)] = a
+	return value
+}
+
+// alias repeats a value; what is wrong with it is reported where it is repeated.
+func (v *converter) alias(n *ast.AliasNode) *node {
+	out := v.at(&node{plain: true}, n.Start)
+	name := anchorName(n.Value)
+	a, ok := v.s.anchors[name]
+	message, hint := "", ""
+	switch {
+	case !ok:
+		message = fmt.Sprintf("*%s repeats nothing: there is no &%s before it", name, name)
+		hint = "a text that begins with * needs quotes"
+	case a.depth > depthMax:
+		message = fmt.Sprintf("lists and mappings are nested more than %d deep", depthMax)
+	case v.s.expanded+a.size > expandedMax:
+		message = fmt.Sprintf("the aliases (*name) of the workflow stand for more than %d values", expandedMax)
+		hint = "share less, or generate the file"
+	}
+	if message != "" {
+		out.broken = true
+		v.s.fail(int(out.line), int(out.col), "", message, hint)
+		return out
+	}
+	v.s.expanded += a.size
+	line, col := out.line, out.col
+	*out = *a.node
+	out.line, out.col = line, col
+	return out
+}
+
+func anchorName(n ast.Node) string {
+	if n == nil || n.GetToken() == nil {
+		return ""
+	}
+	return n.GetToken().Value
+}

@@ -1,0 +1,210 @@
+package workflow
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// The YAML parser's time grows with the square of the entries of a mapping, and its stack
+// with their number: 100,000 tasks took 32 s and 40 GB of allocations. But an entry of a
+// block mapping ends where a line is indented as little as its key, and nothing inside
+// its value may be. So the file is cut there, at its top-level keys and at the tasks, and
+// each piece is parsed alone. A piece has a bounded number of keys.
+
+// chunk is a piece of the file: whole lines, from one entry of a mapping to another.
+type chunk struct {
+	text string
+	line int // of the file, from 1
+}
+
+// document is one YAML document, cut into chunks.
+type document struct {
+	line  int     // where it begins
+	whole chunk   // all of it; used when it is not a block mapping
+	top   []chunk // one per top-level entry; nil if it is not a block mapping
+	tasks []chunk // the entries below `tasks:`, several per chunk
+	// tasksLine and tasksCol are the position of the key `tasks` if it was cut.
+	tasksLine, tasksCol int
+}
+
+// topMax bounds the keys of a workflow; the grammar has far fewer.
+const topMax = 1000
+
+// chunkBytes is how much is gathered into one chunk of tasks.
+const chunkBytes = 8 << 10
+
+var tasksKey = regexp.MustCompile(`^ *(?:tasks|"tasks"|'tasks') *:[ \t]*(?:#.*)?$`)
+
+// documents cuts the file at `---` and `...`.
+func (s *source) documents() []*document {
+	var docs []*document
+	start := 1
+	directives := false
+	flush := func(end int) { // lines start…end-1
+		if d := s.document(start, end); d != nil {
+			docs = append(docs, d)
+		}
+	}
+	last := len(s.line)
+	for n := 1; n <= last; n++ {
+		text := s.lineText(n)
+		switch {
+		case isMarker(text, "---"):
+			flush(n)
+			start = n + 1
+			if rest := strings.TrimSpace(text[3:]); rest != "" && rest[0] != '#' {
+				s.fail(n, 5, "", "nothing may follow --- on its line", "begin the workflow on the next line")
+			}
+			directives = false
+		case isMarker(text, "..."):
+			flush(n)
+			start = n + 1
+			directives = true
+		case strings.HasPrefix(text, "%") && (directives || s.blank(start, n)):
+			if !strings.HasPrefix(text, "%YAML 1.") {
+				s.fail(n, 1, "", "the directive "+firstWord(text)+" is not understood", "remove the line")
+			}
+			if start == n {
+				start = n + 1
+			}
+		}
+	}
+	flush(last + 1)
+	return docs
+}
+
+func isMarker(text, marker string) bool {
+	return strings.HasPrefix(text, marker) && (len(text) == 3 || text[3] == ' ' || text[3] == '\t')
+}
+
+// blank reports whether the lines from…to-1 hold nothing.
+func (s *source) blank(from, to int) bool {
+	for n := from; n < to; n++ {
+		if !isBlank(s.lineText(n)) {
+			return false
+		}
+	}
+	return true
+}
+
+func isBlank(line string) bool {
+	text := strings.TrimLeft(line, " \t")
+	return text == "" || text[0] == '#'
+}
+
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+// cut is the text of the lines from…to-1.
+func (s *source) cut(from, to int) chunk {
+	end := len(s.text)
+	if to <= len(s.line) {
+		end = int(s.line[to-1])
+	}
+	return chunk{text: s.text[s.line[from-1]:end], line: from}
+}
+
+// document cuts the lines from…to-1; nil if there is nothing in them.
+func (s *source) document(from, to int) *document {
+	for from < to && (isBlank(s.lineText(from)) || strings.HasPrefix(s.lineText(from), "%")) {
+		from++
+	}
+	if from >= to {
+		return nil
+	}
+	d := &document{line: from, whole: s.cut(from, to)}
+	first := s.lineText(from)
+	if base := indentOf(first); startsEntry(first, base) {
+		s.cutEntries(d, from, to)
+	}
+	return d
+}
+
+// startsEntry reports whether a line can begin an entry of a block mapping at a column.
+func startsEntry(line string, indent int) bool {
+	if isBlank(line) || indentOf(line) > indent {
+		return false
+	}
+	text := line[indentOf(line):]
+	switch text[0] {
+	case ']', '}', '[', '{', ',', '\t':
+		return false
+	case '-':
+		return len(text) > 1 && text[1] != ' ' && text[1] != '\t'
+	}
+	return true
+}
+
+func (s *source) cutEntries(d *document, from, to int) {
+	base := indentOf(s.lineText(from))
+	for n := from; n < to; {
+		next := s.entryEnd(n, to, base)
+		if tasksKey.MatchString(s.lineText(n)) && d.tasksLine == 0 && s.cutTasks(d, n+1, next) {
+			d.tasksLine, d.tasksCol = n, indentOf(s.lineText(n))+1
+		} else {
+			if len(d.top) == topMax {
+				s.fail(n, base+1, "", fmt.Sprintf("the workflow has more than %d top-level keys", topMax), "tasks are indented below tasks:")
+				return
+			}
+			d.top = append(d.top, s.cut(n, next))
+		}
+		if next < to {
+			if in := indentOf(s.lineText(next)); in < base {
+				s.fail(next, in+1, "", "this line is indented less than the first key of the workflow",
+					"indent all top-level keys the same")
+				return
+			}
+		}
+		n = next
+	}
+}
+
+// entryEnd is the line where the entry that begins at line n is over.
+func (s *source) entryEnd(n, to, indent int) int {
+	for n++; n < to && !startsEntry(s.lineText(n), indent); n++ {
+	}
+	return n
+}
+
+// cutTasks cuts the lines below `tasks:`. It is false, and does nothing, if they are not
+// a block mapping; then they are parsed in one piece, within the bound of a chunk.
+func (s *source) cutTasks(d *document, from, to int) bool {
+	for from < to && isBlank(s.lineText(from)) {
+		from++
+	}
+	if from >= to {
+		return false
+	}
+	first := s.lineText(from)
+	base := indentOf(first)
+	if base == 0 || !startsEntry(first, base) {
+		return false
+	}
+	begin, keys, all := from, 0, 0
+	for n := from; n < to; {
+		next := s.entryEnd(n, to, base)
+		if next < to && indentOf(s.lineText(next)) < base {
+			in := indentOf(s.lineText(next))
+			s.fail(next, in+1, "tasks", "this line is indented less than the tasks above it, and more than tasks: itself",
+				"indent all tasks the same")
+			d.tasks = append(d.tasks, s.cut(begin, next))
+			return true
+		}
+		keys++
+		if all++; all > s.tasksMax {
+			s.fail(n, base+1, "tasks", fmt.Sprintf("the workflow has more than %d tasks", s.tasksMax), "split it into several workflows")
+			return true
+		}
+		if c := s.cut(begin, next); len(c.text) >= chunkBytes || next >= to || keys >= 100 {
+			d.tasks = append(d.tasks, c)
+			begin, keys = next, 0
+		}
+		n = next
+	}
+	return true
+}
+
+func firstWord(text string) string {
+	word, _, _ := strings.Cut(text, " ")
+	return word
+}

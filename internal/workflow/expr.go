@@ -1,0 +1,224 @@
+package workflow
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	celref "github.com/google/cel-go/common/types/ref"
+)
+
+// Bounds of expressions.
+const (
+	exprBytesMax   = 4 << 10  // source of one expression
+	resultBytesMax = 64 << 10 // text of one result
+	exprCostMax    = 500_000  // CEL's units; about a tenth of a second
+)
+
+// language is the CEL environment without variables. It is built once; nothing changes it.
+var language = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(
+		cel.CrossTypeNumericComparisons(true),
+		cel.ParserExpressionSizeLimit(exprBytesMax),
+		cel.ParserRecursionLimit(100),
+		cel.Function("date",
+			cel.Overload("date_timestamp", []*cel.Type{cel.TimestampType}, cel.StringType,
+				cel.UnaryBinding(func(t celref.Val) celref.Val { return dateIn(t, types.String("UTC")) })),
+			cel.Overload("date_timestamp_zone", []*cel.Type{cel.TimestampType, cel.StringType}, cel.StringType,
+				cel.BinaryBinding(dateIn))),
+	)
+})
+
+// dateIn is the day of an instant in a time zone, as 2006-01-02.
+func dateIn(instant, zone celref.Val) celref.Val {
+	t, ok := instant.(types.Timestamp)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(instant)
+	}
+	name, ok := zone.(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(zone)
+	}
+	loc, err := time.LoadLocation(string(name))
+	if err != nil || name == "Local" {
+		return types.NewErr("there is no time zone %q", string(name))
+	}
+	return types.String(t.In(loc).Format(time.DateOnly))
+}
+
+// expression is one compiled CEL expression.
+type expression struct {
+	source string
+	refs   []ref // each once
+	out    *cel.Type
+	path   *ref // the whole expression is this ref: no program is needed
+
+	env     *cel.Env
+	ast     *cel.Ast
+	once    sync.Once
+	program cel.Program // made at the first use
+	broken  error
+}
+
+// plainPath is an expression that is one dotted path.
+var plainPath = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*|\["[A-Za-z0-9_-]+"\])+$`)
+
+func splitPath(source string) []string {
+	source = strings.NewReplacer(`["`, ".", `"]`, "").Replace(source)
+	return strings.Split(source, ".")
+}
+
+// compile compiles an expression against what is declared; d may be nil.
+func (d *declarations) compile(source string, in scope) (*expression, []complaint) {
+	x := &expression{source: source}
+	if len(source) > exprBytesMax {
+		return nil, []complaint{{message: "the expression is longer than " + sizeText(exprBytesMax), hint: "compute it in a task"}}
+	}
+	if strings.TrimSpace(source) == "" {
+		return nil, []complaint{{message: "the expression is empty"}}
+	}
+	if x.wellKnown(strings.TrimSpace(source), in) {
+		return x, nil
+	}
+	if text := strings.TrimSpace(source); plainPath.MatchString(text) {
+		if path := splitPath(text); slices.Contains(roots, path[0]) && len(path) == refLength(path) {
+			r, typ, fault := d.resolve(path, in)
+			if fault != nil {
+				fault.offset = strings.Index(source, text)
+				return nil, []complaint{*fault}
+			}
+			x.refs, x.out, x.path = []ref{r}, typ, &r
+			return x, nil
+		}
+	}
+	return x.compile(d, in)
+}
+
+// wellKnown spares the usual conditions a program.
+func (x *expression) wellKnown(source string, in scope) bool {
+	kind, ok := map[string]refKind{"success()": successRef, "failure()": failureRef, "always()": alwaysRef}[source]
+	if !ok || in != inIf {
+		return false
+	}
+	x.path = &ref{kind: kind}
+	x.refs, x.out = []ref{*x.path}, cel.BoolType
+	return true
+}
+
+func (x *expression) compile(d *declarations, in scope) (*expression, []complaint) {
+	base, err := language()
+	if err != nil {
+		return nil, []complaint{{message: err.Error()}}
+	}
+	parsed, issues := base.Parse(x.source)
+	if issues.Err() != nil {
+		return nil, x.complaints(nil, issues)
+	}
+	w := refWalk{d: d, in: in, info: parsed.NativeRep().SourceInfo(), base: base, types: map[ref]*cel.Type{}}
+	w.visit(parsed.NativeRep().Expr())
+	if len(w.faults) > 0 {
+		return nil, w.faults
+	}
+	var variables []cel.EnvOption
+	for _, r := range w.refs {
+		variables = append(variables, cel.Variable(r.id(), w.types[r]))
+	}
+	env, err := base.Extend(variables...)
+	if err != nil {
+		return nil, []complaint{{message: err.Error()}}
+	}
+	checked, issues := env.Check(parsed)
+	if issues.Err() != nil {
+		return nil, x.complaints(parsed.NativeRep().SourceInfo(), issues)
+	}
+	x.refs, x.out, x.env, x.ast = w.refs, checked.OutputType(), env, checked
+	return x, nil
+}
+
+// complaints translates what CEL says; at most three, because the rest follows from them.
+func (x *expression) complaints(info *celast.SourceInfo, issues *cel.Issues) []complaint {
+	var all []complaint
+	for _, e := range issues.Errors() {
+		offset := 0
+		lines := strings.SplitAfter(x.source, "\n")
+		for i := 0; i < e.Location.Line()-1 && i < len(lines); i++ {
+			offset += len([]rune(lines[i]))
+		}
+		offset += max(e.Location.Column(), 0)
+		message, hint := celWords(e.Message)
+		all = append(all, complaint{offset: offset, message: message, hint: hint})
+		if len(all) == 3 || info == nil { // after a syntax error nothing is sure
+			break
+		}
+	}
+	if len(all) == 0 {
+		all = []complaint{{message: "the expression is not valid: " + issues.Err().Error()}}
+	}
+	return all
+}
+
+var noOverload = regexp.MustCompile(`^found no matching overload for '(.+)' applied to '(.*)'$`)
+
+// celWords says in plain words what CEL says in its own.
+func celWords(m string) (message, hint string) {
+	if parts := noOverload.FindStringSubmatch(m); parts != nil {
+		operands := strings.NewReplacer("(", "", ")", "", "wrapper(", "", "double", "float", ".", ", ").Replace(parts[2])
+		symbol, ok := operators.FindReverse(parts[1])
+		if !ok || symbol == "" {
+			symbol = strings.Trim(parts[1], "_")
+		}
+		if strings.Contains(operands, "int") && strings.Contains(operands, "float") {
+			hint = "write the number as 2.0, or convert with int() or double()"
+		} else if strings.Contains(operands, "string") {
+			hint = "convert with int(), double() or string()"
+		}
+		return symbol + " cannot be used with " + operands, hint
+	}
+	if rest, ok := strings.CutPrefix(m, "Syntax error: "); ok {
+		rest, _, _ = strings.Cut(rest, " expecting ")
+		if strings.Contains(rest, "<EOF>") {
+			rest = "it ends too early"
+		}
+		return "this is not a valid expression: " + rest, "texts need quotes, == compares, && and || combine"
+	}
+	if strings.HasPrefix(m, "expected type 'bool' but found") {
+		return "a condition must be true or false: " + m, ""
+	}
+	return m, ""
+}
+
+// run evaluates the expression; lookup gives the value of a ref.
+func (x *expression) run(lookup func(ref) celref.Val) (celref.Val, error) {
+	if x.path != nil {
+		v := lookup(*x.path)
+		return v, valueError(v)
+	}
+	x.once.Do(func() {
+		x.program, x.broken = x.env.Program(x.ast, cel.CostLimit(exprCostMax))
+	})
+	if x.broken != nil {
+		return nil, x.broken
+	}
+	vars := variables{refs: x.refs, lookup: lookup}
+	v, _, err := x.program.Eval(&vars)
+	if vars.err != nil {
+		return nil, vars.err
+	}
+	if err != nil {
+		return nil, complaint{message: strings.TrimPrefix(err.Error(), "operation cancelled: ")}
+	}
+	return v, valueError(v)
+}
+
+func valueError(v celref.Val) error {
+	if e, ok := v.(*types.Err); ok {
+		return e.Unwrap()
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package workflow
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Bounds of the files that travel with a version.
+const (
+	FilesBytesMax = 16 << 20 // all files
+	FileMax       = 1 << 20  // one file
+	filesMax      = 10_000
+	walkedMax     = 100_000 // entries looked at
+)
+
+// File is one file that travels with a version.
+type File struct {
+	Name string      `json:"name"` // slashes, inside the folder
+	Mode fs.FileMode `json:"mode"` // permission bits
+	Data []byte      `json:"data"`
+}
+
+// CollectFiles reads the files that the globs name, in the order of their names. Only
+// regular files inside dir count: give os.Root.FS, which lets nothing lead out of it.
+// Each glob must name something. In a glob ** is any number of folders.
+func CollectFiles(dir fs.FS, globs []string) ([]File, error) {
+	names, err := matchFiles(dir, globs)
+	if err != nil {
+		return nil, err
+	}
+	var files []File
+	total := 0
+	for _, name := range names {
+		f, err := readFile(dir, name)
+		if err != nil {
+			return nil, err
+		}
+		if total += len(f.Data); total > FilesBytesMax {
+			return nil, fmt.Errorf("the files are larger than %s together", sizeText(FilesBytesMax))
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+func readFile(dir fs.FS, name string) (File, error) {
+	in, err := dir.Open(name)
+	if err != nil {
+		return File{}, fmt.Errorf("file %s: %w", name, err)
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return File{}, fmt.Errorf("file %s: %w", name, err)
+	}
+	if !info.Mode().IsRegular() { // it changed under our eyes
+		return File{}, fmt.Errorf("file %s: not a regular file", name)
+	}
+	data, err := io.ReadAll(io.LimitReader(in, FileMax+1))
+	if err != nil {
+		return File{}, fmt.Errorf("file %s: %w", name, err)
+	}
+	if len(data) > FileMax {
+		return File{}, fmt.Errorf("file %s is larger than %s", name, sizeText(FileMax))
+	}
+	return File{Name: name, Mode: info.Mode().Perm(), Data: data}, nil
+}
+
+// emptyGlobError is a glob that names no file.
+type emptyGlobError struct{ glob string }
+
+func (e *emptyGlobError) Error() string {
+	return fmt.Sprintf("the pattern %s names no file", quoteShort(e.glob))
+}
+
+// matchFiles lists the regular files that the globs name. Folders and files whose names
+// begin with a dot are passed over unless the glob names them.
+func matchFiles(dir fs.FS, globs []string) ([]string, error) {
+	found := map[string]bool{}
+	walked := 0
+	for _, glob := range globs {
+		clean := path.Clean(glob)
+		if !isInside(glob) {
+			return nil, fmt.Errorf("the pattern %s leads out of the workflow's folder", quoteShort(glob))
+		}
+		before := len(found)
+		m := matcher{dir: dir, found: found, walked: &walked}
+		if err := m.match(".", strings.Split(clean, "/")); err != nil {
+			return nil, err
+		}
+		if len(found) == before && !m.hit {
+			return nil, &emptyGlobError{glob}
+		}
+	}
+	names := make([]string, 0, len(found))
+	for name := range found {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+type matcher struct {
+	dir    fs.FS
+	found  map[string]bool
+	walked *int
+	hit    bool // some file matched, also if another glob had named it
+}
+
+var errTooManyFiles = errors.New("the patterns under files look at too many files; name folders that hold less")
+
+// match follows the parts of a glob below a folder.
+func (m *matcher) match(folder string, parts []string) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	entries, err := fs.ReadDir(m.dir, folder)
+	if err != nil {
+		return fmt.Errorf("folder %s: %w", folder, err)
+	}
+	if parts[0] == "**" && len(parts) > 1 {
+		if err := m.match(folder, parts[1:]); err != nil { // ** is also no folder at all
+			return err
+		}
+	}
+	for _, e := range entries {
+		if *m.walked++; *m.walked > walkedMax || len(m.found) > filesMax {
+			return errTooManyFiles
+		}
+		if strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(parts[0], ".") {
+			continue
+		}
+		if err := m.entry(path.Join(folder, e.Name()), e, parts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *matcher) entry(name string, e fs.DirEntry, parts []string) error {
+	deep := parts[0] == "**"
+	ok, err := path.Match(parts[0], e.Name())
+	if err != nil {
+		return fmt.Errorf("the pattern %s: %w", quoteShort(strings.Join(parts, "/")), err)
+	}
+	switch {
+	case e.IsDir() && deep:
+		return m.match(name, parts)
+	case e.IsDir() && ok:
+		return m.match(name, parts[1:])
+	case !ok && !deep || len(parts) > 1:
+		return nil
+	}
+	// Stat follows a link; the root refuses one that leads out.
+	info, err := fs.Stat(m.dir, name)
+	if err != nil {
+		return fmt.Errorf("file %s: %w", name, err)
+	}
+	if info.Mode().IsRegular() {
+		m.found[name], m.hit = true, true
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package workflow
+
+// actions are the keys that say what a task does; a task has exactly one.
+func actions() []string {
+	return []string{"run", "switch", "workflow", "dependent", "wait", "approval", "http", "kind"}
+}
+
+func taskShape() *shape {
+	needs := forms("a task name or a list of task names", taskName(), list("a list of task names", taskName()))
+	sh := object("a mapping such as {run: echo hello}",
+		key{name: "description", doc: "What the task does, for people.", shape: textOrNothing("a text")},
+		key{name: "needs", doc: "The tasks that must end before this one: a name or a list.", shape: needs},
+		key{name: "if", doc: "Whether the task runs once what it needs has ended: success() (default), failure(), always() or any CEL expression.",
+			shape: text("an expression such as always() or tasks.check.outputs.rows > 0")},
+		key{name: "run", doc: "What is executed: a text for sh -c, a list of program and arguments, {python: CODE}, {node: CODE}, {bash: CODE}, {sh: CODE} or {file: PATH, args: […]}.", shape: run()},
+		key{name: "env", doc: "Environment variables of the task. Values may hold ${{ }}.", shape: env()},
+		key{name: "outputs", doc: "What the task writes to $SKEIN_OUTPUT, with types: string, int, float, bool or json.", shape: outputs()},
+		key{name: "dir", doc: "Working folder; default: the workflow file's folder where the worker sees it, else a fresh one with files. May hold ${{ }}.",
+			shape: text("a folder")},
+		key{name: "timeout", doc: "Execution cap of one attempt; 0 lifts the default's.", shape: duration(true)},
+		key{name: "retry", doc: "How failed attempts are tried again.", shape: retry()},
+		key{name: "kill_grace", doc: "Time between TERM and KILL; default: 10s.", shape: duration(true)},
+		key{name: "on_timeout", doc: "What a timeout does: fail (default) or warn.", shape: oneOf("fail", "warn")},
+		key{name: "priority", doc: "Priority of the task within its run.", shape: priorities()},
+	)
+	sh.keys = append(sh.keys, taskLater()...)
+	sh.keys = append(sh.keys, taskActionsLater()...)
+	one := []any{}
+	for _, name := range actions() {
+		one = append(one, map[string]any{"required": []string{name}})
+	}
+	sh.schema = map[string]any{"oneOf": one} // the reader says it in better words
+	return sh
+}
+
+// taskLater is the keys of coming features that stand beside an action.
+func taskLater() []key {
+	tasks := forms("a list, or an expression that gives one", text("an expression that gives a list"),
+		list("a list of values", &shape{kind: anyShape}))
+	return []key{
+		{name: "on_lost", doc: "What happens when the handler of the task is gone: resubmit (default), fail or ask.", later: "on_lost",
+			now: func(n *node) bool { return n.text == "resubmit" }, shape: oneOf("resubmit", "fail", "ask")},
+		{name: "start_deadline", doc: "Latest start, counted from when the task was ready.", later: "start_deadline", shape: duration(false)},
+		{name: "resources", doc: "Resource class: basic, regular, premium, or {cpu: 2, memory: 4Gi}.", later: "resources", shape: resources()},
+		{name: "queue", doc: "Named queue that the task passes.", later: "queue", shape: keyOrDash("the name of a queue")},
+		{name: "group", doc: "Worker group that runs the task.", later: "placement", shape: keyOrDash("the name of a worker group")},
+		{name: "labels", doc: "Labels that the worker must carry.", later: "placement",
+			shape: table("a mapping such as {disk: ssd}", keyOrDash("the name of a label"), text("a text"))},
+		{name: "node", doc: "The one node that runs the task.", later: "placement", shape: keyOrDash("the name of a node")},
+		{name: "artifacts", doc: "Globs of files that are kept after the attempt.", later: "artifacts",
+			shape: list("a list of globs", glob())},
+		{name: "foreach", doc: "Runs the task once for each item of a list, or of an expression that gives one.", later: "foreach", shape: tasks},
+		{name: "parallel", doc: "Most instances of foreach at one time.", later: "foreach", shape: integer(1, 100_000)},
+		{name: "with", doc: "Parameters of the sub-workflow, or input of the kind.", later: "kind",
+			now:   func(*node) bool { return true }, // refused with workflow or kind
+			shape: table("a mapping of values", text("a name"), &shape{kind: anyShape})},
+	}
+}
+
+// taskActionsLater is the actions to come.
+func taskActionsLater() []key {
+	branch := object("a mapping such as {if: EXPRESSION, then: TASK} or {else: TASK}",
+		key{name: "if", doc: "The condition of this branch.", shape: text("an expression")},
+		key{name: "then", doc: "The task that runs if it holds.", shape: taskName()},
+		key{name: "else", doc: "The task that runs if no branch holds.", shape: taskName()})
+	return []key{
+		{name: "switch", doc: "Chooses one of the tasks that need this one.", later: "switch", shape: list("a list of branches", branch)},
+		{name: "workflow", doc: "Starts another workflow and waits for it.", later: "subworkflow", shape: workflowRef()},
+		{name: "dependent", doc: "Waits for another workflow's run.", later: "dependent", shape: object("a mapping such as {workflow: NAME, within: day}",
+			key{name: "workflow", must: true, doc: "The other workflow.", shape: workflowRef()},
+			key{name: "task", doc: "A task of it instead of the whole run.", shape: taskName()},
+			key{name: "within", doc: "The span in which it must have run: hour, day, week, month or a duration.",
+				shape: forms("hour, day, week, month or a duration", within())},
+			key{name: "require", doc: "succeeded (default) or ended.", shape: oneOf("succeeded", "ended")})},
+		{name: "wait", doc: "Waits for a duration, or until an instant.", later: "wait", shape: text("a duration such as 10m, or an instant")},
+		{name: "approval", doc: "Waits until somebody approves.", later: "approval", shape: object("a mapping such as {by: [ops], timeout: 4h}",
+			key{name: "by", doc: "Who may approve.", shape: list("a list of roles or users", keyOrDash("the name of a role or user"))},
+			key{name: "timeout", doc: "How long to wait.", shape: duration(false)},
+			key{name: "message", doc: "What is asked.", shape: text("a text")})},
+		{name: "http", doc: "Sends an HTTP request.", later: "http", shape: http()},
+		{name: "kind", doc: "A kind of task that workers register.", later: "kind", shape: keyOrDash("the name of a kind")},
+	}
+}
+
+func within() *shape {
+	d := duration(false)
+	return scalar("hour, day, week, month or a duration", map[string]any{"type": "string"}, func(n *node) bool {
+		switch n.text {
+		case "hour", "day", "week", "month":
+			return true
+		}
+		return d.takes(n)
+	})
+}
+
+func http() *shape {
+	return object(`a mapping such as {url: "http://host/health"}`,
+		key{name: "url", must: true, doc: "The address.", shape: text("an address")},
+		key{name: "method", doc: "GET (default), POST, …", shape: oneOf("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")},
+		key{name: "headers", doc: "Headers of the request.", shape: table("a mapping of headers", pattern("the name of a header", `^[A-Za-z0-9-]+$`), textOrNothing("a text"))},
+		key{name: "body", doc: "Body of the request.", shape: &shape{kind: anyShape}},
+		key{name: "timeout", doc: "Longest time for the answer.", shape: duration(false)},
+		key{name: "expect", doc: "What the answer must be.", shape: object("a mapping such as {status: 200}",
+			key{name: "status", doc: "Status code, or a list of them.",
+				shape: forms("a status code or a list of them", integer(100, 599), list("a list of status codes", integer(100, 599)))},
+			key{name: "body", doc: "A text that the body must hold.", shape: text("a text")})})
+}
+
+func outputs() *shape {
+	return forms("a mapping such as {rows: int}, or a list of names", list("a list of names", keyName()),
+		table("a mapping such as {rows: int}", keyName(), valueType()))
+}
+
+func run() *shape {
+	code := text("the source of a program")
+	argv := &shape{kind: listShape, is: "a program and its arguments, such as [ls, -l]", item: textOrNothing("a text"), least: 1}
+	is := "a command, a list of program and arguments, or one of {python: CODE}, {node: CODE}, {bash: CODE}, {sh: CODE}, {file: PATH}"
+	inline := object(is,
+		key{name: "python", doc: "Inline source for python3.", shape: code},
+		key{name: "node", doc: "Inline source for node.", shape: code},
+		key{name: "bash", doc: "Inline source for bash.", shape: code},
+		key{name: "sh", doc: "Inline source for sh.", shape: code},
+		key{name: "file", doc: "A script beside the workflow file, run by its #! line or extension.",
+			shape: insidePath("the path of a script inside the workflow's folder")},
+		key{name: "args", doc: "Arguments of the script.", shape: list("a list of arguments", textOrNothing("a text"))})
+	inline.choose = []string{"python", "node", "bash", "sh", "file"}
+	return forms(is, text("a command"), argv, inline)
+}

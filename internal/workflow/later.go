@@ -1,0 +1,27 @@
+package workflow
+
+// later is every feature of the file that is understood but not there yet, and the
+// sentence that refuses it. Whoever builds a feature deletes its line and the marks in
+// the grammar.
+var later = map[string]string{
+	"triggers":            "triggers are not supported yet: this version starts runs by hand only",
+	"queue":               "queues are not supported yet",
+	"max_concurrent_runs": "max_concurrent_runs is not supported yet: the runs of a workflow are not limited",
+	"locks":               "locks are not supported yet",
+	"splitter":            "splitters other than default are not supported yet",
+	"retention":           "retention is not supported yet: runs are kept",
+	"alerts":              "alerts are not supported yet",
+	"placement":           "group, labels and node are not supported yet: tasks run on this node",
+	"resources":           "resources are not supported yet: a task takes one slot",
+	"artifacts":           "artifacts are not supported yet",
+	"foreach":             "foreach and parallel are not supported yet",
+	"switch":              "switch is not supported yet: use if",
+	"subworkflow":         "workflow tasks (sub-workflows) are not supported yet",
+	"dependent":           "dependent tasks are not supported yet",
+	"wait":                "wait tasks are not supported yet",
+	"approval":            "approval tasks are not supported yet",
+	"http":                "http tasks are not supported yet: use run with curl",
+	"kind":                "kinds that workers register are not supported yet",
+	"on_lost":             "on_lost other than resubmit is not supported yet",
+	"start_deadline":      "start_deadline is not supported yet",
+}

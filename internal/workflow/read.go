@@ -1,0 +1,309 @@
+package workflow
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+)
+
+// reader makes the definition from nodes that the grammar has checked. What the grammar
+// refused is left out; what only the whole can tell is checked here.
+type reader struct {
+	*checker
+	opt      Options
+	declared declarations
+	compiled map[exprKey]compiled // by text: many tasks share theirs
+}
+
+func (r *reader) workflow(n *node) *Workflow {
+	w := &Workflow{
+		Namespace:   firstText(n.get("namespace").str(), "default"),
+		Name:        n.get("name").str(),
+		Description: n.get("description").str(),
+		Priority:    n.get("priority").str(),
+		OnFailure:   n.get("on_failure").str(),
+		Timeout:     durationOf(n.get("timeout")),
+		Env:         pairs(n.get("env")),
+		Files:       texts(n.get("files")),
+		exprs:       &derived{},
+	}
+	r.declared = declarations{params: map[string]*Param{}, outputs: map[string][]Output{}}
+	if d := n.get("defaults"); d != nil && d.kind == mapNode {
+		w.Defaults = Defaults{Retry: r.retry(d.get("retry"), "defaults.retry"), Timeout: durationAt(d.get("timeout")),
+			KillGrace: durationAt(d.get("kill_grace")), OnTimeout: d.get("on_timeout").str(), Priority: d.get("priority").str()}
+	}
+	r.params(w, n.get("params"))
+	tasks := n.get("tasks")
+	if tasks == nil || tasks.kind != mapNode {
+		return w
+	}
+	if len(tasks.keys) == 0 && !r.partial {
+		r.failNode(tasks, "tasks", "the workflow has no tasks", "add one, such as hello: {run: echo hello}")
+	}
+	w.Tasks = make([]Task, len(tasks.keys))
+	for i, k := range tasks.keys {
+		w.Tasks[i] = r.task(k, tasks.vals[i])
+		r.declared.outputs[k.text] = w.Tasks[i].Outputs
+	}
+	r.files(n.get("files"))
+	r.checkEnv(n.get("env"), "env", inEnv, nil)
+	r.checkGraph(w, tasks)
+	return w
+}
+
+func durationOf(n *node) Duration {
+	d, err := ParseDuration(n.str())
+	if err != nil {
+		return 0
+	}
+	return d
+}
+
+func durationAt(n *node) *Duration {
+	if n == nil {
+		return nil
+	}
+	d := durationOf(n)
+	return &d
+}
+
+// pairs reads a table of texts.
+func pairs(n *node) []KV {
+	if n == nil || n.kind != mapNode {
+		return nil
+	}
+	var all []KV
+	for i, k := range n.keys {
+		all = append(all, KV{Name: k.text, Value: n.vals[i].str()})
+	}
+	return all
+}
+
+// texts reads a text or a list of texts.
+func texts(n *node) []string {
+	switch {
+	case n == nil || n.kind == mapNode || n.isNull():
+		return nil
+	case n.kind == scalarNode:
+		return []string{n.text}
+	}
+	var all []string
+	for _, v := range n.vals {
+		all = append(all, v.str())
+	}
+	return all
+}
+
+func (r *reader) retry(n *node, at string) *Retry {
+	if n == nil || n.kind != mapNode {
+		return nil
+	}
+	out := &Retry{Delay: durationOf(n.get("delay")), MaxDelay: durationOf(n.get("max_delay"))}
+	if v := n.get("max"); v != nil {
+		most, _ := v.int()
+		out.Max = int32(most)
+	}
+	if v := n.get("backoff"); v != nil {
+		out.Backoff, _ = v.float()
+	}
+	if v := n.get("jitter"); v != nil {
+		out.Jitter, _ = v.float()
+	}
+	if v := n.get("on_exit"); v != nil {
+		for _, e := range v.vals {
+			code, _ := e.int()
+			out.OnExit = append(out.OnExit, int32(code))
+		}
+	}
+	if out.MaxDelay > 0 && out.MaxDelay < out.Delay {
+		r.failNode(n.get("max_delay"), at+".max_delay", "max_delay is shorter than delay", "give max_delay at least "+out.Delay.String())
+	}
+	return out
+}
+
+func (r *reader) params(w *Workflow, n *node) {
+	if n == nil || n.kind != mapNode {
+		return
+	}
+	w.Params = make([]Param, len(n.keys))
+	for i, k := range n.keys {
+		w.Params[i] = r.param(k, n.vals[i])
+		r.declared.params[k.text] = &w.Params[i]
+	}
+}
+
+func (r *reader) param(k, n *node) Param {
+	p := Param{Name: k.text, Type: String}
+	if n.kind == scalarNode {
+		p.Type = Type(n.text)
+		return p
+	}
+	at := join("params", k.text)
+	p.Type = Type(firstText(n.get("type").str(), "string"))
+	p.Format, p.Description = n.get("format").str(), n.get("description").str()
+	if p.Format != "" && p.Type != String {
+		r.failNode(n.get("format"), join(at, "format"), "format is for texts, this parameter is "+string(p.Type), "remove format, or type")
+		p.Format = ""
+	}
+	if v := n.get("enum"); v != nil && v.kind == listNode {
+		plain := p // without the enum
+		for i, e := range v.vals {
+			if raw, ok := r.literal(&plain, e, fmt.Sprintf("%s.enum[%d]", at, i)); ok {
+				p.Enum = append(p.Enum, raw)
+			}
+		}
+	}
+	required := n.get("required")
+	must := false
+	if required != nil {
+		must, _ = required.bool()
+	}
+	def := n.get("default")
+	switch {
+	case def == nil:
+		p.Optional = required != nil && !must
+	case def.isNull() && p.Type != JSON:
+		p.Optional = true
+	default:
+		if must {
+			r.failNode(required, join(at, "required"), "a parameter with a default is never required", "remove required or default")
+		}
+		p.Default = r.defaultOf(&p, def, join(at, "default"))
+	}
+	return p
+}
+
+// literal converts a value written in the file.
+func (r *reader) literal(p *Param, n *node, at string) (json.RawMessage, bool) {
+	v := n.value()
+	if p.Type == String && n.isText() { // 5 and true are texts here, as everywhere
+		v = n.text
+	}
+	raw, err := p.convert(v, false)
+	if err != nil {
+		hint := ""
+		if !n.plain && p.Type != String {
+			hint = "write it without quotes"
+		}
+		r.failNode(n, at, at+" "+err.Error(), hint)
+		return nil, false
+	}
+	return raw, true
+}
+
+func (r *reader) defaultOf(p *Param, n *node, at string) json.RawMessage {
+	if n.kind != scalarNode || !hasTemplate(n.text) {
+		raw, _ := r.literal(p, n, at)
+		return raw
+	}
+	t, faults := r.declared.template(n.text, inDefault)
+	r.complain(n, at, 0, faults)
+	if t != nil {
+		if word, ok := gives(t, p.Type); !ok {
+			r.failNode(n, at, fmt.Sprintf("%s gives a %s, the parameter is %s", at, word, p.words()), "change the type or the expression")
+		}
+	}
+	raw, err := marshal(n.text)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// gives reports whether a template gives a value of the type, and what it gives.
+func gives(t *template, typ Type) (string, bool) {
+	if len(t.parts) != 1 || t.parts[0].expr == nil {
+		return "text", typ == String || typ == JSON
+	}
+	word := typeWord(t.parts[0].expr.out.TypeName())
+	switch {
+	case word == "dyn" || typ == JSON:
+		return word, true
+	case typ == String:
+		return word, word == "string" || word == "instant" || word == "duration"
+	case typ == Float:
+		return word, word == "float" || word == "int"
+	}
+	return word, word == string(typ)
+}
+
+// files checks the globs under files.
+func (r *reader) files(n *node) {
+	if r.opt.Dir == nil || n == nil || n.kind == mapNode || r.partial {
+		return
+	}
+	globs := n.vals
+	if n.kind == scalarNode {
+		globs = []*node{n}
+	}
+	total := int64(0)
+	for _, g := range globs {
+		if g.str() == "" || !isInside(g.text) {
+			continue
+		}
+		names, err := matchFiles(r.opt.Dir, []string{g.text})
+		if err != nil {
+			hint := "check the pattern; it is relative to the workflow file's folder"
+			var empty *emptyGlobError
+			if !errors.As(err, &empty) {
+				hint = ""
+			}
+			r.failNode(g, "files", err.Error(), hint)
+			continue
+		}
+		for _, name := range names {
+			info, err := fs.Stat(r.opt.Dir, name)
+			if err != nil {
+				continue // it went away just now; collecting will tell
+			}
+			if total += info.Size(); info.Size() > FileMax {
+				r.failNode(g, "files", fmt.Sprintf("the file %s is larger than %s", name, sizeText(FileMax)), "leave it where it is and give its path as a parameter")
+			}
+		}
+	}
+	if total > FilesBytesMax {
+		r.failNode(n, "files", fmt.Sprintf("the files are larger than %s together", sizeText(FilesBytesMax)), "name fewer files")
+	}
+}
+
+// script checks that a script is there.
+func (r *reader) script(n *node, at string) {
+	if r.opt.Dir == nil || !n.isText() || !isInside(n.text) {
+		return
+	}
+	name := path.Clean(n.text)
+	info, err := fs.Stat(r.opt.Dir, name)
+	switch {
+	case err == nil && info.Mode().IsRegular():
+	case err == nil:
+		r.failNode(n, at, quoteShort(n.text)+" is not a file", "")
+	case errors.Is(err, fs.ErrNotExist):
+		r.failNode(n, at, "there is no file "+quoteShort(n.text)+" beside the workflow file", r.nearFile(name))
+	default:
+		r.failNode(n, at, fmt.Sprintf("the file %s cannot be read: %v", quoteShort(n.text), err), "")
+	}
+}
+
+func (r *reader) nearFile(name string) string {
+	entries, err := fs.ReadDir(r.opt.Dir, path.Dir(name))
+	if err != nil {
+		return "there is no folder " + path.Dir(name) + " either"
+	}
+	names := map[string]bool{}
+	for _, e := range entries {
+		names[e.Name()] = true
+	}
+	if near := nearest(path.Base(name), slices.Values(slices.Sorted(maps.Keys(names)))); near != "" {
+		return "did you mean " + path.Join(path.Dir(name), near) + "?"
+	}
+	return "paths are relative to the workflow file's folder"
+}
+
+// leavesFolder reports whether a relative folder leads out of the workflow's.
+func leavesFolder(dir string) bool {
+	return !path.IsAbs(dir) && !isInside(dir)
+}

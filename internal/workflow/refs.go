@@ -1,0 +1,276 @@
+package workflow
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+)
+
+// scope is where an expression stands; it decides what it may see.
+type scope uint8
+
+const (
+	inIf      scope = iota // pure: decided again at every reload
+	inTask                 // env and dir of a task, evaluated at dispatch
+	inEnv                  // env of the workflow: no tasks
+	inDefault              // default of a parameter: trigger.time only
+	inForeach              // as inTask, in a task with foreach
+)
+
+type refKind uint8
+
+const (
+	paramRef   refKind = iota // params.NAME
+	paramsRef                 // params
+	outputRef                 // tasks.NAME.outputs.KEY
+	outputsRef                // tasks.NAME.outputs
+	stateRef                  // tasks.NAME.state
+	triggerRef                // trigger.time
+	runRef                    // run.KEY
+	successRef                // success()
+	failureRef                // failure()
+	alwaysRef                 // always()
+	itemRef                   // item
+)
+
+// ref is one thing that an expression reads.
+type ref struct {
+	kind refKind
+	task string
+	key  string
+	has  bool // has(…): only whether it is there
+}
+
+// id is the variable that stands for the ref in the compiled program. It is no name that
+// an author could write.
+func (r ref) id() string {
+	return fmt.Sprintf("@%d/%s/%s/%t", r.kind, r.task, r.key, r.has)
+}
+
+// String is the ref as an author writes it.
+func (r ref) String() string {
+	task := "tasks." + r.task
+	if strings.Contains(r.task, "-") {
+		task = fmt.Sprintf("tasks[%q]", r.task)
+	}
+	switch r.kind {
+	case paramRef:
+		return "params." + r.key
+	case paramsRef:
+		return "params"
+	case outputRef:
+		return task + ".outputs." + r.key
+	case outputsRef:
+		return task + ".outputs"
+	case stateRef:
+		return task + ".state"
+	case triggerRef:
+		return "trigger.time"
+	case runRef:
+		return "run." + r.key
+	case successRef:
+		return "success()"
+	case failureRef:
+		return "failure()"
+	case itemRef:
+		return "item"
+	}
+	return "always()"
+}
+
+// readsTask reports whether the ref looks at a task.
+func (r ref) readsTask() bool {
+	return r.kind == outputRef || r.kind == outputsRef || r.kind == stateRef
+}
+
+// handles reports whether an if that names it is decided only when everything it needs
+// has ended.
+func (r ref) handles() bool {
+	return r.kind == stateRef || r.kind == failureRef || r.kind == alwaysRef
+}
+
+// declarations is what a workflow declares, for the type check. A nil one knows nothing:
+// every name is right and every type is dynamic.
+type declarations struct {
+	params  map[string]*Param
+	outputs map[string][]Output // by task; every task has an entry
+}
+
+// roots are the variables of expressions.
+var roots = []string{"params", "tasks", "trigger", "run", "item"}
+
+var runKeys = []string{"id", "workflow", "namespace", "attempt"}
+
+// complaint is a fault of an expression at an offset, in characters.
+type complaint struct {
+	offset  int
+	message string
+	hint    string
+}
+
+// Error makes a complaint an error for those who have no file to point into.
+func (c complaint) Error() string {
+	if c.hint == "" {
+		return c.message
+	}
+	return c.message + " (" + c.hint + ")"
+}
+
+// refLength is how many segments of a dotted path make a ref: 2 of params.day, 4 of
+// tasks.a.outputs.rows.
+func refLength(path []string) int {
+	switch {
+	case path[0] == "item" || path[0] == "params" && len(path) == 1:
+		return 1
+	case path[0] != "tasks":
+		return 2
+	case len(path) >= 3 && path[2] == "outputs" && len(path) > 3:
+		return 4
+	}
+	return 3
+}
+
+// resolve finds what a path of exactly one ref means, and its type.
+func (d *declarations) resolve(path []string, in scope) (ref, *cel.Type, *complaint) {
+	switch path[0] {
+	case "params":
+		return d.resolveParam(path, in)
+	case "tasks":
+		return d.resolveTask(path, in)
+	case "trigger":
+		r := ref{kind: triggerRef}
+		switch {
+		case in == inIf:
+			return r, nil, &complaint{message: "an if cannot see the trigger", hint: "give a parameter the default ${{ date(trigger.time) }} and look at that"}
+		case len(path) != 2 || path[1] != "time":
+			return r, nil, &complaint{message: "a trigger has only a time", hint: "write trigger.time"}
+		}
+		return r, cel.TimestampType, nil
+	case "run":
+		return d.resolveRun(path, in)
+	}
+	if in == inForeach {
+		return ref{kind: itemRef}, cel.DynType, nil
+	}
+	return ref{}, nil, &complaint{message: "item is known only in a task with foreach, which is not supported yet"}
+}
+
+func (d *declarations) resolveParam(path []string, in scope) (ref, *cel.Type, *complaint) {
+	if in == inDefault {
+		return ref{}, nil, &complaint{message: "the default of a parameter cannot see other parameters", hint: "it can use trigger.time and date()"}
+	}
+	if len(path) == 1 {
+		return ref{kind: paramsRef}, cel.MapType(cel.StringType, cel.DynType), nil
+	}
+	r := ref{kind: paramRef, key: path[1]}
+	if d == nil {
+		return r, cel.DynType, nil
+	}
+	p, ok := d.params[path[1]]
+	if !ok {
+		hint := "declare it under params"
+		if near := nearest(path[1], maps.Keys(d.params)); near != "" {
+			hint = "did you mean params." + near + "?"
+		}
+		return r, nil, &complaint{message: "there is no parameter " + quoteShort(path[1]), hint: hint}
+	}
+	return r, celType(p.Type, p.Optional), nil
+}
+
+func (d *declarations) resolveRun(path []string, in scope) (ref, *cel.Type, *complaint) {
+	if in == inIf || in == inDefault {
+		return ref{}, nil, &complaint{message: "run is known only in env and dir", hint: ""}
+	}
+	if len(path) != 2 || !slices.Contains(runKeys, path[1]) {
+		return ref{}, nil, &complaint{message: "a run has only " + strings.Join(runKeys, ", "), hint: "write run.id, for example"}
+	}
+	r := ref{kind: runRef, key: path[1]}
+	if path[1] == "attempt" {
+		return r, cel.IntType, nil
+	}
+	return r, cel.StringType, nil
+}
+
+func (d *declarations) resolveTask(path []string, in scope) (ref, *cel.Type, *complaint) {
+	switch {
+	case in == inEnv:
+		return ref{}, nil, &complaint{message: "the env of the workflow cannot see tasks", hint: "put the variable into the env of the task that uses it"}
+	case in == inDefault:
+		return ref{}, nil, &complaint{message: "the default of a parameter cannot see tasks", hint: "it can use trigger.time and date()"}
+	case len(path) < 3:
+		return ref{}, nil, &complaint{message: "tasks needs the name of a task and what of it", hint: `write tasks.NAME.outputs.KEY or tasks.NAME.state; a name with - is tasks["a-b"]`}
+	}
+	task := path[1]
+	var outputs []Output
+	if d != nil {
+		var ok bool
+		if outputs, ok = d.outputs[task]; !ok {
+			return ref{}, nil, &complaint{message: "there is no task " + quoteShort(task), hint: d.nearTask(task)}
+		}
+	}
+	switch path[2] {
+	case "state":
+		return ref{kind: stateRef, task: task}, cel.StringType, nil
+	case "outputs":
+		if len(path) == 3 {
+			return ref{kind: outputsRef, task: task}, cel.MapType(cel.StringType, cel.DynType), nil
+		}
+		r := ref{kind: outputRef, task: task, key: path[3]}
+		if d == nil {
+			return r, cel.DynType, nil
+		}
+		for _, o := range outputs {
+			if o.Name == path[3] {
+				return r, celType(o.Type, false), nil
+			}
+		}
+		return r, nil, undeclaredOutput(task, path[3], outputs)
+	}
+	return ref{}, nil, &complaint{message: fmt.Sprintf("a task has outputs and state, not %s", quoteShort(path[2])),
+		hint: fmt.Sprintf("write tasks.%s.outputs.%s", task, path[2])}
+}
+
+func (d *declarations) nearTask(task string) string {
+	if near := nearest(task, maps.Keys(d.outputs)); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return `a name with - is written tasks["a-b"]`
+}
+
+func undeclaredOutput(task, key string, outputs []Output) *complaint {
+	hint := fmt.Sprintf("declare it there: outputs: {%s: string}", key)
+	names := func(yield func(string) bool) {
+		for _, o := range outputs {
+			if !yield(o.Name) {
+				return
+			}
+		}
+	}
+	if near := nearest(key, names); near != "" {
+		hint = "did you mean " + near + "? Otherwise " + hint
+	}
+	return &complaint{message: fmt.Sprintf("task %s does not declare an output %s", quoteShort(task), quoteShort(key)), hint: hint}
+}
+
+func celType(t Type, optional bool) *cel.Type {
+	var c *cel.Type
+	switch t {
+	case String, "":
+		c = cel.StringType
+	case Int:
+		c = cel.IntType
+	case Float:
+		c = cel.DoubleType
+	case Bool:
+		c = cel.BoolType
+	default:
+		return cel.DynType
+	}
+	if optional {
+		return cel.NullableType(c)
+	}
+	return c
+}

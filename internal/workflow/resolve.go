@@ -1,0 +1,212 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+
+	"github.com/google/cel-go/common/types"
+	celref "github.com/google/cel-go/common/types/ref"
+)
+
+// Inputs is what expressions see when an attempt is dispatched.
+type Inputs struct {
+	RunID       string
+	Attempt     int
+	Params      json.RawMessage // as CheckParams gave them
+	TriggerTime time.Time
+	// Outputs gives a task's outputs, a JSON object or nil, and its state. It is asked
+	// for the tasks of ReadsOutputs only.
+	Outputs func(task string) (json.RawMessage, dag.TaskState)
+}
+
+// Resolved is what an attempt of a task executes.
+type Resolved struct {
+	Run Run
+	Dir string // as written; "" is the default
+	Env []KV   // of the workflow and the task, each name once, in the order of the file
+}
+
+// Resolve evaluates what an attempt of a task needs. An error says which variable cannot
+// be evaluated, and fails the attempt.
+func (w *Workflow) Resolve(task int, in Inputs) (Resolved, error) {
+	t := &w.Tasks[task]
+	from := values{params: in.Params, outputs: in.taskValues, at: in.TriggerTime,
+		run: map[string]any{"id": in.RunID, "workflow": w.Name, "namespace": w.Namespace, "attempt": int64(in.Attempt)}}
+	out := Resolved{Run: t.Run}
+	var err error
+	if out.Dir, err = w.text(t.Dir, inTask, &from); err != nil {
+		return Resolved{}, fmt.Errorf("dir: %w", err)
+	}
+	if out.Dir != "" && leavesFolder(out.Dir) {
+		return Resolved{}, fmt.Errorf("dir %s leads out of the workflow's folder", quoteShort(out.Dir))
+	}
+	own := make(map[string]bool, len(t.Env))
+	for _, kv := range t.Env {
+		own[kv.Name] = true
+	}
+	for _, kv := range w.Env {
+		if own[kv.Name] {
+			continue
+		}
+		if kv.Value, err = w.text(kv.Value, inEnv, &from); err != nil {
+			return Resolved{}, fmt.Errorf("env %s of the workflow: %w", kv.Name, err)
+		}
+		out.Env = append(out.Env, kv)
+	}
+	for _, kv := range t.Env {
+		if kv.Value, err = w.text(kv.Value, inTask, &from); err != nil {
+			return Resolved{}, fmt.Errorf("env %s: %w", kv.Name, err)
+		}
+		out.Env = append(out.Env, kv)
+	}
+	return out, nil
+}
+
+func (in *Inputs) taskValues(name string) (dag.TaskState, []byte) {
+	if in.Outputs == nil {
+		return dag.Pending, nil
+	}
+	outputs, state := in.Outputs(name)
+	return state, outputs
+}
+
+// text evaluates a text that may hold ${{ }}.
+func (w *Workflow) text(text string, in scope, from *values) (string, error) {
+	if !hasTemplate(text) {
+		return text, nil
+	}
+	t, err := w.exprs.get(text, in)
+	if err != nil {
+		return "", err
+	}
+	return t.render(from.lookup)
+}
+
+// ReadsOutputs names the tasks whose outputs or state Resolve will ask for, sorted.
+func (w *Workflow) ReadsOutputs(task int) []string {
+	t := &w.Tasks[task]
+	var names []string
+	add := func(text string) {
+		if !hasTemplate(text) {
+			return
+		}
+		compiled, err := w.exprs.get(text, inTask)
+		if err != nil { // Resolve will say so
+			return
+		}
+		for _, r := range compiled.refs() {
+			if r.readsTask() {
+				names = append(names, r.task)
+			}
+		}
+	}
+	add(t.Dir)
+	for _, kv := range t.Env {
+		add(kv.Value)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// values is where refs get their values. It decodes a JSON object once, when a member of
+// it is first asked for.
+type values struct {
+	params  []byte
+	outputs func(task string) (dag.TaskState, []byte)
+	at      time.Time
+	run     map[string]any
+
+	known map[string]map[string]json.RawMessage // "" holds the parameters
+}
+
+func (v *values) members(name string, raw func() []byte) (map[string]json.RawMessage, error) {
+	if m, ok := v.known[name]; ok {
+		return m, nil
+	}
+	m, err := members(raw())
+	if err != nil {
+		return nil, err
+	}
+	if v.known == nil {
+		v.known = map[string]map[string]json.RawMessage{}
+	}
+	v.known[name] = m
+	return m, nil
+}
+
+func (v *values) lookup(r ref) celref.Val {
+	switch r.kind {
+	case paramsRef:
+		return celValue(orEmpty(v.params))
+	case paramRef:
+		return v.param(r)
+	case stateRef:
+		if r.has {
+			return types.True
+		}
+		state, _ := v.outputs(r.task)
+		return types.String(state.String())
+	case outputsRef, outputRef:
+		return v.output(r)
+	case triggerRef:
+		if r.has {
+			return types.Bool(!v.at.IsZero())
+		}
+		return types.Timestamp{Time: v.at.UTC()}
+	case runRef:
+		if r.has {
+			return types.True
+		}
+		return types.DefaultTypeAdapter.NativeToValue(v.run[r.key])
+	}
+	return types.NewErr("%s is not known here", r)
+}
+
+func orEmpty(raw []byte) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("{}")
+	}
+	return raw
+}
+
+func (v *values) param(r ref) celref.Val {
+	m, err := v.members("", func() []byte { return v.params })
+	if err != nil {
+		return types.NewErr("the parameters are not a JSON object: %v", err)
+	}
+	raw, ok := m[r.key]
+	null := !ok || string(raw) == "null"
+	switch {
+	case r.has:
+		return types.Bool(!null)
+	case null:
+		return types.NullValue
+	}
+	return celValue(raw)
+}
+
+func (v *values) output(r ref) celref.Val {
+	state, raw := v.outputs(r.task)
+	if r.kind == outputsRef {
+		if r.has {
+			return types.True
+		}
+		return celValue(orEmpty(raw))
+	}
+	m, err := v.members(r.task, func() []byte { return raw })
+	if err != nil {
+		return types.NewErr("the outputs of task %q are not a JSON object: %v", r.task, err)
+	}
+	value, ok := m[r.key]
+	switch {
+	case r.has:
+		return types.Bool(ok)
+	case !ok:
+		return types.NewErr("task %q gave no output %q; it ended %s", r.task, r.key, state)
+	}
+	return celValue(value)
+}
