@@ -220,7 +220,11 @@ func parseFloat(text string) (json.RawMessage, error) {
 	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) || strings.ContainsAny(text, "xXpP_") {
 		return nil, errFloat
 	}
-	return marshal(f)
+	out, err := marshal(f)
+	if err == nil && !bytes.ContainsAny(out, ".e") {
+		out = append(out, ".0"...) // so that expressions can tell a float from an int
+	}
+	return out, err
 }
 
 // marshal is json.Marshal without the escapes for HTML: outputs are compared and shown as they were given.
