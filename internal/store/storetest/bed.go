@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -120,7 +121,7 @@ func (b *bed) same(got, want any, what string) {
 }
 
 // tidy is a deep copy of v in which empty slices are nil.
-func tidy(v any) any { return tidied(reflect.ValueOf(v)).Interface() }
+func tidy[T any](v T) T { return tidied(reflect.ValueOf(&v).Elem()).Interface().(T) }
 
 func tidied(v reflect.Value) reflect.Value {
 	switch v.Kind() {
@@ -129,13 +130,17 @@ func tidied(v reflect.Value) reflect.Value {
 			return reflect.Zero(v.Type())
 		}
 		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return v
+			return reflect.ValueOf(bytes.Clone(v.Bytes())).Convert(v.Type())
 		}
 		out := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
 		for i := range v.Len() {
 			out.Index(i).Set(tidied(v.Index(i)))
 		}
 		return out
+	case reflect.Interface:
+		if !v.IsNil() {
+			return tidied(v.Elem())
+		}
 	case reflect.Struct:
 		out := reflect.New(v.Type()).Elem()
 		for i := range v.NumField() {

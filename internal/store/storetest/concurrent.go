@@ -147,13 +147,30 @@ func scanSnapshot(b *bed) {
 }
 
 func scanWhileCommitting(b *bed) {
-	for range 5 {
-		b.add(b.run(dag.RunRunning))
-	}
-	seen := 0
+	var want []history
+	b.put(func(x *store.Batch) {
+		for range 5 {
+			r := b.run(dag.RunRunning)
+			x.RunInserts = append(x.RunInserts, r)
+			a := b.attempt(r.ID, 50, 1)
+			x.AttemptInserts = append(x.AttemptInserts, a)
+			want = append(want, history{RunRecord: store.RunRecord{Run: r, Attempts: []dag.AttemptRow{a}}})
+		}
+	})
+	var seen []history
 	b.ok(b.s.Scan(b.ctx, func(r store.RunRecord, events []dag.EventRow) error {
-		seen++
+		seen = append(seen, history{r, events})
 		next := b.run(dag.RunRunning)
+		b.put(func(x *store.Batch) {
+			for _, h := range want { // all of them change: seen ones and those to come
+				if len(seen) == 1 {
+					x.AttemptUpdates = append(x.AttemptUpdates, ended(h.Attempts[0]))
+				} else {
+					x.AttemptInserts = append(x.AttemptInserts, b.attempt(h.Run.ID, dag.TaskID(len(seen)), 1))
+				}
+				x.Events = append(x.Events, event(h.Run.ID, 1))
+			}
+		})
 		b.put(func(x *store.Batch) {
 			x.RunInserts = []dag.RunRow{next}
 			x.RunUpdates = []dag.RunUpdate{{RunRow: next, Was: dag.RunRunning}}
@@ -163,7 +180,7 @@ func scanWhileCommitting(b *bed) {
 		b.ok(err)
 		return nil
 	}))
-	b.same(seen, 5, "runs in the scan")
+	b.same(seen, want, "the scan")
 	b.same(len(b.contents().Runs), 10, "runs after it")
 }
 

@@ -69,6 +69,7 @@ func guards() []check {
 		{"message consumed twice", consume(func(w *world) []int64 { return []int64{w.message.ID, w.message.ID} })},
 		{"rows inserted in the same batch", insertedBefore},
 		{"one row through several states", severalStates},
+		{"one row through several states, taken back", severalTakenBack},
 		{"stale fence and refused content", staleAndRefused},
 	}
 }
@@ -105,18 +106,35 @@ func insertedBefore(b *bed) {
 
 func severalStates(b *bed) {
 	w := b.world()
+	x, end := b.several(&w)
+	b.ok(b.commit(x))
+	c := b.contents()
+	b.same(c.Runs[0].RunRecord, store.RunRecord{Run: w.run, Attempts: []dag.AttemptRow{end.AttemptRow}}, "the run")
+	b.same(c.Workflows, []store.Workflow{revised(revised(w.flow))}, "the workflow")
+}
+
+func severalTakenBack(b *bed) {
+	w := b.world()
+	x, _ := b.several(&w)
+	x.Consumed = []int64{w.message.ID, w.message.ID}
+	b.fails(x, store.ErrFenced)
+	x, _ = b.several(&w)
+	b.ok(b.commit(x))
+}
+
+// several moves a run, an attempt and a workflow twice in one batch.
+func (b *bed) several(w *world) (*store.Batch, dag.AttemptUpdate) {
+	x := b.batch()
 	paused, again := dag.RunUpdate{RunRow: w.run, Was: dag.RunRunning}, dag.RunUpdate{RunRow: w.run, Was: dag.RunPaused}
 	paused.State = dag.RunPaused
 	started := dag.AttemptUpdate{AttemptRow: w.attempt, Was: dag.AttemptAssigned}
 	started.State = dag.AttemptRunning
 	end := ended(w.attempt)
 	end.Was = dag.AttemptRunning
-	b.put(func(x *store.Batch) {
-		x.RunUpdates = []dag.RunUpdate{paused, again}
-		x.AttemptUpdates = []dag.AttemptUpdate{started, end}
-	})
-	rec := b.contents().Runs[0].RunRecord
-	b.same(rec, store.RunRecord{Run: w.run, Attempts: []dag.AttemptRow{end.AttemptRow}}, "the run")
+	x.RunUpdates = []dag.RunUpdate{paused, again}
+	x.AttemptUpdates = []dag.AttemptUpdate{started, end}
+	x.WorkflowUpdates = []store.Workflow{revised(w.flow), revised(revised(w.flow))}
+	return x, end
 }
 
 func staleAndRefused(b *bed) {

@@ -30,8 +30,8 @@ type driven struct {
 	graph  *dag.Graph
 	leader bool // split by Leader work
 	run    *dag.Run
-	inbox  []heard                  // since the last commit
-	fired  map[dag.TaskID]dag.Token // retry timers that memory has heard of
+	inbox  []heard // since the last commit
+	fired  []heard // retry timers before that: they leave no row, and a reload has them again
 }
 
 type heard struct {
@@ -55,7 +55,7 @@ type fataler interface {
 
 func (l *loop) start(graph *dag.Graph, leader bool) *driven {
 	l.b.count++
-	d := &driven{graph: graph, leader: leader, fired: map[dag.TaskID]dag.Token{}, header: dag.Header{
+	d := &driven{graph: graph, leader: leader, header: dag.Header{
 		ID: runID(l.b.count), Workflow: 1, Version: 1, Origin: dag.OriginManual, User: "ada",
 		Params: []byte(`{"n":1}`), Created: l.now.Wall,
 	}}
@@ -69,9 +69,6 @@ func (l *loop) hear(d *driven, ev dag.Event) dag.Verdict {
 	l.now.Wall += 1_000_000
 	l.now.Mono += time.Second
 	d.inbox = append(d.inbox, heard{ev, l.now})
-	if ev.Kind == dag.EvTimer {
-		d.fired[ev.Task] = ev.Token
-	}
 	var fx dag.Effects
 	return d.run.Step(&ev, l.now, &fx)
 }
@@ -103,6 +100,11 @@ func (l *loop) commit(fault Fault) {
 		l.t.Fatalf("commit: %v", err)
 	}
 	for _, d := range l.runs {
+		for _, h := range d.inbox {
+			if h.event.Kind == dag.EvTimer && h.event.Timer == dag.TimerRetry {
+				d.fired = append(d.fired, h)
+			}
+		}
 		d.inbox = d.inbox[:0]
 		if loaded := l.load(d); loaded == nil {
 			l.t.Fatalf("run %s is not in the store", d.header.ID)
@@ -122,10 +124,7 @@ func (l *loop) again() {
 			d.run = dag.NewRun(d.header)
 		}
 		var fx dag.Effects
-		for task, token := range d.fired {
-			d.run.Step(&dag.Event{Kind: dag.EvTimer, Timer: dag.TimerRetry, Task: task, Token: token}, l.now, &fx)
-		}
-		for _, h := range d.inbox {
+		for _, h := range slices.Concat(d.fired, d.inbox) {
 			d.run.Step(&h.event, h.now, &fx)
 		}
 		if diff := dag.Diff(was, d.run); diff != "" {

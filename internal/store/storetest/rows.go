@@ -442,7 +442,7 @@ func copiedIn(b *bed) {
 	x.Requests = []store.Request{request(1)}
 	x.Messages = []store.Message{{Payload: []byte("hello")}}
 	b.ok(b.commit(x))
-	before := b.contents()
+	before := tidy(b.contents())
 	for _, blob := range [][]byte{r.KeyHash, r.Params, r.Graph, r.Base, r.Final, a.Outputs, x.Events[0].Records,
 		x.Versions[0].Source, x.Versions[0].Def, x.Versions[0].Graph, x.Versions[0].Digest, x.Versions[0].Files[0].Data,
 		x.Requests[0].Hash, x.Requests[0].Answer, x.Messages[0].Payload} {
@@ -463,7 +463,7 @@ func copiedOut(b *bed) {
 		x.Requests = []store.Request{request(1)}
 		x.Messages = []store.Message{{Payload: []byte("hello")}}
 	})
-	want := b.contents()
+	want := tidy(b.contents())
 	c := b.contents()
 	for _, blob := range [][]byte{c.Runs[0].Run.Params, c.Runs[0].Run.Final, c.Runs[0].Attempts[0].Outputs, c.Runs[0].Events[0].Records,
 		c.Versions[0].Source, c.Files[0].Data, c.Requests[0].Answer, c.Messages[0].Payload} {
