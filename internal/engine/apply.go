@@ -10,33 +10,61 @@ import (
 )
 
 // apply does one item to memory; its answer waits for the commit.
-func (w *writer) apply(it *item, now dag.Now) {
-	w.rows += rowsPerItem
-	var a answer
+func (w *writer) apply(it *item) {
+	w.tx.rows += rowsPerItem
+	a, known := w.asked(it)
 	switch {
+	case known:
 	case it.submit != nil:
-		a = w.submit(it, now)
+		a = w.submit(it)
 	case it.define != nil:
-		a = w.define(it.define, now)
+		a = w.define(it.define)
 	case it.ask != nil:
-		it.ask(w)
+		a.err = it.ask(w)
 	default:
-		a = w.event(it, now)
+		a = w.event(it)
 	}
-	if it.req != nil && a.err == nil {
-		it.req.Created = now.Wall
-		w.batch.Requests = append(w.batch.Requests, *it.req)
+	if it.req != nil && !known && a.err == nil && a.verdict <= dag.Duplicate {
+		it.req.Created = w.tx.now.Wall
+		w.tx.batch.Requests = append(w.tx.batch.Requests, *it.req)
 	}
-	w.answers = append(w.answers, a)
+	w.tx.answers = append(w.tx.answers, a)
+}
+
+// asked tells whether an item came before under its idempotency key.
+func (w *writer) asked(it *item) (a answer, known bool) {
+	if it.req == nil {
+		return a, false
+	}
+	was, err := w.request(it.req.Scope, it.req.Key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return a, false
+	case err != nil:
+		return answer{run: it.run, err: fromStore("look for the idempotency key", err)}, true
+	}
+	return answer{run: it.run, verdict: dag.Duplicate, existing: true, err: sameBody(was.Hash, it.req.Hash)}, true
+}
+
+func (w *writer) request(scope, key string) (store.Request, error) {
+	for _, r := range w.tx.batch.Requests {
+		if r.Scope == scope && r.Key == key {
+			return r, nil
+		}
+	}
+	return w.e.store.Request(context.Background(), scope, key)
 }
 
 // submit makes a run of a submission, or finds the one that it has made before.
-func (w *writer) submit(it *item, now dag.Now) answer {
+func (w *writer) submit(it *item) answer {
 	s := it.submit
-	if id, found, err := w.known(it); err != nil || found {
-		return answer{run: id, existing: found, err: err}
+	if a, known := w.known(it); known {
+		return a
 	}
-	wf := w.changed.latest(s.Workflow)
+	wf, err := w.workflow(s.Workflow.ID)
+	if err != nil {
+		return answer{err: err}
+	}
 	if wf.State != store.WorkflowActive {
 		return answer{err: fmt.Errorf("%w: workflow %s/%s is %s", ErrConflict, wf.Namespace, wf.Name, wf.State)}
 	}
@@ -46,16 +74,18 @@ func (w *writer) submit(it *item, now dag.Now) answer {
 	}
 	r := dag.NewRun(dag.Header{
 		ID: s.ID, Shard: wf.Shard, Workflow: wf.ID, Version: version, Priority: s.Priority, Origin: s.Origin,
-		User: s.User, Key: s.Key, KeyHash: s.KeyHash, Params: s.Params, Created: now.Wall,
+		User: s.User, Key: s.Key, KeyHash: s.KeyHash, Params: s.Params, Created: w.tx.now.Wall,
 	})
+	w.tx.current = r
 	ev := dag.Event{Kind: dag.EvSubmit, Graph: w.e.graphs.peek(wf.ID, version), Handler: w.e.handler.ID}
-	r.Step(&ev, now, &w.fx)
+	r.Step(&ev, w.tx.now, &w.tx.fx)
 	w.runs[r.ID] = r
 	if s.Key != "" {
-		w.keys[keyOf{wf.ID, s.Key}] = r
+		w.tx.keys[keyOf{wf.ID, s.Key}] = r
 	}
 	w.touch(r)
-	w.e.stats.RunsAccepted.Add(1)
+	w.tx.current = nil
+	w.tx.tally.accepted++
 	return answer{run: r.ID}
 }
 
@@ -65,29 +95,44 @@ type keyOf struct {
 	key      string
 }
 
-// known finds the run that a submission has made before: by its key, or by its id if it was
-// applied in a transaction whose outcome was unknown.
-func (w *writer) known(it *item) (id dag.RunID, found bool, err error) {
+// known finds the run that a submission has made before: by its key, or by its id if
+// somebody else than the engine chose it, or if it was applied in a transaction whose
+// outcome was unknown.
+func (w *writer) known(it *item) (answer, bool) {
 	s := it.submit
-	if it.again {
-		if _, err := w.e.store.Run(context.Background(), s.ID); !errors.Is(err, store.ErrNotFound) {
-			return s.ID, err == nil, fromStore("look for the run", err)
+	if r := w.runs[s.ID]; r != nil {
+		return sameRun(s, &r.Header), true
+	}
+	if s.named || it.again {
+		if row, err := w.e.store.Run(context.Background(), s.ID); err == nil {
+			return sameRun(s, &row.Header), true
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return answer{err: fromStore("look for the run", err)}, true
 		}
 	}
 	if s.Key == "" {
-		return id, false, nil
+		return answer{}, false
 	}
-	if r := w.keys[keyOf{s.Workflow.ID, s.Key}]; r != nil {
-		return r.ID, true, sameBody(r.KeyHash, s.KeyHash)
+	if r := w.tx.keys[keyOf{s.Workflow.ID, s.Key}]; r != nil {
+		return sameRun(s, &r.Header), true
 	}
 	row, err := w.e.store.RunByKey(context.Background(), s.Workflow.ID, s.Key)
-	if errors.Is(err, store.ErrNotFound) {
-		return id, false, nil
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return answer{}, false
+	case err != nil:
+		return answer{err: fromStore("look for the key", err)}, true
 	}
-	if err != nil {
-		return id, false, fromStore("look for the key", err)
+	return sameRun(s, &row.Header), true
+}
+
+// sameRun answers a submission with the run that is there.
+func sameRun(s *Submission, was *dag.Header) answer {
+	a := answer{run: was.ID, existing: true, err: sameBody(was.KeyHash, s.KeyHash)}
+	if was.Workflow != s.Workflow.ID {
+		a.err = fmt.Errorf("%w: run %s is of another workflow", ErrConflict, was.ID)
 	}
-	return row.ID, true, sameBody(row.KeyHash, s.KeyHash)
+	return a
 }
 
 func sameBody(was, is []byte) error {
@@ -98,37 +143,51 @@ func sameBody(was, is []byte) error {
 }
 
 // event steps the run that it is about.
-func (w *writer) event(it *item, now dag.Now) answer {
+func (w *writer) event(it *item) answer {
 	ev := &it.ev
-	if it.shut { // the attempt is over where it ran: its slot is free for this transaction
-		it.shut = false
-		w.e.home.unbook(1)
+	k := attemptKey{it.run, ev.Task, ev.Token}
+	switch ev.Kind {
+	case dag.EvReport: // the attempt is over where it ran: its slot is free for this transaction
+		w.e.home.unbook(k)
+	case dag.EvSplit:
+		delete(w.leading, k)
 	}
 	r := w.runs[it.run]
 	if r == nil && ev.Kind == dag.EvRecover {
 		r = w.revive(it.run)
 	}
 	if r == nil {
+		if why, bad := w.bad[it.run]; bad && it.done != nil {
+			return answer{run: it.run, err: fmt.Errorf("%w: run %s is quarantined: %s", ErrConflict, it.run, why)}
+		}
+		w.count(ev.Kind, dag.RunEnded)
 		return answer{run: it.run, verdict: dag.RunEnded}
 	}
-	v := r.Step(ev, now, &w.fx)
+	w.tx.current = r
+	v := r.Step(ev, w.tx.now, &w.tx.fx)
 	if it.again && v == dag.Stale {
 		v = dag.Duplicate
+	}
+	if ev.Kind == dag.EvCheck && r.Pending() > 0 {
+		w.tx.tally.repaired++
 	}
 	w.count(ev.Kind, v)
 	if r.Pending() > 0 || v == dag.Accepted {
 		w.touch(r)
+	} else if !r.Unfinished() {
+		delete(w.runs, r.ID) // revived in vain
 	}
+	w.tx.current = nil
 	return answer{run: it.run, verdict: v}
 }
 
 func (w *writer) count(kind dag.EventKind, v dag.Verdict) {
 	switch {
 	case kind == dag.EvReport && v == dag.Accepted:
-		w.e.stats.AttemptsEnded.Add(1)
+		w.tx.tally.attemptsEnded++
 	case kind == dag.EvReport:
-		w.e.stats.Rejected.Add(1)
+		w.tx.tally.rejected++
 	case kind == dag.EvLost && v == dag.Accepted:
-		w.e.stats.Lost.Add(1)
+		w.tx.tally.lost++
 	}
 }

@@ -24,50 +24,98 @@ type Definition struct {
 
 // definition is a change of a workflow on its way through the writer.
 type definition struct {
-	is       store.Workflow // as the gateway read it; zero: it does not exist
-	version  *store.Version // a new version
-	current  int32          // roll back to this version
-	state    string         // a new state
-	revision int64          // If-Match; 0: any
+	id              dag.WorkflowID // 0: the one of that name, or a new one
+	namespace, name string
+	version         *store.Version // a new version
+	current         int32          // roll back to this version
+	state           string         // a new state
+	revision        int64          // If-Match; 0: any
 }
 
-// definitions remembers the workflows that this ownership changed: the writer is the only
-// one who changes them, so whoever read a row either read what is here or is out of date.
-type definitions map[dag.WorkflowID]store.Workflow
+// definitions are workflows as this owner knows them. It alone changes them, so what is
+// here is exact, while what a gateway has read may be out of date.
+type definitions struct {
+	known map[dag.WorkflowID]store.Workflow
+}
 
-func (d definitions) latest(read store.Workflow) store.Workflow {
-	if w, ok := d[read.ID]; ok && w.Revision >= read.Revision {
-		return w
+// definitionsMax bounds them; what is dropped is read again.
+const definitionsMax = 10_000
+
+func (d *definitions) forget() { d.known = map[dag.WorkflowID]store.Workflow{} }
+
+// trim is called between transactions: what is changed in one must be found in it.
+func (d *definitions) trim() {
+	if len(d.known) > definitionsMax {
+		d.forget()
 	}
-	return read
 }
 
-// Apply makes a version of a definition, or finds that the newest is the same. created
-// says which.
+// workflow gives a workflow as it is in the transaction being made.
+func (w *writer) workflow(id dag.WorkflowID) (store.Workflow, error) {
+	wf, ok := w.defs.known[id]
+	if ok {
+		return wf, nil
+	}
+	wf, err := w.e.store.WorkflowByID(context.Background(), id)
+	if err != nil {
+		return wf, fromStore(fmt.Sprintf("workflow %d", id), err)
+	}
+	w.defs.known[id] = wf
+	return wf, nil
+}
+
+// named finds the workflow that has a name now; its ID is 0 if there is none.
+func (w *writer) named(namespace, name string) (store.Workflow, error) {
+	inserts := w.tx.batch.WorkflowInserts
+	for i := range inserts {
+		if wf := w.defs.known[inserts[i].ID]; wf.Namespace == namespace && wf.Name == name && wf.State != store.WorkflowDeleted {
+			return wf, nil
+		}
+	}
+	wf, err := w.e.store.Workflow(context.Background(), namespace, name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return store.Workflow{Namespace: namespace, Name: name, Shard: w.e.shards[0]}, nil
+	case err != nil:
+		return wf, fromStore("read the workflow", err)
+	}
+	if is, ok := w.defs.known[wf.ID]; ok && is.State == store.WorkflowDeleted { // in this transaction
+		return store.Workflow{Namespace: namespace, Name: name, Shard: w.e.shards[0]}, nil
+	}
+	return w.workflow(wf.ID)
+}
+
+// Apply makes a version of a definition, or finds that new runs get the same already;
+// created says which. If the newest version is the same but an older one is current, it is
+// made current again.
 func (e *Engine) Apply(ctx context.Context, d Definition) (w store.Workflow, created bool, err error) {
 	is, err := e.store.Workflow(ctx, d.Namespace, d.Name)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return w, false, fromStore("read the workflow", err)
-	}
-	if err == nil {
-		v, err := e.store.Version(ctx, is.ID, is.Latest)
+	switch {
+	case err == nil:
+		v, err := e.store.Version(ctx, is.ID, is.Version)
 		if err != nil {
-			return w, false, fromStore("read the newest version", err)
+			return w, false, fromStore("read the current version", err)
 		}
-		if bytes.Equal(v.Digest, d.Digest) && is.Version == is.Latest && (d.Revision == 0 || d.Revision == is.Revision) {
+		if bytes.Equal(v.Digest, d.Digest) && (d.Revision == 0 || d.Revision == is.Revision) {
 			return is, false, nil
 		}
-	} else {
-		is = store.Workflow{Namespace: d.Namespace, Name: d.Name, Shard: e.shards[0]}
+	case !errors.Is(err, store.ErrNotFound):
+		return w, false, fromStore("read the workflow", err)
 	}
 	v := &store.Version{Source: d.Source, Def: d.Def, Graph: d.Graph, Digest: d.Digest, User: d.User, Files: d.Files}
-	a, err := e.change(ctx, definition{is: is, version: v, revision: d.Revision})
-	return a, err == nil, err
+	a, err := e.change(ctx, definition{id: is.ID, namespace: d.Namespace, name: d.Name, version: v, revision: d.Revision})
+	return a.workflow, err == nil && !a.existing, err
 }
 
 // SetState pauses, resumes or deletes a workflow.
 func (e *Engine) SetState(ctx context.Context, w store.Workflow, state string, revision int64) (store.Workflow, error) {
-	return e.change(ctx, definition{is: w, state: state, revision: revision})
+	switch state {
+	case store.WorkflowActive, store.WorkflowPaused, store.WorkflowDeleted:
+	default:
+		return w, fmt.Errorf("%w: a workflow is not %q", ErrInvalid, state)
+	}
+	a, err := e.change(ctx, definition{id: w.ID, state: state, revision: revision})
+	return a.workflow, err
 }
 
 // Rollback makes an earlier version the one that new runs get.
@@ -75,75 +123,118 @@ func (e *Engine) Rollback(ctx context.Context, w store.Workflow, version int32, 
 	if _, err := e.store.Version(ctx, w.ID, version); err != nil {
 		return w, fromStore(fmt.Sprintf("version %d of %s", version, w.Name), err)
 	}
-	return e.change(ctx, definition{is: w, current: version, revision: revision})
+	a, err := e.change(ctx, definition{id: w.ID, current: version, revision: revision})
+	return a.workflow, err
 }
 
-func (e *Engine) change(ctx context.Context, d definition) (store.Workflow, error) {
+func (e *Engine) change(ctx context.Context, d definition) (answer, error) {
 	if err := e.Accepting(); err != nil {
-		return store.Workflow{}, err
+		return answer{}, err
 	}
 	a, err := e.writer.inbox.send(ctx, item{define: &d})
-	if err != nil {
-		return store.Workflow{}, err
-	}
-	if d.version != nil { // compile it now: the first run need not wait for it
+	if err == nil && d.version != nil { // compile it now: the first run need not wait for it
 		_, _ = e.graphs.get(a.workflow.ID, a.workflow.Version)
 	}
-	return a.workflow, nil
+	return a, err
 }
 
 // define applies a change; ids and version numbers are given here, by the only writer.
-func (w *writer) define(d *definition, now dag.Now) answer {
-	wf := w.changed.latest(d.is)
-	if wf.ID == 0 {
-		if made := w.changed.named(wf.Namespace, wf.Name); made.ID != 0 {
-			wf = made // two first applies at once
-		}
+func (w *writer) define(d *definition) answer {
+	wf, err := w.defined(d)
+	if err != nil {
+		return answer{err: err}
 	}
 	if wf.State == store.WorkflowDeleted || d.revision != 0 && d.revision != wf.Revision {
-		return answer{err: fmt.Errorf("%w: workflow %s/%s was changed in between (revision %d)", ErrConflict, wf.Namespace, wf.Name, wf.Revision)}
+		return answer{err: fmt.Errorf("%w: workflow %s/%s was changed in between (revision %d, %s)", ErrConflict, wf.Namespace, wf.Name, wf.Revision, wf.State)}
 	}
-	wf.Revision++
-	wf.Modified = now.Wall
+	a := answer{workflow: wf}
+	next := wf
 	if d.state != "" {
-		wf.State = d.state
+		next.State = d.state
 	}
 	if d.current != 0 {
-		wf.Version = d.current
-	}
-	isNew := wf.ID == 0
-	if isNew {
-		wf.ID = newWorkflowID(now)
-		for w.changed[wf.ID].ID != 0 {
-			wf.ID++
-		}
-		wf.State, wf.Created = store.WorkflowActive, now.Wall
+		next.Version = d.current
 	}
 	if d.version != nil {
-		wf.Latest++
-		wf.Version = wf.Latest
-		v := *d.version
-		v.Workflow, v.Version, v.Created = wf.ID, wf.Version, now.Wall
-		w.batch.Versions = append(w.batch.Versions, v)
+		if next.Version, err = w.numbered(&wf, d.version.Digest); err != nil {
+			return answer{err: err}
+		}
+		a.existing = next.Version <= wf.Latest
+		next.Latest = max(wf.Latest, next.Version)
 	}
-	if isNew {
-		w.batch.WorkflowInserts = append(w.batch.WorkflowInserts, wf)
+	if wf.ID != 0 && next == wf {
+		return a // nothing to change
+	}
+	next.Revision++
+	next.Modified = w.tx.now.Wall
+	if wf.ID == 0 {
+		if next.ID, err = w.newWorkflowID(); err != nil {
+			return answer{err: err}
+		}
+		next.State, next.Created = store.WorkflowActive, w.tx.now.Wall
+		w.tx.batch.WorkflowInserts = append(w.tx.batch.WorkflowInserts, next)
 	} else {
-		w.batch.WorkflowUpdates = append(w.batch.WorkflowUpdates, wf)
+		w.tx.batch.WorkflowUpdates = append(w.tx.batch.WorkflowUpdates, next)
 	}
-	w.changed[wf.ID] = wf
-	return answer{workflow: wf}
+	if d.version != nil && !a.existing {
+		v := *d.version
+		v.Workflow, v.Version, v.Created = next.ID, next.Version, w.tx.now.Wall
+		w.tx.batch.Versions = append(w.tx.batch.Versions, v)
+	}
+	w.defs.known[next.ID] = next
+	a.workflow = next
+	return a
+}
+
+// defined finds what a change is about.
+func (w *writer) defined(d *definition) (store.Workflow, error) {
+	if d.id != 0 {
+		return w.workflow(d.id)
+	}
+	if d.version == nil {
+		return store.Workflow{}, fmt.Errorf("%w: a workflow without an id", ErrInvalid)
+	}
+	return w.named(d.namespace, d.name)
+}
+
+// numbered gives the number of the version with a digest: the current one, the newest, or
+// one more.
+func (w *writer) numbered(wf *store.Workflow, digest []byte) (int32, error) {
+	for _, n := range [...]int32{wf.Version, wf.Latest} {
+		if n == 0 {
+			break
+		}
+		is, err := w.digest(wf.ID, n)
+		if err != nil {
+			return 0, err
+		}
+		if bytes.Equal(is, digest) {
+			return n, nil
+		}
+	}
+	return wf.Latest + 1, nil
+}
+
+func (w *writer) digest(id dag.WorkflowID, version int32) ([]byte, error) {
+	for i := range w.tx.batch.Versions {
+		if v := &w.tx.batch.Versions[i]; v.Workflow == id && v.Version == version {
+			return v.Digest, nil
+		}
+	}
+	v, err := w.e.store.Version(context.Background(), id, version)
+	return v.Digest, fromStore(fmt.Sprintf("read version %d", version), err)
 }
 
 // newWorkflowID makes an id that no other owner makes: the instant of the only writer. It
 // fits in 53 bits, so that it survives a JSON number.
-func newWorkflowID(now dag.Now) dag.WorkflowID { return dag.WorkflowID(now.Wall) }
-
-func (d definitions) named(namespace, name string) store.Workflow {
-	for _, w := range d {
-		if w.Namespace == namespace && w.Name == name && w.State != store.WorkflowDeleted {
-			return w
+func (w *writer) newWorkflowID() (dag.WorkflowID, error) {
+	for id := dag.WorkflowID(w.tx.now.Wall); ; id++ {
+		_, err := w.workflow(id)
+		if errors.Is(err, ErrNotFound) {
+			return id, nil
+		}
+		if err != nil {
+			return 0, err
 		}
 	}
-	return store.Workflow{}
 }

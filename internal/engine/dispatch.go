@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"errors"
 	"sync/atomic"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 )
@@ -19,52 +21,72 @@ type Assignment struct {
 	Created  dag.Micros // of the run
 }
 
+func (a *Assignment) key() attemptKey { return attemptKey{a.Run, a.Task, a.Token} }
+
+// attemptKey names an attempt.
+type attemptKey struct {
+	run   dag.RunID
+	task  dag.TaskID
+	token dag.Token
+}
+
 // Executor runs attempts. It is the seam behind which workers are: in this process, in a
 // keeper beside it, or on other machines.
 type Executor interface {
-	// Start runs attempts. It does not block for them; every one is reported once by
-	// Engine.Report. One that is running already under the same token is left alone.
+	// Start runs attempts. It does not block for them, and the slice is the engine's again
+	// when it returns; every attempt is reported once by Engine.Report. One that is
+	// running already under the same token is left alone.
 	Start(as []Assignment)
-	// Cancel ends attempts; unknown ones are ignored.
+	// Cancel ends attempts; unknown ones are ignored. The slice is the engine's.
 	Cancel(cs []dag.Cancel)
-	// Running reports whether it has the attempt.
+	// Running reports whether it has the attempt: from Start until Engine.Report of its
+	// end has returned. What it does not have is started again under the same token.
 	Running(run dag.RunID, task dag.TaskID, token dag.Token) bool
 }
 
-// home books the slots of the executor: a slot is booked before the assignment is written
-// and given back when its report arrives, whatever the report is worth.
+// home books the slots of the executor. A slot is booked with the transaction that hands
+// the attempt over and given back when its report is taken, whatever that is worth; both
+// by the attempt's name, so that nothing said twice counts twice. Only free is for other
+// goroutines than the writer's.
 type home struct {
-	free atomic.Int64
-	wake chan struct{} // cap 1
+	free   atomic.Int64
+	booked map[attemptKey]struct{}
 }
 
-// book takes a slot if one is free.
-func (h *home) book() bool {
-	if h.free.Add(-1) >= 0 {
-		return true
+func (h *home) book(k attemptKey) {
+	if _, in := h.booked[k]; !in {
+		h.booked[k] = struct{}{}
+		h.free.Add(-1)
 	}
-	h.free.Add(1)
-	return false
 }
 
-func (h *home) unbook(n int) { h.free.Add(int64(n)) }
+func (h *home) unbook(k attemptKey) {
+	if _, in := h.booked[k]; in {
+		delete(h.booked, k)
+		h.free.Add(1)
+	}
+}
 
 // fill gives free slots to the best ready tasks, in the transaction being made: the end
 // of a task and the start of the next are one commit.
-func (w *writer) fill(now dag.Now, most int) {
-	for ; most > 0 && w.rows < batchRowsMax && w.queue.Len() > 0 && w.e.home.book(); most-- {
-		r := w.queue.Head(now.Wall)
-		t := r.NextReady()
-		w.assigns = append(w.assigns, w.assign(r, t, now))
+func (w *writer) fill(most int) {
+	for ; most > 0 && w.tx.rows < batchRowsMax && w.queue.Len() > 0 && w.e.home.free.Load() > 0; most-- {
+		r := w.queue.Head(w.tx.now.Wall)
+		w.tx.current = r
+		w.tx.tried++
+		a := w.assign(r, r.NextReady())
+		w.e.home.book(a.key())
+		w.tx.assigns = append(w.tx.assigns, a)
 		w.touch(r)
-		w.rows++
+		w.tx.rows++
 	}
+	w.tx.current = nil
 }
 
 // assign hands a ready task to this process.
-func (w *writer) assign(r *dag.Run, t dag.TaskID, now dag.Now) Assignment {
+func (w *writer) assign(r *dag.Run, t dag.TaskID) Assignment {
 	ev := dag.Event{Kind: dag.EvAssign, Task: t, Handler: w.e.handler.ID}
-	if v := r.Step(&ev, now, &w.fx); v != dag.Accepted {
+	if v := r.Step(&ev, w.tx.now, &w.tx.fx); v != dag.Accepted {
 		panic("engine: a ready task of run " + r.ID.String() + " refuses its slot: " + v.String())
 	}
 	_, token := r.Task(t)
@@ -82,23 +104,46 @@ func assignment(r *dag.Run, t dag.TaskID, token dag.Token) Assignment {
 // touch lists a run for the flush, puts it where its ready tasks say, and hands out its
 // Leader work, which needs no slot.
 func (w *writer) touch(r *dag.Run) {
-	if !w.marked[r] {
-		w.marked[r] = true
-		w.touched = append(w.touched, r)
+	if !w.tx.marked[r] {
+		w.tx.marked[r] = true
+		w.tx.touched = append(w.tx.touched, r)
 	}
 	if r.State == dag.RunSplitting && r.Ready() > 0 {
-		w.splits = append(w.splits, w.assign(r, r.NextReady(), w.clock.now()))
+		w.tx.splits = append(w.tx.splits, w.assign(r, r.NextReady()))
 	}
 	w.queue.Update(r)
 }
 
+func (w *writer) dispatch(as []Assignment) {
+	if len(as) > 0 {
+		w.e.cfg.Executor.Start(as)
+	}
+}
+
+// leadPauseMax bounds the pause between two tries to read a version.
+const leadPauseMax = time.Second
+
 // lead does Leader work beside the shard: the graph of a large or not yet known version.
+// A store that does not answer is no fault of the run: it is asked again.
 func (w *writer) lead(a Assignment) {
+	if w.leading[a.key()] {
+		return
+	}
+	w.leading[a.key()] = true
+	ctx := w.ctx
 	w.wg.Go(func() {
 		ev := dag.Event{Kind: dag.EvSplit, Task: dag.LeaderTask, Token: a.Token, Handler: w.e.handler.ID}
 		g, err := w.e.graphs.get(a.Workflow, a.Version)
+		for pause := 10 * time.Millisecond; errors.Is(err, ErrUnavailable); pause = min(2*pause, leadPauseMax) {
+			select {
+			case <-ctx.Done():
+				return // the next owner splits again
+			case <-time.After(pause):
+			}
+			g, err = w.e.graphs.get(a.Workflow, a.Version)
+		}
 		if err != nil {
-			ev.Err = err.Error()
+			ev.Err = clean(err.Error())
 		}
 		ev.Graph = g
 		// A closed inbox means that this process ends; the next owner splits again.

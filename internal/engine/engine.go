@@ -27,7 +27,8 @@ type Config struct {
 	// SubmitMax bounds the submissions that wait for the writer; 0: 20,000.
 	SubmitMax int
 	// Reap kills what attempts of earlier lives of this node left running; it is called
-	// once, before their tasks are given to anybody again. nil: nothing can be left.
+	// before their tasks are given to anybody again, and again if the engine has to load
+	// them once more. nil: nothing can be left.
 	Reap func(ctx context.Context, lost []dag.AttemptRow) error
 	Log  *slog.Logger
 }
@@ -68,6 +69,16 @@ type Stats struct {
 	ReadyTasks, InboxItems  atomic.Int64 // as of the last transaction
 }
 
+func (s *Stats) add(t *tally, started int) {
+	s.RunsAccepted.Add(t.accepted)
+	s.RunsEnded.Add(t.ended)
+	s.AttemptsStarted.Add(int64(started))
+	s.AttemptsEnded.Add(t.attemptsEnded)
+	s.Rejected.Add(t.rejected)
+	s.Lost.Add(t.lost)
+	s.Repaired.Add(t.repaired)
+}
+
 // New makes an engine. Nothing happens until Run.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Store == nil || cfg.Executor == nil || cfg.Compile == nil || cfg.Slots < 1 {
@@ -95,7 +106,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		e.shards = append(e.shards, dag.ShardID(i))
 	}
 	e.home.free.Store(int64(cfg.Slots))
-	e.home.wake = make(chan struct{}, 1)
+	e.home.booked = map[attemptKey]struct{}{}
 	e.graphs.load = e.loadGraph
 	e.writer = newWriter(e)
 	e.setState("starting")
@@ -107,9 +118,10 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 func (e *Engine) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop() // what lead does ends with the writer
 	err := e.writer.run(ctx, &wg)
 	e.setState("stopped")
-	e.writer.inbox.close()
 	e.hub.close()
 	return err
 }

@@ -153,7 +153,7 @@ func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Ex
 }
 
 func (e *Engine) explainNeeds(ctx context.Context, v *RunView, t *TaskView, x *Explanation) error {
-	g, _, states, err := e.derive(ctx, &v.RunRow, false)
+	g, _, states, err := e.derive(ctx, &v.RunRow)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,12 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// graphTasksMax bounds the tasks of all cached graphs together: about 100 MiB.
-const graphTasksMax = 1_000_000
+// graphTasksMax bounds the tasks of all cached graphs together: about 100 MiB. A graph
+// counts as graphTasksMin tasks at least: that is what an empty one costs.
+const (
+	graphTasksMax = 1_000_000
+	graphTasksMin = 16
+)
 
 // inlineTasksMax is the largest graph that a submission is split with on the spot; larger
 // ones, and those not in the cache, are Leader work.
@@ -55,12 +59,16 @@ func (c *graphCache) get(w dag.WorkflowID, version int32) (*dag.Graph, error) {
 		<-entry.done
 		return entry.g, entry.err
 	}
-	entry.g, entry.err = c.load(key)
+	if err := guarded(func() { entry.g, entry.err = c.load(key) }); err != nil {
+		entry.g, entry.err = nil, err // a damaged graph must not leave the others waiting
+	}
 	c.mu.Lock()
-	if entry.err != nil {
+	switch {
+	case c.known[key] != entry: // the cache has started over
+	case entry.err != nil:
 		delete(c.known, key) // the next one tries again
-	} else {
-		c.tasks += entry.g.Len()
+	default:
+		c.tasks += entry.g.Len() + graphTasksMin
 	}
 	c.mu.Unlock()
 	close(entry.done)

@@ -4,145 +4,176 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
 
 // halve handles a transaction that was refused for its content, or that met a bug: memory
-// is put back to what the rows say, and the next transaction takes half as many items,
-// until the guilty one is alone.
+// is put back to what the rows say, and the next transaction tries half as much, until the
+// guilty item or assignment is alone.
 func (w *writer) halve(ctx context.Context, n int, cause error) error {
-	tried := max(n, len(w.assigns), 1)
-	w.e.log.Warn("a transaction was refused", "items", n, "err", cause)
-	guilty := append([]*dag.Run(nil), w.touched...)
+	tried := w.tx.tried
+	w.e.log.Warn("a transaction was refused", "tried", tried, "err", cause)
+	var guilty dag.RunID // of an assignment alone
+	switch {
+	case w.tx.current != nil:
+		guilty = w.tx.current.ID
+	case len(w.tx.assigns) > 0:
+		guilty = w.tx.assigns[0].Run
+	}
 	if err := w.putBack(ctx); err != nil {
-		return w.failed(ctx, 0, err)
+		return w.retake(ctx, 0, err)
 	}
 	if tried > 1 {
 		w.itemsMax = max(tried/2, 1)
 		return nil
 	}
-	if n == 0 { // only an assignment: its run is guilty
-		for _, r := range guilty {
-			w.quarantine(r.ID, cause)
-		}
-		return nil
+	err := error(nil)
+	if n == 1 {
+		err = w.punish(cause)
+	} else {
+		err = w.quarantine(guilty, cause)
 	}
-	it := w.kept[0]
-	w.drop(1)
-	w.punish(&it, cause)
+	if err != nil {
+		return w.retake(ctx, 0, err)
+	}
 	return nil
 }
 
-// punish answers the guilty item. One that brought new content is refused; an event of a
-// run that cannot be written or stepped ends that run.
-func (w *writer) punish(it *item, cause error) {
+// punish takes the guilty item off the kept ones. One that brought new content is refused;
+// a report settles its attempt without what it said; any other event ends its run.
+func (w *writer) punish(cause error) error {
+	it := &w.kept[0]
+	bug := errors.Is(cause, errGuilty)
 	err := fmt.Errorf("%w: %w", ErrInvalid, cause)
-	if errors.Is(cause, errGuilty) {
+	if bug {
 		err = fmt.Errorf("%w: a bug; see the node's log", ErrUnavailable)
 	}
-	if it.submit == nil && it.define == nil && it.req == nil {
-		w.quarantine(it.run, cause)
+	switch {
+	case !bug && it.ev.Kind == dag.EvReport && !it.stripped:
+		strip(it)
+		return nil
+	case it.submit != nil || it.define != nil || it.ask != nil || !bug && it.done != nil:
+	default:
+		if err := w.quarantine(it.run, cause); err != nil {
+			return err
+		}
 	}
 	it.reply(answer{run: it.run, err: err})
+	w.drop(1)
+	return nil
 }
 
+// strip takes everything off a report that a store could refuse: the attempt ends, and
+// says why it has nothing to show.
+func strip(it *item) {
+	res := &it.ev.Result
+	it.stripped = true
+	it.ev.Result = dag.Result{State: res.State, Exited: res.Exited, ExitCode: res.ExitCode, TimedOut: res.TimedOut,
+		Started: res.Started, Finished: res.Finished, Message: "the store refused what the attempt reported"}
+	if res.State == dag.AttemptSucceeded { // without its outputs it is none
+		it.ev.Result.State = dag.AttemptFailed
+	}
+	if it.ev.Result.State == dag.AttemptFailed {
+		it.ev.Result.Cause = causeOutput
+	}
+}
+
+// causeOutput: what a task left behind cannot be taken.
+const causeOutput dag.Cause = "output"
+
 // putBack undoes, in memory, the transaction being made: the runs that it touched are
-// loaded again.
+// loaded again. The items stay.
 func (w *writer) putBack(ctx context.Context) error {
-	ids := make([]dag.RunID, 0, len(w.touched))
-	for _, r := range w.touched {
+	ids := make([]dag.RunID, 0, len(w.tx.touched)+1)
+	if r := w.tx.current; r != nil && !w.tx.marked[r] {
+		w.tx.touched = append(w.tx.touched, r)
+	}
+	for _, r := range w.tx.touched {
 		ids = append(ids, r.ID)
 		w.queue.Remove(r)
 		delete(w.runs, r.ID)
 	}
-	w.e.home.unbook(len(w.assigns))
-	w.dropBatch()
+	for i := range w.tx.assigns {
+		w.e.home.unbook(w.tx.assigns[i].key())
+	}
+	w.tx.reset()
+	w.defs.forget()
+	if w.unsure != nil {
+		return w.unsure
+	}
 	return w.reload(ctx, ids)
 }
 
-// reload makes memory of these runs equal to their rows.
-func (w *writer) reload(ctx context.Context, ids []dag.RunID) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	page, err := w.e.store.Load(ctx, store.LoadQuery{IDs: ids})
-	if err != nil {
-		return err
-	}
-	now := w.clock.now()
-	var lost []dag.AttemptRow
-	var mine []Assignment
-	for i := range page {
-		if page[i].Run.State.Terminal() {
-			continue
-		}
-		if err := w.adopt(&page[i], now, &lost, &mine); err != nil {
-			return err
-		}
-	}
-	for _, t := range w.fx.Timers {
-		w.timers.push(t)
-	}
-	w.fx.Reset()
-	return w.takeOver(ctx, lost, mine)
-}
-
-// messageMax bounds the sentence that a quarantined run shows.
-const messageMax = 500
-
 // quarantine ends a run whose rows or events make no sense, in a transaction of its own, so
 // that everything else goes on. If even that is refused, the run is left alone until an
-// operator looks at it.
-func (w *writer) quarantine(id dag.RunID, cause error) {
-	w.e.stats.Quarantined.Add(1)
-	w.e.log.Error("run quarantined", "run", id.String(), "err", cause)
-	if r := w.runs[id]; r != nil {
-		w.queue.Remove(r)
-		delete(w.runs, id)
-	}
-	w.bad[id] = cause.Error()
+// operator looks at it. An error means that the shards must be taken again first.
+func (w *writer) quarantine(id dag.RunID, cause error) error {
 	ctx := context.Background()
 	row, err := w.e.store.Run(ctx, id)
-	if err != nil || row.State.Terminal() {
-		return
+	switch {
+	case errors.Is(err, store.ErrUnavailable):
+		return err
+	case err == nil && row.State.Terminal(), errors.Is(err, store.ErrNotFound):
+		w.leave(id)
+		return nil
 	}
+	w.e.stats.Quarantined.Add(1)
+	w.e.log.Error("run quarantined", "run", id.String(), "err", cause)
 	w.killAll(ctx, id)
+	w.leave(id)
+	w.bad[id] = firstLine(cause.Error())
+	if err != nil {
+		w.e.log.Error("quarantined run keeps its state: its row cannot be read", "run", id.String(), "err", err)
+		return nil
+	}
 	upd := dag.RunUpdate{RunRow: row, Was: row.State}
 	upd.State, upd.Cause, upd.FinishedAt = dag.RunFailed, dag.CauseCorrupt, w.clock.now().Wall
-	upd.Message = "quarantined: " + firstLine(cause.Error())
-	b := store.Batch{Fences: w.batch.Fences}
+	upd.Message = clean("quarantined: " + w.bad[id])
+	var b store.Batch
 	b.RunUpdates = []dag.RunUpdate{upd}
 	b.Events = []dag.EventRow{{Run: id, At: upd.FinishedAt, Records: dag.PackRecords([]dag.Record{
 		{Kind: dag.RecState, Task: dag.LeaderTask, Text: dag.RunFailed.String(), Reason: upd.Message},
 	})}}
-	if _, err := w.e.store.Commit(ctx, &b); err != nil {
+	err = w.write(ctx, &b)
+	if errors.Is(err, store.ErrRefused) {
 		w.e.log.Error("quarantined run keeps its state", "run", id.String(), "err", err)
-		return
+		return nil
 	}
-	for i := range w.batch.Fences {
-		w.batch.Fences[i].Seq++
+	if err != nil {
+		w.unsure = err
+		return err
+	}
+	w.e.hub.publish(w.fences[0].Seq, b.Events)
+	return nil
+}
+
+// leave takes a run out of memory.
+func (w *writer) leave(id dag.RunID) {
+	if r := w.runs[id]; r != nil {
+		w.queue.Remove(r)
+		delete(w.runs, id)
 	}
 }
 
-// killAll ends whatever a run left running here.
+// killAll ends whatever a run left running here: by its rows, or by memory if those cannot
+// be read.
 func (w *writer) killAll(ctx context.Context, id dag.RunID) {
-	attempts, err := w.e.store.Attempts(ctx, store.AttemptQuery{Run: id})
-	if err != nil {
-		return
-	}
 	var cancels []dag.Cancel
-	for i := range attempts {
-		if a := &attempts[i]; !a.State.Ended() {
+	kill := func(a *dag.AttemptRow) {
+		if !a.State.Ended() {
 			cancels = append(cancels, dag.Cancel{Run: id, Task: a.Task, Token: a.Token, Kill: true})
 		}
 	}
-	w.e.cfg.Executor.Cancel(cancels)
-}
-
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(s, "\n")
-	return s[:min(len(s), messageMax)]
+	attempts, err := w.e.store.Attempts(ctx, store.AttemptQuery{Run: id})
+	for i := range attempts {
+		kill(&attempts[i])
+	}
+	if r := w.runs[id]; r != nil && err != nil {
+		_ = guarded(func() { r.Held(kill) })
+	}
+	if len(cancels) > 0 {
+		w.e.cfg.Executor.Cancel(cancels)
+	}
 }

@@ -7,7 +7,8 @@ import (
 )
 
 // Notice tells that something of a run was committed. Lost means that the subscriber was
-// too slow and must read again what it watches.
+// too slow: this notice stands for some that it does not get, and it must read again what
+// it watches.
 type Notice struct {
 	Seq     int64
 	Run     dag.RunID
@@ -29,10 +30,12 @@ type hub struct {
 
 // Subscription receives notices of one run, or of all if Run is zero. Close it.
 type Subscription struct {
-	C    <-chan Notice
-	c    chan Notice
-	run  dag.RunID
-	hub  *hub
+	C   <-chan Notice
+	c   chan Notice
+	run dag.RunID
+	hub *hub
+	// lost: the last place of c went to a notice that is marked as lost. Until it has been
+	// read, it stands for everything that is dropped.
 	lost bool
 }
 
@@ -80,7 +83,7 @@ func (h *hub) publish(seq int64, events []dag.EventRow) {
 			if n == nil {
 				records, err := dag.UnpackRecords(e.Records)
 				if err != nil {
-					continue // verify finds it
+					break // verify finds it
 				}
 				n = &Notice{Seq: seq, Run: e.Run, At: e.At, Records: records}
 			}
@@ -89,14 +92,14 @@ func (h *hub) publish(seq int64, events []dag.EventRow) {
 	}
 }
 
+// push is the only sender, so that a place that is seen free stays free.
 func (s *Subscription) push(n Notice) {
-	n.Lost = s.lost
-	select {
-	case s.c <- n:
-		s.lost = false
-	default:
-		s.lost = true
+	if s.lost && len(s.c) > 0 {
+		return // the mark is still to be read
 	}
+	s.lost = len(s.c) == cap(s.c)-1
+	n.Lost = s.lost
+	s.c <- n
 }
 
 func (h *hub) close() {

@@ -10,17 +10,20 @@ import (
 )
 
 // item is one thing for the writer to do: an event of a run, a submission, or a change of
-// a definition. done, if set, is called once, after the commit, on the writer's goroutine.
+// a definition. done is set if somebody waits for the answer; it is called once, on the
+// writer's goroutine, after the commit or when it is sure that there will be none.
 type item struct {
 	run    dag.RunID
 	ev     dag.Event
 	submit *Submission
 	define *definition
-	ask    func(w *writer) // looks at memory; writes nothing
-	req    *store.Request  // an answer to keep with the change
-	done   func(answer)
-	shut   bool // a report from a worker: it gives a slot back, whatever becomes of it
-	again  bool // was applied before, in a transaction whose outcome was unknown
+	// ask looks at memory, or replaces a run in it by its rows; it writes nothing and is
+	// the first of its transaction, so that nothing is half done when it looks.
+	ask      func(w *writer) error
+	req      *store.Request // an answer to keep with the change
+	done     func(answer)
+	again    bool // was applied before, in a transaction whose outcome was unknown
+	stripped bool // a report without what the store refused of it
 }
 
 // answer is what the writer says of an item.
@@ -38,14 +41,16 @@ func (it *item) reply(a answer) {
 	}
 }
 
-// inbox is the queue before a writer. Reports and timers are bounded by the slots;
-// submissions are refused at a bound of their own, so that they never hold up a report.
+// inbox is the queue before a writer. What callers wait for is apart from what the world
+// reports, so that submissions never hold up a report: those are bounded by the slots,
+// these are refused at a bound of their own.
 type inbox struct {
 	wake chan struct{} // cap 1: many wake-ups mean one look
 
 	mu        sync.Mutex // protects following fields
-	items     []item
-	submits   int
+	events    fifo
+	calls     fifo
+	submits   int // in calls
 	submitMax int
 	closed    bool
 }
@@ -54,7 +59,8 @@ func newInbox(submitMax int) *inbox {
 	return &inbox{wake: make(chan struct{}, 1), submitMax: submitMax}
 }
 
-// put hands items to the writer, all or none.
+// put hands items to the writer, all or none. Submissions beyond the bound are refused; a
+// larger list of them is taken if none waits.
 func (b *inbox) put(items ...item) error {
 	submits := 0
 	for i := range items {
@@ -72,7 +78,13 @@ func (b *inbox) put(items ...item) error {
 		return fmt.Errorf("%w (%d); try again in a moment", ErrBusy, b.submitMax)
 	}
 	b.submits += submits
-	b.items = append(b.items, items...)
+	for i := range items {
+		if items[i].done != nil {
+			b.calls.push(items[i])
+		} else {
+			b.events.push(items[i])
+		}
+	}
 	b.mu.Unlock()
 	b.poke()
 	return nil
@@ -85,24 +97,58 @@ func (b *inbox) poke() {
 	}
 }
 
-// take swaps the waiting items for an empty list.
-func (b *inbox) take(empty []item) []item {
+// takeEvents moves reports to the end of a list, in their order; takeCalls does it with
+// what callers wait for.
+func (b *inbox) takeEvents(to []item, most int) []item {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	items := b.items
-	b.items, b.submits = empty, 0
-	return items
+	return b.events.move(to, most)
 }
 
-// close refuses everything from now on and answers what still waits.
-func (b *inbox) close() {
+func (b *inbox) takeCalls(to []item, most int) []item {
 	b.mu.Lock()
-	items := b.items
-	b.items, b.closed = nil, true
-	b.mu.Unlock()
-	for i := range items {
-		items[i].reply(answer{err: fmt.Errorf("%w: the node stopped before it was written", ErrUnavailable)})
+	defer b.mu.Unlock()
+	n := len(to)
+	to = b.calls.move(to, most)
+	for i := n; i < len(to); i++ {
+		if to[i].submit != nil {
+			b.submits--
+		}
 	}
+	return to
+}
+
+func (b *inbox) len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.events.len() + b.calls.len()
+}
+
+// eachEvent shows the reports that wait.
+func (b *inbox) eachEvent(f func(*item)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.events.each(f)
+}
+
+// refuse answers every call that waits.
+func (b *inbox) refuse(err error) {
+	b.mu.Lock()
+	calls := b.calls.move(nil, b.calls.len())
+	b.submits = 0
+	b.mu.Unlock()
+	for i := range calls {
+		calls[i].reply(answer{run: calls[i].run, err: err})
+	}
+}
+
+// close refuses everything from now on.
+func (b *inbox) close(err error) {
+	b.mu.Lock()
+	b.closed = true
+	b.events = fifo{}
+	b.mu.Unlock()
+	b.refuse(err)
 }
 
 // send puts one item and waits for its answer.
@@ -117,6 +163,50 @@ func (b *inbox) send(ctx context.Context, it item) (answer, error) {
 		return a, a.err
 	case <-ctx.Done():
 		// It may yet be written: the caller's key tells when it tries again.
-		return answer{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+		return answer{}, fmt.Errorf("%w: no answer yet, it may have been accepted: %w", ErrUnavailable, ctx.Err())
+	}
+}
+
+// fifo is a queue of items in one array.
+type fifo struct {
+	items []item
+	head  int
+}
+
+// fifoKeep is how long an array an empty queue keeps after a flood.
+const fifoKeep = 4 * batchRowsMax
+
+func (q *fifo) len() int { return len(q.items) - q.head }
+
+func (q *fifo) push(it item) {
+	if q.head > 0 && len(q.items) == cap(q.items) { // make room at the front before growing
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	q.items = append(q.items, it)
+}
+
+// move appends the first items, at most so many, to a list.
+func (q *fifo) move(to []item, most int) []item {
+	n := min(most, q.len())
+	if n <= 0 {
+		return to
+	}
+	first := q.items[q.head : q.head+n]
+	to = append(to, first...)
+	clear(first)
+	if q.head += n; q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+		if cap(q.items) > fifoKeep {
+			q.items = nil
+		}
+	}
+	return to
+}
+
+func (q *fifo) each(f func(*item)) {
+	for i := q.head; i < len(q.items); i++ {
+		f(&q.items[i])
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -17,56 +18,72 @@ const (
 	ownPauseMax = 2 * time.Second
 )
 
-// own takes the shards and loads them, and tries again until it succeeds or ctx ends. At
-// the start of a process an error that no waiting will cure is returned.
-func (w *writer) own(ctx context.Context, why string) error {
+// taken is how the shards were when they were first taken again: later tries may have
+// written (a quarantine), and would count as the transaction in doubt.
+type taken struct {
+	shards []store.Acquired
+	tries  int64 // of which all but the last may have happened, too
+}
+
+// own takes the shards and loads them, and tries again until it succeeds or ctx ends (then
+// it returns nil). An error is one that no waiting will cure.
+func (w *writer) own(ctx context.Context) (*taken, error) {
+	var first *taken
 	pause := 10 * time.Millisecond
-	for {
+	for tries := int64(1); ; tries++ {
 		w.forget()
-		err := w.acquire(ctx)
+		got, err := w.acquire(ctx)
+		if err == nil && first == nil {
+			first = &taken{got, tries}
+		}
 		if err == nil {
 			err = w.load(ctx)
 		}
 		switch {
 		case err == nil:
 			w.e.setState(stateRunning)
-			return nil
+			return first, nil
 		case ctx.Err() != nil:
-			return nil
+			return nil, nil
 		case errors.Is(err, store.ErrFormat):
-			return fromStore("take the shards", err)
+			return nil, fromStore("take the shards", err)
 		}
-		w.e.setState("retaking its shards: " + why)
+		w.e.setState("retaking its shards: " + err.Error())
 		w.e.log.Warn("cannot take the shards yet", "err", err)
+		w.refuse(err)
 		select {
 		case <-ctx.Done():
-			return nil
+			return nil, nil
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, ownPauseMax)
 	}
 }
 
-func (w *writer) acquire(ctx context.Context) error {
+func (w *writer) acquire(ctx context.Context) ([]store.Acquired, error) {
 	got, err := w.e.store.Acquire(ctx, w.e.handler.ID, w.e.shards)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w.batch.Fences = w.batch.Fences[:0]
+	w.fences = nil
 	for _, a := range got {
-		w.batch.Fences = append(w.batch.Fences, a.Fence)
+		w.fences = append(w.fences, a.Fence)
 		w.clock.start(a.Now)
 	}
-	w.taken = append(w.taken[:0], w.batch.Fences...)
-	return nil
+	return got, nil
+}
+
+// found is what a load meets besides the runs themselves.
+type found struct {
+	fx   dag.Effects
+	lost []dag.AttemptRow // held by earlier lives of this process
+	mine []Assignment     // held by this one, which does not have them
 }
 
 // load brings back every unfinished run. What earlier lives of this process held is lost:
 // its processes are killed first, then the tasks go to new attempts.
 func (w *writer) load(ctx context.Context) error {
-	var lost []dag.AttemptRow
-	var mine []Assignment
-	now := w.clock.now()
+	var f found
 	for _, shard := range w.e.shards {
 		var after dag.RunID
 		for {
@@ -76,7 +93,7 @@ func (w *writer) load(ctx context.Context) error {
 			}
 			for i := range page {
 				after = page[i].Run.ID
-				if err := w.adopt(&page[i], now, &lost, &mine); err != nil {
+				if err := w.adopt(&page[i], &f); err != nil {
 					return err
 				}
 			}
@@ -85,35 +102,53 @@ func (w *writer) load(ctx context.Context) error {
 			}
 		}
 	}
-	for _, t := range w.fx.Timers {
-		w.timers.push(t)
-	}
-	if len(w.fx.Cancels) > 0 {
-		w.e.cfg.Executor.Cancel(w.fx.Cancels)
-	}
-	w.fx.Reset()
 	w.e.stats.ActiveRuns.Store(int64(len(w.runs)))
-	return w.takeOver(ctx, lost, mine)
+	return w.takeOver(ctx, &f)
+}
+
+// reload makes memory of these runs, which it must not hold, equal to their rows.
+func (w *writer) reload(ctx context.Context, ids []dag.RunID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	page, err := w.e.store.Load(ctx, store.LoadQuery{IDs: ids})
+	if err != nil {
+		return err
+	}
+	var f found
+	for i := range page {
+		if page[i].Bad == nil && page[i].Run.State.Terminal() {
+			continue
+		}
+		if err := w.adopt(&page[i], &f); err != nil {
+			return err
+		}
+	}
+	return w.takeOver(ctx, &f)
 }
 
 // adopt makes a run of its rows. One that cannot be is quarantined and the node lives; an
 // error is the store's.
-func (w *writer) adopt(rec *store.RunRecord, now dag.Now, lost *[]dag.AttemptRow, mine *[]Assignment) error {
-	r, err := w.revived(rec, now)
+func (w *writer) adopt(rec *store.RunRecord, f *found) error {
+	r, err := w.revived(rec, &f.fx)
 	if errors.Is(err, ErrUnavailable) {
 		return err
 	}
 	if err != nil {
-		w.quarantine(rec.Run.ID, err)
-		return nil
+		for _, a := range rec.Attempts { // its processes of earlier lives are killed, too
+			if !a.State.Ended() && a.Handler != w.e.handler.ID {
+				f.lost = append(f.lost, a)
+			}
+		}
+		return w.quarantine(rec.Run.ID, err)
 	}
 	w.runs[r.ID] = r
 	r.Held(func(a *dag.AttemptRow) {
 		switch {
 		case a.Handler != w.e.handler.ID:
-			*lost = append(*lost, *a)
+			f.lost = append(f.lost, *a)
 		case a.Task == dag.LeaderTask || !w.e.cfg.Executor.Running(r.ID, a.Task, a.Token):
-			*mine = append(*mine, assignment(r, a.Task, a.Token))
+			f.mine = append(f.mine, assignment(r, a.Task, a.Token))
 		}
 	})
 	stuck := r.Active() == 0 && (r.Unsettled() == 0 || r.Intent != dag.IntentRun)
@@ -133,10 +168,10 @@ func (w *writer) nudge(r *dag.Run) {
 	if r.State == dag.RunSubmitted {
 		ev = dag.Event{Kind: dag.EvSubmit, Handler: w.e.handler.ID, Graph: w.e.graphs.peek(r.Workflow, r.Version)}
 	}
-	w.kept = append(w.kept, item{run: r.ID, ev: ev})
+	w.todo.push(item{run: r.ID, ev: ev})
 }
 
-func (w *writer) revived(rec *store.RunRecord, now dag.Now) (r *dag.Run, err error) {
+func (w *writer) revived(rec *store.RunRecord, fx *dag.Effects) (r *dag.Run, err error) {
 	if rec.Bad != nil {
 		return nil, rec.Bad
 	}
@@ -146,7 +181,7 @@ func (w *writer) revived(rec *store.RunRecord, now dag.Now) (r *dag.Run, err err
 			return nil, err
 		}
 	}
-	if p := guarded(func() { r, err = dag.Load(&rec.Run, g, rec.Attempts, now, &w.fx) }); p != nil {
+	if p := guarded(func() { r, err = dag.Load(&rec.Run, g, rec.Attempts, w.clock.now(), fx) }); p != nil {
 		return nil, p
 	}
 	return r, err
@@ -158,7 +193,7 @@ func (w *writer) revive(id dag.RunID) *dag.Run {
 	if err != nil || len(page) == 0 {
 		return nil
 	}
-	r, err := w.revived(&page[0], w.clock.now())
+	r, err := w.revived(&page[0], &w.tx.fx)
 	if err != nil {
 		return nil
 	}
@@ -166,32 +201,67 @@ func (w *writer) revive(id dag.RunID) *dag.Run {
 	return r
 }
 
-// takeOver settles what is held after a load: attempts of this process that were never
-// dispatched are sent again under their token; those of earlier lives are lost.
-func (w *writer) takeOver(ctx context.Context, lost []dag.AttemptRow, mine []Assignment) error {
-	if len(lost) > 0 && w.e.cfg.Reap != nil {
-		if err := w.e.cfg.Reap(ctx, lost); err != nil {
+// takeOver settles what a load found: attempts of this process that its executor does not
+// have are sent again under their token; those of earlier lives are lost.
+func (w *writer) takeOver(ctx context.Context, f *found) error {
+	if len(f.lost) > 0 && w.e.cfg.Reap != nil {
+		if err := w.e.cfg.Reap(ctx, f.lost); err != nil {
 			return fmt.Errorf("end what an earlier life of this node left running: %w", err)
 		}
 	}
-	for i := range lost {
-		a := &lost[i]
-		w.kept = append(w.kept, item{run: a.Run, ev: dag.Event{Kind: dag.EvLost, Task: a.Task, Token: a.Token,
+	for i := range f.lost {
+		a := &f.lost[i]
+		w.todo.push(item{run: a.Run, ev: dag.Event{Kind: dag.EvLost, Task: a.Task, Token: a.Token,
 			Handler: a.Handler, Reason: "its node ended"}})
 	}
-	var start []Assignment
-	for _, a := range mine {
-		if a.Task == dag.LeaderTask {
-			w.lead(a)
-			continue
-		}
-		w.e.home.unbook(-1)
-		start = append(start, a)
+	w.arm(&f.fx)
+	if len(f.fx.Cancels) > 0 {
+		w.e.cfg.Executor.Cancel(f.fx.Cancels)
 	}
-	if len(start) > 0 {
-		w.e.cfg.Executor.Start(start)
-	}
+	w.resend(f.mine)
 	return nil
+}
+
+// resend hands out what is not running, unless its report is on its way.
+func (w *writer) resend(mine []Assignment) {
+	if len(mine) == 0 {
+		return
+	}
+	told := map[attemptKey]bool{}
+	see := func(it *item) {
+		if it.ev.Kind == dag.EvReport || it.ev.Kind == dag.EvSplit {
+			told[attemptKey{it.run, it.ev.Task, it.ev.Token}] = true
+		}
+	}
+	for i := range w.kept {
+		see(&w.kept[i])
+	}
+	w.inbox.eachEvent(see)
+	var start []Assignment
+	for i := range mine {
+		switch a := &mine[i]; {
+		case told[a.key()]:
+		case a.Task == dag.LeaderTask:
+			w.lead(*a)
+		default:
+			w.e.home.book(a.key())
+			start = append(start, *a)
+		}
+	}
+	w.dispatch(start)
+}
+
+// doubt is what is kept of a transaction that did not surely commit, until the shards are
+// taken again.
+type doubt struct {
+	n       int  // of its items, which are the first of kept
+	unknown bool // whether it happened
+	fences  []store.Fence
+	answers []answer
+	assigns []Assignment
+	cancels []dag.Cancel
+	events  []dag.EventRow
+	tally   tally
 }
 
 // failed handles a transaction of n items that did not surely commit.
@@ -199,64 +269,92 @@ func (w *writer) failed(ctx context.Context, n int, cause error) error {
 	if errors.Is(cause, errGuilty) || errors.Is(cause, store.ErrRefused) {
 		return w.halve(ctx, n, cause)
 	}
+	return w.retake(ctx, n, cause)
+}
+
+// retake takes the shards again and finds out what became of the transaction.
+func (w *writer) retake(ctx context.Context, n int, cause error) error {
 	w.e.stats.Retaken.Add(1)
 	w.e.log.Warn("a transaction did not surely commit; taking the shards again", "err", cause)
 	w.e.setState("retaking its shards: " + cause.Error())
-	if errors.Is(cause, store.ErrUnavailable) {
-		w.refuseNew(n, cause)
-		n = 0
+	d := doubt{unknown: errors.Is(cause, store.ErrUnknown) && w.unsure == nil, assigns: slices.Clone(w.tx.assigns)}
+	if d.unknown {
+		d.n, d.fences, d.tally = n, slices.Clone(w.fences), w.tx.tally
+		d.answers, d.cancels = slices.Clone(w.tx.answers), slices.Clone(w.tx.fx.Cancels)
+		d.events = slices.Clone(w.tx.batch.Events)
+		for i := range n {
+			w.kept[i].again = true
+		}
 	}
-	answers := append([]answer(nil), w.answers...)
-	var was []store.Fence
-	was = append(was, w.batch.Fences...)
-	kept := w.kept
-	w.kept = nil // own adds what it finds; the old items come after it
-	if err := w.own(ctx, cause.Error()); err != nil {
+	if errors.Is(cause, store.ErrUnavailable) {
+		w.refuse(cause) // nobody waits for a full disk
+	}
+	first, err := w.own(ctx)
+	if err != nil || first == nil {
 		return err
 	}
-	w.kept = append(w.kept, w.sift(kept, n, answers, w.happened(was))...)
+	w.resolve(&d, first)
 	return nil
 }
 
-// happened tells from the shards' seq whether the transaction of unknown outcome did.
-func (w *writer) happened(was []store.Fence) bool {
-	if len(was) != len(w.taken) {
+// resolve settles a transaction in doubt. If it happened, its items are answered; if not,
+// they are applied again.
+func (w *writer) resolve(d *doubt, first *taken) {
+	if d.happened(first, w.e.handler.ID) {
+		w.e.stats.add(&d.tally, len(d.assigns))
+		if len(d.cancels) > 0 {
+			w.e.cfg.Executor.Cancel(d.cancels)
+		}
+		for i := range d.n {
+			w.kept[i].reply(d.answers[i])
+		}
+		if len(d.events) > 0 {
+			w.e.hub.publish(d.fences[0].Seq+1, d.events)
+		}
+		w.drop(d.n)
+	}
+	for i := range d.assigns { // those that were not written hold no slot
+		a := &d.assigns[i]
+		r := w.runs[a.Run]
+		if r != nil {
+			if h, token, held := r.Holder(a.Task); held && h == w.e.handler.ID && token == a.Token {
+				continue
+			}
+		}
+		w.e.home.unbook(a.key())
+	}
+}
+
+// happened tells from the shards' seq whether the transaction did. Somebody else who had
+// the shards in between may have moved them: then it counts as not happened, and what is
+// applied again is recognised by token, id or key.
+func (d *doubt) happened(first *taken, me dag.HandlerID) bool {
+	if !d.unknown || len(d.fences) != len(first.shards) || len(d.answers) < d.n {
 		return false
 	}
-	for i := range was {
-		if w.taken[i].Seq != was[i].Seq+1 {
+	for i, was := range d.fences {
+		is := &first.shards[i]
+		if is.Seq != was.Seq+1 || is.Previous != me || is.Epoch-was.Epoch > first.tries {
 			return false
 		}
 	}
-	return len(was) > 0
+	return len(d.fences) > 0
 }
 
-// sift answers the first n items if their transaction happened; if not, they are to be
-// applied again, and marked so.
-func (w *writer) sift(items []item, n int, answers []answer, happened bool) []item {
-	if happened && len(answers) >= n {
-		for i := range n {
-			items[i].reply(answers[i])
-		}
-		return items[n:]
-	}
-	for i := range items {
-		items[i].again = items[i].again || i < n
-	}
-	return items
-}
-
-// refuseNew answers submissions and definitions of a transaction that surely did not
-// happen and cannot now, so that nobody waits for a full disk; the rest is kept.
-func (w *writer) refuseNew(n int, cause error) {
+// refuse answers everybody who waits, except for what may have been written, so that
+// nobody waits for a store that does not answer. What the world reports is kept.
+func (w *writer) refuse(cause error) {
+	err := fmt.Errorf("%w: nothing was accepted: %w", ErrUnavailable, cause)
 	rest := w.kept[:0]
 	for i := range w.kept {
-		it := w.kept[i]
-		if i < n && (it.submit != nil || it.define != nil) {
-			it.reply(answer{err: fmt.Errorf("%w: nothing was accepted: %w", ErrUnavailable, cause)})
+		it := &w.kept[i]
+		if it.done == nil || it.again {
+			rest = append(rest, *it)
 			continue
 		}
-		rest = append(rest, it)
+		it.reply(answer{run: it.run, err: err})
 	}
+	clear(w.kept[len(rest):])
 	w.kept = rest
+	w.inbox.refuse(err)
 }

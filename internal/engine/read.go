@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"skein.dev/skein/internal/dag"
@@ -62,10 +63,10 @@ func (e *Engine) view(ctx context.Context, row dag.RunRow) (RunView, error) {
 		return v, err
 	}
 	v.Counts = map[dag.TaskState]int{}
-	if row.SplitAt == 0 {
+	if row.SplitAt == 0 || row.Cause == dag.CauseCorrupt { // nothing to count, or nothing that can be
 		return v, nil
 	}
-	_, attempts, views, err := e.derive(ctx, &row, false)
+	_, attempts, views, err := e.derive(ctx, &row)
 	if err != nil {
 		return v, err
 	}
@@ -79,12 +80,12 @@ func (e *Engine) view(ctx context.Context, row dag.RunRow) (RunView, error) {
 }
 
 // derive computes the state of every task of a run from its rows.
-func (e *Engine) derive(ctx context.Context, row *dag.RunRow, outputs bool) (*dag.Graph, []dag.AttemptRow, []dag.TaskView, error) {
+func (e *Engine) derive(ctx context.Context, row *dag.RunRow) (*dag.Graph, []dag.AttemptRow, []dag.TaskView, error) {
 	g, err := e.graphs.get(row.Workflow, row.Version)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	attempts, err := e.store.Attempts(ctx, store.AttemptQuery{Run: row.ID, Outputs: outputs || g.KeepsAny()})
+	attempts, err := e.store.Attempts(ctx, store.AttemptQuery{Run: row.ID, Outputs: g.KeepsAny()})
 	if err != nil {
 		return nil, nil, nil, fromStore("attempts of run "+row.ID.String(), err)
 	}
@@ -104,8 +105,11 @@ func (e *Engine) Runs(ctx context.Context, q store.RunQuery) ([]RunView, dag.Run
 	views := make([]RunView, 0, len(page.Runs))
 	for _, row := range page.Runs {
 		v, err := e.view(ctx, row)
-		if err != nil {
+		if errors.Is(err, ErrUnavailable) {
 			return nil, dag.RunID{}, err
+		}
+		if err != nil { // one damaged run does not hide the others
+			v.Counts = map[dag.TaskState]int{}
 		}
 		views = append(views, v)
 	}
@@ -113,7 +117,8 @@ func (e *Engine) Runs(ctx context.Context, q store.RunQuery) ([]RunView, dag.Run
 }
 
 // Tasks reads tasks of a run in the order of its graph, from one on; a negative limit
-// reads all. It returns how many tasks there are.
+// reads all. It returns how many tasks there are. Outputs come with pages of at most
+// outputsPageMax tasks.
 func (e *Engine) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]TaskView, int, error) {
 	row, err := e.store.Run(ctx, id)
 	if err != nil {
@@ -122,39 +127,67 @@ func (e *Engine) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]Ta
 	if row.SplitAt == 0 {
 		return nil, 0, nil
 	}
-	g, attempts, states, err := e.derive(ctx, &row, true)
+	g, attempts, states, err := e.derive(ctx, &row)
 	if err != nil {
 		return nil, 0, err
 	}
+	from = max(from, 0)
 	to := g.Len()
-	if limit >= 0 {
-		to = min(to, from+limit)
+	if limit >= 0 && limit < to-from {
+		to = from + limit
 	}
-	next := 0 // attempts come by task
+	next, _ := slices.BinarySearchFunc(attempts, dag.TaskID(from), func(a dag.AttemptRow, t dag.TaskID) int { return int(a.Task - t) })
 	var views []TaskView
-	for t := from; t < to; t++ {
-		v := TaskView{ID: dag.TaskID(t), Name: g.Name(dag.TaskID(t)), State: states[t].State, Created: row.SplitAt, Modified: row.SplitAt}
-		for next < len(attempts) && attempts[next].Task < v.ID {
+	for t := dag.TaskID(from); int(t) < to; t++ {
+		v := TaskView{ID: t, Name: g.Name(t), State: states[t].State, Created: row.SplitAt, Modified: row.SplitAt}
+		first := next // attempts come by task
+		for next < len(attempts) && attempts[next].Task == t {
 			next++
 		}
-		for ; next < len(attempts) && attempts[next].Task == v.ID; next++ {
-			a := &attempts[next]
-			by, err := e.handlers.get(ctx, e.store, a.Handler)
-			if err != nil {
-				return nil, 0, err
-			}
-			v.Modified = max(v.Modified, a.Assigned, a.Started, a.Finished)
-			v.Attempts = append(v.Attempts, AttemptView{AttemptRow: *a, By: by})
-			if v.Cause = string(a.Cause); a.State == dag.AttemptSucceeded && v.State == dag.Succeeded {
-				v.Outputs = a.Outputs
-			}
+		if err := e.addAttempts(ctx, &v, attempts[first:next]); err != nil {
+			return nil, 0, err
 		}
 		if v.State == dag.UpstreamFailed || v.State == dag.Skipped || v.State == dag.Failed && len(v.Attempts) == 0 {
-			v.Cause = derivedCause(g, states, v.ID)
+			v.Cause = derivedCause(g, states, t)
 		}
 		views = append(views, v)
 	}
-	return views, g.Len(), nil
+	if len(views) <= outputsPageMax {
+		err = e.addOutputs(ctx, id, views)
+	}
+	return views, g.Len(), err
+}
+
+// outputsPageMax bounds the outputs that one read holds: each may be 64 KiB.
+const outputsPageMax = 1000
+
+func (e *Engine) addAttempts(ctx context.Context, v *TaskView, attempts []dag.AttemptRow) error {
+	for i := range attempts {
+		a := &attempts[i]
+		by, err := e.handlers.get(ctx, e.store, a.Handler)
+		if err != nil {
+			return err
+		}
+		v.Modified = max(v.Modified, a.Assigned, a.Started, a.Finished)
+		v.Attempts = append(v.Attempts, AttemptView{AttemptRow: *a, By: by})
+		v.Cause = string(a.Cause)
+	}
+	return nil
+}
+
+func (e *Engine) addOutputs(ctx context.Context, id dag.RunID, views []TaskView) error {
+	for i := range views {
+		v := &views[i]
+		n := len(v.Attempts)
+		if v.State != dag.Succeeded || n == 0 || v.Attempts[n-1].State != dag.AttemptSucceeded {
+			continue
+		}
+		var err error
+		if v.Outputs, err = e.Outputs(ctx, id, v.ID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // derivedCause says why a task has the end that it has without an attempt.

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -21,6 +23,8 @@ type Submission struct {
 	Key      string // idempotency key; "": none
 	KeyHash  []byte
 	Params   []byte // a JSON object, or nil
+
+	named bool // the caller chose the ID: a run with it may be there
 }
 
 // Accepted is a run that is on the disk.
@@ -44,6 +48,7 @@ func (e *Engine) Submit(ctx context.Context, s Submission) (Accepted, error) {
 // SubmitAll starts runs together, in as few transactions as they fit in, and waits for all
 // of them. The error is the first one; the others may have been accepted.
 func (e *Engine) SubmitAll(ctx context.Context, all []Submission) ([]Accepted, error) {
+	all = slices.Clone(all) // the writer may still have them when the caller has gone
 	items := make([]item, len(all))
 	out := make([]Accepted, len(all))
 	type numbered struct {
@@ -80,13 +85,16 @@ func (e *Engine) admit(s *Submission) error {
 	if err := e.Accepting(); err != nil {
 		return err
 	}
-	if s.ID.IsZero() {
+	if s.named = !s.ID.IsZero(); !s.named {
 		s.ID = NewRunID()
 	}
 	if s.Workflow.ID == 0 {
 		return fmt.Errorf("%w: a submission without a workflow", ErrInvalid)
 	}
-	return nil
+	if s.Priority >= dag.Levels {
+		return fmt.Errorf("%w: there is no priority %d", ErrInvalid, s.Priority)
+	}
+	return checkTexts("user", s.User, "idempotency key", s.Key)
 }
 
 // Report is what a holder says of its attempt.
@@ -99,11 +107,19 @@ type Report struct {
 }
 
 // Report takes the end of an attempt from the executor of this process. It never loses
-// one while the process lives: what a failed transaction held is applied again.
+// one while the process lives: what a failed transaction held is applied again. What no
+// store could hold is made harmless here, so that it cannot cost the run.
 func (e *Engine) Report(r Report) {
-	it := item{run: r.Run, ev: dag.Event{Kind: dag.EvReport, Task: r.Task, Token: r.Token, Handler: e.handler.ID, Result: r.Result}, shut: true}
-	if r.Started != 0 {
-		it.ev.Kind, it.ev.At, it.shut = dag.EvStarted, r.Started, false
+	it := item{run: r.Run, ev: dag.Event{Kind: dag.EvReport, Task: r.Task, Token: r.Token, Handler: e.handler.ID, Result: r.Result}}
+	if res := &it.ev.Result; r.Started != 0 {
+		it.ev.Kind, it.ev.At = dag.EvStarted, r.Started
+	} else {
+		res.Cause, res.Signal, res.Message = dag.Cause(clean(string(res.Cause))), clean(res.Signal), clean(res.Message)
+		if len(res.Outputs) > outputsMax {
+			res.State, res.Cause = dag.AttemptFailed, causeOutput
+			res.Message = fmt.Sprintf("its outputs have %d bytes, at most %d are kept", len(res.Outputs), outputsMax)
+			res.Outputs = nil
+		}
 	}
 	// Refused only when the process ends; the next life declares the attempt lost.
 	_ = e.writer.inbox.put(it)
@@ -122,12 +138,22 @@ type Command struct {
 // Do carries a command out: when it returns without an error, the intent is durable.
 // A verb that has been done already is no error.
 func (e *Engine) Do(ctx context.Context, c Command) error {
+	if err := checkTexts("reason", c.Reason, "actor", c.Actor); err != nil {
+		return err
+	}
 	row, err := e.store.Run(ctx, c.Run)
 	if err != nil {
 		return fromStore("run "+c.Run.String(), err)
 	}
-	a, err := e.writer.inbox.send(ctx, item{run: c.Run, req: c.Request,
-		ev: dag.Event{Kind: dag.EvIntent, Intent: c.Intent, Actor: c.Actor, Reason: c.Reason}})
+	it := item{run: c.Run, ev: dag.Event{Kind: dag.EvIntent, Intent: c.Intent, Actor: c.Actor, Reason: c.Reason}}
+	if c.Request != nil {
+		req := *c.Request
+		if err := checkTexts("scope", req.Scope, "idempotency key", req.Key); err != nil {
+			return err
+		}
+		it.req = &req
+	}
+	a, err := e.writer.inbox.send(ctx, it)
 	if err != nil {
 		return err
 	}
@@ -138,28 +164,51 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 		if row, err = e.store.Run(ctx, c.Run); err != nil {
 			return fromStore("run "+c.Run.String(), err)
 		}
+		if row.Intent == c.Intent && c.Intent >= dag.IntentStop {
+			return nil // it ended by this very verb
+		}
 		return fmt.Errorf("%w: run %s has ended: it is %s", ErrConflict, c.Run, row.State)
+	}
+	if row, err = e.store.Run(ctx, c.Run); err != nil { // as it was when the verb came too late
+		return fromStore("run "+c.Run.String(), err)
 	}
 	return fmt.Errorf("%w: a run whose intent is %s cannot be told to %s", ErrConflict, row.Intent, verbs[c.Intent])
 }
 
 var verbs = map[dag.Intent]string{dag.IntentRun: "resume", dag.IntentPause: "pause", dag.IntentStop: "stop", dag.IntentKill: "be killed"}
 
-// Check has the owner look at a run once more, from its rows.
+// Check has the owner look at a run once more, from its rows: memory is put back to them,
+// and what does not run is handed out again.
 func (e *Engine) Check(ctx context.Context, id dag.RunID) error {
-	_, err := e.writer.inbox.send(ctx, item{ask: func(w *writer) { w.check(ctx, id) }})
+	_, err := e.writer.inbox.send(ctx, item{run: id, ask: func(w *writer) error { return w.check(id) }})
 	return err
 }
 
-// check replaces a run in memory by what its rows say, and nudges it.
-func (w *writer) check(ctx context.Context, id dag.RunID) {
-	r := w.runs[id]
-	if r == nil || w.marked[r] {
-		return
+// check replaces a run in memory by what its rows say.
+func (w *writer) check(id dag.RunID) error {
+	ctx := context.Background()
+	page, err := w.e.store.Load(ctx, store.LoadQuery{IDs: []dag.RunID{id}})
+	if err != nil {
+		return fromStore("run "+id.String(), err)
 	}
-	w.queue.Remove(r)
-	delete(w.runs, id)
-	if err := w.reload(ctx, []dag.RunID{id}); err != nil {
-		w.e.log.Warn("check", "run", id.String(), "err", err)
+	if len(page) == 0 {
+		return fmt.Errorf("run %s: %w", id, ErrNotFound)
 	}
+	w.leave(id)
+	if page[0].Bad == nil && page[0].Run.State.Terminal() {
+		return nil
+	}
+	var f found
+	if err := w.adopt(&page[0], &f); err != nil {
+		w.unsure = errors.Join(w.unsure, err) // the run is in no memory now
+		return err
+	}
+	if r := w.runs[id]; r != nil {
+		w.nudge(r)
+	}
+	if err := w.takeOver(ctx, &f); err != nil {
+		w.unsure = errors.Join(w.unsure, err)
+		return err
+	}
+	return nil
 }

@@ -12,83 +12,111 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// batchRowsMax bounds a transaction, in rows; an item is never split.
-const batchRowsMax = 4000
-
-// rowsPerItem is what an item is taken to write, before it is known.
-const rowsPerItem = 2
+const (
+	// batchRowsMax bounds a transaction, in rows; an item is never split.
+	batchRowsMax = 4000
+	// rowsPerItem is what an item is taken to write, before it is known.
+	rowsPerItem = 2
+	// takeMax is how many items a transaction takes: they leave a quarter of it to the
+	// filling of free slots, so that no flood of items keeps ready tasks waiting.
+	takeMax = batchRowsMax * 3 / 4 / rowsPerItem
+)
 
 // writer is the only one who writes for its shards: one goroutine, one transaction at a
 // time. All its fields are its goroutine's.
 type writer struct {
 	e     *Engine
 	inbox *inbox
-	spare []item // the list that the next take swaps in
+	todo  fifo   // what a load found to be done
 	kept  []item // taken, not yet in a committed transaction
+	base  []item // the array behind kept
 
-	batch store.Batch
-	clock clock
-	fx    dag.Effects
-
+	clock   clock
+	fences  []store.Fence // what is held, as the last commit left it
 	runs    map[dag.RunID]*dag.Run
-	bad     map[dag.RunID]string // quarantined for this life: their rows cannot be read
+	bad     map[dag.RunID]string // quarantined for this ownership: their rows cannot be read
 	queue   dag.Queue
-	timers  timerHeap
-	changed definitions
+	timers  timers
+	defs    definitions
+	leading map[attemptKey]bool // Leader work under way beside the shard
 
-	touched []*dag.Run // by the transaction being made
-	marked  map[*dag.Run]bool
-	assigns []Assignment       // to dispatch once committed
-	splits  []Assignment       // Leader work, likewise
-	answers []answer           // by item of the transaction being made
-	keys    map[keyOf]*dag.Run // submissions with a key in the transaction being made
-	taken   []store.Fence      // as they were acquired
-	rows    int                // estimate of the transaction being made
-	wg      *sync.WaitGroup
+	tx transaction
 	// itemsMax bounds the items of a transaction: halved when one is refused for its
 	// content, doubled when one commits. See halve.go.
 	itemsMax int
+	// unsure is set when nobody knows any more at which seq the shards are: nothing may
+	// be written until they are taken again.
+	unsure error
+
+	ctx context.Context // of run: what lead stops for
+	wg  *sync.WaitGroup
+}
+
+// transaction is the one being made. Nothing in it counts until it has committed.
+type transaction struct {
+	batch   store.Batch
+	fx      dag.Effects
+	now     dag.Now
+	touched []*dag.Run
+	marked  map[*dag.Run]bool // is touched
+	current *dag.Run          // the one being stepped: a panic leaves it half changed
+	assigns []Assignment      // to dispatch
+	splits  []Assignment      // Leader work, likewise
+	answers []answer          // by item
+	keys    map[keyOf]*dag.Run
+	rows    int // estimate
+	tried   int // items and assignments begun
+	tally   tally
+}
+
+// tally is what the counters rise by when the transaction commits.
+type tally struct{ accepted, ended, attemptsEnded, rejected, lost, repaired int64 }
+
+// reset empties the transaction and keeps its arrays.
+func (t *transaction) reset() {
+	t.batch.Reset()
+	t.fx.Reset()
+	clear(t.touched)
+	clear(t.marked)
+	clear(t.assigns)
+	clear(t.splits)
+	clear(t.answers)
+	clear(t.keys)
+	t.touched, t.assigns, t.splits, t.answers = t.touched[:0], t.assigns[:0], t.splits[:0], t.answers[:0]
+	t.current, t.rows, t.tried, t.tally = nil, 0, 0, tally{}
 }
 
 func newWriter(e *Engine) *writer {
-	w := &writer{e: e, inbox: newInbox(e.cfg.SubmitMax), queue: dag.Queue{Ageing: e.cfg.Ageing}, itemsMax: batchRowsMax}
+	w := &writer{e: e, inbox: newInbox(e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[attemptKey]bool{}}
+	w.tx.marked, w.tx.keys = map[*dag.Run]bool{}, map[keyOf]*dag.Run{}
+	w.queue.Ageing = e.cfg.Ageing
 	w.forget()
 	return w
 }
 
 // forget drops everything that is only a cache.
 func (w *writer) forget() {
-	w.e.home.unbook(len(w.assigns))
 	w.runs = map[dag.RunID]*dag.Run{}
 	w.bad = map[dag.RunID]string{}
 	w.queue = dag.Queue{Ageing: w.queue.Ageing}
-	w.timers = nil
-	w.changed = definitions{}
-	w.marked = map[*dag.Run]bool{}
-	w.keys = map[keyOf]*dag.Run{}
-	w.dropBatch()
-}
-
-// dropBatch forgets the transaction being made, but not the items it was made of.
-func (w *writer) dropBatch() {
-	w.batch.Reset()
-	w.fx.Reset()
-	clear(w.touched)
-	clear(w.marked)
-	clear(w.keys)
-	w.touched, w.assigns, w.splits, w.answers = w.touched[:0], w.assigns[:0], w.splits[:0], w.answers[:0]
-	w.rows = 0
+	w.timers = timers{}
+	w.defs.forget()
+	w.todo = fifo{}
+	w.unsure = nil
+	w.tx.reset()
 }
 
 func (w *writer) run(ctx context.Context, wg *sync.WaitGroup) error {
-	w.wg = wg
-	if err := w.own(ctx, "starting"); err != nil || ctx.Err() != nil {
+	w.ctx, w.wg = ctx, wg
+	defer w.abandon()
+	taken, err := w.own(ctx)
+	if err != nil || taken == nil {
 		return err
 	}
 	close(w.e.ready)
 	alarm := time.NewTimer(waitMax)
 	defer alarm.Stop()
-	for {
+	for ctx.Err() == nil {
 		if err := w.transact(ctx); err != nil {
 			return err
 		}
@@ -98,78 +126,121 @@ func (w *writer) run(ctx context.Context, wg *sync.WaitGroup) error {
 		alarm.Reset(w.timers.wait(w.clock.mono()))
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-w.inbox.wake:
-		case <-w.e.home.wake:
 		case <-alarm.C:
 		}
 	}
+	return nil
+}
+
+// abandon answers what is not going to be written by this process.
+func (w *writer) abandon() {
+	not := fmt.Errorf("%w: the node stopped before it was written", ErrUnavailable)
+	w.inbox.close(not)
+	for i := range w.kept {
+		err := not
+		if w.kept[i].again {
+			err = fmt.Errorf("%w: the node stopped before it learned whether it was written", ErrUnavailable)
+		}
+		w.kept[i].reply(answer{run: w.kept[i].run, err: err})
+	}
+	w.drop(len(w.kept))
 }
 
 // busy reports whether there is something to do without waiting for anybody.
 func (w *writer) busy() bool {
-	return len(w.kept) > 0 || w.queue.Len() > 0 && w.e.home.free.Load() > 0
+	return len(w.kept) > 0 || w.todo.len() > 0 || w.inbox.len() > 0 || w.timers.due(w.clock.mono()) ||
+		w.queue.Len() > 0 && w.e.home.free.Load() > 0
 }
 
 // transact makes one transaction of what waits, and carries it out.
 func (w *writer) transact(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return nil
-	}
 	if len(w.kept) == 0 {
-		w.kept, w.spare = w.inbox.take(w.spare[:0]), w.kept
+		w.take()
 	}
-	w.dueTimers()
 	n, err := w.attempt(ctx, w.kept)
-	if err == nil {
-		w.settle(n)
-		return nil
+	if err != nil {
+		return w.failed(ctx, n, err)
 	}
-	return w.failed(ctx, n, err)
+	w.settle(n)
+	return nil
+}
+
+// take collects the items of the next transactions. Each source may have a share of the
+// room before the first one may have all that is left: a flood of one does not starve
+// the others.
+func (w *writer) take() {
+	w.kept = w.base[:0]
+	for _, most := range [...]int{takeMax / 4, takeMax} {
+		w.kept = w.dueTimers(w.kept, min(most, takeMax-len(w.kept)))
+		w.kept = w.todo.move(w.kept, min(most, takeMax-len(w.kept)))
+		w.kept = w.inbox.takeEvents(w.kept, min(most, takeMax-len(w.kept)))
+		w.kept = w.inbox.takeCalls(w.kept, min(most, takeMax-len(w.kept)))
+	}
+	w.base = w.kept[:0]
 }
 
 // attempt applies as many items as fit, fills free slots, and commits. It returns how many
 // items it took.
 func (w *writer) attempt(ctx context.Context, items []item) (n int, err error) {
-	now := w.clock.now()
+	w.tx.now = w.clock.now()
 	err = guarded(func() {
-		for n < len(items) && n < w.itemsMax && w.rows < batchRowsMax {
-			w.apply(&items[n], now)
+		for n < len(items) && n < w.itemsMax && w.tx.rows < takeMax*rowsPerItem {
+			if items[n].ask != nil && n > 0 {
+				break // it looks before anything is half done
+			}
 			n++
+			w.tx.tried++
+			w.apply(&items[n-1])
 		}
-		w.fill(now, w.itemsMax-n)
-		w.flush(now)
+		w.fill(w.itemsMax - n)
+		w.flush()
 	})
-	if err != nil {
-		return min(n+1, len(items)), err
+	if err == nil {
+		err = w.unsure
 	}
-	return n, w.commit(ctx)
+	if err == nil {
+		err = w.commit(ctx)
+	}
+	return n, err
 }
 
-func (w *writer) flush(now dag.Now) {
-	for _, r := range w.touched {
-		r.Flush(&w.batch.Changes, now.Wall)
+func (w *writer) flush() {
+	for _, r := range w.tx.touched {
+		r.Flush(&w.tx.batch.Changes, w.tx.now.Wall)
+		if !r.Unfinished() {
+			w.tx.tally.ended++
+		}
 	}
 }
 
 // commit writes the transaction, if there is anything to write.
 func (w *writer) commit(ctx context.Context) error {
-	rows := w.batch.Rows()
+	rows := w.tx.batch.Rows()
 	if rows == 0 {
 		return nil
 	}
 	began := time.Now()
-	wall, err := w.e.store.Commit(context.WithoutCancel(ctx), &w.batch)
+	if err := w.write(ctx, &w.tx.batch); err != nil {
+		return err
+	}
+	w.e.stats.Rows.Add(int64(rows))
+	w.e.stats.CommitNanos.Add(int64(time.Since(began)))
+	return nil
+}
+
+// write commits a batch under the fences that are held.
+func (w *writer) write(ctx context.Context, b *store.Batch) error {
+	b.Fences = w.fences
+	wall, err := w.e.store.Commit(context.WithoutCancel(ctx), b)
 	if err != nil {
 		return err
 	}
-	for i := range w.batch.Fences {
-		w.batch.Fences[i].Seq++
+	for i := range w.fences {
+		w.fences[i].Seq++
 	}
 	w.clock.set(wall)
 	w.e.stats.Commits.Add(1)
-	w.e.stats.Rows.Add(int64(rows))
-	w.e.stats.CommitNanos.Add(int64(time.Since(began)))
 	return nil
 }
 
@@ -184,64 +255,47 @@ func guarded(f func()) (err error) {
 	return nil
 }
 
-// settle tells the world about a committed transaction of n items.
+// settle tells the world about a committed transaction of n items. Work is handed out
+// before anybody is answered: it takes longer.
 func (w *writer) settle(n int) {
-	for i := range w.touched {
-		w.retire(w.touched[i])
+	w.retire()
+	w.dispatch(w.tx.assigns)
+	for i := range w.tx.splits {
+		w.lead(w.tx.splits[i])
 	}
-	w.e.stats.AttemptsStarted.Add(int64(len(w.assigns)))
-	if len(w.assigns) > 0 {
-		w.e.cfg.Executor.Start(w.assigns)
+	if len(w.tx.fx.Cancels) > 0 {
+		w.e.cfg.Executor.Cancel(w.tx.fx.Cancels)
 	}
-	for i := range w.splits {
-		w.lead(w.splits[i])
-	}
-	if len(w.fx.Cancels) > 0 {
-		w.e.cfg.Executor.Cancel(w.fx.Cancels)
-	}
-	for _, t := range w.fx.Timers {
-		w.timers.push(t)
-	}
+	w.arm(&w.tx.fx)
 	for i := range n {
-		w.kept[i].reply(w.answers[i])
+		w.kept[i].reply(w.tx.answers[i])
 	}
-	if len(w.batch.Fences) > 0 {
-		w.e.hub.publish(w.batch.Fences[0].Seq, w.batch.Events)
+	if len(w.tx.batch.Events) > 0 {
+		w.e.hub.publish(w.fences[0].Seq, w.tx.batch.Events)
 	}
+	w.e.stats.add(&w.tx.tally, len(w.tx.assigns))
 	w.drop(n)
-	w.dropBatch()
+	w.tx.reset()
+	w.defs.trim()
 	w.itemsMax = min(2*w.itemsMax, batchRowsMax)
 	w.e.stats.ActiveRuns.Store(int64(len(w.runs)))
 	w.e.stats.ReadyTasks.Store(int64(w.queue.Len()))
+	w.e.stats.InboxItems.Store(int64(w.inbox.len() + len(w.kept)))
 }
 
 // drop takes n answered items off the kept ones.
 func (w *writer) drop(n int) {
 	clear(w.kept[:n])
 	w.kept = w.kept[n:]
-	w.e.stats.InboxItems.Store(int64(len(w.kept)))
 }
 
-// retire forgets a run that ended: its rows say it all.
-func (w *writer) retire(r *dag.Run) {
-	if r.Unfinished() {
-		return
-	}
-	w.queue.Remove(r)
-	delete(w.runs, r.ID)
-	w.e.stats.RunsEnded.Add(1)
-}
-
-// dueTimers turns timers that are due into items before all others.
-func (w *writer) dueTimers() {
-	mono := w.clock.mono()
-	var due []item
-	for len(w.timers) > 0 && w.timers[0].Due <= mono && len(due) < batchRowsMax/rowsPerItem {
-		t := w.timers.pop()
-		due = append(due, item{run: t.Run, ev: dag.Event{Kind: dag.EvTimer, Timer: t.Kind, Task: t.Task, Token: t.Token}})
-	}
-	if len(due) > 0 {
-		w.kept = append(due, w.kept...)
+// retire forgets the runs that ended: their rows say it all.
+func (w *writer) retire() {
+	for _, r := range w.tx.touched {
+		if !r.Unfinished() {
+			w.queue.Remove(r)
+			delete(w.runs, r.ID)
+		}
 	}
 }
 

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// textMax bounds what callers may name things, in bytes.
+	textMax = 4 << 10
+	// messageMax bounds a sentence about a run or an attempt, in bytes.
+	messageMax = 1 << 10
+	// outputsMax bounds the outputs of a task: what a reload brings back for conditions.
+	outputsMax = 64 << 10
+)
+
+// clean makes a sentence that every store can hold, whoever wrote it: UTF-8 without NULs,
+// and not endless.
+func clean(s string) string {
+	if len(s) > messageMax {
+		s = s[:messageMax]
+		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) { // do not cut a character in two
+			s = s[:len(s)-1]
+		}
+		if r, n := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && n == 1 {
+			s = s[:len(s)-1]
+		}
+		s += "…"
+	}
+	if strings.IndexByte(s, 0) >= 0 {
+		s = strings.ReplaceAll(s, "\x00", "\uFFFD")
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return clean(s)
+}
+
+// checkTexts refuses texts of callers that not every store can hold. They come as pairs
+// of a name and a text.
+func checkTexts(pairs ...string) error {
+	for i := 0; i < len(pairs); i += 2 {
+		what, s := pairs[i], pairs[i+1]
+		switch {
+		case len(s) > textMax:
+			return fmt.Errorf("%w: the %s has %d bytes, at most %d are taken", ErrInvalid, what, len(s), textMax)
+		case strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s):
+			return fmt.Errorf("%w: the %s is not UTF-8 without NULs", ErrInvalid, what)
+		}
+	}
+	return nil
+}

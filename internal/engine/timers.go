@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"time"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// timers is a binary heap, the next due first. Step never takes a timer back, so the heap
+// holds many that nobody waits for any more: of ended runs, of attempts that were in
+// time. They are thrown out whenever the heap has doubled, so that it stays in proportion
+// to what is really waited for, however long the timeouts are.
+type timers struct {
+	heap    []dag.Timer
+	pruneAt int
+}
+
+const (
+	// waitMax is how long the writer sleeps when no timer is due earlier.
+	waitMax = time.Hour
+	// pruneMin is a heap that is not worth pruning.
+	pruneMin = 4096
+)
+
+func (h *timers) wait(mono time.Duration) time.Duration {
+	if len(h.heap) == 0 {
+		return waitMax
+	}
+	return min(max(h.heap[0].Due-mono, 0), waitMax)
+}
+
+func (h *timers) due(mono time.Duration) bool { return len(h.heap) > 0 && h.heap[0].Due <= mono }
+
+func (h *timers) push(t dag.Timer) {
+	h.heap = append(h.heap, t)
+	h.up(len(h.heap) - 1)
+}
+
+func (h *timers) pop() dag.Timer {
+	top, last := h.heap[0], len(h.heap)-1
+	h.heap[0] = h.heap[last]
+	h.heap = h.heap[:last]
+	h.down(0)
+	return top
+}
+
+func (h *timers) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if h.heap[parent].Due <= h.heap[i].Due {
+			return
+		}
+		h.heap[parent], h.heap[i] = h.heap[i], h.heap[parent]
+		i = parent
+	}
+}
+
+func (h *timers) down(i int) {
+	for n := len(h.heap); ; {
+		c := 2*i + 1
+		if c >= n {
+			return
+		}
+		if c+1 < n && h.heap[c+1].Due < h.heap[c].Due {
+			c++
+		}
+		if h.heap[i].Due <= h.heap[c].Due {
+			return
+		}
+		h.heap[i], h.heap[c] = h.heap[c], h.heap[i]
+		i = c
+	}
+}
+
+// prune throws out what nobody waits for, and what a reload has asked for twice.
+func (h *timers) prune(awaited func(*dag.Timer) bool) {
+	if len(h.heap) < max(h.pruneAt, pruneMin) {
+		return
+	}
+	type what struct {
+		run   dag.RunID
+		kind  dag.TimerKind
+		task  dag.TaskID
+		token dag.Token
+	}
+	seen := map[what]bool{}
+	var kept []dag.Timer // a new array: the old one may be far too large
+	for i := range h.heap {
+		t := &h.heap[i]
+		k := what{t.Run, t.Kind, t.Task, t.Token}
+		if awaited(t) && !seen[k] {
+			seen[k] = true
+			kept = append(kept, *t)
+		}
+	}
+	h.heap, h.pruneAt = kept, 2*len(kept)
+	for i := len(kept)/2 - 1; i >= 0; i-- {
+		h.down(i)
+	}
+}
+
+// awaited reports whether a run still waits for a timer.
+func (w *writer) awaited(t *dag.Timer) bool {
+	r := w.runs[t.Run]
+	switch {
+	case r == nil || r.Graph == nil:
+		return false
+	case t.Kind == dag.TimerRunTimeout:
+		return t.Token == dag.Token(r.Generation) && r.Intent < dag.IntentStop
+	case t.Task < 0 || int(t.Task) >= r.Graph.Len():
+		return false
+	}
+	state, token := r.Task(t.Task)
+	return token == t.Token && (state == dag.Running || state == dag.RetryWait)
+}
+
+// arm takes timers over from effects.
+func (w *writer) arm(fx *dag.Effects) {
+	for i := range fx.Timers {
+		w.timers.push(fx.Timers[i])
+	}
+	w.timers.prune(w.awaited)
+}
+
+// dueTimers turns timers that are due into items.
+func (w *writer) dueTimers(to []item, most int) []item {
+	for mono := w.clock.mono(); most > 0 && w.timers.due(mono); most-- {
+		t := w.timers.pop()
+		to = append(to, item{run: t.Run, ev: dag.Event{Kind: dag.EvTimer, Timer: t.Kind, Task: t.Task, Token: t.Token}})
+	}
+	return to
+}
