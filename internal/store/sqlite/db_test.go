@@ -1,0 +1,278 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+func openTemp(t *testing.T) (*DB, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "skein.db")
+	d, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d, path
+}
+
+// script runs statements on a file behind the engine's back.
+func script(t *testing.T, path, text string) {
+	t.Helper()
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := sqlitex.ExecuteScript(conn, text, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEveryStatementPrepares holds all SQL to the schema.
+func TestEveryStatementPrepares(t *testing.T) {
+	_, path := openTemp(t)
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	used := 0
+	for _, set := range []map[string]string{statements(readSQL), statements(writeSQL)} {
+		for name, text := range set {
+			s, trailing, err := conn.PrepareTransient(text)
+			if err != nil || trailing != 0 {
+				t.Errorf("%s: %v, %d bytes left over", name, err, trailing)
+				continue
+			}
+			_ = s.Finalize()
+			used++
+		}
+	}
+	if used < 30 {
+		t.Errorf("only %d statements found", used)
+	}
+}
+
+// TestEveryStatementIsUsed: a statement that no code names is dead.
+func TestEveryStatementIsUsed(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code.Write(text)
+	}
+	for _, set := range []map[string]string{statements(readSQL), statements(writeSQL)} {
+		for name := range set {
+			if !strings.Contains(code.String(), `"`+name+`"`) {
+				t.Errorf("statement %s is never used", name)
+			}
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	newer := func(path string) { script(t, path, fmt.Sprintf("PRAGMA user_version = %d", format+1)) }
+	for _, c := range []struct {
+		name string
+		make func(t *testing.T, path string)
+		kind error
+		says string
+	}{
+		{"a newer format", func(t *testing.T, path string) {
+			d, err := Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = d.Close()
+			newer(path)
+		}, store.ErrFormat, "use a newer skein"},
+		{"another program's database", func(t *testing.T, path string) {
+			script(t, path, "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)")
+		}, store.ErrFormat, "another program"},
+		{"no database", func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte(strings.Repeat("not a database. ", 600)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, store.ErrFormat, "not a database"},
+		{"a folder", func(t *testing.T, path string) {
+			if err := os.Mkdir(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, store.ErrUnavailable, path0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "skein.db")
+			c.make(t, path)
+			before, _ := os.ReadFile(path)
+			d, err := Open(path)
+			if err == nil {
+				_ = d.Close()
+				t.Fatal("opened")
+			}
+			says := c.says
+			if says == path0 {
+				says = path
+			}
+			if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), says) {
+				t.Errorf("got %v, want %v with %q", err, c.kind, says)
+			}
+			if after, _ := os.ReadFile(path); string(after) != string(before) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+}
+
+// path0 stands for the path of the case.
+const path0 = "\x00path"
+
+func TestOpenMakesOfAnEmptyFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "skein.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := d.Info(context.Background())
+	if err != nil || info.Cluster == "" || info.Format != format {
+		t.Errorf("info %+v, %v", info, err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if after, _ := again.Info(context.Background()); after.Cluster != info.Cluster {
+		t.Errorf("the cluster's id changed from %s to %s", info.Cluster, after.Cluster)
+	}
+}
+
+func TestReadOnlyBesideTheWriter(t *testing.T) {
+	d, path := openTemp(t)
+	id := accept(t, d, 3)[1]
+	ro, err := OpenReadOnly(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ro.Close()
+	if r, err := ro.Run(context.Background(), id); err != nil || r.ID != id {
+		t.Errorf("read %v, %v", r.ID, err)
+	}
+	if _, err := ro.Commit(context.Background(), &store.Batch{}); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a write through a read-only database: %v", err)
+	}
+	if _, err := OpenReadOnly(path + ".not"); err == nil {
+		t.Error("opened a file that is not there")
+	}
+}
+
+// accept writes runs of one workflow in one transaction.
+func accept(t *testing.T, d *DB, n int) []dag.RunID {
+	t.Helper()
+	ctx := context.Background()
+	h, err := d.Register(ctx, uuid.NewString(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.Acquire(ctx, h.ID, []dag.ShardID{0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := store.Batch{Fences: []store.Fence{got[0].Fence}}
+	var ids []dag.RunID
+	for range n {
+		id := dag.RunID(uuid.Must(uuid.NewV7()))
+		ids = append(ids, id)
+		b.RunInserts = append(b.RunInserts, dag.RunRow{Header: dag.Header{ID: id, Workflow: 7, Version: 1, Priority: dag.Medium,
+			Origin: dag.OriginAPI, User: "ada", Created: 1}, Generation: 1})
+	}
+	if _, err := d.Commit(ctx, &b); err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// TestCheckFindsWrongLists: verify must be able to fail.
+func TestCheckFindsWrongLists(t *testing.T) {
+	for name, damage := range map[string]string{
+		"missing from the active list": "DELETE FROM roll WHERE list = 'active'",
+		"missing from a user's list":   "DELETE FROM roll WHERE list = 'u/ada'",
+		"on a list it is not of":       "INSERT INTO roll SELECT 'w/8', page, bits FROM roll WHERE list = 'w/7'",
+		"ended but listed as active":   "UPDATE run SET finished = 5 WHERE n = 2",
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, path := openTemp(t)
+			accept(t, d, 5)
+			if bad, err := d.Check(context.Background()); err != nil || len(bad) != 0 {
+				t.Fatalf("before: %q, %v", bad, err)
+			}
+			script(t, path, damage)
+			if bad, err := d.Check(context.Background()); err != nil || len(bad) == 0 {
+				t.Errorf("after: %q, %v", bad, err)
+			}
+		})
+	}
+}
+
+// TestDamagedRowsAreReported: one damaged row does not keep the others from being loaded.
+func TestDamagedRowsAreReported(t *testing.T) {
+	d, path := openTemp(t)
+	ids := accept(t, d, 3)
+	script(t, path, "UPDATE run SET state = 'confused' WHERE n = 2")
+	recs, err := d.Load(context.Background(), store.LoadQuery{Limit: 10})
+	if err != nil || len(recs) != 3 {
+		t.Fatalf("%d records, %v", len(recs), err)
+	}
+	for i, rec := range recs {
+		if rec.Run.ID != ids[i] || (rec.Bad != nil) != (i == 1) || i == 1 && !errors.Is(rec.Bad, store.ErrCorrupt) {
+			t.Errorf("record %d: run %s, bad %v", i, rec.Run.ID, rec.Bad)
+		}
+	}
+}
+
+// TestLogStartsOver: the write-ahead log does not grow with history.
+func TestLogStartsOver(t *testing.T) {
+	d, path := openTemp(t)
+	d.checkpoints.long.Store(true) // as if it were past its bound
+	accept(t, d, 2000)
+	d.checkpoints.long.Store(true)
+	before := size(t, path+"-wal")
+	accept(t, d, 1)
+	accept(t, d, 1)
+	if after := size(t, path+"-wal"); after > before {
+		t.Errorf("the log grew from %d to %d bytes", before, after)
+	}
+}
+
+func size(t *testing.T, path string) int64 {
+	t.Helper()
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Size()
+}
