@@ -77,10 +77,10 @@ type Attempt struct {
 
 // RunRequest starts a run.
 type RunRequest struct {
-	Workflow string         `json:"workflow" minLength:"1" maxLength:"127" doc:"NAME or NAMESPACE/NAME."`
-	Version  int32          `json:"version,omitempty" minimum:"0" doc:"0 or absent: the workflow's current one."`
+	Workflow string `json:"workflow" minLength:"1" maxLength:"127" doc:"NAME or NAMESPACE/NAME."`
+	Version  int32  `json:"version,omitempty" minimum:"0" doc:"0 or absent: the workflow's current one."`
 	Params   Params `json:"params,omitempty" nullable:"true"`
-	Priority string         `json:"priority,omitempty" enum:"highest,high,medium,low,lowest" doc:"Absent: the workflow's."`
+	Priority string `json:"priority,omitempty" enum:"highest,high,medium,low,lowest" doc:"Absent: the workflow's."`
 	// IdempotencyKey is unique per workflow for as long as the run is kept. The header
 	// Idempotency-Key is the same; given both, they must agree.
 	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255"`

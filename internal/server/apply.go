@@ -48,15 +48,15 @@ func (b *DefinitionBody) request() (*api.ApplyRequest, error) {
 		if err := decodeJSON(b.RawBody, req); err != nil {
 			return nil, fail(http.StatusBadRequest, api.ProblemInvalid, "body: %s", err)
 		}
-		return req, req2bounds(req)
+		return req, checkFiles(req)
 	case slices.Contains([]string{"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "text/plain"}, kind):
 		return &api.ApplyRequest{Source: string(b.RawBody)}, nil
 	}
 	return nil, fail(http.StatusUnsupportedMediaType, api.ProblemMediaType, "want application/yaml or application/json, not %q", b.ContentType)
 }
 
-// req2bounds checks what comes with the file.
-func req2bounds(req *api.ApplyRequest) error {
+// checkFiles checks what comes with the file.
+func checkFiles(req *api.ApplyRequest) error {
 	if req.Dir != "" && (!filepath.IsAbs(req.Dir) || len(req.Dir) > dirBytesMax || strings.ContainsRune(req.Dir, 0)) {
 		return invalid("dir: want an absolute path of at most %d bytes", dirBytesMax)
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -54,7 +55,6 @@ func (s *Server) document() (doc []byte, page http.Handler, err error) {
 	problem := &huma.Response{Description: "What is wrong, and what would be right.",
 		Content: map[string]*huma.MediaType{"application/problem+json": {Schema: reg.Schema(reflect.TypeFor[api.Problem](), true, "Problem")}}}
 	apply := reg.Schema(reflect.TypeFor[api.ApplyRequest](), true, "ApplyRequest")
-	run := reg.Schema(reflect.TypeFor[api.Run](), true, "Run")
 	_ = reg.Schema(reflect.TypeFor[api.Change](), true, "Change") // the data of an event
 	for _, item := range o.Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete} {
@@ -66,9 +66,10 @@ func (s *Server) document() (doc []byte, page http.Handler, err error) {
 				op.RequestBody.Content["application/yaml"].Schema = &huma.Schema{Type: huma.TypeString}
 				op.RequestBody.Content["application/json"] = &huma.MediaType{Schema: apply}
 			}
-			for _, status := range []string{"200", "201"} {
-				if r := op.Responses[status]; op.OperationID == "start-run" && r != nil {
-					r.Content = map[string]*huma.MediaType{"application/json": {Schema: run}}
+			said := op.Responses[strconv.Itoa(op.DefaultStatus)].Content
+			for _, r := range op.Responses {
+				if r.Content == nil {
+					r.Content = said
 				}
 			}
 		}

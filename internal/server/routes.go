@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -16,7 +17,8 @@ func (s *Server) routes() {
 
 	route(s, workflows.get("/workflows", "list-workflows", "List workflows by name"), s.listWorkflows)
 	route(s, workflows.get("/workflows/{ns}/{name}", "get-workflow", "Read a workflow with the source of its current version"), s.getWorkflow)
-	route(s, applying(workflows.put("/workflows/{ns}/{name}", "apply-workflow", "Make a version of a definition, unless the newest is the same")), s.applyWorkflow)
+	put := workflows.put("/workflows/{ns}/{name}", "apply-workflow", "Make a version of a definition, unless the newest is the same")
+	route(s, applying(answers(put, map[int]string{http.StatusOK: "There was one.", http.StatusCreated: "It is the first."})), s.applyWorkflow)
 	route(s, workflows.delete("/workflows/{ns}/{name}", "delete-workflow", "Hide a workflow; its name is free again, its runs stay"), s.deleteWorkflow)
 	route(s, workflows.get("/workflows/{ns}/{name}/versions", "list-versions", "List versions, newest first"), s.listVersions)
 	route(s, workflows.get("/workflows/{ns}/{name}/versions/{version}", "get-version", "Read a version with its source"), s.getVersion)
@@ -30,7 +32,7 @@ func (s *Server) routes() {
 	route(s, runs.get("/runs", "list-runs", "List runs, newest first"), s.listRuns)
 	route(s, runs.get("/runs/{id}", "get-run", "Read a run"), s.getRun)
 	for _, v := range runVerbs {
-		route(s, runs.verb("/runs/{id}:"+v.name, v.name+"-run", v.summary), s.runVerb(v))
+		route(s, commanding(runs.verb("/runs/{id}:"+v.name, v.name+"-run", v.summary)), s.runVerb(v))
 	}
 	route(s, runs.get("/runs/{id}/tasks", "list-tasks", "List a run's tasks in the order of its graph"), s.listTasks)
 	route(s, runs.get("/runs/{id}/tasks/{task}", "get-task", "Read a task of a run"), s.getTask)
@@ -38,7 +40,9 @@ func (s *Server) routes() {
 	route(s, runs.get("/runs/{id}/events", "list-events", "Read a run's history, oldest first"), s.listEvents)
 	route(s, runs.get("/runs/{id}/explain", "explain-run", "Say why a run stands where it stands"), s.explainRun)
 	route(s, runs.get("/runs/{id}/tasks/{task}/explain", "explain-task", "Say why a task stands where it stands"), s.explainTask)
-	route(s, streaming(runs.get("/runs/{id}/tasks/{task}/logs", "get-log", "Read what an attempt wrote, byte by byte"), "text/plain", "Raw bytes. Of an attempt that has ended, HTTP ranges work."), s.getLog)
+	logs := streaming(runs.get("/runs/{id}/tasks/{task}/logs", "get-log", "Read what an attempt wrote, byte by byte"), "text/plain", "Raw bytes.")
+	logs.Responses["206"] = &huma.Response{Description: "The range that was asked for, of an attempt that has ended."}
+	route(s, logs, s.getLog)
 	route(s, runs.get("/users/{id}/runs", "list-user-runs", "List a user's runs, newest first"), s.listUserRuns)
 	route(s, streaming(runs.get("/events", "watch-events", "Watch what is committed, as it is committed"), "text/event-stream", eventsDoc), s.watchEvents)
 
@@ -97,15 +101,30 @@ func applying(op huma.Operation) huma.Operation {
 	return op
 }
 
-// starting documents the statuses of a start.
-func starting(op huma.Operation) huma.Operation {
-	op.DefaultStatus = http.StatusAccepted
-	op.Responses = map[string]*huma.Response{
-		"200": {Description: "An earlier start with this key made it."},
-		"201": {Description: "It was started and, waited for, has ended."},
-		"202": {Description: "It was started."},
+// answers documents what else than its default an operation answers with the same body.
+func answers(op huma.Operation, meaning map[int]string) huma.Operation {
+	op.Responses = map[string]*huma.Response{}
+	for status, text := range meaning {
+		op.Responses[strconv.Itoa(status)] = &huma.Response{Description: text}
 	}
 	return op
+}
+
+func starting(op huma.Operation) huma.Operation {
+	op.DefaultStatus = http.StatusAccepted
+	return answers(op, map[int]string{
+		http.StatusOK:       "An earlier start with this key made it.",
+		http.StatusCreated:  "It was started and, waited for, has ended.",
+		http.StatusAccepted: "It was started.",
+	})
+}
+
+func commanding(op huma.Operation) huma.Operation {
+	op.DefaultStatus = http.StatusAccepted
+	return answers(op, map[int]string{
+		http.StatusOK:       "It was done before, under this key.",
+		http.StatusAccepted: "It is durable and on its way.",
+	})
 }
 
 func streaming(op huma.Operation, contentType, doc string) huma.Operation {

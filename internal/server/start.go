@@ -128,9 +128,11 @@ func sameRequest(was, is []byte) error {
 
 func invalidParams(err error) error {
 	f := fail(http.StatusUnprocessableEntity, api.ProblemInvalidParams, "%s", err.Error())
-	var faults workflow.Errors
+	var faults workflow.ValueErrors
 	if errors.As(err, &faults) {
-		f.Errors = fileErrors(faults)
+		for _, e := range faults {
+			f.Errors = append(f.Errors, api.FileError{Line: 1, Column: 1, Key: "params." + e.Name, Message: e.Message, Hint: e.Hint})
+		}
 	}
 	return f
 }

@@ -2,9 +2,7 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -96,16 +94,12 @@ func (s *Server) fullWorkflow(ctx context.Context, w *store.Workflow) (api.Workf
 	out.Source, out.Tasks, out.Description = &source, &tasks, textOrNull(def.Description)
 	out.Params = []api.Param{}
 	for i := range def.Params {
-		p, err := paramOf(&def.Params[i])
-		if err != nil {
-			return out, err
-		}
-		out.Params = append(out.Params, p)
+		out.Params = append(out.Params, paramOf(&def.Params[i]))
 	}
 	return out, nil
 }
 
-func paramOf(p *workflow.Param) (api.Param, error) {
+func paramOf(p *workflow.Param) api.Param {
 	out := api.Param{Name: p.Name, Type: string(p.Type), Format: textOrNull(p.Format), Description: textOrNull(p.Description), Required: p.Required()}
 	if len(p.Default) > 0 {
 		out.Default = p.Default
@@ -113,10 +107,7 @@ func paramOf(p *workflow.Param) (api.Param, error) {
 	for _, e := range p.Enum {
 		out.Enum = append(out.Enum, e)
 	}
-	if p.Enum != nil && out.Enum == nil {
-		return out, fmt.Errorf("parameter %s has an empty enum", p.Name)
-	}
-	return out, nil
+	return out
 }
 
 // Conditional is what every change of a definition takes.
@@ -305,5 +296,3 @@ func (s *Server) workflowGraph(ctx context.Context, in *graphIn) (*jsonOut[api.G
 	}
 	return &jsonOut[api.Graph]{Body: graphOf(g, nil)}, nil
 }
-
-var _ json.Marshaler = json.RawMessage(nil) // what Param.Default and Enum hold

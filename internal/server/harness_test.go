@@ -1,0 +1,304 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/server"
+	"skein.dev/skein/internal/store/sqlite"
+	"skein.dev/skein/internal/workflow"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// executor succeeds with everything at once, or holds it until the test ends it.
+type executor struct {
+	e    *engine.Engine
+	auto bool
+	got  chan engine.Assignment // what is held, in order
+
+	mu   sync.Mutex // protects following fields
+	held map[engine.Assignment]bool
+}
+
+func newExecutor(auto bool) *executor {
+	return &executor{auto: auto, got: make(chan engine.Assignment, 10_000), held: map[engine.Assignment]bool{}}
+}
+
+func (x *executor) Start(as []engine.Assignment) {
+	for _, a := range as {
+		if x.auto {
+			x.report(a, dag.Result{State: dag.AttemptSucceeded, Outputs: []byte(`{"rows":7}`)})
+			continue
+		}
+		x.mu.Lock()
+		x.held[a] = true
+		x.mu.Unlock()
+		x.got <- a
+	}
+}
+
+func (x *executor) Cancel(cs []dag.Cancel) {
+	for _, c := range cs {
+		x.mu.Lock()
+		var found engine.Assignment
+		for a := range x.held {
+			if a.Run == c.Run && a.Task == c.Task && a.Token == c.Token {
+				found = a
+			}
+		}
+		delete(x.held, found)
+		x.mu.Unlock()
+		if found.Token != 0 {
+			x.report(found, dag.Result{State: dag.AttemptStopped, Signal: "SIGTERM"})
+		}
+	}
+}
+
+func (x *executor) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool { return false }
+
+// end ends one that is held.
+func (x *executor) end(a engine.Assignment, r dag.Result) {
+	x.mu.Lock()
+	delete(x.held, a)
+	x.mu.Unlock()
+	x.report(a, r)
+}
+
+func (x *executor) report(a engine.Assignment, r dag.Result) {
+	r.Exited = r.State != dag.AttemptStopped
+	r.Started, r.Finished = dag.Micro(time.Now()), dag.Micro(time.Now())
+	x.e.Report(engine.Report{Run: a.Run, Task: a.Task, Token: a.Token, Result: r})
+}
+
+func succeeded() dag.Result { return dag.Result{State: dag.AttemptSucceeded} }
+
+// logs are growing texts in memory.
+type logs struct {
+	mu   sync.Mutex // protects following fields
+	text map[server.LogRef][]byte
+}
+
+func (l *logs) add(ref server.LogRef, s string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text[ref] = append(l.text[ref], s...)
+}
+
+func (l *logs) Open(_ context.Context, ref server.LogRef) (server.LogReader, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text[ref] == nil {
+		return nil, fs.ErrNotExist
+	}
+	return &logReader{l, ref}, nil
+}
+
+type logReader struct {
+	l   *logs
+	ref server.LogRef
+}
+
+func (r *logReader) ReadAt(p []byte, off int64) (int, error) {
+	r.l.mu.Lock()
+	defer r.l.mu.Unlock()
+	n := copy(p, r.l.text[r.ref][off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (r *logReader) Size() (int64, error) {
+	r.l.mu.Lock()
+	defer r.l.mu.Unlock()
+	return int64(len(r.l.text[r.ref])), nil
+}
+
+func (r *logReader) Close() error { return nil }
+
+// bed is a node over a database that outlives it.
+type bed struct {
+	t      *testing.T
+	dir    string
+	auto   bool
+	exec   *executor
+	engine *engine.Engine
+	logs   *logs
+	srv    *server.Server
+	http   *httptest.Server
+	client *skein.Client
+	spec   *spec
+	stop   func()
+}
+
+func newBed(t *testing.T, auto bool) *bed {
+	t.Helper()
+	b := &bed{t: t, dir: t.TempDir(), auto: auto, logs: &logs{text: map[server.LogRef][]byte{}}}
+	b.start()
+	t.Cleanup(func() { b.stop() })
+	return b
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func (b *bed) start() {
+	b.t.Helper()
+	st := must(sqlite.Open(filepath.Join(b.dir, "skein.db")))
+	b.exec = newExecutor(b.auto)
+	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: st, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition}))
+	b.exec.e = b.engine
+	b.srv = must(server.New(server.Config{Engine: b.engine, Logs: b.logs, Version: "1.2.3", DefaultUser: "osuser", Listen: "skein.example:8080",
+		Node: server.Node{Name: "node-1", Roles: []string{"api"}}}))
+	b.http = httptest.NewUnstartedServer(nil)
+	b.http.Config = b.srv.HTTP()
+	b.http.Start()
+	b.client = must(skein.New(b.http.URL))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- b.engine.Run(ctx) }()
+	<-b.engine.Ready()
+	b.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.t.Errorf("engine: %v", err)
+		}
+		b.client.Close()
+		b.http.Close()
+		if err := st.Close(); err != nil {
+			b.t.Errorf("store: %v", err)
+		}
+	}
+	if b.spec == nil {
+		b.spec = readSpec(b.t, b.get(openAPI).body)
+	}
+}
+
+const openAPI = "/api/v1/openapi.json"
+
+func (b *bed) restart() {
+	b.t.Helper()
+	b.stop()
+	b.start()
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do sends a request and holds the answer to the OpenAPI document.
+func (b *bed) do(method, path, body string, header ...string) answer {
+	b.t.Helper()
+	req := must(http.NewRequestWithContext(b.t.Context(), method, b.http.URL+path, strings.NewReader(body)))
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+			continue
+		}
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := b.http.Client().Do(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	a := answer{resp.StatusCode, resp.Header, string(must(io.ReadAll(resp.Body)))}
+	if b.spec != nil {
+		b.spec.check(b.t, method, path, a)
+	}
+	return a
+}
+
+func (b *bed) get(path string, header ...string) answer {
+	b.t.Helper()
+	return b.do("GET", path, "", header...)
+}
+
+func (b *bed) post(path, body string, header ...string) answer {
+	b.t.Helper()
+	return b.do("POST", path, body, header...)
+}
+
+// want reads an answer of a status into a T.
+func want[T any](t *testing.T, a answer, status int) T {
+	t.Helper()
+	var v T
+	if a.status != status {
+		t.Fatalf("status %d, want %d: %s", a.status, status, a.body)
+	}
+	if err := json.Unmarshal([]byte(a.body), &v); err != nil {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+	return v
+}
+
+func wantProblem(t *testing.T, a answer, status int, kind string) api.Problem {
+	t.Helper()
+	p := want[api.Problem](t, a, status)
+	if p.Type != kind || p.Status != status || p.Detail == "" || p.Title == "" || p.Instance == "" {
+		t.Errorf("problem %+v, want %s", p, kind)
+	}
+	if ct := a.header.Get("Content-Type"); ct != "application/problem+json" {
+		t.Errorf("content type %q", ct)
+	}
+	return p
+}
+
+const diamond = `
+name: %s
+description: four tasks
+params:
+  day: {type: string, default: monday}
+  n: {type: int, default: 1}
+tasks:
+  a: {run: "true", outputs: {rows: int}}
+  b: {needs: a, run: "true"}
+  c: {needs: a, run: "true"}
+  d: {needs: [b, c], run: "true"}
+`
+
+// apply makes workflow name in the default namespace and gives its revision.
+func (b *bed) apply(name string) api.Applied {
+	b.t.Helper()
+	a := b.do("PUT", "/api/v1/workflows/default/"+name, fmt.Sprintf(diamond, name), "Content-Type", "application/yaml")
+	if a.status != 201 && a.status != 200 {
+		b.t.Fatalf("apply: %d %s", a.status, a.body)
+	}
+	return want[api.Applied](b.t, a, a.status)
+}
+
+// run starts name and, if the executor is automatic, waits for its end.
+func (b *bed) run(name string) api.Run {
+	b.t.Helper()
+	if !b.auto {
+		return want[api.Run](b.t, b.post("/api/v1/runs", `{"workflow":"`+name+`"}`), 202)
+	}
+	return want[api.Run](b.t, b.post("/api/v1/runs", `{"workflow":"`+name+`"}`, "Prefer", "wait=60"), 201)
+}

@@ -1,0 +1,143 @@
+package server_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/server"
+	"skein.dev/skein/internal/store/sqlite"
+	"skein.dev/skein/internal/workflow"
+)
+
+func TestForeignPagesAreRefused(t *testing.T) {
+	b := newBed(t, true)
+	own := strings.TrimPrefix(b.http.URL, "http://")
+	_, port, _ := strings.Cut(own, ":")
+	for _, c := range []struct {
+		status int
+		kind   string
+		header []string
+	}{
+		{200, "", nil},
+		{200, "", []string{"Host", "localhost:" + port}},
+		{200, "", []string{"Host", "LOCALHOST."}},
+		{200, "", []string{"Host", "127.9.9.9"}},
+		{200, "", []string{"Host", "[::1]:" + port}},
+		{200, "", []string{"Host", "skein.example:1"}},
+		{200, "", []string{"Origin", b.http.URL}},
+		{200, "", []string{"Sec-Fetch-Site", "same-origin"}},
+		{200, "", []string{"Sec-Fetch-Site", "none"}},
+		{421, api.ProblemForeignHost, []string{"Host", "evil.example"}},
+		{421, api.ProblemForeignHost, []string{"Host", "localhost.evil.example:" + port}},
+		{421, api.ProblemForeignHost, []string{"Host", "127.0.0.1.evil.example"}},
+		{421, api.ProblemForeignHost, []string{"Host", "192.168.0.1"}},
+		{421, api.ProblemForeignHost, []string{"Host", "0.0.0.0"}},
+		{403, api.ProblemForeignOrigin, []string{"Origin", "http://evil.example"}},
+		{403, api.ProblemForeignOrigin, []string{"Origin", "null"}},
+		{403, api.ProblemForeignOrigin, []string{"Origin", "http://127.0.0.1:1"}},
+		{403, api.ProblemForeignOrigin, []string{"Sec-Fetch-Site", "cross-site"}},
+	} {
+		for _, path := range []string{"/api/v1/status", "/livez", "/metrics", "/api/docs"} {
+			a := b.get(path, c.header...)
+			if a.status != c.status {
+				t.Errorf("%s %q: %d %s", path, c.header, a.status, a.body)
+			}
+			if c.kind != "" {
+				wantProblem(t, a, c.status, c.kind)
+			}
+		}
+	}
+	if a := b.get("/livez"); a.header.Get("X-Content-Type-Options") != "nosniff" || a.header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("%v", a.header)
+	}
+}
+
+func TestWhoAsks(t *testing.T) {
+	b := newBed(t, true)
+	b.apply("w")
+	wantProblem(t, b.post("/api/v1/runs", `{"workflow":"w"}`, "X-Skein-User", strings.Repeat("u", 101)), 422, api.ProblemInvalid)
+	wantProblem(t, b.post("/api/v1/runs", `{"workflow":"w"}`, "X-Skein-User", "a\tb"), 422, api.ProblemInvalid)
+	// From another machine the header is not believed.
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "http://localhost/api/v1/runs", strings.NewReader(`{"workflow":"w"}`))
+	r.Header.Set("X-Skein-User", "root")
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	b.srv.Handler().ServeHTTP(w, r) // RemoteAddr is 192.0.2.1
+	if run := want[api.Run](t, answer{w.Code, w.Header(), w.Body.String()}, 202); run.User != "osuser" {
+		t.Errorf("%+v", run)
+	}
+}
+
+func TestNothingThere(t *testing.T) {
+	b := newBed(t, true)
+	wantProblem(t, b.get("/nothing"), 404, api.ProblemNotFound)
+	wantProblem(t, b.get("/api/v1/nothing"), 404, api.ProblemNotFound)
+	a := b.do("PATCH", "/api/v1/workflows/default/w", "")
+	wantProblem(t, a, 405, api.ProblemMethod)
+	if allow := a.header.Get("Allow"); !strings.Contains(allow, "PUT") || !strings.Contains(allow, "DELETE") {
+		t.Errorf("Allow %q", allow)
+	}
+	wantProblem(t, b.post("/api/v1/runs/01900000-0000-7000-8000-000000000000", ""), 405, api.ProblemMethod)
+}
+
+func TestNode(t *testing.T) {
+	b := newBed(t, false)
+	b.apply("w")
+	b.run("w")
+	<-b.exec.got
+	s := want[api.Status](t, b.get("/api/v1/status"), 200)
+	if s.Node != "node-1" || s.Version != "1.2.3" || !s.Accepting || s.State != "running" || s.Store.Engine != "sqlite" || s.Runs["running"] != 1 || s.Slots != (api.Slots{Total: 4, Busy: 1}) {
+		t.Errorf("%+v", s)
+	}
+	n := want[api.List[api.Node]](t, b.get("/api/v1/nodes"), 200).Items[0]
+	if n.Name != "node-1" || len(n.Handler) != 36 || n.Slots.Busy != 1 || n.Roles[0] != "api" || n.StartedAt.IsZero() {
+		t.Errorf("%+v", n)
+	}
+	if v := want[api.ServerVersion](t, b.get("/version"), 200); v.Version != "1.2.3" || v.API != "v1" {
+		t.Errorf("%+v", v)
+	}
+	b.get("/api/v1/runs")
+	m := b.get("/metrics").body
+	for _, line := range []string{"skein_runs_accepted_total 1", "skein_slots_busy 1", "skein_slots 4", "skein_accepting 1", "go_goroutines ", "process_open_fds ",
+		`skein_http_requests_total{code="200",route="GET /runs"} 1`, `skein_http_requests_total{code="201",route="PUT /workflows/{ns}/{name}"} 1`, `skein_build_info{`} {
+		if !strings.Contains(m, line) {
+			t.Errorf("no %q in\n%s", line, m)
+		}
+	}
+}
+
+func TestHealth(t *testing.T) {
+	b := newBed(t, true)
+	if a := b.get("/livez"); a.status != 200 {
+		t.Error(a.body)
+	}
+	if a := b.get("/readyz"); a.status != 200 {
+		t.Error(a.body)
+	}
+	if err := b.client.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	// A node that has not taken its shards takes no submissions.
+	st := must(sqlite.Open(t.TempDir() + "/x.db"))
+	defer st.Close()
+	e := must(engine.New(t.Context(), engine.Config{Store: st, Executor: newExecutor(true), Slots: 1, Node: "n", Compile: new(workflow.Compiler).Condition}))
+	srv := must(server.New(server.Config{Engine: e, Logs: b.logs}))
+	c := must(skein.New("localhost", skein.WithHandler(srv.Handler())))
+	err := c.Ready(t.Context())
+	var refused *skein.Error
+	if !errors.As(err, &refused) || refused.Problem.Status != http.StatusServiceUnavailable || refused.RetryAfter == 0 || refused.Problem.Type != api.ProblemUnavailable {
+		t.Errorf("%v", err)
+	}
+	if _, err := c.Apply(t.Context(), "w", api.ApplyRequest{Source: "name: w\ntasks: {a: {run: x}}"}); !errors.Is(err, skein.ErrUnavailable) {
+		t.Error(err)
+	}
+	if _, err := c.ServerVersion(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,193 @@
+package server_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// spec is the server's OpenAPI document, to which every answer of every test is held.
+type spec struct {
+	doc      map[string]any
+	routes   []specRoute
+	compiler *jsonschema.Compiler
+}
+
+type specRoute struct {
+	method, path string
+	match        *regexp.Regexp
+	op           map[string]any
+}
+
+func readSpec(t *testing.T, text string) *spec {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &spec{doc: doc.(map[string]any), compiler: jsonschema.NewCompiler()}
+	if err := s.compiler.AddResource("openapi.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	for path, item := range s.doc["paths"].(map[string]any) {
+		pattern := regexp.MustCompile(`\\\{[a-z]+\\\}`).ReplaceAllString(regexp.QuoteMeta(path), `[^/]+`)
+		for method, op := range item.(map[string]any) {
+			s.routes = append(s.routes, specRoute{strings.ToUpper(method), path, regexp.MustCompile("^" + pattern + "$"), op.(map[string]any)})
+		}
+	}
+	// A verb is more than an id that happens to have a colon.
+	slices.SortFunc(s.routes, func(a, b specRoute) int { return len(b.path) - len(a.path) })
+	return s
+}
+
+func (s *spec) check(t *testing.T, method, path string, a answer) {
+	t.Helper()
+	path, _, _ = strings.Cut(path, "?")
+	for _, r := range s.routes {
+		if r.method != method || !r.match.MatchString(path) {
+			continue
+		}
+		responses := r.op["responses"].(map[string]any)
+		status := strconv.Itoa(a.status)
+		if responses[status] == nil {
+			if a.status < 400 && a.status != 304 {
+				t.Errorf("%s %s: status %s is not in the document", method, path, status)
+				return
+			}
+			status = "default"
+		}
+		content, _ := responses[status].(map[string]any)["content"].(map[string]any)
+		for kind := range content {
+			if strings.Contains(kind, "json") && a.body != "" {
+				s.validate(t, []string{"paths", r.path, strings.ToLower(method), "responses", status, "content", kind, "schema"}, a.body)
+			}
+		}
+		return
+	}
+	if strings.HasPrefix(path, api.Prefix) && a.status < 400 && path != openAPI {
+		t.Errorf("%s %s is not in the document", method, path)
+	}
+}
+
+func (s *spec) validate(t *testing.T, at []string, body string) {
+	t.Helper()
+	ref := "openapi.json#"
+	for _, p := range at {
+		p = strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(p)
+		ref += "/" + p
+	}
+	schema, err := s.compiler.Compile(ref)
+	if err != nil {
+		t.Fatalf("%s: %v", ref, err)
+	}
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(body))
+	if err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	if err := schema.Validate(v); err != nil {
+		t.Errorf("answer of %s: %v\n%s", at[1], err, body)
+	}
+}
+
+// The routes that the contract names; adding is free, taking away is not.
+var contract = []string{
+	"GET /workflows", "GET /workflows/{ns}/{name}", "PUT /workflows/{ns}/{name}", "DELETE /workflows/{ns}/{name}",
+	"GET /workflows/{ns}/{name}/versions", "GET /workflows/{ns}/{name}/versions/{version}", "GET /workflows/{ns}/{name}/graph",
+	"POST /workflows/{ns}/{name}:pause", "POST /workflows/{ns}/{name}:resume", "POST /workflows/{ns}/{name}:rollback", "POST /validate",
+	"POST /runs", "GET /runs", "GET /runs/{id}", "POST /runs/{id}:stop", "POST /runs/{id}:kill", "POST /runs/{id}:pause", "POST /runs/{id}:resume",
+	"GET /runs/{id}/tasks", "GET /runs/{id}/tasks/{task}", "GET /runs/{id}/graph", "GET /runs/{id}/events", "GET /runs/{id}/explain",
+	"GET /runs/{id}/tasks/{task}/explain", "GET /runs/{id}/tasks/{task}/logs", "GET /users/{id}/runs", "GET /nodes", "GET /status", "GET /events",
+}
+
+func TestOpenAPI(t *testing.T) {
+	b := newBed(t, true)
+	a := b.get(openAPI)
+	if v := b.spec.doc["openapi"]; v != "3.1.0" {
+		t.Errorf("openapi %v", v)
+	}
+	var routes []string
+	ids := map[string]bool{}
+	for _, r := range b.spec.routes {
+		routes = append(routes, r.method+" "+strings.TrimPrefix(r.path, api.Prefix))
+		id, _ := r.op["operationId"].(string)
+		if id == "" || ids[id] || r.op["summary"] == "" {
+			t.Errorf("%s: operation id %q", r.path, id)
+		}
+		ids[id] = true
+		if r.op["responses"].(map[string]any)["default"] == nil {
+			t.Errorf("%s has no problem", r.path)
+		}
+		declared := map[string]bool{}
+		params, _ := r.op["parameters"].([]any)
+		for _, p := range params {
+			if p := p.(map[string]any); p["in"] == "path" {
+				declared["{"+p["name"].(string)+"}"] = true
+			}
+		}
+		for _, name := range regexp.MustCompile(`\{[a-z]+\}`).FindAllString(r.path, -1) {
+			if !declared[name] {
+				t.Errorf("%s does not declare %s", r.path, name)
+			}
+		}
+	}
+	slices.Sort(routes)
+	wanted := slices.Sorted(slices.Values(contract))
+	if !slices.Equal(routes, wanted) {
+		t.Errorf("routes\n%s\nwant\n%s", strings.Join(routes, "\n"), strings.Join(wanted, "\n"))
+	}
+	for _, ref := range regexp.MustCompile(`"#/components/schemas/([^"]+)"`).FindAllStringSubmatch(a.body, -1) {
+		if b.spec.doc["components"].(map[string]any)["schemas"].(map[string]any)[ref[1]] == nil {
+			t.Errorf("reference to %s, which is not there", ref[1])
+		}
+	}
+	schemas := slices.Sorted(maps.Keys(b.spec.doc["components"].(map[string]any)["schemas"].(map[string]any)))
+	for _, name := range schemas { // every schema is one of JSON Schema 2020-12
+		if _, err := b.spec.compiler.Compile("openapi.json#/components/schemas/" + name); err != nil {
+			t.Errorf("schema %s: %v", name, err)
+		}
+	}
+	if slices.Contains(schemas, "ErrorModel") || !slices.Contains(schemas, "Problem") || !slices.Contains(schemas, "Change") {
+		t.Errorf("schemas %v", schemas)
+	}
+}
+
+func TestDocsPageNeedsNothingElse(t *testing.T) {
+	b := newBed(t, true)
+	a := b.get("/api/docs")
+	if a.status != 200 || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
+		t.Fatalf("%d %v", a.status, a.header)
+	}
+	if strings.Contains(a.body, "<script") || regexp.MustCompile(`(src|href)="(https?:)?//`).MatchString(a.body) {
+		t.Error("the page loads something")
+	}
+	if !strings.Contains(a.header.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Error("no policy")
+	}
+	for _, r := range contract {
+		if _, path, _ := strings.Cut(r, " "); !strings.Contains(a.body, "<code>"+api.Prefix+path+"</code>") {
+			t.Errorf("%s is not on the page", r)
+		}
+	}
+	if root := b.get("/"); root.status != 200 { // by a redirect
+		t.Errorf("/: %d", root.status)
+	}
+}
+
+// keys are the fields of an object in JSON.
+func keys(t *testing.T, object json.RawMessage) []string {
+	t.Helper()
+	var m map[string]json.RawMessage
+	if err := json.NewDecoder(bytes.NewReader(object)).Decode(&m); err != nil {
+		t.Fatalf("%v: %s", err, object)
+	}
+	return slices.Sorted(maps.Keys(m))
+}

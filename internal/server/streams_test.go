@@ -1,0 +1,196 @@
+package server_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/server"
+)
+
+// next takes changes until one says that its run has ended.
+func untilEnd(t *testing.T, next func() (api.Change, error, bool)) (all []api.Change) {
+	t.Helper()
+	for {
+		c, err, ok := next()
+		if err != nil || !ok {
+			t.Fatalf("the stream ended: %v", err)
+		}
+		all = append(all, c)
+		for _, e := range c.Events {
+			if e.Kind == "state" && *e.State != "paused" {
+				return all
+			}
+		}
+	}
+}
+
+func (b *bed) watch(q skein.WatchQuery) (next func() (api.Change, error, bool), stop func()) {
+	b.t.Helper()
+	w, err := b.client.Watch(b.t.Context(), q)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	next, done := iter.Pull2(w.Changes())
+	return next, func() { w.Close(); done() }
+}
+
+func TestEvents(t *testing.T) {
+	b := newBed(t, true)
+	b.apply("one")
+	b.apply("two")
+	all, stopAll := b.watch(skein.WatchQuery{})
+	defer stopAll()
+	two, stopTwo := b.watch(skein.WatchQuery{Workflows: []string{"two"}})
+	defer stopTwo()
+	first := b.run("one")
+	second := b.run("two")
+	changes := untilEnd(t, all)
+	if c := changes[0]; c.Run != first.ID || c.Workflow != "one" || c.Events[0].Kind != "submitted" || c.ID == "" || c.Seq == 0 {
+		t.Errorf("%+v", c)
+	}
+	for _, c := range untilEnd(t, all) {
+		if c.Run != second.ID {
+			t.Errorf("%+v", c)
+		}
+	}
+	for _, c := range untilEnd(t, two) {
+		if c.Workflow != "two" {
+			t.Errorf("%+v", c)
+		}
+	}
+	// What a single run did since is sent again; about the rest the client must read.
+	var seen []int64
+	replay, stop := b.watch(skein.WatchQuery{Runs: []string{first.ID}, After: changes[0].ID})
+	defer stop()
+	for _, c := range untilEnd(t, replay) {
+		seen = append(seen, c.Seq)
+	}
+	var wanted []int64
+	for _, c := range changes[1:] {
+		wanted = append(wanted, c.Seq)
+	}
+	if !slices.Equal(seen, wanted) {
+		t.Errorf("replayed %v, want %v", seen, wanted)
+	}
+	for _, q := range []skein.WatchQuery{{After: "1"}, {Runs: []string{first.ID}, After: "not ours"}, {Workflows: []string{"one"}, After: "1"}} {
+		next, stop := b.watch(q)
+		if c, err, _ := next(); err != nil || !c.Reset {
+			t.Errorf("%+v: %+v %v", q, c, err)
+		}
+		stop()
+	}
+	wantProblem(t, b.get("/api/v1/events?run=nonsense"), 404, api.ProblemNotFound)
+	wantProblem(t, b.get("/api/v1/events?workflow=none"), 404, api.ProblemNotFound)
+	wantProblem(t, b.get("/api/v1/events?topics=moon:full"), 422, api.ProblemInvalid)
+	if _, err := b.client.Watch(t.Context(), skein.WatchQuery{Workflows: []string{"none"}}); !errors.Is(err, skein.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+func TestEventsEndWithTheNode(t *testing.T) {
+	b := newBed(t, true)
+	resp := must(b.http.Client().Get(b.http.URL + "/api/v1/events"))
+	defer resp.Body.Close()
+	lines := bufio.NewReader(resp.Body)
+	if line := must(lines.ReadString('\n')); !strings.HasPrefix(line, ":") || resp.Header.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("%q %v", line, resp.Header)
+	}
+	b.stop()
+	if rest, err := io.ReadAll(lines); err != nil {
+		t.Errorf("%q %v", rest, err)
+	}
+	b.start()
+}
+
+func TestLogs(t *testing.T) {
+	b := newBed(t, false)
+	b.apply("w")
+	run := b.run("w")
+	a := <-b.exec.got
+	ref := server.LogRef{Namespace: "default", Workflow: "w", Run: a.Run, Task: "a", Attempt: 1}
+	path := "/api/v1/runs/" + run.ID + "/tasks/a/logs"
+	if got := b.get(path); got.status != 200 || got.body != "" || got.header.Get("Skein-Attempt") != "1" {
+		t.Errorf("%d %q %v", got.status, got.body, got.header)
+	}
+	b.logs.add(ref, "0123456789\xff\x00\n")
+	const text = "0123456789\xff\x00\n"
+	for query, wanted := range map[string]string{"": text, "?offset=4": text[4:], "?offset=-3": text[10:], "?offset=-300": text, "?offset=2&limit=3": "234",
+		"?offset=99": "", "?attempt=1": text} {
+		if got := b.get(path + query); got.status != 200 || got.body != wanted {
+			t.Errorf("%s: %d %q", query, got.status, got.body)
+		}
+	}
+	if got := b.get(path + "?offset=-3"); got.header.Get("Skein-Log-Offset") != "10" || got.header.Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Errorf("%v", got.header)
+	}
+	wantProblem(t, b.get(path+"?attempt=2"), 404, api.ProblemNotFound)
+	wantProblem(t, b.get("/api/v1/runs/"+run.ID+"/tasks/b/logs"), 404, api.ProblemNotFound)
+	b.exec.end(a, succeeded())
+	want[api.Task](t, b.get("/api/v1/runs/"+run.ID+"/tasks/a"), 200)
+	<-b.exec.got // what follows a has been started: a's end is on the disk
+	part := b.get(path, "Range", "bytes=2-4")
+	if part.status != http.StatusPartialContent || part.body != "234" || part.header.Get("Content-Range") != "bytes 2-4/13" {
+		t.Errorf("%d %q %v", part.status, part.body, part.header)
+	}
+	if whole := b.get(path); whole.body != text || whole.header.Get("Accept-Ranges") != "bytes" {
+		t.Errorf("%q %v", whole.body, whole.header)
+	}
+}
+
+func TestFollowedLogs(t *testing.T) {
+	b := newBed(t, false)
+	b.apply("w")
+	run := b.run("w")
+	a := <-b.exec.got
+	ref := server.LogRef{Namespace: "default", Workflow: "w", Run: a.Run, Task: "a", Attempt: 1}
+	l := must(b.client.Logs(t.Context(), run.ID, "a", skein.LogQuery{Follow: true}))
+	defer l.Close()
+	d := must(b.client.Logs(t.Context(), run.ID, "d", skein.LogQuery{Follow: true})) // not started yet
+	defer d.Close()
+	lines := bufio.NewReader(l)
+	b.logs.add(ref, "one\n")
+	if line := must(lines.ReadString('\n')); line != "one\n" {
+		t.Errorf("%q", line)
+	}
+	b.logs.add(ref, "two\nend")
+	b.exec.end(a, succeeded())
+	if rest := string(must(io.ReadAll(lines))); rest != "two\nend" || l.Attempt != 1 {
+		t.Errorf("%q", rest)
+	}
+	for range 2 {
+		b.exec.end(<-b.exec.got, succeeded())
+	}
+	last := <-b.exec.got
+	b.logs.add(server.LogRef{Namespace: "default", Workflow: "w", Run: a.Run, Task: "d", Attempt: 1}, "d says")
+	b.exec.end(last, succeeded())
+	if text := string(must(io.ReadAll(d))); text != "d says" || d.Attempt != 1 {
+		t.Errorf("%q", text)
+	}
+}
+
+// A task that will never start ends the follower.
+func TestFollowingATaskThatNeverStarts(t *testing.T) {
+	b := newBed(t, false)
+	b.apply("w")
+	run := b.run("w")
+	a := <-b.exec.got
+	l := must(b.client.Logs(t.Context(), run.ID, "d", skein.LogQuery{Follow: true}))
+	defer l.Close()
+	b.exec.end(a, dag.Result{State: dag.AttemptFailed, Cause: dag.CauseExit, ExitCode: 1})
+	if text := must(io.ReadAll(l)); len(text) != 0 {
+		t.Errorf("%q", text)
+	}
+	wantProblem(t, b.get("/api/v1/runs/"+run.ID+"/tasks/d/logs?follow=true"), 404, api.ProblemNotFound)
+}
+
+var _ engine.Executor = (*executor)(nil)
