@@ -16,6 +16,7 @@ import (
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -32,9 +33,12 @@ type Config struct {
 	LogLevel  string        // debug | info | warn | error
 	LogFormat string        // text | json
 	APIToken  string
+	TasksMax  int // of one workflow
 
 	// ListenChosen: somebody chose Listen, so no other port will do.
 	ListenChosen bool
+	// Hold starts no task: what is accepted goes on in the next life of the data folder.
+	Hold bool
 	// Values is every setting in the order of the table, for `skein config view`.
 	Values []Value
 }
@@ -93,6 +97,7 @@ func settings() []setting {
 			c.LogFormat = v
 			return oneOf(v, "text", "json")
 		}},
+		{name: "tasks_max", def: func() string { return strconv.Itoa(dag.TasksMax) }, set: setTasksMax},
 		{name: "api_token", secret: true, def: text(""), set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 	}
 }
@@ -151,6 +156,18 @@ func setSlots(c *Config, v string) error {
 	return nil
 }
 
+// tasksMaxMax is the largest bound that may be set: what the packed forms can number.
+const tasksMaxMax = 1 << 24
+
+func setTasksMax(c *Config, v string) error {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > tasksMaxMax {
+		return fmt.Errorf("%q is not a number from 1 to %d", v, tasksMaxMax)
+	}
+	c.TasksMax = n
+	return nil
+}
+
 func setPassEnv(c *Config, v string) error {
 	c.PassEnv = commaList(v)
 	for _, name := range c.PassEnv {
@@ -201,7 +218,9 @@ type SettingError struct {
 	Err          error
 }
 
-func (e *SettingError) Error() string { return fmt.Sprintf("setting %s (%s): %v", e.Name, e.Origin, e.Err) }
+func (e *SettingError) Error() string {
+	return fmt.Sprintf("setting %s (%s): %v", e.Name, e.Origin, e.Err)
+}
 
 // Unwrap gives what is wrong with the value.
 func (e *SettingError) Unwrap() error { return e.Err }

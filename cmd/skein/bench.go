@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/bench"
+)
+
+type benchFlags struct {
+	store, shape, dir string
+	runs, workflows   int
+}
+
+func (c *cli) benchCmd() *cobra.Command {
+	var f benchFlags
+	cmd := &cobra.Command{
+		Use: "bench", Short: "Measure this machine: tasks per second beside the raw limit of the disk and the store",
+		Long: `Runs tasks that do nothing through the real path, durably, and measures the raw limit of the same disk and store
+in the same run. Shapes: single, chain:N, fan:N (1 → N → 1), dag9, wide:N, shell:N (real processes with logs,
+beside bare fork and exec), all.`,
+		Example: "  skein bench\n  skein bench --shape fan:100 -o json\n  skein bench --shape all",
+		Args:    cobra.NoArgs,
+		RunE: c.do(func(ctx context.Context, _ []string) error {
+			ctx, stop := interruptible(ctx)
+			defer stop()
+			return c.bench(ctx, f)
+		}),
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.store, "store", "sqlite", "sqlite")
+	fl.StringVar(&f.shape, "shape", "single", "single | chain:N | fan:N | dag9 | wide:N | shell:N | all")
+	fl.IntVar(&f.runs, "runs", 0, "number of runs (default depends on the shape)")
+	fl.IntVar(&f.workflows, "workflows", 4, "workflows that the runs are spread over")
+	nodeFlags(cmd)
+	return cmd
+}
+
+func (c *cli) bench(ctx context.Context, f benchFlags) error {
+	if f.store != "sqlite" {
+		return usage("--store %s: there is sqlite", f.store)
+	}
+	if f.runs < 0 || f.workflows < 1 {
+		return usage("--runs must be 0 or more, --workflows 1 or more")
+	}
+	names := []string{f.shape}
+	if f.shape == "all" {
+		names = bench.Shapes()
+	}
+	var results []bench.Result
+	for _, name := range names {
+		shape, err := bench.ParseShape(name)
+		if err != nil {
+			return usage("--shape: %v", err)
+		}
+		r, err := c.benchShape(ctx, shape, f)
+		if err != nil {
+			return err
+		}
+		results = append(results, r)
+	}
+	table := func() error { return c.benchTable(results) }
+	if len(results) == 1 {
+		return one(c, results[0], results[0].Shape, table)
+	}
+	if c.format != "table" {
+		return show(c, results, func(r bench.Result) string { return r.Shape }, nil)
+	}
+	return table()
+}
+
+func (c *cli) benchShape(ctx context.Context, shape bench.Shape, f benchFlags) (bench.Result, error) {
+	dir, remove, err := bench.Folder(filepath.Join(c.cfg.Data))
+	if err != nil {
+		return bench.Result{}, err
+	}
+	defer remove()
+	c.say("measuring %s …", shape.Name)
+	if shape.Shell {
+		return app.BenchShell(ctx, c.cfg, dir, shape, max(f.runs, 1))
+	}
+	return bench.Run(ctx, bench.Config{Shape: shape, Runs: f.runs, Workflows: f.workflows, Dir: dir})
+}
+
+func (c *cli) benchTable(results []bench.Result) error {
+	return show(c, results, func(r bench.Result) string { return r.Shape }, []column[bench.Result]{
+		{head: "SHAPE", get: func(r bench.Result) string { return r.Shape }},
+		{head: "RUNS", get: func(r bench.Result) string { return fmt.Sprint(r.Runs) }},
+		{head: "TASKS", get: func(r bench.Result) string { return fmt.Sprint(r.Tasks) }},
+		{head: "SECONDS", get: func(r bench.Result) string { return fmt.Sprintf("%.2f", r.Seconds) }},
+		{head: "TASKS/S", get: func(r bench.Result) string { return fmt.Sprintf("%.0f", r.TasksPerS) }},
+		{head: "LIMIT/S", get: func(r bench.Result) string { return fmt.Sprintf("%.0f", r.LimitPerS) }},
+		{head: "RATIO", get: func(r bench.Result) string { return fmt.Sprintf("%.2f", r.Ratio) }},
+		{head: "HOP p50/p99 µs", get: func(r bench.Result) string { return fmt.Sprintf("%.0f/%.0f", r.HopP50US, r.HopP99US) }},
+		{head: "FDATASYNC µs", get: func(r bench.Result) string { return fmt.Sprintf("%.0f", r.FdatasyncP50) }},
+		{head: "ROWS/TASK", get: func(r bench.Result) string { return fmt.Sprintf("%.2f", r.RowsPerTask) }},
+		{head: "FLOOR/S", get: func(r bench.Result) string {
+			if r.FloorPerS == nil {
+				return "-"
+			}
+			return fmt.Sprintf("%.0f", *r.FloorPerS)
+		}},
+	})
+}

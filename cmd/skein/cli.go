@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/workflow"
+)
+
+// cli is one call of the program.
+type cli struct {
+	in       *os.File
+	out, err io.Writer
+	outTTY   bool // stdout is a terminal
+	errTTY   bool // stderr is a terminal: progress may move
+	colour   bool // of stdout
+	entered  bool // the command line was understood
+
+	// Flags that every command has.
+	configFile string
+	format     string
+	noInput    bool
+
+	cfg *app.Config // once a command has begun
+}
+
+func newCLI(in, out, errs *os.File) *cli {
+	c := &cli{in: in, out: out, err: errs}
+	c.outTTY = term.IsTerminal(int(out.Fd()))
+	c.errTTY = term.IsTerminal(int(errs.Fd())) && os.Getenv("TERM") != "dumb" && !set("CI")
+	c.colour = c.outTTY && !set("NO_COLOR") && os.Getenv("TERM") != "dumb"
+	return c
+}
+
+// set reports whether an environment variable says yes.
+func set(name string) bool {
+	v := os.Getenv(name)
+	return v != "" && v != "0" && v != "false"
+}
+
+// root is the tree of commands, one constructor per noun.
+func (c *cli) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "skein",
+		Short: "Runs graphs of tasks: in order, durably, and it can always say why something does not move",
+		Long: `Skein runs workflows: graphs of tasks described in YAML, where a task is a command in any language.
+
+Without a server a workflow file just runs:      skein run hello.yaml
+With one, others can look on and start runs:      skein dev`,
+		Example: `  skein init                        write a first workflow.yaml
+  skein run workflow.yaml --follow  run it and see what it prints
+  skein dev                         a server with the examples loaded`,
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&c.configFile, "config", "", "config file (default $XDG_CONFIG_HOME/skein/config.yaml)")
+	f.StringVarP(&c.format, "output", "o", "table", "table | json | jsonl | yaml | name")
+	f.BoolVar(&c.noInput, "no-input", false, "never ask")
+	f.String("data", "", "data folder (default $XDG_DATA_HOME/skein)")
+	f.String("db", "", "database, sqlite:PATH (default in the data folder)")
+	f.String("server", "", "URL of a server to talk to (default: the one that holds the data folder)")
+	root.AddGroup(
+		&cobra.Group{ID: "start", Title: "Start here:"},
+		&cobra.Group{ID: "look", Title: "Look and understand:"},
+		&cobra.Group{ID: "manage", Title: "Manage:"},
+		&cobra.Group{ID: "tools", Title: "Tools:"},
+	)
+	add := func(group string, cmds ...*cobra.Command) {
+		for _, cmd := range cmds {
+			cmd.GroupID = group
+			root.AddCommand(cmd)
+		}
+	}
+	add("start", c.devCmd(), c.initCmd(), c.runCmd(), c.validateCmd())
+	add("look", c.statusCmd(), c.topCmd(), c.logsCmd(), c.explainCmd())
+	add("manage", c.workflowCmd(), c.taskCmd(), c.serverCmd(), c.configCmd())
+	add("tools", c.schemaCmd(), c.doctorCmd(), c.verifyCmd(), c.benchCmd(), c.versionCmd())
+	root.SetHelpCommandGroupID("tools")
+	root.SetCompletionCommandGroupID("tools")
+	root.SetOut(c.out)
+	root.SetErr(c.err)
+	return root
+}
+
+// do makes a RunE: the command line was understood, settings are read, then f.
+func (c *cli) do(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c.entered = true
+		if err := checkFormat(c.format); err != nil {
+			return err
+		}
+		if set("CI") {
+			c.noInput = true
+		}
+		flags := map[string]string{}
+		cmd.Flags().Visit(func(f *pflag.Flag) { flags[f.Name] = f.Value.String() })
+		var err error
+		if c.cfg, err = app.Load(flags, c.configFile); err != nil {
+			return err
+		}
+		return f(cmd.Context(), args)
+	}
+}
+
+// nodeFlags are the settings of commands that can become a node.
+func nodeFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.String("name", "", "stable name of this node (default the host's)")
+	f.String("slots", "", "attempts that run at once (default two per core)")
+	f.String("pass-env", "", "further variables of this process that tasks get, as A,B,…")
+	f.String("drain", "", "how long a shutdown waits for running attempts (default 1m)")
+	f.String("log-level", "", "debug | info | warn | error")
+	f.String("log-format", "", "text | json")
+}
+
+func listenFlag(cmd *cobra.Command) {
+	cmd.Flags().String("listen", "", "HOST:PORT (default "+app.ListenDefault+", or the next free port)")
+}
+
+// say writes a line for people: progress, hints.
+func (c *cli) say(format string, args ...any) { fmt.Fprintf(c.err, format+"\n", args...) }
+
+// complain shows an error: what, where, why, and the next command to type.
+func (c *cli) complain(err error) {
+	var end *errEnd
+	if err == nil || errors.As(err, &end) {
+		return
+	}
+	if errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) {
+		c.say("interrupted")
+		return
+	}
+	var faults workflow.Errors
+	var problem *api.Problem
+	switch {
+	case errors.As(err, &faults):
+		fmt.Fprint(c.err, faults.Error())
+		c.say("%s", count(len(faults), "error"))
+	case errors.As(err, &problem) && len(problem.Errors) > 0:
+		c.say("skein: %v", err)
+		for _, e := range problem.Errors {
+			c.say("  %s", faultLine(e))
+		}
+	default:
+		c.say("skein: %v", err)
+	}
+	var h *hinted
+	if errors.As(err, &h) {
+		c.say("  → %s", h.hint)
+	}
+}
+
+func faultLine(e api.FileError) string {
+	text := e.Message
+	switch {
+	case e.File != "":
+		text = fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, text)
+	case e.Key != "":
+		text = e.Key + ": " + text
+	}
+	if e.Hint != "" {
+		text += " (" + e.Hint + ")"
+	}
+	return text
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// me is on whose behalf requests are made until there are accounts: the operating system's user.
+func me() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return os.Getenv("USER")
+}
+
+// usage is an error of the command line that the parser could not see.
+func usage(format string, args ...any) error { return &said{errUsage, fmt.Sprintf(format, args...)} }
+
+// confirm asks before something that is hard to take back.
+func (c *cli) confirm(yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	if c.noInput || !c.errTTY || !term.IsTerminal(int(c.in.Fd())) {
+		return usage("%s: add --yes to say that you mean it", question)
+	}
+	fmt.Fprintf(c.err, "%s? [y/N] ", question)
+	var answer string
+	_, _ = fmt.Fscanln(c.in, &answer)
+	if answer = strings.ToLower(answer); answer != "y" && answer != "yes" {
+		return &said{errInterrupted, "nothing was done"}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	api "skein.dev/skein/api/v1"
+)
+
+const (
+	failedMax = 10 // failed tasks that are named at the end
+	tailedMax = 3  // of those, shown with the end of their log
+	tailLines = 5
+)
+
+// conclude shows a run that has ended and gives the error that makes the exit code.
+func (c *cli) conclude(ctx context.Context, s *session, run *api.Run) error {
+	if c.format != "table" && c.format != "name" || run.State == "failed" {
+		if err := fillTasks(ctx, s, run); err != nil {
+			return err
+		}
+	}
+	if run.State == "failed" {
+		c.explainFailure(ctx, s, run)
+	}
+	if err := one(c, run, run.ID, func() error { return c.runTable([]api.Run{*run}) }); err != nil {
+		return err
+	}
+	return verdict(run)
+}
+
+// verdict turns a state into an exit code.
+func verdict(run *api.Run) error {
+	switch run.State {
+	case "succeeded":
+		return nil
+	case "failed":
+		return &errEnd{exitRunFailed}
+	}
+	return &errEnd{exitRunStopped}
+}
+
+// fillTasks reads all tasks of a run, page by page.
+func fillTasks(ctx context.Context, s *session, run *api.Run) error {
+	run.Tasks = []api.Task{}
+	for t, err := range s.EachTask(ctx, run.ID) {
+		if err != nil {
+			return err
+		}
+		run.Tasks = append(run.Tasks, t)
+	}
+	return nil
+}
+
+// explainFailure says which tasks failed, why, and what to type next.
+func (c *cli) explainFailure(ctx context.Context, s *session, run *api.Run) {
+	if run.Message != nil && run.Counts["failed"] == 0 {
+		c.say("run %s failed: %s", run.ID, *run.Message)
+	}
+	shown := 0
+	for i := range run.Tasks {
+		t := &run.Tasks[i]
+		if t.State != "failed" {
+			continue
+		}
+		if shown++; shown > failedMax {
+			break
+		}
+		c.say("✗ task %s failed: %s", t.Name, taskFailure(t))
+		if shown <= tailedMax {
+			for _, line := range tail(ctx, s, run.ID, t.Name, tailLines) {
+				c.say("    │ %s", line)
+			}
+			c.say("    → skein logs %s/%s", run.ID, t.Name)
+		}
+	}
+	if more := run.Counts["failed"] - failedMax; more > 0 {
+		c.say("… and %d more; all of them: skein task list %s --state failed", more, run.ID)
+	}
+	if n := run.Counts["upstream_failed"]; n > 0 {
+		c.say("%s could not run because of that", count(n, "task"))
+	}
+}
+
+// taskFailure is why a task failed, in a few words.
+func taskFailure(t *api.Task) string {
+	why := text(t.Cause)
+	if n := len(t.Attempts); n > 0 {
+		a := &t.Attempts[n-1]
+		switch {
+		case a.Message != nil && *a.Message != "":
+			why = *a.Message
+		case a.ExitCode != nil:
+			why = fmt.Sprintf("exit %d", *a.ExitCode)
+		case a.Signal != nil:
+			why = "ended by " + *a.Signal
+		}
+		if n > 1 {
+			why += fmt.Sprintf(" (%d attempts)", n)
+		}
+	}
+	return why
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	skein "skein.dev/skein"
+	"skein.dev/skein/internal/app"
+)
+
+// session is a server to talk to: one that runs elsewhere, or a node in this process.
+type session struct {
+	*skein.Client
+	node      *app.Node // in this process; nil: elsewhere
+	observing bool      // only the data folder: nothing moves
+	close     func()    // gives everything back and waits for it
+	ended     chan error
+}
+
+// newClient makes a client on behalf of the user of this process.
+func (c *cli) newClient(url string, opts ...skein.Option) (*skein.Client, error) {
+	opts = append(opts, skein.WithUser(me()))
+	if c.cfg.APIToken != "" {
+		opts = append(opts, skein.WithToken(c.cfg.APIToken))
+	}
+	k, err := skein.New(url, opts...)
+	if err != nil {
+		return nil, usage("--server: %v", err)
+	}
+	return k, nil
+}
+
+// remote connects to the first of the servers named that is ready.
+func (c *cli) remote(ctx context.Context) (*session, error) {
+	var errs []error
+	for _, url := range c.cfg.Server {
+		k, err := c.newClient(url)
+		if err != nil {
+			return nil, err
+		}
+		if _, err = k.ServerVersion(ctx); err == nil {
+			return &session{Client: k, close: k.Close}, nil
+		}
+		k.Close()
+		errs = append(errs, err)
+	}
+	return nil, hint(errors.Join(errs...), "is it running? start one with: skein server")
+}
+
+// holder connects to the server that holds the data folder; nil: nobody does.
+func (c *cli) holder(ctx context.Context) (*session, error) {
+	h, err := app.FindHolder(ctx, c.cfg.Data)
+	if err != nil || h == nil {
+		return nil, err
+	}
+	if h.Address == "" {
+		return nil, hint(&said{errUnreachable, h.Error()}, "wait for it, or end it: kill "+fmt.Sprint(h.PID))
+	}
+	k, err := c.newClient(h.Address)
+	if err != nil {
+		return nil, err
+	}
+	return &session{Client: k, close: k.Close}, nil
+}
+
+// forReading gives whoever can answer questions: a server, or the data folder itself.
+func (c *cli) forReading(ctx context.Context) (*session, error) {
+	if len(c.cfg.Server) > 0 {
+		return c.remote(ctx)
+	}
+	if s, err := c.holder(ctx); s != nil || err != nil {
+		return s, err
+	}
+	o, err := app.Observe(ctx, c.cfg)
+	if errors.Is(err, app.ErrNoData) {
+		return nil, hint(&said{errNoData, err.Error()}, "run something: skein run FILE")
+	}
+	if err != nil {
+		return nil, err
+	}
+	k, err := c.newClient("http://"+app.ListenDefault, skein.WithHandler(o.Handler()))
+	if err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	return &session{Client: k, observing: true, close: func() { k.Close(); _ = o.Close() }}, nil
+}
+
+// connectTries bounds how often a data folder that changes hands meanwhile is looked at again.
+const connectTries = 20
+
+// forWriting gives whoever can change something: a server, or a node in this process, which others find by
+// the data folder as they would find a server.
+func (c *cli) forWriting(ctx context.Context, hold bool) (*session, error) {
+	if len(c.cfg.Server) > 0 {
+		return c.remote(ctx)
+	}
+	for try := 0; ; try++ {
+		if s, err := c.holder(ctx); s != nil || err != nil {
+			return s, err
+		}
+		s, err := c.inProcess(ctx, hold)
+		var locked *app.LockedError
+		if errors.As(err, &locked) && try < connectTries {
+			continue // somebody else was first: talk to them
+		}
+		return s, err
+	}
+}
+
+// inProcess makes this process a node on a port of its own. With hold it accepts, but starts no task.
+func (c *cli) inProcess(ctx context.Context, hold bool) (*session, error) {
+	cfg := *c.cfg
+	if !cfg.ListenChosen {
+		cfg.Listen, cfg.ListenChosen = "127.0.0.1:0", true
+	}
+	cfg.Drain = 0 // who ends this process has waited, or does not want to
+	cfg.Hold = hold
+	node, err := app.Open(ctx, &cfg, c.quietLog(&cfg))
+	if err != nil {
+		return nil, err
+	}
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s := &session{node: node, ended: make(chan error, 1)}
+	go func() { s.ended <- node.Run(work) }()
+	s.close = func() {
+		cancel()
+		if err := <-s.ended; err != nil {
+			c.say("skein: %v", err)
+		}
+	}
+	select {
+	case <-node.Ready():
+	case err := <-s.ended:
+		cancel()
+		return nil, err
+	case <-ctx.Done():
+		s.close()
+		return nil, ctx.Err()
+	}
+	if s.Client, err = c.newClient(node.URL(), skein.WithHandler(node.Handler())); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// quietLog is for a node inside a command: its ordinary lines would only be in the way.
+func (c *cli) quietLog(cfg *app.Config) *slog.Logger {
+	quiet := *cfg
+	for _, v := range cfg.Values {
+		if v.Name == "log_level" && v.Origin == "default" {
+			quiet.LogLevel = "error"
+		}
+	}
+	return app.NewLog(&quiet, c.err)
+}
+
+const (
+	// idlePoll is the pause between two looks whether other runs have ended.
+	idlePoll = 50 * time.Millisecond
+)
+
+// linger ends a session. A node in this process stays as long as it has runs of others: they found it by
+// the data folder and rely on it.
+func (c *cli) linger(ctx context.Context, s *session) {
+	defer s.close()
+	if s.node == nil || s.node.Idle() {
+		return
+	}
+	c.say("other runs are going on in this process; it stays until they have ended (Ctrl-C: they go on at the next start)")
+	tick := time.NewTicker(idlePoll)
+	defer tick.Stop()
+	for !s.node.Idle() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// reading wraps a command that only looks.
+func (c *cli) reading(f func(ctx context.Context, s *session, args []string) error) func(context.Context, []string) error {
+	return func(ctx context.Context, args []string) error {
+		ctx, stop := interruptible(ctx)
+		defer stop()
+		s, err := c.forReading(ctx)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		return f(ctx, s, args)
+	}
+}
+
+// writing wraps a command that changes something.
+func (c *cli) writing(f func(ctx context.Context, s *session, args []string) error) func(context.Context, []string) error {
+	return func(ctx context.Context, args []string) error {
+		ctx, stop := interruptible(ctx)
+		defer stop()
+		s, err := c.forWriting(ctx, false)
+		if err != nil {
+			return err
+		}
+		err = f(ctx, s, args)
+		c.linger(ctx, s)
+		return err
+	}
+}
+
+// notHere reports whether an error says that nobody answered, or will.
+func notHere(err error) bool {
+	var e *skein.Error
+	if errors.As(err, &e) {
+		return e.Problem.Status == http.StatusServiceUnavailable
+	}
+	return errors.Is(err, skein.ErrUnreachable)
+}
+
+// isRunID reports whether s has the form of a whole run id.
+func isRunID(s string) bool { return len(s) == 36 && strings.Count(s, "-") == 4 }
+
+// isNoData reports whether an error only says that a data folder is still empty.
+func isNoData(err error) bool {
+	var h *hinted
+	return errors.As(err, &h) && h.err != nil && errors.Is(h.err, errNoData)
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/workflow"
+)
+
+// sourceBytesMax is the largest file that is read.
+const sourceBytesMax = 16 << 20
+
+// definition is a workflow file with what travels with it, checked here so that errors show the file.
+type definition struct {
+	*workflow.Workflow
+	request api.ApplyRequest
+}
+
+// readSource reads a file, "-" is stdin.
+func readSource(path string) ([]byte, error) {
+	in := os.Stdin
+	if path != "-" {
+		var err error
+		if in, err = os.Open(path); err != nil {
+			return nil, unreadable(path, err)
+		}
+		defer in.Close()
+		if info, err := in.Stat(); err == nil && info.IsDir() {
+			return nil, &said{errNotFound, path + " is a folder, not a workflow file"}
+		}
+	}
+	src, err := io.ReadAll(io.LimitReader(in, sourceBytesMax+1))
+	if err != nil {
+		return nil, unreadable(path, err)
+	}
+	if len(src) > sourceBytesMax {
+		return nil, workflow.Errors{{File: path, Line: 1, Column: 1,
+			Message: fmt.Sprintf("the file is larger than %d MiB", sourceBytesMax>>20), Hint: "put data in files of its own"}}
+	}
+	return src, nil
+}
+
+// unreadable is a file that is not there or cannot be read: for the exit code that is the same.
+func unreadable(path string, err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return &said{errNotFound, fmt.Sprintf("the file %s cannot be read: %v", path, err)}
+}
+
+// parseFile reads and checks a file.
+func parseFile(path string, tasksMax int) ([]byte, []*workflow.Workflow, error) {
+	src, err := readSource(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	opt := workflow.Options{File: path, TasksMax: tasksMax}
+	if path != "-" {
+		root, err := os.OpenRoot(filepath.Dir(path))
+		if err != nil {
+			return nil, nil, err
+		}
+		defer root.Close()
+		opt.Dir = root.FS()
+	}
+	all, faults := workflow.Parse(src, opt)
+	if err := faults.Err(); err != nil {
+		return nil, nil, err
+	}
+	return src, all, nil
+}
+
+// readDefinition reads a file that holds one workflow.
+func readDefinition(path string, tasksMax int) (*definition, error) {
+	all, err := readDefinitions(path, tasksMax)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) != 1 {
+		return nil, hint(usage("%s holds %d workflows; which one?", path, len(all)),
+			fmt.Sprintf("skein workflow apply %s && skein run %s", path, all[0].Name))
+	}
+	return all[0], nil
+}
+
+// readDefinitions reads every workflow of a file.
+func readDefinitions(path string, tasksMax int) ([]*definition, error) {
+	src, parsed, err := parseFile(path, tasksMax)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	texts := [][]byte{src}
+	if len(parsed) > 1 {
+		if texts = splitDocuments(src); len(texts) != len(parsed) {
+			return nil, errors.New("the documents of " + path + " could not be told apart; put each workflow in a file of its own")
+		}
+	}
+	all := make([]*definition, len(parsed))
+	for i, w := range parsed {
+		d := &definition{Workflow: w, request: api.ApplyRequest{Source: string(texts[i]), File: path}}
+		if path != "-" {
+			d.request.Dir = folder
+			if d.request.Files, err = collect(folder, w.Files); err != nil {
+				return nil, err
+			}
+		}
+		all[i] = d
+	}
+	return all, nil
+}
+
+// collect reads the files that travel with a version.
+func collect(folder string, globs []string) ([]api.File, error) {
+	if len(globs) == 0 {
+		return nil, nil
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	found, err := workflow.CollectFiles(root.FS(), globs)
+	if err != nil {
+		return nil, &said{errInvalid, "files: " + err.Error()}
+	}
+	files := make([]api.File, len(found))
+	for i, f := range found {
+		files[i] = api.File{Name: f.Name, Mode: uint32(f.Mode.Perm()), Data: f.Data, Size: len(f.Data)}
+	}
+	return files, nil
+}
+
+// fullName is NAME, or NS/NAME outside the default namespace.
+func (d *definition) fullName() string {
+	if d.Namespace == "" || d.Namespace == api.NamespaceDefault {
+		return d.Name
+	}
+	return d.Namespace + "/" + d.Name
+}
+
+func (d *definition) apply(ctx context.Context, s *session) (api.Applied, error) {
+	return s.Apply(ctx, d.fullName(), d.request)
+}
+
+// splitDocuments divides a YAML stream. A line that begins with --- is always the begin of a document: inside
+// a text it would be indented.
+func splitDocuments(src []byte) [][]byte {
+	var all [][]byte
+	var doc []byte
+	content := false
+	end := func() {
+		if content {
+			all = append(all, doc)
+		}
+		doc, content = nil, false
+	}
+	for line := range bytes.Lines(src) {
+		trimmed := bytes.TrimSpace(line)
+		marker := bytes.HasPrefix(line, []byte("---")) && (len(trimmed) == 3 || line[3] == ' ' || line[3] == '\t')
+		if marker {
+			end()
+			trimmed = bytes.TrimSpace(trimmed[3:])
+		}
+		doc = append(doc, line...)
+		if len(trimmed) > 0 && trimmed[0] != '#' && trimmed[0] != '%' && !bytes.Equal(trimmed, []byte("...")) {
+			content = true
+		}
+	}
+	end()
+	return all
+}

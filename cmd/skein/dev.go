@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	skein "skein.dev/skein"
+	"skein.dev/skein/examples"
+	"skein.dev/skein/internal/app"
+)
+
+func (c *cli) devCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "dev", Short: "Start a server with the examples loaded, and say what to try",
+		Long: `Starts a server with a worker, durable in the data folder, reachable from this machine only, and loads the
+examples. A second one on the same data folder names the first and ends (exit 5).`,
+		Example: "  skein dev\n  skein dev --data /tmp/try --listen 127.0.0.1:9000",
+		Args:    cobra.NoArgs,
+		RunE:    c.do(func(ctx context.Context, _ []string) error { return c.serve(ctx, c.welcome) }),
+	}
+	listenFlag(cmd)
+	nodeFlags(cmd)
+	return cmd
+}
+
+// serve is a node until a signal: the first lets running attempts finish, the second ends them, the third
+// leaves at once.
+func (c *cli) serve(ctx context.Context, ready func(context.Context, *app.Node) error) error {
+	cfg := *c.cfg
+	if ready != nil { // people read this terminal: only what they should know
+		for _, v := range cfg.Values {
+			if v.Name == "log_level" && v.Origin == "default" {
+				cfg.LogLevel = "warn"
+			}
+		}
+	}
+	sig, stopSignals := signals()
+	defer stopSignals()
+	node, err := app.Open(ctx, &cfg, app.NewLog(&cfg, c.err))
+	var locked *app.LockedError
+	if errors.As(err, &locked) {
+		return c.alreadyHeld(ctx, locked)
+	}
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(ctx) }()
+	begun := node.Ready()
+	for n := 0; ; {
+		select {
+		case <-begun:
+			begun = nil
+			if ready != nil {
+				if err := ready(ctx, node); err != nil {
+					c.say("skein: the examples could not be loaded: %v", err)
+				}
+			}
+		case err := <-ended:
+			return err
+		case <-sig:
+			switch n++; n {
+			case 1:
+				if ready != nil {
+					c.say("stopping; what runs may finish (at most %s); Ctrl-C again ends it now", cfg.Drain)
+				}
+				cancel()
+			case 2:
+				node.Hurry()
+			default:
+				return errInterrupted
+			}
+		}
+	}
+}
+
+// alreadyHeld says who has the data folder, with its address.
+func (c *cli) alreadyHeld(ctx context.Context, locked *app.LockedError) error {
+	if h, err := app.FindHolder(ctx, locked.Data); err == nil && h != nil {
+		locked = h
+	}
+	next := "use it, or take another data folder: --data DIR"
+	if locked.Address != "" {
+		next = "use it: skein status; or take another data folder: --data DIR"
+	}
+	return hint(locked, next)
+}
+
+// welcome loads the examples and says what to try.
+func (c *cli) welcome(ctx context.Context, node *app.Node) error {
+	fmt.Fprintf(c.out, "skein %s\n  address  %s   (API docs: %s/api/docs)\n  data     %s\n", app.Version(), node.URL(), node.URL(), c.cfg.Data)
+	k, err := c.newClient(node.URL(), skein.WithHandler(node.Handler()))
+	if err != nil {
+		return err
+	}
+	names, err := c.loadExamples(ctx, &session{Client: k})
+	if len(names) > 0 {
+		fmt.Fprintf(c.out, "  examples %s\n", strings.Join(names, ", "))
+	}
+	me := program()
+	fmt.Fprintf(c.out, `
+Try, in another terminal:
+  %[1]s run hello --follow            the smallest one
+  %[1]s run job-center -p fail=t4     one task fails: what needs it fails with it, the rest goes on
+  %[1]s run timezones                 a real report, as CSV and as a page
+  %[1]s status                        and: %[1]s run list, %[1]s logs hello@latest, %[1]s explain RUN
+Ctrl-C ends the server; what was accepted goes on at the next start.
+`, me)
+	return err
+}
+
+// program is how this program was called, if a plain skein would not find it.
+func program() string {
+	if found, err := exec.LookPath("skein"); err == nil {
+		self, _ := os.Executable()
+		if a, b := real(found), real(self); a == b {
+			return "skein"
+		}
+	}
+	return os.Args[0]
+}
+
+func real(path string) string {
+	if p, err := filepath.EvalSymlinks(path); err == nil {
+		return p
+	}
+	return path
+}
+
+// loadExamples applies every example: those beside us in a checkout, else the copies in this program.
+func (c *cli) loadExamples(ctx context.Context, s *session) (names []string, err error) {
+	folder := "examples"
+	if _, err := os.Stat(filepath.Join(folder, "hello", "workflow.yaml")); err != nil {
+		folder = filepath.Join(c.cfg.Data, "examples")
+		if err := os.CopyFS(folder, examples.FS()); err != nil && !errors.Is(err, os.ErrExist) {
+			return nil, err
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "*", "workflow.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, path := range files {
+		d, err := readDefinition(path, c.cfg.TasksMax)
+		if err == nil {
+			_, err = d.apply(ctx, s)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		names = append(names, d.fullName())
+	}
+	return names, errors.Join(errs...)
+}

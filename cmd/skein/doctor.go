@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"skein.dev/skein/internal/app"
+)
+
+func (c *cli) doctorCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Look whether Skein can work here, and say what to do if not",
+		Long:    "Looks at the data folder, the disk, the limits, the clock, the store, how processes can be held together, and the port.\nExit code: 0 all good or only warnings, 1 something is wrong.",
+		Example: "  skein doctor\n  skein doctor -o json",
+		Args:    cobra.NoArgs,
+		RunE: c.do(func(ctx context.Context, _ []string) error {
+			checks := app.Doctor(ctx, c.cfg)
+			err := show(c, checks, func(k app.Check) string { return k.Name }, []column[app.Check]{
+				{head: "CHECK", get: func(k app.Check) string { return k.Name }},
+				{head: "STATE", get: func(k app.Check) string { return c.checkState(k.State) }},
+				{head: "FOUND", get: func(k app.Check) string { return k.Found }},
+			})
+			if err != nil {
+				return err
+			}
+			bad := 0
+			for _, k := range checks {
+				if k.Remedy != "" {
+					c.say("%s → %s", k.Name, k.Remedy)
+				}
+				if k.State == app.CheckBad {
+					bad++
+				}
+			}
+			if bad > 0 {
+				return fmt.Errorf("%s not right", count(bad, "thing"))
+			}
+			return nil
+		}),
+	}
+	listenFlag(cmd)
+	nodeFlags(cmd)
+	return cmd
+}
+
+func (c *cli) checkState(s string) string {
+	if !c.outTTY {
+		return s
+	}
+	look := map[string][2]string{app.CheckGood: {"✓", green}, app.CheckWarn: {"!", yellow}, app.CheckBad: {"✗", red}}[s]
+	return c.paint(look[1], look[0]+" "+s)
+}

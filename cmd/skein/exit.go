@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	skein "skein.dev/skein"
+	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/workflow"
+)
+
+// The exit codes: a contract.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitNotAllowed  = 4
+	exitConflict    = 5
+	exitInvalid     = 6
+	exitUnreachable = 7
+	exitTimedOut    = 8
+	exitRunFailed   = 10
+	exitRunStopped  = 11
+	exitInterrupted = 130
+)
+
+// Kinds of error that only the command line has.
+var (
+	errUsage       = errors.New("usage")
+	errTimedOut    = errors.New("timed out waiting")
+	errInterrupted = errors.New("interrupted")
+	errNotFound    = errors.New("not found")
+	errNoData      = errors.New("nothing yet")
+	errConflict    = errors.New("conflict")
+	errInvalid     = errors.New("invalid")
+	errUnreachable = errors.New("unreachable")
+)
+
+// errEnd is the end of a run that is no success: all has been said, only the code is left.
+type errEnd struct{ code int }
+
+func (e *errEnd) Error() string { return "the run did not succeed" }
+
+// hinted is an error with the next command to type.
+type hinted struct {
+	err  error
+	hint string
+}
+
+func (h *hinted) Error() string { return h.err.Error() }
+func (h *hinted) Unwrap() error { return h.err }
+
+func hint(err error, text string) error { return &hinted{err, text} }
+
+// said is a kind with a sentence of its own: the kind decides the exit code, the sentence is shown.
+type said struct {
+	kind error
+	text string
+}
+
+func (s *said) Error() string { return s.text }
+func (s *said) Unwrap() error { return s.kind }
+
+// exits is the one table: the first kind that an error is of gives the exit code.
+func exits() []struct {
+	kind error
+	code int
+} {
+	return []struct {
+		kind error
+		code int
+	}{
+		{errInterrupted, exitInterrupted},
+		{errUsage, exitUsage},
+		{errTimedOut, exitTimedOut},
+		{errNotFound, exitNotFound},
+		{errNoData, exitNotFound},
+		{errConflict, exitConflict},
+		{errInvalid, exitInvalid},
+		{errUnreachable, exitUnreachable},
+		{skein.ErrNotFound, exitNotFound},
+		{skein.ErrNotAllowed, exitNotAllowed},
+		{app.ErrNotAllowed, exitNotAllowed},
+		{fs.ErrPermission, exitNotAllowed},
+		{skein.ErrConflict, exitConflict},
+		{app.ErrListen, exitConflict},
+		{skein.ErrInvalid, exitInvalid},
+		{skein.ErrUnreachable, exitUnreachable},
+		{skein.ErrUnavailable, exitUnreachable},
+		{skein.ErrBusy, exitUnreachable},
+		{fs.ErrNotExist, exitNotFound},
+		{context.DeadlineExceeded, exitTimedOut},
+		{context.Canceled, exitInterrupted},
+	}
+}
+
+// exitCode is what the process ends with.
+func exitCode(err error) int {
+	var end *errEnd
+	var setting *app.SettingError
+	var locked *app.LockedError
+	var faults workflow.Errors
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &end):
+		return end.code
+	case errors.As(err, &setting) && setting.IsFlag():
+		return exitUsage
+	case errors.As(err, &setting), errors.As(err, &faults):
+		return exitInvalid
+	case errors.As(err, &locked):
+		return exitConflict
+	}
+	for _, row := range exits() {
+		if errors.Is(err, row.kind) {
+			return row.code
+		}
+	}
+	return exitError
+}
+
+// run is main with an exit code.
+func run(args []string) int {
+	c := newCLI(os.Stdin, os.Stdout, os.Stderr)
+	root := c.root()
+	root.SetArgs(args)
+	cmd, err := root.ExecuteC()
+	if err != nil && !c.entered {
+		// The command line itself was refused by the parser: its errors have no kind.
+		err = usageError(cmd, err)
+	}
+	c.complain(err)
+	return exitCode(err)
+}
+
+func usageError(cmd *cobra.Command, err error) error {
+	return hint(&said{errUsage, err.Error()}, "see: "+cmd.CommandPath()+" --help")
+}

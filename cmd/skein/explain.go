@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	api "skein.dev/skein/api/v1"
+)
+
+func (c *cli) explainCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "explain RUN[/TASK]", Short: "Say why a run or a task does not move, or how it ended",
+		Long:    "Says what a run or a task waits for, who has it, since when, and what will unblock it.\n" + runRefHelp,
+		Example: "  skein explain nightly-orders@latest\n  skein explain nightly-orders@latest/load -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			ref, task := splitRef(args[0])
+			id, err := findRun(ctx, s, ref)
+			if err != nil {
+				return err
+			}
+			x, err := s.Explain(ctx, id, task)
+			if err != nil {
+				return err
+			}
+			return one(c, x, x.ID, func() error { return c.explained(&x) })
+		})),
+	}
+}
+
+func (c *cli) explained(x *api.Explanation) error {
+	if !c.outTTY {
+		return show(c, x.Reasons, func(r api.Reason) string { return r.Kind }, []column[api.Reason]{
+			{get: func(r api.Reason) string { return r.Kind }},
+			{get: func(r api.Reason) string { return r.What }},
+			{get: func(r api.Reason) string { return text(r.Holder) }},
+			{get: func(r api.Reason) string { return c.when(r.Since) }},
+			{get: func(r api.Reason) string { return text(r.Unblocks) }},
+		})
+	}
+	fmt.Fprintf(c.out, "%s  %s\n", x.ID, c.state(x.State))
+	if len(x.Reasons) == 0 {
+		fmt.Fprintln(c.out, "  nothing holds it back")
+	}
+	for _, r := range x.Reasons {
+		fmt.Fprintf(c.out, "  %s\n", r.What)
+		if r.Since != nil {
+			fmt.Fprintf(c.out, "    %s %s\n", c.paint(dim, "since   "), c.when(r.Since))
+		}
+		if r.Holder != nil && *r.Holder != "" {
+			fmt.Fprintf(c.out, "    %s %s\n", c.paint(dim, "held by "), *r.Holder)
+		}
+		if r.ExpectedAt != nil {
+			fmt.Fprintf(c.out, "    %s %s\n", c.paint(dim, "expected"), r.ExpectedAt.Local().Format("15:04:05"))
+		}
+		if r.Unblocks != nil && *r.Unblocks != "" {
+			fmt.Fprintf(c.out, "    %s %s\n", c.paint(dim, "unblocks"), *r.Unblocks)
+		}
+	}
+	return nil
+}

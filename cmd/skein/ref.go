@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	skein "skein.dev/skein"
+)
+
+// runRefHelp is part of every help text that takes RUN.
+const runRefHelp = `RUN is an id, the beginning of one, or NAME@latest (NAME@-1 is the one before).`
+
+// refScanMax is how many of the newest runs are looked through for the beginning of an id.
+const refScanMax = 10_000
+
+// findRun finds the run that a person means.
+func findRun(ctx context.Context, s *session, ref string) (string, error) {
+	name, which, named := strings.Cut(ref, "@")
+	switch {
+	case isRunID(ref):
+		return ref, nil
+	case named:
+		return newestOf(ctx, s, name, which)
+	case ref == "":
+		return "", usage("a run is missing: an id, the beginning of one, or NAME@latest")
+	}
+	id, err := byPrefix(ctx, s, ref)
+	if id == "" && err == nil {
+		return "", hint(&said{errNotFound, fmt.Sprintf("there is no run whose id begins with %q", ref)},
+			"list runs: skein run list; the newest run of a workflow: "+ref+"@latest")
+	}
+	return id, err
+}
+
+func newestOf(ctx context.Context, s *session, workflow, which string) (string, error) {
+	back := 0
+	if which != "latest" {
+		n, err := strconv.Atoi(which)
+		if err != nil || n > 0 || n < -999 {
+			return "", usage("%s@%s: after the @ comes latest, or -1, -2, … for the ones before", workflow, which)
+		}
+		back = -n
+	}
+	for run, err := range s.EachRun(ctx, skein.RunsQuery{Workflow: workflow, Limit: back + 1}) {
+		if err != nil {
+			return "", err
+		}
+		if back--; back < 0 {
+			return run.ID, nil
+		}
+	}
+	return "", &said{errNotFound, fmt.Sprintf("workflow %s has no run %s", workflow, which)}
+}
+
+func byPrefix(ctx context.Context, s *session, prefix string) (string, error) {
+	prefix = strings.ToLower(prefix)
+	if strings.Trim(prefix, "0123456789abcdef-") != "" {
+		return "", nil
+	}
+	found, seen := "", 0
+	for run, err := range s.EachRun(ctx, skein.RunsQuery{Limit: 1000}) {
+		if err != nil {
+			return "", err
+		}
+		if strings.HasPrefix(run.ID, prefix) {
+			if found != "" {
+				return "", hint(&said{errConflict, fmt.Sprintf("several runs begin with %s: %s, %s, …", prefix, found, run.ID)}, "give more of the id")
+			}
+			found = run.ID
+		}
+		if seen++; seen == refScanMax {
+			break
+		}
+	}
+	return found, nil
+}
+
+// splitRef takes RUN[/TASK] apart. NS/NAME@latest has a slash of its own.
+func splitRef(ref string) (run, task string) {
+	at := strings.IndexByte(ref, '@')
+	if at < 0 {
+		at = 0
+	}
+	if i := strings.IndexByte(ref[at:], '/'); i >= 0 {
+		return ref[:at+i], ref[at+i+1:]
+	}
+	return ref, ""
+}

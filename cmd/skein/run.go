@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+// runFlags are those of `skein run FILE|NAME`.
+type runFlags struct {
+	params   []string
+	detach   bool
+	follow   bool
+	priority string
+	key      string
+	version  int32
+	timeout  time.Duration
+}
+
+func (c *cli) runCmd() *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:   "run FILE|NAME",
+		Short: "Run a workflow and wait for its end; also: look at runs and end them",
+		Long: `Runs a workflow and waits for its end. The argument is a FILE if it contains a / or ends in .yaml, .yml or
+.json, else the NAME of a workflow that was applied (after -- also one that is named like a verb: skein run -- list).
+
+It talks to --server, else to the server that holds the data folder; if there is none, it runs here.
+
+Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops the run (130), the second kills it.`,
+		Example: `  skein run workflow.yaml --follow
+  skein run nightly-orders -p day=2026-11-20
+  skein run report.yaml --detach && skein run watch report@latest
+  skein run report.yaml -o json | jq .state`,
+		Args: cobra.ExactArgs(1),
+		RunE: c.do(func(ctx context.Context, args []string) error { return c.start(ctx, args[0], f) }),
+	}
+	fl := cmd.Flags()
+	fl.StringArrayVarP(&f.params, "param", "p", nil, "a parameter, as name=value; may be repeated")
+	fl.BoolVarP(&f.detach, "detach", "d", false, "return when the run is accepted")
+	fl.BoolVarP(&f.follow, "follow", "f", false, "show what the tasks print, on stderr")
+	fl.StringVar(&f.priority, "priority", "", "highest | high | medium | low | lowest (default the workflow's)")
+	fl.StringVar(&f.key, "key", "", "idempotency key: the same key starts one run only")
+	fl.Int32Var(&f.version, "version", 0, "version of the workflow (default the current one)")
+	fl.DurationVar(&f.timeout, "timeout", 0, "wait no longer than this (exit 8); the run goes on")
+	listenFlag(cmd)
+	nodeFlags(cmd)
+	cmd.AddCommand(c.runListCmd(), c.runGetCmd(), c.runWatchCmd(), c.runEventsCmd(),
+		c.verbCmd("stop", "Stop a run: nothing new starts, what runs gets TERM, grace, KILL", skeinStop),
+		c.verbCmd("kill", "Kill a run: what runs gets KILL at once", skeinKill),
+		c.verbCmd("pause", "Pause a run: what runs finishes, nothing new starts", skeinPause),
+		c.verbCmd("resume", "Resume a paused run", skeinResume))
+	return cmd
+}
+
+// isFile: the rule of the command line.
+func isFile(arg string) bool {
+	if strings.Contains(arg, "/") {
+		return true
+	}
+	for _, end := range []string{".yaml", ".yml", ".json"} {
+		if strings.HasSuffix(arg, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// start is `skein run FILE|NAME`.
+func (c *cli) start(ctx context.Context, arg string, f *runFlags) error {
+	if f.detach && f.follow {
+		return usage("--detach and --follow exclude each other")
+	}
+	given, err := splitParams(f.params)
+	if err != nil {
+		return err
+	}
+	var def *definition
+	if isFile(arg) {
+		if def, err = readDefinition(arg, c.cfg.TasksMax); err != nil {
+			return err
+		}
+	}
+	w := c.newWaiter(f.follow)
+	defer w.stopSignals()
+	w.hold = f.detach
+	if f.key == "" {
+		f.key = uuid.NewString() // so that a request whose answer was lost can be sent again
+	}
+	var run api.Run
+	err = w.withServer(ctx, func(s *session) error {
+		req := api.RunRequest{Workflow: arg, Version: f.version, Priority: f.priority, IdempotencyKey: f.key}
+		var types []api.Param
+		if def != nil {
+			applied, err := def.apply(ctx, s)
+			if err != nil {
+				return err
+			}
+			req.Workflow, types = applied.Workflow.Workflow, applied.Params
+			if req.Version == 0 {
+				req.Version = applied.Version
+			}
+		} else if len(given) > 0 {
+			if known, err := s.Workflow(ctx, arg); err == nil {
+				types = known.Params
+			}
+		}
+		req.Params = typed(given, types)
+		var err error
+		run, _, err = s.Start(ctx, req)
+		if errors.Is(err, skein.ErrNotFound) && def == nil {
+			return hint(err, "list workflows: skein workflow list; run a file: skein run ./"+arg+".yaml")
+		}
+		return err
+	})
+	if err != nil {
+		w.leave(ctx)
+		return err
+	}
+	if f.detach {
+		return c.detached(ctx, w, &run)
+	}
+	if !w.screen.moves {
+		c.say("run %s of %s", run.ID, run.Workflow)
+	}
+	return w.await(ctx, run.ID, f.timeout)
+}
+
+// detached returns after the acceptance: the run is on the disk.
+func (c *cli) detached(ctx context.Context, w *waiter, run *api.Run) error {
+	if w.s.node != nil {
+		c.say("accepted, but no server holds %s: it goes on when one starts (skein server)", c.cfg.Data)
+	} else {
+		c.say("accepted; watch it: skein run watch %s", run.ID)
+	}
+	w.s.close()
+	return one(c, run, run.ID, func() error {
+		_, err := fmt.Fprintln(c.out, run.ID)
+		return err
+	})
+}
+
+// splitParams takes -p name=value apart.
+func splitParams(params []string) (map[string]string, error) {
+	given := make(map[string]string, len(params))
+	for _, p := range params {
+		name, value, ok := strings.Cut(p, "=")
+		if !ok || name == "" {
+			return nil, usage("-p %s: want name=value", p)
+		}
+		given[name] = value
+	}
+	return given, nil
+}
+
+// typed turns texts into what the parameters are declared as. What does not fit stays a text: the server
+// says what is wrong with it.
+func typed(given map[string]string, declared []api.Param) map[string]any {
+	all := make(map[string]any, len(given))
+	for name, value := range given {
+		all[name] = value
+		for _, p := range declared {
+			if p.Name != name {
+				continue
+			}
+			if v, ok := parseAs(p.Type, value); ok {
+				all[name] = v
+			}
+		}
+	}
+	return all
+}
+
+func parseAs(kind, value string) (any, bool) {
+	switch kind {
+	case "int":
+		n, err := strconv.ParseInt(value, 10, 64)
+		return n, err == nil
+	case "float":
+		n, err := strconv.ParseFloat(value, 64)
+		return n, err == nil
+	case "bool":
+		b, err := strconv.ParseBool(value)
+		return b, err == nil
+	case "json":
+		if json.Valid([]byte(value)) {
+			return json.RawMessage(value), true
+		}
+	}
+	return nil, false
+}
+
+// The verbs, as the client has them.
+func skeinStop(ctx context.Context, s *session, id, why string) (api.Run, error) {
+	return s.StopRun(ctx, id, why)
+}
+
+func skeinKill(ctx context.Context, s *session, id, why string) (api.Run, error) {
+	return s.KillRun(ctx, id, why)
+}
+
+func skeinPause(ctx context.Context, s *session, id, why string) (api.Run, error) {
+	return s.PauseRun(ctx, id, why)
+}
+
+func skeinResume(ctx context.Context, s *session, id, why string) (api.Run, error) {
+	return s.ResumeRun(ctx, id, why)
+}

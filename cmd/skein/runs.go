@@ -1,0 +1,366 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+// runTable is how runs are listed everywhere.
+func (c *cli) runTable(runs []api.Run) error {
+	return show(c, runs, func(r api.Run) string { return r.ID }, []column[api.Run]{
+		{head: "RUN", get: func(r api.Run) string { return r.ID }},
+		{head: "WORKFLOW", get: func(r api.Run) string { return r.Workflow }},
+		{head: "STATE", get: func(r api.Run) string { return c.state(r.State) }},
+		{head: "TASKS", get: tasksDone},
+		{head: "TIME", get: func(r api.Run) string { return took(&r.CreatedAt, r.FinishedAt) }},
+		{head: "STARTED", get: func(r api.Run) string { return c.when(&r.CreatedAt) }},
+		{head: "BY", get: func(r api.Run) string { return r.User }},
+	})
+}
+
+// tasksDone is "7/9", and how many failed.
+func tasksDone(r api.Run) string {
+	done, total := 0, 0
+	for state, n := range r.Counts {
+		total += n
+		if terminal(state) {
+			done += n
+		}
+	}
+	s := fmt.Sprintf("%d/%d", done, total)
+	if n := r.Counts["failed"]; n > 0 {
+		s += fmt.Sprintf(" (%d failed)", n)
+	}
+	return s
+}
+
+func (c *cli) runListCmd() *cobra.Command {
+	var q skein.RunsQuery
+	var since string
+	var all bool
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List runs, newest first",
+		Example: "  skein run list --state failed --since 24h\n  skein run list --workflow nightly-orders -o name",
+		Args:    cobra.NoArgs,
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) (err error) {
+			if q.Since, err = sinceTime(since); err != nil {
+				return err
+			}
+			limit := q.Limit
+			if limit < 0 {
+				return usage("--limit %d: want 0 or more", limit)
+			}
+			if all {
+				limit = 0
+			}
+			q.Limit = min(limit, 1000)
+			runs := []api.Run{}
+			for r, err := range s.EachRun(ctx, q) {
+				if err != nil {
+					return err
+				}
+				if runs = append(runs, r); limit > 0 && len(runs) == limit {
+					c.say("the newest %d; all of them: --all", limit)
+					break
+				}
+			}
+			return c.runTable(runs)
+		}))}
+	f := cmd.Flags()
+	f.StringVar(&q.Workflow, "workflow", "", "only of this workflow")
+	f.StringVar(&q.State, "state", "", "only in this state; active: all that are unfinished")
+	f.StringVar(&q.User, "user", "", "only of this user")
+	f.StringVar(&since, "since", "", "only started since: a length of time (24h) or an RFC 3339 instant")
+	f.IntVar(&q.Limit, "limit", 50, "at most so many; 0: all")
+	f.BoolVar(&all, "all", false, "all of them")
+	c.emptyIsFine(cmd)
+	return cmd
+}
+
+// sinceTime reads 24h or an instant.
+func sinceTime(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return time.Now().Add(-d), nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return t, usage("--since %s: want a length of time such as 24h, or an instant such as 2026-11-21T08:00:00Z", text)
+	}
+	return t, nil
+}
+
+// emptyIsFine makes a list of a data folder without a database an empty list instead of an error.
+func (c *cli) emptyIsFine(cmd *cobra.Command) {
+	inner := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := inner(cmd, args)
+		if isNoData(err) {
+			c.say("nothing yet in %s; try: skein run FILE", c.cfg.Data)
+			return show(c, []api.Run{}, func(api.Run) string { return "" }, nil)
+		}
+		return err
+	}
+}
+
+func (c *cli) runGetCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "get RUN", Short: "Show a run with its tasks", Long: "Shows a run with its tasks.\n" + runRefHelp,
+		Example: "  skein run get hello@latest\n  skein run get 0190a0b0 -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			id, err := findRun(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			run, err := s.Run(ctx, id)
+			if err == nil {
+				err = fillTasks(ctx, s, &run)
+			}
+			if err != nil {
+				return err
+			}
+			return one(c, run, run.ID, func() error { return c.runCard(&run) })
+		})),
+	}
+}
+
+// runCard shows one run to a person; in a pipe its row, then one row per task.
+func (c *cli) runCard(run *api.Run) error {
+	if !c.outTTY {
+		if err := c.runTable([]api.Run{*run}); err != nil {
+			return err
+		}
+		return c.taskTable(run.Tasks)
+	}
+	rows := [][]string{
+		{"run", run.ID},
+		{"workflow", fmt.Sprintf("%s, version %d", run.Workflow, run.Version)},
+		{"state", c.state(run.State)},
+		{"started", c.when(&run.CreatedAt) + " by " + run.User},
+		{"took", took(&run.CreatedAt, run.FinishedAt)},
+		{"tasks", tasksDone(*run)},
+	}
+	if run.Intent != "run" {
+		rows = append(rows, []string{"wanted", run.Intent})
+	}
+	if run.Message != nil {
+		rows = append(rows, []string{"message", *run.Message})
+	}
+	names := make([]string, 0, len(run.Params))
+	for name := range run.Params {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		rows = append(rows, []string{"param " + name, fmt.Sprint(run.Params[name])})
+	}
+	for i := range rows {
+		rows[i][0] = c.paint(dim, rows[i][0])
+	}
+	if err := writeRows(c, rows); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.out)
+	return c.taskTable(run.Tasks)
+}
+
+func (c *cli) runWatchCmd() *cobra.Command {
+	var timeout time.Duration
+	var follow bool
+	cmd := &cobra.Command{
+		Use: "watch RUN", Short: "Watch a run until it ends",
+		Long:    "Watches a run until it ends, with the exit code of the run. Ctrl-C ends the watching, not the run.\n" + runRefHelp,
+		Example: "  skein run watch nightly-orders@latest --follow\n  skein run watch 0190a0b0 --timeout 10m",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(func(ctx context.Context, args []string) error {
+			w := c.newWaiter(follow)
+			defer w.stopSignals()
+			w.own = false
+			var err error
+			if w.s, err = c.forWatching(ctx, args[0]); err != nil {
+				return err
+			}
+			id, err := findRun(ctx, w.s, args[0])
+			if err != nil {
+				w.leave(ctx)
+				return err
+			}
+			return w.await(ctx, id, timeout)
+		}),
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "watch no longer than this (exit 8)")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show what the tasks print, on stderr")
+	return cmd
+}
+
+// forWatching finds who can watch a run: if it has ended, the data folder is enough; if not and no server
+// is there, this process becomes one, and the run goes on.
+func (c *cli) forWatching(ctx context.Context, ref string) (*session, error) {
+	s, err := c.forReading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := findRun(ctx, s, ref)
+	if err == nil && !s.observing {
+		return s, nil
+	}
+	if err == nil {
+		var run api.Run
+		if run, err = s.Run(ctx, id); err == nil && run.Ended() {
+			return s, nil
+		}
+	}
+	s.close()
+	if err != nil {
+		return nil, err
+	}
+	c.say("no server holds %s: the run goes on in this process", c.cfg.Data)
+	return c.forWriting(ctx, false)
+}
+
+func (c *cli) runEventsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "events RUN", Short: "Show a run's history: what happened, when, by whom",
+		Long:    "Shows a run's history and audit.\n" + runRefHelp,
+		Example: "  skein run events hello@latest",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			id, err := findRun(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			events := []api.Event{}
+			for ev, err := range s.EachEvent(ctx, id) {
+				if err != nil {
+					return err
+				}
+				events = append(events, ev)
+			}
+			return show(c, events, func(e api.Event) string { return fmt.Sprint(e.Seq) }, []column[api.Event]{
+				{head: "TIME", get: func(e api.Event) string { return e.At.Local().Format("15:04:05.000") },
+					plain: func(e api.Event) string { return e.At.String() }},
+				{head: "EVENT", get: func(e api.Event) string { return e.Kind }},
+				{head: "TASK", get: func(e api.Event) string { return text(e.Task) }},
+				{head: "ATTEMPT", get: func(e api.Event) string { return number(e.Attempt) }},
+				{head: "STATE", get: func(e api.Event) string { return c.state(text(e.State)) }},
+				{head: "DETAIL", get: eventDetail},
+			})
+		})),
+	}
+}
+
+func number(n *int32) string {
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprint(*n)
+}
+
+func eventDetail(e api.Event) string {
+	var parts []string
+	if e.ExitCode != nil {
+		parts = append(parts, fmt.Sprintf("exit %d", *e.ExitCode))
+	}
+	if e.Tasks != nil {
+		parts = append(parts, count(int(*e.Tasks), "task"))
+	}
+	for _, s := range []*string{e.Text, e.Reason} {
+		if s != nil && *s != "" {
+			parts = append(parts, *s)
+		}
+	}
+	if e.Actor != nil && *e.Actor != "" {
+		parts = append(parts, "by "+*e.Actor)
+	}
+	if e.Node != nil && *e.Node != "" {
+		parts = append(parts, "on "+*e.Node)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// verb does something to one run.
+type verb func(ctx context.Context, s *session, id, why string) (api.Run, error)
+
+// verbFlags choose the runs of a verb.
+type verbFlags struct {
+	reason, workflow string
+	all, yes         bool
+}
+
+// verbCmd is stop, kill, pause or resume: one run without a question, several with --yes.
+func (c *cli) verbCmd(name, short string, do verb) *cobra.Command {
+	var f verbFlags
+	cmd := &cobra.Command{
+		Use: name + " RUN…", Short: short, Long: short + ".\n" + runRefHelp,
+		Example: fmt.Sprintf("  skein run %s hello@latest\n  skein run %s --all --workflow nightly-orders --yes", name, name),
+		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
+			ids, err := f.choose(ctx, s, args)
+			if err != nil {
+				return err
+			}
+			if len(args) != 1 && len(ids) > 0 {
+				if err := c.confirm(f.yes, fmt.Sprintf("%s %s", name, count(len(ids), "run"))); err != nil {
+					return err
+				}
+			}
+			runs := []api.Run{}
+			var errs []error
+			for _, id := range ids {
+				run, err := do(ctx, s, id, f.reason)
+				if err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				runs = append(runs, run)
+			}
+			if len(errs) > 0 && len(ids) == 1 {
+				return errs[0]
+			}
+			return errors.Join(c.runTable(runs), errors.Join(errs...))
+		})),
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.reason, "reason", "", "why, for the history")
+	fl.BoolVar(&f.all, "all", false, "every unfinished run")
+	fl.StringVar(&f.workflow, "workflow", "", "with --all: only of this workflow")
+	fl.BoolVar(&f.yes, "yes", false, "do not ask, for several runs")
+	return cmd
+}
+
+func (f *verbFlags) choose(ctx context.Context, s *session, args []string) (ids []string, err error) {
+	switch {
+	case f.all && len(args) > 0:
+		return nil, usage("either --all or RUN…")
+	case !f.all && len(args) == 0:
+		return nil, usage("which run? " + runRefHelp)
+	}
+	for _, ref := range args {
+		id, err := findRun(ctx, s, ref)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	if !f.all {
+		return ids, nil
+	}
+	for run, err := range s.EachRun(ctx, skein.RunsQuery{State: "active", Workflow: f.workflow, Limit: 1000}) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, run.ID)
+	}
+	return ids, nil
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// screen is the moving part of a terminal: a few lines at the bottom that are drawn again, with other lines
+// running past above. Without a terminal it only prints.
+type screen struct {
+	c     *cli
+	moves bool
+
+	mu    sync.Mutex // protects following fields
+	drawn int        // lines at the bottom
+	last  []string
+}
+
+func newScreen(c *cli) *screen { return &screen{c: c, moves: c.errTTY} }
+
+// print writes a line above the moving part.
+func (s *screen) print(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.eraseLocked()
+	fmt.Fprintf(s.c.err, format+"\n", args...)
+	s.drawLocked(s.last)
+}
+
+// draw replaces the moving part.
+func (s *screen) draw(lines []string) {
+	if !s.moves {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.eraseLocked()
+	s.drawLocked(lines)
+}
+
+// clear removes the moving part.
+func (s *screen) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.eraseLocked()
+	s.last = nil
+}
+
+func (s *screen) eraseLocked() {
+	if s.drawn > 0 {
+		fmt.Fprintf(s.c.err, "\x1b[%dA\x1b[J", s.drawn)
+		s.drawn = 0
+	}
+}
+
+func (s *screen) drawLocked(lines []string) {
+	if !s.moves || len(lines) == 0 {
+		return
+	}
+	edge := s.c.columns()
+	for _, line := range lines {
+		fmt.Fprintln(s.c.err, clip(line, edge-1)) // a line that wraps could not be erased
+	}
+	s.last, s.drawn = lines, len(lines)
+}
+
+// clip shortens a line with colours to n columns.
+func clip(s string, n int) string {
+	if width(s) <= n {
+		return s
+	}
+	var b strings.Builder
+	seen, inside := 0, false
+	for _, r := range s {
+		switch {
+		case r == '\x1b':
+			inside = true
+		case inside:
+			inside = r != 'm'
+		case seen == n-1:
+			return b.String() + "…\x1b[0m"
+		default:
+			seen++
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+const (
+	shownMax = 10 // running tasks, and failed ones, that are named
+	barWidth = 24
+)
+
+// runView is what is known of a run's tasks from its events: those that run and those that failed.
+type runView struct {
+	c       *cli
+	running map[string]time.Time
+	attempt map[string]int32 // newest that ended, by task
+	failed  []failure
+	nFailed int
+}
+
+type failure struct{ task, why string }
+
+func newRunView(c *cli) *runView {
+	return &runView{c: c, running: map[string]time.Time{}, attempt: map[string]int32{}}
+}
+
+// event takes one line of the history; it gives a sentence if a person should know.
+func (v *runView) event(ev *api.Event) string {
+	if ev.Task == nil || ev.Attempt == nil {
+		return ""
+	}
+	task, n := *ev.Task, *ev.Attempt
+	if v.attempt[task] >= n {
+		return "" // known: the past and the present overlap
+	}
+	switch ev.Kind {
+	case "assigned", "started":
+		if v.running[task].IsZero() || ev.Kind == "started" {
+			v.running[task] = ev.At.Time
+		}
+	case "lost":
+		v.attempt[task] = n
+		delete(v.running, task)
+		return "task " + task + ": its node ended; it runs again"
+	case "ended":
+		v.attempt[task] = n
+		delete(v.running, task)
+		return v.ended(ev, task, n)
+	}
+	return ""
+}
+
+func (v *runView) ended(ev *api.Event, task string, n int32) string {
+	why := reasonOf(ev)
+	switch text(ev.State) {
+	case "failed":
+		v.nFailed++
+		if len(v.failed) < shownMax {
+			v.failed = append(v.failed, failure{task, why})
+		}
+		if v.nFailed <= shownMax {
+			return "task " + task + " failed: " + why
+		}
+	case "retry_wait", "ready":
+		return fmt.Sprintf("task %s, attempt %d, failed: %s; it will be tried again", task, n, why)
+	}
+	return ""
+}
+
+func reasonOf(ev *api.Event) string {
+	switch {
+	case ev.ExitCode != nil && *ev.ExitCode != 0:
+		return fmt.Sprintf("exit %d", *ev.ExitCode)
+	case ev.Reason != nil && *ev.Reason != "":
+		return *ev.Reason
+	case ev.Text != nil && *ev.Text != "":
+		return *ev.Text
+	}
+	return "no reason given"
+}
+
+// lines is the moving part for a run: readable whatever its size.
+func (v *runView) lines(run *api.Run) []string {
+	p := painter{colour: v.c.errTTY && !set("NO_COLOR")}
+	total, done := 0, 0
+	for state, n := range run.Counts {
+		total += n
+		if terminal(state) {
+			done += n
+		}
+	}
+	head := fmt.Sprintf("%s  %s  %s %d/%d  %s", p.paint(bold, run.Workflow), p.state(run.State), bar(done, total), done, total,
+		took(&run.CreatedAt, run.FinishedAt))
+	lines := []string{head}
+	if counts := v.counts(p, run.Counts); counts != "" {
+		lines = append(lines, "  "+counts)
+	}
+	for _, f := range v.failed {
+		lines = append(lines, "  "+p.paint(red, "✗ ")+f.task+"  "+f.why)
+	}
+	if more := v.nFailed - len(v.failed); more > 0 {
+		lines = append(lines, fmt.Sprintf("  … and %d more failed", more))
+	}
+	names := make([]string, 0, len(v.running))
+	for task := range v.running {
+		names = append(names, task)
+	}
+	slices.SortFunc(names, func(a, b string) int { // those that run longest first
+		if d := v.running[a].Compare(v.running[b]); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	for i, task := range names {
+		if i == shownMax {
+			lines = append(lines, fmt.Sprintf("  … and %d more running", len(names)-shownMax))
+			break
+		}
+		lines = append(lines, "  "+p.paint(blue, "● ")+task+"  "+length(time.Since(v.running[task])))
+	}
+	return lines
+}
+
+// inOrder is the order in which counts are shown.
+var inOrder = []string{"failed", "upstream_failed", "stopped", "retry_wait", "running", "assigned", "ready", "pending", "skipped", "succeeded"}
+
+func (v *runView) counts(p painter, counts map[string]int) string {
+	var parts []string
+	for _, state := range inOrder {
+		if n := counts[state]; n > 0 {
+			parts = append(parts, p.paint(looks[state][1], fmt.Sprintf("%d %s", n, state)))
+		}
+	}
+	return strings.Join(parts, "  ")
+}
+
+func terminal(state string) bool {
+	switch state {
+	case "succeeded", "failed", "upstream_failed", "stopped", "skipped":
+		return true
+	}
+	return false
+}
+
+func bar(done, total int) string {
+	full := 0
+	if total > 0 {
+		full = barWidth * done / total
+	}
+	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
+}
+
+// painter colours what goes to stderr, which may be a terminal when stdout is none.
+type painter struct{ colour bool }
+
+func (p painter) paint(code, s string) string {
+	if !p.colour || code == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (p painter) state(s string) string {
+	look := looks[s]
+	return p.paint(look[1], strings.TrimSpace(look[0]+" "+s))
+}

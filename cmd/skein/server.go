@@ -1,0 +1,23 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) serverCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "server", Short: "Start a server: API, scheduler and worker in one process",
+		Long: `Starts a server. It holds the data folder for as long as it lives; other commands find it there.
+
+TERM or Ctrl-C: nothing new is taken, running attempts may finish for --drain, then they are killed. What is
+unfinished goes on at the next start. A second signal ends the waiting.`,
+		Example: "  skein server\n  skein server --data /srv/skein --slots 16 --log-format json",
+		Args:    cobra.NoArgs,
+		RunE:    c.do(func(ctx context.Context, _ []string) error { return c.serve(ctx, nil) }),
+	}
+	listenFlag(cmd)
+	nodeFlags(cmd)
+	return cmd
+}

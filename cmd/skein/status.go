@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+func (c *cli) statusCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show the server, and what runs",
+		Example: "  skein status\n  skein status -o json",
+		Args:    cobra.NoArgs,
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
+			st, err := s.Status(ctx)
+			if err != nil {
+				return err
+			}
+			if s.observing {
+				st.State, st.Accepting = "stopped", false
+			}
+			return one(c, st, st.Node, func() error { return c.statusCard(ctx, s, &st) })
+		})),
+	}
+}
+
+func (c *cli) statusCard(ctx context.Context, s *session, st *api.Status) error {
+	where := s.URL()
+	if s.observing {
+		where = "no server (skein dev or skein server starts one)"
+	}
+	rows := [][]string{
+		{"server", where},
+		{"state", st.State},
+		{"version", st.Version},
+		{"store", fmt.Sprintf("%s %s, %s", st.Store.Engine, st.Store.Location, size(st.Store.Bytes))},
+		{"runs", runsText(st.Runs)},
+	}
+	if !s.observing {
+		rows = append(rows, []string{"slots", fmt.Sprintf("%d of %d busy", st.Slots.Busy, st.Slots.Total)})
+	}
+	if !c.outTTY {
+		return showPlain(c.out, rows, []column[[]string]{
+			{get: func(r []string) string { return r[0] }}, {get: func(r []string) string { return r[1] }}})
+	}
+	for i := range rows {
+		rows[i][0] = c.paint(dim, rows[i][0])
+	}
+	if err := writeRows(c, rows); err != nil {
+		return err
+	}
+	page, err := s.Runs(ctx, skein.RunsQuery{Limit: 10})
+	if err != nil || len(page.Items) == 0 {
+		return err
+	}
+	fmt.Fprintln(c.out)
+	return c.runTable(page.Items)
+}
+
+func runsText(runs map[string]int) string {
+	var parts []string
+	for state, n := range runs {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	if len(parts) == 0 {
+		return "none unfinished"
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}
+
+func size(bytes int64) string {
+	switch {
+	case bytes >= 10<<30:
+		return fmt.Sprintf("%d GiB", bytes>>30)
+	case bytes >= 10<<20:
+		return fmt.Sprintf("%d MiB", bytes>>20)
+	case bytes >= 10<<10:
+		return fmt.Sprintf("%d KiB", bytes>>10)
+	}
+	return fmt.Sprintf("%d bytes", bytes)
+}
+
+const (
+	topRuns    = 20
+	topEvery   = time.Second
+	topRunsMax = 1000
+)
+
+func (c *cli) topCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "top", Short: "Watch what runs now",
+		Long:    "Shows unfinished runs, refreshed each second until Ctrl-C; in a pipe, once.",
+		Example: "  skein top",
+		Args:    cobra.NoArgs,
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
+			if !c.outTTY || !c.errTTY || c.format != "table" {
+				page, err := s.Runs(ctx, skein.RunsQuery{State: "active", Limit: topRunsMax})
+				if err != nil {
+					return err
+				}
+				return c.runTable(page.Items)
+			}
+			screen := newScreen(c)
+			defer screen.clear()
+			tick := time.NewTicker(topEvery)
+			defer tick.Stop()
+			for {
+				lines, err := c.topLines(ctx, s)
+				if err != nil {
+					if errors.Is(err, context.Canceled) || ctx.Err() != nil {
+						return nil
+					}
+					return err
+				}
+				screen.draw(lines)
+				select {
+				case <-ctx.Done():
+					return nil // Ctrl-C is how one leaves it
+				case <-tick.C:
+				}
+			}
+		})),
+	}
+}
+
+func (c *cli) topLines(ctx context.Context, s *session) ([]string, error) {
+	st, err := s.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.Runs(ctx, skein.RunsQuery{State: "active", Limit: topRuns})
+	if err != nil {
+		return nil, err
+	}
+	p := painter{colour: c.colour}
+	lines := []string{fmt.Sprintf("%s  %s  slots %s %d/%d  runs: %s", s.URL(), st.State, bar(st.Slots.Busy, st.Slots.Total), st.Slots.Busy,
+		st.Slots.Total, runsText(st.Runs))}
+	for _, r := range page.Items {
+		done, total := 0, 0
+		for state, n := range r.Counts {
+			total += n
+			if terminal(state) {
+				done += n
+			}
+		}
+		lines = append(lines, fmt.Sprintf("  %s  %-12s %s %d/%d  %s  %s", r.ID, p.state(r.State), bar(done, total), done, total,
+			took(&r.CreatedAt, nil), r.Workflow))
+	}
+	if len(page.Items) == 0 {
+		lines = append(lines, "  nothing runs")
+	}
+	return lines, nil
+}

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+// waiter waits for the end of a run, wherever it is: the server may go away and come back, on another port,
+// and if it was found by the data folder and does not come back, this process takes its place.
+type waiter struct {
+	c           *cli
+	s           *session // nil: not connected
+	hold        bool
+	own         bool // Ctrl-C ends the run, not only the waiting
+	signals     chan os.Signal
+	stopSignals func()
+	screen      *screen
+	view        *runView
+	logs        *follower // nil: logs are not followed
+
+	interrupts int
+}
+
+func (c *cli) newWaiter(follow bool) *waiter {
+	w := &waiter{c: c, own: true, screen: newScreen(c)}
+	w.signals, w.stopSignals = signals()
+	w.view = newRunView(c)
+	if follow {
+		w.logs = newFollower(w.screen)
+	}
+	return w
+}
+
+const (
+	// contactWait is how long a server may be away.
+	contactWait = 30 * time.Second
+	// contactPoll is the pause between two tries to reach it.
+	contactPoll = 100 * time.Millisecond
+)
+
+// withServer calls f with a server; if nobody answers, it looks for one again.
+func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error {
+	began := time.Now()
+	told := false
+	for {
+		err := w.connect(ctx)
+		if err == nil {
+			err = f(w.s)
+		}
+		// A server that was named and has never answered is a mistake, not an outage.
+		if err == nil || !notHere(err) || time.Since(began) > contactWait || w.s == nil && len(w.c.cfg.Server) > 0 && !told {
+			return err
+		}
+		w.disconnect()
+		if !told {
+			told = true
+			w.screen.print("the server does not answer; looking for it …")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.signals:
+			return errInterrupted
+		case <-time.After(contactPoll):
+		}
+	}
+}
+
+func (w *waiter) connect(ctx context.Context) (err error) {
+	if w.s == nil {
+		w.s, err = w.c.forWriting(ctx, w.hold)
+	}
+	return err
+}
+
+func (w *waiter) disconnect() {
+	if w.s != nil {
+		w.s.close()
+		w.s = nil
+	}
+}
+
+// leave ends the waiting; a node in this process stays for the runs of others.
+func (w *waiter) leave(ctx context.Context) {
+	w.screen.clear()
+	if w.s == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-w.signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	w.c.linger(ctx, w.s)
+}
+
+// await waits, shows the end and gives the error that makes the exit code. timeout 0: for ever.
+func (w *waiter) await(ctx context.Context, id string, timeout time.Duration) error {
+	var late <-chan time.Time
+	if timeout > 0 {
+		timer := time.NewTimer(timeout)
+		defer timer.Stop()
+		late = timer.C
+	}
+	var run api.Run
+	err := w.withServer(ctx, func(s *session) (err error) {
+		run, err = w.watch(ctx, id, late)
+		return err
+	})
+	if err == nil {
+		w.logs.wait()
+		w.screen.clear()
+		err = w.c.conclude(ctx, w.s, &run)
+	}
+	if errors.Is(err, errTimedOut) && w.s.node != nil {
+		w.disconnect() // waiting for it once more is not what was asked
+		return err
+	}
+	w.leave(ctx)
+	if w.interrupts > 0 && err != nil {
+		return errInterrupted
+	}
+	return err
+}
+
+const (
+	// drawEvery bounds how often the server is asked for counts, and the screen is drawn.
+	drawEvery = 200 * time.Millisecond
+	// drawAnyway is how often without news: clocks run on.
+	drawAnyway = time.Second
+	// askShare: counting a large run costs the server something; at most one part in so many of the time.
+	askShare = 10
+)
+
+// watch follows a run until it ends.
+func (w *waiter) watch(ctx context.Context, id string, late <-chan time.Time) (run api.Run, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changes, lost, err := w.subscribe(ctx, id)
+	if err != nil {
+		return run, err
+	}
+	if run, err = w.s.Run(ctx, id); err != nil {
+		return run, err
+	}
+	if err := w.catchUp(ctx, &run); err != nil {
+		return run, err
+	}
+	tick := time.NewTicker(drawEvery)
+	defer tick.Stop()
+	asked, cost, news := time.Now(), time.Duration(0), false
+	for !run.Ended() {
+		now := false
+		select {
+		case ch := <-changes:
+			now = w.take(ctx, id, ch)
+			news = true
+		case err := <-lost:
+			return run, err
+		case <-tick.C:
+			since := time.Since(asked)
+			now = since > askShare*cost && (news || since > drawAnyway)
+		case <-late:
+			return run, hint(&said{errTimedOut, "the run is still " + run.State + "; stopped waiting"}, "look again: skein run watch "+id)
+		case <-w.signals:
+			if err := w.interrupt(ctx, id); err != nil {
+				return run, err
+			}
+		case <-ctx.Done():
+			return run, ctx.Err()
+		}
+		if !now {
+			continue
+		}
+		asked, news = time.Now(), false
+		if run, err = w.s.Run(ctx, id); err != nil {
+			return run, err
+		}
+		cost = time.Since(asked)
+		w.screen.draw(w.view.lines(&run))
+	}
+	return run, nil
+}
+
+// subscribe gives the run's changes as they are committed. lost ends the watch.
+func (w *waiter) subscribe(ctx context.Context, id string) (chan api.Change, chan error, error) {
+	stream, err := w.s.Watch(ctx, skein.WatchQuery{Runs: []string{id}})
+	if err != nil {
+		return nil, nil, err
+	}
+	changes, lost := make(chan api.Change), make(chan error, 1)
+	go func() {
+		defer stream.Close()
+		for ch, err := range stream.Changes() {
+			if err != nil {
+				lost <- err
+				return
+			}
+			select {
+			case changes <- ch:
+			case <-ctx.Done():
+				return
+			}
+		}
+		lost <- fmt.Errorf("%w: the event stream ended", skein.ErrUnreachable)
+	}()
+	return changes, lost, nil
+}
+
+// catchUpMax bounds what is read of a run's past: enough for what a screen shows of it.
+const catchUpMax = 5000
+
+// catchUp takes what happened before the subscription.
+func (w *waiter) catchUp(ctx context.Context, run *api.Run) error {
+	n := 0
+	for ev, err := range w.s.EachEvent(ctx, run.ID) {
+		if err != nil {
+			return err
+		}
+		w.event(ctx, run.ID, &ev)
+		if n++; n == catchUpMax {
+			break
+		}
+	}
+	w.screen.draw(w.view.lines(run))
+	return nil
+}
+
+// take takes a change; true: the run itself changed, so look at once.
+func (w *waiter) take(ctx context.Context, id string, ch api.Change) (now bool) {
+	if ch.Reset {
+		return true
+	}
+	for i := range ch.Events {
+		w.event(ctx, id, &ch.Events[i])
+		now = now || ch.Events[i].Task == nil
+	}
+	return now
+}
+
+func (w *waiter) event(ctx context.Context, run string, ev *api.Event) {
+	line := w.view.event(ev)
+	if line != "" && !w.screen.moves {
+		w.screen.print("%s", line)
+	}
+	if w.logs != nil && ev.Task != nil && ev.Attempt != nil && (ev.Kind == "assigned" || ev.Kind == "started") {
+		w.logs.follow(ctx, w.s, logID{run, *ev.Task, int(*ev.Attempt)})
+	}
+}
+
+// interrupt is a Ctrl-C: the first stops the run, the second kills it, the third leaves it alone.
+func (w *waiter) interrupt(ctx context.Context, id string) error {
+	w.interrupts++
+	if !w.own || w.interrupts > 2 {
+		return errInterrupted
+	}
+	verb, does := skeinStop, "stopping the run (what runs gets TERM); Ctrl-C again kills it"
+	if w.interrupts == 2 {
+		verb, does = skeinKill, "killing the run"
+	}
+	w.screen.print("%s", does)
+	_, err := verb(ctx, w.s, id, "Ctrl-C")
+	if errors.Is(err, skein.ErrConflict) {
+		return nil // it has ended meanwhile
+	}
+	return err
+}

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+func (c *cli) workflowCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "workflow", Aliases: []string{"wf"}, Short: "Keep workflows: apply, list, compare, roll back, pause",
+		Example: "  skein workflow apply nightly.yaml\n  skein workflow graph nightly-orders",
+	}
+	needsVerb(cmd)
+	cmd.AddCommand(c.workflowApplyCmd(), c.workflowListCmd(), c.workflowGetCmd(), c.workflowDiffCmd(), c.workflowDeleteCmd(),
+		c.workflowVersionsCmd(), c.workflowRollbackCmd(), c.workflowGraphCmd(),
+		c.workflowStateCmd("pause", "Pause a workflow: no new run of it starts (logoff)", (*skein.Client).PauseWorkflow),
+		c.workflowStateCmd("resume", "Resume a paused workflow (release)", (*skein.Client).ResumeWorkflow))
+	return cmd
+}
+
+func (c *cli) workflowTable(all []api.Workflow) error {
+	return show(c, all, func(w api.Workflow) string { return w.Workflow }, []column[api.Workflow]{
+		{head: "WORKFLOW", get: func(w api.Workflow) string { return w.Workflow }},
+		{head: "STATE", get: func(w api.Workflow) string { return c.state(w.State) }},
+		{head: "VERSION", get: func(w api.Workflow) string { return versionText(&w) }},
+		{head: "CHANGED", get: func(w api.Workflow) string { return c.when(&w.ModifiedAt) }},
+		{head: "DESCRIPTION", get: func(w api.Workflow) string { return text(w.Description) }},
+	})
+}
+
+func versionText(w *api.Workflow) string {
+	if w.Version != w.Latest {
+		return fmt.Sprintf("%d of %d", w.Version, w.Latest)
+	}
+	return fmt.Sprint(w.Version)
+}
+
+func (c *cli) workflowApplyCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "apply FILE…", Short: "Make a new version of the workflows in files, if they changed",
+		Long:    "Makes a new version of each workflow in the files; one that is the same as before makes none. - is stdin.",
+		Example: "  skein workflow apply nightly.yaml\n  skein workflow apply workflows/*.yaml",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: c.do(func(ctx context.Context, args []string) error {
+			var defs []*definition
+			for _, path := range args {
+				more, err := readDefinitions(path, c.cfg.TasksMax)
+				if err != nil {
+					return err
+				}
+				defs = append(defs, more...)
+			}
+			return c.writing(func(ctx context.Context, s *session, _ []string) error {
+				applied := []api.Applied{}
+				for _, d := range defs {
+					a, err := d.apply(ctx, s)
+					if err != nil {
+						return err
+					}
+					applied = append(applied, a)
+				}
+				return show(c, applied, func(a api.Applied) string { return a.Workflow.Workflow }, []column[api.Applied]{
+					{head: "WORKFLOW", get: func(a api.Applied) string { return a.Workflow.Workflow }},
+					{head: "VERSION", get: func(a api.Applied) string { return versionText(&a.Workflow) }},
+					{head: "WHAT", get: func(a api.Applied) string { return changed(a.Changed) }},
+				})
+			})(ctx, args)
+		}),
+	}
+}
+
+func changed(yes bool) string {
+	if yes {
+		return "changed"
+	}
+	return "unchanged"
+}
+
+func (c *cli) workflowListCmd() *cobra.Command {
+	var namespace string
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List workflows",
+		Example: "  skein workflow list\n  skein workflow list -o name",
+		Args:    cobra.NoArgs,
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
+			all := []api.Workflow{}
+			for w, err := range s.EachWorkflow(ctx, namespace) {
+				if err != nil {
+					return err
+				}
+				all = append(all, w)
+			}
+			return c.workflowTable(all)
+		})),
+	}
+	cmd.Flags().StringVar(&namespace, "namespace", "", "only of this namespace")
+	c.emptyIsFine(cmd)
+	return cmd
+}
+
+func (c *cli) workflowGetCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "get NAME", Short: "Show a workflow and its source",
+		Example: "  skein workflow get hello\n  skein workflow get hello -o json | jq -r .source > hello.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			w, err := s.Workflow(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return one(c, w, w.Workflow, func() error {
+				if err := c.workflowTable([]api.Workflow{w}); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(c.out, "\n%s", text(w.Source))
+				return err
+			})
+		})),
+	}
+}
+
+func (c *cli) workflowDiffCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "diff FILE | NAME [VERSION [VERSION]]", Short: "Compare a file with what was applied, or two versions",
+		Long:    "Compares a file with the current version of its workflow, or two versions (default the current and the one before).\nExit code: 0 in both cases; no output: no difference.",
+		Example: "  skein workflow diff nightly.yaml\n  skein workflow diff nightly-orders 3 5",
+		Args:    cobra.RangeArgs(1, 3),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			var from, to labelled
+			var err error
+			if isFile(args[0]) {
+				if len(args) > 1 {
+					return usage("a file is compared with the current version; give NAME VERSION VERSION to compare versions")
+				}
+				from, to, err = fileAndCurrent(ctx, s, args[0], c.cfg.TasksMax)
+			} else {
+				from, to, err = twoVersions(ctx, s, args)
+			}
+			if err != nil {
+				return err
+			}
+			for _, line := range diff(from, to) {
+				colour := map[byte]string{'+': green, '-': red, '@': blue}[line[0]]
+				fmt.Fprintln(c.out, c.paint(colour, line))
+			}
+			return nil
+		})),
+	}
+}
+
+// labelled is one side of a comparison.
+type labelled struct{ name, text string }
+
+func fileAndCurrent(ctx context.Context, s *session, path string, tasksMax int) (from, to labelled, err error) {
+	d, err := readDefinition(path, tasksMax)
+	if err != nil {
+		return from, to, err
+	}
+	to = labelled{path, d.request.Source}
+	w, err := s.Workflow(ctx, d.fullName())
+	if errors.Is(err, skein.ErrNotFound) {
+		return labelled{name: d.fullName() + " (not applied yet)"}, to, nil
+	}
+	return labelled{fmt.Sprintf("%s, version %d", d.fullName(), w.Version), text(w.Source)}, to, err
+}
+
+func twoVersions(ctx context.Context, s *session, args []string) (from, to labelled, err error) {
+	w, err := s.Workflow(ctx, args[0])
+	if err != nil {
+		return from, to, err
+	}
+	numbers := []int32{max(1, w.Version-1), w.Version}
+	for i, arg := range args[1:] {
+		n, err := strconv.ParseInt(arg, 10, 32)
+		if err != nil || n < 1 {
+			return from, to, usage("%q is not a version", arg)
+		}
+		numbers[i] = int32(n)
+	}
+	sides := make([]labelled, 2)
+	for i, n := range numbers {
+		v, err := s.Version(ctx, args[0], n)
+		if err != nil {
+			return from, to, err
+		}
+		sides[i] = labelled{fmt.Sprintf("%s, version %d", args[0], n), text(v.Source)}
+	}
+	return sides[0], sides[1], nil
+}
+
+func (c *cli) workflowDeleteCmd() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "delete NAME…", Short: "Delete workflows; their runs stay readable",
+		Example: "  skein workflow delete old-report\n  skein workflow delete a b c --yes",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
+			if len(args) > 1 {
+				if err := c.confirm(yes, "delete "+count(len(args), "workflow")); err != nil {
+					return err
+				}
+			}
+			for _, name := range args {
+				if err := s.DeleteWorkflow(ctx, name); err != nil {
+					return err
+				}
+				c.say("deleted %s", name)
+			}
+			return nil
+		})),
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask, for several workflows")
+	return cmd
+}
+
+func (c *cli) workflowVersionsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "versions NAME", Short: "List the versions of a workflow, newest first",
+		Example: "  skein workflow versions nightly-orders",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			all := []api.Version{}
+			for v, err := range s.EachVersion(ctx, args[0]) {
+				if err != nil {
+					return err
+				}
+				all = append(all, v)
+			}
+			return show(c, all, func(v api.Version) string { return fmt.Sprint(v.Version) }, []column[api.Version]{
+				{head: "VERSION", get: func(v api.Version) string { return fmt.Sprint(v.Version) }},
+				{head: "CURRENT", get: func(v api.Version) string { return map[bool]string{true: "current"}[v.Current] }},
+				{head: "MADE", get: func(v api.Version) string { return c.when(&v.CreatedAt) }},
+				{head: "BY", get: func(v api.Version) string { return v.User }},
+				{head: "DIGEST", get: func(v api.Version) string { return v.Digest[:min(12, len(v.Digest))] }},
+			})
+		})),
+	}
+}
+
+func (c *cli) workflowRollbackCmd() *cobra.Command {
+	var to int32
+	cmd := &cobra.Command{
+		Use: "rollback NAME", Short: "Give new runs an earlier version",
+		Example: "  skein workflow rollback nightly-orders\n  skein workflow rollback nightly-orders --to 3",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
+			if to == 0 {
+				w, err := s.Workflow(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if to = w.Version - 1; to < 1 {
+					return &said{errConflict, args[0] + " has no version before the current one"}
+				}
+			}
+			w, err := s.Rollback(ctx, args[0], to)
+			if err != nil {
+				return err
+			}
+			return c.workflowTable([]api.Workflow{w})
+		})),
+	}
+	cmd.Flags().Int32Var(&to, "to", 0, "version (default the one before the current)")
+	return cmd
+}
+
+type workflowVerb func(k *skein.Client, ctx context.Context, workflow string, opts ...skein.CallOption) (api.Workflow, error)
+
+func (c *cli) workflowStateCmd(name, short string, do workflowVerb) *cobra.Command {
+	return &cobra.Command{
+		Use: name + " NAME", Short: short, Example: "  skein workflow " + name + " nightly-orders",
+		Args: cobra.ExactArgs(1),
+		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
+			w, err := do(s.Client, ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return c.workflowTable([]api.Workflow{w})
+		})),
+	}
+}

@@ -1,0 +1,104 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/bench"
+)
+
+// BenchShell runs tasks `run: true` as real processes through a whole node, beside bare fork and exec of the
+// same command with as many at once.
+func BenchShell(ctx context.Context, cfg *Config, dir string, shape bench.Shape, runs int) (bench.Result, error) {
+	// The limits of disk and store, and the hop, as for every other shape.
+	chain, err := bench.ParseShape("chain:100")
+	if err != nil {
+		return bench.Result{}, err
+	}
+	res, err := bench.Run(ctx, bench.Config{Shape: chain, Runs: 1, Workflows: 1, Dir: dir})
+	if err != nil {
+		return res, err
+	}
+	limits := bench.Limits{FdatasyncP50: res.FdatasyncP50, RawRowsPerS: res.RawRowsPerS}
+	before, err := floor(ctx, shape.N, cfg.Slots)
+	if err != nil {
+		return res, err
+	}
+	seconds, rows, err := shellLoad(ctx, cfg, dir, shape.N, runs)
+	if err != nil {
+		return res, err
+	}
+	after, err := floor(ctx, shape.N, cfg.Slots)
+	if err != nil {
+		return res, err
+	}
+	mean := (before + after) / 2 // the machine may be busier at one end
+	tasks := shape.N * runs
+	res.Shape, res.Runs, res.Tasks, res.Seconds = shape.Name, runs, tasks, seconds
+	res.TasksPerS, res.RowsPerTask, res.FloorPerS = float64(tasks)/seconds, float64(rows)/float64(tasks), &mean
+	return limits.Complete(res), nil
+}
+
+// floorTasks is enough for a steady figure.
+const floorTasks = 1000
+
+func floor(ctx context.Context, n, slots int) (float64, error) {
+	return bench.Floor(ctx, min(n, floorTasks), slots, []string{"sh", "-c", "true"})
+}
+
+// shellLoad runs the load on a node of its own and gives how long it took and the rows it wrote.
+func shellLoad(ctx context.Context, cfg *Config, dir string, tasks, runs int) (seconds float64, rows int64, err error) {
+	own := *cfg
+	own.Data, own.DB, own.Listen, own.ListenChosen, own.Drain = dir, "", "127.0.0.1:0", true, 0
+	node, err := Open(ctx, &own, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return 0, 0, err
+	}
+	work, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(work) }()
+	defer func() {
+		cancel()
+		if e := <-ended; err == nil {
+			err = e
+		}
+	}()
+	select {
+	case <-node.Ready():
+	case err := <-ended:
+		ended <- nil
+		return 0, 0, fmt.Errorf("bench: the node ended at once: %w", err)
+	}
+	k, err := skein.New(node.URL(), skein.WithHandler(node.Handler()))
+	if err != nil {
+		return 0, 0, err
+	}
+	var source strings.Builder
+	source.WriteString("name: bench\ntasks:\n")
+	for i := range tasks {
+		fmt.Fprintf(&source, "  t%05d: {run: \"true\"}\n", i)
+	}
+	if _, err := k.Apply(ctx, "bench", api.ApplyRequest{Source: source.String()}); err != nil {
+		return 0, 0, err
+	}
+	rows = node.engine.Stats().Rows.Load()
+	began := time.Now()
+	for range runs {
+		run, _, err := k.Start(ctx, api.RunRequest{Workflow: "bench"})
+		for err == nil && !run.Ended() {
+			run, err = k.Run(ctx, run.ID, skein.Wait(time.Minute))
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		if run.State != "succeeded" {
+			return 0, 0, fmt.Errorf("bench: a run of `true` is %s", run.State)
+		}
+	}
+	return time.Since(began).Seconds(), node.engine.Stats().Rows.Load() - rows, nil
+}

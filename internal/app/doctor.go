@@ -1,0 +1,186 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/store/sqlite"
+	"skein.dev/skein/internal/worker"
+)
+
+// States of a Check.
+const (
+	CheckGood = "good"
+	CheckWarn = "warning"
+	CheckBad  = "bad"
+)
+
+// Check is one thing that Doctor looked at.
+type Check struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Found  string `json:"found"`
+	Remedy string `json:"remedy"` // what to do; "": nothing
+}
+
+// Doctor looks whether a node can work here. It changes nothing but makes the data folder if it is missing.
+func Doctor(ctx context.Context, cfg *Config) []Check {
+	folder := checkFolder(cfg)
+	checks := []Check{folder}
+	if folder.State != CheckBad {
+		checks = append(checks, checkDisk(cfg), checkStore(ctx, cfg), checkContainment())
+	}
+	return append(checks, checkPort(ctx, cfg), checkLimits(cfg), checkClock())
+}
+
+func checkFolder(cfg *Config) Check {
+	c := Check{Name: "data folder", State: CheckGood, Found: cfg.Data}
+	if err := prepareData(cfg.Data); err != nil {
+		c.State, c.Found, c.Remedy = CheckBad, err.Error(), "choose a folder that this user may write: --data DIR"
+		return c
+	}
+	info, err := os.Stat(cfg.Data)
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		c.State = CheckWarn
+		c.Found += fmt.Sprintf(" (mode %o: others can read logs and parameters)", info.Mode().Perm())
+		c.Remedy = "chmod 700 " + cfg.Data
+	}
+	return c
+}
+
+// diskLow and diskNone are free bytes below which doctor warns, or says no.
+const (
+	diskLow  = 1 << 30
+	diskNone = 64 << 20
+)
+
+func checkDisk(cfg *Config) Check {
+	c := Check{Name: "disk", State: CheckGood}
+	var st unix.Statfs_t
+	if err := unix.Statfs(cfg.Data, &st); err != nil {
+		return Check{Name: "disk", State: CheckWarn, Found: err.Error()}
+	}
+	free := int64(st.Bavail) * st.Bsize
+	c.Found = fmt.Sprintf("%d MiB free", free>>20)
+	switch {
+	case free < diskNone:
+		c.State, c.Remedy = CheckBad, "make room, or choose another disk: --data DIR"
+	case free < diskLow:
+		c.State, c.Remedy = CheckWarn, "make room: logs and the database grow"
+	}
+	return c
+}
+
+func checkStore(ctx context.Context, cfg *Config) Check {
+	c := Check{Name: "store", State: CheckGood}
+	if _, err := os.Stat(cfg.dbPath()); errors.Is(err, os.ErrNotExist) {
+		c.Found = cfg.dbPath() + " (not made yet)"
+		return c
+	}
+	db, err := sqlite.OpenReadOnly(cfg.dbPath())
+	if err == nil {
+		defer db.Close()
+		info, e := db.Info(ctx)
+		c.Found = fmt.Sprintf("%s, format %d, %d MiB", cfg.dbPath(), info.Format, info.Bytes>>20)
+		err = e
+	}
+	if err != nil {
+		c.State, c.Found, c.Remedy = CheckBad, err.Error(), "restore a backup, or choose another data folder: --data DIR"
+	}
+	return c
+}
+
+// checkContainment asks a worker of its own, in a folder of its own: the node's may be at work.
+func checkContainment() Check {
+	c := Check{Name: "containment", State: CheckGood}
+	dir, err := os.MkdirTemp("", "skein-doctor-")
+	if err != nil {
+		return Check{Name: c.Name, State: CheckWarn, Found: err.Error()}
+	}
+	defer os.RemoveAll(dir)
+	w, err := worker.New(worker.Config{DataDir: dir, Slots: 1, Report: func(worker.Result) {}})
+	if err != nil {
+		return Check{Name: c.Name, State: CheckBad, Found: err.Error()}
+	}
+	c.Found = w.Containment()
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = w.Close(over)
+	return c
+}
+
+func checkPort(ctx context.Context, cfg *Config) Check {
+	c := Check{Name: "port", State: CheckGood, Found: cfg.Listen + " is free"}
+	if h, err := FindHolder(ctx, cfg.Data); err == nil && h != nil {
+		c.Found = h.Error()
+		return c
+	}
+	host, _, err := splitAddress(cfg.Listen)
+	if err == nil {
+		err = loopbackOnly(host, cfg.Listen)
+	}
+	if err != nil {
+		return Check{Name: c.Name, State: CheckBad, Found: err.Error()}
+	}
+	l, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		c.State, c.Found, c.Remedy = CheckWarn, cfg.Listen+" is in use", "nothing, if the next free port will do; else choose one: --listen HOST:PORT"
+		if cfg.ListenChosen {
+			c.State, c.Remedy = CheckBad, "choose another one: --listen HOST:PORT"
+		}
+		return c
+	}
+	_ = l.Close()
+	return c
+}
+
+// filesPerSlot is how many descriptors an attempt takes at most; filesElse is for everything else.
+const (
+	filesPerSlot = 8
+	filesElse    = 256
+)
+
+func checkLimits(cfg *Config) Check {
+	c := Check{Name: "limits", State: CheckGood}
+	var files, procs unix.Rlimit
+	if err := errors.Join(unix.Getrlimit(unix.RLIMIT_NOFILE, &files), unix.Getrlimit(unix.RLIMIT_NPROC, &procs)); err != nil {
+		return Check{Name: c.Name, State: CheckWarn, Found: err.Error()}
+	}
+	c.Found = fmt.Sprintf("%d open files, %s processes, for %d slots", files.Cur, limitText(procs.Cur), cfg.Slots)
+	if need := uint64(filesPerSlot*cfg.Slots + filesElse); files.Cur < need {
+		c.State, c.Remedy = CheckWarn, fmt.Sprintf("raise the limit of open files (ulimit -n %d), or use fewer --slots", need)
+	}
+	if procs.Cur < uint64(4*cfg.Slots) {
+		c.State, c.Remedy = CheckWarn, fmt.Sprintf("raise the limit of processes (ulimit -u %d), or use fewer --slots", 16*cfg.Slots)
+	}
+	return c
+}
+
+func limitText(n uint64) string {
+	if n == unix.RLIM_INFINITY {
+		return "unlimited"
+	}
+	return fmt.Sprint(n)
+}
+
+// checkClock finds a clock that was never set: instants are stored.
+func checkClock() Check {
+	now := time.Now()
+	c := Check{Name: "clock", State: CheckGood, Found: now.UTC().Format(time.RFC3339)}
+	self, err := os.Executable()
+	if err != nil {
+		return c
+	}
+	info, err := os.Stat(filepath.Clean(self))
+	if err == nil && now.Add(24*time.Hour).Before(info.ModTime()) {
+		c.State, c.Found, c.Remedy = CheckBad, c.Found+": this program was made later than that", "set the clock (chrony, systemd-timesyncd)"
+	}
+	return c
+}

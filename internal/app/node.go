@@ -1,0 +1,314 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/server"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/sqlite"
+	"skein.dev/skein/internal/worker"
+	"skein.dev/skein/internal/workflow"
+)
+
+// Node is one process over one data folder: store, worker, engine, server. Open it, Run it once.
+type Node struct {
+	cfg      *Config
+	log      *slog.Logger
+	lock     *lock
+	listener net.Listener
+	store    *sqlite.DB
+	worker   *worker.Worker
+	executor *executor
+	engine   *engine.Engine
+	handler  http.Handler
+	http     *http.Server
+
+	leaving atomic.Bool // nothing new is accepted
+	ready   chan struct{}
+	hurry   chan struct{} // closed: end the drain now
+	once    sync.Once
+}
+
+// Open takes the data folder and makes everything, but starts nothing. It gives a *LockedError if another
+// process holds the folder.
+func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err error) {
+	if err := prepareData(cfg.Data); err != nil {
+		return nil, err
+	}
+	n = &Node{cfg: cfg, log: log, ready: make(chan struct{}), hurry: make(chan struct{})}
+	if n.lock, err = takeLock(cfg.Data); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.release())
+		}
+	}()
+	if n.listener, err = listen(cfg); err != nil {
+		return n, err
+	}
+	if n.store, err = sqlite.Open(cfg.dbPath()); err != nil {
+		return n, fmt.Errorf("database %s: %w", cfg.dbPath(), err)
+	}
+	n.executor = newExecutor(log, n.store, cfg.Slots)
+	n.executor.holding = cfg.Hold
+	n.worker, err = worker.New(worker.Config{DataDir: cfg.Data, Slots: cfg.Slots, PassEnv: cfg.PassEnv, Log: log,
+		Report: n.executor.ended, Started: n.executor.started})
+	if err != nil {
+		return n, fmt.Errorf("worker: %w", err)
+	}
+	n.engine, err = engine.New(ctx, engine.Config{Store: n.store, Executor: n.executor, Compile: compiler(),
+		Node: cfg.Name, Slots: cfg.Slots, Reap: n.reap, Log: log})
+	if err != nil {
+		return n, err
+	}
+	n.executor.engine, n.executor.worker = n.engine, n.worker
+	srv, err := newServer(cfg, n.engine, log, n.listener.Addr().String())
+	if err != nil {
+		return n, err
+	}
+	n.handler = n.guarded(srv.Handler())
+	n.http = srv.HTTP()
+	n.http.Handler = n.handler
+	return n, nil
+}
+
+// compiler compiles conditions; equal texts share one program.
+func compiler() dag.Compiler {
+	return new(workflow.Compiler).Condition
+}
+
+func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, address string) (*server.Server, error) {
+	srv, err := server.New(server.Config{
+		Engine: e, Logs: logFolder{cfg.Data}, TasksMax: cfg.TasksMax, Version: Version(), DefaultUser: systemUser(), Listen: address, Log: log,
+		Node: server.Node{Name: cfg.Name, Roles: []string{"api", "scheduler", "worker"}, Started: time.Now()},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	return srv, nil
+}
+
+func systemUser() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}
+
+// reap kills everything that earlier lives of this data folder left running, before their tasks are given
+// to anybody again.
+func (n *Node) reap(ctx context.Context, lost []dag.AttemptRow) error {
+	killed, err := n.worker.Reap(ctx, nil)
+	if killed > 0 || len(lost) > 0 {
+		n.log.Info("an earlier life of this node ended in the middle", "attempts_lost", len(lost), "processes_killed", killed)
+	}
+	return err
+}
+
+// URL is where the node answers.
+func (n *Node) URL() string { return "http://" + n.listener.Addr().String() }
+
+// Handler answers requests without a socket.
+func (n *Node) Handler() http.Handler { return n.handler }
+
+// Ready is closed once requests are answered.
+func (n *Node) Ready() <-chan struct{} { return n.ready }
+
+// Idle reports whether no run is unfinished.
+func (n *Node) Idle() bool { return n.engine.Idle() }
+
+// Containment tells in one sentence how the process trees of tasks are held together.
+func (n *Node) Containment() string { return n.worker.Containment() }
+
+// Hurry ends the drain of a shutdown: what still runs is killed.
+func (n *Node) Hurry() { n.once.Do(func() { close(n.hurry) }) }
+
+// stopWait bounds the farewell of each part, once attempts have ended.
+const stopWait = 5 * time.Second
+
+// Run works until ctx ends. Then it takes nothing new, lets running attempts finish for Config.Drain (or
+// until Hurry), kills the rest, writes what was reported, and gives everything back. Attempts that did not
+// finish are found by the next life of the data folder, declared lost, and their tasks go on there.
+func (n *Node) Run(ctx context.Context) error {
+	// Leftovers of attempts whose end is known are no concern of the engine's, but they must go too.
+	if _, err := n.worker.Reap(ctx, nil); err != nil {
+		n.log.Warn("what an earlier life of this node left behind could not be removed", "err", err)
+	}
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	engineEnd, httpEnd := make(chan error, 1), make(chan error, 1)
+	go func() { engineEnd <- n.engine.Run(work) }()
+	var err error
+	select {
+	case <-n.engine.Ready():
+		go func() { httpEnd <- n.http.Serve(n.listener) }()
+		if err = n.lock.announce(n.URL()); err == nil {
+			close(n.ready)
+			n.log.Info("ready", "url", n.URL(), "data", n.cfg.Data, "slots", n.cfg.Slots)
+			err = n.until(ctx, engineEnd, httpEnd)
+		}
+	case err = <-engineEnd:
+		engineEnd <- nil
+	case <-ctx.Done():
+	}
+	n.drain()
+	cancel()
+	err = errors.Join(err, <-engineEnd, n.stopHTTP(), n.release())
+	n.log.Info("stopped")
+	return err
+}
+
+// until waits for the end, or for a part that failed.
+func (n *Node) until(ctx context.Context, engineEnd, httpEnd chan error) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-engineEnd:
+		engineEnd <- nil
+		return err
+	case err := <-httpEnd:
+		return err
+	}
+}
+
+// drain ends the attempts and has their reports written.
+func (n *Node) drain() {
+	n.leaving.Store(true)
+	n.executor.hold()
+	if left := n.executor.running(); left > 0 {
+		n.log.Info("waiting for running attempts; a second signal ends them now", "attempts", left, "drain", n.cfg.Drain)
+	}
+	timer := time.NewTimer(n.cfg.Drain)
+	defer timer.Stop()
+	select {
+	case <-n.executor.drained():
+	case <-timer.C:
+	case <-n.hurry:
+	}
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	n.executor.wait()
+	if err := n.worker.Close(over); err != nil {
+		n.log.Error("close the worker", "err", err)
+	}
+	// The writer takes its inbox in order: once this is answered, every report before it is on the disk.
+	barrier, cancel := context.WithTimeout(context.Background(), stopWait)
+	defer cancel()
+	if err := n.engine.Check(barrier, dag.RunID{}); err != nil {
+		n.log.Warn("the last reports may be lost; their attempts will run again", "err", err)
+	}
+}
+
+func (n *Node) stopHTTP() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopWait)
+	defer cancel()
+	if err := n.http.Shutdown(ctx); err != nil {
+		return n.http.Close()
+	}
+	return nil
+}
+
+// release gives back what Open took, last taken first.
+func (n *Node) release() error {
+	var errs []error
+	if n.worker != nil {
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		errs = append(errs, n.worker.Close(over)) // the second time, it does nothing
+	}
+	if n.store != nil {
+		errs = append(errs, n.store.Close())
+	}
+	if n.listener != nil {
+		_ = n.listener.Close() // the HTTP server has closed it already
+	}
+	if n.lock != nil {
+		errs = append(errs, n.lock.release())
+	}
+	return errors.Join(errs...)
+}
+
+// guarded refuses what would only be left for the next life while this one ends. Ending runs is still
+// possible: it ends the drain sooner.
+func (n *Node) guarded(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ending := strings.HasSuffix(r.URL.Path, ":stop") || strings.HasSuffix(r.URL.Path, ":kill")
+		reading := r.Method == http.MethodGet || r.Method == http.MethodHead
+		if !n.leaving.Load() || reading && r.URL.Path != "/readyz" || ending {
+			h.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		// A client that does not read its answer is not our problem.
+		_ = json.NewEncoder(w).Encode(api.Problem{Type: api.ProblemUnavailable, Title: "Service Unavailable",
+			Status: http.StatusServiceUnavailable, Detail: "the node is stopping and takes nothing new", Instance: r.URL.Path})
+	})
+}
+
+// Observer looks at a data folder that nobody may be working on: it writes nothing and takes no lock.
+type Observer struct {
+	store   *sqlite.DB
+	handler http.Handler
+}
+
+// ErrNoData says that a data folder holds no database yet.
+var ErrNoData = errors.New("there is nothing yet")
+
+// Observe opens a data folder for reading.
+func Observe(ctx context.Context, cfg *Config) (*Observer, error) {
+	if _, err := os.Stat(cfg.dbPath()); errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w in the data folder %s", ErrNoData, filepath.Dir(cfg.dbPath()))
+	}
+	db, err := sqlite.OpenReadOnly(cfg.dbPath())
+	if err != nil {
+		return nil, fmt.Errorf("database %s: %w", cfg.dbPath(), err)
+	}
+	e, err := engine.New(ctx, engine.Config{Store: unregistered{db}, Executor: idle{}, Compile: compiler(), Node: cfg.Name, Slots: 1})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), ListenDefault)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &Observer{store: db, handler: srv.Handler()}, nil
+}
+
+// Handler answers requests that only read.
+func (o *Observer) Handler() http.Handler { return o.handler }
+
+// Close closes the database.
+func (o *Observer) Close() error { return o.store.Close() }
+
+// unregistered is a store on which nobody acts, so nobody has to be written down.
+type unregistered struct{ *sqlite.DB }
+
+func (unregistered) Register(_ context.Context, uuid, node string) (store.Handler, error) {
+	return store.Handler{UUID: uuid, Node: node}, nil
+}
+
+// idle runs nothing.
+type idle struct{}
+
+func (idle) Start([]engine.Assignment)                     {}
+func (idle) Cancel([]dag.Cancel)                           {}
+func (idle) Running(dag.RunID, dag.TaskID, dag.Token) bool { return false }
