@@ -202,7 +202,7 @@ func (st *stream) since(ctx context.Context, run dag.RunID, lastID string) error
 }
 
 func (st *stream) notice(ctx context.Context, n *engine.Notice) error {
-	if n.Lost {
+	if n.Lost { // it stands for others that were dropped until it was taken
 		if err := st.reset(); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
@@ -139,5 +140,43 @@ func TestHealth(t *testing.T) {
 	}
 	if _, err := c.ServerVersion(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestABugIsAProblem(t *testing.T) {
+	b := newBed(t, true)
+	b.apply("w")
+	run := b.run("w")
+	b.logs.bug = true
+	p := wantProblem(t, b.get("/api/v1/runs/"+run.ID+"/tasks/a/logs"), 500, api.ProblemInternal)
+	if strings.Contains(p.Detail, "source") {
+		t.Error(p.Detail)
+	}
+	if a := b.get("/livez"); a.status != 200 {
+		t.Error("the server is gone")
+	}
+}
+
+// deadlines remembers what was set on the connection.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	read []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.read = append(d.read, at)
+	return nil
+}
+
+// A body has a time to arrive in; a request that waits for a run must outlive it.
+func TestTheDeadlineOfTheBodyEndsWithIt(t *testing.T) {
+	b := newBed(t, true)
+	b.apply("w")
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "http://localhost/api/v1/runs", strings.NewReader(`{"workflow":"w"}`))
+	r.Header.Set("Content-Type", "application/json")
+	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	b.srv.Handler().ServeHTTP(w, r)
+	if w.Code != 202 || len(w.read) != 2 || w.read[0].IsZero() || !w.read[1].IsZero() {
+		t.Errorf("%d %v", w.Code, w.read)
 	}
 }

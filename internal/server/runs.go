@@ -152,47 +152,24 @@ func (s *Server) getRun(ctx context.Context, in *getRunIn) (*runOut, error) {
 const readsMax = 3
 
 // readRun reads a run, with tasks that are of the same moment unless it moves very fast.
-func (s *Server) readRun(ctx context.Context, id dag.RunID, tasks bool) (api.Run, error) {
+func (s *Server) readRun(ctx context.Context, id dag.RunID, tasks bool) (run api.Run, err error) {
 	v, err := s.engine.GetRun(ctx, id)
-	if err != nil {
-		return api.Run{}, err
-	}
 	for range readsMax {
-		run, err := runOf(&v)
-		if err != nil || !tasks {
-			return run, err
-		}
-		views, total, err := s.engine.Tasks(ctx, id, 0, tasksInRunMax)
 		if err != nil {
 			return run, err
 		}
-		if total > tasksInRunMax {
-			return run, nil
-		}
-		run.Tasks = make([]api.Task, len(views))
-		for i := range views {
-			run.Tasks[i] = taskOf(&views[i])
-		}
-		before := v
-		if v, err = s.engine.GetRun(ctx, id); err != nil {
+		if run, err = runOf(&v); err != nil || !tasks {
 			return run, err
 		}
-		if before.State == v.State && before.Modified == v.Modified {
+		views, total, err := s.engine.Tasks(ctx, id, 0, tasksInRunMax)
+		if err != nil || total > tasksInRunMax {
+			return run, err
+		}
+		run.Tasks = tasksOf(views)
+		before := v
+		if v, err = s.engine.GetRun(ctx, id); err == nil && before.State == v.State && before.Modified == v.Modified {
 			return run, nil
 		}
-	}
-	return s.withTasks(ctx, v)
-}
-
-// withTasks is the last try: tasks as they are now, the run as it was just before.
-func (s *Server) withTasks(ctx context.Context, v engine.RunView) (api.Run, error) {
-	run, err := runOf(&v)
-	if err != nil {
-		return run, err
-	}
-	views, _, err := s.engine.Tasks(ctx, v.ID, 0, tasksInRunMax)
-	for i := range views {
-		run.Tasks = append(run.Tasks, taskOf(&views[i]))
 	}
 	return run, err
 }

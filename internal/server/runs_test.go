@@ -415,3 +415,27 @@ func TestInProcess(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestTasksOfALargeRunComeInPages(t *testing.T) {
+	b := newBed(t, true)
+	var src strings.Builder
+	src.WriteString("name: large\ntasks:\n")
+	for i := range 1001 {
+		fmt.Fprintf(&src, "  t%d: {run: 'true'}\n", i)
+	}
+	want[api.Applied](t, b.do("PUT", "/api/v1/workflows/default/large", src.String(), "Content-Type", "application/yaml"), 201)
+	run := b.run("large")
+	if got := want[api.Run](t, b.get("/api/v1/runs/"+run.ID+"?include=tasks"), 200); got.Tasks != nil || got.Counts["succeeded"] != 1001 {
+		t.Errorf("%d tasks, %v", len(got.Tasks), got.Counts)
+	}
+	n := 0
+	for task, err := range b.client.EachTask(t.Context(), run.ID) {
+		if err != nil || task.Name != fmt.Sprintf("t%d", n) {
+			t.Fatalf("%d: %s %v", n, task.Name, err)
+		}
+		n++
+	}
+	if n != 1001 {
+		t.Errorf("%d tasks", n)
+	}
+}

@@ -151,6 +151,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := context.WithValue(r.Context(), userKey{}, user)
+	ctx = context.WithValue(ctx, controllerKey{}, http.NewResponseController(rec))
 	r2 := r.WithContext(ctx)
 	if unrouted, pattern := s.mux.Handler(r2); pattern == "" {
 		s.unrouted(rec, r2, unrouted)

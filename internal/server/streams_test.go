@@ -193,4 +193,28 @@ func TestFollowingATaskThatNeverStarts(t *testing.T) {
 	wantProblem(t, b.get("/api/v1/runs/"+run.ID+"/tasks/d/logs?follow=true"), 404, api.ProblemNotFound)
 }
 
-var _ engine.Executor = (*executor)(nil)
+// Who does not take what it watches holds up nobody, and is told to read again.
+func TestSlowWatchersAreReset(t *testing.T) {
+	b := newBed(t, true)
+	w := b.apply("w")
+	c := must(skein.New("localhost", skein.WithHandler(b.srv.Handler()))) // no socket: nothing is buffered
+	stream := must(c.Watch(t.Context(), skein.WatchQuery{}))
+	defer stream.Close()
+	wf := must(b.engine.Workflow(t.Context(), "default", "w"))
+	subs := make([]engine.Submission, 1500)
+	for i := range subs {
+		subs[i] = engine.Submission{Workflow: wf, Version: w.Version, User: "u"}
+	}
+	if _, err := b.engine.SubmitAll(t.Context(), subs); err != nil {
+		t.Fatal(err)
+	}
+	for change, err := range stream.Changes() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if change.Reset {
+			return
+		}
+	}
+	t.Error("no reset")
+}

@@ -31,15 +31,11 @@ func (s *Server) listTasks(ctx context.Context, in *listTasksIn) (*jsonOut[api.L
 	if err != nil {
 		return nil, err
 	}
-	tasks := make([]api.Task, len(views))
-	for i := range views {
-		tasks[i] = taskOf(&views[i])
-	}
 	next := ""
 	if end := int(from) + len(views); end < total {
 		next = strconv.Itoa(end)
 	}
-	return list(tasks, next), nil
+	return list(tasksOf(views), next), nil
 }
 
 type TaskPath struct {

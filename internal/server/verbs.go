@@ -53,7 +53,7 @@ func (s *Server) runVerb(v verb) func(context.Context, *verbIn) (*runOut, error)
 }
 
 // once carries a command out, unless its key says that it was: then the answer is the run
-// as it is now, and 200.
+// as it is now, and 200. A refusal is not kept under the key.
 func (s *Server) once(ctx context.Context, in *verbIn, c *engine.Command, scope string) (int, error) {
 	if in.Key == "" {
 		return http.StatusAccepted, s.engine.Do(ctx, *c)
@@ -65,21 +65,14 @@ func (s *Server) once(ctx context.Context, in *verbIn, c *engine.Command, scope 
 	if done, err := s.done(ctx, scope, in.Key, hash); done || err != nil {
 		return http.StatusOK, err
 	}
-	// A refusal is not kept under the key, so it is found before the command is sent.
-	if row, err := s.engine.RunRow(ctx, c.Run); err != nil {
-		return 0, err
-	} else if !row.State.Terminal() {
-		c.Request = &store.Request{Scope: scope, Key: in.Key, Hash: hash, Answer: []byte(`{"status":202}`)}
-	}
+	c.Request = &store.Request{Scope: scope, Key: in.Key, Hash: hash, Answer: []byte(`{"status":202}`)}
 	err = s.engine.Do(ctx, *c)
-	if err == nil {
-		return http.StatusAccepted, nil
+	if errors.Is(err, engine.ErrConflict) { // perhaps of two requests with one key at once
+		if _, other := s.done(ctx, scope, in.Key, hash); other != nil {
+			return 0, other
+		}
 	}
-	// Two requests with the key at once: the store takes one.
-	if done, again := s.done(ctx, scope, in.Key, hash); errors.Is(err, engine.ErrInvalid) && (done || again != nil) {
-		return http.StatusOK, again
-	}
-	return 0, err
+	return http.StatusAccepted, err
 }
 
 func (s *Server) done(ctx context.Context, scope, key string, hash []byte) (bool, error) {

@@ -68,6 +68,14 @@ func runOf(v *engine.RunView) (api.Run, error) {
 	return r, nil
 }
 
+func tasksOf(views []engine.TaskView) []api.Task {
+	tasks := make([]api.Task, len(views))
+	for i := range views {
+		tasks[i] = taskOf(&views[i])
+	}
+	return tasks
+}
+
 func taskOf(v *engine.TaskView) api.Task {
 	t := api.Task{
 		ID: int32(v.ID), Name: v.Name, State: v.State.String(), Cause: textOrNull(v.Cause),

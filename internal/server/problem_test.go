@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/workflow"
+)
+
+func TestEveryKindHasItsStatus(t *testing.T) {
+	full := fmt.Errorf("%w: commit: %w", engine.ErrUnavailable, &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC})
+	for _, c := range []struct {
+		err        error
+		status     int
+		problem    string
+		retryAfter string
+	}{
+		{engine.ErrNotFound, 404, api.ProblemNotFound, ""},
+		{engine.ErrInvalid, 422, api.ProblemInvalid, ""},
+		{engine.ErrConflict, 409, api.ProblemConflict, ""},
+		{engine.ErrFenced, 409, api.ProblemConflict, ""},
+		{engine.ErrBusy, 429, api.ProblemBusy, "1"},
+		{engine.ErrUnavailable, 503, api.ProblemUnavailable, "2"},
+		{context.DeadlineExceeded, 503, api.ProblemUnavailable, "2"},
+		{full, 507, api.ProblemFull, "30"},
+		{workflow.Errors{{Message: "bad"}}, 422, api.ProblemInvalidWorkflow, ""},
+		{notFound("x"), 404, api.ProblemNotFound, ""},
+	} {
+		f := failed(fmt.Errorf("what was tried: %w", c.err))
+		if f.Status != c.status || f.Type != c.problem || f.header.Get("Retry-After") != c.retryAfter || f.Title == "" {
+			t.Errorf("%v: %+v", c.err, f)
+		}
+	}
+	if f := failed(errors.New("the password is x")); f.Status != 500 || f.Type != api.ProblemInternal || strings.Contains(f.Detail, "password") {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestPreferences(t *testing.T) {
+	for text, seconds := range map[string]float64{"": 0, "wait=30": 30, "Wait = \"5\"": 5, "respond-async, wait=10; x=y": 10, "wait=99999": 300, "wait=-1": 0, "wait": 0, "waits=4": 0,
+		"wait=99999999999999999999": 0} {
+		p := Prefer{Prefer: text}
+		if got := p.wait().Seconds(); got != seconds {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+func FuzzTooDeep(f *testing.F) {
+	f.Add(`{"a":[1,"[\"["]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var v any
+		if tooDeep([]byte(text)) && strings.Count(text, "[")+strings.Count(text, "{") <= depthMax {
+			t.Errorf("%q", text)
+		}
+		_ = decodeJSON([]byte(text), &v) // must return
+	})
+}
