@@ -1,6 +1,7 @@
 // Package api holds the wire types of the REST interface, version 1: what the server
-// writes and every client reads. The OpenAPI document is made from them. They share
-// nothing with the domain types, so that either may change without the other.
+// writes and every client reads. openapi.json is made from them and from the server's
+// routes (go test ./internal/server -run TestOpenAPI -update). They share nothing with the
+// domain types, so that either may change without the other.
 //
 // Every field is always present; what does not apply is null. Fields may be added within
 // the version, none is taken away or changes its meaning.
@@ -8,6 +9,9 @@ package api
 
 // Prefix is where the routes of this version begin.
 const Prefix = "/api/v1"
+
+// Version of the interface. It rises when fields or routes are added.
+const Version = "1.0"
 
 // NamespaceDefault is the namespace of a workflow that names none.
 const NamespaceDefault = "default"

@@ -32,7 +32,7 @@ const (
 // definitionBody is a workflow file as it is (application/yaml), or as JSON with what
 // belongs to it.
 type DefinitionBody struct {
-	ContentType string `header:"Content-Type"`
+	ContentType string `header:"Content-Type" hidden:"true"`
 	RawBody     []byte `contentType:"application/yaml"`
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -31,7 +32,7 @@ func (s *Server) humaConfig() huma.Config {
 	return huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
-			Info: &huma.Info{Title: "Skein", Version: s.cfg.Version, Description: description,
+			Info: &huma.Info{Title: "Skein", Version: api.Version, Description: description,
 				License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"}},
 			Tags: []*huma.Tag{{Name: "runs", Description: "One execution of a workflow's version, and its tasks."},
 				{Name: "workflows", Description: "Named definitions and their immutable versions."},
@@ -72,6 +73,12 @@ func (s *Server) document() (doc []byte, page http.Handler, err error) {
 					r.Content = said
 				}
 			}
+		}
+	}
+	for name, schema := range reg.Map() {
+		// Fields may be added to answers. What is asked stays strict: a typing error is said.
+		if !strings.HasSuffix(name, "Request") && schema.AdditionalProperties == false {
+			schema.AdditionalProperties = nil
 		}
 	}
 	delete(reg.Map(), "ErrorModel") // huma's own, which is never sent

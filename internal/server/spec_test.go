@@ -3,7 +3,9 @@ package server_test
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -106,6 +108,23 @@ var contract = []string{
 	"POST /runs", "GET /runs", "GET /runs/{id}", "POST /runs/{id}:stop", "POST /runs/{id}:kill", "POST /runs/{id}:pause", "POST /runs/{id}:resume",
 	"GET /runs/{id}/tasks", "GET /runs/{id}/tasks/{task}", "GET /runs/{id}/graph", "GET /runs/{id}/events", "GET /runs/{id}/explain",
 	"GET /runs/{id}/tasks/{task}/explain", "GET /runs/{id}/tasks/{task}/logs", "GET /users/{id}/runs", "GET /nodes", "GET /status", "GET /events",
+}
+
+var update = flag.Bool("update", false, "write api/v1/openapi.json")
+
+// The document is committed, so that a change of the interface shows in its review.
+func TestOpenAPIIsTheCommittedOne(t *testing.T) {
+	const file = "../../api/v1/openapi.json"
+	b := newBed(t, true)
+	served := b.get(openAPI).body
+	if *update {
+		if err := os.WriteFile(file, []byte(served), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if committed := must(os.ReadFile(file)); string(committed) != served {
+		t.Errorf("%s is not what the server says: go test ./internal/server -run TestOpenAPI -update", file)
+	}
 }
 
 func TestOpenAPI(t *testing.T) {

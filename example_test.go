@@ -1,0 +1,79 @@
+package skein_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"time"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+// Apply a workflow, run it to its end, and show what its tasks wrote.
+func Example() {
+	ctx := context.Background()
+	c, err := skein.New("http://127.0.0.1:8080")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	src := "name: hello\ntasks:\n  greet: {run: echo hello}\n"
+	if _, err := c.Apply(ctx, "hello", api.ApplyRequest{Source: src}); err != nil {
+		log.Fatal(err)
+	}
+	run, _, err := c.Start(ctx, api.RunRequest{Workflow: "hello"}, skein.Key("order-4711"), skein.Wait(time.Minute))
+	var refused *skein.Error
+	if errors.As(err, &refused) {
+		for _, e := range refused.Problem.Errors {
+			fmt.Println(e.Key, e.Message)
+		}
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(run.ID, run.State)
+	for task, err := range c.EachTask(ctx, run.ID) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		l, err := c.Logs(ctx, run.ID, task.Name, skein.LogQuery{})
+		if errors.Is(err, skein.ErrNotFound) {
+			continue // never started
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		_, _ = io.Copy(os.Stdout, l)
+		l.Close()
+	}
+}
+
+// Watch a run: subscribe first, then read, and nothing is missed.
+func ExampleClient_Watch() {
+	ctx := context.Background()
+	c, err := skein.New("http://127.0.0.1:8080")
+	if err != nil {
+		log.Fatal(err)
+	}
+	w, err := c.Watch(ctx, skein.WatchQuery{Workflows: []string{"hello"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer w.Close()
+	for change, err := range w.Changes() {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if change.Reset {
+			continue // some are missing: read again what you show
+		}
+		for _, e := range change.Events {
+			fmt.Println(change.Workflow, change.Run, e.Kind)
+		}
+	}
+}
