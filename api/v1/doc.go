@@ -10,8 +10,8 @@ package api
 // Prefix is where the routes of this version begin.
 const Prefix = "/api/v1"
 
-// Version of the interface. It rises when fields or routes are added.
-const Version = "1.0"
+// APIVersion is that of the interface. It rises when fields or routes are added.
+const APIVersion = "1.0"
 
 // NamespaceDefault is the namespace of a workflow that names none.
 const NamespaceDefault = "default"

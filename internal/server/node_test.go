@@ -100,7 +100,7 @@ func TestNode(t *testing.T) {
 	if n.Name != "node-1" || len(n.Handler) != 36 || n.Slots.Busy != 1 || n.Roles[0] != "api" || n.StartedAt.IsZero() {
 		t.Errorf("%+v", n)
 	}
-	if v := want[api.ServerVersion](t, b.get("/version"), 200); v.Version != "1.2.3" || v.API != api.Version {
+	if v := want[api.ServerVersion](t, b.get("/version"), 200); v.Version != "1.2.3" || v.API != api.APIVersion {
 		t.Errorf("%+v", v)
 	}
 	b.get("/api/v1/runs")

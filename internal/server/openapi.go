@@ -32,7 +32,7 @@ func (s *Server) humaConfig() huma.Config {
 	return huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
-			Info: &huma.Info{Title: "Skein", Version: api.Version, Description: description,
+			Info: &huma.Info{Title: "Skein", Version: api.APIVersion, Description: description,
 				License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"}},
 			Tags: []*huma.Tag{{Name: "runs", Description: "One execution of a workflow's version, and its tasks."},
 				{Name: "workflows", Description: "Named definitions and their immutable versions."},

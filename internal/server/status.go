@@ -59,7 +59,7 @@ func (s *Server) plain() error {
 	s.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]bool{"live": true}) })
 	s.mux.HandleFunc("GET /readyz", s.readyz)
 	s.mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, api.ServerVersion{Version: s.cfg.Version, API: api.Version, GoVersion: runtime.Version()})
+		writeJSON(w, api.ServerVersion{Version: s.cfg.Version, API: api.APIVersion, GoVersion: runtime.Version()})
 	})
 	s.mux.Handle("GET /metrics", s.metrics.handler())
 	s.mux.HandleFunc("GET "+openAPIPath, func(w http.ResponseWriter, _ *http.Request) {
