@@ -6,7 +6,9 @@ import (
 	"io/fs"
 )
 
-//go:embed access-log fails-on-purpose hello job-center timezones
+// What the examples produce (out/) lies beside them and must stay out.
+//
+//go:embed */README.md */workflow.yaml */*.py */*.sh */data
 var files embed.FS
 
 // FS is the folder of the examples.

@@ -150,7 +150,9 @@ func (c *cli) complain(err error) {
 	case errors.As(err, &problem) && len(problem.Errors) > 0:
 		c.say("skein: %v", err)
 		for _, e := range problem.Errors {
-			c.say("  %s", faultLine(e))
+			if !strings.Contains(err.Error(), e.Message) { // said already
+				c.say("  %s", faultLine(e))
+			}
 		}
 	default:
 		c.say("skein: %v", err)

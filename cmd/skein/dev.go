@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -141,7 +143,7 @@ func (c *cli) loadExamples(ctx context.Context, s *session) (names []string, err
 	folder := "examples"
 	if _, err := os.Stat(filepath.Join(folder, "hello", "workflow.yaml")); err != nil {
 		folder = filepath.Join(c.cfg.Data, "examples")
-		if err := os.CopyFS(folder, examples.FS()); err != nil && !errors.Is(err, os.ErrExist) {
+		if err := unpack(examples.FS(), folder); err != nil {
 			return nil, err
 		}
 	}
@@ -162,4 +164,22 @@ func (c *cli) loadExamples(ctx context.Context, s *session) (names []string, err
 		names = append(names, d.fullName())
 	}
 	return names, errors.Join(errs...)
+}
+
+// unpack writes what is missing or of another version, and leaves alone what runs have put beside it.
+func unpack(from fs.FS, folder string) error {
+	return fs.WalkDir(from, ".", func(path string, entry fs.DirEntry, err error) error {
+		to := filepath.Join(folder, path)
+		if err != nil || entry.IsDir() {
+			return errors.Join(err, os.MkdirAll(to, 0o700))
+		}
+		content, err := fs.ReadFile(from, path)
+		if err != nil {
+			return err
+		}
+		if old, err := os.ReadFile(to); err == nil && bytes.Equal(old, content) {
+			return nil
+		}
+		return os.WriteFile(to, content, 0o600)
+	})
 }

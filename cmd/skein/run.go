@@ -118,6 +118,9 @@ func (c *cli) start(ctx context.Context, arg string, f *runFlags) error {
 		req.Params = typed(given, types)
 		var err error
 		run, _, err = s.Start(ctx, req)
+		if err == nil {
+			w.contact()
+		}
 		if errors.Is(err, skein.ErrNotFound) && def == nil {
 			return hint(err, "list workflows: skein workflow list; run a file: skein run ./"+arg+".yaml")
 		}

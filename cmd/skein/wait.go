@@ -25,6 +25,8 @@ type waiter struct {
 	logs        *follower // nil: logs are not followed
 
 	interrupts int
+	met        bool      // a server has answered
+	alone      time.Time // since when the server that this waited on is away; zero: it is there
 }
 
 func (c *cli) newWaiter(follow bool) *waiter {
@@ -40,27 +42,34 @@ func (c *cli) newWaiter(follow bool) *waiter {
 const (
 	// contactWait is how long a server may be away.
 	contactWait = 30 * time.Second
+	// takeOverAfter is how long a server that holds the data folder may take to come back before this process
+	// takes its place: a supervisor that restarts it must not find the folder taken.
+	takeOverAfter = 10 * time.Second
 	// contactPoll is the pause between two tries to reach it.
 	contactPoll = 100 * time.Millisecond
 )
 
-// withServer calls f with a server; if nobody answers, it looks for one again.
+// withServer calls f with a server; if nobody answers (any more), it looks for one again for a while.
 func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error {
-	began := time.Now()
-	told := false
 	for {
 		err := w.connect(ctx)
 		if err == nil {
 			err = f(w.s)
 		}
+		if err == nil || !notHere(err) {
+			return err
+		}
 		// A server that was named and has never answered is a mistake, not an outage.
-		if err == nil || !notHere(err) || time.Since(began) > contactWait || w.s == nil && len(w.c.cfg.Server) > 0 && !told {
+		if !w.met && len(w.c.cfg.Server) > 0 {
 			return err
 		}
 		w.disconnect()
-		if !told {
-			told = true
+		if w.alone.IsZero() {
+			w.alone = time.Now()
 			w.screen.print("the server does not answer; looking for it …")
+		}
+		if time.Since(w.alone) > contactWait {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -72,8 +81,17 @@ func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error
 	}
 }
 
+// contact notes that the server answers.
+func (w *waiter) contact() { w.alone, w.met = time.Time{}, true }
+
 func (w *waiter) connect(ctx context.Context) (err error) {
-	if w.s == nil {
+	switch {
+	case w.s != nil:
+	case w.met && len(w.c.cfg.Server) == 0 && !w.alone.IsZero() && time.Since(w.alone) < takeOverAfter:
+		if w.s, err = w.c.holder(ctx); w.s == nil && err == nil {
+			err = fmt.Errorf("%w: no server holds %s", skein.ErrUnreachable, w.c.cfg.Data)
+		}
+	default:
 		w.s, err = w.c.forWriting(ctx, w.hold)
 	}
 	return err
@@ -153,6 +171,7 @@ func (w *waiter) watch(ctx context.Context, id string, late <-chan time.Time) (r
 	if run, err = w.s.Run(ctx, id); err != nil {
 		return run, err
 	}
+	w.contact()
 	if err := w.catchUp(ctx, &run); err != nil {
 		return run, err
 	}
