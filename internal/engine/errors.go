@@ -15,6 +15,8 @@ var (
 	ErrConflict    = errors.New("conflict")
 	ErrBusy        = errors.New("too many submissions are waiting")
 	ErrUnavailable = errors.New("unavailable")
+	// ErrFull is the ErrUnavailable of a full disk.
+	ErrFull = fmt.Errorf("no room on the disk: %w", ErrUnavailable)
 	// ErrFenced answers a report under an old token: its sender holds nothing any more.
 	ErrFenced = errors.New("fenced")
 )
@@ -25,6 +27,7 @@ var kinds = []struct{ store, ours error }{
 	{store.ErrRefused, ErrInvalid},
 	{store.ErrFenced, ErrUnavailable},
 	{store.ErrUnknown, ErrUnavailable},
+	{store.ErrFull, ErrFull},
 	{store.ErrUnavailable, ErrUnavailable},
 	{store.ErrFormat, ErrUnavailable},
 }

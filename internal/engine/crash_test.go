@@ -1,0 +1,192 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// mortal is a store whose process dies at its kth commit: before or after it was written.
+// From then on nothing gets through.
+type mortal struct {
+	store.Store
+	mu    sync.Mutex
+	count int
+	at    int // 0: never
+	after bool
+	dead  bool
+	died  chan struct{}
+}
+
+func newMortal(st store.Store, at int, after bool) *mortal {
+	return &mortal{Store: st, at: at, after: after, died: make(chan struct{})}
+}
+
+func (m *mortal) gone() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead {
+		return fmt.Errorf("the process is dead: %w", store.ErrUnavailable)
+	}
+	return nil
+}
+
+func (m *mortal) die() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dead = true
+	close(m.died)
+	return fmt.Errorf("the process dies: %w", store.ErrUnknown)
+}
+
+func (m *mortal) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
+	if err := m.gone(); err != nil {
+		return 0, err
+	}
+	m.count++
+	if m.count == m.at && !m.after {
+		return 0, m.die()
+	}
+	now, err := m.Store.Commit(ctx, b)
+	if err == nil && m.count == m.at {
+		return 0, m.die()
+	}
+	return now, err
+}
+
+func (m *mortal) Acquire(ctx context.Context, h dag.HandlerID, s []dag.ShardID) ([]store.Acquired, error) {
+	if err := m.gone(); err != nil {
+		return nil, err
+	}
+	return m.Store.Acquire(ctx, h, s)
+}
+
+func (m *mortal) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, error) {
+	if err := m.gone(); err != nil {
+		return nil, err
+	}
+	return m.Store.Load(ctx, q)
+}
+
+// TestCrashAtEveryCommit kills the process at each commit of a small workload, before and
+// after it is written. The next life finishes everything under new tokens.
+func TestCrashAtEveryCommit(t *testing.T) {
+	for name, open := range openers {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/after=%v", name, after), func(t *testing.T) {
+				t.Parallel()
+				for k := 1; ; k++ {
+					if !crashAt(t, open(t), k, after) {
+						if k < 8 {
+							t.Fatalf("the workload has only %d commits", k-1)
+						}
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// crashAt runs the workload until it is done or dies at commit k, and then once more.
+func crashAt(t *testing.T, st store.Store, k int, after bool) (died bool) {
+	t.Helper()
+	m := newMortal(st, k, after)
+	first := newHands(t)
+	first.result = crashResult
+	n := start(t, m, first)
+	told := crashWork(t, n, m.died)
+	select {
+	case <-m.died:
+		died = true
+	default:
+		n.quiet()
+	}
+	n.close()
+	second := newHands(t)
+	second.result, second.past = crashResult, first
+	n = start(t, st, second)
+	again := crashWork(t, n, nil)
+	for key, id := range told {
+		if again[key] != id {
+			t.Fatalf("commit %d: the submission %s was accepted as %s, and now is %s", k, key, id, again[key])
+		}
+	}
+	n.quiet()
+	for key, id := range again {
+		want := dag.RunSucceeded
+		if key[:4] == "fail" {
+			want = dag.RunFailed
+		}
+		if s := n.state(id); s != want {
+			t.Fatalf("commit %d: the run %s is %s, want %s", k, key, s, want)
+		}
+	}
+	n.close()
+	return died
+}
+
+func crashResult(a engine.Assignment) dag.Result {
+	switch {
+	case a.Name == "bad", a.Name == "flaky" && a.Token == 1:
+		return dag.Result{State: dag.AttemptFailed, Cause: dag.CauseExit, Exited: true, ExitCode: 1}
+	}
+	return dag.Result{State: dag.AttemptSucceeded, Exited: true}
+}
+
+// crashWork applies three workflows and starts runs of each under keys, one after the
+// other; it returns what was accepted before the process died.
+func crashWork(t *testing.T, n *node, died <-chan struct{}) map[string]dag.RunID {
+	t.Helper()
+	told := map[string]dag.RunID{}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if died != nil {
+		stop := context.AfterFunc(ctx, func() {})
+		defer stop()
+		go func() {
+			select {
+			case <-died:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	retry := func(s *dag.GraphSpec) { s.Tasks[0].Policy.Retry.Max = 2 }
+	for _, w := range []struct {
+		name string
+		g    *dag.Graph
+	}{{"good", graph(t, "a; b: a; c: a; d: b c")}, {"flak", graph(t, "flaky; b: flaky", retry)}, {"fail", graph(t, "bad; b: bad")}} {
+		wf, _, err := n.Apply(ctx, engine.Definition{Namespace: "test", Name: w.name, Graph: w.g.Pack(), Digest: []byte(w.name)})
+		if err != nil {
+			break
+		}
+		for i := range 2 {
+			s := submission(wf)
+			s.Key = fmt.Sprint(i)
+			a, err := n.Submit(ctx, s)
+			if err == nil {
+				told[w.name+s.Key] = a.Run
+			} else if !errors.Is(err, engine.ErrUnavailable) {
+				t.Fatal(err)
+			}
+		}
+	}
+	if died != nil { // the rest of the workload may still meet its end
+		eventually(t, "it is done or dead", func() bool {
+			select {
+			case <-died:
+				return true
+			default:
+				return n.Idle() && n.Free() == n.slots && n.Waiting() == 0
+			}
+		})
+	}
+	return told
+}

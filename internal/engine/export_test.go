@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// MemoryDiff says where the owner's memory differs from a fresh load of its rows, or "".
+// It looks between transactions.
+func (e *Engine) MemoryDiff(ctx context.Context) (string, error) {
+	var diff string
+	err := e.Ask(ctx, func() error {
+		var err error
+		diff, err = e.writer.diff(ctx)
+		return err
+	})
+	return diff, err
+}
+
+// Ask runs f on the writer's goroutine, between transactions.
+func (e *Engine) Ask(ctx context.Context, f func() error) error {
+	_, err := e.writer.inbox.send(ctx, item{ask: func(*writer) error { return f() }})
+	return err
+}
+
+func (w *writer) diff(ctx context.Context) (string, error) {
+	var after dag.RunID
+	seen := 0
+	for {
+		page, err := w.e.store.Load(ctx, store.LoadQuery{Shard: 0, After: after, Limit: 100})
+		if err != nil {
+			return "", err
+		}
+		for i := range page {
+			after = page[i].Run.ID
+			if _, bad := w.bad[after]; bad {
+				continue
+			}
+			seen++
+			r := w.runs[after]
+			if r == nil {
+				return fmt.Sprintf("run %s is not in memory", after), nil
+			}
+			var fx dag.Effects
+			loaded, err := w.revived(&page[i], &fx)
+			if err != nil {
+				return "", err
+			}
+			if d := dag.Diff(r, loaded); d != "" {
+				return fmt.Sprintf("run %s: %s", after, d), nil
+			}
+		}
+		if len(page) == 0 {
+			break
+		}
+	}
+	if seen != len(w.runs) {
+		return fmt.Sprintf("%d runs in memory, %d in the store", len(w.runs), seen), nil
+	}
+	return "", nil
+}
+
+// Timers is the length of the heap, Cached the size of what is kept of definitions. Both
+// are read on the writer's goroutine.
+func (e *Engine) Timers() int { return len(e.writer.timers.heap) }
+
+// Free is the number of free slots, Booked that of attempts that have one.
+func (e *Engine) Free() int { return int(e.home.free.Load()) }
+
+// Leading is the Leader work under way; on the writer's goroutine.
+func (e *Engine) Leading() int { return len(e.writer.leading) }
+
+// Waiting is what the inbox holds.
+func (e *Engine) Waiting() int { return e.writer.inbox.len() }
+
+// CachedGraphs is the number of graphs that are kept.
+func (e *Engine) CachedGraphs() int {
+	e.graphs.mu.Lock()
+	defer e.graphs.mu.Unlock()
+	return len(e.graphs.known)
+}
+
+// Clean is what is made of a holder's sentence.
+func Clean(s string) string { return clean(s) }
+
+// The bounds that tests go to.
+const (
+	TakeMax       = takeMax
+	NoticesMax    = noticesMax
+	InlineMax     = inlineTasksMax
+	GraphTasksMax = graphTasksMax
+	PruneMin      = pruneMin
+	OutputsMax    = outputsMax
+)
