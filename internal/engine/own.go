@@ -344,7 +344,7 @@ func (d *doubt) happened(first *taken, me dag.HandlerID) bool {
 // refuse answers everybody who waits, except for what may have been written, so that
 // nobody waits for a store that does not answer. What the world reports is kept.
 func (w *writer) refuse(cause error) {
-	err := fmt.Errorf("%w: nothing was accepted: %w", ErrUnavailable, cause)
+	err := fromStore("nothing was accepted", cause)
 	rest := w.kept[:0]
 	for i := range w.kept {
 		it := &w.kept[i]

@@ -29,6 +29,7 @@ var kinds = []struct {
 	retryAfter int // seconds; 0: trying again as it is does not help
 }{
 	{syscall.ENOSPC, http.StatusInsufficientStorage, api.ProblemFull, 30},
+	{engine.ErrFull, http.StatusInsufficientStorage, api.ProblemFull, 30},
 	{engine.ErrNotFound, http.StatusNotFound, api.ProblemNotFound, 0},
 	{engine.ErrInvalid, http.StatusUnprocessableEntity, api.ProblemInvalid, 0},
 	{engine.ErrConflict, http.StatusConflict, api.ProblemConflict, 0},

@@ -15,6 +15,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"skein.dev/skein/internal/dag"
 )
@@ -34,6 +35,8 @@ var (
 	// ErrUnavailable: the store cannot write or read now (full, read-only, away).
 	// Nothing was written.
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrFull is the ErrUnavailable of a full disk.
+	ErrFull = fmt.Errorf("the disk is full: %w", ErrUnavailable)
 	// ErrCorrupt: a row that cannot be read: an unknown state, a damaged value.
 	ErrCorrupt = errors.New("corrupt row")
 	// ErrFormat: the database is of a format that this program does not know.

@@ -24,6 +24,8 @@ func translate(doing string, err error) error {
 	switch code := sqlite.ErrCode(err); code.ToPrimary() {
 	case sqlite.ResultConstraint, sqlite.ResultTooBig, sqlite.ResultMismatch, sqlite.ResultRange:
 		kind = store.ErrRefused
+	case sqlite.ResultFull:
+		kind = store.ErrFull
 	case sqlite.ResultNotADB, sqlite.ResultCorrupt:
 		kind = store.ErrFormat
 	}
