@@ -208,10 +208,9 @@ func (n *Node) drain() {
 	if err := n.worker.Close(over); err != nil {
 		n.log.Error("close the worker", "err", err)
 	}
-	// The writer takes its inbox in order: once this is answered, every report before it is on the disk.
 	barrier, cancel := context.WithTimeout(context.Background(), stopWait)
 	defer cancel()
-	if err := n.engine.Check(barrier, dag.RunID{}); err != nil {
+	if err := n.engine.Barrier(barrier); err != nil {
 		n.log.Warn("the last reports may be lost; their attempts will run again", "err", err)
 	}
 }

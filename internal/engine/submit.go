@@ -177,6 +177,12 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 
 var verbs = map[dag.Intent]string{dag.IntentRun: "resume", dag.IntentPause: "pause", dag.IntentStop: "stop", dag.IntentKill: "be killed"}
 
+// Barrier waits until everything that was handed to the engine before is on the disk.
+func (e *Engine) Barrier(ctx context.Context) error {
+	_, err := e.writer.inbox.send(ctx, item{ask: func(*writer) error { return nil }})
+	return err
+}
+
 // Check has the owner look at a run once more, from its rows: memory is put back to them,
 // and what does not run is handed out again.
 func (e *Engine) Check(ctx context.Context, id dag.RunID) error {
