@@ -8,11 +8,18 @@
 // batch is thousands.
 //
 // Memory is only a cache. Whenever a transaction did not surely commit, the writer forgets
-// what it believes, takes its shards again, loads their rows, and applies the kept items
-// once more (see own.go). Reports are idempotent by token and submissions by id, so an item
-// that had happened is recognised. A batch that the store refuses for its content is
-// halved until the guilty item is alone (see halve.go).
+// what it believes, takes its shards again, loads their rows, and asks their seq whether
+// the transaction happened; if not, it applies the kept items once more (see own.go).
+// Reports are idempotent by token and submissions by id, so an item that had happened is
+// recognised all the same. A batch that the store refuses for its content, or that meets a
+// bug, is halved until the guilty item is alone (see halve.go).
 //
-// Reading order: engine.go (what others call), inbox.go, writer.go, apply.go, dispatch.go,
-// own.go, halve.go; then read.go, explain.go and verify.go, which only look at rows.
+// What an executor is asked to do follows from rows alone: an attempt that its rows give to
+// this process, that does not run and of which no report waits, is handed out again under
+// its token. A slot is booked by the attempt's name (see home), so that nothing said twice
+// counts twice.
+//
+// Reading order: engine.go (what others call), inbox.go, writer.go, apply.go, define.go,
+// dispatch.go, timers.go, own.go, halve.go; then read.go, explain.go and verify.go, which
+// only look at rows.
 package engine

@@ -95,3 +95,30 @@ const (
 	PruneMin      = pruneMin
 	OutputsMax    = outputsMax
 )
+
+// Shares floods every source of an engine that does not run with n items and tells how
+// many of each the next transaction takes: timers, what a load found, reports, calls.
+func (e *Engine) Shares(n int) (shares [4]int) {
+	w := e.writer
+	w.clock.start(1)
+	for range n {
+		w.timers.push(dag.Timer{Kind: dag.TimerRetry})
+		w.todo.push(item{ev: dag.Event{Kind: dag.EvCheck}})
+		w.inbox.events.push(item{ev: dag.Event{Kind: dag.EvReport}})
+		w.inbox.calls.push(item{submit: &Submission{}})
+	}
+	w.take()
+	for i := range w.kept {
+		switch it := &w.kept[i]; {
+		case it.ev.Kind == dag.EvTimer:
+			shares[0]++
+		case it.ev.Kind == dag.EvCheck:
+			shares[1]++
+		case it.ev.Kind == dag.EvReport:
+			shares[2]++
+		default:
+			shares[3]++
+		}
+	}
+	return shares
+}

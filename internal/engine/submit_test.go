@@ -307,3 +307,20 @@ func TestLeaderWork(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestShares floods every source: each gets its share of the next transaction, and what
+// some leave is for the others.
+func TestShares(t *testing.T) {
+	for n, want := range map[int][4]int{
+		10:             {10, 10, 10, 10},
+		engine.TakeMax: {engine.TakeMax / 4, engine.TakeMax / 4, engine.TakeMax / 4, engine.TakeMax / 4},
+	} {
+		e, err := engine.New(t.Context(), engine.Config{Store: openMemory(t), Executor: newHands(t), Compile: compile, Slots: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.Shares(n); got != want {
+			t.Errorf("of %d each: %v, want %v", n, got, want)
+		}
+	}
+}
