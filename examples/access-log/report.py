@@ -20,7 +20,7 @@ h1 { font-size:30px; line-height:1.2; margin:0 0 6px } h2 { font-size:18px; marg
 section { padding:20px; margin:0 0 18px; overflow-x:auto }
 .two { display:grid; grid-template-columns:repeat(auto-fit,minmax(320px,1fr)); gap:18px } .two section { margin:0 } .two { margin-bottom:18px }
 svg { display:block; width:100%; min-width:620px; height:auto } svg .soft { fill:var(--soft); font:12px system-ui,sans-serif }
-.grid { stroke:var(--line) } .ok { fill:var(--ok) } .rest { fill:var(--rest) } .burst { fill:var(--bad); fill-opacity:.16 }
+.grid { stroke:var(--line) } .ok { fill:var(--ok) } .rest { fill:var(--rest) } .burst { fill:var(--bad); fill-opacity:.4 }
 .key { display:inline-block; width:10px; height:10px; margin:0 5px 0 12px } .key.ok { background:var(--ok) } .key.rest { background:var(--rest) }
 .key.burst { background:var(--bad); opacity:.4 }
 table { border-collapse:collapse; width:100%; font-size:15px } th { text-align:left; color:var(--soft); font-weight:500 }
@@ -31,7 +31,7 @@ footer { color:var(--soft); font-size:14px }
 
 
 def hours_chart(hours, bursts):
-    """Requests by hour, the visitors within them, and the bursts of errors behind."""
+    """Requests by hour, the visitors within them, and the bursts of errors over both."""
     left, right, top, bottom = 44, 950, 12, 230
     most = max(hour["requests"] for hour in hours) or 1
     step = next(step for scale in (1, 10, 100, 1000, 10**4, 10**5, 10**6, 10**7) for step in (scale, 2 * scale, 5 * scale)
@@ -45,11 +45,6 @@ def hours_chart(hours, bursts):
     for value in range(0, most + 1, step):
         svg.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>'
                    f'<text class="soft" x="{left - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{value}</text>')
-    for burst in bursts:
-        begin, end = (int(burst[at][11:13]) + int(burst[at][14:16]) / 60 for at in ("from", "to"))
-        svg.append(f'<rect class="burst" x="{left + width * begin - 2:.1f}" width="{width * (end - begin) % (width * 24) + 4:.1f}" '
-                   f'y="{top}" height="{bottom - top}"><title>{burst["errors"]} of {burst["requests"]} requests failed, '
-                   f'{burst["from"][11:16]} to {burst["to"][11:16]}</title></rect>')
     for hour in hours:
         x = left + width * hour["hour"]
         title = f'<title>{hour["hour"]}:00 – {hour["requests"]} requests, {hour["visitors"]} visitors</title>'
@@ -58,7 +53,12 @@ def hours_chart(hours, bursts):
                    f'<rect class="ok" x="{x + 5:.1f}" width="{width - 10:.1f}" y="{y(hour["visitors"]):.1f}" '
                    f'height="{bottom - y(hour["visitors"]):.1f}"/></g>')
         if hour["hour"] % 3 == 0:
-            svg.append(f'<text class="soft" x="{x + width / 2:.1f}" y="{bottom + 18}" text-anchor="middle">{hour["hour"]:02}:00</text>')
+            svg.append(f'<text class="soft" x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{hour["hour"]:02}:00</text>')
+    for burst in bursts:
+        begin, end = (int(burst[at][11:13]) + int(burst[at][14:16]) / 60 for at in ("from", "to"))
+        svg.append(f'<rect class="burst" x="{left + width * begin - 2:.1f}" width="{width * (end - begin) % (width * 24) + 4:.1f}" '
+                   f'y="{top}" height="{bottom - top}"><title>{burst["errors"]} of {burst["requests"]} requests failed, '
+                   f'{burst["from"][11:16]} to {burst["to"][11:16]}</title></rect>')
     svg.append("</svg>")
     return "\n".join(svg)
 

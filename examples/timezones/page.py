@@ -37,7 +37,7 @@ circle { fill-opacity:.8 } circle:hover { fill-opacity:1; stroke:var(--ink) }
 .key.fwd { background:var(--fwd) } .key.back { background:var(--back) } .key.rest { background:var(--rest) }
 table { border-collapse:collapse; width:100%; font-size:15px } th { text-align:left; color:var(--soft); font-weight:500 }
 th, td { padding:7px 12px 7px 0; border-bottom:1px solid var(--line); vertical-align:top } tr:last-child td { border:0 }
-td.n { text-align:right; font-variant-numeric:tabular-nums; padding-right:20px } td.d { white-space:nowrap }
+td.n, th.n { text-align:right; font-variant-numeric:tabular-nums; padding-right:20px } td.d { white-space:nowrap }
 .up { color:var(--fwd); white-space:nowrap } .down { color:var(--back); white-space:nowrap }
 footer { color:var(--soft); font-size:14px }
 """
@@ -180,7 +180,7 @@ Days are days in UTC. Several names may stand for one clock.</p>
 </section>
 <section>
 <h2>The next days of change</h2>
-<table><thead><tr><th>Day</th><th>Clocks go</th><th>Zones</th><th>For example</th></tr></thead>
+<table><thead><tr><th>Day</th><th>Clocks go</th><th class="n">Zones</th><th>For example</th></tr></thead>
 <tbody>
 {next_days(rows)}
 </tbody></table>
