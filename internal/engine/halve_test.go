@@ -361,3 +361,49 @@ func TestRunTimeout(t *testing.T) {
 		t.Errorf("the cause is %s", row.Cause)
 	}
 }
+
+// TestPanicOnce has a bug that shows once, in the middle of a step of one run among
+// several: memory is put back before anything is tried again, and nobody is guilty.
+func TestPanicOnce(t *testing.T) {
+	var asked atomic.Int32
+	h := newHands(t)
+	h.held = true
+	n := start(t, openMemory(t), h, func(c *engine.Config) {
+		c.Compile = func(text string) (dag.Condition, error) { return third{cond(text), &asked}, nil }
+	})
+	w := n.apply("w", graph(t, "a; b: a; c: b", func(s *dag.GraphSpec) { s.Tasks[1].If = cond("always") }))
+	var ids []dag.RunID
+	for range 4 {
+		ids = append(ids, n.submit(w))
+	}
+	n.together(func() {
+		for _, k := range h.holding(4) {
+			h.end(k, success())
+		}
+	}, 4)
+	for range 2 {
+		for _, k := range h.holding(4) {
+			h.end(k, success())
+		}
+	}
+	for _, id := range ids {
+		n.ends(id, dag.RunSucceeded)
+	}
+	n.quiet()
+	if asked.Load() < 5 {
+		t.Error("the bug did not show")
+	}
+}
+
+// third panics the third time that it is asked.
+type third struct {
+	cond
+	asked *atomic.Int32
+}
+
+func (c third) Holds(v dag.View) (bool, error) {
+	if c.asked.Add(1) == 3 {
+		panic("a bug that shows once")
+	}
+	return c.cond.Holds(v)
+}

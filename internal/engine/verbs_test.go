@@ -295,3 +295,25 @@ func TestViews(t *testing.T) {
 		t.Errorf("runs: %+v %v", runs, err)
 	}
 }
+
+// TestCheckBesideReport has a run checked in the same moment as its report comes: the
+// check looks before or after the step, never in the middle.
+func TestCheckBesideReport(t *testing.T) {
+	h := newHands(t)
+	h.held = true
+	n := start(t, openMemory(t), h)
+	id := n.submit(n.apply("w", graph(t, "a; b: a")))
+	k := h.holding(1)[0]
+	checked := make(chan error, 1)
+	n.together(func() {
+		h.end(k, success())
+		go func() { checked <- n.Check(t.Context(), id) }()
+	}, 2)
+	if err := <-checked; err != nil {
+		t.Error(err)
+	}
+	n.sound()
+	h.end(h.holding(1)[0], success())
+	n.ends(id, dag.RunSucceeded)
+	n.quiet()
+}
