@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/knadh/koanf/parsers/yaml"
@@ -79,7 +80,11 @@ func settings() []setting {
 			return err
 		}},
 		{name: "db", def: text(""), set: setDB},
-		{name: "listen", def: text(ListenDefault), set: func(c *Config, v string) error { c.Listen = v; return nil }},
+		{name: "listen", def: text(ListenDefault), set: func(c *Config, v string) error {
+			c.Listen = v
+			_, _, err := splitAddress(v)
+			return err
+		}},
 		{name: "server", def: text(""), set: func(c *Config, v string) error { c.Server = commaList(v); return nil }},
 		{name: "name", def: nameDefault, set: setName},
 		{name: "slots", def: func() string { return strconv.Itoa(slotsPerCore * runtime.NumCPU()) }, set: setSlots},
@@ -276,10 +281,15 @@ func readFile(path string) (*koanf.Koanf, string, error) {
 		return k, "", nil
 	}
 	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
-		if errors.Is(err, fs.ErrNotExist) && !chosen {
+		var access *fs.PathError
+		isAccess := errors.As(err, &access)
+		switch {
+		case !chosen && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)):
 			return k, "", nil
+		case isAccess:
+			return nil, "", fmt.Errorf("read the config file %s: %w", path, access.Err)
 		}
-		return nil, "", fmt.Errorf("read the config file %s: %w", path, err)
+		return nil, "", &SettingError{Name: "config", Origin: "file " + path, Err: err}
 	}
 	var known []string
 	for _, s := range settings() {

@@ -14,14 +14,20 @@ var ErrListen = errors.New("cannot listen")
 // portsMax is how many ports after the usual one are tried.
 const portsMax = 100
 
+// checkListen refuses an address before anything is done for it.
+func checkListen(c *Config) error {
+	host, _, err := splitAddress(c.Listen)
+	if err != nil {
+		return err
+	}
+	return loopbackOnly(host, c.Listen)
+}
+
 // listen opens the node's address. One that nobody chose moves to the next free port; one that was chosen
 // is used or refused.
 func listen(c *Config) (net.Listener, error) {
 	host, port, err := splitAddress(c.Listen)
 	if err != nil {
-		return nil, err
-	}
-	if err := loopbackOnly(host, c.Listen); err != nil {
 		return nil, err
 	}
 	for next := port; ; next++ {
@@ -46,7 +52,7 @@ func splitAddress(address string) (host string, port int, err error) {
 		port, err = strconv.Atoi(text)
 	}
 	if err != nil || port < 0 || port > 65535 {
-		return "", 0, fmt.Errorf("%w on %q: it is not HOST:PORT, such as %s", ErrListen, address, ListenDefault)
+		return "", 0, fmt.Errorf("%q is not HOST:PORT, such as %s", address, ListenDefault)
 	}
 	return host, port, nil
 }

@@ -131,11 +131,11 @@ func FindHolder(ctx context.Context, data string) (*LockedError, error) {
 // look reads the lock file and asks the kernel whether somebody holds it.
 func look(data string) (h holder, held bool, err error) {
 	file, err := os.Open(lockPath(data))
-	if errors.Is(err, os.ErrNotExist) {
-		return h, false, nil
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return h, false, nil // whoever wants the folder says what is wrong with it
 	}
 	if err != nil {
-		return h, false, fmt.Errorf("%w %s: %w", ErrData, data, reason(err))
+		return h, false, fmt.Errorf("%w %s: %w; choose another one with --data DIR", ErrData, data, reason(err))
 	}
 	defer file.Close() // gives a shared lock back
 	switch err := unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB); {

@@ -48,6 +48,9 @@ type Node struct {
 // Open takes the data folder and makes everything, but starts nothing. It gives a *LockedError if another
 // process holds the folder.
 func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err error) {
+	if err := checkListen(cfg); err != nil {
+		return nil, err
+	}
 	if err := prepareData(cfg.Data); err != nil {
 		return nil, err
 	}

@@ -26,6 +26,8 @@ type document struct {
 	tasks []chunk // the entries below `tasks:`, several per chunk
 	// tasksLine and tasksCol are the position of the key `tasks` if it was cut.
 	tasksLine, tasksCol int
+	// partial: the cutting ended at a fault, so what is missing may be there.
+	partial bool
 }
 
 // topMax bounds the keys of a workflow; the grammar has far fewer.
@@ -188,11 +190,13 @@ func (s *source) cutTasks(d *document, from, to int) bool {
 			s.fail(next, in+1, "tasks", "this line is indented less than the tasks above it, and more than tasks: itself",
 				"indent all tasks the same")
 			d.tasks = append(d.tasks, s.cut(begin, next))
+			d.partial = true
 			return true
 		}
 		keys++
 		if all++; all > s.tasksMax {
 			s.fail(n, base+1, "tasks", fmt.Sprintf("the workflow has more than %d tasks", s.tasksMax), "split it into several workflows")
+			d.partial = true
 			return true
 		}
 		if c := s.cut(begin, next); len(c.text) >= chunkBytes || next >= to || keys >= 100 {

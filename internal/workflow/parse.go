@@ -57,7 +57,7 @@ func parseDocument(s *source, d *document, opt Options) *Workflow {
 	if n == nil || s.full() {
 		return nil
 	}
-	c := &checker{source: s, partial: len(s.errs) > before}
+	c := &checker{source: s, partial: d.partial || len(s.errs) > before}
 	if tasks := n.get("tasks"); tasks != nil && len(tasks.keys) > s.tasksMax {
 		k := tasks.keys[s.tasksMax]
 		c.failNode(k, "tasks", fmt.Sprintf("the workflow has %d tasks, the limit is %d", len(tasks.keys), s.tasksMax), "split it into several workflows")
