@@ -14,6 +14,7 @@ import (
 type benchFlags struct {
 	store, shape, dir string
 	runs, workflows   int
+	history           int
 }
 
 func (c *cli) benchCmd() *cobra.Command {
@@ -36,6 +37,7 @@ beside bare fork and exec), all.`,
 	fl.StringVar(&f.shape, "shape", "single", "single | chain:N | fan:N | dag9 | wide:N | shell:N | all")
 	fl.IntVar(&f.runs, "runs", 0, "number of runs (default depends on the shape)")
 	fl.IntVar(&f.workflows, "workflows", 4, "workflows that the runs are spread over")
+	fl.IntVar(&f.history, "history", 0, "finished tasks that lie in the database before the measurement")
 	nodeFlags(cmd)
 	return cmd
 }
@@ -44,8 +46,8 @@ func (c *cli) bench(ctx context.Context, f benchFlags) error {
 	if f.store != "sqlite" {
 		return usage("--store %s: there is sqlite", f.store)
 	}
-	if f.runs < 0 || f.workflows < 1 {
-		return usage("--runs must be 0 or more, --workflows 1 or more")
+	if f.runs < 0 || f.history < 0 || f.workflows < 1 {
+		return usage("--runs and --history must be 0 or more, --workflows 1 or more")
 	}
 	names := []string{f.shape}
 	if f.shape == "all" {
@@ -83,7 +85,7 @@ func (c *cli) benchShape(ctx context.Context, shape bench.Shape, f benchFlags) (
 	if shape.Shell {
 		return app.BenchShell(ctx, c.cfg, dir, shape, max(f.runs, 1))
 	}
-	return bench.Run(ctx, bench.Config{Shape: shape, Runs: f.runs, Workflows: f.workflows, Dir: dir})
+	return bench.Run(ctx, bench.Config{Shape: shape, Runs: f.runs, Workflows: f.workflows, History: f.history, Dir: dir})
 }
 
 func (c *cli) benchTable(results []bench.Result) error {

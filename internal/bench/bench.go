@@ -25,6 +25,7 @@ type Config struct {
 	Shape     Shape
 	Runs      int    // 0: the shape's usual number
 	Workflows int    // over how many workflows the runs are spread
+	History   int    // finished tasks that lie in the database before the measurement
 	Dir       string // an empty folder on the disk to measure
 }
 
@@ -43,6 +44,8 @@ type Result struct {
 	RowsPerTask  float64 `json:"rows_per_task"`
 	LimitPerS    float64 `json:"limit_tasks_per_s"`
 	Ratio        float64 `json:"ratio"`
+	// History is how many finished tasks the database held before.
+	History int `json:"history,omitempty"`
 	// FloorPerS is bare fork and exec of the same command: shell:N only.
 	FloorPerS *float64 `json:"floor_tasks_per_s,omitempty"`
 }
@@ -124,6 +127,9 @@ func (b *bench) measure(ctx context.Context, c Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if err := b.past(ctx, c.History); err != nil {
+		return Result{}, err
+	}
 	runtime.GC() // of what came before
 	rows := b.engine.Stats().Rows.Load()
 	began := time.Now()
@@ -135,7 +141,7 @@ func (b *bench) measure(ctx context.Context, c Config) (Result, error) {
 	tasks := c.Runs * len(specs)
 	res := Result{
 		Store: "sqlite", Shape: c.Shape.Name, Runs: c.Runs, Tasks: tasks, Seconds: seconds,
-		TasksPerS: float64(tasks) / seconds, RowsPerTask: float64(rows) / float64(tasks),
+		TasksPerS: float64(tasks) / seconds, RowsPerTask: float64(rows) / float64(tasks), History: c.History,
 	}
 	chain, err := b.apply(ctx, "hops", 1, Chain(hopTasks))
 	if err != nil {
@@ -148,6 +154,22 @@ func (b *bench) measure(ctx context.Context, c Config) (Result, error) {
 	res.HopP50US, res.HopP99US = b.noop.hops()
 	return res, nil
 }
+
+// past fills the database with finished tasks, in runs of the fan.
+func (b *bench) past(ctx context.Context, tasks int) error {
+	if tasks <= 0 {
+		return nil
+	}
+	specs := fan(historyFan)
+	targets, err := b.apply(ctx, "history", 1, specs)
+	if err != nil {
+		return err
+	}
+	return b.load(ctx, targets, (tasks+len(specs)-1)/len(specs))
+}
+
+// historyFan is the width of the runs that make a history.
+const historyFan = 100
 
 // apply makes n workflows of one graph.
 func (b *bench) apply(ctx context.Context, name string, n int, specs []dag.TaskSpec) ([]store.Workflow, error) {
