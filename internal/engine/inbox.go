@@ -22,6 +22,7 @@ type item struct {
 	ask      func(w *writer) error
 	req      *store.Request // an answer to keep with the change
 	done     func(answer)
+	behind   bool // it waits behind all reports that came before it
 	again    bool // was applied before, in a transaction whose outcome was unknown
 	stripped bool // a report without what the store refused of it
 }
@@ -79,7 +80,7 @@ func (b *inbox) put(items ...item) error {
 	}
 	b.submits += submits
 	for i := range items {
-		if items[i].done != nil {
+		if items[i].done != nil && !items[i].behind {
 			b.calls.push(items[i])
 		} else {
 			b.events.push(items[i])
@@ -146,8 +147,11 @@ func (b *inbox) refuse(err error) {
 func (b *inbox) close(err error) {
 	b.mu.Lock()
 	b.closed = true
-	b.events = fifo{}
+	events := b.events.move(nil, b.events.len())
 	b.mu.Unlock()
+	for i := range events {
+		events[i].reply(answer{err: err})
+	}
 	b.refuse(err)
 }
 

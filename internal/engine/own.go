@@ -345,6 +345,9 @@ func (d *doubt) happened(first *taken, me dag.HandlerID) bool {
 // nobody waits for a store that does not answer. What the world reports is kept.
 func (w *writer) refuse(cause error) {
 	err := fromStore("nothing was accepted", cause)
+	if !errors.Is(err, ErrUnavailable) { // not the store's, but in the way all the same
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
 	rest := w.kept[:0]
 	for i := range w.kept {
 		it := &w.kept[i]

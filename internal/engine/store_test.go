@@ -337,3 +337,30 @@ func TestFirstCommits(t *testing.T) {
 		n.close()
 	}
 }
+
+// TestBarrier has more reports than a transaction takes: the barrier is behind them all.
+func TestBarrier(t *testing.T) {
+	const tasks = 3 * engine.TakeMax
+	h := newHands(t)
+	h.held = true
+	n := start(t, openMemory(t), h, func(c *engine.Config) { c.Slots = tasks })
+	id := n.submit(n.apply("w", wide(t, tasks)))
+	as := h.holding(tasks)
+	passed := make(chan error, 1)
+	n.together(func() {
+		for _, k := range as {
+			h.end(k, success())
+		}
+		go func() { passed <- n.Barrier(t.Context()) }()
+	}, tasks+1)
+	if err := <-passed; err != nil {
+		t.Fatal(err)
+	}
+	if s := n.state(id); s != dag.RunSucceeded {
+		t.Errorf("behind the barrier the run is %s", s)
+	}
+	n.close()
+	if err := n.Barrier(t.Context()); !errors.Is(err, engine.ErrUnavailable) {
+		t.Errorf("a barrier of a stopped engine: %v", err)
+	}
+}

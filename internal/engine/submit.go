@@ -177,9 +177,9 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 
 var verbs = map[dag.Intent]string{dag.IntentRun: "resume", dag.IntentPause: "pause", dag.IntentStop: "stop", dag.IntentKill: "be killed"}
 
-// Barrier waits until everything that was handed to the engine before is on the disk.
+// Barrier waits until every report that was handed to the engine before is on the disk.
 func (e *Engine) Barrier(ctx context.Context) error {
-	_, err := e.writer.inbox.send(ctx, item{ask: func(*writer) error { return nil }})
+	_, err := e.writer.inbox.send(ctx, item{behind: true, ask: func(*writer) error { return nil }})
 	return err
 }
 
