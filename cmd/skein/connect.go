@@ -65,8 +65,18 @@ func (c *cli) holder(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A process that is stopped, or hangs, holds the folder too: it is named, not waited for without end.
+	greet, cancel := context.WithTimeout(ctx, greetWait)
+	defer cancel()
+	if _, err := k.ServerVersion(greet); err != nil && ctx.Err() == nil {
+		k.Close()
+		return nil, hint(&said{skein.ErrUnreachable, h.Error() + ", but it does not answer"}, "is it stopped? look: ps "+fmt.Sprint(h.PID))
+	}
 	return &session{Client: k, close: k.Close}, nil
 }
+
+// greetWait is how long a server on this machine may take for its first answer.
+const greetWait = 10 * time.Second
 
 // forReading gives whoever can answer questions: a server, or the data folder itself.
 func (c *cli) forReading(ctx context.Context) (*session, error) {

@@ -197,6 +197,9 @@ func (c *cli) runWatchCmd() *cobra.Command {
 				w.leave(ctx)
 				return err
 			}
+			if !w.screen.moves {
+				c.say("watching run %s", id)
+			}
 			return w.await(ctx, id, timeout)
 		}),
 	}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -110,22 +109,6 @@ func cmdSameKeys(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("there is no %q among %s", want, keys)
 		}
 	}
-}
-
-// program gives the path of the program for tests that start it themselves.
-func programPath(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	path := filepath.Join(dir, "skein")
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// testscript's Main acts as the command that the binary is called by.
-	if err := os.Symlink(self, path); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // topKeys gives the keys of a JSON object in the order of the text.
