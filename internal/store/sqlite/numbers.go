@@ -12,24 +12,33 @@ const numbersMax = 100_000
 
 // numbers remembers the numbers of runs lately written, so that their next rows need no
 // look-up. A number never changes; what a rollback takes back is forgotten.
-type numbers struct{ recent, older map[dag.RunID]int64 }
+type numbers struct {
+	recent, older map[dag.RunID]int64
+	last          dag.RunID // a run's rows come together
+	lastN         int64
+}
 
 func (m *numbers) put(id dag.RunID, n int64) {
 	if m.recent == nil || len(m.recent) >= numbersMax/2 {
 		m.older, m.recent = m.recent, make(map[dag.RunID]int64, 1024)
 	}
 	m.recent[id] = n
+	m.last, m.lastN = id, n
 }
 
-func (m *numbers) reset() { m.recent, m.older = nil, nil }
+func (m *numbers) reset() { *m = numbers{} }
 
 // number finds a run's number inside the transaction.
 func (d *DB) number(id dag.RunID) (int64, error) {
-	if n, ok := d.numbers.recent[id]; ok {
-		return n, nil
+	m := &d.numbers
+	if m.lastN != 0 && m.last == id {
+		return m.lastN, nil
 	}
-	if n, ok := d.numbers.older[id]; ok {
-		return n, nil
+	for _, known := range []map[dag.RunID]int64{m.recent, m.older} {
+		if n, ok := known[id]; ok {
+			m.last, m.lastN = id, n
+			return n, nil
+		}
 	}
 	s := d.stmts.runNumber.row().blob(id[:])
 	found, err := s.Step()

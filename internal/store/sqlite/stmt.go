@@ -8,16 +8,32 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// stmt is a prepared statement of the writer that binds by position. Texts that repeat
-// from row to row (states, users, priorities) are bound once: SQLite keeps a binding
+// stmt is a prepared statement of the writer that binds by position. Values that repeat
+// from row to row (states, users, handlers, zeroes) are bound once: SQLite keeps a binding
 // until it is replaced, and each binding of a text is an allocation in its heap.
 type stmt struct {
 	*sqlite.Stmt
 	name string
-	last []string // by position - 1; what is bound, if it is a text
+	last []bound // by position - 1
 	pos  int
 	fail error // the first refusal of this row
 }
+
+// bound is what a position is bound to, as far as it is worth knowing.
+type bound struct {
+	kind boundKind
+	n    int64
+	text string
+}
+
+type boundKind uint8
+
+const (
+	boundUnknown boundKind = iota
+	boundNull
+	boundInt
+	boundText
+)
 
 func prepare(conn *sqlite.Conn, name string, from map[string]string) (*stmt, error) {
 	s, trailing, err := conn.PrepareTransient(from[name])
@@ -27,7 +43,7 @@ func prepare(conn *sqlite.Conn, name string, from map[string]string) (*stmt, err
 	if trailing > 0 || from[name] == "" {
 		return nil, fmt.Errorf("statement %s: not one statement", name)
 	}
-	return &stmt{Stmt: s, name: name, last: make([]string, s.BindParamCount())}, nil
+	return &stmt{Stmt: s, name: name, last: make([]bound, s.BindParamCount())}, nil
 }
 
 // row begins a row's values.
@@ -36,27 +52,25 @@ func (s *stmt) row() *stmt {
 	return s
 }
 
-func (s *stmt) int(v int64) *stmt {
+// keeps reports whether the next position is bound to this already, and notes that it will be.
+func (s *stmt) keeps(v bound) bool {
 	s.pos++
-	s.BindInt64(s.pos, v)
+	if s.last[s.pos-1] == v {
+		return true
+	}
+	s.last[s.pos-1] = v
+	return false
+}
+
+func (s *stmt) int(v int64) *stmt {
+	if !s.keeps(bound{kind: boundInt, n: v}) {
+		s.BindInt64(s.pos, v)
+	}
 	return s
 }
 
 func (s *stmt) text(v string) *stmt {
-	s.pos++
-	switch v {
-	case "":
-		v = bindEmpty
-	case bindEmpty: // a text of one NUL must not be taken for an empty one
-		s.fail = fmt.Errorf("%s: %w", s.name, checkText(v))
-		return s
-	}
-	if s.last[s.pos-1] == v {
-		return s
-	}
-	s.last[s.pos-1] = v
-	if v == bindEmpty {
-		s.BindText(s.pos, "")
+	if s.keeps(bound{kind: boundText, text: v}) {
 		return s
 	}
 	if err := checkText(v); err != nil {
@@ -65,9 +79,6 @@ func (s *stmt) text(v string) *stmt {
 	s.BindText(s.pos, v)
 	return s
 }
-
-// bindEmpty stands for "" in stmt.last, where "" means nothing is known.
-const bindEmpty = "\x00"
 
 // textOrNull binds NULL for "".
 func (s *stmt) textOrNull(v string) *stmt {
@@ -78,9 +89,9 @@ func (s *stmt) textOrNull(v string) *stmt {
 }
 
 func (s *stmt) null() *stmt {
-	s.pos++
-	s.last[s.pos-1] = ""
-	s.BindNull(s.pos)
+	if !s.keeps(bound{kind: boundNull}) {
+		s.BindNull(s.pos)
+	}
 	return s
 }
 
@@ -89,7 +100,7 @@ func (s *stmt) blob(v []byte) *stmt {
 	if v == nil {
 		return s.null()
 	}
-	s.pos++
+	s.keeps(bound{})
 	if len(v) > textMax {
 		s.fail = fmt.Errorf("%s: a value of %d bytes: %w", s.name, len(v), store.ErrRefused)
 		return s
