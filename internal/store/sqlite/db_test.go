@@ -252,6 +252,10 @@ func TestDamagedRowsAreReported(t *testing.T) {
 			t.Errorf("record %d: run %s, bad %v", i, rec.Run.ID, rec.Bad)
 		}
 	}
+	page, err := d.Runs(context.Background(), store.RunQuery{User: "ada", Limit: 10})
+	if err != nil || len(page.Runs) != 2 {
+		t.Errorf("the list shows %d runs, %v", len(page.Runs), err)
+	}
 }
 
 // TestLogStartsOver: the write-ahead log does not grow with history.

@@ -195,6 +195,9 @@ func (d *DB) Runs(ctx context.Context, q store.RunQuery) (store.RunPage, error) 
 		}
 		var r dag.RunRow
 		err := scanRun(s, &r)
+		if errors.Is(err, store.ErrCorrupt) {
+			return true, nil // one damaged row does not hide the others; verify names it
+		}
 		page.Runs = append(page.Runs, r)
 		return true, err
 	}
