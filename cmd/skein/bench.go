@@ -23,7 +23,7 @@ func (c *cli) benchCmd() *cobra.Command {
 		Use: "bench", Short: "Measure this machine: tasks per second beside the raw limit of the disk and the store",
 		Long: `Runs tasks that do nothing through the real path, durably, and measures the raw limit of the same disk and store
 in the same run. Shapes: single, chain:N, fan:N (1 → N → 1), dag9, wide:N, shell:N (real processes with logs,
-beside bare fork and exec), all.`,
+beside bare fork and exec, as many at once: --slots, here by default eight per core), all.`,
 		Example: "  skein bench\n  skein bench --shape fan:100 -o json\n  skein bench --shape all",
 		Args:    cobra.NoArgs,
 		RunE: c.do(func(ctx context.Context, _ []string) error {

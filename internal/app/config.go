@@ -233,7 +233,10 @@ func (e *SettingError) Unwrap() error { return e.Err }
 // IsFlag reports whether the value was typed on the command line.
 func (e *SettingError) IsFlag() bool { return strings.HasPrefix(e.Origin, originFlag) }
 
-const originFlag = "flag --"
+const (
+	originFlag    = "flag --"
+	originDefault = "default"
+)
 
 // Load reads the settings: flag, else environment, else config file, else default. flags holds the flags
 // that were given, by name; path is the config file, "" for the usual place, where it may be missing.
@@ -246,7 +249,7 @@ func Load(flags map[string]string, path string) (*Config, error) {
 	table := settings()
 	for i := range table {
 		s := &table[i]
-		v := Value{Name: s.name, Value: s.def(), Origin: "default"}
+		v := Value{Name: s.name, Value: s.def(), Origin: originDefault}
 		if inFile.Exists(s.name) {
 			v.Value, v.Origin = fileText(inFile, s.name), "file "+path
 		}
@@ -260,7 +263,7 @@ func Load(flags map[string]string, path string) (*Config, error) {
 			return nil, &SettingError{Name: s.name, Origin: v.Origin, Err: err}
 		}
 		if s.name == "listen" {
-			c.ListenChosen = v.Origin != "default"
+			c.ListenChosen = v.Origin != originDefault
 		}
 		if s.secret && v.Value != "" {
 			v.Value = "********"
@@ -268,6 +271,12 @@ func Load(flags map[string]string, path string) (*Config, error) {
 		c.Values = append(c.Values, v)
 	}
 	return c, nil
+}
+
+// chosen reports whether somebody set a setting.
+func (c *Config) chosen(name string) bool {
+	i := slices.IndexFunc(c.Values, func(v Value) bool { return v.Name == name })
+	return i >= 0 && c.Values[i].Origin != originDefault
 }
 
 // readFile reads the config file and refuses keys that nobody reads: a typo must not be silent.

@@ -171,7 +171,7 @@ func (r *resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 	if err != nil {
 		return nil, err
 	}
-	t, ok := v.Find(a.Name)
+	t, ok := v.position(a)
 	if !ok {
 		return nil, fmt.Errorf("version %d of workflow %s has no task %q", a.Version, v.Name, a.Name)
 	}
@@ -195,6 +195,14 @@ func (r *resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 	}
 	setRun(job, &res.Run)
 	return job, v.setDir(job, res.Dir)
+}
+
+// position finds a task in its definition: at its place in the graph, which is made in the order of the file.
+func (v *version) position(a *engine.Assignment) (int, bool) {
+	if t := int(a.Task); t < len(v.Tasks) && v.Tasks[t].Name == a.Name {
+		return t, true
+	}
+	return v.Find(a.Name)
 }
 
 // idempotencyKey is the same for all attempts of a task within a generation, so that an effect which an

@@ -6,7 +6,6 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -53,7 +52,7 @@ type Result struct {
 // slots is how many no-op tasks run at once: enough that the executor never is the limit.
 const slots = 1 << 16
 
-// hopRuns and hopTasks are the idle chain in which hops are measured.
+// hopTasks is the length of the idle chain in which hops are measured.
 const hopTasks = 300
 
 // Run measures one shape of no-op tasks.
@@ -62,6 +61,15 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	res, err := load(ctx, c)
+	if err != nil {
+		return res, err
+	}
+	return limits.Complete(res), nil
+}
+
+// load runs the shape on an engine of its own.
+func load(ctx context.Context, c Config) (Result, error) {
 	st, err := sqlite.Open(filepath.Join(c.Dir, "bench.db"))
 	if err != nil {
 		return Result{}, fmt.Errorf("bench: %w", err)
@@ -72,10 +80,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 		return Result{}, err
 	}
 	res, err := b.measure(ctx, c)
-	if err = errors.Join(err, b.stop()); err != nil {
-		return res, err
-	}
-	return limits.Complete(res), nil
+	return res, errors.Join(err, b.stop())
 }
 
 // bench is an engine under load.
@@ -133,7 +138,7 @@ func (b *bench) measure(ctx context.Context, c Config) (Result, error) {
 	runtime.GC() // of what came before
 	rows := b.engine.Stats().Rows.Load()
 	began := time.Now()
-	if err := b.load(ctx, targets, c.Runs); err != nil {
+	if err := b.drive(ctx, targets, c.Runs); err != nil {
 		return Result{}, err
 	}
 	seconds := time.Since(began).Seconds()
@@ -148,7 +153,7 @@ func (b *bench) measure(ctx context.Context, c Config) (Result, error) {
 		return res, err
 	}
 	b.noop.watchHops()
-	if err := b.load(ctx, chain, 1); err != nil {
+	if err := b.drive(ctx, chain, 1); err != nil {
 		return res, err
 	}
 	res.HopP50US, res.HopP99US = b.noop.hops()
@@ -165,7 +170,7 @@ func (b *bench) past(ctx context.Context, tasks int) error {
 	if err != nil {
 		return err
 	}
-	return b.load(ctx, targets, (tasks+len(specs)-1)/len(specs))
+	return b.drive(ctx, targets, (tasks+len(specs)-1)/len(specs))
 }
 
 // historyFan is the width of the runs that make a history.
@@ -196,8 +201,8 @@ const (
 	endPoll = 200 * time.Microsecond
 )
 
-// load starts runs, spread over the workflows, and waits until all have ended.
-func (b *bench) load(ctx context.Context, targets []store.Workflow, runs int) error {
+// drive starts runs, spread over the workflows, and waits until all have ended.
+func (b *bench) drive(ctx context.Context, targets []store.Workflow, runs int) error {
 	goal := b.engine.Stats().RunsEnded.Load() + int64(runs)
 	// As many submitters as workflows: one alone would wait for its own commits.
 	errs := make(chan error, len(targets))
@@ -251,6 +256,3 @@ func Folder(parent string) (dir string, remove func(), err error) {
 	}
 	return dir, func() { _ = os.RemoveAll(dir) }, nil
 }
-
-// Line is the result as one JSON object.
-func (r Result) Line() ([]byte, error) { return json.Marshal(r) }

@@ -7,16 +7,21 @@ import (
 
 // TestRun runs every shape once, small: what the benchmark prints is complete and consistent.
 func TestRun(t *testing.T) {
+	limits, err := Measure(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"single", "dag9", "fan:5", "wide:20", "chain:7"} {
 		t.Run(name, func(t *testing.T) {
 			s, err := ParseShape(name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := Run(t.Context(), Config{Shape: s, Runs: 6, Workflows: 4, Dir: t.TempDir()})
+			r, err := load(t.Context(), Config{Shape: s, Runs: 6, Workflows: 4, Dir: t.TempDir()})
 			if err != nil {
 				t.Fatal(err)
 			}
+			r = limits.Complete(r)
 			if want := 6 * len(s.Tasks()); r.Tasks != want || r.Runs != 6 {
 				t.Errorf("%d tasks of %d runs, want %d of 6", r.Tasks, r.Runs, want)
 			}

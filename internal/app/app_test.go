@@ -1,0 +1,303 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// testConfig is a node on a free port over a folder of its own.
+func testConfig(t *testing.T, flags map[string]string) *Config {
+	t.Helper()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	all := map[string]string{"data": filepath.Join(t.TempDir(), "data"), "listen": "127.0.0.1:0", "drain": "0"}
+	for name, v := range flags {
+		all[name] = v
+	}
+	c, err := Load(all, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// startNode runs a node; stop ends it and gives what Run gave.
+func startNode(t *testing.T, c *Config) (n *Node, k *skein.Client, stop func() error) {
+	t.Helper()
+	n, err := Open(t.Context(), c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	stopped := false
+	stop = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		return <-ended
+	}
+	t.Cleanup(func() { _ = stop() })
+	select {
+	case <-n.Ready():
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("the node ended: %v", err)
+	}
+	if k, err = skein.New(n.URL(), skein.WithHandler(n.Handler())); err != nil {
+		t.Fatal(err)
+	}
+	return n, k, stop
+}
+
+func begin(t *testing.T, k *skein.Client, source string) string {
+	t.Helper()
+	if _, err := k.Apply(t.Context(), "flow", api.ApplyRequest{Source: "name: flow\ntasks:\n" + source}); err != nil {
+		t.Fatal(err)
+	}
+	run, _, err := k.Start(t.Context(), api.RunRequest{Workflow: "flow"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run.ID
+}
+
+func end(t *testing.T, k *skein.Client, id string) api.Run {
+	t.Helper()
+	for {
+		run, err := k.Run(t.Context(), id, skein.Wait(time.Minute), skein.WithTasks())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run.Ended() {
+			return run
+		}
+	}
+}
+
+// TestOneNode: a node runs a graph, and its folder says who it is for as long as it lives.
+func TestOneNode(t *testing.T) {
+	c := testConfig(t, nil)
+	n, k, stop := startNode(t, c)
+	if info, err := os.Stat(c.Data); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("data folder: %v, %v", info.Mode(), err)
+	}
+	held, err := FindHolder(t.Context(), c.Data)
+	if err != nil || held == nil || held.PID != os.Getpid() || held.Address != n.URL() {
+		t.Errorf("holder %+v, %v", held, err)
+	}
+	var locked *LockedError
+	if _, err := Open(t.Context(), c, slog.New(slog.DiscardHandler)); !errors.As(err, &locked) || locked.Address != n.URL() {
+		t.Errorf("a second node: %v", err)
+	}
+	run := end(t, k, begin(t, k, `
+  a: {run: 'echo "n=4" >> "$SKEIN_OUTPUT"', outputs: {n: int}}
+  b: {run: 'test "$N$SKEIN_TASK$SKEIN_TOKEN$SKEIN_IDEMPOTENCY_KEY" = "4b1$SKEIN_RUN_ID/b"', needs: a, env: {N: "${{ tasks.a.outputs.n }}"}}
+`))
+	if run.State != "succeeded" {
+		t.Errorf("%s: %+v", run.State, run.Tasks)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if held, err := FindHolder(t.Context(), c.Data); held != nil || err != nil {
+		t.Errorf("after the end: %+v, %v", held, err)
+	}
+	if found, err := Verify(t.Context(), c); len(found) > 0 || err != nil {
+		t.Errorf("%v, %v", found, err)
+	}
+	o, err := Observe(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	reader, err := skein.New("http://127.0.0.1", skein.WithHandler(o.Handler()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := reader.Run(t.Context(), run.ID); err != nil || again.State != "succeeded" {
+		t.Errorf("observed: %v, %v", again.State, err)
+	}
+}
+
+// TestDrain: a node that ends lets attempts finish and starts no other; the next life goes on.
+func TestDrain(t *testing.T) {
+	c := testConfig(t, map[string]string{"drain": "10m"})
+	gate := filepath.Join(t.TempDir(), "gate")
+	_, k, stop := startNode(t, c)
+	id := begin(t, k, "  a: {run: 'touch "+gate+".at; until [ -e "+gate+" ]; do sleep 0.01; done'}\n  b: {run: \"true\", needs: a}\n")
+	for _, err := os.Stat(gate + ".at"); err != nil; _, err = os.Stat(gate + ".at") {
+		time.Sleep(time.Millisecond)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- stop() }()
+	for !errors.Is(k.Ready(t.Context()), skein.ErrUnavailable) { // it has begun to leave
+		time.Sleep(time.Millisecond)
+	}
+	if _, _, err := k.Start(t.Context(), api.RunRequest{Workflow: "flow"}); !errors.Is(err, skein.ErrUnavailable) {
+		t.Errorf("a start while the node leaves: %v", err)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	_, k, _ = startNode(t, c)
+	run := end(t, k, id)
+	if a := run.Tasks[0].Attempts; run.State != "succeeded" || len(a) != 1 || a[0].State != "succeeded" {
+		t.Errorf("%s, a: %+v", run.State, a)
+	}
+}
+
+// TestHurry: what still runs at the end is killed, lost, and run again by the next life under a new token.
+func TestHurry(t *testing.T) {
+	c := testConfig(t, map[string]string{"drain": "10m"})
+	at := filepath.Join(t.TempDir(), "at")
+	n, k, stop := startNode(t, c)
+	id := begin(t, k, "  a: {run: 'test $SKEIN_ATTEMPT = 2 || { touch "+at+"; sleep 600; }'}\n")
+	for _, err := os.Stat(at); err != nil; _, err = os.Stat(at) {
+		time.Sleep(time.Millisecond)
+	}
+	n.Hurry()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	_, k, _ = startNode(t, c)
+	run := end(t, k, id)
+	if a := run.Tasks[0].Attempts; run.State != "succeeded" || len(a) != 2 || a[0].State != "lost" || a[1].State != "succeeded" {
+		t.Errorf("%s, a: %+v", run.State, a)
+	}
+}
+
+// TestUnresolvable: what cannot be made into a process fails with a cause and a sentence, and does not hang.
+func TestUnresolvable(t *testing.T) {
+	c := testConfig(t, nil)
+	_, k, _ := startNode(t, c)
+	run := end(t, k, begin(t, k, `
+  nan: {run: "true", env: {N: "${{ 1 / (size(run.id) - 36) }}"}}
+  far: {run: "true", dir: below}
+`))
+	causes := map[string]string{}
+	for _, task := range run.Tasks {
+		if task.State != "failed" || task.Cause == nil || task.Message == nil {
+			t.Fatalf("task %s is %s: %v", task.Name, task.State, task.Message)
+		}
+		causes[task.Name] = *task.Cause
+	}
+	if causes["nan"] != "expression" || causes["far"] != "start" {
+		t.Errorf("causes %v", causes)
+	}
+}
+
+func TestConfigOrigins(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	t.Setenv("XDG_DATA_HOME", dir)
+	t.Setenv("SKEIN_SLOTS", "7")
+	t.Setenv("SKEIN_DRAIN", "5s")
+	path := filepath.Join(dir, "skein", "config.yaml")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("slots: 3\nname: box\npass_env: [A, B]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(map[string]string{"drain": "9s", "output": "json"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Drain != 9*time.Second || c.Slots != 7 || c.Name != "box" || len(c.PassEnv) != 2 || c.Data != filepath.Join(dir, "skein") || c.ListenChosen {
+		t.Errorf("%+v", c)
+	}
+	origins := map[string]string{}
+	for _, v := range c.Values {
+		origins[v.Name] = v.Origin
+	}
+	for name, want := range map[string]string{"drain": "flag --drain", "slots": "environment SKEIN_SLOTS", "name": "file " + path, "listen": "default"} {
+		if origins[name] != want {
+			t.Errorf("%s comes from %q, want %q", name, origins[name], want)
+		}
+	}
+	for file, says := range map[string]string{"slotz: 3\n": "slotz", "slots: [": "config.yaml", "drain: soon\n": "drain"} {
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("SKEIN_DRAIN", "")
+		if _, err := Load(nil, ""); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q gave %v", file, err)
+		}
+	}
+	if _, err := Load(nil, filepath.Join(dir, "nowhere.yaml")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a chosen file that is not there: %v", err)
+	}
+}
+
+func TestListen(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	address := taken.Addr().String()
+	if l, err := listen(&Config{Listen: address, ListenChosen: true}); !errors.Is(err, ErrListen) || !strings.Contains(err.Error(), address) {
+		t.Errorf("a chosen port in use: %v, %v", l, err)
+	}
+	l, err := listen(&Config{Listen: address})
+	if err != nil || l.Addr().String() == address {
+		t.Errorf("nobody's choice: %v, %v", l, err)
+	}
+	_ = l.Close()
+	for _, wide := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "example.org:0"} {
+		if err := checkListen(&Config{Listen: wide, ListenChosen: true}); !errors.Is(err, ErrNotAllowed) {
+			t.Errorf("%s: %v", wide, err)
+		}
+	}
+	for _, bad := range []string{"", "8080", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000"} {
+		if err := checkListen(&Config{Listen: bad, ListenChosen: true}); err == nil || errors.Is(err, ErrNotAllowed) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func TestLRU(t *testing.T) {
+	loads := map[int]int{}
+	c := newLRU(2, func(k int) (int, error) { loads[k]++; return 10 * k, nil })
+	for _, k := range []int{1, 2, 1, 3, 1, 2} { // 3 drives out 2, 2 drives out 3
+		if v, err := c.get(k); v != 10*k || err != nil {
+			t.Errorf("%d gave %d, %v", k, v, err)
+		}
+	}
+	if loads[1] != 1 || loads[2] != 2 || loads[3] != 1 {
+		t.Errorf("loads %v", loads)
+	}
+}
+
+func TestRing(t *testing.T) {
+	r := newRing(3)
+	for i := range 5 {
+		r.add(attemptID{task: 1, token: 1 + 0, run: [16]byte{byte(i)}})
+	}
+	for i := range 5 {
+		if got, want := r.has(attemptID{task: 1, token: 1, run: [16]byte{byte(i)}}), i >= 2; got != want {
+			t.Errorf("%d: %v", i, got)
+		}
+	}
+}
