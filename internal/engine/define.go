@@ -103,35 +103,51 @@ func (e *Engine) Apply(ctx context.Context, d Definition) (w store.Workflow, cre
 		return w, false, fromStore("read the workflow", err)
 	}
 	v := &store.Version{Source: d.Source, Def: d.Def, Graph: d.Graph, Digest: d.Digest, User: d.User, Files: d.Files}
-	a, err := e.change(ctx, definition{id: is.ID, namespace: d.Namespace, name: d.Name, version: v, revision: d.Revision})
+	a, err := e.change(ctx, item{define: &definition{id: is.ID, namespace: d.Namespace, name: d.Name, version: v, revision: d.Revision}})
 	return a.workflow, err == nil && !a.existing, err
 }
 
-// SetState pauses, resumes or deletes a workflow.
-func (e *Engine) SetState(ctx context.Context, w store.Workflow, state string, revision int64) (store.Workflow, error) {
+// SetState pauses, resumes or deletes a workflow. once, if not nil, keeps the change under
+// an idempotency key: a repeat changes nothing and gives the workflow as it is.
+func (e *Engine) SetState(ctx context.Context, w store.Workflow, state string, revision int64, once *store.Request) (store.Workflow, error) {
 	switch state {
 	case store.WorkflowActive, store.WorkflowPaused, store.WorkflowDeleted:
 	default:
 		return w, fmt.Errorf("%w: a workflow is not %q", ErrInvalid, state)
 	}
-	a, err := e.change(ctx, definition{id: w.ID, state: state, revision: revision})
-	return a.workflow, err
+	return e.changeOnce(ctx, definition{id: w.ID, state: state, revision: revision}, once)
 }
 
-// Rollback makes an earlier version the one that new runs get.
-func (e *Engine) Rollback(ctx context.Context, w store.Workflow, version int32, revision int64) (store.Workflow, error) {
+// Rollback makes an earlier version the one that new runs get; once is as in SetState.
+func (e *Engine) Rollback(ctx context.Context, w store.Workflow, version int32, revision int64, once *store.Request) (store.Workflow, error) {
 	if _, err := e.store.Version(ctx, w.ID, version); err != nil {
 		return w, fromStore(fmt.Sprintf("version %d of %s", version, w.Name), err)
 	}
-	a, err := e.change(ctx, definition{id: w.ID, current: version, revision: revision})
+	return e.changeOnce(ctx, definition{id: w.ID, current: version, revision: revision}, once)
+}
+
+func (e *Engine) changeOnce(ctx context.Context, d definition, once *store.Request) (store.Workflow, error) {
+	it := item{define: &d}
+	if once != nil {
+		req := *once
+		if err := checkTexts("scope", req.Scope, "idempotency key", req.Key); err != nil {
+			return store.Workflow{}, err
+		}
+		it.req = &req
+	}
+	a, err := e.change(ctx, it)
+	if err == nil && a.existing && a.workflow.ID == 0 {
+		return e.WorkflowByID(ctx, d.id)
+	}
 	return a.workflow, err
 }
 
-func (e *Engine) change(ctx context.Context, d definition) (answer, error) {
+func (e *Engine) change(ctx context.Context, it item) (answer, error) {
 	if err := e.Accepting(); err != nil {
 		return answer{}, err
 	}
-	a, err := e.writer.inbox.send(ctx, item{define: &d})
+	d := it.define
+	a, err := e.writer.inbox.send(ctx, it)
 	if err == nil && d.version != nil { // compile it now: the first run need not wait for it
 		_, _ = e.graphs.get(a.workflow.ID, a.workflow.Version)
 	}

@@ -51,11 +51,11 @@ func TestDefinitions(t *testing.T) {
 			if _, err = apply(2, 1); !errors.Is(err, engine.ErrConflict) {
 				t.Errorf("the same with an old If-Match: %v", err)
 			}
-			w, err = n.Rollback(ctx, w, 1, 2)
+			w, err = n.Rollback(ctx, w, 1, 2, nil)
 			expect("rolled back", false, false, err, 1, 2, 3)
-			w, err = n.Rollback(ctx, w, 1, 0)
+			w, err = n.Rollback(ctx, w, 1, 0, nil)
 			expect("rolled back to the same", false, false, err, 1, 2, 3)
-			if _, err := n.Rollback(ctx, w, 7, 0); !errors.Is(err, engine.ErrNotFound) {
+			if _, err := n.Rollback(ctx, w, 7, 0, nil); !errors.Is(err, engine.ErrNotFound) {
 				t.Errorf("rolled back to nowhere: %v", err)
 			}
 			created, err = apply(1, 0)
@@ -66,27 +66,27 @@ func TestDefinitions(t *testing.T) {
 			expect("an old content is a new version", created, true, err, 3, 3, 5)
 
 			old := w
-			w, err = n.SetState(ctx, w, store.WorkflowPaused, 0)
+			w, err = n.SetState(ctx, w, store.WorkflowPaused, 0, nil)
 			expect("paused", false, false, err, 3, 3, 6)
-			w, err = n.SetState(ctx, w, store.WorkflowPaused, 0)
+			w, err = n.SetState(ctx, w, store.WorkflowPaused, 0, nil)
 			expect("paused again", false, false, err, 3, 3, 6)
 			if _, err := n.Submit(ctx, submission(old)); !errors.Is(err, engine.ErrConflict) {
 				t.Errorf("a submission that saw it active: %v", err)
 			}
-			w, err = n.SetState(ctx, w, store.WorkflowActive, 6)
+			w, err = n.SetState(ctx, w, store.WorkflowActive, 6, nil)
 			expect("resumed", false, false, err, 3, 3, 7)
 			n.ends(n.submit(old), dag.RunSucceeded)
-			if _, err := n.SetState(ctx, w, "asleep", 0); !errors.Is(err, engine.ErrInvalid) {
+			if _, err := n.SetState(ctx, w, "asleep", 0, nil); !errors.Is(err, engine.ErrInvalid) {
 				t.Errorf("an unknown state: %v", err)
 			}
-			deleted, err := n.SetState(ctx, w, store.WorkflowDeleted, 0)
+			deleted, err := n.SetState(ctx, w, store.WorkflowDeleted, 0, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if _, err := n.Submit(ctx, submission(w)); !errors.Is(err, engine.ErrConflict) {
 				t.Errorf("a submission to what is deleted: %v", err)
 			}
-			if _, err := n.SetState(ctx, deleted, store.WorkflowActive, 0); !errors.Is(err, engine.ErrConflict) {
+			if _, err := n.SetState(ctx, deleted, store.WorkflowActive, 0, nil); !errors.Is(err, engine.ErrConflict) {
 				t.Errorf("a change of what is deleted: %v", err)
 			}
 			if created, err = apply(1, 0); err != nil || !created || w.ID == deleted.ID || w.Version != 1 {
@@ -139,7 +139,7 @@ func TestDeleteAndCreateTogether(t *testing.T) {
 	var wg sync.WaitGroup
 	n.together(func() {
 		wg.Go(func() {
-			if _, err := n.SetState(t.Context(), old, store.WorkflowDeleted, 0); err != nil {
+			if _, err := n.SetState(t.Context(), old, store.WorkflowDeleted, 0, nil); err != nil {
 				t.Errorf("delete: %v", err)
 			}
 		})

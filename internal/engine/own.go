@@ -269,6 +269,9 @@ func (w *writer) failed(ctx context.Context, n int, cause error) error {
 	if errors.Is(cause, errGuilty) || errors.Is(cause, store.ErrRefused) {
 		return w.halve(ctx, n, cause)
 	}
+	if errors.Is(cause, store.ErrFormat) {
+		return fromStore("write", cause) // a damaged database: no trying again will mend it
+	}
 	return w.retake(ctx, n, cause)
 }
 

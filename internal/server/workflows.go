@@ -3,11 +3,13 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
@@ -147,12 +149,25 @@ func (s *Server) setState(ctx context.Context, in *ChangeIn, state string) (*wor
 	if err != nil {
 		return nil, err
 	}
-	if w.State != state { // what is so already is no change
-		if w, err = s.engine.SetState(ctx, w, state, revision); err != nil {
+	if w.State != state || in.Key != "" { // what is so already is no change
+		once, err := in.once(w.ID, state, nil)
+		if err != nil {
+			return nil, err
+		}
+		if w, err = s.engine.SetState(ctx, w, state, revision, once); err != nil {
 			return nil, precondition(err, revision != 0)
 		}
 	}
 	return s.changed(ctx, &w)
+}
+
+// once is the request that a change is kept under, if it came with an idempotency key.
+func (in *ChangeIn) once(w dag.WorkflowID, verb string, body any) (*store.Request, error) {
+	if in.Key == "" {
+		return nil, nil
+	}
+	hash, err := hashJSON(body)
+	return &store.Request{Scope: fmt.Sprintf("POST /workflows/%d:%s", w, verb), Key: in.Key, Hash: hash, Answer: []byte(`{"status":200}`)}, err
 }
 
 // changing reads the workflow to change and checks the revision that the caller believes.
@@ -184,9 +199,13 @@ func (s *Server) rollbackWorkflow(ctx context.Context, in *rollbackIn) (*workflo
 	if err != nil {
 		return nil, err
 	}
-	if w.Version != in.Body.Version {
+	if w.Version != in.Body.Version || in.Key != "" {
+		once, err := in.once(w.ID, "rollback", in.Body)
+		if err != nil {
+			return nil, err
+		}
 		was := w
-		w, err = s.engine.Rollback(ctx, w, in.Body.Version, revision)
+		w, err = s.engine.Rollback(ctx, w, in.Body.Version, revision, once)
 		if errors.Is(err, engine.ErrNotFound) {
 			return nil, notFound("workflow %s has no version %d; the newest is %d", fullName(was.Namespace, was.Name), in.Body.Version, was.Latest)
 		}
@@ -209,7 +228,7 @@ func (s *Server) deleteWorkflow(ctx context.Context, in *deleteIn) (*noContent, 
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.engine.SetState(ctx, w, store.WorkflowDeleted, revision)
+	_, err = s.engine.SetState(ctx, w, store.WorkflowDeleted, revision, nil)
 	return nil, precondition(err, revision != 0)
 }
 

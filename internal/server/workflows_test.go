@@ -140,6 +140,27 @@ func TestIfMatch(t *testing.T) {
 	}
 }
 
+// TestWorkflowVerbOnce: a verb that is repeated late, under its key, does not undo what
+// happened since.
+func TestWorkflowVerbOnce(t *testing.T) {
+	b := newBed(t, true)
+	const path = "/api/v1/workflows/default/w"
+	b.apply("w")
+	want[api.Applied](t, b.do("PUT", path, fmt.Sprintf(diamond, "w")+"# edit\n", "Content-Type", yaml), 200)
+	want[api.Workflow](t, b.post(path+":pause", "", "Idempotency-Key", "p1"), 200)
+	want[api.Workflow](t, b.post(path+":resume", ""), 200)
+	b.restart()
+	if got := want[api.Workflow](t, b.post(path+":pause", "", "Idempotency-Key", "p1"), 200); got.State != "active" {
+		t.Errorf("a repeat paused it again: %+v", got)
+	}
+	want[api.Workflow](t, b.post(path+":rollback", `{"version":1}`, "Idempotency-Key", "r1"), 200)
+	want[api.Workflow](t, b.post(path+":rollback", `{"version":2}`), 200)
+	if got := want[api.Workflow](t, b.post(path+":rollback", `{"version":1}`, "Idempotency-Key", "r1"), 200); got.Version != 2 {
+		t.Errorf("a repeat rolled back again: %+v", got)
+	}
+	wantProblem(t, b.post(path+":rollback", `{"version":2}`, "Idempotency-Key", "r1"), 409, api.ProblemConflict)
+}
+
 func TestWorkflowVerbsAndVersions(t *testing.T) {
 	b := newBed(t, true)
 	const path = "/api/v1/workflows/default/w"
