@@ -248,6 +248,8 @@ func (w *waiter) catchUp(ctx context.Context, run *api.Run) error {
 		}
 		w.event(ctx, run.ID, &ev)
 		if n++; n == catchUpMax {
+			// What comes after may have ended what is taken for running here; the present will tell.
+			clear(w.view.running)
 			break
 		}
 	}

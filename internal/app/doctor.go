@@ -131,9 +131,9 @@ func checkPort(ctx context.Context, cfg *Config) Check {
 	}
 	l, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
-		c.State, c.Found, c.Remedy = CheckWarn, cfg.Listen+" is in use", "nothing, if the next free port will do; else choose one: --listen HOST:PORT"
+		c.Found = cfg.Listen + " is in use; the next free port will be taken"
 		if cfg.ListenChosen {
-			c.State, c.Remedy = CheckBad, "choose another one: --listen HOST:PORT"
+			c.State, c.Found, c.Remedy = CheckBad, cfg.Listen+" is in use", "choose another one: --listen HOST:PORT"
 		}
 		return c
 	}
