@@ -81,6 +81,9 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	if err != nil {
 		return n, err
 	}
+	if cfg.Hold {
+		n.engine.Drain()
+	}
 	n.executor.engine, n.executor.worker = n.engine, n.worker
 	srv, err := newServer(cfg, n.engine, log, n.listener.Addr().String())
 	if err != nil {
@@ -194,6 +197,7 @@ func (n *Node) until(ctx context.Context, engineEnd, httpEnd chan error) error {
 // drain ends the attempts and has their reports written.
 func (n *Node) drain() {
 	n.leaving.Store(true)
+	n.engine.Drain()
 	n.executor.hold()
 	if left := n.executor.running(); left > 0 {
 		n.log.Info("waiting for running attempts; a second signal ends them now", "attempts", left, "drain", n.cfg.Drain)

@@ -49,9 +49,18 @@ type Executor interface {
 // by the attempt's name, so that nothing said twice counts twice. Only free is for other
 // goroutines than the writer's.
 type home struct {
-	free   atomic.Int64
-	booked map[attemptKey]struct{}
+	free    atomic.Int64
+	drained atomic.Bool // nothing is booked any more
+	booked  map[attemptKey]struct{}
 }
+
+// open reports whether a slot can be booked now.
+func (h *home) open() bool { return h.free.Load() > 0 && !h.drained.Load() }
+
+// Drain hands out no task from now on: what runs ends, the rest waits for the next life of
+// a node. A process that is about to end calls it, so that nothing is handed to it only to
+// be declared lost.
+func (e *Engine) Drain() { e.home.drained.Store(true) }
 
 func (h *home) book(k attemptKey) {
 	if _, in := h.booked[k]; !in {
@@ -70,7 +79,7 @@ func (h *home) unbook(k attemptKey) {
 // fill gives free slots to the best ready tasks, in the transaction being made: the end
 // of a task and the start of the next are one commit.
 func (w *writer) fill(most int) {
-	for ; most > 0 && w.tx.rows < batchRowsMax && w.queue.Len() > 0 && w.e.home.free.Load() > 0; most-- {
+	for ; most > 0 && w.tx.rows < batchRowsMax && w.queue.Len() > 0 && w.e.home.open(); most-- {
 		r := w.queue.Head(w.tx.now.Wall)
 		w.tx.current = r
 		w.tx.tried++

@@ -150,7 +150,7 @@ func (w *writer) abandon() {
 // busy reports whether there is something to do without waiting for anybody.
 func (w *writer) busy() bool {
 	return len(w.kept) > 0 || w.todo.len() > 0 || w.inbox.len() > 0 || w.timers.due(w.clock.mono()) ||
-		w.queue.Len() > 0 && w.e.home.free.Load() > 0
+		w.queue.Len() > 0 && w.e.home.open()
 }
 
 // transact makes one transaction of what waits, and carries it out.
