@@ -20,6 +20,7 @@ type session struct {
 	observing bool      // only the data folder: nothing moves
 	close     func()    // gives everything back and waits for it
 	ended     chan error
+	broken    bool // after close: the node in this process ended with an error, which has been said
 }
 
 // newClient makes a client on behalf of the user of this process.
@@ -140,6 +141,7 @@ func (c *cli) inProcess(ctx context.Context, hold bool) (*session, error) {
 	s.close = func() {
 		cancel()
 		if err := <-s.ended; err != nil {
+			s.broken = true
 			c.say("skein: %v", err)
 		}
 	}

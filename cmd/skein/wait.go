@@ -63,7 +63,11 @@ func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error
 		if !w.met && len(w.c.cfg.Server) > 0 {
 			return err
 		}
+		was := w.s
 		w.disconnect()
+		if was != nil && was.broken {
+			return &errEnd{exitError} // another node over the same data folder would end the same
+		}
 		if w.alone.IsZero() {
 			w.alone = time.Now()
 			w.screen.print("the server does not answer; looking for it …")
