@@ -406,7 +406,7 @@ func (d *DB) readShard(id dag.ShardID, a *store.Acquired) error {
 	if err == nil && !found {
 		err = fmt.Errorf("shard %d: %w", id, store.ErrNotFound)
 	}
-	return err
+	return translate("shard", err)
 }
 
 // Register implements store.Store.
