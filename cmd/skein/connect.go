@@ -18,6 +18,7 @@ type session struct {
 	*skein.Client
 	node      *app.Node // in this process; nil: elsewhere
 	observing bool      // only the data folder: nothing moves
+	held      bool      // a node in this process that starts no task
 	close     func()    // gives everything back and waits for it
 	ended     chan error
 	broken    bool // after close: the node in this process ended with an error, which has been said
@@ -136,7 +137,7 @@ func (c *cli) inProcess(ctx context.Context, hold bool) (*session, error) {
 		return nil, err
 	}
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &session{node: node, ended: make(chan error, 1)}
+	s := &session{node: node, held: hold, ended: make(chan error, 1)}
 	go func() { s.ended <- node.Run(work) }()
 	s.close = func() {
 		cancel()
@@ -178,10 +179,14 @@ const (
 )
 
 // linger ends a session. A node in this process stays as long as it has runs of others: they found it by
-// the data folder and rely on it.
+// the data folder and rely on it. One that starts no task would wait for them in vain.
 func (c *cli) linger(ctx context.Context, s *session) {
 	defer s.close()
 	if s.node == nil || s.node.Idle() {
+		return
+	}
+	if s.held {
+		c.say("no server holds %s: unfinished runs go on when one starts (skein server)", c.cfg.Data)
 		return
 	}
 	c.say("other runs are going on in this process; it stays until they have ended (Ctrl-C: they go on at the next start)")
@@ -210,12 +215,13 @@ func (c *cli) reading(f func(ctx context.Context, s *session, args []string) err
 	}
 }
 
-// writing wraps a command that changes something.
+// writing wraps a command that changes something. Without a server it starts no task: who stops or pauses a
+// run after a crash must not have its lost attempts tried again first.
 func (c *cli) writing(f func(ctx context.Context, s *session, args []string) error) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
 		ctx, stop := interruptible(ctx)
 		defer stop()
-		s, err := c.forWriting(ctx, false)
+		s, err := c.forWriting(ctx, true)
 		if err != nil {
 			return err
 		}
