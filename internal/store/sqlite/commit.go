@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -48,7 +49,7 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 }
 
 // transact runs f in a transaction. An error before the COMMIT is final: nothing was
-// written. An error of the COMMIT itself is an unknown outcome, and since a failed fsync
+// written. An error of the COMMIT itself, but for a full disk, is an unknown outcome, and since a failed fsync
 // must not be tried again on the same file, the connection is opened anew.
 func (d *DB) transact(f func() error) error {
 	if d.closed.Load() {
@@ -68,21 +69,26 @@ func (d *DB) transact(f func() error) error {
 	if _, err := d.stmts.begin.row().exec(d.conn); err != nil {
 		return err
 	}
-	if err := f(); err != nil {
-		if !d.conn.AutocommitEnabled() { // some errors (disk full) have rolled back already
-			if _, e := d.stmts.rollback.row().exec(d.conn); e != nil {
-				d.broken = true
-			}
+	err := f()
+	if err == nil {
+		if _, err = d.stmts.commit.row().exec(d.conn); err == nil {
+			return nil
 		}
-		d.forget()
-		return err
+		// A full disk is met when the log is written, and the mark of the commit is written
+		// last: without room for it there is no commit. Any other error leaves it open.
+		if !errors.Is(err, store.ErrFull) {
+			d.broken = true
+			d.forget()
+			return fmt.Errorf("%w: %w", store.ErrUnknown, err)
+		}
 	}
-	if _, err := d.stmts.commit.row().exec(d.conn); err != nil {
-		d.broken = true
-		d.forget()
-		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
+	if !d.conn.AutocommitEnabled() { // some errors have rolled back already
+		if _, e := d.stmts.rollback.row().exec(d.conn); e != nil {
+			d.broken = true
+		}
 	}
-	return nil
+	d.forget()
+	return err
 }
 
 // forget drops what memory believes of rows that a failed transaction touched.
