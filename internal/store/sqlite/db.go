@@ -71,6 +71,14 @@ var _ store.Store = (*DB)(nil)
 // Open opens or makes a database for writing. An empty file is made one; a file that is
 // no database, or of a newer format, is an error and stays as it is.
 func Open(path string) (*DB, error) {
+	// Made here, and not by SQLite, so that nobody else can read it; its log takes its mode.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	if err := f.Close(); err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
 	d := &DB{path: path, read: statements(readSQL), past: history{of: map[dag.RunID]*dag.EventRow{}}}
 	if err := d.openWriter(); err != nil {
 		return nil, err

@@ -171,6 +171,17 @@ func TestOpenMakesOfAnEmptyFile(t *testing.T) {
 	}
 }
 
+func TestOnlyTheOwnerReads(t *testing.T) {
+	d, path := openTemp(t)
+	accept(t, d, 1)
+	for _, f := range []string{path, path + "-wal", path + "-shm"} {
+		st, err := os.Stat(f)
+		if err != nil || st.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", f, st, err)
+		}
+	}
+}
+
 func TestReadOnlyBesideTheWriter(t *testing.T) {
 	d, path := openTemp(t)
 	id := accept(t, d, 3)[1]
