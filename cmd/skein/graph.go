@@ -15,7 +15,8 @@ import (
 func (c *cli) workflowGraphCmd() *cobra.Command {
 	var format string
 	var version int32
-	cmd := &cobra.Command{
+	var cmd *cobra.Command
+	cmd = &cobra.Command{
 		Use: "graph NAME | FILE | RUN", Short: "Draw the graph of a workflow, or of a run with the state of each task",
 		Example: `  skein workflow graph timezones
   skein workflow graph workflow.yaml --format mermaid
@@ -26,7 +27,7 @@ func (c *cli) workflowGraphCmd() *cobra.Command {
 			if !ok {
 				return usage("--format %s: there are ascii, mermaid and dot", format)
 			}
-			if isFile(args[0]) && !strings.Contains(args[0], "@") {
+			if !strings.Contains(args[0], "@") && !isName(cmd, args[0]) {
 				d, err := readDefinition(args[0], c.cfg.TasksMax)
 				if err != nil {
 					return err
@@ -58,7 +59,8 @@ func (c *cli) drawn(g api.Graph, draw func(io.Writer, *cli, api.Graph)) error {
 
 func graphOf(ctx context.Context, s *session, ref string, version int32) (api.Graph, error) {
 	if !strings.Contains(ref, "@") && !isRunID(ref) {
-		return s.WorkflowGraph(ctx, ref, version)
+		g, err := s.WorkflowGraph(ctx, ref, version)
+		return g, noSuchName(err, ref)
 	}
 	id, err := findRun(ctx, s, ref)
 	if err != nil {

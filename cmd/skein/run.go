@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,21 +33,24 @@ type runFlags struct {
 
 func (c *cli) runCmd() *cobra.Command {
 	f := &runFlags{}
-	cmd := &cobra.Command{
+	var cmd *cobra.Command
+	cmd = &cobra.Command{
 		Use:   "run FILE|NAME",
 		Short: "Run a workflow and wait for its end; also: look at runs and end them",
 		Long: `Runs a workflow and waits for its end. The argument is a FILE if it contains a / or ends in .yaml, .yml or
-.json, else the NAME of a workflow that was applied (after -- also one that is named like a verb: skein run -- list).
+.json, else the NAME of a workflow that was applied. Outside the namespace default that is NS/NAME, which is taken for
+a file only if there is one. After -- it is a name in any case, also one that reads like a verb: skein run -- list.
 
 It talks to --server, else to the server that holds the data folder; if there is none, it runs here.
 
 Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops the run (130), the second kills it.`,
 		Example: `  skein run workflow.yaml --follow
   skein run nightly-orders -p day=2026-11-20
+  skein run shop/nightly-orders
   skein run report.yaml --detach && skein run watch report@latest
   skein run report.yaml -o json | jq .state`,
 		Args: cobra.ExactArgs(1),
-		RunE: c.do(func(ctx context.Context, args []string) error { return c.start(ctx, args[0], f) }),
+		RunE: c.do(func(ctx context.Context, args []string) error { return c.start(ctx, args[0], isName(cmd, args[0]), f) }),
 	}
 	fl := cmd.Flags()
 	fl.StringArrayVarP(&f.params, "param", "p", nil, "a parameter, as name=value; may be repeated")
@@ -76,8 +83,37 @@ func isFile(arg string) bool {
 	return false
 }
 
+// namespaced is NS/NAME, which looks like a path without an extension.
+var namespaced = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// isName reports whether the first argument of FILE|NAME is a name: after -- always, NS/NAME if no file is called so.
+func isName(cmd *cobra.Command, arg string) bool {
+	if cmd.ArgsLenAtDash() == 0 || !isFile(arg) {
+		return true
+	}
+	return namespaced.MatchString(arg) && absent(arg)
+}
+
+func absent(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// noSuchName adds to an error that a workflow is not there what the person may have meant.
+func noSuchName(err error, arg string) error {
+	switch {
+	case !errors.Is(err, skein.ErrNotFound):
+		return err
+	case isFile(arg) && absent(arg):
+		return hint(&said{errNotFound, fmt.Sprintf("%v; there is no file %s either", err, arg)}, "list workflows: skein workflow list")
+	case isFile(arg):
+		return hint(err, "list workflows: skein workflow list; the file of that name: skein run "+arg)
+	}
+	return hint(err, "list workflows: skein workflow list; a file is named with its folder or its .yaml: ./"+arg+".yaml")
+}
+
 // start is `skein run FILE|NAME`.
-func (c *cli) start(ctx context.Context, arg string, f *runFlags) error {
+func (c *cli) start(ctx context.Context, arg string, named bool, f *runFlags) error {
 	if f.detach && f.follow {
 		return usage("--detach and --follow exclude each other")
 	}
@@ -86,7 +122,7 @@ func (c *cli) start(ctx context.Context, arg string, f *runFlags) error {
 		return err
 	}
 	var def *definition
-	if isFile(arg) {
+	if !named {
 		if def, err = readDefinition(arg, c.cfg.TasksMax); err != nil {
 			return err
 		}
@@ -121,8 +157,8 @@ func (c *cli) start(ctx context.Context, arg string, f *runFlags) error {
 		if err == nil {
 			w.contact()
 		}
-		if errors.Is(err, skein.ErrNotFound) && def == nil {
-			return hint(err, "list workflows: skein workflow list; run a file: skein run ./"+arg+".yaml")
+		if def == nil {
+			return noSuchName(err, arg)
 		}
 		return err
 	})

@@ -127,7 +127,8 @@ func (c *cli) workflowGetCmd() *cobra.Command {
 }
 
 func (c *cli) workflowDiffCmd() *cobra.Command {
-	return &cobra.Command{
+	var cmd *cobra.Command
+	cmd = &cobra.Command{
 		Use: "diff FILE | NAME [VERSION [VERSION]]", Short: "Compare a file with what was applied, or two versions",
 		Long:    "Compares a file with the current version of its workflow, or two versions (default the current and the one before).\nExit code: 0 in both cases; no output: no difference.",
 		Example: "  skein workflow diff nightly.yaml\n  skein workflow diff nightly-orders 3 5",
@@ -135,7 +136,7 @@ func (c *cli) workflowDiffCmd() *cobra.Command {
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
 			var from, to labelled
 			var err error
-			if isFile(args[0]) {
+			if !isName(cmd, args[0]) {
 				if len(args) > 1 {
 					return usage("a file is compared with the current version; give NAME VERSION VERSION to compare versions")
 				}
@@ -153,6 +154,7 @@ func (c *cli) workflowDiffCmd() *cobra.Command {
 			return nil
 		})),
 	}
+	return cmd
 }
 
 // labelled is one side of a comparison.
@@ -174,7 +176,7 @@ func fileAndCurrent(ctx context.Context, s *session, path string, tasksMax int) 
 func twoVersions(ctx context.Context, s *session, args []string) (from, to labelled, err error) {
 	w, err := s.Workflow(ctx, args[0])
 	if err != nil {
-		return from, to, err
+		return from, to, noSuchName(err, args[0])
 	}
 	numbers := []int32{max(1, w.Version-1), w.Version}
 	for i, arg := range args[1:] {
