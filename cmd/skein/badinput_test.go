@@ -1,0 +1,555 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// refusalBytesMax is how much memory refusing a file may take. The test binary with the race detector is a
+// large program by itself.
+const refusalBytesMax = 512 << 20
+
+// TestBadFiles: whatever a workflow file is, it is refused with its place and the right exit code, in bounded
+// memory.
+func TestBadFiles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const million = 1_000_000
+	rep := strings.Repeat
+	valid := "tasks: {a: {run: 'true'}}\n"
+	bomb := "name: x\nenv:\n  a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
+	for i := 1; i < 12; i++ {
+		bomb += fmt.Sprintf("  a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(rep(fmt.Sprintf("*a%d,", i-1), 9), ","))
+	}
+	var cycle strings.Builder
+	for i := range 50_000 {
+		fmt.Fprintf(&cycle, "  t%d: {run: 'true', needs: t%d}\n", i, (i+1)%50_000)
+	}
+	for name, f := range map[string]struct {
+		content string
+		says    []string
+	}{
+		"empty":        {"", []string{":1:1: the file is empty"}},
+		"blank":        {"\n\n   \n", []string{"the file is empty"}},
+		"comment":      {"# nothing\n", []string{"the file is empty"}},
+		"binary":       {"\x7fELF\x02\x01\x01\x00\x00\xff", []string{"binary"}},
+		"latin1":       {"name: caf\xe9\n" + valid, []string{"not UTF-8"}},
+		"utf16":        {"\xff\xfen\x00a\x00", []string{"UTF-16"}},
+		"control":      {"name: x\x1b[31m\n" + valid, []string{"U+001B"}},
+		"list":         {"- a\n- b\n", []string{":1:"}},
+		"text":         {"hello\n", []string{":1:"}},
+		"no tasks":     {"name: x\n", []string{"tasks"}},
+		"empty tasks":  {"name: x\ntasks: {}\n", []string{"tasks"}},
+		"null tasks":   {"name: x\ntasks:\n", []string{"tasks"}},
+		"alias bomb":   {bomb + valid, []string{":3:"}},
+		"alias cycle":  {"name: x\nenv: &a\n  b: *a\n" + valid, []string{":3:"}},
+		"deep list":    {"name: x\nenv: " + rep("[", million) + rep("]", million) + "\n" + valid, []string{":2:1:", "too deep"}},
+		"deep mapping": {"name: x\nenv: " + rep("{a: ", million/4) + rep("}", million/4) + "\n" + valid, []string{":2:1:", "too deep"}},
+		"deep dashes":  {"name: x\nenv:\n" + rep("- ", million) + "a\n", []string{"too deep"}},
+		"deep JSON":    {`{"name":"x","env":` + rep("[", million) + rep("]", million) + "}", []string{"nested more than"}},
+		"deep keys":    {rep("? ", million), []string{"too deep"}},
+		"deep colons":  {rep(": ", million), []string{"too deep"}},
+		"deep blocks":  {"name: x\n" + blocks(1000) + valid, []string{"nested more than"}},
+		"deep if":      {"name: x\ntasks:\n  a: {run: 'true', if: '" + rep("(", million) + "true" + rep(")", million) + "'}\n", []string{"longer than"}},
+		"nested if":    {"name: x\ntasks:\n  a: {run: 'true', if: '" + rep("(", 1900) + "true" + rep(")", 1900) + "'}\n", []string{":3:"}},
+		"one line":     {"name: x\ntasks:\n  a: {run: '" + rep("x", 5*million) + "'}\n", []string{"larger than 2.0 MiB"}},
+		"open quote":   {"name: \"" + rep("\n", million), []string{":1:7:"}},
+		"documents":    {rep("---\nname: x\n"+valid, 1100), []string{"documents"}},
+		"twice":        {"name: x\n" + valid + "---\nname: x\n" + valid, []string{"twice"}},
+		"dup key":      {"name: x\nname: y\n" + valid, []string{":2:1:", "name"}},
+		"dup task":     {"name: x\ntasks:\n  a: {run: 'true'}\n  a: {run: 'true'}\n", []string{":4:3:"}},
+		"dup inner":    {"name: x\ntasks:\n  a: {run: 'true', run: 'false'}\n", []string{":3:"}},
+		"merge":        {"name: x\ntasks:\n  a: &a {run: 'true'}\n  b: {<<: *a}\n", []string{"merge keys"}},
+		"tag":          {"name: !!binary eA==\n" + valid, []string{":1:"}},
+		"cycle":        {"name: x\ntasks:\n  a: {run: x, needs: b}\n  b: {run: x, needs: a}\n", []string{"a → b → a"}},
+		"self":         {"name: x\ntasks:\n  a: {run: x, needs: a}\n", []string{":3:"}},
+		"great cycle":  {"name: x\ntasks:\n" + cycle.String(), []string{"t0 → t1", "more) →"}},
+		"unknown need": {"name: x\ntasks:\n  a: {run: x, needs: [nobody]}\n", []string{`"nobody"`}},
+		"unknown key":  {"name: x\ntasks:\n  a: {rum: 'true'}\n", []string{`unknown key "rum"`, "run"}},
+		"later":        {"name: x\ntasks:\n  a: {run: 'true', foreach: [1]}\n", []string{"foreach", "not supported yet"}},
+		"types":        {"name: [x]\ntasks:\n  a: {run: 'true', timeout: {}, retry: many}\n", []string{":1:", ":3:", "timeout", "retry"}},
+		"name":         {"name: ../../etc/passwd\n" + valid, []string{":1:7:", "name"}},
+		"unicode name": {"name: ünïcode\n" + valid, []string{":1:7:"}},
+		"task names":   {"name: x\ntasks:\n  ../a: {run: x}\n  /b: {run: x}\n  ..: {run: x}\n  \"c\\0\": {run: x}\n  ď: {run: x}\n  e.0: {run: x}\n", []string{":3:3:", ":4:3:", ":5:3:", ":6:3:", ":7:3:", ":8:3:"}},
+		"long name":    {"name: x\ntasks:\n  " + rep("a", 101) + ": {run: x}\n", []string{":3:3:"}},
+		"namespace":    {"name: x\nnamespace: a/b\n" + valid, []string{":2:12:"}},
+		"injection":    {"name: x\nparams: {p: {type: string}}\ntasks:\n  a: {run: 'echo ${{ params.p }}'}\n", []string{":4:", "env"}},
+		"zero env":     {"name: x\nenv: {A: \"b\\0c\"}\n" + valid, []string{":2:"}},
+		"env name":     {"name: x\nenv: {\"A=B\": c}\n" + valid, []string{":2:"}},
+		"our env":      {"name: x\nenv: {SKEIN_TOKEN: \"7\"}\n" + valid, []string{"SKEIN_"}},
+		"duration":     {"name: x\ntasks:\n  a: {run: x, timeout: 99999999999h}\n", []string{":3:"}},
+		"negative":     {"name: x\ntasks:\n  a: {run: x, timeout: -1s, retry: {max: -1}}\n", []string{":3:"}},
+		"files out":    {"name: x\nfiles: [../secret]\n" + valid, []string{":2:", "inside the workflow's folder"}},
+		"script out":   {"name: x\ntasks:\n  a: {run: {file: ../../bin/sh}}\n", []string{":3:"}},
+		"script gone":  {"name: x\ntasks:\n  a: {run: {file: ./gone.sh}}\n", []string{":3:", "gone.sh"}},
+		"many faults":  {"name: x\ntasks:\n" + faulty(30_000), []string{`unknown key "rum"`}},
+		"huge":         {"name: x\ntasks:\n" + rep("  # nothing here\n", 17<<20/17), []string{"larger than 16 MiB"}},
+	} {
+		path := w.write("bad.yaml", f.content)
+		o := w.skein("validate", path)
+		w.expect(o, exitInvalid, append([]string{"bad.yaml:"}, f.says...), []string{name})
+		if o.residentMax > refusalBytesMax || len(o.err) > 256<<10 {
+			t.Errorf("%s: took %d MiB, said %d bytes", name, o.residentMax>>20, len(o.err))
+		}
+	}
+}
+
+// blocks is a mapping in a mapping in a mapping.
+func blocks(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	return b.String()
+}
+
+func faulty(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "  t%d: {rum: 'true'}\n", i)
+	}
+	return b.String()
+}
+
+// TestBadPlaces: a file that cannot be read is not found (3), whatever is in its place; one of 100 MB is refused
+// before it is read.
+func TestBadPlaces(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	valid := w.workflow("valid", "  a: {run: 'true'}\n")
+	for _, verb := range []string{"validate", "run"} {
+		w.refused(exitNotFound, []string{"gone.yaml", "no such file"}, verb, "./gone.yaml")
+		w.refused(exitNotFound, []string{"is a folder"}, verb, w.dir+"/")
+		w.refused(exitNotFound, []string{"cannot be read"}, verb, valid+"/below")
+		w.refused(exitNotFound, []string{"cannot be read"}, verb, w.dir+"/"+strings.Repeat("x", 300)+".yaml")
+	}
+	big := w.write("big.yaml", "")
+	if err := os.Truncate(big, 100<<20); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{big, "/dev/zero"} {
+		o := w.refused(exitInvalid, []string{":1:1: the file is larger than 16 MiB"}, "validate", path)
+		if o.residentMax > refusalBytesMax {
+			t.Errorf("%s took %d MiB", path, o.residentMax>>20)
+		}
+	}
+	// A link inside the folder that leads out of it is not followed: neither as a script nor as a file.
+	w.write("secret", "#!/bin/sh\n")
+	if err := os.Mkdir(filepath.Join(w.dir, "in"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{"../secret", filepath.Join(w.dir, "secret"), "/etc/passwd", "loop"} {
+		link := filepath.Join(w.dir, "in", "loop")
+		_ = os.Remove(link)
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+		w.refused(exitInvalid, []string{"loop"}, "validate", w.write("in/a.yaml", "name: a\ntasks: {a: {run: {file: ./loop}}}\n"))
+		w.refused(exitInvalid, []string{"loop"}, "run", w.write("in/b.yaml", "name: b\nfiles: [loop]\ntasks: {a: {run: 'true'}}\n"))
+	}
+}
+
+// TestTaskLimit: a file of more tasks than the limit is refused, and the limit is a setting.
+func TestTaskLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var b strings.Builder
+	for i := range 100_001 {
+		fmt.Fprintf(&b, "  t%d: {run: x}\n", i)
+	}
+	many := w.workflow("many", b.String())
+	w.refused(exitInvalid, []string{":100003:3:", "100000 tasks"}, "validate", many)
+	four := w.workflow("four", "  a: {run: 'true'}\n  b: {run: 'true'}\n  c: {run: 'true'}\n  d: {run: 'true'}\n")
+	w.env = append(w.env, "SKEIN_TASKS_MAX=3")
+	for _, verb := range []string{"validate", "run"} {
+		w.refused(exitInvalid, []string{":6:3:", "3 tasks"}, verb, four)
+	}
+	// The server has the last word, also about a definition that somebody else has checked.
+	p := w.server()
+	_, err := p.Apply(t.Context(), "four", api.ApplyRequest{Source: w.read("four.yaml")})
+	if err == nil || !strings.Contains(err.Error(), "3 tasks") {
+		t.Errorf("the server took it: %v", err)
+	}
+	w.env[len(w.env)-1] = "SKEIN_TASKS_MAX=200000"
+	if o := w.skein("validate", many); o.code != exitOK {
+		t.Error(o)
+	}
+}
+
+// TestBadSettings: every setting that cannot be is refused by name, with the right code, before anything is done.
+func TestBadSettings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, f := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{exitUsage, "slots", []string{"server", "--slots", "0"}},
+		{exitUsage, "slots", []string{"server", "--slots", "-1"}},
+		{exitUsage, "slots", []string{"server", "--slots", "99999999999999999999"}},
+		{exitUsage, "slots", []string{"server", "--slots", "10001"}},
+		{exitUsage, "slots", []string{"server", "--slots", ""}},
+		{exitUsage, "drain", []string{"server", "--drain", "soon"}},
+		{exitUsage, "drain", []string{"server", "--drain", "-5s"}},
+		{exitUsage, "log_level", []string{"server", "--log-level", "loud"}},
+		{exitUsage, "log_format", []string{"server", "--log-format", "xml"}},
+		{exitUsage, "name", []string{"server", "--name", "a b"}},
+		{exitUsage, "name", []string{"server", "--name", strings.Repeat("n", 101)}},
+		{exitUsage, "pass_env", []string{"server", "--pass-env", "SKEIN_TOKEN"}},
+		{exitUsage, "pass_env", []string{"server", "--pass-env", "A=B"}},
+		{exitUsage, "db", []string{"server", "--db", "mysql://x"}},
+		{exitUsage, "pdf", []string{"status", "-o", "pdf"}},
+		{exitUsage, "--server", []string{"status", "--server", "ftp://x"}},
+		{exitUsage, "unknown flag", []string{"server", "--nope"}},
+		{exitUsage, "unknown command", []string{"serve"}},
+		{exitNotAllowed, "no authentication yet", []string{"server", "--listen", "0.0.0.0:0"}},
+		{exitNotAllowed, "no authentication yet", []string{"server", "--listen", "[::]:0"}},
+		{exitNotAllowed, "no authentication yet", []string{"server", "--listen", ":0"}},
+		{exitNotAllowed, "no authentication yet", []string{"dev", "--listen", "10.0.0.1:80"}},
+		{exitNotAllowed, "no authentication yet", []string{"server", "--listen", "example.com:80"}},
+		{exitUsage, "HOST:PORT", []string{"server", "--listen", "127.0.0.1"}},
+		{exitUsage, "HOST:PORT", []string{"server", "--listen", "127.0.0.1:99999"}},
+		{exitUsage, "HOST:PORT", []string{"server", "--listen", "127.0.0.1:http"}},
+		{exitUnreachable, "127.0.0.1:1", []string{"status", "--server", "http://127.0.0.1:1"}},
+	} {
+		w.refused(f.code, []string{f.says}, f.args...)
+	}
+	for setting, says := range map[string]string{
+		"SKEIN_SLOTS=many": "SKEIN_SLOTS", "SKEIN_TASKS_MAX=-1": "SKEIN_TASKS_MAX", "SKEIN_TASKS_MAX=1e9": "SKEIN_TASKS_MAX",
+		"SKEIN_DRAIN=1": "SKEIN_DRAIN", "SKEIN_DB=x": "SKEIN_DB", "SKEIN_LOG_LEVEL=9": "SKEIN_LOG_LEVEL", "SKEIN_NAME=a b": "SKEIN_NAME",
+		"SKEIN_LISTEN=here": "SKEIN_LISTEN",
+	} {
+		cmd := w.command("server")
+		cmd.Env = append(cmd.Env, setting)
+		w.expect(w.call(cmd), exitInvalid, []string{says}, []string{setting})
+	}
+	for content, says := range map[string]string{
+		"slots: 0\n": "slots", "slotz: 4\n": "slotz", "[1]\n": "config.yaml", "\x00": "config.yaml", "slots: {a: 1}\n": "slots",
+		"a: &a [*a]\n": "config.yaml",
+	} {
+		path := w.write("config.yaml", content)
+		o := w.skein("server", "--config", path)
+		if o.code != exitInvalid || !strings.Contains(o.err, says) {
+			t.Errorf("config file %q: want %d and %q: %v", content, exitInvalid, says, o)
+		}
+	}
+	w.refused(exitNotFound, []string{"gone.yaml"}, "server", "--config", w.dir+"/gone.yaml")
+	if _, err := os.Stat(w.data); err == nil {
+		t.Error("a command that was refused has made the data folder")
+	}
+}
+
+// TestPortInUse: a port that somebody chose is used or refused; nobody's choice moves on.
+func TestPortInUse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	address := l.Addr().String()
+	for _, verb := range []string{"server", "dev"} {
+		w.refused(exitConflict, []string{address, "in use"}, verb, "--listen", address)
+	}
+	cmd := w.command("server")
+	cmd.Env = append(cmd.Env, "SKEIN_LISTEN="+address)
+	w.expect(w.call(cmd), exitConflict, []string{address, "in use"}, cmd.Args)
+	// The folder was given back each time.
+	w.server().stop()
+}
+
+// TestSecondServer: the second one names the first and its address; a lock file without a holder counts nothing.
+func TestSecondServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.server()
+	says := []string{p.url, "pid " + strconv.Itoa(p.cmd.Process.Pid), w.data}
+	for _, verb := range []string{"server", "dev"} {
+		w.refused(exitConflict, says, verb)
+		w.refused(exitConflict, says, verb, "--data", w.data+"/../data/.")
+	}
+	if err := os.Symlink(w.data, filepath.Join(w.dir, "other-name")); err != nil {
+		t.Fatal(err)
+	}
+	w.refused(exitConflict, says[:2], "server", "--data", filepath.Join(w.dir, "other-name"))
+	p.kill()
+	if lock := w.read("data/lock"); !strings.Contains(lock, p.url) {
+		t.Fatalf("kill -9 leaves its address: %q", lock)
+	}
+	// Nobody believes the dead one's address, although it stands there.
+	if o := w.skein("status"); o.code != exitOK && o.code != exitNotFound || strings.Contains(o.out, p.url) {
+		t.Error(o)
+	}
+	w.server().stop()
+	for _, rubbish := range []string{"", "\x00\xff", `{"pid":1,"address":"http://127.0.0.1:1"}`, `{"pid":-1}`, strings.Repeat("x", 1<<16)} {
+		w.write("data/lock", rubbish)
+		w.server().stop()
+	}
+}
+
+// TestFrozenHolder: a holder that does not answer is named, not waited for without end.
+func TestFrozenHolder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.server()
+	p.signal(syscall.SIGSTOP)
+	w.refused(exitConflict, []string{p.url}, "server")
+	p.signal(syscall.SIGCONT)
+	if o := w.skein("status"); o.code != exitOK || !strings.Contains(o.out, p.url) {
+		t.Error(o)
+	}
+	p.stop()
+}
+
+// TestBadDataFolder: each says which folder, why, and what to do; nothing in it is changed.
+func TestBadDataFolder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	valid := w.workflow("valid", "  a: {run: 'true'}\n")
+	file := w.write("file", "mine")
+	for _, verb := range [][]string{{"server"}, {"dev"}, {"run", valid}} {
+		w.refused(exitError, []string{file, "is a file"}, append(verb, "--data", file)...)
+		w.refused(exitError, []string{"not a folder"}, append(verb, "--data", file+"/below")...)
+		w.refused(exitNotFound, []string{"/proc/nothing", "cannot be made"}, append(verb, "--data", "/proc/nothing")...)
+	}
+	if w.read("file") != "mine" {
+		t.Error("the file was changed")
+	}
+	// The lock or the database is a folder.
+	for _, name := range []string{"lock", "skein.db"} {
+		dir := filepath.Join(w.dir, "odd-"+name)
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		w.refused(exitError, []string{dir}, "server", "--data", dir)
+	}
+}
+
+// TestReadOnlyFolder: a data folder on a read-only file system; looking at it is possible.
+func TestReadOnlyFolder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.data = w.smallDisk("disk", 16<<20)
+	w.env = append(w.env, "SKEIN_DATA="+w.data)
+	valid := w.workflow("valid", "  a: {run: 'true'}\n")
+	w.refused(exitOK, nil, "run", valid)
+	if err := unix.Mount("", w.data, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		t.Skipf("a read-only file system cannot be made here: %v", err)
+	}
+	for _, verb := range [][]string{{"server"}, {"dev"}, {"run", valid}} {
+		w.refused(exitError, []string{w.data, "read-only file system", "--data DIR"}, verb...)
+	}
+	w.refused(exitError, []string{w.data}, "run", "list") // SQLite needs its -shm file even to look
+	if err := unix.Mount("", w.data, "", unix.MS_REMOUNT, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.refused(exitOK, nil, "run", valid)
+	w.verify()
+}
+
+// TestForeignUser: a data folder that this user may not write, or not even read.
+func TestForeignUser(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("becoming another user needs root")
+	}
+	w := newWorld(t)
+	valid := w.workflow("valid", "  a: {run: 'true'}\n")
+	w.refused(exitOK, nil, "run", valid)
+	// The other user must reach the program: a copy outside of the folders that only root may enter.
+	if err := os.Chmod(filepath.Dir(w.dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	copyFile(t, w.bin, filepath.Join(w.dir, "copy", "skein"), 0o755)
+	asNobody := func(args ...string) *exec.Cmd {
+		cmd := w.command(args...)
+		cmd.Path = filepath.Join(w.dir, "copy", "skein")
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
+		return cmd
+	}
+	for mode, says := range map[os.FileMode]string{0o755: "not writable", 0o700: "permission denied"} {
+		if err := os.Chmod(w.data, mode); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"server"}, {"dev"}, {"run", valid}} {
+			cmd := asNobody(args...)
+			o := w.call(cmd)
+			if o.code != exitNotAllowed || !strings.Contains(o.err, w.data) || !strings.Contains(o.err, "--data DIR") {
+				t.Errorf("mode %o, %v: want %d, %q: %v", mode, args, exitNotAllowed, says, o)
+			}
+		}
+	}
+	if err := os.Chmod(valid, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(w.call(asNobody("validate", valid)), exitNotFound, []string{"permission denied"}, nil)
+	w.refused(exitOK, nil, "run", valid)
+	w.verify()
+}
+
+func copyFile(t testing.TB, from, to string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sql changes a database behind the program's back.
+func sql(t testing.TB, path, script string) {
+	t.Helper()
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := sqlitex.ExecuteScript(conn, script, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rootPage tells where a table begins.
+func rootPage(t testing.TB, path, table string) (page int) {
+	t.Helper()
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	err = sqlitex.ExecuteTransient(conn, "SELECT rootpage FROM sqlite_schema WHERE name = ?", &sqlitex.ExecOptions{
+		Args: []any{table}, ResultFunc: func(s *sqlite.Stmt) error { page = s.ColumnInt(0); return nil },
+	})
+	if err != nil || page == 0 {
+		t.Fatalf("there is no table %s: %v", table, err)
+	}
+	return page
+}
+
+// TestBadDatabase: what is no database of ours, or too new, or damaged, is named and stays as it is.
+func TestBadDatabase(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	valid := w.workflow("valid", "  a: {run: 'echo x'}\n")
+	w.refused(exitOK, nil, "run", valid)
+	db := filepath.Join(w.data, "skein.db")
+	if _, err := os.Stat(db + "-wal"); err == nil {
+		t.Fatal("the end in order leaves a log")
+	}
+	root := func(table string) int { return 4096 * (rootPage(t, db, table) - 1) }
+	good, err := os.ReadFile(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoilt := func(from, to int) string {
+		b := []byte(string(good))
+		for i := from; i < min(to, len(b)); i++ {
+			b[i] ^= 0xa5
+		}
+		return string(b)
+	}
+	for name, f := range map[string]struct {
+		content string
+		code    int // 0: it may also go on
+		says    string
+	}{
+		"text":          {"This is a text, and long enough not to be taken for anything else.", exitError, "database"},
+		"header":        {spoilt(0, 16), exitError, "database"},
+		"whole page":    {spoilt(0, 4096), exitError, "database"},
+		"schema page":   {spoilt(100, 4096), exitError, "database"},
+		"page size":     {spoilt(16, 18), exitError, "database"},
+		"truncated":     {string(good[:len(good)/2]), exitError, "database"},
+		"one page":      {string(good[:4096]), exitError, "database"},
+		"half a page":   {string(good[:1000]), exitError, "database"},
+		"all but first": {spoilt(4096, len(good)), exitError, "database"},
+		"middle":        {spoilt(len(good)/2, len(good)/2+4096), 0, ""},
+		"runs":          {spoilt(root("run"), root("run")+4096), exitError, "malformed"},
+		"shards":        {spoilt(root("shard"), root("shard")+4096), exitError, "malformed"},
+	} {
+		w.write("data/skein.db", f.content)
+		for _, end := range []string{"-wal", "-shm"} {
+			_ = os.Remove(db + end)
+		}
+		o := w.skein("run", valid)
+		if f.code != 0 {
+			w.expect(o, f.code, []string{f.says}, []string{name})
+		}
+		if f.code != 0 && f.says == "database" {
+			if w.read("data/skein.db") != f.content {
+				t.Errorf("%s: the file was changed", name)
+			}
+		}
+		for _, verb := range []string{"verify", "status", "doctor"} {
+			if o := w.skein(verb); strings.Contains(o.err, "panic") || o.code < 0 {
+				t.Errorf("%s: skein %s: %v", name, verb, o)
+			}
+		}
+	}
+	for name, f := range map[string]struct{ script, says string }{
+		"newer":   {"PRAGMA user_version = 99", "newer skein"},
+		"another": {"PRAGMA application_id = 4711", "another program"},
+	} {
+		w.write("data/skein.db", string(good))
+		sql(t, db, f.script)
+		before := w.read("data/skein.db")
+		for _, verb := range [][]string{{"server"}, {"dev"}, {"run", valid}, {"status"}, {"verify"}} {
+			o := w.skein(verb...)
+			if o.code != exitError || !strings.Contains(o.err, f.says) {
+				t.Errorf("%s: skein %v: want %d and %q: %v", name, verb, exitError, f.says, o)
+			}
+		}
+		if w.read("data/skein.db") != before {
+			t.Errorf("%s: the file was changed", name)
+		}
+	}
+	w.write("data/skein.db", string(good))
+	w.refused(exitOK, nil, "run", valid)
+	w.verify()
+}
+
+// TestEmptyDatabase: a start that was killed before it made its first table leaves an empty file; it is made a
+// database.
+func TestEmptyDatabase(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if err := os.MkdirAll(w.data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.write("data/skein.db", "")
+	for _, verb := range []string{"status", "verify"} {
+		if o := w.skein(verb); o.code == exitInterrupted || strings.Contains(o.err, "panic") {
+			t.Error(o)
+		}
+	}
+	w.server().stop()
+	w.verify()
+}

@@ -1,0 +1,453 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+// world is a folder with the real program in it, a data folder and an environment of its own.
+type world struct {
+	t         testing.TB
+	dir, data string
+	bin       string
+	env       []string
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, dir: dir, data: filepath.Join(dir, "data"), bin: filepath.Join(dir, "skein")}
+	// testscript's Main acts as the command that the binary is called by.
+	if err := os.Symlink(self, w.bin); err != nil {
+		t.Fatal(err)
+	}
+	w.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_CONFIG_HOME=" + dir + "/config", "TERM=dumb", "LANG=C.UTF-8",
+		"SKEIN_LISTEN=127.0.0.1:0", "SKEIN_NAME=testnode", "SKEIN_DATA=" + w.data}
+	return w
+}
+
+// write makes a file in the world and gives its path.
+func (w *world) write(name, content string) string {
+	w.t.Helper()
+	path := filepath.Join(w.dir, name)
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+// workflow writes a workflow file named like the workflow.
+func (w *world) workflow(name, tasks string) string {
+	w.t.Helper()
+	return w.write(name+".yaml", "name: "+name+"\ntasks:\n"+tasks)
+}
+
+func (w *world) read(name string) string {
+	w.t.Helper()
+	b, err := os.ReadFile(filepath.Join(w.dir, name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// gate opens what tasks wait for: [ -e name ].
+func (w *world) gate(name string) { w.write(name, "") }
+
+// outcome is how a call of the program ended.
+type outcome struct {
+	code        int // -1: it had to be killed
+	out, err    string
+	residentMax int64 // bytes
+}
+
+func (o outcome) String() string {
+	return fmt.Sprintf("exit %d\nstdout: %.600s\nstderr: %.600s", o.code, o.out, o.err)
+}
+
+func (w *world) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(w.bin, args...)
+	cmd.Dir, cmd.Env = w.dir, w.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, // a test that panics leaves nothing
+		Setpgid: true} // what a task does to its parent's group does not reach the test
+	return cmd
+}
+
+// skein calls the program and waits for its end.
+func (w *world) skein(args ...string) outcome {
+	w.t.Helper()
+	return w.call(w.command(args...))
+}
+
+func (w *world) call(cmd *exec.Cmd) outcome {
+	w.t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.WaitDelay = time.Second
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	timer := time.AfterFunc(awaitMax, func() {
+		w.t.Errorf("skein %.200q: it does not end", cmd.Args[1:])
+		_ = cmd.Process.Signal(syscall.SIGQUIT) // shows where it stands
+	})
+	err := cmd.Wait()
+	timer.Stop()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		w.t.Fatalf("skein %q: %v", cmd.Args[1:], err)
+	}
+	o := outcome{code: cmd.ProcessState.ExitCode(), out: out.String(), err: errs.String()}
+	if use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		o.residentMax = use.Maxrss << 10
+	}
+	return o
+}
+
+// refused calls the program, which must end with this code and say all of this on stderr.
+func (w *world) refused(code int, says []string, args ...string) outcome {
+	w.t.Helper()
+	o := w.skein(args...)
+	w.expect(o, code, says, args)
+	return o
+}
+
+func (w *world) expect(o outcome, code int, says, args []string) {
+	w.t.Helper()
+	if o.code != code {
+		w.t.Errorf("skein %.200q: want exit %d, got %v", args, code, o)
+	}
+	for _, s := range says {
+		if !strings.Contains(o.err, s) {
+			w.t.Errorf("skein %.200q: stderr does not say %q: %v", args, s, o)
+		}
+	}
+	for _, s := range []string{"panic:", "goroutine "} {
+		if strings.Contains(o.err, s) {
+			w.t.Errorf("skein %.200q: it broke: %v", args, o)
+		}
+	}
+}
+
+// verify recounts everything; call it when nothing is expected to be wrong.
+func (w *world) verify() {
+	w.t.Helper()
+	if o := w.skein("verify"); o.code != exitOK {
+		w.t.Errorf("skein verify: %v", o)
+	}
+}
+
+// transcript is a buffer that a process writes while a test reads.
+type transcript struct {
+	mu sync.Mutex // protects following fields
+	b  bytes.Buffer
+}
+
+func (s *transcript) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *transcript) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// process is the program while it runs.
+type process struct {
+	*world
+	cmd   *exec.Cmd
+	log   *transcript
+	ended chan struct{} // closed at its end
+	url   string
+	*skein.Client
+}
+
+// start starts the program and does not wait for anything. It is killed at the end of the test.
+func (w *world) start(args ...string) *process {
+	w.t.Helper()
+	p := &process{world: w, cmd: w.command(args...), log: &transcript{}, ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	p.cmd.WaitDelay = time.Second
+	if err := p.cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.ended)
+	}()
+	w.t.Cleanup(func() {
+		p.kill()
+		if p.Client != nil {
+			p.Client.Close()
+		}
+		if w.t.Failed() {
+			w.t.Logf("skein %q said:\n%.3000s", args, p.log)
+		}
+	})
+	return p
+}
+
+// server starts a server and waits until it answers.
+func (w *world) server(args ...string) *process {
+	w.t.Helper()
+	p := w.start(append([]string{"server"}, args...)...)
+	p.ready()
+	return p
+}
+
+// ready waits until the process has written its address, and makes a client for it.
+func (p *process) ready() {
+	p.t.Helper()
+	type holder struct {
+		PID     int    `json:"pid"`
+		Address string `json:"address"`
+	}
+	var h holder
+	p.eventually("the server is ready", func() bool {
+		if !p.alive() {
+			p.t.Fatalf("the server ended:\n%s", p.log)
+		}
+		h = holder{}
+		b, err := os.ReadFile(filepath.Join(p.data, "lock"))
+		return err == nil && json.Unmarshal(b, &h) == nil && h.PID == p.cmd.Process.Pid && h.Address != ""
+	})
+	p.url = h.Address
+	k, err := skein.New(p.url, skein.WithHTTPClient(&http.Client{Timeout: awaitMax,
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 512}}))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.Client = k
+}
+
+func (p *process) alive() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+func (p *process) signal(sig syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.t.Fatal(err)
+	}
+}
+
+// kill ends the process with SIGKILL and waits for it.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}
+
+// wait waits for the end of the process and gives its exit code.
+func (p *process) wait() int {
+	p.t.Helper()
+	p.eventually("the process ends", func() bool { return !p.alive() })
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// stop ends the process in order.
+func (p *process) stop() {
+	p.t.Helper()
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != exitOK {
+		p.t.Errorf("the server ended with %d:\n%s", code, p.log)
+	}
+}
+
+// resident is how much memory the process has had at most, in bytes.
+func (p *process) resident() int64 {
+	p.t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(b), "VmHWM:")
+	n, err := strconv.ParseInt(strings.Fields(after)[0], 10, 64)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return n << 10
+}
+
+// eventually waits for a condition; it is no assertion about time.
+func (w *world) eventually(what string, is func() bool) {
+	w.t.Helper()
+	for began := time.Now(); time.Since(began) < awaitMax; time.Sleep(5 * time.Millisecond) {
+		if is() {
+			return
+		}
+	}
+	w.t.Fatalf("still not: %s", what)
+}
+
+// appears waits for a file that a task makes.
+func (w *world) appears(name string) {
+	w.t.Helper()
+	w.eventually("the file "+name, func() bool {
+		_, err := os.Stat(filepath.Join(w.dir, name))
+		return err == nil
+	})
+}
+
+// apply makes a version of a workflow whose tasks are these lines, without a folder.
+func (p *process) apply(name, tasks string) {
+	p.t.Helper()
+	_, err := p.Apply(p.t.Context(), name, api.ApplyRequest{Source: "name: " + name + "\ntasks:\n" + tasks, Dir: p.dir})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *process) begin(name string, params api.Params) string {
+	p.t.Helper()
+	run, _, err := p.Start(p.t.Context(), api.RunRequest{Workflow: name, Params: params})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return run.ID
+}
+
+// ends waits for the end of a run and gives it with its tasks.
+func (p *process) ends(id string) api.Run {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), awaitMax)
+	defer cancel()
+	for {
+		run, err := p.Run(ctx, id, skein.Wait(10*time.Second), skein.WithTasks())
+		if err != nil {
+			p.t.Fatalf("run %s: %v", id, err)
+		}
+		if run.Ended() {
+			return run
+		}
+	}
+}
+
+// wantState waits for the end of a run, which must be this one.
+func (p *process) wantState(id, state string) api.Run {
+	p.t.Helper()
+	run := p.ends(id)
+	if run.State != state {
+		text, _ := json.MarshalIndent(run, "", " ")
+		p.t.Errorf("run %s: want %s, got %s:\n%.4000s", id, state, run.State, text)
+	}
+	return run
+}
+
+func (p *process) logOf(run, task string, attempt int) string {
+	p.t.Helper()
+	l, err := p.Logs(p.t.Context(), run, task, skein.LogQuery{Attempt: attempt})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer l.Close()
+	b, err := io.ReadAll(l)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// taskOf finds a task of a run that came with its tasks.
+func taskOf(t testing.TB, run *api.Run, name string) *api.Task {
+	t.Helper()
+	for i := range run.Tasks {
+		if run.Tasks[i].Name == name {
+			return &run.Tasks[i]
+		}
+	}
+	t.Fatalf("run %s has no task %s", run.ID, name)
+	return nil
+}
+
+// deref is what a pointer points to, or nothing.
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// processesWith gives the living processes whose command line has a word. A daemon can change its session, its
+// parent and its environment; the command line that a test gave it stays.
+func processesWith(word string) []int {
+	var found []int
+	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range names {
+		line, err := os.ReadFile(name)
+		if err != nil || !bytes.Contains(line, []byte(word)) {
+			continue // a zombie has no command line
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		found = append(found, pid)
+	}
+	return found
+}
+
+// smallDisk mounts a file system of so many bytes in the world, or skips the test.
+func (w *world) smallDisk(name string, size int) string {
+	w.t.Helper()
+	path := filepath.Join(w.dir, name)
+	if err := os.Mkdir(path, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", path, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
+		w.t.Skipf("a small file system cannot be mounted here, which this test needs: %v", err)
+	}
+	w.t.Cleanup(func() {
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return path
+}
+
+// fill takes all the room of a file system and gives the file that does.
+func (w *world) fill(dir string) string {
+	w.t.Helper()
+	path := filepath.Join(dir, "ballast")
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 16; size > 0; {
+		if _, err := f.Write(make([]byte, size)); err != nil {
+			if !errors.Is(err, syscall.ENOSPC) {
+				w.t.Fatal(err)
+			}
+			size /= 2
+		}
+	}
+	return path
+}
