@@ -9,7 +9,7 @@ import (
 
 // Reason is one answer to "why does it not move?". Zero times do not apply.
 type Reason struct {
-	Kind     string // ended, paused, stopping, splitting, needs, slot, retry, running
+	Kind     string // ended, paused, stopping, splitting, needs, slot, retry, running, nobody
 	What     string // a sentence
 	Holder   string // who has what it waits for
 	Since    dag.Micros
@@ -35,6 +35,9 @@ func (e *Engine) Explain(ctx context.Context, id dag.RunID, task string) (Explan
 	}
 	x := Explanation{ID: id.String(), State: v.State.String()}
 	if task == "" {
+		if !v.State.Terminal() {
+			e.explainNobody(&x)
+		}
 		return x, e.explainRun(ctx, &v, &x)
 	}
 	t, err := e.Task(ctx, id, task)
@@ -42,7 +45,30 @@ func (e *Engine) Explain(ctx context.Context, id dag.RunID, task string) (Explan
 		return x, err
 	}
 	x.ID, x.State = id.String()+"/"+task, t.State.String()
+	if !t.State.Terminal() {
+		e.explainNobody(&x)
+	}
 	return x, e.explainTask(ctx, &v, &t, &x)
+}
+
+// startServer unblocks whatever stands because nobody is there.
+const startServer = "a server over this data folder: skein server"
+
+// explainNobody says that nobody works here: this engine only reads, and who ever had something is gone.
+func (e *Engine) explainNobody(x *Explanation) {
+	if e.reads() {
+		x.add(Reason{Kind: "nobody", What: "no server holds the data folder: nothing runs and nothing new starts", Unblocks: startServer})
+	}
+}
+
+// reads reports whether this engine owns no shard (yet): it can look at rows and do nothing.
+func (e *Engine) reads() bool {
+	select {
+	case <-e.ready:
+		return false
+	default:
+		return true
+	}
 }
 
 func (x *Explanation) add(r Reason) {
@@ -56,7 +82,11 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) err
 		return nil
 	}
 	if v.SplitAt == 0 {
-		x.add(Reason{Kind: "splitting", What: "the Leader makes tasks of it", Since: v.Created, Holder: e.cfg.Node, Unblocks: "the end of that work"})
+		r := Reason{Kind: "splitting", What: "the Leader makes tasks of it", Since: v.Created, Holder: e.cfg.Node, Unblocks: "the end of that work"}
+		if e.reads() {
+			r.What, r.Holder, r.Unblocks = "no tasks were made of it yet", "", startServer
+		}
+		x.add(r)
 		return nil
 	}
 	tasks, _, err := e.Tasks(ctx, v.ID, 0, -1)
@@ -73,7 +103,11 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) err
 		}
 	}
 	if ready > 0 && v.Intent == dag.IntentRun {
-		x.add(e.slotReason(fmt.Sprintf("%d of its tasks are ready", ready), v.Modified))
+		what := "1 of its tasks is ready and waits for a slot"
+		if ready > 1 {
+			what = fmt.Sprintf("%d of its tasks are ready and wait for a slot", ready)
+		}
+		x.add(e.slotReason(what, v.Modified))
 	}
 	return nil
 }
@@ -94,7 +128,11 @@ func (e *Engine) explainIntent(v *RunView, x *Explanation) (complete bool) {
 	case v.Intent == dag.IntentPause:
 		x.add(Reason{Kind: "paused", What: "it is being paused: what runs finishes, nothing new starts", Since: v.Modified, Unblocks: "skein run resume " + v.ID.String()})
 	case v.Intent >= dag.IntentStop:
-		x.add(Reason{Kind: "stopping", What: "it is being ended (" + v.Intent.String() + "): nothing new starts", Since: v.Modified, Unblocks: "the end of the attempts that still run"})
+		unblocks := "the end of the attempts that still run"
+		if e.reads() {
+			unblocks = startServer
+		}
+		x.add(Reason{Kind: "stopping", What: "it is being ended (" + v.Intent.String() + "): nothing new starts", Since: v.Modified, Unblocks: unblocks})
 	}
 	return false
 }
@@ -107,8 +145,13 @@ func (e *Engine) explainHeld(t *TaskView, x *Explanation) {
 			Since: a.Finished, Unblocks: "time", Expected: a.RetryAt})
 		return
 	}
-	x.add(Reason{Kind: "running", What: fmt.Sprintf("task %s, attempt %d, is %s", t.Name, a.Token, t.State),
-		Holder: a.By.Node + " (" + a.By.UUID + ")", Since: max(a.Assigned, a.Started), Unblocks: "the end of that attempt"})
+	r := Reason{Kind: "running", What: fmt.Sprintf("task %s, attempt %d, is %s", t.Name, a.Token, t.State),
+		Holder: a.By.Node + " (" + a.By.UUID + ")", Since: max(a.Assigned, a.Started), Unblocks: "the end of that attempt"}
+	if e.reads() {
+		r.What = fmt.Sprintf("task %s, attempt %d, was %s on a node that is gone; it is lost", t.Name, a.Token, t.State)
+		r.Unblocks = startServer
+	}
+	x.add(r)
 }
 
 func describe(a *dag.AttemptRow) string {
@@ -124,8 +167,18 @@ func describe(a *dag.AttemptRow) string {
 }
 
 func (e *Engine) slotReason(what string, since dag.Micros) Reason {
-	busy := int64(e.cfg.Slots) - max(e.home.free.Load(), 0)
-	return Reason{Kind: "slot", What: fmt.Sprintf("%s and wait for a slot: %d of %d are busy, %d runs have ready tasks", what, busy, e.cfg.Slots, e.stats.ReadyTasks.Load()),
+	if e.reads() {
+		return Reason{Kind: "slot", What: what, Since: since, Unblocks: startServer}
+	}
+	busy, runs := int64(e.cfg.Slots)-max(e.home.free.Load(), 0), e.stats.ReadyTasks.Load()
+	are, have := "are", "runs have"
+	if busy == 1 {
+		are = "is"
+	}
+	if runs == 1 {
+		have = "run has"
+	}
+	return Reason{Kind: "slot", What: fmt.Sprintf("%s: %d of %d %s busy, %d %s ready tasks", what, busy, e.cfg.Slots, are, runs, have),
 		Holder: e.cfg.Node, Since: since, Unblocks: "the end of any running attempt; more slots: --slots"}
 }
 
@@ -135,7 +188,7 @@ func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Ex
 		e.explainHeld(t, x)
 	case dag.Ready:
 		if !e.explainIntent(v, x) && v.Intent == dag.IntentRun {
-			x.add(e.slotReason("it is ready", t.Modified))
+			x.add(e.slotReason("it is ready and waits for a slot", t.Modified))
 		}
 	case dag.Pending:
 		e.explainIntent(v, x)
@@ -145,7 +198,11 @@ func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Ex
 		if n := len(t.Attempts); n > 0 && t.State == dag.Failed {
 			what += " (" + describe(&t.Attempts[n-1].AttemptRow) + ")"
 		} else if t.Cause != "" {
-			what += " (" + t.Cause + ")"
+			why, err := e.condition(ctx, v, t)
+			if err != nil {
+				return err
+			}
+			what += " (" + why + ")"
 		}
 		x.add(Reason{Kind: "ended", What: what, Since: t.Modified, Unblocks: "nothing; start the run again with skein run"})
 	}
@@ -166,4 +223,27 @@ func (e *Engine) explainNeeds(ctx context.Context, v *RunView, t *TaskView, x *E
 			Since: v.SplitAt, Unblocks: "the end of task " + g.Name(n)})
 	}
 	return nil
+}
+
+// causeScanMax bounds the transactions of a run that are looked through for one sentence.
+const causeScanMax = 1000
+
+// condition is why a task without an attempt has the end that it has. The sentence of an if that could not be
+// evaluated stands only in the history.
+func (e *Engine) condition(ctx context.Context, v *RunView, t *TaskView) (string, error) {
+	if t.State != dag.Failed || t.Cause != string(dag.CauseCondition) {
+		return t.Cause, nil
+	}
+	events, err := e.Events(ctx, v.ID, 0, causeScanMax)
+	if err != nil {
+		return "", err
+	}
+	for i := range events {
+		for _, rec := range events[i].Records {
+			if rec.Kind == dag.RecEnded && rec.Task == t.ID && rec.Reason != "" {
+				return rec.Reason, nil
+			}
+		}
+	}
+	return t.Cause, nil
 }
