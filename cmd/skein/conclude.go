@@ -49,6 +49,32 @@ func fillTasks(ctx context.Context, s *session, run *api.Run) error {
 		}
 		run.Tasks = append(run.Tasks, t)
 	}
+	return sayConditions(ctx, s, run.ID, run.Tasks)
+}
+
+// sayConditions gives tasks whose if could not be evaluated its sentence, which stands in the history.
+func sayConditions(ctx context.Context, s *session, run string, tasks []api.Task) error {
+	mute := map[string]*api.Task{}
+	for i := range tasks {
+		if t := &tasks[i]; t.State == "failed" && len(t.Attempts) == 0 && t.Message == nil {
+			mute[t.Name] = t
+		}
+	}
+	if len(mute) == 0 {
+		return nil
+	}
+	n := 0
+	for ev, err := range s.EachEvent(ctx, run) {
+		if err != nil {
+			return err
+		}
+		if t := mute[text(ev.Task)]; t != nil && ev.Kind == "ended" && ev.Reason != nil {
+			t.Message = ev.Reason
+		}
+		if n++; n == catchUpMax {
+			break
+		}
+	}
 	return nil
 }
 
@@ -66,12 +92,15 @@ func (c *cli) explainFailure(ctx context.Context, s *session, run *api.Run) {
 		if shown++; shown > failedMax {
 			break
 		}
+		n := len(t.Attempts)
 		c.say("✗ task %s failed: %s", t.Name, taskFailure(t))
 		if shown <= tailedMax {
 			for _, line := range tail(ctx, s, run.ID, t.Name, tailLines) {
 				c.say("    │ %s", line)
 			}
-			c.say("    → skein logs %s/%s", run.ID, t.Name)
+			if n > 0 && t.Attempts[n-1].StartedAt != nil { // else it wrote nothing
+				c.say("    → skein logs %s/%s", run.ID, t.Name)
+			}
 		}
 	}
 	if more := run.Counts["failed"] - failedMax; more > 0 {
@@ -85,6 +114,9 @@ func (c *cli) explainFailure(ctx context.Context, s *session, run *api.Run) {
 // taskFailure is why a task failed, in a few words.
 func taskFailure(t *api.Task) string {
 	why := text(t.Cause)
+	if m := text(t.Message); m != "" {
+		why = m
+	}
 	if n := len(t.Attempts); n > 0 {
 		a := &t.Attempts[n-1]
 		switch {

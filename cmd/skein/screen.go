@@ -104,18 +104,29 @@ type runView struct {
 	attempt map[string]int32 // newest that ended, by task
 	failed  []failure
 	nFailed int
+
+	decided map[string]bool // tasks that failed without an attempt, and that was said
+	// message is what an attempt says of its end, asked for the first asksMax of them; nil: nobody to ask.
+	message func(task string, attempt int32) string
+	asked   int
 }
+
+// asksMax bounds the questions: more failures than a person reads are not worth the server's time.
+const asksMax = 2 * shownMax
 
 type failure struct{ task, why string }
 
 func newRunView(c *cli) *runView {
-	return &runView{c: c, running: map[string]time.Time{}, attempt: map[string]int32{}}
+	return &runView{c: c, running: map[string]time.Time{}, attempt: map[string]int32{}, decided: map[string]bool{}}
 }
 
 // event takes one line of the history; it gives a sentence if a person should know.
 func (v *runView) event(ev *api.Event) string {
-	if ev.Task == nil || ev.Attempt == nil {
+	if ev.Task == nil {
 		return ""
+	}
+	if ev.Attempt == nil {
+		return v.withoutAttempt(ev)
 	}
 	task, n := *ev.Task, *ev.Attempt
 	if v.attempt[task] >= n {
@@ -138,18 +149,44 @@ func (v *runView) event(ev *api.Event) string {
 	return ""
 }
 
+// withoutAttempt is the end of a task that never had one: its condition could not be evaluated.
+func (v *runView) withoutAttempt(ev *api.Event) string {
+	if ev.Kind != "ended" || text(ev.State) != "failed" || v.decided[*ev.Task] {
+		return ""
+	}
+	v.decided[*ev.Task] = true
+	return v.fails(*ev.Task, reasonOf(ev))
+}
+
+// fails notes a task that has failed for good.
+func (v *runView) fails(task, why string) string {
+	v.nFailed++
+	if len(v.failed) < shownMax {
+		v.failed = append(v.failed, failure{task, why})
+	}
+	if v.nFailed <= shownMax {
+		return "task " + task + " failed: " + why
+	}
+	return ""
+}
+
+// why is what the attempt says of its end; the history has only the kind of it.
+func (v *runView) why(ev *api.Event, task string, n int32) string {
+	if (ev.ExitCode == nil || *ev.ExitCode == 0) && v.message != nil && v.asked < asksMax {
+		v.asked++
+		if m := v.message(task, n); m != "" {
+			return printable(m)
+		}
+	}
+	return reasonOf(ev)
+}
+
 func (v *runView) ended(ev *api.Event, task string, n int32) string {
-	why := reasonOf(ev)
 	switch text(ev.State) {
 	case "failed":
-		v.nFailed++
-		if len(v.failed) < shownMax {
-			v.failed = append(v.failed, failure{task, why})
-		}
-		if v.nFailed <= shownMax {
-			return "task " + task + " failed: " + why
-		}
+		return v.fails(task, v.why(ev, task, n))
 	case "retry_wait", "ready":
+		why := v.why(ev, task, n)
 		return fmt.Sprintf("task %s, attempt %d, failed: %s; it will be tried again", task, n, why)
 	}
 	return ""

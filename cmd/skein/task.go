@@ -84,6 +84,9 @@ func (c *cli) taskListCmd() *cobra.Command {
 					tasks = append(tasks, t)
 				}
 			}
+			if err := sayConditions(ctx, s, id, tasks); err != nil {
+				return err
+			}
 			return c.taskTable(tasks)
 		})),
 	}
@@ -105,7 +108,11 @@ func (c *cli) taskGetCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return one(c, t, t.Name, func() error { return c.taskCard(&t) })
+			tasks := []api.Task{t}
+			if err := sayConditions(ctx, s, id, tasks); err != nil {
+				return err
+			}
+			return one(c, tasks[0], t.Name, func() error { return c.taskCard(&tasks[0]) })
 		})),
 	}
 }

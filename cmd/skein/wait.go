@@ -274,6 +274,7 @@ func (w *waiter) take(ctx context.Context, id string, ch api.Change) (now bool) 
 }
 
 func (w *waiter) event(ctx context.Context, run string, ev *api.Event) {
+	w.view.message = func(task string, attempt int32) string { return w.message(ctx, run, task, attempt) }
 	line := w.view.event(ev)
 	if line != "" && !w.screen.moves {
 		w.screen.print("%s", line)
@@ -281,6 +282,20 @@ func (w *waiter) event(ctx context.Context, run string, ev *api.Event) {
 	if w.logs != nil && ev.Task != nil && ev.Attempt != nil && (ev.Kind == "assigned" || ev.Kind == "started") {
 		w.logs.follow(ctx, w.s, logID{run, *ev.Task, int(*ev.Attempt)})
 	}
+}
+
+// message is what an attempt says of its end. It is only an ornament: "" if it cannot be had.
+func (w *waiter) message(ctx context.Context, run, task string, attempt int32) string {
+	t, err := w.s.Task(ctx, run, task)
+	if err != nil {
+		return ""
+	}
+	for i := range t.Attempts {
+		if t.Attempts[i].Number == attempt {
+			return text(t.Attempts[i].Message)
+		}
+	}
+	return ""
 }
 
 // interrupt is a Ctrl-C: the first stops the run, the second kills it, the third leaves it alone.
