@@ -88,6 +88,7 @@ With one, others can look on and start runs:      skein dev`,
 	add("tools", c.schemaCmd(), c.doctorCmd(), c.verifyCmd(), c.benchCmd(), c.versionCmd())
 	root.SetHelpCommandGroupID("tools")
 	root.SetCompletionCommandGroupID("tools")
+	c.completions(root)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	return root
@@ -103,14 +104,19 @@ func (c *cli) do(f func(ctx context.Context, args []string) error) func(*cobra.C
 		if set("CI") {
 			c.noInput = true
 		}
-		flags := map[string]string{}
-		cmd.Flags().Visit(func(f *pflag.Flag) { flags[f.Name] = f.Value.String() })
 		var err error
-		if c.cfg, err = app.Load(flags, c.configFile); err != nil {
+		if c.cfg, err = app.Load(changedFlags(cmd), c.configFile); err != nil {
 			return err
 		}
 		return f(cmd.Context(), args)
 	}
+}
+
+// changedFlags are the flags that were given.
+func changedFlags(cmd *cobra.Command) map[string]string {
+	flags := map[string]string{}
+	cmd.Flags().Visit(func(f *pflag.Flag) { flags[f.Name] = f.Value.String() })
+	return flags
 }
 
 // nodeFlags are the settings of commands that can become a node.

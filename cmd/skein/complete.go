@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	skein "skein.dev/skein"
+	"skein.dev/skein/internal/app"
+)
+
+const (
+	// completeWait is how long a person waits for a Tab; what is not there by then is not offered.
+	completeWait = time.Second
+	// completeRunsMax and completeWorkflowsMax bound what is offered.
+	completeRunsMax      = 30
+	completeWorkflowsMax = 200
+)
+
+type completion = func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective)
+
+// completions gives every command below cmd what a Tab offers, by the words of its usage: FILE, NAME, RUN.
+func (c *cli) completions(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		c.completions(sub)
+	}
+	if f := c.argumentOf(cmd.Use); f != nil && cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = f
+	}
+	values := map[string][]string{"output": formats, "priority": {"highest", "high", "medium", "low", "lowest"},
+		"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}}
+	switch cmd.CommandPath() {
+	case "skein run list":
+		values["state"] = runStates
+	case "skein task list":
+		values["state"] = taskStates
+	case "skein workflow graph":
+		values["format"] = []string{"ascii", "mermaid", "dot"}
+	}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		// The error says that there is a function already: a flag that is shared has just one.
+		switch words, ok := values[f.Name]; {
+		case ok:
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		case f.Name == "workflow":
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, c.offers(c.workflowNames, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+}
+
+// The states that lists can be held to, in the order of a life.
+var (
+	runStates = []string{"active", "submitted", "waiting", "splitting", "running", "suspended", "paused", "finalising", "succeeded", "failed",
+		"stopped", "skipped"}
+	taskStates = []string{"pending", "ready", "assigned", "running", "retry_wait", "succeeded", "failed", "upstream_failed", "stopped", "skipped"}
+)
+
+// argumentOf says what the first argument of a command is; nil: files, or nothing.
+func (c *cli) argumentOf(use string) completion {
+	file, name, run := strings.Contains(use, "FILE"), strings.Contains(use, "NAME"), strings.Contains(use, "RUN")
+	files := cobra.ShellCompDirectiveNoFileComp
+	if file {
+		files = cobra.ShellCompDirectiveDefault
+	}
+	if strings.Contains(use, "RUN/TASK") {
+		files |= cobra.ShellCompDirectiveNoSpace // the task comes next
+	}
+	var all completion
+	switch {
+	case name:
+		all = c.offers(c.workflowNames, files)
+	case run:
+		all = c.offers(c.runRefs, files)
+	default:
+		return nil
+	}
+	several := strings.Contains(use, "…")
+	return func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 && !several {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return all(cmd, args, begin)
+	}
+}
+
+// offers asks a server, or the data folder. Whatever goes wrong, nothing is offered and nothing is said: the
+// person is in the middle of a line.
+func (c *cli) offers(list func(context.Context, *session) []cobra.Completion, files cobra.ShellCompDirective) completion {
+	return func(cmd *cobra.Command, _ []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(context.Background(), completeWait)
+		defer cancel()
+		var err error
+		if c.cfg, err = app.Load(changedFlags(cmd), c.configFile); err != nil {
+			return nil, files
+		}
+		s, err := c.forReading(ctx)
+		if err != nil {
+			return nil, files
+		}
+		defer s.close()
+		all := list(ctx, s)
+		return slices.DeleteFunc(all, func(o string) bool { return !strings.HasPrefix(o, begin) }), files
+	}
+}
+
+func (c *cli) workflowNames(ctx context.Context, s *session) (all []cobra.Completion) {
+	for w, err := range s.EachWorkflow(ctx, "") {
+		if err != nil || len(all) == completeWorkflowsMax {
+			break
+		}
+		all = append(all, w.Workflow)
+	}
+	return all
+}
+
+// runRefs are NAME@latest and the ids of the newest runs.
+func (c *cli) runRefs(ctx context.Context, s *session) []cobra.Completion {
+	page, err := s.Runs(ctx, skein.RunsQuery{Limit: completeRunsMax})
+	if err != nil {
+		return nil
+	}
+	var names, ids []cobra.Completion
+	for i := range page.Items {
+		r := &page.Items[i]
+		if latest := r.Workflow + "@latest"; !slices.Contains(names, latest) {
+			names = append(names, latest)
+		}
+		ids = append(ids, cobra.CompletionWithDesc(r.ID, r.Workflow+", "+r.State))
+	}
+	return append(names, ids...)
+}
