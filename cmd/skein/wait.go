@@ -70,7 +70,7 @@ func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error
 		}
 		if w.alone.IsZero() {
 			w.alone = time.Now()
-			w.screen.print("the server does not answer; looking for it …")
+			w.screen.print("%s", away(err))
 		}
 		if time.Since(w.alone) > contactWait {
 			return err
@@ -83,6 +83,15 @@ func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error
 		case <-time.After(contactPoll):
 		}
 	}
+}
+
+// away says why a server is tried again.
+func away(err error) string {
+	var e *skein.Error
+	if errors.As(err, &e) {
+		return "the server cannot do it now, trying again …: " + e.Problem.Detail
+	}
+	return "the server does not answer; looking for it …"
 }
 
 // contact notes that the server answers.

@@ -172,7 +172,32 @@ func (l *logOf) whole(w http.ResponseWriter, r *http.Request) {
 		at = l.reader
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Hour)) // 1 GiB on a slow line
-	http.ServeContent(w, r, "", time.Time{}, io.NewSectionReader(at, 0, size))
+	http.ServeContent(&rangeWriter{ResponseWriter: w, r: r, size: size}, r, "", time.Time{}, io.NewSectionReader(at, 0, size))
+}
+
+// rangeWriter gives the refusal of a range the form that all refusals have.
+type rangeWriter struct {
+	http.ResponseWriter
+	r       *http.Request
+	size    int64
+	refused bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *rangeWriter) WriteHeader(status int) {
+	if w.refused = status == http.StatusRequestedRangeNotSatisfiable; w.refused {
+		fail(status, api.ProblemRange, "the log has %d bytes", w.size).write(w.ResponseWriter, w.r)
+		return
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *rangeWriter) Write(b []byte) (int, error) {
+	if w.refused {
+		return len(b), nil
+	}
+	return w.ResponseWriter.Write(b)
 }
 
 type nothing struct{}
