@@ -52,10 +52,26 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
+// elsewhere are words that other schedulers have for what is called otherwise here; the first that is known
+// where the word stands is meant.
+var elsewhere = map[string][]string{
+	"retries": {"retry", "max"}, "max_retries": {"retry", "max"}, "attempts": {"retry", "max"},
+	"depends_on": {"needs"}, "depends": {"needs"}, "dependencies": {"needs"}, "after": {"needs"},
+	"command": {"run"}, "cmd": {"run"}, "script": {"run"}, "when": {"if"}, "condition": {"if"},
+	"environment": {"env"}, "schedule": {"triggers", "cron"}, "cwd": {"dir"}, "steps": {"tasks"}, "jobs": {"tasks"},
+}
+
 // meant is the hint for an unknown word.
 func meant(word string, known func(yield func(string) bool), kind string) string {
 	if k := nearest(word, known); k != "" {
 		return "did you mean " + k + "?"
+	}
+	for _, other := range elsewhere[word] {
+		for k := range known {
+			if k == other {
+				return "did you mean " + k + "?"
+			}
+		}
 	}
 	var all []string
 	for k := range known {

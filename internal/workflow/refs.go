@@ -127,8 +127,8 @@ func refLength(path []string) int {
 		return 1
 	case path[0] != "tasks":
 		return 2
-	case len(path) >= 3 && path[2] == "outputs" && len(path) > 3:
-		return 4
+	case len(path) > 3 && path[2] != "state":
+		return 4 // also what reads like outputs, so that the hint can give the whole of it
 	}
 	return 3
 }
@@ -229,8 +229,11 @@ func (d *declarations) resolveTask(path []string, in scope) (ref, *cel.Type, *co
 		}
 		return r, nil, undeclaredOutput(task, path[3], outputs)
 	}
-	return ref{}, nil, &complaint{message: fmt.Sprintf("a task has outputs and state, not %s", quoteShort(path[2])),
-		hint: fmt.Sprintf("write tasks.%s.outputs.%s", task, path[2])}
+	hint := fmt.Sprintf("write tasks.%s.outputs.%s", task, path[2])
+	if near := nearest(path[2], slices.Values([]string{"outputs", "state"})); near != "" {
+		hint = fmt.Sprintf("did you mean %s?", strings.Join(append([]string{"tasks", task, near}, path[3:]...), "."))
+	}
+	return ref{}, nil, &complaint{message: fmt.Sprintf("a task has outputs and state, not %s", quoteShort(path[2])), hint: hint}
 }
 
 func (d *declarations) nearTask(task string) string {
