@@ -25,14 +25,18 @@ func (c *cli) workflowCmd() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) workflowTable(all []api.Workflow) error {
-	return show(c, all, func(w api.Workflow) string { return w.Workflow }, []column[api.Workflow]{
+// workflowTable shows workflows. Descriptions are in the files, which lists do not read.
+func (c *cli) workflowTable(all []api.Workflow, described bool) error {
+	cols := []column[api.Workflow]{
 		{head: "WORKFLOW", get: func(w api.Workflow) string { return w.Workflow }},
 		{head: "STATE", get: func(w api.Workflow) string { return c.state(w.State) }},
 		{head: "VERSION", get: func(w api.Workflow) string { return versionText(&w) }},
 		{head: "CHANGED", get: func(w api.Workflow) string { return c.when(&w.ModifiedAt) }},
-		{head: "DESCRIPTION", get: func(w api.Workflow) string { return text(w.Description) }},
-	})
+	}
+	if described {
+		cols = append(cols, column[api.Workflow]{head: "DESCRIPTION", get: func(w api.Workflow) string { return text(w.Description) }})
+	}
+	return show(c, all, func(w api.Workflow) string { return w.Workflow }, cols)
 }
 
 func versionText(w *api.Workflow) string {
@@ -97,7 +101,7 @@ func (c *cli) workflowListCmd() *cobra.Command {
 				}
 				all = append(all, w)
 			}
-			return c.workflowTable(all)
+			return c.workflowTable(all, false)
 		})),
 	}
 	cmd.Flags().StringVar(&namespace, "namespace", "", "only of this namespace")
@@ -116,7 +120,7 @@ func (c *cli) workflowGetCmd() *cobra.Command {
 				return err
 			}
 			return one(c, w, w.Workflow, func() error {
-				if err := c.workflowTable([]api.Workflow{w}); err != nil {
+				if err := c.workflowTable([]api.Workflow{w}, true); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintf(c.out, "\n%s", text(w.Source))
@@ -266,7 +270,7 @@ func (c *cli) workflowRollbackCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.workflowTable([]api.Workflow{w})
+			return c.workflowTable([]api.Workflow{w}, true)
 		})),
 	}
 	cmd.Flags().Int32Var(&to, "to", 0, "version (default the one before the current)")
@@ -284,7 +288,7 @@ func (c *cli) workflowStateCmd(name, short string, do workflowVerb) *cobra.Comma
 			if err != nil {
 				return err
 			}
-			return c.workflowTable([]api.Workflow{w})
+			return c.workflowTable([]api.Workflow{w}, true)
 		})),
 	}
 }
