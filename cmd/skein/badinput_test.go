@@ -553,3 +553,45 @@ func TestEmptyDatabase(t *testing.T) {
 	w.server().stop()
 	w.verify()
 }
+
+// TestCopiedFolder: a copy of a data folder is a folder of its own: its server leaves alone what runs for the other
+// one. A copy without the log of the database is older, and sound.
+func TestCopiedFolder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mark := fmt.Sprint("original", os.Getpid())
+	p := w.server()
+	p.apply("waits", "  a: {run: 'touch at-$SKEIN_TOKEN; until [ -e open ]; do sleep 0.02; done; : "+mark+"'}\n")
+	id := p.begin("waits", nil)
+	w.appears("at-1")
+	for _, with := range []bool{true, false} {
+		c := *w
+		c.data = filepath.Join(w.dir, fmt.Sprint("copy-", with))
+		c.env = append(c.env[:len(c.env):len(c.env)], "SKEIN_DATA="+c.data)
+		for _, name := range []string{"lock", "skein.db", "skein.db-wal"} {
+			if with || name != "skein.db-wal" {
+				copyFile(t, filepath.Join(w.data, name), filepath.Join(c.data, name), 0o600)
+			}
+		}
+		q := c.server() // not the first one's address, which stands in the copy, too
+		if q.url == p.url {
+			t.Error("the copy's server has the first one's address")
+		}
+		if with {
+			w.appears("at-2") // it runs there once more, and here still
+		}
+		if left := processesWith(mark); len(left) == 0 {
+			t.Error("the copy's server has ended the tasks of the first one")
+		}
+		q.kill()
+		if !with {
+			c.verify()
+		}
+	}
+	w.gate("open")
+	if run := p.wantState(id, "succeeded"); len(run.Tasks[0].Attempts) != 1 {
+		t.Errorf("attempts: %+v", run.Tasks[0].Attempts)
+	}
+	p.stop()
+	w.verify()
+}
