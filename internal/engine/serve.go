@@ -49,3 +49,12 @@ func (e *Engine) Records(ctx context.Context, row *dag.RunRow, records []dag.Rec
 func (e *Engine) Slots() (total, busy int) {
 	return e.cfg.Slots, e.cfg.Slots - int(max(e.home.free.Load(), 0))
 }
+
+// SubmitRoom tells how many more submissions may wait for the writer now, and how many may
+// at most; past that they are refused with ErrBusy.
+func (e *Engine) SubmitRoom() (left, most int) {
+	b := e.writer.inbox
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return max(b.submitMax-b.submits, 0), b.submitMax
+}

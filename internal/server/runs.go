@@ -129,7 +129,10 @@ type runOut struct {
 	Location   string `header:"Location"`
 	Preference string `header:"Preference-Applied"`
 	RetryAfter string `header:"Retry-After" hidden:"true"`
-	Body       api.Run
+	// Of a start only: the room for submissions, in the form of the IETF draft.
+	RateLimit       string `header:"RateLimit" doc:"r: how many more submissions may wait for the writer now; past that, 429."`
+	RateLimitPolicy string `header:"RateLimit-Policy" doc:"q: how many submissions may wait."`
+	Body            api.Run
 }
 
 func (s *Server) getRun(ctx context.Context, in *getRunIn) (*runOut, error) {

@@ -77,6 +77,9 @@ func TestStart(t *testing.T) {
 	if loc := a.header.Get("Location"); loc != "/api/v1/runs/"+run.ID {
 		t.Errorf("Location %q", loc)
 	}
+	if room, policy := a.header.Get("RateLimit"), a.header.Get("RateLimit-Policy"); !strings.HasPrefix(room, `"submissions";r=`) || policy != `"submissions";q=20000` {
+		t.Errorf("RateLimit %q, policy %q", room, policy)
+	}
 	if run.User != "ada" || run.Priority != "high" || run.Params["n"] != int64(9007199254740993) || run.FinishedAt != nil || run.Origin != "api" {
 		t.Errorf("%+v", run)
 	}

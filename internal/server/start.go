@@ -49,6 +49,8 @@ func (s *Server) startRun(ctx context.Context, in *startRunIn) (*runOut, error) 
 		return nil, err
 	}
 	out := &runOut{Status: http.StatusAccepted, Location: api.Prefix + "/runs/" + run.ID, Preference: applied(wait), Body: run}
+	left, most := s.engine.SubmitRoom()
+	out.RateLimit, out.RateLimitPolicy = fmt.Sprintf(`"submissions";r=%d`, left), fmt.Sprintf(`"submissions";q=%d`, most)
 	switch {
 	case existing:
 		out.Status = http.StatusOK
