@@ -84,6 +84,7 @@ type RunRequest struct {
 	// IdempotencyKey is unique per workflow for as long as the run is kept. The header
 	// Idempotency-Key is the same; given both, they must agree.
 	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255"`
+	Origin         string `json:"origin,omitempty" enum:"manual,api" doc:"manual: a person asked for it. Absent: api."`
 }
 
 // VerbRequest is the body of a verb on a run; it may be left out.

@@ -211,6 +211,7 @@ func TestHostileTasks(t *testing.T) {
 			}
 			wf := name + "-" + how
 			mark := fmt.Sprintf("adv%d%s", os.Getpid(), wf)
+			w.leaveNothing(mark)
 			dir := filepath.Join(w.dir, wf)
 			if err := os.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)
@@ -301,6 +302,7 @@ until [ -e open ]; do sleep 0.02; done
 echo "end $SKEIN_TASK $SKEIN_TOKEN" >> witness
 `)
 	mark := fmt.Sprint("adv", os.Getpid())
+	w.leaveNothing("daemon-" + mark)
 	const tasks, kills = 6, 4
 	var b strings.Builder
 	for i := range tasks {

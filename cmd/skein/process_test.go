@@ -414,6 +414,15 @@ func processesWith(word string) []int {
 	return found
 }
 
+// leaveNothing ends, at the end of the test, what a failed one has left running under a word.
+func (w *world) leaveNothing(word string) {
+	w.t.Cleanup(func() {
+		for _, pid := range processesWith(word) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+}
+
 // smallDisk mounts a file system of so many bytes in the world, or skips the test.
 func (w *world) smallDisk(name string, size int) string {
 	w.t.Helper()

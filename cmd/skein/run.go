@@ -135,7 +135,7 @@ func (c *cli) start(ctx context.Context, arg string, named bool, f *runFlags) er
 	}
 	var run api.Run
 	err = w.withServer(ctx, func(s *session) error {
-		req := api.RunRequest{Workflow: arg, Version: f.version, Priority: f.priority, IdempotencyKey: f.key}
+		req := api.RunRequest{Workflow: arg, Version: f.version, Priority: f.priority, IdempotencyKey: f.key, Origin: "manual"}
 		var types []api.Param
 		if def != nil {
 			applied, err := def.apply(ctx, s)

@@ -72,6 +72,10 @@ func TestRunObjectIsTheContract(t *testing.T) {
 func TestStart(t *testing.T) {
 	b := newBed(t, false)
 	b.apply("hold")
+	if run := want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"hold","origin":"manual"}`), 202); run.Origin != "manual" {
+		t.Errorf("origin %q", run.Origin)
+	}
+	wantProblem(t, b.post("/api/v1/runs", `{"workflow":"hold","origin":"schedule"}`), 422, api.ProblemInvalid)
 	a := b.post("/api/v1/runs", `{"workflow":"default/hold","params":{"n":9007199254740993},"priority":"high"}`, "X-Skein-User", "ada")
 	run := want[api.Run](t, a, 202)
 	if loc := a.header.Get("Location"); loc != "/api/v1/runs/"+run.ID {

@@ -67,6 +67,9 @@ func (s *Server) submit(ctx context.Context, req *api.RunRequest) (id dag.RunID,
 		return id, false, err
 	}
 	sub := engine.Submission{Workflow: w, Version: req.Version, Origin: dag.OriginAPI, User: userOf(ctx), Key: req.IdempotencyKey}
+	if req.Origin != "" {
+		sub.Origin = dag.Origin(req.Origin)
+	}
 	if sub.Key != "" {
 		if sub.KeyHash, err = startHash(&w, req); err != nil {
 			return id, false, err
