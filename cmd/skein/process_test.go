@@ -81,7 +81,7 @@ func (w *world) gate(name string) { w.write(name, "") }
 type outcome struct {
 	code        int // -1: it had to be killed
 	out, err    string
-	residentMax int64 // bytes
+	residentMax int64 // bytes; 0: less than this process
 }
 
 func (o outcome) String() string {
@@ -121,7 +121,10 @@ func (w *world) call(cmd *exec.Cmd) outcome {
 		w.t.Fatalf("skein %q: %v", cmd.Args[1:], err)
 	}
 	o := outcome{code: cmd.ProcessState.ExitCode(), out: out.String(), err: errs.String()}
-	if use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+	var own syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &own)
+	// Between fork and exec a process counts as large as its parent: what is not above that tells nothing.
+	if use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && use.Maxrss > own.Maxrss {
 		o.residentMax = use.Maxrss << 10
 	}
 	return o
@@ -282,21 +285,6 @@ func (p *process) stop() {
 	if code := p.wait(); code != exitOK {
 		p.t.Errorf("the server ended with %d:\n%s", code, p.log)
 	}
-}
-
-// resident is how much memory the process has had at most, in bytes.
-func (p *process) resident() int64 {
-	p.t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	_, after, _ := strings.Cut(string(b), "VmHWM:")
-	n, err := strconv.ParseInt(strings.Fields(after)[0], 10, 64)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return n << 10
 }
 
 // eventually waits for a condition; it is no assertion about time.

@@ -140,9 +140,6 @@ func (n *Node) Ready() <-chan struct{} { return n.ready }
 // Idle reports whether no run is unfinished.
 func (n *Node) Idle() bool { return n.engine.Idle() }
 
-// Containment tells in one sentence how the process trees of tasks are held together.
-func (n *Node) Containment() string { return n.worker.Containment() }
-
 // Hurry ends the drain of a shutdown: what still runs is killed.
 func (n *Node) Hurry() { n.once.Do(func() { close(n.hurry) }) }
 

@@ -26,16 +26,6 @@ var taskStateNames = [taskStates]string{"pending", "ready", "assigned", "running
 
 func (s TaskState) String() string { return taskStateNames[s] }
 
-// ParseTaskState reads the text form.
-func ParseTaskState(text string) (TaskState, bool) {
-	for i, n := range taskStateNames {
-		if n == text {
-			return TaskState(i), true
-		}
-	}
-	return 0, false
-}
-
 // TaskStates lists every state, in the order of a task's life.
 func TaskStates() []TaskState {
 	all := make([]TaskState, taskStates)
