@@ -14,6 +14,8 @@ import (
 const (
 	// loadPage is how many runs one read of a reload brings.
 	loadPage = 1000
+	// ownPauseMin is the first pause between two tries to take the shards.
+	ownPauseMin = 10 * time.Millisecond
 	// ownPauseMax bounds the pause between two tries to take the shards.
 	ownPauseMax = 2 * time.Second
 )
@@ -29,9 +31,11 @@ type taken struct {
 // it returns nil). An error is one that no waiting will cure.
 func (w *writer) own(ctx context.Context) (*taken, error) {
 	var first *taken
-	pause := 10 * time.Millisecond
 	for tries := int64(1); ; tries++ {
 		w.forget()
+		if !w.breathe(ctx) {
+			return nil, nil
+		}
 		got, err := w.acquire(ctx)
 		if err == nil && first == nil {
 			first = &taken{got, tries}
@@ -51,12 +55,23 @@ func (w *writer) own(ctx context.Context) (*taken, error) {
 		w.e.setState("retaking its shards: " + err.Error())
 		w.e.log.Warn("cannot take the shards yet", "err", err)
 		w.refuse(err)
-		select {
-		case <-ctx.Done():
-			return nil, nil
-		case <-time.After(pause):
-		}
-		pause = min(2*pause, ownPauseMax)
+	}
+}
+
+// breathe waits before the shards are taken: not at all after a commit that succeeded, and
+// twice as long each time since, so that a store that lets itself be taken but not written
+// is not taken in a hot loop. It reports whether to go on.
+func (w *writer) breathe(ctx context.Context) bool {
+	pause := w.pause
+	w.pause = min(max(2*pause, ownPauseMin), ownPauseMax)
+	if pause == 0 {
+		return ctx.Err() == nil
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(pause):
+		return true
 	}
 }
 

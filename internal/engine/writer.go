@@ -50,6 +50,8 @@ type writer struct {
 
 	ctx context.Context // of run: what lead stops for
 	wg  *sync.WaitGroup
+	// pause is how long to wait before the shards are taken again; a commit resets it.
+	pause time.Duration
 }
 
 // transaction is the one being made. Nothing in it counts until it has committed.
@@ -240,6 +242,7 @@ func (w *writer) write(ctx context.Context, b *store.Batch) error {
 		w.fences[i].Seq++
 	}
 	w.clock.set(wall)
+	w.pause = 0
 	w.e.stats.Commits.Add(1)
 	return nil
 }
