@@ -77,7 +77,7 @@ func TestFullDisk(t *testing.T) {
 	w.env = append(w.env, "SKEIN_DATA="+w.data)
 	p := w.server("--slots", "4")
 	p.apply("slow", fmt.Sprintf(`
-  a: {run: "touch at-a; until [ -e %[1]s/open ]; do sleep 0.02; done; echo x=1 >> $SKEIN_OUTPUT"}
+  a: {run: "touch at-a; until [ -e %[1]s/open ]; do sleep 0.02; done"}
   b: {run: "echo $SKEIN_TOKEN >> %[1]s/b-ran", needs: a}
   c: {run: "true", needs: b}
 `, w.dir))
