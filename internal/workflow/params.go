@@ -11,13 +11,10 @@ import (
 	"time"
 )
 
-// Bounds of the parameters of a run and of the outputs of a task.
-const (
-	paramsBytesMax  = 256 << 10
-	outputsBytesMax = 64 << 10
-)
+// paramsBytesMax bounds the parameters of a run.
+const paramsBytesMax = 256 << 10
 
-// ValueError is what is wrong with one parameter or output.
+// ValueError is what is wrong with one parameter.
 type ValueError struct {
 	Name    string `json:"name"`
 	Message string `json:"message"`
@@ -272,37 +269,6 @@ func jsonDepth(raw []byte) int {
 		}
 	}
 	return deepest
-}
-
-// CheckOutputs types what a task wrote to $SKEIN_OUTPUT and gives it as a JSON object:
-// texts are converted to the declared types, keys that are not declared stay as they are.
-// The error is a ValueErrors with everything wrong.
-func (w *Workflow) CheckOutputs(task int, given map[string]any) (json.RawMessage, error) {
-	var errs ValueErrors
-	t := &w.Tasks[task]
-	var values []member
-	for _, name := range sortedKeys(given) {
-		p := Param{Name: name, Type: JSON}
-		loose := false
-		if i := slices.IndexFunc(t.Outputs, func(o Output) bool { return o.Name == name }); i >= 0 {
-			p.Type, loose = t.Outputs[i].Type, true
-		}
-		raw, err := p.convert(given[name], loose)
-		if err != nil {
-			errs = append(errs, ValueError{Name: name, Message: "output " + quoteShort(name) + " " + err.Error()})
-			continue
-		}
-		values = append(values, member{name, raw})
-	}
-	out := writeObject(values)
-	if len(out) > outputsBytesMax {
-		errs = append(errs, ValueError{Message: fmt.Sprintf("the outputs are larger than %s together", sizeText(outputsBytesMax)),
-			Hint: "write data to a file and give its path"})
-	}
-	if len(errs) > 0 {
-		return nil, errs
-	}
-	return out, nil
 }
 
 // member is one member of a JSON object.

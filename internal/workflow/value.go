@@ -15,7 +15,7 @@ import (
 )
 
 // celValue makes a CEL value of JSON. A number is an int if it is written as one, so a
-// float must be written as 3.0; what CheckParams and CheckOutputs give is.
+// float must be written as 3.0; what CheckParams and the worker give is.
 func celValue(raw json.RawMessage) celref.Val {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
