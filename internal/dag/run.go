@@ -26,6 +26,7 @@ type Header struct {
 	Key      string // idempotency key; "": none
 	KeyHash  []byte // of the request that came with Key
 	Params   []byte // a JSON object, or nil
+	Fire     *Fire  // nil: a person or a program started it by hand
 	Created  Micros
 }
 

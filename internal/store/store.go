@@ -62,11 +62,13 @@ type Batch struct {
 	Requests        []Request
 	Messages        []Message // inserts; ID is ignored
 	Consumed        []int64   // messages to delete; one that is gone already misses
+	ScheduleChanges
 }
 
 // Reset empties the batch and keeps its fences.
 func (b *Batch) Reset() {
 	b.Changes.Reset()
+	b.ScheduleChanges.Reset()
 	clear(b.Versions)
 	b.WorkflowInserts, b.WorkflowUpdates, b.Versions = b.WorkflowInserts[:0], b.WorkflowUpdates[:0], b.Versions[:0]
 	b.Requests, b.Messages, b.Consumed = b.Requests[:0], b.Messages[:0], b.Consumed[:0]
@@ -75,7 +77,7 @@ func (b *Batch) Reset() {
 // Rows is the number of rows that the batch writes, its fences not counted.
 func (b *Batch) Rows() int {
 	return b.Changes.Rows() + len(b.WorkflowInserts) + len(b.WorkflowUpdates) + len(b.Versions) +
-		len(b.Requests) + len(b.Messages) + len(b.Consumed)
+		len(b.Requests) + len(b.Messages) + len(b.Consumed) + b.ScheduleChanges.Rows()
 }
 
 // Workflow states.
@@ -94,6 +96,7 @@ type Workflow struct {
 	State     string
 	Version   int32 // the one that new runs get
 	Latest    int32 // the newest; Version differs from it after a rollback
+	MaxRuns   int32 // most active runs, as Version says; 0: any number
 	Revision  int64 // +1 at every change: the ETag
 	Created   dag.Micros
 	Modified  dag.Micros
@@ -151,7 +154,8 @@ type Acquired struct {
 	Fence
 	Now dag.Micros // the store's clock
 	// Owner before this one; 0: none.
-	Previous dag.HandlerID
+	Previous  dag.HandlerID
+	Watermark dag.Micros // see ScheduleChanges
 }
 
 // RunRecord is a run with its rows.

@@ -1,0 +1,51 @@
+package dag
+
+import "fmt"
+
+// Fire is what started a run, when no person did. It is written once, with the run.
+type Fire struct {
+	Trigger  string // its name in the workflow
+	Instant  Micros // the logical instant: trigger.time
+	StartBy  Micros // not begun by then, the run ends skipped; 0: whenever
+	Backfill int64  // the backfill that it is part of; 0: none
+	Key      string // of an event: its id
+	// FailLost: a task that loses its handler fails the run, nothing is submitted again.
+	FailLost bool
+}
+
+const fireFailLost = 1
+
+// Pack is the stored form; nil of nil.
+func (f *Fire) Pack() []byte {
+	if f == nil {
+		return nil
+	}
+	w := packer{b: make([]byte, 0, len(f.Trigger)+len(f.Key)+32)}
+	w.byte(1) // the form
+	var flags byte
+	if f.FailLost {
+		flags |= fireFailLost
+	}
+	w.byte(flags)
+	w.text(f.Trigger)
+	w.text(f.Key)
+	w.uint(uint64(f.Instant))
+	w.uint(uint64(f.StartBy))
+	w.uint(uint64(f.Backfill))
+	return w.b
+}
+
+// UnpackFire reads what Pack wrote.
+func UnpackFire(b []byte) (*Fire, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	u := unpacker{b: b}
+	form, flags := u.byte(), u.byte()
+	f := &Fire{Trigger: u.text(), Key: u.text(), FailLost: flags&fireFailLost != 0}
+	f.Instant, f.StartBy, f.Backfill = Micros(u.uint()), Micros(u.uint()), int64(u.uint())
+	if u.bad || form != 1 || flags > fireFailLost || len(u.b) > 0 {
+		return nil, fmt.Errorf("what started the run: %w", errPacked)
+	}
+	return f, nil
+}

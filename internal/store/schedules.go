@@ -1,0 +1,218 @@
+package store
+
+import (
+	"context"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// Trigger states.
+const (
+	TriggerActive = "active"
+	TriggerPaused = "paused" // fires nothing; what passes is recorded as skipped when it is resumed
+	TriggerEnded  = "ended"  // nothing more will come: past its end, its count used up
+)
+
+// Trigger is a schedule or sensor of a workflow: its identity is (Workflow, Name). The
+// owner of the workflow's shard keeps exactly the triggers that the workflow's current
+// version declares; the ledger of one that is gone stays.
+type Trigger struct {
+	Workflow dag.WorkflowID
+	Name     string
+	Shard    dag.ShardID
+	Version  int32  // of the workflow, that declared it as it is
+	Kind     string // cron, every, webhook …: the key it was declared with
+	Spec     []byte // as declared, in the canonical form of the workflow package
+	State    string
+	Actor    string // who paused it
+	Reason   string // why it is paused or ended
+	// Next is the first instant that is not decided yet; 0: none, it is paused, ended or a
+	// sensor that waits. A fire moves it in its own transaction.
+	Next dag.Micros
+	// Decided: every instant of the schedule in (Since, Decided] has its outcome in the
+	// ledger. It never goes back, whatever the clocks do.
+	Decided dag.Micros
+	Since   dag.Micros // Spec holds since then
+	Fired   int64      // runs it has started, for count
+	MaxRuns int32      // most runs of it that may be active; 0: any number
+	On      []string   // "namespace/name" of the workflows whose ended runs it hears of
+	Data    []byte     // what a sensor remembers
+	// Revision is the guard of every update: + 1 at each.
+	Revision int64
+	Created  dag.Micros
+	Modified dag.Micros
+}
+
+// Outcomes of a fire.
+const (
+	OutcomeFired   = "fired"   // a run was started in time
+	OutcomeLate    = "late"    // a run was started, later than it should have been
+	OutcomeSkipped = "skipped" // a rule of the trigger said no
+	OutcomeMerged  = "merged"  // a later instant's run stands for this one, too
+	OutcomeMissed  = "missed"  // nobody could start it in time
+)
+
+// Fire is one line of a trigger's ledger. (Workflow, Trigger, At, Key) is unique. Equal
+// consecutive outcomes without a run are one line: from At to Last, Count instants.
+type Fire struct {
+	Workflow dag.WorkflowID
+	Trigger  string
+	At       dag.Micros // the nominal instant; of an event, when it came
+	Key      string     // "" for an instant of a schedule; else the event's id
+	Last     dag.Micros
+	Count    int64
+	Outcome  string
+	Reason   string
+	Run      dag.RunID // zero: none
+	Decided  dag.Micros
+}
+
+// FireUpdate is a line to rewrite, and what it must be for that.
+type FireUpdate struct {
+	Fire
+	WasOutcome string
+	WasCount   int64
+}
+
+// Backfill states.
+const (
+	BackfillRunning   = "running"
+	BackfillPaused    = "paused"
+	BackfillCancelled = "cancelled"
+	BackfillDone      = "done" // every instant was started and ended
+)
+
+// Backfill starts runs of a workflow for a list of instants, a bounded number at a time.
+type Backfill struct {
+	ID       int64 // made by its owner
+	Workflow dag.WorkflowID
+	Shard    dag.ShardID
+	Trigger  string // whose instants these are; "": a list was given
+	State    string
+	Spec     []byte // as asked, in the canonical form of the trigger package
+	Instants []byte // what is to be started, packed in its order
+	Total    int64  // of Instants
+	Started  int64  // how many of Instants have a run: the cursor
+	Ended    int64
+	Failed   int64 // of Ended: other than succeeded
+	Parallel int32 // most of its runs that may be active
+	User     string
+	Revision int64 // the guard of every update: + 1 at each
+	Created  dag.Micros
+	Modified dag.Micros
+}
+
+// BackfillRun is one instant of a backfill with its run, written with the run's row.
+type BackfillRun struct {
+	Backfill int64
+	Workflow dag.WorkflowID
+	Instant  dag.Micros
+	Run      dag.RunID
+}
+
+// ScheduleChanges is what a transaction writes for triggers. Only the owner of a shard
+// writes any of it.
+type ScheduleChanges struct {
+	TriggerInserts  []Trigger
+	TriggerUpdates  []Trigger // guarded by Revision: the row must be one revision behind
+	TriggerDeletes  []Trigger // Workflow, Name and Revision of the row as it is
+	Fires           []Fire
+	FireUpdates     []FireUpdate
+	BackfillInserts []Backfill
+	BackfillUpdates []Backfill // guarded by Revision
+	BackfillRuns    []BackfillRun
+	// Watermark, if not 0, raises the watermark of the fenced shards to it: the greatest
+	// instant up to which due work was looked for.
+	Watermark dag.Micros
+}
+
+// Rows is the number of rows that c writes.
+func (c *ScheduleChanges) Rows() int {
+	return len(c.TriggerInserts) + len(c.TriggerUpdates) + len(c.TriggerDeletes) + len(c.Fires) + len(c.FireUpdates) +
+		len(c.BackfillInserts) + len(c.BackfillUpdates) + len(c.BackfillRuns)
+}
+
+// Reset empties it for the next transaction.
+func (c *ScheduleChanges) Reset() {
+	clear(c.TriggerInserts)
+	clear(c.TriggerUpdates)
+	clear(c.TriggerDeletes)
+	clear(c.Fires)
+	clear(c.FireUpdates)
+	clear(c.BackfillInserts)
+	clear(c.BackfillUpdates)
+	c.TriggerInserts, c.TriggerUpdates, c.TriggerDeletes = c.TriggerInserts[:0], c.TriggerUpdates[:0], c.TriggerDeletes[:0]
+	c.Fires, c.FireUpdates = c.Fires[:0], c.FireUpdates[:0]
+	c.BackfillInserts, c.BackfillUpdates, c.BackfillRuns = c.BackfillInserts[:0], c.BackfillUpdates[:0], c.BackfillRuns[:0]
+	c.Watermark = 0
+}
+
+// TriggerQuery selects triggers by namespace, workflow and name; After is a cursor as
+// TriggerPage gives it.
+type TriggerQuery struct {
+	Workflow dag.WorkflowID // 0: of every workflow that is not deleted
+	State    string         // "": any
+	After    TriggerKey
+	Limit    int // at most 1,000
+}
+
+// TriggerKey names a trigger. Lists are in its order.
+type TriggerKey struct {
+	Workflow dag.WorkflowID
+	Name     string
+}
+
+// FireQuery selects lines of the ledger, newest first.
+type FireQuery struct {
+	Workflow dag.WorkflowID // 0: of every workflow, by the time of the decision
+	Trigger  string         // only with Workflow; "": of every trigger
+	Outcome  string         // one outcome; "unfired": every outcome without a run; "": any
+	From     dag.Micros     // Last ≥ From
+	Until    dag.Micros     // At ≤ Until; 0: no bound
+	Before   FireKey        // the cursor: only lines before it in the order of the list
+	Limit    int            // at most 1,000
+}
+
+// FireUnfired selects the lines without a run.
+const FireUnfired = "unfired"
+
+// FireKey is a place in a list of fires: by Decided, then the line's key, all descending.
+type FireKey struct {
+	Decided  dag.Micros
+	Workflow dag.WorkflowID
+	Trigger  string
+	At       dag.Micros
+	Key      string
+}
+
+// Schedules is the part of a store that keeps triggers.
+type Schedules interface {
+	Trigger(ctx context.Context, w dag.WorkflowID, name string) (Trigger, error)
+	Triggers(ctx context.Context, q TriggerQuery) ([]Trigger, error)
+	// Due reads triggers with 0 < Next ≤ until, the earliest first. Their number costs
+	// nothing but the rows that are read: it goes by an index.
+	Due(ctx context.Context, shards []dag.ShardID, until dag.Micros, limit int) ([]Trigger, error)
+	// NextDue is the earliest Next of the shards; 0: none.
+	NextDue(ctx context.Context, shards []dag.ShardID) (dag.Micros, error)
+	// Listening reads the triggers that hear of the ended runs of "namespace/name".
+	Listening(ctx context.Context, workflow string, limit int) ([]TriggerKey, error)
+	// Sensors lists the active triggers of some kinds in the shards.
+	Sensors(ctx context.Context, shards []dag.ShardID, kinds []string, after TriggerKey, limit int) ([]Trigger, error)
+
+	// LastFire is the newest line (by At, then Key) of a trigger; LastFire and FireByKey
+	// give ErrNotFound if there is none.
+	LastFire(ctx context.Context, w dag.WorkflowID, trigger string) (Fire, error)
+	// FireByKey finds the line of an event by its id, or with an empty key the line that
+	// an instant falls into: At ≤ at ≤ Last.
+	FireByKey(ctx context.Context, k TriggerKey, at dag.Micros, key string) (Fire, error)
+	Fires(ctx context.Context, q FireQuery) ([]Fire, error)
+
+	Backfill(ctx context.Context, id int64) (Backfill, error)
+	// Backfills lists the newest first; before is a cursor (an id), 0: from the newest.
+	// State "" selects any.
+	Backfills(ctx context.Context, w dag.WorkflowID, state string, before int64, limit int) ([]Backfill, error)
+	// BackfillRuns lists the runs of a backfill in the order of their instants, after one.
+	BackfillRuns(ctx context.Context, id int64, after dag.Micros, limit int) ([]BackfillRun, error)
+	// RunsAt finds the runs that backfills have made for an instant of a workflow.
+	RunsAt(ctx context.Context, w dag.WorkflowID, instant dag.Micros) ([]dag.RunID, error)
+}
