@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"context"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Planner knows what triggers mean: package trigger implements it. The engine transacts
+// what it says. Plan, Begin and Heard are pure functions of their arguments; all methods
+// may be called from any goroutine.
+type Planner interface {
+	// Begin completes the row of a trigger that is declared, or declared anew, at now: it
+	// sets Next, Decided, Since, State and Reason. No instant at or before now is due.
+	Begin(t *store.Trigger, now dag.Micros) error
+	// Plan works out what an active trigger owes at now: everything in (t.Decided, now].
+	Plan(t *store.Trigger, now dag.Micros) (Plan, error)
+	// Passed is what is to be written of the instants in (t.Decided, now] of a trigger that
+	// was paused in that time: Plan.Starts is empty.
+	Passed(t *store.Trigger, now dag.Micros, reason string) (Plan, error)
+	// Heard works out what a trigger makes of a run that ended; its On names the run's
+	// workflow. A Plan without Starts may still change the row.
+	Heard(t *store.Trigger, run *Ended, now dag.Micros) (Plan, error)
+	// Policy tells the rules by which the runs of a trigger are started.
+	Policy(t *store.Trigger) (Policy, error)
+	// Params gives the parameters of a run: what is given over what the version says, with
+	// what depends on the instant or the event worked out. trigger may be "".
+	Params(ctx context.Context, p ParamsQuery) ([]byte, error)
+}
+
+// ParamsQuery asks for the parameters of a run that a trigger or a backfill starts.
+type ParamsQuery struct {
+	Workflow dag.WorkflowID
+	Version  int32
+	Given    []byte // a JSON object, or nil; its texts may hold ${{ }}
+	Instant  dag.Micros
+	Event    []byte // a JSON value, or nil
+}
+
+// Plan is what a trigger owes. Starts and Lines are in the order of their instants.
+type Plan struct {
+	Starts []Start
+	// Lines are outcomes that need no run: At, Last, Count, Outcome and Reason count.
+	Lines []store.Fire
+	// The row from now on.
+	Next, Decided dag.Micros
+	State, Reason string // "": as they are
+	Data          []byte // nil: as it is
+}
+
+// Start is a run that a trigger owes.
+type Start struct {
+	Instant dag.Micros // the logical instant: trigger.time
+	Key     string     // an event's id; "": an instant of the schedule
+	Late    bool       // the outcome is late, not fired
+	Reason  string     // why it is late, or what the event was
+	StartBy dag.Micros // 0: whenever
+	Event   []byte     // a JSON value for trigger.event, or nil
+}
+
+// Overlap policies.
+const (
+	OverlapSkip   = "skip"   // no run while MaxRuns of the trigger's are active
+	OverlapQueue  = "queue"  // it waits, up to QueueMax of them
+	OverlapCancel = "cancel_running"
+	OverlapAllow  = "allow" // waits only if MaxRuns are active
+)
+
+// Policy is how the runs of a trigger are started.
+type Policy struct {
+	Overlap  string
+	MaxRuns  int32 // 0: any number
+	QueueMax int32 // of overlap queue
+	Priority dag.Priority
+	FailLost bool
+	Params   []byte // a JSON object, or nil; its texts may hold ${{ }}
+}
+
+// Ended is a run that has just ended, as sensors hear of it.
+type Ended struct {
+	Run       dag.RunID
+	Workflow  string // namespace/name
+	State     dag.RunState
+	Instant   dag.Micros // its logical instant
+	Finished  dag.Micros
+	Successor bool // it was started by the trigger that hears of it
+}
