@@ -61,8 +61,8 @@ type Start struct {
 
 // Overlap policies.
 const (
-	OverlapSkip   = "skip"   // no run while MaxRuns of the trigger's are active
-	OverlapQueue  = "queue"  // it waits, up to QueueMax of them
+	OverlapSkip   = "skip"  // no run while MaxRuns of the trigger's are active
+	OverlapQueue  = "queue" // it waits, up to QueueMax of them
 	OverlapCancel = "cancel_running"
 	OverlapAllow  = "allow" // waits only if MaxRuns are active
 )
