@@ -80,7 +80,7 @@ func (d *deriver) derive() error {
 	if d.run.State.Terminal() { // ended before it was split to the end
 		for t := range d.views {
 			if !d.views[t].State.Terminal() {
-				d.views[t].State = Stopped
+				d.views[t].State = d.run.unbegun()
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func (a *AttemptRow) taskState() TaskState {
 	case AttemptStopped:
 		return Stopped
 	case AttemptLost:
-		if a.Cause == CausePoison {
+		if a.Cause != CauseLost { // poison, or its trigger's if_lost
 			return Failed
 		}
 		return Ready
@@ -175,6 +175,7 @@ func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*
 		return nil, err
 	}
 	if row.SplitAt == 0 {
+		r.watchStart(now, fx)
 		return r, nil
 	}
 	if g == nil {
@@ -190,6 +191,7 @@ func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*
 	if !g.params {
 		r.Params = nil
 	}
+	r.watchStart(now, fx)
 	if g.Timeout > 0 && r.Unfinished() {
 		left := clamp(r.StartedAt+Micros(g.Timeout.Microseconds())-now.Wall, g.Timeout)
 		fx.Timers = append(fx.Timers, r.runTimer(now.Mono+left))
@@ -296,5 +298,11 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 
 // clamp turns a distance between two wall instants into what a duration may still be.
 func clamp(left Micros, length time.Duration) time.Duration {
-	return min(max(time.Duration(left)*time.Microsecond, 0), length)
+	return min(max(micros(left), 0), length)
+}
+
+// micros is the duration between two instants that are so far apart, at most 292 years.
+func micros(m Micros) time.Duration {
+	const most = Micros(1<<63-1) / 1000
+	return time.Duration(min(max(m, -most), most)) * time.Microsecond
 }

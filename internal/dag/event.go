@@ -17,9 +17,10 @@ const (
 	EvIntent                       // an operator wants Intent
 	EvRecover                      // an operator wants what failed to be tried again
 	EvCheck                        // look at everything once more; repairs what stands still
+	EvAdmit                        // what a waiting run waited for is there: like EvSubmit
 )
 
-var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked"}
+var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked", "admitted"}
 
 func (k EventKind) String() string { return eventNames[k] }
 
@@ -33,7 +34,8 @@ type Event struct {
 	Result  Result
 	Timer   TimerKind
 	Intent  Intent
-	Graph   *Graph // EvSubmit (nil: Leader work splits), EvSplit
+	Graph   *Graph // EvSubmit, EvAdmit (nil: Leader work splits), EvSplit
+	Wait    string // EvSubmit: what the run must wait for; "": nothing
 	Own     bool   // EvSubmit, EvSplit: Graph is not the version's; it is stored with the run
 	Err     string // EvSplit: why it cannot be split
 	Actor   string // EvIntent, EvRecover: who
@@ -65,6 +67,8 @@ const (
 	CauseCondition Cause = "condition" // its if could not be evaluated
 	CauseLost      Cause = "lost"      // its handler is gone
 	CausePoison    Cause = "poison"    // lost too often
+	CauseNoRetake  Cause = "if_lost"   // lost, and its trigger says: fail
+	CauseMissed    Cause = "missed"    // of a run: it did not begin in time
 	CauseStopped   Cause = "stopped"
 	CauseKilled    Cause = "killed"
 	CauseTask      Cause = "task_failed" // of a run: some task failed
@@ -81,6 +85,7 @@ const (
 	TimerTimeout                         // an attempt's cap has passed (on_timeout: warn)
 	TimerOverdue                         // its holder should have reported long ago
 	TimerRunTimeout                      // the run's cap has passed
+	TimerStartBy                         // the run should have begun
 )
 
 // overdueAfter is how long past its cap and grace an attempt may be silent before the

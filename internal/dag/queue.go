@@ -104,6 +104,12 @@ func (q *Queue) Update(r *Run) {
 	}
 }
 
+// Put puts a run in whatever its tasks are: a queue of runs that wait as a whole.
+func (q *Queue) Put(r *Run) {
+	q.levels[r.Priority].push(r)
+	q.n++
+}
+
 // Remove takes a run out; it may not be in.
 func (q *Queue) Remove(r *Run) {
 	if r.where != 0 {

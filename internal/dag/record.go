@@ -21,11 +21,13 @@ const (
 	RecState
 	RecRejected
 	RecRecovered
+	RecWaiting
+	RecAdmitted
 	recordKinds
 )
 
 var recordNames = [recordKinds]string{"", "submitted", "split", "assigned", "started", "ended", "lost",
-	"timeout", "intent", "state", "rejected", "recovered"}
+	"timeout", "intent", "state", "rejected", "recovered", "waiting", "admitted"}
 
 func (k RecordKind) String() string { return recordNames[k] }
 

@@ -60,6 +60,9 @@ type Run struct {
 	slots []attempt // live attempts and those touched since the last flush
 	free  []int32
 
+	// Gate is its owner's mark: how far the run is on its way through the limits.
+	Gate uint8
+
 	stored  bool     // the row exists
 	was     RunState // the state that the row is known to have
 	changed bool     // the row differs from memory

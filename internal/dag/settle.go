@@ -243,7 +243,7 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 		} else {
 			r.finalise(RunFailed, now)
 		}
-	case r.State == RunSubmitted || r.State == RunSplitting:
+	case r.State == RunSubmitted || r.State == RunWaiting || r.State == RunSplitting:
 	case r.left == 0 && r.failed > 0:
 		r.Cause = CauseTask
 		r.finalise(RunFailed, now)
@@ -256,10 +256,25 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 }
 
 // stopRest settles what a stop leaves: no attempt runs any more, nothing else will start.
+// A run that is not to be resubmitted leaves no task stopped: what it did not finish failed.
 func (r *Run) stopRest() {
+	if r.Cause != CauseNoRetake {
+		r.endRest(Stopped)
+		return
+	}
+	r.endRest(Failed)
+	for t := range r.tasks {
+		if r.tasks[t].state == Stopped {
+			r.moveTask(TaskID(t), Failed)
+		}
+	}
+}
+
+// endRest gives every task that has not ended the same end.
+func (r *Run) endRest(end TaskState) {
 	for t := range r.tasks {
 		if p := &r.tasks[t]; !p.state.Terminal() {
-			r.moveTask(TaskID(t), Stopped)
+			r.moveTask(TaskID(t), end)
 			p.listed = false
 		}
 	}

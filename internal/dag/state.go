@@ -147,22 +147,22 @@ func ParseIntent(text string) (Intent, bool) {
 // taskMoves is the one table of legal moves of a task; nothing else changes a state.
 var taskMoves = [taskStates][]TaskState{
 	Pending:   {Ready, Skipped, UpstreamFailed, Failed, Stopped},
-	Ready:     {Assigned, Stopped},
+	Ready:     {Assigned, Stopped, Skipped, Failed},
 	Assigned:  {Running, Succeeded, Failed, RetryWait, Stopped, Ready},
 	Running:   {Succeeded, Failed, RetryWait, Stopped, Ready},
-	RetryWait: {Ready, Stopped},
+	RetryWait: {Ready, Stopped, Failed},
 	// A new generation takes these back; see restart.
-	Failed: {Pending}, UpstreamFailed: {Pending}, Stopped: {Pending}, Skipped: {Pending}, Succeeded: {Pending},
+	Failed: {Pending}, UpstreamFailed: {Pending}, Stopped: {Pending, Failed}, Skipped: {Pending}, Succeeded: {Pending},
 }
 
 // runMoves is the one table of legal moves of a run.
 var runMoves = [runStates][]RunState{
 	RunSubmitted:  {RunWaiting, RunSplitting, RunRunning, RunFailed, RunStopped, RunSkipped},
 	RunWaiting:    {RunSplitting, RunRunning, RunFailed, RunStopped, RunSkipped},
-	RunSplitting:  {RunRunning, RunFailed, RunStopped},
-	RunRunning:    {RunSuspended, RunPaused, RunFinalising, RunSucceeded, RunFailed, RunStopped},
+	RunSplitting:  {RunRunning, RunFailed, RunStopped, RunSkipped},
+	RunRunning:    {RunSuspended, RunPaused, RunFinalising, RunSucceeded, RunFailed, RunStopped, RunSkipped},
 	RunSuspended:  {RunRunning, RunPaused, RunFinalising, RunSucceeded, RunFailed, RunStopped},
-	RunPaused:     {RunRunning, RunFinalising, RunSucceeded, RunFailed, RunStopped},
+	RunPaused:     {RunRunning, RunFinalising, RunSucceeded, RunFailed, RunStopped, RunSkipped},
 	RunFinalising: {RunSucceeded, RunFailed, RunStopped},
 	// A new generation.
 	RunFailed: {RunRunning}, RunStopped: {RunRunning}, RunSucceeded: {RunRunning},

@@ -17,6 +17,8 @@ func (r *Run) Step(ev *Event, now Now, fx *Effects) Verdict {
 	switch ev.Kind {
 	case EvSubmit:
 		return r.submit(ev, now, fx)
+	case EvAdmit:
+		return r.admit(ev, now, fx)
 	case EvSplit:
 		return r.split(ev, now, fx)
 	case EvAssign:
@@ -67,6 +69,26 @@ func (r *Run) submit(ev *Event, now Now, fx *Effects) Verdict {
 	}
 	r.changed = true
 	r.record(Record{Kind: RecSubmitted, Task: LeaderTask, Actor: r.User, Text: string(r.Origin)})
+	r.watchStart(now, fx)
+	if ev.Wait != "" {
+		r.moveRun(RunWaiting)
+		r.record(Record{Kind: RecWaiting, Task: LeaderTask, Text: ev.Wait})
+		return Accepted
+	}
+	return r.begin(ev, now, fx)
+}
+
+// admit goes on with a run that had to wait.
+func (r *Run) admit(ev *Event, now Now, fx *Effects) Verdict {
+	if r.State != RunWaiting {
+		return Duplicate
+	}
+	r.record(Record{Kind: RecAdmitted, Task: LeaderTask})
+	return r.begin(ev, now, fx)
+}
+
+// begin has the Leader split the run.
+func (r *Run) begin(ev *Event, now Now, fx *Effects) Verdict {
 	if ev.Graph == nil {
 		r.moveRun(RunSplitting)
 		r.leader.state = Ready
@@ -173,7 +195,7 @@ func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
 		}
 		fallthrough // ended by its holder although nobody asked: that is a loss
 	default:
-		r.lost(ev, p, now)
+		r.lost(ev, p, now, fx)
 	}
 	r.settleRun(now, fx)
 	return Accepted
@@ -252,13 +274,15 @@ func (r *Run) recordEnd(a *attempt, s TaskState) {
 
 // lost takes the task from a handler that is gone. The loss is no failed try of the task:
 // it is counted apart, and too many of them fail the task.
-func (r *Run) lost(ev *Event, p *task, now Now) {
+func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 	a := r.end(p)
 	a.State, a.Cause, a.Message, a.Finished = AttemptLost, CauseLost, ev.Reason, now.Wall
 	r.record(Record{Kind: RecLost, Task: ev.Task, Token: ev.Token, Handler: ev.Handler, Text: ev.Reason})
 	p.losses++
 	p.revoked = true
 	switch poison := p.losses > lossesMax; {
+	case r.Fire != nil && r.Fire.FailLost:
+		r.loseRun(ev.Task, p, a, now, fx)
 	case ev.Task == LeaderTask && poison:
 		p.state = Failed
 		a.Cause = CausePoison
@@ -278,8 +302,11 @@ func (r *Run) lost(ev *Event, p *task, now Now) {
 
 // timer acts on a timer that is due, unless what it was for is over.
 func (r *Run) timer(ev *Event, now Now, fx *Effects) Verdict {
-	if ev.Timer == TimerRunTimeout {
+	switch ev.Timer {
+	case TimerRunTimeout:
 		return r.runTimeout(ev, now, fx)
+	case TimerStartBy:
+		return r.tooLate(now)
 	}
 	if ev.Task < 0 || int(ev.Task) >= len(r.tasks) {
 		return NoSuchTask

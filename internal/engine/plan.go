@@ -11,6 +11,9 @@ import (
 // what it says. Plan, Begin and Heard are pure functions of their arguments; all methods
 // may be called from any goroutine.
 type Planner interface {
+	// Declared reads what a version's definition says of triggers. Of each it gives Name,
+	// Kind, Spec, MaxRuns and On; Begin completes it.
+	Declared(namespace, name string, def []byte) (Declaration, error)
 	// Begin completes the row of a trigger that is declared, or declared anew, at now: it
 	// sets Next, Decided, Since, State and Reason. No instant at or before now is due.
 	Begin(t *store.Trigger, now dag.Micros) error
@@ -27,6 +30,12 @@ type Planner interface {
 	// Params gives the parameters of a run: what is given over what the version says, with
 	// what depends on the instant or the event worked out. trigger may be "".
 	Params(ctx context.Context, p ParamsQuery) ([]byte, error)
+}
+
+// Declaration is what a version says of how runs are started.
+type Declaration struct {
+	MaxRuns  int32 // most active runs of the workflow; 0: any number
+	Triggers []store.Trigger
 }
 
 // ParamsQuery asks for the parameters of a run that a trigger or a backfill starts.
@@ -57,6 +66,22 @@ type Start struct {
 	Reason  string     // why it is late, or what the event was
 	StartBy dag.Micros // 0: whenever
 	Event   []byte     // a JSON value for trigger.event, or nil
+}
+
+// Occurrence is an event that a sensor saw, or a person's wish that a trigger fires now.
+type Occurrence struct {
+	Key    string // the event's id: what has it twice fires once
+	Event  []byte // a JSON value for trigger.event, or nil
+	Reason string // what happened, in a few words
+	Actor  string // the person, if it was one: then a paused trigger fires, too
+}
+
+// Occurred is what became of an occurrence.
+type Occurred struct {
+	Run      dag.RunID // zero: none
+	Outcome  string
+	Reason   string
+	Existing bool // it came before
 }
 
 // Overlap policies.

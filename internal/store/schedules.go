@@ -187,6 +187,8 @@ type FireKey struct {
 
 // Schedules is the part of a store that keeps triggers.
 type Schedules interface {
+	// Clock is the store's clock now.
+	Clock(ctx context.Context) (dag.Micros, error)
 	Trigger(ctx context.Context, w dag.WorkflowID, name string) (Trigger, error)
 	Triggers(ctx context.Context, q TriggerQuery) ([]Trigger, error)
 	// Due reads triggers with 0 < Next ≤ until, the earliest first. Their number costs

@@ -1,0 +1,75 @@
+package dag
+
+import "fmt"
+
+// What is particular to runs that nobody started by hand: they may have to begin by an
+// instant, and may not be resubmitted.
+
+// watchStart asks to be told when the run should have begun. The instant is one of the
+// calendar, so what is left of it goes by the wall, whatever was waited before.
+func (r *Run) watchStart(now Now, fx *Effects) {
+	if r.Fire == nil || r.Fire.StartBy == 0 || r.begun() {
+		return
+	}
+	left := max(r.Fire.StartBy-now.Wall, 0)
+	fx.Timers = append(fx.Timers, Timer{Due: now.Mono + micros(left), Run: r.ID, Kind: TimerStartBy, Task: LeaderTask})
+}
+
+// begun reports whether the run is past the point up to which it may end skipped: some
+// task was given to a handler, or ended without one.
+func (r *Run) begun() bool {
+	if r.State.Terminal() || r.Generation > 1 {
+		return true
+	}
+	for t := range r.tasks {
+		if p := &r.tasks[t]; p.token > 0 || p.state.Terminal() {
+			return true
+		}
+	}
+	return false
+}
+
+// AwaitsStart reports whether the run still has to begin by an instant.
+func (r *Run) AwaitsStart() bool { return r.Fire != nil && r.Fire.StartBy != 0 && !r.begun() }
+
+// tooLate ends a run that did not begin in time: nothing of it has happened, nothing will.
+func (r *Run) tooLate(now Now) Verdict {
+	if !r.AwaitsStart() || r.Intent >= IntentStop {
+		return Stale
+	}
+	r.Cause = CauseMissed
+	r.Message = fmt.Sprintf("did not begin by %s", r.Fire.StartBy.Time().Format("2006-01-02T15:04:05Z07:00"))
+	if r.State == RunSplitting {
+		r.dropLeader(now)
+	}
+	r.endRest(Skipped)
+	r.finalise(RunSkipped, now)
+	return Accepted
+}
+
+// unbegun is how the tasks of a run stand that ended before it was split.
+func (r *RunRow) unbegun() TaskState {
+	if r.State == RunSkipped {
+		return Skipped
+	}
+	return Stopped
+}
+
+// loseRun is if_lost: fail: the handler of one task is gone, and nothing of the run is to
+// be given to another. What other handlers have is stopped.
+func (r *Run) loseRun(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
+	const why = "its handler is gone, and its trigger says if_lost: fail"
+	a.Cause = CauseNoRetake
+	if t == LeaderTask {
+		p.state = Failed
+		r.Cause, r.Message = CauseNoRetake, "splitting it: "+why
+		r.finalise(RunFailed, now)
+		return
+	}
+	r.recordEnd(a, Failed)
+	r.noteFailure(t, why)
+	r.failTask(t)
+	if r.Intent < IntentStop {
+		r.raise(&Event{Intent: IntentStop, Reason: "if_lost: fail"}, CauseNoRetake, now, fx)
+	}
+}
