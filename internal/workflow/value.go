@@ -104,6 +104,38 @@ func marshal(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
+// unescaped undoes the escapes for HTML that json.Marshal puts into raw values, so that
+// what was stored is byte for byte what was parsed.
+func unescaped(raw json.RawMessage) json.RawMessage {
+	if !bytes.Contains(raw, []byte(`\u`)) {
+		return raw
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil {
+		return raw
+	}
+	out, err := marshal(v)
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
+func (w *Workflow) unescape() {
+	for i := range w.Params {
+		p := &w.Params[i]
+		p.Default = unescaped(p.Default)
+		for j := range p.Enum {
+			p.Enum[j] = unescaped(p.Enum[j])
+		}
+	}
+	for i := range w.Triggers {
+		w.Triggers[i].Params = unescaped(w.Triggers[i].Params)
+	}
+}
+
 // native makes of a CEL value what encoding/json writes, numbers as json.Number.
 func native(v celref.Val, depth int) (any, error) {
 	if depth > depthMax {

@@ -13,17 +13,19 @@ import (
 // version; [Decode] reads it back. A Workflow is never changed after it was made, so it
 // may be used from several goroutines.
 type Workflow struct {
-	Namespace   string   `json:"namespace"`
-	Name        string   `json:"name"`
-	Description string   `json:"description,omitempty"`
-	Params      []Param  `json:"params,omitempty"`
-	Env         []KV     `json:"env,omitempty"`
-	Priority    string   `json:"priority,omitempty"`   // a level's name; "" is medium
-	OnFailure   string   `json:"on_failure,omitempty"` // "" is continue
-	Timeout     Duration `json:"timeout,omitempty"`    // execution cap of the run; 0: none
-	Files       []string `json:"files,omitempty"`      // globs
-	Defaults    Defaults `json:"defaults,omitzero"`
-	Tasks       []Task   `json:"tasks"` // in the order of the file
+	Namespace   string    `json:"namespace"`
+	Name        string    `json:"name"`
+	Description string    `json:"description,omitempty"`
+	Params      []Param   `json:"params,omitempty"`
+	Env         []KV      `json:"env,omitempty"`
+	Priority    string    `json:"priority,omitempty"`   // a level's name; "" is medium
+	OnFailure   string    `json:"on_failure,omitempty"` // "" is continue
+	Timeout     Duration  `json:"timeout,omitempty"`    // execution cap of the run; 0: none
+	Files       []string  `json:"files,omitempty"`      // globs
+	Defaults    Defaults  `json:"defaults,omitzero"`
+	MaxRuns     int32     `json:"max_concurrent_runs,omitempty"` // most active runs; 0: any number
+	Triggers    []Trigger `json:"triggers,omitempty"`
+	Tasks       []Task    `json:"tasks"` // in the order of the file
 	// Origin is the folder of the workflow file on the machine that applied it, absolute;
 	// "": it came over the API. Tasks run there if the worker sees it. Parse leaves it empty.
 	Origin string `json:"origin,omitempty"`
@@ -131,6 +133,7 @@ func Decode(def []byte) (*Workflow, error) {
 	if err := json.Unmarshal(def, w); err != nil {
 		return nil, fmt.Errorf("decode workflow: %w", err)
 	}
+	w.unescape()
 	return w, nil
 }
 

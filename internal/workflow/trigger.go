@@ -1,0 +1,183 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+)
+
+// Bounds of triggers.
+const (
+	triggersMax       = 1000
+	calendarBytesMax  = 256 << 10 // one calendar file
+	calendarsBytesMax = 4 << 20   // all calendars of a workflow, counted in each trigger that names them
+)
+
+// What a trigger does when its declaration does not say.
+const (
+	CatchupLimitDefault = 100
+	OverlapLimitDefault = 100
+	SettleDefault       = Duration(5e9)
+	MaxPerHourDefault   = 60
+)
+
+// Kinds of triggers: the keys that they are declared with, and start for `at: start`.
+const (
+	KindCron     = "cron"
+	KindEvery    = "every"
+	KindAt       = "at"
+	KindDaily    = "daily"
+	KindWeekly   = "weekly"
+	KindMonthly  = "monthly"
+	KindAnnually = "annually"
+	KindStart    = "start"
+	KindWebhook  = "webhook"
+	KindFile     = "file"
+	KindRunOf    = "run_of"
+	KindAgain    = "again"
+	KindAbsent   = "absent"
+)
+
+// Trigger is one checked entry of triggers, with its defaults filled in. Its JSON is what
+// a store keeps: nothing else is needed to evaluate it, no file and no version.
+type Trigger struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+
+	Cron   string   `json:"cron,omitempty"`
+	Every  Duration `json:"every,omitempty"`
+	Count  int64    `json:"count,omitempty"`  // of every: most fires; 0: for ever
+	At     []string `json:"at,omitempty"`     // kind at: one instant in UTC; else times of day, such as 06:00
+	Days   []int    `json:"days,omitempty"`   // weekly: 0 (Sunday) to 6; else days of the month, -1 is the last
+	Months []int    `json:"months,omitempty"` // of annually: 1 to 12
+
+	Timezone string `json:"timezone"`
+	Gap      string `json:"gap,omitempty"`    // run_after | skip | run_before; "" where it means nothing
+	Repeat   string `json:"repeat,omitempty"` // once | second | both
+	// Start and End are a date of Timezone (a day of both is part of it) or an instant in
+	// UTC; see Span. "": no bound.
+	Start string `json:"start,omitempty"`
+	End   string `json:"end,omitempty"`
+	// Include and Exclude are dates, weekdays and names of calendar files; Calendars holds
+	// what is in those files.
+	Include   []string          `json:"include,omitempty"`
+	Exclude   []string          `json:"exclude,omitempty"`
+	Calendars map[string]string `json:"calendars,omitempty"`
+
+	Paused         bool     `json:"paused,omitempty"`          // it begins paused
+	Overlap        string   `json:"overlap"`                   // skip | queue | cancel_running | allow
+	MaxConcurrent  int32    `json:"max_concurrent,omitempty"`  // 0: any number
+	QueueMax       int32    `json:"queue_max,omitempty"`       // of overlap queue
+	Catchup        string   `json:"catchup,omitempty"`         // none | latest | all; "" where there are no instants
+	CatchupLimit   int32    `json:"catchup_limit,omitempty"`   // of catchup all
+	DelayTolerance Duration `json:"delay_tolerance,omitempty"` // 0: whenever
+	IfLost         string   `json:"if_lost,omitempty"`         // resubmit | fail; "": the node's default, resubmit
+
+	Params   json.RawMessage `json:"params,omitempty"`   // a JSON object by name; its texts may hold ${{ }}
+	Priority string          `json:"priority,omitempty"` // "": the workflow's
+
+	Webhook *Webhook   `json:"webhook,omitempty"`
+	File    *FileWatch `json:"file,omitempty"`
+	RunOf   *RunOf     `json:"run_of,omitempty"`
+	Again   *Again     `json:"again,omitempty"`
+	Absent  *Absent    `json:"absent,omitempty"`
+}
+
+// Webhook is a signed call from outside.
+type Webhook struct {
+	Secret string `json:"secret"`           // the name of the secret that signs the calls
+	Filter string `json:"filter,omitempty"` // CEL over event, without ${{ }}; "" takes every call
+}
+
+// FileWatch is a file that arrives in a folder and no longer grows.
+type FileWatch struct {
+	Path    string   `json:"path"`    // folder; absolute once SetOrigin has been called
+	Pattern string   `json:"pattern"` // glob of a file's name
+	Settle  Duration `json:"settle"`  // so long its size has not changed
+}
+
+// RunOf is runs of other workflows that ended.
+type RunOf struct {
+	Workflows []string `json:"workflows"`        // namespace/name, sorted
+	Require   string   `json:"require"`          // succeeded | failed | ended
+	All       bool     `json:"all,omitempty"`    // each of Workflows has to, not one of them
+	Within    string   `json:"within,omitempty"` // hour | day | week | month (of the time zone) or a duration, in which the runs must have ended; "": any
+}
+
+// Again is the end of the last run of the workflow itself.
+type Again struct {
+	Workflow   string `json:"workflow"` // namespace/name
+	MaxPerHour int32  `json:"max_per_hour"`
+}
+
+// Absent is something expected that did not come: RunOf or File.
+type Absent struct {
+	RunOf *RunOf     `json:"run_of,omitempty"`
+	File  *FileWatch `json:"file,omitempty"`
+	// By is a time of day (06:00 of each day of Timezone: nothing came since the one
+	// before), an instant in UTC (nothing came until then), or a duration (nothing came for
+	// so long, counted anew from each that came and from each fire).
+	By string `json:"by"`
+}
+
+// Sensor reports whether the trigger waits for something to happen: its fires do not
+// follow from the clock alone.
+func (t *Trigger) Sensor() bool {
+	return slices.Contains([]string{KindWebhook, KindFile, KindRunOf, KindAgain, KindAbsent}, t.Kind)
+}
+
+// On names the workflows whose ended runs the trigger hears of, as namespace/name.
+func (t *Trigger) On() []string {
+	switch {
+	case t.RunOf != nil:
+		return t.RunOf.Workflows
+	case t.Absent != nil && t.Absent.RunOf != nil:
+		return t.Absent.RunOf.Workflows
+	case t.Again != nil:
+		return []string{t.Again.Workflow}
+	}
+	return nil
+}
+
+// Encode is the canonical JSON: equal declarations give equal bytes, wherever they stand
+// in the file and whatever else in it changes.
+func (t *Trigger) Encode() []byte {
+	out, err := marshal(t)
+	if err != nil {
+		panic(fmt.Sprintf("workflow: a trigger is not JSON: %v", err)) // it is made of texts and of JSON
+	}
+	return out
+}
+
+// DecodeTrigger reads what Encode wrote. It trusts what [Parse] accepted and does not
+// check it again, beyond its shape.
+func DecodeTrigger(spec []byte) (*Trigger, error) {
+	t := &Trigger{}
+	if err := json.Unmarshal(spec, t); err != nil {
+		return nil, fmt.Errorf("decode trigger: %w", err)
+	}
+	t.Params = unescaped(t.Params)
+	return t, nil
+}
+
+// SetOrigin says from which folder the workflow was applied, "" over the API, and makes
+// the relative folders that its triggers watch absolute.
+func (w *Workflow) SetOrigin(dir string) error {
+	w.Origin = dir
+	for i := range w.Triggers {
+		t := &w.Triggers[i]
+		f := t.File
+		if t.Absent != nil {
+			f = t.Absent.File
+		}
+		if f == nil || filepath.IsAbs(f.Path) {
+			continue
+		}
+		if dir == "" {
+			return fmt.Errorf("trigger %s watches the relative folder %s, and the workflow came without a folder: give an absolute one", t.Name, quoteShort(f.Path))
+		}
+		f.Path = filepath.Join(dir, f.Path)
+	}
+	return nil
+}
