@@ -2,8 +2,15 @@ package store
 
 import (
 	"context"
+	"fmt"
 
 	"skein.dev/skein/internal/dag"
+)
+
+// Bounds of what a trigger or a backfill keeps.
+const (
+	SpecBytesMax = 2 << 20
+	DataBytesMax = 64 << 10
 )
 
 // Trigger states.
@@ -15,7 +22,8 @@ const (
 
 // Trigger is a schedule or sensor of a workflow: its identity is (Workflow, Name). The
 // owner of the workflow's shard keeps exactly the triggers that the workflow's current
-// version declares; the ledger of one that is gone stays.
+// version declares; the ledger of one that is gone stays. An update leaves Shard and
+// Created as they are.
 type Trigger struct {
 	Workflow dag.WorkflowID
 	Name     string
@@ -67,7 +75,7 @@ type Fire struct {
 	Decided  dag.Micros
 }
 
-// FireUpdate is a line to rewrite, and what it must be for that.
+// FireUpdate is a line to rewrite, all but its key, and what it must be for that.
 type FireUpdate struct {
 	Fire
 	WasOutcome string
@@ -83,6 +91,8 @@ const (
 )
 
 // Backfill starts runs of a workflow for a list of instants, a bounded number at a time.
+// An update rewrites how it stands (State, Started, Ended, Failed, Parallel, Modified) and
+// leaves what was asked.
 type Backfill struct {
 	ID       int64 // made by its owner
 	Workflow dag.WorkflowID
@@ -103,6 +113,7 @@ type Backfill struct {
 }
 
 // BackfillRun is one instant of a backfill with its run, written with the run's row.
+// (Backfill, Instant) is unique.
 type BackfillRun struct {
 	Backfill int64
 	Workflow dag.WorkflowID
@@ -185,33 +196,99 @@ type FireKey struct {
 	Key      string
 }
 
-// Schedules is the part of a store that keeps triggers.
+// Check refuses what no engine takes: unknown states and outcomes, and values beyond their
+// bounds.
+func (c *ScheduleChanges) Check() error {
+	for _, list := range [][]Trigger{c.TriggerInserts, c.TriggerUpdates} {
+		for i := range list {
+			if err := list[i].check(); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range c.Fires {
+		if err := c.Fires[i].check(); err != nil {
+			return err
+		}
+	}
+	for i := range c.FireUpdates {
+		if err := c.FireUpdates[i].check(); err != nil {
+			return err
+		}
+	}
+	for _, list := range [][]Backfill{c.BackfillInserts, c.BackfillUpdates} {
+		for i := range list {
+			if err := list[i].check(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *Trigger) check() error {
+	switch t.State {
+	case TriggerActive, TriggerPaused, TriggerEnded:
+	default:
+		return fmt.Errorf("trigger %.40q of workflow %d: unknown state %.40q: %w", t.Name, t.Workflow, t.State, ErrRefused)
+	}
+	if len(t.Spec) > SpecBytesMax || len(t.Data) > DataBytesMax {
+		return fmt.Errorf("trigger %.40q of workflow %d: a declaration of %d bytes (at most %d), data of %d bytes (at most %d): %w",
+			t.Name, t.Workflow, len(t.Spec), SpecBytesMax, len(t.Data), DataBytesMax, ErrRefused)
+	}
+	return nil
+}
+
+func (f *Fire) check() error {
+	switch f.Outcome {
+	case OutcomeFired, OutcomeLate, OutcomeSkipped, OutcomeMerged, OutcomeMissed:
+		return nil
+	}
+	return fmt.Errorf("fire of trigger %.40q of workflow %d: unknown outcome %.40q: %w", f.Trigger, f.Workflow, f.Outcome, ErrRefused)
+}
+
+func (b *Backfill) check() error {
+	switch b.State {
+	case BackfillRunning, BackfillPaused, BackfillCancelled, BackfillDone:
+	default:
+		return fmt.Errorf("backfill %d: unknown state %.40q: %w", b.ID, b.State, ErrRefused)
+	}
+	if len(b.Spec) > SpecBytesMax {
+		return fmt.Errorf("backfill %d: a request of %d bytes, at most %d: %w", b.ID, len(b.Spec), SpecBytesMax, ErrRefused)
+	}
+	return nil
+}
+
+// Schedules is the part of a store that keeps triggers. Lists give at most 1,000 rows, but
+// for Due and Listening, whose limit is the caller's. Shards that a store does not have are
+// left out.
 type Schedules interface {
 	// Clock is the store's clock now.
 	Clock(ctx context.Context) (dag.Micros, error)
 	Trigger(ctx context.Context, w dag.WorkflowID, name string) (Trigger, error)
 	Triggers(ctx context.Context, q TriggerQuery) ([]Trigger, error)
-	// Due reads triggers with 0 < Next ≤ until, the earliest first. Their number costs
-	// nothing but the rows that are read: it goes by an index.
+	// Due reads triggers with 0 < Next ≤ until, the earliest first, those of one instant in
+	// any order. Their number costs nothing but the rows that are read: it goes by an index.
 	Due(ctx context.Context, shards []dag.ShardID, until dag.Micros, limit int) ([]Trigger, error)
 	// NextDue is the earliest Next of the shards; 0: none.
 	NextDue(ctx context.Context, shards []dag.ShardID) (dag.Micros, error)
-	// Listening reads the triggers that hear of the ended runs of "namespace/name".
+	// Listening reads the active triggers that hear of the ended runs of "namespace/name".
 	Listening(ctx context.Context, workflow string, limit int) ([]TriggerKey, error)
-	// Sensors lists the active triggers of some kinds in the shards.
+	// Sensors lists the active triggers of some kinds in the shards. Triggers of the kinds
+	// of schedules cost it nothing.
 	Sensors(ctx context.Context, shards []dag.ShardID, kinds []string, after TriggerKey, limit int) ([]Trigger, error)
 
 	// LastFire is the newest line (by At, then Key) of a trigger; LastFire and FireByKey
 	// give ErrNotFound if there is none.
 	LastFire(ctx context.Context, w dag.WorkflowID, trigger string) (Fire, error)
-	// FireByKey finds the line of an event by its id, or with an empty key the line that
-	// an instant falls into: At ≤ at ≤ Last.
+	// FireByKey finds the line of an event by its id (the newest, at does not count), or
+	// with an empty key the line without a key that an instant falls into: At ≤ at ≤ Last.
 	FireByKey(ctx context.Context, k TriggerKey, at dag.Micros, key string) (Fire, error)
 	Fires(ctx context.Context, q FireQuery) ([]Fire, error)
 
 	Backfill(ctx context.Context, id int64) (Backfill, error)
-	// Backfills lists the newest first; before is a cursor (an id), 0: from the newest.
-	// State "" selects any.
+	// Backfills lists the newest (greatest id) first; before is a cursor (an id), 0: from
+	// the newest. Workflow 0 and state "" select any.
 	Backfills(ctx context.Context, w dag.WorkflowID, state string, before int64, limit int) ([]Backfill, error)
 	// BackfillRuns lists the runs of a backfill in the order of their instants, after one.
 	BackfillRuns(ctx context.Context, id int64, after dag.Micros, limit int) ([]BackfillRun, error)
