@@ -1,0 +1,200 @@
+package cron
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Calendar is a set of dates.
+type Calendar interface {
+	// Has reports whether the calendar holds a date. It may be called often and from any
+	// goroutine.
+	Has(year int, month time.Month, day int) bool
+}
+
+// CalendarMax bounds the text of one calendar, in bytes.
+const CalendarMax = 1 << 20
+
+// dates is a Calendar of the years 1970 to 2199: one bit for each day from 1970-01-01. A
+// rule "each year" is written out, which makes every question one look and every calendar
+// the same 10 KiB.
+type dates [dayMax/64 + 1]uint64
+
+// Has implements [Calendar].
+func (c *dates) Has(year int, month time.Month, day int) bool {
+	d := daysFrom(year, int(month), day)
+	return inYears(d) && c[d>>6]>>(d&63)&1 != 0
+}
+
+// add sets the days from first to last; what is outside the years of this package is cut.
+func (c *dates) add(first, last int) {
+	for d := max(first, 0); d <= min(last, dayMax-1); d++ {
+		c[d>>6] |= 1 << (d & 63)
+	}
+}
+
+func (c *dates) remove(d int) {
+	if inYears(d) {
+		c[d>>6] &^= 1 << (d & 63)
+	}
+}
+
+// Days is the calendar of the given items: a date "2027-12-24", a date of each year "12-24"
+// (or "--12-24"), a weekday "sat", and ranges of each with /, both ends included:
+// "2027-12-24/2027-12-31", "12-24/01-06", "sat/sun".
+func Days(items ...string) (Calendar, error) {
+	c := new(dates)
+	for _, item := range items {
+		if err := c.addItem(item); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *dates) addItem(item string) error {
+	from, to, ranged := strings.Cut(strings.TrimSpace(item), "/")
+	if !ranged {
+		to = from
+	}
+	a, okA := parseItem(from)
+	b, okB := parseItem(to)
+	if !okA || !okB || a.kind != b.kind {
+		return bad("date", clip(item), "is no day",
+			`write "2027-12-24", "12-24" (each year), "sat", or a range of two such as "2027-12-24/2027-12-31"`)
+	}
+	switch a.kind {
+	case aDate:
+		if b.day < a.day {
+			return bad("date", clip(item), "ends before it begins", "write the earlier date first")
+		}
+		c.add(a.day, b.day)
+	case aYearly:
+		c.addYearly(a, b)
+	case aWeekday:
+		for day := range dayMax {
+			// The range may go over the end of the week, as sat/sun does.
+			if (weekday(day)-a.day+7)%7 <= (b.day-a.day+7)%7 {
+				c.add(day, day)
+			}
+		}
+	}
+	return nil
+}
+
+// addYearly adds a range of each year, over the end of the year if need be. 29 February is
+// no day where the year has none, also as the end of a range.
+func (c *dates) addYearly(a, b item) {
+	ab, bb := a.month*100+a.day, b.month*100+b.day
+	for day := range dayMax {
+		_, m, d := civil(day)
+		at := m*100 + d
+		if ab <= bb && at >= ab && at <= bb || ab > bb && (at >= ab || at <= bb) {
+			c.add(day, day)
+		}
+	}
+}
+
+// item is one end of a range: a day since 1970, a month and its day, or a weekday.
+type item struct {
+	kind       itemKind
+	month, day int
+}
+
+type itemKind uint8
+
+const (
+	aDate itemKind = iota
+	aYearly
+	aWeekday
+)
+
+func parseItem(s string) (item, bool) {
+	s = strings.TrimSpace(s)
+	if rest, ok := strings.CutPrefix(s, "--"); ok {
+		s = rest
+	}
+	parts := strings.Split(s, "-")
+	switch len(parts) {
+	case 1:
+		w, err := specs[fDow].value(s)
+		_, isNumber := number(s)
+		return item{kind: aWeekday, day: w}, err == nil && !isNumber
+	case 2:
+		m, ok1 := number(parts[0])
+		d, ok2 := number(parts[1])
+		ok := ok1 && ok2 && len(s) == 5 && validDate(2000, m, d)
+		return item{kind: aYearly, month: m, day: d}, ok
+	case 3:
+		day, ok := parseDate(s)
+		return item{kind: aDate, day: day}, ok
+	}
+	return item{}, false
+}
+
+// parseDate reads "2027-12-24".
+func parseDate(s string) (int, bool) {
+	if len(s) != 10 || s[4] != '-' || s[7] != '-' {
+		return 0, false
+	}
+	return dateOf(s[:4] + s[5:7] + s[8:])
+}
+
+// dateOf reads "20271224".
+func dateOf(s string) (int, bool) {
+	n, ok := number(s)
+	if !ok || len(s) != 8 {
+		return 0, false
+	}
+	y, m, d := n/10000, n/100%100, n%100
+	if !validDate(y, m, d) {
+		return 0, false
+	}
+	return daysFrom(y, m, d), true
+}
+
+func validDate(y, m, d int) bool {
+	return y >= yearMin && y <= yearMax && m >= 1 && m <= 12 && d >= 1 && d <= daysIn(y, m)
+}
+
+// ParseHolidayList reads a list of days: one item of [Days] in each line, # begins a comment.
+func ParseHolidayList(data []byte) (Calendar, error) {
+	if err := calendarSize(data); err != nil {
+		return nil, err
+	}
+	const yearlyMax = 1_000 // these are written out, one pass over all days each
+	c, yearly, n := new(dates), 0, 0
+	for line := range strings.Lines(string(data)) {
+		n++
+		text, _, _ := strings.Cut(line, "#")
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		if len(text) != len("2027-12-24") {
+			yearly++
+		}
+		if yearly > yearlyMax {
+			return nil, bad("date", "", fmt.Sprintf("line %d: there are more than 1,000 rules", n), "write plain dates")
+		}
+		if err := c.addItem(text); err != nil {
+			return nil, atLine(err, n)
+		}
+	}
+	return c, nil
+}
+
+func calendarSize(data []byte) error {
+	if len(data) > CalendarMax {
+		return bad("calendar", "", fmt.Sprintf("the calendar has %d bytes", len(data)), "use at most 1 MiB")
+	}
+	return nil
+}
+
+// atLine says in an error which line of a file is meant.
+func atLine(err error, line int) error {
+	if e, ok := err.(*Error); ok {
+		e.Reason = fmt.Sprintf("line %d: %s", line, e.Reason)
+	}
+	return err
+}

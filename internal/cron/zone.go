@@ -1,0 +1,200 @@
+package cron
+
+import (
+	"strings"
+	"time"
+	_ "time/tzdata" // a machine without zone files must not change when things run
+)
+
+// reach is farther than any wall time can be from an instant that it causes, in seconds: the
+// widest offset from UTC is below 16 h, the longest day left out 24 h.
+const reach = 2 * daySeconds
+
+// never and always stand for the ends of time; they leave room for adding offsets.
+const (
+	always int64 = -1 << 60
+	never  int64 = 1 << 60
+)
+
+// span is a stretch of time, [start, end) in Unix seconds, with one offset from UTC.
+// Neighbours may have the same offset.
+type span struct{ start, end, off int64 }
+
+// zone answers for a location in seconds.
+type zone struct{ loc *time.Location }
+
+// at gives the span that holds an instant.
+func (z zone) at(sec int64) span {
+	if z.loc == time.UTC {
+		return span{always, never, 0}
+	}
+	t := time.Unix(sec, 0).In(z.loc)
+	_, off := t.Zone()
+	start, end := t.ZoneBounds()
+	s := span{always, never, int64(off)}
+	if !start.IsZero() {
+		s.start = start.Unix()
+	}
+	if !end.IsZero() {
+		s.end = end.Unix()
+	}
+	if s.end <= sec {
+		// Past the last explicit change package time takes every year for 365 days, and on
+		// 31 December of a leap year it names an end that has gone by.
+		day, _ := split(sec)
+		s.end = join(day+1, 0)
+	}
+	return s
+}
+
+// before gives the span that ends where s starts, after the one that starts where s ends.
+func (z zone) before(s span) span {
+	p := z.at(s.start - 1)
+	p.end = s.start
+	return p
+}
+
+func (z zone) after(s span) span {
+	n := z.at(s.end)
+	n.start = s.end
+	return n
+}
+
+// walls is the wall-clock interval that a span shows.
+func (s span) walls() interval { return interval{s.start + s.off, s.end + s.off} }
+
+// interval is [lo, hi) in seconds.
+type interval struct{ lo, hi int64 }
+
+// minus takes a hole out of every interval of a list.
+func minus(from []interval, hole interval) []interval {
+	kept := make([]interval, 0, len(from)+1)
+	for _, iv := range from {
+		if hole.hi <= iv.lo || hole.lo >= iv.hi {
+			kept = append(kept, iv)
+			continue
+		}
+		if iv.lo < hole.lo {
+			kept = append(kept, interval{iv.lo, hole.lo})
+		}
+		if hole.hi < iv.hi {
+			kept = append(kept, interval{hole.hi, iv.hi})
+		}
+	}
+	return kept
+}
+
+// minusBefore takes out what earlier spans show too, minusAfter what later ones do. A span
+// farther than reach shows no wall time of this one.
+func (z zone) minusBefore(walls []interval, s span) []interval {
+	for p := s; p.start > always && s.start-p.start < reach; {
+		p = z.before(p)
+		walls = minus(walls, p.walls())
+	}
+	return walls
+}
+
+func (z zone) minusAfter(walls []interval, s span) []interval {
+	for n := s; n.end < never && n.end-s.end < reach; {
+		n = z.after(n)
+		walls = minus(walls, n.walls())
+	}
+	return walls
+}
+
+// missing gives the wall times that no clock shows because it jumps from span a to span b.
+func (z zone) missing(a, b span) []interval {
+	if b.off <= a.off {
+		return nil
+	}
+	gap := []interval{{b.start + a.off, b.start + b.off}}
+	return z.minusAfter(z.minusBefore(gap, a), b)
+}
+
+// LoadZone finds a time zone by its IANA name; "" is UTC. The error suggests names.
+func LoadZone(name string) (*time.Location, error) {
+	if name == "" || name == "UTC" {
+		return time.UTC, nil
+	}
+	// "Local" is whatever the machine is set to: no schedule may depend on that.
+	if name != "Local" && len(name) <= zoneNameMax {
+		if loc, err := time.LoadLocation(name); err == nil {
+			return loc, nil
+		}
+	}
+	return nil, bad("zone", "", "there is no time zone "+quote(clip(name)), zoneHint(name))
+}
+
+const zoneNameMax = 64
+
+func quote(s string) string { return `"` + s + `"` }
+
+// zoneHint proposes what may have been meant.
+func zoneHint(name string) string {
+	const what = "a zone is an IANA name such as Europe/Berlin or UTC"
+	if name == "Local" {
+		return what + "; the zone of a machine is not used, because machines differ"
+	}
+	if strings.HasPrefix(name, "+") || strings.HasPrefix(name, "-") || strings.Contains(name, ":") {
+		return what + "; an offset does not know when clocks change (Etc/GMT-2 is two hours east of UTC)"
+	}
+	near := nearZones(name)
+	if len(near) == 0 {
+		return what
+	}
+	return "did you mean " + strings.Join(near, " or ") + "?"
+}
+
+// nearZones gives up to three known names that resemble one: the same letters in another
+// case, the same city, or a few slips of the finger.
+func nearZones(name string) []string {
+	const suggestionsMax, slipsMax = 3, 3
+	if len(name) > zoneNameMax {
+		return nil
+	}
+	want := zoneKey(name)
+	var best [slipsMax][]string
+	for _, known := range strings.Fields(zoneNames) {
+		key := zoneKey(known)
+		city := key[strings.LastIndexByte(key, '/')+1:]
+		slips := distance(want, key)
+		if want == city {
+			slips = min(slips, 1)
+		} else if len(want) >= 5 {
+			slips = min(slips, distance(want, city)+1)
+		}
+		if slips < slipsMax {
+			best[slips] = append(best[slips], known)
+		}
+	}
+	for _, names := range best {
+		if len(names) > 0 {
+			return names[:min(len(names), suggestionsMax)]
+		}
+	}
+	return nil
+}
+
+func zoneKey(s string) string {
+	return strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(s))
+}
+
+// distance is the number of single-byte edits between two short names (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diag
+			if a[i] != b[j] {
+				cost = 1 + min(diag, row[j], row[j+1])
+			}
+			diag, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
