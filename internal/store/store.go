@@ -259,5 +259,6 @@ type Store interface {
 	// Scan shows every run with its rows, and its events, in one read snapshot.
 	Scan(ctx context.Context, see func(RunRecord, []dag.EventRow) error) error
 	Info(ctx context.Context) (Info, error)
+	Schedules
 	Close() error
 }

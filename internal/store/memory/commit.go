@@ -67,6 +67,7 @@ func (x *tx) apply(b *store.Batch) error {
 		func() error { return each(b.Requests, x.insertRequest) },
 		func() error { return each(b.Messages, x.insertMessage) },
 		func() error { return each(b.Consumed, x.consume) },
+		func() error { return x.applySchedules(&b.ScheduleChanges) },
 	)
 }
 
@@ -115,7 +116,7 @@ func (x *tx) fences(b *store.Batch) error {
 
 // guest holds what others than the owner may write.
 func guest(b *store.Batch) error {
-	if b.Rows() > len(b.RunInserts)+len(b.Messages)+len(b.Requests) {
+	if b.Rows() > len(b.RunInserts)+len(b.Messages)+len(b.Requests) || b.Watermark != 0 {
 		return missed("a batch without fences may only insert submitted runs, messages and requests")
 	}
 	for i := range b.RunInserts {
@@ -296,7 +297,7 @@ func (x *tx) updateWorkflow(w *store.Workflow) error {
 	}
 	next := old // its shard, name and creation are written once
 	next.State, next.Version, next.Latest = w.State, w.Version, w.Latest
-	next.Revision, next.Modified = w.Revision, w.Modified
+	next.Revision, next.Modified, next.MaxRuns = w.Revision, w.Modified, w.MaxRuns
 	return x.setWorkflow(next)
 }
 

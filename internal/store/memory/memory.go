@@ -57,11 +57,13 @@ type Store struct {
 	requests   map[requestKey]store.Request
 	messages   []store.Message // by ID
 	lastID     int64           // of messages
+	schedules
 }
 
 type shard struct {
 	epoch, seq int64
 	owner      dag.HandlerID
+	watermark  dag.Micros
 }
 
 // run is a run with all that hangs on it. The bytes behind its rows are never changed in
@@ -103,7 +105,7 @@ func New(o Options) *Store {
 		runs: map[dag.RunID]*run{}, byWorkflow: map[dag.WorkflowID]*ids{}, byUser: map[string]*ids{},
 		byKey: map[runKey]dag.RunID{}, workflows: map[dag.WorkflowID]store.Workflow{},
 		names: map[workflowName]dag.WorkflowID{}, versions: map[dag.WorkflowID][]store.Version{},
-		requests: map[requestKey]store.Request{},
+		requests: map[requestKey]store.Request{}, schedules: newSchedules(),
 	}
 }
 
@@ -121,7 +123,7 @@ func (s *Store) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.S
 		for _, id := range shards {
 			sh := &s.shards[id]
 			sh.epoch++
-			got = append(got, store.Acquired{Fence: store.Fence{Shard: id, Epoch: sh.epoch, Seq: sh.seq}, Now: now, Previous: sh.owner})
+			got = append(got, store.Acquired{Fence: store.Fence{Shard: id, Epoch: sh.epoch, Seq: sh.seq}, Now: now, Previous: sh.owner, Watermark: sh.watermark})
 			sh.owner = owner
 		}
 		return nil

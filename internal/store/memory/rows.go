@@ -45,6 +45,10 @@ func blob(b []byte) []byte {
 func cloneRun(r dag.RunRow) dag.RunRow {
 	r.KeyHash, r.Params = blob(r.KeyHash), blob(r.Params)
 	r.Graph, r.Base, r.Final = blob(r.Graph), blob(r.Base), blob(r.Final)
+	if r.Fire != nil {
+		fire := *r.Fire
+		r.Fire = &fire
+	}
 	return r
 }
 

@@ -9,13 +9,15 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
 )
 
 // checkMax bounds what one check reports.
 const checkMax = 100
 
-// Check compares the lists with the runs, in one snapshot: every run is on the lists it
-// belongs to, and no list has a run that it should not have.
+// Check compares what is kept twice, in one snapshot: every run is on the lists it belongs
+// to, and no list has a run that it should not have; every active trigger is listed under
+// what it hears of, and nothing else is.
 func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -55,6 +57,45 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 				n := key.page*rollBits + int64(w*64+bits.TrailingZeros64(left))
 				bad = report(bad, "list %s has run number %d, which does not belong there", key.list, n)
 			}
+		}
+	}
+	if err == nil {
+		bad, err = d.checkListening(conn, bad)
+	}
+	return bad, err
+}
+
+func (d *DB) checkListening(conn *sqlite.Conn, bad []string) ([]string, error) {
+	type listing struct {
+		target string
+		store.TriggerKey
+	}
+	listed := map[listing]bool{}
+	err := d.on(conn, "allListening", nil, func(s *sqlite.Stmt) error {
+		listed[listing{s.ColumnText(0), store.TriggerKey{Workflow: dag.WorkflowID(s.ColumnInt64(1)), Name: s.ColumnText(2)}}] = true
+		return nil
+	})
+	if err != nil {
+		return bad, err
+	}
+	expected := map[listing]bool{}
+	err = d.on(conn, "allHears", nil, func(s *sqlite.Stmt) error {
+		k := store.TriggerKey{Workflow: dag.WorkflowID(s.ColumnInt64(0)), Name: s.ColumnText(1)}
+		names, err := unpackHears(s.ColumnText(2))
+		if err != nil {
+			bad = report(bad, "trigger %s of workflow %d: %v", k.Name, k.Workflow, err)
+		}
+		for _, name := range names {
+			expected[listing{name, k}] = true
+			if !listed[listing{name, k}] {
+				bad = report(bad, "trigger %s of workflow %d hears of %s and is not listed for it", k.Name, k.Workflow, name)
+			}
+		}
+		return nil
+	})
+	for l := range listed {
+		if !expected[l] {
+			bad = report(bad, "trigger %s of workflow %d is listed for %s, of which it does not hear", l.Name, l.Workflow, l.target)
 		}
 	}
 	return bad, err

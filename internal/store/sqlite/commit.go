@@ -122,7 +122,7 @@ func (d *DB) apply(b *store.Batch) error {
 	if err := d.history(b, seq); err != nil {
 		return err
 	}
-	for _, step := range []func(*store.Batch) error{d.runs, d.attempts, d.events, d.workflows, d.versions, d.requests, d.messages} {
+	for _, step := range []func(*store.Batch) error{d.runs, d.attempts, d.events, d.workflows, d.versions, d.requests, d.messages, d.schedules} {
 		if err := step(b); err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (d *DB) apply(b *store.Batch) error {
 // onlyInserts holds what others than the owner may write.
 func onlyInserts(b *store.Batch) error {
 	bad := len(b.RunUpdates)+len(b.AttemptInserts)+len(b.AttemptUpdates)+len(b.Events)+len(b.WorkflowInserts)+
-		len(b.WorkflowUpdates)+len(b.Versions)+len(b.Consumed) > 0
+		len(b.WorkflowUpdates)+len(b.Versions)+len(b.Consumed)+b.ScheduleChanges.Rows() > 0 || b.Watermark != 0
 	for i := range b.RunInserts {
 		bad = bad || b.RunInserts[i].State != dag.RunSubmitted
 	}
@@ -182,7 +182,7 @@ func (d *DB) runs(b *store.Batch) error {
 		s := d.stmts.insertRun.row().blob(r.ID[:]).int(int64(r.Shard)).int(int64(r.Workflow)).int(int64(r.Version)).
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
 			int(int64(r.Created)).int(d.past.seq).int(int64(e.At)).blob(e.Records)
-		if _, err := runState(s, r).exec(d.conn); err != nil {
+		if _, err := runState(s, r).blob(r.Fire.Pack()).exec(d.conn); err != nil {
 			return err
 		}
 		n := d.conn.LastInsertRowID()
@@ -300,7 +300,7 @@ func (d *DB) workflows(b *store.Batch) error {
 	for i := range b.WorkflowInserts {
 		w := &b.WorkflowInserts[i]
 		s := d.stmts.insertWorkflow.row().int(int64(w.ID)).int(int64(w.Shard)).text(w.Namespace).text(w.Name).text(w.State).
-			int(int64(w.Version)).int(int64(w.Latest)).int(w.Revision).int(int64(w.Created)).int(int64(w.Modified))
+			int(int64(w.Version)).int(int64(w.Latest)).int(w.Revision).int(int64(w.Created)).int(int64(w.Modified)).int(int64(w.MaxRuns))
 		if _, err := s.exec(d.conn); err != nil {
 			return err
 		}
@@ -308,7 +308,7 @@ func (d *DB) workflows(b *store.Batch) error {
 	for i := range b.WorkflowUpdates {
 		w := &b.WorkflowUpdates[i]
 		s := d.stmts.updateWorkflow.row().int(int64(w.ID)).text(w.State).int(int64(w.Version)).int(int64(w.Latest)).
-			int(w.Revision).int(int64(w.Modified))
+			int(w.Revision).int(int64(w.Modified)).int(int64(w.MaxRuns))
 		if err := s.one(d.conn); err != nil {
 			return err
 		}
@@ -406,7 +406,7 @@ func (d *DB) readShard(id dag.ShardID, a *store.Acquired) error {
 	err := sqlitex.Execute(d.conn, d.read["shard"], &sqlitex.ExecOptions{Args: []any{int64(id)}, ResultFunc: func(s *sqlite.Stmt) error {
 		found = true
 		a.Fence = store.Fence{Shard: id, Epoch: s.ColumnInt64(0) + 1, Seq: s.ColumnInt64(1)}
-		a.Previous = dag.HandlerID(s.ColumnInt64(2))
+		a.Previous, a.Watermark = dag.HandlerID(s.ColumnInt64(2)), dag.Micros(s.ColumnInt64(3))
 		return nil
 	}})
 	if err == nil && !found {

@@ -31,14 +31,20 @@ var migrations embed.FS
 //go:embed read.sql
 var readSQL string
 
+//go:embed schedules_read.sql
+var schedulesReadSQL string
+
 //go:embed write.sql
 var writeSQL string
+
+//go:embed schedules_write.sql
+var schedulesWriteSQL string
 
 const (
 	// applicationID marks a database as ours, in its header: "Skei".
 	applicationID = 0x536b6569
 	// format is the newest that this program knows; it rises with the migrations.
-	format = 1
+	format = 2
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
 	// textMax bounds one text or blob, in bytes.
@@ -79,7 +85,7 @@ func Open(path string) (*DB, error) {
 	if err := f.Close(); err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
-	d := &DB{path: path, read: statements(readSQL), past: history{of: map[dag.RunID]*dag.EventRow{}}}
+	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL), past: history{of: map[dag.RunID]*dag.EventRow{}}}
 	if err := d.openWriter(); err != nil {
 		return nil, err
 	}
@@ -98,7 +104,7 @@ func OpenReadOnly(path string) (*DB, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	d := &DB{path: path, read: statements(readSQL), broken: true}
+	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL), broken: true}
 	if err := d.openReaders(); err != nil {
 		return nil, err
 	}
@@ -137,7 +143,7 @@ func (d *DB) prepareWriter(conn *sqlite.Conn) error {
 	if err := migrate(conn); err != nil {
 		return translate("migrate "+d.path, err)
 	}
-	return d.stmts.prepare(conn, statements(writeSQL))
+	return d.stmts.prepare(conn, statements(writeSQL, schedulesWriteSQL))
 }
 
 func (d *DB) openReaders() error {
@@ -162,7 +168,7 @@ func (d *DB) openReaders() error {
 	if err == nil {
 		var conn *sqlite.Conn
 		if conn, err = pool.Take(context.Background()); err == nil {
-			err = checkFormat(conn)
+			err = d.checkReadable(conn)
 			pool.Put(conn)
 		}
 	}
@@ -193,6 +199,20 @@ func checkFormat(conn *sqlite.Conn) error {
 			store.ErrFormat, version, format)
 	}
 	return nil
+}
+
+// checkReadable refuses formats that reading does not bring to the newest one.
+func (d *DB) checkReadable(conn *sqlite.Conn) error {
+	err := checkFormat(conn)
+	if err != nil {
+		return err
+	}
+	version, err := pragmaInt(conn, "user_version")
+	if err == nil && version < format {
+		err = fmt.Errorf("%s: %w: it has format %d and this program reads format %d; start a node on it once, that brings it up to date",
+			d.path, store.ErrFormat, version, format)
+	}
+	return err
 }
 
 // migrate brings the database to the newest format, one transaction for each step, so
@@ -237,12 +257,14 @@ func scalar(conn *sqlite.Conn, query string) (int64, error) {
 	return v, err
 }
 
-// statements splits a .sql file into its named statements.
-func statements(text string) map[string]string {
+// statements splits .sql files into their named statements.
+func statements(files ...string) map[string]string {
 	out := map[string]string{}
-	for _, part := range strings.Split(text, "-- name: ")[1:] {
-		name, body, _ := strings.Cut(part, "\n")
-		out[strings.TrimSpace(name)] = strings.TrimSpace(body)
+	for _, text := range files {
+		for _, part := range strings.Split(text, "-- name: ")[1:] {
+			name, body, _ := strings.Cut(part, "\n")
+			out[strings.TrimSpace(name)] = strings.TrimSpace(body)
+		}
 	}
 	return out
 }

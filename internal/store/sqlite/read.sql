@@ -1,7 +1,7 @@
 -- The statements of readers. Each runs on a read-only connection, in pages.
 
 -- name: shard
-SELECT epoch, seq, owner FROM shard WHERE id = ?1;
+SELECT epoch, seq, owner, watermark FROM shard WHERE id = ?1;
 
 -- name: runById
 SELECT * FROM run WHERE id = ?1;

@@ -16,6 +16,7 @@ const (
 	colID      = 1
 	colCreated = 11
 	colState   = 15
+	colFire    = 31
 )
 
 // row reads columns in order.
@@ -79,6 +80,12 @@ func scanRun(s *sqlite.Stmt, r *dag.RunRow) error {
 	r.Graph, r.Base, r.Final = c.blob(), c.blob(), c.blob()
 	r.SplitAt, r.StartedAt, r.FinishedAt = c.micros(), c.micros(), c.micros()
 	r.Leader, r.LeaderAt = dag.HandlerID(c.int()), c.micros()
+	c.col = colFire
+	if fire, err := dag.UnpackFire(c.blob()); err != nil {
+		c.bad = err
+	} else {
+		r.Fire = fire
+	}
 	if c.bad != nil {
 		return fmt.Errorf("run %s: %w: %w", r.ID, store.ErrCorrupt, c.bad)
 	}
@@ -130,7 +137,7 @@ func scanWorkflow(s *sqlite.Stmt, w *store.Workflow) error {
 	c := row{s: s}
 	w.ID, w.Shard, w.Namespace, w.Name, w.State = dag.WorkflowID(c.int()), dag.ShardID(c.int()), c.text(), c.text(), c.text()
 	w.Version, w.Latest, w.Revision = int32(c.int()), int32(c.int()), c.int()
-	w.Created, w.Modified = c.micros(), c.micros()
+	w.Created, w.Modified, w.MaxRuns = c.micros(), c.micros(), int32(c.int())
 	return nil
 }
 

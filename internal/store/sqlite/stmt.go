@@ -147,6 +147,13 @@ type writeStmts struct {
 	insertRequest                  *stmt
 	insertMessage, consumeMessage  *stmt
 	insertHandler                  *stmt
+	raiseWatermark                 *stmt
+	insertTrigger, dropTrigger     *stmt
+	moveTrigger, editTrigger       *stmt
+	whatTriggerHears, hear, unhear *stmt
+	insertFire, updateFire         *stmt
+	insertBackfill, updateBackfill *stmt
+	insertBackfillRun              *stmt
 	all                            []*stmt
 }
 
@@ -169,6 +176,13 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"insertRequest", &w.insertRequest},
 		{"insertMessage", &w.insertMessage}, {"consumeMessage", &w.consumeMessage},
 		{"insertHandler", &w.insertHandler},
+		{"raiseWatermark", &w.raiseWatermark},
+		{"insertTrigger", &w.insertTrigger}, {"dropTrigger", &w.dropTrigger},
+		{"moveTrigger", &w.moveTrigger}, {"editTrigger", &w.editTrigger},
+		{"whatTriggerHears", &w.whatTriggerHears}, {"hear", &w.hear}, {"unhear", &w.unhear},
+		{"insertFire", &w.insertFire}, {"updateFire", &w.updateFire},
+		{"insertBackfill", &w.insertBackfill}, {"updateBackfill", &w.updateBackfill},
+		{"insertBackfillRun", &w.insertBackfillRun},
 	} {
 		p, err := prepare(conn, s.name, from)
 		if err != nil {

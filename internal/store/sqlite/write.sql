@@ -9,9 +9,9 @@ UPDATE shard SET epoch = epoch + 1, owner = ?2 WHERE id = ?1;
 -- name: insertRun
 INSERT INTO run (id, shard, workflow, version, priority, origin, user, key, key_hash, params, created,
   first_seq, first_at, events_first, state, intent, generation, cause, message, graph, base, final,
-  split, started, finished, leader, leader_at)
+  split, started, finished, leader, leader_at, fire)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
-  ?23, ?24, ?25, ?26, ?27);
+  ?23, ?24, ?25, ?26, ?27, ?28);
 
 -- name: runNumber
 SELECT n FROM run WHERE id = ?1;
@@ -52,11 +52,11 @@ INSERT INTO roll (list, page, bits) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SE
 DELETE FROM roll WHERE list = ?1 AND page = ?2;
 
 -- name: insertWorkflow
-INSERT INTO workflow (id, shard, namespace, name, state, version, latest, revision, created, modified)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+INSERT INTO workflow (id, shard, namespace, name, state, version, latest, revision, created, modified, max_runs)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
 
 -- name: updateWorkflow
-UPDATE workflow SET state = ?2, version = ?3, latest = ?4, revision = ?5, modified = ?6
+UPDATE workflow SET state = ?2, version = ?3, latest = ?4, revision = ?5, modified = ?6, max_runs = ?7
 WHERE id = ?1 AND revision = ?5 - 1;
 
 -- name: insertVersion
