@@ -1,0 +1,293 @@
+package cron
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// The oracle of this file walks real instants one by one and asks package time what the wall
+// clock shows. It shares no code with the package: neither the civil arithmetic nor the
+// parser (each rule comes with a predicate of its own), nor the handling of clock changes.
+
+// shown is what a wall clock shows.
+type shown struct{ y, mo, d, h, mi, s, wd int }
+
+// rule is an expression with its meaning.
+type rule struct {
+	text    string
+	elapsed bool
+	match   func(shown) bool
+}
+
+// walk is every instant of a stretch of time, a unit apart, in one zone.
+type walk struct {
+	unit, from int64
+	walls      []int64  // what the clock shows at each instant, as if it were UTC
+	labels     []shown  // every wall time from first to last, a unit apart
+	images     [][2]int // the first and last instant that shows a label, as index + 1
+	jumps      []int    // instants where the clock does not go on by a unit
+}
+
+func newWalk(loc *time.Location, from, to, unit int64) *walk {
+	w := &walk{unit: unit, from: from}
+	low, high := int64(1<<62), int64(-1<<62)
+	w.walls = make([]int64, 0, (to-from)/unit+1)
+	for t := from; t < to; t += unit {
+		_, off := time.Unix(t, 0).In(loc).Zone()
+		wall := t + int64(off)
+		if n := len(w.walls); n > 0 && wall != w.walls[n-1]+unit {
+			w.jumps = append(w.jumps, n)
+		}
+		w.walls = append(w.walls, wall)
+		low, high = min(low, wall), max(high, wall)
+	}
+	w.labels = make([]shown, 0, (high-low)/unit+1)
+	for at := low; at <= high; at += unit {
+		u := time.Unix(at, 0).UTC()
+		y, mo, d := u.Date()
+		h, mi, s := u.Clock()
+		w.labels = append(w.labels, shown{y, int(mo), d, h, mi, s, int(u.Weekday())})
+	}
+	w.images = make([][2]int, len(w.labels))
+	for i, wall := range w.walls {
+		at := (wall - low) / unit
+		if w.images[at][0] == 0 {
+			w.images[at][0] = i + 1
+		}
+		w.images[at][1] = i + 1
+	}
+	w.walls = append(w.walls, low) // remembered for jump
+	return w
+}
+
+// jump is the instant at which the clock passed over a label that it never showed.
+func (w *walk) jump(label int) int {
+	n := len(w.walls) - 1
+	at := w.walls[n] + int64(label)*w.unit
+	for _, i := range w.jumps {
+		if w.walls[i-1] < at && at < w.walls[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// matching gives the labels that a rule names.
+func (w *walk) matching(r rule) []int {
+	var all []int
+	for label, what := range w.labels {
+		if r.match(what) {
+			all = append(all, label)
+		}
+	}
+	return all
+}
+
+// fires gives the instants in [lo, hi) that come of labels; policy is gap and repeat.
+func (w *walk) fires(labels []int, elapsed bool, policy [2]int, lo, hi int64) []int64 {
+	gap, repeat := Gap(policy[0]), Repeat(policy[1])
+	var all []int64
+	add := func(i int) {
+		if at := w.from + int64(i)*w.unit; at >= lo && at < hi {
+			all = append(all, at)
+		}
+	}
+	for _, label := range labels {
+		first, last := w.images[label][0]-1, w.images[label][1]-1
+		switch {
+		case first < 0 && !elapsed:
+			if i := w.jump(label); i > 0 && gap == RunAfter {
+				add(i)
+			} else if i > 0 && gap == RunBefore {
+				add(i - 1)
+			}
+		case first < 0:
+		case elapsed || repeat == Both:
+			add(first)
+			add(last)
+		case repeat == Once:
+			add(first)
+		case repeat == Second:
+			add(last)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+var policies = func() (all [][2]int) {
+	for g := range 3 {
+		for r := range 3 {
+			all = append(all, [2]int{g, r})
+		}
+	}
+	return all
+}()
+
+// oracleRules are the expressions that are tried on every clock change of the world.
+var oracleRules = []rule{
+	{"30 2 * * *", false, func(t shown) bool { return t.mi == 30 && t.h == 2 }},
+	{"0 0 * * *", false, func(t shown) bool { return t.mi == 0 && t.h == 0 }},
+	{"15 0-4,23 * * *", false, func(t shown) bool { return t.mi == 15 && (t.h <= 4 || t.h == 23) }},
+	{"59,0 22-3 * * *", false, func(t shown) bool { return (t.mi == 0 || t.mi == 59) && (t.h >= 22 || t.h <= 3) }},
+	{"*/20 1 * * 0,6", false, func(t shown) bool { return t.mi%20 == 0 && t.h == 1 && (t.wd == 0 || t.wd == 6) }},
+	{"45 1,2 1-15 * 0", false, func(t shown) bool {
+		return t.mi == 45 && (t.h == 1 || t.h == 2) && (t.d <= 15 || t.wd == 0)
+	}},
+	{"10 */3 * * *", true, func(t shown) bool { return t.mi == 10 && t.h%3 == 0 }},
+	{"7,37 * * * *", true, func(t shown) bool { return t.mi == 7 || t.mi == 37 }},
+}
+
+// changes lists the clock changes of a zone in the years 2000 to 2037.
+func changes(loc *time.Location) []int64 {
+	var all []int64
+	end := time.Date(2038, 1, 1, 0, 0, 0, 0, time.UTC)
+	for t := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).In(loc); t.Before(end); {
+		_, next := t.ZoneBounds()
+		if next.IsZero() {
+			break
+		}
+		if !next.After(t) {
+			next = t.Add(24 * time.Hour) // see zone.at: a quirk of package time
+		}
+		_, before := next.Add(-time.Second).Zone()
+		if _, after := next.Zone(); after != before && next.Before(end) {
+			all = append(all, next.Unix())
+		}
+		t = next
+	}
+	return all
+}
+
+// world gives each different zone once: links such as Asia/Calcutta behave as their target.
+func world(t testing.TB) []*time.Location {
+	t.Helper()
+	seen := map[string]bool{}
+	var all []*time.Location
+	for _, name := range strings.Fields(zoneNames) {
+		loc, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sign strings.Builder
+		_, off := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).In(loc).Zone()
+		fmt.Fprint(&sign, off)
+		for _, at := range changes(loc) {
+			_, off := time.Unix(at, 0).In(loc).Zone()
+			fmt.Fprint(&sign, " ", at, off)
+		}
+		if !seen[sign.String()] {
+			seen[sign.String()] = true
+			all = append(all, loc)
+		}
+	}
+	return all
+}
+
+// TestEveryClockChange compares package and oracle around every clock change of every zone
+// from 2000 to 2037, two days to either side, under all nine policies.
+func TestEveryClockChange(t *testing.T) {
+	zones := world(t)
+	if len(zones) < 150 {
+		t.Fatalf("only %d different zones: the list is not complete", len(zones))
+	}
+	var seen, compared atomic.Int64
+	t.Run("zones", func(t *testing.T) {
+		for _, loc := range zones {
+			t.Run(loc.String(), func(t *testing.T) {
+				t.Parallel()
+				made := schedules(t, loc)
+				for i, at := range changes(loc) {
+					if testing.Short() && i%10 != 0 {
+						continue
+					}
+					compared.Add(aroundChange(t, made, loc, at))
+					seen.Add(1)
+				}
+			})
+		}
+	})
+	t.Logf("%d zones, %d clock changes, %d instants compared", len(zones), seen.Load(), compared.Load())
+}
+
+func schedules(t *testing.T, loc *time.Location) [][]*Schedule {
+	var made [][]*Schedule
+	for _, r := range oracleRules {
+		var of []*Schedule
+		for _, p := range policies {
+			s, err := Parse(r.text, Options{Zone: loc.String(), Gap: Gap(p[0]), Repeat: Repeat(p[1])})
+			if err != nil {
+				t.Fatal(err)
+			}
+			of = append(of, s)
+		}
+		made = append(made, of)
+	}
+	return made
+}
+
+func aroundChange(t *testing.T, made [][]*Schedule, loc *time.Location, at int64) (compared int64) {
+	const day = 86400
+	lo, hi := at-2*day, at+2*day
+	w := newWalk(loc, at-3*day-day/4, at+3*day+day/4, 60) // no cause is farther from its effect
+	for i, r := range oracleRules {
+		labels := w.matching(r)
+		for j, p := range policies {
+			if r.elapsed && j > 0 {
+				break // no policy applies
+			}
+			want := w.fires(labels, r.elapsed, p, lo, hi)
+			compared += int64(len(want))
+			if err := compare(made[i][j], want, lo, hi); err != nil {
+				t.Fatalf("%s in %s, gap %s, repeat %s, change at %s: %v", r.text, loc, Gap(p[0]), Repeat(p[1]),
+					time.Unix(at, 0).In(loc), err)
+			}
+		}
+	}
+	return compared
+}
+
+// compare holds a schedule to the instants wanted in [lo, hi): forwards, backwards, counted
+// as a whole and from each instant to the end.
+func compare(s *Schedule, want []int64, lo, hi int64) error {
+	in := func(at int64) time.Time { return time.Unix(at, 0).In(s.zone) }
+	at := in(lo - 1)
+	for _, x := range want {
+		got, ok := s.Next(at)
+		if !ok || got.Unix() != x {
+			return fmt.Errorf("Next(%s) = %s, %v; want %s", at, got, ok, in(x))
+		}
+		at = got
+	}
+	if got, ok := s.Next(at); ok && got.Unix() < hi {
+		return fmt.Errorf("Next(%s) = %s; want none before %s", at, got, in(hi))
+	}
+	at = in(hi)
+	for i := len(want) - 1; i >= 0; i-- {
+		got, ok := s.Prev(at)
+		if !ok || got.Unix() != want[i] {
+			return fmt.Errorf("Prev(%s) = %s, %v; want %s", at, got, ok, in(want[i]))
+		}
+		at = got
+	}
+	if got, ok := s.Prev(at); ok && got.Unix() >= lo {
+		return fmt.Errorf("Prev(%s) = %s; want none since %s", at, got, in(lo))
+	}
+	if n := s.Count(in(lo-1), in(hi-1)); n != int64(len(want)) {
+		return fmt.Errorf("Count = %d from %s to %s; want %d", n, in(lo), in(hi), len(want))
+	}
+	if len(want) > 0 { // cut in the middle, at an instant itself
+		mid := len(want) / 2
+		if n := s.Count(in(want[mid]), in(hi-1)); n != int64(len(want)-mid-1) {
+			return fmt.Errorf("Count after %s = %d; want %d", in(want[mid]), n, len(want)-mid-1)
+		}
+		if n := s.Count(in(lo-1), in(want[mid])); n != int64(mid+1) {
+			return fmt.Errorf("Count until %s = %d; want %d", in(want[mid]), n, mid+1)
+		}
+	}
+	return nil
+}
