@@ -1,27 +1,36 @@
 package workflow
 
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
 // triggerShape is one schedule or sensor.
 func triggerShape() *shape {
 	sh := object(`a mapping such as {cron: "15 2 * * *"}`,
-		key{name: "name", doc: "Its identity across edits; default: kind and expression.", shape: keyOrDash("the name of a trigger")},
-		key{name: "timezone", doc: "IANA time zone, such as Europe/Berlin.", shape: pattern("a time zone such as Europe/Berlin", `^[A-Za-z0-9_+/-]{1,64}$`)},
-		key{name: "max_concurrent_runs", doc: "Most runs of this trigger at one time.", shape: integer(1, 1_000_000)},
-		key{name: "overlap", doc: "What a fire does while the last run goes on.", shape: oneOf("skip", "queue", "cancel_running", "allow")},
-		key{name: "catchup", doc: "What happens to fires that were missed while nothing ran.", shape: oneOf("none", "latest", "all")},
-		key{name: "catchup_limit", doc: "Most fires that catchup: all makes up for.", shape: integer(1, 1_000_000)},
-		key{name: "delay_tolerance", doc: "A run that has not started by then is skipped, its fire missed.", shape: duration(false)},
+		key{name: "name", doc: "Its identity across edits; default: kind and expression, such as cron-15-2-x-x-x.", shape: keyOrDash("the name of a trigger")},
+		key{name: "timezone", doc: "IANA time zone, such as Europe/Berlin; default: UTC.", shape: pattern("a time zone such as Europe/Berlin", `^[A-Za-z0-9_+/-]{1,64}$`)},
+		key{name: "max_concurrent_runs", doc: "Most runs of this trigger at one time; default: 1, with overlap: allow any number.", shape: integer(1, 1_000_000)},
+		key{name: "overlap", doc: "What a fire does while max_concurrent_runs runs of this trigger go on: skip (default), queue, cancel_running, or allow, where it waits if there is a maximum.",
+			shape: oneOf("skip", "queue", "cancel_running", "allow")},
+		key{name: "overlap_limit", doc: "With overlap: queue, most fires that wait; default: 100. What comes then is skipped.", shape: integer(1, 100_000)},
+		key{name: "catchup", doc: "What happens to fires that were missed while nothing ran: none, latest (default: one run for all of them) or all.", shape: oneOf("none", "latest", "all")},
+		key{name: "catchup_limit", doc: "Most fires that catchup: all makes up for, the newest; default: 100.", shape: integer(1, 1_000_000)},
+		key{name: "delay_tolerance", doc: "A run that has not started by then is skipped, its fire missed; default: whenever.", shape: duration(false)},
 		key{name: "dst", doc: "What clock changes do to fixed hours.", shape: object("a mapping such as {gap: run_after, repeat: once}",
-			key{name: "gap", doc: "A fire in an hour that does not exist.", shape: oneOf("run_after", "skip", "run_before")},
-			key{name: "repeat", doc: "A fire in an hour that comes twice.", shape: oneOf("once", "second", "both")})},
-		key{name: "if_lost", doc: "What happens to a run whose handler is gone.", shape: oneOf("resubmit", "fail")},
+			key{name: "gap", doc: "A fire in an hour that does not exist: run_after (default), skip or run_before.", shape: oneOf("run_after", "skip", "run_before")},
+			key{name: "repeat", doc: "A fire in an hour that comes twice: once (default, the first), second or both.", shape: oneOf("once", "second", "both")})},
+		key{name: "if_lost", doc: "What happens to a run whose handler is gone: resubmit (default) or fail.", shape: oneOf("resubmit", "fail")},
 		key{name: "calendar", doc: "Days on which it fires or does not.", shape: calendar()},
-		key{name: "start", doc: "No fire before this date or instant.", shape: text("a date or an instant")},
-		key{name: "end", doc: "No fire after this date or instant.", shape: text("a date or an instant")},
-		key{name: "paused", doc: "Whether it begins paused.", shape: boolean()},
-		key{name: "params", doc: "Parameters of the runs it starts.", shape: table("a mapping of values", keyName(), &shape{kind: anyShape})},
-		key{name: "priority", doc: "Priority of the runs it starts.", shape: priorities()},
-		key{name: "queue", doc: "Queue of the runs it starts.", shape: keyOrDash("the name of a queue")},
-		key{name: "count", doc: "With every: how many fires; -1 for ever.", shape: integer(-1, 1_000_000_000)},
+		key{name: "start", doc: "No fire before this date (of the time zone) or instant. every counts from it; default: from 1970-01-01T00:00:00Z.", shape: text("a date or an instant")},
+		key{name: "end", doc: "No fire after this date (of the time zone, the day itself included) or instant.", shape: text("a date or an instant")},
+		key{name: "paused", doc: "Whether it begins paused; default: false.", shape: boolean()},
+		key{name: "params", doc: "Parameters of the runs it starts, over the workflow's defaults. A text may hold ${{ }} over trigger.time, trigger.event and date().",
+			shape: table("a mapping of values", keyName(), &shape{kind: anyShape})},
+		key{name: "priority", doc: "Priority of the runs it starts; default: the workflow's.", shape: priorities()},
+		key{name: "queue", doc: "Queue of the runs it starts.", later: "queue", shape: keyOrDash("the name of a queue")},
+		key{name: "count", doc: "With every: how many fires; default: -1, for ever.", shape: count()},
 	)
 	kinds := append(schedules(), sensors()...)
 	for _, k := range kinds {
@@ -31,54 +40,119 @@ func triggerShape() *shape {
 	return sh
 }
 
-func calendar() *shape {
-	days := forms("a file or date, or a list of them", text("a file or date"), list("a list of files or dates", text("a file or date")))
-	return object("a mapping such as {exclude: holidays.ics}",
-		key{name: "exclude", doc: "Dates, weekdays or calendar files without fires.", shape: days},
-		key{name: "include", doc: "Only these dates, weekdays or days of calendar files.", shape: days})
+func count() *shape {
+	return scalar("a whole number from 1, or -1 (for ever)",
+		map[string]any{"type": "integer", "anyOf": []any{map[string]any{"minimum": 1, "maximum": countMax}, map[string]any{"const": -1}}},
+		func(n *node) bool {
+			v, ok := n.int()
+			return ok && (v == -1 || v >= 1 && v <= countMax)
+		})
 }
 
+// countMax bounds the fires that are counted.
+const countMax = 1_000_000_000
+
+func calendar() *shape {
+	days := forms("a calendar file, date or weekday, or a list of them", text("a calendar file, date or weekday"),
+		&shape{kind: listShape, is: "a list of calendar files, dates or weekdays", item: text("a calendar file, date or weekday"), least: 1})
+	return object("a mapping such as {exclude: holidays.ics}",
+		key{name: "exclude", doc: "Days without fires: dates, weekdays, calendar files (iCalendar, or a list of dates) beside the workflow file.", shape: days},
+		key{name: "include", doc: "Only on these days: dates, weekdays, calendar files beside the workflow file.", shape: days})
+}
+
+// oneOrMore is a value, or a list of at least one.
+func oneOrMore(one *shape, is, isList string) *shape {
+	return forms(is, one, &shape{kind: listShape, is: isList, item: one, least: 1})
+}
+
+const clockPattern = `^([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$`
+
 func schedules() []key {
-	clock := pattern(`a time of day such as "06:00"`, `^([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$`)
-	at := key{name: "at", must: true, doc: "Time of day, or a list of them.", shape: forms("a time of day or a list of them", clock, list("a list of times", clock))}
-	weekday := pattern("a weekday such as mon, or 0 to 7", `^(?i:mon|tue|wed|thu|fri|sat|sun|monday|tuesday|wednesday|thursday|friday|saturday|sunday|[0-7])$`)
-	day := forms("a day of the month or a list of them", integer(-31, 31), list("a list of days", integer(-31, 31)))
-	month := pattern("a month such as jan, or 1 to 12", `^(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|[1-9]|1[0-2])$`)
+	clock := pattern(`a time of day such as "06:00"`, clockPattern)
+	at := key{name: "at", must: true, doc: "Time of day, or a list of them.", shape: oneOrMore(clock, "a time of day or a list of them", "a list of times")}
+	weekday := pattern("a weekday such as mon, or 0 to 7", "^("+anyCase(weekdays)+"|[0-7])$")
+	day := oneOrMore(monthDay(), "a day of the month or a list of them", "a list of days")
+	month := oneOrMore(pattern("a month such as jan, or 1 to 12", "^("+anyCase(months)+"|[1-9]|1[0-2])$"),
+		"a month or a list of them", "a list of months")
 	return []key{
-		{name: "cron", doc: "Cron expression of 5, 6 or 7 fields, @daily and friends, Quartz ? L W #.", shape: text(`a cron expression such as "15 2 * * *"`)},
-		{name: "every", doc: "Interval.", shape: duration(false)},
-		{name: "at", doc: "Once, at this instant.", shape: text("an instant such as 2027-01-01T06:00:00Z")},
+		{name: "cron", doc: "Cron expression of 5, 6 (second first) or 7 (year last) fields, @daily and friends, Quartz ? L W #, H; @reboot: at each start of the scheduler.",
+			shape: text(`a cron expression such as "15 2 * * *"`)},
+		{name: "every", doc: "Interval of at least 1s, counted from start.", shape: duration(false)},
+		{name: "at", doc: "Once, at this instant (a local time is one of timezone); or start: at each start of the scheduler.", shape: text("an instant such as 2027-01-01T06:00:00Z, or start")},
 		{name: "daily", doc: "Each day.", shape: object(`a mapping such as {at: "06:00"}`, at)},
 		{name: "weekly", doc: "On days of the week.", shape: object(`a mapping such as {on: mon, at: "06:00"}`, at,
-			key{name: "on", doc: "Weekday, or a list of them.", shape: forms("a weekday or a list of them", weekday, list("a list of weekdays", weekday))})},
-		{name: "monthly", doc: "On days of the month; -1 is the last.", shape: object(`a mapping such as {day: 1, at: "06:00"}`, at,
-			key{name: "day", doc: "Day of the month, or a list of them.", shape: day})},
-		{name: "annually", doc: "On a day of the year.", shape: object(`a mapping such as {month: jan, day: 1, at: "06:00"}`, at,
-			key{name: "month", doc: "Month.", shape: month}, key{name: "day", doc: "Day of the month, or a list of them.", shape: day})},
+			key{name: "on", must: true, doc: "Weekday, or a list of them.", shape: oneOrMore(weekday, "a weekday or a list of them", "a list of weekdays")})},
+		{name: "monthly", doc: "On days of the month; a month that is too short for one has none of it.", shape: object(`a mapping such as {day: 1, at: "06:00"}`, at,
+			key{name: "day", doc: "Day of the month, or a list of them; -1 is the last; default: 1.", shape: day})},
+		{name: "annually", doc: "On days of the year.", shape: object(`a mapping such as {month: jan, day: 1, at: "06:00"}`, at,
+			key{name: "month", doc: "Month, or a list of them; default: jan.", shape: month},
+			key{name: "day", doc: "Day of the month, or a list of them; -1 is the last; default: 1.", shape: day})},
 	}
+}
+
+var (
+	weekdays = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
+	months   = []string{"january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"}
+)
+
+// anyCase is a regular expression for names, whole or their first three letters, in upper
+// and lower case. JSON Schema has no flag for that.
+func anyCase(names []string) string {
+	var b strings.Builder
+	for i, name := range names {
+		if i > 0 {
+			b.WriteByte('|')
+		}
+		for j, r := range name {
+			if j == 3 {
+				b.WriteByte('(')
+			}
+			fmt.Fprintf(&b, "[%c%c]", unicode.ToUpper(r), r)
+		}
+		if len(name) > 3 {
+			b.WriteString(")?")
+		}
+	}
+	return b.String()
+}
+
+func monthDay() *shape {
+	return scalar("a day of the month from 1 to 31, or from -1 (the last) to -31",
+		map[string]any{"type": "integer", "minimum": -31, "maximum": 31, "not": map[string]any{"const": 0}},
+		func(n *node) bool {
+			v, ok := n.int()
+			return ok && v != 0 && v >= -31 && v <= 31
+		})
 }
 
 func sensors() []key {
 	runOf := object("a mapping such as {workflow: NAME}",
-		key{name: "workflow", must: true, doc: "The other workflow, or a list of them.", shape: forms("a workflow or a list of them", workflowRef(), list("a list of workflows", workflowRef()))},
-		key{name: "require", doc: "What its run must have come to.", shape: text("succeeded, ended, all or any")},
-		key{name: "within", doc: "The span in which the runs must lie.", shape: within()})
+		key{name: "workflow", must: true, doc: "The other workflow, or a list of them; without a namespace, of the same one.",
+			shape: oneOrMore(workflowRef(), "a workflow or a list of them", "a list of workflows")},
+		key{name: "require", doc: "What the runs must have come to: succeeded (default), failed or ended; and of a list all (default) or any, such as any ended.",
+			shape: pattern("succeeded (default), failed or ended, all or any of them", requirePattern)},
+		key{name: "within", doc: "The span in which all the runs must have ended: hour, day, week, month of the time zone, or a duration; default: any.", shape: within()})
 	file := object("a mapping such as {path: /in, pattern: \"*.csv\"}",
-		key{name: "path", must: true, doc: "Folder that is watched.", shape: text("a folder")},
-		key{name: "pattern", doc: "Names of the files, as a glob.", shape: text("a glob")})
+		key{name: "path", must: true, doc: "Folder that is watched; a relative one lies in the workflow file's folder.", shape: text("a folder")},
+		key{name: "pattern", doc: "Names of the files, as a glob; default: *.", shape: text("a glob such as *.csv")},
+		key{name: "settle", doc: "So long its size has not changed when a file has arrived; default: 5s.", shape: duration(true)})
 	absent := object("a mapping such as {run_of: {workflow: NAME}, by: \"06:00\"}",
 		key{name: "run_of", doc: "A run that is expected.", shape: forms("a workflow or a mapping", workflowRef(), runOf)},
 		key{name: "file", doc: "A file that is expected.", shape: forms("a path or a mapping", text("a path"), file)},
-		key{name: "by", must: true, doc: "When it must have come.", shape: text("a time of day, an instant or a duration")})
+		key{name: "by", must: true, doc: "When it must have come: a time of day (each day, since the one before), an instant (until then), or a duration (so long after the last one, or the last fire).",
+			shape: text("a time of day, an instant or a duration")})
 	absent.choose = []string{"run_of", "file"}
 	return []key{
 		{name: "webhook", doc: "A signed call from outside.", shape: object("a mapping such as {secret: NAME}",
-			key{name: "secret", doc: "Name of the secret that signs the calls.", shape: keyOrDash("the name of a secret")},
-			key{name: "filter", doc: "Expression over the call that must hold.", shape: text("an expression")})},
+			key{name: "secret", must: true, doc: "Name of the secret that signs the calls.", shape: keyOrDash("the name of a secret")},
+			key{name: "filter", doc: "CEL expression over event.body, event.headers and event.query that must hold.", shape: text("an expression such as event.body.action == \"push\"")})},
 		{name: "file", doc: "A file that arrived and no longer grows.", shape: file},
 		{name: "run_of", doc: "Another workflow's run that ended.", shape: runOf},
-		{name: "again", doc: "When the last run ended.", shape: object("a mapping such as {max_per_hour: 6}",
-			key{name: "max_per_hour", doc: "Most starts in an hour.", shape: integer(1, 3600)})},
+		{name: "again", doc: "When the last run of this workflow ended.", shape: object("a mapping such as {max_per_hour: 6}",
+			key{name: "max_per_hour", doc: "Most starts in an hour; default: 60.", shape: integer(1, 3600)})},
 		{name: "absent", doc: "Something expected that did not come.", shape: absent},
 	}
 }
+
+// requirePattern is a state, and all or any, in either order.
+const requirePattern = `^(succeeded|failed|ended|all|any|(all|any) (succeeded|failed|ended)|(succeeded|failed|ended) (all|any))$`

@@ -236,9 +236,15 @@ func numberText(v any) (string, bool) {
 	return "", false
 }
 
+// exactJSON is a JSON value that is already what is meant.
+type exactJSON struct{ json.RawMessage }
+
 // convertJSON takes any value; a text that is JSON is taken as that JSON, so that the
 // command line can give any value.
 func convertJSON(v any, loose bool) (json.RawMessage, bool) {
+	if exact, ok := v.(exactJSON); ok {
+		v, loose = exact.RawMessage, false
+	}
 	if text, ok := v.(string); ok && loose && json.Valid([]byte(text)) {
 		var b bytes.Buffer
 		if json.Compact(&b, []byte(text)) == nil && jsonDepth(b.Bytes()) <= depthMax {

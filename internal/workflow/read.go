@@ -37,6 +37,8 @@ func (r *reader) workflow(n *node) *Workflow {
 			KillGrace: durationAt(d.get("kill_grace")), OnTimeout: d.get("on_timeout").str(), Priority: d.get("priority").str()}
 	}
 	r.params(w, n.get("params"))
+	w.MaxRuns = int32(intOf(n.get("max_concurrent_runs"), 0))
+	r.triggers(w, n.get("triggers"))
 	tasks := n.get("tasks")
 	if tasks == nil || tasks.kind != mapNode {
 		return w

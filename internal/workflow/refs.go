@@ -18,22 +18,26 @@ const (
 	inEnv                  // env of the workflow: no tasks
 	inDefault              // default of a parameter: trigger.time only
 	inForeach              // as inTask, in a task with foreach
+	inTrigger              // params of a trigger: trigger.time and trigger.event
+	inFilter               // filter of a webhook: event only
 )
 
 type refKind uint8
 
 const (
-	paramRef   refKind = iota // params.NAME
-	paramsRef                 // params
-	outputRef                 // tasks.NAME.outputs.KEY
-	outputsRef                // tasks.NAME.outputs
-	stateRef                  // tasks.NAME.state
-	triggerRef                // trigger.time
-	runRef                    // run.KEY
-	successRef                // success()
-	failureRef                // failure()
-	alwaysRef                 // always()
-	itemRef                   // item
+	paramRef        refKind = iota // params.NAME
+	paramsRef                      // params
+	outputRef                      // tasks.NAME.outputs.KEY
+	outputsRef                     // tasks.NAME.outputs
+	stateRef                       // tasks.NAME.state
+	triggerRef                     // trigger.time
+	runRef                         // run.KEY
+	successRef                     // success()
+	failureRef                     // failure()
+	alwaysRef                      // always()
+	itemRef                        // item
+	triggerEventRef                // trigger.event
+	eventRef                       // event.KEY, or event with an empty key
 )
 
 // ref is one thing that an expression reads.
@@ -77,6 +81,10 @@ func (r ref) String() string {
 		return "failure()"
 	case itemRef:
 		return "item"
+	case triggerEventRef:
+		return "trigger.event"
+	case eventRef:
+		return strings.TrimSuffix("event."+r.key, ".")
 	}
 	return "always()"
 }
@@ -100,7 +108,10 @@ type declarations struct {
 }
 
 // roots are the variables of expressions.
-var roots = []string{"params", "tasks", "trigger", "run", "item"}
+var roots = []string{"params", "tasks", "trigger", "run", "item", "event"}
+
+// eventKeys are the parts of a call to a webhook.
+var eventKeys = []string{"body", "headers", "query"}
 
 var runKeys = []string{"id", "workflow", "namespace", "attempt"}
 
@@ -123,7 +134,7 @@ func (c complaint) Error() string {
 // tasks.a.outputs.rows.
 func refLength(path []string) int {
 	switch {
-	case path[0] == "item" || path[0] == "params" && len(path) == 1:
+	case path[0] == "item" || len(path) == 1 && (path[0] == "params" || path[0] == "event"):
 		return 1
 	case path[0] != "tasks":
 		return 2
@@ -135,20 +146,18 @@ func refLength(path []string) int {
 
 // resolve finds what a path of exactly one ref means, and its type.
 func (d *declarations) resolve(path []string, in scope) (ref, *cel.Type, *complaint) {
+	if fault := beforeRun(path[0], in); fault != nil {
+		return ref{}, nil, fault
+	}
 	switch path[0] {
 	case "params":
 		return d.resolveParam(path, in)
 	case "tasks":
 		return d.resolveTask(path, in)
 	case "trigger":
-		r := ref{kind: triggerRef}
-		switch {
-		case in == inIf:
-			return r, nil, &complaint{message: "an if cannot see the trigger", hint: "give a parameter the default ${{ date(trigger.time) }} and look at that"}
-		case len(path) != 2 || path[1] != "time":
-			return r, nil, &complaint{message: "a trigger has only a time", hint: "write trigger.time"}
-		}
-		return r, cel.TimestampType, nil
+		return resolveTrigger(path, in)
+	case "event":
+		return resolveEvent(path, in)
 	case "run":
 		return d.resolveRun(path, in)
 	}
@@ -156,6 +165,57 @@ func (d *declarations) resolve(path []string, in scope) (ref, *cel.Type, *compla
 		return ref{kind: itemRef}, cel.DynType, nil
 	}
 	return ref{}, nil, &complaint{message: "item is known only in a task with foreach, which is not supported yet"}
+}
+
+// beforeRun refuses what no run has yet: where a trigger decides what to start.
+func beforeRun(root string, in scope) *complaint {
+	if in != inTrigger && in != inFilter || root == "trigger" || root == "event" {
+		return nil
+	}
+	if in == inFilter {
+		return &complaint{message: "a filter cannot see " + root + ": it sees the call only", hint: "write event.body, event.headers or event.query"}
+	}
+	return &complaint{message: "the params of a trigger cannot see " + root, hint: "they can use trigger.time, trigger.event and date()"}
+}
+
+func resolveTrigger(path []string, in scope) (ref, *cel.Type, *complaint) {
+	r := ref{kind: triggerRef}
+	event := len(path) == 2 && path[1] == "event"
+	switch {
+	case in == inFilter:
+		return r, nil, &complaint{message: "a filter cannot see the trigger: it sees the call only", hint: "write event.body, event.headers or event.query"}
+	case in == inIf:
+		return r, nil, &complaint{message: "an if cannot see the trigger", hint: "give a parameter the default ${{ date(trigger.time) }} and look at that"}
+	case event && in == inTrigger:
+		return ref{kind: triggerEventRef}, cel.DynType, nil
+	case event:
+		return r, nil, &complaint{message: "trigger.event is known only in the params of a trigger", hint: "declare a parameter and give it there: params: {id: \"${{ trigger.event.body.id }}\"}"}
+	case in == inTrigger && (len(path) != 2 || path[1] != "time"):
+		return r, nil, &complaint{message: "a trigger has only a time and an event", hint: "write trigger.time or trigger.event"}
+	case len(path) != 2 || path[1] != "time":
+		return r, nil, &complaint{message: "a trigger has only a time", hint: "write trigger.time"}
+	}
+	return r, cel.TimestampType, nil
+}
+
+func resolveEvent(path []string, in scope) (ref, *cel.Type, *complaint) {
+	r := ref{kind: eventRef}
+	switch {
+	case in == inTrigger:
+		return r, nil, &complaint{message: "event is known only in the filter of a webhook", hint: "write trigger." + strings.Join(path, ".")}
+	case in != inFilter:
+		return r, nil, &complaint{message: "event is known only in the filter of a webhook"}
+	case len(path) == 1:
+		return r, cel.MapType(cel.StringType, cel.DynType), nil
+	case !slices.Contains(eventKeys, path[1]):
+		hint := "write event.body, for example"
+		if near := nearest(path[1], slices.Values(eventKeys)); near != "" {
+			hint = "did you mean event." + near + "?"
+		}
+		return r, nil, &complaint{message: "a call has only " + strings.Join(eventKeys, ", ") + ", not " + quoteShort(path[1]), hint: hint}
+	}
+	r.key = path[1]
+	return r, cel.DynType, nil
 }
 
 func (d *declarations) resolveParam(path []string, in scope) (ref, *cel.Type, *complaint) {

@@ -118,6 +118,7 @@ type values struct {
 	params  []byte
 	outputs func(task string) (dag.TaskState, []byte)
 	at      time.Time
+	event   json.RawMessage
 	run     map[string]any
 
 	known map[string]map[string]json.RawMessage // "" holds the parameters
@@ -157,6 +158,13 @@ func (v *values) lookup(r ref) celref.Val {
 			return types.Bool(!v.at.IsZero())
 		}
 		return types.Timestamp{Time: v.at.UTC()}
+	case triggerEventRef:
+		if r.has {
+			return types.Bool(len(v.event) > 0)
+		}
+		return celValue(orNull(v.event))
+	case eventRef:
+		return v.eventPart(r)
 	case runRef:
 		if r.has {
 			return types.True
@@ -164,6 +172,28 @@ func (v *values) lookup(r ref) celref.Val {
 		return types.DefaultTypeAdapter.NativeToValue(v.run[r.key])
 	}
 	return types.NewErr("%s is not known here", r)
+}
+
+func orNull(raw []byte) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("null")
+	}
+	return raw
+}
+
+func (v *values) eventPart(r ref) celref.Val {
+	if r.key == "" {
+		return celValue(orEmpty(v.event))
+	}
+	m, err := members(v.event)
+	if err != nil {
+		return types.NewErr("the event is not a JSON object: %v", err)
+	}
+	part, ok := m[r.key]
+	if r.has {
+		return types.Bool(ok)
+	}
+	return celValue(orNull(part))
 }
 
 func orEmpty(raw []byte) json.RawMessage {

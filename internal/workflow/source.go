@@ -13,6 +13,10 @@ type Options struct {
 	File     string // the name shown in errors
 	Dir      fs.FS  // the folder beside the file, to check scripts and globs; nil: not checked. Use os.Root.FS
 	TasksMax int    // 0 means dag.TasksMax
+	// ReadFile reads the calendar files that triggers name, by their names beside the
+	// workflow file; see [ReadFrom]. nil: they are read from Dir. Without either they are
+	// not read, and the triggers that name some have no schedule.
+	ReadFile func(name string) ([]byte, error)
 }
 
 // FileBytesMax bounds a workflow file. 100,000 tasks need about 8 MiB.

@@ -46,6 +46,7 @@ type Trigger struct {
 	Kind string `json:"kind"`
 
 	Cron   string   `json:"cron,omitempty"`
+	Seed   string   `json:"seed,omitempty"` // of cron: what its H is hashed from
 	Every  Duration `json:"every,omitempty"`
 	Count  int64    `json:"count,omitempty"`  // of every: most fires; 0: for ever
 	At     []string `json:"at,omitempty"`     // kind at: one instant in UTC; else times of day, such as 06:00
@@ -121,10 +122,10 @@ type Absent struct {
 	By string `json:"by"`
 }
 
-// Sensor reports whether the trigger waits for something to happen: its fires do not
-// follow from the clock alone.
+// Sensor reports whether the trigger waits for something to happen, be it the start of a
+// scheduler: its fires do not follow from the clock alone.
 func (t *Trigger) Sensor() bool {
-	return slices.Contains([]string{KindWebhook, KindFile, KindRunOf, KindAgain, KindAbsent}, t.Kind)
+	return slices.Contains([]string{KindStart, KindWebhook, KindFile, KindRunOf, KindAgain, KindAbsent}, t.Kind)
 }
 
 // On names the workflows whose ended runs the trigger hears of, as namespace/name.

@@ -1,0 +1,493 @@
+package workflow
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/cron"
+)
+
+// triggerReader makes one trigger. Its node holds only what the grammar has let through.
+type triggerReader struct {
+	*reader
+	w       *Workflow
+	t       *Trigger
+	n       *node // the entry, without what was refused
+	key     *node // the key that says its kind
+	val     *node
+	at      string // triggers[0]
+	refused bool   // n lacks something
+	zone    *time.Location
+}
+
+// triggers reads and checks the triggers; the parameters must have been read.
+func (r *reader) triggers(w *Workflow, n *node) {
+	if n == nil || n.kind != listNode {
+		return
+	}
+	sh := grammar().find("triggers").shape.item
+	lines := map[string]int32{}
+	for i, v := range n.vals {
+		if i == triggersMax {
+			r.failNode(v, "triggers", fmt.Sprintf("the workflow has %d triggers, the limit is %d", len(n.vals), triggersMax), "one cron expression can name many times; or split the workflow")
+			return
+		}
+		if r.full() {
+			return
+		}
+		at := "triggers[" + strconv.Itoa(i) + "]"
+		kept, refused := wellFormed(v, sh)
+		tr := triggerReader{reader: r, w: w, t: &Trigger{}, n: kept, at: at, refused: refused}
+		if !tr.read(sh.choose) {
+			continue
+		}
+		if line, dup := lines[tr.t.Name]; dup {
+			where, hint := tr.n.get("name"), "give one of them another name"
+			if where == nil {
+				where, hint = tr.key, "give one of them a name"
+			}
+			r.failNode(where, join(at, "name"), fmt.Sprintf("the trigger %s is there twice, first in line %d", tr.t.Name, line), hint)
+			continue
+		}
+		lines[tr.t.Name] = v.line
+		w.Triggers = append(w.Triggers, *tr.t)
+	}
+	r.calendarSizes(w, n)
+}
+
+// wellFormed is a mapping without the entries that its shape refuses, and whether there
+// were any. What it refuses has been said.
+func wellFormed(n *node, sh *shape) (kept *node, refused bool) {
+	kept = &node{kind: mapNode, line: n.line, col: n.col}
+	for i, k := range n.keys {
+		known := sh.find(k.text)
+		probe := checker{source: &source{}}
+		if known != nil && known.later == "" && kept.get(k.text) == nil {
+			if probe.check(n.vals[i], known.shape, ""); len(probe.errs) == 0 && !n.vals[i].broken {
+				kept.keys, kept.vals = append(kept.keys, k), append(kept.vals, n.vals[i])
+				continue
+			}
+		}
+		refused = true
+	}
+	return kept, refused
+}
+
+// read reports whether there is a trigger with a name.
+func (r *triggerReader) read(kinds []string) bool {
+	for i, k := range r.n.keys {
+		if slices.Contains(kinds, k.text) {
+			if r.key != nil {
+				return false // two kinds: said already
+			}
+			r.key, r.val = k, r.n.vals[i]
+		}
+	}
+	if r.key == nil {
+		return false
+	}
+	r.t.Kind = r.key.text
+	r.timezone()
+	before := len(r.errs)
+	r.kind()
+	good := len(r.errs) == before
+	r.policies()
+	r.concerns()
+	r.span()
+	r.calendar()
+	r.params(r.n.get("params"))
+	r.t.Name = r.n.get("name").str()
+	if r.t.Name == "" {
+		r.t.Name = r.t.defaultName()
+	}
+	if hashSign.MatchString(r.t.Cron) {
+		r.t.Seed = r.w.Namespace + "/" + r.w.Name + "/" + r.t.Name
+	}
+	if good && r.zone != nil {
+		r.schedule()
+	}
+	return good
+}
+
+// hashSign is the H of a cron expression.
+var hashSign = regexp.MustCompile(`(?:^|[ ,])[Hh](?:[ ,/(]|$)`)
+
+// zonePrefix is a time zone in front of a cron expression.
+var zonePrefix = regexp.MustCompile(`^\s*(?:CRON_)?TZ=(\S+)\s+`)
+
+func (r *triggerReader) timezone() {
+	n := r.n.get("timezone")
+	r.t.Timezone = firstText(n.str(), "UTC")
+	if m := zonePrefix.FindStringSubmatch(r.val.str()); m != nil && n == nil && r.t.Kind == KindCron {
+		r.t.Timezone = m[1] // the expression is checked with it
+	}
+	zone, err := cron.LoadZone(r.t.Timezone)
+	if err != nil {
+		if n != nil {
+			r.failCron(n, join(r.at, "timezone"), err)
+		}
+		return
+	}
+	r.zone, r.t.Timezone = zone, zone.String()
+}
+
+// failCron reports what package cron says about a scalar or a mapping.
+func (r *triggerReader) failCron(n *node, at string, err error) {
+	line, col := int(n.line), int(n.col)
+	message, hint := err.Error(), ""
+	var e *cron.Error
+	if errors.As(err, &e) {
+		message, hint = e.Reason, e.Hint
+		if e.Field != "" && n.kind == scalarNode && e.Field != "zone" && e.Field != "date" {
+			message = e.Field + ": " + e.Reason
+		}
+		if n.kind == scalarNode && e.Pos > 0 && e.Pos <= len(n.text) {
+			line, col = r.inside(n, len([]rune(n.text[:e.Pos])))
+		}
+	}
+	r.fail(line, col, at, message, hint)
+}
+
+func (r *triggerReader) kind() {
+	t, v, at := r.t, r.val, join(r.at, r.t.Kind)
+	switch t.Kind {
+	case KindCron:
+		r.cron(v, at)
+	case KindEvery:
+		r.every(v, at)
+	case KindAt:
+		r.once(v, at)
+	case KindDaily, KindWeekly, KindMonthly, KindAnnually:
+		r.wallClock(v)
+	case KindWebhook:
+		t.Webhook = &Webhook{Secret: v.get("secret").str(), Filter: conditionText(v.get("filter").str())}
+		r.filter(v.get("filter"), join(at, "filter"))
+	case KindFile:
+		t.File = r.file(v, at)
+	case KindRunOf:
+		t.RunOf = r.runOf(v, at)
+	case KindAgain:
+		t.Again = &Again{Workflow: r.w.Namespace + "/" + r.w.Name, MaxPerHour: int32(intOf(v.get("max_per_hour"), MaxPerHourDefault))}
+	case KindAbsent:
+		r.absent(v, at)
+	}
+}
+
+func intOf(n *node, otherwise int64) int64 {
+	if n == nil {
+		return otherwise
+	}
+	v, _ := n.int()
+	return v
+}
+
+func (r *triggerReader) cron(v *node, at string) {
+	if strings.EqualFold(strings.TrimSpace(v.text), "@reboot") {
+		r.t.Kind = KindStart
+		return
+	}
+	r.t.Cron = strings.Join(strings.Fields(zonePrefix.ReplaceAllString(v.text, "")), " ")
+	opt := cron.Options{Zone: r.n.get("timezone").str(), Seed: r.at}
+	if r.zone == nil {
+		opt.Zone = "" // it was said that there is none
+	}
+	if _, err := cron.Parse(v.text, opt); err != nil {
+		r.failCron(v, at, err)
+	}
+}
+
+func (r *triggerReader) every(v *node, at string) {
+	if r.t.Every = durationOf(v); r.t.Every%Duration(time.Second) != 0 || r.t.Every <= 0 {
+		r.failNode(v, at, "every must be whole seconds, at least 1s, not "+quoteShort(v.text), "for less, let a task loop")
+		return
+	}
+	if n := r.n.get("count"); n != nil {
+		r.t.Count = max(intOf(n, 0), 0)
+	}
+}
+
+func (r *triggerReader) once(v *node, at string) {
+	if v.text == "start" {
+		r.t.Kind = KindStart
+		return
+	}
+	if instant := r.instant(v, at); instant != "" {
+		r.t.At = []string{instant}
+	}
+}
+
+// instant is an instant in UTC; "" if it is none.
+func (r *triggerReader) instant(v *node, at string) string {
+	if r.zone == nil {
+		return ""
+	}
+	t, err := parseInstant(v.text, r.zone)
+	if err != nil {
+		hint := ""
+		if errors.Is(err, errNotInstant) && len(v.text) == len(time.DateOnly) {
+			hint = "add the time of day"
+		}
+		r.failNode(v, at, quoteShort(v.text)+" "+err.Error(), hint)
+		return ""
+	}
+	return t.Format(time.RFC3339)
+}
+
+func (r *triggerReader) wallClock(v *node) {
+	t := r.t
+	for _, text := range texts(v.get("at")) {
+		if c, err := cron.ParseClock(text); err == nil { // the grammar has seen to it
+			t.At = append(t.At, c.String())
+		}
+	}
+	t.At = sortedSet(t.At)
+	switch t.Kind {
+	case KindWeekly:
+		for _, text := range texts(v.get("on")) {
+			t.Days = append(t.Days, nameOrNumber(text, weekdays, 0)%7)
+		}
+	case KindMonthly, KindAnnually:
+		for _, text := range texts(v.get("day")) {
+			d, _ := (&node{text: text, plain: true}).int()
+			t.Days = append(t.Days, int(d))
+		}
+		if t.Days == nil {
+			t.Days = []int{1}
+		}
+	}
+	if t.Kind == KindAnnually {
+		for _, text := range texts(v.get("month")) {
+			t.Months = append(t.Months, nameOrNumber(text, months, 1))
+		}
+		if t.Months == nil {
+			t.Months = []int{1}
+		}
+	}
+	t.Days, t.Months = sortedSet(t.Days), sortedSet(t.Months)
+}
+
+func sortedSet[T int | string](all []T) []T {
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// nameOrNumber reads a weekday or a month; the first name stands for first.
+func nameOrNumber(text string, names []string, first int) int {
+	if n, err := strconv.Atoi(text); err == nil {
+		return n
+	}
+	short := strings.ToLower(text[:min(3, len(text))])
+	return first + slices.IndexFunc(names, func(name string) bool { return name[:3] == short })
+}
+
+func (r *triggerReader) filter(n *node, at string) {
+	if n == nil {
+		return
+	}
+	text := conditionText(n.text)
+	from := len([]rune(n.text[:max(strings.Index(n.text, text), 0)]))
+	x, faults := r.declared.compile(text, inFilter)
+	r.complain(n, at, from, faults)
+	if x != nil && !isBoolean(x.out) {
+		line, col := r.inside(n, from)
+		r.fail(line, col, at, "a filter must be true or false, this is a "+typeWord(x.out.TypeName()), "compare it with something, such as == or >")
+	}
+}
+
+func (r *triggerReader) file(n *node, at string) *FileWatch {
+	f := &FileWatch{Pattern: "*", Settle: SettleDefault}
+	place := n
+	if n.kind == mapNode {
+		place = n.get("path")
+		if s := n.get("settle"); s != nil {
+			f.Settle = durationOf(s)
+		}
+	}
+	f.Path = path.Clean(place.text)
+	if n.kind == scalarNode { // the path of one file
+		f.Path, f.Pattern = path.Dir(f.Path), literalGlob(path.Base(f.Path))
+	}
+	if strings.Contains(place.text, "${{") {
+		r.failNode(place, at, "the path of a trigger cannot hold ${{ }}", "watch the folder, and look at trigger.event in params")
+	}
+	if p := n.get("pattern"); p != nil {
+		f.Pattern = p.text
+		_, err := path.Match(p.text, "")
+		switch {
+		case err != nil:
+			r.failNode(p, join(at, "pattern"), quoteShort(p.text)+" is not a pattern: "+err.Error(), `write names such as *.csv; a [ that is meant itself is \[`)
+		case strings.Contains(p.text, "/"):
+			r.failNode(p, join(at, "pattern"), "a pattern is of names, without /", "put the folder into path")
+		}
+	}
+	return f
+}
+
+// literalGlob is a glob that means one name.
+func literalGlob(name string) string {
+	return regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(name, `\$0`)
+}
+
+func (r *triggerReader) runOf(n *node, at string) *RunOf {
+	out := &RunOf{Require: "succeeded"}
+	which := n
+	if n.kind == mapNode {
+		which = n.get("workflow")
+	}
+	items := []*node{which}
+	if which.kind == listNode {
+		items = which.vals
+	}
+	for _, v := range items {
+		name := v.text
+		if !strings.Contains(name, "/") {
+			name = r.w.Namespace + "/" + name
+		}
+		if name == r.w.Namespace+"/"+r.w.Name {
+			r.failNode(v, at, "the workflow would start itself", "again: {max_per_hour: 6} starts it when its last run has ended")
+		}
+		if slices.Contains(out.Workflows, name) {
+			r.failNode(v, at, quoteShort(v.text)+" is listed twice", "keep one of them")
+		}
+		out.Workflows = append(out.Workflows, name)
+	}
+	slices.Sort(out.Workflows)
+	out.All = len(out.Workflows) > 1
+	for _, word := range strings.Fields(n.get("require").str()) {
+		switch word {
+		case "any":
+			out.All = false
+		case "all":
+		default:
+			out.Require = word
+		}
+	}
+	out.Within = n.get("within").str()
+	if d, err := ParseDuration(out.Within); err == nil {
+		out.Within = d.String()
+	}
+	return out
+}
+
+func (r *triggerReader) absent(n *node, at string) {
+	a := &Absent{}
+	r.t.Absent = a
+	if v := n.get("run_of"); v != nil {
+		a.RunOf = r.runOf(v, join(at, "run_of"))
+	}
+	if v := n.get("file"); v != nil {
+		a.File = r.file(v, join(at, "file"))
+	}
+	by := n.get("by")
+	if c, err := cron.ParseClock(by.text); err == nil {
+		a.By = c.String()
+		return
+	}
+	if d, err := ParseDuration(by.text); err == nil {
+		if a.By = d.String(); d < Duration(time.Second) {
+			r.failNode(by, join(at, "by"), "by must be at least 1s, not "+quoteShort(by.text), "")
+		}
+		return
+	}
+	if r.zone == nil {
+		return
+	}
+	t, err := parseInstant(by.text, r.zone)
+	switch {
+	case errors.Is(err, errNotInstant):
+		r.failNode(by, join(at, "by"), fmt.Sprintf("by must be a time of day, an instant or a duration, not %s", quoteShort(by.text)),
+			`write "06:00" (each day), 2027-01-01T06:00:00Z or 2h`)
+	case err != nil:
+		r.failNode(by, join(at, "by"), quoteShort(by.text)+" "+err.Error(), "")
+	}
+	a.By = t.Format(time.RFC3339)
+}
+
+// params reads what the trigger gives, and sees to it that a run can start with it.
+func (r *triggerReader) params(n *node) {
+	var given []member
+	if n != nil {
+		for i, k := range n.keys {
+			if raw, ok := r.param(k, n.vals[i]); ok {
+				given = append(given, member{k.text, raw})
+			}
+		}
+	}
+	if len(given) > 0 {
+		slices.SortFunc(given, func(a, b member) int { return strings.Compare(a.name, b.name) })
+		r.t.Params = writeObject(given)
+	}
+	if r.refused { // it may be among what was refused
+		return
+	}
+	for i := range r.w.Params {
+		p := &r.w.Params[i]
+		if v := n.get(p.Name); p.Required() && (v == nil || v.isNull() && p.Type != JSON) {
+			r.failNode(r.key, join(r.at, "params"), fmt.Sprintf("the trigger cannot start a run: it does not give the parameter %s, which has no default", p.Name),
+				fmt.Sprintf("add params: {%s: …} to the trigger, or a default to the parameter", p.Name))
+		}
+	}
+}
+
+// param is one value; false: it counts as not given.
+func (r *triggerReader) param(k, v *node) (json.RawMessage, bool) {
+	at := join(join(r.at, "params"), k.text)
+	p := r.declared.params[k.text]
+	if p == nil {
+		if r.partial {
+			return nil, false
+		}
+		hint := "declare it under params of the workflow"
+		if len(r.declared.params) > 0 {
+			hint = meant(k.text, r.paramNames, "parameters")
+		}
+		r.failNode(k, at, "there is no parameter "+quoteShort(k.text), hint)
+		return nil, false
+	}
+	if v.isNull() && p.Type != JSON {
+		return nil, false
+	}
+	if v.kind != scalarNode && holdsTemplate(v) {
+		r.failNode(v, at, "${{ }} is evaluated only in a text of its own, not inside a list or a mapping", `make one expression of it, such as "${{ {'day': date(trigger.time)} }}"`)
+		return nil, false
+	}
+	if v.kind != scalarNode || !hasTemplate(v.text) {
+		return r.literal(p, v, at)
+	}
+	t, faults := r.declared.template(v.text, inTrigger)
+	r.complain(v, at, 0, faults)
+	if t == nil {
+		return nil, false
+	}
+	if word, ok := gives(t, p.Type); !ok && p.Type != String { // for a text, anything is written as one
+		r.failNode(v, at, fmt.Sprintf("%s gives a %s, the parameter is %s", at, word, p.words()), "change the type or the expression")
+	}
+	if !r.t.hasEvent() && slices.ContainsFunc(t.refs(), func(f ref) bool { return f.kind == triggerEventRef }) {
+		line, col := r.inside(v, len([]rune(v.text[:max(strings.Index(v.text, "trigger.event"), 0)])))
+		r.fail(line, col, at, "a "+r.t.Kind+" trigger has no event", "it has trigger.time")
+	}
+	raw, err := marshal(v.text)
+	return raw, err == nil
+}
+
+func (r *triggerReader) paramNames(yield func(string) bool) {
+	for i := range r.w.Params {
+		if !yield(r.w.Params[i].Name) {
+			return
+		}
+	}
+}
+
+func holdsTemplate(n *node) bool {
+	return n.kind == scalarNode && hasTemplate(n.text) || slices.ContainsFunc(n.vals, holdsTemplate)
+}
+
+// hasEvent reports whether something comes with a fire.
+func (t *Trigger) hasEvent() bool { return t.Sensor() && t.Kind != KindStart }

@@ -1,0 +1,124 @@
+package workflow
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/cel-go/common/types"
+)
+
+// StartParams works out the parameters of a run that a trigger or a backfill starts: given,
+// a JSON object or nil, over the defaults. Texts of both may hold ${{ }}; they see at as
+// trigger.time, and those of given also event, a JSON value or nil, as trigger.event. The
+// error is a ValueErrors that names each parameter at fault.
+func (w *Workflow) StartParams(given json.RawMessage, at time.Time, event json.RawMessage) (json.RawMessage, error) {
+	texts, err := members(given)
+	if err != nil {
+		return nil, fmt.Errorf("the parameters given are not a JSON object: %w", err)
+	}
+	var errs ValueErrors
+	known := make(map[string]any, len(texts))
+	from := values{at: at, event: event}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		i := slices.IndexFunc(w.Params, func(p Param) bool { return p.Name == name })
+		if i < 0 {
+			known[name] = nil // CheckParams says that there is no such parameter
+			continue
+		}
+		p := &w.Params[i]
+		v, err := w.givenValue(p, texts[name], &from)
+		if err != nil {
+			errs = append(errs, ValueError{Name: name, Message: "parameter " + name + " " + err.Error(), Hint: p.Description})
+			continue
+		}
+		known[name] = v
+	}
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	return w.CheckParams(known, at)
+}
+
+// givenValue is a value for CheckParams.
+func (w *Workflow) givenValue(p *Param, raw json.RawMessage, from *values) (any, error) {
+	text, isText := jsonString(raw)
+	if !isText || !hasTemplate(text) {
+		if p.Type == JSON { // a text stays one: CheckParams would take it for JSON
+			return exactJSON{raw}, nil
+		}
+		dec := json.NewDecoder(bytes.NewReader(raw))
+		dec.UseNumber()
+		var v any
+		err := dec.Decode(&v)
+		return v, err
+	}
+	t, err := w.exprs.get(text, inTrigger)
+	if err != nil {
+		return nil, fmt.Errorf("cannot be evaluated: %w", err)
+	}
+	var v any
+	if p.Type == String {
+		v, err = t.render(from.lookup)
+	} else {
+		v, err = t.value(from.lookup)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot be evaluated: %w", err)
+	}
+	if p.Type == JSON {
+		exact, err := marshal(v)
+		return exactJSON{exact}, err
+	}
+	return v, nil
+}
+
+// NeedsInstant reports whether the parameters of a run depend on when and by what it is
+// started: a text of given, or a default that given does not replace, holds ${{ }}. If not,
+// StartParams gives the same at any time.
+func (w *Workflow) NeedsInstant(given json.RawMessage) bool {
+	texts, err := members(given)
+	if err != nil {
+		return true // StartParams says what is wrong
+	}
+	depends := func(raw json.RawMessage) bool {
+		text, ok := jsonString(raw)
+		return ok && hasTemplate(text)
+	}
+	for i := range w.Params {
+		p := &w.Params[i]
+		raw, ok := texts[p.Name]
+		if !ok || string(raw) == "null" && p.Type != JSON {
+			raw = p.Default
+		}
+		if depends(raw) {
+			return true
+		}
+	}
+	return false
+}
+
+// Passes reports whether a webhook takes a call: a JSON object of body, headers and query.
+// An expression that cannot be evaluated over this call is an error.
+func (h *Webhook) Passes(event json.RawMessage) (bool, error) {
+	if h.Filter == "" {
+		return true, nil
+	}
+	x, faults := (*declarations)(nil).compile(h.Filter, inFilter)
+	if len(faults) > 0 {
+		return false, fmt.Errorf("filter %s: %w", quoteShort(h.Filter), faults[0])
+	}
+	from := values{event: event}
+	got, err := x.run(from.lookup)
+	if err != nil {
+		return false, fmt.Errorf("filter %s: %w", quoteShort(h.Filter), err)
+	}
+	holds, ok := got.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf("filter %s is neither true nor false, but a %s", quoteShort(h.Filter), typeWord(got.Type().TypeName()))
+	}
+	return bool(holds), nil
+}

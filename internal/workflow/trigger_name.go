@@ -1,0 +1,157 @@
+package workflow
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// nameBytesMax is what the pattern of a trigger's name allows.
+const nameBytesMax = 100
+
+// cronSigns are the signs of a cron expression as a name has them, so that different
+// expressions have different names.
+var cronSigns = strings.NewReplacer(" ", "-", "*", "x", "?", "x", "/", "_", ",", ".", "-", "..", "#", "no", "@", "")
+
+// defaultName is kind and expression, of the letters that a name may have:
+// cron-15-2-x-x-x, every-3h, weekly-mon-fri-06.00, run_of-shop.orders.
+func (t *Trigger) defaultName() string {
+	words := []string{t.Kind}
+	add := func(text string) { words = append(words, text) }
+	switch {
+	case t.Kind == KindCron:
+		add(cronSigns.Replace(strings.ToLower(t.Cron)))
+	case t.Kind == KindEvery:
+		add(t.Every.String())
+	case t.Kind == KindAt && len(t.At) == 1:
+		add(strings.NewReplacer("-", "", ":", "").Replace(t.At[0]))
+	case t.RunOf != nil:
+		t.RunOf.nameWords(add)
+	case t.File != nil:
+		add(strings.Trim(t.File.Path, "/") + "-" + t.File.Pattern)
+	case t.Absent != nil:
+		if t.Absent.RunOf != nil {
+			t.Absent.RunOf.nameWords(add)
+		} else if t.Absent.File != nil {
+			add(strings.Trim(t.Absent.File.Path, "/") + "-" + t.Absent.File.Pattern)
+		}
+		add(strings.ReplaceAll(t.Absent.By, ":", "."))
+	default:
+		for _, m := range t.Months {
+			add(months[m-1][:3])
+		}
+		for _, d := range t.Days {
+			add(t.dayName(d))
+		}
+		for _, at := range t.At {
+			add(strings.ReplaceAll(at, ":", "."))
+		}
+	}
+	return safeName(strings.Join(words, "-"))
+}
+
+func (t *Trigger) dayName(d int) string {
+	switch {
+	case t.Kind == KindWeekly:
+		return weekdays[d][:3]
+	case d == -1:
+		return "last"
+	case d < 0:
+		return "last" + strconv.Itoa(-d)
+	}
+	return strconv.Itoa(d)
+}
+
+func (o *RunOf) nameWords(add func(string)) {
+	for _, name := range o.Workflows {
+		add(strings.ReplaceAll(name, "/", "."))
+	}
+	if o.Require != "succeeded" {
+		add(o.Require)
+	}
+}
+
+// safeName keeps a name to the letters that it may have and to its length. What it has to
+// change or cut it replaces by a hash of the whole.
+func safeName(text string) string {
+	safe := strings.Map(func(r rune) rune {
+		if r < 0x80 && (r == '_' || r == '.' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
+			return r
+		}
+		return '.'
+	}, text)
+	if safe == text && len(text) <= nameBytesMax {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	return safe[:min(len(safe), nameBytesMax-9)] + "-" + hex.EncodeToString(sum[:4])
+}
+
+// Describe is the trigger in words for people.
+func (t *Trigger) Describe() string {
+	switch t.Kind {
+	case KindStart:
+		return "at each start of the scheduler"
+	case KindWebhook:
+		if t.Webhook.Filter != "" {
+			return "when a signed call comes for which " + t.Webhook.Filter
+		}
+		return "when a signed call comes"
+	case KindFile:
+		return "when " + t.File.describe() + " arrives"
+	case KindRunOf:
+		return "when " + t.RunOf.describe()
+	case KindAgain:
+		return fmt.Sprintf("when its last run has ended, at most %d times an hour", t.Again.MaxPerHour)
+	case KindAbsent:
+		return t.Absent.describe(t.Timezone)
+	}
+	s, err := t.Schedule()
+	if err != nil {
+		return t.Kind + ": " + err.Error()
+	}
+	words := s.Describe()
+	if t.Count > 0 {
+		words += fmt.Sprintf(", %d times", t.Count)
+	}
+	return words
+}
+
+func (f *FileWatch) describe() string { return "a file " + f.Pattern + " in " + f.Path }
+
+func (o *RunOf) describe() string {
+	word := map[string]string{"succeeded": "succeeded", "failed": "failed", "ended": "ended"}[o.Require]
+	runs := "a run of " + strings.Join(o.Workflows, " or ")
+	verb := " has "
+	if o.All {
+		runs, verb = "runs of "+strings.Join(o.Workflows, " and "), " have "
+	}
+	words := runs + verb + word
+	switch o.Within {
+	case "":
+	case "hour", "day", "week", "month":
+		words += " in the same " + o.Within
+	default:
+		words += " within " + o.Within
+	}
+	return words
+}
+
+func (a *Absent) describe(zone string) string {
+	what := ""
+	switch {
+	case a.RunOf != nil:
+		what = "it is not so that " + a.RunOf.describe()
+	case a.File != nil:
+		what = a.File.describe() + " has not come"
+	}
+	switch {
+	case a.After() > 0:
+		return "when for " + a.By + " " + what
+	case len(a.By) <= len("06:00:00"):
+		return "at " + a.By + " each day, " + zone + ", if since the day before " + what
+	}
+	return "at " + a.By + ", if until then " + what
+}

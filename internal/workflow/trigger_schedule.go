@@ -1,0 +1,289 @@
+package workflow
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/cron"
+)
+
+// Schedule is the instants of the trigger, cut to its span and its calendar. It is nil for
+// triggers whose fires do not follow from the clock: see [Trigger.Sensor]; of absent, those
+// without a time of day or an instant. It costs up to a millisecond, with calendars more:
+// who asks often keeps it.
+func (t *Trigger) Schedule() (*cron.Schedule, error) {
+	s, err := t.rule()
+	if s == nil || err != nil {
+		return nil, err
+	}
+	from, until, err := t.Span()
+	if err != nil {
+		return nil, err
+	}
+	include, err := t.days(t.Include)
+	if err != nil {
+		return nil, err
+	}
+	exclude, err := t.days(t.Exclude)
+	if err != nil {
+		return nil, err
+	}
+	return s.Between(from, until).On(include, exclude), nil
+}
+
+// rule is the instants without span and calendar.
+func (t *Trigger) rule() (*cron.Schedule, error) {
+	opt := cron.Options{Zone: t.Timezone, Seed: t.Seed}
+	var err error
+	if opt.Gap, err = cron.ParseGap(t.Gap); err != nil {
+		return nil, err
+	}
+	if opt.Repeat, err = cron.ParseRepeat(t.Repeat); err != nil {
+		return nil, err
+	}
+	switch t.Kind {
+	case KindCron:
+		return cron.Parse(t.Cron, opt)
+	case KindEvery:
+		return t.interval(opt.Zone)
+	case KindAt:
+		return atInstant(t.At[0], opt.Zone)
+	case KindDaily, KindWeekly, KindMonthly, KindAnnually:
+		return t.wallClock(opt)
+	case KindAbsent:
+		switch clock, err := cron.ParseClock(t.Absent.By); {
+		case err == nil:
+			return cron.Daily([]cron.Clock{clock}, opt)
+		case t.Absent.After() == 0:
+			return atInstant(t.Absent.By, opt.Zone)
+		}
+	}
+	return nil, nil
+}
+
+func (t *Trigger) interval(zone string) (*cron.Schedule, error) {
+	loc, err := cron.LoadZone(zone)
+	if err != nil {
+		return nil, err
+	}
+	anchor := time.Unix(0, 0)
+	if t.Start != "" {
+		if anchor, _, err = t.Span(); err != nil {
+			return nil, err
+		}
+	}
+	return cron.Every(time.Duration(t.Every), anchor.In(loc))
+}
+
+func atInstant(text, zone string) (*cron.Schedule, error) {
+	loc, err := cron.LoadZone(zone)
+	if err != nil {
+		return nil, err
+	}
+	at, err := parseInstant(text, loc)
+	if err != nil {
+		return nil, err
+	}
+	return cron.At(at.In(loc))
+}
+
+func (t *Trigger) wallClock(opt cron.Options) (*cron.Schedule, error) {
+	clocks := make([]cron.Clock, len(t.At))
+	for i, text := range t.At {
+		var err error
+		if clocks[i], err = cron.ParseClock(text); err != nil {
+			return nil, err
+		}
+	}
+	switch t.Kind {
+	case KindDaily:
+		return cron.Daily(clocks, opt)
+	case KindWeekly:
+		days := make([]time.Weekday, len(t.Days))
+		for i, d := range t.Days {
+			days[i] = time.Weekday(d)
+		}
+		return cron.Weekly(days, clocks, opt)
+	case KindMonthly:
+		return cron.Monthly(t.Days, clocks, opt)
+	}
+	months := make([]time.Month, len(t.Months))
+	for i, m := range t.Months {
+		months[i] = time.Month(m)
+	}
+	return cron.Annually(months, t.Days, clocks, opt)
+}
+
+// Span is when the trigger may fire: from its start to the last moment of its end, both
+// included; a zero time is no bound. What a sensor hears outside of it starts nothing.
+func (t *Trigger) Span() (from, until time.Time, err error) {
+	loc, err := cron.LoadZone(t.Timezone)
+	if err != nil {
+		return from, until, err
+	}
+	if t.Start != "" {
+		if from, err = parseBound(t.Start, loc, false); err != nil {
+			return from, until, fmt.Errorf("start: %w", err)
+		}
+	}
+	if t.End != "" {
+		if until, err = parseBound(t.End, loc, true); err != nil {
+			return from, until, fmt.Errorf("end: %w", err)
+		}
+	}
+	return from, until, nil
+}
+
+// parseBound reads a date or an instant; the end of a date is its last moment.
+func parseBound(text string, loc *time.Location, end bool) (time.Time, error) {
+	day, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return parseInstant(text, loc)
+	}
+	if err := inYears(day); err != nil {
+		return time.Time{}, err
+	}
+	if end {
+		next, _ := onWall(day.AddDate(0, 0, 1), loc)
+		return next.Add(-1), nil
+	}
+	first, _ := onWall(day, loc)
+	return first, nil
+}
+
+// localForms are instants without an offset: wall times of the trigger's zone.
+var localForms = []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04"}
+
+var errNotInstant = errors.New("is not an instant such as 2027-01-01T06:00:00Z, or 2027-01-01T06:00 in the trigger's time zone")
+
+// parseInstant reads an instant, with an offset or in the zone. Of a wall time that comes
+// twice the first is meant; one that never comes is an error.
+func parseInstant(text string, loc *time.Location) (time.Time, error) {
+	for _, form := range append([]string{time.RFC3339, "2006-01-02 15:04:05Z07:00"}, localForms...) {
+		at, err := time.Parse(form, text)
+		if err != nil {
+			continue
+		}
+		if err := inYears(at); err != nil {
+			return at, err
+		}
+		if at.Nanosecond() != 0 {
+			return at, errors.New("has a part of a second; give whole seconds")
+		}
+		if !slices.Contains(localForms, form) {
+			return at.UTC(), nil
+		}
+		there, exists := onWall(at, loc)
+		if !exists {
+			return at, fmt.Errorf("does not exist in %s: the clocks skip it", loc)
+		}
+		return there.UTC(), nil
+	}
+	return time.Time{}, errNotInstant
+}
+
+// inYears holds an instant to the years that schedules know.
+func inYears(at time.Time) error {
+	if at.Year() < 1970 || at.Year() > 2199 {
+		return fmt.Errorf("lies in the year %d; schedules know 1970 to 2199", at.Year())
+	}
+	return nil
+}
+
+// onWall is the first instant at which the clocks of a zone show the date and time of t. If
+// they never do, it is the first one after that, and false.
+func onWall(t time.Time, loc *time.Location) (time.Time, bool) {
+	y, mo, d := t.Date()
+	h, mi, s := t.Clock()
+	shows := func(u time.Time) bool {
+		uy, umo, ud := u.Date()
+		uh, umi, us := u.Clock()
+		return uy == y && umo == mo && ud == d && uh == h && umi == mi && us == s
+	}
+	at := time.Date(y, mo, d, h, mi, s, 0, loc)
+	start, end := at.ZoneBounds()
+	if !shows(at) { // package time takes the offset of one side of the gap, whichever it likes
+		if before := time.Date(y, mo, d, h, mi, s, 0, time.UTC); wallOf(at).Before(before) {
+			return end, false
+		}
+		return start, false
+	}
+	if !start.IsZero() {
+		_, off := at.Zone()
+		_, earlier := start.Add(-1).Zone()
+		if first := at.Add(-time.Duration(earlier-off) * time.Second); first.Before(start) && shows(first) {
+			return first, true
+		}
+	}
+	return at, true
+}
+
+// wallOf is what the clocks show at t, as if that were UTC.
+func wallOf(t time.Time) time.Time {
+	_, off := t.Zone()
+	return t.UTC().Add(time.Duration(off) * time.Second)
+}
+
+// anyOf is the days of several calendars.
+type anyOf []cron.Calendar
+
+// Has implements cron.Calendar.
+func (all anyOf) Has(year int, month time.Month, day int) bool {
+	return slices.ContainsFunc(all, func(c cron.Calendar) bool { return c.Has(year, month, day) })
+}
+
+// days is the calendar of a list of dates, weekdays and files; nil if the list is empty.
+func (t *Trigger) days(items []string) (cron.Calendar, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	var all anyOf
+	var plain []string
+	for _, item := range items {
+		if !isCalendarFile(item) {
+			plain = append(plain, item)
+			continue
+		}
+		data, ok := t.Calendars[item]
+		if !ok {
+			return nil, fmt.Errorf("the calendar %s did not come with the workflow", quoteShort(item))
+		}
+		c, err := parseCalendar(item, []byte(data))
+		if err != nil {
+			return nil, fmt.Errorf("the calendar %s: %w", quoteShort(item), err)
+		}
+		all = append(all, c)
+	}
+	c, err := cron.Days(plain...)
+	if err != nil {
+		return nil, err
+	}
+	return append(all, c), nil
+}
+
+// calendarFile is a name with an extension; dates and weekdays have none.
+var calendarFile = regexp.MustCompile(`\.[A-Za-z][A-Za-z0-9]*$`)
+
+func isCalendarFile(item string) bool { return calendarFile.MatchString(item) }
+
+func parseCalendar(name string, data []byte) (cron.Calendar, error) {
+	if strings.EqualFold(path.Ext(name), ".ics") || bytes.HasPrefix(bytes.TrimSpace(data), []byte("BEGIN:VCALENDAR")) {
+		return cron.ParseICS(data)
+	}
+	return cron.ParseHolidayList(data)
+}
+
+// After is By as a duration; 0: it is a time of day or an instant.
+func (a *Absent) After() time.Duration {
+	d, err := ParseDuration(a.By)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(d)
+}
