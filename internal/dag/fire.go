@@ -15,6 +15,14 @@ type Fire struct {
 
 const fireFailLost = 1
 
+// Instant is the logical instant of a run: its trigger's, or when it was submitted.
+func (h *Header) Instant() Micros {
+	if h.Fire != nil && h.Fire.Instant != 0 {
+		return h.Fire.Instant
+	}
+	return h.Created
+}
+
 // Pack is the stored form; nil of nil.
 func (f *Fire) Pack() []byte {
 	if f == nil {

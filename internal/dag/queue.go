@@ -95,25 +95,26 @@ func (q *Queue) Len() int { return q.n }
 // Update puts a run where its ready tasks say: call it after steps that may have changed
 // them.
 func (q *Queue) Update(r *Run) {
-	switch in := r.where != 0; {
-	case r.Ready() > 0 && !in:
-		q.levels[r.Priority].push(r)
-		q.n++
-	case r.Ready() == 0 && in:
+	switch ready := r.Ready() > 0; {
+	case ready && r.queue == nil:
+		q.Put(r)
+	case !ready:
 		q.Remove(r)
 	}
 }
 
 // Put puts a run in whatever its tasks are: a queue of runs that wait as a whole.
 func (q *Queue) Put(r *Run) {
+	r.queue = q
 	q.levels[r.Priority].push(r)
 	q.n++
 }
 
-// Remove takes a run out; it may not be in.
+// Remove takes a run out, if it is in this queue.
 func (q *Queue) Remove(r *Run) {
-	if r.where != 0 {
-		q.levels[r.Priority].remove(int(r.where - 1))
+	if r.queue == q {
+		q.levels[r.Priority].remove(int(r.where))
+		r.queue = nil
 		q.n--
 	}
 }
@@ -151,17 +152,16 @@ type runHeap []*Run
 
 func (h *runHeap) push(r *Run) {
 	*h = append(*h, r)
-	r.where = int32(len(*h))
+	r.where = int32(len(*h) - 1)
 	h.up(len(*h) - 1)
 }
 
 func (h *runHeap) remove(i int) {
 	old := *h
 	last := len(old) - 1
-	old[i].where = 0
 	if i != last {
 		old[i] = old[last]
-		old[i].where = int32(i + 1)
+		old[i].where = int32(i)
 	}
 	old[last] = nil
 	*h = old[:last]
@@ -173,7 +173,7 @@ func (h *runHeap) remove(i int) {
 
 func (h runHeap) swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].where, h[j].where = int32(i+1), int32(j+1)
+	h[i].where, h[j].where = int32(i), int32(j)
 }
 
 func (h runHeap) up(i int) {

@@ -68,7 +68,8 @@ type Run struct {
 	changed bool     // the row differs from memory
 	dirty   []int32
 	records []byte // packed: the history of this transaction
-	where   int32  // position in its Queue + 1; 0: in none
+	queue   *Queue // the one that it is in; nil: none
+	where   int32  // its position there
 }
 
 // task is what memory holds of a task: 20 bytes.

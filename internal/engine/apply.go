@@ -21,6 +21,8 @@ func (w *writer) apply(it *item) {
 		a = w.define(it.define)
 	case it.ask != nil:
 		a.err = it.ask(w)
+	case it.op != nil:
+		a = it.op(w)
 	default:
 		a = w.event(it)
 	}
@@ -76,16 +78,13 @@ func (w *writer) submit(it *item) answer {
 		ID: s.ID, Shard: wf.Shard, Workflow: wf.ID, Version: version, Priority: s.Priority, Origin: s.Origin,
 		User: s.User, Key: s.Key, KeyHash: s.KeyHash, Params: s.Params, Created: w.tx.now.Wall,
 	})
-	w.tx.current = r
-	ev := dag.Event{Kind: dag.EvSubmit, Graph: w.e.graphs.peek(wf.ID, version), Handler: w.e.handler.ID}
-	r.Step(&ev, w.tx.now, &w.tx.fx)
-	w.runs[r.ID] = r
+	if err := w.accept(r, true); err != nil {
+		w.broken(err)
+		return answer{err: err}
+	}
 	if s.Key != "" {
 		w.tx.keys[keyOf{wf.ID, s.Key}] = r
 	}
-	w.touch(r)
-	w.tx.current = nil
-	w.tx.tally.accepted++
 	return answer{run: r.ID}
 }
 
@@ -160,18 +159,28 @@ func (w *writer) event(it *item) answer {
 		if why, bad := w.bad[it.run]; bad && it.done != nil {
 			return answer{run: it.run, err: fmt.Errorf("%w: run %s is quarantined: %s", ErrConflict, it.run, why)}
 		}
-		w.count(ev.Kind, dag.RunEnded)
+		w.score(ev.Kind, dag.RunEnded)
 		return answer{run: it.run, verdict: dag.RunEnded}
 	}
 	w.tx.current = r
+	if ev.Kind == dag.EvSubmit && r.Gate == gateNone { // somebody else inserted it
+		var err error
+		if ev.Wait, err = w.enter(r); err != nil {
+			w.broken(err)
+			return answer{run: it.run, err: err}
+		}
+	}
 	v := r.Step(ev, w.tx.now, &w.tx.fx)
+	if r.Gate == gateNone && r.Unfinished() { // it was revived
+		w.count(r)
+	}
 	if it.again && v == dag.Stale {
 		v = dag.Duplicate
 	}
 	if ev.Kind == dag.EvCheck && r.Pending() > 0 {
 		w.tx.tally.repaired++
 	}
-	w.count(ev.Kind, v)
+	w.score(ev.Kind, v)
 	if r.Pending() > 0 || v == dag.Accepted {
 		w.touch(r)
 	} else if !r.Unfinished() {
@@ -181,7 +190,7 @@ func (w *writer) event(it *item) answer {
 	return answer{run: it.run, verdict: v}
 }
 
-func (w *writer) count(kind dag.EventKind, v dag.Verdict) {
+func (w *writer) score(kind dag.EventKind, v dag.Verdict) {
 	switch {
 	case kind == dag.EvReport && v == dag.Accepted:
 		w.tx.tally.attemptsEnded++

@@ -181,6 +181,13 @@ func (w *writer) define(d *definition) answer {
 	if wf.ID != 0 && next == wf {
 		return a // nothing to change
 	}
+	decl, err := w.declaration(&next, &wf, d)
+	if err != nil {
+		return answer{err: err}
+	}
+	if decl != nil {
+		next.MaxRuns = decl.MaxRuns
+	}
 	next.Revision++
 	next.Modified = w.tx.now.Wall
 	if wf.ID == 0 {
@@ -198,8 +205,44 @@ func (w *writer) define(d *definition) answer {
 		w.tx.batch.Versions = append(w.tx.batch.Versions, v)
 	}
 	w.defs.known[next.ID] = next
+	w.gates.open[store.TriggerKey{Workflow: next.ID}] = true
+	w.openBackfills(next.ID)
+	if decl != nil {
+		if err := w.declare(&next, decl); err != nil {
+			w.broken(err)
+			return answer{err: err}
+		}
+	}
 	a.workflow = next
 	return a
+}
+
+// declaration is what the triggers of a changed workflow are to be; nil: as they are.
+func (w *writer) declaration(next, was *store.Workflow, d *definition) (*Declaration, error) {
+	p := w.e.cfg.Planner
+	switch {
+	case p == nil || next.Version == was.Version && next.State == was.State:
+		return nil, nil
+	case next.State == store.WorkflowDeleted:
+		return &Declaration{MaxRuns: next.MaxRuns}, nil
+	case next.Version == was.Version:
+		return nil, nil
+	}
+	def := []byte(nil)
+	if d.version != nil && next.Version > was.Latest {
+		def = d.version.Def
+	} else {
+		v, err := w.version(next.ID, next.Version)
+		if err != nil {
+			return nil, err
+		}
+		def = v.Def
+	}
+	decl, err := p.Declared(next.Namespace, next.Name, def)
+	if err != nil {
+		return nil, fmt.Errorf("%w: its triggers: %w", ErrInvalid, err)
+	}
+	return &decl, nil
 }
 
 // defined finds what a change is about.
@@ -232,13 +275,19 @@ func (w *writer) numbered(wf *store.Workflow, digest []byte) (int32, error) {
 }
 
 func (w *writer) digest(id dag.WorkflowID, version int32) ([]byte, error) {
+	v, err := w.version(id, version)
+	return v.Digest, err
+}
+
+// version gives a version as it is in the transaction being made.
+func (w *writer) version(id dag.WorkflowID, version int32) (store.Version, error) {
 	for i := range w.tx.batch.Versions {
 		if v := &w.tx.batch.Versions[i]; v.Workflow == id && v.Version == version {
-			return v.Digest, nil
+			return *v, nil
 		}
 	}
 	v, err := w.e.store.Version(context.Background(), id, version)
-	return v.Digest, fromStore(fmt.Sprintf("read version %d", version), err)
+	return v, fromStore(fmt.Sprintf("read version %d", version), err)
 }
 
 // newWorkflowID makes an id that no other owner makes: the instant of the only writer. It

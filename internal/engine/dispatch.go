@@ -121,6 +121,10 @@ func (w *writer) touch(r *dag.Run) {
 		w.tx.splits = append(w.tx.splits, w.assign(r, r.NextReady()))
 	}
 	w.queue.Update(r)
+	if !r.Unfinished() && r.Gate != gateNone {
+		w.exit(r)
+		w.tx.ended = append(w.tx.ended, r)
+	}
 }
 
 func (w *writer) dispatch(as []Assignment) {

@@ -30,7 +30,9 @@ type Config struct {
 	// before their tasks are given to anybody again, and again if the engine has to load
 	// them once more. nil: nothing can be left.
 	Reap func(ctx context.Context, lost []dag.AttemptRow) error
-	Log  *slog.Logger
+	// Planner knows what triggers mean; nil: nothing is declared, nothing fires.
+	Planner Planner
+	Log     *slog.Logger
 }
 
 const (

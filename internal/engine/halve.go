@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -54,7 +55,7 @@ func (w *writer) punish(cause error) error {
 	case !bug && it.ev.Kind == dag.EvReport && !it.stripped:
 		strip(it)
 		return nil
-	case it.submit != nil || it.define != nil || it.ask != nil || !bug && it.done != nil:
+	case it.submit != nil || it.define != nil || it.ask != nil || it.op != nil || !bug && it.done != nil:
 	default:
 		if err := w.quarantine(it.run, cause); err != nil {
 			return err
@@ -93,6 +94,7 @@ func (w *writer) putBack(ctx context.Context) error {
 	for _, r := range w.tx.touched {
 		ids = append(ids, r.ID)
 		w.queue.Remove(r)
+		w.exit(r)
 		delete(w.runs, r.ID)
 	}
 	for i := range w.tx.assigns {
@@ -100,8 +102,13 @@ func (w *writer) putBack(ctx context.Context) error {
 	}
 	w.tx.reset()
 	w.defs.forget()
+	w.triggers.forget()
+	w.due.looked = time.Time{}
 	if w.unsure != nil {
 		return w.unsure
+	}
+	if err := w.loadBackfills(ctx); err != nil {
+		return err
 	}
 	return w.reload(ctx, ids)
 }

@@ -19,7 +19,9 @@ type item struct {
 	define *definition
 	// ask looks at memory, or replaces a run in it by its rows; it writes nothing and is
 	// the first of its transaction, so that nothing is half done when it looks.
-	ask      func(w *writer) error
+	ask func(w *writer) error
+	// op changes triggers or backfills.
+	op       func(w *writer) answer
 	req      *store.Request // an answer to keep with the change
 	done     func(answer)
 	behind   bool // it waits behind all reports that came before it
@@ -33,6 +35,8 @@ type answer struct {
 	run      dag.RunID
 	existing bool
 	workflow store.Workflow
+	occurred Occurred
+	backfill store.Backfill
 	err      error
 }
 

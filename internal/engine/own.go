@@ -84,6 +84,8 @@ func (w *writer) acquire(ctx context.Context) ([]store.Acquired, error) {
 	for _, a := range got {
 		w.fences = append(w.fences, a.Fence)
 		w.clock.start(a.Now)
+		w.due.setClock(a.Now)
+		w.due.watermark = max(w.due.watermark, a.Watermark)
 	}
 	return got, nil
 }
@@ -118,6 +120,9 @@ func (w *writer) load(ctx context.Context) error {
 		}
 	}
 	w.e.stats.ActiveRuns.Store(int64(len(w.runs)))
+	if err := w.loadBackfills(ctx); err != nil {
+		return err
+	}
 	return w.takeOver(ctx, &f)
 }
 
@@ -158,6 +163,7 @@ func (w *writer) adopt(rec *store.RunRecord, f *found) error {
 		return w.quarantine(rec.Run.ID, err)
 	}
 	w.runs[r.ID] = r
+	w.count(r)
 	r.Held(func(a *dag.AttemptRow) {
 		switch {
 		case a.Handler != w.e.handler.ID:

@@ -25,8 +25,10 @@ type Planner interface {
 	// Heard works out what a trigger makes of a run that ended; its On names the run's
 	// workflow. A Plan without Starts may still change the row.
 	Heard(t *store.Trigger, run *Ended, now dag.Micros) (Plan, error)
-	// Policy tells the rules by which the runs of a trigger are started.
+	// Policy tells the rules by which the runs of a trigger are started, BackfillPolicy those
+	// of a backfill: of that, Priority and Params count.
 	Policy(t *store.Trigger) (Policy, error)
+	BackfillPolicy(b *store.Backfill) (Policy, error)
 	// Params gives the parameters of a run: what is given over what the version says, with
 	// what depends on the instant or the event worked out. trigger may be "".
 	Params(ctx context.Context, p ParamsQuery) ([]byte, error)

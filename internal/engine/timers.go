@@ -103,7 +103,11 @@ func (h *timers) prune(awaited func(*dag.Timer) bool) {
 func (w *writer) awaited(t *dag.Timer) bool {
 	r := w.runs[t.Run]
 	switch {
-	case r == nil || r.Graph == nil:
+	case r == nil:
+		return false
+	case t.Kind == dag.TimerStartBy:
+		return r.AwaitsStart()
+	case r.Graph == nil:
 		return false
 	case t.Kind == dag.TimerRunTimeout:
 		return t.Token == dag.Token(r.Generation) && r.Intent < dag.IntentStop

@@ -31,13 +31,19 @@ type writer struct {
 	kept  []item // taken, not yet in a committed transaction
 	base  []item // the array behind kept
 
-	clock   clock
-	fences  []store.Fence // what is held, as the last commit left it
-	runs    map[dag.RunID]*dag.Run
-	bad     map[dag.RunID]string // quarantined for this ownership: their rows cannot be read
-	queue   dag.Queue
-	timers  timers
-	defs    definitions
+	clock  clock
+	fences []store.Fence // what is held, as the last commit left it
+	runs   map[dag.RunID]*dag.Run
+	bad    map[dag.RunID]string // quarantined for this ownership: their rows cannot be read
+	queue  dag.Queue
+	timers timers
+	defs   definitions
+
+	gates     gates
+	triggers  triggers
+	backfills backfills
+	due       due
+
 	leading map[attemptKey]bool // Leader work under way beside the shard
 
 	tx transaction
@@ -61,13 +67,17 @@ type transaction struct {
 	now     dag.Now
 	touched []*dag.Run
 	marked  map[*dag.Run]bool // is touched
+	ended   []*dag.Run        // those of touched that came to their end in it
 	current *dag.Run          // the one being stepped: a panic leaves it half changed
 	assigns []Assignment      // to dispatch
 	splits  []Assignment      // Leader work, likewise
 	answers []answer          // by item
 	keys    map[keyOf]*dag.Run
-	rows    int // estimate
-	tried   int // items and assignments begun
+	written map[store.TriggerKey]bool   // triggers with a row in the batch
+	lines   map[store.TriggerKey]lineAt // the newest line of the ledger, if it lies in the batch
+	filled  map[int64]bool              // backfills with a row in the batch
+	rows    int                         // estimate
+	tried   int                         // items and assignments begun
 	tally   tally
 }
 
@@ -84,6 +94,11 @@ func (t *transaction) reset() {
 	clear(t.splits)
 	clear(t.answers)
 	clear(t.keys)
+	clear(t.written)
+	clear(t.lines)
+	clear(t.filled)
+	clear(t.ended)
+	t.ended = t.ended[:0]
 	t.touched, t.assigns, t.splits, t.answers = t.touched[:0], t.assigns[:0], t.splits[:0], t.answers[:0]
 	t.current, t.rows, t.tried, t.tally = nil, 0, 0, tally{}
 }
@@ -91,6 +106,7 @@ func (t *transaction) reset() {
 func newWriter(e *Engine) *writer {
 	w := &writer{e: e, inbox: newInbox(e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[attemptKey]bool{}}
 	w.tx.marked, w.tx.keys = map[*dag.Run]bool{}, map[keyOf]*dag.Run{}
+	w.tx.written, w.tx.lines, w.tx.filled = map[store.TriggerKey]bool{}, map[store.TriggerKey]lineAt{}, map[int64]bool{}
 	w.queue.Ageing = e.cfg.Ageing
 	w.forget()
 	return w
@@ -103,6 +119,10 @@ func (w *writer) forget() {
 	w.queue = dag.Queue{Ageing: w.queue.Ageing}
 	w.timers = timers{}
 	w.defs.forget()
+	w.gates.forget()
+	w.triggers.forget()
+	w.backfills.forget()
+	w.due.looked = time.Time{}
 	w.todo = fifo{}
 	w.unsure = nil
 	w.tx.reset()
@@ -115,6 +135,9 @@ func (w *writer) run(ctx context.Context, wg *sync.WaitGroup) error {
 	if err != nil || taken == nil {
 		return err
 	}
+	if err := w.greet(ctx); err != nil {
+		return err
+	}
 	close(w.e.ready)
 	alarm := time.NewTimer(waitMax)
 	defer alarm.Stop()
@@ -122,10 +145,11 @@ func (w *writer) run(ctx context.Context, wg *sync.WaitGroup) error {
 		if err := w.transact(ctx); err != nil {
 			return err
 		}
+		w.look(ctx)
 		if w.busy() {
 			continue
 		}
-		alarm.Reset(w.timers.wait(w.clock.mono()))
+		alarm.Reset(w.wait())
 		select {
 		case <-ctx.Done():
 		case <-w.inbox.wake:
@@ -133,6 +157,15 @@ func (w *writer) run(ctx context.Context, wg *sync.WaitGroup) error {
 		}
 	}
 	return nil
+}
+
+// wait is how long the writer may sleep when nobody wakes it.
+func (w *writer) wait() time.Duration {
+	wait := w.timers.wait(w.clock.mono())
+	if w.e.cfg.Planner != nil {
+		wait = min(wait, w.due.wait())
+	}
+	return wait
 }
 
 // abandon answers what is not going to be written by this process.
@@ -152,7 +185,7 @@ func (w *writer) abandon() {
 // busy reports whether there is something to do without waiting for anybody.
 func (w *writer) busy() bool {
 	return len(w.kept) > 0 || w.todo.len() > 0 || w.inbox.len() > 0 || w.timers.due(w.clock.mono()) ||
-		w.queue.Len() > 0 && w.e.home.open()
+		w.queue.Len() > 0 && w.e.home.open() || len(w.gates.open) > 0 || len(w.backfills.open) > 0
 }
 
 // transact makes one transaction of what waits, and carries it out.
@@ -195,6 +228,7 @@ func (w *writer) attempt(ctx context.Context, items []item) (n int, err error) {
 			w.tx.tried++
 			w.apply(&items[n-1])
 		}
+		w.follow()
 		w.fill(w.itemsMax - n)
 		w.flush()
 	})
@@ -242,6 +276,8 @@ func (w *writer) write(ctx context.Context, b *store.Batch) error {
 		w.fences[i].Seq++
 	}
 	w.clock.set(wall)
+	w.due.setClock(wall)
+	w.due.watermark = max(w.due.watermark, b.Watermark)
 	w.pause = 0
 	w.e.stats.Commits.Add(1)
 	return nil
@@ -280,6 +316,8 @@ func (w *writer) settle(n int) {
 	w.drop(n)
 	w.tx.reset()
 	w.defs.trim()
+	w.triggers.trim()
+	w.backfills.retire()
 	w.itemsMax = min(2*w.itemsMax, batchRowsMax)
 	w.e.stats.ActiveRuns.Store(int64(len(w.runs)))
 	w.e.stats.ReadyTasks.Store(int64(w.queue.Len()))

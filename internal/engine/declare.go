@@ -1,0 +1,292 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// triggers are the rows of triggers as this owner knows them; nil: there is none of that
+// key. As it alone changes them, what is here is exact.
+type triggers struct {
+	known map[store.TriggerKey]*store.Trigger
+	// heard says of workflows whether a trigger listens to the ends of their runs.
+	heard map[dag.WorkflowID]bool
+}
+
+// triggersMax bounds what is known; what is dropped is read again.
+const triggersMax = 10_000
+
+func (t *triggers) forget() {
+	t.known, t.heard = map[store.TriggerKey]*store.Trigger{}, map[dag.WorkflowID]bool{}
+}
+
+func (t *triggers) trim() {
+	if len(t.known) > triggersMax || len(t.heard) > triggersMax {
+		t.forget()
+	}
+}
+
+// trigger gives a trigger as it is in the transaction being made, or nil.
+func (w *writer) trigger(k store.TriggerKey) (*store.Trigger, error) {
+	if t, ok := w.triggers.known[k]; ok {
+		return t, nil
+	}
+	t, err := w.e.store.Trigger(context.Background(), k.Workflow, k.Name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		w.triggers.known[k] = nil
+		return nil, nil
+	case err != nil:
+		return nil, fromStore("read trigger "+k.Name, err)
+	}
+	w.triggers.known[k] = &t
+	return &t, nil
+}
+
+func keyOfTrigger(t *store.Trigger) store.TriggerKey {
+	return store.TriggerKey{Workflow: t.Workflow, Name: t.Name}
+}
+
+// putTrigger writes a changed row. A second change in one transaction goes into the row of
+// the first: an engine may apply a batch as sets.
+func (w *writer) putTrigger(t store.Trigger) {
+	k := keyOfTrigger(&t)
+	t.Modified = w.tx.now.Wall
+	b := &w.tx.batch
+	same := func(o store.Trigger) bool { return o.Workflow == t.Workflow && o.Name == t.Name }
+	if w.tx.written[k] {
+		if i := slices.IndexFunc(b.TriggerInserts, same); i >= 0 {
+			b.TriggerInserts[i] = t
+		} else if i := slices.IndexFunc(b.TriggerUpdates, same); i >= 0 {
+			b.TriggerUpdates[i] = t
+		}
+	} else {
+		t.Revision++
+		b.TriggerUpdates = append(b.TriggerUpdates, t)
+		w.tx.written[k] = true
+	}
+	w.triggers.known[k] = &t
+	w.due.sooner(t.Next)
+}
+
+func (w *writer) insertTrigger(t store.Trigger) {
+	k := keyOfTrigger(&t)
+	t.Revision, t.Created, t.Modified = 1, w.tx.now.Wall, w.tx.now.Wall
+	w.tx.batch.TriggerInserts = append(w.tx.batch.TriggerInserts, t)
+	w.tx.written[k] = true
+	w.triggers.known[k] = &t
+	w.due.sooner(t.Next)
+}
+
+func (w *writer) deleteTrigger(t *store.Trigger) {
+	w.tx.batch.TriggerDeletes = append(w.tx.batch.TriggerDeletes, *t)
+	w.triggers.known[keyOfTrigger(t)] = nil
+	w.gates.open[keyOfTrigger(t)] = true // it has no limit any more
+}
+
+// declare makes the rows of a workflow's triggers what its current version says. What a
+// trigger that changes owes by now is decided with what it was: an edit neither fires the
+// past nor swallows it.
+func (w *writer) declare(wf *store.Workflow, d *Declaration) error {
+	is, err := w.triggersOf(wf.ID)
+	if err != nil {
+		return err
+	}
+	now := w.dueNow()
+	for i := range d.Triggers {
+		t := d.Triggers[i]
+		t.Workflow, t.Shard, t.Version = wf.ID, wf.Shard, wf.Version
+		if err := w.declareOne(is[t.Name], t, now); err != nil {
+			return fmt.Errorf("trigger %s: %w", t.Name, err)
+		}
+		delete(is, t.Name)
+	}
+	for _, name := range sortedNames(is) {
+		t, err := w.settled(is[name], now)
+		if err != nil {
+			return err
+		}
+		w.deleteTrigger(t)
+	}
+	clear(w.triggers.heard)
+	return nil
+}
+
+func (w *writer) declareOne(was *store.Trigger, t store.Trigger, now dag.Micros) error {
+	w.tx.rows++
+	switch {
+	case was == nil:
+		if err := w.e.cfg.Planner.Begin(&t, now); err != nil {
+			return err
+		}
+		w.insertTrigger(t)
+		return nil
+	case bytes.Equal(was.Spec, t.Spec) && was.Kind == t.Kind:
+		return nil
+	}
+	was, err := w.settled(was, now)
+	if err != nil {
+		return err
+	}
+	t.Revision, t.Created, t.Fired = was.Revision, was.Created, 0
+	if err := w.e.cfg.Planner.Begin(&t, now); err != nil {
+		return err
+	}
+	if was.State == store.TriggerPaused && was.Actor != "" && t.State == store.TriggerActive { // a person paused it
+		t.State, t.Actor, t.Reason, t.Next = store.TriggerPaused, was.Actor, was.Reason, 0
+	}
+	w.putTrigger(t)
+	w.gates.open[keyOfTrigger(&t)] = true
+	return nil
+}
+
+// settled decides what a trigger owes by now, or let pass while it was paused, and gives its
+// row after that.
+func (w *writer) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, error) {
+	var plan Plan
+	var err error
+	switch t.State {
+	case store.TriggerActive:
+		plan, err = w.e.cfg.Planner.Plan(t, now)
+	case store.TriggerPaused:
+		plan, err = w.e.cfg.Planner.Passed(t, now, pausedReason(t))
+	}
+	if err == nil && t.State != store.TriggerEnded {
+		err = w.carryOut(t, &plan)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w.trigger(keyOfTrigger(t))
+}
+
+func pausedReason(t *store.Trigger) string {
+	switch {
+	case t.Actor == "":
+		return "the trigger is declared paused"
+	case t.Reason == "":
+		return "paused by " + t.Actor
+	}
+	return "paused by " + t.Actor + ": " + t.Reason
+}
+
+// triggersOf reads the rows of a workflow's triggers, as they are in this transaction.
+func (w *writer) triggersOf(id dag.WorkflowID) (map[string]*store.Trigger, error) {
+	all := map[string]*store.Trigger{}
+	if id == 0 {
+		return all, nil
+	}
+	for k, t := range w.triggers.known {
+		if k.Workflow == id && t != nil {
+			all[k.Name] = t
+		}
+	}
+	after := store.TriggerKey{Workflow: id}
+	for {
+		page, err := w.e.store.Triggers(context.Background(), store.TriggerQuery{Workflow: id, After: after, Limit: loadPage})
+		if err != nil {
+			return nil, fromStore("read the workflow's triggers", err)
+		}
+		for i := range page {
+			t := &page[i]
+			after = keyOfTrigger(t)
+			if is, known := w.triggers.known[after]; known && is == nil {
+				continue // deleted in this transaction
+			} else if known {
+				t = is
+			}
+			all[t.Name] = t
+		}
+		if len(page) < loadPage {
+			return all, nil
+		}
+	}
+}
+
+func sortedNames(m map[string]*store.Trigger) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// PauseTrigger stops a trigger from firing, or lets it fire again: what passed in between is
+// recorded as skipped, in one line. once is as in SetState.
+func (e *Engine) PauseTrigger(ctx context.Context, k store.TriggerKey, p Pause, once *store.Request) error {
+	if err := checkTexts("reason", p.Reason, "actor", p.Actor); err != nil {
+		return err
+	}
+	return e.operate(ctx, once, func(w *writer) answer { return answer{err: w.pauseTrigger(k, p)} })
+}
+
+// Pause says who pauses or resumes a trigger, and why.
+type Pause struct {
+	Resume bool
+	Actor  string
+	Reason string
+}
+
+func (w *writer) pauseTrigger(k store.TriggerKey, p Pause) error {
+	t, err := w.trigger(k)
+	switch {
+	case err != nil:
+		return err
+	case t == nil:
+		return fmt.Errorf("trigger %s: %w", k.Name, ErrNotFound)
+	case t.State == store.TriggerEnded:
+		return fmt.Errorf("%w: trigger %s has ended: %s", ErrConflict, k.Name, t.Reason)
+	case p.Resume == (t.State == store.TriggerActive):
+		return nil // it is so already
+	}
+	now := w.dueNow()
+	if t, err = w.settled(t, now); err != nil {
+		return err
+	}
+	next := *t
+	switch {
+	case t.State == store.TriggerEnded: // its last instant was due just now
+		return nil
+	case !p.Resume:
+		next.State, next.Actor, next.Reason, next.Next = store.TriggerPaused, firstOf(p.Actor, "an operator"), p.Reason, 0
+	default:
+		next.State, next.Actor, next.Reason = store.TriggerActive, "", ""
+	}
+	w.putTrigger(next)
+	return nil
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// operate has the writer change triggers or backfills in its next transaction.
+func (e *Engine) operate(ctx context.Context, once *store.Request, op func(w *writer) answer) error {
+	_, err := e.operated(ctx, once, op)
+	return err
+}
+
+func (e *Engine) operated(ctx context.Context, once *store.Request, op func(w *writer) answer) (answer, error) {
+	if err := e.Accepting(); err != nil {
+		return answer{}, err
+	}
+	it := item{op: op}
+	if once != nil {
+		req := *once
+		if err := checkTexts("scope", req.Scope, "idempotency key", req.Key); err != nil {
+			return answer{}, err
+		}
+		it.req = &req
+	}
+	return e.writer.inbox.send(ctx, it)
+}

@@ -1,0 +1,200 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+const (
+	// duePage is how many triggers one read of those that are due brings.
+	duePage = 1000
+	// dueLook is how often the store's clock is read although nothing is known to be due:
+	// a clock that was set, or a machine that slept, is noticed after that long.
+	dueLook = 15 * time.Second
+	// duePause is how long a trigger that cannot be decided holds back the next look.
+	duePause = time.Second
+)
+
+// due is what the writer knows of the instants to come. The rows are read and worked out
+// beside the writer (look); it only carries out.
+type due struct {
+	next    dag.Micros // the earliest instant not decided; 0: none
+	changed dag.Micros // the earliest of those written since the last read of next began
+	looked  time.Time
+	looking bool
+	// The store's clock as it was last read. Unlike the clock that stamps rows it follows
+	// the store backwards; the watermark keeps what was decided from coming again.
+	wall      dag.Micros
+	asOf      time.Time
+	watermark dag.Micros
+}
+
+// sooner notes an instant that a change of a trigger brings.
+func (d *due) sooner(next dag.Micros) {
+	if next != 0 && (d.changed == 0 || next < d.changed) {
+		d.changed = next
+	}
+	d.next = earliest(d.next, next)
+}
+
+func earliest(a, b dag.Micros) dag.Micros {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+func (d *due) setClock(wall dag.Micros) { d.wall, d.asOf = wall, time.Now() }
+
+func (d *due) now() dag.Micros {
+	return max(d.wall+dag.Micros(time.Since(d.asOf).Microseconds()), d.watermark)
+}
+
+// dueNow is up to when instants are due.
+func (w *writer) dueNow() dag.Micros { return w.due.now() }
+
+// wait is how long the writer may sleep before it has to look.
+func (d *due) wait() time.Duration {
+	if d.looking {
+		return waitMax
+	}
+	until := time.Until(d.looked.Add(dueLook))
+	if d.next != 0 {
+		until = min(until, time.Duration(d.next-d.now())*time.Microsecond)
+	}
+	return max(until, 0)
+}
+
+// look reads what is due and works out what it owes, beside the writer.
+func (w *writer) look(ctx context.Context) {
+	if w.e.cfg.Planner == nil || w.due.looking || w.due.wait() > 0 {
+		return
+	}
+	w.due.looking = true
+	watermark := w.due.watermark
+	w.wg.Go(func() {
+		l := look{e: w.e, watermark: watermark}
+		l.all(ctx)
+		// A closed inbox means that this process ends.
+		_ = w.inbox.put(item{op: func(w *writer) answer { w.looked(&l); return answer{} }})
+	})
+}
+
+// looked takes the result of a look.
+func (w *writer) looked(l *look) {
+	d := &w.due
+	d.looking, d.looked = false, time.Now()
+	if l.now != 0 {
+		d.wall, d.asOf = l.now, l.asOf
+	}
+	if l.read {
+		d.next = earliest(l.next, d.changed)
+	}
+	if l.failed > 0 {
+		d.next = max(d.next, d.now()+dag.Micros(duePause.Microseconds()))
+	}
+}
+
+// look is one pass over what is due.
+type look struct {
+	e         *Engine
+	watermark dag.Micros
+	now       dag.Micros // the store's clock
+	asOf      time.Time
+	next      dag.Micros
+	read      bool // next counts
+	failed    int
+}
+
+func (l *look) all(ctx context.Context) {
+	var err error
+	if l.now, err = l.e.store.Clock(ctx); err != nil {
+		l.fail(ctx, err)
+		return
+	}
+	l.asOf = time.Now()
+	until := max(l.now, l.watermark)
+	for {
+		page, err := l.e.store.Due(ctx, l.e.shards, until, duePage)
+		if err != nil {
+			l.fail(ctx, err)
+			return
+		}
+		if !l.decide(ctx, page, until) || len(page) < duePage || l.failed > 0 {
+			break
+		}
+	}
+	reset := func(w *writer) answer { w.due.changed = 0; return answer{} }
+	if _, err := l.e.writer.inbox.send(ctx, item{op: reset}); err != nil {
+		return
+	}
+	if l.next, err = l.e.store.NextDue(ctx, l.e.shards); err != nil {
+		l.fail(ctx, err)
+		return
+	}
+	l.read = true
+}
+
+func (l *look) fail(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		l.e.log.Warn("cannot read what is due", "err", err)
+	}
+	l.failed++
+}
+
+// decide has the writer carry out what a page of triggers owes, and waits for it. It
+// reports whether all of it was.
+func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micros) bool {
+	items := make([]item, 0, len(page))
+	got := make(chan error, len(page))
+	for i := range page {
+		t := &page[i]
+		plan, err := l.e.cfg.Planner.Plan(t, until)
+		if err != nil {
+			l.failed++
+			l.e.log.Error("trigger cannot be decided", "workflow", int64(t.Workflow), "trigger", t.Name, "err", err)
+			continue
+		}
+		items = append(items, item{
+			op:   func(w *writer) answer { return w.decide(t, &plan) },
+			done: func(a answer) { got <- a.err },
+		})
+	}
+	if len(items) == 0 {
+		return true
+	}
+	if err := l.e.writer.inbox.put(items...); err != nil {
+		return false
+	}
+	for range items {
+		select {
+		case err := <-got:
+			if err != nil {
+				l.fail(ctx, err)
+			}
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// decide carries out a plan, if the trigger is still as it was when the plan was made. If
+// not, whoever changed it has decided what was due.
+func (w *writer) decide(was *store.Trigger, p *Plan) answer {
+	t, err := w.trigger(keyOfTrigger(was))
+	switch {
+	case err != nil:
+		return answer{err: err}
+	case t == nil || t.Revision != was.Revision || t.State != store.TriggerActive:
+		return answer{verdict: dag.Stale}
+	}
+	if err := w.carryOut(t, p); err != nil {
+		w.broken(err)
+		return answer{err: err}
+	}
+	return answer{}
+}

@@ -1,0 +1,342 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// carryOut writes what a trigger owes: the moved row, the lines of the ledger, and the runs,
+// all in the transaction being made. t is the row as it is in it.
+func (w *writer) carryOut(t *store.Trigger, p *Plan) error {
+	next := *t
+	if len(p.Starts) > 0 {
+		pol, err := w.e.cfg.Planner.Policy(t)
+		if err != nil {
+			return fmt.Errorf("trigger %s: %w", t.Name, err)
+		}
+		f := firing{w: w, t: t, pol: &pol}
+		for i := range p.Starts {
+			o, err := f.start(&p.Starts[i])
+			if err != nil {
+				return fmt.Errorf("trigger %s: %w", t.Name, err)
+			}
+			if !o.Existing && !o.Run.IsZero() {
+				next.Fired++
+			}
+		}
+	}
+	for i := range p.Lines {
+		line := p.Lines[i]
+		line.Workflow, line.Trigger = t.Workflow, t.Name
+		if err := w.line(line); err != nil {
+			return err
+		}
+	}
+	next.Next, next.Decided = p.Next, max(p.Decided, t.Decided)
+	if p.State != "" {
+		next.State, next.Reason = p.State, p.Reason
+	}
+	if p.Data != nil {
+		next.Data = p.Data
+	}
+	w.putTrigger(next)
+	w.tx.batch.Watermark = max(w.tx.batch.Watermark, p.Decided)
+	return nil
+}
+
+// firing starts the runs of one trigger.
+type firing struct {
+	w     *writer
+	t     *store.Trigger
+	pol   *Policy
+	actor string // a person fires it
+}
+
+// start decides one instant or event: by a run, or by a line that says why there is none.
+func (f *firing) start(s *Start) (Occurred, error) {
+	w, k := f.w, keyOfTrigger(f.t)
+	w.tx.rows += rowsPerItem
+	at := s.Instant
+	if s.Key != "" {
+		was, err := w.firedBefore(k, s.Key)
+		if err != nil || was != nil {
+			return was.occurred(), err
+		}
+	}
+	line := store.Fire{Workflow: f.t.Workflow, Trigger: f.t.Name, At: at, Key: s.Key, Last: at, Count: 1,
+		Outcome: store.OutcomeFired, Reason: s.Reason}
+	if s.Late {
+		line.Outcome = store.OutcomeLate
+	}
+	wf, err := w.workflow(f.t.Workflow)
+	if err != nil {
+		return Occurred{}, err
+	}
+	switch why := f.refused(&wf); {
+	case why != "":
+		line.Outcome, line.Reason = store.OutcomeSkipped, why
+	default:
+		run, why, err := f.run(&wf, s)
+		if err != nil {
+			return Occurred{}, err
+		}
+		if line.Run = run; why != "" {
+			line.Outcome, line.Reason = store.OutcomeMissed, why
+		}
+	}
+	err = w.line(line)
+	return Occurred{Run: line.Run, Outcome: line.Outcome, Reason: line.Reason}, err
+}
+
+// refused says why the trigger's rules let no run start now; "": they do.
+func (f *firing) refused(wf *store.Workflow) string {
+	if wf.State != store.WorkflowActive {
+		return "the workflow is " + wf.State
+	}
+	g := f.w.gates.of[keyOfTrigger(f.t)]
+	if g == nil || f.pol.MaxRuns == 0 || len(g.members) < int(f.pol.MaxRuns) || f.actor != "" {
+		return ""
+	}
+	switch f.pol.Overlap {
+	case OverlapSkip:
+		return fmt.Sprintf("overlap: run %s is active, and at most %d may be", oldest(g), f.pol.MaxRuns)
+	case OverlapQueue:
+		if g.waiting.Len() >= int(f.pol.QueueMax) {
+			return fmt.Sprintf("overlap: %d runs wait already", g.waiting.Len())
+		}
+	case OverlapCancel:
+		f.w.cancelMembers(g, "overlap: cancel_running, a newer run takes over")
+	}
+	return ""
+}
+
+// oldest names the member that a person should look at.
+func oldest(g *gate) dag.RunID {
+	var first *dag.Run
+	for _, r := range g.members {
+		if first == nil || r.Created < first.Created || r.Created == first.Created && string(r.ID[:]) < string(first.ID[:]) {
+			first = r
+		}
+	}
+	return first.ID
+}
+
+// cancelMembers stops what a trigger has started; what waits ends at once.
+func (w *writer) cancelMembers(g *gate, why string) {
+	for _, r := range sortedRuns(g.members) {
+		w.tx.rows += rowsPerItem
+		w.tx.current = r
+		ev := dag.Event{Kind: dag.EvIntent, Intent: dag.IntentStop, Actor: "skein", Reason: why}
+		r.Step(&ev, w.tx.now, &w.tx.fx)
+		w.touch(r)
+	}
+	w.tx.current = nil
+}
+
+// run makes the run of an instant or event; why says that its parameters cannot be made.
+func (f *firing) run(wf *store.Workflow, s *Start) (id dag.RunID, why string, err error) {
+	w := f.w
+	params, err := w.e.cfg.Planner.Params(context.Background(), ParamsQuery{Workflow: wf.ID, Version: wf.Version,
+		Given: f.pol.Params, Instant: s.Instant, Event: s.Event})
+	switch {
+	case errors.Is(err, ErrInvalid):
+		return id, clean("its parameters: " + err.Error()), nil
+	case err != nil:
+		return id, "", err
+	}
+	origin := dag.OriginSchedule
+	switch {
+	case f.actor != "":
+		origin = dag.OriginManual
+	case s.Key != "":
+		origin = dag.OriginSensor
+	}
+	r := dag.NewRun(dag.Header{
+		ID: NewRunID(), Shard: wf.Shard, Workflow: wf.ID, Version: wf.Version, Priority: f.pol.Priority, Origin: origin,
+		User: f.actor, Params: params, Created: w.tx.now.Wall,
+		Fire: &dag.Fire{Trigger: f.t.Name, Instant: s.Instant, StartBy: s.StartBy, Key: s.Key, FailLost: f.pol.FailLost},
+	})
+	return r.ID, "", w.accept(r, s.Key == "")
+}
+
+// accept takes a new run up: it begins, or waits at a gate. With inline it may be split, and
+// even end, in this very transaction; what was started by the end of another run may not, so
+// that no ring of workflows goes round in one transaction.
+func (w *writer) accept(r *dag.Run, inline bool) error {
+	w.tx.current = r
+	ev := dag.Event{Kind: dag.EvSubmit, Handler: w.e.handler.ID}
+	if inline {
+		ev.Graph = w.e.graphs.peek(r.Workflow, r.Version)
+	}
+	var err error
+	if ev.Wait, err = w.enter(r); err != nil {
+		return err
+	}
+	r.Step(&ev, w.tx.now, &w.tx.fx)
+	w.runs[r.ID] = r
+	w.touch(r)
+	w.tx.current = nil
+	w.tx.tally.accepted++
+	return nil
+}
+
+// firedBefore finds the line of an event.
+func (w *writer) firedBefore(k store.TriggerKey, key string) (*fireLine, error) {
+	for i := range w.tx.batch.Fires {
+		if l := &w.tx.batch.Fires[i]; l.Workflow == k.Workflow && l.Trigger == k.Name && l.Key == key {
+			return (*fireLine)(l), nil
+		}
+	}
+	l, err := w.e.store.FireByKey(context.Background(), k, 0, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fromStore("look for the event", err)
+	}
+	return (*fireLine)(&l), nil
+}
+
+type fireLine store.Fire
+
+func (l *fireLine) occurred() Occurred {
+	if l == nil {
+		return Occurred{}
+	}
+	return Occurred{Run: l.Run, Outcome: l.Outcome, Reason: l.Reason, Existing: true}
+}
+
+// line writes a line of the ledger. One that says the same of the next instants as the last
+// line makes that one longer.
+func (w *writer) line(l store.Fire) error {
+	l.Decided = w.tx.now.Wall
+	l.Reason = clean(l.Reason)
+	k := store.TriggerKey{Workflow: l.Workflow, Name: l.Trigger}
+	if l.Run.IsZero() && l.Key == "" {
+		last, err := w.lastLine(k)
+		if err != nil {
+			return err
+		}
+		if last != nil && last.Run.IsZero() && last.Key == "" && last.Outcome == l.Outcome && last.Reason == l.Reason && last.Last < l.At {
+			w.prolong(k, last, &l)
+			return nil
+		}
+	}
+	w.tx.batch.Fires = append(w.tx.batch.Fires, l)
+	w.tx.lines[k] = lineAt{inserted: true, i: len(w.tx.batch.Fires) - 1}
+	return nil
+}
+
+// lineAt is where the newest line of a trigger lies in the batch.
+type lineAt struct {
+	inserted bool
+	i        int
+}
+
+func (w *writer) lastLine(k store.TriggerKey) (*store.Fire, error) {
+	if at, ok := w.tx.lines[k]; ok && at.inserted {
+		return &w.tx.batch.Fires[at.i], nil
+	} else if ok {
+		return &w.tx.batch.FireUpdates[at.i].Fire, nil
+	}
+	l, err := w.e.store.LastFire(context.Background(), k.Workflow, k.Name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fromStore("read the ledger", err)
+	}
+	return &l, nil
+}
+
+func (w *writer) prolong(k store.TriggerKey, last, by *store.Fire) {
+	_, here := w.tx.lines[k]
+	was := *last
+	last.Last, last.Decided = by.Last, by.Decided
+	last.Count += by.Count
+	if here {
+		return // last lies in the batch
+	}
+	w.tx.batch.FireUpdates = append(w.tx.batch.FireUpdates, store.FireUpdate{Fire: *last, WasOutcome: was.Outcome, WasCount: was.Count})
+	w.tx.lines[k] = lineAt{i: len(w.tx.batch.FireUpdates) - 1}
+}
+
+// missed turns the outcome of a run that did not begin in time.
+func (w *writer) missed(r *dag.Run) error {
+	k := store.TriggerKey{Workflow: r.Workflow, Name: r.Fire.Trigger}
+	for i := range w.tx.batch.Fires {
+		if l := &w.tx.batch.Fires[i]; l.Run == r.ID { // in this very transaction
+			l.Outcome, l.Reason = store.OutcomeMissed, clean(r.Message)
+			return nil
+		}
+	}
+	l, err := w.e.store.FireByKey(context.Background(), k, r.Fire.Instant, r.Fire.Key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // the ledger is kept for a shorter time than the run waited
+	}
+	if err != nil {
+		return fromStore("read the ledger", err)
+	}
+	if l.Run != r.ID {
+		return nil
+	}
+	u := store.FireUpdate{Fire: l, WasOutcome: l.Outcome, WasCount: l.Count}
+	u.Outcome, u.Reason, u.Decided = store.OutcomeMissed, clean(r.Message), w.tx.now.Wall
+	w.tx.batch.FireUpdates = append(w.tx.batch.FireUpdates, u)
+	return nil
+}
+
+// Occur takes an event of a sensor, or a person's wish: what comes of it is durable when it
+// returns. The same key twice is one fire.
+func (e *Engine) Occur(ctx context.Context, k store.TriggerKey, o Occurrence) (Occurred, error) {
+	if err := checkTexts("event id", o.Key, "actor", o.Actor, "reason", o.Reason); err != nil {
+		return Occurred{}, err
+	}
+	if o.Key == "" {
+		return Occurred{}, fmt.Errorf("%w: an event without an id", ErrInvalid)
+	}
+	a, err := e.operated(ctx, nil, func(w *writer) answer { return w.occur(k, &o) })
+	return a.occurred, err
+}
+
+func (w *writer) occur(k store.TriggerKey, o *Occurrence) answer {
+	t, err := w.trigger(k)
+	switch {
+	case err != nil:
+		return answer{err: err}
+	case t == nil:
+		return answer{err: fmt.Errorf("trigger %s: %w", k.Name, ErrNotFound)}
+	case t.State != store.TriggerActive && o.Actor == "":
+		return answer{err: fmt.Errorf("%w: trigger %s is %s", ErrConflict, k.Name, t.State)}
+	}
+	pol, err := w.e.cfg.Planner.Policy(t)
+	if err != nil {
+		return answer{err: err}
+	}
+	f := firing{w: w, t: t, pol: &pol, actor: o.Actor}
+	done, err := f.start(&Start{Instant: w.dueNow(), Key: o.Key, Reason: o.Reason, Event: o.Event})
+	if err != nil {
+		w.broken(err)
+		return answer{err: err}
+	}
+	if !done.Existing && !done.Run.IsZero() {
+		next := *t
+		next.Fired++
+		w.putTrigger(next)
+	}
+	return answer{occurred: done}
+}
+
+// broken gives up the transaction being made: it is half done. What the store could not
+// read is read again once the shards are taken anew; anything else is a bug.
+func (w *writer) broken(err error) {
+	if errors.Is(err, ErrUnavailable) {
+		w.unsure = errors.Join(w.unsure, err)
+		return
+	}
+	panic(err)
+}

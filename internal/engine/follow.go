@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// follow does, in the transaction in which runs ended, what their ends bring: lines of the
+// ledger, further runs of a backfill, what triggers make of it, and room at gates.
+func (w *writer) follow() {
+	for done := 0; ; {
+		for ; done < len(w.tx.ended); done++ {
+			if err := w.followOne(w.tx.ended[done]); err != nil {
+				w.broken(err)
+				return
+			}
+		}
+		if err := w.refill(); err != nil {
+			w.broken(err)
+			return
+		}
+		if err := w.letThrough(); err != nil {
+			w.broken(err)
+			return
+		}
+		if done == len(w.tx.ended) {
+			return
+		}
+	}
+}
+
+func (w *writer) followOne(r *dag.Run) error {
+	if f := r.Fire; f != nil {
+		if r.State == dag.RunSkipped && r.Cause == dag.CauseMissed && f.Backfill == 0 {
+			if err := w.missed(r); err != nil {
+				return err
+			}
+		}
+		if f.Backfill != 0 {
+			if err := w.backfilled(r); err != nil {
+				return err
+			}
+		}
+	}
+	if w.e.cfg.Planner == nil {
+		return nil
+	}
+	return w.tell(r)
+}
+
+// hearingMax bounds the triggers that may listen to one workflow.
+const hearingMax = 1000
+
+// tell has the triggers that listen to the run's workflow decide what its end means.
+func (w *writer) tell(r *dag.Run) error {
+	if heard, known := w.triggers.heard[r.Workflow]; known && !heard {
+		return nil
+	}
+	wf, err := w.workflow(r.Workflow)
+	if err != nil {
+		return err
+	}
+	name := wf.Namespace + "/" + wf.Name
+	keys, err := w.e.store.Listening(context.Background(), name, hearingMax)
+	if err != nil {
+		return fromStore("read who listens to "+name, err)
+	}
+	w.triggers.heard[r.Workflow] = len(keys) > 0
+	for _, k := range keys {
+		t, err := w.trigger(k)
+		if err != nil {
+			return err
+		}
+		if t == nil || t.State != store.TriggerActive {
+			continue
+		}
+		ended := Ended{Run: r.ID, Workflow: name, State: r.State, Instant: r.Instant(), Finished: r.FinishedAt,
+			Successor: r.Fire != nil && r.Workflow == k.Workflow && r.Fire.Trigger == k.Name}
+		plan, err := w.e.cfg.Planner.Heard(t, &ended, w.dueNow())
+		if err != nil { // its own fault: the run's end must not wait for it
+			w.e.log.Error("trigger cannot take the end of a run", "trigger", k.Name, "run", r.ID.String(), "err", err)
+			continue
+		}
+		if err := w.carryOut(t, &plan); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sortedRuns(m map[dag.RunID]*dag.Run) []*dag.Run {
+	return slices.SortedFunc(maps.Values(m), func(a, b *dag.Run) int { return slices.Compare(a.ID[:], b.ID[:]) })
+}
+
+// The scheduler's start is an event of its own: triggers of kind start fire once for it.
+const kindStart = "start"
+
+// greet fires what waits for the start of the scheduler.
+func (w *writer) greet(ctx context.Context) error {
+	if w.e.cfg.Planner == nil {
+		return nil
+	}
+	after := store.TriggerKey{}
+	for {
+		page, err := w.e.store.Sensors(ctx, w.e.shards, []string{kindStart}, after, loadPage)
+		if err != nil {
+			return fromStore("read the triggers that fire at the start", err)
+		}
+		for i := range page {
+			after = keyOfTrigger(&page[i])
+			k, o := after, &Occurrence{Key: "start/" + w.e.handler.UUID, Reason: "the scheduler started"}
+			w.todo.push(item{op: func(w *writer) answer { return w.occur(k, o) }})
+		}
+		if len(page) < loadPage {
+			return nil
+		}
+	}
+}

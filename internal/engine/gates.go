@@ -1,0 +1,249 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// A run passes two gates before it begins: its trigger's max_concurrent_runs, then its
+// workflow's. Who passed the first keeps that place while it waits at the second. What a
+// gate counts is derived from the runs in memory; nothing of it is stored but that a run is
+// waiting.
+
+// How far a run is: dag.Run.Gate.
+const (
+	gateNone   uint8 = iota // not counted
+	atTrigger               // waits at its trigger's gate
+	atWorkflow              // is through that, waits at its workflow's
+	through
+)
+
+// gate counts the runs of a trigger, or with an empty name of a workflow.
+type gate struct {
+	past    int // through it and unfinished
+	waiting dag.Queue
+	// members are the unfinished runs of a trigger, waiting or not.
+	members map[dag.RunID]*dag.Run
+}
+
+type gates struct {
+	of map[store.TriggerKey]*gate
+	// open are those where somebody may get through that could not before.
+	open map[store.TriggerKey]bool
+}
+
+func (g *gates) forget() {
+	g.of, g.open = map[store.TriggerKey]*gate{}, map[store.TriggerKey]bool{}
+}
+
+func (w *writer) gate(k store.TriggerKey) *gate {
+	g := w.gates.of[k]
+	if g == nil {
+		g = &gate{waiting: dag.Queue{Ageing: w.e.cfg.Ageing}}
+		if k.Name != "" {
+			g.members = map[dag.RunID]*dag.Run{}
+		}
+		w.gates.of[k] = g
+	}
+	return g
+}
+
+func workflowGate(r *dag.Run) store.TriggerKey { return store.TriggerKey{Workflow: r.Workflow} }
+
+// triggerGate is the gate of the trigger that started r. A backfill has a bound of its own.
+func triggerGate(r *dag.Run) (store.TriggerKey, bool) {
+	if r.Fire == nil || r.Fire.Trigger == "" || r.Fire.Backfill != 0 {
+		return store.TriggerKey{}, false
+	}
+	return store.TriggerKey{Workflow: r.Workflow, Name: r.Fire.Trigger}, true
+}
+
+// limit is how many runs may be through a gate; 0: any number. The limit of a trigger that
+// the workflow does not declare any more is none.
+func (w *writer) limit(k store.TriggerKey) (int, error) {
+	if k.Name == "" {
+		wf, err := w.workflow(k.Workflow)
+		return int(wf.MaxRuns), err
+	}
+	t, err := w.trigger(k)
+	if err != nil || t == nil {
+		return 0, err
+	}
+	return int(t.MaxRuns), nil
+}
+
+// enter takes a new run as far as its gates let it; why says what it waits for.
+func (w *writer) enter(r *dag.Run) (why string, err error) {
+	if k, ok := triggerGate(r); ok && r.Gate == gateNone {
+		r.Gate = atTrigger
+		g := w.gate(k)
+		g.members[r.ID] = r
+		if why, err = w.try(k, g, r); why != "" || err != nil {
+			return why, err
+		}
+	}
+	k := workflowGate(r)
+	r.Gate = atWorkflow
+	if why, err = w.try(k, w.gate(k), r); why == "" && err == nil {
+		r.Gate = through
+	}
+	return why, err
+}
+
+// try lets r through a gate, or has it wait there.
+func (w *writer) try(k store.TriggerKey, g *gate, r *dag.Run) (why string, err error) {
+	limit, err := w.limit(k)
+	if err != nil {
+		return "", err
+	}
+	if limit == 0 || g.past < limit && g.waiting.Len() == 0 {
+		g.past++
+		return "", nil
+	}
+	g.waiting.Put(r)
+	what := "the workflow"
+	if k.Name != "" {
+		what = "trigger " + k.Name
+	}
+	return fmt.Sprintf("%s lets %d runs be active at a time", what, limit), nil
+}
+
+// count takes up a run as its rows have it: one that is waiting stands at its first gate.
+func (w *writer) count(r *dag.Run) {
+	k, triggered := triggerGate(r)
+	if triggered {
+		w.gate(k).members[r.ID] = r
+	}
+	switch {
+	case r.State == dag.RunSubmitted:
+		if triggered {
+			delete(w.gate(k).members, r.ID)
+		}
+	case r.State == dag.RunWaiting && triggered:
+		r.Gate = atTrigger
+		w.gate(k).waiting.Put(r)
+		w.gates.open[k] = true
+	case r.State == dag.RunWaiting:
+		r.Gate = atWorkflow
+		w.gate(workflowGate(r)).waiting.Put(r)
+		w.gates.open[workflowGate(r)] = true
+	default:
+		r.Gate = through
+		w.gate(workflowGate(r)).past++
+		if triggered {
+			w.gate(k).past++
+		}
+	}
+}
+
+// exit takes a run off its gates: it ended, or memory of it is given up.
+func (w *writer) exit(r *dag.Run) {
+	if r.Gate == gateNone {
+		return
+	}
+	k := workflowGate(r)
+	switch g := w.gate(k); r.Gate {
+	case through:
+		g.past--
+		w.opened(k, g)
+	case atWorkflow:
+		g.waiting.Remove(r)
+		w.opened(k, g)
+	}
+	if k, ok := triggerGate(r); ok {
+		g := w.gate(k)
+		delete(g.members, r.ID)
+		if r.Gate == atTrigger {
+			g.waiting.Remove(r)
+		} else {
+			g.past--
+		}
+		w.opened(k, g)
+	}
+	r.Gate = gateNone
+}
+
+// opened notes that a place at a gate may be free, and forgets a gate that nobody uses.
+func (w *writer) opened(k store.TriggerKey, g *gate) {
+	switch {
+	case g.waiting.Len() > 0:
+		w.gates.open[k] = true
+	case g.past == 0 && len(g.members) == 0:
+		delete(w.gates.of, k)
+		delete(w.gates.open, k)
+	}
+}
+
+// letThrough has the runs begin for which there is room now, best first.
+func (w *writer) letThrough() error {
+	for len(w.gates.open) > 0 && w.tx.rows < takeMax*rowsPerItem {
+		keys := slices.SortedFunc(maps.Keys(w.gates.open), compareKeys)
+		for _, k := range keys {
+			delete(w.gates.open, k)
+			if err := w.letAt(k); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func compareKeys(a, b store.TriggerKey) int {
+	if a.Workflow != b.Workflow {
+		if a.Workflow < b.Workflow {
+			return -1
+		}
+		return 1
+	}
+	switch { // a trigger's gate comes before its workflow's
+	case a.Name == b.Name:
+		return 0
+	case a.Name > b.Name:
+		return -1
+	}
+	return 1
+}
+
+func (w *writer) letAt(k store.TriggerKey) error {
+	g := w.gates.of[k]
+	if g == nil {
+		return nil
+	}
+	limit, err := w.limit(k)
+	if err != nil {
+		return err
+	}
+	for g.waiting.Len() > 0 && (limit == 0 || g.past < limit) {
+		if w.tx.rows >= takeMax*rowsPerItem {
+			w.gates.open[k] = true // the next transaction goes on
+			return nil
+		}
+		r := g.waiting.Head(w.tx.now.Wall)
+		g.waiting.Remove(r)
+		g.past++
+		if k.Name == "" {
+			r.Gate = through
+		} else if why, err := w.enter(r); err != nil || why != "" {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		w.admit(r)
+	}
+	return nil
+}
+
+// admit begins a run that is through.
+func (w *writer) admit(r *dag.Run) {
+	w.tx.rows += rowsPerItem
+	w.tx.current = r
+	ev := dag.Event{Kind: dag.EvAdmit, Graph: w.e.graphs.peek(r.Workflow, r.Version), Handler: w.e.handler.ID}
+	r.Step(&ev, w.tx.now, &w.tx.fx)
+	w.touch(r)
+	w.tx.current = nil
+}
