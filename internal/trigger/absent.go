@@ -1,0 +1,246 @@
+package trigger
+
+import (
+	"slices"
+	"strings"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// absent starts a run when something expected did not come. Its instants are those of by:
+// a time of each day, one instant, or the end of a span without an arrival. At each of them
+// what came since the one before is looked at: nothing, and a run is started; otherwise the
+// line says that it came. Only what came since the trigger was declared is known.
+
+const (
+	// cameMax bounds the arrivals kept of one source: one for each interval that is not
+	// decided, so more than a few only while nothing decides.
+	cameMax = 16
+	// judgedMax bounds the intervals that one plan judges one by one; older ones are
+	// missed, in one line.
+	judgedMax = 64
+)
+
+// fileSource is where in memory.Came files are.
+const fileSource = "file"
+
+// heardAbsent notes that something came.
+func (d *declared) heardAbsent(t *store.Trigger, run *engine.Ended) (engine.Plan, error) {
+	source := fileSource
+	switch r := d.Absent.RunOf; {
+	case run.Workflow == "" && d.Absent.File == nil, run.Workflow != "" && (r == nil || !qualifies(r, run)):
+		return unchanged(t), nil
+	case r != nil:
+		source = run.Workflow
+	}
+	if run.Finished <= t.Since {
+		return unchanged(t), nil
+	}
+	m, err := remembered(t)
+	if err != nil {
+		return engine.Plan{}, err
+	}
+	if m.Came == nil {
+		m.Came = map[string][]dag.Micros{}
+	}
+	list := append(m.Came[source], run.Finished)
+	slices.Sort(list)
+	m.Came[source] = d.onePerInterval(slices.Compact(list))
+	p := unchanged(t)
+	p.Data = m.pack()
+	if d.when == nil { // by is a span, counted anew from each arrival
+		p.Next = max(t.Next, d.deadline(t, &m))
+	}
+	return p, nil
+}
+
+// onePerInterval keeps the newest arrival of each interval between instants.
+func (d *declared) onePerInterval(list []dag.Micros) []dag.Micros {
+	keep := list[:0]
+	for i, at := range list {
+		if i+1 < len(list) && (d.when == nil || d.judge(at) == d.judge(list[i+1])) {
+			continue
+		}
+		keep = append(keep, at)
+	}
+	return keep[max(0, len(keep)-cameMax):]
+}
+
+// judge is the instant at which an arrival is judged: the first at or after it.
+func (d *declared) judge(at dag.Micros) dag.Micros { return d.next(at - 1) }
+
+// came reports whether everything expected came in (after, until].
+func (d *declared) came(m *memory, after, until dag.Micros) bool {
+	in := func(list []dag.Micros) bool {
+		return slices.ContainsFunc(list, func(at dag.Micros) bool { return at > after && at <= until })
+	}
+	if r := d.Absent.RunOf; r != nil && r.All {
+		return !slices.ContainsFunc(r.Workflows, func(name string) bool { return !in(m.Came[name]) })
+	}
+	for _, list := range m.Came {
+		if in(list) {
+			return true
+		}
+	}
+	return false
+}
+
+// expected names what should have come.
+func (d *declared) expected() string {
+	if f := d.Absent.File; f != nil {
+		return "a file " + f.Pattern + " in " + f.Path
+	}
+	r := d.Absent.RunOf
+	word := " or "
+	if r.All {
+		word = " and "
+	}
+	return "a run of " + strings.Join(r.Workflows, word)
+}
+
+// deadline is when a span without an arrival is over: so long after the newest arrival, or
+// the declaration.
+func (d *declared) deadline(t *store.Trigger, m *memory) dag.Micros {
+	length := max(micros(d.Absent.After()), second)
+	from := t.Since
+	if r := d.Absent.RunOf; r != nil && r.All {
+		oldest := dag.Micros(0)
+		for i, name := range r.Workflows {
+			list := m.Came[name]
+			if len(list) == 0 {
+				return from + length
+			}
+			if last := list[len(list)-1]; i == 0 || last < oldest {
+				oldest = last
+			}
+		}
+		return max(from, oldest) + length
+	}
+	for _, list := range m.Came {
+		if len(list) > 0 {
+			from = max(from, list[len(list)-1])
+		}
+	}
+	return from + length
+}
+
+func (d *declared) beginAbsent(t *store.Trigger, now dag.Micros) error {
+	t.Data = nil
+	if d.when != nil {
+		d.beginSchedule(t, now)
+		return nil
+	}
+	if t.State == store.TriggerActive {
+		t.Next = d.deadline(t, &memory{})
+	}
+	return d.beginSensor(t, now)
+}
+
+func (d *declared) planAbsent(t *store.Trigger, now dag.Micros) (engine.Plan, error) {
+	if now < t.Decided {
+		return unchanged(t), nil
+	}
+	m, err := remembered(t)
+	if err != nil {
+		return engine.Plan{}, err
+	}
+	if d.when == nil {
+		return d.planSpan(t, &m, now), nil
+	}
+	first := d.next(t.Decided)
+	if first == 0 || first > now {
+		return d.moved(engine.Plan{}, first, now), nil
+	}
+	p := planning{declared: d, gap: d.gap(first, t.Decided, now)}
+	after := d.newestInstants(t.Decided, now, judgedMax)
+	p.line(t.Decided, after, store.OutcomeMissed, "nothing ran to look for "+d.expected())
+	var lacking []dag.Micros
+	for at := d.next(after); at != 0 && at <= now; at = d.next(at) {
+		if d.came(&m, d.last(at-1), at) {
+			p.line(at-1, at, store.OutcomeSkipped, d.expected()+" came")
+			continue
+		}
+		lacking = append(lacking, at)
+	}
+	p.lacking(lacking)
+	m.forget(d, now)
+	p.Data = m.pack()
+	return d.moved(p.Plan, d.next(now), now), nil
+}
+
+// newestInstants is a place in (after, until] that at most n instants follow.
+func (d *declared) newestInstants(after, until dag.Micros, n int64) dag.Micros {
+	if d.count(after, until) <= n {
+		return after
+	}
+	at := until
+	for range n {
+		at = d.last(at) - 1
+	}
+	return at
+}
+
+// lacking decides instants at which nothing had come, by the rules of catchup.
+func (p *planning) lacking(list []dag.Micros) {
+	for i, at := range list {
+		late, newest := at <= p.missed, i == len(list)-1
+		switch {
+		case at <= p.expired:
+			p.line(at-1, at, store.OutcomeMissed, "nothing started it within its delay tolerance of "+p.DelayTolerance.String())
+		case late && p.Catchup == catchupNone:
+			p.line(at-1, at, store.OutcomeMissed, "nothing ran to start it; catchup is none")
+		case late && p.Catchup != catchupAll && !newest:
+			p.line(at-1, at, store.OutcomeMerged, "nothing ran to start it; the run for "+clock(list[len(list)-1])+" stands for it")
+		default:
+			s := p.starting(at, "", p.expected()+" did not come by "+clock(at), nil)
+			if s.Late = late; late {
+				s.Reason += "; started " + span(p.now-at) + " late: nothing ran to start it"
+			}
+			p.Starts = append(p.Starts, s)
+		}
+	}
+	slices.SortStableFunc(p.Lines, func(a, b store.Fire) int { return int(min(max(a.At-b.At, -1), 1)) })
+}
+
+// forget drops arrivals that no later instant asks for.
+func (m *memory) forget(d *declared, now dag.Micros) {
+	for source, list := range m.Came {
+		last := d.last(now)
+		list = slices.DeleteFunc(list, func(at dag.Micros) bool { return at <= last })
+		if m.Came[source] = list; len(list) == 0 {
+			delete(m.Came, source)
+		}
+	}
+}
+
+// planSpan decides the end of a span without an arrival. While nothing ran nothing could
+// be heard, so however many spans passed, one run says so.
+func (d *declared) planSpan(t *store.Trigger, m *memory, now dag.Micros) engine.Plan {
+	p := unchanged(t)
+	p.Decided = now
+	if t.Next == 0 {
+		p.Next = max(d.deadline(t, m), now+1)
+	}
+	if t.Next == 0 || t.Next > now {
+		return p
+	}
+	s := d.starting(t.Next, "", d.expected()+" did not come for "+d.Absent.By, nil)
+	if late := now - t.Next; late > lateAfter {
+		s.Late = true
+		s.Reason += "; started " + span(late) + " late: nothing ran to start it"
+	}
+	p.Starts = []engine.Start{s}
+	p.Next = now + max(micros(d.Absent.After()), second)
+	return p
+}
+
+// passedAbsent is Passed of absent.
+func (d *declared) passedAbsent(t *store.Trigger, now dag.Micros, reason string) (engine.Plan, error) {
+	if d.when != nil {
+		return d.passedSchedule(t, now, reason), nil
+	}
+	length := max(micros(d.Absent.After()), second)
+	return engine.Plan{Decided: max(now, t.Decided), Next: max(now, t.Decided) + length}, nil
+}

@@ -1,0 +1,163 @@
+package trigger
+
+import (
+	"fmt"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// again keeps a workflow running: the end of one run starts the next.
+//
+// It does not start the first run; a person or another trigger does, and from then on it
+// goes on by itself. A run that was stopped ends that: whoever stops a run does not want
+// the next one at once. It goes on when somebody starts a run again. A run that failed, or
+// was skipped, is followed like one that succeeded; what fails at once is held back by
+// max_per_hour. A paused trigger hears nothing.
+
+// starts reads when runs were started within the hour before now, rising.
+func (m *memory) started(t *store.Trigger, now dag.Micros) ([]dag.Micros, error) {
+	if len(m.Starts) == 0 {
+		return nil, nil
+	}
+	all, err := dag.UnpackInstants(m.Starts, 0, 0)
+	if err != nil {
+		return nil, fmt.Errorf("trigger %s: what it remembers: %w", t.Name, err)
+	}
+	return slices.DeleteFunc(all, func(at dag.Micros) bool { return at <= now-hour }), nil
+}
+
+// allowed is when the next run may be started; at most now: at once.
+func (d *declared) allowed(started []dag.Micros, now dag.Micros) dag.Micros {
+	limit := int(d.Again.MaxPerHour)
+	if limit == 0 || len(started) < limit {
+		return now
+	}
+	return started[len(started)-limit] + hour
+}
+
+// noted adds a start. It is rounded up to the second, which keeps the limit and the list
+// short.
+func (m *memory) noted(started []dag.Micros, now dag.Micros, limit int32) {
+	started = append(started, (now+second-1)/second*second)
+	slices.Sort(started) // the clock may have gone back
+	if len(started) > int(limit) {
+		started = started[len(started)-int(limit):]
+	}
+	m.Starts = dag.PackInstants(started)
+}
+
+func (d *declared) heardAgain(t *store.Trigger, run *engine.Ended, now dag.Micros) (engine.Plan, error) {
+	if out, over, err := d.outside(run.Finished); out || err != nil {
+		return quiet(t, over), err
+	}
+	if run.Workflow != d.Again.Workflow {
+		return unchanged(t), nil
+	}
+	m, err := remembered(t)
+	if err != nil {
+		return engine.Plan{}, err
+	}
+	p := unchanged(t)
+	if run.State == dag.RunStopped {
+		if m.Waiting != "" {
+			p.Lines = []store.Fire{d.event(now, m.Waiting, "run "+run.Run.String()+" was stopped, so no other follows")}
+			m.Waiting, p.Next = "", 0
+			p.Data = m.pack()
+		}
+		return p, nil
+	}
+	if m.Waiting != "" {
+		if m.Waiting != run.Run.String() {
+			p.Lines = []store.Fire{d.event(now, run.Run.String(), "a start waits already, for max_per_hour, until "+clock(t.Next))}
+		}
+		return p, nil
+	}
+	started, err := m.started(t, now)
+	if err != nil {
+		return engine.Plan{}, err
+	}
+	if at := d.allowed(started, now); at > now {
+		m.Waiting, p.Next = run.Run.String(), at
+		p.Data = m.pack()
+		return p, nil
+	}
+	p.Starts = []engine.Start{d.starting(run.Finished, run.Run.String(), "run "+run.Run.String()+" "+run.State.String(), nil)}
+	m.noted(started, now, d.Again.MaxPerHour)
+	p.Data = m.pack()
+	return p, nil
+}
+
+// event is a line for an event that starts nothing.
+func (d *declared) event(at dag.Micros, key, reason string) store.Fire {
+	return store.Fire{At: at, Key: key, Last: at, Count: 1, Outcome: store.OutcomeSkipped, Reason: reason}
+}
+
+// planAgain starts what had to wait for max_per_hour.
+func (d *declared) planAgain(t *store.Trigger, now dag.Micros) (engine.Plan, error) {
+	m, err := remembered(t)
+	if err != nil {
+		return engine.Plan{}, err
+	}
+	p := unchanged(t)
+	p.Decided = max(now, t.Decided)
+	if t.Next == 0 || t.Next > now || m.Waiting == "" {
+		return p, nil
+	}
+	if out, over, err := d.outside(now); out || err != nil {
+		return quiet(t, over), err
+	}
+	started, err := m.started(t, now)
+	if err != nil {
+		return engine.Plan{}, err
+	}
+	s := d.starting(t.Next, m.Waiting, fmt.Sprintf("run %s ended; max_per_hour: %d", m.Waiting, d.Again.MaxPerHour), nil)
+	if late := now - t.Next; late > lateAfter {
+		s.Late, s.Reason = true, "started "+span(late)+" late: nothing ran to start it"
+	}
+	p.Starts, p.Next = []engine.Start{s}, 0
+	m.Waiting = ""
+	m.noted(started, now, d.Again.MaxPerHour)
+	p.Data = m.pack()
+	return p, nil
+}
+
+// passedAgain gives up a start that waited when the trigger was paused.
+func (d *declared) passedAgain(t *store.Trigger, now dag.Micros, reason string) (engine.Plan, error) {
+	m, err := remembered(t)
+	if err != nil {
+		return engine.Plan{}, err
+	}
+	p := engine.Plan{Decided: max(now, t.Decided)}
+	if m.Waiting != "" {
+		p.Lines = []store.Fire{d.event(now, m.Waiting, reason)}
+		m.Waiting = ""
+		p.Data = m.pack()
+	}
+	return p, nil
+}
+
+// beginAgain keeps what the row of an earlier declaration remembers: an edit neither
+// forgives starts nor ends the round.
+func (d *declared) beginAgain(t *store.Trigger, now dag.Micros) {
+	m, err := remembered(t)
+	if err != nil {
+		t.Data = nil // nothing depends on it but the limit
+		return
+	}
+	started, err := m.started(t, now)
+	if err != nil {
+		t.Data = nil
+		return
+	}
+	if m.Waiting != "" && t.State == store.TriggerActive {
+		t.Next = max(d.allowed(started, now), now+1)
+	}
+	if m = (memory{Starts: m.Starts, Waiting: m.Waiting}); len(m.Starts) == 0 && m.Waiting == "" {
+		t.Data = nil
+		return
+	}
+	t.Data = m.pack()
+}

@@ -1,0 +1,79 @@
+package trigger
+
+import (
+	"fmt"
+	"time"
+
+	"skein.dev/skein/internal/cron"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+)
+
+// lateAfter is how old an instant may be when it is found and still be on time: a slow
+// tick, a restart of the process. What is older was missed while nothing ran.
+const lateAfter = 60 * second
+
+const (
+	second = dag.Micros(time.Second / time.Microsecond)
+	hour   = 3600 * second
+)
+
+// declared is a declaration with its schedule, ready to be asked. It never changes.
+type declared struct {
+	*workflow.Trigger
+	when *cron.Schedule // nil: its fires do not follow from the clock
+}
+
+// compile reads the declaration in a row.
+func compile(t *store.Trigger) (*declared, error) {
+	decl, err := workflow.DecodeTrigger(t.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("trigger %s: %w", t.Name, err)
+	}
+	when, err := decl.Schedule()
+	if err != nil {
+		return nil, fmt.Errorf("trigger %s: %w", t.Name, err)
+	}
+	return &declared{Trigger: decl, when: when}, nil
+}
+
+// next is the first instant after the given one; 0: there is none.
+func (d *declared) next(after dag.Micros) dag.Micros {
+	if at, ok := d.when.Next(moment(after)); ok {
+		return dag.Micros(at.UnixMicro())
+	}
+	return 0
+}
+
+// last is the last instant at or before the given one; 0: there is none.
+func (d *declared) last(until dag.Micros) dag.Micros {
+	if at, ok := d.when.Prev(moment(until + 1)); ok {
+		return dag.Micros(at.UnixMicro())
+	}
+	return 0
+}
+
+// count is the number of instants in (after, until].
+func (d *declared) count(after, until dag.Micros) int64 {
+	if after >= until {
+		return 0
+	}
+	return d.when.Count(moment(after), moment(until))
+}
+
+// moment is an instant as schedules take it. Micros.Time would make of 0 the year 1.
+func moment(m dag.Micros) time.Time { return time.UnixMicro(int64(m)).UTC() }
+
+// micros is a length of time as rows keep it.
+func micros[D time.Duration | workflow.Duration](d D) dag.Micros {
+	return dag.Micros(time.Duration(d) / time.Microsecond)
+}
+
+// clock writes an instant into a sentence.
+func clock(m dag.Micros) string { return moment(m).Format("2006-01-02T15:04:05Z07:00") }
+
+// span writes a length of time into a sentence, to the second.
+func span(m dag.Micros) string {
+	return workflow.Duration(time.Duration(m/second) * time.Second).String()
+}

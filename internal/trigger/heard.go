@@ -1,0 +1,238 @@
+package trigger
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/cron"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+)
+
+// memory is what a sensor keeps in its row. It is bounded by its declaration: one run for
+// each workflow it names, some arrivals for each, as many starts as max_per_hour.
+type memory struct {
+	// Runs is of run_of with all: the newest run of each workflow that qualifies.
+	Runs map[string]heardRun `json:"runs,omitempty"`
+	// Starts is of again: when it started runs in the last hour, packed.
+	Starts []byte `json:"starts,omitempty"`
+	// Waiting is of again: the run whose end is to be followed once max_per_hour allows.
+	Waiting string `json:"waiting,omitempty"`
+	// Came is of absent: when what is expected came, by where it came from, one for each
+	// interval that is not decided.
+	Came map[string][]dag.Micros `json:"came,omitempty"`
+}
+
+type heardRun struct {
+	Run  string     `json:"run"`
+	At   dag.Micros `json:"at"` // when it ended
+	Time dag.Micros `json:"time,omitempty"`
+	End  string     `json:"end"` // its state
+}
+
+func remembered(t *store.Trigger) (memory, error) {
+	var m memory
+	if len(t.Data) == 0 {
+		return m, nil
+	}
+	if err := json.Unmarshal(t.Data, &m); err != nil {
+		return m, fmt.Errorf("trigger %s: what it remembers: %w", t.Name, err)
+	}
+	return m, nil
+}
+
+func (m memory) pack() []byte { return encode(m) }
+
+// encode writes what cannot fail to be JSON: texts and numbers.
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("trigger: %T is not JSON: %v", v, err))
+	}
+	return b
+}
+
+// qualifies reports whether the end of a run is one that r asks for. A run that was
+// skipped has not begun, so its end is none.
+func qualifies(r *workflow.RunOf, run *engine.Ended) bool {
+	switch {
+	case !slices.Contains(r.Workflows, run.Workflow):
+		return false
+	case r.Require == "succeeded":
+		return run.State == dag.RunSucceeded
+	case r.Require == "failed":
+		return run.State == dag.RunFailed
+	}
+	return run.State == dag.RunSucceeded || run.State == dag.RunFailed || run.State == dag.RunStopped
+}
+
+// beginSensor ends a sensor that is declared after its end.
+func (d *declared) beginSensor(t *store.Trigger, now dag.Micros) error {
+	_, over, err := d.outside(now)
+	if over {
+		t.State, t.Reason, t.Next = store.TriggerEnded, pastEnd, 0
+	}
+	return err
+}
+
+const pastEnd = "its end is past"
+
+// outside reports whether at lies outside of start and end of the trigger, and whether its end
+// is past.
+func (d *declared) outside(at dag.Micros) (out, over bool, err error) {
+	from, until, err := d.Span()
+	if err != nil {
+		return false, false, fmt.Errorf("trigger %s: %w", d.Name, err)
+	}
+	when := moment(at)
+	over = !until.IsZero() && when.After(until)
+	return over || !from.IsZero() && when.Before(from), over, nil
+}
+
+// quiet is the plan for an event outside of start and end.
+func quiet(t *store.Trigger, over bool) engine.Plan {
+	p := unchanged(t)
+	if over {
+		p.Next, p.State, p.Reason = 0, store.TriggerEnded, pastEnd
+	}
+	return p
+}
+
+// heardRunOf is Heard of run_of. The logical instant of what it starts is the moment when
+// the run ended; the run's own is event.time. A run that the trigger itself has started
+// does not count: a workflow that names itself would go round for ever.
+func (d *declared) heardRunOf(t *store.Trigger, run *engine.Ended) (engine.Plan, error) {
+	if out, over, err := d.outside(run.Finished); out || err != nil {
+		return quiet(t, over), err
+	}
+	if run.Successor || !qualifies(d.RunOf, run) {
+		return unchanged(t), nil
+	}
+	now := heardRun{Run: run.Run.String(), At: run.Finished, Time: run.Instant, End: run.State.String()}
+	if !d.RunOf.All || len(d.RunOf.Workflows) == 1 {
+		return d.follow(t, map[string]heardRun{run.Workflow: now}), nil
+	}
+	m, err := remembered(t)
+	if err != nil {
+		return engine.Plan{}, err
+	}
+	if m.Runs == nil {
+		m.Runs = map[string]heardRun{}
+	}
+	if was := m.Runs[run.Workflow]; was.Run == now.Run || was.At > now.At {
+		return unchanged(t), nil
+	}
+	m.Runs[run.Workflow] = now
+	maps.DeleteFunc(m.Runs, func(name string, _ heardRun) bool { return !slices.Contains(d.RunOf.Workflows, name) })
+	if err := d.keepWithin(m.Runs); err != nil {
+		return engine.Plan{}, err
+	}
+	if len(m.Runs) < len(d.RunOf.Workflows) {
+		p := unchanged(t)
+		p.Data = m.pack()
+		return p, nil
+	}
+	p := d.follow(t, m.Runs)
+	m.Runs = nil
+	p.Data = m.pack()
+	return p, nil
+}
+
+// keepWithin drops runs that do not lie in one span with the newest of them.
+func (d *declared) keepWithin(runs map[string]heardRun) error {
+	var newest dag.Micros
+	for _, r := range runs {
+		newest = max(newest, r.At)
+	}
+	since, err := d.spanStart(newest)
+	if err != nil {
+		return fmt.Errorf("trigger %s: %w", d.Name, err)
+	}
+	maps.DeleteFunc(runs, func(_ string, r heardRun) bool { return r.At < since })
+	return nil
+}
+
+// spanStart is the beginning of the span of run_of.within that ends with at, or that at
+// lies in; 0: there is no span.
+func (d *declared) spanStart(at dag.Micros) (dag.Micros, error) {
+	if d.RunOf.Within == "" {
+		return 0, nil
+	}
+	loc, err := cron.LoadZone(d.Timezone)
+	if err != nil {
+		return 0, err
+	}
+	local := moment(at).In(loc)
+	y, mo, day := local.Date()
+	switch d.RunOf.Within {
+	case "hour":
+		// Zones with half hours have their full hour on the wall.
+		return at - dag.Micros(local.Minute())*60*second - dag.Micros(local.Second())*second - dag.Micros(local.Nanosecond()/1000), nil
+	case "day":
+	case "week":
+		day -= (int(local.Weekday()) + 6) % 7 // it begins on Monday
+	case "month":
+		day = 1
+	default:
+		length, err := workflow.ParseDuration(d.RunOf.Within)
+		return at - micros(length), err
+	}
+	return dag.Micro(time.Date(y, mo, day, 0, 0, 0, 0, loc)), nil
+}
+
+// follow starts one run after others. Its key is the run's id, or of several a hash of
+// theirs: the same runs heard of twice are one fire.
+func (d *declared) follow(t *store.Trigger, runs map[string]heardRun) engine.Plan {
+	names := slices.Sorted(maps.Keys(runs))
+	type entry struct {
+		Workflow string `json:"workflow"`
+		Run      string `json:"run"`
+		State    string `json:"state"`
+		Time     string `json:"time,omitempty"`
+		Finished string `json:"finished"`
+	}
+	event := struct {
+		entry
+		Runs []entry `json:"runs"`
+	}{}
+	var words, ids []string
+	var at dag.Micros
+	for _, name := range names {
+		r := runs[name]
+		e := entry{Workflow: name, Run: r.Run, State: r.End, Finished: clock(r.At)}
+		if r.Time != 0 {
+			e.Time = clock(r.Time)
+		}
+		if r.At >= at {
+			at, event.entry = r.At, e
+		}
+		event.Runs = append(event.Runs, e)
+		words, ids = append(words, name+" "+r.End), append(ids, r.Run)
+	}
+	key := ids[0]
+	if len(ids) > 1 {
+		slices.Sort(ids)
+		sum := sha256.Sum256([]byte(strings.Join(ids, " ")))
+		key = "all/" + hex.EncodeToString(sum[:16])
+	}
+	p := unchanged(t)
+	p.Starts = []engine.Start{d.starting(at, key, strings.Join(words, ", "), encode(event))}
+	return p
+}
+
+// starting is a run for an event.
+func (d *declared) starting(at dag.Micros, key, reason string, event []byte) engine.Start {
+	s := engine.Start{Instant: at, Key: key, Reason: reason, Event: event}
+	if d.DelayTolerance > 0 {
+		s.StartBy = at + micros(d.DelayTolerance)
+	}
+	return s
+}

@@ -1,0 +1,250 @@
+package trigger
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+)
+
+// Bounds of what is kept decoded. It is a cache: memory does not grow with the number of
+// triggers, and a declaration that is not in it costs some microseconds.
+const (
+	keptMax            = 4096
+	keptSpecBytesMax   = 32 << 20 // of declarations, by the size of their text
+	keptParamsBytesMax = 32 << 20 // of definitions and of parameters, each
+)
+
+// Definitions reads the definitions of versions; a store does.
+type Definitions interface {
+	Version(ctx context.Context, w dag.WorkflowID, version int32) (store.Version, error)
+}
+
+// Planner knows what triggers mean. It is the engine's Planner; all its methods may be
+// called from any goroutine.
+type Planner struct {
+	defs     Definitions
+	declared *lru[digest, *declared]
+	starters *lru[versionKey, *workflow.Workflow]
+	params   *lru[paramsKey, []byte]
+}
+
+var _ engine.Planner = (*Planner)(nil)
+
+type digest = [sha256.Size]byte
+
+type versionKey struct {
+	workflow dag.WorkflowID
+	version  int32
+}
+
+type paramsKey struct {
+	versionKey
+	given digest
+}
+
+// New makes a planner that reads definitions from defs.
+func New(defs Definitions) *Planner {
+	return &Planner{
+		defs:     defs,
+		declared: newLRU[digest, *declared](keptMax, keptSpecBytesMax),
+		starters: newLRU[versionKey, *workflow.Workflow](keptMax, keptParamsBytesMax),
+		params:   newLRU[paramsKey, []byte](keptMax, keptParamsBytesMax),
+	}
+}
+
+// Declared reads what a definition says of triggers. What a trigger takes from its
+// workflow, its priority, is written into its declaration: the row needs nothing else.
+func (p *Planner) Declared(namespace, name string, def []byte) (engine.Declaration, error) {
+	w, err := workflow.Decode(def)
+	if err != nil {
+		return engine.Declaration{}, fmt.Errorf("triggers of %s/%s: %w", namespace, name, err)
+	}
+	d := engine.Declaration{MaxRuns: w.MaxRuns, Triggers: make([]store.Trigger, 0, len(w.Triggers))}
+	for i := range w.Triggers {
+		t := w.Triggers[i]
+		if t.Priority == "" {
+			t.Priority = w.Priority
+		}
+		d.Triggers = append(d.Triggers, store.Trigger{Name: t.Name, Kind: t.Kind, Spec: t.Encode(), MaxRuns: t.MaxConcurrent, On: t.On()})
+	}
+	return d, nil
+}
+
+// compiled is the declaration of a row.
+func (p *Planner) compiled(t *store.Trigger) (*declared, error) {
+	key := sha256.Sum256(t.Spec)
+	if d, ok := p.declared.get(key); ok {
+		return d, nil
+	}
+	d, err := compile(t)
+	if err != nil {
+		return nil, err
+	}
+	p.declared.put(key, d, len(t.Spec))
+	return d, nil
+}
+
+// Begin completes a row that is declared, or declared anew, at now. It is active, or paused
+// if the declaration says so; that a person's pause outlives an edit is the engine's doing.
+// Data may be what the row of the declaration before it held: what again counts is kept.
+func (p *Planner) Begin(t *store.Trigger, now dag.Micros) error {
+	d, err := p.compiled(t)
+	if err != nil {
+		return err
+	}
+	t.Next, t.Decided, t.Since = 0, now, now
+	t.State, t.Actor, t.Reason = store.TriggerActive, "", ""
+	if d.Paused {
+		t.State, t.Reason = store.TriggerPaused, "declared as paused"
+	}
+	switch {
+	case d.Kind == workflow.KindAgain:
+		d.beginAgain(t, now)
+		return d.beginSensor(t, now)
+	case d.Kind == workflow.KindAbsent:
+		return d.beginAbsent(t, now)
+	}
+	t.Data = nil
+	if d.when == nil {
+		return d.beginSensor(t, now)
+	}
+	d.beginSchedule(t, now)
+	return nil
+}
+
+// Plan works out what an active trigger owes at now. Its Decided is now, unless runs that
+// may not be started in one go are left; then Next is due already.
+func (p *Planner) Plan(t *store.Trigger, now dag.Micros) (engine.Plan, error) {
+	d, err := p.compiled(t)
+	switch {
+	case err != nil:
+		return engine.Plan{}, err
+	case d.Kind == workflow.KindAgain:
+		return d.planAgain(t, now)
+	case d.Kind == workflow.KindAbsent:
+		return d.planAbsent(t, now)
+	case d.when == nil:
+		return d.waiting(t, now), nil
+	}
+	return d.planSchedule(t, now), nil
+}
+
+// waiting is the plan of a sensor to which the clock says nothing.
+func (d *declared) waiting(t *store.Trigger, now dag.Micros) engine.Plan {
+	return engine.Plan{Decided: max(now, t.Decided)}
+}
+
+// Passed is what is to be written of the time in (t.Decided, now] that a trigger spent
+// paused.
+func (p *Planner) Passed(t *store.Trigger, now dag.Micros, reason string) (engine.Plan, error) {
+	d, err := p.compiled(t)
+	switch {
+	case err != nil:
+		return engine.Plan{}, err
+	case d.Kind == workflow.KindAgain:
+		return d.passedAgain(t, now, reason)
+	case d.Kind == workflow.KindAbsent:
+		return d.passedAbsent(t, now, reason)
+	case d.when == nil:
+		return d.waiting(t, now), nil
+	}
+	return d.passedSchedule(t, now, reason), nil
+}
+
+// Heard works out what a trigger makes of a run that ended. For absent.file it also takes
+// word of a file: an Ended without a workflow, Finished when the file was seen.
+func (p *Planner) Heard(t *store.Trigger, run *engine.Ended, now dag.Micros) (engine.Plan, error) {
+	d, err := p.compiled(t)
+	switch {
+	case err != nil:
+		return engine.Plan{}, err
+	case d.Kind == workflow.KindRunOf:
+		return d.heardRunOf(t, run)
+	case d.Kind == workflow.KindAgain:
+		return d.heardAgain(t, run, now)
+	case d.Kind == workflow.KindAbsent:
+		return d.heardAbsent(t, run)
+	}
+	return unchanged(t), nil
+}
+
+// Policy tells how the runs of a trigger are started.
+func (p *Planner) Policy(t *store.Trigger) (engine.Policy, error) {
+	d, err := p.compiled(t)
+	if err != nil {
+		return engine.Policy{}, err
+	}
+	priority, ok := dag.ParsePriority(d.Priority)
+	if !ok {
+		return engine.Policy{}, fmt.Errorf("trigger %s: there is no priority %q", t.Name, d.Priority)
+	}
+	return engine.Policy{Overlap: d.Overlap, MaxRuns: d.MaxConcurrent, QueueMax: d.QueueMax, Priority: priority,
+		FailLost: d.IfLost == "fail", Params: d.Params}, nil
+}
+
+// StartKey is the key under which a trigger of kind start occurs: once for each life of a
+// scheduler.
+func StartKey(handler string) string { return "start/" + handler }
+
+// Params gives the parameters of a run. What does not depend on its instant or event is
+// worked out once. engine.ErrInvalid says that no run can be made of what is given,
+// engine.ErrUnavailable that the definition cannot be read now.
+func (p *Planner) Params(ctx context.Context, q engine.ParamsQuery) ([]byte, error) {
+	version := versionKey{q.Workflow, q.Version}
+	key := paramsKey{version, sha256.Sum256(q.Given)}
+	if out, ok := p.params.get(key); ok {
+		return out, nil
+	}
+	w, err := p.starter(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	out, err := w.StartParams(q.Given, moment(q.Instant), q.Event)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", engine.ErrInvalid, err)
+	}
+	if !w.NeedsInstant(q.Given) {
+		p.params.put(key, out, len(out)+len(key.given))
+	}
+	return out, nil
+}
+
+// starter is what of a definition is needed to work out parameters: the tasks of a large
+// workflow are not kept for it.
+func (p *Planner) starter(ctx context.Context, key versionKey) (*workflow.Workflow, error) {
+	if w, ok := p.starters.get(key); ok {
+		return w, nil
+	}
+	fail := func(kind, err error) (*workflow.Workflow, error) {
+		return nil, fmt.Errorf("%w: definition of version %d: %w", kind, key.version, err)
+	}
+	v, err := p.defs.Version(ctx, key.workflow, key.version)
+	switch {
+	case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt):
+		return fail(engine.ErrInvalid, err)
+	case err != nil:
+		return fail(engine.ErrUnavailable, err)
+	}
+	var part struct {
+		Namespace string          `json:"namespace"`
+		Name      string          `json:"name"`
+		Params    json.RawMessage `json:"params,omitempty"`
+	}
+	if err := json.Unmarshal(v.Def, &part); err != nil {
+		return fail(engine.ErrInvalid, err)
+	}
+	small := encode(part)
+	w, err := workflow.Decode(small)
+	if err != nil {
+		return fail(engine.ErrInvalid, err)
+	}
+	p.starters.put(key, w, len(small))
+	return w, nil
+}

@@ -1,0 +1,200 @@
+package trigger
+
+import (
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// startsMax is how many runs one plan starts. What is owed beyond follows in the next one,
+// so that no transaction grows with how long nothing ran.
+const startsMax = 1000
+
+// Catchup policies; anything else is latest.
+const (
+	catchupNone = "none"
+	catchupAll  = "all"
+)
+
+// gap is what lies between the last decided instant and now, cut where the rules change:
+// instants in (from, expired] are beyond the delay tolerance, those in (expired, missed]
+// were missed while nothing ran, those in (missed, now] are on time.
+type gap struct {
+	from, expired, missed, now dag.Micros
+	// outage: some instant is older than lateAfter, so nothing ran for a while.
+	outage bool
+}
+
+func (d *declared) gap(first, from, now dag.Micros) gap {
+	g := gap{from: from, expired: from, now: now, outage: now-first > lateAfter}
+	if d.DelayTolerance > 0 {
+		g.expired = max(from, now-micros(d.DelayTolerance)-1)
+	}
+	g.missed = max(g.expired, now-lateAfter-1)
+	return g
+}
+
+// planSchedule is Plan for what follows from the clock alone.
+func (d *declared) planSchedule(t *store.Trigger, now dag.Micros) engine.Plan {
+	if now < t.Decided {
+		return unchanged(t) // the clock went back: all of that is decided
+	}
+	if d.usedUp(t) {
+		// Instants after the last run that count allows are none of the trigger's.
+		return engine.Plan{Decided: t.Decided, State: store.TriggerEnded, Reason: d.usedUpReason()}
+	}
+	first := d.next(t.Decided)
+	if first == 0 || first > now {
+		return d.moved(engine.Plan{}, first, now)
+	}
+	p := planning{declared: d, gap: d.gap(first, t.Decided, now), left: startsMax}
+	if d.Count > 0 {
+		p.left = min(p.left, d.Count-t.Fired)
+	}
+	p.line(p.from, p.expired, store.OutcomeMissed, "nothing started it within its delay tolerance of "+d.DelayTolerance.String())
+	switch {
+	case d.Catchup == catchupAll:
+		p.all()
+	case p.outage:
+		p.newest()
+	default:
+		p.start(p.expired)
+	}
+	if p.cut {
+		return p.Plan
+	}
+	return d.moved(p.Plan, d.next(now), now)
+}
+
+// moved completes a plan that decides everything up to now.
+func (d *declared) moved(p engine.Plan, next, now dag.Micros) engine.Plan {
+	p.Next, p.Decided = next, now
+	if next == 0 {
+		p.State, p.Reason = store.TriggerEnded, d.endReason(now)
+	}
+	return p
+}
+
+func (d *declared) endReason(now dag.Micros) string {
+	if last := d.last(now); last != 0 {
+		return "no further instant: the last was " + clock(last)
+	}
+	return "it has no instant at all"
+}
+
+// usedUp: it has started as many runs as it may. This is looked at before anything else
+// and not at the last start, because the engine may find that a start is to be skipped.
+func (d *declared) usedUp(t *store.Trigger) bool { return d.Count > 0 && t.Fired >= d.Count }
+
+func (d *declared) usedUpReason() string {
+	return fmt.Sprintf("count: it has started %d of %d runs", d.Count, d.Count)
+}
+
+// unchanged is a plan that leaves everything as it is.
+func unchanged(t *store.Trigger) engine.Plan { return engine.Plan{Next: t.Next, Decided: t.Decided} }
+
+// planning is a plan that is being made for a gap.
+type planning struct {
+	engine.Plan
+	*declared
+	gap
+	left int64 // runs that may still be started
+	cut  bool  // left was not enough: Next and Decided are set
+}
+
+// line notes what became of the instants in (after, until].
+func (p *planning) line(after, until dag.Micros, outcome, reason string) {
+	if n := p.count(after, until); n > 0 {
+		p.Lines = append(p.Lines, store.Fire{At: p.next(after), Last: p.last(until), Count: n, Outcome: outcome, Reason: reason})
+	}
+}
+
+// newest starts one run after a gap, unless nothing is left that may be started.
+func (p *planning) newest() {
+	newest := p.last(p.now)
+	if newest <= p.expired {
+		return
+	}
+	if p.Catchup == catchupNone {
+		const reason = "nothing ran to start it; catchup is none"
+		if newest <= p.missed {
+			p.line(p.expired, p.now, store.OutcomeMissed, reason)
+			return
+		}
+		p.line(p.expired, newest-1, store.OutcomeMissed, reason)
+	} else {
+		p.line(p.expired, newest-1, store.OutcomeMerged, "nothing ran to start it; the run for "+clock(newest)+" stands for it")
+	}
+	p.start(newest - 1)
+}
+
+// all starts what is on time, and before it the newest catchup_limit of what was missed.
+func (p *planning) all() {
+	after := p.expired
+	if limit := int64(p.CatchupLimit); p.count(p.expired, p.missed) > limit {
+		after = p.before(limit)
+		p.line(p.expired, after, store.OutcomeMissed, fmt.Sprintf("nothing ran to start it; catchup_limit is %d", limit))
+	}
+	p.start(after)
+}
+
+// before is an instant of which exactly n others follow up to p.missed. Counting is
+// independent of how many there are, so the place is found by halving.
+func (p *planning) before(n int64) dag.Micros {
+	lo, hi := p.expired, p.missed // more than n follow lo, at most n follow hi
+	for hi-lo > 1 {
+		if mid := lo + (hi-lo)/2; p.count(mid, p.missed) > n {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return hi
+}
+
+// start starts every instant after the given one, as far as runs may be started.
+func (p *planning) start(after dag.Micros) {
+	for at := p.next(after); at != 0 && at <= p.now; at = p.next(at) {
+		if p.left == 0 {
+			p.cut, p.Decided, p.Next = true, p.Starts[len(p.Starts)-1].Instant, at
+			return
+		}
+		p.left--
+		s := engine.Start{Instant: at}
+		if at <= p.missed {
+			s.Late, s.Reason = true, "started "+span(p.now-at)+" late: nothing ran to start it"
+		}
+		if p.DelayTolerance > 0 {
+			s.StartBy = at + micros(p.DelayTolerance)
+		}
+		p.Starts = append(p.Starts, s)
+	}
+}
+
+// passedSchedule is Passed for what follows from the clock alone.
+func (d *declared) passedSchedule(t *store.Trigger, now dag.Micros, reason string) engine.Plan {
+	if now < t.Decided {
+		return unchanged(t)
+	}
+	if d.usedUp(t) {
+		return engine.Plan{Decided: t.Decided, State: store.TriggerEnded, Reason: d.usedUpReason()}
+	}
+	p := planning{declared: d}
+	p.line(t.Decided, now, store.OutcomeSkipped, reason)
+	return d.moved(p.Plan, d.next(now), now)
+}
+
+// beginSchedule is Begin for what follows from the clock alone.
+func (d *declared) beginSchedule(t *store.Trigger, now dag.Micros) {
+	next := d.next(now)
+	switch {
+	case d.usedUp(t):
+		t.State, t.Reason = store.TriggerEnded, d.usedUpReason()
+	case next == 0:
+		t.State, t.Reason = store.TriggerEnded, d.endReason(now)
+	case t.State == store.TriggerActive:
+		t.Next = next
+	}
+}
