@@ -1,0 +1,161 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+const (
+	// commitMax bounds a transaction that the database does not answer. Then its outcome
+	// is unknown.
+	commitMax = time.Minute
+	// chunkRows and chunkBytes are how much one statement takes. What is sent while the
+	// database is at work costs no time.
+	chunkRows  = 1000
+	chunkBytes = 8 << 20
+)
+
+// Commit implements store.Store.
+func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
+	if err := ended(ctx, "commit"); err != nil {
+		return 0, err
+	}
+	if err := d.check(b); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, commitMax)
+	defer cancel()
+	c, err := d.writers.take(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("commit: %w", err)
+	}
+	defer d.writers.give(c)
+	if err := c.prepare(ctx, writeNames...); err != nil {
+		return 0, fmt.Errorf("commit: %w", err)
+	}
+	x := tx{ctx: ctx, conn: c, batch: b, p: c.StartPipeline(ctx)}
+	now, err := x.commit()
+	if err != nil {
+		return 0, fmt.Errorf("commit: %w", err)
+	}
+	return now, nil
+}
+
+// writeNames are the statements of a transaction, prepared together when a connection
+// first commits.
+var writeNames = []string{"fence", "insertRun", "updateRun", "insertAttempt", "updateAttempt", "insertEvent",
+	"insertWorkflow", "updateWorkflow", "insertVersion", "insertFile", "insertRequest", "insertMessage",
+	"consumeMessages", "clock"}
+
+// tx is a transaction on its way. There is no BEGIN and no COMMIT: what is sent up to one
+// Sync is one transaction, and the database commits it there, or not at all.
+type tx struct {
+	ctx   context.Context
+	conn  *conn
+	batch *store.Batch
+	p     *pgconn.Pipeline
+	past  history
+	owned []int32 // shards
+	sent  []string
+	fail  error // no more is to be sent
+}
+
+func (x *tx) commit() (dag.Micros, error) {
+	x.write()
+	x.send("clock", nil)
+	if x.fail != nil {
+		// The Sync was not sent: whatever the database has of this, it cannot commit it.
+		hangUp(x.conn)
+		_ = x.p.Close()
+		return 0, translate("send", x.fail)
+	}
+	if err := x.p.Sync(); err != nil {
+		_ = x.p.Close()
+		return 0, fmt.Errorf("send: %w: %w", store.ErrUnknown, err)
+	}
+	var now dag.Micros
+	answered, err := x.answers(&now)
+	closing := x.p.Close()
+	if err == nil {
+		err = closing
+	}
+	if err == nil {
+		return now, nil
+	}
+	doing := "end"
+	if answered < len(x.sent) {
+		doing = x.sent[answered]
+	}
+	return 0, x.outcome(doing, err, answered)
+}
+
+// answers reads what the database says to each statement, up to the end of the transaction.
+func (x *tx) answers(now *dag.Micros) (answered int, err error) {
+	clock := func(r *row) error {
+		*now = r.micros()
+		return nil
+	}
+	for answered < len(x.sent) {
+		see := clock
+		if x.sent[answered] != "clock" {
+			see = nil
+		}
+		if err := show(x.p, see); err != nil {
+			return answered, err
+		}
+		answered++
+	}
+	got, err := x.p.GetResults()
+	if _, ok := got.(*pgconn.PipelineSync); err == nil && !ok {
+		err = fmt.Errorf("an answer of type %T", got)
+	}
+	return answered, err
+}
+
+// outcome tells what became of a transaction that was sent whole. An error that the
+// database reports has rolled it back. If it ends the connection before it has answered
+// every statement, it did not come to the end, either; after that nobody knows.
+func (x *tx) outcome(doing string, err error, answered int) error {
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) && (!fatal(answer) || answered < len(x.sent)) {
+		return translate(doing, err)
+	}
+	return fmt.Errorf("%s: %w: %w", doing, store.ErrUnknown, err)
+}
+
+// send sends a statement on its way.
+func (x *tx) send(name string, params [][]byte) {
+	if x.fail != nil {
+		return
+	}
+	x.p.SendQueryStatement(x.conn.prepared[name], params, binaryForm, binaryForm)
+	x.sent = append(x.sent, name)
+}
+
+// push sends what was collected for a statement, if anything was.
+func (x *tx) push(r *rows, more ...[]byte) {
+	if x.fail == nil {
+		x.fail = r.fail
+	}
+	if r.n > 0 && x.fail == nil {
+		x.send(r.name, append(r.columns(), more...))
+		if x.fail = x.p.Flush(); x.fail != nil {
+			x.fail = fmt.Errorf("%w: %w", store.ErrUnavailable, x.fail)
+		}
+	}
+	r.reset()
+}
+
+// full pushes what is collected if it is enough for one statement.
+func (x *tx) full(r *rows, more ...[]byte) {
+	if r.n >= chunkRows || r.bytes >= chunkBytes || r.fail != nil {
+		x.push(r, more...)
+	}
+}

@@ -1,0 +1,174 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"skein.dev/skein/internal/store"
+)
+
+// binaryForm asks for every parameter, or every column, in binary.
+var binaryForm = []int16{1}
+
+// conn is a connection with what is prepared on it. One goroutine uses it at a time.
+type conn struct {
+	*pgconn.PgConn
+	sql      map[string]string // statements by name
+	prepared map[string]*pgconn.StatementDescription
+	rows     map[string]*rows // room for parameters, kept from use to use
+	made     time.Time
+	idle     time.Time // since when
+}
+
+// prepare prepares what is not yet prepared, in one round trip.
+func (c *conn) prepare(ctx context.Context, names ...string) error {
+	var missing []string
+	for _, name := range names {
+		if c.prepared[name] == nil {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	p := c.StartPipeline(ctx)
+	for _, name := range missing {
+		p.SendPrepare(name, c.sql[name], nil)
+	}
+	err := p.Sync()
+	for _, name := range missing {
+		if err != nil {
+			break
+		}
+		var got any
+		if got, err = p.GetResults(); err != nil {
+			err = fmt.Errorf("statement %s: %w", name, err)
+			break
+		}
+		described, ok := got.(*pgconn.StatementDescription)
+		if !ok {
+			err = fmt.Errorf("statement %s: an answer of type %T", name, got)
+			break
+		}
+		described.Name, described.SQL = name, c.sql[name]
+		c.prepared[name] = described
+	}
+	closing := p.Close()
+	if err == nil {
+		err = closing
+	}
+	return translate("prepare", err)
+}
+
+// query runs one statement and shows its rows.
+func (c *conn) query(ctx context.Context, name string, a args, see func(*row) error) error {
+	return c.queries(ctx, []query{{name, a, see}})
+}
+
+// query is one statement of several.
+type query struct {
+	name string
+	args args
+	see  func(*row) error // nil: it gives none
+}
+
+// queries runs statements in one round trip. Unless the first begins a transaction and the
+// last ends it, each of them sees a snapshot of its own.
+func (c *conn) queries(ctx context.Context, all []query) error {
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].name
+	}
+	if err := c.prepare(ctx, names...); err != nil {
+		return err
+	}
+	doing, err := c.exchange(ctx, all)
+	var own *callerError
+	if errors.As(err, &own) {
+		return own.error
+	}
+	return translate(doing, err)
+}
+
+// change runs one statement that writes, in a transaction of its own. If the answer does
+// not come nobody knows whether it did.
+func (c *conn) change(ctx context.Context, q query) error {
+	if err := c.prepare(ctx, q.name); err != nil {
+		return err
+	}
+	doing, err := c.exchange(ctx, []query{q})
+	var answer *pgconn.PgError
+	if err == nil || errors.As(err, &answer) {
+		return translate(doing, err)
+	}
+	return fmt.Errorf("%s: %w: %w", doing, store.ErrUnknown, err)
+}
+
+// exchange sends prepared statements and reads their answers; doing is the one that failed.
+func (c *conn) exchange(ctx context.Context, all []query) (doing string, err error) {
+	p := c.StartPipeline(ctx)
+	for _, q := range all {
+		p.SendQueryStatement(c.prepared[q.name], q.args, binaryForm, binaryForm)
+	}
+	err = p.Sync()
+	for _, q := range all {
+		if err != nil {
+			break
+		}
+		doing = q.name
+		err = show(p, q.see)
+	}
+	closing := p.Close()
+	if err == nil {
+		err = closing
+	}
+	return doing, err
+}
+
+// callerError is an error of whoever sees the rows: it passes through as it is.
+type callerError struct{ error }
+
+func (e *callerError) Unwrap() error { return e.error }
+
+// show reads one statement's answer.
+func show(p *pgconn.Pipeline, see func(*row) error) error {
+	got, err := p.GetResults()
+	if err != nil {
+		return err
+	}
+	result, ok := got.(*pgconn.ResultReader)
+	if !ok {
+		return fmt.Errorf("an answer of type %T", got)
+	}
+	for result.NextRow() {
+		if see == nil {
+			continue
+		}
+		if err := see(&row{values: result.Values(), result: result}); err != nil {
+			_, _ = result.Close()
+			return &callerError{err}
+		}
+	}
+	_, err = result.Close()
+	return err
+}
+
+// room gives the parameters of a statement, empty.
+func (c *conn) room(name string) *rows {
+	r := c.rows[name]
+	if r == nil {
+		r = &rows{name: name}
+		c.rows[name] = r
+	}
+	r.reset()
+	return r
+}
+
+// usable reports whether the connection can be used for another transaction.
+func (c *conn) usable() bool { return !c.IsClosed() && c.TxStatus() == 'I' }
+
+func notOpen() error { return fmt.Errorf("the store is closed: %w", store.ErrUnavailable) }

@@ -1,0 +1,193 @@
+// Package postgres is the store of a cluster: one schema of a PostgreSQL database (14 or
+// newer), shared by any number of nodes.
+//
+// A commit is one round trip on a connection of its own: everything is sent at once, the
+// fence first, and whatever misses raises inside the database, so that nothing of the
+// transaction stays. Rows travel by columns, thousands in one statement.
+//
+// A DB mends itself: connections that are gone are made anew when they are needed, and
+// until the database answers every call is store.ErrUnavailable.
+package postgres
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+//go:embed read.sql
+var readSQL string
+
+//go:embed write.sql
+var writeSQL string
+
+const (
+	// format is the newest that this program knows; it rises with the migrations.
+	format = 1
+	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
+	versionMin = 14_00_00
+
+	shardsDefault  = 32
+	shardsMax      = 1024
+	schemaDefault  = "skein"
+	writersDefault = 8
+	readersDefault = 8
+
+	// statementMax bounds one statement. It is the database that ends it.
+	statementMax = 30 * time.Second
+	// lockMax bounds the wait for a row of another transaction.
+	lockMax = 10 * time.Second
+	// transactionIdleMax is after how long without a word of its client a transaction ends.
+	transactionIdleMax = 10 * time.Second
+	// silenceMax is after how long without an answer of the other machine a connection ends.
+	silenceMax = 15 * time.Second
+)
+
+// Options of a store. URL is enough.
+type Options struct {
+	// URL is where the database is: postgres://user@host:port/database?sslmode=…, or in the
+	// form of libpq; what it does not say is taken from the environment (PGHOST …).
+	URL string
+	// Schema holds all tables and is made if it is not there. "" is "skein".
+	Schema string
+	// Shards is how many a new database gets, for good; 0 means 32. An existing one keeps its.
+	Shards int
+	// Application is how connections call themselves to the database; "" is "skein".
+	Application string
+	// Writers and Readers bound the connections; 0 means 8 of each.
+	Writers, Readers int
+}
+
+// DB is an open database.
+type DB struct {
+	store.Schedules
+	config   *pgconn.Config
+	schema   string
+	cluster  string
+	shards   int
+	writers  *pool
+	readers  *pool
+	settings args
+}
+
+var _ store.Store = (*DB)(nil)
+
+// Open connects to a database and makes or migrates the schema if that is needed; nodes
+// that do so at the same time wait for one another.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	config, err := pgconn.ParseConfig(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("the address of the database: %w: %w", store.ErrUnavailable, err)
+	}
+	ms := func(t time.Duration) string { return strconv.FormatInt(t.Milliseconds(), 10) }
+	d := &DB{config: config, schema: o.Schema, settings: args{}.text(o.Application).text(o.Schema).text(ms(statementMax)).
+		text(ms(lockMax)).text(ms(transactionIdleMax)).text(ms(silenceMax))}
+	config.DialFunc = dialer(silenceMax)
+	sql := statements(readSQL)
+	for name, text := range statements(writeSQL) {
+		sql[name] = text
+	}
+	open := func(ctx context.Context) (*conn, error) { return d.connect(ctx, sql) }
+	d.writers, d.readers = newPool(o.Writers, open), newPool(o.Readers, open)
+	if err := d.ready(ctx, o.Shards); err != nil {
+		_ = d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// names of schemas need no quotes, so that they read the same everywhere.
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+func (o Options) complete() (Options, error) {
+	or := func(v *int, otherwise int) {
+		if *v <= 0 {
+			*v = otherwise
+		}
+	}
+	or(&o.Shards, shardsDefault)
+	or(&o.Writers, writersDefault)
+	or(&o.Readers, readersDefault)
+	if o.Schema == "" {
+		o.Schema = schemaDefault
+	}
+	if o.Application == "" {
+		o.Application = "skein"
+	}
+	if !schemaName.MatchString(o.Schema) || strings.HasPrefix(o.Schema, "pg_") {
+		return o, fmt.Errorf("%w: a schema is a name of lower-case letters, digits and _, not %q", store.ErrUnavailable, o.Schema)
+	}
+	if o.Shards > shardsMax {
+		return o, fmt.Errorf("%w: %d shards, at most %d", store.ErrUnavailable, o.Shards, shardsMax)
+	}
+	return o, nil
+}
+
+// connect makes a connection and its session: in the schema, with bounds on everything that
+// holds locks.
+func (d *DB) connect(ctx context.Context, sql map[string]string) (*conn, error) {
+	c, err := dial(ctx, d.config, sql)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.query(ctx, "session", d.settings, nil); err != nil {
+		hangUp(c)
+		return nil, err
+	}
+	return c, nil
+}
+
+// statements splits a .sql file into its named statements.
+func statements(text string) map[string]string {
+	out := map[string]string{}
+	for _, part := range strings.Split(text, "-- name: ")[1:] {
+		name, body, _ := strings.Cut(part, "\n")
+		out[strings.TrimSpace(name)] = strings.TrimSpace(body)
+	}
+	return out
+}
+
+// Close waits for what is under way and closes every connection.
+func (d *DB) Close() error {
+	d.writers.close()
+	d.readers.close()
+	return nil
+}
+
+// hasShard reports whether a shard exists: they are made with the database.
+func (d *DB) hasShard(id dag.ShardID) bool { return id >= 0 && int(id) < d.shards }
+
+// Info implements store.Store.
+func (d *DB) Info(ctx context.Context) (store.Info, error) {
+	info := store.Info{Engine: "postgres", Location: place(d.config) + ", schema " + d.schema, Cluster: d.cluster,
+		Format: format, Shards: d.shards, Runs: map[string]int{}}
+	err := d.query(ctx, "activeStates", nil, func(r *row) error {
+		state := r.text()
+		info.Runs[state] = int(r.int())
+		return nil
+	})
+	if err != nil {
+		return info, err
+	}
+	err = d.query(ctx, "size", nil, func(r *row) error {
+		info.Bytes = r.int()
+		return nil
+	})
+	return info, err
+}

@@ -1,0 +1,89 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"skein.dev/skein/internal/store"
+)
+
+// codeFenced is what the function must of the database raises.
+const codeFenced = "SK001"
+
+// kinds gives the codes of PostgreSQL their meaning: the longest prefix that is listed
+// counts, and what is not listed is unavailable, which writes nothing and is tried again.
+var kinds = map[string]error{
+	codeFenced: store.ErrFenced,
+	"22":       store.ErrRefused, // data exception: a NUL, no UTF-8, a number out of range
+	"23":       store.ErrRefused, // constraint
+	"54":       store.ErrRefused, // program limit: a row or a key too large
+	"53100":    store.ErrFull,
+	"XX001":    store.ErrCorrupt, // a damaged page
+	"XX002":    store.ErrCorrupt, // a damaged index
+	"3F":       store.ErrFormat,  // no such schema
+	"42P01":    store.ErrFormat,  // no such table
+	"42P07":    store.ErrFormat,  // a table of this name is there already
+	"42703":    store.ErrFormat,  // no such column
+	"42883":    store.ErrFormat,  // no such function
+}
+
+// kindOf is the kind of an answer of the database.
+func kindOf(code string) error {
+	for n := len(code); n >= 2; n-- {
+		if kind, ok := kinds[code[:n]]; ok {
+			return kind
+		}
+	}
+	return store.ErrUnavailable
+}
+
+// fatal reports whether the database ended the connection with this answer.
+func fatal(e *pgconn.PgError) bool {
+	return e.SeverityUnlocalized == "FATAL" || e.SeverityUnlocalized == "PANIC"
+}
+
+// translate gives a driver's error a kind, by its code, and a sentence with what was
+// tried. Errors that have a kind keep it. What is no answer of the database at all is a
+// connection that failed: nothing was written, if doing writes nothing.
+func translate(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, kind := range []error{store.ErrFormat, store.ErrFenced, store.ErrRefused, store.ErrUnavailable, store.ErrNotFound, store.ErrUnknown, store.ErrCorrupt} {
+		if errors.Is(err, kind) {
+			return fmt.Errorf("%s: %w", doing, err)
+		}
+	}
+	var answer *pgconn.PgError
+	if !errors.As(err, &answer) {
+		return fmt.Errorf("%s: %w: %w", doing, store.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%s: %w: %s", doing, kindOf(answer.Code), sentence(answer))
+}
+
+// sentence is an answer for people: without positions in statements that they did not write.
+func sentence(e *pgconn.PgError) string {
+	var b strings.Builder
+	b.WriteString(e.Message)
+	if e.Detail != "" && !strings.HasPrefix(e.Code, "23") { // a constraint's detail quotes the row
+		b.WriteString("; " + e.Detail)
+	}
+	if e.ConstraintName != "" {
+		b.WriteString(" (" + e.ConstraintName + ")")
+	}
+	if e.Code != codeFenced {
+		b.WriteString(" [" + e.Code + "]")
+	}
+	return b.String()
+}
+
+func ended(ctx context.Context, doing string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w: %w", doing, store.ErrUnavailable, err)
+	}
+	return nil
+}

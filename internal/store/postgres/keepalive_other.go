@@ -1,0 +1,8 @@
+//go:build !linux
+
+package postgres
+
+import "time"
+
+// giveUpAfter has no portable form; keep-alive probes remain.
+func giveUpAfter(uintptr, time.Duration) error { return nil }

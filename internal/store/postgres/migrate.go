@@ -1,0 +1,114 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/google/uuid"
+
+	"skein.dev/skein/internal/store"
+)
+
+// ready finds the schema in the newest format, or brings it there.
+func (d *DB) ready(ctx context.Context, shards int) error {
+	c, err := d.writers.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.writers.give(c)
+	if err := checkServer(ctx, c); err != nil {
+		return err
+	}
+	is, err := d.readMeta(ctx, c)
+	if err == nil && is < format {
+		if err = d.migrate(ctx, c, shards); err == nil {
+			is, err = d.readMeta(ctx, c)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if is > format {
+		return fmt.Errorf("schema %s of %s: %w: the database has format %d, this program knows up to %d; use a newer skein",
+			d.schema, place(d.config), store.ErrFormat, is, format)
+	}
+	return nil
+}
+
+func checkServer(ctx context.Context, c *conn) error {
+	return c.query(ctx, "server", nil, func(r *row) error {
+		encoding, version := r.text(), r.int()
+		switch {
+		case version < versionMin:
+			return fmt.Errorf("%w: the database is PostgreSQL %d, and Skein needs %d or newer", store.ErrFormat, version/10000, versionMin/10000)
+		case encoding != "UTF8":
+			return fmt.Errorf("%w: the database is in %s, and Skein needs UTF8 (CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0)", store.ErrFormat, encoding)
+		}
+		return nil
+	})
+}
+
+// readMeta reads what the database says of itself; its format is 0 if it is not there yet.
+func (d *DB) readMeta(ctx context.Context, c *conn) (is int, err error) {
+	there := false
+	err = c.query(ctx, "hasMeta", args{}.text(d.schema), func(r *row) error {
+		there = r.bool()
+		return nil
+	})
+	if err != nil || !there {
+		return 0, err
+	}
+	err = c.query(ctx, "meta", nil, func(r *row) error {
+		is, d.cluster, d.shards = int(r.int()), r.text(), int(r.int())
+		return nil
+	})
+	return is, err
+}
+
+// migrate brings the schema to the newest format in one transaction. Nodes that start at
+// once queue at the advisory lock, and all but the first find nothing to do.
+func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
+	files, err := migrations.ReadDir("migrations")
+	if err != nil {
+		return err
+	}
+	run := func(sql string) error {
+		_, err := c.Exec(ctx, sql).ReadAll()
+		return translate("migrate schema "+d.schema, err)
+	}
+	// Scripts of many statements are no prepared statements, so this text is made here. All
+	// that goes into it is a name that was checked, numbers, and a UUID.
+	if err := run(fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d)", d.lockKey())); err != nil {
+		return err
+	}
+	is, err := d.readMeta(ctx, c)
+	if err == nil && is == 0 {
+		err = run("CREATE SCHEMA IF NOT EXISTS " + d.schema)
+	}
+	for i := is; i < len(files) && err == nil; i++ {
+		var script []byte
+		if script, err = migrations.ReadFile("migrations/" + files[i].Name()); err == nil {
+			err = run(string(script))
+		}
+	}
+	if err == nil && is == 0 {
+		err = run(fmt.Sprintf(`INSERT INTO meta (one, format, cluster, shards, created)
+			VALUES (1, %d, '%s', %d, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
+			INSERT INTO shard (id) SELECT generate_series(0, %d)`, format, uuid.NewString(), shards, shards-1))
+	} else if err == nil {
+		err = run(fmt.Sprintf("UPDATE meta SET format = %d", max(is, format)))
+	}
+	if err == nil {
+		return run("COMMIT")
+	}
+	_ = run("ROLLBACK")
+	return err
+}
+
+// lockKey is the advisory lock of a schema's migrations.
+func (d *DB) lockKey() int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("skein.migrate." + d.schema))
+	return int64(h.Sum64())
+}

@@ -1,0 +1,287 @@
+package postgres
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Parameters go to the database in its binary form, written here: that is a few appends
+// for each value, and nothing is allocated for a row.
+
+// valueMax bounds one text or blob, in bytes.
+const valueMax = 64 << 20
+
+// The object ids of the types that parameters have.
+const (
+	oidBytea = 17
+	oidInt8  = 20
+	oidInt4  = 23
+	oidText  = 25
+	oidUUID  = 2950
+)
+
+// args are parameters that are plain values, in the order of their numbers.
+type args [][]byte
+
+func (a args) int8(v int64) args { return append(a, binary.BigEndian.AppendUint64(nil, uint64(v))) }
+func (a args) int4(v int32) args { return append(a, binary.BigEndian.AppendUint32(nil, uint32(v))) }
+func (a args) text(v string) args {
+	return append(a, append([]byte{}, v...)) // "" is no NULL
+}
+func (a args) blob(v []byte) args    { return append(a, v) } // nil is NULL
+func (a args) id(v dag.RunID) args   { return append(a, v[:]) }
+func (a args) array(v *column) args  { return append(a, v.array()) }
+func (a args) shards(v []int32) args { return a.array(int4s(v)) }
+
+func int4s(v []int32) *column {
+	c := newColumn(oidInt4)
+	for _, n := range v {
+		c.add(binary.BigEndian.AppendUint32(nil, uint32(n)))
+	}
+	return c
+}
+
+func int8s[T ~int64](v []T) *column {
+	c := newColumn(oidInt8)
+	for _, n := range v {
+		c.add(binary.BigEndian.AppendUint64(nil, uint64(n)))
+	}
+	return c
+}
+
+func ids(v []dag.RunID) *column {
+	c := newColumn(oidUUID)
+	for i := range v {
+		c.add(v[i][:])
+	}
+	return c
+}
+
+func texts(v []string) *column {
+	c := newColumn(oidText)
+	for i := range v {
+		c.add([]byte(v[i]))
+	}
+	return c
+}
+
+// arrayHead is the length of what stands before the elements of a binary array.
+const arrayHead = 20
+
+// column is an array in the making. It notices if all of its values are the same.
+type column struct {
+	buf   []byte // room for the head, then elements, each behind its length
+	first int    // end of the first element
+	n     int
+	same  bool
+	null  bool // there is a NULL
+	oid   uint32
+}
+
+func newColumn(oid uint32) *column {
+	return &column{oid: oid, buf: make([]byte, arrayHead, 256)}
+}
+
+func (c *column) reset() { c.buf, c.n, c.null = c.buf[:arrayHead], 0, false }
+
+func (c *column) add(v []byte) {
+	at := len(c.buf)
+	c.buf = append(binary.BigEndian.AppendUint32(c.buf, uint32(len(v))), v...)
+	c.added(at)
+}
+
+// added takes note of the element that begins at a place.
+func (c *column) added(at int) {
+	c.n++
+	switch {
+	case c.n == 1:
+		c.first, c.same = len(c.buf), true
+	case c.same:
+		c.same = bytes.Equal(c.buf[at:], c.buf[arrayHead:c.first])
+	}
+}
+
+func (c *column) addNull() {
+	at := len(c.buf)
+	c.buf = binary.BigEndian.AppendUint32(c.buf, 0xffffffff)
+	c.null = true
+	c.added(at)
+}
+
+// array is the whole column; it is valid until the column changes.
+func (c *column) array() []byte {
+	head := c.buf[:0]
+	dims, nulls := uint32(1), uint32(0)
+	if c.n == 0 {
+		dims = 0
+	}
+	if c.null {
+		nulls = 1
+	}
+	for _, v := range []uint32{dims, nulls, c.oid, uint32(c.n), 1} {
+		head = binary.BigEndian.AppendUint32(head, v)
+	}
+	if c.n == 0 {
+		return c.buf[:12]
+	}
+	return c.buf
+}
+
+// one is the value that all rows have; nil is NULL.
+func (c *column) one() []byte {
+	if c.null {
+		return nil
+	}
+	return c.buf[arrayHead+4 : c.first : c.first]
+}
+
+// rows are the parameters of a statement for many rows, by columns. A column whose values
+// are all the same is sent as one value beside no array: most columns of most batches are,
+// and taking an array apart is what a row of them costs the database most.
+type rows struct {
+	name   string
+	cols   []column
+	params [][]byte
+	pos, n int
+	bytes  int
+	fail   error
+}
+
+func (r *rows) reset() {
+	for i := range r.cols {
+		r.cols[i].reset()
+	}
+	r.n, r.bytes, r.fail = 0, 0, nil
+}
+
+// row begins a row.
+func (r *rows) row() *rows {
+	r.n++
+	r.pos = 0
+	return r
+}
+
+func (r *rows) next(oid uint32) *column {
+	if r.pos == len(r.cols) {
+		r.cols = append(r.cols, *newColumn(oid))
+	}
+	r.pos++
+	return &r.cols[r.pos-1]
+}
+
+func (r *rows) int8(v int64) *rows {
+	c := r.next(oidInt8)
+	at := len(c.buf)
+	c.buf = binary.BigEndian.AppendUint64(append(c.buf, 0, 0, 0, 8), uint64(v))
+	c.added(at)
+	return r
+}
+
+func (r *rows) int4(v int32) *rows {
+	c := r.next(oidInt4)
+	at := len(c.buf)
+	c.buf = binary.BigEndian.AppendUint32(append(c.buf, 0, 0, 0, 4), uint32(v))
+	c.added(at)
+	return r
+}
+
+func (r *rows) id(v *dag.RunID) *rows {
+	c := r.next(oidUUID)
+	at := len(c.buf)
+	c.buf = append(append(c.buf, 0, 0, 0, 16), v[:]...)
+	c.added(at)
+	return r
+}
+
+func (r *rows) text(v string) *rows {
+	c := r.next(oidText)
+	if !r.fits(len(v)) {
+		return r
+	}
+	at := len(c.buf)
+	c.buf = append(binary.BigEndian.AppendUint32(c.buf, uint32(len(v))), v...)
+	c.added(at)
+	return r
+}
+
+// textOrNull sends NULL for "".
+func (r *rows) textOrNull(v string) *rows {
+	if v == "" {
+		r.next(oidText).addNull()
+		return r
+	}
+	return r.text(v)
+}
+
+// blob sends NULL for nil.
+func (r *rows) blob(v []byte) *rows {
+	c := r.next(oidBytea)
+	switch {
+	case v == nil:
+		c.addNull()
+	case r.fits(len(v)):
+		c.add(v)
+	}
+	return r
+}
+
+// some sends nil as an empty blob, for columns that are never NULL.
+func (r *rows) some(v []byte) *rows {
+	if v == nil {
+		v = []byte{}
+	}
+	return r.blob(v)
+}
+
+func (r *rows) int4OrNull(v int32, some bool) *rows {
+	if !some {
+		r.next(oidInt4).addNull()
+		return r
+	}
+	return r.int4(v)
+}
+
+func (r *rows) int8OrNull(v int64, some bool) *rows {
+	if !some {
+		r.next(oidInt8).addNull()
+		return r
+	}
+	return r.int8(v)
+}
+
+func (r *rows) fits(size int) bool {
+	r.bytes += size
+	if size > valueMax {
+		r.fail = fmt.Errorf("%s: a value of %d bytes, at most %d: %w", r.name, size, valueMax, store.ErrRefused)
+		return false
+	}
+	return true
+}
+
+// columns are the parameters as write.sql wants them: the first column as an array; of
+// every other one an array and NULL, or NULL and its one value.
+func (r *rows) columns() [][]byte {
+	r.params = append(r.params[:0], r.cols[0].array())
+	for i := 1; i < len(r.cols); i++ {
+		c := &r.cols[i]
+		if c.same {
+			r.params = append(r.params, nil, c.one())
+		} else {
+			r.params = append(r.params, c.array(), nil)
+		}
+	}
+	return r.params
+}
+
+// values are the parameters of a statement for one row.
+func (r *rows) values() [][]byte {
+	r.params = r.params[:0]
+	for i := range r.cols {
+		r.params = append(r.params, r.cols[i].one())
+	}
+	return r.params
+}

@@ -1,0 +1,229 @@
+// Package pgtest gives tests and benchmarks a PostgreSQL server of their own: made in a
+// temporary folder, reached over a unix socket and a loopback port, killed and started
+// again in place by tests of faults, and gone with the process that started it, however
+// that ends.
+//
+//	var server *pgtest.Server // of this test binary
+//
+//	func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, &server, pgtest.Options{})) }
+//
+// It needs the programs of PostgreSQL 14 or newer (on Debian: apt-get install postgresql)
+// and does not touch a server that may run already.
+package pgtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	// versionMin is the oldest PostgreSQL that Skein knows.
+	versionMin = 14
+	// startMax bounds how long a server may take to accept connections; after a kill it
+	// recovers first.
+	startMax = 60 * time.Second
+	// poll is how often the server's own files are looked at.
+	poll = 5 * time.Millisecond
+	// Superuser is whom the server was made for. It needs no password.
+	Superuser = "skein"
+	// Locked is a user with the password "right", asked for over the loopback port only.
+	Locked = "locked"
+)
+
+// Options of a server.
+type Options struct {
+	// NoSync turns fsync off: faster, and what was committed does not survive the machine.
+	NoSync bool
+	// Settings are further lines of postgresql.conf.
+	Settings map[string]string
+}
+
+// Server is a PostgreSQL server. Its methods are for one goroutine at a time.
+type Server struct {
+	bin     string // folder of the programs
+	dir     string // folder of everything
+	port    int
+	user    *account
+	process *exec.Cmd
+	exited  chan struct{} // closed when process has ended
+	janitor *exec.Cmd
+	leash   io.Closer // the janitor cleans up when it is closed, or when we are gone
+}
+
+// Start makes a server and waits until it accepts connections.
+func Start(o Options) (*Server, error) {
+	bin, err := programs()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "skein-pg-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{bin: bin, dir: dir}
+	if err := s.guard(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := s.make(o); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// make fills the folder and starts the server.
+func (s *Server) make(o Options) error {
+	var err error
+	if s.user, err = unprivileged(); err != nil {
+		return err
+	}
+	if err := s.user.give(s.dir); err != nil {
+		return err
+	}
+	if s.port, err = freePort(); err != nil {
+		return err
+	}
+	err = s.run("initdb", "--pgdata="+s.data(), "--username="+Superuser, "--auth=trust", "--encoding=UTF8",
+		"--locale=C", "--no-sync", "--no-instructions")
+	if err != nil {
+		return err
+	}
+	if err := s.configure(o); err != nil {
+		return err
+	}
+	if err := s.Start(); err != nil {
+		return err
+	}
+	return s.SQL("postgres", "CREATE ROLE "+Locked+" LOGIN PASSWORD 'right'")
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) configure(o Options) error {
+	settings := map[string]string{
+		"listen_addresses": "127.0.0.1", "port": strconv.Itoa(s.port), "unix_socket_directories": s.dir,
+		"max_connections": "60", "shared_buffers": "128MB", "max_wal_size": "4GB", "log_min_messages": "warning",
+		"logging_collector": "off", "timezone": "UTC",
+	}
+	if o.NoSync {
+		settings["fsync"], settings["full_page_writes"] = "off", "off"
+	}
+	for k, v := range o.Settings {
+		settings[k] = v
+	}
+	var lines []string
+	for k, v := range settings {
+		lines = append(lines, fmt.Sprintf("%s = '%s'\n", k, strings.ReplaceAll(v, "'", "''")))
+	}
+	slices.Sort(lines)
+	conf, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = conf.WriteString(strings.Join(lines, ""))
+	if err := errors.Join(err, conf.Close()); err != nil {
+		return err
+	}
+	hba := "local all all trust\nhost all " + Locked + " 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n"
+	return os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(hba), 0o600)
+}
+
+// programs finds the newest PostgreSQL.
+func programs() (string, error) {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if err != nil {
+		return "", err
+	}
+	best, newest := "", versionMin-1
+	for _, p := range found {
+		dir := filepath.Dir(p)
+		if v, err := strconv.Atoi(filepath.Base(filepath.Dir(dir))); err == nil && v > newest {
+			best, newest = dir, v
+		}
+	}
+	if best == "" {
+		return "", fmt.Errorf("no PostgreSQL %d or newer in /usr/lib/postgresql/*/bin: run `make tools` or apt-get install postgresql", versionMin)
+	}
+	return best, nil
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// run runs one of PostgreSQL's programs to its end.
+func (s *Server) run(name string, args ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startMax)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, name), args...)
+	s.user.run(cmd, s.dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// SQL runs statements as the superuser, behind everybody's back.
+func (s *Server) SQL(database, statements string) error {
+	return s.run("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", s.dir, "-p", strconv.Itoa(s.port), "-U", Superuser,
+		"-d", database, "-c", statements)
+}
+
+// URL is where a database of the server is, over its unix socket.
+func (s *Server) URL(database string) string {
+	return fmt.Sprintf("postgres://%s@/%s?host=%s&port=%d&sslmode=disable", Superuser, database, s.dir, s.port)
+}
+
+// Addr is the loopback address of the server.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// Log is what the server has said.
+func (s *Server) Log() string {
+	text, err := os.ReadFile(filepath.Join(s.dir, "log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// Close ends the server, without care for what it holds, and removes all of it.
+func (s *Server) Close() error {
+	var err error
+	if s.process != nil {
+		err = s.Kill()
+	}
+	return errors.Join(err, s.leash.Close(), s.janitor.Wait())
+}
+
+// Main runs a test binary with a server that all of its tests share.
+func Main(m *testing.M, server **Server, o Options) int {
+	s, err := Start(o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "PostgreSQL for tests:", err)
+		return 1
+	}
+	*server = s
+	code := m.Run()
+	if err := s.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, "PostgreSQL for tests:", err)
+		return 1
+	}
+	return code
+}

@@ -1,0 +1,164 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"skein.dev/skein/internal/store"
+)
+
+const (
+	// connectMax bounds how long making a connection may take.
+	connectMax = 5 * time.Second
+	// trustMax is how long an idle connection is believed to work.
+	trustMax = time.Second
+	// idleMax is how long a connection that nobody needs is kept.
+	idleMax = 5 * time.Minute
+	// ageMax bounds the life of a connection: its server process grows with what it has seen.
+	ageMax = time.Hour
+)
+
+// pool is a bounded number of connections. The one that was used last is lent first. A
+// connection that fails is replaced when the next is asked for, so a pool mends itself as
+// soon as the database answers.
+type pool struct {
+	open   func(ctx context.Context) (*conn, error)
+	places chan struct{} // one for each connection lent or being made
+	closed chan struct{}
+
+	mu   sync.Mutex // protects following fields
+	idle []*conn    // the one used last at the end
+	done bool
+}
+
+func newPool(size int, open func(ctx context.Context) (*conn, error)) *pool {
+	return &pool{open: open, places: make(chan struct{}, size), closed: make(chan struct{})}
+}
+
+// take lends a connection that works, as far as one can know; give it back.
+func (p *pool) take(ctx context.Context) (*conn, error) {
+	select {
+	case <-p.closed:
+		return nil, notOpen()
+	default:
+	}
+	select {
+	case p.places <- struct{}{}:
+	case <-p.closed:
+		return nil, notOpen()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for one of %d connections: %w: %w", cap(p.places), store.ErrUnavailable, ctx.Err())
+	}
+	c, err := p.find(ctx)
+	if err != nil {
+		<-p.places
+		return nil, err
+	}
+	return c, nil
+}
+
+func (p *pool) find(ctx context.Context) (*conn, error) {
+	for {
+		c := p.pop()
+		if c == nil {
+			return p.open(ctx)
+		}
+		now := time.Now()
+		if now.Sub(c.made) < ageMax && (now.Sub(c.idle) < trustMax || c.Ping(ctx) == nil) {
+			return c, nil
+		}
+		hangUp(c)
+	}
+}
+
+func (p *pool) pop() *conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.idle)
+	if n == 0 {
+		return nil
+	}
+	c := p.idle[n-1]
+	p.idle = p.idle[:n-1]
+	return c
+}
+
+// give takes a connection back.
+func (p *pool) give(c *conn) {
+	c.idle = time.Now()
+	var drop []*conn
+	p.mu.Lock()
+	if p.done || !c.usable() {
+		drop = append(drop, c)
+	} else {
+		p.idle = append(p.idle, c)
+	}
+	for len(p.idle) > 0 && c.idle.Sub(p.idle[0].idle) > idleMax {
+		drop = append(drop, p.idle[0])
+		p.idle = p.idle[1:]
+	}
+	p.mu.Unlock()
+	for _, c := range drop {
+		hangUp(c)
+	}
+	<-p.places
+}
+
+func hangUp(c *conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = c.Close(ctx)
+}
+
+// close lets nobody in, waits for those who are, and closes every connection.
+func (p *pool) close() {
+	p.mu.Lock()
+	if p.done {
+		p.mu.Unlock()
+		return
+	}
+	p.done = true
+	close(p.closed)
+	idle := p.idle
+	p.idle = nil
+	p.mu.Unlock()
+	for _, c := range idle {
+		hangUp(c)
+	}
+	for range cap(p.places) {
+		p.places <- struct{}{}
+	}
+}
+
+// dial makes one connection.
+func dial(ctx context.Context, config *pgconn.Config, sql map[string]string) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectMax)
+	defer cancel()
+	made, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, connectError(config, err)
+	}
+	return &conn{PgConn: made, sql: sql, prepared: map[string]*pgconn.StatementDescription{}, rows: map[string]*rows{}, made: time.Now()}, nil
+}
+
+func connectError(config *pgconn.Config, err error) error {
+	doing := fmt.Sprintf("connect to %s as %s", place(config), config.User)
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) {
+		return fmt.Errorf("%s: %w: %s", doing, store.ErrUnavailable, sentence(answer))
+	}
+	return fmt.Errorf("%s: %w: %w", doing, store.ErrUnavailable, err)
+}
+
+// place is where a database is, for people: without its password.
+func place(config *pgconn.Config) string {
+	if len(config.Host) > 0 && config.Host[0] == '/' {
+		return fmt.Sprintf("%s in %s (port %d)", config.Database, config.Host, config.Port)
+	}
+	return fmt.Sprintf("%s at %s:%d", config.Database, config.Host, config.Port)
+}

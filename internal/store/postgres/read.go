@@ -1,0 +1,267 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// limitDefault is how many rows a list gives if no limit is named, and the most of runs.
+const limitDefault = 1000
+
+func limitOf(limit int) int64 {
+	if limit <= 0 {
+		return limitDefault
+	}
+	return int64(limit)
+}
+
+// query runs a named statement on a connection for reading.
+func (d *DB) query(ctx context.Context, name string, a args, see func(*row) error) error {
+	return d.queries(ctx, query{name, a, see})
+}
+
+func (d *DB) queries(ctx context.Context, all ...query) error {
+	if err := ended(ctx, all[0].name); err != nil {
+		return err
+	}
+	c, err := d.readers.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.readers.give(c)
+	return c.queries(ctx, all)
+}
+
+// first reads the first row of a statement, or store.ErrNotFound.
+func first[T any](ctx context.Context, d *DB, q query, scan func(*row, *T) error) (T, error) {
+	var v T
+	found := false
+	err := d.query(ctx, q.name, q.args, func(r *row) error {
+		found = true
+		return scan(r, &v)
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%s: %w", q.name, store.ErrNotFound)
+	}
+	return v, err
+}
+
+// list reads all rows of a statement.
+func list[T any](ctx context.Context, d *DB, q query, scan func(*row, *T) error) ([]T, error) {
+	var all []T
+	err := d.query(ctx, q.name, q.args, into(&all, scan))
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// into collects rows.
+func into[T any](all *[]T, scan func(*row, *T) error) func(*row) error {
+	return func(r *row) error {
+		var v T
+		if err := scan(r, &v); err != nil {
+			return err
+		}
+		*all = append(*all, v)
+		return nil
+	}
+}
+
+// records collects runs, and then their attempts. One damaged row spoils its run only.
+type records struct {
+	all []store.RunRecord
+	at  map[dag.RunID]int
+}
+
+func (c *records) run(r *row) error {
+	var rec store.RunRecord
+	if err := scanRun(r, &rec.Run); err != nil {
+		rec = store.RunRecord{Run: dag.RunRow{Header: dag.Header{ID: rec.Run.ID}}, Bad: err}
+	}
+	if c.at == nil {
+		c.at = map[dag.RunID]int{}
+	}
+	c.at[rec.Run.ID] = len(c.all)
+	c.all = append(c.all, rec)
+	return nil
+}
+
+func (c *records) attempt(r *row) error {
+	var a dag.AttemptRow
+	err := scanAttempt(r, &a)
+	i, known := c.at[a.Run]
+	switch {
+	case !known || c.all[i].Bad != nil:
+	case err != nil:
+		c.all[i].Attempts, c.all[i].Bad = nil, err
+	default:
+		c.all[i].Attempts = append(c.all[i].Attempts, a)
+	}
+	return nil
+}
+
+// Load implements store.Store.
+func (d *DB) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, error) {
+	runs, attempts := "loadPage", "loadPageAttempts"
+	a := args{}.int4(int32(q.Shard)).id(q.After).int8(limitOf(q.Limit))
+	if q.IDs != nil {
+		runs, attempts = "loadNamed", "loadNamedAttempts"
+		a = args{}.array(ids(q.IDs))
+	}
+	var c records
+	err := d.queries(ctx, query{"snapshot", nil, nil}, query{runs, a, c.run}, query{attempts, a, c.attempt}, query{"done", nil, nil})
+	if err != nil {
+		return nil, err
+	}
+	return c.all, nil
+}
+
+// Run implements store.Store.
+func (d *DB) Run(ctx context.Context, id dag.RunID) (dag.RunRow, error) {
+	return first(ctx, d, query{name: "runById", args: args{}.id(id)}, scanRun)
+}
+
+// RunByKey implements store.Store.
+func (d *DB) RunByKey(ctx context.Context, w dag.WorkflowID, key string) (dag.RunRow, error) {
+	return first(ctx, d, query{name: "runByKey", args: args{}.int8(int64(w)).text(key)}, scanRun)
+}
+
+// outputsNone leaves outputs out: none is shorter than nothing.
+const outputsNone = -1
+
+// Attempts implements store.Store.
+func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptRow, error) {
+	outputs := int32(outputsNone)
+	if q.Outputs {
+		outputs = valueMax
+	}
+	a := args{}.id(q.Run).int4(outputs)
+	if q.One {
+		return list(ctx, d, query{name: "attemptsOfTask", args: a.int4(int32(q.Task))}, scanAttempt)
+	}
+	return list(ctx, d, query{name: "attemptsOfRun", args: a}, scanAttempt)
+}
+
+// Events implements store.Store.
+func (d *DB) Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error) {
+	return list(ctx, d, query{name: "eventsOfRun", args: args{}.id(run).int8(after).int8(limitOf(limit))}, scanEvent)
+}
+
+// Handlers implements store.Store.
+func (d *DB) Handlers(ctx context.Context, ids []dag.HandlerID) ([]store.Handler, error) {
+	return list(ctx, d, query{name: "handlersById", args: args{}.array(int8s(ids))}, scanHandler)
+}
+
+// Workflow implements store.Store.
+func (d *DB) Workflow(ctx context.Context, namespace, name string) (store.Workflow, error) {
+	return first(ctx, d, query{name: "workflowByName", args: args{}.text(namespace).text(name)}, scanWorkflow)
+}
+
+// WorkflowByID implements store.Store.
+func (d *DB) WorkflowByID(ctx context.Context, id dag.WorkflowID) (store.Workflow, error) {
+	return first(ctx, d, query{name: "workflowById", args: args{}.int8(int64(id))}, scanWorkflow)
+}
+
+// Workflows implements store.Store.
+func (d *DB) Workflows(ctx context.Context, q store.WorkflowQuery) ([]store.Workflow, error) {
+	namespace, name := cut(q.After)
+	a := args{}.text(q.Namespace).text(namespace).text(name).int8(limitOf(q.Limit))
+	return list(ctx, d, query{name: "workflowsOf", args: a}, scanWorkflow)
+}
+
+func cut(after string) (namespace, name string) {
+	for i := range after {
+		if after[i] == '/' {
+			return after[:i], after[i+1:]
+		}
+	}
+	return after, ""
+}
+
+// Version implements store.Store.
+func (d *DB) Version(ctx context.Context, w dag.WorkflowID, version int32) (store.Version, error) {
+	return first(ctx, d, query{name: "versionOf", args: args{}.int8(int64(w)).int4(version)}, scanVersion)
+}
+
+// Versions implements store.Store.
+func (d *DB) Versions(ctx context.Context, w dag.WorkflowID, before int32, limit int) ([]store.Version, error) {
+	if before == 0 {
+		before = 1<<31 - 1
+	}
+	a := args{}.int8(int64(w)).int4(before).int8(limitOf(limit))
+	return list(ctx, d, query{name: "versionsOf", args: a}, scanVersionHead)
+}
+
+// Files implements store.Store.
+func (d *DB) Files(ctx context.Context, w dag.WorkflowID, version int32) ([]store.File, error) {
+	return list(ctx, d, query{name: "filesOf", args: args{}.int8(int64(w)).int4(version)}, scanFile)
+}
+
+// Request implements store.Store.
+func (d *DB) Request(ctx context.Context, scope, key string) (store.Request, error) {
+	return first(ctx, d, query{name: "requestByKey", args: args{}.text(scope).text(key)}, scanRequest)
+}
+
+// Messages implements store.Store.
+func (d *DB) Messages(ctx context.Context, to dag.ShardID, limit int) ([]store.Message, error) {
+	return list(ctx, d, query{name: "messagesTo", args: args{}.int4(int32(to)).int8(limitOf(limit))}, scanMessage)
+}
+
+const (
+	// scanPage is how many runs one round trip of a scan brings.
+	scanPage = 200
+	// scanIdleMax is how long whoever sees a scan may take for a page.
+	scanIdleMax = "600000"
+)
+
+// Scan implements store.Store.
+func (d *DB) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow) error) error {
+	if err := ended(ctx, "scan"); err != nil {
+		return err
+	}
+	c, err := d.readers.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.readers.give(c) // a transaction that was left open closes the connection
+	err = c.queries(ctx, []query{{"snapshot", nil, nil}, {"patience", args{}.text(scanIdleMax), nil}})
+	if err != nil {
+		return err
+	}
+	for after, more := (dag.RunID{}), true; more; {
+		if after, more, err = scanOn(ctx, c, after, see); err != nil {
+			return err
+		}
+	}
+	return c.query(ctx, "done", nil, nil)
+}
+
+// scanOn shows one page.
+func scanOn(ctx context.Context, c *conn, after dag.RunID, see func(store.RunRecord, []dag.EventRow) error) (last dag.RunID, more bool, err error) {
+	var page records
+	events := map[dag.RunID][]dag.EventRow{}
+	a := args{}.id(after).int8(scanPage)
+	err = c.queries(ctx, []query{{"scanRuns", a, page.run}, {"scanAttempts", a.int4(valueMax), page.attempt}, {"scanEvents", a, func(r *row) error {
+		var e dag.EventRow
+		if err := scanEvent(r, &e); err != nil {
+			return err
+		}
+		events[e.Run] = append(events[e.Run], e)
+		return nil
+	}}})
+	if err != nil {
+		return after, false, err
+	}
+	for i := range page.all {
+		rec := page.all[i]
+		last = rec.Run.ID
+		if err := see(rec, events[last]); err != nil {
+			return last, false, err
+		}
+	}
+	return last, len(page.all) == scanPage, nil
+}

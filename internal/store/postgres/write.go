@@ -1,0 +1,277 @@
+package postgres
+
+import (
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// check refuses what needs no database to see.
+func (d *DB) check(b *store.Batch) error {
+	for i := 1; i < len(b.Fences); i++ {
+		if b.Fences[i-1].Shard >= b.Fences[i].Shard {
+			return fmt.Errorf("commit: fences out of order: %w", store.ErrFenced)
+		}
+	}
+	if len(b.Fences) == 0 {
+		if err := onlyInserts(b); err != nil {
+			return err
+		}
+	}
+	for i := range b.RunInserts {
+		if r := &b.RunInserts[i]; !d.hasShard(r.Shard) {
+			return fmt.Errorf("commit: run %s: there is no shard %d: %w", r.ID, r.Shard, store.ErrRefused)
+		}
+	}
+	for i := range b.Messages {
+		if m := &b.Messages[i]; !d.hasShard(m.To) {
+			return fmt.Errorf("commit: message: there is no shard %d: %w", m.To, store.ErrRefused)
+		}
+	}
+	return nil
+}
+
+// onlyInserts holds what others than the owner may write.
+func onlyInserts(b *store.Batch) error {
+	bad := b.Rows() > len(b.RunInserts)+len(b.Messages)+len(b.Requests)
+	for i := range b.RunInserts {
+		bad = bad || b.RunInserts[i].State != dag.RunSubmitted
+	}
+	if bad {
+		return fmt.Errorf("commit: only the owner of a shard writes more than submitted runs, requests and messages: %w", store.ErrFenced)
+	}
+	return nil
+}
+
+// write sends the batch in the order of its fields.
+func (x *tx) write() {
+	b := x.batch
+	x.fence(b)
+	x.fail = x.past.collect(b)
+	for _, step := range []func(*store.Batch){x.insertRuns, x.updateRuns, x.insertAttempts, x.updateAttempts, x.events,
+		x.insertWorkflows, x.updateWorkflows, x.versions, x.requests, x.messages} {
+		if x.fail != nil {
+			return
+		}
+		step(b)
+	}
+}
+
+func (x *tx) fence(b *store.Batch) {
+	if len(b.Fences) == 0 {
+		return
+	}
+	r := x.conn.room("fence")
+	for _, f := range b.Fences {
+		r.row().int4(int32(f.Shard)).int8(f.Epoch).int8(f.Seq)
+		x.owned = append(x.owned, int32(f.Shard))
+	}
+	x.send(r.name, append(r.columns(), args{}.int8(int64(b.Watermark))...))
+}
+
+// seq is the number of this transaction in a shard; fenced is false if it is not held.
+func (x *tx) seq(shard dag.ShardID) (seq int64, fenced bool) {
+	for i := range x.batch.Fences {
+		if f := &x.batch.Fences[i]; f.Shard == shard {
+			return f.Seq + 1, true
+		}
+	}
+	return 0, false
+}
+
+// history is the transaction's events by run, until a row has taken them.
+type history map[dag.RunID]*dag.EventRow
+
+func (h *history) collect(b *store.Batch) error {
+	*h = make(history, len(b.Events))
+	for i := range b.Events {
+		e := &b.Events[i]
+		if _, twice := (*h)[e.Run]; twice {
+			return fmt.Errorf("two event rows of run %s in one transaction: %w", e.Run, store.ErrRefused)
+		}
+		(*h)[e.Run] = e
+	}
+	return nil
+}
+
+// take hands over a run's events, if there are any; the caller's row holds them.
+func (h history) take(id dag.RunID) *dag.EventRow {
+	if e := h[id]; e != nil {
+		h[id] = nil
+		return e
+	}
+	return &dag.EventRow{}
+}
+
+func (x *tx) insertRuns(b *store.Batch) {
+	rows := x.conn.room("insertRun")
+	for i := range b.RunInserts {
+		r := &b.RunInserts[i]
+		seq, fenced := x.seq(r.Shard)
+		if !fenced && len(b.Fences) > 0 {
+			x.fail = fmt.Errorf("run %s is of shard %d, which has no fence: %w", r.ID, r.Shard, store.ErrFenced)
+			return
+		}
+		e := x.past.take(r.ID)
+		rows.row().id(&r.ID).int4(int32(r.Shard)).int8(int64(r.Workflow)).int4(r.Version).
+			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
+			blob(r.Fire.Pack()).int8(int64(r.Created)).int8(seq).int8(int64(e.At)).blob(e.Records)
+		runState(rows, r)
+		x.full(rows)
+	}
+	x.push(rows)
+}
+
+// runState is the columns of a run that change.
+func runState(rows *rows, r *dag.RunRow) {
+	rows.text(r.State.String()).text(r.Intent.String()).int4(r.Generation).text(string(r.Cause)).text(r.Message).
+		blob(r.Graph).blob(r.Base).blob(r.Final).int8(int64(r.SplitAt)).int8(int64(r.StartedAt)).int8(int64(r.FinishedAt)).
+		int8(int64(r.Leader)).int8(int64(r.LeaderAt))
+}
+
+func (x *tx) updateRuns(b *store.Batch) {
+	rows := x.conn.room("updateRun")
+	seen := map[dag.RunID]bool{}
+	for i := range b.RunUpdates {
+		r := &b.RunUpdates[i]
+		seq, fenced := x.seq(r.Shard)
+		if !fenced {
+			x.fail = fmt.Errorf("run %s is of shard %d, which has no fence: %w", r.ID, r.Shard, store.ErrFenced)
+			return
+		}
+		if seen[r.ID] { // a statement changes a row once
+			x.push(rows)
+			clear(seen)
+		}
+		seen[r.ID] = true
+		rows.row().id(&r.ID).int4(int32(r.Shard)).text(r.Was.String())
+		runState(rows, &r.RunRow)
+		if first := r.State.Terminal() && r.Generation == 1; first {
+			e := x.past.take(r.ID)
+			rows.int8(seq).int8(int64(e.At)).blob(e.Records)
+		} else {
+			rows.int8OrNull(0, false).int8OrNull(0, false).blob(nil)
+		}
+		x.full(rows)
+	}
+	x.push(rows)
+}
+
+func (x *tx) insertAttempts(b *store.Batch) {
+	rows := x.conn.room("insertAttempt")
+	for i := range b.AttemptInserts {
+		a := &b.AttemptInserts[i]
+		rows.row().id(&a.Run).int4(int32(a.Task)).int4(int32(a.Token)).int4(a.Generation).int8(int64(a.Handler)).int8(int64(a.Assigned))
+		attemptState(rows, a)
+		x.full(rows)
+	}
+	x.push(rows)
+}
+
+// attemptState is the columns of an attempt that change after its hand-over.
+func attemptState(rows *rows, a *dag.AttemptRow) {
+	rows.text(a.State.String()).text(string(a.Cause)).text(a.Message).int4OrNull(a.ExitCode, a.Exited).text(a.Signal).
+		blob(a.Outputs).int8(int64(a.Started)).int8(int64(a.Finished)).int8(int64(a.RetryAt)).int8(a.RetryWait.Microseconds())
+}
+
+func (x *tx) updateAttempts(b *store.Batch) {
+	type key struct {
+		run   dag.RunID
+		task  dag.TaskID
+		token dag.Token
+	}
+	rows := x.conn.room("updateAttempt")
+	seen := map[key]bool{}
+	for i := range b.AttemptUpdates {
+		a := &b.AttemptUpdates[i]
+		k := key{a.Run, a.Task, a.Token}
+		if seen[k] { // a statement changes a row once
+			x.push(rows)
+			clear(seen)
+		}
+		seen[k] = true
+		rows.row().id(&a.Run).int4(int32(a.Task)).int4(int32(a.Token)).int8(int64(a.Handler)).text(a.Was.String())
+		attemptState(rows, &a.AttemptRow)
+		x.full(rows)
+	}
+	x.push(rows)
+}
+
+// events writes the history that no run's row has taken.
+func (x *tx) events(b *store.Batch) {
+	rows, shards := x.conn.room("insertEvent"), int4s(x.owned).array()
+	for i := range b.Events {
+		e := &b.Events[i]
+		if x.past[e.Run] == nil {
+			continue
+		}
+		rows.row().id(&e.Run).int8(int64(e.At)).some(e.Records)
+		x.full(rows, shards)
+	}
+	x.push(rows, shards)
+}
+
+func (x *tx) insertWorkflows(b *store.Batch) {
+	for i := range b.WorkflowInserts {
+		w := &b.WorkflowInserts[i]
+		x.one(x.conn.room("insertWorkflow").row().int8(int64(w.ID)).int4(int32(w.Shard)).text(w.Namespace).text(w.Name).text(w.State).
+			int4(w.Version).int4(w.Latest).int4(w.MaxRuns).int8(w.Revision).int8(int64(w.Created)).int8(int64(w.Modified)))
+	}
+}
+
+func (x *tx) updateWorkflows(b *store.Batch) {
+	for i := range b.WorkflowUpdates {
+		w := &b.WorkflowUpdates[i]
+		x.one(x.conn.room("updateWorkflow").row().int8(int64(w.ID)).text(w.State).int4(w.Version).int4(w.Latest).int4(w.MaxRuns).
+			int8(w.Revision).int8(int64(w.Modified)))
+	}
+}
+
+// one sends a statement for one row.
+func (x *tx) one(r *rows) {
+	if x.fail == nil {
+		x.fail = r.fail
+	}
+	if x.fail == nil {
+		x.send(r.name, r.values())
+	}
+	r.reset()
+}
+
+func (x *tx) versions(b *store.Batch) {
+	for i := range b.Versions {
+		v := &b.Versions[i]
+		x.one(x.conn.room("insertVersion").row().int8(int64(v.Workflow)).int4(v.Version).some(v.Source).some(v.Def).
+			some(v.Graph).some(v.Digest).text(v.User).int8(int64(v.Created)))
+		rows := x.conn.room("insertFile")
+		for _, f := range v.Files {
+			rows.row().text(f.Name).int8(int64(v.Workflow)).int4(v.Version).int8(int64(f.Mode)).some(f.Data)
+			x.full(rows)
+		}
+		x.push(rows)
+	}
+}
+
+func (x *tx) requests(b *store.Batch) {
+	rows := x.conn.room("insertRequest")
+	for i := range b.Requests {
+		r := &b.Requests[i]
+		rows.row().text(r.Scope).text(r.Key).some(r.Hash).some(r.Answer).int8(int64(r.Created))
+		x.full(rows)
+	}
+	x.push(rows)
+}
+
+func (x *tx) messages(b *store.Batch) {
+	rows := x.conn.room("insertMessage")
+	for i := range b.Messages {
+		m := &b.Messages[i]
+		rows.row().int4(int32(i)).int4(int32(m.From)).int4(int32(m.To)).some(m.Payload).int8(int64(m.Created))
+		x.full(rows)
+	}
+	x.push(rows)
+	if len(b.Consumed) > 0 {
+		x.send("consumeMessages", args{}.array(int8s(b.Consumed)).shards(x.owned))
+	}
+}

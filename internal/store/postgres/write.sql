@@ -1,0 +1,143 @@
+-- The statements of writers. Rows go in by columns: an array for a column whose values differ,
+-- or else NULL and, as the next parameter, the one value of all rows (the first column is an
+-- array always). must raises if an update does not find every row as its owner believes.
+
+-- name: fence
+-- Locked in the order of their ids first: an UPDATE takes its rows in any order. The
+-- watermark only rises.
+WITH held AS MATERIALIZED (
+  SELECT s.id FROM shard s JOIN unnest($1::int[], $2::bigint[], $4::bigint[]) x (id, epoch, seq)
+    ON s.id = x.id AND s.epoch = coalesce(x.epoch, $3) AND s.seq = coalesce(x.seq, $5)
+  ORDER BY s.id FOR NO KEY UPDATE OF s
+), moved AS (
+  UPDATE shard s SET seq = s.seq + 1, watermark = greatest(s.watermark, $6) FROM held WHERE s.id = held.id RETURNING 1
+)
+SELECT must(count(*) = cardinality($1), 'a shard is not as its owner believes') FROM moved;
+
+-- name: clock
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+
+-- name: insertRun
+INSERT INTO run (id, shard, workflow, version, priority, origin, username, key, key_hash, params, fire, created, first_seq,
+  first_at, events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished,
+  leader, leader_at)
+SELECT x.id, coalesce(x.shard, $3), coalesce(x.workflow, $5), coalesce(x.version, $7), coalesce(x.priority, $9),
+  coalesce(x.origin, $11), coalesce(x.username, $13), coalesce(x.key, $15), coalesce(x.key_hash, $17),
+  coalesce(x.params, $19), coalesce(x.fire, $21), coalesce(x.created, $23), coalesce(x.first_seq, $25),
+  coalesce(x.first_at, $27), coalesce(x.events_first, $29), coalesce(x.state, $31), coalesce(x.intent, $33),
+  coalesce(x.generation, $35), coalesce(x.cause, $37), coalesce(x.message, $39), coalesce(x.graph, $41),
+  coalesce(x.base, $43), coalesce(x.final, $45), coalesce(x.split, $47), coalesce(x.started, $49),
+  coalesce(x.finished, $51), coalesce(x.leader, $53), coalesce(x.leader_at, $55)
+FROM unnest($1::uuid[], $2::int[], $4::bigint[], $6::int[], $8::text[], $10::text[], $12::text[], $14::text[], $16::bytea[],
+  $18::bytea[], $20::bytea[], $22::bigint[], $24::bigint[], $26::bigint[], $28::bytea[], $30::text[], $32::text[],
+  $34::int[], $36::text[], $38::text[], $40::bytea[], $42::bytea[], $44::bytea[], $46::bigint[], $48::bigint[],
+  $50::bigint[], $52::bigint[], $54::bigint[])
+  x (id, shard, workflow, version, priority, origin, username, key, key_hash, params, fire, created, first_seq,
+  first_at, events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished,
+  leader, leader_at);
+
+-- name: updateRun
+-- The history of a run's first end goes into its row, once.
+WITH changed AS (
+  UPDATE run r SET state = coalesce(x.state, $7), intent = coalesce(x.intent, $9), generation = coalesce(x.generation, $11),
+    cause = coalesce(x.cause, $13), message = coalesce(x.message, $15), graph = coalesce(x.graph, $17),
+    base = coalesce(x.base, $19), final = coalesce(x.final, $21), split = coalesce(x.split, $23),
+    started = coalesce(x.started, $25), finished = coalesce(x.finished, $27), leader = coalesce(x.leader, $29),
+    leader_at = coalesce(x.leader_at, $31), last_seq = coalesce(x.last_seq, $33, r.last_seq),
+    last_at = coalesce(x.last_at, $35, r.last_at), events_last = coalesce(x.events_last, $37, r.events_last)
+  FROM unnest($1::uuid[], $2::int[], $4::text[], $6::text[], $8::text[], $10::int[], $12::text[], $14::text[], $16::bytea[],
+    $18::bytea[], $20::bytea[], $22::bigint[], $24::bigint[], $26::bigint[], $28::bigint[], $30::bigint[],
+    $32::bigint[], $34::bigint[], $36::bytea[])
+    x (id, shard, was, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader,
+    leader_at, last_seq, last_at, events_last)
+  WHERE r.id = x.id AND r.shard = coalesce(x.shard, $3) AND r.state = coalesce(x.was, $5)
+    AND (r.last_seq IS NULL OR coalesce(x.last_seq, $33) IS NULL)
+  RETURNING 1
+)
+SELECT must(count(*) = cardinality($1), 'a run is not as its owner believes') FROM changed;
+
+-- name: insertAttempt
+INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal,
+  outputs, started, finished, retry_at, retry_wait)
+SELECT x.run, coalesce(x.task, $3), coalesce(x.token, $5), coalesce(x.generation, $7), coalesce(x.handler, $9),
+  coalesce(x.assigned, $11), coalesce(x.state, $13), coalesce(x.cause, $15), coalesce(x.message, $17),
+  coalesce(x.exit_code, $19), coalesce(x.signal, $21), coalesce(x.outputs, $23), coalesce(x.started, $25),
+  coalesce(x.finished, $27), coalesce(x.retry_at, $29), coalesce(x.retry_wait, $31)
+FROM unnest($1::uuid[], $2::int[], $4::int[], $6::int[], $8::bigint[], $10::bigint[], $12::text[], $14::text[],
+  $16::text[], $18::int[], $20::text[], $22::bytea[], $24::bigint[], $26::bigint[], $28::bigint[], $30::bigint[])
+  x (run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal, outputs, started,
+  finished, retry_at, retry_wait);
+
+-- name: updateAttempt
+WITH changed AS (
+  UPDATE attempt a SET state = coalesce(x.state, $11), cause = coalesce(x.cause, $13), message = coalesce(x.message, $15),
+    exit_code = coalesce(x.exit_code, $17), signal = coalesce(x.signal, $19), outputs = coalesce(x.outputs, $21),
+    started = coalesce(x.started, $23), finished = coalesce(x.finished, $25), retry_at = coalesce(x.retry_at, $27),
+    retry_wait = coalesce(x.retry_wait, $29)
+  FROM unnest($1::uuid[], $2::int[], $4::int[], $6::bigint[], $8::text[], $10::text[], $12::text[], $14::text[],
+    $16::int[], $18::text[], $20::bytea[], $22::bigint[], $24::bigint[], $26::bigint[], $28::bigint[])
+    x (run, task, token, handler, was, state, cause, message, exit_code, signal, outputs, started, finished, retry_at,
+    retry_wait)
+  WHERE a.run = x.run AND a.task = coalesce(x.task, $3) AND a.token = coalesce(x.token, $5)
+    AND a.handler = coalesce(x.handler, $7) AND a.state = coalesce(x.was, $9)
+  RETURNING 1
+)
+SELECT must(count(*) = cardinality($1), 'an attempt is not as its owner believes') FROM changed;
+
+-- name: insertEvent
+-- A run's history is numbered by its shard, which the fence has moved already.
+WITH written AS (
+  INSERT INTO event (run, seq, at, records)
+  SELECT r.id, s.seq, coalesce(x.at, $3), coalesce(x.records, $5)
+  FROM unnest($1::uuid[], $2::bigint[], $4::bytea[]) x (run, at, records)
+    JOIN run r ON r.id = x.run JOIN shard s ON s.id = r.shard AND s.id = ANY ($6::int[])
+  RETURNING 1
+)
+SELECT must(count(*) = cardinality($1), 'a run of these events is not its owner''s') FROM written;
+
+-- name: insertWorkflow
+INSERT INTO workflow (id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
+
+-- name: updateWorkflow
+WITH changed AS (
+  UPDATE workflow SET state = $2, version = $3, latest = $4, max_runs = $5, revision = $6, modified = $7
+  WHERE id = $1 AND revision = $6::bigint - 1 RETURNING 1
+)
+SELECT must(count(*) = 1, 'a workflow is not as its owner believes') FROM changed;
+
+-- name: insertVersion
+INSERT INTO version (workflow, version, source, def, graph, digest, username, created)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
+
+-- name: insertFile
+INSERT INTO version_file (name, workflow, version, mode, data)
+SELECT x.name, coalesce(x.workflow, $3), coalesce(x.version, $5), coalesce(x.mode, $7), coalesce(x.data, $9)
+FROM unnest($1::text[], $2::bigint[], $4::int[], $6::bigint[], $8::bytea[]) x (name, workflow, version, mode, data);
+
+-- name: insertRequest
+INSERT INTO request (scope, key, hash, answer, created)
+SELECT x.scope, coalesce(x.key, $3), coalesce(x.hash, $5), coalesce(x.answer, $7), coalesce(x.created, $9)
+FROM unnest($1::text[], $2::text[], $4::bytea[], $6::bytea[], $8::bigint[]) x (scope, key, hash, answer, created);
+
+-- name: insertMessage
+-- Their ids rise in the order of the batch.
+INSERT INTO message (sender, target, payload, created)
+SELECT coalesce(x.sender, $3), coalesce(x.target, $5), coalesce(x.payload, $7), coalesce(x.created, $9)
+FROM unnest($1::int[], $2::int[], $4::int[], $6::bytea[], $8::bigint[]) x (n, sender, target, payload, created)
+ORDER BY x.n;
+
+-- name: consumeMessages
+WITH gone AS (DELETE FROM message WHERE id = ANY ($1::bigint[]) AND target = ANY ($2::int[]) RETURNING 1)
+SELECT must(count(*) = cardinality($1), 'a message is gone, or another shard''s') FROM gone;
+
+-- name: acquire
+-- In the order of their ids, like the fence; whoever writes under a lock is waited for.
+WITH held AS MATERIALIZED (SELECT id, owner FROM shard WHERE id = ANY ($1::int[]) ORDER BY id FOR NO KEY UPDATE)
+UPDATE shard s SET epoch = s.epoch + 1, owner = $2 FROM held WHERE s.id = held.id
+RETURNING s.id, s.epoch, s.seq, s.watermark, held.owner, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+
+-- name: insertHandler
+INSERT INTO handler (uuid, node, started)
+VALUES ($1::text::uuid, $2, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+RETURNING id, uuid::text, node, started;
