@@ -22,6 +22,7 @@ import (
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/sqlite"
+	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/worker"
 	"skein.dev/skein/internal/workflow"
 )
@@ -77,7 +78,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 		return n, fmt.Errorf("worker: %w", err)
 	}
 	n.engine, err = engine.New(ctx, engine.Config{Store: n.store, Executor: n.executor, Compile: compiler(),
-		Node: cfg.Name, Slots: cfg.Slots, Reap: n.reap, Log: log})
+		Planner: trigger.New(n.store), Node: cfg.Name, Slots: cfg.Slots, Reap: n.reap, Log: log})
 	if err != nil {
 		return n, err
 	}

@@ -180,7 +180,7 @@ func (r *resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 		return nil, err
 	}
 	res, err := v.Resolve(t, workflow.Inputs{
-		RunID: a.Run.String(), Attempt: int(a.Token), Params: row.Params, TriggerTime: a.Created.Time(),
+		RunID: a.Run.String(), Attempt: int(a.Token), Params: row.Params, TriggerTime: row.Instant().Time(),
 		Outputs: func(task string) (json.RawMessage, dag.TaskState) { o := known[task]; return o.json, o.state },
 	})
 	if err != nil {

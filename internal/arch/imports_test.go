@@ -34,7 +34,7 @@ var allowed = map[string][]string{
 	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "api/v1"},
 	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/engine", "internal/worker"},
 	"internal/app": {"internal/dag", "internal/store", "internal/store/sqlite", "internal/engine", "internal/worker",
-		"internal/workflow", "internal/trigger", "internal/server", "internal/bench", "api/v1", ".", "examples"},
+		"internal/workflow", "internal/trigger", "internal/secret", "internal/server", "internal/bench", "api/v1", ".", "examples"},
 	"internal/crontab": {"internal/cron", "internal/workflow"},
 	"examples":         {},
 	"cmd/skein":        {"internal/app", "internal/bench", "internal/workflow", "internal/cron", "internal/crontab", "internal/engine", "internal/dag", "api/v1", ".", "examples"},

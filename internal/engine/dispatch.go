@@ -18,7 +18,6 @@ type Assignment struct {
 	Workflow dag.WorkflowID
 	Version  int32
 	Graph    *dag.Graph
-	Created  dag.Micros // of the run
 }
 
 func (a *Assignment) key() attemptKey { return attemptKey{a.Run, a.Task, a.Token} }
@@ -103,7 +102,7 @@ func (w *writer) assign(r *dag.Run, t dag.TaskID) Assignment {
 }
 
 func assignment(r *dag.Run, t dag.TaskID, token dag.Token) Assignment {
-	a := Assignment{Run: r.ID, Task: t, Token: token, Workflow: r.Workflow, Version: r.Version, Graph: r.Graph, Created: r.Created}
+	a := Assignment{Run: r.ID, Task: t, Token: token, Workflow: r.Workflow, Version: r.Version, Graph: r.Graph}
 	if r.Graph != nil {
 		a.Name = r.Graph.Name(t)
 	}

@@ -5,11 +5,12 @@ import (
 	"fmt"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
 )
 
 // Reason is one answer to "why does it not move?". Zero times do not apply.
 type Reason struct {
-	Kind     string // ended, paused, stopping, splitting, needs, slot, retry, running, nobody
+	Kind     string // ended, paused, stopping, limit, splitting, needs, slot, retry, running, nobody
 	What     string // a sentence
 	Holder   string // who has what it waits for
 	Since    dag.Micros
@@ -81,6 +82,9 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) err
 	if e.explainIntent(v, x) {
 		return nil
 	}
+	if v.State == dag.RunWaiting {
+		return e.explainWaiting(ctx, v, x)
+	}
 	if v.SplitAt == 0 {
 		r := Reason{Kind: "splitting", What: "the Leader makes tasks of it", Since: v.Created, Holder: e.cfg.Node, Unblocks: "the end of that work"}
 		if e.reads() {
@@ -109,6 +113,41 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) err
 		}
 		x.add(e.slotReason(what, v.Modified))
 	}
+	return nil
+}
+
+// explainWaiting says which limit holds a run back, and who is through it.
+func (e *Engine) explainWaiting(ctx context.Context, v *RunView, x *Explanation) error {
+	r := Reason{Kind: "limit", What: "a limit on concurrent runs holds it back", Since: v.Created, Unblocks: "the end of one of them"}
+	rows, err := e.store.Events(ctx, v.ID, 0, 1)
+	if err != nil {
+		return fromStore("read the run's history", err)
+	}
+	for i := range rows {
+		recs, err := dag.UnpackRecords(rows[i].Records)
+		if err != nil {
+			return err
+		}
+		for j := range recs {
+			if recs[j].Kind == dag.RecWaiting {
+				r.What, r.Since = recs[j].Text, rows[i].At
+			}
+		}
+	}
+	page, err := e.store.Runs(ctx, store.RunQuery{Workflow: v.Workflow.ID, State: "active", Limit: reasonsMax})
+	if err != nil {
+		return fromStore("list the workflow's runs", err)
+	}
+	for i := range page.Runs { // the oldest that is through comes last
+		if o := &page.Runs[i]; o.ID != v.ID && o.State != dag.RunWaiting && o.State != dag.RunSubmitted {
+			r.Holder = "run " + o.ID.String()
+		}
+	}
+	if v.Fire != nil && v.Fire.StartBy != 0 {
+		r.Unblocks += "; not begun by then, it ends skipped"
+		r.Expected = v.Fire.StartBy
+	}
+	x.add(r)
 	return nil
 }
 

@@ -1,0 +1,82 @@
+// Package secret reads what must not stand in a workflow file, by its name.
+package secret
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+)
+
+// ErrUnknown: there is no secret of that name.
+var ErrUnknown = errors.New("unknown secret")
+
+// sizeMax bounds a secret, in bytes.
+const sizeMax = 64 << 10
+
+var nameOK = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+// Folder keeps one file per secret: NAMESPACE/NAME, or NAME for every namespace. Line ends at
+// the end of a file do not count. The files are read at each use, so that a changed secret
+// needs no restart.
+type Folder struct{ Path string }
+
+// Secret gives a secret of a namespace. Its errors never hold the secret.
+func (f Folder) Secret(_ context.Context, namespace, name string) ([]byte, error) {
+	if !nameOK.MatchString(name) || !nameOK.MatchString(namespace) {
+		return nil, fmt.Errorf("%w: %q is no name of a secret", ErrUnknown, name)
+	}
+	root, err := os.OpenRoot(f.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w %s: put it into the file %s/%s, readable by its owner only", ErrUnknown, name, f.Path, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("secret %s: %w", name, err)
+	}
+	defer root.Close()
+	for _, file := range [...]string{namespace + "/" + name, name} {
+		data, err := read(root, file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("secret %s: %w", name, err)
+		}
+		return data, nil
+	}
+	return nil, fmt.Errorf("%w %s: put it into the file %s/%s, readable by its owner only", ErrUnknown, name, f.Path, name)
+}
+
+func read(root *os.Root, name string) ([]byte, error) {
+	file, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a regular file")
+	case info.Mode().Perm()&0o077 != 0:
+		return nil, fmt.Errorf("others may read it (mode %04o): chmod 600 %s", info.Mode().Perm(), name)
+	}
+	data, err := io.ReadAll(io.LimitReader(file, sizeMax+1))
+	if err != nil {
+		return nil, err
+	}
+	data = bytes.TrimRight(data, "\r\n")
+	switch {
+	case len(data) > sizeMax:
+		return nil, fmt.Errorf("it is larger than %d bytes", sizeMax)
+	case len(data) == 0:
+		return nil, errors.New("it is empty")
+	}
+	return data, nil
+}
