@@ -11,7 +11,7 @@ const (
 	eventsMax = 10_000
 	// expandMax bounds the dates that all recurrence rules of a file look at, and with it
 	// the time: dozens of daily rules until 2199, or thousands of yearly ones.
-	expandMax = 5_000_000
+	expandMax = 2_000_000
 )
 
 // ParseICS reads the days of the events of an iCalendar file (RFC 5545): from DTSTART to

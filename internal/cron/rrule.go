@@ -148,7 +148,7 @@ func (r *recurrence) expand(start int, looked *int, do func(int)) error {
 		r.months = 1 << m0
 	}
 	for day := start + 1; day <= min(r.until, dayMax-1) && left > 0; day++ {
-		next := r.skipMonths(r.skip(start, day))
+		next := r.skipDays(start, r.skipMonths(r.skip(start, day)))
 		if *looked++; *looked > expandMax {
 			return tooMany()
 		}
@@ -207,6 +207,26 @@ func (r *recurrence) skipMonths(day int) int {
 		if m++; m > 12 {
 			y, m = y+1, 1
 		}
+	}
+	return day
+}
+
+// skipDays gives the first day not before day that a rule without days can have: most rules
+// of holidays are such, and this saves looking at all other days of the month.
+func (r *recurrence) skipDays(start, day int) int {
+	if len(r.byDay)+len(r.monthDays) > 0 {
+		return day
+	}
+	switch r.freq {
+	case weeklyFreq:
+		return day + (weekday(start)-weekday(day)+7)%7
+	case monthlyFreq, yearlyFreq:
+		_, _, d0 := civil(start)
+		y, m, d := civil(day)
+		if d0 < d || d0 > daysIn(y, m) {
+			return day - d + 1 + daysIn(y, m) // the next month
+		}
+		return day - d + d0
 	}
 	return day
 }

@@ -148,7 +148,7 @@ func zoneHint(name string) string {
 // nearZones gives up to three known names that resemble one: the same letters in another
 // case, the same city, or a few slips of the finger.
 func nearZones(name string) []string {
-	const suggestionsMax, slipsMax = 3, 3
+	const suggestionsMax, slipsMax, shortMax = 3, 3, 5
 	if len(name) > zoneNameMax {
 		return nil
 	}
@@ -157,11 +157,14 @@ func nearZones(name string) []string {
 	for _, known := range strings.Fields(zoneNames) {
 		key := zoneKey(known)
 		city := key[strings.LastIndexByte(key, '/')+1:]
-		slips := distance(want, key)
-		if want == city {
-			slips = min(slips, 1)
-		} else if len(want) >= 5 {
-			slips = min(slips, distance(want, city)+1)
+		slips := slipsMax
+		switch {
+		case want == key:
+			slips = 0
+		case want == city:
+			slips = 1
+		case len(want) >= shortMax: // a shorter one resembles too much
+			slips = min(distance(want, key), distance(want, city)+1)
 		}
 		if slips < slipsMax {
 			best[slips] = append(best[slips], known)
