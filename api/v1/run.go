@@ -18,6 +18,9 @@ type Run struct {
 	FinishedAt *Time          `json:"finished_at" format:"date-time"`
 	User       string         `json:"user"`
 	Origin     string         `json:"origin" enum:"manual,api,schedule,sensor,backfill,parent,recovery"`
+	Trigger    *string        `json:"trigger" doc:"What started it, by its name in the workflow; null: a person or a program."`
+	Instant    Time           `json:"instant" format:"date-time" doc:"The instant it is for: trigger.time. Without a trigger it is created_at."`
+	Backfill   *int64         `json:"backfill" doc:"The backfill it is part of."`
 	Priority   string         `json:"priority" enum:"highest,high,medium,low,lowest"`
 	Key        *string        `json:"idempotency_key"`
 	Params     Params         `json:"params" nullable:"false" doc:"As the run sees them: defaults filled in."`

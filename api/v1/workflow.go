@@ -11,6 +11,7 @@ type Workflow struct {
 	Revision    int64   `json:"revision" doc:"+1 at every change: the ETag."`
 	CreatedAt   Time    `json:"created_at" format:"date-time"`
 	ModifiedAt  Time    `json:"modified_at" format:"date-time"`
+	MaxRuns     *int32  `json:"max_concurrent_runs" doc:"Most of its runs that are active at one time, more wait; null: any number."`
 	Description *string `json:"description" doc:"null in lists."`
 	Tasks       *int    `json:"tasks" doc:"How many its current version has; null in lists."`
 	Params      []Param `json:"params" nullable:"true" doc:"null in lists."`

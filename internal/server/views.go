@@ -30,12 +30,13 @@ func textOrNull[T ~string](s T) *string {
 	return &t
 }
 
-func intOrNull[T ~int32](n T, applies bool) *int32 {
+func intOrNull[T ~int32](n T, applies bool) *int32 { return someOrNull(int32(n), applies) }
+
+func someOrNull[T any](v T, applies bool) *T {
 	if !applies {
 		return nil
 	}
-	i := int32(n)
-	return &i
+	return &v
 }
 
 // fullName is NAME in the default namespace and NAMESPACE/NAME elsewhere.
@@ -54,6 +55,9 @@ func runOf(v *engine.RunView) (api.Run, error) {
 		User: v.User, Origin: string(v.Origin), Priority: v.Priority.String(), Key: textOrNull(v.Key), Params: api.Params{},
 		SplitAt: instantOrNull(v.SplitAt), ModifiedAt: instant(v.Modified), Counts: map[string]int{},
 		Leader: api.Leader{Handler: textOrNull(v.Leader.UUID), Node: textOrNull(v.Leader.Node), AssignedAt: instantOrNull(v.LeaderAt)},
+	}
+	if r.Instant = instant(v.Instant()); v.Fire != nil {
+		r.Trigger, r.Backfill = textOrNull(v.Fire.Trigger), someOrNull(v.Fire.Backfill, v.Fire.Backfill != 0)
 	}
 	if v.SplitAt != 0 { // all states, so that nobody has to ask whether one is there
 		for _, s := range dag.TaskStates() {
@@ -122,6 +126,7 @@ func workflowOf(w *store.Workflow) api.Workflow {
 	return api.Workflow{
 		Workflow: fullName(w.Namespace, w.Name), Namespace: w.Namespace, Name: w.Name, State: w.State, Version: w.Version,
 		Latest: w.Latest, Revision: w.Revision, CreatedAt: instant(w.Created), ModifiedAt: instant(w.Modified),
+		MaxRuns: intOrNull(w.MaxRuns, w.MaxRuns != 0),
 	}
 }
 

@@ -1,0 +1,162 @@
+package api
+
+// Schedule is a trigger of a workflow's current version: a schedule, whose instants follow
+// from the clock, or a sensor, which waits for something to happen.
+type Schedule struct {
+	Workflow          string  `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
+	Namespace         string  `json:"namespace"`
+	Name              string  `json:"name" doc:"Unique in its workflow; its identity across edits."`
+	Kind              string  `json:"kind" enum:"cron,every,at,daily,weekly,monthly,annually,start,webhook,file,run_of,again,absent" doc:"The key it was declared with; start: at each start of the scheduler."`
+	Expression        string  `json:"expression" doc:"What was declared, in short: a cron text, an interval, times of day."`
+	Timezone          string  `json:"timezone" doc:"IANA name."`
+	Description       string  `json:"description" doc:"In words."`
+	State             string  `json:"state" enum:"active,paused,ended"`
+	Reason            *string `json:"reason" doc:"Why it is paused or ended."`
+	PausedBy          *string `json:"paused_by" doc:"null: it was declared paused, or is not."`
+	Next              *Time   `json:"next" format:"date-time" doc:"The first instant that is not decided; null: none, or it waits for an event."`
+	Decided           Time    `json:"decided" format:"date-time" doc:"Every instant up to here has its outcome among the fires; of a paused one, its pause is one line once it ends."`
+	LastFire          *Fire   `json:"last_fire" nullable:"true" doc:"The newest line of its ledger."`
+	Fired             int64   `json:"fired" doc:"Runs it has started since it was declared as it is."`
+	Overlap           string  `json:"overlap" enum:"skip,queue,cancel_running,allow"`
+	MaxConcurrentRuns *int32  `json:"max_concurrent_runs" doc:"null: any number."`
+	Catchup           *string `json:"catchup" enum:"none,latest,all" doc:"null: it has no instants."`
+	CatchupLimit      *int32  `json:"catchup_limit" doc:"null: catchup is not all."`
+	DelayTolerance    *string `json:"delay_tolerance" doc:"Such as 30m0s; null: whenever."`
+	Sensor            bool    `json:"sensor" doc:"It waits for something to happen."`
+	Version           int32   `json:"version" doc:"Of the workflow, that declared it as it is."`
+	Since             Time    `json:"since" format:"date-time" doc:"It is declared as it is since then."`
+	CreatedAt         Time    `json:"created_at" format:"date-time"`
+	ModifiedAt        Time    `json:"modified_at" format:"date-time"`
+}
+
+// Fire is one line of the ledger. Each instant of a schedule and each event is in one line;
+// equal consecutive outcomes without a run are one line.
+type Fire struct {
+	Workflow  string  `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
+	Namespace string  `json:"namespace"`
+	Trigger   string  `json:"trigger"`
+	At        Time    `json:"at" format:"date-time" doc:"The nominal instant, the first of the line; of an event, when it came."`
+	Last      Time    `json:"last" format:"date-time" doc:"The last instant of the line."`
+	Count     int64   `json:"count" doc:"How many instants the line stands for."`
+	Outcome   string  `json:"outcome" enum:"fired,late,skipped,merged,missed"`
+	Reason    *string `json:"reason"`
+	Run       *string `json:"run" doc:"null: none was started."`
+	Key       *string `json:"key" doc:"Id of the event; null: an instant of the schedule."`
+	Decided   Time    `json:"decided" format:"date-time" doc:"When it was written."`
+}
+
+// Instant is when a trigger will fire.
+type Instant struct {
+	Workflow  string `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
+	Namespace string `json:"namespace"`
+	Trigger   string `json:"trigger"`
+	Time      Time   `json:"time" format:"date-time"`
+	Local     string `json:"local" doc:"The same on the clocks of its time zone, RFC 3339 with offset."`
+}
+
+// NextFires is what will come, in the order of time.
+type NextFires struct {
+	Items  []Instant     `json:"items" nullable:"false"`
+	Next   *string       `json:"next" doc:"Always null: ask again with from."`
+	Shifts []ClockChange `json:"shifts" nullable:"false" doc:"Clock changes up to the last instant that touch a schedule."`
+}
+
+// ClockChange is a change of the clocks that leaves out or repeats a time that a schedule
+// names.
+type ClockChange struct {
+	Workflow  string `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
+	Namespace string `json:"namespace"`
+	Trigger   string `json:"trigger"`
+	At        Time   `json:"at" format:"date-time" doc:"The first instant of the new offset."`
+	Local     string `json:"local" doc:"The same in the time zone, RFC 3339 with the new offset."`
+	From      string `json:"from" doc:"Offset before, such as +01:00."`
+	To        string `json:"to" doc:"Offset after."`
+	Effect    string `json:"effect" doc:"What the schedule makes of it."`
+}
+
+// Occurrence is what became of an event, or of a person's wish that a trigger fires.
+type Occurrence struct {
+	Workflow  string  `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
+	Namespace string  `json:"namespace"`
+	Trigger   string  `json:"trigger"`
+	Key       *string `json:"key" doc:"The event's id: the same once more is no second fire. null: nothing was kept."`
+	Run       *string `json:"run" doc:"null: none was started."`
+	Outcome   string  `json:"outcome" enum:"fired,late,skipped,merged,missed,filtered" doc:"filtered: the trigger's filter does not want it, nothing was kept."`
+	Reason    *string `json:"reason"`
+	Existing  bool    `json:"existing" doc:"It came before; this is what became of it then."`
+}
+
+// SimulateRequest asks what a span of time will bring.
+type SimulateRequest struct {
+	From     *Time  `json:"from,omitempty" format:"date-time" doc:"Absent: now."`
+	To       Time   `json:"to" format:"date-time" doc:"At most 366 days after from."`
+	Workflow string `json:"workflow,omitempty" maxLength:"127" doc:"NAME or NAMESPACE/NAME: only its triggers. Absent: all."`
+	// With is an edit: its workflows take the place of those of the same name.
+	With *ApplyRequest `json:"with,omitempty" nullable:"true"`
+}
+
+// Simulation is what a span of time will bring if runs take as long as they did lately.
+// Sensors are not in it: nobody knows what they will hear.
+type Simulation struct {
+	From     Time               `json:"from" format:"date-time"`
+	To       Time               `json:"to" format:"date-time"`
+	Fires    int64              `json:"fires" doc:"Of all triggers."`
+	Triggers []SimulatedTrigger `json:"triggers" nullable:"false"`
+	Hours    []SimulatedHour    `json:"hours" nullable:"false" doc:"Only those with something in them."`
+	Limits   []SimulatedLimit   `json:"limits" nullable:"false" doc:"Limits that will be hit; none: there is room."`
+	Shifts   []ClockChange      `json:"shifts" nullable:"false"`
+	Changes  []ScheduleChange   `json:"changes" nullable:"true" doc:"What the edit changes; null: none was given."`
+	Notes    []string           `json:"notes" nullable:"false" doc:"What is not known or was left out."`
+}
+
+// SimulatedTrigger is what one trigger will do.
+type SimulatedTrigger struct {
+	Workflow    string   `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
+	Namespace   string   `json:"namespace"`
+	Trigger     string   `json:"trigger"`
+	Description string   `json:"description"`
+	Fires       int64    `json:"fires"`
+	First       *Time    `json:"first" format:"date-time"`
+	Last        *Time    `json:"last" format:"date-time"`
+	Overlaps    int64    `json:"overlaps" doc:"Fires while as many runs of the trigger as may be are active."`
+	Skipped     int64    `json:"skipped" doc:"Of these, by overlap: skip or a full queue."`
+	Waiting     int64    `json:"waiting" doc:"Of these, those that wait."`
+	Cancelled   int64    `json:"cancelled" doc:"Runs that a newer one stops."`
+	Median      *float64 `json:"median_s" doc:"Seconds that a run takes; null: none has ended yet."`
+	P95         *float64 `json:"p95_s"`
+	Measured    int      `json:"measured" doc:"Runs that this was taken from."`
+}
+
+// SimulatedHour is one hour of UTC.
+type SimulatedHour struct {
+	At     Time  `json:"at" format:"date-time"`
+	Fires  int64 `json:"fires"`
+	Active int64 `json:"active" doc:"Most runs at one time, by the median."`
+	Long   int64 `json:"active_p95" doc:"The same if every run takes its 95th percentile."`
+}
+
+// SimulatedLimit is a limit that will be hit.
+type SimulatedLimit struct {
+	Kind      string  `json:"kind" enum:"trigger,workflow,slots"`
+	Workflow  *string `json:"workflow"`
+	Namespace *string `json:"namespace"`
+	Trigger   *string `json:"trigger"`
+	Limit     int64   `json:"limit"`
+	Peak      int64   `json:"peak" doc:"Most that would be there at one time without it."`
+	Hits      int64   `json:"hits" doc:"How many runs meet it."`
+	First     *Time   `json:"first" format:"date-time"`
+	What      string  `json:"what" doc:"A sentence."`
+}
+
+// ScheduleChange is what an edit does to one trigger.
+type ScheduleChange struct {
+	Workflow  string   `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
+	Namespace string   `json:"namespace"`
+	Trigger   string   `json:"trigger"`
+	Change    string   `json:"change" enum:"added,removed,changed,unchanged"`
+	Before    *string  `json:"before" doc:"In words; null: it was not there."`
+	After     *string  `json:"after" doc:"In words; null: it goes."`
+	Fires     [2]int64 `json:"fires" doc:"Before and after."`
+	Gained    []Time   `json:"gained" nullable:"false" doc:"The first instants that are new, at most 20."`
+	Lost      []Time   `json:"lost" nullable:"false" doc:"The first instants that go, at most 20."`
+}

@@ -1,0 +1,163 @@
+package skein
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+
+	api "skein.dev/skein/api/v1"
+)
+
+func setTime(v url.Values, key string, t time.Time) {
+	if !t.IsZero() {
+		v.Set(key, t.UTC().Format(time.RFC3339Nano))
+	}
+}
+
+// scheduleCall is about one trigger of a workflow (NAME or NS/NAME).
+func scheduleCall(method, workflow, trigger string, opts []CallOption, more ...string) *call {
+	ns, name := splitName(workflow)
+	return newCall(method, opts, append([]string{"schedules", ns, name, trigger}, more...)...)
+}
+
+// SchedulesQuery selects triggers. Zero fields select everything.
+type SchedulesQuery struct {
+	Namespace string
+	Workflow  string // NAME or NS/NAME
+	State     string // active, paused or ended
+	Kind      string // cron, every, webhook …
+	Limit     int
+	Cursor    string
+}
+
+// Schedules lists one page of triggers by workflow and name.
+func (c *Client) Schedules(ctx context.Context, q SchedulesQuery) (page api.List[api.Schedule], err error) {
+	k := newCall(http.MethodGet, nil, "schedules")
+	k.query = pageQuery(q.Cursor, q.Limit)
+	set(k.query, "namespace", q.Namespace)
+	set(k.query, "workflow", q.Workflow)
+	set(k.query, "state", q.State)
+	set(k.query, "kind", q.Kind)
+	_, err = c.do(ctx, k, &page)
+	return page, err
+}
+
+// EachSchedule goes through all pages from q on. An error is the last pair.
+func (c *Client) EachSchedule(ctx context.Context, q SchedulesQuery) iter.Seq2[api.Schedule, error] {
+	return each(q.Cursor, func(cursor string) (api.List[api.Schedule], error) {
+		q.Cursor = cursor
+		return c.Schedules(ctx, q)
+	})
+}
+
+// Schedule reads one trigger of a workflow (NAME or NS/NAME).
+func (c *Client) Schedule(ctx context.Context, workflow, trigger string) (s api.Schedule, err error) {
+	_, err = c.do(ctx, scheduleCall(http.MethodGet, workflow, trigger, nil), &s)
+	return s, err
+}
+
+// NextQuery says which instants to come are asked for.
+type NextQuery struct {
+	N         int       // 0: 20
+	From      time.Time // instants strictly after it; zero: what is not decided yet
+	Namespace string    // only of NextFires of all triggers
+	Workflow  string    // only of NextFires of all triggers: NAME or NS/NAME
+}
+
+func (q *NextQuery) values() url.Values {
+	v := url.Values{}
+	setInt(v, "n", int64(q.N))
+	setTime(v, "from", q.From)
+	return v
+}
+
+// NextFires tells when one trigger of a workflow (NAME or NS/NAME) will fire.
+func (c *Client) NextFires(ctx context.Context, workflow, trigger string, q NextQuery) (n api.NextFires, err error) {
+	k := scheduleCall(http.MethodGet, workflow, trigger, nil, "next")
+	k.query = q.values()
+	_, err = c.do(ctx, k, &n)
+	return n, err
+}
+
+// AllNextFires tells what will fire next of all active triggers, or those of a namespace
+// or a workflow.
+func (c *Client) AllNextFires(ctx context.Context, q NextQuery) (n api.NextFires, err error) {
+	k := newCall(http.MethodGet, nil, "schedules", "next")
+	k.query = q.values()
+	set(k.query, "namespace", q.Namespace)
+	set(k.query, "workflow", q.Workflow)
+	_, err = c.do(ctx, k, &n)
+	return n, err
+}
+
+// FiresQuery selects lines of the ledger. Zero fields select everything.
+type FiresQuery struct {
+	Workflow string // NAME or NS/NAME
+	Trigger  string // only with Workflow
+	Outcome  string // fired, late, skipped, merged or missed
+	Unfired  bool   // every outcome without a run
+	Since    time.Time
+	Until    time.Time
+	Limit    int
+	Cursor   string
+}
+
+// Fires lists one page of the ledger, newest first.
+func (c *Client) Fires(ctx context.Context, q FiresQuery) (page api.List[api.Fire], err error) {
+	k := newCall(http.MethodGet, nil, "fires")
+	k.query = pageQuery(q.Cursor, q.Limit)
+	set(k.query, "workflow", q.Workflow)
+	set(k.query, "trigger", q.Trigger)
+	set(k.query, "outcome", q.Outcome)
+	if q.Unfired {
+		k.query.Set("unfired", "true")
+	}
+	setTime(k.query, "since", q.Since)
+	setTime(k.query, "until", q.Until)
+	_, err = c.do(ctx, k, &page)
+	return page, err
+}
+
+// EachFire goes through all pages from q on. An error is the last pair.
+func (c *Client) EachFire(ctx context.Context, q FiresQuery) iter.Seq2[api.Fire, error] {
+	return each(q.Cursor, func(cursor string) (api.List[api.Fire], error) {
+		q.Cursor = cursor
+		return c.Fires(ctx, q)
+	})
+}
+
+// PauseSchedule stops a trigger from firing. What passes is recorded as skipped. Options:
+// [Key].
+func (c *Client) PauseSchedule(ctx context.Context, workflow, trigger, reason string, opts ...CallOption) (api.Schedule, error) {
+	return c.scheduleVerb(ctx, scheduleCall(http.MethodPost, workflow, trigger, opts), "pause", reason)
+}
+
+// ResumeSchedule lets a trigger fire again: from now on, never for the past. Options: [Key].
+func (c *Client) ResumeSchedule(ctx context.Context, workflow, trigger, reason string, opts ...CallOption) (api.Schedule, error) {
+	return c.scheduleVerb(ctx, scheduleCall(http.MethodPost, workflow, trigger, opts), "resume", reason)
+}
+
+func (c *Client) scheduleVerb(ctx context.Context, k *call, verb, reason string) (s api.Schedule, err error) {
+	k.verb, k.body = verb, api.VerbRequest{Reason: reason}
+	_, err = c.do(ctx, k, &s)
+	return s, err
+}
+
+// FireSchedule has a trigger fire now, by hand, also if it is paused. Options: [Key], under
+// which it fires once.
+func (c *Client) FireSchedule(ctx context.Context, workflow, trigger, reason string, opts ...CallOption) (o api.Occurrence, err error) {
+	k := scheduleCall(http.MethodPost, workflow, trigger, opts)
+	k.verb, k.body = "trigger", api.VerbRequest{Reason: reason}
+	_, err = c.do(ctx, k, &o)
+	return o, err
+}
+
+// Simulate tells what a span of time will bring, and what an edit would change of it.
+func (c *Client) Simulate(ctx context.Context, req api.SimulateRequest) (s api.Simulation, err error) {
+	k := newCall(http.MethodPost, nil, "schedules")
+	k.verb, k.body = "simulate", req
+	_, err = c.do(ctx, k, &s)
+	return s, err
+}
