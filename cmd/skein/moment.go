@@ -1,0 +1,84 @@
+package main
+
+import (
+	"time"
+
+	"skein.dev/skein/internal/cron"
+	"skein.dev/skein/internal/workflow"
+)
+
+// momentHelp is part of every help text that takes T.
+const momentHelp = `T is an instant (2027-03-28T02:30:00+01:00), a date (2027-03-28, a day of the time zone), now, or a length of time
+from now, forward or back: +36h, -2d. Units are w, d, h, m, s.`
+
+// moments reads points in time as people give them.
+type moments struct {
+	now  time.Time
+	zone *time.Location // whose days a date means
+}
+
+// momentsIn are moments whose dates are days of a zone; "" is UTC.
+func momentsIn(zone string) (moments, error) {
+	loc, err := cron.LoadZone(zone)
+	if err != nil {
+		return moments{}, scheduleError(err)
+	}
+	return moments{now: time.Now(), zone: loc}, nil
+}
+
+// from reads the begin of something; a date is its first moment. "" is none.
+func (m moments) from(flag, text string) (time.Time, error) { return m.read(flag, text, false) }
+
+// until reads the end of something; a date is its last moment, so that the day is part of it.
+func (m moments) until(flag, text string) (time.Time, error) { return m.read(flag, text, true) }
+
+func (m moments) read(flag, text string, end bool) (time.Time, error) {
+	switch {
+	case text == "":
+		return time.Time{}, nil
+	case text == "now":
+		return m.now, nil
+	case text[0] == '+' || text[0] == '-':
+		d, err := workflow.ParseDuration(text[1:])
+		if err != nil {
+			return time.Time{}, m.refuse(flag, text)
+		}
+		if text[0] == '-' {
+			d = -d
+		}
+		return m.now.Add(time.Duration(d)), nil
+	}
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		if end {
+			return firstOf(day.AddDate(0, 0, 1), m.zone).Add(-time.Microsecond), nil
+		}
+		return firstOf(day, m.zone), nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return t, m.refuse(flag, text)
+	}
+	return t, nil
+}
+
+func (m moments) refuse(flag, text string) error {
+	return usage("%s %s: want an instant such as 2027-03-28T02:30:00Z, a date such as 2027-03-28, now, +36h or -2d", flag, text)
+}
+
+// firstOf is the first instant at which the clocks of a zone have reached a day, which is given as its
+// midnight in UTC. Midnight may be left out there, or come twice.
+func firstOf(day time.Time, loc *time.Location) time.Time {
+	const widest = 26 * time.Hour // more than any offset from UTC
+	for t := day.Add(-widest).In(loc); ; {
+		_, offset := t.Zone()
+		reached := day.Add(-time.Duration(offset) * time.Second)
+		if reached.Before(t) {
+			reached = t
+		}
+		_, end := t.ZoneBounds()
+		if !end.After(t) || reached.Before(end) { // no end, or one that has passed: see cron's zone.at
+			return reached.In(loc)
+		}
+		t = end
+	}
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/cron"
+)
+
+const (
+	nextDefault = 10
+	nextMax     = 10_000 // instants of one answer
+)
+
+// nextFlags are those of `skein schedule next`.
+type nextFlags struct {
+	cron, zone, from  string
+	gap, repeat, seed string
+	n                 int
+}
+
+func (c *cli) scheduleNextCmd() *cobra.Command {
+	f := &nextFlags{}
+	var cmd *cobra.Command
+	cmd = &cobra.Command{
+		Use: "next [WORKFLOW[/TRIGGER]]", Short: "Show when triggers fire next, or when a cron expression would",
+		Long: `Shows the next instants: of a cron expression (--cron; no server is needed), or of the triggers that a server keeps,
+merged by time. The instants are those after --from (default now), which is not one of them.
+` + momentHelp + `
+
+A clock change that touches the expression is remarked. Exit code 6: the expression means nothing, or never fires.`,
+		Example: `  skein schedule next --cron "15 2 * * *" --timezone Europe/Berlin --from 2027-03-26 -n 4
+  skein schedule next --cron "0 0 L * *" -o json
+  skein schedule next nightly-orders -n 20`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: c.do(func(ctx context.Context, args []string) error {
+			if f.n < 1 || f.n > nextMax {
+				return usage("-n %d: want 1 to %d", f.n, nextMax)
+			}
+			if cmd.Flags().Changed("cron") {
+				if len(args) > 0 {
+					return usage("either --cron or %s", args[0])
+				}
+				return c.nextOfCron(f)
+			}
+			for _, name := range []string{"dst-gap", "dst-repeat", "seed"} {
+				if cmd.Flags().Changed(name) {
+					return usage("--%s goes with --cron; a trigger has its own", name)
+				}
+			}
+			return c.reading(func(ctx context.Context, s *session, args []string) error { return c.nextOfTriggers(ctx, s, args, f) })(ctx, args)
+		}),
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.cron, "cron", "", "cron expression of 5, 6 or 7 fields, or @daily and friends")
+	fl.StringVar(&f.zone, "timezone", "", "IANA time zone, such as Europe/Berlin (default UTC, or the trigger's)")
+	fl.StringVar(&f.from, "from", "now", "only instants after T")
+	fl.IntVarP(&f.n, "count", "n", nextDefault, fmt.Sprintf("how many, 1 to %d", nextMax))
+	fl.StringVar(&f.gap, "dst-gap", "", "a time that a clock change leaves out: run_after (default) | skip | run_before")
+	fl.StringVar(&f.repeat, "dst-repeat", "", "a time that comes twice: once (default, the first) | second | both")
+	fl.StringVar(&f.seed, "seed", "", "what H is hashed from; of a trigger: NAMESPACE/WORKFLOW/TRIGGER")
+	return cmd
+}
+
+// instant is a moment at which something fires: the JSON is a contract.
+type instant struct {
+	Time  api.Time `json:"time"`
+	Local string   `json:"local"`
+
+	at     time.Time // in its zone
+	remark string
+}
+
+func newInstant(at time.Time) instant {
+	return instant{Time: api.Time{Time: at}, Local: at.Format(time.RFC3339), at: at}
+}
+
+// wallForm is how a person reads a local time.
+const wallForm = "Mon 2006-01-02 15:04:05"
+
+// nextOfCron is `skein schedule next --cron`.
+func (c *cli) nextOfCron(f *nextFlags) error {
+	opt := cron.Options{Zone: f.zone, Seed: f.seed}
+	var err error
+	if opt.Gap, err = cron.ParseGap(f.gap); err != nil {
+		return usage("--dst-gap %s: there are run_after, skip, run_before", f.gap)
+	}
+	if opt.Repeat, err = cron.ParseRepeat(f.repeat); err != nil {
+		return usage("--dst-repeat %s: there are once, second, both", f.repeat)
+	}
+	schedule, err := cron.Parse(f.cron, opt)
+	if err != nil {
+		return scheduleError(err)
+	}
+	from, err := moments{now: time.Now(), zone: schedule.Zone()}.from("--from", f.from)
+	if err != nil {
+		return err
+	}
+	list := instantsOf(schedule, from, f.n)
+	if c.format == "table" {
+		c.say("%s", schedule.Describe())
+	}
+	if len(list) < f.n {
+		c.say("%s after %s, and no more", count(len(list), "instant"), from.In(schedule.Zone()).Format(time.RFC3339))
+	}
+	return show(c, list, func(i instant) string { return i.Time.String() }, []column[instant]{
+		{head: "LOCAL", get: func(i instant) string { return i.at.Format(wallForm) }, plain: func(i instant) string { return i.Local }},
+		{head: "UTC", get: func(i instant) string { return i.at.UTC().Format(time.DateTime) }, plain: func(i instant) string { return i.Time.String() }},
+		{head: "OFFSET", get: func(i instant) string { return i.at.Format("-07:00") }},
+		{head: "REMARK", get: func(i instant) string { return i.remark }},
+	})
+}
+
+// instantsOf lists the next instants, each with what clock changes near it do.
+func instantsOf(s *cron.Schedule, from time.Time, n int) []instant {
+	list := []instant{}
+	last, more := from, true
+	for len(list) < n {
+		at, ok := s.Next(last)
+		if more = ok; !ok {
+			break
+		}
+		list, last = append(list, newInstant(at)), at
+	}
+	if len(list) == 0 {
+		return list
+	}
+	// A change is remarked at the instant nearest to it, which may come before it. Beyond the last instant
+	// only the time up to the next one, which is not listed, can hold such a change.
+	end := last
+	if more {
+		end, _ = s.Next(last)
+	}
+	near := 0
+	for _, shift := range s.Shifts(from, end) {
+		for near+1 < len(list) && !farther(list[near+1].at, list[near].at, shift.At) {
+			near++
+		}
+		if more && near == len(list)-1 && !farther(end, last, shift.At) {
+			break // it belongs to the one that is not listed
+		}
+		if list[near].remark != "" {
+			list[near].remark += "; "
+		}
+		list[near].remark += shift.Effect
+	}
+	return list
+}
+
+// farther reports whether a is farther from t than b is.
+func farther(a, b, t time.Time) bool { return a.Sub(t).Abs() > b.Sub(t).Abs() }
+
+// scheduleError gives what the schedules' own parser refuses its exit code, and its remedy as a hint.
+func scheduleError(err error) error {
+	var e *cron.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	bare := *e
+	bare.Hint = ""
+	refused := &said{errInvalid, bare.Error()}
+	if e.Hint == "" {
+		return refused
+	}
+	return hint(refused, e.Hint)
+}
+
+func (c *cli) nextOfTriggers(_ context.Context, _ *session, _ []string, _ *nextFlags) error {
+	return usage("which expression? --cron EXPR")
+}
