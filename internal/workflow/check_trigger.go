@@ -75,7 +75,7 @@ func (r *triggerReader) concerns() {
 	}{
 		{"count", "count is for every only", "end: DATE stops other schedules", t.Kind == KindEvery},
 		{"dst", "dst is for fixed hours, a trigger of kind " + kind + " has none", "remove it", t.fixedHours()},
-		{"catchup", "catchup is for schedules: nothing tells what a " + kind + " trigger has missed", "remove it", t.timed()},
+		{"catchup", "catchup is for schedules: nothing tells what a trigger of kind " + kind + " has missed", "remove it", t.timed()},
 		{"catchup_limit", "catchup_limit does nothing without catchup: all", "add catchup: all, or remove it", t.Catchup == "all"},
 		{"overlap_limit", "overlap_limit does nothing without overlap: queue", "add overlap: queue, or remove it", t.Overlap == "queue"},
 		{"calendar", "calendar is for schedules, a trigger of kind " + kind + " has no days", "remove it", t.timed()},

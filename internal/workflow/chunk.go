@@ -16,6 +16,8 @@ import (
 type chunk struct {
 	text string
 	line int // of the file, from 1
+	// items are the pieces of a list below the top-level key triggers, which begins here.
+	items []chunk
 }
 
 // document is one YAML document, cut into chunks.
@@ -35,6 +37,8 @@ const topMax = 1000
 
 // chunkBytes is how much is gathered into one chunk of tasks.
 const chunkBytes = 8 << 10
+
+var triggersKey = regexp.MustCompile(`^ *(?:triggers|"triggers"|'triggers') *:[ \t]*(?:#.*)?$`)
 
 var tasksKey = regexp.MustCompile(`^ *(?:tasks|"tasks"|'tasks') *:[ \t]*(?:#.*)?$`)
 
@@ -148,7 +152,11 @@ func (s *source) cutEntries(d *document, from, to int) {
 				s.fail(n, base+1, "", fmt.Sprintf("the workflow has more than %d top-level keys", topMax), "tasks are indented below tasks:")
 				return
 			}
-			d.top = append(d.top, s.cut(n, next))
+			c := s.cut(n, next)
+			if triggersKey.MatchString(s.lineText(n)) {
+				c.items = s.cutItems(n+1, next)
+			}
+			d.top = append(d.top, c)
 		}
 		if next < to {
 			if in := indentOf(s.lineText(next)); in < base {
@@ -206,6 +214,40 @@ func (s *source) cutTasks(d *document, from, to int) bool {
 		n = next
 	}
 	return true
+}
+
+// cutItems cuts the lines of a block list at its items; nil if they are none.
+func (s *source) cutItems(from, to int) []chunk {
+	for from < to && isBlank(s.lineText(from)) {
+		from++
+	}
+	base := indentOf(s.lineText(min(from, len(s.line))))
+	var items []chunk
+	begin, count := from, 0
+	for n := from; n < to; n++ {
+		line := s.lineText(n)
+		switch {
+		case isBlank(line) || indentOf(line) > base:
+			continue
+		case indentOf(line) < base || !startsItem(line[base:]):
+			return nil // the parser says what is wrong with it
+		}
+		if count++; count > itemsPerChunk || n > begin && len(s.cut(begin, n).text) >= chunkBytes {
+			items = append(items, s.cut(begin, n))
+			begin, count = n, 1
+		}
+	}
+	if begin < to {
+		items = append(items, s.cut(begin, to))
+	}
+	return items
+}
+
+// itemsPerChunk keeps the keys of a chunk below their bound.
+const itemsPerChunk = 20
+
+func startsItem(text string) bool {
+	return text == "-" || strings.HasPrefix(text, "- ")
 }
 
 func firstWord(text string) string {

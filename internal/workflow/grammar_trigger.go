@@ -147,7 +147,7 @@ func sensors() []key {
 			key{name: "secret", must: true, doc: "Name of the secret that signs the calls.", shape: keyOrDash("the name of a secret")},
 			key{name: "filter", doc: "CEL expression over event.body, event.headers and event.query that must hold.", shape: text("an expression such as event.body.action == \"push\"")})},
 		{name: "file", doc: "A file that arrived and no longer grows.", shape: file},
-		{name: "run_of", doc: "Another workflow's run that ended.", shape: runOf},
+		{name: "run_of", doc: "Another workflow's run that ended.", shape: forms("a workflow or a mapping such as {workflow: NAME}", workflowRef(), runOf)},
 		{name: "again", doc: "When the last run of this workflow ended.", shape: object("a mapping such as {max_per_hour: 6}",
 			key{name: "max_per_hour", doc: "Most starts in an hour; default: 60.", shape: integer(1, 3600)})},
 		{name: "absent", doc: "Something expected that did not come.", shape: absent},

@@ -45,10 +45,10 @@ func (r *reader) triggers(w *Workflow, n *node) {
 		at := "triggers[" + strconv.Itoa(i) + "]"
 		kept, refused := wellFormed(v, sh)
 		tr := triggerReader{reader: r, w: w, t: &Trigger{}, n: kept, at: at, refused: refused}
-		if !tr.read(sh.choose) {
+		if !tr.kindOf(v, sh.choose) || !tr.read() {
 			continue
 		}
-		if line, dup := lines[tr.t.Name]; dup {
+		if line, dup := lines[tr.t.Name]; dup && !(refused && kept.get("name") == nil) {
 			where, hint := tr.n.get("name"), "give one of them another name"
 			if where == nil {
 				where, hint = tr.key, "give one of them a name"
@@ -80,24 +80,25 @@ func wellFormed(n *node, sh *shape) (kept *node, refused bool) {
 	return kept, refused
 }
 
-// read reports whether there is a trigger with a name.
-func (r *triggerReader) read(kinds []string) bool {
-	for i, k := range r.n.keys {
+// kindOf finds the one key that says what kind of trigger n is; false: there are several, or
+// it was refused.
+func (r *triggerReader) kindOf(n *node, kinds []string) bool {
+	found := 0
+	for _, k := range n.keys {
 		if slices.Contains(kinds, k.text) {
-			if r.key != nil {
-				return false // two kinds: said already
-			}
-			r.key, r.val = k, r.n.vals[i]
+			found++
+			r.key, r.val = k, r.n.get(k.text)
 		}
 	}
-	if r.key == nil {
-		return false
-	}
+	return found == 1 && r.val != nil
+}
+
+// read reports whether the trigger is right.
+func (r *triggerReader) read() bool {
+	before := len(r.errs)
 	r.t.Kind = r.key.text
 	r.timezone()
-	before := len(r.errs)
 	r.kind()
-	good := len(r.errs) == before
 	r.policies()
 	r.concerns()
 	r.span()
@@ -110,10 +111,10 @@ func (r *triggerReader) read(kinds []string) bool {
 	if hashSign.MatchString(r.t.Cron) {
 		r.t.Seed = r.w.Namespace + "/" + r.w.Name + "/" + r.t.Name
 	}
-	if good && r.zone != nil {
+	if len(r.errs) == before && r.zone != nil {
 		r.schedule()
 	}
-	return good
+	return len(r.errs) == before
 }
 
 // hashSign is the H of a cron expression.
@@ -270,8 +271,12 @@ func (r *triggerReader) wallClock(v *node) {
 			t.Months = []int{1}
 		}
 	}
-	t.Days, t.Months = sortedSet(t.Days), sortedSet(t.Months)
+	slices.SortFunc(t.Days, func(a, b int) int { return fromFirst(a) - fromFirst(b) })
+	t.Days, t.Months = slices.Compact(t.Days), sortedSet(t.Months)
 }
+
+// fromFirst puts the days that are counted from the end of a month behind the others.
+func fromFirst(day int) int { return (day + 64) % 64 }
 
 func sortedSet[T int | string](all []T) []T {
 	slices.Sort(all)
@@ -471,7 +476,7 @@ func (r *triggerReader) param(k, v *node) (json.RawMessage, bool) {
 	}
 	if !r.t.hasEvent() && slices.ContainsFunc(t.refs(), func(f ref) bool { return f.kind == triggerEventRef }) {
 		line, col := r.inside(v, len([]rune(v.text[:max(strings.Index(v.text, "trigger.event"), 0)])))
-		r.fail(line, col, at, "a "+r.t.Kind+" trigger has no event", "it has trigger.time")
+		r.fail(line, col, at, "a trigger of kind "+r.t.Kind+" has no event", "it has trigger.time")
 	}
 	raw, err := marshal(v.text)
 	return raw, err == nil

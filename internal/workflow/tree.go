@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -77,9 +78,28 @@ func (s *source) parse(d *document) *node {
 	return root
 }
 
+// mergeList adds a key with a list to a mapping.
+func (s *source) mergeList(into *node, c chunk) {
+	col := int32(indentOf(s.lineText(c.line)) + 1)
+	list := &node{kind: listNode, line: int32(c.items[0].line), col: int32(indentOf(s.lineText(c.items[0].line)) + 1)}
+	for _, item := range c.items {
+		n := s.parseChunk(item)
+		if n == nil || s.full() { // it has been said
+			continue
+		}
+		list.vals = append(list.vals, n.vals...)
+	}
+	into.keys = append(into.keys, &node{text: "triggers", line: int32(c.line), col: col})
+	into.vals = append(into.vals, list)
+}
+
 // merge adds the entries of a chunk to a mapping.
 func (s *source) merge(into *node, c chunk) {
 	if s.full() {
+		return
+	}
+	if c.items != nil {
+		s.mergeList(into, c)
 		return
 	}
 	n := s.parseChunk(c)
@@ -104,7 +124,7 @@ func (s *source) parseChunk(c chunk) (n *node) {
 	if !s.checkChunk(c) {
 		return nil
 	}
-	tokens := lexer.Tokenize(c.text)
+	tokens := joinPlain(lexer.Tokenize(c.text))
 	if !s.checkTokens(tokens, c.line) {
 		return nil
 	}
@@ -126,6 +146,52 @@ func (s *source) parseChunk(c chunk) (n *node) {
 		n = v.node(d.Body)
 	}
 	return n
+}
+
+// joinPlain mends what the lexer cuts: in a list inside braces, {at: [06:00, 18:00]}, it takes
+// the colon of 06:00 for the one behind a key, though no blank follows.
+func joinPlain(tokens token.Tokens) token.Tokens {
+	kept := make(token.Tokens, 0, len(tokens))
+	var open []token.Type
+	for i := 0; i < len(tokens); i++ {
+		t := tokens[i]
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			open = append(open, t.Type)
+		case token.SequenceEndType, token.MappingEndType:
+			open = open[:max(len(open)-1, 0)]
+		case token.MappingValueType:
+			inList := len(open) > 0 && open[len(open)-1] == token.SequenceStartType
+			if inList && len(kept) > 0 && i+1 < len(tokens) && isPlain(kept[len(kept)-1]) && isPlain(tokens[i+1]) &&
+				touches(kept[len(kept)-1], t) && touches(t, tokens[i+1]) {
+				key, value := kept[len(kept)-1], tokens[i+1]
+				key.Type, key.CharacterType = token.StringType, token.CharacterTypeMiscellaneous
+				key.Value, key.Origin = key.Value+":"+value.Value, key.Origin+":"+value.Origin
+				key.Next = value.Next
+				if value.Next != nil {
+					value.Next.Prev = key
+				}
+				i++
+				continue
+			}
+		}
+		kept = append(kept, t)
+	}
+	return kept
+}
+
+func isPlain(t *token.Token) bool {
+	switch t.Type {
+	case token.StringType, token.IntegerType, token.FloatType, token.OctetIntegerType, token.BoolType, token.NullType:
+		return true
+	}
+	return false
+}
+
+// touches reports whether b follows a without a blank.
+func touches(a, b *token.Token) bool {
+	return a.Position != nil && b.Position != nil && a.Position.Line == b.Position.Line &&
+		a.Position.Column+utf8.RuneCountInString(a.Value) == b.Position.Column
 }
 
 // checkChunk refuses a piece that would cost too much even to cut into tokens.

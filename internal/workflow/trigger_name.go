@@ -13,7 +13,10 @@ const nameBytesMax = 100
 
 // cronSigns are the signs of a cron expression as a name has them, so that different
 // expressions have different names.
-var cronSigns = strings.NewReplacer(" ", "-", "*", "x", "?", "x", "/", "_", ",", ".", "-", "..", "#", "no", "@", "")
+var cronSigns = strings.NewReplacer(" ", "-", "*", "x", "?", "x", "/", "_", ",", ".", "-", "..", "#", "no", "@", "", "(", "_", ")", "_")
+
+// fileSigns are the signs of a path and a glob as a name has them.
+var fileSigns = strings.NewReplacer("*", "x", "/", ".")
 
 // defaultName is kind and expression, of the letters that a name may have:
 // cron-15-2-x-x-x, every-3h, weekly-mon-fri-06.00, run_of-shop.orders.
@@ -30,12 +33,12 @@ func (t *Trigger) defaultName() string {
 	case t.RunOf != nil:
 		t.RunOf.nameWords(add)
 	case t.File != nil:
-		add(strings.Trim(t.File.Path, "/") + "-" + t.File.Pattern)
+		t.File.nameWords(add)
 	case t.Absent != nil:
 		if t.Absent.RunOf != nil {
 			t.Absent.RunOf.nameWords(add)
 		} else if t.Absent.File != nil {
-			add(strings.Trim(t.Absent.File.Path, "/") + "-" + t.Absent.File.Pattern)
+			t.Absent.File.nameWords(add)
 		}
 		add(strings.ReplaceAll(t.Absent.By, ":", "."))
 	default:
@@ -71,6 +74,13 @@ func (o *RunOf) nameWords(add func(string)) {
 	if o.Require != "succeeded" {
 		add(o.Require)
 	}
+}
+
+func (f *FileWatch) nameWords(add func(string)) {
+	if folder := strings.Trim(f.Path, "/."); folder != "" {
+		add(fileSigns.Replace(folder))
+	}
+	add(fileSigns.Replace(f.Pattern))
 }
 
 // safeName keeps a name to the letters that it may have and to its length. What it has to
@@ -122,13 +132,12 @@ func (t *Trigger) Describe() string {
 func (f *FileWatch) describe() string { return "a file " + f.Pattern + " in " + f.Path }
 
 func (o *RunOf) describe() string {
-	word := map[string]string{"succeeded": "succeeded", "failed": "failed", "ended": "ended"}[o.Require]
 	runs := "a run of " + strings.Join(o.Workflows, " or ")
 	verb := " has "
 	if o.All {
 		runs, verb = "runs of "+strings.Join(o.Workflows, " and "), " have "
 	}
-	words := runs + verb + word
+	words := runs + verb + o.Require
 	switch o.Within {
 	case "":
 	case "hour", "day", "week", "month":
@@ -143,15 +152,15 @@ func (a *Absent) describe(zone string) string {
 	what := ""
 	switch {
 	case a.RunOf != nil:
-		what = "it is not so that " + a.RunOf.describe()
+		what = a.RunOf.describe()
 	case a.File != nil:
-		what = a.File.describe() + " has not come"
+		what = a.File.describe() + " has arrived"
 	}
 	switch {
 	case a.After() > 0:
-		return "when for " + a.By + " " + what
+		return a.By + " after the last time that " + what
 	case len(a.By) <= len("06:00:00"):
-		return "at " + a.By + " each day, " + zone + ", if since the day before " + what
+		return "at " + a.By + " every day, " + zone + ", unless since the day before " + what
 	}
-	return "at " + a.By + ", if until then " + what
+	return "at " + a.By + ", unless until then " + what
 }

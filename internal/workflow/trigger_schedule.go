@@ -143,6 +143,9 @@ func (t *Trigger) Span() (from, until time.Time, err error) {
 // parseBound reads a date or an instant; the end of a date is its last moment.
 func parseBound(text string, loc *time.Location, end bool) (time.Time, error) {
 	day, err := time.Parse(time.DateOnly, text)
+	if outOfRange(err) {
+		return day, errNoSuchTime
+	}
 	if err != nil {
 		return parseInstant(text, loc)
 	}
@@ -165,8 +168,12 @@ var errNotInstant = errors.New("is not an instant such as 2027-01-01T06:00:00Z, 
 // parseInstant reads an instant, with an offset or in the zone. Of a wall time that comes
 // twice the first is meant; one that never comes is an error.
 func parseInstant(text string, loc *time.Location) (time.Time, error) {
+	fault := errNotInstant
 	for _, form := range append([]string{time.RFC3339, "2006-01-02 15:04:05Z07:00"}, localForms...) {
 		at, err := time.Parse(form, text)
+		if outOfRange(err) {
+			fault = errNoSuchTime
+		}
 		if err != nil {
 			continue
 		}
@@ -185,7 +192,15 @@ func parseInstant(text string, loc *time.Location) (time.Time, error) {
 		}
 		return there.UTC(), nil
 	}
-	return time.Time{}, errNotInstant
+	return time.Time{}, fault
+}
+
+var errNoSuchTime = errors.New("does not exist: there is no such day, or time of day")
+
+// outOfRange reports whether a text has the right form and names a day that does not exist.
+func outOfRange(err error) bool {
+	var e *time.ParseError
+	return errors.As(err, &e) && strings.HasSuffix(e.Message, "out of range")
 }
 
 // inYears holds an instant to the years that schedules know.
