@@ -73,11 +73,9 @@ func (c *dates) addItem(item string) error {
 	case aYearly:
 		c.addYearly(a, b)
 	case aWeekday:
-		for day := range dayMax {
-			// The range may go over the end of the week, as sat/sun does.
-			if (weekday(day)-a.day+7)%7 <= (b.day-a.day+7)%7 {
-				c.add(day, day)
-			}
+		length := (b.day-a.day+7)%7 + 1 // it may go over the end of the week, as sat/sun does
+		for day := floorMod(a.day-weekday(0), 7) - 7; day < dayMax; day += 7 {
+			c.add(day, day+length-1)
 		}
 	}
 	return nil
@@ -86,13 +84,18 @@ func (c *dates) addItem(item string) error {
 // addYearly adds a range of each year, over the end of the year if need be. 29 February is
 // no day where the year has none, also as the end of a range.
 func (c *dates) addYearly(a, b item) {
-	ab, bb := a.month*100+a.day, b.month*100+b.day
-	for day := range dayMax {
-		_, m, d := civil(day)
-		at := m*100 + d
-		if ab <= bb && at >= ab && at <= bb || ab > bb && (at >= ab || at <= bb) {
-			c.add(day, day)
+	for y := yearMin; y <= yearMax; y++ {
+		// daysFrom makes 1 March of a 29th that is not there: right for a beginning.
+		from, to := daysFrom(y, a.month, a.day), daysFrom(y, b.month, b.day)
+		if b.day > daysIn(y, b.month) {
+			to--
 		}
+		if a.month*100+a.day <= b.month*100+b.day {
+			c.add(from, to)
+			continue
+		}
+		c.add(daysFrom(y, 1, 1), to)
+		c.add(from, daysFrom(y, 12, 31))
 	}
 }
 

@@ -229,12 +229,12 @@ func TestErrors(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	for _, c := range [][3]string{
 		{"15 2 * * *", "Europe/Berlin", "at 02:15 every day, Europe/Berlin"},
-		{"*/5 * * * *", "", "every 5 minutes every day, UTC"},
-		{"* * * * *", "", "every minute every day, UTC"},
-		{"* * * * * *", "", "every second every day, UTC"},
+		{"*/5 * * * *", "", "every 5 minutes, UTC"},
+		{"* * * * *", "", "every minute, UTC"},
+		{"* * * * * *", "", "every second, UTC"},
 		{"0 9,17 * * 1-5", "", "at 09:00 and 17:00 on Monday to Friday, UTC"},
 		{"*/15 9-17 * * sat,sun", "", "every 15 minutes from 09:00 to 17:45 on Saturday and Sunday, UTC"},
-		{"0 * * * *", "", "at minute 0 of every hour every day, UTC"},
+		{"0 * * * *", "", "at minute 0 of every hour, UTC"},
 		{"0 */2 1 * *", "", "at minute 0 of every 2nd hour on the 1st of every month, UTC"},
 		{"0 0 LW 3,6-8 ?", "", "at 00:00 on the last workday in March and June to August, UTC"},
 		{"0 0 1,15 * 1", "", "at 00:00 on the 1st and 15th, or on Monday, UTC"},

@@ -287,7 +287,11 @@ func monday(dow uint8) uint64 { return uint64(dow&^1) | uint64(dow&1)<<7 }
 
 // describe says times, days and years without the zone.
 func (w *wall) describe() string {
-	return w.times.clocks.describe() + " " + w.times.days.describe() + w.times.days.years.describe()
+	times, days, years := w.times.clocks.describe(), w.times.days.describe(), w.times.days.years.describe()
+	if days == "every day" && w.times.clocks.hours == 1<<24-1 {
+		return times + years // "every 5 minutes" needs no "every day"
+	}
+	return times + " " + days + years
 }
 
 // describe says the years, "" for all.

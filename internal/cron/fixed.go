@@ -39,7 +39,8 @@ func Every(d time.Duration, anchor time.Time) (*Schedule, error) {
 	s := newSchedule(e, e.zone.loc)
 	s.text = "@every " + short(d)
 	s.words = "every " + longDuration(d)
-	if e.anchor != 0 && d > time.Minute {
+	if e.anchor != 0 {
+		s.text += " from " + anchor.UTC().Format(time.RFC3339)
 		s.words += " counted from " + anchor.UTC().Format(time.RFC3339)
 	}
 	if _, ok := s.first(); !ok {

@@ -164,7 +164,7 @@ func nearZones(name string) []string {
 		case want == city:
 			slips = 1
 		case len(want) >= shortMax: // a shorter one resembles too much
-			slips = min(distance(want, key), distance(want, city)+1)
+			slips = min(distance(want, key, slipsMax), distance(want, city, slipsMax)+1)
 		}
 		if slips < slipsMax {
 			best[slips] = append(best[slips], known)
@@ -178,12 +178,22 @@ func nearZones(name string) []string {
 	return nil
 }
 
+// zoneKey is a name without the differences that nobody remembers.
 func zoneKey(s string) string {
-	return strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(s))
+	return strings.Map(func(r rune) rune {
+		if r == ' ' || r == '-' {
+			return '_'
+		}
+		return r
+	}, strings.ToLower(s))
 }
 
 // distance is the number of single-byte edits between two short names (Levenshtein).
-func distance(a, b string) int {
+// enough is the answer for names whose lengths alone differ by that much.
+func distance(a, b string, enough int) int {
+	if len(a)-len(b) >= enough || len(b)-len(a) >= enough {
+		return enough
+	}
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
