@@ -226,7 +226,7 @@ func TestCalendars(t *testing.T) {
 	}
 	for want, opt := range map[string]Options{
 		`5:26: there is no calendar file "cal/holidays.ics" beside the workflow file`: {ReadFile: ReadFrom(nil)},
-		"did you mean days.txt?":                                              {Dir: fstest.MapFS{"cal/holidays.ics": {Data: []byte(holidays)}, "day.txt": {}}},
+		"did you mean day.txt?":                                               {Dir: fstest.MapFS{"cal/holidays.ics": {Data: []byte(holidays)}, "day.txt": {}}},
 		`5:26: the calendar file "cal/holidays.ics" is damaged: `:             {ReadFile: func(string) ([]byte, error) { return []byte("rubbish"), nil }},
 		`5:26: the calendar file "cal/holidays.ics" is larger than 256.0 KiB`: {ReadFile: func(string) ([]byte, error) { return make([]byte, calendarBytesMax+1), nil }},
 		`5:26: the calendar file "cal/holidays.ics" cannot be read: broken`:   {ReadFile: func(string) ([]byte, error) { return nil, fmt.Errorf("broken") }},
