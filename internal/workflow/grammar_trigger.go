@@ -2,6 +2,8 @@ package workflow
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -70,9 +72,9 @@ const clockPattern = `^([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$`
 func schedules() []key {
 	clock := pattern(`a time of day such as "06:00"`, clockPattern)
 	at := key{name: "at", must: true, doc: "Time of day, or a list of them.", shape: oneOrMore(clock, "a time of day or a list of them", "a list of times")}
-	weekday := pattern("a weekday such as mon, or 0 to 7", "^("+anyCase(weekdays)+"|[0-7])$")
+	weekday := named("a weekday such as mon, or 0 to 7", weekdays, 0, 7)
 	day := oneOrMore(monthDay(), "a day of the month or a list of them", "a list of days")
-	month := oneOrMore(pattern("a month such as jan, or 1 to 12", "^("+anyCase(months)+"|[1-9]|1[0-2])$"),
+	month := oneOrMore(named("a month such as jan, or 1 to 12", months, 1, 12),
 		"a month or a list of them", "a list of months")
 	return []key{
 		{name: "cron", doc: "Cron expression of 5, 6 (second first) or 7 (year last) fields, @daily and friends, Quartz ? L W #, H; @reboot: at each start of the scheduler.",
@@ -94,6 +96,20 @@ var (
 	weekdays = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
 	months   = []string{"january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"}
 )
+
+// named is a weekday or a month, by its name or by its number.
+func named(is string, names []string, least, most int) *shape {
+	re := "^(" + anyCase(names) + "|[0-9]{1,2})$"
+	compiled := regexp.MustCompile(re)
+	schema := map[string]any{"anyOf": []any{map[string]any{"type": "string", "pattern": re},
+		map[string]any{"type": "integer", "minimum": least, "maximum": most}}}
+	return scalar(is, schema, func(n *node) bool {
+		if number, err := strconv.Atoi(n.text); err == nil && (number < least || number > most) {
+			return false
+		}
+		return n.isText() && compiled.MatchString(n.text)
+	})
+}
 
 // anyCase is a regular expression for names, whole or their first three letters, in upper
 // and lower case. JSON Schema has no flag for that.

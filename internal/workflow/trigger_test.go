@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/cron"
+
+	"pgregory.net/rapid"
 )
 
 // trigger parses a workflow with one trigger, given as flow YAML.
@@ -33,19 +35,8 @@ func TestTriggers(t *testing.T) {
 	var got strings.Builder
 	for i := range w.Triggers {
 		tr := &w.Triggers[i]
-		spec := tr.Encode()
-		fmt.Fprintf(&got, "%s: %s\n%s\n\n", tr.Name, tr.Describe(), spec)
-		again, err := DecodeTrigger(spec)
-		if err != nil || !reflect.DeepEqual(tr, again) || !bytes.Equal(again.Encode(), spec) {
-			t.Errorf("%s is decoded as\n%+v %v", spec, again, err)
-		}
-		s, err := tr.Schedule()
-		if err != nil || (s != nil) != tr.timed() || tr.Sensor() && s != nil && tr.Kind != KindAbsent {
-			t.Errorf("%s has the schedule %v %v", tr.Name, s, err)
-		}
-		if len(tr.Name) > nameBytesMax || !keyOrDash("").takes(&node{text: tr.Name}) {
-			t.Errorf("the name %s", tr.Name)
-		}
+		fmt.Fprintf(&got, "%s: %s\n%s\n\n", tr.Name, tr.Describe(), tr.Encode())
+		firesOrListens(t, tr)
 	}
 	roundTrip(t, w)
 	const file = "testdata/triggers.txt"
@@ -58,6 +49,79 @@ func TestTriggers(t *testing.T) {
 	if err != nil || string(want) != got.String() {
 		t.Errorf("%v\n%s", err, got.String())
 	}
+}
+
+// firesOrListens holds a trigger that Parse accepted to what it must be able to do. Its
+// calendar files were not read.
+func firesOrListens(t interface{ Fatalf(string, ...any) }, tr *Trigger) {
+	again, err := DecodeTrigger(tr.Encode())
+	if err != nil || !reflect.DeepEqual(tr, again) {
+		t.Fatalf("%+v is decoded as %+v %v", tr, again, err)
+	}
+	if len(tr.Name) > nameBytesMax || !keyOrDash("").takes(&node{text: tr.Name}) || tr.Describe() == "" {
+		t.Fatalf("the name %s: %s", tr.Name, tr.Describe())
+	}
+	s, err := again.Schedule()
+	if len(tr.missingCalendars()) > 0 {
+		return
+	}
+	if err != nil || (s != nil) != tr.timed() {
+		t.Fatalf("%s has the schedule %v %v", tr.Encode(), s, err)
+	}
+	if s != nil {
+		if _, ok := s.Next(time.Time{}); !ok {
+			t.Fatalf("%s never fires", tr.Encode())
+		}
+	}
+}
+
+// TestTriggerForms: whatever the grammar can say is accepted by the schema, stored and
+// read back as it is, and has a name of its own.
+func TestTriggerForms(t *testing.T) {
+	schema := schemaFor(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		entry := drawTrigger(rt)
+		src := "name: w\nparams: {s: {required: false}, n: {type: int, default: 1}}\ntriggers:\n  - {" + entry + "}\ntasks: {a: {run: x}}\n"
+		all, errs := Parse([]byte(src), Options{File: "f.yaml"})
+		if len(errs) > 0 {
+			rt.Fatalf("%s", errs.Error())
+		}
+		roundTrip(rt, all[0])
+		firesOrListens(rt, &all[0].Triggers[0])
+		if err := schema.Validate(plain(t, []byte(src))); err != nil {
+			rt.Fatalf("the schema refuses\n%s\n%v", src, err)
+		}
+	})
+}
+
+func drawTrigger(t *rapid.T) string {
+	one := func(label string, of ...string) string { return rapid.SampledFrom(of).Draw(t, label) }
+	number := func(label string, lo, hi int) int { return rapid.IntRange(lo, hi).Draw(t, label) }
+	clock := fmt.Sprintf(`"%d:%02d"`, number("hour", 0, 23), number("minute", 0, 59))
+	kinds := []string{
+		fmt.Sprintf("cron: %s", one("cron", `"*/5 * * * *"`, `"0 9 * * mon-fri"`, `"@hourly"`, `"H 3 L * ?"`, `"0 0 12 15W 1-3 ? 2030/2"`, `"@every 90s"`)),
+		fmt.Sprintf("every: %ds, count: %s", number("every", 1, 1e6), one("count", "-1", "7")),
+		fmt.Sprintf("at: 20%02d-01-02T03:04:05Z", number("year", 0, 99)),
+		"daily: {at: " + clock + "}",
+		fmt.Sprintf("weekly: {on: [%s, %d], at: [%s]}", one("on", "mon", "Sunday", "WED"), number("dow", 0, 7), clock),
+		fmt.Sprintf("monthly: {day: %s, at: %s}", one("day", "1", "31", "-1", "[-31, 5]"), clock),
+		fmt.Sprintf("annually: {month: %s, at: %s}", one("month", "feb", "12", "[July, 1]"), clock),
+		"webhook: {secret: s, filter: \"event.body.a == 1\"}", "file: {path: /in, pattern: \"*.csv\", settle: 0}",
+		fmt.Sprintf("run_of: {workflow: [a, b/c], require: %s, within: %s}", one("require", "ended", "any", "all failed", "succeeded any"), one("within", "day", "90m")),
+		fmt.Sprintf("again: {max_per_hour: %d}", number("rate", 1, 3600)),
+		fmt.Sprintf("absent: {run_of: b/c, by: %s}", one("by", `"06:00"`, "2027-01-01T00:00:00Z")), "absent: {file: /in/a.csv, by: 2h}",
+	}
+	entry := kinds[number("kind", 0, len(kinds)-1)]
+	for _, more := range []string{
+		"timezone: " + one("zone", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu"), "max_concurrent_runs: 3", "delay_tolerance: 5m", "if_lost: fail",
+		"overlap: " + one("overlap", "skip", "cancel_running", "allow", "queue, overlap_limit: 7"), "paused: true", "priority: low", "start: 2000-01-01",
+		"end: \"2199-12-31T00:00:00Z\"", "params: {s: \"at ${{ date(trigger.time) }} <\", n: 5}", "name: N_1.x-" + one("name", "a", "b"),
+	} {
+		if rapid.Bool().Draw(t, more) {
+			entry += ", " + more
+		}
+	}
+	return entry
 }
 
 // What is stored of a trigger does not change with the rest of the file, with the order of

@@ -322,7 +322,11 @@ func TestSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, src := range map[string]string{"whole": string(whole), "valid": strings.Replace(valid, "name: ,", "name: string,", 1)} {
+	triggers, err := os.ReadFile("testdata/triggers.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, src := range map[string]string{"whole": string(whole), "triggers": string(triggers), "valid": strings.Replace(valid, "name: ,", "name: string,", 1)} {
 		if err := s.Validate(plain(t, []byte(src))); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -338,6 +342,18 @@ func TestSchema(t *testing.T) {
 		"tasks: {a: {run: x}}",
 		"name: x\ntasks: {a: {run: x, retry: {max: 1, dlay: 1s}}}",
 		"name: x\ntasks: {a b: {run: x}}",
+		"name: x\nmax_concurrent_runs: 0\ntasks: {a: {run: x}}",
+		"name: x\ntriggers: [{every: 1h, count: 0}]\ntasks: {a: {run: x}}",
+		"name: x\ntriggers: [{every: 1h, cron: '@daily'}]\ntasks: {a: {run: x}}",
+		"name: x\ntriggers: [{name: a}]\ntasks: {a: {run: x}}",
+		"name: x\ntriggers: [{weekly: {at: '06:00'}}]\ntasks: {a: {run: x}}",
+		"name: x\ntriggers: [{monthly: {at: '06:00', day: 0}}]\ntasks: {a: {run: x}}",
+		"name: x\ntriggers: [{annually: {at: '06:00', month: 13}}]\ntasks: {a: {run: x}}",
+		"name: x\ntriggers: [{daily: {at: []}}]\ntasks: {a: {run: x}}",
+		"name: x\ntriggers: [{webhook: {filter: 'true'}}]\ntasks: {a: {run: x}}",
+		"name: x\ntriggers: [{run_of: {workflow: a, require: some}}]\ntasks: {a: {run: x}}",
+		"name: x\ntriggers: [{absent: {run_of: a, file: b, by: 1h}}]\ntasks: {a: {run: x}}",
+		"name: x\ntriggers: [{every: 1h, overlap: maybe}]\ntasks: {a: {run: x}}",
 	} {
 		if s.Validate(plain(t, []byte(src))) == nil {
 			t.Errorf("accepts %s", src)
@@ -457,6 +473,11 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(whole)
+	triggers, err := os.ReadFile("testdata/triggers.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(triggers)
 	f.Add([]byte(valid))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		all, errs := Parse(src, Options{File: "f.yaml"})
@@ -472,6 +493,9 @@ func FuzzParse(f *testing.F) {
 			roundTrip(t, w)
 			if _, err := w.Graph(0); err != nil {
 				t.Fatal(err)
+			}
+			for i := range w.Triggers {
+				firesOrListens(t, &w.Triggers[i])
 			}
 		}
 	})
