@@ -26,10 +26,11 @@ type rule struct {
 // walk is every instant of a stretch of time, a unit apart, in one zone.
 type walk struct {
 	unit, from int64
-	walls      []int64  // what the clock shows at each instant, as if it were UTC
-	labels     []shown  // every wall time from first to last, a unit apart
-	images     [][2]int // the first and last instant that shows a label, as index + 1
-	jumps      []int    // instants where the clock does not go on by a unit
+	low        int64   // the wall time of the first label
+	walls      []int64 // what the clock shows at each instant, as if it were UTC
+	labels     []shown // every wall time from first to last, a unit apart
+	images     [][]int // the instants that show a label, as index
+	jumps      []int   // instants where the clock does not go on by a unit
 }
 
 func newWalk(loc *time.Location, from, to, unit int64) *walk {
@@ -52,28 +53,27 @@ func newWalk(loc *time.Location, from, to, unit int64) *walk {
 		h, mi, s := u.Clock()
 		w.labels = append(w.labels, shown{y, int(mo), d, h, mi, s, int(u.Weekday())})
 	}
-	w.images = make([][2]int, len(w.labels))
+	w.low = low
+	w.images = make([][]int, len(w.labels))
+	room := make([]int, len(w.walls)) // most labels have one image: no allocation for each
 	for i, wall := range w.walls {
 		at := (wall - low) / unit
-		if w.images[at][0] == 0 {
-			w.images[at][0] = i + 1
+		if w.images[at] == nil {
+			w.images[at] = room[i : i : i+1]
 		}
-		w.images[at][1] = i + 1
+		w.images[at] = append(w.images[at], i)
 	}
-	w.walls = append(w.walls, low) // remembered for jump
 	return w
 }
 
-// jump is the instant at which the clock passed over a label that it never showed.
-func (w *walk) jump(label int) int {
-	n := len(w.walls) - 1
-	at := w.walls[n] + int64(label)*w.unit
+// passedOver calls do with each instant at which the clock jumped over a label.
+func (w *walk) passedOver(label int, do func(int)) {
+	at := w.low + int64(label)*w.unit
 	for _, i := range w.jumps {
 		if w.walls[i-1] < at && at < w.walls[i] {
-			return i
+			do(i)
 		}
 	}
-	return -1
 }
 
 // matching gives the labels that a rule names.
@@ -97,22 +97,26 @@ func (w *walk) fires(labels []int, elapsed bool, policy [2]int, lo, hi int64) []
 		}
 	}
 	for _, label := range labels {
-		first, last := w.images[label][0]-1, w.images[label][1]-1
+		images := w.images[label]
 		switch {
-		case first < 0 && !elapsed:
-			if i := w.jump(label); i > 0 && gap == RunAfter {
-				add(i)
-			} else if i > 0 && gap == RunBefore {
-				add(i - 1)
+		case len(images) == 0:
+			if elapsed || gap == SkipGap {
+				break
 			}
-		case first < 0:
+			w.passedOver(label, func(i int) {
+				if gap == RunBefore {
+					i--
+				}
+				add(i)
+			})
 		case elapsed || repeat == Both:
-			add(first)
-			add(last)
+			for _, i := range images {
+				add(i)
+			}
 		case repeat == Once:
-			add(first)
+			add(images[0])
 		case repeat == Second:
-			add(last)
+			add(images[len(images)-1])
 		}
 	}
 	slices.Sort(all)
