@@ -20,6 +20,32 @@ var scheduleKinds = []string{"cron", "every", "at", "daily", "weekly", "monthly"
 // pageOf bounds lists for which the contract has a bound.
 func pageOf(limit int) int { return min(limitOf(limit), limitDefault) }
 
+// legible reads the rows of a statement that can be read: one damaged row does not hide the
+// others, or keep them from firing; verify names it.
+func legible[T any](d *DB, ctx context.Context, name string, args []any, scan func(*sqlite.Stmt, *T) error) ([]T, error) {
+	conn, err := d.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer d.pool.Put(conn)
+	return legibleOn(d, conn, name, args, scan)
+}
+
+func legibleOn[T any](d *DB, conn *sqlite.Conn, name string, args []any, scan func(*sqlite.Stmt, *T) error) ([]T, error) {
+	var all []T
+	err := d.on(conn, name, args, func(s *sqlite.Stmt) error {
+		var v T
+		err := scan(s, &v)
+		if err == nil {
+			all = append(all, v)
+		} else if errors.Is(err, store.ErrCorrupt) {
+			err = nil
+		}
+		return err
+	})
+	return all, err
+}
+
 // Clock implements store.Schedules: the machine's.
 func (d *DB) Clock(ctx context.Context) (dag.Micros, error) {
 	if err := ctx.Err(); err != nil || d.closed.Load() {
@@ -38,10 +64,13 @@ func (d *DB) Trigger(ctx context.Context, w dag.WorkflowID, name string) (store.
 // Triggers implements store.Schedules.
 func (d *DB) Triggers(ctx context.Context, q store.TriggerQuery) ([]store.Trigger, error) {
 	args := []any{int64(q.After.Workflow), q.After.Name, q.State, pageOf(q.Limit)}
-	if q.Workflow != 0 {
-		return list(d, ctx, "triggersOf", append(args, int64(q.Workflow)), scanTrigger)
+	switch {
+	case q.Workflow != 0:
+		return legible(d, ctx, "triggersOf", append(args, int64(q.Workflow)), scanTrigger)
+	case q.State != "" && q.State != store.TriggerActive:
+		return legible(d, ctx, "triggersInactive", args, scanTrigger)
 	}
-	return list(d, ctx, "triggersAfter", args, scanTrigger)
+	return legible(d, ctx, "triggersAfter", args, scanTrigger)
 }
 
 // Due implements store.Schedules.
@@ -49,7 +78,7 @@ func (d *DB) Due(ctx context.Context, shards []dag.ShardID, until dag.Micros, li
 	if !slices.Contains(shards, theShard) {
 		return nil, nil
 	}
-	return list(d, ctx, "triggersDue", []any{int64(theShard), int64(until), limitOf(limit)}, scanTrigger)
+	return legible(d, ctx, "triggersDue", []any{int64(theShard), int64(until), limitOf(limit)}, scanTrigger)
 }
 
 // NextDue implements store.Schedules.
@@ -87,7 +116,7 @@ func (d *DB) Sensors(ctx context.Context, shards []dag.ShardID, kinds []string, 
 		if slices.Contains(scheduleKinds, kind) {
 			name = "schedulesOfKind"
 		}
-		some, err := listOn(d, conn, name, []any{kind, int64(after.Workflow), after.Name, pageOf(limit)}, scanTrigger)
+		some, err := legibleOn(d, conn, name, []any{kind, int64(after.Workflow), after.Name, pageOf(limit)}, scanTrigger)
 		if err != nil {
 			return nil, err
 		}
@@ -135,11 +164,11 @@ func (d *DB) Fires(ctx context.Context, q store.FireQuery) ([]store.Fire, error)
 		q.Outcome, int64(q.From), int64(until), pageOf(q.Limit)}
 	switch {
 	case q.Workflow != 0:
-		return list(d, ctx, "firesOfWorkflow", append(args, int64(q.Workflow), q.Trigger), scanFire)
+		return legible(d, ctx, "firesOfWorkflow", append(args, int64(q.Workflow), q.Trigger), scanFire)
 	case q.Outcome == "" || q.Outcome == store.OutcomeFired:
-		return list(d, ctx, "firesDown", args, scanFire)
+		return legible(d, ctx, "firesDown", args, scanFire)
 	}
-	return list(d, ctx, "exceptionsDown", args, scanFire)
+	return legible(d, ctx, "exceptionsDown", args, scanFire)
 }
 
 // Backfill implements store.Schedules.

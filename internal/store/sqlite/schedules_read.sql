@@ -6,6 +6,10 @@ SELECT * FROM trigger WHERE workflow = ?1 AND name = ?2;
 -- name: triggersAfter
 SELECT * FROM trigger WHERE (workflow, name) > (?1, ?2) AND (?3 = '' OR state = ?3) ORDER BY workflow, name LIMIT ?4;
 
+-- name: triggersInactive
+-- The few among many: paused and ended ones have an index of their own.
+SELECT * FROM trigger WHERE state = ?3 AND state <> 'active' AND (workflow, name) > (?1, ?2) ORDER BY workflow, name LIMIT ?4;
+
 -- name: triggersOf
 SELECT * FROM trigger WHERE workflow = ?5 AND (workflow, name) > (?1, ?2) AND (?3 = '' OR state = ?3) ORDER BY name LIMIT ?4;
 
@@ -31,7 +35,7 @@ SELECT * FROM trigger WHERE kind = ?1 AND (workflow, name) > (?2, ?3) AND state 
 SELECT * FROM fire WHERE workflow = ?1 AND trigger = ?2 ORDER BY at DESC, key DESC LIMIT 1;
 
 -- name: fireOfEvent
-SELECT * FROM fire WHERE workflow = ?1 AND trigger = ?2 AND key = ?3 AND key <> '' ORDER BY at DESC LIMIT 1;
+SELECT * FROM fire INDEXED BY fire_key WHERE workflow = ?1 AND trigger = ?2 AND key = ?3 AND key <> '' ORDER BY at DESC LIMIT 1;
 
 -- name: fireBefore
 -- Lines of a schedule do not overlap: only the nearest can reach an instant.

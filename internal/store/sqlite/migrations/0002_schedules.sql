@@ -34,6 +34,7 @@ CREATE INDEX trigger_due ON trigger (shard, next) WHERE next > 0;
 -- Schedules are found by their next instant; they are many, and this need not hold them.
 CREATE INDEX trigger_sensor ON trigger (kind, workflow, name)
   WHERE state = 'active' AND kind NOT IN ('cron', 'every', 'at', 'daily', 'weekly', 'monthly', 'annually');
+CREATE INDEX trigger_inactive ON trigger (state, workflow, name) WHERE state <> 'active';
 
 -- Who hears of the ended runs of a workflow: a row for each name in hears of each active trigger.
 CREATE TABLE trigger_on (
