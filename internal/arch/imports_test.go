@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 	"api/v1":                         {},
 	".":                              {"api/v1"}, // the SDK shares wire types with the server, never the domain
 	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "api/v1"},
-	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/engine", "internal/worker"},
+	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/engine", "internal/worker", "internal/trigger", "internal/workflow"},
 	"internal/app": {"internal/dag", "internal/store", "internal/store/sqlite", "internal/engine", "internal/worker",
 		"internal/workflow", "internal/trigger", "internal/secret", "internal/server", "internal/bench", "api/v1", ".", "examples"},
 	"internal/crontab": {"internal/cron", "internal/workflow"},

@@ -75,7 +75,7 @@ func load(ctx context.Context, c Config) (Result, error) {
 		return Result{}, fmt.Errorf("bench: %w", err)
 	}
 	defer st.Close()
-	b, err := start(ctx, st)
+	b, err := start(ctx, st, nil)
 	if err != nil {
 		return Result{}, err
 	}
@@ -91,10 +91,10 @@ type bench struct {
 	ended  chan error
 }
 
-func start(ctx context.Context, st store.Store) (*bench, error) {
+func start(ctx context.Context, st store.Store, planner engine.Planner) (*bench, error) {
 	x := newNoop()
 	e, err := engine.New(ctx, engine.Config{
-		Store: st, Executor: x, Slots: slots, Node: "bench",
+		Store: st, Executor: x, Slots: slots, Node: "bench", Planner: planner,
 		Compile: func(string) (dag.Condition, error) { return nil, errors.New("no conditions here") },
 	})
 	if err != nil {
@@ -186,7 +186,7 @@ func (b *bench) apply(ctx context.Context, name string, n int, specs []dag.TaskS
 	all := make([]store.Workflow, n)
 	for i := range all {
 		all[i], _, err = b.engine.Apply(ctx, engine.Definition{Namespace: "bench", Name: fmt.Sprintf("%s-%d", name, i),
-			Graph: packed, Digest: []byte(name), User: "bench"})
+			Def: scheduledDef(), Graph: packed, Digest: []byte(name), User: "bench"})
 		if err != nil {
 			return nil, fmt.Errorf("bench: %w", err)
 		}

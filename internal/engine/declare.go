@@ -15,6 +15,9 @@ import (
 // key. As it alone changes them, what is here is exact.
 type triggers struct {
 	known map[store.TriggerKey]*store.Trigger
+	// touched are those written, or given up, since the look under way began: what it has
+	// read of any other is how the row is.
+	touched map[store.TriggerKey]bool
 	// heard says of workflows whether a trigger listens to the ends of their runs.
 	heard map[dag.WorkflowID]bool
 }
@@ -24,6 +27,12 @@ const triggersMax = 10_000
 
 func (t *triggers) forget() {
 	t.known, t.heard = map[store.TriggerKey]*store.Trigger{}, map[dag.WorkflowID]bool{}
+}
+
+func (t *triggers) touch(k store.TriggerKey) {
+	if t.touched != nil {
+		t.touched[k] = true
+	}
 }
 
 func (t *triggers) trim() {
@@ -72,6 +81,7 @@ func (w *writer) putTrigger(t store.Trigger) {
 		w.tx.written[k] = true
 	}
 	w.triggers.known[k] = &t
+	w.triggers.touch(k)
 	w.due.sooner(t.Next)
 }
 
@@ -87,6 +97,7 @@ func (w *writer) insertTrigger(t store.Trigger) {
 func (w *writer) deleteTrigger(t *store.Trigger) {
 	w.tx.batch.TriggerDeletes = append(w.tx.batch.TriggerDeletes, *t)
 	w.triggers.known[keyOfTrigger(t)] = nil
+	w.triggers.touch(keyOfTrigger(t))
 	w.gates.open[keyOfTrigger(t)] = true // it has no limit any more
 }
 

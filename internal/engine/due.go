@@ -74,6 +74,7 @@ func (w *writer) look(ctx context.Context) {
 		return
 	}
 	w.due.looking = true
+	w.triggers.touched = map[store.TriggerKey]bool{}
 	watermark := w.due.watermark
 	w.wg.Go(func() {
 		l := look{e: w.e, watermark: watermark}
@@ -87,6 +88,7 @@ func (w *writer) look(ctx context.Context) {
 func (w *writer) looked(l *look) {
 	d := &w.due
 	d.looking, d.looked = false, time.Now()
+	w.triggers.touched = nil
 	if l.now != 0 {
 		d.wall, d.asOf = l.now, l.asOf
 	}
@@ -185,7 +187,11 @@ func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micro
 // decide carries out a plan, if the trigger is still as it was when the plan was made. If
 // not, whoever changed it has decided what was due.
 func (w *writer) decide(was *store.Trigger, p *Plan) answer {
-	t, err := w.trigger(keyOfTrigger(was))
+	k := keyOfTrigger(was)
+	if w.triggers.known[k] == nil && w.triggers.touched != nil && !w.triggers.touched[k] {
+		w.triggers.known[k] = was // nobody else writes it
+	}
+	t, err := w.trigger(k)
 	switch {
 	case err != nil:
 		return answer{err: err}

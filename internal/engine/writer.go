@@ -121,6 +121,7 @@ func (w *writer) forget() {
 	w.defs.forget()
 	w.gates.forget()
 	w.triggers.forget()
+	w.triggers.touched = nil // another may have written
 	w.backfills.forget()
 	w.due.looked = time.Time{}
 	w.todo = fifo{}
