@@ -9,11 +9,12 @@
 //     cannot disagree.
 //   - source.go, chunk.go, tree.go, anchor.go, jsontree.go: from bytes to nodes with
 //     positions. The file is bounded before anything recursive sees it.
-//   - parse.go, read*.go: from nodes to a definition, all errors at once.
+//   - parse.go, read*.go, check_trigger.go: from nodes to a definition, all errors at once.
+//   - trigger*.go: a trigger as it is stored, its name, its words and its instants.
 //   - expr.go, exprwalk.go, refs.go, template.go: ${{ … }} and if, in CEL, type-checked
 //     against the declared parameters and outputs.
-//   - condition.go, params.go, resolve.go: what is evaluated when a task's needs have
-//     ended, when a run starts or a task ends, and when an attempt is dispatched.
+//   - condition.go, params.go, start.go, resolve.go: what is evaluated when a task's needs
+//     have ended, when a run starts, by hand or by a trigger, and when an attempt is dispatched.
 //   - files.go: the files that travel with a version.
 //
 // An expression may read only what has surely ended: the tasks that its task needs,

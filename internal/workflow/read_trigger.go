@@ -495,4 +495,4 @@ func holdsTemplate(n *node) bool {
 }
 
 // hasEvent reports whether something comes with a fire.
-func (t *Trigger) hasEvent() bool { return t.Sensor() && t.Kind != KindStart }
+func (t *Trigger) hasEvent() bool { return t.Webhook != nil || t.File != nil || t.RunOf != nil }

@@ -285,6 +285,30 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// So is what the documents show.
+func TestGuide(t *testing.T) {
+	found := 0
+	for _, name := range []string{"../../docs/guide.md", "../../docs/triggers.md"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
+			src, _, _ := strings.Cut(block, "```")
+			if !strings.HasPrefix(src, "name:") {
+				continue
+			}
+			found++
+			if _, errs := Parse([]byte(src), Options{File: name}); len(errs) > 0 {
+				t.Error(errs.Error())
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("%d workflows", found)
+	}
+}
+
 func schemaFor(t testing.TB) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(Schema())))
