@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/cron"
 )
@@ -59,7 +60,7 @@ A clock change that touches the expression is remarked. Exit code 6: the express
 	fl := cmd.Flags()
 	fl.StringVar(&f.cron, "cron", "", "cron expression of 5, 6 or 7 fields, or @daily and friends")
 	fl.StringVar(&f.zone, "timezone", "", "IANA time zone, such as Europe/Berlin (default UTC, or the trigger's)")
-	fl.StringVar(&f.from, "from", "now", "only instants after T")
+	fl.StringVar(&f.from, "from", "", "only instants after T (default now)")
 	fl.IntVarP(&f.n, "count", "n", nextDefault, fmt.Sprintf("how many, 1 to %d", nextMax))
 	fl.StringVar(&f.gap, "dst-gap", "", "a time that a clock change leaves out: run_after (default) | skip | run_before")
 	fl.StringVar(&f.repeat, "dst-repeat", "", "a time that comes twice: once (default, the first) | second | both")
@@ -96,6 +97,9 @@ func (c *cli) nextOfCron(f *nextFlags) error {
 	schedule, err := cron.Parse(f.cron, opt)
 	if err != nil {
 		return scheduleError(err)
+	}
+	if f.from == "" {
+		f.from = "now"
 	}
 	from, err := moments{now: time.Now(), zone: schedule.Zone()}.from("--from", f.from)
 	if err != nil {
@@ -144,10 +148,7 @@ func instantsOf(s *cron.Schedule, from time.Time, n int) []instant {
 		if more && near == len(list)-1 && !farther(end, last, shift.At) {
 			break // it belongs to the one that is not listed
 		}
-		if list[near].remark != "" {
-			list[near].remark += "; "
-		}
-		list[near].remark += shift.Effect
+		list[near].remark = joined(list[near].remark, shift.Effect)
 	}
 	return list
 }
@@ -170,6 +171,96 @@ func scheduleError(err error) error {
 	return hint(refused, e.Hint)
 }
 
-func (c *cli) nextOfTriggers(_ context.Context, _ *session, _ []string, _ *nextFlags) error {
-	return usage("which expression? --cron EXPR")
+// nextOfTriggers is `skein schedule next [WORKFLOW[/TRIGGER]]`.
+func (c *cli) nextOfTriggers(ctx context.Context, s *session, args []string, f *nextFlags) error {
+	when, err := momentsIn(f.zone)
+	if err != nil {
+		return err
+	}
+	q := skein.NextQuery{N: f.n}
+	if q.From, err = when.from("--from", f.from); err != nil {
+		return err
+	}
+	var next api.NextFires
+	var r triggerRef
+	if len(args) > 0 {
+		if r, err = findTriggers(ctx, s, args[0]); err != nil {
+			return err
+		}
+	}
+	if r.trigger != "" {
+		next, err = s.NextFires(ctx, r.workflow, r.trigger, q)
+		err = noSuchTrigger(ctx, s, r, err)
+	} else {
+		q.Workflow = r.workflow
+		next, err = s.AllNextFires(ctx, q)
+	}
+	if err != nil {
+		return err
+	}
+	list, err := comingOf(&next, f.zone)
+	if err != nil {
+		return err
+	}
+	if len(list) < f.n {
+		c.say("%s, and no more: what is paused, has ended or waits for an event has none", count(len(list), "instant"))
+	}
+	return show(c, list, func(i coming) string { return i.Time.String() }, []column[coming]{
+		{head: "LOCAL", get: func(i coming) string { return i.at.Format(wallForm) }, plain: func(i coming) string { return i.Local }},
+		{head: "UTC", get: func(i coming) string { return i.at.UTC().Format(time.DateTime) }, plain: func(i coming) string { return i.Time.String() }},
+		{head: "OFFSET", get: func(i coming) string { return i.at.Format("-07:00") }},
+		{head: "TRIGGER", get: func(i coming) string { return i.Workflow + "/" + i.Trigger }},
+		{head: "REMARK", get: func(i coming) string { return i.remark }},
+	})
+}
+
+// coming is an instant that a server tells.
+type coming struct {
+	api.Instant
+	at     time.Time // on the clocks that are shown
+	remark string
+}
+
+// comingOf reads local times, moves them to another zone if one is given, and puts the remarks on clock
+// changes at the nearest instant of their trigger.
+func comingOf(next *api.NextFires, zone string) ([]coming, error) {
+	list := make([]coming, len(next.Items))
+	of := map[triggerRef][]int{}
+	for i, it := range next.Items {
+		at, err := time.Parse(time.RFC3339, it.Local)
+		if err != nil {
+			return nil, fmt.Errorf("answer of the server: local time %q: %w", it.Local, err)
+		}
+		if zone != "" {
+			loc, err := cron.LoadZone(zone)
+			if err != nil {
+				return nil, scheduleError(err)
+			}
+			at = it.Time.In(loc)
+			it.Local = at.Format(time.RFC3339)
+		}
+		list[i] = coming{Instant: it, at: at}
+		ref := triggerRef{it.Workflow, it.Trigger}
+		of[ref] = append(of[ref], i)
+	}
+	for _, shift := range next.Shifts {
+		near := -1
+		for _, i := range of[triggerRef{shift.Workflow, shift.Trigger}] {
+			if near < 0 || !farther(list[i].at, list[near].at, shift.At.Time) {
+				near = i
+			}
+		}
+		if near >= 0 {
+			list[near].remark = joined(list[near].remark, shift.Effect)
+		}
+	}
+	return list, nil
+}
+
+// joined puts remarks behind one another.
+func joined(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
 }

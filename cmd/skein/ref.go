@@ -35,13 +35,9 @@ func findRun(ctx context.Context, s *session, ref string) (string, error) {
 }
 
 func newestOf(ctx context.Context, s *session, workflow, which string) (string, error) {
-	back := 0
-	if which != "latest" {
-		n, err := strconv.Atoi(which)
-		if err != nil || n > 0 || n < -999 {
-			return "", usage("%s@%s: after the @ comes latest, or -1, -2, … for the ones before", workflow, which)
-		}
-		back = -n
+	back, err := placesBack(workflow, which)
+	if err != nil {
+		return "", err
 	}
 	for run, err := range s.EachRun(ctx, skein.RunsQuery{Workflow: workflow, Limit: back + 1}) {
 		if err != nil {
@@ -52,6 +48,18 @@ func newestOf(ctx context.Context, s *session, workflow, which string) (string, 
 		}
 	}
 	return "", &said{errNotFound, fmt.Sprintf("workflow %s has no run %s", workflow, which)}
+}
+
+// placesBack is how far before the newest one what comes after the @ is.
+func placesBack(workflow, which string) (int, error) {
+	if which == "latest" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(which)
+	if err != nil || n > 0 || n < -999 {
+		return 0, usage("%s@%s: after the @ comes latest, or -1, -2, … for the ones before", workflow, which)
+	}
+	return -n, nil
 }
 
 func byPrefix(ctx context.Context, s *session, prefix string) (string, error) {

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+const (
+	// surelyMax is how many runs one command starts without asking.
+	surelyMax = 1_000
+	// listedMax bounds the instants that are given; a server takes no more.
+	listedMax = 100_000
+)
+
+// backfillFlags are those of `skein backfill create`.
+type backfillFlags struct {
+	trigger, from, to, zone string
+	at                      []string
+	file                    string
+	order, only, priority   string
+	parallel                int32
+	params                  []string
+	key                     string
+	dryRun, wait, yes       bool
+	timeout                 time.Duration
+}
+
+func (c *cli) backfillCreateCmd() *cobra.Command {
+	f := &backfillFlags{}
+	cmd := &cobra.Command{
+		Use: "create WORKFLOW", Short: "Start runs for instants of the past",
+		Long: `Starts a run for each instant of a trigger in a range (both ends included), or for each instant of a list. Each run sees
+its instant as trigger.time, so parameters such as date(trigger.time) are those of that day. An instant has one run
+in a backfill, whatever happens to the server meanwhile. What is still to come is left to the trigger.
+` + momentHelp + ` Dates are days of --timezone, by default the trigger's.`,
+		Example: `  skein backfill create nightly-orders --from 2027-03-01 --to 2027-03-31 --dry-run
+  skein backfill create nightly-orders --from -30d --to now --parallel 4 --only failed-or-missing --wait
+  skein backfill create report --at 2027-03-01T06:00:00Z --at 2027-03-05T06:00:00Z -p region=eu
+  skein backfill create report --file days.txt --order desc`,
+		Args: cobra.ExactArgs(1),
+		RunE: c.do(func(ctx context.Context, args []string) error { return c.createBackfill(ctx, args[0], f) }),
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.trigger, "trigger", "", "whose instants these are (default the workflow's only schedule)")
+	fl.StringVar(&f.from, "from", "", "first instant T of the range")
+	fl.StringVar(&f.to, "to", "", "last instant T of the range; a date is part of it")
+	fl.StringArrayVar(&f.at, "at", nil, "an instant T instead of a range; may be repeated")
+	fl.StringVar(&f.file, "file", "", "file with an instant T in each line, # begins a comment; - is stdin")
+	fl.StringVar(&f.zone, "timezone", "", "whose days dates are")
+	fl.StringVar(&f.order, "order", "asc", "asc | desc")
+	fl.Int32Var(&f.parallel, "parallel", 1, "most of its runs at one time")
+	fl.StringVar(&f.only, "only", "", "failed | missing | failed-or-missing: only instants whose newest run did not succeed, that have none, or both")
+	fl.StringArrayVarP(&f.params, "param", "p", nil, "a parameter, as name=value; may be repeated, over the trigger's")
+	fl.StringVar(&f.priority, "priority", "", "highest | high | medium | low | lowest (default the trigger's)")
+	fl.StringVar(&f.key, "key", "", "idempotency key: the same key makes one backfill only")
+	fl.BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be started")
+	fl.BoolVarP(&f.wait, "wait", "w", false, "wait for the end: exit 10 if a run did not succeed, 11 if it was cancelled")
+	fl.DurationVar(&f.timeout, "timeout", 0, "with --wait: no longer than this (exit 8); the backfill goes on")
+	fl.BoolVar(&f.yes, "yes", false, fmt.Sprintf("do not ask, for more than %d runs", surelyMax))
+	return cmd
+}
+
+// request checks what the command line can see by itself; the instants are filled in later.
+func (f *backfillFlags) request(workflow string) (api.BackfillRequest, error) {
+	req := api.BackfillRequest{Workflow: workflow, Trigger: f.trigger, Parallel: f.parallel, Priority: f.priority}
+	switch f.order {
+	case "asc", "ascending":
+		req.Order = "ascending"
+	case "desc", "descending":
+		req.Order = "descending"
+	default:
+		return req, usage("--order %s: there are asc, desc", f.order)
+	}
+	switch req.Only = strings.ReplaceAll(f.only, "-", "_"); req.Only {
+	case "", "all", "failed", "missing", "failed_or_missing":
+	default:
+		return req, usage("--only %s: there are failed, missing, failed-or-missing", f.only)
+	}
+	ranged, listed := f.from != "" || f.to != "", len(f.at) > 0 || f.file != ""
+	switch {
+	case f.parallel < 1:
+		return req, usage("--parallel %d: want 1 or more", f.parallel)
+	case ranged == listed:
+		return req, usage("which instants? --from T --to T is a range; --at T and --file LIST give them one by one")
+	case ranged && (f.from == "" || f.to == ""):
+		return req, usage("a range has a --from and a --to")
+	case f.dryRun && f.wait:
+		return req, usage("--dry-run starts nothing that --wait could wait for")
+	}
+	return req, nil
+}
+
+// fill puts the instants into a request: dates are days of a zone that only the trigger may know.
+func (f *backfillFlags) fill(req *api.BackfillRequest, zone string) error {
+	when, err := momentsIn(zone)
+	if err != nil {
+		return err
+	}
+	if f.from != "" {
+		from, err := when.from("--from", f.from)
+		if err != nil {
+			return err
+		}
+		to, err := when.until("--to", f.to)
+		if err != nil {
+			return err
+		}
+		req.From, req.To = &api.Time{Time: from}, &api.Time{Time: to}
+		return nil
+	}
+	req.Instants = []api.Time{}
+	for _, at := range f.at {
+		t, err := when.from("--at", at)
+		if err != nil {
+			return err
+		}
+		req.Instants = append(req.Instants, api.Time{Time: t})
+	}
+	if f.file == "" {
+		return nil
+	}
+	more, err := instantFile(f.file, when)
+	req.Instants = append(req.Instants, more...)
+	if err == nil && len(req.Instants) == 0 {
+		err = &said{errInvalid, f.file + " has no instants"}
+	}
+	return err
+}
+
+// instantFile reads a file with an instant in each line.
+func instantFile(path string, when moments) ([]api.Time, error) {
+	src, err := readSource(path)
+	if err != nil {
+		return nil, err
+	}
+	var all []api.Time
+	lines := bufio.NewScanner(bytes.NewReader(src))
+	for n := 1; lines.Scan(); n++ {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		t, err := when.from("", line)
+		if err != nil {
+			return nil, hint(&said{errInvalid, fmt.Sprintf("%s:%d:1: %q is no instant", path, n, line)}, "write 2027-03-28T02:30:00Z, or a date such as 2027-03-28")
+		}
+		if all = append(all, api.Time{Time: t}); len(all) > listedMax {
+			return nil, hint(&said{errInvalid, fmt.Sprintf("%s has more than %d instants", path, listedMax)}, "make several backfills")
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, &said{errInvalid, fmt.Sprintf("%s: %v", path, err)}
+	}
+	return all, nil
+}
+
+// createBackfill is `skein backfill create`.
+func (c *cli) createBackfill(ctx context.Context, workflow string, f *backfillFlags) error {
+	req, err := f.request(workflow)
+	if err != nil {
+		return err
+	}
+	given, err := splitParams(f.params)
+	if err != nil {
+		return err
+	}
+	w := c.newWaiter(false)
+	defer w.stopSignals()
+	w.own, w.hold = false, !f.wait
+	if f.key == "" {
+		f.key = uuid.NewString() // so that a request whose answer was lost can be sent again
+	}
+	var b api.Backfill
+	err = w.withServer(ctx, func(s *session) error {
+		if err := f.prepare(ctx, s, &req, given); err != nil {
+			return err
+		}
+		b, err = c.sendBackfill(ctx, s, req, f)
+		if err == nil {
+			w.contact()
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+	case f.dryRun:
+		err = one(c, b, backfillName(b), func() error { return c.plan(&b) })
+	case f.wait:
+		if !w.screen.moves {
+			c.say("backfill %d of %s: %s", b.ID, b.Workflow, count(int(b.Total), "run"))
+		}
+		return w.awaitBackfill(ctx, b.ID, f.timeout)
+	default:
+		c.say("accepted; watch it: skein backfill watch %d", b.ID)
+		err = one(c, b, backfillName(b), func() error { return c.backfillTable([]api.Backfill{b}) })
+	}
+	w.leave(ctx)
+	return err
+}
+
+// prepare asks the server for what the request needs to know: the zone of the trigger, the types of parameters.
+func (f *backfillFlags) prepare(ctx context.Context, s *session, req *api.BackfillRequest, given map[string]string) error {
+	wf, err := s.Workflow(ctx, req.Workflow)
+	if err != nil {
+		return noSuchName(err, req.Workflow)
+	}
+	if len(given) > 0 {
+		req.Params = typed(given, wf.Params)
+	}
+	zone := f.zone
+	if zone == "" {
+		all, err := allSchedules(ctx, s, skein.SchedulesQuery{Workflow: req.Workflow})
+		if err != nil {
+			return err
+		}
+		zone = zoneOf(all, req.Trigger)
+	}
+	return f.fill(req, zone)
+}
+
+// zoneOf is the zone of the trigger named, or of the only schedule; "" if there is none.
+func zoneOf(all []api.Schedule, trigger string) (zone string) {
+	n := 0
+	for _, t := range all {
+		if t.Name == trigger || trigger == "" && !t.Sensor {
+			zone = t.Timezone
+			n++
+		}
+	}
+	if n != 1 {
+		return ""
+	}
+	return zone
+}
+
+// sendBackfill makes the backfill; one of many runs is counted first, and asked for.
+func (c *cli) sendBackfill(ctx context.Context, s *session, req api.BackfillRequest, f *backfillFlags) (api.Backfill, error) {
+	req.DryRun = true
+	if f.dryRun || !f.yes {
+		b, _, err := s.StartBackfill(ctx, req)
+		if err != nil || f.dryRun {
+			return b, noBackfill(ctx, s, &req, err)
+		}
+		if b.Total > surelyMax {
+			if err := c.confirm(f.yes, fmt.Sprintf("start %d runs", b.Total)); err != nil {
+				return b, err
+			}
+		}
+	}
+	req.DryRun = false
+	b, _, err := s.StartBackfill(ctx, req, skein.Key(f.key))
+	return b, noBackfill(ctx, s, &req, err)
+}
+
+// noBackfill adds to a refusal what the person may have meant.
+func noBackfill(ctx context.Context, s *session, req *api.BackfillRequest, err error) error {
+	if errors.Is(err, skein.ErrNotFound) && req.Trigger != "" {
+		return noSuchTrigger(ctx, s, triggerRef{req.Workflow, req.Trigger}, err)
+	}
+	return err
+}
+
+// plan shows a dry run.
+func (c *cli) plan(b *api.Backfill) error {
+	c.say("would start %s, %s, at most %d at once; nothing was started", count(int(b.Total), "run"), b.Order, b.Parallel)
+	samples := b.Samples
+	if int64(len(samples)) < b.Total {
+		c.say("some of the instants:")
+	}
+	return show(c, samples, api.Time.String, []column[api.Time]{
+		{head: "INSTANT", get: func(t api.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }, plain: api.Time.String}})
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+const firesDefault = 50
+
+// outcomes are those of a fire, in the order of their words.
+var outcomes = []string{"fired", "late", "skipped", "merged", "missed"}
+
+// fireQuery chooses lines of the ledger.
+type fireQuery struct {
+	since, until, zone string
+	outcome            string
+	limit              int
+	all, unfired       bool
+}
+
+func (c *cli) scheduleMissedCmd() *cobra.Command {
+	q := &fireQuery{unfired: true}
+	return c.ledgerCmd(q, &cobra.Command{
+		Use: "missed [WORKFLOW[/TRIGGER]]", Short: "List the instants that started no run, and why",
+		Long: `Lists the instants that started no run, newest first: skipped (a rule of the trigger said no), merged (a later run
+stands for them, too), missed (nobody could start them in time). Equal ones that follow one another are one line.
+` + momentHelp,
+		Example: "  skein schedule missed --since -7d\n  skein schedule missed nightly-orders/nightly -o json",
+	})
+}
+
+func (c *cli) scheduleFiresCmd() *cobra.Command {
+	q := &fireQuery{}
+	cmd := c.ledgerCmd(q, &cobra.Command{
+		Use: "fires [WORKFLOW[/TRIGGER]]", Short: "List what became of every instant and event: the ledger",
+		Long: `Lists what became of every instant and event, newest first: fired, late (a run was started, later than it should have
+been), skipped, merged or missed (see: skein schedule missed --help). Each instant is in one line.
+` + momentHelp,
+		Example: "  skein schedule fires nightly-orders --since 2027-03-01 --until 2027-03-31\n  skein schedule fires --outcome late",
+	})
+	cmd.Flags().StringVar(&q.outcome, "outcome", "", "only of this outcome: "+strings.Join(outcomes, " | "))
+	return cmd
+}
+
+// ledgerCmd is a command that lists lines of the ledger.
+func (c *cli) ledgerCmd(q *fireQuery, cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.MaximumNArgs(1)
+	cmd.RunE = c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+		fires, err := c.ledger(ctx, s, args, q)
+		if err != nil {
+			return err
+		}
+		return c.fireTable(fires, q.unfired)
+	}))
+	f := cmd.Flags()
+	f.StringVar(&q.since, "since", "", "only since T")
+	f.StringVar(&q.until, "until", "", "only until T; a date is part of it")
+	f.StringVar(&q.zone, "timezone", "", "whose days dates are (default UTC)")
+	f.IntVar(&q.limit, "limit", firesDefault, "at most so many lines; 0: all")
+	f.BoolVar(&q.all, "all", false, "all of them")
+	c.emptyIsFine(cmd)
+	return cmd
+}
+
+func (c *cli) ledger(ctx context.Context, s *session, args []string, f *fireQuery) ([]api.Fire, error) {
+	if f.limit < 0 {
+		return nil, usage("--limit %d: want 0 or more", f.limit)
+	}
+	if f.outcome != "" && !slices.Contains(outcomes, f.outcome) {
+		return nil, usage("--outcome %s: there are %s", f.outcome, strings.Join(outcomes, ", "))
+	}
+	if f.all {
+		f.limit = 0
+	}
+	when, err := momentsIn(f.zone)
+	if err != nil {
+		return nil, err
+	}
+	q := skein.FiresQuery{Outcome: f.outcome, Unfired: f.unfired, Limit: min(f.limit, 1000)}
+	if q.Since, err = when.from("--since", f.since); err != nil {
+		return nil, err
+	}
+	if q.Until, err = when.until("--until", f.until); err != nil {
+		return nil, err
+	}
+	if len(args) > 0 {
+		r, err := findTriggers(ctx, s, args[0])
+		if err != nil {
+			return nil, err
+		}
+		q.Workflow, q.Trigger = r.workflow, r.trigger
+	}
+	fires := []api.Fire{}
+	for line, err := range s.EachFire(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		if fires = append(fires, line); f.limit > 0 && len(fires) == f.limit {
+			c.say("the newest %d; all of them: --all", f.limit)
+			break
+		}
+	}
+	return fires, nil
+}
+
+// fireTable shows lines of the ledger; those without a run have no column for it.
+func (c *cli) fireTable(fires []api.Fire, unfired bool) error {
+	cols := []column[api.Fire]{
+		{head: "INSTANT", get: func(f api.Fire) string { return f.At.UTC().Format("2006-01-02 15:04:05Z") },
+			plain: func(f api.Fire) string { return f.At.String() }},
+		{head: "UNTIL", get: func(f api.Fire) string { return lastOf(f, "2006-01-02 15:04:05Z") },
+			plain: func(f api.Fire) string { return f.Last.String() }},
+		{head: "COUNT", get: func(f api.Fire) string { return fmt.Sprint(f.Count) }},
+		{head: "TRIGGER", get: func(f api.Fire) string { return f.Workflow + "/" + f.Trigger }},
+		{head: "OUTCOME", get: func(f api.Fire) string { return c.state(f.Outcome) }},
+	}
+	if !unfired {
+		cols = append(cols, column[api.Fire]{head: "RUN", get: func(f api.Fire) string { return text(f.Run) }})
+	}
+	cols = append(cols, column[api.Fire]{head: "WHY", get: fireWhy})
+	return show(c, fires, func(f api.Fire) string { return f.At.String() }, cols)
+}
+
+// lastOf is the end of a line that is longer than one instant.
+func lastOf(f api.Fire, form string) string {
+	if f.Count < 2 {
+		return ""
+	}
+	return f.Last.UTC().Format(form)
+}
+
+// fireWhy is the reason; of an event also which one it was.
+func fireWhy(f api.Fire) string {
+	why := text(f.Reason)
+	if f.Key != nil {
+		why = strings.TrimPrefix(why+"; event "+*f.Key, "; ")
+	}
+	return why
+}
