@@ -1,0 +1,68 @@
+package store
+
+import (
+	"context"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// Member states.
+const (
+	MemberActive  = "active"
+	MemberLeaving = "leaving" // takes no shard any more, and gives back those it has
+)
+
+// Member is a scheduler node as the cluster sees it: one row per node, under the handler of
+// its present life.
+type Member struct {
+	Handler dag.HandlerID
+	UUID    string
+	Name    string
+	Address string // where its peers reach it: http://host:port
+	Version string // of the program
+	Format  int    // the newest database format that it knows
+	State   string
+	Slots   int32
+	Busy    int32 // slots taken at the last beat
+	// Beat is the renewal counter. Death is judged by whether it moves, on the judge's own
+	// monotonic clock; Seen, on the store's clock, is for people.
+	Beat    int64
+	Started dag.Micros
+	Seen    dag.Micros
+}
+
+// ShardRow says who owns a shard. Owner 0: it is free.
+type ShardRow struct {
+	ID    dag.ShardID
+	Epoch int64
+	Owner dag.HandlerID
+	// Wanted is the member that it shall go to; 0: wherever.
+	Wanted dag.HandlerID
+}
+
+// Cluster is the part of a store that several nodes meet in. A store for one node has none.
+type Cluster interface {
+	// Join writes the row of a node's new life. The row of an earlier life of that name goes,
+	// and its shards are free, in the same transaction.
+	Join(ctx context.Context, m Member) error
+	// Renew moves the member's counter and writes State and Busy; false: there is no such row
+	// any more, somebody deposed it.
+	Renew(ctx context.Context, m Member) (bool, error)
+	// Members reads all members and all shards in one snapshot.
+	Members(ctx context.Context) ([]Member, []ShardRow, error)
+	// Depose removes a member whose counter is still beat, and frees its shards in the same
+	// transaction; false: somebody was faster, or it has moved.
+	Depose(ctx context.Context, handler dag.HandlerID, beat int64) (bool, error)
+	// Leave removes a member and frees what it still owns.
+	Leave(ctx context.Context, handler dag.HandlerID) error
+	// Claim takes those of the shards that are free or the owner's already: epoch + 1, as
+	// Acquire does. It waits for a transaction of the previous owner that is under way.
+	Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]Acquired, error)
+	// Release frees shards that are still held under their epoch; the others are left alone.
+	Release(ctx context.Context, fences []Fence) error
+	// Move writes down to which member a shard shall go; 0: wherever. The owners heed it.
+	Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error
+	// Submitted finds runs in state submitted, by the partial index, oldest first: those that
+	// others than the owner have inserted.
+	Submitted(ctx context.Context, shards []dag.ShardID, limit int) ([]dag.RunID, error)
+}
