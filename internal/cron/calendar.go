@@ -34,12 +34,6 @@ func (c *dates) add(first, last int) {
 	}
 }
 
-func (c *dates) remove(d int) {
-	if inYears(d) {
-		c[d>>6] &^= 1 << (d & 63)
-	}
-}
-
 // Days is the calendar of the given items: a date "2027-12-24", a date of each year "12-24"
 // (or "--12-24"), a weekday "sat", and ranges of each with /, both ends included:
 // "2027-12-24/2027-12-31", "12-24/01-06", "sat/sun".

@@ -13,9 +13,10 @@ import (
 // hours of each other, by up to a day. Format: RFC 8536, version 1.
 func drawZone(t *rapid.T, around int64) *time.Location {
 	n := rapid.IntRange(1, 6).Draw(t, "changes")
+	apart := rapid.SampledFrom([]int{100, 400, 1500}).Draw(t, "apart")
 	var at []int64
 	for range n {
-		at = append(at, around+int64(rapid.IntRange(-1500, 1500).Draw(t, "minute"))*60)
+		at = append(at, around+int64(rapid.IntRange(-apart, apart).Draw(t, "minute"))*60)
 	}
 	slices.Sort(at)
 	at = slices.Compact(at)
