@@ -1,0 +1,80 @@
+package crontab
+
+import (
+	"fmt"
+	"strings"
+)
+
+// startHour is when anacron gets to work where START_HOURS_RANGE does not say: Debian calls it
+// from 7:30 on.
+const startHour = 7
+
+// parseAnacron takes an entry of an anacrontab apart: period in days or @word, delay in
+// minutes, name of the job, command.
+func parseAnacron(l *line) (*entry, *fault) {
+	const form = "a line of an anacrontab is: period in days, delay in minutes, name of the job, command"
+	e := &entry{line: l, user: "root"} // anacron has no other
+	var words [3]field
+	i := l.begin()
+	for n := range words {
+		end := wordEnd(l.text, i)
+		if end == i {
+			return nil, &fault{i, "the line has only " + plural(n, "field"), form}
+		}
+		words[n] = field{l.text[i:end], i}
+		i = skip(l.text, end)
+	}
+	e.period, e.id = words[0].text, words[2].text
+	if word, ok := strings.CutPrefix(e.period, "@"); ok {
+		if !contains([]string{"daily", "weekly", "monthly", "yearly", "annually"}, word) {
+			return nil, &fault{words[0].at, quote(e.period) + " is no period", "write a number of days, @daily, @weekly, @monthly or @yearly"}
+		}
+	} else if n, ok := number(e.period); !ok || n == 0 {
+		return nil, &fault{words[0].at, quote(e.period) + " is no period", form}
+	}
+	delay, ok := number(words[1].text)
+	if !ok {
+		return nil, &fault{words[1].at, quote(words[1].text) + " is no delay", form}
+	}
+	e.delay = delay
+	if e.begin, e.command = i, l.text[i:]; strings.TrimSpace(e.command) == "" {
+		return nil, &fault{i, "there is no command", form}
+	}
+	return e, nil
+}
+
+// anacron makes the trigger of an entry of an anacrontab: what such an entry wants, once in a
+// period and made up for after a pause, is catchup.
+func (c *converter) anacron(d *draft) *fault {
+	e := d.entry
+	from := startHour
+	if v := c.vars.get("START_HOURS_RANGE"); v != nil {
+		low, _, _ := strings.Cut(v.value, "-")
+		if n, ok := number(strings.TrimSpace(low)); ok && n < 24 {
+			from = n
+		}
+	}
+	at := min(from*60+min(e.delay, 24*60), 24*60-1)
+	clock := fmt.Sprintf("%d %d", at%60, at/60)
+	d.when.catchup = "latest"
+	switch e.period {
+	case "1", "@daily":
+		d.when.expr = clock + " * * *"
+	case "7", "@weekly":
+		d.when.expr = clock + " * * 0"
+	case "30", "31", "@monthly":
+		d.when.expr = clock + " 1 * *"
+	case "365", "366", "@yearly", "@annually":
+		d.when.expr = clock + " 1 1 *"
+	default:
+		n, _ := number(e.period)
+		if n > 3650 {
+			return &fault{e.line.begin(), "the period is longer than ten years", "write the workflow by hand"}
+		}
+		d.when.every = n
+		d.approximate(fmt.Sprintf("it runs every %d days, counted by Skein, not from the last run; made up for if nothing ran then", n))
+		return nil
+	}
+	d.approximate(fmt.Sprintf("it runs at %02d:%02d, and later if nothing ran then; anacron starts it %d minutes after it begins", at/60, at%60, e.delay))
+	return c.possible(d)
+}

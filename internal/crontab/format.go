@@ -1,0 +1,154 @@
+package crontab
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Format is how the lines of a crontab are built.
+type Format string
+
+// The formats.
+const (
+	Auto    Format = "auto"    // found out from the path, else from the lines
+	User    Format = "user"    // time, command: what crontab -l prints
+	System  Format = "system"  // time, user, command: /etc/crontab and /etc/cron.d
+	Anacron Format = "anacron" // period, delay, name, command: /etc/anacrontab
+)
+
+// Formats are the values of Options.Format.
+func Formats() []string {
+	return []string{string(Auto), string(User), string(System), string(Anacron)}
+}
+
+// format decides how the lines are read, and says why.
+func (c *converter) format(lines []line) (Format, string, error) {
+	switch f := c.opt.Format; f {
+	case User, System, Anacron:
+		return f, "as asked", nil
+	case Auto, "":
+	default:
+		return "", "", c.fail(1, fmt.Sprintf("there is no format %q", f), "formats: "+strings.Join(Formats(), ", "))
+	}
+	if f, why := formatOfPath(c.opt.Path); f != Auto {
+		return f, why, nil
+	}
+	f, why := c.formatOfLines(lines)
+	return f, why, nil
+}
+
+// formatOfPath knows the places that belong to cron.
+func formatOfPath(path string) (Format, string) {
+	parts := strings.Split(path, "/")
+	base, folder := parts[len(parts)-1], ""
+	if len(parts) > 1 {
+		folder = parts[len(parts)-2]
+	}
+	switch {
+	case base == "anacrontab":
+		return Anacron, "its name is anacrontab"
+	case folder == "cron.d":
+		return System, "it lies in a folder cron.d"
+	case base == "crontab" && folder == "etc":
+		return System, "it is the crontab of a system"
+	case folder == "crontabs" || strings.HasSuffix(path, "/spool/cron/"+base):
+		return User, "it lies where cron keeps those of users"
+	}
+	return Auto, ""
+}
+
+// looksMax is how many entries are looked at to find out the format.
+const looksMax = 1000
+
+// formatOfLines looks at the entries. A system crontab has a user in front of every command;
+// a crontab of a user may begin commands with a word that is a user's name too (mail, backup),
+// but hardly every one of them.
+func (c *converter) formatOfLines(lines []line) (Format, string) {
+	entries, users, sure := 0, 0, 0
+	for i := range lines {
+		l := &lines[i]
+		if k, _ := l.kind(); k != entryLine {
+			continue
+		}
+		if _, f := parseAnacron(l); f == nil && l.text[l.begin()] != '@' && !startsAsCron(l) {
+			return Anacron, fmt.Sprintf("line %d has period, delay and a name", l.number)
+		}
+		word, more := sixth(l)
+		if word == "" {
+			continue
+		}
+		if entries++; entries > looksMax {
+			break
+		}
+		if more && c.isUser(word) {
+			users++
+			if !contains(programs(), word) {
+				sure++
+			}
+		}
+	}
+	switch {
+	case entries == 0:
+		return User, "there is no entry that tells"
+	case users == entries && sure > 0:
+		return System, "every entry names a user in front of its command"
+	case users > 0:
+		return User, fmt.Sprintf("not every entry names a user in front of its command, %d of %d do", users, entries)
+	}
+	return User, "no entry names a user in front of its command"
+}
+
+// startsAsCron reports whether the first fields can be those of cron.
+func startsAsCron(l *line) bool {
+	e := &entry{line: l}
+	_, f := e.takeFields(l.begin())
+	return f == nil
+}
+
+// sixth is the word behind the time fields, and whether more follows it.
+func sixth(l *line) (word string, more bool) {
+	i := l.begin()
+	if l.text[i] == '-' {
+		i = skip(l.text, i+1)
+	}
+	fields := 5
+	if i < len(l.text) && l.text[i] == '@' {
+		fields = 1
+	}
+	for range fields {
+		i = skip(l.text, wordEnd(l.text, i))
+	}
+	end := wordEnd(l.text, i)
+	return l.text[i:end], skip(l.text, end) < len(l.text)
+}
+
+func (c *converter) isUser(name string) bool {
+	return contains(accounts(), name) || c.opt.IsUser != nil && c.opt.IsUser(name)
+}
+
+// accounts are users that systems have without anybody's doing.
+func accounts() []string {
+	return []string{"root", "daemon", "bin", "sys", "sync", "games", "man", "lp", "mail", "news", "uucp", "proxy", "www-data", "backup",
+		"list", "irc", "nobody", "_apt", "postgres", "mysql", "smmsp", "munin", "logcheck", "amavis", "Debian-exim", "apache", "nginx"}
+}
+
+// programs are names of users that are as likely the name of a program.
+func programs() []string {
+	return []string{"sync", "games", "man", "lp", "mail", "news", "backup", "list", "git", "munin", "logcheck"}
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}

@@ -1,0 +1,214 @@
+package crontab
+
+import "strings"
+
+// segment is one of the commands that a line joins with && || ; and &.
+type segment struct {
+	from, to int
+	op       string // that follows it; "" at the end
+}
+
+// segments finds the commands of a line at the top: what stands in quotes, brackets or
+// between if and fi belongs to one. False: the line cannot be told apart for sure (quotes
+// that do not close, case, a here-document, a comment); then nothing may be changed in it.
+func segments(s string) ([]segment, bool) {
+	sc := scanner{s: s, verb: true}
+	for sc.i < len(s) {
+		if !sc.step() {
+			return nil, false
+		}
+	}
+	sc.all = append(sc.all, segment{sc.from, len(s), ""})
+	return sc.all, sc.depth == 0
+}
+
+type scanner struct {
+	s     string
+	i     int
+	from  int  // where the segment begins
+	depth int  // of if … fi, do … done, { … }
+	verb  bool // the next word is a command, so it may be a keyword
+	all   []segment
+}
+
+// step takes one token. False: it is not clear what stands here.
+func (sc *scanner) step() bool {
+	switch c := sc.s[sc.i]; c {
+	case ' ', '\t', '\n':
+		sc.i++
+		return true
+	case ';', '&', '|':
+		return sc.operator(c)
+	case '<', '>':
+		return sc.redirect(c)
+	case '(':
+		sc.verb = false
+		return sc.bracket(')')
+	case ')', '#':
+		return false
+	}
+	return sc.word()
+}
+
+func (sc *scanner) operator(c byte) bool {
+	next := byte(0)
+	if sc.i+1 < len(sc.s) {
+		next = sc.s[sc.i+1]
+	}
+	op := string(c)
+	switch {
+	case c == '&' && next == '>':
+		sc.i += 2 // both outputs into a file
+		return true
+	case c == next && c != ';':
+		op += op
+	case c == ';' && next == ';':
+		return false
+	}
+	if sc.depth == 0 && op != "|" {
+		sc.all = append(sc.all, segment{sc.from, sc.i, op})
+		sc.from = sc.i + len(op)
+	}
+	sc.i += len(op)
+	sc.verb = true
+	return true
+}
+
+func (sc *scanner) redirect(c byte) bool {
+	rest := sc.s[sc.i:]
+	if strings.HasPrefix(rest, "<<<") {
+		sc.i += 3
+		return true
+	}
+	if strings.HasPrefix(rest, "<<") || strings.HasPrefix(rest, "<(") || strings.HasPrefix(rest, ">(") {
+		return false
+	}
+	for sc.i++; sc.i < len(sc.s) && strings.IndexByte(">&|", sc.s[sc.i]) >= 0; sc.i++ {
+	}
+	return true
+}
+
+// word takes one word, and minds keywords.
+func (sc *scanner) word() bool {
+	start := sc.i
+	for sc.i < len(sc.s) && strings.IndexByte(" \t\n;&|<>()", sc.s[sc.i]) < 0 {
+		if !sc.piece(0) {
+			return false
+		}
+	}
+	if sc.i < len(sc.s) && sc.s[sc.i] == '(' {
+		return false // a function, or a pattern of bash
+	}
+	if !sc.verb {
+		return true
+	}
+	switch w := sc.s[start:sc.i]; w {
+	case "if", "while", "until", "{":
+		sc.depth++
+	case "then", "else", "elif", "do", "!", "time":
+	case "for", "select":
+		// Its own do is a command's place again, after the ; in front of it.
+		sc.depth, sc.verb = sc.depth+1, false
+	case "fi", "done", "}":
+		sc.depth, sc.verb = sc.depth-1, false
+		return sc.depth >= 0
+	case "case", "function":
+		return false
+	default:
+		sc.verb = isAssignment(w)
+	}
+	return true
+}
+
+func isAssignment(word string) bool {
+	name, _, ok := strings.Cut(word, "=")
+	return ok && isName(name)
+}
+
+// nestedMax bounds how deep brackets are followed.
+const nestedMax = 50
+
+// piece takes one character of a word, or a whole quotation or substitution.
+func (sc *scanner) piece(nested int) bool {
+	if nested > nestedMax {
+		return false
+	}
+	switch sc.s[sc.i] {
+	case '\\':
+		sc.i += 2
+		return sc.i <= len(sc.s)
+	case '\'':
+		return sc.upTo('\'')
+	case '`':
+		return sc.quoted('`', nested)
+	case '"':
+		return sc.quoted('"', nested)
+	case '$':
+		return sc.dollar(nested)
+	}
+	sc.i++
+	return true
+}
+
+// upTo moves behind the next c.
+func (sc *scanner) upTo(c byte) bool {
+	end := strings.IndexByte(sc.s[sc.i+1:], c)
+	if end < 0 {
+		return false
+	}
+	sc.i += end + 2
+	return true
+}
+
+func (sc *scanner) quoted(end byte, nested int) bool {
+	for sc.i++; sc.i < len(sc.s); {
+		switch c := sc.s[sc.i]; {
+		case c == end:
+			sc.i++
+			return true
+		case c == '\\':
+			sc.i += 2
+		case c == '$' || c == '`':
+			if !sc.piece(nested + 1) {
+				return false
+			}
+		default:
+			sc.i++
+		}
+	}
+	return false
+}
+
+func (sc *scanner) dollar(nested int) bool {
+	sc.i++
+	if sc.i == len(sc.s) {
+		return true
+	}
+	switch sc.s[sc.i] {
+	case '(':
+		return sc.inside(')', nested)
+	case '{':
+		return sc.inside('}', nested)
+	}
+	return true
+}
+
+func (sc *scanner) bracket(end byte) bool { return sc.inside(end, 0) }
+
+// inside moves from an opening bracket behind the one that closes it.
+func (sc *scanner) inside(end byte, nested int) bool {
+	for sc.i++; sc.i < len(sc.s); {
+		switch c := sc.s[sc.i]; {
+		case c == end:
+			sc.i++
+			return true
+		case c == '(':
+			if nested >= nestedMax || !sc.inside(')', nested+1) {
+				return false
+			}
+		case !sc.piece(nested + 1):
+			return false
+		}
+	}
+	return false
+}

@@ -1,0 +1,221 @@
+package crontab
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/cron"
+)
+
+// moment is a trigger: at the start, every so many days, or an expression.
+type moment struct {
+	start   bool
+	every   int // days
+	expr    string
+	zone    string
+	clocks  bool // clock changes skip and repeat it, instead of moving it
+	catchup string
+}
+
+// trigger says when the entry fires.
+func (c *converter) trigger(d *draft) *fault {
+	e := d.entry
+	d.notes = append(d.notes, e.notes...)
+	zone, f := c.zone()
+	if f != nil {
+		return f
+	}
+	d.when = moment{zone: zone, catchup: "none"}
+	switch {
+	case e.id != "":
+		return c.anacron(d)
+	case e.at == "reboot":
+		d.when.start = true
+		d.approximate("it runs when the Skein node starts, also when the machine did not: cron runs it once after a boot")
+		return nil
+	case e.at != "":
+		d.when.expr = "@" + e.at
+	default:
+		if f := c.expression(d); f != nil {
+			return f
+		}
+	}
+	c.delay(d)
+	return c.possible(d)
+}
+
+// zone is the time zone that applies here: CRON_TZ, else that of cron. TZ is no more than a
+// variable of the command.
+func (c *converter) zone() (string, *fault) {
+	v := c.vars.get("CRON_TZ")
+	if v == nil || v.value == "" {
+		return c.opt.Zone, nil
+	}
+	zone := strings.TrimPrefix(v.value, ":")
+	if _, err := cron.LoadZone(zone); err != nil || strings.ContainsAny(zone, " ,.") {
+		return "", &fault{0, fmt.Sprintf("CRON_TZ of line %d is no time zone, so it is unclear when the line runs", v.line), "correct CRON_TZ, such as CRON_TZ=Europe/Berlin"}
+	}
+	return zone, nil
+}
+
+// expression writes the five fields for Skein so that they mean what they meant. For cron,
+// whether a clock change moves a line depends on the first characters of minute and hour; for
+// Skein on what the hour says. Where that makes a difference in the zone, it is written out.
+func (c *converter) expression(d *draft) *fault {
+	e := d.entry
+	all := specs()
+	words := make([]string, len(all))
+	steps := false // the hour has a * or a step that is not at its beginning
+	for n := range all {
+		items, f := all[n].items(e.fields[n])
+		if f != nil {
+			return f
+		}
+		words[n] = fieldText(&all[n], e.fields[n].text, items)
+		for _, it := range items {
+			if it.random {
+				d.approximate(fmt.Sprintf("%s: a value that cron chooses anew at each start is a fixed one, chosen by the workflow's name", all[n].name))
+			}
+			steps = steps || n == hour && (it.step > 1 || strings.Contains(e.fields[n].text, "*"))
+		}
+	}
+	d.when.expr = strings.Join(words, " ")
+	wild := strings.HasPrefix(words[minute], "*") || strings.HasPrefix(words[hour], "*")
+	switch {
+	case wild && !strings.ContainsAny(words[hour], "*/"):
+		moved := variant{expr: d.when.expr}
+		d.when.clocks = differ(d.when.zone, moved, variant{d.when.expr, cron.SkipGap, cron.Once}) ||
+			differ(d.when.zone, moved, variant{d.when.expr, cron.RunAfter, cron.Both})
+	case !wild && steps:
+		hours, _ := all[hour].items(e.fields[hour])
+		written := []string{words[minute], listHours(hours), words[dayOfMonth], words[month], words[dayOfWeek]}
+		if fixed := strings.Join(written, " "); differ(d.when.zone, variant{expr: d.when.expr}, variant{expr: fixed}) {
+			d.when.expr = fixed
+			d.notes = append(d.notes, "the hours are written out: so a clock change means what it means to cron")
+		}
+	}
+	return nil
+}
+
+// fieldText is the field as Skein reads it.
+func fieldText(s *spec, text string, items []item) string {
+	parts := strings.Split(text, ",")
+	for i, it := range items {
+		if it.random {
+			parts[i] = fmt.Sprintf("H(%d-%d)", it.low, min(it.high, s.high))
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+func listHours(items []item) string {
+	var on [24]bool
+	for _, it := range items {
+		for h := it.low; h <= it.high; h += it.step {
+			on[h] = true
+		}
+	}
+	var list []string
+	for h, yes := range on {
+		if yes {
+			list = append(list, strconv.Itoa(h))
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// variant is an expression with policies for clock changes.
+type variant struct {
+	expr   string
+	gap    cron.Gap
+	repeat cron.Repeat
+}
+
+// differ reports whether two variants fire differently in a zone: it counts around each clock
+// change of the years that stand for all, one by one, because what one takes the next may give.
+func differ(zone string, a, b variant) bool {
+	one, err := cron.Parse(a.expr, cron.Options{Zone: zone, Gap: a.gap, Repeat: a.repeat})
+	if err != nil {
+		return false // it is refused anyhow
+	}
+	two, err := cron.Parse(b.expr, cron.Options{Zone: zone, Gap: b.gap, Repeat: b.repeat})
+	if err != nil {
+		return false
+	}
+	for _, at := range changes(zone) {
+		if one.Count(at.AddDate(0, 0, -2), at.AddDate(0, 0, 2)) != two.Count(at.AddDate(0, 0, -2), at.AddDate(0, 0, 2)) {
+			return true
+		}
+	}
+	return false
+}
+
+// changes are the clock changes of a zone in years that have them on every day of the week.
+func changes(zone string) []time.Time {
+	loc, err := cron.LoadZone(zone)
+	if err != nil {
+		return nil
+	}
+	var all []time.Time
+	end := time.Date(2034, 1, 1, 0, 0, 0, 0, time.UTC)
+	for at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); ; {
+		_, next := at.In(loc).ZoneBounds()
+		if next.IsZero() || !next.Before(end) || !next.After(at) {
+			return all
+		}
+		all = append(all, next)
+		at = next
+	}
+}
+
+// randomDelayMax is the most that cronie takes, in minutes.
+const randomDelayMax = 24 * 60
+
+// delay is RANDOM_DELAY of cronie: each line is late by a share of so many minutes that is
+// chosen when cron starts. A spread over the minutes of the hour says the same, where they suffice.
+func (c *converter) delay(d *draft) {
+	v := c.vars.get("RANDOM_DELAY")
+	if v == nil {
+		return
+	}
+	most, ok := number(strings.TrimSpace(v.value))
+	if !ok || most == 0 || most > randomDelayMax {
+		return
+	}
+	expr := d.when.expr
+	if spelled, ok := spelledOut()[expr]; ok {
+		expr = spelled
+	}
+	first, rest, _ := strings.Cut(expr, " ")
+	m, ok := number(first)
+	if !ok || m+most > 59 {
+		d.approximate(fmt.Sprintf("RANDOM_DELAY of line %d is left out: it starts without a delay", v.line))
+		return
+	}
+	d.when.expr = fmt.Sprintf("H(%d-%d) %s", m, m+most, rest)
+	d.approximate(fmt.Sprintf("RANDOM_DELAY of line %d: the minute is one of %d to %d, chosen by the workflow's name", v.line, m, m+most))
+}
+
+func spelledOut() map[string]string {
+	return map[string]string{"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+		"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *"}
+}
+
+// possible asks Skein's own reader.
+func (c *converter) possible(d *draft) *fault {
+	_, err := cron.Parse(d.when.expr, cron.Options{Zone: d.when.zone})
+	if err == nil {
+		return nil
+	}
+	at := d.entry.line.begin()
+	if e, ok := err.(*cron.Error); ok {
+		reason := e.Reason
+		if e.Field != "" {
+			reason = e.Field + ": " + reason
+		}
+		return &fault{at, reason, e.Hint}
+	}
+	return &fault{at, err.Error(), ""}
+}
