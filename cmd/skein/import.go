@@ -1,0 +1,396 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/cron"
+	"skein.dev/skein/internal/crontab"
+)
+
+func (c *cli) importCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "import", Short: "Make workflows of what other schedulers have",
+		Example: "  crontab -l | skein import crontab - --out workflows\n  skein import crontab /etc/crontab",
+	}
+	needsVerb(cmd)
+	cmd.AddCommand(c.importCrontabCmd())
+	return cmd
+}
+
+// importFlags is what import crontab was asked to do.
+type importFlags struct {
+	out, namespace, timezone, format string
+	apply, dryRun, force             bool
+}
+
+// imported is what `skein import crontab -o json` prints: a contract.
+type imported struct {
+	*crontab.Result
+	Written []string      `json:"written"`
+	Applied []api.Applied `json:"applied"`
+	done    []string      // what became of each workflow, for people
+}
+
+func (c *cli) importCrontabCmd() *cobra.Command {
+	var f importFlags
+	cmd := &cobra.Command{
+		Use: "crontab FILE|-", Short: "Make a workflow of each line of a crontab, with a report of what is not the same",
+		Long: `Makes a workflow of each line of a crontab that runs something; - is stdin. The workflows go to stdout, the
+report to stderr: line by line what was converted, approximated (and what is different) or dropped (and why).
+--out writes a file for each, --apply gives them to the server. Nothing that is there is replaced without --force.
+
+Formats: user is what crontab -l prints; system has a user behind the times (/etc/crontab, /etc/cron.d); anacron
+is /etc/anacrontab. auto goes by the path, else it is system if every command has a user in front of it.
+
+Exit code: 0 also if some lines were dropped, 6 if not one could be converted, 5 if something is there already.`,
+		Example: "  crontab -l | skein import crontab -\n  skein import crontab /etc/cron.d/backup --out workflows\n  crontab -l | skein import crontab - --apply --dry-run",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(func(ctx context.Context, args []string) error {
+			return c.importCrontab(ctx, args[0], f)
+		}),
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.out, "out", "", "folder for one file per workflow")
+	fl.BoolVar(&f.apply, "apply", false, "give the workflows to the server")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "with --out or --apply: only say what would be done")
+	fl.BoolVar(&f.force, "force", false, "replace files, or workflows, of the same name")
+	fl.StringVar(&f.namespace, "namespace", api.NamespaceDefault, "namespace of the workflows")
+	fl.StringVar(&f.timezone, "timezone", "", "time zone of the times in it (default the machine's)")
+	fl.StringVar(&f.format, "format", string(crontab.Auto), strings.Join(crontab.Formats(), " | "))
+	return cmd
+}
+
+func (c *cli) importCrontab(ctx context.Context, path string, f importFlags) error {
+	opt, err := importOptions(path, f)
+	if err != nil {
+		return err
+	}
+	src, err := readCrontab(path)
+	if err != nil {
+		return err
+	}
+	result, err := crontab.Convert(src, opt)
+	if err != nil {
+		return err
+	}
+	i := &imported{Result: result, Written: []string{}, Applied: []api.Applied{}, done: make([]string, len(result.Workflows))}
+	if len(i.Workflows) == 0 {
+		return errors.Join(c.showImported(i, f), nothingConverted(i.Result))
+	}
+	switch {
+	case f.out != "":
+		err = i.write(f)
+	case f.apply && f.dryRun:
+		err = c.wouldApply(ctx, i, f)
+	case f.apply:
+		err = c.writing(func(ctx context.Context, s *session, _ []string) error { return i.apply(ctx, s, f) })(ctx, nil)
+	}
+	if err != nil {
+		return err
+	}
+	return c.showImported(i, f)
+}
+
+func nothingConverted(r *crontab.Result) error {
+	if r.Count(crontab.KindEntry, crontab.Dropped) == 0 {
+		return &said{errInvalid, "there is nothing to convert: no line of " + r.File + " runs anything"}
+	}
+	return &said{errInvalid, "no line of " + r.File + " could be converted"}
+}
+
+// namespacePattern is what the workflow file takes.
+const namespacePattern = `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`
+
+func importOptions(path string, f importFlags) (opt crontab.Options, err error) {
+	switch {
+	case f.out != "" && f.apply:
+		return opt, usage("--out and --apply exclude each other: write the files, look at them, and then skein workflow apply them")
+	case !regexp.MustCompile(namespacePattern).MatchString(f.namespace):
+		return opt, usage("--namespace %q: a name has a-z, 0-9 and -, at most 63 characters", f.namespace)
+	}
+	known := false
+	for _, name := range crontab.Formats() {
+		known = known || f.format == name
+	}
+	if !known {
+		return opt, usage("--format %s: there are %s", f.format, strings.Join(crontab.Formats(), ", "))
+	}
+	if f.timezone == "" {
+		f.timezone = localZone()
+	} else if _, err := cron.LoadZone(f.timezone); err != nil {
+		return opt, usage("--timezone: %v", err)
+	}
+	opt = crontab.Options{Path: path, Format: crontab.Format(f.format), Zone: f.timezone, Namespace: f.namespace, IsUser: isUser}
+	if path != "-" {
+		if opt.Path, err = filepath.Abs(path); err != nil {
+			return opt, err
+		}
+	}
+	opt.User = me()
+	if u, err := user.Current(); err == nil && filepath.IsAbs(u.HomeDir) {
+		opt.Home = u.HomeDir
+	}
+	return opt, nil
+}
+
+func isUser(name string) bool {
+	_, err := user.Lookup(name)
+	return err == nil
+}
+
+// localZone is the time zone of this machine, which is that of its cron. TZ comes last: it is
+// that of whoever types, and cron does not see it.
+func localZone() string {
+	var names []string
+	if link, err := filepath.EvalSymlinks("/etc/localtime"); err == nil {
+		if _, name, ok := strings.Cut(link, "/zoneinfo/"); ok {
+			names = append(names, name)
+		}
+	}
+	if text, err := os.ReadFile("/etc/timezone"); err == nil {
+		names = append(names, strings.TrimSpace(string(text)))
+	}
+	for _, name := range append(names, strings.TrimPrefix(os.Getenv("TZ"), ":")) {
+		if _, err := cron.LoadZone(name); err == nil && name != "" && !filepath.IsAbs(name) {
+			return name
+		}
+	}
+	return "UTC"
+}
+
+// readCrontab reads a file, "-" is stdin, no further than a crontab may be long.
+func readCrontab(path string) ([]byte, error) {
+	in := os.Stdin
+	if path != "-" {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, unreadable(path, err)
+		}
+		if info.IsDir() {
+			return nil, hint(&said{errNotFound, path + " is a folder, not a crontab"}, "give its files one by one")
+		}
+		if in, err = os.Open(path); err != nil {
+			return nil, unreadable(path, err)
+		}
+		defer in.Close()
+	}
+	src, err := io.ReadAll(io.LimitReader(in, crontab.BytesMax+1))
+	if err != nil {
+		return nil, unreadable(path, err)
+	}
+	return src, nil
+}
+
+// write makes one file per workflow: all of them, or none if one is there already.
+func (i *imported) write(f importFlags) error {
+	paths := make([]string, len(i.Workflows))
+	for n, w := range i.Workflows {
+		paths[n] = filepath.Join(f.out, w.Name+".yaml")
+		old, err := os.ReadFile(paths[n])
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			i.done[n] = "new"
+		case err != nil && !f.force:
+			return err
+		case bytes.Equal(old, []byte(w.Source)):
+			i.done[n] = "unchanged"
+		case !f.force:
+			return hint(&said{errConflict, paths[n] + " exists already; nothing was written"}, "choose another folder, or replace it: --force")
+		default:
+			i.done[n] = "replaced"
+		}
+	}
+	i.Written = paths
+	if f.dryRun {
+		i.Written = []string{}
+		return nil
+	}
+	if err := os.MkdirAll(f.out, 0o777); err != nil {
+		return err
+	}
+	for n, w := range i.Workflows {
+		if i.done[n] == "unchanged" {
+			continue
+		}
+		if err := writeNew(paths[n], []byte(w.Source), f.force); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare says of each workflow whether the server has it. Without --force, none may be there
+// that is something else: it could be somebody's work.
+func (i *imported) compare(ctx context.Context, s *session, f importFlags) error {
+	for n, w := range i.Workflows {
+		there, err := s.Workflow(ctx, w.Namespace+"/"+w.Name)
+		switch {
+		case errors.Is(err, skein.ErrNotFound):
+			i.done[n] = "new"
+		case err != nil:
+			return err
+		case text(there.Source) == w.Source:
+			i.done[n] = "unchanged"
+		case !f.force:
+			return hint(&said{errConflict, fmt.Sprintf("the workflow %s/%s exists already and is another; nothing was applied", w.Namespace, w.Name)},
+				"choose another --namespace, or make this a new version of it: --force")
+		default:
+			i.done[n] = "changed"
+		}
+	}
+	return nil
+}
+
+func (i *imported) apply(ctx context.Context, s *session, f importFlags) error {
+	if err := i.compare(ctx, s, f); err != nil {
+		return err
+	}
+	for _, w := range i.Workflows {
+		a, err := s.Apply(ctx, w.Namespace+"/"+w.Name, api.ApplyRequest{Source: w.Source, File: w.Name + ".yaml"})
+		if err != nil {
+			return fmt.Errorf("apply %s (line %d), after %d others: %w", w.Name, w.Line, len(i.Applied), err)
+		}
+		i.Applied = append(i.Applied, a)
+	}
+	return nil
+}
+
+// wouldApply only looks. Where there is no data folder yet, everything would be new.
+func (c *cli) wouldApply(ctx context.Context, i *imported, f importFlags) error {
+	err := c.reading(func(ctx context.Context, s *session, _ []string) error { return i.compare(ctx, s, f) })(ctx, nil)
+	if !isNoData(err) {
+		return err
+	}
+	for n := range i.done {
+		i.done[n] = "new"
+	}
+	return nil
+}
+
+// showImported writes the result. For people it is the workflows on stdout and the report on
+// stderr, or with --out and --apply, where nothing else is to be seen, the report on stdout.
+func (c *cli) showImported(i *imported, f importFlags) error {
+	switch c.format {
+	case "table":
+	case "name":
+		for _, w := range i.Workflows {
+			fmt.Fprintln(c.out, refOf(w))
+		}
+		return nil
+	default:
+		return one(c, i, "", nil)
+	}
+	c.say("%s: %s format, because %s; times in %s", i.File, i.Format, i.Because, i.Timezone)
+	for _, note := range i.Notes {
+		c.say("  %s", note)
+	}
+	if f.out == "" && !f.apply {
+		for n, w := range i.Workflows {
+			if n > 0 {
+				fmt.Fprintln(c.out, "---")
+			}
+			if _, err := io.WriteString(c.out, w.Source); err != nil {
+				return err
+			}
+		}
+		for _, l := range i.Lines {
+			c.say("  %s", reportLine(l))
+		}
+	} else if err := c.importTable(i, f); err != nil {
+		return err
+	}
+	c.say("%s converted, %d approximated, %d dropped; %s dropped", entries(i.Count(crontab.KindEntry, crontab.Converted)),
+		i.Count(crontab.KindEntry, crontab.Approximated), i.Count(crontab.KindEntry, crontab.Dropped),
+		count(i.Count(crontab.KindVariable, crontab.Dropped), "variable"))
+	c.nextStep(i, f)
+	return nil
+}
+
+func entries(n int) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}
+
+func reportLine(l crontab.Line) string {
+	where := fmt.Sprintf("line %d", l.Line)
+	if l.Outcome == crontab.Dropped {
+		where += fmt.Sprintf(":%d", l.Column)
+	}
+	what := string(l.Outcome)
+	if l.Workflow != "" {
+		what += ", " + l.Workflow
+	} else if name, _, ok := strings.Cut(l.Text, "="); ok && l.Kind == crontab.KindVariable {
+		what += ", " + strings.TrimSpace(name)
+	}
+	return strings.Join(append([]string{where + ": " + what}, l.Notes...), "\n      ")
+}
+
+// documentsMax is how many workflows a file may hold.
+const documentsMax = 1000
+
+// nextStep says what to type after having looked.
+func (c *cli) nextStep(i *imported, f importFlags) {
+	switch {
+	case len(i.Workflows) == 0:
+	case f.out == "" && !f.apply && len(i.Workflows) > documentsMax:
+		c.say("  → a workflow file holds at most %d of them: write one for each with --out DIR", documentsMax)
+	case f.dryRun && (f.out != "" || f.apply):
+		c.say("nothing was done: --dry-run")
+	case f.out != "":
+		c.say("  → look at them, then: skein workflow apply %s", filepath.Join(f.out, "*.yaml"))
+	case f.apply:
+		c.say("  → they fire while a server runs (skein server); take the lines out of the crontab, or they run twice")
+	}
+}
+
+func refOf(w crontab.Workflow) string {
+	if w.Namespace == api.NamespaceDefault {
+		return w.Name
+	}
+	return w.Namespace + "/" + w.Name
+}
+
+// importRow is one line of the report with what became of its workflow.
+type importRow struct {
+	crontab.Line
+	where, done string
+}
+
+func (c *cli) importTable(i *imported, f importFlags) error {
+	rows := make([]importRow, len(i.Lines))
+	next := 0 // workflows are in the order of their lines
+	for n, l := range i.Lines {
+		rows[n] = importRow{Line: l, where: "-", done: "-"}
+		if l.Workflow == "" {
+			continue
+		}
+		w := i.Workflows[next]
+		rows[n].where, rows[n].done = refOf(w), i.done[next]
+		if f.out != "" {
+			rows[n].where = filepath.Join(f.out, w.Name+".yaml")
+		}
+		next++
+	}
+	return show(c, rows, nil, []column[importRow]{
+		{head: "LINE", get: func(r importRow) string { return fmt.Sprint(r.Line.Line) }},
+		{head: "OUTCOME", get: func(r importRow) string { return string(r.Outcome) }},
+		{head: "WORKFLOW", get: func(r importRow) string { return r.where }},
+		{head: "WHAT", get: func(r importRow) string { return r.done }},
+		{head: "NOTES", get: func(r importRow) string { return strings.Join(r.Notes, "; ") }},
+	})
+}
