@@ -178,7 +178,7 @@ type FireQuery struct {
 	Workflow dag.WorkflowID // 0: of every workflow, by the time of the decision
 	Trigger  string         // only with Workflow; "": of every trigger
 	Outcome  string         // one outcome; "unfired": every outcome without a run; "": any
-	From     dag.Micros     // Last ≥ From
+	From     dag.Micros     // Last ≥ From; 0: no bound
 	Until    dag.Micros     // At ≤ Until; 0: no bound
 	Before   FireKey        // the cursor: only lines before it in the order of the list
 	Limit    int            // at most 1,000

@@ -137,6 +137,12 @@ func tidied(v reflect.Value) reflect.Value {
 			out.Index(i).Set(tidied(v.Index(i)))
 		}
 		return out
+	case reflect.Pointer:
+		if !v.IsNil() {
+			out := reflect.New(v.Type().Elem())
+			out.Elem().Set(tidied(v.Elem()))
+			return out
+		}
 	case reflect.Interface:
 		if !v.IsNil() {
 			return tidied(v.Elem())
@@ -160,6 +166,7 @@ type contents struct {
 	Files     []store.File
 	Requests  []store.Request
 	Messages  []store.Message
+	Schedules scheduled
 }
 
 type history struct {
@@ -203,6 +210,7 @@ func (b *bed) contents() contents {
 		b.ok(err)
 		c.Messages = append(c.Messages, waiting...)
 	}
+	c.Schedules = b.scheduled()
 	return c
 }
 
@@ -278,6 +286,7 @@ type world struct {
 	attempt dag.AttemptRow // assigned
 	flow    store.Workflow
 	message store.Message
+	planned
 }
 
 func (b *bed) world() world {
@@ -293,6 +302,7 @@ func (b *bed) world() world {
 		x.Versions = []store.Version{version(1, 1)}
 		x.Requests = []store.Request{request(0)}
 		x.Messages = []store.Message{{Payload: []byte("hello"), Created: 5}}
+		w.planned = b.plan(x)
 	})
 	waiting, err := b.s.Messages(b.ctx, 0, 10)
 	b.ok(err)
@@ -317,6 +327,7 @@ func (b *bed) full(w *world) *store.Batch {
 	x.Requests = []store.Request{request(1)}
 	x.Messages = []store.Message{{Payload: []byte("bye"), Created: 6}}
 	x.Consumed = []int64{w.message.ID}
+	b.replan(x, &w.planned)
 	return x
 }
 

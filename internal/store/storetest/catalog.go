@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
@@ -11,7 +12,7 @@ func workflows() []check {
 	return []check{
 		{"by name and by id", func(b *bed) {
 			w := store.Workflow{ID: 3, Shard: 0, Namespace: "équipe", Name: "night/ly", State: store.WorkflowPaused,
-				Version: 5, Latest: 6, Revision: 7, Created: 8, Modified: 9}
+				Version: 5, Latest: 6, MaxRuns: math.MaxInt32, Revision: 7, Created: 8, Modified: 9}
 			b.put(func(x *store.Batch) { x.WorkflowInserts = []store.Workflow{w} })
 			got, err := b.s.Workflow(b.ctx, w.Namespace, w.Name)
 			b.ok(err)
@@ -46,6 +47,7 @@ func updateWorkflow(b *bed) {
 	for range 3 {
 		w = revised(w)
 		w.Latest++
+		w.MaxRuns = int32(w.Revision % 3)
 		w.Modified++
 		lie := w
 		lie.Name, lie.Namespace, lie.Created, lie.Shard = "renamed", "moved", 999, 5

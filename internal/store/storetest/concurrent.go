@@ -244,7 +244,27 @@ func reads(b *bed, w *world) map[string]func() error {
 		"Scan": func() error {
 			return b.s.Scan(b.ctx, func(store.RunRecord, []dag.EventRow) error { return nil })
 		},
-		"Info": func() error { _, err := b.s.Info(b.ctx); return err },
+		"Info":      func() error { _, err := b.s.Info(b.ctx); return err },
+		"Clock":     func() error { _, err := b.s.Clock(b.ctx); return err },
+		"Trigger":   func() error { _, err := b.s.Trigger(b.ctx, 1, w.trigger.Name); return err },
+		"Triggers":  func() error { _, err := b.s.Triggers(b.ctx, store.TriggerQuery{}); return err },
+		"Due":       func() error { _, err := b.s.Due(b.ctx, []dag.ShardID{0}, 99, 10); return err },
+		"NextDue":   func() error { _, err := b.s.NextDue(b.ctx, []dag.ShardID{0}); return err },
+		"Listening": func() error { _, err := b.s.Listening(b.ctx, "default/first", 10); return err },
+		"Sensors": func() error {
+			_, err := b.s.Sensors(b.ctx, []dag.ShardID{0}, []string{"run_of"}, store.TriggerKey{}, 10)
+			return err
+		},
+		"LastFire": func() error { _, err := b.s.LastFire(b.ctx, 1, w.trigger.Name); return err },
+		"FireByKey": func() error {
+			_, err := b.s.FireByKey(b.ctx, store.TriggerKey{Workflow: 1, Name: w.trigger.Name}, w.line.At, "")
+			return err
+		},
+		"Fires":        func() error { _, err := b.s.Fires(b.ctx, store.FireQuery{}); return err },
+		"Backfill":     func() error { _, err := b.s.Backfill(b.ctx, w.backfill.ID); return err },
+		"Backfills":    func() error { _, err := b.s.Backfills(b.ctx, 1, "", 0, 10); return err },
+		"BackfillRuns": func() error { _, err := b.s.BackfillRuns(b.ctx, w.backfill.ID, 0, 10); return err },
+		"RunsAt":       func() error { _, err := b.s.RunsAt(b.ctx, 1, 100); return err },
 	}
 }
 

@@ -129,6 +129,17 @@ func fullBatch(b *bed) {
 	b.same(c.Requests, []store.Request{request(0), request(1)}, "requests")
 	b.same(len(c.Messages), 1, "messages")
 	b.same(c.Messages[0].Payload, []byte("bye"), "the message that is left")
+	b.same(c.Schedules, scheduled{
+		Triggers: []store.Trigger{x.TriggerUpdates[0], x.TriggerInserts[0]}, Next: 60,
+		Due:       []store.Trigger{x.TriggerUpdates[0], x.TriggerInserts[0]},
+		Listening: []store.TriggerKey{{Workflow: 1, Name: "after"}}, Sensors: x.TriggerUpdates,
+		Fires:     []store.Fire{x.Fires[0], x.FireUpdates[0].Fire},
+		Backfills: []store.Backfill{x.BackfillInserts[0], x.BackfillUpdates[0]},
+		Runs:      []store.BackfillRun{{Backfill: 1, Workflow: 1, Instant: 100, Run: runID(1)}, x.BackfillRuns[0]},
+	}, "triggers, the ledger, backfills")
+	for _, a := range b.take() {
+		b.same(a.Watermark, x.Watermark, "the watermark")
+	}
 }
 
 func allShardsMove(b *bed) {
@@ -273,6 +284,31 @@ func guests() []check {
 		{"may not consume a message", refuse(func(_ *bed, w *world, x *store.Batch) {
 			x.Consumed = []int64{w.message.ID}
 		})},
+		{"may not insert a trigger", refuse(func(_ *bed, _ *world, x *store.Batch) {
+			x.TriggerInserts = []store.Trigger{trigger(2, "second", "cron")}
+		})},
+		{"may not update a trigger", refuse(func(_ *bed, w *world, x *store.Batch) {
+			x.TriggerUpdates = []store.Trigger{moved(w.trigger)}
+		})},
+		{"may not delete a trigger", refuse(func(_ *bed, w *world, x *store.Batch) {
+			x.TriggerDeletes = []store.Trigger{w.trigger}
+		})},
+		{"may not write a fire", refuse(func(_ *bed, _ *world, x *store.Batch) {
+			x.Fires = []store.Fire{fire(1, "after", 300)}
+		})},
+		{"may not change a fire", refuse(func(_ *bed, w *world, x *store.Batch) {
+			x.FireUpdates = []store.FireUpdate{again(w.line)}
+		})},
+		{"may not insert a backfill", refuse(func(_ *bed, _ *world, x *store.Batch) {
+			x.BackfillInserts = []store.Backfill{backfill(2)}
+		})},
+		{"may not update a backfill", refuse(func(_ *bed, w *world, x *store.Batch) {
+			x.BackfillUpdates = []store.Backfill{progressed(w.backfill)}
+		})},
+		{"may not write a backfill's run", refuse(func(_ *bed, _ *world, x *store.Batch) {
+			x.BackfillRuns = []store.BackfillRun{{Backfill: 1, Instant: 300, Run: runID(1)}}
+		})},
+		{"may not raise the watermark", refuse(func(_ *bed, _ *world, x *store.Batch) { x.Watermark = 300 })},
 		{"of an unknown shard", guestOfNowhere},
 	}
 }

@@ -325,6 +325,21 @@ func texts() []check {
 		{"file name", func(x *store.Batch, s string) { x.Versions[0].Files[0].Name = s }},
 		{"request scope", func(x *store.Batch, s string) { x.Requests[0].Scope = s }},
 		{"request key", func(x *store.Batch, s string) { x.Requests[0].Key = s }},
+		{"trigger name", func(x *store.Batch, s string) { x.TriggerInserts[0].Name = s }},
+		{"trigger kind", func(x *store.Batch, s string) { x.TriggerInserts[0].Kind = s }},
+		{"trigger actor", func(x *store.Batch, s string) { x.TriggerInserts[0].Actor = s }},
+		{"trigger reason", func(x *store.Batch, s string) { x.TriggerInserts[0].Reason = s }},
+		{"what a trigger hears of", func(x *store.Batch, s string) { x.TriggerInserts[0].On = []string{"default/first", s} }},
+		{"updated trigger's kind", func(x *store.Batch, s string) { x.TriggerUpdates[0].Kind = s }},
+		{"updated trigger's actor", func(x *store.Batch, s string) { x.TriggerUpdates[0].Actor = s }},
+		{"updated trigger's reason", func(x *store.Batch, s string) { x.TriggerUpdates[0].Reason = s }},
+		{"what an updated trigger hears of", func(x *store.Batch, s string) { x.TriggerUpdates[0].On = []string{s} }},
+		{"fire's trigger", func(x *store.Batch, s string) { x.Fires[0].Trigger = s }},
+		{"fire's key", func(x *store.Batch, s string) { x.Fires[0].Key = s }},
+		{"fire's reason", func(x *store.Batch, s string) { x.Fires[0].Reason = s }},
+		{"updated fire's reason", func(x *store.Batch, s string) { x.FireUpdates[0].Reason = s }},
+		{"backfill's trigger", func(x *store.Batch, s string) { x.BackfillInserts[0].Trigger = s }},
+		{"backfill's user", func(x *store.Batch, s string) { x.BackfillInserts[0].User = s }},
 	}
 	var all []check
 	for _, c := range columns {

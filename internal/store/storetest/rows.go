@@ -3,6 +3,7 @@ package storetest
 import (
 	"bytes"
 	"math"
+	"strings"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -47,6 +48,7 @@ func (b *bed) fullRun() dag.RunRow {
 	r.Intent, r.Generation, r.Cause, r.Message = dag.IntentStop, 5, dag.CauseTimeout, "ran past 😀"
 	r.Graph, r.Base, r.Final = []byte{1}, []byte{2, 0}, []byte{3, 3, 3}
 	r.SplitAt, r.StartedAt, r.FinishedAt, r.Leader, r.LeaderAt = 11, 12, 13, 14, 15
+	r.Fire = &dag.Fire{Trigger: "nocą 🌙", Instant: 16, StartBy: 17, Backfill: 18, Key: "zdarzenie", FailLost: true}
 	return r
 }
 
@@ -223,6 +225,13 @@ func extremes(b *bed) {
 	r.SplitAt, r.StartedAt, r.Leader, r.LeaderAt = math.MaxInt64, -1, math.MaxInt64, math.MaxInt64
 	b.add(r)
 	b.same(b.record(r.ID).Run, r, "the run")
+	for _, fire := range []dag.Fire{{}, {Instant: math.MaxInt64, StartBy: math.MaxInt64, Backfill: math.MaxInt64},
+		{Trigger: strings.Repeat("é", 1<<16), Key: "\x00\xff", Instant: -1, StartBy: math.MinInt64, Backfill: -1}} {
+		r := b.run(dag.RunRunning)
+		r.Fire = &fire
+		b.add(r)
+		b.same(b.record(r.ID).Run, r, "the run with an extreme fire")
+	}
 	for i, id := range []dag.RunID{{15: 1}, {0: 0xff, 1: 0xff, 2: 0xff, 3: 0xff, 15: 0xff}} {
 		r := b.run(dag.RunSucceeded)
 		r.ID, r.User = id, key(i)
@@ -241,6 +250,9 @@ func nilBlobs(b *bed) {
 	w := b.world()
 	rec := b.record(w.run.ID)
 	r := rec.Run
+	if r.Fire != nil {
+		b.Errorf("a run that nothing fired came back with %+v", r.Fire)
+	}
 	for name, blob := range map[string][]byte{"key hash": r.KeyHash, "params": r.Params, "graph": r.Graph, "base": r.Base,
 		"final": r.Final, "outputs": rec.Attempts[0].Outputs} {
 		if blob != nil {
@@ -449,6 +461,7 @@ func copiedIn(b *bed) {
 		clear(blob)
 	}
 	x.Versions[0].Files[0].Name = "changed"
+	r.Fire.Trigger = "changed"
 	x.Reset()
 	b.same(b.contents(), before, "after the batch was overwritten")
 }
@@ -472,6 +485,7 @@ func copiedOut(b *bed) {
 	rec := b.record(r.ID)
 	clear(rec.Run.Params)
 	clear(rec.Attempts[0].Outputs)
+	rec.Run.Fire.Trigger = "changed"
 	loaded, err := b.s.Load(b.ctx, store.LoadQuery{IDs: []dag.RunID{r.ID}})
 	b.ok(err)
 	clear(loaded[0].Run.Final)

@@ -20,10 +20,13 @@
 //   - Lists of something unknown are empty; only what returns one row says ErrNotFound.
 //   - A limit of 0 or less gives up to 1,000 rows.
 //   - Load with IDs looks at neither Shard nor state.
+//   - Texts of what started a run (Header.Fire) are bytes like its parameters.
 //   - Whether a stale fence or refused content is reported first is open; both write nothing.
 //
 // What a caller never does and no engine needs to detect: attempts and events of runs that
-// do not exist; a second end of a run within one generation.
+// do not exist; a second end of a run within one generation; lines of one trigger that
+// overlap, or the same name twice in what it hears of; triggers of a deleted workflow;
+// triggers and backfills of a shard that the batch has no fence for.
 package storetest
 
 import (
@@ -68,6 +71,11 @@ func Run(t *testing.T, e Engine) {
 		{"requests", requests()},
 		{"messages", messages()},
 		{"handlers", handlers()},
+		{"schedules", schedules()},
+		{"schedule guards", scheduleGuards()},
+		{"due", due()},
+		{"ledger", ledger()},
+		{"backfills", backfills()},
 		{"unknown", unknowns()},
 		{"concurrent", concurrent()},
 		{"life", life()},
