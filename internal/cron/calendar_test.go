@@ -205,3 +205,28 @@ func TestOnNominalDay(t *testing.T) {
 		t.Error(s.Describe())
 	}
 }
+
+// TestEveryOnDays: the first and the last second of a day belong to it.
+func TestEveryOnDays(t *testing.T) {
+	c, err := Days("2027-03-03", "2027-03-05")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Every(time.Second, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := all.On(c, nil)
+	if at, ok := s.Next(instant(t, "2027-03-01T00:00:00Z")); !ok || !at.Equal(instant(t, "2027-03-03T00:00:00Z")) {
+		t.Errorf("first: %v", at)
+	}
+	if at, ok := s.Next(instant(t, "2027-03-03T23:59:59Z")); !ok || !at.Equal(instant(t, "2027-03-05T00:00:00Z")) {
+		t.Errorf("next day: %v", at)
+	}
+	if at, ok := s.Prev(instant(t, "2027-03-05T00:00:00Z")); !ok || !at.Equal(instant(t, "2027-03-03T23:59:59Z")) {
+		t.Errorf("day before: %v", at)
+	}
+	if n := s.Count(time.Time{}, instant(t, "2027-12-31T00:00:00Z")); n != 2*daySeconds {
+		t.Errorf("%d seconds", n)
+	}
+}
