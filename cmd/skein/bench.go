@@ -15,6 +15,7 @@ type benchFlags struct {
 	store, shape, dir string
 	runs, workflows   int
 	history           int
+	triggers, due     int
 }
 
 func (c *cli) benchCmd() *cobra.Command {
@@ -24,7 +25,7 @@ func (c *cli) benchCmd() *cobra.Command {
 		Long: `Runs tasks that do nothing through the real path, durably, and measures the raw limit of the same disk and store
 in the same run. Shapes: single, chain:N, fan:N (1 → N → 1), dag9, wide:N, shell:N (real processes with logs,
 beside bare fork and exec, as many at once: --slots, here by default eight per core), all.`,
-		Example: "  skein bench\n  skein bench --shape fan:100 -o json\n  skein bench --shape all",
+		Example: "  skein bench\n  skein bench --shape fan:100 -o json\n  skein bench --shape all\n  skein bench --triggers 1000000 --due 10000",
 		Args:    cobra.NoArgs,
 		RunE: c.do(func(ctx context.Context, _ []string) error {
 			ctx, stop := interruptible(ctx)
@@ -38,6 +39,8 @@ beside bare fork and exec, as many at once: --slots, here by default eight per c
 	fl.IntVar(&f.runs, "runs", 0, "number of runs (default depends on the shape)")
 	fl.IntVar(&f.workflows, "workflows", 4, "workflows that the runs are spread over")
 	fl.IntVar(&f.history, "history", 0, "finished tasks that lie in the database before the measurement")
+	fl.IntVar(&f.triggers, "triggers", 0, "measure schedules instead: so many stored ones")
+	fl.IntVar(&f.due, "due", 10_000, "with --triggers: how many of them are due in the same second")
 	nodeFlags(cmd)
 	return cmd
 }
@@ -48,6 +51,9 @@ func (c *cli) bench(ctx context.Context, f benchFlags) error {
 	}
 	if f.runs < 0 || f.history < 0 || f.workflows < 1 {
 		return usage("--runs and --history must be 0 or more, --workflows 1 or more")
+	}
+	if f.triggers != 0 {
+		return c.benchTriggers(ctx, f)
 	}
 	names := []string{f.shape}
 	if f.shape == "all" {
@@ -106,5 +112,34 @@ func (c *cli) benchTable(results []bench.Result) error {
 			}
 			return fmt.Sprintf("%.0f", *r.FloorPerS)
 		}},
+	})
+}
+
+func (c *cli) benchTriggers(ctx context.Context, f benchFlags) error {
+	if f.due < 1 || f.triggers < f.due {
+		return usage("--due must be 1 or more, --triggers no less than that")
+	}
+	dir, remove, err := bench.Folder(c.cfg.Data)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	c.say("storing %d triggers, then a minute in which nothing and %d of them are due …", f.triggers, f.due)
+	r, err := bench.Triggers(ctx, bench.TriggersConfig{Triggers: f.triggers, Due: f.due, Dir: dir})
+	if err != nil {
+		return err
+	}
+	ms := func(v float64) string { return fmt.Sprintf("%.0f", v) }
+	return one(c, r, "triggers", func() error {
+		return show(c, []bench.TriggersResult{r}, func(bench.TriggersResult) string { return "triggers" }, []column[bench.TriggersResult]{
+			{head: "TRIGGERS", get: func(r bench.TriggersResult) string { return fmt.Sprint(r.Triggers) }},
+			{head: "DUE", get: func(r bench.TriggersResult) string { return fmt.Sprint(r.Due) }},
+			{head: "DATABASE MB", get: func(r bench.TriggersResult) string { return ms(r.DatabaseMB) }},
+			{head: "START ms", get: func(r bench.TriggersResult) string { return ms(r.StartMS) }},
+			{head: "MEMORY MB", get: func(r bench.TriggersResult) string { return ms(r.MemoryMB) }},
+			{head: "IDLE CPU ms/min", get: func(r bench.TriggersResult) string { return ms(r.IdleCPUMS) }},
+			{head: "LAG p50/p99 ms", get: func(r bench.TriggersResult) string { return ms(r.LagP50MS) + "/" + ms(r.LagP99MS) }},
+			{head: "DONE p99 ms", get: func(r bench.TriggersResult) string { return ms(r.DoneP99) }},
+		})
 	})
 }

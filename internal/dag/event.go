@@ -107,7 +107,9 @@ type Cancel struct {
 	Run   RunID
 	Task  TaskID
 	Token Token
-	Kill  bool // KILL at once instead of TERM, grace, KILL
+	// Handler has the attempt.
+	Handler HandlerID
+	Kill    bool // KILL at once instead of TERM, grace, KILL
 }
 
 // Effects collects what steps ask of the owner besides rows. All of it happens after the

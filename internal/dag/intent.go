@@ -77,7 +77,7 @@ func (r *Run) dropLeader(now Now) {
 // the telling may be lost, again by every reload.
 func (r *Run) cancelHeld(fx *Effects) {
 	r.Held(func(a *AttemptRow) {
-		fx.Cancels = append(fx.Cancels, Cancel{Run: r.ID, Task: a.Task, Token: a.Token, Kill: r.Intent == IntentKill})
+		fx.Cancels = append(fx.Cancels, Cancel{Run: r.ID, Task: a.Task, Token: a.Token, Handler: a.Handler, Kill: r.Intent == IntentKill})
 	})
 }
 

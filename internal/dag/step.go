@@ -348,6 +348,6 @@ func (r *Run) overdue(ev *Event, p *task, now Now, fx *Effects) {
 	a.State, a.Cause, a.Finished = AttemptFailed, CauseOverdue, now.Wall
 	p.revoked = true
 	a.Message = "ran past its timeout and its worker did not report"
-	fx.Cancels = append(fx.Cancels, Cancel{Run: r.ID, Task: ev.Task, Token: ev.Token, Kill: true})
+	fx.Cancels = append(fx.Cancels, Cancel{Run: r.ID, Task: ev.Task, Token: ev.Token, Handler: a.Handler, Kill: true})
 	r.failAttempt(ev.Task, p, a, now, fx)
 }

@@ -64,6 +64,9 @@ func (w *writer) submit(it *item) answer {
 		return a
 	}
 	wf, err := w.workflow(s.Workflow.ID)
+	if err == nil {
+		err = w.here(wf.Shard)
+	}
 	if err != nil {
 		return answer{err: err}
 	}
@@ -154,6 +157,11 @@ func (w *writer) event(it *item) answer {
 	r := w.runs[it.run]
 	if r == nil && ev.Kind == dag.EvRecover {
 		r = w.revive(it.run)
+	}
+	if r == nil && w.e.cluster != nil {
+		if err := w.moved(it); err != nil {
+			return answer{run: it.run, err: err}
+		}
 	}
 	if r == nil {
 		if why, bad := w.bad[it.run]; bad && it.done != nil {

@@ -149,7 +149,7 @@ func (w *writer) refill() error {
 func (w *writer) refillOne(id int64) error {
 	delete(w.backfills.open, id)
 	b := w.backfills.known[id]
-	if b == nil || b.State != store.BackfillRunning {
+	if b == nil || w.held(b.Shard) == nil || b.State != store.BackfillRunning {
 		return nil
 	}
 	wf, err := w.workflow(b.Workflow)
@@ -229,6 +229,9 @@ func (w *writer) backfillRun(b *store.Backfill, wf *store.Workflow, pol *Policy,
 
 func (w *writer) changeBackfill(id int64, state, actor string) answer {
 	b, err := w.backfill(id)
+	if err == nil {
+		err = w.here(b.Shard)
+	}
 	if err != nil {
 		return answer{err: err}
 	}
@@ -297,6 +300,9 @@ func (e *Engine) ChangeBackfill(ctx context.Context, id int64, state, actor stri
 
 func (w *writer) startBackfill(b store.Backfill) answer {
 	wf, err := w.workflow(b.Workflow)
+	if err == nil {
+		err = w.here(wf.Shard)
+	}
 	if err != nil {
 		return answer{err: err}
 	}

@@ -252,6 +252,8 @@ func (w *writer) pauseTrigger(k store.TriggerKey, p Pause) error {
 		return err
 	case t == nil:
 		return fmt.Errorf("trigger %s: %w", k.Name, ErrNotFound)
+	case w.held(t.Shard) == nil:
+		return w.here(t.Shard)
 	case t.State == store.TriggerEnded:
 		return fmt.Errorf("%w: trigger %s has ended: %s", ErrConflict, k.Name, t.Reason)
 	case p.Resume == (t.State == store.TriggerActive):

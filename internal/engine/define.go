@@ -75,14 +75,37 @@ func (w *writer) named(namespace, name string) (store.Workflow, error) {
 	wf, err := w.e.store.Workflow(context.Background(), namespace, name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return store.Workflow{Namespace: namespace, Name: name, Shard: w.e.shards[0]}, nil
+		return w.fresh(namespace, name)
 	case err != nil:
 		return wf, fromStore("read the workflow", err)
 	}
 	if is, ok := w.defs.known[wf.ID]; ok && is.State == store.WorkflowDeleted { // in this transaction
-		return store.Workflow{Namespace: namespace, Name: name, Shard: w.e.shards[0]}, nil
+		return w.fresh(namespace, name)
 	}
 	return w.workflow(wf.ID)
+}
+
+// fresh is a workflow to be: on the shard with fewest of those that are here.
+func (w *writer) fresh(namespace, name string) (store.Workflow, error) {
+	wf := store.Workflow{Namespace: namespace, Name: name}
+	if len(w.fences) == 0 {
+		return wf, &Elsewhere{}
+	}
+	wf.Shard = w.fences[0].Shard
+	if w.e.cluster == nil {
+		return wf, nil
+	}
+	_, rows, err := w.e.cluster.Members(context.Background())
+	if err != nil {
+		return wf, fromStore("choose a shard", err)
+	}
+	least := -1
+	for i := range rows {
+		if w.held(rows[i].ID) != nil && (least < 0 || rows[i].Workflows < least) {
+			wf.Shard, least = rows[i].ID, rows[i].Workflows
+		}
+	}
+	return wf, nil
 }
 
 // Apply makes a version of a definition, or finds that new runs get the same already;
@@ -157,6 +180,9 @@ func (e *Engine) change(ctx context.Context, it item) (answer, error) {
 // define applies a change; ids and version numbers are given here, by the only writer.
 func (w *writer) define(d *definition) answer {
 	wf, err := w.defined(d)
+	if err == nil {
+		err = w.here(wf.Shard)
+	}
 	if err != nil {
 		return answer{err: err}
 	}

@@ -75,9 +75,8 @@ func (w *writer) look(ctx context.Context) {
 	}
 	w.due.looking = true
 	w.triggers.touched = map[store.TriggerKey]bool{}
-	watermark := w.due.watermark
+	l := look{e: w.e, watermark: w.due.watermark, shards: w.shards()}
 	w.wg.Go(func() {
-		l := look{e: w.e, watermark: watermark}
 		l.all(ctx)
 		// A closed inbox means that this process ends.
 		_ = w.inbox.put(item{op: func(w *writer) answer { w.looked(&l); return answer{} }})
@@ -103,6 +102,7 @@ func (w *writer) looked(l *look) {
 // look is one pass over what is due.
 type look struct {
 	e         *Engine
+	shards    []dag.ShardID
 	watermark dag.Micros
 	now       dag.Micros // the store's clock
 	asOf      time.Time
@@ -120,7 +120,7 @@ func (l *look) all(ctx context.Context) {
 	l.asOf = time.Now()
 	until := max(l.now, l.watermark)
 	for {
-		page, err := l.e.store.Due(ctx, l.e.shards, until, duePage)
+		page, err := l.e.store.Due(ctx, l.shards, until, duePage)
 		if err != nil {
 			l.fail(ctx, err)
 			return
@@ -133,7 +133,7 @@ func (l *look) all(ctx context.Context) {
 	if _, err := l.e.writer.inbox.send(ctx, item{op: reset}); err != nil {
 		return
 	}
-	if l.next, err = l.e.store.NextDue(ctx, l.e.shards); err != nil {
+	if l.next, err = l.e.store.NextDue(ctx, l.shards); err != nil {
 		l.fail(ctx, err)
 		return
 	}
@@ -195,7 +195,7 @@ func (w *writer) decide(was *store.Trigger, p *Plan) answer {
 	switch {
 	case err != nil:
 		return answer{err: err}
-	case t == nil || t.Revision != was.Revision || t.State != store.TriggerActive:
+	case t == nil || w.held(t.Shard) == nil || t.Revision != was.Revision || t.State != store.TriggerActive:
 		return answer{verdict: dag.Stale}
 	}
 	if err := w.carryOut(t, p); err != nil {

@@ -32,7 +32,10 @@ type Config struct {
 	Reap func(ctx context.Context, lost []dag.AttemptRow) error
 	// Planner knows what triggers mean; nil: nothing is declared, nothing fires.
 	Planner Planner
-	Log     *slog.Logger
+	// Peers makes this engine one of a cluster: it owns what Own says. The store must be a
+	// store.Cluster. nil: it is alone and owns every shard.
+	Peers Peers
+	Log   *slog.Logger
 }
 
 const (
@@ -51,7 +54,8 @@ type Engine struct {
 	home     home
 	hub      hub
 	stats    Stats
-	shards   []dag.ShardID
+	shards   []dag.ShardID // all there are
+	cluster  store.Cluster // nil: alone
 	writer   *writer
 
 	ready chan struct{} // closed once the shards are loaded
@@ -106,6 +110,12 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	e := &Engine{cfg: cfg, log: cfg.Log, store: cfg.Store, handler: h, ready: make(chan struct{})}
 	for i := range info.Shards {
 		e.shards = append(e.shards, dag.ShardID(i))
+	}
+	if cfg.Peers != nil {
+		var ok bool
+		if e.cluster, ok = cfg.Store.(store.Cluster); !ok {
+			return nil, fmt.Errorf("engine: a store of kind %s is for one node", info.Engine)
+		}
 	}
 	e.home.free.Store(int64(cfg.Slots))
 	e.home.booked = map[attemptKey]struct{}{}

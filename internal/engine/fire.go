@@ -310,6 +310,8 @@ func (w *writer) occur(k store.TriggerKey, o *Occurrence) answer {
 		return answer{err: err}
 	case t == nil:
 		return answer{err: fmt.Errorf("trigger %s: %w", k.Name, ErrNotFound)}
+	case w.held(t.Shard) == nil:
+		return answer{err: w.here(t.Shard)}
 	case t.State != store.TriggerActive && o.Actor == "":
 		return answer{err: fmt.Errorf("%w: trigger %s is %s", ErrConflict, k.Name, t.State)}
 	}

@@ -152,7 +152,10 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 		w.unsure = err
 		return err
 	}
-	w.e.hub.publish(w.fences[0].Seq, b.Events)
+	if f := w.held(row.Shard); f != nil {
+		b.Events[0].Seq = f.Seq
+	}
+	w.e.hub.publish(b.Events)
 	return nil
 }
 
@@ -160,6 +163,7 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 func (w *writer) leave(id dag.RunID) {
 	if r := w.runs[id]; r != nil {
 		w.queue.Remove(r)
+		w.exit(r)
 		delete(w.runs, id)
 	}
 }
@@ -170,7 +174,7 @@ func (w *writer) killAll(ctx context.Context, id dag.RunID) {
 	var cancels []dag.Cancel
 	kill := func(a *dag.AttemptRow) {
 		if !a.State.Ended() {
-			cancels = append(cancels, dag.Cancel{Run: id, Task: a.Task, Token: a.Token, Kill: true})
+			cancels = append(cancels, dag.Cancel{Run: id, Task: a.Task, Token: a.Token, Handler: a.Handler, Kill: true})
 		}
 	}
 	attempts, err := w.e.store.Attempts(ctx, store.AttemptQuery{Run: id})
@@ -181,6 +185,6 @@ func (w *writer) killAll(ctx context.Context, id dag.RunID) {
 		_ = guarded(func() { r.Held(kill) })
 	}
 	if len(cancels) > 0 {
-		w.e.cfg.Executor.Cancel(cancels)
+		w.cancel(cancels)
 	}
 }

@@ -67,7 +67,8 @@ func (s *Subscription) Close() {
 	}
 }
 
-func (h *hub) publish(seq int64, events []dag.EventRow) {
+// publish tells of events that were committed; their Seq is set.
+func (h *hub) publish(events []dag.EventRow) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.subs) == 0 {
@@ -85,7 +86,7 @@ func (h *hub) publish(seq int64, events []dag.EventRow) {
 				if err != nil {
 					break // verify finds it
 				}
-				n = &Notice{Seq: seq, Run: e.Run, At: e.At, Records: records}
+				n = &Notice{Seq: e.Seq, Run: e.Run, At: e.At, Records: records}
 			}
 			s.push(*n)
 		}

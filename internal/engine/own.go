@@ -41,7 +41,7 @@ func (w *writer) own(ctx context.Context) (*taken, error) {
 			first = &taken{got, tries}
 		}
 		if err == nil {
-			err = w.load(ctx)
+			err = w.loadShards(ctx, got)
 		}
 		switch {
 		case err == nil:
@@ -76,19 +76,26 @@ func (w *writer) breathe(ctx context.Context) bool {
 }
 
 func (w *writer) acquire(ctx context.Context) ([]store.Acquired, error) {
-	got, err := w.e.store.Acquire(ctx, w.e.handler.ID, w.e.shards)
+	w.fences = nil
+	var got []store.Acquired
+	var err error
+	if w.e.cluster == nil {
+		got, err = w.e.store.Acquire(ctx, w.e.handler.ID, w.want)
+	} else if len(w.want) > 0 { // what another has got meanwhile stays with it
+		got, err = w.e.cluster.Claim(ctx, w.e.handler.ID, w.want)
+	}
 	if err != nil {
 		return nil, err
 	}
-	w.fences = nil
 	for _, a := range got {
-		w.fences = append(w.fences, a.Fence)
 		w.clock.start(a.Now)
-		w.due.setClock(a.Now)
-		w.due.watermark = max(w.due.watermark, a.Watermark)
 	}
+	w.hold(got)
 	return got, nil
 }
+
+// alive reports whether another handler is there: nothing of it is lost.
+func (e *Engine) alive(h dag.HandlerID) bool { return e.cfg.Peers != nil && e.cfg.Peers.Alive(h) }
 
 // found is what a load meets besides the runs themselves.
 type found struct {
@@ -97,14 +104,14 @@ type found struct {
 	mine []Assignment     // held by this one, which does not have them
 }
 
-// load brings back every unfinished run. What earlier lives of this process held is lost:
+// loadShards brings back every unfinished run of these. What earlier lives of this process held is lost:
 // its processes are killed first, then the tasks go to new attempts.
-func (w *writer) load(ctx context.Context) error {
+func (w *writer) loadShards(ctx context.Context, got []store.Acquired) error {
 	var f found
-	for _, shard := range w.e.shards {
+	for i := range got {
 		var after dag.RunID
 		for {
-			page, err := w.e.store.Load(ctx, store.LoadQuery{Shard: shard, After: after, Limit: loadPage})
+			page, err := w.e.store.Load(ctx, store.LoadQuery{Shard: got[i].Shard, After: after, Limit: loadPage})
 			if err != nil {
 				return err
 			}
@@ -156,7 +163,7 @@ func (w *writer) adopt(rec *store.RunRecord, f *found) error {
 	}
 	if err != nil {
 		for _, a := range rec.Attempts { // its processes of earlier lives are killed, too
-			if !a.State.Ended() && a.Handler != w.e.handler.ID {
+			if !a.State.Ended() && a.Handler != w.e.handler.ID && !w.e.alive(a.Handler) {
 				f.lost = append(f.lost, a)
 			}
 		}
@@ -166,6 +173,7 @@ func (w *writer) adopt(rec *store.RunRecord, f *found) error {
 	w.count(r)
 	r.Held(func(a *dag.AttemptRow) {
 		switch {
+		case a.Handler != w.e.handler.ID && w.e.alive(a.Handler): // it reports
 		case a.Handler != w.e.handler.ID:
 			f.lost = append(f.lost, *a)
 		case a.Task == dag.LeaderTask || !w.e.cfg.Executor.Running(r.ID, a.Task, a.Token):
@@ -232,12 +240,11 @@ func (w *writer) takeOver(ctx context.Context, f *found) error {
 	}
 	for i := range f.lost {
 		a := &f.lost[i]
-		w.todo.push(item{run: a.Run, ev: dag.Event{Kind: dag.EvLost, Task: a.Task, Token: a.Token,
-			Handler: a.Handler, Reason: "its node ended"}})
+		w.todo.push(lostItem(a.Run, a))
 	}
 	w.arm(&f.fx)
 	if len(f.fx.Cancels) > 0 {
-		w.e.cfg.Executor.Cancel(f.fx.Cancels)
+		w.cancel(f.fx.Cancels)
 	}
 	w.resend(f.mine)
 	return nil
@@ -303,7 +310,7 @@ func (w *writer) retake(ctx context.Context, n int, cause error) error {
 	w.e.setState("retaking its shards: " + cause.Error())
 	d := doubt{unknown: errors.Is(cause, store.ErrUnknown) && w.unsure == nil, assigns: slices.Clone(w.tx.assigns)}
 	if d.unknown {
-		d.n, d.fences, d.tally = n, slices.Clone(w.fences), w.tx.tally
+		d.n, d.fences, d.tally = n, slices.Clone(w.tx.batch.Fences), w.tx.tally
 		d.answers, d.cancels = slices.Clone(w.tx.answers), slices.Clone(w.tx.fx.Cancels)
 		d.events = slices.Clone(w.tx.batch.Events)
 		for i := range n {
@@ -327,13 +334,13 @@ func (w *writer) resolve(d *doubt, first *taken) {
 	if d.happened(first, w.e.handler.ID) {
 		w.e.stats.add(&d.tally, len(d.assigns))
 		if len(d.cancels) > 0 {
-			w.e.cfg.Executor.Cancel(d.cancels)
+			w.cancel(d.cancels)
 		}
 		for i := range d.n {
 			w.kept[i].reply(d.answers[i])
 		}
 		if len(d.events) > 0 {
-			w.e.hub.publish(d.fences[0].Seq+1, d.events)
+			w.e.hub.publish(d.events)
 		}
 		w.drop(d.n)
 	}
@@ -353,10 +360,14 @@ func (w *writer) resolve(d *doubt, first *taken) {
 // the shards in between may have moved them: then it counts as not happened, and what is
 // applied again is recognised by token, id or key.
 func (d *doubt) happened(first *taken, me dag.HandlerID) bool {
-	if !d.unknown || len(d.fences) != len(first.shards) || len(d.answers) < d.n {
+	if !d.unknown || len(d.answers) < d.n {
 		return false
 	}
-	for i, was := range d.fences {
+	for _, was := range d.fences {
+		i := slices.IndexFunc(first.shards, func(a store.Acquired) bool { return a.Shard == was.Shard })
+		if i < 0 {
+			return false
+		}
 		is := &first.shards[i]
 		if is.Seq != was.Seq+1 || is.Previous != me || is.Epoch-was.Epoch > first.tries {
 			return false

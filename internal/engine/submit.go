@@ -110,19 +110,24 @@ type Report struct {
 // one while the process lives: what a failed transaction held is applied again. What no
 // store could hold is made harmless here, so that it cannot cost the run.
 func (e *Engine) Report(r Report) {
-	it := item{run: r.Run, ev: dag.Event{Kind: dag.EvReport, Task: r.Task, Token: r.Token, Handler: e.handler.ID, Result: r.Result}}
-	if res := &it.ev.Result; r.Started != 0 {
-		it.ev.Kind, it.ev.At = dag.EvStarted, r.Started
-	} else {
-		res.Cause, res.Signal, res.Message = dag.Cause(clean(string(res.Cause))), clean(res.Signal), clean(res.Message)
-		if len(res.Outputs) > outputsMax {
-			res.State, res.Cause = dag.AttemptFailed, causeOutput
-			res.Message = fmt.Sprintf("its outputs have %d bytes, at most %d are kept", len(res.Outputs), outputsMax)
-			res.Outputs = nil
-		}
-	}
 	// Refused only when the process ends; the next life declares the attempt lost.
-	_ = e.writer.inbox.put(it)
+	_ = e.writer.inbox.put(e.reported(e.handler.ID, r))
+}
+
+func (e *Engine) reported(from dag.HandlerID, r Report) item {
+	it := item{run: r.Run, ev: dag.Event{Kind: dag.EvReport, Task: r.Task, Token: r.Token, Handler: from, Result: r.Result}}
+	if r.Started != 0 {
+		it.ev.Kind, it.ev.At = dag.EvStarted, r.Started
+		return it
+	}
+	res := &it.ev.Result
+	res.Cause, res.Signal, res.Message = dag.Cause(clean(string(res.Cause))), clean(res.Signal), clean(res.Message)
+	if len(res.Outputs) > outputsMax {
+		res.State, res.Cause = dag.AttemptFailed, causeOutput
+		res.Message = fmt.Sprintf("its outputs have %d bytes, at most %d are kept", len(res.Outputs), outputsMax)
+		res.Outputs = nil
+	}
+	return it
 }
 
 // Command is an operator's verb on one run.

@@ -32,7 +32,8 @@ type writer struct {
 	base  []item // the array behind kept
 
 	clock  clock
-	fences []store.Fence // what is held, as the last commit left it
+	fences []store.Fence // what is held, as the last commit left it, in the order of shards
+	want   []dag.ShardID // what is to be held
 	runs   map[dag.RunID]*dag.Run
 	bad    map[dag.RunID]string // quarantined for this ownership: their rows cannot be read
 	queue  dag.Queue
@@ -108,6 +109,9 @@ func newWriter(e *Engine) *writer {
 	w.tx.marked, w.tx.keys = map[*dag.Run]bool{}, map[keyOf]*dag.Run{}
 	w.tx.written, w.tx.lines, w.tx.filled = map[store.TriggerKey]bool{}, map[store.TriggerKey]lineAt{}, map[int64]bool{}
 	w.queue.Ageing = e.cfg.Ageing
+	if e.cluster == nil {
+		w.want = e.shards
+	}
 	w.forget()
 	return w
 }
@@ -244,7 +248,11 @@ func (w *writer) attempt(ctx context.Context, items []item) (n int, err error) {
 
 func (w *writer) flush() {
 	for _, r := range w.tx.touched {
+		n := len(w.tx.batch.Events)
 		r.Flush(&w.tx.batch.Changes, w.tx.now.Wall)
+		if f := w.held(r.Shard); f != nil && len(w.tx.batch.Events) > n {
+			w.tx.batch.Events[n].Seq = f.Seq + 1 // as the store will number it
+		}
 		if !r.Unfinished() {
 			w.tx.tally.ended++
 		}
@@ -268,13 +276,13 @@ func (w *writer) commit(ctx context.Context) error {
 
 // write commits a batch under the fences that are held.
 func (w *writer) write(ctx context.Context, b *store.Batch) error {
-	b.Fences = w.fences
+	b.Fences = w.fenced(b)
 	wall, err := w.e.store.Commit(context.WithoutCancel(ctx), b)
 	if err != nil {
 		return err
 	}
-	for i := range w.fences {
-		w.fences[i].Seq++
+	for _, f := range b.Fences {
+		w.held(f.Shard).Seq++
 	}
 	w.clock.set(wall)
 	w.due.setClock(wall)
@@ -304,14 +312,14 @@ func (w *writer) settle(n int) {
 		w.lead(w.tx.splits[i])
 	}
 	if len(w.tx.fx.Cancels) > 0 {
-		w.e.cfg.Executor.Cancel(w.tx.fx.Cancels)
+		w.cancel(w.tx.fx.Cancels)
 	}
 	w.arm(&w.tx.fx)
 	for i := range n {
 		w.kept[i].reply(w.tx.answers[i])
 	}
 	if len(w.tx.batch.Events) > 0 {
-		w.e.hub.publish(w.fences[0].Seq, w.tx.batch.Events)
+		w.e.hub.publish(w.tx.batch.Events)
 	}
 	w.e.stats.add(&w.tx.tally, len(w.tx.assigns))
 	w.drop(n)

@@ -37,7 +37,8 @@ type ShardRow struct {
 	Epoch int64
 	Owner dag.HandlerID
 	// Wanted is the member that it shall go to; 0: wherever.
-	Wanted dag.HandlerID
+	Wanted    dag.HandlerID
+	Workflows int // that belong to it and are not deleted
 }
 
 // Cluster is the part of a store that several nodes meet in. A store for one node has none.

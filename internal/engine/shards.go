@@ -1,0 +1,267 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Peers is what an engine needs of the cluster that it is part of. Its methods do not block
+// and may be called from any goroutine.
+type Peers interface {
+	// Alive reports whether a handler is listed: what it holds is not lost.
+	Alive(h dag.HandlerID) bool
+	// Report takes what attempts of this process say of runs whose shards are elsewhere to
+	// their owners, and does not forget it while this process lives.
+	Report(r Report)
+	// Cancel asks another handler to end attempts. It may be lost: a reload asks again.
+	Cancel(h dag.HandlerID, cs []dag.Cancel)
+}
+
+// Elsewhere says that a shard belongs to another node now.
+type Elsewhere struct{ Shard dag.ShardID }
+
+func (e *Elsewhere) Error() string {
+	return fmt.Sprintf("shard %d belongs to another node", e.Shard)
+}
+
+// Unwrap makes it an ErrUnavailable for those who know no other node.
+func (e *Elsewhere) Unwrap() error { return ErrUnavailable }
+
+// held is the fence of a shard, or nil if it is not owned here.
+func (w *writer) held(s dag.ShardID) *store.Fence {
+	i, ok := slices.BinarySearchFunc(w.fences, s, func(f store.Fence, s dag.ShardID) int { return int(f.Shard - s) })
+	if !ok {
+		return nil
+	}
+	return &w.fences[i]
+}
+
+// here is nil if a shard is owned here.
+func (w *writer) here(s dag.ShardID) error {
+	if w.held(s) == nil {
+		return &Elsewhere{s}
+	}
+	return nil
+}
+
+// shards are those that are held.
+func (w *writer) shards() []dag.ShardID {
+	all := make([]dag.ShardID, len(w.fences))
+	for i := range w.fences {
+		all[i] = w.fences[i].Shard
+	}
+	return all
+}
+
+// fenced gives the fences of the shards that a batch writes for, in their order. A batch of
+// nothing but requests goes under any of them.
+func (w *writer) fenced(b *store.Batch) []store.Fence {
+	if len(w.fences) <= 1 {
+		return slices.Clone(w.fences)
+	}
+	use := map[dag.ShardID]bool{}
+	for _, r := range w.tx.touched {
+		use[r.Shard] = true
+	}
+	for i := range b.RunUpdates {
+		use[b.RunUpdates[i].Shard] = true
+	}
+	for _, list := range [...][]store.Workflow{b.WorkflowInserts, b.WorkflowUpdates} {
+		for i := range list {
+			use[list[i].Shard] = true
+		}
+	}
+	for _, list := range [...][]store.Trigger{b.TriggerInserts, b.TriggerUpdates, b.TriggerDeletes} {
+		for i := range list {
+			use[list[i].Shard] = true
+		}
+	}
+	for _, list := range [...][]store.Backfill{b.BackfillInserts, b.BackfillUpdates} {
+		for i := range list {
+			use[list[i].Shard] = true
+		}
+	}
+	var fences []store.Fence
+	for _, f := range w.fences {
+		if use[f.Shard] {
+			fences = append(fences, f)
+		}
+	}
+	if fences == nil {
+		fences = append(fences, w.fences[0])
+	}
+	return fences
+}
+
+// Own makes shards the ones that this engine owns, as far as it gets them: those that are not
+// named any more are given back, those that are named and free are taken and loaded. It
+// returns what it owns then. Only an engine with Peers can be told.
+func (e *Engine) Own(ctx context.Context, shards []dag.ShardID) ([]dag.ShardID, error) {
+	if e.cfg.Peers == nil {
+		return nil, errors.New("engine: this node is alone and owns every shard")
+	}
+	want := slices.Compact(slices.Sorted(slices.Values(shards)))
+	var have []dag.ShardID
+	_, err := e.writer.inbox.send(ctx, item{ask: func(w *writer) error {
+		err := w.change(ctx, want)
+		have = w.shards()
+		return err
+	}})
+	return have, err
+}
+
+// change gives shards back and takes others. It runs between transactions.
+func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
+	w.want = want
+	var leave []store.Fence
+	keep := w.fences[:0:0]
+	for _, f := range w.fences {
+		if slices.Contains(want, f.Shard) {
+			keep = append(keep, f)
+		} else {
+			leave = append(leave, f)
+		}
+	}
+	w.fences = keep
+	for _, f := range leave {
+		w.abandonShard(f.Shard)
+	}
+	if len(leave) > 0 {
+		if err := w.e.cluster.Release(ctx, leave); err != nil {
+			return fromStore("give shards back", err) // they are free once this node is deposed
+		}
+	}
+	var take []dag.ShardID
+	for _, s := range want {
+		if w.held(s) == nil {
+			take = append(take, s)
+		}
+	}
+	if len(take) == 0 {
+		return nil
+	}
+	got, err := w.e.cluster.Claim(ctx, w.e.handler.ID, take)
+	if err != nil {
+		return fromStore("take shards", err)
+	}
+	w.hold(got)
+	if err := w.loadShards(ctx, got); err != nil {
+		w.unsure = errors.Join(w.unsure, err) // half loaded: all of them are loaded again
+		return fromStore("load shards", err)
+	}
+	w.due.looked = w.due.looked.AddDate(-1, 0, 0) // there may be something due in them
+	return nil
+}
+
+// hold adds what was taken to the fences.
+func (w *writer) hold(got []store.Acquired) {
+	for _, a := range got {
+		w.fences = append(w.fences, a.Fence)
+		w.due.watermark = max(w.due.watermark, a.Watermark)
+		w.due.setClock(a.Now)
+	}
+	slices.SortFunc(w.fences, func(a, b store.Fence) int { return int(a.Shard - b.Shard) })
+}
+
+// abandonShard forgets everything of a shard. What runs of it goes on running: the next owner
+// knows that this handler is alive, and gets its reports.
+func (w *writer) abandonShard(s dag.ShardID) {
+	for id, r := range w.runs {
+		if r.Shard == s {
+			w.leave(id)
+		}
+	}
+	w.triggers.forget()
+	w.defs.forget()
+	for id, b := range w.backfills.known {
+		if b.Shard == s {
+			w.backfills.over = append(w.backfills.over, id)
+			delete(w.backfills.open, id)
+		}
+	}
+	w.backfills.retire()
+}
+
+// Bury declares lost what handlers held that are listed no more.
+func (e *Engine) Bury(gone func(dag.HandlerID) bool) {
+	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
+		for id, r := range w.runs {
+			r.Held(func(a *dag.AttemptRow) {
+				if a.Handler != w.e.handler.ID && gone(a.Handler) {
+					w.todo.push(lostItem(id, a))
+				}
+			})
+		}
+		return answer{}
+	}})
+}
+
+func lostItem(id dag.RunID, a *dag.AttemptRow) item {
+	return item{run: id, ev: dag.Event{Kind: dag.EvLost, Task: a.Task, Token: a.Token, Handler: a.Handler, Reason: "its node ended"}}
+}
+
+// Meet takes up runs that others have inserted as submitted.
+func (e *Engine) Meet(ctx context.Context) error {
+	if e.cluster == nil {
+		return nil
+	}
+	_, err := e.writer.inbox.send(ctx, item{ask: func(w *writer) error {
+		if len(w.fences) == 0 {
+			return nil
+		}
+		ids, err := e.cluster.Submitted(ctx, w.shards(), loadPage)
+		if err != nil {
+			return fromStore("look for submitted runs", err)
+		}
+		ids = slices.DeleteFunc(ids, func(id dag.RunID) bool { return w.runs[id] != nil || w.bad[id] != "" })
+		if err := w.reload(ctx, ids); err != nil {
+			w.unsure = errors.Join(w.unsure, err)
+			return fromStore("load submitted runs", err)
+		}
+		return nil
+	}})
+	return err
+}
+
+// moved handles an event of a run that is not in memory: it may be with another node now.
+func (w *writer) moved(it *item) error {
+	row, err := w.e.store.Run(context.Background(), it.run)
+	if err != nil || row.State.Terminal() || w.held(row.Shard) != nil {
+		return nil // ended, or damaged: the ordinary answer
+	}
+	if ev := &it.ev; it.done == nil && ev.Handler == w.e.handler.ID && (ev.Kind == dag.EvReport || ev.Kind == dag.EvStarted) {
+		w.e.cfg.Peers.Report(Report{Run: it.run, Task: ev.Task, Token: ev.Token, Result: ev.Result, Started: ev.At})
+	}
+	return &Elsewhere{row.Shard}
+}
+
+// Hear takes a report of an attempt of another handler and waits until it is durable. A
+// verdict other than Accepted and Duplicate tells the holder that it holds nothing.
+func (e *Engine) Hear(ctx context.Context, from dag.HandlerID, r Report) (dag.Verdict, error) {
+	a, err := e.writer.inbox.send(ctx, e.reported(from, r))
+	return a.verdict, err
+}
+
+// cancel asks the holders of attempts to end them.
+func (w *writer) cancel(cs []dag.Cancel) {
+	if w.e.cfg.Peers == nil {
+		w.e.cfg.Executor.Cancel(cs)
+		return
+	}
+	var mine []dag.Cancel
+	for _, c := range cs {
+		if c.Handler == w.e.handler.ID {
+			mine = append(mine, c)
+		} else {
+			w.e.cfg.Peers.Cancel(c.Handler, []dag.Cancel{c})
+		}
+	}
+	if len(mine) > 0 {
+		w.e.cfg.Executor.Cancel(mine)
+	}
+}
