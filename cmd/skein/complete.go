@@ -11,14 +11,16 @@ import (
 
 	skein "skein.dev/skein"
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/workflow"
 )
 
 const (
 	// completeWait is how long a person waits for a Tab; what is not there by then is not offered.
 	completeWait = time.Second
-	// completeRunsMax and completeWorkflowsMax bound what is offered.
+	// The others bound what is offered.
 	completeRunsMax      = 30
 	completeWorkflowsMax = 200
+	completeTriggersMax  = 200
 )
 
 type completion = func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective)
@@ -32,7 +34,9 @@ func (c *cli) completions(cmd *cobra.Command) {
 		cmd.ValidArgsFunction = f
 	}
 	values := map[string][]string{"output": formats, "priority": {"highest", "high", "medium", "low", "lowest"},
-		"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}}
+		"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"},
+		"outcome": outcomes, "dst-gap": {"run_after", "skip", "run_before"}, "dst-repeat": {"once", "second", "both"},
+		"only": {"failed", "missing", "failed-or-missing"}, "order": {"asc", "desc"}}
 	switch cmd.CommandPath() {
 	case "skein run list":
 		values["state"] = runStates
@@ -40,6 +44,13 @@ func (c *cli) completions(cmd *cobra.Command) {
 		values["state"] = taskStates
 	case "skein workflow graph":
 		values["format"] = []string{"ascii", "mermaid", "dot"}
+	case "skein schedule list":
+		values["state"] = []string{"active", "paused", "ended"}
+		values["kind"] = triggerKinds
+	case "skein backfill list":
+		values["state"] = []string{"running", "paused", "cancelled", "done"}
+	case "skein backfill runs":
+		values["state"] = runStates
 	}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		// The error says that there is a function already: a flag that is shared has just one.
@@ -56,6 +67,8 @@ func (c *cli) completions(cmd *cobra.Command) {
 var (
 	runStates = []string{"active", "submitted", "waiting", "splitting", "running", "suspended", "paused", "finalising", "succeeded", "failed",
 		"stopped", "skipped"}
+	triggerKinds = []string{workflow.KindCron, workflow.KindEvery, workflow.KindAt, workflow.KindDaily, workflow.KindWeekly, workflow.KindMonthly,
+		workflow.KindAnnually, workflow.KindStart, workflow.KindWebhook, workflow.KindFile, workflow.KindRunOf, workflow.KindAgain, workflow.KindAbsent}
 	taskStates = []string{"pending", "ready", "assigned", "running", "retry_wait", "succeeded", "failed", "upstream_failed", "stopped", "skipped"}
 )
 
@@ -71,7 +84,11 @@ func (c *cli) argumentOf(use string) completion {
 	}
 	var all completion
 	switch {
-	case name:
+	case strings.Contains(use, "/TRIGGER"):
+		all = c.offers(c.triggerRefs, files)
+	case strings.Contains(use, "BACKFILL"):
+		all = c.offers(c.backfillRefs, files)
+	case name || strings.Contains(use, "WORKFLOW"):
 		all = c.offers(c.workflowNames, files)
 	case run:
 		all = c.offers(c.runRefs, files)
@@ -113,6 +130,29 @@ func (c *cli) workflowNames(ctx context.Context, s *session) (all []cobra.Comple
 			break
 		}
 		all = append(all, w.Workflow)
+	}
+	return all
+}
+
+// triggerRefs are WORKFLOW/TRIGGER.
+func (c *cli) triggerRefs(ctx context.Context, s *session) (all []cobra.Completion) {
+	for t, err := range s.EachSchedule(ctx, skein.SchedulesQuery{Limit: completeTriggersMax}) {
+		if err != nil || len(all) == completeTriggersMax {
+			break
+		}
+		all = append(all, cobra.CompletionWithDesc(scheduleName(t), t.Description))
+	}
+	return all
+}
+
+// backfillRefs are the ids of the newest backfills.
+func (c *cli) backfillRefs(ctx context.Context, s *session) (all []cobra.Completion) {
+	page, err := s.Backfills(ctx, skein.BackfillsQuery{Limit: completeRunsMax})
+	if err != nil {
+		return nil
+	}
+	for _, b := range page.Items {
+		all = append(all, cobra.CompletionWithDesc(backfillName(b), b.Workflow+", "+b.State))
 	}
 	return all
 }

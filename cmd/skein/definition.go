@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/workflow"
@@ -112,13 +114,26 @@ func readDefinitions(path string, tasksMax int) ([]*definition, error) {
 		d := &definition{Workflow: w, request: api.ApplyRequest{Source: string(texts[i]), File: path}}
 		if path != "-" {
 			d.request.Dir = folder
-			if d.request.Files, err = collect(folder, w.Files); err != nil {
+			if d.request.Files, err = collect(folder, travelling(w)); err != nil {
 				return nil, err
 			}
 		}
 		all[i] = d
 	}
 	return all, nil
+}
+
+// travelling are the globs of what goes with a workflow: its files, and the calendars that its triggers name.
+func travelling(w *workflow.Workflow) []string {
+	globs := slices.Clone(w.Files)
+	for i := range w.Triggers {
+		for _, name := range slices.Sorted(maps.Keys(w.Triggers[i].Calendars)) {
+			if !slices.Contains(globs, name) {
+				globs = append(globs, name)
+			}
+		}
+	}
+	return globs
 }
 
 // collect reads the files that travel with a version.

@@ -25,7 +25,14 @@ func (c *cli) explainCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return one(c, x, x.ID, func() error { return c.explained(&x) })
+			return one(c, x, x.ID, func() error {
+				if c.outTTY {
+					if run, err := s.Run(ctx, id); err == nil && firedFor(&run, minute) != "" {
+						fmt.Fprintf(c.out, "%s, fired by %s\n", run.Workflow, firedFor(&run, minute))
+					}
+				}
+				return c.explained(&x)
+			})
 		})),
 	}
 }

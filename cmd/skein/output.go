@@ -237,6 +237,8 @@ var looks = map[string][2]string{
 	"skipped": {"○", dim}, "running": {"●", blue}, "assigned": {"●", blue}, "splitting": {"●", blue}, "finalising": {"●", blue},
 	"ready": {"◌", ""}, "pending": {"·", dim}, "submitted": {"◌", ""}, "waiting": {"◌", yellow}, "retry_wait": {"↻", yellow},
 	"paused": {"‖", yellow}, "suspended": {"‖", dim}, "lost": {"?", yellow}, "active": {"●", green}, "deleted": {"✗", dim},
+	"ended": {"○", dim}, "done": {"✓", green}, "cancelled": {"■", yellow}, "planned": {"·", dim},
+	"fired": {"✓", green}, "late": {"✓", yellow}, "merged": {"○", dim}, "missed": {"✗", red},
 }
 
 func (c *cli) state(s string) string {

@@ -24,7 +24,20 @@ func (c *cli) runTable(runs []api.Run) error {
 		{head: "TIME", get: func(r api.Run) string { return took(&r.CreatedAt, r.FinishedAt) }},
 		{head: "STARTED", get: func(r api.Run) string { return c.when(&r.CreatedAt) }},
 		{head: "BY", get: func(r api.Run) string { return r.User }},
+		{head: "FOR", get: func(r api.Run) string { return firedFor(&r, minute) },
+			plain: func(r api.Run) string { return firedFor(&r, api.Time.String) }},
 	})
+}
+
+// firedFor is the trigger that started a run and the instant it is for; "" if a person or a program did.
+func firedFor(r *api.Run, form func(api.Time) string) string {
+	switch {
+	case r.Trigger != nil:
+		return *r.Trigger + " " + form(r.Instant)
+	case r.Backfill != nil:
+		return fmt.Sprintf("backfill %d %s", *r.Backfill, form(r.Instant))
+	}
+	return ""
 }
 
 // tasksDone is "7/9", and how many failed.
@@ -151,6 +164,12 @@ func (c *cli) runCard(run *api.Run) error {
 		{"started", c.when(&run.CreatedAt) + " by " + run.User},
 		{"took", took(&run.CreatedAt, run.FinishedAt)},
 		{"tasks", tasksDone(*run)},
+	}
+	if fired := firedFor(run, minute); fired != "" {
+		if run.Trigger != nil && run.Backfill != nil {
+			fired += fmt.Sprintf(", backfill %d", *run.Backfill)
+		}
+		rows = append(rows, []string{"fired by", fired})
 	}
 	if run.Intent != "run" {
 		rows = append(rows, []string{"wanted", run.Intent})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +37,7 @@ func (c *cli) validateCmd() *cobra.Command {
 					all = append(all, workflow.Error{File: path, Line: 1, Column: 1, Message: err.Error()})
 				case c.format == "table":
 					for _, w := range good {
-						fmt.Fprintf(c.out, "%s: %s is good, %s\n", path, w.Name, count(len(w.Tasks), "task"))
+						c.good(path, w)
 					}
 				}
 			}
@@ -57,6 +59,52 @@ func (c *cli) validateCmd() *cobra.Command {
 			return all.Err()
 		}),
 	}
+}
+
+// good says what is in a workflow; on a terminal also when it will fire, which people get wrong most.
+func (c *cli) good(path string, w *workflow.Workflow) {
+	has := count(len(w.Tasks), "task")
+	if len(w.Triggers) > 0 {
+		has += ", " + count(len(w.Triggers), "trigger")
+	}
+	fmt.Fprintf(c.out, "%s: %s is good, %s\n", path, w.Name, has)
+	if !c.errTTY {
+		return
+	}
+	for i := range w.Triggers {
+		t := &w.Triggers[i]
+		c.say("  %s: %s%s", t.Name, t.Describe(), nextWords(nextOf(t)))
+	}
+}
+
+// soonMax is how many instants show what a trigger means.
+const soonMax = 3
+
+// nextOf are the next instants of a trigger on the clocks of its zone; none of a sensor, or one that begins paused.
+func nextOf(t *workflow.Trigger) (all []time.Time) {
+	schedule, err := t.Schedule()
+	if err != nil || schedule == nil || t.Paused {
+		return nil
+	}
+	for at, ok := schedule.Next(time.Now()); ok && len(all) < soonMax; at, ok = schedule.Next(at) {
+		all = append(all, at)
+	}
+	return all
+}
+
+// nextWords is ", next …" for a person.
+func nextWords(all []time.Time) string {
+	if len(all) == 0 {
+		return ""
+	}
+	texts := make([]string, len(all))
+	for i, at := range all {
+		texts[i] = at.Format("Mon 2006-01-02 15:04")
+		if at.Second() != 0 {
+			texts[i] = at.Format(wallForm)
+		}
+	}
+	return "; next " + strings.Join(texts, ", ")
 }
 
 func (c *cli) schemaCmd() *cobra.Command {

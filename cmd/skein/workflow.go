@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -123,11 +124,44 @@ func (c *cli) workflowGetCmd() *cobra.Command {
 				if err := c.workflowTable([]api.Workflow{w}, true); err != nil {
 					return err
 				}
+				if err := c.workflowTriggers(ctx, s, args[0]); err != nil {
+					return err
+				}
 				_, err := fmt.Fprintf(c.out, "\n%s", text(w.Source))
 				return err
 			})
 		})),
 	}
+}
+
+// workflowTriggers says what starts a workflow, and when next.
+func (c *cli) workflowTriggers(ctx context.Context, s *session, name string) error {
+	all, err := allSchedules(ctx, s, skein.SchedulesQuery{Workflow: name})
+	if err != nil {
+		return err
+	}
+	rows := make([][]string, 0, len(all))
+	for _, t := range all {
+		var soon []time.Time
+		if t.Next != nil {
+			next, err := s.NextFires(ctx, name, t.Name, skein.NextQuery{N: soonMax})
+			if err != nil {
+				return err
+			}
+			list, err := comingOf(&next, "")
+			if err != nil {
+				return err
+			}
+			for _, i := range list {
+				soon = append(soon, i.at)
+			}
+		}
+		rows = append(rows, []string{t.Name, c.state(t.State), scheduleWords(t) + nextWords(soon)})
+	}
+	if c.outTTY {
+		return writeRows(c, rows)
+	}
+	return c.plainRows(rows)
 }
 
 func (c *cli) workflowDiffCmd() *cobra.Command {
