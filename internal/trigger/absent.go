@@ -35,8 +35,8 @@ func (d *declared) heardAbsent(t *store.Trigger, run *engine.Ended) (engine.Plan
 	case r != nil:
 		source = run.Workflow
 	}
-	if run.Finished <= t.Since {
-		return unchanged(t), nil
+	if run.Finished <= t.Since || d.when != nil && run.Finished <= d.last(t.Decided) {
+		return unchanged(t), nil // known, or judged already
 	}
 	m, err := remembered(t)
 	if err != nil {

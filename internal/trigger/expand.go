@@ -15,8 +15,10 @@ import (
 
 // Which instants of a backfill are taken.
 const (
-	OnlyFailed  = "failed"  // whose newest run ended otherwise than succeeded
-	OnlyMissing = "missing" // that have no run
+	OnlyFailed          = "failed"  // whose newest run ended otherwise than succeeded
+	OnlyMissing         = "missing" // that have no run
+	OnlyFailedOrMissing = "failed_or_missing"
+	onlyAll             = "all" // what "" means, too
 )
 
 // parallelMax bounds the runs of a backfill that may be active.
@@ -59,6 +61,9 @@ func Expand(ctx context.Context, spec BackfillSpec, decl *workflow.Trigger, now 
 	if spec.Parallel == 0 {
 		spec.Parallel = 1
 	}
+	if spec.Only == onlyAll {
+		spec.Only = ""
+	}
 	if err := spec.check(decl); err != nil {
 		return none, err
 	}
@@ -99,6 +104,8 @@ func why(spec BackfillSpec, decl *workflow.Trigger) string {
 		return ": none of them failed"
 	case spec.Only == OnlyMissing:
 		return ": each has a run"
+	case spec.Only == OnlyFailedOrMissing:
+		return ": each has a run that did not fail"
 	case decl != nil && decl.Start != "":
 		return ": the trigger has none in this range; it starts " + decl.Start
 	}
@@ -121,8 +128,8 @@ func (spec *BackfillSpec) check(decl *workflow.Trigger) error {
 		return invalid("%d instants are given, a backfill has at most %d", len(spec.Instants), dag.InstantsMax)
 	case spec.Parallel < 1 || spec.Parallel > parallelMax:
 		return invalid("parallel is %d, it is 1 to %d", spec.Parallel, parallelMax)
-	case spec.Only != "" && spec.Only != OnlyFailed && spec.Only != OnlyMissing:
-		return invalid("only is %q, it is %s or %s", spec.Only, OnlyFailed, OnlyMissing)
+	case spec.Only != "" && !slices.Contains([]string{OnlyFailed, OnlyMissing, OnlyFailedOrMissing}, spec.Only):
+		return invalid("only is %q, it is %s, %s or %s", spec.Only, OnlyFailed, OnlyMissing, OnlyFailedOrMissing)
 	case !known:
 		return invalid("there is no priority %q", spec.Priority)
 	}
@@ -171,17 +178,13 @@ func (spec *BackfillSpec) list(decl *workflow.Trigger, now dag.Micros) ([]dag.Mi
 }
 
 func only(ctx context.Context, list []dag.Micros, which string, lookup Lookup) ([]dag.Micros, error) {
-	want := StandingNone
-	if which == OnlyFailed {
-		want = StandingFailed
-	}
 	keep := list[:0]
 	for _, at := range list {
 		is, err := lookup(ctx, at)
 		if err != nil {
 			return nil, fmt.Errorf("what became of %s: %w", clock(at), err)
 		}
-		if is == want {
+		if is == StandingFailed && which != OnlyMissing || is == StandingNone && which != OnlyFailed {
 			keep = append(keep, at)
 		}
 	}

@@ -60,7 +60,7 @@ func everyDecl(every time.Duration, change func(*workflow.Trigger)) *workflow.Tr
 }
 
 // declaredAt is the row of a declaration made at an instant.
-func declaredAt(t testing.TB, p *Planner, d *workflow.Trigger, now dag.Micros) store.Trigger {
+func declaredAt(t fataler, p *Planner, d *workflow.Trigger, now dag.Micros) store.Trigger {
 	t.Helper()
 	row := store.Trigger{Workflow: 1, Name: d.Name, Kind: d.Kind, Spec: d.Encode(), On: d.On(), MaxRuns: d.MaxConcurrent}
 	if err := p.Begin(&row, now); err != nil {
@@ -129,4 +129,10 @@ func mustJSON(t testing.TB, v any) json.RawMessage {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// fataler is a test, or one of rapid's.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
 }

@@ -189,10 +189,6 @@ func (p *Planner) Policy(t *store.Trigger) (engine.Policy, error) {
 		FailLost: d.IfLost == "fail", Params: d.Params}, nil
 }
 
-// StartKey is the key under which a trigger of kind start occurs: once for each life of a
-// scheduler.
-func StartKey(handler string) string { return "start/" + handler }
-
 // Params gives the parameters of a run. What does not depend on its instant or event is
 // worked out once. engine.ErrInvalid says that no run can be made of what is given,
 // engine.ErrUnavailable that the definition cannot be read now.

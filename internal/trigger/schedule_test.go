@@ -66,6 +66,10 @@ func TestPlanOfASchedule(t *testing.T) {
 			"start 2026-01-01T01:00:00Z late by 2026-01-01T01:10:00Z: started 10m late: nothing ran to start it\nnext 2026-01-01T02:00:00Z\n"},
 		{"tolerance: too late, whatever catchup says", cronDecl(hourly, tolerance("all", 10*time.Minute)), "2026-01-01T00:00:00Z", "2026-01-01T02:10:00.000001Z",
 			"missed 2026-01-01T01:00:00Z..2026-01-01T02:00:00Z 2: nothing started it within its delay tolerance of 10m\nnext 2026-01-01T03:00:00Z\n"},
+		{"tolerance: too late by a microsecond", cronDecl(hourly, tolerance("latest", 10*time.Minute)), "2026-01-01T00:00:00Z", "2026-01-01T01:10:00.000001Z",
+			"missed 2026-01-01T01:00:00Z..2026-01-01T01:00:00Z 1: nothing started it within its delay tolerance of 10m\nnext 2026-01-01T02:00:00Z\n"},
+		{"nothing is older than a minute", everyDecl(30*time.Second, nil), "2026-01-01T00:00:00Z", "2026-01-01T00:01:30Z",
+			"start 2026-01-01T00:00:30Z\nstart 2026-01-01T00:01:00Z\nstart 2026-01-01T00:01:30Z\nnext 2026-01-01T00:02:00Z\n"},
 		{"tolerance: the rest by catchup", cronDecl(hourly, tolerance("latest", 90*time.Minute)), "2026-01-01T00:00:00Z", "2026-01-01T05:30:00Z",
 			"missed 2026-01-01T01:00:00Z..2026-01-01T03:00:00Z 3: nothing started it within its delay tolerance of 1h30m\n" +
 				"merged 2026-01-01T04:00:00Z..2026-01-01T04:00:00Z 1: nothing ran to start it; the run for 2026-01-01T05:00:00Z stands for it\n" +

@@ -1,0 +1,121 @@
+package trigger
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/workflow"
+)
+
+func sign(secret, signed string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(signed))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+func header(pairs ...string) map[string][]string {
+	h := map[string][]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		h[pairs[i]] = append(h[pairs[i]], pairs[i+1])
+	}
+	return h
+}
+
+func TestVerifyHook(t *testing.T) {
+	const secret, body, stamp = "s3cret", `{"ref":"main","n":2}`, 1_767_225_600
+	now := dag.Micros(stamp)*second + 3
+	v1 := func(at int, signed string) map[string][]string {
+		return header("X-Skein-Signature", fmt.Sprintf("t=%d,v1=%s", at, sign(secret, fmt.Sprintf("%d.%s", at, signed))))
+	}
+	v2 := func(id, signed string) map[string][]string {
+		return header("X-Skein-Signature", fmt.Sprintf("t=%d,id=%s,v2=%s", stamp, id, sign(secret, fmt.Sprintf("v2:%d:%s:%s", stamp, id, signed))))
+	}
+	github := func(signed string, more ...string) map[string][]string {
+		return header(append([]string{"X-Hub-Signature-256", "sha256=" + sign(secret, signed)}, more...)...)
+	}
+	hook := func(filter string) *workflow.Trigger {
+		return decl(workflow.KindWebhook, func(d *workflow.Trigger) { d.Webhook = &workflow.Webhook{Secret: "hook", Filter: filter} })
+	}
+	for _, c := range []struct {
+		name   string
+		decl   *workflow.Trigger
+		header map[string][]string
+		body   string
+		want   error
+		key    string
+	}{
+		{"v1", hook(""), v1(stamp, body), body, nil, "hook/"},
+		{"v2", hook(""), v2("order-17", body), body, nil, "id/order-17"},
+		{"GitHub", hook(""), github(body), body, nil, "hook/"},
+		{"GitHub's form", hook(""), github("payload=%7B%7D"), "payload=%7B%7D", nil, "hook/"},
+		{"an old secret beside the new one", hook(""), header("X-Skein-Signature", fmt.Sprintf("t=%d,v1=%s,v1=%s", stamp, sign("old", fmt.Sprintf("%d.%s", stamp, body)), sign(secret, fmt.Sprintf("%d.%s", stamp, body)))), body, nil, "hook/"},
+		{"five minutes old", hook(""), v1(stamp-300, body), body, nil, "hook/"},
+		{"older", hook(""), v1(stamp-301, body), body, ErrStale, ""},
+		{"of the future", hook(""), v1(stamp+301, body), body, ErrStale, ""},
+		{"no signature", hook(""), nil, body, ErrSignature, ""},
+		{"another body", hook(""), v1(stamp, body), body + " ", ErrSignature, ""},
+		{"another time", hook(""), header("X-Skein-Signature", fmt.Sprintf("t=%d,v1=%s", stamp+1, sign(secret, fmt.Sprintf("%d.%s", stamp, body)))), body, ErrSignature, ""},
+		{"another secret", hook(""), header("X-Hub-Signature-256", "sha256="+sign("other", body)), body, ErrSignature, ""},
+		{"an id that nobody signed", hook(""), header("X-Skein-Signature", v1(stamp, body)["X-Skein-Signature"][0]+",id=fresh"), body, ErrSignature, ""},
+		{"another id", hook(""), header("X-Skein-Signature", strings.Replace(v2("a", body)["X-Skein-Signature"][0], "id=a", "id=b", 1)), body, ErrSignature, ""},
+		{"v1 turned into GitHub's, for ever", hook(""), github(fmt.Sprintf("%d.%s", stamp, body)), fmt.Sprintf("%d.%s", stamp, body), ErrSignature, ""},
+		{"v2 turned into GitHub's", hook(""), github("v2:1:a:" + body), "v2:1:a:" + body, ErrSignature, ""},
+		{"v1 with a body that looks like v2", hook(""), header("X-Skein-Signature", fmt.Sprintf("t=%d,id=x,v2=%s", stamp, sign(secret, fmt.Sprintf("%d.x:%s", stamp, body)))), body, ErrSignature, ""},
+		{"odd time", hook(""), header("X-Skein-Signature", "t=+5,v1="+sign(secret, "+5."+body)), body, ErrSignature, ""},
+		{"no hex", hook(""), header("X-Hub-Signature-256", "sha256=zz"), body, ErrSignature, ""},
+		{"large", hook(""), github(body), strings.Repeat("x", HookBytesMax+1), ErrTooLarge, ""},
+		{"filter holds", hook(`event.body.ref == "main"`), github(body), body, nil, "hook/"},
+		{"filter does not", hook(`event.body.ref == "dev"`), github(body), body, ErrFiltered, ""},
+		{"filter sees headers", hook(`event.headers["x-github-event"] == "push"`), github(body, "X-Github-Event", "push"), body, nil, "hook/"},
+		{"filter cannot be evaluated", hook(`event.body.missing == 1`), github(body), body, ErrFilter, ""},
+		{"after its end", func() *workflow.Trigger { d := hook(""); d.End = "2025-01-01"; return d }(), github(body), body, ErrFiltered, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := VerifyHook(c.decl, []byte(secret), Call{Header: c.header, Body: []byte(c.body)}, now)
+			if !errors.Is(err, c.want) || !strings.HasPrefix(got.Key, c.key) || (got.Key == "") != (c.want != nil) {
+				t.Errorf("%+v %v", got, err)
+			}
+		})
+	}
+	one, err := VerifyHook(hook(""), []byte(secret), Call{Header: github(body, "X-Github-Delivery", "1"), Body: []byte(body)}, now)
+	two, err2 := VerifyHook(hook(""), []byte(secret), Call{Header: github(body, "X-Github-Delivery", "2"), Body: []byte(body)}, now+99*hour)
+	if err != nil || err2 != nil || one.Key != two.Key {
+		t.Errorf("the same call under a fresh id is another event: %s, %s", one.Key, two.Key)
+	}
+	if _, err := VerifyHook(hook(""), nil, Call{Header: header("X-Hub-Signature-256", "sha256="+sign("", body)), Body: []byte(body)}, now); !errors.Is(err, ErrSignature) {
+		t.Errorf("an empty secret: %v", err)
+	}
+	if _, err := VerifyHook(cronDecl("0 * * * *", nil), []byte(secret), Call{}, now); err == nil {
+		t.Error("a schedule takes calls")
+	}
+}
+
+func TestHookEvent(t *testing.T) {
+	c := Call{Header: header("X-Hub-Signature-256", "x", "Authorization", "x", "Cookie", "x", "Content-Type", "text/plain"),
+		Query: header("a", "1", "a", "2"), Body: []byte("no json \xff\x00")}
+	if got := string(c.event()); got != "{\"body\":\"no json \uFFFD\\u0000\","+`"headers":{"content-type":"text/plain"},"query":{"a":"1"}}` {
+		t.Error(got)
+	}
+	c.Body, c.Header = []byte(`{"a": [1.50, 12345678901234567890]}`), header("X-Long", strings.Repeat("x", hookHeaderBytesMax+1))
+	if got := string(c.event()); got != `{"body":{"a":[1.50,12345678901234567890]},"headers":{},"query":{"a":"1"}}` {
+		t.Error(got)
+	}
+}
+
+func FuzzVerifyHook(f *testing.F) {
+	f.Add("t=1767225600,v1=00", "sha256=00", []byte("{}"))
+	f.Add("t=1,id=a,v2=00,v1=", "", []byte("payload="))
+	d := decl(workflow.KindWebhook, func(d *workflow.Trigger) { d.Webhook = &workflow.Webhook{Secret: "hook"} })
+	f.Fuzz(func(t *testing.T, skein, hub string, body []byte) {
+		_, err := VerifyHook(d, []byte("a secret nobody guesses"), Call{Header: header("X-Skein-Signature", skein, "X-Hub-Signature-256", hub), Body: body}, 1_767_225_600*second)
+		if err == nil {
+			t.Fatal("taken")
+		}
+	})
+}

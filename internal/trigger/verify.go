@@ -1,0 +1,144 @@
+package trigger
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// Rules of [Verify].
+const (
+	ruleOnce    = "fire-once"    // no instant and no event has two outcomes
+	ruleEach    = "fire-each"    // every instant up to Decided has one
+	ruleInstant = "fire-instant" // a line of the schedule stands for instants of it, as many as it says
+	ruleNext    = "trigger-next" // Next is the first instant after Decided, of an active trigger only
+	ruleCount   = "trigger-count"
+	ruleSpec    = "trigger-spec"
+)
+
+// reportMax bounds what one trigger reports: one bug can be in every line.
+const reportMax = 20
+
+// Verify recounts a trigger's ledger: between Since, or from if the ledger is kept only from
+// there, and Decided every instant of the schedule has exactly one outcome, and nothing else
+// has any. lines are all of the trigger's that reach beyond that, in any order.
+func Verify(t *store.Trigger, lines []store.Fire, from dag.Micros) []engine.Violation {
+	d, err := compile(t)
+	if err != nil {
+		return []engine.Violation{{Rule: ruleSpec, What: err.Error()}}
+	}
+	v := audit{declared: d, row: t, since: max(t.Since, from)}
+	v.events(lines)
+	if v.next(); d.when != nil {
+		v.instants(lines)
+	}
+	return v.found
+}
+
+type audit struct {
+	*declared
+	row   *store.Trigger
+	since dag.Micros
+	found []engine.Violation
+}
+
+func (v *audit) fail(rule, format string, args ...any) {
+	if len(v.found) < reportMax {
+		v.found = append(v.found, engine.Violation{Rule: rule, What: fmt.Sprintf("trigger %s of workflow %d: %s", v.row.Name, v.row.Workflow, fmt.Sprintf(format, args...))})
+	}
+}
+
+// events checks what holds of any line.
+func (v *audit) events(lines []store.Fire) {
+	keys, runs, started := map[string]bool{}, map[dag.RunID]bool{}, int64(0)
+	for i := range lines {
+		l := &lines[i]
+		ran := !l.Run.IsZero()
+		switch {
+		case l.Key != "" && keys[l.Key]:
+			v.fail(ruleOnce, "event %s has two lines", l.Key)
+		case ran && runs[l.Run]:
+			v.fail(ruleOnce, "run %s is in two lines", l.Run)
+		case ran && l.Count != 1, l.Key != "" && l.Count != 1:
+			v.fail(ruleInstant, "the line of %s with a run or an event stands for %d", clock(l.At), l.Count)
+		case !ran && (l.Outcome == store.OutcomeFired || l.Outcome == store.OutcomeLate):
+			v.fail(ruleInstant, "%s at %s, and there is no run", l.Outcome, clock(l.At))
+		case ran && (l.Outcome == store.OutcomeSkipped || l.Outcome == store.OutcomeMerged):
+			v.fail(ruleInstant, "%s at %s, and there is run %s", l.Outcome, clock(l.At), l.Run)
+		}
+		keys[l.Key], runs[l.Run] = true, true
+		if ran && l.At > v.row.Since {
+			started++
+		}
+	}
+	if v.Count > 0 && started > v.Count {
+		v.fail(ruleCount, "count is %d, and %d runs were started", v.Count, started)
+	}
+}
+
+// next checks the row.
+func (v *audit) next() {
+	t := v.row
+	switch {
+	case t.Decided < t.Since:
+		v.fail(ruleNext, "decided up to %s, before %s, since when it is declared", clock(t.Decided), clock(t.Since))
+	case t.State != store.TriggerActive && t.Next != 0:
+		v.fail(ruleNext, "it is %s, and its next instant is %s", t.State, clock(t.Next))
+	case v.when != nil && t.State == store.TriggerActive && t.Next != v.declared.next(t.Decided):
+		v.fail(ruleNext, "its next instant is %s, the first after %s is %s", clock(t.Next), clock(t.Decided), clock(v.declared.next(t.Decided)))
+	}
+}
+
+// instants checks that the lines of the schedule lie beside each other, each as long as it
+// says, with no instant before, between or after them.
+func (v *audit) instants(lines []store.Fire) {
+	var own []store.Fire
+	for _, l := range lines {
+		if l.Key == "" && l.Last > v.since {
+			own = append(own, l)
+		}
+	}
+	slices.SortFunc(own, func(a, b store.Fire) int { return cmp.Compare(a.At, b.At) })
+	done := v.since // every instant up to here is accounted for
+	for i := range own {
+		l := &own[i]
+		switch {
+		case l.Last < l.At:
+			v.fail(ruleInstant, "the line of %s ends at %s", clock(l.At), clock(l.Last))
+		case l.At <= done && l.At > v.since:
+			v.fail(ruleOnce, "%s is in two lines", clock(l.At))
+		case l.Last > v.row.Decided:
+			v.fail(ruleEach, "%s has an outcome, but instants are decided only up to %s", clock(l.Last), clock(v.row.Decided))
+		}
+		v.gap(done, l.At-1)
+		v.line(l)
+		done = max(done, l.Last)
+	}
+	v.gap(done, v.row.Decided)
+}
+
+func (v *audit) gap(after, until dag.Micros) {
+	if n := v.count(after, until); n > 0 {
+		v.fail(ruleEach, "%d instants from %s to %s have no outcome", n, clock(v.declared.next(after)), clock(v.last(until)))
+	}
+}
+
+func (v *audit) line(l *store.Fire) {
+	n := v.count(max(l.At-1, v.since), l.Last)
+	switch {
+	case l.At <= v.since:
+		// It began under another declaration: how many of its instants are this one's is all
+		// that can be said.
+		if n > l.Count {
+			v.fail(ruleInstant, "the line from %s stands for %d instants, and there are %d after %s alone", clock(l.At), l.Count, n, clock(v.since))
+		}
+	case n != l.Count:
+		v.fail(ruleInstant, "the line from %s to %s stands for %d instants, the schedule has %d there", clock(l.At), clock(l.Last), l.Count, n)
+	case v.declared.next(l.At-1) != l.At || v.last(l.Last) != l.Last:
+		v.fail(ruleInstant, "the line from %s to %s does not begin and end at instants of the schedule", clock(l.At), clock(l.Last))
+	}
+}

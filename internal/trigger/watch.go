@@ -1,0 +1,407 @@
+package trigger
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+)
+
+// Sensor is a source of events: it runs for the triggers of the shards that its process
+// owns, and stops when ctx ends because they are another's now. Whatever it saw it delivers
+// at least once; the ledger takes each key once.
+type Sensor interface {
+	Run(ctx context.Context) error
+}
+
+// Bounds of a watch.
+const (
+	pollEvery     = 2 * time.Second
+	rereadEvery   = 30 * time.Second
+	entriesMax    = 10_000 // looked at in a folder at a time
+	entriesChunk  = 512
+	deliveriesMax = 100 // of one trigger at a time
+	lookersMax    = 8   // folders looked into at once: one on a dead file server holds no other up
+	watchedMax    = 10_000
+	sensorsPage   = 1000
+)
+
+// WatchConfig is what a watch works with; Log, Poll and Now have defaults.
+type WatchConfig struct {
+	// Sensors lists the active triggers of some kinds that this process owns:
+	// engine.Sensors.
+	Sensors func(ctx context.Context, kinds []string, after store.TriggerKey, limit int) ([]store.Trigger, error)
+	// Fire delivers a file for a trigger of kind file: engine.Occur.
+	Fire func(ctx context.Context, k store.TriggerKey, o engine.Occurrence) (engine.Occurred, error)
+	// Came tells a trigger of kind absent that its file came: the engine asks Heard with an
+	// Ended that has no workflow and is Finished at that instant.
+	Came func(ctx context.Context, k store.TriggerKey, at dag.Micros) error
+	Log  *slog.Logger
+	Poll time.Duration
+	Now  func() time.Time
+}
+
+// Watch looks into folders for files that arrived and no longer grow. A file is one that
+// arrived if its entry is younger than the declaration: declaring a trigger over a full
+// folder fires nothing. It stays where it is; what moves or deletes it is the workflow. What
+// arrives while nothing runs, or while the trigger is paused, is found after that, if it is
+// still there.
+type Watch struct {
+	cfg     WatchConfig
+	changed chan struct{}
+	room    chan struct{} // lookersMax
+
+	mu      sync.Mutex // protects following fields
+	folders map[store.TriggerKey]*folder
+}
+
+var _ Sensor = (*Watch)(nil)
+
+// WatchState is how a watch of one trigger stands, for people.
+type WatchState struct {
+	OK       bool
+	Text     string    // why not, or what to know
+	Since    time.Time // it stands so since then
+	Settling int       // files that still grow, or did a moment ago
+}
+
+// folder is one trigger's watch. Whoever looks owns files.
+type folder struct {
+	key    store.TriggerKey
+	decl   *workflow.Trigger
+	look   *workflow.FileWatch
+	since  dag.Micros
+	sum    digest // of the declaration
+	busy   bool   // somebody looks, under Watch.mu
+	state  WatchState
+	files  map[string]*arrival
+	logged string
+}
+
+// arrival is a file that was seen.
+type arrival struct {
+	size     int64
+	modified time.Time
+	inode    uint64
+	arrived  dag.Micros
+	since    time.Time // it has not changed since then
+	done     bool      // delivered, or none of ours
+}
+
+// NewWatch makes a watch; Run starts it.
+func NewWatch(cfg WatchConfig) *Watch {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Poll == 0 {
+		cfg.Poll = pollEvery
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Watch{cfg: cfg, changed: make(chan struct{}, 1), room: make(chan struct{}, lookersMax),
+		folders: map[store.TriggerKey]*folder{}}
+}
+
+// Changed tells the watch that triggers may have changed. It never blocks.
+func (w *Watch) Changed() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// State tells how the watch of a trigger stands; false: it is not watched here.
+func (w *Watch) State(k store.TriggerKey) (WatchState, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.folders[k]
+	if f == nil {
+		return WatchState{}, false
+	}
+	return f.state, true
+}
+
+// Run watches until ctx ends.
+func (w *Watch) Run(ctx context.Context) error {
+	var lookers sync.WaitGroup
+	defer lookers.Wait()
+	tick := time.NewTicker(w.cfg.Poll)
+	defer tick.Stop()
+	read := w.cfg.Now()
+	w.reread(ctx)
+	for turn := 0; ; turn++ {
+		w.poll(ctx, &lookers, turn)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.changed:
+			read = w.cfg.Now()
+			w.reread(ctx)
+		case <-tick.C:
+			if w.cfg.Now().Sub(read) >= rereadEvery {
+				read = w.cfg.Now()
+				w.reread(ctx)
+			}
+		}
+	}
+}
+
+// reread learns which triggers there are. What cannot be read stays as it is known.
+func (w *Watch) reread(ctx context.Context) {
+	found := map[store.TriggerKey]*folder{}
+	for after := (store.TriggerKey{}); ; {
+		page, err := w.cfg.Sensors(ctx, []string{workflow.KindFile, workflow.KindAbsent}, after, sensorsPage)
+		if err != nil {
+			if ctx.Err() == nil {
+				w.cfg.Log.Warn("the triggers that watch folders cannot be read", "err", err)
+			}
+			return
+		}
+		for i := range page {
+			after = store.TriggerKey{Workflow: page[i].Workflow, Name: page[i].Name}
+			if f := w.watched(&page[i]); f != nil && len(found) < watchedMax {
+				found[after] = f
+			}
+		}
+		if len(page) < sensorsPage {
+			break
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k, f := range found {
+		if is := w.folders[k]; is != nil && is.sum == f.sum && is.since == f.since {
+			found[k] = is
+		}
+	}
+	w.folders = found
+}
+
+// watched is the watch of a row; nil: it watches no folder.
+func (w *Watch) watched(t *store.Trigger) *folder {
+	decl, err := workflow.DecodeTrigger(t.Spec)
+	if err != nil {
+		w.cfg.Log.Warn("a trigger cannot be read", "trigger", t.Name, "workflow", t.Workflow, "err", err)
+		return nil
+	}
+	look := decl.File
+	if decl.Absent != nil {
+		look = decl.Absent.File
+	}
+	if look == nil {
+		return nil
+	}
+	return &folder{key: store.TriggerKey{Workflow: t.Workflow, Name: t.Name}, decl: decl, look: look, since: t.Since,
+		sum: sha256.Sum256(t.Spec), files: map[string]*arrival{},
+		state: WatchState{OK: true, Text: "has not looked yet", Since: w.cfg.Now()}}
+}
+
+// poll has every folder looked into that nobody looks into still, as far as there is room;
+// it begins elsewhere each time, so that each has its turn.
+func (w *Watch) poll(ctx context.Context, lookers *sync.WaitGroup, turn int) {
+	w.mu.Lock()
+	all := make([]*folder, 0, len(w.folders))
+	for _, f := range w.folders {
+		if !f.busy {
+			all = append(all, f)
+		}
+	}
+	w.mu.Unlock()
+	slices.SortFunc(all, func(a, b *folder) int {
+		if a.key.Workflow != b.key.Workflow {
+			return int(a.key.Workflow - b.key.Workflow)
+		}
+		return strings.Compare(a.key.Name, b.key.Name)
+	})
+	for i := range all {
+		f := all[(i+turn)%len(all)]
+		select {
+		case w.room <- struct{}{}:
+		case <-ctx.Done():
+			return
+		case <-time.After(w.cfg.Poll): // all who look are held up
+			return
+		}
+		w.mu.Lock()
+		f.busy = true
+		w.mu.Unlock()
+		lookers.Go(func() {
+			state := w.look(ctx, f)
+			w.mu.Lock()
+			if state.OK != f.state.OK || state.Text != f.state.Text {
+				state.Since = w.cfg.Now()
+			} else {
+				state.Since = f.state.Since
+			}
+			f.state, f.busy = state, false
+			w.mu.Unlock()
+			<-w.room
+		})
+	}
+}
+
+// look looks into a folder once and delivers what has settled.
+func (w *Watch) look(ctx context.Context, f *folder) WatchState {
+	seen, more, err := f.scan()
+	if err != nil {
+		text := "the folder cannot be read: " + err.Error()
+		if text != f.logged { // once, however long it lasts
+			w.cfg.Log.Warn("a trigger waits for its folder", "trigger", f.key.Name, "workflow", f.key.Workflow, "err", err)
+		}
+		f.logged = text
+		return WatchState{Text: text}
+	}
+	f.logged = ""
+	now := w.cfg.Now()
+	f.update(seen, now)
+	state := WatchState{OK: true, Text: "watches"}
+	if more {
+		state = WatchState{Text: fmt.Sprintf("the folder has more than %d entries, the others are not looked at: move files out of it", entriesMax)}
+	}
+	delivered := 0
+	for _, name := range f.settled(now) {
+		if ctx.Err() != nil {
+			return state
+		}
+		if delivered++; delivered > deliveriesMax {
+			break // the next time goes on
+		}
+		if err := w.deliver(ctx, f, name, f.files[name]); err != nil {
+			if ctx.Err() == nil && !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrNotFound) {
+				w.cfg.Log.Warn("a file that arrived is not taken yet", "trigger", f.key.Name, "workflow", f.key.Workflow, "err", err)
+			}
+			return WatchState{Text: "a file that arrived is not taken yet: " + err.Error(), Settling: f.settling()}
+		}
+		f.files[name].done = true
+	}
+	state.Settling = f.settling()
+	return state
+}
+
+// scan gives the regular files of the folder whose names match. Links are not followed:
+// who may write into the folder could otherwise have any file seen.
+func (f *folder) scan() (seen map[string]fs.FileInfo, more bool, err error) {
+	dir, err := os.Open(f.look.Path)
+	if err != nil {
+		return nil, false, err
+	}
+	defer dir.Close()
+	seen = map[string]fs.FileInfo{}
+	for n := 0; ; {
+		entries, err := dir.ReadDir(entriesChunk)
+		for _, e := range entries {
+			if n++; n > entriesMax {
+				return seen, true, nil
+			}
+			if !e.Type().IsRegular() || !f.matches(e.Name()) {
+				continue
+			}
+			info, err := e.Info()
+			if err == nil && info.Mode().IsRegular() { // it may be gone by now
+				seen[e.Name()] = info
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return seen, false, nil
+		case err != nil:
+			return nil, false, err
+		}
+	}
+}
+
+// matches: names that begin with a dot are those of files on their way, unless asked for.
+func (f *folder) matches(name string) bool {
+	if strings.HasPrefix(name, ".") && !strings.HasPrefix(f.look.Pattern, ".") {
+		return false
+	}
+	if f.look.Pattern == "" {
+		return true
+	}
+	ok, err := path.Match(f.look.Pattern, name)
+	return ok && err == nil
+}
+
+// update compares what is there with what was.
+func (f *folder) update(seen map[string]fs.FileInfo, now time.Time) {
+	for name := range f.files {
+		if seen[name] == nil {
+			delete(f.files, name)
+		}
+	}
+	for name, info := range seen {
+		inode, arrived := identity(info)
+		is := f.files[name]
+		if is != nil && is.size == info.Size() && is.modified.Equal(info.ModTime()) && is.inode == inode {
+			continue
+		}
+		f.files[name] = &arrival{size: info.Size(), modified: info.ModTime(), inode: inode, arrived: arrived, since: now, done: arrived <= f.since}
+	}
+}
+
+// settled names what is to be delivered, the oldest first.
+func (f *folder) settled(now time.Time) []string {
+	var names []string
+	for name, a := range f.files {
+		if !a.done && now.Sub(a.since) >= time.Duration(f.look.Settle) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if x, y := f.files[a].arrived, f.files[b].arrived; x != y {
+			return int(min(max(x-y, -1), 1))
+		}
+		return strings.Compare(a, b)
+	})
+	return names
+}
+
+func (f *folder) settling() int {
+	n := 0
+	for _, a := range f.files {
+		if !a.done {
+			n++
+		}
+	}
+	return n
+}
+
+// deliver hands a file over. Its key is what it is, not when it was seen: the same file
+// found after a restart is the same event, one that was written anew is another.
+func (w *Watch) deliver(ctx context.Context, f *folder, name string, a *arrival) error {
+	if f.decl.Kind == workflow.KindAbsent {
+		return w.cfg.Came(ctx, f.key, a.arrived)
+	}
+	d := declared{Trigger: f.decl}
+	if out, _, err := d.outside(a.arrived); err != nil || out {
+		return err
+	}
+	full := filepath.Join(f.look.Path, name)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%d", full, a.size, a.modified.UnixNano(), a.inode))
+	event := struct {
+		Path     string `json:"path"`
+		Name     string `json:"name"`
+		Size     int64  `json:"size"`
+		Modified string `json:"modified"`
+	}{full, name, a.size, a.modified.UTC().Format(time.RFC3339Nano)}
+	_, err := w.cfg.Fire(ctx, f.key, engine.Occurrence{Key: "file/" + hex.EncodeToString(sum[:16]), Event: encode(event),
+		Reason: strings.ToValidUTF8("file "+name+" arrived", "\uFFFD")})
+	return err
+}
