@@ -50,9 +50,10 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 
 // writeNames are the statements of a transaction, prepared together when a connection
 // first commits.
-var writeNames = []string{"fence", "insertRun", "updateRun", "insertAttempt", "updateAttempt", "insertEvent",
+var writeNames = []string{"fence", "insertRun", "updateRun", "enlist", "relist", "strike", "insertAttempt", "updateAttempt", "insertEvent",
 	"insertWorkflow", "updateWorkflow", "insertVersion", "insertFile", "insertRequest", "insertMessage",
-	"consumeMessages", "clock"}
+	"consumeMessages", "insertTrigger", "updateTrigger", "deleteTrigger", "hear", "unhear", "insertFire", "updateFire",
+	"insertBackfill", "updateBackfill", "insertBackfillRun", "clock"}
 
 // tx is a transaction on its way. There is no BEGIN and no COMMIT: what is sent up to one
 // Sync is one transaction, and the database commits it there, or not at all.

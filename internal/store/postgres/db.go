@@ -72,7 +72,6 @@ type Options struct {
 
 // DB is an open database.
 type DB struct {
-	store.Schedules
 	config   *pgconn.Config
 	schema   string
 	cluster  string
@@ -158,7 +157,8 @@ func statements(text string) map[string]string {
 	out := map[string]string{}
 	for _, part := range strings.Split(text, "-- name: ")[1:] {
 		name, body, _ := strings.Cut(part, "\n")
-		out[strings.TrimSpace(name)] = strings.TrimSpace(body)
+		end := strings.LastIndexByte(body, ';') + 1 // a comment on the next ones may follow
+		out[strings.TrimSpace(name)] = strings.TrimSpace(body[:end])
 	}
 	return out
 }

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -13,22 +15,20 @@ func (d *DB) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.Shar
 	if err := ended(ctx, "acquire shards"); err != nil {
 		return nil, err
 	}
-	numbers := make([]int32, len(shards))
-	for i, id := range shards {
+	for _, id := range shards {
 		if !d.hasShard(id) {
 			return nil, fmt.Errorf("acquire shard %d: %w", id, store.ErrNotFound)
 		}
-		numbers[i] = int32(id)
 	}
 	got := make(map[dag.ShardID]store.Acquired, len(shards))
-	err := d.change(ctx, "acquire", args{}.shards(numbers).int8(int64(owner)), func(r *row) error {
+	q := query{"acquire", args{}.shards(numbers(shards)).int8(int64(owner)), func(r *row) error {
 		var a store.Acquired
 		a.Shard, a.Epoch, a.Seq = dag.ShardID(r.int()), r.int(), r.int()
 		a.Watermark, a.Previous, a.Now = r.micros(), dag.HandlerID(r.int()), r.micros()
 		got[a.Shard] = a
-		return r.bad
-	})
-	if err != nil {
+		return r.damaged("shard %d", a.Shard)
+	}}
+	if err := d.change(ctx, q, d.endBlockers); err != nil {
 		return nil, fmt.Errorf("acquire shards: %w", err)
 	}
 	all := make([]store.Acquired, len(shards))
@@ -48,16 +48,41 @@ func (d *DB) Register(ctx context.Context, id, node string) (store.Handler, erro
 	if err := ended(ctx, "register"); err != nil {
 		return h, err
 	}
-	err := d.change(ctx, "insertHandler", args{}.text(id).text(node), func(r *row) error { return scanHandler(r, &h) })
+	err := d.change(ctx, query{"insertHandler", args{}.text(id).text(node), func(r *row) error { return scanHandler(r, &h) }}, nil)
 	return h, err
 }
 
-// change runs one statement that writes.
-func (d *DB) change(ctx context.Context, name string, a args, see func(*row) error) error {
+// blockedMax is how long Acquire waits for a transaction of the previous owner before it
+// ends it. A process that was stopped in the middle of sending one leaves its locks with a
+// session that waits for the rest, and no setting of the database bounds that wait.
+const blockedMax = 2 * time.Second
+
+// change runs one statement that writes. If it takes longer than blockedMax, blocked is
+// called with the session's number, once.
+func (d *DB) change(ctx context.Context, q query, blocked func(ctx context.Context, pid uint32)) error {
 	c, err := d.writers.take(ctx)
 	if err != nil {
 		return err
 	}
 	defer d.writers.give(c)
-	return c.change(ctx, query{name, a, see})
+	if blocked != nil {
+		var watch sync.WaitGroup
+		defer watch.Wait()
+		watching, stop := context.WithCancel(ctx)
+		defer stop()
+		watch.Go(func() {
+			select {
+			case <-watching.Done():
+			case <-time.After(blockedMax):
+				blocked(watching, c.PID())
+			}
+		})
+	}
+	return c.change(ctx, q)
+}
+
+// endBlockers ends what a session waits for. Its failure is no error: the wait has a bound
+// of its own.
+func (d *DB) endBlockers(ctx context.Context, pid uint32) {
+	_ = d.query(ctx, "endBlockers", args{}.int4(int32(pid)), nil)
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -197,6 +199,15 @@ func (r *rows) id(v *dag.RunID) *rows {
 	return r
 }
 
+// idOrNull sends NULL for no run.
+func (r *rows) idOrNull(v *dag.RunID) *rows {
+	if v.IsZero() {
+		r.next(oidUUID).addNull()
+		return r
+	}
+	return r.id(v)
+}
+
 func (r *rows) text(v string) *rows {
 	c := r.next(oidText)
 	if !r.fits(len(v)) {
@@ -251,6 +262,15 @@ func (r *rows) int8OrNull(v int64, some bool) *rows {
 		return r
 	}
 	return r.int8(v)
+}
+
+// checkText refuses what not every engine can hold: NULs, invalid UTF-8. The database does
+// the same for every text that reaches it as one.
+func checkText(s string) error {
+	if strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s) {
+		return fmt.Errorf("a text with a NUL or invalid UTF-8: %w", store.ErrRefused)
+	}
+	return nil
 }
 
 func (r *rows) fits(size int) bool {

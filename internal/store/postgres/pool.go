@@ -33,6 +33,7 @@ type pool struct {
 
 	mu   sync.Mutex // protects following fields
 	idle []*conn    // the one used last at the end
+	lost time.Time  // when a connection last failed: the others may have, too
 	done bool
 }
 
@@ -64,28 +65,27 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 
 func (p *pool) find(ctx context.Context) (*conn, error) {
 	for {
-		c := p.pop()
+		c, lost := p.pop()
 		if c == nil {
 			return p.open(ctx)
 		}
 		now := time.Now()
-		if now.Sub(c.made) < ageMax && (now.Sub(c.idle) < trustMax || c.Ping(ctx) == nil) {
+		trusted := now.Sub(c.idle) < trustMax && c.idle.After(lost)
+		if now.Sub(c.made) < ageMax && (trusted || c.Ping(ctx) == nil) {
 			return c, nil
 		}
 		hangUp(c)
 	}
 }
 
-func (p *pool) pop() *conn {
+func (p *pool) pop() (c *conn, lost time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := len(p.idle)
-	if n == 0 {
-		return nil
+	if n := len(p.idle); n > 0 {
+		c = p.idle[n-1]
+		p.idle = p.idle[:n-1]
 	}
-	c := p.idle[n-1]
-	p.idle = p.idle[:n-1]
-	return c
+	return c, p.lost
 }
 
 // give takes a connection back.
@@ -93,6 +93,9 @@ func (p *pool) give(c *conn) {
 	c.idle = time.Now()
 	var drop []*conn
 	p.mu.Lock()
+	if c.IsClosed() {
+		p.lost = c.idle
+	}
 	if p.done || !c.usable() {
 		drop = append(drop, c)
 	} else {

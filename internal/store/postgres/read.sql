@@ -12,6 +12,11 @@ SELECT set_config('application_name', $1, false), set_config('search_path', $2, 
   set_config('enable_seqscan', 'off', false), set_config('enable_hashjoin', 'off', false),
   set_config('enable_mergejoin', 'off', false), set_config('enable_bitmapscan', 'off', false);
 
+-- name: endBlockers
+-- Ends the transactions that hold up a session, but for those that wait themselves.
+SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
+WHERE a.pid = ANY (pg_blocking_pids($1)) AND a.wait_event_type IS DISTINCT FROM 'Lock';
+
 -- name: snapshot
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 
@@ -25,7 +30,8 @@ SELECT set_config('idle_in_transaction_session_timeout', $1, true);
 SELECT current_setting('server_encoding'), current_setting('server_version_num')::int;
 
 -- name: hasMeta
-SELECT to_regclass($1 || '.meta') IS NOT NULL;
+-- By a query, which sees what another node has just committed: a look-up by name may not.
+SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'meta');
 
 -- name: meta
 SELECT format, cluster::text, shards FROM meta;
@@ -74,10 +80,10 @@ SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
   r.leader, r.leader_at
 FROM shard s CROSS JOIN LATERAL (
-  SELECT * FROM run a WHERE a.shard = s.id AND a.finished = 0 AND a.id <= $1 AND a.id >= $2
+  SELECT a.* FROM active l JOIN run a ON a.id = l.run WHERE l.shard = s.id AND l.run <= $1 AND l.run >= $2
     AND ($3 = 'active' OR a.state = $3) AND a.created >= $4 AND ($6 = 0::bigint OR a.workflow = $6)
     AND ($7 = '' OR a.username = $7)
-  ORDER BY a.id DESC LIMIT $5) r
+  ORDER BY l.run DESC LIMIT $5) r
 ORDER BY r.id DESC LIMIT $5;
 
 -- name: floorNewest
@@ -90,21 +96,21 @@ SELECT id FROM run WHERE id <= $1 AND workflow = $3 ORDER BY id DESC OFFSET $2 L
 SELECT id FROM run WHERE id <= $1 AND username = $3 ORDER BY id DESC OFFSET $2 LIMIT 1;
 
 -- name: floorActive
-SELECT a.id FROM shard s CROSS JOIN LATERAL (
-  SELECT id FROM run WHERE shard = s.id AND finished = 0 AND id <= $1 ORDER BY id DESC LIMIT $2::bigint + 1) a
-ORDER BY a.id DESC OFFSET $2 LIMIT 1;
+SELECT a.run FROM shard s CROSS JOIN LATERAL (
+  SELECT run FROM active WHERE shard = s.id AND run <= $1 ORDER BY run DESC LIMIT $2::bigint + 1) a
+ORDER BY a.run DESC OFFSET $2 LIMIT 1;
 
 -- name: loadPage
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
   r.leader, r.leader_at
-FROM run r WHERE r.shard = $1 AND r.finished = 0 AND r.id > $2 ORDER BY r.id LIMIT $3;
+FROM (SELECT run FROM active WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3) a JOIN run r ON r.id = a.run
+ORDER BY r.id;
 
 -- name: loadPageAttempts
 SELECT a.run, a.task, a.token, a.generation, a.handler, a.assigned, a.state, a.cause, a.message, a.exit_code, a.signal,
   CASE WHEN octet_length(a.outputs) <= 65536 THEN a.outputs END, a.started, a.finished, a.retry_at, a.retry_wait
-FROM (SELECT id FROM run WHERE shard = $1 AND finished = 0 AND id > $2 ORDER BY id LIMIT $3) r
-  JOIN attempt a ON a.run = r.id
+FROM (SELECT run FROM active WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3) r JOIN attempt a ON a.run = r.run
 ORDER BY a.run, a.task, a.token;
 
 -- name: loadNamed
@@ -185,8 +191,113 @@ SELECT scope, key, hash, answer, created FROM request WHERE scope = $1 AND key =
 SELECT id, sender, target, payload, created FROM message WHERE target = $1 ORDER BY id LIMIT $2;
 
 -- name: activeStates
-SELECT state, count(*) FROM run WHERE shard = ANY (ARRAY(SELECT id FROM shard)) AND finished = 0 GROUP BY state;
+SELECT r.state, count(*) FROM active a JOIN run r ON r.id = a.run GROUP BY r.state;
 
 -- name: size
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
 WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r';
+
+-- What follows is of triggers, their ledger and backfills.
+
+-- name: wall
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+
+-- name: triggerByName
+SELECT t.workflow, t.name, t.shard, t.version, t.kind, t.state, t.actor, t.reason, t.next, t.decided, t.since, t.fired, t.max_runs,
+  t.revision, t.created, t.modified, t.hears, t.data, t.spec
+FROM trigger t WHERE t.workflow = $1 AND t.name = $2;
+
+-- name: triggersAfter
+SELECT t.workflow, t.name, t.shard, t.version, t.kind, t.state, t.actor, t.reason, t.next, t.decided, t.since, t.fired, t.max_runs,
+  t.revision, t.created, t.modified, t.hears, t.data, t.spec
+FROM trigger t WHERE (t.workflow, t.name) > ($1, $2) AND ($3 = '' OR t.state = $3) ORDER BY t.workflow, t.name LIMIT $4;
+
+-- name: triggersOf
+SELECT t.workflow, t.name, t.shard, t.version, t.kind, t.state, t.actor, t.reason, t.next, t.decided, t.since, t.fired, t.max_runs,
+  t.revision, t.created, t.modified, t.hears, t.data, t.spec
+FROM trigger t WHERE t.workflow = $5 AND (t.workflow, t.name) > ($1, $2) AND ($3 = '' OR t.state = $3) ORDER BY t.name LIMIT $4;
+
+-- name: triggersDue
+-- Each shard's earliest, merged.
+SELECT t.workflow, t.name, t.shard, t.version, t.kind, t.state, t.actor, t.reason, t.next, t.decided, t.since, t.fired, t.max_runs,
+  t.revision, t.created, t.modified, t.hears, t.data, t.spec
+FROM unnest($1::int[]) s (id) CROSS JOIN LATERAL (
+  SELECT * FROM trigger d WHERE d.shard = s.id AND d.next > 0 AND d.next <= $2 ORDER BY d.next LIMIT $3) t
+ORDER BY t.next, t.workflow, t.name LIMIT $3;
+
+-- name: nextDue
+SELECT t.next FROM unnest($1::int[]) s (id) CROSS JOIN LATERAL (
+  SELECT next FROM trigger d WHERE d.shard = s.id AND d.next > 0 ORDER BY d.next LIMIT 1) t
+ORDER BY t.next LIMIT 1;
+
+-- name: listening
+SELECT workflow, name FROM trigger_on WHERE target = $1 ORDER BY workflow, name LIMIT $2;
+
+-- name: sensorsAfter
+SELECT t.workflow, t.name, t.shard, t.version, t.kind, t.state, t.actor, t.reason, t.next, t.decided, t.since, t.fired, t.max_runs,
+  t.revision, t.created, t.modified, t.hears, t.data, t.spec
+FROM trigger t WHERE t.state = 'active' AND t.kind NOT IN ('cron', 'every', 'at', 'daily', 'weekly', 'monthly', 'annually')
+  AND (t.workflow, t.name) > ($1, $2) AND t.shard = ANY ($3::int[]) AND t.kind = ANY ($4::text[])
+ORDER BY t.workflow, t.name LIMIT $5;
+
+-- name: activeAfter
+SELECT t.workflow, t.name, t.shard, t.version, t.kind, t.state, t.actor, t.reason, t.next, t.decided, t.since, t.fired, t.max_runs,
+  t.revision, t.created, t.modified, t.hears, t.data, t.spec
+FROM trigger t WHERE t.state = 'active' AND (t.workflow, t.name) > ($1, $2) AND t.shard = ANY ($3::int[])
+  AND t.kind = ANY ($4::text[])
+ORDER BY t.workflow, t.name LIMIT $5;
+
+-- name: newestFire
+SELECT f.workflow, f.trigger, f.at, f.key, f.last, f.count, f.outcome, f.reason, f.run, f.decided FROM fire f
+WHERE f.workflow = $1 AND f.trigger = $2 ORDER BY f.at DESC, f.key DESC LIMIT 1;
+
+-- name: fireOfEvent
+SELECT f.workflow, f.trigger, f.at, f.key, f.last, f.count, f.outcome, f.reason, f.run, f.decided FROM fire f
+WHERE f.workflow = $1 AND f.trigger = $2 AND f.key = $3 AND f.key <> '' ORDER BY f.at DESC LIMIT 1;
+
+-- name: fireBefore
+-- Lines of a schedule do not overlap: only the nearest can reach an instant.
+SELECT f.workflow, f.trigger, f.at, f.key, f.last, f.count, f.outcome, f.reason, f.run, f.decided FROM fire f
+WHERE f.workflow = $1 AND f.trigger = $2 AND f.at <= $3 AND f.key = '' ORDER BY f.at DESC LIMIT 1;
+
+-- name: firesDown
+SELECT f.workflow, f.trigger, f.at, f.key, f.last, f.count, f.outcome, f.reason, f.run, f.decided FROM fire f
+WHERE (f.decided, f.workflow, f.trigger, f.at, f.key) < ($1, $2, $3, $4, $5)
+  AND ($6 = '' OR f.outcome = $6) AND f.last >= $7 AND f.at <= $8
+ORDER BY f.decided DESC, f.workflow DESC, f.trigger DESC, f.at DESC, f.key DESC LIMIT $9;
+
+-- name: exceptionsDown
+SELECT f.workflow, f.trigger, f.at, f.key, f.last, f.count, f.outcome, f.reason, f.run, f.decided FROM fire f
+WHERE (f.decided, f.workflow, f.trigger, f.at, f.key) < ($1, $2, $3, $4, $5) AND (f.run IS NULL OR f.outcome <> 'fired')
+  AND CASE $6 WHEN 'unfired' THEN f.run IS NULL ELSE f.outcome = $6 END AND f.last >= $7 AND f.at <= $8
+ORDER BY f.decided DESC, f.workflow DESC, f.trigger DESC, f.at DESC, f.key DESC LIMIT $9;
+
+-- name: firesOfWorkflow
+SELECT f.workflow, f.trigger, f.at, f.key, f.last, f.count, f.outcome, f.reason, f.run, f.decided FROM fire f
+WHERE f.workflow = $2 AND (f.decided, f.trigger, f.at, f.key) < ($1, $3, $4, $5) AND ($10 = '' OR f.trigger = $10)
+  AND CASE $6 WHEN '' THEN true WHEN 'unfired' THEN f.run IS NULL ELSE f.outcome = $6 END AND f.last >= $7 AND f.at <= $8
+ORDER BY f.decided DESC, f.trigger DESC, f.at DESC, f.key DESC LIMIT $9;
+
+-- name: backfillById
+SELECT id, workflow, shard, trigger, state, total, started, ended, failed, parallel, username, revision, created, modified,
+  spec, instants FROM backfill WHERE id = $1;
+
+-- name: backfillsDown
+SELECT id, workflow, shard, trigger, state, total, started, ended, failed, parallel, username, revision, created, modified,
+  spec, instants FROM backfill
+WHERE id < $1 AND ($2 = 0::bigint OR workflow = $2) AND ($3 = '' OR state = $3) ORDER BY id DESC LIMIT $4;
+
+-- name: runsOfBackfill
+SELECT backfill, workflow, instant, run FROM backfill_run WHERE backfill = $1 AND instant > $2 ORDER BY instant LIMIT $3;
+
+-- name: backfillRunsAt
+SELECT run FROM backfill_run WHERE workflow = $1 AND instant = $2 ORDER BY backfill;
+
+-- What follows compares lists with what they are lists of.
+
+-- name: strayActive
+SELECT a.run FROM active a LEFT JOIN run r ON r.id = a.run AND r.shard = a.shard
+WHERE r.id IS NULL OR r.finished <> 0 LIMIT $1;
+
+-- name: missingActive
+SELECT r.id FROM run r WHERE r.finished = 0 AND NOT EXISTS (SELECT FROM active a WHERE a.shard = r.shard AND a.run = r.id) LIMIT $1;

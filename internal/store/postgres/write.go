@@ -29,12 +29,15 @@ func (d *DB) check(b *store.Batch) error {
 			return fmt.Errorf("commit: message: there is no shard %d: %w", m.To, store.ErrRefused)
 		}
 	}
+	if err := d.checkSchedules(&b.ScheduleChanges); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
 	return nil
 }
 
 // onlyInserts holds what others than the owner may write.
 func onlyInserts(b *store.Batch) error {
-	bad := b.Rows() > len(b.RunInserts)+len(b.Messages)+len(b.Requests)
+	bad := b.Watermark != 0 || b.Rows() > len(b.RunInserts)+len(b.Messages)+len(b.Requests)
 	for i := range b.RunInserts {
 		bad = bad || b.RunInserts[i].State != dag.RunSubmitted
 	}
@@ -50,7 +53,7 @@ func (x *tx) write() {
 	x.fence(b)
 	x.fail = x.past.collect(b)
 	for _, step := range []func(*store.Batch){x.insertRuns, x.updateRuns, x.insertAttempts, x.updateAttempts, x.events,
-		x.insertWorkflows, x.updateWorkflows, x.versions, x.requests, x.messages} {
+		x.insertWorkflows, x.updateWorkflows, x.versions, x.requests, x.messages, x.schedules} {
 		if x.fail != nil {
 			return
 		}
@@ -105,7 +108,7 @@ func (h history) take(id dag.RunID) *dag.EventRow {
 }
 
 func (x *tx) insertRuns(b *store.Batch) {
-	rows := x.conn.room("insertRun")
+	rows, list := x.conn.room("insertRun"), x.conn.room("enlist")
 	for i := range b.RunInserts {
 		r := &b.RunInserts[i]
 		seq, fenced := x.seq(r.Shard)
@@ -118,9 +121,14 @@ func (x *tx) insertRuns(b *store.Batch) {
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
 			blob(r.Fire.Pack()).int8(int64(r.Created)).int8(seq).int8(int64(e.At)).blob(e.Records)
 		runState(rows, r)
+		if r.FinishedAt == 0 {
+			list.row().id(&r.ID).int4(int32(r.Shard))
+		}
 		x.full(rows)
+		x.full(list)
 	}
 	x.push(rows)
+	x.push(list)
 }
 
 // runState is the columns of a run that change.
@@ -131,7 +139,7 @@ func runState(rows *rows, r *dag.RunRow) {
 }
 
 func (x *tx) updateRuns(b *store.Batch) {
-	rows := x.conn.room("updateRun")
+	rows, list, struck := x.conn.room("updateRun"), x.conn.room("relist"), x.conn.room("strike")
 	seen := map[dag.RunID]bool{}
 	for i := range b.RunUpdates {
 		r := &b.RunUpdates[i]
@@ -142,9 +150,17 @@ func (x *tx) updateRuns(b *store.Batch) {
 		}
 		if seen[r.ID] { // a statement changes a row once
 			x.push(rows)
+			x.push(list)
+			x.push(struck)
 			clear(seen)
 		}
 		seen[r.ID] = true
+		switch {
+		case r.FinishedAt != 0:
+			struck.row().id(&r.ID).int4(int32(r.Shard))
+		case r.Was.Terminal():
+			list.row().id(&r.ID).int4(int32(r.Shard))
+		}
 		rows.row().id(&r.ID).int4(int32(r.Shard)).text(r.Was.String())
 		runState(rows, &r.RunRow)
 		if first := r.State.Terminal() && r.Generation == 1; first {
@@ -156,6 +172,8 @@ func (x *tx) updateRuns(b *store.Batch) {
 		x.full(rows)
 	}
 	x.push(rows)
+	x.push(list)
+	x.push(struck)
 }
 
 func (x *tx) insertAttempts(b *store.Batch) {

@@ -56,6 +56,16 @@ WITH changed AS (
 )
 SELECT must(count(*) = cardinality($1), 'a run is not as its owner believes') FROM changed;
 
+-- name: enlist
+INSERT INTO active (run, shard) SELECT x.run, coalesce(x.shard, $3) FROM unnest($1::uuid[], $2::int[]) x (run, shard);
+
+-- name: strike
+DELETE FROM active a USING unnest($1::uuid[], $2::int[]) x (run, shard) WHERE a.shard = coalesce(x.shard, $3) AND a.run = x.run;
+
+-- name: relist
+INSERT INTO active (run, shard) SELECT x.run, coalesce(x.shard, $3) FROM unnest($1::uuid[], $2::int[]) x (run, shard)
+ON CONFLICT DO NOTHING;
+
 -- name: insertAttempt
 INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal,
   outputs, started, finished, retry_at, retry_wait)
@@ -132,7 +142,7 @@ WITH gone AS (DELETE FROM message WHERE id = ANY ($1::bigint[]) AND target = ANY
 SELECT must(count(*) = cardinality($1), 'a message is gone, or another shard''s') FROM gone;
 
 -- name: acquire
--- In the order of their ids, like the fence; whoever writes under a lock is waited for.
+-- In the order of their ids, like the fence. Whoever writes under a lock is waited for.
 WITH held AS MATERIALIZED (SELECT id, owner FROM shard WHERE id = ANY ($1::int[]) ORDER BY id FOR NO KEY UPDATE)
 UPDATE shard s SET epoch = s.epoch + 1, owner = $2 FROM held WHERE s.id = held.id
 RETURNING s.id, s.epoch, s.seq, s.watermark, held.owner, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
@@ -141,3 +151,106 @@ RETURNING s.id, s.epoch, s.seq, s.watermark, held.owner, (extract(epoch FROM clo
 INSERT INTO handler (uuid, node, started)
 VALUES ($1::text::uuid, $2, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 RETURNING id, uuid::text, node, started;
+
+-- What follows is of triggers, their ledger and backfills.
+
+-- name: insertTrigger
+INSERT INTO trigger (name, workflow, shard, created, kind, state, hears, revision, version, actor, reason, next, decided, since, fired,
+  max_runs, modified, data, spec)
+SELECT x.name, coalesce(x.workflow, $3), coalesce(x.shard, $5), coalesce(x.created, $7), coalesce(x.kind, $9),
+  coalesce(x.state, $11), coalesce(x.hears, $13), coalesce(x.revision, $15), coalesce(x.version, $17),
+  coalesce(x.actor, $19), coalesce(x.reason, $21), coalesce(x.next, $23), coalesce(x.decided, $25),
+  coalesce(x.since, $27), coalesce(x.fired, $29), coalesce(x.max_runs, $31), coalesce(x.modified, $33),
+  coalesce(x.data, $35), coalesce(x.spec, $37)
+FROM unnest($1::text[], $2::bigint[], $4::int[], $6::bigint[], $8::text[], $10::text[], $12::text[], $14::bigint[], $16::int[],
+  $18::text[], $20::text[], $22::bigint[], $24::bigint[], $26::bigint[], $28::bigint[], $30::int[], $32::bigint[],
+  $34::bytea[], $36::bytea[])
+  x (name, workflow, shard, created, kind, state, hears, revision, version, actor, reason, next, decided, since, fired,
+  max_runs, modified, data, spec);
+
+-- name: updateTrigger
+WITH changed AS (
+  UPDATE trigger t SET kind = coalesce(x.kind, $5), state = coalesce(x.state, $7), hears = coalesce(x.hears, $9),
+    revision = coalesce(x.revision, $11), version = coalesce(x.version, $13), actor = coalesce(x.actor, $15),
+    reason = coalesce(x.reason, $17), next = coalesce(x.next, $19), decided = coalesce(x.decided, $21),
+    since = coalesce(x.since, $23), fired = coalesce(x.fired, $25), max_runs = coalesce(x.max_runs, $27),
+    modified = coalesce(x.modified, $29), data = coalesce(x.data, $31), spec = coalesce(x.spec, $33)
+  FROM unnest($1::text[], $2::bigint[], $4::text[], $6::text[], $8::text[], $10::bigint[], $12::int[], $14::text[],
+    $16::text[], $18::bigint[], $20::bigint[], $22::bigint[], $24::bigint[], $26::int[], $28::bigint[], $30::bytea[],
+    $32::bytea[])
+    x (name, workflow, kind, state, hears, revision, version, actor, reason, next, decided, since, fired, max_runs,
+    modified, data, spec)
+  WHERE t.name = x.name AND t.workflow = coalesce(x.workflow, $3) AND t.revision = coalesce(x.revision, $11) - 1
+  RETURNING 1
+)
+SELECT must(count(*) = cardinality($1), 'a trigger is not as its owner believes') FROM changed;
+
+-- name: deleteTrigger
+WITH gone AS (
+  DELETE FROM trigger t USING unnest($1::text[], $2::bigint[], $4::bigint[]) x (name, workflow, revision)
+  WHERE t.name = x.name AND t.workflow = coalesce(x.workflow, $3) AND t.revision = coalesce(x.revision, $5)
+  RETURNING 1
+)
+SELECT must(count(*) = cardinality($1), 'a trigger is not as its owner believes') FROM gone;
+
+-- name: unhear
+DELETE FROM trigger_on t USING unnest($1::text[], $2::bigint[]) x (name, workflow)
+WHERE t.name = x.name AND t.workflow = coalesce(x.workflow, $3);
+
+-- name: hear
+INSERT INTO trigger_on (name, workflow, target)
+SELECT x.name, coalesce(x.workflow, $3), coalesce(x.target, $5)
+FROM unnest($1::text[], $2::bigint[], $4::text[])
+  x (name, workflow, target)
+ON CONFLICT DO NOTHING;
+
+-- name: insertFire
+INSERT INTO fire (trigger, workflow, at, key, last, count, outcome, reason, run, decided)
+SELECT x.trigger, coalesce(x.workflow, $3), coalesce(x.at, $5), coalesce(x.key, $7), coalesce(x.last, $9),
+  coalesce(x.count, $11), coalesce(x.outcome, $13), coalesce(x.reason, $15), coalesce(x.run, $17),
+  coalesce(x.decided, $19)
+FROM unnest($1::text[], $2::bigint[], $4::bigint[], $6::text[], $8::bigint[], $10::bigint[], $12::text[], $14::text[],
+  $16::uuid[], $18::bigint[])
+  x (trigger, workflow, at, key, last, count, outcome, reason, run, decided);
+
+-- name: updateFire
+WITH changed AS (
+  UPDATE fire t SET last = coalesce(x.last, $13), count = coalesce(x.count, $15), outcome = coalesce(x.outcome, $17),
+    reason = coalesce(x.reason, $19), run = coalesce(x.run, $21), decided = coalesce(x.decided, $23)
+  FROM unnest($1::text[], $2::bigint[], $4::bigint[], $6::text[], $8::text[], $10::bigint[], $12::bigint[], $14::bigint[],
+    $16::text[], $18::text[], $20::uuid[], $22::bigint[])
+    x (trigger, workflow, at, key, was_outcome, was_count, last, count, outcome, reason, run, decided)
+  WHERE t.trigger = x.trigger AND t.workflow = coalesce(x.workflow, $3) AND t.at = coalesce(x.at, $5) AND t.key = coalesce(x.key, $7) AND t.outcome = coalesce(x.was_outcome, $9) AND t.count = coalesce(x.was_count, $11)
+  RETURNING 1
+)
+SELECT must(count(*) = cardinality($1), 'a line of the ledger is not as its owner believes') FROM changed;
+
+-- name: insertBackfill
+INSERT INTO backfill (id, state, started, ended, failed, parallel, revision, modified, workflow, shard, trigger, total, username,
+  created, spec, instants)
+SELECT x.id, coalesce(x.state, $3), coalesce(x.started, $5), coalesce(x.ended, $7), coalesce(x.failed, $9),
+  coalesce(x.parallel, $11), coalesce(x.revision, $13), coalesce(x.modified, $15), coalesce(x.workflow, $17),
+  coalesce(x.shard, $19), coalesce(x.trigger, $21), coalesce(x.total, $23), coalesce(x.username, $25),
+  coalesce(x.created, $27), coalesce(x.spec, $29), coalesce(x.instants, $31)
+FROM unnest($1::bigint[], $2::text[], $4::bigint[], $6::bigint[], $8::bigint[], $10::int[], $12::bigint[], $14::bigint[],
+  $16::bigint[], $18::int[], $20::text[], $22::bigint[], $24::text[], $26::bigint[], $28::bytea[], $30::bytea[])
+  x (id, state, started, ended, failed, parallel, revision, modified, workflow, shard, trigger, total, username,
+  created, spec, instants);
+
+-- name: updateBackfill
+WITH changed AS (
+  UPDATE backfill t SET state = coalesce(x.state, $3), started = coalesce(x.started, $5), ended = coalesce(x.ended, $7),
+    failed = coalesce(x.failed, $9), parallel = coalesce(x.parallel, $11), revision = coalesce(x.revision, $13),
+    modified = coalesce(x.modified, $15)
+  FROM unnest($1::bigint[], $2::text[], $4::bigint[], $6::bigint[], $8::bigint[], $10::int[], $12::bigint[], $14::bigint[])
+    x (id, state, started, ended, failed, parallel, revision, modified)
+  WHERE t.id = x.id AND t.revision = coalesce(x.revision, $13) - 1
+  RETURNING 1
+)
+SELECT must(count(*) = cardinality($1), 'a backfill is not as its owner believes') FROM changed;
+
+-- name: insertBackfillRun
+INSERT INTO backfill_run (backfill, instant, workflow, run)
+SELECT x.backfill, coalesce(x.instant, $3), coalesce(x.workflow, $5), coalesce(x.run, $7)
+FROM unnest($1::bigint[], $2::bigint[], $4::bigint[], $6::uuid[])
+  x (backfill, instant, workflow, run);

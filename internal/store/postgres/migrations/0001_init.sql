@@ -106,11 +106,18 @@ CREATE TABLE run (
   final        bytea,
   events_first bytea,
   events_last  bytea
-) WITH (fillfactor = 60);
+) WITH (fillfactor = 45);
 CREATE INDEX run_workflow ON run (workflow, id);
 CREATE INDEX run_user ON run (username, id);
-CREATE INDEX run_active ON run (shard, id) WHERE finished = 0;
 CREATE UNIQUE INDEX run_key ON run (workflow, key) WHERE key IS NOT NULL;
+
+-- The unfinished runs: what a run's end takes away. Were it an index of run on what its end
+-- changes, that update would write every other index, too.
+CREATE TABLE active (
+  run   uuid    NOT NULL,
+  shard integer NOT NULL,
+  PRIMARY KEY (shard, run)
+);
 
 -- An attempt: one insert at the hand-over, one update at the end, and no index on what changes.
 CREATE TABLE attempt (
@@ -131,7 +138,7 @@ CREATE TABLE attempt (
   signal     text    NOT NULL COLLATE "C",
   outputs    bytea,
   PRIMARY KEY (run, task, token)
-) WITH (fillfactor = 60);
+) WITH (fillfactor = 45);
 
 CREATE TABLE event (
   run     uuid   NOT NULL,
@@ -158,3 +165,86 @@ CREATE TABLE message (
   payload bytea   NOT NULL
 );
 CREATE INDEX message_to ON message (target, id);
+
+-- A trigger's row is rewritten at every fire. hears is JSON, the names of workflows; NULL: none.
+CREATE TABLE trigger (
+  workflow bigint  NOT NULL,
+  next     bigint  NOT NULL,
+  decided  bigint  NOT NULL,
+  since    bigint  NOT NULL,
+  fired    bigint  NOT NULL,
+  revision bigint  NOT NULL,
+  created  bigint  NOT NULL,
+  modified bigint  NOT NULL,
+  shard    integer NOT NULL,
+  version  integer NOT NULL,
+  max_runs integer NOT NULL,
+  name     text    NOT NULL COLLATE "C",
+  kind     text    NOT NULL COLLATE "C",
+  state    text    NOT NULL COLLATE "C" CHECK (state IN ('active', 'paused', 'ended')),
+  actor    text    NOT NULL COLLATE "C",
+  reason   text    NOT NULL COLLATE "C",
+  hears    text    COLLATE "C",
+  data     bytea,
+  spec     bytea,
+  PRIMARY KEY (workflow, name)
+) WITH (fillfactor = 60);
+CREATE INDEX trigger_due ON trigger (shard, next) WHERE next > 0;
+-- Schedules are found by their next instant; they are many, and this need not hold them.
+CREATE INDEX trigger_sensor ON trigger (workflow, name)
+  WHERE state = 'active' AND kind NOT IN ('cron', 'every', 'at', 'daily', 'weekly', 'monthly', 'annually');
+
+-- Who hears of the ended runs of a workflow: a row for each name in hears of each active trigger.
+CREATE TABLE trigger_on (
+  workflow bigint NOT NULL,
+  target   text   NOT NULL COLLATE "C", -- namespace/name
+  name     text   NOT NULL COLLATE "C",
+  PRIMARY KEY (workflow, name, target)
+);
+CREATE INDEX trigger_on_target ON trigger_on (target, workflow, name);
+
+CREATE TABLE fire (
+  workflow bigint NOT NULL,
+  at       bigint NOT NULL,
+  last     bigint NOT NULL,
+  count    bigint NOT NULL,
+  decided  bigint NOT NULL,
+  run      uuid,
+  trigger  text   NOT NULL COLLATE "C",
+  key      text   NOT NULL COLLATE "C",
+  outcome  text   NOT NULL COLLATE "C" CHECK (outcome IN ('fired', 'late', 'skipped', 'merged', 'missed')),
+  reason   text   NOT NULL COLLATE "C",
+  PRIMARY KEY (workflow, trigger, at, key)
+);
+CREATE INDEX fire_decided ON fire (decided, workflow, trigger, at, key);
+CREATE INDEX fire_workflow ON fire (workflow, decided, trigger, at, key);
+CREATE INDEX fire_exception ON fire (decided, workflow, trigger, at, key) WHERE run IS NULL OR outcome <> 'fired';
+CREATE INDEX fire_key ON fire (workflow, trigger, key, at) WHERE key <> '';
+
+CREATE TABLE backfill (
+  id       bigint  PRIMARY KEY,
+  workflow bigint  NOT NULL,
+  total    bigint  NOT NULL,
+  started  bigint  NOT NULL,
+  ended    bigint  NOT NULL,
+  failed   bigint  NOT NULL,
+  revision bigint  NOT NULL,
+  created  bigint  NOT NULL,
+  modified bigint  NOT NULL,
+  shard    integer NOT NULL,
+  parallel integer NOT NULL,
+  trigger  text    NOT NULL COLLATE "C",
+  state    text    NOT NULL COLLATE "C" CHECK (state IN ('running', 'paused', 'cancelled', 'done')),
+  username text    NOT NULL COLLATE "C",
+  spec     bytea,
+  instants bytea
+);
+
+CREATE TABLE backfill_run (
+  backfill bigint NOT NULL,
+  instant  bigint NOT NULL,
+  workflow bigint NOT NULL,
+  run      uuid   NOT NULL,
+  PRIMARY KEY (backfill, instant)
+);
+CREATE INDEX backfill_run_instant ON backfill_run (workflow, instant);

@@ -1,0 +1,65 @@
+package postgres
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"skein.dev/skein/internal/store/postgres/pgtest"
+)
+
+// TestEveryStatementPrepares holds all SQL to the schema.
+func TestEveryStatementPrepares(t *testing.T) {
+	s, err := pgtest.Start(pgtest.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx := context.Background()
+	d, err := Open(ctx, Options{URL: s.URL("postgres")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	c, err := d.readers.take(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.readers.give(c)
+	for name, text := range c.sql {
+		if strings.Count(text, ";") != 1 || !strings.HasSuffix(text, ";") {
+			t.Errorf("%s is not one statement", name)
+		}
+		if err := c.prepare(ctx, name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(c.sql) != len(statements(readSQL))+len(statements(writeSQL)) || len(c.sql) < 60 {
+		t.Errorf("%d statements: one name twice?", len(c.sql))
+	}
+}
+
+// TestEveryStatementIsUsed: a statement that no code names is dead.
+func TestEveryStatementIsUsed(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code.Write(text)
+	}
+	for _, set := range []string{readSQL, writeSQL} {
+		for name := range statements(set) {
+			if !strings.Contains(code.String(), `"`+name+`"`) {
+				t.Errorf("statement %s is never used", name)
+			}
+		}
+	}
+}
