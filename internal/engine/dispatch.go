@@ -93,7 +93,7 @@ func (w *writer) fill(most int) {
 
 // assign hands a ready task to this process.
 func (w *writer) assign(r *dag.Run, t dag.TaskID) Assignment {
-	ev := dag.Event{Kind: dag.EvAssign, Task: t, Handler: w.e.handler.ID}
+	ev := dag.Event{Kind: dag.EvAssign, Task: t, Handler: w.e.me().ID}
 	if v := r.Step(&ev, w.tx.now, &w.tx.fx); v != dag.Accepted {
 		panic("engine: a ready task of run " + r.ID.String() + " refuses its slot: " + v.String())
 	}
@@ -144,7 +144,7 @@ func (w *writer) lead(a Assignment) {
 	w.leading[a.key()] = true
 	ctx := w.ctx
 	w.wg.Go(func() {
-		ev := dag.Event{Kind: dag.EvSplit, Task: dag.LeaderTask, Token: a.Token, Handler: w.e.handler.ID}
+		ev := dag.Event{Kind: dag.EvSplit, Task: dag.LeaderTask, Token: a.Token, Handler: w.e.me().ID}
 		g, err := w.e.graphs.get(a.Workflow, a.Version)
 		for pause := 10 * time.Millisecond; errors.Is(err, ErrUnavailable); pause = min(2*pause, leadPauseMax) {
 			select {

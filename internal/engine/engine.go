@@ -48,7 +48,7 @@ type Engine struct {
 	cfg      Config
 	log      *slog.Logger
 	store    store.Store
-	handler  store.Handler
+	handler  atomic.Pointer[store.Handler] // of this life
 	graphs   graphCache
 	handlers handlerCache
 	home     home
@@ -107,7 +107,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fromStore("read the database", err)
 	}
-	e := &Engine{cfg: cfg, log: cfg.Log, store: cfg.Store, handler: h, ready: make(chan struct{})}
+	e := &Engine{cfg: cfg, log: cfg.Log, store: cfg.Store, ready: make(chan struct{})}
+	e.handler.Store(&h)
 	for i := range info.Shards {
 		e.shards = append(e.shards, dag.ShardID(i))
 	}
@@ -161,7 +162,10 @@ const stateRunning = "running"
 func (e *Engine) Stats() *Stats { return &e.stats }
 
 // Handler is this life of the process.
-func (e *Engine) Handler() store.Handler { return e.handler }
+func (e *Engine) Handler() store.Handler { return *e.handler.Load() }
+
+// me is Handler, for reading only.
+func (e *Engine) me() *store.Handler { return e.handler.Load() }
 
 // Idle reports whether no run is unfinished.
 func (e *Engine) Idle() bool { return e.stats.ActiveRuns.Load() == 0 }

@@ -168,7 +168,7 @@ func (f *firing) run(wf *store.Workflow, s *Start) (id dag.RunID, why string, er
 // that no ring of workflows goes round in one transaction.
 func (w *writer) accept(r *dag.Run, inline bool) error {
 	w.tx.current = r
-	ev := dag.Event{Kind: dag.EvSubmit, Handler: w.e.handler.ID}
+	ev := dag.Event{Kind: dag.EvSubmit, Handler: w.e.me().ID}
 	if inline {
 		ev.Graph = w.e.graphs.peek(r.Workflow, r.Version)
 	}

@@ -112,7 +112,7 @@ func (w *writer) greet(ctx context.Context) error {
 		}
 		for i := range page {
 			after = keyOfTrigger(&page[i])
-			k, o := after, &Occurrence{Key: "start/" + w.e.handler.UUID, Reason: "the scheduler started"}
+			k, o := after, &Occurrence{Key: "start/" + w.e.me().UUID, Reason: "the scheduler started"}
 			w.todo.push(item{op: func(w *writer) answer { return w.occur(k, o) }})
 		}
 		if len(page) < loadPage {

@@ -242,7 +242,7 @@ func (w *writer) letAt(k store.TriggerKey) error {
 func (w *writer) admit(r *dag.Run) {
 	w.tx.rows += rowsPerItem
 	w.tx.current = r
-	ev := dag.Event{Kind: dag.EvAdmit, Graph: w.e.graphs.peek(r.Workflow, r.Version), Handler: w.e.handler.ID}
+	ev := dag.Event{Kind: dag.EvAdmit, Graph: w.e.graphs.peek(r.Workflow, r.Version), Handler: w.e.me().ID}
 	r.Step(&ev, w.tx.now, &w.tx.fx)
 	w.touch(r)
 	w.tx.current = nil

@@ -80,9 +80,9 @@ func (w *writer) acquire(ctx context.Context) ([]store.Acquired, error) {
 	var got []store.Acquired
 	var err error
 	if w.e.cluster == nil {
-		got, err = w.e.store.Acquire(ctx, w.e.handler.ID, w.want)
+		got, err = w.e.store.Acquire(ctx, w.e.me().ID, w.want)
 	} else if len(w.want) > 0 { // what another has got meanwhile stays with it
-		got, err = w.e.cluster.Claim(ctx, w.e.handler.ID, w.want)
+		got, err = w.e.cluster.Claim(ctx, w.e.me().ID, w.want)
 	}
 	if err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func (w *writer) adopt(rec *store.RunRecord, f *found) error {
 	}
 	if err != nil {
 		for _, a := range rec.Attempts { // its processes of earlier lives are killed, too
-			if !a.State.Ended() && a.Handler != w.e.handler.ID && !w.e.alive(a.Handler) {
+			if !a.State.Ended() && a.Handler != w.e.me().ID && !w.e.alive(a.Handler) {
 				f.lost = append(f.lost, a)
 			}
 		}
@@ -173,8 +173,8 @@ func (w *writer) adopt(rec *store.RunRecord, f *found) error {
 	w.count(r)
 	r.Held(func(a *dag.AttemptRow) {
 		switch {
-		case a.Handler != w.e.handler.ID && w.e.alive(a.Handler): // it reports
-		case a.Handler != w.e.handler.ID:
+		case a.Handler != w.e.me().ID && w.e.alive(a.Handler): // it reports
+		case a.Handler != w.e.me().ID:
 			f.lost = append(f.lost, *a)
 		case a.Task == dag.LeaderTask || !w.e.cfg.Executor.Running(r.ID, a.Task, a.Token):
 			f.mine = append(f.mine, assignment(r, a.Task, a.Token))
@@ -195,7 +195,7 @@ func (w *writer) adopt(rec *store.RunRecord, f *found) error {
 func (w *writer) nudge(r *dag.Run) {
 	ev := dag.Event{Kind: dag.EvCheck}
 	if r.State == dag.RunSubmitted {
-		ev = dag.Event{Kind: dag.EvSubmit, Handler: w.e.handler.ID, Graph: w.e.graphs.peek(r.Workflow, r.Version)}
+		ev = dag.Event{Kind: dag.EvSubmit, Handler: w.e.me().ID, Graph: w.e.graphs.peek(r.Workflow, r.Version)}
 	}
 	w.todo.push(item{run: r.ID, ev: ev})
 }
@@ -331,7 +331,7 @@ func (w *writer) retake(ctx context.Context, n int, cause error) error {
 // resolve settles a transaction in doubt. If it happened, its items are answered; if not,
 // they are applied again.
 func (w *writer) resolve(d *doubt, first *taken) {
-	if d.happened(first, w.e.handler.ID) {
+	if d.happened(first, w.e.me().ID) {
 		w.e.stats.add(&d.tally, len(d.assigns))
 		if len(d.cancels) > 0 {
 			w.cancel(d.cancels)
@@ -348,7 +348,7 @@ func (w *writer) resolve(d *doubt, first *taken) {
 		a := &d.assigns[i]
 		r := w.runs[a.Run]
 		if r != nil {
-			if h, token, held := r.Holder(a.Task); held && h == w.e.handler.ID && token == a.Token {
+			if h, token, held := r.Holder(a.Task); held && h == w.e.me().ID && token == a.Token {
 				continue
 			}
 		}

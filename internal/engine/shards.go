@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
@@ -145,7 +147,7 @@ func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 	if len(take) == 0 {
 		return nil
 	}
-	got, err := w.e.cluster.Claim(ctx, w.e.handler.ID, take)
+	got, err := w.e.cluster.Claim(ctx, w.e.me().ID, take)
 	if err != nil {
 		return fromStore("take shards", err)
 	}
@@ -192,7 +194,7 @@ func (e *Engine) Bury(gone func(dag.HandlerID) bool) {
 	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
 		for id, r := range w.runs {
 			r.Held(func(a *dag.AttemptRow) {
-				if a.Handler != w.e.handler.ID && gone(a.Handler) {
+				if a.Handler != w.e.me().ID && gone(a.Handler) {
 					w.todo.push(lostItem(id, a))
 				}
 			})
@@ -203,6 +205,29 @@ func (e *Engine) Bury(gone func(dag.HandlerID) bool) {
 
 func lostItem(id dag.RunID, a *dag.AttemptRow) item {
 	return item{run: id, ev: dag.Event{Kind: dag.EvLost, Task: a.Task, Token: a.Token, Handler: a.Handler, Reason: "its node ended"}}
+}
+
+// Reborn begins a new life of this process within it: the others took it for dead. Nothing is
+// owned any more, every attempt here is killed, and what they report falls to the fence.
+func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
+	h, err := e.store.Register(ctx, uuid.NewString(), e.cfg.Node)
+	if err != nil {
+		return h, fromStore("register a new life of this process", err)
+	}
+	_, err = e.writer.inbox.send(ctx, item{ask: func(w *writer) error {
+		w.want, w.fences = nil, nil
+		w.forget()
+		e.handler.Store(&h)
+		var kills []dag.Cancel
+		for k := range e.home.booked {
+			kills = append(kills, dag.Cancel{Run: k.run, Task: k.task, Token: k.token, Handler: h.ID, Kill: true})
+		}
+		if len(kills) > 0 {
+			e.cfg.Executor.Cancel(kills)
+		}
+		return nil
+	}})
+	return h, err
 }
 
 // Meet takes up runs that others have inserted as submitted.
@@ -234,7 +259,7 @@ func (w *writer) moved(it *item) error {
 	if err != nil || row.State.Terminal() || w.held(row.Shard) != nil {
 		return nil // ended, or damaged: the ordinary answer
 	}
-	if ev := &it.ev; it.done == nil && ev.Handler == w.e.handler.ID && (ev.Kind == dag.EvReport || ev.Kind == dag.EvStarted) {
+	if ev := &it.ev; it.done == nil && ev.Handler == w.e.me().ID && (ev.Kind == dag.EvReport || ev.Kind == dag.EvStarted) {
 		w.e.cfg.Peers.Report(Report{Run: it.run, Task: ev.Task, Token: ev.Token, Result: ev.Result, Started: ev.At})
 	}
 	return &Elsewhere{row.Shard}
@@ -255,7 +280,7 @@ func (w *writer) cancel(cs []dag.Cancel) {
 	}
 	var mine []dag.Cancel
 	for _, c := range cs {
-		if c.Handler == w.e.handler.ID {
+		if c.Handler == w.e.me().ID {
 			mine = append(mine, c)
 		} else {
 			w.e.cfg.Peers.Cancel(c.Handler, []dag.Cancel{c})

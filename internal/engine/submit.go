@@ -111,7 +111,7 @@ type Report struct {
 // store could hold is made harmless here, so that it cannot cost the run.
 func (e *Engine) Report(r Report) {
 	// Refused only when the process ends; the next life declares the attempt lost.
-	_ = e.writer.inbox.put(e.reported(e.handler.ID, r))
+	_ = e.writer.inbox.put(e.reported(e.me().ID, r))
 }
 
 func (e *Engine) reported(from dag.HandlerID, r Report) item {

@@ -1,0 +1,366 @@
+// Package cluster keeps a node in its cluster: it renews the node's row, notices who is gone,
+// and works out which shards the node is to own. The database is the only place where nodes
+// meet; everything else they say to each other is only faster.
+//
+// Death is judged by a counter that does not move for a time on the judge's own monotonic
+// clock, over reads that succeeded: no jump of a clock and no outage of the database declares
+// anybody dead.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Defaults.
+const (
+	BeatDefault = 5 * time.Second
+	LagDefault  = 20 * time.Second
+	// lookEvery is how often the members are read.
+	lookEvery = 500 * time.Millisecond
+	// gapMax is the longest time between two reads that succeeded; after a longer one nobody's
+	// silence counts.
+	gapMax = 3 * time.Second
+	// meetEvery is how often runs are looked for that others have inserted.
+	meetEvery = time.Second
+)
+
+// Owner is the engine of this node.
+type Owner interface {
+	// Own makes shards the ones that are owned, as far as it gets them, and says which are.
+	Own(ctx context.Context, shards []dag.ShardID) ([]dag.ShardID, error)
+	// Bury declares lost what handlers held that are gone.
+	Bury(gone func(dag.HandlerID) bool)
+	// Meet takes up runs that others have inserted.
+	Meet(ctx context.Context) error
+	// Reborn stops all effects, forgets everything, and gives the handler of a new life.
+	Reborn(ctx context.Context) (store.Handler, error)
+}
+
+// Config says how a node is a member. Store, Owner and Self are required.
+type Config struct {
+	Store store.Cluster
+	Owner Owner
+	// Self is the row to join with: Handler, UUID, Name, Address, Version, Format, Slots.
+	Self store.Member
+	Busy func() int    // slots taken; nil: not told
+	Beat time.Duration // between two renewals; 0: BeatDefault
+	Lag  time.Duration // silence after which a member counts as dead; 0: LagDefault
+	// ExitOnLoss has Run end with ErrDeposed when the node was declared dead, instead of
+	// joining again under a new handler.
+	ExitOnLoss bool
+	Log        *slog.Logger
+}
+
+// ErrDeposed: the other nodes declared this one dead.
+var ErrDeposed = errors.New("the other nodes of the cluster declared this one dead")
+
+// Node is this node's membership.
+type Node struct {
+	cfg  Config
+	log  *slog.Logger
+	wake chan struct{}
+
+	mu      sync.Mutex // protects following fields
+	self    store.Member
+	members []store.Member
+	shards  []store.ShardRow
+	joined  bool
+
+	watch  watch
+	buried map[dag.HandlerID]bool // listed in the last look
+	beaten time.Time
+}
+
+// New makes the membership of a node. Nothing happens until Run.
+func New(cfg Config) *Node {
+	if cfg.Beat == 0 {
+		cfg.Beat = BeatDefault
+	}
+	if cfg.Lag == 0 {
+		cfg.Lag = LagDefault
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	cfg.Self.State = store.MemberActive
+	return &Node{cfg: cfg, log: cfg.Log, self: cfg.Self, wake: make(chan struct{}, 1), watch: watch{lag: cfg.Lag}}
+}
+
+// Run is a member until ctx ends; then it gives its shards back and leaves.
+func (n *Node) Run(ctx context.Context) error {
+	if err := n.join(ctx); err != nil {
+		return err
+	}
+	looks := time.NewTicker(lookEvery)
+	defer looks.Stop()
+	met := time.Time{}
+	for ctx.Err() == nil {
+		if err := n.turn(ctx); err != nil {
+			return err
+		}
+		if time.Since(met) >= meetEvery {
+			met = time.Now()
+			n.meet(ctx)
+		}
+		select {
+		case <-ctx.Done():
+		case <-looks.C:
+		case <-n.wake:
+			met = time.Time{}
+		}
+	}
+	n.leave()
+	return nil
+}
+
+// join writes this node's row, and tries until it is there.
+func (n *Node) join(ctx context.Context) error {
+	for pause := lookEvery; ; pause = min(2*pause, n.cfg.Beat) {
+		err := n.cfg.Store.Join(ctx, n.Self())
+		if err == nil {
+			n.beaten = time.Now()
+			n.mu.Lock()
+			n.joined = true
+			n.mu.Unlock()
+			return nil
+		}
+		if ctx.Err() != nil || errors.Is(err, store.ErrFormat) || errors.Is(err, store.ErrRefused) {
+			return err
+		}
+		n.log.Warn("cannot join the cluster yet", "err", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(jittered(pause)):
+		}
+	}
+}
+
+// jittered keeps nodes that lost the store together from coming back in step.
+func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+
+// turn renews the row if it is time, looks who is there, and acts on it. Its error is final.
+func (n *Node) turn(ctx context.Context) error {
+	if time.Since(n.beaten) >= n.cfg.Beat {
+		switch listed, err := n.renew(ctx); {
+		case err != nil:
+			n.log.Warn("cannot renew this node's row", "err", err)
+		case !listed && n.cfg.ExitOnLoss:
+			return ErrDeposed
+		case !listed:
+			if err := n.rejoin(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	members, shards, err := n.cfg.Store.Members(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			n.log.Warn("cannot read who is in the cluster", "err", err)
+		}
+		return nil
+	}
+	n.see(members, shards)
+	n.depose(ctx, members)
+	n.own(ctx, members, shards)
+	return nil
+}
+
+func (n *Node) renew(ctx context.Context) (bool, error) {
+	m := n.Self()
+	if n.cfg.Busy != nil {
+		m.Busy = int32(n.cfg.Busy())
+	}
+	sent := time.Now()
+	listed, err := n.cfg.Store.Renew(ctx, m)
+	if err == nil {
+		n.beaten = sent
+	}
+	return listed, err
+}
+
+// rejoin begins a new life: this node was taken for dead, and what it had is with others.
+func (n *Node) rejoin(ctx context.Context) error {
+	n.log.Error("the other nodes declared this one dead; it stops what it runs and joins under a new handler")
+	h, err := n.cfg.Owner.Reborn(ctx)
+	if err != nil {
+		n.log.Warn("cannot begin a new life yet", "err", err)
+		return nil // the next turn tries again: the row is still gone
+	}
+	n.mu.Lock()
+	n.self.Handler, n.self.UUID, n.self.Started = h.ID, h.UUID, h.Started
+	n.joined = false
+	n.mu.Unlock()
+	return n.join(ctx)
+}
+
+// see keeps what was read for those who ask.
+func (n *Node) see(members []store.Member, shards []store.ShardRow) {
+	n.mu.Lock()
+	n.members, n.shards = members, shards
+	n.mu.Unlock()
+	n.watch.see(members, time.Now())
+	gone := false
+	now := map[dag.HandlerID]bool{}
+	for i := range members {
+		now[members[i].Handler] = true
+	}
+	for h := range n.buried {
+		gone = gone || !now[h]
+	}
+	n.buried = now
+	if gone {
+		n.cfg.Owner.Bury(func(h dag.HandlerID) bool { return !n.Alive(h) })
+	}
+}
+
+func (n *Node) depose(ctx context.Context, members []store.Member) {
+	self := n.Self().Handler
+	for i := range members {
+		m := &members[i]
+		if m.Handler == self || !n.watch.silent(m.Handler, time.Now()) {
+			continue
+		}
+		done, err := n.cfg.Store.Depose(ctx, m.Handler, m.Beat)
+		switch {
+		case err != nil:
+			n.log.Warn("cannot depose a silent node", "node", m.Name, "err", err)
+		case done:
+			n.log.Warn("a node is silent: its shards are free", "node", m.Name, "silent_for", n.cfg.Lag)
+			n.Wake()
+		}
+	}
+}
+
+// own has the engine own what is this node's by now: a shard that another still has is taken
+// when it is given back.
+func (n *Node) own(ctx context.Context, members []store.Member, shards []store.ShardRow) {
+	self := n.Self().Handler
+	to := assign(members, shards)
+	var want, have []dag.ShardID
+	for _, s := range shards {
+		if s.Owner == self {
+			have = append(have, s.ID)
+		}
+		if to[s.ID] == self && (s.Owner == self || s.Owner == 0) {
+			want = append(want, s.ID)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(have)
+	if slices.Equal(want, have) && n.watch.settled {
+		return
+	}
+	got, err := n.cfg.Owner.Own(ctx, want)
+	n.watch.settled = err == nil && slices.Equal(got, want)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		n.log.Warn("shards could not be taken or given back", "err", err)
+	case !slices.Equal(got, have):
+		n.log.Info("shards", "owned", len(got), "of", len(shards), "members", len(members))
+	}
+}
+
+func (n *Node) meet(ctx context.Context) {
+	if err := n.cfg.Owner.Meet(ctx); err != nil && ctx.Err() == nil {
+		n.log.Warn("cannot look for runs that others have inserted", "err", err)
+	}
+}
+
+// leaveMax bounds the farewell.
+const leaveMax = 5 * time.Second
+
+// leave gives the shards back, so that the others need not wait for this node's silence.
+func (n *Node) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveMax)
+	defer cancel()
+	if _, err := n.cfg.Owner.Own(ctx, nil); err != nil {
+		n.log.Warn("shards could not be given back", "err", err)
+	}
+	if err := n.cfg.Store.Leave(ctx, n.Self().Handler); err != nil {
+		n.log.Warn("cannot leave the cluster; the others will notice", "err", err)
+	}
+}
+
+// Wake has the node look again at once.
+func (n *Node) Wake() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Cordon takes the node out of the spread of shards, or back into it.
+func (n *Node) Cordon(out bool) {
+	n.mu.Lock()
+	n.self.State = store.MemberActive
+	if out {
+		n.self.State = store.MemberLeaving
+	}
+	n.mu.Unlock()
+	n.Wake()
+}
+
+// Self is this node's row.
+func (n *Node) Self() store.Member {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.self
+}
+
+// View is the cluster as it was last read.
+func (n *Node) View() ([]store.Member, []store.ShardRow) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.members, n.shards
+}
+
+// Joined reports whether this node's row stands.
+func (n *Node) Joined() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.joined
+}
+
+// Alive reports whether a handler is listed.
+func (n *Node) Alive(h dag.HandlerID) bool {
+	_, ok := n.Member(h)
+	return ok
+}
+
+// Member finds a member by its handler.
+func (n *Node) Member(h dag.HandlerID) (store.Member, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range n.members {
+		if n.members[i].Handler == h {
+			return n.members[i], true
+		}
+	}
+	return store.Member{}, false
+}
+
+// OwnerOf finds the member that owns a shard; false: nobody does now.
+func (n *Node) OwnerOf(s dag.ShardID) (store.Member, bool) {
+	n.mu.Lock()
+	owner := dag.HandlerID(0)
+	for i := range n.shards {
+		if n.shards[i].ID == s {
+			owner = n.shards[i].Owner
+		}
+	}
+	n.mu.Unlock()
+	if owner == 0 {
+		return store.Member{}, false
+	}
+	return n.Member(owner)
+}

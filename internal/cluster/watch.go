@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// watch judges silence: since when, on this process's monotonic clock, a member's counter has
+// not been seen to move.
+type watch struct {
+	lag     time.Duration
+	last    time.Time // of the last read that succeeded
+	beats   map[dag.HandlerID]int64
+	since   map[dag.HandlerID]time.Time
+	settled bool // the engine owns what it should, as of its last answer
+}
+
+// see takes a read that succeeded. After a gap nobody's silence counts: nobody could be heard.
+func (w *watch) see(members []store.Member, now time.Time) {
+	if w.beats == nil || now.Sub(w.last) > gapMax {
+		w.beats, w.since = map[dag.HandlerID]int64{}, map[dag.HandlerID]time.Time{}
+	}
+	w.last = now
+	listed := make(map[dag.HandlerID]bool, len(members))
+	for i := range members {
+		m := &members[i]
+		listed[m.Handler] = true
+		if was, known := w.beats[m.Handler]; !known || was != m.Beat {
+			w.beats[m.Handler], w.since[m.Handler] = m.Beat, now
+		}
+	}
+	for h := range w.beats {
+		if !listed[h] {
+			delete(w.beats, h)
+			delete(w.since, h)
+		}
+	}
+}
+
+// silent reports whether a member counts as dead.
+func (w *watch) silent(h dag.HandlerID, now time.Time) bool {
+	since, known := w.since[h]
+	return known && now.Sub(since) > w.lag
+}
