@@ -1,0 +1,221 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/sqlite"
+	"skein.dev/skein/internal/trigger"
+	"skein.dev/skein/internal/workflow"
+)
+
+// TriggersConfig says what to measure of schedules.
+type TriggersConfig struct {
+	Triggers int    // stored, spread over 1,000 workflows
+	Due      int    // of them, due in the same second
+	Dir      string // an empty folder on the disk to measure
+}
+
+// TriggersResult is one line of the table.
+type TriggersResult struct {
+	Store      string  `json:"store"`
+	Triggers   int     `json:"triggers"`
+	Due        int     `json:"due"`
+	DatabaseMB float64 `json:"database_mb"`
+	StartMS    float64 `json:"start_ms"`  // from opening the database until submissions are accepted
+	MemoryMB   float64 `json:"memory_mb"` // resident, after the start
+	// IdleCPUMS is the processor time of a minute in which nothing is due, from 20 seconds of it.
+	IdleCPUMS float64 `json:"idle_cpu_ms_per_minute"`
+	// Lags from the instant to the run's acceptance, and to the end of the last of its tasks.
+	LagP50MS float64 `json:"lag_p50_ms"`
+	LagP99MS float64 `json:"lag_p99_ms"`
+	DoneP99  float64 `json:"done_p99_ms"`
+}
+
+const (
+	triggerWorkflows = 1000
+	idleSpan         = 20 * time.Second
+	// dueAhead is how long after the start the triggers are due.
+	dueAhead = idleSpan + 5*time.Second
+	fillRows = 2000
+)
+
+// Triggers measures a scheduler over many stored triggers, a share of which is due at once.
+func Triggers(ctx context.Context, c TriggersConfig) (res TriggersResult, err error) {
+	path := filepath.Join(c.Dir, "bench.db")
+	due := time.Now().Truncate(time.Second).Add(time.Hour) // moved once the rows are there
+	if err := fill(ctx, path, c, &due); err != nil {
+		return res, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return res, fmt.Errorf("bench: %w", err)
+	}
+	res = TriggersResult{Store: "sqlite", Triggers: c.Triggers, Due: c.Due, DatabaseMB: float64(info.Size()) / 1e6}
+	debug.FreeOSMemory()
+	began := time.Now()
+	st, err := sqlite.Open(path)
+	if err != nil {
+		return res, fmt.Errorf("bench: %w", err)
+	}
+	defer st.Close()
+	b, err := start(ctx, st, trigger.New(st))
+	if err != nil {
+		return res, err
+	}
+	res.StartMS = float64(time.Since(began).Microseconds()) / 1e3
+	res.MemoryMB = resident()
+	cpu, from := processorTime(), time.Now()
+	if err := wait(ctx, idleSpan); err != nil {
+		return res, errors.Join(err, b.stop())
+	}
+	res.IdleCPUMS = float64((processorTime() - cpu).Microseconds()) / 1e3 * float64(time.Minute) / float64(time.Since(from))
+	for b.engine.Stats().RunsEnded.Load() < int64(c.Due) && err == nil {
+		err = wait(ctx, 10*time.Millisecond)
+	}
+	if err = errors.Join(err, b.stop()); err != nil {
+		return res, err
+	}
+	return res, res.lags(ctx, st, dag.Micro(due))
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// lags reads from the rows how late the runs were.
+func (r *TriggersResult) lags(ctx context.Context, st store.Store, due dag.Micros) error {
+	var accepted, done []time.Duration
+	err := st.Scan(ctx, func(rec store.RunRecord, _ []dag.EventRow) error {
+		accepted = append(accepted, time.Duration(rec.Run.Created-due)*time.Microsecond)
+		done = append(done, time.Duration(rec.Run.FinishedAt-due)*time.Microsecond)
+		return nil
+	})
+	r.LagP50MS, r.LagP99MS = percentile(accepted, 50)/1e3, percentile(accepted, 99)/1e3
+	r.DoneP99 = percentile(done, 99) / 1e3
+	return err
+}
+
+// fill writes workflows and triggers as an owner would, the due ones for dueAhead from the end.
+func fill(ctx context.Context, path string, c TriggersConfig, due *time.Time) error {
+	st, err := sqlite.Open(path)
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	defer st.Close()
+	b, err := start(ctx, st, nil)
+	if err != nil {
+		return err
+	}
+	workflows, err := b.apply(ctx, "scheduled", triggerWorkflows, Shape{}.Tasks())
+	if err = errors.Join(err, b.stop()); err != nil {
+		return err
+	}
+	h, err := st.Register(ctx, uuid.NewString(), "bench")
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	got, err := st.Acquire(ctx, h.ID, []dag.ShardID{0})
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	f := filling{st: st, planner: trigger.New(st), workflows: workflows, fence: got[0].Fence, now: got[0].Now}
+	if err := f.insert(ctx, c.Due, c.Triggers, f.nightly); err != nil {
+		return err
+	}
+	*due = time.Now().Truncate(time.Second).Add(dueAhead)
+	return f.insert(ctx, 0, c.Due, func(int) workflow.Trigger {
+		at := due.UTC()
+		return workflow.Trigger{Kind: workflow.KindCron, Cron: fmt.Sprintf("%d %d %d * * *", at.Second(), at.Minute(), at.Hour()), Timezone: "UTC"}
+	})
+}
+
+type filling struct {
+	st        *sqlite.DB
+	planner   *trigger.Planner
+	workflows []store.Workflow
+	fence     store.Fence
+	now       dag.Micros
+}
+
+// nightly is due once a day, but not within the measurement.
+func (f *filling) nightly(i int) workflow.Trigger {
+	at := f.now.Time().Add(time.Hour + time.Duration(i%(22*60))*time.Minute)
+	return workflow.Trigger{Kind: workflow.KindCron, Cron: fmt.Sprintf("%d %d * * *", at.Minute(), at.Hour()), Timezone: "UTC"}
+}
+
+func (f *filling) insert(ctx context.Context, from, to int, declare func(int) workflow.Trigger) error {
+	for from < to {
+		b := store.Batch{Fences: []store.Fence{f.fence}}
+		for ; from < to && len(b.TriggerInserts) < fillRows; from++ {
+			wf := &f.workflows[from%len(f.workflows)]
+			t := declare(from)
+			t.Name, t.Overlap, t.Catchup = "t"+strconv.Itoa(from), "allow", "latest"
+			row := store.Trigger{Workflow: wf.ID, Name: t.Name, Shard: wf.Shard, Version: 1, Kind: t.Kind, Spec: t.Encode(),
+				Revision: 1, Created: f.now, Modified: f.now}
+			if err := f.planner.Begin(&row, f.now); err != nil {
+				return fmt.Errorf("bench: %w", err)
+			}
+			b.TriggerInserts = append(b.TriggerInserts, row)
+		}
+		if _, err := f.st.Commit(ctx, &b); err != nil {
+			return fmt.Errorf("bench: %w", err)
+		}
+		f.fence.Seq++
+	}
+	return nil
+}
+
+// scheduledDef is the definition of the workflows: the planner reads their parameters from it.
+func scheduledDef() []byte {
+	def, err := json.Marshal(workflow.Workflow{Namespace: "bench", Name: "scheduled"})
+	if err != nil {
+		panic(err) // it is made of texts
+	}
+	return def
+}
+
+// resident is the memory of this process, in MB; 0 if nobody can tell.
+func resident() float64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	lines := strings.Split(string(status), "\n")
+	i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "VmRSS:") })
+	if i < 0 {
+		return 0
+	}
+	kb, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(lines[i], "VmRSS:"), "kB")), 64)
+	if err != nil {
+		return 0
+	}
+	return kb / 1e3
+}
+
+func processorTime() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
