@@ -19,6 +19,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/secret"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/sqlite"
@@ -36,6 +37,7 @@ type Node struct {
 	store    *sqlite.DB
 	worker   *worker.Worker
 	executor *executor
+	watch    *trigger.Watch
 	engine   *engine.Engine
 	handler  http.Handler
 	http     *http.Server
@@ -78,7 +80,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 		return n, fmt.Errorf("worker: %w", err)
 	}
 	n.engine, err = engine.New(ctx, engine.Config{Store: n.store, Executor: n.executor, Compile: compiler(),
-		Planner: trigger.New(n.store), Node: cfg.Name, Slots: cfg.Slots, Reap: n.reap, Log: log})
+		Planner: trigger.New(n.store), Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Reap: n.reap, Log: log})
 	if err != nil {
 		return n, err
 	}
@@ -86,6 +88,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 		n.engine.Drain()
 	}
 	n.executor.engine, n.executor.worker = n.engine, n.worker
+	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.engine.Sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log})
 	srv, err := newServer(cfg, n.engine, log, n.listener.Addr().String())
 	if err != nil {
 		return n, err
@@ -103,7 +106,7 @@ func compiler() dag.Compiler {
 
 func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, address string) (*server.Server, error) {
 	srv, err := server.New(server.Config{
-		Engine: e, Logs: logFolder{cfg.Data}, TasksMax: cfg.TasksMax, Version: Version(), DefaultUser: systemUser(), Listen: address, Log: log,
+		Engine: e, Logs: logFolder{cfg.Data}, Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax, Version: Version(), DefaultUser: systemUser(), Listen: address, Log: log,
 		Node: server.Node{Name: cfg.Name, Roles: []string{"api", "scheduler", "worker"}, Started: time.Now()},
 	})
 	if err != nil {
@@ -159,6 +162,10 @@ func (n *Node) Run(ctx context.Context) error {
 	defer cancel()
 	engineEnd, httpEnd := make(chan error, 1), make(chan error, 1)
 	go func() { engineEnd <- n.engine.Run(work) }()
+	watchEnd := make(chan error, 1)
+	watching, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	go func() { watchEnd <- n.look(watching) }()
 	var err error
 	select {
 	case <-n.engine.Ready():
@@ -172,11 +179,23 @@ func (n *Node) Run(ctx context.Context) error {
 		engineEnd <- nil
 	case <-ctx.Done():
 	}
+	stopWatching()
+	err = errors.Join(err, <-watchEnd)
 	n.drain()
 	cancel()
 	err = errors.Join(err, <-engineEnd, n.stopHTTP(), n.release())
 	n.log.Info("stopped")
 	return err
+}
+
+// look runs the sensors once the engine owns something.
+func (n *Node) look(ctx context.Context) error {
+	select {
+	case <-n.engine.Ready():
+		return n.watch.Run(ctx)
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // until waits for the end, or for a part that failed.

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/sqlite"
+	"skein.dev/skein/internal/trigger"
 )
 
 // Verify recounts every invariant of a data folder's database, beside a running node or without one.
@@ -20,5 +24,82 @@ func Verify(ctx context.Context, cfg *Config) ([]engine.Violation, error) {
 		return nil, fmt.Errorf("database %s: %w", cfg.dbPath(), err)
 	}
 	defer db.Close()
-	return engine.Verify(ctx, db, compiler())
+	found, err := engine.Verify(ctx, db, compiler())
+	if err != nil {
+		return found, err
+	}
+	fires, err := verifyTriggers(ctx, db)
+	return append(found, fires...), err
+}
+
+const (
+	// linesMax bounds the lines of one trigger that are recounted: the newest.
+	linesMax = 100_000
+	// verifyTries is how often a trigger is read that fires meanwhile.
+	verifyTries = 20
+	verifyPage  = 1000
+)
+
+// verifyTriggers recounts the ledger of every trigger.
+func verifyTriggers(ctx context.Context, st store.Schedules) (found []engine.Violation, err error) {
+	q := store.TriggerQuery{Limit: verifyPage}
+	for {
+		page, err := st.Triggers(ctx, q)
+		if err != nil {
+			return found, fmt.Errorf("read the triggers: %w", err)
+		}
+		for i := range page {
+			q.After = store.TriggerKey{Workflow: page[i].Workflow, Name: page[i].Name}
+			more, err := verifyTrigger(ctx, st, page[i])
+			if err != nil {
+				return found, err
+			}
+			found = append(found, more...)
+		}
+		if len(page) < q.Limit {
+			return found, nil
+		}
+	}
+}
+
+// verifyTrigger recounts one. Row and lines are of one moment if the row is the same before
+// and after the lines were read.
+func verifyTrigger(ctx context.Context, st store.Schedules, t store.Trigger) ([]engine.Violation, error) {
+	for range verifyTries {
+		lines, from, err := lines(ctx, st, &t)
+		if err != nil {
+			return nil, err
+		}
+		again, err := st.Trigger(ctx, t.Workflow, t.Name)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return nil, nil // deleted meanwhile
+		case err != nil:
+			return nil, fmt.Errorf("read trigger %s: %w", t.Name, err)
+		case again.Revision == t.Revision:
+			return trigger.Verify(&t, lines, from), nil
+		}
+		t = again
+	}
+	return nil, nil // it never stands still; what it wrote will be looked at another time
+}
+
+// lines reads the newest lines of a trigger, and from when on they are complete.
+func lines(ctx context.Context, st store.Schedules, t *store.Trigger) (all []store.Fire, from dag.Micros, err error) {
+	q := store.FireQuery{Workflow: t.Workflow, Trigger: t.Name, Limit: verifyPage}
+	for len(all) < linesMax {
+		page, err := st.Fires(ctx, q)
+		if err != nil {
+			return nil, 0, fmt.Errorf("read the ledger of trigger %s: %w", t.Name, err)
+		}
+		all = append(all, page...)
+		if len(page) < q.Limit {
+			return all, 0, nil
+		}
+		last := &page[len(page)-1]
+		q.Before = store.FireKey{Decided: last.Decided, Workflow: last.Workflow, Trigger: last.Trigger, At: last.At, Key: last.Key}
+	}
+	// Lines come by the time of their decision, which rises with their instants.
+	oldest := slices.MinFunc(all, func(a, b store.Fire) int { return int(a.Decided - b.Decided) })
+	return all, oldest.Decided, nil
 }

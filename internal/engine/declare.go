@@ -89,6 +89,7 @@ func (w *writer) insertTrigger(t store.Trigger) {
 	k := keyOfTrigger(&t)
 	t.Revision, t.Created, t.Modified = 1, w.tx.now.Wall, w.tx.now.Wall
 	w.tx.batch.TriggerInserts = append(w.tx.batch.TriggerInserts, t)
+	w.tx.declared = true
 	w.tx.written[k] = true
 	w.triggers.known[k] = &t
 	w.due.sooner(t.Next)
@@ -96,6 +97,7 @@ func (w *writer) insertTrigger(t store.Trigger) {
 
 func (w *writer) deleteTrigger(t *store.Trigger) {
 	w.tx.batch.TriggerDeletes = append(w.tx.batch.TriggerDeletes, *t)
+	w.tx.declared = true
 	w.triggers.known[keyOfTrigger(t)] = nil
 	w.triggers.touch(keyOfTrigger(t))
 	w.gates.open[keyOfTrigger(t)] = true // it has no limit any more
@@ -153,6 +155,7 @@ func (w *writer) declareOne(was *store.Trigger, t store.Trigger, now dag.Micros)
 		t.State, t.Actor, t.Reason, t.Next = store.TriggerPaused, was.Actor, was.Reason, 0
 	}
 	w.putTrigger(t)
+	w.tx.declared = true
 	w.gates.open[keyOfTrigger(&t)] = true
 	return nil
 }
@@ -273,6 +276,7 @@ func (w *writer) pauseTrigger(k store.TriggerKey, p Pause) error {
 		next.State, next.Actor, next.Reason = store.TriggerActive, "", ""
 	}
 	w.putTrigger(next)
+	w.tx.declared = true
 	return nil
 }
 

@@ -32,6 +32,9 @@ type Config struct {
 	Reap func(ctx context.Context, lost []dag.AttemptRow) error
 	// Planner knows what triggers mean; nil: nothing is declared, nothing fires.
 	Planner Planner
+	// Declared, if not nil, is called when triggers were declared, paused or resumed; on the
+	// writer's goroutine.
+	Declared func()
 	// Peers makes this engine one of a cluster: it owns what Own says. The store must be a
 	// store.Cluster. nil: it is alone and owns every shard.
 	Peers Peers
@@ -54,8 +57,9 @@ type Engine struct {
 	home     home
 	hub      hub
 	stats    Stats
-	shards   []dag.ShardID // all there are
-	cluster  store.Cluster // nil: alone
+	shards   []dag.ShardID                 // all there are
+	cluster  store.Cluster                 // nil: alone
+	holding  atomic.Pointer[[]dag.ShardID] // those that are owned, as of the last change
 	writer   *writer
 
 	ready chan struct{} // closed once the shards are loaded
@@ -109,6 +113,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, log: cfg.Log, store: cfg.Store, ready: make(chan struct{})}
 	e.handler.Store(&h)
+	e.holding.Store(new([]dag.ShardID))
 	for i := range info.Shards {
 		e.shards = append(e.shards, dag.ShardID(i))
 	}

@@ -333,6 +333,30 @@ func (w *writer) occur(k store.TriggerKey, o *Occurrence) answer {
 	return answer{occurred: done}
 }
 
+// Came tells a trigger that waits for something to be absent that it came, at an instant.
+func (e *Engine) Came(ctx context.Context, k store.TriggerKey, at dag.Micros) error {
+	return e.operate(ctx, nil, func(w *writer) answer {
+		t, err := w.trigger(k)
+		switch {
+		case err != nil:
+			return answer{err: err}
+		case t == nil || t.State != store.TriggerActive:
+			return answer{} // nobody waits for it any more
+		case w.held(t.Shard) == nil:
+			return answer{err: w.here(t.Shard)}
+		}
+		plan, err := w.e.cfg.Planner.Heard(t, &Ended{Finished: at}, w.dueNow())
+		if err != nil {
+			return answer{err: err}
+		}
+		if err := w.carryOut(t, &plan); err != nil {
+			w.broken(err)
+			return answer{err: err}
+		}
+		return answer{}
+	})
+}
+
 // broken gives up the transaction being made: it is half done. What the store could not
 // read is read again once the shards are taken anew; anything else is a bug.
 func (w *writer) broken(err error) {

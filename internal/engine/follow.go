@@ -106,7 +106,7 @@ func (w *writer) greet(ctx context.Context) error {
 	}
 	after := store.TriggerKey{}
 	for {
-		page, err := w.e.store.Sensors(ctx, w.e.shards, []string{kindStart}, after, loadPage)
+		page, err := w.e.store.Sensors(ctx, w.shards(), []string{kindStart}, after, loadPage)
 		if err != nil {
 			return fromStore("read the triggers that fire at the start", err)
 		}

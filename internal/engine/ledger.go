@@ -25,7 +25,7 @@ func (e *Engine) Triggers(ctx context.Context, q store.TriggerQuery) ([]store.Tr
 
 // Sensors lists the active triggers of some kinds that this node looks after.
 func (e *Engine) Sensors(ctx context.Context, kinds []string, after store.TriggerKey, limit int) ([]store.Trigger, error) {
-	ts, err := e.store.Sensors(ctx, e.shards, kinds, after, limit)
+	ts, err := e.store.Sensors(ctx, e.owned(), kinds, after, limit)
 	return ts, fromStore("list sensors", err)
 }
 

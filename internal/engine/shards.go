@@ -60,6 +60,9 @@ func (w *writer) shards() []dag.ShardID {
 	return all
 }
 
+// owned is what others than the writer's goroutine may know of that.
+func (e *Engine) owned() []dag.ShardID { return *e.holding.Load() }
+
 // fenced gives the fences of the shards that a batch writes for, in their order. A batch of
 // nothing but requests goes under any of them.
 func (w *writer) fenced(b *store.Batch) []store.Fence {
@@ -130,6 +133,7 @@ func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 		}
 	}
 	w.fences = keep
+	w.announce()
 	for _, f := range leave {
 		w.abandonShard(f.Shard)
 	}
@@ -168,6 +172,13 @@ func (w *writer) hold(got []store.Acquired) {
 		w.due.setClock(a.Now)
 	}
 	slices.SortFunc(w.fences, func(a, b store.Fence) int { return int(a.Shard - b.Shard) })
+	w.announce()
+}
+
+// announce tells the other goroutines what is owned.
+func (w *writer) announce() {
+	all := w.shards()
+	w.e.holding.Store(&all)
 }
 
 // abandonShard forgets everything of a shard. What runs of it goes on running: the next owner
@@ -216,6 +227,7 @@ func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
 	}
 	_, err = e.writer.inbox.send(ctx, item{ask: func(w *writer) error {
 		w.want, w.fences = nil, nil
+		w.announce()
 		w.forget()
 		e.handler.Store(&h)
 		var kills []dag.Cancel

@@ -77,9 +77,11 @@ type transaction struct {
 	written map[store.TriggerKey]bool   // triggers with a row in the batch
 	lines   map[store.TriggerKey]lineAt // the newest line of the ledger, if it lies in the batch
 	filled  map[int64]bool              // backfills with a row in the batch
-	rows    int                         // estimate
-	tried   int                         // items and assignments begun
-	tally   tally
+	// declared: a trigger is another than it was, not only further on.
+	declared bool
+	rows     int // estimate
+	tried    int // items and assignments begun
+	tally    tally
 }
 
 // tally is what the counters rise by when the transaction commits.
@@ -99,7 +101,7 @@ func (t *transaction) reset() {
 	clear(t.lines)
 	clear(t.filled)
 	clear(t.ended)
-	t.ended = t.ended[:0]
+	t.ended, t.declared = t.ended[:0], false
 	t.touched, t.assigns, t.splits, t.answers = t.touched[:0], t.assigns[:0], t.splits[:0], t.answers[:0]
 	t.current, t.rows, t.tried, t.tally = nil, 0, 0, tally{}
 }
@@ -320,6 +322,9 @@ func (w *writer) settle(n int) {
 	}
 	if len(w.tx.batch.Events) > 0 {
 		w.e.hub.publish(w.tx.batch.Events)
+	}
+	if w.tx.declared && w.e.cfg.Declared != nil {
+		w.e.cfg.Declared()
 	}
 	w.e.stats.add(&w.tx.tally, len(w.tx.assigns))
 	w.drop(n)
