@@ -27,15 +27,31 @@ type declared struct {
 
 // compile reads the declaration in a row.
 func compile(t *store.Trigger) (*declared, error) {
+	return compileWith(t, (*workflow.Trigger).Schedule)
+}
+
+// compileWith is compile with the schedule from elsewhere.
+func compileWith(t *store.Trigger, schedule func(*workflow.Trigger) (*cron.Schedule, error)) (*declared, error) {
 	decl, err := workflow.DecodeTrigger(t.Spec)
 	if err != nil {
 		return nil, fmt.Errorf("trigger %s: %w", t.Name, err)
 	}
-	when, err := decl.Schedule()
+	when, err := schedule(decl)
 	if err != nil {
 		return nil, fmt.Errorf("trigger %s: %w", t.Name, err)
 	}
 	return &declared{Trigger: decl, when: when}, nil
+}
+
+// timing is the part of a declaration that its schedule is made of: those with the same
+// have the same instants.
+func timing(t *workflow.Trigger) []byte {
+	part := workflow.Trigger{Kind: t.Kind, Cron: t.Cron, Seed: t.Seed, Every: t.Every, At: t.At, Days: t.Days, Months: t.Months, Timezone: t.Timezone,
+		Gap: t.Gap, Repeat: t.Repeat, Start: t.Start, End: t.End, Include: t.Include, Exclude: t.Exclude, Calendars: t.Calendars}
+	if t.Absent != nil {
+		part.Absent = &workflow.Absent{By: t.Absent.By}
+	}
+	return part.Encode()
 }
 
 // next is the first instant after the given one; 0: there is none.

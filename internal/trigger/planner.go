@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"skein.dev/skein/internal/cron"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
@@ -29,10 +30,11 @@ type Definitions interface {
 // Planner knows what triggers mean. It is the engine's Planner; all its methods may be
 // called from any goroutine.
 type Planner struct {
-	defs     Definitions
-	declared *lru[digest, *declared]
-	starters *lru[versionKey, *workflow.Workflow]
-	params   *lru[paramsKey, []byte]
+	defs      Definitions
+	declared  *lru[digest, *declared]
+	schedules *lru[digest, *cron.Schedule] // many triggers have the same instants
+	starters  *lru[versionKey, *workflow.Workflow]
+	params    *lru[paramsKey, []byte]
 }
 
 var _ engine.Planner = (*Planner)(nil)
@@ -52,10 +54,11 @@ type paramsKey struct {
 // New makes a planner that reads definitions from defs.
 func New(defs Definitions) *Planner {
 	return &Planner{
-		defs:     defs,
-		declared: newLRU[digest, *declared](keptMax, keptSpecBytesMax),
-		starters: newLRU[versionKey, *workflow.Workflow](keptMax, keptParamsBytesMax),
-		params:   newLRU[paramsKey, []byte](keptMax, keptParamsBytesMax),
+		defs:      defs,
+		declared:  newLRU[digest, *declared](keptMax, keptSpecBytesMax),
+		schedules: newLRU[digest, *cron.Schedule](keptMax, keptSpecBytesMax),
+		starters:  newLRU[versionKey, *workflow.Workflow](keptMax, keptParamsBytesMax),
+		params:    newLRU[paramsKey, []byte](keptMax, keptParamsBytesMax),
 	}
 }
 
@@ -83,12 +86,30 @@ func (p *Planner) compiled(t *store.Trigger) (*declared, error) {
 	if d, ok := p.declared.get(key); ok {
 		return d, nil
 	}
-	d, err := compile(t)
+	d, err := compileWith(t, p.schedule)
 	if err != nil {
 		return nil, err
 	}
 	p.declared.put(key, d, len(t.Spec))
 	return d, nil
+}
+
+// schedule compiles the instants of a declaration, or takes those of another with the same.
+func (p *Planner) schedule(t *workflow.Trigger) (*cron.Schedule, error) {
+	if t.Sensor() && t.Kind != workflow.KindAbsent {
+		return nil, nil
+	}
+	text := timing(t)
+	key := sha256.Sum256(text)
+	if when, ok := p.schedules.get(key); ok {
+		return when, nil
+	}
+	when, err := t.Schedule()
+	if err != nil {
+		return nil, err
+	}
+	p.schedules.put(key, when, len(text))
+	return when, nil
 }
 
 // Begin completes a row that is declared, or declared anew, at now. It is active, or paused

@@ -1,0 +1,335 @@
+package trigger
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"slices"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/workflow"
+)
+
+// Bounds of a simulation.
+const (
+	simulateSpanMax     = 366 * 24 * hour
+	simulateFiresMax    = 1_000_000 // walked through one by one
+	simulateTriggersMax = 10_000
+	simulateShiftsMax   = 1000
+	examplesMax         = 20      // instants that are named
+	compareStepsMax     = 200_000 // of two schedules of one trigger
+)
+
+// SimulateInput is what a simulation is made of.
+type SimulateInput struct {
+	From, To dag.Micros // instants in (From, To]
+	Planned  []PlannedWorkflow
+	// Edit, if not nil, takes the place of those of the same name.
+	Edit  []PlannedWorkflow
+	Slots int // attempts that run at once; 0: not known
+}
+
+// PlannedWorkflow is a workflow with what starts it and how long its runs take.
+type PlannedWorkflow struct {
+	Name        string // namespace/name
+	MaxRuns     int32  // most active runs; 0: any number
+	Triggers    []PlannedTrigger
+	Median, P95 time.Duration // that its runs took
+	Measured    int           // runs that this was taken from; 0: nothing is known
+}
+
+// PlannedTrigger is a trigger as it stands.
+type PlannedTrigger struct {
+	*workflow.Trigger
+	Paused bool  // or ended: it fires nothing
+	Fired  int64 // for count
+}
+
+// Report is what a span of time will bring, if runs take as long as they did. Sensors are
+// not in it: nobody knows what they will hear. Nor is what catches up, or a backfill.
+type Report struct {
+	From     dag.Micros       `json:"from"`
+	To       dag.Micros       `json:"to"`
+	Fires    int64            `json:"fires"`
+	Triggers []TriggerReport  `json:"triggers"`
+	Hours    []HourReport     `json:"hours"` // only those with something in them
+	Limits   []LimitReport    `json:"limits"`
+	Shifts   []ShiftReport    `json:"shifts"`
+	Changes  []ScheduleChange `json:"changes"` // nil: there is no edit
+	Notes    []string         `json:"notes"`   // what is not known or was left out
+}
+
+// TriggerReport is what one trigger will do.
+type TriggerReport struct {
+	Workflow    string        `json:"workflow"`
+	Trigger     string        `json:"trigger"`
+	Description string        `json:"description"`
+	Fires       int64         `json:"fires"`
+	PerHour     float64       `json:"per_hour"` // over the whole span
+	First       dag.Micros    `json:"first"`    // 0: none
+	Last        dag.Micros    `json:"last"`
+	Overlaps    int64         `json:"overlaps"`  // fires while as many of its runs as may be are active
+	Skipped     int64         `json:"skipped"`   // of these, by overlap: skip or a full queue
+	Waiting     int64         `json:"waiting"`   // of these, those that wait
+	Cancelled   int64         `json:"cancelled"` // runs that a newer one stops
+	Median      time.Duration `json:"median"`
+	P95         time.Duration `json:"p95"`
+	Measured    int           `json:"measured"`
+}
+
+// HourReport is one hour of UTC.
+type HourReport struct {
+	At    dag.Micros `json:"at"`
+	Fires int64      `json:"fires"`
+	// Active is the most runs at one time, and Mean how many there are on average, if each
+	// takes the median; Long is the most if each takes the 95th percentile.
+	Active int64   `json:"active"`
+	Mean   float64 `json:"mean"`
+	Long   int64   `json:"active_p95"`
+}
+
+// Kinds of limits.
+const (
+	LimitTrigger  = "trigger"
+	LimitWorkflow = "workflow"
+	LimitSlots    = "slots"
+)
+
+// LimitReport is a limit that will be hit.
+type LimitReport struct {
+	Kind     string       `json:"kind"`
+	Workflow string       `json:"workflow"`
+	Trigger  string       `json:"trigger"`
+	Limit    int64        `json:"limit"`
+	Peak     int64        `json:"peak"` // most at one time if there were no limits
+	Hits     int64        `json:"hits"` // runs that meet it
+	First    dag.Micros   `json:"first"`
+	Instants []dag.Micros `json:"instants"` // the first of them
+	What     string       `json:"what"`
+}
+
+// ShiftReport is a clock change that touches a schedule.
+type ShiftReport struct {
+	Workflow string        `json:"workflow"`
+	Trigger  string        `json:"trigger"`
+	At       dag.Micros    `json:"at"`
+	Local    string        `json:"local"`
+	From     time.Duration `json:"from"` // offsets from UTC
+	To       time.Duration `json:"to"`
+	Effect   string        `json:"effect"`
+}
+
+// planned is a trigger in the simulation.
+type planned struct {
+	*declared
+	workflow int // its place in the list
+	name     string
+	until    dag.Micros // it fires in (From, until]
+	fires    int64
+}
+
+// simulation is a simulation being made.
+type simulation struct {
+	in        *SimulateInput
+	workflows []PlannedWorkflow
+	triggers  []planned
+	report    Report
+}
+
+// Simulate works out what a span of time will bring. It is a pure function.
+func Simulate(in *SimulateInput) (*Report, error) {
+	switch {
+	case in.To <= in.From:
+		return nil, invalid("the span ends (%s) before it begins (%s)", clock(in.To), clock(in.From))
+	case in.To-in.From > simulateSpanMax:
+		return nil, invalid("the span has %d days, at most %d are looked at", (in.To-in.From)/(24*hour), simulateSpanMax/(24*hour))
+	}
+	s := simulation{in: in, workflows: edited(in.Planned, in.Edit)}
+	s.report = Report{From: in.From, To: in.To, Triggers: []TriggerReport{}, Hours: []HourReport{}, Limits: []LimitReport{}, Shifts: []ShiftReport{}, Notes: []string{}}
+	if err := s.plan(); err != nil {
+		return nil, err
+	}
+	s.shifts()
+	s.run()
+	if in.Edit != nil {
+		if err := s.changes(); err != nil {
+			return nil, err
+		}
+	}
+	return &s.report, nil
+}
+
+// edited is what is planned with an edit in it, by name.
+func edited(is, edit []PlannedWorkflow) []PlannedWorkflow {
+	all := slices.Clone(is)
+	for _, w := range edit {
+		i := slices.IndexFunc(all, func(o PlannedWorkflow) bool { return o.Name == w.Name })
+		if i < 0 {
+			all = append(all, w)
+			continue
+		}
+		if w.Measured == 0 { // an edit has not run yet: what it replaces is the best guess
+			w.Median, w.P95, w.Measured = all[i].Median, all[i].P95, all[i].Measured
+		}
+		all[i] = w
+	}
+	slices.SortFunc(all, func(a, b PlannedWorkflow) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+func (s *simulation) note(format string, args ...any) {
+	s.report.Notes = append(s.report.Notes, fmt.Sprintf(format, args...))
+}
+
+// plan compiles the schedules and counts their fires.
+func (s *simulation) plan() error {
+	sensors, left, paused, unknown := 0, 0, 0, 0
+	for i := range s.workflows {
+		w := &s.workflows[i]
+		fires := int64(0)
+		for _, t := range w.Triggers {
+			p, err := s.planned(i, t)
+			switch {
+			case err != nil:
+				return err
+			case p.when == nil:
+				sensors++
+				continue
+			case len(s.triggers) == simulateTriggersMax:
+				left++
+				continue
+			}
+			if t.Paused {
+				paused++
+			}
+			fires += p.fires
+			s.triggers = append(s.triggers, p)
+			s.describe(w, &p)
+		}
+		if fires > 0 && w.Measured == 0 {
+			unknown++
+		}
+		s.report.Fires += fires
+	}
+	for _, n := range []struct {
+		count int
+		what  string
+	}{
+		{sensors, "%d sensors are not in it: nobody knows what they will hear"},
+		{left, "%d triggers are left out: there are too many"},
+		{paused, "%d triggers are paused or ended and fire nothing"},
+		{unknown, "of %d workflows no run has ended yet: their runs are taken to last no time"},
+	} {
+		if n.count > 0 {
+			s.note(n.what, n.count)
+		}
+	}
+	return nil
+}
+
+func (s *simulation) planned(i int, t PlannedTrigger) (planned, error) {
+	when, err := t.Schedule()
+	if err != nil {
+		return planned{}, invalid("trigger %s of %s: %v", t.Name, s.workflows[i].Name, err)
+	}
+	p := planned{declared: &declared{Trigger: t.Trigger, when: when}, workflow: i, name: s.workflows[i].Name, until: s.in.To}
+	if when == nil || t.Paused {
+		return p, nil
+	}
+	p.fires = p.count(s.in.From, s.in.To)
+	if left := max(t.Count-t.Fired, 0); t.Count > 0 && p.fires > left {
+		p.fires, p.until = left, p.nth(s.in.From, s.in.To, left)
+	}
+	return p, nil
+}
+
+// nth is the last instant of the first n after from, which are fewer than there are.
+func (d *declared) nth(from, to dag.Micros, n int64) dag.Micros {
+	lo, hi := from, to // at most n up to lo, more than n up to hi
+	for hi-lo > 1 {
+		if mid := lo + (hi-lo)/2; d.count(from, mid) > n {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return lo
+}
+
+func (s *simulation) describe(w *PlannedWorkflow, p *planned) {
+	r := TriggerReport{Workflow: w.Name, Trigger: p.Name, Description: p.when.Describe(), Fires: p.fires,
+		PerHour: float64(p.fires) / (float64(s.in.To-s.in.From) / float64(hour)), Median: w.Median, P95: w.P95, Measured: w.Measured}
+	if p.fires > 0 {
+		r.First, r.Last = p.next(s.in.From), p.last(p.until)
+	}
+	s.report.Triggers = append(s.report.Triggers, r)
+}
+
+func (s *simulation) shifts() {
+	for i := range s.triggers {
+		p := &s.triggers[i]
+		if p.fires == 0 {
+			continue
+		}
+		for _, c := range p.when.Shifts(moment(s.in.From), moment(s.in.To)) {
+			if len(s.report.Shifts) == simulateShiftsMax {
+				s.note("more than %d clock changes touch schedules, the others are left out", simulateShiftsMax)
+				return
+			}
+			s.report.Shifts = append(s.report.Shifts, ShiftReport{Workflow: p.name, Trigger: p.Name, At: dag.Micro(c.At),
+				Local: c.At.Format(time.RFC3339), From: c.From, To: c.To, Effect: c.Effect})
+		}
+	}
+}
+
+// fire is an instant of one of the triggers.
+type fire struct {
+	at      dag.Micros
+	trigger int32
+}
+
+// upcoming is a heap of the next instant of each trigger.
+type upcoming []fire
+
+func (u upcoming) Len() int { return len(u) }
+func (u upcoming) Less(i, j int) bool {
+	return u[i].at < u[j].at || u[i].at == u[j].at && u[i].trigger < u[j].trigger
+}
+func (u upcoming) Swap(i, j int) { u[i], u[j] = u[j], u[i] }
+func (u *upcoming) Push(x any)   { *u = append(*u, x.(fire)) }
+func (u *upcoming) Pop() any {
+	old := *u
+	last := old[len(old)-1]
+	*u = old[:len(old)-1]
+	return last
+}
+
+// fires lists what is to come in the order of time, and how far that goes.
+func (s *simulation) fires() ([]fire, dag.Micros) {
+	var next upcoming
+	for i := range s.triggers {
+		p := &s.triggers[i]
+		if at := p.next(s.in.From); p.fires > 0 && at != 0 {
+			next = append(next, fire{at, int32(i)})
+		}
+	}
+	heap.Init(&next)
+	all := make([]fire, 0, min(s.report.Fires, simulateFiresMax))
+	for len(next) > 0 {
+		f := next[0]
+		if len(all) == simulateFiresMax {
+			s.note("there are %d fires: overlaps, hours and limits are those of the first %d, up to %s", s.report.Fires, simulateFiresMax, clock(f.at))
+			return all, f.at
+		}
+		all = append(all, f)
+		p := &s.triggers[f.trigger]
+		if at := p.next(f.at); at != 0 && at <= p.until {
+			next[0].at = at
+			heap.Fix(&next, 0)
+		} else {
+			heap.Pop(&next)
+		}
+	}
+	return all, s.in.To
+}
