@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -25,6 +26,7 @@ import (
 type Config struct {
 	Data      string        // data folder, absolute
 	DB        string        // path of the SQLite file; "": <data>/skein.db
+	Postgres  string        // URL of the database of a cluster; "": SQLite
 	Listen    string        // host:port; a Listen that nobody chose moves to the next free port
 	Server    []string      // URLs of servers to talk to; empty: whoever holds the data folder
 	Name      string        // stable name of this node
@@ -35,6 +37,14 @@ type Config struct {
 	LogFormat string        // text | json
 	APIToken  string
 	TasksMax  int // of one workflow
+
+	// Of a node of a cluster: where the others reach it ("": where it listens), how often it
+	// renews its row, after what silence it counts as dead, and what it does when it was taken
+	// for dead.
+	Advertise  string
+	Heartbeat  time.Duration
+	Lag        time.Duration
+	ExitOnLoss bool
 
 	// ListenChosen: somebody chose Listen, so no other port will do.
 	ListenChosen bool
@@ -89,6 +99,13 @@ func settings() []setting {
 		{name: "name", def: nameDefault, set: setName},
 		{name: "slots", def: func() string { return strconv.Itoa(slotsPerCore * runtime.NumCPU()) }, set: setSlots},
 		{name: "pass_env", def: text(""), set: setPassEnv},
+		{name: "advertise", def: text(""), set: func(c *Config, v string) error { return setAdvertise(c, v) }},
+		{name: "heartbeat", def: text("5s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Heartbeat, v) }},
+		{name: "lag", def: text("20s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Lag, v) }},
+		{name: "on_lease_loss", def: text("rejoin"), set: func(c *Config, v string) error {
+			c.ExitOnLoss = v == "exit"
+			return oneOf(v, "rejoin", "exit")
+		}},
 		{name: "drain", def: text("1m"), set: func(c *Config, v string) error {
 			d, err := workflow.ParseDuration(v)
 			c.Drain = time.Duration(d)
@@ -107,6 +124,27 @@ func settings() []setting {
 	}
 }
 
+func setSpan(to *time.Duration, v string) error {
+	d, err := workflow.ParseDuration(v)
+	if err == nil && d <= 0 {
+		err = errors.New("it must be longer than nothing")
+	}
+	*to = time.Duration(d)
+	return err
+}
+
+func setAdvertise(c *Config, v string) error {
+	if v == "" {
+		return nil
+	}
+	u, err := url.Parse(v)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("%q is not a URL such as http://node-1:8080", v)
+	}
+	c.Advertise = strings.TrimSuffix(v, "/")
+	return nil
+}
+
 func oneOf(v string, allowed ...string) error {
 	if !slices.Contains(allowed, v) {
 		return fmt.Errorf("%q is none of %s", v, strings.Join(allowed, ", "))
@@ -123,19 +161,6 @@ func commaList(v string) []string {
 		}
 	}
 	return all
-}
-
-func setDB(c *Config, v string) error {
-	if v == "" {
-		return nil
-	}
-	path, ok := strings.CutPrefix(v, "sqlite:")
-	if !ok || path == "" {
-		return fmt.Errorf("%q is not sqlite:PATH; other databases are not supported yet", v)
-	}
-	var err error
-	c.DB, err = filepath.Abs(path)
-	return err
 }
 
 // nameMax is the length of the longest name of a node, in bytes.
@@ -319,12 +344,4 @@ func fileText(k *koanf.Koanf, name string) string {
 		return strings.Join(k.Strings(name), ",")
 	}
 	return k.String(name)
-}
-
-// dbPath is where the SQLite file is.
-func (c *Config) dbPath() string {
-	if c.DB != "" {
-		return c.DB
-	}
-	return filepath.Join(c.Data, "skein.db")
 }

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"skein.dev/skein/internal/store/sqlite"
 	"skein.dev/skein/internal/worker"
 )
 
@@ -80,15 +79,15 @@ func checkDisk(cfg *Config) Check {
 
 func checkStore(ctx context.Context, cfg *Config) Check {
 	c := Check{Name: "store", State: CheckGood}
-	if _, err := os.Stat(cfg.dbPath()); errors.Is(err, os.ErrNotExist) {
-		c.Found = cfg.dbPath() + " (not made yet)"
+	db, err := readStore(ctx, cfg)
+	if errors.Is(err, os.ErrNotExist) {
+		c.Found = cfg.dbName() + " (not made yet)"
 		return c
 	}
-	db, err := sqlite.OpenReadOnly(cfg.dbPath())
 	if err == nil {
 		defer db.Close()
 		info, e := db.Info(ctx)
-		c.Found = fmt.Sprintf("%s, format %d, %d MiB", cfg.dbPath(), info.Format, info.Bytes>>20)
+		c.Found = fmt.Sprintf("%s, format %d, %d MiB", cfg.dbName(), info.Format, info.Bytes>>20)
 		err = e
 	}
 	if err != nil {

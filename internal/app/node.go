@@ -22,7 +22,6 @@ import (
 	"skein.dev/skein/internal/secret"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
-	"skein.dev/skein/internal/store/sqlite"
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/worker"
 	"skein.dev/skein/internal/workflow"
@@ -34,10 +33,11 @@ type Node struct {
 	log      *slog.Logger
 	lock     *lock
 	listener net.Listener
-	store    *sqlite.DB
+	store    store.Store
 	worker   *worker.Worker
 	executor *executor
 	watch    *trigger.Watch
+	member   *membership // nil: alone
 	engine   *engine.Engine
 	handler  http.Handler
 	http     *http.Server
@@ -69,8 +69,8 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	if n.listener, err = listen(cfg); err != nil {
 		return n, err
 	}
-	if n.store, err = sqlite.Open(cfg.dbPath()); err != nil {
-		return n, fmt.Errorf("database %s: %w", cfg.dbPath(), err)
+	if n.store, err = openStore(ctx, cfg); err != nil {
+		return n, err
 	}
 	n.executor = newExecutor(log, n.store, cfg.Slots)
 	n.executor.holding = cfg.Hold
@@ -79,7 +79,12 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	if err != nil {
 		return n, fmt.Errorf("worker: %w", err)
 	}
-	n.engine, err = engine.New(ctx, engine.Config{Store: n.store, Executor: n.executor, Compile: compiler(),
+	info, err := n.store.Info(ctx)
+	if err != nil {
+		return n, fmt.Errorf("database %s: %w", cfg.dbName(), err)
+	}
+	n.member = newMembership(n.store, log)
+	n.engine, err = engine.New(ctx, engine.Config{Store: n.store, Peers: n.member.enginePeers(), Executor: n.executor, Compile: compiler(),
 		Planner: trigger.New(n.store), Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Reap: n.reap, Log: log})
 	if err != nil {
 		return n, err
@@ -93,7 +98,12 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	if err != nil {
 		return n, err
 	}
-	n.handler = n.guarded(srv.Handler())
+	n.handler = srv.Handler()
+	if n.member != nil {
+		n.member.connect(n, info)
+		n.handler = n.member.handler(n, n.handler)
+	}
+	n.handler = n.guarded(n.handler)
 	n.http = srv.HTTP()
 	n.http.Handler = n.handler
 	return n, nil
@@ -166,6 +176,7 @@ func (n *Node) Run(ctx context.Context) error {
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	go func() { watchEnd <- n.look(watching) }()
+	stopMember := func() error { return nil }
 	var err error
 	select {
 	case <-n.engine.Ready():
@@ -173,7 +184,10 @@ func (n *Node) Run(ctx context.Context) error {
 		if err = n.lock.announce(n.URL()); err == nil {
 			close(n.ready)
 			n.log.Info("ready", "url", n.URL(), "data", n.cfg.Data, "slots", n.cfg.Slots)
-			err = n.until(ctx, engineEnd, httpEnd)
+			var failed <-chan error
+			stopMember, failed = n.member.run(ctx)
+			err = n.until(ctx, engineEnd, httpEnd, failed)
+			n.member.leaving()
 		}
 	case err = <-engineEnd:
 		engineEnd <- nil
@@ -182,6 +196,7 @@ func (n *Node) Run(ctx context.Context) error {
 	stopWatching()
 	err = errors.Join(err, <-watchEnd)
 	n.drain()
+	err = errors.Join(err, stopMember())
 	cancel()
 	err = errors.Join(err, <-engineEnd, n.stopHTTP(), n.release())
 	n.log.Info("stopped")
@@ -199,7 +214,7 @@ func (n *Node) look(ctx context.Context) error {
 }
 
 // until waits for the end, or for a part that failed.
-func (n *Node) until(ctx context.Context, engineEnd, httpEnd chan error) error {
+func (n *Node) until(ctx context.Context, engineEnd, httpEnd chan error, member <-chan error) error {
 	select {
 	case <-ctx.Done():
 		return nil
@@ -207,6 +222,8 @@ func (n *Node) until(ctx context.Context, engineEnd, httpEnd chan error) error {
 		engineEnd <- nil
 		return err
 	case err := <-httpEnd:
+		return err
+	case err := <-member:
 		return err
 	}
 }
@@ -289,7 +306,7 @@ func (n *Node) guarded(h http.Handler) http.Handler {
 
 // Observer looks at a data folder that nobody may be working on: it writes nothing and takes no lock.
 type Observer struct {
-	store   *sqlite.DB
+	store   store.Store
 	handler http.Handler
 }
 
@@ -298,12 +315,12 @@ var ErrNoData = errors.New("there is nothing yet")
 
 // Observe opens a data folder for reading.
 func Observe(ctx context.Context, cfg *Config) (*Observer, error) {
-	if _, err := os.Stat(cfg.dbPath()); errors.Is(err, os.ErrNotExist) {
+	db, err := readStore(ctx, cfg)
+	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w in the data folder %s", ErrNoData, filepath.Dir(cfg.dbPath()))
 	}
-	db, err := sqlite.OpenReadOnly(cfg.dbPath())
 	if err != nil {
-		return nil, fmt.Errorf("database %s: %w", cfg.dbPath(), err)
+		return nil, err
 	}
 	e, err := engine.New(ctx, engine.Config{Store: unregistered{db}, Executor: idle{}, Compile: compiler(), Node: cfg.Name, Slots: 1})
 	if err != nil {
@@ -323,7 +340,7 @@ func (o *Observer) Handler() http.Handler { return o.handler }
 func (o *Observer) Close() error { return o.store.Close() }
 
 // unregistered is a store on which nobody acts, so nobody has to be written down.
-type unregistered struct{ *sqlite.DB }
+type unregistered struct{ store.Store }
 
 func (unregistered) Register(_ context.Context, uuid, node string) (store.Handler, error) {
 	return store.Handler{UUID: uuid, Node: node}, nil

@@ -4,24 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
-	"skein.dev/skein/internal/store/sqlite"
 	"skein.dev/skein/internal/trigger"
 )
 
-// Verify recounts every invariant of a data folder's database, beside a running node or without one.
+// Verify recounts every invariant of a database, beside a running node or without one.
 func Verify(ctx context.Context, cfg *Config) ([]engine.Violation, error) {
-	if _, err := os.Stat(cfg.dbPath()); errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("database %s: %w", cfg.dbPath(), os.ErrNotExist)
-	}
-	db, err := sqlite.OpenReadOnly(cfg.dbPath())
+	db, err := readStore(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("database %s: %w", cfg.dbPath(), err)
+		return nil, err
 	}
 	defer db.Close()
 	found, err := engine.Verify(ctx, db, compiler())

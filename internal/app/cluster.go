@@ -1,0 +1,109 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"skein.dev/skein/internal/cluster"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/peer"
+	"skein.dev/skein/internal/store"
+)
+
+// membership is what makes a node one of a cluster; nil: it is alone.
+type membership struct {
+	node  *cluster.Node
+	peers *peer.Client
+}
+
+// member is made before the engine, which needs the peers.
+func newMembership(st store.Store, log *slog.Logger) *membership {
+	if _, ok := st.(store.Cluster); !ok {
+		return nil
+	}
+	return &membership{peers: peer.NewClient(log)}
+}
+
+// enginePeers keeps a nil membership a nil interface.
+func (m *membership) enginePeers() engine.Peers {
+	if m == nil {
+		return nil
+	}
+	return m.peers
+}
+
+// connect completes it with the engine.
+func (m *membership) connect(n *Node, info store.Info) {
+	h := n.engine.Handler()
+	address := n.cfg.Advertise
+	if address == "" {
+		address = n.URL()
+	}
+	m.node = cluster.New(cluster.Config{
+		Store: n.store.(store.Cluster), Owner: n.engine, Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, ExitOnLoss: n.cfg.ExitOnLoss, Log: n.log,
+		Self: store.Member{Handler: h.ID, UUID: h.UUID, Name: n.cfg.Name, Address: address, Version: Version(), Format: info.Format,
+			Slots: int32(n.cfg.Slots), Started: h.Started},
+		Busy: func() int { _, busy := n.engine.Slots(); return busy },
+	})
+	m.peers.Connect(m.node, n.engine)
+}
+
+// handler answers what the other nodes ask, and passes on what they can answer better.
+func (m *membership) handler(n *Node, next http.Handler) http.Handler {
+	inner := peer.Handler(m.node, n.engine, func(cs []dag.Cancel) { n.executor.Cancel(cs) })
+	outer := peer.Gateway(next, m.node, n.log)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasPrefix(r.URL.Path, peer.Prefix):
+			inner.ServeHTTP(w, r)
+		case r.URL.Path == "/readyz" && !m.node.Joined():
+			http.Error(w, "not a member of the cluster yet", http.StatusServiceUnavailable)
+		default:
+			outer.ServeHTTP(w, r)
+		}
+	})
+}
+
+// run is a member until stop is called. Its shards are given back at the beginning of the end:
+// see leaving.
+func (m *membership) run(ctx context.Context) (stop func() error, failed <-chan error) {
+	if m == nil {
+		return func() error { return nil }, nil
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	sent := make(chan struct{})
+	ended, fail := make(chan error, 1), make(chan error, 1)
+	go func() {
+		defer close(sent)
+		m.peers.Run(ctx)
+	}()
+	go func() {
+		err := m.node.Run(ctx)
+		if err != nil && ctx.Err() == nil {
+			fail <- err
+		}
+		ended <- err
+	}()
+	return func() error {
+		last, done := context.WithTimeout(context.Background(), stopWait)
+		defer done()
+		m.peers.Flush(last)
+		cancel()
+		<-sent
+		err := <-ended
+		if ctx.Err() != nil && err == ctx.Err() {
+			return nil
+		}
+		return err
+	}, fail
+}
+
+// leaving gives the shards back at once: what still runs here reports to their next owners.
+func (m *membership) leaving() {
+	if m != nil {
+		m.node.Cordon(true)
+	}
+}

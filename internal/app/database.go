@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/postgres"
+	"skein.dev/skein/internal/store/sqlite"
+)
+
+// Forms of the setting db.
+const (
+	sqliteScheme = "sqlite:"
+	schemaParam  = "schema" // of a postgres URL: the schema that holds the tables
+)
+
+func setDB(c *Config, v string) error {
+	path, isFile := strings.CutPrefix(v, sqliteScheme)
+	switch {
+	case v == "":
+		c.DB, c.Postgres = "", ""
+		return nil
+	case isFile && path != "":
+		var err error
+		c.Postgres = ""
+		c.DB, err = filepath.Abs(path)
+		return err
+	case strings.HasPrefix(v, "postgres://") || strings.HasPrefix(v, "postgresql://"):
+		if _, err := url.Parse(v); err != nil {
+			return errors.New("it is no URL such as postgres://user@host:5432/database") // the text may hold a password
+		}
+		c.DB, c.Postgres = "", v
+		return nil
+	}
+	return fmt.Errorf("%q is neither sqlite:PATH nor postgres://user@host:5432/database", v)
+}
+
+// dbPath is where the SQLite file is.
+func (c *Config) dbPath() string {
+	if c.DB != "" {
+		return c.DB
+	}
+	return filepath.Join(c.Data, "skein.db")
+}
+
+// dbName names the database for people, without a password.
+func (c *Config) dbName() string {
+	if c.Postgres == "" {
+		return c.dbPath()
+	}
+	return withoutPassword(c.Postgres)
+}
+
+func withoutPassword(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "postgres://…"
+	}
+	return u.Redacted()
+}
+
+// openStore opens the database to work on it.
+func openStore(ctx context.Context, cfg *Config) (st store.Store, err error) {
+	if cfg.Postgres == "" {
+		st, err = sqlite.Open(cfg.dbPath())
+	} else {
+		st, err = openPostgres(ctx, cfg)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("database %s: %w", cfg.dbName(), err)
+	}
+	return st, nil
+}
+
+// readStore opens the database to look at it. There may be none: os.ErrNotExist.
+func readStore(ctx context.Context, cfg *Config) (st store.Store, err error) {
+	if cfg.Postgres != "" {
+		st, err = openPostgres(ctx, cfg)
+	} else if _, err = os.Stat(cfg.dbPath()); err == nil || !errors.Is(err, os.ErrNotExist) {
+		st, err = sqlite.OpenReadOnly(cfg.dbPath())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("database %s: %w", cfg.dbName(), err)
+	}
+	return st, nil
+}
+
+func openPostgres(ctx context.Context, cfg *Config) (store.Store, error) {
+	u, err := url.Parse(cfg.Postgres)
+	if err != nil {
+		return nil, errors.New("it is no URL")
+	}
+	q := u.Query()
+	schema := q.Get(schemaParam)
+	q.Del(schemaParam)
+	u.RawQuery = q.Encode()
+	db, err := postgres.Open(ctx, postgres.Options{URL: u.String(), Schema: schema, Application: "skein " + cfg.Name})
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}

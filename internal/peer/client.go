@@ -1,0 +1,230 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+const (
+	callTimeout = 10 * time.Second
+	pauseMin    = 50 * time.Millisecond
+	pauseMax    = 2 * time.Second
+	// sendersMax bounds the calls under way; reports beyond wait in memory, one per slot at
+	// most.
+	sendersMax = 16
+	cancelsMax = 1024 // that wait; a reload of the owner asks again for what is dropped
+)
+
+// Client is the engine's Peers.
+type Client struct {
+	dir    Directory
+	engine Engine
+	http   *http.Client
+	log    *slog.Logger
+
+	cancels chan target
+
+	wake chan struct{}
+	open sync.WaitGroup // reports that have not arrived
+
+	mu      sync.Mutex // protects following fields
+	waiting []report
+}
+
+// target is a list of cancels for one handler.
+type target struct {
+	handler dag.HandlerID
+	cancels []dag.Cancel
+}
+
+var _ engine.Peers = (*Client)(nil)
+
+// NewClient makes a client; Run does what it is told. dir and e may be set later, before Run.
+func NewClient(log *slog.Logger) *Client {
+	return &Client{http: &http.Client{Timeout: callTimeout, CheckRedirect: never}, log: log,
+		cancels: make(chan target, cancelsMax), wake: make(chan struct{}, 1)}
+}
+
+func never(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// Connect says who is there.
+func (c *Client) Connect(dir Directory, e Engine) { c.dir, c.engine = dir, e }
+
+// Alive implements engine.Peers.
+func (c *Client) Alive(h dag.HandlerID) bool { return c.dir.Alive(h) }
+
+// Report implements engine.Peers: it is sent until an owner has it, or says that nobody waits
+// for it any more.
+func (c *Client) Report(r engine.Report) {
+	c.open.Add(1)
+	c.mu.Lock()
+	c.waiting = append(c.waiting, report{c.dir.Self().Handler, r})
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Flush waits until every report has arrived.
+func (c *Client) Flush(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.open.Wait()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		c.log.Warn("some reports did not reach the owners of their runs; their attempts will run again")
+	}
+}
+
+// Cancel implements engine.Peers.
+func (c *Client) Cancel(h dag.HandlerID, cs []dag.Cancel) {
+	select {
+	case c.cancels <- target{h, cs}:
+	default:
+		c.log.Warn("a peer is not told to end attempts: too many calls wait", "attempts", len(cs))
+	}
+}
+
+// Run sends until ctx ends. Reports that have not arrived by then are lost with this process,
+// and so are their attempts: their tasks run again.
+func (c *Client) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer func() {
+		wg.Wait()
+		for range c.take() {
+			c.open.Done()
+		}
+	}()
+	room := make(chan struct{}, sendersMax)
+	send := func(f func()) bool {
+		select {
+		case room <- struct{}{}:
+		case <-ctx.Done():
+			return false
+		}
+		wg.Go(func() {
+			defer func() { <-room }()
+			f()
+		})
+		return true
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case t := <-c.cancels:
+			if !send(func() { c.sendCancels(ctx, t) }) {
+				return
+			}
+		case <-c.wake:
+			for _, r := range c.take() {
+				if !send(func() { c.deliver(ctx, r) }) {
+					c.open.Done()
+				}
+			}
+		}
+	}
+}
+
+func (c *Client) take() []report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.waiting
+	c.waiting = nil
+	return all
+}
+
+// deliver brings one report to whoever owns its run by now; that may be this node again.
+func (c *Client) deliver(ctx context.Context, r report) {
+	defer c.open.Done()
+	for pause := pauseMin; ctx.Err() == nil; pause = min(2*pause, pauseMax) {
+		err := c.try(ctx, r)
+		if err == nil {
+			return
+		}
+		if pause == pauseMax {
+			c.log.Warn("a report does not reach the owner of its run yet", "run", r.Report.Run.String(), "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (c *Client) try(ctx context.Context, r report) error {
+	row, err := c.engine.RunRow(ctx, r.Report.Run)
+	switch {
+	case errors.Is(err, engine.ErrNotFound) || err == nil && row.State.Terminal():
+		return nil // nobody waits for it
+	case err != nil:
+		return err
+	}
+	owner, ok := c.dir.OwnerOf(row.Shard)
+	if !ok {
+		return fmt.Errorf("nobody owns shard %d now", row.Shard)
+	}
+	if owner.Handler == c.dir.Self().Handler {
+		_, err := c.engine.Hear(ctx, r.Handler, r.Report)
+		return err
+	}
+	return c.post(ctx, owner, reportPath, r)
+}
+
+func (c *Client) sendCancels(ctx context.Context, t target) {
+	m, ok := c.dir.Member(t.handler)
+	if !ok {
+		return // who is gone has nothing to end
+	}
+	if err := c.post(ctx, m, cancelPath, t.cancels); err != nil && ctx.Err() == nil {
+		c.log.Warn("a peer could not be told to end attempts", "node", m.Name, "err", err)
+	}
+}
+
+// Nudge has the owner of a shard look into the store at once: somebody has inserted something.
+func (c *Client) Nudge(ctx context.Context, s dag.ShardID) {
+	if m, ok := c.dir.OwnerOf(s); ok {
+		_ = c.post(ctx, m, wakePath, nil) // it looks by itself soon
+	}
+}
+
+func (c *Client) post(ctx context.Context, m store.Member, path string, body any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("write the call: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.Address+path, bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("address of node %s: %w", m.Name, err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("node %s: %w", m.Name, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+	if err != nil {
+		return fmt.Errorf("node %s: %w", m.Name, err)
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("node %s: %s: %s", m.Name, resp.Status, bytes.TrimSpace(text))
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+// Package peer is what the nodes of a cluster say to each other over HTTP: reports and cancels
+// of attempts whose run is owned elsewhere, a nudge to look at the store, and requests passed on
+// to the node that can answer them.
+//
+// Nothing here is the only way: what does not arrive is said again, or is found in the store.
+package peer
+
+import (
+	"context"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// Paths of the calls between nodes.
+const (
+	Prefix     = "/internal/v1/"
+	reportPath = Prefix + "report"
+	cancelPath = Prefix + "cancel"
+	wakePath   = Prefix + "wake"
+)
+
+// HeaderElsewhere is how a handler says that another node has to answer: "shard N" or
+// "handler N". HeaderHops counts how often a request was passed on.
+const (
+	HeaderElsewhere = "X-Skein-Elsewhere"
+	HeaderHops      = "X-Skein-Hops"
+)
+
+// hopsMax bounds how often a request is passed on: ownership may move while it travels.
+const hopsMax = 3
+
+// bodyMax bounds a call between nodes, in bytes.
+const bodyMax = 4 << 20
+
+// Directory knows who is in the cluster: the node's membership.
+type Directory interface {
+	Self() store.Member
+	Alive(h dag.HandlerID) bool
+	Member(h dag.HandlerID) (store.Member, bool)
+	OwnerOf(s dag.ShardID) (store.Member, bool)
+	Wake()
+}
+
+// report is a report of an attempt on its way to the owner of its run.
+type report struct {
+	Handler dag.HandlerID `json:"handler"`
+	Report  engine.Report `json:"report"`
+}
+
+// Engine is the engine of this node.
+type Engine interface {
+	Hear(ctx context.Context, from dag.HandlerID, r engine.Report) (dag.Verdict, error)
+	RunRow(ctx context.Context, id dag.RunID) (dag.RunRow, error)
+}

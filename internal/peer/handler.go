@@ -1,0 +1,48 @@
+package peer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+)
+
+// Handler takes the calls of other nodes. cancel ends attempts of this one.
+func Handler(dir Directory, e Engine, cancel func([]dag.Cancel)) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+reportPath, func(w http.ResponseWriter, r *http.Request) {
+		var in report
+		if !read(w, r, &in) {
+			return
+		}
+		verdict, err := e.Hear(r.Context(), in.Handler, in.Report)
+		var moved *engine.Elsewhere
+		switch {
+		case errors.As(err, &moved):
+			http.Error(w, moved.Error(), http.StatusMisdirectedRequest)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		default: // also for what is fenced: the sender need not say it again
+			fmt.Fprintln(w, verdict)
+		}
+	})
+	mux.HandleFunc("POST "+cancelPath, func(w http.ResponseWriter, r *http.Request) {
+		var in []dag.Cancel
+		if read(w, r, &in) {
+			cancel(in)
+		}
+	})
+	mux.HandleFunc("POST "+wakePath, func(http.ResponseWriter, *http.Request) { dir.Wake() })
+	return mux
+}
+
+func read(w http.ResponseWriter, r *http.Request, into any) bool {
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyMax)).Decode(into)
+	if err != nil {
+		http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
+	}
+	return err == nil
+}
