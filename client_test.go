@@ -72,6 +72,27 @@ func TestRequests(t *testing.T) {
 	if body != `{"version":3}` || got.Header.Get("If-Match") != `"7"` {
 		t.Errorf("%s %v", body, got.Header)
 	}
+	_, _ = c.FireSchedule(ctx, "shop/w", "a/b:c", "why")
+	check("POST", "/base/api/v1/schedules/shop/w/a%2Fb:c:trigger")
+	_, _ = c.NextFires(ctx, "w", "t", skein.NextQuery{N: 5, From: time.Unix(0, 0)})
+	check("GET", "/base/api/v1/schedules/default/w/t/next?from=1970-01-01T00%3A00%3A00Z&n=5")
+	_, _ = c.AllNextFires(ctx, skein.NextQuery{Namespace: "shop"})
+	check("GET", "/base/api/v1/schedules/next?namespace=shop")
+	_, _ = c.Schedules(ctx, skein.SchedulesQuery{Workflow: "w", State: "paused", Kind: "cron", Limit: 7})
+	check("GET", "/base/api/v1/schedules?kind=cron&limit=7&state=paused&workflow=w")
+	_, _ = c.Fires(ctx, skein.FiresQuery{Workflow: "w", Trigger: "t", Unfired: true, Until: time.Unix(1, 0)})
+	check("GET", "/base/api/v1/fires?trigger=t&unfired=true&until=1970-01-01T00%3A00%3A01Z&workflow=w")
+	_, _ = c.Simulate(ctx, api.SimulateRequest{Workflow: "w"})
+	check("POST", "/base/api/v1/schedules:simulate")
+	_, _, _ = c.StartBackfill(ctx, api.BackfillRequest{Workflow: "w", DryRun: true}, skein.Key("k"))
+	check("POST", "/base/api/v1/backfills")
+	if body != `{"workflow":"w","dry_run":true}` {
+		t.Error(body)
+	}
+	_, _ = c.CancelBackfill(ctx, 7)
+	check("POST", "/base/api/v1/backfills/7:cancel")
+	_, _ = c.BackfillRuns(ctx, 7, "", 3)
+	check("GET", "/base/api/v1/backfills/7/runs?limit=3")
 	_, _ = c.PauseWorkflow(ctx, "w")
 	check("POST", "/base/api/v1/workflows/default/w:pause")
 	_, _ = c.Run(ctx, "id", skein.WithTasks(), skein.Wait(90*time.Second))

@@ -48,5 +48,6 @@ const (
 	ProblemRange           = "/problems/range-not-satisfiable"
 	ProblemForeignHost     = "/problems/foreign-host"
 	ProblemForeignOrigin   = "/problems/foreign-origin"
+	ProblemSignature       = "/problems/bad-signature"
 	ProblemInternal        = "/problems/internal"
 )

@@ -15,7 +15,7 @@ type Schedule struct {
 	PausedBy          *string `json:"paused_by" doc:"null: it was declared paused, or is not."`
 	Next              *Time   `json:"next" format:"date-time" doc:"The first instant that is not decided; null: none, or it waits for an event."`
 	Decided           Time    `json:"decided" format:"date-time" doc:"Every instant up to here has its outcome among the fires; of a paused one, its pause is one line once it ends."`
-	LastFire          *Fire   `json:"last_fire" nullable:"true" doc:"The newest line of its ledger."`
+	LastFire          *Fire   `json:"last_fire" doc:"The newest line of its ledger."`
 	Fired             int64   `json:"fired" doc:"Runs it has started since it was declared as it is."`
 	Overlap           string  `json:"overlap" enum:"skip,queue,cancel_running,allow"`
 	MaxConcurrentRuns *int32  `json:"max_concurrent_runs" doc:"null: any number."`
@@ -92,7 +92,7 @@ type SimulateRequest struct {
 	To       Time   `json:"to" format:"date-time" doc:"At most 366 days after from."`
 	Workflow string `json:"workflow,omitempty" maxLength:"127" doc:"NAME or NAMESPACE/NAME: only its triggers. Absent: all."`
 	// With is an edit: its workflows take the place of those of the same name.
-	With *ApplyRequest `json:"with,omitempty" nullable:"true"`
+	With *ApplyRequest `json:"with,omitempty"`
 }
 
 // Simulation is what a span of time will bring if runs take as long as they did lately.
@@ -116,6 +116,7 @@ type SimulatedTrigger struct {
 	Trigger     string   `json:"trigger"`
 	Description string   `json:"description"`
 	Fires       int64    `json:"fires"`
+	PerHour     float64  `json:"per_hour" doc:"Fires, over the whole span."`
 	First       *Time    `json:"first" format:"date-time"`
 	Last        *Time    `json:"last" format:"date-time"`
 	Overlaps    int64    `json:"overlaps" doc:"Fires while as many runs of the trigger as may be are active."`
@@ -129,10 +130,11 @@ type SimulatedTrigger struct {
 
 // SimulatedHour is one hour of UTC.
 type SimulatedHour struct {
-	At     Time  `json:"at" format:"date-time"`
-	Fires  int64 `json:"fires"`
-	Active int64 `json:"active" doc:"Most runs at one time, by the median."`
-	Long   int64 `json:"active_p95" doc:"The same if every run takes its 95th percentile."`
+	At     Time    `json:"at" format:"date-time"`
+	Fires  int64   `json:"fires"`
+	Active int64   `json:"active" doc:"Most runs at one time, by the median."`
+	Mean   float64 `json:"mean" doc:"How many there are on average."`
+	Long   int64   `json:"active_p95" doc:"The same if every run takes its 95th percentile."`
 }
 
 // SimulatedLimit is a limit that will be hit.
@@ -145,6 +147,7 @@ type SimulatedLimit struct {
 	Peak      int64   `json:"peak" doc:"Most that would be there at one time without it."`
 	Hits      int64   `json:"hits" doc:"How many runs meet it."`
 	First     *Time   `json:"first" format:"date-time"`
+	Instants  []Time  `json:"instants" nullable:"false" doc:"The first of them, at most 20."`
 	What      string  `json:"what" doc:"A sentence."`
 }
 

@@ -83,7 +83,7 @@ func checkFiles(req *api.ApplyRequest) error {
 
 // parse reads the one workflow of a request.
 func (s *Server) parse(req *api.ApplyRequest) (*workflow.Workflow, workflow.Errors) {
-	ws, faults := workflow.Parse([]byte(req.Source), workflow.Options{File: req.File, TasksMax: s.cfg.TasksMax})
+	ws, faults := s.parseAll(req)
 	if len(faults) > 0 {
 		return nil, faults
 	}
@@ -91,6 +91,22 @@ func (s *Server) parse(req *api.ApplyRequest) (*workflow.Workflow, workflow.Erro
 		return nil, workflow.Errors{{File: req.File, Line: 1, Column: 1, Message: fmt.Sprintf("the file has %d workflows", len(ws)), Hint: "send one at a time"}}
 	}
 	return ws[0], nil
+}
+
+// parseAll reads the workflows of a request, with the calendars that came with them.
+func (s *Server) parseAll(req *api.ApplyRequest) ([]*workflow.Workflow, workflow.Errors) {
+	files := make([]workflow.File, len(req.Files))
+	for i, f := range req.Files {
+		files[i] = workflow.File{Name: f.Name, Data: f.Data}
+	}
+	ws, faults := workflow.Parse([]byte(req.Source), workflow.Options{File: req.File, TasksMax: s.cfg.TasksMax, ReadFile: workflow.ReadFrom(files)})
+	for _, w := range ws {
+		if err := w.SetOrigin(req.Dir); err != nil {
+			faults = append(faults, workflow.Error{File: req.File, Line: 1, Column: 1, Key: "triggers", Message: err.Error(),
+				Hint: "a folder comes with a workflow that is applied from a file"})
+		}
+	}
+	return ws, faults
 }
 
 type applyIn struct {
@@ -123,7 +139,6 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 	if err != nil {
 		return nil, err
 	}
-	def.Origin = req.Dir
 	d, err := s.pack(req, def)
 	if err != nil {
 		return nil, err
@@ -147,8 +162,7 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 // expected checks the preconditions against what there is.
 func (s *Server) expected(ctx context.Context, in *applyIn) (revision int64, isNew bool, err error) {
 	_, revision, err = s.changing(ctx, &in.WorkflowPath, &in.Conditional)
-	var f *failure
-	isNew = errors.As(err, &f) && f.Status == http.StatusNotFound
+	isNew = isNotFound(err)
 	switch {
 	case isNew && in.IfMatch != "":
 		return 0, true, fail(http.StatusPreconditionFailed, api.ProblemPrecondition, "If-Match: there is no workflow %s", fullName(in.Namespace, in.Name))

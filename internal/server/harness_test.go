@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -22,6 +23,7 @@ import (
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store/sqlite"
+	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -137,6 +139,16 @@ func (r *logReader) Size() (int64, error) {
 
 func (r *logReader) Close() error { return nil }
 
+// secrets are those of every namespace.
+type secrets map[string]string
+
+func (s secrets) Secret(_ context.Context, _, name string) ([]byte, error) {
+	if text, ok := s[name]; ok {
+		return []byte(text), nil
+	}
+	return nil, errors.New("unknown secret " + name)
+}
+
 // bed is a node over a database that outlives it.
 type bed struct {
 	t      *testing.T
@@ -171,9 +183,9 @@ func (b *bed) start() {
 	b.t.Helper()
 	st := must(sqlite.Open(filepath.Join(b.dir, "skein.db")))
 	b.exec = newExecutor(b.auto)
-	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: st, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition}))
+	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: st, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition, Planner: trigger.New(st)}))
 	b.exec.e = b.engine
-	b.srv = must(server.New(server.Config{Engine: b.engine, Logs: b.logs, Version: "1.2.3", DefaultUser: "osuser", Listen: "skein.example:8080",
+	b.srv = must(server.New(server.Config{Engine: b.engine, Logs: b.logs, Secrets: secrets{"hook": "s3cret"}, Version: "1.2.3", DefaultUser: "osuser", Listen: "skein.example:8080",
 		Node: server.Node{Name: "node-1", Roles: []string{"api"}}}))
 	b.http = httptest.NewUnstartedServer(nil)
 	b.http.Config = b.srv.HTTP()

@@ -36,6 +36,8 @@ func (s *Server) humaConfig() huma.Config {
 				License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"}},
 			Tags: []*huma.Tag{{Name: "runs", Description: "One execution of a workflow's version, and its tasks."},
 				{Name: "workflows", Description: "Named definitions and their immutable versions."},
+				{Name: "schedules", Description: "Triggers of workflows, the ledger of their fires, and what will come."},
+				{Name: "backfills", Description: "Runs for instants of the past."},
 				{Name: "nodes", Description: "The processes."}},
 			Components: &huma.Components{Schemas: registry},
 		},
@@ -80,14 +82,27 @@ func (s *Server) document() (doc []byte, page http.Handler, err error) {
 		if !strings.HasSuffix(name, "Request") && schema.AdditionalProperties == false {
 			schema.AdditionalProperties = nil
 		}
+		for _, p := range schema.Properties {
+			if p.Nullable && len(p.Enum) > 0 { // the values leave no room for null
+				p.Enum = append(p.Enum, nil)
+			}
+		}
 	}
+	orNull(reg.Map()["Schedule"].Properties, "last_fire")
 	delete(reg.Map(), "ErrorModel") // huma's own, which is never sent
 	delete(reg.Map(), "ErrorDetail")
 	if doc, err = json.MarshalIndent(o, "", " "); err != nil {
 		return nil, nil, fmt.Errorf("OpenAPI document: %w", err)
 	}
+	reg.Map()["File"].Properties["data"].ContentEncoding = "" // an empty file is base64, too, but not to huma
 	page, err = docsPage(doc)
 	return doc, page, err
+}
+
+// orNull lets a property that is an object be null: huma has no word for it.
+func orNull(properties map[string]*huma.Schema, name string) {
+	is := properties[name]
+	properties[name] = &huma.Schema{Description: is.Description, AnyOf: []*huma.Schema{{Ref: is.Ref}, {Type: "null"}}}
 }
 
 //go:embed docs.html

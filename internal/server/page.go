@@ -27,6 +27,15 @@ func list[T any](items []T, next string) *jsonOut[api.List[T]] {
 	return &jsonOut[api.List[T]]{Body: l}
 }
 
+// cut takes a page that was read with one row too many to its limit; more: there is a next
+// one, or may be, because a store gives no more rows than this.
+func cut[T any](rows []T, limit int) (page []T, more bool) {
+	if len(rows) > limit {
+		return rows[:limit], true
+	}
+	return rows, len(rows) == pageMax
+}
+
 // after reads the cursor.
 func (p *Page) after() (string, error) {
 	b, err := base64.RawURLEncoding.DecodeString(p.Cursor)

@@ -17,6 +17,7 @@ import (
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -31,6 +32,8 @@ var kinds = []struct {
 	{syscall.ENOSPC, http.StatusInsufficientStorage, api.ProblemFull, 30},
 	{engine.ErrFull, http.StatusInsufficientStorage, api.ProblemFull, 30},
 	{engine.ErrNotFound, http.StatusNotFound, api.ProblemNotFound, 0},
+	{trigger.ErrTooLarge, http.StatusRequestEntityTooLarge, api.ProblemTooLarge, 0},
+	{trigger.ErrFilter, http.StatusUnprocessableEntity, api.ProblemInvalid, 0},
 	{engine.ErrInvalid, http.StatusUnprocessableEntity, api.ProblemInvalid, 0},
 	{engine.ErrConflict, http.StatusConflict, api.ProblemConflict, 0},
 	{engine.ErrFenced, http.StatusConflict, api.ProblemConflict, 0},
@@ -49,7 +52,7 @@ var titles = map[string]string{
 	api.ProblemConflict:        "It does not fit the present state",
 	api.ProblemIdempotency:     "The idempotency key came with another request before",
 	api.ProblemPrecondition:    "It was changed in between",
-	api.ProblemBusy:            "Too many submissions are waiting",
+	api.ProblemBusy:            "Too much of this is going on",
 	api.ProblemUnavailable:     "The node cannot do it now",
 	api.ProblemFull:            "The disk is full",
 	api.ProblemTooLarge:        "The request is too large",
@@ -58,6 +61,7 @@ var titles = map[string]string{
 	api.ProblemRange:           "The range is not within the content",
 	api.ProblemForeignHost:     "Foreign host",
 	api.ProblemForeignOrigin:   "Foreign origin",
+	api.ProblemSignature:       "The call is not signed as it should be",
 	api.ProblemInternal:        "A bug",
 }
 
@@ -78,6 +82,12 @@ func notFound(format string, args ...any) *failure {
 
 func invalid(format string, args ...any) *failure {
 	return fail(http.StatusUnprocessableEntity, api.ProblemInvalid, format, args...)
+}
+
+// isNotFound reports whether an error is one that notFound made.
+func isNotFound(err error) bool {
+	var f *failure
+	return errors.As(err, &f) && f.Status == http.StatusNotFound
 }
 
 func methodNotAllowed(method, allow string) *failure {
@@ -196,6 +206,23 @@ func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
 	}
 	return v, nil
 }
+
+// places bounds how many requests of a kind are served at a time.
+type places chan struct{}
+
+// enter takes a place, or says that there is none; doing tells what those do that have one.
+func (p places) enter(doing string) error {
+	select {
+	case p <- struct{}{}:
+		return nil
+	default:
+	}
+	f := fail(http.StatusTooManyRequests, api.ProblemBusy, "%d %s, ask again", cap(p), doing)
+	f.header.Set("Retry-After", "1")
+	return f
+}
+
+func (p places) leave() { <-p }
 
 func stack() string { return string(debug.Stack()) }
 

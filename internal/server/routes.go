@@ -9,12 +9,22 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/trigger"
 )
 
 // Every route under /api/v1, in the order of the document. Verbs are POST …:verb.
 func (s *Server) routes() {
-	runs, workflows, nodes := tag("runs"), tag("workflows"), tag("nodes")
+	s.runRoutes(tag("runs"))
+	s.workflowRoutes(tag("workflows"))
+	s.scheduleRoutes(tag("schedules"))
+	s.backfillRoutes(tag("backfills"))
+	nodes := tag("nodes")
+	route(s, nodes.get("/nodes", "list-nodes", "List the nodes"), s.listNodes)
+	route(s, nodes.get("/status", "get-status", "Read the state of the node that answers"), s.getStatus)
+}
 
+func (s *Server) workflowRoutes(workflows tag) {
 	route(s, workflows.get("/workflows", "list-workflows", "List workflows by name"), s.listWorkflows)
 	route(s, workflows.get("/workflows/{ns}/{name}", "get-workflow", "Read a workflow with the source of its current version"), s.getWorkflow)
 	put := workflows.put("/workflows/{ns}/{name}", "apply-workflow", "Make a version of a definition, unless the newest is the same")
@@ -27,7 +37,9 @@ func (s *Server) routes() {
 	route(s, workflows.verb("/workflows/{ns}/{name}:resume", "resume-workflow", "End a pause"), s.resumeWorkflow)
 	route(s, workflows.verb("/workflows/{ns}/{name}:rollback", "rollback-workflow", "Make an earlier version the one that new runs get"), s.rollbackWorkflow)
 	route(s, applying(workflows.verb("/validate", "validate", "Find every fault of a workflow file; nothing is kept")), s.validate)
+}
 
+func (s *Server) runRoutes(runs tag) {
 	route(s, starting(runs.verb("/runs", "start-run", "Start a run; when it answers, the run is durable")), s.startRun)
 	route(s, runs.get("/runs", "list-runs", "List runs, newest first"), s.listRuns)
 	route(s, runs.get("/runs/{id}", "get-run", "Read a run"), s.getRun)
@@ -45,9 +57,47 @@ func (s *Server) routes() {
 	route(s, logs, s.getLog)
 	route(s, runs.get("/users/{id}/runs", "list-user-runs", "List a user's runs, newest first"), s.listUserRuns)
 	route(s, streaming(runs.get("/events", "watch-events", "Watch what is committed, as it is committed"), "text/event-stream", eventsDoc), s.watchEvents)
+}
 
-	route(s, nodes.get("/nodes", "list-nodes", "List the nodes"), s.listNodes)
-	route(s, nodes.get("/status", "get-status", "Read the state of the node that answers"), s.getStatus)
+func (s *Server) scheduleRoutes(schedules tag) {
+	const one = "/schedules/{ns}/{workflow}/{trigger}"
+	route(s, schedules.get("/schedules", "list-schedules", "List triggers, schedules and sensors, by workflow and name"), s.listSchedules)
+	route(s, schedules.get("/schedules/next", "list-next-fires", "Tell what fires next, of all active schedules"), s.nextOfAll)
+	route(s, applying(schedules.verb("/schedules:simulate", "simulate-schedules", "Tell what a span of time will bring, and what an edit would change of it")), s.simulate)
+	route(s, schedules.get(one, "get-schedule", "Read a trigger"), s.getSchedule)
+	route(s, schedules.get(one+"/next", "list-schedule-next", "Tell when a schedule fires next; of a paused one, when it would"), s.nextOfSchedule)
+	route(s, schedules.get(one+"/fires", "list-schedule-fires", "Read the ledger of a trigger, newest first"), s.listTriggerFires)
+	route(s, schedules.verb(one+":pause", "pause-schedule", "Stop a trigger from firing; what passes is recorded as skipped"), s.pauseSchedule)
+	route(s, schedules.verb(one+":resume", "resume-schedule", "Let a trigger fire again, from now on"), s.resumeSchedule)
+	route(s, occurring(schedules.verb(one+":trigger", "fire-schedule", "Fire a trigger now, by hand, also a paused one")), s.fireSchedule)
+	route(s, schedules.get("/fires", "list-fires", "Read the ledger of all triggers, newest first"), s.listFires)
+	hook := occurring(schedules.verb("/hooks/{ns}/{workflow}/{trigger}", "call-hook", "Call a webhook; the call is signed with its secret"))
+	hook.Description = hookDoc
+	hook.MaxBodyBytes = trigger.HookBytesMax + 1
+	hook.RejectUnknownQueryParameters = false
+	hook.RequestBody = &huma.RequestBody{}
+	route(s, hook, s.callHook)
+	hook.RequestBody.Required = false // huma takes every raw body for required
+}
+
+const hookDoc = "Signed is the body, by one of the headers X-Skein-Signature (t=UNIX,v1=HEX: HMAC-SHA256 over UNIX, a dot and the body; " +
+	"or t=UNIX,id=ID,v2=HEX: over v2:UNIX:ID:BODY) and X-Hub-Signature-256 (sha256=HEX: over the body). A call that came before is not a second one. " +
+	"Any query and any media type is taken. The Host of the call may be any; a call from a page of another site is refused."
+
+func (s *Server) backfillRoutes(backfills tag) {
+	start := backfills.verb("/backfills", "start-backfill", "Start runs for instants of the past")
+	start.DefaultStatus = http.StatusAccepted
+	start.MaxBodyBytes = backfillBytesMax + 1
+	route(s, answers(start, map[int]string{
+		http.StatusOK:       "A dry run, or an earlier start with this key made it.",
+		http.StatusAccepted: "It is durable and on its way.",
+	}), s.startBackfill)
+	route(s, backfills.get("/backfills", "list-backfills", "List backfills, newest first"), s.listBackfills)
+	route(s, backfills.get("/backfills/{id}", "get-backfill", "Read a backfill"), s.getBackfill)
+	route(s, backfills.get("/backfills/{id}/runs", "list-backfill-runs", "List the runs of a backfill by their instants"), s.listBackfillRuns)
+	route(s, backfills.verb("/backfills/{id}:pause", "pause-backfill", "Start nothing more of it until it is resumed"), s.backfillVerb("pause", store.BackfillPaused))
+	route(s, backfills.verb("/backfills/{id}:resume", "resume-backfill", "End a pause"), s.backfillVerb("resume", store.BackfillRunning))
+	route(s, backfills.verb("/backfills/{id}:cancel", "cancel-backfill", "End it: runs that wait are stopped, those that have begun go on"), s.backfillVerb("cancel", store.BackfillCancelled))
 }
 
 const eventsDoc = "Events named change, whose data is a Change, and reset: some changes may be missing, read again what you watch. " +
@@ -56,7 +106,7 @@ const eventsDoc = "Events named change, whose data is a Change, and reset: some 
 type tag string
 
 func (t tag) op(method, path, id, summary string) huma.Operation {
-	return huma.Operation{Method: method, Path: api.Prefix + path, OperationID: id, Summary: summary, Tags: []string{string(t)}}
+	return huma.Operation{Method: method, Path: api.Prefix + path, OperationID: id, Summary: summary, Tags: []string{string(t)}, RejectUnknownQueryParameters: true}
 }
 
 func (t tag) get(path, id, summary string) huma.Operation {
@@ -78,7 +128,6 @@ func route[I, O any](s *Server, op huma.Operation, h func(context.Context, *I) (
 		op.MaxBodyBytes = jsonBytesMax + 1 // huma refuses what fills it
 	}
 	op.BodyReadTimeout = bodyTimeout
-	op.RejectUnknownQueryParameters = true
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		// The body has been read; its deadline would end a request that waits for a run.
 		if rc, ok := ctx.Value(controllerKey{}).(*http.ResponseController); ok {
@@ -124,6 +173,14 @@ func commanding(op huma.Operation) huma.Operation {
 	return answers(op, map[int]string{
 		http.StatusOK:       "It was done before, under this key.",
 		http.StatusAccepted: "It is durable and on its way.",
+	})
+}
+
+func occurring(op huma.Operation) huma.Operation {
+	op.DefaultStatus = http.StatusAccepted
+	return answers(op, map[int]string{
+		http.StatusOK:       "No run was started now: outcome and reason say why.",
+		http.StatusAccepted: "A run was started; it is durable.",
 	})
 }
 

@@ -23,6 +23,9 @@ import (
 type Config struct {
 	Engine *engine.Engine
 	Logs   LogSource
+	// Secrets are what calls to webhooks are signed with; nil: there are none, no call is
+	// taken.
+	Secrets Secrets
 
 	TasksMax    int    // of one workflow; 0: dag.TasksMax
 	Version     string // of the program
@@ -39,6 +42,11 @@ type Node struct {
 	Name    string
 	Roles   []string
 	Started time.Time
+}
+
+// Secrets finds secrets by their names.
+type Secrets interface {
+	Secret(ctx context.Context, namespace, name string) ([]byte, error)
 }
 
 // LogRef names the log of one attempt.
@@ -63,18 +71,22 @@ type LogReader interface {
 
 // Bounds of a request.
 const (
-	jsonBytesMax   = 1 << 20
-	applyBytesMax  = 32 << 20
-	headerBytesMax = 64 << 10
-	depthMax       = 100 // of JSON
-	headerTimeout  = 10 * time.Second
-	bodyTimeout    = time.Minute
-	idleTimeout    = 2 * time.Minute
-	writeTimeout   = 30 * time.Second // of one write of a stream
-	waitMax        = 5 * time.Minute  // Prefer: wait
-	pageDefault    = 100
-	pageMax        = 1000
-	tasksInRunMax  = 1000
+	jsonBytesMax  = 1 << 20
+	applyBytesMax = 32 << 20
+	// backfillBytesMax has room for dag.InstantsMax instants.
+	backfillBytesMax = 8 << 20
+	costlyMax        = 2  // requests that keep a processor busy for seconds, at a time
+	hooksMax         = 64 // calls to webhooks that are looked at, or wait for their commit, at a time
+	headerBytesMax   = 64 << 10
+	depthMax         = 100 // of JSON
+	headerTimeout    = 10 * time.Second
+	bodyTimeout      = time.Minute
+	idleTimeout      = 2 * time.Minute
+	writeTimeout     = 30 * time.Second // of one write of a stream
+	waitMax          = 5 * time.Minute  // Prefer: wait
+	pageDefault      = 100
+	pageMax          = 1000
+	tasksInRunMax    = 1000
 )
 
 // Server is the gateway of one node.
@@ -88,6 +100,8 @@ type Server struct {
 	mux     *http.ServeMux
 	api     huma.API
 	guard   guard
+	hooks   places
+	costly  places
 }
 
 // New makes a server.
@@ -104,7 +118,8 @@ func New(cfg Config) (*Server, error) {
 	if cfg.DefaultUser == "" {
 		cfg.DefaultUser = "unknown"
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, engine: cfg.Engine, mux: http.NewServeMux(), guard: newGuard(cfg.Listen)}
+	s := &Server{cfg: cfg, log: cfg.Log, engine: cfg.Engine, mux: http.NewServeMux(), guard: newGuard(cfg.Listen),
+		hooks: make(places, hooksMax), costly: make(places, costlyMax)}
 	s.metrics = newMetrics(cfg.Engine, cfg.Version)
 	s.api = huma.NewAPI(s.humaConfig(), newAdapter(s.mux))
 	s.routes()

@@ -108,6 +108,11 @@ var contract = []string{
 	"POST /runs", "GET /runs", "GET /runs/{id}", "POST /runs/{id}:stop", "POST /runs/{id}:kill", "POST /runs/{id}:pause", "POST /runs/{id}:resume",
 	"GET /runs/{id}/tasks", "GET /runs/{id}/tasks/{task}", "GET /runs/{id}/graph", "GET /runs/{id}/events", "GET /runs/{id}/explain",
 	"GET /runs/{id}/tasks/{task}/explain", "GET /runs/{id}/tasks/{task}/logs", "GET /users/{id}/runs", "GET /nodes", "GET /status", "GET /events",
+	"GET /schedules", "GET /schedules/next", "POST /schedules:simulate", "GET /schedules/{ns}/{workflow}/{trigger}", "GET /schedules/{ns}/{workflow}/{trigger}/next",
+	"GET /schedules/{ns}/{workflow}/{trigger}/fires", "POST /schedules/{ns}/{workflow}/{trigger}:pause",
+	"POST /schedules/{ns}/{workflow}/{trigger}:resume", "POST /schedules/{ns}/{workflow}/{trigger}:trigger", "GET /fires",
+	"POST /hooks/{ns}/{workflow}/{trigger}", "POST /backfills", "GET /backfills", "GET /backfills/{id}", "GET /backfills/{id}/runs",
+	"POST /backfills/{id}:pause", "POST /backfills/{id}:resume", "POST /backfills/{id}:cancel",
 }
 
 var update = flag.Bool("update", false, "write api/v1/openapi.json")

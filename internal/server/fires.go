@@ -1,0 +1,147 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+type FireFilter struct {
+	Page
+	Outcome string `query:"outcome" enum:"fired,late,skipped,merged,missed"`
+	Unfired bool   `query:"unfired" doc:"Every outcome without a run."`
+	Since   string `query:"since" doc:"RFC 3339: only lines that reach to it or later."`
+	Until   string `query:"until" doc:"RFC 3339: only lines that begin at or before it."`
+}
+
+func (f *FireFilter) query() (q store.FireQuery, err error) {
+	q.Outcome, q.Limit = f.Outcome, f.Limit+1
+	if f.Unfired {
+		if f.Outcome != "" {
+			return q, invalid("unfired stands for several outcomes: leave it or outcome out")
+		}
+		q.Outcome = store.FireUnfired
+	}
+	if q.From, err = queryInstant("since", f.Since); err != nil {
+		return q, err
+	}
+	if q.Until, err = queryInstant("until", f.Until); err != nil {
+		return q, err
+	}
+	if f.Until != "" && q.Until < q.From {
+		return q, invalid("until (%s) lies before since (%s)", f.Until, f.Since)
+	}
+	q.Before, err = f.afterFire()
+	return q, err
+}
+
+// queryInstant reads an instant of a query; "" is 0.
+func queryInstant(name, text string) (dag.Micros, error) {
+	if text == "" {
+		return 0, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return 0, invalid("%s: want an RFC 3339 instant such as 2026-01-31T12:00:00Z, not %q", name, text)
+	}
+	return dag.Micros(t.UnixMicro()), nil
+}
+
+func (p *Page) afterFire() (k store.FireKey, err error) {
+	text, err := p.after()
+	if err != nil || text == "" {
+		return k, err
+	}
+	if json.Unmarshal([]byte(text), &k) != nil || k.Decided == 0 || k.Workflow == 0 {
+		return store.FireKey{}, badCursor()
+	}
+	return k, nil
+}
+
+type listFiresIn struct {
+	FireFilter
+	Workflow string `query:"workflow" doc:"NAME or NAMESPACE/NAME."`
+	Trigger  string `query:"trigger" doc:"Only with workflow: a trigger of it, also one that is no longer declared."`
+}
+
+func (s *Server) listFires(ctx context.Context, in *listFiresIn) (*jsonOut[api.List[api.Fire]], error) {
+	q, err := in.query()
+	if err != nil {
+		return nil, err
+	}
+	if in.Trigger != "" && in.Workflow == "" {
+		return nil, invalid("trigger: give its workflow, too; a trigger's name is unique only in it")
+	}
+	if in.Workflow != "" {
+		w, err := s.findWorkflow(ctx, in.Workflow)
+		if err != nil {
+			return nil, err
+		}
+		q.Workflow, q.Trigger = w.ID, in.Trigger
+	}
+	return s.firePage(ctx, q)
+}
+
+type triggerFiresIn struct {
+	TriggerPath
+	FireFilter
+}
+
+// listTriggerFires is also for a trigger that is no longer declared: its ledger stays.
+func (s *Server) listTriggerFires(ctx context.Context, in *triggerFiresIn) (*jsonOut[api.List[api.Fire]], error) {
+	q, err := in.query()
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.findWorkflow(ctx, in.workflow())
+	if err != nil {
+		return nil, err
+	}
+	q.Workflow, q.Trigger = w.ID, in.Trigger
+	out, err := s.firePage(ctx, q)
+	if err == nil && len(out.Body.Items) == 0 {
+		_, err = s.triggerOf(ctx, &w, in.Trigger)
+	}
+	return out, err
+}
+
+func (s *Server) firePage(ctx context.Context, q store.FireQuery) (*jsonOut[api.List[api.Fire]], error) {
+	lines, err := s.engine.Fires(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	next := ""
+	lines, more := cut(lines, q.Limit-1)
+	if more {
+		last := &lines[len(lines)-1]
+		b, err := json.Marshal(store.FireKey{Decided: last.Decided, Workflow: last.Workflow, Trigger: last.Trigger, At: last.At, Key: last.Key})
+		if err != nil {
+			return nil, err
+		}
+		next = string(b)
+	}
+	names, items := s.workflowNames(), make([]api.Fire, 0, len(lines))
+	for i := range lines {
+		w, err := names.get(ctx, lines[i].Workflow)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, fireOf(w, &lines[i]))
+	}
+	return list(items, next), nil
+}
+
+func fireOf(w *store.Workflow, f *store.Fire) api.Fire {
+	out := api.Fire{
+		Workflow: fullName(w.Namespace, w.Name), Namespace: w.Namespace, Trigger: f.Trigger, At: instant(f.At), Last: instant(f.Last),
+		Count: f.Count, Outcome: f.Outcome, Reason: textOrNull(f.Reason), Key: textOrNull(f.Key), Decided: instant(f.Decided),
+	}
+	if !f.Run.IsZero() {
+		out.Run = textOrNull(f.Run.String())
+	}
+	return out
+}

@@ -1,0 +1,127 @@
+package server_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	api "skein.dev/skein/api/v1"
+)
+
+const hookPath = "/api/v1/hooks/default/timed/hook"
+
+func mac(secret, text string) string {
+	h := hmac.New(sha256.New, []byte(secret))
+	h.Write([]byte(text))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// signed are the headers of a call.
+func signed(at time.Time, body string) []string {
+	t := fmt.Sprint(at.Unix())
+	return []string{"X-Skein-Signature", "t=" + t + ",v1=" + mac("s3cret", t+"."+body)}
+}
+
+func TestWebhook(t *testing.T) {
+	b := newBed(t, true)
+	b.put("timed", strings.Replace(timed, "tasks:", "  - {name: any, webhook: {secret: hook}}\ntasks:", 1))
+	const body = `{"ref":"main","n":1}`
+	proof := signed(time.Now(), body)
+	a := b.post(hookPath+"?from=there", body, append(proof, "X-Skein-User", "mallory")...)
+	o := want[api.Occurrence](t, a, 202)
+	if o.Outcome != "fired" || o.Run == nil || o.Existing || o.Key == nil || a.header.Get("Location") != "/api/v1/runs/"+*o.Run {
+		t.Errorf("%+v", o)
+	}
+	run := must(b.client.Run(t.Context(), *o.Run))
+	if run.Origin != "sensor" || *run.Trigger != "hook" || run.User != "" {
+		t.Errorf("%+v", run)
+	}
+	again := want[api.Occurrence](t, b.post(hookPath, body, proof...), 200)
+	if !again.Existing || *again.Run != *o.Run {
+		t.Errorf("the same call once more: %+v", again)
+	}
+	hub := want[api.Occurrence](t, b.post(hookPath, body, "X-Hub-Signature-256", "sha256="+mac("s3cret", body)), 202)
+	if *hub.Run == *o.Run {
+		t.Errorf("%+v", hub)
+	}
+	const other = `{"ref":"topic"}`
+	no := want[api.Occurrence](t, b.post(hookPath, other, signed(time.Now(), other)...), 200)
+	if no.Outcome != "filtered" || no.Run != nil || no.Key != nil || no.Reason == nil {
+		t.Errorf("%+v", no)
+	}
+	if fires := want[api.List[api.Fire]](t, b.get(oneSchedule+"hook/fires"), 200); len(fires.Items) != 2 || fires.Items[0].Key == nil {
+		t.Errorf("%+v", fires.Items)
+	}
+	// Whatever the media type, and no body at all.
+	want[api.Occurrence](t, b.do("POST", "/api/v1/hooks/default/timed/any", "not JSON", append(signed(time.Now(), "not JSON"), "Content-Type", "text/plain")...), 202)
+	want[api.Occurrence](t, b.post("/api/v1/hooks/default/timed/any", "", signed(time.Now(), "")...), 202)
+}
+
+func TestBadCallsOfWebhooks(t *testing.T) {
+	b := newBed(t, true)
+	b.put("timed", strings.Replace(timed, "tasks:", "  - {name: odd, webhook: {secret: hook, filter: \"event.body.n > 1\"}}\ntasks:", 1))
+	const body = `{"ref":"main"}`
+	now := time.Now()
+	sentences := map[string]bool{}
+	for name, headers := range map[string][]string{
+		"unsigned":     nil,
+		"empty":        {"X-Skein-Signature", ""},
+		"rubbish":      {"X-Skein-Signature", "trust me"},
+		"other body":   signed(now, body+" "),
+		"old":          signed(now.Add(-time.Hour), body),
+		"of to-morrow": signed(now.Add(24*time.Hour), body),
+		"other secret": {"X-Hub-Signature-256", "sha256=" + mac("guess", body)},
+		"other hash":   {"X-Hub-Signature-256", "sha1=" + mac("s3cret", body)},
+	} {
+		p := wantProblem(t, b.post(hookPath, body, headers...), 401, api.ProblemSignature)
+		if sentences[p.Detail] = true; len(sentences) != 1 {
+			t.Errorf("%s: the sentence tells something: %v", name, sentences)
+		}
+	}
+	wantProblem(t, b.post(hookPath, strings.Repeat("x", 1<<20+1)), 413, api.ProblemTooLarge)
+	exact := `{"ref":"main","x":"` + strings.Repeat("x", 1<<20-22) + `"}`
+	exact = exact[:len(exact)-2] + `"}`
+	if a := b.post(hookPath, exact, signed(now, exact)...); len(exact) > 1<<20 || a.status != 202 {
+		t.Errorf("%d bytes: %d %.200s", len(exact), a.status, a.body)
+	}
+	for _, path := range []string{"timed/none", "timed/nightly", "none/hook"} {
+		p := wantProblem(t, b.post("/api/v1/hooks/default/"+path, body, signed(now, body)...), 404, api.ProblemNotFound)
+		if strings.Contains(p.Detail, "lost") {
+			t.Errorf("it tells what there is: %s", p.Detail)
+		}
+	}
+	if p := wantProblem(t, b.post("/api/v1/hooks/default/timed/lost", body, signed(now, body)...), 503, api.ProblemUnavailable); strings.Contains(p.Detail, "gone") {
+		t.Errorf("it tells the name of the secret: %s", p.Detail)
+	}
+	wantProblem(t, b.post("/api/v1/hooks/default/timed/odd", body, signed(now, body)...), 422, api.ProblemInvalid)
+	must(b.client.PauseSchedule(t.Context(), "timed", "hook", ""))
+	wantProblem(t, b.post(hookPath, body, signed(now, body)...), 409, api.ProblemConflict)
+	wantProblem(t, b.post(hookPath, body), 401, api.ProblemSignature) // who cannot sign learns nothing of a pause
+	if a := b.get(hookPath); a.status != 405 {
+		t.Errorf("GET: %d", a.status)
+	}
+}
+
+func TestForeignCallersOfWebhooks(t *testing.T) {
+	b := newBed(t, true)
+	b.put("timed", timed)
+	const body = `{"ref":"main"}`
+	call := func(headers ...string) answer {
+		return b.post(hookPath, body, append(signed(time.Now(), body), headers...)...)
+	}
+	if a := call("Host", "my-tunnel.example"); a.status != 202 {
+		t.Errorf("by way of a tunnel: %d %s", a.status, a.body)
+	}
+	wantProblem(t, call("Origin", "http://evil.example"), 403, api.ProblemForeignOrigin)
+	wantProblem(t, call("Sec-Fetch-Site", "cross-site"), 403, api.ProblemForeignOrigin)
+	for _, path := range []string{"/api/v1/hooks", "/api/v1/hooksome/x", "/api/v1/schedules", "/api/v1/hooks/../schedules", "/api/v1/x/../hooks/default/timed/hook"} {
+		a := b.do("GET", path, "", "Host", "my-tunnel.example")
+		if a.status != 421 && a.status != 404 && a.status != 405 {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/cron"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+)
+
+// NextFilter says which instants to come are asked for.
+type NextFilter struct {
+	N    int    `query:"n" minimum:"1" maximum:"1000" default:"20" doc:"How many."`
+	From string `query:"from" doc:"RFC 3339: instants strictly after it. Absent: all that are not decided yet."`
+}
+
+// upcoming are the instants to come of one trigger.
+type upcoming struct {
+	w     *store.Workflow
+	t     *store.Trigger
+	decl  *workflow.Trigger
+	when  *cron.Schedule
+	after time.Time // of those given out
+	left  int64     // how many its count allows; -1: any number
+	next  time.Time
+}
+
+// upcoming begins after from, or, if that is 0, after what is decided; of a trigger that is
+// paused after now. nil: no instants of it follow from the clock.
+func upcomingOf(w *store.Workflow, t *store.Trigger, from, now dag.Micros) (*upcoming, error) {
+	u := &upcoming{w: w, t: t, left: -1}
+	var err error
+	if u.decl, err = workflow.DecodeTrigger(t.Spec); err == nil && t.Kind != workflow.KindAbsent {
+		u.when, err = u.decl.Schedule()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("trigger %s of %s: %w", t.Name, fullName(w.Namespace, w.Name), err)
+	}
+	if u.when == nil || t.State == store.TriggerEnded {
+		return nil, nil
+	}
+	if u.decl.Count > 0 {
+		u.left = max(u.decl.Count-t.Fired, 0)
+	}
+	switch {
+	case from != 0:
+	case t.State == store.TriggerActive:
+		from = t.Decided
+	default:
+		from = now
+	}
+	u.after = from.Time()
+	return u, nil
+}
+
+// find looks for the next one; false: there is none.
+func (u *upcoming) find() bool {
+	if u.left == 0 {
+		return false
+	}
+	next, ok := u.when.Next(u.after)
+	u.next = next
+	return ok
+}
+
+// take gives it out.
+func (u *upcoming) take() api.Instant {
+	if u.after = u.next; u.left > 0 {
+		u.left--
+	}
+	return api.Instant{Workflow: fullName(u.w.Namespace, u.w.Name), Namespace: u.w.Namespace, Trigger: u.t.Name,
+		Time: api.Time{Time: u.next}, Local: u.next.Format(time.RFC3339)}
+}
+
+// shifts are the clock changes that touch it in a span.
+func (u *upcoming) shifts(from, to time.Time) []api.ClockChange {
+	out := []api.ClockChange{}
+	for _, c := range u.when.Shifts(from, to) {
+		out = append(out, api.ClockChange{Workflow: fullName(u.w.Namespace, u.w.Name), Namespace: u.w.Namespace, Trigger: u.t.Name,
+			At: api.Time{Time: c.At}, Local: c.At.Format(time.RFC3339), From: offset(c.From), To: offset(c.To), Effect: c.Effect})
+	}
+	return out
+}
+
+func offset(d time.Duration) string {
+	return time.Time{}.In(time.FixedZone("", int(d/time.Second))).Format("-07:00")
+}
+
+type scheduleNextIn struct {
+	TriggerPath
+	NextFilter
+}
+
+func (s *Server) nextOfSchedule(ctx context.Context, in *scheduleNextIn) (*jsonOut[api.NextFires], error) {
+	from, err := queryInstant("from", in.From)
+	if err != nil {
+		return nil, err
+	}
+	w, t, err := s.trigger(ctx, &in.TriggerPath)
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.engine.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	u, err := upcomingOf(&w, &t, from, now)
+	if err != nil || u == nil {
+		return nextFires(nil, 0), err
+	}
+	return nextFires([]*upcoming{u}, in.N), nil
+}
+
+type allNextIn struct {
+	TriggerFilter
+	NextFilter
+}
+
+// nextOfAll is of active triggers only: the others fire nothing.
+func (s *Server) nextOfAll(ctx context.Context, in *allNextIn) (*jsonOut[api.NextFires], error) {
+	from, err := queryInstant("from", in.From)
+	if err != nil {
+		return nil, err
+	}
+	type row struct {
+		w *store.Workflow
+		t store.Trigger
+	}
+	var rows []row
+	more, err := s.scan(ctx, &in.TriggerFilter, store.TriggerQuery{State: store.TriggerActive, Limit: pageMax}, func(w *store.Workflow, t *store.Trigger) (bool, error) {
+		if t.Next != 0 {
+			rows = append(rows, row{w, *t})
+		}
+		return false, nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case more != nil:
+		return nil, invalid("there are more than %d triggers: name a namespace or a workflow", triggersLookedAt)
+	}
+	if from == 0 { // the first n instants are of the n triggers that come first
+		slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.t.Next, b.t.Next) })
+		rows = rows[:min(len(rows), in.N)]
+	}
+	all := make([]*upcoming, 0, len(rows))
+	for i := range rows {
+		u, err := upcomingOf(rows[i].w, &rows[i].t, from, from)
+		if err != nil {
+			return nil, err
+		}
+		if u != nil {
+			all = append(all, u)
+		}
+	}
+	return nextFires(all, in.N), nil
+}
+
+// nextFires merges the first n instants.
+func nextFires(all []*upcoming, n int) *jsonOut[api.NextFires] {
+	out := api.NextFires{Items: []api.Instant{}, Shifts: []api.ClockChange{}}
+	began := make([]time.Time, len(all))
+	var open []*upcoming
+	for i, u := range all {
+		began[i] = u.after
+		if u.find() {
+			open = append(open, u)
+		}
+	}
+	soonest := func(a, b *upcoming) int { return a.next.Compare(b.next) }
+	slices.SortStableFunc(open, soonest)
+	for len(open) > 0 && len(out.Items) < n {
+		u := open[0]
+		open = open[1:]
+		if out.Items = append(out.Items, u.take()); u.find() {
+			i, _ := slices.BinarySearchFunc(open, u, soonest)
+			for i < len(open) && open[i].next.Equal(u.next) {
+				i++
+			}
+			open = slices.Insert(open, i, u)
+		}
+	}
+	if len(out.Items) > 0 {
+		end := out.Items[len(out.Items)-1].Time.Time
+		for i, u := range all {
+			if len(out.Shifts) < pageMax {
+				out.Shifts = append(out.Shifts, u.shifts(began[i], end)...)
+			}
+		}
+	}
+	slices.SortStableFunc(out.Shifts, func(a, b api.ClockChange) int { return a.At.Compare(b.At.Time) })
+	return &jsonOut[api.NextFires]{Body: out}
+}

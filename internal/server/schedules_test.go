@@ -1,0 +1,380 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+const timed = `
+name: timed
+description: every kind
+max_concurrent_runs: 4
+params:
+  day: {type: string, format: date, default: "${{ date(trigger.time) }}"}
+triggers:
+  - {name: nightly, cron: "15 2 * * *", timezone: Europe/Berlin, max_concurrent_runs: 1, overlap: queue, catchup: all, delay_tolerance: 30m, priority: high}
+  - {name: 1..a_b-c, every: 3h, count: 2}
+  - {name: once, at: 2199-01-01T06:00:00Z}
+  - {name: weekly, weekly: {at: ["06:00"], on: [mon, fri]}, paused: true}
+  - {name: hook, webhook: {secret: hook, filter: "event.body.ref == 'main'"}}
+  - {name: lost, webhook: {secret: gone}}
+  - {name: after, run_of: {workflow: feed, require: succeeded}}
+tasks:
+  a: {run: "true"}
+`
+
+// put applies a workflow of the default namespace.
+func (b *bed) put(name, source string) api.Applied {
+	b.t.Helper()
+	a := b.do("PUT", "/api/v1/workflows/default/"+name, source, "Content-Type", "application/yaml")
+	if a.status != 201 && a.status != 200 {
+		b.t.Fatalf("apply: %d %s", a.status, a.body)
+	}
+	return want[api.Applied](b.t, a, a.status)
+}
+
+// eventually asks again until it is so.
+func eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !so(); {
+		if time.Now().After(end) {
+			t.Fatalf("it never came: %s", what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+const oneSchedule = "/api/v1/schedules/default/timed/"
+
+func TestSchedulesAreListed(t *testing.T) {
+	b := newBed(t, true)
+	if w := b.put("timed", timed); w.MaxRuns == nil || *w.MaxRuns != 4 {
+		t.Errorf("max_concurrent_runs %v", w.MaxRuns)
+	}
+	b.apply("plain")
+	all := want[api.List[api.Schedule]](t, b.get("/api/v1/schedules"), 200)
+	if len(all.Items) != 7 || all.Next != nil {
+		t.Fatalf("%d schedules, next %v", len(all.Items), all.Next)
+	}
+	s := want[api.Schedule](t, b.get(oneSchedule+"nightly"), 200)
+	if s.Workflow != "timed" || s.Kind != "cron" || s.Expression != "15 2 * * *" || s.Timezone != "Europe/Berlin" || s.Description == "" ||
+		s.State != "active" || s.Next == nil || s.LastFire != nil || s.Overlap != "queue" || *s.MaxConcurrentRuns != 1 || *s.Catchup != "all" ||
+		*s.CatchupLimit != 100 || *s.DelayTolerance != "30m" || s.Version != 1 || s.Sensor || s.Fired != 0 {
+		t.Errorf("%+v", s)
+	}
+	odd := want[api.Schedule](t, b.get(oneSchedule+url.PathEscape("1..a_b-c")), 200)
+	if odd.Expression != "3h" || odd.CatchupLimit != nil || odd.DelayTolerance != nil {
+		t.Errorf("%+v", odd)
+	}
+	paused := want[api.Schedule](t, b.get(oneSchedule+"weekly"), 200)
+	if paused.State != "paused" || paused.PausedBy != nil || paused.Reason == nil || paused.Next != nil || paused.Expression != "mon fri 06:00" {
+		t.Errorf("%+v", paused)
+	}
+	if hook := want[api.Schedule](t, b.get(oneSchedule+"hook"), 200); !hook.Sensor || hook.Catchup != nil || hook.Next != nil {
+		t.Errorf("%+v", hook)
+	}
+	for query, n := range map[string]int{
+		"namespace=default": 7, "namespace=other": 0, "workflow=timed": 7, "workflow=default/plain": 0, "state=paused": 1, "state=ended": 0,
+		"kind=webhook": 2, "kind=cron&state=paused": 0, "workflow=timed&kind=every": 1,
+	} {
+		if got := want[api.List[api.Schedule]](t, b.get("/api/v1/schedules?"+query), 200); len(got.Items) != n {
+			t.Errorf("%s: %d, want %d", query, len(got.Items), n)
+		}
+	}
+	var names []string
+	for s, err := range b.client.EachSchedule(t.Context(), skein.SchedulesQuery{Limit: 2}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, s.Name)
+	}
+	if len(names) != 7 {
+		t.Errorf("paged: %v", names)
+	}
+}
+
+func TestBadQuestionsAboutSchedules(t *testing.T) {
+	b := newBed(t, true)
+	b.put("timed", timed)
+	for _, c := range []struct {
+		path   string
+		status int
+		say    string
+	}{
+		{"/schedules?state=asleep", 422, "state"},
+		{"/schedules?kind=crone", 422, "kind"},
+		{"/schedules?workflow=none", 404, "there is no workflow none"},
+		{"/schedules?cursor=rubbish!", 422, "cursor"},
+		{"/schedules?cursor=YWJj", 422, "cursor"},
+		{"/schedules?limit=0", 422, "limit"},
+		{"/schedules?limit=1001", 422, "limit"},
+		{"/schedules?color=red", 422, "color"},
+		{"/schedules/default/none/nightly", 404, "there is no workflow none"},
+		{"/schedules/default/timed/nightli", 404, `no trigger "nightli"; it has 1..a_b-c, after, hook, lost, nightly`},
+		{"/schedules/default/timed/" + url.PathEscape("a/../b"), 404, "no trigger"},
+		{"/schedules/default/timed/nightly/next?n=0", 422, "n"},
+		{"/schedules/default/timed/nightly/next?n=-5", 422, "n"},
+		{"/schedules/default/timed/nightly/next?n=1001", 422, "n"},
+		{"/schedules/default/timed/nightly/next?n=many", 422, "n"},
+		{"/schedules/default/timed/nightly/next?from=yesterday", 422, "from: want an RFC 3339 instant"},
+		{"/schedules/next?from=2026-13-01T00:00:00Z", 422, "from"},
+		{"/schedules/next?workflow=none", 404, "none"},
+		{"/fires?trigger=nightly", 422, "workflow"},
+		{"/fires?workflow=none", 404, "none"},
+		{"/fires?outcome=lucky", 422, "outcome"},
+		{"/fires?outcome=missed&unfired=true", 422, "unfired"},
+		{"/fires?since=now", 422, "since"},
+		{"/fires?since=2026-02-01T00:00:00Z&until=2026-01-01T00:00:00Z", 422, "before since"},
+		{"/fires?cursor=e30", 422, "cursor"},
+		{"/fires?cursor=W10", 422, "cursor"},
+		{"/schedules/default/timed/none/fires", 404, "no trigger"},
+	} {
+		a := b.get("/api/v1" + c.path)
+		kind := api.ProblemInvalid
+		if c.status == 404 {
+			kind = api.ProblemNotFound
+		}
+		if p := wantProblem(t, a, c.status, kind); !strings.Contains(p.Detail, c.say) {
+			t.Errorf("%s: %s", c.path, p.Detail)
+		}
+	}
+	if a := b.get("/api/v1/schedules/default/timed/.."); a.status == 200 && strings.Contains(a.body, "nightly") {
+		t.Errorf("..: %s", a.body)
+	}
+}
+
+func TestNextFires(t *testing.T) {
+	b := newBed(t, true)
+	b.put("timed", timed)
+	n := want[api.NextFires](t, b.get(oneSchedule+"nightly/next?n=3&from=2027-03-26T12:00:00Z"), 200)
+	var got []string
+	for _, at := range n.Items {
+		got = append(got, at.Time.UTC().Format(time.RFC3339)+" "+at.Local)
+	}
+	wanted := "2027-03-27T01:15:00Z 2027-03-27T02:15:00+01:00, 2027-03-28T01:00:00Z 2027-03-28T03:00:00+02:00, 2027-03-29T00:15:00Z 2027-03-29T02:15:00+02:00"
+	if strings.Join(got, ", ") != wanted {
+		t.Errorf("%v", got)
+	}
+	if len(n.Shifts) != 1 || n.Shifts[0].From != "+01:00" || n.Shifts[0].To != "+02:00" || n.Shifts[0].Effect == "" || n.Shifts[0].Trigger != "nightly" {
+		t.Errorf("shifts %+v", n.Shifts)
+	}
+	if n := must(b.client.NextFires(t.Context(), "timed", "nightly", skein.NextQuery{})); len(n.Items) != 20 || !n.Items[0].Time.After(time.Now()) {
+		t.Errorf("%d instants", len(n.Items))
+	}
+	for trigger, wanted := range map[string]int{"1..a_b-c": 2, "once": 1, "weekly": 20, "hook": 0, "after": 0} {
+		if n := must(b.client.NextFires(t.Context(), "timed", trigger, skein.NextQuery{})); len(n.Items) != wanted {
+			t.Errorf("%s: %d instants, want %d", trigger, len(n.Items), wanted)
+		}
+	}
+	for _, from := range []string{"9999-12-31T23:59:59Z", "2199-12-31T23:59:59Z"} {
+		if n := want[api.NextFires](t, b.get(oneSchedule+"nightly/next?from="+from), 200); len(n.Items) != 0 {
+			t.Errorf("%s: %v", from, n.Items)
+		}
+	}
+	want[api.NextFires](t, b.get(oneSchedule+"nightly/next?from=0001-01-01T00:00:01Z"), 200)
+
+	all := must(b.client.AllNextFires(t.Context(), skein.NextQuery{N: 10}))
+	seen := map[string]int{}
+	for i, at := range all.Items {
+		seen[at.Trigger]++
+		if i > 0 && at.Time.Before(all.Items[i-1].Time.Time) {
+			t.Errorf("out of order: %v", all.Items)
+		}
+	}
+	if len(all.Items) != 10 || seen["1..a_b-c"] != 2 || seen["nightly"] != 8 || seen["weekly"] != 0 {
+		t.Errorf("%v", seen)
+	}
+	later := must(b.client.AllNextFires(t.Context(), skein.NextQuery{N: 1000, From: time.Date(2198, 12, 30, 0, 0, 0, 0, time.UTC), Namespace: "default"}))
+	seen = map[string]int{}
+	for _, at := range later.Items {
+		seen[at.Trigger]++
+	}
+	if seen["once"] != 1 || seen["nightly"] < 360 {
+		t.Errorf("%v", seen)
+	}
+	if none := must(b.client.AllNextFires(t.Context(), skein.NextQuery{Namespace: "other"})); none.Items == nil || len(none.Items) != 0 {
+		t.Errorf("%v", none.Items)
+	}
+}
+
+func TestSchedulePauseAndResume(t *testing.T) {
+	b := newBed(t, true)
+	b.put("timed", timed)
+	body := `{"reason":"stock taking"}`
+	p := want[api.Schedule](t, b.post(oneSchedule+"nightly:pause", body, api.HeaderUser, "ada", api.HeaderIdempotencyKey, "k1"), 200)
+	if p.State != "paused" || *p.PausedBy != "ada" || *p.Reason != "stock taking" || p.Next != nil {
+		t.Errorf("%+v", p)
+	}
+	again := want[api.Schedule](t, b.post(oneSchedule+"nightly:pause", `{"reason":"me too"}`, api.HeaderUser, "bob"), 200)
+	if *again.PausedBy != "ada" || again.ModifiedAt != p.ModifiedAt {
+		t.Errorf("paused twice: %+v", again)
+	}
+	want[api.Schedule](t, b.post(oneSchedule+"nightly:resume", ""), 200)
+	// The key was used: it does not pause once more.
+	if s := want[api.Schedule](t, b.post(oneSchedule+"nightly:pause", body, api.HeaderIdempotencyKey, "k1"), 200); s.State != "active" || s.PausedBy != nil {
+		t.Errorf("%+v", s)
+	}
+	wantProblem(t, b.post(oneSchedule+"nightly:pause", `{"reason":"other"}`, api.HeaderIdempotencyKey, "k1"), 409, api.ProblemIdempotency)
+	if s := must(b.client.ResumeSchedule(t.Context(), "timed", "weekly", "")); s.State != "active" || s.Next == nil {
+		t.Errorf("%+v", s)
+	}
+	wantProblem(t, b.post(oneSchedule+"none:pause", ""), 404, api.ProblemNotFound)
+	wantProblem(t, b.post(oneSchedule+"nightly:dance", ""), 404, api.ProblemNotFound)
+	wantProblem(t, b.post(oneSchedule+"nightly:pause", `{"reason":"`+strings.Repeat("x", 1001)+`"}`), 422, api.ProblemInvalid)
+	wantProblem(t, b.post(oneSchedule+"nightly:pause", `{"because":"x"}`), 422, api.ProblemInvalid)
+
+	b.restart()
+	if s := must(b.client.Schedule(t.Context(), "timed", "weekly")); s.State != "active" {
+		t.Errorf("after a restart: %+v", s)
+	}
+}
+
+const brief = `
+name: brief
+triggers:
+  - {name: tick, every: 1s, count: 2, overlap: allow}
+tasks: {a: {run: "true"}}
+`
+
+func TestEndedScheduleIsNotResumed(t *testing.T) {
+	b := newBed(t, true)
+	b.put("brief", brief)
+	eventually(t, "the trigger ends", func() bool { return must(b.client.Schedule(t.Context(), "brief", "tick")).State == "ended" })
+	s := must(b.client.Schedule(t.Context(), "brief", "tick"))
+	if s.Fired != 2 || s.Next != nil || s.Reason == nil || s.LastFire == nil || s.LastFire.Outcome != "fired" || s.LastFire.Run == nil {
+		t.Errorf("%+v", s)
+	}
+	for _, verb := range []string{"pause", "resume"} {
+		p := wantProblem(t, b.post("/api/v1/schedules/default/brief/tick:"+verb, ""), 409, api.ProblemConflict)
+		if !strings.Contains(p.Detail, "has ended: count") {
+			t.Errorf("%s: %s", verb, p.Detail)
+		}
+	}
+	if n := must(b.client.NextFires(t.Context(), "brief", "tick", skein.NextQuery{})); len(n.Items) != 0 {
+		t.Errorf("%v", n.Items)
+	}
+	run := must(b.client.Run(t.Context(), *s.LastFire.Run))
+	if run.Origin != "schedule" || *run.Trigger != "tick" || run.Instant != s.LastFire.At || run.Backfill != nil {
+		t.Errorf("%+v", run)
+	}
+	if run := b.run("brief"); run.Trigger != nil || run.Backfill != nil || run.Instant != run.CreatedAt {
+		t.Errorf("%+v", run)
+	}
+}
+
+func TestFireByHand(t *testing.T) {
+	b := newBed(t, true)
+	b.put("timed", timed)
+	a := b.post(oneSchedule+"weekly:trigger", `{"reason":"to see"}`, api.HeaderUser, "ada", api.HeaderIdempotencyKey, "one")
+	o := want[api.Occurrence](t, a, 202)
+	if o.Outcome != "fired" || o.Run == nil || o.Existing || a.header.Get("Location") != "/api/v1/runs/"+*o.Run || o.Trigger != "weekly" {
+		t.Errorf("%+v %v", o, a.header)
+	}
+	again := want[api.Occurrence](t, b.post(oneSchedule+"weekly:trigger", `{"reason":"to see"}`, api.HeaderUser, "ada", api.HeaderIdempotencyKey, "one"), 200)
+	if !again.Existing || *again.Run != *o.Run {
+		t.Errorf("%+v", again)
+	}
+	wantProblem(t, b.post(oneSchedule+"weekly:trigger", `{"reason":"other"}`, api.HeaderUser, "ada", api.HeaderIdempotencyKey, "one"), 409, api.ProblemIdempotency)
+	run := must(b.client.Run(t.Context(), *o.Run, skein.Wait(30*time.Second)))
+	if run.Origin != "manual" || run.User != "ada" || *run.Trigger != "weekly" || run.State != "succeeded" {
+		t.Errorf("%+v", run)
+	}
+	if s := must(b.client.Schedule(t.Context(), "timed", "weekly")); s.State != "paused" || s.Fired != 1 {
+		t.Errorf("%+v", s)
+	}
+	other := must(b.client.FireSchedule(t.Context(), "timed", "weekly", "")) // each without a key is one of its own
+	if other.Run == nil || *other.Run == *o.Run {
+		t.Errorf("%+v", other)
+	}
+	must(b.client.PauseWorkflow(t.Context(), "timed"))
+	none := want[api.Occurrence](t, b.post(oneSchedule+"weekly:trigger", ""), 200)
+	if none.Run != nil || none.Outcome != "skipped" || none.Reason == nil {
+		t.Errorf("%+v", none)
+	}
+}
+
+func TestFires(t *testing.T) {
+	b := newBed(t, true)
+	b.put("timed", timed)
+	b.put("brief", brief)
+	for i := range 5 {
+		must(b.client.FireSchedule(t.Context(), "timed", "nightly", "", skein.Key(fmt.Sprint(i))))
+	}
+	must(b.client.PauseWorkflow(t.Context(), "timed"))
+	must(b.client.FireSchedule(t.Context(), "timed", "weekly", ""))
+	eventually(t, "two fires of brief", func() bool { return must(b.client.Schedule(t.Context(), "brief", "tick")).Fired == 2 })
+	for query, n := range map[string]int{
+		"": 8, "workflow=timed": 6, "workflow=timed&trigger=nightly": 5, "outcome=skipped": 1, "unfired=true": 1, "workflow=timed&unfired=true": 1,
+		"workflow=brief&outcome=fired": 2, "until=2020-01-01T00:00:00Z": 0, "since=9999-01-01T00:00:00Z": 0, "workflow=timed&trigger=gone": 0,
+	} {
+		if got := want[api.List[api.Fire]](t, b.get("/api/v1/fires?"+query), 200); len(got.Items) != n {
+			t.Errorf("%s: %d, want %d", query, len(got.Items), n)
+		}
+	}
+	seen := map[string]bool{}
+	for f, err := range b.client.EachFire(t.Context(), skein.FiresQuery{Limit: 3}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := f.Workflow + f.Trigger + f.At.String()
+		if f.Key != nil {
+			id += *f.Key
+		}
+		if seen[id] || f.Count != 1 || f.At.After(f.Last.Time) {
+			t.Errorf("%+v", f)
+		}
+		seen[id] = true
+	}
+	if len(seen) != 8 {
+		t.Errorf("paged: %d", len(seen))
+	}
+	if own := want[api.List[api.Fire]](t, b.get(oneSchedule+"nightly/fires?limit=2"), 200); len(own.Items) != 2 || own.Next == nil {
+		t.Errorf("%+v", own)
+	}
+	// The ledger of a trigger outlives its declaration.
+	must(b.client.ResumeWorkflow(t.Context(), "timed"))
+	b.put("timed", strings.Replace(timed, "name: nightly", "name: dawn", 1))
+	wantProblem(t, b.get(oneSchedule+"nightly"), 404, api.ProblemNotFound)
+	if own := want[api.List[api.Fire]](t, b.get(oneSchedule+"nightly/fires"), 200); len(own.Items) < 5 {
+		t.Errorf("%d lines", len(own.Items))
+	}
+}
+
+func TestTriggersAreApplied(t *testing.T) {
+	b := newBed(t, true)
+	apply := func(body string) answer {
+		return b.do("PUT", "/api/v1/workflows/default/cal", body, "Content-Type", "application/json")
+	}
+	file := func(trigger string) string {
+		return `{"source":"name: cal\ntriggers:\n  - ` + trigger + `\ntasks: {a: {run: \"true\"}}\n"`
+	}
+	const daily = `{name: d, daily: {at: \"06:00\"}, calendar: {exclude: days.txt}}`
+	p := wantProblem(t, apply(file(daily)+`}`), 422, api.ProblemInvalidWorkflow)
+	if !strings.Contains(p.Detail, "days.txt") || p.Errors[0].Line != 3 {
+		t.Errorf("%+v", p)
+	}
+	want[api.Applied](t, apply(file(daily)+`,"files":[{"name":"days.txt","mode":420,"data":"MjAyNy0wMS0wMQo="}]}`), http.StatusCreated)
+	n := want[api.NextFires](t, b.get("/api/v1/schedules/default/cal/d/next?n=1&from=2026-12-31T12:00:00Z"), 200)
+	if n.Items[0].Time.String() != "2027-01-02T06:00:00.000000Z" {
+		t.Errorf("%v", n.Items)
+	}
+	const watch = `{name: f, file: {path: in, pattern: \"*.csv\"}}`
+	if p := wantProblem(t, apply(file(watch)+`}`), 422, api.ProblemInvalidWorkflow); !strings.Contains(p.Detail, "relative folder") {
+		t.Errorf("%+v", p)
+	}
+	want[api.Applied](t, apply(file(watch)+`,"dir":"/srv/cal"}`), 200)
+	if s := must(b.client.Schedule(t.Context(), "cal", "f")); s.Expression != "/srv/cal/in/*.csv" {
+		t.Errorf("%+v", s)
+	}
+	for _, bad := range []string{`{cron: \"0 0 30 2 *\"}`, `{cron: \"*/0 * * * *\"}`, `{cron: \"0 9 * * *\", timezone: Europe/Atlantis}`,
+		`{at: 9999-12-31T00:00:00Z}`, `{every: 0s}`} {
+		wantProblem(t, apply(file(bad)+`}`), 422, api.ProblemInvalidWorkflow)
+	}
+}
