@@ -8,7 +8,7 @@ import (
 
 // What the examples produce (out/) lies beside them and must stay out.
 //
-//go:embed */README.md */workflow.yaml */*.py */*.sh */data
+//go:embed */README.md */workflow.yaml */*.py */*.sh */*.ics */data
 var files embed.FS
 
 // FS is the folder of the examples.
