@@ -103,9 +103,31 @@ func (w *writer) deleteTrigger(t *store.Trigger) {
 	w.gates.open[keyOfTrigger(t)] = true // it has no limit any more
 }
 
-// declare makes the rows of a workflow's triggers what its current version says. What a
-// trigger that changes owes by now is decided with what it was: an edit neither fires the
-// past nor swallows it.
+// settleChanged decides what the triggers that a declaration changes or drops owe by now, with
+// what they were: an edit neither fires the past nor swallows it.
+func (w *writer) settleChanged(wf *store.Workflow, d *Declaration) error {
+	is, err := w.triggersOf(wf.ID)
+	if err != nil {
+		return err
+	}
+	for i := range d.Triggers {
+		if t := is[d.Triggers[i].Name]; t != nil && sameTrigger(t, &d.Triggers[i]) {
+			delete(is, t.Name)
+		}
+	}
+	now := w.dueNow()
+	for _, name := range sortedNames(is) {
+		if _, err := w.settled(is[name], now); err != nil {
+			return fmt.Errorf("trigger %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func sameTrigger(a, b *store.Trigger) bool { return a.Kind == b.Kind && bytes.Equal(a.Spec, b.Spec) }
+
+// declare makes the rows of a workflow's triggers what its current version says, once those
+// that change are settled.
 func (w *writer) declare(wf *store.Workflow, d *Declaration) error {
 	is, err := w.triggersOf(wf.ID)
 	if err != nil {
@@ -121,11 +143,7 @@ func (w *writer) declare(wf *store.Workflow, d *Declaration) error {
 		delete(is, t.Name)
 	}
 	for _, name := range sortedNames(is) {
-		t, err := w.settled(is[name], now)
-		if err != nil {
-			return err
-		}
-		w.deleteTrigger(t)
+		w.deleteTrigger(is[name])
 	}
 	clear(w.triggers.heard)
 	return nil
@@ -140,12 +158,8 @@ func (w *writer) declareOne(was *store.Trigger, t store.Trigger, now dag.Micros)
 		}
 		w.insertTrigger(t)
 		return nil
-	case bytes.Equal(was.Spec, t.Spec) && was.Kind == t.Kind:
+	case sameTrigger(was, &t):
 		return nil
-	}
-	was, err := w.settled(was, now)
-	if err != nil {
-		return err
 	}
 	t.Revision, t.Created, t.Fired = was.Revision, was.Created, 0
 	if err := w.e.cfg.Planner.Begin(&t, now); err != nil {
@@ -171,11 +185,14 @@ func (w *writer) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, erro
 	case store.TriggerPaused:
 		plan, err = w.e.cfg.Planner.Passed(t, now, pausedReason(t))
 	}
-	if err == nil && t.State != store.TriggerEnded {
-		err = w.carryOut(t, &plan)
+	if err != nil { // damaged: what it owed nobody can say, and it must be possible to replace it
+		w.e.log.Error("what a trigger owes cannot be told", "trigger", t.Name, "workflow", int64(t.Workflow), "err", err)
+		return t, nil
 	}
-	if err != nil {
-		return nil, err
+	if t.State != store.TriggerEnded {
+		if err := w.carryOut(t, &plan); err != nil {
+			return nil, err
+		}
 	}
 	return w.trigger(keyOfTrigger(t))
 }

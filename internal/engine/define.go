@@ -213,6 +213,10 @@ func (w *writer) define(d *definition) answer {
 	}
 	if decl != nil {
 		next.MaxRuns = decl.MaxRuns
+		if err := w.settleChanged(&wf, decl); err != nil { // by the version that they were due under
+			w.broken(err)
+			return answer{err: err}
+		}
 	}
 	next.Revision++
 	next.Modified = w.tx.now.Wall

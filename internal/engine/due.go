@@ -53,8 +53,8 @@ func (d *due) now() dag.Micros {
 	return max(d.wall+dag.Micros(time.Since(d.asOf).Microseconds()), d.watermark)
 }
 
-// dueNow is up to when instants are due.
-func (w *writer) dueNow() dag.Micros { return w.due.now() }
+// dueNow is up to when instants are due, the same within a transaction.
+func (w *writer) dueNow() dag.Micros { return w.tx.due }
 
 // wait is how long the writer may sleep before it has to look.
 func (d *due) wait() time.Duration {
@@ -94,7 +94,8 @@ func (w *writer) looked(l *look) {
 	if l.read {
 		d.next = earliest(l.next, d.changed)
 	}
-	if l.failed > 0 {
+	// A damaged row is due for ever, and nobody can read it.
+	if stuck := l.decided == 0 && d.next != 0 && d.next <= l.now; stuck || l.failed > 0 {
 		d.next = max(d.next, d.now()+dag.Micros(duePause.Microseconds()))
 	}
 }
@@ -108,6 +109,7 @@ type look struct {
 	asOf      time.Time
 	next      dag.Micros
 	read      bool // next counts
+	decided   int
 	failed    int
 }
 
@@ -171,6 +173,7 @@ func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micro
 	if err := l.e.writer.inbox.put(items...); err != nil {
 		return false
 	}
+	l.decided += len(items)
 	for range items {
 		select {
 		case err := <-got:

@@ -66,6 +66,7 @@ type transaction struct {
 	batch   store.Batch
 	fx      dag.Effects
 	now     dag.Now
+	due     dag.Micros // instants up to here are due
 	touched []*dag.Run
 	marked  map[*dag.Run]bool // is touched
 	ended   []*dag.Run        // those of touched that came to their end in it
@@ -225,7 +226,7 @@ func (w *writer) take() {
 // attempt applies as many items as fit, fills free slots, and commits. It returns how many
 // items it took.
 func (w *writer) attempt(ctx context.Context, items []item) (n int, err error) {
-	w.tx.now = w.clock.now()
+	w.tx.now, w.tx.due = w.clock.now(), w.due.now()
 	err = guarded(func() {
 		for n < len(items) && n < w.itemsMax && w.tx.rows < takeMax*rowsPerItem {
 			if items[n].ask != nil && n > 0 {
