@@ -213,7 +213,7 @@ func (c *cli) createBackfill(ctx context.Context, workflow string, f *backfillFl
 func (f *backfillFlags) prepare(ctx context.Context, s *session, req *api.BackfillRequest, given map[string]string) error {
 	wf, err := s.Workflow(ctx, req.Workflow)
 	if err != nil {
-		return noSuchName(err, req.Workflow)
+		return noSuchWorkflow(err)
 	}
 	if len(given) > 0 {
 		req.Params = typed(given, wf.Params)

@@ -189,8 +189,7 @@ func (c *cli) nextOfTriggers(ctx context.Context, s *session, args []string, f *
 		}
 	}
 	if r.trigger != "" {
-		next, err = s.NextFires(ctx, r.workflow, r.trigger, q)
-		err = noSuchTrigger(ctx, s, r, err)
+		next, err = c.nextOfTrigger(ctx, s, r, q)
 	} else {
 		q.Workflow = r.workflow
 		next, err = s.AllNextFires(ctx, q)
@@ -203,7 +202,7 @@ func (c *cli) nextOfTriggers(ctx context.Context, s *session, args []string, f *
 		return err
 	}
 	if len(list) < f.n {
-		c.say("%s, and no more: what is paused, has ended or waits for an event has none", count(len(list), "instant"))
+		c.say("%s, and no more", count(len(list), "instant"))
 	}
 	return show(c, list, func(i coming) string { return i.Time.String() }, []column[coming]{
 		{head: "LOCAL", get: func(i coming) string { return i.at.Format(wallForm) }, plain: func(i coming) string { return i.Local }},
@@ -212,6 +211,21 @@ func (c *cli) nextOfTriggers(ctx context.Context, s *session, args []string, f *
 		{head: "TRIGGER", get: func(i coming) string { return i.Workflow + "/" + i.Trigger }},
 		{head: "REMARK", get: func(i coming) string { return i.remark }},
 	})
+}
+
+// nextOfTrigger asks for one trigger. One that is paused is told, too: what it would do is why people ask.
+func (c *cli) nextOfTrigger(ctx context.Context, s *session, r triggerRef, q skein.NextQuery) (api.NextFires, error) {
+	t, err := s.Schedule(ctx, r.workflow, r.trigger)
+	if err != nil {
+		return api.NextFires{}, noSuchTrigger(ctx, s, r, err)
+	}
+	switch {
+	case t.Sensor:
+		c.say("%s waits for an event: %s", r, t.Description)
+	case t.State != "active":
+		c.say("%s is %s: none of these fires as it is", r, t.State)
+	}
+	return s.NextFires(ctx, r.workflow, r.trigger, q)
 }
 
 // coming is an instant that a server tells.

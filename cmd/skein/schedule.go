@@ -93,7 +93,7 @@ func (c *cli) scheduleListCmd() *cobra.Command {
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
 			if len(args) > 0 {
 				if _, err := s.Workflow(ctx, args[0]); err != nil {
-					return noSuchName(err, args[0])
+					return noSuchWorkflow(err)
 				}
 				q.Workflow = args[0]
 			}
@@ -161,10 +161,19 @@ func findTriggers(ctx context.Context, s *session, arg string) (triggerRef, erro
 	default:
 		return r, usage("%s: want WORKFLOW or WORKFLOW/TRIGGER", arg)
 	}
-	if _, err := s.Workflow(ctx, r.workflow); err != nil {
-		return r, noSuchName(err, r.workflow)
+	_, err := s.Workflow(ctx, r.workflow)
+	if errors.Is(err, skein.ErrNotFound) && len(parts) == 2 {
+		err = &said{errNotFound, fmt.Sprintf("there is neither a workflow %s with a trigger %s nor a workflow %s", parts[0], parts[1], arg)}
 	}
-	return r, nil
+	return r, noSuchWorkflow(err)
+}
+
+// noSuchWorkflow adds to an error that a workflow is not there how to find it.
+func noSuchWorkflow(err error) error {
+	if errors.Is(err, skein.ErrNotFound) || errors.Is(err, errNotFound) {
+		return hint(err, "list workflows: skein workflow list; triggers: skein schedule list")
+	}
+	return err
 }
 
 // findTrigger finds the one trigger that a person means.

@@ -11,6 +11,9 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
+// spanDefault is how far a simulation looks if nothing is said.
+const spanDefault = 7 * 24 * time.Hour
+
 // simulateFlags are those of `skein schedule simulate`.
 type simulateFlags struct{ from, to, zone, with string }
 
@@ -45,7 +48,7 @@ compares: the workflows of the file take the place of those of the same name. No
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.from, "from", "", "begin T (default now)")
-	fl.StringVar(&f.to, "to", "+7d", "end T, at most 366 days later; a date is part of it")
+	fl.StringVar(&f.to, "to", "", "end T, at most 366 days later; a date is part of it (default 7 days later)")
 	fl.StringVar(&f.zone, "timezone", "", "whose days dates are (default UTC)")
 	fl.StringVar(&f.with, "with", "", "workflow file whose triggers are tried out")
 	return cmd
@@ -66,7 +69,10 @@ func (f *simulateFlags) request(tasksMax int) (api.SimulateRequest, error) {
 		return req, err
 	}
 	if to.IsZero() {
-		return req, usage("--to says where the span ends, such as +7d")
+		to = when.now.Add(spanDefault)
+		if !from.IsZero() {
+			to = from.Add(spanDefault)
+		}
 	}
 	req.To = api.Time{Time: to}
 	if !from.IsZero() {
@@ -154,21 +160,37 @@ func lasts(t *api.SimulatedTrigger) string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
+// instantsShown is how many of the instants that an edit adds or takes away are named.
+const instantsShown = 5
+
 func simulatedChanges(sim *api.Simulation) (string, [][]string) {
-	rows := [][]string{{"", "TRIGGER", "FIRES", "WAS", "BECOMES"}}
+	rows := [][]string{{"TRIGGER", ""}}
 	for _, ch := range sim.Changes {
 		if ch.Change == "unchanged" {
 			continue
 		}
-		rows = append(rows, []string{ch.Change, ch.Workflow + "/" + ch.Trigger, fmt.Sprintf("%d → %d", ch.Fires[0], ch.Fires[1]), textOr(ch.Before), textOr(ch.After)})
-		for _, at := range ch.Lost {
-			rows = append(rows, []string{"", "", "-", minute(at)})
+		rows = append(rows, []string{ch.Workflow + "/" + ch.Trigger, fmt.Sprintf("%s, %d → %d fires", ch.Change, ch.Fires[0], ch.Fires[1])},
+			[]string{"", "was      " + textOr(ch.Before)}, []string{"", "becomes  " + textOr(ch.After)})
+		if len(ch.Lost) > 0 {
+			rows = append(rows, []string{"", "loses    " + someInstants(ch.Lost)})
 		}
-		for _, at := range ch.Gained {
-			rows = append(rows, []string{"", "", "+", "", minute(at)})
+		if len(ch.Gained) > 0 {
+			rows = append(rows, []string{"", "gains    " + someInstants(ch.Gained)})
 		}
 	}
 	return "What the edit changes", rows
+}
+
+func someInstants(all []api.Time) string {
+	var texts []string
+	for i, at := range all {
+		if i == instantsShown {
+			texts = append(texts, "…")
+			break
+		}
+		texts = append(texts, minute(at))
+	}
+	return strings.Join(texts, ", ")
 }
 
 func textOr(s *string) string {
