@@ -3,8 +3,8 @@
 // what a span of time will bring, and whether a ledger tells the truth.
 //
 // All of it is pure: the row, the clock and the event are arguments, a plan is the answer.
-// [Planner] is what the engine asks; it transacts what the plan says. Two things here are
-// services with a Run: [Watch], which looks into folders, and nothing else.
+// [Planner] is what the engine asks; it transacts what the plan says. Only [Watch], which
+// looks into folders, is a service with a Run of its own.
 //
 // # What becomes of an instant
 //
@@ -26,6 +26,13 @@
 // number, so a plan is never longer than a few lines and [startsMax] runs. What is owed
 // beyond that follows in the next plan: its Decided is then before the clock, its Next is
 // due already.
+//
+// # Who decides
+//
+// count is looked at before anything else: a schedule that has started its last run ends
+// with the next plan, and what comes after that run is no instant of it. The clock that a
+// plan is given never matters for what is decided already: a plan for an earlier one
+// changes nothing.
 //
 // Reading order: planner.go, declared.go, schedule.go; heard.go, again.go, absent.go; then
 // watch.go, hook.go, expand.go, simulate.go and verify.go, which stand alone.

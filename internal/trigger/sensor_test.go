@@ -257,6 +257,18 @@ func TestAbsent(t *testing.T) {
 					"start 2026-01-08T06:00:00Z late: a run of a/x did not come by 2026-01-08T06:00:00Z; started 1h late: nothing ran to start it\nnext 2026-01-09T06:00:00Z\n"},
 		})
 	})
+	t.Run("at the very instant", func(t *testing.T) {
+		hear(t, absentDecl("06:00", x), "2026-01-01T00:00:00Z", []heard{
+			{"2026-01-01T06:00:00Z", "a/x", 1, ok, false, "next 2026-01-01T06:00:00Z\n"},
+			{"2026-01-01T06:00:00Z", "", 0, 0, false, "skipped 2026-01-01T06:00:00Z..2026-01-01T06:00:00Z 1: a run of a/x came\nnext 2026-01-02T06:00:00Z\n"},
+			{"2026-01-02T06:00:00Z", "", 0, 0, false, "start 2026-01-02T06:00:00Z: a run of a/x did not come by 2026-01-02T06:00:00Z\nnext 2026-01-03T06:00:00Z\n"},
+		})
+		d := declared{Trigger: absentDecl("06:00", x)}
+		m := memory{Came: map[string][]dag.Micros{"a/x": {5}}}
+		if d.came(&m, 5, 9) || !d.came(&m, 4, 5) {
+			t.Error("what came at an instant belongs to it, not to the next one")
+		}
+	})
 	t.Run("all of them", func(t *testing.T) {
 		both := &workflow.RunOf{Workflows: []string{"a/x", "a/y"}, Require: "succeeded", All: true}
 		hear(t, absentDecl("06:00", both), "2026-01-01T00:00:00Z", []heard{
