@@ -64,8 +64,8 @@ in a backfill, whatever happens to the server meanwhile. What is still to come i
 	fl.StringArrayVarP(&f.params, "param", "p", nil, "a parameter, as name=value; may be repeated, over the trigger's")
 	fl.StringVar(&f.priority, "priority", "", "highest | high | medium | low | lowest (default the trigger's)")
 	fl.StringVar(&f.key, "key", "", "idempotency key: the same key makes one backfill only")
-	fl.BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be started")
-	fl.BoolVarP(&f.wait, "wait", "w", false, "wait for the end: exit 10 if a run did not succeed, 11 if it was cancelled")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "only say what would be started")
+	fl.BoolVar(&f.wait, "wait", false, "wait for the end: exit 10 if a run did not succeed, 11 if it was cancelled")
 	fl.DurationVar(&f.timeout, "timeout", 0, "with --wait: no longer than this (exit 8); the backfill goes on")
 	fl.BoolVar(&f.yes, "yes", false, fmt.Sprintf("do not ask, for more than %d runs", surelyMax))
 	return cmd
