@@ -101,6 +101,11 @@ func (m *membership) run(ctx context.Context) (stop func() error, failed <-chan 
 	}, fail
 }
 
+// remote reports whether a handler is another node that is there.
+func (m *membership) remote(h dag.HandlerID) bool {
+	return m != nil && m.node != nil && h != m.node.Self().Handler && m.node.Alive(h)
+}
+
 // leaving gives the shards back at once: what still runs here reports to their next owners.
 func (m *membership) leaving() {
 	if m != nil {

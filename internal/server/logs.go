@@ -112,7 +112,7 @@ func (l *logOf) look(ctx context.Context) (there bool, err error) {
 	for i := range attempts {
 		if attempts[i].Token == l.ref.Attempt {
 			l.ended = attempts[i].State.Ended()
-			return true, nil
+			return true, l.s.here(attempts[i].Handler)
 		}
 	}
 	t, err := l.s.engine.Task(ctx, l.ref.Run, l.ref.Task)

@@ -16,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
@@ -122,6 +123,28 @@ func (f *failure) write(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(f.Problem) // the client is gone
 }
 
+// headerElsewhere tells who passes requests on that another node can answer this one: see
+// package peer.
+const headerElsewhere = "X-Skein-Elsewhere"
+
+// elsewhere marks an answer that the owner of a shard has to give.
+func (f *failure) elsewhere(err error) {
+	var e *engine.Elsewhere
+	if errors.As(err, &e) {
+		f.header.Set(headerElsewhere, fmt.Sprintf("shard %d", e.Shard))
+	}
+}
+
+// here is nil unless an attempt is, or was, with another node that is there: it has the log.
+func (s *Server) here(h dag.HandlerID) error {
+	if s.cfg.Remote == nil || !s.cfg.Remote(h) {
+		return nil
+	}
+	f := fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "the log is with another node")
+	f.header.Set(headerElsewhere, fmt.Sprintf("handler %d", h))
+	return f
+}
+
 // failed gives any error its problem.
 func failed(err error) *failure {
 	var f *failure
@@ -139,6 +162,7 @@ func failed(err error) *failure {
 			if k.retryAfter > 0 {
 				f.header.Set("Retry-After", strconv.Itoa(k.retryAfter))
 			}
+			f.elsewhere(err)
 			return f
 		}
 	}

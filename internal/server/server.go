@@ -27,6 +27,10 @@ type Config struct {
 	// taken.
 	Secrets Secrets
 
+	// Remote reports whether a handler is another node of the cluster that is there; nil: there
+	// is no other.
+	Remote func(h dag.HandlerID) bool
+
 	TasksMax    int    // of one workflow; 0: dag.TasksMax
 	Version     string // of the program
 	Node        Node
