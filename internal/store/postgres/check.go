@@ -8,7 +8,8 @@ import (
 // checkMax bounds what one check reports.
 const checkMax = 100
 
-// Check compares the list of unfinished runs with the runs, in one snapshot.
+// Check compares what is derived from other rows with them, in one snapshot: the lists of
+// unfinished and of submitted runs, and how many workflows a shard has.
 func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	report := func(format string) func(*row) error {
 		return func(r *row) error {
@@ -19,6 +20,12 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	most := args{}.int8(checkMax)
 	err = d.queries(ctx, query{"snapshot", nil, nil},
 		query{"strayActive", most, report("run %s is on the list of unfinished runs and does not belong there")},
-		query{"missingActive", most, report("run %s is not on the list of unfinished runs")}, query{"done", nil, nil})
+		query{"missingActive", most, report("run %s is not on the list of unfinished runs")},
+		query{"straySubmitted", most, report("run %s is on the list of submitted runs and does not belong there")},
+		query{"missingSubmitted", most, report("run %s is not on the list of submitted runs")},
+		query{"miscounted", nil, func(r *row) error {
+			bad = append(bad, fmt.Sprintf("shard %d says that it has %d workflows, and it has %d", r.int(), r.int(), r.int()))
+			return r.damaged("a shard")
+		}}, query{"done", nil, nil})
 	return bad, err
 }

@@ -79,11 +79,7 @@ type query struct {
 // queries runs statements in one round trip. Unless the first begins a transaction and the
 // last ends it, each of them sees a snapshot of its own.
 func (c *conn) queries(ctx context.Context, all []query) error {
-	names := make([]string, len(all))
-	for i := range all {
-		names[i] = all[i].name
-	}
-	if err := c.prepare(ctx, names...); err != nil {
+	if err := c.prepare(ctx, names(all)...); err != nil {
 		return err
 	}
 	doing, err := c.exchange(ctx, all)
@@ -94,13 +90,21 @@ func (c *conn) queries(ctx context.Context, all []query) error {
 	return translate(doing, err)
 }
 
-// change runs one statement that writes, in a transaction of its own. If the answer does
-// not come nobody knows whether it did.
-func (c *conn) change(ctx context.Context, q query) error {
-	if err := c.prepare(ctx, q.name); err != nil {
+func names(all []query) []string {
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].name
+	}
+	return names
+}
+
+// change runs statements that write, in a transaction of their own. If the answer does not
+// come nobody knows whether it did.
+func (c *conn) change(ctx context.Context, all []query) error {
+	if err := c.prepare(ctx, names(all)...); err != nil {
 		return err
 	}
-	doing, err := c.exchange(ctx, []query{q})
+	doing, err := c.exchange(ctx, all)
 	var answer *pgconn.PgError
 	if err == nil || errors.As(err, &answer) {
 		return translate(doing, err)

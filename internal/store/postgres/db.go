@@ -13,6 +13,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -33,9 +34,12 @@ var readSQL string
 //go:embed write.sql
 var writeSQL string
 
+//go:embed members.sql
+var membersSQL string
+
 const (
 	// format is the newest that this program knows; it rises with the migrations.
-	format = 1
+	format = 2
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 
@@ -99,8 +103,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		text(ms(lockMax)).text(ms(transactionIdleMax)).text(ms(silenceMax))}
 	config.DialFunc = dialer(silenceMax)
 	sql := statements(readSQL)
-	for name, text := range statements(writeSQL) {
-		sql[name] = text
+	for _, more := range []string{writeSQL, membersSQL} {
+		maps.Copy(sql, statements(more))
 	}
 	open := func(ctx context.Context) (*conn, error) { return d.connect(ctx, sql) }
 	d.writers, d.readers = newPool(o.Writers, open), newPool(o.Readers, open)

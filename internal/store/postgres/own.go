@@ -23,12 +23,11 @@ func (d *DB) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.Shar
 	got := make(map[dag.ShardID]store.Acquired, len(shards))
 	q := query{"acquire", args{}.shards(numbers(shards)).int8(int64(owner)), func(r *row) error {
 		var a store.Acquired
-		a.Shard, a.Epoch, a.Seq = dag.ShardID(r.int()), r.int(), r.int()
-		a.Watermark, a.Previous, a.Now = r.micros(), dag.HandlerID(r.int()), r.micros()
+		err := scanAcquired(r, &a)
 		got[a.Shard] = a
-		return r.damaged("shard %d", a.Shard)
+		return err
 	}}
-	if err := d.change(ctx, q, d.endBlockers); err != nil {
+	if err := d.change(ctx, d.endBlockers, q); err != nil {
 		return nil, fmt.Errorf("acquire shards: %w", err)
 	}
 	all := make([]store.Acquired, len(shards))
@@ -42,13 +41,19 @@ func (d *DB) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.Shar
 	return all, nil
 }
 
+func scanAcquired(r *row, a *store.Acquired) error {
+	a.Shard, a.Epoch, a.Seq = dag.ShardID(r.int()), r.int(), r.int()
+	a.Watermark, a.Previous, a.Now = r.micros(), dag.HandlerID(r.int()), r.micros()
+	return r.damaged("shard %d", a.Shard)
+}
+
 // Register implements store.Store.
 func (d *DB) Register(ctx context.Context, id, node string) (store.Handler, error) {
 	var h store.Handler
 	if err := ended(ctx, "register"); err != nil {
 		return h, err
 	}
-	err := d.change(ctx, query{"insertHandler", args{}.text(id).text(node), func(r *row) error { return scanHandler(r, &h) }}, nil)
+	err := d.change(ctx, nil, query{"insertHandler", args{}.text(id).text(node), func(r *row) error { return scanHandler(r, &h) }})
 	return h, err
 }
 
@@ -57,9 +62,9 @@ func (d *DB) Register(ctx context.Context, id, node string) (store.Handler, erro
 // session that waits for the rest, and no setting of the database bounds that wait.
 const blockedMax = 2 * time.Second
 
-// change runs one statement that writes. If it takes longer than blockedMax, blocked is
-// called with the session's number, once.
-func (d *DB) change(ctx context.Context, q query, blocked func(ctx context.Context, pid uint32)) error {
+// change runs statements that write, in one transaction. If they take longer than blockedMax,
+// blocked, if not nil, is called with the session's number, once.
+func (d *DB) change(ctx context.Context, blocked func(ctx context.Context, pid uint32), all ...query) error {
 	c, err := d.writers.take(ctx)
 	if err != nil {
 		return err
@@ -78,7 +83,7 @@ func (d *DB) change(ctx context.Context, q query, blocked func(ctx context.Conte
 			}
 		})
 	}
-	return c.change(ctx, q)
+	return c.change(ctx, all)
 }
 
 // endBlockers ends what a session waits for. Its failure is no error: the wait has a bound

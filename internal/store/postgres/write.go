@@ -108,7 +108,7 @@ func (h history) take(id dag.RunID) *dag.EventRow {
 }
 
 func (x *tx) insertRuns(b *store.Batch) {
-	rows, list := x.conn.room("insertRun"), x.conn.room("enlist")
+	rows, list, wait := x.conn.room("insertRun"), x.conn.room("enlist"), x.conn.room("await")
 	for i := range b.RunInserts {
 		r := &b.RunInserts[i]
 		seq, fenced := x.seq(r.Shard)
@@ -124,11 +124,16 @@ func (x *tx) insertRuns(b *store.Batch) {
 		if r.FinishedAt == 0 {
 			list.row().id(&r.ID).int4(int32(r.Shard))
 		}
+		if r.State == dag.RunSubmitted {
+			wait.row().id(&r.ID).int4(int32(r.Shard))
+		}
 		x.full(rows)
 		x.full(list)
+		x.full(wait)
 	}
 	x.push(rows)
 	x.push(list)
+	x.push(wait)
 }
 
 // runState is the columns of a run that change.
@@ -140,6 +145,7 @@ func runState(rows *rows, r *dag.RunRow) {
 
 func (x *tx) updateRuns(b *store.Batch) {
 	rows, list, struck := x.conn.room("updateRun"), x.conn.room("relist"), x.conn.room("strike")
+	wait, met := x.conn.room("await"), x.conn.room("met")
 	seen := map[dag.RunID]bool{}
 	for i := range b.RunUpdates {
 		r := &b.RunUpdates[i]
@@ -152,6 +158,8 @@ func (x *tx) updateRuns(b *store.Batch) {
 			x.push(rows)
 			x.push(list)
 			x.push(struck)
+			x.push(wait)
+			x.push(met)
 			clear(seen)
 		}
 		seen[r.ID] = true
@@ -160,6 +168,12 @@ func (x *tx) updateRuns(b *store.Batch) {
 			struck.row().id(&r.ID).int4(int32(r.Shard))
 		case r.Was.Terminal():
 			list.row().id(&r.ID).int4(int32(r.Shard))
+		}
+		switch submitted := r.State == dag.RunSubmitted; {
+		case submitted && r.Was != dag.RunSubmitted:
+			wait.row().id(&r.ID).int4(int32(r.Shard))
+		case !submitted && r.Was == dag.RunSubmitted:
+			met.row().id(&r.ID).int4(int32(r.Shard))
 		}
 		rows.row().id(&r.ID).int4(int32(r.Shard)).text(r.Was.String())
 		runState(rows, &r.RunRow)
@@ -174,6 +188,8 @@ func (x *tx) updateRuns(b *store.Batch) {
 	x.push(rows)
 	x.push(list)
 	x.push(struck)
+	x.push(wait)
+	x.push(met)
 }
 
 func (x *tx) insertAttempts(b *store.Batch) {

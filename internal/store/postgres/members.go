@@ -1,0 +1,139 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+var _ store.Cluster = (*DB)(nil)
+
+// Join implements store.Cluster.
+func (d *DB) Join(ctx context.Context, m store.Member) error {
+	own, named := args{}.text(m.Name).int8(int64(m.Handler)), args{}.text(m.Name)
+	row := args{}.int8(int64(m.Handler)).text(m.UUID).text(m.Name).text(m.Address).text(m.Version).int4(int32(m.Format)).
+		text(m.State).int4(m.Slots).int4(m.Busy)
+	return d.alter(ctx, "join the cluster", d.endBlockers, query{"lockNamed", named, nil}, query{"freeNamed", own, nil}, query{"join", row, nil})
+}
+
+// Renew implements store.Cluster.
+func (d *DB) Renew(ctx context.Context, m store.Member) (bool, error) {
+	listed := false
+	row := args{}.int8(int64(m.Handler)).text(m.State).int4(m.Busy)
+	err := d.alter(ctx, "renew a member", nil, query{"renew", row, mark(&listed)})
+	return listed && err == nil, err
+}
+
+// mark notes that a statement had a row to show.
+func mark(done *bool) func(*row) error {
+	return func(*row) error {
+		*done = true
+		return nil
+	}
+}
+
+// Members implements store.Cluster.
+func (d *DB) Members(ctx context.Context) ([]store.Member, []store.ShardRow, error) {
+	var members []store.Member
+	shards := make([]store.ShardRow, 0, d.shards)
+	err := d.queries(ctx, query{"snapshot", nil, nil}, query{"members", nil, into(&members, scanMember)},
+		query{"shards", nil, into(&shards, scanShard)}, query{"done", nil, nil})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read members and shards: %w", err)
+	}
+	return members, shards, nil
+}
+
+func scanMember(r *row, m *store.Member) error {
+	m.Handler, m.UUID, m.Name, m.Address, m.Version = dag.HandlerID(r.int()), r.text(), r.text(), r.text(), r.text()
+	m.Format, m.State, m.Slots, m.Busy = int(r.int()), r.text(), int32(r.int()), int32(r.int())
+	m.Beat, m.Started, m.Seen = r.int(), r.micros(), r.micros()
+	return r.damaged("member %s", m.Name)
+}
+
+func scanShard(r *row, s *store.ShardRow) error {
+	s.ID, s.Epoch, s.Owner, s.Wanted = dag.ShardID(r.int()), r.int(), dag.HandlerID(r.int()), dag.HandlerID(r.int())
+	s.Workflows = int(r.int())
+	return r.damaged("shard %d", s.ID)
+}
+
+// Depose implements store.Cluster.
+func (d *DB) Depose(ctx context.Context, handler dag.HandlerID, beat int64) (bool, error) {
+	won := false
+	who := args{}.int8(int64(handler))
+	err := d.alter(ctx, "depose a member", d.endBlockers,
+		query{"depose", args{}.int8(int64(handler)).int8(beat), mark(&won)}, query{"freeGone", who, nil})
+	return won && err == nil, err
+}
+
+// Leave implements store.Cluster.
+func (d *DB) Leave(ctx context.Context, handler dag.HandlerID) error {
+	who := args{}.int8(int64(handler))
+	return d.alter(ctx, "leave the cluster", d.endBlockers, query{"leave", who, nil}, query{"freeGone", who, nil})
+}
+
+// Claim implements store.Cluster.
+func (d *DB) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]store.Acquired, error) {
+	if err := d.known("claim", shards...); err != nil {
+		return nil, err
+	}
+	var got []store.Acquired
+	err := d.alter(ctx, "claim shards", d.endBlockers,
+		query{"claim", args{}.shards(numbers(shards)).int8(int64(owner)), into(&got, scanAcquired)})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(got, func(a, b store.Acquired) int { return int(a.Shard - b.Shard) })
+	return got, nil
+}
+
+// known holds shards to those that there are.
+func (d *DB) known(doing string, shards ...dag.ShardID) error {
+	for _, id := range shards {
+		if !d.hasShard(id) {
+			return fmt.Errorf("%s shard %d: %w", doing, id, store.ErrNotFound)
+		}
+	}
+	return nil
+}
+
+// Release implements store.Cluster.
+func (d *DB) Release(ctx context.Context, fences []store.Fence) error {
+	ids, epochs := make([]int32, len(fences)), make([]int64, len(fences))
+	for i, f := range fences {
+		ids[i], epochs[i] = int32(f.Shard), f.Epoch
+	}
+	return d.alter(ctx, "release shards", nil, query{"release", args{}.shards(ids).array(int8s(epochs)), nil})
+}
+
+// Move implements store.Cluster.
+func (d *DB) Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error {
+	if err := d.known("move", shard); err != nil {
+		return err
+	}
+	found := false
+	err := d.alter(ctx, "move a shard", nil, query{"move", args{}.int4(int32(shard)).int8(int64(to)), mark(&found)})
+	if err == nil && !found {
+		err = fmt.Errorf("move shard %d: it has no row: %w", shard, store.ErrCorrupt)
+	}
+	return err
+}
+
+// Submitted implements store.Cluster.
+func (d *DB) Submitted(ctx context.Context, shards []dag.ShardID, limit int) ([]dag.RunID, error) {
+	return list(ctx, d, query{"submitted", args{}.shards(numbers(shards)).int8(limitOf(limit)), nil}, scanID)
+}
+
+// alter runs statements that write in one transaction, each on a snapshot of its own.
+func (d *DB) alter(ctx context.Context, doing string, blocked func(context.Context, uint32), all ...query) error {
+	if err := ended(ctx, doing); err != nil {
+		return err
+	}
+	if err := d.change(ctx, blocked, all...); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+-- The statements of a cluster: who is there, and who owns which shard. An owner that is no
+-- member owns nothing: its shards count as free, whatever their rows say. Rows of shards are
+-- locked in the order of their ids, as the fence does it, and after those of members.
+
+-- name: lockNamed
+-- Whoever deposes the earlier life locks the rows in this order, too.
+SELECT handler FROM member WHERE name = $1 FOR UPDATE;
+
+-- name: freeNamed
+-- Frees what earlier lives of a name own.
+WITH held AS MATERIALIZED (
+  SELECT s.id FROM shard s WHERE s.owner = ANY (ARRAY(SELECT handler FROM member WHERE name = $1 AND handler <> $2))
+  ORDER BY s.id FOR NO KEY UPDATE OF s
+)
+UPDATE shard s SET owner = 0 FROM held WHERE s.id = held.id;
+
+-- name: join
+INSERT INTO member (handler, uuid, name, address, version, format, state, slots, busy, beat, started, seen)
+VALUES ($1, $2::text::uuid, $3, $4, $5, $6, $7, $8, $9, 1,
+  coalesce((SELECT started FROM handler WHERE id = $1), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint),
+  (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+ON CONFLICT (name) DO UPDATE SET handler = excluded.handler, uuid = excluded.uuid, address = excluded.address,
+  version = excluded.version, format = excluded.format, state = excluded.state, slots = excluded.slots, busy = excluded.busy,
+  beat = member.beat + 1, started = excluded.started, seen = excluded.seen;
+
+-- name: renew
+UPDATE member SET beat = beat + 1, state = $2, busy = $3, seen = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+WHERE handler = $1 RETURNING handler;
+
+-- name: members
+SELECT handler, uuid::text, name, address, version, format, state, slots, busy, beat, started, seen FROM member ORDER BY handler;
+
+-- name: shards
+SELECT s.id, s.epoch, coalesce(m.handler, 0), s.wanted, s.workflows
+FROM shard s LEFT JOIN member m ON m.handler = s.owner ORDER BY s.id;
+
+-- name: depose
+DELETE FROM member WHERE handler = $1 AND beat = $2 RETURNING handler;
+
+-- name: leave
+DELETE FROM member WHERE handler = $1;
+
+-- name: freeGone
+-- Frees what a handler owns that is no member. It is a statement of its own: it sees the
+-- members and shards as they are once the member's row is gone.
+WITH held AS MATERIALIZED (
+  SELECT s.id FROM shard s WHERE s.owner = $1 AND NOT EXISTS (SELECT FROM member WHERE handler = $1)
+  ORDER BY s.id FOR NO KEY UPDATE OF s
+)
+UPDATE shard s SET owner = 0 FROM held WHERE s.id = held.id;
+
+-- name: claim
+-- Whoever writes under a lock is waited for. A shard that has another owner after that than
+-- before is left out, for the members were read before it.
+WITH open AS MATERIALIZED (
+  SELECT s.id, s.owner FROM shard s WHERE s.id = ANY ($1::int[])
+    AND (s.owner = 0 OR s.owner = $2 OR NOT EXISTS (SELECT FROM member m WHERE m.handler = s.owner))
+), held AS MATERIALIZED (
+  SELECT s.id, s.owner FROM shard s JOIN open o ON o.id = s.id AND o.owner = s.owner ORDER BY s.id FOR NO KEY UPDATE OF s
+)
+UPDATE shard s SET epoch = s.epoch + 1, owner = $2 FROM held WHERE s.id = held.id
+RETURNING s.id, s.epoch, s.seq, s.watermark, held.owner, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+
+-- name: release
+WITH held AS MATERIALIZED (
+  SELECT s.id FROM shard s JOIN unnest($1::int[], $2::bigint[]) x (id, epoch) ON s.id = x.id AND s.epoch = x.epoch
+  ORDER BY s.id FOR NO KEY UPDATE OF s
+)
+UPDATE shard s SET owner = 0 FROM held WHERE s.id = held.id;
+
+-- name: move
+UPDATE shard SET wanted = $2 WHERE id = $1 RETURNING id;
+
+-- name: await
+INSERT INTO submitted (run, shard) SELECT x.run, coalesce(x.shard, $3) FROM unnest($1::uuid[], $2::int[]) x (run, shard)
+ON CONFLICT DO NOTHING;
+
+-- name: met
+DELETE FROM submitted t USING unnest($1::uuid[], $2::int[]) x (run, shard) WHERE t.shard = coalesce(x.shard, $3) AND t.run = x.run;
+
+-- name: submitted
+-- Each shard's oldest, merged.
+SELECT r.run FROM unnest($1::int[]) s (id) CROSS JOIN LATERAL (
+  SELECT run FROM submitted WHERE shard = s.id ORDER BY run LIMIT $2) r
+ORDER BY r.run LIMIT $2;
+
+-- name: straySubmitted
+SELECT s.run FROM submitted s LEFT JOIN run r ON r.id = s.run AND r.shard = s.shard AND r.state = 'submitted'
+WHERE r.id IS NULL ORDER BY s.shard, s.run LIMIT $1;
+
+-- name: missingSubmitted
+SELECT r.id FROM active a JOIN run r ON r.id = a.run
+WHERE r.state = 'submitted' AND NOT EXISTS (SELECT FROM submitted s WHERE s.shard = r.shard AND s.run = r.id)
+ORDER BY a.shard, a.run LIMIT $1;
+
+-- name: miscounted
+SELECT s.id, s.workflows, count(w.id)
+FROM shard s LEFT JOIN (SELECT id, shard FROM workflow WHERE state <> 'deleted' ORDER BY namespace, name) w ON w.shard = s.id
+GROUP BY s.id HAVING s.workflows <> count(w.id) ORDER BY s.id;
