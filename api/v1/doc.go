@@ -11,7 +11,7 @@ package api
 const Prefix = "/api/v1"
 
 // APIVersion is that of the interface. It rises when fields or routes are added.
-const APIVersion = "1.0"
+const APIVersion = "1.1"
 
 // NamespaceDefault is the namespace of a workflow that names none.
 const NamespaceDefault = "default"

@@ -137,6 +137,12 @@ func (s *Server) keptBackfill(ctx context.Context, w *store.Workflow, asked stor
 // expand works out which instants a request means.
 func (s *Server) expand(ctx context.Context, w *store.Workflow, req *api.BackfillRequest) (store.Backfill, error) {
 	none := store.Backfill{}
+	if req.Only != "" && req.Only != "all" { // each instant is looked up
+		if err := s.costly.enter("backfills and simulations are being worked out"); err != nil {
+			return none, err
+		}
+		defer s.costly.leave()
+	}
 	t, err := s.backfilled(ctx, w, req)
 	if err != nil {
 		return none, err

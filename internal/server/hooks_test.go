@@ -1,11 +1,14 @@
 package server_test
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -124,4 +127,34 @@ func TestForeignCallersOfWebhooks(t *testing.T) {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 	}
+}
+
+func TestTooManyCallsOfWebhooks(t *testing.T) {
+	b := newBed(t, true)
+	b.put("timed", strings.Replace(timed, "secret: gone", "secret: slow", 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	var calls sync.WaitGroup
+	for range 64 {
+		calls.Go(func() {
+			for ctx.Err() == nil { // one that comes beside those below finds no place, and comes again
+				req := must(http.NewRequestWithContext(ctx, "POST", b.http.URL+"/api/v1/hooks/default/timed/lost", nil))
+				if resp, err := b.http.Client().Do(req); err == nil {
+					resp.Body.Close()
+				}
+			}
+		})
+	}
+	const body = `{"ref":"main"}`
+	var a answer
+	eventually(t, "no place is free", func() bool {
+		a = b.post(hookPath, body, signed(time.Now(), body)...)
+		return a.status == 429
+	})
+	wantProblem(t, a, 429, api.ProblemBusy)
+	if a.header.Get("Retry-After") == "" {
+		t.Errorf("%v", a.header)
+	}
+	cancel()
+	calls.Wait()
+	eventually(t, "places are free again", func() bool { return b.post(hookPath, body, signed(time.Now(), body)...).status < 300 })
 }

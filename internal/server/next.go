@@ -128,14 +128,13 @@ func (s *Server) nextOfAll(ctx context.Context, in *allNextIn) (*jsonOut[api.Nex
 	if err != nil {
 		return nil, err
 	}
-	type row struct {
-		w *store.Workflow
-		t store.Trigger
-	}
-	var rows []row
-	more, err := s.scan(ctx, &in.TriggerFilter, store.TriggerQuery{State: store.TriggerActive, Limit: pageMax}, func(w *store.Workflow, t *store.Trigger) (bool, error) {
-		if t.Next != 0 {
-			rows = append(rows, row{w, *t})
+	var rows []dueRow
+	more, err := s.scan(ctx, &in.TriggerFilter, store.TriggerQuery{State: store.TriggerActive, Limit: scanPage}, func(w *store.Workflow, t *store.Trigger) (bool, error) {
+		if t.Next == 0 || !isSchedule(t) {
+			return false, nil
+		}
+		if rows = append(rows, dueRow{w, *t}); from == 0 && len(rows) >= 2*pageMax {
+			rows = soonest(rows, in.N)
 		}
 		return false, nil
 	})
@@ -145,9 +144,8 @@ func (s *Server) nextOfAll(ctx context.Context, in *allNextIn) (*jsonOut[api.Nex
 	case more != nil:
 		return nil, invalid("there are more than %d triggers: name a namespace or a workflow", triggersLookedAt)
 	}
-	if from == 0 { // the first n instants are of the n triggers that come first
-		slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.t.Next, b.t.Next) })
-		rows = rows[:min(len(rows), in.N)]
+	if from == 0 {
+		rows = soonest(rows, in.N)
 	}
 	all := make([]*upcoming, 0, len(rows))
 	for i := range rows {
@@ -162,6 +160,21 @@ func (s *Server) nextOfAll(ctx context.Context, in *allNextIn) (*jsonOut[api.Nex
 	return nextFires(all, in.N), nil
 }
 
+// dueRow is a trigger whose next instant is known.
+type dueRow struct {
+	w *store.Workflow
+	t store.Trigger
+}
+
+// soonest keeps the n triggers that come first: the first n instants are theirs.
+func soonest(rows []dueRow, n int) []dueRow {
+	slices.SortStableFunc(rows, func(a, b dueRow) int { return cmp.Compare(a.t.Next, b.t.Next) })
+	for i := n; i < len(rows); i++ {
+		rows[i] = dueRow{} // a declaration may be large
+	}
+	return rows[:min(len(rows), n)]
+}
+
 // nextFires merges the first n instants.
 func nextFires(all []*upcoming, n int) *jsonOut[api.NextFires] {
 	out := api.NextFires{Items: []api.Instant{}, Shifts: []api.ClockChange{}}
@@ -173,13 +186,13 @@ func nextFires(all []*upcoming, n int) *jsonOut[api.NextFires] {
 			open = append(open, u)
 		}
 	}
-	soonest := func(a, b *upcoming) int { return a.next.Compare(b.next) }
-	slices.SortStableFunc(open, soonest)
+	byTime := func(a, b *upcoming) int { return a.next.Compare(b.next) }
+	slices.SortStableFunc(open, byTime)
 	for len(open) > 0 && len(out.Items) < n {
 		u := open[0]
 		open = open[1:]
 		if out.Items = append(out.Items, u.take()); u.find() {
-			i, _ := slices.BinarySearchFunc(open, u, soonest)
+			i, _ := slices.BinarySearchFunc(open, u, byTime)
 			for i < len(open) && open[i].next.Equal(u.next) {
 				i++
 			}

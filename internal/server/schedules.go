@@ -22,6 +22,9 @@ import (
 // meets it is short and has a next one.
 const triggersLookedAt = 10_000
 
+// scanPage is how many are read at a time where no page is asked for: a row may be large.
+const scanPage = 200
+
 type TriggerPath struct {
 	Namespace string `path:"ns" doc:"default, if the workflow names none."`
 	Workflow  string `path:"workflow"`

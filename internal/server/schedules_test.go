@@ -378,3 +378,59 @@ func TestTriggersAreApplied(t *testing.T) {
 		wantProblem(t, apply(file(bad)+`}`), 422, api.ProblemInvalidWorkflow)
 	}
 }
+
+func TestWaitingRunsSayWhy(t *testing.T) {
+	b := newBed(t, false)
+	b.put("timed", strings.NewReplacer("max_concurrent_runs: 4", "max_concurrent_runs: 1", "delay_tolerance: 30m", "delay_tolerance: 1s").Replace(timed))
+	first := must(b.client.FireSchedule(t.Context(), "timed", "once", ""))
+	held := <-b.exec.got
+	waits := must(b.client.FireSchedule(t.Context(), "timed", "weekly", ""))
+	run := must(b.client.Run(t.Context(), *waits.Run))
+	if run.State != "waiting" || run.StartedAt != nil {
+		t.Errorf("%+v", run)
+	}
+	if x := must(b.client.Explain(t.Context(), *waits.Run, "")); len(x.Reasons) == 0 || x.State != "waiting" {
+		t.Errorf("%+v", x)
+	}
+	if page := want[api.List[api.Run]](t, b.get("/api/v1/runs?state=waiting&workflow=timed"), 200); len(page.Items) != 1 || page.Items[0].ID != *waits.Run {
+		t.Errorf("%+v", page.Items)
+	}
+	b.exec.end(held, succeeded())
+	b.exec.end(<-b.exec.got, succeeded())
+	for _, id := range []string{*first.Run, *waits.Run} {
+		if run := must(b.client.Run(t.Context(), id, skein.Wait(30*time.Second))); run.State != "succeeded" {
+			t.Errorf("%+v", run)
+		}
+	}
+}
+
+const impatient = `
+name: impatient
+max_concurrent_runs: 1
+triggers:
+  - {name: tick, every: 1s, overlap: allow, delay_tolerance: 1s}
+tasks: {a: {run: "true"}}
+`
+
+func TestMissedRunsSayWhy(t *testing.T) {
+	b := newBed(t, false)
+	b.put("impatient", impatient)
+	held := <-b.exec.got
+	var missed api.Run
+	eventually(t, "a run that did not begin in time", func() bool {
+		page := want[api.List[api.Run]](t, b.get("/api/v1/runs?state=skipped"), 200)
+		if len(page.Items) > 0 {
+			missed = page.Items[len(page.Items)-1]
+		}
+		return len(page.Items) > 0
+	})
+	if missed.Cause == nil || *missed.Cause != "missed" || missed.Message == nil {
+		t.Errorf("%+v", missed)
+	}
+	must(b.client.PauseSchedule(t.Context(), "impatient", "tick", ""))
+	lines := want[api.List[api.Fire]](t, b.get("/api/v1/fires?outcome=missed"), 200)
+	if len(lines.Items) == 0 || lines.Items[0].Reason == nil || lines.Items[0].Run == nil {
+		t.Errorf("%+v", lines.Items)
+	}
+	b.exec.end(held, succeeded())
+}

@@ -25,7 +25,7 @@ const (
 type simulateIn struct{ Body api.SimulateRequest }
 
 func (s *Server) simulate(ctx context.Context, in *simulateIn) (*jsonOut[api.Simulation], error) {
-	if err := s.costly.enter("simulations are being made"); err != nil {
+	if err := s.costly.enter("backfills and simulations are being worked out"); err != nil {
 		return nil, err
 	}
 	defer s.costly.leave()
@@ -68,7 +68,7 @@ type planning struct {
 func (p *planning) planned(ctx context.Context, only string) ([]trigger.PlannedWorkflow, error) {
 	var all []trigger.PlannedWorkflow
 	at := map[dag.WorkflowID]int{}
-	more, err := p.s.scan(ctx, &TriggerFilter{Workflow: only}, store.TriggerQuery{Limit: pageMax}, func(w *store.Workflow, t *store.Trigger) (bool, error) {
+	more, err := p.s.scan(ctx, &TriggerFilter{Workflow: only}, store.TriggerQuery{Limit: scanPage}, func(w *store.Workflow, t *store.Trigger) (bool, error) {
 		i, known := at[w.ID]
 		if !known {
 			i = len(all)
