@@ -81,8 +81,8 @@ func (w *writer) acquire(ctx context.Context) ([]store.Acquired, error) {
 	var err error
 	if w.e.cluster == nil {
 		got, err = w.e.store.Acquire(ctx, w.e.me().ID, w.want)
-	} else if len(w.want) > 0 { // what another has got meanwhile stays with it
-		got, err = w.e.cluster.Claim(ctx, w.e.me().ID, w.want)
+	} else { // what another has got meanwhile stays with it
+		got, err = w.claim(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -92,6 +92,20 @@ func (w *writer) acquire(ctx context.Context) ([]store.Acquired, error) {
 	}
 	w.hold(got)
 	return got, nil
+}
+
+// claim takes the wanted shards of a cluster, as far as they are free. There may be none yet.
+func (w *writer) claim(ctx context.Context) ([]store.Acquired, error) {
+	now, err := w.e.store.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.clock.start(now)
+	w.due.setClock(now)
+	if len(w.want) == 0 {
+		return nil, nil
+	}
+	return w.e.cluster.Claim(ctx, w.e.me().ID, w.want)
 }
 
 // alive reports whether another handler is there: nothing of it is lost.

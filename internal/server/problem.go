@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"runtime/debug"
@@ -135,6 +136,14 @@ func (f *failure) elsewhere(err error) {
 	}
 }
 
+// level is how much an operator should hear of a failure: what another node answers is none.
+func (f *failure) level() slog.Level {
+	if f.header.Get(headerElsewhere) != "" {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
+}
+
 // here is nil unless an attempt is, or was, with another node that is there: it has the log.
 func (s *Server) here(h dag.HandlerID) error {
 	if s.cfg.Remote == nil || !s.cfg.Remote(h) {
@@ -210,7 +219,7 @@ func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
 	switch e := v.(type) {
 	case *failure:
 		if e.Status >= http.StatusInternalServerError {
-			s.log.Warn("request", "method", ctx.Method(), "path", u.Path, "status", e.Status, "err", errors.Join(e.cause, errors.New(e.Detail)))
+			s.log.Log(ctx.Context(), e.level(), "request", "method", ctx.Method(), "path", u.Path, "status", e.Status, "err", errors.Join(e.cause, errors.New(e.Detail)))
 		}
 		e.Instance = u.Path
 		return e.Problem, nil
