@@ -15,7 +15,8 @@ import (
 
 const (
 	nextDefault = 10
-	nextMax     = 10_000 // instants of one answer
+	nextMax     = 10_000 // instants of an expression
+	comingMax   = 1_000  // instants that a server tells at once
 )
 
 // nextFlags are those of `skein schedule next`.
@@ -49,6 +50,9 @@ A clock change that touches the expression is remarked. Exit code 6: the express
 				}
 				return c.nextOfCron(f)
 			}
+			if f.n > comingMax {
+				return usage("-n %d: of triggers at most %d", f.n, comingMax)
+			}
 			for _, name := range []string{"dst-gap", "dst-repeat", "seed"} {
 				if cmd.Flags().Changed(name) {
 					return usage("--%s goes with --cron; a trigger has its own", name)
@@ -61,7 +65,7 @@ A clock change that touches the expression is remarked. Exit code 6: the express
 	fl.StringVar(&f.cron, "cron", "", "cron expression of 5, 6 or 7 fields, or @daily and friends")
 	fl.StringVar(&f.zone, "timezone", "", "IANA time zone, such as Europe/Berlin (default UTC, or the trigger's)")
 	fl.StringVar(&f.from, "from", "", "only instants after T (default now)")
-	fl.IntVarP(&f.n, "count", "n", nextDefault, fmt.Sprintf("how many, 1 to %d", nextMax))
+	fl.IntVarP(&f.n, "count", "n", nextDefault, fmt.Sprintf("how many, 1 to %d; of triggers to %d", nextMax, comingMax))
 	fl.StringVar(&f.gap, "dst-gap", "", "a time that a clock change leaves out: run_after (default) | skip | run_before")
 	fl.StringVar(&f.repeat, "dst-repeat", "", "a time that comes twice: once (default, the first) | second | both")
 	fl.StringVar(&f.seed, "seed", "", "what H is hashed from; of a trigger: NAMESPACE/WORKFLOW/TRIGGER")
