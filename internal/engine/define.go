@@ -85,7 +85,8 @@ func (w *writer) named(namespace, name string) (store.Workflow, error) {
 	return w.workflow(wf.ID)
 }
 
-// fresh is a workflow to be: on the shard with fewest of those that are here.
+// fresh is a workflow to be: on the shard that has fewest, so that few workflows spread
+// evenly. If that is elsewhere, so is the change.
 func (w *writer) fresh(namespace, name string) (store.Workflow, error) {
 	wf := store.Workflow{Namespace: namespace, Name: name}
 	if len(w.fences) == 0 {
@@ -99,13 +100,30 @@ func (w *writer) fresh(namespace, name string) (store.Workflow, error) {
 	if err != nil {
 		return wf, fromStore("choose a shard", err)
 	}
-	least := -1
+	wf.Shard = emptiest(rows)
+	return wf, w.here(wf.Shard)
+}
+
+// emptiest is the owned shard with fewest workflows, of those the one whose owner has fewest.
+func emptiest(rows []store.ShardRow) dag.ShardID {
+	of := map[dag.HandlerID]int{}
 	for i := range rows {
-		if w.held(rows[i].ID) != nil && (least < 0 || rows[i].Workflows < least) {
-			wf.Shard, least = rows[i].ID, rows[i].Workflows
+		of[rows[i].Owner] += rows[i].Workflows
+	}
+	best := -1
+	for i := range rows {
+		r := &rows[i]
+		switch {
+		case r.Owner == 0:
+		case best < 0, r.Workflows < rows[best].Workflows,
+			r.Workflows == rows[best].Workflows && of[r.Owner] < of[rows[best].Owner]:
+			best = i
 		}
 	}
-	return wf, nil
+	if best < 0 {
+		return 0
+	}
+	return rows[best].ID
 }
 
 // Apply makes a version of a definition, or finds that new runs get the same already;
