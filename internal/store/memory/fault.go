@@ -22,9 +22,15 @@ const (
 	Load // Store.Load: what an owner needs to go on
 	Scan
 	Read // every other read
+	ClaimBefore
+	ClaimAfter
+	MemberBefore // every other operation of store.Cluster that writes
+	MemberAfter
+	Members
 )
 
-var opNames = [...]string{"", "commit", "commit", "acquire", "acquire", "register", "register", "load", "scan", "read"}
+var opNames = [...]string{"", "commit", "commit", "acquire", "acquire", "register", "register", "load", "scan", "read",
+	"claim", "claim", "change of members", "change of members", "members"}
 
 func (k OpKind) String() string { return opNames[k] }
 
@@ -34,8 +40,8 @@ func (k OpKind) String() string { return opNames[k] }
 type Op struct {
 	Kind   OpKind
 	Batch  *store.Batch  // of commits
-	Owner  dag.HandlerID // of acquires
-	Shards []dag.ShardID // of acquires
+	Owner  dag.HandlerID // of acquires and claims
+	Shards []dag.ShardID // of acquires and claims
 }
 
 // Outcome is what the hook makes of an operation.

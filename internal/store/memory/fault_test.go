@@ -74,6 +74,9 @@ func TestFaultsElsewhere(t *testing.T) {
 		return s.Scan(ctx, func(store.RunRecord, []dag.EventRow) error { return nil })
 	}
 	read := func() error { _, err := s.Info(ctx); return err }
+	claim := func() error { _, err := s.Claim(ctx, 1, []dag.ShardID{1}); return err }
+	leave := func() error { return s.Leave(ctx, 1) }
+	members := func() error { _, _, err := s.Members(ctx); return err }
 	for _, c := range []struct {
 		at      memory.OpKind
 		outcome memory.Outcome
@@ -90,6 +93,11 @@ func TestFaultsElsewhere(t *testing.T) {
 		{memory.Scan, memory.FailBefore, scan, store.ErrUnavailable},
 		{memory.Read, memory.FailBefore, read, store.ErrUnavailable},
 		{memory.Read, memory.OK, read, nil},
+		{memory.ClaimBefore, memory.UnknownLost, claim, store.ErrUnknown},
+		{memory.ClaimAfter, memory.UnknownWritten, claim, store.ErrUnknown},
+		{memory.MemberBefore, memory.FailBefore, leave, store.ErrUnavailable},
+		{memory.MemberAfter, memory.UnknownWritten, leave, store.ErrUnknown},
+		{memory.Members, memory.FailBefore, members, store.ErrUnavailable},
 	} {
 		at, outcome = c.at, c.outcome
 		if err := c.do(); !errors.Is(err, c.want) {

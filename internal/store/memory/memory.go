@@ -45,6 +45,7 @@ type Store struct {
 	closed     bool
 	shards     []shard
 	handlers   []store.Handler // the handler n is at n-1
+	members    map[dag.HandlerID]store.Member
 	runs       map[dag.RunID]*run
 	all        ids
 	active     []ids // unfinished runs by shard
@@ -63,6 +64,7 @@ type Store struct {
 type shard struct {
 	epoch, seq int64
 	owner      dag.HandlerID
+	wanted     dag.HandlerID
 	watermark  dag.Micros
 }
 
@@ -105,7 +107,7 @@ func New(o Options) *Store {
 		runs: map[dag.RunID]*run{}, byWorkflow: map[dag.WorkflowID]*ids{}, byUser: map[string]*ids{},
 		byKey: map[runKey]dag.RunID{}, workflows: map[dag.WorkflowID]store.Workflow{},
 		names: map[workflowName]dag.WorkflowID{}, versions: map[dag.WorkflowID][]store.Version{},
-		requests: map[requestKey]store.Request{}, schedules: newSchedules(),
+		requests: map[requestKey]store.Request{}, members: map[dag.HandlerID]store.Member{}, schedules: newSchedules(),
 	}
 }
 

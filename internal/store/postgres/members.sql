@@ -16,9 +16,9 @@ UPDATE shard s SET owner = 0 FROM held WHERE s.id = held.id;
 
 -- name: join
 INSERT INTO member (handler, uuid, name, address, version, format, state, slots, busy, beat, started, seen)
-VALUES ($1, $2::text::uuid, $3, $4, $5, $6, $7, $8, $9, 1,
-  coalesce((SELECT started FROM handler WHERE id = $1), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint),
-  (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+SELECT $1::bigint, $2::text::uuid, $3::text, $4::text, $5::text, $6::int, $7::text, $8::int, $9::int, 1,
+  coalesce(h.started, now.at), now.at
+FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS at OFFSET 0) now LEFT JOIN handler h ON h.id = $1::bigint
 ON CONFLICT (name) DO UPDATE SET handler = excluded.handler, uuid = excluded.uuid, address = excluded.address,
   version = excluded.version, format = excluded.format, state = excluded.state, slots = excluded.slots, busy = excluded.busy,
   beat = member.beat + 1, started = excluded.started, seen = excluded.seen;

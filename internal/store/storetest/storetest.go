@@ -21,6 +21,12 @@
 //   - A limit of 0 or less gives up to 1,000 rows.
 //   - Load with IDs looks at neither Shard nor state.
 //   - Texts of what started a run (Header.Fire) are bytes like its parameters.
+//   - Who owns a shard and is no member owns nothing: the shard counts as free. A store that
+//     one node has used alone is taken over like that, and so is what a node claims that is
+//     deposed at the same instant.
+//   - A member's Started is that of its handler, if the handler is registered. Its Beat and
+//     times are the store's.
+//   - What a member was wanted for stays written down when it goes.
 //   - Whether a stale fence or refused content is reported first is open; both write nothing.
 //
 // What a caller never does and no engine needs to detect: attempts and events of runs that
@@ -79,6 +85,8 @@ func Run(t *testing.T, e Engine) {
 		{"unknown", unknowns()},
 		{"concurrent", concurrent()},
 		{"life", life()},
+		{"cluster", clusters()},
+		{"cluster at once", clustersAtOnce()},
 		{"reload", reloads()},
 	} {
 		t.Run(group.name, func(t *testing.T) {

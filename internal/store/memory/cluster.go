@@ -1,0 +1,205 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+var _ store.Cluster = (*Store)(nil)
+
+// member runs one operation on members and shards, with the faults around it.
+func (s *Store) member(ctx context.Context, change func() error) error {
+	return s.write(ctx, Op{Kind: MemberBefore}, MemberAfter, change)
+}
+
+// Join writes the row of a node's new life.
+func (s *Store) Join(ctx context.Context, m store.Member) error {
+	return s.member(ctx, func() error {
+		if err := checkTexts("member", m.UUID, m.Name, m.Address, m.Version); err != nil {
+			return err
+		}
+		if err := checkMemberState(m.State); err != nil {
+			return err
+		}
+		if old, listed := s.members[m.Handler]; listed && old.Name != m.Name {
+			return refused("handler %d is listed as %s", m.Handler, old.Name)
+		}
+		m.Beat, m.Seen = 1, s.clock()
+		m.Started = m.Seen
+		if n := int(m.Handler); n >= 1 && n <= len(s.handlers) {
+			m.Started = s.handlers[n-1].Started
+		}
+		for h, old := range s.members {
+			if old.Name == m.Name {
+				m.Beat = old.Beat + 1
+				delete(s.members, h)
+				if h != m.Handler {
+					s.free(h)
+				}
+			}
+		}
+		s.members[m.Handler] = m
+		return nil
+	})
+}
+
+func checkMemberState(state string) error {
+	if state != store.MemberActive && state != store.MemberLeaving {
+		return refused("a member cannot be %q", state)
+	}
+	return nil
+}
+
+// free frees the shards of a handler that is no member any more.
+func (s *Store) free(h dag.HandlerID) {
+	for i := range s.shards {
+		if s.shards[i].owner == h {
+			s.shards[i].owner = 0
+		}
+	}
+}
+
+// ownerLocked is the owner of a shard. One that is no member owns nothing.
+func (s *Store) ownerLocked(shard int) dag.HandlerID {
+	owner := s.shards[shard].owner
+	if _, listed := s.members[owner]; !listed {
+		return 0
+	}
+	return owner
+}
+
+// Renew moves a member's counter.
+func (s *Store) Renew(ctx context.Context, m store.Member) (bool, error) {
+	listed := false
+	err := s.member(ctx, func() error {
+		if err := checkMemberState(m.State); err != nil {
+			return err
+		}
+		var is store.Member
+		if is, listed = s.members[m.Handler]; listed {
+			is.Beat++
+			is.State, is.Busy, is.Seen = m.State, m.Busy, s.clock()
+			s.members[m.Handler] = is
+		}
+		return nil
+	})
+	return listed && err == nil, err
+}
+
+// Members reads all members and all shards in one snapshot.
+func (s *Store) Members(ctx context.Context) ([]store.Member, []store.ShardRow, error) {
+	var members []store.Member
+	var shards []store.ShardRow
+	err := s.read(ctx, Members, func() error {
+		members = slices.SortedFunc(maps.Values(s.members), func(a, b store.Member) int { return cmp.Compare(a.Handler, b.Handler) })
+		for i := range s.shards {
+			shards = append(shards, store.ShardRow{ID: dag.ShardID(i), Epoch: s.shards[i].epoch, Owner: s.ownerLocked(i), Wanted: s.shards[i].wanted})
+		}
+		for _, w := range s.workflows {
+			if w.State != store.WorkflowDeleted && s.hasShard(w.Shard) {
+				shards[w.Shard].Workflows++
+			}
+		}
+		return nil
+	})
+	return members, shards, err
+}
+
+// Depose removes a member whose counter is still beat.
+func (s *Store) Depose(ctx context.Context, handler dag.HandlerID, beat int64) (bool, error) {
+	won := false
+	err := s.member(ctx, func() error {
+		if m, listed := s.members[handler]; listed && m.Beat == beat {
+			won = true
+			delete(s.members, handler)
+			s.free(handler)
+		}
+		return nil
+	})
+	return won && err == nil, err
+}
+
+// Leave removes a member.
+func (s *Store) Leave(ctx context.Context, handler dag.HandlerID) error {
+	return s.member(ctx, func() error {
+		delete(s.members, handler)
+		s.free(handler)
+		return nil
+	})
+}
+
+// Claim takes those of the shards that are free or the owner's already.
+func (s *Store) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]store.Acquired, error) {
+	op := Op{Kind: ClaimBefore, Owner: owner, Shards: shards}
+	var got []store.Acquired
+	err := s.write(ctx, op, ClaimAfter, func() error {
+		for _, id := range shards {
+			if !s.hasShard(id) {
+				return fmt.Errorf("claim shard %d: %w", id, store.ErrNotFound)
+			}
+		}
+		now := s.clock()
+		for _, id := range slices.Compact(slices.Sorted(slices.Values(shards))) {
+			if is := s.ownerLocked(int(id)); is != 0 && is != owner {
+				continue
+			}
+			sh := &s.shards[id]
+			sh.epoch++
+			got = append(got, store.Acquired{Fence: store.Fence{Shard: id, Epoch: sh.epoch, Seq: sh.seq}, Now: now, Previous: sh.owner, Watermark: sh.watermark})
+			sh.owner = owner
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return got, nil
+}
+
+// Release frees shards that are still held under their epoch.
+func (s *Store) Release(ctx context.Context, fences []store.Fence) error {
+	return s.member(ctx, func() error {
+		for _, f := range fences {
+			if s.hasShard(f.Shard) && s.shards[f.Shard].epoch == f.Epoch {
+				s.shards[f.Shard].owner = 0
+			}
+		}
+		return nil
+	})
+}
+
+// Move writes down to which member a shard shall go.
+func (s *Store) Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error {
+	return s.member(ctx, func() error {
+		if !s.hasShard(shard) {
+			return fmt.Errorf("move shard %d: %w", shard, store.ErrNotFound)
+		}
+		s.shards[shard].wanted = to
+		return nil
+	})
+}
+
+// Submitted finds runs that others than their owner have inserted, oldest first.
+func (s *Store) Submitted(ctx context.Context, shards []dag.ShardID, limit int) ([]dag.RunID, error) {
+	var found ids
+	err := s.read(ctx, Read, func() error {
+		for _, shard := range shards {
+			if !s.hasShard(shard) {
+				continue
+			}
+			for _, id := range s.active[shard] {
+				if s.runs[id].row.State == dag.RunSubmitted {
+					found.add(id)
+				}
+			}
+		}
+		return nil
+	})
+	return found[:min(len(found), pageSize(limit))], err
+}

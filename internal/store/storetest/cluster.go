@@ -1,0 +1,526 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// clustered is a check of a store that several nodes can meet in.
+func clustered(run func(b *bed, c store.Cluster)) func(b *bed) {
+	return func(b *bed) {
+		c, ok := b.s.(store.Cluster)
+		if !ok {
+			b.Skip("a store for one node")
+		}
+		run(b, c)
+	}
+}
+
+func clusters() []check {
+	return []check{
+		{"join writes a row with the store's times", clustered(joined)},
+		{"join again keeps what is owned", clustered(joinedAgain)},
+		{"join replaces the earlier life of its name", clustered(joinedByName)},
+		{"join refuses what is no text", clustered(joinRefused)},
+		{"renew moves the counter, and says who is gone", clustered(renewed)},
+		{"depose looks at the counter", clustered(deposed)},
+		{"leave frees", clustered(left)},
+		{"claim takes what is free or its own", clustered(claimed)},
+		{"claim of an unknown shard takes nothing", clustered(claimUnknown)},
+		{"claim of nothing", clustered(claimNothing)},
+		{"claim tells what acquire tells", clustered(claimTells)},
+		{"claim takes from who is no member", clustered(claimOrphans)},
+		{"claim fences the owner of before", clustered(claimFences)},
+		{"acquire makes an owner", clustered(acquireOwns)},
+		{"release under a stale epoch does nothing", clustered(releaseStale)},
+		{"move is written down", clustered(shardMoved)},
+		{"workflows are counted", clustered(workflowsCounted)},
+		{"submitted runs are found", clustered(submittedFound)},
+		{"what ends with the store ends with an error", clustered(clusterClosed)},
+		{"reopened: members and owners are there", clustered(clusterReopened)},
+	}
+}
+
+// member joins under a new handler.
+func (b *bed) member(c store.Cluster, n int, name string) store.Member {
+	b.Helper()
+	h, err := b.s.Register(b.ctx, uuid(100+n), name)
+	b.ok(err)
+	m := store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Address: "http://" + name + ":1", Version: "v1", Format: 2,
+		State: store.MemberActive, Slots: 8, Busy: 3}
+	b.ok(c.Join(b.ctx, m))
+	return m
+}
+
+// look reads members by handler, and shards.
+func (b *bed) look(c store.Cluster) (map[dag.HandlerID]store.Member, []store.ShardRow) {
+	b.Helper()
+	members, shards, err := c.Members(b.ctx)
+	b.ok(err)
+	by := map[dag.HandlerID]store.Member{}
+	for _, m := range members {
+		by[m.Handler] = m
+	}
+	b.same(len(by), len(members), "members have one handler each")
+	b.same(len(shards), len(b.fences), "shards")
+	for i, s := range shards {
+		b.same(s.ID, dag.ShardID(i), "the order of shards")
+	}
+	return by, shards
+}
+
+func (b *bed) owners(c store.Cluster) []dag.HandlerID {
+	b.Helper()
+	_, shards := b.look(c)
+	var all []dag.HandlerID
+	for _, s := range shards {
+		all = append(all, s.Owner)
+	}
+	return all
+}
+
+// every is every shard.
+func (b *bed) every() (all []dag.ShardID) {
+	for i := range b.fences {
+		all = append(all, dag.ShardID(i))
+	}
+	return all
+}
+
+// ownedBy is one owner of every shard.
+func (b *bed) ownedBy(h dag.HandlerID) []dag.HandlerID {
+	return slices.Repeat([]dag.HandlerID{h}, len(b.fences))
+}
+
+// claims claims shards and wants all of them.
+func (b *bed) claims(c store.Cluster, h dag.HandlerID, shards ...dag.ShardID) []store.Acquired {
+	b.Helper()
+	got, err := c.Claim(b.ctx, h, shards)
+	b.ok(err)
+	b.same(len(got), len(shards), "claimed shards")
+	return got
+}
+
+func joined(b *bed, c store.Cluster) {
+	members, shards := b.look(c)
+	b.same(len(members), 0, "members of a new store")
+	for _, s := range shards {
+		b.same(s.Owner, dag.HandlerID(0), "the owner that is no member")
+	}
+	h, err := b.s.Register(b.ctx, uuid(100), "a")
+	b.ok(err)
+	m := store.Member{Handler: h.ID, UUID: h.UUID, Name: "a", Address: "http://ä:1", Version: "v1", Format: 2,
+		State: store.MemberLeaving, Slots: 8, Busy: 3, Beat: 77, Started: 5, Seen: 6}
+	b.ok(c.Join(b.ctx, m))
+	is, _ := b.look(c)
+	got := is[h.ID]
+	if got.Seen < h.Started || got.Beat < 1 {
+		b.Fatalf("joined as %+v", got)
+	}
+	m.Beat, m.Started, m.Seen = got.Beat, h.Started, got.Seen
+	b.same(got, m, "the member")
+	stranger := store.Member{Handler: 1 << 40, UUID: uuid(99), Name: "b", State: store.MemberActive}
+	b.ok(c.Join(b.ctx, stranger))
+	is, _ = b.look(c)
+	b.same(is[stranger.Handler].Started, is[stranger.Handler].Seen, "the start of a handler that is not registered")
+}
+
+// joinedAgain: the answer to a join was lost, and it is said again.
+func joinedAgain(b *bed, c store.Cluster) {
+	m := b.member(c, 1, "a")
+	b.claims(c, m.Handler, b.every()...)
+	before, _ := b.look(c)
+	m.Address = "http://moved:1"
+	b.ok(c.Join(b.ctx, m))
+	after, _ := b.look(c)
+	b.same(after[m.Handler].Address, m.Address, "the address")
+	if after[m.Handler].Beat == before[m.Handler].Beat {
+		b.Fatal("who joins again was not heard")
+	}
+	b.same(b.owners(c), b.ownedBy(m.Handler), "owners")
+}
+
+func joinedByName(b *bed, c store.Cluster) {
+	first, other := b.member(c, 1, "a"), b.member(c, 2, "b")
+	b.claims(c, first.Handler, 0)
+	for _, s := range b.every()[1:] {
+		b.claims(c, other.Handler, s)
+	}
+	second := b.member(c, 3, "a")
+	members, _ := b.look(c)
+	b.same(len(members), 2, "members")
+	b.same(members[second.Handler].UUID, second.UUID, "the new life")
+	want := b.ownedBy(other.Handler)
+	want[0] = 0
+	b.same(b.owners(c), want, "owners")
+	listed, err := c.Renew(b.ctx, first)
+	b.ok(err)
+	b.same(listed, false, "the earlier life is listed")
+	b.claims(c, second.Handler, 0)
+	b.ok(c.Leave(b.ctx, first.Handler)) // late, and nobody's concern
+	b.same(b.owners(c)[0], second.Handler, "the owner")
+}
+
+func joinRefused(b *bed, c store.Cluster) {
+	for _, m := range []store.Member{
+		{Handler: 9, UUID: uuid(9), Name: "a\x00b", State: store.MemberActive},
+		{Handler: 9, UUID: uuid(9), Name: "a", Address: "\xff", State: store.MemberActive},
+		{Handler: 9, UUID: uuid(9), Name: "a", State: "dancing"},
+		{Handler: 9, UUID: uuid(9), Name: "a"},
+	} {
+		b.is(c.Join(b.ctx, m), store.ErrRefused)
+	}
+	m := b.member(c, 1, "a")
+	m.Name = "b"
+	b.is(c.Join(b.ctx, m), store.ErrRefused) // one handler, two names
+	m.Name, m.State = "a", "dancing"
+	_, err := c.Renew(b.ctx, m)
+	b.is(err, store.ErrRefused)
+	members, _ := b.look(c)
+	b.same(len(members), 1, "members")
+}
+
+func renewed(b *bed, c store.Cluster) {
+	m, other := b.member(c, 1, "a"), b.member(c, 2, "b")
+	before, _ := b.look(c)
+	change := m
+	change.State, change.Busy = store.MemberLeaving, 7
+	change.Name, change.Address, change.Slots, change.UUID = "x", "x", 1, uuid(9) // only joining writes these
+	listed, err := c.Renew(b.ctx, change)
+	b.ok(err)
+	b.same(listed, true, "the member is listed")
+	after, _ := b.look(c)
+	want := before[m.Handler]
+	if after[m.Handler].Beat == want.Beat || after[m.Handler].Seen < want.Seen {
+		b.Fatalf("renewed from %+v to %+v", want, after[m.Handler])
+	}
+	want.State, want.Busy, want.Beat, want.Seen = change.State, change.Busy, after[m.Handler].Beat, after[m.Handler].Seen
+	b.same(after[m.Handler], want, "the renewed member")
+	b.same(after[other.Handler], before[other.Handler], "another one")
+	m.Handler = 1 << 40
+	listed, err = c.Renew(b.ctx, m)
+	b.ok(err)
+	b.same(listed, false, "a stranger is listed")
+}
+
+func deposed(b *bed, c store.Cluster) {
+	m, other := b.member(c, 1, "a"), b.member(c, 2, "b")
+	b.claims(c, m.Handler, 0)
+	for _, s := range b.every()[1:] {
+		b.claims(c, other.Handler, s)
+	}
+	depose := func(beat int64, want bool) {
+		b.Helper()
+		done, err := c.Depose(b.ctx, m.Handler, beat)
+		b.ok(err)
+		b.same(done, want, "deposed")
+	}
+	before, _ := b.look(c)
+	_, err := c.Renew(b.ctx, m)
+	b.ok(err)
+	depose(before[m.Handler].Beat, false)
+	depose(before[m.Handler].Beat+99, false)
+	b.same(b.owners(c)[0], m.Handler, "the owner")
+	now, _ := b.look(c)
+	depose(now[m.Handler].Beat, true)
+	depose(now[m.Handler].Beat, false)
+	want := b.ownedBy(other.Handler)
+	want[0] = 0
+	b.same(b.owners(c), want, "owners")
+	listed, err := c.Renew(b.ctx, m)
+	b.ok(err)
+	b.same(listed, false, "the deposed one is listed")
+}
+
+func left(b *bed, c store.Cluster) {
+	m, other := b.member(c, 1, "a"), b.member(c, 2, "b")
+	b.claims(c, m.Handler, b.every()...)
+	b.ok(c.Leave(b.ctx, m.Handler))
+	b.ok(c.Leave(b.ctx, m.Handler))
+	members, _ := b.look(c)
+	b.same(len(members), 1, "members")
+	b.same(b.owners(c), b.ownedBy(0), "owners")
+	b.claims(c, other.Handler, b.every()...)
+}
+
+func claimed(b *bed, c store.Cluster) {
+	m, other := b.member(c, 1, "a"), b.member(c, 2, "b")
+	first := b.claims(c, m.Handler, 0)[0]
+	got, err := c.Claim(b.ctx, other.Handler, b.every())
+	b.ok(err)
+	b.same(len(got), len(b.fences)-1, "shards that another did not have")
+	for i, a := range got {
+		b.same(a.Shard, dag.ShardID(i+1), "the order of shards")
+	}
+	again := b.claims(c, m.Handler, 0)[0]
+	b.same(again.Fence, store.Fence{Shard: 0, Epoch: first.Epoch + 1, Seq: first.Seq}, "its own, once more")
+	b.same(again.Previous, m.Handler, "the previous owner")
+	b.ok(c.Release(b.ctx, []store.Fence{again.Fence}))
+	b.same(b.owners(c)[0], dag.HandlerID(0), "the owner of a released shard")
+	b.same(b.claims(c, other.Handler, 0)[0].Epoch, again.Epoch+1, "the epoch")
+	b.same(b.owners(c), b.ownedBy(other.Handler), "owners")
+	got, err = c.Claim(b.ctx, other.Handler, []dag.ShardID{0, 0})
+	b.ok(err)
+	b.same(len(got), 1, "a shard named twice")
+}
+
+func claimUnknown(b *bed, c store.Cluster) {
+	m := b.member(c, 1, "a")
+	for _, unknown := range []dag.ShardID{-1, 1 << 20} {
+		_, err := c.Claim(b.ctx, m.Handler, []dag.ShardID{0, unknown})
+		b.is(err, store.ErrNotFound)
+	}
+	b.same(b.owners(c), b.ownedBy(0), "owners")
+}
+
+func claimNothing(b *bed, c store.Cluster) {
+	got, err := c.Claim(b.ctx, b.member(c, 1, "a").Handler, nil)
+	b.ok(err)
+	b.same(len(got), 0, "shards")
+	b.ok(c.Release(b.ctx, nil))
+	found, err := c.Submitted(b.ctx, nil, 10)
+	b.ok(err)
+	b.same(len(found), 0, "runs of no shard")
+}
+
+func claimTells(b *bed, c store.Cluster) {
+	b.put(func(x *store.Batch) { x.Watermark = 4711 })
+	before := slices.Clone(b.fences)
+	m := b.member(c, 1, "a")
+	for i, a := range b.claims(c, m.Handler, b.every()...) {
+		b.same(a.Fence, store.Fence{Shard: before[i].Shard, Epoch: before[i].Epoch + 1, Seq: before[i].Seq}, "the fence")
+		b.same(a.Watermark, dag.Micros(4711), "the watermark")
+		b.same(a.Previous, b.owner, "the previous owner")
+		if a.Now < 4711 {
+			b.Fatalf("claim returned the clock %d", a.Now)
+		}
+	}
+}
+
+// claimOrphans: owners that are no members, because one node used the store alone or because
+// they were deposed while they claimed, own nothing.
+func claimOrphans(b *bed, c store.Cluster) {
+	b.claims(c, b.owner, b.every()...)
+	other := b.member(c, 1, "b")
+	b.same(b.owners(c), b.ownedBy(0), "owners")
+	b.claims(c, other.Handler, b.every()...)
+	got, err := c.Claim(b.ctx, b.owner, b.every())
+	b.ok(err)
+	b.same(len(got), 0, "what a member owns")
+}
+
+func claimFences(b *bed, c store.Cluster) {
+	w := b.world()
+	old := b.member(c, 1, "a")
+	take := func(h dag.HandlerID) {
+		for i, a := range b.claims(c, h, b.every()...) {
+			b.fences[i] = a.Fence
+		}
+	}
+	take(old.Handler)
+	b.put(func(x *store.Batch) { x.RunInserts = []dag.RunRow{b.run(dag.RunRunning)} })
+	stale := slices.Clone(b.fences)
+	members, _ := b.look(c)
+	done, err := c.Depose(b.ctx, old.Handler, members[old.Handler].Beat)
+	b.ok(err)
+	b.same(done, true, "deposed")
+	take(b.member(c, 2, "b").Handler)
+	for range 3 {
+		x := b.full(&w)
+		x.Fences = slices.Clone(stale)
+		b.fails(x, store.ErrFenced)
+		for i := range stale {
+			stale[i].Seq++
+		}
+	}
+}
+
+func acquireOwns(b *bed, c store.Cluster) {
+	m, other := b.member(c, 1, "a"), b.member(c, 2, "b")
+	b.claims(c, m.Handler, b.every()...)
+	got, err := b.s.Acquire(b.ctx, other.Handler, b.every())
+	b.ok(err)
+	for _, a := range got {
+		b.same(a.Previous, m.Handler, "the previous owner")
+	}
+	b.same(b.owners(c), b.ownedBy(other.Handler), "owners")
+	b.ok(c.Release(b.ctx, []store.Fence{got[0].Fence}))
+	b.same(b.owners(c)[0], dag.HandlerID(0), "the owner of a released shard")
+}
+
+func releaseStale(b *bed, c store.Cluster) {
+	m, other := b.member(c, 1, "a"), b.member(c, 2, "b")
+	old := b.claims(c, m.Handler, b.every()...)
+	b.ok(c.Release(b.ctx, []store.Fence{old[0].Fence}))
+	is := b.claims(c, other.Handler, 0)[0]
+	b.ok(c.Release(b.ctx, []store.Fence{old[0].Fence, {Shard: 1 << 20, Epoch: 1}, {Shard: 0, Epoch: is.Epoch + 1}}))
+	want := b.ownedBy(m.Handler)
+	want[0] = other.Handler
+	b.same(b.owners(c), want, "owners")
+	x := &store.Batch{Fences: []store.Fence{is.Fence}}
+	_, err := b.s.Commit(b.ctx, x)
+	b.ok(err) // it is nobody else's
+	is.Seq += 99
+	b.ok(c.Release(b.ctx, []store.Fence{is.Fence})) // only the epoch counts
+	b.same(b.owners(c)[0], dag.HandlerID(0), "the owner of a released shard")
+}
+
+func shardMoved(b *bed, c store.Cluster) {
+	m := b.member(c, 1, "a")
+	wanted := func() dag.HandlerID {
+		_, shards := b.look(c)
+		return shards[0].Wanted
+	}
+	b.same(wanted(), dag.HandlerID(0), "wanted at first")
+	b.ok(c.Move(b.ctx, 0, m.Handler))
+	b.same(wanted(), m.Handler, "wanted")
+	got := b.claims(c, m.Handler, 0)
+	b.ok(c.Release(b.ctx, []store.Fence{got[0].Fence}))
+	b.ok(c.Leave(b.ctx, m.Handler))
+	b.same(wanted(), m.Handler, "wanted, whatever becomes of it")
+	b.ok(c.Move(b.ctx, 0, 0))
+	b.same(wanted(), dag.HandlerID(0), "wanted no more")
+	b.is(c.Move(b.ctx, 1<<20, m.Handler), store.ErrNotFound)
+	b.is(c.Move(b.ctx, -1, m.Handler), store.ErrNotFound)
+}
+
+func workflowsCounted(b *bed, c store.Cluster) {
+	last := dag.ShardID(len(b.fences) - 1)
+	counted := func() int {
+		b.Helper()
+		_, shards := b.look(c)
+		return shards[last].Workflows
+	}
+	rows := []store.Workflow{workflow(1, "first"), workflow(2, "second"), workflow(3, "third")}
+	for i := range rows {
+		rows[i].Shard = last
+	}
+	b.put(func(x *store.Batch) { x.WorkflowInserts = rows[:2] })
+	b.same(counted(), 2, "workflows")
+	x := b.batch()
+	x.WorkflowInserts = []store.Workflow{rows[2], rows[0]}
+	b.fails(x, store.ErrRefused)
+	b.same(counted(), 2, "workflows after a refused batch")
+	change := func(i int, state string) {
+		rows[i].State = state
+		rows[i].Revision++
+		b.put(func(x *store.Batch) { x.WorkflowUpdates = rows[i : i+1] })
+	}
+	change(0, store.WorkflowPaused)
+	b.same(counted(), 2, "workflows, one paused")
+	change(0, store.WorkflowDeleted)
+	change(0, store.WorkflowDeleted)
+	b.same(counted(), 1, "workflows, one deleted")
+	change(0, store.WorkflowActive)
+	b.same(counted(), 2, "workflows, one back")
+	_, shards := b.look(c)
+	for _, s := range shards[:last] {
+		b.same(s.Workflows, 0, "workflows of another shard")
+	}
+}
+
+func submittedFound(b *bed, c store.Cluster) {
+	last := dag.ShardID(len(b.fences) - 1)
+	var rows []dag.RunRow
+	for range 5 {
+		rows = append(rows, b.run(dag.RunSubmitted))
+		rows[len(rows)-1].Shard = last
+	}
+	for _, i := range []int{3, 1, 4, 0, 2} { // ids are not the order of commits
+		x := &store.Batch{}
+		x.RunInserts = rows[i : i+1]
+		b.ok(b.commit(x))
+	}
+	b.add(b.run(dag.RunRunning), b.run(dag.RunSucceeded), b.run(dag.RunWaiting))
+	found := func(limit int, want []dag.RunRow, shards ...dag.ShardID) {
+		b.Helper()
+		got, err := c.Submitted(b.ctx, shards, limit)
+		b.ok(err)
+		b.same(len(got), len(want), "submitted runs")
+		for i := range want {
+			b.same(got[i], want[i].ID, "a submitted run")
+		}
+	}
+	found(10, rows, b.every()...)
+	found(2, rows[:2], b.every()...)
+	found(0, rows, last)
+	found(10, nil, 1<<20)
+	if last > 0 {
+		found(10, nil, b.every()[:last]...)
+	}
+	update := func(i int, state dag.RunState) dag.RunUpdate {
+		u := dag.RunUpdate{RunRow: rows[i], Was: rows[i].State}
+		u.State = state
+		if state.Terminal() {
+			u.FinishedAt = u.Created + 1
+		}
+		rows[i].State = state
+		return u
+	}
+	b.put(func(x *store.Batch) {
+		x.RunUpdates = []dag.RunUpdate{update(0, dag.RunRunning), update(3, dag.RunFailed)}
+	})
+	found(10, []dag.RunRow{rows[1], rows[2], rows[4]}, b.every()...)
+	b.put(func(x *store.Batch) {
+		x.RunUpdates = []dag.RunUpdate{update(1, dag.RunSubmitted), update(0, dag.RunSubmitted)}
+	})
+	found(10, []dag.RunRow{rows[0], rows[1], rows[2], rows[4]}, b.every()...)
+}
+
+// verbs is every method of a cluster's store.
+func verbs(ctx context.Context, c store.Cluster, m store.Member) map[string]func() error {
+	return map[string]func() error{
+		"Join":      func() error { return c.Join(ctx, m) },
+		"Renew":     func() error { _, err := c.Renew(ctx, m); return err },
+		"Members":   func() error { _, _, err := c.Members(ctx); return err },
+		"Depose":    func() error { _, err := c.Depose(ctx, m.Handler, 1); return err },
+		"Leave":     func() error { return c.Leave(ctx, m.Handler) },
+		"Claim":     func() error { _, err := c.Claim(ctx, m.Handler, []dag.ShardID{0}); return err },
+		"Release":   func() error { return c.Release(ctx, []store.Fence{{Epoch: 1}}) },
+		"Move":      func() error { return c.Move(ctx, 0, 1) },
+		"Submitted": func() error { _, err := c.Submitted(ctx, []dag.ShardID{0}, 1); return err },
+	}
+}
+
+func clusterClosed(b *bed, c store.Cluster) {
+	m := b.member(c, 1, "a")
+	over, cancel := context.WithCancel(b.ctx)
+	cancel()
+	for name, verb := range verbs(over, c, m) {
+		if err := verb(); !isKind(err, store.ErrUnavailable) {
+			b.Errorf("%s after its context ended: %v", name, err)
+		}
+	}
+	b.same(b.owners(c), b.ownedBy(0), "owners")
+	b.ok(b.s.Close())
+	for name, verb := range verbs(b.ctx, c, m) {
+		if err := verb(); !isKind(err, store.ErrUnavailable) {
+			b.Errorf("%s of a closed store: %v", name, err)
+		}
+	}
+}
+
+func clusterReopened(b *bed, c store.Cluster) {
+	if b.e.Reopen == nil {
+		b.Skip("the engine keeps nothing")
+	}
+	m := b.member(c, 1, "a")
+	b.claims(c, m.Handler, b.every()...)
+	b.ok(c.Move(b.ctx, 0, m.Handler))
+	x := &store.Batch{}
+	x.RunInserts = []dag.RunRow{b.run(dag.RunSubmitted)}
+	b.ok(b.commit(x))
+	members, shards := b.look(c)
+	b.ok(b.s.Close())
+	b.s = b.e.Reopen(b.T, b.s)
+	c = b.s.(store.Cluster)
+	again, rows := b.look(c)
+	b.same(again, members, "members")
+	b.same(rows, shards, "shards")
+	found, err := c.Submitted(b.ctx, b.every(), 10)
+	b.ok(err)
+	b.same(len(found), 1, "submitted runs")
+}
