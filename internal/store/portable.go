@@ -1,0 +1,136 @@
+package store
+
+import (
+	"context"
+	"strings"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// Kind is what a column holds wherever it is stored.
+type Kind uint8
+
+// The kinds of columns.
+const (
+	KindInt4 Kind = iota + 1
+	KindInt8
+	KindText
+	KindBlob
+	KindID // 16 bytes: a run's id, a UUID
+)
+
+// Column is one column of a Table.
+type Column struct {
+	Name string
+	Kind Kind
+	Null bool // it may be empty
+}
+
+// Table is one kind of row, as every engine can give and take it. What an engine keeps
+// besides (lists, bitmaps, numbers of its own) it makes itself.
+type Table struct {
+	Name    string
+	Columns []Column
+}
+
+// Index is the place of a column; -1: there is none of that name.
+func (t *Table) Index(name string) int {
+	for i := range t.Columns {
+		if t.Columns[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// Tables are what a database consists of, in the order in which rows travel: what others
+// refer to comes first. A migration that adds a column adds it here; tests of the engines
+// compare this with their schemas.
+func Tables() []*Table {
+	return []*Table{
+		table("handler", "id i8, uuid id, node t, started i8"),
+		table("workflow", "id i8, shard i4, namespace t, name t, state t, version i4, latest i4, max_runs i4, revision i8, created i8, modified i8"),
+		table("version", "workflow i8, version i4, source b, def b, graph b, digest b, user t, created i8"),
+		table("version_file", "workflow i8, version i4, name t, mode i8, data b"),
+		table("run", "id id, shard i4, workflow i8, version i4, priority t, origin t, user t, key t?, key_hash b?, params b?, fire b?, "+
+			"created i8, first_seq i8, first_at i8, events_first b?, state t, intent t, generation i4, cause t, message t, graph b?, base b?, "+
+			"final b?, split i8, started i8, finished i8, leader i8, leader_at i8, last_seq i8?, last_at i8?, events_last b?"),
+		table("attempt", "run id, task i4, token i4, generation i4, handler i8, assigned i8, state t, cause t, message t, exit_code i4?, "+
+			"signal t, outputs b?, started i8, finished i8, retry_at i8, retry_wait i8"),
+		table("event", "run id, seq i8, at i8, records b"),
+		table("request", "scope t, key t, hash b, answer b, created i8"),
+		table("message", "id i8, sender i4, target i4, payload b, created i8"),
+		table("trigger", "workflow i8, name t, shard i4, version i4, kind t, state t, actor t, reason t, next i8, decided i8, since i8, "+
+			"fired i8, max_runs i4, revision i8, created i8, modified i8, hears t?, data b?, spec b?"),
+		table("trigger_on", "target t, workflow i8, name t"),
+		table("fire", "workflow i8, trigger t, at i8, key t, last i8, count i8, outcome t, reason t, run id?, decided i8"),
+		table("backfill", "id i8, workflow i8, shard i4, trigger t, state t, total i8, started i8, ended i8, failed i8, parallel i4, "+
+			"user t, revision i8, created i8, modified i8, spec b?, instants b?"),
+		table("backfill_run", "backfill i8, instant i8, workflow i8, run id"),
+	}
+}
+
+// table reads "name kind, name kind?, …".
+func table(name, columns string) *Table {
+	kinds := map[string]Kind{"i4": KindInt4, "i8": KindInt8, "t": KindText, "b": KindBlob, "id": KindID}
+	t := &Table{Name: name}
+	for part := range strings.SplitSeq(columns, ", ") {
+		column, kind, _ := strings.Cut(part, " ")
+		kind, null := strings.CutSuffix(kind, "?")
+		t.Columns = append(t.Columns, Column{Name: column, Kind: kinds[kind], Null: null})
+	}
+	return t
+}
+
+// Value is what a row has in a column: Int for integers, Bytes for everything else.
+type Value struct {
+	Null  bool
+	Int   int64
+	Bytes []byte
+}
+
+// Head is what a database says of itself, and how far its shards have come.
+type Head struct {
+	Cluster string
+	Created dag.Micros
+	Shards  []ShardHead // by id
+}
+
+// ShardHead is how far a shard has come.
+type ShardHead struct {
+	Epoch, Seq int64
+	Watermark  dag.Micros
+}
+
+// Rows takes what a database holds.
+type Rows interface {
+	// Head comes first.
+	Head(h Head) error
+	// Row takes one row; rows come in the order of Tables. The values belong to the caller
+	// and are valid until Row returns. ErrRefused: this row cannot be, others can.
+	Row(t *Table, values []Value) error
+	// Bad says that there is a row that has no values of the kinds of its columns.
+	Bad(t *Table, which, why string) error
+}
+
+// Portable is the part of a store that moves to another one.
+type Portable interface {
+	// Export shows everything in one read snapshot. It may go on beside a writer.
+	Export(ctx context.Context, to Rows) error
+	// Import fills an empty database in one transaction: what fill gives is there as a whole,
+	// or nothing of it is. ErrRefused: the database is not empty. The head must have as many
+	// shards as the database; no shard is owned afterwards.
+	Import(ctx context.Context, fill func(Rows) error) error
+	// Counts gives the number of rows by table.
+	Counts(ctx context.Context) (map[string]int64, error)
+	// RunStates counts all runs by state, ended ones, too. It reads them all.
+	RunStates(ctx context.Context) (map[string]int64, error)
+}
+
+// Seen is what can be said of a database without opening it, and whatever its format.
+type Seen struct {
+	Known   int      // the newest format that this program knows
+	Format  int      // the format of the database; 0: there is none yet
+	Applied []string // migrations
+	Pending []string
+}

@@ -1,0 +1,141 @@
+-- What a database gives to another one, and takes from it. The columns are those of
+-- store.Tables, in their order.
+
+-- name: head
+SELECT cluster::text, created FROM meta;
+
+-- name: shards
+SELECT epoch, seq, watermark FROM shard ORDER BY id;
+
+-- name: counts
+SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT count(*) FROM version),
+  (SELECT count(*) FROM version_file), (SELECT count(*) FROM run), (SELECT count(*) FROM attempt),
+  (SELECT count(*) FROM event), (SELECT count(*) FROM request), (SELECT count(*) FROM message),
+  (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire),
+  (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run);
+
+-- name: runStates
+SELECT state, count(*) FROM run GROUP BY state;
+
+-- name: readAll
+-- A session of readers is bounded, and made for small pages; this reads everything, once.
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0;
+SET LOCAL idle_in_transaction_session_timeout = '10min'; SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on;
+
+-- name: fillAll
+-- No node can register in between, so none works on what is being filled.
+BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = '10min'; SET LOCAL enable_seqscan = on;
+LOCK TABLE handler IN EXCLUSIVE MODE;
+
+-- name: derive
+-- What is kept twice, and the numbers that the database gives.
+INSERT INTO active (run, shard) SELECT id, shard FROM run WHERE finished = 0;
+INSERT INTO submitted (run, shard) SELECT id, shard FROM run WHERE finished = 0 AND state = 'submitted';
+SELECT setval(pg_get_serial_sequence('handler', 'id'), greatest(max(id), 1), max(id) IS NOT NULL) FROM handler;
+SELECT setval(pg_get_serial_sequence('message', 'id'), greatest(max(id), 1), max(id) IS NOT NULL) FROM message;
+
+-- name: importHead
+UPDATE meta SET cluster = $1::text::uuid, created = $2;
+
+-- name: importShard
+UPDATE shard SET epoch = $2, seq = $3, watermark = $4, owner = 0 WHERE id = $1;
+
+-- name: export handler
+SELECT id, uuid, node, started FROM handler ORDER BY id;
+
+-- name: import handler
+COPY handler (id, uuid, node, started) FROM STDIN (FORMAT binary);
+
+-- name: export workflow
+-- Those that are deleted come last: the others are spread over shards on their own.
+SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified FROM workflow
+ORDER BY state = 'deleted', id;
+
+-- name: import workflow
+COPY workflow (id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified) FROM STDIN (FORMAT binary);
+
+-- name: export version
+SELECT workflow, version, source, def, graph, digest, username, created FROM version ORDER BY workflow, version;
+
+-- name: import version
+COPY version (workflow, version, source, def, graph, digest, username, created) FROM STDIN (FORMAT binary);
+
+-- name: export version_file
+SELECT workflow, version, name, mode, data FROM version_file ORDER BY workflow, version, name;
+
+-- name: import version_file
+COPY version_file (workflow, version, name, mode, data) FROM STDIN (FORMAT binary);
+
+-- name: export run
+SELECT id, shard, workflow, version, priority, origin, username, key, key_hash, params, fire, created, first_seq, first_at,
+  events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at,
+  last_seq, last_at, events_last
+FROM run ORDER BY id;
+
+-- name: import run
+COPY run (id, shard, workflow, version, priority, origin, username, key, key_hash, params, fire, created, first_seq, first_at,
+  events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at,
+  last_seq, last_at, events_last) FROM STDIN (FORMAT binary);
+
+-- name: export attempt
+SELECT run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal, outputs, started, finished,
+  retry_at, retry_wait
+FROM attempt ORDER BY run, task, token;
+
+-- name: import attempt
+COPY attempt (run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal, outputs, started, finished,
+  retry_at, retry_wait) FROM STDIN (FORMAT binary);
+
+-- name: export event
+SELECT run, seq, at, records FROM event ORDER BY run, seq;
+
+-- name: import event
+COPY event (run, seq, at, records) FROM STDIN (FORMAT binary);
+
+-- name: export request
+SELECT scope, key, hash, answer, created FROM request ORDER BY scope, key;
+
+-- name: import request
+COPY request (scope, key, hash, answer, created) FROM STDIN (FORMAT binary);
+
+-- name: export message
+SELECT id, sender, target, payload, created FROM message ORDER BY id;
+
+-- name: import message
+COPY message (id, sender, target, payload, created) FROM STDIN (FORMAT binary);
+
+-- name: export trigger
+SELECT workflow, name, shard, version, kind, state, actor, reason, next, decided, since, fired, max_runs, revision, created,
+  modified, hears, data, spec
+FROM trigger ORDER BY workflow, name;
+
+-- name: import trigger
+COPY trigger (workflow, name, shard, version, kind, state, actor, reason, next, decided, since, fired, max_runs, revision, created,
+  modified, hears, data, spec) FROM STDIN (FORMAT binary);
+
+-- name: export trigger_on
+SELECT target, workflow, name FROM trigger_on ORDER BY workflow, name, target;
+
+-- name: import trigger_on
+COPY trigger_on (target, workflow, name) FROM STDIN (FORMAT binary);
+
+-- name: export fire
+SELECT workflow, trigger, at, key, last, count, outcome, reason, run, decided FROM fire ORDER BY workflow, trigger, at, key;
+
+-- name: import fire
+COPY fire (workflow, trigger, at, key, last, count, outcome, reason, run, decided) FROM STDIN (FORMAT binary);
+
+-- name: export backfill
+SELECT id, workflow, shard, trigger, state, total, started, ended, failed, parallel, username, revision, created, modified, spec,
+  instants
+FROM backfill ORDER BY id;
+
+-- name: import backfill
+COPY backfill (id, workflow, shard, trigger, state, total, started, ended, failed, parallel, username, revision, created, modified,
+  spec, instants) FROM STDIN (FORMAT binary);
+
+-- name: export backfill_run
+SELECT backfill, instant, workflow, run FROM backfill_run ORDER BY backfill, instant;
+
+-- name: import backfill_run
+COPY backfill_run (backfill, instant, workflow, run) FROM STDIN (FORMAT binary);

@@ -1,0 +1,111 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"skein.dev/skein/internal/store"
+)
+
+// Backup writes what a database holds at one moment into a new file and syncs it. The
+// database may be in use: readers and writers are not held up.
+func Backup(ctx context.Context, path, to string) error {
+	// Made here, and not by SQLite, so that nobody else can read it.
+	f, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	err = errors.Join(vacuumInto(ctx, path, to), f.Sync(), f.Close())
+	if err != nil {
+		_ = os.Remove(to)
+	}
+	return err
+}
+
+func vacuumInto(ctx context.Context, path, to string) error {
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly|sqlite.OpenURI)
+	if err != nil {
+		return translate("open "+path, err)
+	}
+	defer conn.Close()
+	conn.SetBusyTimeout(busyWait)
+	conn.SetInterrupt(ctx.Done())
+	if err := checkFormat(conn); err != nil {
+		return translate("open "+path, err)
+	}
+	err = sqlitex.ExecuteTransient(conn, "VACUUM INTO ?1", &sqlitex.ExecOptions{Args: []any{to}})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return translate("copy "+path+" to "+to, err)
+}
+
+// ErrInUse says that another process has the database open.
+var ErrInUse = fmt.Errorf("another process has the database open: %w", store.ErrUnavailable)
+
+// Alone finds out whether nobody else has a database open at this moment, whatever its
+// folder's lock says.
+func Alone(path string) error {
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenURI)
+	if err != nil {
+		return translate("open "+path, err)
+	}
+	defer conn.Close()
+	conn.SetBusyTimeout(0)
+	// In this mode the first transaction needs the file for itself alone.
+	err = sqlitex.ExecuteTransient(conn, "PRAGMA locking_mode = EXCLUSIVE", nil)
+	if err == nil {
+		err = sqlitex.ExecuteTransient(conn, "BEGIN IMMEDIATE", nil)
+	}
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultOK:
+		return translate("open "+path, sqlitex.ExecuteTransient(conn, "ROLLBACK", nil))
+	case sqlite.ResultBusy, sqlite.ResultLocked:
+		return fmt.Errorf("%s: %w", path, ErrInUse)
+	case sqlite.ResultReadOnly: // nobody can write there, so nobody works on it
+		return nil
+	}
+	return translate("open "+path, err)
+}
+
+// Inspect looks at a database without opening it for work. A file that is not there has
+// format 0.
+func Inspect(path string) (store.Seen, error) {
+	seen := store.Seen{Known: format}
+	if _, err := os.Stat(path); err == nil {
+		conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly|sqlite.OpenURI)
+		if err != nil {
+			return seen, translate("open "+path, err)
+		}
+		defer conn.Close()
+		conn.SetBusyTimeout(busyWait)
+		version, err := pragmaInt(conn, "user_version")
+		if err != nil {
+			return seen, translate("open "+path, err)
+		}
+		if seen.Format = int(version); seen.Format <= format {
+			if err := checkFormat(conn); err != nil {
+				return seen, translate("open "+path, err)
+			}
+		}
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return seen, fmt.Errorf("open %s: %w", path, err)
+	}
+	files, err := migrations.ReadDir("migrations")
+	if err != nil {
+		return seen, err
+	}
+	for i, f := range files {
+		if i < seen.Format {
+			seen.Applied = append(seen.Applied, f.Name())
+		} else {
+			seen.Pending = append(seen.Pending, f.Name())
+		}
+	}
+	return seen, nil
+}

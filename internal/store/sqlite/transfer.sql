@@ -1,0 +1,133 @@
+-- What a database gives to another one, and takes from it. The columns are those of
+-- store.Tables, in their order.
+
+-- name: head
+SELECT cluster, created FROM meta;
+
+-- name: shards
+SELECT epoch, seq, watermark FROM shard ORDER BY id;
+
+-- name: counts
+SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT count(*) FROM version),
+  (SELECT count(*) FROM version_file), (SELECT count(*) FROM run), (SELECT count(*) FROM attempt),
+  (SELECT count(*) FROM event), (SELECT count(*) FROM request), (SELECT count(*) FROM message),
+  (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire),
+  (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run);
+
+-- name: runStates
+SELECT state, count(*) FROM run GROUP BY state;
+
+-- name: export handler
+SELECT id, unhex(uuid, '-'), node, started FROM handler ORDER BY id;
+
+-- name: import handler
+INSERT INTO handler (id, uuid, node, started)
+VALUES (?1, lower(substr(hex(?2), 1, 8) || '-' || substr(hex(?2), 9, 4) || '-' || substr(hex(?2), 13, 4) || '-' ||
+  substr(hex(?2), 17, 4) || '-' || substr(hex(?2), 21)), ?3, ?4);
+
+-- name: export workflow
+-- Those that are deleted come last: the others are spread over shards on their own.
+SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified FROM workflow
+ORDER BY state = 'deleted', id;
+
+-- name: import workflow
+INSERT INTO workflow (id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
+
+-- name: export version
+SELECT workflow, version, source, def, graph, digest, user, created FROM version ORDER BY workflow, version;
+
+-- name: import version
+INSERT INTO version (workflow, version, source, def, graph, digest, user, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+
+-- name: export version_file
+SELECT workflow, version, name, mode, data FROM version_file ORDER BY workflow, version, name;
+
+-- name: import version_file
+INSERT INTO version_file (workflow, version, name, mode, data) VALUES (?1, ?2, ?3, ?4, ?5);
+
+-- name: export run
+SELECT id, shard, workflow, version, priority, origin, user, key, key_hash, params, fire, created, first_seq, first_at,
+  events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at,
+  last_seq, last_at, events_last
+FROM run ORDER BY n;
+
+-- name: import run
+INSERT INTO run (id, shard, workflow, version, priority, origin, user, key, key_hash, params, fire, created, first_seq, first_at,
+  events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at,
+  last_seq, last_at, events_last)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26,
+  ?27, ?28, ?29, ?30, ?31);
+
+-- name: export attempt
+SELECT r.id, a.task, a.token, a.generation, a.handler, a.assigned, a.state, a.cause, a.message, a.exit_code, a.signal, a.outputs,
+  a.started, a.finished, a.retry_at, a.retry_wait
+FROM attempt a LEFT JOIN run r ON r.n = a.run ORDER BY a.run, a.task, a.token;
+
+-- name: import attempt
+INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal, outputs,
+  started, finished, retry_at, retry_wait)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
+
+-- name: export event
+SELECT r.id, e.seq, e.at, e.records FROM event e LEFT JOIN run r ON r.n = e.run ORDER BY e.run, e.seq;
+
+-- name: import event
+INSERT INTO event (run, seq, at, records) VALUES (?1, ?2, ?3, ?4);
+
+-- name: export request
+SELECT scope, key, hash, answer, created FROM request ORDER BY scope, key;
+
+-- name: import request
+INSERT INTO request (scope, key, hash, answer, created) VALUES (?1, ?2, ?3, ?4, ?5);
+
+-- name: export message
+SELECT id, sender, target, payload, created FROM message ORDER BY id;
+
+-- name: import message
+INSERT INTO message (id, sender, target, payload, created) VALUES (?1, ?2, ?3, ?4, ?5);
+
+-- name: export trigger
+SELECT workflow, name, shard, version, kind, state, actor, reason, next, decided, since, fired, max_runs, revision, created,
+  modified, hears, data, spec
+FROM trigger ORDER BY workflow, name;
+
+-- name: import trigger
+INSERT INTO trigger (workflow, name, shard, version, kind, state, actor, reason, next, decided, since, fired, max_runs, revision,
+  created, modified, hears, data, spec)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19);
+
+-- name: export trigger_on
+SELECT target, workflow, name FROM trigger_on ORDER BY target, workflow, name;
+
+-- name: import trigger_on
+INSERT INTO trigger_on (target, workflow, name) VALUES (?1, ?2, ?3);
+
+-- name: export fire
+SELECT workflow, trigger, at, key, last, count, outcome, reason, run, decided FROM fire ORDER BY workflow, trigger, at, key;
+
+-- name: import fire
+INSERT INTO fire (workflow, trigger, at, key, last, count, outcome, reason, run, decided)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+
+-- name: export backfill
+SELECT id, workflow, shard, trigger, state, total, started, ended, failed, parallel, user, revision, created, modified, spec,
+  instants
+FROM backfill ORDER BY id;
+
+-- name: import backfill
+INSERT INTO backfill (id, workflow, shard, trigger, state, total, started, ended, failed, parallel, user, revision, created,
+  modified, spec, instants)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
+
+-- name: export backfill_run
+SELECT backfill, instant, workflow, run FROM backfill_run ORDER BY backfill, instant;
+
+-- name: import backfill_run
+INSERT INTO backfill_run (backfill, instant, workflow, run) VALUES (?1, ?2, ?3, ?4);
+
+-- name: importHead
+UPDATE meta SET cluster = ?1, created = ?2;
+
+-- name: importShard
+UPDATE shard SET epoch = ?2, seq = ?3, watermark = ?4, owner = 0 WHERE id = ?1;

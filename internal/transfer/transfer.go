@@ -1,0 +1,186 @@
+// Package transfer copies all that one store holds into another one, whatever engines they
+// are: ids, runs, attempts, history, definitions, triggers and their ledger stay what they
+// are. Only shards are chosen anew if the stores have different numbers of them.
+//
+// The source is read in one snapshot, the target written in one transaction: there is a
+// whole copy or none.
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// ErrIncomplete says that there are rows that the target cannot hold. Nothing was copied.
+var ErrIncomplete = errors.New("there are rows that the target cannot hold")
+
+// badMax bounds the rows that are named.
+const badMax = 100
+
+// Options of a copy.
+type Options struct {
+	// Shards that the target has.
+	Shards int
+	// LeaveOut copies the rest if there are rows that the target cannot hold.
+	LeaveOut bool
+	// Progress, if not nil, is told now and then how many rows of a table have gone, and at
+	// its end.
+	Progress func(table string, rows int64, done bool)
+}
+
+// Report says what was copied.
+type Report struct {
+	Rows map[string]int64 // by table
+	From int              // shards of the source
+	To   int              // shards of the target
+	// Bad are rows that were left out, by name and reason, as far as they are named.
+	Bad []string
+	// LeftOut counts them.
+	LeftOut map[string]int64
+}
+
+// Copy copies from into to, which must be empty.
+func Copy(ctx context.Context, from, to store.Portable, o Options) (Report, error) {
+	m := &mover{ctx: ctx, o: o, homes: map[dag.WorkflowID]int64{},
+		report: Report{To: o.Shards, Rows: map[string]int64{}, LeftOut: map[string]int64{}}}
+	err := to.Import(ctx, func(into store.Rows) error {
+		m.into = into
+		if err := from.Export(ctx, m); err != nil {
+			return err
+		}
+		m.progress(true)
+		if len(m.report.LeftOut) > 0 && !o.LeaveOut {
+			return fmt.Errorf("%w; nothing was copied", ErrIncomplete)
+		}
+		return nil
+	})
+	if err != nil {
+		return m.report, err
+	}
+	is, err := to.Counts(ctx)
+	if err != nil {
+		return m.report, fmt.Errorf("everything was copied, but could not be counted: %w", err)
+	}
+	for _, t := range store.Tables() {
+		if is[t.Name] != m.report.Rows[t.Name] {
+			return m.report, fmt.Errorf("table %s: %d rows went into the copy and it has %d", t.Name, m.report.Rows[t.Name], is[t.Name])
+		}
+	}
+	return m.report, nil
+}
+
+// progressRows is how many rows go between two words about them.
+const progressRows = 50_000
+
+// mover passes rows on, with their shards as the target wants them.
+type mover struct {
+	ctx    context.Context
+	o      Options
+	into   store.Rows
+	report Report
+
+	homes map[dag.WorkflowID]int64 // shards of workflows
+	next  int64                    // workflows that were given a shard
+
+	table           *store.Table
+	shard, workflow int // columns of the table; -1: none
+}
+
+// Head implements store.Rows.
+func (m *mover) Head(h store.Head) error {
+	m.report.From = len(h.Shards)
+	if m.moving() {
+		// A run's history is numbered by its shard's transactions, and due work is never looked
+		// for behind a watermark: every shard goes on after whichever had come furthest.
+		var most store.ShardHead
+		for _, s := range h.Shards {
+			most.Epoch, most.Seq, most.Watermark = max(most.Epoch, s.Epoch), max(most.Seq, s.Seq), max(most.Watermark, s.Watermark)
+		}
+		h.Shards = make([]store.ShardHead, m.o.Shards)
+		for i := range h.Shards {
+			h.Shards[i] = most
+		}
+	}
+	return m.into.Head(h)
+}
+
+// moving reports whether shards are chosen anew.
+func (m *mover) moving() bool { return m.report.From != m.report.To }
+
+// Row implements store.Rows.
+func (m *mover) Row(t *store.Table, values []store.Value) error {
+	if err := m.enter(t); err != nil {
+		return err
+	}
+	if m.moving() {
+		if err := m.rehome(values); err != nil {
+			return err
+		}
+	}
+	err := m.into.Row(t, values)
+	if errors.Is(err, store.ErrRefused) && m.ctx.Err() == nil {
+		return m.bad(fmt.Sprintf("%s: %v", t.Name, err))
+	}
+	if err != nil {
+		return err
+	}
+	m.report.Rows[t.Name]++
+	if m.report.Rows[t.Name]%progressRows == 0 {
+		m.progress(false)
+	}
+	return nil
+}
+
+// Bad implements store.Rows.
+func (m *mover) Bad(t *store.Table, which, why string) error {
+	if err := m.enter(t); err != nil {
+		return err
+	}
+	return m.bad(fmt.Sprintf("%s (%s): %s", t.Name, which, why))
+}
+
+func (m *mover) bad(what string) error {
+	m.report.LeftOut[m.table.Name]++
+	if len(m.report.Bad) < badMax {
+		m.report.Bad = append(m.report.Bad, what)
+	}
+	return m.ctx.Err()
+}
+
+// enter takes note of the table that rows are of.
+func (m *mover) enter(t *store.Table) error {
+	if m.table == nil || m.table.Name != t.Name {
+		m.progress(true)
+		m.table, m.shard, m.workflow = t, t.Index("shard"), t.Index("workflow")
+	}
+	return m.ctx.Err()
+}
+
+func (m *mover) progress(done bool) {
+	if m.table != nil && m.o.Progress != nil {
+		m.o.Progress(m.table.Name, m.report.Rows[m.table.Name], done)
+	}
+}
+
+// rehome gives a row the shard of its workflow. Workflows are dealt out one after the other;
+// what is of no workflow that there is goes to the first.
+func (m *mover) rehome(values []store.Value) error {
+	switch {
+	case m.table.Name == "workflow":
+		home := m.next % int64(m.o.Shards)
+		m.next++
+		m.homes[dag.WorkflowID(values[m.table.Index("id")].Int)] = home
+		values[m.shard].Int = home
+	case m.table.Name == "message":
+		// What it is about is the receiver's secret: it cannot be sent after its workflow.
+		return fmt.Errorf("messages between shards wait, and the shards of the target are others; start a node on the source until they are gone: %w",
+			store.ErrFormat)
+	case m.shard >= 0 && m.workflow >= 0:
+		values[m.shard].Int = m.homes[dag.WorkflowID(values[m.workflow].Int)]
+	}
+	return nil
+}

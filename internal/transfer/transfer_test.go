@@ -1,0 +1,430 @@
+package transfer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+	driver "zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/postgres"
+	"skein.dev/skein/internal/store/postgres/pgtest"
+	"skein.dev/skein/internal/store/sqlite"
+	"skein.dev/skein/internal/transfer"
+)
+
+var server *pgtest.Server // of this test binary
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, &server, pgtest.Options{NoSync: true})) }
+
+func openPostgres(t *testing.T, schema string, shards int) *postgres.DB {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: shards})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func openSQLite(t *testing.T, path string) *sqlite.DB {
+	t.Helper()
+	db, err := sqlite.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+const (
+	perTable = 12
+)
+
+// everything gives rows with a value in every column of every table, and rows that are empty
+// wherever they may be.
+type everything struct{ shards int }
+
+func runID(i int) []byte {
+	id := uuid.UUID{0: 1, 6: 0x70, 8: 0x80, 15: byte(i)}
+	return id[:]
+}
+
+// words are the values of columns with a check.
+func words(table, column string, i int) string {
+	states := map[string][]string{
+		"workflow.state": {"active", "paused", "deleted"}, "trigger.state": {"active", "paused", "ended"},
+		"backfill.state": {"running", "paused", "cancelled", "done"},
+		"fire.outcome":   {"fired", "late", "skipped", "merged", "missed"},
+		"run.state":      {"running", "succeeded", "submitted", "no such state"}, // a damaged one goes as it is
+	}
+	if all := states[table+"."+column]; all != nil {
+		return all[i%len(all)]
+	}
+	return fmt.Sprintf("%s %s ü %d", table, column, i)
+}
+
+func (e everything) Export(ctx context.Context, to store.Rows) error {
+	h := store.Head{Cluster: "0197a1b2-0000-7000-8000-000000000001", Created: 77}
+	for i := range e.shards {
+		h.Shards = append(h.Shards, store.ShardHead{Epoch: 5, Seq: int64(900 + i), Watermark: dag.Micros(1000 - i)})
+	}
+	if err := to.Head(h); err != nil {
+		return err
+	}
+	for _, t := range store.Tables() {
+		for i := 1; i <= perTable; i++ {
+			if err := to.Row(t, rowOf(t, i)); err != nil {
+				return fmt.Errorf("%s %d: %w", t.Name, i, err)
+			}
+		}
+	}
+	return nil
+}
+
+func rowOf(t *store.Table, i int) []store.Value {
+	var values []store.Value
+	for k, c := range t.Columns {
+		var v store.Value
+		switch {
+		case c.Null && i%2 == 0:
+			v.Null = true
+		case c.Name == "shard" || c.Name == "sender" || c.Name == "target" && c.Kind == store.KindInt4:
+		case c.Name == "finished" && i%3 != 0:
+		case c.Name == "workflow" || c.Name == "id" && t.Name == "workflow":
+			v.Int = int64(i)
+		case c.Kind == store.KindInt4 || c.Kind == store.KindInt8:
+			v.Int = int64(i*100 + k)
+		case c.Kind == store.KindText:
+			v.Bytes = []byte(words(t.Name, c.Name, i))
+		case c.Kind == store.KindID:
+			v.Bytes = runID(i)
+		default:
+			v.Bytes = bytes.Repeat([]byte{byte(k), 0, 0xff}, i-1) // of the first: empty, not NULL
+		}
+		values = append(values, v)
+	}
+	return values
+}
+
+func (everything) Import(context.Context, func(store.Rows) error) error { panic("a source") }
+func (everything) RunStates(context.Context) (map[string]int64, error)  { panic("a source") }
+func (everything) Counts(context.Context) (map[string]int64, error)     { panic("a source") }
+
+// dump is all that a store holds, as lines in order.
+type dump struct {
+	head  store.Head
+	lines map[string][]string
+}
+
+func dumpOf(t *testing.T, p store.Portable) dump {
+	t.Helper()
+	d := dump{lines: map[string][]string{}}
+	if err := p.Export(t.Context(), &d); err != nil {
+		t.Fatal(err)
+	}
+	for _, lines := range d.lines {
+		slices.Sort(lines)
+	}
+	return d
+}
+
+func (d *dump) Head(h store.Head) error { d.head = h; return nil }
+
+func (d *dump) Row(t *store.Table, values []store.Value) error {
+	var b strings.Builder
+	for i, v := range values {
+		switch {
+		case v.Null:
+			fmt.Fprintf(&b, "%s=NULL ", t.Columns[i].Name)
+		case t.Columns[i].Kind > store.KindInt8:
+			fmt.Fprintf(&b, "%s=%q ", t.Columns[i].Name, v.Bytes)
+		default:
+			fmt.Fprintf(&b, "%s=%d ", t.Columns[i].Name, v.Int)
+		}
+	}
+	d.lines[t.Name] = append(d.lines[t.Name], b.String())
+	return nil
+}
+
+func (d *dump) Bad(t *store.Table, which, why string) error {
+	return fmt.Errorf("%s %s: %s", t.Name, which, why)
+}
+
+func (d *dump) equal(t *testing.T, other dump) {
+	t.Helper()
+	for _, table := range store.Tables() {
+		a, b := d.lines[table.Name], other.lines[table.Name]
+		for i := range max(len(a), len(b)) {
+			if i >= len(a) || i >= len(b) || a[i] != b[i] {
+				t.Errorf("%s: row %d of %d and %d differs:\n%s\n%s", table.Name, i, len(a), len(b), slices.Concat(a, make([]string, i+1))[i], slices.Concat(b, make([]string, i+1))[i])
+				break
+			}
+		}
+	}
+}
+
+func copyAll(t *testing.T, from, to store.Portable, shards int) transfer.Report {
+	t.Helper()
+	r, err := transfer.Copy(t.Context(), from, to, transfer.Options{Shards: shards})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range store.Tables() {
+		if r.Rows[table.Name] != perTable {
+			t.Errorf("%s: %d rows, want %d", table.Name, r.Rows[table.Name], perTable)
+		}
+	}
+	return r
+}
+
+// noMessages is everything but messages, which go only where shards are the same.
+type noMessages struct{ everything }
+
+func (n noMessages) Export(ctx context.Context, to store.Rows) error {
+	return n.everything.Export(ctx, skipping{to})
+}
+
+type skipping struct{ store.Rows }
+
+func (s skipping) Row(t *store.Table, v []store.Value) error {
+	if t.Name == "message" {
+		return nil
+	}
+	return s.Rows.Row(t, v)
+}
+
+// TestThereAndBack: what goes from SQLite to PostgreSQL and back is the same, byte by byte.
+func TestThereAndBack(t *testing.T) {
+	first := openSQLite(t, filepath.Join(t.TempDir(), "a.db"))
+	copyAll(t, everything{shards: 1}, first, 1)
+	there := openPostgres(t, "one_shard", 1)
+	copyAll(t, first, there, 1)
+	second := openSQLite(t, filepath.Join(t.TempDir(), "b.db"))
+	copyAll(t, there, second, 1)
+	a, p, b := dumpOf(t, first), dumpOf(t, there), dumpOf(t, second)
+	a.equal(t, p)
+	a.equal(t, b)
+	for _, d := range []dump{a, p, b} {
+		if d.head.Cluster != "0197a1b2-0000-7000-8000-000000000001" || d.head.Created != 77 || len(d.head.Shards) != 1 ||
+			d.head.Shards[0] != (store.ShardHead{Epoch: 5, Seq: 900, Watermark: 1000}) {
+			t.Errorf("head %+v", d.head)
+		}
+	}
+	for _, c := range []interface {
+		Check(context.Context) ([]string, error)
+	}{there, second} {
+		bad, err := c.Check(t.Context())
+		bad = slices.DeleteFunc(bad, func(s string) bool { return strings.Contains(s, "hear") }) // hears is no JSON here
+		if err != nil || len(bad) > 0 {
+			t.Errorf("%v, %v", bad, err)
+		}
+	}
+	h, err := there.Register(t.Context(), uuid.NewString(), "next")
+	if err != nil || h.ID <= perTable*100 {
+		t.Errorf("the next handler is %d, %v", h.ID, err)
+	}
+	if info, err := there.Info(t.Context()); err != nil || info.Cluster != a.head.Cluster {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+// TestShards: where there are other shards, workflows are spread evenly, what is of a workflow
+// follows it, and every shard goes on after the furthest.
+func TestShards(t *testing.T) {
+	there := openPostgres(t, "four_shards", 4)
+	if _, err := transfer.Copy(t.Context(), noMessages{everything{shards: 3}}, there, transfer.Options{Shards: 4}); err != nil {
+		t.Fatal(err)
+	}
+	d := dumpOf(t, there)
+	if len(d.head.Shards) != 4 || d.head.Shards[3] != (store.ShardHead{Epoch: 5, Seq: 902, Watermark: 1000}) {
+		t.Errorf("head %+v", d.head)
+	}
+	count, home := map[string]int{}, map[string]string{}
+	for _, line := range d.lines["workflow"] {
+		shard := field(line, "shard")
+		count[shard]++
+		home[field(line, "id")] = shard
+	}
+	if len(count) != 4 || count["0"] != perTable/4 || count["3"] != perTable/4 {
+		t.Errorf("workflows by shard: %v", count)
+	}
+	for _, table := range []string{"run", "trigger", "backfill"} {
+		for _, line := range d.lines[table] {
+			if field(line, "shard") != home[field(line, "workflow")] {
+				t.Errorf("%s is in another shard than its workflow: %s", table, line)
+			}
+		}
+	}
+	_, err := transfer.Copy(t.Context(), everything{shards: 3}, openPostgres(t, "messages", 4), transfer.Options{Shards: 4})
+	if err == nil || !strings.Contains(err.Error(), "messages between shards") {
+		t.Errorf("messages went to other shards: %v", err)
+	}
+}
+
+func field(line, name string) string {
+	_, rest, _ := strings.Cut(" "+line, " "+name+"=")
+	value, _, _ := strings.Cut(rest, " ")
+	return value
+}
+
+// TestNotEmpty: a target that holds anything stays as it is.
+func TestNotEmpty(t *testing.T) {
+	for name, to := range map[string]store.Portable{
+		"sqlite": openSQLite(t, filepath.Join(t.TempDir(), "a.db")), "postgres": openPostgres(t, "not_empty", 1),
+	} {
+		if _, err := to.(store.Store).Register(t.Context(), uuid.NewString(), "node"); err != nil {
+			t.Fatal(err)
+		}
+		before := dumpOf(t, to)
+		_, err := transfer.Copy(t.Context(), everything{shards: 1}, to, transfer.Options{Shards: 1})
+		if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "table handler") {
+			t.Errorf("%s: %v", name, err)
+		}
+		after := dumpOf(t, to)
+		before.equal(t, after)
+	}
+}
+
+// broken is a source that fails in the middle of a table.
+type broken struct{ everything }
+
+func (b broken) Export(ctx context.Context, to store.Rows) error {
+	if err := b.everything.Export(ctx, skipping{to}); err != nil {
+		return err
+	}
+	return errors.New("the source has failed")
+}
+
+// TestAllOrNothing: of a copy that fails nothing stays, and it can be tried again.
+func TestAllOrNothing(t *testing.T) {
+	for name, to := range map[string]store.Portable{
+		"sqlite": openSQLite(t, filepath.Join(t.TempDir(), "a.db")), "postgres": openPostgres(t, "nothing", 1),
+	} {
+		_, err := transfer.Copy(t.Context(), broken{everything{shards: 1}}, to, transfer.Options{Shards: 1})
+		if err == nil || !strings.Contains(err.Error(), "the source has failed") {
+			t.Errorf("%s: %v", name, err)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := transfer.Copy(gone, everything{shards: 1}, to, transfer.Options{Shards: 1}); err == nil {
+			t.Errorf("%s: copied after the end", name)
+		}
+		if d := dumpOf(t, to); len(d.lines) != 0 || d.head.Shards[0].Seq != 0 {
+			t.Errorf("%s: %v", name, d)
+		}
+		copyAll(t, everything{shards: 1}, to, 1)
+	}
+}
+
+// TestDamaged: rows that no database but a damaged SQLite file can hold are named, and left
+// out only if that is asked for.
+func TestDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	from := openSQLite(t, path)
+	copyAll(t, everything{shards: 1}, from, 1)
+	conn, err := driver.OpenConn(path, driver.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	err = sqlitex.ExecuteScript(conn, `UPDATE run SET created = 'never' WHERE n = 2; UPDATE run SET id = x'01' WHERE n = 3;
+		UPDATE request SET key = CAST(x'ff00' AS TEXT) WHERE created = (SELECT min(created) FROM request);
+		UPDATE attempt SET run = 999 WHERE run = 4; UPDATE workflow SET version = 1 << 40 WHERE id = 5`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := openPostgres(t, "damaged", 1)
+	r, err := transfer.Copy(t.Context(), from, to, transfer.Options{Shards: 1})
+	if !errors.Is(err, transfer.ErrIncomplete) {
+		t.Fatalf("%v", err)
+	}
+	text := strings.Join(r.Bad, "\n")
+	for _, want := range []string{"column created is no integer", "column id is an id of 1 bytes", "column key has a NUL",
+		"column run is empty", "column version is out of range", "01000000-0000-7000-8000-000000000002"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("nobody says %q:\n%s", want, text)
+		}
+	}
+	if d := dumpOf(t, to); len(d.lines) != 0 {
+		t.Errorf("%v", d.lines)
+	}
+	r, err = transfer.Copy(t.Context(), from, to, transfer.Options{Shards: 1, LeaveOut: true})
+	if err != nil || r.LeftOut["run"] != 2 || r.Rows["run"] != perTable-2 || r.LeftOut["attempt"] == 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestColumns: what travels is every column of every table there is, but for those that an
+// engine makes itself.
+func TestColumns(t *testing.T) {
+	own := map[string]bool{"meta": true, "shard": true, "roll": true, "active": true, "submitted": true, "sqlite_sequence": true,
+		"member": true, // who works on a database does not move with it
+		"run.n":  true, "token": true, "log": true}
+	path := filepath.Join(t.TempDir(), "a.db")
+	openSQLite(t, path)
+	conn, err := driver.OpenConn(path, driver.OpenReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var got []string
+	err = sqlitex.Execute(conn, `SELECT t.name || '.' || c.name FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table'`,
+		&sqlitex.ExecOptions{ResultFunc: func(s *driver.Stmt) error { got = append(got, s.ColumnText(0)); return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareColumns(t, "sqlite", got, own)
+
+	openPostgres(t, "columns", 1)
+	if got, err = columnsOf(t.Context(), "columns"); err != nil {
+		t.Fatal(err)
+	}
+	compareColumns(t, "postgres", got, own)
+}
+
+func compareColumns(t *testing.T, engine string, got []string, own map[string]bool) {
+	t.Helper()
+	want := map[string]bool{}
+	for _, table := range store.Tables() {
+		for _, c := range table.Columns {
+			want[table.Name+"."+c.Name] = true
+		}
+	}
+	for _, name := range got {
+		name = strings.Replace(name, ".username", ".user", 1)
+		table, _, _ := strings.Cut(name, ".")
+		if !want[name] && !own[table] && !own[name] {
+			t.Errorf("%s: column %s does not travel: add it to store.Tables and transfer.sql, or to the list here", engine, name)
+		}
+		delete(want, name)
+	}
+	for name := range want {
+		t.Errorf("%s: there is no column %s", engine, name)
+	}
+}
+
+func columnsOf(ctx context.Context, schema string) (all []string, err error) {
+	c, err := pgconn.Connect(ctx, server.URL("postgres"))
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close(ctx)
+	got := c.ExecParams(ctx, "SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = $1",
+		[][]byte{[]byte(schema)}, nil, nil, nil).Read()
+	for _, row := range got.Rows {
+		all = append(all, string(row[0]))
+	}
+	return all, got.Err
+}
