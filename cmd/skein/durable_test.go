@@ -24,6 +24,7 @@ type home struct {
 	t   *testing.T
 	dir string
 	bin string
+	env []string // besides the usual
 }
 
 func newHome(t *testing.T) *home {
@@ -47,6 +48,7 @@ func (h *home) cmd(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(h.t.Context(), h.bin, args...)
 	cmd.Dir = h.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "SKEIN_DATA=" + h.data(), "SKEIN_LISTEN=127.0.0.1:0"}
+	cmd.Env = append(cmd.Env, h.env...)
 	return cmd
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -18,38 +19,87 @@ import (
 // requestMax bounds a request that may be passed on, in bytes: an applied workflow with its files.
 const requestMax = 33 << 20
 
+// While a shard is on its way from one node to another nobody can answer for it. A request
+// waits that long before it is refused.
+const (
+	settleMax  = 5 * time.Second
+	settlePoll = 50 * time.Millisecond
+)
+
 // Gateway answers requests by next, and passes on those that next says another node has to
 // answer. Everything else goes straight through, streams too.
 func Gateway(next http.Handler, dir Directory, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var body []byte
-		if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Body != nil {
-			var err error
-			if body, err = io.ReadAll(io.LimitReader(r.Body, requestMax)); err != nil {
-				http.Error(w, "the body does not arrive: "+err.Error(), http.StatusBadRequest)
-				return
-			}
-			// What is beyond the limit is left to next, which refuses it.
-			r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
-		}
-		catch := &catcher{ResponseWriter: w}
-		next.ServeHTTP(catch, r)
-		if catch.elsewhere == "" {
+		body, err := taken(r)
+		if err != nil {
+			http.Error(w, "the body does not arrive: "+err.Error(), http.StatusBadRequest)
 			return
 		}
-		to, err := destination(dir, catch.elsewhere)
 		hops, _ := strconv.Atoi(r.Header.Get(HeaderHops)) // what is no number is a first hop
-		switch {
-		case err == nil && hops < hopsMax:
-			r.Header.Set(HeaderHops, strconv.Itoa(hops+1))
-			pass(w, r, body, to, log)
-		default:
+		for began := time.Now(); ; {
+			catch := &catcher{ResponseWriter: w}
+			next.ServeHTTP(catch, r)
+			if catch.elsewhere == "" {
+				return
+			}
+			to, err := destination(dir, catch.elsewhere)
+			if err == nil && hops < hopsMax {
+				r.Header.Set(HeaderHops, strconv.Itoa(hops+1))
+				body.again(r)
+				pass(w, r, to, log)
+				return
+			}
 			if err == nil {
 				err = fmt.Errorf("the request was passed on %d times: ownership is moving", hops)
 			}
-			unavailable(w, err)
+			if time.Since(began) > settleMax || !sleep(r, settlePoll) {
+				unavailable(w, err)
+				return
+			}
+			body.again(r)
 		}
 	})
+}
+
+func sleep(r *http.Request, d time.Duration) bool {
+	select {
+	case <-r.Context().Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// buffered is the body of a request that may have to be said again; nil: it has none.
+type buffered struct {
+	data []byte
+	rest io.ReadCloser
+}
+
+// taken reads the body of a request that changes something.
+func taken(r *http.Request) (*buffered, error) {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Body == nil {
+		return nil, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(r.Body, requestMax))
+	b := &buffered{data: data, rest: r.Body}
+	b.again(r)
+	return b, err
+}
+
+// again puts the body back. What is beyond the limit is left to whoever reads it, and refuses
+// it.
+func (b *buffered) again(r *http.Request) {
+	switch {
+	case b == nil:
+	case len(b.data) < requestMax:
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b.data)), int64(len(b.data))
+	default:
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(b.data), b.rest), b.rest}
+	}
 }
 
 // destination finds the node that a handler's word of elsewhere means.
@@ -74,14 +124,11 @@ func destination(dir Directory, elsewhere string) (store.Member, error) {
 	return m, nil
 }
 
-func pass(w http.ResponseWriter, r *http.Request, body []byte, to store.Member, log *slog.Logger) {
+func pass(w http.ResponseWriter, r *http.Request, to store.Member, log *slog.Logger) {
 	target, err := url.Parse(to.Address)
 	if err != nil {
 		unavailable(w, fmt.Errorf("address of node %s: %w", to.Name, err))
 		return
-	}
-	if body != nil {
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite:       func(p *httputil.ProxyRequest) { p.SetURL(target) },

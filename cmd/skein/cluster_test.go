@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/store/postgres/pgtest"
+)
+
+// member is one node of a cluster under test: a process with a home of its own.
+type member struct {
+	home   *home
+	name   string
+	server *exec.Cmd // nil: it does not run
+	client *skein.Client
+}
+
+// flight is a cluster of real processes over a real PostgreSQL.
+type flight struct {
+	t       *testing.T
+	pg      *pgtest.Server
+	db      string
+	members []*member
+}
+
+func newFlight(t *testing.T, nodes int) *flight {
+	t.Helper()
+	pg, err := pgtest.Start(pgtest.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := pg.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	f := &flight{t: t, pg: pg, db: pg.URL("postgres")}
+	for range nodes {
+		f.add()
+	}
+	return f
+}
+
+// add starts one more node. Silence counts as death after 2 s here.
+func (f *flight) add() *member {
+	f.t.Helper()
+	m := &member{home: newHome(f.t), name: fmt.Sprintf("n%d", len(f.members)+1)}
+	m.home.env = []string{"SKEIN_DB=" + f.db, "SKEIN_NAME=" + m.name, "SKEIN_HEARTBEAT=500ms", "SKEIN_LAG=2s", "SKEIN_DRAIN=30s"}
+	f.members = append(f.members, m)
+	m.start()
+	return m
+}
+
+func (m *member) start() { m.server, m.client = m.home.server() }
+
+// kill ends the process as a power cut would; its tasks' processes stay until somebody reaps them.
+func (m *member) kill() {
+	m.home.t.Helper()
+	if err := m.server.Process.Kill(); err != nil {
+		m.home.t.Fatal(err)
+	}
+	_ = m.server.Wait()
+}
+
+// stop has it leave in order.
+func (m *member) stop() {
+	m.home.t.Helper()
+	if err := m.server.Process.Signal(syscall.SIGTERM); err != nil {
+		m.home.t.Fatal(err)
+	}
+	if err := m.server.Wait(); err != nil {
+		m.home.t.Errorf("%s: its end: %v", m.name, err)
+	}
+}
+
+// listed waits until the cluster lists as many nodes as run.
+func (f *flight) listed(n int) {
+	f.t.Helper()
+	f.members[0].home.until(fmt.Sprintf("%d nodes are listed", n), func() bool {
+		out, err := f.query("select count(*) from skein.member")
+		return err == nil && out == fmt.Sprint(n)
+	})
+}
+
+// owners counts the shards of each owner.
+func (f *flight) owners() map[string]int {
+	out, err := f.query("select coalesce(m.name, '-') || ' ' || count(*) from skein.shard s left join skein.member m on m.handler = s.owner group by m.name")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	owners := map[string]int{}
+	for line := range strings.Lines(out) {
+		var name string
+		var n int
+		if _, err := fmt.Sscan(line, &name, &n); err != nil {
+			f.t.Fatalf("%q: %v", line, err)
+		}
+		owners[name] = n
+	}
+	return owners
+}
+
+func (f *flight) query(sql string) (string, error) {
+	out, err := exec.CommandContext(f.t.Context(), "psql", "-At", f.db, "-c", sql).Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+// TestThreeNodes runs graphs on three nodes while nodes are killed, frozen, stopped and added: every run ends
+// right, in order, no task runs twice under one token, and the shards are spread evenly again.
+func TestThreeNodes(t *testing.T) {
+	t.Parallel()
+	const graphs, layers, width = 6, 8, 15
+	f := newFlight(t, 3)
+	dir := t.TempDir()
+	needs := layered(layers, width)
+	var ids []string
+	for i := range graphs {
+		witness := filepath.Join(dir, fmt.Sprint("witness", i))
+		command := "echo begin $SKEIN_TASK $SKEIN_TOKEN >> " + witness + "; sleep 0.1; echo end $SKEIN_TASK $SKEIN_TOKEN >> " + witness
+		name := fmt.Sprint("graph", i)
+		file := filepath.Join(dir, name+".yaml")
+		if err := os.WriteFile(file, []byte(source(name, command, needs)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m := f.members[i%3]
+		m.home.run("workflow", "apply", file)
+		ids = append(ids, strings.TrimSpace(string(f.members[(i+1)%3].home.run("run", "--detach", "-o", "name", "--", name))))
+	}
+	done := func() (n int) {
+		for i := range graphs {
+			n += ends(filepath.Join(dir, fmt.Sprint("witness", i)))
+		}
+		return n
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	faults := []func(m *member){
+		func(m *member) { m.kill(); m.start() },
+		func(m *member) { m.stop(); m.start() },
+		func(m *member) { // frozen for longer than the others wait
+			silent := f.owners()[m.name] > 0
+			if err := m.server.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			m.home.until("a frozen node owns nothing", func() bool { return !silent || f.owners()[m.name] == 0 })
+			if err := m.server.Process.Signal(syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+		},
+		func(*member) { f.add() },
+		func(m *member) {
+			m.kill()
+			m.home.until("its silence was noticed", func() bool { return f.owners()[m.name] == 0 })
+			m.start()
+		},
+		func(m *member) { m.stop(); m.start() },
+	}
+	for i, fault := range faults {
+		goal := (i + 1) * graphs * layers * width / (len(faults) + 2)
+		f.members[0].home.until(fmt.Sprintf("%d tasks done", goal), func() bool { return done() >= goal })
+		fault(f.members[rng.IntN(len(f.members))])
+	}
+	f.members[0].home.until("every run has ended", func() bool {
+		page, err := f.members[rng.IntN(len(f.members))].client.Runs(t.Context(), skein.RunsQuery{State: "active"})
+		return err == nil && len(page.Items) == 0
+	})
+	for i, id := range ids {
+		var run api.Run
+		if err := json.Unmarshal(f.members[i%4].home.run("run", "get", id, "-o", "json"), &run); err != nil {
+			t.Fatal(err)
+		}
+		checkRun(t, &run, needs)
+		checkWitness(t, filepath.Join(dir, fmt.Sprint("witness", i)), needs)
+	}
+	f.listed(len(f.members))
+	f.members[0].home.until("the shards are spread evenly", func() bool {
+		owners := f.owners()
+		for _, m := range f.members {
+			if owners[m.name] != 32/len(f.members) {
+				return false
+			}
+		}
+		return true
+	})
+	if out := f.members[0].home.run("verify"); !bytes.Contains(out, []byte(`"violations": []`)) {
+		t.Errorf("verify: %s", out)
+	}
+	began := time.Now()
+	f.members[1].stop()
+	if owners := f.owners(); owners["-"] != 0 && owners[f.members[1].name] != 0 {
+		t.Errorf("after a clean stop %v", owners)
+	}
+	t.Logf("a clean stop took %v", time.Since(began))
+	for i, m := range f.members {
+		if i != 1 {
+			m.stop()
+		}
+	}
+}
