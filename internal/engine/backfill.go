@@ -109,20 +109,68 @@ func (w *writer) backfilled(r *dag.Run) error {
 		return err
 	}
 	next := *b
-	next.Ended++
-	if r.State != dag.RunSucceeded {
-		next.Failed++
+	if !counted(&next, r.Generation, r.State) {
+		return nil
 	}
 	w.over(&next)
 	w.putBackfill(next)
 	return nil
 }
 
-// over notes what the end of one run means for its backfill.
-func (w *writer) over(b *store.Backfill) {
-	if b.State == store.BackfillRunning && b.Ended == b.Total {
+// counted counts the end of a run, and reports whether it changes anything: one that was
+// recovered has ended before, and had not succeeded.
+func counted(b *store.Backfill, generation int32, end dag.RunState) bool {
+	good := end == dag.RunSucceeded
+	switch {
+	case generation > 1 && !good:
+		return false
+	case generation > 1:
+		b.Failed = max(b.Failed-1, 0)
+		return true
+	case !good:
+		b.Failed++
+	}
+	b.Ended++
+	return true
+}
+
+// buried counts, in the batch that ends a run whose rows make no sense, that it did; then is
+// to be called once the batch has committed.
+func (w *writer) buried(r *dag.RunRow, batch *store.Batch) (then func(), err error) {
+	if r.Fire == nil || r.Fire.Backfill == 0 {
+		return func() {}, nil
+	}
+	b, err := w.backfill(r.Fire.Backfill)
+	if errors.Is(err, ErrNotFound) {
+		return func() {}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	next := *b
+	if !counted(&next, r.Generation, dag.RunFailed) {
+		return func() {}, nil
+	}
+	finished(&next)
+	next.Revision++
+	next.Modified = r.FinishedAt
+	batch.BackfillUpdates = append(batch.BackfillUpdates, next)
+	return func() {
+		w.backfills.known[next.ID] = &next
+		w.over(&next)
+	}, nil
+}
+
+// finished ends a backfill of which nothing is left.
+func finished(b *store.Backfill) {
+	if b.Ended == b.Total && (b.State == store.BackfillRunning || b.State == store.BackfillPaused) {
 		b.State = store.BackfillDone
 	}
+}
+
+// over notes what the end of one run means for its backfill.
+func (w *writer) over(b *store.Backfill) {
+	finished(b)
 	if b.State == store.BackfillRunning {
 		w.backfills.open[b.ID] = true
 	} else if b.State != store.BackfillPaused && b.Ended == b.Started {
@@ -204,7 +252,12 @@ func (w *writer) spoil(b store.Backfill, cause error) error {
 }
 
 func (w *writer) backfillRun(b *store.Backfill, wf *store.Workflow, pol *Policy, at dag.Micros) error {
-	params, err := w.e.cfg.Planner.Params(context.Background(), ParamsQuery{Workflow: wf.ID, Version: wf.Version, Given: pol.Params, Instant: at})
+	version, err := w.startVersion(wf)
+	if err != nil {
+		return err
+	}
+	w.tx.rows += 2 * rowsPerItem
+	params, err := w.e.cfg.Planner.Params(context.Background(), ParamsQuery{Workflow: wf.ID, Version: version, Given: pol.Params, Instant: at})
 	if errors.Is(err, ErrInvalid) { // it has no run, and counts as failed
 		w.e.log.Warn("an instant of a backfill has no parameters", "backfill", b.ID, "instant", at.Time(), "err", err)
 		next := *b
@@ -218,11 +271,10 @@ func (w *writer) backfillRun(b *store.Backfill, wf *store.Workflow, pol *Policy,
 		return err
 	}
 	r := dag.NewRun(dag.Header{
-		ID: NewRunID(), Shard: wf.Shard, Workflow: wf.ID, Version: wf.Version, Priority: pol.Priority,
+		ID: NewRunID(), Shard: wf.Shard, Workflow: wf.ID, Version: version, Priority: pol.Priority,
 		Origin: dag.OriginBackfill, User: b.User, Params: params, Created: w.tx.now.Wall,
 		Fire: &dag.Fire{Trigger: b.Trigger, Instant: at, Backfill: b.ID},
 	})
-	w.tx.rows += 2 * rowsPerItem
 	w.tx.batch.BackfillRuns = append(w.tx.batch.BackfillRuns, store.BackfillRun{Backfill: b.ID, Workflow: wf.ID, Instant: at, Run: r.ID})
 	return w.accept(r, true)
 }

@@ -88,11 +88,28 @@ func (w *writer) putTrigger(t store.Trigger) {
 func (w *writer) insertTrigger(t store.Trigger) {
 	k := keyOfTrigger(&t)
 	t.Revision, t.Created, t.Modified = 1, w.tx.now.Wall, w.tx.now.Wall
-	w.tx.batch.TriggerInserts = append(w.tx.batch.TriggerInserts, t)
 	w.tx.declared = true
+	if w.restored(t) {
+		return
+	}
+	w.tx.batch.TriggerInserts = append(w.tx.batch.TriggerInserts, t)
 	w.tx.written[k] = true
 	w.triggers.known[k] = &t
 	w.due.sooner(t.Next)
+}
+
+// restored makes a row that was deleted in this transaction, and is declared again in it, one
+// that is changed: an engine inserts before it deletes.
+func (w *writer) restored(t store.Trigger) bool {
+	b := &w.tx.batch
+	i := slices.IndexFunc(b.TriggerDeletes, func(o store.Trigger) bool { return o.Workflow == t.Workflow && o.Name == t.Name })
+	if i < 0 {
+		return false
+	}
+	t.Revision, t.Created = b.TriggerDeletes[i].Revision, b.TriggerDeletes[i].Created
+	b.TriggerDeletes = slices.Delete(b.TriggerDeletes, i, i+1)
+	w.putTrigger(t)
+	return true
 }
 
 func (w *writer) deleteTrigger(t *store.Trigger) {
@@ -162,6 +179,9 @@ func (w *writer) declareOne(was *store.Trigger, t store.Trigger, now dag.Micros)
 		return nil
 	}
 	t.Revision, t.Created, t.Fired = was.Revision, was.Created, 0
+	if t.Kind == was.Kind {
+		t.Data = was.Data // Begin keeps of it what outlives an edit
+	}
 	if err := w.e.cfg.Planner.Begin(&t, now); err != nil {
 		return err
 	}
@@ -177,24 +197,43 @@ func (w *writer) declareOne(was *store.Trigger, t store.Trigger, now dag.Micros)
 // settled decides what a trigger owes by now, or let pass while it was paused, and gives its
 // row after that.
 func (w *writer) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, error) {
-	var plan Plan
-	var err error
-	switch t.State {
-	case store.TriggerActive:
-		plan, err = w.e.cfg.Planner.Plan(t, now)
-	case store.TriggerPaused:
-		plan, err = w.e.cfg.Planner.Passed(t, now, pausedReason(t))
-	}
-	if err != nil { // damaged: what it owed nobody can say, and it must be possible to replace it
-		w.e.log.Error("what a trigger owes cannot be told", "trigger", t.Name, "workflow", int64(t.Workflow), "err", err)
-		return t, nil
-	}
-	if t.State != store.TriggerEnded {
+	for t.State != store.TriggerEnded {
+		var plan Plan
+		var err error
+		switch {
+		case t.State == store.TriggerPaused:
+			plan, err = w.e.cfg.Planner.Passed(t, now, pausedReason(t))
+		case w.tx.rows >= takeMax*rowsPerItem: // what is left of more than a transaction starts
+			plan, err = w.e.cfg.Planner.Passed(t, now, "the trigger was changed when more was due than is started at once")
+		default:
+			plan, err = w.e.cfg.Planner.Plan(t, now)
+		}
+		if err != nil { // damaged: what it owed nobody can say, and it must be possible to replace it
+			return t, w.undecided(t, now, err)
+		}
+		was := *t
 		if err := w.carryOut(t, &plan); err != nil {
 			return nil, err
 		}
+		if t, err = w.trigger(keyOfTrigger(t)); err != nil {
+			return nil, err
+		}
+		if t.State != store.TriggerActive || t.Next == 0 || t.Next > now || t.Next == was.Next && t.Decided == was.Decided {
+			break
+		}
 	}
-	return w.trigger(keyOfTrigger(t))
+	return t, nil
+}
+
+// undecided says in the ledger that a trigger whose row cannot be understood had something
+// due.
+func (w *writer) undecided(t *store.Trigger, now dag.Micros, cause error) error {
+	w.e.log.Error("what a trigger owes cannot be told", "trigger", t.Name, "workflow", int64(t.Workflow), "err", cause)
+	if t.Next == 0 || t.Next > now {
+		return nil
+	}
+	return w.line(store.Fire{Workflow: t.Workflow, Trigger: t.Name, At: t.Next, Last: t.Next, Count: 1,
+		Outcome: store.OutcomeMissed, Reason: "its declaration cannot be read: " + cause.Error()})
 }
 
 func pausedReason(t *store.Trigger) string {
@@ -279,6 +318,9 @@ func (w *writer) pauseTrigger(k store.TriggerKey, p Pause) error {
 	case p.Resume == (t.State == store.TriggerActive):
 		return nil // it is so already
 	}
+	if _, err := w.e.cfg.Planner.Policy(t); p.Resume && err != nil {
+		return fmt.Errorf("%w: its declaration cannot be read: %w", ErrConflict, err)
+	}
 	now := w.dueNow()
 	if t, err = w.settled(t, now); err != nil {
 		return err
@@ -291,6 +333,7 @@ func (w *writer) pauseTrigger(k store.TriggerKey, p Pause) error {
 		next.State, next.Actor, next.Reason, next.Next = store.TriggerPaused, firstOf(p.Actor, "an operator"), p.Reason, 0
 	default:
 		next.State, next.Actor, next.Reason = store.TriggerActive, "", ""
+		clear(w.triggers.heard) // it listens again
 	}
 	w.putTrigger(next)
 	w.tx.declared = true

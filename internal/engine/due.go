@@ -49,9 +49,9 @@ func earliest(a, b dag.Micros) dag.Micros {
 
 func (d *due) setClock(wall dag.Micros) { d.wall, d.asOf = wall, time.Now() }
 
-func (d *due) now() dag.Micros {
-	return max(d.wall+dag.Micros(time.Since(d.asOf).Microseconds()), d.watermark)
-}
+func (d *due) clock() dag.Micros { return d.wall + dag.Micros(time.Since(d.asOf).Microseconds()) }
+
+func (d *due) now() dag.Micros { return max(d.clock(), d.watermark) }
 
 // dueNow is up to when instants are due, the same within a transaction.
 func (w *writer) dueNow() dag.Micros { return w.tx.due }
@@ -63,9 +63,18 @@ func (d *due) wait() time.Duration {
 	}
 	until := time.Until(d.looked.Add(dueLook))
 	if d.next != 0 {
-		until = min(until, time.Duration(d.next-d.now())*time.Microsecond)
+		until = min(until, d.left())
 	}
 	return max(until, 0)
+}
+
+// left is how long it is until the next instant is due: by the clock, which may be far behind
+// the watermark.
+func (d *due) left() time.Duration {
+	if d.next <= d.watermark {
+		return 0
+	}
+	return time.Duration(min(d.next-d.clock(), dag.Micros(dueLook/time.Microsecond))) * time.Microsecond
 }
 
 // look reads what is due and works out what it owes, beside the writer.
@@ -163,7 +172,7 @@ func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micro
 			continue
 		}
 		items = append(items, item{
-			op:   func(w *writer) answer { return w.decide(t, &plan) },
+			op:   func(w *writer) answer { return w.decide(t, &plan, until) },
 			done: func(a answer) { got <- a.err },
 		})
 	}
@@ -187,9 +196,10 @@ func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micro
 	return true
 }
 
-// decide carries out a plan, if the trigger is still as it was when the plan was made. If
-// not, whoever changed it has decided what was due.
-func (w *writer) decide(was *store.Trigger, p *Plan) answer {
+// decide carries out a plan. If the trigger is not any more as it was when the plan was made,
+// another one is made: whoever edited it has decided what was due, but one that only heard of
+// something has not.
+func (w *writer) decide(was *store.Trigger, p *Plan, until dag.Micros) answer {
 	k := keyOfTrigger(was)
 	if w.triggers.known[k] == nil && w.triggers.touched != nil && !w.triggers.touched[k] {
 		w.triggers.known[k] = was // nobody else writes it
@@ -198,8 +208,14 @@ func (w *writer) decide(was *store.Trigger, p *Plan) answer {
 	switch {
 	case err != nil:
 		return answer{err: err}
-	case t == nil || w.held(t.Shard) == nil || t.Revision != was.Revision || t.State != store.TriggerActive:
+	case t == nil || w.held(t.Shard) == nil || t.State != store.TriggerActive || t.Next == 0 || t.Next > until:
 		return answer{verdict: dag.Stale}
+	case t.Revision != was.Revision:
+		anew, err := w.e.cfg.Planner.Plan(t, until)
+		if err != nil {
+			return answer{err: err}
+		}
+		p = &anew
 	}
 	if err := w.carryOut(t, p); err != nil {
 		w.broken(err)

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -121,4 +122,78 @@ func (e *Engine) Shares(n int) (shares [4]int) {
 		}
 	}
 	return shares
+}
+
+// GatesDiff says where the counts of the gates differ from what the runs in memory say, or
+// "". It looks between transactions.
+func (e *Engine) GatesDiff(ctx context.Context) (string, error) {
+	var diff string
+	err := e.Ask(ctx, func() error { diff = e.writer.gatesDiff(); return nil })
+	return diff, err
+}
+
+func (w *writer) gatesDiff() string {
+	type counts struct{ past, waiting, members int }
+	want := map[store.TriggerKey]*counts{}
+	of := func(k store.TriggerKey) *counts {
+		if want[k] == nil {
+			want[k] = &counts{}
+		}
+		return want[k]
+	}
+	for id, r := range w.runs {
+		if waits := r.State == dag.RunWaiting; r.State == dag.RunSubmitted || (r.Gate == through) == waits || r.Gate == gateNone {
+			return fmt.Sprintf("run %s is %s, at gate %d", id, r.State, r.Gate)
+		}
+		k, triggered := triggerGate(r)
+		if triggered {
+			of(k).members++
+		}
+		switch {
+		case r.Gate == atTrigger:
+			of(k).waiting++
+			continue
+		case triggered:
+			of(k).past++
+		}
+		if r.Gate == atWorkflow {
+			of(workflowGate(r)).waiting++
+		} else {
+			of(workflowGate(r)).past++
+		}
+	}
+	for k, g := range w.gates.of {
+		if is := (counts{g.past, g.waiting.Len(), len(g.members)}); is != *of(k) {
+			return fmt.Sprintf("gate %v: %+v, by the runs %+v", k, is, *want[k])
+		}
+	}
+	for k, c := range want {
+		if w.gates.of[k] == nil && *c != (counts{}) {
+			return fmt.Sprintf("gate %v is not there, by the runs %+v", k, *c)
+		}
+	}
+	return w.stuck()
+}
+
+// stuck names a gate at which somebody waits although there is room.
+func (w *writer) stuck() string {
+	for k, g := range w.gates.of {
+		limit, err := w.limit(k)
+		if err == nil && g.waiting.Len() > 0 && (limit == 0 || g.past < limit) {
+			return fmt.Sprintf("gate %v: %d wait, %d of %d are through", k, g.waiting.Len(), g.past, limit)
+		}
+	}
+	return ""
+}
+
+// DueWait is how long the writer may sleep before it has to look; on its goroutine.
+func (e *Engine) DueWait() time.Duration { return e.writer.due.wait() }
+
+// Gates is the number of gates that are kept.
+func (e *Engine) Gates() int { return len(e.writer.gates.of) }
+
+// Recovered begins a new generation of an ended run.
+func (e *Engine) Recovered(ctx context.Context, id dag.RunID) (dag.Verdict, error) {
+	a, err := e.writer.inbox.send(ctx, item{run: id, ev: dag.Event{Kind: dag.EvRecover, Actor: "ada"}})
+	return a.verdict, err
 }

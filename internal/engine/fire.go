@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -12,7 +13,17 @@ import (
 // carryOut writes what a trigger owes: the moved row, the lines of the ledger, and the runs,
 // all in the transaction being made. t is the row as it is in it.
 func (w *writer) carryOut(t *store.Trigger, p *Plan) error {
+	if p.idle(t) {
+		return nil
+	}
 	next := *t
+	for i := range p.Lines {
+		line := p.Lines[i]
+		line.Workflow, line.Trigger = t.Workflow, t.Name
+		if err := w.line(line); err != nil {
+			return err
+		}
+	}
 	if len(p.Starts) > 0 {
 		pol, err := w.e.cfg.Planner.Policy(t)
 		if err != nil {
@@ -29,13 +40,6 @@ func (w *writer) carryOut(t *store.Trigger, p *Plan) error {
 			}
 		}
 	}
-	for i := range p.Lines {
-		line := p.Lines[i]
-		line.Workflow, line.Trigger = t.Workflow, t.Name
-		if err := w.line(line); err != nil {
-			return err
-		}
-	}
 	next.Next, next.Decided = p.Next, max(p.Decided, t.Decided)
 	if p.State != "" {
 		next.State, next.Reason = p.State, p.Reason
@@ -46,6 +50,12 @@ func (w *writer) carryOut(t *store.Trigger, p *Plan) error {
 	w.putTrigger(next)
 	w.tx.batch.Watermark = max(w.tx.batch.Watermark, p.Decided)
 	return nil
+}
+
+// idle reports whether carrying a plan out would change nothing.
+func (p *Plan) idle(t *store.Trigger) bool {
+	return len(p.Starts) == 0 && len(p.Lines) == 0 && p.Data == nil && p.Next == t.Next && p.Decided <= t.Decided &&
+		(p.State == "" || p.State == t.State && p.Reason == t.Reason)
 }
 
 // firing starts the runs of one trigger.
@@ -76,7 +86,9 @@ func (f *firing) start(s *Start) (Occurred, error) {
 	if err != nil {
 		return Occurred{}, err
 	}
-	switch why := f.refused(&wf); {
+	switch why, err := f.refused(&wf); {
+	case err != nil:
+		return Occurred{}, err
 	case why != "":
 		line.Outcome, line.Reason = store.OutcomeSkipped, why
 	default:
@@ -93,25 +105,32 @@ func (f *firing) start(s *Start) (Occurred, error) {
 }
 
 // refused says why the trigger's rules let no run start now; "": they do.
-func (f *firing) refused(wf *store.Workflow) string {
+func (f *firing) refused(wf *store.Workflow) (why string, err error) {
 	if wf.State != store.WorkflowActive {
-		return "the workflow is " + wf.State
+		return "the workflow is " + wf.State, nil
 	}
-	g := f.w.gates.of[keyOfTrigger(f.t)]
+	k := keyOfTrigger(f.t)
+	if f.w.gates.open[k] { // who has room now does not wait: a reload put all at the first gate
+		delete(f.w.gates.open, k)
+		if err := f.w.letAt(k); err != nil {
+			return "", err
+		}
+	}
+	g := f.w.gates.of[k]
 	if g == nil || f.pol.MaxRuns == 0 || len(g.members) < int(f.pol.MaxRuns) || f.actor != "" {
-		return ""
+		return "", nil
 	}
 	switch f.pol.Overlap {
 	case OverlapSkip:
-		return fmt.Sprintf("overlap: run %s is active, and at most %d may be", oldest(g), f.pol.MaxRuns)
+		return fmt.Sprintf("overlap: run %s is active, and at most %d may be", oldest(g), f.pol.MaxRuns), nil
 	case OverlapQueue:
 		if g.waiting.Len() >= int(f.pol.QueueMax) {
-			return fmt.Sprintf("overlap: %d runs wait already", g.waiting.Len())
+			return fmt.Sprintf("overlap: %d runs wait already", g.waiting.Len()), nil
 		}
 	case OverlapCancel:
 		f.w.cancelMembers(g, "overlap: cancel_running, a newer run takes over")
 	}
-	return ""
+	return "", nil
 }
 
 // oldest names the member that a person should look at.
@@ -140,7 +159,11 @@ func (w *writer) cancelMembers(g *gate, why string) {
 // run makes the run of an instant or event; why says that its parameters cannot be made.
 func (f *firing) run(wf *store.Workflow, s *Start) (id dag.RunID, why string, err error) {
 	w := f.w
-	params, err := w.e.cfg.Planner.Params(context.Background(), ParamsQuery{Workflow: wf.ID, Version: wf.Version,
+	version, err := w.startVersion(wf)
+	if err != nil {
+		return id, "", err
+	}
+	params, err := w.e.cfg.Planner.Params(context.Background(), ParamsQuery{Workflow: wf.ID, Version: version,
 		Given: f.pol.Params, Instant: s.Instant, Event: s.Event})
 	switch {
 	case errors.Is(err, ErrInvalid):
@@ -156,11 +179,26 @@ func (f *firing) run(wf *store.Workflow, s *Start) (id dag.RunID, why string, er
 		origin = dag.OriginSensor
 	}
 	r := dag.NewRun(dag.Header{
-		ID: NewRunID(), Shard: wf.Shard, Workflow: wf.ID, Version: wf.Version, Priority: f.pol.Priority, Origin: origin,
+		ID: NewRunID(), Shard: wf.Shard, Workflow: wf.ID, Version: version, Priority: f.pol.Priority, Origin: origin,
 		User: f.actor, Params: params, Created: w.tx.now.Wall,
 		Fire: &dag.Fire{Trigger: f.t.Name, Instant: s.Instant, StartBy: s.StartBy, Key: s.Key, FailLost: f.pol.FailLost},
 	})
 	return r.ID, "", w.accept(r, s.Key == "")
+}
+
+// startVersion is the version that a run is of which starts now: in the transaction that
+// makes another one current it is the one before. What is due by an edit is decided by what
+// was; and the new version cannot be read yet.
+func (w *writer) startVersion(wf *store.Workflow) (int32, error) {
+	same := func(o store.Workflow) bool { return o.ID == wf.ID }
+	if !slices.ContainsFunc(w.tx.batch.WorkflowUpdates, same) {
+		return wf.Version, nil
+	}
+	is, err := w.e.store.WorkflowByID(context.Background(), wf.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return wf.Version, nil // it is new itself
+	}
+	return is.Version, fromStore("read the current version", err)
 }
 
 // accept takes a new run up: it begins, or waits at a gate. With inline it may be split, and

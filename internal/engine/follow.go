@@ -69,7 +69,9 @@ func (w *writer) tell(r *dag.Run) error {
 	if err != nil {
 		return fromStore("read who listens to "+name, err)
 	}
-	w.triggers.heard[r.Workflow] = len(keys) > 0
+	if len(keys) > 0 || len(w.tx.written) == 0 { // the store does not know yet who begins to listen in this transaction
+		w.triggers.heard[r.Workflow] = len(keys) > 0
+	}
 	for _, k := range keys {
 		t, err := w.trigger(k)
 		if err != nil {
@@ -85,11 +87,18 @@ func (w *writer) tell(r *dag.Run) error {
 			w.e.log.Error("trigger cannot take the end of a run", "trigger", k.Name, "run", r.ID.String(), "err", err)
 			continue
 		}
-		if err := w.carryOut(t, &plan); err != nil {
-			return err
+		if plan.changes(t) {
+			if err := w.carryOut(t, &plan); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// changes reports whether anything comes of a plan.
+func (p *Plan) changes(t *store.Trigger) bool {
+	return len(p.Starts) > 0 || len(p.Lines) > 0 || p.Next != t.Next || p.Decided > t.Decided || p.State != "" || p.Data != nil
 }
 
 func sortedRuns(m map[dag.RunID]*dag.Run) []*dag.Run {
@@ -113,7 +122,10 @@ func (w *writer) greet(ctx context.Context) error {
 		for i := range page {
 			after = keyOfTrigger(&page[i])
 			k, o := after, &Occurrence{Key: "start/" + w.e.me().UUID, Reason: "the scheduler started"}
-			w.todo.push(item{op: func(w *writer) answer { return w.occur(k, o) }})
+			// Into the inbox: what waits in todo is forgotten when the shards are taken again.
+			if err := w.inbox.put(item{op: func(w *writer) answer { return w.occur(k, o) }}); err != nil {
+				return err
+			}
 		}
 		if len(page) < loadPage {
 			return nil

@@ -143,7 +143,10 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 	b.Events = []dag.EventRow{{Run: id, At: upd.FinishedAt, Records: dag.PackRecords([]dag.Record{
 		{Kind: dag.RecState, Task: dag.LeaderTask, Text: dag.RunFailed.String(), Reason: upd.Message},
 	})}}
-	err = w.write(ctx, &b)
+	counted, err := w.buried(&upd.RunRow, &b)
+	if err == nil {
+		err = w.write(ctx, &b)
+	}
 	if errors.Is(err, store.ErrRefused) {
 		w.e.log.Error("quarantined run keeps its state", "run", id.String(), "err", err)
 		return nil
@@ -152,6 +155,7 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 		w.unsure = err
 		return err
 	}
+	counted()
 	if f := w.held(row.Shard); f != nil {
 		b.Events[0].Seq = f.Seq
 	}
