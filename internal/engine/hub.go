@@ -34,6 +34,10 @@ type Subscription struct {
 	c   chan Notice
 	run dag.RunID
 	hub *hub
+	// Of one run in a cluster: seq is the newest transaction that it was told of; stop ends
+	// what reads the store for it.
+	seq  int64
+	stop func()
 	// lost: the last place of c went to a notice that is marked as lost. Until it has been
 	// read, it stands for everything that is dropped.
 	lost bool
@@ -50,6 +54,9 @@ func (e *Engine) Watch(run dag.RunID) *Subscription {
 		close(c)
 		return s
 	}
+	if e.cluster != nil && !run.IsZero() {
+		s.stop = e.readFor(s)
+	}
 	if e.hub.subs == nil {
 		e.hub.subs = map[*Subscription]bool{}
 	}
@@ -59,6 +66,9 @@ func (e *Engine) Watch(run dag.RunID) *Subscription {
 
 // Close ends the subscription.
 func (s *Subscription) Close() {
+	if s.stop != nil {
+		s.stop()
+	}
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	if s.hub.subs[s] {
@@ -95,6 +105,12 @@ func (h *hub) publish(events []dag.EventRow) {
 
 // push is the only sender, so that a place that is seen free stays free.
 func (s *Subscription) push(n Notice) {
+	if s.stop != nil {
+		if n.Seq <= s.seq {
+			return // the store told it
+		}
+		s.seq = n.Seq
+	}
 	if s.lost && len(s.c) > 0 {
 		return // the mark is still to be read
 	}

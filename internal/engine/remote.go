@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// Nobody tells a node what the owner of another shard commits. Who watches one run here is
+// told from the store, as long as the run is elsewhere.
+
+// remotePoll is how often the store is read for a watcher.
+const remotePoll = 250 * time.Millisecond
+
+// readFor reads the store for a subscription until stop is called, which waits for it.
+func (e *Engine) readFor(s *Subscription) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.read(ctx, s)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+func (e *Engine) read(ctx context.Context, s *Subscription) {
+	tick := time.NewTicker(remotePoll)
+	defer tick.Stop()
+	row, err := e.store.Run(ctx, s.run)
+	told := err == nil && e.skip(ctx, s)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		switch {
+		case err != nil: // the store was away
+			if row, err = e.store.Run(ctx, s.run); err == nil {
+				told = e.skip(ctx, s)
+			}
+		case !told:
+			told = e.skip(ctx, s)
+		case !slices.Contains(e.owned(), row.Shard):
+			e.tellFromStore(ctx, s)
+		}
+	}
+}
+
+// skip passes over what was committed before somebody watched. It may pass over some that was
+// committed since; so the watcher is told to read again.
+func (e *Engine) skip(ctx context.Context, s *Subscription) bool {
+	if !e.eachEvent(ctx, s, func(dag.EventRow) {}) {
+		return false
+	}
+	e.hub.mu.Lock()
+	defer e.hub.mu.Unlock()
+	if e.hub.subs[s] && !s.lost && len(s.c) < cap(s.c) {
+		s.lost = true
+		s.c <- Notice{Run: s.run, Lost: true}
+	}
+	return true
+}
+
+// tellFromStore tells what the store has that the subscription has not heard of.
+func (e *Engine) tellFromStore(ctx context.Context, s *Subscription) {
+	e.eachEvent(ctx, s, func(row dag.EventRow) {
+		records, err := dag.UnpackRecords(row.Records)
+		if err != nil {
+			return // verify finds it
+		}
+		e.hub.mu.Lock()
+		defer e.hub.mu.Unlock()
+		if e.hub.subs[s] {
+			s.push(Notice{Seq: row.Seq, Run: row.Run, At: row.At, Records: records})
+		}
+	})
+}
+
+func (e *Engine) eachEvent(ctx context.Context, s *Subscription, see func(dag.EventRow)) bool {
+	for {
+		e.hub.mu.Lock()
+		after := s.seq
+		e.hub.mu.Unlock()
+		rows, err := e.store.Events(ctx, s.run, after, loadPage)
+		if err != nil {
+			return false
+		}
+		for _, row := range rows {
+			see(row)
+			e.hub.mu.Lock()
+			s.seq = max(s.seq, row.Seq)
+			e.hub.mu.Unlock()
+		}
+		if len(rows) < loadPage {
+			return true
+		}
+	}
+}
