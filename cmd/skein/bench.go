@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -23,10 +23,12 @@ func (c *cli) benchCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Measure this machine: tasks per second beside the raw limit of the disk and the store",
 		Long: `Runs tasks that do nothing through the real path, durably, and measures the raw limit of the same disk and store
-in the same run. Shapes: single, chain:N, fan:N (1 → N → 1), dag9, wide:N, shell:N (real processes with logs,
+in the same run. With --store postgres it works in a schema of its own in the database of --db (or the setting db), and drops
+it at the end; a benchmark that is killed leaves one behind that is called skein_bench_…. Shapes: single, chain:N, fan:N (1 → N → 1), dag9, wide:N, shell:N (real processes with logs,
 beside bare fork and exec, as many at once: --slots, here by default eight per core), all.`,
-		Example: "  skein bench\n  skein bench --shape fan:100 -o json\n  skein bench --shape all\n  skein bench --triggers 1000000 --due 10000",
-		Args:    cobra.NoArgs,
+		Example: "  skein bench\n  skein bench --shape fan:100 -o json\n  skein bench --shape all\n  skein bench --triggers 1000000 --due 10000\n" +
+			"  skein bench --store postgres --db 'postgres://skein@127.0.0.1:5432/skein'",
+		Args: cobra.NoArgs,
 		RunE: c.do(func(ctx context.Context, _ []string) error {
 			ctx, stop := interruptible(ctx)
 			defer stop()
@@ -34,7 +36,7 @@ beside bare fork and exec, as many at once: --slots, here by default eight per c
 		}),
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.store, "store", "sqlite", "sqlite")
+	fl.StringVar(&f.store, "store", "sqlite", "sqlite | postgres")
 	fl.StringVar(&f.shape, "shape", "single", "single | chain:N | fan:N | dag9 | wide:N | shell:N | all")
 	fl.IntVar(&f.runs, "runs", 0, "number of runs (default depends on the shape)")
 	fl.IntVar(&f.workflows, "workflows", 4, "workflows that the runs are spread over")
@@ -46,8 +48,11 @@ beside bare fork and exec, as many at once: --slots, here by default eight per c
 }
 
 func (c *cli) bench(ctx context.Context, f benchFlags) error {
-	if f.store != "sqlite" {
-		return usage("--store %s: there is sqlite", f.store)
+	switch {
+	case f.store != "sqlite" && f.store != "postgres":
+		return usage("--store %s: there are sqlite and postgres", f.store)
+	case f.store == "postgres" && c.cfg.Postgres == "":
+		return hint(usage("--store postgres: no database is named"), "name one: --db postgres://user@host:5432/database (or SKEIN_DB, or db in the config file)")
 	}
 	if f.runs < 0 || f.history < 0 || f.workflows < 1 {
 		return usage("--runs and --history must be 0 or more, --workflows 1 or more")
@@ -81,17 +86,36 @@ func (c *cli) bench(ctx context.Context, f benchFlags) error {
 	return table()
 }
 
-func (c *cli) benchShape(ctx context.Context, shape bench.Shape, f benchFlags) (bench.Result, error) {
-	dir, remove, err := bench.Folder(filepath.Join(c.cfg.Data))
+func (c *cli) benchShape(ctx context.Context, shape bench.Shape, f benchFlags) (r bench.Result, err error) {
+	cfg := bench.Config{Shape: shape, Runs: f.runs, Workflows: f.workflows, History: f.history}
+	err = c.benchPlace(ctx, f, func(dir string, at bench.Place) error {
+		c.say("measuring %s …", shape.Name)
+		if cfg.Dir, cfg.At = dir, at; shape.Shell {
+			r, err = app.BenchShell(ctx, c.cfg, cfg)
+		} else {
+			r, err = bench.Run(ctx, cfg)
+		}
+		return err
+	})
+	return r, err
+}
+
+// benchPlace makes an empty folder, and an empty database there or in a schema of its own, for as long as f
+// takes, however it ends.
+func (c *cli) benchPlace(ctx context.Context, f benchFlags, measure func(dir string, at bench.Place) error) (err error) {
+	dir, remove, err := bench.Folder(c.cfg.Data)
 	if err != nil {
-		return bench.Result{}, err
+		return err
 	}
 	defer remove()
-	c.say("measuring %s …", shape.Name)
-	if shape.Shell {
-		return app.BenchShell(ctx, c.cfg, dir, shape, max(f.runs, 1))
+	at := bench.InFolder(dir)
+	if f.store == "postgres" {
+		if at, err = bench.InSchema(ctx, c.cfg.Postgres); err != nil {
+			return err
+		}
 	}
-	return bench.Run(ctx, bench.Config{Shape: shape, Runs: f.runs, Workflows: f.workflows, History: f.history, Dir: dir})
+	defer func() { err = errors.Join(err, at.Close()) }()
+	return measure(dir, at)
 }
 
 func (c *cli) benchTable(results []bench.Result) error {
@@ -119,13 +143,12 @@ func (c *cli) benchTriggers(ctx context.Context, f benchFlags) error {
 	if f.due < 1 || f.triggers < f.due {
 		return usage("--due must be 1 or more, --triggers no less than that")
 	}
-	dir, remove, err := bench.Folder(c.cfg.Data)
-	if err != nil {
+	var r bench.TriggersResult
+	err := c.benchPlace(ctx, f, func(_ string, at bench.Place) (err error) {
+		c.say("storing %d triggers, then a minute in which nothing and %d of them are due …", f.triggers, f.due)
+		r, err = bench.Triggers(ctx, bench.TriggersConfig{Triggers: f.triggers, Due: f.due, At: at})
 		return err
-	}
-	defer remove()
-	c.say("storing %d triggers, then a minute in which nothing and %d of them are due …", f.triggers, f.due)
-	r, err := bench.Triggers(ctx, bench.TriggersConfig{Triggers: f.triggers, Due: f.due, Dir: dir})
+	})
 	if err != nil {
 		return err
 	}

@@ -14,19 +14,23 @@ import (
 )
 
 // BenchShell runs tasks `run: true` as real processes through a whole node, beside bare fork and exec of the
-// same command with as many at once.
-func BenchShell(ctx context.Context, cfg *Config, dir string, shape bench.Shape, runs int) (bench.Result, error) {
+// same command with as many at once. c says where; its shape is the one of the load.
+func BenchShell(ctx context.Context, cfg *Config, c bench.Config) (bench.Result, error) {
+	shape, runs := c.Shape, max(c.Runs, 1)
 	// The limits of disk and store, and the hop, as for every other shape.
 	chain, err := bench.ParseShape("chain:100")
 	if err != nil {
 		return bench.Result{}, err
 	}
-	res, err := bench.Run(ctx, bench.Config{Shape: chain, Runs: 1, Workflows: 1, Dir: dir})
+	res, err := bench.Run(ctx, bench.Config{Shape: chain, Runs: 1, Workflows: 1, Dir: c.Dir, At: c.At})
 	if err != nil {
 		return res, err
 	}
 	own := *cfg
 	cfg = &own
+	if err := setDB(cfg, c.At.Database()); err != nil {
+		return res, err
+	}
 	if !cfg.chosen("slots") {
 		cfg.Slots = shellSlotsPerCore * runtime.NumCPU()
 	}
@@ -35,7 +39,7 @@ func BenchShell(ctx context.Context, cfg *Config, dir string, shape bench.Shape,
 	if err != nil {
 		return res, err
 	}
-	seconds, rows, err := shellLoad(ctx, cfg, dir, shape.N, runs)
+	seconds, rows, err := shellLoad(ctx, cfg, c.Dir, shape.N, runs)
 	if err != nil {
 		return res, err
 	}
@@ -64,7 +68,7 @@ func floor(ctx context.Context, n, slots int) (float64, error) {
 // shellLoad runs the load on a node of its own and gives how long it took and the rows it wrote.
 func shellLoad(ctx context.Context, cfg *Config, dir string, tasks, runs int) (seconds float64, rows int64, err error) {
 	own := *cfg
-	own.Data, own.DB, own.Listen, own.ListenChosen, own.Drain = dir, "", "127.0.0.1:0", true, 0
+	own.Data, own.Listen, own.ListenChosen, own.Drain = dir, "127.0.0.1:0", true, 0
 	node, err := Open(ctx, &own, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return 0, 0, err

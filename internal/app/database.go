@@ -14,11 +14,8 @@ import (
 	"skein.dev/skein/internal/store/sqlite"
 )
 
-// Forms of the setting db.
-const (
-	sqliteScheme = "sqlite:"
-	schemaParam  = "schema" // of a postgres URL: the schema that holds the tables
-)
+// sqliteScheme begins a setting db that is a file; else it is an address of PostgreSQL.
+const sqliteScheme = "sqlite:"
 
 func setDB(c *Config, v string) error {
 	path, isFile := strings.CutPrefix(v, sqliteScheme)
@@ -92,15 +89,12 @@ func readStore(ctx context.Context, cfg *Config) (st store.Store, err error) {
 }
 
 func openPostgres(ctx context.Context, cfg *Config) (store.Store, error) {
-	u, err := url.Parse(cfg.Postgres)
+	o, err := postgres.ParseAddress(cfg.Postgres)
 	if err != nil {
-		return nil, errors.New("it is no URL")
+		return nil, err
 	}
-	q := u.Query()
-	schema := q.Get(schemaParam)
-	q.Del(schemaParam)
-	u.RawQuery = q.Encode()
-	db, err := postgres.Open(ctx, postgres.Options{URL: u.String(), Schema: schema, Application: "skein " + cfg.Name})
+	o.Application = "skein " + cfg.Name
+	db, err := postgres.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}

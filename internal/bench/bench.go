@@ -9,14 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
-	"skein.dev/skein/internal/store/sqlite"
 )
 
 // Config says what to measure.
@@ -26,6 +24,13 @@ type Config struct {
 	Workflows int    // over how many workflows the runs are spread
 	History   int    // finished tasks that lie in the database before the measurement
 	Dir       string // an empty folder on the disk to measure
+	At        Place  // where the database lies; nil: in Dir
+}
+
+func (c *Config) complete() {
+	if c.At == nil {
+		c.At = InFolder(c.Dir)
+	}
 }
 
 // Result is one line of the table.
@@ -57,7 +62,8 @@ const hopTasks = 300
 
 // Run measures one shape of no-op tasks.
 func Run(ctx context.Context, c Config) (Result, error) {
-	limits, err := Measure(ctx, c.Dir)
+	c.complete()
+	limits, err := Measure(ctx, c.Dir, c.At)
 	if err != nil {
 		return Result{}, err
 	}
@@ -70,7 +76,8 @@ func Run(ctx context.Context, c Config) (Result, error) {
 
 // load runs the shape on an engine of its own.
 func load(ctx context.Context, c Config) (Result, error) {
-	st, err := sqlite.Open(filepath.Join(c.Dir, "bench.db"))
+	c.complete()
+	st, err := c.At.Open(ctx)
 	if err != nil {
 		return Result{}, fmt.Errorf("bench: %w", err)
 	}
@@ -145,7 +152,7 @@ func (b *bench) measure(ctx context.Context, c Config) (Result, error) {
 	rows = b.engine.Stats().Rows.Load() - rows
 	tasks := c.Runs * len(specs)
 	res := Result{
-		Store: "sqlite", Shape: c.Shape.Name, Runs: c.Runs, Tasks: tasks, Seconds: seconds,
+		Store: c.At.Engine(), Shape: c.Shape.Name, Runs: c.Runs, Tasks: tasks, Seconds: seconds,
 		TasksPerS: float64(tasks) / seconds, RowsPerTask: float64(rows) / float64(tasks), History: c.History,
 	}
 	chain, err := b.apply(ctx, "hops", 1, Chain(hopTasks))

@@ -7,7 +7,8 @@ import (
 
 // TestRun runs every shape once, small: what the benchmark prints is complete and consistent.
 func TestRun(t *testing.T) {
-	limits, err := Measure(t.Context(), t.TempDir())
+	dir := t.TempDir()
+	limits, err := Measure(t.Context(), dir, InFolder(dir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,14 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
-
-	_ "embed"
 )
-
-//go:embed raw.sql
-var rawSQL string
 
 // Limits is what the disk and the database can do at best.
 type Limits struct {
@@ -24,13 +18,13 @@ type Limits struct {
 	RawRowsPerS  float64
 }
 
-// Measure finds the limits in a folder.
-func Measure(ctx context.Context, dir string) (Limits, error) {
+// Measure finds the limits of the disk under a folder and of the database at a place.
+func Measure(ctx context.Context, dir string, at Place) (Limits, error) {
 	sync, err := fdatasyncs(filepath.Join(dir, "fdatasync"))
 	if err != nil {
 		return Limits{}, err
 	}
-	rows, err := rawRows(ctx, filepath.Join(dir, "raw.db"))
+	rows, err := at.rawRows(ctx, rawTxs)
 	return Limits{FdatasyncP50: sync, RawRowsPerS: rows}, err
 }
 
@@ -83,59 +77,39 @@ func fdatasyncs(path string) (float64, error) {
 
 const (
 	rawRowsPerTx = 4000 // the largest transaction of the product
-	rawTxs       = 100
-	rawCopyEvery = 10 // transactions between two checkpoints: 40,000 rows, as in the product
+	rawTxs       = 100  // of each writer
 )
 
-// rawRows is how many rows per second the database writes when nothing but rows is written: half inserts,
-// half updates of the rows of the transaction before, half of them runs and half attempts, in the width of
-// the product's, tables by integer key, no other index, the product's pragmas.
-func rawRows(ctx context.Context, path string) (float64, error) {
-	defer func() {
-		for _, suffix := range []string{"", "-wal", "-shm"} {
-			_ = os.Remove(path + suffix)
-		}
-	}()
-	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
-	if err != nil {
-		return 0, fmt.Errorf("bench: %w", err)
-	}
-	defer conn.Close()
-	for _, pragma := range []string{"journal_mode = WAL", "synchronous = FULL", "cache_size = -65536",
-		"wal_autocheckpoint = 0", "temp_store = MEMORY"} {
-		if err := sqlitex.ExecuteTransient(conn, "PRAGMA "+pragma, nil); err != nil {
+// rawWriter writes transactions of rawRowsPerTx rows: half inserts, half updates of the rows of the transaction
+// before, half of them runs and half attempts, in the width of the product's, tables by integer key, no other
+// index. The first has nothing to update.
+type rawWriter interface {
+	transaction(ctx context.Context) error
+}
+
+// rate is how many rows per second writers write, all at once, a number of transactions each.
+func rate(ctx context.Context, writers []rawWriter, txs int) (float64, error) {
+	for _, w := range writers {
+		if err := w.transaction(ctx); err != nil { // the first does not count
 			return 0, fmt.Errorf("bench: %w", err)
 		}
 	}
-	if err := sqlitex.ExecuteScript(conn, rawSQL, nil); err != nil {
-		return 0, fmt.Errorf("bench: %w", err)
-	}
-	raw := &rawWriter{conn: conn}
-	if err := raw.prepare(); err != nil {
-		return 0, fmt.Errorf("bench: %w", err)
-	}
-	copier, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
-	if err != nil {
-		return 0, fmt.Errorf("bench: %w", err)
-	}
-	defer copier.Close()
-	var copies sync.WaitGroup // on a connection and a core of its own, as in the product
-	defer copies.Wait()
-	if err := raw.transaction(); err != nil { // the first has nothing to update and does not count
-		return 0, fmt.Errorf("bench: %w", err)
-	}
+	errs := make([]error, len(writers))
+	var wg sync.WaitGroup
 	began := time.Now()
-	for i := range rawTxs {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		if err := raw.transaction(); err != nil {
-			return 0, fmt.Errorf("bench: %w", err)
-		}
-		if i%rawCopyEvery == rawCopyEvery-1 {
-			copies.Wait()
-			copies.Go(func() { _ = sqlitex.ExecuteTransient(copier, "PRAGMA wal_checkpoint(PASSIVE)", nil) })
-		}
+	for i, w := range writers {
+		wg.Go(func() {
+			for k := 0; k < txs && errs[i] == nil; k++ {
+				if errs[i] = ctx.Err(); errs[i] == nil {
+					errs[i] = w.transaction(ctx)
+				}
+			}
+		})
 	}
-	return rawRowsPerTx * rawTxs / time.Since(began).Seconds(), nil
+	wg.Wait()
+	seconds := time.Since(began).Seconds()
+	if err := errors.Join(errs...); err != nil {
+		return 0, fmt.Errorf("bench: %w", err)
+	}
+	return float64(rawRowsPerTx*txs*len(writers)) / seconds, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -18,16 +17,15 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
-	"skein.dev/skein/internal/store/sqlite"
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
 )
 
 // TriggersConfig says what to measure of schedules.
 type TriggersConfig struct {
-	Triggers int    // stored, spread over 1,000 workflows
-	Due      int    // of them, due in the same second
-	Dir      string // an empty folder on the disk to measure
+	Triggers int   // stored, spread over 1,000 workflows
+	Due      int   // of them, due in the same second
+	At       Place // where the database lies
 }
 
 // TriggersResult is one line of the table.
@@ -56,19 +54,14 @@ const (
 
 // Triggers measures a scheduler over many stored triggers, a share of which is due at once.
 func Triggers(ctx context.Context, c TriggersConfig) (res TriggersResult, err error) {
-	path := filepath.Join(c.Dir, "bench.db")
 	due := time.Now().Truncate(time.Second).Add(time.Hour) // moved once the rows are there
-	if err := fill(ctx, path, c, &due); err != nil {
+	res = TriggersResult{Store: c.At.Engine(), Triggers: c.Triggers, Due: c.Due}
+	if res.DatabaseMB, err = fill(ctx, c, &due); err != nil {
 		return res, err
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return res, fmt.Errorf("bench: %w", err)
-	}
-	res = TriggersResult{Store: "sqlite", Triggers: c.Triggers, Due: c.Due, DatabaseMB: float64(info.Size()) / 1e6}
 	debug.FreeOSMemory()
 	began := time.Now()
-	st, err := sqlite.Open(path)
+	st, err := c.At.Open(ctx)
 	if err != nil {
 		return res, fmt.Errorf("bench: %w", err)
 	}
@@ -115,46 +108,71 @@ func (r *TriggersResult) lags(ctx context.Context, st store.Store, due dag.Micro
 	return err
 }
 
-// fill writes workflows and triggers as an owner would, the due ones for dueAhead from the end.
-func fill(ctx context.Context, path string, c TriggersConfig, due *time.Time) error {
-	st, err := sqlite.Open(path)
+// fill writes workflows and triggers as an owner would, the due ones for dueAhead from the end. It
+// gives the size of the database then.
+func fill(ctx context.Context, c TriggersConfig, due *time.Time) (megabytes float64, err error) {
+	st, err := c.At.Open(ctx)
 	if err != nil {
-		return fmt.Errorf("bench: %w", err)
+		return 0, fmt.Errorf("bench: %w", err)
 	}
 	defer st.Close()
 	b, err := start(ctx, st, nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	workflows, err := b.apply(ctx, "scheduled", triggerWorkflows, Shape{}.Tasks())
 	if err = errors.Join(err, b.stop()); err != nil {
-		return err
+		return 0, err
 	}
-	h, err := st.Register(ctx, uuid.NewString(), "bench")
-	if err != nil {
-		return fmt.Errorf("bench: %w", err)
+	f := filling{st: st, planner: trigger.New(st), workflows: workflows}
+	if err := f.own(ctx); err != nil {
+		return 0, fmt.Errorf("bench: %w", err)
 	}
-	got, err := st.Acquire(ctx, h.ID, []dag.ShardID{0})
-	if err != nil {
-		return fmt.Errorf("bench: %w", err)
-	}
-	f := filling{st: st, planner: trigger.New(st), workflows: workflows, fence: got[0].Fence, now: got[0].Now}
 	if err := f.insert(ctx, c.Due, c.Triggers, f.nightly); err != nil {
-		return err
+		return 0, err
 	}
 	*due = time.Now().Truncate(time.Second).Add(dueAhead)
-	return f.insert(ctx, 0, c.Due, func(int) workflow.Trigger {
+	err = f.insert(ctx, 0, c.Due, func(int) workflow.Trigger {
 		at := due.UTC()
 		return workflow.Trigger{Kind: workflow.KindCron, Cron: fmt.Sprintf("%d %d %d * * *", at.Second(), at.Minute(), at.Hour()), Timezone: "UTC"}
 	})
+	if err != nil {
+		return 0, err
+	}
+	info, err := st.Info(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("bench: %w", err)
+	}
+	return float64(info.Bytes) / 1e6, nil
 }
 
 type filling struct {
-	st        *sqlite.DB
+	st        store.Store
 	planner   *trigger.Planner
 	workflows []store.Workflow
-	fence     store.Fence
+	fences    []store.Fence // of all shards
 	now       dag.Micros
+}
+
+// own takes all shards.
+func (f *filling) own(ctx context.Context) error {
+	h, err := f.st.Register(ctx, uuid.NewString(), "bench")
+	if err != nil {
+		return err
+	}
+	info, err := f.st.Info(ctx)
+	if err != nil {
+		return err
+	}
+	shards := make([]dag.ShardID, info.Shards)
+	for i := range shards {
+		shards[i] = dag.ShardID(i)
+	}
+	got, err := f.st.Acquire(ctx, h.ID, shards)
+	for _, a := range got {
+		f.fences, f.now = append(f.fences, a.Fence), a.Now
+	}
+	return err
 }
 
 // nightly is due once a day, but not within the measurement.
@@ -165,7 +183,7 @@ func (f *filling) nightly(i int) workflow.Trigger {
 
 func (f *filling) insert(ctx context.Context, from, to int, declare func(int) workflow.Trigger) error {
 	for from < to {
-		b := store.Batch{Fences: []store.Fence{f.fence}}
+		b := store.Batch{Fences: f.fences}
 		for ; from < to && len(b.TriggerInserts) < fillRows; from++ {
 			wf := &f.workflows[from%len(f.workflows)]
 			t := declare(from)
@@ -180,7 +198,9 @@ func (f *filling) insert(ctx context.Context, from, to int, declare func(int) wo
 		if _, err := f.st.Commit(ctx, &b); err != nil {
 			return fmt.Errorf("bench: %w", err)
 		}
-		f.fence.Seq++
+		for i := range f.fences {
+			f.fences[i].Seq++
+		}
 	}
 	return nil
 }

@@ -1,21 +1,74 @@
 package bench
 
 import (
+	"context"
 	"crypto/rand"
+	"fmt"
+	"os"
+	"sync"
 	"time"
 
+	_ "embed"
+
 	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// rawWriter writes rows as wide as the product's and nothing else.
-type rawWriter struct {
+// rawSQL is raw_sqlite.sql; see there.
+//
+//go:embed raw_sqlite.sql
+var rawSQL string
+
+// rawCopyEvery is how many transactions lie between two checkpoints: 40,000 rows, as in the product.
+const rawCopyEvery = 10
+
+// rawSQLite is how many rows per second an SQLite file takes, with the product's pragmas.
+func rawSQLite(ctx context.Context, path string, txs int) (float64, error) {
+	defer func() {
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			_ = os.Remove(path + suffix)
+		}
+	}()
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
+	if err != nil {
+		return 0, fmt.Errorf("bench: %w", err)
+	}
+	defer conn.Close()
+	for _, pragma := range []string{"journal_mode = WAL", "synchronous = FULL", "cache_size = -65536",
+		"wal_autocheckpoint = 0", "temp_store = MEMORY"} {
+		if err := sqlitex.ExecuteTransient(conn, "PRAGMA "+pragma, nil); err != nil {
+			return 0, fmt.Errorf("bench: %w", err)
+		}
+	}
+	if err := sqlitex.ExecuteScript(conn, rawSQL, nil); err != nil {
+		return 0, fmt.Errorf("bench: %w", err)
+	}
+	copier, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		return 0, fmt.Errorf("bench: %w", err)
+	}
+	defer copier.Close()
+	raw := &rawFile{conn: conn, copier: copier}
+	defer raw.copies.Wait()
+	if err := raw.prepare(); err != nil {
+		return 0, fmt.Errorf("bench: %w", err)
+	}
+	return rate(ctx, []rawWriter{raw}, txs)
+}
+
+// rawFile writes rows as wide as the product's and nothing else.
+type rawFile struct {
+	copier *sqlite.Conn   // on a connection and a core of its own, as in the product
+	copies sync.WaitGroup // at most one at work
+	txs    int
+
 	conn                                               *sqlite.Conn
 	begin, commit                                      *sqlite.Stmt
 	insertRun, insertAttempt, updateRun, updateAttempt *sqlite.Stmt
 	rows                                               int64 // of each table, so far
 }
 
-func (w *rawWriter) prepare() error {
+func (w *rawFile) prepare() error {
 	for _, p := range []struct {
 		at  **sqlite.Stmt
 		sql string
@@ -42,7 +95,7 @@ func (w *rawWriter) prepare() error {
 }
 
 // transaction inserts a quarter of its rows into each table and updates those of the one before.
-func (w *rawWriter) transaction() error {
+func (w *rawFile) transaction(context.Context) error {
 	const quarter = rawRowsPerTx / 4
 	if err := step(w.begin); err != nil {
 		return err
@@ -75,7 +128,14 @@ func (w *rawWriter) transaction() error {
 		}
 	}
 	w.rows += quarter
-	return step(w.commit)
+	if err := step(w.commit); err != nil {
+		return err
+	}
+	if w.txs++; w.txs%rawCopyEvery == 0 {
+		w.copies.Wait()
+		w.copies.Go(func() { _ = sqlitex.ExecuteTransient(w.copier, "PRAGMA wal_checkpoint(PASSIVE)", nil) })
+	}
+	return nil
 }
 
 func steps(stmts ...*sqlite.Stmt) error {

@@ -1,0 +1,45 @@
+package bench
+
+import (
+	"context"
+	"path/filepath"
+
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/sqlite"
+)
+
+// Place is where a benchmark's database lies. Whatever it makes is gone after Close.
+type Place interface {
+	// Engine is its name in results.
+	Engine() string
+	// Database is the place in the form of the setting db.
+	Database() string
+	// Open opens the database; the first time it is empty.
+	Open(ctx context.Context) (store.Store, error)
+	// rawRows is how many rows per second the database writes when nothing but rows is written,
+	// from a number of transactions.
+	rawRows(ctx context.Context, txs int) (float64, error)
+	Close() error
+}
+
+// InFolder is an SQLite file in a folder, which whoever made it removes.
+func InFolder(dir string) Place { return folder{dir} }
+
+type folder struct{ dir string }
+
+func (f folder) Engine() string   { return "sqlite" }
+func (f folder) Database() string { return "sqlite:" + f.path() }
+func (f folder) path() string     { return filepath.Join(f.dir, "bench.db") }
+func (f folder) Close() error     { return nil }
+
+func (f folder) Open(context.Context) (store.Store, error) {
+	db, err := sqlite.Open(f.path())
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
+func (f folder) rawRows(ctx context.Context, txs int) (float64, error) {
+	return rawSQLite(ctx, filepath.Join(f.dir, "raw.db"), txs)
+}
