@@ -42,7 +42,9 @@ func chain(t testing.TB, s *Schedule, from, to string) string {
 }
 
 // TestHardCases are clock changes that schedulers are known to get wrong, by hand. Sources:
-// the tz database (europe, asia, australasia, …), checked against zdump.
+// the tz database (europe, asia, australasia, …), checked against zdump. A year is one of
+// the past for whoever tests: governments change their minds (Cuba in autumn 2026), and the
+// zone data are those of the machine.
 func TestHardCases(t *testing.T) {
 	for _, c := range []struct {
 		name, text, zone string
@@ -83,7 +85,7 @@ func TestHardCases(t *testing.T) {
 		{"Havana: midnight is missing", "0 0 * * *", "America/Havana", RunAfter, Once,
 			"2026-03-07T12:00:00Z", "2026-03-08T12:00:00Z", "03-08T05:00:00"},
 		{"Havana: midnight comes twice", "0 0 * * *", "America/Havana", RunAfter, Both,
-			"2026-10-31T12:00:00Z", "2026-11-01T12:00:00Z", "11-01T04:00:00 11-01T05:00:00"},
+			"2025-11-01T12:00:00Z", "2025-11-02T12:00:00Z", "11-02T04:00:00 11-02T05:00:00"},
 		{"São Paulo 2018: midnight is missing", "0 0 * * *", "America/Sao_Paulo", RunAfter, Once,
 			"2018-11-03T12:00:00Z", "2018-11-04T12:00:00Z", "11-04T03:00:00"},
 		{"São Paulo 2019: 23:30 of Saturday comes twice", "30 23 * * *", "America/Sao_Paulo", RunAfter, Second,
