@@ -207,3 +207,59 @@ func TestThreeNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestDatabaseAway takes the database away from a working cluster, for longer than silence counts as death, by
+// kill -9 and by a stop. Nobody is taken for dead, no attempt is lost, nothing that was accepted is.
+func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
+	f := newFlight(t, 2)
+	dir := t.TempDir()
+	gate := filepath.Join(dir, "gate")
+	var ids []string
+	for i := range 4 {
+		name := fmt.Sprint("long", i)
+		file := filepath.Join(dir, name+".yaml")
+		text := "name: " + name + "\ntasks:\n  a: {run: 'until [ -e " + gate + " ]; do sleep 0.05; done'}\n  b: {needs: a, run: \"true\"}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f.members[i%2].home.run("workflow", "apply", file)
+		ids = append(ids, strings.TrimSpace(string(f.members[i%2].home.run("run", "--detach", "-o", "name", "--", name))))
+	}
+	f.members[0].home.until("four tasks run", func() bool {
+		out, err := f.query("select count(*) from skein.attempt where state = 'running'")
+		return err == nil && out == "4"
+	})
+	for _, end := range []func() error{f.pg.Kill, f.pg.Stop} {
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second) // the fault itself: longer than the lag of 2 s
+		if err := f.pg.Start(); err != nil {
+			t.Fatal(err)
+		}
+		f.members[0].home.until("a run can be started again", func() bool {
+			_, err := f.members[0].client.Run(t.Context(), ids[0])
+			return err == nil
+		})
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range ids {
+		f.members[(i+1)%2].home.run("run", "watch", id) // fails unless it succeeds
+		var run api.Run
+		if err := json.Unmarshal(f.members[0].home.run("run", "get", id, "-o", "json"), &run); err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range run.Tasks {
+			if len(task.Attempts) != 1 {
+				t.Errorf("run %s: task %s has %d attempts: an outage of the database must not end one", id, task.Name, len(task.Attempts))
+			}
+		}
+	}
+	f.listed(2)
+	if out := f.members[0].home.run("verify"); !bytes.Contains(out, []byte(`"violations": []`)) {
+		t.Errorf("verify: %s", out)
+	}
+}
