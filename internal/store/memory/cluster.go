@@ -146,7 +146,8 @@ func (s *Store) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.Sha
 		}
 		now := s.clock()
 		for _, id := range slices.Compact(slices.Sorted(slices.Values(shards))) {
-			if is := s.ownerLocked(int(id)); is != 0 && is != owner {
+			_, listed := s.members[owner]
+			if is := s.ownerLocked(int(id)); !listed || is != 0 && is != owner {
 				continue
 			}
 			sh := &s.shards[id]

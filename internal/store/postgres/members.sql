@@ -50,10 +50,12 @@ WITH held AS MATERIALIZED (
 UPDATE shard s SET owner = 0 FROM held WHERE s.id = held.id;
 
 -- name: claim
--- Whoever writes under a lock is waited for. A shard that has another owner after that than
+-- Only a member gets any: who was deposed takes nothing back. Whoever writes under a lock is
+-- waited for. A shard that has another owner after that than
 -- before is left out, for the members were read before it.
 WITH open AS MATERIALIZED (
-  SELECT s.id, s.owner FROM shard s WHERE s.id = ANY ($1::int[])
+  SELECT s.id, s.owner FROM shard s
+  WHERE s.id = ANY ($1::int[]) AND EXISTS (SELECT FROM member WHERE handler = $2)
     AND (s.owner = 0 OR s.owner = $2 OR NOT EXISTS (SELECT FROM member m WHERE m.handler = s.owner))
 ), held AS MATERIALIZED (
   SELECT s.id, s.owner FROM shard s JOIN open o ON o.id = s.id AND o.owner = s.owner ORDER BY s.id FOR NO KEY UPDATE OF s

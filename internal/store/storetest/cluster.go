@@ -33,6 +33,7 @@ func clusters() []check {
 		{"claim of nothing", clustered(claimNothing)},
 		{"claim tells what acquire tells", clustered(claimTells)},
 		{"claim takes from who is no member", clustered(claimOrphans)},
+		{"claim is for members", clustered(claimStranger)},
 		{"claim fences the owner of before", clustered(claimFences)},
 		{"acquire makes an owner", clustered(acquireOwns)},
 		{"release under a stale epoch does nothing", clustered(releaseStale)},
@@ -303,13 +304,21 @@ func claimTells(b *bed, c store.Cluster) {
 // claimOrphans: owners that are no members, because one node used the store alone or because
 // they were deposed while they claimed, own nothing.
 func claimOrphans(b *bed, c store.Cluster) {
-	b.claims(c, b.owner, b.every()...)
+	b.take()
 	other := b.member(c, 1, "b")
 	b.same(b.owners(c), b.ownedBy(0), "owners")
 	b.claims(c, other.Handler, b.every()...)
-	got, err := c.Claim(b.ctx, b.owner, b.every())
+}
+
+// claimStranger: who was deposed takes nothing back, not even what nobody has.
+func claimStranger(b *bed, c store.Cluster) {
+	m := b.member(c, 1, "a")
+	b.claims(c, m.Handler, 0)
+	b.ok(c.Leave(b.ctx, m.Handler))
+	got, err := c.Claim(b.ctx, m.Handler, b.every())
 	b.ok(err)
-	b.same(len(got), 0, "what a member owns")
+	b.same(len(got), 0, "claimed shards")
+	b.same(b.owners(c), b.ownedBy(0), "owners")
 }
 
 func claimFences(b *bed, c store.Cluster) {

@@ -23,7 +23,7 @@
 //   - Texts of what started a run (Header.Fire) are bytes like its parameters.
 //   - Who owns a shard and is no member owns nothing: the shard counts as free. A store that
 //     one node has used alone is taken over like that, and so is what a node claims that is
-//     deposed at the same instant.
+//     deposed at the same instant. Claim gives nothing to who is no member.
 //   - A member's Started is that of its handler, if the handler is registered. Its Beat and
 //     times are the store's.
 //   - What a member was wanted for stays written down when it goes.
