@@ -82,7 +82,7 @@ func (r *dayRule) monthDays(field string, days []int) error {
 
 // form makes the schedule of a day rule and times of day.
 func form(name string, rule dayRule, at []Clock, o Options) (*Schedule, error) {
-	loc, err := LoadZone(o.Zone)
+	loc, err := o.place()
 	if err != nil {
 		return nil, err
 	}

@@ -9,10 +9,24 @@ import (
 
 // Options are what cron text does not say.
 type Options struct {
-	Zone   string // IANA name; "" is the text's own prefix, else UTC
-	Gap    Gap
-	Repeat Repeat
-	Seed   string // what H is hashed from: namespace, workflow and trigger
+	Zone string // IANA name; "" is the text's own prefix, else UTC
+	// Location, if not nil, is the zone, already loaded, and Zone is not looked at: loading one
+	// reads its file, which costs more than all the rest.
+	Location *time.Location
+	Gap      Gap
+	Repeat   Repeat
+	Seed     string // what H is hashed from: namespace, workflow and trigger
+}
+
+// place is the zone that the options mean.
+func (o *Options) place() (*time.Location, error) {
+	switch o.Location {
+	case nil:
+		return LoadZone(o.Zone)
+	case time.Local:
+		return LoadZone(o.Location.String()) // is refused
+	}
+	return o.Location, nil
 }
 
 // ExprMax bounds the text of one schedule, in bytes.
@@ -23,6 +37,9 @@ const ExprMax = 1_000
 // error is an [*Error].
 func Parse(expr string, o Options) (*Schedule, error) {
 	p := &parser{expr: clip(expr), seed: o.Seed}
+	if o.Location != nil {
+		o.Zone = o.Location.String()
+	}
 	if len(expr) > ExprMax {
 		return nil, p.fail(bad("", "", fmt.Sprintf("the text has %d bytes", len(expr)), "use at most 1,000"), 0)
 	}
@@ -46,7 +63,7 @@ func Parse(expr string, o Options) (*Schedule, error) {
 		o.Zone = zoneName
 		words = words[1:]
 	}
-	loc, err := LoadZone(o.Zone)
+	loc, err := o.place()
 	if err != nil {
 		return nil, p.fail(err, 0)
 	}

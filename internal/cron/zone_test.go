@@ -71,3 +71,27 @@ func TestCivil(t *testing.T) {
 		t.Errorf("2200-01-01 is day %d", daysFrom(2200, 1, 1))
 	}
 }
+
+// TestLoadedZone holds schedules made with a loaded zone to those made with its name.
+func TestLoadedZone(t *testing.T) {
+	berlin, err := LoadZone("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"15 2 * * *", "CRON_TZ=Europe/Berlin 15 2 * * *", "@daily"} {
+		named, loaded := parse(t, text, Options{Zone: "Europe/Berlin"}), parse(t, text, Options{Location: berlin})
+		if named.String() != loaded.String() || loaded.Zone() != berlin {
+			t.Errorf("%s: by name %s, loaded %s in %p, want %p", text, named, loaded, loaded.Zone(), berlin)
+		}
+	}
+	daily, err := Daily([]Clock{{Hour: 6}}, Options{Location: berlin, Zone: "is not looked at"})
+	if err != nil || daily.Zone() != berlin {
+		t.Error(daily, err)
+	}
+	if _, err := Parse("CRON_TZ=Asia/Tokyo 15 2 * * *", Options{Location: berlin}); err == nil || !strings.Contains(err.Error(), "say the zone in one place") {
+		t.Errorf("a text in another zone: %v", err)
+	}
+	if _, err := Parse("15 2 * * *", Options{Location: time.Local}); err == nil {
+		t.Error("the zone of the machine is taken")
+	}
+}

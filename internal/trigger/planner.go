@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"skein.dev/skein/internal/cron"
 	"skein.dev/skein/internal/dag"
@@ -18,6 +19,7 @@ import (
 // triggers, and a declaration that is not in it costs some microseconds.
 const (
 	keptMax            = 4096
+	keptZonesMax       = 1024     // there are about 600
 	keptSpecBytesMax   = 32 << 20 // of declarations, by the size of their text
 	keptParamsBytesMax = 32 << 20 // of definitions and of parameters, each
 )
@@ -33,6 +35,7 @@ type Planner struct {
 	defs      Definitions
 	declared  *lru[digest, *declared]
 	schedules *lru[digest, *cron.Schedule] // many triggers have the same instants
+	zones     *lru[string, *time.Location]
 	starters  *lru[versionKey, *workflow.Workflow]
 	params    *lru[paramsKey, []byte]
 }
@@ -57,6 +60,7 @@ func New(defs Definitions) *Planner {
 		defs:      defs,
 		declared:  newLRU[digest, *declared](keptMax, keptSpecBytesMax),
 		schedules: newLRU[digest, *cron.Schedule](keptMax, keptSpecBytesMax),
+		zones:     newLRU[string, *time.Location](keptZonesMax, keptZonesMax),
 		starters:  newLRU[versionKey, *workflow.Workflow](keptMax, keptParamsBytesMax),
 		params:    newLRU[paramsKey, []byte](keptMax, keptParamsBytesMax),
 	}
@@ -104,12 +108,24 @@ func (p *Planner) schedule(t *workflow.Trigger) (*cron.Schedule, error) {
 	if when, ok := p.schedules.get(key); ok {
 		return when, nil
 	}
-	when, err := t.Schedule()
+	when, err := t.ScheduleWith(p.zone)
 	if err != nil {
 		return nil, err
 	}
 	p.schedules.put(key, when, len(text))
 	return when, nil
+}
+
+// zone loads a time zone, or takes it as it was loaded before.
+func (p *Planner) zone(name string) (*time.Location, error) {
+	if loc, ok := p.zones.get(name); ok {
+		return loc, nil
+	}
+	loc, err := cron.LoadZone(name)
+	if err == nil {
+		p.zones.put(name, loc, 1)
+	}
+	return loc, err
 }
 
 // Begin completes a row that is declared, or declared anew, at now. It is active, or paused

@@ -432,3 +432,26 @@ func BenchmarkTriggerSchedule(b *testing.B) {
 		}
 	}
 }
+
+// TestScheduleLoadsOnce: a zone is read from a file, which costs more than everything else.
+func TestScheduleLoadsOnce(t *testing.T) {
+	for decl, want := range map[string]int{
+		`{cron: "15 2 * * *", timezone: Europe/Berlin, start: 2026-01-01, end: 2026-12-31}`: 1,
+		`{every: 1h, start: 2026-01-01, timezone: Europe/Berlin}`:                           1,
+		`{daily: {at: "06:00"}, timezone: Europe/Berlin}`:                                   1,
+		`{at: "2027-01-01T06:00", timezone: Europe/Berlin}`:                                 1,
+		`{webhook: {secret: s}, timezone: Europe/Berlin}`:                                   0,
+	} {
+		tr, loads := trigger(t, decl), 0
+		got, err := tr.ScheduleWith(func(name string) (*time.Location, error) {
+			loads++
+			return cron.LoadZone(name)
+		})
+		if err != nil || loads != want {
+			t.Errorf("%s: %d zones loaded, want %d; %v", decl, loads, want, err)
+		}
+		if again, err := tr.Schedule(); err != nil || (again == nil) != (got == nil) || got != nil && got.String() != again.String() {
+			t.Errorf("%s: %v, want %v; %v", decl, got, again, err)
+		}
+	}
+}
