@@ -68,7 +68,7 @@ With one, others can look on and start runs:      skein dev`,
 	f.StringVarP(&c.format, "output", "o", "table", "table | json | jsonl | yaml | name")
 	f.BoolVar(&c.noInput, "no-input", false, "never ask")
 	f.String("data", "", "data folder (default $XDG_DATA_HOME/skein)")
-	f.String("db", "", "database, sqlite:PATH (default in the data folder)")
+	f.String("db", "", "database, sqlite:PATH or postgres://user@host:port/database?schema=NAME (default sqlite in the data folder)")
 	f.String("server", "", "URL of a server to talk to (default: the one that holds the data folder)")
 	root.AddGroup(
 		&cobra.Group{ID: "start", Title: "Start here:"},
@@ -84,7 +84,7 @@ With one, others can look on and start runs:      skein dev`,
 	}
 	add("start", c.devCmd(), c.initCmd(), c.runCmd(), c.validateCmd())
 	add("look", c.statusCmd(), c.topCmd(), c.logsCmd(), c.explainCmd())
-	add("manage", c.workflowCmd(), c.taskCmd(), c.serverCmd(), c.configCmd(), c.importCmd())
+	add("manage", c.workflowCmd(), c.taskCmd(), c.serverCmd(), c.configCmd(), c.importCmd(), c.dbCmd())
 	add("manage", c.scheduleCmd(), c.backfillCmd())
 	add("tools", c.schemaCmd(), c.doctorCmd(), c.verifyCmd(), c.benchCmd(), c.versionCmd())
 	root.SetHelpCommandGroupID("tools")

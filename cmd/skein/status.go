@@ -47,14 +47,7 @@ func (c *cli) statusCard(ctx context.Context, s *session, st *api.Status) error 
 	if !s.observing {
 		rows = append(rows, []string{"slots", fmt.Sprintf("%d of %d busy", st.Slots.Busy, st.Slots.Total)})
 	}
-	if !c.outTTY {
-		return showPlain(c.out, rows, []column[[]string]{
-			{get: func(r []string) string { return r[0] }}, {get: func(r []string) string { return r[1] }}})
-	}
-	for i := range rows {
-		rows[i][0] = c.paint(dim, rows[i][0])
-	}
-	if err := writeRows(c, rows); err != nil {
+	if err := c.card(rows); err != nil || !c.outTTY {
 		return err
 	}
 	page, err := s.Runs(ctx, skein.RunsQuery{Limit: 10})

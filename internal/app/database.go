@@ -46,6 +46,9 @@ func (c *Config) dbPath() string {
 	return filepath.Join(c.Data, "skein.db")
 }
 
+// folderOf is the folder that the SQLite file lies in.
+func folderOf(c *Config) string { return filepath.Dir(c.dbPath()) }
+
 // dbName names the database for people, without a password.
 func (c *Config) dbName() string {
 	if c.Postgres == "" {
@@ -58,6 +61,13 @@ func withoutPassword(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return "postgres://…"
+	}
+	q := u.Query()
+	for _, name := range []string{"password", "sslpassword"} {
+		if q.Has(name) {
+			q.Set(name, "xxxxx")
+			u.RawQuery = q.Encode()
+		}
 	}
 	return u.Redacted()
 }

@@ -19,6 +19,11 @@ func Verify(ctx context.Context, cfg *Config) ([]engine.Violation, error) {
 		return nil, err
 	}
 	defer db.Close()
+	return verifyStore(ctx, db)
+}
+
+// verifyStore recounts an open database.
+func verifyStore(ctx context.Context, db store.Store) ([]engine.Violation, error) {
 	found, err := engine.Verify(ctx, db, compiler())
 	if err != nil {
 		return found, err

@@ -7,6 +7,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
+// SchemaDefault is the schema of an address that names none.
+const SchemaDefault = schemaDefault
+
 // schemaParam of an address names the schema that holds the tables. It is no parameter of
 // PostgreSQL's.
 const schemaParam = "schema"

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"skein.dev/skein/internal/app"
+)
+
+func (c *cli) dbCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "db", Short: "Look after the database: status, migrate, backup, restore, copy",
+		Long: `Looks after the database of the settings (--db, else SQLite in the data folder).
+
+An SQLite file belongs to the node that holds its data folder; a PostgreSQL schema may be shared by many.`,
+	}
+	cmd.AddCommand(c.dbStatusCmd(), c.dbMigrateCmd(), c.dbBackupCmd(), c.dbRestoreCmd(), c.dbCopyCmd())
+	return cmd
+}
+
+func (c *cli) dbStatusCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show engine, place, format, size, runs, and who works on it",
+		Long:    "Looks at the database without changing it, also beside running nodes and whatever its format.",
+		Example: "  skein db status\n  skein db status --db 'postgres://skein@db/skein' -o json",
+		Args:    cobra.NoArgs,
+		RunE: c.do(func(ctx context.Context, _ []string) error {
+			ctx, stop := interruptible(ctx)
+			defer stop()
+			s, err := app.StatusDB(ctx, c.cfg)
+			if err != nil {
+				return dbHint(err)
+			}
+			return one(c, s, s.Location, func() error { return c.dbCard(&s) })
+		}),
+	}
+}
+
+func (c *cli) dbCard(s *app.DBStatus) error {
+	format := fmt.Sprintf("%d (this program knows up to %d)", s.Format, s.Known)
+	switch {
+	case s.Format == 0:
+		format = "not made yet: the first node makes it, or skein db migrate"
+	case s.Format < s.Known:
+		format += ": the next node brings it up to date, or skein db migrate"
+	case s.Format > s.Known:
+		format += ": use a newer skein"
+	}
+	rows := [][]string{{"engine", s.Engine}, {"location", s.Location}, {"format", format},
+		{"migrations", orNone(strings.Join(s.Applied, ", "))}}
+	if len(s.Pending) > 0 {
+		rows = append(rows, []string{"pending", strings.Join(s.Pending, ", ")})
+	}
+	if s.Format == s.Known {
+		rows = append(rows, []string{"cluster", s.Cluster}, []string{"size", size(s.Bytes)}, []string{"runs", countsText(s.Runs)},
+			[]string{"shards", shardsText(s)})
+	}
+	if s.Holder != "" {
+		rows = append(rows, []string{"held by", s.Holder})
+	}
+	for _, m := range s.Members {
+		rows = append(rows, []string{"member", fmt.Sprintf("%s (handler %d) at %s, %s, version %s, %d of %d slots busy, shards %s, seen %s", m.Name, m.Handler,
+			m.Address, m.State, m.Version, m.Busy, m.Slots, orNone(ranges(m.Shards)), m.Seen.UTC().Format("15:04:05 UTC"))})
+	}
+	return c.card(rows)
+}
+
+// card shows names with their values.
+func (c *cli) card(rows [][]string) error {
+	if !c.outTTY {
+		return showPlain(c.out, rows, []column[[]string]{
+			{get: func(r []string) string { return r[0] }}, {get: func(r []string) string { return r[1] }}})
+	}
+	for i := range rows {
+		rows[i][0] = c.paint(dim, rows[i][0])
+	}
+	return writeRows(c, rows)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func shardsText(s *app.DBStatus) string {
+	if s.Engine != "postgres" {
+		return strconv.Itoa(s.Shards)
+	}
+	return fmt.Sprintf("%d, %d of them without an owner", s.Shards, s.Free)
+}
+
+func countsText(n map[string]int64) string {
+	var parts []string
+	for what, k := range n {
+		if k > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", k, what))
+		}
+	}
+	slices.Sort(parts)
+	return orNone(strings.Join(parts, ", "))
+}
+
+// ranges writes 0, 1, 2, 5 as 0–2, 5.
+func ranges(n []int) string {
+	var parts []string
+	for i := 0; i < len(n); {
+		k := i
+		for k+1 < len(n) && n[k+1] == n[k]+1 {
+			k++
+		}
+		part := strconv.Itoa(n[i])
+		if k > i {
+			part += "–" + strconv.Itoa(n[k])
+		}
+		parts = append(parts, part)
+		i = k + 1
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (c *cli) dbMigrateCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "migrate", Short: "Make the database, or bring it to the format of this program",
+		Long: `Applies the migrations that are missing, and says which. A node does the same when it starts; this does it at a
+moment of your choice. On PostgreSQL it is safe while nodes run: migrations of one version only add. An SQLite file is
+migrated while no node holds it.`,
+		Example: "  skein db migrate --db 'postgres://skein@db/skein?schema=skein'",
+		Args:    cobra.NoArgs,
+		RunE: c.do(func(ctx context.Context, _ []string) error {
+			ctx, stop := interruptible(ctx)
+			defer stop()
+			m, err := app.MigrateDB(ctx, c.cfg)
+			if err != nil {
+				return dbHint(err)
+			}
+			return one(c, m, m.Location, func() error {
+				text := fmt.Sprintf("%s has format %d already: nothing to do", m.Location, m.To)
+				if len(m.Applied) > 0 {
+					text = fmt.Sprintf("%s: format %d → %d (%s)", m.Location, m.From, m.To, strings.Join(m.Applied, ", "))
+				}
+				_, err := fmt.Fprintln(c.out, text)
+				return err
+			})
+		}),
+	}
+}
+
+func (c *cli) dbBackupCmd() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use: "backup FILE", Short: "Write what the database holds now into a file, while nodes go on",
+		Long: `Writes a consistent copy of the database into FILE, which is an SQLite database whatever the engine: it can be looked
+at (skein run list --db sqlite:FILE), verified, and restored into either engine. It is there whole and on the disk, or
+not at all. Logs of attempts are files and not in it. A large PostgreSQL is better saved with its own pg_dump, or by
+archiving its log; the command line is shown.`,
+		Example: "  skein db backup /backup/skein.db\n  skein verify --db sqlite:/backup/skein.db",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(func(ctx context.Context, args []string) error {
+			ctx, stop := interruptible(ctx)
+			defer stop()
+			b, err := app.BackupDB(ctx, c.cfg, args[0], force)
+			if err != nil {
+				return dbHint(err)
+			}
+			if b.PgDump != "" {
+				c.say("PostgreSQL's own tool: %s", b.PgDump)
+			}
+			return one(c, b, b.File, func() error {
+				_, err := fmt.Fprintf(c.out, "%s: %s of %s\n", b.File, size(b.Bytes), b.From)
+				return err
+			})
+		}),
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "replace FILE if it is there")
+	return cmd
+}
+
+func (c *cli) dbRestoreCmd() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use: "restore FILE", Short: "Make a backup the database",
+		Long: `Makes FILE, an SQLite database such as skein db backup writes, the database of the settings, and verifies it before
+anything is replaced. No node may hold the data folder. A database that is there stays, unless --force: then it is kept
+under another name. A PostgreSQL schema must be empty. Unfinished runs go on when a node starts: what they did after
+the backup was taken, they do again.`,
+		Example: "  skein db restore /backup/skein.db\n  skein db restore /backup/skein.db --db 'postgres://skein@db/skein'",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(func(ctx context.Context, args []string) error {
+			ctx, stop := interruptible(ctx)
+			defer stop()
+			r, err := app.RestoreDB(ctx, c.cfg, args[0], force, app.CopyOptions{Progress: c.copied(), Say: c.say})
+			for _, v := range r.Violations {
+				c.say("  %s", strings.TrimSpace(fmt.Sprintf("%s %s: %s", v.Run, v.Rule, v.What)))
+			}
+			if err != nil {
+				return dbHint(err)
+			}
+			if r.Replaced != "" {
+				c.say("the database that was there is now %s", r.Replaced)
+			}
+			return one(c, r, r.To, func() error {
+				_, err := fmt.Fprintf(c.out, "%s: restored from %s, %s\n", r.To, r.File, countsText(r.Runs))
+				return err
+			})
+		}),
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "replace the database that is there (it is kept under another name), and take a backup with violations")
+	return cmd
+}
+
+// dbHint says what to do about what stands in the way, and gives it the exit code of a conflict.
+func dbHint(err error) error {
+	switch {
+	case errors.Is(err, app.ErrExists):
+		return hint(&said{errConflict, err.Error()}, "choose another one, or replace it: --force")
+	case errors.Is(err, app.ErrInUse):
+		return &said{errConflict, err.Error()}
+	case errors.Is(err, app.ErrNoData):
+		return &said{errNoData, err.Error()}
+	}
+	return err
+}

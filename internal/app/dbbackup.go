@@ -1,0 +1,262 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/postgres"
+	"skein.dev/skein/internal/store/sqlite"
+)
+
+// ErrExists says that something is in the way and stays there unless somebody insists.
+var ErrExists = errors.New("is there already")
+
+// BackupResult is what `skein db backup` prints.
+type BackupResult struct {
+	From  string `json:"from"`
+	File  string `json:"file"`
+	Bytes int64  `json:"bytes"`
+	// PgDump is the command line that saves a PostgreSQL with its own tool; "" for SQLite.
+	PgDump  string  `json:"pg_dump,omitempty"`
+	Seconds float64 `json:"seconds"`
+}
+
+// BackupDB writes what a database holds at one moment into a file, an SQLite database whatever
+// the engine is. Nodes may work on it meanwhile. The file is there whole and on the disk, or not
+// at all.
+func BackupDB(ctx context.Context, cfg *Config, file string, force bool) (res BackupResult, err error) {
+	began := time.Now()
+	res = BackupResult{From: cfg.dbName()}
+	if res.File, err = filepath.Abs(file); err != nil {
+		return res, err
+	}
+	if _, err := os.Stat(res.File); err == nil && !force {
+		return res, fmt.Errorf("%s %w", res.File, ErrExists)
+	}
+	if cfg.Postgres == "" {
+		if _, err := os.Stat(cfg.dbPath()); err != nil {
+			return res, fmt.Errorf("%w: there is no database %s", ErrNoData, cfg.dbPath())
+		}
+		if sameFile(cfg.dbPath(), res.File) {
+			return res, fmt.Errorf("%s is the database itself", res.File)
+		}
+	} else {
+		res.PgDump = pgDump(cfg.Postgres)
+	}
+	// On the disk of the file, so that the last step is a rename.
+	dir, err := os.MkdirTemp(filepath.Dir(res.File), ".skein-backup-")
+	if err != nil {
+		return res, fmt.Errorf("backup to %s: %w", res.File, reason(err))
+	}
+	defer os.RemoveAll(dir)
+	whole := filepath.Join(dir, "whole")
+	source := cfg.dbPath()
+	if cfg.Postgres != "" {
+		source = filepath.Join(dir, "copy")
+		if err := cfg.copyOut(ctx, source); err != nil {
+			return res, err
+		}
+	}
+	if err := sqlite.Backup(ctx, source, whole); err != nil {
+		return res, err
+	}
+	if err := settle(whole, res.File, force); err != nil {
+		return res, err
+	}
+	info, err := os.Stat(res.File)
+	if err != nil {
+		return res, err
+	}
+	res.Bytes, res.Seconds = info.Size(), time.Since(began).Seconds()
+	return res, nil
+}
+
+// copyOut copies a PostgreSQL into a new SQLite file, from one snapshot.
+func (c *Config) copyOut(ctx context.Context, path string) error {
+	src, err := openSource(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := sqlite.Open(path)
+	if err != nil {
+		return err
+	}
+	var r CopyResult
+	r.From, r.To = c.dbName(), path
+	err = r.move(ctx, src.(store.Portable), dst, CopyOptions{})
+	return errors.Join(err, dst.Close())
+}
+
+// settle gives a finished file its name and makes that durable.
+func settle(from, to string, replace bool) error {
+	move := os.Link // fails if the name is taken meanwhile
+	if replace {
+		move = os.Rename
+	}
+	if err := move(from, to); err != nil {
+		return fmt.Errorf("write %s: %w", to, reason(err))
+	}
+	dir, err := os.Open(filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// pgDump is a command line for a shell. A password is not on it: pg_dump takes it from PGPASSWORD
+// or ~/.pgpass.
+func pgDump(address string) string {
+	o, err := postgres.ParseAddress(address)
+	if err != nil {
+		return ""
+	}
+	if u, err := url.Parse(o.URL); err == nil && u.User != nil {
+		u.User = url.User(u.User.Username())
+		o.URL = u.String()
+	}
+	schema := o.Schema
+	if schema == "" {
+		schema = postgres.SchemaDefault
+	}
+	return fmt.Sprintf("pg_dump --format=custom --schema=%s --file=skein.dump '%s'", schema, withoutPassword(o.URL))
+}
+
+// RestoreResult is what `skein db restore` prints.
+type RestoreResult struct {
+	File string `json:"file"`
+	To   string `json:"to"`
+	// Replaced is where the database that was there lies now; "": there was none.
+	Replaced   string             `json:"replaced,omitempty"`
+	Runs       map[string]int64   `json:"runs"` // by state
+	Violations []engine.Violation `json:"violations"`
+}
+
+// RestoreDB makes a backup the database of the settings. Nobody may work on that. A backup that
+// verify finds violations in is not restored, and a database that is there stays, unless force
+// says otherwise; then the old one is kept under another name.
+func RestoreDB(ctx context.Context, cfg *Config, file string, force bool, o CopyOptions) (RestoreResult, error) {
+	res := RestoreResult{To: cfg.dbName(), Runs: map[string]int64{}, Violations: []engine.Violation{}}
+	var err error
+	if res.File, err = filepath.Abs(file); err != nil {
+		return res, err
+	}
+	seen, err := sqlite.Inspect(res.File)
+	switch {
+	case err != nil:
+		return res, err
+	case seen.Format == 0:
+		return res, fmt.Errorf("%s: %w", res.File, os.ErrNotExist)
+	}
+	if cfg.Postgres != "" {
+		return res, res.intoPostgres(ctx, cfg, o)
+	}
+	return res, res.intoFolder(ctx, cfg, force, o)
+}
+
+func (r *RestoreResult) intoPostgres(ctx context.Context, cfg *Config, o CopyOptions) error {
+	dir, err := os.MkdirTemp("", "skein-restore-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	mine := filepath.Join(dir, "skein.db") // brought to the newest format without touching the backup
+	if err := r.prepare(ctx, mine, o); err != nil {
+		return err
+	}
+	c, err := CopyDB(ctx, cfg, sqliteScheme+mine, cfg.Postgres, o)
+	r.Violations = append([]engine.Violation{}, c.Violations...)
+	return err
+}
+
+func (r *RestoreResult) intoFolder(ctx context.Context, cfg *Config, force bool, o CopyOptions) error {
+	if err := prepareData(cfg.Data); err != nil {
+		return err
+	}
+	l, err := takeLock(cfg.Data)
+	if err != nil {
+		return err
+	}
+	defer l.release()
+	to := cfg.dbPath()
+	if sameFile(to, r.File) {
+		return fmt.Errorf("%s is the database itself", r.File)
+	}
+	_, err = os.Stat(to)
+	there := err == nil
+	if there {
+		if !force {
+			return fmt.Errorf("the database %s %w", to, ErrExists)
+		}
+		if err := sqlite.Alone(to); errors.Is(err, sqlite.ErrInUse) { // any other error: it is damaged, and is being replaced
+			return fmt.Errorf("%w: another process has %s open; end it first", ErrInUse, to)
+		}
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(to), ".skein-restore-")
+	if err != nil {
+		return fmt.Errorf("restore to %s: %w", to, reason(err))
+	}
+	defer os.RemoveAll(dir)
+	mine := filepath.Join(dir, "skein.db")
+	if err := r.prepare(ctx, mine, o); err != nil {
+		return err
+	}
+	if len(r.Violations) > 0 && !force {
+		return fmt.Errorf("%s is not right (%d violations); nothing was restored", r.File, len(r.Violations))
+	}
+	if there {
+		r.Replaced = fmt.Sprintf("%s.replaced-%s", to, time.Now().UTC().Format("20060102-150405"))
+		for _, suffix := range []string{"-wal", "-shm", ""} {
+			if err := os.Rename(to+suffix, r.Replaced+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("set the old database aside: %w", err)
+			}
+		}
+	}
+	return settle(mine, to, true)
+}
+
+// prepare makes a copy of the backup in the newest format, closed and on the disk, and verifies it.
+func (r *RestoreResult) prepare(ctx context.Context, path string, o CopyOptions) error {
+	if err := sqlite.Backup(ctx, r.File, path); err != nil {
+		return err
+	}
+	st, err := sqlite.Open(path)
+	if err != nil {
+		return fmt.Errorf("backup %s: %w", r.File, err)
+	}
+	o.Say("verifying %s …", r.File)
+	found, err := verifyStore(ctx, st)
+	r.Violations = append(r.Violations, found...)
+	if err == nil {
+		r.Runs, err = st.RunStates(ctx)
+	}
+	if err = errors.Join(err, st.Close()); err != nil {
+		return fmt.Errorf("backup %s: %w", r.File, err)
+	}
+	for _, name := range []string{path, filepath.Dir(path)} { // what closing it wrote
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,262 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/transfer"
+)
+
+// What a copy refuses.
+var (
+	ErrNotEmpty   = errors.New("the target must be empty")
+	ErrIncomplete = errors.New("not everything can be copied")
+)
+
+// CopyOptions of `skein db copy`.
+type CopyOptions struct {
+	// LeaveOut copies the rest if there are rows that the target cannot hold.
+	LeaveOut bool
+	// Progress is told how many rows of a table have gone.
+	Progress func(table string, rows int64, done bool)
+	// Say is told what is being done.
+	Say func(format string, args ...any)
+}
+
+// CopyResult is what `skein db copy` prints.
+type CopyResult struct {
+	From    string           `json:"from"`
+	To      string           `json:"to"`
+	Rows    map[string]int64 `json:"rows"` // by table
+	LeftOut map[string]int64 `json:"left_out"`
+	// Bad names rows that were, or would have been, left out.
+	Bad        []string         `json:"left_out_rows"`
+	FromShards int              `json:"from_shards"`
+	ToShards   int              `json:"to_shards"`
+	Runs       map[string]int64 `json:"runs"` // of the copy, by state
+	// Quarantined are runs whose rows nobody can use, there as here: "id: reason".
+	Quarantined []string `json:"quarantined"`
+	// Violations that verify finds in the copy. They came with it.
+	Violations []engine.Violation `json:"violations"`
+	Seconds    float64            `json:"seconds"`
+}
+
+// at gives settings that point to another database, in the form of the setting db.
+func (c *Config) at(db string) (*Config, error) {
+	own := *c
+	if db == "" {
+		return nil, &SettingError{Name: "db", Origin: originFlag + "db", Err: errors.New("it is empty")}
+	}
+	if err := setDB(&own, db); err != nil {
+		return nil, &SettingError{Name: "db", Origin: originFlag + "db", Err: err}
+	}
+	return &own, nil
+}
+
+// CopyDB copies all of a database into an empty one: all or nothing. No node may work on either.
+func CopyDB(ctx context.Context, cfg *Config, from, to string, o CopyOptions) (CopyResult, error) {
+	began := time.Now()
+	res := CopyResult{Rows: map[string]int64{}, LeftOut: map[string]int64{}, Bad: []string{}, Quarantined: []string{}, Violations: []engine.Violation{}}
+	source, err := cfg.at(from)
+	if err != nil {
+		return res, err
+	}
+	target, err := cfg.at(to)
+	if err != nil {
+		return res, err
+	}
+	res.From, res.To = source.dbName(), target.dbName()
+	for _, c := range []*Config{source, target} {
+		release, err := hold(c)
+		if err != nil {
+			return res, err
+		}
+		defer release()
+	}
+	src, err := openSource(ctx, source)
+	if err != nil {
+		return res, err
+	}
+	defer src.Close()
+	dst, discard, err := openTarget(ctx, target)
+	if err != nil {
+		return res, err
+	}
+	defer dst.Close()
+	watched := watchedSource{Portable: src.(store.Portable), check: func() error { return nobodyWorks(ctx, source, src) }}
+	if err := errors.Join(watched.check(), nobodyWorks(ctx, target, dst)); err != nil {
+		discard()
+		return res, err
+	}
+	if err := res.move(ctx, watched, dst, o); err != nil {
+		discard()
+		return res, err
+	}
+	err = res.compare(ctx, src, dst, o)
+	res.Seconds = time.Since(began).Seconds()
+	return res, err
+}
+
+// openSource opens what is copied. It must be of the format that this program writes: nothing is
+// changed there.
+func openSource(ctx context.Context, cfg *Config) (store.Store, error) {
+	seen, _, err := inspect(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if seen.Format == 0 {
+		return nil, fmt.Errorf("%w: there is no database %s", ErrNoData, cfg.dbName())
+	}
+	if seen.Format < seen.Known {
+		return nil, fmt.Errorf("database %s: %w: it has format %d and this program copies format %d; bring it up to date first: skein db migrate --db %s",
+			cfg.dbName(), store.ErrFormat, seen.Format, seen.Known, cfg.dbSetting())
+	}
+	return readStore(ctx, cfg)
+}
+
+// dbSetting is the database in the form of the setting db, without a password.
+func (c *Config) dbSetting() string {
+	if c.Postgres != "" {
+		return "'" + c.dbName() + "'"
+	}
+	return sqliteScheme + c.dbPath()
+}
+
+// openTarget opens, or makes, what is copied to. discard removes a file that was made here.
+func openTarget(ctx context.Context, cfg *Config) (st store.Store, discard func(), err error) {
+	discard = func() {}
+	if cfg.Postgres == "" {
+		if _, err := os.Stat(cfg.dbPath()); errors.Is(err, os.ErrNotExist) {
+			if err := os.MkdirAll(filepath.Dir(cfg.dbPath()), 0o700); err != nil {
+				return nil, discard, fmt.Errorf("database %s: %w", cfg.dbName(), err)
+			}
+			discard = func() {
+				if st != nil {
+					_ = st.Close()
+				}
+				removeDB(cfg.dbPath())
+			}
+		}
+	}
+	st, err = openStore(ctx, cfg)
+	return st, discard, err
+}
+
+// removeDB removes an SQLite file with what belongs to it.
+func removeDB(path string) {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		_ = os.Remove(path + suffix)
+	}
+}
+
+// watchedSource looks again, once everything was read, that nobody had begun to work on it.
+type watchedSource struct {
+	store.Portable
+	check func() error
+}
+
+func (w watchedSource) Export(ctx context.Context, to store.Rows) error {
+	if err := w.Portable.Export(ctx, to); err != nil {
+		return err
+	}
+	return w.check()
+}
+
+// move copies the rows.
+func (r *CopyResult) move(ctx context.Context, src store.Portable, dst store.Store, o CopyOptions) error {
+	info, err := dst.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("database %s: %w", r.To, err)
+	}
+	rep, err := transfer.Copy(ctx, src, dst.(store.Portable), transfer.Options{Shards: info.Shards, LeaveOut: o.LeaveOut, Progress: o.Progress})
+	r.Rows, r.LeftOut, r.FromShards, r.ToShards = rep.Rows, rep.LeftOut, rep.From, rep.To
+	r.Bad = append(r.Bad, rep.Bad...)
+	switch {
+	case errors.Is(err, transfer.ErrIncomplete):
+		return fmt.Errorf("copy %s to %s: %w: %w", r.From, r.To, ErrIncomplete, err)
+	case errors.Is(err, store.ErrRefused):
+		return fmt.Errorf("copy %s to %s: %w: %w", r.From, r.To, ErrNotEmpty, err)
+	case err != nil:
+		return fmt.Errorf("copy %s to %s: %w", r.From, r.To, err)
+	}
+	r.Runs, err = dst.(store.Portable).RunStates(ctx)
+	return err
+}
+
+// compare recounts the invariants of both. What is wrong in the source may be wrong in the copy,
+// nothing else.
+func (r *CopyResult) compare(ctx context.Context, src, dst store.Store, o CopyOptions) error {
+	o.Say("verifying the source …")
+	before, _, err := verifyAll(ctx, src)
+	if err != nil {
+		return fmt.Errorf("everything was copied, but verifying %s failed: %w", r.From, err)
+	}
+	o.Say("verifying the copy …")
+	after, quarantined, err := verifyAll(ctx, dst)
+	if err != nil {
+		return fmt.Errorf("everything was copied, but verifying %s failed: %w", r.To, err)
+	}
+	r.Violations, r.Quarantined = append(r.Violations, after...), append(r.Quarantined, quarantined...)
+	known := map[engine.Violation]bool{}
+	for _, v := range before {
+		v.What = "" // engines have words of their own
+		known[v] = true
+	}
+	for _, v := range after {
+		if v.What = ""; !known[v] && len(r.LeftOut) == 0 && len(before) < violationsCompared {
+			return fmt.Errorf("the copy is not right (rule %s, run %s) where the source is; do not use it, and report this", v.Rule, v.Run)
+		}
+	}
+	return nil
+}
+
+// violationsCompared: beyond that verify names no more, so lists cannot be compared.
+const violationsCompared = 1000
+
+// quarantinedMax bounds the runs that are named.
+const quarantinedMax = 100
+
+// counted is a store that notes the runs nobody can use while they are scanned.
+type counted struct {
+	store.Store
+	quarantined *[]string
+}
+
+func (c counted) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow) error) error {
+	return c.Store.Scan(ctx, func(rec store.RunRecord, events []dag.EventRow) error {
+		why := ""
+		switch {
+		case rec.Bad != nil:
+			why = rec.Bad.Error()
+		case rec.Run.Cause == dag.CauseCorrupt:
+			why = rec.Run.Message
+		}
+		if why != "" && len(*c.quarantined) < quarantinedMax {
+			*c.quarantined = append(*c.quarantined, fmt.Sprintf("%s: %s", rec.Run.ID, why))
+		}
+		return see(rec, events)
+	})
+}
+
+// Check keeps what the store can check of itself in sight.
+func (c counted) Check(ctx context.Context) ([]string, error) {
+	if inner, ok := c.Store.(interface {
+		Check(ctx context.Context) ([]string, error)
+	}); ok {
+		return inner.Check(ctx)
+	}
+	return nil, nil
+}
+
+// verifyAll recounts every invariant of an open database, and names the runs that are set aside.
+func verifyAll(ctx context.Context, st store.Store) (found []engine.Violation, quarantined []string, err error) {
+	found, err = verifyStore(ctx, counted{st, &quarantined})
+	return found, quarantined, err
+}

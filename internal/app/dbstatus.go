@@ -1,0 +1,209 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/postgres"
+	"skein.dev/skein/internal/store/sqlite"
+)
+
+// DBStatus is what `skein db status` says of a database.
+type DBStatus struct {
+	Engine   string `json:"engine"`
+	Location string `json:"location"` // without a password
+	// Format is that of the database, 0 if it is not made yet; Known the newest of this program.
+	Format  int              `json:"format"`
+	Known   int              `json:"known_format"`
+	Applied []string         `json:"migrations"`
+	Pending []string         `json:"pending_migrations"`
+	Cluster string           `json:"cluster"`
+	Bytes   int64            `json:"bytes"`
+	Shards  int              `json:"shards"`
+	Free    int              `json:"free_shards"` // that nobody owns; always 0 on SQLite
+	Members []DBMember       `json:"members"`
+	Holder  string           `json:"holder"` // the process that holds the data folder; "": none, or not SQLite
+	Runs    map[string]int64 `json:"runs"`   // all of them, by state
+}
+
+// DBMember is a node of a cluster as its database sees it.
+type DBMember struct {
+	Name    string    `json:"name"`
+	Handler int64     `json:"handler"`
+	Address string    `json:"address"`
+	Version string    `json:"version"`
+	Known   int       `json:"known_format"`
+	State   string    `json:"state"`
+	Slots   int       `json:"slots"`
+	Busy    int       `json:"busy"`
+	Seen    time.Time `json:"seen_at"`
+	Shards  []int     `json:"shards"` // that it owns
+}
+
+// inspect looks at the database of the settings without making or changing anything.
+func inspect(ctx context.Context, cfg *Config) (seen store.Seen, engine string, err error) {
+	if cfg.Postgres == "" {
+		seen, err = sqlite.Inspect(cfg.dbPath())
+		return seen, "sqlite", named(cfg, err)
+	}
+	o, err := postgres.ParseAddress(cfg.Postgres)
+	if err == nil {
+		seen, err = postgres.Inspect(ctx, o)
+	}
+	return seen, "postgres", named(cfg, err)
+}
+
+func named(cfg *Config, err error) error {
+	if err != nil {
+		return fmt.Errorf("database %s: %w", cfg.dbName(), err)
+	}
+	return nil
+}
+
+// StatusDB looks at a database, whatever its format; it changes nothing.
+func StatusDB(ctx context.Context, cfg *Config) (DBStatus, error) {
+	seen, engine, err := inspect(ctx, cfg)
+	s := DBStatus{Engine: engine, Location: cfg.dbName(), Format: seen.Format, Known: seen.Known,
+		Applied: append([]string{}, seen.Applied...), Pending: append([]string{}, seen.Pending...), Members: []DBMember{}, Runs: map[string]int64{}}
+	if err != nil {
+		return s, err
+	}
+	if cfg.Postgres == "" {
+		if h, held, err := look(cfg.Data); err == nil && held {
+			s.Holder = fmt.Sprintf("pid %d at %s", h.PID, h.Address)
+		}
+	}
+	if seen.Format != seen.Known {
+		return s, nil // opening it would bring it to another format, or fail
+	}
+	st, err := readStore(ctx, cfg)
+	if err != nil {
+		return s, err
+	}
+	defer st.Close()
+	info, err := st.Info(ctx)
+	if err != nil {
+		return s, named(cfg, err)
+	}
+	s.Location, s.Cluster, s.Bytes, s.Shards = info.Location, info.Cluster, info.Bytes, info.Shards
+	if p, ok := st.(store.Portable); ok {
+		if s.Runs, err = p.RunStates(ctx); err != nil {
+			return s, named(cfg, err)
+		}
+	}
+	return s, named(cfg, s.members(ctx, st))
+}
+
+func (s *DBStatus) members(ctx context.Context, st store.Store) error {
+	c, ok := st.(store.Cluster)
+	if !ok {
+		return nil
+	}
+	members, shards, err := c.Members(ctx)
+	if err != nil {
+		return err
+	}
+	owned := map[dag.HandlerID][]int{}
+	for _, row := range shards {
+		owned[row.Owner] = append(owned[row.Owner], int(row.ID))
+	}
+	s.Free = len(owned[0])
+	for _, m := range members {
+		s.Members = append(s.Members, DBMember{Name: m.Name, Handler: int64(m.Handler), Address: m.Address, Version: m.Version, Known: m.Format,
+			State: m.State, Slots: int(m.Slots), Busy: int(m.Busy), Seen: m.Seen.Time(), Shards: append([]int{}, owned[m.Handler]...)})
+	}
+	return nil
+}
+
+// Migration is what `skein db migrate` did.
+type Migration struct {
+	Location string   `json:"location"`
+	From     int      `json:"from"` // 0: the database was not made yet
+	To       int      `json:"to"`
+	Applied  []string `json:"applied"`
+}
+
+// MigrateDB brings a database to the format of this program, or makes it. Nodes over PostgreSQL
+// may go on meanwhile; an SQLite file must not be in use if there is something to do.
+func MigrateDB(ctx context.Context, cfg *Config) (Migration, error) {
+	seen, _, err := inspect(ctx, cfg)
+	m := Migration{Location: cfg.dbName(), From: seen.Format, To: max(seen.Known, seen.Format), Applied: append([]string{}, seen.Pending...)}
+	if err != nil || seen.Format == seen.Known {
+		return m, err
+	}
+	if cfg.Postgres == "" {
+		if err := prepareData(cfg.Data); err != nil {
+			return m, err
+		}
+		l, err := takeLock(cfg.Data)
+		if err != nil {
+			return m, err
+		}
+		defer l.release()
+	}
+	st, err := openStore(ctx, cfg) // says what is wrong with a format that is too new
+	if err != nil {
+		return m, err
+	}
+	return m, st.Close()
+}
+
+// ErrInUse says that somebody works on a database.
+var ErrInUse = errors.New("the database is in use")
+
+// nobodyWorks finds out whether a node works on an open database: only members of a cluster
+// can be asked for.
+func nobodyWorks(ctx context.Context, cfg *Config, st store.Store) error {
+	c, ok := st.(store.Cluster)
+	if !ok {
+		return nil
+	}
+	members, _, err := c.Members(ctx)
+	if err != nil {
+		return named(cfg, err)
+	}
+	now, err := st.Clock(ctx)
+	if err != nil {
+		return named(cfg, err)
+	}
+	for _, m := range members {
+		if silent := time.Duration(now-m.Seen) * time.Microsecond; silent < cfg.Lag {
+			return fmt.Errorf("%w: node %s (%s) works on %s and was heard of %s ago; stop it first (one that was killed counts as gone after %s)",
+				ErrInUse, m.Name, m.Address, cfg.dbName(), silent.Round(100*time.Millisecond), cfg.Lag)
+		}
+	}
+	return nil
+}
+
+// hold keeps nodes on this machine from an SQLite file: by the lock of the folder it lies in, if
+// that is a data folder, and by looking whether anybody has it open at this moment.
+func hold(cfg *Config) (release func(), err error) {
+	release = func() {}
+	if cfg.Postgres != "" {
+		return release, nil
+	}
+	dir := folderOf(cfg)
+	if _, err := os.Stat(lockPath(dir)); err == nil {
+		l, err := takeLock(dir)
+		if err != nil {
+			return release, err
+		}
+		release = func() { _ = l.release() }
+	}
+	if _, err := os.Stat(cfg.dbPath()); errors.Is(err, os.ErrNotExist) {
+		return release, nil
+	}
+	if err := sqlite.Alone(cfg.dbPath()); err != nil {
+		release()
+		if errors.Is(err, sqlite.ErrInUse) {
+			err = fmt.Errorf("%w: another process has %s open; end it first", ErrInUse, cfg.dbPath())
+		}
+		return func() {}, err
+	}
+	return release, nil
+}
