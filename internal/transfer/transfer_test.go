@@ -271,6 +271,11 @@ func TestShards(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "messages between shards") {
 		t.Errorf("messages went to other shards: %v", err)
 	}
+	one := openSQLite(t, filepath.Join(t.TempDir(), "a.db"))
+	copyAll(t, everything{shards: 3}, one, 1)
+	if got, err := one.Messages(t.Context(), 0, 100); err != nil || len(got) != perTable {
+		t.Errorf("%d messages, %v", len(got), err)
+	}
 }
 
 func field(line, name string) string {
