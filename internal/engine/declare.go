@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -19,7 +20,8 @@ type triggers struct {
 	// read of any other is how the row is.
 	touched map[store.TriggerKey]bool
 	// heard says of workflows whether a trigger listens to the ends of their runs.
-	heard map[dag.WorkflowID]bool
+	heard      map[dag.WorkflowID]bool
+	heardSince time.Time
 }
 
 // triggersMax bounds what is known; what is dropped is read again.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -57,6 +58,10 @@ const hearingMax = 1000
 
 // tell has the triggers that listen to the run's workflow decide what its end means.
 func (w *writer) tell(r *dag.Run) error {
+	if w.e.cluster != nil && time.Since(w.triggers.heardSince) > heardFor {
+		clear(w.triggers.heard)
+		w.triggers.heardSince = time.Now()
+	}
 	if heard, known := w.triggers.heard[r.Workflow]; known && !heard {
 		return nil
 	}
@@ -73,24 +78,19 @@ func (w *writer) tell(r *dag.Run) error {
 		w.triggers.heard[r.Workflow] = len(keys) > 0
 	}
 	for _, k := range keys {
-		t, err := w.trigger(k)
+		t, err := w.listener(k)
 		if err != nil {
 			return err
 		}
-		if t == nil || t.State != store.TriggerActive {
+		if t == nil {
 			continue
 		}
 		ended := Ended{Run: r.ID, Workflow: name, State: r.State, Instant: r.Instant(), Finished: r.FinishedAt,
 			Successor: r.Fire != nil && r.Workflow == k.Workflow && r.Fire.Trigger == k.Name}
-		plan, err := w.e.cfg.Planner.Heard(t, &ended, w.dueNow())
-		if err != nil { // its own fault: the run's end must not wait for it
-			w.e.log.Error("trigger cannot take the end of a run", "trigger", k.Name, "run", r.ID.String(), "err", err)
-			continue
-		}
-		if plan.changes(t) {
-			if err := w.carryOut(t, &plan); err != nil {
-				return err
-			}
+		if w.held(t.Shard) == nil {
+			w.tx.letters[t.Shard] = append(w.tx.letters[t.Shard], letter{Trigger: k, Ended: ended})
+		} else if err := w.hear(t, &ended); err != nil {
+			return err
 		}
 	}
 	return nil

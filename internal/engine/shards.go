@@ -22,6 +22,9 @@ type Peers interface {
 	Report(r Report)
 	// Cancel asks another handler to end attempts. It may be lost: a reload asks again.
 	Cancel(h dag.HandlerID, cs []dag.Cancel)
+	// Nudge has the owner of a shard look into the store at once. It may be lost: owners look
+	// by themselves every second.
+	Nudge(s dag.ShardID)
 }
 
 // Elsewhere says that a shard belongs to another node now.
@@ -76,6 +79,9 @@ func (w *writer) fenced(b *store.Batch) []store.Fence {
 	for i := range b.RunUpdates {
 		use[b.RunUpdates[i].Shard] = true
 	}
+	for _, s := range w.tx.addressed {
+		use[s] = true
+	}
 	for _, list := range [...][]store.Workflow{b.WorkflowInserts, b.WorkflowUpdates} {
 		for i := range list {
 			use[list[i].Shard] = true
@@ -123,6 +129,9 @@ func (e *Engine) Own(ctx context.Context, shards []dag.ShardID) ([]dag.ShardID, 
 // change gives shards back and takes others. It runs between transactions.
 func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 	w.want = want
+	w.defs.forget() // others may have changed what is known of the shards that come and go
+	w.triggers.forget()
+	w.triggers.touched = nil
 	var leave []store.Fence
 	keep := w.fences[:0:0]
 	for _, f := range w.fences {
@@ -242,7 +251,7 @@ func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
 	return h, err
 }
 
-// Meet takes up runs that others have inserted as submitted.
+// Meet takes up runs that others have inserted as submitted, and what other shards have said.
 func (e *Engine) Meet(ctx context.Context) error {
 	if e.cluster == nil {
 		return nil
@@ -260,7 +269,7 @@ func (e *Engine) Meet(ctx context.Context) error {
 			w.unsure = errors.Join(w.unsure, err)
 			return fromStore("load submitted runs", err)
 		}
-		return nil
+		return w.collect(ctx)
 	}})
 	return err
 }

@@ -44,6 +44,7 @@ type writer struct {
 	triggers  triggers
 	backfills backfills
 	due       due
+	reading   map[int64]bool // messages on their way to a transaction
 
 	leading map[attemptKey]bool // Leader work under way beside the shard
 
@@ -78,6 +79,10 @@ type transaction struct {
 	written map[store.TriggerKey]bool   // triggers with a row in the batch
 	lines   map[store.TriggerKey]lineAt // the newest line of the ledger, if it lies in the batch
 	filled  map[int64]bool              // backfills with a row in the batch
+	// letters are what the transaction says to shards of other nodes; addressed are the shards
+	// whose messages it consumes.
+	letters   map[dag.ShardID][]letter
+	addressed []dag.ShardID
 	// declared: a trigger is another than it was, not only further on.
 	declared bool
 	rows     int // estimate
@@ -101,6 +106,8 @@ func (t *transaction) reset() {
 	clear(t.written)
 	clear(t.lines)
 	clear(t.filled)
+	clear(t.letters)
+	t.addressed = t.addressed[:0]
 	clear(t.ended)
 	t.ended, t.declared = t.ended[:0], false
 	t.touched, t.assigns, t.splits, t.answers = t.touched[:0], t.assigns[:0], t.splits[:0], t.answers[:0]
@@ -111,6 +118,7 @@ func newWriter(e *Engine) *writer {
 	w := &writer{e: e, inbox: newInbox(e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[attemptKey]bool{}}
 	w.tx.marked, w.tx.keys = map[*dag.Run]bool{}, map[keyOf]*dag.Run{}
 	w.tx.written, w.tx.lines, w.tx.filled = map[store.TriggerKey]bool{}, map[store.TriggerKey]lineAt{}, map[int64]bool{}
+	w.tx.letters, w.reading = map[dag.ShardID][]letter{}, map[int64]bool{}
 	w.queue.Ageing = e.cfg.Ageing
 	if e.cluster == nil {
 		w.want = e.shards
@@ -129,6 +137,7 @@ func (w *writer) forget() {
 	w.gates.forget()
 	w.triggers.forget()
 	w.triggers.touched = nil // another may have written
+	clear(w.reading)
 	w.backfills.forget()
 	w.due.looked = time.Time{}
 	w.todo = fifo{}
@@ -239,6 +248,7 @@ func (w *writer) attempt(ctx context.Context, items []item) (n int, err error) {
 		w.follow()
 		w.fill(w.itemsMax - n)
 		w.flush()
+		w.post()
 	})
 	if err == nil {
 		err = w.unsure
@@ -324,6 +334,7 @@ func (w *writer) settle(n int) {
 	if len(w.tx.batch.Events) > 0 {
 		w.e.hub.publish(w.tx.batch.Events)
 	}
+	w.announceMail()
 	if w.tx.declared && w.e.cfg.Declared != nil {
 		w.e.cfg.Declared()
 	}

@@ -35,6 +35,7 @@ type Client struct {
 	log    *slog.Logger
 
 	cancels chan target
+	nudges  chan dag.ShardID
 
 	wake chan struct{}
 	open sync.WaitGroup // reports that have not arrived
@@ -54,7 +55,7 @@ var _ engine.Peers = (*Client)(nil)
 // NewClient makes a client; Run does what it is told. dir and e may be set later, before Run.
 func NewClient(log *slog.Logger) *Client {
 	return &Client{http: &http.Client{Timeout: callTimeout, CheckRedirect: never}, log: log,
-		cancels: make(chan target, cancelsMax), wake: make(chan struct{}, 1)}
+		cancels: make(chan target, cancelsMax), nudges: make(chan dag.ShardID, cancelsMax), wake: make(chan struct{}, 1)}
 }
 
 func never(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -132,6 +133,10 @@ func (c *Client) Run(ctx context.Context) {
 			if !send(func() { c.sendCancels(ctx, t) }) {
 				return
 			}
+		case s := <-c.nudges:
+			if !send(func() { c.sendNudge(ctx, s) }) {
+				return
+			}
 		case <-c.wake:
 			for _, r := range c.take() {
 				if !send(func() { c.deliver(ctx, r) }) {
@@ -197,10 +202,17 @@ func (c *Client) sendCancels(ctx context.Context, t target) {
 	}
 }
 
-// Nudge has the owner of a shard look into the store at once: somebody has inserted something.
-func (c *Client) Nudge(ctx context.Context, s dag.ShardID) {
+// Nudge implements engine.Peers.
+func (c *Client) Nudge(s dag.ShardID) {
+	select {
+	case c.nudges <- s:
+	default: // it looks by itself soon
+	}
+}
+
+func (c *Client) sendNudge(ctx context.Context, s dag.ShardID) {
 	if m, ok := c.dir.OwnerOf(s); ok {
-		_ = c.post(ctx, m, wakePath, nil) // it looks by itself soon
+		_ = c.post(ctx, m, wakePath, nil) // likewise
 	}
 }
 

@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"skein.dev/skein/internal/store"
+)
+
+// Shards talk by messages: a row written in the sender's transaction, consumed and deleted in
+// the receiver's. All that one transaction says to one shard is one row. Within a node that
+// owns both shards nothing is sent.
+
+// letter is one thing said to a shard.
+type letter struct {
+	// Ended tells a trigger of the end of a run.
+	Trigger store.TriggerKey `json:"trigger"`
+	Ended   Ended            `json:"ended"`
+}
+
+// mailMax is how many messages of a shard are read at a time.
+const mailMax = 100
+
+// heardFor is how long a node of a cluster believes that nobody listens to a workflow: who
+// begins to, elsewhere, is heard of after that.
+const heardFor = time.Second
+
+// post writes the letters of the transaction.
+func (w *writer) post() {
+	if len(w.tx.letters) == 0 {
+		return
+	}
+	for _, to := range slices.Sorted(maps.Keys(w.tx.letters)) {
+		payload, err := json.Marshal(w.tx.letters[to])
+		if err != nil {
+			panic("engine: a letter is not JSON: " + err.Error())
+		}
+		w.tx.batch.Messages = append(w.tx.batch.Messages, store.Message{From: w.fences[0].Shard, To: to, Payload: payload, Created: w.tx.now.Wall})
+	}
+}
+
+// announceMail tells the owners of shards that were written to.
+func (w *writer) announceMail() {
+	for to := range w.tx.letters {
+		w.e.cfg.Peers.Nudge(to)
+	}
+}
+
+// collect reads what was said to the shards that are held, and has the next transactions take
+// it in.
+func (w *writer) collect(ctx context.Context) error {
+	for _, s := range w.shards() {
+		page, err := w.e.store.Messages(ctx, s, mailMax)
+		if err != nil {
+			return fromStore("read messages", err)
+		}
+		for i := range page {
+			m := page[i]
+			if !w.reading[m.ID] {
+				w.reading[m.ID] = true
+				w.todo.push(item{op: func(w *writer) answer { return w.receive(&m) }})
+			}
+		}
+	}
+	return nil
+}
+
+// receive takes in one message.
+func (w *writer) receive(m *store.Message) answer {
+	delete(w.reading, m.ID)
+	if w.held(m.To) == nil {
+		return answer{} // its next owner reads it
+	}
+	var letters []letter
+	if err := json.Unmarshal(m.Payload, &letters); err != nil {
+		w.e.log.Error("a message makes no sense and is dropped", "from", m.From, "to", m.To, "err", err)
+	}
+	w.tx.batch.Consumed = append(w.tx.batch.Consumed, m.ID)
+	w.tx.addressed = append(w.tx.addressed, m.To)
+	for i := range letters {
+		t, err := w.trigger(letters[i].Trigger)
+		if err == nil && t != nil && w.held(t.Shard) != nil {
+			err = w.hear(t, &letters[i].Ended)
+		}
+		if err != nil {
+			w.broken(err)
+			return answer{err: err}
+		}
+	}
+	return answer{}
+}
+
+// hear has a trigger decide what the end of a run means.
+func (w *writer) hear(t *store.Trigger, ended *Ended) error {
+	if t.State != store.TriggerActive {
+		return nil
+	}
+	plan, err := w.e.cfg.Planner.Heard(t, ended, w.dueNow())
+	if err != nil { // its own fault: the run's end must not wait for it
+		w.e.log.Error("trigger cannot take the end of a run", "trigger", t.Name, "run", ended.Run.String(), "err", err)
+		return nil
+	}
+	if !plan.changes(t) {
+		return nil
+	}
+	return w.carryOut(t, &plan)
+}
+
+// listener reads a trigger that may be of another shard: of those nothing is kept.
+func (w *writer) listener(k store.TriggerKey) (*store.Trigger, error) {
+	if t, known := w.triggers.known[k]; known || w.e.cluster == nil {
+		if t == nil && !known {
+			return w.trigger(k)
+		}
+		return t, nil
+	}
+	t, err := w.e.store.Trigger(context.Background(), k.Workflow, k.Name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fromStore(fmt.Sprintf("read trigger %s", k.Name), err)
+	}
+	if w.held(t.Shard) != nil {
+		return w.trigger(k)
+	}
+	return &t, nil
+}
