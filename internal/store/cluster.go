@@ -10,7 +10,23 @@ import (
 const (
 	MemberActive  = "active"
 	MemberLeaving = "leaving" // takes no shard any more, and gives back those it has
+	MemberDrained = "drained" // is cordoned, owns nothing and runs nothing
 )
+
+// Standing orders of an operator.
+const (
+	OrderCordon = "cordon" // take no shard, give back those you have; what runs finishes
+	OrderStop   = "stop"   // likewise, as the scheduler is stopped there
+)
+
+// Order is what an operator has told a node. It stands until it is taken back, whatever
+// becomes of the node: it goes by the node's name.
+type Order struct {
+	Node  string // "": every node, also those to come
+	What  string
+	Actor string
+	At    dag.Micros
+}
 
 // Member is a scheduler node as the cluster sees it: one row per node, under the handler of
 // its present life.
@@ -29,7 +45,13 @@ type Member struct {
 	Beat    int64
 	Started dag.Micros
 	Seen    dag.Micros
+	// Cordoned and Stopped tell which orders stand for it. Only Members sets them.
+	Cordoned bool
+	Stopped  bool
 }
+
+// Able reports whether a member may have shards.
+func (m *Member) Able() bool { return m.State == MemberActive && !m.Cordoned && !m.Stopped }
 
 // ShardRow says who owns a shard. Owner 0: it is free.
 type ShardRow struct {
@@ -44,7 +66,8 @@ type ShardRow struct {
 // Cluster is the part of a store that several nodes meet in. A store for one node has none.
 type Cluster interface {
 	// Join writes the row of a node's new life. The row of an earlier life of that name goes,
-	// and its shards are free, in the same transaction.
+	// and its shards are free, in the same transaction; what was moved to it is to go to the
+	// new life.
 	Join(ctx context.Context, m Member) error
 	// Renew moves the member's counter and writes State and Busy; false: there is no such row
 	// any more, somebody deposed it.
@@ -63,6 +86,10 @@ type Cluster interface {
 	Release(ctx context.Context, fences []Fence) error
 	// Move writes down to which member a shard shall go; 0: wherever. The owners heed it.
 	Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error
+	// Order has an order stand, or takes it back; false: it was so already. At is the store's.
+	Order(ctx context.Context, o Order, stand bool) (bool, error)
+	// Orders reads what stands, by node and what.
+	Orders(ctx context.Context) ([]Order, error)
 	// Submitted finds runs in state submitted, by the partial index, oldest first: those that
 	// others than the owner have inserted.
 	Submitted(ctx context.Context, shards []dag.ShardID, limit int) ([]dag.RunID, error)

@@ -44,13 +44,19 @@ func (s *Store) Join(ctx context.Context, m store.Member) error {
 				}
 			}
 		}
+		m.Cordoned, m.Stopped = false, false
 		s.members[m.Handler] = m
+		for i := range s.shards {
+			if n := int(s.shards[i].wanted); n >= 1 && n <= len(s.handlers) && s.handlers[n-1].Node == m.Name {
+				s.shards[i].wanted = m.Handler
+			}
+		}
 		return nil
 	})
 }
 
 func checkMemberState(state string) error {
-	if state != store.MemberActive && state != store.MemberLeaving {
+	if state != store.MemberActive && state != store.MemberLeaving && state != store.MemberDrained {
 		return refused("a member cannot be %q", state)
 	}
 	return nil
@@ -98,6 +104,13 @@ func (s *Store) Members(ctx context.Context) ([]store.Member, []store.ShardRow, 
 	var shards []store.ShardRow
 	err := s.read(ctx, Members, func() error {
 		members = slices.SortedFunc(maps.Values(s.members), func(a, b store.Member) int { return cmp.Compare(a.Handler, b.Handler) })
+		for i := range members {
+			m := &members[i]
+			_, m.Cordoned = s.orderLocked(m.Name, store.OrderCordon)
+			_, m.Stopped = s.orderLocked(m.Name, store.OrderStop)
+			_, all := s.orderLocked("", store.OrderStop)
+			m.Stopped = m.Stopped || all
+		}
 		for i := range s.shards {
 			shards = append(shards, store.ShardRow{ID: dag.ShardID(i), Epoch: s.shards[i].epoch, Owner: s.ownerLocked(i), Wanted: s.shards[i].wanted})
 		}
@@ -184,6 +197,48 @@ func (s *Store) Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) e
 		s.shards[shard].wanted = to
 		return nil
 	})
+}
+
+// orderLocked finds where an order is, or would be.
+func (s *Store) orderLocked(node, what string) (int, bool) {
+	return slices.BinarySearchFunc(s.orders, store.Order{Node: node, What: what}, func(a, b store.Order) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.What, b.What))
+	})
+}
+
+// Order has an order stand, or takes it back.
+func (s *Store) Order(ctx context.Context, o store.Order, stand bool) (bool, error) {
+	changed := false
+	err := s.member(ctx, func() error {
+		if err := checkTexts("order", o.Node, o.Actor); err != nil {
+			return err
+		}
+		if o.What != store.OrderCordon && o.What != store.OrderStop {
+			return refused("nobody can be told to %q", o.What)
+		}
+		i, stood := s.orderLocked(o.Node, o.What)
+		if changed = stood != stand; !changed {
+			return nil
+		}
+		if stand {
+			o.At = s.clock()
+			s.orders = slices.Insert(s.orders, i, o)
+		} else {
+			s.orders = slices.Delete(s.orders, i, i+1)
+		}
+		return nil
+	})
+	return changed && err == nil, err
+}
+
+// Orders reads what stands.
+func (s *Store) Orders(ctx context.Context) ([]store.Order, error) {
+	var all []store.Order
+	err := s.read(ctx, Members, func() error {
+		all = slices.Clone(s.orders)
+		return nil
+	})
+	return all, err
 }
 
 // Submitted finds runs that others than their owner have inserted, oldest first.

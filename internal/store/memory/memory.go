@@ -46,6 +46,7 @@ type Store struct {
 	shards     []shard
 	handlers   []store.Handler // the handler n is at n-1
 	members    map[dag.HandlerID]store.Member
+	orders     []store.Order // by node and what
 	runs       map[dag.RunID]*run
 	all        ids
 	active     []ids // unfinished runs by shard

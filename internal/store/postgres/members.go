@@ -16,7 +16,8 @@ func (d *DB) Join(ctx context.Context, m store.Member) error {
 	own, named := args{}.text(m.Name).int8(int64(m.Handler)), args{}.text(m.Name)
 	row := args{}.int8(int64(m.Handler)).text(m.UUID).text(m.Name).text(m.Address).text(m.Version).int4(int32(m.Format)).
 		text(m.State).int4(m.Slots).int4(m.Busy)
-	return d.alter(ctx, "join the cluster", d.endBlockers, query{"lockNamed", named, nil}, query{"freeNamed", own, nil}, query{"join", row, nil})
+	return d.alter(ctx, "join the cluster", d.endBlockers, query{"lockNamed", named, nil}, query{"freeNamed", own, nil}, query{"join", row, nil},
+		query{"rewant", args{}.text(m.Name).int8(int64(m.Handler)), nil})
 }
 
 // Renew implements store.Cluster.
@@ -51,6 +52,7 @@ func scanMember(r *row, m *store.Member) error {
 	m.Handler, m.UUID, m.Name, m.Address, m.Version = dag.HandlerID(r.int()), r.text(), r.text(), r.text(), r.text()
 	m.Format, m.State, m.Slots, m.Busy = int(r.int()), r.text(), int32(r.int()), int32(r.int())
 	m.Beat, m.Started, m.Seen = r.int(), r.micros(), r.micros()
+	m.Cordoned, m.Stopped = r.bool(), r.bool()
 	return r.damaged("member %s", m.Name)
 }
 
@@ -120,6 +122,25 @@ func (d *DB) Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) erro
 		err = fmt.Errorf("move shard %d: it has no row: %w", shard, store.ErrCorrupt)
 	}
 	return err
+}
+
+// Order implements store.Cluster.
+func (d *DB) Order(ctx context.Context, o store.Order, stand bool) (bool, error) {
+	changed := false
+	q := query{"withdraw", args{}.text(o.Node).text(o.What), mark(&changed)}
+	if stand {
+		q = query{"order", args{}.text(o.Node).text(o.What).text(o.Actor), mark(&changed)}
+	}
+	err := d.alter(ctx, "order a node", nil, q)
+	return changed && err == nil, err
+}
+
+// Orders implements store.Cluster.
+func (d *DB) Orders(ctx context.Context) ([]store.Order, error) {
+	return list(ctx, d, query{"orders", nil, nil}, func(r *row, o *store.Order) error {
+		o.Node, o.What, o.Actor, o.At = r.text(), r.text(), r.text(), r.micros()
+		return r.damaged("order to %s", o.Node)
+	})
 }
 
 // Submitted implements store.Cluster.

@@ -23,12 +23,23 @@ ON CONFLICT (name) DO UPDATE SET handler = excluded.handler, uuid = excluded.uui
   version = excluded.version, format = excluded.format, state = excluded.state, slots = excluded.slots, busy = excluded.busy,
   beat = member.beat + 1, started = excluded.started, seen = excluded.seen;
 
+-- name: rewant
+-- What was moved to a node is to go to its new life. No two of them join under one name at once.
+WITH held AS MATERIALIZED (
+  SELECT s.id FROM shard s JOIN handler h ON h.id = s.wanted WHERE h.node = $1 AND s.wanted <> $2
+  ORDER BY s.id FOR NO KEY UPDATE OF s
+)
+UPDATE shard s SET wanted = $2 FROM held WHERE s.id = held.id;
+
 -- name: renew
 UPDATE member SET beat = beat + 1, state = $2, busy = $3, seen = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 WHERE handler = $1 RETURNING handler;
 
 -- name: members
-SELECT handler, uuid::text, name, address, version, format, state, slots, busy, beat, started, seen FROM member ORDER BY handler;
+SELECT m.handler, m.uuid::text, m.name, m.address, m.version, m.format, m.state, m.slots, m.busy, m.beat, m.started, m.seen,
+  EXISTS (SELECT FROM node_order o WHERE o.node = m.name AND o.what = 'cordon'),
+  EXISTS (SELECT FROM node_order o WHERE o.node = ANY (ARRAY['', m.name]) AND o.what = 'stop')
+FROM member m ORDER BY m.handler;
 
 -- name: shards
 SELECT s.id, s.epoch, coalesce(m.handler, 0), s.wanted, s.workflows
@@ -72,6 +83,16 @@ UPDATE shard s SET owner = 0 FROM held WHERE s.id = held.id;
 
 -- name: move
 UPDATE shard SET wanted = $2 WHERE id = $1 RETURNING id;
+
+-- name: order
+INSERT INTO node_order (node, what, actor, at) VALUES ($1, $2, $3, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+ON CONFLICT DO NOTHING RETURNING node;
+
+-- name: withdraw
+DELETE FROM node_order WHERE node = $1 AND what = $2 RETURNING node;
+
+-- name: orders
+SELECT node, what, actor, at FROM node_order ORDER BY node, what;
 
 -- name: await
 INSERT INTO submitted (run, shard) SELECT x.run, coalesce(x.shard, $3) FROM unnest($1::uuid[], $2::int[]) x (run, shard)

@@ -38,6 +38,8 @@ func clusters() []check {
 		{"acquire makes an owner", clustered(acquireOwns)},
 		{"release under a stale epoch does nothing", clustered(releaseStale)},
 		{"move is written down", clustered(shardMoved)},
+		{"move follows a node to its next life", clustered(movedOn)},
+		{"orders stand by name until they are taken back", clustered(orders)},
 		{"workflows are counted", clustered(workflowsCounted)},
 		{"submitted runs are found", clustered(submittedFound)},
 		{"what ends with the store ends with an error", clustered(clusterClosed)},
@@ -490,6 +492,8 @@ func verbs(ctx context.Context, c store.Cluster, m store.Member) map[string]func
 		"Claim":     func() error { _, err := c.Claim(ctx, m.Handler, []dag.ShardID{0}); return err },
 		"Release":   func() error { return c.Release(ctx, []store.Fence{{Epoch: 1}}) },
 		"Move":      func() error { return c.Move(ctx, 0, 1) },
+		"Order":     func() error { _, err := c.Order(ctx, store.Order{Node: "a", What: store.OrderStop}, true); return err },
+		"Orders":    func() error { _, err := c.Orders(ctx); return err },
 		"Submitted": func() error { _, err := c.Submitted(ctx, []dag.ShardID{0}, 1); return err },
 	}
 }
