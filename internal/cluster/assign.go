@@ -12,11 +12,11 @@ import (
 // same rows and gets the same: spread evenly, moving no more than is needed. A shard that an
 // operator has moved stays where it was put, and counts.
 //
-// Members that leave get nothing. Without members nobody gets anything.
+// Members that leave, are cordoned or stopped get nothing. Without members nobody gets anything.
 func assign(members []store.Member, shards []store.ShardRow) map[dag.ShardID]dag.HandlerID {
 	var able []dag.HandlerID
 	for i := range members {
-		if members[i].State == store.MemberActive {
+		if members[i].Able() {
 			able = append(able, members[i].Handler)
 		}
 	}

@@ -111,6 +111,10 @@ func TestAssignLeavingAndWanted(t *testing.T) {
 			t.Errorf("shard %d goes to %d, want %d", s, to[s], h)
 		}
 	}
+	members[0].Cordoned, members[2].Stopped = true, true
+	if to := assign(members, rows); len(to) != 0 {
+		t.Errorf("one is cordoned, one leaves, one is stopped: %v", to)
+	}
 	if to := assign(nil, rows); len(to) != 0 {
 		t.Errorf("without members: %v", to)
 	}
