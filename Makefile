@@ -3,9 +3,15 @@
 GO      ?= go
 BIN     := bin/skein
 # Concurrent packages are tested with the race detector; the others are pure or covered by these.
-RACED   := ./internal/store/... ./internal/engine/... ./internal/worker/... ./internal/server/... ./internal/app/... .
-PLAIN   := $$($(GO) list ./... | grep -v -E 'skein.dev/skein(/internal/(store|engine|worker|server|app)(/|$$)|$$)')
+# In store/postgres the database is what is concurrent, so its suite runs without; the engine's is with.
+RACED   := ./internal/store ./internal/store/memory ./internal/store/sqlite ./internal/engine/... ./internal/cluster/... \
+           ./internal/peer/... ./internal/trigger/... ./internal/worker/... ./internal/server/... ./internal/app/... .
+PLAIN   := $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 14m
+# What the tests call, as command:package of Debian.
+NEEDED  := sh:dash python3:python3 gcc:gcc
+# Where PostgreSQL's own programs lie: initdb and postgres are not in the PATH.
+PGBIN   := /usr/lib/postgresql/*/bin/postgres
 
 .DEFAULT_GOAL := help
 
@@ -31,13 +37,20 @@ vet: ## look for mistakes without running anything
 	$(GO) vet ./...
 
 .PHONY: tools
-tools: ## install what the tests need: Go modules, sh, python3 and a C compiler for the race detector
+tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer
 	@$(GO) mod download
-	@missing=; for t in sh:dash python3:python3 gcc:gcc; do \
+	@missing=; for t in $(NEEDED); do \
 		command -v $${t%%:*} >/dev/null || missing="$$missing $${t##*:}"; done; \
-	if [ -n "$$missing" ]; then \
-		sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-		$$sudo apt-get update -q && $$sudo apt-get install -qy --no-install-recommends $$missing libc6-dev; fi
+	case "$$missing" in *gcc*) missing="$$missing libc6-dev";; esac; \
+	ls $(PGBIN) >/dev/null 2>&1 && command -v psql >/dev/null || missing="$$missing postgresql"; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	give_up() { echo "make tools: the tests need$$missing, and $$1." >&2; \
+		echo "Install them by hand (PostgreSQL 14 or newer, its programs in $(PGBIN)); a server need not run." >&2; exit 1; }; \
+	command -v apt-get >/dev/null || give_up "there is no apt-get here"; \
+	sudo=; [ "$$(id -u)" = 0 ] || { command -v sudo >/dev/null || give_up "this is neither root nor has it sudo"; sudo=sudo; }; \
+	echo "installing$$missing" >&2; \
+	$$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing \
+		|| give_up "apt-get could not install them"
 
 .PHONY: bench
 bench: build ## measure this machine: every shape, beside the raw limit of its disk
