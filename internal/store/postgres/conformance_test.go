@@ -43,13 +43,75 @@ func TestConformance(t *testing.T) {
 		opened.Store(db, o)
 		return db
 	}
+	used := newShelf(t, 3)
 	storetest.Run(t, storetest.Engine{
 		Open: func(t *testing.T) store.Store {
-			return open(t, postgres.Options{URL: server.URL("postgres"), Schema: newSchema(), Shards: 3})
+			schema := used.take(t)
+			return open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: used.shards, Application: schema})
 		},
 		Reopen: func(t *testing.T, s store.Store) store.Store {
 			o, _ := opened.Load(s)
 			return open(t, o.(postgres.Options))
 		},
 	})
+}
+
+// shelf keeps schemas for the next check: making one takes ten times as long as emptying it.
+type shelf struct {
+	shards int
+	blank  string // as a schema is when nobody has used it
+	free   []string
+}
+
+func newShelf(t *testing.T, shards int) *shelf {
+	s := &shelf{shards: shards, blank: newSchema()}
+	s.make(t, s.blank)
+	return s
+}
+
+func (s *shelf) make(t *testing.T, schema string) {
+	t.Helper()
+	db, err := postgres.Open(context.Background(), postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: s.shards})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// take gives an empty schema, for one test.
+func (s *shelf) take(t *testing.T) string {
+	t.Helper()
+	if len(s.free) == 0 {
+		schema := newSchema()
+		s.make(t, schema)
+		s.free = append(s.free, schema)
+	} else {
+		s.empty(t, s.free[len(s.free)-1])
+	}
+	schema := s.free[len(s.free)-1]
+	s.free = s.free[:len(s.free)-1]
+	t.Cleanup(func() { s.free = append(s.free, schema) })
+	return schema
+}
+
+// empty makes the rows and sequences of a schema those of the blank one, once the sessions of
+// its last user are gone.
+func (s *shelf) empty(t *testing.T, schema string) {
+	t.Helper()
+	raw(t, schema)(`DO $$ DECLARE
+		schema text := '` + schema + `';
+		name text;
+	BEGIN
+		PERFORM pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = schema;
+		SET LOCAL session_replication_role = replica; -- no triggers
+		FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = schema LOOP
+			EXECUTE format('DELETE FROM %I.%I', schema, name);
+			EXECUTE format('INSERT INTO %I.%I OVERRIDING SYSTEM VALUE SELECT * FROM ` + s.blank + `.%I', schema, name, name);
+		END LOOP;
+		FOR name IN SELECT sequencename FROM pg_sequences WHERE schemaname = schema LOOP
+			PERFORM setval(format('%I.%I', schema, name)::regclass, 1, false);
+		END LOOP;
+	END $$`)
 }
