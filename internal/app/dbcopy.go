@@ -175,7 +175,7 @@ func (r *CopyResult) move(ctx context.Context, src store.Portable, dst store.Sto
 	if err != nil {
 		return fmt.Errorf("database %s: %w", r.To, err)
 	}
-	rep, err := transfer.Copy(ctx, src, dst.(store.Portable), transfer.Options{Shards: info.Shards, LeaveOut: o.LeaveOut, Progress: o.Progress})
+	rep, err := transfer.Copy(ctx, src, dst.(store.Portable), transfer.Options{Shards: info.Shards, LeaveOut: o.LeaveOut, Forward: engine.Forward, Progress: o.Progress})
 	r.Rows, r.LeftOut, r.FromShards, r.ToShards = rep.Rows, rep.LeftOut, rep.From, rep.To
 	r.Bad = append(r.Bad, rep.Bad...)
 	switch {

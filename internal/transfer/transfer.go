@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -27,6 +29,9 @@ type Options struct {
 	Shards int
 	// LeaveOut copies the rest if there are rows that the target cannot hold.
 	LeaveOut bool
+	// Forward divides a message between shards by where workflows are now; only its receiver
+	// knows what it is about. nil: messages go only where shards stay what they are.
+	Forward func(payload []byte, home func(dag.WorkflowID) dag.ShardID) (map[dag.ShardID][]byte, error)
 	// Progress, if not nil, is told now and then how many rows of a table have gone, and at
 	// its end.
 	Progress func(table string, rows int64, done bool)
@@ -83,8 +88,9 @@ type mover struct {
 	into   store.Rows
 	report Report
 
-	homes map[dag.WorkflowID]int64 // shards of workflows
-	next  int64                    // workflows that were given a shard
+	homes    map[dag.WorkflowID]int64 // shards of workflows
+	next     int64                    // workflows that were given a shard
+	messages int64                    // that were written, where they are numbered anew
 
 	table           *store.Table
 	shard, workflow int // columns of the table; -1: none
@@ -117,10 +123,17 @@ func (m *mover) Row(t *store.Table, values []store.Value) error {
 		return err
 	}
 	if m.moving() {
-		if err := m.rehome(values); err != nil {
-			return err
+		if t.Name == "message" {
+			return m.forward(values)
 		}
+		m.rehome(values)
 	}
+	return m.write(values)
+}
+
+// write passes a row on.
+func (m *mover) write(values []store.Value) error {
+	t := m.table
 	err := m.into.Row(t, values)
 	if errors.Is(err, store.ErrRefused) && m.ctx.Err() == nil {
 		return m.bad(fmt.Sprintf("%s: %v", t.Name, err))
@@ -168,21 +181,35 @@ func (m *mover) progress(done bool) {
 
 // rehome gives a row the shard of its workflow. Workflows are dealt out one after the other;
 // what is of no workflow that there is goes to the first.
-func (m *mover) rehome(values []store.Value) error {
+func (m *mover) rehome(values []store.Value) {
 	switch {
 	case m.table.Name == "workflow":
 		home := m.next % int64(m.o.Shards)
 		m.next++
 		m.homes[dag.WorkflowID(values[m.table.Index("id")].Int)] = home
 		values[m.shard].Int = home
-	case m.table.Name == "message" && m.o.Shards == 1:
-		values[m.table.Index("sender")].Int, values[m.table.Index("target")].Int = 0, 0
-	case m.table.Name == "message":
-		// What it is about is the receiver's secret: it cannot be sent after its workflow.
-		return fmt.Errorf("messages between shards wait, and the shards of the target are others; start a node on the source until they are gone: %w",
-			store.ErrFormat)
 	case m.shard >= 0 && m.workflow >= 0:
 		values[m.shard].Int = m.homes[dag.WorkflowID(values[m.workflow].Int)]
+	}
+}
+
+// forward sends a message after the workflows that it is about.
+func (m *mover) forward(values []store.Value) error {
+	if m.o.Forward == nil {
+		return fmt.Errorf("messages between shards wait, and the shards of the target are others: %w", store.ErrFormat)
+	}
+	number, sender, target, payload := m.table.Index("id"), m.table.Index("sender"), m.table.Index("target"), m.table.Index("payload")
+	parts, err := m.o.Forward(values[payload].Bytes, func(w dag.WorkflowID) dag.ShardID { return dag.ShardID(m.homes[w]) })
+	if err != nil { // its receiver would drop it, too
+		return m.bad(fmt.Sprintf("message %d: %v", values[number].Int, err))
+	}
+	for _, to := range slices.Sorted(maps.Keys(parts)) {
+		m.messages++
+		values[number].Int, values[sender].Int, values[target].Int = m.messages, int64(to), int64(to)
+		values[payload].Bytes = parts[to]
+		if err := m.write(values); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -271,10 +271,27 @@ func TestShards(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "messages between shards") {
 		t.Errorf("messages went to other shards: %v", err)
 	}
-	one := openSQLite(t, filepath.Join(t.TempDir(), "a.db"))
-	copyAll(t, everything{shards: 3}, one, 1)
-	if got, err := one.Messages(t.Context(), 0, 100); err != nil || len(got) != perTable {
-		t.Errorf("%d messages, %v", len(got), err)
+	// Each for workflows 1 and 2, whose homes are others now; one of them makes no sense.
+	n := 0
+	forward := func(payload []byte, home func(dag.WorkflowID) dag.ShardID) (map[dag.ShardID][]byte, error) {
+		if n++; n == 3 {
+			return nil, errors.New("no letter")
+		}
+		return map[dag.ShardID][]byte{home(1): []byte("one"), home(2): []byte("two")}, nil
+	}
+	to := openPostgres(t, "forwarded", 4)
+	r, err := transfer.Copy(t.Context(), everything{shards: 3}, to, transfer.Options{Shards: 4, Forward: forward, LeaveOut: true})
+	if err != nil || r.LeftOut["message"] != 1 || r.Rows["message"] != 2*(perTable-1) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for w, want := range map[dag.WorkflowID]string{1: "one", 2: "two"} {
+		wf, err := to.WorkflowByID(t.Context(), w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := to.Messages(t.Context(), wf.Shard, 100); err != nil || len(got) != perTable-1 || string(got[0].Payload) != want {
+			t.Errorf("%d messages, %v", len(got), err)
+		}
 	}
 }
 
@@ -375,7 +392,7 @@ func TestDamaged(t *testing.T) {
 // engine makes itself.
 func TestColumns(t *testing.T) {
 	own := map[string]bool{"meta": true, "shard": true, "roll": true, "active": true, "submitted": true, "sqlite_sequence": true,
-		"member": true, // who works on a database does not move with it
+		"member": true, "node_order": true, // who works on a database does not move with it
 		"run.n":  true, "token": true, "log": true}
 	path := filepath.Join(t.TempDir(), "a.db")
 	openSQLite(t, path)
