@@ -10,6 +10,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -26,11 +27,11 @@ const (
 	LagDefault  = 20 * time.Second
 	// lookEvery is how often the members are read.
 	lookEvery = 500 * time.Millisecond
-	// gapMax is the longest time between two reads that succeeded; after a longer one nobody's
-	// silence counts.
-	gapMax = 3 * time.Second
 	// meetEvery is how often runs are looked for that others have inserted.
 	meetEvery = time.Second
+	// stallMax is how long a look, with all that it leads to, may take. A node that is stuck
+	// for longer is not renewed: others shall have its shards.
+	stallMax = 2 * time.Minute
 )
 
 // Owner is the engine of this node.
@@ -65,19 +66,23 @@ var ErrDeposed = errors.New("the other nodes of the cluster declared this one de
 
 // Node is this node's membership.
 type Node struct {
-	cfg  Config
-	log  *slog.Logger
-	wake chan struct{}
+	cfg   Config
+	log   *slog.Logger
+	wake  chan struct{} // cap 1: look at once
+	state chan struct{} // cap 1: the row is to be written at once
 
 	mu      sync.Mutex // protects following fields
 	self    store.Member
 	members []store.Member
 	shards  []store.ShardRow
 	joined  bool
+	written string    // the state in the row
+	lost    bool      // somebody deposed this life
+	beaten  time.Time // when the newest renewal was sent that the store confirmed
+	turned  time.Time // when the last turn ended
 
-	watch  watch
-	buried map[dag.HandlerID]bool // listed in the last look
-	beaten time.Time
+	watch  watch                  // of the goroutine of Run
+	buried map[dag.HandlerID]bool // listed in the last look; likewise
 }
 
 // New makes the membership of a node. Nothing happens until Run.
@@ -92,7 +97,8 @@ func New(cfg Config) *Node {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.Self.State = store.MemberActive
-	return &Node{cfg: cfg, log: cfg.Log, self: cfg.Self, wake: make(chan struct{}, 1), watch: watch{lag: cfg.Lag}}
+	return &Node{cfg: cfg, log: cfg.Log, self: cfg.Self, wake: make(chan struct{}, 1), state: make(chan struct{}, 1),
+		watch: newWatch(cfg.Lag)}
 }
 
 // Run is a member until ctx ends; then it gives its shards back and leaves.
@@ -100,6 +106,20 @@ func (n *Node) Run(ctx context.Context) error {
 	if err := n.join(ctx); err != nil {
 		return err
 	}
+	var beats sync.WaitGroup
+	beating, stop := context.WithCancel(ctx)
+	beats.Go(func() { n.renewals(beating) })
+	err := n.turns(ctx)
+	stop()
+	beats.Wait()
+	if err == nil {
+		n.leave()
+	}
+	return err
+}
+
+// turns looks and acts until ctx ends.
+func (n *Node) turns(ctx context.Context) error {
 	looks := time.NewTicker(lookEvery)
 	defer looks.Stop()
 	met := time.Time{}
@@ -111,6 +131,9 @@ func (n *Node) Run(ctx context.Context) error {
 			met = time.Now()
 			n.meet(ctx)
 		}
+		n.mu.Lock()
+		n.turned = time.Now()
+		n.mu.Unlock()
 		select {
 		case <-ctx.Done():
 		case <-looks.C:
@@ -118,18 +141,18 @@ func (n *Node) Run(ctx context.Context) error {
 			met = time.Time{}
 		}
 	}
-	n.leave()
 	return nil
 }
 
 // join writes this node's row, and tries until it is there.
 func (n *Node) join(ctx context.Context) error {
 	for pause := lookEvery; ; pause = min(2*pause, n.cfg.Beat) {
-		err := n.cfg.Store.Join(ctx, n.Self())
+		sent := time.Now()
+		m := n.Self()
+		err := n.cfg.Store.Join(ctx, m)
 		if err == nil {
-			n.beaten = time.Now()
 			n.mu.Lock()
-			n.joined = true
+			n.joined, n.lost, n.written, n.beaten, n.turned = true, false, m.State, sent, time.Now()
 			n.mu.Unlock()
 			return nil
 		}
@@ -148,18 +171,17 @@ func (n *Node) join(ctx context.Context) error {
 // jittered keeps nodes that lost the store together from coming back in step.
 func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-// turn renews the row if it is time, looks who is there, and acts on it. Its error is final.
+// turn looks who is there, and acts on it. Its error is final.
 func (n *Node) turn(ctx context.Context) error {
-	if time.Since(n.beaten) >= n.cfg.Beat {
-		switch listed, err := n.renew(ctx); {
-		case err != nil:
-			n.log.Warn("cannot renew this node's row", "err", err)
-		case !listed && n.cfg.ExitOnLoss:
-			return ErrDeposed
-		case !listed:
-			if err := n.rejoin(ctx); err != nil {
-				return err
-			}
+	n.mu.Lock()
+	lost := n.lost
+	n.mu.Unlock()
+	switch {
+	case lost && n.cfg.ExitOnLoss:
+		return ErrDeposed
+	case lost:
+		if err := n.rejoin(ctx); err != nil {
+			return err
 		}
 	}
 	members, shards, err := n.cfg.Store.Members(ctx)
@@ -175,17 +197,58 @@ func (n *Node) turn(ctx context.Context) error {
 	return nil
 }
 
-func (n *Node) renew(ctx context.Context) (bool, error) {
-	m := n.Self()
+// renewals renews the row until ctx ends. It is a goroutine of its own: a node that takes long
+// to load the shards that it got is not silent, or the next one would be, too.
+func (n *Node) renewals(ctx context.Context) {
+	pause := n.cfg.Beat
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.state:
+		case <-time.After(pause):
+		}
+		pause = n.cfg.Beat
+		if err := n.renew(ctx); err != nil && ctx.Err() == nil {
+			pause = min(pause, lookEvery)
+			n.log.Warn("cannot renew this node's row", "err", err)
+		}
+	}
+}
+
+func (n *Node) renew(ctx context.Context) error {
+	n.mu.Lock()
+	m, idle, stuck := n.self, !n.joined || n.lost, time.Since(n.turned) > stallMax
+	n.mu.Unlock()
+	switch {
+	case idle:
+		return nil
+	case stuck:
+		return fmt.Errorf("it has been stuck for %v: others shall have its shards", stallMax)
+	}
 	if n.cfg.Busy != nil {
 		m.Busy = int32(n.cfg.Busy())
 	}
 	sent := time.Now()
 	listed, err := n.cfg.Store.Renew(ctx, m)
-	if err == nil {
-		n.beaten = sent
+	if err != nil {
+		return err
 	}
-	return listed, err
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.self.Handler != m.Handler: // it has begun a new life meanwhile
+	case !listed:
+		n.lost = true
+		n.Wake()
+	default:
+		n.beaten = sent
+		if m.State != n.written {
+			n.written = m.State
+			n.Wake() // the others know by now: act on it
+		}
+	}
+	return nil
 }
 
 // rejoin begins a new life: this node was taken for dead, and what it had is with others.
@@ -194,7 +257,7 @@ func (n *Node) rejoin(ctx context.Context) error {
 	h, err := n.cfg.Owner.Reborn(ctx)
 	if err != nil {
 		n.log.Warn("cannot begin a new life yet", "err", err)
-		return nil // the next turn tries again: the row is still gone
+		return nil // the next turn tries again
 	}
 	n.mu.Lock()
 	n.self.Handler, n.self.UUID, n.self.Started = h.ID, h.UUID, h.Started
@@ -207,17 +270,22 @@ func (n *Node) rejoin(ctx context.Context) error {
 func (n *Node) see(members []store.Member, shards []store.ShardRow) {
 	n.mu.Lock()
 	n.members, n.shards = members, shards
+	heard := n.beaten
 	n.mu.Unlock()
-	n.watch.see(members, time.Now())
+	now := time.Now()
+	if now.Sub(heard) > n.cfg.Beat+n.watch.gap {
+		n.watch.restart() // the store takes no renewals, the others' neither
+	}
+	n.watch.see(members, now)
 	gone := false
-	now := map[dag.HandlerID]bool{}
+	listed := map[dag.HandlerID]bool{}
 	for i := range members {
-		now[members[i].Handler] = true
+		listed[members[i].Handler] = true
 	}
 	for h := range n.buried {
-		gone = gone || !now[h]
+		gone = gone || !listed[h]
 	}
-	n.buried = now
+	n.buried = listed
 	if gone {
 		n.cfg.Owner.Bury(func(h dag.HandlerID) bool { return !n.Alive(h) })
 	}
@@ -261,6 +329,9 @@ func (n *Node) own(ctx context.Context, members []store.Member, shards []store.S
 		return
 	}
 	got, err := n.cfg.Owner.Own(ctx, want)
+	if err == nil {
+		err = n.disown(ctx, shards, got)
+	}
 	n.watch.settled = err == nil && slices.Equal(got, want)
 	switch {
 	case err != nil && ctx.Err() == nil:
@@ -268,6 +339,22 @@ func (n *Node) own(ctx context.Context, members []store.Member, shards []store.S
 	case !slices.Equal(got, have):
 		n.log.Info("shards", "owned", len(got), "of", len(shards), "members", len(members))
 	}
+}
+
+// disown gives back shards that are this node's by their rows only: its engine got them, or
+// gave them back, in a call whose answer was lost.
+func (n *Node) disown(ctx context.Context, shards []store.ShardRow, got []dag.ShardID) error {
+	self := n.Self().Handler
+	var free []store.Fence
+	for _, s := range shards {
+		if s.Owner == self && !slices.Contains(got, s.ID) {
+			free = append(free, store.Fence{Shard: s.ID, Epoch: s.Epoch})
+		}
+	}
+	if len(free) == 0 {
+		return nil
+	}
+	return n.cfg.Store.Release(ctx, free)
 }
 
 func (n *Node) meet(ctx context.Context) {
@@ -307,7 +394,10 @@ func (n *Node) Cordon(out bool) {
 		n.self.State = store.MemberLeaving
 	}
 	n.mu.Unlock()
-	n.Wake()
+	select {
+	case n.state <- struct{}{}:
+	default:
+	}
 }
 
 // Self is this node's row.

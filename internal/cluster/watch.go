@@ -11,15 +11,26 @@ import (
 // not been seen to move.
 type watch struct {
 	lag     time.Duration
-	last    time.Time // of the last read that succeeded
+	gap     time.Duration // after a longer one between reads that succeeded nobody's silence counts
+	last    time.Time     // of the last read that succeeded
 	beats   map[dag.HandlerID]int64
 	since   map[dag.HandlerID]time.Time
 	settled bool // the engine owns what it should, as of its last answer
 }
 
+// gapMax bounds the gap, which must be short beside the lag and long beside a look.
+const gapMax = 3 * time.Second
+
+func newWatch(lag time.Duration) watch {
+	return watch{lag: lag, gap: min(gapMax, max(lag/4, 2*lookEvery))}
+}
+
+// restart has everybody's silence begin with the next read.
+func (w *watch) restart() { w.beats = nil }
+
 // see takes a read that succeeded. After a gap nobody's silence counts: nobody could be heard.
 func (w *watch) see(members []store.Member, now time.Time) {
-	if w.beats == nil || now.Sub(w.last) > gapMax {
+	if w.beats == nil || now.Sub(w.last) > w.gap {
 		w.beats, w.since = map[dag.HandlerID]int64{}, map[dag.HandlerID]time.Time{}
 	}
 	w.last = now

@@ -9,7 +9,7 @@ import (
 
 // TestWatch judges by reads that succeeded only.
 func TestWatch(t *testing.T) {
-	w := watch{lag: 20 * time.Second}
+	w := newWatch(20 * time.Second)
 	at := time.Unix(1000, 0)
 	beat := int64(1)
 	see := func() { w.see([]store.Member{{Handler: 7, Beat: beat}, {Handler: 8, Beat: at.Unix()}}, at) }
