@@ -91,7 +91,11 @@ func (w *writer) putBackfill(b store.Backfill) {
 		b.Revision++
 		batch.BackfillUpdates = append(batch.BackfillUpdates, b)
 		w.tx.filled[b.ID] = true
-	} else if i := slices.IndexFunc(batch.BackfillInserts, same); i >= 0 {
+		w.backfills.known[b.ID] = &b
+		return
+	}
+	b.Revision = w.backfills.known[b.ID].Revision // the caller's copy may be from before
+	if i := slices.IndexFunc(batch.BackfillInserts, same); i >= 0 {
 		batch.BackfillInserts[i] = b
 	} else if i := slices.IndexFunc(batch.BackfillUpdates, same); i >= 0 {
 		batch.BackfillUpdates[i] = b

@@ -72,6 +72,9 @@ func (w *writer) putTrigger(t store.Trigger) {
 	b := &w.tx.batch
 	same := func(o store.Trigger) bool { return o.Workflow == t.Workflow && o.Name == t.Name }
 	if w.tx.written[k] {
+		if is := w.triggers.known[k]; is != nil {
+			t.Revision = is.Revision // the caller's copy may be from before
+		}
 		if i := slices.IndexFunc(b.TriggerInserts, same); i >= 0 {
 			b.TriggerInserts[i] = t
 		} else if i := slices.IndexFunc(b.TriggerUpdates, same); i >= 0 {
@@ -91,6 +94,7 @@ func (w *writer) insertTrigger(t store.Trigger) {
 	k := keyOfTrigger(&t)
 	t.Revision, t.Created, t.Modified = 1, w.tx.now.Wall, w.tx.now.Wall
 	w.tx.declared = true
+	w.again(k) // runs of one of that name may be waiting
 	if w.restored(t) {
 		return
 	}
@@ -192,7 +196,7 @@ func (w *writer) declareOne(was *store.Trigger, t store.Trigger, now dag.Micros)
 	}
 	w.putTrigger(t)
 	w.tx.declared = true
-	w.gates.open[keyOfTrigger(&t)] = true
+	w.again(keyOfTrigger(&t))
 	return nil
 }
 
