@@ -167,6 +167,24 @@ func (w *writer) exit(r *dag.Run) {
 	r.Gate = gateNone
 }
 
+// again has those that wait at their workflow's gate pass their trigger's once more: its limit
+// is another one. A reload does the same with all who wait.
+func (w *writer) again(k store.TriggerKey) {
+	w.gates.open[k] = true
+	g := w.gates.of[k]
+	if g == nil {
+		return
+	}
+	for _, r := range g.members {
+		if r.Gate == atWorkflow {
+			w.gate(workflowGate(r)).waiting.Remove(r)
+			g.past--
+			r.Gate = atTrigger
+			g.waiting.Put(r)
+		}
+	}
+}
+
 // opened notes that a place at a gate may be free, and forgets a gate that nobody uses.
 func (w *writer) opened(k store.TriggerKey, g *gate) {
 	switch {

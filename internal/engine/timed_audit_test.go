@@ -54,6 +54,8 @@ func instants(spec, kind string, after, until dag.Micros) []dag.Micros {
 // trigger is decided has exactly one outcome, and nothing else has any; every line that says
 // so has one run, and every run that a trigger started one line.
 func (b *books) audit(x *timed) {
+	b.at.Lock()
+	defer b.at.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	keys := map[store.TriggerKey][]declaration{}

@@ -106,6 +106,10 @@ func (c *clocked) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error
 	case storetest.Refused:
 		return 0, fmt.Errorf("commit: injected: %w", store.ErrRefused)
 	}
+	if c.books != nil { // who reads books and store sees them at the same commit
+		c.books.at.Lock()
+		defer c.books.at.Unlock()
+	}
 	if _, err := c.Store.Commit(ctx, b); err != nil {
 		if c.books != nil && errors.Is(err, store.ErrRefused) {
 			c.books.refused(err)
@@ -378,6 +382,7 @@ func (x *timed) whole() {
 // beside the store and the engine.
 type books struct {
 	t  testing.TB
+	at sync.Mutex // held while a commit happens
 	mu sync.Mutex
 
 	flows    map[dag.WorkflowID]store.Workflow
@@ -391,6 +396,7 @@ type books struct {
 	refusals []error
 	allowed  bool // refusals are part of the test
 	rowsMax  int  // of a transaction
+	count    int  // of transactions
 }
 
 // declaration is a stretch of time in which a trigger was declared as spec.
@@ -398,7 +404,6 @@ type declaration struct {
 	spec         string
 	kind         string
 	since, until dag.Micros // (since, until] is decided by it
-	whole        bool       // until is when it was changed, and it was not over
 }
 
 func newBooks(t testing.TB) *books {
@@ -445,6 +450,7 @@ func (b *books) commit(c *store.Batch, now dag.Micros) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rowsMax = max(b.rowsMax, c.Rows())
+	b.count++
 	b.mark = max(b.mark, c.Watermark)
 	moved := map[store.TriggerKey]bool{} // limits that change in this transaction
 	for _, list := range [][]store.Workflow{c.WorkflowInserts, c.WorkflowUpdates} {
@@ -478,8 +484,11 @@ func (b *books) declared(c *store.Batch, moved map[store.TriggerKey]bool) {
 		was := b.triggers[k]
 		if string(was.Spec) != string(t.Spec) || was.Since != t.Since {
 			// What the old declaration decided is up to where the new one begins.
-			b.past[k] = append(b.past[k], declaration{spec: string(was.Spec), kind: was.Kind, since: was.Since,
-				until: t.Since, whole: was.State != store.TriggerEnded})
+			until := t.Since
+			if was.State == store.TriggerEnded {
+				until = was.Decided
+			}
+			b.past[k] = append(b.past[k], declaration{spec: string(was.Spec), kind: was.Kind, since: was.Since, until: until})
 			moved[k] = true
 		}
 		if t.Decided < was.Decided && t.Since == was.Since {
@@ -490,8 +499,7 @@ func (b *books) declared(c *store.Batch, moved map[store.TriggerKey]bool) {
 	for _, t := range c.TriggerDeletes {
 		k := keyOfTrigger(&t)
 		was := b.triggers[k]
-		b.past[k] = append(b.past[k], declaration{spec: string(was.Spec), kind: was.Kind, since: was.Since, until: was.Decided,
-			whole: was.State != store.TriggerEnded})
+		b.past[k] = append(b.past[k], declaration{spec: string(was.Spec), kind: was.Kind, since: was.Since, until: was.Decided})
 		delete(b.triggers, k)
 		moved[k] = true
 	}

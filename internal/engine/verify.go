@@ -196,13 +196,13 @@ func (v *verifier) order() {
 }
 
 // history: seqs rise, every attempt has exactly one hand-over and, if it ended, exactly
-// one end under its token.
+// one end under its token; one that was lost may have ended its task, too.
 func (v *verifier) history(events []dag.EventRow) {
 	type key struct {
 		task  dag.TaskID
 		token dag.Token
 	}
-	given, ended := map[key]int{}, map[key]int{}
+	given, ended, lost := map[key]int{}, map[key]int{}, map[key]int{}
 	seq := int64(-1)
 	for i := range events {
 		if events[i].Seq <= seq {
@@ -218,7 +218,9 @@ func (v *verifier) history(events []dag.EventRow) {
 			switch rec.Kind {
 			case dag.RecAssigned:
 				given[key{rec.Task, rec.Token}]++
-			case dag.RecEnded, dag.RecLost:
+			case dag.RecLost:
+				lost[key{rec.Task, rec.Token}]++
+			case dag.RecEnded:
 				if rec.Token != 0 {
 					ended[key{rec.Task, rec.Token}]++
 				}
@@ -230,6 +232,11 @@ func (v *verifier) history(events []dag.EventRow) {
 		k := key{a.Task, a.Token}
 		if given[k] != 1 {
 			v.fail("one hand-over", a.Task, "attempt %d was handed out %d times in its history", a.Token, given[k])
+		}
+		if a.State == dag.AttemptLost && ended[k] <= 1 {
+			ended[k] = lost[k]
+		} else {
+			ended[k] += lost[k]
 		}
 		if a.Task >= 0 && ended[k] > 1 || a.Task >= 0 && a.State.Ended() != (ended[k] == 1) {
 			v.fail("one end", a.Task, "attempt %d is %s and ended %d times in its history", a.Token, a.State, ended[k])
