@@ -393,7 +393,7 @@ func TestDamaged(t *testing.T) {
 func TestColumns(t *testing.T) {
 	own := map[string]bool{"meta": true, "shard": true, "roll": true, "active": true, "submitted": true, "sqlite_sequence": true,
 		"member": true, "node_order": true, // who works on a database does not move with it
-		"run.n":  true, "token": true, "log": true}
+		"run.n": true, "token": true, "log": true}
 	path := filepath.Join(t.TempDir(), "a.db")
 	openSQLite(t, path)
 	conn, err := driver.OpenConn(path, driver.OpenReadOnly)
