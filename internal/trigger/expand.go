@@ -100,6 +100,8 @@ func invalid(format string, args ...any) error {
 
 func why(spec BackfillSpec, decl *workflow.Trigger) string {
 	switch {
+	case spec.From.After(spec.To): // list has cut the range at now
+		return ": the range begins in the future, which is left to the trigger"
 	case spec.Only == OnlyFailed:
 		return ": none of them failed"
 	case spec.Only == OnlyMissing:

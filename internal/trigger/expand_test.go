@@ -117,6 +117,7 @@ func TestExpandRefuses(t *testing.T) {
 		{BackfillSpec{Instants: []dag.Micros{1}, Only: "some"}, nil, nil, `only is "some"`},
 		{BackfillSpec{Instants: []dag.Micros{1}, Priority: "urgent"}, nil, nil, `no priority "urgent"`},
 		{BackfillSpec{From: hourBefore, To: now.Time(), Only: OnlyFailed}, minutes, all, "none of them failed"},
+		{BackfillSpec{From: now.Time().Add(time.Hour), To: now.Time().Add(2 * time.Hour)}, minutes, nil, "the range begins in the future, which is left to the trigger"},
 		{BackfillSpec{From: hourBefore, To: now.Time(), Only: OnlyMissing}, minutes, all, "each has a run"},
 		{BackfillSpec{From: hourBefore, To: now.Time(), Params: json.RawMessage(`[]`)}, minutes, nil, "not a JSON object"},
 	} {

@@ -213,16 +213,20 @@ func (s *simulation) plan() error {
 		s.report.Fires += fires
 	}
 	for _, n := range []struct {
-		count int
-		what  string
+		count     int
+		one, many string
 	}{
-		{sensors, "%d sensors are not in it: nobody knows what they will hear"},
-		{left, "%d triggers are left out: there are too many"},
-		{paused, "%d triggers are paused or ended and fire nothing"},
-		{unknown, "of %d workflows no run has ended yet: their runs are taken to last no time"},
+		{sensors, "1 sensor is not in it: nobody knows what it will hear", "%d sensors are not in it: nobody knows what they will hear"},
+		{left, "1 trigger is left out: there are too many", "%d triggers are left out: there are too many"},
+		{paused, "1 trigger is paused or ended and fires nothing", "%d triggers are paused or ended and fire nothing"},
+		{unknown, "of 1 workflow no run has ended yet: its runs are taken to last no time", "of %d workflows no run has ended yet: their runs are taken to last no time"},
 	} {
-		if n.count > 0 {
-			s.note(n.what, n.count)
+		switch n.count {
+		case 0:
+		case 1:
+			s.note("%s", n.one)
+		default:
+			s.note(n.many, n.count)
 		}
 	}
 	return nil

@@ -193,6 +193,9 @@ func (r *triggerReader) calendarFile(n *node, at string) (string, bool) {
 		var e *cron.Error
 		if errors.As(err, &e) {
 			message, hint = e.Reason, e.Hint
+			if e.Expr != "" {
+				message = quoteShort(e.Expr) + ", " + message
+			}
 		}
 		r.failNode(n, at, fmt.Sprintf("the calendar file %s is damaged: %s", quoteShort(n.text), message), hint)
 		return "", false
