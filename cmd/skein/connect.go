@@ -124,14 +124,15 @@ func (c *cli) forWriting(ctx context.Context, hold bool) (*session, error) {
 	}
 }
 
-// inProcess makes this process a node on a port of its own. With hold it accepts, but starts no task.
+// inProcess makes this process a node on a port of its own. It starts what it is asked for and nothing that is only
+// due; with hold it accepts, but starts no task.
 func (c *cli) inProcess(ctx context.Context, hold bool) (*session, error) {
 	cfg := *c.cfg
 	if !cfg.ListenChosen {
 		cfg.Listen, cfg.ListenChosen = "127.0.0.1:0", true
 	}
 	cfg.Drain = 0 // who ends this process has waited, or does not want to
-	cfg.Hold = hold
+	cfg.Hold, cfg.ByHand = hold, true
 	node, err := app.Open(ctx, &cfg, c.quietLog(&cfg))
 	if err != nil {
 		return nil, err

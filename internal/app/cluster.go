@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"skein.dev/skein/internal/cluster"
@@ -104,6 +105,16 @@ func (m *membership) run(ctx context.Context) (stop func() error, failed <-chan 
 // remote reports whether a handler is another node that is there.
 func (m *membership) remote(h dag.HandlerID) bool {
 	return m != nil && m.node != nil && h != m.node.Self().Handler && m.node.Alive(h)
+}
+
+// alone reports whether no other node has been seen since this one started.
+func (m *membership) alone() bool {
+	if m == nil || m.node == nil {
+		return true
+	}
+	self := m.node.Self()
+	members, _ := m.node.View()
+	return !slices.ContainsFunc(members, func(o store.Member) bool { return o.Handler != self.Handler && o.Seen > self.Started })
 }
 
 // leaving gives the shards back at once: what still runs here reports to their next owners.

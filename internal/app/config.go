@@ -50,6 +50,9 @@ type Config struct {
 	ListenChosen bool
 	// Hold starts no task: what is accepted goes on in the next life of the data folder.
 	Hold bool
+	// ByHand starts nothing by itself, because this is no server: schedules, what waits for the
+	// start of the scheduler, and files that arrive are left to the next one.
+	ByHand bool
 	// Values is every setting in the order of the table, for `skein config view`.
 	Values []Value
 }

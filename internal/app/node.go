@@ -85,7 +85,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	}
 	n.member = newMembership(n.store, log)
 	n.engine, err = engine.New(ctx, engine.Config{Store: n.store, Peers: n.member.enginePeers(), Executor: n.executor, Compile: compiler(),
-		Planner: trigger.New(n.store), Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Reap: n.reap, Log: log})
+		Planner: trigger.New(n.store), ByHand: n.byHand, Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Reap: n.reap, Log: log})
 	if err != nil {
 		return n, err
 	}
@@ -93,7 +93,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 		n.engine.Drain()
 	}
 	n.executor.engine, n.executor.worker = n.engine, n.worker
-	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.engine.Sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log})
+	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log})
 	srv, err := newServer(cfg, n.engine, log, n.listener.Addr().String(), n.member.remote)
 	if err != nil {
 		return n, err
@@ -203,10 +203,35 @@ func (n *Node) Run(ctx context.Context) error {
 	return err
 }
 
+// byHand reports whether nothing starts by itself here. A command that is a member of a cluster
+// beside servers owns shards of theirs, and does for them what they would.
+func (n *Node) byHand() bool { return n.cfg.ByHand && n.member.alone() }
+
+// sensors are those that this node looks after.
+func (n *Node) sensors(ctx context.Context, kinds []string, after store.TriggerKey, limit int) ([]store.Trigger, error) {
+	if n.byHand() {
+		return nil, nil
+	}
+	return n.engine.Sensors(ctx, kinds, after, limit)
+}
+
+// greet tells triggers that the scheduler has started; life names this start.
+func (n *Node) greet(ctx context.Context, life string) {
+	if n.cfg.ByHand {
+		return
+	}
+	if err := n.engine.Greet(ctx, life); err != nil && ctx.Err() == nil {
+		n.log.Error("triggers of kind start do not fire", "err", err)
+	}
+}
+
 // look runs the sensors once the engine owns something.
 func (n *Node) look(ctx context.Context) error {
 	select {
 	case <-n.engine.Ready():
+		if n.member == nil {
+			n.greet(ctx, n.engine.Handler().UUID)
+		}
 		return n.watch.Run(ctx)
 	case <-ctx.Done():
 		return nil

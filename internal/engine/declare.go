@@ -209,6 +209,8 @@ func (w *writer) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, erro
 		switch {
 		case t.State == store.TriggerPaused:
 			plan, err = w.e.cfg.Planner.Passed(t, now, pausedReason(t))
+		case t.Next != 0 && t.Next <= now && w.byHand():
+			plan, err = w.e.cfg.Planner.Passed(t, now, "no server ran to start it, and then the trigger was changed")
 		case w.tx.rows >= takeMax*rowsPerItem: // what is left of more than a transaction starts
 			plan, err = w.e.cfg.Planner.Passed(t, now, "the trigger was changed when more was due than is started at once")
 		default:

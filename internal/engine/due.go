@@ -77,9 +77,12 @@ func (d *due) left() time.Duration {
 	return time.Duration(min(d.next-d.clock(), dag.Micros(dueLook/time.Microsecond))) * time.Microsecond
 }
 
+// byHand: see Config.
+func (w *writer) byHand() bool { return w.e.cfg.ByHand != nil && w.e.cfg.ByHand() }
+
 // look reads what is due and works out what it owes, beside the writer.
 func (w *writer) look(ctx context.Context) {
-	if w.e.cfg.Planner == nil || w.due.looking || w.due.wait() > 0 {
+	if w.e.cfg.Planner == nil || w.due.looking || w.due.wait() > 0 || w.byHand() {
 		return
 	}
 	w.due.looking = true

@@ -32,8 +32,12 @@ type Config struct {
 	Reap func(ctx context.Context, lost []dag.AttemptRow) error
 	// Planner knows what triggers mean; nil: nothing is declared, nothing fires.
 	Planner Planner
-	// Declared, if not nil, is called when triggers were declared, paused or resumed; on the
-	// writer's goroutine.
+	// ByHand, if not nil, says that now only people start runs here: what is due stays due, for
+	// a later engine or a moment when it says no. What hears of a run's end still does: it
+	// would not hear of it again. It is asked on the writer's goroutine.
+	ByHand func() bool
+	// Declared, if not nil, is called when triggers were declared, paused or resumed, and when
+	// other shards are owned than before; on the writer's goroutine.
 	Declared func()
 	// Peers makes this engine one of a cluster: it owns what Own says. The store must be a
 	// store.Cluster. nil: it is alone and owns every shard.

@@ -104,31 +104,3 @@ func (p *Plan) changes(t *store.Trigger) bool {
 func sortedRuns(m map[dag.RunID]*dag.Run) []*dag.Run {
 	return slices.SortedFunc(maps.Values(m), func(a, b *dag.Run) int { return slices.Compare(a.ID[:], b.ID[:]) })
 }
-
-// The scheduler's start is an event of its own: triggers of kind start fire once for it.
-const kindStart = "start"
-
-// greet fires what waits for the start of the scheduler.
-func (w *writer) greet(ctx context.Context) error {
-	if w.e.cfg.Planner == nil {
-		return nil
-	}
-	after := store.TriggerKey{}
-	for {
-		page, err := w.e.store.Sensors(ctx, w.shards(), []string{kindStart}, after, loadPage)
-		if err != nil {
-			return fromStore("read the triggers that fire at the start", err)
-		}
-		for i := range page {
-			after = keyOfTrigger(&page[i])
-			k, o := after, &Occurrence{Key: "start/" + w.e.me().UUID, Reason: "the scheduler started"}
-			// Into the inbox: what waits in todo is forgotten when the shards are taken again.
-			if err := w.inbox.put(item{op: func(w *writer) answer { return w.occur(k, o) }}); err != nil {
-				return err
-			}
-		}
-		if len(page) < loadPage {
-			return nil
-		}
-	}
-}

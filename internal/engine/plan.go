@@ -23,7 +23,8 @@ type Planner interface {
 	// was paused in that time: Plan.Starts is empty.
 	Passed(t *store.Trigger, now dag.Micros, reason string) (Plan, error)
 	// Heard works out what a trigger makes of a run that ended; its On names the run's
-	// workflow. A Plan without Starts may still change the row.
+	// workflow. A trigger of kind start hears of that. A Plan without Starts may still change
+	// the row.
 	Heard(t *store.Trigger, run *Ended, now dag.Micros) (Plan, error)
 	// Policy tells the rules by which the runs of a trigger are started, BackfillPolicy those
 	// of a backfill: of that, Priority and Params count.
@@ -106,6 +107,9 @@ type Policy struct {
 
 // Ended is a run that has just ended, as sensors hear of it.
 type Ended struct {
+	// Start, if not empty, says that it is no run: the scheduler started, this is the event's
+	// id, and of the others only Finished counts.
+	Start     string
 	Run       dag.RunID
 	Workflow  string // namespace/name
 	State     dag.RunState

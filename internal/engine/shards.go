@@ -187,7 +187,10 @@ func (w *writer) hold(got []store.Acquired) {
 // announce tells the other goroutines what is owned.
 func (w *writer) announce() {
 	all := w.shards()
-	w.e.holding.Store(&all)
+	was := w.e.holding.Swap(&all)
+	if w.e.cfg.Declared != nil && !slices.Equal(*was, all) {
+		w.e.cfg.Declared() // other sensors are this node's now
+	}
 }
 
 // abandonShard forgets everything of a shard. What runs of it goes on running: the next owner

@@ -290,6 +290,9 @@ func TestStartAfterRetake(t *testing.T) {
 			return storetest.NoFault
 		}
 		x.start(t)
+		if err := x.Greet(t.Context(), "again"); err != nil {
+			t.Error(err)
+		}
 		pass(time.Minute)
 		n := 0
 		for _, w := range all {

@@ -152,9 +152,6 @@ func (w *writer) run(ctx context.Context, wg *sync.WaitGroup) error {
 	if err != nil || taken == nil {
 		return err
 	}
-	if err := w.greet(ctx); err != nil {
-		return err
-	}
 	close(w.e.ready)
 	alarm := time.NewTimer(waitMax)
 	defer alarm.Stop()
@@ -179,7 +176,11 @@ func (w *writer) run(ctx context.Context, wg *sync.WaitGroup) error {
 // wait is how long the writer may sleep when nobody wakes it.
 func (w *writer) wait() time.Duration {
 	wait := w.timers.wait(w.clock.mono())
-	if w.e.cfg.Planner != nil {
+	switch {
+	case w.e.cfg.Planner == nil:
+	case w.byHand():
+		wait = min(wait, dueLook) // it may say otherwise by then
+	default:
 		wait = min(wait, w.due.wait())
 	}
 	return wait

@@ -202,6 +202,10 @@ func (p *Planner) Heard(t *store.Trigger, run *engine.Ended, now dag.Micros) (en
 	switch {
 	case err != nil:
 		return engine.Plan{}, err
+	case run.Start != "" && d.Kind != workflow.KindStart:
+		return unchanged(t), nil
+	case d.Kind == workflow.KindStart:
+		return d.heardStart(t, run)
 	case d.Kind == workflow.KindRunOf:
 		return d.heardRunOf(t, run)
 	case d.Kind == workflow.KindAgain:
@@ -210,6 +214,16 @@ func (p *Planner) Heard(t *store.Trigger, run *engine.Ended, now dag.Micros) (en
 		return d.heardAbsent(t, run)
 	}
 	return unchanged(t), nil
+}
+
+// heardStart is Heard of start.
+func (d *declared) heardStart(t *store.Trigger, run *engine.Ended) (engine.Plan, error) {
+	if out, over, err := d.outside(run.Finished); out || err != nil {
+		return quiet(t, over), err
+	}
+	p := unchanged(t)
+	p.Starts = []engine.Start{d.starting(run.Finished, run.Start, "the scheduler started", nil)}
+	return p, nil
 }
 
 // Policy tells how the runs of a trigger are started.

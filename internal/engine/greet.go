@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"skein.dev/skein/internal/store"
+)
+
+// The scheduler's start is an event of its own: triggers of kind start fire once for it.
+const kindStart = "start"
+
+// startPausedMax bounds the paused triggers that are gone through when the scheduler starts.
+const startPausedMax = 10_000
+
+// Greet tells the triggers of kind start, of the shards that are owned, that the scheduler has
+// started. life is the same for all nodes that start together, and another for each start:
+// who is greeted twice fires once. A paused one has a line that says so. Greet tries until
+// the store takes it, or ctx ends.
+func (e *Engine) Greet(ctx context.Context, life string) error {
+	if e.cfg.Planner == nil {
+		return nil
+	}
+	for {
+		err := e.greet(ctx, "start/"+life)
+		if !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(ownPauseMax):
+		}
+	}
+}
+
+func (e *Engine) greet(ctx context.Context, key string) error {
+	err := e.greetEach(ctx, key, func(after store.TriggerKey) ([]store.Trigger, error) {
+		return e.store.Sensors(ctx, e.owned(), []string{kindStart}, after, loadPage)
+	})
+	looked := 0
+	paused := func(after store.TriggerKey) ([]store.Trigger, error) {
+		if looked += loadPage; looked > startPausedMax {
+			return nil, nil // a line for each would cost more than the start
+		}
+		return e.store.Triggers(ctx, store.TriggerQuery{State: store.TriggerPaused, After: after, Limit: loadPage})
+	}
+	return errors.Join(err, e.greetEach(ctx, key, paused))
+}
+
+func (e *Engine) greetEach(ctx context.Context, key string, read func(after store.TriggerKey) ([]store.Trigger, error)) error {
+	var after store.TriggerKey
+	for {
+		page, err := read(after)
+		if err != nil {
+			return fromStore("read the triggers that fire at the start", err)
+		}
+		var items []item
+		got := make(chan error, len(page))
+		for i := range page {
+			after = keyOfTrigger(&page[i])
+			if k := after; page[i].Kind == kindStart {
+				items = append(items, item{op: func(w *writer) answer { return w.started(k, key) }, done: func(a answer) { got <- a.err }})
+			}
+		}
+		if err := e.writer.inbox.put(items...); err != nil {
+			return err
+		}
+		for range items {
+			select {
+			case err := <-got:
+				if err := e.greeted(err); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if len(page) < loadPage {
+			return nil
+		}
+	}
+}
+
+// greeted gives the error for which greeting has to be tried again.
+func (e *Engine) greeted(err error) error {
+	var elsewhere *Elsewhere
+	switch {
+	case err == nil || errors.As(err, &elsewhere): // who has it now greets it
+		return nil
+	case errors.Is(err, ErrUnavailable):
+		return err
+	}
+	e.log.Error("a trigger does not fire at the start", "err", err)
+	return nil
+}
+
+// started decides what the start of the scheduler means for a trigger.
+func (w *writer) started(k store.TriggerKey, key string) answer {
+	t, err := w.trigger(k)
+	switch {
+	case err != nil:
+		return answer{err: err}
+	case t == nil || t.State == store.TriggerEnded:
+		return answer{} // just now
+	case w.held(t.Shard) == nil:
+		return answer{err: w.here(t.Shard)}
+	}
+	now := w.dueNow()
+	plan, err := w.e.cfg.Planner.Heard(t, &Ended{Start: key, Finished: now}, now)
+	if err != nil {
+		return answer{err: fmt.Errorf("trigger %s: %w", k.Name, err)}
+	}
+	if t.State == store.TriggerPaused {
+		err = w.startPaused(t, &plan)
+	} else {
+		err = w.carryOut(t, &plan)
+	}
+	if err != nil {
+		w.broken(err)
+	}
+	return answer{err: err}
+}
+
+// startPaused writes down what a paused trigger does not start.
+func (w *writer) startPaused(t *store.Trigger, p *Plan) error {
+	for i := range p.Starts {
+		s := &p.Starts[i]
+		was, err := w.firedBefore(keyOfTrigger(t), s.Key)
+		if err != nil {
+			return err
+		}
+		if was != nil {
+			continue
+		}
+		err = w.line(store.Fire{Workflow: t.Workflow, Trigger: t.Name, At: s.Instant, Last: s.Instant, Count: 1, Key: s.Key,
+			Outcome: store.OutcomeSkipped, Reason: s.Reason + "; " + pausedReason(t)})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
