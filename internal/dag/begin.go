@@ -47,10 +47,13 @@ func (r *Run) tooLate(now Now) Verdict {
 	return Accepted
 }
 
-// unbegun is how the tasks of a run stand that ended before it was split.
+// unbegun is how the tasks stand that a run had not begun, or not to try again, when it ended.
 func (r *RunRow) unbegun() TaskState {
-	if r.State == RunSkipped {
+	switch {
+	case r.State == RunSkipped:
 		return Skipped
+	case r.Cause == CauseNoRetake:
+		return Failed
 	}
 	return Stopped
 }

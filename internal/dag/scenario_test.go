@@ -18,7 +18,9 @@ import (
 //	graph [end] [timeout=D] [own]     then one indented line per task:
 //	  NAME [<- NEED...] [if=COND] [retry=N] [delay=D] [backoff=F] [max_delay=D] [jitter=F]
 //	       [exit=N,N] [timeout=D] [grace=D] [warn] [priority=P]
-//	submit [split]                    split: Leader work makes the graph
+//	fire [by=D] [fail_lost]           before submit: a trigger starts it, to begin within D
+//	submit [split] [wait=WHY]         split: Leader work makes the graph; wait: a limit holds it back
+//	admit [split]                     what it waited for is there
 //	split [MESSAGE]                   the Leader's answer; with a message, it failed
 //	auto                              from here on, ready tasks are assigned at once
 //	assign start succeed fail stopped lose TASK [handler=N] [token=N] [out=JSON] [exit=N] [cause=C] [over] [message…]
@@ -239,10 +241,17 @@ func (p *player) event(words []string) {
 	ev := Event{Handler: 1, Task: LeaderTask}
 	args := words[1:]
 	switch kind := words[0]; kind {
-	case "submit":
-		ev.Kind, ev.Graph, ev.Own = EvSubmit, p.w.g, p.w.own
-		if len(args) > 0 {
-			ev.Graph = nil
+	case "fire":
+		p.fire(args)
+		return
+	case "submit", "admit":
+		ev.Kind, ev.Graph, ev.Own = map[string]EventKind{"submit": EvSubmit, "admit": EvAdmit}[kind], p.w.g, p.w.own
+		for _, a := range args {
+			if why, waits := strings.CutPrefix(a, "wait="); waits {
+				ev.Wait = why
+			} else {
+				ev.Graph = nil
+			}
 		}
 	case "split":
 		ev.Kind, ev.Token = EvSplit, p.w.run.leader.token
@@ -254,7 +263,8 @@ func (p *player) event(words []string) {
 	case "assign", "start", "succeed", "fail", "stopped", "lose":
 		p.taskEvent(&ev, kind, args)
 	case "timer":
-		kinds := map[string]TimerKind{"retry": TimerRetry, "timeout": TimerTimeout, "overdue": TimerOverdue, "run": TimerRunTimeout}
+		kinds := map[string]TimerKind{"retry": TimerRetry, "timeout": TimerTimeout, "overdue": TimerOverdue, "run": TimerRunTimeout,
+			"start_by": TimerStartBy}
 		ev.Kind, ev.Timer, ev.Task = EvTimer, kinds[args[0]], p.task(args[1])
 		if p.w.run.has(ev.Task) {
 			ev.Token = p.w.run.at(ev.Task).token
@@ -276,6 +286,23 @@ func (p *player) event(words []string) {
 		ev.Reason = strings.Join(options(&ev, args), " ")
 	}
 	p.apply(ev, strings.Join(words, " "))
+}
+
+// fire makes the run one that a trigger starts.
+func (p *player) fire(args []string) {
+	f := &Fire{Trigger: "nightly", Instant: p.w.now.Wall}
+	for _, a := range args {
+		name, value, _ := strings.Cut(a, "=")
+		switch name {
+		case "by":
+			f.StartBy = p.w.now.Wall + Micros(duration(value).Microseconds())
+		case "fail_lost":
+			f.FailLost = true
+		default:
+			panic("no such option: " + a)
+		}
+	}
+	p.w.run.Fire = f
 }
 
 func (p *player) task(name string) TaskID {
@@ -377,9 +404,9 @@ func (p *player) assignAll() {
 }
 
 func (p *player) timer(tm Timer) string {
-	names := [...]string{"", "retry", "timeout", "overdue", "run timeout"}
+	names := [...]string{"", "retry", "timeout", "overdue", "run timeout", "start by"}
 	text := fmt.Sprintf("%s in %s", names[tm.Kind], tm.Due-p.w.now.Mono)
-	if tm.Kind != TimerRunTimeout {
+	if tm.Kind != TimerRunTimeout && tm.Kind != TimerStartBy {
 		text = p.w.g.Name(tm.Task) + " " + text
 	}
 	return text

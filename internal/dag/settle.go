@@ -256,18 +256,13 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 }
 
 // stopRest settles what a stop leaves: no attempt runs any more, nothing else will start.
-// A run that is not to be resubmitted leaves no task stopped: what it did not finish failed.
+// A run that is not to be resubmitted leaves no task stopped: what it did not begin failed.
 func (r *Run) stopRest() {
-	if r.Cause != CauseNoRetake {
-		r.endRest(Stopped)
+	if r.Cause == CauseNoRetake {
+		r.endRest(Failed)
 		return
 	}
-	r.endRest(Failed)
-	for t := range r.tasks {
-		if r.tasks[t].state == Stopped {
-			r.moveTask(TaskID(t), Failed)
-		}
-	}
+	r.endRest(Stopped)
 }
 
 // endRest gives every task that has not ended the same end.
@@ -276,6 +271,9 @@ func (r *Run) endRest(end TaskState) {
 		if p := &r.tasks[t]; !p.state.Terminal() {
 			r.moveTask(TaskID(t), end)
 			p.listed = false
+			if end.fails() {
+				r.failed++
+			}
 		}
 	}
 	r.ready = readyList{}

@@ -152,7 +152,7 @@ var taskMoves = [taskStates][]TaskState{
 	Running:   {Succeeded, Failed, RetryWait, Stopped, Ready},
 	RetryWait: {Ready, Stopped, Failed},
 	// A new generation takes these back; see restart.
-	Failed: {Pending}, UpstreamFailed: {Pending}, Stopped: {Pending, Failed}, Skipped: {Pending}, Succeeded: {Pending},
+	Failed: {Pending}, UpstreamFailed: {Pending}, Stopped: {Pending}, Skipped: {Pending}, Succeeded: {Pending},
 }
 
 // runMoves is the one table of legal moves of a run.

@@ -259,6 +259,12 @@ func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
 		r.recordEnd(a, Succeeded)
 		r.succeed(ev.Task, a)
 	case AttemptStopped:
+		if r.Cause == CauseNoRetake { // stopped because another one was lost: the run leaves none but failed
+			a.State, a.Cause = AttemptFailed, CauseNoRetake
+			r.recordEnd(a, Failed)
+			r.failTask(ev.Task)
+			return
+		}
 		r.recordEnd(a, Stopped)
 		r.moveTask(ev.Task, Stopped)
 	default:
