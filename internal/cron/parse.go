@@ -175,7 +175,7 @@ func zonePrefix(loc *time.Location) string {
 func (p *parser) fieldsOf(words []word, loc *time.Location, o Options) (*Schedule, error) {
 	given := len(words)
 	if given < 5 || given > fields {
-		return nil, p.fail(bad("", "", "there are "+strconv.Itoa(given)+" fields",
+		return nil, p.fail(bad("", "", "the expression has "+plural(given, "field"),
 			"write 5 (minute, hour, day of month, month, day of week), 6 (second first) or 7 (year last)"), words[0].pos)
 	}
 	first := fSecond

@@ -191,13 +191,21 @@ func (s *Schedule) On(include, exclude Calendar) *Schedule {
 	})
 	if include != nil {
 		cut.text += " on calendar"
-		cut.words += ", only on days of a calendar"
+		cut.words += ", only on " + daysOf(include)
 	}
 	if exclude != nil {
 		cut.text += " except calendar"
-		cut.words += ", except on days of a calendar"
+		cut.words += ", except on " + daysOf(exclude)
 	}
 	return cut
+}
+
+// daysOf is a calendar in words: its own, if it has some.
+func daysOf(c Calendar) string {
+	if named, ok := c.(interface{ String() string }); ok {
+		return named.String()
+	}
+	return "days of a calendar"
 }
 
 func (s *Schedule) with(change func(part) part) *Schedule {

@@ -105,8 +105,12 @@ func (r *triggerReader) read() bool {
 	r.calendar()
 	r.params(r.n.get("params"))
 	r.t.Name = r.n.get("name").str()
-	if r.t.Name == "" {
+	switch r.t.Name {
+	case "":
 		r.t.Name = r.t.defaultName()
+	case ".", "..": // a path with it means another
+		n := r.n.get("name")
+		r.failNode(n, join(r.at, "name"), "the trigger cannot be named "+quoteShort(n.text)+": no URL can address it", "use a letter or a digit, too")
 	}
 	if hashSign.MatchString(r.t.Cron) {
 		r.t.Seed = r.w.Namespace + "/" + r.w.Name + "/" + r.t.Name

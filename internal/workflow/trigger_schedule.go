@@ -255,12 +255,33 @@ func wallOf(t time.Time) time.Time {
 	return t.UTC().Add(time.Duration(off) * time.Second)
 }
 
-// anyOf is the days of several calendars.
-type anyOf []cron.Calendar
+// anyOf is the days of several calendars, with its words.
+type anyOf struct {
+	all   []cron.Calendar
+	items []string
+}
+
+// spokenMax bounds the items of a list that a description names.
+const spokenMax = 5
+
+// String says the list as it stands in the file: "days of holidays.ics, sat".
+func (a anyOf) String() string {
+	words := make([]string, 0, len(a.items))
+	for i, item := range a.items {
+		switch {
+		case i == spokenMax:
+			return strings.Join(words, ", ") + fmt.Sprintf(" and %d more", len(a.items)-i)
+		case isCalendarFile(item):
+			item = "days of " + item
+		}
+		words = append(words, item)
+	}
+	return strings.Join(words, ", ")
+}
 
 // Has implements cron.Calendar.
-func (all anyOf) Has(year int, month time.Month, day int) bool {
-	return slices.ContainsFunc(all, func(c cron.Calendar) bool { return c.Has(year, month, day) })
+func (a anyOf) Has(year int, month time.Month, day int) bool {
+	return slices.ContainsFunc(a.all, func(c cron.Calendar) bool { return c.Has(year, month, day) })
 }
 
 // days is the calendar of a list of dates, weekdays and files; nil if the list is empty.
@@ -268,7 +289,7 @@ func (t *Trigger) days(items []string) (cron.Calendar, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
-	var all anyOf
+	all := anyOf{items: items}
 	var plain []string
 	for _, item := range items {
 		if !isCalendarFile(item) {
@@ -283,13 +304,14 @@ func (t *Trigger) days(items []string) (cron.Calendar, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the calendar %s: %w", quoteShort(item), err)
 		}
-		all = append(all, c)
+		all.all = append(all.all, c)
 	}
 	c, err := cron.Days(plain...)
 	if err != nil {
 		return nil, err
 	}
-	return append(all, c), nil
+	all.all = append(all.all, c)
+	return all, nil
 }
 
 // calendarFile is a name with an extension; dates and weekdays have none.

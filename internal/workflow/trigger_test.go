@@ -456,3 +456,26 @@ func TestScheduleLoadsOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesOfPaths: no URL can address a trigger named . or ..
+func TestNamesOfPaths(t *testing.T) {
+	for name, bad := range map[string]bool{".": true, "..": true, "...": false, "a.": false} {
+		_, errs := Parse([]byte("name: w\ntriggers: [{name: "+name+", every: 1h}]\ntasks: {a: {run: x}}\n"), Options{File: "f.yaml"})
+		if bad != (len(errs) == 1 && strings.Contains(errs.Error(), "no URL can address it")) || !bad && len(errs) > 0 {
+			t.Errorf("%s: %v", name, errs)
+		}
+	}
+}
+
+// TestCalendarWords: a description names the files.
+func TestCalendarWords(t *testing.T) {
+	tr := &Trigger{Kind: KindDaily, At: []string{"06:00"}, Timezone: "UTC", Exclude: []string{"holidays.txt", "sat"},
+		Calendars: map[string]string{"holidays.txt": "2027-05-01\n"}}
+	if got := tr.Describe(); got != "at 06:00 every day, UTC, except on days of holidays.txt, sat" {
+		t.Error(got)
+	}
+	tr.Exclude, tr.Include = nil, []string{"mon", "tue", "wed", "thu", "fri", "2027-01-02"}
+	if got := tr.Describe(); got != "at 06:00 every day, UTC, only on mon, tue, wed, thu, fri and 1 more" {
+		t.Error(got)
+	}
+}
