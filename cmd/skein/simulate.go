@@ -47,7 +47,7 @@ compares: the workflows of the file take the place of those of the same name. No
 		}),
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.from, "from", "", "begin T (default now)")
+	fl.StringVar(&f.from, "from", "", "begin T, part of the span (default now)")
 	fl.StringVar(&f.to, "to", "", "end T, at most 366 days later; a date is part of it (default 7 days later)")
 	fl.StringVar(&f.zone, "timezone", "", "whose days dates are (default UTC)")
 	fl.StringVar(&f.with, "with", "", "workflow file whose triggers are tried out")

@@ -37,7 +37,7 @@ func (s *Server) simulate(ctx context.Context, in *simulateIn) (*jsonOut[api.Sim
 	what := trigger.SimulateInput{From: now, To: dag.Micros(req.To.UnixMicro())}
 	what.Slots, _ = s.engine.Slots()
 	if req.From != nil {
-		what.From = dag.Micros(req.From.UnixMicro())
+		what.From, what.FromToo = dag.Micros(req.From.UnixMicro()), true
 	}
 	p := planning{s: s}
 	if what.Planned, err = p.planned(ctx, req.Workflow); err != nil {

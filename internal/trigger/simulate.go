@@ -24,6 +24,7 @@ const (
 // SimulateInput is what a simulation is made of.
 type SimulateInput struct {
 	From, To dag.Micros // instants in (From, To]
+	FromToo  bool       // also From itself: a day begins with its midnight
 	Planned  []PlannedWorkflow
 	// Edit, if not nil, takes the place of those of the same name.
 	Edit  []PlannedWorkflow
@@ -182,6 +183,14 @@ func (s *simulation) note(format string, args ...any) {
 	s.report.Notes = append(s.report.Notes, fmt.Sprintf(format, args...))
 }
 
+// before is what the first instant of the span follows.
+func (s *simulation) before() dag.Micros {
+	if s.in.FromToo {
+		return s.in.From - 1
+	}
+	return s.in.From
+}
+
 // plan compiles the schedules and counts their fires.
 func (s *simulation) plan() error {
 	sensors, left, paused, unknown := 0, 0, 0, 0
@@ -241,9 +250,9 @@ func (s *simulation) planned(i int, t PlannedTrigger) (planned, error) {
 	if when == nil || t.Paused {
 		return p, nil
 	}
-	p.fires = p.count(s.in.From, s.in.To)
+	p.fires = p.count(s.before(), s.in.To)
 	if left := max(t.Count-t.Fired, 0); t.Count > 0 && p.fires > left {
-		p.fires, p.until = left, p.nth(s.in.From, s.in.To, left)
+		p.fires, p.until = left, p.nth(s.before(), s.in.To, left)
 	}
 	return p, nil
 }
@@ -265,7 +274,7 @@ func (s *simulation) describe(w *PlannedWorkflow, p *planned) {
 	r := TriggerReport{Workflow: w.Name, Trigger: p.Name, Description: p.when.Describe(), Fires: p.fires,
 		PerHour: float64(p.fires) / (float64(s.in.To-s.in.From) / float64(hour)), Median: w.Median, P95: w.P95, Measured: w.Measured}
 	if p.fires > 0 {
-		r.First, r.Last = p.next(s.in.From), p.last(p.until)
+		r.First, r.Last = p.next(s.before()), p.last(p.until)
 	}
 	s.report.Triggers = append(s.report.Triggers, r)
 }
@@ -314,7 +323,7 @@ func (s *simulation) fires() ([]fire, dag.Micros) {
 	var next upcoming
 	for i := range s.triggers {
 		p := &s.triggers[i]
-		if at := p.next(s.in.From); p.fires > 0 && at != 0 {
+		if at := p.next(s.before()); p.fires > 0 && at != 0 {
 			next = append(next, fire{at, int32(i)})
 		}
 	}

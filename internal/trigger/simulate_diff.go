@@ -142,7 +142,7 @@ func (c *ScheduleChange) compare(before, after *planned, s *simulation) {
 		}
 		return 0
 	}
-	a, b := step(before, s.in.From), step(after, s.in.From)
+	a, b := step(before, s.before()), step(after, s.before())
 	for steps := 0; a != 0 || b != 0; steps++ {
 		if len(c.Gained) == examplesMax && len(c.Lost) == examplesMax || len(c.Gained) == examplesMax && a == 0 || len(c.Lost) == examplesMax && b == 0 {
 			return

@@ -62,6 +62,24 @@ func TestSimulateCountsFires(t *testing.T) {
 	}
 }
 
+// TestSimulateBeginsWithMidnight: a day that is asked for has its first instant, too.
+func TestSimulateBeginsWithMidnight(t *testing.T) {
+	in := SimulateInput{From: at(t, "2027-01-01T00:00:00Z"), To: at(t, "2027-01-02T00:00:00Z") - 1, FromToo: true,
+		Planned: []PlannedWorkflow{flow("a/x", 0, time.Minute, cronDecl("0 0 * * *", nil))},
+		Edit:    []PlannedWorkflow{flow("a/x", 0, time.Minute, cronDecl("0 1 * * *", nil))}}
+	r := simulated(t, in)
+	if c := r.Changes[0]; r.Fires != 1 || c.Fires != [2]int64{1, 1} || len(c.Lost) != 1 || c.Lost[0] != in.From {
+		t.Errorf("%d fires, %+v", r.Fires, c)
+	}
+	in.Edit = nil
+	if r := simulated(t, in); r.Fires != 1 || r.Triggers[0].First != in.From || len(r.Hours) == 0 || r.Hours[0].At != in.From || r.Hours[0].Fires != 1 {
+		t.Errorf("%+v", r)
+	}
+	if in.FromToo = false; simulated(t, in).Fires != 0 {
+		t.Error("from now on begins after now")
+	}
+}
+
 func TestSimulateOverlaps(t *testing.T) {
 	limited := func(overlap string, n int32) func(*workflow.Trigger) {
 		return func(d *workflow.Trigger) { d.Overlap, d.MaxConcurrent, d.QueueMax = overlap, n, 2 }
