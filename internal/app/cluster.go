@@ -43,7 +43,7 @@ func (m *membership) connect(n *Node, info store.Info) {
 	if address == "" {
 		address = n.URL()
 	}
-	m.node = cluster.New(cluster.Config{
+	m.node = cluster.New(cluster.Config{Started: n.greet,
 		Store: n.store.(store.Cluster), Owner: n.engine, Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, ExitOnLoss: n.cfg.ExitOnLoss, Log: n.log,
 		Self: store.Member{Handler: h.ID, UUID: h.UUID, Name: n.cfg.Name, Address: address, Version: Version(), Format: info.Format,
 			Slots: int32(n.cfg.Slots), Started: h.Started},

@@ -55,6 +55,10 @@ type Config struct {
 	Busy func() int    // slots taken; nil: not told
 	Beat time.Duration // between two renewals; 0: BeatDefault
 	Lag  time.Duration // silence after which a member counts as dead; 0: LagDefault
+	// Started, if not nil, is called once if the cluster starts with this node: no other was there
+	// before it, or all of them began together. life is the same for all of these. It is called
+	// when the node owns its shards, on a goroutine of its own; Run waits for it.
+	Started func(ctx context.Context, life string)
 	// ExitOnLoss has Run end with ErrDeposed when the node was declared dead, instead of
 	// joining again under a new handler.
 	ExitOnLoss bool
@@ -83,6 +87,7 @@ type Node struct {
 
 	watch  watch                  // of the goroutine of Run
 	buried map[dag.HandlerID]bool // listed in the last look; likewise
+	before before                 // likewise
 }
 
 // New makes the membership of a node. Nothing happens until Run.
@@ -120,6 +125,9 @@ func (n *Node) Run(ctx context.Context) error {
 
 // turns looks and acts until ctx ends.
 func (n *Node) turns(ctx context.Context) error {
+	defer n.before.wg.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	looks := time.NewTicker(lookEvery)
 	defer looks.Stop()
 	met := time.Time{}
@@ -194,6 +202,7 @@ func (n *Node) turn(ctx context.Context) error {
 	n.see(members, shards)
 	n.depose(ctx, members)
 	n.own(ctx, members, shards)
+	n.started(ctx, members)
 	return nil
 }
 

@@ -1,0 +1,64 @@
+package cluster_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"skein.dev/skein/internal/cluster"
+)
+
+// starts notes who was told that the cluster starts.
+type starts struct {
+	mu    sync.Mutex
+	nodes []string
+	lives map[string]bool
+}
+
+func (s *starts) of(name string) func(*cluster.Config) {
+	return func(c *cluster.Config) {
+		c.Started = func(_ context.Context, life string) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.nodes, s.lives[life] = append(s.nodes, name), true
+		}
+	}
+}
+
+func (s *starts) told() ([]string, int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(slices.Values(s.nodes)), len(s.lives)
+}
+
+// TestStarted: a cluster starts with those that begin together, and again after all have died;
+// who comes later starts nothing.
+func TestStarted(t *testing.T) {
+	scenario(t, func(b *bed) {
+		s := &starts{lives: map[string]bool{}}
+		is := func(what string, lives int, want ...string) {
+			b.Helper()
+			b.until(what, func() bool { got, _ := s.told(); return slices.Equal(got, want) })
+			if _, n := s.told(); n != lives {
+				b.Errorf("%s: %d starts", what, n)
+			}
+		}
+		a, c := b.start("a", s.of("a")), b.start("c", s.of("c"))
+		b.spread(a, c)
+		is("both are told", 1, "a", "c")
+		time.Sleep(2 * b.lag)
+		d := b.start("d", s.of("d"))
+		b.spread(a, c, d)
+		a.ends(b)
+		b.spread(c, d)
+		time.Sleep(2 * b.lag)
+		is("who came later is not", 1, "a", "c")
+		c.dies()
+		d.dies()
+		e := b.start("e", s.of("e"))
+		b.spread(e)
+		is("after all have died", 2, "a", "c", "e")
+	})
+}
