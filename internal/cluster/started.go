@@ -41,7 +41,7 @@ func (n *Node) started(ctx context.Context, members []store.Member) {
 	switch {
 	case alive:
 		b.over = true
-	case waits || !n.watch.settled:
+	case waits || !n.watch.settled || time.Since(b.first) < n.cfg.Lag/4: // who began before this one may join after it
 	default:
 		b.over = true
 		life := n.life(members)
