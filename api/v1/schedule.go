@@ -15,7 +15,7 @@ type Schedule struct {
 	PausedBy          *string `json:"paused_by" doc:"null: it was declared paused, or is not."`
 	Next              *Time   `json:"next" format:"date-time" doc:"The first instant that is not decided; null: none, or it waits for an event."`
 	Decided           Time    `json:"decided" format:"date-time" doc:"Every instant up to here has its outcome among the fires; of a paused one, its pause is one line once it ends."`
-	LastFire          *Fire   `json:"last_fire" doc:"The newest line of its ledger."`
+	LastFire          *Fire   `json:"last_fire" doc:"The line of its newest instant."`
 	Fired             int64   `json:"fired" doc:"Runs it has started since it was declared as it is."`
 	Overlap           string  `json:"overlap" enum:"skip,queue,cancel_running,allow"`
 	MaxConcurrentRuns *int32  `json:"max_concurrent_runs" doc:"null: any number."`

@@ -35,6 +35,12 @@ func (e *Engine) Fires(ctx context.Context, q store.FireQuery) ([]store.Fire, er
 	return fs, fromStore("read the ledger", err)
 }
 
+// LastFire reads the line of the newest instant of a trigger.
+func (e *Engine) LastFire(ctx context.Context, k store.TriggerKey) (store.Fire, error) {
+	f, err := e.store.LastFire(ctx, k.Workflow, k.Name)
+	return f, fromStore("read the ledger", err)
+}
+
 // FireAt finds the line that an instant of a trigger falls into.
 func (e *Engine) FireAt(ctx context.Context, k store.TriggerKey, at dag.Micros) (store.Fire, error) {
 	f, err := e.store.FireByKey(ctx, k, at, "")

@@ -218,14 +218,15 @@ func (s *Server) scheduleOf(ctx context.Context, w *store.Workflow, t *store.Tri
 	if decl.DelayTolerance != 0 {
 		out.DelayTolerance = textOrNull(decl.DelayTolerance.String())
 	}
-	lines, err := s.engine.Fires(ctx, store.FireQuery{Workflow: t.Workflow, Trigger: t.Name, Limit: 1})
-	if err != nil {
+	last, err := s.engine.LastFire(ctx, store.TriggerKey{Workflow: t.Workflow, Name: t.Name})
+	switch {
+	case errors.Is(err, engine.ErrNotFound):
+		return out, nil
+	case err != nil:
 		return out, err
 	}
-	if len(lines) > 0 {
-		f := fireOf(w, &lines[0])
-		out.LastFire = &f
-	}
+	f := fireOf(w, &last)
+	out.LastFire = &f
 	return out, nil
 }
 
