@@ -42,8 +42,9 @@ type bed struct {
 	refused   atomic.Int32
 	deposed   atomic.Int32
 
-	mu    sync.Mutex // protects following fields
-	nodes []*node
+	mu       sync.Mutex // protects following fields
+	nodes    []*node
+	machines []*machine
 }
 
 // scenario runs once over memory, on a clock that no machine can slow down and with the
@@ -58,7 +59,7 @@ func scenario(t *testing.T, play func(b *bed)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		db, err := postgres.Open(t.Context(), postgres.Options{URL: server.URL("postgres"), Schema: schemaOf(t), Readers: 3, Writers: 4})
+		db, err := postgres.Open(t.Context(), postgres.Options{URL: server.URL("postgres"), Schema: fmt.Sprint("cluster_", schemas.Add(1)), Readers: 3, Writers: 4})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,18 +69,8 @@ func scenario(t *testing.T, play func(b *bed)) {
 	})
 }
 
-func schemaOf(t *testing.T) string {
-	name := []byte("t_")
-	for _, c := range []byte(t.Name()) {
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
-			name = append(name, c)
-		}
-	}
-	return string(name[:min(len(name), 60)])
-}
+// schemas numbers the schemas of this binary's tests.
+var schemas atomic.Int64
 
 func (b *bed) close() {
 	b.down.Store(false)
@@ -91,6 +82,9 @@ func (b *bed) close() {
 		n.down.Store(false)
 		n.stop()
 		<-n.done
+	}
+	for _, m := range b.machines {
+		m.kill()
 	}
 	if err := b.store.Close(); err != nil {
 		b.Error(err)
@@ -152,12 +146,13 @@ func (b *bed) spread(nodes ...*node) {
 // node is a membership with an owner that has no engine.
 type node struct {
 	*cluster.Node
-	name  string
-	owner *owner
-	down  atomic.Bool // cut off: the store does not answer this one
-	stop  context.CancelFunc
-	done  chan error
-	looks atomic.Int64 // reads of the members that succeeded
+	name   string
+	owner  *owner
+	down   atomic.Bool // cut off: the store does not answer this one
+	noJoin atomic.Bool // it cannot join
+	stop   context.CancelFunc
+	done   chan error
+	looks  atomic.Int64 // reads of the members that succeeded
 }
 
 func (n *node) handler() dag.HandlerID { return n.Self().Handler }
@@ -223,6 +218,9 @@ func (l *link) fail(writes bool) error {
 }
 
 func (l *link) Join(ctx context.Context, m store.Member) error {
+	if l.n.noJoin.Load() {
+		return errAway
+	}
 	return errors.Join(l.fail(true), call(l, func() error { return l.Cluster.Join(ctx, m) }))
 }
 

@@ -109,7 +109,11 @@ func New(cfg Config) *Node {
 // Run is a member until ctx ends; then it gives its shards back and leaves.
 func (n *Node) Run(ctx context.Context) error {
 	if err := n.join(ctx); err != nil {
-		return err
+		if ctx.Err() == nil {
+			return err
+		}
+		n.leave() // it may be listed all the same
+		return nil
 	}
 	var beats sync.WaitGroup
 	beating, stop := context.WithCancel(ctx)
@@ -117,10 +121,11 @@ func (n *Node) Run(ctx context.Context) error {
 	err := n.turns(ctx)
 	stop()
 	beats.Wait()
-	if err == nil {
-		n.leave()
+	if err != nil && (ctx.Err() == nil || errors.Is(err, ErrDeposed)) {
+		return err
 	}
-	return err
+	n.leave()
+	return nil
 }
 
 // turns looks and acts until ctx ends.

@@ -267,3 +267,23 @@ func TestExitOnLoss(t *testing.T) {
 		}
 	})
 }
+
+// TestStopWithoutStore: a node that is told to end while it cannot join, or join again, ends in
+// good order.
+func TestStopWithoutStore(t *testing.T) {
+	scenario(t, func(b *bed) {
+		b.down.Store(true)
+		a := b.start("a")
+		a.ends(b)
+		b.down.Store(false)
+		c, d := b.start("c"), b.start("d")
+		b.spread(c, d)
+		was := c.handler()
+		c.down.Store(true)
+		b.spread(d)
+		c.noJoin.Store(true)
+		c.down.Store(false)
+		b.until("it has learned that it was deposed", func() bool { return c.handler() != was })
+		c.ends(b)
+	})
+}

@@ -187,8 +187,8 @@ func (w *writer) adopt(rec *store.RunRecord, f *found) error {
 	w.count(r)
 	r.Held(func(a *dag.AttemptRow) {
 		switch {
-		case a.Handler != w.e.me().ID && w.e.alive(a.Handler): // it reports
-		case a.Handler != w.e.me().ID:
+		case a.Handler != w.e.me().ID && a.Task != dag.LeaderTask && w.e.alive(a.Handler): // it reports
+		case a.Handler != w.e.me().ID: // Leader work is the owner's: of another it is lost
 			f.lost = append(f.lost, *a)
 		case a.Task == dag.LeaderTask || !w.e.cfg.Executor.Running(r.ID, a.Task, a.Token):
 			f.mine = append(f.mine, assignment(r, a.Task, a.Token))
@@ -282,7 +282,7 @@ func (w *writer) resend(mine []Assignment) {
 	var start []Assignment
 	for i := range mine {
 		switch a := &mine[i]; {
-		case told[a.key()]:
+		case told[a.key()] || w.carried[a.key()]:
 		case a.Task == dag.LeaderTask:
 			w.lead(*a)
 		default:

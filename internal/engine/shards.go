@@ -277,16 +277,38 @@ func (e *Engine) Meet(ctx context.Context) error {
 	return err
 }
 
-// moved handles an event of a run that is not in memory: it may be with another node now.
+// moved handles an event of a run that is not in memory: it may be with another node now. If
+// the store cannot tell, whoever carries the report finds out.
 func (w *writer) moved(it *item) error {
 	row, err := w.e.store.Run(context.Background(), it.run)
-	if err != nil || row.State.Terminal() || w.held(row.Shard) != nil {
+	away := errors.Is(err, store.ErrUnavailable)
+	if !away && (err != nil || row.State.Terminal() || w.held(row.Shard) != nil) {
 		return nil // ended, or damaged: the ordinary answer
 	}
 	if ev := &it.ev; it.done == nil && ev.Handler == w.e.me().ID && (ev.Kind == dag.EvReport || ev.Kind == dag.EvStarted) {
+		if ev.Kind == dag.EvReport {
+			w.carry(attemptKey{it.run, ev.Task, ev.Token})
+		}
 		w.e.cfg.Peers.Report(Report{Run: it.run, Task: ev.Task, Token: ev.Token, Result: ev.Result, Started: ev.At})
 	}
+	if away {
+		return fromStore("look for the run", err)
+	}
 	return &Elsewhere{row.Shard}
+}
+
+// carriedMax bounds what is known of reports on their way. What is forgotten of them may run
+// once more, if its shard comes back before its report.
+const carriedMax = 100_000
+
+// carry notes that the peers have the report of an attempt of this process: if its shard comes
+// back, the attempt is over, and not to be started again. No token comes twice, so this need not
+// be taken back when the report has arrived.
+func (w *writer) carry(k attemptKey) {
+	if len(w.carried) >= carriedMax {
+		clear(w.carried)
+	}
+	w.carried[k] = true
 }
 
 // Hear takes a report of an attempt of another handler and waits until it is durable. A

@@ -47,6 +47,7 @@ type writer struct {
 	reading   map[int64]bool // messages on their way to a transaction
 
 	leading map[attemptKey]bool // Leader work under way beside the shard
+	carried map[attemptKey]bool // whose reports the peers have, or had
 
 	tx transaction
 	// itemsMax bounds the items of a transaction: halved when one is refused for its
@@ -115,7 +116,7 @@ func (t *transaction) reset() {
 }
 
 func newWriter(e *Engine) *writer {
-	w := &writer{e: e, inbox: newInbox(e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[attemptKey]bool{}}
+	w := &writer{e: e, inbox: newInbox(e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[attemptKey]bool{}, carried: map[attemptKey]bool{}}
 	w.tx.marked, w.tx.keys = map[*dag.Run]bool{}, map[keyOf]*dag.Run{}
 	w.tx.written, w.tx.lines, w.tx.filled = map[store.TriggerKey]bool{}, map[store.TriggerKey]lineAt{}, map[int64]bool{}
 	w.tx.letters, w.reading = map[dag.ShardID][]letter{}, map[int64]bool{}
