@@ -29,7 +29,7 @@ func TestTimedChaos(t *testing.T) {
 	for seed := range seeds {
 		name := "memory"
 		if seed%8 == 7 {
-			name = "sqlite"
+			name = timedStores[len(timedStores)-1]
 		}
 		t.Run(fmt.Sprintf("%s/seed %d", name, seed), func(t *testing.T) {
 			t.Parallel()

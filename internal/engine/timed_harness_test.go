@@ -135,10 +135,10 @@ type timed struct {
 	result func(a engine.Assignment) dag.Result
 }
 
-// bubble runs a test of the clock on both stores.
+// bubble runs a test of the clock on every store.
 func bubble(t *testing.T, f func(t *testing.T, x *timed)) {
 	t.Helper()
-	for _, name := range []string{"memory", "sqlite"} {
+	for _, name := range timedStores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
