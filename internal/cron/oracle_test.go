@@ -173,7 +173,7 @@ func world(t testing.TB) []*time.Location {
 	seen := map[string]bool{}
 	var all []*time.Location
 	for _, name := range strings.Fields(zoneNames) {
-		loc, err := time.LoadLocation(name)
+		loc, err := LoadZone(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -105,7 +105,7 @@ var hardZones = []string{
 }
 
 func drawPlace(t *rapid.T) (*time.Location, int64) {
-	loc, err := time.LoadLocation(rapid.SampledFrom(hardZones).Draw(t, "zone"))
+	loc, err := LoadZone(rapid.SampledFrom(hardZones).Draw(t, "zone"))
 	if err != nil {
 		t.Fatal(err)
 	}

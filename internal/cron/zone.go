@@ -3,7 +3,6 @@ package cron
 import (
 	"strings"
 	"time"
-	_ "time/tzdata" // a machine without zone files must not change when things run
 )
 
 // reach is farther than any wall time can be from an instant that it causes, in seconds: the
@@ -118,7 +117,7 @@ func LoadZone(name string) (*time.Location, error) {
 	}
 	// "Local" is whatever the machine is set to: no schedule may depend on that.
 	if name != "Local" && len(name) <= zoneNameMax {
-		if loc, err := time.LoadLocation(name); err == nil {
+		if loc, ok := readZone(name); ok {
 			return loc, nil
 		}
 	}

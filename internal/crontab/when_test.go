@@ -142,7 +142,7 @@ func TestAsCronDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		loc, err := time.LoadLocation(zone)
+		loc, err := cron.LoadZone(zone)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -186,7 +186,7 @@ func (w *writer) declareOne(was *store.Trigger, t store.Trigger, now dag.Micros)
 	}
 	t.Revision, t.Created, t.Fired = was.Revision, was.Created, 0
 	if t.Kind == was.Kind {
-		t.Data = was.Data // Begin keeps of it what outlives an edit
+		t.Data, t.Since = was.Data, was.Since // Begin keeps of it what outlives an edit
 	}
 	if err := w.e.cfg.Planner.Begin(&t, now); err != nil {
 		return err
@@ -341,6 +341,9 @@ func (w *writer) pauseTrigger(k store.TriggerKey, p Pause) error {
 		next.State, next.Actor, next.Reason, next.Next = store.TriggerPaused, firstOf(p.Actor, "an operator"), p.Reason, 0
 	default:
 		next.State, next.Actor, next.Reason = store.TriggerActive, "", ""
+		if t.Kind == kindFile {
+			next.Since = now // what arrived meanwhile was there before
+		}
 		clear(w.triggers.heard) // it listens again
 	}
 	w.putTrigger(next)

@@ -290,7 +290,7 @@ func (w *writer) declaration(next, was *store.Workflow, d *definition) (*Declara
 	if err != nil {
 		return nil, fmt.Errorf("%w: its triggers: %w", ErrInvalid, err)
 	}
-	return &decl, nil
+	return &decl, w.ring(next, &decl)
 }
 
 // defined finds what a change is about.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -27,6 +28,9 @@ type Explanation struct {
 
 // reasonsMax bounds an explanation.
 const reasonsMax = 50
+
+// holderPages bounds the search for the run that another one waits for, in pages of 1,000.
+const holderPages = 10
 
 // Explain says why a run, or one task of it, stands where it stands.
 func (e *Engine) Explain(ctx context.Context, id dag.RunID, task string) (Explanation, error) {
@@ -134,14 +138,12 @@ func (e *Engine) explainWaiting(ctx context.Context, v *RunView, x *Explanation)
 			}
 		}
 	}
-	page, err := e.store.Runs(ctx, store.RunQuery{Workflow: v.Workflow.ID, State: "active", Limit: reasonsMax})
+	holder, err := e.waitsFor(ctx, v, strings.HasPrefix(r.What, "trigger "))
 	if err != nil {
-		return fromStore("list the workflow's runs", err)
+		return err
 	}
-	for i := range page.Runs { // the oldest that is through comes last
-		if o := &page.Runs[i]; o.ID != v.ID && o.State != dag.RunWaiting && o.State != dag.RunSubmitted {
-			r.Holder = "run " + o.ID.String()
-		}
+	if holder != (dag.RunID{}) {
+		r.Holder = "run " + holder.String()
 	}
 	if v.Fire != nil && v.Fire.StartBy != 0 {
 		r.Unblocks += "; not begun by then, it ends skipped"
@@ -149,6 +151,33 @@ func (e *Engine) explainWaiting(ctx context.Context, v *RunView, x *Explanation)
 	}
 	x.add(r)
 	return nil
+}
+
+// waitsFor is the oldest run that is through where v waits: at the gate of its trigger, or at
+// that of its workflow. It is zero if there is none among those that are looked at.
+func (e *Engine) waitsFor(ctx context.Context, v *RunView, atTrigger bool) (oldest dag.RunID, err error) {
+	q := store.RunQuery{Workflow: v.Workflow.ID, State: "active", Limit: 1000}
+	for range holderPages {
+		page, err := e.store.Runs(ctx, q)
+		if err != nil {
+			return oldest, fromStore("list the workflow's runs", err)
+		}
+		for i := range page.Runs { // newest first
+			o := &page.Runs[i]
+			if o.ID == v.ID || o.State == dag.RunWaiting || o.State == dag.RunSubmitted {
+				continue
+			}
+			if atTrigger && (v.Fire == nil || o.Fire == nil || o.Fire.Trigger != v.Fire.Trigger || o.Fire.Backfill != 0) {
+				continue
+			}
+			oldest = o.ID
+		}
+		if page.Next == (dag.RunID{}) {
+			break
+		}
+		q.Before = page.Next
+	}
+	return oldest, nil
 }
 
 // explainIntent covers what is true of the whole run, whatever its tasks do.

@@ -123,7 +123,7 @@ func (f *firing) refused(wf *store.Workflow) (why string, err error) {
 	switch f.pol.Overlap {
 	case OverlapSkip:
 		return fmt.Sprintf("overlap: run %s is active, and at most %d may be", oldest(g), f.pol.MaxRuns), nil
-	case OverlapQueue:
+	case OverlapQueue, OverlapAllow:
 		if g.waiting.Len() >= int(f.pol.QueueMax) {
 			return fmt.Sprintf("overlap: %d runs wait already", g.waiting.Len()), nil
 		}

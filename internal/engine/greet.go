@@ -10,7 +10,11 @@ import (
 )
 
 // The scheduler's start is an event of its own: triggers of kind start fire once for it.
-const kindStart = "start"
+const (
+	kindStart = "start"
+	kindFile  = "file"
+	kindRunOf = "run_of"
+)
 
 // startPausedMax bounds the paused triggers that are gone through when the scheduler starts.
 const startPausedMax = 10_000

@@ -124,18 +124,22 @@ func (d *declared) planAgain(t *store.Trigger, now dag.Micros) (engine.Plan, err
 	return p, nil
 }
 
-// passedAgain gives up a start that waited when the trigger was paused.
-func (d *declared) passedAgain(t *store.Trigger, now dag.Micros, reason string) (engine.Plan, error) {
+// passedAgain lets a start that waited when the trigger was paused wait on: it follows a run,
+// not an instant that is past.
+func (d *declared) passedAgain(t *store.Trigger, now dag.Micros) (engine.Plan, error) {
 	m, err := remembered(t)
 	if err != nil {
 		return engine.Plan{}, err
 	}
 	p := engine.Plan{Decided: max(now, t.Decided)}
-	if m.Waiting != "" {
-		p.Lines = []store.Fire{d.event(now, m.Waiting, reason)}
-		m.Waiting = ""
-		p.Data = m.pack()
+	if m.Waiting == "" {
+		return p, nil
 	}
+	started, err := m.started(t, now)
+	if err != nil {
+		return engine.Plan{}, err
+	}
+	p.Next = max(d.allowed(started, now), now+1)
 	return p, nil
 }
 

@@ -29,6 +29,8 @@ type memory struct {
 	// Came is of absent: when what is expected came, by where it came from, one for each
 	// interval that is not decided.
 	Came map[string][]dag.Micros `json:"came,omitempty"`
+	// Folder is of file: what was watched, to tell an edit of that from one of anything else.
+	Folder string `json:"folder,omitempty"`
 }
 
 type heardRun struct {
@@ -63,15 +65,46 @@ func encode(v any) []byte {
 // qualifies reports whether the end of a run is one that r asks for. A run that was
 // skipped has not begun, so its end is none.
 func qualifies(r *workflow.RunOf, run *engine.Ended) bool {
-	switch {
-	case !slices.Contains(r.Workflows, run.Workflow):
-		return false
-	case r.Require == "succeeded":
-		return run.State == dag.RunSucceeded
-	case r.Require == "failed":
-		return run.State == dag.RunFailed
+	return asks(r, run.Workflow, run.State.String())
+}
+
+func asks(r *workflow.RunOf, name, end string) bool {
+	ends := []string{r.Require}
+	if r.Require == "ended" {
+		ends = []string{dag.RunSucceeded.String(), dag.RunFailed.String(), dag.RunStopped.String()}
 	}
-	return run.State == dag.RunSucceeded || run.State == dag.RunFailed || run.State == dag.RunStopped
+	return slices.Contains(r.Workflows, name) && slices.Contains(ends, end)
+}
+
+// beginHearing keeps what the row of an earlier declaration remembers, as far as this one
+// would have heard it, too: an edit of a priority forgets neither a run nor a file.
+func (d *declared) beginHearing(t *store.Trigger, since dag.Micros) {
+	was, err := remembered(t)
+	t.Data = nil
+	var m memory
+	switch {
+	case d.File != nil:
+		m.Folder = d.File.Path + "\x00" + d.File.Pattern
+		if err == nil && was.Folder == m.Folder && since != 0 {
+			t.Since = since
+		}
+	case d.RunOf != nil && d.RunOf.All && err == nil:
+		m.Runs = was.Runs
+		maps.DeleteFunc(m.Runs, func(name string, r heardRun) bool { return !asks(d.RunOf, name, r.End) })
+	}
+	if m.Folder != "" || len(m.Runs) > 0 {
+		t.Data = m.pack()
+	}
+}
+
+// passedSensor says once that a sensor was paused: nobody looked at what happened.
+func (d *declared) passedSensor(t *store.Trigger, now dag.Micros, reason string) engine.Plan {
+	p := d.waiting(t, now)
+	if now > t.Decided {
+		p.Lines = []store.Fire{{At: t.Decided, Last: now, Count: 1, Outcome: store.OutcomeSkipped,
+			Reason: reason + "; what happened meanwhile starts nothing"}}
+	}
+	return p
 }
 
 // beginSensor ends a sensor that is declared after its end.

@@ -130,12 +130,14 @@ func (p *Planner) zone(name string) (*time.Location, error) {
 
 // Begin completes a row that is declared, or declared anew, at now. It is active, or paused
 // if the declaration says so; that a person's pause outlives an edit is the engine's doing.
-// Data may be what the row of the declaration before it held: what again counts is kept.
+// Since and Data may be what the row of the declaration before it held: what a sensor waits
+// for, has heard or counts outlives an edit of something else.
 func (p *Planner) Begin(t *store.Trigger, now dag.Micros) error {
 	d, err := p.compiled(t)
 	if err != nil {
 		return err
 	}
+	since := t.Since
 	t.Next, t.Decided, t.Since = 0, now, now
 	t.State, t.Actor, t.Reason = store.TriggerActive, "", ""
 	if d.Paused {
@@ -148,10 +150,11 @@ func (p *Planner) Begin(t *store.Trigger, now dag.Micros) error {
 	case d.Kind == workflow.KindAbsent:
 		return d.beginAbsent(t, now)
 	}
-	t.Data = nil
 	if d.when == nil {
+		d.beginHearing(t, since)
 		return d.beginSensor(t, now)
 	}
+	t.Data = nil
 	d.beginSchedule(t, now)
 	return nil
 }
@@ -186,11 +189,11 @@ func (p *Planner) Passed(t *store.Trigger, now dag.Micros, reason string) (engin
 	case err != nil:
 		return engine.Plan{}, err
 	case d.Kind == workflow.KindAgain:
-		return d.passedAgain(t, now, reason)
+		return d.passedAgain(t, now)
 	case d.Kind == workflow.KindAbsent:
 		return d.passedAbsent(t, now, reason)
 	case d.when == nil:
-		return d.waiting(t, now), nil
+		return d.passedSensor(t, now, reason), nil
 	}
 	return d.passedSchedule(t, now, reason), nil
 }
@@ -236,7 +239,11 @@ func (p *Planner) Policy(t *store.Trigger) (engine.Policy, error) {
 	if !ok {
 		return engine.Policy{}, fmt.Errorf("trigger %s: there is no priority %q", t.Name, d.Priority)
 	}
-	return engine.Policy{Overlap: d.Overlap, MaxRuns: d.MaxConcurrent, QueueMax: d.QueueMax, Priority: priority,
+	waiting := d.QueueMax
+	if d.Overlap == engine.OverlapAllow && waiting == 0 {
+		waiting = workflow.OverlapLimitDefault
+	}
+	return engine.Policy{Overlap: d.Overlap, MaxRuns: d.MaxConcurrent, QueueMax: waiting, Priority: priority,
 		FailLost: d.IfLost == "fail", Params: d.Params}, nil
 }
 

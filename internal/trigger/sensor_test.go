@@ -182,7 +182,7 @@ func TestAgain(t *testing.T) {
 		t.Errorf("%s%v", got, err)
 	}
 	passed, err := p.Passed(&row, at(t, "2026-01-01T04:00:00Z"), "paused by ann")
-	if got := short(shown(&passed)); err != nil || got != "skipped 2026-01-01T04:00:00Z..2026-01-01T04:00:00Z 1 key 03: paused by ann\n" {
+	if got := short(shown(&passed)); err != nil || got != "next 2026-01-01T04:00:00Z\n" {
 		t.Errorf("%s%v", got, err)
 	}
 	stop, err := p.Heard(&row, &engine.Ended{Run: dag.RunID{15: 9}, Workflow: "a/x", State: stopped, Finished: row.Decided}, at(t, "2026-01-01T01:50:00Z"))

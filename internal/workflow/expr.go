@@ -12,6 +12,8 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	celref "github.com/google/cel-go/common/types/ref"
+
+	"skein.dev/skein/internal/cron"
 )
 
 // Bounds of expressions.
@@ -45,8 +47,8 @@ func dateIn(instant, zone celref.Val) celref.Val {
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(zone)
 	}
-	loc, err := time.LoadLocation(string(name))
-	if err != nil || name == "Local" {
+	loc, err := cron.LoadZone(string(name))
+	if err != nil {
 		return types.NewErr("there is no time zone %q", string(name))
 	}
 	return types.String(t.In(loc).Format(time.DateOnly))

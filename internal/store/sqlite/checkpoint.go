@@ -67,9 +67,12 @@ func (c *checkpointer) run() {
 	}
 }
 
-// wrote counts what the writer wrote.
+// commitRows is what a transaction counts besides its rows: few rows touch as many pages.
+const commitRows = 8
+
+// wrote counts what a transaction of the writer wrote.
 func (c *checkpointer) wrote(rows int) {
-	if c.rows += rows; c.rows < checkpointRows {
+	if c.rows += rows + commitRows; c.rows < checkpointRows {
 		return
 	}
 	c.rows = 0
