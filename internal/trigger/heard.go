@@ -100,7 +100,7 @@ func (d *declared) beginHearing(t *store.Trigger, since dag.Micros) {
 // passedSensor says once that a sensor was paused: nobody looked at what happened.
 func (d *declared) passedSensor(t *store.Trigger, now dag.Micros, reason string) engine.Plan {
 	p := d.waiting(t, now)
-	if now > t.Decided {
+	if now > t.Decided && d.Kind != workflow.KindStart { // of that each start has its line
 		p.Lines = []store.Fire{{At: t.Decided, Last: now, Count: 1, Outcome: store.OutcomeSkipped,
 			Reason: reason + "; what happened meanwhile starts nothing"}}
 	}
