@@ -71,16 +71,9 @@ func (w *writer) submit(it *item) answer {
 		return answer{err: err}
 	}
 	if wf.State != store.WorkflowActive {
-		return answer{err: fmt.Errorf("%w: workflow %s/%s is %s", ErrConflict, wf.Namespace, wf.Name, wf.State)}
+		return answer{err: notActive(&wf)}
 	}
-	version := s.Version
-	if version == 0 {
-		version = wf.Version
-	}
-	r := dag.NewRun(dag.Header{
-		ID: s.ID, Shard: wf.Shard, Workflow: wf.ID, Version: version, Priority: s.Priority, Origin: s.Origin,
-		User: s.User, Key: s.Key, KeyHash: s.KeyHash, Params: s.Params, Created: w.tx.now.Wall,
-	})
+	r := dag.NewRun(s.header(&wf, w.tx.now.Wall))
 	if err := w.accept(r, true); err != nil {
 		w.broken(err)
 		return answer{err: err}

@@ -55,6 +55,9 @@ func (w *writer) punish(cause error) error {
 	case !bug && it.ev.Kind == dag.EvReport && !it.stripped:
 		strip(it)
 		return nil
+	case !bug && it.submit != nil && !it.again: // perhaps somebody deposited it meanwhile: then it is found
+		it.again = true
+		return nil
 	case it.submit != nil || it.define != nil || it.ask != nil || it.op != nil || !bug && it.done != nil:
 	default:
 		if err := w.quarantine(it.run, cause); err != nil {

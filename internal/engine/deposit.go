@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// depositTries bounds how often a deposit is tried whose outcome nobody knows, or that met
+// another one under its key.
+const depositTries = 3
+
+// Deposit starts a run whose owner cannot be reached, or that nobody owns now: it writes the
+// run's row as submitted, and whoever owns the shard finds it there. When it returns without
+// an error, the run is durable. The same submission may go both ways: its id and its key make
+// them meet.
+func (e *Engine) Deposit(ctx context.Context, s Submission) (Accepted, error) {
+	if e.cluster == nil {
+		return Accepted{}, fmt.Errorf("%w: this node is alone and owns every shard", ErrUnavailable)
+	}
+	if err := e.admit(&s); err != nil {
+		return Accepted{}, err
+	}
+	var last error
+	for range depositTries {
+		if a, known, err := e.deposited(ctx, &s); known || err != nil {
+			return a, err
+		}
+		row, err := e.submitted(ctx, &s)
+		if err != nil {
+			return Accepted{}, err
+		}
+		var b store.Batch
+		b.RunInserts = []dag.RunRow{row}
+		switch _, last = e.store.Commit(ctx, &b); {
+		case last == nil:
+			e.stats.RunsAccepted.Add(1)
+			e.cfg.Peers.Nudge(row.Shard)
+			return Accepted{Run: s.ID}, nil
+		case !errors.Is(last, store.ErrUnknown) && !errors.Is(last, store.ErrRefused):
+			return Accepted{}, fromStore("write the run", last)
+		}
+	}
+	return Accepted{}, fromStore("write the run", last)
+}
+
+// deposited finds the run that a submission has made before, by its id or its key.
+func (e *Engine) deposited(ctx context.Context, s *Submission) (Accepted, bool, error) {
+	row, err := e.store.Run(ctx, s.ID)
+	if errors.Is(err, store.ErrNotFound) && s.Key != "" {
+		row, err = e.store.RunByKey(ctx, s.Workflow.ID, s.Key)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return Accepted{}, false, nil
+	}
+	if err != nil {
+		return Accepted{}, false, fromStore("look for the run", err)
+	}
+	a := sameRun(s, &row.Header)
+	// Under its id it is this submission that made it, by another way.
+	return Accepted{Run: a.run, Existing: row.ID != s.ID}, true, a.err
+}
+
+// submitted is the row of a run that nobody has stepped yet.
+func (e *Engine) submitted(ctx context.Context, s *Submission) (dag.RunRow, error) {
+	wf, err := e.store.WorkflowByID(ctx, s.Workflow.ID)
+	if err != nil {
+		return dag.RunRow{}, fromStore(fmt.Sprintf("workflow %d", s.Workflow.ID), err)
+	}
+	if wf.State != store.WorkflowActive {
+		return dag.RunRow{}, notActive(&wf)
+	}
+	now, err := e.store.Clock(ctx)
+	if err != nil {
+		return dag.RunRow{}, fromStore("read the clock", err)
+	}
+	var c dag.Changes
+	dag.NewRun(s.header(&wf, now)).Flush(&c, now)
+	return c.RunInserts[0], nil
+}
+
+// header is of the run that a submission makes.
+func (s *Submission) header(wf *store.Workflow, now dag.Micros) dag.Header {
+	h := dag.Header{
+		ID: s.ID, Shard: wf.Shard, Workflow: wf.ID, Version: s.Version, Priority: s.Priority, Origin: s.Origin,
+		User: s.User, Key: s.Key, KeyHash: s.KeyHash, Params: s.Params, Created: now,
+	}
+	if h.Version == 0 {
+		h.Version = wf.Version
+	}
+	return h
+}
+
+func notActive(wf *store.Workflow) error {
+	return fmt.Errorf("%w: workflow %s/%s is %s", ErrConflict, wf.Namespace, wf.Name, wf.State)
+}

@@ -1,0 +1,230 @@
+package engine_test
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/memory"
+)
+
+// alone are the peers of a node that has none.
+type alone struct {
+	mu     sync.Mutex // protects following fields
+	nudged []dag.ShardID
+}
+
+func (*alone) Alive(dag.HandlerID) bool           { return false }
+func (*alone) Report(engine.Report)               {}
+func (*alone) Cancel(dag.HandlerID, []dag.Cancel) {}
+func (a *alone) Nudge(s dag.ShardID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.nudged = append(a.nudged, s)
+}
+
+// ownerless is an engine of a cluster of one; give has it own the shard, or nothing.
+func ownerless(t *testing.T, fault func(memory.Op) memory.Outcome) (n *node, peers *alone, give func(own bool)) {
+	st := memory.New(memory.Options{Fault: fault})
+	peers = &alone{}
+	n = start(t, st, newHands(t), func(c *engine.Config) { c.Peers = peers })
+	h := n.Handler()
+	if err := st.Join(t.Context(), store.Member{Handler: h.ID, UUID: h.UUID, Name: "n", State: store.MemberActive}); err != nil {
+		t.Fatal(err)
+	}
+	give = func(own bool) {
+		t.Helper()
+		var want []dag.ShardID
+		if own {
+			want = append(want, 0)
+		}
+		if got, err := n.Own(t.Context(), want); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("owns %v, want %v: %v", got, want, err)
+		}
+	}
+	return n, peers, give
+}
+
+func TestDeposit(t *testing.T) {
+	n, peers, give := ownerless(t, nil)
+	give(true)
+	w := n.apply("w", graph(t, "a; b: a"))
+	give(false)
+	var moved *engine.Elsewhere
+	if _, err := n.Submit(t.Context(), submission(w)); !errors.As(err, &moved) {
+		t.Fatalf("submitted to nobody: %v", err)
+	}
+	s := submission(w)
+	s.Key, s.KeyHash, s.Params = "k", []byte("hash"), []byte(`{"a":1}`)
+	first, err := n.Deposit(t.Context(), s)
+	if err != nil || first.Existing {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	if n.state(first.Run) != dag.RunSubmitted || len(peers.nudged) != 1 {
+		t.Errorf("it is %s, nudged %v", n.state(first.Run), peers.nudged)
+	}
+	again, err := n.Deposit(t.Context(), s)
+	if err != nil || again.Run != first.Run || !again.Existing {
+		t.Errorf("under the same key %+v, %v", again, err)
+	}
+	s.KeyHash = []byte("other")
+	if _, err := n.Deposit(t.Context(), s); !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("another request under the same key: %v", err)
+	}
+	free, err := n.Deposit(t.Context(), submission(w))
+	if err != nil || free.Run == first.Run {
+		t.Errorf("without a key %+v, %v", free, err)
+	}
+	give(true) // what was there before is loaded, and what comes after that is met
+	s.KeyHash = []byte("hash")
+	if a, err := n.Submit(t.Context(), s); err != nil || a.Run != first.Run || !a.Existing {
+		t.Errorf("the owner, under the same key: %+v, %v", a, err)
+	}
+	late, err := n.Deposit(t.Context(), submission(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Meet(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []dag.RunID{first.Run, free.Run, late.Run} {
+		n.ends(id, dag.RunSucceeded)
+	}
+	n.quiet()
+	row, err := n.RunRow(t.Context(), first.Run)
+	if err != nil || string(row.Params) != `{"a":1}` || row.User != "ada" || row.Version != 1 || row.Created == 0 {
+		t.Errorf("%+v, %v", row, err)
+	}
+}
+
+// TestDepositMeetsOwner: one submission goes both ways, in any order; there is one run.
+func TestDepositMeetsOwner(t *testing.T) {
+	n, _, give := ownerless(t, nil)
+	give(true)
+	w := n.apply("w", graph(t, "a"))
+	s := submission(w)
+	s.ID = engine.NewRunID()
+	if _, err := n.Submit(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := n.Deposit(t.Context(), s); err != nil || a.Run != s.ID {
+		t.Errorf("after its owner: %+v, %v", a, err)
+	}
+	s.ID = engine.NewRunID()
+	if _, err := n.Deposit(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := n.Submit(t.Context(), s); err != nil || a.Run != s.ID {
+		t.Errorf("before its owner: %+v, %v", a, err)
+	}
+	if err := n.Meet(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.ends(s.ID, dag.RunSucceeded)
+	n.quiet()
+}
+
+// TestDepositUnderTheOwnersNose: between the look for a key and the commit somebody else
+// brings a run under it. The submission finds that one, alone or in a crowd.
+func TestDepositUnderTheOwnersNose(t *testing.T) {
+	for _, crowd := range []int{0, 20} {
+		var n *node
+		var w store.Workflow
+		var once sync.Once
+		armed := make(chan struct{})
+		var first engine.Accepted
+		fault := func(op memory.Op) memory.Outcome {
+			select {
+			case <-armed:
+			default:
+				return memory.OK
+			}
+			if op.Kind == memory.CommitBefore && len(op.Batch.Fences) > 0 {
+				once.Do(func() {
+					s := submission(w)
+					s.Key = "k"
+					var err error
+					if first, err = n.Deposit(t.Context(), s); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			return memory.OK
+		}
+		var give func(bool)
+		n, _, give = ownerless(t, fault)
+		give(true)
+		w = n.apply("w", graph(t, "a"))
+		subs := make([]engine.Submission, crowd+1)
+		for i := range subs {
+			subs[i] = submission(w)
+		}
+		subs[crowd/2].Key = "k"
+		close(armed)
+		got, err := n.SubmitAll(t.Context(), subs)
+		if a := got[crowd/2]; err != nil || a.Run != first.Run || !a.Existing {
+			t.Errorf("in a crowd of %d: %+v, want run %s: %v", crowd, a, first.Run, err)
+		}
+		if err := n.Meet(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n.quiet()
+	}
+}
+
+func TestDepositRefused(t *testing.T) {
+	n, _, give := ownerless(t, nil)
+	give(true)
+	w := n.apply("w", graph(t, "a"))
+	if w, err := n.SetState(t.Context(), w, store.WorkflowPaused, 0, nil); err != nil {
+		t.Fatal(err)
+	} else if _, err := n.Deposit(t.Context(), submission(w)); !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("of a paused workflow: %v", err)
+	}
+	s := submission(w)
+	s.Workflow.ID++
+	if _, err := n.Deposit(t.Context(), s); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("of no workflow: %v", err)
+	}
+	s.User = "a\x00b"
+	if _, err := n.Deposit(t.Context(), s); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("of a bad user: %v", err)
+	}
+	single := start(t, openMemory(t), newHands(t))
+	if _, err := single.Deposit(t.Context(), submission(single.apply("w", graph(t, "a")))); !errors.Is(err, engine.ErrUnavailable) {
+		t.Errorf("at a node that is alone: %v", err)
+	}
+}
+
+// TestDepositUnknown: nobody knows whether the deposit happened; it is looked for.
+func TestDepositUnknown(t *testing.T) {
+	for _, outcome := range []memory.Outcome{memory.UnknownLost, memory.UnknownWritten} {
+		var w store.Workflow
+		fail := make(chan struct{}, 1)
+		n, _, give := ownerless(t, func(op memory.Op) memory.Outcome {
+			if op.Kind == memory.CommitBefore && len(op.Batch.Fences) == 0 {
+				select {
+				case <-fail:
+					return outcome
+				default:
+				}
+			}
+			return memory.OK
+		})
+		give(true)
+		w = n.apply("w", graph(t, "a"))
+		give(false)
+		fail <- struct{}{}
+		a, err := n.Deposit(t.Context(), submission(w))
+		if err != nil || a.Existing {
+			t.Errorf("%+v, %v", a, err)
+		}
+		give(true)
+		n.ends(a.Run, dag.RunSucceeded)
+		n.quiet()
+	}
+}
