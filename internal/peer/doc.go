@@ -19,6 +19,7 @@ const (
 	reportPath = Prefix + "report"
 	cancelPath = Prefix + "cancel"
 	wakePath   = Prefix + "wake"
+	submitPath = Prefix + "submit"
 )
 
 // HeaderElsewhere is how a handler says that another node has to answer: "shard N" or
@@ -53,4 +54,6 @@ type report struct {
 type Engine interface {
 	Hear(ctx context.Context, from dag.HandlerID, r engine.Report) (dag.Verdict, error)
 	RunRow(ctx context.Context, id dag.RunID) (dag.RunRow, error)
+	Submit(ctx context.Context, s engine.Submission) (engine.Accepted, error)
+	Deposit(ctx context.Context, s engine.Submission) (engine.Accepted, error)
 }

@@ -35,6 +35,7 @@ func Handler(dir Directory, e Engine, cancel func([]dag.Cancel)) http.Handler {
 			cancel(in)
 		}
 	})
+	mux.HandleFunc("POST "+submitPath, takeSubmission(e))
 	mux.HandleFunc("POST "+wakePath, func(http.ResponseWriter, *http.Request) { dir.Wake() })
 	return mux
 }

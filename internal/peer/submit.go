@@ -1,0 +1,129 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// submitMax is how long the owner of a shard may take to accept a run.
+const submitMax = 5 * time.Second
+
+// submitted is the owner's answer to a submission. One that is no answer is an error of HTTP.
+type submitted struct {
+	engine.Accepted
+	Kind string // of the refusal; "": accepted
+	Text string
+}
+
+// refusals are those that are the answer, whoever gives it: trying elsewhere changes nothing.
+var refusals = []struct {
+	kind string
+	err  error
+}{
+	{"invalid", engine.ErrInvalid},
+	{"conflict", engine.ErrConflict},
+	{"not found", engine.ErrNotFound},
+	{"full", engine.ErrFull},
+	{"busy", engine.ErrBusy},
+}
+
+// refusal is an error that another node gave.
+type refusal struct {
+	kind error
+	text string
+}
+
+func (r *refusal) Error() string { return r.text }
+func (r *refusal) Unwrap() error { return r.kind }
+
+// Submit takes a submission to the owner of its shard. If there is none, or it does not
+// answer, the run is deposited for it: the id, which is chosen here, makes the ways meet.
+func (c *Client) Submit(ctx context.Context, s dag.ShardID, sub engine.Submission) (engine.Accepted, error) {
+	if sub.ID.IsZero() {
+		sub.ID = engine.NewRunID()
+	}
+	if m, ok := c.dir.OwnerOf(s); ok && m.Handler != c.dir.Self().Handler {
+		a, err := c.submitTo(ctx, m, &sub)
+		var refused *refusal
+		if err == nil || errors.As(err, &refused) || ctx.Err() != nil {
+			return a, err
+		}
+		c.log.Warn("the owner of a shard takes no run; it is deposited for it", "node", m.Name, "run", sub.ID.String(), "err", err)
+	}
+	return c.engine.Deposit(ctx, sub)
+}
+
+func (c *Client) submitTo(ctx context.Context, m store.Member, sub *engine.Submission) (engine.Accepted, error) {
+	ctx, cancel := context.WithTimeout(ctx, submitMax)
+	defer cancel()
+	data, err := json.Marshal(sub)
+	if err != nil {
+		return engine.Accepted{}, fmt.Errorf("write the submission: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.Address+submitPath, bytes.NewReader(data))
+	if err != nil {
+		return engine.Accepted{}, fmt.Errorf("address of node %s: %w", m.Name, err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return engine.Accepted{}, fmt.Errorf("node %s: %w", m.Name, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return engine.Accepted{}, fmt.Errorf("node %s: %s", m.Name, resp.Status)
+	}
+	var a submitted
+	if err := json.NewDecoder(http.MaxBytesReader(nil, resp.Body, bodyMax)).Decode(&a); err != nil {
+		return engine.Accepted{}, fmt.Errorf("answer of node %s: %w", m.Name, err)
+	}
+	if a.Kind == "" {
+		return a.Accepted, nil
+	}
+	for _, r := range refusals {
+		if r.kind == a.Kind {
+			return a.Accepted, &refusal{r.err, a.Text}
+		}
+	}
+	return a.Accepted, fmt.Errorf("node %s refuses by a word that this one does not know: %s", m.Name, a.Kind)
+}
+
+// takeSubmission is the owner's side.
+func takeSubmission(e Engine) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var sub engine.Submission
+		if !read(w, r, &sub) {
+			return
+		}
+		a, err := e.Submit(r.Context(), sub)
+		out := submitted{Accepted: a}
+		if a.Run == sub.ID {
+			out.Existing = false // this submission made it, perhaps by another way
+		}
+		for _, k := range refusals {
+			if errors.Is(err, k.err) {
+				out.Kind, out.Text, err = k.kind, err.Error(), nil
+				break
+			}
+		}
+		var moved *engine.Elsewhere
+		switch {
+		case errors.As(err, &moved):
+			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(out) // who asked has gone
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// village is a directory of two: who asks, and who owns every shard.
+type village struct{ self, owner store.Member }
+
+func (v *village) Self() store.Member       { return v.self }
+func (v *village) Alive(dag.HandlerID) bool { return true }
+func (v *village) Wake()                    {}
+func (v *village) OwnerOf(dag.ShardID) (store.Member, bool) {
+	return v.owner, v.owner.Handler != 0
+}
+func (v *village) Member(h dag.HandlerID) (store.Member, bool) { return v.owner, v.owner.Handler == h }
+
+// desk is an engine that answers submissions as it is told, and notes deposits.
+type desk struct {
+	answer    func(engine.Submission) (engine.Accepted, error)
+	deposited []engine.Submission
+}
+
+func (d *desk) Hear(context.Context, dag.HandlerID, engine.Report) (dag.Verdict, error) {
+	return 0, nil
+}
+func (d *desk) RunRow(context.Context, dag.RunID) (dag.RunRow, error) { return dag.RunRow{}, nil }
+func (d *desk) Submit(_ context.Context, s engine.Submission) (engine.Accepted, error) {
+	return d.answer(s)
+}
+func (d *desk) Deposit(_ context.Context, s engine.Submission) (engine.Accepted, error) {
+	d.deposited = append(d.deposited, s)
+	return engine.Accepted{Run: s.ID}, nil
+}
+
+func TestSubmit(t *testing.T) {
+	older := engine.NewRunID()
+	accept := func(s engine.Submission) (engine.Accepted, error) { return engine.Accepted{Run: s.ID}, nil }
+	fail := func(err error) func(engine.Submission) (engine.Accepted, error) {
+		return func(engine.Submission) (engine.Accepted, error) {
+			return engine.Accepted{}, fmt.Errorf("because: %w", err)
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		owner    func(engine.Submission) (engine.Accepted, error) // nil: it does not listen
+		nobody   bool
+		deposits int
+		existing bool
+		err      error
+	}{
+		{name: "accepted", owner: accept},
+		{name: "found by its key", owner: func(engine.Submission) (engine.Accepted, error) {
+			return engine.Accepted{Run: older, Existing: true}, nil
+		}, existing: true},
+		{name: "met its own deposit", owner: func(s engine.Submission) (engine.Accepted, error) {
+			return engine.Accepted{Run: s.ID, Existing: true}, nil
+		}},
+		{name: "invalid", owner: fail(engine.ErrInvalid), err: engine.ErrInvalid},
+		{name: "conflict", owner: fail(engine.ErrConflict), err: engine.ErrConflict},
+		{name: "busy", owner: fail(engine.ErrBusy), err: engine.ErrBusy},
+		{name: "full", owner: fail(engine.ErrFull), err: engine.ErrFull},
+		{name: "the owner cannot", owner: fail(engine.ErrUnavailable), deposits: 1},
+		{name: "the shard has moved on", owner: fail(&engine.Elsewhere{Shard: 3}), deposits: 1},
+		{name: "the owner panics", owner: func(engine.Submission) (engine.Accepted, error) { panic(http.ErrAbortHandler) }, deposits: 1},
+		{name: "the owner does not listen", deposits: 1},
+		{name: "nobody owns the shard", nobody: true, deposits: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			far := httptest.NewServer(Handler(&village{}, &desk{answer: c.owner}, nil))
+			defer far.Close()
+			if c.owner == nil {
+				far.Close()
+			}
+			near := &desk{}
+			dir := &village{self: store.Member{Handler: 1}, owner: store.Member{Handler: 2, Address: far.URL, Name: "far"}}
+			if c.nobody {
+				dir.owner = store.Member{}
+			}
+			k := NewClient(slog.New(slog.DiscardHandler))
+			k.Connect(dir, near)
+			sub := engine.Submission{Workflow: store.Workflow{ID: 7, Name: "w"}, Version: 2, Key: "k", KeyHash: []byte{1}, Params: []byte(`{"a":"ä"}`), User: "ada"}
+			a, err := k.Submit(t.Context(), 3, sub)
+			if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+				t.Fatalf("%+v, %v", a, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), "because") {
+				t.Errorf("the owner's words are lost: %v", err)
+			}
+			if len(near.deposited) != c.deposits || a.Existing != c.existing || err == nil && a.Run.IsZero() {
+				t.Errorf("%+v, deposited %+v", a, near.deposited)
+			}
+			for _, d := range near.deposited {
+				if d.ID != a.Run || d.Key != "k" || string(d.Params) != `{"a":"ä"}` {
+					t.Errorf("deposited %+v", d)
+				}
+			}
+		})
+	}
+}
+
+// TestSubmitArrivesWhole: nothing of a submission is lost on the way.
+func TestSubmitArrivesWhole(t *testing.T) {
+	var got engine.Submission
+	far := httptest.NewServer(Handler(&village{}, &desk{answer: func(s engine.Submission) (engine.Accepted, error) {
+		got = s
+		return engine.Accepted{Run: s.ID}, nil
+	}}, nil))
+	defer far.Close()
+	k := NewClient(slog.New(slog.DiscardHandler))
+	k.Connect(&village{self: store.Member{Handler: 1}, owner: store.Member{Handler: 2, Address: far.URL}}, &desk{})
+	sub := engine.Submission{ID: engine.NewRunID(), Workflow: store.Workflow{ID: 7, Name: "w", Shard: 4, MaxRuns: 2}, Version: 2, Priority: dag.High,
+		Origin: dag.OriginAPI, User: "ada", Key: "k\"\n", KeyHash: []byte{0, 255}, Params: []byte(`{"a":1}`)}
+	if _, err := k.Submit(t.Context(), 4, sub); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", sub) {
+		t.Errorf("sent %+v, arrived %+v", sub, got)
+	}
+}
