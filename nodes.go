@@ -3,6 +3,7 @@ package skein
 import (
 	"context"
 	"net/http"
+	"strconv"
 
 	api "skein.dev/skein/api/v1"
 )
@@ -11,6 +12,72 @@ import (
 func (c *Client) Nodes(ctx context.Context) (page api.List[api.Node], err error) {
 	_, err = c.do(ctx, newCall(http.MethodGet, nil, "nodes"), &page)
 	return page, err
+}
+
+// Node reads a node.
+func (c *Client) Node(ctx context.Context, name string) (n api.Node, err error) {
+	_, err = c.do(ctx, newCall(http.MethodGet, nil, "nodes", name), &n)
+	return n, err
+}
+
+// Cordon gives a node no shard, and takes away those it has; what runs there finishes. When
+// nothing is left its state is drained.
+func (c *Client) Cordon(ctx context.Context, name string) (api.Node, error) {
+	return c.orderNode(ctx, name, "cordon")
+}
+
+// Uncordon gives a node shards again.
+func (c *Client) Uncordon(ctx context.Context, name string) (api.Node, error) {
+	return c.orderNode(ctx, name, "uncordon")
+}
+
+func (c *Client) orderNode(ctx context.Context, name, verb string) (n api.Node, err error) {
+	k := newCall(http.MethodPost, nil, "nodes", name)
+	k.verb = verb
+	_, err = c.do(ctx, k, &n)
+	return n, err
+}
+
+// MoveShard has a node own a shard; "-": whichever node it is needed on.
+func (c *Client) MoveShard(ctx context.Context, id int32, node string) (api.Shard, error) {
+	return c.move(ctx, node, "shards", strconv.Itoa(int(id)))
+}
+
+// MoveWorkflow has a node own the shard of a workflow; "-": whichever node it is needed on.
+func (c *Client) MoveWorkflow(ctx context.Context, name, node string) (api.Shard, error) {
+	namespace, short := splitName(name)
+	return c.move(ctx, node, "workflows", namespace, short)
+}
+
+func (c *Client) move(ctx context.Context, node string, path ...string) (s api.Shard, err error) {
+	k := newCall(http.MethodPost, nil, path...)
+	k.verb, k.body = "move", api.MoveRequest{Node: node}
+	_, err = c.do(ctx, k, &s)
+	return s, err
+}
+
+// Scheduler tells where runs are not advanced.
+func (c *Client) Scheduler(ctx context.Context) (s api.Scheduler, err error) {
+	_, err = c.do(ctx, newCall(http.MethodGet, nil, "admin", "scheduler"), &s)
+	return s, err
+}
+
+// StopScheduler has a node advance no run; node "": the whole cluster.
+func (c *Client) StopScheduler(ctx context.Context, node string) (api.Scheduler, error) {
+	return c.scheduler(ctx, node, "stop")
+}
+
+// StartScheduler has a node advance runs again; node "": the whole cluster.
+func (c *Client) StartScheduler(ctx context.Context, node string) (api.Scheduler, error) {
+	return c.scheduler(ctx, node, "start")
+}
+
+func (c *Client) scheduler(ctx context.Context, node, verb string) (s api.Scheduler, err error) {
+	k := newCall(http.MethodPost, nil, "admin", "scheduler")
+	k.verb = verb
+	set(k.query, "node", node)
+	_, err = c.do(ctx, k, &s)
+	return s, err
 }
 
 // Status reads the state of the node that answers.

@@ -4,12 +4,45 @@ package api
 type Node struct {
 	Name      string   `json:"name"`
 	Handler   string   `json:"handler" doc:"UUID, new at every start."`
-	State     string   `json:"state" doc:"starting, running, retaking: WHY, stopped."`
+	State     string   `json:"state" doc:"Of a node that is alone, or that answers and is not well: starting, running, retaking: WHY, stopped. Of members of a cluster: active, cordoned, drained (cordoned, and nothing is left), stopped, leaving."`
+	Cordoned  bool     `json:"cordoned" doc:"It takes no shard and gives back those it has, until it is uncordoned."`
+	Stopped   bool     `json:"stopped" doc:"Its scheduler is stopped, by itself or with the whole cluster."`
 	Version   string   `json:"version"`
 	Roles     []string `json:"roles" nullable:"false"`
 	Address   *string  `json:"address"`
-	Slots     Slots    `json:"slots"`
+	Slots     Slots    `json:"slots" doc:"Of other nodes: as of their last sign of life."`
+	Shards    Shards   `json:"shards"`
 	StartedAt Time     `json:"started_at" format:"date-time"`
+	SeenAt    *Time    `json:"seen_at" format:"date-time" doc:"Its last sign of life, on the clock of the database; null: it is alone."`
+	Lag       float64  `json:"lag_seconds" doc:"Since seen_at, on the clock of the database."`
+}
+
+// Shards are those of a node.
+type Shards struct {
+	Owned int     `json:"owned"`
+	List  []int32 `json:"list" nullable:"false"`
+	Moved []int32 `json:"moved" nullable:"false" doc:"Those that were moved to it by hand."`
+}
+
+// Shard is who advances the runs of some workflows.
+type Shard struct {
+	ID        int32   `json:"id"`
+	Owner     *string `json:"owner" doc:"A node; null: nobody now."`
+	MovedTo   *string `json:"moved_to" doc:"The node that it was moved to by hand; null: wherever it is needed."`
+	Workflows int     `json:"workflows"`
+}
+
+// MoveRequest names the node that a shard is to go to.
+type MoveRequest struct {
+	Node string `json:"node" minLength:"1" maxLength:"100" doc:"-: wherever it is needed."`
+}
+
+// Scheduler tells where runs are not advanced.
+type Scheduler struct {
+	Stopped   bool     `json:"stopped" doc:"In the whole cluster."`
+	Nodes     []string `json:"nodes" nullable:"false" doc:"Those that were stopped by name."`
+	User      *string  `json:"user" doc:"Who stopped the whole cluster."`
+	StoppedAt *Time    `json:"stopped_at" format:"date-time"`
 }
 
 // Slots is how many attempts run at once.

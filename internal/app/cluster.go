@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/peer"
+	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 )
 
@@ -50,6 +52,49 @@ func (m *membership) connect(n *Node, info store.Info) {
 		Busy: func() int { _, busy := n.engine.Slots(); return busy },
 	})
 	m.peers.Connect(m.node, n.engine)
+}
+
+// neighbours is what a server knows of other nodes; all of it is nil if there are none.
+type neighbours struct {
+	remote  func(dag.HandlerID) bool
+	cluster server.Cluster
+}
+
+// town is the cluster as a node's server sees it.
+type town struct {
+	store.Cluster
+	clock func(context.Context) (dag.Micros, error)
+	m     *membership // nil: it only looks on
+}
+
+func neighboursOf(st store.Store, m *membership) neighbours {
+	c, ok := st.(store.Cluster)
+	if !ok {
+		return neighbours{}
+	}
+	n := neighbours{cluster: &town{c, st.Clock, m}}
+	if m != nil {
+		n.remote = m.remote
+	}
+	return n
+}
+
+// Clock implements server.Cluster.
+func (t *town) Clock(ctx context.Context) (dag.Micros, error) { return t.clock(ctx) }
+
+// Submit implements server.Cluster.
+func (t *town) Submit(ctx context.Context, s dag.ShardID, sub engine.Submission) (engine.Accepted, error) {
+	if t.m == nil {
+		return engine.Accepted{}, fmt.Errorf("%w: nobody works here", engine.ErrUnavailable)
+	}
+	return t.m.peers.Submit(ctx, s, sub)
+}
+
+// Wake implements server.Cluster.
+func (t *town) Wake() {
+	if t.m != nil {
+		t.m.node.Wake()
+	}
 }
 
 // handler answers what the other nodes ask, and passes on what they can answer better.

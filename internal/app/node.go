@@ -94,7 +94,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	}
 	n.executor.engine, n.executor.worker = n.engine, n.worker
 	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log})
-	srv, err := newServer(cfg, n.engine, log, n.listener.Addr().String(), n.member.remote)
+	srv, err := newServer(cfg, n.engine, log, n.listener.Addr().String(), neighboursOf(n.store, n.member))
 	if err != nil {
 		return n, err
 	}
@@ -114,9 +114,9 @@ func compiler() dag.Compiler {
 	return new(workflow.Compiler).Condition
 }
 
-func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, address string, remote func(dag.HandlerID) bool) (*server.Server, error) {
+func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, address string, near neighbours) (*server.Server, error) {
 	srv, err := server.New(server.Config{
-		Engine: e, Remote: remote, Logs: logFolder{cfg.Data}, Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax, Version: Version(), DefaultUser: systemUser(), Listen: address, Log: log,
+		Engine: e, Remote: near.remote, Cluster: near.cluster, Logs: logFolder{cfg.Data}, Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax, Version: Version(), DefaultUser: systemUser(), Listen: address, Log: log,
 		Node: server.Node{Name: cfg.Name, Roles: []string{"api", "scheduler", "worker"}, Started: time.Now()},
 	})
 	if err != nil {
@@ -351,7 +351,7 @@ func Observe(ctx context.Context, cfg *Config) (*Observer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), ListenDefault, nil)
+	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), ListenDefault, neighboursOf(db, nil))
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

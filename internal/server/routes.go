@@ -19,8 +19,25 @@ func (s *Server) routes() {
 	s.workflowRoutes(tag("workflows"))
 	s.scheduleRoutes(tag("schedules"))
 	s.backfillRoutes(tag("backfills"))
-	nodes := tag("nodes")
+	s.nodeRoutes(tag("nodes"))
+}
+
+func (s *Server) nodeRoutes(nodes tag) {
+	accepted := func(op huma.Operation) huma.Operation {
+		op.DefaultStatus = http.StatusAccepted
+		return op
+	}
 	route(s, nodes.get("/nodes", "list-nodes", "List the nodes"), s.listNodes)
+	route(s, nodes.get("/nodes/{name}", "get-node", "Read a node"), s.getNode)
+	cordon := s.ordersNode(store.OrderCordon, true)
+	route(s, accepted(nodes.verb("/nodes/{name}:cordon", "cordon-node", "Give a node no shard, and take away those it has; what runs there finishes")), cordon)
+	route(s, accepted(nodes.verb("/nodes/{name}:drain", "drain-node", "Cordon a node; it is drained when its state says so")), cordon)
+	route(s, accepted(nodes.verb("/nodes/{name}:uncordon", "uncordon-node", "Give a node shards again")), s.ordersNode(store.OrderCordon, false))
+	route(s, accepted(nodes.verb("/shards/{id}:move", "move-shard", "Have a node own a shard")), s.moveShard)
+	route(s, accepted(nodes.verb("/workflows/{ns}/{name}:move", "move-workflow", "Have a node own the shard of a workflow")), s.moveWorkflow)
+	route(s, nodes.get("/admin/scheduler", "get-scheduler", "Tell where runs are not advanced"), s.getScheduler)
+	route(s, accepted(nodes.verb("/admin/scheduler:stop", "stop-scheduler", "Advance no run, in the whole cluster or on one node; submissions are accepted")), s.stopScheduler)
+	route(s, accepted(nodes.verb("/admin/scheduler:start", "start-scheduler", "Advance runs again")), s.startScheduler)
 	route(s, nodes.get("/status", "get-status", "Read the state of the node that answers"), s.getStatus)
 }
 

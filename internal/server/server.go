@@ -30,6 +30,8 @@ type Config struct {
 	// Remote reports whether a handler is another node of the cluster that is there; nil: there
 	// is no other.
 	Remote func(h dag.HandlerID) bool
+	// Cluster is the one that the node is in; nil: it is alone.
+	Cluster Cluster
 
 	TasksMax    int    // of one workflow; 0: dag.TasksMax
 	Version     string // of the program

@@ -98,6 +98,10 @@ func (s *Server) submit(ctx context.Context, req *api.RunRequest) (id dag.RunID,
 		sub.Priority, _ = dag.ParsePriority(req.Priority) // the schema has checked it
 	}
 	a, err := s.engine.Submit(ctx, sub)
+	var moved *engine.Elsewhere
+	if errors.As(err, &moved) && s.cfg.Cluster != nil {
+		a, err = s.cfg.Cluster.Submit(ctx, moved.Shard, sub)
+	}
 	if errors.Is(err, engine.ErrConflict) && a.Existing {
 		return id, false, sameRequest(nil, sub.KeyHash) // two at once
 	}

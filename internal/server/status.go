@@ -24,16 +24,6 @@ func (s *Server) slots() api.Slots {
 	return api.Slots{Total: total, Busy: busy}
 }
 
-func (s *Server) listNodes(context.Context, *struct{}) (*jsonOut[api.List[api.Node]], error) {
-	h := s.engine.Handler()
-	n := api.Node{Name: s.cfg.Node.Name, Handler: h.UUID, State: s.engine.State(), Version: s.cfg.Version, Roles: s.cfg.Node.Roles,
-		Address: textOrNull(s.cfg.Listen), Slots: s.slots(), StartedAt: instant(h.Started)}
-	if n.Roles == nil {
-		n.Roles = []string{}
-	}
-	return list([]api.Node{n}, ""), nil
-}
-
 func (s *Server) getStatus(ctx context.Context, _ *struct{}) (*jsonOut[api.Status], error) {
 	info, err := s.engine.Info(ctx)
 	if err != nil {

@@ -1,0 +1,366 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// Cluster is what a server knows and says of the cluster that its node is in.
+type Cluster interface {
+	Members(ctx context.Context) ([]store.Member, []store.ShardRow, error)
+	Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error
+	Order(ctx context.Context, o store.Order, stand bool) (bool, error)
+	Orders(ctx context.Context) ([]store.Order, error)
+	Clock(ctx context.Context) (dag.Micros, error)
+	// Submit has a run started on a shard that is elsewhere, or with nobody.
+	Submit(ctx context.Context, s dag.ShardID, sub engine.Submission) (engine.Accepted, error)
+	// Wake has this node look at once.
+	Wake()
+}
+
+// roll is who is there, read at one moment.
+type roll struct {
+	now     dag.Micros
+	members []store.Member
+	shards  []store.ShardRow
+}
+
+func (s *Server) roll(ctx context.Context) (r roll, err error) {
+	if r.members, r.shards, err = s.cfg.Cluster.Members(ctx); err == nil {
+		r.now, err = s.cfg.Cluster.Clock(ctx)
+	}
+	return r, unread(err)
+}
+
+// unread gives an error of the store its kind: the node cannot tell now.
+func unread(err error) error {
+	if err == nil {
+		return nil
+	}
+	f := failed(engine.ErrUnavailable)
+	f.Detail, f.cause = "the database does not answer", err
+	return f
+}
+
+func (r *roll) named(name string) *store.Member {
+	for i := range r.members {
+		if r.members[i].Name == name {
+			return &r.members[i]
+		}
+	}
+	return nil
+}
+
+// nameOf is the name of a member; "": there is none of that handler.
+func (r *roll) nameOf(h dag.HandlerID) string {
+	for i := range r.members {
+		if r.members[i].Handler == h {
+			return r.members[i].Name
+		}
+	}
+	return ""
+}
+
+func (s *Server) roles() []string { return append([]string{}, s.cfg.Node.Roles...) }
+
+// alone is the one node that there is.
+func (s *Server) alone(ctx context.Context) (api.Node, error) {
+	info, err := s.engine.Info(ctx)
+	if err != nil {
+		return api.Node{}, err
+	}
+	h := s.engine.Handler()
+	n := api.Node{Name: s.cfg.Node.Name, Handler: h.UUID, State: s.engine.State(), Version: s.cfg.Version, Roles: s.roles(),
+		Address: textOrNull(s.cfg.Listen), Slots: s.slots(), Shards: api.Shards{Owned: info.Shards, List: []int32{}, Moved: []int32{}},
+		StartedAt: instant(h.Started)}
+	for i := range info.Shards {
+		n.Shards.List = append(n.Shards.List, int32(i))
+	}
+	return n, nil
+}
+
+// memberOf is one of a cluster. This one is as it is now.
+func (s *Server) memberOf(r *roll, m *store.Member) api.Node {
+	seen := instant(m.Seen)
+	n := api.Node{Name: m.Name, Handler: m.UUID, State: stateOf(m), Cordoned: m.Cordoned, Stopped: m.Stopped, Version: m.Version,
+		Roles: s.roles(), Address: textOrNull(m.Address), Slots: api.Slots{Total: int(m.Slots), Busy: int(m.Busy)},
+		Shards:    api.Shards{List: []int32{}, Moved: []int32{}},
+		StartedAt: instant(m.Started), SeenAt: &seen, Lag: math.Round(float64(max(r.now-m.Seen, 0))/1e3) / 1e3}
+	for i := range r.shards {
+		if r.shards[i].Owner == m.Handler {
+			n.Shards.List = append(n.Shards.List, int32(r.shards[i].ID))
+		}
+		if r.shards[i].Wanted == m.Handler {
+			n.Shards.Moved = append(n.Shards.Moved, int32(r.shards[i].ID))
+		}
+	}
+	n.Shards.Owned = len(n.Shards.List)
+	if m.Handler == s.engine.Handler().ID {
+		n.Slots = s.slots()
+		if s.engine.Accepting() != nil {
+			n.State = s.engine.State()
+		}
+	}
+	return n
+}
+
+func stateOf(m *store.Member) string {
+	switch {
+	case m.State == store.MemberLeaving:
+		return m.State
+	case m.Cordoned && m.State == store.MemberDrained:
+		return m.State
+	case m.Cordoned:
+		return "cordoned"
+	case m.Stopped:
+		return "stopped"
+	}
+	return store.MemberActive
+}
+
+func (s *Server) nodes(ctx context.Context) ([]api.Node, error) {
+	if s.cfg.Cluster == nil {
+		n, err := s.alone(ctx)
+		return []api.Node{n}, err
+	}
+	r, err := s.roll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]api.Node, len(r.members))
+	for i := range r.members {
+		nodes[i] = s.memberOf(&r, &r.members[i])
+	}
+	slices.SortFunc(nodes, func(a, b api.Node) int { return strings.Compare(a.Name, b.Name) })
+	return nodes, nil
+}
+
+func (s *Server) listNodes(ctx context.Context, _ *struct{}) (*jsonOut[api.List[api.Node]], error) {
+	nodes, err := s.nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return list(nodes, ""), nil
+}
+
+type nodeIn struct {
+	Name string `path:"name" minLength:"1" maxLength:"100"`
+}
+
+func (s *Server) getNode(ctx context.Context, in *nodeIn) (*jsonOut[api.Node], error) {
+	n, err := s.node(ctx, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &jsonOut[api.Node]{Body: n}, nil
+}
+
+func (s *Server) node(ctx context.Context, name string) (api.Node, error) {
+	nodes, err := s.nodes(ctx)
+	if err != nil {
+		return api.Node{}, err
+	}
+	for i := range nodes {
+		if nodes[i].Name == name {
+			return nodes[i], nil
+		}
+	}
+	return api.Node{}, noNode(name)
+}
+
+func noNode(name string) error { return notFound("there is no node %s", name) }
+
+// clustered refuses what only a cluster can do.
+func (s *Server) clustered(what string) error {
+	if s.cfg.Cluster == nil {
+		return fail(http.StatusConflict, api.ProblemConflict, "this node is alone: %s", what)
+	}
+	return nil
+}
+
+// ordersNode has an order stand for a node, or takes it back. Whoever is asked writes it
+// down: the nodes heed what is written.
+func (s *Server) ordersNode(what string, stand bool) func(context.Context, *nodeIn) (*jsonOut[api.Node], error) {
+	return func(ctx context.Context, in *nodeIn) (*jsonOut[api.Node], error) {
+		if err := s.clustered("there is nobody to give its shards to; to end it, stop its process: it finishes what runs"); err != nil {
+			return nil, err
+		}
+		if err := s.order(ctx, in.Name, what, stand); err != nil {
+			return nil, err
+		}
+		n, err := s.node(ctx, in.Name)
+		var gone *failure
+		if errors.As(err, &gone) && gone.Status == http.StatusNotFound {
+			n, err = s.absent(in.Name), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &jsonOut[api.Node]{Body: n}, nil
+	}
+}
+
+// absent is a node that is not there, whose order was taken back.
+func (s *Server) absent(name string) api.Node {
+	return api.Node{Name: name, State: "absent", Roles: []string{}, Shards: api.Shards{List: []int32{}, Moved: []int32{}}}
+}
+
+// order writes an order down. A node that is not there can only be told to be as others.
+func (s *Server) order(ctx context.Context, name, what string, stand bool) error {
+	r, err := s.roll(ctx)
+	if err != nil {
+		return err
+	}
+	if r.named(name) == nil && (stand || !utf8.ValidString(name) || strings.ContainsRune(name, 0)) {
+		return noNode(name)
+	}
+	changed, err := s.cfg.Cluster.Order(ctx, store.Order{Node: name, What: what, Actor: userOf(ctx)}, stand)
+	if err != nil {
+		return unread(err)
+	}
+	if !changed && r.named(name) == nil {
+		return noNode(name)
+	}
+	if changed {
+		s.log.Info("an order to a node", "node", name, "order", what, "stands", stand, "by", userOf(ctx))
+		s.cfg.Cluster.Wake()
+	}
+	return nil
+}
+
+type moveShardIn struct {
+	ID   int32 `path:"id" minimum:"0"`
+	Body api.MoveRequest
+}
+
+func (s *Server) moveShard(ctx context.Context, in *moveShardIn) (*jsonOut[api.Shard], error) {
+	return s.move(ctx, dag.ShardID(in.ID), in.Body.Node)
+}
+
+type moveWorkflowIn struct {
+	WorkflowPath
+	Body api.MoveRequest
+}
+
+func (s *Server) moveWorkflow(ctx context.Context, in *moveWorkflowIn) (*jsonOut[api.Shard], error) {
+	w, err := s.workflow(ctx, &in.WorkflowPath)
+	if err != nil {
+		return nil, err
+	}
+	return s.move(ctx, w.Shard, in.Body.Node)
+}
+
+// nowhere is how a move by hand is taken back.
+const nowhere = "-"
+
+func (s *Server) move(ctx context.Context, id dag.ShardID, node string) (*jsonOut[api.Shard], error) {
+	if err := s.clustered("it owns every shard"); err != nil {
+		return nil, err
+	}
+	r, err := s.roll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(r.shards, func(sh store.ShardRow) bool { return sh.ID == id })
+	if i < 0 {
+		return nil, notFound("there is no shard %d; there are %d, from 0", id, len(r.shards))
+	}
+	to := dag.HandlerID(0)
+	if node != nowhere {
+		m := r.named(node)
+		if m == nil {
+			return nil, noNode(node)
+		}
+		if !m.Able() {
+			return nil, fail(http.StatusConflict, api.ProblemConflict, "node %s takes no shard: it is %s", node, stateOf(m))
+		}
+		to = m.Handler
+	}
+	if err := s.cfg.Cluster.Move(ctx, id, to); err != nil {
+		return nil, unread(err)
+	}
+	s.cfg.Cluster.Wake()
+	sh := &r.shards[i]
+	return &jsonOut[api.Shard]{Body: api.Shard{ID: int32(id), Owner: textOrNull(r.nameOf(sh.Owner)), MovedTo: textOrNull(r.nameOf(to)),
+		Workflows: sh.Workflows}}, nil
+}
+
+func (s *Server) getScheduler(ctx context.Context, _ *struct{}) (*jsonOut[api.Scheduler], error) {
+	out := api.Scheduler{Nodes: []string{}}
+	if s.cfg.Cluster == nil {
+		return &jsonOut[api.Scheduler]{Body: out}, nil
+	}
+	orders, err := s.cfg.Cluster.Orders(ctx)
+	if err != nil {
+		return nil, unread(err)
+	}
+	for i := range orders {
+		switch o := &orders[i]; {
+		case o.What != store.OrderStop:
+		case o.Node == "":
+			out.Stopped, out.User, out.StoppedAt = true, textOrNull(o.Actor), instantOrNull(o.At)
+		default:
+			out.Nodes = append(out.Nodes, o.Node)
+		}
+	}
+	return &jsonOut[api.Scheduler]{Body: out}, nil
+}
+
+type schedulerIn struct {
+	Node string `query:"node" maxLength:"100" doc:"Absent: the whole cluster."`
+}
+
+func (s *Server) stopScheduler(ctx context.Context, in *schedulerIn) (*jsonOut[api.Scheduler], error) {
+	if err := s.clustered("its scheduler stops with its process"); err != nil {
+		return nil, err
+	}
+	if in.Node != "" {
+		if err := s.order(ctx, in.Node, store.OrderStop, true); err != nil {
+			return nil, err
+		}
+		return s.getScheduler(ctx, nil)
+	}
+	if _, err := s.cfg.Cluster.Order(ctx, store.Order{What: store.OrderStop, Actor: userOf(ctx)}, true); err != nil {
+		return nil, unread(err)
+	}
+	s.log.Warn("the scheduler of the whole cluster is stopped", "by", userOf(ctx))
+	s.cfg.Cluster.Wake()
+	return s.getScheduler(ctx, nil)
+}
+
+// startScheduler of the whole cluster takes back every stop.
+func (s *Server) startScheduler(ctx context.Context, in *schedulerIn) (*jsonOut[api.Scheduler], error) {
+	if err := s.clustered("its scheduler starts with its process"); err != nil {
+		return nil, err
+	}
+	is, err := s.getScheduler(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	if in.Node != "" {
+		if is.Body.Stopped {
+			return nil, fail(http.StatusConflict, api.ProblemConflict, "the whole cluster is stopped: start it without naming a node")
+		}
+		if err := s.order(ctx, in.Node, store.OrderStop, false); err != nil {
+			return nil, err
+		}
+		return s.getScheduler(ctx, nil)
+	}
+	for _, node := range append(is.Body.Nodes, "") {
+		if _, err := s.cfg.Cluster.Order(ctx, store.Order{Node: node, What: store.OrderStop}, false); err != nil {
+			return nil, unread(err)
+		}
+	}
+	s.cfg.Cluster.Wake()
+	return s.getScheduler(ctx, nil)
+}

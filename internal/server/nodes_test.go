@@ -1,0 +1,279 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/server"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/memory"
+	"skein.dev/skein/internal/trigger"
+	"skein.dev/skein/internal/workflow"
+)
+
+// far are peers that never answer, and a cluster that deposits every run for them.
+type far struct {
+	*memory.Store
+	e     *engine.Engine
+	woken int
+}
+
+func (*far) Alive(dag.HandlerID) bool           { return true }
+func (*far) Report(engine.Report)               {}
+func (*far) Cancel(dag.HandlerID, []dag.Cancel) {}
+func (*far) Nudge(dag.ShardID)                  {}
+func (f *far) Wake()                            { f.woken++ }
+func (f *far) Submit(ctx context.Context, _ dag.ShardID, s engine.Submission) (engine.Accepted, error) {
+	return f.e.Deposit(ctx, s)
+}
+
+// newTown is a node-1 that owns all of 4 shards; node-2 and node-3 are rows only.
+func newTown(t *testing.T) (*bed, *far) {
+	t.Helper()
+	f := &far{Store: memory.New(memory.Options{Shards: 4})}
+	b := &bed{t: t, auto: true, exec: newExecutor(true), logs: &logs{text: map[server.LogRef][]byte{}}}
+	b.engine = must(engine.New(t.Context(), engine.Config{Store: f.Store, Peers: f, Executor: b.exec, Slots: 4, Node: "node-1",
+		Compile: new(workflow.Compiler).Condition, Planner: trigger.New(f.Store)}))
+	b.exec.e, f.e = b.engine, b.engine
+	b.srv = must(server.New(server.Config{Engine: b.engine, Cluster: f, Logs: b.logs, Version: "1.2.3", DefaultUser: "osuser",
+		Node: server.Node{Name: "node-1", Roles: []string{"api", "scheduler"}}}))
+	b.http = httptest.NewServer(b.srv.Handler())
+	b.client = must(skein.New(b.http.URL))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- b.engine.Run(ctx) }()
+	<-b.engine.Ready()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("engine: %v", err)
+		}
+		b.client.Close()
+		b.http.Close()
+	})
+	h := b.engine.Handler()
+	f.join(t, store.Member{Handler: h.ID, UUID: h.UUID, Name: "node-1", Address: "http://one", Version: "1.2.3", Slots: 4})
+	for _, name := range []string{"node-3", "node-2"} {
+		h := must(f.Register(t.Context(), "0190000"+name[5:]+"-0000-7000-8000-000000000000", name))
+		f.join(t, store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Address: "http://" + name, Version: "1.2.4", Slots: 8, Busy: 3})
+	}
+	b.own(0, 1, 2, 3)
+	b.spec = readSpec(t, b.get(openAPI).body)
+	return b, f
+}
+
+func (f *far) join(t *testing.T, m store.Member) {
+	t.Helper()
+	m.State = store.MemberActive
+	if err := f.Join(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bed) own(shards ...dag.ShardID) {
+	b.t.Helper()
+	if got, err := b.engine.Own(b.t.Context(), shards); err != nil || !slices.Equal(got, shards) {
+		b.t.Fatalf("owns %v, want %v: %v", got, shards, err)
+	}
+}
+
+func TestMembers(t *testing.T) {
+	b, f := newTown(t)
+	nodes := want[api.List[api.Node]](t, b.get("/api/v1/nodes"), 200).Items
+	if len(nodes) != 3 || nodes[0].Name != "node-1" || nodes[1].Name != "node-2" || nodes[2].Name != "node-3" {
+		t.Fatalf("%+v", nodes)
+	}
+	one, two := nodes[0], nodes[1]
+	if one.Shards.Owned != 4 || !slices.Equal(one.Shards.List, []int32{0, 1, 2, 3}) || one.State != "active" || one.Slots != (api.Slots{Total: 4}) ||
+		one.SeenAt == nil || one.Lag < 0 || one.Roles[1] != "scheduler" || *one.Address != "http://one" || one.StartedAt.IsZero() {
+		t.Errorf("%+v", one)
+	}
+	if two.Shards.Owned != 0 || two.Version != "1.2.4" || two.Slots != (api.Slots{Total: 8, Busy: 3}) {
+		t.Errorf("%+v", two)
+	}
+	if n := want[api.Node](t, b.get("/api/v1/nodes/node-2"), 200); n.Name != "node-2" {
+		t.Errorf("%+v", n)
+	}
+	wantProblem(t, b.get("/api/v1/nodes/node-9"), 404, api.ProblemNotFound)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantProblem(t, b.get("/api/v1/nodes"), 503, api.ProblemUnavailable)
+	wantProblem(t, b.post("/api/v1/nodes/node-2:cordon", ""), 503, api.ProblemUnavailable)
+	wantProblem(t, b.post("/api/v1/admin/scheduler:stop", ""), 503, api.ProblemUnavailable)
+}
+
+func TestCordon(t *testing.T) {
+	b, f := newTown(t)
+	node := func(verb string) api.Node {
+		t.Helper()
+		return want[api.Node](t, b.post("/api/v1/nodes/node-2:"+verb, ""), 202)
+	}
+	for range 2 {
+		if n := node("cordon"); n.State != "cordoned" || !n.Cordoned {
+			t.Errorf("%+v", n)
+		}
+	}
+	if f.woken != 1 {
+		t.Errorf("woken %d times by one change", f.woken)
+	}
+	if o := must(f.Orders(t.Context())); len(o) != 1 || o[0].Actor == "" {
+		t.Errorf("orders %+v", o)
+	}
+	if n := node("drain"); n.State != "cordoned" {
+		t.Errorf("%+v", n)
+	}
+	members, _, _ := f.Members(t.Context())
+	m := members[slices.IndexFunc(members, func(m store.Member) bool { return m.Name == "node-2" })]
+	m.State = store.MemberDrained
+	must(f.Renew(t.Context(), m))
+	if n := want[api.Node](t, b.get("/api/v1/nodes/node-2"), 200); n.State != "drained" || !n.Cordoned {
+		t.Errorf("%+v", n)
+	}
+	wantProblem(t, b.post("/api/v1/shards/1:move", `{"node":"node-2"}`), 409, api.ProblemConflict)
+	if n := node("uncordon"); n.State != "active" || n.Cordoned {
+		t.Errorf("%+v", n)
+	}
+	node("uncordon")
+	// The order outlives the node, and can be taken back while it is away.
+	node("cordon")
+	if err := f.Leave(t.Context(), m.Handler); err != nil {
+		t.Fatal(err)
+	}
+	wantProblem(t, b.post("/api/v1/nodes/node-2:cordon", ""), 404, api.ProblemNotFound)
+	if n := node("uncordon"); n.State != "absent" {
+		t.Errorf("%+v", n)
+	}
+	wantProblem(t, b.post("/api/v1/nodes/node-2:uncordon", ""), 404, api.ProblemNotFound)
+	wantProblem(t, b.post("/api/v1/nodes/a%00b:uncordon", ""), 404, api.ProblemNotFound)
+	wantProblem(t, b.post("/api/v1/nodes/%ff:uncordon", ""), 404, api.ProblemNotFound)
+	wantProblem(t, b.post("/api/v1/nodes/node-1:dance", ""), 404, api.ProblemNotFound)
+}
+
+func TestMove(t *testing.T) {
+	b, f := newTown(t)
+	w := b.apply("w")
+	of := must(f.Workflow(t.Context(), w.Namespace, "w"))
+	sh := want[api.Shard](t, b.post("/api/v1/workflows/default/w:move", `{"node":"node-3"}`), 202)
+	if sh.ID != int32(of.Shard) || *sh.MovedTo != "node-3" || *sh.Owner != "node-1" || sh.Workflows != 1 {
+		t.Errorf("%+v", sh)
+	}
+	if n := want[api.Node](t, b.get("/api/v1/nodes/node-3"), 200); !slices.Equal(n.Shards.Moved, []int32{sh.ID}) {
+		t.Errorf("%+v", n)
+	}
+	if sh := want[api.Shard](t, b.post(fmt.Sprintf("/api/v1/shards/%d:move", of.Shard), `{"node":"-"}`), 202); sh.MovedTo != nil {
+		t.Errorf("%+v", sh)
+	}
+	for path, status := range map[string]int{"/shards/4:move": 404, "/shards/-1:move": 422, "/shards/x:move": 422, "/workflows/default/x:move": 404} {
+		if a := b.post("/api/v1"+path, `{"node":"node-3"}`); a.status != status {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	wantProblem(t, b.post("/api/v1/shards/1:move", `{"node":"node-9"}`), 404, api.ProblemNotFound)
+	wantProblem(t, b.post("/api/v1/shards/1:move", `{}`), 422, api.ProblemInvalid)
+}
+
+func TestScheduler(t *testing.T) {
+	b, f := newTown(t)
+	post := func(what string) api.Scheduler {
+		t.Helper()
+		return want[api.Scheduler](t, b.post("/api/v1/admin/scheduler:"+what, "", "X-Skein-User", "ada"), 202)
+	}
+	if s := post("stop?node=node-2"); s.Stopped || !slices.Equal(s.Nodes, []string{"node-2"}) {
+		t.Errorf("%+v", s)
+	}
+	if n := want[api.Node](t, b.get("/api/v1/nodes/node-2"), 200); n.State != "stopped" || !n.Stopped || n.Cordoned {
+		t.Errorf("%+v", n)
+	}
+	if s := post("start?node=node-2"); s.Stopped || len(s.Nodes) != 0 {
+		t.Errorf("%+v", s)
+	}
+	post("stop?node=node-3")
+	for range 2 {
+		if s := post("stop"); !s.Stopped || *s.User != "ada" || s.StoppedAt.IsZero() {
+			t.Errorf("%+v", s)
+		}
+	}
+	for _, n := range want[api.List[api.Node]](t, b.get("/api/v1/nodes"), 200).Items {
+		if n.State != "stopped" {
+			t.Errorf("%+v", n)
+		}
+	}
+	wantProblem(t, b.post("/api/v1/admin/scheduler:start?node=node-3", ""), 409, api.ProblemConflict)
+	wantProblem(t, b.post("/api/v1/admin/scheduler:stop?node=node-9", ""), 404, api.ProblemNotFound)
+	if s := post("start"); s.Stopped || len(s.Nodes) != 0 || s.User != nil {
+		t.Errorf("%+v", s)
+	}
+	if s := want[api.Scheduler](t, b.get("/api/v1/admin/scheduler"), 200); s.Stopped || len(s.Nodes) != 0 {
+		t.Errorf("%+v", s)
+	}
+	if o := must(f.Orders(t.Context())); len(o) != 0 {
+		t.Errorf("orders %+v", o)
+	}
+}
+
+// TestStartWithoutOwner: nobody owns the shard; the run is accepted all the same, once, and
+// goes on when somebody does.
+func TestStartWithoutOwner(t *testing.T) {
+	b, _ := newTown(t)
+	b.apply("w")
+	b.own()
+	start := func(status int, body string, header ...string) api.Run {
+		t.Helper()
+		return want[api.Run](t, b.post("/api/v1/runs", body, header...), status)
+	}
+	one := start(202, `{"workflow":"w","params":{"n":3}}`)
+	if one.State != "submitted" || fmt.Sprint(one.Params["n"]) != "3" {
+		t.Errorf("%+v", one)
+	}
+	keyed := start(202, `{"workflow":"w","idempotency_key":"k"}`)
+	if again := start(200, `{"workflow":"w","idempotency_key":"k"}`); again.ID != keyed.ID {
+		t.Errorf("under the same key %s and %s", keyed.ID, again.ID)
+	}
+	wantProblem(t, b.post("/api/v1/runs", `{"workflow":"w","idempotency_key":"k","priority":"high"}`), 409, api.ProblemIdempotency)
+	wantProblem(t, b.post("/api/v1/runs", `{"workflow":"w","params":{"n":"x"}}`), 422, api.ProblemInvalidParams)
+	waited := start(202, `{"workflow":"w"}`, "Prefer", "wait=1")
+	if waited.State != "submitted" {
+		t.Errorf("%+v", waited)
+	}
+	a := b.post("/api/v1/runs/"+one.ID+":stop", "")
+	if a.status != 503 || !strings.HasPrefix(a.header.Get("X-Skein-Elsewhere"), "shard ") {
+		t.Errorf("a verb has to go to an owner: %d %s", a.status, a.body)
+	}
+	b.own(0, 1, 2, 3)
+	for _, id := range []string{one.ID, keyed.ID, waited.ID} {
+		if run := want[api.Run](t, b.get("/api/v1/runs/"+id, "Prefer", "wait=60"), 200); run.State != "succeeded" {
+			t.Errorf("%+v", run)
+		}
+	}
+}
+
+// TestAlone: a node that is alone is the list of nodes, and cannot be told to give anything away.
+func TestAlone(t *testing.T) {
+	b := newBed(t, true)
+	b.apply("w")
+	n := want[api.List[api.Node]](t, b.get("/api/v1/nodes"), 200).Items[0]
+	if n.State != "running" || n.Shards.Owned != 1 || n.SeenAt != nil || n.Lag != 0 || n.Cordoned || n.Stopped {
+		t.Errorf("%+v", n)
+	}
+	want[api.Node](t, b.get("/api/v1/nodes/node-1"), 200)
+	for _, path := range []string{"/nodes/node-1:cordon", "/nodes/node-1:uncordon", "/nodes/node-1:drain", "/admin/scheduler:stop", "/admin/scheduler:start"} {
+		if p := wantProblem(t, b.post("/api/v1"+path, ""), 409, api.ProblemConflict); !strings.Contains(p.Detail, "alone") {
+			t.Errorf("%s: %s", path, p.Detail)
+		}
+	}
+	for _, path := range []string{"/shards/0:move", "/workflows/default/w:move"} {
+		wantProblem(t, b.post("/api/v1"+path, `{"node":"node-1"}`), 409, api.ProblemConflict)
+	}
+	if s := want[api.Scheduler](t, b.get("/api/v1/admin/scheduler"), 200); s.Stopped {
+		t.Errorf("%+v", s)
+	}
+}
