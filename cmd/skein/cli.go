@@ -84,7 +84,7 @@ With one, others can look on and start runs:      skein dev`,
 	}
 	add("start", c.devCmd(), c.initCmd(), c.runCmd(), c.validateCmd())
 	add("look", c.statusCmd(), c.topCmd(), c.logsCmd(), c.explainCmd())
-	add("manage", c.workflowCmd(), c.taskCmd(), c.serverCmd(), c.configCmd(), c.importCmd(), c.dbCmd())
+	add("manage", c.workflowCmd(), c.taskCmd(), c.serverCmd(), c.nodeCmd(), c.configCmd(), c.importCmd(), c.dbCmd())
 	add("manage", c.scheduleCmd(), c.backfillCmd())
 	add("tools", c.schemaCmd(), c.doctorCmd(), c.verifyCmd(), c.benchCmd(), c.versionCmd())
 	root.SetHelpCommandGroupID("tools")
@@ -127,6 +127,10 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("slots", "", "attempts that run at once (default two per core)")
 	f.String("pass-env", "", "further variables of this process that tasks get, as A,B,…")
 	f.String("drain", "", "how long a shutdown waits for running attempts (default 1m)")
+	f.String("advertise", "", "in a cluster: URL by which the other nodes reach this one (default where it listens)")
+	f.String("heartbeat", "", "in a cluster: time between two signs of life (default 5s)")
+	f.String("lag", "", "in a cluster: silence after which a node counts as dead (default 20s)")
+	f.String("on-lease-loss", "", "in a cluster, taken for dead by the others: rejoin | exit (default rejoin)")
 	f.String("log-level", "", "debug | info | warn | error")
 	f.String("log-format", "", "text | json")
 }

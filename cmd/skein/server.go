@@ -12,10 +12,15 @@ func (c *cli) serverCmd() *cobra.Command {
 		Long: `Starts a server. It holds the data folder for as long as it lives; other commands find it there.
 
 TERM or Ctrl-C: nothing new is taken, running attempts may finish for --drain, then they are killed. What is
-unfinished goes on at the next start. A second signal ends the waiting.`,
-		Example: "  skein server\n  skein server --data /srv/skein --slots 16 --log-format json",
-		Args:    cobra.NoArgs,
-		RunE:    c.do(func(ctx context.Context, _ []string) error { return c.serve(ctx, nil) }),
+unfinished goes on at the next start. A second signal ends the waiting.
+
+With --db postgres://… it is a node of a cluster: every server on that database, each with a --name and a data folder of its
+own. They share the work, and take over from one that is silent for longer than --lag.`,
+		Example: `  skein server
+  skein server --data /srv/skein --slots 16 --log-format json
+  skein server --db postgres://skein@db/skein --name n1 --data /srv/skein-n1`,
+		Args: cobra.NoArgs,
+		RunE: c.do(func(ctx context.Context, _ []string) error { return c.serve(ctx, nil) }),
 	}
 	listenFlag(cmd)
 	nodeFlags(cmd)

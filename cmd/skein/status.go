@@ -44,6 +44,11 @@ func (c *cli) statusCard(ctx context.Context, s *session, st *api.Status) error 
 		{"store", fmt.Sprintf("%s %s, %s", st.Store.Engine, st.Store.Location, size(st.Store.Bytes))},
 		{"runs", runsText(st.Runs)},
 	}
+	more, err := clusterRows(ctx, s)
+	if err != nil {
+		return err
+	}
+	rows = append(rows, more...)
 	if !s.observing {
 		rows = append(rows, []string{"slots", fmt.Sprintf("%d of %d busy", st.Slots.Busy, st.Slots.Total)})
 	}
@@ -56,6 +61,28 @@ func (c *cli) statusCard(ctx context.Context, s *session, st *api.Status) error 
 	}
 	fmt.Fprintln(c.out)
 	return c.runTable(page.Items)
+}
+
+// clusterRows are about the other nodes; none: it is alone.
+func clusterRows(ctx context.Context, s *session) ([][]string, error) {
+	page, err := s.Nodes(ctx)
+	if err != nil || len(page.Items) == 0 || page.Items[0].SeenAt == nil {
+		return nil, err
+	}
+	sch, err := s.Scheduler(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows := [][]string{{"scheduler", schedulerText(&sch)}}
+	for i, n := range page.Items {
+		head := "nodes"
+		if i > 0 {
+			head = ""
+		}
+		rows = append(rows, []string{head, fmt.Sprintf("%s %s, %s, %d of %d slots busy, seen %s ago", n.Name, n.State,
+			count(n.Shards.Owned, "shard"), n.Slots.Busy, n.Slots.Total, nodeLag(n))})
+	}
+	return rows, nil
 }
 
 func runsText(runs map[string]int) string {

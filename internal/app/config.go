@@ -66,10 +66,10 @@ type Value struct {
 
 // setting is one row of the table of settings.
 type setting struct {
-	name   string // in the config file; the flag has - for _, the environment SKEIN_ and capitals
-	secret bool
-	def    func() string
-	set    func(c *Config, text string) error
+	name  string // in the config file; the flag has - for _, the environment SKEIN_ and capitals
+	def   func() string
+	set   func(c *Config, text string) error
+	shown func(text string) string // what may be shown of it; nil: all
 }
 
 // Env is the name of the setting's environment variable.
@@ -92,7 +92,7 @@ func settings() []setting {
 			c.Data, err = filepath.Abs(v)
 			return err
 		}},
-		{name: "db", def: text(""), set: setDB},
+		{name: "db", def: text(""), set: setDB, shown: shownDB},
 		{name: "listen", def: text(ListenDefault), set: func(c *Config, v string) error {
 			c.Listen = v
 			_, _, err := splitAddress(v)
@@ -123,7 +123,7 @@ func settings() []setting {
 			return oneOf(v, "text", "json")
 		}},
 		{name: "tasks_max", def: func() string { return strconv.Itoa(dag.TasksMax) }, set: setTasksMax},
-		{name: "api_token", secret: true, def: text(""), set: func(c *Config, v string) error { c.APIToken = v; return nil }},
+		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 	}
 }
 
@@ -293,8 +293,8 @@ func Load(flags map[string]string, path string) (*Config, error) {
 		if s.name == "listen" {
 			c.ListenChosen = v.Origin != originDefault
 		}
-		if s.secret && v.Value != "" {
-			v.Value = "********"
+		if v.Value != "" && s.shown != nil {
+			v.Value = s.shown(v.Value)
 		}
 		c.Values = append(c.Values, v)
 	}

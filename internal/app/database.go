@@ -35,7 +35,18 @@ func setDB(c *Config, v string) error {
 		c.DB, c.Postgres = "", v
 		return nil
 	}
-	return fmt.Errorf("%q is neither sqlite:PATH nor postgres://user@host:5432/database", v)
+	return fmt.Errorf("%q is neither sqlite:PATH nor postgres://user@host:5432/database", shownDB(v))
+}
+
+// shownDB is what may be shown of a setting db: no password.
+func shownDB(v string) string {
+	switch {
+	case strings.HasPrefix(v, "postgres://") || strings.HasPrefix(v, "postgresql://"):
+		return withoutPassword(v)
+	case strings.HasPrefix(v, sqliteScheme) || !strings.ContainsAny(v, "@="):
+		return v
+	}
+	return "…" // perhaps an address that was mistyped
 }
 
 // dbPath is where the SQLite file is.

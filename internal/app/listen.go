@@ -20,7 +20,20 @@ func checkListen(c *Config) error {
 	if err != nil {
 		return err
 	}
-	return loopbackOnly(host, c.Listen)
+	if err := loopbackOnly(host, c.Listen); err != nil {
+		return err
+	}
+	return reachable(c, host)
+}
+
+// reachable refuses a node of a cluster that tells the others no address that leads to it.
+func reachable(c *Config, host string) error {
+	ip := net.ParseIP(host)
+	if c.Postgres == "" || c.Advertise != "" || host != "" && (ip == nil || !ip.IsUnspecified()) {
+		return nil
+	}
+	return fmt.Errorf("%w on %s without --advertise: the other nodes of the cluster need an address that leads to this one; "+
+		"say --advertise http://HOST:PORT", ErrListen, c.Listen)
 }
 
 // listen opens the node's address. One that nobody chose moves to the next free port; one that was chosen

@@ -1,0 +1,318 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+func (c *cli) nodeCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "node", Short: "The nodes of a cluster: who is there, what they own, and taking one out of service",
+		Example: "  skein node list\n  skein node drain n2 --wait",
+	}
+	needsVerb(cmd)
+	cmd.AddCommand(c.nodeListCmd(), c.nodeGetCmd(), c.nodeDrainCmd(), c.nodeMoveCmd(),
+		c.nodeVerbCmd("cordon", "Give a node no shard, and take away those it has; what runs there finishes",
+			"The order stands until skein node uncordon, also when the node starts again.", (*skein.Client).Cordon),
+		c.nodeVerbCmd("uncordon", "Give a node shards again", "It undoes cordon and drain, also of a node that is away.", (*skein.Client).Uncordon),
+		c.nodeStopCmd(), c.nodeStartCmd())
+	return cmd
+}
+
+// nodeTable is how nodes are listed everywhere.
+func (c *cli) nodeTable(all []api.Node) error {
+	return show(c, all, nodeName, []column[api.Node]{
+		{head: "NODE", get: nodeName},
+		{head: "STATE", get: func(n api.Node) string { return c.state(n.State) }},
+		{head: "SLOTS", get: func(n api.Node) string { return fmt.Sprintf("%d/%d", n.Slots.Busy, n.Slots.Total) }},
+		{head: "SHARDS", get: func(n api.Node) string { return strconv.Itoa(n.Shards.Owned) }},
+		{head: "LAG", get: nodeLag},
+		{head: "UP SINCE", get: func(n api.Node) string { return c.when(&n.StartedAt) }},
+		{head: "VERSION", get: func(n api.Node) string { return n.Version }},
+		{head: "ROLES", get: func(n api.Node) string { return strings.Join(n.Roles, ",") }},
+		{head: "ADDRESS", get: func(n api.Node) string { return text(n.Address) }},
+	})
+}
+
+func nodeName(n api.Node) string { return n.Name }
+
+func nodeLag(n api.Node) string {
+	if n.SeenAt == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1fs", n.Lag)
+}
+
+func (c *cli) nodeListCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List who is there, with load, shards and lag",
+		Long: `Lists the nodes. SLOTS are busy and all; LAG is the time since a node's last sign of life, which it gives every --heartbeat;
+after a silence of --lag it counts as dead. Its STATE is active, or cordoned (it gets no shard), drained (cordoned, and
+nothing is left to wait for), stopped (skein node stop), leaving.`,
+		Example: "  skein node list\n  skein node list -o json",
+		Args:    cobra.NoArgs,
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
+			page, err := s.Nodes(ctx)
+			if err != nil {
+				return err
+			}
+			for i := range page.Items {
+				s.observed(&page.Items[i])
+			}
+			return c.nodeTable(page.Items)
+		})),
+	}
+}
+
+// observed corrects what an observer says of itself: nobody works there.
+func (s *session) observed(n *api.Node) {
+	if s.observing && n.SeenAt == nil {
+		n.State = "stopped"
+	}
+}
+
+func (c *cli) nodeGetCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "get NODE", Short: "Show a node",
+		Example: "  skein node get n1\n  skein node get n1 -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			n, err := s.Node(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			s.observed(&n)
+			return c.nodeCard(&n)
+		})),
+	}
+}
+
+func (c *cli) nodeCard(n *api.Node) error {
+	return one(c, *n, n.Name, func() error {
+		rows := [][]string{
+			{"node", n.Name},
+			{"state", c.state(n.State)},
+			{"handler", n.Handler},
+			{"version", n.Version},
+			{"roles", strings.Join(n.Roles, ", ")},
+			{"address", text(n.Address)},
+			{"slots", fmt.Sprintf("%d of %d busy", n.Slots.Busy, n.Slots.Total)},
+			{"shards", shardRanges(n.Shards.List)},
+			{"moved", shardRanges(n.Shards.Moved)},
+			{"started", c.when(&n.StartedAt)},
+			{"seen", c.when(n.SeenAt)},
+		}
+		if !c.outTTY {
+			return showPlain(c.out, rows, []column[[]string]{
+				{get: func(r []string) string { return r[0] }}, {get: func(r []string) string { return r[1] }}})
+		}
+		for i := range rows {
+			rows[i][0] = c.paint(dim, rows[i][0])
+		}
+		return writeRows(c, rows)
+	})
+}
+
+// shardRanges is "4: 0-2, 7".
+func shardRanges(list []int32) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	var parts []string
+	for i := 0; i < len(list); {
+		k := i
+		for k+1 < len(list) && list[k+1] == list[k]+1 {
+			k++
+		}
+		part := strconv.Itoa(int(list[i]))
+		if k > i {
+			part += "-" + strconv.Itoa(int(list[k]))
+		}
+		parts = append(parts, part)
+		i = k + 1
+	}
+	return fmt.Sprintf("%d: %s", len(list), strings.Join(parts, ", "))
+}
+
+func (c *cli) nodeVerbCmd(verb, short, long string, do func(*skein.Client, context.Context, string) (api.Node, error)) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " NODE", Short: short, Long: short + ".\n" + long,
+		Example: "  skein node " + verb + " n1",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			n, err := do(s.Client, ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return c.nodeTable([]api.Node{n})
+		})),
+	}
+}
+
+// drainPoll is the pause between two looks at a node that is being drained.
+const drainPoll = 500 * time.Millisecond
+
+func (c *cli) nodeDrainCmd() *cobra.Command {
+	var wait bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use: "drain NODE", Short: "Cordon a node, and with --wait wait until nothing runs there any more",
+		Long: `Gives a node no shard and takes away those it has: other nodes advance their runs. What runs there finishes. When the node
+is drained its process can be ended without loss. The order stands until skein node uncordon, also when the node starts again.`,
+		Example: "  skein node drain n2 --wait\n  skein node drain n2 --wait --timeout 10m",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			n, err := s.Cordon(ctx, args[0])
+			if err == nil && wait {
+				n, err = c.drained(ctx, s, n, timeout)
+			}
+			if err != nil {
+				return err
+			}
+			return c.nodeTable([]api.Node{n})
+		})),
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the node is drained, or gone")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with --wait: give up after that long (exit code 8); 0: never")
+	return cmd
+}
+
+// drained waits until a node is drained. One that is gone has nothing left, either.
+func (c *cli) drained(ctx context.Context, s *session, n api.Node, timeout time.Duration) (api.Node, error) {
+	tick := time.NewTicker(drainPoll)
+	defer tick.Stop()
+	began, told := time.Now(), ""
+	for n.State != "drained" && n.State != "absent" {
+		if left := fmt.Sprintf("%s: %s, %s", n.Name, count(n.Slots.Busy, "attempt"), count(n.Shards.Owned, "shard")); left != told {
+			c.say("%s", left)
+			told = left
+		}
+		if !n.Cordoned {
+			return n, hint(&said{errConflict, "node " + n.Name + " was uncordoned in between"}, "skein node drain "+n.Name)
+		}
+		if timeout > 0 && time.Since(began) > timeout {
+			return n, hint(&said{errTimedOut, fmt.Sprintf("node %s is not drained after %v", n.Name, timeout)}, "what runs there: skein task list --state running")
+		}
+		select {
+		case <-ctx.Done():
+			return n, ctx.Err()
+		case <-tick.C:
+		}
+		is, err := s.Node(ctx, n.Name)
+		switch {
+		case errors.Is(err, skein.ErrNotFound):
+			n.State = "absent"
+		case err != nil && !notHere(err):
+			return n, err
+		case err == nil:
+			n = is
+		}
+	}
+	return n, nil
+}
+
+func (c *cli) nodeMoveCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "move SHARD|WORKFLOW NODE", Short: "Have a node own a shard, or the shard of a workflow; NODE - undoes it",
+		Long: `A shard is moved as a whole, with all its workflows, without pausing their runs. It stays with the node for as long as that
+is there and takes shards, also when the node starts again; meanwhile it goes where it is needed. NODE "-" undoes the move.`,
+		Example: "  skein node move 7 n2\n  skein node move nightly-orders n2\n  skein node move 7 -",
+		Args:    cobra.ExactArgs(2),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			var sh api.Shard
+			id, err := strconv.ParseInt(args[0], 10, 32)
+			if err == nil {
+				sh, err = s.MoveShard(ctx, int32(id), args[1])
+			} else {
+				sh, err = s.MoveWorkflow(ctx, args[0], args[1])
+			}
+			if err != nil {
+				return err
+			}
+			return show(c, []api.Shard{sh}, func(sh api.Shard) string { return strconv.Itoa(int(sh.ID)) }, []column[api.Shard]{
+				{head: "SHARD", get: func(sh api.Shard) string { return strconv.Itoa(int(sh.ID)) }},
+				{head: "OWNER", get: func(sh api.Shard) string { return orDash(text(sh.Owner)) }},
+				{head: "MOVED TO", get: func(sh api.Shard) string { return orDash(text(sh.MovedTo)) }},
+				{head: "WORKFLOWS", get: func(sh api.Shard) string { return strconv.Itoa(sh.Workflows) }},
+			})
+		})),
+	}
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func (c *cli) nodeStopCmd() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "stop [NODE]", Short: "Stop the scheduler of a node, or of the whole cluster: runs wait, their attempts finish",
+		Long: `Stops advancing runs: on one node, whose shards go to the others, or in the whole cluster. Then nothing starts and nothing
+fires; attempts that run finish and their nodes keep the results; new runs are accepted and wait. The order stands until
+skein node start, also when nodes start again.`,
+		Example: "  skein node stop n2\n  skein node stop --yes",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			node := ""
+			if len(args) > 0 {
+				node = args[0]
+			} else if err := c.confirm(yes, "stop the scheduler of the whole cluster"); err != nil {
+				return err
+			}
+			sch, err := s.StopScheduler(ctx, node)
+			if err != nil {
+				return err
+			}
+			return c.schedulerCard(&sch)
+		})),
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before the whole cluster is stopped")
+	return cmd
+}
+
+func (c *cli) nodeStartCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "start [NODE]", Short: "Start a stopped scheduler again: of a node, or all of them",
+		Example: "  skein node start n2\n  skein node start",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			sch, err := s.StartScheduler(ctx, strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			return c.schedulerCard(&sch)
+		})),
+	}
+}
+
+func (c *cli) schedulerCard(s *api.Scheduler) error {
+	return one(c, *s, schedulerText(s), func() error {
+		_, err := fmt.Fprintln(c.out, schedulerText(s))
+		return err
+	})
+}
+
+// schedulerText says where runs are not advanced.
+func schedulerText(s *api.Scheduler) string {
+	switch {
+	case s.Stopped && text(s.User) != "":
+		return fmt.Sprintf("stopped in the whole cluster by %s, %s", text(s.User), s.StoppedAt)
+	case s.Stopped:
+		return "stopped in the whole cluster"
+	case len(s.Nodes) > 0:
+		return "stopped on " + strings.Join(s.Nodes, ", ")
+	}
+	return "running"
+}

@@ -1,0 +1,65 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestNoPasswordIsShown: whatever a setting db holds, neither the settings nor an error tell its password.
+func TestNoPasswordIsShown(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	for db, shown := range map[string]string{
+		"postgres://ada:s3cret@db:5432/skein?sslmode=disable":  "postgres://ada:xxxxx@db:5432/skein?sslmode=disable",
+		"postgresql://ada@db/skein?password=s3cret":            "postgresql://ada@db/skein?password=xxxxx",
+		"postgres://db/skein?sslpassword=s3cret&sslkey=/k.pem": "postgres://db/skein?sslkey=%2Fk.pem&sslpassword=xxxxx",
+		"sqlite:/tmp/a@b.db":                                   "sqlite:/tmp/a@b.db",
+		"":                                                     "",
+		"postgers://ada:s3cret@db/skein":                       "",
+		"host=db password=s3cret":                              "",
+		"postgres://ada:s3cret@db:port/skein":                  "",
+		"postgres://ada:s3cret%zz@db/skein":                    "",
+	} {
+		c, err := Load(map[string]string{"db": db, "api-token": "s3cret"}, "")
+		if text := fmt.Sprint(err); strings.Contains(text, "s3cret") {
+			t.Errorf("%s: the error says %s", db, text)
+		}
+		if err != nil {
+			if shown != "" || db == "" {
+				t.Errorf("%s: %v", db, err)
+			}
+			continue
+		}
+		for _, v := range c.Values {
+			if v.Name == "db" && v.Value != shown {
+				t.Errorf("%s is shown as %s", db, v.Value)
+			}
+			if strings.Contains(v.Value, "s3cret") {
+				t.Errorf("%s shows %s", v.Name, v.Value)
+			}
+		}
+	}
+}
+
+// TestReachable: the other nodes of a cluster cannot reach one that listens everywhere and says nowhere.
+func TestReachable(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		host string
+		ok   bool
+	}{
+		{Config{Listen: ":8080"}, "", true},
+		{Config{Listen: ":8080", Postgres: "postgres://db"}, "", false},
+		{Config{Listen: "0.0.0.0:8080", Postgres: "postgres://db"}, "0.0.0.0", false},
+		{Config{Listen: "[::]:8080", Postgres: "postgres://db"}, "::", false},
+		{Config{Listen: "[::]:8080", Postgres: "postgres://db", Advertise: "http://n1:8080"}, "::", true},
+		{Config{Listen: "127.0.0.1:0", Postgres: "postgres://db"}, "127.0.0.1", true},
+		{Config{Listen: "localhost:0", Postgres: "postgres://db"}, "localhost", true},
+	} {
+		err := reachable(&c.cfg, c.host)
+		if (err == nil) != c.ok || err != nil && (!errors.Is(err, ErrListen) || !strings.Contains(err.Error(), "--advertise")) {
+			t.Errorf("%+v: %v", c.cfg, err)
+		}
+	}
+}
