@@ -208,6 +208,7 @@ func (n *Node) turn(ctx context.Context) error {
 	n.depose(ctx, members)
 	n.own(ctx, members, shards)
 	n.started(ctx, members)
+	n.heed(members, shards)
 	return nil
 }
 

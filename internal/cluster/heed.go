@@ -1,0 +1,41 @@
+package cluster
+
+import (
+	"skein.dev/skein/internal/store"
+)
+
+// heed has this node's row say when nothing is left of what a cordon takes away.
+func (n *Node) heed(members []store.Member, shards []store.ShardRow) {
+	self := n.Self()
+	empty := n.cfg.Busy == nil || n.cfg.Busy() == 0
+	for i := range shards {
+		empty = empty && shards[i].Owner != self.Handler
+	}
+	for i := range members {
+		m := &members[i]
+		if m.Handler != self.Handler {
+			continue
+		}
+		if m.Cordoned && empty {
+			n.become(store.MemberActive, store.MemberDrained)
+		} else {
+			n.become(store.MemberDrained, store.MemberActive)
+		}
+	}
+}
+
+// become changes the state from one to another, and has the row say so at once.
+func (n *Node) become(from, to string) {
+	n.mu.Lock()
+	is := n.self.State == from
+	if is {
+		n.self.State = to
+	}
+	n.mu.Unlock()
+	if is {
+		select {
+		case n.state <- struct{}{}:
+		default:
+		}
+	}
+}
