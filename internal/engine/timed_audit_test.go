@@ -114,9 +114,10 @@ func (b *books) auditInstants(k store.TriggerKey, all []declaration, lines []sto
 	}
 }
 
+// sensor reports whether some of what was declared has no instants, or not only those.
 func sensor(all []declaration) bool {
 	for _, d := range all {
-		if d.kind == "absent" {
+		if d.kind != "every" && d.kind != "at" && d.kind != "cron" {
 			return true
 		}
 	}

@@ -192,7 +192,7 @@ func TestBackfillRunQuarantined(t *testing.T) {
 		x.slow.Store(int64(time.Second))
 		b := x.backfill(w, 1, nil, hours(3)...)
 		first := x.runsOf(w.ID)[0].ID
-		x.st.fault = func(b *store.Batch) storetest.Fault {
+		x.st.fails(func(b *store.Batch) storetest.Fault {
 			for i := range b.AttemptUpdates {
 				if b.AttemptUpdates[i].Run == first && len(b.AttemptUpdates[i].Message) == 0 {
 					return storetest.Refused
@@ -204,7 +204,7 @@ func TestBackfillRunQuarantined(t *testing.T) {
 				}
 			}
 			return storetest.NoFault
-		}
+		})
 		pass(20 * time.Second)
 		if f := x.st.books.fill(b.ID); f.State != store.BackfillDone || f.Failed != 1 {
 			t.Errorf("it is %s: %d started, %d ended, %d failed; quarantined %d", f.State, f.Started, f.Ended, f.Failed, x.Stats().Quarantined.Load())
@@ -282,13 +282,13 @@ func TestStartAfterRetake(t *testing.T) {
 		}
 		x.close()
 		first := true
-		x.st.fault = func(*store.Batch) storetest.Fault {
+		x.st.fails(func(*store.Batch) storetest.Fault {
 			if first {
 				first = false
 				return storetest.Lost
 			}
 			return storetest.NoFault
-		}
+		})
 		x.start(t)
 		if err := x.Greet(t.Context(), "again"); err != nil {
 			t.Error(err)

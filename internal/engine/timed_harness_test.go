@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,14 +35,17 @@ const second = dag.Micros(1_000_000)
 // follows every commit that happened, whatever its caller was told.
 type clocked struct {
 	store.Store
-	ahead atomic.Int64 // of the bubble's clock, in microseconds
-	fault func(b *store.Batch) storetest.Fault
-	dead  atomic.Bool            // the process that uses it is gone
-	read  atomic.Pointer[func()] // called after what is due was read
+	ahead atomic.Int64                                         // of the bubble's clock, in microseconds
+	fault atomic.Pointer[func(b *store.Batch) storetest.Fault] // of the commit to come
+	dead  atomic.Bool                                          // the process that uses it is gone
+	read  atomic.Pointer[func()]                               // called after what is due was read
 	books *books
 
 	clocks, dues, nexts, reads, commits atomic.Int64 // calls
 }
+
+// fails sets what becomes of commits from now on.
+func (c *clocked) fails(f func(b *store.Batch) storetest.Fault) { c.fault.Store(&f) }
 
 func (c *clocked) now() dag.Micros { return dag.Micro(time.Now()) + dag.Micros(c.ahead.Load()) }
 
@@ -95,8 +99,8 @@ func (c *clocked) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error
 		return 0, err
 	}
 	fault := storetest.NoFault
-	if c.fault != nil {
-		fault = c.fault(b)
+	if f := c.fault.Load(); f != nil {
+		fault = (*f)(b)
 	}
 	switch fault {
 	case storetest.Lost:
@@ -437,6 +441,13 @@ func (b *books) runsOf(w dag.WorkflowID) []dag.RunRow {
 		}
 	}
 	return rows
+}
+
+// allFills are the backfills as they stand.
+func (b *books) allFills() map[int64]store.Backfill {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.fills)
 }
 
 func (b *books) fill(id int64) store.Backfill {
