@@ -37,11 +37,19 @@ func (b *backfills) retire() {
 	b.over = b.over[:0]
 }
 
-// openBackfills looks again at those of a workflow that may have been resumed.
-func (w *writer) openBackfills(id dag.WorkflowID) {
-	for _, b := range w.backfills.known {
-		if b.Workflow == id && b.State == store.BackfillRunning {
-			w.backfills.open[b.ID] = true
+// openBackfills looks again at those of a workflow that may have been resumed; those of one
+// that was deleted end.
+func (w *writer) openBackfills(wf *store.Workflow) {
+	for _, id := range slices.Sorted(maps.Keys(w.backfills.known)) {
+		b := w.backfills.known[id]
+		switch {
+		case b.Workflow != wf.ID || b.State != store.BackfillRunning && b.State != store.BackfillPaused:
+		case wf.State == store.WorkflowDeleted:
+			next := *b
+			next.State = store.BackfillCancelled
+			w.putBackfill(next)
+		case b.State == store.BackfillRunning:
+			w.backfills.open[id] = true
 		}
 	}
 }
@@ -52,9 +60,18 @@ func (w *writer) loadBackfills(ctx context.Context) error {
 	if w.e.cfg.Planner == nil {
 		return nil
 	}
+	for _, state := range [...]string{store.BackfillRunning, store.BackfillPaused} {
+		if err := w.loadBackfillsIn(ctx, state); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) loadBackfillsIn(ctx context.Context, state string) error {
 	before := int64(0)
 	for {
-		page, err := w.e.store.Backfills(ctx, 0, store.BackfillRunning, before, loadPage)
+		page, err := w.e.store.Backfills(ctx, 0, state, before, loadPage)
 		if err != nil {
 			return err
 		}

@@ -254,7 +254,7 @@ func (w *writer) define(d *definition) answer {
 	}
 	w.defs.known[next.ID] = next
 	w.gates.open[store.TriggerKey{Workflow: next.ID}] = true
-	w.openBackfills(next.ID)
+	w.openBackfills(&next)
 	if decl != nil {
 		if err := w.declare(&next, decl); err != nil {
 			w.broken(err)
