@@ -49,7 +49,7 @@ func (m *membership) connect(n *Node, info store.Info) {
 		Store: n.store.(store.Cluster), Owner: n.engine, Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, ExitOnLoss: n.cfg.ExitOnLoss, Log: n.log,
 		Self: store.Member{Handler: h.ID, UUID: h.UUID, Name: n.cfg.Name, Address: address, Version: Version(), Format: info.Format,
 			Slots: int32(n.cfg.Slots), Started: h.Started},
-		Busy: func() int { _, busy := n.engine.Slots(); return busy },
+		Busy: func() int { _, busy := n.engine.Slots(); return busy + m.peers.Waiting() },
 	})
 	m.peers.Connect(m.node, n.engine)
 }

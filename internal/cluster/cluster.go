@@ -52,7 +52,7 @@ type Config struct {
 	Owner Owner
 	// Self is the row to join with: Handler, UUID, Name, Address, Version, Format, Slots.
 	Self store.Member
-	Busy func() int    // slots taken; nil: not told
+	Busy func() int    // attempts that run, or whose end nobody has heard of; nil: not told
 	Beat time.Duration // between two renewals; 0: BeatDefault
 	Lag  time.Duration // silence after which a member counts as dead; 0: LagDefault
 	// Started, if not nil, is called once if the cluster starts with this node: no other was there

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -39,6 +40,7 @@ type Client struct {
 
 	wake chan struct{}
 	open sync.WaitGroup // reports that have not arrived
+	left atomic.Int64   // how many
 
 	mu      sync.Mutex // protects following fields
 	waiting []report
@@ -70,6 +72,7 @@ func (c *Client) Alive(h dag.HandlerID) bool { return c.dir.Alive(h) }
 // for it any more.
 func (c *Client) Report(r engine.Report) {
 	c.open.Add(1)
+	c.left.Add(1)
 	c.mu.Lock()
 	c.waiting = append(c.waiting, report{c.dir.Self().Handler, r})
 	c.mu.Unlock()
@@ -77,6 +80,14 @@ func (c *Client) Report(r engine.Report) {
 	case c.wake <- struct{}{}:
 	default:
 	}
+}
+
+// Waiting is how many reports have not arrived.
+func (c *Client) Waiting() int { return int(c.left.Load()) }
+
+func (c *Client) arrived() {
+	c.left.Add(-1)
+	c.open.Done()
 }
 
 // Flush waits until every report has arrived.
@@ -109,7 +120,7 @@ func (c *Client) Run(ctx context.Context) {
 	defer func() {
 		wg.Wait()
 		for range c.take() {
-			c.open.Done()
+			c.arrived()
 		}
 	}()
 	room := make(chan struct{}, sendersMax)
@@ -140,7 +151,7 @@ func (c *Client) Run(ctx context.Context) {
 		case <-c.wake:
 			for _, r := range c.take() {
 				if !send(func() { c.deliver(ctx, r) }) {
-					c.open.Done()
+					c.arrived()
 				}
 			}
 		}
@@ -157,7 +168,7 @@ func (c *Client) take() []report {
 
 // deliver brings one report to whoever owns its run by now; that may be this node again.
 func (c *Client) deliver(ctx context.Context, r report) {
-	defer c.open.Done()
+	defer c.arrived()
 	for pause := pauseMin; ctx.Err() == nil; pause = min(2*pause, pauseMax) {
 		err := c.try(ctx, r)
 		if err == nil {
