@@ -45,5 +45,5 @@
 // first ([Once]), the second ([Second]) or at both ([Both]). Instants are a set: several wall
 // times that fall on one instant are one firing.
 //
-// The zone data are those of the machine or, where it has none, those built into the binary.
+// The zone data are those of the program, whatever the machine has: see zonedata.go.
 package cron

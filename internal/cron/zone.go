@@ -33,6 +33,11 @@ func (z zone) at(sec int64) span {
 	s := span{always, never, int64(off)}
 	if !start.IsZero() {
 		s.start = start.Unix()
+		if !z.same(s.start, off) {
+			// Past the last explicit change package time knows only the rule for later years,
+			// and names a start that is before that change.
+			s.start = z.change(s.start, sec, off)
+		}
 	}
 	if !end.IsZero() {
 		s.end = end.Unix()
@@ -44,6 +49,23 @@ func (z zone) at(sec int64) span {
 		s.end = join(day+1, 0)
 	}
 	return s
+}
+
+func (z zone) same(sec int64, off int) bool {
+	_, is := time.Unix(sec, 0).In(z.loc).Zone()
+	return is == off
+}
+
+// change finds the one instant in (from, to] at which the offset becomes off.
+func (z zone) change(from, to int64, off int) int64 {
+	for from+1 < to {
+		if mid := from + (to-from)/2; z.same(mid, off) {
+			to = mid
+		} else {
+			from = mid
+		}
+	}
+	return to
 }
 
 // before gives the span that ends where s starts, after the one that starts where s ends.
