@@ -99,7 +99,7 @@ func (t *town) Wake() {
 
 // handler answers what the other nodes ask, and passes on what they can answer better.
 func (m *membership) handler(n *Node, next http.Handler) http.Handler {
-	inner := peer.Handler(m.node, n.engine, func(cs []dag.Cancel) { n.executor.Cancel(cs) })
+	inner := server.Guarded(n.listener.Addr().String(), peer.Handler(m.node, n.engine, func(cs []dag.Cancel) { n.executor.Cancel(cs) }))
 	outer := peer.Gateway(next, m.node, n.log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

@@ -37,7 +37,18 @@ func Handler(dir Directory, e Engine, cancel func([]dag.Cancel)) http.Handler {
 	})
 	mux.HandleFunc("POST "+submitPath, takeSubmission(e))
 	mux.HandleFunc("POST "+wakePath, func(http.ResponseWriter, *http.Request) { dir.Wake() })
-	return mux
+	return onlyJSON(mux)
+}
+
+// onlyJSON refuses what a page could send without being asked: forms and plain text.
+func onlyJSON(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Content-Type") != "application/json" {
+			http.Error(w, "calls between nodes are application/json", http.StatusUnsupportedMediaType)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func read(w http.ResponseWriter, r *http.Request, into any) bool {

@@ -30,6 +30,19 @@ func newGuard(listen string) guard {
 	return guard{host: strings.ToLower(host)}
 }
 
+// Guarded keeps web pages away from next, as the server does from its own routes. listen is
+// the address that it is reached by.
+func Guarded(listen string, next http.Handler) http.Handler {
+	g := newGuard(listen)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f := g.check(r); f != nil {
+			f.write(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // check lets a signed call through under any host: who sends it comes by way of a tunnel or
 // a proxy with a name of its own, and a page that made a name point here could not sign.
 // Pages have no business with webhooks, so what a browser says of its origin counts as
