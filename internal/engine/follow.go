@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
-	"skein.dev/skein/internal/store"
 )
 
 // follow does, in the transaction in which runs ended, what their ends bring: lines of the
@@ -94,11 +93,6 @@ func (w *writer) tell(r *dag.Run) error {
 		}
 	}
 	return nil
-}
-
-// changes reports whether anything comes of a plan.
-func (p *Plan) changes(t *store.Trigger) bool {
-	return len(p.Starts) > 0 || len(p.Lines) > 0 || p.Next != t.Next || p.Decided > t.Decided || p.State != "" || p.Data != nil
 }
 
 func sortedRuns(m map[dag.RunID]*dag.Run) []*dag.Run {

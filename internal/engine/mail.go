@@ -105,9 +105,6 @@ func (w *writer) hear(t *store.Trigger, ended *Ended) error {
 		w.e.log.Error("trigger cannot take the end of a run", "trigger", t.Name, "run", ended.Run.String(), "err", err)
 		return nil
 	}
-	if !plan.changes(t) {
-		return nil
-	}
 	return w.carryOut(t, &plan)
 }
 
