@@ -34,6 +34,7 @@ type FileError struct {
 const (
 	ProblemNotFound        = "/problems/not-found"
 	ProblemInvalid         = "/problems/invalid"
+	ProblemNothing         = "/problems/nothing-to-do"
 	ProblemInvalidWorkflow = "/problems/invalid-workflow"
 	ProblemInvalidParams   = "/problems/invalid-params"
 	ProblemConflict        = "/problems/conflict"

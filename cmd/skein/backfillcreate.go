@@ -192,7 +192,11 @@ func (c *cli) createBackfill(ctx context.Context, workflow string, f *backfillFl
 		}
 		return err
 	})
+	var refused *skein.Error
 	switch {
+	case errors.As(err, &refused) && refused.Problem.Type == api.ProblemNothing: // as it should be: a script may ask every night
+		c.say("%s", refused.Problem.Detail)
+		err = nil
 	case err != nil:
 	case f.dryRun:
 		err = one(c, b, backfillName(b), func() error { return c.plan(&b) })

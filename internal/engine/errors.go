@@ -10,8 +10,10 @@ import (
 // The kinds of error that callers act on. They meet protocols in one table each (HTTP
 // status, exit code).
 var (
-	ErrNotFound    = errors.New("not found")
-	ErrInvalid     = errors.New("invalid")
+	ErrNotFound = errors.New("not found")
+	ErrInvalid  = errors.New("invalid")
+	// ErrNothing answers a request that is right, but leaves nothing to do.
+	ErrNothing     = errors.New("nothing to do")
 	ErrConflict    = errors.New("conflict")
 	ErrBusy        = errors.New("too many submissions are waiting")
 	ErrUnavailable = errors.New("unavailable")

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -21,6 +22,13 @@ func (e *Engine) Trigger(ctx context.Context, k store.TriggerKey) (store.Trigger
 func (e *Engine) Triggers(ctx context.Context, q store.TriggerQuery) ([]store.Trigger, error) {
 	ts, err := e.store.Triggers(ctx, q)
 	return ts, fromStore("list triggers", err)
+}
+
+// Upcoming lists the triggers of all shards whose next instant comes first, the soonest
+// first.
+func (e *Engine) Upcoming(ctx context.Context, limit int) ([]store.Trigger, error) {
+	ts, err := e.store.Due(ctx, e.shards, math.MaxInt64, limit)
+	return ts, fromStore("list upcoming triggers", err)
 }
 
 // Sensors lists the active triggers of some kinds that this node looks after.

@@ -80,7 +80,7 @@ func TestBackfill(t *testing.T) {
 	if strings.Join(days, " ") != "2026-01-01 2026-01-02 2026-01-03 2026-01-04 2026-01-05" {
 		t.Errorf("%v", days)
 	}
-	p := wantProblem(t, b.post("/api/v1/backfills", `{"workflow":"daily","only":"missing",`+january+`}`), 422, api.ProblemInvalid)
+	p := wantProblem(t, b.post("/api/v1/backfills", `{"workflow":"daily","only":"missing",`+january+`}`), 422, api.ProblemNothing)
 	if !strings.Contains(p.Detail, "each has a run") {
 		t.Errorf("%+v", p)
 	}
@@ -112,7 +112,7 @@ func TestBackfillOfFailedOnes(t *testing.T) {
 	}
 	b.backfillEnds(again.ID)
 	// The newest run of each instant counts.
-	wantProblem(t, b.post("/api/v1/backfills", `{"workflow":"daily","only":"failed",`+january+`}`), 422, api.ProblemInvalid)
+	wantProblem(t, b.post("/api/v1/backfills", `{"workflow":"daily","only":"failed",`+january+`}`), 422, api.ProblemNothing)
 }
 
 func TestBackfillVerbs(t *testing.T) {
@@ -248,6 +248,7 @@ func TestBadBackfills(t *testing.T) {
 		{`{"workflow":"daily","from":"2026-01-01T00:00:00Z"}`, api.ProblemInvalid, "a from and a to", 422},
 		{`{"workflow":"daily","from":"2026-02-01T00:00:00Z","to":"2026-01-01T00:00:00Z"}`, api.ProblemInvalid, "before it begins", 422},
 		{`{"workflow":"daily","from":"9999-01-01T00:00:00Z","to":"9999-12-31T00:00:00Z"}`, api.ProblemInvalid, "no instant is left", 422},
+		{`{"workflow":"daily","only":"failed",` + january + `}`, api.ProblemNothing, "none of them failed", 422},
 		{`{"workflow":"daily","instants":["9999-01-01T00:00:00Z"]}`, api.ProblemInvalid, "still to come", 422},
 		{`{"workflow":"daily","instants":["0001-01-02T00:00:00Z"]}`, api.ProblemInvalid, "before 1970", 422},
 		{`{"workflow":"daily","instants":["tomorrow"]}`, api.ProblemInvalid, "", 422},

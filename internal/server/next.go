@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/cron"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
@@ -129,6 +131,59 @@ func (s *Server) nextOfAll(ctx context.Context, in *allNextIn) (*jsonOut[api.Nex
 		return nil, err
 	}
 	var rows []dueRow
+	if from == 0 && in.Workflow == "" && in.Namespace == "" {
+		rows, err = s.soonestOfAll(ctx, in.N)
+	} else {
+		rows, err = s.soonestOf(ctx, in, from)
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*upcoming, 0, len(rows))
+	for i := range rows {
+		u, err := upcomingOf(rows[i].w, &rows[i].t, from, from)
+		if err != nil {
+			return nil, err
+		}
+		if u != nil {
+			all = append(all, u)
+		}
+	}
+	return nextFires(all, in.N), nil
+}
+
+// soonestOfAll goes by the index on what is next, so the number of triggers costs nothing.
+func (s *Server) soonestOfAll(ctx context.Context, n int) ([]dueRow, error) {
+	names := s.workflowNames()
+	for limit := 2 * n; ; limit *= 4 {
+		page, err := s.engine.Upcoming(ctx, limit)
+		if err != nil {
+			return nil, err
+		}
+		rows := make([]dueRow, 0, n)
+		for i := 0; i < len(page) && len(rows) < n; i++ {
+			if !isSchedule(&page[i]) { // a sensor that owes a start
+				continue
+			}
+			w, err := names.get(ctx, page[i].Workflow)
+			if errors.Is(err, engine.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, dueRow{w, page[i]})
+		}
+		if len(rows) == n || len(page) < limit || limit >= triggersLookedAt {
+			return rows, nil
+		}
+	}
+}
+
+// soonestOf looks at the triggers of a namespace or a workflow, or at all of them from an
+// instant on that the index says nothing of.
+func (s *Server) soonestOf(ctx context.Context, in *allNextIn, from dag.Micros) ([]dueRow, error) {
+	var rows []dueRow
 	more, err := s.scan(ctx, &in.TriggerFilter, store.TriggerQuery{State: store.TriggerActive, Limit: scanPage}, func(w *store.Workflow, t *store.Trigger) (bool, error) {
 		if t.Next == 0 || !isSchedule(t) {
 			return false, nil
@@ -142,22 +197,11 @@ func (s *Server) nextOfAll(ctx context.Context, in *allNextIn) (*jsonOut[api.Nex
 	case err != nil:
 		return nil, err
 	case more != nil:
-		return nil, invalid("there are more than %d triggers: name a namespace or a workflow", triggersLookedAt)
-	}
-	if from == 0 {
+		return nil, invalid("there are more than %d triggers: name a workflow or a namespace with fewer, or leave out from", triggersLookedAt)
+	case from == 0:
 		rows = soonest(rows, in.N)
 	}
-	all := make([]*upcoming, 0, len(rows))
-	for i := range rows {
-		u, err := upcomingOf(rows[i].w, &rows[i].t, from, from)
-		if err != nil {
-			return nil, err
-		}
-		if u != nil {
-			all = append(all, u)
-		}
-	}
-	return nextFires(all, in.N), nil
+	return rows, nil
 }
 
 // dueRow is a trigger whose next instant is known.

@@ -36,6 +36,7 @@ var kinds = []struct {
 	{engine.ErrNotFound, http.StatusNotFound, api.ProblemNotFound, 0},
 	{trigger.ErrTooLarge, http.StatusRequestEntityTooLarge, api.ProblemTooLarge, 0},
 	{trigger.ErrFilter, http.StatusUnprocessableEntity, api.ProblemInvalid, 0},
+	{engine.ErrNothing, http.StatusUnprocessableEntity, api.ProblemNothing, 0},
 	{engine.ErrInvalid, http.StatusUnprocessableEntity, api.ProblemInvalid, 0},
 	{engine.ErrConflict, http.StatusConflict, api.ProblemConflict, 0},
 	{engine.ErrFenced, http.StatusConflict, api.ProblemConflict, 0},
@@ -49,6 +50,7 @@ var kinds = []struct {
 var titles = map[string]string{
 	api.ProblemNotFound:        "Not found",
 	api.ProblemInvalid:         "The request is not valid",
+	api.ProblemNothing:         "There is nothing to do",
 	api.ProblemInvalidWorkflow: "The workflow file is not valid",
 	api.ProblemInvalidParams:   "The parameters are not valid",
 	api.ProblemConflict:        "It does not fit the present state",

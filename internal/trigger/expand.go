@@ -76,6 +76,9 @@ func Expand(ctx context.Context, spec BackfillSpec, decl *workflow.Trigger, now 
 			return none, err
 		}
 	}
+	if len(list) == 0 && spec.Only != "" {
+		return none, fmt.Errorf("%w%s", engine.ErrNothing, why(spec, decl))
+	}
 	if len(list) == 0 {
 		return none, invalid("no instant is left to start%s", why(spec, decl))
 	}
