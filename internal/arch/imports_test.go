@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,14 +21,15 @@ var allowed = map[string][]string{
 	"internal/dag":                   {},
 	"internal/cron":                  {},
 	"internal/workflow":              {"internal/dag", "internal/cron"},
+	"internal/host":                  {},
 	"internal/store":                 {"internal/dag"},
 	"internal/store/memory":          {"internal/dag", "internal/store"},
 	"internal/store/sqlite":          {"internal/dag", "internal/store"},
 	"internal/store/storetest":       {"internal/dag", "internal/store"},
 	"internal/store/postgres":        {"internal/dag", "internal/store"},
 	"internal/store/postgres/pgtest": {},
-	"internal/engine":                {"internal/dag", "internal/store"},
-	"internal/cluster":               {"internal/dag", "internal/store"},
+	"internal/engine":                {"internal/dag", "internal/store", "internal/host"},
+	"internal/cluster":               {"internal/dag", "internal/store", "internal/host"},
 	"internal/transfer":              {"internal/dag", "internal/store"},
 	"internal/peer":                  {"internal/dag", "internal/store", "internal/engine"},
 	"internal/secret":                {},
@@ -121,6 +123,36 @@ func TestNamesOfPackages(t *testing.T) {
 	goFiles(t, func(dir, _ string) {
 		if contains(banned, path.Base(dir)) {
 			t.Errorf("%s: a package is named for what it gives", dir)
+		}
+	})
+}
+
+// hosted packages take clock, goroutines, waits and chance from package host: the simulator
+// plays them. What serves people who watch is not simulated.
+var hosted = map[string]bool{"internal/engine": true, "internal/cluster": true}
+
+var watchers = []string{"internal/engine/remote.go"}
+
+var ofTheMachine = regexp.MustCompile(`\btime\.(Now|Since|Until|After|AfterFunc|Sleep|NewTimer|NewTicker|Tick)\(|^\s*go |\.Go\(func|\brand\.|uuid\.New`)
+
+func TestHosted(t *testing.T) {
+	root := repoRoot(t)
+	goFiles(t, func(dir, file string) {
+		rel, err := filepath.Rel(root, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !hosted[dir] || strings.HasSuffix(file, "_test.go") || contains(watchers, filepath.ToSlash(rel)) {
+			return
+		}
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(src), "\n") {
+			if ofTheMachine.MatchString(line) && !strings.HasPrefix(line, "func NewRunID()") {
+				t.Errorf("%s:%d: %s: use the engine's host, or the simulator cannot play it", rel, i+1, strings.TrimSpace(line))
+			}
 		}
 	})
 }

@@ -12,12 +12,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/store"
 )
 
@@ -62,6 +62,7 @@ type Config struct {
 	// ExitOnLoss has Run end with ErrDeposed when the node was declared dead, instead of
 	// joining again under a new handler.
 	ExitOnLoss bool
+	Host       host.Host // the machine; nil: the real one
 	Log        *slog.Logger
 }
 
@@ -71,6 +72,7 @@ var ErrDeposed = errors.New("the other nodes of the cluster declared this one de
 // Node is this node's membership.
 type Node struct {
 	cfg   Config
+	host  host.Host
 	log   *slog.Logger
 	wake  chan struct{} // cap 1: look at once
 	state chan struct{} // cap 1: the row is to be written at once
@@ -102,7 +104,8 @@ func New(cfg Config) *Node {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.Self.State = store.MemberActive
-	return &Node{cfg: cfg, log: cfg.Log, self: cfg.Self, wake: make(chan struct{}, 1), state: make(chan struct{}, 1),
+	cfg.Host = host.Or(cfg.Host)
+	return &Node{cfg: cfg, host: cfg.Host, log: cfg.Log, self: cfg.Self, wake: make(chan struct{}, 1), state: make(chan struct{}, 1),
 		watch: newWatch(cfg.Lag)}
 }
 
@@ -117,7 +120,7 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	var beats sync.WaitGroup
 	beating, stop := context.WithCancel(ctx)
-	beats.Go(func() { n.renewals(beating) })
+	n.host.Go(&beats, func() { n.renewals(beating) })
 	err := n.turns(ctx)
 	stop()
 	beats.Wait()
@@ -133,24 +136,20 @@ func (n *Node) turns(ctx context.Context) error {
 	defer n.before.wg.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	looks := time.NewTicker(lookEvery)
-	defer looks.Stop()
 	met := time.Time{}
 	for ctx.Err() == nil {
+		began := n.host.Now()
 		if err := n.turn(ctx); err != nil {
 			return err
 		}
-		if time.Since(met) >= meetEvery {
-			met = time.Now()
+		if n.host.Now().Sub(met) >= meetEvery {
+			met = n.host.Now()
 			n.meet(ctx)
 		}
 		n.mu.Lock()
-		n.turned = time.Now()
+		n.turned = n.host.Now()
 		n.mu.Unlock()
-		select {
-		case <-ctx.Done():
-		case <-looks.C:
-		case <-n.wake:
+		if n.host.Await(ctx, n.wake, max(lookEvery-n.host.Now().Sub(began), 0)) {
 			met = time.Time{}
 		}
 	}
@@ -160,12 +159,12 @@ func (n *Node) turns(ctx context.Context) error {
 // join writes this node's row, and tries until it is there.
 func (n *Node) join(ctx context.Context) error {
 	for pause := lookEvery; ; pause = min(2*pause, n.cfg.Beat) {
-		sent := time.Now()
+		sent := n.host.Now()
 		m := n.Self()
 		err := n.cfg.Store.Join(ctx, m)
 		if err == nil {
 			n.mu.Lock()
-			n.joined, n.lost, n.written, n.beaten, n.turned = true, false, m.State, sent, time.Now()
+			n.joined, n.lost, n.written, n.beaten, n.turned = true, false, m.State, sent, n.host.Now()
 			n.mu.Unlock()
 			return nil
 		}
@@ -173,16 +172,12 @@ func (n *Node) join(ctx context.Context) error {
 			return err
 		}
 		n.log.Warn("cannot join the cluster yet", "err", err)
-		select {
-		case <-ctx.Done():
+		// The jitter keeps nodes that lost the store together from coming back in step.
+		if n.host.Await(ctx, nil, pause/2+n.host.Jitter(pause)); ctx.Err() != nil {
 			return ctx.Err()
-		case <-time.After(jittered(pause)):
 		}
 	}
 }
-
-// jittered keeps nodes that lost the store together from coming back in step.
-func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
 // turn looks who is there, and acts on it. Its error is final.
 func (n *Node) turn(ctx context.Context) error {
@@ -217,11 +212,8 @@ func (n *Node) turn(ctx context.Context) error {
 func (n *Node) renewals(ctx context.Context) {
 	pause := n.cfg.Beat
 	for {
-		select {
-		case <-ctx.Done():
+		if n.host.Await(ctx, n.state, pause); ctx.Err() != nil {
 			return
-		case <-n.state:
-		case <-time.After(pause):
 		}
 		pause = n.cfg.Beat
 		if err := n.renew(ctx); err != nil && ctx.Err() == nil {
@@ -233,7 +225,7 @@ func (n *Node) renewals(ctx context.Context) {
 
 func (n *Node) renew(ctx context.Context) error {
 	n.mu.Lock()
-	m, idle, stuck := n.self, !n.joined || n.lost, time.Since(n.turned) > stallMax
+	m, idle, stuck := n.self, !n.joined || n.lost, n.host.Now().Sub(n.turned) > stallMax
 	n.mu.Unlock()
 	switch {
 	case idle:
@@ -244,7 +236,7 @@ func (n *Node) renew(ctx context.Context) error {
 	if n.cfg.Busy != nil {
 		m.Busy = int32(n.cfg.Busy())
 	}
-	sent := time.Now()
+	sent := n.host.Now()
 	listed, err := n.cfg.Store.Renew(ctx, m)
 	if err != nil {
 		return err
@@ -287,7 +279,7 @@ func (n *Node) see(members []store.Member, shards []store.ShardRow) {
 	n.members, n.shards = members, shards
 	heard := n.beaten
 	n.mu.Unlock()
-	now := time.Now()
+	now := n.host.Now()
 	if now.Sub(heard) > n.cfg.Beat+n.watch.gap {
 		n.watch.restart() // the store takes no renewals, the others' neither
 	}
@@ -310,7 +302,7 @@ func (n *Node) depose(ctx context.Context, members []store.Member) {
 	self := n.Self().Handler
 	for i := range members {
 		m := &members[i]
-		if m.Handler == self || !n.watch.silent(m.Handler, time.Now()) {
+		if m.Handler == self || !n.watch.silent(m.Handler, n.host.Now()) {
 			continue
 		}
 		done, err := n.cfg.Store.Depose(ctx, m.Handler, m.Beat)

@@ -29,7 +29,7 @@ func (n *Node) started(ctx context.Context, members []store.Member) {
 		return
 	}
 	if !b.looked {
-		b.looked, b.first, b.beats = true, time.Now(), map[dag.HandlerID]int64{}
+		b.looked, b.first, b.beats = true, n.host.Now(), map[dag.HandlerID]int64{}
 		self := n.Self()
 		for i := range members {
 			if m := &members[i]; m.Handler != self.Handler && !n.together(m, &self) {
@@ -37,21 +37,21 @@ func (n *Node) started(ctx context.Context, members []store.Member) {
 			}
 		}
 	}
-	alive, waits := b.judge(members, n.cfg.Lag)
+	alive, waits := b.judge(members, n.cfg.Lag, n.host.Now())
 	switch {
 	case alive:
 		b.over = true
-	case waits || !n.watch.settled || time.Since(b.first) < n.cfg.Lag/4: // who began before this one may join after it
+	case waits || !n.watch.settled || n.host.Now().Sub(b.first) < n.cfg.Lag/4: // who began before this one may join after it
 	default:
 		b.over = true
 		life := n.life(members)
-		b.wg.Go(func() { n.cfg.Started(ctx, life) })
+		n.host.Go(&b.wg, func() { n.cfg.Started(ctx, life) })
 	}
 }
 
 // judge reports whether one of those that came before is alive, or whether that is not clear
 // yet: one that is silent is deposed after the lag, one that is gone sooner has left.
-func (b *before) judge(members []store.Member, lag time.Duration) (alive, waits bool) {
+func (b *before) judge(members []store.Member, lag time.Duration, now time.Time) (alive, waits bool) {
 	for h, beat := range b.beats {
 		i := slices.IndexFunc(members, func(m store.Member) bool { return m.Handler == h })
 		switch {
@@ -59,7 +59,7 @@ func (b *before) judge(members []store.Member, lag time.Duration) (alive, waits 
 			return true, false
 		case i >= 0:
 			waits = true
-		case time.Since(b.first) < lag/2:
+		case now.Sub(b.first) < lag/2:
 			return true, false
 		default:
 			delete(b.beats, h)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -351,7 +350,7 @@ func (e *Engine) StartBackfill(ctx context.Context, b store.Backfill, once *stor
 	if b.Total < 1 || b.Parallel < 1 {
 		return b, fmt.Errorf("%w: a backfill of %d instants, %d at a time", ErrInvalid, b.Total, b.Parallel)
 	}
-	b.ID = time.Now().UnixMicro() // made here: whoever applies it twice meets it
+	b.ID = e.host.Now().UnixMicro() // made here: whoever applies it twice meets it
 	a, err := e.operated(ctx, once, func(w *writer) answer { return w.startBackfill(b) })
 	return a.backfill, err
 }

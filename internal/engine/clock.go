@@ -10,23 +10,25 @@ import (
 // transaction plus what has elapsed here since; it never runs backwards within an
 // ownership. Mono is what has elapsed since the shards were taken.
 type clock struct {
-	taken time.Time // monotonic
-	asOf  time.Time // monotonic
+	read  func() time.Time // of this machine
+	taken time.Time        // monotonic
+	asOf  time.Time        // monotonic
 	wall  dag.Micros
 }
 
 func (c *clock) start(wall dag.Micros) {
-	c.taken = time.Now()
+	c.taken = c.read()
 	c.asOf, c.wall = c.taken, wall
 }
 
 func (c *clock) set(wall dag.Micros) {
 	c.wall = max(wall, c.now().Wall)
-	c.asOf = time.Now()
+	c.asOf = c.read()
 }
 
-func (c *clock) mono() time.Duration { return time.Since(c.taken) }
+func (c *clock) mono() time.Duration { return c.read().Sub(c.taken) }
 
 func (c *clock) now() dag.Now {
-	return dag.Now{Wall: c.wall + dag.Micros(time.Since(c.asOf).Microseconds()), Mono: time.Since(c.taken)}
+	at := c.read()
+	return dag.Now{Wall: c.wall + dag.Micros(at.Sub(c.asOf).Microseconds()), Mono: at.Sub(c.taken)}
 }

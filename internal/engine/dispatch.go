@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +29,10 @@ type attemptKey struct {
 	run   dag.RunID
 	task  dag.TaskID
 	token dag.Token
+}
+
+func (k attemptKey) compare(o attemptKey) int {
+	return cmp.Or(slices.Compare(k.run[:], o.run[:]), cmp.Compare(k.task, o.task), cmp.Compare(k.token, o.token))
 }
 
 // Executor runs attempts. It is the seam behind which workers are: in this process, in a
@@ -143,14 +149,12 @@ func (w *writer) lead(a Assignment) {
 	}
 	w.leading[a.key()] = true
 	ctx := w.ctx
-	w.wg.Go(func() {
+	w.e.host.Go(w.wg, func() {
 		ev := dag.Event{Kind: dag.EvSplit, Task: dag.LeaderTask, Token: a.Token, Handler: w.e.me().ID}
 		g, err := w.e.graphs.get(a.Workflow, a.Version)
 		for pause := 10 * time.Millisecond; errors.Is(err, ErrUnavailable); pause = min(2*pause, leadPauseMax) {
-			select {
-			case <-ctx.Done():
+			if w.e.host.Await(ctx, nil, pause); ctx.Err() != nil {
 				return // the next owner splits again
-			case <-time.After(pause):
 			}
 			g, err = w.e.graphs.get(a.Workflow, a.Version)
 		}

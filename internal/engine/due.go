@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/store"
 )
 
@@ -21,8 +22,9 @@ const (
 // due is what the writer knows of the instants to come. The rows are read and worked out
 // beside the writer (look); it only carries out.
 type due struct {
-	next    dag.Micros // the earliest instant not decided; 0: none
-	changed dag.Micros // the earliest of those written since the last read of next began
+	read    func() time.Time // the clock of this machine
+	next    dag.Micros       // the earliest instant not decided; 0: none
+	changed dag.Micros       // the earliest of those written since the last read of next began
 	looked  time.Time
 	looking bool
 	// The store's clock as it was last read. Unlike the clock that stamps rows it follows
@@ -47,9 +49,9 @@ func earliest(a, b dag.Micros) dag.Micros {
 	return a
 }
 
-func (d *due) setClock(wall dag.Micros) { d.wall, d.asOf = wall, time.Now() }
+func (d *due) setClock(wall dag.Micros) { d.wall, d.asOf = wall, d.read() }
 
-func (d *due) clock() dag.Micros { return d.wall + dag.Micros(time.Since(d.asOf).Microseconds()) }
+func (d *due) clock() dag.Micros { return d.wall + dag.Micros(d.read().Sub(d.asOf).Microseconds()) }
 
 func (d *due) now() dag.Micros { return max(d.clock(), d.watermark) }
 
@@ -61,7 +63,7 @@ func (d *due) wait() time.Duration {
 	if d.looking {
 		return waitMax
 	}
-	until := time.Until(d.looked.Add(dueLook))
+	until := d.looked.Add(dueLook).Sub(d.read())
 	if d.next != 0 {
 		until = min(until, d.left())
 	}
@@ -88,7 +90,7 @@ func (w *writer) look(ctx context.Context) {
 	w.due.looking = true
 	w.triggers.touched = map[store.TriggerKey]bool{}
 	l := look{e: w.e, watermark: w.due.watermark, shards: w.shards()}
-	w.wg.Go(func() {
+	w.e.host.Go(w.wg, func() {
 		l.all(ctx)
 		// A closed inbox means that this process ends.
 		_ = w.inbox.put(item{op: func(w *writer) answer { w.looked(&l); return answer{} }})
@@ -98,7 +100,7 @@ func (w *writer) look(ctx context.Context) {
 // looked takes the result of a look.
 func (w *writer) looked(l *look) {
 	d := &w.due
-	d.looking, d.looked = false, time.Now()
+	d.looking, d.looked = false, d.read()
 	w.triggers.touched = nil
 	if l.now != 0 {
 		d.wall, d.asOf = l.now, l.asOf
@@ -131,7 +133,7 @@ func (l *look) all(ctx context.Context) {
 		l.fail(ctx, err)
 		return
 	}
-	l.asOf = time.Now()
+	l.asOf = l.e.host.Now()
 	until := max(l.now, l.watermark)
 	for {
 		page, err := l.e.store.Due(ctx, l.shards, until, duePage)
@@ -165,7 +167,8 @@ func (l *look) fail(ctx context.Context, err error) {
 // reports whether all of it was.
 func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micros) bool {
 	items := make([]item, 0, len(page))
-	got := make(chan error, len(page))
+	told := make(chan struct{}, len(page))
+	errs := make([]error, len(page))
 	for i := range page {
 		t := &page[i]
 		plan, err := l.e.cfg.Planner.Plan(t, until)
@@ -176,7 +179,7 @@ func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micro
 		}
 		items = append(items, item{
 			op:   func(w *writer) answer { return w.decide(t, &plan, until) },
-			done: func(a answer) { got <- a.err },
+			done: func(a answer) { errs[i] = a.err; told <- struct{}{} },
 		})
 	}
 	if len(items) == 0 {
@@ -187,13 +190,13 @@ func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micro
 	}
 	l.decided += len(items)
 	for range items {
-		select {
-		case err := <-got:
-			if err != nil {
-				l.fail(ctx, err)
-			}
-		case <-ctx.Done():
+		if !l.e.host.Await(ctx, told, host.Forever) {
 			return false
+		}
+	}
+	for _, err := range errs {
+		if err != nil {
+			l.fail(ctx, err)
 		}
 	}
 	return true

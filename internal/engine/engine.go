@@ -9,9 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/store"
 )
 
@@ -42,7 +41,9 @@ type Config struct {
 	// Peers makes this engine one of a cluster: it owns what Own says. The store must be a
 	// store.Cluster. nil: it is alone and owns every shard.
 	Peers Peers
-	Log   *slog.Logger
+	// Host is the machine; nil: the real one.
+	Host host.Host
+	Log  *slog.Logger
 }
 
 const (
@@ -53,6 +54,7 @@ const (
 // Engine owns all shards of a store.
 type Engine struct {
 	cfg      Config
+	host     host.Host
 	log      *slog.Logger
 	store    store.Store
 	handler  atomic.Pointer[store.Handler] // of this life
@@ -107,7 +109,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	h, err := cfg.Store.Register(ctx, uuid.NewString(), cfg.Node)
+	cfg.Host = host.Or(cfg.Host)
+	h, err := cfg.Store.Register(ctx, cfg.Host.ID().String(), cfg.Node)
 	if err != nil {
 		return nil, fromStore("register this process", err)
 	}
@@ -115,7 +118,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fromStore("read the database", err)
 	}
-	e := &Engine{cfg: cfg, log: cfg.Log, store: cfg.Store, ready: make(chan struct{})}
+	e := &Engine{cfg: cfg, host: cfg.Host, log: cfg.Log, store: cfg.Store, ready: make(chan struct{})}
 	e.handler.Store(&h)
 	e.holding.Store(new([]dag.ShardID))
 	for i := range info.Shards {

@@ -179,7 +179,7 @@ func (f *firing) run(wf *store.Workflow, s *Start) (id dag.RunID, why string, er
 		origin = dag.OriginSensor
 	}
 	r := dag.NewRun(dag.Header{
-		ID: NewRunID(), Shard: wf.Shard, Workflow: wf.ID, Version: version, Priority: f.pol.Priority, Origin: origin,
+		ID: dag.RunID(w.e.host.ID()), Shard: wf.Shard, Workflow: wf.ID, Version: version, Priority: f.pol.Priority, Origin: origin,
 		User: f.actor, Params: params, Created: w.tx.now.Wall,
 		Fire: &dag.Fire{Trigger: f.t.Name, Instant: s.Instant, StartBy: s.StartBy, Key: s.Key, FailLost: f.pol.FailLost},
 	})

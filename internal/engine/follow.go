@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"skein.dev/skein/internal/dag"
 )
@@ -57,9 +56,9 @@ const hearingMax = 1000
 
 // tell has the triggers that listen to the run's workflow decide what its end means.
 func (w *writer) tell(r *dag.Run) error {
-	if w.e.cluster != nil && time.Since(w.triggers.heardSince) > heardFor {
+	if w.e.cluster != nil && w.e.host.Now().Sub(w.triggers.heardSince) > heardFor {
 		clear(w.triggers.heard)
-		w.triggers.heardSince = time.Now()
+		w.triggers.heardSince = w.e.host.Now()
 	}
 	if heard, known := w.triggers.heard[r.Workflow]; known && !heard {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"skein.dev/skein/internal/store"
 )
@@ -32,10 +31,8 @@ func (e *Engine) Greet(ctx context.Context, life string) error {
 		if !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if e.host.Await(ctx, nil, ownPauseMax); ctx.Err() != nil {
 			return err
-		case <-time.After(ownPauseMax):
 		}
 	}
 }

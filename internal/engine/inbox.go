@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/store"
 )
 
@@ -50,6 +51,7 @@ func (it *item) reply(a answer) {
 // reports, so that submissions never hold up a report: those are bounded by the slots,
 // these are refused at a bound of their own.
 type inbox struct {
+	host host.Host
 	wake chan struct{} // cap 1: many wake-ups mean one look
 
 	mu        sync.Mutex // protects following fields
@@ -60,8 +62,8 @@ type inbox struct {
 	closed    bool
 }
 
-func newInbox(submitMax int) *inbox {
-	return &inbox{wake: make(chan struct{}, 1), submitMax: submitMax}
+func newInbox(h host.Host, submitMax int) *inbox {
+	return &inbox{host: h, wake: make(chan struct{}, 1), submitMax: submitMax}
 }
 
 // put hands items to the writer, all or none. Submissions beyond the bound are refused; a
@@ -161,18 +163,17 @@ func (b *inbox) close(err error) {
 
 // send puts one item and waits for its answer.
 func (b *inbox) send(ctx context.Context, it item) (answer, error) {
-	got := make(chan answer, 1)
-	it.done = func(a answer) { got <- a }
+	var a answer
+	told := make(chan struct{}, 1)
+	it.done = func(is answer) { a = is; told <- struct{}{} }
 	if err := b.put(it); err != nil {
 		return answer{}, err
 	}
-	select {
-	case a := <-got:
+	if b.host.Await(ctx, told, host.Forever) {
 		return a, a.err
-	case <-ctx.Done():
-		// It may yet be written: the caller's key tells when it tries again.
-		return answer{}, fmt.Errorf("%w: no answer yet, it may have been accepted: %w", ErrUnavailable, ctx.Err())
 	}
+	// It may yet be written: the caller's key tells when it tries again.
+	return answer{}, fmt.Errorf("%w: no answer yet, it may have been accepted: %w", ErrUnavailable, ctx.Err())
 }
 
 // fifo is a queue of items in one array.

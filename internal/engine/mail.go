@@ -46,7 +46,7 @@ func (w *writer) post() {
 
 // announceMail tells the owners of shards that were written to.
 func (w *writer) announceMail() {
-	for to := range w.tx.letters {
+	for _, to := range slices.Sorted(maps.Keys(w.tx.letters)) {
 		w.e.cfg.Peers.Nudge(to)
 	}
 }

@@ -67,12 +67,8 @@ func (w *writer) breathe(ctx context.Context) bool {
 	if pause == 0 {
 		return ctx.Err() == nil
 	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(pause):
-		return true
-	}
+	w.e.host.Await(ctx, nil, pause)
+	return ctx.Err() == nil
 }
 
 func (w *writer) acquire(ctx context.Context) ([]store.Acquired, error) {

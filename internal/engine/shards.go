@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-
-	"github.com/google/uuid"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -215,10 +214,10 @@ func (w *writer) abandonShard(s dag.ShardID) {
 // Bury declares lost what handlers held that are listed no more.
 func (e *Engine) Bury(gone func(dag.HandlerID) bool) {
 	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
-		for id, r := range w.runs {
+		for _, r := range sortedRuns(w.runs) {
 			r.Held(func(a *dag.AttemptRow) {
 				if a.Handler != w.e.me().ID && gone(a.Handler) {
-					w.todo.push(lostItem(id, a))
+					w.todo.push(lostItem(r.ID, a))
 				}
 			})
 		}
@@ -233,7 +232,7 @@ func lostItem(id dag.RunID, a *dag.AttemptRow) item {
 // Reborn begins a new life of this process within it: the others took it for dead. Nothing is
 // owned any more, every attempt here is killed, and what they report falls to the fence.
 func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
-	h, err := e.store.Register(ctx, uuid.NewString(), e.cfg.Node)
+	h, err := e.store.Register(ctx, e.host.ID().String(), e.cfg.Node)
 	if err != nil {
 		return h, fromStore("register a new life of this process", err)
 	}
@@ -243,7 +242,7 @@ func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
 		w.forget()
 		e.handler.Store(&h)
 		var kills []dag.Cancel
-		for k := range e.home.booked {
+		for _, k := range slices.SortedFunc(maps.Keys(e.home.booked), attemptKey.compare) {
 			kills = append(kills, dag.Cancel{Run: k.run, Task: k.task, Token: k.token, Handler: h.ID, Kill: true})
 		}
 		if len(kills) > 0 {

@@ -86,7 +86,7 @@ func (e *Engine) admit(s *Submission) error {
 		return err
 	}
 	if s.named = !s.ID.IsZero(); !s.named {
-		s.ID = NewRunID()
+		s.ID = dag.RunID(e.host.ID())
 	}
 	if s.Workflow.ID == 0 {
 		return fmt.Errorf("%w: a submission without a workflow", ErrInvalid)

@@ -116,11 +116,12 @@ func (t *transaction) reset() {
 }
 
 func newWriter(e *Engine) *writer {
-	w := &writer{e: e, inbox: newInbox(e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[attemptKey]bool{}, carried: map[attemptKey]bool{}}
+	w := &writer{e: e, inbox: newInbox(e.host, e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[attemptKey]bool{}, carried: map[attemptKey]bool{}}
 	w.tx.marked, w.tx.keys = map[*dag.Run]bool{}, map[keyOf]*dag.Run{}
 	w.tx.written, w.tx.lines, w.tx.filled = map[store.TriggerKey]bool{}, map[store.TriggerKey]lineAt{}, map[int64]bool{}
 	w.tx.letters, w.reading = map[dag.ShardID][]letter{}, map[int64]bool{}
 	w.queue.Ageing = e.cfg.Ageing
+	w.clock.read, w.due.read = e.host.Now, e.host.Now
 	if e.cluster == nil {
 		w.want = e.shards
 	}
@@ -154,21 +155,13 @@ func (w *writer) run(ctx context.Context, wg *sync.WaitGroup) error {
 		return err
 	}
 	close(w.e.ready)
-	alarm := time.NewTimer(waitMax)
-	defer alarm.Stop()
 	for ctx.Err() == nil {
 		if err := w.transact(ctx); err != nil {
 			return err
 		}
 		w.look(ctx)
-		if w.busy() {
-			continue
-		}
-		alarm.Reset(w.wait())
-		select {
-		case <-ctx.Done():
-		case <-w.inbox.wake:
-		case <-alarm.C:
+		if !w.busy() {
+			w.e.host.Await(ctx, w.inbox.wake, w.wait())
 		}
 	}
 	return nil
@@ -280,12 +273,12 @@ func (w *writer) commit(ctx context.Context) error {
 	if rows == 0 {
 		return nil
 	}
-	began := time.Now()
+	began := w.e.host.Now()
 	if err := w.write(ctx, &w.tx.batch); err != nil {
 		return err
 	}
 	w.e.stats.Rows.Add(int64(rows))
-	w.e.stats.CommitNanos.Add(int64(time.Since(began)))
+	w.e.stats.CommitNanos.Add(int64(w.e.host.Now().Sub(began)))
 	return nil
 }
 

@@ -1,0 +1,74 @@
+// Package host is what a service needs of the machine that it runs on: a clock, goroutines,
+// waiting, chance. Services of several goroutines that decide something (engine, cluster) take
+// all of it from here, so that the simulator (internal/sim) can play the machine: then the very
+// code of production runs on one thread, in an order and at a time that a seed decides.
+package host
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Forever, as a duration of Await, is no bound.
+const Forever time.Duration = -1
+
+// Host is a machine, or what plays one. Its methods may be called from any goroutine.
+type Host interface {
+	// Now is the machine's clock; differences of its readings are monotonic.
+	Now() time.Time
+	// Await waits until wake has something, which it takes, for d, or until ctx ends. It
+	// reports whether it was woken; after the end of ctx it may be either.
+	Await(ctx context.Context, wake <-chan struct{}, d time.Duration) bool
+	// Go runs f on a goroutine of its own, which wg counts.
+	Go(wg *sync.WaitGroup, f func())
+	// ID is a new name in the order of time (UUID version 7).
+	ID() uuid.UUID
+	// Jitter is a random duration in [0, d).
+	Jitter(d time.Duration) time.Duration
+}
+
+// Machine is the real one.
+type Machine struct{}
+
+var _ Host = Machine{}
+
+// Or is h, or the real machine if h is nil.
+func Or(h Host) Host {
+	if h == nil {
+		return Machine{}
+	}
+	return h
+}
+
+// Now is the machine's clock.
+func (Machine) Now() time.Time { return time.Now() }
+
+// Await waits.
+func (Machine) Await(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
+	var alarm <-chan time.Time
+	if d >= 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		alarm = t.C
+	}
+	select {
+	case <-wake:
+		return true
+	case <-alarm:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// Go starts a goroutine.
+func (Machine) Go(wg *sync.WaitGroup, f func()) { wg.Go(f) }
+
+// ID is a new UUID.
+func (Machine) ID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
+
+// Jitter is random.
+func (Machine) Jitter(d time.Duration) time.Duration { return rand.N(d) }
