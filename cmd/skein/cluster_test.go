@@ -31,10 +31,11 @@ type flight struct {
 	t       *testing.T
 	pg      *pgtest.Server
 	db      string
+	env     []string // of the nodes, besides the usual
 	members []*member
 }
 
-func newFlight(t *testing.T, nodes int) *flight {
+func newFlight(t *testing.T, nodes int, env ...string) *flight {
 	t.Helper()
 	pg, err := pgtest.Start(pgtest.Options{NoSync: true})
 	if err != nil {
@@ -45,7 +46,7 @@ func newFlight(t *testing.T, nodes int) *flight {
 			t.Error(err)
 		}
 	})
-	f := &flight{t: t, pg: pg, db: pg.URL("postgres")}
+	f := &flight{t: t, pg: pg, db: pg.URL("postgres"), env: env}
 	for range nodes {
 		f.add()
 	}
@@ -57,6 +58,7 @@ func (f *flight) add() *member {
 	f.t.Helper()
 	m := &member{home: newHome(f.t), name: fmt.Sprintf("n%d", len(f.members)+1)}
 	m.home.env = []string{"SKEIN_DB=" + f.db, "SKEIN_NAME=" + m.name, "SKEIN_HEARTBEAT=500ms", "SKEIN_LAG=2s", "SKEIN_DRAIN=30s"}
+	m.home.env = append(m.home.env, f.env...)
 	f.members = append(f.members, m)
 	m.start()
 	return m

@@ -64,6 +64,9 @@ func (w *writer) punish(cause error) error {
 			return err
 		}
 	}
+	if it.mail != 0 { // it stays among what is being read: the next owner may fare better
+		w.e.log.Error("a message cannot be taken in, and is left alone", "message", it.mail, "err", cause)
+	}
 	it.reply(answer{run: it.run, err: err})
 	w.drop(1)
 	return nil

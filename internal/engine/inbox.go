@@ -23,6 +23,7 @@ type item struct {
 	ask func(w *writer) error
 	// op changes triggers or backfills.
 	op       func(w *writer) answer
+	mail     int64          // op takes in this message
 	req      *store.Request // an answer to keep with the change
 	done     func(answer)
 	behind   bool // it waits behind all reports that came before it

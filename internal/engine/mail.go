@@ -61,19 +61,25 @@ func (w *writer) collect(ctx context.Context) error {
 		}
 		for i := range page {
 			m := page[i]
-			if !w.reading[m.ID] {
-				w.reading[m.ID] = true
-				w.todo.push(item{op: func(w *writer) answer { return w.receive(&m) }})
+			if _, known := w.reading[m.ID]; !known {
+				w.reading[m.ID] = s
+				w.todo.push(item{mail: m.ID, op: func(w *writer) answer { return w.receive(&m) }})
 			}
 		}
 	}
 	return nil
 }
 
+// unread forgets the messages among what is kept, after the shards were taken again: they may be consumed,
+// by the transaction that is in doubt or by an owner in between. Those that are not are read again.
+func (w *writer) unread() {
+	w.kept = slices.DeleteFunc(w.kept, func(it item) bool { return it.mail != 0 })
+}
+
 // receive takes in one message.
 func (w *writer) receive(m *store.Message) answer {
-	delete(w.reading, m.ID)
 	if w.held(m.To) == nil {
+		delete(w.reading, m.ID)
 		return answer{} // its next owner reads it
 	}
 	var letters []letter

@@ -335,6 +335,7 @@ func (w *writer) retake(ctx context.Context, n int, cause error) error {
 		return err
 	}
 	w.resolve(&d, first)
+	w.unread()
 	return nil
 }
 

@@ -202,6 +202,7 @@ func (w *writer) abandonShard(s dag.ShardID) {
 	}
 	w.triggers.forget()
 	w.defs.forget()
+	maps.DeleteFunc(w.reading, func(_ int64, to dag.ShardID) bool { return to == s })
 	for id, b := range w.backfills.known {
 		if b.Shard == s {
 			w.backfills.over = append(w.backfills.over, id)

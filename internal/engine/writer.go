@@ -44,7 +44,7 @@ type writer struct {
 	triggers  triggers
 	backfills backfills
 	due       due
-	reading   map[int64]bool // messages on their way to a transaction
+	reading   map[int64]dag.ShardID // messages on their way to a transaction, and those that cannot be taken in
 
 	leading map[attemptKey]bool // Leader work under way beside the shard
 	carried map[attemptKey]bool // whose reports the peers have, or had
@@ -119,7 +119,7 @@ func newWriter(e *Engine) *writer {
 	w := &writer{e: e, inbox: newInbox(e.host, e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[attemptKey]bool{}, carried: map[attemptKey]bool{}}
 	w.tx.marked, w.tx.keys = map[*dag.Run]bool{}, map[keyOf]*dag.Run{}
 	w.tx.written, w.tx.lines, w.tx.filled = map[store.TriggerKey]bool{}, map[store.TriggerKey]lineAt{}, map[int64]bool{}
-	w.tx.letters, w.reading = map[dag.ShardID][]letter{}, map[int64]bool{}
+	w.tx.letters, w.reading = map[dag.ShardID][]letter{}, map[int64]dag.ShardID{}
 	w.queue.Ageing = e.cfg.Ageing
 	w.clock.read, w.due.read = e.host.Now, e.host.Now
 	if e.cluster == nil {
@@ -328,6 +328,9 @@ func (w *writer) settle(n int) {
 	}
 	if len(w.tx.batch.Events) > 0 {
 		w.e.hub.publish(w.tx.batch.Events)
+	}
+	for _, id := range w.tx.batch.Consumed {
+		delete(w.reading, id)
 	}
 	w.announceMail()
 	if w.tx.declared && w.e.cfg.Declared != nil {
