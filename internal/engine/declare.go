@@ -246,6 +246,8 @@ func (w *writer) undecided(t *store.Trigger, now dag.Micros, cause error) error 
 
 func pausedReason(t *store.Trigger) string {
 	switch {
+	case t.Actor == "" && t.Reason != "":
+		return t.Reason
 	case t.Actor == "":
 		return "the trigger is declared paused"
 	case t.Reason == "":

@@ -17,6 +17,8 @@ const (
 	dueLook = 15 * time.Second
 	// duePause is how long a trigger that cannot be decided holds back the next look.
 	duePause = time.Second
+	// clockBack is how far a clock goes back before it is worth a word.
+	clockBack = 2 * time.Second
 )
 
 // due is what the writer knows of the instants to come. The rows are read and worked out
@@ -103,6 +105,9 @@ func (w *writer) looked(l *look) {
 	d.looking, d.looked = false, d.read()
 	w.triggers.touched = nil
 	if l.now != 0 {
+		if back := time.Duration(d.clock()-l.now) * time.Microsecond; d.wall != 0 && back > clockBack {
+			w.e.log.Warn("the store's clock was set back; what was decided is not decided again, and triggers fire by the clock from there on", "by", back.Round(time.Second).String())
+		}
 		d.wall, d.asOf = l.now, l.asOf
 	}
 	if l.read {
@@ -173,8 +178,10 @@ func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micro
 		t := &page[i]
 		plan, err := l.e.cfg.Planner.Plan(t, until)
 		if err != nil {
-			l.failed++
-			l.e.log.Error("trigger cannot be decided", "workflow", int64(t.Workflow), "trigger", t.Name, "err", err)
+			items = append(items, item{
+				op:   func(w *writer) answer { return answer{err: w.setAside(t, err)} },
+				done: func(a answer) { errs[i] = a.err; told <- struct{}{} },
+			})
 			continue
 		}
 		items = append(items, item{
@@ -200,6 +207,23 @@ func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micro
 		}
 	}
 	return true
+}
+
+// setAside pauses a trigger whose row nobody can understand, so that it is not due for ever
+// and others wait behind it. The ledger says what it missed; an edit replaces it.
+func (w *writer) setAside(was *store.Trigger, cause error) error {
+	t, err := w.trigger(keyOfTrigger(was))
+	if err != nil || t == nil || w.held(t.Shard) == nil || t.State != store.TriggerActive || t.Revision != was.Revision {
+		return err
+	}
+	if err := w.undecided(t, w.dueNow(), cause); err != nil {
+		return err
+	}
+	next := *t
+	next.State, next.Actor, next.Reason, next.Next = store.TriggerPaused, "", clean("its declaration cannot be read: "+cause.Error()), 0
+	w.putTrigger(next)
+	w.tx.declared = true
+	return nil
 }
 
 // decide carries out a plan. If the trigger is not any more as it was when the plan was made,

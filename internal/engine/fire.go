@@ -91,6 +91,9 @@ func (f *firing) start(s *Start) (Occurred, error) {
 		return Occurred{}, err
 	case why != "":
 		line.Outcome, line.Reason = store.OutcomeSkipped, why
+		if f.actor != "" {
+			line.Reason += ", when " + f.actor + " asked for it"
+		}
 	default:
 		run, why, err := f.run(&wf, s)
 		if err != nil {

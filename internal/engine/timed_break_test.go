@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -318,6 +319,10 @@ func TestDamagedTrigger(t *testing.T) {
 				x.ledgerIs(w, "u", `
 					0:10 fired
 					0:20 fired`)
+				if row := x.row(w, "t"); row.State != store.TriggerPaused || !strings.Contains(row.Reason, "cannot be read") {
+					t.Errorf("the damaged one is %s: %s", row.State, row.Reason)
+				}
+				x.ledgerIs(w, "t", "0:10 missed")
 				calls := x.st.clocks.Load()
 				pass(10 * time.Second)
 				if n := x.st.clocks.Load() - calls; n > 30 {
@@ -327,6 +332,9 @@ func TestDamagedTrigger(t *testing.T) {
 				case "edit":
 					if _, _, err := x.Apply(t.Context(), flow(t, "w", "", "name: t, every: 7s")); err != nil {
 						t.Errorf("edit: %v", err)
+					}
+					if row := x.row(w, "t"); row.State != store.TriggerActive || row.Next == 0 {
+						t.Errorf("replaced, it is %s, next %d", row.State, row.Next)
 					}
 				case "delete":
 					if _, err := x.SetState(t.Context(), w, store.WorkflowDeleted, 0, nil); err != nil {
