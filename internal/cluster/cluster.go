@@ -123,7 +123,7 @@ func (n *Node) Run(ctx context.Context) error {
 	n.host.Go(&beats, func() { n.renewals(beating) })
 	err := n.turns(ctx)
 	stop()
-	beats.Wait()
+	n.host.Wait(&beats)
 	if err != nil && (ctx.Err() == nil || errors.Is(err, ErrDeposed)) {
 		return err
 	}
@@ -133,7 +133,7 @@ func (n *Node) Run(ctx context.Context) error {
 
 // turns looks and acts until ctx ends.
 func (n *Node) turns(ctx context.Context) error {
-	defer n.before.wg.Wait()
+	defer n.host.Wait(&n.before.wg)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	met := time.Time{}

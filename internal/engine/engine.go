@@ -142,7 +142,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 // was accepted is in the store and goes on at the next Run of any engine.
 func (e *Engine) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	defer wg.Wait()
+	defer e.host.Wait(&wg)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // what lead does ends with the writer
 	err := e.writer.run(ctx, &wg)

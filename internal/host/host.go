@@ -25,6 +25,8 @@ type Host interface {
 	Await(ctx context.Context, wake <-chan struct{}, d time.Duration) bool
 	// Go runs f on a goroutine of its own, which wg counts.
 	Go(wg *sync.WaitGroup, f func())
+	// Wait waits for all that wg counts.
+	Wait(wg *sync.WaitGroup)
 	// ID is a new name in the order of time (UUID version 7).
 	ID() uuid.UUID
 	// Jitter is a random duration in [0, d).
@@ -66,6 +68,9 @@ func (Machine) Await(ctx context.Context, wake <-chan struct{}, d time.Duration)
 
 // Go starts a goroutine.
 func (Machine) Go(wg *sync.WaitGroup, f func()) { wg.Go(f) }
+
+// Wait waits.
+func (Machine) Wait(wg *sync.WaitGroup) { wg.Wait() }
 
 // ID is a new UUID.
 func (Machine) ID() uuid.UUID { return uuid.Must(uuid.NewV7()) }

@@ -28,7 +28,7 @@ func TestMachine(t *testing.T) {
 		if m.Await(ctx, wake, host.Forever) {
 			t.Error("woken by nobody")
 		}
-		wg.Wait()
+		m.Wait(&wg)
 		if a, b := m.ID(), m.ID(); string(a[:]) >= string(b[:]) {
 			t.Errorf("%s comes before %s", a, b)
 		}

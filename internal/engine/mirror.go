@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Memory is only a cache: what is here holds it against the rows that it is a cache of. The
+// simulator does so after every commit, the engine's tests whenever they look.
+
+// Mirror says where memory differs from the rows of unfinished runs, as a fresh load would make
+// them, or "". It is called on the writer's goroutine, when what it knows of these is committed.
+func (e *Engine) Mirror(recs []store.RunRecord) (string, error) {
+	for i := range recs {
+		if diff, err := e.writer.mirrorRun(&recs[i]); diff != "" || err != nil {
+			return diff, err
+		}
+	}
+	return "", nil
+}
+
+// MirrorShard does so for all runs of a shard, and for the counts of the gates. It is called
+// between transactions.
+func (e *Engine) MirrorShard(ctx context.Context, s dag.ShardID) (string, error) {
+	diff, err := e.writer.mirror(ctx, s)
+	if diff == "" && err == nil {
+		diff = e.writer.gatesDiff()
+	}
+	return diff, err
+}
+
+func (w *writer) mirrorRun(rec *store.RunRecord) (string, error) {
+	id := rec.Run.ID
+	if _, bad := w.bad[id]; bad {
+		return "", nil
+	}
+	r := w.runs[id]
+	if r == nil {
+		return fmt.Sprintf("run %s is not in memory", id), nil
+	}
+	var fx dag.Effects
+	loaded, err := w.revived(rec, &fx)
+	if err != nil {
+		return "", err
+	}
+	if d := dag.Diff(r, loaded); d != "" {
+		return fmt.Sprintf("run %s: %s", id, d), nil
+	}
+	return "", nil
+}
+
+func (w *writer) mirror(ctx context.Context, s dag.ShardID) (string, error) {
+	var after dag.RunID
+	seen := 0
+	for {
+		page, err := w.e.store.Load(ctx, store.LoadQuery{Shard: s, After: after, Limit: loadPage})
+		if err != nil {
+			return "", err
+		}
+		for i := range page {
+			after = page[i].Run.ID
+			if diff, err := w.mirrorRun(&page[i]); diff != "" || err != nil {
+				return diff, err
+			}
+			if w.runs[after] != nil {
+				seen++
+			}
+		}
+		if len(page) < loadPage {
+			break
+		}
+	}
+	have := 0
+	for _, r := range w.runs {
+		if r.Shard == s {
+			have++
+		}
+	}
+	if seen != have {
+		return fmt.Sprintf("%d runs of shard %d in memory, %d in the store", have, s, seen), nil
+	}
+	return "", nil
+}
+
+// gateCounts is what the runs in memory say of a gate.
+type gateCounts struct{ past, waiting, members int }
+
+// gatesDiff says where the counts of the gates differ from what the runs in memory say, or "".
+func (w *writer) gatesDiff() string {
+	want := map[store.TriggerKey]*gateCounts{}
+	of := func(k store.TriggerKey) *gateCounts {
+		if want[k] == nil {
+			want[k] = &gateCounts{}
+		}
+		return want[k]
+	}
+	for id, r := range w.runs {
+		if waits := r.State == dag.RunWaiting; r.State == dag.RunSubmitted || (r.Gate == through) == waits || r.Gate == gateNone {
+			return fmt.Sprintf("run %s is %s, at gate %d", id, r.State, r.Gate)
+		}
+		k, triggered := triggerGate(r)
+		if triggered {
+			of(k).members++
+		}
+		switch {
+		case r.Gate == atTrigger:
+			of(k).waiting++
+			continue
+		case triggered:
+			of(k).past++
+		}
+		if r.Gate == atWorkflow {
+			of(workflowGate(r)).waiting++
+		} else {
+			of(workflowGate(r)).past++
+		}
+	}
+	for k, g := range w.gates.of {
+		if is := (gateCounts{g.past, g.waiting.Len(), len(g.members)}); is != *of(k) {
+			return fmt.Sprintf("gate %v: %+v, by the runs %+v", k, is, *want[k])
+		}
+	}
+	for k, c := range want {
+		if w.gates.of[k] == nil && *c != (gateCounts{}) {
+			return fmt.Sprintf("gate %v is not there, by the runs %+v", k, *c)
+		}
+	}
+	return w.gateStuck()
+}
+
+// gateStuck names a gate at which somebody waits although there is room.
+func (w *writer) gateStuck() string {
+	for k, g := range w.gates.of {
+		limit, err := w.limit(k)
+		if err == nil && g.waiting.Len() > 0 && (limit == 0 || g.past < limit) {
+			return fmt.Sprintf("gate %v: %d wait, %d of %d are through", k, g.waiting.Len(), g.past, limit)
+		}
+	}
+	return ""
+}
