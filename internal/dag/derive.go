@@ -12,6 +12,8 @@ type TaskView struct {
 	Token   Token // newest attempt; 0: none
 	Retries int32 // tries in this generation that are, or were, to be followed by another
 	Losses  int32 // in this generation
+	Own     bool  // State comes from the newest attempt, or did when a generation before kept it
+	Halted  bool  // stopped for itself, not with its run
 }
 
 // Derive computes the state of every task from the graph and the rows of a run: the
@@ -59,21 +61,18 @@ func (d *deriver) derive() error {
 	if d.run.SplitAt == 0 && !d.run.State.Terminal() {
 		return nil // not split: there are no tasks yet, so all are pending
 	}
-	if d.run.Final != nil {
-		return d.unpack("final", d.run.Final, func(s TaskState) bool { return s.Terminal() })
+	if err := d.keep(); err != nil {
+		return err
 	}
-	kept := make([]bool, d.g.Len())
-	if d.run.Base != nil {
-		err := d.unpack("kept", d.run.Base, func(s TaskState) bool { return s == Pending || s == Succeeded || s == Skipped })
-		if err != nil {
-			return err
-		}
-		for t := range kept {
-			kept[t] = d.views[t].State.Terminal()
-		}
+	if d.run.Final != nil {
+		return d.unpack("final", d.run.Final, func(t TaskID, s TaskState) bool {
+			v := &d.views[t]
+			v.State, v.Halted = s, s == Stopped && v.Halted
+			return s.Terminal()
+		})
 	}
 	for _, t := range d.g.topo {
-		if !kept[t] {
+		if !d.views[t].State.Terminal() {
 			d.task(t)
 		}
 	}
@@ -88,12 +87,9 @@ func (d *deriver) derive() error {
 }
 
 // unpack takes states as a row has them; others than may be there mean that it is damaged.
-func (d *deriver) unpack(what string, packed []byte, may func(TaskState) bool) error {
+func (d *deriver) unpack(what string, packed []byte, take func(TaskID, TaskState) bool) error {
 	odd := false
-	err := unpackStates(packed, d.g.Len(), func(t TaskID, s TaskState) {
-		odd = odd || !may(s)
-		d.views[t].State = s
-	})
+	err := unpackStates(packed, d.g.Len(), func(t TaskID, s TaskState) { odd = !take(t, s) || odd })
 	if err == nil && odd {
 		err = errPacked
 	}
@@ -104,20 +100,19 @@ func (d *deriver) unpack(what string, packed []byte, may func(TaskState) bool) e
 }
 
 func (d *deriver) task(t TaskID) {
-	if i := d.latest[t]; i > 0 {
-		if a := &d.attempts[i-1]; a.Generation == d.run.Generation {
-			d.views[t].State = a.taskState()
-			return
-		}
+	if d.views[t].Own {
+		d.views[t].State = d.attempts[d.latest[t]-1].taskState()
+		return
 	}
 	settled := true
 	for _, n := range d.g.needs.of(t) {
-		settled = settled && d.views[n].State.settled()
+		settled = settled && (d.views[n].State.settled() || d.views[n].Halted)
 	}
 	d.views[t].State, _ = judge(d.g, d.run.Params, t, settled, d)
 }
 
 func (d *deriver) stateOf(t TaskID) TaskState { return d.views[t].State }
+func (d *deriver) failedAt(t TaskID) bool     { return d.views[t].State.fails() || d.views[t].Halted }
 
 func (d *deriver) outputOf(t TaskID) []byte {
 	if i := d.latest[t]; i > 0 && d.views[t].State == Succeeded {
@@ -136,12 +131,17 @@ func (a *AttemptRow) taskState() TaskState {
 	case AttemptSucceeded:
 		return Succeeded
 	case AttemptStopped:
-		return Stopped
+		return a.stoppedState()
 	case AttemptLost:
-		if a.Cause != CauseLost { // poison, or its trigger's if_lost
-			return Failed
+		switch a.Cause {
+		case CauseLost:
+			return Ready
+		case CauseAsk:
+			return RetryWait
+		case CauseHalted:
+			return Stopped
 		}
-		return Ready
+		return Failed // poison, on_lost, or its trigger's if_lost
 	}
 	if a.RetryAt != 0 {
 		return RetryWait
@@ -150,7 +150,9 @@ func (a *AttemptRow) taskState() TaskState {
 }
 
 // revoked reports whether the attempt was ended without its holder.
-func (a *AttemptRow) revoked() bool { return a.State == AttemptLost || a.Cause == CauseOverdue }
+func (a *AttemptRow) revoked() bool {
+	return a.State == AttemptLost || a.Cause == CauseOverdue || a.byOperator()
+}
 
 // Keeps reports whether conditions read the task's outputs, so that a loader must bring
 // them; KeepsAny whether there is any such task.
@@ -187,7 +189,9 @@ func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*
 	}
 	r.adopt(g)
 	r.loadTasks(views)
+	r.frozen = countFrozen(row.Base)
 	r.loadAttempts(attempts, now, fx)
+	r.watchLoaded(views, attempts, now, fx)
 	if !g.params {
 		r.Params = nil
 	}
@@ -239,10 +243,11 @@ func (r *Run) loadTasks(views []TaskView) {
 		p, v := &r.tasks[t], &views[t]
 		p.state, p.token = v.State, v.Token
 		p.retries, p.losses = v.Retries, uint8(min(v.Losses, math.MaxUint8))
+		p.own, p.halted = v.Own, v.Halted
 		if v.State.Terminal() {
 			r.left--
 		}
-		if v.State.fails() {
+		if p.fails() {
 			r.failed++
 		}
 	}
@@ -250,12 +255,15 @@ func (r *Run) loadTasks(views []TaskView) {
 		p := &r.tasks[t]
 		p.blockers = 0
 		for _, n := range r.Graph.needs.of(TaskID(t)) {
-			if !r.tasks[n].state.settled() {
+			if !r.tasks[n].settled() {
 				p.blockers++
 			}
 		}
-		if p.state == Ready {
+		switch {
+		case p.state == Ready:
 			r.list(TaskID(t))
+		case p.state == Pending && p.blockers == 0:
+			r.late = append(r.late, TaskID(t))
 		}
 	}
 }
@@ -280,10 +288,14 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 		switch {
 		case p.state.Held():
 			r.adoptAttempt(p, a)
+			if a.Cause == CauseHalted { // the telling may have been lost
+				r.cancelTask(a, fx)
+			}
 			if p.state == Running && a.Cause != CauseTimeout { // or it was warned of
 				ran := Now{Wall: now.Wall, Mono: now.Mono - clamp(now.Wall-a.Started, r.Graph.Policy(a.Task).Timeout)}
 				r.watch(a.Task, a.Token, ran, fx)
 			}
+		case p.state == RetryWait && a.State == AttemptLost: // it waits for an operator
 		case p.state == RetryWait:
 			fx.Timers = append(fx.Timers, Timer{Due: now.Mono + clamp(a.RetryAt-now.Wall, a.RetryWait),
 				Run: r.ID, Kind: TimerRetry, Task: a.Task, Token: a.Token})

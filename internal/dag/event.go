@@ -18,9 +18,10 @@ const (
 	EvRecover                      // an operator wants what failed to be tried again
 	EvCheck                        // look at everything once more; repairs what stands still
 	EvAdmit                        // what a waiting run waited for is there: like EvSubmit
+	EvMark                         // an operator decides about one task: Mark
 )
 
-var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked", "admitted"}
+var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked", "admitted", "marked"}
 
 func (k EventKind) String() string { return eventNames[k] }
 
@@ -38,8 +39,11 @@ type Event struct {
 	Wait    string // EvSubmit: what the run must wait for; "": nothing
 	Own     bool   // EvSubmit, EvSplit: Graph is not the version's; it is stored with the run
 	Err     string // EvSplit: why it cannot be split
-	Actor   string // EvIntent, EvRecover: who
-	Reason  string // EvIntent, EvRecover, EvLost: why
+	Scope   Scope  // EvRecover: what of the run; with any but the failed tasks, from Task
+	Mark    Mark
+	Outputs []byte // EvMark with MarkSucceeded: a JSON object, or nil
+	Actor   string // EvIntent, EvRecover, EvMark: who
+	Reason  string // EvIntent, EvRecover, EvMark, EvLost: why
 }
 
 // Result is what became of an attempt, as its holder reports it.
@@ -68,7 +72,14 @@ const (
 	CauseLost      Cause = "lost"      // its handler is gone
 	CausePoison    Cause = "poison"    // lost too often
 	CauseNoRetake  Cause = "if_lost"   // lost, and its trigger says: fail
-	CauseMissed    Cause = "missed"    // of a run: it did not begin in time
+	CauseOnLost    Cause = "on_lost"   // lost, and the task says: fail
+	CauseAsk       Cause = "ask"       // lost, and the task says: ask an operator
+	CauseDeadline  Cause = "start_deadline"
+	CauseMarked    Cause = "marked"       // an operator says how it ended
+	CauseSkip      Cause = "skipped"      // an operator says that it is not to run
+	CauseRetry     Cause = "retry"        // an operator says that it is to run now
+	CauseHalted    Cause = "task_stopped" // an operator stopped it, not its run
+	CauseMissed    Cause = "missed"       // of a run: it did not begin in time
 	CauseStopped   Cause = "stopped"
 	CauseKilled    Cause = "killed"
 	CauseTask      Cause = "task_failed" // of a run: some task failed
@@ -86,6 +97,7 @@ const (
 	TimerOverdue                         // its holder should have reported long ago
 	TimerRunTimeout                      // the run's cap has passed
 	TimerStartBy                         // the run should have begun
+	TimerStart                           // a ready task should have been handed over
 )
 
 // overdueAfter is how long past its cap and grace an attempt may be silent before the

@@ -57,6 +57,8 @@ type Policy struct {
 	Timeout       time.Duration // execution cap of one attempt; 0: none
 	KillGrace     time.Duration // between TERM and KILL
 	WarnOnTimeout bool          // a timeout is only recorded
+	OnLost        OnLost        // what becomes of it when its handler is gone
+	StartDeadline time.Duration // from ready to the hand-over; 0: none
 	Priority      Priority
 }
 

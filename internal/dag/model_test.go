@@ -57,6 +57,10 @@ func seq(n int) []int {
 
 func drawPolicy(t *rapid.T) Policy {
 	p := Policy{Priority: Priority(rapid.IntRange(0, 4).Draw(t, "priority"))}
+	p.OnLost = rapid.SampledFrom([]OnLost{LostResubmit, LostResubmit, LostFail, LostAsk}).Draw(t, "on_lost")
+	if rapid.IntRange(0, 5).Draw(t, "deadline") == 0 {
+		p.StartDeadline = time.Minute
+	}
 	if rapid.IntRange(0, 2).Draw(t, "retries") == 0 {
 		p.Retry = Retry{Max: int32(rapid.IntRange(1, 2).Draw(t, "max")), Delay: time.Minute, Jitter: 0.5}
 	}
@@ -104,11 +108,12 @@ type machine struct {
 	spec  GraphSpec
 	facts map[string]*fact
 	stop  RunState // how an operator or the cap makes it end; RunRunning: they do not
+	verbs bool     // operators are busy
 	again bool     // a new generation has begun: the naive one does not know those
 }
 
 func newMachine(t *rapid.T) *machine {
-	m := &machine{T: t, spec: drawSpec(t), facts: map[string]*fact{}, stop: RunRunning}
+	m := &machine{T: t, spec: drawSpec(t), verbs: rapid.Bool().Draw(t, "verbs"), facts: map[string]*fact{}, stop: RunRunning}
 	g, err := NewGraph(m.spec)
 	must(err)
 	m.w = newWorld(g)
@@ -159,10 +164,20 @@ func (m *machine) note(ev Event, before Intent) {
 	case ev.Kind == EvIntent || ev.Task == LeaderTask:
 		return
 	}
+	if m.w.run.Generation > 1 { // a decision about what had ended
+		m.again = true
+		return
+	}
 	f := m.fact(ev.Task)
 	pol := m.w.g.Policy(ev.Task)
 	state, _ := m.w.run.Task(ev.Task)
 	switch {
+	case ev.Kind == EvMark:
+		m.noteMark(ev, f, state)
+	case (ev.Kind == EvReport || ev.Kind == EvLost) && state == Stopped && before < IntentStop:
+		*f = fact{halted: true}
+	case ev.Kind == EvTimer && ev.Timer == TimerStart:
+		*f = fact{failed: state == Failed}
 	case ev.Kind == EvAssign:
 		*f = fact{held: true}
 	case ev.Kind == EvStarted:
@@ -176,7 +191,25 @@ func (m *machine) note(ev Event, before Intent) {
 	case ev.Kind == EvTimer && ev.Timer == TimerRetry:
 		*f = fact{}
 	case ev.Kind == EvLost || ev.Kind == EvReport:
-		*f = fact{failed: state == Failed}
+		*f = fact{failed: state == Failed, waiting: state == RetryWait}
+	}
+}
+
+// noteMark keeps a decision about a task that waits.
+func (m *machine) noteMark(ev Event, f *fact, state TaskState) {
+	switch ev.Mark {
+	case MarkSucceeded:
+		*f = fact{succeeded: true, out: ev.Outputs}
+	case MarkFailed:
+		*f = fact{failed: true}
+	case MarkSkip:
+		*f = fact{skipped: true}
+	case MarkRetry:
+		*f = fact{}
+	case MarkStop:
+		if state == Stopped { // or its holder is told, and has yet to answer
+			*f = fact{halted: true}
+		}
 	}
 }
 
@@ -191,7 +224,9 @@ func (m *machine) act() {
 		}
 		m.step(ev)
 	case r.State.Terminal() && k < 30:
-		m.step(Event{Kind: EvRecover, Task: LeaderTask})
+		m.recover()
+	case m.verbs && k < 5:
+		m.verb()
 	case k < 10:
 		m.assign()
 	case k < 24:
@@ -203,14 +238,16 @@ func (m *machine) act() {
 		}
 	case k < 28:
 		m.lose()
-	case k < 32:
+	case k < 30 || k == 31:
 		m.timer()
+	case k == 30:
+		m.verb()
 	case k == 32:
 		m.intent(rapid.SampledFrom([]Intent{IntentPause, IntentRun, IntentPause, IntentRun, IntentRun, IntentStop, IntentKill}).Draw(m.T, "intent"))
 	case k == 33:
 		m.intent(IntentRun)
 	case k == 34:
-		m.step(Event{Kind: EvRecover, Task: LeaderTask})
+		m.recover()
 	case k == 35:
 		m.step(Event{Kind: EvCheck, Task: LeaderTask})
 	default:
@@ -219,6 +256,35 @@ func (m *machine) act() {
 }
 
 func (m *machine) intent(to Intent) { m.step(Event{Kind: EvIntent, Intent: to, Task: LeaderTask}) }
+
+// recover takes what failed, or any task with any scope.
+func (m *machine) recover() {
+	ev := Event{Kind: EvRecover, Task: LeaderTask}
+	if n := len(m.w.run.tasks); n > 0 && rapid.Bool().Draw(m.T, "from") {
+		ev.Task = TaskID(rapid.IntRange(0, n-1).Draw(m.T, "task"))
+		ev.Scope = rapid.SampledFrom([]Scope{ScopeFrom, ScopeOnly, ScopeOnly | ScopeUpstream, ScopeOnly | ScopeDependents,
+			ScopeOnly | ScopeUpstream | ScopeDependents}).Draw(m.T, "scope")
+	}
+	if v := m.step(ev); v == WrongState && m.w.run.Refusal(&ev) == "" {
+		m.Fatalf("recover is refused without a reason: %s", fingerprint(m.w.run))
+	}
+}
+
+// verb decides something about any task.
+func (m *machine) verb() {
+	n := len(m.w.run.tasks)
+	if n == 0 {
+		return
+	}
+	ev := Event{Kind: EvMark, Task: TaskID(rapid.IntRange(0, n-1).Draw(m.T, "task")),
+		Mark: rapid.SampledFrom([]Mark{MarkSucceeded, MarkFailed, MarkSkip, MarkRetry, MarkStop}).Draw(m.T, "mark")}
+	if ev.Mark == MarkSucceeded && rapid.Bool().Draw(m.T, "outputs") {
+		ev.Outputs = []byte("1")
+	}
+	if v := m.step(ev); v == WrongState && m.w.run.Refusal(&ev) == "" {
+		m.Fatalf("%s is refused without a reason: %s", ev.Mark, fingerprint(m.w.run))
+	}
+}
 
 // assign gives any ready task to any handler, mostly the next one as the owner does.
 func (m *machine) assign() {
@@ -395,12 +461,22 @@ func (m *machine) finish() {
 		for _, ev := range held {
 			m.step(ev)
 		}
+		m.answer()
 		timers := m.w.timers
 		m.w.timers = nil
 		for _, tm := range timers {
 			if tm.Kind == TimerRetry {
 				m.step(Event{Kind: EvTimer, Timer: tm.Kind, Task: tm.Task, Token: tm.Token})
 			}
+		}
+	}
+}
+
+// answer is the operator who is asked about every task that was lost.
+func (m *machine) answer() {
+	for t := range m.w.run.tasks {
+		if m.w.run.tasks[t].state == RetryWait && m.w.run.tasks[t].revoked {
+			m.step(Event{Kind: EvMark, Task: TaskID(t), Mark: rapid.SampledFrom([]Mark{MarkRetry, MarkSkip, MarkFailed}).Draw(m.T, "answer")})
 		}
 	}
 }

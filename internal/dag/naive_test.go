@@ -8,6 +8,8 @@ type fact struct {
 	running   bool
 	succeeded bool
 	stopped   bool
+	halted    bool // stopped for itself: it fails what needs it
+	skipped   bool // by an operator
 	waiting   bool // its last failure is to be tried again, and the time is not over
 	failed    bool // finally
 	out       []byte
@@ -24,7 +26,8 @@ func naive(spec GraphSpec, params []byte, facts map[string]*fact, stop RunState)
 		}
 	}
 	held, over, failed := false, true, false
-	for _, s := range state {
+	for name, s := range state {
+		failed = failed || halted(facts, name)
 		held = held || s == Assigned || s == Running
 		failed = failed || s == Failed || s == UpstreamFailed
 		over = over && s >= Succeeded
@@ -53,8 +56,10 @@ func naiveTask(t *TaskSpec, params []byte, facts map[string]*fact, state map[str
 			return Succeeded
 		case f.failed:
 			return Failed
-		case f.stopped:
+		case f.stopped, f.halted:
 			return Stopped
+		case f.skipped:
+			return Skipped
 		case f.running:
 			return Running
 		case f.held:
@@ -65,8 +70,8 @@ func naiveTask(t *TaskSpec, params []byte, facts map[string]*fact, state map[str
 	}
 	settled, failure, success := true, false, len(t.Needs) == 0
 	for _, n := range t.Needs {
-		settled = settled && state[n] >= Succeeded && state[n] != Stopped
-		failure = failure || state[n] == Failed || state[n] == UpstreamFailed
+		settled = settled && state[n] >= Succeeded && (state[n] != Stopped || halted(facts, n))
+		failure = failure || state[n] == Failed || state[n] == UpstreamFailed || halted(facts, n)
 		success = success || state[n] == Succeeded
 	}
 	handles := t.If != nil && t.If.Handles()
@@ -80,13 +85,13 @@ func naiveTask(t *TaskSpec, params []byte, facts map[string]*fact, state map[str
 	case t.If == nil:
 		return Ready
 	}
+	for _, name := range t.If.Reads().Tasks {
+		if state[name] < Succeeded {
+			return Pending
+		}
+	}
 	holds, err := t.If.Holds(View{Success: success && !failure, Failure: failure, Params: params,
 		Task: func(name string) (TaskState, []byte) {
-			if state[name] < Succeeded {
-				// A task read before it has ended: its condition may only ever be asked in a
-				// round that is not the last, while states still settle.
-				return Skipped, nil
-			}
 			var out []byte
 			if f := facts[name]; f != nil && state[name] == Succeeded {
 				out = f.out
@@ -100,6 +105,10 @@ func naiveTask(t *TaskSpec, params []byte, facts map[string]*fact, state map[str
 		return Ready
 	}
 	return Skipped
+}
+
+func halted(facts map[string]*fact, name string) bool {
+	return facts[name] != nil && facts[name].halted
 }
 
 // sameAsNaive compares a run in memory with what the second implementation says.

@@ -25,6 +25,19 @@ func packStates(n int, state func(TaskID) TaskState) []byte {
 	return out
 }
 
+// eachPacked goes through packed states, whatever they are; false: they are damaged.
+func eachPacked(b []byte, f func(s TaskState, count int)) bool {
+	for len(b) > 0 {
+		count, w := binary.Uvarint(b[1:])
+		if w <= 0 || count > math.MaxInt32 {
+			return false
+		}
+		f(TaskState(b[0]), int(count))
+		b = b[1+w:]
+	}
+	return true
+}
+
 func unpackStates(b []byte, n int, set func(TaskID, TaskState)) error {
 	t := 0
 	for len(b) > 0 {
@@ -170,8 +183,11 @@ func (w *packer) policy(p *Policy) {
 	}
 	w.uint(uint64(p.Timeout))
 	w.uint(uint64(p.KillGrace))
-	w.bool(p.WarnOnTimeout)
+	w.byte(p.flags())
 	w.byte(byte(p.Priority))
+	if p.StartDeadline > 0 {
+		w.uint(uint64(p.StartDeadline))
+	}
 }
 
 // unpacker reads with bounds; once something is wrong it is bad and yields zeroes.
@@ -233,9 +249,13 @@ func (u *unpacker) policy() Policy {
 	}
 	p.Timeout = time.Duration(u.uint())
 	p.KillGrace = time.Duration(u.uint())
-	p.WarnOnTimeout = u.bool()
+	flags := u.byte()
 	if p.Priority = Priority(u.byte()); p.Priority >= Levels {
 		p.Priority, u.bad = Medium, true
+	}
+	u.bad = u.bad || !p.setFlags(flags)
+	if flags&policyDeadline != 0 {
+		p.StartDeadline = time.Duration(u.uint())
 	}
 	return p
 }

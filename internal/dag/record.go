@@ -23,11 +23,13 @@ const (
 	RecRecovered
 	RecWaiting
 	RecAdmitted
+	RecMarked   // an operator's decision about a task, with the row that keeps it
+	RecTaskStop // an operator asked the holder of a task to end it
 	recordKinds
 )
 
 var recordNames = [recordKinds]string{"", "submitted", "split", "assigned", "started", "ended", "lost",
-	"timeout", "intent", "state", "rejected", "recovered", "waiting", "admitted"}
+	"timeout", "intent", "state", "rejected", "recovered", "waiting", "admitted", "marked", "task stop"}
 
 func (k RecordKind) String() string { return recordNames[k] }
 

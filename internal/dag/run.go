@@ -55,6 +55,9 @@ type Run struct {
 	base    []byte            // packed states kept from the generation before
 	own     []byte            // the packed graph, if it is not the version's
 	outputs map[TaskID][]byte // of succeeded tasks that conditions read
+	frozen  int32             // tasks that an earlier generation leaves failed, upstream_failed or stopped
+	late    []TaskID          // pending with nothing to wait for but a task that their condition reads
+	limited []TaskID          // became ready in this step, and have a start deadline
 
 	ready readyList
 	slots []attempt // live attempts and those touched since the last flush
@@ -72,7 +75,7 @@ type Run struct {
 	where   int32  // its position there
 }
 
-// task is what memory holds of a task: 20 bytes.
+// task is what memory holds of a task: 24 bytes.
 type task struct {
 	state    TaskState
 	losses   uint8 // in this generation
@@ -82,6 +85,8 @@ type task struct {
 	blockers int32 // while pending: needs not settled; while listed: the next of the list + 1
 	slot     int32 // index in Run.slots + 1; 0: none
 	retries  int32 // in this generation
+	own      bool  // its state comes from its newest attempt, or did when a generation before kept it
+	halted   bool  // stopped for itself, not with its run: what needs it cannot run
 }
 
 // attempt is a try whose row is not final, or not yet flushed.
@@ -153,21 +158,26 @@ func (r *Run) Unfinished() bool { return !r.State.Terminal() }
 
 // hold opens an attempt for the task and lists it for the next flush.
 func (r *Run) hold(t TaskID, p *task, h HandlerID, now Now) {
-	var i int32
-	if n := len(r.free); n > 0 {
-		i, r.free = r.free[n-1], r.free[:n-1]
-	} else {
-		i = int32(len(r.slots))
-		r.slots = append(r.slots, attempt{})
-	}
+	i := r.slot()
 	p.token++
-	p.revoked = false
+	p.revoked, p.own = false, t != LeaderTask
 	p.slot = i + 1
 	r.slots[i] = attempt{isNew: true, AttemptRow: AttemptRow{
 		Run: r.ID, Task: t, Token: p.token, Generation: r.Generation, Handler: h, State: AttemptAssigned, Assigned: now.Wall,
 	}}
 	r.active++
 	r.touch(i)
+}
+
+// slot gives room for one more attempt.
+func (r *Run) slot() int32 {
+	if n := len(r.free); n > 0 {
+		i := r.free[n-1]
+		r.free = r.free[:n-1]
+		return i
+	}
+	r.slots = append(r.slots, attempt{})
+	return int32(len(r.slots) - 1)
 }
 
 func (r *Run) touch(i int32) {

@@ -17,7 +17,7 @@ import (
 //
 //	graph [end] [timeout=D] [own]     then one indented line per task:
 //	  NAME [<- NEED...] [if=COND] [retry=N] [delay=D] [backoff=F] [max_delay=D] [jitter=F]
-//	       [exit=N,N] [timeout=D] [grace=D] [warn] [priority=P]
+//	       [exit=N,N] [timeout=D] [grace=D] [warn] [priority=P] [on_lost=P] [start=D]
 //	fire [by=D] [fail_lost]           before submit: a trigger starts it, to begin within D
 //	submit [split] [wait=WHY]         split: Leader work makes the graph; wait: a limit holds it back
 //	admit [split]                     what it waited for is there
@@ -25,8 +25,11 @@ import (
 //	auto                              from here on, ready tasks are assigned at once
 //	assign start succeed fail stopped lose TASK [handler=N] [token=N] [out=JSON] [exit=N] [cause=C] [over] [message…]
 //	advance D                         lets time pass and fires the timers that become due
+//	task-stop retry skip TASK         an operator decides about a task
+//	mark succeeded|failed TASK [out=JSON]
 //	timer KIND TASK [token=N]         a timer that nobody asked for
-//	pause resume stop kill recover [by=USER] [reason…]
+//	pause resume stop kill [by=USER] [reason…]
+//	recover [from=TASK [only] [up] [down]] [by=USER] [reason…]
 //	check                             the recovery sweep looks at the run
 //	crash                             memory, timers and cancels are lost; rows are loaded
 //	show · history · rows             the tasks, the events so far, the last transaction
@@ -187,6 +190,10 @@ func policyOption(p *Policy, name, value string) {
 		p.Timeout = duration(value)
 	case "grace":
 		p.KillGrace = duration(value)
+	case "on_lost":
+		p.OnLost = map[string]OnLost{"fail": LostFail, "ask": LostAsk}[value]
+	case "start":
+		p.StartDeadline = duration(value)
 	case "priority":
 		p.Priority, _ = ParsePriority(value)
 	default:
@@ -264,7 +271,7 @@ func (p *player) event(words []string) {
 		p.taskEvent(&ev, kind, args)
 	case "timer":
 		kinds := map[string]TimerKind{"retry": TimerRetry, "timeout": TimerTimeout, "overdue": TimerOverdue, "run": TimerRunTimeout,
-			"start_by": TimerStartBy}
+			"start_by": TimerStartBy, "start": TimerStart}
 		ev.Kind, ev.Timer, ev.Task = EvTimer, kinds[args[0]], p.task(args[1])
 		if p.w.run.has(ev.Task) {
 			ev.Token = p.w.run.at(ev.Task).token
@@ -272,7 +279,11 @@ func (p *player) event(words []string) {
 		options(&ev, args[2:])
 	case "recover":
 		ev.Kind = EvRecover
+		ev.Reason = strings.Join(options(&ev, p.scope(&ev, args)), " ")
+	case "task-stop", "retry", "skip", "mark":
+		args = p.markEvent(&ev, kind, args)
 		ev.Reason = strings.Join(options(&ev, args), " ")
+		ev.Outputs, ev.Result.Outputs = ev.Result.Outputs, nil
 	case "check":
 		ev.Kind = EvCheck
 	default:
@@ -286,6 +297,37 @@ func (p *player) event(words []string) {
 		ev.Reason = strings.Join(options(&ev, args), " ")
 	}
 	p.apply(ev, strings.Join(words, " "))
+}
+
+// scope reads what a recover is to do again.
+func (p *player) scope(ev *Event, args []string) (rest []string) {
+	for _, a := range args {
+		name, value, _ := strings.Cut(a, "=")
+		switch name {
+		case "from":
+			ev.Task, ev.Scope = p.task(value), ev.Scope|ScopeFrom
+		case "only":
+			ev.Scope = ScopeOnly
+		case "up":
+			ev.Scope |= ScopeUpstream
+		case "down":
+			ev.Scope |= ScopeDependents
+		default:
+			rest = append(rest, a)
+		}
+	}
+	return rest
+}
+
+func (p *player) markEvent(ev *Event, kind string, args []string) (rest []string) {
+	ev.Kind, ev.Handler = EvMark, 0
+	ev.Mark = map[string]Mark{"task-stop": MarkStop, "retry": MarkRetry, "skip": MarkSkip}[kind]
+	if kind == "mark" {
+		ev.Mark = map[string]Mark{"succeeded": MarkSucceeded, "failed": MarkFailed}[args[0]]
+		args = args[1:]
+	}
+	ev.Task = p.task(args[0])
+	return args[1:]
 }
 
 // fire makes the run one that a trigger starts.
@@ -381,7 +423,10 @@ func (p *player) apply(ev Event, as string) {
 	if err != nil {
 		p.say("BROKEN: %v", err)
 	}
-	if v != Accepted {
+	switch why := p.w.run.Refusal(&ev); {
+	case v == WrongState && why != "":
+		p.say("%s: %s", as, why)
+	case v != Accepted:
 		p.say("%s: %s", as, v)
 	}
 	if p.auto {
@@ -404,7 +449,7 @@ func (p *player) assignAll() {
 }
 
 func (p *player) timer(tm Timer) string {
-	names := [...]string{"", "retry", "timeout", "overdue", "run timeout", "start by"}
+	names := [...]string{"", "retry", "timeout", "overdue", "run timeout", "start by", "start"}
 	text := fmt.Sprintf("%s in %s", names[tm.Kind], tm.Due-p.w.now.Mono)
 	if tm.Kind != TimerRunTimeout && tm.Kind != TimerStartBy {
 		text = p.w.g.Name(tm.Task) + " " + text

@@ -12,18 +12,27 @@ import (
 func (r *Run) makeReady(t TaskID) {
 	r.moveTask(t, Ready)
 	r.list(t)
+	if r.Graph.Policy(t).StartDeadline > 0 {
+		r.limited = append(r.limited, t)
+	}
 }
 
 // succeed settles a task and frees what waits for it.
 func (r *Run) succeed(t TaskID, a *attempt) {
 	r.moveTask(t, Succeeded)
-	if r.Graph.kept[t] && a.Outputs != nil {
-		if r.outputs == nil {
-			r.outputs = map[TaskID][]byte{}
-		}
-		r.outputs[t] = a.Outputs
-	}
+	r.keepOutputs(t, a.Outputs)
 	r.settled(t)
+}
+
+// keepOutputs keeps what conditions read of a succeeded task.
+func (r *Run) keepOutputs(t TaskID, outputs []byte) {
+	if !r.Graph.kept[t] || outputs == nil {
+		return
+	}
+	if r.outputs == nil {
+		r.outputs = map[TaskID][]byte{}
+	}
+	r.outputs[t] = outputs
 }
 
 // settled tells the direct dependents of a settled task; what gets decided by it is
@@ -31,7 +40,7 @@ func (r *Run) succeed(t TaskID, a *attempt) {
 func (r *Run) settled(t TaskID) {
 	work := []TaskID(nil)
 	for {
-		fails := r.tasks[t].state.fails()
+		fails := r.tasks[t].fails()
 		for _, d := range r.Graph.deps.of(t) {
 			p := &r.tasks[d]
 			if p.state != Pending {
@@ -67,6 +76,9 @@ func (r *Run) verdictOn(t TaskID, p *task) bool {
 	to, why := judge(r.Graph, r.Params, t, p.blockers == 0, r)
 	switch to {
 	case Pending:
+		if p.blockers == 0 {
+			r.late = append(r.late, t)
+		}
 		return false
 	case Ready:
 		r.makeReady(t)
@@ -83,11 +95,13 @@ func (r *Run) verdictOn(t TaskID, p *task) bool {
 }
 
 func (r *Run) stateOf(t TaskID) TaskState { return r.tasks[t].state }
+func (r *Run) failedAt(t TaskID) bool     { return r.tasks[t].fails() }
 func (r *Run) outputOf(t TaskID) []byte   { return r.outputs[t] }
 
 // known is where judge looks things up: memory, or rows.
 type known interface {
 	stateOf(TaskID) TaskState
+	failedAt(TaskID) bool // it makes what needs it upstream_failed
 	outputOf(TaskID) []byte
 }
 
@@ -97,7 +111,9 @@ type known interface {
 //   - a failed need makes it upstream_failed at once, unless its condition handles
 //     failures;
 //   - otherwise it stays pending until all needs are settled;
-//   - then: all needs skipped → skipped; its condition false → skipped; else ready.
+//   - then: all needs skipped → skipped; its condition false → skipped; else ready;
+//   - but not before every task that the condition reads has ended: those are further up, and
+//     have, unless an operator decided about a task in between.
 func judge(g *Graph, params []byte, t TaskID, settled bool, k known) (TaskState, string) {
 	cond := g.Condition(t)
 	handles := cond != nil && cond.Handles()
@@ -108,7 +124,7 @@ func judge(g *Graph, params []byte, t TaskID, settled bool, k known) (TaskState,
 	failure, success := false, len(needs) == 0
 	for _, n := range needs {
 		switch s := k.stateOf(n); {
-		case s.fails():
+		case k.failedAt(n):
 			failure = true
 		case s == Succeeded:
 			success = true
@@ -125,6 +141,9 @@ func judge(g *Graph, params []byte, t TaskID, settled bool, k known) (TaskState,
 			return Ready, ""
 		}
 		return Skipped, ""
+	}
+	if !handles && !readable(g, cond, k) {
+		return Pending, ""
 	}
 	holds, err := cond.Holds(View{
 		Success: success && !failure, Failure: failure, Params: params,
@@ -145,18 +164,48 @@ func judge(g *Graph, params []byte, t TaskID, settled bool, k known) (TaskState,
 	return Skipped, ""
 }
 
+// readable reports whether everything that a condition reads has ended.
+func readable(g *Graph, cond Condition, k known) bool {
+	for _, name := range cond.Reads().Tasks {
+		if t, ok := g.Find(name); ok && !k.stateOf(t).Terminal() {
+			return false
+		}
+	}
+	return true
+}
+
+// revisit decides what waited only for a task that its condition reads.
+func (r *Run) revisit() {
+	for moved := true; moved && len(r.late) > 0; {
+		late := r.late
+		r.late, moved = nil, false
+		for _, t := range late {
+			if p := &r.tasks[t]; p.state == Pending && p.blockers == 0 {
+				r.decide(t)
+				moved = moved || p.state != Pending
+			}
+		}
+	}
+}
+
 // failAttempt decides whether a failed attempt is tried again.
 func (r *Run) failAttempt(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
 	pol := r.Graph.Policy(t)
 	if r.Intent < IntentStop && p.retries < pol.Retry.Max && retryable(&pol.Retry, a) {
-		p.retries++
-		wait := pol.Retry.wait(p.retries, r.ID, t, a.Token)
+		wait := pol.Retry.wait(p.retries+1, r.ID, t, a.Token)
+		if a.Generation == r.Generation { // one of the generation before is no try of this one
+			p.retries++
+		}
 		a.RetryWait, a.RetryAt = wait, now.Wall+Micros(wait.Microseconds())
 		r.recordEnd(a, RetryWait)
 		r.moveTask(t, RetryWait)
 		fx.Timers = append(fx.Timers, Timer{Due: now.Mono + wait, Run: r.ID, Kind: TimerRetry, Task: t, Token: a.Token})
 		return
 	}
+	r.failFinally(t, a)
+}
+
+func (r *Run) failFinally(t TaskID, a *attempt) {
 	r.recordEnd(a, Failed)
 	r.noteFailure(t, a.Message)
 	r.failTask(t)
@@ -230,7 +279,10 @@ const retryWaitMax = 30 * 24 * time.Hour
 // same step that settled the last task. It also applies on_failure: end, and keeps paused
 // and running apart.
 func (r *Run) settleRun(now Now, fx *Effects) {
-	if r.failed > 0 && r.Intent < IntentStop && r.Graph.EndOnFailure {
+	if !r.State.Terminal() {
+		r.revisit()
+	}
+	if r.failed > r.frozen && r.Intent < IntentStop && r.Graph.EndOnFailure {
 		r.raise(&Event{Intent: IntentStop, Reason: "on_failure: end"}, CauseTask, now, fx)
 	}
 	switch {

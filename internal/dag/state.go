@@ -146,12 +146,12 @@ func ParseIntent(text string) (Intent, bool) {
 
 // taskMoves is the one table of legal moves of a task; nothing else changes a state.
 var taskMoves = [taskStates][]TaskState{
-	Pending:   {Ready, Skipped, UpstreamFailed, Failed, Stopped},
-	Ready:     {Assigned, Stopped, Skipped, Failed},
+	Pending:   {Ready, Skipped, UpstreamFailed, Failed, Stopped, Succeeded},
+	Ready:     {Assigned, Stopped, Skipped, Failed, Succeeded, Pending},
 	Assigned:  {Running, Succeeded, Failed, RetryWait, Stopped, Ready},
 	Running:   {Succeeded, Failed, RetryWait, Stopped, Ready},
-	RetryWait: {Ready, Stopped, Failed},
-	// A new generation takes these back; see restart.
+	RetryWait: {Ready, Stopped, Failed, Skipped, Succeeded},
+	// A new generation takes these back; see regenerate.
 	Failed: {Pending}, UpstreamFailed: {Pending}, Stopped: {Pending}, Skipped: {Pending}, Succeeded: {Pending},
 }
 

@@ -11,7 +11,13 @@ const lossesMax = 5
 // A panic means a bug or a corrupt row: the owner forgets the run, reloads the others
 // and quarantines this one.
 func (r *Run) Step(ev *Event, now Now, fx *Effects) Verdict {
-	if r.State.Terminal() && ev.Kind != EvRecover {
+	v := r.step(ev, now, fx)
+	r.watchReady(now, fx)
+	return v
+}
+
+func (r *Run) step(ev *Event, now Now, fx *Effects) Verdict {
+	if r.State.Terminal() && ev.Kind != EvRecover && ev.Kind != EvMark {
 		return r.refuse(ev, RunEnded)
 	}
 	switch ev.Kind {
@@ -31,6 +37,8 @@ func (r *Run) Step(ev *Event, now Now, fx *Effects) Verdict {
 		return r.intend(ev, now, fx)
 	case EvRecover:
 		return r.recover(ev, now, fx)
+	case EvMark:
+		return r.mark(ev, now, fx)
 	case EvCheck:
 		r.settleRun(now, fx)
 		return Accepted
@@ -189,7 +197,7 @@ func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
 	case EvStarted:
 		return r.started(ev, p, now, fx)
 	case EvReport:
-		if ev.Result.State != AttemptStopped || r.Intent >= IntentStop {
+		if ev.Result.State != AttemptStopped || r.Intent >= IntentStop || r.halting(p) {
 			r.report(ev, p, now, fx)
 			break
 		}
@@ -242,7 +250,7 @@ func (r *Run) watch(t TaskID, token Token, now Now, fx *Effects) {
 // report settles an attempt with what its holder says of it.
 func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
 	a, res := r.end(p), &ev.Result
-	warned := a.Cause == CauseTimeout
+	warned, halted := a.Cause == CauseTimeout, a.Cause == CauseHalted
 	a.State, a.Cause, a.Message = res.State, res.Cause, res.Message
 	a.Exited, a.ExitCode, a.Signal = res.Exited, res.ExitCode, res.Signal
 	p.revoked = a.revoked()
@@ -265,10 +273,18 @@ func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
 			r.failTask(ev.Task)
 			return
 		}
+		if halted && r.Intent < IntentStop {
+			r.halt(ev.Task, a)
+			return
+		}
 		r.recordEnd(a, Stopped)
 		r.moveTask(ev.Task, Stopped)
 	default:
 		a.State = AttemptFailed
+		if halted { // it ended by itself meanwhile, and is not to be tried again
+			r.failFinally(ev.Task, a)
+			return
+		}
 		r.failAttempt(ev.Task, p, a, now, fx)
 	}
 }
@@ -282,9 +298,12 @@ func (r *Run) recordEnd(a *attempt, s TaskState) {
 // it is counted apart, and too many of them fail the task.
 func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 	a := r.end(p)
+	halted := a.Cause == CauseHalted
 	a.State, a.Cause, a.Message, a.Finished = AttemptLost, CauseLost, ev.Reason, now.Wall
 	r.record(Record{Kind: RecLost, Task: ev.Task, Token: ev.Token, Handler: ev.Handler, Text: ev.Reason})
-	p.losses++
+	if a.Generation == r.Generation {
+		p.losses++
+	}
 	p.revoked = true
 	switch poison := p.losses > lossesMax; {
 	case r.Fire != nil && r.Fire.FailLost:
@@ -296,13 +315,15 @@ func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 		r.finalise(RunFailed, now)
 	case ev.Task == LeaderTask:
 		p.state = Ready
+	case halted && r.Intent < IntentStop: // nobody is left to say how it ended; it is not handed out again
+		r.halt(ev.Task, a)
 	case poison:
 		a.Cause = CausePoison
 		r.recordEnd(a, Failed)
 		r.noteFailure(ev.Task, "lost its handler too often")
 		r.failTask(ev.Task)
 	default:
-		r.makeReady(ev.Task)
+		r.afterLoss(ev.Task, a)
 	}
 }
 
@@ -313,6 +334,8 @@ func (r *Run) timer(ev *Event, now Now, fx *Effects) Verdict {
 		return r.runTimeout(ev, now, fx)
 	case TimerStartBy:
 		return r.tooLate(now)
+	case TimerStart:
+		return r.startLate(ev, now, fx)
 	}
 	if ev.Task < 0 || int(ev.Task) >= len(r.tasks) {
 		return NoSuchTask
@@ -339,7 +362,7 @@ func (r *Run) timer(ev *Event, now Now, fx *Effects) Verdict {
 // a reload does not warn again.
 func (r *Run) warn(p *task) bool {
 	a := &r.slots[p.slot-1]
-	if a.Cause == CauseTimeout {
+	if a.Cause != "" { // warned of, or being stopped
 		return false
 	}
 	a.Cause = CauseTimeout

@@ -292,7 +292,7 @@ func (w *world) checkHistory() error {
 		if w.states[t].Terminal() && p.state != w.states[t] {
 			return fmt.Errorf("task %d went from %s to %s within a generation", t, w.states[t], p.state)
 		}
-		if d := p.token - w.tokens[t]; d < 0 || d > 1 || d == 1 && p.state != Assigned {
+		if d := p.token - w.tokens[t]; d < 0 || d > 1 || d == 1 && p.state != Assigned && !(p.own && p.revoked) {
 			return fmt.Errorf("task %d went from token %d to %d, it is %s", t, w.tokens[t], p.token, p.state)
 		}
 	}
@@ -315,7 +315,7 @@ func checkRun(r *Run) error {
 		if !p.state.Terminal() {
 			left++
 		}
-		if p.state.fails() {
+		if p.fails() {
 			failed++
 		}
 		if p.state.Held() {
@@ -352,20 +352,23 @@ func checkTask(r *Run, t TaskID) error {
 	p := &r.tasks[t]
 	blockers, failure := int32(0), false
 	for _, n := range r.Graph.Needs(t) {
-		if !r.tasks[n].state.settled() {
+		if !r.tasks[n].settled() {
 			blockers++
 		}
-		failure = failure || r.tasks[n].state.fails()
+		failure = failure || r.tasks[n].fails()
 	}
 	switch p.state {
 	case Pending:
-		if p.blockers != blockers || blockers == 0 && !r.State.Terminal() {
+		if p.blockers != blockers || blockers == 0 && !r.State.Terminal() && readableNow(r, t) {
 			return fmt.Errorf("%d blockers, recount %d", p.blockers, blockers)
 		}
 		if failure && !r.Graph.handles(t) {
 			return fmt.Errorf("pending behind a failure")
 		}
 	case Ready, Assigned, Running, RetryWait, Succeeded, Skipped:
+		if decreed(r, t) {
+			break
+		}
 		if blockers > 0 || failure && !r.Graph.handles(t) {
 			return fmt.Errorf("%s with %d blockers, failure %v", p.state, blockers, failure)
 		}
@@ -377,6 +380,23 @@ func checkTask(r *Run, t TaskID) error {
 		return fmt.Errorf("token %d, its slot has %d", p.token, r.slots[p.slot-1].Token)
 	}
 	return nil
+}
+
+// readableNow reports whether nothing keeps the task's condition from being looked at.
+func readableNow(r *Run, t TaskID) bool {
+	c := r.Graph.Condition(t)
+	return c == nil || readable(r.Graph, c, r)
+}
+
+// decreed reports whether a task need not be what its needs allow: an operator decided so, or a
+// generation before left it.
+func decreed(r *Run, t TaskID) bool {
+	kept, at := false, 0
+	eachPacked(r.base, func(s TaskState, count int) {
+		kept = kept || at <= int(t) && int(t) < at+count && s != Pending
+		at += count
+	})
+	return kept || r.tasks[t].own && r.tasks[t].revoked
 }
 
 // checkSlots: every slot is held, free, or ended and to be flushed; none is leaked.

@@ -141,13 +141,16 @@ func (v *verifier) states() {
 		v.fail("derivable", dag.LeaderTask, "%v", err)
 		return
 	}
-	failed, stopped := 0, 0
+	failed, stopped, halted := 0, 0, 0
 	for t := range views {
 		switch s := views[t].State; {
 		case s == dag.Failed || s == dag.UpstreamFailed:
 			failed++
 		case s == dag.Stopped:
 			stopped++
+			if views[t].Halted {
+				halted++
+			}
 		}
 		if n := natural[t].State; n != views[t].State && views[t].State != dag.Stopped {
 			v.fail("derived state", dag.TaskID(t), "stored %s, its rows say %s", views[t].State, n)
@@ -156,7 +159,7 @@ func (v *verifier) states() {
 	switch {
 	case r.State == dag.RunSucceeded && failed+stopped > 0:
 		v.fail("outcome", dag.LeaderTask, "succeeded with %d failed and %d stopped tasks", failed, stopped)
-	case r.State == dag.RunFailed && failed == 0 && r.Intent < dag.IntentStop:
+	case r.State == dag.RunFailed && failed+halted == 0 && r.Intent < dag.IntentStop:
 		v.fail("outcome", dag.LeaderTask, "failed without a failed task")
 	case r.State == dag.RunStopped && r.Intent < dag.IntentStop:
 		v.fail("outcome", dag.LeaderTask, "stopped without the intent")
@@ -218,6 +221,9 @@ func (v *verifier) history(events []dag.EventRow) {
 			switch rec.Kind {
 			case dag.RecAssigned:
 				given[key{rec.Task, rec.Token}]++
+			case dag.RecMarked: // a decision has its row, and no holder
+				given[key{rec.Task, rec.Token}]++
+				ended[key{rec.Task, rec.Token}]++
 			case dag.RecLost:
 				lost[key{rec.Task, rec.Token}]++
 			case dag.RecEnded:

@@ -151,9 +151,8 @@ func defaults() *shape {
 		key{name: "retry", doc: "How failed attempts are tried again.", shape: retry()},
 		key{name: "kill_grace", doc: "Time between TERM and KILL; default: 10s.", shape: duration(true)},
 		key{name: "on_timeout", doc: "What a timeout does: fail (default) or warn.", shape: oneOf("fail", "warn")},
-		key{name: "on_lost", doc: "What happens when the handler of a task is gone: resubmit (default), fail or ask.", later: "on_lost",
-			now: func(n *node) bool { return n.text == "resubmit" }, shape: oneOf("resubmit", "fail", "ask")},
-		key{name: "start_deadline", doc: "Latest start of a task, counted from when it was ready.", later: "start_deadline", shape: duration(false)},
+		key{name: "on_lost", doc: "What happens when the handler of a task is gone: resubmit (default), fail or ask.", shape: oneOf("resubmit", "fail", "ask")},
+		key{name: "start_deadline", doc: "Latest start of a task, counted from when it was ready.", shape: duration(false)},
 		key{name: "resources", doc: "Resource class of the tasks.", later: "resources", shape: resources()},
 		key{name: "priority", doc: "Priority of the tasks within their run.", shape: priorities()},
 	)

@@ -21,6 +21,8 @@ func taskShape() *shape {
 		key{name: "retry", doc: "How failed attempts are tried again.", shape: retry()},
 		key{name: "kill_grace", doc: "Time between TERM and KILL; default: 10s.", shape: duration(true)},
 		key{name: "on_timeout", doc: "What a timeout does: fail (default) or warn.", shape: oneOf("fail", "warn")},
+		key{name: "on_lost", doc: "What happens when the handler of the task is gone: resubmit (default), fail or ask.", shape: oneOf("resubmit", "fail", "ask")},
+		key{name: "start_deadline", doc: "Latest start, counted from when the task was ready; on_timeout says what then; 0 lifts the default's.", shape: duration(true)},
 		key{name: "priority", doc: "Priority of the task within its run.", shape: priorities()},
 	)
 	sh.keys = append(sh.keys, taskLater()...)
@@ -38,9 +40,6 @@ func taskLater() []key {
 	tasks := forms("a list, or an expression that gives one", text("an expression that gives a list"),
 		list("a list of values", &shape{kind: anyShape}))
 	return []key{
-		{name: "on_lost", doc: "What happens when the handler of the task is gone: resubmit (default), fail or ask.", later: "on_lost",
-			now: func(n *node) bool { return n.text == "resubmit" }, shape: oneOf("resubmit", "fail", "ask")},
-		{name: "start_deadline", doc: "Latest start, counted from when the task was ready.", later: "start_deadline", shape: duration(false)},
 		{name: "resources", doc: "Resource class: basic, regular, premium, or {cpu: 2, memory: 4Gi}.", later: "resources", shape: resources()},
 		{name: "queue", doc: "Named queue that the task passes.", later: "queue", shape: keyOrDash("the name of a queue")},
 		{name: "group", doc: "Worker group that runs the task.", later: "placement", shape: keyOrDash("the name of a worker group")},

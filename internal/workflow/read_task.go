@@ -21,6 +21,7 @@ func (r *reader) task(k, n *node) Task {
 	t.Retry = r.retry(n.get("retry"), join(at, "retry"))
 	t.Timeout, t.KillGrace = durationAt(n.get("timeout")), durationAt(n.get("kill_grace"))
 	t.OnTimeout, t.Priority = n.get("on_timeout").str(), n.get("priority").str()
+	t.OnLost, t.StartBy = n.get("on_lost").str(), durationAt(n.get("start_deadline"))
 	t.Run = r.run(n.get("run"), join(at, "run"))
 	r.action(k, n, at)
 	if d := n.get("dir"); t.Dir != "" && !hasTemplate(t.Dir) && leavesFolder(t.Dir) {

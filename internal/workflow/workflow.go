@@ -39,6 +39,8 @@ type Defaults struct {
 	Timeout   *Duration `json:"timeout,omitempty"`
 	KillGrace *Duration `json:"kill_grace,omitempty"`
 	OnTimeout string    `json:"on_timeout,omitempty"`
+	OnLost    string    `json:"on_lost,omitempty"`
+	StartBy   *Duration `json:"start_deadline,omitempty"`
 	Priority  string    `json:"priority,omitempty"`
 }
 
@@ -55,7 +57,9 @@ type Task struct {
 	Retry       *Retry    `json:"retry,omitempty"`
 	Timeout     *Duration `json:"timeout,omitempty"` // of one attempt; a written 0 lifts the default's cap
 	KillGrace   *Duration `json:"kill_grace,omitempty"`
-	OnTimeout   string    `json:"on_timeout,omitempty"` // fail | warn; "" is fail
+	OnTimeout   string    `json:"on_timeout,omitempty"`     // fail | warn; "" is fail
+	OnLost      string    `json:"on_lost,omitempty"`        // resubmit | fail | ask; "" is resubmit
+	StartBy     *Duration `json:"start_deadline,omitempty"` // from ready; a written 0 lifts the default's
 	Priority    string    `json:"priority,omitempty"`
 }
 
@@ -172,9 +176,16 @@ func (w *Workflow) Policy(i int) dag.Policy {
 		p.KillGrace = time.Duration(*v)
 	}
 	p.WarnOnTimeout = firstText(t.OnTimeout, d.OnTimeout) == "warn"
+	if v := firstDuration(t.StartBy, d.StartBy); v != nil {
+		p.StartDeadline = time.Duration(*v)
+	}
+	p.OnLost = onLost[firstText(t.OnLost, d.OnLost)]
 	p.Priority, _ = dag.ParsePriority(firstText(t.Priority, d.Priority))
 	return p
 }
+
+// onLost is what the words of on_lost mean.
+var onLost = map[string]dag.OnLost{"": dag.LostResubmit, "resubmit": dag.LostResubmit, "fail": dag.LostFail, "ask": dag.LostAsk}
 
 func firstDuration(a, b *Duration) *Duration {
 	if a != nil {

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 
@@ -43,7 +44,7 @@ func TestWhole(t *testing.T) {
 		}
 	}
 	for feature, sentence := range later {
-		if feature != "splitter" && feature != "on_lost" && !refused[sentence] {
+		if feature != "splitter" && !refused[sentence] {
 			t.Errorf("%s is not refused", feature)
 		}
 	}
@@ -67,7 +68,7 @@ params:
 priority: high
 timeout: 2h
 on_failure: end
-defaults: {timeout: 30m, retry: {max: 2, delay: 10s}, kill_grace: 5s, on_timeout: warn, on_lost: resubmit}
+defaults: {timeout: 30m, retry: {max: 2, delay: 10s}, kill_grace: 5s, on_timeout: warn, on_lost: ask, start_deadline: 1h}
 env: {TZ: UTC, N: 5, T: true, Q: "yes", E: "", D: "${{ params.day }}"}
 splitter: default
 files: "*.sh"
@@ -129,6 +130,9 @@ func TestValid(t *testing.T) {
 	}
 	if p := w.Policy(0); p.Retry.Max != 3 || p.Timeout.String() != "10m0s" || !p.WarnOnTimeout || p.Priority != dag.High {
 		t.Errorf("policy %+v", p)
+	}
+	if p := w.Policy(0); p.OnLost != dag.LostAsk || p.StartDeadline != time.Hour {
+		t.Errorf("on_lost %d, start deadline %s", p.OnLost, p.StartDeadline)
 	}
 	if five, _ := w.Find("five"); w.Policy(five).Timeout != 0 || w.Policy(five).Retry.Max != 2 {
 		t.Errorf("policy of five %+v", w.Policy(five))

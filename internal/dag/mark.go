@@ -1,0 +1,302 @@
+package dag
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Mark is what an operator decides about one task.
+type Mark uint8
+
+// The decisions.
+const (
+	MarkSucceeded Mark = iota + 1 // it counts as succeeded
+	MarkFailed                    // it counts as failed
+	MarkSkip                      // it is not to run
+	MarkRetry                     // it is to run (again), now
+	MarkStop                      // it is not to go on, although its run does
+	marks
+)
+
+var markNames = [marks]string{"", "mark succeeded", "mark failed", "skip", "retry", "stop"}
+
+func (m Mark) String() string { return markNames[m] }
+
+// end is what a task that waits is after the decision.
+func (m Mark) end() (TaskState, AttemptState, Cause) {
+	switch m {
+	case MarkSucceeded:
+		return Succeeded, AttemptSucceeded, CauseMarked
+	case MarkFailed:
+		return Failed, AttemptFailed, CauseMarked
+	case MarkSkip:
+		return Skipped, AttemptStopped, CauseSkip
+	case MarkRetry:
+		return Ready, AttemptStopped, CauseRetry
+	}
+	return Stopped, AttemptStopped, CauseHalted
+}
+
+// mark carries out an operator's decision about a task. It is a row like an attempt, without a
+// holder, so that Derive and a reload give the same. What has ended stays so within its
+// generation; so a decision about it begins a new one, in which everything else stays what it
+// is and only what has no result of its own is decided anew.
+func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
+	v, _ := r.markable(ev)
+	if v != Accepted {
+		return v
+	}
+	t, p := ev.Task, &r.tasks[ev.Task]
+	if p.state.Held() {
+		a := &r.slots[p.slot-1]
+		a.Cause, a.Message = CauseHalted, byOperator("stopped", ev)
+		r.touch(p.slot - 1)
+		r.record(Record{Kind: RecTaskStop, Task: t, Token: p.token, Handler: a.Handler, Actor: ev.Actor, Reason: ev.Reason})
+		r.cancelTask(&a.AttemptRow, fx)
+		return Accepted
+	}
+	revised := p.state.Terminal()
+	if revised {
+		rec := Record{Kind: RecRecovered, Task: t, Actor: ev.Actor, Reason: ev.Reason, Text: ev.Mark.String()}
+		r.regenerate(r.following(t), &rec, now, fx)
+	}
+	r.decree(ev, p, now)
+	switch {
+	case revised:
+		r.recount()
+	case p.state.Terminal():
+		if p.fails() {
+			r.failed++
+			if p.halted {
+				r.noteHalt(t)
+			} else {
+				r.noteFailure(t, byOperator("marked", ev))
+			}
+		}
+		r.settled(t)
+	}
+	r.settleRun(now, fx)
+	return Accepted
+}
+
+// decree gives a task that nobody holds the state that the operator wants.
+func (r *Run) decree(ev *Event, p *task, now Now) {
+	t := ev.Task
+	state, end, cause := ev.Mark.end()
+	if state == Ready && p.state == Pending { // of a new generation
+		if natural, _ := judge(r.Graph, r.Params, t, true, r); natural == Ready {
+			r.makeReady(t) // as it would be by itself: no row is needed
+			return
+		}
+	}
+	if p.state == Ready {
+		r.unlist(t)
+	}
+	row := AttemptRow{Run: r.ID, Task: t, State: end, Cause: cause, Message: byOperator(ev.Mark.past(), ev)}
+	if state == Succeeded {
+		row.Outputs = ev.Outputs
+	}
+	r.put(&row, p, now)
+	r.record(Record{Kind: RecMarked, Task: t, Token: p.token, State: state, Actor: ev.Actor, Text: string(cause), Reason: ev.Reason})
+	switch state {
+	case Ready:
+		r.makeReady(t)
+		return
+	case Succeeded:
+		r.keepOutputs(t, ev.Outputs)
+	}
+	r.moveTask(t, state)
+	p.halted = state == Stopped
+}
+
+func (m Mark) past() string {
+	switch m {
+	case MarkSkip:
+		return "skipped"
+	case MarkRetry:
+		return "retried"
+	case MarkStop:
+		return "stopped"
+	}
+	return "marked"
+}
+
+func byOperator(what string, ev *Event) string {
+	if ev.Actor != "" {
+		what += " by " + ev.Actor
+	}
+	if ev.Reason != "" {
+		what += ": " + ev.Reason
+	}
+	return what
+}
+
+// put writes the row of a decision: an attempt that has ended and that nobody held.
+func (r *Run) put(row *AttemptRow, p *task, now Now) {
+	p.token++
+	p.revoked, p.own = true, true
+	row.Token, row.Generation, row.Assigned, row.Finished = p.token, r.Generation, now.Wall, now.Wall
+	i := r.slot()
+	r.slots[i] = attempt{isNew: true, AttemptRow: *row}
+	r.touch(i)
+}
+
+// following is the task itself and what follows from how it ends, as far as that has no result
+// of its own.
+func (r *Run) following(t TaskID) []bool {
+	again := make([]bool, len(r.tasks))
+	again[t] = true
+	work := []TaskID{t}
+	for len(work) > 0 {
+		t, work = work[len(work)-1], work[:len(work)-1]
+		for _, d := range r.Graph.deps.of(t) {
+			if !again[d] && !r.tasks[d].own {
+				again[d] = true
+				work = append(work, d)
+			}
+		}
+	}
+	return again
+}
+
+// markable says whether a decision fits the state of the task, and if not, why.
+func (r *Run) markable(ev *Event) (Verdict, string) {
+	switch {
+	case ev.Mark == 0 || ev.Mark >= marks:
+		return WrongState, "there is no such verb"
+	case r.State == RunSkipped:
+		return WrongState, "the run is skipped: it never began; start it again with rerun"
+	case r.Graph == nil:
+		return WrongState, fmt.Sprintf("the run is %s: it was not split into tasks", r.State)
+	case ev.Task < 0 || int(ev.Task) >= len(r.tasks):
+		return NoSuchTask, ""
+	case !r.State.Terminal() && r.Intent >= IntentStop:
+		return WrongState, "the run is being ended: wait for its end, then recover it"
+	case r.State.Terminal() && r.left > 0:
+		return WrongState, "the run was never split to the end; start it again with rerun"
+	}
+	p := &r.tasks[ev.Task]
+	fits, same := markTable[ev.Mark][p.state], ev.Mark.already(p, ev)
+	if same && (ev.Mark != MarkStop || !p.state.Held() || r.halting(p)) {
+		return Duplicate, ""
+	}
+	if !fits {
+		return WrongState, fmt.Sprintf("task %s is %s: %s does not fit; it can be told: %s",
+			r.Graph.Name(ev.Task), p.state, ev.Mark, strings.Join(r.fitting(p.state), ", "))
+	}
+	if p.state.Held() && r.halting(p) {
+		return Duplicate, ""
+	}
+	if ev.Mark == MarkRetry && p.state.Terminal() {
+		if n, ok := r.missing(ev.Task); ok {
+			return WrongState, fmt.Sprintf("task %s needs task %s, which is %s: retry or mark that one first",
+				r.Graph.Name(ev.Task), r.Graph.Name(n), r.tasks[n].state)
+		}
+	}
+	return Accepted, ""
+}
+
+// already reports whether the task is what the decision makes of it.
+func (m Mark) already(p *task, ev *Event) bool {
+	switch m {
+	case MarkSucceeded:
+		return p.state == Succeeded && ev.Outputs == nil
+	case MarkFailed:
+		return p.state == Failed
+	case MarkSkip:
+		return p.state == Skipped
+	case MarkRetry:
+		return p.state == Ready
+	}
+	return p.state == Stopped
+}
+
+// markTable is the one table of which decision fits which state of a task. What a decision
+// makes of a task is already there, is none of its business.
+var markTable = [marks][taskStates]bool{
+	MarkSucceeded: {Pending: true, Ready: true, RetryWait: true, Succeeded: true, Failed: true, UpstreamFailed: true, Stopped: true, Skipped: true},
+	MarkFailed:    {Pending: true, Ready: true, RetryWait: true, Succeeded: true, UpstreamFailed: true, Stopped: true, Skipped: true},
+	MarkSkip:      {Pending: true, Ready: true, RetryWait: true, Failed: true, UpstreamFailed: true, Stopped: true},
+	MarkRetry:     {RetryWait: true, Succeeded: true, Failed: true, Stopped: true, Skipped: true},
+	MarkStop:      {Pending: true, Ready: true, Assigned: true, Running: true, RetryWait: true},
+}
+
+func (r *Run) fitting(s TaskState) (all []string) {
+	for m := MarkSucceeded; m < marks; m++ {
+		if markTable[m][s] {
+			all = append(all, m.String())
+		}
+	}
+	return all
+}
+
+// missing is a task without which t cannot run.
+func (r *Run) missing(t TaskID) (TaskID, bool) {
+	for _, n := range r.Graph.needs.of(t) {
+		if p := &r.tasks[n]; !p.settled() || p.fails() && !r.Graph.handles(t) {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// Refusal says why a verb does not fit, and what would.
+func (r *Run) Refusal(ev *Event) string {
+	why := ""
+	switch ev.Kind {
+	case EvMark:
+		_, why = r.markable(ev)
+	case EvRecover:
+		_, _, why = r.recoverable(ev)
+	}
+	return why
+}
+
+// halting reports whether the attempt that is held is being stopped for itself.
+func (r *Run) halting(p *task) bool { return p.slot != 0 && r.slots[p.slot-1].Cause == CauseHalted }
+
+// halt ends a task whose attempt was stopped for itself.
+func (r *Run) halt(t TaskID, a *attempt) {
+	a.Cause = CauseHalted
+	r.recordEnd(a, Stopped)
+	r.moveTask(t, Stopped)
+	r.tasks[t].halted = true
+	r.failed++
+	r.noteHalt(t)
+	r.settled(t)
+}
+
+// noteHalt keeps it as the run's sentence, if it has none.
+func (r *Run) noteHalt(t TaskID) {
+	if r.Message == "" {
+		r.changed = true
+		r.Message = fmt.Sprintf("task %s was stopped", r.Graph.Name(t))
+	}
+}
+
+// cancelTask tells one holder to end its attempt; a reload tells it again.
+func (r *Run) cancelTask(a *AttemptRow, fx *Effects) {
+	fx.Cancels = append(fx.Cancels, Cancel{Run: r.ID, Task: a.Task, Token: a.Token, Handler: a.Handler})
+}
+
+// byOperator reports whether the row is a decision about its task, and no attempt.
+func (a *AttemptRow) byOperator() bool { return a.Handler == 0 && a.Task != LeaderTask }
+
+// halted reports whether it ended because its task was stopped for itself.
+func (a *AttemptRow) halted() bool {
+	return a.Cause == CauseHalted && (a.State == AttemptStopped || a.State == AttemptLost)
+}
+
+// stoppedState is what an attempt that was stopped, or a decision that looks like one, makes of
+// its task.
+func (a *AttemptRow) stoppedState() TaskState {
+	if a.byOperator() {
+		switch a.Cause {
+		case CauseSkip:
+			return Skipped
+		case CauseRetry, CauseDeadline:
+			return Ready
+		}
+	}
+	return Stopped
+}

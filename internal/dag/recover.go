@@ -1,0 +1,272 @@
+package dag
+
+import "fmt"
+
+// Scope says what of a run a recover does again.
+type Scope uint8
+
+// The scopes. The first is the ordinary one; the others start from Event.Task.
+const (
+	ScopeFailed Scope = iota // all that did not succeed, and what depends on it
+	ScopeFrom                // that, the task, and all that depends on the task
+	ScopeOnly                // the task; with the flags also what is before and after it; nothing else
+
+	ScopeUpstream   Scope = 1 << 4 // with ScopeOnly: all that the task needs, directly or not
+	ScopeDependents Scope = 1 << 5 // with ScopeOnly: all that needs the task, directly or not
+)
+
+func (s Scope) base() Scope { return s &^ (ScopeUpstream | ScopeDependents) }
+
+// recover begins a new generation of an ended run: what is not to be done again keeps its end.
+func (r *Run) recover(ev *Event, now Now, fx *Effects) Verdict {
+	again, v, _ := r.recoverable(ev)
+	if v != Accepted {
+		return v
+	}
+	count := 0
+	for _, a := range again {
+		if a {
+			count++
+		}
+	}
+	rec := Record{Kind: RecRecovered, Task: LeaderTask, Actor: ev.Actor, Reason: ev.Reason, Count: int32(count)}
+	if ev.Scope.base() != ScopeFailed {
+		rec.Task = ev.Task
+	}
+	r.regenerate(again, &rec, now, fx)
+	r.recount()
+	r.settleRun(now, fx)
+	return Accepted
+}
+
+// recoverable says which tasks a recover does again, or why it does not fit.
+func (r *Run) recoverable(ev *Event) (again []bool, v Verdict, why string) {
+	switch {
+	case !r.State.Terminal():
+		return nil, WrongState, fmt.Sprintf("the run is %s: only a run that has ended can be recovered; stop it first, or retry one of its tasks", r.State)
+	case r.State == RunSkipped:
+		return nil, WrongState, "the run is skipped: it never began; start it again with rerun"
+	case r.Graph == nil || r.left > 0:
+		return nil, WrongState, fmt.Sprintf("the run is %s and was never split into tasks; start it again with rerun", r.State)
+	case ev.Scope.base() != ScopeFailed && (ev.Task < 0 || int(ev.Task) >= len(r.tasks)):
+		return nil, NoSuchTask, ""
+	}
+	again = make([]bool, len(r.tasks))
+	if ev.Scope.base() != ScopeOnly {
+		r.addUnsuccessful(again)
+	}
+	switch ev.Scope {
+	case ScopeFailed:
+	case ScopeFrom:
+		again[ev.Task] = true
+		r.spread(again, &r.Graph.deps, false)
+	default:
+		again[ev.Task] = true
+		up := make([]bool, len(again))
+		up[ev.Task] = true
+		if ev.Scope&ScopeUpstream != 0 {
+			r.spread(up, &r.Graph.needs, true)
+		}
+		if ev.Scope&ScopeDependents != 0 {
+			r.spread(again, &r.Graph.deps, false)
+		}
+		for t := range up {
+			again[t] = again[t] || up[t]
+		}
+	}
+	for t := range again {
+		if again[t] {
+			if why = r.unstartable(ev, again); why != "" {
+				return nil, WrongState, why
+			}
+			return again, Accepted, ""
+		}
+	}
+	if r.State == RunSucceeded {
+		return nil, WrongState, "the run has succeeded: nothing of it failed; recover it from a task, or start it again with rerun"
+	}
+	return again, Accepted, "" // a stopped run whose last task succeeded after all has its end set right
+}
+
+// addUnsuccessful marks what did not succeed and is not rightly skipped, and what needs that.
+func (r *Run) addUnsuccessful(again []bool) {
+	for _, t := range r.Graph.topo {
+		again[t] = r.tasks[t].state != Succeeded && r.tasks[t].state != Skipped
+		for _, n := range r.Graph.needs.of(t) {
+			again[t] = again[t] || again[n]
+		}
+	}
+}
+
+// spread closes a set of tasks over a direction of the graph.
+func (r *Run) spread(set []bool, way *adjacency, backwards bool) {
+	topo := r.Graph.topo
+	for i := range topo {
+		t := topo[i]
+		if backwards {
+			t = topo[len(topo)-1-i]
+		}
+		if set[t] {
+			for _, next := range way.of(t) {
+				set[next] = true
+			}
+		}
+	}
+}
+
+// unstartable says why a single task that is to be done again could not run: something that it
+// needs, and that is not done again, too, failed. "": it could.
+func (r *Run) unstartable(ev *Event, again []bool) string {
+	if ev.Scope.base() != ScopeOnly {
+		return ""
+	}
+	for _, n := range r.Graph.needs.of(ev.Task) {
+		p := &r.tasks[n]
+		if again[n] || p.settled() && (!p.fails() || r.Graph.handles(ev.Task)) {
+			continue
+		}
+		return fmt.Sprintf("task %s needs task %s, which is %s: recover it with its upstreams, or mark %s first",
+			r.Graph.Name(ev.Task), r.Graph.Name(n), p.state, r.Graph.Name(n))
+	}
+	return ""
+}
+
+// regenerate begins a new generation, of an ended run or of a live one: the tasks in again are
+// pending, all others stay what they are; what runs goes on running. The caller may decide about
+// a task before it calls recount.
+func (r *Run) regenerate(again []bool, rec *Record, now Now, fx *Effects) {
+	r.base = r.packKept(again)
+	r.Generation++
+	r.Message = ""
+	if r.State.Terminal() {
+		r.Intent, r.Cause = IntentRun, ""
+		r.StartedAt, r.FinishedAt = now.Wall, 0
+		r.moveRun(RunRunning)
+	}
+	r.changed = true
+	r.record(*rec)
+	for t := range r.tasks {
+		p := &r.tasks[t]
+		p.retries, p.losses = 0, 0
+		if !again[t] {
+			p.halted = p.state == Stopped
+			continue
+		}
+		if p.state == Ready {
+			r.unlist(TaskID(t))
+		}
+		if p.state != Pending {
+			r.moveTask(TaskID(t), Pending)
+		}
+		p.own, p.halted = false, false
+		delete(r.outputs, TaskID(t))
+	}
+	if r.Graph.Timeout > 0 {
+		left := clamp(r.StartedAt+Micros(r.Graph.Timeout.Microseconds())-now.Wall, r.Graph.Timeout)
+		fx.Timers = append(fx.Timers, r.runTimer(now.Mono+left))
+	}
+}
+
+// recount counts anew what a new generation changed, and decides what can be decided in it.
+func (r *Run) recount() {
+	r.failed, r.late = 0, nil
+	r.frozen = countFrozen(r.base)
+	for t := range r.tasks {
+		p := &r.tasks[t]
+		if p.fails() {
+			r.failed++
+		}
+		if p.state == Failed {
+			r.noteFailure(TaskID(t), "")
+		}
+		if p.state != Pending {
+			continue
+		}
+		p.blockers = 0
+		for _, n := range r.Graph.needs.of(TaskID(t)) {
+			if !r.tasks[n].settled() {
+				p.blockers++
+			}
+		}
+	}
+	for _, t := range r.Graph.topo { // also those that an end that was kept decides
+		if r.tasks[t].state == Pending {
+			r.decide(t)
+		}
+	}
+}
+
+// fails reports whether the task makes those that need it upstream_failed.
+func (p *task) fails() bool { return p.state.fails() || p.halted }
+
+// settled reports whether those that need the task count it as done.
+func (p *task) settled() bool { return p.state.settled() || p.halted }
+
+// keptOwn marks in the packed states that a generation keeps that the task's newest attempt is
+// behind its state. With pending it is: whatever that attempt says, of any generation.
+const keptOwn = 0x80
+
+// packKept packs what the next generation keeps: pending for what is decided in it, the end of
+// what has ended, and which tasks are what their newest attempt says.
+func (r *Run) packKept(again []bool) []byte {
+	return packStates(len(r.tasks), func(t TaskID) TaskState {
+		p, s := &r.tasks[t], Pending
+		if again[t] {
+			return Pending
+		}
+		if p.state.Terminal() {
+			s = p.state
+		}
+		if p.own {
+			s |= keptOwn
+		}
+		return s
+	})
+}
+
+// countFrozen counts the packed ends that make a run fail whatever happens in its generation.
+func countFrozen(base []byte) int32 {
+	n := int32(0)
+	eachPacked(base, func(s TaskState, count int) {
+		if s &^= keptOwn; s.fails() || s == Stopped {
+			n += int32(count)
+		}
+	})
+	return n
+}
+
+// keep brings in what the generation before left, and which tasks are what their newest attempt says.
+func (d *deriver) keep() error {
+	odd := false
+	own := func(t TaskID) bool {
+		i := d.latest[t]
+		return i > 0 && d.attempts[i-1].Generation == d.run.Generation
+	}
+	if d.run.Base == nil {
+		for t := range d.views {
+			d.views[t].Own = own(TaskID(t))
+		}
+	} else {
+		t := 0
+		odd = !eachPacked(d.run.Base, func(s TaskState, count int) {
+			behind := s&keptOwn != 0
+			s &^= keptOwn
+			odd = odd || s != Pending && !s.Terminal() || count > len(d.views)-t
+			for range min(count, len(d.views)-t) {
+				v := &d.views[t]
+				v.State, v.Own, v.Halted = s, behind || s == Pending && own(TaskID(t)), s == Stopped
+				odd = odd || behind && d.latest[t] == 0
+				t++
+			}
+		}) || t != len(d.views) || odd
+	}
+	if odd {
+		return fmt.Errorf("kept states of run %s: %w", d.run.ID, errPacked)
+	}
+	for t := range d.views {
+		if v := &d.views[t]; v.Own && !v.State.Terminal() {
+			v.Halted = d.attempts[d.latest[t]-1].halted()
+		}
+	}
+	return nil
+}
