@@ -126,6 +126,7 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("name", "", "stable name of this node (default the host's)")
 	f.String("slots", "", "attempts that run at once (default two per core)")
 	f.String("pass-env", "", "further variables of this process that tasks get, as A,B,…")
+	f.String("logs", "", "folder that the nodes share, for all that tasks print (default: the database of a cluster keeps the last MiB of each log)")
 	f.String("drain", "", "how long a shutdown waits for running attempts (default 1m)")
 	f.String("advertise", "", "in a cluster: URL by which the other nodes reach this one (default where it listens)")
 	f.String("heartbeat", "", "in a cluster: time between two signs of life (default 5s)")

@@ -11,6 +11,7 @@ import (
 	"skein.dev/skein/internal/cluster"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
@@ -56,8 +57,9 @@ func (m *membership) connect(n *Node, info store.Info) {
 
 // neighbours is what a server knows of other nodes; all of it is nil if there are none.
 type neighbours struct {
-	remote  func(dag.HandlerID) bool
+	remote  func(context.Context, dag.HandlerID) (dag.HandlerID, bool)
 	cluster server.Cluster
+	logs    logs.Store // that they share
 }
 
 // town is the cluster as a node's server sees it.
@@ -67,14 +69,14 @@ type town struct {
 	m     *membership // nil: it only looks on
 }
 
-func neighboursOf(st store.Store, m *membership) neighbours {
+func neighboursOf(st store.Store, m *membership, shared logs.Store) neighbours {
 	c, ok := st.(store.Cluster)
 	if !ok {
-		return neighbours{}
+		return neighbours{logs: shared}
 	}
-	n := neighbours{cluster: &town{c, st.Clock, m}}
+	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared}
 	if m != nil {
-		n.remote = m.remote
+		n.remote = func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool) { return m.remote(ctx, st, h) }
 	}
 	return n
 }
@@ -147,9 +149,25 @@ func (m *membership) run(ctx context.Context) (stop func() error, failed <-chan 
 	}, fail
 }
 
-// remote reports whether a handler is another node that is there.
-func (m *membership) remote(h dag.HandlerID) bool {
-	return m != nil && m.node != nil && h != m.node.Self().Handler && m.node.Alive(h)
+// remote finds the node that has the files of what a handler ran, if that is another one that is
+// there: perhaps in a later life, under another handler.
+func (m *membership) remote(ctx context.Context, st store.Store, h dag.HandlerID) (dag.HandlerID, bool) {
+	if m == nil || m.node == nil || h == m.node.Self().Handler {
+		return 0, false
+	}
+	if m.node.Alive(h) {
+		return h, true
+	}
+	was, err := st.Handlers(ctx, []dag.HandlerID{h})
+	if err != nil || len(was) == 0 {
+		return 0, false
+	}
+	members, _ := m.node.View()
+	i := slices.IndexFunc(members, func(o store.Member) bool { return o.Name == was[0].Node })
+	if i < 0 || members[i].Handler == m.node.Self().Handler || !m.node.Alive(members[i].Handler) {
+		return 0, false
+	}
+	return members[i].Handler, true
 }
 
 // alone reports whether no other node has been seen since this one started.

@@ -37,6 +37,9 @@ type Config struct {
 	LogFormat string        // text | json
 	APIToken  string
 	TasksMax  int // of one workflow
+	// Logs is a folder that the nodes share, and that keeps all that tasks print; "": the database
+	// of a cluster keeps the end of it, and each node has files of its own.
+	Logs string
 
 	// Of a node of a cluster: where the others reach it ("": where it listens), how often it
 	// renews its row, after what silence it counts as dead, and what it does when it was taken
@@ -123,8 +126,16 @@ func settings() []setting {
 			return oneOf(v, "text", "json")
 		}},
 		{name: "tasks_max", def: func() string { return strconv.Itoa(dag.TasksMax) }, set: setTasksMax},
+		{name: "logs", def: text(""), set: setLogs},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 	}
+}
+
+func setLogs(c *Config, v string) (err error) {
+	if c.Logs = ""; v != "" {
+		c.Logs, err = filepath.Abs(v)
+	}
+	return err
 }
 
 func setSpan(to *time.Duration, v string) error {
@@ -301,10 +312,17 @@ func Load(flags map[string]string, path string) (*Config, error) {
 	return c, nil
 }
 
+// origin tells where a setting came from.
+func (c *Config) origin(name string) string {
+	if i := slices.IndexFunc(c.Values, func(v Value) bool { return v.Name == name }); i >= 0 {
+		return c.Values[i].Origin
+	}
+	return originDefault
+}
+
 // chosen reports whether somebody set a setting.
 func (c *Config) chosen(name string) bool {
-	i := slices.IndexFunc(c.Values, func(v Value) bool { return v.Name == name })
-	return i >= 0 && c.Values[i].Origin != originDefault
+	return c.origin(name) != originDefault
 }
 
 // readFile reads the config file and refuses keys that nobody reads: a typo must not be silent.

@@ -8,6 +8,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/worker"
 )
@@ -23,8 +24,9 @@ type executor struct {
 	slots   int
 
 	// Set once before the engine runs.
-	engine *engine.Engine
-	worker *worker.Worker
+	engine  *engine.Engine
+	worker  *worker.Worker
+	shipper *logs.Shipper // nil: logs stay here
 
 	wg sync.WaitGroup // of those that resolve
 
@@ -100,6 +102,7 @@ func (x *executor) launch(h *handed) {
 	if mode == 0 {
 		h.given = true
 		x.byKey[keyOf(h.key)] = h
+		x.shipper.Begin(h.logRef())
 		x.worker.Start(*job) // returns at once; its lock is below ours
 	}
 	x.mu.Unlock()
@@ -134,6 +137,7 @@ func (x *executor) ended(r worker.Result) {
 	if h == nil {
 		return
 	}
+	x.shipper.End(h.logRef(), r.LogBytes)
 	if r.Cause == worker.CauseClosed {
 		// This process ends, and nothing is known of the task: the next life declares the attempt lost.
 		x.forget(h, false)
@@ -289,6 +293,11 @@ func (x *executor) running() int {
 
 // wait returns when nobody resolves any more.
 func (x *executor) wait() { x.wg.Wait() }
+
+// logRef names the attempt's log.
+func (h *handed) logRef() logs.Ref {
+	return logs.Ref{Namespace: h.key.Namespace, Workflow: h.key.Workflow, Run: h.Run, Task: h.Task, Name: h.key.Task, Token: h.Token}
+}
 
 // attrs are the words by which log lines about attempts are found.
 func (h *handed) attrs() []any {

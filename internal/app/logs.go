@@ -2,42 +2,50 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 
-	"golang.org/x/sys/unix"
-
+	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/server"
-	"skein.dev/skein/internal/worker"
+	"skein.dev/skein/internal/store"
 )
 
-// logFolder finds the logs of attempts in the data folder.
-type logFolder struct{ data string }
-
-var _ server.LogSource = logFolder{}
-
-// Open implements server.LogSource. An attempt that has written nothing has no file.
-func (l logFolder) Open(_ context.Context, ref server.LogRef) (server.LogReader, error) {
-	path := worker.LogPath(l.data, worker.Key{Namespace: ref.Namespace, Workflow: ref.Workflow, RunID: ref.Run.String(),
-		Task: ref.Task, Attempt: int(ref.Attempt)})
-	if path == "" {
-		return nil, fmt.Errorf("log of %s, attempt %d: %w", ref.Task, ref.Attempt, fs.ErrNotExist)
+// openLogs is where logs are kept beside the files of each node: in the shared folder if there
+// is one, else in the database of a cluster; nil: nowhere.
+func openLogs(cfg *Config, st store.Store) (logs.Store, error) {
+	if cfg.Logs != "" {
+		if info, err := os.Stat(cfg.Logs); err != nil || !info.IsDir() {
+			return nil, &SettingError{Name: "logs", Origin: cfg.origin("logs"),
+				Err: fmt.Errorf("%s is not a folder: make it, or mount it, on every node", cfg.Logs)}
+		}
+		return logs.Folder{Path: cfg.Logs}, nil
 	}
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return nil, fmt.Errorf("log: %w", err)
+	if rows, ok := st.(store.Logs); ok {
+		return logs.NewDatabase(rows, logs.KeepDefault), nil
 	}
-	return logReader{file}, nil
+	return nil, nil
 }
 
-type logReader struct{ *os.File }
+// logSource finds the logs of attempts: in the data folder of this node, where they are whole,
+// or else where all nodes find them.
+type logSource struct {
+	own    logs.Folder
+	shared logs.Store // nil: there is none
+}
 
-// Size is how much there is now; the attempt may still write.
-func (r logReader) Size() (int64, error) {
-	info, err := r.Stat()
-	if err != nil {
-		return 0, err
+var _ server.LogSource = logSource{}
+
+// Open implements server.LogSource. An attempt that has written nothing has no log.
+func (l logSource) Open(ctx context.Context, ref server.LogRef) (server.LogReader, error) {
+	r := logs.Ref{Namespace: ref.Namespace, Workflow: ref.Workflow, Run: ref.Run, Task: ref.Index, Name: ref.Task, Token: ref.Attempt}
+	found, err := l.own.Open(ctx, r)
+	if errors.Is(err, fs.ErrNotExist) && l.shared != nil {
+		found, err = l.shared.Open(ctx, r)
 	}
-	return info.Size(), nil
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
 }

@@ -19,6 +19,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/secret"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
@@ -37,7 +38,9 @@ type Node struct {
 	worker   *worker.Worker
 	executor *executor
 	watch    *trigger.Watch
-	member   *membership // nil: alone
+	member   *membership   // nil: alone
+	logs     logs.Store    // beside the files of this node; nil: there is none
+	shipper  *logs.Shipper // nil: likewise
 	engine   *engine.Engine
 	handler  http.Handler
 	http     *http.Server
@@ -72,7 +75,14 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	if n.store, err = openStore(ctx, cfg); err != nil {
 		return n, err
 	}
+	if n.logs, err = openLogs(cfg, n.store); err != nil {
+		return n, err
+	}
+	if n.logs != nil {
+		n.shipper = logs.NewShipper(n.logs, cfg.Data, log)
+	}
 	n.executor = newExecutor(log, n.store, cfg.Slots)
+	n.executor.shipper = n.shipper
 	n.executor.holding = cfg.Hold
 	n.worker, err = worker.New(worker.Config{DataDir: cfg.Data, Slots: cfg.Slots, PassEnv: cfg.PassEnv, Log: log,
 		Report: n.executor.ended, Started: n.executor.started})
@@ -94,7 +104,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	}
 	n.executor.engine, n.executor.worker = n.engine, n.worker
 	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log})
-	srv, err := newServer(cfg, n.engine, log, n.listener.Addr().String(), neighboursOf(n.store, n.member))
+	srv, err := newServer(cfg, n.engine, log, n.listener.Addr().String(), neighboursOf(n.store, n.member, n.logs))
 	if err != nil {
 		return n, err
 	}
@@ -116,7 +126,7 @@ func compiler() dag.Compiler {
 
 func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, address string, near neighbours) (*server.Server, error) {
 	srv, err := server.New(server.Config{
-		Engine: e, Remote: near.remote, Cluster: near.cluster, Logs: logFolder{cfg.Data}, Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax, Version: Version(), DefaultUser: systemUser(), Listen: address, Log: log,
+		Engine: e, Remote: near.remote, Cluster: near.cluster, Logs: logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs}, Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax, Version: Version(), DefaultUser: systemUser(), Listen: address, Log: log,
 		Node: server.Node{Name: cfg.Name, Roles: []string{"api", "scheduler", "worker"}, Started: time.Now()},
 	})
 	if err != nil {
@@ -176,6 +186,11 @@ func (n *Node) Run(ctx context.Context) error {
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	go func() { watchEnd <- n.look(watching) }()
+	shipping := make(chan struct{})
+	go func() {
+		defer close(shipping)
+		n.shipper.Run(work)
+	}()
 	stopMember := func() error { return nil }
 	var err error
 	select {
@@ -196,8 +211,10 @@ func (n *Node) Run(ctx context.Context) error {
 	stopWatching()
 	err = errors.Join(err, <-watchEnd)
 	n.drain()
+	n.shipRest()
 	err = errors.Join(err, stopMember())
 	cancel()
+	<-shipping
 	err = errors.Join(err, <-engineEnd, n.stopHTTP(), n.release())
 	n.log.Info("stopped")
 	return err
@@ -281,6 +298,15 @@ func (n *Node) drain() {
 	}
 }
 
+// shipRest sends what has been printed to where the other nodes find it.
+func (n *Node) shipRest() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopWait)
+	defer cancel()
+	if err := n.shipper.Flush(ctx); err != nil {
+		n.log.Warn("the end of some logs is on this machine only", "err", err)
+	}
+}
+
 func (n *Node) stopHTTP() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopWait)
 	defer cancel()
@@ -351,7 +377,11 @@ func Observe(ctx context.Context, cfg *Config) (*Observer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), ListenDefault, neighboursOf(db, nil))
+	shared, err := openLogs(cfg, db)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), ListenDefault, neighboursOf(db, nil, shared))
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

@@ -27,6 +27,8 @@ const (
 const (
 	HeaderElsewhere = "X-Skein-Elsewhere"
 	HeaderHops      = "X-Skein-Hops"
+	// HeaderHere asks a handler for what it can say itself, because nobody else can.
+	HeaderHere = "X-Skein-Here"
 )
 
 // hopsMax bounds how often a request is passed on: ownership may move while it travels.

@@ -46,7 +46,11 @@ func Gateway(next http.Handler, dir Directory, log *slog.Logger) http.Handler {
 			if err == nil && hops < hopsMax {
 				r.Header.Set(HeaderHops, strconv.Itoa(hops+1))
 				body.again(r)
-				pass(w, r, to, log)
+				if strings.HasPrefix(catch.elsewhere, "handler ") {
+					passStream(w, r, detour{to: to, dir: dir, next: next, log: log})
+				} else {
+					pass(w, r, to, log)
+				}
 				return
 			}
 			if err == nil {

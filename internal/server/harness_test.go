@@ -95,7 +95,8 @@ func succeeded() dag.Result { return dag.Result{State: dag.AttemptSucceeded} }
 type logs struct {
 	mu   sync.Mutex // protects following fields
 	text map[server.LogRef][]byte
-	bug  bool // opening one panics
+	gone int64 // bytes of each that are not kept any more
+	bug  bool  // opening one panics
 }
 
 func (l *logs) add(ref server.LogRef, s string) {
@@ -105,6 +106,7 @@ func (l *logs) add(ref server.LogRef, s string) {
 }
 
 func (l *logs) Open(_ context.Context, ref server.LogRef) (server.LogReader, error) {
+	ref.Index = 0 // the name says it
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.bug {
@@ -135,6 +137,12 @@ func (r *logReader) Size() (int64, error) {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
 	return int64(len(r.l.text[r.ref])), nil
+}
+
+func (r *logReader) First() int64 {
+	r.l.mu.Lock()
+	defer r.l.mu.Unlock()
+	return r.l.gone
 }
 
 func (r *logReader) Close() error { return nil }

@@ -21,6 +21,10 @@ import (
 // logPoll is how often a growing log is looked at: files tell nobody that they grow.
 const logPoll = 200 * time.Millisecond
 
+// logLook is how often a node of a cluster looks whether an attempt has ended: it hears only of
+// what it owns.
+const logLook = time.Second
+
 const logType = "text/plain; charset=utf-8"
 
 type logIn struct {
@@ -29,6 +33,8 @@ type logIn struct {
 	Offset  int64 `query:"offset" doc:"First byte; negative: from the end."`
 	Limit   int64 `query:"limit" minimum:"1" doc:"Bytes at most."`
 	Follow  bool  `query:"follow" doc:"Go on until the attempt ends; before its start, wait for it."`
+	// Here is what package peer asks with when no other node can answer.
+	Here bool `header:"X-Skein-Here" hidden:"true"`
 }
 
 // logOf is the log of one attempt, being read.
@@ -36,8 +42,9 @@ type logOf struct {
 	s       *Server
 	ref     LogRef
 	task    dag.TaskID
-	ended   bool // the attempt is over: nothing is added to what the file has now
-	settled bool // the attempt never was and never will be
+	ended   bool          // the attempt is over: nothing is added to what the file has now
+	settled bool          // the attempt never was and never will be
+	handler dag.HandlerID // that has, or had, the attempt; 0: nobody yet
 	reader  LogReader
 }
 
@@ -51,7 +58,7 @@ func (s *Server) getLog(ctx context.Context, in *logIn) (*streamOut, error) {
 		r, w := humago.Unwrap(hc)
 		w.Header().Set(api.HeaderAttempt, strconv.Itoa(int(l.ref.Attempt)))
 		w.Header().Set("Content-Type", logType)
-		if l.ended && !in.Follow && in.Offset == 0 && in.Limit == 0 {
+		if l.ended && !in.Follow && in.Offset == 0 && in.Limit == 0 && l.first() == 0 {
 			l.whole(w, r)
 			return
 		}
@@ -84,12 +91,17 @@ func (s *Server) findLog(ctx context.Context, in *logIn) (*logOf, error) {
 	if !known {
 		return nil, notFound("run %s has no task %q", in.ID, in.Task)
 	}
-	l := &logOf{s: s, task: task, ref: LogRef{Namespace: w.Namespace, Workflow: w.Name, Run: id, Task: in.Task, Attempt: dag.Token(in.Attempt)}}
+	l := &logOf{s: s, task: task, ref: LogRef{Namespace: w.Namespace, Workflow: w.Name, Run: id, Task: in.Task, Index: task, Attempt: dag.Token(in.Attempt)}}
 	there, err := l.look(ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case there:
+		if !in.Here {
+			if err := s.here(ctx, l.handler); err != nil {
+				return nil, err
+			}
+		}
 		return l, l.open(ctx)
 	case in.Follow && !l.settled:
 		l.ref.Attempt = max(l.ref.Attempt, 1)
@@ -111,8 +123,8 @@ func (l *logOf) look(ctx context.Context) (there bool, err error) {
 	}
 	for i := range attempts {
 		if attempts[i].Token == l.ref.Attempt {
-			l.ended = attempts[i].State.Ended()
-			return true, l.s.here(attempts[i].Handler)
+			l.ended, l.handler = attempts[i].State.Ended(), attempts[i].Handler
+			return true, nil
 		}
 	}
 	t, err := l.s.engine.Task(ctx, l.ref.Run, l.ref.Task)
@@ -156,6 +168,31 @@ func (l *logOf) size() (int64, error) {
 		return 0, fmt.Errorf("size of the log: %w", err)
 	}
 	return n, nil
+}
+
+// first is the offset of the first byte that there is.
+func (l *logOf) first() int64 {
+	if l.reader == nil {
+		return 0
+	}
+	return l.reader.First()
+}
+
+// mark is what stands in place of the last bytes that are not kept, so that what follows it has
+// the offsets that it had when it was printed.
+func mark(first int64) string {
+	if first == 0 {
+		return ""
+	}
+	return fmt.Sprintf("[skein: the first %d bytes of this log are not kept]\n", first)
+}
+
+// from is where reading can begin that was to begin at an offset.
+func (l *logOf) from(at int64) int64 {
+	if first := l.first(); at < first {
+		return max(at, first-int64(len(mark(first))))
+	}
+	return at
 }
 
 // whole sends a finished log, or the ranges of it that are asked for.
@@ -208,14 +245,15 @@ func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) error {
 	sub := l.s.engine.Watch(l.ref.Run)
 	defer sub.Close()
+	size, err := l.size()
+	if err != nil {
+		return err
+	}
 	at := in.Offset
 	if at < 0 {
-		size, err := l.size()
-		if err != nil {
-			return err
-		}
 		at = max(0, size+at)
 	}
+	at = l.from(at)
 	left := in.Limit
 	if left == 0 {
 		left = math.MaxInt64
@@ -228,6 +266,12 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 	}
 	poll := time.NewTicker(logPoll)
 	defer poll.Stop()
+	var look <-chan time.Time
+	if l.s.cfg.Remote != nil {
+		ticker := time.NewTicker(logLook)
+		defer ticker.Stop()
+		look = ticker.C
+	}
 	stale := true // the attempt's state may have changed since it was read
 	notices := sub.C
 	for {
@@ -239,11 +283,9 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 			stale = false
 		}
 		over = over || l.ended || l.settled // decided before the last read: nothing comes after it
-		n, err := l.copy(ctx, out, at, left)
-		if err != nil {
+		if at, left, err = l.copy(ctx, out, at, left); err != nil {
 			return err
 		}
-		at, left = at+n, left-n
 		if over || left == 0 {
 			return nil
 		}
@@ -253,6 +295,8 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 				return nil
 			}
 			stale = stale || n.Lost || l.concerns(n.Records)
+		case <-look:
+			stale = true
 		case <-poll.C:
 		case <-ctx.Done():
 			return ctx.Err()
@@ -278,19 +322,34 @@ func (l *logOf) concerns(records []dag.Record) bool {
 	return false
 }
 
-// copy sends what the log has from an offset on, at most left bytes.
-func (l *logOf) copy(ctx context.Context, out *streamWriter, at, left int64) (int64, error) {
+// copy sends what the log has from an offset on, at most left bytes, and gives where to go on.
+func (l *logOf) copy(ctx context.Context, out *streamWriter, at, left int64) (next, rest int64, err error) {
 	if err := l.open(ctx); err != nil {
-		return 0, err
+		return at, left, err
 	}
 	size, err := l.size()
-	if err != nil || at >= size {
-		return 0, err
+	if err != nil {
+		return at, left, err
+	}
+	if at = l.from(at); at < l.first() {
+		text := mark(l.first())
+		text = text[len(text)-int(l.first()-at):]
+		text = text[:min(int64(len(text)), left)]
+		if err := out.write([]byte(text)); err != nil {
+			return at, left, err
+		}
+		at, left = at+int64(len(text)), left-int64(len(text))
+	}
+	if at >= size || left == 0 {
+		return at, left, nil
 	}
 	part := io.NewSectionReader(l.reader, at, min(size-at, left))
 	n, err := io.Copy(writerFunc(out.write), part)
-	if err != nil {
-		return n, fmt.Errorf("send the log: %w", err)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // it has gone meanwhile: the next turn begins at what there is
 	}
-	return n, nil
+	if err != nil {
+		err = fmt.Errorf("send the log: %w", err)
+	}
+	return at + n, left - n, err
 }

@@ -147,8 +147,12 @@ func (f *failure) level() slog.Level {
 }
 
 // here is nil unless an attempt is, or was, with another node that is there: it has the log.
-func (s *Server) here(h dag.HandlerID) error {
-	if s.cfg.Remote == nil || !s.cfg.Remote(h) {
+func (s *Server) here(ctx context.Context, h dag.HandlerID) error {
+	if s.cfg.Remote == nil {
+		return nil
+	}
+	h, away := s.cfg.Remote(ctx, h)
+	if !away {
 		return nil
 	}
 	f := fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "the log is with another node")

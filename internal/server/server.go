@@ -27,9 +27,9 @@ type Config struct {
 	// taken.
 	Secrets Secrets
 
-	// Remote reports whether a handler is another node of the cluster that is there; nil: there
-	// is no other.
-	Remote func(h dag.HandlerID) bool
+	// Remote finds the node of the cluster that has the files of what a handler ran, if that is
+	// another one that is there; nil: there is no other.
+	Remote func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool)
 	// Cluster is the one that the node is in; nil: it is alone.
 	Cluster Cluster
 
@@ -60,6 +60,7 @@ type LogRef struct {
 	Namespace, Workflow string
 	Run                 dag.RunID
 	Task                string
+	Index               dag.TaskID // of the task
 	Attempt             dag.Token
 }
 
@@ -72,7 +73,10 @@ type LogSource interface {
 type LogReader interface {
 	io.ReaderAt
 	io.Closer
+	// Size is where the log ends now.
 	Size() (int64, error)
+	// First is the offset of the first byte that is kept.
+	First() int64
 }
 
 // Bounds of a request.

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -146,6 +147,42 @@ func TestLogs(t *testing.T) {
 		t.Errorf("%q %v", whole.body, whole.header)
 	}
 }
+
+// A log whose front is not kept says so, and what is kept has the offsets that it had.
+func TestCutLogs(t *testing.T) {
+	b := newBed(t, false)
+	b.apply("w")
+	run := b.run("w")
+	a := <-b.exec.got
+	ref := server.LogRef{Namespace: "default", Workflow: "w", Run: a.Run, Task: "a", Attempt: 1}
+	text := strings.Repeat("0123456789", 30) + "\n"
+	b.logs.add(ref, text)
+	b.logs.gone = 200
+	const mark = "[skein: the first 200 bytes of this log are not kept]\n"
+	begin := strconv.Itoa(200 - len(mark))
+	path := "/api/v1/runs/" + run.ID + "/tasks/a/logs"
+	check := func() {
+		t.Helper()
+		for query, wanted := range map[string][2]string{"": {mark + text[200:], begin}, "?offset=3": {mark + text[200:], begin},
+			"?offset=190": {mark[len(mark)-10:] + text[200:], "190"}, "?offset=250": {text[250:], "250"}, "?offset=-5": {text[296:], "296"},
+			"?offset=-280": {mark + text[200:], begin}, "?offset=1&limit=7": {mark[:7], begin}, "?offset=198&limit=7": {kept(mark, 2) + text[200:205], "198"}} {
+			if got := b.get(path + query); got.status != 200 || got.body != wanted[0] || got.header.Get("Skein-Log-Offset") != wanted[1] {
+				t.Errorf("%s: %d %q from %s, want %q", query, got.status, got.body, got.header.Get("Skein-Log-Offset"), wanted)
+			}
+		}
+	}
+	check()
+	l := must(b.client.Logs(t.Context(), run.ID, "a", skein.LogQuery{Follow: true}))
+	defer l.Close()
+	b.exec.end(a, succeeded())
+	<-b.exec.got // what follows a has been started: a's end is on the disk
+	check()
+	if all := string(must(io.ReadAll(l))); all != mark+text[200:] {
+		t.Errorf("followed: %q", all)
+	}
+}
+
+func kept(s string, n int) string { return s[len(s)-n:] }
 
 func TestFollowedLogs(t *testing.T) {
 	b := newBed(t, false)

@@ -27,10 +27,13 @@ const (
 	MemberBefore // every other operation of store.Cluster that writes
 	MemberAfter
 	Members
+	LogsBefore // every operation of store.Logs that writes
+	LogsAfter
 )
 
 var opNames = [...]string{"", "commit", "commit", "acquire", "acquire", "register", "register", "load", "scan", "read",
-	"claim", "claim", "change of members", "change of members", "members"}
+	"claim", "claim", "change of members", "change of members", "members",
+	"change of logs", "change of logs"}
 
 func (k OpKind) String() string { return opNames[k] }
 

@@ -57,8 +57,9 @@ type Store struct {
 	names      map[workflowName]dag.WorkflowID // of those not deleted
 	versions   map[dag.WorkflowID][]store.Version
 	requests   map[requestKey]store.Request
-	messages   []store.Message // by ID
-	lastID     int64           // of messages
+	messages   []store.Message                 // by ID
+	lastID     int64                           // of messages
+	logs       map[store.LogID][]store.LogPart // what follows each other
 	schedules
 }
 
@@ -108,7 +109,7 @@ func New(o Options) *Store {
 		runs: map[dag.RunID]*run{}, byWorkflow: map[dag.WorkflowID]*ids{}, byUser: map[string]*ids{},
 		byKey: map[runKey]dag.RunID{}, workflows: map[dag.WorkflowID]store.Workflow{},
 		names: map[workflowName]dag.WorkflowID{}, versions: map[dag.WorkflowID][]store.Version{},
-		requests: map[requestKey]store.Request{}, members: map[dag.HandlerID]store.Member{}, schedules: newSchedules(),
+		requests: map[requestKey]store.Request{}, members: map[dag.HandlerID]store.Member{}, logs: map[store.LogID][]store.LogPart{}, schedules: newSchedules(),
 	}
 }
 

@@ -39,7 +39,7 @@ var membersSQL string
 
 const (
 	// format is the newest that this program knows; it rises with the migrations.
-	format = 3
+	format = 4
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 
@@ -82,6 +82,7 @@ type DB struct {
 	shards   int
 	writers  *pool
 	readers  *pool
+	logs     *pool
 	settings args
 }
 
@@ -103,11 +104,11 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		text(ms(lockMax)).text(ms(transactionIdleMax)).text(ms(silenceMax))}
 	config.DialFunc = dialer(silenceMax)
 	sql := statements(readSQL)
-	for _, more := range []string{writeSQL, membersSQL} {
+	for _, more := range []string{writeSQL, membersSQL, logsSQL} {
 		maps.Copy(sql, statements(more))
 	}
 	open := func(ctx context.Context) (*conn, error) { return d.connect(ctx, sql) }
-	d.writers, d.readers = newPool(o.Writers, open), newPool(o.Readers, open)
+	d.writers, d.readers, d.logs = newPool(o.Writers, open), newPool(o.Readers, open), newPool(logWriters, open)
 	if err := d.ready(ctx, o.Shards); err != nil {
 		_ = d.Close()
 		return nil, err
@@ -171,6 +172,7 @@ func statements(text string) map[string]string {
 func (d *DB) Close() error {
 	d.writers.close()
 	d.readers.close()
+	d.logs.close()
 	return nil
 }
 

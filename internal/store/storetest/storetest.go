@@ -87,6 +87,7 @@ func Run(t *testing.T, e Engine) {
 		{"life", life()},
 		{"cluster", clusters()},
 		{"cluster at once", clustersAtOnce()},
+		{"logs", logs()},
 		{"reload", reloads()},
 	} {
 		t.Run(group.name, func(t *testing.T) {

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	skein "skein.dev/skein"
+)
+
+// TestLogsOfADeadNode reads the log of a task that n2 runs by way of n1: while it runs, while n2 dies of kill -9 in
+// the middle of a stream, and afterwards. What is missing is at most what was printed in the last 2 s.
+func TestLogsOfADeadNode(t *testing.T) {
+	t.Parallel()
+	f := newFlight(t, 2)
+	one, two := f.members[0], f.members[1]
+	f.own(map[string]int{"n1": 16, "n2": 16})
+	// Each line is the time at which it was printed, which is also written down beside.
+	witness := filepath.Join(t.TempDir(), "witness")
+	f.flow("clock", "while true; do date +%s.%N | tee -a "+witness+"; sleep 0.05; done")
+	one.home.run("node", "move", "clock", "n2")
+	one.home.until("n2 owns it", func() bool { return f.ownerOf("clock") == "n2" })
+	id := one.detach("clock")
+	one.home.until("something was printed", func() bool { return bytes.Count(one.home.logs(id), []byte("\n")) > 20 })
+	part := one.home.run("logs", id+"/a", "--attempt", "1", "--tail-bytes", "40")
+	if len(part) != 40 {
+		t.Errorf("the last bytes: %q", part)
+	}
+	l, err := one.client.Logs(t.Context(), id, "a", skein.LogQuery{Attempt: 1, Offset: 10, Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	follow := make(chan []byte, 1)
+	began := make(chan struct{})
+	go func() {
+		lines := bufio.NewReader(l)
+		first, _ := lines.ReadBytes('\n')
+		close(began)
+		rest, err := io.ReadAll(lines)
+		if err != nil {
+			t.Errorf("follow: %v", err)
+		}
+		follow <- append(first, rest...)
+	}()
+	<-began
+	time.Sleep(3 * time.Second) // so that something is sent
+	died := time.Now()
+	two.kill()
+	one.home.until("n2 is gone", func() bool { return f.owners()["n2"] == 0 })
+	wrote, err := os.ReadFile(witness)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := one.home.run("logs", id+"/a", "--attempt", "1")
+	if !bytes.HasPrefix(wrote, got) || len(got) == 0 {
+		t.Fatalf("n1 has %d bytes that are not those that were printed:\n%.300q\n%.300q", len(got), got, wrote)
+	}
+	if lost := died.Sub(lastLine(t, got)); lost > 2*time.Second {
+		t.Errorf("what was printed in the last %v is lost", lost)
+	} else {
+		t.Logf("lost: what was printed in the last %v", lost)
+	}
+	followed := <-follow
+	if !bytes.HasPrefix(wrote[10:], followed) || len(followed) < len(got)-10 {
+		t.Errorf("followed %d bytes, there are %d:\n%.300q", len(followed), len(got)-10, followed)
+	}
+	for _, offset := range []int64{0, 7, int64(len(got)) - 3} {
+		l, err := one.client.Logs(t.Context(), id, "a", skein.LogQuery{Attempt: 1, Offset: offset, Limit: 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(l)
+		if err != nil || !bytes.Equal(text, got[offset:min(int64(len(got)), offset+20)]) {
+			t.Errorf("from %d: %q, %v", offset, text, err)
+		}
+		l.Close()
+	}
+	one.home.run("run", "stop", id)
+	one.stop()
+}
+
+// logs reads the first attempt's log as it is now.
+func (h *home) logs(id string) []byte {
+	out, _ := h.cmd("logs", id+"/a", "--attempt", "1").Output() // before its start there is none
+	return out
+}
+
+// lastLine is when the last whole line was printed.
+func lastLine(t *testing.T, log []byte) time.Time {
+	t.Helper()
+	whole := strings.TrimSpace(string(log[:bytes.LastIndexByte(log, '\n')]))
+	var sec, nano int64
+	if _, err := fmt.Sscanf(whole[strings.LastIndexByte(whole, '\n')+1:], "%d.%d", &sec, &nano); err != nil {
+		t.Fatal(err)
+	}
+	return time.Unix(sec, nano)
+}
+
+// TestLongLogs: the database keeps the end of a long log; the node that ran it has all of it, and the others read it
+// there. A shared folder keeps all whoever is there.
+func TestLongLogs(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []bool{false, true} {
+		t.Run(fmt.Sprintf("shared=%v", shared), func(t *testing.T) {
+			t.Parallel()
+			folder := ""
+			if shared {
+				folder = t.TempDir()
+			}
+			f := newFlight(t, 2, "SKEIN_LOGS="+folder)
+			one, two := f.members[0], f.members[1]
+			f.own(map[string]int{"n1": 16, "n2": 16})
+			f.flow("long", "seq 1000000 1400000")
+			one.home.run("node", "move", "long", "n2")
+			one.home.until("n2 owns it", func() bool { return f.ownerOf("long") == "n2" })
+			id := one.detach("long")
+			one.home.run("run", "watch", id)
+			whole, err := exec.Command("seq", "1000000", "1400000").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := one.home.run("logs", id+"/a"); !bytes.Equal(got, whole) {
+				t.Errorf("by way of n1: %d bytes of %d", len(got), len(whole))
+			}
+			two.stop()
+			got := one.home.run("logs", id+"/a")
+			if shared {
+				if !bytes.Equal(got, whole) {
+					t.Errorf("the shared folder has %d bytes of %d", len(got), len(whole))
+				}
+			} else {
+				mark, kept, _ := bytes.Cut(got, []byte("\n"))
+				if wanted := fmt.Sprintf("[skein: the first %d bytes of this log are not kept]", len(whole)-len(kept)); string(mark) != wanted {
+					t.Errorf("%q, want %q", mark, wanted)
+				}
+				if len(kept) < 1<<20 || len(kept) > 1<<20+1<<16 || !bytes.HasSuffix(whole, kept) {
+					t.Errorf("the database has %d bytes", len(kept))
+				}
+			}
+			two.start() // under another handler: it has its files still
+			one.home.until("n1 sees n2 again", func() bool { return bytes.Equal(one.home.run("logs", id+"/a"), whole) })
+			two.stop()
+			one.stop()
+		})
+	}
+}

@@ -1,0 +1,117 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/worker"
+)
+
+// Folder keeps all of every log in files of a folder that the nodes share, under the same names
+// as in a node's own folder: logs/<namespace>/<workflow>/<run>/<task>.<attempt>.log.
+type Folder struct{ Path string }
+
+var _ Store = Folder{}
+
+// Keep implements Store.
+func (Folder) Keep() int64 { return 0 }
+
+// path is where a log lies; "" for names that no attempt can have.
+func (f Folder) path(r *Ref) string {
+	return worker.LogPath(f.Path, worker.Key{Namespace: r.Namespace, Workflow: r.Workflow, RunID: r.Run.String(), Task: r.Name, Attempt: int(r.Token)})
+}
+
+// Append implements Store. It cannot know which attempts there are: whoever lets others send
+// asks the engine before.
+func (f Folder) Append(ctx context.Context, chunks []Chunk) ([]int64, error) {
+	ends := make([]int64, len(chunks))
+	for i := range chunks {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		path := f.path(&chunks[i].Ref)
+		if path == "" {
+			ends[i] = -1
+			continue
+		}
+		var err error
+		if ends[i], err = grow(path, &chunks[i]); err != nil {
+			return nil, fmt.Errorf("log: %w", err)
+		}
+	}
+	return ends, nil
+}
+
+// grow adds a chunk if it begins where the file ends. Two that send the same bytes at once write
+// the same bytes to the same place.
+func grow(path string, c *Chunk) (int64, error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
+			file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return 0, errors.Join(err, file.Close())
+	}
+	end := info.Size()
+	if c.Offset == end || c.Offset > end && c.Cut { // what is not coming is a hole
+		var n int
+		n, err = file.WriteAt(c.Data, c.Offset)
+		end = c.Offset + int64(n)
+	}
+	return end, errors.Join(err, file.Close())
+}
+
+// Open implements Store.
+func (f Folder) Open(_ context.Context, ref Ref) (Reader, error) {
+	path := f.path(&ref)
+	if path == "" {
+		return nil, fmt.Errorf("log of %s, attempt %d: %w", ref.Name, ref.Token, fs.ErrNotExist)
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, fmt.Errorf("log: %w", err)
+	}
+	return fileReader{file}, nil
+}
+
+// Delete implements Store.
+func (f Folder) Delete(ctx context.Context, runs []Run) error {
+	var errs []error
+	for i := range runs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		log := f.path(&Ref{Namespace: runs[i].Namespace, Workflow: runs[i].Workflow, Run: runs[i].ID, Name: "any", Token: 1})
+		if log != "" {
+			errs = append(errs, os.RemoveAll(filepath.Dir(log)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// fileReader reads a log that is a file.
+type fileReader struct{ *os.File }
+
+// Size implements Reader.
+func (r fileReader) Size() (int64, error) {
+	info, err := r.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// First implements Reader.
+func (fileReader) First() int64 { return 0 }

@@ -1,0 +1,291 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/store"
+)
+
+const (
+	// every is how often files are looked at: what is lost with a machine is about as much.
+	every = time.Second
+	// chunkMax bounds what is read of a file at once, batchMax what is sent at once, roundMax
+	// what is sent until every file had its turn again; in bytes.
+	chunkMax = 256 << 10
+	batchMax = 1 << 20
+	roundMax = 16 << 20
+	// openMax bounds the logs whose attempt has ended and that are not sent yet: while the
+	// store is away they wait.
+	endedMax = 20_000
+	// sendMax bounds one call of the store.
+	sendMax = 20 * time.Second
+)
+
+// Shipper sends what the log files of this machine grow by to a store.
+type Shipper struct {
+	to    Store
+	local Folder
+	log   *slog.Logger
+	wake  chan struct{} // something has begun or ended
+
+	round sync.Mutex // held by the one that sends; protects failing
+	// failing: the last round did not come through.
+	failing bool
+
+	mu      sync.Mutex // protects following fields
+	live    map[store.LogID]*tail
+	ended   int
+	dropped int64 // logs that were given up because too many wait
+}
+
+// tail is a file that is being sent.
+type tail struct {
+	ref  Ref
+	sent int64 // bytes that the store has
+	over bool  // the attempt has ended: nothing is added any more
+}
+
+// NewShipper sends the logs under the data folder data.
+func NewShipper(to Store, data string, log *slog.Logger) *Shipper {
+	return &Shipper{to: to, local: Folder{data}, log: log, wake: make(chan struct{}, 1), live: map[store.LogID]*tail{}}
+}
+
+// Begin says that an attempt writes a log here. An attempt that goes on after a restart may be
+// named again: the store knows how far its log has come.
+func (s *Shipper) Begin(ref Ref) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	if s.live[ref.ID()] == nil {
+		s.live[ref.ID()] = &tail{ref: ref}
+	}
+	s.mu.Unlock()
+	s.nudge()
+}
+
+// End says that an attempt has ended, and how long its log is.
+func (s *Shipper) End(ref Ref, size int64) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.live[ref.ID()]
+	switch {
+	case t == nil || t.over:
+	case size == 0:
+		delete(s.live, ref.ID())
+	case s.ended >= endedMax:
+		delete(s.live, ref.ID())
+		s.dropped++
+	default:
+		t.over = true
+		s.ended++
+	}
+}
+
+func (s *Shipper) nudge() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run sends until ctx ends. Flush sends the rest.
+func (s *Shipper) Run(ctx context.Context) {
+	if s == nil {
+		return
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake: // idle nodes are not woken every second
+		}
+		for ctx.Err() == nil && !s.idle() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				_ = s.Flush(ctx) // it is said in the log, and sent again
+			}
+		}
+	}
+}
+
+func (s *Shipper) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.live) == 0
+}
+
+// Flush sends what there is now.
+func (s *Shipper) Flush(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	s.round.Lock()
+	defer s.round.Unlock()
+	err := s.send(ctx)
+	if failing := err != nil; failing != s.failing && ctx.Err() == nil {
+		s.failing = failing
+		if failing {
+			s.log.Warn("logs do not reach their store; they are sent later", "err", err)
+		} else {
+			s.log.Info("logs reach their store again")
+		}
+	}
+	s.mu.Lock()
+	dropped := s.dropped
+	s.dropped = 0
+	s.mu.Unlock()
+	if dropped > 0 {
+		s.log.Warn("logs are on this machine only: too many waited for their store", "logs", dropped)
+	}
+	return err
+}
+
+// send goes through the files once, and then again through those that had more than a chunk.
+func (s *Shipper) send(ctx context.Context) error {
+	turn := s.tails()
+	var batch []Chunk
+	var of, more []*tail
+	bytes, total := 0, 0
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		within, cancel := context.WithTimeout(ctx, sendMax)
+		defer cancel()
+		ends, err := s.to.Append(within, batch)
+		if err != nil {
+			return err
+		}
+		for i, end := range ends {
+			if s.took(of[i], &batch[i], end) {
+				more = append(more, of[i])
+			}
+		}
+		batch, of, bytes = batch[:0], of[:0], 0
+		return nil
+	}
+	for len(turn) > 0 && total < roundMax {
+		more = nil
+		for _, t := range turn {
+			c, err := s.next(t)
+			if err != nil {
+				s.log.Warn("a log cannot be read; it is not sent", "run", t.ref.Run, "task", t.ref.Name, "attempt", t.ref.Token, "err", err)
+				s.drop(t)
+				continue
+			}
+			if len(c.Data) == 0 {
+				if t.over {
+					s.drop(t)
+				}
+				continue
+			}
+			batch, of = append(batch, c), append(of, t)
+			bytes, total = bytes+len(c.Data), total+len(c.Data)
+			if bytes >= batchMax || len(batch) >= partsMax {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+		turn = more
+	}
+	return nil
+}
+
+// tails is a copy of the list. over is read before the files are: what an ended attempt wrote
+// is in its file by then.
+func (s *Shipper) tails() []*tail {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*tail, 0, len(s.live))
+	for _, t := range s.live {
+		all = append(all, &tail{ref: t.ref, sent: t.sent, over: t.over})
+	}
+	return all
+}
+
+// next reads the next chunk of a file; none: it has not grown.
+func (s *Shipper) next(t *tail) (Chunk, error) {
+	c := Chunk{Ref: t.ref, Offset: t.sent}
+	path := s.local.path(&t.ref)
+	if path == "" {
+		return c, ErrUnknown
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil // nothing was printed so far
+	}
+	if err != nil {
+		return c, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return c, err
+	}
+	size := info.Size()
+	if keep := s.to.Keep(); keep > 0 && size-c.Offset > keep {
+		c.Offset, c.Cut = size-keep, true
+	}
+	c.Data = make([]byte, max(0, min(size-c.Offset, chunkMax)))
+	n, err := file.ReadAt(c.Data, c.Offset)
+	if errors.Is(err, io.EOF) {
+		err = nil // somebody has made it shorter
+	}
+	c.Data = c.Data[:n]
+	return c, err
+}
+
+// took notes what the store has now; true: there may be more to send.
+func (s *Shipper) took(t *tail, c *Chunk, end int64) bool {
+	if end < 0 {
+		s.drop(t)
+		return false
+	}
+	complete := t.sent+int64(len(c.Data)) == end && len(c.Data) < chunkMax
+	t.sent = end
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.live[t.ref.ID()]; l != nil {
+		l.sent = end
+		if complete && t.over {
+			s.dropLocked(t)
+		}
+	}
+	return !complete
+}
+
+func (s *Shipper) drop(t *tail) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropLocked(t)
+}
+
+func (s *Shipper) dropLocked(t *tail) {
+	if l := s.live[t.ref.ID()]; l != nil {
+		if l.over {
+			s.ended--
+		}
+		delete(s.live, t.ref.ID())
+	}
+}

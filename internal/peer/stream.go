@@ -1,0 +1,186 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/store"
+)
+
+// gonePoll is how often it is looked whether the node that a stream comes from is still a member.
+const gonePoll = 500 * time.Millisecond
+
+// detour is how a log is read that another node has: from that node, as long as it is there,
+// and from then on by next, which finds what the node has left behind.
+type detour struct {
+	to   store.Member
+	dir  Directory
+	next http.Handler
+	log  *slog.Logger
+}
+
+// passStream passes on a request for a log.
+func passStream(w http.ResponseWriter, r *http.Request, d detour) {
+	target, err := url.Parse(d.to.Address)
+	if err != nil {
+		d.instead(w, r)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	watching.Go(func() { d.untilGone(ctx, cancel) })
+	proxy := &httputil.ReverseProxy{
+		Rewrite:       func(p *httputil.ProxyRequest) { p.SetURL(target) },
+		FlushInterval: -1,
+		ModifyResponse: func(resp *http.Response) error {
+			if resp.StatusCode >= http.StatusInternalServerError {
+				return errors.New(resp.Status)
+			}
+			if at, err := strconv.ParseInt(resp.Header.Get(headerLogOffset), 10, 64); err == nil && resp.ContentLength < 0 {
+				resp.Body = &resumed{ReadCloser: resp.Body, d: d, r: r, at: at}
+			}
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			d.log.Info("the log of another node is read from where it left it", "node", d.to.Name, "err", err)
+			d.instead(w, r)
+		},
+	}
+	proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// untilGone ends the stream of a node that is no member any more: one that is frozen or cut off
+// does not say that it has gone.
+func (d *detour) untilGone(ctx context.Context, cancel func()) {
+	tick := time.NewTicker(gonePoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if !d.dir.Alive(d.to.Handler) {
+				cancel()
+				return
+			}
+		}
+	}
+}
+
+// instead answers here.
+func (d *detour) instead(w http.ResponseWriter, r *http.Request) {
+	again := r.Clone(r.Context())
+	again.Header.Set(HeaderHere, "true")
+	d.next.ServeHTTP(w, again)
+}
+
+// headerLogOffset is that of api/v1: where in the log the answer begins.
+const headerLogOffset = "Skein-Log-Offset"
+
+// resumed is the body of a log that goes on here when the node that it comes from breaks off.
+type resumed struct {
+	io.ReadCloser
+	d    detour
+	r    *http.Request
+	at   int64 // offset of the next byte
+	sent int64
+	here bool
+	end  func() // of the answer made here
+}
+
+// Read implements io.Reader.
+func (b *resumed) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.at, b.sent = b.at+int64(n), b.sent+int64(n)
+	if err == nil || err == io.EOF || b.here || b.r.Context().Err() != nil {
+		return n, err
+	}
+	b.d.log.Info("a log goes on from where a node left it", "node", b.d.to.Name, "err", err)
+	_ = b.ReadCloser.Close()
+	b.here = true
+	b.ReadCloser, b.end = b.rest()
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (b *resumed) Close() error {
+	err := b.ReadCloser.Close()
+	if b.end != nil {
+		b.end()
+	}
+	return err
+}
+
+// rest is what this node can say of the log from here on.
+func (b *resumed) rest() (body io.ReadCloser, end func()) {
+	ctx, cancel := context.WithCancel(b.r.Context())
+	again := b.r.Clone(ctx)
+	q := again.URL.Query()
+	q.Set("offset", strconv.FormatInt(b.at, 10))
+	if limit, err := strconv.ParseInt(q.Get("limit"), 10, 64); err == nil {
+		if limit -= b.sent; limit <= 0 {
+			return http.NoBody, cancel
+		}
+		q.Set("limit", strconv.FormatInt(limit, 10))
+	}
+	again.URL.RawQuery = q.Encode()
+	out, in := io.Pipe()
+	var running sync.WaitGroup
+	running.Go(func() {
+		w := &pipeAnswer{header: http.Header{}, in: in}
+		defer func() {
+			err := w.err
+			if p := recover(); p != nil { // http.ErrAbortHandler: the answer is not whole
+				err = fmt.Errorf("the rest of the log: %v", p)
+			}
+			_ = in.CloseWithError(err) // nil is the end
+		}()
+		b.d.instead(w, again)
+	})
+	return out, func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// pipeAnswer is an answer whose body goes on in another one.
+type pipeAnswer struct {
+	header http.Header
+	in     *io.PipeWriter
+	err    error // it is no log
+}
+
+// Header implements http.ResponseWriter.
+func (a *pipeAnswer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *pipeAnswer) WriteHeader(status int) {
+	if status != http.StatusOK {
+		a.err = fmt.Errorf("the rest of the log: %s", http.StatusText(status))
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (a *pipeAnswer) Write(p []byte) (int, error) {
+	if a.err != nil {
+		return len(p), nil
+	}
+	return a.in.Write(p)
+}
+
+// Flush implements http.Flusher: a pipe holds nothing back.
+func (a *pipeAnswer) Flush() {}
+
+// SetWriteDeadline is for http.ResponseController: the reader at the other end has deadlines.
+func (a *pipeAnswer) SetWriteDeadline(time.Time) error { return nil }

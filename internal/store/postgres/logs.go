@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+//go:embed logs.sql
+var logsSQL string
+
+// logWriters is how many connections write logs: they are never those of writers, so that
+// whatever is printed keeps no transaction of theirs waiting.
+const logWriters = 1
+
+var _ store.Logs = (*DB)(nil)
+
+// AppendLogs implements store.Logs.
+func (d *DB) AppendLogs(ctx context.Context, parts []store.LogPart, keep int64) ([]store.LogSpan, error) {
+	runs, tasks, tokens, at := newColumn(oidUUID), make([]int32, len(parts)), make([]int32, len(parts)), make([]int64, len(parts))
+	sizes, data, cuts := make([]int32, len(parts)), newColumn(oidBytea), make([]int32, len(parts))
+	for i := range parts {
+		p := &parts[i]
+		runs.add(p.Run[:])
+		data.add(p.Data)
+		tasks[i], tokens[i], at[i], sizes[i] = int32(p.Task), int32(p.Token), p.Offset, p.Size
+		if p.Cut {
+			cuts[i] = 1
+		}
+	}
+	spans := make([]store.LogSpan, 0, len(parts))
+	a := args{}.array(runs).array(int4s(tasks)).array(int4s(tokens)).array(int8s(at)).array(int4s(sizes)).array(data).
+		array(int4s(cuts)).int4(store.LogBlockMax).int8(keep)
+	err := d.writeLogs(ctx, query{"appendLogs", a, into(&spans, func(r *row, s *store.LogSpan) error {
+		s.Known, s.First, s.End = r.bool(), r.int(), r.int()
+		return r.damaged("log")
+	})})
+	if err == nil && len(spans) != len(parts) {
+		err = fmt.Errorf("%d parts, %d answers: %w", len(parts), len(spans), store.ErrCorrupt)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("append to logs: %w", err)
+	}
+	return spans, nil
+}
+
+func (d *DB) writeLogs(ctx context.Context, q query) error {
+	if err := ended(ctx, q.name); err != nil {
+		return err
+	}
+	c, err := d.logs.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.logs.give(c)
+	return c.change(ctx, []query{q})
+}
+
+func logArgs(id store.LogID) args {
+	return args{}.id(id.Run).int4(int32(id.Task)).int4(int32(id.Token))
+}
+
+// LogSpan implements store.Logs.
+func (d *DB) LogSpan(ctx context.Context, id store.LogID) (store.LogSpan, error) {
+	return first(ctx, d, query{"logSpan", logArgs(id), nil}, func(r *row, s *store.LogSpan) error {
+		s.Known, s.First, s.End = true, r.int(), r.int()
+		return r.damaged("log of run %s", id.Run)
+	})
+}
+
+// LogBlock implements store.Logs.
+func (d *DB) LogBlock(ctx context.Context, id store.LogID, at int64) (store.LogPart, error) {
+	return first(ctx, d, query{"logBlock", logArgs(id).int8(at), nil}, func(r *row, p *store.LogPart) error {
+		p.LogID = id
+		p.Offset, p.Size, p.Data = r.int(), int32(r.int()), r.blob()
+		return r.damaged("log of run %s", id.Run)
+	})
+}
+
+// DeleteLogs implements store.Logs.
+func (d *DB) DeleteLogs(ctx context.Context, runs []dag.RunID) error {
+	return d.writeLogs(ctx, query{"deleteLogs", args{}.array(ids(runs)), nil})
+}
