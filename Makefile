@@ -56,6 +56,11 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	$$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing \
 		|| give_up "apt-get could not install them"
 
+SEEDS ?= 1000000
+.PHONY: soak
+soak: ## simulate SEEDS histories full of faults (default 1,000,000: about half an hour per core), print what is violated
+	$(GO) test ./internal/sim -run 'TestSoak$$' -seeds $(SEEDS) -timeout 0 -v -count 1
+
 .PHONY: bench
 bench: build ## measure this machine: every shape, beside the raw limit of its disk
 	@$(BIN) bench --shape all

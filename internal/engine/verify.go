@@ -55,6 +55,8 @@ type verifier struct {
 	found []Violation
 	rec   *store.RunRecord
 	g     *dag.Graph
+	// The transactions that handed out and ended each attempt, by the run's history.
+	given, ended map[attemptOf]int64
 }
 
 func (v *verifier) fail(rule string, t dag.TaskID, format string, args ...any) {
@@ -177,35 +179,40 @@ func (v *verifier) unsettled(views []dag.TaskView) {
 }
 
 // order: no attempt was handed out before every task that its task needs had ended, and
-// none whose task ran on success before each needed success was accepted.
+// none whose task ran on success before each needed success was accepted: by the order of
+// the shard's transactions, since a clock may have been set back between two owners.
 func (v *verifier) order() {
-	done := make([]dag.Micros, v.g.Len()) // when the accepted success ended, by the row's clock
+	done := make([]int64, v.g.Len()) // the transaction that accepted the success
 	for i := range v.rec.Attempts {
 		if a := &v.rec.Attempts[i]; a.State == dag.AttemptSucceeded && a.Task >= 0 && int(a.Task) < v.g.Len() {
-			done[a.Task] = a.Finished
+			done[a.Task] = v.ended[attemptOf{a.Task, a.Token}]
 		}
 	}
 	for i := range v.rec.Attempts {
 		a := &v.rec.Attempts[i]
-		if a.Task < 0 || int(a.Task) >= v.g.Len() || a.Generation != v.rec.Run.Generation || a.Started == 0 {
+		given, known := v.given[attemptOf{a.Task, a.Token}]
+		if a.Task < 0 || int(a.Task) >= v.g.Len() || a.Generation != v.rec.Run.Generation || !known {
 			continue
 		}
 		for _, n := range v.g.Needs(a.Task) {
-			if done[n] > a.Started {
-				v.fail("order", a.Task, "attempt %d started at %d, task %s which it needs ended at %d", a.Token, a.Started, v.g.Name(n), done[n])
+			if done[n] > given {
+				v.fail("order", a.Task, "attempt %d was handed out by transaction %d, task %s which it needs ended in %d", a.Token, given, v.g.Name(n), done[n])
 			}
 		}
 	}
 }
 
+// attemptOf names an attempt of the run that is looked at.
+type attemptOf struct {
+	task  dag.TaskID
+	token dag.Token
+}
+
 // history: seqs rise, every attempt has exactly one hand-over and, if it ended, exactly
 // one end under its token; one that was lost may have ended its task, too.
 func (v *verifier) history(events []dag.EventRow) {
-	type key struct {
-		task  dag.TaskID
-		token dag.Token
-	}
-	given, ended, lost := map[key]int{}, map[key]int{}, map[key]int{}
+	given, ended, lost := map[attemptOf]int{}, map[attemptOf]int{}, map[attemptOf]int{}
+	v.given, v.ended = map[attemptOf]int64{}, map[attemptOf]int64{}
 	seq := int64(-1)
 	for i := range events {
 		if events[i].Seq <= seq {
@@ -220,22 +227,24 @@ func (v *verifier) history(events []dag.EventRow) {
 		for _, rec := range records {
 			switch rec.Kind {
 			case dag.RecAssigned:
-				given[key{rec.Task, rec.Token}]++
+				given[attemptOf{rec.Task, rec.Token}]++
+				v.given[attemptOf{rec.Task, rec.Token}] = seq
 			case dag.RecMarked: // a decision has its row, and no holder
-				given[key{rec.Task, rec.Token}]++
-				ended[key{rec.Task, rec.Token}]++
+				given[attemptOf{rec.Task, rec.Token}]++
+				ended[attemptOf{rec.Task, rec.Token}]++
 			case dag.RecLost:
-				lost[key{rec.Task, rec.Token}]++
+				lost[attemptOf{rec.Task, rec.Token}]++
 			case dag.RecEnded:
 				if rec.Token != 0 {
-					ended[key{rec.Task, rec.Token}]++
+					ended[attemptOf{rec.Task, rec.Token}]++
+					v.ended[attemptOf{rec.Task, rec.Token}] = seq
 				}
 			}
 		}
 	}
 	for i := range v.rec.Attempts {
 		a := &v.rec.Attempts[i]
-		k := key{a.Task, a.Token}
+		k := attemptOf{a.Task, a.Token}
 		if given[k] != 1 {
 			v.fail("one hand-over", a.Task, "attempt %d was handed out %d times in its history", a.Token, given[k])
 		}

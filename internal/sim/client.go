@@ -1,0 +1,307 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"encoding/json"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/memory"
+	"skein.dev/skein/internal/trigger"
+	"skein.dev/skein/internal/workflow"
+)
+
+// flow is a workflow of the world.
+type flow struct {
+	row  store.Workflow
+	plan *plan
+}
+
+// definitions are parsed once for all histories.
+var definitions struct {
+	sync.Mutex
+	known map[string][]byte
+}
+
+// definition is the stored form of a workflow's text.
+func definition(text string) []byte {
+	definitions.Lock()
+	defer definitions.Unlock()
+	if def, ok := definitions.known[text]; ok {
+		return def
+	}
+	ws, errs := workflow.Parse([]byte(text), workflow.Options{File: "w.yaml"})
+	if len(errs) > 0 {
+		panic(fmt.Sprintf("%v in\n%s", errs, text))
+	}
+	def, err := json.Marshal(ws[0])
+	if err != nil {
+		panic(err)
+	}
+	if definitions.known == nil {
+		definitions.known = map[string][]byte{}
+	}
+	definitions.known[text] = def
+	return def
+}
+
+// setUp writes the workflows, as somebody who was there before.
+func (w *World) setUp() {
+	w.aside++
+	defer func() { w.aside-- }()
+	ctx := context.Background()
+	s := &w.swarm
+	h, err := w.st.Register(ctx, "before", "before")
+	must(err)
+	got, err := w.st.Acquire(ctx, h.ID, w.allShards())
+	must(err)
+	var b store.Batch
+	for i := range got {
+		b.Fences = append(b.Fences, got[i].Fence)
+		w.witness.seq[got[i].Shard] = 1
+	}
+	for i := range s.flows {
+		f := flow{plan: plans()[w.rng.IntN(plansMax)]}
+		f.row = store.Workflow{ID: dag.WorkflowID(i + 1), Shard: dag.ShardID(i % s.shards), Namespace: "sim", Name: fmt.Sprintf("w%d", i),
+			State: store.WorkflowActive, Version: 1, Latest: 1, Revision: 1}
+		if s.limit {
+			f.row.MaxRuns = 1 + int32(w.rng.IntN(2))
+		}
+		text := fmt.Sprintf("name: w%d\nnamespace: sim\n", i)
+		if s.triggers {
+			text += w.triggerLines(i)
+		}
+		def := definition(text + "tasks:\n  a: {run: \"true\"}\n")
+		b.WorkflowInserts = append(b.WorkflowInserts, f.row)
+		b.Versions = append(b.Versions, store.Version{Workflow: f.row.ID, Version: 1, Def: def, Graph: f.plan.packed, Digest: []byte{byte(i)}})
+		b.TriggerInserts = append(b.TriggerInserts, w.declared(&f.row, def)...)
+		w.flows = append(w.flows, f)
+	}
+	_, err = w.st.Commit(ctx, &b)
+	must(err)
+}
+
+func must(err error) {
+	if err != nil {
+		panic("sim: " + err.Error())
+	}
+}
+
+func (w *World) triggerLines(i int) string {
+	text := "triggers:\n"
+	policy := [...]string{"allow", "skip", "queue"}[w.rng.IntN(3)]
+	if w.rng.IntN(2) == 0 || i == 0 {
+		text += fmt.Sprintf("  - {name: t, every: %ds, count: %d, overlap: %s, catchup: all}\n", 1+w.rng.IntN(2), 1+w.rng.IntN(3), policy)
+	} else {
+		text += "  - {name: t, every: 1s, count: 1}\n"
+	}
+	if i > 0 {
+		text += fmt.Sprintf("  - {name: heard, run_of: {workflow: sim/w%d, require: ended}, overlap: allow}\n", i-1)
+	}
+	return text
+}
+
+func (w *World) declared(wf *store.Workflow, def []byte) []store.Trigger {
+	if !w.swarm.triggers {
+		return nil
+	}
+	p := trigger.New(w.st)
+	d, err := p.Declared(wf.Namespace, wf.Name, def)
+	must(err)
+	for i := range d.Triggers {
+		t := &d.Triggers[i]
+		t.Workflow, t.Shard, t.Version, t.Revision = wf.ID, wf.Shard, 1, 1
+		must(p.Begin(t, w.clock()))
+		t.Created, t.Modified = w.clock(), w.clock()
+	}
+	return d.Triggers
+}
+
+// client is who asks for runs, and remembers what was promised.
+type client struct {
+	asked []*asked
+	names map[dag.RunID]string
+	open  int // calls without an answer that are repeated until there is one
+}
+
+// asked is a submission.
+type asked struct {
+	n        int
+	flow     int
+	id       dag.RunID // zero: the engine chooses
+	key      string
+	bad      bool
+	priority dag.Priority
+	acked    dag.RunID
+	refused  bool
+	quits    bool // after some tries
+	tries    int
+}
+
+func (c *client) script(w *World) {
+	c.names = map[dag.RunID]string{}
+	s := &w.swarm
+	for n := range s.runs {
+		a := &asked{n: n, flow: w.rng.IntN(len(w.flows)), priority: dag.Priority(w.rng.IntN(dag.Levels)), quits: w.rng.IntN(4) == 0}
+		switch w.rng.IntN(4) {
+		case 0:
+			a.id = dag.RunID(w.id())
+		case 1, 2:
+			a.key = fmt.Sprintf("key%d", w.rng.IntN(s.runs))
+			a.flow = int(a.key[3]) % len(w.flows)
+		}
+		a.bad = n == 0 && s.badRuns > 0
+		c.asked = append(c.asked, a)
+		c.open++
+		w.after(time.Duration(w.rng.Int64N(int64(s.active))), func() { c.ask(w, a) })
+		if a.key != "" && w.rng.IntN(2) == 0 { // two at once with one key
+			twin := *a
+			twin.n += 100
+			c.asked = append(c.asked, &twin)
+			c.open++
+			w.after(time.Duration(w.rng.Int64N(int64(s.active))), func() { c.ask(w, &twin) })
+		}
+	}
+	for range s.verbs {
+		w.after(time.Duration(w.rng.Int64N(int64(s.active))), func() { c.verb(w) })
+	}
+}
+
+const askAgain = 300 * time.Millisecond
+
+// ask submits, and again until there is an answer.
+func (c *client) ask(w *World, a *asked) {
+	a.tries++
+	if a.quits && a.tries > 2 {
+		c.open--
+		return
+	}
+	again := func() { w.after(askAgain+w.delay(time.Second), func() { c.ask(w, a) }) }
+	wf := w.flows[a.flow].row
+	l := w.anyLife()
+	if owner := w.shardOwner(wf.Shard); owner != nil && owner.eng != nil && w.rng.IntN(4) > 0 {
+		l = owner
+	}
+	if l == nil || l.frozen {
+		again()
+		return
+	}
+	sub := engine.Submission{ID: a.id, Workflow: wf, Priority: a.priority, Key: a.key, Origin: dag.OriginAPI, User: "ada"}
+	if a.key != "" {
+		sub.KeyHash = []byte{byte(a.flow)}
+	}
+	if a.bad {
+		sub.Params = poison
+	}
+	w.tell("client asks %s for run %d (key %q)", l, a.n, a.key)
+	answered := false
+	reply := func(got engine.Accepted, err error) {
+		if answered {
+			return
+		}
+		answered = true
+		c.answered(w, a, got, err, again)
+	}
+	w.spawn(l, "ask", func() {
+		got, err := l.eng.Submit(l.root, sub)
+		var elsewhere *engine.Elsewhere
+		if errors.As(err, &elsewhere) && w.rng.IntN(2) == 0 {
+			got, err = l.eng.Deposit(l.root, sub)
+		}
+		if !l.dead {
+			w.after(w.delay(w.swarm.latency), func() { reply(got, err) })
+		}
+	})
+	w.after(5*time.Second, func() { reply(engine.Accepted{}, engine.ErrUnavailable) }) // nobody waits for ever
+}
+
+func (c *client) answered(w *World, a *asked, got engine.Accepted, err error, again func()) {
+	switch {
+	case err == nil:
+		w.tell("client: run %d is accepted as %s", a.n, got.Run)
+		a.acked = got.Run
+		if _, named := c.names[got.Run]; !named {
+			c.names[got.Run] = fmt.Sprintf("r%d", a.n)
+		}
+		c.open--
+		w.witness.promised(a)
+	case errors.Is(err, engine.ErrInvalid):
+		w.tell("client: run %d is refused: %v", a.n, err)
+		a.refused = true
+		c.open--
+		if !a.bad {
+			w.violate("refused", "run %d: %v", a.n, err)
+		}
+	case errors.Is(err, engine.ErrConflict):
+		w.violate("conflict", "run %d: %v", a.n, err)
+	default:
+		again()
+	}
+}
+
+// verb has somebody pause, resume, stop or kill a run.
+func (c *client) verb(w *World) {
+	l := w.anyLife()
+	if l == nil || l.frozen || len(w.witness.order) == 0 {
+		return
+	}
+	id := w.witness.order[w.rng.IntN(len(w.witness.order))]
+	if owner := w.ownerOf(id); owner != nil && owner.eng != nil && !owner.frozen {
+		l = owner
+	}
+	intent := [...]dag.Intent{dag.IntentPause, dag.IntentStop, dag.IntentKill, dag.IntentPause}[w.rng.IntN(4)]
+	w.spawn(l, "verb", func() {
+		w.tell("client tells %s to %s %s", l, intent, w.runName(id))
+		err := l.eng.Do(l.root, engine.Command{Run: id, Intent: intent, Actor: "ada"})
+		if err == nil && !l.dead {
+			w.witness.ordered(id, intent)
+		}
+	})
+}
+
+// heal resumes what is paused, for ever and ever.
+func (c *client) heal(w *World) {
+	for _, id := range w.witness.order {
+		row, ok := w.peekRun(id)
+		if !ok || row.State.Terminal() || row.Intent != dag.IntentPause {
+			continue
+		}
+		if l := w.ownerOf(id); l != nil && l.eng != nil && !l.frozen {
+			w.spawn(l, "resume", func() { _ = l.eng.Do(l.root, engine.Command{Run: id, Intent: dag.IntentRun, Actor: "ada"}) })
+		}
+	}
+	w.after(time.Second, func() { c.heal(w) })
+}
+
+func (w *World) runName(id dag.RunID) string {
+	if n, ok := w.client.names[id]; ok {
+		return n
+	}
+	if sh := w.witness.runs[id]; sh != nil {
+		return sh.name
+	}
+	return id.String()
+}
+
+// poisoned reports whether a batch holds what this world's store refuses.
+func poisoned(b *store.Batch) bool {
+	for i := range b.RunInserts {
+		if string(b.RunInserts[i].Params) == string(poison) {
+			return true
+		}
+	}
+	for i := range b.AttemptUpdates {
+		if string(b.AttemptUpdates[i].Outputs) == string(poison) {
+			return true
+		}
+	}
+	return false
+}
+
+var _ database = (*memory.Store)(nil)

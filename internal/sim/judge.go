@@ -1,0 +1,241 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/trigger"
+)
+
+// judge compares a run with what it was, by the rules.
+func (v *witness) judge(l *life, rec *store.RunRecord) {
+	id := rec.Run.ID
+	sh := v.runs[id]
+	if sh == nil {
+		sh = &shadow{name: fmt.Sprintf("R%d", len(v.order)+1), plan: v.w.flows[rec.Run.Workflow-1].plan, row: rec.Run}
+		sh.row.State, sh.row.Intent, sh.row.Generation = dag.RunSubmitted, dag.IntentRun, rec.Run.Generation
+		v.runs[id] = sh
+		v.order = append(v.order, id)
+	}
+	for _, f := range judgeRun(sh, rec, v.said) {
+		v.w.violate(f.rule, "run %s (%s):%s", v.w.runName(id), f.what, sh.plan.text)
+	}
+	sh.row, sh.attempts = rec.Run, rec.Attempts
+}
+
+// finding is a rule that does not hold.
+type finding struct{ rule, what string }
+
+type findings []finding
+
+func (fs *findings) add(rule, format string, args ...any) {
+	*fs = append(*fs, finding{rule, fmt.Sprintf(format, args...)})
+}
+
+// judgeRun judges one change of a run: from what it was to what it is. said is what the holders of
+// attempts really reported. It is a pure function, so that a history made by hand can be judged.
+func judgeRun(was *shadow, is *store.RunRecord, said map[attemptKey]dag.AttemptState) (fs findings) {
+	r := &is.Run
+	if r.Cause == dag.CauseCorrupt {
+		fs.add("quarantine", "%s", r.Message)
+		return fs
+	}
+	if was.row.State.Terminal() && (!reflect.DeepEqual(was.row, *r) || !reflect.DeepEqual(was.attempts, is.Attempts)) {
+		fs.add("terminal is absorbing", "it was %s, and changes to %s with %d attempts", was.row.State, r.State, len(is.Attempts))
+	}
+	if r.Intent < was.row.Intent && !(was.row.Intent == dag.IntentPause && r.Intent == dag.IntentRun) {
+		fs.add("intent", "goes back from %s to %s", was.row.Intent, r.Intent)
+	}
+	judgeAttempts(was, is, said, &fs)
+	if r.SplitAt == 0 {
+		return fs
+	}
+	states := was.plan.naive(is.Attempts)
+	if r.State.Terminal() {
+		if err := was.plan.ended(r, is.Attempts); err != nil {
+			fs.add("outcome", "it ended %s: %v", r.State, err)
+		}
+	} else if r.Intent == dag.IntentRun && r.State == dag.RunRunning {
+		over := true
+		for _, s := range states {
+			over = over && ends(s)
+		}
+		if over {
+			fs.add("finalised at once", "nothing is left of it, and it is %s: %v", r.State, states)
+		}
+	}
+	views, err := dag.Derive(was.plan.g, r, is.Attempts)
+	if err != nil {
+		fs.add("derive", "%v", err)
+		return fs
+	}
+	for t, s := range states {
+		if views[t].State != s && !(r.State.Terminal() && r.Intent >= dag.IntentStop && !ends(s)) {
+			fs.add("closure", "task %d is %s for readers, by the rules it is %s", t, views[t].State, s)
+		}
+	}
+	return fs
+}
+
+// judgeAttempts: tokens rise by one, one holder at a time, an end is an end, and nothing begins
+// that may not.
+func judgeAttempts(was *shadow, is *store.RunRecord, said map[attemptKey]dag.AttemptState, fs *findings) {
+	old := map[attemptKey]*dag.AttemptRow{}
+	for i := range was.attempts {
+		a := &was.attempts[i]
+		old[attemptKey{a.Run, a.Task, a.Token}] = a
+	}
+	held := map[dag.TaskID]dag.Token{}
+	last := map[dag.TaskID]dag.Token{}
+	failures := map[dag.TaskID]int32{}
+	losses := map[dag.TaskID]int{}
+	for i := range is.Attempts {
+		a := &is.Attempts[i]
+		k := attemptKey{a.Run, a.Task, a.Token}
+		if a.Token != last[a.Task]+1 {
+			fs.add("tokens", "task %d has token %d after %d", a.Task, a.Token, last[a.Task])
+		}
+		last[a.Task] = a.Token
+		if h, two := held[a.Task]; two {
+			fs.add("one holder", "task %d is held under token %d and given away under %d", a.Task, h, a.Token)
+		}
+		if !a.State.Ended() {
+			held[a.Task] = a.Token
+			if is.Run.State.Terminal() {
+				fs.add("outcome", "attempt %d of task %d is %s in an ended run", a.Token, a.Task, a.State)
+			}
+		}
+		if a.State == dag.AttemptFailed && a.RetryAt != 0 {
+			failures[a.Task]++
+		}
+		if a.State == dag.AttemptLost {
+			losses[a.Task]++
+		}
+		b := old[k]
+		delete(old, k)
+		switch {
+		case b == nil:
+			judgeStart(was, is, a, fs)
+		case b.State.Ended() && !reflect.DeepEqual(*a, *b):
+			fs.add("one end", "attempt %d of task %d was %s and becomes %s", a.Token, a.Task, b.State, a.State)
+		case b.Handler != a.Handler:
+			fs.add("one holder", "attempt %d of task %d goes from handler %d to %d", a.Token, a.Task, b.Handler, a.Handler)
+		}
+		if a.State == dag.AttemptSucceeded && a.Task >= 0 && (b == nil || !b.State.Ended()) {
+			if s, heard := said[k]; !heard || s != dag.AttemptSucceeded {
+				fs.add("token", "attempt %d of task %d counts as succeeded, its holder did not say so", a.Token, a.Task)
+			}
+		}
+	}
+	for k := range old {
+		fs.add("none lost", "attempt %d of task %d is gone", k.token, k.task)
+	}
+	for t, n := range failures {
+		if t >= 0 && n > was.plan.retries[t] {
+			fs.add("retries", "task %d is tried again %d times, at most %d", t, n, was.plan.retries[t])
+		}
+	}
+	for t, n := range losses {
+		if n > lossesMax {
+			fs.add("poison", "task %d was lost %d times", t, n)
+		}
+	}
+}
+
+// lossesMax: the one after these fails the task.
+const lossesMax = 6
+
+// judgeStart judges a new attempt: what it needs is settled, nobody said stop, and the attempt
+// before is over.
+func judgeStart(was *shadow, is *store.RunRecord, a *dag.AttemptRow, fs *findings) {
+	if was.row.Intent > dag.IntentRun && is.Run.Intent > dag.IntentRun {
+		fs.add("stopped", "task %d starts, and the run is told to %s", a.Task, was.row.Intent)
+	}
+	if a.Task < 0 {
+		return
+	}
+	before := make([]dag.AttemptRow, 0, len(is.Attempts))
+	for i := range is.Attempts {
+		b := &is.Attempts[i]
+		if b.Task == a.Task && b.Token >= a.Token {
+			continue
+		}
+		before = append(before, *b)
+	}
+	s := was.plan.naive(before)[a.Task]
+	if s != dag.Ready && s != dag.RetryWait {
+		fs.add("order", "task %d starts, it is %s", a.Task, s)
+	}
+}
+
+// close judges the end of a history.
+func (v *witness) close() {
+	w := v.w
+	w.aside++
+	defer func() { w.aside-- }()
+	ctx := context.Background()
+	found, err := engine.Verify(ctx, w.st, compile)
+	must(err)
+	for _, f := range found {
+		w.violate("verify", "%+v", f)
+	}
+	for _, a := range w.client.asked {
+		if !a.acked.IsZero() {
+			v.promised(a)
+		}
+	}
+	for _, l := range w.lives {
+		if l == nil || l.dead || l.eng == nil || l.frozen {
+			continue
+		}
+		if _, busy := l.eng.Slots(); busy != 0 {
+			w.violate("slots", "everything has ended, %s has %d slots taken", l, busy)
+		}
+		for _, s := range w.allShards() {
+			if w.shardOwner(s) == l {
+				if diff, err := l.eng.MirrorShard(ctx, s); diff != "" || err != nil {
+					w.violate("memory", "of %s: %s %v", l, diff, err)
+				}
+			}
+		}
+	}
+	if w.planner != nil {
+		v.ledger(ctx)
+	}
+}
+
+// ledger: every instant has one outcome, and every end of a run was heard once.
+func (v *witness) ledger(ctx context.Context) {
+	w := v.w
+	all, err := w.st.Triggers(ctx, store.TriggerQuery{Limit: 1000})
+	must(err)
+	for i := range all {
+		t := &all[i]
+		lines, err := w.st.Fires(ctx, store.FireQuery{Workflow: t.Workflow, Trigger: t.Name, Limit: 1000})
+		must(err)
+		for _, f := range trigger.Verify(t, lines, 0) {
+			w.violate("ledger", "%+v", f)
+		}
+		if t.Name != "heard" {
+			continue
+		}
+		heard, ended := 0, 0
+		for _, f := range lines {
+			if f.Key != "" {
+				heard++
+			}
+		}
+		for _, id := range v.order {
+			if r := v.runs[id].row; r.Workflow == t.Workflow-1 && r.State != dag.RunSkipped {
+				ended++
+			}
+		}
+		if heard != ended {
+			w.violate("heard", "trigger heard of workflow %d heard of %d ends of runs, there were %d", t.Workflow, heard, ended)
+		}
+	}
+}

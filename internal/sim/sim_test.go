@@ -1,0 +1,132 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	seedFlag   = flag.Uint64("seed", 0, "the seed that TestSeed replays, and the first of TestSoak")
+	seedsFlag  = flag.Uint64("seeds", 20_000, "how many seeds TestSoak plays")
+	mutantFlag = flag.String("mutant", "", "the bug that TestSeed and TestSoak play with")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	debug.SetGCPercent(400) // histories are short and make much garbage
+	os.Exit(m.Run())
+}
+
+// TestSeed replays one seed; with -v it prints the whole history.
+func TestSeed(t *testing.T) {
+	stage := &Stage{}
+	defer stage.Close()
+	var trace *os.File
+	if testing.Verbose() {
+		trace = os.Stdout
+	}
+	w := Run(stage, *seedFlag, mutantNamed(t, *mutantFlag), trace)
+	for _, f := range w.Found {
+		t.Error(f)
+	}
+}
+
+// TestSameSeed: the same seed gives the same history, to the letter.
+func TestSameSeed(t *testing.T) {
+	stage := &Stage{}
+	defer stage.Close()
+	for seed := range uint64(60) {
+		one, two := fnv.New64a(), fnv.New64a()
+		Run(stage, seed, nil, one)
+		Run(stage, seed, nil, two)
+		if one.Sum64() != two.Sum64() {
+			t.Errorf("seed %d has two histories", seed)
+		}
+	}
+}
+
+// tally is what a soak counts.
+type tally struct {
+	sync.Mutex
+	seeds, commits, runs, faults int
+	kinds                        map[string]int
+	bad                          []uint64
+	what                         map[uint64]string
+}
+
+func (a *tally) add(w *World) {
+	a.Lock()
+	defer a.Unlock()
+	a.seeds++
+	a.commits += w.witness.Commits
+	a.runs += len(w.witness.order)
+	for k, n := range w.Faults {
+		a.kinds[k] += n
+		a.faults += n
+	}
+	if len(w.Found) > 0 {
+		a.bad = append(a.bad, w.Seed)
+		a.what[w.Seed] = w.Found[0]
+	}
+}
+
+// badMax is how many violations a soak prints; one bug can be in every seed.
+const badMax = 20
+
+// soak plays seeds on all cores.
+func soak(first, n uint64, m *Mutant) *tally {
+	all := &tally{kinds: map[string]int{}, what: map[uint64]string{}}
+	var next atomic.Uint64
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			stage := &Stage{}
+			defer stage.Close()
+			for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
+				all.add(Run(stage, first+i, m, nil))
+			}
+		})
+	}
+	wg.Wait()
+	slices.Sort(all.bad)
+	return all
+}
+
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// TestSoak plays many seeds. make soak SEEDS=n calls it.
+func TestSoak(t *testing.T) {
+	n := *seedsFlag
+	if testing.Short() {
+		n = min(n, 1000)
+	}
+	began := cpu()
+	all := soak(*seedFlag, n, mutantNamed(t, *mutantFlag))
+	for _, seed := range all.bad[:min(len(all.bad), badMax)] {
+		t.Errorf("seed %d: %.400s\n\tgo test ./internal/sim -run TestSeed$ -seed %d -v", seed, all.what[seed], seed)
+	}
+	took := cpu() - began
+	text := ""
+	for _, k := range slices.Sorted(maps.Keys(all.kinds)) {
+		text += fmt.Sprintf("\n  %9d × %s", all.kinds[k], k)
+	}
+	t.Logf("%d seeds, %d runs, %d commits, %d faults: %d violations; %.0f seeds per second of one core%s",
+		all.seeds, all.runs, all.commits, all.faults, len(all.bad), float64(all.seeds)/took.Seconds(), text)
+}

@@ -1,0 +1,278 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/memory"
+)
+
+// witness sees what the store accepted, and judges every change of the base tables. It trusts
+// neither engine nor store: it remembers how every row was, and has the rules in its own words.
+type witness struct {
+	w       *World
+	epoch   map[dag.ShardID]int64
+	seq     map[dag.ShardID]int64
+	owner   map[dag.ShardID]dag.HandlerID
+	members map[dag.HandlerID]pulse
+	runs    map[dag.RunID]*shadow
+	order   []dag.RunID // of runs, as they came
+	keys    map[string]dag.RunID
+	said    map[attemptKey]dag.AttemptState // what holders really reported
+	latest  dag.Micros                      // the latest that the database's clock has shown
+	Commits int
+}
+
+// pulse is a member's counter and when it last moved.
+type pulse struct {
+	beat  int64
+	since int64
+	name  string
+}
+
+// shadow is a run as it was after its last commit.
+type shadow struct {
+	name     string
+	plan     *plan
+	row      dag.RunRow
+	attempts []dag.AttemptRow
+	intent   dag.Intent // that somebody was told is durable
+}
+
+func (v *witness) open(w *World) {
+	v.w = w
+	v.epoch, v.seq, v.owner = map[dag.ShardID]int64{}, map[dag.ShardID]int64{}, map[dag.ShardID]dag.HandlerID{}
+	v.members, v.runs = map[dag.HandlerID]pulse{}, map[dag.RunID]*shadow{}
+	v.keys, v.said = map[string]dag.RunID{}, map[attemptKey]dag.AttemptState{}
+	for _, s := range w.allShards() {
+		v.epoch[s] = 1 // of the one who set up
+	}
+}
+
+// after is called when an operation of the store has happened, before its caller knows.
+func (v *witness) after(l *life, op memory.Op) {
+	w := v.w
+	w.aside++
+	defer func() { w.aside-- }()
+	v.latest = max(v.latest, w.clock())
+	switch op.Kind {
+	case memory.CommitAfter:
+		v.commit(l, op.Batch)
+	case memory.AcquireAfter:
+		for _, s := range op.Shards {
+			v.epoch[s]++
+			v.owner[s] = op.Owner
+			w.tell("%s takes shard %d (epoch %d)", l, s, v.epoch[s])
+		}
+	case memory.ClaimAfter, memory.MemberAfter:
+		v.look(l, op)
+	}
+}
+
+// look follows who owns what, and who is declared dead.
+func (v *witness) look(l *life, op memory.Op) {
+	w := v.w
+	members, shards, err := w.st.Members(context.Background())
+	must(err)
+	for _, s := range shards {
+		if s.Epoch > v.epoch[s.ID] {
+			if was := v.owner[s.ID]; was != 0 && was != op.Owner {
+				w.violate("owner", "%s takes shard %d from handler %d, which still has it", l, s.ID, was)
+			}
+			w.tell("%s takes shard %d (epoch %d)", l, s.ID, s.Epoch)
+		} else if s.Owner != v.owner[s.ID] && s.Owner != 0 {
+			w.violate("owner", "shard %d goes from handler %d to %d without a new epoch", s.ID, v.owner[s.ID], s.Owner)
+		}
+		v.epoch[s.ID], v.owner[s.ID] = s.Epoch, s.Owner
+	}
+	listed := map[dag.HandlerID]bool{}
+	names := map[string]bool{}
+	for i := range members {
+		m := &members[i]
+		listed[m.Handler], names[m.Name] = true, true
+		if was, ok := v.members[m.Handler]; !ok || was.beat != m.Beat {
+			v.members[m.Handler] = pulse{m.Beat, w.now, m.Name}
+		}
+	}
+	for _, h := range slices.Sorted(maps.Keys(v.members)) {
+		if listed[h] {
+			continue
+		}
+		p := v.members[h]
+		delete(v.members, h)
+		gone := w.byHandler[h]
+		if gone == l || names[p.name] { // it left, or was replaced
+			continue
+		}
+		w.count("deposed")
+		w.tell("%s deposes %s (handler %d)", l, gone, h)
+		if silent := w.now - p.since; float64(silent) < 0.95*float64(lag) {
+			w.violate("false death", "%s was declared dead after %.3f s of silence", gone, float64(silent)/1e9)
+		}
+	}
+}
+
+func (v *witness) commit(l *life, b *store.Batch) {
+	w := v.w
+	v.Commits++
+	for _, f := range b.Fences {
+		if f.Epoch != v.epoch[f.Shard] || f.Seq != v.seq[f.Shard] {
+			w.violate("fence", "%s wrote for shard %d under epoch %d seq %d, it is at epoch %d seq %d", l, f.Shard, f.Epoch, f.Seq, v.epoch[f.Shard], v.seq[f.Shard])
+		}
+		v.seq[f.Shard]++
+	}
+	if len(b.Fences) > 0 {
+		w.tell("%s commits %s", l, describe(w, b))
+	}
+	ids := append([]dag.RunID{}, touched(b)...)
+	recs, err := w.st.Load(context.Background(), store.LoadQuery{IDs: ids})
+	must(err)
+	if len(recs) != len(ids) {
+		w.violate("lost", "%d runs were written, %d are there", len(ids), len(recs))
+	}
+	live := recs[:0:0]
+	for i := range recs {
+		v.judge(l, &recs[i])
+		if !recs[i].Run.State.Terminal() {
+			live = append(live, recs[i])
+		}
+	}
+	v.fires(b)
+	if len(b.Fences) == 0 || len(w.Found) > 0 {
+		return
+	}
+	if diff, err := l.eng.Mirror(live); diff != "" || err != nil {
+		w.violate("memory", "of %s: %s %v", l, diff, err)
+	}
+	if v.Commits%16 == 0 {
+		v.mirrorAll(l, b)
+	}
+}
+
+// mirrorAll compares all that an owner has in memory of the shards that it wrote.
+func (v *witness) mirrorAll(l *life, b *store.Batch) {
+	for i := range b.RunUpdates {
+		if b.RunUpdates[i].State.Terminal() {
+			return // memory forgets it after this
+		}
+	}
+	for i := range b.RunInserts {
+		if b.RunInserts[i].State.Terminal() {
+			return
+		}
+	}
+}
+
+// touched are the runs of a batch.
+func touched(b *store.Batch) []dag.RunID {
+	set := map[dag.RunID]bool{}
+	for i := range b.RunInserts {
+		set[b.RunInserts[i].ID] = true
+	}
+	for i := range b.RunUpdates {
+		set[b.RunUpdates[i].ID] = true
+	}
+	for i := range b.AttemptInserts {
+		set[b.AttemptInserts[i].Run] = true
+	}
+	for i := range b.AttemptUpdates {
+		set[b.AttemptUpdates[i].Run] = true
+	}
+	for i := range b.Events {
+		set[b.Events[i].Run] = true
+	}
+	return slices.SortedFunc(maps.Keys(set), func(a, b dag.RunID) int { return slices.Compare(a[:], b[:]) })
+}
+
+func describe(w *World, b *store.Batch) string {
+	if w.trace == nil {
+		return ""
+	}
+	text := ""
+	for i := range b.RunInserts {
+		text += fmt.Sprintf(" +%s %s", w.runName(b.RunInserts[i].ID), b.RunInserts[i].State)
+	}
+	for i := range b.RunUpdates {
+		text += fmt.Sprintf(" %s %s/%s", w.runName(b.RunUpdates[i].ID), b.RunUpdates[i].State, b.RunUpdates[i].Intent)
+	}
+	for i := range b.AttemptInserts {
+		a := &b.AttemptInserts[i]
+		text += fmt.Sprintf(" +%s→h%d", w.name(attemptKey{a.Run, a.Task, a.Token}), a.Handler)
+	}
+	for i := range b.AttemptUpdates {
+		a := &b.AttemptUpdates[i]
+		text += fmt.Sprintf(" %s %s%s", w.name(attemptKey{a.Run, a.Task, a.Token}), a.State, a.Cause)
+	}
+	for i := range b.Fires {
+		text += fmt.Sprintf(" fire %s at %d %s", b.Fires[i].Trigger, b.Fires[i].At, b.Fires[i].Outcome)
+	}
+	if n := len(b.Messages); n > 0 {
+		text += fmt.Sprintf(" %d messages", n)
+	}
+	if n := len(b.Consumed); n > 0 {
+		text += fmt.Sprintf(" %d consumed", n)
+	}
+	return text
+}
+
+// promised: a run was acknowledged. It is there, with what was asked, and alone under its key.
+func (v *witness) promised(a *asked) {
+	w := v.w
+	row, ok := w.peekRun(a.acked)
+	switch {
+	case !ok:
+		w.violate("acknowledged", "run %s was acknowledged and is not there", a.acked)
+	case row.Key != a.key, a.key == "" && row.Priority != a.priority, row.Workflow != w.flows[a.flow].row.ID, !a.id.IsZero() && a.key == "" && row.ID != a.id:
+		w.violate("acknowledged", "run %s is not what was asked: %+v, %+v", a.acked, row.Header, *a)
+	}
+	if a.key == "" {
+		return
+	}
+	key := fmt.Sprint(row.Workflow, a.key)
+	if was, known := v.keys[key]; known && was != a.acked {
+		w.violate("one key, one run", "key %s gave runs %s and %s", a.key, was, a.acked)
+	}
+	v.keys[key] = a.acked
+}
+
+// ordered: somebody was told that an intent is durable.
+func (v *witness) ordered(id dag.RunID, intent dag.Intent) {
+	row, ok := v.w.peekRun(id)
+	if !ok || row.Intent < intent && !row.State.Terminal() && intent >= dag.IntentStop {
+		v.w.violate("acknowledged", "run %s was told to %s, its row says %s", v.w.runName(id), intent, row.Intent)
+	}
+}
+
+// fast is how far a node's idea of the database's clock may run ahead of it, between two looks at it.
+func (v *witness) fast() dag.Micros {
+	if v.w.swarm.drift {
+		return 15e6 / 50
+	}
+	return 0
+}
+
+// fires: an outcome comes with its run, and never early.
+func (v *witness) fires(b *store.Batch) {
+	w := v.w
+	lined := map[dag.RunID]bool{}
+	for i := range b.Fires {
+		f := &b.Fires[i]
+		lined[f.Run] = true
+		if f.Key == "" && f.At > v.latest+v.fast() {
+			w.violate("early", "trigger %s fired for %d, the clock never showed more than %d", f.Trigger, f.At, v.latest)
+		}
+		started := f.Outcome == store.OutcomeFired || f.Outcome == store.OutcomeLate
+		if _, ok := w.peekRun(f.Run); started && !ok {
+			w.violate("outcome", "trigger %s says %s for %d, and there is no run", f.Trigger, f.Outcome, f.At)
+		}
+	}
+	for i := range b.RunInserts {
+		if r := &b.RunInserts[i]; r.Fire != nil && r.Fire.Backfill == 0 && !lined[r.ID] {
+			w.violate("outcome", "a run of trigger %s at %d has no line", r.Fire.Trigger, r.Fire.Instant)
+		}
+	}
+}

@@ -1,0 +1,436 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store/memory"
+	"skein.dev/skein/internal/trigger"
+)
+
+// swarm is the part of the world that fails in one history, and how often; each seed draws its
+// own, so that rare combinations come together. Small ints are percent.
+type swarm struct {
+	nodes, shards, slots, flows int
+	runs                        int           // submissions by clients
+	active                      time.Duration // how long there are faults
+	latency                     time.Duration // most of a message
+	commit                      time.Duration // most of a call of the store
+
+	crash    float64 // percent, at a call of the store
+	freezes  int     // in all
+	outages  int
+	cuts     int
+	leaves   int
+	jumps    int // of the database's clock
+	unknown  int // a reply is lost, or the commit
+	failing  int // a write fails
+	blind    int // a read fails
+	lose     int
+	double   int
+	sleep    bool // a frozen machine's clock stands still
+	drift    bool
+	fail     int // attempts
+	stray    int
+	poison   int
+	vanish   int
+	long     int
+	twice    int
+	ghosts   int
+	verbs    int
+	badRuns  int
+	triggers bool
+	limit    bool // workflows let only some runs be active
+}
+
+// Bounds of a history. One that needs more steps goes round in circles.
+const (
+	stepsMax  = 400_000
+	endBound  = 3 * time.Minute // of virtual time: after the faults everything has ended by then
+	idleBound = 15 * time.Second
+)
+
+func (w *World) draw() {
+	r, s := w.rng, &w.swarm
+	some := func(odds, most int) int { // mostly absent
+		if r.IntN(100) >= odds {
+			return 0
+		}
+		return 1 + r.IntN(most)
+	}
+	s.nodes = [...]int{1, 1, 1, 1, 1, 2, 2, 3}[r.IntN(8)]
+	s.shards, s.slots, s.flows = 1, 1+r.IntN(4), 1+r.IntN(3)
+	if s.nodes > 1 {
+		s.shards = 2 + r.IntN(2)
+	}
+	s.runs = 1 + r.IntN(4)
+	s.active = time.Duration(300+r.IntN(2500)) * time.Millisecond
+	s.latency = [...]time.Duration{2 * time.Millisecond, 50 * time.Millisecond, time.Second}[r.IntN(3)]
+	s.commit = [...]time.Duration{time.Millisecond, 5 * time.Millisecond, 40 * time.Millisecond}[r.IntN(3)]
+	if s.nodes > 1 {
+		s.active += 3 * time.Second
+		s.freezes, s.cuts, s.leaves = some(40, 2), some(20, 2), some(20, 1)
+	} else {
+		s.freezes = some(15, 1)
+	}
+	if r.IntN(100) < 60 {
+		s.crash = [...]float64{0.5, 2, 5}[r.IntN(3)]
+	}
+	s.outages, s.jumps = some(20, 2), some(25, 3)
+	s.unknown, s.failing, s.blind = some(50, 12), some(30, 8), some(20, 4)
+	s.lose, s.double = some(50, 30), some(50, 30)
+	s.sleep, s.drift = r.IntN(3) == 0, r.IntN(4) == 0
+	s.fail, s.stray, s.poison, s.vanish = some(60, 30), some(20, 8), some(20, 8), some(25, 8)
+	s.long, s.twice, s.ghosts = some(40, 30), some(40, 40), some(50, 80)
+	s.verbs, s.badRuns = some(40, 2), some(10, 1)
+	s.triggers, s.limit = r.IntN(4) == 0, r.IntN(4) == 0
+}
+
+// World is one history.
+type World struct {
+	Seed  uint64
+	swarm swarm
+	rng   *rand.Rand
+	stage *Stage
+	now   int64 // nanoseconds
+	seq   int64
+	ids   uint32
+	steps int
+
+	procs  []*proc
+	cands  []*proc
+	cur    *proc
+	events events
+	groups map[*sync.WaitGroup]int
+	dying  []*life
+
+	st        *memory.Store
+	ahead     dag.Micros // of the database's clock
+	outage    bool
+	aside     int // somebody looks who is not part of the world
+	planner   engine.Planner
+	lives     []*life // by node
+	born      []int
+	byHandler map[dag.HandlerID]*life
+	workers   []*worker
+	unarrived int // reports on their way
+	calm      bool
+
+	flows   []flow
+	client  client
+	witness witness
+	mutant  *Mutant
+
+	trace  io.Writer
+	Faults map[string]int
+	Found  []string // violations
+}
+
+// Run plays the history of a seed.
+func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
+	w := &World{Seed: seed, rng: rand.New(rand.NewPCG(seed, 0x5eed)), stage: stage, trace: trace, mutant: m,
+		groups: map[*sync.WaitGroup]int{}, byHandler: map[dag.HandlerID]*life{}, Faults: map[string]int{}}
+	w.draw()
+	if m != nil && m.Draw != nil {
+		m.Draw(&w.swarm)
+	}
+	s := &w.swarm
+	w.st = memory.New(memory.Options{Shards: s.shards, Clock: w.clock, Fault: w.fault})
+	w.planner = nil
+	if s.triggers {
+		w.planner = trigger.New(w.st)
+	}
+	w.lives, w.born = make([]*life, s.nodes), make([]int, s.nodes)
+	w.witness.open(w)
+	w.setUp()
+	w.tell("seed %d: %+v", seed, *s)
+	for i := range w.lives {
+		w.after(w.delay(50*time.Millisecond), func() { w.start(i) })
+	}
+	w.script()
+	w.play(int64(s.active), func() bool { return false })
+	w.heal()
+	healed := w.now
+	if !w.play(healed+int64(endBound), w.settled) && len(w.Found) == 0 {
+		w.violate("liveness", "%v after the last fault not everything has ended: %s", endBound, w.left())
+	}
+	w.play(w.now+int64(time.Second), func() bool { return false }) // replies arrive
+	if len(w.Found) == 0 {
+		w.witness.close()
+	}
+	w.end()
+	return w
+}
+
+// play goes on until an instant or until it is over; it reports whether it is.
+func (w *World) play(until int64, over func() bool) bool {
+	look := int64(0)
+	for len(w.Found) == 0 && w.now < until {
+		if w.now >= look { // looking costs: not at every step
+			if over() {
+				return true
+			}
+			look = w.now + int64(50*time.Millisecond)
+		}
+		if w.steps > stepsMax {
+			w.violate("liveness", "%d steps and no end: %s", w.steps, w.left())
+			return false
+		}
+		if !w.step() {
+			return over()
+		}
+	}
+	return false
+}
+
+// end lets every thread run out.
+func (w *World) end() {
+	for _, l := range w.lives {
+		if l != nil {
+			l.die()
+		}
+	}
+	w.bury()
+	for _, p := range w.procs {
+		if !p.done && p.life == nil {
+			p.c.stop()
+		}
+	}
+}
+
+func (w *World) clock() dag.Micros { return clockBase*1e6 + dag.Micros(w.now/1000) + w.ahead }
+
+func (w *World) chance(percent int) bool { return percent > 0 && w.rng.IntN(100) < percent }
+
+func (w *World) count(fault string) { w.Faults[fault]++ }
+
+func (w *World) tell(format string, args ...any) {
+	if w.trace != nil {
+		fmt.Fprintf(w.trace, "%s  %s\n", w, fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *World) violate(rule, format string, args ...any) {
+	what := rule + ": " + fmt.Sprintf(format, args...)
+	w.Found = append(w.Found, what)
+	w.tell("VIOLATION %s", what)
+}
+
+// script plans the faults that come at an instant.
+func (w *World) script() {
+	s := &w.swarm
+	at := func(n int, f func()) {
+		for range n {
+			w.after(time.Duration(w.rng.Int64N(int64(s.active))), f)
+		}
+	}
+	at(s.freezes, func() {
+		if l := w.anyLife(); l != nil {
+			l.freeze()
+			most := 2 * int64(lag)
+			w.after(time.Duration(w.rng.Int64N(most)), l.thaw)
+		}
+	})
+	at(s.outages, func() {
+		w.count("outage")
+		w.outage = true
+		w.tell("the database is away")
+		w.after(w.delay(3*time.Second), func() { w.outage = false; w.tell("the database is back") })
+	})
+	at(s.cuts, func() {
+		if l := w.anyLife(); l != nil {
+			w.count("cut")
+			l.cut = true
+			w.tell("%s does not reach the database", l)
+			w.after(w.delay(2*lag), func() { l.cut = false; w.tell("%s reaches the database", l) })
+		}
+	})
+	at(s.leaves, func() {
+		if l := w.anyLife(); l != nil && l.member != nil && !l.frozen {
+			w.count("leave")
+			w.tell("%s is told to stop", l)
+			l.leaving = true
+			l.cancel()
+		}
+	})
+	at(s.jumps, func() {
+		w.count("clock jump")
+		w.witness.latest = max(w.witness.latest, w.clock())
+		w.ahead += [...]dag.Micros{3600e6, -3600e6, 30e6, -30e6, 2e6, -2e6}[w.rng.IntN(6)]
+		w.tell("the clock of the database jumps: it is %d s off", w.ahead/1e6)
+	})
+	w.client.script(w)
+	w.keepUp()
+}
+
+// keepUp starts again what has died, after a while.
+func (w *World) keepUp() {
+	for i, l := range w.lives {
+		if l != nil && l.dead && len(w.dying) == 0 {
+			w.lives[i] = nil
+			down := time.Second
+			if w.swarm.nodes > 1 && w.rng.IntN(4) == 0 {
+				down = 3 * lag
+			}
+			w.after(w.delay(down), func() { w.start(i) })
+		}
+	}
+	w.after(100*time.Millisecond, w.keepUp)
+}
+
+// anyLife is a process that runs, or nil.
+func (w *World) anyLife() *life {
+	first := w.rng.IntN(len(w.lives))
+	for i := range w.lives {
+		if l := w.lives[(first+i)%len(w.lives)]; l != nil && !l.dead && l.eng != nil {
+			return l
+		}
+	}
+	return nil
+}
+
+// heal ends all faults.
+func (w *World) heal() {
+	s := &w.swarm
+	w.calm, w.outage = true, false
+	if w.ahead += max(w.witness.latest-w.clock(), 0); w.ahead < 0 { // what is due must become due
+		w.ahead = 0
+	}
+	s.crash, s.unknown, s.failing, s.blind, s.lose, s.double, s.fail, s.stray, s.poison, s.vanish = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+	s.latency = min(s.latency, 50*time.Millisecond)
+	for _, l := range w.lives {
+		if l != nil {
+			l.cut = false
+			l.thaw()
+		}
+	}
+	w.tell("no faults from now on")
+	w.client.heal(w)
+}
+
+// settled reports whether everything has come to its end.
+func (w *World) settled() bool {
+	for _, l := range w.lives {
+		if l == nil || l.dead || l.eng == nil || len(l.work.live) > 0 {
+			return false
+		}
+	}
+	return w.client.open == 0 && w.unarrived == 0 && w.left() == ""
+}
+
+// left says what has not ended.
+func (w *World) left() string {
+	w.aside++
+	defer func() { w.aside-- }()
+	ctx := context.Background()
+	info, err := w.st.Info(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	text := ""
+	for state, n := range info.Runs {
+		text += fmt.Sprintf(" %d runs are %s;", n, state)
+	}
+	for i := range w.swarm.shards {
+		if ms, err := w.st.Messages(ctx, dag.ShardID(i), 1); len(ms) > 0 || err != nil {
+			text += fmt.Sprintf(" messages wait for shard %d %v;", i, errors.Unwrap(err))
+		}
+	}
+	if w.planner != nil {
+		if next, err := w.st.NextDue(ctx, w.allShards()); next != 0 || err != nil {
+			text += fmt.Sprintf(" a trigger is due at %d;", next)
+		}
+	}
+	return text
+}
+
+func (w *World) allShards() []dag.ShardID {
+	all := make([]dag.ShardID, w.swarm.shards)
+	for i := range all {
+		all[i] = dag.ShardID(i)
+	}
+	return all
+}
+
+// fault decides what becomes of a call of the store; it is where threads of others go on.
+func (w *World) fault(op memory.Op) memory.Outcome {
+	if w.aside > 0 || w.cur == nil || w.cur.life == nil {
+		return memory.OK
+	}
+	l, s := w.cur.life, &w.swarm
+	switch op.Kind {
+	case memory.Read, memory.Scan:
+		if l.dead || w.outage || l.cut || w.chance(s.blind) {
+			return memory.FailBefore
+		}
+		return memory.OK
+	case memory.Load, memory.Members:
+		w.pause(w.delay(s.commit))
+		if l.dead || w.outage || l.cut || w.chance(s.blind) {
+			return memory.FailBefore
+		}
+		return memory.OK
+	case memory.CommitAfter, memory.AcquireAfter, memory.ClaimAfter, memory.RegisterAfter, memory.MemberAfter:
+		return w.faultAfter(l, op)
+	}
+	if !l.dead {
+		w.pause(w.delay(s.commit))
+	}
+	return w.faultBefore(l, op)
+}
+
+func (w *World) faultBefore(l *life, op memory.Op) memory.Outcome {
+	s := &w.swarm
+	if l.dead {
+		return memory.FailBefore
+	}
+	if s.crash > 0 && w.rng.Float64()*100 < s.crash {
+		l.crash(fmt.Sprintf("before a %s", op.Kind))
+		return memory.FailBefore
+	}
+	switch {
+	case w.outage || l.cut:
+		return memory.FailBefore
+	case op.Kind == memory.CommitBefore && poisoned(op.Batch):
+		w.count("refused batch")
+		w.tell("%s: refused:%s", l, describe(w, op.Batch))
+		return memory.Refuse
+	case w.chance(s.failing):
+		w.count("failed write")
+		w.tell("%s: a %s fails", l, op.Kind)
+		return memory.FailBefore
+	case w.chance(s.unknown) && w.rng.IntN(2) == 0:
+		w.count("lost commit")
+		w.tell("%s: a %s is lost on its way", l, op.Kind)
+		return memory.UnknownLost
+	}
+	return memory.OK
+}
+
+func (w *World) faultAfter(l *life, op memory.Op) memory.Outcome {
+	s := &w.swarm
+	w.witness.after(l, op)
+	if l.dead {
+		return memory.UnknownWritten
+	}
+	w.pause(w.delay(s.commit))
+	switch {
+	case l.dead:
+		return memory.UnknownWritten
+	case s.crash > 0 && w.rng.Float64()*100 < s.crash:
+		l.crash(fmt.Sprintf("after a %s", op.Kind))
+		return memory.UnknownWritten
+	case w.chance(s.unknown), w.outage, l.cut:
+		w.count("lost reply")
+		w.tell("%s: the reply to a %s is lost", l, op.Kind)
+		return memory.UnknownWritten
+	}
+	return memory.OK
+}
