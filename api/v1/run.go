@@ -51,7 +51,7 @@ type Leader struct {
 type Task struct {
 	ID         int32           `json:"id" doc:"Position in the graph, from 0."`
 	Name       string          `json:"name"`
-	State      string          `json:"state" enum:"pending,ready,assigned,running,retry_wait,succeeded,failed,upstream_failed,stopped,skipped"`
+	State      string          `json:"state" enum:"pending,ready,assigned,running,retry_wait,deferred,succeeded,failed,upstream_failed,stopped,skipped"`
 	Cause      *string         `json:"cause" doc:"Why it failed, was skipped or is upstream_failed."`
 	Message    *string         `json:"message" doc:"One sentence of its newest attempt."`
 	CreatedAt  Time            `json:"created_at" format:"date-time"`

@@ -69,7 +69,7 @@ var (
 		"stopped", "skipped"}
 	triggerKinds = []string{workflow.KindCron, workflow.KindEvery, workflow.KindAt, workflow.KindDaily, workflow.KindWeekly, workflow.KindMonthly,
 		workflow.KindAnnually, workflow.KindStart, workflow.KindWebhook, workflow.KindFile, workflow.KindRunOf, workflow.KindAgain, workflow.KindAbsent}
-	taskStates = []string{"pending", "ready", "assigned", "running", "retry_wait", "succeeded", "failed", "upstream_failed", "stopped", "skipped"}
+	taskStates = []string{"pending", "ready", "assigned", "running", "retry_wait", "deferred", "succeeded", "failed", "upstream_failed", "stopped", "skipped"}
 )
 
 // argumentOf says what the first argument of a command is; nil: files, or nothing.

@@ -235,7 +235,7 @@ func (c *cli) paint(code, s string) string {
 var looks = map[string][2]string{
 	"succeeded": {"✓", green}, "failed": {"✗", red}, "upstream_failed": {"✗", dim}, "stopped": {"■", yellow},
 	"skipped": {"○", dim}, "running": {"●", blue}, "assigned": {"●", blue}, "splitting": {"●", blue}, "finalising": {"●", blue},
-	"ready": {"◌", ""}, "pending": {"·", dim}, "submitted": {"◌", ""}, "waiting": {"◌", yellow}, "retry_wait": {"↻", yellow},
+	"ready": {"◌", ""}, "pending": {"·", dim}, "submitted": {"◌", ""}, "waiting": {"◌", yellow}, "retry_wait": {"↻", yellow}, "deferred": {"⧗", yellow},
 	"paused": {"‖", yellow}, "suspended": {"‖", dim}, "lost": {"?", yellow}, "active": {"●", green}, "deleted": {"✗", dim},
 	"ended": {"○", dim}, "done": {"✓", green}, "cancelled": {"■", yellow}, "planned": {"·", dim},
 	"fired": {"✓", green}, "late": {"✓", yellow}, "merged": {"○", dim}, "missed": {"✗", red},

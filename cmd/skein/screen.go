@@ -247,7 +247,7 @@ func (v *runView) lines(run *api.Run) []string {
 }
 
 // inOrder is the order in which counts are shown.
-var inOrder = []string{"failed", "upstream_failed", "stopped", "retry_wait", "running", "assigned", "ready", "pending", "skipped", "succeeded"}
+var inOrder = []string{"failed", "upstream_failed", "stopped", "retry_wait", "running", "assigned", "deferred", "ready", "pending", "skipped", "succeeded"}
 
 func (v *runView) counts(p painter, counts map[string]int) string {
 	var parts []string

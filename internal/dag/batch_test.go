@@ -59,6 +59,10 @@ func fairRun(t *rapid.T, w *world, seed int, mixed bool) string {
 			can = append(can, Event{Kind: EvReport, Task: a.Task, Token: a.Token, Handler: 1,
 				Result: outcome(seed, w.g.Name(a.Task), a.Token)})
 		})
+		w.run.Deferred(func(a *AttemptRow) {
+			can = append(can, Event{Kind: EvSettle, Task: a.Task, Token: a.Token, Of: w.g.Kind(a.Task),
+				Result: outcome(seed, w.g.Name(a.Task), a.Token)})
+		})
 		for _, tm := range w.timers {
 			if state, token := w.run.Task(tm.Task); tm.Kind == TimerRetry && state == RetryWait && token == tm.Token {
 				can = append(can, Event{Kind: EvTimer, Timer: tm.Kind, Task: tm.Task, Token: tm.Token})

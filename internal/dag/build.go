@@ -34,6 +34,7 @@ func NewGraph(spec GraphSpec) (*Graph, error) {
 	if len(b.errs) == 0 {
 		b.policies()
 		b.conditions()
+		b.logic()
 	}
 	if len(b.errs) > 0 {
 		return nil, b.errs
@@ -223,24 +224,34 @@ func (b *builder) conditions() {
 		}
 		if g.conds == nil {
 			g.conds = map[TaskID]Condition{}
-			g.kept = map[TaskID]bool{}
 		}
-		t := TaskID(i)
-		g.conds[t] = c
-		reads := c.Reads()
-		g.params = g.params || reads.Params
-		for _, name := range reads.Tasks {
-			id, ok := g.index[name]
-			switch {
-			case !ok:
-				b.fail(&GraphError{Kind: UnknownNeed, Task: g.names[t], Other: name})
-			case !b.mayRead(t, id):
-				b.fail(&GraphError{Kind: FarRead, Task: g.names[t], Other: name})
-			default:
-				g.kept[id] = true
-			}
+		g.conds[TaskID(i)] = c
+		b.reads(TaskID(i), c)
+	}
+}
+
+// reads notes what a condition of t looks at.
+func (b *builder) reads(t TaskID, c Condition) {
+	g, reads := b.g, c.Reads()
+	g.params = g.params || reads.Params
+	for _, name := range reads.Tasks {
+		id, ok := g.index[name]
+		switch {
+		case !ok:
+			b.fail(&GraphError{Kind: UnknownNeed, Task: g.names[t], Other: name})
+		case !b.mayRead(t, id):
+			b.fail(&GraphError{Kind: FarRead, Task: g.names[t], Other: name})
+		default:
+			b.keep(id)
 		}
 	}
+}
+
+func (b *builder) keep(t TaskID) {
+	if b.g.kept == nil {
+		b.g.kept = map[TaskID]bool{}
+	}
+	b.g.kept[t] = true
 }
 
 // mayRead holds the rule that makes the end independent of the order of events. A

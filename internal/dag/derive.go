@@ -41,7 +41,7 @@ func Derive(g *Graph, run *RunRow, attempts []AttemptRow) ([]TaskView, error) {
 		case a.Generation != run.Generation:
 		case a.State == AttemptLost:
 			v.Losses++
-		case a.RetryAt != 0:
+		case a.RetryAt != 0 && a.State == AttemptFailed:
 			v.Retries++
 		}
 	}
@@ -132,6 +132,8 @@ func (a *AttemptRow) taskState() TaskState {
 		return Succeeded
 	case AttemptStopped:
 		return a.stoppedState()
+	case AttemptDeferred:
+		return Deferred
 	case AttemptLost:
 		switch a.Cause {
 		case CauseLost:
@@ -259,7 +261,10 @@ func (r *Run) loadTasks(views []TaskView) {
 				p.blockers++
 			}
 		}
+		r.count(p.state, 1)
 		switch {
+		case p.state == Ready && r.Graph.Logic(TaskID(t)) != nil: // the run is paused
+			r.logical = append(r.logical, TaskID(t))
 		case p.state == Ready:
 			r.list(TaskID(t))
 		case p.state == Pending && p.blockers == 0:
@@ -271,7 +276,9 @@ func (r *Run) loadTasks(views []TaskView) {
 func (r *Run) adoptAttempt(p *task, a *AttemptRow) {
 	r.slots = append(r.slots, attempt{AttemptRow: *a, was: a.State})
 	p.slot = int32(len(r.slots))
-	r.active++
+	if a.State != AttemptDeferred {
+		r.active++
+	}
 }
 
 func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
@@ -295,6 +302,9 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 				ran := Now{Wall: now.Wall, Mono: now.Mono - clamp(now.Wall-a.Started, r.Graph.Policy(a.Task).Timeout)}
 				r.watch(a.Task, a.Token, ran, fx)
 			}
+		case p.state == Deferred:
+			r.adoptAttempt(p, a)
+			r.expect(a, now, fx)
 		case p.state == RetryWait && a.State == AttemptLost: // it waits for an operator
 		case p.state == RetryWait:
 			fx.Timers = append(fx.Timers, Timer{Due: now.Mono + clamp(a.RetryAt-now.Wall, a.RetryWait),

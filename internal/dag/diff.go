@@ -40,7 +40,7 @@ type runHead struct {
 	Message    string
 	Times      [4]Micros
 	Leader     HandlerID
-	Counts     [3]int32
+	Counts     [4]int32
 	Task       task
 	Base       string
 	Own        string
@@ -49,7 +49,7 @@ type runHead struct {
 
 func headOf(r *Run) runHead {
 	h := runHead{r.State, r.Intent, r.Generation, r.Cause, r.Message, [4]Micros{r.SplitAt, r.StartedAt, r.FinishedAt, r.LeaderAt},
-		r.Leader, [3]int32{r.left, r.failed, r.active}, r.leader, string(r.base), string(r.own), len(r.tasks)}
+		r.Leader, [4]int32{r.left, r.failed, r.active, r.deferred}, r.leader, string(r.base), string(r.own), len(r.tasks)}
 	h.Task.slot = 0
 	if r.State != RunSplitting { // how Leader work ended is its row's
 		h.Task.state = Pending

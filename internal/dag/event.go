@@ -19,9 +19,11 @@ const (
 	EvCheck                        // look at everything once more; repairs what stands still
 	EvAdmit                        // what a waiting run waited for is there: like EvSubmit
 	EvMark                         // an operator decides about one task: Mark
+	EvArm                          // a deferred task is prepared: Due, Child
+	EvSettle                       // what a deferred task waited for is there: Result
 )
 
-var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked", "admitted", "marked"}
+var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked", "admitted", "marked", "armed", "settled"}
 
 func (k EventKind) String() string { return eventNames[k] }
 
@@ -42,8 +44,11 @@ type Event struct {
 	Scope   Scope  // EvRecover: what of the run; with any but the failed tasks, from Task
 	Mark    Mark
 	Outputs []byte // EvMark with MarkSucceeded: a JSON object, or nil
-	Actor   string // EvIntent, EvRecover, EvMark: who
-	Reason  string // EvIntent, EvRecover, EvMark, EvLost: why
+	Actor   string // EvIntent, EvRecover, EvMark, EvSettle: who
+	Reason  string // EvIntent, EvRecover, EvMark, EvLost, EvSettle: why
+	Of      Kind   // EvArm, EvSettle: what the task must be
+	Due     Micros // EvArm: the instant that it waits for; 0: none
+	Child   Child  // EvArm, EvSettle of a call: the run that it started
 }
 
 // Result is what became of an attempt, as its holder reports it.
@@ -85,6 +90,9 @@ const (
 	CauseTask      Cause = "task_failed" // of a run: some task failed
 	CauseSplit     Cause = "split"       // of a run: the Leader could not make tasks of it
 	CauseCorrupt   Cause = "corrupt"     // of a run: quarantined
+	CauseChild     Cause = "child"       // of a call: its run did not succeed
+	CauseRejected  Cause = "rejected"    // of an approval
+	CausePrepare   Cause = "prepare"     // of a logical task: what it is to wait for cannot be
 )
 
 // TimerKind says what a timer is for.
@@ -98,6 +106,7 @@ const (
 	TimerRunTimeout                      // the run's cap has passed
 	TimerStartBy                         // the run should have begun
 	TimerStart                           // a ready task should have been handed over
+	TimerDeferred                        // a deferred task is due, or has waited for as long as it may
 )
 
 // overdueAfter is how long past its cap and grace an attempt may be silent before the
@@ -129,12 +138,19 @@ type Cancel struct {
 type Effects struct {
 	Timers  []Timer
 	Cancels []Cancel
+	// Prepares are deferred tasks whose owner has to find out what they wait for.
+	Prepares []Prepare
+	// Orders is what child runs are to be told. Unlike all else it belongs into the
+	// transaction: nobody asks again.
+	Orders []Order
 }
 
 // Reset empties it for the next transaction.
 func (fx *Effects) Reset() {
 	fx.Timers = fx.Timers[:0]
 	fx.Cancels = fx.Cancels[:0]
+	fx.Prepares = fx.Prepares[:0]
+	fx.Orders = fx.Orders[:0]
 }
 
 // Verdict is the answer to an event. Everything but Accepted changed nothing; its text

@@ -68,6 +68,7 @@ type TaskSpec struct {
 	Needs  []string
 	If     Condition // nil means success()
 	Policy Policy
+	Logic  *Logic // nil: a worker runs it
 }
 
 // GraphSpec is a whole graph as its author gives it.
@@ -94,6 +95,8 @@ type Graph struct {
 	conds    map[TaskID]Condition
 	kept     map[TaskID]bool // tasks whose outputs conditions read
 	params   bool            // some condition reads parameters
+	logic    map[TaskID]*Logic
+	switches map[TaskID][]TaskID // by task, the switches that it is a branch of
 }
 
 // adjacency is a compressed list of lists: the neighbours of t are ids[off[t]:off[t+1]].
@@ -157,7 +160,9 @@ const (
 	DuplicateNeed
 	SelfLoop
 	Cycle
-	FarRead // a condition that names a status reads a task that it does not need directly
+	FarRead   // a condition that names a status reads a task that it does not need directly
+	FarBranch // a switch names a task that does not need it
+	BadLogic  // a logical task that makes no sense
 )
 
 // GraphError is one fault of a graph. Task is where it is; Other is the second name, if
@@ -187,6 +192,10 @@ func (e *GraphError) Error() string {
 		return fmt.Sprintf("task %q needs itself", e.Task)
 	case FarRead:
 		return fmt.Sprintf("task %q looks at %q in its if, but does not need it directly; add it to needs", e.Task, e.Other)
+	case FarBranch:
+		return fmt.Sprintf("switch %q chooses %q, which does not need it; add it to the needs of %q", e.Task, e.Other, e.Other)
+	case BadLogic:
+		return fmt.Sprintf("task %q: %s", e.Task, e.Other)
 	}
 	return "the tasks wait for each other in a circle: " + circle(e.Path)
 }

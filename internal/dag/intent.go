@@ -14,12 +14,14 @@ func (r *Run) intend(ev *Event, now Now, fx *Effects) Verdict {
 			return WrongState
 		}
 		r.resume(ev)
+		r.tellChildren(fx)
 	case ev.Intent < r.Intent:
 		return WrongState
 	case ev.Intent == IntentPause:
 		r.Intent = IntentPause
 		r.changed = true
 		r.recordIntent(ev)
+		r.tellChildren(fx)
 	default:
 		cause := CauseStopped
 		if ev.Intent == IntentKill {
@@ -57,6 +59,7 @@ func (r *Run) raise(verb *Event, cause Cause, now Now, fx *Effects) {
 	r.changed = true
 	r.recordIntent(verb)
 	r.cancelHeld(fx)
+	r.endDeferred(now, fx)
 	if r.State == RunSplitting {
 		r.dropLeader(now)
 	}

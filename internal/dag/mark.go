@@ -60,7 +60,11 @@ func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
 		rec := Record{Kind: RecRecovered, Task: t, Actor: ev.Actor, Reason: ev.Reason, Text: ev.Mark.String()}
 		r.regenerate(r.following(t), &rec, now, fx)
 	}
-	r.decree(ev, p, now)
+	if p.state == Deferred {
+		r.decreeDeferred(ev, p, now, fx)
+	} else {
+		r.decree(ev, p, now)
+	}
 	switch {
 	case revised:
 		r.recount()
@@ -214,11 +218,11 @@ func (m Mark) already(p *task, ev *Event) bool {
 // markTable is the one table of which decision fits which state of a task. What a decision
 // makes of a task is already there, is none of its business.
 var markTable = [marks][taskStates]bool{
-	MarkSucceeded: {Pending: true, Ready: true, RetryWait: true, Succeeded: true, Failed: true, UpstreamFailed: true, Stopped: true, Skipped: true},
-	MarkFailed:    {Pending: true, Ready: true, RetryWait: true, Succeeded: true, UpstreamFailed: true, Stopped: true, Skipped: true},
-	MarkSkip:      {Pending: true, Ready: true, RetryWait: true, Failed: true, UpstreamFailed: true, Stopped: true},
+	MarkSucceeded: {Pending: true, Ready: true, RetryWait: true, Deferred: true, Succeeded: true, Failed: true, UpstreamFailed: true, Stopped: true, Skipped: true},
+	MarkFailed:    {Pending: true, Ready: true, RetryWait: true, Deferred: true, Succeeded: true, UpstreamFailed: true, Stopped: true, Skipped: true},
+	MarkSkip:      {Pending: true, Ready: true, RetryWait: true, Deferred: true, Failed: true, UpstreamFailed: true, Stopped: true},
 	MarkRetry:     {RetryWait: true, Succeeded: true, Failed: true, Stopped: true, Skipped: true},
-	MarkStop:      {Pending: true, Ready: true, Assigned: true, Running: true, RetryWait: true},
+	MarkStop:      {Pending: true, Ready: true, Assigned: true, Running: true, RetryWait: true, Deferred: true},
 }
 
 func (r *Run) fitting(s TaskState) (all []string) {
@@ -279,7 +283,8 @@ func (r *Run) cancelTask(a *AttemptRow, fx *Effects) {
 	fx.Cancels = append(fx.Cancels, Cancel{Run: r.ID, Task: a.Task, Token: a.Token, Handler: a.Handler})
 }
 
-// byOperator reports whether the row is a decision about its task, and no attempt.
+// byOperator reports whether nobody held the attempt: the row is a decision about its task, or
+// the task a logical one.
 func (a *AttemptRow) byOperator() bool { return a.Handler == 0 && a.Task != LeaderTask }
 
 // halted reports whether it ended because its task was stopped for itself.

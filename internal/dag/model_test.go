@@ -29,12 +29,16 @@ func drawSpec(t *rapid.T) GraphSpec {
 			task.If = cond(src)
 		}
 	}
+	drawLogic(t, &spec)
 	for { // a condition that looks too far is refused; the task goes on without it
 		_, err := NewGraph(spec)
 		if err == nil {
 			return spec
 		}
 		for _, e := range err.(GraphErrors) {
+			if e.Kind == FarRead && dropBranches(&spec, e.Task) {
+				continue
+			}
 			if e.Kind != FarRead {
 				t.Fatalf("%v", err)
 			}
@@ -140,6 +144,7 @@ func (m *machine) step(ev Event) Verdict {
 	}
 	m.note(ev, before)
 	if m.w.run.Graph != nil && !m.again {
+		defer m.noteLogical()
 		if err := sameAsNaive(m.w.run, m.spec, []byte(`{"go":1}`), m.facts, m.stop); err != nil {
 			m.Fatalf("after %s of %d: %v", ev.Kind, ev.Task, err)
 		}
@@ -162,6 +167,9 @@ func (m *machine) note(ev Event, before Intent) {
 		m.again = true
 		return
 	case ev.Kind == EvIntent || ev.Task == LeaderTask:
+		return
+	case ev.Kind == EvArm || ev.Kind == EvSettle || ev.Timer == TimerDeferred:
+		m.noteWaited(ev, before)
 		return
 	}
 	if m.w.run.Generation > 1 { // a decision about what had ended
@@ -229,8 +237,10 @@ func (m *machine) act() {
 		m.verb()
 	case k < 10:
 		m.assign()
-	case k < 24:
+	case k < 20:
 		m.report()
+	case k < 24:
+		m.logic()
 	case k < 26:
 		if task, ok := m.someHeld(); ok {
 			h, token, _ := r.Holder(task)
@@ -238,6 +248,8 @@ func (m *machine) act() {
 		}
 	case k < 28:
 		m.lose()
+	case k < 29:
+		m.logic()
 	case k < 30 || k == 31:
 		m.timer()
 	case k == 30:
@@ -376,20 +388,24 @@ func (m *machine) rubbish() {
 	r := m.w.run
 	before := fingerprint(r)
 	ev := Event{
-		Kind:    rapid.SampledFrom([]EventKind{EvReport, EvStarted, EvLost, EvSplit, EvTimer, EvAssign, EvIntent, 0, 77}).Draw(m.T, "kind"),
+		Kind:    rapid.SampledFrom([]EventKind{EvReport, EvStarted, EvLost, EvSplit, EvTimer, EvAssign, EvIntent, EvArm, EvSettle, 0, 77}).Draw(m.T, "kind"),
 		Task:    TaskID(rapid.IntRange(-3, len(r.tasks)+1).Draw(m.T, "task")),
 		Token:   Token(rapid.IntRange(-1, 5).Draw(m.T, "token")),
 		Handler: HandlerID(rapid.IntRange(100, 101).Draw(m.T, "stranger")),
-		Timer:   TimerKind(rapid.SampledFrom([]int{0, 1, 2, 3, 4, 9}).Draw(m.T, "timer kind")),
+		Timer:   TimerKind(rapid.SampledFrom([]int{0, 1, 2, 3, 4, 6, 9}).Draw(m.T, "timer kind")),
 		Result:  Result{State: AttemptState(rapid.IntRange(0, 9).Draw(m.T, "state"))},
 		Graph:   m.w.g,
 		Intent:  Intent(rapid.IntRange(4, 9).Draw(m.T, "intent")),
+		Of:      Kind(rapid.IntRange(0, 7).Draw(m.T, "of")),
 	}
 	if ev.Kind == EvTimer && (r.has(ev.Task) && r.at(ev.Task).token == ev.Token || ev.Timer == TimerRunTimeout && Token(r.Generation) == ev.Token) {
 		return // nor need that one be wrong
 	}
 	if ev.Kind == EvAssign && r.has(ev.Task) && r.at(ev.Task).state == Ready {
 		return // that one would be right
+	}
+	if (ev.Kind == EvArm || ev.Kind == EvSettle) && r.Attempt(ev.Task) != nil && r.Graph.Kind(ev.Task) == ev.Of && (ev.Token == 0 || ev.Token == r.at(ev.Task).token) {
+		return // so would that
 	}
 	if v := m.step(ev); v == Accepted || fingerprint(r) != before {
 		m.Fatalf("%+v was %s", ev, v)
@@ -462,10 +478,11 @@ func (m *machine) finish() {
 			m.step(ev)
 		}
 		m.answer()
+		m.finishLogical(turn%3 == 1)
 		timers := m.w.timers
 		m.w.timers = nil
 		for _, tm := range timers {
-			if tm.Kind == TimerRetry {
+			if tm.Kind == TimerRetry || tm.Kind == TimerDeferred {
 				m.step(Event{Kind: EvTimer, Timer: tm.Kind, Task: tm.Task, Token: tm.Token})
 			}
 		}

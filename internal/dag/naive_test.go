@@ -13,30 +13,34 @@ type fact struct {
 	waiting   bool // its last failure is to be tried again, and the time is not over
 	failed    bool // finally
 	out       []byte
+	deferred  bool // a logical task that was begun and waits
+	armed     bool // a call whose child run is there
+	overdue   bool // a call that waited for too long
 }
 
 // naive is the second implementation: it knows nothing but the specification, keeps
 // nothing, and computes everything anew each time. stop is how it ends because an operator
 // or its cap wants it to, before a failure did; RunRunning: nobody does.
-func naive(spec GraphSpec, params []byte, facts map[string]*fact, stop RunState) (map[string]TaskState, RunState) {
-	state := map[string]TaskState{}
-	for range spec.Tasks { // enough rounds for the longest path
-		for i := range spec.Tasks {
-			state[spec.Tasks[i].Name] = naiveTask(&spec.Tasks[i], params, facts, state)
+func naive(spec GraphSpec, params []byte, facts map[string]*fact, stop RunState, paused bool) (map[string]TaskState, RunState) {
+	n := naiveRun{spec: &spec, params: params, facts: facts, end: stop != RunRunning}
+	state, held, over, failed := n.look()
+	if failed && spec.EndOnFailure && !n.end {
+		n.end = true
+		state, held, over, failed = n.look()
+	}
+	if !n.end && !paused { // what is logical begins, and may fail: then that is the end
+		n.begin = true
+		state, held, over, failed = n.look()
+		if failed && spec.EndOnFailure {
+			n.end = true
+			state, held, over, failed = n.look()
 		}
 	}
-	held, over, failed := false, true, false
-	for name, s := range state {
-		failed = failed || halted(facts, name)
-		held = held || s == Assigned || s == Running
-		failed = failed || s == Failed || s == UpstreamFailed
-		over = over && s >= Succeeded
-	}
-	if held || !over && stop == RunRunning && !(failed && spec.EndOnFailure) {
-		return state, RunRunning
+	if held || !over && !n.end {
+		return state, n.alive(state, paused)
 	}
 	for name, s := range state {
-		if s < Succeeded {
+		if !s.Terminal() {
 			state[name] = Stopped
 		}
 	}
@@ -49,7 +53,86 @@ func naive(spec GraphSpec, params []byte, facts map[string]*fact, stop RunState)
 	return state, RunSucceeded
 }
 
-func naiveTask(t *TaskSpec, params []byte, facts map[string]*fact, state map[string]TaskState) TaskState {
+// naiveRun is one look at everything.
+type naiveRun struct {
+	spec   *GraphSpec
+	params []byte
+	facts  map[string]*fact
+	begin  bool // ready logical tasks are begun
+	end    bool // the run is being ended
+	state  map[string]TaskState
+	outs   map[string][]byte // of switches that chose in this look
+}
+
+func (n *naiveRun) look() (state map[string]TaskState, held, over, failed bool) {
+	n.state, n.outs = map[string]TaskState{}, map[string][]byte{}
+	for range 2 * len(n.spec.Tasks) { // enough rounds for the longest path
+		for i := range n.spec.Tasks {
+			t := &n.spec.Tasks[i]
+			n.state[t.Name] = n.logical(t, n.task(t))
+		}
+	}
+	over = true
+	for i := range n.spec.Tasks {
+		s := n.state[n.spec.Tasks[i].Name]
+		held = held || s == Assigned || s == Running || s == Deferred && n.end // a call: its child ends first
+		failed = failed || s == Failed || s == UpstreamFailed || halted(n.facts, n.spec.Tasks[i].Name)
+		over = over && s.Terminal()
+	}
+	return n.state, held, over, failed
+}
+
+// logical is what becomes of a logical task by itself.
+func (n *naiveRun) logical(t *TaskSpec, s TaskState) TaskState {
+	f := n.facts[t.Name]
+	switch {
+	case t.Logic == nil:
+		return s
+	case s == Deferred && n.end && !f.armed:
+		return Stopped
+	case s != Ready || !n.begin || n.end:
+		return s
+	case t.Logic.Kind != Switch:
+		return Deferred
+	}
+	then := ""
+	for i := range t.Logic.Branches {
+		if b := &t.Logic.Branches[i]; b.If == nil || n.holds(t, b.If) {
+			then = b.Then
+			break
+		}
+	}
+	n.outs[t.Name] = []byte(`{"branch":"` + then + `"}`)
+	return Succeeded
+}
+
+func (n *naiveRun) holds(t *TaskSpec, c Condition) bool {
+	failure, success := false, len(t.Needs) == 0
+	for _, need := range t.Needs {
+		failure = failure || n.state[need] == Failed || n.state[need] == UpstreamFailed || halted(n.facts, need)
+		success = success || n.state[need] == Succeeded
+	}
+	holds, err := c.Holds(n.view(success, failure))
+	return holds && err == nil
+}
+
+// alive tells a run that goes on from one that only waits.
+func (n *naiveRun) alive(state map[string]TaskState, paused bool) RunState {
+	waits := false
+	for _, s := range state {
+		if s == Assigned || s == Running || s == Ready || s == RetryWait {
+			return RunRunning
+		}
+		waits = waits || s == Deferred
+	}
+	if waits && !paused && !n.end {
+		return RunSuspended
+	}
+	return RunRunning
+}
+
+func (n *naiveRun) task(t *TaskSpec) TaskState {
+	facts, state := n.facts, n.state
 	if f := facts[t.Name]; f != nil {
 		switch {
 		case f.succeeded:
@@ -60,6 +143,8 @@ func naiveTask(t *TaskSpec, params []byte, facts map[string]*fact, state map[str
 			return Stopped
 		case f.skipped:
 			return Skipped
+		case f.deferred:
+			return Deferred
 		case f.running:
 			return Running
 		case f.held:
@@ -68,11 +153,12 @@ func naiveTask(t *TaskSpec, params []byte, facts map[string]*fact, state map[str
 			return RetryWait
 		}
 	}
-	settled, failure, success := true, false, len(t.Needs) == 0
-	for _, n := range t.Needs {
-		settled = settled && state[n] >= Succeeded && (state[n] != Stopped || halted(facts, n))
-		failure = failure || state[n] == Failed || state[n] == UpstreamFailed || halted(facts, n)
-		success = success || state[n] == Succeeded
+	settled, failure, success, left := true, false, len(t.Needs) == 0, false
+	for _, need := range t.Needs {
+		left = left || state[need] == Succeeded && n.chose(need, t.Name)
+		settled = settled && state[need].Terminal() && (state[need] != Stopped || halted(n.facts, need))
+		failure = failure || state[need] == Failed || state[need] == UpstreamFailed || halted(n.facts, need)
+		success = success || state[need] == Succeeded
 	}
 	handles := t.If != nil && t.If.Handles()
 	switch {
@@ -80,24 +166,17 @@ func naiveTask(t *TaskSpec, params []byte, facts map[string]*fact, state map[str
 		return UpstreamFailed
 	case !settled:
 		return Pending
-	case !success && !handles:
+	case left, !success && !handles:
 		return Skipped
 	case t.If == nil:
 		return Ready
 	}
 	for _, name := range t.If.Reads().Tasks {
-		if state[name] < Succeeded {
+		if !state[name].Terminal() {
 			return Pending
 		}
 	}
-	holds, err := t.If.Holds(View{Success: success && !failure, Failure: failure, Params: params,
-		Task: func(name string) (TaskState, []byte) {
-			var out []byte
-			if f := facts[name]; f != nil && state[name] == Succeeded {
-				out = f.out
-			}
-			return state[name], out
-		}})
+	holds, err := t.If.Holds(n.view(success, failure))
 	switch {
 	case err != nil:
 		return Failed
@@ -111,15 +190,55 @@ func halted(facts map[string]*fact, name string) bool {
 	return facts[name] != nil && facts[name].halted
 }
 
+// chose reports whether a switch that succeeded has decided against one of its branches.
+func (n *naiveRun) chose(s, branch string) bool {
+	for i := range n.spec.Tasks {
+		t := &n.spec.Tasks[i]
+		if t.Name != s || t.Logic == nil || t.Logic.Kind != Switch {
+			continue
+		}
+		for _, b := range t.Logic.Branches {
+			if b.Then == branch {
+				return string(n.out(s)) != `{"branch":"`+branch+`"}`
+			}
+		}
+	}
+	return false
+}
+
+func (n *naiveRun) out(name string) []byte {
+	if f := n.facts[name]; f != nil && f.out != nil {
+		return f.out
+	}
+	return n.outs[name]
+}
+
+func (n *naiveRun) view(success, failure bool) View {
+	state := n.state
+	return View{Success: success && !failure, Failure: failure, Params: n.params,
+		Task: func(name string) (TaskState, []byte) {
+			if !state[name].Terminal() {
+				// A task read before it has ended: its condition may only ever be asked in a
+				// round that is not the last, while states still settle.
+				return Skipped, nil
+			}
+			var out []byte
+			if state[name] == Succeeded {
+				out = n.out(name)
+			}
+			return state[name], out
+		}}
+}
+
 // sameAsNaive compares a run in memory with what the second implementation says.
 func sameAsNaive(r *Run, spec GraphSpec, params []byte, facts map[string]*fact, stop RunState) error {
-	states, run := naive(spec, params, facts, stop)
+	states, run := naive(spec, params, facts, stop, r.Intent == IntentPause)
 	for t := range r.tasks {
 		if name := r.Graph.Name(TaskID(t)); r.tasks[t].state != states[name] {
 			return fmt.Errorf("task %s is %s, naively %s", name, r.tasks[t].state, states[name])
 		}
 	}
-	if r.State != run && !(r.State == RunPaused && run == RunRunning) {
+	if r.State != run && !(r.State == RunPaused && (run == RunRunning || run == RunSuspended)) {
 		return fmt.Errorf("the run is %s, naively %s", r.State, run)
 	}
 	return nil

@@ -72,13 +72,20 @@ func CountStates(packed []byte) (map[TaskState]int, error) {
 	return counts, nil
 }
 
-// graphFormat is the first byte of a packed graph.
-const graphFormat = 1
+// The first byte of a packed graph: without and with logical tasks.
+const (
+	graphFormat = 1
+	graphLogic  = 2
+)
 
 // Pack writes the graph for its version's row: names, needs, policies, conditions as text.
 func (g *Graph) Pack() []byte {
 	w := packer{b: make([]byte, 0, 32*len(g.names))}
-	w.byte(graphFormat)
+	if len(g.logic) > 0 {
+		w.byte(graphLogic)
+	} else {
+		w.byte(graphFormat)
+	}
 	w.bool(g.EndOnFailure)
 	w.uint(uint64(g.Timeout))
 	w.uint(uint64(len(g.policies)))
@@ -100,6 +107,9 @@ func (g *Graph) Pack() []byte {
 		}
 		w.text(source)
 	}
+	if len(g.logic) > 0 {
+		w.logic(g)
+	}
 	return w.b
 }
 
@@ -107,7 +117,8 @@ func (g *Graph) Pack() []byte {
 // row is an error, never a graph that hangs a run.
 func UnpackGraph(b []byte, compile Compiler) (*Graph, error) {
 	u := unpacker{b: b}
-	if u.byte() != graphFormat {
+	format := u.byte()
+	if format != graphFormat && format != graphLogic {
 		return nil, fmt.Errorf("graph: %w", errPacked)
 	}
 	spec := GraphSpec{EndOnFailure: u.bool(), Timeout: time.Duration(u.uint())}
@@ -137,6 +148,11 @@ func UnpackGraph(b []byte, compile Compiler) (*Graph, error) {
 				return nil, fmt.Errorf("condition of task %s: %w", names[t], err)
 			}
 			spec.Tasks[t].If = c
+		}
+	}
+	if format == graphLogic {
+		if err := u.logic(spec.Tasks, compile); err != nil {
+			return nil, err
 		}
 	}
 	if u.bad || len(u.b) > 0 {

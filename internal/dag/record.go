@@ -25,11 +25,12 @@ const (
 	RecAdmitted
 	RecMarked   // an operator's decision about a task, with the row that keeps it
 	RecTaskStop // an operator asked the holder of a task to end it
+	RecDeferred // an attempt that no handler has: like RecAssigned
 	recordKinds
 )
 
 var recordNames = [recordKinds]string{"", "submitted", "split", "assigned", "started", "ended", "lost",
-	"timeout", "intent", "state", "rejected", "recovered", "waiting", "admitted", "marked", "task stop"}
+	"timeout", "intent", "state", "rejected", "recovered", "waiting", "admitted", "marked", "task stop", "deferred"}
 
 func (k RecordKind) String() string { return recordNames[k] }
 

@@ -34,7 +34,7 @@ type AttemptRow struct {
 	Message    string
 	Exited     bool // ExitCode counts
 	ExitCode   int32
-	Signal     string
+	Signal     string // the signal that ended it; of a call its child run, see ChildOf
 	Outputs    []byte
 	Assigned   Micros
 	Started    Micros
@@ -42,6 +42,7 @@ type AttemptRow struct {
 	// RetryAt is when the task is due again after this failed attempt, RetryWait how long
 	// that was when it was decided; 0: not again. A reload waits for what is left of
 	// RetryAt but at least 0 and at most RetryWait, so no jump of a clock holds it up.
+	// While the attempt is deferred, the same of what it waits for.
 	RetryAt   Micros
 	RetryWait time.Duration
 }

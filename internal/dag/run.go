@@ -58,6 +58,9 @@ type Run struct {
 	frozen  int32             // tasks that an earlier generation leaves failed, upstream_failed or stopped
 	late    []TaskID          // pending with nothing to wait for but a task that their condition reads
 	limited []TaskID          // became ready in this step, and have a start deadline
+	// Tasks that fail to be tried again, and those that wait for something outside.
+	retrying, deferred int32
+	logical            []TaskID // ready logical tasks: begun at the end of the step, unless the run is paused
 
 	ready readyList
 	slots []attempt // live attempts and those touched since the last flush
@@ -192,7 +195,9 @@ func (r *Run) end(p *task) *attempt {
 	a := &r.slots[p.slot-1]
 	r.touch(p.slot - 1)
 	p.slot = 0
-	r.active--
+	if a.State != AttemptDeferred {
+		r.active--
+	}
 	return a
 }
 

@@ -469,7 +469,7 @@ func (p *player) tellCancels() {
 }
 
 // toldOrder is the order in which changes are told: what ended, then what goes on.
-var toldOrder = [taskStates]TaskState{Succeeded, Failed, UpstreamFailed, Stopped, Skipped, RetryWait, Pending, Ready, Assigned, Running}
+var toldOrder = [taskStates]TaskState{Succeeded, Failed, UpstreamFailed, Stopped, Skipped, RetryWait, Pending, Ready, Assigned, Running, Deferred}
 
 // tell says what changed: tasks grouped by what they are now.
 func (p *player) tell() {

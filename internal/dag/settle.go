@@ -11,6 +11,10 @@ import (
 // makeReady puts a task on the run's ready list.
 func (r *Run) makeReady(t TaskID) {
 	r.moveTask(t, Ready)
+	if r.Graph.Logic(t) != nil {
+		r.logical = append(r.logical, t)
+		return
+	}
 	r.list(t)
 	if r.Graph.Policy(t).StartDeadline > 0 {
 		r.limited = append(r.limited, t)
@@ -115,6 +119,14 @@ type known interface {
 //   - but not before every task that the condition reads has ended: those are further up, and
 //     have, unless an operator decided about a task in between.
 func judge(g *Graph, params []byte, t TaskID, settled bool, k known) (TaskState, string) {
+	to, why := judgeIf(g, params, t, settled, k)
+	if to == Ready && !g.choosable(t, k) {
+		return Pending, ""
+	}
+	return to, why
+}
+
+func judgeIf(g *Graph, params []byte, t TaskID, settled bool, k known) (TaskState, string) {
 	cond := g.Condition(t)
 	handles := cond != nil && cond.Handles()
 	if !settled && handles {
@@ -136,6 +148,9 @@ func judge(g *Graph, params []byte, t TaskID, settled bool, k known) (TaskState,
 	if !settled {
 		return Pending, ""
 	}
+	if !g.picked(t, k) {
+		return Skipped, ""
+	}
 	if cond == nil || !handles && !success {
 		if success {
 			return Ready, ""
@@ -145,16 +160,7 @@ func judge(g *Graph, params []byte, t TaskID, settled bool, k known) (TaskState,
 	if !handles && !readable(g, cond, k) {
 		return Pending, ""
 	}
-	holds, err := cond.Holds(View{
-		Success: success && !failure, Failure: failure, Params: params,
-		Task: func(name string) (TaskState, []byte) {
-			id, ok := g.Find(name)
-			if !ok {
-				return Skipped, nil
-			}
-			return k.stateOf(id), k.outputOf(id)
-		},
-	})
+	holds, err := cond.Holds(viewOf(g, params, success && !failure, failure, k))
 	switch {
 	case err != nil:
 		return Failed, fmt.Sprintf("the if of task %s: %v", g.Name(t), err)
@@ -185,6 +191,20 @@ func (r *Run) revisit() {
 				moved = moved || p.state != Pending
 			}
 		}
+	}
+}
+
+// viewOf is what the conditions of one task see.
+func viewOf(g *Graph, params []byte, success, failure bool, k known) View {
+	return View{
+		Success: success, Failure: failure, Params: params,
+		Task: func(name string) (TaskState, []byte) {
+			id, ok := g.Find(name)
+			if !ok {
+				return Skipped, nil
+			}
+			return k.stateOf(id), k.outputOf(id)
+		},
 	}
 }
 
@@ -282,13 +302,23 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 	if !r.State.Terminal() {
 		r.revisit()
 	}
-	if r.failed > r.frozen && r.Intent < IntentStop && r.Graph.EndOnFailure {
-		r.raise(&Event{Intent: IntentStop, Reason: "on_failure: end"}, CauseTask, now, fx)
+	for again := true; again; {
+		if r.failed > r.frozen && r.Intent < IntentStop && r.Graph.EndOnFailure {
+			r.raise(&Event{Intent: IntentStop, Reason: "on_failure: end"}, CauseTask, now, fx)
+		}
+		if again = r.beginLogical(now, fx); again {
+			r.revisit()
+		}
 	}
 	switch {
 	case r.State.Terminal():
 	case r.active > 0:
+		r.suspend(false)
 	case r.Intent >= IntentStop:
+		if r.deferred > 0 { // calls: what they started ends first
+			r.suspend(false)
+			return
+		}
 		r.stopRest()
 		if r.Cause == CauseStopped || r.Cause == CauseKilled {
 			r.finalise(RunStopped, now)
@@ -301,9 +331,11 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 		r.finalise(RunFailed, now)
 	case r.left == 0:
 		r.finalise(RunSucceeded, now)
-	case r.Intent == IntentPause && r.State == RunRunning:
+	case r.Intent == IntentPause && (r.State == RunRunning || r.State == RunSuspended):
 		r.moveRun(RunPaused)
 		r.record(Record{Kind: RecState, Task: LeaderTask, Text: r.State.String()})
+	default:
+		r.suspend(r.deferred > 0 && r.ready.n == 0 && r.retrying == 0)
 	}
 }
 
@@ -328,7 +360,7 @@ func (r *Run) endRest(end TaskState) {
 			}
 		}
 	}
-	r.ready = readyList{}
+	r.ready, r.logical = readyList{}, nil
 }
 
 func (r *Run) finalise(end RunState, now Now) {

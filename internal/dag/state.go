@@ -18,25 +18,32 @@ const (
 	UpstreamFailed                  // end: something it needs failed
 	Stopped                         // end
 	Skipped                         // end: its condition did not hold, or all it needs was skipped
+	Deferred                        // waits for something outside the run, and holds no slot
 	taskStates
 )
 
 var taskStateNames = [taskStates]string{"pending", "ready", "assigned", "running", "retry_wait",
-	"succeeded", "failed", "upstream_failed", "stopped", "skipped"}
+	"succeeded", "failed", "upstream_failed", "stopped", "skipped", "deferred"}
 
 func (s TaskState) String() string { return taskStateNames[s] }
 
 // TaskStates lists every state, in the order of a task's life.
 func TaskStates() []TaskState {
-	all := make([]TaskState, taskStates)
-	for i := range all {
-		all[i] = TaskState(i)
+	all := make([]TaskState, 0, taskStates)
+	for s := range taskStates {
+		switch s {
+		case Deferred: // its number is younger than its place
+		case RetryWait:
+			all = append(all, RetryWait, Deferred)
+		default:
+			all = append(all, s)
+		}
 	}
 	return all
 }
 
 // Terminal reports whether s is an end within a generation.
-func (s TaskState) Terminal() bool { return s >= Succeeded }
+func (s TaskState) Terminal() bool { return s >= Succeeded && s != Deferred }
 
 // Held reports whether a handler holds the task.
 func (s TaskState) Held() bool { return s == Assigned || s == Running }
@@ -95,11 +102,12 @@ const (
 	AttemptSucceeded
 	AttemptFailed
 	AttemptStopped
-	AttemptLost // its handler is gone; nobody knows how it ended
+	AttemptLost     // its handler is gone; nobody knows how it ended
+	AttemptDeferred // of a logical task: no handler has it, it waits for something outside
 	attemptStates
 )
 
-var attemptStateNames = [attemptStates]string{"assigned", "running", "succeeded", "failed", "stopped", "lost"}
+var attemptStateNames = [attemptStates]string{"assigned", "running", "succeeded", "failed", "stopped", "lost", "deferred"}
 
 func (s AttemptState) String() string { return attemptStateNames[s] }
 
@@ -114,7 +122,10 @@ func ParseAttemptState(text string) (AttemptState, bool) {
 }
 
 // Ended reports whether the attempt is over.
-func (s AttemptState) Ended() bool { return s >= AttemptSucceeded }
+func (s AttemptState) Ended() bool { return s >= AttemptSucceeded && s != AttemptDeferred }
+
+// Known reports whether s is a state at all.
+func (s AttemptState) Known() bool { return s < attemptStates }
 
 // Intent is what an operator (or a rule of the run) wants of a run. It is stored, only
 // ever rises except from pause back to run, and every transition honours it, recovery
@@ -147,10 +158,11 @@ func ParseIntent(text string) (Intent, bool) {
 // taskMoves is the one table of legal moves of a task; nothing else changes a state.
 var taskMoves = [taskStates][]TaskState{
 	Pending:   {Ready, Skipped, UpstreamFailed, Failed, Stopped, Succeeded},
-	Ready:     {Assigned, Stopped, Skipped, Failed, Succeeded, Pending},
+	Ready:     {Assigned, Deferred, Stopped, Skipped, Failed, Succeeded, Pending},
 	Assigned:  {Running, Succeeded, Failed, RetryWait, Stopped, Ready},
 	Running:   {Succeeded, Failed, RetryWait, Stopped, Ready},
 	RetryWait: {Ready, Stopped, Failed, Skipped, Succeeded},
+	Deferred:  {Succeeded, Failed, Stopped, Skipped},
 	// A new generation takes these back; see regenerate.
 	Failed: {Pending}, UpstreamFailed: {Pending}, Stopped: {Pending}, Skipped: {Pending}, Succeeded: {Pending},
 }
@@ -190,7 +202,19 @@ func (r *Run) moveTask(t TaskID, to TaskState) {
 	case s.state.Terminal():
 		r.left++
 	}
+	r.count(s.state, -1)
+	r.count(to, 1)
 	s.state = to
+}
+
+// count keeps how many tasks are in the states by which a run is suspended.
+func (r *Run) count(s TaskState, by int32) {
+	switch s {
+	case RetryWait:
+		r.retrying += by
+	case Deferred:
+		r.deferred += by
+	}
 }
 
 func (r *Run) moveRun(to RunState) {

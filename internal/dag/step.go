@@ -39,6 +39,10 @@ func (r *Run) step(ev *Event, now Now, fx *Effects) Verdict {
 		return r.recover(ev, now, fx)
 	case EvMark:
 		return r.mark(ev, now, fx)
+	case EvArm:
+		return r.arm(ev, now, fx)
+	case EvSettle:
+		return r.conclude(ev, now, fx)
 	case EvCheck:
 		r.settleRun(now, fx)
 		return Accepted
@@ -157,7 +161,7 @@ func (r *Run) adopt(g *Graph) {
 	r.Graph = g
 	r.tasks = make([]task, g.Len())
 	r.left = int32(g.Len())
-	r.failed = 0
+	r.failed, r.retrying, r.deferred, r.logical = 0, 0, 0, nil
 	for t := range r.tasks {
 		r.tasks[t].blockers = g.needs.off[t+1] - g.needs.off[t]
 	}
@@ -169,7 +173,7 @@ func (r *Run) assign(ev *Event, now Now) Verdict {
 		return NoSuchTask
 	}
 	p := r.at(ev.Task)
-	if p.state != Ready || r.Intent != IntentRun {
+	if p.state != Ready || r.Intent != IntentRun || ev.Task != LeaderTask && r.Graph.Logic(ev.Task) != nil {
 		return WrongState
 	}
 	if ev.Task == LeaderTask {
@@ -351,6 +355,10 @@ func (r *Run) timer(ev *Event, now Now, fx *Effects) Verdict {
 		r.record(Record{Kind: RecTimeout, Task: ev.Task, Token: ev.Token})
 	case ev.Timer == TimerOverdue && p.state == Running:
 		r.overdue(ev, p, now, fx)
+	case ev.Timer == TimerDeferred && p.state == Deferred:
+		if !r.deferredDue(ev.Task, p, now, fx) {
+			return Stale
+		}
 	default:
 		return Stale
 	}

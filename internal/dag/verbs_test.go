@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // inState makes a run with a task t in a state: a -> t -> z, beside it other, which runs.
 func inState(state TaskState) *world {
 	spec := GraphSpec{Tasks: []TaskSpec{{Name: "a"}, {Name: "t", Needs: []string{"a"}}, {Name: "z", Needs: []string{"t"}}, {Name: "other"}}}
 	spec.Tasks[1].Policy.Retry.Max = 1
+	if state == Deferred {
+		spec.Tasks[1].Policy.Retry.Max, spec.Tasks[1].Logic = 0, &Logic{Kind: Approval}
+	}
 	if state == Skipped {
 		spec.Tasks[1].If = cond("never()")
 	}
@@ -79,6 +83,9 @@ func ended(w *world) *world {
 		w.run.Held(func(a *AttemptRow) {
 			held = append(held, Event{Kind: EvReport, Task: a.Task, Token: a.Token, Handler: a.Handler, Result: Result{State: AttemptSucceeded}})
 		})
+		w.run.Deferred(func(a *AttemptRow) {
+			held = append(held, Event{Kind: EvSettle, Task: a.Task, Of: w.run.Graph.Kind(a.Task), Result: Result{State: AttemptSucceeded}})
+		})
 		for _, ev := range held {
 			_, err := w.step(ev)
 			must(err)
@@ -99,6 +106,7 @@ func TestTaskVerbsTable(t *testing.T) {
 		assigned        | no             | no          | no          | no          | assigned
 		running         | no             | no          | no          | no          | running
 		retry_wait      | succeeded      | failed      | skipped     | ready       | stopped
+		deferred        | succeeded      | failed      | skipped     | no          | stopped
 		succeeded       | same           | failed gen  | no          | ready gen   | no
 		failed          | succeeded gen  | same        | skipped gen | ready gen   | no
 		upstream_failed | succeeded gen  | failed gen  | skipped gen | no          | no
@@ -175,7 +183,11 @@ func oneMark(t *testing.T, w *world, m Mark, want string) {
 
 // runIn makes a run in a state, if it can be in it.
 func runIn(state RunState) *world {
-	g, err := NewGraph(GraphSpec{Tasks: []TaskSpec{{Name: "a"}, {Name: "t", Needs: []string{"a"}}}})
+	spec := GraphSpec{Tasks: []TaskSpec{{Name: "a"}, {Name: "t", Needs: []string{"a"}}}}
+	if state == RunSuspended {
+		spec.Tasks[0].Logic = &Logic{Kind: Wait, For: time.Hour}
+	}
+	g, err := NewGraph(spec)
 	must(err)
 	w := newWorld(g)
 	step := func(ev Event) {
@@ -201,7 +213,7 @@ func runIn(state RunState) *world {
 	}
 	step(Event{Kind: EvSubmit, Graph: g})
 	switch state {
-	case RunRunning:
+	case RunRunning, RunSuspended:
 	case RunPaused:
 		step(Event{Kind: EvIntent, Intent: IntentPause})
 	case RunSucceeded:
@@ -231,6 +243,7 @@ func TestRunVerbsTable(t *testing.T) {
 		splitting  | stopped  | stopped  | splitting| same   | no      | no        | no
 		running    | stopped  | stopped  | paused   | same   | no      | no        | succeeded
 		paused     | stopped  | stopped  | same     | running| no      | no        | succeeded
+		suspended  | stopped  | stopped  | paused   | same   | no      | no        | succeeded
 		succeeded  | ended    | ended    | ended    | ended  | no      | running   | no
 		failed     | ended    | ended    | ended    | ended  | running | running   | succeeded
 		stopped    | ended    | ended    | ended    | ended  | running | running   | succeeded

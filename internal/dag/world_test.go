@@ -306,7 +306,7 @@ func (w *world) checkHistory() error {
 
 // checkRun counts everything again.
 func checkRun(r *Run) error {
-	var left, failed, active, listed int32
+	var left, failed, active, listed, retrying, deferred int32
 	if r.leader.state.Held() {
 		active++
 	}
@@ -324,6 +324,12 @@ func checkRun(r *Run) error {
 		if p.listed {
 			listed++
 		}
+		if p.state == RetryWait {
+			retrying++
+		}
+		if p.state == Deferred {
+			deferred++
+		}
 		if err := checkTask(r, TaskID(t)); err != nil {
 			return fmt.Errorf("task %s: %w", r.Graph.Name(TaskID(t)), err)
 		}
@@ -332,14 +338,20 @@ func checkRun(r *Run) error {
 		return fmt.Errorf("left %d failed %d active %d listed %d, recount %d %d %d %d",
 			r.left, r.failed, r.active, r.ready.n, left, failed, active, listed)
 	}
+	if retrying != r.retrying || deferred != r.deferred {
+		return fmt.Errorf("retrying %d deferred %d, recount %d %d", r.retrying, r.deferred, retrying, deferred)
+	}
+	if idle := active == 0 && listed == 0 && retrying == 0 && deferred > 0 && r.Intent == IntentRun; idle != (r.State == RunSuspended) {
+		return fmt.Errorf("the run is %s with %d active, %d listed, %d to be tried again, %d deferred", r.State, active, listed, retrying, deferred)
+	}
 	if err := checkSlots(r); err != nil {
 		return err
 	}
 	if err := checkList(r); err != nil {
 		return err
 	}
-	over := r.active == 0 && (r.Intent >= IntentStop || r.left == 0 && len(r.tasks) > 0)
-	if r.State.Terminal() && (left > 0 || active > 0) || !r.State.Terminal() && over {
+	over := r.active == 0 && r.deferred == 0 && (r.Intent >= IntentStop || r.left == 0 && len(r.tasks) > 0)
+	if r.State.Terminal() && (left > 0 || active > 0 || deferred > 0) || !r.State.Terminal() && over {
 		return fmt.Errorf("run is %s with %d left, %d active, intent %s", r.State, left, active, r.Intent)
 	}
 	if r.State.Terminal() && (r.Ready() != 0 || r.FinishedAt == 0) {
@@ -365,13 +377,19 @@ func checkTask(r *Run, t TaskID) error {
 		if failure && !r.Graph.handles(t) {
 			return fmt.Errorf("pending behind a failure")
 		}
-	case Ready, Assigned, Running, RetryWait, Succeeded, Skipped:
+	case Ready, Assigned, Running, RetryWait, Succeeded, Skipped, Deferred:
 		if decreed(r, t) {
 			break
 		}
 		if blockers > 0 || failure && !r.Graph.handles(t) {
 			return fmt.Errorf("%s with %d blockers, failure %v", p.state, blockers, failure)
 		}
+	}
+	if l := r.Graph.Logic(t); l != nil && (p.state.Held() || p.listed || p.state == Ready && r.Intent == IntentRun) || l == nil && p.state == Deferred {
+		return fmt.Errorf("a task of kind %s is %s", r.Graph.Kind(t), p.state)
+	}
+	if p.state == Deferred && p.token > 0 && p.slot > 0 && r.slots[p.slot-1].State == AttemptDeferred && !p.listed {
+		return nil
 	}
 	if p.state.Held() != (p.slot != 0) || p.state.Held() && p.token == 0 || p.listed && p.state != Ready {
 		return fmt.Errorf("%s slot %d token %d listed %v", p.state, p.slot, p.token, p.listed)
@@ -407,7 +425,7 @@ func checkSlots(r *Run) error {
 			ended++
 		}
 	}
-	if used := int(r.active) + len(r.free) + ended; used != len(r.slots) {
+	if used := int(r.active) + int(r.deferred) + len(r.free) + ended; used != len(r.slots) {
 		return fmt.Errorf("%d slots: %d active, %d free, %d ended", len(r.slots), r.active, len(r.free), ended)
 	}
 	return nil

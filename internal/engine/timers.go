@@ -115,7 +115,7 @@ func (w *writer) awaited(t *dag.Timer) bool {
 		return false
 	}
 	state, token := r.Task(t.Task)
-	return token == t.Token && (state == dag.Running || state == dag.RetryWait)
+	return token == t.Token && (state == dag.Running || state == dag.RetryWait || state == dag.Deferred)
 }
 
 // arm takes timers over from effects.

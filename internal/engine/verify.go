@@ -226,7 +226,7 @@ func (v *verifier) history(events []dag.EventRow) {
 		}
 		for _, rec := range records {
 			switch rec.Kind {
-			case dag.RecAssigned:
+			case dag.RecAssigned, dag.RecDeferred:
 				given[attemptOf{rec.Task, rec.Token}]++
 				v.given[attemptOf{rec.Task, rec.Token}] = seq
 			case dag.RecMarked: // a decision has its row, and no holder

@@ -153,7 +153,7 @@ func checkRun(r *dag.RunRow) error {
 
 func checkAttempt(a *dag.AttemptRow) error {
 	what := fmt.Sprintf("attempt %d of task %d of run %s", a.Token, a.Task, a.Run)
-	if a.State > dag.AttemptLost {
+	if !a.State.Known() {
 		return fmt.Errorf("%s: unknown state: %w", what, store.ErrRefused)
 	}
 	if err := checkTexts(what, string(a.Cause), a.Message, a.Signal); err != nil {

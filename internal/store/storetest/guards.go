@@ -77,7 +77,7 @@ func guards() []check {
 func attemptEnded(b *bed) {
 	w := b.world()
 	b.put(func(x *store.Batch) { x.AttemptUpdates = []dag.AttemptUpdate{ended(w.attempt)} })
-	for was := dag.AttemptAssigned; was <= dag.AttemptLost; was++ {
+	for was := dag.AttemptAssigned; was.Known(); was++ {
 		if was == dag.AttemptSucceeded {
 			continue // what it is
 		}

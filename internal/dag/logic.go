@@ -1,0 +1,461 @@
+package dag
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A logical task is one that no worker runs: it waits for something outside the run, or
+// decides something about it. When it becomes ready it gets an attempt like any task, in the
+// same step, but that attempt is deferred: nobody holds it, it takes no slot, and the end of
+// no node loses it. Its rows say everything, so a reload goes on waiting where it was.
+
+// Kind says how a task is carried out. The numbers are stored: only append.
+type Kind uint8
+
+// The kinds.
+const (
+	Work      Kind = iota // a worker runs it: not a logical task
+	Wait                  // until a duration has passed, or an instant
+	Approval              // until somebody says yes or no
+	Switch                // chooses one of the tasks that need it
+	Call                  // starts a run of another workflow, and waits for its end
+	Dependent             // until a run of another workflow has ended
+	kinds
+)
+
+var kindNames = [kinds]string{"work", "wait", "approval", "switch", "call", "dependent"}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// Logic is what a logical task does. What only its owner needs (who may approve, which
+// workflow is called) stands in the definition.
+type Logic struct {
+	Kind     Kind
+	For      time.Duration // Wait: for how long; 0: until an instant that its owner finds out
+	Branches []Branch      // Switch: the first that holds
+}
+
+// Branch is a choice of a switch.
+type Branch struct {
+	If   Condition // nil: else
+	Then string    // the task that goes on
+}
+
+// prepared reports whether the owner has to find out what such a task waits for.
+func (l *Logic) prepared() bool {
+	return l.Kind == Call || l.Kind == Dependent || l.Kind == Wait && l.For == 0
+}
+
+// Prepare asks the owner of a deferred task to find out what it waits for, beside the shard:
+// which run, which instant. It answers with EvArm, or with EvSettle if that cannot be.
+type Prepare struct {
+	Run   RunID
+	Task  TaskID
+	Token Token
+	Kind  Kind
+}
+
+// Order is what the child run of a call is to be told: the parent's intent.
+type Order struct {
+	Run    RunID // the parent
+	Task   TaskID
+	Child  Child
+	Intent Intent
+	Reason string
+}
+
+// Child names a run that a call started, and the generation of it that the call waits for: a
+// call of a recovered run goes on with the child that it had.
+type Child struct {
+	Run        RunID
+	Generation int32
+}
+
+// String is the stored form; "" of no child.
+func (c Child) String() string {
+	if c.Run.IsZero() {
+		return ""
+	}
+	return c.Run.String() + "/" + strconv.Itoa(int(c.Generation))
+}
+
+// ChildOf is the child run of a call's attempt, if it has got one.
+func ChildOf(a *AttemptRow) (Child, bool) {
+	id, gen, ok := strings.Cut(a.Signal, "/")
+	run, err := ParseRunID(id)
+	n, bad := strconv.ParseInt(gen, 10, 32)
+	if !ok || err != nil || bad != nil {
+		return Child{}, false
+	}
+	return Child{run, int32(n)}, true
+}
+
+// ChildID is the id of the run that a call's attempt starts: made of the attempt, so that a
+// start which is repeated makes no second run, and in the order of time like any run's.
+func ChildID(a *AttemptRow) RunID {
+	h := sha256.New()
+	h.Write(a.Run[:])
+	h.Write(binary.BigEndian.AppendUint32(nil, uint32(a.Task)))
+	h.Write(binary.BigEndian.AppendUint32(nil, uint32(a.Token)))
+	var id RunID
+	copy(id[:], h.Sum(nil))
+	ms := uint64(a.Assigned) / 1000
+	id[0], id[1], id[2], id[3], id[4], id[5] = byte(ms>>40), byte(ms>>32), byte(ms>>24), byte(ms>>16), byte(ms>>8), byte(ms)
+	id[6], id[8] = 0x70|id[6]&0x0f, 0x80|id[8]&0x3f // a UUIDv7
+	return id
+}
+
+// Logic tells what a logical task does; nil: a worker runs the task.
+func (g *Graph) Logic(t TaskID) *Logic { return g.logic[t] }
+
+// Kind tells how a task is carried out.
+func (g *Graph) Kind(t TaskID) Kind {
+	if l := g.logic[t]; l != nil {
+		return l.Kind
+	}
+	return Work
+}
+
+// BranchOutputs is what a switch leaves behind: the task that it chose, "" if none.
+func BranchOutputs(then string) []byte { return []byte(`{"branch":` + strconv.Quote(then) + `}`) }
+
+// picked reports whether no switch has decided against t. A switch that did not succeed
+// decided nothing: its end is like that of any other need.
+func (g *Graph) picked(t TaskID, k known) bool {
+	for _, s := range g.switches[t] {
+		if k.stateOf(s) == Succeeded && string(k.outputOf(s)) != string(BranchOutputs(g.names[t])) {
+			return false
+		}
+	}
+	return true
+}
+
+// choosable reports whether everything that the branches of a switch read has ended.
+func (g *Graph) choosable(t TaskID, k known) bool {
+	l := g.logic[t]
+	for i := 0; l != nil && i < len(l.Branches); i++ {
+		if c := l.Branches[i].If; c != nil && !readable(g, c, k) {
+			return false
+		}
+	}
+	return true
+}
+
+// beginLogical begins the next logical task that is ready; false: there is none. A paused
+// run begins none.
+func (r *Run) beginLogical(now Now, fx *Effects) bool {
+	if len(r.logical) == 0 || r.Intent != IntentRun || r.State.Terminal() {
+		return false
+	}
+	t := r.logical[0]
+	if r.logical = r.logical[1:]; len(r.logical) == 0 {
+		r.logical = nil
+	}
+	p := &r.tasks[t]
+	if p.state != Ready { // settled by an operator meanwhile
+		return true
+	}
+	l := r.Graph.Logic(t)
+	r.moveTask(t, Deferred)
+	r.hold(t, p, 0, now)
+	a := &r.slots[p.slot-1]
+	a.State, p.revoked = AttemptDeferred, true
+	r.active-- // nobody holds it
+	r.record(Record{Kind: RecDeferred, Task: t, Token: p.token, Text: l.Kind.String()})
+	wait := l.For
+	switch {
+	case l.Kind == Switch:
+		r.choose(t, p, l, now)
+		return true
+	case l.Kind != Wait:
+		wait = r.Graph.Policy(t).Timeout
+	}
+	if wait > 0 {
+		a.RetryAt, a.RetryWait = now.Wall+Micros(wait.Microseconds()), wait
+	}
+	if !l.prepared() {
+		a.Started = now.Wall
+	}
+	r.expect(&a.AttemptRow, now, fx)
+	return true
+}
+
+// expect asks for what a deferred attempt needs to go on: its timer, its preparation.
+func (r *Run) expect(a *AttemptRow, now Now, fx *Effects) {
+	if l := r.Graph.Logic(a.Task); l != nil && l.prepared() && a.Started == 0 {
+		fx.Prepares = append(fx.Prepares, Prepare{Run: r.ID, Task: a.Task, Token: a.Token, Kind: l.Kind})
+	}
+	if a.RetryAt != 0 && a.Cause != CauseTimeout { // or it was told already
+		fx.Timers = append(fx.Timers, Timer{Due: now.Mono + clamp(a.RetryAt-now.Wall, a.RetryWait),
+			Run: r.ID, Kind: TimerDeferred, Task: a.Task, Token: a.Token})
+	}
+}
+
+// choose settles a switch: the first branch whose condition holds.
+func (r *Run) choose(t TaskID, p *task, l *Logic, now Now) {
+	needs := r.Graph.needs.of(t)
+	failure, success := false, len(needs) == 0
+	for _, n := range needs {
+		failure = failure || r.failedAt(n)
+		success = success || r.stateOf(n) == Succeeded
+	}
+	view := viewOf(r.Graph, r.Params, success && !failure, failure, r)
+	then, why := "", ""
+	for i := range l.Branches {
+		b := &l.Branches[i]
+		holds, err := b.If == nil, error(nil)
+		if b.If != nil {
+			holds, err = b.If.Holds(view)
+		}
+		if err != nil {
+			why = fmt.Sprintf("the branch to %s: %v", b.Then, err)
+			break
+		}
+		if holds {
+			then = b.Then
+			break
+		}
+	}
+	a := r.endLogical(p, now)
+	if why != "" {
+		r.failLogical(t, a, CauseCondition, why)
+		return
+	}
+	a.State, a.Outputs = AttemptSucceeded, BranchOutputs(then)
+	r.record(Record{Kind: RecEnded, Task: t, Token: a.Token, State: Succeeded, Reason: then})
+	r.succeed(t, a)
+}
+
+// endLogical closes a deferred attempt; its state and what follows are the caller's.
+func (r *Run) endLogical(p *task, now Now) *attempt {
+	a := r.end(p)
+	if a.Started == 0 {
+		a.Started = a.Assigned
+	}
+	a.Finished = max(now.Wall, a.Started)
+	a.RetryAt, a.RetryWait = 0, 0
+	return a
+}
+
+// failLogical fails a logical task for good: only what it waits for could be tried again.
+func (r *Run) failLogical(t TaskID, a *attempt, cause Cause, why string) {
+	a.State, a.Cause, a.Message = AttemptFailed, cause, why
+	r.recordEnd(a, Failed)
+	r.noteFailure(t, why)
+	r.failTask(t)
+}
+
+// fenceDeferred finds the deferred attempt that an event is about. Token 0 is the newest.
+func (r *Run) fenceDeferred(ev *Event) (*task, Verdict) {
+	if ev.Task < 0 || int(ev.Task) >= len(r.tasks) {
+		return nil, NoSuchTask
+	}
+	p := &r.tasks[ev.Task]
+	l := r.Graph.Logic(ev.Task)
+	switch {
+	case l == nil || l.Kind != ev.Of:
+		return nil, WrongState
+	case ev.Token != 0 && ev.Token != p.token:
+		return nil, Stale
+	case p.state == Deferred:
+		return p, Accepted
+	case p.state.Terminal() && p.token != 0:
+		return nil, Duplicate
+	}
+	return nil, WrongState
+}
+
+// arm takes down what a deferred task waits for.
+func (r *Run) arm(ev *Event, now Now, fx *Effects) Verdict {
+	p, v := r.fenceDeferred(ev)
+	if v != Accepted {
+		return v
+	}
+	a := &r.slots[p.slot-1]
+	if a.Started != 0 {
+		return Duplicate
+	}
+	r.touch(p.slot - 1)
+	a.Started = max(now.Wall, a.Assigned)
+	a.Signal = ev.Child.String()
+	if ev.Of == Wait {
+		a.RetryAt, a.RetryWait = max(ev.Due, 1), max(micros(ev.Due-now.Wall), 0)
+		r.expect(&a.AttemptRow, now, fx)
+	}
+	r.record(Record{Kind: RecStarted, Task: ev.Task, Token: p.token, Text: ev.Reason})
+	if ev.Of == Call && r.Intent == IntentPause {
+		r.tell(&a.AttemptRow, ev.Reason, fx)
+	}
+	return Accepted
+}
+
+// conclude settles a deferred task: what it waited for is there, or will never be.
+func (r *Run) conclude(ev *Event, now Now, fx *Effects) Verdict {
+	p, v := r.fenceDeferred(ev)
+	if v != Accepted {
+		return v
+	}
+	a := &r.slots[p.slot-1]
+	if ev.Of == Call && a.Started != 0 { // only the child that it has
+		if is, ok := ChildOf(&a.AttemptRow); !ok || is.Run != ev.Child.Run || ev.Child.Generation < is.Generation {
+			return Stale
+		}
+	}
+	overdue := a.Cause == CauseTimeout && !r.Graph.Policy(ev.Task).WarnOnTimeout
+	res := &ev.Result
+	a = r.endLogical(p, now)
+	switch {
+	case res.State == AttemptStopped && r.Intent >= IntentStop:
+		r.stopLogical(ev.Task, a)
+	case overdue:
+		r.failLogical(ev.Task, a, CauseTimeout, res.Message)
+	case res.State == AttemptSucceeded:
+		a.State, a.Cause, a.Message, a.Outputs = AttemptSucceeded, res.Cause, res.Message, res.Outputs
+		r.record(Record{Kind: RecEnded, Task: ev.Task, Token: a.Token, State: Succeeded, Actor: ev.Actor, Text: string(a.Cause), Reason: ev.Reason})
+		r.succeed(ev.Task, a)
+	default:
+		if a.Outputs = res.Outputs; ev.Actor != "" {
+			r.record(Record{Kind: RecState, Task: ev.Task, Actor: ev.Actor, Text: string(res.Cause), Reason: ev.Reason})
+		}
+		r.failLogical(ev.Task, a, res.Cause, res.Message)
+	}
+	r.settleRun(now, fx)
+	return Accepted
+}
+
+// deferredDue acts on the timer of a deferred task; false: it does not count any more.
+func (r *Run) deferredDue(t TaskID, p *task, now Now, fx *Effects) bool {
+	a := &r.slots[p.slot-1]
+	l, pol := r.Graph.Logic(t), r.Graph.Policy(t)
+	if a.RetryAt == 0 || a.Cause == CauseTimeout {
+		return false
+	}
+	if l.Kind == Wait {
+		a = r.endLogical(p, now)
+		a.State = AttemptSucceeded
+		r.recordEnd(a, Succeeded)
+		r.succeed(t, a)
+		return true
+	}
+	r.record(Record{Kind: RecTimeout, Task: t, Token: p.token})
+	_, started := ChildOf(&a.AttemptRow)
+	if pol.WarnOnTimeout || started {
+		a.Cause = CauseTimeout
+		r.touch(p.slot - 1)
+		if !pol.WarnOnTimeout { // it fails when its child has ended
+			child, _ := ChildOf(&a.AttemptRow)
+			fx.Orders = append(fx.Orders, Order{Run: r.ID, Task: t, Child: child, Intent: IntentStop, Reason: "timeout of task " + r.Graph.Name(t)})
+		}
+		return true
+	}
+	a = r.endLogical(p, now)
+	r.failLogical(t, a, CauseTimeout, "waited for "+pol.Timeout.String()+" in vain")
+	return true
+}
+
+// stopLogical gives a deferred task the end that a stop brings.
+func (r *Run) stopLogical(t TaskID, a *attempt) {
+	if r.Cause == CauseNoRetake { // the run leaves none but failed
+		a.State, a.Cause = AttemptFailed, CauseNoRetake
+		r.recordEnd(a, Failed)
+		r.failTask(t)
+		return
+	}
+	a.State, a.Cause = AttemptStopped, r.Cause
+	r.recordEnd(a, Stopped)
+	r.moveTask(t, Stopped)
+}
+
+// decreeDeferred gives a deferred task the end that an operator wants. The child run of a call
+// is stopped, and nobody waits for it.
+func (r *Run) decreeDeferred(ev *Event, p *task, now Now, fx *Effects) {
+	t := ev.Task
+	a := &r.slots[p.slot-1]
+	if child, ok := ChildOf(&a.AttemptRow); ok {
+		fx.Orders = append(fx.Orders, Order{Run: r.ID, Task: t, Child: child, Intent: IntentStop, Reason: byOperator("task "+r.Graph.Name(t)+" "+ev.Mark.past(), ev)})
+	}
+	a = r.endLogical(p, now)
+	var state TaskState
+	state, a.State, a.Cause = ev.Mark.end()
+	a.Message = byOperator(ev.Mark.past(), ev)
+	if state == Succeeded {
+		a.Outputs = ev.Outputs
+		r.keepOutputs(t, ev.Outputs)
+	}
+	r.record(Record{Kind: RecEnded, Task: t, Token: a.Token, State: state, Actor: ev.Actor, Text: string(a.Cause), Reason: ev.Reason})
+	r.moveTask(t, state)
+	p.halted = state == Stopped
+}
+
+// endDeferred is what a stop does to deferred tasks: nobody has to be waited for, but the
+// child runs of calls, which are told.
+func (r *Run) endDeferred(now Now, fx *Effects) {
+	for t := 0; t < len(r.tasks) && r.deferred > 0; t++ {
+		p := &r.tasks[t]
+		if p.state != Deferred {
+			continue
+		}
+		a := &r.slots[p.slot-1]
+		if _, started := ChildOf(&a.AttemptRow); started {
+			r.tell(&a.AttemptRow, "", fx)
+			continue
+		}
+		r.stopLogical(TaskID(t), r.endLogical(p, now))
+	}
+}
+
+// tellChildren passes the run's intent on to every child run.
+func (r *Run) tellChildren(fx *Effects) {
+	for t := 0; t < len(r.tasks) && r.deferred > 0; t++ {
+		if p := &r.tasks[t]; p.state == Deferred {
+			r.tell(&r.slots[p.slot-1].AttemptRow, "", fx)
+		}
+	}
+}
+
+func (r *Run) tell(a *AttemptRow, why string, fx *Effects) {
+	child, ok := ChildOf(a)
+	if !ok {
+		return
+	}
+	if why == "" {
+		why = "its parent, run " + r.ID.String() + ", is told to " + r.Intent.String()
+	}
+	fx.Orders = append(fx.Orders, Order{Run: r.ID, Task: a.Task, Child: child, Intent: r.Intent, Reason: why})
+}
+
+// suspend keeps running and suspended apart: a run is suspended while nothing of it runs,
+// nothing is ready, and no failed task is to be tried again.
+func (r *Run) suspend(yes bool) {
+	switch {
+	case yes && r.State == RunRunning:
+		r.moveRun(RunSuspended)
+	case !yes && r.State == RunSuspended:
+		r.moveRun(RunRunning)
+	default:
+		return
+	}
+	r.record(Record{Kind: RecState, Task: LeaderTask, Text: r.State.String()})
+}
+
+// Deferred calls f for every deferred attempt, in the order of the tasks.
+func (r *Run) Deferred(f func(a *AttemptRow)) {
+	for t := 0; t < len(r.tasks) && r.deferred > 0; t++ {
+		if p := &r.tasks[t]; p.state == Deferred {
+			f(&r.slots[p.slot-1].AttemptRow)
+		}
+	}
+}
+
+// Attempt is the newest attempt of a deferred task; nil if it is not deferred.
+func (r *Run) Attempt(t TaskID) *AttemptRow {
+	if t < 0 || int(t) >= len(r.tasks) || r.tasks[t].state != Deferred {
+		return nil
+	}
+	return &r.slots[r.tasks[t].slot-1].AttemptRow
+}

@@ -1,0 +1,117 @@
+package dag
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// branchesMax bounds the branches of one switch.
+const branchesMax = 1000
+
+// logic checks the logical tasks and takes them into the graph.
+func (b *builder) logic() {
+	for i := range b.spec.Tasks {
+		l := b.spec.Tasks[i].Logic
+		if l == nil || l.Kind == Work {
+			continue
+		}
+		if b.g.logic == nil {
+			b.g.logic = map[TaskID]*Logic{}
+		}
+		t := TaskID(i)
+		b.g.logic[t] = l
+		why := ""
+		switch {
+		case l.Kind >= kinds:
+			why = fmt.Sprintf("there is no kind %d", l.Kind)
+		case l.For < 0:
+			why = "it waits for less than nothing"
+		case (l.Kind == Switch) != (len(l.Branches) > 0) || len(l.Branches) > branchesMax:
+			why = fmt.Sprintf("a switch has 1 to %d branches, other tasks have none", branchesMax)
+		case b.spec.Tasks[i].Policy.Retry.Max > 0:
+			why = "a logical task is not tried again"
+		}
+		if why != "" {
+			b.fail(&GraphError{Kind: BadLogic, Task: b.g.names[t], Other: why})
+			continue
+		}
+		if l.Kind == Switch {
+			b.branches(t, l)
+		}
+	}
+}
+
+// branches links a switch with what it chooses from. What it chose is kept in memory.
+func (b *builder) branches(s TaskID, l *Logic) {
+	g := b.g
+	b.keep(s)
+	for i := range l.Branches {
+		br := &l.Branches[i]
+		t, ok := g.index[br.Then]
+		switch {
+		case !ok:
+			b.fail(&GraphError{Kind: UnknownNeed, Task: g.names[s], Other: br.Then})
+			continue
+		case !slices.Contains(g.needs.of(t), s):
+			b.fail(&GraphError{Kind: FarBranch, Task: g.names[s], Other: br.Then})
+			continue
+		}
+		if g.switches == nil {
+			g.switches = map[TaskID][]TaskID{}
+		}
+		if !slices.Contains(g.switches[t], s) {
+			g.switches[t] = append(g.switches[t], s)
+		}
+		if br.If != nil {
+			b.reads(s, br.If)
+		}
+	}
+}
+
+// logic packs the logical tasks, in their order.
+func (w *packer) logic(g *Graph) {
+	w.uint(uint64(len(g.logic)))
+	for t := range g.names {
+		l := g.logic[TaskID(t)]
+		if l == nil {
+			continue
+		}
+		w.uint(uint64(t))
+		w.byte(byte(l.Kind))
+		w.uint(uint64(l.For))
+		w.uint(uint64(len(l.Branches)))
+		for i := range l.Branches {
+			source := ""
+			if c := l.Branches[i].If; c != nil {
+				source = c.Source()
+			}
+			w.text(source)
+			w.text(l.Branches[i].Then)
+		}
+	}
+}
+
+func (u *unpacker) logic(tasks []TaskSpec, compile Compiler) error {
+	for range u.count(4) {
+		t, l := u.uint(), &Logic{Kind: Kind(u.byte()), For: time.Duration(u.uint())}
+		for range u.count(2) {
+			source, then := u.text(), u.text()
+			br := Branch{Then: then}
+			if source != "" && !u.bad {
+				c, err := compile(source)
+				if err != nil {
+					return fmt.Errorf("a branch to %s: %w", then, err)
+				}
+				br.If = c
+			}
+			l.Branches = append(l.Branches, br)
+		}
+		if t >= uint64(len(tasks)) || l.Kind == Work || l.Kind >= kinds {
+			u.bad = true
+			break
+		}
+		tasks[t].Logic = l
+	}
+	return nil
+}

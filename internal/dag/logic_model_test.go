@@ -1,0 +1,177 @@
+package dag
+
+import (
+	"fmt"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// drawLogic makes some tasks of a random graph logical ones.
+func drawLogic(t *rapid.T, spec *GraphSpec) {
+	for i := range spec.Tasks {
+		task := &spec.Tasks[i]
+		k := Kind(rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2, 3, 4, 4, 5}).Draw(t, "kind"))
+		if k == Work || k == Switch && spec.EndOnFailure { // what it chooses may fail, and then what else was chosen is chance
+			continue
+		}
+		task.Logic = &Logic{Kind: k}
+		task.Policy.Retry = Retry{}
+		switch k {
+		case Wait:
+			task.Policy.Timeout = 0
+			if rapid.Bool().Draw(t, "for") {
+				task.Logic.For = time.Hour
+			}
+		case Switch:
+			task.Policy.Timeout = 0
+			if task.Logic.Branches = drawBranches(t, spec, task); len(task.Logic.Branches) == 0 {
+				task.Logic = nil
+			}
+		}
+	}
+}
+
+// drawBranches chooses from the tasks that need a switch.
+func drawBranches(t *rapid.T, spec *GraphSpec, s *TaskSpec) (all []Branch) {
+	for i := range spec.Tasks {
+		for _, need := range spec.Tasks[i].Needs {
+			if need != s.Name || rapid.IntRange(0, 3).Draw(t, "branch") == 0 {
+				continue
+			}
+			b := Branch{Then: spec.Tasks[i].Name}
+			switch c := rapid.IntRange(0, 4).Draw(t, "when"); {
+			case c == 0:
+				b.If = cond("never()")
+			case c == 1:
+				b.If = cond("success()")
+			case c == 2 && len(s.Needs) > 0:
+				b.If = cond("status(" + s.Needs[0] + ")=succeeded")
+			case c == 3 && len(s.Needs) > 0:
+				b.If = cond("out(" + s.Needs[0] + ")=1")
+			}
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// dropBranches takes the conditions off a switch that looks too far.
+func dropBranches(spec *GraphSpec, name string) bool {
+	dropped := false
+	for i := range spec.Tasks {
+		t := &spec.Tasks[i]
+		if t.Name != name || t.Logic == nil {
+			continue
+		}
+		for j := range t.Logic.Branches {
+			dropped = dropped || t.Logic.Branches[j].If != nil
+			t.Logic.Branches[j].If = nil
+		}
+	}
+	return dropped
+}
+
+// noteLogical takes down what logical tasks have become by themselves, after it was compared.
+func (m *machine) noteLogical() {
+	r := m.w.run
+	for t := range r.tasks {
+		l := r.Graph.Logic(TaskID(t))
+		if l == nil || r.tasks[t].token == 0 {
+			continue
+		}
+		f := m.fact(TaskID(t))
+		switch r.tasks[t].state {
+		case Deferred:
+			f.deferred = true
+		case Stopped:
+			if !f.halted {
+				*f = fact{stopped: true}
+			}
+		case Succeeded:
+			if l.Kind == Switch && !f.succeeded {
+				*f = fact{succeeded: true, out: r.outputs[TaskID(t)]}
+			}
+		}
+	}
+}
+
+// noteWaited keeps what an accepted event says of a deferred task.
+func (m *machine) noteWaited(ev Event, before Intent) {
+	f, l := m.fact(ev.Task), m.w.g.Logic(ev.Task)
+	pol := m.w.g.Policy(ev.Task)
+	switch {
+	case ev.Kind == EvArm:
+		f.armed = l.Kind == Call
+	case ev.Kind == EvTimer && l.Kind == Wait:
+		*f = fact{succeeded: true}
+	case ev.Kind == EvTimer && !pol.WarnOnTimeout && f.armed: // when its child has ended
+		f.overdue = true
+	case ev.Kind == EvTimer && !pol.WarnOnTimeout:
+		*f = fact{failed: true}
+	case ev.Kind == EvTimer:
+	case ev.Result.State == AttemptStopped && before >= IntentStop:
+		*f = fact{stopped: true}
+	case ev.Result.State == AttemptSucceeded && !f.overdue:
+		*f = fact{succeeded: true, out: ev.Result.Outputs}
+	default:
+		*f = fact{failed: true}
+	}
+}
+
+// logic has the world answer one deferred task.
+func (m *machine) logic() {
+	r := m.w.run
+	var waiting []TaskID
+	r.Deferred(func(a *AttemptRow) { waiting = append(waiting, a.Task) })
+	if len(waiting) == 0 {
+		return
+	}
+	a := r.Attempt(rapid.SampledFrom(waiting).Draw(m.T, "deferred"))
+	ev := Event{Task: a.Task, Token: a.Token, Of: r.Graph.Kind(a.Task)}
+	armed := a.Started != 0
+	switch k := rapid.IntRange(0, 5).Draw(m.T, "answer"); {
+	case !armed && k < 4:
+		ev.Kind = EvArm
+		switch ev.Of {
+		case Call:
+			ev.Child = Child{Run: ChildID(a), Generation: int32(k) + 1}
+		case Wait:
+			ev.Due = m.w.now.Wall + Micros(k)*1_000_000 - 1
+		}
+	default:
+		ev.Kind = EvSettle
+		ev.Child, _ = ChildOf(a)
+		ev.Result = drawAnswer(m.T, k)
+	}
+	if v := m.step(ev); v != Accepted {
+		m.Fatalf("%s of a deferred task: %s", ev.Kind, v)
+	}
+}
+
+func drawAnswer(t *rapid.T, k int) Result {
+	switch {
+	case k < 3:
+		return Result{State: AttemptSucceeded, Outputs: []byte(fmt.Sprint(k))}
+	case k == 3:
+		return Result{State: AttemptStopped, Cause: CauseChild}
+	}
+	return Result{State: AttemptFailed, Cause: CauseChild, Message: "no"}
+}
+
+// finishLogical answers everything that is deferred.
+func (m *machine) finishLogical(fail bool) {
+	r := m.w.run
+	var evs []Event
+	r.Deferred(func(a *AttemptRow) {
+		ev := Event{Kind: EvSettle, Task: a.Task, Token: a.Token, Of: r.Graph.Kind(a.Task), Result: Result{State: AttemptSucceeded}}
+		ev.Child, _ = ChildOf(a)
+		if fail {
+			ev.Result.State = AttemptFailed
+		}
+		evs = append(evs, ev)
+	})
+	for _, ev := range evs {
+		m.step(ev)
+	}
+}
