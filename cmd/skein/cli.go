@@ -128,6 +128,8 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("pass-env", "", "further variables of this process that tasks get, as A,B,…")
 	f.String("logs", "", "folder that the nodes share, for all that tasks print (default: the database of a cluster keeps the last MiB of each log)")
 	f.String("drain", "", "how long a shutdown waits for running attempts (default 1m)")
+	f.String("retention-age", "", "finished runs are kept that long, unless their workflow says otherwise; 0: for ever (default 90d)")
+	f.String("retention-runs", "", "and so many of each workflow (default 1000)")
 	f.String("advertise", "", "in a cluster: URL by which the other nodes reach this one (default where it listens)")
 	f.String("heartbeat", "", "in a cluster: time between two signs of life (default 5s)")
 	f.String("lag", "", "in a cluster: silence after which a node counts as dead (default 20s)")

@@ -49,6 +49,11 @@ type Config struct {
 	Lag        time.Duration
 	ExitOnLoss bool
 
+	// Which finished runs are kept, where their workflow does not say: those that finished in the
+	// last RetentionAge (0: of any age), and of them the newest RetentionRuns.
+	RetentionAge  time.Duration
+	RetentionRuns int
+
 	// ListenChosen: somebody chose Listen, so no other port will do.
 	ListenChosen bool
 	// Hold starts no task: what is accepted goes on in the next life of the data folder.
@@ -127,6 +132,12 @@ func settings() []setting {
 		}},
 		{name: "tasks_max", def: func() string { return strconv.Itoa(dag.TasksMax) }, set: setTasksMax},
 		{name: "logs", def: text(""), set: setLogs},
+		{name: "retention_age", def: text("90d"), set: func(c *Config, v string) error {
+			d, err := workflow.ParseDuration(v)
+			c.RetentionAge = time.Duration(d)
+			return err
+		}},
+		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 	}
 }
@@ -209,6 +220,18 @@ func setTasksMax(c *Config, v string) error {
 		return fmt.Errorf("%q is not a number from 1 to %d", v, tasksMaxMax)
 	}
 	c.TasksMax = n
+	return nil
+}
+
+// retentionRunsMax is the greatest number of runs to keep: all, in practice.
+const retentionRunsMax = 1_000_000_000
+
+func setRetentionRuns(c *Config, v string) error {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > retentionRunsMax {
+		return fmt.Errorf("%q is not a number from 1 to %d", v, retentionRunsMax)
+	}
+	c.RetentionRuns = n
 	return nil
 }
 

@@ -191,6 +191,11 @@ func (n *Node) Run(ctx context.Context) error {
 		defer close(shipping)
 		n.shipper.Run(work)
 	}()
+	forgetting := make(chan struct{})
+	go func() {
+		defer close(forgetting)
+		newForgetting(n).run(watching)
+	}()
 	stopMember := func() error { return nil }
 	var err error
 	select {
@@ -210,6 +215,7 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	stopWatching()
 	err = errors.Join(err, <-watchEnd)
+	<-forgetting
 	n.drain()
 	n.shipRest()
 	err = errors.Join(err, stopMember())

@@ -81,6 +81,7 @@ type Stats struct {
 	Rejected                atomic.Int64 // reports of those who hold nothing any more
 	Lost, Repaired          atomic.Int64
 	Retaken, Quarantined    atomic.Int64
+	Expired                 atomic.Int64 // runs deleted because they need not be kept
 	CommitNanos, ActiveRuns atomic.Int64 // ActiveRuns goes up and down
 	ReadyTasks, InboxItems  atomic.Int64 // as of the last transaction
 }

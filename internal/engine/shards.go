@@ -65,6 +65,9 @@ func (w *writer) shards() []dag.ShardID {
 // owned is what others than the writer's goroutine may know of that.
 func (e *Engine) owned() []dag.ShardID { return *e.holding.Load() }
 
+// Owns reports whether a shard is held now. It may be another's a moment later.
+func (e *Engine) Owns(s dag.ShardID) bool { return slices.Contains(e.owned(), s) }
+
 // fenced gives the fences of the shards that a batch writes for, in their order. A batch of
 // nothing but requests goes under any of them.
 func (w *writer) fenced(b *store.Batch) []store.Fence {

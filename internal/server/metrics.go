@@ -88,6 +88,7 @@ func engineCollector(e *engine.Engine) prometheus.Collector {
 	count("repaired_total", "What recovery had to repair; it should find nothing.", &st.Repaired)
 	count("shards_retaken_total", "Shards taken again after a failed transaction.", &st.Retaken)
 	count("runs_quarantined_total", "Runs set aside because their rows cannot be used.", &st.Quarantined)
+	count("runs_expired_total", "Finished runs deleted because they need not be kept.", &st.Expired)
 	count("commits_total", "Transactions committed.", &st.Commits)
 	count("rows_written_total", "Rows written by them.", &st.Rows)
 	add("commit_seconds_total", "Time spent in them.", prometheus.CounterValue,

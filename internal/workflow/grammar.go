@@ -126,10 +126,10 @@ func workflowShape() *shape {
 			now: func(n *node) bool { return n.text == "default" }, shape: keyOrDash("the name of a splitter")},
 		key{name: "files", doc: "Globs of files beside the workflow file that travel with the version: 1 MiB each, 16 MiB in all.",
 			shape: forms("a glob or a list of globs", glob(), list("a list of globs", glob()))},
-		key{name: "retention", doc: "How long, and how many, finished runs are kept.", later: "retention",
+		key{name: "retention", doc: "How long, and how many, finished runs are kept; what is left out is the cluster's default.",
 			shape: object("a mapping such as {age: 90d, runs: 1000}",
-				key{name: "age", doc: "Runs older than this go.", shape: duration(false)},
-				key{name: "runs", doc: "Only so many are kept.", shape: integer(1, 1_000_000_000)})},
+				key{name: "age", doc: "Runs that finished longer ago go.", shape: duration(false)},
+				key{name: "runs", doc: "Only so many of the finished runs are kept, the newest.", shape: integer(1, 1_000_000_000)})},
 		key{name: "alerts", doc: "Who is told of what.", later: "alerts", shape: list("a list of alerts", alert())},
 		key{name: "tasks", must: true, doc: "The tasks, by name.", shape: tasks},
 	)

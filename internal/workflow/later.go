@@ -7,7 +7,6 @@ var later = map[string]string{
 	"queue":       "queues are not supported yet",
 	"locks":       "locks are not supported yet",
 	"splitter":    "splitters other than default are not supported yet",
-	"retention":   "retention is not supported yet: runs are kept",
 	"alerts":      "alerts are not supported yet",
 	"placement":   "group, labels and node are not supported yet: tasks run on this node",
 	"resources":   "resources are not supported yet: a task takes one slot",

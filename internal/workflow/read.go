@@ -39,6 +39,9 @@ func (r *reader) workflow(n *node) *Workflow {
 	}
 	r.params(w, n.get("params"))
 	w.MaxRuns = int32(intOf(n.get("max_concurrent_runs"), 0))
+	if keep := n.get("retention"); keep != nil && keep.kind == mapNode {
+		w.Retention = Retention{Age: durationOf(keep.get("age")), Runs: intOf(keep.get("runs"), 0)}
+	}
 	r.triggers(w, n.get("triggers"))
 	tasks := n.get("tasks")
 	if tasks == nil || tasks.kind != mapNode {

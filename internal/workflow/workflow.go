@@ -24,6 +24,7 @@ type Workflow struct {
 	Files       []string  `json:"files,omitempty"`      // globs
 	Defaults    Defaults  `json:"defaults,omitzero"`
 	MaxRuns     int32     `json:"max_concurrent_runs,omitempty"` // most active runs; 0: any number
+	Retention   Retention `json:"retention,omitzero"`            // of finished runs
 	Triggers    []Trigger `json:"triggers,omitempty"`
 	Tasks       []Task    `json:"tasks"` // in the order of the file
 	// Origin is the folder of the workflow file on the machine that applied it, absolute;
@@ -31,6 +32,13 @@ type Workflow struct {
 	Origin string `json:"origin,omitempty"`
 
 	exprs *derived // what is computed from the above when it is first needed
+}
+
+// Retention says which finished runs go: those older than Age, and all but the newest Runs.
+// What is 0 is the cluster's default.
+type Retention struct {
+	Age  Duration `json:"age,omitempty"`
+	Runs int64    `json:"runs,omitempty"`
 }
 
 // Defaults holds what tasks do not say themselves.

@@ -39,7 +39,7 @@ var membersSQL string
 
 const (
 	// format is the newest that this program knows; it rises with the migrations.
-	format = 4
+	format = 5
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 

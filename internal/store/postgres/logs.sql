@@ -21,3 +21,31 @@ WHERE at + size > $4 ORDER BY at LIMIT 1;
 
 -- name: deleteLogs
 DELETE FROM log WHERE run = ANY ($1::uuid[]);
+
+-- What follows forgets runs.
+
+-- name: holds
+SELECT must(count(*) = 1, 'the shard is another''s') FROM shard WHERE id = $1 AND owner = $2;
+
+-- name: expire
+-- Ids rise with time, so the oldest runs are looked at first, and no more of them than $6. What is
+-- finished is changed by nobody, and one that begins again is locked by its writer.
+WITH floor AS (
+  SELECT id FROM run WHERE workflow = $1 AND finished > 0 ORDER BY id DESC OFFSET $2 LIMIT 1
+), oldest AS (
+  SELECT id, finished, key, origin FROM run WHERE workflow = $1 AND finished > 0 ORDER BY id LIMIT $6
+), old AS MATERIALIZED (
+  SELECT o.id FROM oldest o
+  WHERE (o.finished < $3 OR o.id <= (SELECT id FROM floor)) AND (o.key IS NULL OR o.finished < $4)
+    AND (o.origin <> 'backfill' OR NOT EXISTS (SELECT FROM backfill b WHERE b.workflow = $1 AND b.state IN ('running', 'paused')))
+  ORDER BY o.id LIMIT $5
+), gone AS (
+  DELETE FROM run WHERE id = ANY (ARRAY(SELECT id FROM old)) AND finished > 0 RETURNING id
+), a AS (
+  DELETE FROM attempt WHERE run = ANY (ARRAY(SELECT id FROM gone))
+), e AS (
+  DELETE FROM event WHERE run = ANY (ARRAY(SELECT id FROM gone))
+), l AS (
+  DELETE FROM log WHERE run = ANY (ARRAY(SELECT id FROM gone))
+)
+SELECT id FROM gone ORDER BY id;

@@ -26,6 +26,15 @@ func (m *numbers) put(id dag.RunID, n int64) {
 	m.last, m.lastN = id, n
 }
 
+// drop forgets a run that has gone.
+func (m *numbers) drop(id dag.RunID) {
+	delete(m.recent, id)
+	delete(m.older, id)
+	if m.last == id {
+		m.lastN = 0
+	}
+}
+
 func (m *numbers) reset() { *m = numbers{} }
 
 // number finds a run's number inside the transaction.

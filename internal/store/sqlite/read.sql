@@ -90,3 +90,9 @@ SELECT list, page, bits FROM roll;
 
 -- name: runLists
 SELECT n, workflow, user, finished FROM run;
+
+-- name: finishedRun
+SELECT id, finished, key IS NOT NULL, origin, user FROM run WHERE n = ?1 AND finished > 0;
+
+-- name: backfillGoesOn
+SELECT 1 FROM backfill WHERE workflow = ?1 AND state IN ('running', 'paused') LIMIT 1;

@@ -154,6 +154,8 @@ type writeStmts struct {
 	insertFire, updateFire         *stmt
 	insertBackfill, updateBackfill *stmt
 	insertBackfillRun              *stmt
+	holdShard, expireRun           *stmt
+	expireAttempts, expireEvents   *stmt
 	all                            []*stmt
 }
 
@@ -183,6 +185,8 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"insertFire", &w.insertFire}, {"updateFire", &w.updateFire},
 		{"insertBackfill", &w.insertBackfill}, {"updateBackfill", &w.updateBackfill},
 		{"insertBackfillRun", &w.insertBackfillRun},
+		{"holdShard", &w.holdShard}, {"expireRun", &w.expireRun},
+		{"expireAttempts", &w.expireAttempts}, {"expireEvents", &w.expireEvents},
 	} {
 		p, err := prepare(conn, s.name, from)
 		if err != nil {

@@ -80,3 +80,15 @@ DELETE FROM message WHERE id = ?1;
 
 -- name: insertHandler
 INSERT INTO handler (uuid, node, started) VALUES (?1, ?2, ?3);
+
+-- name: holdShard
+UPDATE shard SET owner = owner WHERE id = ?1 AND owner = ?2;
+
+-- name: expireRun
+DELETE FROM run WHERE n = ?1 AND finished > 0;
+
+-- name: expireAttempts
+DELETE FROM attempt WHERE run = ?1;
+
+-- name: expireEvents
+DELETE FROM event WHERE run = ?1;

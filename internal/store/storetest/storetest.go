@@ -88,6 +88,7 @@ func Run(t *testing.T, e Engine) {
 		{"cluster", clusters()},
 		{"cluster at once", clustersAtOnce()},
 		{"logs", logs()},
+		{"retention", retention()},
 		{"reload", reloads()},
 	} {
 		t.Run(group.name, func(t *testing.T) {

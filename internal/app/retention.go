@@ -1,0 +1,231 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/logs"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+)
+
+const (
+	// forgetFirst after the start, then every forgetEvery, it is looked which runs can go.
+	forgetFirst = time.Minute
+	forgetEvery = 10 * time.Minute
+	// keyedMin is how long a run with an idempotency key is kept in any case: who repeats a
+	// request within that time gets the same run.
+	keyedMin = 7 * 24 * time.Hour
+	// forgetRunsMin and forgetRunsMax bound a transaction; between them it is as large as can be
+	// done in forgetTime. forgetRest times as long as it took nothing is deleted.
+	forgetRunsMin, forgetRunsMax = 10, 500
+	forgetTime                   = 20 * time.Millisecond
+	forgetRest                   = 4
+	// strayLooks bounds the folders of logs that one pass looks at; strayAge is how long one
+	// must have been left alone whose run is not there.
+	strayLooks = 2000
+	strayAge   = 7 * 24 * time.Hour
+)
+
+// forgetting deletes finished runs that need not be kept, and files that no run is left of. Each
+// node does it for the shards that it owns, and for its own files.
+type forgetting struct {
+	n     *Node
+	rows  store.Retention // nil: the store forgets nothing
+	limit int
+	rules map[dag.WorkflowID]rule
+	stray map[string]string // by folder of logs: the run looked at last
+}
+
+// rule is the retention of a version.
+type rule struct {
+	version int32
+	workflow.Retention
+}
+
+func newForgetting(n *Node) *forgetting {
+	rows, _ := n.store.(store.Retention)
+	return &forgetting{n: n, rows: rows, limit: forgetRunsMin, rules: map[dag.WorkflowID]rule{}, stray: map[string]string{}}
+}
+
+// run forgets until ctx ends.
+func (f *forgetting) run(ctx context.Context) {
+	for next := forgetFirst; ; next = forgetEvery {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(next):
+		}
+		if f.n.byHand() || f.rows == nil {
+			continue
+		}
+		if err := f.pass(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrFenced) {
+			f.n.log.Warn("finished runs could not be deleted; the next attempt is later", "err", err, "in", forgetEvery)
+		}
+	}
+}
+
+// pass goes through all workflows whose shards are owned here, and then through files.
+func (f *forgetting) pass(ctx context.Context) error {
+	now, err := f.n.store.Clock(ctx)
+	if err != nil {
+		return err
+	}
+	for after := ""; ; {
+		page, err := f.n.store.Workflows(ctx, store.WorkflowQuery{After: after, Limit: 100})
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			w := &page[i]
+			after = w.Namespace + "/" + w.Name
+			if !f.n.engine.Owns(w.Shard) {
+				delete(f.rules, w.ID)
+				continue
+			}
+			if err := f.workflow(ctx, w, now); err != nil && !errors.Is(err, store.ErrFenced) {
+				return fmt.Errorf("workflow %s: %w", after, err)
+			}
+		}
+		if len(page) < 100 {
+			break
+		}
+	}
+	roots := []string{f.n.cfg.Data}
+	if f.n.cfg.Logs != "" {
+		roots = append(roots, f.n.cfg.Logs)
+	}
+	for _, root := range roots {
+		if err := f.files(ctx, root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// workflow forgets what need not be kept of a workflow, a few runs at a time.
+func (f *forgetting) workflow(ctx context.Context, w *store.Workflow, now dag.Micros) error {
+	r, err := f.rule(ctx, w)
+	if err != nil {
+		return err
+	}
+	x := store.Expiry{Shard: w.Shard, Workflow: w.ID, Keep: int(r.Runs), Keyed: now - dag.Micros(keyedMin.Microseconds())}
+	if r.Age > 0 {
+		x.Before = now - dag.Micros(time.Duration(r.Age).Microseconds())
+	}
+	total := 0
+	for {
+		x.Limit = f.limit
+		began := time.Now()
+		gone, err := f.rows.Expire(ctx, f.n.engine.Handler().ID, x)
+		if err != nil {
+			return err
+		}
+		took := time.Since(began)
+		f.n.engine.Stats().Expired.Add(int64(len(gone)))
+		if err := f.deleteLogs(ctx, w, gone); err != nil {
+			f.n.log.Warn("logs of deleted runs are left; they are looked for later", "err", err)
+		}
+		total += len(gone)
+		if len(gone) < x.Limit {
+			break
+		}
+		if f.limit = min(2*f.limit, forgetRunsMax); took > forgetTime {
+			f.limit = max(x.Limit/2, forgetRunsMin)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(forgetRest * took):
+		}
+	}
+	if total > 0 {
+		f.n.log.Info("finished runs were deleted", "workflow", w.Namespace+"/"+w.Name, "runs", total, "age", time.Duration(r.Age), "keep", r.Runs)
+	}
+	return nil
+}
+
+// rule is what holds for a workflow: its present version's, or else the node's.
+func (f *forgetting) rule(ctx context.Context, w *store.Workflow) (rule, error) {
+	r, known := f.rules[w.ID]
+	if !known || r.version != w.Version {
+		v, err := f.n.store.Version(ctx, w.ID, w.Version)
+		if err != nil {
+			return r, err
+		}
+		var def struct {
+			Retention workflow.Retention `json:"retention"`
+		}
+		if err := json.Unmarshal(v.Def, &def); err != nil {
+			return r, fmt.Errorf("version %d: %w", w.Version, err)
+		}
+		r = rule{w.Version, def.Retention}
+		f.rules[w.ID] = r
+	}
+	if r.Age == 0 {
+		r.Age = workflow.Duration(f.n.cfg.RetentionAge)
+	}
+	if r.Runs == 0 {
+		r.Runs = int64(f.n.cfg.RetentionRuns)
+	}
+	return r, nil
+}
+
+// deleteLogs deletes what this node and the shared folder have of runs that are gone. The
+// database's part went with them.
+func (f *forgetting) deleteLogs(ctx context.Context, w *store.Workflow, gone []dag.RunID) error {
+	if len(gone) == 0 {
+		return nil
+	}
+	runs := make([]logs.Run, len(gone))
+	for i, id := range gone {
+		runs[i] = logs.Run{Namespace: w.Namespace, Workflow: w.Name, ID: id}
+	}
+	err := logs.Folder{Path: f.n.cfg.Data}.Delete(ctx, runs)
+	if f.n.cfg.Logs != "" {
+		err = errors.Join(err, f.n.logs.Delete(ctx, runs))
+	}
+	return err
+}
+
+// files deletes folders of logs whose run is gone: another node has deleted it, or this one died
+// in between. A pass looks at some of them and the next one goes on there.
+func (f *forgetting) files(ctx context.Context, root string) error {
+	all, err := filepath.Glob(filepath.Join(root, "logs", "*", "*", "*"))
+	if err != nil {
+		return err
+	}
+	last := f.stray[root]
+	f.stray[root] = ""
+	looked := 0
+	for _, path := range all { // in the order of their names
+		id, err := dag.ParseRunID(filepath.Base(path))
+		if path <= last || err != nil {
+			continue
+		}
+		if looked++; looked > strayLooks {
+			f.stray[root] = last
+			break
+		}
+		last = path
+		info, err := os.Lstat(path)
+		if err != nil || !info.IsDir() || time.Since(info.ModTime()) < strayAge {
+			continue
+		}
+		if _, err := f.n.engine.RunRow(ctx, id); errors.Is(err, engine.ErrNotFound) {
+			if err := os.RemoveAll(path); err != nil {
+				return fmt.Errorf("delete logs: %w", err)
+			}
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+)
+
+// TestRetention: a workflow keeps as many finished runs as it says, what goes takes its log files with it, runs that go
+// on stay, and folders of logs without a run go when they are old.
+func TestRetention(t *testing.T) {
+	c := testConfig(t, nil)
+	n, k, stop := startNode(t, c)
+	file := filepath.Join(t.TempDir(), "w.yaml")
+	gate := filepath.Join(t.TempDir(), "gate")
+	text := "name: w\nretention: {runs: 3}\nparams: {wait: {default: \"\"}}\nenv: {WAIT: \"${{ params.wait }}\"}\ntasks:\n  a: {run: 'echo said; until [ -z \"$WAIT\" -o -e " + gate + " ]; do sleep 0.05; done'}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Apply(t.Context(), "w", api.ApplyRequest{Source: text}); err != nil {
+		t.Fatal(err)
+	}
+	start := func(wait string) string {
+		t.Helper()
+		run, _, err := k.Start(t.Context(), api.RunRequest{Workflow: "w", Params: map[string]any{"wait": wait}}, skein.Wait(30*time.Second*time.Duration(1-min(1, len(wait)))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run.ID
+	}
+	long := start("yes")
+	var ids []string
+	for range 5 {
+		ids = append(ids, start(""))
+	}
+	folder := func(id string) string { return filepath.Join(c.Data, "logs", "default", "w", id) }
+	stray, young := folder("00000000-0000-7000-8000-000000000001"), folder("00000000-0000-7000-8000-000000000002")
+	for _, dir := range []string{stray, young} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := time.Now().Add(-2 * strayAge)
+	for _, dir := range []string{stray, folder(ids[4])} {
+		if err := os.Chtimes(dir, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := newForgetting(n)
+	for range 2 { // the second time there is nothing to do
+		if err := f.pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, id := range append(ids, long) {
+		_, err := k.Run(t.Context(), id)
+		_, gone := os.Stat(folder(id))
+		if wanted := i >= 2; wanted != (err == nil) || !wanted != errors.Is(err, skein.ErrNotFound) || wanted != (gone == nil) {
+			t.Errorf("run %d: %v, its logs: %v", i, err, gone)
+		}
+	}
+	if _, err := os.Stat(stray); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an old folder without a run: %v", err)
+	}
+	if _, err := os.Stat(young); err != nil {
+		t.Error(err)
+	}
+	if is := n.engine.Stats().Expired.Load(); is != 2 {
+		t.Errorf("%d are counted", is)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	id, err := dag.ParseRunID(long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for !n.Idle() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if row, err := n.store.Run(t.Context(), id); err != nil || row.State != dag.RunSucceeded {
+		t.Errorf("%v, %v", row.State, err)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRetentionSettings(t *testing.T) {
+	c := testConfig(t, map[string]string{"retention-age": "0", "retention-runs": "7"})
+	if c.RetentionAge != 0 || c.RetentionRuns != 7 {
+		t.Errorf("%v %d", c.RetentionAge, c.RetentionRuns)
+	}
+	if c = testConfig(t, nil); c.RetentionAge != 90*24*time.Hour || c.RetentionRuns != 1000 {
+		t.Errorf("%v %d", c.RetentionAge, c.RetentionRuns)
+	}
+	for name, v := range map[string]string{"retention-runs": "0", "retention-age": "-1d"} {
+		if _, err := Load(map[string]string{name: v}, ""); err == nil {
+			t.Error(fmt.Sprintf("%s %s was taken", name, v))
+		}
+	}
+}

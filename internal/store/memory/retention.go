@@ -1,0 +1,69 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+var _ store.Retention = (*Store)(nil)
+
+// Expire deletes finished runs that need not be kept.
+func (s *Store) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) ([]dag.RunID, error) {
+	var gone []dag.RunID
+	err := s.write(ctx, Op{Kind: LogsBefore}, LogsAfter, func() error {
+		if !s.hasShard(x.Shard) || s.shards[x.Shard].owner != owner {
+			return fmt.Errorf("shard %d is another's: %w", x.Shard, store.ErrFenced)
+		}
+		gone = s.expiredLocked(&x)
+		for _, id := range gone {
+			s.expireLocked(id)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return gone, nil
+}
+
+func (s *Store) expiredLocked(x *store.Expiry) (gone []dag.RunID) {
+	filling := false
+	for _, b := range s.backfills {
+		filling = filling || b.Workflow == x.Workflow && (b.State == store.BackfillRunning || b.State == store.BackfillPaused)
+	}
+	var finished []*dag.RunRow
+	if list := s.byWorkflow[x.Workflow]; list != nil {
+		for _, id := range *list {
+			if r := &s.runs[id].row; r.FinishedAt > 0 {
+				finished = append(finished, r)
+			}
+		}
+	}
+	for i, r := range finished {
+		kept := r.FinishedAt >= x.Before && i >= len(finished)-max(x.Keep, 1) || r.Key != "" && r.FinishedAt >= x.Keyed ||
+			r.Origin == dag.OriginBackfill && filling
+		if !kept && len(gone) < x.Limit {
+			gone = append(gone, r.ID)
+		}
+	}
+	return gone
+}
+
+func (s *Store) expireLocked(id dag.RunID) {
+	row := s.runs[id].row
+	delete(s.runs, id)
+	s.all.remove(id)
+	s.byWorkflow[row.Workflow].remove(id)
+	s.byUser[row.User].remove(id)
+	if row.Key != "" {
+		delete(s.byKey, runKey{row.Workflow, row.Key})
+	}
+	for log := range s.logs {
+		if log.Run == id {
+			delete(s.logs, log)
+		}
+	}
+}

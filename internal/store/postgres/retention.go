@@ -1,0 +1,29 @@
+package postgres
+
+import (
+	"context"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+var _ store.Retention = (*DB)(nil)
+
+// Expire implements store.Retention. It has the connection of logs: writers need theirs.
+func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) ([]dag.RunID, error) {
+	if err := ended(ctx, "expire runs"); err != nil {
+		return nil, err
+	}
+	c, err := d.logs.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer d.logs.give(c)
+	var gone []dag.RunID
+	a := args{}.int8(int64(x.Workflow)).int8(int64(max(x.Keep, 1))).int8(int64(x.Before)).int8(int64(x.Keyed)).int8(int64(x.Limit)).int8(lookMax)
+	err = c.change(ctx, []query{{"holds", args{}.int4(int32(x.Shard)).int8(int64(owner)), nil}, {"expire", a, into(&gone, scanID)}})
+	if err != nil {
+		return nil, err
+	}
+	return gone, nil
+}

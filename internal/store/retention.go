@@ -1,0 +1,28 @@
+package store
+
+import (
+	"context"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// Expiry says which finished runs of a workflow need not be kept: those that finished before
+// Before, and all but the newest Keep. Never those with a key that finished at or after Keyed,
+// and none of a backfill while a backfill of the workflow goes on.
+type Expiry struct {
+	Shard    dag.ShardID
+	Workflow dag.WorkflowID
+	Keep     int        // at least 1
+	Before   dag.Micros // 0: age does not matter
+	Keyed    dag.Micros
+	Limit    int // most runs to delete at once
+}
+
+// Retention is the part of a store that forgets.
+type Retention interface {
+	// Expire deletes the oldest of the finished runs that need not be kept, with their attempts,
+	// their history and what the database has of their logs, in one transaction, and names them.
+	// Lines of the ledger and instants of backfills stay: they say what happened. It looks at a
+	// bounded number of runs. ErrFenced: the shard is not the owner's.
+	Expire(ctx context.Context, owner dag.HandlerID, x Expiry) ([]dag.RunID, error)
+}

@@ -1,0 +1,119 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+var _ store.Retention = (*DB)(nil)
+
+// expired is a run that need not be kept.
+type expired struct {
+	id   dag.RunID
+	n    int64
+	user string
+}
+
+// Expire implements store.Retention. What may go is looked for beside the writer; the deletion
+// looks again.
+func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) ([]dag.RunID, error) {
+	old, err := d.expired(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ids := make([]dag.RunID, 0, len(old))
+	err = d.transact(func() error {
+		if err := d.stmts.holdShard.row().int(int64(x.Shard)).int(int64(owner)).one(d.conn); err != nil {
+			return err
+		}
+		for _, r := range old {
+			if err := d.expire(&r, x.Workflow); err != nil {
+				return err
+			}
+			ids = append(ids, r.id)
+		}
+		return d.writeRolls()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("expire runs: %w", err)
+	}
+	d.checkpoints.wrote(len(ids))
+	return ids, nil
+}
+
+func (d *DB) expire(r *expired, w dag.WorkflowID) error {
+	// One that has begun again meanwhile stops it all; the next look leaves it out.
+	if err := d.stmts.expireRun.row().int(r.n).one(d.conn); err != nil {
+		return err
+	}
+	for _, s := range []*stmt{d.stmts.expireAttempts, d.stmts.expireEvents} {
+		if _, err := s.row().int(r.n).exec(d.conn); err != nil {
+			return err
+		}
+	}
+	if err := d.enlist(workflowList(w), r.n, false); err != nil {
+		return err
+	}
+	d.numbers.drop(r.id)
+	return d.enlist(userList(r.user), r.n, false)
+}
+
+// expired finds what need not be kept, oldest first.
+func (d *DB) expired(ctx context.Context, x store.Expiry) ([]expired, error) {
+	conn, err := d.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer d.pool.Put(conn)
+	filling := false
+	err = d.on(conn, "backfillGoesOn", []any{int64(x.Workflow)}, func(*sqlite.Stmt) error {
+		filling = true
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	floor, err := d.newestBut(conn, x)
+	if err != nil {
+		return nil, err
+	}
+	var all []expired
+	looked := 0
+	err = d.walkUp(conn, workflowList(x.Workflow), 0, func(n int64) (bool, error) {
+		looked++
+		err := d.on(conn, "finishedRun", []any{n}, func(s *sqlite.Stmt) error {
+			finished, keyed, origin := dag.Micros(s.ColumnInt64(1)), s.ColumnInt64(2) != 0, dag.Origin(s.ColumnText(3))
+			if finished >= x.Before && n > floor || keyed && finished >= x.Keyed || origin == dag.OriginBackfill && filling {
+				return nil
+			}
+			r := expired{n: n, user: s.ColumnText(4)}
+			s.ColumnBytes(0, r.id[:])
+			all = append(all, r)
+			return nil
+		})
+		return len(all) < x.Limit && looked < lookMax, err
+	})
+	return all, err
+}
+
+// newestBut is the newest finished run of a workflow that is not among those to keep; 0: none.
+func (d *DB) newestBut(conn *sqlite.Conn, x store.Expiry) (floor int64, err error) {
+	left := max(x.Keep, 1)
+	err = d.walkDown(conn, []string{workflowList(x.Workflow)}, 1<<62, func(n int64) (bool, error) {
+		err := d.on(conn, "finishedRun", []any{n}, func(*sqlite.Stmt) error {
+			if left--; left < 0 {
+				floor = n
+			}
+			return nil
+		})
+		return floor == 0, err
+	})
+	return floor, err
+}

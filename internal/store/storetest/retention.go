@@ -1,0 +1,160 @@
+package storetest
+
+import (
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+func retention() []check {
+	return []check{
+		{"runs go by number", expireByNumber},
+		{"runs go by age", expireByAge},
+		{"what goes takes everything with it", expireWhole},
+		{"what is kept whatever its age", expireNever},
+		{"only the owner forgets", expireFenced},
+	}
+}
+
+func (b *bed) expire(x store.Expiry) []dag.RunID {
+	b.Helper()
+	gone, err := b.s.(store.Retention).Expire(b.ctx, b.owner, x)
+	b.ok(err)
+	return gone
+}
+
+// past is a finished run.
+func (b *bed) past(finished dag.Micros, change func(r *dag.RunRow)) dag.RunRow {
+	b.Helper()
+	r := b.run(dag.RunSucceeded)
+	r.FinishedAt = finished
+	if change != nil {
+		change(&r)
+	}
+	b.put(func(x *store.Batch) { x.RunInserts = []dag.RunRow{r} })
+	return r
+}
+
+func expireByNumber(b *bed) {
+	var ids []dag.RunID
+	for i := range 10 {
+		ids = append(ids, b.past(dag.Micros(100+i), nil).ID)
+		if i%3 == 0 { // what goes on does not count
+			b.put(func(x *store.Batch) { x.RunInserts = []dag.RunRow{b.run(dag.RunRunning)} })
+		}
+	}
+	w := b.run(dag.RunRunning).Workflow
+	x := store.Expiry{Workflow: w, Keep: 4, Limit: 4}
+	b.same(b.expire(x), ids[:4], "the oldest")
+	b.same(b.expire(x), ids[4:6], "the others")
+	b.same(b.expire(x), []dag.RunID(nil), "nothing is left to go")
+	x.Workflow = w + 1
+	b.same(b.expire(x), []dag.RunID(nil), "of another workflow")
+	page, err := b.s.Runs(b.ctx, store.RunQuery{Workflow: w, Limit: 100})
+	b.ok(err)
+	b.same(len(page.Runs), 8, "runs that are left")
+}
+
+func expireByAge(b *bed) {
+	one := b.past(100, nil)
+	b.past(200, nil)
+	three := b.past(150, nil) // began later and ended sooner
+	x := store.Expiry{Workflow: one.Workflow, Keep: 1000, Before: 150, Limit: 10}
+	b.same(b.expire(x), []dag.RunID{one.ID}, "what is older")
+	x.Before = 151
+	b.same(b.expire(x), []dag.RunID{three.ID}, "a moment later")
+}
+
+func expireWhole(b *bed) {
+	keep := b.past(500, nil)
+	before := b.contents()
+	r := b.run(dag.RunRunning)
+	r.User, r.Key, r.KeyHash = "somebody", "key", []byte{1}
+	b.put(func(x *store.Batch) {
+		x.RunInserts = []dag.RunRow{r}
+		x.AttemptInserts = []dag.AttemptRow{b.attempt(r.ID, 3, 1), b.attempt(r.ID, 4, 1)}
+		x.Events = []dag.EventRow{{Run: r.ID, At: 1, Records: []byte{1}}}
+	})
+	for range 2 {
+		b.put(func(x *store.Batch) { x.Events = []dag.EventRow{{Run: r.ID, At: 2, Records: []byte{2}}} })
+	}
+	b.end(r)
+	if l, ok := b.s.(store.Logs); ok {
+		b.print(l, store.LogID{Run: r.ID, Task: 3, Token: 1}, 0, "text")
+	}
+	x := store.Expiry{Workflow: r.Workflow, Keep: 1000, Before: 400, Keyed: 400, Limit: 10}
+	b.same(b.expire(x), []dag.RunID{r.ID}, "what goes")
+	after := b.contents()
+	b.same(after, before, "what is left")
+	_, err := b.s.Run(b.ctx, r.ID)
+	b.is(err, store.ErrNotFound)
+	_, err = b.s.RunByKey(b.ctx, r.Workflow, "key")
+	b.is(err, store.ErrNotFound)
+	attempts, err := b.s.Attempts(b.ctx, store.AttemptQuery{Run: r.ID})
+	b.ok(err)
+	b.same(len(attempts), 0, "attempts")
+	events, err := b.s.Events(b.ctx, r.ID, 0, 10)
+	b.ok(err)
+	b.same(len(events), 0, "events")
+	for _, q := range []store.RunQuery{{}, {User: "somebody"}, {Workflow: r.Workflow}} {
+		page, err := b.s.Runs(b.ctx, q)
+		b.ok(err)
+		for _, other := range page.Runs {
+			b.same(other.ID, keep.ID, fmt.Sprintf("the list %+v", q))
+		}
+	}
+	if l, ok := b.s.(store.Logs); ok {
+		_, err := l.LogSpan(b.ctx, store.LogID{Run: r.ID, Task: 3, Token: 1})
+		b.is(err, store.ErrNotFound)
+	}
+	// The key is free again, and what comes is not mixed up with what went.
+	again := b.run(dag.RunRunning)
+	again.User, again.Key, again.KeyHash = "somebody", "key", []byte{1}
+	b.put(func(x *store.Batch) {
+		x.RunInserts = []dag.RunRow{again}
+		x.AttemptInserts = []dag.AttemptRow{b.attempt(again.ID, 3, 1)}
+	})
+	attempts, err = b.s.Attempts(b.ctx, store.AttemptQuery{Run: again.ID})
+	b.ok(err)
+	b.same(len(attempts), 1, "attempts of the next run")
+}
+
+// end ends a run that runs.
+func (b *bed) end(r dag.RunRow) {
+	b.Helper()
+	was := r.State
+	r.State, r.FinishedAt = dag.RunSucceeded, 300
+	b.put(func(x *store.Batch) { x.RunUpdates = []dag.RunUpdate{{RunRow: r, Was: was}} })
+}
+
+func expireNever(b *bed) {
+	keyed := b.past(100, func(r *dag.RunRow) { r.Key, r.KeyHash = "key", []byte{1} })
+	filled := b.past(100, func(r *dag.RunRow) { r.Origin = dag.OriginBackfill })
+	active := b.run(dag.RunRunning)
+	b.put(func(x *store.Batch) { x.RunInserts = []dag.RunRow{active} })
+	b.past(900, nil)
+	backfill := store.Backfill{ID: 7, Workflow: keyed.Workflow, State: store.BackfillPaused, Revision: 1, Created: 1, Modified: 1, Parallel: 1}
+	b.put(func(x *store.Batch) { x.BackfillInserts = []store.Backfill{backfill} })
+	x := store.Expiry{Workflow: keyed.Workflow, Keep: 1, Before: 500, Keyed: 50, Limit: 10}
+	b.same(b.expire(x), []dag.RunID(nil), "a key that is young, a backfill that goes on, a run that goes on")
+	x.Keyed = 101
+	b.same(b.expire(x), []dag.RunID{keyed.ID}, "the key is old enough")
+	backfill.State, backfill.Revision = store.BackfillDone, 2
+	b.put(func(x *store.Batch) { x.BackfillUpdates = []store.Backfill{backfill} })
+	b.same(b.expire(x), []dag.RunID{filled.ID}, "the backfill is done")
+	if _, err := b.s.Run(b.ctx, active.ID); err != nil {
+		b.Error("a run that goes on has gone", err)
+	}
+}
+
+func expireFenced(b *bed) {
+	r := b.past(100, nil)
+	x := store.Expiry{Workflow: r.Workflow, Keep: 1000, Before: 500, Limit: 10}
+	_, err := b.s.(store.Retention).Expire(b.ctx, b.owner+1, x)
+	b.is(err, store.ErrFenced)
+	if _, err := b.s.Run(b.ctx, r.ID); err != nil {
+		b.Error(err)
+	}
+	b.same(b.expire(x), []dag.RunID{r.ID}, "its owner")
+}
