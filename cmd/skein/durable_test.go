@@ -47,7 +47,7 @@ func (h *home) data() string { return filepath.Join(h.dir, "data") }
 func (h *home) cmd(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(h.t.Context(), h.bin, args...)
 	cmd.Dir = h.dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "SKEIN_DATA=" + h.data(), "SKEIN_LISTEN=127.0.0.1:0"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "SKEIN_DATA=" + h.data(), "SKEIN_LISTEN=127.0.0.1:0", "SKEIN_RECOVERY=off"}
 	cmd.Env = append(cmd.Env, h.env...)
 	return cmd
 }

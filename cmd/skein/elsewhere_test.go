@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
 )
 
 // chain applies workflows link0 … of which each starts when the one before has succeeded.
@@ -117,4 +118,53 @@ func TestMessageToTheDead(t *testing.T) {
 	f.verified()
 	one.stop()
 	two.stop()
+}
+
+// sweeps lists the runs of recovery by their origin.
+func (m *member) sweeps(origin string) (runs []api.Run) {
+	page, err := m.client.Runs(m.home.t.Context(), skein.RunsQuery{Workflow: "system/recovery"})
+	if err != nil {
+		return nil
+	}
+	for i := range page.Items {
+		if r := page.Items[i]; r.Origin == origin && r.State == "succeeded" {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+// TestRecoveryOfACluster: the workflow that sweeps is there by itself, its runs are runs like any other, and when
+// a node was declared dead one is made at once.
+func TestRecoveryOfACluster(t *testing.T) {
+	t.Parallel()
+	f := newFlight(t, 2, "SKEIN_RECOVERY=on")
+	f.own(map[string]int{"n1": 16, "n2": 16})
+	one, two := f.members[0], f.members[1]
+	one.home.until("recovery is there", func() bool {
+		_, err := one.client.Workflow(t.Context(), "system/recovery")
+		return err == nil
+	})
+	one.home.run("run", "--", "system/recovery") // fails unless it succeeds
+	if len(two.sweeps("manual"))+len(two.sweeps("api")) != 1 {
+		t.Error("a sweep by hand is not listed")
+	}
+	gate := filepath.Join(t.TempDir(), "gate")
+	f.flow("long", "until [ -e "+gate+" ]; do sleep 0.05; done")
+	f.at(map[string]string{"long": "n2"})
+	one.home.run("node", "move", "system/recovery", "n2")
+	one.home.until("recovery is at n2", func() bool { return f.ownerOf("recovery") == "n2" })
+	id := one.detach("long")
+	one.home.until("it runs", func() bool {
+		out, err := f.query("select count(*) from skein.attempt where state = 'running'")
+		return err == nil && out == "1"
+	})
+	two.kill()
+	one.home.until("a sweep for the dead node", func() bool { return len(one.sweeps("recovery")) == 1 })
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	one.home.run("run", "watch", id) // fails unless it succeeds
+	f.verified()
+	one.stop()
 }

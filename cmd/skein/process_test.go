@@ -45,7 +45,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	w.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_CONFIG_HOME=" + dir + "/config", "TERM=dumb", "LANG=C.UTF-8",
-		"SKEIN_LISTEN=127.0.0.1:0", "SKEIN_NAME=testnode", "SKEIN_DATA=" + w.data}
+		"SKEIN_LISTEN=127.0.0.1:0", "SKEIN_RECOVERY=off", "SKEIN_NAME=testnode", "SKEIN_DATA=" + w.data}
 	return w
 }
 

@@ -25,7 +25,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			e.Vars = append(e.Vars, "HOME="+e.WorkDir, "XDG_DATA_HOME="+e.WorkDir+"/data", "XDG_CONFIG_HOME="+e.WorkDir+"/config",
-				"SKEIN_LISTEN=127.0.0.1:0", "SKEIN_NAME=testnode", "TERM=dumb")
+				"SKEIN_LISTEN=127.0.0.1:0", "SKEIN_RECOVERY=off", "SKEIN_NAME=testnode", "TERM=dumb")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

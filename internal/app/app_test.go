@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func testConfig(t *testing.T, flags map[string]string) *Config {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	all := map[string]string{"data": filepath.Join(t.TempDir(), "data"), "listen": "127.0.0.1:0", "drain": "0"}
+	all := map[string]string{"data": filepath.Join(t.TempDir(), "data"), "listen": "127.0.0.1:0", "drain": "0", "recovery": "off"}
 	for name, v := range flags {
 		all[name] = v
 	}

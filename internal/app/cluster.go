@@ -39,6 +39,14 @@ func (m *membership) enginePeers() engine.Peers {
 	return m.peers
 }
 
+// helpers keeps a nil membership a nil interface.
+func (m *membership) helpers() engine.Helpers {
+	if m == nil {
+		return nil
+	}
+	return m.peers
+}
+
 // connect completes it with the engine.
 func (m *membership) connect(n *Node, info store.Info) {
 	h := n.engine.Handler()
@@ -46,7 +54,7 @@ func (m *membership) connect(n *Node, info store.Info) {
 	if address == "" {
 		address = n.URL()
 	}
-	m.node = cluster.New(cluster.Config{Started: n.greet,
+	m.node = cluster.New(cluster.Config{Started: n.greet, Deposed: n.deposed,
 		Store: n.store.(store.Cluster), Owner: n.engine, Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, ExitOnLoss: n.cfg.ExitOnLoss, Log: n.log,
 		Self: store.Member{Handler: h.ID, UUID: h.UUID, Name: n.cfg.Name, Address: address, Version: Version(), Format: info.Format,
 			Slots: int32(n.cfg.Slots), Started: h.Started},

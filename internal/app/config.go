@@ -61,6 +61,9 @@ type Config struct {
 	// ByHand starts nothing by itself, because this is no server: schedules, what waits for the
 	// start of the scheduler, and files that arrive are left to the next one.
 	ByHand bool
+	// Recovery has this node see to it that all runs are looked at every minute.
+	Recovery  bool
+	Unclaimed time.Duration // how long an attempt may be handed over without being known to run
 	// Values is every setting in the order of the table, for `skein config view`.
 	Values []Value
 }
@@ -113,6 +116,11 @@ func settings() []setting {
 		{name: "advertise", def: text(""), set: func(c *Config, v string) error { return setAdvertise(c, v) }},
 		{name: "heartbeat", def: text("5s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Heartbeat, v) }},
 		{name: "lag", def: text("20s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Lag, v) }},
+		{name: "recovery", def: text("on"), set: func(c *Config, v string) error {
+			c.Recovery = v == "on"
+			return oneOf(v, "on", "off")
+		}},
+		{name: "unclaimed", def: text("5m"), set: func(c *Config, v string) (err error) { return setSpan(&c.Unclaimed, v) }},
 		{name: "on_lease_loss", def: text("rejoin"), set: func(c *Config, v string) error {
 			c.ExitOnLoss = v == "exit"
 			return oneOf(v, "rejoin", "exit")

@@ -94,7 +94,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 		return n, fmt.Errorf("database %s: %w", cfg.dbName(), err)
 	}
 	n.member = newMembership(n.store, log)
-	n.engine, err = engine.New(ctx, engine.Config{Store: n.store, Peers: n.member.enginePeers(), Executor: n.executor, Compile: compiler(),
+	n.engine, err = engine.New(ctx, engine.Config{Store: n.store, Peers: n.member.enginePeers(), Helpers: n.member.helpers(), Unclaimed: cfg.Unclaimed, Executor: n.executor, Compile: compiler(),
 		Planner: trigger.New(n.store), ByHand: n.byHand, Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Reap: n.reap, Log: log})
 	if err != nil {
 		return n, err
@@ -255,6 +255,9 @@ func (n *Node) look(ctx context.Context) error {
 		if n.member == nil {
 			n.greet(ctx, n.engine.Handler().UUID)
 		}
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() { n.keepRecovery(ctx) })
 		return n.watch.Run(ctx)
 	case <-ctx.Done():
 		return nil

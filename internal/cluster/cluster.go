@@ -59,6 +59,9 @@ type Config struct {
 	// before it, or all of them began together. life is the same for all of these. It is called
 	// when the node owns its shards, on a goroutine of its own; Run waits for it.
 	Started func(ctx context.Context, life string)
+	// Deposed, if not nil, is called after this node declared another one dead, on a goroutine of its
+	// own; Run waits for it.
+	Deposed func(ctx context.Context, m store.Member)
 	// ExitOnLoss has Run end with ErrDeposed when the node was declared dead, instead of
 	// joining again under a new handler.
 	ExitOnLoss bool
@@ -312,6 +315,9 @@ func (n *Node) depose(ctx context.Context, members []store.Member) {
 		case done:
 			n.log.Warn("a node is silent: its shards are free", "node", m.Name, "silent_for", n.cfg.Lag)
 			n.Wake()
+			if dead := *m; n.cfg.Deposed != nil {
+				n.host.Go(&n.before.wg, func() { n.cfg.Deposed(ctx, dead) })
+			}
 		}
 	}
 }

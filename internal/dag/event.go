@@ -45,10 +45,11 @@ type Event struct {
 	Mark    Mark
 	Outputs []byte // EvMark with MarkSucceeded: a JSON object, or nil
 	Actor   string // EvIntent, EvRecover, EvMark, EvSettle: who
-	Reason  string // EvIntent, EvRecover, EvMark, EvLost, EvSettle: why
+	Reason  string // EvIntent, EvRecover, EvMark, EvLost, EvSettle, EvCheck with Fault: why
 	Of      Kind   // EvArm, EvSettle: what the task must be
 	Due     Micros // EvArm: the instant that it waits for; 0: none
 	Child   Child  // EvArm, EvSettle of a call: the run that it started
+	Fault   string // EvCheck: what recovery found and repairs with this; "": it only looks
 }
 
 // Result is what became of an attempt, as its holder reports it.

@@ -203,3 +203,6 @@ func (h runHeap) down(i int) {
 		i = c
 	}
 }
+
+// Queued reports whether the run stands in a queue.
+func (r *Run) Queued() bool { return r.queue != nil }

@@ -26,11 +26,13 @@ const (
 	RecMarked   // an operator's decision about a task, with the row that keeps it
 	RecTaskStop // an operator asked the holder of a task to end it
 	RecDeferred // an attempt that no handler has: like RecAssigned
+	RecRepaired // recovery repaired the run
 	recordKinds
 )
 
 var recordNames = [recordKinds]string{"", "submitted", "split", "assigned", "started", "ended", "lost",
-	"timeout", "intent", "state", "rejected", "recovered", "waiting", "admitted", "marked", "task stop", "deferred"}
+	"timeout", "intent", "state", "rejected", "recovered", "waiting", "admitted", "marked", "task stop", "deferred",
+	"repaired"}
 
 func (k RecordKind) String() string { return recordNames[k] }
 
@@ -45,7 +47,7 @@ type Record struct {
 	ExitCode int32
 	Count    int32  // RecSplit, RecRecovered: tasks
 	Actor    string // who asked
-	Text     string // cause, origin, intent or state
+	Text     string // cause, origin, intent, state or fault
 	Reason   string
 }
 

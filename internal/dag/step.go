@@ -44,6 +44,9 @@ func (r *Run) step(ev *Event, now Now, fx *Effects) Verdict {
 	case EvSettle:
 		return r.conclude(ev, now, fx)
 	case EvCheck:
+		if ev.Fault != "" {
+			r.record(Record{Kind: RecRepaired, Task: LeaderTask, Actor: ev.Actor, Text: ev.Fault, Reason: ev.Reason})
+		}
 		r.settleRun(now, fx)
 		return Accepted
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -72,6 +73,9 @@ func (w *writer) submit(it *item) answer {
 	}
 	if wf.State != store.WorkflowActive {
 		return answer{err: notActive(&wf)}
+	}
+	if r := w.coalesced(wf.ID); r != nil {
+		return answer{run: r.ID, existing: true}
 	}
 	r := dag.NewRun(s.header(&wf, w.tx.now.Wall))
 	if err := w.accept(r, true); err != nil {
@@ -144,6 +148,7 @@ func (w *writer) event(it *item) answer {
 	switch ev.Kind {
 	case dag.EvReport: // the attempt is over where it ran: its slot is free for this transaction
 		w.e.home.unbook(k)
+		delete(w.leading, k)
 	case dag.EvSplit:
 		delete(w.leading, k)
 	}
@@ -180,6 +185,9 @@ func (w *writer) event(it *item) answer {
 	}
 	if ev.Kind == dag.EvCheck && r.Pending() > 0 {
 		w.tx.tally.repaired++
+		if i := slices.Index(Faults(), ev.Fault); i >= 0 {
+			w.tx.tally.faults[i]++
+		}
 	}
 	w.score(ev.Kind, v)
 	if r.Pending() > 0 || v == dag.Accepted {

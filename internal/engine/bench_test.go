@@ -111,3 +111,40 @@ func BenchmarkReload(b *testing.B) {
 		start(b, st, h).close()
 	}
 }
+
+// BenchmarkSweep looks at runs that all wait for the only slot.
+func BenchmarkSweep(b *testing.B) {
+	const runs = 100_000
+	st := openSQLite(b)
+	x := &echo{c: make(chan []engine.Assignment, 10)}
+	e, err := engine.New(b.Context(), engine.Config{Store: st, Executor: x, Compile: compile, Slots: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	<-e.Ready()
+	w, _, err := e.Apply(ctx, engine.Definition{Namespace: "bench", Name: "w", Graph: graph(b, "a; b: a").Pack(), Digest: []byte("x")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for range runs / 1000 {
+		subs := make([]engine.Submission, 1000)
+		for i := range subs {
+			subs[i] = submission(w)
+		}
+		if _, err := e.SubmitAll(ctx, subs); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		if got, err := e.Sweep(ctx); err != nil || got.Runs != runs || got.Repaired != 0 {
+			b.Fatal(got, err)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		b.Fatal(err)
+	}
+}

@@ -253,6 +253,7 @@ func (w *writer) define(d *definition) answer {
 		w.tx.batch.Versions = append(w.tx.batch.Versions, v)
 	}
 	w.defs.known[next.ID] = next
+	w.noteSystem(&next)
 	w.gates.open[store.TriggerKey{Workflow: next.ID}] = true
 	w.openBackfills(&next)
 	if decl != nil {

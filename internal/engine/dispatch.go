@@ -125,6 +125,9 @@ func (w *writer) touch(r *dag.Run) {
 	if r.State == dag.RunSplitting && r.Ready() > 0 {
 		w.tx.splits = append(w.tx.splits, w.assign(r, r.NextReady()))
 	}
+	for r.Workflow == w.system && r.State == dag.RunRunning && r.Ready() > 0 {
+		w.tx.splits = append(w.tx.splits, w.assign(r, r.NextReady()))
+	}
 	w.queue.Update(r)
 	if !r.Unfinished() && r.Gate != gateNone {
 		w.exit(r)
@@ -148,6 +151,10 @@ func (w *writer) lead(a Assignment) {
 		return
 	}
 	w.leading[a.key()] = true
+	if a.Task != dag.LeaderTask {
+		w.carrySweep(a)
+		return
+	}
 	ctx := w.ctx
 	w.e.host.Go(w.wg, func() {
 		ev := dag.Event{Kind: dag.EvSplit, Task: dag.LeaderTask, Token: a.Token, Handler: w.e.me().ID}

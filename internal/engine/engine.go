@@ -41,6 +41,10 @@ type Config struct {
 	// Peers makes this engine one of a cluster: it owns what Own says. The store must be a
 	// store.Cluster. nil: it is alone and owns every shard.
 	Peers Peers
+	// Helpers are how a sweep reaches the other nodes; nil: there are none.
+	Helpers Helpers
+	// Unclaimed is how long an attempt may be handed over without being known to run; 0: 5 minutes.
+	Unclaimed time.Duration
 	// Host is the machine; nil: the real one.
 	Host host.Host
 	Log  *slog.Logger
@@ -84,6 +88,8 @@ type Stats struct {
 	Expired                 atomic.Int64 // runs deleted because they need not be kept
 	CommitNanos, ActiveRuns atomic.Int64 // ActiveRuns goes up and down
 	ReadyTasks, InboxItems  atomic.Int64 // as of the last transaction
+	Sweeps                  atomic.Int64
+	Faults                  [faults]atomic.Int64 // what sweeps found and repaired, as Faults lists them
 }
 
 func (s *Stats) add(t *tally, started int) {
@@ -94,6 +100,9 @@ func (s *Stats) add(t *tally, started int) {
 	s.Rejected.Add(t.rejected)
 	s.Lost.Add(t.lost)
 	s.Repaired.Add(t.repaired)
+	for i, n := range t.faults {
+		s.Faults[i].Add(n)
+	}
 }
 
 // New makes an engine. Nothing happens until Run.
@@ -103,6 +112,9 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	if cfg.Ageing == 0 {
 		cfg.Ageing = ageingDefault
+	}
+	if cfg.Unclaimed == 0 {
+		cfg.Unclaimed = unclaimedDefault
 	}
 	if cfg.SubmitMax == 0 {
 		cfg.SubmitMax = submitMaxDefault

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
 )
 
 // MemoryDiff says where the owner's memory differs from a fresh load of its rows, or "".
@@ -103,4 +104,19 @@ func (e *Engine) Gates() int { return len(e.writer.gates.of) }
 func (e *Engine) Recovered(ctx context.Context, id dag.RunID) (dag.Verdict, error) {
 	a, err := e.writer.inbox.send(ctx, item{run: id, ev: dag.Event{Kind: dag.EvRecover, Actor: "ada"}})
 	return a.verdict, err
+}
+
+// Forget has the owner forget a run, as a bug would.
+func (e *Engine) Forget(ctx context.Context, id dag.RunID) error {
+	return e.Ask(ctx, func() error { e.writer.leave(id); return nil })
+}
+
+// Unqueue takes a run out of the queue for slots, as a bug would.
+func (e *Engine) Unqueue(ctx context.Context, id dag.RunID) error {
+	return e.Ask(ctx, func() error { e.writer.queue.Remove(e.writer.runs[id]); return nil })
+}
+
+// Overwrite writes rows past the owner's memory, as a bug would.
+func (e *Engine) Overwrite(ctx context.Context, b *store.Batch) error {
+	return e.Ask(ctx, func() error { return e.writer.write(ctx, b) })
 }

@@ -118,6 +118,9 @@ type found struct {
 // its processes are killed first, then the tasks go to new attempts.
 func (w *writer) loadShards(ctx context.Context, got []store.Acquired) error {
 	var f found
+	if err := w.findSystem(ctx); err != nil {
+		return err
+	}
 	for i := range got {
 		var after dag.RunID
 		for {
@@ -167,9 +170,18 @@ func (w *writer) reload(ctx context.Context, ids []dag.RunID) error {
 // adopt makes a run of its rows. One that cannot be is quarantined and the node lives; an
 // error is the store's.
 func (w *writer) adopt(rec *store.RunRecord, f *found) error {
+	r, err := w.takeUp(rec, f)
+	if r != nil {
+		w.rouse(r)
+	}
+	return err
+}
+
+// takeUp is adopt, but has the run do nothing yet; nil: it is in quarantine.
+func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 	r, err := w.revived(rec, &f.fx)
 	if errors.Is(err, ErrUnavailable) {
-		return err
+		return nil, err
 	}
 	if err != nil {
 		for _, a := range rec.Attempts { // its processes of earlier lives are killed, too
@@ -177,7 +189,7 @@ func (w *writer) adopt(rec *store.RunRecord, f *found) error {
 				f.lost = append(f.lost, a)
 			}
 		}
-		return w.quarantine(rec.Run.ID, err)
+		return nil, w.quarantine(rec.Run.ID, err)
 	}
 	w.runs[r.ID] = r
 	w.count(r)
@@ -190,6 +202,11 @@ func (w *writer) adopt(rec *store.RunRecord, f *found) error {
 			f.mine = append(f.mine, assignment(r, a.Task, a.Token))
 		}
 	})
+	return r, nil
+}
+
+// rouse has a run that was taken up go on.
+func (w *writer) rouse(r *dag.Run) {
 	stuck := r.Active() == 0 && (r.Unsettled() == 0 || r.Intent != dag.IntentRun)
 	switch {
 	case r.State == dag.RunSubmitted, r.State == dag.RunSplitting, stuck:
@@ -197,7 +214,6 @@ func (w *writer) adopt(rec *store.RunRecord, f *found) error {
 	default:
 		w.queue.Update(r)
 	}
-	return nil
 }
 
 // nudge looks once more at a run that nothing else would move: one that somebody inserted
@@ -262,9 +278,31 @@ func (w *writer) takeOver(ctx context.Context, f *found) error {
 
 // resend hands out what is not running, unless its report is on its way.
 func (w *writer) resend(mine []Assignment) {
-	if len(mine) == 0 {
-		return
+	var start []Assignment
+	for _, a := range w.unsent(mine) {
+		if a.Task == dag.LeaderTask || a.Workflow == w.system {
+			w.lead(a)
+			continue
+		}
+		w.e.home.book(a.key())
+		start = append(start, a)
 	}
+	w.dispatch(start)
+}
+
+// unsent are those that nobody here works on or has reported.
+func (w *writer) unsent(mine []Assignment) []Assignment {
+	if len(mine) == 0 {
+		return nil
+	}
+	told := w.told()
+	return slices.DeleteFunc(slices.Clone(mine), func(a Assignment) bool {
+		return told[a.key()] || w.carried[a.key()] || w.leading[a.key()]
+	})
+}
+
+// told are the attempts whose reports wait here.
+func (w *writer) told() map[attemptKey]bool {
 	told := map[attemptKey]bool{}
 	see := func(it *item) {
 		if it.ev.Kind == dag.EvReport || it.ev.Kind == dag.EvSplit {
@@ -275,18 +313,7 @@ func (w *writer) resend(mine []Assignment) {
 		see(&w.kept[i])
 	}
 	w.inbox.eachEvent(see)
-	var start []Assignment
-	for i := range mine {
-		switch a := &mine[i]; {
-		case told[a.key()] || w.carried[a.key()]:
-		case a.Task == dag.LeaderTask:
-			w.lead(*a)
-		default:
-			w.e.home.book(a.key())
-			start = append(start, *a)
-		}
-	}
-	w.dispatch(start)
+	return told
 }
 
 // doubt is what is kept of a transaction that did not surely commit, until the shards are

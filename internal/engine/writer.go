@@ -48,6 +48,7 @@ type writer struct {
 
 	leading map[attemptKey]bool // Leader work under way beside the shard
 	carried map[attemptKey]bool // whose reports the peers have, or had
+	system  dag.WorkflowID      // whose tasks are carried out here, without a slot; 0: not known
 
 	tx transaction
 	// itemsMax bounds the items of a transaction: halved when one is refused for its
@@ -92,7 +93,10 @@ type transaction struct {
 }
 
 // tally is what the counters rise by when the transaction commits.
-type tally struct{ accepted, ended, attemptsEnded, rejected, lost, repaired int64 }
+type tally struct {
+	accepted, ended, attemptsEnded, rejected, lost, repaired int64
+	faults                                                   [faults]int64
+}
 
 // reset empties the transaction and keeps its arrays.
 func (t *transaction) reset() {

@@ -228,6 +228,14 @@ func (c *Client) sendNudge(ctx context.Context, s dag.ShardID) {
 }
 
 func (c *Client) post(ctx context.Context, m store.Member, path string, body any) error {
+	return c.call(ctx, m, path, body, nil)
+}
+
+// answerMax bounds what is read of an answer.
+const answerMax = 1 << 20
+
+// call posts; answer, if not nil, is what comes back.
+func (c *Client) call(ctx context.Context, m store.Member, path string, body, answer any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("write the call: %w", err)
@@ -242,12 +250,18 @@ func (c *Client) post(ctx context.Context, m store.Member, path string, body any
 		return fmt.Errorf("node %s: %w", m.Name, err)
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, answerMax))
 	if err != nil {
 		return fmt.Errorf("node %s: %w", m.Name, err)
 	}
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("node %s: %s: %s", m.Name, resp.Status, bytes.TrimSpace(text))
+		return fmt.Errorf("node %s: %s: %s", m.Name, resp.Status, bytes.TrimSpace(text[:min(len(text), 1<<10)]))
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return fmt.Errorf("answer of node %s: %w", m.Name, err)
 	}
 	return nil
 }

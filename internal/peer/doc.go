@@ -20,6 +20,8 @@ const (
 	cancelPath = Prefix + "cancel"
 	wakePath   = Prefix + "wake"
 	submitPath = Prefix + "submit"
+	checkPath  = Prefix + "check"
+	holdPath   = Prefix + "missing"
 )
 
 // HeaderElsewhere is how a handler says that another node has to answer: "shard N" or
@@ -58,4 +60,6 @@ type Engine interface {
 	RunRow(ctx context.Context, id dag.RunID) (dag.RunRow, error)
 	Submit(ctx context.Context, s engine.Submission) (engine.Accepted, error)
 	Deposit(ctx context.Context, s engine.Submission) (engine.Accepted, error)
+	CheckAll(ctx context.Context, list []engine.Suspect) (int, error)
+	Missing(ctx context.Context, list []engine.Held) ([]engine.Held, error)
 }

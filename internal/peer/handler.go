@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +37,8 @@ func Handler(dir Directory, e Engine, cancel func([]dag.Cancel)) http.Handler {
 		}
 	})
 	mux.HandleFunc("POST "+submitPath, takeSubmission(e))
+	mux.HandleFunc("POST "+checkPath, answering(func(ctx context.Context, in []engine.Suspect) (int, error) { return e.CheckAll(ctx, in) }))
+	mux.HandleFunc("POST "+holdPath, answering(func(ctx context.Context, in []engine.Held) ([]engine.Held, error) { return e.Missing(ctx, in) }))
 	mux.HandleFunc("POST "+wakePath, func(http.ResponseWriter, *http.Request) { dir.Wake() })
 	return onlyJSON(mux)
 }

@@ -135,6 +135,9 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 	if f := otherName(req, def, &in.WorkflowPath); f != nil {
 		return nil, f
 	}
+	if def.Namespace == engine.SystemNamespace {
+		return nil, fail(http.StatusConflict, api.ProblemConflict, "the namespace %s is for workflows that come with the program; choose another one", def.Namespace)
+	}
 	revision, isNew, err := s.expected(ctx, in)
 	if err != nil {
 		return nil, err

@@ -86,6 +86,11 @@ func engineCollector(e *engine.Engine) prometheus.Collector {
 	count("reports_rejected_total", "Reports of those who hold nothing any more.", &st.Rejected)
 	count("attempts_lost_total", "Attempts whose holder is gone.", &st.Lost)
 	count("repaired_total", "What recovery had to repair; it should find nothing.", &st.Repaired)
+	count("sweeps_total", "Sweeps of recovery over all runs.", &st.Sweeps)
+	for i, fault := range engine.Faults() {
+		c.stats = append(c.stats, stat{prometheus.NewDesc("skein_recovery_faults_total", "What sweeps found and repaired; they should find nothing.", nil,
+			prometheus.Labels{"fault": fault}), prometheus.CounterValue, func() float64 { return float64(st.Faults[i].Load()) }})
+	}
 	count("shards_retaken_total", "Shards taken again after a failed transaction.", &st.Retaken)
 	count("runs_quarantined_total", "Runs set aside because their rows cannot be used.", &st.Quarantined)
 	count("runs_expired_total", "Finished runs deleted because they need not be kept.", &st.Expired)

@@ -71,7 +71,7 @@ type Task struct {
 	Priority    string    `json:"priority,omitempty"`
 }
 
-// Run is what a task executes: exactly one of Shell, Argv, Code and File is set.
+// Run is what a task executes: exactly one of Shell, Argv, Code, File and Builtin is set.
 type Run struct {
 	Shell string   `json:"shell,omitempty"` // text for sh -c
 	Argv  []string `json:"argv,omitempty"`  // a program and its arguments, no shell
@@ -79,6 +79,9 @@ type Run struct {
 	Code  string   `json:"code,omitempty"`  // inline source
 	File  string   `json:"file,omitempty"`  // a script beside the workflow file
 	Args  []string `json:"args,omitempty"`  // of File
+	// Builtin is carried out by the node itself, without a process: only workflows that come with
+	// the program have it, no file.
+	Builtin string `json:"builtin,omitempty"`
 }
 
 // KV is one variable of an environment; Value may hold ${{ }}.

@@ -1,0 +1,118 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+)
+
+// recoverySource is the workflow that sweeps. Its builtin task is known to no other file.
+const recoverySource = `namespace: system
+name: recovery
+description: Looks at every unfinished run, and has the owners repair what stands still. It should find nothing.
+max_concurrent_runs: 1
+priority: highest
+triggers:
+  - {name: minute, every: 1m, overlap: skip, catchup: none}
+tasks:
+  sweep: {builtin: recovery}
+`
+
+// recovery is that workflow as it is applied.
+func recovery() (engine.Definition, error) {
+	d := engine.Definition{Namespace: engine.SystemNamespace, Name: engine.RecoveryName, Source: []byte(recoverySource), User: "skein"}
+	const builtin = "{builtin: recovery}"
+	ws, faults := workflow.Parse([]byte(strings.Replace(recoverySource, builtin, `{run: "true"}`, 1)), workflow.Options{})
+	if len(faults) > 0 {
+		return d, faults
+	}
+	w := ws[0]
+	w.Tasks[0].Run = workflow.Run{Builtin: engine.RecoveryName}
+	g, err := w.Graph(0)
+	if err != nil {
+		return d, err
+	}
+	d.Graph = g.Pack()
+	d.Def, err = json.Marshal(w)
+	sum := sha256.Sum256(d.Def)
+	d.Digest = sum[:]
+	return d, err
+}
+
+// recoveryLook is how often a node looks whether the workflow that sweeps is there.
+const recoveryLook = 10 * time.Second
+
+// keepRecovery sees to it that the workflow that sweeps is there, until ctx ends. Who owns the shard that it
+// falls to applies it; the others are told that it is elsewhere, and find it there.
+func (n *Node) keepRecovery(ctx context.Context) {
+	if !n.cfg.Recovery || n.cfg.ByHand || n.cfg.Hold {
+		return
+	}
+	d, err := recovery()
+	if err != nil {
+		n.log.Error("the workflow that recovers cannot be made", "err", err)
+		return
+	}
+	for pause := time.Second; ctx.Err() == nil; pause = recoveryLook {
+		_, made, err := n.engine.Apply(ctx, d)
+		switch {
+		case made:
+			n.log.Info("recovery looks at all runs every minute", "workflow", d.Namespace+"/"+d.Name)
+		case err != nil && !errors.Is(err, engine.ErrUnavailable) && ctx.Err() == nil:
+			n.log.Error("the workflow that recovers cannot be applied", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause/2 + rand.N(pause)):
+		}
+	}
+}
+
+// sweepTries bounds how often a node asks for a sweep at once: the next minute brings one anyhow.
+const sweepTries = 5
+
+// deposed has runs looked at at once when another node was declared dead.
+func (n *Node) deposed(ctx context.Context, m store.Member) {
+	if !n.cfg.Recovery || n.cfg.ByHand {
+		return
+	}
+	var err error
+	for range sweepTries {
+		if err = n.sweepNow(ctx, m); err == nil || ctx.Err() != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+	}
+	n.log.Warn("no sweep for a node that is gone; the next minute brings one", "node", m.Name, "err", err)
+}
+
+func (n *Node) sweepNow(ctx context.Context, m store.Member) error {
+	wf, err := n.store.Workflow(ctx, engine.SystemNamespace, engine.RecoveryName)
+	if errors.Is(err, store.ErrNotFound) || err == nil && wf.State != store.WorkflowActive {
+		return nil // nobody wants it
+	}
+	if err != nil {
+		return err
+	}
+	s := engine.Submission{Workflow: wf, Origin: dag.OriginRecovery, User: "skein", Key: fmt.Sprintf("gone/%d", m.Handler)}
+	_, err = n.engine.Submit(ctx, s)
+	var moved *engine.Elsewhere
+	if errors.As(err, &moved) && n.member != nil {
+		_, err = n.member.peers.Submit(ctx, moved.Shard, s)
+	}
+	return err
+}

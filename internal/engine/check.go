@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// sweeper is who asks for a check, in a run's history.
+const sweeper = SystemNamespace + "/" + RecoveryName
+
+// CheckAll has the writer look at runs of shards that are owned here once more, from their rows,
+// and repair what is wrong with them. It says of how many that was so. Done twice it finds
+// nothing the second time.
+func (e *Engine) CheckAll(ctx context.Context, list []Suspect) (repaired int, err error) {
+	_, err = e.writer.inbox.send(ctx, item{ask: func(w *writer) error {
+		for i := range list {
+			fixed, err := w.suspected(&list[i])
+			if err != nil {
+				return err
+			}
+			if fixed {
+				repaired++
+			}
+		}
+		return nil
+	}})
+	return repaired, err
+}
+
+// suspected checks one run.
+func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
+	before := w.runs[s.Run]
+	switch {
+	case w.bad[s.Run] != "": // known
+		return false, nil
+	case s.Fault == FaultUnsubmitted && before != nil && before.Queued(): // it waits for its turn
+		return false, nil
+	}
+	page, err := w.e.store.Load(context.Background(), store.LoadQuery{IDs: []dag.RunID{s.Run}})
+	if err != nil {
+		return false, fromStore("run "+s.Run.String(), err)
+	}
+	if len(page) == 0 || page[0].Bad == nil && page[0].Run.State.Terminal() {
+		w.leave(s.Run)
+		return before != nil, nil
+	}
+	if page[0].Bad == nil {
+		if err := w.here(page[0].Run.Shard); err != nil {
+			return false, err
+		}
+	}
+	w.leave(s.Run)
+	var f found
+	r, err := w.takeUp(&page[0], &f)
+	if err != nil {
+		w.unsure = errors.Join(w.unsure, err) // the run is in no memory now
+		return false, err
+	}
+	if r == nil {
+		w.e.stats.Faults[faults-1].Add(1)
+		return true, nil
+	}
+	fault, why := w.fault(s, before, r, &f)
+	if fault != "" { // its line first: what follows may end the run
+		w.todo.push(item{run: r.ID, ev: dag.Event{Kind: dag.EvCheck, Fault: fault, Actor: sweeper, Reason: why}})
+	}
+	for _, h := range s.Lost {
+		if holds(r, &h) {
+			w.todo.push(item{run: r.ID, ev: dag.Event{Kind: dag.EvLost, Task: h.Task, Token: h.Token, Handler: h.Handler, Reason: "its node does not have it"}})
+		}
+	}
+	w.rouse(r)
+	if err := w.takeOver(context.Background(), &f); err != nil {
+		w.unsure = errors.Join(w.unsure, err)
+		return false, err
+	}
+	return fault != "", nil
+}
+
+func holds(r *dag.Run, h *Held) bool {
+	by, token, held := r.Holder(h.Task)
+	return held && by == h.Handler && token == h.Token
+}
+
+// fault says what is wrong with a run that was just loaded; before is what memory had of it.
+func (w *writer) fault(s *Suspect, before, r *dag.Run, f *found) (fault, why string) {
+	for i := range s.Lost {
+		if holds(r, &s.Lost[i]) {
+			return FaultReportLost, "who holds an attempt does not have it"
+		}
+	}
+	idle := r.Active() == 0
+	switch {
+	case len(f.lost) > 0:
+		return FaultHandlerGone, "who held an attempt is gone"
+	case len(w.unsent(f.mine)) > 0:
+		return FaultUnclaimed, "an attempt that was handed over does not run; it is handed over again"
+	case idle && r.State > dag.RunWaiting && (r.Unsettled() == 0 && r.Graph != nil || r.Intent >= dag.IntentStop):
+		return FaultUnfinalised, "nothing was left to do, and the run had not ended"
+	case idle && (r.State == dag.RunSubmitted || r.State == dag.RunSplitting):
+		return FaultUnsubmitted, "nobody was making tasks of it"
+	case before == nil:
+		return FaultUnsubmitted, "its owner did not know it"
+	}
+	diff := ""
+	if p := guarded(func() { diff = dag.Diff(before, r) }); p != nil || diff != "" {
+		w.e.log.Error("memory was not what the rows of a run say", "run", r.ID.String(), "diff", diff, "err", p)
+		return FaultUnsubmitted, "its owner had it otherwise than its rows"
+	}
+	if idle && r.Unsettled() > 0 && s.Fault == FaultUnsubmitted && r.State == dag.RunRunning {
+		return FaultUnsubmitted, "something was to do, and nobody did it"
+	}
+	return "", ""
+}

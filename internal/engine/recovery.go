@@ -1,0 +1,343 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// What a sweep may find. It should find nothing.
+const (
+	FaultHandlerGone = "handler_gone"  // who holds an attempt is not there
+	FaultReportLost  = "report_lost"   // who holds an attempt is there and has never heard of it, or has forgotten it
+	FaultUnclaimed   = "not_picked_up" // an attempt was handed over long ago and does not run
+	FaultUnfinalised = "not_finalised" // nothing is left to do, and the run has not ended
+	FaultUnsubmitted = "not_submitted" // something is to do, and nobody does it
+	FaultCorrupt     = "corrupt"       // rows that make no sense
+	faults           = 6
+)
+
+// Faults lists them.
+func Faults() []string {
+	return []string{FaultHandlerGone, FaultReportLost, FaultUnclaimed, FaultUnfinalised, FaultUnsubmitted, FaultCorrupt}
+}
+
+const (
+	unclaimedDefault = 5 * time.Minute
+	// standstill is how long a run may stand still, or an attempt be held, before anybody asks.
+	standstill = time.Minute
+	// suspectsMax bounds what one sweep asks for. What is repaired is not found again, so the next
+	// sweep gets further.
+	suspectsMax = 1000
+	// checkMax is how many runs an owner is asked to check at a time: its writer does nothing else
+	// meanwhile.
+	checkMax = 20
+)
+
+// Held names an attempt and who holds it.
+type Held struct {
+	Run     dag.RunID     `json:"run"`
+	Task    dag.TaskID    `json:"task"`
+	Token   dag.Token     `json:"token"`
+	Handler dag.HandlerID `json:"handler"`
+}
+
+// Suspect is a run that its owner should look at, and why.
+type Suspect struct {
+	Run   dag.RunID `json:"run"`
+	Fault string    `json:"fault"`
+	// Lost are attempts that their holders, which are there, do not have.
+	Lost []Held `json:"lost,omitempty"`
+}
+
+// Helpers is how a sweep reaches the other nodes of a cluster.
+type Helpers interface {
+	// Check has the owner of a shard check runs, and says how many it repaired.
+	Check(ctx context.Context, s dag.ShardID, list []Suspect) (int, error)
+	// Missing asks another handler which of these attempts it does not have.
+	Missing(ctx context.Context, h dag.HandlerID, list []Held) ([]Held, error)
+}
+
+// Swept is what a sweep did.
+type Swept struct {
+	Runs     int `json:"runs"`     // unfinished ones that were looked at
+	Checked  int `json:"checked"`  // those that their owners were asked to check
+	Repaired int `json:"repaired"` // those in which something was wrong
+	Left     int `json:"left"`     // suspects that are left to the next sweep
+}
+
+func (s Swept) String() string {
+	return fmt.Sprintf("%d runs looked at, %d checked, %d repaired, %d left to the next sweep", s.Runs, s.Checked, s.Repaired, s.Left)
+}
+
+// Sweep looks at every unfinished run of the cluster, in the store and never in memory, and has
+// the owners of those that seem to be stuck check them. It writes nothing itself, so it may be
+// done twice, or at two places. Its error says what it could not look at; the rest is done.
+func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
+	e.stats.Sweeps.Add(1)
+	now, err := e.store.Clock(ctx)
+	if err != nil {
+		return Swept{}, fromStore("sweep: read the clock", err)
+	}
+	s := sweep{e: e, now: now, spare: map[dag.ShardID]bool{}, owner: map[dag.ShardID]dag.HandlerID{}}
+	if err := s.members(ctx); err != nil {
+		return s.done, fromStore("sweep: read who is there", err)
+	}
+	var errs []error
+	first := int(now/dag.Micros(standstill.Microseconds())) % len(e.shards) // another one each minute: none is always last
+	for i := range e.shards {
+		if ctx.Err() != nil {
+			break
+		}
+		if err := s.shard(ctx, e.shards[(first+i)%len(e.shards)]); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return s.done, errors.Join(append(errs, ctx.Err())...)
+}
+
+type sweep struct {
+	e     *Engine
+	now   dag.Micros
+	owner map[dag.ShardID]dag.HandlerID
+	spare map[dag.ShardID]bool // its owner had a free slot lately
+	done  Swept
+
+	// Of the shard that is being looked at.
+	found   []Suspect
+	held    map[dag.HandlerID][]Held       // attempts whose holders are asked
+	begun   map[dag.WorkflowID]bool        // some run is through its gates
+	waiting map[dag.WorkflowID][]dag.RunID // the longest that waits
+}
+
+// members learns from the store who owns what.
+func (s *sweep) members(ctx context.Context) error {
+	if s.e.cluster == nil {
+		total, busy := s.e.Slots()
+		for _, id := range s.e.shards {
+			s.owner[id], s.spare[id] = s.e.me().ID, busy < total
+		}
+		return nil
+	}
+	members, shards, err := s.e.cluster.Members(ctx)
+	if err != nil {
+		return err
+	}
+	spare := map[dag.HandlerID]bool{}
+	for i := range members {
+		spare[members[i].Handler] = members[i].Busy < members[i].Slots
+	}
+	for i := range shards {
+		s.owner[shards[i].ID], s.spare[shards[i].ID] = shards[i].Owner, spare[shards[i].Owner]
+	}
+	return nil
+}
+
+func (s *sweep) shard(ctx context.Context, id dag.ShardID) error {
+	s.found, s.held = nil, map[dag.HandlerID][]Held{}
+	s.begun, s.waiting = map[dag.WorkflowID]bool{}, map[dag.WorkflowID][]dag.RunID{}
+	var after dag.RunID
+	for {
+		page, err := s.e.store.Load(ctx, store.LoadQuery{Shard: id, After: after, Limit: loadPage})
+		if err != nil {
+			return fromStore(fmt.Sprintf("sweep: read the runs of shard %d", id), err)
+		}
+		for i := range page {
+			after = page[i].Run.ID
+			s.done.Runs++
+			if fault := s.judge(&page[i], id); fault != "" {
+				s.found = append(s.found, Suspect{Run: after, Fault: fault})
+			}
+		}
+		if len(page) < loadPage {
+			break
+		}
+	}
+	for wf, list := range s.waiting {
+		if !s.begun[wf] { // nobody is through, so nobody need wait
+			s.found = append(s.found, Suspect{Run: list[0], Fault: FaultUnsubmitted})
+		}
+	}
+	return errors.Join(s.askHolders(ctx, id), s.askOwner(ctx, id))
+}
+
+// judge says what seems to be wrong with a run, by its rows alone.
+func (s *sweep) judge(rec *store.RunRecord, shard dag.ShardID) string {
+	r := &rec.Run
+	if rec.Bad != nil {
+		return FaultCorrupt
+	}
+	moved := max(r.Created, r.SplitAt, r.StartedAt)
+	live, fault := 0, ""
+	for i := range rec.Attempts {
+		a := &rec.Attempts[i]
+		moved = max(moved, a.Assigned, a.Started, a.Finished)
+		if a.State.Ended() || a.State == dag.AttemptDeferred { // nobody holds it
+			continue
+		}
+		live++
+		switch {
+		case a.Handler != s.e.me().ID && !s.e.alive(a.Handler):
+			fault = FaultHandlerGone
+		case a.State == dag.AttemptAssigned && s.old(a.Assigned, s.e.cfg.Unclaimed) && fault == "":
+			fault = FaultUnclaimed
+		}
+		if a.Task != dag.LeaderTask && s.old(a.Assigned, standstill) {
+			s.held[a.Handler] = append(s.held[a.Handler], Held{a.Run, a.Task, a.Token, a.Handler})
+		}
+	}
+	if r.State == dag.RunWaiting && r.Intent < dag.IntentStop {
+		if s.old(moved, standstill) && len(s.waiting[r.Workflow]) == 0 {
+			s.waiting[r.Workflow] = []dag.RunID{r.ID}
+		}
+		return ""
+	}
+	s.begun[r.Workflow] = true
+	if live > 0 || !s.old(moved, standstill) {
+		return fault
+	}
+	return s.still(rec, shard)
+}
+
+func (s *sweep) old(at dag.Micros, than time.Duration) bool {
+	return s.now-at > dag.Micros(than.Microseconds())
+}
+
+// still says what is wrong with a run of which nobody holds anything.
+func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
+	r := &rec.Run
+	switch {
+	case r.Intent >= dag.IntentStop:
+		return FaultUnfinalised
+	case r.State == dag.RunSubmitted, r.State == dag.RunSplitting:
+		return FaultUnsubmitted
+	case r.Intent == dag.IntentPause:
+		return ""
+	}
+	g, err := s.e.graphs.get(r.Workflow, r.Version)
+	if err != nil {
+		return FaultCorrupt // its owner tells a row that is damaged from a store that is away
+	}
+	var views []dag.TaskView
+	if p := guarded(func() { views, err = dag.Derive(g, r, rec.Attempts) }); p != nil || err != nil {
+		return FaultCorrupt
+	}
+	due := map[dag.TaskID]dag.Micros{} // of retries
+	for i := range rec.Attempts {
+		due[rec.Attempts[i].Task] = rec.Attempts[i].RetryAt // in the order of tokens: the newest counts
+	}
+	work, waits, left := false, false, false
+	for t := range views {
+		at := due[dag.TaskID(t)]
+		switch st := views[t].State; {
+		case st.Terminal():
+		case st == dag.Ready && s.spare[shard], st == dag.RetryWait && at != 0 && s.old(at, standstill):
+			work = true
+		case st == dag.Pending:
+			left = true
+		default: // for a slot, for its time, for a person, or for what it was deferred for
+			waits = true
+		}
+	}
+	switch {
+	case work, left && !waits:
+		return FaultUnsubmitted
+	case waits:
+		return ""
+	}
+	return FaultUnfinalised
+}
+
+// askHolders asks those who hold attempts for long whether they have them.
+func (s *sweep) askHolders(ctx context.Context, shard dag.ShardID) error {
+	var errs []error
+	for h, list := range s.held {
+		var missing []Held
+		var err error
+		switch {
+		case h == s.e.me().ID:
+			missing, err = s.e.Missing(ctx, list)
+		case !s.e.alive(h) || s.e.cfg.Helpers == nil:
+			continue // its runs are suspects already
+		default:
+			missing, err = s.e.cfg.Helpers.Missing(ctx, h, list)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("sweep: ask handler %d for its attempts: %w", h, err))
+		}
+		for _, m := range missing {
+			su := Suspect{Run: m.Run, Fault: FaultReportLost, Lost: []Held{m}}
+			if h == s.owner[shard] { // it hands it out again, under the same token
+				su = Suspect{Run: m.Run, Fault: FaultUnclaimed}
+			}
+			s.found = append(s.found, su)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *sweep) askOwner(ctx context.Context, shard dag.ShardID) error {
+	list := s.suspects()
+	if room := suspectsMax - s.done.Checked; len(list) > room {
+		s.done.Left += len(list) - room
+		list = list[:room]
+	}
+	for len(list) > 0 {
+		n := min(checkMax, len(list))
+		fixed, err := s.e.checkAt(ctx, shard, list[:n])
+		if err != nil {
+			s.done.Left += len(list)
+			return fmt.Errorf("sweep: have runs of shard %d checked: %w", shard, err)
+		}
+		s.done.Checked += n
+		s.done.Repaired += fixed
+		list = list[n:]
+	}
+	return nil
+}
+
+// suspects are those that were found, each run once.
+func (s *sweep) suspects() []Suspect {
+	at := map[dag.RunID]int{}
+	var list []Suspect
+	for _, f := range s.found {
+		i, known := at[f.Run]
+		if !known {
+			at[f.Run] = len(list)
+			list = append(list, f)
+			continue
+		}
+		list[i].Lost = append(list[i].Lost, f.Lost...)
+	}
+	return list
+}
+
+// checkAt has the owner of a shard check runs; that may be this node.
+func (e *Engine) checkAt(ctx context.Context, shard dag.ShardID, list []Suspect) (int, error) {
+	fixed, err := e.CheckAll(ctx, list)
+	var moved *Elsewhere
+	if errors.As(err, &moved) && e.cfg.Helpers != nil {
+		return e.cfg.Helpers.Check(ctx, shard, list)
+	}
+	return fixed, err
+}
+
+// Missing tells which of these attempts this process does not have: they do not run here, and
+// no report of them is on its way.
+func (e *Engine) Missing(ctx context.Context, list []Held) (missing []Held, err error) {
+	_, err = e.writer.inbox.send(ctx, item{ask: func(w *writer) error {
+		told := w.told()
+		for _, h := range list {
+			k := attemptKey{h.Run, h.Task, h.Token}
+			if !told[k] && !w.carried[k] && !w.leading[k] && (h.Handler != e.me().ID || !e.cfg.Executor.Running(h.Run, h.Task, h.Token)) {
+				missing = append(missing, h)
+			}
+		}
+		return nil
+	}})
+	return missing, err
+}

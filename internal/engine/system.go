@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Recovery is a workflow like any other: it has a trigger, runs, a history. Only its task is
+// carried out by the node that owns its shard, in this process and without a slot: what repairs
+// must not wait for what is broken.
+
+// SystemNamespace is for workflows that come with the program, RecoveryName for the one that sweeps.
+const (
+	SystemNamespace = "system"
+	RecoveryName    = "recovery"
+)
+
+// sweepMax bounds a sweep: the next one begins within the minute.
+const sweepMax = 50 * time.Second
+
+// findSystem finds out which workflow sweeps.
+func (w *writer) findSystem(ctx context.Context) error {
+	wf, err := w.e.store.Workflow(ctx, SystemNamespace, RecoveryName)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	w.system = wf.ID
+	return nil
+}
+
+// noteSystem takes notice when that workflow is applied here.
+func (w *writer) noteSystem(wf *store.Workflow) {
+	if wf.Namespace == SystemNamespace && wf.Name == RecoveryName {
+		w.system = wf.ID
+	}
+}
+
+// coalesced is the sweep that waits already: another one would find nothing more than that.
+func (w *writer) coalesced(id dag.WorkflowID) *dag.Run {
+	if id != w.system {
+		return nil
+	}
+	if g := w.gates.of[store.TriggerKey{Workflow: id}]; g != nil && g.waiting.Len() > 0 {
+		return g.waiting.Head(w.tx.now.Wall)
+	}
+	return nil
+}
+
+// carrySweep carries out a task of the workflow that sweeps, beside the shard.
+func (w *writer) carrySweep(a Assignment) {
+	e, h := w.e, w.e.me().ID
+	e.host.Go(w.wg, func() {
+		ctx, cancel := context.WithTimeout(w.ctx, sweepMax)
+		defer cancel()
+		got, err := e.Sweep(ctx)
+		if w.ctx.Err() != nil {
+			return // the next owner sweeps
+		}
+		r := Report{Run: a.Run, Task: a.Task, Token: a.Token, Result: dag.Result{State: dag.AttemptSucceeded, Message: got.String()}}
+		if err != nil {
+			r.Result = dag.Result{State: dag.AttemptFailed, Cause: causeSweep, Message: fmt.Sprintf("%v; until then: %s", err, got)}
+		}
+		if r.Result.Outputs, err = json.Marshal(got); err != nil {
+			panic("engine: what a sweep did is not JSON: " + err.Error())
+		}
+		_ = w.inbox.put(e.reported(h, r)) // refused only when this process ends: the next owner sweeps
+	})
+}
+
+// causeSweep: the sweep could not look at everything, or not reach every owner.
+const causeSweep dag.Cause = "sweep"
