@@ -29,11 +29,13 @@ const (
 	Members
 	LogsBefore // every operation of store.Logs that writes
 	LogsAfter
+	TokensBefore // every operation of store.Tokens that writes
+	TokensAfter
 )
 
 var opNames = [...]string{"", "commit", "commit", "acquire", "acquire", "register", "register", "load", "scan", "read",
 	"claim", "claim", "change of members", "change of members", "members",
-	"change of logs", "change of logs"}
+	"change of logs", "change of logs", "change of tokens", "change of tokens"}
 
 func (k OpKind) String() string { return opNames[k] }
 

@@ -60,6 +60,7 @@ type Store struct {
 	messages   []store.Message                 // by ID
 	lastID     int64                           // of messages
 	logs       map[store.LogID][]store.LogPart // what follows each other
+	tokens     []store.Token                   // the token n is at n-1
 	schedules
 }
 

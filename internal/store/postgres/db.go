@@ -39,7 +39,7 @@ var membersSQL string
 
 const (
 	// format is the newest that this program knows; it rises with the migrations.
-	format = 5
+	format = 6
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 
@@ -104,7 +104,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		text(ms(lockMax)).text(ms(transactionIdleMax)).text(ms(silenceMax))}
 	config.DialFunc = dialer(silenceMax)
 	sql := statements(readSQL)
-	for _, more := range []string{writeSQL, membersSQL, logsSQL} {
+	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL} {
 		maps.Copy(sql, statements(more))
 	}
 	open := func(ctx context.Context) (*conn, error) { return d.connect(ctx, sql) }

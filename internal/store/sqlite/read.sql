@@ -96,3 +96,9 @@ SELECT id, finished, key IS NOT NULL, origin, user FROM run WHERE n = ?1 AND fin
 
 -- name: backfillGoesOn
 SELECT 1 FROM backfill WHERE workflow = ?1 AND state IN ('running', 'paused') LIMIT 1;
+
+-- name: tokenByHash
+SELECT id, kind, name, hash, created, expires, revoked, actor FROM token WHERE hash = ?1;
+
+-- name: tokens
+SELECT id, kind, name, hash, created, expires, revoked, actor FROM token ORDER BY id;

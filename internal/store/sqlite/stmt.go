@@ -156,6 +156,7 @@ type writeStmts struct {
 	insertBackfillRun              *stmt
 	holdShard, expireRun           *stmt
 	expireAttempts, expireEvents   *stmt
+	insertToken, revokeToken       *stmt
 	all                            []*stmt
 }
 
@@ -187,6 +188,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"insertBackfillRun", &w.insertBackfillRun},
 		{"holdShard", &w.holdShard}, {"expireRun", &w.expireRun},
 		{"expireAttempts", &w.expireAttempts}, {"expireEvents", &w.expireEvents},
+		{"insertToken", &w.insertToken}, {"revokeToken", &w.revokeToken},
 	} {
 		p, err := prepare(conn, s.name, from)
 		if err != nil {

@@ -92,3 +92,10 @@ DELETE FROM attempt WHERE run = ?1;
 
 -- name: expireEvents
 DELETE FROM event WHERE run = ?1;
+
+-- name: insertToken
+INSERT INTO token (kind, name, hash, created, expires, revoked, actor)
+SELECT ?1, ?2, ?3, ?4, ?5, 0, ?6 WHERE (SELECT count(*) FROM token) < ?7;
+
+-- name: revokeToken
+UPDATE token SET revoked = iif(revoked = 0, ?2, revoked) WHERE id = ?1;

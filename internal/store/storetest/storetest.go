@@ -89,6 +89,7 @@ func Run(t *testing.T, e Engine) {
 		{"cluster at once", clustersAtOnce()},
 		{"logs", logs()},
 		{"retention", retention()},
+		{"tokens", tokens()},
 		{"reload", reloads()},
 	} {
 		t.Run(group.name, func(t *testing.T) {

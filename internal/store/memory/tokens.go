@@ -1,0 +1,61 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"skein.dev/skein/internal/store"
+)
+
+var _ store.Tokens = (*Store)(nil)
+
+// AddToken writes a token down.
+func (s *Store) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
+	err := s.write(ctx, Op{Kind: TokensBefore}, TokensAfter, func() error {
+		taken := func(o store.Token) bool { return o.Revoked == 0 && o.Name == t.Name || bytes.Equal(o.Hash, t.Hash) }
+		if len(s.tokens) >= store.TokensMax || slices.ContainsFunc(s.tokens, taken) {
+			return fmt.Errorf("token %q: there is one, or there are too many: %w", t.Name, store.ErrRefused)
+		}
+		t.ID, t.Created, t.Hash = int64(len(s.tokens)+1), s.clock(), bytes.Clone(t.Hash)
+		s.tokens = append(s.tokens, t)
+		return nil
+	})
+	return t, err
+}
+
+// TokenByHash finds a token.
+func (s *Store) TokenByHash(ctx context.Context, hash []byte) (t store.Token, err error) {
+	err = s.read(ctx, Read, func() error {
+		i := slices.IndexFunc(s.tokens, func(o store.Token) bool { return bytes.Equal(o.Hash, hash) })
+		if i < 0 {
+			return fmt.Errorf("token: %w", store.ErrNotFound)
+		}
+		t = s.tokens[i]
+		return nil
+	})
+	return t, err
+}
+
+// TokenList lists all tokens.
+func (s *Store) TokenList(ctx context.Context) (all []store.Token, err error) {
+	err = s.read(ctx, Read, func() error {
+		all = slices.Clone(s.tokens)
+		return nil
+	})
+	return all, err
+}
+
+// RevokeToken ends a token.
+func (s *Store) RevokeToken(ctx context.Context, id int64) error {
+	return s.write(ctx, Op{Kind: TokensBefore}, TokensAfter, func() error {
+		if id < 1 || id > int64(len(s.tokens)) {
+			return fmt.Errorf("token %d: %w", id, store.ErrNotFound)
+		}
+		if t := &s.tokens[id-1]; t.Revoked == 0 {
+			t.Revoked = s.clock()
+		}
+		return nil
+	})
+}

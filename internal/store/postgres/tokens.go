@@ -1,0 +1,62 @@
+package postgres
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"skein.dev/skein/internal/store"
+)
+
+//go:embed tokens.sql
+var tokensSQL string
+
+var _ store.Tokens = (*DB)(nil)
+
+// AddToken implements store.Tokens.
+func (d *DB) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
+	found, err := d.changeToken(ctx, "insertToken", args{}.text(t.Kind).text(t.Name).blob(t.Hash).int8(int64(t.Expires)).text(t.By).int8(store.TokensMax))
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("there are %d tokens: %w", store.TokensMax, store.ErrRefused)
+	}
+	if err != nil {
+		return t, fmt.Errorf("token %q: %w", t.Name, err)
+	}
+	return found[0], nil
+}
+
+// TokenByHash implements store.Tokens.
+func (d *DB) TokenByHash(ctx context.Context, hash []byte) (store.Token, error) {
+	return first(ctx, d, query{"tokenByHash", args{}.blob(hash), nil}, scanToken)
+}
+
+// TokenList implements store.Tokens.
+func (d *DB) TokenList(ctx context.Context) ([]store.Token, error) {
+	return list(ctx, d, query{name: "tokens"}, scanToken)
+}
+
+// RevokeToken implements store.Tokens.
+func (d *DB) RevokeToken(ctx context.Context, id int64) error {
+	found, err := d.changeToken(ctx, "revokeToken", args{}.int8(id))
+	if err == nil && len(found) == 0 {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("token %d: %w", id, err)
+	}
+	return nil
+}
+
+func (d *DB) changeToken(ctx context.Context, name string, a args) (found []store.Token, err error) {
+	if err := ended(ctx, name); err != nil {
+		return nil, err
+	}
+	err = d.change(ctx, nil, query{name, a, into(&found, scanToken)})
+	return found, err
+}
+
+func scanToken(r *row, t *store.Token) error {
+	t.ID, t.Kind, t.Name, t.Hash = r.int(), r.text(), r.text(), r.blob()
+	t.Created, t.Expires, t.Revoked, t.By = r.micros(), r.micros(), r.micros(), r.text()
+	return r.damaged("token %d", t.ID)
+}

@@ -1,0 +1,64 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"skein.dev/skein/internal/store"
+)
+
+var _ store.Tokens = (*DB)(nil)
+
+// AddToken implements store.Tokens.
+func (d *DB) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
+	t.Created = wall()
+	err := d.changeTokens(ctx, func() error {
+		n, err := d.stmts.insertToken.row().text(t.Kind).text(t.Name).blob(t.Hash).int(int64(t.Created)).int(int64(t.Expires)).
+			text(t.By).int(store.TokensMax).exec(d.conn)
+		if err == nil && n == 0 {
+			err = fmt.Errorf("there are %d tokens: %w", store.TokensMax, store.ErrRefused)
+		}
+		t.ID = d.conn.LastInsertRowID()
+		return err
+	})
+	return t, err
+}
+
+// TokenByHash implements store.Tokens.
+func (d *DB) TokenByHash(ctx context.Context, hash []byte) (store.Token, error) {
+	return first(d, ctx, "tokenByHash", []any{hash}, scanToken)
+}
+
+// TokenList implements store.Tokens.
+func (d *DB) TokenList(ctx context.Context) ([]store.Token, error) {
+	return list(d, ctx, "tokens", nil, scanToken)
+}
+
+// RevokeToken implements store.Tokens.
+func (d *DB) RevokeToken(ctx context.Context, id int64) error {
+	return d.changeTokens(ctx, func() error {
+		n, err := d.stmts.revokeToken.row().int(id).int(int64(wall())).exec(d.conn)
+		if err == nil && n == 0 {
+			err = fmt.Errorf("token %d: %w", id, store.ErrNotFound)
+		}
+		return err
+	})
+}
+
+func (d *DB) changeTokens(ctx context.Context, change func() error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("change of tokens: %w: %w", store.ErrUnavailable, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.transact(change)
+}
+
+func scanToken(s *sqlite.Stmt, t *store.Token) error {
+	c := row{s: s}
+	t.ID, t.Kind, t.Name, t.Hash = c.int(), c.text(), c.text(), c.blob()
+	t.Created, t.Expires, t.Revoked, t.By = c.micros(), c.micros(), c.micros(), c.text()
+	return nil
+}
