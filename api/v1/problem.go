@@ -50,5 +50,7 @@ const (
 	ProblemForeignHost     = "/problems/foreign-host"
 	ProblemForeignOrigin   = "/problems/foreign-origin"
 	ProblemSignature       = "/problems/bad-signature"
+	ProblemUnauthenticated = "/problems/unauthenticated"
+	ProblemForbidden       = "/problems/forbidden"
 	ProblemInternal        = "/problems/internal"
 )

@@ -33,6 +33,7 @@ var allowed = map[string][]string{
 	"internal/transfer":              {"internal/dag", "internal/store"},
 	"internal/peer":                  {"internal/dag", "internal/store", "internal/engine"},
 	"internal/secret":                {},
+	"internal/auth":                  {"internal/dag", "internal/store", "api/v1"},
 	"internal/trigger":               {"internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/workflow"},
 	"internal/worker":                {"internal/dag"},
 	"internal/logs":                  {"internal/dag", "internal/store", "internal/worker"},

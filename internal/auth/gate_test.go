@@ -1,0 +1,134 @@
+package auth_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/memory"
+)
+
+// away is a store that can be out of reach.
+type away struct {
+	*memory.Store
+	err error
+}
+
+func (a *away) TokenByHash(ctx context.Context, hash []byte) (store.Token, error) {
+	if a.err != nil {
+		return store.Token{}, a.err
+	}
+	return a.Store.TokenByHash(ctx, hash)
+}
+
+func kindOf(path string) string {
+	switch {
+	case path == "/livez":
+		return ""
+	case strings.HasPrefix(path, "/internal/"):
+		return store.TokenNode
+	}
+	return store.TokenAPI
+}
+
+func add(t *testing.T, s store.Tokens, kind, name string, expires dag.Micros) (string, store.Token) {
+	t.Helper()
+	secret := auth.NewSecret(kind)
+	hash, err := auth.HashSecret(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := s.AddToken(t.Context(), store.Token{Kind: kind, Name: name, Hash: hash, Expires: expires})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret, row
+}
+
+func TestGate(t *testing.T) {
+	s := &away{Store: memory.New(memory.Options{})}
+	who := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		holder, _ := auth.Holder(r.Context())
+		_, _ = io.WriteString(w, "hello "+holder.Name)
+	})
+	people, _ := add(t, s, store.TokenAPI, "ann", 0)
+	node, _ := add(t, s, store.TokenNode, "n1", 0)
+	old, _ := add(t, s, store.TokenAPI, "old", 1)
+	gone, row := add(t, s, store.TokenAPI, "gone", 0)
+	if err := s.RevokeToken(t.Context(), row.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, path, shown string
+		required          bool
+		status            int
+		says              string
+	}{
+		{"nobody where nobody need be", "/api", "", false, 200, "hello "},
+		{"nobody", "/api", "", true, 401, "skein token create --kind api"},
+		{"nobody at an open route", "/livez", "", true, 200, "hello "},
+		{"somebody", "/api", "Bearer " + people, true, 200, "hello ann"},
+		{"in small letters", "/api", "bearer " + people, true, 200, "hello ann"},
+		{"a node", "/internal/x", "Bearer " + node, true, 200, "hello n1"},
+		{"a node where people call", "/api", "Bearer " + node, true, 403, "of the kind node"},
+		{"people where nodes call", "/internal/x", "Bearer " + people, true, 403, "of the kind api"},
+		{"expired", "/api", "Bearer " + old, true, 401, "expired"},
+		{"revoked", "/api", "Bearer " + gone, true, 401, "revoked"},
+		{"unknown", "/api", "Bearer " + auth.NewSecret("api"), true, 401, "unknown"},
+		{"cut", "/api", "Bearer " + people[:len(people)-1], true, 401, "copied as a whole"},
+		{"mistyped", "/api", "Bearer " + strings.Replace(people, "_api_", "_apj_", 1) + "x", true, 401, "copied as a whole"},
+		{"another scheme", "/api", "Basic " + people, true, 401, "Bearer TOKEN"},
+		{"wrong although nobody need be", "/api", "Bearer nonsense", false, 401, "no token"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := auth.New(auth.Config{Store: s, Required: c.required, Kind: kindOf})
+			r := httptest.NewRequest(http.MethodGet, c.path, nil)
+			if c.shown != "" {
+				r.Header.Set("Authorization", c.shown)
+			}
+			w := httptest.NewRecorder()
+			g.Wrap(who).ServeHTTP(w, r)
+			if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
+				t.Errorf("%d: %s", w.Code, w.Body)
+			}
+			if (w.Header().Get("WWW-Authenticate") != "") != (c.status == 401) {
+				t.Errorf("WWW-Authenticate: %q", w.Header().Get("WWW-Authenticate"))
+			}
+			if strings.Contains(w.Body.String(), people) {
+				t.Error("the answer repeats the secret")
+			}
+		})
+	}
+}
+
+// TestStoreAway: while the store does not answer, who was known goes on; others are told so.
+func TestStoreAway(t *testing.T) {
+	s := &away{Store: memory.New(memory.Options{})}
+	secret, _ := add(t, s, store.TokenAPI, "ann", 0)
+	other, _ := add(t, s, store.TokenAPI, "ben", 0)
+	g := auth.New(auth.Config{Store: s, Required: true, Kind: kindOf})
+	call := func(secret string) int {
+		r := httptest.NewRequest(http.MethodGet, "/api", nil)
+		r.Header.Set("Authorization", "Bearer "+secret)
+		w := httptest.NewRecorder()
+		g.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+		return w.Code
+	}
+	if got := call(secret); got != 200 {
+		t.Fatal(got)
+	}
+	s.err = errors.New("away")
+	if got := call(secret); got != 200 {
+		t.Errorf("who is known gets %d", got)
+	}
+	if got := call(other); got != 503 {
+		t.Errorf("who is not known gets %d", got)
+	}
+}
