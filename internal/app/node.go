@@ -104,7 +104,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	}
 	n.executor.engine, n.executor.worker = n.engine, n.worker
 	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log})
-	srv, err := newServer(cfg, n.engine, log, n.listener.Addr().String(), neighboursOf(n.store, n.member, n.logs))
+	srv, err := newServer(cfg, n.engine, n.store, log, n.listener.Addr().String(), neighboursOf(n.store, n.member, n.logs))
 	if err != nil {
 		return n, err
 	}
@@ -124,9 +124,9 @@ func compiler() dag.Compiler {
 	return new(workflow.Compiler).Condition
 }
 
-func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, address string, near neighbours) (*server.Server, error) {
+func newServer(cfg *Config, e *engine.Engine, tokens store.Tokens, log *slog.Logger, address string, near neighbours) (*server.Server, error) {
 	srv, err := server.New(server.Config{
-		Engine: e, Remote: near.remote, Cluster: near.cluster, Logs: logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs}, Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax, Version: Version(), DefaultUser: systemUser(), Listen: address, Log: log,
+		Engine: e, Tokens: tokens, Remote: near.remote, Cluster: near.cluster, Logs: logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs}, Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax, Version: Version(), DefaultUser: systemUser(), Listen: address, Log: log,
 		Node: server.Node{Name: cfg.Name, Roles: []string{"api", "scheduler", "worker"}, Started: time.Now()},
 	})
 	if err != nil {
@@ -390,7 +390,7 @@ func Observe(ctx context.Context, cfg *Config) (*Observer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), ListenDefault, neighboursOf(db, nil, shared))
+	srv, err := newServer(cfg, e, db, slog.New(slog.DiscardHandler), ListenDefault, neighboursOf(db, nil, shared))
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

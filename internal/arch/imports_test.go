@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"internal/logs":                  {"internal/dag", "internal/store", "internal/worker"},
 	"api/v1":                         {},
 	".":                              {"api/v1"}, // the SDK shares wire types with the server, never the domain
-	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/cluster", "api/v1"},
+	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "api/v1"},
 	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/worker", "internal/trigger", "internal/workflow"},
 	"internal/app": {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs",
 		"internal/workflow", "internal/trigger", "internal/secret", "internal/server", "internal/bench", "api/v1", ".", "examples"},

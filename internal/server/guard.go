@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
 )
 
 // guard keeps web pages out: a page of another site can make a browser send requests here,
@@ -85,11 +86,14 @@ type userKey struct{}
 // userMax bounds a user's name, in bytes.
 const userMax = 100
 
-// user says on whose behalf a request is made. Until there are accounts, who is on this
-// machine is believed.
+// user says on whose behalf a request is made: that of the token that it showed. Until there
+// are accounts, who is on this machine is believed.
 func (s *Server) user(r *http.Request) (string, *failure) {
 	name := r.Header.Get(api.HeaderUser)
 	if name == "" || !fromLoopback(r) {
+		if t, ok := auth.Holder(r.Context()); ok {
+			return t.Name, nil
+		}
 		return s.cfg.DefaultUser, nil
 	}
 	bad := !utf8.ValidString(name) || len(name) > userMax || strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) })

@@ -22,6 +22,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/server"
+	"skein.dev/skein/internal/store/memory"
 	"skein.dev/skein/internal/store/sqlite"
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
@@ -196,7 +197,7 @@ func (b *bed) start() {
 	b.exec = newExecutor(b.auto)
 	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: st, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition, Planner: trigger.New(st)}))
 	b.exec.e = b.engine
-	b.srv = must(server.New(server.Config{Engine: b.engine, Logs: b.logs, Secrets: secrets{"hook": "s3cret"}, Version: "1.2.3", DefaultUser: "osuser", Listen: "skein.example:8080",
+	b.srv = must(server.New(server.Config{Engine: b.engine, Logs: b.logs, Tokens: memory.New(memory.Options{}), Secrets: secrets{"hook": "s3cret"}, Version: "1.2.3", DefaultUser: "osuser", Listen: "skein.example:8080",
 		Node: server.Node{Name: "node-1", Roles: []string{"api"}}}))
 	b.http = httptest.NewUnstartedServer(nil)
 	b.http.Config = b.srv.HTTP()

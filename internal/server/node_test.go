@@ -12,6 +12,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/server"
+	"skein.dev/skein/internal/store/memory"
 	"skein.dev/skein/internal/store/sqlite"
 	"skein.dev/skein/internal/workflow"
 )
@@ -128,7 +129,7 @@ func TestHealth(t *testing.T) {
 	st := must(sqlite.Open(t.TempDir() + "/x.db"))
 	defer st.Close()
 	e := must(engine.New(t.Context(), engine.Config{Store: st, Executor: newExecutor(true), Slots: 1, Node: "n", Compile: new(workflow.Compiler).Condition}))
-	srv := must(server.New(server.Config{Engine: e, Logs: b.logs}))
+	srv := must(server.New(server.Config{Engine: e, Logs: b.logs, Tokens: memory.New(memory.Options{})}))
 	c := must(skein.New("localhost", skein.WithHandler(srv.Handler())))
 	err := c.Ready(t.Context())
 	var refused *skein.Error

@@ -66,6 +66,8 @@ var titles = map[string]string{
 	api.ProblemForeignHost:     "Foreign host",
 	api.ProblemForeignOrigin:   "Foreign origin",
 	api.ProblemSignature:       "The call is not signed as it should be",
+	api.ProblemUnauthenticated: "No valid token",
+	api.ProblemForbidden:       "Not for this token",
 	api.ProblemInternal:        "A bug",
 }
 

@@ -20,6 +20,7 @@ func (s *Server) routes() {
 	s.scheduleRoutes(tag("schedules"))
 	s.backfillRoutes(tag("backfills"))
 	s.nodeRoutes(tag("nodes"))
+	s.tokenRoutes(tag("tokens"))
 }
 
 func (s *Server) nodeRoutes(nodes tag) {

@@ -17,15 +17,18 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
 )
 
-// Config says what a server serves. Engine and Logs are required.
+// Config says what a server serves. Engine, Logs and Tokens are required.
 type Config struct {
 	Engine *engine.Engine
 	Logs   LogSource
 	// Secrets are what calls to webhooks are signed with; nil: there are none, no call is
 	// taken.
 	Secrets Secrets
+
+	Tokens store.Tokens // the rights to call
 
 	// Remote finds the node of the cluster that has the files of what a handler ran, if that is
 	// another one that is there; nil: there is no other.
@@ -116,8 +119,8 @@ type Server struct {
 
 // New makes a server.
 func New(cfg Config) (*Server, error) {
-	if cfg.Engine == nil || cfg.Logs == nil {
-		return nil, errors.New("server: Engine and Logs are required")
+	if cfg.Engine == nil || cfg.Logs == nil || cfg.Tokens == nil {
+		return nil, errors.New("server: Engine, Logs and Tokens are required")
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

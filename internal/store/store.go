@@ -260,5 +260,6 @@ type Store interface {
 	Scan(ctx context.Context, see func(RunRecord, []dag.EventRow) error) error
 	Info(ctx context.Context) (Info, error)
 	Schedules
+	Tokens
 	Close() error
 }

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/workflow"
+)
+
+func (c *cli) tokenCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "token", Short: "Rights to call nodes that other machines can reach",
+		Example: "  skein token create --kind worker --name rack-7\n  skein token revoke rack-7",
+	}
+	needsVerb(cmd)
+	cmd.AddCommand(c.tokenCreateCmd(), c.tokenListCmd(), c.tokenRevokeCmd())
+	return cmd
+}
+
+// tokenFlags is what token create was asked to do.
+type tokenFlags struct{ kind, name, expires, out string }
+
+func (c *cli) tokenCreateCmd() *cobra.Command {
+	var f tokenFlags
+	cmd := &cobra.Command{
+		Use: "create", Short: "Make a token; it is shown once",
+		Long: `Makes a token and prints it, once: only a hash of it is stored. Its holder gives it in a file (--token-file) or in
+SKEIN_API_TOKEN. Kinds: api for people and programs, worker for skein worker, node for what the nodes of a cluster say
+to each other. A node that listens beyond loopback asks every caller for one.`,
+		Example: "  skein token create --kind api --name ann --expires 90d\n  skein token create --kind worker --name rack-7 --out /etc/skein/token",
+		Args:    cobra.NoArgs,
+		RunE: c.do(c.writing(func(ctx context.Context, s *session, _ []string) error {
+			return c.createToken(ctx, s, f)
+		})),
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.kind, "kind", "api", "api | worker | node")
+	fl.StringVar(&f.name, "name", "", "on whose behalf calls with it are made (default the kind and the day)")
+	fl.StringVar(&f.expires, "expires", "", "how long it counts, such as 90d (default: until it is revoked)")
+	fl.StringVar(&f.out, "out", "", "file to write it to, readable by nobody else, instead of showing it")
+	return cmd
+}
+
+func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
+	req := api.TokenRequest{Kind: f.kind, Name: f.name}
+	if req.Kind != "api" && req.Kind != "worker" && req.Kind != "node" {
+		return usage("--kind %s: there are api, worker, node", f.kind)
+	}
+	if req.Name == "" {
+		req.Name = f.kind + "-" + time.Now().UTC().Format("2006-01-02")
+	}
+	if f.expires != "" {
+		d, err := workflow.ParseDuration(f.expires)
+		if err != nil || d <= 0 {
+			return usage("--expires %s: want a duration such as 90d", f.expires)
+		}
+		req.Expires = &api.Time{Time: time.Now().UTC().Add(time.Duration(d))}
+	}
+	if f.out != "" { // before there is a token that nobody has
+		file, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return hint(err, "it must not exist yet")
+		}
+		defer file.Close()
+	}
+	t, err := s.CreateToken(ctx, req)
+	if err != nil {
+		if f.out != "" {
+			err = hint(err, "an empty "+f.out+" was left")
+		}
+		return err
+	}
+	if f.out != "" {
+		if err := os.WriteFile(f.out, []byte(t.Secret+"\n"), 0o600); err != nil {
+			return err
+		}
+		c.say("token %s of the kind %s is in %s", t.Name, t.Kind, f.out)
+		t.Secret = ""
+	}
+	return one(c, t, t.Name, func() error {
+		if f.out == "" {
+			c.say("token %s of the kind %s; it is not shown again:", t.Name, t.Kind)
+			fmt.Fprintln(c.out, t.Secret)
+		}
+		return nil
+	})
+}
+
+func (c *cli) tokenListCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List the tokens, revoked ones too", Args: cobra.NoArgs,
+		Example: "  skein token list",
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
+			page, err := s.Tokens(ctx)
+			if err != nil {
+				return err
+			}
+			return show(c, page.Items, func(t api.Token) string { return t.Name }, []column[api.Token]{
+				{head: "ID", get: func(t api.Token) string { return strconv.FormatInt(t.ID, 10) }},
+				{head: "NAME", get: func(t api.Token) string { return t.Name }},
+				{head: "KIND", get: func(t api.Token) string { return t.Kind }},
+				{head: "STATE", get: func(t api.Token) string { return c.state(t.State) }},
+				{head: "CREATED", get: func(t api.Token) string { return c.when(&t.CreatedAt) }},
+				{head: "BY", get: func(t api.Token) string { return t.CreatedBy }},
+				{head: "EXPIRES", get: func(t api.Token) string { return c.when(t.ExpiresAt) }},
+			})
+		})),
+	}
+}
+
+func (c *cli) tokenRevokeCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke NAME|ID", Short: "End a token", Args: cobra.ExactArgs(1),
+		Long:    "Ends a token: every node refuses it within five seconds. A name means the one that is not revoked.",
+		Example: "  skein token revoke rack-7",
+		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
+			page, err := s.Tokens(ctx)
+			if err != nil {
+				return err
+			}
+			id := int64(0)
+			for _, t := range page.Items {
+				if t.Name == args[0] && t.RevokedAt == nil || id == 0 && strconv.FormatInt(t.ID, 10) == args[0] {
+					id = t.ID
+				}
+			}
+			if id == 0 {
+				return hint(&said{errNotFound, "there is no token " + args[0]}, "skein token list")
+			}
+			t, err := s.RevokeToken(ctx, id)
+			if err != nil {
+				return err
+			}
+			return one(c, t, t.Name, func() error {
+				c.say("token %s (%d) is revoked", t.Name, t.ID)
+				return nil
+			})
+		})),
+	}
+}

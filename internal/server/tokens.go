@@ -1,0 +1,111 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+func (s *Server) tokenRoutes(tokens tag) {
+	route(s, tokens.get("/tokens", "list-tokens", "List the tokens, revoked ones too"), s.listTokens)
+	route(s, tokens.verb("/tokens", "create-token", "Make a token; what its holder shows is told once, here"), s.createToken)
+	route(s, tokens.verb("/tokens/{id}:revoke", "revoke-token", "End a token; every node refuses it within seconds"), s.revokeToken)
+}
+
+func (s *Server) listTokens(ctx context.Context, _ *struct{}) (*jsonOut[api.List[api.Token]], error) {
+	all, err := s.cfg.Tokens.TokenList(ctx)
+	if err != nil {
+		return nil, unread(err)
+	}
+	now, err := s.engine.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := api.List[api.Token]{Items: make([]api.Token, len(all))}
+	for i := range all {
+		out.Items[i] = tokenOf(&all[i], now)
+	}
+	return &jsonOut[api.List[api.Token]]{Body: out}, nil
+}
+
+type createTokenIn struct {
+	Body api.TokenRequest
+}
+
+func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[api.NewToken], error) {
+	req := &in.Body
+	if strings.TrimSpace(req.Name) != req.Name || strings.ContainsFunc(req.Name, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		return nil, invalid("the name of a token is printable text without spaces around it")
+	}
+	now, err := s.engine.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := store.Token{Kind: req.Kind, Name: req.Name, By: userOf(ctx)}
+	if req.Expires != nil {
+		if t.Expires = dag.Micros(req.Expires.UnixMicro()); t.Expires <= now {
+			return nil, invalid("expires_at is past: the token would never count")
+		}
+	}
+	secret := auth.NewSecret(req.Kind)
+	if t.Hash, err = auth.HashSecret(secret); err != nil {
+		return nil, err
+	}
+	t, err = s.cfg.Tokens.AddToken(ctx, t)
+	switch {
+	case errors.Is(err, store.ErrRefused):
+		return nil, fmt.Errorf("%w: there is a token %q already, or there are %d; revoke it, or choose another name", engine.ErrConflict, req.Name, store.TokensMax)
+	case err != nil:
+		return nil, unread(err)
+	}
+	return &jsonOut[api.NewToken]{Body: api.NewToken{Token: tokenOf(&t, now), Secret: secret}}, nil
+}
+
+type tokenPath struct {
+	ID int64 `path:"id" minimum:"1"`
+}
+
+func (s *Server) revokeToken(ctx context.Context, in *tokenPath) (*jsonOut[api.Token], error) {
+	err := s.cfg.Tokens.RevokeToken(ctx, in.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, notFound("there is no token %d", in.ID)
+	}
+	if err != nil {
+		return nil, unread(err)
+	}
+	all, err := s.listTokens(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range all.Body.Items {
+		if t.ID == in.ID {
+			return &jsonOut[api.Token]{Body: t}, nil
+		}
+	}
+	return nil, notFound("there is no token %d", in.ID)
+}
+
+func tokenOf(t *store.Token, now dag.Micros) api.Token {
+	out := api.Token{ID: t.ID, Name: t.Name, Kind: t.Kind, State: "valid", CreatedAt: api.Time{Time: t.Created.Time()}, CreatedBy: t.By}
+	if t.Expires != 0 {
+		out.ExpiresAt = &api.Time{Time: t.Expires.Time()}
+	}
+	if t.Revoked != 0 {
+		out.RevokedAt = &api.Time{Time: t.Revoked.Time()}
+	}
+	switch {
+	case t.Revoked != 0:
+		out.State = "revoked"
+	case !t.Valid(now):
+		out.State = "expired"
+	}
+	return out
+}

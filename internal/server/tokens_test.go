@@ -1,0 +1,29 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+
+	api "skein.dev/skein/api/v1"
+)
+
+func TestTokens(t *testing.T) {
+	b := newBed(t, true)
+	made := want[api.NewToken](t, b.post("/api/v1/tokens", `{"kind":"worker","name":"rack 7"}`), 200)
+	if made.State != "valid" || made.Kind != "worker" || !strings.HasPrefix(made.Secret, "skein_worker_") {
+		t.Errorf("%+v", made)
+	}
+	wantProblem(t, b.post("/api/v1/tokens", `{"kind":"api","name":"rack 7"}`), 409, api.ProblemConflict)
+	wantProblem(t, b.post("/api/v1/tokens", `{"kind":"root","name":"x"}`), 422, api.ProblemInvalid)
+	wantProblem(t, b.post("/api/v1/tokens", `{"kind":"api","name":" x"}`), 422, api.ProblemInvalid)
+	wantProblem(t, b.post("/api/v1/tokens", `{"kind":"api","name":"x","expires_at":"2001-01-01T00:00:00Z"}`), 422, api.ProblemInvalid)
+	list := want[api.List[api.Token]](t, b.get("/api/v1/tokens"), 200)
+	if len(list.Items) != 1 || list.Items[0] != made.Token {
+		t.Errorf("%+v", list.Items)
+	}
+	gone := want[api.Token](t, b.post("/api/v1/tokens/1:revoke", ``), 200)
+	if gone.State != "revoked" || gone.RevokedAt == nil {
+		t.Errorf("%+v", gone)
+	}
+	wantProblem(t, b.post("/api/v1/tokens/7:revoke", ``), 404, api.ProblemNotFound)
+}

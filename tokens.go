@@ -1,0 +1,31 @@
+package skein
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// Tokens lists the tokens, revoked ones too.
+func (c *Client) Tokens(ctx context.Context) (page api.List[api.Token], err error) {
+	_, err = c.do(ctx, newCall(http.MethodGet, nil, "tokens"), &page)
+	return page, err
+}
+
+// CreateToken makes a token. What its holder shows is told once, here.
+func (c *Client) CreateToken(ctx context.Context, req api.TokenRequest) (t api.NewToken, err error) {
+	k := newCall(http.MethodPost, nil, "tokens")
+	k.body = req
+	_, err = c.do(ctx, k, &t)
+	return t, err
+}
+
+// RevokeToken ends a token; every node refuses it within seconds.
+func (c *Client) RevokeToken(ctx context.Context, id int64) (t api.Token, err error) {
+	k := newCall(http.MethodPost, nil, "tokens", strconv.FormatInt(id, 10))
+	k.verb = "revoke"
+	_, err = c.do(ctx, k, &t)
+	return t, err
+}
