@@ -102,6 +102,7 @@ func (s *spec) validate(t *testing.T, at []string, body string) {
 
 // The routes that the contract names; adding is free, taking away is not.
 var contract = []string{
+	"GET /tokens", "POST /tokens", "POST /tokens/{id}:revoke",
 	"GET /workflows", "GET /workflows/{ns}/{name}", "PUT /workflows/{ns}/{name}", "DELETE /workflows/{ns}/{name}",
 	"GET /workflows/{ns}/{name}/versions", "GET /workflows/{ns}/{name}/versions/{version}", "GET /workflows/{ns}/{name}/graph",
 	"POST /workflows/{ns}/{name}:pause", "POST /workflows/{ns}/{name}:resume", "POST /workflows/{ns}/{name}:rollback", "POST /validate",

@@ -82,7 +82,7 @@ func TestFormatOneIsMigrated(t *testing.T) {
 			t.Fatal(err)
 		}
 		info, err := d.Info(ctx)
-		if err != nil || info.Format != 2 || info.Cluster != "0d5ba2a8-1f0a-4a3c-9d5e-0a6a5d0c7e11" || info.Runs["running"] != 1 {
+		if err != nil || info.Format != format || info.Cluster != "0d5ba2a8-1f0a-4a3c-9d5e-0a6a5d0c7e11" || info.Runs["running"] != 1 {
 			t.Errorf("info %+v, %v", info, err)
 		}
 		recs, err := d.Load(ctx, store.LoadQuery{Limit: 10})
