@@ -79,7 +79,7 @@ func (w *World) setUp() {
 		}
 		def := definition(text + "tasks:\n  a: {run: \"true\"}\n")
 		b.WorkflowInserts = append(b.WorkflowInserts, f.row)
-		b.Versions = append(b.Versions, store.Version{Workflow: f.row.ID, Version: 1, Def: def, Graph: f.plan.packed, Digest: []byte{byte(i)}})
+		b.Versions = append(b.Versions, store.Version{Workflow: f.row.ID, Version: 1, Def: def, Graph: w.packed(f.plan), Digest: []byte{byte(i)}})
 		b.TriggerInserts = append(b.TriggerInserts, w.declared(&f.row, def)...)
 		w.flows = append(w.flows, f)
 	}

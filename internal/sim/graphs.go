@@ -39,6 +39,7 @@ type plan struct {
 	needs        [][]int
 	ifs          []condition // "": none
 	retries      []int32
+	policies     []dag.Policy
 	endOnFailure bool
 	text         string
 }
@@ -70,6 +71,7 @@ func newPlan(needs [][]int, shape func(i int, t *dag.TaskSpec, p *plan), end boo
 			t.If = p.ifs[i]
 		}
 		p.retries[i] = t.Policy.Retry.Max
+		p.policies = append(p.policies, t.Policy)
 		p.text += fmt.Sprintf(" t%d%v%s", i, of, p.ifs[i])
 		spec.Tasks = append(spec.Tasks, t)
 	}
@@ -140,4 +142,26 @@ func sortedKeys[V any](m map[attemptKey]V) []attemptKey {
 		return int(a.token - b.token)
 	})
 	return keys
+}
+
+// mangled is p with something wrong in every task.
+func mangled(p *plan, wrong func(i int, q *plan)) *plan {
+	q := *p
+	q.needs, q.ifs, q.retries = slices.Clone(p.needs), slices.Clone(p.ifs), slices.Clone(p.retries)
+	for i := range q.needs {
+		wrong(i, &q)
+	}
+	return newPlan(q.needs, func(i int, t *dag.TaskSpec, made *plan) {
+		made.ifs[i] = q.ifs[i]
+		t.Policy = p.policies[i]
+		t.Policy.Retry.Max = q.retries[i]
+	}, p.endOnFailure, p.g.Timeout)
+}
+
+// packed is the graph as the engine gets it.
+func (w *World) packed(p *plan) []byte {
+	if w.mutant.graph == nil {
+		return p.packed
+	}
+	return w.mutant.graph(p).packed
 }

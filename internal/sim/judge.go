@@ -21,10 +21,36 @@ func (v *witness) judge(l *life, rec *store.RunRecord) {
 		v.runs[id] = sh
 		v.order = append(v.order, id)
 	}
+	v.losses(sh, rec)
 	for _, f := range judgeRun(sh, rec, v.said) {
 		v.w.violate(f.rule, "run %s (%s):%s", v.w.runName(id), f.what, sh.plan.text)
 	}
 	sh.row, sh.attempts = rec.Run, rec.Attempts
+}
+
+// losses: only what a dead or reborn process held is lost, or what its holder gave up.
+func (v *witness) losses(was *shadow, is *store.RunRecord) {
+	for i := range is.Attempts {
+		a := &is.Attempts[i]
+		if a.State != dag.AttemptLost || a.Task < 0 || sameAttempt(was.attempts, a) {
+			continue
+		}
+		h := v.w.byHandler[a.Handler]
+		_, listed := v.members[a.Handler]
+		if h != nil && !h.dead && h.handler == a.Handler && (listed || v.w.swarm.nodes == 1) && v.said[attemptKey{a.Run, a.Task, a.Token}] != dag.AttemptStopped {
+			v.w.violate("false loss", "attempt %s is lost, and %s holds it", v.w.name(attemptKey{a.Run, a.Task, a.Token}), h)
+		}
+	}
+}
+
+// sameAttempt reports whether a was as it is.
+func sameAttempt(was []dag.AttemptRow, a *dag.AttemptRow) bool {
+	for i := range was {
+		if b := &was[i]; b.Task == a.Task && b.Token == a.Token {
+			return b.State == a.State
+		}
+	}
+	return false
 }
 
 // finding is a rule that does not hold.

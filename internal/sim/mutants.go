@@ -1,19 +1,366 @@
 package sim
 
-import "skein.dev/skein/internal/store/memory"
+import (
+	"context"
+	"errors"
+	"slices"
 
-// Mutant is a known bug, played from outside.
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/memory"
+)
+
+// Mutant is a known bug, ours or of others, played from outside: the store, the network or the
+// definition that the engine sees is not what it should be, so that it does what a program with
+// the bug would do. The zero value is no bug.
 type Mutant struct {
 	Name string
-	Draw func(*swarm)
-	View func(l *life, st *memory.Store) database
+	Like string // what the bug is
+
+	commit    func(v *view, b *store.Batch) (dag.Micros, error)
+	claim     func(v *view, owner dag.HandlerID, shards []dag.ShardID) ([]store.Acquired, error)
+	load      func(v *view, recs []store.RunRecord) []store.RunRecord
+	graph     func(p *plan) *plan // the one that the engine gets
+	slots     int                 // more than there are
+	ahead     dag.Micros          // the clock that the engine reads
+	alive     func(bool) bool     // what it is told of other handlers
+	anyBeat   bool                // a member is deposed whatever its counter says
+	deaf      bool                // a node never learns that it was deposed
+	noKeys    bool                // nobody looks for idempotency keys
+	cursor    bool                // what was inserted by others is looked for behind the last one seen
+	unfenced  bool                // the store takes the writes of whoever
+	noneDue   bool                // nothing is ever due
+	anyToken  bool                // reports count for the newest attempt
+	forgetful bool                // a report is sent once
+	again     bool                // what runs is started again
 }
 
+// view is the store as the engine of one life sees it.
+type view struct {
+	*memory.Store
+	l    *life
+	m    *Mutant
+	seen dag.RunID
+}
+
+var _ database = (*view)(nil)
+
+// store gives a life its view; without a bug it is the store itself.
 func (m *Mutant) store(l *life, st *memory.Store) database {
-	if m == nil || m.View == nil {
+	if m.Name == "" {
 		return st
 	}
-	return m.View(l, st)
+	return &view{Store: st, l: l, m: m}
 }
 
-func (m *Mutant) cluster(l *life, st *memory.Store) database { return m.store(l, st) }
+func (v *view) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
+	if v.m.commit == nil {
+		return v.Store.Commit(ctx, b)
+	}
+	return v.m.commit(v, b)
+}
+
+func (v *view) write(b *store.Batch) (dag.Micros, error) {
+	return v.Store.Commit(context.Background(), b)
+}
+
+func (v *view) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]store.Acquired, error) {
+	if v.m.claim == nil {
+		return v.Store.Claim(ctx, owner, shards)
+	}
+	return v.m.claim(v, owner, shards)
+}
+
+func (v *view) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, error) {
+	recs, err := v.Store.Load(ctx, q)
+	if v.m.load != nil && v.l.w.aside == 0 {
+		recs = v.m.load(v, recs)
+	}
+	return recs, err
+}
+
+func (v *view) RunByKey(ctx context.Context, w dag.WorkflowID, key string) (dag.RunRow, error) {
+	if v.m.noKeys {
+		return dag.RunRow{}, store.ErrNotFound
+	}
+	return v.Store.RunByKey(ctx, w, key)
+}
+
+func (v *view) Submitted(ctx context.Context, shards []dag.ShardID, limit int) ([]dag.RunID, error) {
+	ids, err := v.Store.Submitted(ctx, shards, limit)
+	if v.m.cursor {
+		ids = slices.DeleteFunc(ids, func(id dag.RunID) bool { return slices.Compare(id[:], v.seen[:]) <= 0 })
+		v.seen = dag.RunID(v.l.w.id())
+	}
+	return ids, err
+}
+
+func (v *view) Due(ctx context.Context, shards []dag.ShardID, until dag.Micros, limit int) ([]store.Trigger, error) {
+	if v.m.noneDue {
+		return nil, nil
+	}
+	return v.Store.Due(ctx, shards, until, limit)
+}
+
+func (v *view) Clock(ctx context.Context) (dag.Micros, error) {
+	now, err := v.Store.Clock(ctx)
+	return now + v.m.ahead, err
+}
+
+func (v *view) Depose(ctx context.Context, h dag.HandlerID, beat int64) (bool, error) {
+	if v.m.anyBeat {
+		v.l.w.pause(v.l.w.delay(lag)) // it takes its time to decide
+		members, _, err := v.Store.Members(ctx)
+		for i := range members {
+			if members[i].Handler == h && err == nil {
+				beat = members[i].Beat
+			}
+		}
+	}
+	return v.Store.Depose(ctx, h, beat)
+}
+
+func (v *view) Renew(ctx context.Context, m store.Member) (bool, error) {
+	listed, err := v.Store.Renew(ctx, m)
+	return listed || v.m.deaf, err
+}
+
+// forge is a report as one gets it who does not look at tokens.
+func (m *Mutant) forge(w *World, from dag.HandlerID, r engine.Report) (dag.HandlerID, engine.Report) {
+	sh := w.witness.runs[r.Run]
+	if !m.anyToken || sh == nil {
+		return from, r
+	}
+	for i := range sh.attempts {
+		if a := &sh.attempts[i]; a.Task == r.Task && a.Token > r.Token {
+			from, r.Token = a.Handler, a.Token
+		}
+	}
+	return from, r
+}
+
+// split writes a batch as two transactions: what moves from the first goes into the second.
+func split(move func(first, second *store.Batch) bool) func(v *view, b *store.Batch) (dag.Micros, error) {
+	return func(v *view, b *store.Batch) (dag.Micros, error) {
+		first, second := *b, store.Batch{}
+		if !move(&first, &second) {
+			return v.write(b)
+		}
+		first.Fences = slices.Clone(b.Fences)
+		now, err := v.write(&first)
+		if err != nil {
+			return now, err
+		}
+		for _, f := range first.Fences {
+			f.Seq++
+			second.Fences = append(second.Fences, f)
+		}
+		if now, err = v.write(&second); err == nil {
+			for i := range b.Fences {
+				b.Fences[i].Seq++ // the writer counts one
+			}
+		}
+		return now, err
+	}
+}
+
+// without has the store never see a part of a batch.
+func without(drop func(b *store.Batch)) func(v *view, b *store.Batch) (dag.Micros, error) {
+	return func(v *view, b *store.Batch) (dag.Micros, error) {
+		c := *b
+		drop(&c)
+		return v.write(&c)
+	}
+}
+
+// unfence lets a writer write that owns its shards no more: the epoch is read, not moved on.
+func unfence(w *World, b *store.Batch) {
+	for i := range b.Fences {
+		f := &b.Fences[i]
+		f.Epoch, f.Seq = w.witness.epoch[f.Shard], w.witness.seq[f.Shard]
+	}
+}
+
+// apart keeps the fences that the writer holds as they are.
+func apart(v *view, b *store.Batch) (dag.Micros, error) {
+	c := *b
+	c.Fences = slices.Clone(b.Fences)
+	return v.write(&c)
+}
+
+// Mutants are the known bugs.
+var Mutants = []*Mutant{
+	{Name: "epoch-only-read", Like: "the epoch is read before the transaction, not moved by it (DolphinScheduler, Quartz)", unfenced: true, commit: func(v *view, b *store.Batch) (dag.Micros, error) {
+		for _, f := range b.Fences {
+			if f.Epoch != v.l.w.witness.epoch[f.Shard] {
+				return 0, store.ErrFenced
+			}
+		}
+		return apart(v, b)
+	}},
+	{Name: "no-fence", Like: "no fence at all on completion", unfenced: true, commit: apart},
+	{Name: "no-fence-no-guards", Like: "an update without the state in its WHERE (Airflow #60330)", unfenced: true, commit: func(v *view, b *store.Batch) (dag.Micros, error) {
+		c := *b
+		c.RunUpdates, c.AttemptUpdates = slices.Clone(b.RunUpdates), slices.Clone(b.AttemptUpdates)
+		for i := range c.RunUpdates {
+			if sh := v.l.w.witness.runs[c.RunUpdates[i].ID]; sh != nil {
+				c.RunUpdates[i].Was = sh.row.State
+			}
+		}
+		for i := range c.AttemptUpdates {
+			u := &c.AttemptUpdates[i]
+			if sh := v.l.w.witness.runs[u.Run]; sh != nil {
+				for j := range sh.attempts {
+					if a := &sh.attempts[j]; a.Task == u.Task && a.Token == u.Token {
+						u.Was = a.State
+					}
+				}
+			}
+		}
+		return apart(v, &c)
+	}},
+	{Name: "steal", Like: "a shard is taken although its owner lives", claim: func(v *view, owner dag.HandlerID, shards []dag.ShardID) ([]store.Acquired, error) {
+		return v.Store.Acquire(context.Background(), owner, shards)
+	}},
+	{Name: "ack-before-commit", Like: "answered before it is durable (Sidekiq #1831)", commit: func(v *view, b *store.Batch) (dag.Micros, error) {
+		if v.l.w.chance(5) {
+			return v.l.w.clock(), nil
+		}
+		return v.write(b)
+	}},
+	{Name: "unknown-is-done", Like: "memory is kept after a commit of unknown outcome", commit: func(v *view, b *store.Batch) (dag.Micros, error) {
+		now, err := v.write(b)
+		if errors.Is(err, store.ErrUnknown) && !v.l.dead {
+			return v.l.w.clock(), nil
+		}
+		return now, err
+	}},
+	{Name: "unknown-is-not-done", Like: "a commit of unknown outcome counts as failed", commit: func(v *view, b *store.Batch) (dag.Micros, error) {
+		now, err := v.write(b)
+		if errors.Is(err, store.ErrUnknown) {
+			err = store.ErrRefused
+		}
+		return now, err
+	}},
+	{Name: "failed-is-done", Like: "the error of a commit is dropped", commit: func(v *view, b *store.Batch) (dag.Micros, error) {
+		now, err := v.write(b)
+		if errors.Is(err, store.ErrUnavailable) && !v.l.dead {
+			return v.l.w.clock(), nil
+		}
+		return now, err
+	}},
+	{Name: "finalise-apart", Like: "the end of a run is another transaction than its last task's (DolphinScheduler #3929)", commit: split(func(first, second *store.Batch) bool {
+		ended := func(u dag.RunUpdate) bool { return u.State.Terminal() }
+		if !slices.ContainsFunc(first.RunUpdates, ended) {
+			return false
+		}
+		second.RunUpdates = first.RunUpdates
+		first.RunUpdates = nil
+		return true
+	})},
+	{Name: "end-without-next", Like: "the end of a task and the start of the next are two transactions (Hatchet #4494)", commit: split(func(first, second *store.Batch) bool {
+		if len(first.AttemptInserts) == 0 || len(first.AttemptUpdates) == 0 {
+			return false
+		}
+		second.AttemptInserts = first.AttemptInserts
+		first.AttemptInserts = nil
+		return true
+	})},
+	{Name: "tick-after-run", Like: "the instant is recorded after its run (Argo #14719)", commit: split(func(first, second *store.Batch) bool {
+		if len(first.Fires) == 0 {
+			return false
+		}
+		second.Fires, second.TriggerUpdates = first.Fires, first.TriggerUpdates
+		first.Fires, first.TriggerUpdates = nil, nil
+		return true
+	})},
+	{Name: "tick-before-run", Like: "the instant is recorded before its run (Airflow #28293)", commit: split(func(first, second *store.Batch) bool {
+		if len(first.Fires) == 0 || len(first.RunInserts) == 0 {
+			return false
+		}
+		second.RunInserts, second.AttemptInserts, second.Events = first.RunInserts, first.AttemptInserts, first.Events
+		first.RunInserts, first.AttemptInserts, first.Events = nil, nil, nil
+		return true
+	})},
+	{Name: "message-not-deleted", Like: "a message is taken in and stays", commit: without(func(b *store.Batch) { b.Consumed = nil })},
+	{Name: "message-lost", Like: "a message is sent after the commit, and lost", commit: without(func(b *store.Batch) { b.Messages = nil })},
+	{Name: "no-history", Like: "the event is not of the transaction", commit: without(func(b *store.Batch) { b.Events = nil })},
+	{Name: "intent-in-memory", Like: "a stop is only remembered", commit: without(func(b *store.Batch) {
+		b.RunUpdates = slices.Clone(b.RunUpdates)
+		for i := range b.RunUpdates {
+			b.RunUpdates[i].Intent = dag.IntentRun
+		}
+	})},
+	{Name: "key-not-stored", Like: "the idempotency key is forgotten", noKeys: true, commit: without(func(b *store.Batch) {
+		b.RunInserts = slices.Clone(b.RunInserts)
+		for i := range b.RunInserts {
+			b.RunInserts[i].Key = ""
+		}
+	})},
+	{Name: "key-not-looked-for", Like: "only the index knows the idempotency key", noKeys: true},
+	{Name: "old-token", Like: "a task is given away again under its old token", commit: func(v *view, b *store.Batch) (dag.Micros, error) {
+		c := *b
+		c.AttemptInserts = nil
+		for _, a := range b.AttemptInserts {
+			lost := slices.IndexFunc(c.AttemptUpdates, func(u dag.AttemptUpdate) bool { return u.Run == a.Run && u.Task == a.Task && u.Token == a.Token-1 })
+			if lost < 0 {
+				c.AttemptInserts = append(c.AttemptInserts, a)
+				continue
+			}
+			a.Token--
+			c.AttemptUpdates = slices.Clone(c.AttemptUpdates)
+			c.AttemptUpdates[lost].AttemptRow = a
+		}
+		return v.write(&c)
+	}},
+	{Name: "load-misses-newest", Like: "a takeover reads before the last commit", load: func(_ *view, recs []store.RunRecord) []store.RunRecord {
+		for i := range recs {
+			if n := len(recs[i].Attempts); n > 1 {
+				recs[i].Attempts = recs[i].Attempts[:n-1]
+			}
+		}
+		return recs
+	}},
+	{Name: "load-misses-runs", Like: "a takeover forgets a run (dagu #1103)", load: func(_ *view, recs []store.RunRecord) []store.RunRecord {
+		return recs[:max(len(recs)-1, 0)]
+	}},
+	{Name: "last-seen", Like: "runs are found by id greater than the last one seen", cursor: true},
+	{Name: "direct-dependents-only", Like: "a failure reaches only the direct dependents", graph: func(p *plan) *plan {
+		return mangled(p, func(i int, q *plan) {
+			far := false
+			for _, n := range p.needs[i] {
+				far = far || len(p.needs[n]) > 0
+			}
+			if far && q.ifs[i] == "" {
+				q.ifs[i] = "always"
+			}
+		})
+	}},
+	{Name: "double-decrement", Like: "an end counts twice: a join does not wait for all", graph: func(p *plan) *plan {
+		return mangled(p, func(i int, q *plan) {
+			if n := len(q.needs[i]); n > 1 {
+				q.needs[i] = q.needs[i][:n-1]
+			}
+		})
+	}},
+	{Name: "failure-not-handled", Like: "a task with if: failure() is upstream_failed", graph: func(p *plan) *plan {
+		return mangled(p, func(i int, q *plan) {
+			if q.ifs[i] == "failure" {
+				q.ifs[i] = ""
+			}
+		})
+	}},
+	{Name: "one-retry-more", Like: "a lost count: tried more often than allowed (Sidekiq #4594)", graph: func(p *plan) *plan {
+		return mangled(p, func(i int, q *plan) { q.retries[i]++ })
+	}},
+	{Name: "slot-freed-twice", Like: "a slot is given back twice", slots: 1},
+	{Name: "report-without-token", Like: "a late report settles the newest attempt (Airflow #12396)", anyToken: true},
+	{Name: "report-sent-once", Like: "a report whose receiver is away is forgotten", forgetful: true},
+	{Name: "started-twice", Like: "a reload starts again what runs (DolphinScheduler #13283)", again: true},
+	{Name: "living-taken-for-dead", Like: "a takeover revokes what living nodes hold (dagu #1773)", alive: func(bool) bool { return false }},
+	{Name: "dead-taken-for-living", Like: "what dead nodes hold is never given away (River #1258)", alive: func(bool) bool { return true }},
+	{Name: "deposed-by-name", Like: "a node is declared dead although it has renewed meanwhile (Airflow #16023)", anyBeat: true},
+	{Name: "clock-ahead", Like: "instants by the node's own clock", ahead: 700_000},
+	{Name: "never-due", Like: "a trigger is stuck for ever (Quartz #145)", noneDue: true},
+}

@@ -18,6 +18,7 @@ type witness struct {
 	epoch   map[dag.ShardID]int64
 	seq     map[dag.ShardID]int64
 	owner   map[dag.ShardID]dag.HandlerID
+	taker   map[dag.ShardID]dag.HandlerID // who took it last, also if it is free by now
 	members map[dag.HandlerID]pulse
 	runs    map[dag.RunID]*shadow
 	order   []dag.RunID // of runs, as they came
@@ -46,6 +47,7 @@ type shadow struct {
 func (v *witness) open(w *World) {
 	v.w = w
 	v.epoch, v.seq, v.owner = map[dag.ShardID]int64{}, map[dag.ShardID]int64{}, map[dag.ShardID]dag.HandlerID{}
+	v.taker = map[dag.ShardID]dag.HandlerID{}
 	v.members, v.runs = map[dag.HandlerID]pulse{}, map[dag.RunID]*shadow{}
 	v.keys, v.said = map[string]dag.RunID{}, map[attemptKey]dag.AttemptState{}
 	for _, s := range w.allShards() {
@@ -64,8 +66,11 @@ func (v *witness) after(l *life, op memory.Op) {
 		v.commit(l, op.Batch)
 	case memory.AcquireAfter:
 		for _, s := range op.Shards {
+			if was := v.owner[s]; w.swarm.nodes > 1 && was != 0 && was != op.Owner {
+				w.violate("owner", "%s takes shard %d from handler %d, which still has it", l, s, was)
+			}
 			v.epoch[s]++
-			v.owner[s] = op.Owner
+			v.owner[s], v.taker[s] = op.Owner, op.Owner
 			w.tell("%s takes shard %d (epoch %d)", l, s, v.epoch[s])
 		}
 	case memory.ClaimAfter, memory.MemberAfter:
@@ -83,6 +88,7 @@ func (v *witness) look(l *life, op memory.Op) {
 			if was := v.owner[s.ID]; was != 0 && was != op.Owner {
 				w.violate("owner", "%s takes shard %d from handler %d, which still has it", l, s.ID, was)
 			}
+			v.taker[s.ID] = op.Owner
 			w.tell("%s takes shard %d (epoch %d)", l, s.ID, s.Epoch)
 		} else if s.Owner != v.owner[s.ID] && s.Owner != 0 {
 			w.violate("owner", "shard %d goes from handler %d to %d without a new epoch", s.ID, v.owner[s.ID], s.Owner)
@@ -122,6 +128,9 @@ func (v *witness) commit(l *life, b *store.Batch) {
 	for _, f := range b.Fences {
 		if f.Epoch != v.epoch[f.Shard] || f.Seq != v.seq[f.Shard] {
 			w.violate("fence", "%s wrote for shard %d under epoch %d seq %d, it is at epoch %d seq %d", l, f.Shard, f.Epoch, f.Seq, v.epoch[f.Shard], v.seq[f.Shard])
+		}
+		if taker := w.byHandler[v.taker[f.Shard]]; taker != l {
+			w.violate("fence", "%s wrote for shard %d, which %s has taken", l, f.Shard, taker)
 		}
 		v.seq[f.Shard]++
 	}

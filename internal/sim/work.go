@@ -48,10 +48,10 @@ func (wk *worker) Start(as []engine.Assignment) {
 	for i := range as {
 		a := &as[i]
 		k := attemptKey{a.Run, a.Task, a.Token}
-		if wk.live[k] != nil {
+		if wk.live[k] != nil && !w.mutant.again {
 			continue
 		}
-		if wk.done[k] {
+		if wk.done[k] || wk.live[k] != nil {
 			w.violate("started once", "%s starts attempt %s again after its report", wk.life, w.name(k))
 		}
 		at := &attempt{attemptKey: k, handler: wk.life.handler}
@@ -116,7 +116,12 @@ func (wk *worker) end(at *attempt) {
 	wk.done[at.attemptKey] = true
 	if w.chance(w.swarm.twice) {
 		w.count("report twice")
-		w.after(w.delay(2*time.Second), func() { wk.life.do(func() { wk.life.eng.Report(r) }) })
+		w.after(w.delay(2*time.Second), func() {
+			wk.life.do(func() {
+				_, r := w.mutant.forge(w, wk.life.handler, r)
+				wk.life.eng.Report(r)
+			})
+		})
 	}
 }
 
@@ -138,7 +143,7 @@ func (wk *worker) Cancel(cs []dag.Cancel) {
 
 // Running reports whether it has the attempt.
 func (wk *worker) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool {
-	return wk.live[attemptKey{run, task, token}] != nil
+	return wk.live[attemptKey{run, task, token}] != nil && !wk.life.w.mutant.again
 }
 
 // orphan leaves attempts running whose process is gone. Some find a way to tell their end all the
@@ -168,6 +173,7 @@ func (w *World) haunt(wk *worker, from dag.HandlerID, r engine.Report) {
 		return
 	}
 	l.do(func() {
+		from, r := w.mutant.forge(w, from, r)
 		w.spawn(l, "ghost", func() { _, _ = l.eng.Hear(l.root, from, r) })
 	})
 }
@@ -177,7 +183,13 @@ func (w *World) haunt(wk *worker, from dag.HandlerID, r engine.Report) {
 type peers struct{ l *life }
 
 // Alive reports whether a handler is listed.
-func (p *peers) Alive(h dag.HandlerID) bool { return p.l.member.Alive(h) }
+func (p *peers) Alive(h dag.HandlerID) bool {
+	alive := p.l.member.Alive(h)
+	if ask := p.l.w.mutant.alive; ask != nil {
+		return ask(alive)
+	}
+	return alive
+}
 
 const (
 	pauseMin  = 100 * time.Millisecond
@@ -196,7 +208,7 @@ func (p *peers) Report(r engine.Report) {
 	l.w.spawn(l, "carry", func() {
 		defer func() { l.w.unarrived-- }()
 		for pause := pauseMin; !l.dead; pause = min(2*pause, pauseMax) {
-			if p.try(from, r) {
+			if p.try(from, r) || l.w.mutant.forgetful {
 				return
 			}
 			l.Await(l.root, nil, pause)

@@ -26,6 +26,7 @@ type swarm struct {
 
 	crash    float64 // percent, at a call of the store
 	freezes  int     // in all
+	stall    float64 // percent, for longer than its peers wait, at a call of the store that writes
 	outages  int
 	cuts     int
 	leaves   int
@@ -65,7 +66,7 @@ func (w *World) draw() {
 		}
 		return 1 + r.IntN(most)
 	}
-	s.nodes = [...]int{1, 1, 1, 1, 1, 2, 2, 3}[r.IntN(8)]
+	s.nodes = [...]int{1, 1, 1, 1, 2, 2, 2, 3}[r.IntN(8)]
 	s.shards, s.slots, s.flows = 1, 1+r.IntN(4), 1+r.IntN(3)
 	if s.nodes > 1 {
 		s.shards = 2 + r.IntN(2)
@@ -77,6 +78,9 @@ func (w *World) draw() {
 	if s.nodes > 1 {
 		s.active += 3 * time.Second
 		s.freezes, s.cuts, s.leaves = some(40, 2), some(20, 2), some(20, 1)
+		if r.IntN(3) == 0 {
+			s.stall = [...]float64{1, 4}[r.IntN(2)]
+		}
 	} else {
 		s.freezes = some(15, 1)
 	}
@@ -137,10 +141,10 @@ type World struct {
 func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 	w := &World{Seed: seed, rng: rand.New(rand.NewPCG(seed, 0x5eed)), stage: stage, trace: trace, mutant: m,
 		groups: map[*sync.WaitGroup]int{}, byHandler: map[dag.HandlerID]*life{}, Faults: map[string]int{}}
-	w.draw()
-	if m != nil && m.Draw != nil {
-		m.Draw(&w.swarm)
+	if m == nil {
+		w.mutant = &Mutant{}
 	}
+	w.draw()
 	s := &w.swarm
 	w.st = memory.New(memory.Options{Shards: s.shards, Clock: w.clock, Fault: w.fault})
 	w.planner = nil
@@ -303,6 +307,7 @@ func (w *World) heal() {
 	if w.ahead += max(w.witness.latest-w.clock(), 0); w.ahead < 0 { // what is due must become due
 		w.ahead = 0
 	}
+	s.stall = 0
 	s.crash, s.unknown, s.failing, s.blind, s.lose, s.double, s.fail, s.stray, s.poison, s.vanish = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 	s.latency = min(s.latency, 50*time.Millisecond)
 	for _, l := range w.lives {
@@ -381,6 +386,10 @@ func (w *World) fault(op memory.Op) memory.Outcome {
 		return w.faultAfter(l, op)
 	}
 	if !l.dead {
+		if s.stall > 0 && w.rng.Float64()*100 < s.stall {
+			l.freeze()
+			w.after(lag+time.Duration(w.rng.Int64N(int64(2*lag))), l.thaw)
+		}
 		w.pause(w.delay(s.commit))
 	}
 	return w.faultBefore(l, op)
@@ -410,6 +419,9 @@ func (w *World) faultBefore(l *life, op memory.Op) memory.Outcome {
 		w.count("lost commit")
 		w.tell("%s: a %s is lost on its way", l, op.Kind)
 		return memory.UnknownLost
+	}
+	if op.Kind == memory.CommitBefore && w.mutant.unfenced {
+		unfence(w, op.Batch)
 	}
 	return memory.OK
 }

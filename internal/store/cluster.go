@@ -41,7 +41,8 @@ type Member struct {
 	Slots   int32
 	Busy    int32 // slots taken at the last beat
 	// Beat is the renewal counter. Death is judged by whether it moves, on the judge's own
-	// monotonic clock; Seen, on the store's clock, is for people.
+	// monotonic clock; Seen, on the store's clock, is for people. It begins with another number
+	// at every Join: who was deposed and comes back is not the silent one any more.
 	Beat    int64
 	Started dag.Micros
 	Seen    dag.Micros

@@ -30,7 +30,8 @@ func (s *Store) Join(ctx context.Context, m store.Member) error {
 		if old, listed := s.members[m.Handler]; listed && old.Name != m.Name {
 			return refused("handler %d is listed as %s", m.Handler, old.Name)
 		}
-		m.Beat, m.Seen = 1, s.clock()
+		m.Seen = s.clock()
+		m.Beat = int64(m.Seen) // not the number of an earlier time, see store.Member
 		m.Started = m.Seen
 		if n := int(m.Handler); n >= 1 && n <= len(s.handlers) {
 			m.Started = s.handlers[n-1].Started

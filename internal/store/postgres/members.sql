@@ -15,8 +15,10 @@ WITH held AS MATERIALIZED (
 UPDATE shard s SET owner = 0 FROM held WHERE s.id = held.id;
 
 -- name: join
+-- The counter begins with the clock: one who was deposed and joins again under its handler must
+-- not be taken for the silent one by those who have not looked meanwhile.
 INSERT INTO member (handler, uuid, name, address, version, format, state, slots, busy, beat, started, seen)
-SELECT $1::bigint, $2::text::uuid, $3::text, $4::text, $5::text, $6::int, $7::text, $8::int, $9::int, 1,
+SELECT $1::bigint, $2::text::uuid, $3::text, $4::text, $5::text, $6::int, $7::text, $8::int, $9::int, now.at,
   coalesce(h.started, now.at), now.at
 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS at OFFSET 0) now LEFT JOIN handler h ON h.id = $1::bigint
 ON CONFLICT (name) DO UPDATE SET handler = excluded.handler, uuid = excluded.uuid, address = excluded.address,

@@ -236,6 +236,10 @@ func deposed(b *bed, c store.Cluster) {
 	listed, err := c.Renew(b.ctx, m)
 	b.ok(err)
 	b.same(listed, false, "the deposed one is listed")
+	b.ok(c.Join(b.ctx, m)) // it never heard that it had joined
+	again, _ := b.look(c)
+	b.same(again[m.Handler].Beat == now[m.Handler].Beat || again[m.Handler].Beat == before[m.Handler].Beat, false, "it looks silent still")
+	depose(now[m.Handler].Beat, false)
 }
 
 func left(b *bed, c store.Cluster) {
