@@ -181,8 +181,8 @@ func judgeStart(was *shadow, is *store.RunRecord, a *dag.AttemptRow, fs *finding
 	if was.row.Intent > dag.IntentRun && is.Run.Intent > dag.IntentRun {
 		fs.add("stopped", "task %d starts, and the run is told to %s", a.Task, was.row.Intent)
 	}
-	if a.Task < 0 {
-		return
+	if a.Task < 0 || int(a.Task) >= len(was.plan.needs) {
+		return // a reader says so
 	}
 	before := make([]dag.AttemptRow, 0, len(is.Attempts))
 	for i := range is.Attempts {

@@ -12,7 +12,7 @@ func (p *plan) naive(attempts []dag.AttemptRow) []dag.TaskState {
 	states := make([]dag.TaskState, len(p.needs))
 	last := make([]*dag.AttemptRow, len(p.needs))
 	for i := range attempts {
-		if a := &attempts[i]; a.Task >= 0 && (last[a.Task] == nil || last[a.Task].Token < a.Token) {
+		if a := &attempts[i]; a.Task >= 0 && int(a.Task) < len(last) && (last[a.Task] == nil || last[a.Task].Token < a.Token) {
 			last[a.Task] = a
 		}
 	}

@@ -56,6 +56,20 @@ func TestSameSeed(t *testing.T) {
 	}
 }
 
+// found are seeds that have shown a violation of the product, see docs/reliability.md.
+var found = []uint64{16, 972}
+
+// TestFound: what was found once is not found again.
+func TestFound(t *testing.T) {
+	stage := &Stage{}
+	defer stage.Close()
+	for _, seed := range found {
+		for _, f := range Run(stage, seed, nil, nil).Found {
+			t.Errorf("seed %d: %s", seed, f)
+		}
+	}
+}
+
 // tally is what a soak counts.
 type tally struct {
 	sync.Mutex

@@ -1,0 +1,399 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/memory"
+)
+
+// The exhaustive check: every history of one small run within bounds, over the real Step and the
+// real contract of the store. Two workers with one slot each, one owner at a time. What can happen:
+// a worker reports; its report is taken in, and then the commit succeeds, fails, or the owner dies
+// before or after it; a dead owner's successor takes the shard and loads it; the transaction that
+// the dead one had in hand is tried after all; a worker dies, and reports all the same, late.
+
+// action is one thing that happens. Its order is that in which they are tried.
+type action struct {
+	kind   actionKind
+	worker int
+}
+
+type actionKind uint8
+
+const (
+	report    actionKind = iota // the worker's attempt ends, the report is committed
+	failed                      // … the commit fails, and the owner loads its rows again
+	unknown                     // … it succeeds, and the owner does not learn it
+	dieBefore                   // … the owner dies before the commit
+	dieAfter                    // … the owner dies after it, nothing was said to anybody
+	perish                      // the worker dies with what it runs
+	haunted                     // the report of a dead worker arrives
+)
+
+var actionNames = [...]string{"reports", "reports, the commit fails", "reports, the reply is lost", "reports, the owner dies before the commit",
+	"reports, the owner dies after the commit", "dies", "haunts"}
+
+func (a action) String() string { return fmt.Sprintf("worker %d %s", a.worker, actionNames[a.kind]) }
+
+// bounds of an exploration.
+type bounds struct {
+	plan   *plan
+	fails  map[dag.TaskID]bool // attempts of these end failed
+	faults int                 // of all kinds, in one history
+	// Bugs, to show that the exploration finds them: the graph that is run instead, and reports
+	// that count for whatever attempt is the newest.
+	wrong    *plan
+	anyToken bool
+}
+
+// explored is what an exploration gives.
+type explored struct {
+	states, steps, ends int
+	found               []string // violations, with the history
+	outcomes            map[string]bool
+}
+
+const holders = 2
+
+// scene is one history being played.
+type scene struct {
+	b       *bounds
+	st      *memory.Store
+	fence   store.Fence
+	run     *dag.Run
+	holder  [holders]dag.HandlerID
+	runs    [holders]*dag.AttemptRow // what each worker has in hand
+	ghosts  []dag.AttemptRow         // what dead ones had
+	faults  int
+	next    dag.HandlerID
+	clock   dag.Micros
+	shadow  shadow
+	said    map[attemptKey]dag.AttemptState
+	refuse  bool // the next commit fails
+	trouble []string
+}
+
+var sceneRun = dag.RunID{0xe}
+
+func (s *scene) now() dag.Now {
+	s.clock += 10
+	return dag.Now{Wall: s.clock}
+}
+
+// graph is the one that is run.
+func (b *bounds) graph() *dag.Graph {
+	if b.wrong != nil {
+		return b.wrong.g
+	}
+	return b.plan.g
+}
+
+func newScene(b *bounds) *scene {
+	s := &scene{b: b, next: 1, clock: 1000, said: map[attemptKey]dag.AttemptState{}}
+	s.st = memory.New(memory.Options{Clock: func() dag.Micros { return s.clock }, Fault: func(op memory.Op) memory.Outcome {
+		if op.Kind == memory.CommitBefore && s.refuse {
+			return memory.FailBefore
+		}
+		return memory.OK
+	}})
+	s.shadow = shadow{name: "run", plan: b.plan, row: dag.RunRow{Header: dag.Header{ID: sceneRun}}}
+	for i := range s.holder {
+		s.holder[i] = s.register()
+	}
+	s.take()
+	s.run = dag.NewRun(dag.Header{ID: sceneRun, Workflow: 1, Version: 1, Created: 1000})
+	s.step(dag.Event{Kind: dag.EvSubmit, Graph: b.graph(), Handler: s.holder[0]})
+	s.commit()
+	return s
+}
+
+func (s *scene) register() dag.HandlerID {
+	s.next++
+	return s.next
+}
+
+func (s *scene) take() {
+	got, err := s.st.Acquire(context.Background(), s.register(), []dag.ShardID{0})
+	must(err)
+	s.fence = got[0].Fence
+}
+
+func (s *scene) fail(format string, args ...any) {
+	s.trouble = append(s.trouble, fmt.Sprintf(format, args...))
+}
+
+func (s *scene) step(ev dag.Event) dag.Verdict {
+	var fx dag.Effects
+	return s.run.Step(&ev, s.now(), &fx)
+}
+
+// fill gives ready tasks to free workers and makes the transaction.
+func (s *scene) fill() *store.Batch {
+	for i := range s.runs {
+		if s.runs[i] == nil && s.run.Ready() > 0 {
+			t := s.run.NextReady()
+			if v := s.step(dag.Event{Kind: dag.EvAssign, Task: t, Handler: s.holder[i]}); v != dag.Accepted {
+				s.fail("a ready task refuses its slot: %s", v)
+			}
+			_, token := s.run.Task(t)
+			s.runs[i] = &dag.AttemptRow{Run: sceneRun, Task: t, Token: token, Handler: s.holder[i]}
+		}
+	}
+	b := &store.Batch{Fences: []store.Fence{s.fence}}
+	s.run.Flush(&b.Changes, s.clock)
+	return b
+}
+
+// commit writes what the steps made, and judges it. It reports whether it was written.
+func (s *scene) commit() bool {
+	b := s.fill()
+	if b.Rows() == 0 {
+		return true
+	}
+	if !s.write(b) {
+		return false
+	}
+	rec := s.judge()
+	if rec == nil || rec.Run.State.Terminal() {
+		return true
+	}
+	var fx dag.Effects
+	loaded, err := dag.Load(&rec.Run, s.b.graph(), rec.Attempts, dag.Now{Wall: s.clock}, &fx)
+	if err != nil {
+		s.fail("load: %v", err)
+	} else if d := dag.Diff(s.run, loaded); d != "" {
+		s.fail("memory: %s", d)
+	}
+	return true
+}
+
+func (s *scene) write(b *store.Batch) bool {
+	_, err := s.st.Commit(context.Background(), b)
+	if err == nil {
+		s.fence.Seq++
+	} else if !errors.Is(err, store.ErrUnavailable) {
+		s.fail("commit: %v", err)
+	}
+	return err == nil
+}
+
+// judge holds what is stored now against what was.
+func (s *scene) judge() *store.RunRecord {
+	recs, err := s.st.Load(context.Background(), store.LoadQuery{IDs: []dag.RunID{sceneRun}})
+	must(err)
+	if len(recs) == 0 {
+		if len(s.shadow.attempts) > 0 {
+			s.fail("the run is gone")
+		}
+		return nil
+	}
+	for _, f := range judgeRun(&s.shadow, &recs[0], s.said) {
+		s.fail("%s: %s", f.rule, f.what)
+	}
+	s.shadow.row, s.shadow.attempts = recs[0].Run, recs[0].Attempts
+	return &recs[0]
+}
+
+// load is what an owner does that has taken the shard: what dead workers hold is lost, what is
+// handed out and not in hand is handed out again under its token.
+func (s *scene) load() {
+	s.refuse = false
+	s.take()
+	rec := s.judge()
+	s.runs = [holders]*dag.AttemptRow{}
+	if rec == nil || rec.Run.State.Terminal() {
+		s.run = nil
+		return
+	}
+	var fx dag.Effects
+	run, err := dag.Load(&rec.Run, s.b.graph(), rec.Attempts, s.now(), &fx)
+	if err != nil {
+		s.fail("load: %v", err)
+		s.run = nil
+		return
+	}
+	s.run = run
+	for i := range rec.Attempts {
+		a := &rec.Attempts[i]
+		if a.State.Ended() {
+			continue
+		}
+		if w := slices.Index(s.holder[:], a.Handler); w >= 0 {
+			s.runs[w] = a
+		} else {
+			s.step(dag.Event{Kind: dag.EvLost, Task: a.Task, Token: a.Token, Handler: a.Handler, Reason: "gone"})
+		}
+	}
+	s.commit()
+}
+
+// enabled lists what can happen now.
+func (s *scene) enabled() []action {
+	var all []action
+	if s.run == nil || s.run.State.Terminal() {
+		return nil
+	}
+	for w := range s.runs {
+		if s.runs[w] == nil {
+			continue
+		}
+		all = append(all, action{report, w})
+		if s.faults < s.b.faults {
+			for _, k := range []actionKind{failed, unknown, dieBefore, dieAfter, perish} {
+				all = append(all, action{k, w})
+			}
+		}
+	}
+	if len(s.ghosts) > 0 {
+		all = append(all, action{haunted, 0})
+	}
+	return all
+}
+
+func (s *scene) play(a action) {
+	if a.kind != report && a.kind != haunted {
+		s.faults++
+	}
+	switch a.kind {
+	case perish:
+		if had := s.runs[a.worker]; had != nil {
+			s.ghosts = append(s.ghosts, *had)
+			s.holder[a.worker], s.runs[a.worker] = s.register(), nil
+			s.step(dag.Event{Kind: dag.EvLost, Task: had.Task, Token: had.Token, Handler: had.Handler, Reason: "gone"})
+			s.commit()
+		}
+		return
+	case haunted:
+		had := s.ghosts[0]
+		s.ghosts = s.ghosts[1:]
+		if v := s.report(&had); v != dag.Stale && v != dag.Duplicate {
+			s.fail("a dead worker's report is %s", v)
+		}
+		s.commit()
+		return
+	}
+	had := *s.runs[a.worker]
+	if v := s.report(&had); v != dag.Accepted {
+		s.fail("a report of the holder is %s", v)
+	}
+	s.runs[a.worker] = nil
+	s.ended(a.kind, &had)
+}
+
+// ended finishes the transaction that takes a report in, one way or the other. The report is kept
+// by its worker until somebody has taken it: it comes again.
+func (s *scene) ended(k actionKind, had *dag.AttemptRow) {
+	switch k {
+	case report:
+		s.commit()
+		return
+	case failed:
+		s.refuse = true
+		s.commit()
+	case unknown, dieAfter:
+		s.commit()
+	case dieBefore:
+		pending := s.fill()
+		s.load()
+		// The transaction that the dead one had in hand arrives after all: it must change nothing.
+		if _, err := s.st.Commit(context.Background(), pending); !errors.Is(err, store.ErrFenced) {
+			s.fail("a stale owner's commit: %v", err)
+		}
+		s.judge()
+		return
+	}
+	s.load()
+	if k != failed && s.run != nil { // the worker has no answer, and says it again
+		if v := s.report(had); v != dag.Duplicate {
+			s.fail("a report said twice is %s", v)
+		}
+		s.commit()
+	}
+}
+
+func (s *scene) report(a *dag.AttemptRow) dag.Verdict {
+	res := dag.Result{State: dag.AttemptSucceeded, Exited: true}
+	if s.b.fails[a.Task] {
+		res = dag.Result{State: dag.AttemptFailed, Cause: dag.CauseExit, Exited: true, ExitCode: 1}
+	}
+	if s.b.anyToken {
+		h, token, held := s.run.Holder(a.Task)
+		if held {
+			return s.step(dag.Event{Kind: dag.EvReport, Task: a.Task, Token: token, Handler: h, Result: res})
+		}
+	}
+	s.said[attemptKey{a.Run, a.Task, a.Token}] = res.State
+	return s.step(dag.Event{Kind: dag.EvReport, Task: a.Task, Token: a.Token, Handler: a.Handler, Result: res})
+}
+
+var sceneSeed = maphash.MakeSeed()
+
+// hash tells scenes apart: rows without their times, and who is dead. Which of the two workers is
+// which does not matter, nor what their handlers are called.
+func (s *scene) hash() uint64 {
+	var h maphash.Hash
+	h.SetSeed(sceneSeed)
+	r := &s.shadow.row
+	fmt.Fprint(&h, r.State, r.Intent, r.Cause, s.faults, len(s.ghosts))
+	for i := range s.shadow.attempts {
+		a := &s.shadow.attempts[i]
+		fmt.Fprint(&h, a.Task, a.Token, a.State, a.Cause, slices.Contains(s.holder[:], a.Handler), ";")
+	}
+	for i := range s.ghosts {
+		fmt.Fprint(&h, s.ghosts[i].Task, s.ghosts[i].Token, ",")
+	}
+	return h.Sum64()
+}
+
+// explore plays every history within its bounds. A scene is played again from its beginning for
+// each step, which is what makes the real code usable here: it has no way to be copied.
+func explore(b *bounds) *explored {
+	e := &explored{outcomes: map[string]bool{}}
+	seen := map[uint64]bool{}
+	type node struct{ way []action }
+	todo := []node{{}}
+	for len(todo) > 0 && len(e.found) == 0 {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		s := newScene(b)
+		for _, a := range n.way {
+			s.play(a)
+		}
+		e.steps++
+		if len(s.trouble) > 0 {
+			e.found = append(e.found, fmt.Sprintf("%v after %v", s.trouble, n.way))
+			continue
+		}
+		h := s.hash()
+		if seen[h] {
+			continue
+		}
+		seen[h] = true
+		e.states++
+		next := s.enabled()
+		if len(next) == 0 {
+			e.end(s, n.way)
+		}
+		for _, a := range next {
+			todo = append(todo, node{append(slices.Clone(n.way), a)})
+		}
+	}
+	return e
+}
+
+// end judges a history after which nothing can happen any more.
+func (e *explored) end(s *scene, way []action) {
+	e.ends++
+	r := &s.shadow.row
+	if !r.State.Terminal() {
+		e.found = append(e.found, fmt.Sprintf("the run is %s and nothing moves it, after %v", r.State, way))
+		return
+	}
+	e.outcomes[fmt.Sprint(r.State, s.b.plan.naive(s.shadow.attempts))] = true
+}
