@@ -135,7 +135,7 @@ func (r *Run) unstartable(ev *Event, again []bool) string {
 // pending, all others stay what they are; what runs goes on running. The caller may decide about
 // a task before it calls recount.
 func (r *Run) regenerate(again []bool, rec *Record, now Now, fx *Effects) {
-	r.base = r.packKept(again)
+	r.base = append([]byte{r.pastEnd()}, r.packKept(again)...)
 	r.Generation++
 	r.Message = ""
 	if r.State.Terminal() {
@@ -224,10 +224,37 @@ func (r *Run) packKept(again []bool) []byte {
 	})
 }
 
+// pastEnd is the first byte of what a generation keeps: 1 + how the run ended last; 0: it never did.
+func (r *Run) pastEnd() byte {
+	if r.State.Terminal() {
+		return byte(r.State) + 1
+	}
+	if len(r.base) > 0 {
+		return r.base[0]
+	}
+	return 0
+}
+
+// EndedBefore tells how the run ended in the last generation that did; false: none has.
+func EndedBefore(base []byte) (RunState, bool) {
+	if len(base) == 0 || base[0] == 0 {
+		return 0, false
+	}
+	return RunState(base[0] - 1), true
+}
+
+// EndedBefore tells how the run ended in the last generation before this one that did.
+func (r *Run) EndedBefore() (RunState, bool) { return EndedBefore(r.base) }
+
+// eachKept goes through what a generation keeps; false: it is damaged.
+func eachKept(base []byte, f func(s TaskState, count int)) bool {
+	return len(base) > 0 && base[0] <= byte(runStates) && eachPacked(base[1:], f)
+}
+
 // countFrozen counts the packed ends that make a run fail whatever happens in its generation.
 func countFrozen(base []byte) int32 {
 	n := int32(0)
-	eachPacked(base, func(s TaskState, count int) {
+	eachKept(base, func(s TaskState, count int) {
 		if s &^= keptOwn; s.fails() || s == Stopped {
 			n += int32(count)
 		}
@@ -248,7 +275,7 @@ func (d *deriver) keep() error {
 		}
 	} else {
 		t := 0
-		odd = !eachPacked(d.run.Base, func(s TaskState, count int) {
+		odd = !eachKept(d.run.Base, func(s TaskState, count int) {
 			behind := s&keptOwn != 0
 			s &^= keptOwn
 			odd = odd || s != Pending && !s.Terminal() || count > len(d.views)-t

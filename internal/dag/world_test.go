@@ -410,7 +410,7 @@ func readableNow(r *Run, t TaskID) bool {
 // generation before left it.
 func decreed(r *Run, t TaskID) bool {
 	kept, at := false, 0
-	eachPacked(r.base, func(s TaskState, count int) {
+	eachKept(r.base, func(s TaskState, count int) {
 		kept = kept || at <= int(t) && int(t) < at+count && s != Pending
 		at += count
 	})

@@ -151,11 +151,10 @@ func (w *writer) event(it *item) answer {
 		delete(w.leading, k)
 	case dag.EvSplit:
 		delete(w.leading, k)
+	case dag.EvRecover, dag.EvMark:
+		return w.verb(it)
 	}
 	r := w.runs[it.run]
-	if r == nil && ev.Kind == dag.EvRecover {
-		r = w.revive(it.run)
-	}
 	if r == nil && w.e.cluster != nil {
 		if err := w.moved(it); err != nil {
 			return answer{run: it.run, err: err}
@@ -168,6 +167,12 @@ func (w *writer) event(it *item) answer {
 		w.score(ev.Kind, dag.RunEnded)
 		return answer{run: it.run, verdict: dag.RunEnded}
 	}
+	return w.step(it, r)
+}
+
+// step steps a run that is in memory.
+func (w *writer) step(it *item, r *dag.Run) answer {
+	ev := &it.ev
 	w.tx.current = r
 	if ev.Kind == dag.EvSubmit && r.Gate == gateNone { // somebody else inserted it
 		var err error
@@ -177,7 +182,7 @@ func (w *writer) event(it *item) answer {
 		}
 	}
 	v := r.Step(ev, w.tx.now, &w.tx.fx)
-	if r.Gate == gateNone && r.Unfinished() { // it was revived
+	if r.Gate == gateNone && (r.Unfinished() || v == dag.Accepted) { // it was revived, if only to end again
 		w.count(r)
 	}
 	if it.again && v == dag.Stale {
@@ -192,8 +197,6 @@ func (w *writer) event(it *item) answer {
 	w.score(ev.Kind, v)
 	if r.Pending() > 0 || v == dag.Accepted {
 		w.touch(r)
-	} else if !r.Unfinished() {
-		delete(w.runs, r.ID) // revived in vain
 	}
 	w.tx.current = nil
 	return answer{run: it.run, verdict: v}

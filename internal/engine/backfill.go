@@ -129,7 +129,8 @@ func (w *writer) backfilled(r *dag.Run) error {
 		return err
 	}
 	next := *b
-	if !counted(&next, r.Generation, r.State) {
+	before, again := r.EndedBefore()
+	if !counted(&next, again, before == dag.RunSucceeded, r.State == dag.RunSucceeded) {
 		return nil
 	}
 	w.over(&next)
@@ -138,19 +139,20 @@ func (w *writer) backfilled(r *dag.Run) error {
 }
 
 // counted counts the end of a run, and reports whether it changes anything: one that was
-// recovered has ended before, and had not succeeded.
-func counted(b *store.Backfill, generation int32, end dag.RunState) bool {
-	good := end == dag.RunSucceeded
+// ended before was counted then, and only how it stands now may differ.
+func counted(b *store.Backfill, again, wasGood, good bool) bool {
 	switch {
-	case generation > 1 && !good:
+	case again && good == wasGood:
 		return false
-	case generation > 1:
+	case again && good:
 		b.Failed = max(b.Failed-1, 0)
 		return true
 	case !good:
 		b.Failed++
 	}
-	b.Ended++
+	if !again {
+		b.Ended++
+	}
 	return true
 }
 
@@ -168,7 +170,8 @@ func (w *writer) buried(r *dag.RunRow, batch *store.Batch) (then func(), err err
 		return nil, err
 	}
 	next := *b
-	if !counted(&next, r.Generation, dag.RunFailed) {
+	before, again := dag.EndedBefore(r.Base)
+	if !counted(&next, again, before == dag.RunSucceeded, false) {
 		return func() {}, nil
 	}
 	finished(&next)

@@ -84,6 +84,7 @@ type Stats struct {
 	AttemptsEnded           atomic.Int64
 	Rejected                atomic.Int64 // reports of those who hold nothing any more
 	Lost, Repaired          atomic.Int64
+	RunsRevived             atomic.Int64 // brought back after their end: each ends once more
 	Retaken, Quarantined    atomic.Int64
 	Expired                 atomic.Int64 // runs deleted because they need not be kept
 	CommitNanos, ActiveRuns atomic.Int64 // ActiveRuns goes up and down
@@ -103,6 +104,7 @@ func (s *Stats) add(t *tally, started int) {
 	for i, n := range t.faults {
 		s.Faults[i].Add(n)
 	}
+	s.RunsRevived.Add(t.revived)
 }
 
 // New makes an engine. Nothing happens until Run.

@@ -16,6 +16,7 @@ import (
 type item struct {
 	run    dag.RunID
 	ev     dag.Event
+	task   string // the task that a verb is about, by its name
 	submit *Submission
 	define *definition
 	// ask looks at memory, or replaces a run in it by its rows; it writes nothing and is

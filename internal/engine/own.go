@@ -242,20 +242,6 @@ func (w *writer) revived(rec *store.RunRecord, fx *dag.Effects) (r *dag.Run, err
 	return r, err
 }
 
-// revive loads one run that is not in memory, or nil.
-func (w *writer) revive(id dag.RunID) *dag.Run {
-	page, err := w.e.store.Load(context.Background(), store.LoadQuery{IDs: []dag.RunID{id}})
-	if err != nil || len(page) == 0 {
-		return nil
-	}
-	r, err := w.revived(&page[0], &w.tx.fx)
-	if err != nil {
-		return nil
-	}
-	w.runs[id] = r
-	return r
-}
-
 // takeOver settles what a load found: attempts of this process that its executor does not
 // have are sent again under their token; those of earlier lives are lost.
 func (w *writer) takeOver(ctx context.Context, f *found) error {

@@ -193,7 +193,7 @@ func (c *chaos) operator() {
 		if !ok {
 			continue
 		}
-		switch c.dice.n(6) {
+		switch c.dice.n(8) {
 		case 0, 1:
 			intent := [...]dag.Intent{dag.IntentPause, dag.IntentPause, dag.IntentRun, dag.IntentRun, dag.IntentStop, dag.IntentKill}[c.dice.n(6)]
 			cmd := engine.Command{Run: id, Intent: intent, Actor: "ada", Reason: "because"}
@@ -215,6 +215,15 @@ func (c *chaos) operator() {
 		case 4:
 			if _, err := c.node.Explain(ctx, id, ""); err != nil {
 				c.t.Errorf("explain: %v", err)
+			}
+		case 6, 7:
+			cmd := engine.Command{Run: id, Recover: c.dice.percent(40), Actor: "ada", Reason: "because"}
+			if !cmd.Recover {
+				cmd.Mark, cmd.Task = dag.Mark(1+c.dice.n(5)), fmt.Sprintf("t%d", c.dice.n(3))
+			}
+			err := c.node.Do(ctx, cmd)
+			if err != nil && !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrUnavailable) && !errors.Is(err, engine.ErrNotFound) {
+				c.t.Errorf("do: %v", err)
 			}
 		case 5:
 			g := wide(c.t, 1+c.dice.n(3))
@@ -264,7 +273,7 @@ func (c *chaos) finish() {
 		c.t.Errorf("%d runs were quarantined", n)
 	}
 	stats := c.node.Stats()
-	if a, e := stats.RunsAccepted.Load(), stats.RunsEnded.Load(); a != e {
-		c.t.Errorf("%d runs were accepted, %d ended", a, e)
+	if a, r, e := stats.RunsAccepted.Load(), stats.RunsRevived.Load(), stats.RunsEnded.Load(); a+r != e {
+		c.t.Errorf("%d runs were accepted, %d brought back, %d ended", a, r, e)
 	}
 }

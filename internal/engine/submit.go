@@ -130,58 +130,6 @@ func (e *Engine) reported(from dag.HandlerID, r Report) item {
 	return it
 }
 
-// Command is an operator's verb on one run.
-type Command struct {
-	Run    dag.RunID
-	Intent dag.Intent // run (resume), pause, stop, kill
-	Actor  string
-	Reason string
-	// Request, if not nil, keeps the answer under an idempotency key.
-	Request *store.Request
-}
-
-// Do carries a command out: when it returns without an error, the intent is durable.
-// A verb that has been done already is no error.
-func (e *Engine) Do(ctx context.Context, c Command) error {
-	if err := checkTexts("reason", c.Reason, "actor", c.Actor); err != nil {
-		return err
-	}
-	row, err := e.store.Run(ctx, c.Run)
-	if err != nil {
-		return fromStore("run "+c.Run.String(), err)
-	}
-	it := item{run: c.Run, ev: dag.Event{Kind: dag.EvIntent, Intent: c.Intent, Actor: c.Actor, Reason: c.Reason}}
-	if c.Request != nil {
-		req := *c.Request
-		if err := checkTexts("scope", req.Scope, "idempotency key", req.Key); err != nil {
-			return err
-		}
-		it.req = &req
-	}
-	a, err := e.writer.inbox.send(ctx, it)
-	if err != nil {
-		return err
-	}
-	switch a.verdict {
-	case dag.Accepted, dag.Duplicate:
-		return nil
-	case dag.RunEnded:
-		if row, err = e.store.Run(ctx, c.Run); err != nil {
-			return fromStore("run "+c.Run.String(), err)
-		}
-		if row.Intent == c.Intent && c.Intent >= dag.IntentStop {
-			return nil // it ended by this very verb
-		}
-		return fmt.Errorf("%w: run %s has ended: it is %s", ErrConflict, c.Run, row.State)
-	}
-	if row, err = e.store.Run(ctx, c.Run); err != nil { // as it was when the verb came too late
-		return fromStore("run "+c.Run.String(), err)
-	}
-	return fmt.Errorf("%w: a run whose intent is %s cannot be told to %s", ErrConflict, row.Intent, verbs[c.Intent])
-}
-
-var verbs = map[dag.Intent]string{dag.IntentRun: "resume", dag.IntentPause: "pause", dag.IntentStop: "stop", dag.IntentKill: "be killed"}
-
 // Barrier waits until every report that was handed to the engine before is on the disk.
 func (e *Engine) Barrier(ctx context.Context) error {
 	_, err := e.writer.inbox.send(ctx, item{behind: true, ask: func(*writer) error { return nil }})

@@ -94,8 +94,8 @@ type transaction struct {
 
 // tally is what the counters rise by when the transaction commits.
 type tally struct {
-	accepted, ended, attemptsEnded, rejected, lost, repaired int64
-	faults                                                   [faults]int64
+	accepted, ended, attemptsEnded, rejected, lost, repaired, revived int64
+	faults                                                            [faults]int64
 }
 
 // reset empties the transaction and keeps its arrays.
@@ -239,6 +239,9 @@ func (w *writer) attempt(ctx context.Context, items []item) (n int, err error) {
 		for n < len(items) && n < w.itemsMax && w.tx.rows < takeMax*rowsPerItem {
 			if items[n].ask != nil && n > 0 {
 				break // it looks before anything is half done
+			}
+			if w.endedNow(&items[n]) {
+				break
 			}
 			n++
 			w.tx.tried++

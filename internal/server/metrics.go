@@ -85,6 +85,7 @@ func engineCollector(e *engine.Engine) prometheus.Collector {
 	count("attempts_ended_total", "Attempts whose report was accepted.", &st.AttemptsEnded)
 	count("reports_rejected_total", "Reports of those who hold nothing any more.", &st.Rejected)
 	count("attempts_lost_total", "Attempts whose holder is gone.", &st.Lost)
+	count("runs_revived_total", "Runs that were brought back after their end; each ends once more.", &st.RunsRevived)
 	count("repaired_total", "What recovery had to repair; it should find nothing.", &st.Repaired)
 	count("sweeps_total", "Sweeps of recovery over all runs.", &st.Sweeps)
 	for i, fault := range engine.Faults() {

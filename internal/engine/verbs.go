@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Command is an operator's verb on one run, or on one task of it: Recover, Mark or, if neither is
+// set, Intent.
+type Command struct {
+	Run     dag.RunID
+	Intent  dag.Intent // run (resume), pause, stop, kill
+	Recover bool
+	Scope   dag.Scope // of Recover; any but the first is about Task
+	Mark    dag.Mark
+	Task    string // its name
+	Outputs []byte // of MarkSucceeded: a JSON object, or nil
+	Actor   string
+	Reason  string
+	// Request, if not nil, keeps the answer under an idempotency key.
+	Request *store.Request
+}
+
+// scopeVerb is under which verbs without a key of their own are kept. An intent is one that is
+// there or not; other verbs done twice would be done twice, and a commit of unknown outcome has
+// them applied again.
+const scopeVerb = "verb"
+
+// item makes what the writer does of a command.
+func (c *Command) item() (item, error) {
+	if err := checkTexts("reason", c.Reason, "actor", c.Actor, "task", c.Task); err != nil {
+		return item{}, err
+	}
+	if len(c.Outputs) > outputsMax {
+		return item{}, fmt.Errorf("%w: the outputs have %d bytes, at most %d are kept", ErrInvalid, len(c.Outputs), outputsMax)
+	}
+	it := item{run: c.Run, task: c.Task, ev: dag.Event{Kind: dag.EvIntent, Task: dag.LeaderTask, Intent: c.Intent, Actor: c.Actor, Reason: c.Reason}}
+	switch {
+	case c.Recover:
+		it.ev.Kind, it.ev.Scope = dag.EvRecover, c.Scope
+	case c.Mark != 0:
+		it.ev.Kind, it.ev.Mark, it.ev.Outputs = dag.EvMark, c.Mark, c.Outputs
+	}
+	switch {
+	case c.Request != nil:
+		req := *c.Request
+		if err := checkTexts("scope", req.Scope, "idempotency key", req.Key); err != nil {
+			return item{}, err
+		}
+		it.req = &req
+	case it.ev.Kind != dag.EvIntent:
+		it.req = &store.Request{Scope: scopeVerb, Key: uuid.NewString()}
+	}
+	return it, nil
+}
+
+// Do carries a command out: when it returns without an error, what it asks for is durable.
+// A verb that has been done already is no error.
+func (e *Engine) Do(ctx context.Context, c Command) error {
+	it, err := c.item()
+	if err != nil {
+		return err
+	}
+	if _, err := e.store.Run(ctx, c.Run); err != nil {
+		return fromStore("run "+c.Run.String(), err)
+	}
+	a, err := e.writer.inbox.send(ctx, it)
+	if err != nil || a.verdict <= dag.Duplicate {
+		return err
+	}
+	row, err := e.store.Run(ctx, c.Run) // as it was when the verb came too late
+	if err != nil {
+		return fromStore("run "+c.Run.String(), err)
+	}
+	if a.verdict != dag.RunEnded {
+		return fmt.Errorf("%w: a run whose intent is %s cannot be told to %s", ErrConflict, row.Intent, verbs[c.Intent])
+	}
+	if row.Intent == c.Intent && c.Intent >= dag.IntentStop {
+		return nil // it ended by this very verb
+	}
+	return fmt.Errorf("%w: run %s has ended: it is %s; it can be told: recover, rerun", ErrConflict, c.Run, row.State)
+}
+
+var verbs = map[dag.Intent]string{dag.IntentRun: "resume", dag.IntentPause: "pause", dag.IntentStop: "stop", dag.IntentKill: "be killed"}
+
+// wanted finds the run that a verb is about, also one that has ended, and its task.
+func (w *writer) wanted(it *item) (r *dag.Run, revived bool, err error) {
+	if r = w.runs[it.run]; r == nil {
+		if why, bad := w.bad[it.run]; bad {
+			return nil, false, fmt.Errorf("%w: run %s is quarantined: %s", ErrConflict, it.run, why)
+		}
+		if r, err = w.revive(it.run); err != nil {
+			return nil, false, err
+		}
+		revived = true
+	}
+	if it.task == "" || r.Graph == nil {
+		return r, revived, nil
+	}
+	t, ok := r.Graph.Find(it.task)
+	if !ok {
+		err = noTask(r, it.task)
+	}
+	it.ev.Task = t
+	return r, revived, err
+}
+
+// noTask says that there is no such task, and which one may have been meant.
+func noTask(r *dag.Run, name string) error {
+	near := r.Graph.Near(name)
+	if near == "" {
+		return fmt.Errorf("%w: run %s has no task %q", ErrNotFound, r.ID, name)
+	}
+	return fmt.Errorf("%w: run %s has no task %q; did you mean %s?", ErrNotFound, r.ID, name, near)
+}
+
+// revive loads one run that is not in memory.
+func (w *writer) revive(id dag.RunID) (*dag.Run, error) {
+	row, err := w.e.store.Run(context.Background(), id)
+	if err == nil {
+		err = w.here(row.Shard)
+	}
+	if err != nil {
+		return nil, fromStore("run "+id.String(), err)
+	}
+	page, err := w.e.store.Load(context.Background(), store.LoadQuery{IDs: []dag.RunID{id}})
+	if err != nil {
+		return nil, fromStore("run "+id.String(), err)
+	}
+	if len(page) == 0 {
+		return nil, fmt.Errorf("run %s: %w", id, ErrNotFound)
+	}
+	r, err := w.revived(&page[0], &w.tx.fx)
+	switch {
+	case errors.Is(err, ErrUnavailable):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w: run %s cannot be read: %w", ErrConflict, id, err)
+	case row.Cause == dag.CauseCorrupt:
+		return nil, fmt.Errorf("%w: run %s is quarantined: %s", ErrConflict, id, row.Message)
+	}
+	w.runs[id] = r
+	return r, nil
+}
+
+// endedNow reports whether an item is a verb about a run that has come to its end in the transaction
+// being made: what that end brings is to happen before the run goes on.
+func (w *writer) endedNow(it *item) bool {
+	if it.ev.Kind != dag.EvRecover && it.ev.Kind != dag.EvMark {
+		return false
+	}
+	r := w.runs[it.run]
+	return r != nil && w.tx.marked[r] && !r.Unfinished()
+}
+
+// verb steps a run for a verb that may bring it back.
+func (w *writer) verb(it *item) answer {
+	r, revived, err := w.wanted(it)
+	a := answer{run: it.run, err: err}
+	if err == nil {
+		over := !r.Unfinished()
+		if a = w.step(it, r); over && a.verdict == dag.Accepted {
+			w.tx.tally.revived++
+		}
+		if a.verdict == dag.NoSuchTask {
+			a.err = fmt.Errorf("%w: run %s has no such task", ErrNotFound, it.run)
+		}
+		if a.verdict == dag.WrongState {
+			a.err = fmt.Errorf("%w: run %s: %s", ErrConflict, it.run, r.Refusal(&it.ev))
+		}
+	}
+	if revived && r != nil && !w.tx.marked[r] {
+		delete(w.runs, r.ID) // in vain
+	}
+	return a
+}
