@@ -117,6 +117,49 @@ func (c *Client) ResumeRun(ctx context.Context, id, reason string, opts ...CallO
 	return c.verb(ctx, id, "resume", reason, opts)
 }
 
+// Recover brings a run back after its end. The zero request does again what failed.
+func (c *Client) Recover(ctx context.Context, id string, req api.RecoverRequest, opts ...CallOption) (run api.Run, err error) {
+	k := newCall(http.MethodPost, opts, "runs", id)
+	k.verb, k.body = "recover", req
+	_, err = c.do(ctx, k, &run)
+	return run, err
+}
+
+// Rerun starts a run again, as a new one.
+func (c *Client) Rerun(ctx context.Context, id string, req api.RerunRequest, opts ...CallOption) (run api.Run, err error) {
+	k := newCall(http.MethodPost, opts, "runs", id)
+	k.verb, k.body = "rerun", req
+	_, err = c.do(ctx, k, &run)
+	return run, err
+}
+
+// StopTask ends a task and lets its run go on.
+func (c *Client) StopTask(ctx context.Context, run, task, reason string, opts ...CallOption) (api.Task, error) {
+	return c.taskVerb(ctx, run, task, "stop", api.VerbRequest{Reason: reason}, opts)
+}
+
+// RetryTask runs a task now: once more, or without waiting for its next try.
+func (c *Client) RetryTask(ctx context.Context, run, task, reason string, opts ...CallOption) (api.Task, error) {
+	return c.taskVerb(ctx, run, task, "retry", api.VerbRequest{Reason: reason}, opts)
+}
+
+// SkipTask has a task count as skipped.
+func (c *Client) SkipTask(ctx context.Context, run, task, reason string, opts ...CallOption) (api.Task, error) {
+	return c.taskVerb(ctx, run, task, "skip", api.VerbRequest{Reason: reason}, opts)
+}
+
+// MarkTask says how a task ended.
+func (c *Client) MarkTask(ctx context.Context, run, task string, req api.MarkRequest, opts ...CallOption) (api.Task, error) {
+	return c.taskVerb(ctx, run, task, "mark", req, opts)
+}
+
+func (c *Client) taskVerb(ctx context.Context, run, task, verb string, body any, opts []CallOption) (t api.Task, err error) {
+	k := newCall(http.MethodPost, opts, "runs", run, "tasks", task)
+	k.verb, k.body = verb, body
+	_, err = c.do(ctx, k, &t)
+	return t, err
+}
+
 func (c *Client) verb(ctx context.Context, id, verb, reason string, opts []CallOption) (run api.Run, err error) {
 	k := newCall(http.MethodPost, opts, "runs", id)
 	k.verb = verb

@@ -21,6 +21,8 @@ type Run struct {
 	Trigger    *string        `json:"trigger" doc:"What started it, by its name in the workflow; null: a person or a program."`
 	Instant    Time           `json:"instant" format:"date-time" doc:"The instant it is for: trigger.time. Without a trigger it is created_at."`
 	Backfill   *int64         `json:"backfill" doc:"The backfill it is part of."`
+	RerunOf    *string        `json:"rerun_of" doc:"The run that it repeats."`
+	From       *string        `json:"from" doc:"The task that it begins at; what does not depend on it counts as skipped."`
 	Priority   string         `json:"priority" enum:"highest,high,medium,low,lowest"`
 	Key        *string        `json:"idempotency_key"`
 	Params     Params         `json:"params" nullable:"false" doc:"As the run sees them: defaults filled in."`
@@ -84,6 +86,7 @@ type RunRequest struct {
 	Version  int32  `json:"version,omitempty" minimum:"0" doc:"0 or absent: the workflow's current one."`
 	Params   Params `json:"params,omitempty" nullable:"true"`
 	Priority string `json:"priority,omitempty" enum:"highest,high,medium,low,lowest" doc:"Absent: the workflow's."`
+	From     string `json:"from,omitempty" maxLength:"300" doc:"Begin at this task: what does not depend on it counts as skipped."`
 	// IdempotencyKey is unique per workflow for as long as the run is kept. The header
 	// Idempotency-Key is the same; given both, they must agree.
 	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255"`
@@ -93,6 +96,34 @@ type RunRequest struct {
 // VerbRequest is the body of a verb on a run; it may be left out.
 type VerbRequest struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000"`
+}
+
+// RecoverRequest is the body of recover; it may be left out. Without a task everything that did not
+// succeed is done again, and what depends on it. With a task that too, and the task, and all that
+// depends on it. task_only, upstreams and dependents narrow that to the task, to it and all it
+// needs, to it and all that needs it.
+type RecoverRequest struct {
+	From       string `json:"from,omitempty" maxLength:"300" doc:"A task."`
+	TaskOnly   bool   `json:"task_only,omitempty" doc:"Only the task; everything else stays as it ended."`
+	Upstreams  bool   `json:"upstreams,omitempty" doc:"Only the task and all that it needs."`
+	Dependents bool   `json:"dependents,omitempty" doc:"Only the task and all that needs it."`
+	Reason     string `json:"reason,omitempty" maxLength:"1000"`
+}
+
+// RerunRequest is the body of rerun; it may be left out.
+type RerunRequest struct {
+	Newest   bool   `json:"newest,omitempty" doc:"The workflow's current version instead of the run's."`
+	Params   Params `json:"params,omitempty" nullable:"true" doc:"They replace those of the run, one by one."`
+	Priority string `json:"priority,omitempty" enum:"highest,high,medium,low,lowest" doc:"Absent: the run's."`
+	From     string `json:"from,omitempty" maxLength:"300" doc:"Begin at this task: what does not depend on it counts as skipped."`
+	Origin   string `json:"origin,omitempty" enum:"manual,api" doc:"manual: a person asked for it. Absent: api."`
+}
+
+// MarkRequest is the body of mark.
+type MarkRequest struct {
+	State   string         `json:"state" enum:"succeeded,failed"`
+	Reason  string         `json:"reason" minLength:"1" maxLength:"1000"`
+	Outputs map[string]any `json:"outputs,omitempty" doc:"Of a task that succeeded: what others read as its outputs."`
 }
 
 // Graph is the shape of a run or a version. State is null for a version.

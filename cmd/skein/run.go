@@ -29,6 +29,7 @@ type runFlags struct {
 	key      string
 	version  int32
 	timeout  time.Duration
+	from     string
 }
 
 func (c *cli) runCmd() *cobra.Command {
@@ -58,6 +59,7 @@ Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops
 	fl.BoolVarP(&f.follow, "follow", "f", false, "show what the tasks print, on stderr")
 	fl.StringVar(&f.priority, "priority", "", "highest | high | medium | low | lowest (default the workflow's)")
 	fl.StringVar(&f.key, "key", "", "idempotency key: the same key starts one run only")
+	fl.StringVar(&f.from, "from", "", "begin at this task: what does not depend on it counts as skipped")
 	fl.Int32Var(&f.version, "version", 0, "version of the workflow (default the current one)")
 	fl.DurationVar(&f.timeout, "timeout", 0, "wait no longer than this (exit 8); the run goes on")
 	listenFlag(cmd)
@@ -66,7 +68,7 @@ Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops
 		c.verbCmd("stop", "Stop a run: nothing new starts, what runs gets TERM, grace, KILL", skeinStop),
 		c.verbCmd("kill", "Kill a run: what runs gets KILL at once", skeinKill),
 		c.verbCmd("pause", "Pause a run: what runs finishes, nothing new starts", skeinPause),
-		c.verbCmd("resume", "Resume a paused run", skeinResume))
+		c.verbCmd("resume", "Resume a paused run", skeinResume), c.recoverCmd(), c.rerunCmd())
 	return cmd
 }
 
@@ -135,7 +137,7 @@ func (c *cli) start(ctx context.Context, arg string, named bool, f *runFlags) er
 	}
 	var run api.Run
 	err = w.withServer(ctx, func(s *session) error {
-		req := api.RunRequest{Workflow: arg, Version: f.version, Priority: f.priority, IdempotencyKey: f.key, Origin: "manual"}
+		req := api.RunRequest{Workflow: arg, Version: f.version, Priority: f.priority, IdempotencyKey: f.key, Origin: "manual", From: f.from}
 		var types []api.Param
 		if def != nil {
 			applied, err := def.apply(ctx, s)
@@ -157,7 +159,7 @@ func (c *cli) start(ctx context.Context, arg string, named bool, f *runFlags) er
 		if err == nil {
 			w.contact()
 		}
-		if def == nil {
+		if def == nil && f.from == "" {
 			return noSuchName(err, arg)
 		}
 		return err

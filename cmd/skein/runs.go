@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -310,79 +309,4 @@ func eventDetail(e api.Event) string {
 		parts = append(parts, "on "+*e.Node)
 	}
 	return strings.Join(parts, ", ")
-}
-
-// verb does something to one run.
-type verb func(ctx context.Context, s *session, id, why string) (api.Run, error)
-
-// verbFlags choose the runs of a verb.
-type verbFlags struct {
-	reason, workflow string
-	all, yes         bool
-}
-
-// verbCmd is stop, kill, pause or resume: one run without a question, several with --yes.
-func (c *cli) verbCmd(name, short string, do verb) *cobra.Command {
-	var f verbFlags
-	cmd := &cobra.Command{
-		Use: name + " RUN…", Short: short, Long: short + ".\n" + runRefHelp,
-		Example: fmt.Sprintf("  skein run %s hello@latest\n  skein run %s --all --workflow nightly-orders --yes", name, name),
-		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
-			ids, err := f.choose(ctx, s, args)
-			if err != nil {
-				return err
-			}
-			if len(args) != 1 && len(ids) > 0 {
-				if err := c.confirm(f.yes, fmt.Sprintf("%s %s", name, count(len(ids), "run"))); err != nil {
-					return err
-				}
-			}
-			runs := []api.Run{}
-			var errs []error
-			for _, id := range ids {
-				run, err := do(ctx, s, id, f.reason)
-				if err != nil {
-					errs = append(errs, err)
-					continue
-				}
-				runs = append(runs, run)
-			}
-			if len(errs) > 0 && len(ids) == 1 {
-				return errs[0]
-			}
-			return errors.Join(c.runTable(runs), errors.Join(errs...))
-		})),
-	}
-	fl := cmd.Flags()
-	fl.StringVar(&f.reason, "reason", "", "why, for the history")
-	fl.BoolVar(&f.all, "all", false, "every unfinished run")
-	fl.StringVar(&f.workflow, "workflow", "", "with --all: only of this workflow")
-	fl.BoolVar(&f.yes, "yes", false, "do not ask, for several runs")
-	return cmd
-}
-
-func (f *verbFlags) choose(ctx context.Context, s *session, args []string) (ids []string, err error) {
-	switch {
-	case f.all && len(args) > 0:
-		return nil, usage("either --all or RUN…")
-	case !f.all && len(args) == 0:
-		return nil, usage("which run? " + runRefHelp)
-	}
-	for _, ref := range args {
-		id, err := findRun(ctx, s, ref)
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	if !f.all {
-		return ids, nil
-	}
-	for run, err := range s.EachRun(ctx, skein.RunsQuery{State: "active", Workflow: f.workflow, Limit: 1000}) {
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, run.ID)
-	}
-	return ids, nil
 }

@@ -12,11 +12,14 @@ import (
 
 func (c *cli) taskCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "task", Short: "Look at the tasks of a run", Args: cobra.NoArgs,
+		Use: "task", Short: "Look at the tasks of a run, decide about one", Args: cobra.NoArgs,
 		Example: "  skein task list hello@latest\n  skein task get hello@latest/greet -o json",
 	}
 	needsVerb(cmd)
-	cmd.AddCommand(c.taskListCmd(), c.taskGetCmd(), c.taskLogsCmd())
+	cmd.AddCommand(c.taskListCmd(), c.taskGetCmd(), c.taskLogsCmd(),
+		c.taskVerbCmd("stop", "Stop a task; its run goes on, what needs it cannot run", taskStop),
+		c.taskVerbCmd("retry", "Run a task once more, now; also one that waits for its next try", taskRetry),
+		c.taskVerbCmd("skip", "Have a task count as skipped", taskSkip), c.taskMarkCmd())
 	return cmd
 }
 

@@ -84,6 +84,7 @@ const (
 	CauseMarked    Cause = "marked"       // an operator says how it ended
 	CauseSkip      Cause = "skipped"      // an operator says that it is not to run
 	CauseRetry     Cause = "retry"        // an operator says that it is to run now
+	CauseFrom      Cause = "start_from"   // its run begins at it
 	CauseHalted    Cause = "task_stopped" // an operator stopped it, not its run
 	CauseMissed    Cause = "missed"       // of a run: it did not begin in time
 	CauseStopped   Cause = "stopped"

@@ -9,11 +9,18 @@ type Fire struct {
 	StartBy  Micros // not begun by then, the run ends skipped; 0: whenever
 	Backfill int64  // the backfill that it is part of; 0: none
 	Key      string // of an event: its id
+	Of       RunID  // the run that it repeats; zero: none
+	From     string // the task that it begins at; "": the first
 	// FailLost: a task that loses its handler fails the run, nothing is submitted again.
 	FailLost bool
 }
 
-const fireFailLost = 1
+const (
+	fireFailLost = 1 << iota
+	fireOf
+	fireFrom
+	fireFlags
+)
 
 // Instant is the logical instant of a run: its trigger's, or when it was submitted.
 func (h *Header) Instant() Micros {
@@ -34,12 +41,24 @@ func (f *Fire) Pack() []byte {
 	if f.FailLost {
 		flags |= fireFailLost
 	}
+	if !f.Of.IsZero() {
+		flags |= fireOf
+	}
+	if f.From != "" {
+		flags |= fireFrom
+	}
 	w.byte(flags)
 	w.text(f.Trigger)
 	w.text(f.Key)
 	w.uint(uint64(f.Instant))
 	w.uint(uint64(f.StartBy))
 	w.uint(uint64(f.Backfill))
+	if flags&fireOf != 0 {
+		w.b = append(w.b, f.Of[:]...)
+	}
+	if flags&fireFrom != 0 {
+		w.text(f.From)
+	}
 	return w.b
 }
 
@@ -52,7 +71,14 @@ func UnpackFire(b []byte) (*Fire, error) {
 	form, flags := u.byte(), u.byte()
 	f := &Fire{Trigger: u.text(), Key: u.text(), FailLost: flags&fireFailLost != 0}
 	f.Instant, f.StartBy, f.Backfill = Micros(u.uint()), Micros(u.uint()), int64(u.uint())
-	if u.bad || form != 1 || flags > fireFailLost || len(u.b) > 0 {
+	if flags&fireOf != 0 {
+		u.bad = u.bad || len(u.b) < len(f.Of)
+		u.b = u.b[copy(f.Of[:], u.b):]
+	}
+	if flags&fireFrom != 0 {
+		f.From = u.text()
+	}
+	if u.bad || form != 1 || flags >= fireFlags || len(u.b) > 0 {
 		return nil, fmt.Errorf("what started the run: %w", errPacked)
 	}
 	return f, nil

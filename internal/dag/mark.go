@@ -299,7 +299,7 @@ func (a *AttemptRow) stoppedState() TaskState {
 		switch a.Cause {
 		case CauseSkip:
 			return Skipped
-		case CauseRetry, CauseDeadline:
+		case CauseRetry, CauseDeadline, CauseFrom:
 			return Ready
 		}
 	}

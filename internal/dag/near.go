@@ -5,7 +5,7 @@ const nearTries = 10_000
 
 // Near is the task whose name somebody who wrote name most likely meant; "" if none is near.
 func (g *Graph) Near(name string) string {
-	best, least := "", max(len(name)/3, 1)+1
+	best, least := "", max(len(name)/2, 1)+1
 	if len(name) > 100 {
 		return ""
 	}

@@ -34,6 +34,9 @@ func (r *Run) recover(ev *Event, now Now, fx *Effects) Verdict {
 		rec.Task = ev.Task
 	}
 	r.regenerate(again, &rec, now, fx)
+	if from, ok := r.first(); ok && again[from] {
+		r.beginAt(from, now)
+	}
 	r.recount()
 	r.settleRun(now, fx)
 	return Accepted
@@ -59,16 +62,16 @@ func (r *Run) recoverable(ev *Event) (again []bool, v Verdict, why string) {
 	case ScopeFailed:
 	case ScopeFrom:
 		again[ev.Task] = true
-		r.spread(again, &r.Graph.deps, false)
+		r.Graph.spread(again, &r.Graph.deps, false)
 	default:
 		again[ev.Task] = true
 		up := make([]bool, len(again))
 		up[ev.Task] = true
 		if ev.Scope&ScopeUpstream != 0 {
-			r.spread(up, &r.Graph.needs, true)
+			r.Graph.spread(up, &r.Graph.needs, true)
 		}
 		if ev.Scope&ScopeDependents != 0 {
-			r.spread(again, &r.Graph.deps, false)
+			r.Graph.spread(again, &r.Graph.deps, false)
 		}
 		for t := range up {
 			again[t] = again[t] || up[t]
@@ -98,9 +101,17 @@ func (r *Run) addUnsuccessful(again []bool) {
 	}
 }
 
+// After tells which tasks are t, or need it, directly or not.
+func (g *Graph) After(t TaskID) []bool {
+	set := make([]bool, g.Len())
+	set[t] = true
+	g.spread(set, &g.deps, false)
+	return set
+}
+
 // spread closes a set of tasks over a direction of the graph.
-func (r *Run) spread(set []bool, way *adjacency, backwards bool) {
-	topo := r.Graph.topo
+func (g *Graph) spread(set []bool, way *adjacency, backwards bool) {
+	topo := g.topo
 	for i := range topo {
 		t := topo[i]
 		if backwards {
@@ -194,6 +205,46 @@ func (r *Run) recount() {
 			r.decide(t)
 		}
 	}
+}
+
+// startFrom has a run begin at a task: what does not depend on it counts as skipped, as if a
+// generation before had left it so. The task itself is ready, whatever it needs.
+func (r *Run) startFrom(now Now) {
+	from, ok := r.first()
+	if !ok {
+		r.Cause, r.Message = CauseSplit, fmt.Sprintf("it was to begin at task %s, which its workflow does not have", r.Fire.From)
+		r.endRest(Stopped)
+		r.finalise(RunFailed, now)
+		return
+	}
+	after := r.Graph.After(from)
+	for t := range r.tasks {
+		if !after[t] {
+			r.moveTask(TaskID(t), Skipped)
+		}
+	}
+	r.base = append([]byte{0}, r.packKept(after)...)
+	r.beginAt(from, now)
+	r.recount()
+}
+
+// first is the task that the run was told to begin at.
+func (r *Run) first() (TaskID, bool) {
+	if r.Fire == nil || r.Fire.From == "" {
+		return 0, false
+	}
+	return r.Graph.Find(r.Fire.From)
+}
+
+// beginAt makes the task ready at which the run begins: what it needs was skipped for that.
+func (r *Run) beginAt(t TaskID, now Now) {
+	if len(r.Graph.needs.of(t)) == 0 {
+		return // it is ready by itself
+	}
+	p := &r.tasks[t]
+	r.put(&AttemptRow{Run: r.ID, Task: t, State: AttemptStopped, Cause: CauseFrom, Message: "the run begins here"}, p, now)
+	r.record(Record{Kind: RecMarked, Task: t, Token: p.token, State: Ready, Actor: r.User, Text: string(CauseFrom)})
+	r.makeReady(t)
 }
 
 // fails reports whether the task makes those that need it upstream_failed.

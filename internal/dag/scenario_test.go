@@ -18,7 +18,7 @@ import (
 //	graph [end] [timeout=D] [own]     then one indented line per task:
 //	  NAME [<- NEED...] [if=COND] [retry=N] [delay=D] [backoff=F] [max_delay=D] [jitter=F]
 //	       [exit=N,N] [timeout=D] [grace=D] [warn] [priority=P] [on_lost=P] [start=D]
-//	fire [by=D] [fail_lost]           before submit: a trigger starts it, to begin within D
+//	fire [by=D] [fail_lost] [from=TASK]           before submit: a trigger starts it, to begin within D
 //	submit [split] [wait=WHY]         split: Leader work makes the graph; wait: a limit holds it back
 //	admit [split]                     what it waited for is there
 //	split [MESSAGE]                   the Leader's answer; with a message, it failed
@@ -338,6 +338,8 @@ func (p *player) fire(args []string) {
 		switch name {
 		case "by":
 			f.StartBy = p.w.now.Wall + Micros(duration(value).Microseconds())
+		case "from":
+			f = &Fire{Instant: p.w.now.Wall, From: value}
 		case "fail_lost":
 			f.FailLost = true
 		default:

@@ -151,9 +151,13 @@ func (r *Run) instantiate(ev *Event, now Now, fx *Effects) {
 	if g.Timeout > 0 {
 		fx.Timers = append(fx.Timers, r.runTimer(now.Mono+g.Timeout))
 	}
-	for t := range r.tasks {
-		if r.tasks[t].blockers == 0 && r.tasks[t].state == Pending {
-			r.decide(TaskID(t))
+	if r.Fire != nil && r.Fire.From != "" {
+		r.startFrom(now)
+	} else {
+		for t := range r.tasks {
+			if r.tasks[t].blockers == 0 && r.tasks[t].state == Pending {
+				r.decide(TaskID(t))
+			}
 		}
 	}
 	r.settleRun(now, fx)

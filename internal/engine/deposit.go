@@ -91,6 +91,9 @@ func (s *Submission) header(wf *store.Workflow, now dag.Micros) dag.Header {
 	if h.Version == 0 {
 		h.Version = wf.Version
 	}
+	if !s.Of.IsZero() || s.From != "" {
+		h.Fire = &dag.Fire{Of: s.Of, Instant: s.Instant, From: s.From}
+	}
 	return h
 }
 

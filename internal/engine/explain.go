@@ -11,7 +11,7 @@ import (
 
 // Reason is one answer to "why does it not move?". Zero times do not apply.
 type Reason struct {
-	Kind     string // ended, paused, stopping, limit, splitting, needs, slot, retry, running, nobody
+	Kind     string // ended, paused, stopping, limit, splitting, needs, slot, retry, operator, running, nobody
 	What     string // a sentence
 	Holder   string // who has what it waits for
 	Since    dag.Micros
@@ -188,7 +188,7 @@ func (e *Engine) explainIntent(v *RunView, x *Explanation) (complete bool) {
 		if v.Message != "" {
 			what += " (" + v.Message + ")"
 		}
-		x.add(Reason{Kind: "ended", What: what, Since: v.FinishedAt, Unblocks: "nothing; start it again with skein run"})
+		x.add(Reason{Kind: "ended", What: what, Since: v.FinishedAt, Unblocks: "skein run recover " + v.ID.String() + " does again what failed; skein run rerun starts it anew"})
 		return true
 	case v.State == dag.RunPaused:
 		x.add(Reason{Kind: "paused", What: "it is paused: nothing runs and nothing new starts", Since: v.Modified, Unblocks: "skein run resume " + v.ID.String()})
@@ -208,6 +208,11 @@ func (e *Engine) explainIntent(v *RunView, x *Explanation) (complete bool) {
 // explainHeld covers a task that somebody has, or that waits for its next try.
 func (e *Engine) explainHeld(t *TaskView, x *Explanation) {
 	a := &t.Attempts[len(t.Attempts)-1]
+	if t.State == dag.RetryWait && a.Cause == dag.CauseAsk {
+		x.add(Reason{Kind: "operator", What: fmt.Sprintf("task %s lost its handler, and on_lost: ask has it wait for a person", t.Name),
+			Since: a.Finished, Unblocks: "skein task retry, skip or mark " + a.Run.String() + "/" + t.Name})
+		return
+	}
 	if t.State == dag.RetryWait {
 		x.add(Reason{Kind: "retry", What: fmt.Sprintf("task %s failed (%s) and is tried again", t.Name, describe(&a.AttemptRow)),
 			Since: a.Finished, Unblocks: "time", Expected: a.RetryAt})
@@ -272,7 +277,7 @@ func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Ex
 			}
 			what += " (" + why + ")"
 		}
-		x.add(Reason{Kind: "ended", What: what, Since: t.Modified, Unblocks: "nothing; start the run again with skein run"})
+		x.add(Reason{Kind: "ended", What: what, Since: t.Modified, Unblocks: "skein task retry " + v.ID.String() + "/" + t.Name})
 	}
 	return nil
 }

@@ -136,6 +136,7 @@ func (e *Engine) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]Ta
 	if limit >= 0 && limit < to-from {
 		to = from + limit
 	}
+	begins := beginning(g, &row)
 	next, _ := slices.BinarySearchFunc(attempts, dag.TaskID(from), func(a dag.AttemptRow, t dag.TaskID) int { return int(a.Task - t) })
 	var views []TaskView
 	for t := dag.TaskID(from); int(t) < to; t++ {
@@ -149,6 +150,9 @@ func (e *Engine) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]Ta
 		}
 		if v.State == dag.UpstreamFailed || v.State == dag.Skipped || v.State == dag.Failed && len(v.Attempts) == 0 {
 			v.Cause = derivedCause(g, states, t)
+			if begins != nil && !begins[t] && v.State == dag.Skipped && len(v.Attempts) == 0 {
+				v.Cause = "the run began at task " + row.Fire.From
+			}
 		}
 		views = append(views, v)
 	}
@@ -156,6 +160,18 @@ func (e *Engine) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]Ta
 		err = e.addOutputs(ctx, id, views)
 	}
 	return views, g.Len(), err
+}
+
+// beginning tells which tasks depend on the one that a run began at; nil: it began at the first.
+func beginning(g *dag.Graph, row *dag.RunRow) []bool {
+	if row.Fire == nil || row.Fire.From == "" {
+		return nil
+	}
+	from, ok := g.Find(row.Fire.From)
+	if !ok {
+		return nil
+	}
+	return g.After(from)
 }
 
 // outputsPageMax bounds the outputs that one read holds: each may be 64 KiB.

@@ -22,7 +22,10 @@ type Submission struct {
 	User     string
 	Key      string // idempotency key; "": none
 	KeyHash  []byte
-	Params   []byte // a JSON object, or nil
+	Params   []byte     // a JSON object, or nil
+	Of       dag.RunID  // the run that it repeats; zero: none
+	Instant  dag.Micros // the logical instant of that; 0: now
+	From     string     // the task that it begins at; "": the first
 
 	named bool // the caller chose the ID: a run with it may be there
 }
@@ -94,7 +97,7 @@ func (e *Engine) admit(s *Submission) error {
 	if s.Priority >= dag.Levels {
 		return fmt.Errorf("%w: there is no priority %d", ErrInvalid, s.Priority)
 	}
-	return checkTexts("user", s.User, "idempotency key", s.Key)
+	return checkTexts("user", s.User, "idempotency key", s.Key, "task", s.From)
 }
 
 // Report is what a holder says of its attempt.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/uuid"
-
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
@@ -33,7 +31,7 @@ type Command struct {
 const scopeVerb = "verb"
 
 // item makes what the writer does of a command.
-func (c *Command) item() (item, error) {
+func (e *Engine) item(c *Command) (item, error) {
 	if err := checkTexts("reason", c.Reason, "actor", c.Actor, "task", c.Task); err != nil {
 		return item{}, err
 	}
@@ -55,7 +53,7 @@ func (c *Command) item() (item, error) {
 		}
 		it.req = &req
 	case it.ev.Kind != dag.EvIntent:
-		it.req = &store.Request{Scope: scopeVerb, Key: uuid.NewString()}
+		it.req = &store.Request{Scope: scopeVerb, Key: e.host.ID().String()}
 	}
 	return it, nil
 }
@@ -63,7 +61,7 @@ func (c *Command) item() (item, error) {
 // Do carries a command out: when it returns without an error, what it asks for is durable.
 // A verb that has been done already is no error.
 func (e *Engine) Do(ctx context.Context, c Command) error {
-	it, err := c.item()
+	it, err := e.item(&c)
 	if err != nil {
 		return err
 	}

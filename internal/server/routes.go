@@ -64,6 +64,13 @@ func (s *Server) runRoutes(runs tag) {
 	for _, v := range runVerbs {
 		route(s, commanding(runs.verb("/runs/{id}:"+v.name, v.name+"-run", v.summary)), s.runVerb(v))
 	}
+	route(s, commanding(runs.verb("/runs/{id}:recover", "recover-run", "Bring a run back after its end: what failed is done again, results are kept")), s.recoverRun)
+	again := starting(runs.verb("/runs/{id}:rerun", "rerun-run", "Start a run again: a new run of the same version with the same parameters, unless told otherwise"))
+	route(s, again, s.rerunRun)
+	for _, v := range taskVerbs {
+		route(s, commanding(runs.verb("/runs/{id}/tasks/{task}:"+v.name, v.name+"-task", v.summary)), s.taskVerb(v))
+	}
+	route(s, commanding(runs.verb("/runs/{id}/tasks/{task}:mark", "mark-task", "Say how a task ended: succeeded or failed")), s.markTask)
 	route(s, runs.get("/runs/{id}/tasks", "list-tasks", "List a run's tasks in the order of its graph"), s.listTasks)
 	route(s, runs.get("/runs/{id}/tasks/{task}", "get-task", "Read a task of a run"), s.getTask)
 	route(s, runs.get("/runs/{id}/graph", "get-run-graph", "Read a run's graph with the state of each task"), s.runGraph)

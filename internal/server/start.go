@@ -36,7 +36,7 @@ func (s *Server) startRun(ctx context.Context, in *startRunIn) (*runOut, error) 
 	case in.Key != "" && in.Key != req.IdempotencyKey:
 		return nil, invalid("the header Idempotency-Key and the field idempotency_key differ")
 	}
-	id, existing, err := s.submit(ctx, req)
+	id, existing, err := s.submit(ctx, req, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -60,18 +60,24 @@ func (s *Server) startRun(ctx context.Context, in *startRunIn) (*runOut, error) 
 	return out, nil
 }
 
-// submit starts a run, or finds the one that its key made.
-func (s *Server) submit(ctx context.Context, req *api.RunRequest) (id dag.RunID, existing bool, err error) {
+// submit starts a run, or finds the one that its key made. of is the run that it repeats, if any.
+func (s *Server) submit(ctx context.Context, req *api.RunRequest, of *dag.Header) (id dag.RunID, existing bool, err error) {
 	w, err := s.findWorkflow(ctx, req.Workflow)
 	if err != nil {
 		return id, false, err
 	}
-	sub := engine.Submission{Workflow: w, Version: req.Version, Origin: dag.OriginAPI, User: userOf(ctx), Key: req.IdempotencyKey}
+	sub := engine.Submission{Workflow: w, Version: req.Version, Origin: dag.OriginAPI, User: userOf(ctx), Key: req.IdempotencyKey, From: req.From}
+	if of != nil {
+		if of.Workflow != w.ID {
+			return id, false, fail(http.StatusConflict, api.ProblemConflict, "the workflow of run %s is deleted", of.ID)
+		}
+		sub.Of, sub.Instant = of.ID, of.Instant()
+	}
 	if req.Origin != "" {
 		sub.Origin = dag.Origin(req.Origin)
 	}
 	if sub.Key != "" {
-		if sub.KeyHash, err = startHash(&w, req); err != nil {
+		if sub.KeyHash, err = startHash(&w, req, of); err != nil {
 			return id, false, err
 		}
 		// Asked before the parameters are looked at: what was valid then need not be now.
@@ -88,6 +94,9 @@ func (s *Server) submit(ctx context.Context, req *api.RunRequest) (id dag.RunID,
 	}
 	def, err := s.definition(ctx, &w, sub.Version)
 	if err != nil {
+		return id, false, err
+	}
+	if err := s.hasTask(&w, sub.Version, req.From); err != nil {
 		return id, false, err
 	}
 	if sub.Params, err = def.CheckParams(req.Params, time.Now()); err != nil {
@@ -109,13 +118,44 @@ func (s *Server) submit(ctx context.Context, req *api.RunRequest) (id dag.RunID,
 }
 
 // startHash tells requests under one key apart: what was asked, not what became of it.
-func startHash(w *store.Workflow, req *api.RunRequest) ([]byte, error) {
-	return hashJSON(struct {
+func startHash(w *store.Workflow, req *api.RunRequest, of *dag.Header) ([]byte, error) {
+	type asked struct {
 		Workflow string
 		Version  int32
 		Params   api.Params
 		Priority string
-	}{w.Namespace + "/" + w.Name, req.Version, req.Params, req.Priority})
+	}
+	a := asked{w.Namespace + "/" + w.Name, req.Version, req.Params, req.Priority}
+	if of == nil && req.From == "" {
+		return hashJSON(a)
+	}
+	again := struct {
+		asked
+		Of, From string
+	}{asked: a, From: req.From}
+	if of != nil {
+		again.Of = of.ID.String()
+	}
+	return hashJSON(again)
+}
+
+// hasTask refuses a task to begin at that the version does not have.
+func (s *Server) hasTask(w *store.Workflow, version int32, name string) error {
+	if name == "" {
+		return nil
+	}
+	g, err := s.engine.Graph(w.ID, version)
+	if err != nil {
+		return err
+	}
+	if _, ok := g.Find(name); ok {
+		return nil
+	}
+	text := ""
+	if near := g.Near(name); near != "" {
+		text = "; did you mean " + near + "?"
+	}
+	return notFound("version %d of workflow %s has no task %q%s", version, fullName(w.Namespace, w.Name), name, text)
 }
 
 // hashJSON is of the canonical form: the keys of maps are sorted.

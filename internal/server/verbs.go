@@ -40,7 +40,7 @@ func (s *Server) runVerb(v verb) func(context.Context, *verbIn) (*runOut, error)
 		if in.Body != nil {
 			c.Reason = in.Body.Reason
 		}
-		status, err := s.once(ctx, in, &c, "POST /runs/"+id.String()+":"+v.name)
+		status, err := s.once(ctx, in.Key, &c, "POST /runs/"+id.String()+":"+v.name)
 		if err != nil {
 			return nil, err
 		}
@@ -54,25 +54,39 @@ func (s *Server) runVerb(v verb) func(context.Context, *verbIn) (*runOut, error)
 
 // once carries a command out, unless its key says that it was: then the answer is the run
 // as it is now, and 200. A refusal is not kept under the key.
-func (s *Server) once(ctx context.Context, in *verbIn, c *engine.Command, scope string) (int, error) {
-	if in.Key == "" {
+func (s *Server) once(ctx context.Context, key string, c *engine.Command, scope string) (int, error) {
+	if key == "" {
 		return http.StatusAccepted, s.engine.Do(ctx, *c)
 	}
-	hash, err := hashJSON(api.VerbRequest{Reason: c.Reason})
+	hash, err := verbHash(c)
 	if err != nil {
 		return 0, err
 	}
-	if done, err := s.done(ctx, scope, in.Key, hash); done || err != nil {
+	if done, err := s.done(ctx, scope, key, hash); done || err != nil {
 		return http.StatusOK, err
 	}
-	c.Request = &store.Request{Scope: scope, Key: in.Key, Hash: hash, Answer: []byte(`{"status":202}`)}
+	c.Request = &store.Request{Scope: scope, Key: key, Hash: hash, Answer: []byte(`{"status":202}`)}
 	err = s.engine.Do(ctx, *c)
 	if errors.Is(err, engine.ErrConflict) { // perhaps of two requests with one key at once
-		if _, other := s.done(ctx, scope, in.Key, hash); other != nil {
+		if _, other := s.done(ctx, scope, key, hash); other != nil {
 			return 0, other
 		}
 	}
 	return http.StatusAccepted, err
+}
+
+// verbHash tells requests under one key apart.
+func verbHash(c *engine.Command) ([]byte, error) {
+	if !c.Recover && c.Mark == 0 {
+		return hashJSON(api.VerbRequest{Reason: c.Reason})
+	}
+	return hashJSON(struct {
+		Scope   dag.Scope
+		Mark    dag.Mark
+		Task    string
+		Outputs []byte
+		Reason  string
+	}{c.Scope, c.Mark, c.Task, c.Outputs, c.Reason})
 }
 
 func (s *Server) done(ctx context.Context, scope, key string, hash []byte) (bool, error) {

@@ -58,6 +58,10 @@ func runOf(v *engine.RunView) (api.Run, error) {
 	}
 	if r.Instant = instant(v.Instant()); v.Fire != nil {
 		r.Trigger, r.Backfill = textOrNull(v.Fire.Trigger), someOrNull(v.Fire.Backfill, v.Fire.Backfill != 0)
+		r.From = textOrNull(v.Fire.From)
+		if !v.Fire.Of.IsZero() {
+			r.RerunOf = textOrNull(v.Fire.Of.String())
+		}
 	}
 	if v.SplitAt != 0 { // all states, so that nobody has to ask whether one is there
 		for _, s := range dag.TaskStates() {

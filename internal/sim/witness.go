@@ -279,7 +279,7 @@ func (v *witness) fires(b *store.Batch) {
 		}
 	}
 	for i := range b.RunInserts {
-		if r := &b.RunInserts[i]; r.Fire != nil && r.Fire.Backfill == 0 && !lined[r.ID] {
+		if r := &b.RunInserts[i]; r.Fire != nil && r.Fire.Trigger != "" && r.Fire.Backfill == 0 && !lined[r.ID] {
 			w.violate("outcome", "a run of trigger %s at %d has no line", r.Fire.Trigger, r.Fire.Instant)
 		}
 	}
