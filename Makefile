@@ -61,6 +61,12 @@ SEEDS ?= 1000000
 soak: ## simulate SEEDS histories full of faults (default 1,000,000: about half an hour per core), print what is violated
 	$(GO) test ./internal/sim -run 'TestSoak$$' -seeds $(SEEDS) -timeout 0 -v -count 1
 
+SPAN ?= 10m
+SEED ?=
+.PHONY: chaos
+chaos: tools ## have real nodes and PostgreSQL killed, frozen, cut off for SPAN (default 10m; SEED repeats the order), check and print a table
+	SKEIN_CHAOS=$(SPAN) SKEIN_CHAOS_SEED=$(SEED) $(GO) test ./cmd/skein -run 'TestChaos$$' -timeout 0 -v -count 1
+
 .PHONY: bench
 bench: build ## measure this machine: every shape, beside the raw limit of its disk
 	@$(BIN) bench --shape all

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+// chaosShort is how long faults are injected in an ordinary test; SKEIN_CHAOS sets another span,
+// SKEIN_CHAOS_SEED the seed (make chaos).
+const chaosShort = 20 * time.Second
+
+// chaos is a working cluster to which bad things happen, in an order that a seed decides.
+type chaos struct {
+	*flight
+	rng   *rand.Rand
+	dir   string
+	taps  map[*member]*tap
+	faced []*skein.Client // those that are asked for runs
+	mu    sync.Mutex      // protects faced and following fields
+	acked map[string]int  // runs that were acknowledged, and the graph of each
+	needs []map[string][]string
+
+	faults    map[string]int
+	takeovers []time.Duration
+}
+
+// TestChaos has real nodes over a real PostgreSQL run random graphs while nodes are killed, frozen, cut off, slowed,
+// added and removed, commits are lost on their way and back, and the database is killed. What the tasks themselves
+// wrote down, what was acknowledged and what the database says must agree.
+func TestChaos(t *testing.T) {
+	span := chaosShort
+	if text := os.Getenv("SKEIN_CHAOS"); text != "" {
+		var err error
+		if span, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("SKEIN_CHAOS_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("SKEIN_CHAOS_SEED=%d SKEIN_CHAOS=%v", seed, span)
+	c := &chaos{flight: newFlight(t, 0, "SKEIN_RECOVERY=on", "SKEIN_SLOTS=6", "SKEIN_DRAIN=5s"), rng: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(),
+		taps: map[*member]*tap{}, acked: map[string]int{}, faults: map[string]int{}}
+	for range 3 {
+		c.join()
+	}
+	c.listed(3)
+	c.prepare(5)
+	working, rest := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i := range 2 {
+		wg.Go(func() { c.work(working, rand.New(rand.NewPCG(seed, uint64(2+i)))) })
+	}
+	began := time.Now()
+	for time.Since(began) < span {
+		c.fault()
+		time.Sleep(time.Duration(c.rng.IntN(1500)) * time.Millisecond) // the pause before the next one is part of the fault
+	}
+	took := time.Since(began)
+	rest()
+	wg.Wait()
+	c.members[0].home.until("every run has ended", func() bool {
+		page, err := c.members[0].client.Runs(t.Context(), skein.RunsQuery{State: "active"})
+		return err == nil && len(page.Items) == 0
+	})
+	c.audit(took)
+}
+
+// join adds a node behind a tap of its own.
+func (c *chaos) join() {
+	c.t.Helper()
+	p := newTap(c.t, c.pg.Addr())
+	db := c.db
+	c.db = p.url()
+	m := c.add()
+	c.db = db
+	c.taps[m] = p
+	c.face()
+}
+
+// face lists the nodes that are asked for runs.
+func (c *chaos) face() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faced = nil
+	for _, m := range c.members {
+		c.faced = append(c.faced, m.client)
+	}
+}
+
+func (c *chaos) witness(graph int) string { return filepath.Join(c.dir, fmt.Sprint("witness", graph)) }
+
+// prepare applies workflows of random graphs, whose tasks write down what they do.
+func (c *chaos) prepare(graphs int) {
+	c.t.Helper()
+	for i := range graphs {
+		needs := map[string][]string{}
+		n := 4 + c.rng.IntN(12)
+		for k := range n {
+			var of []string
+			for range min(k, c.rng.IntN(4)) {
+				of = append(of, fmt.Sprint("t", c.rng.IntN(k)))
+			}
+			needs[fmt.Sprint("t", k)] = unique(of)
+		}
+		line := "$SKEIN_RUN_ID $SKEIN_TASK $SKEIN_TOKEN $(date +%s%N) >> " + c.witness(i)
+		command := "echo begin " + line + "; sleep 0." + fmt.Sprint(1+c.rng.IntN(3)) + "; echo end " + line
+		file := filepath.Join(c.dir, fmt.Sprint("chaos", i, ".yaml"))
+		if err := os.WriteFile(file, []byte(source(fmt.Sprint("chaos", i), command, needs)), 0o600); err != nil {
+			c.t.Fatal(err)
+		}
+		c.members[0].home.run("workflow", "apply", file)
+		c.needs = append(c.needs, needs)
+	}
+}
+
+// chaosActive is how many runs are kept going.
+const chaosActive = 8
+
+// work starts runs until ctx ends, and keeps those that were acknowledged.
+func (c *chaos) work(ctx context.Context, rng *rand.Rand) {
+	for n := 0; ctx.Err() == nil; n++ {
+		c.mu.Lock()
+		k := c.faced[rng.IntN(len(c.faced))]
+		c.mu.Unlock()
+		call, cancel := context.WithTimeout(ctx, 3*time.Second)
+		page, err := k.Runs(call, skein.RunsQuery{State: "active"})
+		if err == nil && len(page.Items) < chaosActive {
+			g := rng.IntN(len(c.needs))
+			var run api.Run
+			if run, _, err = k.Start(call, api.RunRequest{Workflow: fmt.Sprint("chaos", g)}); err == nil {
+				c.mu.Lock()
+				c.acked[run.ID] = g
+				c.mu.Unlock()
+			}
+		}
+		cancel()
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// fault injects one, and waits until it is over.
+func (c *chaos) fault() {
+	c.t.Helper()
+	m := c.members[c.rng.IntN(len(c.members))]
+	p := c.taps[m]
+	hurt := func(mode int32, span time.Duration) func() {
+		return func() {
+			p.mode.Store(mode)
+			time.Sleep(span)
+			p.mode.Store(tapOpen)
+		}
+	}
+	frozen := func(span time.Duration) func() {
+		return func() {
+			c.signal(m, syscall.SIGSTOP)
+			time.Sleep(span)
+			c.signal(m, syscall.SIGCONT)
+		}
+	}
+	all := map[string]func(){
+		"kill -9, back at once":       func() { m.kill(); m.start() },
+		"kill -9, taken over":         func() { c.bereave(m) },
+		"frozen for long":             frozen(4 * time.Second),
+		"frozen for a moment":         frozen(time.Second),
+		"cut off":                     hurt(tapShut, 4*time.Second),
+		"cut off, only what it says":  hurt(tapUp, 4*time.Second),
+		"cut off, only what it hears": hurt(tapDown, 4*time.Second),
+		"database 100 ms away":        hurt(tapSlow, 2*time.Second),
+		"commit lost on its way":      func() { p.noEnd.Store(true); time.Sleep(time.Second) },
+		"answer to a commit lost":     func() { p.noAck.Store(true); time.Sleep(time.Second) },
+		"stopped in order":            func() { m.stop(); m.start() },
+		"database killed": func() {
+			if err := c.pg.Kill(); err != nil {
+				c.t.Fatal(err)
+			}
+			time.Sleep(time.Duration(c.rng.IntN(3000)) * time.Millisecond)
+			if err := c.pg.Start(); err != nil {
+				c.t.Fatal(err)
+			}
+		},
+	}
+	if len(c.members) < 4 {
+		all["a node joins"] = c.join
+	}
+	names := slices.Sorted(maps.Keys(all))
+	name := names[c.rng.IntN(len(names))]
+	all[name]()
+	c.faults[name]++
+	c.face()
+}
+
+func (c *chaos) signal(m *member, s syscall.Signal) {
+	c.t.Helper()
+	if err := m.server.Process.Signal(s); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// bereave kills a node and waits until the others have all that it had.
+func (c *chaos) bereave(m *member) {
+	c.t.Helper()
+	had := c.owners()[m.name]
+	began := time.Now()
+	m.kill()
+	m.home.until("the others have what a dead node had", func() bool {
+		out, err := c.query("select count(*) from skein.shard s where not exists (select from skein.member m where m.handler = s.owner and m.name <> '" + m.name + "')")
+		return err == nil && out == "0"
+	})
+	if had > 0 {
+		c.takeovers = append(c.takeovers, time.Since(began))
+	}
+	m.start()
+}
+
+// orphans counts processes of tasks that run although no node does.
+func (c *chaos) orphans() (n int) {
+	entries, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, e := range entries {
+		env, err := os.ReadFile(e)
+		if err != nil {
+			continue // it has ended, or is somebody else's
+		}
+		for _, m := range c.members {
+			if strings.Contains(string(env), "SKEIN_TOKEN=") && strings.Contains(string(env), m.home.dir) {
+				n++
+			}
+		}
+	}
+	return n
+}

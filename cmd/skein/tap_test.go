@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// What a tap does to everything that passes it.
+const (
+	tapOpen int32 = iota
+	tapShut       // nothing arrives, in neither direction, and nobody is told
+	tapUp         // what the node says does not arrive
+	tapDown       // what the database says does not arrive
+	tapSlow       // everything takes 100 ms
+)
+
+// tapWrites is the length in bytes from which what a node says at once counts as a transaction that writes: looks and
+// heartbeats are shorter.
+const tapWrites = 200
+
+// tap stands between one node and its database.
+type tap struct {
+	l     net.Listener
+	to    string
+	mode  atomic.Int32
+	noEnd atomic.Bool // the end of the next transaction is lost, and both sides are hung up
+	noAck atomic.Bool // its answer is lost, and the node is hung up
+	wg    sync.WaitGroup
+}
+
+func newTap(t *testing.T, to string) *tap {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &tap{l: l, to: to}
+	p.wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err == nil {
+				p.wg.Go(func() { p.serve(c) })
+			}
+		}
+	})
+	t.Cleanup(func() { _ = l.Close() }) // what passes ends with node and database
+	return p
+}
+
+func (p *tap) url() string {
+	return fmt.Sprintf("postgres://skein@%s/postgres?sslmode=disable", p.l.Addr())
+}
+
+func (p *tap) serve(node net.Conn) {
+	defer node.Close()
+	db, err := net.Dial("tcp", p.to)
+	if err != nil {
+		return
+	}
+	defer db.Close()
+	var mute atomic.Bool
+	var down sync.WaitGroup
+	defer down.Wait()
+	down.Go(func() {
+		defer node.Close()
+		p.carry(node, db, tapDown, func(b []byte) bool { return !mute.Load() || !bytes.Contains(b, []byte{'Z', 0, 0, 0, 5}) })
+	})
+	p.carry(db, node, tapUp, func(b []byte) bool {
+		if len(b) > tapWrites && bytes.HasSuffix(b, []byte{'S', 0, 0, 0, 4}) { // the end of a transaction
+			if p.noEnd.CompareAndSwap(true, false) {
+				return false
+			}
+			if p.noAck.CompareAndSwap(true, false) {
+				mute.Store(true)
+			}
+		}
+		return true
+	})
+	_ = db.Close()
+}
+
+// carry passes on what comes, as the mode lets it, until see says no.
+func (p *tap) carry(to, from net.Conn, way int32, see func([]byte) bool) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil || !see(buf[:n]) {
+			return
+		}
+		for m := p.mode.Load(); m == tapShut || m == way; m = p.mode.Load() {
+			time.Sleep(5 * time.Millisecond)
+		}
+		if p.mode.Load() == tapSlow {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
