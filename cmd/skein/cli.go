@@ -69,6 +69,7 @@ With one, others can look on and start runs:      skein dev`,
 	f.BoolVar(&c.noInput, "no-input", false, "never ask")
 	f.String("data", "", "data folder (default $XDG_DATA_HOME/skein)")
 	f.String("db", "", "database, sqlite:PATH or postgres://user@host:port/database?schema=NAME (default sqlite in the data folder)")
+	f.String("ca-cert", "", "PEM file of an authority that signs the certificates of servers, besides those of the system")
 	f.String("server", "", "URL of a server to talk to (default: the one that holds the data folder)")
 	root.AddGroup(
 		&cobra.Group{ID: "start", Title: "Start here:"},
@@ -130,6 +131,9 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("drain", "", "how long a shutdown waits for running attempts (default 1m)")
 	f.String("retention-age", "", "finished runs are kept that long, unless their workflow says otherwise; 0: for ever (default 90d)")
 	f.String("retention-runs", "", "and so many of each workflow (default 1000)")
+	f.String("tls-cert", "", "PEM file of the certificate to show; with it, and a token, the node may listen beyond loopback")
+	f.String("tls-key", "", "PEM file of its key")
+	f.Bool("insecure-plaintext", false, "listen beyond loopback without a certificate: tokens and all else can be read on the way")
 	f.String("advertise", "", "in a cluster: URL by which the other nodes reach this one (default where it listens)")
 	f.String("heartbeat", "", "in a cluster: time between two signs of life (default 5s)")
 	f.String("lag", "", "in a cluster: silence after which a node counts as dead (default 20s)")

@@ -30,6 +30,13 @@ func (c *cli) newClient(url string, opts ...skein.Option) (*skein.Client, error)
 	if c.cfg.APIToken != "" {
 		opts = append(opts, skein.WithToken(c.cfg.APIToken))
 	}
+	if c.cfg.CACert != "" {
+		rt, err := app.Transport(c.cfg)
+		if err != nil {
+			return nil, err
+		}
+		opts = append([]skein.Option{skein.WithTransport(rt)}, opts...) // a handler in this process goes before it
+	}
 	k, err := skein.New(url, opts...)
 	if err != nil {
 		return nil, usage("--server: %v", err)

@@ -21,14 +21,23 @@ import (
 type membership struct {
 	node  *cluster.Node
 	peers *peer.Client
+	rt    http.RoundTripper
 }
 
 // member is made before the engine, which needs the peers.
-func newMembership(st store.Store, log *slog.Logger) *membership {
+func newMembership(cfg *Config, st store.Store, log *slog.Logger) (*membership, error) {
 	if _, ok := st.(store.Cluster); !ok {
-		return nil
+		return nil, nil
 	}
-	return &membership{peers: peer.NewClient(log)}
+	if cfg.open() && cfg.APIToken == "" {
+		return nil, fmt.Errorf("%w on %s: the other nodes of the cluster will ask this one for a token; make one (skein token create --kind node) "+
+			"and give it in SKEIN_API_TOKEN", ErrNotAllowed, cfg.Listen)
+	}
+	rt, err := Transport(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &membership{peers: peer.NewClient(rt, cfg.APIToken, log), rt: rt}, nil
 }
 
 // enginePeers keeps a nil membership a nil interface.
@@ -68,6 +77,7 @@ type neighbours struct {
 	remote  func(context.Context, dag.HandlerID) (dag.HandlerID, bool)
 	cluster server.Cluster
 	logs    logs.Store // that they share
+	tokens  store.Tokens
 }
 
 // town is the cluster as a node's server sees it.
@@ -80,9 +90,9 @@ type town struct {
 func neighboursOf(st store.Store, m *membership, shared logs.Store) neighbours {
 	c, ok := st.(store.Cluster)
 	if !ok {
-		return neighbours{logs: shared}
+		return neighbours{logs: shared, tokens: st}
 	}
-	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared}
+	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared, tokens: st}
 	if m != nil {
 		n.remote = func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool) { return m.remote(ctx, st, h) }
 	}
@@ -109,8 +119,8 @@ func (t *town) Wake() {
 
 // handler answers what the other nodes ask, and passes on what they can answer better.
 func (m *membership) handler(n *Node, next http.Handler) http.Handler {
-	inner := server.Guarded(n.listener.Addr().String(), peer.Handler(m.node, n.engine, func(cs []dag.Cancel) { n.executor.Cancel(cs) }))
-	outer := peer.Gateway(next, m.node, n.log)
+	inner := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.Handler(m.node, n.engine, func(cs []dag.Cancel) { n.executor.Cancel(cs) }))
+	outer := peer.Gateway(next, m.node, m.rt, n.log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasPrefix(r.URL.Path, peer.Prefix):

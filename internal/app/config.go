@@ -41,6 +41,11 @@ type Config struct {
 	// of a cluster keeps the end of it, and each node has files of its own.
 	Logs string
 
+	// A node that other machines can reach shows a certificate (paths of PEM files), or is told to
+	// do without. CACert is a further authority that this process believes.
+	TLSCert, TLSKey, CACert string
+	Plaintext               bool
+
 	// Of a node of a cluster: where the others reach it ("": where it listens), how often it
 	// renews its row, after what silence it counts as dead, and what it does when it was taken
 	// for dead.
@@ -139,6 +144,13 @@ func settings() []setting {
 			return oneOf(v, "text", "json")
 		}},
 		{name: "tasks_max", def: func() string { return strconv.Itoa(dag.TasksMax) }, set: setTasksMax},
+		{name: "tls_cert", def: text(""), set: func(c *Config, v string) error { return setPath(&c.TLSCert, v) }},
+		{name: "tls_key", def: text(""), set: func(c *Config, v string) error { return setPath(&c.TLSKey, v) }},
+		{name: "ca_cert", def: text(""), set: func(c *Config, v string) error { return setPath(&c.CACert, v) }},
+		{name: "insecure_plaintext", def: text("false"), set: func(c *Config, v string) error {
+			c.Plaintext = v == "true"
+			return oneOf(v, "true", "false")
+		}},
 		{name: "logs", def: text(""), set: setLogs},
 		{name: "retention_age", def: text("90d"), set: func(c *Config, v string) error {
 			d, err := workflow.ParseDuration(v)
@@ -150,9 +162,11 @@ func settings() []setting {
 	}
 }
 
-func setLogs(c *Config, v string) (err error) {
-	if c.Logs = ""; v != "" {
-		c.Logs, err = filepath.Abs(v)
+func setLogs(c *Config, v string) error { return setPath(&c.Logs, v) }
+
+func setPath(to *string, v string) (err error) {
+	if *to = ""; v != "" {
+		*to, err = filepath.Abs(v)
 	}
 	return err
 }

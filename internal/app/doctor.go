@@ -121,9 +121,9 @@ func checkPort(ctx context.Context, cfg *Config) Check {
 		c.Found = h.Error()
 		return c
 	}
-	host, _, err := splitAddress(cfg.Listen)
+	_, _, err := splitAddress(cfg.Listen)
 	if err == nil {
-		err = loopbackOnly(host, cfg.Listen)
+		err = mayOpen(cfg)
 	}
 	if err != nil {
 		return Check{Name: c.Name, State: CheckBad, Found: err.Error()}

@@ -75,6 +75,9 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	if n.store, err = openStore(ctx, cfg); err != nil {
 		return n, err
 	}
+	if err = someToken(ctx, cfg, n.store); err != nil {
+		return n, err
+	}
 	if n.logs, err = openLogs(cfg, n.store); err != nil {
 		return n, err
 	}
@@ -93,7 +96,9 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	if err != nil {
 		return n, fmt.Errorf("database %s: %w", cfg.dbName(), err)
 	}
-	n.member = newMembership(n.store, log)
+	if n.member, err = newMembership(cfg, n.store, log); err != nil {
+		return n, err
+	}
 	n.engine, err = engine.New(ctx, engine.Config{Store: n.store, Peers: n.member.enginePeers(), Helpers: n.member.helpers(), Unclaimed: cfg.Unclaimed, Executor: n.executor, Compile: compiler(),
 		Planner: trigger.New(n.store), ByHand: n.byHand, Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Reap: n.reap, Log: log})
 	if err != nil {
@@ -104,7 +109,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	}
 	n.executor.engine, n.executor.worker = n.engine, n.worker
 	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log})
-	srv, err := newServer(cfg, n.engine, n.store, log, n.listener.Addr().String(), neighboursOf(n.store, n.member, n.logs))
+	srv, err := newServer(cfg, n.engine, log, n.listener.Addr().String(), neighboursOf(n.store, n.member, n.logs))
 	if err != nil {
 		return n, err
 	}
@@ -115,8 +120,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	}
 	n.handler = n.guarded(n.handler)
 	n.http = srv.HTTP()
-	n.http.Handler = n.handler
-	return n, nil
+	return n, n.secure()
 }
 
 // compiler compiles conditions; equal texts share one program.
@@ -124,9 +128,9 @@ func compiler() dag.Compiler {
 	return new(workflow.Compiler).Condition
 }
 
-func newServer(cfg *Config, e *engine.Engine, tokens store.Tokens, log *slog.Logger, address string, near neighbours) (*server.Server, error) {
+func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, address string, near neighbours) (*server.Server, error) {
 	srv, err := server.New(server.Config{
-		Engine: e, Tokens: tokens, Remote: near.remote, Cluster: near.cluster, Logs: logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs}, Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax, Version: Version(), DefaultUser: systemUser(), Listen: address, Log: log,
+		Engine: e, Tokens: near.tokens, Remote: near.remote, Cluster: near.cluster, Logs: logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs}, Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax, Version: Version(), DefaultUser: systemUser(), Listen: address, AnyHost: cfg.open(), Log: log,
 		Node: server.Node{Name: cfg.Name, Roles: []string{"api", "scheduler", "worker"}, Started: time.Now()},
 	})
 	if err != nil {
@@ -153,7 +157,16 @@ func (n *Node) reap(ctx context.Context, lost []dag.AttemptRow) error {
 }
 
 // URL is where the node answers.
-func (n *Node) URL() string { return "http://" + n.listener.Addr().String() }
+func (n *Node) URL() string {
+	address := n.listener.Addr().String()
+	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
+		address = net.JoinHostPort("localhost", port) // what this machine calls it
+	}
+	if n.cfg.TLSCert != "" {
+		return "https://" + address
+	}
+	return "http://" + address
+}
 
 // Handler answers requests without a socket.
 func (n *Node) Handler() http.Handler { return n.handler }
@@ -200,7 +213,7 @@ func (n *Node) Run(ctx context.Context) error {
 	var err error
 	select {
 	case <-n.engine.Ready():
-		go func() { httpEnd <- n.http.Serve(n.listener) }()
+		go func() { httpEnd <- n.serve() }()
 		if err = n.lock.announce(n.URL()); err == nil {
 			close(n.ready)
 			n.log.Info("ready", "url", n.URL(), "data", n.cfg.Data, "slots", n.cfg.Slots)
@@ -224,6 +237,13 @@ func (n *Node) Run(ctx context.Context) error {
 	err = errors.Join(err, <-engineEnd, n.stopHTTP(), n.release())
 	n.log.Info("stopped")
 	return err
+}
+
+func (n *Node) serve() error {
+	if n.http.TLSConfig != nil {
+		return n.http.ServeTLS(n.listener, "", "")
+	}
+	return n.http.Serve(n.listener)
 }
 
 // byHand reports whether nothing starts by itself here. A command that is a member of a cluster
@@ -390,7 +410,7 @@ func Observe(ctx context.Context, cfg *Config) (*Observer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	srv, err := newServer(cfg, e, db, slog.New(slog.DiscardHandler), ListenDefault, neighboursOf(db, nil, shared))
+	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), ListenDefault, neighboursOf(db, nil, shared))
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

@@ -42,7 +42,7 @@ var allowed = map[string][]string{
 	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "api/v1"},
 	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/worker", "internal/trigger", "internal/workflow"},
 	"internal/app": {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs",
-		"internal/workflow", "internal/trigger", "internal/secret", "internal/server", "internal/bench", "api/v1", ".", "examples"},
+		"internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "internal/bench", "api/v1", ".", "examples"},
 	"internal/crontab": {"internal/cron", "internal/workflow"},
 	"examples":         {},
 	"cmd/skein":        {"internal/app", "internal/bench", "internal/workflow", "internal/cron", "internal/crontab", "internal/engine", "internal/dag", "api/v1", ".", "examples"},

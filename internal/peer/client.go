@@ -33,6 +33,7 @@ type Client struct {
 	dir    Directory
 	engine Engine
 	http   *http.Client
+	token  string
 	log    *slog.Logger
 
 	cancels chan target
@@ -55,8 +56,9 @@ type target struct {
 var _ engine.Peers = (*Client)(nil)
 
 // NewClient makes a client; Run does what it is told. dir and e may be set later, before Run.
-func NewClient(log *slog.Logger) *Client {
-	return &Client{http: &http.Client{Timeout: callTimeout, CheckRedirect: never}, log: log,
+// rt carries the calls; each shows the token, if there is one.
+func NewClient(rt http.RoundTripper, token string, log *slog.Logger) *Client {
+	return &Client{http: &http.Client{Transport: rt, Timeout: callTimeout, CheckRedirect: never}, token: token, log: log,
 		cancels: make(chan target, cancelsMax), nudges: make(chan dag.ShardID, cancelsMax), wake: make(chan struct{}, 1)}
 }
 
@@ -245,6 +247,9 @@ func (c *Client) call(ctx context.Context, m store.Member, path string, body, an
 		return fmt.Errorf("address of node %s: %w", m.Name, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return fmt.Errorf("node %s: %w", m.Name, err)

@@ -27,8 +27,9 @@ const (
 )
 
 // Gateway answers requests by next, and passes on those that next says another node has to
-// answer. Everything else goes straight through, streams too.
-func Gateway(next http.Handler, dir Directory, log *slog.Logger) http.Handler {
+// answer, by rt and as they came, with the token that they showed. Everything else goes
+// straight through, streams too.
+func Gateway(next http.Handler, dir Directory, rt http.RoundTripper, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := taken(r)
 		if err != nil {
@@ -47,9 +48,9 @@ func Gateway(next http.Handler, dir Directory, log *slog.Logger) http.Handler {
 				r.Header.Set(HeaderHops, strconv.Itoa(hops+1))
 				body.again(r)
 				if strings.HasPrefix(catch.elsewhere, "handler ") {
-					passStream(w, r, detour{to: to, dir: dir, next: next, log: log})
+					passStream(w, r, detour{to: to, dir: dir, next: next, rt: rt, log: log})
 				} else {
-					pass(w, r, to, log)
+					pass(w, r, to, rt, log)
 				}
 				return
 			}
@@ -128,13 +129,14 @@ func destination(dir Directory, elsewhere string) (store.Member, error) {
 	return m, nil
 }
 
-func pass(w http.ResponseWriter, r *http.Request, to store.Member, log *slog.Logger) {
+func pass(w http.ResponseWriter, r *http.Request, to store.Member, rt http.RoundTripper, log *slog.Logger) {
 	target, err := url.Parse(to.Address)
 	if err != nil {
 		unavailable(w, fmt.Errorf("address of node %s: %w", to.Name, err))
 		return
 	}
 	proxy := &httputil.ReverseProxy{
+		Transport:     rt,
 		Rewrite:       func(p *httputil.ProxyRequest) { p.SetURL(target) },
 		FlushInterval: -1,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {

@@ -25,6 +25,7 @@ type detour struct {
 	to   store.Member
 	dir  Directory
 	next http.Handler
+	rt   http.RoundTripper
 	log  *slog.Logger
 }
 
@@ -41,6 +42,7 @@ func passStream(w http.ResponseWriter, r *http.Request, d detour) {
 	defer cancel()
 	watching.Go(func() { d.untilGone(ctx, cancel) })
 	proxy := &httputil.ReverseProxy{
+		Transport:     d.rt,
 		Rewrite:       func(p *httputil.ProxyRequest) { p.SetURL(target) },
 		FlushInterval: -1,
 		ModifyResponse: func(resp *http.Response) error {

@@ -18,6 +18,7 @@ import (
 // by name (DNS rebinding) or across origins, but it cannot choose these headers.
 type guard struct {
 	host string // the host of the listen address; "": only loopback
+	any  bool   // a page cannot show a token, so it does not matter which name it used
 }
 
 func newGuard(listen string) guard {
@@ -32,9 +33,10 @@ func newGuard(listen string) guard {
 }
 
 // Guarded keeps web pages away from next, as the server does from its own routes. listen is
-// the address that it is reached by.
-func Guarded(listen string, next http.Handler) http.Handler {
+// the address that it is reached by, anyHost as in Config.
+func Guarded(listen string, anyHost bool, next http.Handler) http.Handler {
 	g := newGuard(listen)
+	g.any = anyHost
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f := g.check(r); f != nil {
 			f.write(w, r)
@@ -49,7 +51,7 @@ func Guarded(listen string, next http.Handler) http.Handler {
 // Pages have no business with webhooks, so what a browser says of its origin counts as
 // everywhere.
 func (g guard) check(r *http.Request) *failure {
-	if !g.ours(r.Host) && !strings.HasPrefix(r.URL.Path, hooksPath) {
+	if !g.any && !g.ours(r.Host) && !strings.HasPrefix(r.URL.Path, hooksPath) {
 		return fail(http.StatusMisdirectedRequest, api.ProblemForeignHost, "this server does not answer for the host %q", r.Host)
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {

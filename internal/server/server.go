@@ -43,7 +43,9 @@ type Config struct {
 	// Listen is the address that people reach the server by. Requests for another host are
 	// refused, except for those of loopback.
 	Listen string
-	Log    *slog.Logger
+	// AnyHost: requests come under any name, because each has shown a token before it is here.
+	AnyHost bool
+	Log     *slog.Logger
 }
 
 // Node is what the process says of itself.
@@ -133,6 +135,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, engine: cfg.Engine, mux: http.NewServeMux(), guard: newGuard(cfg.Listen),
 		hooks: make(places, hooksMax), costly: make(places, costlyMax)}
+	s.guard.any = cfg.AnyHost
 	s.metrics = newMetrics(cfg.Engine, cfg.Version)
 	s.api = huma.NewAPI(s.humaConfig(), newAdapter(s.mux))
 	s.routes()

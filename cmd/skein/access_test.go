@@ -1,0 +1,150 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// certificate writes a pair for localhost that signs itself.
+func (w *world) certificate() (cert, key string) {
+	w.t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	raw, err := x509.MarshalECPrivateKey(k)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.write("cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))),
+		w.write("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw})))
+}
+
+func trusting(t *testing.T, cert string) *http.Client {
+	t.Helper()
+	text, err := os.ReadFile(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(text)
+	c := &http.Client{Timeout: awaitMax, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	t.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+// TestOpenNode has a node that other machines can reach: only with a certificate and a token,
+// and only for who shows one.
+func TestOpenNode(t *testing.T) {
+	w := newWorld(t)
+	const wide = "0.0.0.0:0"
+	w.refused(exitNotAllowed, []string{"--tls-cert", "--insecure-plaintext", "SSH"}, "server", "--listen", wide)
+	cert, key := w.certificate()
+	w.refused(exitConflict, []string{"belong together"}, "server", "--listen", wide, "--tls-cert", cert)
+	w.refused(exitConflict, []string{"none.pem"}, "server", "--listen", "127.0.0.1:0", "--tls-cert", filepath.Join(w.dir, "none.pem"), "--tls-key", key)
+	w.refused(exitNotAllowed, []string{"skein token create --kind api"}, "server", "--listen", wide, "--tls-cert", cert, "--tls-key", key)
+
+	o := w.skein("token", "create", "--kind", "api", "--name", "ann")
+	secret := strings.TrimSpace(o.out)
+	if o.code != exitOK || secret == "" {
+		t.Fatal(o)
+	}
+	worker := strings.TrimSpace(w.skein("token", "create", "--kind", "worker", "--name", "w").out)
+	p := w.server("--listen", wide, "--tls-cert", cert, "--tls-key", key)
+	if !strings.HasPrefix(p.url, "https://localhost:") {
+		t.Fatalf("it is at %s", p.url)
+	}
+
+	web := trusting(t, cert)
+	call := func(method, path, token string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequest(method, p.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := web.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+	for _, c := range []struct {
+		path, token string
+		status      int
+	}{
+		{"/livez", "", 200}, {"/readyz", "", 200},
+		{"/", "", 401}, {"/metrics", "", 401}, {"/version", "", 401}, {"/api/v1/runs", "", 401}, {"/api/docs", "", 401}, {"/api/v1/openapi.json", "", 401},
+		{"/internal/v1/report", "", 401}, {"/internal/v1/report", secret, 403}, {"/api/v1/runs", worker, 403},
+		{"/api/v1/runs", secret, 200}, {"/metrics", secret, 200}, {"/api/v1/runs", secret + "x", 401},
+	} {
+		if status, body := call(http.MethodGet, c.path, c.token); status != c.status {
+			t.Errorf("%s with %.12q: %d, want %d: %.300s", c.path, c.token, status, c.status, body)
+		}
+	}
+
+	// The command line: without the authority, without a token, with both.
+	w.refused(exitUnreachable, []string{"certificate"}, "--server", p.url, "run", "list")
+	w.refused(exitNotAllowed, []string{"token"}, "--server", p.url, "--ca-cert", cert, "run", "list")
+	w.env = append(w.env, "SKEIN_API_TOKEN="+secret, "SKEIN_CA_CERT="+cert)
+	w.workflow("hello", `  a: {run: "true"}`)
+	if o := w.skein("run", "./hello.yaml", "-o", "json"); o.code != exitOK {
+		t.Errorf("with a token: %v", o)
+	}
+
+	// Who is revoked is out within seconds.
+	if o := w.skein("token", "revoke", "ann"); o.code != exitOK {
+		t.Fatal(o)
+	}
+	w.eventually("the token is refused", func() bool {
+		status, _ := call(http.MethodGet, "/api/v1/runs", secret)
+		return status == 401
+	})
+
+	// A renewed certificate is shown without a restart, once the node looks at the file again.
+	before := fmt.Sprint(serial(t, web, p.url))
+	renewed, _ := w.certificate()
+	w.eventually("the renewed certificate is shown", func() bool {
+		return fmt.Sprint(serial(t, trusting(t, renewed), p.url)) != before
+	})
+}
+
+// serial is that of the certificate that a server shows; nil: not one that the client trusts.
+func serial(t *testing.T, c *http.Client, url string) *big.Int {
+	t.Helper()
+	resp, err := c.Get(url + "/livez")
+	if err != nil {
+		return nil
+	}
+	defer resp.Body.Close()
+	return resp.TLS.PeerCertificates[0].SerialNumber
+}

@@ -1,0 +1,82 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/peer"
+	"skein.dev/skein/internal/store"
+)
+
+// open reports whether other machines can reach the address that the node listens on.
+func (c *Config) open() bool {
+	host, _, err := splitAddress(c.Listen)
+	return err == nil && !isLoopback(host)
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// mayOpen refuses an address that other machines could reach, unless what passes cannot be read on the way:
+// whoever reaches the port can run commands here.
+func mayOpen(c *Config) error {
+	switch {
+	case (c.TLSCert == "") != (c.TLSKey == ""):
+		return fmt.Errorf("%w: --tls-cert and --tls-key belong together", ErrListen)
+	case !c.open() || c.TLSCert != "" || c.Plaintext:
+		return nil
+	}
+	return fmt.Errorf("%w on %s: it can be reached from other machines, and tokens and everything else would pass in plain text; "+
+		"give it a certificate (--tls-cert, --tls-key), or a loopback address such as %s with an SSH tunnel from elsewhere; "+
+		"--insecure-plaintext allows it all the same, for a network where nobody listens", ErrNotAllowed, c.Listen, ListenDefault)
+}
+
+// someToken refuses to open the node before anybody could be let in.
+func someToken(ctx context.Context, c *Config, st store.Tokens) error {
+	if !c.open() {
+		return nil
+	}
+	all, err := st.TokenList(ctx)
+	if err != nil {
+		return fmt.Errorf("read the tokens: %w", err)
+	}
+	for i := range all {
+		if all[i].Kind == store.TokenAPI && all[i].Revoked == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w on %s: every call from there needs a token, and there is none; make one first: skein token create --kind api",
+		ErrNotAllowed, c.Listen)
+}
+
+// secure shows the certificate, and asks who comes from elsewhere for a token.
+func (n *Node) secure() (err error) {
+	n.http.Handler = gated(n.cfg, n.store, n.handler, n.log)
+	n.http.TLSConfig, err = serverTLS(n.cfg, n.log)
+	return err
+}
+
+// gated asks every caller for a token, if other machines can call.
+func gated(c *Config, st auth.Store, next http.Handler, log *slog.Logger) http.Handler {
+	return auth.New(auth.Config{Store: st, Required: c.open(), Kind: tokenKind, Log: log}).Wrap(next)
+}
+
+// tokenKind says which token a path asks for. Whether the process lives tells nobody anything, and calls to
+// webhooks carry a signature of their own.
+func tokenKind(path string) string {
+	switch {
+	case path == "/livez", path == "/readyz", strings.HasPrefix(path, api.Prefix+"/hooks/"):
+		return ""
+	case strings.HasPrefix(path, peer.Prefix):
+		return store.TokenNode
+	}
+	return store.TokenAPI
+}

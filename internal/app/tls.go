@@ -1,0 +1,99 @@
+package app
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// certificate is the one that a node shows. It is read again when its file has changed, so that a
+// renewal needs no restart.
+type certificate struct {
+	cert, key string // paths
+	log       *slog.Logger
+
+	mu    sync.Mutex // protects following fields
+	pair  *tls.Certificate
+	mtime time.Time
+	asked time.Time
+}
+
+// certLook is how often the file of a certificate is looked at, at most.
+const certLook = 10 * time.Second
+
+func newCertificate(cert, key string, log *slog.Logger) (*certificate, error) {
+	c := &certificate{cert: cert, key: key, log: log}
+	return c, c.read()
+}
+
+// read takes the pair as it is now. A pair that is half renewed is an error, and the one before counts on.
+func (c *certificate) read() error {
+	info, err := os.Stat(c.cert)
+	if err != nil {
+		return err
+	}
+	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	if err != nil {
+		return fmt.Errorf("certificate %s with key %s: %w", c.cert, c.key, err)
+	}
+	c.pair, c.mtime = &pair, info.ModTime()
+	return nil
+}
+
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); now.Sub(c.asked) > certLook {
+		c.asked = now
+		if info, err := os.Stat(c.cert); err == nil && !info.ModTime().Equal(c.mtime) {
+			if err := c.read(); err != nil {
+				c.log.Error("the renewed certificate cannot be used; the one before goes on", "err", err)
+			}
+		}
+	}
+	return c.pair, nil
+}
+
+// serverTLS is what a node listens with; nil: in plain text.
+func serverTLS(cfg *Config, log *slog.Logger) (*tls.Config, error) {
+	if cfg.TLSCert == "" {
+		return nil, nil
+	}
+	c, err := newCertificate(cfg.TLSCert, cfg.TLSKey, log)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrListen, err)
+	}
+	return &tls.Config{GetCertificate: c.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
+}
+
+// Transport is what this process calls servers and nodes with: the ordinary one, which also trusts
+// --ca-cert.
+func Transport(cfg *Config) (*http.Transport, error) {
+	t, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return nil, errors.New("the process has a transport of its own")
+	}
+	t = t.Clone()
+	if cfg.CACert == "" {
+		return t, nil
+	}
+	pem, err := os.ReadFile(cfg.CACert)
+	if err != nil {
+		return nil, fmt.Errorf("certificate authority: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("certificate authority: %s holds no certificate in PEM", cfg.CACert)
+	}
+	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return t, nil
+}
