@@ -49,6 +49,7 @@ const (
 	ProblemRange           = "/problems/range-not-satisfiable"
 	ProblemForeignHost     = "/problems/foreign-host"
 	ProblemForeignOrigin   = "/problems/foreign-origin"
+	ProblemNotAllowed      = "/problems/not-allowed"
 	ProblemSignature       = "/problems/bad-signature"
 	ProblemUnauthenticated = "/problems/unauthenticated"
 	ProblemForbidden       = "/problems/forbidden"

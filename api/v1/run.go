@@ -23,6 +23,7 @@ type Run struct {
 	Backfill   *int64         `json:"backfill" doc:"The backfill it is part of."`
 	RerunOf    *string        `json:"rerun_of" doc:"The run that it repeats."`
 	From       *string        `json:"from" doc:"The task that it begins at; what does not depend on it counts as skipped."`
+	Parent     *Parent        `json:"parent" doc:"The task of another run that called it; null: none did."`
 	Priority   string         `json:"priority" enum:"highest,high,medium,low,lowest"`
 	Key        *string        `json:"idempotency_key"`
 	Params     Params         `json:"params" nullable:"false" doc:"As the run sees them: defaults filled in."`
@@ -40,6 +41,12 @@ func (r *Run) Ended() bool {
 		return true
 	}
 	return false
+}
+
+// Parent is the task whose call started a run.
+type Parent struct {
+	Run  string `json:"run" format:"uuid"`
+	Task string `json:"task"`
 }
 
 // Leader is who made tasks of a run; all null until somebody does.
@@ -69,15 +76,16 @@ type Attempt struct {
 	Generation int32   `json:"generation"`
 	Handler    string  `json:"handler"`
 	Node       string  `json:"node"`
-	State      string  `json:"state" enum:"assigned,running,succeeded,failed,stopped,lost"`
+	State      string  `json:"state" enum:"assigned,running,deferred,succeeded,failed,stopped,lost"`
 	Cause      *string `json:"cause"`
 	Message    *string `json:"message"`
 	ExitCode   *int32  `json:"exit_code"`
 	Signal     *string `json:"signal"`
+	Child      *string `json:"child" format:"uuid" doc:"Of a task that calls a workflow: the run that it started."`
 	AssignedAt Time    `json:"assigned_at" format:"date-time"`
 	StartedAt  *Time   `json:"started_at" format:"date-time" doc:"null: it never started."`
 	FinishedAt *Time   `json:"finished_at" format:"date-time" doc:"Of a lost one: when it was declared lost."`
-	RetryAt    *Time   `json:"retry_at" format:"date-time" doc:"When the task is due again after this failure."`
+	RetryAt    *Time   `json:"retry_at" format:"date-time" doc:"When the task is due again after this failure; of a deferred one, when its wait or its timeout is over."`
 }
 
 // RunRequest starts a run.
@@ -124,6 +132,12 @@ type MarkRequest struct {
 	State   string         `json:"state" enum:"succeeded,failed"`
 	Reason  string         `json:"reason" minLength:"1" maxLength:"1000"`
 	Outputs map[string]any `json:"outputs,omitempty" doc:"Of a task that succeeded: what others read as its outputs."`
+}
+
+// ApproveRequest decides about a task that waits for a person.
+type ApproveRequest struct {
+	Reject  bool   `json:"reject,omitempty" doc:"No: the task fails."`
+	Comment string `json:"comment,omitempty" maxLength:"1000" doc:"Kept in the history, and an output of the task."`
 }
 
 // Graph is the shape of a run or a version. State is null for a version.

@@ -100,7 +100,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 		return n, err
 	}
 	n.engine, err = engine.New(ctx, engine.Config{Store: n.store, Peers: n.member.enginePeers(), Helpers: n.member.helpers(), Unclaimed: cfg.Unclaimed, Executor: n.executor, Compile: compiler(),
-		Planner: trigger.New(n.store), ByHand: n.byHand, Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Reap: n.reap, Log: log})
+		Planner: trigger.New(n.store), Preparer: logic{&n.executor.resolve}, ByHand: n.byHand, Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Reap: n.reap, Log: log})
 	if err != nil {
 		return n, err
 	}

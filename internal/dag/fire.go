@@ -13,12 +13,40 @@ type Fire struct {
 	From     string // the task that it begins at; "": the first
 	// FailLost: a task that loses its handler fails the run, nothing is submitted again.
 	FailLost bool
+	Parent   *Parent // the call that started it
 }
+
+// Parent is the call that started a run, and the line that it descends from.
+type Parent struct {
+	Task TaskID
+	Line []Ancestor // from the first to the parent: never empty
+}
+
+// Ancestor is a run that a run descends from by calls.
+type Ancestor struct {
+	Run      RunID
+	Workflow WorkflowID
+}
+
+// Up is the run whose call it was.
+func (p *Parent) Up() Ancestor { return p.Line[len(p.Line)-1] }
+
+// Parent is the call that started the run; nil: there is none.
+func (h *Header) Parent() *Parent {
+	if h.Fire == nil {
+		return nil
+	}
+	return h.Fire.Parent
+}
+
+// LineMax bounds how deep calls may go: a run has at most so many ancestors.
+const LineMax = 16
 
 const (
 	fireFailLost = 1 << iota
 	fireOf
 	fireFrom
+	fireParent
 	fireFlags
 )
 
@@ -47,6 +75,9 @@ func (f *Fire) Pack() []byte {
 	if f.From != "" {
 		flags |= fireFrom
 	}
+	if f.Parent != nil {
+		flags |= fireParent
+	}
 	w.byte(flags)
 	w.text(f.Trigger)
 	w.text(f.Key)
@@ -58,6 +89,14 @@ func (f *Fire) Pack() []byte {
 	}
 	if flags&fireFrom != 0 {
 		w.text(f.From)
+	}
+	if f.Parent != nil {
+		w.uint(uint64(f.Parent.Task))
+		w.uint(uint64(len(f.Parent.Line)))
+		for _, a := range f.Parent.Line {
+			w.b = append(w.b, a.Run[:]...)
+			w.uint(uint64(a.Workflow))
+		}
 	}
 	return w.b
 }
@@ -78,8 +117,30 @@ func UnpackFire(b []byte) (*Fire, error) {
 	if flags&fireFrom != 0 {
 		f.From = u.text()
 	}
+	if flags&fireParent != 0 {
+		f.Parent = u.parent()
+	}
 	if u.bad || form != 1 || flags >= fireFlags || len(u.b) > 0 {
 		return nil, fmt.Errorf("what started the run: %w", errPacked)
 	}
 	return f, nil
+}
+
+func (u *unpacker) parent() *Parent {
+	p := &Parent{Task: TaskID(int32(u.uint()))}
+	n := u.count(17)
+	for range n {
+		var a Ancestor
+		if len(u.b) < len(a.Run) {
+			u.bad = true
+			break
+		}
+		u.b = u.b[copy(a.Run[:], u.b):]
+		a.Workflow = WorkflowID(u.uint())
+		p.Line = append(p.Line, a)
+	}
+	if n == 0 || n > LineMax {
+		u.bad = true
+	}
+	return p
 }

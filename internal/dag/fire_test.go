@@ -2,6 +2,7 @@ package dag
 
 import (
 	"math"
+	"reflect"
 	"testing"
 	"time"
 
@@ -16,9 +17,15 @@ func TestPackFireRoundTrip(t *testing.T) {
 		f := Fire{Trigger: rapid.String().Draw(t, "trigger"), Key: rapid.String().Draw(t, "key"),
 			Instant: Micros(rapid.Int64().Draw(t, "instant")), StartBy: Micros(rapid.Int64().Draw(t, "start by")),
 			Backfill: rapid.Int64Range(0, math.MaxInt64).Draw(t, "backfill"), FailLost: rapid.Bool().Draw(t, "fail lost")}
+		if n := rapid.IntRange(0, LineMax).Draw(t, "line"); n > 0 {
+			f.Parent = &Parent{Task: TaskID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "task"))}
+			for i := range n {
+				f.Parent.Line = append(f.Parent.Line, Ancestor{RunID{byte(i)}, WorkflowID(i)})
+			}
+		}
 		packed := f.Pack()
 		back, err := UnpackFire(packed)
-		if err != nil || *back != f {
+		if err != nil || !reflect.DeepEqual(*back, f) {
 			t.Fatalf("%+v came back as %+v: %v", f, back, err)
 		}
 		for i := 1; i < len(packed); i++ {
@@ -35,6 +42,7 @@ func TestPackFireRoundTrip(t *testing.T) {
 func FuzzUnpackFire(f *testing.F) {
 	f.Add((&Fire{}).Pack())
 	f.Add((&Fire{Trigger: "nightly", Instant: 1_700_000_000_000_000, StartBy: 1_700_000_060_000_000, FailLost: true}).Pack())
+	f.Add((&Fire{Parent: &Parent{Task: 3, Line: []Ancestor{{RunID{1}, 7}}}}).Pack())
 	f.Add((&Fire{Trigger: "t", Key: "hook/00", Backfill: 7, Instant: -1}).Pack())
 	f.Add([]byte{1, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -43,7 +51,7 @@ func FuzzUnpackFire(f *testing.F) {
 			return
 		}
 		again, err := UnpackFire(fire.Pack())
-		if err != nil || *again != *fire {
+		if err != nil || !reflect.DeepEqual(again, fire) {
 			t.Fatalf("%+v came back as %+v: %v", fire, again, err)
 		}
 	})

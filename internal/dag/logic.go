@@ -52,7 +52,8 @@ func (l *Logic) prepared() bool {
 }
 
 // Prepare asks the owner of a deferred task to find out what it waits for, beside the shard:
-// which run, which instant. It answers with EvArm, or with EvSettle if that cannot be.
+// which run, which instant. It answers with EvArm, or with EvSettle if that cannot be. A load
+// asks again, also of a call that has its child: whether that has ended meanwhile.
 type Prepare struct {
 	Run   RunID
 	Task  TaskID
@@ -74,6 +75,7 @@ type Order struct {
 type Child struct {
 	Run        RunID
 	Generation int32
+	Workflow   WorkflowID // of the run: it says where the run is
 }
 
 // String is the stored form; "" of no child.
@@ -81,18 +83,22 @@ func (c Child) String() string {
 	if c.Run.IsZero() {
 		return ""
 	}
-	return c.Run.String() + "/" + strconv.Itoa(int(c.Generation))
+	return fmt.Sprintf("%s/%d/%d", c.Run, c.Generation, c.Workflow)
 }
 
 // ChildOf is the child run of a call's attempt, if it has got one.
 func ChildOf(a *AttemptRow) (Child, bool) {
-	id, gen, ok := strings.Cut(a.Signal, "/")
-	run, err := ParseRunID(id)
-	n, bad := strconv.ParseInt(gen, 10, 32)
-	if !ok || err != nil || bad != nil {
+	parts := strings.Split(a.Signal, "/")
+	if len(parts) != 3 {
 		return Child{}, false
 	}
-	return Child{run, int32(n)}, true
+	run, err := ParseRunID(parts[0])
+	gen, bad := strconv.ParseInt(parts[1], 10, 32)
+	wf, worse := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil || bad != nil || worse != nil {
+		return Child{}, false
+	}
+	return Child{run, int32(gen), WorkflowID(wf)}, true
 }
 
 // ChildID is the id of the run that a call's attempt starts: made of the attempt, so that a
@@ -187,7 +193,7 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 
 // expect asks for what a deferred attempt needs to go on: its timer, its preparation.
 func (r *Run) expect(a *AttemptRow, now Now, fx *Effects) {
-	if l := r.Graph.Logic(a.Task); l != nil && l.prepared() && a.Started == 0 {
+	if l := r.Graph.Logic(a.Task); l != nil && l.prepared() && (a.Started == 0 || l.Kind != Wait) {
 		fx.Prepares = append(fx.Prepares, Prepare{Run: r.ID, Task: a.Task, Token: a.Token, Kind: l.Kind})
 	}
 	if a.RetryAt != 0 && a.Cause != CauseTimeout { // or it was told already

@@ -135,7 +135,7 @@ func (m *machine) logic() {
 		ev.Kind = EvArm
 		switch ev.Of {
 		case Call:
-			ev.Child = Child{Run: ChildID(a), Generation: int32(k) + 1}
+			ev.Child = Child{Run: ChildID(a), Generation: int32(k) + 1, Workflow: 7}
 		case Wait:
 			ev.Due = m.w.now.Wall + Micros(k)*1_000_000 - 1
 		}

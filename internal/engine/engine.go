@@ -31,6 +31,8 @@ type Config struct {
 	Reap func(ctx context.Context, lost []dag.AttemptRow) error
 	// Planner knows what triggers mean; nil: nothing is declared, nothing fires.
 	Planner Planner
+	// Preparer finds out what logical tasks wait for; nil: nobody does.
+	Preparer Preparer
 	// ByHand, if not nil, says that now only people start runs here: what is due stays due, for
 	// a later engine or a moment when it says no. What hears of a run's end still does: it
 	// would not hear of it again. It is asked on the writer's goroutine.

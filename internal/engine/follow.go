@@ -12,6 +12,10 @@ import (
 // ledger, further runs of a backfill, what triggers make of it, and room at gates.
 func (w *writer) follow() {
 	for done := 0; ; {
+		if err := w.orders(); err != nil {
+			w.broken(err)
+			return
+		}
 		for ; done < len(w.tx.ended); done++ {
 			if err := w.followOne(w.tx.ended[done]); err != nil {
 				w.broken(err)
@@ -26,7 +30,7 @@ func (w *writer) follow() {
 			w.broken(err)
 			return
 		}
-		if done == len(w.tx.ended) {
+		if done == len(w.tx.ended) && len(w.tx.fx.Orders) == 0 {
 			return
 		}
 	}
@@ -45,8 +49,8 @@ func (w *writer) followOne(r *dag.Run) error {
 			}
 		}
 	}
-	if w.e.cfg.Planner == nil {
-		return nil
+	if err := w.tellParent(r); err != nil || w.e.cfg.Planner == nil {
+		return err
 	}
 	return w.tell(r)
 }

@@ -16,7 +16,11 @@ func Forward(payload []byte, home func(dag.WorkflowID) dag.ShardID) (map[dag.Sha
 	}
 	by := map[dag.ShardID][]letter{}
 	for _, l := range letters {
-		to := home(l.Trigger.Workflow)
+		about := l.Trigger.Workflow
+		if l.Child != nil {
+			about = l.Child.Workflow
+		}
+		to := home(about)
 		by[to] = append(by[to], l)
 	}
 	out := make(map[dag.ShardID][]byte, len(by))

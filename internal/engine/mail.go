@@ -21,6 +21,8 @@ type letter struct {
 	// Ended tells a trigger of the end of a run.
 	Trigger store.TriggerKey `json:"trigger"`
 	Ended   Ended            `json:"ended"`
+	// Child, if not nil, is about a run and the run that called it; the rest does not count.
+	Child *childLetter `json:"child,omitempty"`
 }
 
 // mailMax is how many messages of a shard are read at a time.
@@ -89,6 +91,13 @@ func (w *writer) receive(m *store.Message) answer {
 	w.tx.batch.Consumed = append(w.tx.batch.Consumed, m.ID)
 	w.tx.addressed = append(w.tx.addressed, m.To)
 	for i := range letters {
+		if letters[i].Child != nil { // its workflow may have moved: then it is sent on
+			if err := w.sendChild(letters[i]); err != nil {
+				w.broken(err)
+				return answer{err: err}
+			}
+			continue
+		}
 		t, err := w.trigger(letters[i].Trigger)
 		if err == nil && t != nil && w.held(t.Shard) != nil {
 			err = w.hear(t, &letters[i].Ended)

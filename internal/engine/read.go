@@ -20,6 +20,8 @@ type RunView struct {
 	Counts   map[dag.TaskState]int // tasks by state; empty until it is split
 	Modified dag.Micros            // of its newest event
 	Leader   store.Handler         // who split it; zero: nobody yet
+	// ParentTask is the task of another run that called it; "": none did.
+	ParentTask string
 }
 
 // TaskView is a task of a run as people see it.
@@ -57,6 +59,11 @@ func (e *Engine) view(ctx context.Context, row dag.RunRow) (RunView, error) {
 	}
 	if v.Leader, err = e.handlers.get(ctx, e.store, row.Leader); err != nil {
 		return v, err
+	}
+	if p := row.Parent(); p != nil {
+		if v.ParentTask, err = e.TaskName(ctx, p.Up().Run, p.Task); err != nil { // it is not kept any more
+			v.ParentTask = fmt.Sprintf("#%d", p.Task)
+		}
 	}
 	if row.Final != nil {
 		v.Counts, err = dag.CountStates(row.Final)

@@ -124,6 +124,7 @@ func (w *writer) arm(fx *dag.Effects) {
 		w.timers.push(fx.Timers[i])
 	}
 	w.timers.prune(w.awaited)
+	w.prepare(fx.Prepares)
 }
 
 // dueTimers turns timers that are due into items.

@@ -49,6 +49,8 @@ type writer struct {
 	leading map[attemptKey]bool // Leader work under way beside the shard
 	carried map[attemptKey]bool // whose reports the peers have, or had
 	system  dag.WorkflowID      // whose tasks are carried out here, without a slot; 0: not known
+	// Deferred tasks that are looked at beside the shard.
+	preparing preparing
 
 	tx transaction
 	// itemsMax bounds the items of a transaction: halved when one is refused for its

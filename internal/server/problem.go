@@ -65,6 +65,7 @@ var titles = map[string]string{
 	api.ProblemRange:           "The range is not within the content",
 	api.ProblemForeignHost:     "Foreign host",
 	api.ProblemForeignOrigin:   "Foreign origin",
+	api.ProblemNotAllowed:      "You may not do that",
 	api.ProblemSignature:       "The call is not signed as it should be",
 	api.ProblemUnauthenticated: "No valid token",
 	api.ProblemForbidden:       "Not for this token",

@@ -77,6 +77,7 @@ func (s *Server) runRoutes(runs tag) {
 	route(s, runs.get("/runs/{id}/events", "list-events", "Read a run's history, oldest first"), s.listEvents)
 	route(s, runs.get("/runs/{id}/explain", "explain-run", "Say why a run stands where it stands"), s.explainRun)
 	route(s, runs.get("/runs/{id}/tasks/{task}/explain", "explain-task", "Say why a task stands where it stands"), s.explainTask)
+	route(s, runs.verb("/runs/{id}/tasks/{task}:approve", "approve-task", "Say yes or no to a task that waits for a person"), s.approve)
 	logs := streaming(runs.get("/runs/{id}/tasks/{task}/logs", "get-log", "Read what an attempt wrote, byte by byte"), "text/plain", "Raw bytes.")
 	logs.Responses["206"] = &huma.Response{Description: "The range that was asked for, of an attempt that has ended."}
 	route(s, logs, s.getLog)

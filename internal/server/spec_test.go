@@ -109,7 +109,7 @@ var contract = []string{
 	"POST /runs", "GET /runs", "GET /runs/{id}", "POST /runs/{id}:stop", "POST /runs/{id}:kill", "POST /runs/{id}:pause", "POST /runs/{id}:resume",
 	"POST /runs/{id}:recover", "POST /runs/{id}:rerun", "POST /runs/{id}/tasks/{task}:stop", "POST /runs/{id}/tasks/{task}:retry",
 	"POST /runs/{id}/tasks/{task}:skip", "POST /runs/{id}/tasks/{task}:mark",
-	"GET /runs/{id}/tasks", "GET /runs/{id}/tasks/{task}", "GET /runs/{id}/graph", "GET /runs/{id}/events", "GET /runs/{id}/explain",
+	"GET /runs/{id}/tasks", "GET /runs/{id}/tasks/{task}", "POST /runs/{id}/tasks/{task}:approve", "GET /runs/{id}/graph", "GET /runs/{id}/events", "GET /runs/{id}/explain",
 	"GET /runs/{id}/tasks/{task}/explain", "GET /runs/{id}/tasks/{task}/logs", "GET /users/{id}/runs", "GET /nodes", "GET /nodes/{name}", "POST /nodes/{name}:cordon", "POST /nodes/{name}:uncordon",
 	"POST /nodes/{name}:drain", "POST /shards/{id}:move", "POST /workflows/{ns}/{name}:move", "GET /admin/scheduler", "POST /admin/scheduler:stop",
 	"POST /admin/scheduler:start", "GET /status", "GET /events",

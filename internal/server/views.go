@@ -57,6 +57,9 @@ func runOf(v *engine.RunView) (api.Run, error) {
 		Leader: api.Leader{Handler: textOrNull(v.Leader.UUID), Node: textOrNull(v.Leader.Node), AssignedAt: instantOrNull(v.LeaderAt)},
 	}
 	if r.Instant = instant(v.Instant()); v.Fire != nil {
+		if p := v.Parent(); p != nil {
+			r.Parent = &api.Parent{Run: p.Up().Run.String(), Task: v.ParentTask}
+		}
 		r.Trigger, r.Backfill = textOrNull(v.Fire.Trigger), someOrNull(v.Fire.Backfill, v.Fire.Backfill != 0)
 		r.From = textOrNull(v.Fire.From)
 		if !v.Fire.Of.IsZero() {
@@ -94,10 +97,14 @@ func taskOf(v *engine.TaskView) api.Task {
 	}
 	for i := range v.Attempts {
 		a := &v.Attempts[i]
+		signal, child := a.Signal, ""
+		if run, ok := dag.ChildOf(&a.AttemptRow); ok {
+			signal, child = "", run.Run.String()
+		}
 		t.Attempts = append(t.Attempts, api.Attempt{
 			Number: int32(a.Token), Token: int32(a.Token), Generation: a.Generation, Handler: a.By.UUID, Node: a.By.Node,
 			State: a.State.String(), Cause: textOrNull(a.Cause), Message: textOrNull(a.Message), ExitCode: intOrNull(a.ExitCode, a.Exited),
-			Signal: textOrNull(a.Signal), AssignedAt: instant(a.Assigned), StartedAt: instantOrNull(a.Started),
+			Signal: textOrNull(signal), Child: textOrNull(child), AssignedAt: instant(a.Assigned), StartedAt: instantOrNull(a.Started),
 			FinishedAt: instantOrNull(a.Finished), RetryAt: instantOrNull(a.RetryAt),
 		})
 		t.Message = textOrNull(a.Message)

@@ -50,8 +50,7 @@ func taskLater() []key {
 			shape: list("a list of globs", glob())},
 		{name: "foreach", doc: "Runs the task once for each item of a list, or of an expression that gives one.", later: "foreach", shape: tasks},
 		{name: "parallel", doc: "Most instances of foreach at one time.", later: "foreach", shape: integer(1, 100_000)},
-		{name: "with", doc: "Parameters of the sub-workflow, or input of the kind.", later: "kind",
-			now:   func(*node) bool { return true }, // refused with workflow or kind
+		{name: "with", doc: "Parameters of the workflow that is called. Texts may hold ${{ }}.",
 			shape: table("a mapping of values", text("a name"), &shape{kind: anyShape})},
 	}
 }
@@ -63,22 +62,33 @@ func taskActionsLater() []key {
 		key{name: "then", doc: "The task that runs if it holds.", shape: taskName()},
 		key{name: "else", doc: "The task that runs if no branch holds.", shape: taskName()})
 	return []key{
-		{name: "switch", doc: "Chooses one of the tasks that need this one.", later: "switch", shape: list("a list of branches", branch)},
-		{name: "workflow", doc: "Starts another workflow and waits for it.", later: "subworkflow", shape: workflowRef()},
+		{name: "switch", doc: "Chooses one of the tasks that need this one: the first whose if holds; the others are skipped.", shape: branches(branch)},
+		{name: "workflow", doc: "Starts another workflow and waits for its end, and holds no slot; outputs are those of its last tasks.", shape: workflowRef()},
 		{name: "dependent", doc: "Waits for another workflow's run.", later: "dependent", shape: object("a mapping such as {workflow: NAME, within: day}",
 			key{name: "workflow", must: true, doc: "The other workflow.", shape: workflowRef()},
 			key{name: "task", doc: "A task of it instead of the whole run.", shape: taskName()},
 			key{name: "within", doc: "The span in which it must have run: hour, day, week, month or a duration.",
 				shape: forms("hour, day, week, month or a duration", within())},
 			key{name: "require", doc: "succeeded (default) or ended.", shape: oneOf("succeeded", "ended")})},
-		{name: "wait", doc: "Waits for a duration, or until an instant.", later: "wait", shape: text("a duration such as 10m, or an instant")},
-		{name: "approval", doc: "Waits until somebody approves.", later: "approval", shape: object("a mapping such as {by: [ops], timeout: 4h}",
-			key{name: "by", doc: "Who may approve.", shape: list("a list of roles or users", keyOrDash("the name of a role or user"))},
-			key{name: "timeout", doc: "How long to wait.", shape: duration(false)},
+		{name: "wait", doc: "Waits for a duration, or until an instant, and holds no slot.", shape: wait()},
+		{name: "approval", doc: "Waits until somebody approves, and holds no slot.", shape: object("a mapping such as {by: [ops], timeout: 4h}",
+			key{name: "by", doc: "Who may approve; nobody named: anybody.", shape: list("a list of users", keyOrDash("the name of a user"))},
+			key{name: "timeout", doc: "How long to wait; then it fails.", shape: duration(false)},
 			key{name: "message", doc: "What is asked.", shape: text("a text")})},
 		{name: "http", doc: "Sends an HTTP request.", later: "http", shape: http()},
 		{name: "kind", doc: "A kind of task that workers register.", later: "kind", shape: keyOrDash("the name of a kind")},
 	}
+}
+
+func branches(branch *shape) *shape {
+	sh := list("a list of branches", branch)
+	sh.least = 1
+	return sh
+}
+
+func wait() *shape {
+	return forms("a duration such as 10m, or {until: INSTANT}", duration(false), object("a mapping such as {until: 2027-01-01T06:00:00Z}",
+		key{name: "until", must: true, doc: "An instant, or an expression that gives one.", shape: text("an instant such as 2027-01-01T06:00:00Z")}))
 }
 
 func within() *shape {

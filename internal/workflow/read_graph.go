@@ -217,6 +217,7 @@ func (c *readCheck) check(i int, n *node, at string) {
 		in = inForeach
 	}
 	c.checkEnv(n.get("env"), join(at, "env"), in, read)
+	c.checkLogic(i, n, at, read)
 	if v := n.get("dir"); v != nil && v.isText() && hasTemplate(v.text) {
 		got := c.compile(v.text, inTask)
 		c.complain(v, join(at, "dir"), 0, got.faults)

@@ -24,6 +24,7 @@ func (r *reader) task(k, n *node) Task {
 	t.OnLost, t.StartBy = n.get("on_lost").str(), durationAt(n.get("start_deadline"))
 	t.Run = r.run(n.get("run"), join(at, "run"))
 	r.action(k, n, at)
+	r.logic(&t, n, at)
 	if d := n.get("dir"); t.Dir != "" && !hasTemplate(t.Dir) && leavesFolder(t.Dir) {
 		r.failNode(d, join(at, "dir"), "dir leads out of the workflow's folder", "give a folder inside it, or an absolute path")
 	}

@@ -34,8 +34,7 @@ type Resolved struct {
 // be evaluated, and fails the attempt.
 func (w *Workflow) Resolve(task int, in Inputs) (Resolved, error) {
 	t := &w.Tasks[task]
-	from := values{params: in.Params, outputs: in.taskValues, at: in.TriggerTime,
-		run: map[string]any{"id": in.RunID, "workflow": w.Name, "namespace": w.Namespace, "attempt": int64(in.Attempt)}}
+	from := w.valuesOf(&in)
 	out := Resolved{Run: t.Run}
 	var err error
 	if out.Dir, err = w.text(t.Dir, inTask, &from); err != nil {
@@ -105,6 +104,7 @@ func (w *Workflow) ReadsOutputs(task int) []string {
 		}
 	}
 	add(t.Dir)
+	t.templates(add)
 	for _, kv := range t.Env {
 		add(kv.Value)
 	}

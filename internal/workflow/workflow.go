@@ -58,7 +58,11 @@ type Task struct {
 	Description string    `json:"description,omitempty"`
 	Needs       []string  `json:"needs,omitempty"`
 	If          string    `json:"if,omitempty"` // CEL, without ${{ }}; "" is success()
-	Run         Run       `json:"run"`
+	Run         Run       `json:"run,omitzero"`
+	Wait        *Wait     `json:"wait,omitempty"`
+	Approval    *Approval `json:"approval,omitempty"`
+	Switch      []Branch  `json:"switch,omitempty"`
+	Call        *Call     `json:"call,omitempty"`
 	Dir         string    `json:"dir,omitempty"`
 	Env         []KV      `json:"env,omitempty"`
 	Outputs     []Output  `json:"outputs,omitempty"`
@@ -71,7 +75,8 @@ type Task struct {
 	Priority    string    `json:"priority,omitempty"`
 }
 
-// Run is what a task executes: exactly one of Shell, Argv, Code, File and Builtin is set.
+// Run is what a task executes: exactly one of Shell, Argv, Code, File and Builtin is set, unless no
+// worker runs it.
 type Run struct {
 	Shell string   `json:"shell,omitempty"` // text for sh -c
 	Argv  []string `json:"argv,omitempty"`  // a program and its arguments, no shell
@@ -171,6 +176,9 @@ func (w *Workflow) Find(name string) (int, bool) {
 // Policy is how task i is run, with the defaults filled in.
 func (w *Workflow) Policy(i int) dag.Policy {
 	t, d := &w.Tasks[i], &w.Defaults
+	if t.Logical() {
+		return t.logicalPolicy()
+	}
 	p := dag.Policy{KillGrace: KillGraceDefault}
 	retry := t.Retry
 	if retry == nil {
@@ -224,6 +232,10 @@ func (w *Workflow) Graph(tasksMax int) (*dag.Graph, error) {
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
 		spec.Tasks[i] = dag.TaskSpec{Name: t.Name, Needs: t.Needs, Policy: w.Policy(i)}
+		var err error
+		if spec.Tasks[i].Logic, err = t.logic(&conditions); err != nil {
+			return nil, err
+		}
 		if t.If == "" {
 			continue
 		}

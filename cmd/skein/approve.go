@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	api "skein.dev/skein/api/v1"
+)
+
+func (c *cli) taskApproveCmd() *cobra.Command {
+	var in api.ApproveRequest
+	cmd := &cobra.Command{
+		Use: "approve RUN/TASK", Short: "Say yes or no to a task that waits for a person",
+		Long:    "Approves a task that waits for a person; with --reject it fails. Who may is said in the workflow file.\n" + runRefHelp,
+		Example: "  skein task approve release@latest/sign-off --comment \"checked the report\"\n  skein task approve release@latest/sign-off --reject --comment \"wrong day\"",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
+			id, name, err := findTask(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			t, err := s.ApproveTask(ctx, id, name, in)
+			if err != nil {
+				return err
+			}
+			return one(c, t, t.Name, func() error { return c.taskTable([]api.Task{t}) })
+		})),
+	}
+	cmd.Flags().BoolVar(&in.Reject, "reject", false, "say no: the task fails")
+	cmd.Flags().StringVar(&in.Comment, "comment", "", "why, for the history and as an output")
+	return cmd
+}

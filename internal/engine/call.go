@@ -1,0 +1,282 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// A call starts a run of another workflow and waits for its end. Parent and child may be of
+// different shards, so they talk by letters: what one transaction decides about the other run is
+// in that transaction, as a message row or, if the other run is owned, too, as a step of it.
+//
+//   - The parent's attempt names its child before the child is there: both are one transaction of
+//     the parent's shard. The child's id is made of the attempt, so a start that is said twice is
+//     one run.
+//   - The end of a child tells the parent's owner to look. It reads the child's rows and settles
+//     the call with them. A reload of the parent looks, too, so nothing depends on the telling.
+
+// childLetter is what is said to the owner of a child run, or of a parent.
+type childLetter struct {
+	Workflow dag.WorkflowID `json:"workflow"` // of the run that it is about
+	Start    *childStart    `json:"start,omitempty"`
+	Order    *childOrder    `json:"order,omitempty"`
+	Look     *childLook     `json:"look,omitempty"`
+}
+
+// childStart asks for a child run, or for another generation of one that is there.
+type childStart struct {
+	Run        dag.RunID      `json:"run"`
+	Generation int32          `json:"generation"` // 1: a new run
+	Workflow   dag.WorkflowID `json:"workflow"`
+	Version    int32          `json:"version"`
+	Priority   dag.Priority   `json:"priority"`
+	User       string         `json:"user"`
+	Params     []byte         `json:"params"`
+	Fire       []byte         `json:"fire"` // packed
+}
+
+func (s *childStart) child() dag.Child {
+	return dag.Child{Run: s.Run, Generation: s.Generation, Workflow: s.Workflow}
+}
+
+// childOrder tells a child run what is wanted of its parent.
+type childOrder struct {
+	Run    dag.RunID  `json:"run"`
+	Intent dag.Intent `json:"intent"`
+	Reason string     `json:"reason"`
+}
+
+// childLook tells a parent that a child of it has ended.
+type childLook struct {
+	Run  dag.RunID  `json:"run"`
+	Task dag.TaskID `json:"task"`
+}
+
+// childOf decides which run a call starts: the one that an earlier attempt had, if that can go
+// on, or a new one.
+func (e *Engine) childOf(ctx context.Context, row *dag.RunRow, a *dag.AttemptRow, is *Prepared) (*childStart, error) {
+	line, err := lineOf(row, is)
+	if err != nil {
+		return nil, err
+	}
+	fire := dag.Fire{Instant: row.Instant(), Parent: &dag.Parent{Task: a.Task, Line: line},
+		FailLost: row.Fire != nil && row.Fire.FailLost}
+	s := &childStart{Run: dag.ChildID(a), Generation: 1, Workflow: is.Workflow, Version: is.Version, Priority: is.Priority,
+		User: row.User, Params: is.Params, Fire: fire.Pack()}
+	before, err := e.Attempts(ctx, row.ID, a.Task)
+	if err != nil {
+		return nil, err
+	}
+	for i := len(before) - 1; i >= 0; i-- {
+		child, ok := dag.ChildOf(&before[i])
+		if !ok {
+			continue
+		}
+		was, err := e.store.Run(ctx, child.Run)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+		case err != nil:
+			return nil, fromStore("read run "+child.Run.String(), err)
+		case was.Workflow != is.Workflow:
+		case !was.State.Terminal():
+			s.Run, s.Generation = was.ID, was.Generation
+		case (was.State == dag.RunFailed || was.State == dag.RunStopped) && was.SplitAt != 0 && was.Cause != dag.CauseCorrupt:
+			s.Run, s.Generation = was.ID, was.Generation+1
+		}
+		break
+	}
+	return s, nil
+}
+
+// lineOf is what a child of the run descends from. A workflow that is among it already would
+// call itself without end.
+func lineOf(row *dag.RunRow, is *Prepared) ([]dag.Ancestor, error) {
+	var line []dag.Ancestor
+	if p := row.Parent(); p != nil {
+		line = append(line, p.Line...)
+	}
+	line = append(line, dag.Ancestor{Run: row.ID, Workflow: row.Workflow})
+	for _, a := range line {
+		if a.Workflow == is.Workflow {
+			return nil, fmt.Errorf("%w: workflow %s calls itself: run %s of it waits for this one", ErrInvalid, is.Name, a.Run)
+		}
+	}
+	if len(line) > dag.LineMax {
+		return nil, fmt.Errorf("%w: calls are nested %d deep, at most %d are allowed", ErrInvalid, len(line), dag.LineMax)
+	}
+	return line, nil
+}
+
+// sendChild says something to the owner of a run: at once if it is owned here, else by letter.
+func (w *writer) sendChild(l letter) error {
+	wf, err := w.workflow(l.Child.Workflow)
+	if err != nil {
+		return err
+	}
+	if w.held(wf.Shard) == nil {
+		w.tx.letters[wf.Shard] = append(w.tx.letters[wf.Shard], l)
+		return nil
+	}
+	return w.hearChild(l.Child)
+}
+
+// hearChild takes in what is said of a run that is owned here.
+func (w *writer) hearChild(l *childLetter) error {
+	switch {
+	case l.Start != nil && l.Start.Generation > 1:
+		return w.recoverChild(l.Start)
+	case l.Start != nil:
+		return w.startChild(l.Start)
+	case l.Order != nil:
+		w.stepOther(l.Order.Run, &dag.Event{Kind: dag.EvIntent, Intent: l.Order.Intent, Task: dag.LeaderTask, Actor: "skein", Reason: clean(l.Order.Reason)})
+	case l.Look != nil:
+		if r := w.runs[l.Look.Run]; r != nil {
+			if a := r.Attempt(l.Look.Task); a != nil {
+				w.tx.fx.Prepares = append(w.tx.fx.Prepares, dag.Prepare{Run: r.ID, Task: a.Task, Token: a.Token, Kind: dag.Call})
+			}
+		}
+	}
+	return nil
+}
+
+// startChild makes the run of a call, unless it is there.
+func (w *writer) startChild(s *childStart) error {
+	if w.runs[s.Run] != nil {
+		return nil
+	}
+	switch _, err := w.e.store.Run(context.Background(), s.Run); {
+	case err == nil:
+		return nil
+	case !errors.Is(err, store.ErrNotFound):
+		return fromStore("look for the run", err)
+	}
+	wf, err := w.workflow(s.Workflow)
+	if err != nil {
+		return err
+	}
+	fire, err := dag.UnpackFire(s.Fire)
+	if err != nil {
+		return err
+	}
+	r := dag.NewRun(dag.Header{ID: s.Run, Shard: wf.Shard, Workflow: wf.ID, Version: s.Version, Priority: s.Priority,
+		Origin: dag.OriginParent, User: s.User, Params: s.Params, Fire: fire, Created: w.tx.now.Wall})
+	return w.accept(r, true)
+}
+
+// recoverChild begins the generation of a child that its parent's call waits for.
+func (w *writer) recoverChild(s *childStart) error {
+	r := w.runs[s.Run]
+	if r == nil {
+		if r = w.revive(s.Run); r == nil {
+			return nil // its parent finds out when it looks
+		}
+	}
+	w.tx.current = r
+	if r.State.Terminal() && r.Generation < s.Generation {
+		ev := dag.Event{Kind: dag.EvRecover, Task: dag.LeaderTask, Actor: "skein", Reason: "its parent was recovered"}
+		r.Step(&ev, w.tx.now, &w.tx.fx)
+	}
+	w.tx.current = nil
+	if r.Unfinished() && r.Gate == gateNone {
+		w.count(r)
+	}
+	if r.Pending() > 0 {
+		w.touch(r)
+	} else if !r.Unfinished() {
+		delete(w.runs, r.ID)
+	}
+	return nil
+}
+
+// orders passes on what steps of this transaction want of child runs.
+func (w *writer) orders() error {
+	for i := 0; i < len(w.tx.fx.Orders); i++ {
+		o := w.tx.fx.Orders[i]
+		l := letter{Child: &childLetter{Workflow: o.Child.Workflow, Order: &childOrder{Run: o.Child.Run, Intent: o.Intent, Reason: o.Reason}}}
+		if err := w.sendChild(l); err != nil {
+			return err
+		}
+	}
+	w.tx.fx.Orders = w.tx.fx.Orders[:0]
+	return nil
+}
+
+// tellParent has the owner of the parent look at a child that has ended.
+func (w *writer) tellParent(r *dag.Run) error {
+	p := r.Parent()
+	if p == nil {
+		return nil
+	}
+	up := p.Up()
+	return w.sendChild(letter{Child: &childLetter{Workflow: up.Workflow, Look: &childLook{Run: up.Run, Task: p.Task}}})
+}
+
+// ended makes the end of a call of the end of its child; no item: the child goes on.
+func (w *writer) ended(ctx context.Context, p *dag.Prepare, child dag.Child) (item, error) {
+	row, err := w.e.store.Run(ctx, child.Run)
+	if errors.Is(err, store.ErrNotFound) {
+		return item{}, nil // its start is on its way
+	}
+	if err != nil {
+		return item{}, fromStore("read run "+child.Run.String(), err)
+	}
+	if !row.State.Terminal() || row.Generation < child.Generation {
+		return item{}, nil
+	}
+	res := dag.Result{State: dag.AttemptFailed, Cause: dag.CauseChild, Message: clean(endOf(&row))}
+	switch row.State {
+	case dag.RunSucceeded:
+		res = dag.Result{State: dag.AttemptSucceeded}
+		if res.Outputs, err = w.e.childOutputs(ctx, &row); errors.Is(err, ErrUnavailable) {
+			return item{}, err
+		} else if err != nil {
+			res = dag.Result{State: dag.AttemptFailed, Cause: causeOutput, Message: clean(err.Error())}
+		}
+	case dag.RunStopped:
+		res.State = dag.AttemptStopped
+	}
+	ev := dag.Event{Kind: dag.EvSettle, Task: p.Task, Token: p.Token, Of: dag.Call, Result: res,
+		Child: dag.Child{Run: row.ID, Generation: row.Generation, Workflow: row.Workflow}}
+	return item{op: func(w *writer) answer { return w.stepOther(p.Run, &ev) }}, nil
+}
+
+func endOf(row *dag.RunRow) string {
+	what := fmt.Sprintf("run %s is %s", row.ID, row.State)
+	if row.Message != "" {
+		what += ": " + row.Message
+	}
+	return what
+}
+
+// childOutputs is what the last tasks of a run left: those that nothing needs.
+func (e *Engine) childOutputs(ctx context.Context, row *dag.RunRow) ([]byte, error) {
+	g, err := e.graphs.get(row.Workflow, row.Version)
+	if err != nil {
+		return nil, err
+	}
+	var last [][]byte
+	for t := range dag.TaskID(g.Len()) {
+		if len(g.Dependents(t)) > 0 {
+			continue
+		}
+		out, err := e.Outputs(ctx, row.ID, t)
+		if err != nil {
+			return nil, err
+		}
+		if out != nil {
+			last = append(last, out)
+		}
+	}
+	if len(last) == 0 {
+		return nil, nil
+	}
+	out, err := e.cfg.Preparer.Outputs(last)
+	if err == nil && len(out) > outputsMax {
+		err = fmt.Errorf("%w: the outputs of run %s have %d bytes, at most %d are kept", ErrInvalid, row.ID, len(out), outputsMax)
+	}
+	return out, err
+}

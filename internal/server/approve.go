@@ -1,0 +1,55 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+type approveIn struct {
+	TaskPath
+	Body *api.ApproveRequest
+}
+
+// approve says yes or no to a task that waits for a person.
+func (s *Server) approve(ctx context.Context, in *approveIn) (*jsonOut[api.Task], error) {
+	id, err := in.run()
+	if err != nil {
+		return nil, err
+	}
+	d := engine.Decision{Run: id, Task: in.Task, Actor: userOf(ctx)}
+	if in.Body != nil {
+		d.Reject, d.Comment = in.Body.Reject, in.Body.Comment
+	}
+	if d.Outputs, err = json.Marshal(map[string]string{"approved_by": d.Actor, "comment": d.Comment}); err != nil {
+		return nil, err
+	}
+	d.May = func(row *dag.RunRow) error { return s.mayApprove(ctx, row, in.Task, d.Actor) }
+	if err := s.engine.Decide(ctx, d); err != nil {
+		return nil, err
+	}
+	return s.getTask(ctx, &in.TaskPath)
+}
+
+// mayApprove holds an approval to those whom the workflow names.
+func (s *Server) mayApprove(ctx context.Context, row *dag.RunRow, task, actor string) error {
+	def, err := s.definition(ctx, &store.Workflow{ID: row.Workflow}, row.Version)
+	if err != nil {
+		return err
+	}
+	i, ok := def.Find(task)
+	if !ok || def.Tasks[i].Approval == nil {
+		return notFound("run %s has no approval %q", row.ID, task)
+	}
+	if by := def.Tasks[i].Approval.By; len(by) > 0 && !slices.Contains(by, actor) {
+		return fail(http.StatusForbidden, api.ProblemNotAllowed, "task %s is decided by %s, not by %s", task, strings.Join(by, " or "), actor)
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+package workflow
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// What tasks do that no worker runs: at most one of a task's Wait, Approval, Switch and Call is
+// set, and then it has no Run.
+
+// Wait is for a duration, or until an instant.
+type Wait struct {
+	For   Duration `json:"for,omitempty"`
+	Until string   `json:"until,omitempty"` // an instant, or a text with ${{ }} that gives one
+}
+
+// Approval waits for a person.
+type Approval struct {
+	By      []string `json:"by,omitempty"` // users; empty: anybody
+	Message string   `json:"message,omitempty"`
+}
+
+// Branch is a choice of a switch.
+type Branch struct {
+	If   string `json:"if,omitempty"` // CEL, without ${{ }}; "": else
+	Then string `json:"then"`
+}
+
+// Call starts another workflow and waits for its end.
+type Call struct {
+	Workflow string  `json:"workflow"` // NAME of the same namespace, or NAMESPACE/NAME
+	With     []Given `json:"with,omitempty"`
+}
+
+// Given is a parameter of a call. A text may hold ${{ }}.
+type Given struct {
+	Name  string          `json:"k"`
+	Value json.RawMessage `json:"v"`
+}
+
+// Outputs that logical tasks leave behind by themselves.
+var (
+	approvalOutputs = []Output{{Name: "approved_by", Type: String}, {Name: "comment", Type: String}}
+	switchOutputs   = []Output{{Name: "branch", Type: String}}
+)
+
+// Logical reports whether no worker runs the task.
+func (t *Task) Logical() bool {
+	return t.Wait != nil || t.Approval != nil || len(t.Switch) > 0 || t.Call != nil
+}
+
+// logicalPolicy is how a logical task is carried out: what the defaults say is meant for
+// attempts that a worker runs.
+func (t *Task) logicalPolicy() dag.Policy {
+	p := dag.Policy{WarnOnTimeout: t.OnTimeout == "warn"}
+	if t.Timeout != nil {
+		p.Timeout = time.Duration(*t.Timeout)
+	}
+	p.Priority, _ = dag.ParsePriority(t.Priority)
+	return p
+}
+
+// logic is the task as the graph has it; nil: a worker runs it.
+func (t *Task) logic(conditions *Compiler) (*dag.Logic, error) {
+	switch {
+	case t.Wait != nil:
+		return &dag.Logic{Kind: dag.Wait, For: time.Duration(t.Wait.For)}, nil
+	case t.Approval != nil:
+		return &dag.Logic{Kind: dag.Approval}, nil
+	case t.Call != nil:
+		return &dag.Logic{Kind: dag.Call}, nil
+	case len(t.Switch) == 0:
+		return nil, nil
+	}
+	l := &dag.Logic{Kind: dag.Switch}
+	for _, b := range t.Switch {
+		branch := dag.Branch{Then: b.Then}
+		if b.If != "" {
+			c, err := conditions.Condition(b.If)
+			if err != nil {
+				return nil, fmt.Errorf("the switch of task %q: %w", t.Name, err)
+			}
+			branch.If = c
+		}
+		l.Branches = append(l.Branches, branch)
+	}
+	return l, nil
+}
+
+// Until evaluates the instant that a wait waits for.
+func (w *Workflow) Until(task int, in Inputs) (time.Time, error) {
+	t := &w.Tasks[task]
+	if t.Wait == nil {
+		return time.Time{}, fmt.Errorf("task %s does not wait for an instant", t.Name)
+	}
+	from := w.valuesOf(&in)
+	text, err := w.text(t.Wait.Until, inTask, &from)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("wait until: %w", err)
+	}
+	at, err := parseUntil(text)
+	if err != nil {
+		return at, fmt.Errorf("wait until %w", err)
+	}
+	return at, nil
+}
+
+func parseUntil(text string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, strings.TrimSpace(text))
+	if err != nil || at.Year() < 1970 || at.Year() > 9999 {
+		return at, fmt.Errorf("%s is no instant such as 2027-01-01T06:00:00Z", quoteShort(text))
+	}
+	return at, nil
+}
+
+func (w *Workflow) valuesOf(in *Inputs) values {
+	return values{params: in.Params, outputs: in.taskValues, at: in.TriggerTime,
+		run: map[string]any{"id": in.RunID, "workflow": w.Name, "namespace": w.Namespace, "attempt": int64(in.Attempt)}}
+}
+
+// CallParams evaluates what a call gives, as parameters of the workflow that it calls.
+func (w *Workflow) CallParams(task int, in Inputs, child *Workflow) (json.RawMessage, error) {
+	t := &w.Tasks[task]
+	if t.Call == nil {
+		return nil, fmt.Errorf("task %s calls no workflow", t.Name)
+	}
+	from := w.valuesOf(&in)
+	known := make(map[string]any, len(t.Call.With))
+	var errs ValueErrors
+	for _, g := range t.Call.With {
+		i := slices.IndexFunc(child.Params, func(p Param) bool { return p.Name == g.Name })
+		if i < 0 {
+			known[g.Name] = nil // CheckParams says that there is no such parameter
+			continue
+		}
+		v, err := w.givenTo(&child.Params[i], g.Value, &from)
+		if err != nil {
+			errs = append(errs, ValueError{Name: g.Name, Message: "parameter " + g.Name + " " + err.Error(), Hint: child.Params[i].Description})
+			continue
+		}
+		known[g.Name] = v
+	}
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	return child.CheckParams(known, in.TriggerTime)
+}
+
+// givenTo is a value of a call for CheckParams.
+func (w *Workflow) givenTo(p *Param, raw json.RawMessage, from *values) (any, error) {
+	text, isText := jsonString(raw)
+	if !isText || !hasTemplate(text) {
+		if p.Type == JSON {
+			return exactJSON{raw}, nil
+		}
+		dec := json.NewDecoder(bytes.NewReader(raw))
+		dec.UseNumber()
+		var v any
+		err := dec.Decode(&v)
+		return v, err
+	}
+	t, err := w.exprs.get(text, inTask)
+	if err != nil {
+		return nil, fmt.Errorf("cannot be evaluated: %w", err)
+	}
+	var v any
+	if p.Type == String {
+		v, err = t.render(from.lookup)
+	} else {
+		v, err = t.value(from.lookup)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot be evaluated: %w", err)
+	}
+	if p.Type == JSON {
+		exact, err := marshal(v)
+		return exactJSON{exact}, err
+	}
+	return v, nil
+}
+
+// MergeOutputs puts the outputs of several tasks into one object; of equal names the last counts.
+func MergeOutputs(all [][]byte) ([]byte, error) {
+	merged := map[string]json.RawMessage{}
+	for _, raw := range all {
+		m, err := members(raw)
+		if err != nil {
+			return nil, errors.New("the outputs of a task are not a JSON object")
+		}
+		for k, v := range m {
+			merged[k] = v
+		}
+	}
+	return marshal(merged)
+}
+
+// texts of a logical task that may hold ${{ }}.
+func (t *Task) templates(add func(text string)) {
+	if t.Wait != nil {
+		add(t.Wait.Until)
+	}
+	if t.Call != nil {
+		for _, g := range t.Call.With {
+			if text, ok := jsonString(g.Value); ok {
+				add(text)
+			}
+		}
+	}
+}
+
+// calls are the workflows that the tasks call, as NAMESPACE/NAME, each once.
+func (w *Workflow) Calls() []string {
+	var all []string
+	for i := range w.Tasks {
+		if c := w.Tasks[i].Call; c != nil {
+			all = append(all, w.Target(c))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Target is the workflow that a call is for, as NAMESPACE/NAME.
+func (w *Workflow) Target(c *Call) string {
+	if strings.Contains(c.Workflow, "/") {
+		return c.Workflow
+	}
+	return w.Namespace + "/" + c.Workflow
+}
