@@ -171,8 +171,12 @@ func (w *writer) startChild(s *childStart) error {
 func (w *writer) recoverChild(s *childStart) error {
 	r := w.runs[s.Run]
 	if r == nil {
-		if r = w.revive(s.Run); r == nil {
-			return nil // its parent finds out when it looks
+		var err error
+		if r, err = w.revive(s.Run); errors.Is(err, ErrUnavailable) {
+			return err
+		} else if err != nil {
+			w.e.log.Error("the run of a call cannot be recovered", "run", s.Run.String(), "err", err)
+			return nil
 		}
 	}
 	w.tx.current = r

@@ -11,7 +11,7 @@ import (
 
 // Reason is one answer to "why does it not move?". Zero times do not apply.
 type Reason struct {
-	Kind     string // ended, paused, stopping, limit, splitting, needs, slot, retry, operator, running, nobody
+	Kind     string // ended, paused, stopping, limit, splitting, needs, slot, retry, operator, running, wait, approval, call, nobody
 	What     string // a sentence
 	Holder   string // who has what it waits for
 	Since    dag.Micros
@@ -108,6 +108,10 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) err
 			ready++
 		case dag.Assigned, dag.Running, dag.RetryWait:
 			e.explainHeld(t, x)
+		case dag.Deferred:
+			if err := e.explainDeferred(ctx, v, t, x); err != nil {
+				return err
+			}
 		}
 	}
 	if ready > 0 && v.Intent == dag.IntentRun {
@@ -259,6 +263,8 @@ func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Ex
 	switch t.State {
 	case dag.Assigned, dag.Running, dag.RetryWait:
 		e.explainHeld(t, x)
+	case dag.Deferred:
+		return e.explainDeferred(ctx, v, t, x)
 	case dag.Ready:
 		if !e.explainIntent(v, x) && v.Intent == dag.IntentRun {
 			x.add(e.slotReason("it is ready and waits for a slot", t.Modified))

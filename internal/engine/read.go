@@ -226,6 +226,11 @@ func derivedCause(g *dag.Graph, states []dag.TaskView, t dag.TaskID) string {
 	if skipped {
 		return "everything it needs was skipped"
 	}
+	for _, n := range g.Needs(t) {
+		if g.Kind(n) == dag.Switch && states[n].State == dag.Succeeded && g.Condition(t) == nil {
+			return "switch " + g.Name(n) + " chose another"
+		}
+	}
 	return string(dag.CauseCondition)
 }
 
