@@ -67,7 +67,12 @@ func TestJudgeCanFail(t *testing.T) {
 		{"outcome", func(s *step) { s.over(); s.is.Attempts[3] = row(3, 1, dag.AttemptAssigned) }},
 		{"finalised at once", func(s *step) { s.over(); s.is.Run.State, s.is.Run.Final = dag.RunRunning, nil }},
 		{"derive", func(s *step) { s.is.Attempts = append(s.is.Attempts, row(9, 1, dag.AttemptAssigned)) }},
-		{"closure", func(s *step) {
+		{"closure", func(s *step) { // the graph that is run passes the failure on, the rules say that t3 waits
+			p := *s.was.plan
+			p.ifs = slices.Clone(p.ifs)
+			p.ifs[3] = "always"
+			s.was.plan, s.is.Attempts[1] = &p, row(1, 1, dag.AttemptFailed)
+		}},
 			s.is.Run.Base = final([]dag.TaskState{dag.Pending, dag.Pending, dag.Pending, dag.Skipped})
 		}},
 		{"tokens", func(s *step) { s.is.Attempts[1].Token = 2 }},
