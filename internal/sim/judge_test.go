@@ -73,8 +73,6 @@ func TestJudgeCanFail(t *testing.T) {
 			p.ifs[3] = "always"
 			s.was.plan, s.is.Attempts[1] = &p, row(1, 1, dag.AttemptFailed)
 		}},
-			s.is.Run.Base = final([]dag.TaskState{dag.Pending, dag.Pending, dag.Pending, dag.Skipped})
-		}},
 		{"tokens", func(s *step) { s.is.Attempts[1].Token = 2 }},
 		{"one holder", func(s *step) {
 			s.is.Attempts = append(s.is.Attempts[:2], row(1, 2, dag.AttemptAssigned), row(2, 1, dag.AttemptAssigned))
