@@ -99,8 +99,9 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	if n.member, err = newMembership(cfg, n.store, log); err != nil {
 		return n, err
 	}
+	planner := trigger.New(n.store)
 	n.engine, err = engine.New(ctx, engine.Config{Store: n.store, Peers: n.member.enginePeers(), Helpers: n.member.helpers(), Unclaimed: cfg.Unclaimed, Executor: n.executor, Compile: compiler(),
-		Planner: trigger.New(n.store), Preparer: logic{&n.executor.resolve}, ByHand: n.byHand, Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Reap: n.reap, Log: log})
+		Planner: planner, Namer: planner, Preparer: logic{&n.executor.resolve}, ByHand: n.byHand, Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Reap: n.reap, Log: log})
 	if err != nil {
 		return n, err
 	}

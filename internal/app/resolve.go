@@ -191,7 +191,7 @@ func (r *resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 		Key: worker.Key{Namespace: v.Namespace, Workflow: v.Name, RunID: a.Run.String(), Task: a.Name,
 			Attempt: int(a.Token), IdempotencyKey: idempotencyKey(a, row.Generation)},
 		Env: environment(res.Env), Timeout: p.Timeout, KillGrace: p.KillGrace, WarnOnTimeout: p.WarnOnTimeout,
-		OutputTypes: v.types[t],
+		OutputTypes: v.types[t], LockToken: a.LockToken,
 	}
 	setRun(job, &res.Run)
 	return job, v.setDir(job, res.Dir)

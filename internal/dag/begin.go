@@ -52,7 +52,7 @@ func (r *RunRow) unbegun() TaskState {
 	switch {
 	case r.State == RunSkipped:
 		return Skipped
-	case r.Cause == CauseNoRetake:
+	case r.Cause == CauseNoRetake, r.Cause == CauseQueue, r.Cause == CauseLock, r.Cause == CauseCycle:
 		return Failed
 	}
 	return Stopped

@@ -171,6 +171,7 @@ func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*
 		Header: row.Header, State: row.State, Intent: row.Intent, Generation: row.Generation, Cause: row.Cause,
 		Message: row.Message, SplitAt: row.SplitAt, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt,
 		Leader: row.Leader, LeaderAt: row.LeaderAt, base: row.Base, own: row.Graph, stored: true, was: row.State,
+		Claim: row.Claim, claimed: row.Claim,
 	}
 	if r.Priority >= Levels || r.State >= runStates || r.Intent >= intents {
 		return nil, fmt.Errorf("run %s has priority %d, state %d, intent %d", r.ID, r.Priority, r.State, r.Intent)
@@ -198,7 +199,7 @@ func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*
 		r.Params = nil
 	}
 	r.watchStart(now, fx)
-	if g.Timeout > 0 && r.Unfinished() {
+	if g.Timeout > 0 && r.Unfinished() && r.State != RunWaiting {
 		left := clamp(r.StartedAt+Micros(g.Timeout.Microseconds())-now.Wall, g.Timeout)
 		fx.Timers = append(fx.Timers, r.runTimer(now.Mono+left))
 	}

@@ -45,11 +45,12 @@ type runHead struct {
 	Base       string
 	Own        string
 	Tasks      int
+	Claim      string
 }
 
 func headOf(r *Run) runHead {
 	h := runHead{r.State, r.Intent, r.Generation, r.Cause, r.Message, [4]Micros{r.SplitAt, r.StartedAt, r.FinishedAt, r.LeaderAt},
-		r.Leader, [4]int32{r.left, r.failed, r.active, r.deferred}, r.leader, string(r.base), string(r.own), len(r.tasks)}
+		r.Leader, [4]int32{r.left, r.failed, r.active, r.deferred}, r.leader, string(r.base), string(r.own), len(r.tasks), string(r.Claim.Pack())}
 	h.Task.slot = 0
 	if r.State != RunSplitting { // how Leader work ended is its row's
 		h.Task.state = Pending

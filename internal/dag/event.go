@@ -21,9 +21,10 @@ const (
 	EvMark                         // an operator decides about one task: Mark
 	EvArm                          // a deferred task is prepared: Due, Child
 	EvSettle                       // what a deferred task waited for is there: Result
+	EvDeny                         // a waiting run does not get what it claims: it ends with Cause and Reason
 )
 
-var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked", "admitted", "marked", "armed", "settled"}
+var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked", "admitted", "marked", "armed", "settled", "denied"}
 
 func (k EventKind) String() string { return eventNames[k] }
 
@@ -38,14 +39,16 @@ type Event struct {
 	Timer   TimerKind
 	Intent  Intent
 	Graph   *Graph // EvSubmit, EvAdmit (nil: Leader work splits), EvSplit
-	Wait    string // EvSubmit: what the run must wait for; "": nothing
+	Wait    string // EvSubmit, EvAdmit, EvRecover: what the run must wait for; "": nothing
+	Cause   Cause  // EvDeny
+	Skip    bool   // EvDeny: the run ends skipped, not failed
 	Own     bool   // EvSubmit, EvSplit: Graph is not the version's; it is stored with the run
 	Err     string // EvSplit: why it cannot be split
 	Scope   Scope  // EvRecover: what of the run; with any but the failed tasks, from Task
 	Mark    Mark
 	Outputs []byte // EvMark with MarkSucceeded: a JSON object, or nil
 	Actor   string // EvIntent, EvRecover, EvMark, EvSettle: who
-	Reason  string // EvIntent, EvRecover, EvMark, EvLost, EvSettle, EvCheck with Fault: why
+	Reason  string // EvIntent, EvRecover, EvMark, EvLost, EvSettle, EvDeny, EvCheck with Fault: why
 	Of      Kind   // EvArm, EvSettle: what the task must be
 	Due     Micros // EvArm: the instant that it waits for; 0: none
 	Child   Child  // EvArm, EvSettle of a call: the run that it started
@@ -95,6 +98,9 @@ const (
 	CauseChild     Cause = "child"       // of a call: its run did not succeed
 	CauseRejected  Cause = "rejected"    // of an approval
 	CausePrepare   Cause = "prepare"     // of a logical task: what it is to wait for cannot be
+	CauseQueue     Cause = "queue"       // of a run: its queue is not there, or does not let it wait
+	CauseLock      Cause = "lock"        // of a run: it cannot have its locks
+	CauseCycle     Cause = "wait_cycle"  // of a run: it waited for itself, by way of others
 )
 
 // TimerKind says what a timer is for.

@@ -58,7 +58,7 @@ func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
 	revised := p.state.Terminal()
 	if revised {
 		rec := Record{Kind: RecRecovered, Task: t, Actor: ev.Actor, Reason: ev.Reason, Text: ev.Mark.String()}
-		r.regenerate(r.following(t), &rec, now, fx)
+		r.regenerate(r.following(t), &rec, RunRunning, now, fx)
 	}
 	if p.state == Deferred {
 		r.decreeDeferred(ev, p, now, fx)

@@ -50,9 +50,9 @@ func (r *Run) unlist(t TaskID) {
 }
 
 // Ready is the number of tasks that wait for nothing but a slot, Leader work included; 0
-// while the run's intent lets nothing start.
+// while the run's intent lets nothing start, or while it has not what it claims.
 func (r *Run) Ready() int {
-	if r.Intent != IntentRun || r.State.Terminal() {
+	if r.Intent != IntentRun || r.State.Terminal() || r.State == RunWaiting || r.Claim != nil && r.Claim.Stage != ClaimGranted {
 		return 0
 	}
 	if r.leader.state == Ready {

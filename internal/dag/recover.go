@@ -33,11 +33,18 @@ func (r *Run) recover(ev *Event, now Now, fx *Effects) Verdict {
 	if ev.Scope.base() != ScopeFailed {
 		rec.Task = ev.Task
 	}
-	r.regenerate(again, &rec, now, fx)
+	to := RunRunning
+	if ev.Wait != "" { // it takes anew what it claims
+		to = RunWaiting
+	}
+	r.regenerate(again, &rec, to, now, fx)
 	if from, ok := r.first(); ok && again[from] {
 		r.beginAt(from, now)
 	}
 	r.recount()
+	if ev.Wait != "" {
+		return r.await(ev)
+	}
 	r.settleRun(now, fx)
 	return Accepted
 }
@@ -145,14 +152,14 @@ func (r *Run) unstartable(ev *Event, again []bool) string {
 // regenerate begins a new generation, of an ended run or of a live one: the tasks in again are
 // pending, all others stay what they are; what runs goes on running. The caller may decide about
 // a task before it calls recount.
-func (r *Run) regenerate(again []bool, rec *Record, now Now, fx *Effects) {
+func (r *Run) regenerate(again []bool, rec *Record, to RunState, now Now, fx *Effects) {
 	r.base = append([]byte{r.pastEnd()}, r.packKept(again)...)
 	r.Generation++
 	r.Message = ""
 	if r.State.Terminal() {
 		r.Intent, r.Cause = IntentRun, ""
 		r.StartedAt, r.FinishedAt = now.Wall, 0
-		r.moveRun(RunRunning)
+		r.moveRun(to)
 	}
 	r.changed = true
 	r.record(*rec)

@@ -19,6 +19,7 @@ type RunRow struct {
 	FinishedAt Micros
 	Leader     HandlerID
 	LeaderAt   Micros
+	Claim      *Claim // of named things; nil: it names none
 }
 
 // AttemptRow is an attempt as it is stored: written at the hand-over, once more at its
@@ -57,6 +58,8 @@ type AttemptUpdate struct {
 type RunUpdate struct {
 	RunRow
 	Was RunState
+	// Claimed is the claim that the row has: stores keep lines of those that wait.
+	Claimed *Claim
 }
 
 // EventRow is what happened to one run in one transaction, packed.
@@ -114,9 +117,9 @@ func (r *Run) Flush(c *Changes, now Micros) {
 	case !r.stored:
 		c.RunInserts = append(c.RunInserts, r.row())
 	case r.changed:
-		c.RunUpdates = append(c.RunUpdates, RunUpdate{RunRow: r.row(), Was: r.was})
+		c.RunUpdates = append(c.RunUpdates, RunUpdate{RunRow: r.row(), Was: r.was, Claimed: r.claimed})
 	}
-	r.stored, r.changed, r.was = true, false, r.State
+	r.stored, r.changed, r.was, r.claimed = true, false, r.State, r.Claim
 	for _, i := range r.dirty {
 		a := &r.slots[i]
 		if a.isNew {
@@ -146,7 +149,7 @@ func (r *Run) Flush(c *Changes, now Micros) {
 func (r *Run) row() RunRow {
 	row := RunRow{
 		Header: r.Header, State: r.State, Intent: r.Intent, Generation: r.Generation, Cause: r.Cause, Message: r.Message,
-		Graph: r.own, Base: r.base, SplitAt: r.SplitAt, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Leader: r.Leader, LeaderAt: r.LeaderAt,
+		Graph: r.own, Base: r.base, SplitAt: r.SplitAt, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Leader: r.Leader, LeaderAt: r.LeaderAt, Claim: r.Claim,
 	}
 	if r.State.Terminal() && r.Graph != nil {
 		row.Final = packStates(len(r.tasks), func(t TaskID) TaskState { return r.tasks[t].state })

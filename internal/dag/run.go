@@ -41,6 +41,7 @@ type Run struct {
 	Generation int32
 	Cause      Cause  // why it is being stopped, or ended otherwise than well
 	Message    string // one sentence for a person
+	Claim      *Claim // of named things; nil: it names none. See PutClaim
 	SplitAt    Micros
 	StartedAt  Micros
 	FinishedAt Micros
@@ -71,6 +72,7 @@ type Run struct {
 
 	stored  bool     // the row exists
 	was     RunState // the state that the row is known to have
+	claimed *Claim   // likewise the claim
 	changed bool     // the row differs from memory
 	dirty   []int32
 	records []byte // packed: the history of this transaction

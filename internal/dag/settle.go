@@ -366,5 +366,10 @@ func (r *Run) endRest(end TaskState) {
 func (r *Run) finalise(end RunState, now Now) {
 	r.moveRun(end)
 	r.FinishedAt = now.Wall
+	if r.Claim != nil && r.Claim.Stage != ClaimNone {
+		over := *r.Claim
+		over.Stage = ClaimOver
+		r.Claim = &over
+	}
 	r.record(Record{Kind: RecState, Task: LeaderTask, Text: end.String()})
 }

@@ -177,7 +177,7 @@ var runMoves = [runStates][]RunState{
 	RunPaused:     {RunRunning, RunFinalising, RunSucceeded, RunFailed, RunStopped, RunSkipped},
 	RunFinalising: {RunSucceeded, RunFailed, RunStopped},
 	// A new generation.
-	RunFailed: {RunRunning}, RunStopped: {RunRunning}, RunSucceeded: {RunRunning},
+	RunFailed: {RunRunning, RunWaiting}, RunStopped: {RunRunning, RunWaiting}, RunSucceeded: {RunRunning, RunWaiting},
 }
 
 func legal[S comparable](moves []S, to S) bool {

@@ -25,6 +25,8 @@ func (r *Run) step(ev *Event, now Now, fx *Effects) Verdict {
 		return r.submit(ev, now, fx)
 	case EvAdmit:
 		return r.admit(ev, now, fx)
+	case EvDeny:
+		return r.deny(ev, now)
 	case EvSplit:
 		return r.split(ev, now, fx)
 	case EvAssign:
@@ -98,7 +100,13 @@ func (r *Run) admit(ev *Event, now Now, fx *Effects) Verdict {
 	if r.State != RunWaiting {
 		return Duplicate
 	}
-	r.record(Record{Kind: RecAdmitted, Task: LeaderTask})
+	if ev.Wait != "" {
+		return r.await(ev)
+	}
+	r.record(Record{Kind: RecAdmitted, Task: LeaderTask, Text: ev.Reason})
+	if r.SplitAt != 0 {
+		return r.goOn(now, fx)
+	}
 	return r.begin(ev, now, fx)
 }
 

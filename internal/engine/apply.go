@@ -154,7 +154,11 @@ func (w *writer) event(it *item) answer {
 	case dag.EvRecover, dag.EvMark:
 		return w.verb(it)
 	}
-	r := w.runs[it.run]
+	r, err := w.called(w.runs[it.run], it)
+	if err != nil {
+		w.broken(err)
+		return answer{run: it.run, err: err}
+	}
 	if r == nil && w.e.cluster != nil {
 		if err := w.moved(it); err != nil {
 			return answer{run: it.run, err: err}
@@ -172,14 +176,11 @@ func (w *writer) event(it *item) answer {
 
 // step steps a run that is in memory.
 func (w *writer) step(it *item, r *dag.Run) answer {
-	ev := &it.ev
 	w.tx.current = r
-	if ev.Kind == dag.EvSubmit && r.Gate == gateNone { // somebody else inserted it
-		var err error
-		if ev.Wait, err = w.enter(r); err != nil {
-			w.broken(err)
-			return answer{run: it.run, err: err}
-		}
+	ev, err := w.waits(r, &it.ev)
+	if err != nil {
+		w.broken(err)
+		return answer{run: it.run, err: err}
 	}
 	v := r.Step(ev, w.tx.now, &w.tx.fx)
 	if r.Gate == gateNone && (r.Unfinished() || v == dag.Accepted) { // it was revived, if only to end again
@@ -199,7 +200,41 @@ func (w *writer) step(it *item, r *dag.Run) answer {
 		w.touch(r)
 	}
 	w.tx.current = nil
+	if v == dag.Accepted && r.Claim != nil {
+		if err := w.anew(r, ev); err != nil {
+			w.broken(err)
+			return answer{run: it.run, err: err}
+		}
+	}
 	return answer{run: it.run, verdict: v}
+}
+
+// waits has a run that others have inserted pass its gates, and says what a recovered one has to
+// wait for.
+func (w *writer) waits(r *dag.Run, ev *dag.Event) (*dag.Event, error) {
+	switch {
+	case ev.Kind == dag.EvSubmit && r.Gate == gateNone:
+		why, d, err := w.enter(r)
+		if d != nil {
+			return d.event(), err
+		}
+		ev.Wait = why
+		return ev, err
+	case ev.Kind == dag.EvRecover && r.Claim != nil:
+		ev.Wait = "it asks anew for " + r.Claim.What()
+	}
+	return ev, nil
+}
+
+// called loads a run for a verb if it is not in memory because it stands in line.
+func (w *writer) called(r *dag.Run, it *item) (*dag.Run, error) {
+	switch {
+	case r != nil || w.bad[it.run] != "":
+		return r, nil
+	case it.ev.Kind == dag.EvIntent || it.ev.Kind == dag.EvCheck:
+		return w.fetch(it.run)
+	}
+	return nil, nil
 }
 
 func (w *writer) score(kind dag.EventKind, v dag.Verdict) {

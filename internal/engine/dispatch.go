@@ -20,6 +20,8 @@ type Assignment struct {
 	Workflow dag.WorkflowID
 	Version  int32
 	Graph    *dag.Graph
+	// LockToken is the number under which the run was granted its locks; 0: it has none.
+	LockToken int64
 }
 
 func (a *Assignment) key() attemptKey { return attemptKey{a.Run, a.Task, a.Token} }
@@ -109,6 +111,9 @@ func (w *writer) assign(r *dag.Run, t dag.TaskID) Assignment {
 
 func assignment(r *dag.Run, t dag.TaskID, token dag.Token) Assignment {
 	a := Assignment{Run: r.ID, Task: t, Token: token, Workflow: r.Workflow, Version: r.Version, Graph: r.Graph}
+	if r.Claim != nil && len(r.Claim.Locks) > 0 {
+		a.LockToken = r.Claim.Grant
+	}
 	if r.Graph != nil {
 		a.Name = r.Graph.Name(t)
 	}
@@ -127,6 +132,9 @@ func (w *writer) touch(r *dag.Run) {
 	}
 	for r.Workflow == w.system && r.State == dag.RunRunning && r.Ready() > 0 {
 		w.tx.splits = append(w.tx.splits, w.assign(r, r.NextReady()))
+	}
+	if r.Claim != nil {
+		w.claimed(r)
 	}
 	w.queue.Update(r)
 	if !r.Unfinished() && r.Gate != gateNone {

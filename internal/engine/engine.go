@@ -33,6 +33,8 @@ type Config struct {
 	Planner Planner
 	// Preparer finds out what logical tasks wait for; nil: nobody does.
 	Preparer Preparer
+	// Namer knows what definitions name of the things that all shards share; nil: nothing is named.
+	Namer Namer
 	// ByHand, if not nil, says that now only people start runs here: what is due stays due, for
 	// a later engine or a moment when it says no. What hears of a run's end still does: it
 	// would not hear of it again. It is asked on the writer's goroutine.

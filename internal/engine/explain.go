@@ -11,7 +11,7 @@ import (
 
 // Reason is one answer to "why does it not move?". Zero times do not apply.
 type Reason struct {
-	Kind     string // ended, paused, stopping, limit, splitting, needs, slot, retry, operator, running, wait, approval, call, nobody
+	Kind     string // ended, paused, stopping, limit, queue, lock, splitting, needs, slot, retry, operator, running, wait, approval, call, nobody
 	What     string // a sentence
 	Holder   string // who has what it waits for
 	Since    dag.Micros
@@ -85,6 +85,9 @@ func (x *Explanation) add(r Reason) {
 func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) error {
 	if e.explainIntent(v, x) {
 		return nil
+	}
+	if v.Claim != nil && (v.Claim.Stage == dag.ClaimAsked || v.Claim.Stage == dag.ClaimAgain) {
+		return e.explainClaim(ctx, v, x)
 	}
 	if v.State == dag.RunWaiting {
 		return e.explainWaiting(ctx, v, x)

@@ -213,9 +213,12 @@ func (w *writer) accept(r *dag.Run, inline bool) error {
 	if inline {
 		ev.Graph = w.e.graphs.peek(r.Workflow, r.Version)
 	}
-	var err error
-	if ev.Wait, err = w.enter(r); err != nil {
+	why, d, err := w.enter(r)
+	if err != nil {
 		return err
+	}
+	if ev.Wait = why; d != nil {
+		ev = *d.event()
 	}
 	r.Step(&ev, w.tx.now, &w.tx.fx)
 	w.runs[r.ID] = r

@@ -19,6 +19,7 @@ const (
 	gateNone   uint8 = iota // not counted
 	atTrigger               // waits at its trigger's gate
 	atWorkflow              // is through that, waits at its workflow's
+	atCommons               // is through both, waits for what it names: see claim.go
 	through
 )
 
@@ -76,22 +77,27 @@ func (w *writer) limit(k store.TriggerKey) (int, error) {
 	return int(t.MaxRuns), nil
 }
 
-// enter takes a new run as far as its gates let it; why says what it waits for.
-func (w *writer) enter(r *dag.Run) (why string, err error) {
+// enter takes a new run as far as its gates let it, and then to what it names; why says what it
+// waits for.
+func (w *writer) enter(r *dag.Run) (why string, d *denial, err error) {
 	if k, ok := triggerGate(r); ok && r.Gate == gateNone {
 		r.Gate = atTrigger
 		g := w.gate(k)
 		g.members[r.ID] = r
 		if why, err = w.try(k, g, r); why != "" || err != nil {
-			return why, err
+			return why, nil, err
 		}
 	}
 	k := workflowGate(r)
 	r.Gate = atWorkflow
-	if why, err = w.try(k, w.gate(k), r); why == "" && err == nil {
+	if why, err = w.try(k, w.gate(k), r); why != "" || err != nil {
+		return why, nil, err
+	}
+	r.Gate = atCommons
+	if why, d, err = w.queueUp(r); why == "" && d == nil && err == nil {
 		r.Gate = through
 	}
-	return why, err
+	return why, d, err
 }
 
 // try lets r through a gate, or has it wait there.
@@ -123,16 +129,18 @@ func (w *writer) count(r *dag.Run) {
 		if triggered {
 			delete(w.gate(k).members, r.ID)
 		}
-	case r.State == dag.RunWaiting && triggered:
+	case r.State == dag.RunWaiting && r.Claim == nil && triggered:
 		r.Gate = atTrigger
 		w.gate(k).waiting.Put(r)
 		w.gates.open[k] = true
-	case r.State == dag.RunWaiting:
+	case r.State == dag.RunWaiting && r.Claim == nil:
 		r.Gate = atWorkflow
 		w.gate(workflowGate(r)).waiting.Put(r)
 		w.gates.open[workflowGate(r)] = true
 	default:
-		r.Gate = through
+		if r.Gate = through; r.State == dag.RunWaiting {
+			r.Gate = atCommons
+		}
 		w.gate(workflowGate(r)).past++
 		if triggered {
 			w.gate(k).past++
@@ -147,7 +155,7 @@ func (w *writer) exit(r *dag.Run) {
 	}
 	k := workflowGate(r)
 	switch g := w.gate(k); r.Gate {
-	case through:
+	case atCommons, through:
 		g.past--
 		w.opened(k, g)
 	case atWorkflow:
@@ -244,14 +252,22 @@ func (w *writer) letAt(k store.TriggerKey) error {
 		g.waiting.Remove(r)
 		g.past++
 		if k.Name == "" {
-			r.Gate = through
-		} else if why, err := w.enter(r); err != nil || why != "" {
-			if err != nil {
+			r.Gate = atCommons
+			if err := w.askFor(r); err != nil {
 				return err
 			}
 			continue
 		}
-		w.admit(r)
+		switch why, d, err := w.enter(r); {
+		case err != nil:
+			return err
+		case d != nil:
+			w.deny(r, d)
+		case why == "":
+			w.admit(r)
+		case r.Gate == atCommons:
+			w.stepSelf(r, &dag.Event{Kind: dag.EvAdmit, Wait: why})
+		}
 	}
 	return nil
 }

@@ -109,6 +109,7 @@ func (w *writer) putBack(ctx context.Context) error {
 	w.tx.reset()
 	w.defs.forget()
 	w.triggers.forget()
+	w.commons.forget()
 	w.due.looked = time.Time{}
 	if w.unsure != nil {
 		return w.unsure
@@ -141,7 +142,7 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 		w.e.log.Error("quarantined run keeps its state: its row cannot be read", "run", id.String(), "err", err)
 		return nil
 	}
-	upd := dag.RunUpdate{RunRow: row, Was: row.State}
+	upd := dag.RunUpdate{RunRow: row, Was: row.State, Claimed: row.Claim}
 	upd.State, upd.Cause, upd.FinishedAt = dag.RunFailed, dag.CauseCorrupt, w.clock.now().Wall
 	upd.Message = clean("quarantined: " + w.bad[id])
 	var b store.Batch
@@ -149,6 +150,7 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 	b.Events = []dag.EventRow{{Run: id, At: upd.FinishedAt, Records: dag.PackRecords([]dag.Record{
 		{Kind: dag.RecState, Task: dag.LeaderTask, Text: dag.RunFailed.String(), Reason: upd.Message},
 	})}}
+	w.released(&upd.RunRow, &b)
 	counted, err := w.buried(&upd.RunRow, &b)
 	if err == nil {
 		err = w.write(ctx, &b)

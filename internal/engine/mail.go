@@ -23,6 +23,7 @@ type letter struct {
 	Ended   Ended            `json:"ended"`
 	// Child, if not nil, is about a run and the run that called it; the rest does not count.
 	Child *childLetter `json:"child,omitempty"`
+	Word  *word        `json:"word,omitempty"` // of what a run claims; then the others do not count
 }
 
 // mailMax is how many messages of a shard are read at a time.
@@ -38,12 +39,17 @@ func (w *writer) post() {
 		return
 	}
 	for _, to := range slices.Sorted(maps.Keys(w.tx.letters)) {
-		payload, err := json.Marshal(w.tx.letters[to])
-		if err != nil {
-			panic("engine: a letter is not JSON: " + err.Error())
-		}
-		w.tx.batch.Messages = append(w.tx.batch.Messages, store.Message{From: w.fences[0].Shard, To: to, Payload: payload, Created: w.tx.now.Wall})
+		w.tx.batch.Messages = append(w.tx.batch.Messages, store.Message{From: w.fences[0].Shard, To: to,
+			Payload: envelope(w.tx.letters[to]), Created: w.tx.now.Wall})
 	}
+}
+
+func envelope(letters []letter) []byte {
+	payload, err := json.Marshal(letters)
+	if err != nil {
+		panic("engine: a letter is not JSON: " + err.Error())
+	}
+	return payload
 }
 
 // announceMail tells the owners of shards that were written to.
@@ -91,6 +97,13 @@ func (w *writer) receive(m *store.Message) answer {
 	w.tx.batch.Consumed = append(w.tx.batch.Consumed, m.ID)
 	w.tx.addressed = append(w.tx.addressed, m.To)
 	for i := range letters {
+		if said := letters[i].Word; said != nil {
+			if err := w.listen(said); err != nil {
+				w.broken(err)
+				return answer{err: err}
+			}
+			continue
+		}
 		if letters[i].Child != nil { // its workflow may have moved: then it is sent on
 			if err := w.sendChild(letters[i]); err != nil {
 				w.broken(err)

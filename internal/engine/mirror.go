@@ -29,7 +29,68 @@ func (e *Engine) MirrorShard(ctx context.Context, s dag.ShardID) (string, error)
 	if diff == "" && err == nil {
 		diff = e.writer.gatesDiff()
 	}
+	if diff == "" && err == nil && s == store.GateShard && e.cluster == nil {
+		diff, err = e.writer.commonsDiff(ctx)
+	}
 	return diff, err
+}
+
+// commonsDiff says where what is known of queues and locks differs from the rows, or "". It is
+// for a node that is alone: nothing is on its way.
+func (w *writer) commonsDiff(ctx context.Context) (string, error) {
+	g := &w.commons
+	if !g.loaded {
+		return "", nil
+	}
+	stored := map[dag.RunID]string{}
+	for after := (dag.RunID{}); ; {
+		page, err := w.e.store.Holding(ctx, after, loadPage)
+		if err != nil {
+			return "", err
+		}
+		if len(page) == 0 {
+			break
+		}
+		for i := range page {
+			after = page[i].Run
+			stored[after] = string(page[i].Claim.Pack())
+		}
+	}
+	past := map[*line]int{}
+	for id, c := range g.of {
+		if c.slot {
+			past[c.line]++
+		}
+		if !c.claim.Holds() {
+			continue
+		}
+		if stored[id] != string(c.claim.Pack()) {
+			return fmt.Sprintf("run %s holds %+v in memory, its row says otherwise", id, c.claim), nil
+		}
+		delete(stored, id)
+	}
+	for id := range stored {
+		return fmt.Sprintf("run %s holds something that memory does not know", id), nil
+	}
+	waiting, err := w.e.store.Lines(ctx)
+	if err != nil {
+		return "", err
+	}
+	for i := range waiting {
+		if l := g.lines[waiting[i].Name]; l == nil || len(l.levels[waiting[i].Level].list) != int(waiting[i].Runs) && !l.levels[waiting[i].Level].more {
+			return fmt.Sprintf("line %s has %d runs at level %d, memory knows others", waiting[i].Name, waiting[i].Runs, waiting[i].Level), nil
+		}
+	}
+	for name, l := range g.lines {
+		if l.past != past[l] {
+			return fmt.Sprintf("line %s: %d places are taken, by the runs %d", name, l.past, past[l]), nil
+		}
+		ok, _ := l.room(w.clock.now().Wall)
+		if c := l.head(w.clock.now().Wall, w.ageing()); c != nil && ok && !g.open[name] {
+			return fmt.Sprintf("line %s: run %s waits although there is room", name, c.run), nil
+		}
+	}
+	return "", nil
 }
 
 func (w *writer) mirrorRun(rec *store.RunRecord) (string, error) {
@@ -38,6 +99,9 @@ func (w *writer) mirrorRun(rec *store.RunRecord) (string, error) {
 		return "", nil
 	}
 	r := w.runs[id]
+	if r == nil && rec.Bad == nil && rec.Run.Claim.Aside() {
+		return "", nil
+	}
 	if r == nil {
 		return fmt.Sprintf("run %s is not in memory", id), nil
 	}

@@ -124,7 +124,7 @@ func (w *writer) loadShards(ctx context.Context, got []store.Acquired) error {
 	for i := range got {
 		var after dag.RunID
 		for {
-			page, err := w.e.store.Load(ctx, store.LoadQuery{Shard: got[i].Shard, After: after, Limit: loadPage})
+			page, err := w.e.store.Load(ctx, store.LoadQuery{Shard: got[i].Shard, After: after, Limit: loadPage, Moving: true})
 			if err != nil {
 				return err
 			}

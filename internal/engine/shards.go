@@ -84,6 +84,9 @@ func (w *writer) fenced(b *store.Batch) []store.Fence {
 	for _, s := range w.tx.addressed {
 		use[s] = true
 	}
+	if w.tx.common || b.QueueChanges.Rows() > 0 {
+		use[store.GateShard] = true
+	}
 	for _, list := range [...][]store.Workflow{b.WorkflowInserts, b.WorkflowUpdates} {
 		for i := range list {
 			use[list[i].Shard] = true
@@ -145,6 +148,7 @@ func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 	}
 	w.fences = keep
 	w.announce()
+	w.commons.forget()
 	for _, f := range leave {
 		w.abandonShard(f.Shard)
 	}

@@ -27,7 +27,8 @@ type checker interface {
 // Verify recounts every invariant from the base tables, in one read snapshot, beside
 // running nodes. It trusts no derived value that it can compute itself.
 func Verify(ctx context.Context, st store.Store, compile dag.Compiler) ([]Violation, error) {
-	v := verifier{e: &Engine{store: st, cfg: Config{Compile: compile}}}
+	v := verifier{e: &Engine{store: st, cfg: Config{Compile: compile}},
+		claims: claimCount{places: map[string]*places{}, locks: map[string]locked{}}}
 	v.e.graphs.load = v.e.loadGraph
 	err := st.Scan(ctx, func(rec store.RunRecord, events []dag.EventRow) error {
 		if len(v.found) < violationsMax {
@@ -38,6 +39,7 @@ func Verify(ctx context.Context, st store.Store, compile dag.Compiler) ([]Violat
 	if err != nil {
 		return v.found, fromStore("scan", err)
 	}
+	v.limits()
 	if c, ok := st.(checker); ok {
 		lines, err := c.Check(ctx)
 		if err != nil {
@@ -57,6 +59,8 @@ type verifier struct {
 	g     *dag.Graph
 	// The transactions that handed out and ended each attempt, by the run's history.
 	given, ended map[attemptOf]int64
+	// claims counts what all shards share, over all runs.
+	claims claimCount
 }
 
 func (v *verifier) fail(rule string, t dag.TaskID, format string, args ...any) {
@@ -80,6 +84,7 @@ func (v *verifier) run(rec *store.RunRecord, events []dag.EventRow) {
 	if r.State.Terminal() != (r.FinishedAt != 0) {
 		v.fail("finished", dag.LeaderTask, "state %s, finished at %d", r.State, r.FinishedAt)
 	}
+	v.claim(rec)
 	v.attempts()
 	v.history(events)
 	if r.SplitAt == 0 {

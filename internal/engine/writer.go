@@ -41,6 +41,9 @@ type writer struct {
 	defs   definitions
 
 	gates     gates
+	commons   commons
+	naming    naming
+	aside     int // runs that stand in line and are not in memory
 	triggers  triggers
 	backfills backfills
 	due       due
@@ -87,6 +90,7 @@ type transaction struct {
 	// whose messages it consumes.
 	letters   map[dag.ShardID][]letter
 	addressed []dag.ShardID
+	common    bool // what all shards share is looked at or changed
 	// declared: a trigger is another than it was, not only further on.
 	declared bool
 	rows     int // estimate
@@ -116,7 +120,7 @@ func (t *transaction) reset() {
 	clear(t.letters)
 	t.addressed = t.addressed[:0]
 	clear(t.ended)
-	t.ended, t.declared = t.ended[:0], false
+	t.ended, t.declared, t.common = t.ended[:0], false, false
 	t.touched, t.assigns, t.splits, t.answers = t.touched[:0], t.assigns[:0], t.splits[:0], t.answers[:0]
 	t.current, t.rows, t.tried, t.tally = nil, 0, 0, tally{}
 }
@@ -143,6 +147,8 @@ func (w *writer) forget() {
 	w.timers = timers{}
 	w.defs.forget()
 	w.gates.forget()
+	w.commons.forget()
+	w.naming, w.aside = naming{}, 0
 	w.triggers.forget()
 	w.triggers.touched = nil // another may have written
 	clear(w.reading)
@@ -183,6 +189,9 @@ func (w *writer) wait() time.Duration {
 	default:
 		wait = min(wait, w.due.wait())
 	}
+	if at := w.commons.wake; at != 0 {
+		wait = min(wait, max(time.Duration(at-w.clock.now().Wall)*time.Microsecond, 0))
+	}
 	return wait
 }
 
@@ -203,7 +212,8 @@ func (w *writer) abandon() {
 // busy reports whether there is something to do without waiting for anybody.
 func (w *writer) busy() bool {
 	return len(w.kept) > 0 || w.todo.len() > 0 || w.inbox.len() > 0 || w.timers.due(w.clock.mono()) ||
-		w.queue.Len() > 0 && w.e.home.open() || len(w.gates.open) > 0 || len(w.backfills.open) > 0
+		w.queue.Len() > 0 && w.e.home.open() || len(w.gates.open) > 0 || len(w.backfills.open) > 0 ||
+		w.commons.busy(w.clock.now().Wall) || !w.commons.loaded && w.held(store.GateShard) != nil
 }
 
 // transact makes one transaction of what waits, and carries it out.
@@ -237,6 +247,13 @@ func (w *writer) take() {
 // items it took.
 func (w *writer) attempt(ctx context.Context, items []item) (n int, err error) {
 	w.tx.now, w.tx.due = w.clock.now(), w.due.now()
+	if err := w.loadCommons(ctx); err != nil {
+		return 0, err
+	}
+	if err := w.fillWindows(ctx); err != nil {
+		return 0, err
+	}
+	w.commons.grants = 0
 	err = guarded(func() {
 		for n < len(items) && n < w.itemsMax && w.tx.rows < takeMax*rowsPerItem {
 			if items[n].ask != nil && n > 0 {
@@ -324,6 +341,7 @@ func guarded(f func()) (err error) {
 // before anybody is answered: it takes longer.
 func (w *writer) settle(n int) {
 	w.retire()
+	w.standAside()
 	w.dispatch(w.tx.assigns)
 	for i := range w.tx.splits {
 		w.lead(w.tx.splits[i])
@@ -352,7 +370,7 @@ func (w *writer) settle(n int) {
 	w.triggers.trim()
 	w.backfills.retire()
 	w.itemsMax = min(2*w.itemsMax, batchRowsMax)
-	w.e.stats.ActiveRuns.Store(int64(len(w.runs)))
+	w.e.stats.ActiveRuns.Store(int64(len(w.runs) + w.aside))
 	w.e.stats.ReadyTasks.Store(int64(w.queue.Len()))
 	w.e.stats.InboxItems.Store(int64(w.inbox.len() + len(w.kept)))
 }

@@ -19,6 +19,7 @@ func (s *Server) routes() {
 	s.workflowRoutes(tag("workflows"))
 	s.scheduleRoutes(tag("schedules"))
 	s.backfillRoutes(tag("backfills"))
+	s.queueRoutes(tag("queues"))
 	s.nodeRoutes(tag("nodes"))
 	s.tokenRoutes(tag("tokens"))
 }

@@ -54,7 +54,7 @@ func Tables() []*Table {
 		table("version_file", "workflow i8, version i4, name t, mode i8, data b"),
 		table("run", "id id, shard i4, workflow i8, version i4, priority t, origin t, user t, key t?, key_hash b?, params b?, fire b?, "+
 			"created i8, first_seq i8, first_at i8, events_first b?, state t, intent t, generation i4, cause t, message t, graph b?, base b?, "+
-			"final b?, split i8, started i8, finished i8, leader i8, leader_at i8, last_seq i8?, last_at i8?, events_last b?"),
+			"final b?, split i8, started i8, finished i8, leader i8, leader_at i8, last_seq i8?, last_at i8?, events_last b?, claim b?"),
 		table("attempt", "run id, task i4, token i4, generation i4, handler i8, assigned i8, state t, cause t, message t, exit_code i4?, "+
 			"signal t, outputs b?, started i8, finished i8, retry_at i8, retry_wait i8"),
 		table("event", "run id, seq i8, at i8, records b"),
@@ -67,6 +67,9 @@ func Tables() []*Table {
 		table("backfill", "id i8, workflow i8, shard i4, trigger t, state t, total i8, started i8, ended i8, failed i8, parallel i4, "+
 			"user t, revision i8, created i8, modified i8, spec b?, instants b?"),
 		table("backfill_run", "backfill i8, instant i8, workflow i8, run id"),
+		table("queue", "name t, max_runs i4, per_key t, ordering t, overflow t, rate i4, each i8, state t, actor t, reason t, until i8, "+
+			"paced i8, revision i8, created i8, modified i8"),
+		table("line", "line t, level i4, asked i8, run id, kept i4"),
 	}
 }
 

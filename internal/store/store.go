@@ -63,12 +63,14 @@ type Batch struct {
 	Messages        []Message // inserts; ID is ignored
 	Consumed        []int64   // messages to delete; one that is gone already misses
 	ScheduleChanges
+	QueueChanges
 }
 
 // Reset empties the batch and keeps its fences.
 func (b *Batch) Reset() {
 	b.Changes.Reset()
 	b.ScheduleChanges.Reset()
+	b.QueueChanges.Reset()
 	clear(b.Versions)
 	b.WorkflowInserts, b.WorkflowUpdates, b.Versions = b.WorkflowInserts[:0], b.WorkflowUpdates[:0], b.Versions[:0]
 	b.Requests, b.Messages, b.Consumed = b.Requests[:0], b.Messages[:0], b.Consumed[:0]
@@ -77,7 +79,7 @@ func (b *Batch) Reset() {
 // Rows is the number of rows that the batch writes, its fences not counted.
 func (b *Batch) Rows() int {
 	return b.Changes.Rows() + len(b.WorkflowInserts) + len(b.WorkflowUpdates) + len(b.Versions) +
-		len(b.Requests) + len(b.Messages) + len(b.Consumed) + b.ScheduleChanges.Rows()
+		len(b.Requests) + len(b.Messages) + len(b.Consumed) + b.ScheduleChanges.Rows() + b.QueueChanges.Rows()
 }
 
 // Workflow states.
@@ -174,6 +176,9 @@ type LoadQuery struct {
 	IDs   []dag.RunID
 	After dag.RunID
 	Limit int
+	// Moving leaves out those that stand aside, in line for what all shards share: see
+	// dag.Claim.Aside.
+	Moving bool
 }
 
 // RunQuery selects runs for people, newest first. Zero fields select everything.
@@ -261,5 +266,6 @@ type Store interface {
 	Info(ctx context.Context) (Info, error)
 	Schedules
 	Tokens
+	Claims
 	Close() error
 }

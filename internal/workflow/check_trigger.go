@@ -16,7 +16,7 @@ import (
 func (r *triggerReader) policies() {
 	t, n := r.t, r.n
 	t.Paused, _ = boolOf(n.get("paused"))
-	t.Priority, t.IfLost = n.get("priority").str(), n.get("if_lost").str()
+	t.Priority, t.Queue, t.IfLost = n.get("priority").str(), n.get("queue").str(), n.get("if_lost").str()
 	t.DelayTolerance = durationOf(n.get("delay_tolerance"))
 	t.Overlap = firstText(n.get("overlap").str(), "skip")
 	most := int64(1)

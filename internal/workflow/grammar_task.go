@@ -41,7 +41,7 @@ func taskLater() []key {
 		list("a list of values", &shape{kind: anyShape}))
 	return []key{
 		{name: "resources", doc: "Resource class: basic, regular, premium, or {cpu: 2, memory: 4Gi}.", later: "resources", shape: resources()},
-		{name: "queue", doc: "Named queue that the task passes.", later: "queue", shape: keyOrDash("the name of a queue")},
+		{name: "queue", doc: "Named queue that the task passes.", later: "task queue", shape: keyOrDash("the name of a queue")},
 		{name: "group", doc: "Worker group that runs the task.", later: "placement", shape: keyOrDash("the name of a worker group")},
 		{name: "labels", doc: "Labels that the worker must carry.", later: "placement",
 			shape: table("a mapping such as {disk: ssd}", keyOrDash("the name of a label"), text("a text"))},

@@ -31,7 +31,7 @@ func triggerShape() *shape {
 		key{name: "params", doc: "Parameters of the runs it starts, over the workflow's defaults. A text may hold ${{ }} over trigger.time, trigger.event and date().",
 			shape: table("a mapping of values", keyName(), &shape{kind: anyShape})},
 		key{name: "priority", doc: "Priority of the runs it starts; default: the workflow's.", shape: priorities()},
-		key{name: "queue", doc: "Queue of the runs it starts.", later: "queue", shape: keyOrDash("the name of a queue")},
+		key{name: "queue", doc: "Named queue of the runs it starts; default: the workflow's.", shape: keyOrDash("the name of a queue")},
 		key{name: "count", doc: "With every: how many fires; default: -1, for ever.", shape: count()},
 	)
 	kinds := append(schedules(), sensors()...)

@@ -4,15 +4,14 @@ package workflow
 // sentence that refuses it. Whoever builds a feature deletes its line and the marks in
 // the grammar.
 var later = map[string]string{
-	"queue":     "queues are not supported yet",
-	"locks":     "locks are not supported yet",
-	"splitter":  "splitters other than default are not supported yet",
-	"alerts":    "alerts are not supported yet",
-	"placement": "group, labels and node are not supported yet: tasks run on this node",
-	"resources": "resources are not supported yet: a task takes one slot",
-	"artifacts": "artifacts are not supported yet",
-	"foreach":   "foreach and parallel are not supported yet",
-	"dependent": "dependent tasks are not supported yet",
-	"http":      "http tasks are not supported yet: use run with curl",
-	"kind":      "kinds that workers register are not supported yet",
+	"task queue": "a queue of a task is not supported yet: the queue of the workflow limits its runs",
+	"splitter":   "splitters other than default are not supported yet",
+	"alerts":     "alerts are not supported yet",
+	"placement":  "group, labels and node are not supported yet: tasks run on this node",
+	"resources":  "resources are not supported yet: a task takes one slot",
+	"artifacts":  "artifacts are not supported yet",
+	"foreach":    "foreach and parallel are not supported yet",
+	"dependent":  "dependent tasks are not supported yet",
+	"http":       "http tasks are not supported yet: use run with curl",
+	"kind":       "kinds that workers register are not supported yet",
 }

@@ -42,6 +42,11 @@ func (r *reader) workflow(n *node) *Workflow {
 	if keep := n.get("retention"); keep != nil && keep.kind == mapNode {
 		w.Retention = Retention{Age: durationOf(keep.get("age")), Runs: intOf(keep.get("runs"), 0)}
 	}
+	w.Queue, w.LockPolicy = n.get("queue").str(), n.get("lock_policy").str()
+	w.Locks = r.locks(n.get("locks"))
+	if p := n.get("lock_policy"); p != nil && len(w.Locks) == 0 {
+		r.failNode(p, "lock_policy", "lock_policy does nothing without locks", "add locks, or remove it")
+	}
 	r.triggers(w, n.get("triggers"))
 	tasks := n.get("tasks")
 	if tasks == nil || tasks.kind != mapNode {

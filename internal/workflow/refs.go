@@ -20,6 +20,7 @@ const (
 	inForeach              // as inTask, in a task with foreach
 	inTrigger              // params of a trigger: trigger.time and trigger.event
 	inFilter               // filter of a webhook: event only
+	inClaim                // locks, and per_key of a queue: params and trigger.time
 )
 
 type refKind uint8
@@ -146,6 +147,9 @@ func refLength(path []string) int {
 
 // resolve finds what a path of exactly one ref means, and its type.
 func (d *declarations) resolve(path []string, in scope) (ref, *cel.Type, *complaint) {
+	if in == inClaim && path[0] != "params" && path[0] != "trigger" {
+		return ref{}, nil, &complaint{message: "locks and keys cannot see " + path[0] + ": they are asked for before the run begins", hint: "they can use params, trigger.time and date()"}
+	}
 	if fault := beforeRun(path[0], in); fault != nil {
 		return ref{}, nil, fault
 	}

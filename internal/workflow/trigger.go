@@ -77,6 +77,7 @@ type Trigger struct {
 
 	Params   json.RawMessage `json:"params,omitempty"`   // a JSON object by name; its texts may hold ${{ }}
 	Priority string          `json:"priority,omitempty"` // "": the workflow's
+	Queue    string          `json:"queue,omitempty"`    // "": the workflow's
 
 	Webhook *Webhook   `json:"webhook,omitempty"`
 	File    *FileWatch `json:"file,omitempty"`

@@ -25,6 +25,9 @@ type Workflow struct {
 	Defaults    Defaults  `json:"defaults,omitzero"`
 	MaxRuns     int32     `json:"max_concurrent_runs,omitempty"` // most active runs; 0: any number
 	Retention   Retention `json:"retention,omitzero"`            // of finished runs
+	Queue       string    `json:"queue,omitempty"`               // named queue of the runs
+	Locks       []string  `json:"locks,omitempty"`               // may hold ${{ }}
+	LockPolicy  string    `json:"lock_policy,omitempty"`         // wait | fail; "" is wait
 	Triggers    []Trigger `json:"triggers,omitempty"`
 	Tasks       []Task    `json:"tasks"` // in the order of the file
 	// Origin is the folder of the workflow file on the machine that applied it, absolute;

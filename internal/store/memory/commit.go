@@ -68,6 +68,7 @@ func (x *tx) apply(b *store.Batch) error {
 		func() error { return each(b.Messages, x.insertMessage) },
 		func() error { return each(b.Consumed, x.consume) },
 		func() error { return x.applySchedules(&b.ScheduleChanges) },
+		func() error { return x.applyQueues(b) },
 	)
 }
 

@@ -61,6 +61,7 @@ type Store struct {
 	lastID     int64                           // of messages
 	logs       map[store.LogID][]store.LogPart // what follows each other
 	tokens     []store.Token                   // the token n is at n-1
+	queues     map[string]store.Queue
 	schedules
 }
 
@@ -110,7 +111,7 @@ func New(o Options) *Store {
 		runs: map[dag.RunID]*run{}, byWorkflow: map[dag.WorkflowID]*ids{}, byUser: map[string]*ids{},
 		byKey: map[runKey]dag.RunID{}, workflows: map[dag.WorkflowID]store.Workflow{},
 		names: map[workflowName]dag.WorkflowID{}, versions: map[dag.WorkflowID][]store.Version{},
-		requests: map[requestKey]store.Request{}, members: map[dag.HandlerID]store.Member{}, logs: map[store.LogID][]store.LogPart{}, schedules: newSchedules(),
+		requests: map[requestKey]store.Request{}, members: map[dag.HandlerID]store.Member{}, queues: map[string]store.Queue{}, logs: map[store.LogID][]store.LogPart{}, schedules: newSchedules(),
 	}
 }
 

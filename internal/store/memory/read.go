@@ -61,7 +61,16 @@ func (s *Store) selectLocked(q store.LoadQuery) ids {
 	if found {
 		from++
 	}
-	return active[from:min(len(active), from+pageSize(q.Limit))]
+	if !q.Moving {
+		return active[from:min(len(active), from+pageSize(q.Limit))]
+	}
+	var moving ids
+	for _, id := range active[from:] {
+		if !s.runs[id].row.Claim.Aside() && len(moving) < pageSize(q.Limit) {
+			moving = append(moving, id)
+		}
+	}
+	return moving
 }
 
 func (r *run) record() store.RunRecord {

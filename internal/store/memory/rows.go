@@ -49,6 +49,7 @@ func cloneRun(r dag.RunRow) dag.RunRow {
 		fire := *r.Fire
 		r.Fire = &fire
 	}
+	r.Claim = cloneClaim(r.Claim)
 	return r
 }
 

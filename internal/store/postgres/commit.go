@@ -53,7 +53,8 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 var writeNames = []string{"fence", "insertRun", "updateRun", "enlist", "relist", "strike", "await", "met", "insertAttempt", "updateAttempt", "insertEvent",
 	"insertWorkflow", "updateWorkflow", "insertVersion", "insertFile", "insertRequest", "insertMessage",
 	"consumeMessages", "insertTrigger", "updateTrigger", "deleteTrigger", "hear", "unhear", "insertFire", "updateFire",
-	"insertBackfill", "updateBackfill", "insertBackfillRun", "clock"}
+	"insertBackfill", "updateBackfill", "insertBackfillRun",
+	"putInLine", "leaveLine", "insertQueue", "updateQueue", "deleteQueue", "paceQueue", "clock"}
 
 // tx is a transaction on its way. There is no BEGIN and no COMMIT: what is sent up to one
 // Sync is one transaction, and the database commits it there, or not at all.

@@ -37,9 +37,12 @@ var writeSQL string
 //go:embed members.sql
 var membersSQL string
 
+//go:embed claims.sql
+var claimsSQL string
+
 const (
 	// format is the newest that this program knows; it rises with the migrations.
-	format = 6
+	format = 7
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 
@@ -104,7 +107,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		text(ms(lockMax)).text(ms(transactionIdleMax)).text(ms(silenceMax))}
 	config.DialFunc = dialer(silenceMax)
 	sql := statements(readSQL)
-	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL} {
+	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL} {
 		maps.Copy(sql, statements(more))
 	}
 	open := func(ctx context.Context) (*conn, error) { return d.connect(ctx, sql) }

@@ -41,7 +41,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 			t.Errorf("%s reads a whole table:\n%s", name, plan)
 		}
 	}
-	if len(c.sql) != len(statements(readSQL))+len(statements(writeSQL))+len(statements(membersSQL))+len(statements(logsSQL))+len(statements(tokensSQL)) || len(c.sql) < 60 {
+	if len(c.sql) != len(statements(readSQL))+len(statements(writeSQL))+len(statements(membersSQL))+len(statements(logsSQL))+len(statements(tokensSQL))+len(statements(claimsSQL)) || len(c.sql) < 60 {
 		t.Errorf("%d statements: one name twice?", len(c.sql))
 	}
 }
@@ -82,7 +82,7 @@ func TestEveryStatementIsUsed(t *testing.T) {
 		}
 		code.Write(text)
 	}
-	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL} {
+	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL} {
 		for name := range statements(set) {
 			if !strings.Contains(code.String(), `"`+name+`"`) {
 				t.Errorf("statement %s is never used", name)

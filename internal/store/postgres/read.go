@@ -108,6 +108,9 @@ func (c *records) attempt(r *row) error {
 func (d *DB) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, error) {
 	runs, attempts := "loadPage", "loadPageAttempts"
 	a := args{}.int4(int32(q.Shard)).id(q.After).int8(limitOf(q.Limit))
+	if q.Moving {
+		runs, attempts = "loadMoving", "loadMovingAttempts"
+	}
 	if q.IDs != nil {
 		runs, attempts = "loadNamed", "loadNamedAttempts"
 		a = args{}.array(ids(q.IDs))

@@ -39,13 +39,13 @@ SELECT format, cluster::text, shards FROM meta;
 -- name: runById
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
-  r.leader, r.leader_at
+  r.leader, r.leader_at, r.claim
 FROM run r WHERE r.id = $1;
 
 -- name: runByKey
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
-  r.leader, r.leader_at
+  r.leader, r.leader_at, r.claim
 FROM run r WHERE r.workflow = $1 AND r.key = $2;
 
 -- The newest runs of a list, and below them the place of a page's end: a page looks at a
@@ -54,14 +54,14 @@ FROM run r WHERE r.workflow = $1 AND r.key = $2;
 -- name: runsNewest
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
-  r.leader, r.leader_at
+  r.leader, r.leader_at, r.claim
 FROM run r WHERE r.id <= $1 AND r.id >= $2 AND ($3 = '' OR r.state = $3) AND r.created >= $4
 ORDER BY r.id DESC LIMIT $5;
 
 -- name: runsOfWorkflow
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
-  r.leader, r.leader_at
+  r.leader, r.leader_at, r.claim
 FROM run r WHERE r.id <= $1 AND r.id >= $2 AND ($3 = '' OR r.state = $3) AND r.created >= $4
   AND r.workflow = $6 AND ($7 = '' OR r.username = $7)
 ORDER BY r.id DESC LIMIT $5;
@@ -69,7 +69,7 @@ ORDER BY r.id DESC LIMIT $5;
 -- name: runsOfUser
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
-  r.leader, r.leader_at
+  r.leader, r.leader_at, r.claim
 FROM run r WHERE r.id <= $1 AND r.id >= $2 AND ($3 = '' OR r.state = $3) AND r.created >= $4
   AND r.username = $6
 ORDER BY r.id DESC LIMIT $5;
@@ -78,7 +78,7 @@ ORDER BY r.id DESC LIMIT $5;
 -- Each shard's newest, merged.
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
-  r.leader, r.leader_at
+  r.leader, r.leader_at, r.claim
 FROM shard s CROSS JOIN LATERAL (
   SELECT a.* FROM active l JOIN run a ON a.id = l.run WHERE l.shard = s.id AND l.run <= $1 AND l.run >= $2
     AND ($3 = 'active' OR a.state = $3) AND a.created >= $4 AND ($6 = 0::bigint OR a.workflow = $6)
@@ -103,7 +103,7 @@ ORDER BY a.run DESC OFFSET $2 LIMIT 1;
 -- name: loadPage
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
-  r.leader, r.leader_at
+  r.leader, r.leader_at, r.claim
 FROM (SELECT run FROM active WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3) a JOIN run r ON r.id = a.run
 ORDER BY r.id;
 
@@ -116,7 +116,7 @@ ORDER BY a.run, a.task, a.token;
 -- name: loadNamed
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
-  r.leader, r.leader_at
+  r.leader, r.leader_at, r.claim
 FROM run r WHERE r.id = ANY ($1::uuid[]) ORDER BY r.id;
 
 -- name: loadNamedAttempts
@@ -143,7 +143,7 @@ ORDER BY 2 LIMIT $3;
 -- name: scanRuns
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
-  r.leader, r.leader_at
+  r.leader, r.leader_at, r.claim
 FROM run r WHERE r.id > $1 ORDER BY r.id LIMIT $2;
 
 -- name: scanAttempts

@@ -12,7 +12,7 @@ SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT 
   (SELECT count(*) FROM version_file), (SELECT count(*) FROM run), (SELECT count(*) FROM attempt),
   (SELECT count(*) FROM event), (SELECT count(*) FROM request), (SELECT count(*) FROM message),
   (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire),
-  (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run);
+  (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run), (SELECT count(*) FROM queue), (SELECT count(*) FROM line);
 
 -- name: runStates
 SELECT state, count(*) FROM run GROUP BY state;
@@ -69,13 +69,13 @@ COPY version_file (workflow, version, name, mode, data) FROM STDIN (FORMAT binar
 -- name: export run
 SELECT id, shard, workflow, version, priority, origin, username, key, key_hash, params, fire, created, first_seq, first_at,
   events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at,
-  last_seq, last_at, events_last
+  last_seq, last_at, events_last, claim
 FROM run ORDER BY id;
 
 -- name: import run
 COPY run (id, shard, workflow, version, priority, origin, username, key, key_hash, params, fire, created, first_seq, first_at,
   events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at,
-  last_seq, last_at, events_last) FROM STDIN (FORMAT binary);
+  last_seq, last_at, events_last, claim) FROM STDIN (FORMAT binary);
 
 -- name: export attempt
 SELECT run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal, outputs, started, finished,
@@ -139,3 +139,17 @@ SELECT backfill, instant, workflow, run FROM backfill_run ORDER BY backfill, ins
 
 -- name: import backfill_run
 COPY backfill_run (backfill, instant, workflow, run) FROM STDIN (FORMAT binary);
+
+-- name: export queue
+SELECT name, max_runs, per_key, ordering, overflow, rate, each, state, actor, reason, until, paced, revision, created, modified
+FROM queue ORDER BY name;
+
+-- name: import queue
+COPY queue (name, max_runs, per_key, ordering, overflow, rate, each, state, actor, reason, until, paced, revision, created, modified)
+FROM STDIN (FORMAT binary);
+
+-- name: export line
+SELECT line, level, asked, run, kept FROM line ORDER BY line, level, asked, run;
+
+-- name: import line
+COPY line (line, level, asked, run, kept) FROM STDIN (FORMAT binary);

@@ -32,6 +32,9 @@ func (d *DB) check(b *store.Batch) error {
 	if err := d.checkSchedules(&b.ScheduleChanges); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
+	if err := b.QueueChanges.Check(b.Fences); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
 	return nil
 }
 
@@ -53,7 +56,7 @@ func (x *tx) write() {
 	x.fence(b)
 	x.fail = x.past.collect(b)
 	for _, step := range []func(*store.Batch){x.insertRuns, x.updateRuns, x.insertAttempts, x.updateAttempts, x.events,
-		x.insertWorkflows, x.updateWorkflows, x.versions, x.requests, x.messages, x.schedules} {
+		x.insertWorkflows, x.updateWorkflows, x.versions, x.requests, x.messages, x.schedules, x.queues} {
 		if x.fail != nil {
 			return
 		}
@@ -109,6 +112,7 @@ func (h history) take(id dag.RunID) *dag.EventRow {
 
 func (x *tx) insertRuns(b *store.Batch) {
 	rows, list, wait := x.conn.room("insertRun"), x.conn.room("enlist"), x.conn.room("await")
+	line := x.conn.room("putInLine")
 	for i := range b.RunInserts {
 		r := &b.RunInserts[i]
 		seq, fenced := x.seq(r.Shard)
@@ -121,6 +125,10 @@ func (x *tx) insertRuns(b *store.Batch) {
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
 			blob(r.Fire.Pack()).int8(int64(r.Created)).int8(seq).int8(int64(e.At)).blob(e.Records)
 		runState(rows, r)
+		rows.blob(r.Claim.Pack())
+		if r.Claim.InLine() {
+			inLine(line, r)
+		}
 		if r.FinishedAt == 0 {
 			list.row().id(&r.ID).int4(int32(r.Shard))
 		}
@@ -130,10 +138,21 @@ func (x *tx) insertRuns(b *store.Batch) {
 		x.full(rows)
 		x.full(list)
 		x.full(wait)
+		x.full(line)
 	}
 	x.push(rows)
 	x.push(list)
 	x.push(wait)
+	x.push(line)
+}
+
+// inLine is where a run stands in line.
+func inLine(rows *rows, r *dag.RunRow) {
+	kept := int32(0)
+	if r.Claim.Kept {
+		kept = 1
+	}
+	rows.row().id(&r.ID).text(r.Claim.Line()).int4(int32(r.Claim.Level)).int8(int64(r.Claim.Asked)).int4(kept)
 }
 
 // runState is the columns of a run that change.
@@ -146,6 +165,7 @@ func runState(rows *rows, r *dag.RunRow) {
 func (x *tx) updateRuns(b *store.Batch) {
 	rows, list, struck := x.conn.room("updateRun"), x.conn.room("relist"), x.conn.room("strike")
 	wait, met := x.conn.room("await"), x.conn.room("met")
+	left, line := x.conn.room("leaveLine"), x.conn.room("putInLine")
 	seen := map[dag.RunID]bool{}
 	for i := range b.RunUpdates {
 		r := &b.RunUpdates[i]
@@ -160,6 +180,8 @@ func (x *tx) updateRuns(b *store.Batch) {
 			x.push(struck)
 			x.push(wait)
 			x.push(met)
+			x.push(left)
+			x.push(line)
 			clear(seen)
 		}
 		seen[r.ID] = true
@@ -183,6 +205,13 @@ func (x *tx) updateRuns(b *store.Batch) {
 		} else {
 			rows.int8OrNull(0, false).int8OrNull(0, false).blob(nil)
 		}
+		rows.blob(r.Claim.Pack())
+		if r.Claimed.InLine() {
+			left.row().id(&r.ID)
+		}
+		if r.Claim.InLine() {
+			inLine(line, &r.RunRow)
+		}
 		x.full(rows)
 	}
 	x.push(rows)
@@ -190,6 +219,8 @@ func (x *tx) updateRuns(b *store.Batch) {
 	x.push(struck)
 	x.push(wait)
 	x.push(met)
+	x.push(left)
+	x.push(line)
 }
 
 func (x *tx) insertAttempts(b *store.Batch) {

@@ -20,21 +20,22 @@ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 -- name: insertRun
 INSERT INTO run (id, shard, workflow, version, priority, origin, username, key, key_hash, params, fire, created, first_seq,
   first_at, events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished,
-  leader, leader_at)
+  leader, leader_at, claim)
 SELECT x.id, coalesce(x.shard, $3), coalesce(x.workflow, $5), coalesce(x.version, $7), coalesce(x.priority, $9),
   coalesce(x.origin, $11), coalesce(x.username, $13), coalesce(x.key, $15), coalesce(x.key_hash, $17),
   coalesce(x.params, $19), coalesce(x.fire, $21), coalesce(x.created, $23), coalesce(x.first_seq, $25),
   coalesce(x.first_at, $27), coalesce(x.events_first, $29), coalesce(x.state, $31), coalesce(x.intent, $33),
   coalesce(x.generation, $35), coalesce(x.cause, $37), coalesce(x.message, $39), coalesce(x.graph, $41),
   coalesce(x.base, $43), coalesce(x.final, $45), coalesce(x.split, $47), coalesce(x.started, $49),
-  coalesce(x.finished, $51), coalesce(x.leader, $53), coalesce(x.leader_at, $55)
+  coalesce(x.finished, $51), coalesce(x.leader, $53), coalesce(x.leader_at, $55),
+  coalesce(x.claim, $57)
 FROM unnest($1::uuid[], $2::int[], $4::bigint[], $6::int[], $8::text[], $10::text[], $12::text[], $14::text[], $16::bytea[],
   $18::bytea[], $20::bytea[], $22::bigint[], $24::bigint[], $26::bigint[], $28::bytea[], $30::text[], $32::text[],
   $34::int[], $36::text[], $38::text[], $40::bytea[], $42::bytea[], $44::bytea[], $46::bigint[], $48::bigint[],
-  $50::bigint[], $52::bigint[], $54::bigint[])
+  $50::bigint[], $52::bigint[], $54::bigint[], $56::bytea[])
   x (id, shard, workflow, version, priority, origin, username, key, key_hash, params, fire, created, first_seq,
   first_at, events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished,
-  leader, leader_at);
+  leader, leader_at, claim);
 
 -- name: updateRun
 -- The history of a run's first end goes into its row, once.
@@ -44,12 +45,13 @@ WITH changed AS (
     base = coalesce(x.base, $19), final = coalesce(x.final, $21), split = coalesce(x.split, $23),
     started = coalesce(x.started, $25), finished = coalesce(x.finished, $27), leader = coalesce(x.leader, $29),
     leader_at = coalesce(x.leader_at, $31), last_seq = coalesce(x.last_seq, $33, r.last_seq),
-    last_at = coalesce(x.last_at, $35, r.last_at), events_last = coalesce(x.events_last, $37, r.events_last)
+    last_at = coalesce(x.last_at, $35, r.last_at), events_last = coalesce(x.events_last, $37, r.events_last),
+    claim = coalesce(x.claim, $39)
   FROM unnest($1::uuid[], $2::int[], $4::text[], $6::text[], $8::text[], $10::int[], $12::text[], $14::text[], $16::bytea[],
     $18::bytea[], $20::bytea[], $22::bigint[], $24::bigint[], $26::bigint[], $28::bigint[], $30::bigint[],
-    $32::bigint[], $34::bigint[], $36::bytea[])
+    $32::bigint[], $34::bigint[], $36::bytea[], $38::bytea[])
     x (id, shard, was, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader,
-    leader_at, last_seq, last_at, events_last)
+    leader_at, last_seq, last_at, events_last, claim)
   WHERE r.id = x.id AND r.shard = coalesce(x.shard, $3) AND r.state = coalesce(x.was, $5)
     AND (r.last_seq IS NULL OR coalesce(x.last_seq, $33) IS NULL)
   RETURNING 1

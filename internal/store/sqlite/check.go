@@ -41,6 +41,9 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 		if s.ColumnInt64(3) == 0 {
 			expect = append(expect, activeList)
 		}
+		if s.ColumnInt64(4) != 0 {
+			expect = append(expect, lineList)
+		}
 		for _, list := range expect {
 			words, bit := lists[rollKey{list, n / rollBits}], uint64(1)<<(n%64)
 			if words == nil || words[n%rollBits/64]&bit == 0 {

@@ -122,7 +122,7 @@ func (d *DB) apply(b *store.Batch) error {
 	if err := d.history(b, seq); err != nil {
 		return err
 	}
-	for _, step := range []func(*store.Batch) error{d.runs, d.attempts, d.events, d.workflows, d.versions, d.requests, d.messages, d.schedules} {
+	for _, step := range []func(*store.Batch) error{d.runs, d.attempts, d.events, d.workflows, d.versions, d.requests, d.messages, d.schedules, d.queues} {
 		if err := step(b); err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (d *DB) apply(b *store.Batch) error {
 // onlyInserts holds what others than the owner may write.
 func onlyInserts(b *store.Batch) error {
 	bad := len(b.RunUpdates)+len(b.AttemptInserts)+len(b.AttemptUpdates)+len(b.Events)+len(b.WorkflowInserts)+
-		len(b.WorkflowUpdates)+len(b.Versions)+len(b.Consumed)+b.ScheduleChanges.Rows() > 0 || b.Watermark != 0
+		len(b.WorkflowUpdates)+len(b.Versions)+len(b.Consumed)+b.ScheduleChanges.Rows()+b.QueueChanges.Rows() > 0 || b.Watermark != 0
 	for i := range b.RunInserts {
 		bad = bad || b.RunInserts[i].State != dag.RunSubmitted
 	}
@@ -182,7 +182,7 @@ func (d *DB) runs(b *store.Batch) error {
 		s := d.stmts.insertRun.row().blob(r.ID[:]).int(int64(r.Shard)).int(int64(r.Workflow)).int(int64(r.Version)).
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
 			int(int64(r.Created)).int(d.past.seq).int(int64(e.At)).blob(e.Records)
-		if _, err := runState(s, r).blob(r.Fire.Pack()).exec(d.conn); err != nil {
+		if _, err := runState(s, r).blob(r.Fire.Pack()).blob(r.Claim.Pack()).exec(d.conn); err != nil {
 			return err
 		}
 		n := d.conn.LastInsertRowID()
@@ -209,12 +209,15 @@ func (d *DB) updateRun(r *dag.RunUpdate) error {
 	if first {
 		s = d.stmts.endRun
 	}
-	runState(s.row().int(n).int(int64(r.Shard)).text(r.Was.String()), &r.RunRow)
+	runState(s.row().int(n).int(int64(r.Shard)).text(r.Was.String()), &r.RunRow).blob(r.Claim.Pack())
 	if first {
 		e := d.past.take(r.ID)
 		s.int(d.past.seq).int(int64(e.At)).blob(e.Records)
 	}
-	if err := s.one(d.conn); err != nil || r.State.Terminal() == r.Was.Terminal() {
+	if err := s.one(d.conn); err != nil {
+		return err
+	}
+	if err := d.line(r.Claimed, r.Claim, n); err != nil || r.State.Terminal() == r.Was.Terminal() {
 		return err
 	}
 	return d.enlist(activeList, n, !r.State.Terminal())
@@ -225,6 +228,9 @@ func (d *DB) enlistNew(r *dag.RunRow, n int64) error {
 		if err := d.enlist(activeList, n, true); err != nil {
 			return err
 		}
+	}
+	if err := d.line(nil, r.Claim, n); err != nil {
+		return err
 	}
 	if err := d.enlist(workflowList(r.Workflow), n, true); err != nil {
 		return err

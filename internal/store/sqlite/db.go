@@ -44,7 +44,7 @@ const (
 	// applicationID marks a database as ours, in its header: "Skei".
 	applicationID = 0x536b6569
 	// format is the newest that this program knows; it rises with the migrations.
-	format = 3
+	format = 4
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
 	// textMax bounds one text or blob, in bytes.
@@ -85,7 +85,7 @@ func Open(path string) (*DB, error) {
 	if err := f.Close(); err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
-	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL), past: history{of: map[dag.RunID]*dag.EventRow{}}}
+	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL), past: history{of: map[dag.RunID]*dag.EventRow{}}}
 	if err := d.openWriter(); err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func OpenReadOnly(path string) (*DB, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL), broken: true}
+	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL), broken: true}
 	if err := d.openReaders(); err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (d *DB) prepareWriter(conn *sqlite.Conn) error {
 	if err := migrate(conn); err != nil {
 		return translate("migrate "+d.path, err)
 	}
-	return d.stmts.prepare(conn, statements(writeSQL, schedulesWriteSQL))
+	return d.stmts.prepare(conn, statements(writeSQL, schedulesWriteSQL, claimsWriteSQL))
 }
 
 func (d *DB) openReaders() error {

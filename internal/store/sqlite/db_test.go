@@ -50,7 +50,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 	}
 	defer conn.Close()
 	used := 0
-	for _, set := range []map[string]string{statements(readSQL, schedulesReadSQL), statements(writeSQL, schedulesWriteSQL)} {
+	for _, set := range []map[string]string{statements(readSQL, schedulesReadSQL, claimsSQL), statements(writeSQL, schedulesWriteSQL, claimsWriteSQL)} {
 		for name, text := range set {
 			s, trailing, err := conn.PrepareTransient(text)
 			if err != nil || trailing != 0 {
@@ -80,7 +80,7 @@ func TestEveryStatementIsUsed(t *testing.T) {
 		}
 		code.Write(text)
 	}
-	for _, set := range []map[string]string{statements(readSQL, schedulesReadSQL), statements(writeSQL, schedulesWriteSQL)} {
+	for _, set := range []map[string]string{statements(readSQL, schedulesReadSQL, claimsSQL), statements(writeSQL, schedulesWriteSQL, claimsWriteSQL)} {
 		for name := range set {
 			if !strings.Contains(code.String(), `"`+name+`"`) {
 				t.Errorf("statement %s is never used", name)

@@ -105,7 +105,11 @@ func (d *DB) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, er
 				return nil, err
 			}
 		}
-		err = d.walkUp(conn, activeList, after+1, func(n int64) (bool, error) {
+		walk := d.walkActive
+		if q.Moving {
+			walk = d.walkMoving
+		}
+		err = walk(conn, after+1, func(n int64) (bool, error) {
 			one, err := listOn(d, conn, "runByNumber", []any{n}, scanNumbered)
 			runs = append(runs, one...)
 			return len(runs) < limitOf(q.Limit), err

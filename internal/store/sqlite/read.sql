@@ -89,7 +89,7 @@ SELECT cluster FROM meta;
 SELECT list, page, bits FROM roll;
 
 -- name: runLists
-SELECT n, workflow, user, finished FROM run;
+SELECT n, workflow, user, finished, n IN (SELECT run FROM line WHERE kept = 0) FROM run;
 
 -- name: finishedRun
 SELECT id, finished, key IS NOT NULL, origin, user FROM run WHERE n = ?1 AND finished > 0;

@@ -17,7 +17,8 @@ const (
 	rollPagesMax = 4096
 )
 
-// The lists that a run is on; activeList only while it is unfinished.
+// The lists that a run is on; activeList only while it is unfinished, lineList (claims.go) only
+// while it stands in some line.
 const activeList = "active"
 
 func workflowList(w dag.WorkflowID) string { return "w/" + strconv.FormatInt(int64(w), 10) }
@@ -137,19 +138,47 @@ func readBits(s *sqlite.Stmt, col int) (words [rollBits / 64]uint64, err error) 
 // walkUp shows the runs of a list in rising order, from a number on, until see says stop.
 func (d *DB) walkUp(conn *sqlite.Conn, list string, from int64, see func(n int64) (bool, error)) error {
 	return d.walk(conn, "rollUp", []string{list}, from, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
-		for w := range words {
-			for left := words[w]; left != 0; left &= left - 1 {
-				n := page*rollBits + int64(w*64+bits.TrailingZeros64(left))
-				if n < from {
-					continue
-				}
-				if more, err := see(n); !more || err != nil {
-					return false, err
-				}
+		return upwards(page, words, from, see)
+	})
+}
+
+func (d *DB) walkActive(conn *sqlite.Conn, from int64, see func(n int64) (bool, error)) error {
+	return d.walkUp(conn, activeList, from, see)
+}
+
+// walkMoving is walkActive without the runs that stand in some line: those cost nothing but
+// the reading of two bitmaps.
+func (d *DB) walkMoving(conn *sqlite.Conn, from int64, see func(n int64) (bool, error)) error {
+	return d.walk(conn, "rollUp", []string{activeList}, from, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
+		err := d.on(conn, "rollPage", []any{lineList, page}, func(s *sqlite.Stmt) error {
+			waits, err := readBits(s, 0)
+			for w := range words {
+				words[w] &^= waits[w]
+			}
+			return err
+		})
+		if err != nil {
+			return false, err
+		}
+		return upwards(page, words, from, see)
+	})
+}
+
+// upwards shows the runs of a page in rising order, from a number on; more is false if see
+// has said stop.
+func upwards(page int64, words *[rollBits / 64]uint64, from int64, see func(n int64) (bool, error)) (more bool, err error) {
+	for w := range words {
+		for left := words[w]; left != 0; left &= left - 1 {
+			n := page*rollBits + int64(w*64+bits.TrailingZeros64(left))
+			if n < from {
+				continue
+			}
+			if more, err := see(n); !more || err != nil {
+				return false, err
 			}
 		}
-		return true, nil
-	})
+	}
+	return true, nil
 }
 
 // walkDown shows the runs that are on every one of the lists, in falling order, below a

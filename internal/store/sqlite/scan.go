@@ -16,7 +16,7 @@ const (
 	colID      = 1
 	colCreated = 11
 	colState   = 15
-	colFire    = 31
+	colFire    = 31 // and claim behind it
 )
 
 // row reads columns in order.
@@ -85,6 +85,11 @@ func scanRun(s *sqlite.Stmt, r *dag.RunRow) error {
 		c.bad = err
 	} else {
 		r.Fire = fire
+	}
+	if claim, err := dag.UnpackClaim(c.blob()); err != nil {
+		c.bad = err
+	} else {
+		r.Claim = claim
 	}
 	if c.bad != nil {
 		return fmt.Errorf("run %s: %w: %w", r.ID, store.ErrCorrupt, c.bad)

@@ -157,6 +157,9 @@ type writeStmts struct {
 	holdShard, expireRun           *stmt
 	expireAttempts, expireEvents   *stmt
 	insertToken, revokeToken       *stmt
+	putInLine, leaveLine           *stmt
+	insertQueue, updateQueue       *stmt
+	deleteQueue, paceQueue         *stmt
 	all                            []*stmt
 }
 
@@ -189,6 +192,9 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"holdShard", &w.holdShard}, {"expireRun", &w.expireRun},
 		{"expireAttempts", &w.expireAttempts}, {"expireEvents", &w.expireEvents},
 		{"insertToken", &w.insertToken}, {"revokeToken", &w.revokeToken},
+		{"putInLine", &w.putInLine}, {"leaveLine", &w.leaveLine},
+		{"insertQueue", &w.insertQueue}, {"updateQueue", &w.updateQueue},
+		{"deleteQueue", &w.deleteQueue}, {"paceQueue", &w.paceQueue},
 	} {
 		p, err := prepare(conn, s.name, from)
 		if err != nil {

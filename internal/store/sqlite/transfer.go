@@ -257,7 +257,7 @@ func (in *importer) Row(t *store.Table, values []store.Value) error {
 	for i := range values {
 		v, c := &values[i], &t.Columns[i]
 		switch {
-		case c.Name == "run" && (t.Name == "attempt" || t.Name == "event"): // refers to a run by its number
+		case c.Name == "run" && (t.Name == "attempt" || t.Name == "event" || t.Name == "line"): // refers to a run by its number
 			n, err := in.number(v.Bytes)
 			if err != nil {
 				return err
@@ -279,8 +279,18 @@ func (in *importer) Row(t *store.Table, values []store.Value) error {
 		_ = s.Reset()
 		return err
 	}
-	if t.Name == "run" {
+	switch t.Name {
+	case "run":
 		return in.list(t, values)
+	case "line":
+		if values[t.Index("kept")].Int != 0 {
+			return nil
+		}
+		n, err := in.number(values[t.Index("run")].Bytes)
+		if err != nil {
+			return err
+		}
+		return in.db.enlist(lineList, n, true)
 	}
 	return nil
 }

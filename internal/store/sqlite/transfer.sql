@@ -12,7 +12,7 @@ SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT 
   (SELECT count(*) FROM version_file), (SELECT count(*) FROM run), (SELECT count(*) FROM attempt),
   (SELECT count(*) FROM event), (SELECT count(*) FROM request), (SELECT count(*) FROM message),
   (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire),
-  (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run);
+  (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run), (SELECT count(*) FROM queue), (SELECT count(*) FROM line);
 
 -- name: runStates
 SELECT state, count(*) FROM run GROUP BY state;
@@ -49,15 +49,15 @@ INSERT INTO version_file (workflow, version, name, mode, data) VALUES (?1, ?2, ?
 -- name: export run
 SELECT id, shard, workflow, version, priority, origin, user, key, key_hash, params, fire, created, first_seq, first_at,
   events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at,
-  last_seq, last_at, events_last
+  last_seq, last_at, events_last, claim
 FROM run ORDER BY n;
 
 -- name: import run
 INSERT INTO run (id, shard, workflow, version, priority, origin, user, key, key_hash, params, fire, created, first_seq, first_at,
   events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at,
-  last_seq, last_at, events_last)
+  last_seq, last_at, events_last, claim)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26,
-  ?27, ?28, ?29, ?30, ?31);
+  ?27, ?28, ?29, ?30, ?31, ?32);
 
 -- name: export attempt
 SELECT r.id, a.task, a.token, a.generation, a.handler, a.assigned, a.state, a.cause, a.message, a.exit_code, a.signal, a.outputs,
@@ -125,6 +125,21 @@ SELECT backfill, instant, workflow, run FROM backfill_run ORDER BY backfill, ins
 
 -- name: import backfill_run
 INSERT INTO backfill_run (backfill, instant, workflow, run) VALUES (?1, ?2, ?3, ?4);
+
+-- name: export queue
+SELECT name, max_runs, per_key, ordering, overflow, rate, each, state, actor, reason, until, paced, revision, created, modified
+FROM queue ORDER BY name;
+
+-- name: import queue
+INSERT INTO queue (name, max_runs, per_key, ordering, overflow, rate, each, state, actor, reason, until, paced, revision, created,
+  modified)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15);
+
+-- name: export line
+SELECT l.line, l.level, l.asked, r.id, l.kept FROM line l LEFT JOIN run r ON r.n = l.run ORDER BY l.line, l.level, l.asked, l.run;
+
+-- name: import line
+INSERT INTO line (line, level, asked, run, kept) VALUES (?1, ?2, ?3, ?4, ?5);
 
 -- name: importHead
 UPDATE meta SET cluster = ?1, created = ?2;

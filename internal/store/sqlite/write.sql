@@ -9,23 +9,23 @@ UPDATE shard SET epoch = epoch + 1, owner = ?2 WHERE id = ?1;
 -- name: insertRun
 INSERT INTO run (id, shard, workflow, version, priority, origin, user, key, key_hash, params, created,
   first_seq, first_at, events_first, state, intent, generation, cause, message, graph, base, final,
-  split, started, finished, leader, leader_at, fire)
+  split, started, finished, leader, leader_at, fire, claim)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
-  ?23, ?24, ?25, ?26, ?27, ?28);
+  ?23, ?24, ?25, ?26, ?27, ?28, ?29);
 
 -- name: runNumber
 SELECT n FROM run WHERE id = ?1;
 
 -- name: updateRun
 UPDATE run SET state = ?4, intent = ?5, generation = ?6, cause = ?7, message = ?8, graph = ?9, base = ?10, final = ?11,
-  split = ?12, started = ?13, finished = ?14, leader = ?15, leader_at = ?16
+  split = ?12, started = ?13, finished = ?14, leader = ?15, leader_at = ?16, claim = ?17
 WHERE n = ?1 AND shard = ?2 AND state = ?3;
 
 -- name: endRun
 -- The first end of a run: its transaction's history goes into the row.
 UPDATE run SET state = ?4, intent = ?5, generation = ?6, cause = ?7, message = ?8, graph = ?9, base = ?10, final = ?11,
-  split = ?12, started = ?13, finished = ?14, leader = ?15, leader_at = ?16,
-  last_seq = ?17, last_at = ?18, events_last = ?19
+  split = ?12, started = ?13, finished = ?14, leader = ?15, leader_at = ?16, claim = ?17,
+  last_seq = ?18, last_at = ?19, events_last = ?20
 WHERE n = ?1 AND shard = ?2 AND state = ?3 AND generation = 1 AND last_seq IS NULL;
 
 -- name: insertAttempt

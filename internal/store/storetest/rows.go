@@ -49,6 +49,7 @@ func (b *bed) fullRun() dag.RunRow {
 	r.Graph, r.Base, r.Final = []byte{1}, []byte{2, 0}, []byte{3, 3, 3}
 	r.SplitAt, r.StartedAt, r.FinishedAt, r.Leader, r.LeaderAt = 11, 12, 13, 14, 15
 	r.Fire = &dag.Fire{Trigger: "nocą 🌙", Instant: 16, StartBy: 17, Backfill: 18, Key: "zdarzenie", FailLost: true}
+	r.Claim = &dag.Claim{Queue: "kolejka", Key: "🌙", Locks: []string{"a"}, Stage: dag.ClaimOver, Level: dag.Low, Asked: 19, Grant: 20, Granted: 21, Limit: 22, Family: runID(23)}
 	return r
 }
 

@@ -82,6 +82,7 @@ func Run(t *testing.T, e Engine) {
 		{"due", due()},
 		{"ledger", ledger()},
 		{"backfills", backfills()},
+		{"claims", claims()},
 		{"unknown", unknowns()},
 		{"concurrent", concurrent()},
 		{"life", life()},

@@ -1,0 +1,44 @@
+package api
+
+// Queue is a named queue of the cluster: it limits the runs that name it.
+type Queue struct {
+	Name       string  `json:"name"`
+	Limit      *int32  `json:"limit" doc:"Most runs that have a place at a time, for each key; null: any number."`
+	PerKey     *string `json:"per_key" doc:"CEL over params and trigger.time: each value has places of its own; null: there is one line."`
+	Order      string  `json:"order" doc:"fifo or priority."`
+	Overflow   string  `json:"overflow" doc:"What becomes of a run for which there is no place now: wait, skip or fail."`
+	Rate       *string `json:"rate" doc:"Most runs that get a place: N/s, N/m or N/h, of all keys together, spread evenly; null: any number."`
+	State      string  `json:"state" doc:"active, paused (nobody gets a place, who comes waits) or draining (who waits gets one, who comes is sent away)."`
+	User       *string `json:"user" doc:"Who paused or drains it."`
+	Reason     *string `json:"reason"`
+	Until      *Time   `json:"until" format:"date-time" doc:"Then it is active again by itself; null: when somebody resumes it."`
+	Held       int64   `json:"held" doc:"Places taken."`
+	Waiting    int64   `json:"waiting" doc:"Runs in line."`
+	Keys       int64   `json:"keys" doc:"Keys with a run that waits or has a place."`
+	Revision   int64   `json:"revision"`
+	CreatedAt  Time    `json:"created_at" format:"date-time"`
+	ModifiedAt Time    `json:"modified_at" format:"date-time"`
+}
+
+// QueueRequest is the definition of a queue. What it leaves out has its default.
+type QueueRequest struct {
+	Limit    int32  `json:"limit,omitempty" minimum:"0" maximum:"1000000" doc:"0: any number."`
+	PerKey   string `json:"per_key,omitempty" maxLength:"4096"`
+	Order    string `json:"order,omitempty" enum:"fifo,priority" doc:"Default: fifo."`
+	Overflow string `json:"overflow,omitempty" enum:"wait,skip,fail" doc:"Default: wait."`
+	Rate     string `json:"rate,omitempty" maxLength:"20" doc:"N/s, N/m or N/h."`
+}
+
+// QueueStateRequest says why, and until when, a queue is paused or drained.
+type QueueStateRequest struct {
+	Reason string `json:"reason,omitempty" maxLength:"1000"`
+	Until  *Time  `json:"until,omitempty" format:"date-time"`
+}
+
+// Lock is a named lock that a run holds.
+type Lock struct {
+	Name  string `json:"name"`
+	Run   string `json:"run"`
+	Token int64  `json:"token" doc:"What the tasks of the run see as SKEIN_LOCK_TOKEN: it is greater at every grant."`
+	Since Time   `json:"since" format:"date-time"`
+}

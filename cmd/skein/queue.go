@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+func (c *cli) queueCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "queue", Short: "Named queues: how many runs of them go on at a time, whatever workflow or node they are of",
+		Example: "  skein queue set etl --limit 5\n  skein queue list",
+	}
+	needsVerb(cmd)
+	cmd.AddCommand(c.queueListCmd(), c.queueGetCmd(), c.queueSetCmd(), c.queueDeleteCmd(),
+		c.queueStateCmd("pause", "Pause a queue: nobody gets a place, who comes waits", (*skein.Client).PauseQueue),
+		c.queueStateCmd("drain", "Drain a queue: who waits gets a place, who comes is sent away", (*skein.Client).DrainQueue),
+		c.queueResumeCmd())
+	return cmd
+}
+
+// queueTable is how queues are listed everywhere.
+func (c *cli) queueTable(all []api.Queue) error {
+	return show(c, all, queueName, []column[api.Queue]{
+		{head: "QUEUE", get: queueName},
+		{head: "STATE", get: func(q api.Queue) string { return c.state(q.State) }},
+		{head: "HELD", get: func(q api.Queue) string { return strconv.FormatInt(q.Held, 10) }},
+		{head: "LIMIT", get: queueLimit},
+		{head: "WAITING", get: func(q api.Queue) string { return strconv.FormatInt(q.Waiting, 10) }},
+		{head: "ORDER", get: func(q api.Queue) string { return q.Order }},
+		{head: "OVERFLOW", get: func(q api.Queue) string { return q.Overflow }},
+		{head: "RATE", get: func(q api.Queue) string { return orDash(text(q.Rate)) }},
+		{head: "WHY", get: func(q api.Queue) string { return c.queueWhy(&q) }},
+	})
+}
+
+func queueName(q api.Queue) string { return q.Name }
+
+func queueLimit(q api.Queue) string {
+	switch {
+	case q.Limit == nil:
+		return "-"
+	case q.PerKey != nil:
+		return fmt.Sprintf("%d per %s", *q.Limit, *q.PerKey)
+	}
+	return strconv.Itoa(int(*q.Limit))
+}
+
+// queueWhy says who has paused it, why, and until when.
+func (c *cli) queueWhy(q *api.Queue) string {
+	why := text(q.Reason)
+	if by := text(q.User); by != "" {
+		why = by + ": " + why
+	}
+	if q.Until != nil {
+		why += " (until " + c.due(q.Until) + ")"
+	}
+	return orDash(why)
+}
+
+func (c *cli) queueListCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List the queues: places taken, limit, runs that wait",
+		Example: "  skein queue list\n  skein queue list -o json",
+		Args:    cobra.NoArgs,
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
+			all := []api.Queue{}
+			for cursor := ""; ; {
+				page, err := s.Queues(ctx, cursor, 1000)
+				if err != nil {
+					return err
+				}
+				if all = append(all, page.Items...); page.Next == nil {
+					return c.queueTable(all)
+				}
+				cursor = *page.Next
+			}
+		})),
+	}
+	c.emptyIsFine(cmd)
+	return cmd
+}
+
+func (c *cli) queueGetCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "get QUEUE", Short: "Show a queue",
+		Example: "  skein queue get etl\n  skein queue get etl -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			q, err := s.Queue(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return one(c, q, q.Name, func() error { return c.queueTable([]api.Queue{q}) })
+		})),
+	}
+}
+
+func (c *cli) queueSetCmd() *cobra.Command {
+	var limit int32
+	var want api.QueueRequest
+	cmd := &cobra.Command{
+		Use: "set QUEUE", Short: "Make a queue, or change what is given of one",
+		Long: `Makes a named queue, or changes of it what is given here. Runs name it by queue: of their workflow or trigger. A change
+holds at once: a higher limit lets runs through that wait; under a lower one those that have a place go on. --per-key is CEL
+over params and trigger.time: each value has a line and a limit of its own. --rate counts the whole queue, spread evenly.`,
+		Example: "  skein queue set etl --limit 5\n  skein queue set api --limit 2 --per-key params.customer --rate 10/s --order priority",
+		Args:    cobra.ExactArgs(1),
+	}
+	f := cmd.Flags()
+	f.Int32Var(&limit, "limit", 0, "most runs that have a place at a time, for each key; 0: any number")
+	f.StringVar(&want.PerKey, "per-key", "", "expression whose values have lines of their own; \"\": one line")
+	f.StringVar(&want.Order, "order", "fifo", "fifo | priority: who is next")
+	f.StringVar(&want.Overflow, "overflow", "wait", "wait | skip | fail: what becomes of a run for which there is no place")
+	f.StringVar(&want.Rate, "rate", "", "most runs that get a place: N/s, N/m or N/h; \"\": any number")
+	cmd.RunE = c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+		def, opts := want, []skein.CallOption(nil)
+		def.Limit = limit
+		is, err := s.Queue(ctx, args[0])
+		switch {
+		case err == nil: // what is not given stays
+			opts = append(opts, skein.IfRevision(is.Revision))
+			keep := func(flag string, to *string, was string) {
+				if !f.Changed(flag) {
+					*to = was
+				}
+			}
+			keep("per-key", &def.PerKey, text(is.PerKey))
+			keep("order", &def.Order, is.Order)
+			keep("overflow", &def.Overflow, is.Overflow)
+			keep("rate", &def.Rate, text(is.Rate))
+			if !f.Changed("limit") && is.Limit != nil {
+				def.Limit = *is.Limit
+			}
+		case !errors.Is(err, skein.ErrNotFound):
+			return err
+		}
+		q, err := s.SetQueue(ctx, args[0], def, opts...)
+		if err != nil {
+			return err
+		}
+		return c.queueTable([]api.Queue{q})
+	}))
+	return cmd
+}
+
+func (c *cli) queueStateCmd(verb, short string, do func(*skein.Client, context.Context, string, api.QueueStateRequest) (api.Queue, error)) *cobra.Command {
+	var reason, until string
+	cmd := &cobra.Command{
+		Use: verb + " QUEUE", Short: short, Long: short + ".\nWho has a place keeps it. " + momentHelp,
+		Example: "  skein queue " + verb + " etl --reason \"warehouse moves\" --until +2h",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			m, err := momentsIn("")
+			if err != nil {
+				return err
+			}
+			why := api.QueueStateRequest{Reason: reason}
+			at, err := m.until("--until", until)
+			if err != nil {
+				return err
+			}
+			if !at.IsZero() {
+				why.Until = &api.Time{Time: at}
+			}
+			q, err := do(s.Client, ctx, args[0], why)
+			if err != nil {
+				return err
+			}
+			return c.queueTable([]api.Queue{q})
+		})),
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who wait")
+	cmd.Flags().StringVar(&until, "until", "", "resume it by itself then; T; default: when somebody does")
+	return cmd
+}
+
+func (c *cli) queueResumeCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "resume QUEUE", Short: "End a pause or a drain",
+		Example: "  skein queue resume etl",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			q, err := s.ResumeQueue(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return c.queueTable([]api.Queue{q})
+		})),
+	}
+}
+
+func (c *cli) queueDeleteCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete QUEUE", Short: "Remove a queue that no run uses",
+		Example: "  skein queue delete etl",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			if err := s.DeleteQueue(ctx, args[0]); err != nil {
+				return err
+			}
+			c.say("queue %s is removed", args[0])
+			return nil
+		})),
+	}
+}
+
+func (c *cli) lockCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "lock", Short: "Named locks: which run holds what", Example: "  skein lock list"}
+	needsVerb(cmd)
+	list := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List the locks that runs hold",
+		Long: `Lists the named locks that runs hold. TOKEN is what their tasks see as SKEIN_LOCK_TOKEN: it is greater at every grant, so
+that what a lock protects can refuse whoever comes with a smaller one.`,
+		Example: "  skein lock list\n  skein lock list -o json",
+		Args:    cobra.NoArgs,
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
+			page, err := s.Locks(ctx)
+			if err != nil {
+				return err
+			}
+			return show(c, page.Items, func(l api.Lock) string { return l.Name }, []column[api.Lock]{
+				{head: "LOCK", get: func(l api.Lock) string { return l.Name }},
+				{head: "RUN", get: func(l api.Lock) string { return l.Run }},
+				{head: "TOKEN", get: func(l api.Lock) string { return strconv.FormatInt(l.Token, 10) }},
+				{head: "SINCE", get: func(l api.Lock) string { return c.when(&l.Since) }},
+			})
+		})),
+	}
+	c.emptyIsFine(list)
+	cmd.AddCommand(list)
+	return cmd
+}

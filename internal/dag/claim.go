@@ -1,0 +1,201 @@
+package dag
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ClaimStage is how far a run is with what it claims.
+type ClaimStage uint8
+
+// The stages. Their numbers are stored: only append.
+const (
+	ClaimNone    ClaimStage = iota // it asks for nothing now, and has nothing
+	ClaimAsked                     // it stands in line
+	ClaimGranted                   // it has everything
+	ClaimLent                      // it is suspended: it has its locks, and has given back its place in the queue
+	ClaimAgain                     // it has its locks, and asks for its place again
+	ClaimOver                      // it has ended, and has nothing
+	claimStages
+)
+
+var claimStageNames = [claimStages]string{"none", "asked", "granted", "lent", "again", "over"}
+
+func (s ClaimStage) String() string { return claimStageNames[s] }
+
+// Bounds of a claim.
+const (
+	ClaimLocksMax = 16  // locks of one run
+	ClaimNameMax  = 200 // bytes of the name of a lock, and of a key
+)
+
+// Claim is what a run wants, or has, of the things that all shards share: a place in a
+// named queue, and named locks. It is never changed in place.
+type Claim struct {
+	Queue string   `json:"queue,omitempty"`
+	Key   string   `json:"key,omitempty"` // of the queue's per_key
+	Locks []string `json:"locks,omitempty"`
+	Fail  bool     `json:"fail,omitempty"` // a lock that another has fails the run
+	// Kept: its owner has it in memory while it waits, because other limits count it.
+	Kept  bool `json:"kept,omitempty"`
+	Stage ClaimStage
+	// Level is the run's in its line: its priority, or 0 if the queue is first in, first out.
+	Level Priority `json:"level,omitempty"`
+	// Asked is since when it stands in line. It is another at each asking.
+	Asked Micros
+	// Grant is the number of the grant: each is greater than all before.
+	Grant   int64  `json:"grant,omitempty"`
+	Granted Micros `json:"granted,omitempty"`
+	Limit   int32  `json:"limit,omitempty"` // what the queue let through when it was granted; 0: any number
+	// Family is the first ancestor of a run that others have started: they use its locks.
+	Family RunID
+}
+
+// InLine reports whether the run waits in a line. A nil claim waits in none.
+func (c *Claim) InLine() bool { return c != nil && c.Stage == ClaimAsked }
+
+// Holds reports whether it has anything that others may wait for.
+func (c *Claim) Holds() bool {
+	return c != nil && (c.Stage == ClaimGranted || c.Stage == ClaimLent || c.Stage == ClaimAgain)
+}
+
+// Slot reports whether it has a place in its queue.
+func (c *Claim) Slot() bool { return c != nil && c.Queue != "" && c.Stage == ClaimGranted }
+
+// Line is the name of the line in which it waits: that of its queue and key, or of its
+// first lock.
+func (c *Claim) Line() string {
+	if c.Queue == "" {
+		return "/" + c.Locks[0]
+	}
+	return c.Queue + "/" + c.Key
+}
+
+// What says in words what it claims.
+func (c *Claim) What() string {
+	var parts []string
+	if len(c.Locks) == 1 {
+		parts = append(parts, "lock "+c.Locks[0])
+	} else if len(c.Locks) > 1 {
+		parts = append(parts, "locks "+strings.Join(c.Locks, ", "))
+	}
+	if c.Queue != "" {
+		queue := "queue " + c.Queue
+		if c.Key != "" {
+			queue += " for " + c.Key
+		}
+		parts = append(parts, queue)
+	}
+	return strings.Join(parts, " and ")
+}
+
+// Aside reports whether it waits in a line and its owner need not know it until then.
+func (c *Claim) Aside() bool { return c.InLine() && !c.Kept }
+
+const (
+	claimFail = 1 << iota
+	claimKept
+)
+
+// Pack is the stored form; nil of nil.
+func (c *Claim) Pack() []byte {
+	if c == nil {
+		return nil
+	}
+	w := packer{b: make([]byte, 0, len(c.Queue)+len(c.Key)+64)}
+	w.byte(1) // the form
+	w.byte(byte(c.Stage))
+	var flags byte
+	if c.Fail {
+		flags |= claimFail
+	}
+	if c.Kept {
+		flags |= claimKept
+	}
+	w.byte(flags)
+	w.byte(byte(c.Level))
+	w.text(c.Queue)
+	w.text(c.Key)
+	w.uint(uint64(len(c.Locks)))
+	for _, l := range c.Locks {
+		w.text(l)
+	}
+	w.uint(uint64(c.Asked))
+	w.uint(uint64(c.Grant))
+	w.uint(uint64(c.Granted))
+	w.uint(uint64(c.Limit))
+	if !c.Family.IsZero() {
+		w.b = append(w.b, c.Family[:]...)
+	}
+	return w.b
+}
+
+// UnpackClaim reads what Pack wrote.
+func UnpackClaim(b []byte) (*Claim, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	u := unpacker{b: b}
+	form := u.byte()
+	c := &Claim{Stage: ClaimStage(u.byte())}
+	flags := u.byte()
+	c.Fail, c.Kept, c.Level = flags&claimFail != 0, flags&claimKept != 0, Priority(u.byte())
+	c.Queue, c.Key = u.text(), u.text()
+	if n := u.uint(); n <= ClaimLocksMax {
+		for range n {
+			c.Locks = append(c.Locks, u.text())
+		}
+	} else {
+		u.bad = true
+	}
+	c.Asked, c.Grant, c.Granted, c.Limit = Micros(u.uint()), int64(u.uint()), Micros(u.uint()), int32(u.uint())
+	if len(u.b) == len(c.Family) {
+		copy(c.Family[:], u.b)
+		u.b = nil
+	}
+	if u.bad || form != 1 || flags >= 2*claimKept || c.Stage >= claimStages || c.Level >= Levels || len(u.b) > 0 ||
+		c.Queue == "" && len(c.Locks) == 0 {
+		return nil, fmt.Errorf("what the run claims: %w", errPacked)
+	}
+	return c, nil
+}
+
+// PutClaim notes how far the run is with what it claims.
+func (r *Run) PutClaim(c Claim) {
+	r.Claim, r.changed = &c, true
+}
+
+// deny ends a run that waits: it does not get what it claims, or what it names is not there.
+func (r *Run) deny(ev *Event, now Now) Verdict {
+	if r.State != RunSubmitted && r.State != RunWaiting {
+		return WrongState
+	}
+	if r.State == RunSubmitted {
+		r.record(Record{Kind: RecSubmitted, Task: LeaderTask, Actor: r.User, Text: string(r.Origin)})
+	}
+	r.Cause, r.Message = ev.Cause, ev.Reason
+	end, rest := RunFailed, Failed
+	if ev.Skip {
+		end, rest = RunSkipped, Skipped
+	}
+	r.endRest(rest)
+	r.finalise(end, now)
+	return Accepted
+}
+
+// await has an admitted run wait on, for something else.
+func (r *Run) await(ev *Event) Verdict {
+	r.record(Record{Kind: RecWaiting, Task: LeaderTask, Text: ev.Wait})
+	return Accepted
+}
+
+// goOn admits a run that was split in an earlier generation.
+func (r *Run) goOn(now Now, fx *Effects) Verdict {
+	r.moveRun(RunRunning)
+	r.StartedAt = now.Wall
+	if r.Graph.Timeout > 0 {
+		fx.Timers = append(fx.Timers, r.runTimer(now.Mono+r.Graph.Timeout))
+	}
+	r.settleRun(now, fx)
+	return Accepted
+}

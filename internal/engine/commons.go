@@ -1,0 +1,327 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Named queues, their rates, and locks belong to all shards. The owner of store.GateShard
+// grants them. What is held lies in the rows of the runs that hold it: this memory is made
+// of them, and of the messages that nobody has taken in yet. Locks and a place in a queue
+// are given in one step, so whoever waits has nothing, and whoever has a place waits for
+// nothing.
+
+// commons is that memory. It is empty in a writer that does not own the shard.
+type commons struct {
+	loaded bool
+	queues map[string]*queue
+	of     map[dag.RunID]*claimant // who has something, and of each line the first
+	locks  map[string]*lock
+	lines  map[string]*line
+	open   map[string]bool // lines where somebody may get through that could not before
+	freed  map[string]bool // locks, likewise
+	kin    int             // claimants that use the locks of ancestors: only they wait in circles
+	grants int64           // in the transaction being made
+	// wake is when a rate or a pause lets somebody through; 0: nobody waits for that.
+	wake dag.Micros
+}
+
+// queue is a definition and its lines by key.
+type queue struct {
+	store.Queue
+	lines map[string]*line
+}
+
+// claimant is a run that has something, or stands in line.
+type claimant struct {
+	run   dag.RunID
+	shard dag.ShardID
+	claim dag.Claim
+	locks bool // they are set aside for it, or held
+	slot  bool // it has a place in its queue
+	line  *line
+}
+
+// line is those that wait at a queue for one key; of a run that names no queue, that of its
+// first lock.
+type line struct {
+	name   string
+	q      *queue // nil: there is none
+	past   int    // places taken
+	again  []*claimant
+	levels [dag.Levels]window
+}
+
+// window is the first of those that wait at one level, by Asked.
+type window struct {
+	list []*claimant
+	more bool // the store may have others, behind them
+}
+
+// Bounds of a window: how many it is filled with when fewer than thin are left, and how many
+// it grows to.
+const (
+	windowFill = 200
+	windowThin = 50
+	windowMax  = 1000
+)
+
+// lock is who has a lock, and who wants it.
+type lock struct {
+	name   string
+	family dag.RunID // whose members have it
+	has    map[dag.RunID]*claimant
+	wants  []*claimant // by Asked
+}
+
+func (g *commons) forget() {
+	*g = commons{queues: map[string]*queue{}, of: map[dag.RunID]*claimant{}, locks: map[string]*lock{},
+		lines: map[string]*line{}, open: map[string]bool{}, freed: map[string]bool{}}
+}
+
+// busy reports whether somebody may get through now.
+func (g *commons) busy(now dag.Micros) bool {
+	return len(g.open)+len(g.freed) > 0 || g.wake != 0 && g.wake <= now
+}
+
+func (c *claimant) family() dag.RunID {
+	if c.claim.Family.IsZero() {
+		return c.run
+	}
+	return c.claim.Family
+}
+
+func byAsked(a, b *claimant) int {
+	return cmp.Or(cmp.Compare(a.claim.Asked, b.claim.Asked), bytes.Compare(a.run[:], b.run[:]))
+}
+
+func insertAsked(list []*claimant, c *claimant) []*claimant {
+	i, _ := slices.BinarySearchFunc(list, c, byAsked)
+	return slices.Insert(list, i, c)
+}
+
+func removeAsked(list []*claimant, c *claimant) []*claimant {
+	if i, found := slices.BinarySearchFunc(list, c, byAsked); found {
+		if i == 0 { // what is at the head goes without a move of the others
+			list[0] = nil
+			return list[1:]
+		}
+		return slices.Delete(list, i, i+1)
+	}
+	return list
+}
+
+// lineOf finds the line of a claim, or makes it.
+func (g *commons) lineOf(c *dag.Claim) *line {
+	name := c.Line()
+	l := g.lines[name]
+	if l == nil {
+		l = &line{name: name}
+		if c.Queue != "" {
+			if l.q = g.queues[c.Queue]; l.q != nil {
+				l.q.lines[c.Key] = l
+			}
+		}
+		g.lines[name] = l
+	}
+	return l
+}
+
+func (g *commons) lockOf(name string) *lock {
+	k := g.locks[name]
+	if k == nil {
+		k = &lock{name: name, has: map[dag.RunID]*claimant{}}
+		g.locks[name] = k
+	}
+	return k
+}
+
+// tidy forgets what nobody uses.
+func (g *commons) tidy(l *line) {
+	if l.past > 0 || len(l.again) > 0 || g.lines[l.name] != l {
+		return
+	}
+	for i := range l.levels {
+		if len(l.levels[i].list) > 0 || l.levels[i].more {
+			return
+		}
+	}
+	delete(g.lines, l.name)
+	delete(g.open, l.name)
+	if l.q != nil {
+		delete(l.q.lines, strings.TrimPrefix(l.name, l.q.Name+"/"))
+	}
+}
+
+// enter has a claimant wait: for its locks, then for its place. It is false if there are so
+// many before it that only the store keeps it.
+func (g *commons) enter(c *claimant) bool {
+	c.line = g.lineOf(&c.claim)
+	if c.claim.Stage == dag.ClaimAgain {
+		c.locks = true
+		c.line.again = insertAsked(c.line.again, c)
+	} else {
+		v := &c.line.levels[c.claim.Level]
+		if n := len(v.list); n > 0 && byAsked(v.list[n-1], c) < 0 && (v.more || n >= windowMax) || n == 0 && v.more {
+			v.more = true
+			return false
+		}
+		v.list = insertAsked(v.list, c)
+		for _, name := range c.claim.Locks {
+			k := g.lockOf(name)
+			k.wants = insertAsked(k.wants, c)
+		}
+		if c.locks = len(c.claim.Locks) == 0; !c.locks && !c.claim.Family.IsZero() {
+			g.kin++
+		}
+	}
+	g.of[c.run] = c
+	g.open[c.line.name] = true
+	return true
+}
+
+// take notes that a claimant has what it claims.
+func (g *commons) take(c *claimant) {
+	c.line = g.lineOf(&c.claim)
+	g.of[c.run] = c
+	c.locks = true
+	for _, name := range c.claim.Locks {
+		g.hold(g.lockOf(name), c)
+	}
+	if c.claim.Slot() {
+		c.slot = true
+		c.line.past++
+	}
+}
+
+func (g *commons) hold(k *lock, c *claimant) {
+	k.family = c.family()
+	k.has[c.run] = c
+}
+
+// leave takes a claimant off everything.
+func (g *commons) leave(c *claimant) {
+	delete(g.of, c.run)
+	l := c.line
+	if c.slot {
+		c.slot = false
+		l.past--
+	}
+	switch c.claim.Stage {
+	case dag.ClaimAsked:
+		l.levels[c.claim.Level].list = removeAsked(l.levels[c.claim.Level].list, c)
+		if !c.claim.Family.IsZero() && !c.locks {
+			g.kin--
+		}
+	case dag.ClaimAgain:
+		l.again = removeAsked(l.again, c)
+	}
+	for _, name := range c.claim.Locks {
+		k := g.lockOf(name)
+		k.wants = removeAsked(k.wants, c)
+		delete(k.has, c.run)
+		if g.freed[name] = true; len(k.has) == 0 {
+			k.family = dag.RunID{}
+			if len(k.wants) == 0 {
+				delete(g.locks, name)
+				delete(g.freed, name)
+			}
+		}
+	}
+	g.open[l.name] = true
+	g.tidy(l)
+}
+
+// free reports whether a claimant may have a lock now: nobody has it and nobody asked for it
+// before, or an ancestor's run has it.
+func (k *lock) free(c *claimant) bool {
+	if len(k.has) > 0 {
+		return k.family == c.family()
+	}
+	return len(k.wants) == 0 || k.wants[0] == c
+}
+
+// lockAll sets all locks of a claimant aside for it, in one step, or none.
+func (g *commons) lockAll(c *claimant) bool {
+	if c.locks {
+		return true
+	}
+	for _, name := range c.claim.Locks {
+		if !g.lockOf(name).free(c) {
+			return false
+		}
+	}
+	if !c.claim.Family.IsZero() {
+		g.kin--
+	}
+	for _, name := range c.claim.Locks {
+		k := g.lockOf(name)
+		k.wants = removeAsked(k.wants, c)
+		g.hold(k, c)
+		g.freed[name] = true // kin of it may come in, too
+	}
+	c.locks = true
+	return true
+}
+
+// state is how the queue stands now: a state that was set for a time ends by itself.
+func (q *queue) state(now dag.Micros) string { return effective(&q.Queue, now) }
+
+func effective(q *store.Queue, now dag.Micros) string {
+	if q.Until != 0 && q.Until <= now {
+		return store.QueueActive
+	}
+	return q.State
+}
+
+// room reports whether the line lets another through now; later is when it may, if time alone
+// brings that.
+func (l *line) room(now dag.Micros) (ok bool, later dag.Micros) {
+	switch q := l.q; {
+	case q == nil:
+		return true, 0
+	case q.state(now) == store.QueuePaused:
+		return false, q.Until
+	case q.Limit > 0 && l.past >= int(q.Limit):
+		return false, 0
+	case q.Rate > 0 && q.Paced > now:
+		return false, q.Paced
+	}
+	return true, 0
+}
+
+// pace uses up one of what a queue's rate lets through. What was not used in time is lost, but
+// for slack: the writer does not wake at every instant.
+func (q *queue) pace(now dag.Micros) {
+	const slack = 50_000
+	q.Paced = max(q.Paced, now-min(slack, q.Each/dag.Micros(q.Rate))) + q.Each/dag.Micros(q.Rate)
+}
+
+// head is the next of a line that has its locks, or nil: who had a place before, then by
+// effective level, then who asked first.
+func (l *line) head(now dag.Micros, ageing dag.Micros) *claimant {
+	if len(l.again) > 0 {
+		return l.again[0]
+	}
+	var best *claimant
+	bestLevel := int64(0)
+	for p := range l.levels {
+		i := slices.IndexFunc(l.levels[p].list, func(c *claimant) bool { return c.locks })
+		if i < 0 {
+			continue
+		}
+		c, level := l.levels[p].list[i], int64(p)
+		if ageing > 0 {
+			level = max(level-int64(max(0, now-c.claim.Asked)/ageing), 0)
+		}
+		if best == nil || level < bestLevel || level == bestLevel && byAsked(c, best) < 0 {
+			best, bestLevel = c, level
+		}
+	}
+	return best
+}

@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// loadCommons makes the memory of rows and messages. It comes before a transaction, when all
+// that this writer knows is in the store.
+func (w *writer) loadCommons(ctx context.Context) error {
+	g := &w.commons
+	if g.loaded || w.held(store.GateShard) == nil {
+		return nil
+	}
+	g.forget()
+	w.aside = 0
+	for after := ""; ; {
+		page, err := w.e.store.Queues(ctx, after, loadPage)
+		if err != nil {
+			return fmt.Errorf("read the queues: %w", err)
+		}
+		for i := range page {
+			after = page[i].Name
+			g.queues[after] = &queue{Queue: page[i], lines: map[string]*line{}}
+		}
+		if len(page) < loadPage {
+			break
+		}
+	}
+	if err := w.loadGrants(ctx); err != nil {
+		return err
+	}
+	if err := w.loadHolders(ctx); err != nil {
+		return err
+	}
+	lines, err := w.e.store.Lines(ctx)
+	if err != nil {
+		return fmt.Errorf("read the lines: %w", err)
+	}
+	for i := range lines {
+		g.await(&lines[i])
+		w.aside += int(lines[i].Runs)
+	}
+	if g.loaded = true; w.e.cluster != nil {
+		w.aside = 0 // nobody knows whose they are
+	} else {
+		for _, r := range w.runs {
+			if r.Claim.InLine() {
+				w.aside--
+			}
+		}
+	}
+	return nil
+}
+
+// await notes a line of the store.
+func (g *commons) await(is *store.Line) {
+	c := claimOfLine(is.Name)
+	l := g.lineOf(&c)
+	l.levels[is.Level].more = true
+	g.open[l.name] = true
+}
+
+// claimOfLine is a claim with the line's name.
+func claimOfLine(name string) dag.Claim {
+	queue, rest, _ := strings.Cut(name, "/")
+	if queue == "" {
+		return dag.Claim{Locks: []string{rest}}
+	}
+	return dag.Claim{Queue: queue, Key: rest}
+}
+
+// loadHolders takes in who has something: of a node that is alone from memory, which has all
+// of them.
+func (w *writer) loadHolders(ctx context.Context) error {
+	g := &w.commons
+	if w.e.cluster == nil {
+		for _, r := range w.runs {
+			if r.Claim.Holds() {
+				g.adopt(&claimant{run: r.ID, shard: r.Shard, claim: *r.Claim})
+			}
+		}
+		return nil
+	}
+	for after := (dag.RunID{}); ; {
+		page, err := w.e.store.Holding(ctx, after, loadPage)
+		if err != nil {
+			return fmt.Errorf("read what runs hold: %w", err)
+		}
+		if len(page) == 0 {
+			return nil
+		}
+		for i := range page {
+			after = page[i].Run
+			g.adopt(&claimant{run: after, shard: page[i].Shard, claim: page[i].Claim})
+		}
+	}
+}
+
+// adopt takes in a claimant as its row, or a grant that is on its way, has it.
+func (g *commons) adopt(c *claimant) {
+	switch {
+	case g.of[c.run] != nil: // its grant is on its way
+	case c.claim.Stage == dag.ClaimAgain:
+		c.line = g.lineOf(&c.claim)
+		g.enter(c)
+		for _, name := range c.claim.Locks {
+			g.hold(g.lockOf(name), c)
+		}
+	default:
+		g.take(c)
+	}
+}
+
+// fillWindows reads the next of lines that are open and nearly empty. It comes before a
+// transaction, when the store knows everybody who waits.
+func (w *writer) fillWindows(ctx context.Context) error {
+	g := &w.commons
+	for name := range g.open {
+		l := g.lines[name]
+		if l == nil {
+			continue
+		}
+		for p := range l.levels {
+			if v := &l.levels[p]; v.more && len(v.list) < windowThin {
+				if err := w.fillWindow(ctx, l, dag.Priority(p)); err != nil {
+					return err
+				}
+			}
+		}
+		g.tidy(l)
+	}
+	return nil
+}
+
+func (w *writer) fillWindow(ctx context.Context, l *line, level dag.Priority) error {
+	v := &l.levels[level]
+	limit := len(v.list) + l.past + windowFill // the first may be those whose grant is on its way
+	page, err := w.e.store.InLine(ctx, l.name, level, limit)
+	if err != nil {
+		return fmt.Errorf("read a line: %w", err)
+	}
+	v.more = false
+	for i := range page {
+		if w.commons.of[page[i].Run] == nil { // or its grant is on its way
+			w.commons.enter(&claimant{run: page[i].Run, shard: page[i].Shard, claim: page[i].Claim})
+			for _, name := range page[i].Claim.Locks {
+				w.commons.freed[name] = true // whether it is free is seen when all are there
+			}
+		}
+	}
+	v.more = len(page) == limit
+	return nil
+}
+
+// loadGrants takes in the grants that are on their way: their runs' rows do not say so yet.
+// They are read before the rows: one that arrives in between is in the rows then.
+func (w *writer) loadGrants(ctx context.Context) error {
+	if w.e.cluster == nil {
+		return nil
+	}
+	for _, s := range w.e.shards {
+		page, err := w.e.store.Messages(ctx, s, grantsMax)
+		if err != nil {
+			return fmt.Errorf("read the messages to shard %d: %w", s, err)
+		}
+		for i := range page {
+			var letters []letter
+			if page[i].From != store.GateShard || json.Unmarshal(page[i].Payload, &letters) != nil {
+				continue
+			}
+			for j := range letters {
+				if g := letters[j].Word; g != nil && g.Kind == wordGrant {
+					w.commons.take(&claimant{run: g.Run, shard: s, claim: *g.Claim})
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// grantsMax bounds the messages that may wait for a shard when grants are looked for. An owner
+// takes in a hundred at a time, and no limit lets through as many.
+const grantsMax = 1_000_000

@@ -1,0 +1,244 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// holdersShown bounds the holders that a reason names.
+const holdersShown = 5
+
+// positionMax bounds the search for a run's place in its line.
+const positionMax = 10_000
+
+// explainClaim says what a run waits for of what all shards share: queue or lock, who has it,
+// its place in the line, since when, and what lets it through. It reads rows only, so any
+// node can tell.
+func (e *Engine) explainClaim(ctx context.Context, v *RunView, x *Explanation) error {
+	c := v.Claim
+	since := c.Asked
+	for _, name := range c.Locks {
+		holders, err := e.holders(ctx, func(o *dag.Claim) bool { return slices.Contains(o.Locks, name) })
+		if err != nil {
+			return err
+		}
+		if len(holders) > 0 && c.Stage == dag.ClaimAsked {
+			x.add(Reason{Kind: "lock", What: "it waits for lock " + name, Holder: runsOf(holders), Since: since,
+				Unblocks: "the end of " + runsOf(holders)})
+		}
+	}
+	if c.Queue != "" {
+		if err := e.explainQueue(ctx, v, x); err != nil {
+			return err
+		}
+	}
+	if len(x.Reasons) == 0 {
+		x.add(Reason{Kind: "lock", What: "it asks for " + c.What() + "; others asked before", Since: since, Unblocks: "the end of those before it"})
+	}
+	return nil
+}
+
+func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) error {
+	c := v.Claim
+	q, err := e.store.Queue(ctx, c.Queue)
+	if errors.Is(err, store.ErrNotFound) {
+		x.add(Reason{Kind: "queue", What: "there is no queue " + c.Queue, Since: c.Asked, Unblocks: "skein queue set " + c.Queue + " --limit N"})
+		return nil
+	}
+	if err != nil {
+		return fromStore("read queue "+c.Queue, err)
+	}
+	holders, err := e.holders(ctx, func(o *dag.Claim) bool { return o.Slot() && o.Queue == c.Queue && o.Key == c.Key })
+	if err != nil {
+		return err
+	}
+	now, err := e.store.Clock(ctx)
+	if err != nil {
+		return fromStore("read the clock", err)
+	}
+	where := "queue " + q.Name
+	if c.Key != "" {
+		where += " for " + c.Key
+	}
+	r := Reason{Kind: "queue", Since: c.Asked, Holder: runsOf(holders)}
+	switch state := effective(&q, now); {
+	case state == store.QueuePaused:
+		r.What, r.Holder = where+" is paused"+because(q.Reason), q.Actor
+		r.Unblocks, r.Expected = "skein queue resume "+q.Name, q.Until
+	case q.Limit > 0 && len(holders) >= int(q.Limit):
+		r.What, r.Unblocks = fmt.Sprintf("%s lets %d runs be active at a time", where, q.Limit), "the end of one of them; more at a time: skein queue set "+q.Name+" --limit N"
+	case q.Rate > 0 && q.Paced > now:
+		r.What = fmt.Sprintf("%s lets %d runs through %s", where, q.Rate, each(q.Each))
+		r.Unblocks, r.Expected = "time", q.Paced
+	default:
+		r.What, r.Unblocks = "it stands in "+where, "its turn"
+	}
+	if c.Stage == dag.ClaimAsked {
+		place, exact, err := e.place(ctx, v)
+		switch {
+		case err != nil:
+			return err
+		case exact:
+			r.What += fmt.Sprintf("; it is number %d in line", place)
+		default:
+			r.What += fmt.Sprintf("; more than %d are before it", place)
+		}
+	} else {
+		r.What += "; it was suspended, and comes before those that are new"
+	}
+	x.add(r)
+	return nil
+}
+
+// place is a run's place in its line, from 1, if it is among the first.
+func (e *Engine) place(ctx context.Context, v *RunView) (n int, exact bool, err error) {
+	for level := dag.Priority(0); level <= v.Claim.Level; level++ {
+		page, err := e.store.InLine(ctx, v.Claim.Line(), level, positionMax)
+		if err != nil {
+			return 0, false, fromStore("read the line", err)
+		}
+		if level < v.Claim.Level {
+			n += len(page)
+			continue
+		}
+		i := slices.IndexFunc(page, func(c store.Claimant) bool { return c.Run == v.ID })
+		if i < 0 {
+			return n + len(page), false, nil
+		}
+		n += i + 1
+	}
+	return n, true, nil
+}
+
+// holders are the runs whose claims hold what is asked for, in the order of their grants.
+func (e *Engine) holders(ctx context.Context, of func(*dag.Claim) bool) ([]store.Claimant, error) {
+	var found []store.Claimant
+	for after := (dag.RunID{}); ; {
+		page, err := e.store.Holding(ctx, after, loadPage)
+		if err != nil {
+			return nil, fromStore("read what runs hold", err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for i := range page {
+			after = page[i].Run
+			if of(&page[i].Claim) {
+				found = append(found, page[i])
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b store.Claimant) int { return int(a.Claim.Grant - b.Claim.Grant) })
+	return found, nil
+}
+
+func runsOf(all []store.Claimant) string {
+	var names []string
+	for i := range all[:min(len(all), holdersShown)] {
+		names = append(names, "run "+all[i].Run.String())
+	}
+	if more := len(all) - holdersShown; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// QueueView is a queue and how full it is.
+type QueueView struct {
+	store.Queue
+	Held    int64 // places taken
+	Waiting int64 // runs in its lines
+	Keys    int64 // lines with somebody in them, or with a place taken
+}
+
+// Queues lists the queues by name, after one.
+func (e *Engine) Queues(ctx context.Context, after string, limit int) ([]QueueView, error) {
+	page, err := e.store.Queues(ctx, after, limit)
+	if err != nil {
+		return nil, fromStore("list the queues", err)
+	}
+	return e.filled(ctx, page)
+}
+
+// QueueOf is one queue.
+func (e *Engine) QueueOf(ctx context.Context, name string) (QueueView, error) {
+	q, err := e.GetQueue(ctx, name)
+	if err != nil {
+		return QueueView{}, err
+	}
+	all, err := e.filled(ctx, []store.Queue{q})
+	if err != nil {
+		return QueueView{}, err
+	}
+	return all[0], nil
+}
+
+// filled counts who is in queues.
+func (e *Engine) filled(ctx context.Context, page []store.Queue) ([]QueueView, error) {
+	now, err := e.store.Clock(ctx)
+	if err != nil {
+		return nil, fromStore("read the clock", err)
+	}
+	all, at := make([]QueueView, len(page)), map[string]int{}
+	keys := map[string]bool{}
+	for i := range page {
+		all[i].Queue, at[page[i].Name] = page[i], i
+		if all[i].State = effective(&page[i], now); all[i].State != page[i].State {
+			all[i].Actor, all[i].Reason, all[i].Until = "", "", 0
+		}
+	}
+	seen := func(queue, line string, waiting, held int64) {
+		i, ok := at[queue]
+		if !ok {
+			return
+		}
+		all[i].Waiting += waiting
+		if all[i].Held += held; !keys[line] {
+			keys[line] = true
+			all[i].Keys++
+		}
+	}
+	lines, err := e.store.Lines(ctx)
+	if err != nil {
+		return nil, fromStore("read the lines", err)
+	}
+	for i := range lines {
+		queue, _, _ := strings.Cut(lines[i].Name, "/")
+		seen(queue, lines[i].Name, lines[i].Runs, 0)
+	}
+	held, err := e.holders(ctx, func(c *dag.Claim) bool { return c.Slot() })
+	for i := range held {
+		seen(held[i].Claim.Queue, held[i].Claim.Line(), 0, 1)
+	}
+	return all, err
+}
+
+// LockView is a lock that somebody has.
+type LockView struct {
+	Name  string
+	Run   dag.RunID
+	Token int64
+	Since dag.Micros
+}
+
+// Locks lists the locks that are held, by name.
+func (e *Engine) Locks(ctx context.Context) ([]LockView, error) {
+	held, err := e.holders(ctx, func(c *dag.Claim) bool { return len(c.Locks) > 0 })
+	if err != nil {
+		return nil, err
+	}
+	var all []LockView
+	for i := range held {
+		for _, name := range held[i].Claim.Locks {
+			all = append(all, LockView{Name: name, Run: held[i].Run, Token: held[i].Claim.Grant, Since: held[i].Claim.Granted})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b LockView) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}

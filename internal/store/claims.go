@@ -1,0 +1,169 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// GateShard is the shard whose owner keeps what all shards share: named queues, locks,
+// rates. Only in a batch with its fence definitions of queues change.
+const GateShard dag.ShardID = 0
+
+// Bounds of a queue's texts.
+const (
+	QueueExprBytesMax = 4 << 10
+	QueueTextBytesMax = 4 << 10
+)
+
+// Queue states.
+const (
+	QueueActive   = "active"
+	QueuePaused   = "paused"   // lets nobody through; who comes waits
+	QueueDraining = "draining" // lets those through that wait; who comes is sent away
+)
+
+// Orders of a queue.
+const (
+	QueueFIFO     = "fifo"
+	QueuePriority = "priority"
+)
+
+// What becomes of a run for which a queue has no place now.
+const (
+	OverflowWait = "wait"
+	OverflowSkip = "skip"
+	OverflowFail = "fail"
+)
+
+// Queue is a named queue of the cluster.
+type Queue struct {
+	Name     string
+	Limit    int32  // most runs that have a place at a time, for each key; 0: any number
+	PerKey   string // CEL over params and trigger.time; "": the queue has one line
+	Order    string
+	Overflow string
+	Rate     int32      // most runs that get a place within Each, of all keys; 0: any number
+	Each     dag.Micros // one second, minute or hour
+	State    string
+	Actor    string // who paused or drains it
+	Reason   string
+	Until    dag.Micros // State holds until then; 0: until somebody says otherwise
+	Paced    dag.Micros // no place is given before: what Rate has left
+	Revision int64      // the guard of every update: + 1 at each
+	Created  dag.Micros
+	Modified dag.Micros
+}
+
+// QueuePace moves Paced; it leaves the revision as it is.
+type QueuePace struct {
+	Name  string
+	Paced dag.Micros
+}
+
+// QueueChanges is what a transaction writes for queues. It needs the fence of GateShard.
+type QueueChanges struct {
+	QueueInserts []Queue
+	QueueUpdates []Queue // guarded by Revision; all but Name, Paced and Created
+	QueueDeletes []Queue // Name and Revision of the row as it is
+	QueuePaces   []QueuePace
+}
+
+// Rows is the number of rows that c writes.
+func (c *QueueChanges) Rows() int {
+	return len(c.QueueInserts) + len(c.QueueUpdates) + len(c.QueueDeletes) + len(c.QueuePaces)
+}
+
+// Reset empties it for the next transaction.
+func (c *QueueChanges) Reset() {
+	clear(c.QueueInserts)
+	clear(c.QueueUpdates)
+	clear(c.QueueDeletes)
+	clear(c.QueuePaces)
+	c.QueueInserts, c.QueueUpdates = c.QueueInserts[:0], c.QueueUpdates[:0]
+	c.QueueDeletes, c.QueuePaces = c.QueueDeletes[:0], c.QueuePaces[:0]
+}
+
+// Check refuses what no engine takes, and changes without the fence that they need.
+func (c *QueueChanges) Check(fences []Fence) error {
+	if c.Rows() == 0 {
+		return nil
+	}
+	fenced := false
+	for _, f := range fences {
+		fenced = fenced || f.Shard == GateShard
+	}
+	if !fenced {
+		return fmt.Errorf("queues change without the fence of shard %d: %w", GateShard, ErrFenced)
+	}
+	for _, list := range [][]Queue{c.QueueInserts, c.QueueUpdates} {
+		for i := range list {
+			if err := list[i].check(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (q *Queue) check() error {
+	bad := func(what, is string) error {
+		return fmt.Errorf("queue %.40q: unknown %s %.40q: %w", q.Name, what, is, ErrRefused)
+	}
+	switch q.State {
+	case QueueActive, QueuePaused, QueueDraining:
+	default:
+		return bad("state", q.State)
+	}
+	switch q.Order {
+	case QueueFIFO, QueuePriority:
+	default:
+		return bad("order", q.Order)
+	}
+	switch q.Overflow {
+	case OverflowWait, OverflowSkip, OverflowFail:
+	default:
+		return bad("overflow", q.Overflow)
+	}
+	if len(q.PerKey) > QueueExprBytesMax || len(q.Reason) > QueueTextBytesMax || q.Name == "" {
+		return fmt.Errorf("queue %.40q: no name, or an expression of %d bytes (at most %d), or a reason of %d bytes (at most %d): %w",
+			q.Name, len(q.PerKey), QueueExprBytesMax, len(q.Reason), QueueTextBytesMax, ErrRefused)
+	}
+	return nil
+}
+
+// Claimant is an unfinished run with what it claims.
+type Claimant struct {
+	Run      dag.RunID
+	Shard    dag.ShardID
+	Workflow dag.WorkflowID
+	Priority dag.Priority
+	Created  dag.Micros
+	Claim    dag.Claim
+}
+
+// Line is a line of runs that wait, by the name that dag.Claim.Line gives, and those of one
+// level in it.
+type Line struct {
+	Name  string
+	Level dag.Priority
+	Runs  int64
+}
+
+// Claims is the part of a store that keeps what runs of all shards share. What a run claims
+// is written with its row; the lines of those that wait are kept in order.
+type Claims interface {
+	Queue(ctx context.Context, name string) (Queue, error)
+	// Queues lists by name, after one.
+	Queues(ctx context.Context, after string, limit int) ([]Queue, error)
+	// Holding reads the unfinished runs, of all shards, whose claim is granted, lent or asked
+	// for again, in an order of the store's own, after one. A page
+	// can be short; the last one is empty.
+	Holding(ctx context.Context, after dag.RunID, limit int) ([]Claimant, error)
+	// Lines reads all lines with somebody in them, by name and level.
+	Lines(ctx context.Context) ([]Line, error)
+	// InLine reads the first of a line that have a level, by Asked; those
+	// of one instant in any order.
+	InLine(ctx context.Context, line string, level dag.Priority, limit int) ([]Claimant, error)
+}

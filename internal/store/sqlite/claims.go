@@ -1,0 +1,160 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"zombiezen.com/go/sqlite"
+
+	_ "embed"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+//go:embed claims.sql
+var claimsSQL string
+
+//go:embed claims_write.sql
+var claimsWriteSQL string
+
+// lineList is the list of the runs that stand aside in some line.
+const lineList = "line"
+
+// line puts a run into the line that its claim names, or takes it out of the one it was in.
+func (d *DB) line(was, is *dag.Claim, n int64) error {
+	in, now := was.InLine(), is.InLine()
+	if in && now && was.Line() == is.Line() && was.Level == is.Level && was.Asked == is.Asked && was.Kept == is.Kept {
+		return nil
+	}
+	if in {
+		if err := d.stmts.leaveLine.row().text(was.Line()).int(int64(was.Level)).int(int64(was.Asked)).int(n).one(d.conn); err != nil {
+			return err
+		}
+	}
+	if now {
+		kept := int64(0)
+		if is.Kept {
+			kept = 1
+		}
+		if _, err := d.stmts.putInLine.row().text(is.Line()).int(int64(is.Level)).int(int64(is.Asked)).int(n).int(kept).exec(d.conn); err != nil {
+			return err
+		}
+	}
+	if was.Aside() == is.Aside() {
+		return nil
+	}
+	return d.enlist(lineList, n, is.Aside())
+}
+
+// queues writes what a transaction does to named queues.
+func (d *DB) queues(b *store.Batch) error {
+	c := &b.QueueChanges
+	if err := c.Check(b.Fences); err != nil {
+		return err
+	}
+	for i := range c.QueueInserts {
+		q := &c.QueueInserts[i]
+		s := d.stmts.insertQueue.row().text(q.Name).int(int64(q.Limit)).text(q.PerKey).text(q.Order).text(q.Overflow).int(int64(q.Rate)).
+			int(int64(q.Each)).text(q.State).text(q.Actor).text(q.Reason).int(int64(q.Until)).int(int64(q.Paced)).int(q.Revision).
+			int(int64(q.Created)).int(int64(q.Modified))
+		if _, err := s.exec(d.conn); err != nil {
+			return err
+		}
+	}
+	for i := range c.QueueUpdates {
+		q := &c.QueueUpdates[i]
+		s := d.stmts.updateQueue.row().text(q.Name).int(int64(q.Limit)).text(q.PerKey).text(q.Order).text(q.Overflow).int(int64(q.Rate)).
+			int(int64(q.Each)).text(q.State).text(q.Actor).text(q.Reason).int(int64(q.Until)).int(q.Revision).int(int64(q.Modified))
+		if err := s.one(d.conn); err != nil {
+			return err
+		}
+	}
+	for i := range c.QueueDeletes {
+		q := &c.QueueDeletes[i]
+		if err := d.stmts.deleteQueue.row().text(q.Name).int(q.Revision).one(d.conn); err != nil {
+			return err
+		}
+	}
+	for _, p := range c.QueuePaces {
+		if err := d.stmts.paceQueue.row().text(p.Name).int(int64(p.Paced)).one(d.conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func scanQueue(s *sqlite.Stmt, q *store.Queue) error {
+	c := row{s: s}
+	q.Name, q.Limit, q.PerKey, q.Order, q.Overflow = c.text(), int32(c.int()), c.text(), c.text(), c.text()
+	q.Rate, q.Each, q.State, q.Actor, q.Reason = int32(c.int()), c.micros(), c.text(), c.text(), c.text()
+	q.Until, q.Paced, q.Revision, q.Created, q.Modified = c.micros(), c.micros(), c.int(), c.micros(), c.micros()
+	return nil
+}
+
+func scanClaimant(s *sqlite.Stmt, r *store.Claimant) error {
+	c := row{s: s}
+	r.Run, r.Shard, r.Workflow = c.id(), dag.ShardID(c.int()), dag.WorkflowID(c.int())
+	r.Priority, r.Created = word(&c, dag.ParsePriority), c.micros()
+	claim, err := dag.UnpackClaim(c.blob())
+	if err != nil {
+		c.bad = err
+	} else if claim != nil {
+		r.Claim = *claim
+	}
+	if c.bad != nil {
+		return fmt.Errorf("run %s: %w: %w", r.Run, store.ErrCorrupt, c.bad)
+	}
+	return nil
+}
+
+// Queue implements store.Claims.
+func (d *DB) Queue(ctx context.Context, name string) (store.Queue, error) {
+	return first(d, ctx, "queueByName", []any{name}, scanQueue)
+}
+
+// Queues implements store.Claims.
+func (d *DB) Queues(ctx context.Context, after string, limit int) ([]store.Queue, error) {
+	return list(d, ctx, "queuesOf", []any{after, limitOf(limit)}, scanQueue)
+}
+
+// Holding implements store.Claims: of the unfinished runs, those that do not stand in line
+// and have something.
+func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) ([]store.Claimant, error) {
+	conn, err := d.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer d.pool.Put(conn)
+	from := int64(0)
+	if !after.IsZero() {
+		if from, err = d.numberOf(conn, after); err != nil {
+			return nil, err
+		}
+	}
+	var found []store.Claimant
+	err = d.walkMoving(conn, from+1, func(n int64) (bool, error) {
+		one, err := listOn(d, conn, "claimByNumber", []any{n}, scanClaimant)
+		if errors.Is(err, store.ErrCorrupt) {
+			return true, nil // its owner quarantines it
+		}
+		found = append(found, slices.DeleteFunc(one, func(c store.Claimant) bool { return !c.Claim.Holds() })...)
+		return len(found) < limitOf(limit), err
+	})
+	return found, err
+}
+
+// Lines implements store.Claims.
+func (d *DB) Lines(ctx context.Context) ([]store.Line, error) {
+	return list(d, ctx, "lines", nil, func(s *sqlite.Stmt, l *store.Line) error {
+		l.Name, l.Level, l.Runs = s.ColumnText(0), dag.Priority(s.ColumnInt64(1)), s.ColumnInt64(2)
+		return nil
+	})
+}
+
+// InLine implements store.Claims.
+func (d *DB) InLine(ctx context.Context, line string, level dag.Priority, limit int) ([]store.Claimant, error) {
+	return legible(d, ctx, "inLine", []any{line, int64(level), limitOf(limit)}, scanClaimant)
+}

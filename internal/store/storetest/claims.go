@@ -1,0 +1,228 @@
+package storetest
+
+import (
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// claims: named queues, and what runs hold of them and wait for.
+func claims() []check {
+	return []check{
+		{"queue with every field", queueFields},
+		{"queue at another revision", func(b *bed) {
+			q := b.queue("a")
+			for _, off := range []int64{0, 2} {
+				next := q
+				next.Revision += off
+				x := b.batch()
+				x.QueueUpdates = []store.Queue{next}
+				b.fails(x, store.ErrFenced)
+			}
+			x := b.batch()
+			q.Revision++
+			x.QueueDeletes = []store.Queue{q}
+			b.fails(x, store.ErrFenced)
+		}},
+		{"queue that exists", func(b *bed) {
+			x := b.batch()
+			x.QueueInserts = []store.Queue{b.queue("a")}
+			b.fails(x, store.ErrRefused, store.ErrFenced)
+		}},
+		{"queue of an unknown state", func(b *bed) {
+			x, q := b.batch(), queueOf("a")
+			q.State = "odd"
+			x.QueueInserts = []store.Queue{q}
+			b.fails(x, store.ErrRefused)
+		}},
+		{"queue without the fence of its shard", func(b *bed) {
+			x := b.batch()
+			x.Fences = x.Fences[1:]
+			x.QueueInserts = []store.Queue{queueOf("a")}
+			before := b.contents()
+			_, err := b.s.Commit(b.ctx, x)
+			b.is(err, store.ErrFenced)
+			b.same(b.contents(), before, "after a guest's change of a queue")
+		}},
+		{"queues by name", func(b *bed) {
+			b.put(func(x *store.Batch) {
+				x.QueueInserts = []store.Queue{queueOf("c"), queueOf("ä"), queueOf("a"), queueOf("B")}
+			})
+			all, err := b.s.Queues(b.ctx, "", 10)
+			b.ok(err)
+			b.same(namesOf(all), []string{"B", "a", "c", "ä"}, "queues")
+			page, err := b.s.Queues(b.ctx, "a", 1)
+			b.ok(err)
+			b.same(namesOf(page), []string{"c"}, "a page of them")
+			_, err = b.s.Queue(b.ctx, "none")
+			b.is(err, store.ErrNotFound)
+		}},
+		{"claim with every field", claimFields},
+		{"lines", lines},
+		{"a line goes with its run", lineGoes},
+		{"what moves is loaded without those in line", moving},
+	}
+}
+
+func queueOf(name string) store.Queue {
+	return store.Queue{Name: name, Limit: 5, Order: store.QueueFIFO, Overflow: store.OverflowWait, State: store.QueueActive, Revision: 1}
+}
+
+// queue is one that is there.
+func (b *bed) queue(name string) store.Queue {
+	b.Helper()
+	q := queueOf(name)
+	b.put(func(x *store.Batch) { x.QueueInserts = []store.Queue{q} })
+	return q
+}
+
+func namesOf(all []store.Queue) (names []string) {
+	for i := range all {
+		names = append(names, all[i].Name)
+	}
+	return names
+}
+
+func queueFields(b *bed) {
+	q := store.Queue{Name: "płatności.eu", Limit: 7, PerKey: `params.kto == "é"`, Order: store.QueuePriority, Overflow: store.OverflowSkip,
+		Rate: 3, Each: 60_000_000, State: store.QueuePaused, Actor: "ada", Reason: "naprawa 🌙", Until: 11, Paced: 12, Revision: 1,
+		Created: 13, Modified: 14}
+	check := func(want store.Queue) {
+		b.Helper()
+		got, err := b.s.Queue(b.ctx, q.Name)
+		b.ok(err)
+		b.same(got, want, "queue")
+	}
+	b.put(func(x *store.Batch) { x.QueueInserts = []store.Queue{q} })
+	check(q)
+	b.put(func(x *store.Batch) { x.QueuePaces = []store.QueuePace{{Name: q.Name, Paced: 99}} })
+	q.Paced = 99
+	check(q)
+	next := q
+	next.Limit, next.PerKey, next.Order, next.Overflow, next.Rate, next.Each = 0, "", store.QueueFIFO, store.OverflowFail, 0, 1_000_000
+	next.State, next.Actor, next.Reason, next.Until, next.Revision, next.Modified = store.QueueDraining, "", "", 0, 2, 21
+	changed := next
+	changed.Paced, changed.Created = 1, 1 // an update leaves them
+	b.put(func(x *store.Batch) { x.QueueUpdates = []store.Queue{changed} })
+	check(next)
+	b.put(func(x *store.Batch) { x.QueueDeletes = []store.Queue{next} })
+	_, err := b.s.Queue(b.ctx, q.Name)
+	b.is(err, store.ErrNotFound)
+}
+
+// claiming is a new run with a claim.
+func (b *bed) claiming(stage dag.ClaimStage, queue, key string, level dag.Priority, asked dag.Micros) dag.RunRow {
+	state := dag.RunWaiting
+	if stage != dag.ClaimAsked {
+		state = dag.RunRunning
+	}
+	r := b.run(state)
+	r.Claim = &dag.Claim{Queue: queue, Key: key, Stage: stage, Level: level, Asked: asked}
+	if queue == "" {
+		r.Claim.Locks = []string{"lock"}
+	}
+	return r
+}
+
+func claimFields(b *bed) {
+	r := b.claiming(dag.ClaimAsked, "etl", "klient ä/1", dag.Low, 100)
+	r.Claim.Locks, r.Claim.Fail, r.Claim.Kept, r.Claim.Family = []string{"a/1", "b"}, true, true, runID(77)
+	b.add(r)
+	got, err := b.s.Run(b.ctx, r.ID)
+	b.ok(err)
+	b.same(got, r, "run")
+	u := dag.RunUpdate{RunRow: r, Was: r.State, Claimed: r.Claim}
+	u.State, u.Claim = dag.RunRunning, &dag.Claim{Queue: "etl", Key: "klient ä/1", Locks: []string{"a/1", "b"}, Stage: dag.ClaimGranted,
+		Asked: 100, Grant: 1 << 40, Granted: 200, Limit: 5}
+	b.put(func(x *store.Batch) { x.RunUpdates = []dag.RunUpdate{u} })
+	if got, err = b.s.Run(b.ctx, r.ID); err != nil {
+		b.Fatal(err)
+	}
+	b.same(got, u.RunRow, "run that was granted")
+	holding, err := b.s.Holding(b.ctx, dag.RunID{}, 10)
+	b.ok(err)
+	b.same(holding, []store.Claimant{{Run: r.ID, Workflow: 1, Priority: r.Priority, Created: r.Created, Claim: *u.Claim}}, "holding")
+}
+
+func (b *bed) line(name string, level dag.Priority, limit int) (ids []dag.RunID) {
+	b.Helper()
+	all, err := b.s.InLine(b.ctx, name, level, limit)
+	b.ok(err)
+	for i := range all {
+		ids = append(ids, all[i].Run)
+	}
+	return ids
+}
+
+func lines(b *bed) {
+	late, early := b.claiming(dag.ClaimAsked, "q", "", dag.Highest, 300), b.claiming(dag.ClaimAsked, "q", "", dag.Highest, 100)
+	low := b.claiming(dag.ClaimAsked, "q", "", dag.Low, 50)
+	other, lock := b.claiming(dag.ClaimAsked, "q", "k", dag.Highest, 100), b.claiming(dag.ClaimAsked, "", "", dag.Highest, 100)
+	has, lent := b.claiming(dag.ClaimGranted, "q", "", dag.Highest, 10), b.claiming(dag.ClaimLent, "q", "", dag.Highest, 11)
+	over := b.run(dag.RunSucceeded)
+	over.Claim = &dag.Claim{Queue: "q", Stage: dag.ClaimOver}
+	b.add(late, early, low, other, lock, has, lent, over)
+	b.same(b.line("q/", dag.Highest, 10), []dag.RunID{early.ID, late.ID}, "line")
+	b.same(b.line("q/", dag.Highest, 1), []dag.RunID{early.ID}, "the first of a line")
+	b.same(b.line("q/", dag.Low, 10), []dag.RunID{low.ID}, "another level")
+	b.same(b.line("q/k", dag.Highest, 10), []dag.RunID{other.ID}, "another key")
+	b.same(b.line("none/", dag.Highest, 10), []dag.RunID(nil), "a line with nobody in it")
+	all, err := b.s.Lines(b.ctx)
+	b.ok(err)
+	b.same(all, []store.Line{{Name: "/lock", Runs: 1}, {Name: "q/", Runs: 2}, {Name: "q/", Level: dag.Low, Runs: 1}, {Name: "q/k", Runs: 1}}, "lines")
+	var held []dag.RunID
+	for after := (dag.RunID{}); ; {
+		page, err := b.s.Holding(b.ctx, after, 1)
+		b.ok(err)
+		if len(page) == 0 {
+			break
+		}
+		after = page[len(page)-1].Run
+		held = append(held, after)
+	}
+	b.same(held, []dag.RunID{has.ID, lent.ID}, "holding, page by page")
+}
+
+func lineGoes(b *bed) {
+	r := b.claiming(dag.ClaimAsked, "q", "", dag.Medium, 100)
+	b.add(r)
+	again := dag.RunUpdate{RunRow: r, Was: r.State, Claimed: r.Claim}
+	claim := *r.Claim
+	claim.Asked = 500
+	again.Claim = &claim
+	b.put(func(x *store.Batch) { x.RunUpdates = []dag.RunUpdate{again} })
+	b.same(b.line("q/", dag.Medium, 10), []dag.RunID{r.ID}, "asked anew")
+	end := dag.RunUpdate{RunRow: again.RunRow, Was: r.State, Claimed: again.Claim}
+	over := claim
+	over.Stage = dag.ClaimOver
+	end.State, end.FinishedAt, end.Claim = dag.RunStopped, 600, &over
+	b.put(func(x *store.Batch) { x.RunUpdates = []dag.RunUpdate{end} })
+	all, err := b.s.Lines(b.ctx)
+	b.ok(err)
+	b.same(all, []store.Line(nil), "lines after the end")
+}
+
+func moving(b *bed) {
+	plain := b.run(dag.RunRunning)
+	waits, has := b.claiming(dag.ClaimAsked, "q", "", dag.Medium, 1), b.claiming(dag.ClaimGranted, "q", "", dag.Medium, 1)
+	kept := b.claiming(dag.ClaimAsked, "q", "", dag.Medium, 2)
+	kept.Claim.Kept = true
+	b.add(plain, waits, has, kept)
+	var got []dag.RunID
+	for after := (dag.RunID{}); ; {
+		page, err := b.s.Load(b.ctx, store.LoadQuery{After: after, Limit: 1, Moving: true})
+		b.ok(err)
+		if len(page) == 0 {
+			break
+		}
+		after = page[0].Run.ID
+		got = append(got, after)
+	}
+	b.same(got, []dag.RunID{plain.ID, has.ID, kept.ID}, "what moves")
+	all, err := b.s.Load(b.ctx, store.LoadQuery{Limit: 10})
+	b.ok(err)
+	if !slices.ContainsFunc(all, func(r store.RunRecord) bool { return r.Run.ID == waits.ID }) {
+		b.Fatal("a run that waits is not loaded at all")
+	}
+}

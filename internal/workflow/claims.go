@@ -1,0 +1,122 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Claims is the part of a definition that names things which all runs of a cluster share.
+type Claims struct {
+	Queue      string   `json:"queue,omitempty"`
+	Locks      []string `json:"locks,omitempty"`       // may hold ${{ }} over params and trigger.time
+	LockPolicy string   `json:"lock_policy,omitempty"` // wait | fail; "" is wait
+	Triggers   []struct {
+		Name  string `json:"name"`
+		Queue string `json:"queue,omitempty"`
+	} `json:"triggers,omitempty"`
+}
+
+// DecodeClaims reads what of a definition names queues and locks; nil: nothing does.
+func DecodeClaims(def []byte) (*Claims, error) {
+	c := &Claims{}
+	if err := json.Unmarshal(def, c); err != nil {
+		return nil, fmt.Errorf("decode what a workflow names: %w", err)
+	}
+	named := c.Queue != "" || len(c.Locks) > 0
+	for i := range c.Triggers {
+		named = named || c.Triggers[i].Queue != ""
+	}
+	if !named {
+		return nil, nil
+	}
+	return c, nil
+}
+
+// QueueOf is the queue of a run that a trigger has started, and who names it; trigger "": no
+// trigger has.
+func (c *Claims) QueueOf(trigger string) (queue, by string) {
+	for i := range c.Triggers {
+		if t := &c.Triggers[i]; trigger != "" && t.Name == trigger && t.Queue != "" {
+			return t.Queue, "trigger " + trigger
+		}
+	}
+	return c.Queue, "its workflow"
+}
+
+// LocksOf evaluates the names of the locks of a run.
+func (c *Claims) LocksOf(params json.RawMessage, at time.Time) ([]string, error) {
+	names := make([]string, 0, len(c.Locks))
+	from := values{params: params, at: at}
+	for _, text := range c.Locks {
+		if hasTemplate(text) {
+			t, faults := (*declarations)(nil).template(text, inClaim)
+			if len(faults) > 0 {
+				return nil, fmt.Errorf("%s: %w", quoteShort(text), faults[0])
+			}
+			name, err := t.render(from.lookup)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", quoteShort(text), err)
+			}
+			text = name
+		}
+		if !slices.Contains(names, text) {
+			names = append(names, text)
+		}
+	}
+	return names, nil
+}
+
+// KeyExpr is the per_key of a queue: CEL over params and trigger.time.
+type KeyExpr struct{ x *expression }
+
+// CompileKey compiles the per_key of a queue. What parameters there are only each run tells.
+func CompileKey(expr string) (*KeyExpr, error) {
+	x, faults := (*declarations)(nil).compile(expr, inClaim)
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("%s: %w", quoteShort(expr), faults[0])
+	}
+	return &KeyExpr{x}, nil
+}
+
+// Key is the key of a run: the value as a text.
+func (k *KeyExpr) Key(params json.RawMessage, at time.Time) (string, error) {
+	from := values{params: params, at: at}
+	v, err := k.x.run(from.lookup)
+	if err != nil {
+		return "", err
+	}
+	return render(v)
+}
+
+// locks reads the names of locks and checks their expressions.
+func (r *reader) locks(n *node) []string {
+	if n == nil || n.kind != listNode {
+		return nil
+	}
+	var names []string
+	for i, v := range n.vals {
+		at := fmt.Sprintf("locks[%d]", i)
+		if i == locksMax {
+			r.failNode(v, at, fmt.Sprintf("the workflow names %d locks, the limit is %d", len(n.vals), locksMax), "one lock can stand for several things")
+			return names
+		}
+		if !v.isText() {
+			continue
+		}
+		if hasTemplate(v.text) {
+			r.complain(v, at, 0, r.compile(v.text, inClaim).faults)
+		} else if len(v.text) > lockBytesMax {
+			r.failNode(v, at, fmt.Sprintf("the name of a lock has %d bytes, at most %d", len(v.text), lockBytesMax), "give it a shorter name")
+		}
+		names = append(names, v.text)
+	}
+	return names
+}
+
+// Bounds of locks, as dag has them.
+const (
+	locksMax     = 16
+	lockBytesMax = 200
+)
