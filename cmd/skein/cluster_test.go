@@ -53,11 +53,11 @@ func newFlight(t *testing.T, nodes int, env ...string) *flight {
 	return f
 }
 
-// add starts one more node. Silence counts as death after 2 s here.
+// add starts one more node. Silence counts as death after 4 s here.
 func (f *flight) add() *member {
 	f.t.Helper()
 	m := &member{home: newHome(f.t), name: fmt.Sprintf("n%d", len(f.members)+1)}
-	m.home.env = []string{"SKEIN_DB=" + f.db, "SKEIN_NAME=" + m.name, "SKEIN_HEARTBEAT=500ms", "SKEIN_LAG=2s", "SKEIN_DRAIN=30s"}
+	m.home.env = []string{"SKEIN_DB=" + f.db, "SKEIN_NAME=" + m.name, "SKEIN_HEARTBEAT=500ms", "SKEIN_LAG=4s", "SKEIN_DRAIN=30s"}
 	m.home.env = append(m.home.env, f.env...)
 	f.members = append(f.members, m)
 	m.start()
@@ -236,7 +236,7 @@ func TestDatabaseAway(t *testing.T) {
 		if err := end(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Second) // the fault itself: longer than the lag of 2 s
+		time.Sleep(7 * time.Second) // the fault itself: longer than the lag of 4 s
 		if err := f.pg.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -4,9 +4,14 @@ package main
 import (
 	"os"
 	"runtime"
+
+	"skein.dev/skein/internal/app"
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "keeper" { // no command for people: a server starts it
+		os.Exit(app.KeeperMain(os.Args[2:]))
+	}
 	// A fork holds one of the runtime's processors without using it, until the child has called exec. With
 	// one per core, whatever else has to be done waits for that.
 	if os.Getenv("GOMAXPROCS") == "" {

@@ -44,9 +44,63 @@ func newWorld(t testing.TB) *world {
 	if err := os.Symlink(self, w.bin); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { endKeeper(t, w.data) })
 	w.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_CONFIG_HOME=" + dir + "/config", "TERM=dumb", "LANG=C.UTF-8",
 		"SKEIN_LISTEN=127.0.0.1:0", "SKEIN_RECOVERY=off", "SKEIN_NAME=testnode", "SKEIN_DATA=" + w.data}
 	return w
+}
+
+// keeperOf gives the pid of the keeper of a data folder, 0 if there is none.
+func keeperOf(data string) int {
+	text, err := os.ReadFile(filepath.Join(data, "work", "keeper.lock"))
+	if err != nil {
+		return 0
+	}
+	var holder struct{ PID int }
+	_ = json.Unmarshal(text, &holder) // not whole yet: no pid
+	pid := holder.PID
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	real, _ := filepath.EvalSymlinks(data)
+	if err != nil || !bytes.Contains(env, []byte("SKEIN_KEEPER="+real+"\x00")) {
+		return 0
+	}
+	return pid
+}
+
+// endKeeper ends what a server that was killed has left: its keeper goes on until its lease ends.
+func endKeeper(t testing.TB, data string) {
+	t.Helper()
+	for began := time.Now(); keeperOf(data) != 0; time.Sleep(5 * time.Millisecond) {
+		_ = syscall.Kill(keeperOf(data), syscall.SIGTERM)
+		_ = syscall.Kill(keeperOf(data), syscall.SIGCONT)
+		if time.Since(began) > awaitMax {
+			t.Fatalf("the keeper of %s does not end", data)
+		}
+	}
+}
+
+// killKeeper ends the keeper of a data folder as a power cut would.
+func killKeeper(t testing.TB, data string) {
+	t.Helper()
+	pid := keeperOf(data)
+	if pid == 0 {
+		return
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		t.Fatal(err)
+	}
+	for began := time.Now(); keeperOf(data) == pid; time.Sleep(time.Millisecond) {
+		if time.Since(began) > awaitMax {
+			t.Fatal("the keeper does not die")
+		}
+	}
+}
+
+// crash ends the server and its keeper together, as when the machine fails: nothing of it goes on.
+func (p *process) crash() {
+	p.t.Helper()
+	p.kill()
+	killKeeper(p.t, p.data)
 }
 
 // write makes a file in the world and gives its path.

@@ -18,7 +18,13 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain makes this test binary a keeper when a node starts one.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "keeper" {
+		os.Exit(KeeperMain(os.Args[2:]))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // testConfig is a node on a free port over a folder of its own.
 func testConfig(t *testing.T, flags map[string]string) *Config {

@@ -15,6 +15,7 @@ import (
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/worker"
 )
 
 // membership is what makes a node one of a cluster; nil: it is alone.
@@ -64,13 +65,16 @@ func (m *membership) connect(n *Node, info store.Info) {
 		address = n.URL()
 	}
 	m.node = cluster.New(cluster.Config{Started: n.greet, Deposed: n.deposed,
-		Store: n.store.(store.Cluster), Owner: n.engine, Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, ExitOnLoss: n.cfg.ExitOnLoss, Log: n.log,
-		Self: store.Member{Handler: h.ID, UUID: h.UUID, Name: n.cfg.Name, Address: address, Version: Version(), Format: info.Format,
+		Store: n.store.(store.Cluster), Owner: reborn{n.engine, func(h store.Handler) { n.worker.Brand(tagOf(h)) }}, Boot: worker.Boot, Blind: m.peers.Blind, Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, ExitOnLoss: n.cfg.ExitOnLoss, Log: n.log,
+		Self: store.Member{Handler: h.ID, UUID: n.life, Name: n.cfg.Name, Address: address, Version: Version(), Format: info.Format,
 			Slots: int32(n.cfg.Slots), Started: h.Started},
 		Busy: func() int { _, busy := n.engine.Slots(); return busy + m.peers.Waiting() },
 	})
 	m.peers.Connect(m.node, n.engine)
 }
+
+// pending reports whether the end of an attempt is on its way to another node.
+func (m *membership) pending(id engine.AttemptID) bool { return m != nil && m.peers.Pending(id) }
 
 // neighbours is what a server knows of other nodes; all of it is nil if there are none.
 type neighbours struct {

@@ -19,6 +19,7 @@ import (
 	"github.com/knadh/koanf/v2"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/worker"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -32,6 +33,7 @@ type Config struct {
 	Name      string        // stable name of this node
 	Slots     int           // attempts that run at once
 	PassEnv   []string      // further variables of this process that tasks get
+	Lease     time.Duration // how long attempts outlive the last renewal
 	Drain     time.Duration // how long a shutdown waits for running attempts
 	LogLevel  string        // debug | info | warn | error
 	LogFormat string        // text | json
@@ -130,6 +132,7 @@ func settings() []setting {
 			c.ExitOnLoss = v == "exit"
 			return oneOf(v, "rejoin", "exit")
 		}},
+		{name: "lease", def: func() string { return worker.LeaseDefault.String() }, set: func(c *Config, v string) error { return setLease(c, v) }},
 		{name: "drain", def: text("1m"), set: func(c *Config, v string) error {
 			d, err := workflow.ParseDuration(v)
 			c.Drain = time.Duration(d)
@@ -177,6 +180,17 @@ func setSpan(to *time.Duration, v string) error {
 		err = errors.New("it must be longer than nothing")
 	}
 	*to = time.Duration(d)
+	return err
+}
+
+// leaseMin keeps a busy machine from ending attempts.
+const leaseMin = time.Second
+
+func setLease(c *Config, v string) error {
+	err := setSpan(&c.Lease, v)
+	if err == nil && c.Lease < leaseMin {
+		err = fmt.Errorf("it must be at least %v", leaseMin)
+	}
 	return err
 }
 

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"skein.dev/skein/internal/worker"
 )
 
 // States of a Check.
@@ -34,7 +32,7 @@ func Doctor(ctx context.Context, cfg *Config) []Check {
 	folder := checkFolder(cfg)
 	checks := []Check{folder}
 	if folder.State != CheckBad {
-		checks = append(checks, checkDisk(cfg), checkStore(ctx, cfg), checkContainment())
+		checks = append(append(checks, checkDisk(cfg), checkStore(ctx, cfg)), checkProcesses(ctx)...)
 	}
 	return append(checks, checkPort(ctx, cfg), checkLimits(cfg), checkClock())
 }
@@ -96,23 +94,15 @@ func checkStore(ctx context.Context, cfg *Config) Check {
 	return c
 }
 
-// checkContainment asks a worker of its own, in a folder of its own: the node's may be at work.
-func checkContainment() Check {
-	c := Check{Name: "containment", State: CheckGood}
+// checkProcesses looks how processes are held together and killed, in a folder of its own.
+func checkProcesses(ctx context.Context) []Check {
 	dir, err := os.MkdirTemp("", "skein-doctor-")
 	if err != nil {
-		return Check{Name: c.Name, State: CheckWarn, Found: err.Error()}
+		return []Check{{Name: "keeper", State: CheckWarn, Found: err.Error()}}
 	}
 	defer os.RemoveAll(dir)
-	w, err := worker.New(worker.Config{DataDir: dir, Slots: 1, Report: func(worker.Result) {}})
-	if err != nil {
-		return Check{Name: c.Name, State: CheckBad, Found: err.Error()}
-	}
-	c.Found = w.Containment()
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = w.Close(over)
-	return c
+	containment, keeper := checkKeeper(ctx, dir)
+	return []Check{containment, keeper}
 }
 
 func checkPort(ctx context.Context, cfg *Config) Check {

@@ -9,11 +9,10 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/logs"
-	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/worker"
 )
 
-// executor is the engine's Executor over the worker of this process. It turns an assignment into a Job
+// executor is the engine's Executor over the worker of this process, whose keeper runs the attempts. It turns an assignment into a Job
 // and a Result into a report.
 //
 // The engine books a slot for every attempt until its report, so there are never more attempts here than
@@ -23,35 +22,36 @@ type executor struct {
 	resolve resolver
 	slots   int
 
-	// Set once before the engine runs.
+	// Set once before the engine runs, resolve with the store.
 	engine  *engine.Engine
-	worker  *worker.Worker
+	worker  *worker.Link
 	shipper *logs.Shipper // nil: logs stay here
 
 	wg sync.WaitGroup // of those that resolve
 
 	mu      sync.Mutex // protects following fields
 	live    map[attemptID]*handed
-	byKey   map[keyID]*handed
+	byKey   map[worker.ID]*handed
+	taken   []reported // not yet durable, as far as the keeper knows
 	told    ring
 	holding bool // nothing new is started: this process is about to end
 	closed  bool
 	quiet   chan struct{} // closed when holding and nothing runs
+	fewer   chan struct{} // cap 1: an attempt was forgotten
 }
 
-// attemptID is an attempt as the engine names it, keyID as the worker does.
+// attemptID is an attempt as the engine names it; worker.ID is how the worker does.
 type attemptID struct {
 	run   dag.RunID
 	task  dag.TaskID
 	token dag.Token
 }
 
-type keyID struct {
-	run, task string
-	attempt   int
+// reported is an attempt whose end the engine was told.
+type reported struct {
+	id  attemptID
+	key worker.ID
 }
-
-func keyOf(k worker.Key) keyID { return keyID{k.RunID, k.Task, k.Attempt} }
 
 // handed is an attempt from its hand-over to its report.
 type handed struct {
@@ -61,14 +61,15 @@ type handed struct {
 	key      worker.Key
 	given    bool // the worker has it
 	held     bool // never to be started in this life
+	adopted  bool // an earlier process has started it
 }
 
 func (h *handed) id() attemptID { return attemptID{h.Run, h.Task, h.Token} }
 
-func newExecutor(log *slog.Logger, st store.Store, slots int) *executor {
+func newExecutor(log *slog.Logger, slots int) *executor {
 	return &executor{
-		log: log, slots: slots, resolve: newResolver(st), quiet: make(chan struct{}),
-		live: map[attemptID]*handed{}, byKey: map[keyID]*handed{}, told: newRing(ringPerSlot * slots),
+		log: log, slots: slots, quiet: make(chan struct{}), fewer: make(chan struct{}, 1),
+		live: map[attemptID]*handed{}, byKey: map[worker.ID]*handed{}, told: newRing(ringPerSlot * slots),
 	}
 }
 
@@ -101,7 +102,7 @@ func (x *executor) launch(h *handed) {
 	mode := h.cancel
 	if mode == 0 {
 		h.given = true
-		x.byKey[keyOf(h.key)] = h
+		x.byKey[h.key.ID()] = h
 		x.shipper.Begin(h.logRef())
 		x.worker.Start(*job) // returns at once; its lock is below ours
 	}
@@ -132,19 +133,26 @@ func (x *executor) refuse(h *handed, err error) {
 // ended is the worker's report.
 func (x *executor) ended(r worker.Result) {
 	x.mu.Lock()
-	h := x.byKey[keyOf(r.Key)]
+	h := x.byKey[r.Key.ID()]
 	x.mu.Unlock()
 	if h == nil {
 		return
 	}
 	x.shipper.End(h.logRef(), r.LogBytes)
-	if r.Cause == worker.CauseClosed {
+	switch r.Cause {
+	case worker.CauseClosed:
 		// This process ends, and nothing is known of the task: the next life declares the attempt lost.
 		x.forget(h, false)
-		return
+	case worker.CauseLease, worker.CauseLost:
+		x.log.Warn("attempt lost", append(h.attrs(), "cause", r.Cause)...)
+		x.tell(h, engine.Report{Lost: lostReasons[r.Cause]})
+	default:
+		x.report(h, result(&r))
 	}
-	x.report(h, result(&r))
 }
+
+// lostReasons say to people why an attempt was lost.
+var lostReasons = map[string]string{worker.CauseLease: "its lease ended", worker.CauseLost: "its keeper died"}
 
 // result translates what the worker says.
 func result(r *worker.Result) dag.Result {
@@ -169,9 +177,19 @@ func result(r *worker.Result) dag.Result {
 // report tells the engine and forgets.
 func (x *executor) report(h *handed, res dag.Result) {
 	x.logEnd(h, &res)
+	x.tell(h, engine.Report{Result: res})
+}
+
+func (x *executor) tell(h *handed, r engine.Report) {
+	r.Run, r.Task, r.Token = h.Run, h.Task, h.Token
 	// First remembered, then told: the engine may ask Running from within Report.
 	x.forget(h, true)
-	x.engine.Report(engine.Report{Run: h.Run, Task: h.Task, Token: h.Token, Result: res})
+	x.engine.Report(r)
+	if h.given {
+		x.mu.Lock()
+		x.taken = append(x.taken, reported{h.id(), h.key.ID()})
+		x.mu.Unlock()
+	}
 	x.settle()
 }
 
@@ -197,12 +215,18 @@ func (x *executor) logEnd(h *handed, res *dag.Result) {
 func (x *executor) forget(h *handed, told bool) {
 	x.mu.Lock()
 	delete(x.live, h.id())
-	delete(x.byKey, keyOf(h.key))
+	delete(x.byKey, h.key.ID())
 	if told {
 		x.told.add(h.id())
 	}
+	select {
+	case x.fewer <- struct{}{}:
+	default:
+	}
 	x.mu.Unlock()
-	x.resolve.leave(h.Run)
+	if !h.adopted {
+		x.resolve.leave(h.Run)
+	}
 	if !told {
 		x.settle()
 	}
@@ -211,7 +235,7 @@ func (x *executor) forget(h *handed, told bool) {
 // started is the worker's word that an attempt has run for a second.
 func (x *executor) started(k worker.Key, at time.Time) {
 	x.mu.Lock()
-	h := x.byKey[keyOf(k)]
+	h := x.byKey[k.ID()]
 	x.mu.Unlock()
 	if h != nil {
 		x.engine.Report(engine.Report{Run: h.Run, Task: h.Task, Token: h.Token, Started: dag.Micro(at)})
@@ -233,6 +257,7 @@ func (x *executor) Cancel(cs []dag.Cancel) {
 		}
 		switch {
 		case h.given:
+			h.cancel = max(h.cancel, mode)
 			x.worker.Stop(h.key, mode) // its lock is below ours
 		case h.held: // nobody will launch it
 			x.wg.Go(func() { x.report(h, stoppedBefore(mode)) })
@@ -289,6 +314,28 @@ func (x *executor) running() int {
 		}
 	}
 	return n
+}
+
+// obeyed waits until what was told to end has ended, or ctx has.
+func (x *executor) obeyed(ctx context.Context) {
+	for {
+		x.mu.Lock()
+		left := 0
+		for _, h := range x.live {
+			if h.given && h.cancel != 0 {
+				left++
+			}
+		}
+		x.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		select {
+		case <-x.fewer:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // wait returns when nobody resolves any more.

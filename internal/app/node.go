@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -35,15 +37,19 @@ type Node struct {
 	lock     *lock
 	listener net.Listener
 	store    store.Store
-	worker   *worker.Worker
-	executor *executor
-	watch    *trigger.Watch
-	member   *membership   // nil: alone
-	logs     logs.Store    // beside the files of this node; nil: there is none
-	shipper  *logs.Shipper // nil: likewise
-	engine   *engine.Engine
-	handler  http.Handler
-	http     *http.Server
+	worker   *worker.Link
+	adopted  *worker.Adopted
+	life     string // of this process, as start triggers see it
+	// stopRenewals ends the renewals of the lease.
+	stopRenewals func()
+	executor     *executor
+	watch        *trigger.Watch
+	member       *membership   // nil: alone
+	logs         logs.Store    // beside the files of this node; nil: there is none
+	shipper      *logs.Shipper // nil: likewise
+	engine       *engine.Engine
+	handler      http.Handler
+	http         *http.Server
 
 	leaving atomic.Bool // nothing new is accepted
 	ready   chan struct{}
@@ -60,7 +66,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	if err := prepareData(cfg.Data); err != nil {
 		return nil, err
 	}
-	n = &Node{cfg: cfg, log: log, ready: make(chan struct{}), hurry: make(chan struct{})}
+	n = &Node{cfg: cfg, log: log, life: uuid.NewString(), stopRenewals: func() {}, ready: make(chan struct{}), hurry: make(chan struct{})}
 	if n.lock, err = takeLock(cfg.Data); err != nil {
 		return nil, err
 	}
@@ -72,47 +78,57 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	if n.listener, err = listen(cfg); err != nil {
 		return n, err
 	}
-	if n.store, err = openStore(ctx, cfg); err != nil {
-		return n, err
+	n.executor = newExecutor(log, cfg.Slots)
+	n.executor.holding = cfg.Hold
+	connecting := n.connect(ctx)
+	n.store, err = openStore(ctx, cfg)
+	if err == nil {
+		err = someToken(ctx, cfg, n.store)
 	}
-	if err = someToken(ctx, cfg, n.store); err != nil {
-		return n, err
+	if err == nil {
+		n.logs, err = openLogs(cfg, n.store)
 	}
-	if n.logs, err = openLogs(cfg, n.store); err != nil {
-		return n, err
+	c := <-connecting
+	if n.worker, n.adopted = c.link, c.adopted; err != nil || c.err != nil {
+		return n, errors.Join(err, c.err)
 	}
 	if n.logs != nil {
 		n.shipper = logs.NewShipper(n.logs, cfg.Data, log)
 	}
-	n.executor = newExecutor(log, n.store, cfg.Slots)
 	n.executor.shipper = n.shipper
-	n.executor.holding = cfg.Hold
-	n.worker, err = worker.New(worker.Config{DataDir: cfg.Data, Slots: cfg.Slots, PassEnv: cfg.PassEnv, Log: log,
-		Report: n.executor.ended, Started: n.executor.started})
+	return n, n.open(ctx)
+}
+
+// open makes the rest of a node that has its store and its keeper.
+func (n *Node) open(ctx context.Context) error {
+	cfg, log := n.cfg, n.log
+	n.executor.resolve, n.executor.worker = newResolver(n.store), n.worker
+	life, err := n.goOn(ctx, n.adopted)
 	if err != nil {
-		return n, fmt.Errorf("worker: %w", err)
+		return err
 	}
 	info, err := n.store.Info(ctx)
 	if err != nil {
-		return n, fmt.Errorf("database %s: %w", cfg.dbName(), err)
+		return fmt.Errorf("database %s: %w", cfg.dbName(), err)
 	}
 	if n.member, err = newMembership(cfg, n.store, log); err != nil {
-		return n, err
+		return err
 	}
 	planner := trigger.New(n.store)
 	n.engine, err = engine.New(ctx, engine.Config{Store: n.store, Peers: n.member.enginePeers(), Helpers: n.member.helpers(), Unclaimed: cfg.Unclaimed, Executor: n.executor, Compile: compiler(),
-		Planner: planner, Namer: planner, Preparer: logic{&n.executor.resolve}, ByHand: n.byHand, Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Reap: n.reap, Log: log})
+		Planner: planner, Namer: planner, Preparer: logic{&n.executor.resolve}, ByHand: n.byHand, Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Life: life, Reap: n.reap, Log: log})
 	if err != nil {
-		return n, err
+		return err
 	}
+	n.worker.Brand(tagOf(n.engine.Handler()))
 	if cfg.Hold {
 		n.engine.Drain()
 	}
-	n.executor.engine, n.executor.worker = n.engine, n.worker
+	n.executor.engine = n.engine
 	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log})
 	srv, err := newServer(cfg, n.engine, log, n.listener.Addr().String(), neighboursOf(n.store, n.member, n.logs))
 	if err != nil {
-		return n, err
+		return err
 	}
 	n.handler = srv.Handler()
 	if n.member != nil {
@@ -121,7 +137,9 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	}
 	n.handler = n.guarded(n.handler)
 	n.http = srv.HTTP()
-	return n, n.secure()
+	n.http.Handler = n.handler
+	n.stopRenewals = n.beside(n.renew)
+	return nil
 }
 
 // compiler compiles conditions; equal texts share one program.
@@ -147,14 +165,11 @@ func systemUser() string {
 	return ""
 }
 
-// reap kills everything that earlier lives of this data folder left running, before their tasks are given
-// to anybody again.
-func (n *Node) reap(ctx context.Context, lost []dag.AttemptRow) error {
-	killed, err := n.worker.Reap(ctx, nil)
-	if killed > 0 || len(lost) > 0 {
-		n.log.Info("an earlier life of this node ended in the middle", "attempts_lost", len(lost), "processes_killed", killed)
-	}
-	return err
+// reap is asked for what earlier lives of this data folder left running, before their tasks are given to
+// anybody again. The keeper has killed it by the time that it answered, but for what is adopted.
+func (n *Node) reap(_ context.Context, lost []dag.AttemptRow) error {
+	n.log.Info("an earlier life of this node ended in the middle", "attempts_lost", len(lost))
+	return nil
 }
 
 // URL is where the node answers.
@@ -184,14 +199,16 @@ func (n *Node) Hurry() { n.once.Do(func() { close(n.hurry) }) }
 // stopWait bounds the farewell of each part, once attempts have ended.
 const stopWait = 5 * time.Second
 
+// obeyWait is how long a command that has told attempts to end waits for that: longer than their usual grace.
+const obeyWait = 15 * time.Second
+
 // Run works until ctx ends. Then it takes nothing new, lets running attempts finish for Config.Drain (or
 // until Hurry), kills the rest, writes what was reported, and gives everything back. Attempts that did not
 // finish are found by the next life of the data folder, declared lost, and their tasks go on there.
 func (n *Node) Run(ctx context.Context) error {
-	// Leftovers of attempts whose end is known are no concern of the engine's, but they must go too.
-	if _, err := n.worker.Reap(ctx, nil); err != nil {
-		n.log.Warn("what an earlier life of this node left behind could not be removed", "err", err)
-	}
+	n.worker.Begin()
+	n.executor.replay(n.adopted)
+	stopTaking := n.beside(func(ctx context.Context) { n.executor.acknowledge(ctx, n.member.pending) })
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	engineEnd, httpEnd := make(chan error, 1), make(chan error, 1)
@@ -233,6 +250,7 @@ func (n *Node) Run(ctx context.Context) error {
 	n.drain()
 	n.shipRest()
 	err = errors.Join(err, stopMember())
+	stopTaking()
 	cancel()
 	<-shipping
 	err = errors.Join(err, <-engineEnd, n.stopHTTP(), n.release())
@@ -274,7 +292,7 @@ func (n *Node) look(ctx context.Context) error {
 	select {
 	case <-n.engine.Ready():
 		if n.member == nil {
-			n.greet(ctx, n.engine.Handler().UUID)
+			n.greet(ctx, n.life)
 		}
 		var wg sync.WaitGroup
 		defer wg.Wait()
@@ -305,6 +323,14 @@ func (n *Node) drain() {
 	n.leaving.Store(true)
 	n.engine.Drain()
 	n.executor.hold()
+	if n.cfg.Hold { // what it has adopted, and nobody has stopped, is for the next process
+		over, cancel := context.WithTimeout(context.Background(), obeyWait)
+		n.barrier() // a stop is passed on when it is written
+		n.executor.obeyed(over)
+		cancel()
+		n.barrier()
+		return
+	}
 	if left := n.executor.running(); left > 0 {
 		n.log.Info("waiting for running attempts; a second signal ends them now", "attempts", left, "drain", n.cfg.Drain)
 	}
@@ -321,6 +347,11 @@ func (n *Node) drain() {
 	if err := n.worker.Close(over); err != nil {
 		n.log.Error("close the worker", "err", err)
 	}
+	n.barrier()
+}
+
+// barrier has what was reported written.
+func (n *Node) barrier() {
 	barrier, cancel := context.WithTimeout(context.Background(), stopWait)
 	defer cancel()
 	if err := n.engine.Barrier(barrier); err != nil {
@@ -349,10 +380,16 @@ func (n *Node) stopHTTP() error {
 // release gives back what Open took, last taken first.
 func (n *Node) release() error {
 	var errs []error
-	if n.worker != nil {
+	n.stopRenewals()
+	switch {
+	case n.worker == nil:
+	case n.executor.running() > 0 || n.engine == nil && len(n.adopted.Running)+len(n.adopted.Ended) > 0:
+		n.worker.Leave() // this process had only a short look: the next one goes on with it
+	default:
 		over, cancel := context.WithCancel(context.Background())
 		cancel()
 		errs = append(errs, n.worker.Close(over)) // the second time, it does nothing
+		n.worker.End()
 	}
 	if n.store != nil {
 		errs = append(errs, n.store.Close())

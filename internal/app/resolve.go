@@ -189,7 +189,7 @@ func (r *resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 	p := v.Policy(t)
 	job := &worker.Job{
 		Key: worker.Key{Namespace: v.Namespace, Workflow: v.Name, RunID: a.Run.String(), Task: a.Name,
-			Attempt: int(a.Token), IdempotencyKey: idempotencyKey(a, row.Generation)},
+			Attempt: int(a.Token), Ref: int64(a.Task), IdempotencyKey: idempotencyKey(a, row.Generation)},
 		Env: environment(res.Env), Timeout: p.Timeout, KillGrace: p.KillGrace, WarnOnTimeout: p.WarnOnTimeout,
 		OutputTypes: v.types[t], LockToken: a.LockToken,
 	}

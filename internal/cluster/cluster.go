@@ -65,8 +65,13 @@ type Config struct {
 	// ExitOnLoss has Run end with ErrDeposed when the node was declared dead, instead of
 	// joining again under a new handler.
 	ExitOnLoss bool
-	Host       host.Host // the machine; nil: the real one
-	Log        *slog.Logger
+	// Boot is the time since the machine started, with the time that it slept; nil: since this
+	// process did, and Sure is for no other.
+	Boot func() time.Duration
+	// Blind asks others whether they cannot read the store either; nil: nobody is asked.
+	Blind func(ctx context.Context, others []store.Member) bool
+	Host  host.Host // the machine; nil: the real one
+	Log   *slog.Logger
 }
 
 // ErrDeposed: the other nodes declared this one dead.
@@ -85,10 +90,12 @@ type Node struct {
 	members []store.Member
 	shards  []store.ShardRow
 	joined  bool
-	written string    // the state in the row
-	lost    bool      // somebody deposed this life
-	beaten  time.Time // when the newest renewal was sent that the store confirmed
-	turned  time.Time // when the last turn ended
+	written string        // the state in the row
+	lost    bool          // somebody deposed this life
+	beaten  time.Time     // when the newest renewal was sent that the store confirmed
+	turned  time.Time     // when the last turn ended
+	read    time.Time     // when the members were last read
+	sure    time.Duration // see Sure
 
 	watch  watch                  // of the goroutine of Run
 	buried map[dag.HandlerID]bool // listed in the last look; likewise
@@ -108,6 +115,10 @@ func New(cfg Config) *Node {
 	}
 	cfg.Self.State = store.MemberActive
 	cfg.Host = host.Or(cfg.Host)
+	if cfg.Boot == nil {
+		began := cfg.Host.Now()
+		cfg.Boot = func() time.Duration { return cfg.Host.Now().Sub(began) + 1 } // 0 is never
+	}
 	return &Node{cfg: cfg, host: cfg.Host, log: cfg.Log, self: cfg.Self, wake: make(chan struct{}, 1), state: make(chan struct{}, 1),
 		watch: newWatch(cfg.Lag)}
 }
@@ -124,6 +135,7 @@ func (n *Node) Run(ctx context.Context) error {
 	var beats sync.WaitGroup
 	beating, stop := context.WithCancel(ctx)
 	n.host.Go(&beats, func() { n.renewals(beating) })
+	n.host.Go(&beats, func() { n.vouch(beating) })
 	err := n.turns(ctx)
 	stop()
 	n.host.Wait(&beats)
@@ -162,11 +174,12 @@ func (n *Node) turns(ctx context.Context) error {
 // join writes this node's row, and tries until it is there.
 func (n *Node) join(ctx context.Context) error {
 	for pause := lookEvery; ; pause = min(2*pause, n.cfg.Beat) {
-		sent := n.host.Now()
+		sent, boot := n.host.Now(), n.cfg.Boot()
 		m := n.Self()
 		err := n.cfg.Store.Join(ctx, m)
 		if err == nil {
 			n.mu.Lock()
+			n.sure = boot
 			n.joined, n.lost, n.written, n.beaten, n.turned = true, false, m.State, sent, n.host.Now()
 			n.mu.Unlock()
 			return nil
@@ -239,7 +252,7 @@ func (n *Node) renew(ctx context.Context) error {
 	if n.cfg.Busy != nil {
 		m.Busy = int32(n.cfg.Busy())
 	}
-	sent := n.host.Now()
+	sent, boot := n.host.Now(), n.cfg.Boot()
 	listed, err := n.cfg.Store.Renew(ctx, m)
 	if err != nil {
 		return err
@@ -252,7 +265,7 @@ func (n *Node) renew(ctx context.Context) error {
 		n.lost = true
 		n.Wake()
 	default:
-		n.beaten = sent
+		n.beaten, n.sure = sent, boot
 		if m.State != n.written {
 			n.written = m.State
 			n.Wake() // the others know by now: act on it
@@ -280,6 +293,7 @@ func (n *Node) rejoin(ctx context.Context) error {
 func (n *Node) see(members []store.Member, shards []store.ShardRow) {
 	n.mu.Lock()
 	n.members, n.shards = members, shards
+	n.read = n.host.Now()
 	heard := n.beaten
 	n.mu.Unlock()
 	now := n.host.Now()

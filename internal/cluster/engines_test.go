@@ -84,6 +84,13 @@ func (m *machine) Cancel(h dag.HandlerID, cs []dag.Cancel) {
 	}
 }
 
+// Check implements engine.Peers.
+func (m *machine) Check(h dag.HandlerID, ids []engine.AttemptID) {
+	if to := m.all.by(h); to != nil {
+		_ = to.e.Disown(ids)
+	}
+}
+
 // Nudge implements engine.Peers.
 func (m *machine) Nudge(s dag.ShardID) {
 	if owner, ok := m.node.OwnerOf(s); ok {

@@ -146,7 +146,7 @@ func (w *writer) event(it *item) answer {
 	ev := &it.ev
 	k := attemptKey{it.run, ev.Task, ev.Token}
 	switch ev.Kind {
-	case dag.EvReport: // the attempt is over where it ran: its slot is free for this transaction
+	case dag.EvReport, dag.EvLost: // the attempt is over where it ran: its slot is free for this transaction
 		w.e.home.unbook(k)
 		delete(w.leading, k)
 	case dag.EvSplit:

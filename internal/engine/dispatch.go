@@ -26,7 +26,14 @@ type Assignment struct {
 
 func (a *Assignment) key() attemptKey { return attemptKey{a.Run, a.Task, a.Token} }
 
-// attemptKey names an attempt.
+// AttemptID names an attempt.
+type AttemptID struct {
+	Run   dag.RunID
+	Task  dag.TaskID
+	Token dag.Token
+}
+
+// attemptKey is an AttemptID as the engine keeps it.
 type attemptKey struct {
 	run   dag.RunID
 	task  dag.TaskID
@@ -68,6 +75,13 @@ func (h *home) open() bool { return h.free.Load() > 0 && !h.drained.Load() }
 // a node. A process that is about to end calls it, so that nothing is handed to it only to
 // be declared lost.
 func (e *Engine) Drain() { e.home.drained.Store(true) }
+
+// has reports whether this process has handed an attempt over, or goes on with it, and has not
+// taken its report.
+func (h *home) has(k attemptKey) bool {
+	_, in := h.booked[k]
+	return in
+}
 
 func (h *home) book(k attemptKey) {
 	if _, in := h.booked[k]; !in {

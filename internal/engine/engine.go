@@ -29,6 +29,9 @@ type Config struct {
 	// before their tasks are given to anybody again, and again if the engine has to load
 	// them once more. nil: nothing can be left.
 	Reap func(ctx context.Context, lost []dag.AttemptRow) error
+	// Life, if not nil, goes on with an earlier life of this node, whose attempts have outlived
+	// its process. nil: a new life begins, and what earlier ones held is lost.
+	Life *Life
 	// Planner knows what triggers mean; nil: nothing is declared, nothing fires.
 	Planner Planner
 	// Preparer finds out what logical tasks wait for; nil: nobody does.
@@ -52,6 +55,14 @@ type Config struct {
 	// Host is the machine; nil: the real one.
 	Host host.Host
 	Log  *slog.Logger
+}
+
+// Life is an earlier life of a node that goes on in another process.
+type Life struct {
+	Handler store.Handler
+	// Held are its attempts that its Executor has, or whose ends it is about to report. What
+	// else it held is lost.
+	Held []AttemptID
 }
 
 const (
@@ -129,9 +140,14 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.Host = host.Or(cfg.Host)
-	h, err := cfg.Store.Register(ctx, cfg.Host.ID().String(), cfg.Node)
-	if err != nil {
-		return nil, fromStore("register this process", err)
+	var h store.Handler
+	if cfg.Life != nil {
+		h = cfg.Life.Handler
+	} else {
+		var err error
+		if h, err = cfg.Store.Register(ctx, cfg.Host.ID().String(), cfg.Node); err != nil {
+			return nil, fromStore("register this process", err)
+		}
 	}
 	info, err := cfg.Store.Info(ctx)
 	if err != nil {
@@ -151,6 +167,11 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e.home.free.Store(int64(cfg.Slots))
 	e.home.booked = map[attemptKey]struct{}{}
+	if cfg.Life != nil {
+		for _, id := range cfg.Life.Held {
+			e.home.book(attemptKey{id.Run, id.Task, id.Token})
+		}
+	}
 	e.graphs.load = e.loadGraph
 	e.writer = newWriter(e)
 	e.setState("starting")

@@ -110,7 +110,7 @@ func (e *Engine) alive(h dag.HandlerID) bool { return e.cfg.Peers != nil && e.cf
 // found is what a load meets besides the runs themselves.
 type found struct {
 	fx   dag.Effects
-	lost []dag.AttemptRow // held by earlier lives of this process
+	lost []dag.AttemptRow // held by earlier lives of this process, or by this one in an earlier process
 	mine []Assignment     // held by this one, which does not have them
 }
 
@@ -194,12 +194,19 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 	w.runs[r.ID] = r
 	w.count(r)
 	r.Held(func(a *dag.AttemptRow) {
+		k := attemptKey{r.ID, a.Task, a.Token}
 		switch {
 		case a.Handler != w.e.me().ID && a.Task != dag.LeaderTask && w.e.alive(a.Handler): // it reports
+			w.abroad.add(r.ID)
 		case a.Handler != w.e.me().ID: // Leader work is the owner's: of another it is lost
 			f.lost = append(f.lost, *a)
-		case a.Task == dag.LeaderTask || !w.e.cfg.Executor.Running(r.ID, a.Task, a.Token):
+		case a.Task == dag.LeaderTask:
 			f.mine = append(f.mine, assignment(r, a.Task, a.Token))
+		case w.e.cfg.Executor.Running(r.ID, a.Task, a.Token) || w.carried[k]: // it is reported, or was
+		case w.e.home.has(k):
+			f.mine = append(f.mine, assignment(r, a.Task, a.Token))
+		default: // the process before this one handed it over, and has not left it to us
+			f.lost = append(f.lost, *a)
 		}
 	})
 	return r, nil

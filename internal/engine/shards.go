@@ -21,6 +21,9 @@ type Peers interface {
 	Report(r Report)
 	// Cancel asks another handler to end attempts. It may be lost: a reload asks again.
 	Cancel(h dag.HandlerID, cs []dag.Cancel)
+	// Check asks another handler which of these attempts it does not hold; it reports them as
+	// lost. It may be lost: it is asked again.
+	Check(h dag.HandlerID, ids []AttemptID)
 	// Nudge has the owner of a shard look into the store at once. It may be lost: owners look
 	// by themselves every second.
 	Nudge(s dag.ShardID)
@@ -279,6 +282,7 @@ func (e *Engine) Meet(ctx context.Context) error {
 			w.unsure = errors.Join(w.unsure, err)
 			return fromStore("load submitted runs", err)
 		}
+		w.abroad.ask(w)
 		return w.collect(ctx)
 	}})
 	return err
@@ -292,11 +296,11 @@ func (w *writer) moved(it *item) error {
 	if !away && (err != nil || row.State.Terminal() || w.held(row.Shard) != nil) {
 		return nil // ended, or damaged: the ordinary answer
 	}
-	if ev := &it.ev; it.done == nil && ev.Handler == w.e.me().ID && (ev.Kind == dag.EvReport || ev.Kind == dag.EvStarted) {
-		if ev.Kind == dag.EvReport {
+	if ev := &it.ev; it.done == nil && ev.Handler == w.e.me().ID && (ev.Kind == dag.EvReport || ev.Kind == dag.EvStarted || ev.Kind == dag.EvLost) {
+		if ev.Kind != dag.EvStarted {
 			w.carry(attemptKey{it.run, ev.Task, ev.Token})
 		}
-		w.e.cfg.Peers.Report(Report{Run: it.run, Task: ev.Task, Token: ev.Token, Result: ev.Result, Started: ev.At})
+		w.e.cfg.Peers.Report(Report{Run: it.run, Task: ev.Task, Token: ev.Token, Result: ev.Result, Started: ev.At, Lost: ev.Reason})
 	}
 	if away {
 		return fromStore("look for the run", err)

@@ -107,6 +107,7 @@ type Report struct {
 	Token   dag.Token
 	Result  dag.Result
 	Started dag.Micros // a report that it runs, since then; Result does not count
+	Lost    string     // if not "": nothing is known of its end, and it runs no more, for this reason; Result does not count
 }
 
 // Report takes the end of an attempt from the executor of this process. It never loses
@@ -121,6 +122,10 @@ func (e *Engine) reported(from dag.HandlerID, r Report) item {
 	it := item{run: r.Run, ev: dag.Event{Kind: dag.EvReport, Task: r.Task, Token: r.Token, Handler: from, Result: r.Result}}
 	if r.Started != 0 {
 		it.ev.Kind, it.ev.At = dag.EvStarted, r.Started
+		return it
+	}
+	if r.Lost != "" {
+		it.ev.Kind, it.ev.Result, it.ev.Reason = dag.EvLost, dag.Result{}, clean(r.Lost)
 		return it
 	}
 	res := &it.ev.Result

@@ -48,6 +48,7 @@ type writer struct {
 	backfills backfills
 	due       due
 	reading   map[int64]dag.ShardID // messages on their way to a transaction, and those that cannot be taken in
+	abroad    abroad
 
 	leading map[attemptKey]bool // Leader work under way beside the shard
 	carried map[attemptKey]bool // whose reports the peers have, or had
@@ -149,6 +150,7 @@ func (w *writer) forget() {
 	w.gates.forget()
 	w.commons.forget()
 	w.naming, w.aside = naming{}, 0
+	w.abroad.forget()
 	w.triggers.forget()
 	w.triggers.touched = nil // another may have written
 	clear(w.reading)

@@ -25,6 +25,8 @@ const (
 	// sendersMax bounds the calls under way; reports beyond wait in memory, one per slot at
 	// most.
 	sendersMax = 16
+	checksMax  = 64 // that wait; they are asked again
+	blindMax   = 2 * time.Second
 	cancelsMax = 1024 // that wait; a reload of the owner asks again for what is dropped
 )
 
@@ -37,6 +39,7 @@ type Client struct {
 	log    *slog.Logger
 
 	cancels chan target
+	checks  chan question
 	nudges  chan dag.ShardID
 
 	wake chan struct{}
@@ -45,6 +48,7 @@ type Client struct {
 
 	mu      sync.Mutex // protects following fields
 	waiting []report
+	pending map[engine.AttemptID]int // attempts of which something has not arrived
 }
 
 // target is a list of cancels for one handler.
@@ -53,13 +57,20 @@ type target struct {
 	cancels []dag.Cancel
 }
 
+// question asks a handler which attempts it does not hold.
+type question struct {
+	handler  dag.HandlerID
+	attempts []engine.AttemptID
+}
+
 var _ engine.Peers = (*Client)(nil)
 
 // NewClient makes a client; Run does what it is told. dir and e may be set later, before Run.
 // rt carries the calls; each shows the token, if there is one.
 func NewClient(rt http.RoundTripper, token string, log *slog.Logger) *Client {
 	return &Client{http: &http.Client{Transport: rt, Timeout: callTimeout, CheckRedirect: never}, token: token, log: log,
-		cancels: make(chan target, cancelsMax), nudges: make(chan dag.ShardID, cancelsMax), wake: make(chan struct{}, 1)}
+		cancels: make(chan target, cancelsMax), checks: make(chan question, checksMax), nudges: make(chan dag.ShardID, cancelsMax), wake: make(chan struct{}, 1),
+		pending: map[engine.AttemptID]int{}}
 }
 
 func never(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -77,6 +88,7 @@ func (c *Client) Report(r engine.Report) {
 	c.left.Add(1)
 	c.mu.Lock()
 	c.waiting = append(c.waiting, report{c.dir.Self().Handler, r})
+	c.pending[attemptOf(&r)]++
 	c.mu.Unlock()
 	select {
 	case c.wake <- struct{}{}:
@@ -87,7 +99,27 @@ func (c *Client) Report(r engine.Report) {
 // Waiting is how many reports have not arrived.
 func (c *Client) Waiting() int { return int(c.left.Load()) }
 
-func (c *Client) arrived() {
+// Pending reports whether something that an attempt reported has not arrived.
+func (c *Client) Pending(id engine.AttemptID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pending[id] > 0
+}
+
+func attemptOf(r *engine.Report) engine.AttemptID {
+	return engine.AttemptID{Run: r.Run, Task: r.Task, Token: r.Token}
+}
+
+// arrived counts a report that need not be sent any more; taken: an owner has it.
+func (c *Client) arrived(r *report, taken bool) {
+	id := attemptOf(&r.Report)
+	c.mu.Lock()
+	if taken { // otherwise it stays pending: the next process of this node has to say it again
+		if c.pending[id]--; c.pending[id] == 0 {
+			delete(c.pending, id)
+		}
+	}
+	c.mu.Unlock()
 	c.left.Add(-1)
 	c.open.Done()
 }
@@ -121,8 +153,8 @@ func (c *Client) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer func() {
 		wg.Wait()
-		for range c.take() {
-			c.arrived()
+		for _, r := range c.take() {
+			c.arrived(&r, false)
 		}
 	}()
 	room := make(chan struct{}, sendersMax)
@@ -146,6 +178,10 @@ func (c *Client) Run(ctx context.Context) {
 			if !send(func() { c.sendCancels(ctx, t) }) {
 				return
 			}
+		case q := <-c.checks:
+			if !send(func() { c.sendCheck(ctx, q) }) {
+				return
+			}
 		case s := <-c.nudges:
 			if !send(func() { c.sendNudge(ctx, s) }) {
 				return
@@ -153,7 +189,7 @@ func (c *Client) Run(ctx context.Context) {
 		case <-c.wake:
 			for _, r := range c.take() {
 				if !send(func() { c.deliver(ctx, r) }) {
-					c.arrived()
+					c.arrived(&r, false)
 				}
 			}
 		}
@@ -170,10 +206,12 @@ func (c *Client) take() []report {
 
 // deliver brings one report to whoever owns its run by now; that may be this node again.
 func (c *Client) deliver(ctx context.Context, r report) {
-	defer c.arrived()
+	taken := false
+	defer func() { c.arrived(&r, taken) }()
 	for pause := pauseMin; ctx.Err() == nil; pause = min(2*pause, pauseMax) {
 		err := c.try(ctx, r)
 		if err == nil {
+			taken = true
 			return
 		}
 		if pause == pauseMax {
@@ -213,6 +251,39 @@ func (c *Client) sendCancels(ctx context.Context, t target) {
 	if err := c.post(ctx, m, cancelPath, t.cancels); err != nil && ctx.Err() == nil {
 		c.log.Warn("a peer could not be told to end attempts", "node", m.Name, "err", err)
 	}
+}
+
+// Check implements engine.Peers.
+func (c *Client) Check(h dag.HandlerID, ids []engine.AttemptID) {
+	select {
+	case c.checks <- question{h, ids}:
+	default: // it is asked again
+	}
+}
+
+func (c *Client) sendCheck(ctx context.Context, q question) {
+	m, ok := c.dir.Member(q.handler)
+	if !ok {
+		return // who is gone is buried
+	}
+	if err := c.post(ctx, m, ownPath, q.attempts); err != nil && ctx.Err() == nil {
+		c.log.Debug("a peer could not be asked for its attempts", "node", m.Name, "err", err)
+	}
+}
+
+// Blind reports whether all of these, and there may be none, say that they cannot read the store.
+func (c *Client) Blind(ctx context.Context, members []store.Member) bool {
+	ctx, cancel := context.WithTimeout(ctx, blindMax)
+	defer cancel()
+	answers := make(chan bool, len(members))
+	for i := range members {
+		go func() { answers <- c.post(ctx, members[i], blindPath, nil) == nil }()
+	}
+	all := true
+	for range members {
+		all = <-answers && all
+	}
+	return all
 }
 
 // Nudge implements engine.Peers.

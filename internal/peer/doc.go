@@ -1,6 +1,6 @@
 // Package peer is what the nodes of a cluster say to each other over HTTP: reports and cancels
-// of attempts whose run is owned elsewhere, a nudge to look at the store, and requests passed on
-// to the node that can answer them.
+// of attempts whose run is owned elsewhere, whether they hold an attempt still, whether they see the
+// store, a nudge to look at it, and requests passed on to the node that can answer them.
 //
 // Nothing here is the only way: what does not arrive is said again, or is found in the store.
 package peer
@@ -22,6 +22,8 @@ const (
 	submitPath = Prefix + "submit"
 	checkPath  = Prefix + "check"
 	holdPath   = Prefix + "missing"
+	blindPath  = Prefix + "blind"
+	ownPath    = Prefix + "disown"
 )
 
 // HeaderElsewhere is how a handler says that another node has to answer: "shard N" or
@@ -46,6 +48,8 @@ type Directory interface {
 	Member(h dag.HandlerID) (store.Member, bool)
 	OwnerOf(s dag.ShardID) (store.Member, bool)
 	Wake()
+	// Blind reports whether this node cannot read the store, and has not for a while.
+	Blind() bool
 }
 
 // report is a report of an attempt on its way to the owner of its run.
@@ -62,4 +66,5 @@ type Engine interface {
 	Deposit(ctx context.Context, s engine.Submission) (engine.Accepted, error)
 	CheckAll(ctx context.Context, list []engine.Suspect) (int, error)
 	Missing(ctx context.Context, list []engine.Held) ([]engine.Held, error)
+	Disown(ids []engine.AttemptID) error
 }

@@ -39,6 +39,20 @@ func Handler(dir Directory, e Engine, cancel func([]dag.Cancel)) http.Handler {
 	mux.HandleFunc("POST "+submitPath, takeSubmission(e))
 	mux.HandleFunc("POST "+checkPath, answering(func(ctx context.Context, in []engine.Suspect) (int, error) { return e.CheckAll(ctx, in) }))
 	mux.HandleFunc("POST "+holdPath, answering(func(ctx context.Context, in []engine.Held) ([]engine.Held, error) { return e.Missing(ctx, in) }))
+	mux.HandleFunc("POST "+ownPath, func(w http.ResponseWriter, r *http.Request) {
+		var in []engine.AttemptID
+		if !read(w, r, &in) {
+			return
+		}
+		if err := e.Disown(in); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	})
+	mux.HandleFunc("POST "+blindPath, func(w http.ResponseWriter, _ *http.Request) {
+		if !dir.Blind() {
+			http.Error(w, "this node reads the store", http.StatusConflict)
+		}
+	})
 	mux.HandleFunc("POST "+wakePath, func(http.ResponseWriter, *http.Request) { dir.Wake() })
 	return onlyJSON(mux)
 }

@@ -16,10 +16,14 @@ import (
 )
 
 // village is a directory of two: who asks, and who owns every shard.
-type village struct{ self, owner store.Member }
+type village struct {
+	self, owner store.Member
+	blind       bool
+}
 
 func (v *village) Self() store.Member       { return v.self }
 func (v *village) Alive(dag.HandlerID) bool { return true }
+func (v *village) Blind() bool              { return v.blind }
 func (v *village) Wake()                    {}
 func (v *village) OwnerOf(dag.ShardID) (store.Member, bool) {
 	return v.owner, v.owner.Handler != 0
@@ -30,10 +34,15 @@ func (v *village) Member(h dag.HandlerID) (store.Member, bool) { return v.owner,
 type desk struct {
 	answer    func(engine.Submission) (engine.Accepted, error)
 	deposited []engine.Submission
+	asked     []engine.AttemptID
 }
 
 func (d *desk) Hear(context.Context, dag.HandlerID, engine.Report) (dag.Verdict, error) {
 	return 0, nil
+}
+func (d *desk) Disown(ids []engine.AttemptID) error {
+	d.asked = append(d.asked, ids...)
+	return nil
 }
 func (d *desk) RunRow(context.Context, dag.RunID) (dag.RunRow, error) { return dag.RunRow{}, nil }
 func (d *desk) Submit(_ context.Context, s engine.Submission) (engine.Accepted, error) {

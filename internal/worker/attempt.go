@@ -32,6 +32,7 @@ const (
 	ModeTerm  Mode = 1 + iota // TERM to the tree, after KillGrace KILL
 	ModeKill                  // KILL at once
 	modeClose                 // KILL at once, because the worker closes
+	modeLease                 // KILL at once, because nobody has renewed the lease
 )
 
 // attempt is one run of a job in a slot. Everything but want belongs to its goroutine.
@@ -75,7 +76,7 @@ func (a *attempt) run() Result {
 	defer runtime.UnlockOSThread()
 
 	a.result = Result{Key: a.job.Key, ExitCode: -1}
-	a.log = logFile{path: LogPath(a.w.data, a.job.Key), sizeMax: a.w.cfg.LogMax}
+	a.log = logFile{path: LogPath(a.w.data, a.job.Key), sizeMax: a.w.logMax.Load()}
 	if err := a.start(); err != nil {
 		a.result.Finished = time.Now()
 		a.settle(Failed, CauseStart, err.Error())
@@ -144,9 +145,14 @@ func (a *attempt) fork() error {
 	a.slot.tree.prepare(attr)
 	null, out := a.w.null.Fd(), uintptr(ends[1])
 	began := time.Now()
+	a.w.births.RLock()
 	pid, _, err := syscall.StartProcess(a.cmd.path, a.cmd.argv, &syscall.ProcAttr{
 		Dir: a.cmd.dir, Env: a.cmd.env, Files: []uintptr{null, out, out}, Sys: attr,
 	})
+	if err == nil {
+		a.w.firsts.Store(pid, true)
+	}
+	a.w.births.RUnlock()
 	_ = unix.Close(ends[1])
 	if err != nil {
 		_ = unix.Close(ends[0])
@@ -223,6 +229,8 @@ func (a *attempt) obey() {
 		a.force(CauseKilled)
 	case modeClose:
 		a.force(CauseClosed)
+	case modeLease:
+		a.force(CauseLease)
 	}
 }
 
@@ -319,6 +327,7 @@ func (a *attempt) end() {
 			break
 		}
 	}
+	a.w.firsts.Delete(a.pid)
 	_ = unix.Close(a.pidfd)
 	// Normally the pipe has ended with its last writer. If not, a process outside the tree holds it.
 	for read := 0; a.pipe >= 0 && read < drainMax; {
@@ -413,7 +422,7 @@ func (a *attempt) settle(state, cause, message string) {
 func (a *attempt) settleStop(how string) {
 	cause, sentence := a.cause, ""
 	if cause == "" { // never started
-		cause = map[Mode]string{ModeTerm: CauseStopped, ModeKill: CauseKilled, modeClose: CauseClosed}[Mode(a.want.Load())]
+		cause = map[Mode]string{ModeTerm: CauseStopped, ModeKill: CauseKilled, modeClose: CauseClosed, modeLease: CauseLease}[Mode(a.want.Load())]
 	}
 	switch cause {
 	case CauseStopped:
@@ -422,6 +431,8 @@ func (a *attempt) settleStop(how string) {
 		sentence = "killed on request; "
 	case CauseClosed:
 		sentence = "ended because the worker closed; "
+	case CauseLease:
+		sentence = "ended with its lease; "
 	}
 	a.settle(Stopped, cause, sentence+how)
 }

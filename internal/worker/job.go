@@ -19,15 +19,8 @@ type Key struct {
 	Attempt             int    // from 1; also the fencing token
 	IdempotencyKey      string // "" = <run>/<task>, the same for every attempt
 	Traceparent         string // W3C; "" = one derived from the run
+	Ref                 int64  // the caller's own, which comes back with whatever is said of the attempt
 }
-
-// id is the part of a Key that identifies an attempt.
-type id struct {
-	run, task string
-	attempt   int
-}
-
-func (k Key) id() id { return id{k.RunID, k.Task, k.Attempt} }
 
 // Script is code for an interpreter: exactly one of Code and File is set.
 type Script struct {
@@ -85,6 +78,8 @@ const (
 	CauseStopped = "stopped"       // stopped: Stop with ModeTerm
 	CauseKilled  = "killed"        // stopped: Stop with ModeKill
 	CauseClosed  = "worker_closed" // stopped: the worker closed; nothing is said about the task itself
+	CauseLease   = "lease"         // stopped: the lease ended; the attempt is lost
+	CauseLost    = "lost"          // stopped: its keeper is gone, and so are its processes; the attempt is lost
 	CauseFull    = "worker_full"   // failed: more than Slots at once, a bug of the caller
 )
 

@@ -206,6 +206,9 @@ func (r *reaper) lives() []string {
 	var lives []string
 	for _, entry := range entries { // sorted
 		life := strings.TrimSuffix(entry.Name(), cgroupSuffix)
+		if strings.HasPrefix(life, keeperFiles) {
+			continue
+		}
 		if life != r.w.life && !slices.Contains(lives, life) {
 			lives = append(lives, life)
 		}

@@ -35,7 +35,7 @@ var codeExtension = map[string]string{
 func (w *Worker) prepare(s *slot, job *Job) (*command, error) {
 	stem := job.Key.fileStem()
 	cmd := &command{dir: job.Dir, output: s.folder + "/" + stem + ".out"}
-	cmd.env, cmd.search = taskEnv(job, w.base, cmd.output)
+	cmd.env, cmd.search = taskEnv(job, *w.base.Load(), cmd.output)
 	if cmd.dir != "" {
 		dir, err := filepath.Abs(cmd.dir)
 		if err != nil {

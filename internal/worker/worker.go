@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -44,18 +45,22 @@ type Config struct {
 // Worker runs attempts. Its methods may be called from any goroutine.
 type Worker struct {
 	cfg     Config
-	data    string   // DataDir, absolute and without links, so that every life writes it alike
-	life    string   // names this life
-	lifeDir string   // <data>/work/<life>
-	base    []string // environment from the node
+	data    string                   // DataDir, absolute and without links, so that every life writes it alike
+	life    string                   // names this life
+	lifeDir string                   // <data>/work/<life>
+	base    atomic.Pointer[[]string] // environment from the node
 	null    *os.File
+	logMax  atomic.Int64
 	contain containment
 	buffers buffers
+
+	births sync.RWMutex // held for reading from a fork until its process is in firsts
+	firsts sync.Map     // pids of the first processes of attempts, not yet waited for
 
 	mu      sync.Mutex // protects following fields
 	slots   int        // made so far, ≤ cfg.Slots
 	free    []*slot    // the one used last is last: its folder and cgroup are warm
-	live    map[id]*attempt
+	live    map[ID]*attempt
 	busy    int // goroutines not yet gone
 	closing bool
 	idle    chan struct{} // closed when closing and busy is 0
@@ -65,8 +70,43 @@ type Worker struct {
 // New makes a worker over cfg.DataDir and finds out how processes can be contained here. It does not look
 // for what an earlier life left running: that is Reap.
 func New(cfg Config) (*Worker, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	data, err := realPath(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	// Descriptors that the node itself was started with, by a careless parent, end here. Best effort: the
+	// call is of Linux 5.11, and Go's own descriptors are closed on exec anyway.
+	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, fmt.Errorf("open an empty input for tasks: %w", err)
+	}
+	w := &Worker{
+		cfg: cfg, data: data, life: newLife(), null: null,
+		live: map[ID]*attempt{}, idle: make(chan struct{}),
+	}
+	base := baseEnv(cfg.PassEnv)
+	w.base.Store(&base)
+	w.logMax.Store(cfg.LogMax)
+	w.lifeDir = filepath.Join(data, "work", w.life)
+	w.contain = detect(data, w.life, cfg.GroupsOnly)
+	if at := w.contain.location(); at != "" {
+		if err := os.WriteFile(w.lifeDir+cgroupSuffix, []byte(at), 0o600); err != nil {
+			w.contain.close()
+			_ = null.Close()
+			return nil, fmt.Errorf("note where the cgroups are: %w", err)
+		}
+	}
+	return w, nil
+}
+
+// complete fills in the defaults and makes the work folder.
+func (cfg *Config) complete() error {
 	if cfg.DataDir == "" || cfg.Report == nil {
-		return nil, errors.New("a worker needs a data folder and somebody to report to")
+		return errors.New("a worker needs a data folder and somebody to report to")
 	}
 	if cfg.Slots <= 0 {
 		cfg.Slots = slotsPerCore * runtime.NumCPU()
@@ -78,39 +118,24 @@ func New(cfg Config) (*Worker, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if err := needPidfd(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := os.MkdirAll(filepath.Join(cfg.DataDir, "work"), 0o700); err != nil {
-		return nil, fmt.Errorf("make the work folder: %w", err)
+		return fmt.Errorf("make the work folder: %w", err)
 	}
-	data, err := filepath.Abs(cfg.DataDir)
+	return nil
+}
+
+// realPath is a data folder absolute and without links, so that every life writes it alike.
+func realPath(dir string) (string, error) {
+	data, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("find the data folder: %w", err)
+		return "", fmt.Errorf("find the data folder: %w", err)
 	}
 	if data, err = filepath.EvalSymlinks(data); err != nil {
-		return nil, fmt.Errorf("find the data folder: %w", err)
+		return "", fmt.Errorf("find the data folder: %w", err)
 	}
-	// Descriptors that the node itself was started with, by a careless parent, end here. Best effort: the
-	// call is of Linux 5.11, and Go's own descriptors are closed on exec anyway.
-	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return nil, fmt.Errorf("open an empty input for tasks: %w", err)
-	}
-	w := &Worker{
-		cfg: cfg, data: data, life: newLife(), base: baseEnv(cfg.PassEnv), null: null,
-		live: map[id]*attempt{}, idle: make(chan struct{}),
-	}
-	w.lifeDir = filepath.Join(data, "work", w.life)
-	w.contain = detect(data, w.life, cfg.GroupsOnly)
-	if at := w.contain.location(); at != "" {
-		if err := os.WriteFile(w.lifeDir+cgroupSuffix, []byte(at), 0o600); err != nil {
-			w.contain.close()
-			_ = null.Close()
-			return nil, fmt.Errorf("note where the cgroups are: %w", err)
-		}
-	}
-	return w, nil
+	return data, nil
 }
 
 // needPidfd refuses kernels on which the end of a process cannot be polled.
@@ -140,7 +165,7 @@ func (w *Worker) Start(job Job) {
 		w.cfg.Log.Warn("an attempt came after the worker had closed", "run", job.Key.RunID, "task", job.Key.Task)
 		return
 	}
-	key := job.Key.id()
+	key := job.Key.ID()
 	if w.live[key] != nil {
 		return
 	}
@@ -148,7 +173,7 @@ func (w *Worker) Start(job Job) {
 	case w.closing:
 		w.refuseLocked(job.Key, Stopped, CauseClosed, "the worker is closing")
 		return
-	case len(w.free) == 0 && w.slots == w.cfg.Slots:
+	case len(w.live) >= w.cfg.Slots:
 		w.refuseLocked(job.Key, Failed, CauseFull, fmt.Sprintf("all %d slots of the worker are taken", w.cfg.Slots))
 		return
 	case len(w.free) == 0:
@@ -187,7 +212,7 @@ func (w *Worker) refuseLocked(key Key, state, cause, message string) {
 func (w *Worker) release(a *attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.live, a.job.Key.id())
+	delete(w.live, a.job.Key.ID())
 	w.free = append(w.free, a.slot)
 }
 
@@ -206,9 +231,30 @@ func (w *Worker) leave() {
 func (w *Worker) Stop(key Key, mode Mode) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a := w.live[key.id()]; a != nil {
+	if a := w.live[key.ID()]; a != nil {
 		a.demand(min(mode, ModeKill))
 	}
+}
+
+// Lapse kills everything: nobody has renewed the lease. What comes later may run.
+func (w *Worker) Lapse() { w.demand(modeLease) }
+
+func (w *Worker) demand(mode Mode) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range w.live {
+		a.demand(mode)
+	}
+}
+
+// resize changes how many attempts may run at once, and what they get of the node's environment. What runs
+// goes on.
+func (w *Worker) resize(slots int, logMax int64, base []string) {
+	w.base.Store(&base)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cfg.Slots = slots
+	w.logMax.Store(logMax)
 }
 
 // Running are the keys of the attempts that have a slot, in no order.
@@ -238,11 +284,7 @@ func (w *Worker) Close(ctx context.Context) error {
 	select {
 	case <-w.idle:
 	case <-ctx.Done():
-		w.mu.Lock()
-		for _, a := range w.live {
-			a.demand(modeClose)
-		}
-		w.mu.Unlock()
+		w.demand(modeClose)
 		// Twice: for the main process, and for what is left of the tree after it.
 		limit := time.NewTimer(2 * endLimit)
 		defer limit.Stop()

@@ -25,6 +25,9 @@ const patience = 60 * time.Second
 const lifeVar = "WORKER_TEST_LIFE"
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "keeper" {
+		os.Exit(KeeperMain(os.Args[2:]))
+	}
 	if data := os.Getenv(lifeVar); data != "" {
 		earlierLife(data)
 		return

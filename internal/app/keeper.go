@@ -1,0 +1,252 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/worker"
+)
+
+// KeeperMain is the main of a keeper: see worker.KeeperMain.
+func KeeperMain(args []string) int { return worker.KeeperMain(args) }
+
+// beside runs f until stop is called, which waits for it.
+func (n *Node) beside(f func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// tag is what a node leaves with its keeper, so that its next process can go on with its life.
+type tag struct {
+	Handler dag.HandlerID `json:"handler"`
+	UUID    string        `json:"uuid"` // tells databases apart
+}
+
+func tagOf(h store.Handler) string {
+	text, err := json.Marshal(tag{h.ID, h.UUID})
+	if err != nil {
+		panic("app: a tag cannot be written: " + err.Error())
+	}
+	return string(text)
+}
+
+// connected is what Connect gives.
+type connected struct {
+	link    *worker.Link
+	adopted *worker.Adopted
+	err     error
+}
+
+// connect finds or starts the keeper, beside what else a start does.
+func (n *Node) connect(ctx context.Context) <-chan connected {
+	got := make(chan connected, 1)
+	go func() {
+		var c connected
+		c.link, c.adopted, c.err = worker.Connect(ctx, worker.LinkConfig{Lease: n.cfg.lease(), Config: worker.Config{DataDir: n.cfg.Data,
+			Slots: n.cfg.Slots, PassEnv: n.cfg.PassEnv, Log: n.log, Report: n.executor.ended, Started: n.executor.started}})
+		got <- c
+	}()
+	return got
+}
+
+// goOn finds out whether an earlier process of this node has left something in the keeper's hands. nil: it
+// has not, or what it left is of another database, and was killed.
+func (n *Node) goOn(ctx context.Context, a *worker.Adopted) (*engine.Life, error) {
+	if len(a.Running)+len(a.Ended) == 0 {
+		return nil, nil
+	}
+	var t tag
+	if json.Unmarshal([]byte(a.Tag), &t) == nil && t.Handler != 0 {
+		found, err := n.store.Handlers(ctx, []dag.HandlerID{t.Handler})
+		if err != nil {
+			return nil, fmt.Errorf("database %s: %w", n.cfg.dbName(), err)
+		}
+		if len(found) == 1 && found[0].UUID == t.UUID {
+			life := &engine.Life{Handler: found[0], Held: n.executor.adopt(a)}
+			n.log.Info("going on with what an earlier process of this node has started", "running", len(a.Running), "ended_since", len(a.Ended))
+			return life, nil
+		}
+	}
+	n.log.Warn("the keeper holds attempts of another database: they are killed", "attempts", len(a.Running))
+	return nil, n.worker.Forsake()
+}
+
+// adopt takes over what the keeper has, and gives its names.
+func (x *executor) adopt(a *worker.Adopted) []engine.AttemptID {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var held []engine.AttemptID
+	take := func(k worker.Key) *handed {
+		run, err := dag.ParseRunID(k.RunID)
+		if err != nil {
+			return nil // never written by us
+		}
+		id := engine.AttemptID{Run: run, Task: dag.TaskID(k.Ref), Token: dag.Token(k.Attempt)}
+		h := &handed{Assignment: engine.Assignment{Run: id.Run, Task: id.Task, Token: id.Token, Name: k.Task},
+			workflow: k.Workflow, key: k, given: true, adopted: true}
+		x.live[h.id()], x.byKey[k.ID()] = h, h
+		x.shipper.Begin(h.logRef())
+		held = append(held, id)
+		return h
+	}
+	for i := range a.Running {
+		take(a.Running[i].Key)
+	}
+	for i := range a.Ended {
+		take(a.Ended[i].Key)
+	}
+	return held
+}
+
+// replay reports what has happened to adopted attempts while nobody listened.
+func (x *executor) replay(a *worker.Adopted) {
+	for i := range a.Running {
+		if h := &a.Running[i]; !h.Started.IsZero() {
+			x.started(h.Key, h.Started)
+		}
+	}
+	for i := range a.Ended {
+		x.ended(a.Ended[i])
+	}
+}
+
+// takenEvery is the pause between two times of telling the keeper which ends are durable.
+const takenEvery = 500 * time.Millisecond
+
+// acknowledge tells the keeper which ends need not be kept any more, until ctx ends, and then once more.
+func (x *executor) acknowledge(ctx context.Context, pending func(engine.AttemptID) bool) {
+	tick := time.NewTicker(takenEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.Background(), stopWait)
+			defer cancel()
+			x.take(last, pending)
+			return
+		case <-tick.C:
+			x.take(ctx, pending)
+		}
+	}
+}
+
+// take acknowledges what is durable by now: what was reported before a barrier, and is not on its way to
+// another node.
+func (x *executor) take(ctx context.Context, pending func(engine.AttemptID) bool) {
+	x.mu.Lock()
+	list := x.taken
+	x.taken = nil
+	x.mu.Unlock()
+	if len(list) == 0 {
+		return
+	}
+	written := x.engine.Barrier(ctx) == nil
+	var done []worker.ID
+	var rest []reported
+	for _, r := range list {
+		if written && !pending(engine.AttemptID{Run: r.id.run, Task: r.id.task, Token: r.id.token}) {
+			done = append(done, r.key)
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	x.mu.Lock()
+	x.taken = append(rest, x.taken...)
+	x.mu.Unlock()
+	if len(done) > 0 {
+		x.worker.Taken(done)
+	}
+}
+
+const (
+	// renewalsPerLease is how often a lease is renewed before it would end.
+	renewalsPerLease = 8
+	// firstRenewal is the pause while there is nothing yet to renew from.
+	firstRenewal = 50 * time.Millisecond
+)
+
+// renew renews the lease of the attempts until ctx ends. Alone nobody could take them from this process:
+// that it lives is enough. In a cluster the lease counts from what the store, or everybody, has confirmed.
+func (n *Node) renew(ctx context.Context) {
+	lease := n.worker.Lease()
+	pause := firstRenewal
+	for {
+		sure := worker.Boot()
+		if n.member != nil {
+			sure = n.member.node.Sure()
+		}
+		if sure > 0 {
+			n.worker.Renew(sure + lease)
+			pause = lease / renewalsPerLease
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// leasePerLag: a node's attempts must be gone before the others may take it for dead.
+const leasePerLagNum, leasePerLagDen = 3, 4
+
+// lease is how long attempts outlive the last renewal.
+func (c *Config) lease() time.Duration {
+	if c.Postgres == "" {
+		return c.Lease
+	}
+	return min(c.Lease, c.Lag*leasePerLagNum/leasePerLagDen)
+}
+
+// reborn has the keeper know under which handler a node lives that was taken for dead.
+type reborn struct {
+	*engine.Engine
+	brand func(store.Handler)
+}
+
+// Reborn implements cluster.Owner.
+func (r reborn) Reborn(ctx context.Context) (store.Handler, error) {
+	h, err := r.Engine.Reborn(ctx)
+	if err == nil {
+		r.brand(h)
+	}
+	return h, err
+}
+
+// checkKeeper runs a task in a folder of its own, by a keeper of its own: the node's may be at work.
+func checkKeeper(ctx context.Context, dir string) (containment, keeper Check) {
+	containment, keeper = Check{Name: "containment", State: CheckGood}, Check{Name: "keeper", State: CheckGood}
+	ended := make(chan worker.Result, 1)
+	l, _, err := worker.Connect(ctx, worker.LinkConfig{Config: worker.Config{DataDir: dir, Slots: 1, Log: slog.New(slog.DiscardHandler),
+		Report: func(r worker.Result) { ended <- r }}})
+	if err != nil {
+		keeper.State, keeper.Found = CheckBad, err.Error()
+		keeper.Remedy = "a server needs to start a second process of this program, and a data folder on a file system with sockets"
+		containment.State, containment.Found = CheckWarn, "not known without a keeper"
+		return containment, keeper
+	}
+	defer l.End()
+	containment.Found = l.Containment()
+	l.Begin()
+	l.Start(worker.Job{Key: worker.Key{Namespace: "skein", Workflow: "doctor", RunID: "doctor", Task: "true", Attempt: 1}, Argv: []string{"true"}})
+	r := <-ended
+	keeper.Found = "it runs tasks, and outlives the server"
+	if r.State != worker.Succeeded {
+		keeper.State, keeper.Found = CheckBad, "the program `true` "+r.State+": "+r.Message
+	}
+	return containment, keeper
+}

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// abroadEvery is the pause between two times of asking other nodes for what they hold.
+const abroadEvery = 15 * time.Second
+
+// abroad are the loaded runs with attempts that other nodes hold. A node that is there does not
+// hold all that its handler did: its process may have ended, and another one gone on, with what
+// was handed over in between known to nobody; or the transaction that handed it over was in doubt
+// when the shard went. So it is asked from time to time. What it does not hold it reports as lost,
+// after all that it has reported before.
+type abroad struct {
+	runs  map[dag.RunID]bool
+	asked time.Time
+}
+
+func (b *abroad) forget() { b.runs = nil }
+
+func (b *abroad) add(id dag.RunID) {
+	if b.runs == nil {
+		b.runs = map[dag.RunID]bool{}
+	}
+	b.runs[id] = true
+}
+
+// ask asks, if it is time, and forgets the runs of which nobody else holds anything any more.
+func (b *abroad) ask(w *writer) {
+	if len(b.runs) == 0 || w.e.host.Now().Sub(b.asked) < abroadEvery {
+		return
+	}
+	b.asked = w.e.host.Now()
+	held := map[dag.HandlerID][]AttemptID{}
+	for _, id := range slices.SortedFunc(maps.Keys(b.runs), func(a, b dag.RunID) int { return bytes.Compare(a[:], b[:]) }) {
+		any := false
+		if r := w.runs[id]; r != nil {
+			r.Held(func(a *dag.AttemptRow) {
+				if a.Handler != w.e.me().ID && a.Task != dag.LeaderTask {
+					held[a.Handler] = append(held[a.Handler], AttemptID{id, a.Task, a.Token})
+					any = true
+				}
+			})
+		}
+		if !any {
+			delete(b.runs, id)
+		}
+	}
+	for _, h := range slices.Sorted(maps.Keys(held)) {
+		w.e.cfg.Peers.Check(h, held[h])
+	}
+}
+
+// Disown reports as lost those of these attempts that this process does not hold: others have
+// them down as held by its handler.
+func (e *Engine) Disown(ids []AttemptID) error {
+	return e.writer.inbox.put(item{op: func(w *writer) answer {
+		for _, id := range ids {
+			k := attemptKey{id.Run, id.Task, id.Token}
+			// What was reported and is not written yet is booked, or carried, or before this in the list.
+			if e.home.has(k) || w.carried[k] || e.cfg.Executor.Running(id.Run, id.Task, id.Token) {
+				continue
+			}
+			w.carry(k)
+			e.cfg.Peers.Report(Report{Run: id.Run, Task: id.Task, Token: id.Token, Lost: "its node has not got it"})
+		}
+		return answer{}
+	}})
+}

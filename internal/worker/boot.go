@@ -1,0 +1,18 @@
+package worker
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Boot is the time since the machine started, with the time that it slept. Leases are counted on this
+// clock: it is the same for all processes of a machine, nobody can set it, and it goes on while a process,
+// or the machine, is frozen.
+func Boot() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		panic("worker: no CLOCK_BOOTTIME: " + err.Error()) // Linux has it since 2.6.39
+	}
+	return time.Duration(ts.Nano())
+}

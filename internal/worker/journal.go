@@ -1,0 +1,214 @@
+package worker
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+)
+
+// The journal keeps the ends of attempts until the worker has taken them, and the worker's tag. It is there
+// for deaths of processes: a write that has returned outlives both keeper and worker. It is not forced to
+// the disk: when the machine dies all attempts die with it, and one whose end is unknown is lost and runs
+// again, as it would if the machine had died a moment earlier.
+//
+// A record is four bytes of length, four of CRC-32C and one JSON object. Reading stops at the first that is
+// not whole; the ends behind it are lost, like those that were never written.
+type journal struct {
+	path    string
+	file    *os.File
+	size    int64
+	tag     string
+	untaken map[ID]untaken
+	bytes   int // of the untaken, as they are written
+}
+
+// untaken is an end that waits, and the bytes of its record.
+type untaken struct {
+	*Result
+	size int
+}
+
+// entry is one record: exactly one field is set.
+type entry struct {
+	Tag    *string `json:"tag,omitempty"`
+	Result *Result `json:"result,omitempty"`
+	Taken  []ID    `json:"taken,omitempty"`
+}
+
+const (
+	// journalSlack is how large the file grows before what was taken is dropped from it, in bytes.
+	journalSlack = 4 << 20
+	// journalMax bounds a journal that is read, in bytes: twice what may be in it.
+	journalMax = 2 * untakenMax
+	// untakenMax bounds the ends that wait to be taken, in bytes. Beyond it no attempt is started.
+	untakenMax = 256 << 20
+	// recordMax bounds a record: the outputs of a task are the largest part of it, in bytes.
+	recordMax  = 32 << 20
+	recordHead = 8
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// openJournal reads what an earlier keeper has left. damage tells what could not be read; it is no reason
+// not to go on.
+func openJournal(path string) (j *journal, damage, err error) {
+	j = &journal{path: path, untaken: map[ID]untaken{}}
+	data, damage := readJournal(path)
+	for len(data) > 0 && damage == nil {
+		var e entry
+		n, bad := decodeEntry(data, &e)
+		if bad != nil {
+			damage = bad
+			break
+		}
+		j.learn(&e, n)
+		data = data[n:]
+	}
+	return j, damage, j.compact()
+}
+
+func readJournal(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, journalMax+1))
+	if err == nil && len(data) > journalMax {
+		err = fmt.Errorf("it is larger than %d bytes", journalMax)
+	}
+	return data, err
+}
+
+func decodeEntry(data []byte, e *entry) (int, error) {
+	if len(data) < recordHead {
+		return 0, errors.New("its last record is cut off")
+	}
+	size, sum := int(binary.LittleEndian.Uint32(data)), binary.LittleEndian.Uint32(data[4:])
+	if size > recordMax || size > len(data)-recordHead {
+		return 0, errors.New("a record is cut off, or its length is damaged")
+	}
+	text := data[recordHead : recordHead+size]
+	if crc32.Checksum(text, castagnoli) != sum {
+		return 0, errors.New("a record does not match its checksum")
+	}
+	if err := json.Unmarshal(text, e); err != nil {
+		return 0, fmt.Errorf("a record is not understood: %w", err)
+	}
+	return recordHead + size, nil
+}
+
+func encodeEntry(to []byte, e *entry) ([]byte, error) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return to, err
+	}
+	to = binary.LittleEndian.AppendUint32(to, uint32(len(text)))
+	to = binary.LittleEndian.AppendUint32(to, crc32.Checksum(text, castagnoli))
+	return append(to, text...), nil
+}
+
+// learn makes memory know what a record of n bytes says.
+func (j *journal) learn(e *entry, n int) {
+	switch {
+	case e.Tag != nil:
+		j.tag = *e.Tag
+	case e.Result != nil:
+		id := e.Result.Key.ID()
+		j.bytes += n - j.untaken[id].size
+		j.untaken[id] = untaken{e.Result, n}
+	}
+	for _, id := range e.Taken {
+		j.bytes -= j.untaken[id].size
+		delete(j.untaken, id)
+	}
+}
+
+// add makes memory know something and writes it down. An error means that it is known only as long as this
+// process lives.
+func (j *journal) add(e *entry) error {
+	record, err := encodeEntry(nil, e)
+	if err != nil {
+		return err
+	}
+	j.learn(e, len(record))
+	if j.size+int64(len(record)) > journalSlack+int64(2*j.bytes) || len(j.untaken) == 0 && e.Taken != nil {
+		return j.compact()
+	}
+	if _, err := j.file.WriteAt(record, j.size); err != nil {
+		return fmt.Errorf("write the keeper's journal: %w", err)
+	}
+	j.size += int64(len(record))
+	return nil
+}
+
+// compact writes a file without what was taken, and puts it in the place of the old one.
+func (j *journal) compact() error {
+	data, err := encodeEntry(nil, &entry{Tag: &j.tag})
+	if err != nil {
+		return err
+	}
+	for _, r := range j.untaken {
+		if data, err = encodeEntry(data, &entry{Result: r.Result}); err != nil {
+			return err
+		}
+	}
+	if len(j.untaken) == 0 && j.file != nil { // the common case: the same file, cut
+		if err = j.file.Truncate(0); err == nil {
+			_, err = j.file.WriteAt(data, 0)
+		}
+		if err != nil {
+			return fmt.Errorf("write the keeper's journal: %w", err)
+		}
+		j.size = int64(len(data))
+		return nil
+	}
+	next := j.path + ".new"
+	file, err := os.OpenFile(next, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err == nil {
+		if _, err = file.WriteAt(data, 0); err == nil {
+			err = os.Rename(next, j.path)
+		}
+		if err != nil {
+			_ = file.Close()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write the keeper's journal: %w", err)
+	}
+	if j.file != nil {
+		_ = j.file.Close()
+	}
+	j.file, j.size = file, int64(len(data))
+	return nil
+}
+
+// full reports whether so many ends wait to be taken that no attempt should be started.
+func (j *journal) full() bool { return j.bytes > untakenMax }
+
+// ended are the ends that wait, oldest first.
+func (j *journal) ended() []Result {
+	all := make([]Result, 0, len(j.untaken))
+	for _, r := range j.untaken {
+		all = append(all, *r.Result)
+	}
+	slices.SortFunc(all, func(a, b Result) int { return a.Finished.Compare(b.Finished) })
+	return all
+}
+
+// close closes the file; it goes if there is nothing in it that anybody waits for.
+func (j *journal) close() {
+	_ = j.file.Close()
+	if len(j.untaken) == 0 {
+		_ = os.Remove(j.path)
+	}
+}

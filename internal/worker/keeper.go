@@ -1,0 +1,565 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Files of a keeper in <data>/work.
+const (
+	keeperFiles   = "keeper." // begins the names of all
+	keeperSocket  = "keeper.sock"
+	keeperLock    = "keeper.lock" // held as long as the keeper lives; its pid is in it
+	keeperJournal = "keeper.journal"
+	keeperLog     = "keeper.log" // what it has to say while nobody listens
+)
+
+// keeperVar marks the environment of a keeper; its value is the data folder.
+const keeperVar = "SKEIN_KEEPER"
+
+// LeaseDefault is how long attempts outlive the last renewal.
+const LeaseDefault = 15 * time.Second
+
+const (
+	// tendEvery is how often a keeper that runs something looks at the lease and at orphans. Go's timers
+	// do not count the sleep of a machine, so a look is what notices the end of a lease after it.
+	tendEvery = 250 * time.Millisecond
+	// greetMax is how long the other side of a connection may take for its first words.
+	greetMax = 10 * time.Second
+	// linesMax bounds the lines that wait for the worker.
+	linesMax = 1000
+	// predecessorMax is how long a predecessor may take to end by itself.
+	predecessorMax = 2 * time.Second
+	// keeperGC makes the collector run early: a keeper has little to keep.
+	keeperGC = 50
+)
+
+// keeper holds the attempts of a data folder. There is one per folder, which is shown by the lock. Its
+// worker may go and another one come: who has the newest connection is it.
+type keeper struct {
+	data  string
+	work  string // <data>/work
+	lease time.Duration
+	log   *slog.Logger
+	w     *Worker
+	over  chan struct{} // closed at the end
+	once  sync.Once
+
+	mu      sync.Mutex // protects following fields
+	journal *journal
+	until   time.Duration // end of the lease, on the boot clock
+	lapsed  bool          // it has ended, and what ran then was killed
+	running map[ID]*Held
+	conn    *stream // nil: no worker
+	met     bool    // there was one
+	behind  bool    // an end is not in the journal
+	out     news    // to be sent
+	wake    chan struct{}
+}
+
+// KeeperMain is the main of a keeper process and gives its exit code. The first of extra files, if there is
+// one, is the connection of the worker that started it.
+func KeeperMain(args []string) int {
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTTOU)
+	debug.SetGCPercent(keeperGC)
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(2 * runtime.NumCPU()) // as in main, for the same reason
+	}
+	set := flag.NewFlagSet("keeper", flag.ContinueOnError)
+	lease := set.Duration("lease", LeaseDefault, "how long attempts outlive the last renewal")
+	groups := set.Bool("groups", false, "use no cgroups")
+	if err := set.Parse(args); err != nil {
+		return 2
+	}
+	data := set.Arg(0)
+	if set.NArg() != 1 || os.Getenv(keeperVar) != data || *lease <= 0 {
+		fmt.Fprintln(os.Stderr, "a keeper is started by skein itself; start `skein server`")
+		return 2
+	}
+	k := &keeper{data: data, work: filepath.Join(data, "work"), lease: *lease, over: make(chan struct{}),
+		until: Boot() + *lease, running: map[ID]*Held{}, wake: make(chan struct{}, 1)}
+	k.log = slog.New(&lineHandler{k: k})
+	if err := k.run(*groups); err != nil {
+		k.log.Error("the keeper ends", "err", err)
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func (k *keeper) run(groups bool) error {
+	if err := adoptOrphans(); err != nil {
+		return fmt.Errorf("become the parent of orphans: %w", err)
+	}
+	lock, err := k.takeLock()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	var damage error
+	if k.journal, damage, err = openJournal(filepath.Join(k.work, keeperJournal)); err != nil {
+		return err
+	}
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.journal.close()
+	}()
+	if damage != nil {
+		k.log.Error("the keeper's journal is damaged: ends of attempts that it has lost are losses, and their tasks run again", "err", damage)
+	}
+	if k.w, err = New(Config{DataDir: k.data, Report: k.ended, Started: k.started, GroupsOnly: groups, Log: k.log}); err != nil {
+		return err
+	}
+	// Nothing of an earlier life may run when the worker hears what is there: what is not, it starts again.
+	for {
+		killed, err := k.w.Reap(context.Background(), nil)
+		if killed > 0 {
+			k.log.Info("processes of an earlier keeper were killed", "processes", killed)
+		}
+		if err == nil {
+			break
+		}
+		k.log.Error("processes of an earlier keeper do not end; trying again", "err", err)
+	}
+	listener, err := listenIn(k.work)
+	if err != nil {
+		return err
+	}
+	terminate := make(chan os.Signal, 1)
+	signal.Notify(terminate, syscall.SIGTERM)
+	go k.accept(listener)
+	go k.first()
+	go k.tend(terminate)
+	<-k.over
+	_ = listener.Close()
+	_ = os.Remove(filepath.Join(k.work, keeperSocket))
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	return k.w.Close(now)
+}
+
+// lockHolder is what the lock file says.
+type lockHolder struct {
+	PID int `json:"pid"`
+}
+
+// takeLock makes this process the keeper of the data folder. An earlier one that does not end is killed:
+// whoever starts a keeper holds the data folder, and has found none that answers.
+func (k *keeper) takeLock() (*os.File, error) {
+	lock, err := os.OpenFile(filepath.Join(k.work, keeperLock), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the keeper's place: %w", err)
+	}
+	var scan procScan
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) { // nothing tells when a lock is given back
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			break
+		}
+		if time.Since(began) < predecessorMax {
+			continue
+		}
+		text := make([]byte, 100)
+		n, _ := lock.ReadAt(text, 0)
+		var holder lockHolder
+		_ = json.Unmarshal(text[:n], &holder) // not whole yet: no pid
+		pid := holder.PID
+		if pid > 1 && pid != os.Getpid() && signalIf(pid, unix.SIGKILL, func() bool { return scan.has(pid, keeperVar+"="+k.data) }) {
+			k.log.Warn("an earlier keeper did not answer and was killed", "pid", pid)
+		}
+		if time.Since(began) > greetMax {
+			break
+		}
+	}
+	if err == nil {
+		if err = lock.Truncate(0); err == nil {
+			text, _ := json.Marshal(lockHolder{os.Getpid()})
+			_, err = lock.WriteAt(append(text, '\n'), 0)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock the keeper's place: %w", err), lock.Close())
+	}
+	return lock, nil
+}
+
+// listenIn listens on the socket in a folder. The path of a socket is short (108 bytes), that of a data
+// folder may be long, so it goes by the folder's descriptor.
+func listenIn(folder string) (*net.UnixListener, error) {
+	_ = os.Remove(filepath.Join(folder, keeperSocket)) // of an earlier keeper: we have the lock
+	l, err := viaFolder(folder, func(path string) (*net.UnixListener, error) {
+		return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listen for the worker: %w", err)
+	}
+	l.SetUnlinkOnClose(false)
+	return l, os.Chmod(filepath.Join(folder, keeperSocket), 0o600)
+}
+
+func viaFolder[T any](folder string, use func(path string) (T, error)) (T, error) {
+	fd, err := unix.Open(folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer unix.Close(fd)
+	return use(fmt.Sprintf("/proc/self/fd/%d/%s", fd, keeperSocket))
+}
+
+// first serves the worker that has started this process.
+func (k *keeper) first() {
+	file := os.NewFile(firstFile, "worker")
+	conn, err := net.FileConn(file)
+	_ = file.Close()
+	if c, ok := conn.(*net.UnixConn); ok && err == nil {
+		k.serve(c)
+	}
+}
+
+// firstFile is the descriptor of the connection that a keeper is born with.
+const firstFile = 3
+
+func (k *keeper) accept(l *net.UnixListener) {
+	for {
+		conn, err := l.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // no descriptors, mostly
+			time.Sleep(tendEvery)
+			continue
+		}
+		go func() {
+			if cred := peerOf(conn); cred == nil || cred.Uid != uint32(os.Geteuid()) && cred.Uid != 0 {
+				_ = conn.Close()
+				return
+			}
+			k.serve(conn)
+		}()
+	}
+}
+
+// peerOf tells who is at the other end of a connection.
+func peerOf(conn *net.UnixConn) (cred *unix.Ucred) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if c, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			cred = c
+		}
+	})
+	return cred
+}
+
+// tend ends the lease in time, and the keeper when nothing is left to do.
+func (k *keeper) tend(terminate <-chan os.Signal) {
+	tick := time.NewTicker(tendEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-k.over:
+			return
+		case <-terminate:
+			k.finish()
+			return
+		case <-tick.C:
+		}
+		k.mu.Lock()
+		k.expire()
+		idle := k.conn == nil && len(k.running) == 0 && (k.lapsed || k.met && !k.behind)
+		k.mu.Unlock()
+		k.w.bury()
+		if idle {
+			k.finish() // the journal has the rest
+			return
+		}
+	}
+}
+
+// expire kills everything if the lease has ended. It is asked before anything else happens, so that a
+// renewal that comes too late renews nothing.
+func (k *keeper) expire() {
+	if k.lapsed || Boot() < k.until {
+		return
+	}
+	k.lapsed = true
+	if n := len(k.running); n > 0 {
+		k.log.Warn("nobody has renewed the lease: the attempts are killed", "attempts", n, "lease", k.lease.String())
+	}
+	k.w.Lapse()
+}
+
+func (k *keeper) finish() { k.once.Do(func() { close(k.over) }) }
+
+// ended takes the end of an attempt, from its goroutine.
+func (k *keeper) ended(r Result) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.running, r.Key.ID())
+	if r.Cause != CauseClosed { // of which nothing is known, as of one that never was
+		if err := k.journal.add(&entry{Result: &r}); err != nil {
+			k.behind = true
+			k.log.Error("the end of an attempt is not in the journal: it is lost if the keeper dies before it is taken", "err", err)
+		}
+	}
+	k.out.Results = append(k.out.Results, r)
+	k.rouse()
+}
+
+func (k *keeper) started(key Key, at time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h := k.running[key.ID()]; h != nil {
+		h.Started = at
+		k.out.Started = append(k.out.Started, *h)
+		k.rouse()
+	}
+}
+
+// rouse has the news sent. Without a worker they are forgotten: the next one is told everything.
+func (k *keeper) rouse() {
+	if k.conn == nil {
+		k.out = news{Lines: k.out.Lines}
+		return
+	}
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// serve talks to a worker until it goes, or another one comes.
+func (k *keeper) serve(conn *net.UnixConn) {
+	s := newStream(conn)
+	defer conn.Close()
+	var first order
+	if s.greet(time.Now().Add(greetMax)) != nil || s.read(&first) != nil || first.Hello == nil {
+		return
+	}
+	gone := make(chan struct{})
+	defer func() { <-gone }()
+	k.mu.Lock()
+	if k.conn != nil {
+		_ = k.conn.conn.Close()
+	}
+	k.expire()
+	k.w.resize(first.Hello.Slots, first.Hello.LogMax, first.Hello.Base)
+	k.conn, k.met = s, true
+	k.out = news{Welcome: k.welcome(), Lines: k.out.Lines}
+	k.rouse()
+	k.mu.Unlock()
+	go func() {
+		defer close(gone)
+		k.tell(s)
+	}()
+	for {
+		var o order
+		if err := s.read(&o); err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+				k.log.Warn("the connection to the worker broke", "err", err)
+			}
+			break
+		}
+		k.obey(&o)
+	}
+	k.mu.Lock()
+	if k.conn == s {
+		k.conn, k.out = nil, news{}
+	}
+	k.mu.Unlock()
+	_ = conn.Close()
+	select {
+	case k.wake <- struct{}{}: // tell notices
+	default:
+	}
+}
+
+func (k *keeper) welcome() *welcome {
+	w := &welcome{Tag: k.journal.tag, Containment: k.w.Containment(), Left: k.until - Boot(), Ended: k.journal.ended()}
+	for _, h := range k.running {
+		w.Running = append(w.Running, *h)
+	}
+	return w
+}
+
+// tell sends the news as long as a connection is the worker's.
+func (k *keeper) tell(s *stream) {
+	for {
+		k.mu.Lock()
+		mine, out := k.conn == s, k.out
+		if mine {
+			k.out = news{}
+		}
+		k.mu.Unlock()
+		if !mine {
+			k.rouseNext()
+			return
+		}
+		if out.said() {
+			if err := s.write(&out); err != nil {
+				_ = s.conn.Close() // the reader notices
+			}
+			continue
+		}
+		select {
+		case <-k.wake:
+		case <-k.over:
+			return
+		}
+	}
+}
+
+// rouseNext passes a wake-up on to the connection that has come meanwhile.
+func (k *keeper) rouseNext() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.conn != nil {
+		k.rouse()
+	}
+}
+
+func (n *news) said() bool {
+	return n.Welcome != nil || n.Pong != 0 || len(n.Started)+len(n.Results)+len(n.Lines) > 0
+}
+
+// obey does what the worker says.
+func (k *keeper) obey(o *order) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.expire()
+	if now := Boot(); o.Renew > max(k.until, now) {
+		k.until, k.lapsed = min(o.Renew, now+k.lease), false
+	}
+	if o.Tag != nil || len(o.Taken) > 0 {
+		if err := k.journal.add(&entry{Tag: o.Tag, Taken: o.Taken}); err != nil {
+			k.log.Warn("the journal is behind", "err", err)
+		}
+	}
+	if o.Release {
+		k.release()
+	}
+	for i := range o.Jobs {
+		k.begin(&o.Jobs[i])
+	}
+	for _, s := range o.Stops {
+		k.w.Stop(s.Key, s.Mode)
+	}
+	if o.Kill {
+		k.w.demand(modeClose)
+	}
+	if o.Ping != 0 {
+		k.out.Pong = o.Ping
+		k.rouse()
+	}
+	if o.End {
+		k.finish()
+	}
+}
+
+// begin starts a job, unless it is known already.
+func (k *keeper) begin(p *parcel) {
+	id := p.Job.Key.ID()
+	if r, known := k.journal.untaken[id]; known {
+		k.out.Results = append(k.out.Results, *r.Result)
+		k.rouse()
+		return
+	}
+	if k.running[id] != nil {
+		return
+	}
+	refuse := func(cause, message string) {
+		k.out.Results = append(k.out.Results, Result{Key: p.Job.Key, State: Stopped, Cause: cause, ExitCode: -1, Message: message, Finished: time.Now()})
+		k.rouse()
+	}
+	switch {
+	case k.lapsed:
+		refuse(CauseLease, "the lease had ended before it began")
+		return
+	case k.journal.full():
+		refuse(CauseLost, "the keeper has too many ends that nobody has taken")
+		return
+	}
+	job := p.Job
+	if p.Fresh {
+		files := p.Files
+		job.Files = func() ([]File, error) { return files, nil }
+	}
+	k.running[id] = &Held{Key: job.Key}
+	k.w.Start(job)
+}
+
+// release forgets everything: what runs is killed, and nobody is told.
+func (k *keeper) release() {
+	var ids []ID
+	for id := range k.journal.untaken {
+		ids = append(ids, id)
+	}
+	none := ""
+	_ = k.journal.add(&entry{Taken: ids})
+	_ = k.journal.add(&entry{Tag: &none})
+	k.w.demand(modeClose)
+}
+
+// lineHandler sends log lines to the worker, or to stderr if there is none.
+type lineHandler struct {
+	k     *keeper
+	attrs []slog.Attr
+}
+
+// Enabled implements slog.Handler.
+func (h *lineHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo
+}
+
+// Handle implements slog.Handler. It may be called with the keeper locked, so it sends beside.
+func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
+	l := line{Level: int(r.Level), Text: r.Message}
+	add := func(a slog.Attr) bool {
+		l.Attrs = append(l.Attrs, a.Key, a.Value.String())
+		return true
+	}
+	for _, a := range h.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	go func() {
+		h.k.mu.Lock()
+		defer h.k.mu.Unlock()
+		if h.k.conn == nil {
+			fmt.Fprintln(os.Stderr, r.Time.UTC().Format(time.RFC3339), slog.Level(l.Level), l.Text, l.Attrs)
+		}
+		if len(h.k.out.Lines) < linesMax {
+			h.k.out.Lines = append(h.k.out.Lines, l)
+			h.k.rouse()
+		}
+	}()
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (h *lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &lineHandler{k: h.k, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+}
+
+// WithGroup implements slog.Handler. Nobody groups here.
+func (h *lineHandler) WithGroup(string) slog.Handler { return h }

@@ -1,0 +1,361 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Link is a worker's side of its keeper: what Worker does within a process, it has done in another one,
+// which outlives this one. Its methods may be called from any goroutine, Report included.
+//
+// Every job that was given to Start is reported once by this Link, whatever becomes of the keeper: if it
+// dies, another one is started, which first kills what the dead one has left; then what it ran is reported
+// with CauseLost.
+type Link struct {
+	cfg   Config
+	lease time.Duration
+	data  string
+	log   *slog.Logger
+	stop  chan struct{} // closed by End
+	wg    sync.WaitGroup
+
+	mu      sync.Mutex // protects following fields
+	peer    *peer      // nil: there is none now
+	out     order
+	outSize int // of the jobs in out
+	wake    chan struct{}
+	live    map[ID]*parcelState
+	said    string // the containment
+	tag     *string
+	renewed time.Duration
+	closing bool
+	idle    chan struct{} // closed when closing and nothing is live
+	begun   bool
+	ended   bool
+	pinged  int64
+	ponged  int64
+}
+
+// parcelState is a job from Start, or from its adoption, to its Result.
+type parcelState struct {
+	parcel *parcel // nil: the keeper has had it since before
+	key    Key
+	sent   *peer // the keeper that has it; nil: none yet
+	stop   Mode  // wanted before it was sent
+}
+
+// LinkConfig is what a Link needs besides what a Worker does.
+type LinkConfig struct {
+	Config
+	Lease time.Duration // how long attempts outlive the last renewal; 0: LeaseDefault
+}
+
+// Adopted is what an earlier worker of the data folder has left in the keeper's hands.
+type Adopted struct {
+	Tag     string // as given to Link.Brand
+	Running []Held
+	Ended   []Result // nobody has taken them
+}
+
+// Connect finds the keeper of cfg.DataDir, or starts one. Nothing is reported until Begin. The caller holds
+// the data folder: no other process may have a Link to it.
+func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
+	c := cfg.Config
+	if err := c.complete(); err != nil {
+		return nil, nil, err
+	}
+	data, err := realPath(c.DataDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if cfg.Lease <= 0 {
+		cfg.Lease = LeaseDefault
+	}
+	l := &Link{cfg: c, lease: cfg.Lease, data: data, log: c.Log, stop: make(chan struct{}), wake: make(chan struct{}, 1),
+		live: map[ID]*parcelState{}, idle: make(chan struct{})}
+	p, w, err := l.find(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.peer, l.said = p, w.Containment
+	for _, h := range w.Running {
+		l.live[h.Key.ID()] = &parcelState{key: h.Key, sent: p}
+	}
+	return l, &Adopted{Tag: w.Tag, Running: w.Running, Ended: w.Ended}, nil
+}
+
+// hello is what every keeper is told first.
+func (l *Link) hello() *order {
+	return &order{Hello: &hello{Slots: l.cfg.Slots, LogMax: l.cfg.LogMax, Base: baseEnv(l.cfg.PassEnv)}}
+}
+
+// Begin starts the reports. What is adopted and runs will be reported; its ends that Connect has told, and
+// nobody has taken, are the caller's to report.
+func (l *Link) Begin() {
+	l.mu.Lock()
+	l.begun = true
+	l.mu.Unlock()
+	l.wg.Go(l.supervise)
+}
+
+// Forsake has the keeper kill what it holds and forget the ends that nobody has taken; it returns when
+// nothing is left. It is called instead of adopting, before Begin.
+func (l *Link) Forsake() error {
+	l.mu.Lock()
+	p, left := l.peer, len(l.live)
+	clear(l.live)
+	l.mu.Unlock()
+	if err := p.write(&order{Release: true}); err != nil {
+		return fmt.Errorf("talk to the keeper: %w", err)
+	}
+	for left > 0 {
+		var n news
+		if err := p.read(&n); err != nil {
+			return fmt.Errorf("talk to the keeper: %w", err)
+		}
+		left -= len(n.Results)
+	}
+	return nil
+}
+
+// Containment tells in one sentence how process trees are held together.
+func (l *Link) Containment() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.said
+}
+
+// Lease is how long attempts outlive the last renewal.
+func (l *Link) Lease() time.Duration { return l.lease }
+
+// Brand leaves a tag with the keeper, for the next worker.
+func (l *Link) Brand(tag string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tag = &tag
+	l.out.Tag = &tag
+	l.rouse()
+}
+
+// Renew has the lease last at least until an instant of the boot clock.
+func (l *Link) Renew(until time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if until > l.renewed {
+		l.renewed, l.out.Renew = until, until
+		l.rouse()
+	}
+}
+
+// Taken says that the ends of these attempts are durable elsewhere.
+func (l *Link) Taken(ids []ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.out.Taken = append(l.out.Taken, ids...)
+	l.rouse()
+}
+
+// Start has job run and returns at once; it may ask job.Files on a goroutine of its own. An attempt that is
+// known already is left alone.
+func (l *Link) Start(job Job) {
+	id := job.Key.ID()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended || l.live[id] != nil {
+		return
+	}
+	st := &parcelState{key: job.Key, parcel: &parcel{Job: job}}
+	l.live[id] = st
+	switch {
+	case l.closing:
+		l.settleBeside(st, Stopped, CauseClosed, "the worker is closing")
+	case job.Dir != "" && !filepath.IsAbs(job.Dir):
+		dir, err := filepath.Abs(job.Dir) // from where this process is, not the keeper
+		if err != nil {
+			l.settleBeside(st, Failed, CauseStart, "find the working directory: "+err.Error())
+			return
+		}
+		st.parcel.Job.Dir = dir
+		l.queue(st)
+	case job.Dir == "" && job.Files != nil:
+		l.wg.Go(func() { l.collect(st) })
+	default:
+		l.queue(st)
+	}
+}
+
+// collect brings a version's files, then queues.
+func (l *Link) collect(st *parcelState) {
+	files, err := st.parcel.Job.Files()
+	if err != nil {
+		l.settle(Result{Key: st.key, State: Failed, Cause: CauseStart, ExitCode: -1,
+			Message: oneLine("unpack the workflow's files: " + err.Error()), Finished: time.Now()})
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st.parcel.Fresh, st.parcel.Files = true, files
+	l.queue(st)
+}
+
+// settleBeside reports from a goroutine of its own: the receiver may want locks that the caller holds.
+func (l *Link) settleBeside(st *parcelState, state, cause, message string) {
+	r := Result{Key: st.key, State: state, Cause: cause, ExitCode: -1, Message: oneLine(message), Finished: time.Now()}
+	l.wg.Go(func() { l.settle(r) })
+}
+
+// queue puts a job into the next message, if there is a keeper. The lock is held.
+func (l *Link) queue(st *parcelState) {
+	if l.live[st.key.ID()] != st || l.peer == nil || st.sent != nil {
+		return // the next keeper gets it
+	}
+	if st.stop != 0 {
+		l.settleBeside(st, Stopped, map[Mode]string{ModeTerm: CauseStopped, ModeKill: CauseKilled, modeClose: CauseClosed}[st.stop], "stopped before it began")
+		return
+	}
+	st.sent = l.peer
+	l.out.Jobs = append(l.out.Jobs, *st.parcel)
+	l.outSize += st.parcel.size()
+	st.parcel.Files = nil // if this keeper dies the attempt is lost, and not sent again
+	l.rouse()
+}
+
+// Stop ends an attempt; its Result tells when it has ended.
+func (l *Link) Stop(key Key, mode Mode) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st := l.live[key.ID()]
+	switch {
+	case st == nil:
+	case st.sent == nil:
+		st.stop = max(st.stop, min(mode, ModeKill))
+		if l.peer == nil || st.parcel.Fresh { // it waits for a keeper, and need not
+			l.settleBeside(st, Stopped, map[Mode]string{ModeTerm: CauseStopped, ModeKill: CauseKilled}[st.stop], "stopped before it began")
+		}
+	default:
+		l.out.Stops = append(l.out.Stops, halt{key, min(mode, ModeKill)})
+		l.rouse()
+	}
+}
+
+func (l *Link) rouse() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// settle reports the end of an attempt, once.
+func (l *Link) settle(r Result) {
+	l.mu.Lock()
+	st := l.live[r.Key.ID()]
+	if st == nil {
+		l.mu.Unlock()
+		return
+	}
+	delete(l.live, r.Key.ID())
+	l.mu.Unlock()
+	l.cfg.Report(r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.quiet()
+}
+
+// quiet closes idle when it is time. The lock is held.
+func (l *Link) quiet() {
+	if !l.closing || len(l.live) > 0 {
+		return
+	}
+	select {
+	case <-l.idle:
+	default:
+		close(l.idle)
+	}
+}
+
+// Close takes nothing new and waits for what runs. When ctx ends first, the rest is killed and reported as
+// stopped with CauseClosed. The keeper stays until End, for what Taken has to say.
+func (l *Link) Close(ctx context.Context) error {
+	l.mu.Lock()
+	l.closing = true
+	if !l.begun { // nobody would hear of their ends
+		clear(l.live)
+	}
+	l.quiet()
+	l.mu.Unlock()
+	select {
+	case <-l.idle:
+		return nil
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	l.out.Kill = true
+	for _, st := range l.live {
+		if st.sent == nil {
+			st.stop = modeClose
+			l.settleBeside(st, Stopped, CauseClosed, "the worker is closing")
+		}
+	}
+	l.rouse()
+	l.mu.Unlock()
+	limit := time.NewTimer(2*endLimit + greetMax)
+	defer limit.Stop()
+	select {
+	case <-l.idle:
+		return nil
+	case <-limit.C:
+		return errors.New("attempts do not end on SIGKILL, or the keeper does not answer")
+	}
+}
+
+// Leave ends this Link as the death of its process would: the keeper goes on, and the next worker adopts.
+func (l *Link) Leave() {
+	l.mu.Lock()
+	if l.ended {
+		l.mu.Unlock()
+		return
+	}
+	l.ended = true
+	p := l.peer
+	clear(l.live)
+	l.mu.Unlock()
+	if p != nil {
+		_ = p.conn.Close()
+	}
+	close(l.stop)
+	l.wg.Wait()
+}
+
+// endMax is how long a keeper may take for its end.
+const endMax = 5 * time.Second
+
+// End has the keeper end, and returns when it has, and nothing of this Link runs any more. What it still
+// holds is killed, and nobody is told.
+func (l *Link) End() {
+	l.mu.Lock()
+	if l.ended {
+		l.mu.Unlock()
+		return
+	}
+	l.ended = true
+	p, begun := l.peer, l.begun
+	l.out.End = true
+	l.rouse()
+	l.mu.Unlock()
+	if p != nil {
+		if !begun {
+			_ = p.write(&order{End: true})
+		}
+		p.farewell(endMax)
+	}
+	close(l.stop)
+	if p != nil {
+		_ = p.stream.conn.Close()
+	}
+	l.wg.Wait()
+}

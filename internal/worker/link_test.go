@@ -1,0 +1,412 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// bond is a Link with its results. Its lease is short only where a test wants its end.
+type bond struct {
+	*Link
+	t       *testing.T
+	adopted *Adopted
+	results chan Result
+	data    string
+}
+
+func newBond(t *testing.T, data string, lease time.Duration) *bond {
+	t.Helper()
+	b := &bond{t: t, data: data, results: make(chan Result, 10_000)}
+	l, a, err := Connect(t.Context(), LinkConfig{Config: Config{DataDir: data, Slots: 64, Report: func(r Result) { b.results <- r }}, Lease: lease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Link, b.adopted = l, a
+	b.Renew(Boot() + lease)
+	b.Begin()
+	t.Cleanup(b.over)
+	return b
+}
+
+// over ends link and keeper.
+func (b *bond) over() {
+	b.mu.Lock()
+	crashed := b.ended
+	b.mu.Unlock()
+	if crashed {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := b.Close(ctx); err != nil {
+		b.t.Error(err)
+	}
+	b.End()
+}
+
+// crash ends the link as the death of its process would: the keeper sees the connection break.
+func (b *bond) crash() {
+	b.mu.Lock()
+	b.ended = true
+	p := b.peer
+	b.mu.Unlock()
+	_ = p.conn.Close()
+	close(b.stop)
+	b.wg.Wait()
+}
+
+func (b *bond) result() Result {
+	b.t.Helper()
+	select {
+	case r := <-b.results:
+		return r
+	case <-time.After(patience):
+		b.t.Fatal("no result")
+		return Result{}
+	}
+}
+
+func (b *bond) until(what string, is func() bool) {
+	b.t.Helper()
+	for began := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > patience {
+			b.t.Fatalf("still not: %s", what)
+		}
+	}
+}
+
+func (b *bond) appears(path string) {
+	b.t.Helper()
+	b.until(path, func() bool { return exists(path) })
+}
+
+func shell(task string, attempt int, script string) Job {
+	return Job{Key: Key{Namespace: "default", Workflow: "w", RunID: "r1", Task: task, Attempt: attempt, Ref: 7},
+		Argv: []string{"sh", "-c", script}, Dir: os.TempDir()}
+}
+
+// TestLinkRuns: results, outputs, logs, files, stops and refusals come through the keeper as they are.
+func TestLinkRuns(t *testing.T) {
+	b := newBond(t, t.TempDir(), time.Minute)
+	for i := range 200 {
+		b.Start(shell(fmt.Sprint("t", i), 1, "echo n=$SKEIN_TOKEN >> $SKEIN_OUTPUT; echo said"))
+	}
+	for range 200 {
+		r := b.result()
+		if r.State == Failed && r.Cause == CauseFull { // more at once than slots: the engine never asks for it
+			continue
+		}
+		if r.State != Succeeded || string(r.Outputs) != `{"n":"1"}` || r.Key.Ref != 7 {
+			t.Fatalf("%+v", r)
+		}
+	}
+	job := shell("files", 1, "cat f.txt >> $SKEIN_OUTPUT")
+	job.Dir, job.Files = "", func() ([]File, error) { return []File{{Name: "f.txt", Mode: 0o600, Content: []byte("k=v\n")}}, nil }
+	b.Start(job)
+	if r := b.result(); r.State != Succeeded || string(r.Outputs) != `{"k":"v"}` {
+		t.Fatalf("%+v", r)
+	}
+	b.Start(shell("long", 1, "sleep 600"))
+	b.Stop(Key{RunID: "r1", Task: "long", Attempt: 1}, ModeKill)
+	if r := b.result(); r.State != Stopped || r.Cause != CauseKilled {
+		t.Fatalf("%+v", r)
+	}
+	log, err := os.ReadFile(LogPath(b.data, shell("t0", 1, "").Key))
+	if err != nil || string(log) != "said\n" {
+		t.Errorf("the log is %q: %v", log, err)
+	}
+}
+
+// TestAdoption: the worker dies; what runs goes on, and the next worker hears of it, and of what ended in
+// between, once; what it has taken does not come again.
+func TestAdoption(t *testing.T) {
+	data := t.TempDir()
+	gate := filepath.Join(data, "gate")
+	b := newBond(t, data, time.Minute)
+	b.Brand("life 1")
+	b.Start(shell("known", 1, "true"))
+	known := b.result()
+	b.Taken([]ID{known.Key.ID()})
+	b.Start(shell("between", 1, "until [ -e "+gate+" ]; do sleep 0.01; done; echo a=b >> $SKEIN_OUTPUT; touch "+gate+"2"))
+	b.Start(shell("on", 3, "touch "+gate+"1; until [ -e "+gate+"3 ]; do sleep 0.01; done; exit 4"))
+	b.appears(gate + "1")
+	b.crash()
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.appears(gate + "2")
+	// Not until the keeper has the end is it sure that the next worker hears it at once.
+	journal := filepath.Join(data, "work", keeperJournal)
+	b.until("the journal has it", func() bool {
+		text, _ := os.ReadFile(journal)
+		return strings.Contains(string(text), `"between"`)
+	})
+	next := newBond(t, data, time.Minute)
+	a := next.adopted
+	if a.Tag != "life 1" || len(a.Running) != 1 || a.Running[0].Key.Task != "on" || a.Running[0].Key.Attempt != 3 || a.Running[0].Key.Ref != 7 {
+		t.Fatalf("adopted %+v", a)
+	}
+	if len(a.Ended) != 1 || a.Ended[0].State != Succeeded || string(a.Ended[0].Outputs) != `{"a":"b"}` {
+		t.Fatalf("ended in between: %+v", a.Ended)
+	}
+	next.Start(shell("on", 3, "echo never")) // it runs already
+	if err := os.WriteFile(gate+"3", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := next.result()
+	if r.Key.Task != "on" || r.ExitCode != 4 {
+		t.Fatalf("%+v", r)
+	}
+	next.Taken([]ID{r.Key.ID(), a.Ended[0].Key.ID()})
+	next.until("the keeper knows that they are taken", func() bool {
+		text, err := os.ReadFile(journal)
+		return err == nil && !strings.Contains(string(text), `"between"`)
+	})
+	next.crash()
+	last := newBond(t, data, time.Minute)
+	if len(last.adopted.Running)+len(last.adopted.Ended) != 0 {
+		t.Errorf("adopted again: %+v", last.adopted)
+	}
+}
+
+// TestLeaseEnds: a worker that is gone, or does not renew, loses its attempts at the end of the lease, with
+// all their processes; what ended before is still told.
+func TestLeaseEnds(t *testing.T) {
+	data := t.TempDir()
+	const lease = time.Second
+	b := newBond(t, data, lease)
+	b.Start(shell("daemon", 1, "setsid sleep 611 & touch "+data+"/on; sleep 612"))
+	b.appears(data + "/on")
+	if r := b.result(); r.State != Stopped || r.Cause != CauseLease {
+		t.Fatalf("%+v", r)
+	}
+	b.Start(shell("late", 1, "true"))
+	if r := b.result(); r.Cause != CauseLease {
+		t.Fatalf("started without a lease: %+v", r)
+	}
+	b.Renew(Boot() - time.Second) // what the store confirmed long ago
+	b.Start(shell("later", 1, "true"))
+	if r := b.result(); r.Cause != CauseLease {
+		t.Fatalf("started without a lease: %+v", r)
+	}
+	b.Renew(Boot() + lease)
+	b.Start(shell("again", 1, "true"))
+	if r := b.result(); r.State != Succeeded {
+		t.Fatalf("%+v", r)
+	}
+	b.Renew(Boot() + lease)
+	b.Start(shell("alone", 1, "touch "+data+"/alone; sleep 613"))
+	b.appears(data + "/alone")
+	pid := b.pid()
+	b.crash()
+	b.until("the keeper has ended with its lease", func() bool { return unix.Kill(pid, 0) == unix.ESRCH })
+	next := newBond(t, data, time.Minute)
+	causes := map[string]string{}
+	for _, r := range next.adopted.Ended {
+		causes[r.Key.Task] = r.Cause
+	}
+	if len(next.adopted.Running) != 0 || causes["alone"] != CauseLease || causes["again"] != "" {
+		t.Errorf("adopted %+v, %v", next.adopted.Running, causes)
+	}
+}
+
+func (b *bond) pid() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.peer.pid
+}
+
+// TestKeeperKilled: its attempts are lost, nothing of them is left, and the next keeper works. The ends that
+// were not taken are not told twice.
+func TestKeeperKilled(t *testing.T) {
+	for name, sig := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "frozen": syscall.SIGSTOP} {
+		t.Run(name, func(t *testing.T) {
+			data := t.TempDir()
+			b := newBond(t, data, 2*time.Second)
+			stop := make(chan struct{})
+			defer close(stop)
+			go func() { // renewals
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(200 * time.Millisecond):
+						b.Renew(Boot() + 2*time.Second)
+					}
+				}
+			}()
+			b.Start(shell("before", 1, "true"))
+			b.result()
+			b.Start(shell("lost", 1, "setsid sleep 621 & echo $$ > "+data+"/pid; sleep 622"))
+			b.appears(data + "/pid")
+			old := b.pid()
+			if err := unix.Kill(old, sig); err != nil {
+				t.Fatal(err)
+			}
+			if r := b.result(); r.Key.Task != "lost" || r.Cause != CauseLost {
+				t.Fatalf("%+v", r)
+			}
+			if unix.Kill(old, 0) == nil {
+				t.Error("the old keeper lives")
+			}
+			b.Start(shell("after", 1, "true"))
+			if r := b.result(); r.Key.Task != "after" || r.State != Succeeded {
+				t.Fatalf("%+v", r)
+			}
+		})
+	}
+}
+
+// TestFrozenKeeperIsReplaced: a worker that finds a keeper that does not answer has it killed, with all it held.
+func TestFrozenKeeperIsReplaced(t *testing.T) {
+	data := t.TempDir()
+	b := newBond(t, data, time.Minute)
+	b.Start(shell("held", 1, "touch "+data+"/on; sleep 631"))
+	b.appears(data + "/on")
+	old := b.pid()
+	if err := unix.Kill(old, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	b.crash()
+	next := newBond(t, data, time.Minute)
+	if len(next.adopted.Running) != 0 {
+		t.Errorf("adopted %+v", next.adopted)
+	}
+	if unix.Kill(old, 0) == nil {
+		t.Error("the old keeper lives")
+	}
+}
+
+// TestJournal: what is whole is read, what is damaged is said, and the file does not grow with what was taken.
+func TestJournal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	open := func() (*journal, error) {
+		t.Helper()
+		j, damage, err := openJournal(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j, damage
+	}
+	j, damage := open()
+	if damage != nil {
+		t.Fatal(damage)
+	}
+	tag := "tag"
+	end := func(i int) *entry {
+		return &entry{Result: &Result{Key: shell(fmt.Sprint("t", i), 1, "").Key, State: Succeeded, Message: strings.Repeat("x", 1000)}}
+	}
+	if err := j.add(&entry{Tag: &tag}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20_000 {
+		if err := j.add(end(i)); err != nil {
+			t.Fatal(err)
+		}
+		if i >= 10 {
+			if err := j.add(&entry{Taken: []ID{end(i - 10).Result.Key.ID()}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() > 2*journalSlack {
+		t.Errorf("it has grown to %d bytes: %v", info.Size(), err)
+	}
+	j.close()
+	j, damage = open()
+	if damage != nil || len(j.untaken) != 10 || j.tag != "tag" {
+		t.Fatalf("%d ends, tag %q, %v", len(j.untaken), j.tag, damage)
+	}
+	size := j.size
+	j.close()
+	for _, c := range []struct {
+		name  string
+		wound func(f *os.File) error
+		least int
+	}{
+		{"cut", func(f *os.File) error { return f.Truncate(size - 5) }, 9},
+		{"flipped", func(f *os.File) error { _, err := f.WriteAt([]byte{0xff}, size/2); return err }, 1},
+		{"length", func(f *os.File) error { _, err := f.WriteAt([]byte{0xff, 0xff, 0xff, 0x7f}, 0); return err }, 0},
+	} {
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.wound(f); err != nil {
+			t.Fatal(err)
+		}
+		_ = f.Close()
+		j, damage := open()
+		if damage == nil || len(j.untaken) < c.least || len(j.untaken) > 9 {
+			t.Errorf("%s: %d ends, %v", c.name, len(j.untaken), damage)
+		}
+		size = j.size
+		j.close()
+		if c.least == 0 {
+			continue
+		}
+	}
+}
+
+// mustPair gives a connection whose other side has said something.
+func mustPair(t *testing.T, says string) *net.UnixConn {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := os.NewFile(uintptr(fds[1]), "other")
+	t.Cleanup(func() { _ = other.Close() })
+	if _, err := other.WriteString(says); err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fds[0]), "one")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn.(*net.UnixConn)
+}
+
+// TestOtherVersion: the two sides of another version part before either has understood anything wrongly.
+func TestOtherVersion(t *testing.T) {
+	data := t.TempDir()
+	b := newBond(t, data, time.Minute)
+	b.Start(shell("held", 1, "touch "+data+"/on; sleep 641"))
+	b.appears(data + "/on")
+	old := b.pid()
+	b.crash()
+	// The same keeper, seen by a worker of another version: it hears a line that it does not know.
+	conn, err := viaFolder(filepath.Join(data, "work"), dial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte("skein keeper 999\n")); err != nil {
+		t.Fatal(err)
+	}
+	said := make([]byte, 100)
+	n, err := conn.Read(said)
+	_ = conn.Close()
+	if err != nil || string(said[:n]) != greeting {
+		t.Errorf("it said %q: %v", said[:n], err)
+	}
+	p := &peer{stream: newStream(mustPair(t, "skein keeper 0\n")), pidfd: -1}
+	if err := p.stream.greet(time.Now().Add(patience)); err == nil || !strings.Contains(err.Error(), "another version") {
+		t.Errorf("a keeper of another version: %v", err)
+	}
+	_ = p.conn.Close()
+	next := newBond(t, data, time.Minute)
+	if len(next.adopted.Running) != 1 || next.pid() != old {
+		t.Errorf("a stranger has done harm: %+v", next.adopted)
+	}
+}

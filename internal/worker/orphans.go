@@ -1,0 +1,41 @@
+package worker
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// adoptOrphans makes this process the parent of whatever its attempts leave without one, so that nothing of
+// them gets lost on its way to init, and nothing that has ended stays in the table of processes.
+func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+
+// bury waits for orphans that have ended. The first process of an attempt is its attempt's to wait for.
+func (w *Worker) bury() {
+	const atOnceMax = 10_000
+	w.births.Lock() // between fork and firsts a first process would pass for an orphan
+	defer w.births.Unlock()
+	for range atOnceMax {
+		pid := endedChild()
+		if pid <= 0 {
+			return
+		}
+		if _, first := w.firsts.Load(pid); first {
+			return // its attempt is about to; those behind it have their turn next time
+		}
+		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	}
+}
+
+// endedChild gives a child that has ended and was not waited for, 0 if there is none.
+func endedChild() int {
+	// siginfo_t of SIGCHLD: three ints, padded to the alignment of a pointer, then the pid.
+	var info [16]uint64
+	_, _, errno := unix.Syscall6(unix.SYS_WAITID, unix.P_ALL, 0, uintptr(unsafe.Pointer(&info[0])),
+		unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	const at = (3*4 + unsafe.Sizeof(uintptr(0)) - 1) / unsafe.Sizeof(uintptr(0)) * unsafe.Sizeof(uintptr(0))
+	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info[0]), at)))
+}

@@ -1,0 +1,229 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// respawnMax bounds the pause between two tries to start a keeper.
+const respawnMax = 5 * time.Second
+
+// silencesMax is how many pings in a row, of which a lease has pingsPerLease, a keeper may leave without an
+// answer. They are counted, not timed: while this process is frozen it counts none.
+const (
+	pingsPerLease = 4
+	silencesMax   = 4
+)
+
+// supervise keeps a keeper there until End.
+func (l *Link) supervise() {
+	for {
+		l.mu.Lock()
+		p := l.peer
+		l.mu.Unlock()
+		l.talk(p)
+		l.mu.Lock()
+		l.peer = nil
+		over := l.ended
+		l.mu.Unlock()
+		if over {
+			return
+		}
+		l.log.Error("the keeper is gone: its attempts are lost; starting another one", "pid", p.pid)
+		p.kill()
+		if !l.replace() {
+			return
+		}
+	}
+}
+
+// replace starts the next keeper, and tries until it is there.
+func (l *Link) replace() bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-l.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, respawnMax) {
+		p, w, err := l.find(ctx)
+		if err == nil {
+			l.meet(p, w)
+			return true
+		}
+		if ctx.Err() == nil {
+			l.log.Error("no keeper can be started; nothing runs until there is one", "err", err)
+		}
+		select {
+		case <-l.stop:
+			return false
+		case <-time.After(pause):
+		}
+	}
+}
+
+// meet settles with a new keeper what the one before has left: it knows the ends that are in the journal,
+// the rest is lost; and gives it what no keeper has had.
+func (l *Link) meet(p *peer, w *welcome) {
+	known := map[ID]bool{}
+	for _, h := range w.Running {
+		known[h.Key.ID()] = true
+	}
+	for i := range w.Ended {
+		l.settle(w.Ended[i])
+	}
+	var lost []Key
+	l.mu.Lock()
+	l.peer, l.said = p, w.Containment
+	l.out, l.outSize, l.ponged = order{Tag: l.tag, Renew: l.renewed, Taken: l.out.Taken}, 0, l.pinged
+	if l.closing {
+		l.out.Kill = true
+	}
+	for id, st := range l.live {
+		switch {
+		case known[id]:
+			st.sent = p
+		case st.sent != nil:
+			lost = append(lost, st.key)
+		case st.parcel.Job.Files == nil || st.parcel.Fresh || st.parcel.Job.Dir != "":
+			l.queue(st)
+		}
+	}
+	l.mu.Unlock()
+	for _, key := range lost {
+		r := Result{Key: key, State: Stopped, Cause: CauseLost, ExitCode: -1, Message: "its keeper died", Finished: time.Now()}
+		if info, err := os.Stat(LogPath(l.data, key)); err == nil {
+			r.LogBytes = info.Size()
+		}
+		l.settle(r)
+	}
+}
+
+// talk sends and hears until the connection ends.
+func (l *Link) talk(p *peer) {
+	var wg sync.WaitGroup
+	over := make(chan struct{})
+	wg.Go(func() { l.send(p, over) })
+	wg.Go(func() { l.ping(p, over) })
+	for {
+		var n news
+		if err := p.read(&n); err != nil {
+			break
+		}
+		l.hear(&n)
+	}
+	close(over)
+	_ = p.stream.conn.Close()
+	wg.Wait()
+}
+
+func (l *Link) send(p *peer, over <-chan struct{}) {
+	for {
+		select {
+		case <-over:
+			return
+		case <-l.wake:
+		}
+		for {
+			o := l.next(p)
+			if o == nil {
+				break
+			}
+			if err := p.write(o); err != nil {
+				_ = p.stream.conn.Close() // the reader notices
+				return
+			}
+		}
+	}
+}
+
+// next takes what is to be sent, in portions; nil: nothing.
+func (l *Link) next(p *peer) *order {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.peer != p || l.out.empty() {
+		return nil
+	}
+	o := l.out
+	l.out = order{}
+	if l.outSize > wireBatch {
+		size, n := 0, 0
+		for n < len(o.Jobs) && (n == 0 || size+o.Jobs[n].size() <= wireBatch) {
+			size += o.Jobs[n].size()
+			n++
+		}
+		// What is said about jobs goes after them.
+		l.out = order{Jobs: o.Jobs[n:], Stops: o.Stops, Kill: o.Kill, End: o.End}
+		o.Jobs, o.Stops, o.Kill, o.End = o.Jobs[:n:n], nil, false, false
+		if len(l.out.Jobs) == 0 && l.out.Jobs != nil {
+			l.out.Jobs = nil
+		}
+		l.outSize -= size
+	} else {
+		l.outSize = 0
+	}
+	return &o
+}
+
+func (o *order) empty() bool {
+	return o.Hello == nil && o.Renew == 0 && o.Ping == 0 && o.Tag == nil && len(o.Jobs)+len(o.Stops)+len(o.Taken) == 0 && !o.Kill && !o.End && !o.Release
+}
+
+// ping kills a keeper that has not answered for about a lease: frozen, it could hold nothing to its end.
+func (l *Link) ping(p *peer, over <-chan struct{}) {
+	tick := time.NewTicker(l.lease / pingsPerLease)
+	defer tick.Stop()
+	silences := 0
+	for {
+		select {
+		case <-over:
+			return
+		case <-tick.C:
+		}
+		l.mu.Lock()
+		if l.pinged > l.ponged {
+			silences++
+		} else {
+			silences = 0
+			l.pinged++
+			l.out.Ping = l.pinged
+			l.rouse()
+		}
+		l.mu.Unlock()
+		if silences > silencesMax {
+			l.log.Error("the keeper does not answer: it is killed", "pid", p.pid)
+			p.kill()
+			return
+		}
+	}
+}
+
+// hear passes on what a keeper tells.
+func (l *Link) hear(n *news) {
+	if n.Pong != 0 {
+		l.mu.Lock()
+		l.ponged = max(l.ponged, n.Pong)
+		l.mu.Unlock()
+	}
+	for _, line := range n.Lines {
+		attrs := make([]any, len(line.Attrs))
+		for i, a := range line.Attrs {
+			attrs[i] = a
+		}
+		l.log.Log(context.Background(), slog.Level(line.Level), line.Text, attrs...)
+	}
+	if l.cfg.Started != nil {
+		for _, h := range n.Started {
+			l.cfg.Started(h.Key, h.Started)
+		}
+	}
+	for i := range n.Results {
+		l.settle(n.Results[i])
+	}
+}

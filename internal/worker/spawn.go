@@ -1,0 +1,216 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// bornMax is how long a new keeper may take for its first words: it kills first what an earlier one has left.
+const bornMax = time.Minute
+
+// keeperLogMax is how large keeper.log may be when a keeper is started, in bytes; a larger one is emptied.
+const keeperLogMax = 1 << 20
+
+// peer is a keeper as its worker sees it.
+type peer struct {
+	*stream
+	pid   int
+	pidfd int           // -1: none
+	gone  chan struct{} // closed at its end, if it is a child of this process
+
+	mu sync.Mutex // held while somebody waits for its end
+}
+
+// find gives the keeper that is there, or a new one.
+func (l *Link) find(ctx context.Context) (*peer, *welcome, error) {
+	p, w, err := l.call(ctx)
+	if err == nil {
+		return p, w, nil
+	}
+	if !errors.Is(err, errNobody) {
+		l.log.Warn("there is a keeper that cannot be used: it ends, and what it holds is lost", "err", err)
+	}
+	return l.spawn(ctx)
+}
+
+// errNobody says that no keeper is there.
+var errNobody = errors.New("no keeper is there")
+
+// call talks to a keeper that is there. One that speaks another version, or does not answer, is killed.
+func (l *Link) call(ctx context.Context) (*peer, *welcome, error) {
+	conn, err := viaFolder(filepath.Join(l.data, "work"), dial)
+	if err != nil {
+		return nil, nil, errNobody
+	}
+	p := &peer{stream: newStream(conn), pidfd: -1}
+	if cred := peerOf(conn); cred != nil { // of the process that listens
+		p.pid = int(cred.Pid)
+		p.pidfd, _ = unix.PidfdOpen(p.pid, 0)
+	}
+	w, err := l.greet(ctx, p, greetMax)
+	if err == nil {
+		return p, w, nil
+	}
+	if errors.Is(err, errVersion) || errors.Is(err, os.ErrDeadlineExceeded) {
+		p.kill()
+	} else { // it was about to end
+		err = errNobody
+	}
+	_ = conn.Close()
+	return nil, nil, err
+}
+
+func dial(path string) (*net.UnixConn, error) {
+	return net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+}
+
+// greet waits for the welcome.
+func (l *Link) greet(ctx context.Context, p *peer, limit time.Duration) (*welcome, error) {
+	deadline := time.Now().Add(limit)
+	if err := p.stream.greet(deadline); err != nil {
+		return nil, err
+	}
+	if err := p.write(l.hello()); err != nil {
+		return nil, err
+	}
+	_ = p.conn.SetDeadline(deadline)
+	stop := context.AfterFunc(ctx, func() { _ = p.conn.SetDeadline(time.Now()) })
+	defer stop()
+	var n news
+	if err := p.read(&n); err != nil {
+		return nil, err
+	}
+	if n.Welcome == nil {
+		return nil, fmt.Errorf("%w: no welcome", errVersion)
+	}
+	l.hear(&news{Lines: n.Lines})
+	return n.Welcome, p.conn.SetDeadline(time.Time{})
+}
+
+// spawn starts a keeper: this program, under another name, away from terminal and process group, with one
+// end of a connection. It holds nothing else of this process.
+func (l *Link) spawn(ctx context.Context) (*peer, *welcome, error) {
+	if os.Getenv(keeperVar) != "" {
+		return nil, nil, errors.New("a keeper does not start keepers: " + keeperVar + " is set")
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect a keeper: %w", err)
+	}
+	mine, its := os.NewFile(uintptr(fds[0]), "keeper"), os.NewFile(uintptr(fds[1]), "keeper")
+	defer mine.Close()
+	defer its.Close()
+	said, err := os.OpenFile(filepath.Join(l.data, "work", keeperLog), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("start a keeper: %w", err)
+	}
+	defer said.Close()
+	if info, err := said.Stat(); err == nil && info.Size() > keeperLogMax {
+		_ = said.Truncate(0)
+	}
+	args := []string{os.Args[0], "keeper", "--lease", l.lease.String()}
+	if l.cfg.GroupsOnly {
+		args = append(args, "--groups")
+	}
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: append(args, l.data), Dir: l.data, Env: keeperEnv(l.data), Stderr: said,
+		ExtraFiles: []*os.File{its}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, fmt.Errorf("start a keeper: %w", err)
+	}
+	p := &peer{pid: cmd.Process.Pid, gone: make(chan struct{})}
+	p.pidfd, _ = unix.PidfdOpen(p.pid, 0)
+	go func() {
+		_ = cmd.Wait() // so that it does not stay in the table of processes
+		close(p.gone)
+	}()
+	_ = its.Close()
+	conn, err := net.FileConn(mine)
+	if err != nil {
+		p.kill()
+		return nil, nil, fmt.Errorf("connect a keeper: %w", err)
+	}
+	p.stream = newStream(conn.(*net.UnixConn))
+	w, err := l.greet(ctx, p, bornMax)
+	if err != nil {
+		_ = conn.Close()
+		p.kill()
+		return nil, nil, fmt.Errorf("start a keeper: %w%s", err, lastLine(said))
+	}
+	return p, w, nil
+}
+
+// keeperEnv is the environment of a keeper: what programs need, no secrets; tasks get theirs with hello.
+func keeperEnv(data string) []string {
+	env := []string{keeperVar + "=" + data}
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOMAXPROCS", "GODEBUG", "GOCOVERDIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// lastLine is the last thing that a keeper said on its stderr.
+func lastLine(f *os.File) string {
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	buf := make([]byte, min(info.Size(), 500))
+	n, _ := f.ReadAt(buf, info.Size()-int64(len(buf)))
+	lines := strings.Split(strings.TrimSpace(string(buf[:n])), "\n")
+	if last := lines[len(lines)-1]; last != "" {
+		return " (it said: " + oneLine(last) + ")"
+	}
+	return ""
+}
+
+// kill ends the keeper. Its attempts' first processes die with it, the rest is for the next one.
+func (p *peer) kill() {
+	p.mu.Lock()
+	if p.pidfd >= 0 {
+		_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
+	}
+	p.mu.Unlock()
+	p.farewell(endMax)
+}
+
+// farewell waits for the end of the keeper, which is killed if it takes too long.
+func (p *peer) farewell(limit time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pidfd < 0 {
+		return
+	}
+	deadline := time.Now().Add(limit)
+	for killed := false; ; {
+		fds := []unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}
+		n, _ := unix.Poll(fds, 100)
+		if n > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			if killed {
+				break
+			}
+			_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
+			killed, deadline = true, time.Now().Add(limit)
+		}
+	}
+	if p.gone != nil {
+		<-p.gone
+	}
+	_ = unix.Close(p.pidfd)
+	p.pidfd = -1
+}

@@ -1,0 +1,181 @@
+package worker
+
+import (
+	"bufio"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// greeting is the first line that both sides of a connection say. A side that reads another one does not
+// read on: what follows has another meaning. The number rises with every change that is no addition.
+const greeting = "skein keeper 1\n"
+
+// errVersion says that the other side speaks another version of the protocol.
+var errVersion = errors.New("another version of the keeper's protocol")
+
+// wireMax bounds one message, in bytes: the files of a workflow version are the largest part of one.
+const wireMax = 64 << 20
+
+// wireBatch is how much of jobs goes into one message, in bytes, unless a single one is larger.
+const wireBatch = 1 << 20
+
+// ID identifies an attempt in a data folder.
+type ID struct {
+	Run, Task string
+	Attempt   int
+}
+
+// ID is the part of a Key that identifies an attempt.
+func (k Key) ID() ID { return ID{k.RunID, k.Task, k.Attempt} }
+
+// order is what a worker tells its keeper. Everything in it that is zero is not said.
+type order struct {
+	Hello   *hello
+	Renew   time.Duration // on the boot clock: the lease lasts at least until then
+	Ping    int64         // to be answered by the same number
+	Tag     *string
+	Jobs    []parcel
+	Stops   []halt
+	Taken   []ID // ends that need not be kept any more
+	Kill    bool // everything, because the worker closes
+	End     bool // nothing is left to do
+	Release bool // of what the keeper holds the worker wants nothing
+}
+
+// hello says how the worker wants attempts to be run.
+type hello struct {
+	Slots  int
+	LogMax int64
+	Base   []string // the part of the worker's environment that tasks get
+}
+
+// parcel is a job on its way.
+type parcel struct {
+	Job   Job // its Files are in Files
+	Fresh bool
+	Files []File
+}
+
+func (p *parcel) size() int {
+	n := 1 << 10
+	for i := range p.Files {
+		n += len(p.Files[i].Content)
+	}
+	return n
+}
+
+type halt struct {
+	Key  Key
+	Mode Mode
+}
+
+// news is what a keeper tells its worker.
+type news struct {
+	Welcome *welcome
+	Pong    int64
+	Started []Held
+	Results []Result
+	Lines   []line
+}
+
+// welcome is the answer to hello.
+type welcome struct {
+	Tag         string
+	Containment string
+	Left        time.Duration // of the lease; negative: it has ended
+	Running     []Held
+	Ended       []Result // not taken yet
+}
+
+// Held is an attempt that a keeper runs.
+type Held struct {
+	Key     Key
+	Started time.Time // zero: that is not known yet
+}
+
+// line is a line for the log of the worker.
+type line struct {
+	Level int
+	Text  string
+	Attrs []string // name, value, …
+}
+
+// stream is one side of a connection. One goroutine reads and one writes.
+type stream struct {
+	conn *net.UnixConn
+	enc  *gob.Encoder
+	dec  *gob.Decoder
+	in   limited
+	out  *bufio.Writer
+}
+
+func newStream(conn *net.UnixConn) *stream {
+	s := &stream{conn: conn, in: limited{r: bufio.NewReaderSize(conn, 64<<10)}, out: bufio.NewWriterSize(conn, 64<<10)}
+	s.enc, s.dec = gob.NewEncoder(s.out), gob.NewDecoder(&s.in)
+	return s
+}
+
+// greet says and hears the version, until a deadline.
+func (s *stream) greet(deadline time.Time) error {
+	if err := s.conn.SetDeadline(deadline); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(s.conn, greeting); err != nil {
+		return err
+	}
+	text := make([]byte, len(greeting))
+	for i := range text {
+		b, err := s.in.r.ReadByte()
+		if err != nil {
+			return err
+		}
+		if text[i] = b; b == '\n' {
+			text = text[:i+1]
+			break
+		}
+	}
+	if string(text) != greeting {
+		return fmt.Errorf("%w: %.40q instead of %q", errVersion, text, greeting)
+	}
+	return s.conn.SetDeadline(time.Time{})
+}
+
+func (s *stream) write(message any) error {
+	if err := s.enc.Encode(message); err != nil {
+		return err
+	}
+	return s.out.Flush()
+}
+
+func (s *stream) read(into any) error {
+	s.in.left = wireMax
+	return s.dec.Decode(into)
+}
+
+// limited keeps a message of the other side from being larger than wireMax.
+type limited struct {
+	r    *bufio.Reader
+	left int
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, fmt.Errorf("a message is larger than %d bytes", wireMax)
+	}
+	n, err := l.r.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err
+}
+
+// ReadByte makes it an io.ByteReader, so that gob reads no further than a message.
+func (l *limited) ReadByte() (byte, error) {
+	if l.left <= 0 {
+		return 0, fmt.Errorf("a message is larger than %d bytes", wireMax)
+	}
+	l.left--
+	return l.r.ReadByte()
+}
