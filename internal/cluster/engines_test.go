@@ -84,8 +84,8 @@ func (m *machine) Cancel(h dag.HandlerID, cs []dag.Cancel) {
 	}
 }
 
-// Check implements engine.Peers.
-func (m *machine) Check(h dag.HandlerID, ids []engine.AttemptID) {
+// Confirm implements engine.Peers.
+func (m *machine) Confirm(h dag.HandlerID, ids []engine.AttemptID) {
 	if to := m.all.by(h); to != nil {
 		_ = to.e.Disown(ids)
 	}

@@ -53,7 +53,7 @@ func (b *abroad) ask(w *writer) {
 		}
 	}
 	for _, h := range slices.Sorted(maps.Keys(held)) {
-		w.e.cfg.Peers.Check(h, held[h])
+		w.e.cfg.Peers.Confirm(h, held[h])
 	}
 }
 

@@ -145,11 +145,11 @@ func sameBody(was, is []byte) error {
 func (w *writer) event(it *item) answer {
 	ev := &it.ev
 	k := attemptKey{it.run, ev.Task, ev.Token}
-	switch ev.Kind {
-	case dag.EvReport, dag.EvLost: // the attempt is over where it ran: its slot is free for this transaction
+	switch {
+	case ev.Kind == dag.EvReport || it.gone: // the attempt is over where it ran: its slot is free for this transaction
 		w.e.home.unbook(k)
 		delete(w.leading, k)
-	case dag.EvSplit:
+	case ev.Kind == dag.EvSplit:
 		delete(w.leading, k)
 	case dag.EvRecover, dag.EvMark:
 		return w.verb(it)

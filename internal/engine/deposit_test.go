@@ -18,10 +18,10 @@ type alone struct {
 	nudged []dag.ShardID
 }
 
-func (*alone) Alive(dag.HandlerID) bool                { return false }
-func (*alone) Report(engine.Report)                    {}
-func (*alone) Cancel(dag.HandlerID, []dag.Cancel)      {}
-func (*alone) Check(dag.HandlerID, []engine.AttemptID) {}
+func (*alone) Alive(dag.HandlerID) bool                  { return false }
+func (*alone) Report(engine.Report)                      {}
+func (*alone) Cancel(dag.HandlerID, []dag.Cancel)        {}
+func (*alone) Confirm(dag.HandlerID, []engine.AttemptID) {}
 func (a *alone) Nudge(s dag.ShardID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -30,6 +30,7 @@ type item struct {
 	behind   bool // it waits behind all reports that came before it
 	again    bool // was applied before, in a transaction whose outcome was unknown
 	stripped bool // a report without what the store refused of it
+	gone     bool // of a loss: its holder says that it runs no more
 }
 
 // answer is what the writer says of an item.

@@ -21,9 +21,9 @@ type Peers interface {
 	Report(r Report)
 	// Cancel asks another handler to end attempts. It may be lost: a reload asks again.
 	Cancel(h dag.HandlerID, cs []dag.Cancel)
-	// Check asks another handler which of these attempts it does not hold; it reports them as
+	// Confirm asks another handler which of these attempts it does not hold; it reports them as
 	// lost. It may be lost: it is asked again.
-	Check(h dag.HandlerID, ids []AttemptID)
+	Confirm(h dag.HandlerID, ids []AttemptID)
 	// Nudge has the owner of a shard look into the store at once. It may be lost: owners look
 	// by themselves every second.
 	Nudge(s dag.ShardID)

@@ -125,6 +125,7 @@ func (e *Engine) reported(from dag.HandlerID, r Report) item {
 		return it
 	}
 	if r.Lost != "" {
+		it.gone = true
 		it.ev.Kind, it.ev.Result, it.ev.Reason = dag.EvLost, dag.Result{}, clean(r.Lost)
 		return it
 	}

@@ -102,11 +102,11 @@ func TestByHand(t *testing.T) {
 // nobody is a cluster without other nodes.
 type nobody struct{}
 
-func (nobody) Alive(dag.HandlerID) bool                { return false }
-func (nobody) Report(engine.Report)                    {}
-func (nobody) Cancel(dag.HandlerID, []dag.Cancel)      {}
-func (nobody) Nudge(dag.ShardID)                       {}
-func (nobody) Check(dag.HandlerID, []engine.AttemptID) {}
+func (nobody) Alive(dag.HandlerID) bool                  { return false }
+func (nobody) Report(engine.Report)                      {}
+func (nobody) Cancel(dag.HandlerID, []dag.Cancel)        {}
+func (nobody) Nudge(dag.ShardID)                         {}
+func (nobody) Confirm(dag.HandlerID, []engine.AttemptID) {}
 
 // TestSensorsMoveWithShards: who looks after sensors hears of it when other shards are owned.
 func TestSensorsMoveWithShards(t *testing.T) {

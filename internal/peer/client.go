@@ -253,8 +253,8 @@ func (c *Client) sendCancels(ctx context.Context, t target) {
 	}
 }
 
-// Check implements engine.Peers.
-func (c *Client) Check(h dag.HandlerID, ids []engine.AttemptID) {
+// Confirm implements engine.Peers.
+func (c *Client) Confirm(h dag.HandlerID, ids []engine.AttemptID) {
 	select {
 	case c.checks <- question{h, ids}:
 	default: // it is asked again

@@ -26,12 +26,12 @@ type far struct {
 	woken int
 }
 
-func (*far) Alive(dag.HandlerID) bool                { return true }
-func (*far) Report(engine.Report)                    {}
-func (*far) Cancel(dag.HandlerID, []dag.Cancel)      {}
-func (*far) Nudge(dag.ShardID)                       {}
-func (*far) Check(dag.HandlerID, []engine.AttemptID) {}
-func (f *far) Wake()                                 { f.woken++ }
+func (*far) Alive(dag.HandlerID) bool                  { return true }
+func (*far) Report(engine.Report)                      {}
+func (*far) Cancel(dag.HandlerID, []dag.Cancel)        {}
+func (*far) Nudge(dag.ShardID)                         {}
+func (*far) Confirm(dag.HandlerID, []engine.AttemptID) {}
+func (f *far) Wake()                                   { f.woken++ }
 func (f *far) Submit(ctx context.Context, _ dag.ShardID, s engine.Submission) (engine.Accepted, error) {
 	return f.e.Deposit(ctx, s)
 }

@@ -262,6 +262,16 @@ func (p *peers) Cancel(h dag.HandlerID, cs []dag.Cancel) {
 	}
 }
 
+// Confirm likewise.
+func (p *peers) Confirm(h dag.HandlerID, ids []engine.AttemptID) {
+	if p.l.dead {
+		return
+	}
+	if _, listed := p.l.member.Member(h); listed {
+		p.l.w.send(p.l.w.byHandler[h], func(to *life) { _ = to.eng.Disown(ids) })
+	}
+}
+
 // Nudge likewise.
 func (p *peers) Nudge(s dag.ShardID) {
 	if p.l.dead {
