@@ -151,7 +151,7 @@ func (w *writer) event(it *item) answer {
 		delete(w.leading, k)
 	case ev.Kind == dag.EvSplit:
 		delete(w.leading, k)
-	case dag.EvRecover, dag.EvMark:
+	case ev.Kind == dag.EvRecover || ev.Kind == dag.EvMark:
 		return w.verb(it)
 	}
 	r, err := w.called(w.runs[it.run], it)
