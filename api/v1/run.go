@@ -23,7 +23,8 @@ type Run struct {
 	Backfill   *int64         `json:"backfill" doc:"The backfill it is part of."`
 	RerunOf    *string        `json:"rerun_of" doc:"The run that it repeats."`
 	From       *string        `json:"from" doc:"The task that it begins at; what does not depend on it counts as skipped."`
-	Parent     *Parent        `json:"parent" doc:"The task of another run that called it; null: none did."`
+	Parent     *string        `json:"parent" format:"uuid" doc:"The run whose task called it; null: none did."`
+	ParentTask *string        `json:"parent_task" doc:"The task of that run."`
 	Priority   string         `json:"priority" enum:"highest,high,medium,low,lowest"`
 	Key        *string        `json:"idempotency_key"`
 	Params     Params         `json:"params" nullable:"false" doc:"As the run sees them: defaults filled in."`
@@ -41,12 +42,6 @@ func (r *Run) Ended() bool {
 		return true
 	}
 	return false
-}
-
-// Parent is the task whose call started a run.
-type Parent struct {
-	Run  string `json:"run" format:"uuid"`
-	Task string `json:"task"`
 }
 
 // Leader is who made tasks of a run; all null until somebody does.

@@ -58,7 +58,7 @@ func runOf(v *engine.RunView) (api.Run, error) {
 	}
 	if r.Instant = instant(v.Instant()); v.Fire != nil {
 		if p := v.Parent(); p != nil {
-			r.Parent = &api.Parent{Run: p.Up().Run.String(), Task: v.ParentTask}
+			r.Parent, r.ParentTask = textOrNull(p.Up().Run.String()), textOrNull(v.ParentTask)
 		}
 		r.Trigger, r.Backfill = textOrNull(v.Fire.Trigger), someOrNull(v.Fire.Backfill, v.Fire.Backfill != 0)
 		r.From = textOrNull(v.Fire.From)
