@@ -63,7 +63,7 @@ func (r *Run) watchLoaded(views []TaskView, attempts []AttemptRow, now Now, fx *
 		if since == nil {
 			since = r.settledAt(views, attempts, newest)
 		}
-		from := r.StartedAt
+		from := r.turnOf(TaskID(t), newest)
 		for _, n := range r.Graph.needs.of(TaskID(t)) {
 			from = max(from, since[n])
 		}
@@ -75,6 +75,25 @@ func (r *Run) watchLoaded(views []TaskView, attempts []AttemptRow, now Now, fx *
 		}
 		r.watchStartOf(TaskID(t), now.Mono+clamp(from+Micros(limit.Microseconds())-now.Wall, limit), fx)
 	}
+}
+
+// turnOf is when a ready task could be ready at the earliest, as far as it is an instance: once its
+// foreach task had its items and, with a cap, the last one before it ended. Which one made room is
+// in no row; the newest end gives it no less time than it has.
+func (r *Run) turnOf(t TaskID, newest map[TaskID]*AttemptRow) Micros {
+	of, ok := r.Graph.InstanceOf(t)
+	if !ok || newest[of] == nil {
+		return r.StartedAt
+	}
+	from := max(r.StartedAt, newest[of].Started)
+	if r.Graph.logic[of].Parallel > 0 {
+		for _, i := range r.Graph.fans[of].order {
+			if a := newest[i]; a != nil {
+				from = max(from, a.Finished)
+			}
+		}
+	}
+	return from
 }
 
 // settledAt is when each task that has ended did: by its attempt, or by what it needs.

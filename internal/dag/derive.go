@@ -76,6 +76,9 @@ func (d *deriver) derive() error {
 			d.task(t)
 		}
 	}
+	for _, f := range d.g.fans {
+		d.spreadOut(f)
+	}
 	if d.run.State.Terminal() { // ended before it was split to the end
 		for t := range d.views {
 			if !d.views[t].State.Terminal() {
@@ -262,7 +265,10 @@ func (r *Run) loadTasks(views []TaskView) {
 				p.blockers++
 			}
 		}
-		r.count(p.state, 1)
+		r.count(TaskID(t), p.state, 1)
+		if t >= r.Graph.fixed() {
+			p.blockers = 1
+		}
 		switch {
 		case p.state == Ready && r.Graph.Logic(TaskID(t)) != nil: // the run is paused
 			r.logical = append(r.logical, TaskID(t))
@@ -271,6 +277,9 @@ func (r *Run) loadTasks(views []TaskView) {
 		case p.state == Pending && p.blockers == 0:
 			r.late = append(r.late, TaskID(t))
 		}
+	}
+	for of := range r.Graph.fans {
+		r.recountSpread(of)
 	}
 }
 
@@ -306,6 +315,9 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 		case p.state == Deferred:
 			r.adoptAttempt(p, a)
 			r.expect(a, now, fx)
+			if sp := r.spreads[a.Task]; sp != nil && sp.left == 0 && a.Started != 0 { // its outputs are to be read
+				fx.Prepares = append(fx.Prepares, Prepare{Run: r.ID, Task: a.Task, Token: a.Token, Kind: Foreach})
+			}
 		case p.state == RetryWait && a.State == AttemptLost: // it waits for an operator
 		case p.state == RetryWait:
 			fx.Timers = append(fx.Timers, Timer{Due: now.Mono + clamp(a.RetryAt-now.Wall, a.RetryWait),

@@ -20,6 +20,11 @@ func Diff(a, b *Run) string {
 			return fmt.Sprintf("task %s: %+v %+v, other: %+v %+v", a.Graph.Name(TaskID(t)), x, heldX, y, heldY)
 		}
 	}
+	for of, x := range a.spreads {
+		if y := b.spreads[of]; y == nil || x.left != y.left || x.live != y.live && a.retrying == b.retrying {
+			return fmt.Sprintf("instances of task %s: %+v, other: %+v", a.Graph.Name(of), x, y)
+		}
+	}
 	for t, out := range a.outputs {
 		if string(b.outputs[t]) != string(out) {
 			return fmt.Sprintf("outputs of task %s: %s, other: %s", a.Graph.Name(t), out, b.outputs[t])
@@ -40,7 +45,7 @@ type runHead struct {
 	Message    string
 	Times      [4]Micros
 	Leader     HandlerID
-	Counts     [4]int32
+	Counts     [5]int32
 	Task       task
 	Base       string
 	Own        string
@@ -50,7 +55,7 @@ type runHead struct {
 
 func headOf(r *Run) runHead {
 	h := runHead{r.State, r.Intent, r.Generation, r.Cause, r.Message, [4]Micros{r.SplitAt, r.StartedAt, r.FinishedAt, r.LeaderAt},
-		r.Leader, [4]int32{r.left, r.failed, r.active, r.deferred}, r.leader, string(r.base), string(r.own), len(r.tasks), string(r.Claim.Pack())}
+		r.Leader, [5]int32{r.left, r.failed, r.active, r.deferred, r.fanning}, r.leader, string(r.base), string(r.own), len(r.tasks), string(r.Claim.Pack())}
 	h.Task.slot = 0
 	if r.State != RunSplitting { // how Leader work ended is its row's
 		h.Task.state = Pending

@@ -51,7 +51,8 @@ type Event struct {
 	Reason  string // EvIntent, EvRecover, EvMark, EvLost, EvSettle, EvDeny, EvCheck with Fault: why
 	Of      Kind   // EvArm, EvSettle: what the task must be
 	Due     Micros // EvArm: the instant that it waits for; 0: none
-	Child   Child  // EvArm, EvSettle of a call: the run that it started
+	Child   Child  // EvArm, EvSettle of a call: the run that it started; EvSettle of a foreach: the generation that was read
+	Items   *Items // EvArm of a foreach
 	Fault   string // EvCheck: what recovery found and repairs with this; "": it only looks
 }
 
@@ -98,6 +99,7 @@ const (
 	CauseChild     Cause = "child"       // of a call: its run did not succeed
 	CauseRejected  Cause = "rejected"    // of an approval
 	CausePrepare   Cause = "prepare"     // of a logical task: what it is to wait for cannot be
+	CauseInstances Cause = "instances"   // of a foreach: some of its instances failed
 	CauseQueue     Cause = "queue"       // of a run: its queue is not there, or does not let it wait
 	CauseLock      Cause = "lock"        // of a run: it cannot have its locks
 	CauseCycle     Cause = "wait_cycle"  // of a run: it waited for itself, by way of others

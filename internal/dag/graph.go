@@ -97,6 +97,10 @@ type Graph struct {
 	params   bool            // some condition reads parameters
 	logic    map[TaskID]*Logic
 	switches map[TaskID][]TaskID // by task, the switches that it is a branch of
+
+	// What a run adds; see fan.go. A version's graph has none of it.
+	grown []instance // the tasks that follow
+	fans  map[TaskID]*fan
 }
 
 // adjacency is a compressed list of lists: the neighbours of t are ids[off[t]:off[t+1]].
@@ -105,10 +109,15 @@ type adjacency struct {
 	ids []TaskID
 }
 
-func (a *adjacency) of(t TaskID) []TaskID { return a.ids[a.off[t]:a.off[t+1]] }
+func (a *adjacency) of(t TaskID) []TaskID {
+	if int(t) >= len(a.off)-1 { // an instance
+		return nil
+	}
+	return a.ids[a.off[t]:a.off[t+1]]
+}
 
 // Len is the number of tasks.
-func (g *Graph) Len() int { return len(g.names) }
+func (g *Graph) Len() int { return len(g.names) + len(g.grown) }
 
 // Edges is the number of needs.
 func (g *Graph) Edges() int { return len(g.needs.ids) }
@@ -118,12 +127,18 @@ func (g *Graph) Name(t TaskID) string {
 	if t == LeaderTask {
 		return "(leader)"
 	}
+	if int(t) >= len(g.names) {
+		return g.instanceName(t)
+	}
 	return g.names[t]
 }
 
 // Find looks a task up by its name.
 func (g *Graph) Find(name string) (TaskID, bool) {
 	t, ok := g.index[name]
+	if !ok && len(g.fans) > 0 {
+		return g.findInstance(name)
+	}
 	return t, ok
 }
 
@@ -134,7 +149,12 @@ func (g *Graph) Needs(t TaskID) []TaskID { return g.needs.of(t) }
 func (g *Graph) Dependents(t TaskID) []TaskID { return g.deps.of(t) }
 
 // Policy tells how t is run.
-func (g *Graph) Policy(t TaskID) *Policy { return &g.policies[g.policy[t]] }
+func (g *Graph) Policy(t TaskID) *Policy {
+	if int(t) >= len(g.names) {
+		t = g.grown[int(t)-len(g.names)].of
+	}
+	return &g.policies[g.policy[t]]
+}
 
 // Condition is the task's condition; nil means success().
 func (g *Graph) Condition(t TaskID) Condition { return g.conds[t] }

@@ -25,10 +25,11 @@ const (
 	Switch                // chooses one of the tasks that need it
 	Call                  // starts a run of another workflow, and waits for its end
 	Dependent             // until a run of another workflow has ended
+	Foreach               // until its instances have ended, one for each item
 	kinds
 )
 
-var kindNames = [kinds]string{"work", "wait", "approval", "switch", "call", "dependent"}
+var kindNames = [kinds]string{"work", "wait", "approval", "switch", "call", "dependent", "foreach"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -38,6 +39,8 @@ type Logic struct {
 	Kind     Kind
 	For      time.Duration // Wait: for how long; 0: until an instant that its owner finds out
 	Branches []Branch      // Switch: the first that holds
+	Parallel int32         // Foreach: most instances at one time; 0: all
+	Collect  bool          // Foreach: its outputs are the list of theirs
 }
 
 // Branch is a choice of a switch.
@@ -48,7 +51,7 @@ type Branch struct {
 
 // prepared reports whether the owner has to find out what such a task waits for.
 func (l *Logic) prepared() bool {
-	return l.Kind == Call || l.Kind == Dependent || l.Kind == Wait && l.For == 0
+	return l.Kind == Call || l.Kind == Dependent || l.Kind == Foreach || l.Kind == Wait && l.For == 0
 }
 
 // Prepare asks the owner of a deferred task to find out what it waits for, beside the shard:
@@ -178,14 +181,18 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 	case l.Kind == Switch:
 		r.choose(t, p, l, now)
 		return true
+	case l.Kind == Foreach: // its policy is that of its instances
 	case l.Kind != Wait:
 		wait = r.Graph.Policy(t).Timeout
 	}
 	if wait > 0 {
 		a.RetryAt, a.RetryWait = now.Wall+Micros(wait.Microseconds()), wait
 	}
-	if !l.prepared() {
+	if f := r.Graph.fans[t]; !l.prepared() || f != nil && !f.stale { // of a generation before
 		a.Started = now.Wall
+	}
+	if r.spreads[t] != nil {
+		r.respread(t)
 	}
 	r.expect(&a.AttemptRow, now, fx)
 	return true
@@ -282,6 +289,9 @@ func (r *Run) arm(ev *Event, now Now, fx *Effects) Verdict {
 	if v != Accepted {
 		return v
 	}
+	if ev.Of == Foreach {
+		return r.splitForeach(ev, p, now, fx)
+	}
 	a := &r.slots[p.slot-1]
 	if a.Started != 0 {
 		return Duplicate
@@ -305,6 +315,9 @@ func (r *Run) conclude(ev *Event, now Now, fx *Effects) Verdict {
 	p, v := r.fenceDeferred(ev)
 	if v != Accepted {
 		return v
+	}
+	if ev.Of == Foreach && !r.joined(ev) {
+		return Stale
 	}
 	a := &r.slots[p.slot-1]
 	if ev.Of == Call && a.Started != 0 { // only the child that it has
@@ -409,6 +422,9 @@ func (r *Run) endDeferred(now Now, fx *Effects) {
 		a := &r.slots[p.slot-1]
 		if _, started := ChildOf(&a.AttemptRow); started {
 			r.tell(&a.AttemptRow, "", fx)
+			continue
+		}
+		if r.Graph.Kind(TaskID(t)) == Foreach && a.Started != 0 { // when its instances have ended
 			continue
 		}
 		r.stopLogical(TaskID(t), r.endLogical(p, now))

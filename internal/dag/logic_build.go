@@ -11,6 +11,7 @@ const branchesMax = 1000
 
 // logic checks the logical tasks and takes them into the graph.
 func (b *builder) logic() {
+	foreach := 0
 	for i := range b.spec.Tasks {
 		l := b.spec.Tasks[i].Logic
 		if l == nil || l.Kind == Work {
@@ -27,17 +28,24 @@ func (b *builder) logic() {
 			why = fmt.Sprintf("there is no kind %d", l.Kind)
 		case l.For < 0:
 			why = "it waits for less than nothing"
+		case l.Parallel < 0 || l.Kind != Foreach && (l.Parallel > 0 || l.Collect):
+			why = "only a foreach has a cap on its instances, of 1 or more"
 		case (l.Kind == Switch) != (len(l.Branches) > 0) || len(l.Branches) > branchesMax:
 			why = fmt.Sprintf("a switch has 1 to %d branches, other tasks have none", branchesMax)
-		case b.spec.Tasks[i].Policy.Retry.Max > 0:
+		case l.Kind != Foreach && b.spec.Tasks[i].Policy.Retry.Max > 0:
 			why = "a logical task is not tried again"
 		}
 		if why != "" {
 			b.fail(&GraphError{Kind: BadLogic, Task: b.g.names[t], Other: why})
 			continue
 		}
-		if l.Kind == Switch {
+		switch l.Kind {
+		case Switch:
 			b.branches(t, l)
+		case Foreach:
+			if foreach++; foreach > foreachMax {
+				b.fail(&GraphError{Kind: BadLogic, Task: b.g.names[t], Other: fmt.Sprintf("a workflow has at most %d tasks with foreach", foreachMax)})
+			}
 		}
 	}
 }
@@ -80,6 +88,10 @@ func (w *packer) logic(g *Graph) {
 		w.uint(uint64(t))
 		w.byte(byte(l.Kind))
 		w.uint(uint64(l.For))
+		if l.Kind == Foreach {
+			w.uint(uint64(l.Parallel))
+			w.bool(l.Collect)
+		}
 		w.uint(uint64(len(l.Branches)))
 		for i := range l.Branches {
 			source := ""
@@ -95,6 +107,9 @@ func (w *packer) logic(g *Graph) {
 func (u *unpacker) logic(tasks []TaskSpec, compile Compiler) error {
 	for range u.count(4) {
 		t, l := u.uint(), &Logic{Kind: Kind(u.byte()), For: time.Duration(u.uint())}
+		if l.Kind == Foreach {
+			l.Parallel, l.Collect = int32(u.uint()), u.bool()
+		}
 		for range u.count(2) {
 			source, then := u.text(), u.text()
 			br := Branch{Then: then}

@@ -11,11 +11,16 @@ import (
 func drawLogic(t *rapid.T, spec *GraphSpec) {
 	for i := range spec.Tasks {
 		task := &spec.Tasks[i]
-		k := Kind(rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2, 3, 4, 4, 5}).Draw(t, "kind"))
+		k := Kind(rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2, 3, 4, 4, 5, 6, 6, 6}).Draw(t, "kind"))
 		if k == Work || k == Switch && spec.EndOnFailure { // what it chooses may fail, and then what else was chosen is chance
 			continue
 		}
 		task.Logic = &Logic{Kind: k}
+		if k == Foreach {
+			task.Logic.Parallel = int32(rapid.IntRange(0, 2).Draw(t, "parallel"))
+			task.Logic.Collect = rapid.Bool().Draw(t, "collect")
+			continue
+		}
 		task.Policy.Retry = Retry{}
 		switch k {
 		case Wait:
@@ -86,11 +91,15 @@ func (m *machine) noteLogical() {
 			f.deferred = true
 		case Stopped:
 			if !f.halted {
-				*f = fact{stopped: true}
+				*f = fact{stopped: true, items: f.items}
 			}
 		case Succeeded:
-			if l.Kind == Switch && !f.succeeded {
-				*f = fact{succeeded: true, out: r.outputs[TaskID(t)]}
+			if (l.Kind == Switch || l.Kind == Foreach) && !f.succeeded {
+				*f = fact{succeeded: true, out: r.outputs[TaskID(t)], items: f.items}
+			}
+		case Failed:
+			if l.Kind == Foreach {
+				*f = fact{failed: true, items: f.items}
 			}
 		}
 	}
@@ -101,6 +110,11 @@ func (m *machine) noteWaited(ev Event, before Intent) {
 	f, l := m.fact(ev.Task), m.w.g.Logic(ev.Task)
 	pol := m.w.g.Policy(ev.Task)
 	switch {
+	case ev.Kind == EvArm && l.Kind == Foreach:
+		f.armed, f.items = true, []string{}
+		for i := range ev.Items.Values {
+			f.items = append(f.items, m.w.g.Name(ev.Task)+"."+ev.Items.name(i))
+		}
 	case ev.Kind == EvArm:
 		f.armed = l.Kind == Call
 	case ev.Kind == EvTimer && l.Kind == Wait:
@@ -113,9 +127,9 @@ func (m *machine) noteWaited(ev Event, before Intent) {
 	case ev.Result.State == AttemptStopped && before >= IntentStop:
 		*f = fact{stopped: true}
 	case ev.Result.State == AttemptSucceeded && !f.overdue:
-		*f = fact{succeeded: true, out: ev.Result.Outputs}
+		*f = fact{succeeded: true, out: ev.Result.Outputs, items: f.items}
 	default:
-		*f = fact{failed: true}
+		*f = fact{failed: true, items: f.items}
 	}
 }
 
@@ -130,6 +144,9 @@ func (m *machine) logic() {
 	a := r.Attempt(rapid.SampledFrom(waiting).Draw(m.T, "deferred"))
 	ev := Event{Task: a.Task, Token: a.Token, Of: r.Graph.Kind(a.Task)}
 	armed := a.Started != 0
+	if ev.Of == Foreach && m.foreach(a, armed) {
+		return
+	}
 	switch k := rapid.IntRange(0, 5).Draw(m.T, "answer"); {
 	case !armed && k < 4:
 		ev.Kind = EvArm
@@ -166,6 +183,9 @@ func (m *machine) finishLogical(fail bool) {
 	r.Deferred(func(a *AttemptRow) {
 		ev := Event{Kind: EvSettle, Task: a.Task, Token: a.Token, Of: r.Graph.Kind(a.Task), Result: Result{State: AttemptSucceeded}}
 		ev.Child, _ = ChildOf(a)
+		if ev.Of == Foreach {
+			m.finishForeach(&ev, a.Started != 0)
+		}
 		if fail {
 			ev.Result.State = AttemptFailed
 		}

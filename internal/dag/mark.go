@@ -47,18 +47,21 @@ func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
 		return v
 	}
 	t, p := ev.Task, &r.tasks[ev.Task]
-	if p.state.Held() {
-		a := &r.slots[p.slot-1]
-		a.Cause, a.Message = CauseHalted, byOperator("stopped", ev)
-		r.touch(p.slot - 1)
-		r.record(Record{Kind: RecTaskStop, Task: t, Token: p.token, Handler: a.Handler, Actor: ev.Actor, Reason: ev.Reason})
-		r.cancelTask(&a.AttemptRow, fx)
+	switch {
+	case p.state.Held():
+		r.haltHeld(ev, p, fx)
+		return Accepted
+	case p.state == Deferred && r.Graph.Kind(t) == Foreach && r.armed(t): // MarkStop: nothing else fits
+		r.stopInstances(ev, now, fx)
+		r.settleRun(now, fx)
 		return Accepted
 	}
 	revised := p.state.Terminal()
 	if revised {
 		rec := Record{Kind: RecRecovered, Task: t, Actor: ev.Actor, Reason: ev.Reason, Text: ev.Mark.String()}
-		r.regenerate(r.following(t), &rec, RunRunning, now, fx)
+		again := r.following(t)
+		r.witherFans(r.closeFans(again, ev.named()))
+		r.regenerate(again, &rec, RunRunning, now, fx)
 	}
 	if p.state == Deferred {
 		r.decreeDeferred(ev, p, now, fx)
@@ -83,11 +86,23 @@ func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
+// haltHeld has the holder of a task end it.
+func (r *Run) haltHeld(ev *Event, p *task, fx *Effects) {
+	a := &r.slots[p.slot-1]
+	a.Cause, a.Message = CauseHalted, byOperator("stopped", ev)
+	r.touch(p.slot - 1)
+	r.record(Record{Kind: RecTaskStop, Task: ev.Task, Token: p.token, Handler: a.Handler, Actor: ev.Actor, Reason: ev.Reason})
+	r.cancelTask(&a.AttemptRow, fx)
+}
+
 // decree gives a task that nobody holds the state that the operator wants.
 func (r *Run) decree(ev *Event, p *task, now Now) {
 	t := ev.Task
 	state, end, cause := ev.Mark.end()
 	if state == Ready && p.state == Pending { // of a new generation
+		if _, ok := r.Graph.InstanceOf(t); ok {
+			return // its turn comes
+		}
 		if natural, _ := judge(r.Graph, r.Params, t, true, r); natural == Ready {
 			r.makeReady(t) // as it would be by itself: no row is needed
 			return
@@ -153,6 +168,15 @@ func (r *Run) following(t TaskID) []bool {
 	work := []TaskID{t}
 	for len(work) > 0 {
 		t, work = work[len(work)-1], work[:len(work)-1]
+		if of, ok := r.Graph.InstanceOf(t); ok && r.tasks[of].state.Terminal() {
+			again[of] = true
+			work = append(work, of)
+		}
+		if f := r.Graph.fans[t]; f != nil { // those that had no turn
+			for _, i := range f.all {
+				again[i] = again[i] || !r.tasks[i].own
+			}
+		}
 		for _, d := range r.Graph.deps.of(t) {
 			if !again[d] && !r.tasks[d].own {
 				again[d] = true
@@ -180,6 +204,9 @@ func (r *Run) markable(ev *Event) (Verdict, string) {
 		return WrongState, "the run was never split to the end; start it again with rerun"
 	}
 	p := &r.tasks[ev.Task]
+	if why := r.unmarkableForeach(ev, p); why != "" {
+		return WrongState, why
+	}
 	fits, same := markTable[ev.Mark][p.state], ev.Mark.already(p, ev)
 	if same && (ev.Mark != MarkStop || !p.state.Held() || r.halting(p)) {
 		return Duplicate, ""
@@ -236,6 +263,7 @@ func (r *Run) fitting(s TaskState) (all []string) {
 
 // missing is a task without which t cannot run.
 func (r *Run) missing(t TaskID) (TaskID, bool) {
+	t = r.Graph.host(t)
 	for _, n := range r.Graph.needs.of(t) {
 		if p := &r.tasks[n]; !p.settled() || p.fails() && !r.Graph.handles(t) {
 			return n, true

@@ -126,7 +126,7 @@ func newMachine(t *rapid.T) *machine {
 }
 
 func (m *machine) fact(t TaskID) *fact {
-	name := m.w.g.Name(t)
+	name := m.w.run.Graph.Name(t)
 	if m.facts[name] == nil {
 		m.facts[name] = &fact{}
 	}
@@ -177,9 +177,11 @@ func (m *machine) note(ev Event, before Intent) {
 		return
 	}
 	f := m.fact(ev.Task)
-	pol := m.w.g.Policy(ev.Task)
+	pol := m.w.run.Graph.Policy(ev.Task)
 	state, _ := m.w.run.Task(ev.Task)
 	switch {
+	case ev.Kind == EvMark && ev.Mark == MarkStop && f.items != nil:
+		m.noteStopAll(ev.Task)
 	case ev.Kind == EvMark:
 		m.noteMark(ev, f, state)
 	case (ev.Kind == EvReport || ev.Kind == EvLost) && state == Stopped && before < IntentStop:
@@ -396,7 +398,7 @@ func (m *machine) rubbish() {
 		Result:  Result{State: AttemptState(rapid.IntRange(0, 9).Draw(m.T, "state"))},
 		Graph:   m.w.g,
 		Intent:  Intent(rapid.IntRange(4, 9).Draw(m.T, "intent")),
-		Of:      Kind(rapid.IntRange(0, 7).Draw(m.T, "of")),
+		Of:      Kind(rapid.IntRange(0, 8).Draw(m.T, "of")),
 	}
 	if ev.Kind == EvTimer && (r.has(ev.Task) && r.at(ev.Task).token == ev.Token || ev.Timer == TimerRunTimeout && Token(r.Generation) == ev.Token) {
 		return // nor need that one be wrong

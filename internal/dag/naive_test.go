@@ -13,9 +13,10 @@ type fact struct {
 	waiting   bool // its last failure is to be tried again, and the time is not over
 	failed    bool // finally
 	out       []byte
-	deferred  bool // a logical task that was begun and waits
-	armed     bool // a call whose child run is there
-	overdue   bool // a call that waited for too long
+	deferred  bool     // a logical task that was begun and waits
+	armed     bool     // a call whose child run is there
+	overdue   bool     // a call that waited for too long
+	items     []string // of a foreach: the names of its instances; nil: they are not known yet
 }
 
 // naive is the second implementation: it knows nothing but the specification, keeps
@@ -75,8 +76,11 @@ func (n *naiveRun) look() (state map[string]TaskState, held, over, failed bool) 
 	over = true
 	for i := range n.spec.Tasks {
 		s := n.state[n.spec.Tasks[i].Name]
-		held = held || s == Assigned || s == Running || s == Deferred && n.end // a call: its child ends first
-		failed = failed || s == Failed || s == UpstreamFailed || halted(n.facts, n.spec.Tasks[i].Name)
+		held = held || s == Assigned || s == Running || s == Deferred && n.end && !n.spec.Tasks[i].isForeach() // a call: its child ends first
+	}
+	for name, s := range n.state {
+		held = held || s == Assigned || s == Running
+		failed = failed || s == Failed || s == UpstreamFailed || halted(n.facts, name)
 		over = over && s.Terminal()
 	}
 	return n.state, held, over, failed
@@ -87,6 +91,11 @@ func (n *naiveRun) logical(t *TaskSpec, s TaskState) TaskState {
 	f := n.facts[t.Name]
 	switch {
 	case t.Logic == nil:
+		return s
+	case f != nil && f.items != nil:
+		if end := n.foreach(t, f); s == Deferred {
+			return end
+		}
 		return s
 	case s == Deferred && n.end && !f.armed:
 		return Stopped
@@ -119,6 +128,11 @@ func (n *naiveRun) holds(t *TaskSpec, c Condition) bool {
 // alive tells a run that goes on from one that only waits.
 func (n *naiveRun) alive(state map[string]TaskState, paused bool) RunState {
 	waits := false
+	for i := range n.spec.Tasks {
+		if t := &n.spec.Tasks[i]; t.isForeach() && state[t.Name] == Deferred {
+			return RunRunning
+		}
+	}
 	for _, s := range state {
 		if s == Assigned || s == Running || s == Ready || s == RetryWait {
 			return RunRunning

@@ -15,6 +15,14 @@ const (
 	ScopeDependents Scope = 1 << 5 // with ScopeOnly: all that needs the task, directly or not
 )
 
+// named is the task that is to be done again itself, if any.
+func (ev *Event) named() TaskID {
+	if ev.Kind == EvRecover && ev.Scope.base() == ScopeFailed || ev.Kind == EvMark && ev.Mark != MarkRetry {
+		return LeaderTask
+	}
+	return ev.Task
+}
+
 func (s Scope) base() Scope { return s &^ (ScopeUpstream | ScopeDependents) }
 
 // recover begins a new generation of an ended run: what is not to be done again keeps its end.
@@ -37,6 +45,7 @@ func (r *Run) recover(ev *Event, now Now, fx *Effects) Verdict {
 	if ev.Wait != "" { // it takes anew what it claims
 		to = RunWaiting
 	}
+	r.witherFans(r.closeFans(again, ev.named()))
 	r.regenerate(again, &rec, to, now, fx)
 	if from, ok := r.first(); ok && again[from] {
 		r.beginAt(from, now)
@@ -62,18 +71,21 @@ func (r *Run) recoverable(ev *Event) (again []bool, v Verdict, why string) {
 		return nil, NoSuchTask, ""
 	}
 	again = make([]bool, len(r.tasks))
+	if ev.Scope.base() != ScopeFailed {
+		again[ev.Task] = true
+	}
 	if ev.Scope.base() != ScopeOnly {
 		r.addUnsuccessful(again)
 	}
 	switch ev.Scope {
 	case ScopeFailed:
 	case ScopeFrom:
-		again[ev.Task] = true
+		again[r.Graph.host(ev.Task)] = true
 		r.Graph.spread(again, &r.Graph.deps, false)
 	default:
-		again[ev.Task] = true
+		again[r.Graph.host(ev.Task)] = true
 		up := make([]bool, len(again))
-		up[ev.Task] = true
+		up[r.Graph.host(ev.Task)] = true
 		if ev.Scope&ScopeUpstream != 0 {
 			r.Graph.spread(up, &r.Graph.needs, true)
 		}
@@ -84,6 +96,7 @@ func (r *Run) recoverable(ev *Event) (again []bool, v Verdict, why string) {
 			again[t] = again[t] || up[t]
 		}
 	}
+	r.closeFans(again, ev.named())
 	for t := range again {
 		if again[t] {
 			if why = r.unstartable(ev, again); why != "" {
@@ -101,7 +114,8 @@ func (r *Run) recoverable(ev *Event) (again []bool, v Verdict, why string) {
 // addUnsuccessful marks what did not succeed and is not rightly skipped, and what needs that.
 func (r *Run) addUnsuccessful(again []bool) {
 	for _, t := range r.Graph.topo {
-		again[t] = r.tasks[t].state != Succeeded && r.tasks[t].state != Skipped
+		again[t] = again[t] || r.tasks[t].state != Succeeded && r.tasks[t].state != Skipped
+		again[t] = r.unsuccessfulInstances(again, t) || again[t]
 		for _, n := range r.Graph.needs.of(t) {
 			again[t] = again[t] || again[n]
 		}
@@ -138,9 +152,10 @@ func (r *Run) unstartable(ev *Event, again []bool) string {
 	if ev.Scope.base() != ScopeOnly {
 		return ""
 	}
-	for _, n := range r.Graph.needs.of(ev.Task) {
+	host := r.Graph.host(ev.Task)
+	for _, n := range r.Graph.needs.of(host) {
 		p := &r.tasks[n]
-		if again[n] || p.settled() && (!p.fails() || r.Graph.handles(ev.Task)) {
+		if again[n] || p.settled() && (!p.fails() || r.Graph.handles(host)) {
 			continue
 		}
 		return fmt.Sprintf("task %s needs task %s, which is %s: recover it with its upstreams, or mark %s first",
@@ -176,7 +191,9 @@ func (r *Run) regenerate(again []bool, rec *Record, to RunState, now Now, fx *Ef
 		if p.state != Pending {
 			r.moveTask(TaskID(t), Pending)
 		}
-		p.own, p.halted = false, false
+		if p.own, p.halted = false, false; t >= r.Graph.fixed() {
+			p.blockers = 1
+		}
 		delete(r.outputs, TaskID(t))
 	}
 	if r.Graph.Timeout > 0 {
@@ -200,7 +217,9 @@ func (r *Run) recount() {
 		if p.state != Pending {
 			continue
 		}
-		p.blockers = 0
+		if p.blockers = 0; t >= r.Graph.fixed() {
+			p.blockers = 1
+		}
 		for _, n := range r.Graph.needs.of(TaskID(t)) {
 			if !r.tasks[n].settled() {
 				p.blockers++
@@ -210,6 +229,11 @@ func (r *Run) recount() {
 	for _, t := range r.Graph.topo { // also those that an end that was kept decides
 		if r.tasks[t].state == Pending {
 			r.decide(t)
+		}
+	}
+	for _, t := range r.Graph.topo {
+		if r.spreads[t] != nil {
+			r.respread(t)
 		}
 	}
 }
@@ -343,7 +367,10 @@ func (d *deriver) keep() error {
 				odd = odd || behind && d.latest[t] == 0
 				t++
 			}
-		}) || t != len(d.views) || odd
+		}) || t > len(d.views) || t < d.g.fixed() || odd
+		for ; t < len(d.views); t++ { // instances that are younger than the generation
+			d.views[t].Own = own(TaskID(t))
+		}
 	}
 	if odd {
 		return fmt.Errorf("kept states of run %s: %w", d.run.ID, errPacked)

@@ -59,9 +59,11 @@ type Run struct {
 	frozen  int32             // tasks that an earlier generation leaves failed, upstream_failed or stopped
 	late    []TaskID          // pending with nothing to wait for but a task that their condition reads
 	limited []TaskID          // became ready in this step, and have a start deadline
-	// Tasks that fail to be tried again, and those that wait for something outside.
-	retrying, deferred int32
-	logical            []TaskID // ready logical tasks: begun at the end of the step, unless the run is paused
+	// Tasks that fail to be tried again, and those that wait for something outside, or for instances.
+	retrying, deferred, fanning int32
+	spreads                     map[TaskID]*spread // by foreach task that has instances
+	stirred                     []TaskID           // foreach tasks that something happened to in this step
+	logical                     []TaskID           // ready logical tasks: begun at the end of the step, unless the run is paused
 
 	ready readyList
 	slots []attempt // live attempts and those touched since the last flush

@@ -303,10 +303,11 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 		r.revisit()
 	}
 	for again := true; again; {
-		if r.failed > r.frozen && r.Intent < IntentStop && r.Graph.EndOnFailure {
+		if r.failedEnough() {
 			r.raise(&Event{Intent: IntentStop, Reason: "on_failure: end"}, CauseTask, now, fx)
 		}
-		if again = r.beginLogical(now, fx); again {
+		again = r.fanOut(now, fx)
+		if again = r.beginLogical(now, fx) || again || len(r.stirred) > 0 || r.failedEnough(); again {
 			r.revisit()
 		}
 	}
@@ -315,10 +316,11 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 	case r.active > 0:
 		r.suspend(false)
 	case r.Intent >= IntentStop:
-		if r.deferred > 0 { // calls: what they started ends first
+		if r.deferred > r.fanning { // calls: what they started ends first
 			r.suspend(false)
 			return
 		}
+		r.stopFans(now)
 		r.stopRest()
 		if r.Cause == CauseStopped || r.Cause == CauseKilled {
 			r.finalise(RunStopped, now)
@@ -335,8 +337,13 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 		r.moveRun(RunPaused)
 		r.record(Record{Kind: RecState, Task: LeaderTask, Text: r.State.String()})
 	default:
-		r.suspend(r.deferred > 0 && r.ready.n == 0 && r.retrying == 0)
+		r.suspend(r.deferred > 0 && r.fanning == 0 && r.ready.n == 0 && r.retrying == 0)
 	}
+}
+
+// failedEnough reports whether a failure of this generation is to end the run.
+func (r *Run) failedEnough() bool {
+	return r.failed > r.frozen && r.Intent < IntentStop && r.Graph.EndOnFailure && !r.State.Terminal()
 }
 
 // stopRest settles what a stop leaves: no attempt runs any more, nothing else will start.
@@ -360,7 +367,7 @@ func (r *Run) endRest(end TaskState) {
 			}
 		}
 	}
-	r.ready, r.logical = readyList{}, nil
+	r.ready, r.logical, r.stirred = readyList{}, nil, nil
 }
 
 func (r *Run) finalise(end RunState, now Now) {

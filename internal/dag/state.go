@@ -202,18 +202,27 @@ func (r *Run) moveTask(t TaskID, to TaskState) {
 	case s.state.Terminal():
 		r.left++
 	}
-	r.count(s.state, -1)
-	r.count(to, 1)
+	from := s.state
+	r.count(t, from, -1)
+	r.count(t, to, 1)
 	s.state = to
+	if int(t) >= r.Graph.fixed() {
+		r.moved(t, from, to)
+	} else if to.Terminal() && r.spreads[t] != nil {
+		r.stir(t)
+	}
 }
 
 // count keeps how many tasks are in the states by which a run is suspended.
-func (r *Run) count(s TaskState, by int32) {
+func (r *Run) count(t TaskID, s TaskState, by int32) {
 	switch s {
 	case RetryWait:
 		r.retrying += by
 	case Deferred:
 		r.deferred += by
+		if r.Graph.Kind(t) == Foreach {
+			r.fanning += by
+		}
 	}
 }
 

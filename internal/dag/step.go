@@ -151,7 +151,7 @@ func (r *Run) instantiate(ev *Event, now Now, fx *Effects) {
 	g := ev.Graph
 	r.adopt(g)
 	if ev.Own {
-		r.own = g.Pack()
+		r.own = appendSegment(nil, segmentWhole, g.Pack())
 	}
 	r.moveRun(RunRunning)
 	r.SplitAt, r.StartedAt = now.Wall, now.Wall
@@ -176,9 +176,11 @@ func (r *Run) adopt(g *Graph) {
 	r.Graph = g
 	r.tasks = make([]task, g.Len())
 	r.left = int32(g.Len())
-	r.failed, r.retrying, r.deferred, r.logical = 0, 0, 0, nil
+	r.failed, r.retrying, r.deferred, r.fanning, r.logical, r.spreads = 0, 0, 0, 0, nil, nil
 	for t := range r.tasks {
-		r.tasks[t].blockers = g.needs.off[t+1] - g.needs.off[t]
+		if r.tasks[t].blockers = 1; t < g.fixed() {
+			r.tasks[t].blockers = g.needs.off[t+1] - g.needs.off[t]
+		}
 	}
 }
 

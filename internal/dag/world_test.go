@@ -239,13 +239,9 @@ func (w *world) flush() error {
 func (w *world) load() (*Run, Effects, error) {
 	var fx Effects
 	row := *w.rows.run
-	g := w.g
-	if row.Graph != nil {
-		own, err := UnpackGraph(row.Graph, compileCond)
-		if err != nil {
-			return nil, fx, err
-		}
-		g = own
+	g, err := RunGraph(w.g, row.Graph, compileCond)
+	if err != nil {
+		return nil, fx, err
 	}
 	r, err := Load(&row, g, w.rows.list(), w.now, &fx)
 	return r, fx, err
@@ -338,10 +334,13 @@ func checkRun(r *Run) error {
 		return fmt.Errorf("left %d failed %d active %d listed %d, recount %d %d %d %d",
 			r.left, r.failed, r.active, r.ready.n, left, failed, active, listed)
 	}
+	if err := checkSpreads(r); err != nil {
+		return err
+	}
 	if retrying != r.retrying || deferred != r.deferred {
 		return fmt.Errorf("retrying %d deferred %d, recount %d %d", r.retrying, r.deferred, retrying, deferred)
 	}
-	if idle := active == 0 && listed == 0 && retrying == 0 && deferred > 0 && r.Intent == IntentRun; idle != (r.State == RunSuspended) {
+	if idle := active == 0 && listed == 0 && retrying == 0 && deferred > 0 && r.fanning == 0 && r.Intent == IntentRun; idle != (r.State == RunSuspended) {
 		return fmt.Errorf("the run is %s with %d active, %d listed, %d to be tried again, %d deferred", r.State, active, listed, retrying, deferred)
 	}
 	if err := checkSlots(r); err != nil {
@@ -350,7 +349,7 @@ func checkRun(r *Run) error {
 	if err := checkList(r); err != nil {
 		return err
 	}
-	over := r.active == 0 && r.deferred == 0 && (r.Intent >= IntentStop || r.left == 0 && len(r.tasks) > 0)
+	over := r.active == 0 && (r.deferred == 0 || r.Intent >= IntentStop && r.deferred == r.fanning) && (r.Intent >= IntentStop || r.left == 0 && len(r.tasks) > 0)
 	if r.State.Terminal() && (left > 0 || active > 0 || deferred > 0) || !r.State.Terminal() && over {
 		return fmt.Errorf("run is %s with %d left, %d active, intent %s", r.State, left, active, r.Intent)
 	}
@@ -362,6 +361,9 @@ func checkRun(r *Run) error {
 
 func checkTask(r *Run, t TaskID) error {
 	p := &r.tasks[t]
+	if _, ok := r.Graph.InstanceOf(t); ok {
+		return checkInstance(r, t)
+	}
 	blockers, failure := int32(0), false
 	for _, n := range r.Graph.Needs(t) {
 		if !r.tasks[n].settled() {

@@ -1,0 +1,281 @@
+package dag
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A foreach task is one node of its version's graph, and one attempt that is deferred while its
+// instances run. The instances are tasks of the run alone: they stand behind the tasks of the
+// version, need nothing, and have the policy of the task that they are of. A run's graph is
+// its version's, which runs share, and what its row adds: segments, in their order.
+//
+// An instance keeps its place and its name for ever. If a new generation finds other items,
+// it takes the instances that are there by their names, adds what is missing, and those that no
+// item is left for are retired: they stay skipped.
+
+// Bounds of foreach.
+const (
+	// ItemsMax is how many items one foreach may have.
+	ItemsMax = 10_000
+	// ItemBytesMax bounds all items of one foreach.
+	ItemBytesMax = 1 << 20
+	// foreachMax bounds the foreach tasks of one graph.
+	foreachMax = 1000
+)
+
+// Items is what a foreach task is split into: one instance each.
+type Items struct {
+	Names  []string // what follows the task's name and a dot: "0", "0.3"; nil: 0, 1, 2, …
+	Values [][]byte // by instance, JSON
+}
+
+// name is the instance's own part of its name.
+func (it *Items) name(i int) string {
+	if it.Names == nil {
+		return strconv.Itoa(i)
+	}
+	return it.Names[i]
+}
+
+// check says what is wrong with items that a definition gave.
+func (it *Items) check() error {
+	if len(it.Values) > ItemsMax {
+		return fmt.Errorf("foreach has %d items, the limit is %d", len(it.Values), ItemsMax)
+	}
+	size := 0
+	for _, v := range it.Values {
+		size += len(v)
+	}
+	if size > ItemBytesMax {
+		return fmt.Errorf("the items of foreach have %d bytes, the limit is %d: let them be names of what the task reads by itself", size, ItemBytesMax)
+	}
+	return nil
+}
+
+// fan is the instances of one foreach task of one run. It is never changed: a new one takes its place.
+type fan struct {
+	of    TaskID
+	all   []TaskID          // every instance that there ever was, in the order in which they came
+	names []string          // of all: what follows the task's name
+	index map[string]TaskID // by that
+	order []TaskID          // those that have an item, in the order of the items
+	place []int32           // of all: where in order; -1: retired
+	items [][]byte          // of order
+	stale bool              // its items are to be found out anew before it is used again
+}
+
+// instance says what a task behind the version's tasks is.
+type instance struct {
+	of  TaskID
+	nth int32 // in fan.all
+}
+
+// fixed is the number of tasks of the version; what has a greater number is an instance.
+func (g *Graph) fixed() int { return len(g.names) }
+
+// InstanceOf is the foreach task that t is an instance of.
+func (g *Graph) InstanceOf(t TaskID) (TaskID, bool) {
+	if int(t) < g.fixed() || int(t) >= g.Len() {
+		return 0, false
+	}
+	return g.grown[int(t)-g.fixed()].of, true
+}
+
+// Item is what the instance is for, as JSON; nil: it is none, or retired.
+func (g *Graph) Item(t TaskID) []byte {
+	of, ok := g.InstanceOf(t)
+	if !ok {
+		return nil
+	}
+	f := g.fans[of]
+	at := f.place[g.grown[int(t)-g.fixed()].nth]
+	if at < 0 {
+		return nil
+	}
+	return f.items[at]
+}
+
+// Instances lists the instances of a foreach task in the order of their items; the slice is the
+// graph's. nil: it was not split.
+func (g *Graph) Instances(t TaskID) []TaskID {
+	if f := g.fans[t]; f != nil {
+		return f.order
+	}
+	return nil
+}
+
+// retired reports whether an instance has no item any more.
+func (g *Graph) retired(t TaskID) bool {
+	is := g.grown[int(t)-g.fixed()]
+	return g.fans[is.of].place[is.nth] < 0
+}
+
+func (g *Graph) instanceName(t TaskID) string {
+	is := g.grown[int(t)-g.fixed()]
+	return g.names[is.of] + "." + g.fans[is.of].names[is.nth]
+}
+
+func (g *Graph) findInstance(name string) (TaskID, bool) {
+	base, rest, _ := strings.Cut(name, ".")
+	of, ok := g.index[base]
+	if f := g.fans[of]; ok && f != nil {
+		t, ok := f.index[rest]
+		return t, ok
+	}
+	return 0, false
+}
+
+// errTooManyTasks is wrapped by what grow says of too many.
+var errTooManyTasks = errors.New("the run would have too many tasks")
+
+// grow gives the graph of a run that splits a foreach task: the graph itself stays what it is. What
+// is common they share, so only one of all graphs that are grown from one may be grown further.
+func (g *Graph) grow(of TaskID, items *Items) (*Graph, error) {
+	was, n := g.fans[of], len(items.Values)
+	f := &fan{of: of, order: make([]TaskID, n), items: items.Values}
+	if was != nil {
+		f.all, f.names, f.index = slices.Clip(was.all), slices.Clip(was.names), maps.Clone(was.index)
+	} else {
+		f.all, f.names, f.index = make([]TaskID, 0, n), make([]string, 0, n), make(map[string]TaskID, n)
+	}
+	out := *g
+	for i := range n {
+		name := items.name(i)
+		t, known := f.index[name]
+		if !known {
+			t = TaskID(out.Len())
+			out.grown = append(out.grown, instance{of, int32(len(f.all))})
+			f.all, f.names = append(f.all, t), append(f.names, name)
+			f.index[name] = t
+		}
+		f.order[i] = t
+	}
+	if out.Len() > TasksMax && out.Len() > g.Len() {
+		return nil, fmt.Errorf("%w: %d, the limit is %d", errTooManyTasks, out.Len(), TasksMax)
+	}
+	f.place = make([]int32, len(f.all))
+	for i := range f.place {
+		f.place[i] = -1
+	}
+	for i, t := range f.order {
+		nth := out.grown[int(t)-g.fixed()].nth
+		if f.place[nth] >= 0 {
+			return nil, fmt.Errorf("foreach names the instance %s twice", f.names[nth])
+		}
+		f.place[nth] = int32(i)
+	}
+	out.fans = maps.Clone(g.fans)
+	if out.fans == nil {
+		out.fans = map[TaskID]*fan{}
+	}
+	out.fans[of] = f
+	return &out, nil
+}
+
+// wither gives the graph in which the items of a foreach task are to be found out anew.
+func (g *Graph) wither(of TaskID) *Graph {
+	out, f := *g, *g.fans[of]
+	f.stale = true
+	out.fans = maps.Clone(g.fans)
+	out.fans[of] = &f
+	return &out
+}
+
+// The sections of what a run's row adds to its version's graph: each is its kind, its length and
+// what it holds.
+const (
+	segmentWhole = 1 // a whole graph, instead of the version's
+	segmentSplit = 2 // a foreach task has instances
+	segmentStale = 3 // its items are to be found out anew
+)
+
+func appendSegment(own []byte, kind byte, content []byte) []byte {
+	w := packer{b: append(own, kind)}
+	w.text(string(content))
+	return w.b
+}
+
+// packSplit packs a split; items that are only counted have no names.
+func packSplit(of TaskID, items *Items) []byte {
+	size := 16
+	for _, v := range items.Values {
+		size += len(v) + 8
+	}
+	w := packer{b: make([]byte, 0, size)}
+	w.uint(uint64(of))
+	w.bool(items.Names != nil)
+	w.uint(uint64(len(items.Values)))
+	for i, v := range items.Values {
+		if items.Names != nil {
+			w.text(items.Names[i])
+		}
+		w.text(string(v))
+	}
+	return w.b
+}
+
+func unpackSplit(b []byte) (of TaskID, items Items, ok bool) {
+	u := unpacker{b: b}
+	of = TaskID(int32(u.uint()))
+	named := u.bool()
+	n := u.count(1)
+	items.Values = make([][]byte, n)
+	if named {
+		items.Names = make([]string, n)
+	}
+	for i := range n {
+		if named {
+			items.Names[i] = u.text()
+		}
+		items.Values[i] = u.bytes()
+	}
+	return of, items, !u.bad && len(u.b) == 0
+}
+
+// bytes reads a text without a copy of it.
+func (u *unpacker) bytes() []byte {
+	n := u.count(1)
+	b := u.b[:n:n]
+	u.b = u.b[n:]
+	return b
+}
+
+// RunGraph is the graph of a run: its version's, with what the run's row adds to it. Whoever reads
+// a run uses it, on any node.
+func RunGraph(version *Graph, own []byte, compile Compiler) (*Graph, error) {
+	g, u := version, unpacker{b: own}
+	for len(u.b) > 0 {
+		kind, content := u.byte(), u.bytes()
+		var err error
+		switch {
+		case u.bad:
+		case kind == segmentWhole:
+			g, err = UnpackGraph(content, compile)
+		case kind == segmentSplit:
+			of, items, ok := unpackSplit(content)
+			if u.bad = !ok || g.Kind(of) != Foreach; !u.bad {
+				g, err = g.grow(of, &items)
+			}
+		case kind == segmentStale:
+			s := unpacker{b: content}
+			of := TaskID(int32(s.uint()))
+			if u.bad = s.bad || g.fans[of] == nil; !u.bad {
+				g = g.wither(of)
+			}
+		default:
+			u.bad = true
+		}
+		if err != nil {
+			return nil, fmt.Errorf("graph of the run: %w", err)
+		}
+		if u.bad {
+			return nil, fmt.Errorf("graph of the run: %w", errPacked)
+		}
+	}
+	return g, nil
+}

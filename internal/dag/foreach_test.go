@@ -1,0 +1,177 @@
+package dag
+
+import (
+	"fmt"
+
+	"pgregory.net/rapid"
+)
+
+func (t *TaskSpec) isForeach() bool { return t.Logic != nil && t.Logic.Kind == Foreach }
+
+// foreach is what the instances of a foreach task are, and what that makes of it.
+func (n *naiveRun) foreach(t *TaskSpec, f *fact) TaskState {
+	begun, most := 0, len(f.items)
+	if t.Logic.Parallel > 0 {
+		most = int(t.Logic.Parallel)
+	}
+	over, failed := true, false
+	for _, name := range f.items {
+		if n.facts[name] == nil {
+			continue
+		}
+		s := n.task(&TaskSpec{Name: name})
+		n.state[name] = s
+		if !s.Terminal() {
+			begun++
+		}
+	}
+	for _, name := range f.items {
+		if n.facts[name] == nil {
+			n.state[name] = Pending
+			if begun++; begun <= most {
+				n.state[name] = Ready
+			}
+		}
+		s := n.state[name]
+		over = over && s.Terminal()
+		failed = failed || s == Failed || halted(n.facts, name)
+	}
+	switch {
+	case !over || n.end:
+		return Deferred
+	case failed:
+		return Failed
+	case !t.Logic.Collect:
+		return Succeeded
+	case len(f.items) == 0:
+		n.outs[t.Name] = []byte("[]")
+		return Succeeded
+	}
+	return Deferred
+}
+
+// foreach has the owner find out the items of a foreach task, or read what the instances left; false:
+// something else is to happen to it, or nothing can.
+func (m *machine) foreach(a *AttemptRow, armed bool) bool {
+	ev := Event{Kind: EvArm, Task: a.Task, Token: a.Token, Of: Foreach}
+	switch k := rapid.IntRange(0, 9).Draw(m.T, "foreach"); {
+	case armed:
+		if !m.read(&ev) {
+			return true
+		}
+	case k == 0:
+		ev.Kind, ev.Result = EvSettle, Result{State: AttemptFailed, Cause: CausePrepare, Message: "no list"}
+	default:
+		ev.Items = drawItems(m.T)
+	}
+	if v := m.step(ev); v != Accepted {
+		m.Fatalf("%s of a foreach task: %s", ev.Kind, v)
+	}
+	return true
+}
+
+// read answers with what the instances left; false: some have not ended, or the run is being ended.
+func (m *machine) read(ev *Event) bool {
+	r := m.w.run
+	ev.Kind, ev.Child.Generation = EvSettle, r.Generation
+	ev.Result = Result{State: AttemptSucceeded, Outputs: []byte("1")}
+	return r.spreads[ev.Task].left == 0 && r.Intent < IntentStop
+}
+
+// finishForeach makes the fair answer: items, or what the instances left.
+func (m *machine) finishForeach(ev *Event, armed bool) {
+	if !armed {
+		ev.Kind, ev.Items = EvArm, &Items{Values: [][]byte{[]byte("1"), []byte("2")}}
+		return
+	}
+	m.read(ev)
+}
+
+func drawItems(t *rapid.T) *Items {
+	it := &Items{Values: make([][]byte, rapid.IntRange(0, 4).Draw(t, "items"))}
+	named := rapid.IntRange(0, 3).Draw(t, "named") == 0
+	for i := range it.Values {
+		it.Values[i] = []byte(fmt.Sprint(i))
+		if named {
+			it.Names = append(it.Names, fmt.Sprintf("%d.%d", i/2, i%2))
+		}
+	}
+	return it
+}
+
+// noteStopAll keeps that an operator stopped all instances of a foreach task; those that are held are told.
+func (m *machine) noteStopAll(of TaskID) {
+	for _, t := range m.w.run.Graph.Instances(of) {
+		if m.w.run.tasks[t].state == Stopped {
+			*m.fact(t) = fact{halted: true}
+		}
+	}
+}
+
+// checkInstance: an instance goes only while its foreach task has it, and none beyond the cap gets a turn.
+func checkInstance(r *Run, t TaskID) error {
+	p := &r.tasks[t]
+	of, _ := r.Graph.InstanceOf(t)
+	switch {
+	case p.state == Pending && p.blockers != 1:
+		return fmt.Errorf("pending with %d blockers", p.blockers)
+	case goes(p.state) && !r.armed(of):
+		return fmt.Errorf("%s while its foreach task is %s", p.state, r.tasks[of].state)
+	case goes(p.state) && r.Graph.retired(t):
+		return fmt.Errorf("%s without an item", p.state)
+	case p.state.Held() != (p.slot != 0) || p.state.Held() && p.token == 0 || p.listed && p.state != Ready:
+		return fmt.Errorf("%s slot %d token %d listed %v", p.state, p.slot, p.token, p.listed)
+	case r.Graph.Item(t) == nil && !r.Graph.retired(t):
+		return fmt.Errorf("it has no item")
+	}
+	if found, ok := r.Graph.Find(r.Graph.Name(t)); !ok || found != t {
+		return fmt.Errorf("its name finds %d", found)
+	}
+	return nil
+}
+
+// checkSpreads counts the instances again, and holds every foreach task to its cap.
+func checkSpreads(r *Run) error {
+	if r.Graph == nil {
+		return nil
+	}
+	fanning := int32(0)
+	for t := range r.tasks {
+		if r.tasks[t].state == Deferred && r.Graph.Kind(TaskID(t)) == Foreach {
+			fanning++
+		}
+	}
+	if fanning != r.fanning {
+		return fmt.Errorf("fanning %d, recount %d", r.fanning, fanning)
+	}
+	for of, f := range r.Graph.fans {
+		var left, live, own, waits int32
+		for _, t := range f.all {
+			p := &r.tasks[t]
+			if !p.state.Terminal() {
+				left++
+			}
+			if goes(p.state) {
+				live++
+				if p.own {
+					own++
+				}
+			}
+			if p.state == Pending {
+				waits++
+			}
+		}
+		sp, most := r.spreads[of], r.Graph.logic[of].cap()
+		switch name := r.Graph.Name(of); {
+		case sp == nil || sp.left != left || sp.live != live:
+			return fmt.Errorf("instances of %s: %+v, recount left %d live %d", name, sp, left, live)
+		case live > max(most, own):
+			return fmt.Errorf("%d instances of %s go, at most %d may", live, name, most)
+		case r.tasks[of].state == Deferred && r.armed(of) && waits > 0 && live < most && !r.State.Terminal():
+			return fmt.Errorf("%d instances of %s wait, %d go, %d may", waits, name, live, most)
+		case r.tasks[of].state.Terminal() && !r.State.Terminal() && left > 0 && r.Intent < IntentStop:
+			return fmt.Errorf("%s has ended, %d instances have not", name, left)
+		}
+	}
+	return nil
+}
