@@ -57,11 +57,12 @@ func fairRun(t *rapid.T, w *world, seed int, mixed bool) string {
 		var can []Event
 		w.run.Held(func(a *AttemptRow) {
 			can = append(can, Event{Kind: EvReport, Task: a.Task, Token: a.Token, Handler: 1,
-				Result: outcome(seed, w.g.Name(a.Task), a.Token)})
+				Result: outcome(seed, w.run.Graph.Name(a.Task), a.Token)})
 		})
 		w.run.Deferred(func(a *AttemptRow) {
-			can = append(can, Event{Kind: EvSettle, Task: a.Task, Token: a.Token, Of: w.g.Kind(a.Task),
-				Result: outcome(seed, w.g.Name(a.Task), a.Token)})
+			if ev, ok := w.fairAnswer(a, seed); ok {
+				can = append(can, ev)
+			}
 		})
 		for _, tm := range w.timers {
 			if state, token := w.run.Task(tm.Task); tm.Kind == TimerRetry && state == RetryWait && token == tm.Token {
@@ -84,11 +85,7 @@ func fairRun(t *rapid.T, w *world, seed int, mixed bool) string {
 			}
 		}
 	}
-	text := fingerprint(w.run)
-	for i := range w.run.tasks {
-		text += fmt.Sprint(" ", w.run.tasks[i].token)
-	}
-	return text
+	return w.run.byName()
 }
 
 // TestAnyBatching: the same events, of every kind, committed one by one or many at once,

@@ -2,6 +2,8 @@ package dag
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"pgregory.net/rapid"
 )
@@ -37,17 +39,15 @@ func (n *naiveRun) foreach(t *TaskSpec, f *fact) TaskState {
 		failed = failed || s == Failed || halted(n.facts, name)
 	}
 	switch {
-	case !over || n.end:
-		return Deferred
-	case failed:
+	case over && failed && !n.end:
 		return Failed
-	case !t.Logic.Collect:
-		return Succeeded
-	case len(f.items) == 0:
+	case !over || n.end && !n.joined[t.Name] || t.Logic.Collect && len(f.items) > 0 || failed:
+		return Deferred
+	case t.Logic.Collect:
 		n.outs[t.Name] = []byte("[]")
-		return Succeeded
 	}
-	return Deferred
+	n.joined[t.Name] = true
+	return Succeeded
 }
 
 // foreach has the owner find out the items of a foreach task, or read what the instances left; false:
@@ -68,6 +68,33 @@ func (m *machine) foreach(a *AttemptRow, armed bool) bool {
 		m.Fatalf("%s of a foreach task: %s", ev.Kind, v)
 	}
 	return true
+}
+
+// fairAnswer is what the owner of a run says to a deferred task that it is fair to; false: there is
+// nothing to say yet.
+func (w *world) fairAnswer(a *AttemptRow, seed int) (Event, bool) {
+	name, of := w.run.Graph.Name(a.Task), w.run.Graph.Kind(a.Task)
+	ev := Event{Kind: EvSettle, Task: a.Task, Token: a.Token, Of: of, Result: outcome(seed, name, a.Token)}
+	switch {
+	case of != Foreach:
+	case a.Started == 0 && ev.Result.State == AttemptSucceeded:
+		ev.Kind = EvArm
+		ev.Items = &Items{Values: [][]byte{[]byte("1"), []byte("2"), []byte("3")}[:len(name+fmt.Sprint(seed))%4]}
+	case a.Started != 0:
+		ev.Child.Generation = w.run.Generation
+		return ev, w.run.spreads[a.Task].left == 0
+	}
+	return ev, true
+}
+
+// byName tells how every task stands, wherever its place is.
+func (r *Run) byName() string {
+	var all []string
+	for t := range r.tasks {
+		all = append(all, fmt.Sprint(r.Graph.Name(TaskID(t)), " ", r.tasks[t].state, " ", r.tasks[t].token))
+	}
+	slices.Sort(all)
+	return fmt.Sprint(r.State, " ", r.Cause, " ", strings.Join(all, ", "))
 }
 
 // read answers with what the instances left; false: some have not ended, or the run is being ended.

@@ -23,7 +23,7 @@ type fact struct {
 // nothing, and computes everything anew each time. stop is how it ends because an operator
 // or its cap wants it to, before a failure did; RunRunning: nobody does.
 func naive(spec GraphSpec, params []byte, facts map[string]*fact, stop RunState, paused bool) (map[string]TaskState, RunState) {
-	n := naiveRun{spec: &spec, params: params, facts: facts, end: stop != RunRunning}
+	n := naiveRun{spec: &spec, params: params, facts: facts, end: stop != RunRunning, joined: map[string]bool{}}
 	state, held, over, failed := n.look()
 	if failed && spec.EndOnFailure && !n.end {
 		n.end = true
@@ -63,6 +63,7 @@ type naiveRun struct {
 	end    bool // the run is being ended
 	state  map[string]TaskState
 	outs   map[string][]byte // of switches that chose in this look
+	joined map[string]bool   // foreach tasks that have succeeded by themselves: what then fails ends the run too late for them
 }
 
 func (n *naiveRun) look() (state map[string]TaskState, held, over, failed bool) {
