@@ -200,7 +200,7 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 
 // expect asks for what a deferred attempt needs to go on: its timer, its preparation.
 func (r *Run) expect(a *AttemptRow, now Now, fx *Effects) {
-	if l := r.Graph.Logic(a.Task); l != nil && l.prepared() && (a.Started == 0 || l.Kind != Wait) {
+	if l := r.Graph.Logic(a.Task); l != nil && l.prepared() && (a.Started == 0 || l.Kind == Call || l.Kind == Dependent) {
 		fx.Prepares = append(fx.Prepares, Prepare{Run: r.ID, Task: a.Task, Token: a.Token, Kind: l.Kind})
 	}
 	if a.RetryAt != 0 && a.Cause != CauseTimeout { // or it was told already
