@@ -39,7 +39,7 @@ func (s *Server) humaConfig() huma.Config {
 				{Name: "schedules", Description: "Triggers of workflows, the ledger of their fires, and what will come."},
 				{Name: "backfills", Description: "Runs for instants of the past."},
 				{Name: "queues", Description: "Named queues and locks, which runs of all workflows share."},
-				{Name: "nodes", Description: "The processes."}},
+				{Name: "nodes", Description: "The processes."}, {Name: "tokens", Description: "The rights to call."}},
 			Components: &huma.Components{Schemas: registry},
 		},
 		Formats:       map[string]huma.Format{"application/json": format, "json": format},

@@ -160,7 +160,7 @@ func TestVerbs(t *testing.T) {
 	}
 	wantProblem(t, b.post(path+":kill", ""), 409, api.ProblemConflict)
 	p := wantProblem(t, b.post(path+":explode", ""), 404, api.ProblemNotFound)
-	if !strings.Contains(p.Detail, "kill, pause, resume, stop") {
+	if !strings.Contains(p.Detail, "kill, pause, recover, rerun, resume, stop") {
 		t.Error(p.Detail)
 	}
 	wantProblem(t, b.post(path+":stop", `{"why":1}`), 422, api.ProblemInvalid)
