@@ -33,6 +33,10 @@ func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepa
 	}
 	in := workflow.Inputs{RunID: q.Row.ID.String(), Attempt: int(q.Token), Params: q.Row.Params, TriggerTime: q.Row.Instant().Time(),
 		Outputs: func(task string) (json.RawMessage, dag.TaskState) { o := known[task]; return o.json, o.state }}
+	if q.Graph.Kind(q.Task) == dag.Foreach {
+		items, err := v.Items(t, in)
+		return engine.Prepared{Items: items}, err
+	}
 	if q.Graph.Kind(q.Task) == dag.Wait {
 		at, err := v.Until(t, in)
 		return engine.Prepared{Until: dag.Micro(at)}, err

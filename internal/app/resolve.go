@@ -179,7 +179,7 @@ func (r *resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 	if err != nil {
 		return nil, err
 	}
-	res, err := v.Resolve(t, workflow.Inputs{
+	res, err := v.Resolve(t, workflow.Inputs{Item: a.Graph.Item(a.Task),
 		RunID: a.Run.String(), Attempt: int(a.Token), Params: row.Params, TriggerTime: row.Instant().Time(),
 		Outputs: func(task string) (json.RawMessage, dag.TaskState) { o := known[task]; return o.json, o.state },
 	})
@@ -201,6 +201,9 @@ func (r *resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 func (v *version) position(a *engine.Assignment) (int, bool) {
 	if t := int(a.Task); t < len(v.Tasks) && v.Tasks[t].Name == a.Name {
 		return t, true
+	}
+	if of, ok := a.Graph.InstanceOf(a.Task); ok {
+		return int(of), int(of) < len(v.Tasks)
 	}
 	return v.Find(a.Name)
 }

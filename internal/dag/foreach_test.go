@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 
 	"pgregory.net/rapid"
 )
@@ -201,4 +202,43 @@ func checkSpreads(r *Run) error {
 		}
 	}
 	return nil
+}
+
+// FuzzRunGraph: what a row adds to a graph is an error or a graph in which every task has a name that finds it.
+func FuzzRunGraph(f *testing.F) {
+	version, err := NewGraph(GraphSpec{Tasks: []TaskSpec{{Name: "a", Logic: &Logic{Kind: Foreach}}, {Name: "b"}}})
+	must(err)
+	plain := appendSegment(nil, segmentSplit, packSplit(0, &Items{Values: [][]byte{[]byte("1"), []byte("2")}}))
+	f.Add(plain)
+	f.Add(appendSegment(plain, segmentStale, []byte{0}))
+	f.Add(appendSegment(plain, segmentSplit, packSplit(0, &Items{Names: []string{"1", "0.3"}, Values: [][]byte{[]byte("5"), []byte("6")}})))
+	f.Fuzz(func(t *testing.T, own []byte) {
+		g, err := RunGraph(version, own, compileCond)
+		if err != nil {
+			return
+		}
+		for id := range TaskID(g.Len()) {
+			if found, ok := g.Find(g.Name(id)); !ok || found != id {
+				t.Fatalf("task %d is called %q, which finds %d", id, g.Name(id), found)
+			}
+		}
+	})
+}
+
+// BenchmarkSplit splits a foreach of 10,000 items.
+func BenchmarkSplit(b *testing.B) {
+	g, err := NewGraph(GraphSpec{Tasks: []TaskSpec{{Name: "a", Logic: &Logic{Kind: Foreach}}}})
+	must(err)
+	it := &Items{Values: make([][]byte, ItemsMax)}
+	for i := range it.Values {
+		it.Values[i] = []byte(fmt.Sprint(i))
+	}
+	for b.Loop() {
+		w := newWorld(g)
+		var fx Effects
+		w.run.Step(&Event{Kind: EvSubmit, Graph: g}, w.now, &fx)
+		if v := w.run.Step(&Event{Kind: EvArm, Of: Foreach, Items: it}, w.now, &fx); v != Accepted || w.run.Ready() != ItemsMax {
+			b.Fatal(v, w.run.Ready())
+		}
+	}
 }

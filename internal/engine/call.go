@@ -258,7 +258,7 @@ func endOf(row *dag.RunRow) string {
 
 // childOutputs is what the last tasks of a run left: those that nothing needs.
 func (e *Engine) childOutputs(ctx context.Context, row *dag.RunRow) ([]byte, error) {
-	g, err := e.graphs.get(row.Workflow, row.Version)
+	g, err := e.graphOf(row)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 // explainDeferred covers a task that waits for something outside its run.
 func (e *Engine) explainDeferred(ctx context.Context, v *RunView, t *TaskView, x *Explanation) error {
-	g, err := e.graphs.get(v.RunRow.Workflow, v.Version)
+	g, err := e.graphOf(&v.RunRow)
 	if err != nil {
 		return err
 	}
@@ -29,6 +29,11 @@ func (e *Engine) explainDeferred(ctx context.Context, v *RunView, t *TaskView, x
 		r.Unblocks = "skein task approve " + address + ", or with --reject"
 		if a.RetryAt != 0 {
 			r.Unblocks += "; not decided by then, it fails"
+		}
+	case dag.Foreach:
+		r.What, r.Unblocks = fmt.Sprintf("task %s waits for its %d instances", t.Name, len(g.Instances(t.ID))), "their end"
+		if a.Started == 0 {
+			r.What, r.Unblocks = fmt.Sprintf("task %s waits for its items, which are being worked out", t.Name), "that"
 		}
 	case dag.Call:
 		return e.explainCall(ctx, t, a, r, x)
@@ -68,4 +73,3 @@ func (e *Engine) explainCall(ctx context.Context, t *TaskView, a *AttemptView, r
 	x.add(r)
 	return nil
 }
-

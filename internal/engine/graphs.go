@@ -94,6 +94,21 @@ func (c *graphCache) peek(w dag.WorkflowID, version int32) *dag.Graph {
 	return entry.g
 }
 
+// graphOf gives the graph of a run: its version's, and what the run adds to it.
+func (e *Engine) graphOf(row *dag.RunRow) (*dag.Graph, error) {
+	g, err := e.graphs.get(row.Workflow, row.Version)
+	if err != nil || row.Graph == nil {
+		return g, err
+	}
+	if g, err = dag.RunGraph(g, row.Graph, e.cfg.Compile); err != nil {
+		return nil, fmt.Errorf("run %s: %w", row.ID, err)
+	}
+	return g, nil
+}
+
+// RunGraph gives the graph of a run, with the instances that it has by now.
+func (e *Engine) RunGraph(row *dag.RunRow) (*dag.Graph, error) { return e.graphOf(row) }
+
 func (e *Engine) loadGraph(key versionKey) (*dag.Graph, error) {
 	v, err := e.store.Version(context.Background(), key.workflow, key.version)
 	if err != nil {

@@ -239,7 +239,7 @@ func (w *writer) revived(rec *store.RunRecord, fx *dag.Effects) (r *dag.Run, err
 	}
 	var g *dag.Graph
 	if rec.Run.SplitAt != 0 {
-		if g, err = w.e.graphs.get(rec.Run.Workflow, rec.Run.Version); err != nil {
+		if g, err = w.e.graphOf(&rec.Run); err != nil {
 			return nil, err
 		}
 	}

@@ -32,6 +32,7 @@ type PrepareQuery struct {
 // Prepared is what a deferred task waits for.
 type Prepared struct {
 	Until dag.Micros // of a wait: its instant
+	Items *dag.Items // of a foreach
 	// Of a call: the workflow as it is now, and what its run is started with.
 	Workflow dag.WorkflowID
 	Version  int32
@@ -147,9 +148,12 @@ func (w *writer) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
 	if p.Kind == dag.Call && a.Started != 0 {
 		return item{}, nil
 	}
-	g, err := w.e.graphs.get(row.Workflow, row.Version)
+	g, err := w.e.graphOf(&row)
 	if err != nil {
 		return item{}, err
+	}
+	if p.Kind == dag.Foreach && a.Started != 0 {
+		return w.joinedOutputs(ctx, p, &row, g)
 	}
 	is, err := w.e.cfg.Preparer.Prepare(ctx, PrepareQuery{Row: &row, Graph: g, Task: p.Task, Token: p.Token})
 	if errors.Is(err, ErrUnavailable) {
@@ -165,7 +169,7 @@ func (w *writer) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
 	if err != nil {
 		return failDeferred(p, err), nil
 	}
-	ev := dag.Event{Kind: dag.EvArm, Task: p.Task, Token: p.Token, Of: p.Kind, Due: is.Until}
+	ev := dag.Event{Kind: dag.EvArm, Task: p.Task, Token: p.Token, Of: p.Kind, Due: is.Until, Items: is.Items}
 	if begin != nil {
 		ev.Child, ev.Reason = begin.child(), "run "+begin.Run.String()+" of "+is.Name
 	}
@@ -231,7 +235,7 @@ func (e *Engine) Decide(ctx context.Context, d Decision) error {
 	if err != nil {
 		return fromStore("run "+d.Run.String(), err)
 	}
-	g, err := e.graphs.get(row.Workflow, row.Version)
+	g, err := e.graphOf(&row)
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func (e *Engine) view(ctx context.Context, row dag.RunRow) (RunView, error) {
 
 // derive computes the state of every task of a run from its rows.
 func (e *Engine) derive(ctx context.Context, row *dag.RunRow) (*dag.Graph, []dag.AttemptRow, []dag.TaskView, error) {
-	g, err := e.graphs.get(row.Workflow, row.Version)
+	g, err := e.graphOf(row)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -240,7 +240,7 @@ func (e *Engine) Task(ctx context.Context, id dag.RunID, name string) (TaskView,
 	if err != nil {
 		return TaskView{}, fromStore("run "+id.String(), err)
 	}
-	g, err := e.graphs.get(row.Workflow, row.Version)
+	g, err := e.graphOf(&row)
 	if err != nil {
 		return TaskView{}, err
 	}
@@ -293,6 +293,10 @@ func (e *Engine) Events(ctx context.Context, id dag.RunID, after int64, limit in
 	if err != nil {
 		return nil, fromStore("events", err)
 	}
+	g, err := e.graphOf(&row)
+	if errors.Is(err, ErrUnavailable) {
+		return nil, err
+	}
 	views := make([]EventView, 0, len(rows))
 	for i := range rows {
 		records, err := dag.UnpackRecords(rows[i].Records)
@@ -303,7 +307,7 @@ func (e *Engine) Events(ctx context.Context, id dag.RunID, after int64, limit in
 		for _, rec := range records {
 			line := RecordView{Record: rec}
 			if rec.Task != dag.LeaderTask {
-				line.TaskName = e.taskName(&row, rec.Task)
+				line.TaskName = nameIn(g, rec.Task)
 			}
 			if line.By, err = e.handlers.get(ctx, e.store, rec.Handler); err != nil {
 				return nil, err
@@ -315,9 +319,8 @@ func (e *Engine) Events(ctx context.Context, id dag.RunID, after int64, limit in
 	return views, nil
 }
 
-func (e *Engine) taskName(row *dag.RunRow, t dag.TaskID) string {
-	g, err := e.graphs.get(row.Workflow, row.Version)
-	if err != nil || int(t) >= g.Len() {
+func nameIn(g *dag.Graph, t dag.TaskID) string {
+	if g == nil || int(t) >= g.Len() {
 		return fmt.Sprintf("#%d", t)
 	}
 	return g.Name(t)
@@ -332,7 +335,11 @@ func (e *Engine) TaskName(ctx context.Context, id dag.RunID, t dag.TaskID) (stri
 	if err != nil {
 		return "", fromStore("run "+id.String(), err)
 	}
-	return e.taskName(&row, t), nil
+	g, err := e.graphOf(&row)
+	if errors.Is(err, ErrUnavailable) {
+		return "", err
+	}
+	return nameIn(g, t), nil
 }
 
 // Graph gives the graph of a run's version.

@@ -218,7 +218,7 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	case r.Intent == dag.IntentPause:
 		return ""
 	}
-	g, err := s.e.graphs.get(r.Workflow, r.Version)
+	g, err := s.e.graphOf(r)
 	if err != nil {
 		return FaultCorrupt // its owner tells a row that is damaged from a store that is away
 	}

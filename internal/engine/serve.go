@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -30,13 +32,22 @@ func (e *Engine) Attempts(ctx context.Context, id dag.RunID, t dag.TaskID) ([]da
 // Records names the tasks and holders of lines of a run's history. Of row only the ids and
 // the version count.
 func (e *Engine) Records(ctx context.Context, row *dag.RunRow, records []dag.Record) ([]RecordView, error) {
+	g, err := e.graphs.get(row.Workflow, row.Version)
+	if err == nil && slices.ContainsFunc(records, func(r dag.Record) bool { return int(r.Task) >= g.Len() }) { // an instance
+		var whole dag.RunRow
+		if whole, err = e.store.Run(ctx, row.ID); err == nil {
+			g, err = e.graphOf(&whole)
+		}
+	}
+	if errors.Is(err, ErrUnavailable) || errors.Is(err, store.ErrUnavailable) {
+		return nil, fromStore("names of tasks", err)
+	}
 	views := make([]RecordView, 0, len(records))
 	for _, rec := range records {
 		v := RecordView{Record: rec}
 		if rec.Task != dag.LeaderTask {
-			v.TaskName = e.taskName(row, rec.Task)
+			v.TaskName = nameIn(g, rec.Task)
 		}
-		var err error
 		if v.By, err = e.handlers.get(ctx, e.store, rec.Handler); err != nil {
 			return nil, err
 		}

@@ -91,7 +91,7 @@ func (v *verifier) run(rec *store.RunRecord, events []dag.EventRow) {
 		return
 	}
 	var err error
-	if v.g, err = v.e.graphs.get(r.Workflow, r.Version); err != nil {
+	if v.g, err = v.e.graphOf(r); err != nil {
 		v.fail("graph", dag.LeaderTask, "%v", err)
 		return
 	}

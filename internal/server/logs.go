@@ -83,7 +83,7 @@ func (s *Server) findLog(ctx context.Context, in *logIn) (*logOf, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := s.engine.Graph(row.Workflow, row.Version)
+	g, err := s.engine.RunGraph(&row)
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func (s *Server) runGraph(ctx context.Context, in *RunPath) (*jsonOut[api.Graph]
 	if err != nil {
 		return nil, err
 	}
-	g, err := s.engine.Graph(row.Workflow, row.Version)
+	g, err := s.engine.RunGraph(&row)
 	if err != nil {
 		return nil, err
 	}

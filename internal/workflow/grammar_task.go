@@ -37,8 +37,8 @@ func taskShape() *shape {
 
 // taskLater is the keys of coming features that stand beside an action.
 func taskLater() []key {
-	tasks := forms("a list, or an expression that gives one", text("an expression that gives a list"),
-		list("a list of values", &shape{kind: anyShape}))
+	items := forms("a list, an expression that gives one, a range such as {from: 1, to: 9}, or a mapping of levels", text("an expression that gives a list"),
+		list("a list of values", &shape{kind: anyShape}), table("a range, or a mapping of levels", keyName(), &shape{kind: anyShape}))
 	return []key{
 		{name: "resources", doc: "Resource class: basic, regular, premium, or {cpu: 2, memory: 4Gi}.", later: "resources", shape: resources()},
 		{name: "queue", doc: "Named queue that the task passes.", later: "task queue", shape: keyOrDash("the name of a queue")},
@@ -48,8 +48,8 @@ func taskLater() []key {
 		{name: "node", doc: "The one node that runs the task.", later: "placement", shape: keyOrDash("the name of a node")},
 		{name: "artifacts", doc: "Globs of files that are kept after the attempt.", later: "artifacts",
 			shape: list("a list of globs", glob())},
-		{name: "foreach", doc: "Runs the task once for each item of a list, or of an expression that gives one.", later: "foreach", shape: tasks},
-		{name: "parallel", doc: "Most instances of foreach at one time.", later: "foreach", shape: integer(1, 100_000)},
+		{name: "foreach", doc: "Runs the task once for each item of a list, or of an expression that gives one; env and dir see it as item.", shape: items},
+		{name: "parallel", doc: "Most instances of foreach at one time; default: all.", shape: integer(1, 100_000)},
 		{name: "with", doc: "Parameters of the workflow that is called. Texts may hold ${{ }}.",
 			shape: table("a mapping of values", text("a name"), &shape{kind: anyShape})},
 	}

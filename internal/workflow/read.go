@@ -31,7 +31,7 @@ func (r *reader) workflow(n *node) *Workflow {
 		Files:       texts(n.get("files")),
 		exprs:       &derived{},
 	}
-	r.declared = declarations{params: map[string]*Param{}, outputs: map[string][]Output{}}
+	r.declared = declarations{params: map[string]*Param{}, outputs: map[string][]Output{}, foreach: map[string]bool{}}
 	if d := n.get("defaults"); d != nil && d.kind == mapNode {
 		w.Defaults = Defaults{Retry: r.retry(d.get("retry"), "defaults.retry"), Timeout: durationAt(d.get("timeout")),
 			KillGrace: durationAt(d.get("kill_grace")), OnTimeout: d.get("on_timeout").str(), Priority: d.get("priority").str(),
@@ -59,6 +59,7 @@ func (r *reader) workflow(n *node) *Workflow {
 	for i, k := range tasks.keys {
 		w.Tasks[i] = r.task(k, tasks.vals[i])
 		r.declared.outputs[k.text] = w.Tasks[i].Outputs
+		r.declared.foreach[k.text] = len(w.Tasks[i].Foreach) > 0
 	}
 	r.files(n.get("files"))
 	r.checkEnv(n.get("env"), "env", inEnv, nil)

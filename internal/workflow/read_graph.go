@@ -218,8 +218,9 @@ func (c *readCheck) check(i int, n *node, at string) {
 	}
 	c.checkEnv(n.get("env"), join(at, "env"), in, read)
 	c.checkLogic(i, n, at, read)
+	c.checkForeach(n, at, read)
 	if v := n.get("dir"); v != nil && v.isText() && hasTemplate(v.text) {
-		got := c.compile(v.text, inTask)
+		got := c.compile(v.text, in)
 		c.complain(v, join(at, "dir"), 0, got.faults)
 		read(v, join(at, "dir"), got.refs)
 	}

@@ -25,6 +25,7 @@ func (r *reader) task(k, n *node) Task {
 	t.Run = r.run(n.get("run"), join(at, "run"))
 	r.action(k, n, at)
 	r.logic(&t, n, at)
+	r.foreach(&t, n, at)
 	if d := n.get("dir"); t.Dir != "" && !hasTemplate(t.Dir) && leavesFolder(t.Dir) {
 		r.failNode(d, join(at, "dir"), "dir leads out of the workflow's folder", "give a folder inside it, or an absolute path")
 	}

@@ -106,6 +106,7 @@ func (r ref) handles() bool {
 type declarations struct {
 	params  map[string]*Param
 	outputs map[string][]Output // by task; every task has an entry
+	foreach map[string]bool     // tasks whose outputs are a list
 }
 
 // roots are the variables of expressions.
@@ -168,7 +169,7 @@ func (d *declarations) resolve(path []string, in scope) (ref, *cel.Type, *compla
 	if in == inForeach {
 		return ref{kind: itemRef}, cel.DynType, nil
 	}
-	return ref{}, nil, &complaint{message: "item is known only in a task with foreach, which is not supported yet"}
+	return ref{}, nil, &complaint{message: "item is known only in the env, the dir and the inner levels of a task with foreach"}
 }
 
 // beforeRun refuses what no run has yet: where a trigger decides what to start.
@@ -279,6 +280,12 @@ func (d *declarations) resolveTask(path []string, in scope) (ref, *cel.Type, *co
 	case "state":
 		return ref{kind: stateRef, task: task}, cel.StringType, nil
 	case "outputs":
+		if d != nil && d.foreach[task] {
+			return foreachOutputs(path, outputs)
+		}
+		if len(path) == 3 && d == nil { // a mapping, or the list of a foreach
+			return ref{kind: outputsRef, task: task}, cel.DynType, nil
+		}
 		if len(path) == 3 {
 			return ref{kind: outputsRef, task: task}, cel.MapType(cel.StringType, cel.DynType), nil
 		}
@@ -298,6 +305,19 @@ func (d *declarations) resolveTask(path []string, in scope) (ref, *cel.Type, *co
 		hint = fmt.Sprintf("did you mean %s?", strings.Join(append([]string{"tasks", task, near}, path[3:]...), "."))
 	}
 	return ref{}, nil, &complaint{message: fmt.Sprintf("a task has outputs and state, not %s", quoteShort(path[2])), hint: hint}
+}
+
+// foreachOutputs is what expressions see of a task with foreach.
+func foreachOutputs(path []string, outputs []Output) (ref, *cel.Type, *complaint) {
+	r := ref{kind: outputsRef, task: path[1]}
+	switch {
+	case len(outputs) == 0:
+		return r, nil, &complaint{message: fmt.Sprintf("task %s does not declare outputs", quoteShort(path[1])), hint: "declare them there: outputs: {rows: int}"}
+	case len(path) > 3:
+		return r, nil, &complaint{message: fmt.Sprintf("task %s has foreach: its outputs are a list", quoteShort(path[1])),
+			hint: fmt.Sprintf("write %s.map(o, o.%s)", r, path[3])}
+	}
+	return r, cel.ListType(cel.DynType), nil
 }
 
 func (d *declarations) nearTask(task string) string {

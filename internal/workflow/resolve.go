@@ -21,6 +21,7 @@ type Inputs struct {
 	// Outputs gives a task's outputs, a JSON object or nil, and its state. It is asked
 	// for the tasks of ReadsOutputs only.
 	Outputs func(task string) (json.RawMessage, dag.TaskState)
+	Item    json.RawMessage // of an instance of foreach
 }
 
 // Resolved is what an attempt of a task executes.
@@ -35,9 +36,10 @@ type Resolved struct {
 func (w *Workflow) Resolve(task int, in Inputs) (Resolved, error) {
 	t := &w.Tasks[task]
 	from := w.valuesOf(&in)
+	from.item = in.Item
 	out := Resolved{Run: t.Run}
 	var err error
-	if out.Dir, err = w.text(t.Dir, inTask, &from); err != nil {
+	if out.Dir, err = w.text(t.Dir, t.foreachScope(), &from); err != nil {
 		return Resolved{}, fmt.Errorf("dir: %w", err)
 	}
 	if out.Dir != "" && leavesFolder(out.Dir) {
@@ -57,7 +59,7 @@ func (w *Workflow) Resolve(task int, in Inputs) (Resolved, error) {
 		out.Env = append(out.Env, kv)
 	}
 	for _, kv := range t.Env {
-		if kv.Value, err = w.text(kv.Value, inTask, &from); err != nil {
+		if kv.Value, err = w.text(kv.Value, t.foreachScope(), &from); err != nil {
 			return Resolved{}, fmt.Errorf("env %s: %w", kv.Name, err)
 		}
 		out.Env = append(out.Env, kv)
@@ -93,7 +95,7 @@ func (w *Workflow) ReadsOutputs(task int) []string {
 		if !hasTemplate(text) {
 			return
 		}
-		compiled, err := w.exprs.get(text, inTask)
+		compiled, err := w.exprs.get(text, t.foreachScope())
 		if err != nil { // Resolve will say so
 			return
 		}
@@ -104,6 +106,7 @@ func (w *Workflow) ReadsOutputs(task int) []string {
 		}
 	}
 	add(t.Dir)
+	t.foreachTexts(add)
 	t.templates(add)
 	for _, kv := range t.Env {
 		add(kv.Value)
@@ -119,6 +122,7 @@ type values struct {
 	outputs func(task string) (dag.TaskState, []byte)
 	at      time.Time
 	event   json.RawMessage
+	item    json.RawMessage
 	run     map[string]any
 
 	known map[string]map[string]json.RawMessage // "" holds the parameters
@@ -165,6 +169,11 @@ func (v *values) lookup(r ref) celref.Val {
 		return celValue(orNull(v.event))
 	case eventRef:
 		return v.eventPart(r)
+	case itemRef:
+		if r.has {
+			return types.Bool(len(v.item) > 0)
+		}
+		return celValue(orNull(v.item))
 	case runRef:
 		if r.has {
 			return types.True

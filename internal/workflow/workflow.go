@@ -60,7 +60,9 @@ type Task struct {
 	Name        string    `json:"name"`
 	Description string    `json:"description,omitempty"`
 	Needs       []string  `json:"needs,omitempty"`
-	If          string    `json:"if,omitempty"` // CEL, without ${{ }}; "" is success()
+	Foreach     []Level   `json:"foreach,omitempty"`
+	Parallel    int32     `json:"parallel,omitempty"` // most instances at one time; 0: all
+	If          string    `json:"if,omitempty"`       // CEL, without ${{ }}; "" is success()
 	Run         Run       `json:"run,omitzero"`
 	Wait        *Wait     `json:"wait,omitempty"`
 	Approval    *Approval `json:"approval,omitempty"`
@@ -247,6 +249,13 @@ func (w *Workflow) Graph(tasksMax int) (*dag.Graph, error) {
 			return nil, fmt.Errorf("the if of task %q: %w", t.Name, err)
 		}
 		spec.Tasks[i].If = c
+	}
+	if read := w.collects(&spec); read != nil {
+		for i := range w.Tasks {
+			if t := &w.Tasks[i]; len(t.Foreach) > 0 {
+				spec.Tasks[i].Logic = &dag.Logic{Kind: dag.Foreach, Parallel: t.Parallel, Collect: len(t.Outputs) > 0 && read[t.Name]}
+			}
+		}
 	}
 	return dag.NewGraph(spec)
 }
