@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -66,10 +67,11 @@ type keeper struct {
 	until   time.Duration // end of the lease, on the boot clock
 	lapsed  bool          // it has ended, and what ran then was killed
 	running map[ID]*Held
-	conn    *stream // nil: no worker
-	met     bool    // there was one
-	behind  bool    // an end is not in the journal
-	out     news    // to be sent
+	parked  []parcel // not to be started before the lease is renewed
+	conn    *stream  // nil: no worker
+	met     bool     // there was one
+	behind  bool     // an end is not in the journal
+	out     news     // to be sent
 	wake    chan struct{}
 }
 
@@ -364,7 +366,7 @@ func (k *keeper) serve(conn *net.UnixConn) {
 	}
 	k.expire()
 	k.w.resize(first.Hello.Slots, first.Hello.LogMax, first.Hello.Base)
-	k.conn, k.met = s, true
+	k.conn, k.met, k.parked = s, true, nil // what was not begun is lost with who wanted it
 	k.out = news{Welcome: k.welcome(), Lines: k.out.Lines}
 	k.rouse()
 	k.mu.Unlock()
@@ -458,13 +460,17 @@ func (k *keeper) obey(o *order) {
 	if o.Release {
 		k.release()
 	}
-	for i := range o.Jobs {
-		k.begin(&o.Jobs[i])
+	jobs := append(k.parked, o.Jobs...)
+	k.parked = nil
+	for i := range jobs {
+		k.begin(&jobs[i])
 	}
 	for _, s := range o.Stops {
+		k.unpark(func(id ID) bool { return id == s.Key.ID() }, map[Mode]string{ModeTerm: CauseStopped, ModeKill: CauseKilled}[s.Mode])
 		k.w.Stop(s.Key, s.Mode)
 	}
 	if o.Kill {
+		k.unpark(func(ID) bool { return true }, CauseClosed)
 		k.w.demand(modeClose)
 	}
 	if o.Ping != 0 {
@@ -474,6 +480,18 @@ func (k *keeper) obey(o *order) {
 	if o.End {
 		k.finish()
 	}
+}
+
+// unpark drops jobs that were not started, and says so.
+func (k *keeper) unpark(which func(ID) bool, cause string) {
+	k.parked = slices.DeleteFunc(k.parked, func(p parcel) bool {
+		gone := which(p.Job.Key.ID())
+		if gone {
+			k.out.Results = append(k.out.Results, Result{Key: p.Job.Key, State: Stopped, Cause: cause, ExitCode: -1, Message: "stopped before it began", Finished: time.Now()})
+			k.rouse()
+		}
+		return gone
+	})
 }
 
 // begin starts a job, unless it is known already.
@@ -487,16 +505,8 @@ func (k *keeper) begin(p *parcel) {
 	if k.running[id] != nil {
 		return
 	}
-	refuse := func(cause, message string) {
-		k.out.Results = append(k.out.Results, Result{Key: p.Job.Key, State: Stopped, Cause: cause, ExitCode: -1, Message: message, Finished: time.Now()})
-		k.rouse()
-	}
-	switch {
-	case k.lapsed:
-		refuse(CauseLease, "the lease had ended before it began")
-		return
-	case k.journal.full():
-		refuse(CauseLost, "the keeper has too many ends that nobody has taken")
+	if k.lapsed || k.journal.full() { // to refuse it would have it come again at once
+		k.parked = append(k.parked, *p)
 		return
 	}
 	job := p.Job

@@ -189,18 +189,16 @@ func TestLeaseEnds(t *testing.T) {
 	if r := b.result(); r.State != Stopped || r.Cause != CauseLease {
 		t.Fatalf("%+v", r)
 	}
-	b.Start(shell("late", 1, "true"))
-	if r := b.result(); r.Cause != CauseLease {
-		t.Fatalf("started without a lease: %+v", r)
-	}
-	b.Renew(Boot() - time.Second) // what the store confirmed long ago
-	b.Start(shell("later", 1, "true"))
-	if r := b.result(); r.Cause != CauseLease {
+	// What comes without a lease waits for one; what the store confirmed long ago is none.
+	b.Start(shell("late", 1, "touch "+data+"/late"))
+	b.Start(shell("unwanted", 1, "touch "+data+"/unwanted"))
+	b.Renew(Boot() - lease)
+	b.Stop(shell("unwanted", 1, "").Key, ModeKill)
+	if r := b.result(); r.Key.Task != "unwanted" || r.Cause != CauseKilled || exists(data+"/late") {
 		t.Fatalf("started without a lease: %+v", r)
 	}
 	b.Renew(Boot() + lease)
-	b.Start(shell("again", 1, "true"))
-	if r := b.result(); r.State != Succeeded {
+	if r := b.result(); r.Key.Task != "late" || r.State != Succeeded || exists(data+"/unwanted") {
 		t.Fatalf("%+v", r)
 	}
 	b.Renew(Boot() + lease)
@@ -214,7 +212,7 @@ func TestLeaseEnds(t *testing.T) {
 	for _, r := range next.adopted.Ended {
 		causes[r.Key.Task] = r.Cause
 	}
-	if len(next.adopted.Running) != 0 || causes["alone"] != CauseLease || causes["again"] != "" {
+	if len(next.adopted.Running) != 0 || causes["alone"] != CauseLease || causes["late"] != "" {
 		t.Errorf("adopted %+v, %v", next.adopted.Running, causes)
 	}
 }
