@@ -207,10 +207,15 @@ func (w *writer) asking(id dag.RunID, asked dag.Micros) (*dag.Run, error) {
 			return nil, err
 		}
 	}
-	if r == nil || r.Claim == nil || r.Claim.Asked != asked || r.Claim.Stage != dag.ClaimAsked && r.Claim.Stage != dag.ClaimAgain {
+	if r == nil || !asks(r.Claim, asked) {
 		return nil, nil
 	}
 	return r, nil
+}
+
+// asks reports whether a run asks now, and this is the asking.
+func asks(c *dag.Claim, asked dag.Micros) bool {
+	return c != nil && c.Asked == asked && (c.Stage == dag.ClaimAsked || c.Stage == dag.ClaimAgain)
 }
 
 // fetch loads a run that stood aside.
@@ -287,7 +292,10 @@ func (w *writer) listen(said *word) error {
 			return nil
 		}
 		if was := w.commons.of[in.run]; was != nil && was.claim.Asked == in.claim.Asked {
-			return nil // its row was read before
+			if was.claim.Stage != dag.ClaimAsked {
+				return nil // its row was read before, and it was let through
+			}
+			w.commons.leave(was) // its row was read before: only now it is seen whether it may wait
 		}
 		_, d := w.comeIn(in)
 		switch {

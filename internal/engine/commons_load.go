@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -175,11 +176,28 @@ func (w *writer) loadGrants(ctx context.Context) error {
 				continue
 			}
 			for j := range letters {
-				if g := letters[j].Word; g != nil && g.Kind == wordGrant {
-					w.commons.take(&claimant{run: g.Run, shard: s, claim: *g.Claim})
+				if g := letters[j].Word; g != nil && g.Kind == wordGrant && g.Claim != nil {
+					if err := w.loadGrant(ctx, g, s); err != nil {
+						return err
+					}
 				}
 			}
 		}
+	}
+	return nil
+}
+
+// loadGrant takes in a grant if its run still asks for it. One that does not has said that it
+// left, perhaps to an owner before this one, and says it no second time.
+func (w *writer) loadGrant(ctx context.Context, g *word, s dag.ShardID) error {
+	row, err := w.e.store.Run(ctx, g.Run)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read a run whose grant is on its way: %w", err)
+	case asks(row.Claim, g.Claim.Asked) && w.commons.of[g.Run] == nil:
+		w.commons.take(&claimant{run: g.Run, shard: s, claim: *g.Claim})
 	}
 	return nil
 }

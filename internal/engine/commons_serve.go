@@ -270,6 +270,12 @@ func (w *writer) serveLine(l *line) (more bool, err error) {
 		if c == nil {
 			return l.thin(), nil
 		}
+		if l.q == nil && c.claim.Queue != "" { // it was removed while the run asked for it
+			if err := w.denied(c, &denial{cause: dag.CauseQueue, why: noQueue(c.claim.Queue, "")}); err != nil {
+				return false, err
+			}
+			continue
+		}
 		if ok, later := l.room(w.tx.now.Wall); !ok {
 			if later != 0 && (g.wake == 0 || later < g.wake) {
 				g.wake = later

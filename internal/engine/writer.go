@@ -267,6 +267,13 @@ func (w *writer) attempt(ctx context.Context, items []item) (n int, err error) {
 			n++
 			w.tx.tried++
 			w.apply(&items[n-1])
+			if items[n-1].ask == nil {
+				continue
+			}
+			if err := w.loadCommons(ctx); err != nil { // it may have taken, or given up, the shard
+				w.unsure = errors.Join(w.unsure, err)
+				return
+			}
 		}
 		w.follow()
 		w.fill(w.itemsMax - n)
