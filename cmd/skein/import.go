@@ -16,6 +16,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/convert"
 	"skein.dev/skein/internal/cron"
 	"skein.dev/skein/internal/crontab"
 )
@@ -26,19 +27,19 @@ func (c *cli) importCmd() *cobra.Command {
 		Example: "  crontab -l | skein import crontab - --out workflows\n  skein import crontab /etc/crontab",
 	}
 	needsVerb(cmd)
-	cmd.AddCommand(c.importCrontabCmd())
+	cmd.AddCommand(c.importCrontabCmd(), c.importDaguCmd(), c.importArgoCmd())
 	return cmd
 }
 
-// importFlags is what import crontab was asked to do.
+// importFlags is what an import was asked to do.
 type importFlags struct {
-	out, namespace, timezone, format string
-	apply, dryRun, force             bool
+	out, namespace, timezone, format, containers string
+	apply, dryRun, force                         bool
 }
 
-// imported is what `skein import crontab -o json` prints: a contract.
+// imported is what `skein import … -o json` prints: a contract.
 type imported struct {
-	*crontab.Result
+	*convert.Result
 	Written []string      `json:"written"`
 	Applied []api.Applied `json:"applied"`
 	done    []string      // what became of each workflow, for people
@@ -62,6 +63,13 @@ Exit code: 0 also if some lines were dropped, 6 if not one could be converted, 5
 			return c.importCrontab(ctx, args[0], f)
 		}),
 	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.format, "format", string(crontab.Auto), strings.Join(crontab.Formats(), " | "))
+	return cmd
+}
+
+// add gives a command the flags of every import.
+func (f *importFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.out, "out", "", "folder for one file per workflow")
 	fl.BoolVar(&f.apply, "apply", false, "give the workflows to the server")
@@ -69,8 +77,6 @@ Exit code: 0 also if some lines were dropped, 6 if not one could be converted, 5
 	fl.BoolVar(&f.force, "force", false, "replace files, or workflows, of the same name")
 	fl.StringVar(&f.namespace, "namespace", api.NamespaceDefault, "namespace of the workflows")
 	fl.StringVar(&f.timezone, "timezone", "", "time zone of the times in it (default the machine's)")
-	fl.StringVar(&f.format, "format", string(crontab.Auto), strings.Join(crontab.Formats(), " | "))
-	return cmd
 }
 
 func (c *cli) importCrontab(ctx context.Context, path string, f importFlags) error {
@@ -78,7 +84,7 @@ func (c *cli) importCrontab(ctx context.Context, path string, f importFlags) err
 	if err != nil {
 		return err
 	}
-	src, err := readCrontab(path)
+	src, err := readImport(path, "a crontab", crontab.BytesMax)
 	if err != nil {
 		return err
 	}
@@ -86,6 +92,12 @@ func (c *cli) importCrontab(ctx context.Context, path string, f importFlags) err
 	if err != nil {
 		return err
 	}
+	return c.takeImport(ctx, result, f)
+}
+
+// takeImport does with the workflows what was asked, and reports.
+func (c *cli) takeImport(ctx context.Context, result *convert.Result, f importFlags) error {
+	var err error
 	i := &imported{Result: result, Written: []string{}, Applied: []api.Applied{}, done: make([]string, len(result.Workflows))}
 	if len(i.Workflows) == 0 {
 		return errors.Join(c.showImported(i, f), nothingConverted(i.Result))
@@ -104,22 +116,42 @@ func (c *cli) importCrontab(ctx context.Context, path string, f importFlags) err
 	return c.showImported(i, f)
 }
 
-func nothingConverted(r *crontab.Result) error {
-	if r.Count(crontab.KindEntry, crontab.Dropped) == 0 {
-		return &said{errInvalid, "there is nothing to convert: no line of " + r.File + " runs anything"}
+func nothingConverted(r *convert.Result) error {
+	kind, what := convert.KindEntry, "line"
+	if isDocuments(r) {
+		kind, what = convert.KindDocument, "document"
 	}
-	return &said{errInvalid, "no line of " + r.File + " could be converted"}
+	if r.Count(kind, convert.Dropped) == 0 {
+		return &said{errInvalid, "there is nothing to convert: no " + what + " of " + r.File + " runs anything"}
+	}
+	return &said{errInvalid, "no " + what + " of " + r.File + " could be converted"}
 }
+
+// isDocuments reports whether a file held documents, not lines.
+func isDocuments(r *convert.Result) bool { return r.Format == "dagu" || r.Format == "argo" }
 
 // namespacePattern is what the workflow file takes.
 const namespacePattern = `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`
 
-func importOptions(path string, f importFlags) (opt crontab.Options, err error) {
+// check holds the flags of every import to what they may be, and completes them.
+func (f *importFlags) check() error {
 	switch {
 	case f.out != "" && f.apply:
-		return opt, usage("--out and --apply exclude each other: write the files, look at them, and then skein workflow apply them")
+		return usage("--out and --apply exclude each other: write the files, look at them, and then skein workflow apply them")
 	case !regexp.MustCompile(namespacePattern).MatchString(f.namespace):
-		return opt, usage("--namespace %q: a name has a-z, 0-9 and -, at most 63 characters", f.namespace)
+		return usage("--namespace %q: a name has a-z, 0-9 and -, at most 63 characters", f.namespace)
+	}
+	if f.timezone == "" {
+		f.timezone = localZone()
+	} else if _, err := cron.LoadZone(f.timezone); err != nil {
+		return usage("--timezone: %v", err)
+	}
+	return nil
+}
+
+func importOptions(path string, f importFlags) (opt crontab.Options, err error) {
+	if err := f.check(); err != nil {
+		return opt, err
 	}
 	known := false
 	for _, name := range crontab.Formats() {
@@ -127,11 +159,6 @@ func importOptions(path string, f importFlags) (opt crontab.Options, err error) 
 	}
 	if !known {
 		return opt, usage("--format %s: there are %s", f.format, strings.Join(crontab.Formats(), ", "))
-	}
-	if f.timezone == "" {
-		f.timezone = localZone()
-	} else if _, err := cron.LoadZone(f.timezone); err != nil {
-		return opt, usage("--timezone: %v", err)
 	}
 	opt = crontab.Options{Path: path, Format: crontab.Format(f.format), Zone: f.timezone, Namespace: f.namespace, IsUser: isUser}
 	if path != "-" {
@@ -171,8 +198,8 @@ func localZone() string {
 	return "UTC"
 }
 
-// readCrontab reads a file, "-" is stdin, no further than a crontab may be long.
-func readCrontab(path string) ([]byte, error) {
+// readImport reads a file, "-" is stdin, no further than it may be long.
+func readImport(path, what string, most int64) ([]byte, error) {
 	in := os.Stdin
 	if path != "-" {
 		info, err := os.Stat(path)
@@ -180,14 +207,14 @@ func readCrontab(path string) ([]byte, error) {
 			return nil, unreadable(path, err)
 		}
 		if info.IsDir() {
-			return nil, hint(&said{errNotFound, path + " is a folder, not a crontab"}, "give its files one by one")
+			return nil, hint(&said{errNotFound, path + " is a folder, not " + what}, "give its files one by one")
 		}
 		if in, err = os.Open(path); err != nil {
 			return nil, unreadable(path, err)
 		}
 		defer in.Close()
 	}
-	src, err := io.ReadAll(io.LimitReader(in, crontab.BytesMax+1))
+	src, err := io.ReadAll(io.LimitReader(in, most+1))
 	if err != nil {
 		return nil, unreadable(path, err)
 	}
@@ -293,7 +320,11 @@ func (c *cli) showImported(i *imported, f importFlags) error {
 	default:
 		return one(c, i, "", nil)
 	}
-	c.say("%s: %s format, because %s; times in %s", i.File, i.Format, i.Because, i.Timezone)
+	if isDocuments(i.Result) {
+		c.say("%s: times in %s", i.File, i.Timezone)
+	} else {
+		c.say("%s: %s format, because %s; times in %s", i.File, i.Format, i.Because, i.Timezone)
+	}
 	for _, note := range i.Notes {
 		c.say("  %s", note)
 	}
@@ -312,29 +343,38 @@ func (c *cli) showImported(i *imported, f importFlags) error {
 	} else if err := c.importTable(i, f); err != nil {
 		return err
 	}
-	c.say("%s converted, %d approximated, %d dropped; %s dropped", entries(i.Count(crontab.KindEntry, crontab.Converted)),
-		i.Count(crontab.KindEntry, crontab.Approximated), i.Count(crontab.KindEntry, crontab.Dropped),
-		count(i.Count(crontab.KindVariable, crontab.Dropped), "variable"))
+	c.say("%s", i.summary())
 	c.nextStep(i, f)
 	return nil
 }
 
-func entries(n int) string {
-	if n == 1 {
-		return "1 entry"
+// summary counts what became of everything.
+func (i *imported) summary() string {
+	of := func(kind, one, more string) string {
+		n, what := i.Count(kind, convert.Converted), more
+		if n == 1 {
+			what = one
+		}
+		return fmt.Sprintf("%d %s converted, %d approximated, %d dropped", n, what, i.Count(kind, convert.Approximated), i.Count(kind, convert.Dropped))
 	}
-	return fmt.Sprintf("%d entries", n)
+	if isDocuments(i.Result) {
+		return of(convert.KindDocument, "workflow", "workflows") + "; " + of(convert.KindTask, "task", "tasks") + "; " +
+			count(i.Count(convert.KindSetting, convert.Dropped), "setting") + " dropped"
+	}
+	return of(convert.KindEntry, "entry", "entries") + "; " + count(i.Count(convert.KindVariable, convert.Dropped), "variable") + " dropped"
 }
 
-func reportLine(l crontab.Line) string {
+func reportLine(l convert.Line) string {
 	where := fmt.Sprintf("line %d", l.Line)
-	if l.Outcome == crontab.Dropped {
+	if l.Outcome == convert.Dropped || l.Kind == convert.KindTask || l.Kind == convert.KindSetting {
 		where += fmt.Sprintf(":%d", l.Column)
 	}
 	what := string(l.Outcome)
-	if l.Workflow != "" {
+	if l.Task != "" {
+		what += ", task " + l.Task
+	} else if l.Workflow != "" && l.Kind != convert.KindSetting {
 		what += ", " + l.Workflow
-	} else if name, _, ok := strings.Cut(l.Text, "="); ok && l.Kind == crontab.KindVariable {
+	} else if name, _, ok := strings.Cut(l.Text, "="); ok && l.Kind == convert.KindVariable {
 		what += ", " + strings.TrimSpace(name)
 	}
 	return strings.Join(append([]string{where + ": " + what}, l.Notes...), "\n      ")
@@ -353,12 +393,14 @@ func (c *cli) nextStep(i *imported, f importFlags) {
 		c.say("nothing was done: --dry-run")
 	case f.out != "":
 		c.say("  → look at them, then: skein workflow apply %s", filepath.Join(f.out, "*.yaml"))
+	case f.apply && isDocuments(i.Result):
+		c.say("  → they fire while a server runs (skein server); take them out of %s, or they run twice", i.Format)
 	case f.apply:
 		c.say("  → they fire while a server runs (skein server); take the lines out of the crontab, or they run twice")
 	}
 }
 
-func refOf(w crontab.Workflow) string {
+func refOf(w convert.Workflow) string {
 	if w.Namespace == api.NamespaceDefault {
 		return w.Name
 	}
@@ -367,24 +409,30 @@ func refOf(w crontab.Workflow) string {
 
 // importRow is one line of the report with what became of its workflow.
 type importRow struct {
-	crontab.Line
+	convert.Line
 	where, done string
 }
 
 func (c *cli) importTable(i *imported, f importFlags) error {
 	rows := make([]importRow, len(i.Lines))
-	next := 0 // workflows are in the order of their lines
+	at := map[string]int{}
+	for n, w := range i.Workflows {
+		at[w.Name] = n
+	}
 	for n, l := range i.Lines {
 		rows[n] = importRow{Line: l, where: "-", done: "-"}
 		if l.Workflow == "" {
 			continue
 		}
-		w := i.Workflows[next]
-		rows[n].where, rows[n].done = refOf(w), i.done[next]
-		if f.out != "" {
+		w := i.Workflows[at[l.Workflow]]
+		if rows[n].where = refOf(w); f.out != "" {
 			rows[n].where = filepath.Join(f.out, w.Name+".yaml")
 		}
-		next++
+		if l.Task != "" {
+			rows[n].where += "/" + l.Task
+		} else if l.Kind != convert.KindSetting {
+			rows[n].done = i.done[at[l.Workflow]]
+		}
 	}
 	return show(c, rows, nil, []column[importRow]{
 		{head: "LINE", get: func(r importRow) string { return fmt.Sprint(r.Line.Line) }},

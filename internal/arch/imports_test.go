@@ -43,17 +43,20 @@ var allowed = map[string][]string{
 	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/worker", "internal/trigger", "internal/workflow"},
 	"internal/app": {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs",
 		"internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "internal/bench", "api/v1", ".", "examples"},
-	"internal/crontab": {"internal/cron", "internal/workflow"},
-	"examples":         {},
-	"cmd/skein":        {"internal/app", "internal/bench", "internal/workflow", "internal/cron", "internal/crontab", "internal/engine", "internal/dag", "api/v1", ".", "examples"},
-	"internal/arch":    {},
+	"internal/convert":      {"internal/cron", "internal/workflow"},
+	"internal/convert/dagu": {"internal/cron", "internal/workflow", "internal/convert"},
+	"internal/convert/argo": {"internal/cron", "internal/workflow", "internal/convert"},
+	"internal/crontab":      {"internal/cron", "internal/workflow", "internal/convert"},
+	"examples":              {},
+	"cmd/skein":             {"internal/app", "internal/bench", "internal/workflow", "internal/cron", "internal/convert", "internal/convert/dagu", "internal/convert/argo", "internal/crontab", "internal/engine", "internal/dag", "api/v1", ".", "examples"},
+	"internal/arch":         {},
 	// Tests only: nothing imports it.
 	"internal/sim": {"internal/dag", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/cluster", "internal/trigger", "internal/workflow"},
 }
 
 // pure packages decide; they do not look or wait. time is allowed for durations, but no
 // function of it that reads a clock (see TestPure).
-var pure = map[string]bool{"internal/dag": true, "internal/cron": true, "internal/crontab": true}
+var pure = map[string]bool{"internal/dag": true, "internal/cron": true, "internal/crontab": true, "internal/convert": true, "internal/convert/dagu": true, "internal/convert/argo": true}
 
 var impure = []string{"os", "net", "log", "database", "sync", "context", "io/ioutil", "math/rand", "runtime", "unsafe"}
 

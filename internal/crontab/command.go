@@ -1,6 +1,10 @@
 package crontab
 
-import "strings"
+import (
+	"strings"
+
+	"skein.dev/skein/internal/convert"
+)
 
 // percent divides what stands in the line into the command and its standard input, as cron
 // does: the first % that has no backslash before it ends the command, each later one is a
@@ -81,7 +85,7 @@ func (c *converter) command(d *draft) *fault {
 	}
 	switch {
 	case input != "" && !isPosix(shell):
-		d.run.text = d.withInput("exec "+quoteShell(shell)+" -c "+quoteShell(script), input)
+		d.run.text = d.withInput("exec "+convert.QuoteShell(shell)+" -c "+convert.QuoteShell(script), input)
 	case isSh(shell) && c.findsSh():
 		d.run.text = script
 	default:
@@ -146,21 +150,18 @@ func (d *draft) escape() {
 	d.env = append(d.env, variable{commandVar, text})
 	d.notes = append(d.notes, "the command holds ${{, which run cannot; it stands in the variable "+commandVar)
 	if d.run.argv != nil {
-		d.run = execution{text: "exec " + quoteShell(d.run.argv[0]) + ` -c "$` + commandVar + `"`}
+		d.run = execution{text: "exec " + convert.QuoteShell(d.run.argv[0]) + ` -c "$` + commandVar + `"`}
 		return
 	}
 	d.run.text = `eval "$` + commandVar + `"`
 }
-
-// template writes a text for a place that knows ${{ }}.
-func template(text string) string { return strings.ReplaceAll(text, "${{", `${{ "${{" }}`) }
 
 // user says as whom, and where, the entry runs.
 func (c *converter) user(d *draft) {
 	d.dir = c.vars.value("HOME", c.opt.Home)
 	name, _, _ := strings.Cut(d.entry.user, ":") // FreeBSD: user:group
 	if name != "" && name != c.opt.User {
-		d.approximate("it ran as " + clip(name, 40) + "; run_as is not supported yet, so it runs as the user of the node")
+		d.approximate("it ran as " + convert.Clip(name, 40) + "; run_as is not supported yet, so it runs as the user of the node")
 	}
 }
 
@@ -230,14 +231,4 @@ func isSh(shell string) bool { return shell == "/bin/sh" || shell == "/usr/bin/s
 // isPosix reports whether a shell reads what sh reads.
 func isPosix(shell string) bool {
 	return contains([]string{"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"}, shell[strings.LastIndexByte(shell, '/')+1:])
-}
-
-// quoteShell makes one word of a text for sh.
-func quoteShell(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-", r))
-	}) < 0 && s != "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

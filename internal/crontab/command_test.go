@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"skein.dev/skein/internal/convert"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -75,7 +76,7 @@ func TestSameOutput(t *testing.T) {
 			if shell != "" && (exec.Command("/bin/bash", "-c", ":").Run() != nil || strings.HasSuffix(shell, "env\n")) {
 				continue
 			}
-			r := convert(t, shell+"0 1 * * * "+line+"\n", Options{Format: User})
+			r := converted(t, shell+"0 1 * * * "+line+"\n", Options{Format: User})
 			if len(r.Workflows) != 1 {
 				t.Errorf("%q: %+v", line, r.Lines)
 				continue
@@ -101,7 +102,7 @@ func TestSameOutput(t *testing.T) {
 
 // TestOtherShells: a shell that does not read what sh reads gets its command as it is.
 func TestOtherShells(t *testing.T) {
-	r := convert(t, "SHELL=/usr/bin/fish\n@daily test -x a && it's\n@daily cat it's%in\n", Options{Format: User})
+	r := converted(t, "SHELL=/usr/bin/fish\n@daily test -x a && it's\n@daily cat it's%in\n", Options{Format: User})
 	if run := parsed(t, r.Workflows[0].Source).Tasks[0].Run; !slices.Equal(run.Argv, []string{"/usr/bin/fish", "-c", "test -x a && it's"}) {
 		t.Errorf("%+v", run)
 	}
@@ -122,7 +123,7 @@ func TestRandomCommands(t *testing.T) {
 			b.WriteString(pieces[rng.IntN(len(pieces))])
 		}
 		text := "cat" + []string{" ", "%"}[rng.IntN(2)] + b.String()
-		r := convert(t, "0 1 * * * "+text+"\n", Options{Format: User})
+		r := converted(t, "0 1 * * * "+text+"\n", Options{Format: User})
 		if len(r.Workflows) != 1 {
 			t.Fatalf("%q: %+v", text, r.Lines)
 		}
@@ -154,7 +155,7 @@ func FuzzConvert(f *testing.F) {
 		}
 		made, last := 0, 0
 		for _, l := range r.Lines {
-			if l.Line <= last || l.Column < 1 || l.Outcome == Dropped && (len(l.Notes) == 0 || l.Workflow != "") {
+			if l.Line <= last || l.Column < 1 || l.Outcome == convert.Dropped && (len(l.Notes) == 0 || l.Workflow != "") {
 				t.Fatalf("%+v", l)
 			}
 			if last = l.Line; l.Workflow != "" {

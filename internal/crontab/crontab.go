@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"skein.dev/skein/internal/convert"
 	"skein.dev/skein/internal/cron"
 	"skein.dev/skein/internal/workflow"
 )
@@ -14,16 +15,6 @@ const (
 	BytesMax   = 1 << 20
 	EntriesMax = 10_000
 	outputMax  = 16 << 20 // of all workflows, as of a workflow file: variables are repeated in each that sees them
-)
-
-// Outcome is what became of a line.
-type Outcome string
-
-// The outcomes.
-const (
-	Converted    Outcome = "converted"    // it means what it meant
-	Approximated Outcome = "approximated" // it runs, and the notes say what is different
-	Dropped      Outcome = "dropped"      // nothing was made of it, and the first note says why
 )
 
 // Options are what a crontab does not say itself.
@@ -39,61 +30,11 @@ type Options struct {
 	IsUser func(name string) bool
 }
 
-// Result is what a crontab was turned into.
-type Result struct {
-	File      string     `json:"file"`
-	Format    Format     `json:"format"`
-	Because   string     `json:"format_reason"`
-	Timezone  string     `json:"timezone"`
-	Notes     []string   `json:"notes"` // about the whole file
-	Lines     []Line     `json:"lines"` // every line but comments and empty ones, in order
-	Workflows []Workflow `json:"workflows"`
-}
-
-// Line is the report on one line.
-type Line struct {
-	Line     int      `json:"line"`
-	Kind     string   `json:"kind"`   // entry or variable
-	Column   int      `json:"column"` // from 1, in characters: of the fault, else where the line begins
-	Outcome  Outcome  `json:"outcome"`
-	Workflow string   `json:"workflow"` // what it became; "" of a variable and of what was dropped
-	Notes    []string `json:"notes"`
-	Text     string   `json:"text"`
-}
-
-// Workflow is one workflow file.
-type Workflow struct {
-	Name      string `json:"name"`
-	Namespace string `json:"namespace"`
-	Line      int    `json:"line"`
-	Source    string `json:"source"` // YAML
-}
-
-// The kinds of lines that are reported.
-const (
-	KindEntry    = "entry"    // it runs something, or was meant to
-	KindVariable = "variable" // NAME=value
-)
-
-// Count is the number of lines of a kind with an outcome.
-func (r *Result) Count(kind string, o Outcome) int {
-	n := 0
-	for i := range r.Lines {
-		if r.Lines[i].Kind == kind && r.Lines[i].Outcome == o {
-			n++
-		}
-	}
-	return n
-}
-
 // Convert reads a crontab. Lines that cannot be converted are in the report and do not stop
 // the others; the errors are about the file as a whole: too large, not text, a zone that does
 // not exist.
-func Convert(src []byte, opt Options) (*Result, error) {
-	c := &converter{opt: opt, vars: &variables{}, names: map[string]int{}}
-	if c.file = oneLine(strings.ToValidUTF8(opt.Path, "?")); c.file == "" || c.file == "-" {
-		c.file = "standard input"
-	}
+func Convert(src []byte, opt Options) (*convert.Result, error) {
+	c := &converter{opt: opt, file: convert.FileName(opt.Path), vars: &variables{}, names: map[string]int{}}
 	text, err := c.check(src)
 	if err != nil {
 		return nil, err
@@ -104,14 +45,16 @@ func Convert(src []byte, opt Options) (*Result, error) {
 	if _, err := cron.LoadZone(c.opt.Zone); err != nil {
 		return nil, c.fail(1, fmt.Sprintf("the time zone of cron: %v", err), "give it with --timezone")
 	}
-	c.result = &Result{File: c.file, Timezone: c.opt.Zone, Notes: []string{}, Lines: []Line{}, Workflows: []Workflow{}}
+	c.result = convert.NewResult(c.file, c.opt.Zone)
 	lines := cutLines(text)
 	if err := c.bound(lines); err != nil {
 		return nil, err
 	}
-	if c.result.Format, c.result.Because, err = c.format(lines); err != nil {
+	format, because, err := c.format(lines)
+	if err != nil {
 		return nil, err
 	}
+	c.opt.Format, c.result.Format, c.result.Because = format, string(format), because
 	c.remark(text)
 	for i := range lines {
 		if err := c.line(&lines[i]); err != nil {
@@ -159,7 +102,7 @@ type converter struct {
 	names  map[string]int // of the workflows so far: the next number to try behind each
 	above  []string       // the comment lines right above
 	output int            // bytes of YAML so far
-	result *Result
+	result *convert.Result
 }
 
 func (c *converter) fail(line int, message, hint string) error {
@@ -218,15 +161,15 @@ func (c *converter) line(l *line) error {
 	return nil
 }
 
-func (c *converter) report(l *line, o Outcome, name string, notes []string) {
+func (c *converter) report(l *line, o convert.Outcome, name string, notes []string) {
 	if notes == nil {
 		notes = []string{}
 	}
-	kind := KindEntry
+	kind := convert.KindEntry
 	if k, _ := l.kind(); k == variableLine {
-		kind = KindVariable
+		kind = convert.KindVariable
 	}
-	c.result.Lines = append(c.result.Lines, Line{Line: l.number, Column: l.column(l.begin()), Kind: kind, Outcome: o, Workflow: name,
+	c.result.Lines = append(c.result.Lines, convert.Line{Line: l.number, Column: l.column(l.begin()), Kind: kind, Outcome: o, Workflow: name,
 		Notes: notes, Text: l.shown()})
 }
 
@@ -245,7 +188,7 @@ func (f fault) String() string {
 }
 
 func (c *converter) drop(l *line, f fault) {
-	c.report(l, Dropped, "", []string{f.String()})
+	c.report(l, convert.Dropped, "", []string{f.String()})
 	c.result.Lines[len(c.result.Lines)-1].Column = l.column(max(f.at, l.begin()))
 }
 
@@ -290,7 +233,7 @@ func (c *converter) convert(e *entry) *fault {
 	c.names[d.name] = 2
 	c.output += len(source)
 	c.report(e.line, d.outcome(), d.name, d.notes)
-	c.result.Workflows = append(c.result.Workflows, Workflow{Name: d.name, Namespace: c.namespace(), Line: e.line.number, Source: source})
+	c.result.Workflows = append(c.result.Workflows, convert.Workflow{Name: d.name, Namespace: c.namespace(), Line: e.line.number, Source: source})
 	return nil
 }
 

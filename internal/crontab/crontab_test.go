@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"skein.dev/skein/internal/convert"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -20,7 +21,7 @@ func ada(path string) Options {
 	return Options{Path: path, Zone: "Europe/Berlin", User: "ada", Home: "/home/ada"}
 }
 
-func convert(t *testing.T, src string, opt Options) *Result {
+func converted(t *testing.T, src string, opt Options) *convert.Result {
 	t.Helper()
 	r, err := Convert([]byte(src), opt)
 	if err != nil {
@@ -32,7 +33,7 @@ func convert(t *testing.T, src string, opt Options) *Result {
 // only is the one workflow of a crontab.
 func only(t *testing.T, src string, opt Options) *workflow.Workflow {
 	t.Helper()
-	r := convert(t, src, opt)
+	r := converted(t, src, opt)
 	if len(r.Workflows) != 1 {
 		t.Fatalf("%d workflows of %q, report: %+v", len(r.Workflows), src, r.Lines)
 	}
@@ -62,7 +63,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := shown(convert(t, string(src), ada(strings.TrimPrefix(file, "testdata"))))
+			got := shown(converted(t, string(src), ada(strings.TrimPrefix(file, "testdata"))))
 			golden := filepath.Join("testdata", "golden", filepath.Base(file)+".golden")
 			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
@@ -80,7 +81,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func shown(r *Result) string {
+func shown(r *convert.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, because %s; %s\n", r.File, r.Format, r.Because, r.Timezone)
 	for _, n := range r.Notes {
@@ -186,13 +187,13 @@ func TestFaults(t *testing.T) {
 		{"0 1 * * * a\xff", 1, "is not UTF-8"},
 		{"99999999999999999999 * * * * a", 1, "is no value"},
 	} {
-		r := convert(t, c.line+"\n", Options{Format: User})
-		if len(r.Lines) != 1 || r.Lines[0].Outcome != Dropped || r.Lines[0].Column != c.column || !strings.Contains(r.Lines[0].Notes[0], c.says) {
+		r := converted(t, c.line+"\n", Options{Format: User})
+		if len(r.Lines) != 1 || r.Lines[0].Outcome != convert.Dropped || r.Lines[0].Column != c.column || !strings.Contains(r.Lines[0].Notes[0], c.says) {
 			t.Errorf("%q: %+v", c.line, r.Lines)
 		}
 	}
 	for _, line := range []string{"* * * * * root", "* * * * *", "@daily root"} {
-		if r := convert(t, line+"\n", Options{Format: System}); r.Lines[0].Outcome != Dropped {
+		if r := converted(t, line+"\n", Options{Format: System}); r.Lines[0].Outcome != convert.Dropped {
 			t.Errorf("%q: %+v", line, r.Lines)
 		}
 	}
@@ -221,7 +222,7 @@ func TestNoCrontab(t *testing.T) {
 	if _, err := Convert(nil, Options{Format: "quartz"}); err == nil {
 		t.Error("a format that does not exist")
 	}
-	if r := convert(t, "", Options{}); len(r.Lines) != 0 {
+	if r := converted(t, "", Options{}); len(r.Lines) != 0 {
 		t.Error(r.Lines)
 	}
 }
@@ -249,8 +250,8 @@ func TestFormats(t *testing.T) {
 		{"-", "A=b\n\n# 0 1 * * * root a\n", User},
 		{"-", "- 0 1 * * * root a\n", System},
 	} {
-		r := convert(t, c.src+"\n", Options{Path: c.path, IsUser: func(name string) bool { return name == "bob" }})
-		if r.Format != c.want || r.Because == "" {
+		r := converted(t, c.src+"\n", Options{Path: c.path, IsUser: func(name string) bool { return name == "bob" }})
+		if r.Format != string(c.want) || r.Because == "" {
 			t.Errorf("%s %q: %s, because %s", c.path, c.src, r.Format, r.Because)
 		}
 	}
@@ -284,7 +285,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%q: %q, want %q", command, got, want)
 		}
 	}
-	r := convert(t, "@daily a\n@daily a\n@daily a-2\n@daily a\n@daily A\n", Options{Format: User})
+	r := converted(t, "@daily a\n@daily a\n@daily a-2\n@daily a\n@daily A\n", Options{Format: User})
 	var names []string
 	for _, w := range r.Workflows {
 		names = append(names, w.Name)
@@ -297,7 +298,7 @@ func TestNames(t *testing.T) {
 // TestEnvironment: each line sees the variables above it, in the workflow's own words.
 func TestEnvironment(t *testing.T) {
 	src := "A=1\nMAILTO=x\n@hourly one\nA=2\nB='${{ x }}'\nHOME=/srv\nSHELL=/bin/bash\n@hourly two $MAILTO $USER\n"
-	r := convert(t, src, Options{Format: User, User: "ada", Home: "/home/ada"})
+	r := converted(t, src, Options{Format: User, User: "ada", Home: "/home/ada"})
 	one, two := parsed(t, r.Workflows[0].Source), parsed(t, r.Workflows[1].Source)
 	if want := []workflow.KV{{Name: "A", Value: "1"}}; !slices.Equal(one.Env, want) || one.Tasks[0].Dir != "/home/ada" {
 		t.Errorf("%+v", one)
@@ -325,12 +326,12 @@ func TestRemarks(t *testing.T) {
 		{"-", "@daily a\r\n", "Windows"},
 		{"/etc/cron.d/a.dpkg-dist", "@daily root a\n", "does not read files with such a name"},
 	} {
-		r := convert(t, c.src, Options{Path: c.path})
+		r := converted(t, c.src, Options{Path: c.path})
 		if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], c.says) || len(r.Workflows) != 1 {
 			t.Errorf("%q: %q", c.src, r.Notes)
 		}
 	}
-	if r := convert(t, "@daily root a\n", Options{Path: "/etc/cron.d/a_b-C1"}); len(r.Notes) != 0 {
+	if r := converted(t, "@daily root a\n", Options{Path: "/etc/cron.d/a_b-C1"}); len(r.Notes) != 0 {
 		t.Error(r.Notes)
 	}
 }

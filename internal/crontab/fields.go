@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"skein.dev/skein/internal/convert"
 )
 
 // spec is one of the five time fields.
@@ -78,7 +80,7 @@ func (s *spec) item(text string, at int) (item, *fault) {
 		}
 		it.high = it.low
 		if stepped && !ranged {
-			return it, s.wrong(at, quote(text)+" has a step without a range, which no cron accepts", fmt.Sprintf("write %s-%d/%s", from, s.high, clip(stepText, 20)))
+			return it, s.wrong(at, quote(text)+" has a step without a range, which no cron accepts", fmt.Sprintf("write %s-%d/%s", from, s.high, convert.Clip(stepText, 20)))
 		}
 		if ranged {
 			if it.high, err = s.value(to, at+len(from)+1); err != nil {
@@ -140,7 +142,7 @@ func (s *spec) value(text string, at int) (int, *fault) {
 			hint = fmt.Sprintf("write numbers from %d to %d or names such as %s, with * , - and /", s.low, s.high, s.names[1])
 		}
 		switch {
-		case s.name == "minute" && text != "" && isLetter(text[0]):
+		case s.name == "minute" && text != "" && isWord(strings.ToLower(text[:1])):
 			hint = "a line begins with the minute, such as 5, or is NAME=value"
 		case text == "?":
 			hint = "write *"
@@ -150,7 +152,7 @@ func (s *spec) value(text string, at int) (int, *fault) {
 		return 0, s.wrong(at, quote(text)+" is no value", hint)
 	}
 	if n < s.low || n > s.high {
-		return 0, s.wrong(at, fmt.Sprintf("%s is out of range", clip(text, 20)), fmt.Sprintf("write a value from %d to %d", s.low, s.high))
+		return 0, s.wrong(at, fmt.Sprintf("%s is out of range", convert.Clip(text, 20)), fmt.Sprintf("write a value from %d to %d", s.low, s.high))
 	}
 	return n, nil
 }
@@ -183,7 +185,7 @@ func number(s string) (int, bool) {
 	return n, err == nil
 }
 
-func quote(s string) string { return strconv.Quote(clip(s, 60)) }
+func quote(s string) string { return strconv.Quote(convert.Clip(s, 60)) }
 
 // checkAt knows the words behind @.
 func checkAt(word string, at int) *fault {

@@ -3,6 +3,8 @@ package crontab
 import (
 	"strings"
 	"unicode/utf8"
+
+	"skein.dev/skein/internal/convert"
 )
 
 // line is one line of the file, without its end.
@@ -51,20 +53,7 @@ const shownMax = 1000
 // shown is the line as a person can read it: blanks trimmed, tabs and what cannot be printed
 // as a space.
 func (l *line) shown() string {
-	return clip(oneLine(strings.ToValidUTF8(strings.TrimSpace(l.text), "?")), shownMax)
-}
-
-// clip cuts a text to n characters.
-func clip(s string, n int) string {
-	if len(s) <= n || utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	for i := range s {
-		if n--; n == 0 {
-			return s[:i] + "…"
-		}
-	}
-	return s
+	return convert.Clip(convert.OneLine(strings.ToValidUTF8(strings.TrimSpace(l.text), "?")), shownMax)
 }
 
 type lineKind uint8
@@ -160,7 +149,7 @@ type field struct {
 
 // parseEntry takes an entry apart.
 func (c *converter) parseEntry(l *line) (*entry, *fault) {
-	if c.result.Format == Anacron {
+	if c.opt.Format == Anacron {
 		return parseAnacron(l)
 	}
 	e := &entry{line: l}
@@ -180,7 +169,7 @@ func (c *converter) parseEntry(l *line) (*entry, *fault) {
 	} else if i, f = e.takeFields(i); f != nil {
 		return nil, f
 	}
-	if c.result.Format == System {
+	if c.opt.Format == System {
 		if i, f = e.takeUser(i); f != nil {
 			return nil, f
 		}

@@ -3,6 +3,8 @@ package crontab
 import (
 	"fmt"
 	"strings"
+
+	"skein.dev/skein/internal/convert"
 )
 
 // nameOf makes a name for a workflow of its command: the program that does the work, not the
@@ -301,7 +303,7 @@ func prose(comment []string) string {
 		kept = append(kept, text)
 	}
 	text := strings.Join(kept, "\n")
-	if len(text) > most || !printableLines(text) {
+	if len(text) > most || !convert.PrintableLines(text) {
 		return ""
 	}
 	return text

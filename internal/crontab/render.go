@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"skein.dev/skein/internal/convert"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -31,18 +32,18 @@ func (d *draft) approximate(note string) {
 	d.approximated = true
 }
 
-func (d *draft) outcome() Outcome {
+func (d *draft) outcome() convert.Outcome {
 	if d.approximated {
-		return Approximated
+		return convert.Approximated
 	}
-	return Converted
+	return convert.Converted
 }
 
 // render writes the file and reads it back. What a person would write comes first; should
 // that not say exactly what is meant, everything is put into quotes.
 func (d *draft) render() (string, error) {
 	var why error
-	for _, write := range []func(string, int) string{scalar, func(s string, _ int) string { return doubleQuoted(s) }} {
+	for _, write := range []func(string, int) string{convert.Scalar, func(s string, _ int) string { return convert.DoubleQuoted(s) }} {
 		source := d.source(write)
 		if why = d.same(source); why == nil {
 			return source, nil
@@ -56,21 +57,21 @@ func (d *draft) source(write func(text string, indent int) string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s:%d, %s\n", d.file, d.entry.line.number, d.outcome())
 	for _, note := range d.notes {
-		b.WriteString("# - " + oneLine(note) + "\n")
+		b.WriteString("# - " + convert.OneLine(note) + "\n")
 	}
-	fmt.Fprintf(&b, "name: %s\n", word(d.name))
+	fmt.Fprintf(&b, "name: %s\n", convert.Word(d.name))
 	if d.namespace != "" && d.namespace != "default" {
-		fmt.Fprintf(&b, "namespace: %s\n", word(d.namespace))
+		fmt.Fprintf(&b, "namespace: %s\n", convert.Word(d.namespace))
 	}
 	fmt.Fprintf(&b, "description: %s\n", write(d.description, 2))
 	b.WriteString("triggers:\n" + d.when.source())
 	if len(d.env) > 0 {
 		b.WriteString("env:\n")
 		for _, v := range d.env {
-			fmt.Fprintf(&b, "  %s: %s\n", word(v.name), write(template(v.value), 4))
+			fmt.Fprintf(&b, "  %s: %s\n", convert.Word(v.name), write(convert.Literal(v.value), 4))
 		}
 	}
-	fmt.Fprintf(&b, "tasks:\n  %s:\n", word(d.name))
+	fmt.Fprintf(&b, "tasks:\n  %s:\n", convert.Word(d.name))
 	if d.run.argv == nil {
 		fmt.Fprintf(&b, "    run: %s\n", write(d.run.text, 6))
 	} else {
@@ -80,26 +81,9 @@ func (d *draft) source(write func(text string, indent int) string) string {
 		}
 	}
 	if d.dir != "" {
-		fmt.Fprintf(&b, "    dir: %s\n", write(template(d.dir), 6))
+		fmt.Fprintf(&b, "    dir: %s\n", write(convert.Literal(d.dir), 6))
 	}
 	return b.String()
-}
-
-// word is a name, which YAML could take for a number or a boolean.
-func word(s string) string {
-	if plain(s) {
-		return s
-	}
-	return `"` + s + `"`
-}
-
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !printable(r) || r == '\t' {
-			return ' '
-		}
-		return r
-	}, s)
 }
 
 // source writes the trigger. Cron starts a command whether or not the last one has ended, and
@@ -135,14 +119,14 @@ func (d *draft) same(source string) error {
 	t := &w.Tasks[0]
 	env := make([]workflow.KV, 0, len(d.env))
 	for _, v := range d.env {
-		env = append(env, workflow.KV{Name: v.name, Value: template(v.value)})
+		env = append(env, workflow.KV{Name: v.name, Value: convert.Literal(v.value)})
 	}
 	switch {
 	case w.Name != d.name || t.Name != d.name:
 		return errors.New("its name is read as another")
 	case t.Run.Shell != d.run.text || !slices.Equal(t.Run.Argv, d.run.argv):
 		return errors.New("its command is read as another")
-	case t.Dir != template(d.dir) || !slices.Equal(w.Env, env):
+	case t.Dir != convert.Literal(d.dir) || !slices.Equal(w.Env, env):
 		return errors.New("its variables are read as others")
 	case len(w.Triggers) != 1 || !d.when.is(&w.Triggers[0]):
 		return errors.New("its trigger is read as another")

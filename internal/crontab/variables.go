@@ -3,6 +3,7 @@ package crontab
 import (
 	"strings"
 
+	"skein.dev/skein/internal/convert"
 	"skein.dev/skein/internal/cron"
 )
 
@@ -61,66 +62,66 @@ func (c *converter) variable(l *line, v *variable) {
 }
 
 // judge says what becomes of a variable, why, and whether lines below see it.
-func (c *converter) judge(v *variable) (o Outcome, note string, keep bool) {
+func (c *converter) judge(v *variable) (o convert.Outcome, note string, keep bool) {
 	switch v.name {
 	case "MAILTO":
 		if v.value == "" {
-			return Dropped, "Skein sends no mail; what commands print is kept: skein logs NAME@latest", true
+			return convert.Dropped, "Skein sends no mail; what commands print is kept: skein logs NAME@latest", true
 		}
-		return Dropped, "mail to " + quote(v.value) + " is not sent: what commands print is kept (skein logs NAME@latest); alerts are not supported yet", true
+		return convert.Dropped, "mail to " + quote(v.value) + " is not sent: what commands print is kept (skein logs NAME@latest); alerts are not supported yet", true
 	case "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING", "NO_MAIL_OUTPUT":
-		return Dropped, "it is about mail only, and Skein sends none", true
+		return convert.Dropped, "it is about mail only, and Skein sends none", true
 	case "MLS_LEVEL", "XDG_SESSION_CLASS", "PREFERRED_HOUR":
-		return Dropped, "Skein has nothing like it", true
+		return convert.Dropped, "Skein has nothing like it", true
 	case "LOGNAME", "USER":
-		return Dropped, "cron lets nobody change it", false
+		return convert.Dropped, "cron lets nobody change it", false
 	case "CRON_TZ":
 		zone := strings.TrimPrefix(v.value, ":")
 		if zone == "" {
-			return Converted, "the lines below are in " + c.opt.Zone + " again", true
+			return convert.Converted, "the lines below are in " + c.opt.Zone + " again", true
 		}
 		if _, err := cron.LoadZone(zone); err != nil || strings.ContainsAny(zone, " ,.") {
-			return Dropped, quote(v.value) + " is no time zone, so the lines below are dropped too; write a name such as CRON_TZ=Europe/Berlin", true
+			return convert.Dropped, quote(v.value) + " is no time zone, so the lines below are dropped too; write a name such as CRON_TZ=Europe/Berlin", true
 		}
-		return Converted, "the time zone of the lines below", true
+		return convert.Converted, "the time zone of the lines below", true
 	case "TZ":
 		if c.vars.value("CRON_TZ", c.opt.Zone) != v.value {
-			return Converted, "a variable of the commands below; as in cron it does not move when they run (CRON_TZ does)", true
+			return convert.Converted, "a variable of the commands below; as in cron it does not move when they run (CRON_TZ does)", true
 		}
 	case "RANDOM_DELAY":
 		n, ok := number(strings.TrimSpace(v.value))
 		if !ok || n > randomDelayMax {
-			return Dropped, "it is no number of minutes from 0 to 1440, so cron ignores it", true
+			return convert.Dropped, "it is no number of minutes from 0 to 1440, so cron ignores it", true
 		}
 		if n == 0 {
-			return Converted, "no delay", true
+			return convert.Converted, "no delay", true
 		}
-		return Approximated, "a spread over the minutes of the hour where that is enough, see the lines below", true
+		return convert.Approximated, "a spread over the minutes of the hour where that is enough, see the lines below", true
 	case "START_HOURS_RANGE":
-		return Approximated, "its first hour is the start of the lines below", true
+		return convert.Approximated, "its first hour is the start of the lines below", true
 	case "SHELL":
 		if !strings.HasPrefix(v.value, "/") {
-			return Dropped, "it is no absolute path, so cron could run nothing below it; the shell stays what it was", false
+			return convert.Dropped, "it is no absolute path, so cron could run nothing below it; the shell stays what it was", false
 		}
-		return Converted, "what runs the commands below", true
+		return convert.Converted, "what runs the commands below", true
 	case "HOME":
-		if !strings.HasPrefix(v.value, "/") || !printableText(v.value) {
-			return Dropped, "it is no absolute path", false
+		if !strings.HasPrefix(v.value, "/") || !convert.PrintableText(v.value) {
+			return convert.Dropped, "it is no absolute path", false
 		}
-		return Converted, "the folder in which the commands below begin", true
+		return convert.Converted, "the folder in which the commands below begin", true
 	}
 	switch {
 	case !isName(v.name):
-		return Dropped, "the name " + quote(v.name) + " is not allowed for a variable of a task; use letters, digits and _", false
+		return convert.Dropped, "the name " + quote(v.name) + " is not allowed for a variable of a task; use letters, digits and _", false
 	case strings.HasPrefix(v.name, "SKEIN_"):
-		return Dropped, "names that begin with SKEIN_ are Skein's own; choose another", false
-	case !printableText(v.value):
-		return Dropped, "its value holds control characters; set it in the command", false
+		return convert.Dropped, "names that begin with SKEIN_ are Skein's own; choose another", false
+	case !convert.PrintableText(v.value):
+		return convert.Dropped, "its value holds control characters; set it in the command", false
 	}
 	if strings.Contains(v.value, "$") {
-		return Converted, "a variable of the commands below; as in cron, $ in it is no more than a character", true
+		return convert.Converted, "a variable of the commands below; as in cron, $ in it is no more than a character", true
 	}
-	return Converted, "a variable of the commands below", true
+	return convert.Converted, "a variable of the commands below", true
 }
 
 // isName reports whether a task may have a variable of this name.
@@ -138,7 +139,7 @@ func isName(s string) bool {
 func (c *converter) environment(d *draft) []variable {
 	var env []variable
 	for _, s := range c.vars.list {
-		if !contains(settings(), s.name) || mentions(d.entry.command, s.name) && printableText(s.value) {
+		if !contains(settings(), s.name) || mentions(d.entry.command, s.name) && convert.PrintableText(s.value) {
 			env = append(env, s.variable)
 		}
 	}

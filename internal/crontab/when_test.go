@@ -129,7 +129,7 @@ func TestAsCronDoes(t *testing.T) {
 		}
 		zone := pick("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata")
 		text := strings.Join(fields[:], " ")
-		r := convert(t, text+" a\n", Options{Format: User, Zone: zone})
+		r := converted(t, text+" a\n", Options{Format: User, Zone: zone})
 		if len(r.Workflows) == 0 {
 			continue // never, on any day
 		}

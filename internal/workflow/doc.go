@@ -16,6 +16,7 @@
 //   - condition.go, params.go, start.go, resolve.go: what is evaluated when a task's needs
 //     have ended, when a run starts, by hand or by a trigger, and when an attempt is dispatched.
 //   - files.go: the files that travel with a version.
+//   - value_file.go: YAML of other grammars, within the same bounds, for imports.
 //
 // An expression may read only what has surely ended: the tasks that its task needs,
 // directly or not; in a task that runs although something failed, direct needs only.

@@ -1,4 +1,4 @@
-package crontab
+package convert
 
 import (
 	"strconv"
@@ -12,26 +12,26 @@ func printable(r rune) bool {
 	return r == '\t' || unicode.IsPrint(r) && r != '\ufeff' && r != utf8.RuneError
 }
 
-// printableText reports whether a text of one line can be written as it is.
-func printableText(s string) bool {
+// PrintableText reports whether a text of one line can be written as it is.
+func PrintableText(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !printable(r) }) < 0
 }
 
-func printableLines(s string) bool { return printableText(strings.ReplaceAll(s, "\n", "")) }
+func PrintableLines(s string) bool { return PrintableText(strings.ReplaceAll(s, "\n", "")) }
 
-// scalar writes a text as YAML, at an indentation for its further lines: bare if that is
+// Scalar writes a text as YAML, at an indentation for its further lines: bare if that is
 // unmistakable, as a block if it has lines or quotes that would have to be escaped, else in
 // quotes.
-func scalar(text string, indent int) string {
+func Scalar(text string, indent int) string {
 	switch {
 	case plain(text):
 		return text
-	case !strings.Contains(text, "\n") && !strings.ContainsAny(text, "\t'") && printableText(text):
+	case !strings.Contains(text, "\n") && !strings.ContainsAny(text, "\t'") && PrintableText(text):
 		return "'" + text + "'"
 	case block(text):
 		return "|-\n" + indented(text, indent)
 	}
-	return doubleQuoted(text)
+	return DoubleQuoted(text)
 }
 
 func indented(text string, indent int) string {
@@ -68,7 +68,7 @@ func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 
 // block reports whether a text can be a literal block without marks of its indentation.
 func block(s string) bool {
-	if s == "" || strings.HasSuffix(s, "\n") || space(s[0]) || s[0] == '\n' || !printableLines(s) {
+	if s == "" || strings.HasSuffix(s, "\n") || s[0] == ' ' || s[0] == '\t' || s[0] == '\n' || !PrintableLines(s) {
 		return false
 	}
 	for line := range strings.SplitSeq(s, "\n") {
@@ -79,8 +79,8 @@ func block(s string) bool {
 	return true
 }
 
-// doubleQuoted can say every text.
-func doubleQuoted(s string) string {
+// DoubleQuoted can say every text.
+func DoubleQuoted(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, r := range s {
@@ -109,4 +109,38 @@ func doubleQuoted(s string) string {
 func hex(r rune, digits int) string {
 	s := strconv.FormatInt(int64(r), 16)
 	return strings.Repeat("0", digits-len(s)) + s
+}
+
+// Word is a name, which YAML could take for a number or a boolean.
+func Word(s string) string {
+	if plain(s) {
+		return s
+	}
+	return `"` + s + `"`
+}
+
+// OneLine is a text without characters that nobody sees.
+func OneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !printable(r) || r == '\t' {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// Literal writes a text for a place that knows ${{ }}.
+func Literal(text string) string { return strings.ReplaceAll(text, "${{", `${{ "${{" }}`) }
+
+// Clip cuts a text to n characters.
+func Clip(s string, n int) string {
+	if len(s) <= n || utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	for i := range s {
+		if n--; n == 0 {
+			return s[:i] + "…"
+		}
+	}
+	return s
 }

@@ -1,0 +1,282 @@
+package argo
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"skein.dev/skein/internal/convert"
+	"skein.dev/skein/internal/workflow"
+)
+
+// leaf converts a container or a script.
+func (d *sheet) leaf(c call, s *scope, f *convert.Fields) *node {
+	t := d.Task(c.at, c.name)
+	t.Need(c.needs...)
+	t.If = c.cond
+	n := &node{ends: []string{t.Name}, params: map[string]convert.Text{}, maySkip: c.cond != ""}
+	body := f.Take("container")
+	script := f.Take("script")
+	if script != nil {
+		body = script
+	}
+	d.policy(t, f)
+	files := d.results(n, t, f.Take("outputs"))
+	reads := c.short != "" && strings.Contains(d.text, "."+c.short+".outputs.result")
+	if reads {
+		n.result = convert.Expr(convert.TaskOutput(t.Name, "result"))
+	}
+	b := convert.NewFields(body)
+	image := b.Take("image")
+	var err error
+	switch {
+	case body == nil:
+		err = fmt.Errorf("the template has nothing that runs here; write the task by hand")
+	case image != nil && !d.opt.Run:
+		err = fmt.Errorf("it runs in the image %s, and there is no container runtime; with --containers run its command runs on the node, without the image", convert.Clip(image.Str(), 60))
+	case script != nil:
+		err = s.scriptBody(t, b)
+	default:
+		err = s.containerBody(t, b)
+	}
+	if image != nil && d.opt.Run {
+		t.Approximate("the image " + convert.Clip(image.Str(), 60) + " is not used: its program must be on the node")
+	}
+	if image == nil || d.opt.Run {
+		s.surroundings(t, b)
+		b.Rest(reasons(), d.drop("container."))
+	}
+	f.Rest(reasons(), d.drop("template "+convert.Clip(c.template.Get("name").Str(), 60)+": "))
+	if err != nil {
+		t.Drop(err.Error(), "")
+	}
+	if !t.Dropped() {
+		stdout := ""
+		if reads {
+			stdout = "result"
+		}
+		t.Capture(stdout, files)
+		return n
+	}
+	for _, o := range files {
+		t.Outputs = append(t.Outputs, o.Name)
+	}
+	if reads {
+		t.Outputs = append(t.Outputs, "result")
+	}
+	return n
+}
+
+// results are the outputs of a template: files that it leaves.
+func (d *sheet) results(n *node, t *convert.Task, v *workflow.Value) []convert.FileOutput {
+	f := convert.NewFields(v)
+	list := f.Take("parameters")
+	f.Rest(reasons(), d.drop("outputs."))
+	if list == nil {
+		return nil
+	}
+	var files []convert.FileOutput
+	for _, p := range list.Vals {
+		name, from := p.Get("name").Str(), p.Get("valueFrom")
+		path := from.Get("path").Str()
+		if path == "" {
+			d.Drop(p, "outputs.parameters: only valueFrom.path is imported", "have the script write key=value to $SKEIN_OUTPUT")
+			continue
+		}
+		o := convert.FileOutput{Name: convert.KeyName(name), Path: path}
+		if dflt := from.Get("default"); dflt != nil {
+			o.Default, o.Optional = dflt.Str(), true
+		}
+		files = append(files, o)
+		n.params[name] = convert.Expr(convert.TaskOutput(t.Name, o.Name))
+	}
+	return files
+}
+
+// scriptBody is a source with the program that reads it.
+func (s *scope) scriptBody(t *convert.Task, b *convert.Fields) error {
+	program, source := convert.Texts(b.Take("command")), b.Take("source").Str()
+	if len(program) == 0 {
+		return fmt.Errorf("the script does not say which program reads it; give it a command")
+	}
+	return s.program(t, program, source)
+}
+
+func (s *scope) program(t *convert.Task, program []string, source string) error {
+	var err error
+	if convert.Shells(program[0]) {
+		source, err = s.script(t, source)
+	} else if source, err = s.known(source); err == nil && reference.MatchString(source) {
+		ref := reference.FindString(source)
+		err = fmt.Errorf("%s stands in a program for %s, where a value would be taken for code; give the task a variable and read it there", convert.Clip(ref, 60), convert.Clip(program[0], 30))
+	}
+	switch {
+	case err != nil:
+		return err
+	case strings.TrimSpace(source) == "":
+		return fmt.Errorf("there is nothing that it runs; give it a source")
+	case strings.Contains(source, "${{"):
+		return fmt.Errorf("it holds ${{, which run cannot; move it into a script of its own")
+	}
+	t.Run = convert.Source(program, strings.TrimSuffix(source, "\n"))
+	return nil
+}
+
+var shellFlags = regexp.MustCompile(`^-([a-z]*)c$`)
+
+// containerBody is a command with arguments.
+func (s *scope) containerBody(t *convert.Task, b *convert.Fields) error {
+	words := convert.Texts(b.Take("command"))
+	if len(words) == 0 {
+		b.Take("args")
+		return fmt.Errorf("what it runs stands in the image; give it a command")
+	}
+	words = append(words, convert.Texts(b.Take("args"))...)
+	if len(words) == 3 && convert.Shells(words[0]) {
+		if m := shellFlags.FindStringSubmatch(words[1]); m != nil {
+			program := words[:1]
+			if m[1] != "" {
+				program = []string{words[0], "-" + m[1]}
+			}
+			return s.program(t, program, words[2])
+		}
+	}
+	known := true
+	argv := make([]string, len(words))
+	line := make([]string, len(words))
+	for i, w := range words {
+		if i > 0 && convert.Shells(words[0]) && reference.MatchString(w) {
+			return fmt.Errorf("a value stands in the command line of a shell, where it would be taken for code; write it as sh -c TEXT")
+		}
+		v, err := s.value(w)
+		if err != nil {
+			return err
+		}
+		c, ok := v.Const()
+		known = known && ok
+		if argv[i], line[i] = c, convert.QuoteShell(c); !ok {
+			line[i] = s.word(t, v, w)
+		}
+	}
+	if strings.Contains(strings.Join(argv, " "), "${{") {
+		return fmt.Errorf("it holds ${{, which run cannot; move it into a script of its own")
+	}
+	if known {
+		t.Run = convert.Run{Argv: argv}
+		return nil
+	}
+	t.Run = convert.Run{Shell: strings.Join(line, " ")}
+	return nil
+}
+
+// word is a text with values as one word for sh.
+func (*scope) word(t *convert.Task, v convert.Text, source string) string {
+	name := "ARG"
+	if m := reference.FindStringSubmatch(source); m != nil {
+		name = hint(m[1])
+	}
+	return `"${` + t.Bind(name, v, "") + `}"`
+}
+
+// surroundings are the variables and the folder of a container.
+func (s *scope) surroundings(t *convert.Task, b *convert.Fields) {
+	if v := b.Take("workingDir"); v != nil {
+		if dir, err := s.value(v.Str()); err == nil {
+			t.Dir = dir
+		} else {
+			s.Drop(v, "workingDir: "+err.Error(), "")
+		}
+	}
+	env := b.Take("env")
+	if env == nil {
+		return
+	}
+	for _, e := range env.Vals {
+		name, value := e.Get("name").Str(), e.Get("value")
+		if value == nil {
+			s.Drop(e, "env "+convert.Clip(name, 60)+": its value stands somewhere else (valueFrom)", "pass variables of the node to tasks with --pass-env")
+			continue
+		}
+		text, err := s.value(value.Str())
+		if err != nil || convert.KeyName(name) != name || strings.HasPrefix(name, "SKEIN_") {
+			s.Drop(e, "env "+convert.Clip(name, 60)+": its name or its value is not possible here", "set it in the script")
+			continue
+		}
+		t.Env = append(t.Env, convert.Var{Name: name, Value: text})
+	}
+}
+
+// policy reads timeouts and retries of a template.
+func (d *sheet) policy(t *convert.Task, f *convert.Fields) {
+	if v := f.Take("activeDeadlineSeconds"); v != nil {
+		if n, ok := convert.Int(v); ok && n > 0 {
+			t.Settings.Add("timeout", convert.Seconds(n))
+		} else {
+			d.Drop(v, "activeDeadlineSeconds: it is no number that stands in the file", "write timeout: 10m")
+		}
+	} else if v := f.Take("timeout"); v != nil {
+		if n, err := workflow.ParseDuration(v.Str()); err == nil {
+			t.Settings.Add("timeout", convert.Raw(n.String()))
+		} else {
+			d.Drop(v, "timeout: it is no duration that stands in the file", "write timeout: 10m")
+		}
+	}
+	v := f.Take("retryStrategy")
+	if v == nil {
+		return
+	}
+	r := convert.NewFields(v)
+	limit, ok := convert.Int(r.Take("limit"))
+	if !ok {
+		limit = 10_000
+		t.Approximate("it is retried at most 10,000 times; Argo knows no bound here, or it does not stand in the file")
+	}
+	m := convert.Map{{Key: "max", Value: number(min(max(limit, 0), 10_000))}}
+	if p := r.Take("retryPolicy"); p != nil && p.Str() != "Always" && p.Str() != "OnFailure" {
+		d.Drop(p, "retryPolicy "+convert.Clip(p.Str(), 30)+": any failure is retried; what is lost is resubmitted in any case", "name exit codes: on_exit")
+	}
+	d.backoff(&m, r.Take("backoff"))
+	r.Rest(map[string]string{"expression": "retries that depend on an expression are not imported; name exit codes: on_exit", "affinity": "where a task runs cannot be chosen yet"}, d.drop("retryStrategy."))
+	t.Settings.Add("retry", m)
+}
+
+func (d *sheet) backoff(m *convert.Map, v *workflow.Value) {
+	if v == nil {
+		return
+	}
+	f := convert.NewFields(v)
+	read := func(key string) (workflow.Duration, bool) {
+		at := f.Take(key)
+		if at == nil {
+			return 0, false
+		}
+		text := at.Str()
+		if _, err := strconv.Atoi(text); err == nil {
+			text += "s"
+		}
+		n, err := workflow.ParseDuration(text)
+		if err != nil || n == 0 {
+			d.Drop(at, "backoff."+key+": it is no duration that stands in the file", "write it as 10s")
+			return 0, false
+		}
+		return n, true
+	}
+	delay, ok := read("duration")
+	if ok {
+		m.Add("delay", convert.Raw(delay.String()))
+	}
+	if at := f.Take("factor"); at != nil {
+		if n, err := strconv.ParseFloat(at.Str(), 64); err == nil && n >= 1 && n <= 100 {
+			m.Add("backoff", convert.Raw(fmt.Sprintf("%g", n)))
+		} else {
+			d.Drop(at, "backoff.factor: it is no number from 1 to 100", "write backoff: 2")
+		}
+	}
+	if most, ok := read("cap"); ok {
+		m.Add("max_delay", convert.Raw(max(most, delay).String()))
+	}
+	if at := f.Take("maxDuration"); at != nil {
+		d.Drop(at, "backoff.maxDuration: how long retries go on together is not limited", "bound their number with max, or the run with timeout")
+	}
+}

@@ -1,0 +1,52 @@
+package argo
+
+// reasons says of keys that are known, and dropped, why. They are folded.
+func reasons() map[string]string {
+	const (
+		pods      = "there are no pods: tasks run as processes of a node"
+		volumes   = "there are no volumes; leave files in a folder that all nodes see"
+		artifacts = "artifacts are not supported yet; leave files in a folder that all nodes see"
+		place     = "where a task runs cannot be chosen yet"
+		sync      = "locks are not supported yet; max_concurrent_runs limits the runs of a workflow"
+	)
+	out := map[string]string{
+		"parallelism": "how many tasks of one run go at a time is not limited; the slots of the nodes limit all",
+		"hooks":       "hooks are not imported; add a task with if over the state of this one", "onexit": "a handler of one task is not imported; add a task with if: always()",
+		"metrics": "metrics of a workflow's own are not kept; the server has its own", "memoize": "results are not remembered between runs",
+		"ttlstrategy": "finished runs go by retention: {age: 90d, runs: 1000}", "synchronization": sync,
+		"resources": "resources are not supported yet: a task takes one slot", "priority": "priorities are words here: priority: high",
+		"daemon": "a task ends before what needs it begins; run services outside of the workflow", "sidecars": pods, "initcontainers": pods,
+		"retrystrategy": "only containers and scripts are retried; put the retry on their templates", "activedeadlineseconds": "only containers, scripts and whole runs have a timeout here",
+		"timeout": "only containers, scripts and whole runs have a timeout here", "templatedefaults": "defaults of templates are not imported; write defaults: {retry: …, timeout: …}",
+		"target": "a run begins with all tasks; skein run start has --from", "failfast": "it is not imported here", "artifacts": artifacts, "artifactgc": artifacts,
+		"artifactrepositoryref": artifacts, "archivelogs": "logs are kept in any case", "archivelocation": artifacts, "labels": "workflows have no labels; use namespaces",
+		"annotations": "workflows have no annotations", "namespace": "the namespace is that of --namespace", "when": "a condition of a schedule is not imported; pause the trigger, or decide in the first task",
+		"stopstrategy": "a schedule does not stop by itself; write end in the trigger", "workflowmetadata": "workflows have no labels; use namespaces",
+		"envfrom": "variables are not read from there; pass those of the node with --pass-env", "ports": pods, "readinessprobe": pods, "livenessprobe": pods,
+		"securitycontext": pods, "imagepullpolicy": pods, "lifecycle": pods, "mirrorvolumemounts": volumes,
+		"tty": "there is no terminal", "stdin": "the input is empty", "terminationgraceperiodseconds": "write kill_grace: 30s", "shutdown": "runs are stopped with skein run stop",
+	}
+	for _, key := range []string{"volumes", "volumemounts", "volumeclaimtemplates", "volumeclaimgc", "volumedevices"} {
+		out[key] = volumes
+	}
+	for _, key := range []string{"nodeselector", "affinity", "tolerations", "schedulername", "hostnetwork"} {
+		out[key] = place
+	}
+	for _, key := range []string{"podgc", "podspecpatch", "podmetadata", "podpriorityclassname", "poddisruptionbudget", "serviceaccountname", "automountserviceaccounttoken",
+		"imagepullsecrets", "dnsconfig", "dnspolicy", "hostaliases", "executor", "executorplugins", "metadata", "resourceclaims"} {
+		out[key] = pods
+	}
+	return out
+}
+
+// kindReasons says of kinds of templates why they are dropped.
+func kindReasons() map[string]string {
+	return map[string]string{
+		"resource":     "it changes an object of Kubernetes; have it run kubectl",
+		"http":         "http tasks are not supported yet; have it run curl",
+		"data":         "data templates read artifacts, which are not supported yet; have a script list the files",
+		"plugin":       "plug-ins of Argo do not run here; write a script that does the same",
+		"containerSet": "there are no pods: tasks run as processes of a node; write a task for each container",
+		"suspend":      "a task that waits is not imported; have it sleep, or split the workflow there",
+	}
+}

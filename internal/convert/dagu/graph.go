@@ -1,0 +1,284 @@
+package dagu
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"skein.dev/skein/internal/convert"
+	"skein.dev/skein/internal/workflow"
+)
+
+// graph converts the steps and the handlers.
+func (d *dag) graph(f *convert.Fields) {
+	kind, steps := f.Take("type"), f.Take("steps")
+	chain := kind.Str() == "chain"
+	if kind != nil && !chain && kind.Str() != "graph" {
+		d.Drop(kind, "type: "+convert.Clip(kind.Str(), 30)+" is not imported; the steps are taken for a graph", "write the workflow by hand")
+	}
+	if steps == nil {
+		return
+	}
+	groups := d.groups(steps)
+	depends := d.connect(groups, chain)
+	if kind == nil && !chain && !depends && len(groups) > 1 {
+		d.Note("there is neither type nor depends, so no step waits for another, as in Dagu of today; older versions ran them one after the other: write needs, if that was meant")
+	}
+	main := len(d.Tasks)
+	d.handlers(f.Take("handlerOn"), main)
+	for _, s := range slices.Clone(d.order) {
+		d.fill(s)
+	}
+	for _, s := range d.order {
+		d.conditions(s)
+	}
+}
+
+// groups begins the steps. Those of a group run at the same time.
+func (d *dag) groups(v *workflow.Value) [][]*step {
+	var all [][]*step
+	if v.Kind == workflow.MapValue {
+		for i, k := range v.Keys {
+			all = append(all, []*step{d.begin(k, v.Vals[i], k.Text)})
+		}
+		return all
+	}
+	for _, e := range v.Vals {
+		if e.Kind != workflow.ListValue {
+			all = append(all, []*step{d.begin(e, e, "")})
+			continue
+		}
+		var group []*step
+		for _, inner := range e.Vals {
+			group = append(group, d.begin(inner, inner, ""))
+		}
+		all = append(all, group)
+	}
+	return all
+}
+
+// connect says what each step needs, and whether any names it.
+func (d *dag) connect(groups [][]*step, chain bool) bool {
+	named := false
+	var before []*step
+	for _, group := range groups {
+		for _, s := range group {
+			v := s.fields.Take("depends")
+			switch {
+			case v != nil:
+				named = true
+				for _, name := range convert.Texts(v) {
+					o := d.steps[name]
+					if o == nil || o == s {
+						s.task.Drop("it needs the step "+convert.Clip(name, 60)+", which is not there", "")
+						continue
+					}
+					s.depends = append(s.depends, o)
+				}
+			case chain || len(group) > 1 || len(before) > 1:
+				s.depends = append(s.depends, before...)
+			}
+			for _, o := range s.depends {
+				s.task.Need(o.task.Name)
+			}
+		}
+		before = group
+	}
+	for _, s := range d.order {
+		d.goOn(s, s.fields.Take("continueOn"))
+	}
+	return named
+}
+
+// goOn reads continueOn: what besides success lets those go on that need the step.
+func (d *dag) goOn(s *step, v *workflow.Value) {
+	switch {
+	case v.Null():
+		return
+	case v.Kind == workflow.ScalarValue:
+		s.onFailure, s.onSkip = v.Text == "failed" || v.Text == "failure", v.Text == "skipped"
+	default:
+		f := convert.NewFields(v)
+		s.onFailure, s.onSkip = convert.IsTrue(f.Take("failure", "failed")), convert.IsTrue(f.Take("skipped"))
+		f.Rest(map[string]string{
+			"exitcode":    "that depends on the exit code is not imported; have the script end well for those codes",
+			"output":      "that depends on what the step prints is not imported; have the script look at it",
+			"marksuccess": "a step that failed has failed; have the script end well",
+		}, func(key *workflow.Value, why string) { d.Drop(key, "continueOn."+why, "") })
+	}
+	if s.onFailure {
+		s.task.Approximate("if it fails, those that need it go on; the run ends failed, where Dagu says partially succeeded")
+	}
+}
+
+// conditions writes the if of a step, where what it needs may end otherwise than well.
+func (d *dag) conditions(s *step) {
+	explicit := false
+	var all []string
+	for _, o := range s.depends {
+		states := []string{"succeeded"}
+		if o.onFailure {
+			states = append(states, "failed")
+		}
+		if o.onSkip {
+			states = append(states, "skipped")
+		}
+		explicit = explicit || len(states) > 1 || o.maySkip && len(s.depends) > 1
+		all = append(all, convert.StateIn(o.task.Name, states...))
+	}
+	if !explicit {
+		return
+	}
+	if s.task.If != "" {
+		all = append(all, s.task.If)
+	}
+	s.task.If = strings.Join(all, " && ")
+}
+
+// handlers makes tasks of handlerOn, which run when all steps have ended.
+func (d *dag) handlers(v *workflow.Value, main int) {
+	if v.Null() {
+		return
+	}
+	f := convert.NewFields(v)
+	leaves := d.Leaves(0)
+	var ends []string
+	for _, h := range []struct{ key, when string }{{"init", ""}, {"success", ""}, {"failure", "failure()"}, {"exit", "always()"}} {
+		body := f.Take(h.key)
+		if body == nil {
+			continue
+		}
+		name := body.Get("name").Str()
+		if name == "" {
+			name = "on-" + h.key
+		}
+		s := d.begin(body, body, name)
+		s.handler, s.task.If = true, h.when
+		switch h.key {
+		case "init":
+			s.handler = false
+			for _, o := range d.Tasks[:main] {
+				if len(o.Needs) == 0 {
+					o.Need(s.task.Name)
+				}
+			}
+			for _, o := range d.order[:main] {
+				if len(o.depends) == 0 {
+					o.depends = append(o.depends, s)
+				}
+			}
+		case "exit":
+			s.task.Need(leaves...)
+			s.task.Need(ends...)
+		default:
+			s.task.Need(leaves...)
+			ends = append(ends, s.task.Name)
+		}
+	}
+	f.Rest(map[string]string{
+		"cancel": "nothing runs in a run that was stopped; have the scripts catch TERM",
+		"abort":  "nothing runs in a run that was stopped; have the scripts catch TERM",
+		"wait":   "nothing is told while a run waits",
+	}, func(key *workflow.Value, why string) { d.Drop(key, "handlerOn."+why, "") })
+}
+
+// check makes the conditions of a step: a task in front of it that finds out.
+func (d *dag) check(s *step, v *workflow.Value) {
+	if v.Null() {
+		return
+	}
+	list := []*workflow.Value{v}
+	if v.Kind == workflow.ListValue {
+		list = v.Vals
+	}
+	var tests []string
+	for _, c := range list {
+		test, why := condition(c)
+		if why != "" {
+			s.task.Drop("precondition: "+why, "write it as a task that hands on an output, and if")
+			return
+		}
+		tests = append(tests, test)
+	}
+	if len(tests) == 0 {
+		return
+	}
+	guard := &step{at: v, task: d.Task(v, s.task.Name+"-check"), env: s.env, depends: s.depends, handler: s.handler}
+	guard.task.Env = slices.Clone(s.task.Env)
+	guard.task.Need(s.task.Needs...)
+	guard.task.If = s.task.If
+	text := d.script(strings.Join(tests, " && "), guard)
+	guard.task.Run = convert.Run{Shell: "if " + text + "\nthen echo ok=true\nelse echo ok=false\nfi >> \"$SKEIN_OUTPUT\""}
+	guard.task.Outputs = []string{"ok"}
+	guard.task.Approximate("it finds out whether " + s.task.Name + " runs")
+	s.task.Need(guard.task.Name)
+	s.task.If = convert.TaskOutput(guard.task.Name, "ok") + ` == "true"`
+	s.depends = append(slices.Clone(s.depends), guard)
+	s.maySkip = true
+	d.order = append(d.order, guard)
+}
+
+// condition is one precondition as a test for sh.
+func condition(c *workflow.Value) (test, why string) {
+	if c.Kind == workflow.ScalarValue {
+		return "(\n" + c.Text + "\n) > /dev/null 2>&1", ""
+	}
+	f := convert.NewFields(c)
+	text, expected := f.Take("condition"), f.Take("expected")
+	not := ""
+	if convert.IsTrue(f.Take("negate")) {
+		not = "! "
+	}
+	f.Rest(nil, func(key *workflow.Value, _ string) { why = key.Text + " is not understood" })
+	switch {
+	case why != "":
+		return "", why
+	case text.Str() == "":
+		return "", "there is no condition"
+	case expected == nil:
+		return not + "(\n" + text.Str() + "\n) > /dev/null 2>&1", ""
+	case strings.Contains(text.Text, `"`):
+		return "", "it holds quotes"
+	}
+	value := `"` + text.Text + `"`
+	if pattern, ok := strings.CutPrefix(expected.Text, "re:"); ok {
+		return not + "printf '%s\\n' " + value + " | grep -Eq -- " + convert.QuoteShell(pattern), ""
+	}
+	return not + "[ " + value + " = " + convert.QuoteShell(expected.Text) + " ]", ""
+}
+
+// retry reads a retry policy.
+func (d *dag) retry(v *workflow.Value) convert.Map {
+	if v.Null() {
+		return nil
+	}
+	f := convert.NewFields(v)
+	limit, ok := convert.Int(f.Take("limit"))
+	if !ok {
+		d.Drop(v, "retryPolicy: it has no limit that is a number", "write retry: {max: 3}")
+		return nil
+	}
+	m := convert.Map{{Key: "max", Value: rawInt(min(max(limit, 0), 10_000))}}
+	delay, _ := convert.Int(f.Take("intervalSec"))
+	m.Add("delay", convert.Seconds(delay))
+	if b := f.Take("backoff"); b != nil {
+		factor, err := strconv.ParseFloat(b.Str(), 64)
+		switch {
+		case convert.IsTrue(b):
+			m.Add("backoff", convert.Raw("2"))
+		case err == nil && factor >= 1 && factor <= 100 && !math.IsNaN(factor):
+			m.Add("backoff", convert.Raw(fmt.Sprintf("%g", factor)))
+		}
+	}
+	if n, ok := convert.Int(f.Take("maxIntervalSec")); ok && n > 0 {
+		m.Add("max_delay", convert.Seconds(max(n, delay)))
+	}
+	if codes := f.Take("exitCode", "exitCodes"); codes != nil && len(codes.Vals) > 0 {
+		m.Add("on_exit", convert.Texts(codes))
+		m[len(m)-1].Value = convert.Raw("[" + strings.Join(convert.Texts(codes), ", ") + "]")
+	}
+	f.Rest(nil, func(key *workflow.Value, why string) { d.Drop(key, "retryPolicy."+why, "") })
+	return m
+}

@@ -1,0 +1,159 @@
+package dagu
+
+import (
+	"regexp"
+	"strings"
+
+	"skein.dev/skein/internal/convert"
+	"skein.dev/skein/internal/workflow"
+)
+
+// reference is ${a.b.c}, ${NAME} or $NAME at the beginning of a text.
+var reference = regexp.MustCompile(`^\$(?:\{([A-Za-z0-9_][A-Za-z0-9_.-]*)\}|([A-Za-z_][A-Za-z0-9_]*|[1-9]))`)
+
+// lookup is the value of a reference by its name. missing says why there is none; plain: sh knows
+// the variable by that name.
+func (d *dag) lookup(name string, s *step) (value convert.Text, plain bool, missing string) {
+	if rest, ok := strings.CutPrefix(name, "params."); ok {
+		name = rest
+	} else if rest, ok := strings.CutPrefix(name, "env."); ok {
+		name = rest
+	}
+	if key, ok := d.params[name]; ok {
+		return convert.Expr(convert.Member("params", key)), key == name, ""
+	}
+	if s != nil {
+		if v, ok := s.env[name]; ok {
+			return v, true, ""
+		}
+		if v, plain, missing, known := d.fromStep(name, s); known {
+			return v, plain, missing
+		}
+	}
+	if v, ok := d.env[name]; ok {
+		return v, !strings.HasPrefix(name, "consts."), ""
+	}
+	switch name {
+	case "DAG_RUN_ID", "DAGU_RUN_ID", "context.run.id", "context.run_id":
+		return convert.Expr("run.id"), false, ""
+	case "DAG_NAME", "context.dag.name":
+		return convert.Expr("run.workflow"), false, ""
+	case "DAG_RUN_STEP_NAME", "DAGU_STEP_NAME", "context.step.name":
+		if s != nil {
+			return convert.Lit(s.task.Name), false, ""
+		}
+	case "ITEM":
+		return nil, false, "there is no item: foreach and parallel are not imported"
+	}
+	if strings.Contains(name, ".") || strings.HasPrefix(name, "DAG_") || strings.HasPrefix(name, "DAGU_") && !strings.HasPrefix(name, "DAGU_OUTPUT") {
+		return nil, false, "${" + convert.Clip(name, 60) + "} stands for nothing here"
+	}
+	return nil, true, ""
+}
+
+// fromStep is a value of another step: its output variable, or ${ID.outputs.NAME}.
+func (d *dag) fromStep(name string, s *step) (value convert.Text, plain bool, missing string, known bool) {
+	if from, ok := d.outputOf(name, s); ok {
+		return convert.Expr(convert.TaskOutput(from.task.Name, from.output)), true, "", true
+	}
+	path := strings.Split(strings.TrimPrefix(name, "steps."), ".")
+	from, ok := d.steps[path[0]]
+	if !ok || len(path) < 2 {
+		return nil, false, "", false
+	}
+	switch {
+	case len(path) == 3 && path[1] == "outputs" && from.declares(path[2]):
+		return convert.Expr(convert.TaskOutput(from.task.Name, path[2])), false, "", true
+	case len(path) == 2 && path[1] == "output" && from.output != "":
+		return convert.Expr(convert.TaskOutput(from.task.Name, from.output)), false, "", true
+	}
+	return nil, false, "${" + convert.Clip(name, 60) + "} is no output that the step declares; have it write to $SKEIN_OUTPUT", true
+}
+
+// outputOf is the last step before s, in the graph, that hands on a variable.
+func (d *dag) outputOf(name string, s *step) (*step, bool) {
+	for i := len(d.order) - 1; i >= 0; i-- {
+		if o := d.order[i]; o != s && o.output == name && (s.handler || s.after(o)) {
+			return o, true
+		}
+	}
+	return nil, false
+}
+
+// value makes a text of what stands in a place where Dagu replaces ${…}, and no shell does.
+func (d *dag) value(at *workflow.Value, text string, s *step) convert.Text {
+	var out convert.Text
+	lit := func(piece string) {
+		if n := len(out); n > 0 && out[n-1].Expr == "" {
+			out[n-1].Lit += piece
+			return
+		}
+		out = append(out, convert.Part{Lit: piece})
+	}
+	for i := 0; i < len(text); {
+		m := reference.FindStringSubmatch(text[i:])
+		if m == nil {
+			n := strings.IndexByte(text[i+1:], '$') + 1
+			if n == 0 {
+				n = len(text) - i
+			}
+			lit(text[i : i+n])
+			i += n
+			continue
+		}
+		value, _, missing := d.lookup(m[1]+m[2], s)
+		if missing == "" && value == nil {
+			missing = "$" + m[1] + m[2] + " is set nowhere in the file, and a value here does not see the machine's variables"
+		}
+		if missing != "" {
+			d.Drop(at, missing, "use the variable in the script itself")
+			lit(m[0])
+		}
+		for _, p := range value {
+			if p.Expr == "" {
+				lit(p.Lit)
+			} else {
+				out = append(out, p)
+			}
+		}
+		i += len(m[0])
+	}
+	if out == nil {
+		return convert.Lit("")
+	}
+	return out
+}
+
+// script moves the references of a script into variables of its task.
+func (d *dag) script(text string, s *step) string {
+	out, err := convert.Shell(text, func(rest string) (string, int, bool) {
+		if rest[0] != '$' {
+			return "", 0, false
+		}
+		m := reference.FindStringSubmatch(rest)
+		if m == nil {
+			return "", 0, false
+		}
+		name := m[1] + m[2]
+		value, plain, missing := d.lookup(name, s)
+		switch {
+		case missing != "":
+			s.task.Drop(missing, "have the task that makes it write it to $SKEIN_OUTPUT, or set it in the script")
+			return "", 0, false
+		case value == nil: // of the machine, or of the script itself
+			return "", 0, false
+		case !plain || m[1] != "" && strings.Contains(m[1], "."):
+			return s.task.Bind(strings.TrimPrefix(name, "steps."), value, text), len(m[0]), false
+		}
+		s.seen(name, value)
+		if m[1] == "" { // it stays as it is; in single quotes Dagu replaces only what is in braces
+			return "", 0, false
+		}
+		return name, len(m[0]), true
+	})
+	if err != nil {
+		s.task.Drop(err.Error(), "")
+		return text
+	}
+	return out
+}

@@ -1,0 +1,261 @@
+package dagu
+
+import (
+	"slices"
+	"strings"
+
+	"skein.dev/skein/internal/convert"
+	"skein.dev/skein/internal/workflow"
+)
+
+// step is one step of a DAG.
+type step struct {
+	at       *workflow.Value
+	fields   *convert.Fields
+	task     *convert.Task
+	env      map[string]convert.Text
+	output   string   // the variable that holds what it prints
+	declared []string // outputs that it writes itself
+	depends  []*step
+	handler  bool
+	// What counts as good enough for the steps that need it, besides success.
+	onFailure, onSkip bool
+	maySkip           bool
+}
+
+func (s *step) declares(name string) bool { return slices.Contains(s.declared, name) }
+
+// after reports whether the step needs another, directly or not.
+func (s *step) after(o *step) bool {
+	seen := map[*step]bool{}
+	todo := slices.Clone(s.depends)
+	for len(todo) > 0 {
+		next := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if next == o {
+			return true
+		}
+		if !seen[next] {
+			seen[next] = true
+			todo = append(todo, next.depends...)
+		}
+	}
+	return false
+}
+
+// seen gives the step's task a variable that comes from another step.
+func (s *step) seen(name string, value convert.Text) {
+	if len(value) != 1 || !strings.HasPrefix(value[0].Expr, "tasks") || slices.ContainsFunc(s.task.Env, func(v convert.Var) bool { return v.Name == name }) {
+		return
+	}
+	s.task.Env = append(s.task.Env, convert.Var{Name: name, Value: value})
+}
+
+// begin makes a step of a value: a command, or a mapping. Names of steps are known only when all
+// have begun.
+func (d *dag) begin(at *workflow.Value, v *workflow.Value, name string) *step {
+	s := &step{at: at, fields: convert.NewFields(v), env: map[string]convert.Text{}}
+	if v.Kind == workflow.ScalarValue {
+		s.fields = convert.NewFields(&workflow.Value{Kind: workflow.MapValue, Keys: []*workflow.Value{{Text: "run"}}, Vals: []*workflow.Value{v}})
+	}
+	id, long := s.fields.Take("id").Str(), s.fields.Take("name").Str()
+	switch {
+	case name != "":
+	case id != "":
+		name = id
+	case long != "":
+		name = long
+	default:
+		name = "step-" + string(rawInt(int64(len(d.order)+1)))
+	}
+	s.task = d.Task(at, name)
+	for _, n := range []string{name, id, long} {
+		if n == "" {
+			continue
+		}
+		if o, dup := d.steps[n]; dup && o != s {
+			s.task.Approximate("another step is called " + convert.Clip(n, 60) + " too; the first one is meant where it is needed")
+			continue
+		}
+		d.steps[n] = s
+	}
+	switch o := s.fields.Take("output"); {
+	case o == nil:
+	case o.Kind == workflow.ScalarValue && simpleName.MatchString(strings.TrimPrefix(o.Text, "$")):
+		s.output = strings.TrimPrefix(o.Text, "$")
+	case o.Kind == workflow.MapValue && simpleName.MatchString(o.Get("name").Str()):
+		s.output = o.Get("name").Str()
+	default:
+		d.Drop(o, "output: only a variable for what the step prints is imported", "have the step write key=value lines to $SKEIN_OUTPUT")
+	}
+	for _, o := range outputsOf(s.fields.Take("outputs")) {
+		if simpleName.MatchString(o) && !s.declares(o) {
+			s.declared = append(s.declared, o)
+		}
+	}
+	d.order = append(d.order, s)
+	return s
+}
+
+func outputsOf(v *workflow.Value) []string {
+	var all []string
+	if v != nil {
+		for _, o := range v.Vals {
+			all = append(all, o.Get("name").Str())
+		}
+	}
+	return all
+}
+
+// fill converts what a step runs and how.
+func (d *dag) fill(s *step) {
+	f, t := s.fields, s.task
+	t.Description = f.Take("description").Str()
+	d.eachPair(f.Take("env"), "env", func(at *workflow.Value, name, value string) {
+		if commands.MatchString(value) || strings.HasPrefix(name, "SKEIN_") {
+			d.Drop(at, "env: "+name+" is the output of a command, or has a name of Skein's own", "set it in the script")
+			return
+		}
+		text := d.value(at, value, s)
+		s.env[name] = text
+		t.Env = append(slices.DeleteFunc(t.Env, func(v convert.Var) bool { return v.Name == name }), convert.Var{Name: name, Value: text})
+	})
+	d.check(s, f.Take("preconditions", "precondition"))
+	t.Dir = d.dir
+	if v := f.Take("workingDir", "dir"); v != nil {
+		t.Dir = nil
+		if v.Text != "." {
+			t.Dir = d.value(v, v.Str(), s)
+		}
+	}
+	d.action(s)
+	if n, ok := convert.Int(f.Take("timeoutSec")); ok && n > 0 {
+		t.Settings.Add("timeout", convert.Seconds(n))
+	}
+	if r := d.retry(f.Take("retryPolicy")); r != nil {
+		t.Settings.Add("retry", r)
+	}
+	if v := f.Take("signalOnStop"); v != nil && v.Str() != "SIGTERM" {
+		t.Approximate("signalOnStop: " + convert.Clip(v.Str(), 30) + " is not sent: a task gets TERM, and KILL after kill_grace; catch TERM in the script")
+	}
+	f.Rest(reasons(), func(key *workflow.Value, why string) { d.Drop(key, why, "") })
+	if !t.Dropped() {
+		t.Outputs = append(t.Outputs, s.declared...)
+		if s.output != "" {
+			t.Capture(s.output, nil)
+		}
+		return
+	}
+	t.Outputs = slices.Clone(s.declared)
+	if s.output != "" {
+		t.Outputs = append(t.Outputs, s.output)
+	}
+}
+
+// action finds out what a step runs.
+func (d *dag) action(s *step) {
+	f, t := s.fields, s.task
+	with := f.Take("with", "config")
+	shell := slices.Clone(d.shell)
+	if v := with.Get("shell"); v != nil {
+		shell = words(v)
+	}
+	shell = append(shell, convert.Texts(with.Get("shell_args"))...)
+	if v := f.Take("shell"); v != nil {
+		shell = words(v)
+	}
+	shell = append(shell, convert.Texts(f.Take("shellArgs"))...)
+	run, script, command := f.Take("run"), f.Take("script"), f.Take("command")
+	child := f.Take("call")
+	args := f.Take("params", "args")
+	if child == nil && run != nil && (args != nil || strings.HasSuffix(run.Text, ".yaml")) {
+		child = run // the old form: run names a DAG
+	}
+	kind := executor(f)
+	switch {
+	case f.Take("parallel", "foreach") != nil:
+		t.Drop("it runs once for each item of a list (parallel, foreach), which is not imported", "write the task by hand")
+	case child != nil || kind == "dag" || kind == "subworkflow" || strings.HasPrefix(kind, "dag."):
+		t.Drop("it runs another DAG, which is not imported", "have it run: skein run "+convert.Clip(child.Str(), 60)+", or write both as one workflow")
+	case kind != "" && kind != "shell" && kind != "command" && kind != "local":
+		t.Drop(executorReason(kind), "")
+	case f.Take("container") != nil:
+		t.Drop("it runs in a container, and tasks run as processes of the node", "have it run docker run … if the node has docker")
+	case script != nil && command != nil && command.Kind == workflow.ScalarValue:
+		d.source(s, strings.Fields(command.Text), script.Str())
+	case script != nil:
+		d.source(s, shell, script.Str())
+	case run != nil:
+		d.commands(s, shell, run)
+	case command != nil:
+		d.commands(s, shell, command)
+	default:
+		t.Drop("there is nothing that it runs", "give it a command")
+	}
+}
+
+// executor is the kind of a step that is no command.
+func executor(f *convert.Fields) string {
+	if v := f.Take("action"); v != nil {
+		return v.Str()
+	}
+	v := f.Take("executor", "type")
+	if v != nil && v.Kind == workflow.MapValue {
+		return v.Get("type").Str()
+	}
+	return v.Str()
+}
+
+// commands are a line, or a list of them, each with a shell of its own.
+func (d *dag) commands(s *step, shell []string, v *workflow.Value) {
+	lines := convert.Texts(v)
+	if v.Kind == workflow.ScalarValue || len(lines) == 1 {
+		d.source(s, shell, lines[0])
+		return
+	}
+	if s.fields.Take("args") == nil && len(lines) > 0 && !strings.ContainsAny(lines[0], " \t\n") && v.Get("") == nil {
+		s.task.Approximate("the list is taken for a program and its arguments; newer versions of Dagu run each item as a command")
+		for i, l := range lines {
+			lines[i] = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`").Replace(l) + `"`
+		}
+		d.source(s, shell, strings.Join(lines, " "))
+		return
+	}
+	d.source(s, shell, "(\n"+strings.Join(lines, "\n) || exit\n(\n")+"\n) || exit")
+}
+
+// source is a script with the program that reads it; none is sh.
+func (d *dag) source(s *step, program []string, text string) {
+	if line, rest, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(line, "#!") {
+		program, text = strings.Fields(strings.TrimPrefix(line, "#!")), rest
+		if len(program) > 1 && strings.HasSuffix(program[0], "/env") {
+			program = program[1:]
+		}
+	}
+	text = strings.TrimSuffix(text, "\n")
+	if strings.TrimSpace(text) == "" {
+		s.task.Drop("there is nothing that it runs", "give it a command")
+		return
+	}
+	if n := len(program); n > 1 && program[n-1] == "-c" {
+		program = program[:n-1]
+	}
+	if len(program) == 0 || convert.Shells(program[0]) {
+		text = d.script(text, s)
+		if strings.Contains(text, "DAGU_OUTPUT") {
+			text = "DAGU_OUTPUT_FILE=$SKEIN_OUTPUT\nexport DAGU_OUTPUT_FILE\n" + text
+			s.task.Approximate("it writes its outputs to $SKEIN_OUTPUT: key=value lines only, without <<")
+		}
+		if len(program) == 0 && strings.Contains(text, "\n") {
+			text = "set -e\n" + text // as Dagu's own shell does
+		}
+	} else if m := reference.FindStringSubmatch(text[max(strings.Index(text, "${"), 0):]); m != nil && strings.Contains(m[1], ".") {
+		s.task.Drop("${"+convert.Clip(m[1], 60)+"} stands in a program that is no shell script, where a value would be taken for code", "give the task a variable and read it in the program")
+		return
+	}
+	if strings.Contains(text, "${{") {
+		s.task.Drop("it holds ${{, which run cannot", "move it into a script of its own and run that")
+		return
+	}
+	s.task.Run = convert.Source(program, text)
+}

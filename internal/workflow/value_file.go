@@ -1,0 +1,108 @@
+package workflow
+
+import "fmt"
+
+// Kind is what a Value is.
+type Kind uint8
+
+// The kinds of values.
+const (
+	ScalarValue Kind = iota
+	ListValue
+	MapValue
+)
+
+// Value is a value of a YAML file that is not a workflow file, and where it stands.
+type Value struct {
+	Kind   Kind
+	Text   string   // of a scalar: its source text, or what its quotes hold
+	Plain  bool     // a scalar without quotes, so null, true and 5 mean themselves
+	Keys   []*Value // of a mapping, beside Vals
+	Vals   []*Value // of a mapping or a list
+	Line   int
+	Column int // from 1, in characters
+}
+
+// Document is one YAML document of a file. Value is nil if there are Errors.
+type Document struct {
+	Line   int
+	Value  *Value
+	Errors Errors
+}
+
+// ReadYAML reads a YAML file of any grammar within the bounds of a workflow file: bytes, depth,
+// keys, what aliases stand for. The errors are about the file as a whole; a document that is
+// broken says so itself.
+func ReadYAML(src []byte, file string) ([]Document, Errors) {
+	s, ok := newSource(src, file)
+	if !ok {
+		return nil, s.errs
+	}
+	s.tasksMax = documentsMax
+	docs := s.documents()
+	if len(docs) > documentsMax {
+		s.fail(docs[documentsMax].line, 1, "", fmt.Sprintf("the file has more than %d documents", documentsMax), "split it")
+	}
+	if len(s.errs) > 0 {
+		return nil, s.errs.sorted()
+	}
+	all := make([]Document, 0, len(docs))
+	for _, d := range docs {
+		s.errs = nil
+		out := Document{Line: d.line}
+		n := s.parse(d)
+		if n != nil && len(s.errs) == 0 {
+			out.Value = s.value(n)
+		}
+		if out.Errors = s.errs.sorted(); len(out.Errors) > 0 {
+			out.Value = nil
+		}
+		if out.Value != nil || len(out.Errors) > 0 {
+			all = append(all, out)
+		}
+	}
+	return all, nil
+}
+
+// value makes a Value of a node. The depth of both is bounded by the parser.
+func (s *source) value(n *node) *Value {
+	v := &Value{Kind: Kind(n.kind), Text: n.text, Plain: n.plain, Line: max(int(n.line), 1), Column: max(int(n.col), 1)}
+	seen := map[string]int32{}
+	for _, k := range n.keys {
+		if line, dup := seen[k.text]; dup {
+			s.fail(int(k.line), int(k.col), k.text, fmt.Sprintf("the key %s is given twice, first in line %d", quoteShort(k.text), line), "keep one of them")
+		}
+		seen[k.text] = k.line
+		v.Keys = append(v.Keys, s.value(k))
+	}
+	for _, e := range n.vals {
+		v.Vals = append(v.Vals, s.value(e))
+	}
+	return v
+}
+
+// Null reports whether v stands for nothing; so does a nil Value.
+func (v *Value) Null() bool {
+	return v == nil || (&node{kind: nodeKind(v.Kind), text: v.Text, plain: v.Plain}).isNull()
+}
+
+// Get is the value of a key of a mapping, nil if there is none.
+func (v *Value) Get(key string) *Value {
+	if v == nil {
+		return nil
+	}
+	for i, k := range v.Keys {
+		if k.Text == key {
+			return v.Vals[i]
+		}
+	}
+	return nil
+}
+
+// Str is the text of a scalar, "" of anything else.
+func (v *Value) Str() string {
+	if v == nil || v.Kind != ScalarValue || v.Null() {
+		return ""
+	}
+	return v.Text
+}
