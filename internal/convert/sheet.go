@@ -185,8 +185,7 @@ func (s *Sheet) Finish(name string) error {
 	if len(s.settings) > 0 || len(s.notes) > 0 {
 		outcome = Approximated
 	}
-	wanted := workflowName(name)
-	s.Name = free(wanted, workflowNameMax, c.names)
+	s.Name = free(workflowName(name), workflowNameMax, c.names)
 	if s.Name != strings.TrimRight(name, "-") && name != "" {
 		s.notes = append(s.notes, "its name is "+s.Name+", here a name has a-z, 0-9 and -, and only one workflow has it")
 	}
