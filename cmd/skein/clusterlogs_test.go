@@ -152,3 +152,51 @@ func TestLongLogs(t *testing.T) {
 		})
 	}
 }
+
+// TestArtifactsOfAnotherNode reads by way of n1 what a task on n2 left behind; once n2 has gone, what it kept itself is
+// not there and that is said, what lies in a shared folder is.
+func TestArtifactsOfAnotherNode(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []bool{false, true} {
+		t.Run(fmt.Sprintf("shared=%v", shared), func(t *testing.T) {
+			t.Parallel()
+			folder := ""
+			if shared {
+				folder = t.TempDir()
+			}
+			f := newFlight(t, 2, "SKEIN_ARTIFACTS="+folder)
+			one, two := f.members[0], f.members[1]
+			f.own(map[string]int{"n1": 16, "n2": 16})
+			file := filepath.Join(t.TempDir(), "w.yaml")
+			text := "name: w\ntasks:\n  a: {run: 'mkdir -p out; seq 1000 > out/numbers', artifacts: ['out/*']}\n"
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			one.home.run("workflow", "apply", file)
+			one.home.run("node", "move", "w", "n2")
+			one.home.until("n2 owns it", func() bool { return f.ownerOf("w") == "n2" })
+			id := one.detach("w")
+			one.home.run("run", "watch", id)
+			want, err := exec.Command("seq", "1000").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := one.home.run("task", "artifacts", "get", id+"/a", "out/numbers"); !bytes.Equal(got, want) {
+				t.Errorf("by way of n1: %.100q", got)
+			}
+			if list := one.home.run("task", "artifacts", id+"/a"); !bytes.HasPrefix(list, []byte("out/numbers\t3893\t")) {
+				t.Errorf("%q", list)
+			}
+			two.stop()
+			one.home.until("n2 is gone", func() bool { return f.owners()["n2"] == 0 })
+			got, err := one.home.cmd("task", "artifacts", "get", id+"/a", "out/numbers").CombinedOutput()
+			switch {
+			case shared && (err != nil || !bytes.Equal(got, want)):
+				t.Errorf("from the shared folder: %v %.100q", err, got)
+			case !shared && !strings.Contains(string(got), "is with node n2, which is not there"):
+				t.Errorf("%v %s", err, got)
+			}
+			one.stop()
+		})
+	}
+}

@@ -16,7 +16,7 @@ func (c *cli) taskCmd() *cobra.Command {
 		Example: "  skein task list hello@latest\n  skein task get hello@latest/greet -o json",
 	}
 	needsVerb(cmd)
-	cmd.AddCommand(c.taskListCmd(), c.taskGetCmd(), c.taskLogsCmd(), c.taskApproveCmd(),
+	cmd.AddCommand(c.taskListCmd(), c.taskGetCmd(), c.taskLogsCmd(), c.taskArtifactsCmd(), c.taskApproveCmd(),
 		c.taskVerbCmd("stop", "Stop a task; its run goes on, what needs it cannot run", taskStop),
 		c.taskVerbCmd("retry", "Run a task once more, now; also one that waits for its next try", taskRetry),
 		c.taskVerbCmd("skip", "Have a task count as skipped", taskSkip), c.taskMarkCmd())

@@ -42,6 +42,9 @@ type Config struct {
 	// Logs is a folder that the nodes share, and that keeps all that tasks print; "": the database
 	// of a cluster keeps the end of it, and each node has files of its own.
 	Logs string
+	// Artifacts is a folder that the nodes share, for the files that tasks leave behind; "": each
+	// node keeps those of the attempts that it ran.
+	Artifacts string
 
 	// A node that other machines can reach shows a certificate (paths of PEM files), or is told to
 	// do without. CACert is a further authority that this process believes.
@@ -155,6 +158,7 @@ func settings() []setting {
 			return oneOf(v, "true", "false")
 		}},
 		{name: "logs", def: text(""), set: setLogs},
+		{name: "artifacts", def: text(""), set: func(c *Config, v string) error { return setPath(&c.Artifacts, v) }},
 		{name: "retention_age", def: text("90d"), set: func(c *Config, v string) error {
 			d, err := workflow.ParseDuration(v)
 			c.RetentionAge = time.Duration(d)

@@ -88,6 +88,9 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	if err == nil {
 		n.logs, err = openLogs(cfg, n.store)
 	}
+	if err == nil {
+		err = checkArtifacts(cfg)
+	}
 	c := <-connecting
 	if n.worker, n.adopted = c.link, c.adopted; err != nil || c.err != nil {
 		return n, errors.Join(err, c.err)
@@ -103,6 +106,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 func (n *Node) open(ctx context.Context) error {
 	cfg, log := n.cfg, n.log
 	n.executor.resolve, n.executor.worker = newResolver(n.store), n.worker
+	n.executor.resolve.artifacts = cfg.Artifacts
 	life, err := n.goOn(ctx, n.adopted)
 	if err != nil {
 		return err
@@ -149,7 +153,7 @@ func compiler() dag.Compiler {
 
 func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, address string, near neighbours) (*server.Server, error) {
 	srv, err := server.New(server.Config{
-		Engine: e, Tokens: near.tokens, Remote: near.remote, Cluster: near.cluster, Logs: logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs}, Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax, Version: Version(), DefaultUser: systemUser(), Listen: address, AnyHost: cfg.open(), Log: log,
+		Engine: e, Tokens: near.tokens, Remote: near.remote, Cluster: near.cluster, Logs: logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs}, Artifacts: newArtifactSource(cfg), Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax, Version: Version(), DefaultUser: systemUser(), Listen: address, AnyHost: cfg.open(), Log: log,
 		Node: server.Node{Name: cfg.Name, Roles: []string{"api", "scheduler", "worker"}, Started: time.Now()},
 	})
 	if err != nil {

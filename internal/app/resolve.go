@@ -44,8 +44,9 @@ func causeOf(err error) dag.Cause {
 // resolver makes jobs of assignments: definition, parameters, outputs of what a task reads, environment,
 // folder, files. What repeats is kept: definitions for long, a run's row as long as attempts of it are here.
 type resolver struct {
-	store    store.Store
-	versions *lru[versionID, *version]
+	store     store.Store
+	versions  *lru[versionID, *version]
+	artifacts string // folder that the nodes share for them; "": the node's own
 
 	mu   *sync.Mutex // protects following fields
 	runs map[dag.RunID]*runEntry
@@ -193,6 +194,7 @@ func (r *resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 		Env: environment(res.Env), Timeout: p.Timeout, KillGrace: p.KillGrace, WarnOnTimeout: p.WarnOnTimeout,
 		OutputTypes: v.types[t], LockToken: a.LockToken,
 	}
+	job.Artifacts, job.ArtifactsIn = v.Tasks[t].Artifacts, r.artifacts
 	setRun(job, &res.Run)
 	return job, v.setDir(job, res.Dir)
 }

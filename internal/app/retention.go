@@ -41,7 +41,7 @@ type forgetting struct {
 	rows  store.Retention // nil: the store forgets nothing
 	limit int
 	rules map[dag.WorkflowID]rule
-	stray map[string]string // by folder of logs: the run looked at last
+	stray map[string]string // by folder of logs or artifacts: the run looked at last
 }
 
 // rule is the retention of a version.
@@ -102,9 +102,14 @@ func (f *forgetting) pass(ctx context.Context) error {
 	if f.n.cfg.Logs != "" {
 		roots = append(roots, f.n.cfg.Logs)
 	}
+	if f.n.cfg.Artifacts != "" {
+		roots = append(roots, f.n.cfg.Artifacts)
+	}
 	for _, root := range roots {
-		if err := f.files(ctx, root); err != nil {
-			return err
+		for _, kind := range []string{"logs", "artifacts"} {
+			if err := f.files(ctx, filepath.Join(root, kind)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -131,7 +136,7 @@ func (f *forgetting) workflow(ctx context.Context, w *store.Workflow, now dag.Mi
 		took := time.Since(began)
 		f.n.engine.Stats().Expired.Add(int64(len(gone)))
 		if err := f.deleteLogs(ctx, w, gone); err != nil {
-			f.n.log.Warn("logs of deleted runs are left; they are looked for later", "err", err)
+			f.n.log.Warn("files of deleted runs are left; they are looked for later", "err", err)
 		}
 		total += len(gone)
 		if len(gone) < x.Limit {
@@ -178,7 +183,7 @@ func (f *forgetting) rule(ctx context.Context, w *store.Workflow) (rule, error) 
 	return r, nil
 }
 
-// deleteLogs deletes what this node and the shared folder have of runs that are gone. The
+// deleteLogs deletes what this node and the shared folders have of runs that are gone. The
 // database's part went with them.
 func (f *forgetting) deleteLogs(ctx context.Context, w *store.Workflow, gone []dag.RunID) error {
 	if len(gone) == 0 {
@@ -192,13 +197,13 @@ func (f *forgetting) deleteLogs(ctx context.Context, w *store.Workflow, gone []d
 	if f.n.cfg.Logs != "" {
 		err = errors.Join(err, f.n.logs.Delete(ctx, runs))
 	}
-	return err
+	return errors.Join(err, f.deleteArtifacts(ctx, runs))
 }
 
-// files deletes folders of logs whose run is gone: another node has deleted it, or this one died
+// files deletes folders of logs or artifacts whose run is gone: another node has deleted it, or this one died
 // in between. A pass looks at some of them and the next one goes on there.
 func (f *forgetting) files(ctx context.Context, root string) error {
-	all, err := filepath.Glob(filepath.Join(root, "logs", "*", "*", "*"))
+	all, err := filepath.Glob(filepath.Join(root, "*", "*", "*"))
 	if err != nil {
 		return err
 	}
@@ -221,7 +226,7 @@ func (f *forgetting) files(ctx context.Context, root string) error {
 		}
 		if _, err := f.n.engine.RunRow(ctx, id); errors.Is(err, engine.ErrNotFound) {
 			if err := os.RemoveAll(path); err != nil {
-				return fmt.Errorf("delete logs: %w", err)
+				return fmt.Errorf("delete what a run has left: %w", err)
 			}
 		} else if err != nil {
 			return err

@@ -209,7 +209,7 @@ func (l *logOf) whole(w http.ResponseWriter, r *http.Request) {
 		at = l.reader
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Hour)) // 1 GiB on a slow line
-	http.ServeContent(&rangeWriter{ResponseWriter: w, r: r, size: size}, r, "", time.Time{}, io.NewSectionReader(at, 0, size))
+	http.ServeContent(&rangeWriter{ResponseWriter: w, r: r, size: size, of: "log"}, r, "", time.Time{}, io.NewSectionReader(at, 0, size))
 }
 
 // rangeWriter gives the refusal of a range the form that all refusals have.
@@ -217,13 +217,14 @@ type rangeWriter struct {
 	http.ResponseWriter
 	r       *http.Request
 	size    int64
+	of      string // what it has the size of
 	refused bool
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *rangeWriter) WriteHeader(status int) {
 	if w.refused = status == http.StatusRequestedRangeNotSatisfiable; w.refused {
-		fail(status, api.ProblemRange, "the log has %d bytes", w.size).write(w.ResponseWriter, w.r)
+		fail(status, api.ProblemRange, "the %s has %d bytes", w.of, w.size).write(w.ResponseWriter, w.r)
 		return
 	}
 	w.ResponseWriter.WriteHeader(status)

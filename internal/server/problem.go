@@ -158,7 +158,7 @@ func (s *Server) here(ctx context.Context, h dag.HandlerID) error {
 	if !away {
 		return nil
 	}
-	f := fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "the log is with another node")
+	f := fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "another node has it")
 	f.header.Set(headerElsewhere, fmt.Sprintf("handler %d", h))
 	return f
 }

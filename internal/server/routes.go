@@ -82,6 +82,7 @@ func (s *Server) runRoutes(runs tag) {
 	logs := streaming(runs.get("/runs/{id}/tasks/{task}/logs", "get-log", "Read what an attempt wrote, byte by byte"), "text/plain", "Raw bytes.")
 	logs.Responses["206"] = &huma.Response{Description: "The range that was asked for, of an attempt that has ended."}
 	route(s, logs, s.getLog)
+	s.artifactRoutes(runs)
 	route(s, runs.get("/users/{id}/runs", "list-user-runs", "List a user's runs, newest first"), s.listUserRuns)
 	route(s, streaming(runs.get("/events", "watch-events", "Watch what is committed, as it is committed"), "text/event-stream", eventsDoc), s.watchEvents)
 }

@@ -28,6 +28,8 @@ type Config struct {
 	// taken.
 	Secrets Secrets
 
+	Artifacts ArtifactSource // nil: there are none
+
 	Tokens store.Tokens // the rights to call
 
 	// Remote finds the node of the cluster that has the files of what a handler ran, if that is
@@ -126,6 +128,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Artifacts == nil {
+		cfg.Artifacts = noArtifacts{}
 	}
 	if cfg.TasksMax == 0 {
 		cfg.TasksMax = dag.TasksMax

@@ -406,6 +406,9 @@ func (a *attempt) succeed() {
 		a.settle(Failed, CauseOutput, err.Error())
 		return
 	}
+	if !a.keep() {
+		return
+	}
 	a.result.Outputs = outputs
 	message := ""
 	if a.timedOut {

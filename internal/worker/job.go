@@ -24,9 +24,10 @@ type Key struct {
 
 // Script is code for an interpreter: exactly one of Code and File is set.
 type Script struct {
-	Interpreter string // "python3", "node", "bash", "sh", …; "" = by the #! line, else by the extension
-	Code        string // inline; becomes a file in the attempt's folder, never an argument
-	File        string // relative to the working directory, or absolute
+	Interpreter string   // "python3", "node", "bash", "sh", …; "" = by the #! line, else by the extension
+	Before      []string // arguments of the interpreter, before the file; with Interpreter only
+	Code        string   // inline; becomes a file in the attempt's folder, never an argument
+	File        string   // relative to the working directory, or absolute
 	Args        []string
 }
 
@@ -59,6 +60,11 @@ type Job struct {
 	OutputsMax  int               // bytes accepted from $SKEIN_OUTPUT; 0 = 64 KiB
 	OutputTypes map[string]string // declared outputs: string | int | float | bool | json
 	LockToken   int64             // SKEIN_LOCK_TOKEN; 0 = no lock held
+
+	// Artifacts are names and globs of files that are kept after a success, in the folder ArtifactsIn
+	// ("" = the data folder). That they cannot be kept fails the attempt with CauseArtifacts.
+	Artifacts   []string
+	ArtifactsIn string
 }
 
 // States of a Result.
@@ -70,17 +76,18 @@ const (
 
 // Causes of a Result.
 const (
-	CauseExit    = "exit"          // failed: exit code other than 0
-	CauseSignal  = "signal"        // failed: ended by a signal that the worker did not send
-	CauseTimeout = "timeout"       // failed: ended by the worker at Timeout
-	CauseStart   = "start"         // failed: never ran; Message says what to do
-	CauseOutput  = "output"        // failed: exit code 0, but its outputs are not as declared
-	CauseStopped = "stopped"       // stopped: Stop with ModeTerm
-	CauseKilled  = "killed"        // stopped: Stop with ModeKill
-	CauseClosed  = "worker_closed" // stopped: the worker closed; nothing is said about the task itself
-	CauseLease   = "lease"         // stopped: the lease ended; the attempt is lost
-	CauseLost    = "lost"          // stopped: its keeper is gone, and so are its processes; the attempt is lost
-	CauseFull    = "worker_full"   // failed: more than Slots at once, a bug of the caller
+	CauseExit      = "exit"          // failed: exit code other than 0
+	CauseSignal    = "signal"        // failed: ended by a signal that the worker did not send
+	CauseTimeout   = "timeout"       // failed: ended by the worker at Timeout
+	CauseStart     = "start"         // failed: never ran; Message says what to do
+	CauseOutput    = "output"        // failed: exit code 0, but its outputs are not as declared
+	CauseArtifacts = "artifacts"     // failed: exit code 0, but its artifacts could not be kept
+	CauseStopped   = "stopped"       // stopped: Stop with ModeTerm
+	CauseKilled    = "killed"        // stopped: Stop with ModeKill
+	CauseClosed    = "worker_closed" // stopped: the worker closed; nothing is said about the task itself
+	CauseLease     = "lease"         // stopped: the lease ended; the attempt is lost
+	CauseLost      = "lost"          // stopped: its keeper is gone, and so are its processes; the attempt is lost
+	CauseFull      = "worker_full"   // failed: more than Slots at once, a bug of the caller
 )
 
 // Result is what became of an attempt.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/artifact"
 )
 
 const (
@@ -38,6 +40,9 @@ type Config struct {
 	// is not watched meanwhile.
 	Started func(Key, time.Time)
 
+	// Store is where artifacts are kept that belong into a folder; nil: files in that folder.
+	Store func(folder string) artifact.Store
+
 	// GroupsOnly never uses cgroups.
 	GroupsOnly bool
 }
@@ -47,6 +52,7 @@ type Worker struct {
 	cfg     Config
 	data    string                   // DataDir, absolute and without links, so that every life writes it alike
 	life    string                   // names this life
+	keepers keepers                  // by folder
 	lifeDir string                   // <data>/work/<life>
 	base    atomic.Pointer[[]string] // environment from the node
 	null    *os.File
@@ -86,7 +92,7 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, data: data, life: newLife(), null: null,
-		live: map[ID]*attempt{}, idle: make(chan struct{}),
+		keepers: keepers{}, live: map[ID]*attempt{}, idle: make(chan struct{}),
 	}
 	base := baseEnv(cfg.PassEnv)
 	w.base.Store(&base)

@@ -15,6 +15,7 @@ func taskShape() *shape {
 		key{name: "run", doc: "What is executed: a text for sh -c, a list of program and arguments, {python: CODE}, {node: CODE}, {bash: CODE}, {sh: CODE} or {file: PATH, args: […]}.", shape: run()},
 		key{name: "env", doc: "Environment variables of the task. Values may hold ${{ }}.", shape: env()},
 		key{name: "outputs", doc: "What the task writes to $SKEIN_OUTPUT, with types: string, int, float, bool or json.", shape: outputs()},
+		key{name: "artifacts", doc: "Files of the working folder that are kept after a success: names, or patterns such as out/**.", shape: artifacts()},
 		key{name: "dir", doc: "Working folder; default: the workflow file's folder where the worker sees it, else a fresh one with files. May hold ${{ }}.",
 			shape: text("a folder")},
 		key{name: "timeout", doc: "Execution cap of one attempt; 0 lifts the default's.", shape: duration(true)},
@@ -46,8 +47,6 @@ func taskLater() []key {
 		{name: "labels", doc: "Labels that the worker must carry.", later: "placement",
 			shape: table("a mapping such as {disk: ssd}", keyOrDash("the name of a label"), text("a text"))},
 		{name: "node", doc: "The one node that runs the task.", later: "placement", shape: keyOrDash("the name of a node")},
-		{name: "artifacts", doc: "Globs of files that are kept after the attempt.", later: "artifacts",
-			shape: list("a list of globs", glob())},
 		{name: "foreach", doc: "Runs the task once for each item of a list, or of an expression that gives one; env and dir see it as item.", shape: items},
 		{name: "parallel", doc: "Most instances of foreach at one time; default: all.", shape: integer(1, 100_000)},
 		{name: "with", doc: "Parameters of the workflow that is called. Texts may hold ${{ }}.",
@@ -113,6 +112,14 @@ func http() *shape {
 			key{name: "status", doc: "Status code, or a list of them.",
 				shape: forms("a status code or a list of them", integer(100, 599), list("a list of status codes", integer(100, 599)))},
 			key{name: "body", doc: "A text that the body must hold.", shape: text("a text")})})
+}
+
+// artifactsMax bounds the names and patterns of one task.
+const artifactsMax = 100
+
+func artifacts() *shape {
+	one := scalar(`a name or pattern such as report.html or "out/**", inside the working folder`, map[string]any{"type": "string"}, glob().takes)
+	return list("a list of names and patterns", one)
 }
 
 func outputs() *shape {

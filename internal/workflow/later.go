@@ -9,7 +9,6 @@ var later = map[string]string{
 	"alerts":     "alerts are not supported yet",
 	"placement":  "group, labels and node are not supported yet: tasks run on this node",
 	"resources":  "resources are not supported yet: a task takes one slot",
-	"artifacts":  "artifacts are not supported yet",
 	"dependent":  "dependent tasks are not supported yet",
 	"http":       "http tasks are not supported yet: use run with curl",
 	"kind":       "kinds that workers register are not supported yet",

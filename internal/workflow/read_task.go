@@ -18,6 +18,10 @@ func (r *reader) task(k, n *node) Task {
 	t.Dir = n.get("dir").str()
 	t.Env = pairs(n.get("env"))
 	t.Outputs = outputsOf(n.get("outputs"))
+	t.Artifacts = texts(n.get("artifacts"))
+	if a := n.get("artifacts"); len(t.Artifacts) > artifactsMax {
+		r.failNode(a, join(at, "artifacts"), fmt.Sprintf("%d names and patterns are more than the %d that a task may have", len(t.Artifacts), artifactsMax), "use patterns")
+	}
 	t.Retry = r.retry(n.get("retry"), join(at, "retry"))
 	t.Timeout, t.KillGrace = durationAt(n.get("timeout")), durationAt(n.get("kill_grace"))
 	t.OnTimeout, t.Priority = n.get("on_timeout").str(), n.get("priority").str()
@@ -30,6 +34,7 @@ func (r *reader) task(k, n *node) Task {
 		r.failNode(d, join(at, "dir"), "dir leads out of the workflow's folder", "give a folder inside it, or an absolute path")
 	}
 	r.unique(n.get("outputs"), join(at, "outputs"))
+	r.unique(n.get("artifacts"), join(at, "artifacts"))
 	return t
 }
 

@@ -71,6 +71,7 @@ type Task struct {
 	Dir         string    `json:"dir,omitempty"`
 	Env         []KV      `json:"env,omitempty"`
 	Outputs     []Output  `json:"outputs,omitempty"`
+	Artifacts   []string  `json:"artifacts,omitempty"` // names and globs of files that are kept
 	Retry       *Retry    `json:"retry,omitempty"`
 	Timeout     *Duration `json:"timeout,omitempty"` // of one attempt; a written 0 lifts the default's cap
 	KillGrace   *Duration `json:"kill_grace,omitempty"`

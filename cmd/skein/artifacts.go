@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+func (c *cli) taskArtifactsCmd() *cobra.Command {
+	var attempt int
+	cmd := &cobra.Command{
+		Use: "artifacts RUN/TASK", Short: "List the files that a task left behind",
+		Long: "Lists the files that a task left behind (artifacts in its workflow), of its newest attempt that succeeded.\n" + runRefHelp,
+		Example: "  skein task artifacts nightly-orders@latest/validate\n" +
+			"  skein task artifacts get nightly-orders@latest/validate report.html --out report.html",
+		Args: cobra.ExactArgs(1),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			run, task, err := findTask(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			all, err := s.Artifacts(ctx, run, task, attempt)
+			if err != nil {
+				return err
+			}
+			return show(c, all, func(a api.Artifact) string { return a.Name }, []column[api.Artifact]{
+				{head: "NAME", get: func(a api.Artifact) string { return a.Name }},
+				{head: "BYTES", get: func(a api.Artifact) string { return fmt.Sprint(a.Size) }},
+				{head: "SHA256", get: func(a api.Artifact) string { return a.SHA256 }},
+				{head: "ATTEMPT", get: func(a api.Artifact) string { return fmt.Sprint(a.Attempt) }},
+			})
+		})),
+	}
+	cmd.Flags().IntVar(&attempt, "attempt", 0, "of this attempt (default the newest that succeeded)")
+	cmd.AddCommand(c.taskArtifactsGetCmd())
+	return cmd
+}
+
+func (c *cli) taskArtifactsGetCmd() *cobra.Command {
+	var attempt int
+	var out string
+	cmd := &cobra.Command{
+		Use: "get RUN/TASK NAME", Short: "Read a file that a task left behind", Long: "Reads a file that a task left behind, and checks its SHA-256.\n" + runRefHelp,
+		Example: "  skein task artifacts get nightly-orders@latest/validate report.html --out report.html",
+		Args:    cobra.ExactArgs(2),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+			run, task, err := findTask(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			a, err := s.Artifact(ctx, run, task, args[1], skein.ArtifactQuery{Attempt: attempt})
+			if err != nil {
+				return err
+			}
+			defer a.Close()
+			if out == "" {
+				return copyChecked(c.out, a, args[1])
+			}
+			return saveArtifact(out, a, args[1])
+		})),
+	}
+	cmd.Flags().IntVar(&attempt, "attempt", 0, "of this attempt (default the newest that succeeded)")
+	cmd.Flags().StringVar(&out, "out", "", "file that it is written to, once it is whole (default: standard output)")
+	return cmd
+}
+
+// copyChecked copies an artifact and compares what came with its sum.
+func copyChecked(to io.Writer, a *skein.Artifact, name string) error {
+	sum := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(to, sum), a); err != nil {
+		return fmt.Errorf("artifact %s: %w", name, err)
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != a.SHA256 {
+		return fmt.Errorf("artifact %s is damaged: its SHA-256 was %s and is %s", name, a.SHA256, got)
+	}
+	return nil
+}
+
+// saveArtifact writes a file only if all of it came.
+func saveArtifact(path string, a *skein.Artifact, name string) (err error) {
+	temp, err := os.CreateTemp(filepath.Dir(path), ".skein-artifact-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(temp.Name()))
+		}
+	}()
+	if err := errors.Join(copyChecked(temp, a, name), temp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), path)
+}

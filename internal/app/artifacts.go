@@ -1,0 +1,88 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"skein.dev/skein/internal/artifact"
+	"skein.dev/skein/internal/logs"
+	"skein.dev/skein/internal/server"
+)
+
+// checkArtifacts looks whether the folder is there in which the artifacts of all nodes are kept, if there is one.
+func checkArtifacts(cfg *Config) error {
+	if cfg.Artifacts == "" {
+		return nil
+	}
+	if info, err := os.Stat(cfg.Artifacts); err != nil || !info.IsDir() {
+		return &SettingError{Name: "artifacts", Origin: cfg.origin("artifacts"),
+			Err: fmt.Errorf("%s is not a folder: make it, or mount it, on every node", cfg.Artifacts)}
+	}
+	return nil
+}
+
+// artifactSource finds artifacts: where this node keeps them, and in its data folder, where it
+// kept them before it had a shared one.
+type artifactSource struct{ stores []artifact.Store }
+
+var _ server.ArtifactSource = artifactSource{}
+
+func newArtifactSource(cfg *Config) artifactSource {
+	s := artifactSource{stores: []artifact.Store{artifact.Folder{Path: cfg.Data}}}
+	if cfg.Artifacts != "" {
+		s.stores = append([]artifact.Store{artifact.Folder{Path: cfg.Artifacts}}, s.stores...)
+	}
+	return s
+}
+
+func artifactRef(ref *server.LogRef) artifact.Ref {
+	return artifact.Ref{Run: artifact.Run{Namespace: ref.Namespace, Workflow: ref.Workflow, ID: ref.Run.String()},
+		Task: ref.Task, Attempt: int(ref.Attempt)}
+}
+
+// List implements server.ArtifactSource.
+func (s artifactSource) List(ctx context.Context, ref server.LogRef) ([]server.Artifact, error) {
+	for _, st := range s.stores {
+		list, err := st.List(ctx, artifactRef(&ref))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		out := make([]server.Artifact, len(list))
+		for i, in := range list {
+			out[i] = server.Artifact(in)
+		}
+		return out, err
+	}
+	return nil, fs.ErrNotExist
+}
+
+// Open implements server.ArtifactSource.
+func (s artifactSource) Open(ctx context.Context, ref server.LogRef, name string) (server.ArtifactReader, server.Artifact, error) {
+	for _, st := range s.stores {
+		r, info, err := st.Open(ctx, artifactRef(&ref), name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, server.Artifact{}, err
+		}
+		return r, server.Artifact(info), nil
+	}
+	return nil, server.Artifact{}, fs.ErrNotExist
+}
+
+// deleteArtifacts deletes what this node and the shared folder have of runs that are gone.
+func (f *forgetting) deleteArtifacts(ctx context.Context, gone []logs.Run) error {
+	runs := make([]artifact.Run, len(gone))
+	for i, r := range gone {
+		runs[i] = artifact.Run{Namespace: r.Namespace, Workflow: r.Workflow, ID: r.ID.String()}
+	}
+	var errs []error
+	for _, st := range newArtifactSource(f.n.cfg).stores {
+		errs = append(errs, st.Delete(ctx, runs))
+	}
+	return errors.Join(errs...)
+}

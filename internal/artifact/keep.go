@@ -1,0 +1,176 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits bounds what is kept. All are positive.
+type Limits struct {
+	FileBytes    int64 // of one file
+	RunBytes     int64 // of a run
+	AttemptFiles int   // of one attempt
+	RunFiles     int   // of a run
+}
+
+// LimitsDefault are the bounds of a node.
+var LimitsDefault = Limits{FileBytes: 1 << 30, RunBytes: 4 << 30, AttemptFiles: 1000, RunFiles: 10_000}
+
+// runsMax bounds the runs whose usage is remembered.
+const runsMax = 1000
+
+// Keeper takes the artifacts of attempts into a store. What a run may have is counted by each
+// node: what was there when it first kept something of the run, and what it has kept since.
+type Keeper struct {
+	Store  Store
+	Limits Limits
+
+	mu   sync.Mutex
+	used map[Run]*Usage
+}
+
+// Keep keeps the files of dir that the globs name. When stop says so, it gives up with
+// ErrStopped. Its errors are sentences for a person.
+func (k *Keeper) Keep(ref Ref, dir string, globs []string, stop func() bool) (err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("artifacts: the working directory cannot be read: %w", err)
+	}
+	defer root.Close()
+	names, err := pick(root.FS(), globs)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	if len(names) > k.Limits.AttemptFiles {
+		return fmt.Errorf("%d files are artifacts of this attempt, at most %d can be: put them into an archive", len(names), k.Limits.AttemptFiles)
+	}
+	ctx := context.Background()
+	d, err := k.Store.Begin(ctx, ref)
+	if err != nil {
+		return fmt.Errorf("artifacts cannot be kept: %w", err)
+	}
+	t := taking{k: k, run: ref.Run, root: root, to: d, stop: stop}
+	defer func() {
+		if err != nil {
+			d.Discard()
+			k.give(ref.Run, t.taken)
+		}
+	}()
+	for _, name := range names {
+		if err := t.file(ctx, name); err != nil {
+			return err
+		}
+	}
+	if err := d.Commit(); err != nil {
+		return fmt.Errorf("artifacts cannot be kept: %w", err)
+	}
+	return nil
+}
+
+// ErrStopped says that artifacts were not kept because the attempt was stopped.
+var ErrStopped = errors.New("stopped while its artifacts were kept")
+
+// taking is the keeping of one attempt's files.
+type taking struct {
+	k     *Keeper
+	run   Run
+	root  *os.Root
+	to    Deposit
+	stop  func() bool
+	taken Usage // of the run's bounds
+}
+
+// file keeps one file.
+func (t *taking) file(ctx context.Context, name string) error {
+	file, err := t.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // what became a FIFO must not hold us
+	if err != nil {
+		return fmt.Errorf("artifact %s: %w", name, err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("artifact %s: %w", name, err)
+	}
+	size := info.Size()
+	switch {
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("artifact %s is not a regular file", name)
+	case size > t.k.Limits.FileBytes:
+		return fmt.Errorf("artifact %s is larger than %d bytes", name, t.k.Limits.FileBytes)
+	}
+	if err := t.k.take(ctx, t.run, size); err != nil {
+		return fmt.Errorf("artifact %s: %w", name, err)
+	}
+	t.taken.Files, t.taken.Bytes = t.taken.Files+1, t.taken.Bytes+size
+	kept, err := t.to.Add(name, &stoppable{r: io.LimitReader(file, size+1), stop: t.stop})
+	switch {
+	case errors.Is(err, ErrStopped):
+		return err
+	case err != nil:
+		return fmt.Errorf("artifact %s cannot be kept: %w", name, err)
+	case kept.Size != size:
+		return fmt.Errorf("artifact %s changed while it was kept: a process that outlived the task still writes it", name)
+	}
+	return nil
+}
+
+// stoppable reads until stop.
+type stoppable struct {
+	r    io.Reader
+	stop func() bool
+}
+
+// Read implements io.Reader.
+func (s *stoppable) Read(p []byte) (int, error) {
+	if s.stop() {
+		return 0, ErrStopped
+	}
+	return s.r.Read(p)
+}
+
+// take books one file of a run, if its bounds allow it.
+func (k *Keeper) take(ctx context.Context, run Run, size int64) error {
+	k.mu.Lock()
+	u := k.used[run]
+	k.mu.Unlock()
+	if u == nil {
+		stored, err := k.Store.Used(ctx, run)
+		if err != nil {
+			return err
+		}
+		u = &stored
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if known := k.used[run]; known != nil {
+		u = known
+	} else {
+		if k.used == nil || len(k.used) >= runsMax {
+			k.used = map[Run]*Usage{}
+		}
+		k.used[run] = u
+	}
+	switch {
+	case u.Bytes+size > k.Limits.RunBytes:
+		return fmt.Errorf("the artifacts of the run would be larger than %d bytes", k.Limits.RunBytes)
+	case u.Files+1 > k.Limits.RunFiles:
+		return fmt.Errorf("the run would have more than %d artifacts", k.Limits.RunFiles)
+	}
+	u.Bytes, u.Files = u.Bytes+size, u.Files+1
+	return nil
+}
+
+// give gives back what was booked for nothing.
+func (k *Keeper) give(run Run, taken Usage) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if u := k.used[run]; u != nil {
+		u.Bytes, u.Files = max(0, u.Bytes-taken.Bytes), max(0, u.Files-taken.Files)
+	}
+}

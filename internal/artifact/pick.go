@@ -1,0 +1,149 @@
+package artifact
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// walkedMax bounds the files and folders that are looked at for one attempt.
+const walkedMax = 100_000
+
+// pick lists the regular files below dir that the globs name, in the order of their names. In a
+// glob ** is any number of folders. A name without wildcards must be there; a pattern may
+// name nothing. What begins with a dot is passed over unless the glob says so. Links are never
+// followed.
+func pick(dir fs.FS, globs []string) ([]string, error) {
+	found := map[string]bool{}
+	walked := 0
+	for _, glob := range globs {
+		clean := path.Clean(glob)
+		if !fs.ValidPath(clean) || clean == "." {
+			return nil, fmt.Errorf("artifact %q: not a path inside the working directory", glob)
+		}
+		parts := strings.Split(clean, "/")
+		fixed := 0
+		for fixed < len(parts) && !strings.ContainsAny(parts[fixed], `*?[\`) {
+			fixed++
+		}
+		if fixed == len(parts) {
+			if err := must(dir, clean); err != nil {
+				return nil, err
+			}
+			found[clean] = true
+			continue
+		}
+		if err := walk(dir, parts, fixed, found, &walked); err != nil {
+			return nil, err
+		}
+	}
+	names := make([]string, 0, len(found))
+	for name := range found {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// must holds a name to a regular file that is there.
+func must(dir fs.FS, name string) error {
+	if link := linkIn(dir, path.Dir(name)); link != "" {
+		return fmt.Errorf("artifact %s lies behind the link %s: links are not followed", name, link)
+	}
+	info, err := fs.Lstat(dir, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("artifact %s is not there: the task must write it to its working directory, or a pattern such as %q must name it", name, pattern(name))
+	case err != nil:
+		return fmt.Errorf("artifact %s: %w", name, err)
+	case info.IsDir():
+		return fmt.Errorf("artifact %s is a folder: name its files with %q", name, name+"/**")
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("artifact %s is not a regular file: links and devices are not kept", name)
+	}
+	return nil
+}
+
+// linkIn is the first link on the way to a folder; "": there is none.
+func linkIn(dir fs.FS, folder string) string {
+	for i := range len(folder) + 1 {
+		if i < len(folder) && folder[i] != '/' {
+			continue
+		}
+		if info, err := fs.Lstat(dir, folder[:i]); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return folder[:i]
+		}
+	}
+	return ""
+}
+
+// pattern is one that names the file if it is there.
+func pattern(name string) string {
+	folder, base := path.Split(name)
+	return folder + "*" + path.Ext(base)
+}
+
+// walk adds what a glob with wildcards names, below the part of it that has none.
+func walk(dir fs.FS, parts []string, fixed int, found map[string]bool, walked *int) error {
+	start := path.Join(append([]string{"."}, parts[:fixed]...)...)
+	if linkIn(dir, start) != "" {
+		return nil
+	}
+	return fs.WalkDir(dir, start, func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // the folder was not made, or has gone meanwhile
+			return nil
+		case err != nil:
+			return fmt.Errorf("artifacts: %w", err)
+		}
+		if *walked++; *walked > walkedMax {
+			return fmt.Errorf("the patterns under artifacts look at more than %d files: name folders that hold less", walkedMax)
+		}
+		if name == start {
+			return nil
+		}
+		ok, below, err := match(parts, strings.Split(name, "/"))
+		switch {
+		case err != nil:
+			return fmt.Errorf("artifact %q: %w", strings.Join(parts, "/"), err)
+		case e.IsDir() && !below:
+			return fs.SkipDir
+		case ok && e.Type().IsRegular():
+			found[name] = true
+		}
+		return nil
+	})
+}
+
+// match says whether a name is what the parts of a glob name, and whether something below it can be.
+func match(parts, name []string) (ok, below bool, err error) {
+	if len(parts) == 0 {
+		return len(name) == 0, false, nil
+	}
+	if len(name) == 0 {
+		return false, true, nil
+	}
+	hidden := strings.HasPrefix(name[0], ".") && !strings.HasPrefix(parts[0], ".")
+	if parts[0] != "**" {
+		if one, err := path.Match(parts[0], name[0]); err != nil || !one || hidden {
+			return false, false, err
+		}
+		return match(parts[1:], name[1:])
+	}
+	if len(parts) > 1 { // ** is also no folder at all
+		if ok, below, err = match(parts[1:], name); ok || err != nil {
+			return ok, true, err
+		}
+	}
+	if hidden {
+		return false, below, nil
+	}
+	if len(parts) == 1 && len(name) == 1 {
+		return true, true, nil
+	}
+	ok, deeper, err := match(parts, name[1:])
+	return ok, below || deeper, err
+}

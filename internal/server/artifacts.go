@@ -1,0 +1,170 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+)
+
+// Artifact is one file that an attempt left behind.
+type Artifact struct {
+	Name   string
+	Size   int64
+	SHA256 string // in hexadecimal
+}
+
+// ArtifactSource finds what attempts left behind; fs.ErrNotExist: nothing, or no such file.
+type ArtifactSource interface {
+	List(ctx context.Context, ref LogRef) ([]Artifact, error)
+	Open(ctx context.Context, ref LogRef, name string) (ArtifactReader, Artifact, error)
+}
+
+// noArtifacts is a node that keeps nothing.
+type noArtifacts struct{}
+
+func (noArtifacts) List(context.Context, LogRef) ([]Artifact, error) { return nil, fs.ErrNotExist }
+
+func (noArtifacts) Open(context.Context, LogRef, string) (ArtifactReader, Artifact, error) {
+	return nil, Artifact{}, fs.ErrNotExist
+}
+
+// ArtifactReader reads a file.
+type ArtifactReader interface {
+	io.ReaderAt
+	io.Closer
+}
+
+func (s *Server) artifactRoutes(runs tag) {
+	route(s, runs.get("/runs/{id}/tasks/{task}/artifacts", "list-artifacts", "List the files that a task left behind"), s.listArtifacts)
+	get := streaming(runs.get("/runs/{id}/tasks/{task}/artifacts/{name}", "get-artifact", "Read a file that a task left behind; a slash in its name is %2F"),
+		"application/octet-stream", "Raw bytes; the ETag is their SHA-256.")
+	get.Responses["206"] = &huma.Response{Description: "The range that was asked for."}
+	route(s, get, s.getArtifact)
+}
+
+// AttemptPath is the place of what an attempt left behind. Its name is exported for huma.
+type AttemptPath struct {
+	TaskPath
+	Attempt int32 `query:"attempt" minimum:"1" doc:"Absent: the newest that succeeded."`
+	Here    bool  `header:"X-Skein-Here" hidden:"true"`
+}
+
+type artifactIn struct {
+	AttemptPath
+	Name string `path:"name" maxLength:"4096" doc:"The file's name in the task's working directory."`
+}
+
+// left is what an attempt left behind, and where.
+type left struct {
+	LogRef
+	node string // that ran it
+	here bool   // that is this one
+}
+
+// leftBy finds the attempt whose artifacts are asked for. If another node has them, the error says so.
+func (s *Server) leftBy(ctx context.Context, in *AttemptPath) (l left, err error) {
+	id, err := in.run()
+	if err != nil {
+		return l, err
+	}
+	run, err := s.engine.RunRow(ctx, id)
+	if err != nil {
+		return l, err
+	}
+	w, err := s.engine.WorkflowByID(ctx, run.Workflow)
+	if err != nil {
+		return l, err
+	}
+	v, err := s.engine.Task(ctx, id, in.Task)
+	if errors.Is(err, engine.ErrNotFound) {
+		return l, s.noTask(ctx, id, in.Task)
+	}
+	if err != nil {
+		return l, err
+	}
+	l.LogRef = LogRef{Namespace: w.Namespace, Workflow: w.Name, Run: id, Task: in.Task}
+	var handler dag.HandlerID
+	for i := range v.Attempts {
+		a := &v.Attempts[i]
+		if in.Attempt == int32(a.Token) || in.Attempt == 0 && a.State == dag.AttemptSucceeded {
+			l.Attempt, l.node, handler = a.Token, a.By.Node, a.Handler
+		}
+	}
+	l.here = s.cfg.Remote == nil || l.node == s.cfg.Node.Name
+	switch {
+	case l.Attempt == 0 && in.Attempt != 0:
+		return l, notFound("task %s of run %s has no attempt %d", in.Task, in.ID, in.Attempt)
+	case l.Attempt == 0:
+		return l, notFound("task %s of run %s has left nothing behind: none of its attempts has succeeded", in.Task, in.ID)
+	case in.Here || handler == 0:
+		return l, nil
+	}
+	return l, s.here(ctx, handler)
+}
+
+// away says that nobody here has what an attempt left behind.
+func (l *left) away() error {
+	return notFound("what attempt %d of task %s left behind is with node %s, which is not there; a folder that the nodes share (--artifacts) keeps it for all of them",
+		l.Attempt, l.Task, l.node)
+}
+
+func (s *Server) listArtifacts(ctx context.Context, in *AttemptPath) (*jsonOut[api.List[api.Artifact]], error) {
+	l, err := s.leftBy(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.cfg.Artifacts.List(ctx, l.LogRef)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !l.here:
+		return nil, l.away()
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("list the artifacts: %w", err)
+	}
+	items := make([]api.Artifact, len(list))
+	for i, a := range list {
+		items[i] = api.Artifact{Name: a.Name, Size: a.Size, SHA256: a.SHA256, Attempt: int32(l.Attempt)}
+	}
+	return &jsonOut[api.List[api.Artifact]]{Body: api.List[api.Artifact]{Items: items}}, nil
+}
+
+func (s *Server) getArtifact(ctx context.Context, in *artifactIn) (*streamOut, error) {
+	l, err := s.leftBy(ctx, &in.AttemptPath)
+	if err != nil {
+		return nil, err
+	}
+	r, a, err := s.cfg.Artifacts.Open(ctx, l.LogRef, in.Name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !l.here:
+		return nil, l.away()
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, notFound("attempt %d of task %s of run %s has no artifact %q", l.Attempt, in.Task, in.ID, in.Name)
+	case err != nil:
+		return nil, fmt.Errorf("open the artifact: %w", err)
+	}
+	return &streamOut{Body: func(hc huma.Context) {
+		defer r.Close()
+		req, w := humago.Unwrap(hc)
+		h := w.Header()
+		h.Set(api.HeaderAttempt, strconv.Itoa(int(l.Attempt)))
+		// Never shown by a browser as part of this site: a page made by a task must not call the API.
+		h.Set("Content-Type", "application/octet-stream")
+		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(a.Name)}))
+		h.Set("ETag", `"`+a.SHA256+`"`)
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Hour)) // 1 GiB on a slow line
+		http.ServeContent(&rangeWriter{ResponseWriter: w, r: req, size: a.Size, of: "artifact"}, req, "", time.Time{}, io.NewSectionReader(r, 0, a.Size))
+	}}, nil
+}
