@@ -2,6 +2,7 @@ package skein_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -51,6 +52,28 @@ func Example() {
 		_, _ = io.Copy(os.Stdout, l)
 		l.Close()
 	}
+}
+
+// Ship an order: the order and the run that ships it are there both, or neither. With pgx it is
+// EnqueueTx, the rest is the same.
+func ExampleEnqueueSQL() {
+	ship := func(ctx context.Context, db *sql.DB, order int) (string, error) {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return "", err
+		}
+		defer tx.Rollback()
+		if _, err := tx.ExecContext(ctx, "INSERT INTO orders (id) VALUES ($1)", order); err != nil {
+			return "", err
+		}
+		run, err := skein.EnqueueSQL(ctx, tx, skein.Enqueue{Workflow: "ship-order",
+			Params: map[string]any{"order": order}, Key: fmt.Sprintf("order-%d", order)})
+		if err != nil {
+			return "", err
+		}
+		return run, tx.Commit()
+	}
+	_ = ship // called where orders come in
 }
 
 // Watch a run: subscribe first, then read, and nothing is missed.

@@ -17,7 +17,7 @@ type Run struct {
 	StartedAt  *Time          `json:"started_at" format:"date-time"`
 	FinishedAt *Time          `json:"finished_at" format:"date-time"`
 	User       string         `json:"user"`
-	Origin     string         `json:"origin" enum:"manual,api,schedule,sensor,backfill,parent,recovery"`
+	Origin     string         `json:"origin" enum:"manual,api,schedule,sensor,backfill,parent,recovery,enqueue"`
 	Trigger    *string        `json:"trigger" doc:"What started it, by its name in the workflow; null: a person or a program."`
 	Instant    Time           `json:"instant" format:"date-time" doc:"The instant it is for: trigger.time. Without a trigger it is created_at."`
 	Backfill   *int64         `json:"backfill" doc:"The backfill it is part of."`

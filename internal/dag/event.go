@@ -44,6 +44,7 @@ type Event struct {
 	Skip    bool   // EvDeny: the run ends skipped, not failed
 	Own     bool   // EvSubmit, EvSplit: Graph is not the version's; it is stored with the run
 	Err     string // EvSplit: why it cannot be split
+	Params  []byte // EvSplit of a run whose parameters were raw: the completed ones
 	Scope   Scope  // EvRecover: what of the run; with any but the failed tasks, from Task
 	Mark    Mark
 	Outputs []byte // EvMark with MarkSucceeded: a JSON object, or nil

@@ -2,7 +2,7 @@ package dag
 
 import "time"
 
-// RunRow is a run as it is stored. What Header holds is written once; the rest is
+// RunRow is a run as it is stored. What Header holds is written once (see RunUpdate.Filled); the rest is
 // rewritten as a whole whenever it changes.
 type RunRow struct {
 	Header
@@ -60,6 +60,8 @@ type RunUpdate struct {
 	Was RunState
 	// Claimed is the claim that the row has: stores keep lines of those that wait.
 	Claimed *Claim
+	// Filled: the parameters of the header are written, too.
+	Filled bool
 }
 
 // EventRow is what happened to one run in one transaction, packed.
@@ -117,9 +119,9 @@ func (r *Run) Flush(c *Changes, now Micros) {
 	case !r.stored:
 		c.RunInserts = append(c.RunInserts, r.row())
 	case r.changed:
-		c.RunUpdates = append(c.RunUpdates, RunUpdate{RunRow: r.row(), Was: r.was, Claimed: r.claimed})
+		c.RunUpdates = append(c.RunUpdates, RunUpdate{RunRow: r.row(), Was: r.was, Claimed: r.claimed, Filled: r.filled})
 	}
-	r.stored, r.changed, r.was, r.claimed = true, false, r.State, r.Claim
+	r.stored, r.changed, r.filled, r.was, r.claimed = true, false, false, r.State, r.Claim
 	for _, i := range r.dirty {
 		a := &r.slots[i]
 		if a.isNew {

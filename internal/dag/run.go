@@ -12,9 +12,12 @@ const (
 	OriginBackfill Origin = "backfill"
 	OriginParent   Origin = "parent"
 	OriginRecovery Origin = "recovery"
+	// OriginEnqueue: somebody else's transaction inserted the run's row. Its parameters are as they were
+	// given, and completed when it is split.
+	OriginEnqueue Origin = "enqueue"
 )
 
-// Header is what never changes about a run.
+// Header is what never changes about a run, but for the parameters of OriginEnqueue.
 type Header struct {
 	ID       RunID
 	Shard    ShardID
@@ -76,6 +79,7 @@ type Run struct {
 	was     RunState // the state that the row is known to have
 	claimed *Claim   // likewise the claim
 	changed bool     // the row differs from memory
+	filled  bool     // so do its parameters
 	dirty   []int32
 	records []byte // packed: the history of this transaction
 	queue   *Queue // the one that it is in; nil: none
@@ -104,6 +108,9 @@ type attempt struct {
 	// was is the state that the row is known to have: the guard of its next update.
 	was AttemptState
 }
+
+// Raw reports whether the parameters are as somebody gave them, and have yet to be checked.
+func (r *Run) Raw() bool { return r.Origin == OriginEnqueue && r.SplitAt == 0 }
 
 // NewRun makes the run of a submission. Nothing is decided until Step gets EvSubmit.
 func NewRun(h Header) *Run {

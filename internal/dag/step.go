@@ -112,7 +112,7 @@ func (r *Run) admit(ev *Event, now Now, fx *Effects) Verdict {
 
 // begin has the Leader split the run.
 func (r *Run) begin(ev *Event, now Now, fx *Effects) Verdict {
-	if ev.Graph == nil {
+	if ev.Graph == nil || r.Raw() {
 		r.moveRun(RunSplitting)
 		r.leader.state = Ready
 		return Accepted
@@ -139,6 +139,9 @@ func (r *Run) split(ev *Event, now Now, fx *Effects) Verdict {
 		r.recordEnd(a, Failed)
 		r.finalise(RunFailed, now)
 		return Accepted
+	}
+	if r.Raw() {
+		r.Params, r.filled = ev.Params, true
 	}
 	a.State = AttemptSucceeded
 	p.state = Succeeded

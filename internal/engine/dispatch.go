@@ -177,20 +177,20 @@ func (w *writer) lead(a Assignment) {
 		w.carrySweep(a)
 		return
 	}
-	ctx := w.ctx
+	ctx, fill := w.ctx, w.filling(a)
 	w.e.host.Go(w.wg, func() {
 		ev := dag.Event{Kind: dag.EvSplit, Task: dag.LeaderTask, Token: a.Token, Handler: w.e.me().ID}
-		g, err := w.e.graphs.get(a.Workflow, a.Version)
+		g, params, err := w.e.split(ctx, &a, fill)
 		for pause := 10 * time.Millisecond; errors.Is(err, ErrUnavailable); pause = min(2*pause, leadPauseMax) {
 			if w.e.host.Await(ctx, nil, pause); ctx.Err() != nil {
 				return // the next owner splits again
 			}
-			g, err = w.e.graphs.get(a.Workflow, a.Version)
+			g, params, err = w.e.split(ctx, &a, fill)
 		}
 		if err != nil {
 			ev.Err = clean(err.Error())
 		}
-		ev.Graph = g
+		ev.Graph, ev.Params = g, params
 		// A closed inbox means that this process ends; the next owner splits again.
 		_ = w.inbox.put(item{run: a.Run, ev: ev})
 	})

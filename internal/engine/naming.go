@@ -105,7 +105,7 @@ func (w *writer) queueNamed(name string) (store.Queue, error) {
 }
 
 // keyOf works out the key of a run in a queue.
-func (w *writer) keyOf(q *store.Queue, r *dag.Run) (string, error) {
+func (w *writer) keyOf(q *store.Queue, params []byte, at dag.Micros) (string, error) {
 	if q.PerKey == "" {
 		return "", nil
 	}
@@ -120,7 +120,7 @@ func (w *writer) keyOf(q *store.Queue, r *dag.Run) (string, error) {
 		}
 		w.naming.keys[q.PerKey] = f
 	}
-	key, err := f(r.Params, r.Instant())
+	key, err := f(params, at)
 	if err == nil && len(key) > dag.ClaimNameMax {
 		err = fmt.Errorf("a key of %d bytes, at most %d", len(key), dag.ClaimNameMax)
 	}
@@ -138,7 +138,14 @@ func (w *writer) claimOf(r *dag.Run) (*dag.Claim, *denial, error) {
 	if r.Fire != nil {
 		trigger = r.Fire.Trigger
 	}
-	n, err := names.Of(trigger, r.Params, r.Instant())
+	params, err := w.completed(r)
+	if errors.Is(err, ErrInvalid) {
+		return nil, nil, nil // whoever splits the run says what is wrong with it
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := names.Of(trigger, params, r.Instant())
 	if err != nil {
 		return nil, &denial{cause: dag.CauseLock, why: clean("its locks: " + err.Error())}, nil
 	}
@@ -163,7 +170,7 @@ func (w *writer) claimOf(r *dag.Run) (*dag.Claim, *denial, error) {
 	case err != nil:
 		return nil, nil, fromStore("read queue "+n.Queue, err)
 	}
-	if c.Key, err = w.keyOf(&q, r); err != nil {
+	if c.Key, err = w.keyOf(&q, params, r.Instant()); err != nil {
 		return nil, &denial{cause: dag.CauseQueue, why: clean(fmt.Sprintf("the per_key %s of queue %s: %v", q.PerKey, q.Name, err))}, nil
 	}
 	if q.Order == store.QueuePriority {

@@ -48,6 +48,7 @@ type ParamsQuery struct {
 	Given    []byte // a JSON object, or nil; its texts may hold ${{ }}
 	Instant  dag.Micros
 	Event    []byte // a JSON value, or nil
+	Literal  bool   // the texts of Given are data: nothing in them is evaluated
 }
 
 // Plan is what a trigger owes. Starts and Lines are in the order of their instants.

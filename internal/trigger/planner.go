@@ -51,7 +51,8 @@ type versionKey struct {
 
 type paramsKey struct {
 	versionKey
-	given digest
+	given   digest
+	literal bool
 }
 
 // New makes a planner that reads definitions from defs.
@@ -252,7 +253,7 @@ func (p *Planner) Policy(t *store.Trigger) (engine.Policy, error) {
 // engine.ErrUnavailable that the definition cannot be read now.
 func (p *Planner) Params(ctx context.Context, q engine.ParamsQuery) ([]byte, error) {
 	version := versionKey{q.Workflow, q.Version}
-	key := paramsKey{version, sha256.Sum256(q.Given)}
+	key := paramsKey{version, sha256.Sum256(q.Given), q.Literal}
 	if out, ok := p.params.get(key); ok {
 		return out, nil
 	}
@@ -260,7 +261,11 @@ func (p *Planner) Params(ctx context.Context, q engine.ParamsQuery) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	out, err := w.StartParams(q.Given, moment(q.Instant), q.Event)
+	start := w.StartParams
+	if q.Literal {
+		start = w.LiteralParams
+	}
+	out, err := start(q.Given, moment(q.Instant), q.Event)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", engine.ErrInvalid, err)
 	}

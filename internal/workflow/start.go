@@ -16,13 +16,21 @@ import (
 // trigger.time, and those of given also event, a JSON value or nil, as trigger.event. The
 // error is a ValueErrors that names each parameter at fault.
 func (w *Workflow) StartParams(given json.RawMessage, at time.Time, event json.RawMessage) (json.RawMessage, error) {
+	return w.complete(given, &values{at: at, event: event}, w.givenValue)
+}
+
+// LiteralParams is StartParams of values that are data: nothing in their texts is evaluated.
+func (w *Workflow) LiteralParams(given json.RawMessage, at time.Time, _ json.RawMessage) (json.RawMessage, error) {
+	return w.complete(given, &values{at: at}, func(p *Param, raw json.RawMessage, _ *values) (any, error) { return literal(p, raw) })
+}
+
+func (w *Workflow) complete(given json.RawMessage, from *values, value func(*Param, json.RawMessage, *values) (any, error)) (json.RawMessage, error) {
 	texts, err := members(given)
 	if err != nil {
 		return nil, fmt.Errorf("the parameters given are not a JSON object: %w", err)
 	}
 	var errs ValueErrors
 	known := make(map[string]any, len(texts))
-	from := values{at: at, event: event}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		i := slices.IndexFunc(w.Params, func(p Param) bool { return p.Name == name })
 		if i < 0 {
@@ -30,7 +38,7 @@ func (w *Workflow) StartParams(given json.RawMessage, at time.Time, event json.R
 			continue
 		}
 		p := &w.Params[i]
-		v, err := w.givenValue(p, texts[name], &from)
+		v, err := value(p, texts[name], from)
 		if err != nil {
 			errs = append(errs, ValueError{Name: name, Message: "parameter " + name + " " + err.Error(), Hint: p.Description})
 			continue
@@ -40,21 +48,14 @@ func (w *Workflow) StartParams(given json.RawMessage, at time.Time, event json.R
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	return w.CheckParams(known, at)
+	return w.CheckParams(known, from.at)
 }
 
 // givenValue is a value for CheckParams.
 func (w *Workflow) givenValue(p *Param, raw json.RawMessage, from *values) (any, error) {
 	text, isText := jsonString(raw)
 	if !isText || !hasTemplate(text) {
-		if p.Type == JSON { // a text stays one: CheckParams would take it for JSON
-			return exactJSON{raw}, nil
-		}
-		dec := json.NewDecoder(bytes.NewReader(raw))
-		dec.UseNumber()
-		var v any
-		err := dec.Decode(&v)
-		return v, err
+		return literal(p, raw)
 	}
 	t, err := w.exprs.get(text, inTrigger)
 	if err != nil {
@@ -74,6 +75,18 @@ func (w *Workflow) givenValue(p *Param, raw json.RawMessage, from *values) (any,
 		return exactJSON{exact}, err
 	}
 	return v, nil
+}
+
+// literal is a value for CheckParams that is what is written.
+func literal(p *Param, raw json.RawMessage) (any, error) {
+	if p.Type == JSON { // a text stays one: CheckParams would take it for JSON
+		return exactJSON{raw}, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	err := dec.Decode(&v)
+	return v, err
 }
 
 // NeedsInstant reports whether the parameters of a run depend on when and by what it is

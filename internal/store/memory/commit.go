@@ -204,7 +204,10 @@ func (x *tx) updateRun(u *dag.RunUpdate) error {
 		return missed("run %s is %s on shard %d, not %s on %d", u.ID, old.State, old.Shard, u.Was, u.Shard)
 	}
 	next := cloneRun(u.RunRow)
-	next.Header = old.Header // written once
+	params := next.Params
+	if next.Header = old.Header; u.Filled { // the rest is written once
+		next.Params = params
+	}
 	x.setRun(r, next)
 	x.onUndo(func() { x.setRun(r, old) })
 	return nil

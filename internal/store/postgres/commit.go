@@ -50,7 +50,7 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 
 // writeNames are the statements of a transaction, prepared together when a connection
 // first commits.
-var writeNames = []string{"fence", "insertRun", "updateRun", "enlist", "relist", "strike", "await", "met", "insertAttempt", "updateAttempt", "insertEvent",
+var writeNames = []string{"fence", "insertRun", "updateRun", "fillRun", "enlist", "relist", "strike", "await", "met", "insertAttempt", "updateAttempt", "insertEvent",
 	"insertWorkflow", "updateWorkflow", "insertVersion", "insertFile", "insertRequest", "insertMessage",
 	"consumeMessages", "insertTrigger", "updateTrigger", "deleteTrigger", "hear", "unhear", "insertFire", "updateFire",
 	"insertBackfill", "updateBackfill", "insertBackfillRun",

@@ -164,7 +164,7 @@ func runState(rows *rows, r *dag.RunRow) {
 
 func (x *tx) updateRuns(b *store.Batch) {
 	rows, list, struck := x.conn.room("updateRun"), x.conn.room("relist"), x.conn.room("strike")
-	wait, met := x.conn.room("await"), x.conn.room("met")
+	wait, met, fill := x.conn.room("await"), x.conn.room("met"), x.conn.room("fillRun")
 	left, line := x.conn.room("leaveLine"), x.conn.room("putInLine")
 	seen := map[dag.RunID]bool{}
 	for i := range b.RunUpdates {
@@ -182,6 +182,7 @@ func (x *tx) updateRuns(b *store.Batch) {
 			x.push(met)
 			x.push(left)
 			x.push(line)
+			x.push(fill)
 			clear(seen)
 		}
 		seen[r.ID] = true
@@ -190,6 +191,9 @@ func (x *tx) updateRuns(b *store.Batch) {
 			struck.row().id(&r.ID).int4(int32(r.Shard))
 		case r.Was.Terminal():
 			list.row().id(&r.ID).int4(int32(r.Shard))
+		}
+		if r.Filled {
+			fill.row().id(&r.ID).blob(r.Params)
 		}
 		switch submitted := r.State == dag.RunSubmitted; {
 		case submitted && r.Was != dag.RunSubmitted:
@@ -221,6 +225,7 @@ func (x *tx) updateRuns(b *store.Batch) {
 	x.push(met)
 	x.push(left)
 	x.push(line)
+	x.push(fill)
 }
 
 func (x *tx) insertAttempts(b *store.Batch) {

@@ -58,6 +58,9 @@ WITH changed AS (
 )
 SELECT must(count(*) = cardinality($1), 'a run is not as its owner believes') FROM changed;
 
+-- name: fillRun
+UPDATE run r SET params = coalesce(x.params, $3) FROM unnest($1::uuid[], $2::bytea[]) x (id, params) WHERE r.id = x.id;
+
 -- name: enlist
 INSERT INTO active (run, shard) SELECT x.run, coalesce(x.shard, $3) FROM unnest($1::uuid[], $2::int[]) x (run, shard);
 

@@ -217,8 +217,16 @@ func (d *DB) updateRun(r *dag.RunUpdate) error {
 	if err := s.one(d.conn); err != nil {
 		return err
 	}
-	if err := d.line(r.Claimed, r.Claim, n); err != nil || r.State.Terminal() == r.Was.Terminal() {
+	if err := d.line(r.Claimed, r.Claim, n); err != nil {
 		return err
+	}
+	if r.Filled {
+		if err := d.stmts.fillRun.row().int(n).blob(r.Params).one(d.conn); err != nil {
+			return err
+		}
+	}
+	if r.State.Terminal() == r.Was.Terminal() {
+		return nil
 	}
 	return d.enlist(activeList, n, !r.State.Terminal())
 }

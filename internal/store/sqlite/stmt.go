@@ -139,7 +139,7 @@ type writeStmts struct {
 	fence, acquire                 *stmt
 	readRoll, writeRoll, dropRoll  *stmt
 	insertRun, runNumber           *stmt
-	updateRun, endRun              *stmt
+	updateRun, endRun, fillRun     *stmt
 	insertAttempt, updateAttempt   *stmt
 	insertEvent                    *stmt
 	insertWorkflow, updateWorkflow *stmt
@@ -174,7 +174,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"fence", &w.fence}, {"acquire", &w.acquire},
 		{"readRoll", &w.readRoll}, {"writeRoll", &w.writeRoll}, {"dropRoll", &w.dropRoll},
 		{"insertRun", &w.insertRun}, {"runNumber", &w.runNumber},
-		{"updateRun", &w.updateRun}, {"endRun", &w.endRun},
+		{"updateRun", &w.updateRun}, {"endRun", &w.endRun}, {"fillRun", &w.fillRun},
 		{"insertAttempt", &w.insertAttempt}, {"updateAttempt", &w.updateAttempt},
 		{"insertEvent", &w.insertEvent},
 		{"insertWorkflow", &w.insertWorkflow}, {"updateWorkflow", &w.updateWorkflow},

@@ -21,6 +21,9 @@ UPDATE run SET state = ?4, intent = ?5, generation = ?6, cause = ?7, message = ?
   split = ?12, started = ?13, finished = ?14, leader = ?15, leader_at = ?16, claim = ?17
 WHERE n = ?1 AND shard = ?2 AND state = ?3;
 
+-- name: fillRun
+UPDATE run SET params = ?2 WHERE n = ?1;
+
 -- name: endRun
 -- The first end of a run: its transaction's history goes into the row.
 UPDATE run SET state = ?4, intent = ?5, generation = ?6, cause = ?7, message = ?8, graph = ?9, base = ?10, final = ?11,

@@ -15,6 +15,7 @@ func rows() []check {
 	return []check{
 		{"run with every field", runFields},
 		{"update of a run keeps its header", updateKeepsHeader},
+		{"update of a run fills in its parameters", updateFills},
 		{"update of a run rewrites the rest", updateRewrites},
 		{"attempt with every field", attemptFields},
 		{"update of an attempt keeps its hand-over", updateKeepsHandOver},
@@ -99,6 +100,21 @@ func updateKeepsHeader(b *bed) {
 	b.put(func(x *store.Batch) { x.RunUpdates = []dag.RunUpdate{u} })
 	want := dag.RunRow{Header: r.Header}
 	b.same(b.record(r.ID).Run, want, "the run")
+}
+
+// updateFills: the parameters of a header are written if the update says so, and nothing else of it.
+func updateFills(b *bed) {
+	r, other := b.fullRun(), b.run(dag.RunRunning)
+	b.add(r, other)
+	full := r
+	full.Params = []byte(`{"a":[1,null],"completed":true}`)
+	changed := full
+	changed.User = "somebody else"
+	b.put(func(x *store.Batch) {
+		x.RunUpdates = []dag.RunUpdate{{RunRow: changed, Was: r.State, Filled: true}, {RunRow: other, Was: other.State}}
+	})
+	b.same(b.record(r.ID).Run, full, "the run")
+	b.same(b.record(other.ID).Run, other, "another run")
 }
 
 func updateRewrites(b *bed) {

@@ -1,0 +1,91 @@
+package skein
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Enqueue is a run to be started by the transaction of a program that keeps its own data in the
+// PostgreSQL of a cluster. The zero fields but Workflow may be left out.
+type Enqueue struct {
+	Workflow string // NAME or NAMESPACE/NAME
+	Params   any    // what is a JSON object: a map, a struct, a json.RawMessage
+	Key      string // the same key with the same request is the same run
+	Priority string // highest, high, medium, low, lowest; "": the workflow's
+	User     string // "": the role of the connection
+	Schema   string // where Skein's tables are; "": skein
+}
+
+// Row is the answer of a query, such as pgx.Row or *sql.Row.
+type Row interface{ Scan(dest ...any) error }
+
+// Tx is what asks, such as pgx.Tx, *pgx.Conn or a pool.
+type Tx[R Row] interface {
+	QueryRow(ctx context.Context, query string, args ...any) R
+}
+
+// EnqueueTx starts a run inside the transaction of the caller: there is a run if and only if it
+// commits, and then it begins within about a second. The result is the run's id, or that of the run
+// which the key has made before; while another open transaction has used the key, it waits for that.
+//
+// It only executes SELECT skein.skein_enqueue(…), for which the role needs USAGE on the schema and
+// EXECUTE on the function. An error spoils the transaction, as every failed statement does; its kind is
+// [ErrNotFound], [ErrConflict] or [ErrInvalid]. Parameters that the workflow does not take fail the run.
+func EnqueueTx[R Row](ctx context.Context, tx Tx[R], e Enqueue) (run string, err error) {
+	query, args, err := e.statement()
+	if err != nil {
+		return "", err
+	}
+	return run, enqueueError(tx.QueryRow(ctx, query, args...).Scan(&run))
+}
+
+// EnqueueSQL is [EnqueueTx] for the package database/sql.
+func EnqueueSQL(ctx context.Context, tx *sql.Tx, e Enqueue) (run string, err error) {
+	query, args, err := e.statement()
+	if err != nil {
+		return "", err
+	}
+	return run, enqueueError(tx.QueryRowContext(ctx, query, args...).Scan(&run))
+}
+
+func (e *Enqueue) statement() (query string, args []any, err error) {
+	params := []byte("{}")
+	if e.Params != nil {
+		if params, err = json.Marshal(e.Params); err != nil {
+			return "", nil, fmt.Errorf("%w: params of %s: %w", ErrInvalid, e.Workflow, err)
+		}
+	}
+	orNull := func(s string) *string {
+		if s == "" {
+			return nil
+		}
+		return &s
+	}
+	schema := e.Schema
+	if schema == "" {
+		schema = "skein"
+	}
+	query = `SELECT "` + strings.ReplaceAll(schema, `"`, `""`) + `".skein_enqueue($1::text, $2::text::jsonb, $3::text, $4::text, $5::text)::text`
+	return query, []any{e.Workflow, string(params), orNull(e.Key), orNull(e.Priority), orNull(e.User)}, nil
+}
+
+// enqueueError gives the database's refusals their kinds.
+func enqueueError(err error) error {
+	var coded interface{ SQLState() string }
+	if err == nil || !errors.As(err, &coded) {
+		return err
+	}
+	switch coded.SQLState() {
+	case "SK002":
+		return fmt.Errorf("%w: enqueue: %w", ErrNotFound, err)
+	case "SK003":
+		return fmt.Errorf("%w: enqueue: %w", ErrConflict, err)
+	case "22023":
+		return fmt.Errorf("%w: enqueue: %w", ErrInvalid, err)
+	}
+	return fmt.Errorf("enqueue: %w", err)
+}

@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// completed are the parameters of a run.
+func (w *writer) completed(r *dag.Run) ([]byte, error) {
+	if !r.Raw() || w.e.cfg.Planner == nil {
+		return r.Params, nil
+	}
+	return w.e.cfg.Planner.Params(context.Background(), *rawParams(r))
+}
+
+func rawParams(r *dag.Run) *ParamsQuery {
+	return &ParamsQuery{Workflow: r.Workflow, Version: r.Version, Given: r.Params, Instant: r.Instant(), Literal: true}
+}
+
+// filling is what is needed to complete the parameters of a run that another's transaction inserted; nil:
+// those of the run are complete.
+func (w *writer) filling(a Assignment) *ParamsQuery {
+	r := w.runs[a.Run]
+	if r == nil || !r.Raw() {
+		return nil
+	}
+	return rawParams(r)
+}
+
+// split is Leader work: the graph of a run and, with fill, its completed parameters.
+func (e *Engine) split(ctx context.Context, a *Assignment, fill *ParamsQuery) (*dag.Graph, []byte, error) {
+	g, err := e.graphs.get(a.Workflow, a.Version)
+	if err != nil || fill == nil {
+		return g, nil, err
+	}
+	if e.cfg.Planner == nil {
+		return g, fill.Given, nil
+	}
+	params, err := e.cfg.Planner.Params(ctx, *fill)
+	if err != nil {
+		return nil, nil, fmt.Errorf("its parameters: %w", err)
+	}
+	return g, params, nil
+}
