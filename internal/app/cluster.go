@@ -199,7 +199,7 @@ func (m *membership) alone() bool {
 	}
 	self := m.node.Self()
 	members, _ := m.node.View()
-	return !slices.ContainsFunc(members, func(o store.Member) bool { return o.Handler != self.Handler && o.Seen > self.Started })
+	return !slices.ContainsFunc(members, func(o store.Member) bool { return !o.Worker && o.Handler != self.Handler && o.Seen > self.Started })
 }
 
 // leaving gives the shards back at once: what still runs here reports to their next owners.

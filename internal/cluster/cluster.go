@@ -218,7 +218,7 @@ func (n *Node) turn(ctx context.Context) error {
 	n.see(members, shards)
 	n.depose(ctx, members)
 	n.own(ctx, members, shards)
-	n.started(ctx, members)
+	n.started(ctx, slices.DeleteFunc(slices.Clone(members), func(m store.Member) bool { return m.Worker }))
 	n.heed(members, shards)
 	return nil
 }
@@ -325,9 +325,9 @@ func (n *Node) depose(ctx context.Context, members []store.Member) {
 		done, err := n.cfg.Store.Depose(ctx, m.Handler, m.Beat)
 		switch {
 		case err != nil:
-			n.log.Warn("cannot depose a silent node", "node", m.Name, "err", err)
+			n.log.Warn("cannot depose a silent member", "name", m.Name, "err", err)
 		case done:
-			n.log.Warn("a node is silent: its shards are free", "node", m.Name, "silent_for", n.cfg.Lag)
+			n.log.Warn("a member is silent: what it had goes to others", "name", m.Name, "worker", m.Worker, "silent_for", n.cfg.Lag)
 			n.Wake()
 			if dead := *m; n.cfg.Deposed != nil {
 				n.host.Go(&n.before.wg, func() { n.cfg.Deposed(ctx, dead) })
@@ -364,7 +364,7 @@ func (n *Node) own(ctx context.Context, members []store.Member, shards []store.S
 	case err != nil && ctx.Err() == nil:
 		n.log.Warn("shards could not be taken or given back", "err", err)
 	case !slices.Equal(got, have):
-		n.log.Info("shards", "owned", len(got), "of", len(shards), "members", len(members))
+		n.log.Info("shards", "owned", len(got), "of", len(shards))
 	}
 }
 

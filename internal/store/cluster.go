@@ -28,13 +28,14 @@ type Order struct {
 	At    dag.Micros
 }
 
-// Member is a scheduler node as the cluster sees it: one row per node, under the handler of
-// its present life.
+// Member is a node or a worker as the cluster sees it: one row each, under the handler of its
+// present life. No two have one name.
 type Member struct {
 	Handler dag.HandlerID
 	UUID    string
 	Name    string
-	Address string // where its peers reach it: http://host:port
+	Worker  bool   // it is no node: it only runs attempts, and is attached to a node, its home
+	Address string // of a node: where its peers reach it, http://host:port
 	Version string // of the program
 	Format  int    // the newest database format that it knows
 	State   string
@@ -46,13 +47,26 @@ type Member struct {
 	Beat    int64
 	Started dag.Micros
 	Seen    dag.Micros
+	// Of a worker: its home, how often it has been attached to one (so that what is meant for an
+	// earlier attachment is known), and what it is chosen by.
+	Home   dag.HandlerID
+	Lease  int64
+	Traits Traits
 	// Cordoned and Stopped tell which orders stand for it. Only Members sets them.
 	Cordoned bool
 	Stopped  bool
 }
 
+// Traits are what tasks choose a worker by, besides its name.
+type Traits struct {
+	Groups []string          `json:"groups,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
 // Able reports whether a member may have shards.
-func (m *Member) Able() bool { return m.State == MemberActive && !m.Cordoned && !m.Stopped }
+func (m *Member) Able() bool {
+	return !m.Worker && m.State == MemberActive && !m.Cordoned && !m.Stopped
+}
 
 // ShardRow says who owns a shard. Owner 0: it is free.
 type ShardRow struct {
@@ -66,13 +80,17 @@ type ShardRow struct {
 
 // Cluster is the part of a store that several nodes meet in. A store for one node has none.
 type Cluster interface {
-	// Join writes the row of a node's new life. The row of an earlier life of that name goes,
+	// Join writes the row of a member's new life. The row of an earlier life of that name goes,
 	// and its shards are free, in the same transaction; what was moved to it is to go to the
 	// new life.
 	Join(ctx context.Context, m Member) error
 	// Renew moves the member's counter and writes State and Busy; false: there is no such row
-	// any more, somebody deposed it.
+	// with that Home and Lease any more: somebody deposed it, or it is attached elsewhere.
 	Renew(ctx context.Context, m Member) (bool, error)
+	// Attach gives a worker that is listed under its handler and UUID another home: it writes
+	// Home, Slots, Busy and Traits, moves the counter, and returns the lease, one more than
+	// before; 0: there is no such row any more.
+	Attach(ctx context.Context, m Member) (int64, error)
 	// Members reads all members and all shards in one snapshot.
 	Members(ctx context.Context) ([]Member, []ShardRow, error)
 	// Depose removes a member whose counter is still beat, and frees its shards in the same

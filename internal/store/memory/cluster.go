@@ -46,6 +46,7 @@ func (s *Store) Join(ctx context.Context, m store.Member) error {
 			}
 		}
 		m.Cordoned, m.Stopped = false, false
+		m.Traits = cloneTraits(m.Traits)
 		s.members[m.Handler] = m
 		for i := range s.shards {
 			if n := int(s.shards[i].wanted); n >= 1 && n <= len(s.handlers) && s.handlers[n-1].Node == m.Name {
@@ -54,6 +55,10 @@ func (s *Store) Join(ctx context.Context, m store.Member) error {
 		}
 		return nil
 	})
+}
+
+func cloneTraits(t store.Traits) store.Traits {
+	return store.Traits{Groups: slices.Clone(t.Groups), Labels: maps.Clone(t.Labels)}
 }
 
 func checkMemberState(state string) error {
@@ -89,7 +94,8 @@ func (s *Store) Renew(ctx context.Context, m store.Member) (bool, error) {
 			return err
 		}
 		var is store.Member
-		if is, listed = s.members[m.Handler]; listed {
+		is, listed = s.members[m.Handler]
+		if listed = listed && is.Home == m.Home && is.Lease == m.Lease; listed {
 			is.Beat++
 			is.State, is.Busy, is.Seen = m.State, m.Busy, s.clock()
 			s.members[m.Handler] = is
@@ -97,6 +103,27 @@ func (s *Store) Renew(ctx context.Context, m store.Member) (bool, error) {
 		return nil
 	})
 	return listed && err == nil, err
+}
+
+// Attach gives a worker another home.
+func (s *Store) Attach(ctx context.Context, m store.Member) (int64, error) {
+	lease := int64(0)
+	err := s.member(ctx, func() error {
+		is, listed := s.members[m.Handler]
+		if !listed || is.UUID != m.UUID || !is.Worker {
+			return nil
+		}
+		is.Beat++
+		is.Lease++
+		is.Home, is.Slots, is.Busy, is.Traits, is.Seen = m.Home, m.Slots, m.Busy, cloneTraits(m.Traits), s.clock()
+		s.members[m.Handler] = is
+		lease = is.Lease
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return lease, nil
 }
 
 // Members reads all members and all shards in one snapshot.
@@ -107,6 +134,7 @@ func (s *Store) Members(ctx context.Context) ([]store.Member, []store.ShardRow, 
 		members = slices.SortedFunc(maps.Values(s.members), func(a, b store.Member) int { return cmp.Compare(a.Handler, b.Handler) })
 		for i := range members {
 			m := &members[i]
+			m.Traits = cloneTraits(m.Traits)
 			_, m.Cordoned = s.orderLocked(m.Name, store.OrderCordon)
 			_, m.Stopped = s.orderLocked(m.Name, store.OrderStop)
 			_, all := s.orderLocked("", store.OrderStop)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -15,7 +16,7 @@ var _ store.Cluster = (*DB)(nil)
 func (d *DB) Join(ctx context.Context, m store.Member) error {
 	own, named := args{}.text(m.Name).int8(int64(m.Handler)), args{}.text(m.Name)
 	row := args{}.int8(int64(m.Handler)).text(m.UUID).text(m.Name).text(m.Address).text(m.Version).int4(int32(m.Format)).
-		text(m.State).int4(m.Slots).int4(m.Busy)
+		text(m.State).int4(m.Slots).int4(m.Busy).flag(m.Worker).int8(int64(m.Home)).int8(m.Lease).text(traits(m.Traits))
 	return d.alter(ctx, "join the cluster", d.endBlockers, query{"lockNamed", named, nil}, query{"freeNamed", own, nil}, query{"join", row, nil},
 		query{"rewant", args{}.text(m.Name).int8(int64(m.Handler)), nil})
 }
@@ -23,9 +24,29 @@ func (d *DB) Join(ctx context.Context, m store.Member) error {
 // Renew implements store.Cluster.
 func (d *DB) Renew(ctx context.Context, m store.Member) (bool, error) {
 	listed := false
-	row := args{}.int8(int64(m.Handler)).text(m.State).int4(m.Busy)
+	row := args{}.int8(int64(m.Handler)).text(m.State).int4(m.Busy).int8(int64(m.Home)).int8(m.Lease)
 	err := d.alter(ctx, "renew a member", nil, query{"renew", row, mark(&listed)})
 	return listed && err == nil, err
+}
+
+// traits is their form in a row; "": none. Plain texts always have one.
+func traits(t store.Traits) string {
+	if len(t.Groups)+len(t.Labels) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(t)
+	return string(text)
+}
+
+// Attach implements store.Cluster.
+func (d *DB) Attach(ctx context.Context, m store.Member) (int64, error) {
+	lease := int64(0)
+	is := args{}.int8(int64(m.Handler)).text(m.UUID).int8(int64(m.Home)).int4(m.Slots).int4(m.Busy).text(traits(m.Traits))
+	err := d.alter(ctx, "attach a worker", nil, query{"attach", is, func(r *row) error { lease = r.int(); return nil }})
+	if err != nil {
+		return 0, err
+	}
+	return lease, nil
 }
 
 // mark notes that a statement had a row to show.
@@ -53,6 +74,12 @@ func scanMember(r *row, m *store.Member) error {
 	m.Format, m.State, m.Slots, m.Busy = int(r.int()), r.text(), int32(r.int()), int32(r.int())
 	m.Beat, m.Started, m.Seen = r.int(), r.micros(), r.micros()
 	m.Cordoned, m.Stopped = r.bool(), r.bool()
+	m.Worker, m.Home, m.Lease = r.bool(), dag.HandlerID(r.int()), r.int()
+	if text := r.text(); text != "" {
+		if err := json.Unmarshal([]byte(text), &m.Traits); err != nil {
+			return fmt.Errorf("traits of member %s: %w: %w", m.Name, store.ErrCorrupt, err)
+		}
+	}
 	return r.damaged("member %s", m.Name)
 }
 

@@ -17,13 +17,14 @@ UPDATE shard s SET owner = 0 FROM held WHERE s.id = held.id;
 -- name: join
 -- The counter begins with the clock: one who was deposed and joins again under its handler must
 -- not be taken for the silent one by those who have not looked meanwhile.
-INSERT INTO member (handler, uuid, name, address, version, format, state, slots, busy, beat, started, seen)
+INSERT INTO member (handler, uuid, name, address, version, format, state, slots, busy, beat, started, seen, worker, home, lease, traits)
 SELECT $1::bigint, $2::text::uuid, $3::text, $4::text, $5::text, $6::int, $7::text, $8::int, $9::int, now.at,
-  coalesce(h.started, now.at), now.at
+  coalesce(h.started, now.at), now.at, $10::bool, $11::bigint, $12::bigint, $13::text
 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS at OFFSET 0) now LEFT JOIN handler h ON h.id = $1::bigint
 ON CONFLICT (name) DO UPDATE SET handler = excluded.handler, uuid = excluded.uuid, address = excluded.address,
   version = excluded.version, format = excluded.format, state = excluded.state, slots = excluded.slots, busy = excluded.busy,
-  beat = member.beat + 1, started = excluded.started, seen = excluded.seen;
+  beat = member.beat + 1, started = excluded.started, seen = excluded.seen, worker = excluded.worker, home = excluded.home,
+  lease = excluded.lease, traits = excluded.traits;
 
 -- name: rewant
 -- What was moved to a node is to go to its new life. No two of them join under one name at once.
@@ -35,12 +36,18 @@ UPDATE shard s SET wanted = $2 FROM held WHERE s.id = held.id;
 
 -- name: renew
 UPDATE member SET beat = beat + 1, state = $2, busy = $3, seen = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-WHERE handler = $1 RETURNING handler;
+WHERE handler = $1 AND home = $4 AND lease = $5 RETURNING handler;
+
+-- name: attach
+UPDATE member SET home = $3, lease = lease + 1, slots = $4, busy = $5, traits = $6, beat = beat + 1,
+  seen = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+WHERE handler = $1 AND uuid = $2::text::uuid AND worker RETURNING lease;
 
 -- name: members
 SELECT m.handler, m.uuid::text, m.name, m.address, m.version, m.format, m.state, m.slots, m.busy, m.beat, m.started, m.seen,
   EXISTS (SELECT FROM node_order o WHERE o.node = m.name AND o.what = 'cordon'),
-  EXISTS (SELECT FROM node_order o WHERE o.node = ANY (ARRAY['', m.name]) AND o.what = 'stop')
+  EXISTS (SELECT FROM node_order o WHERE o.node = ANY (ARRAY['', m.name]) AND o.what = 'stop'),
+  m.worker, m.home, m.lease, m.traits
 FROM member m ORDER BY m.handler;
 
 -- name: shards

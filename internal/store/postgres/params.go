@@ -31,6 +31,12 @@ type args [][]byte
 
 func (a args) int8(v int64) args { return append(a, binary.BigEndian.AppendUint64(nil, uint64(v))) }
 func (a args) int4(v int32) args { return append(a, binary.BigEndian.AppendUint32(nil, uint32(v))) }
+func (a args) flag(v bool) args {
+	if v {
+		return append(a, []byte{1})
+	}
+	return append(a, []byte{0})
+}
 func (a args) text(v string) args {
 	return append(a, append([]byte{}, v...)) // "" is no NULL
 }

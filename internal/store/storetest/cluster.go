@@ -26,6 +26,7 @@ func clusters() []check {
 		{"join replaces the earlier life of its name", clustered(joinedByName)},
 		{"join refuses what is no text", clustered(joinRefused)},
 		{"renew moves the counter, and says who is gone", clustered(renewed)},
+		{"a worker is attached to one home", clustered(attached)},
 		{"depose looks at the counter", clustered(deposed)},
 		{"leave frees", clustered(left)},
 		{"claim takes what is free or its own", clustered(claimed)},
@@ -56,6 +57,54 @@ func (b *bed) member(c store.Cluster, n int, name string) store.Member {
 		State: store.MemberActive, Slots: 8, Busy: 3}
 	b.ok(c.Join(b.ctx, m))
 	return m
+}
+
+// attached: a worker keeps its row from home to home, and only the present one renews it.
+func attached(b *bed, c store.Cluster) {
+	first, second := b.member(c, 1, "n1"), b.member(c, 2, "n2")
+	h, err := b.s.Register(b.ctx, uuid(103), "w")
+	b.ok(err)
+	w := store.Member{Handler: h.ID, UUID: h.UUID, Name: "w", Worker: true, Version: "v1", Format: 4, State: store.MemberActive,
+		Slots: 20, Home: first.Handler, Lease: 1, Traits: store.Traits{Groups: []string{"etl", "größer"}, Labels: map[string]string{"disk": "ssd"}}}
+	b.ok(c.Join(b.ctx, w))
+	members, _ := b.look(c)
+	is := members[w.Handler]
+	b.same([]any{is.Worker, is.Home, is.Lease, is.Traits, is.Able()}, []any{true, first.Handler, int64(1), w.Traits, false}, "the row")
+	was := is.Beat
+	listed, err := c.Renew(b.ctx, w)
+	b.ok(err)
+	b.same(listed, true, "renewed by its home")
+
+	to := w
+	to.Home, to.Slots, to.Traits = second.Handler, 10, store.Traits{}
+	lease, err := c.Attach(b.ctx, to)
+	b.ok(err)
+	b.same(lease, int64(2), "the second lease")
+	listed, err = c.Renew(b.ctx, w)
+	b.ok(err)
+	b.same(listed, false, "renewed by its home of before")
+	to.Lease, to.Busy = lease, 7
+	listed, err = c.Renew(b.ctx, to)
+	b.ok(err)
+	b.same(listed, true, "renewed by its home of now")
+	members, _ = b.look(c)
+	is = members[w.Handler]
+	b.same([]any{is.Home, is.Slots, is.Busy, is.Traits, is.Beat - was}, []any{second.Handler, int32(10), int32(7), store.Traits{}, int64(3)}, "the row")
+
+	wrong := to
+	wrong.UUID = uuid(104)
+	lease, err = c.Attach(b.ctx, wrong)
+	b.ok(err)
+	b.same(lease, int64(0), "another life of its name")
+	lease, err = c.Attach(b.ctx, first)
+	b.ok(err)
+	b.same(lease, int64(0), "a node is attached to nobody")
+	won, err := c.Depose(b.ctx, w.Handler, is.Beat)
+	b.ok(err)
+	b.same(won, true, "deposed")
+	lease, err = c.Attach(b.ctx, to)
+	b.ok(err)
+	b.same(lease, int64(0), "who was deposed")
 }
 
 // look reads members by handler, and shards.
