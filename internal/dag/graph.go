@@ -60,6 +60,7 @@ type Policy struct {
 	OnLost        OnLost        // what becomes of it when its handler is gone
 	StartDeadline time.Duration // from ready to the hand-over; 0: none
 	Priority      Priority
+	Place         Place // where it may run
 }
 
 // TaskSpec is one node as the author of a graph gives it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -72,18 +73,26 @@ func CountStates(packed []byte) (map[TaskState]int, error) {
 	return counts, nil
 }
 
-// The first byte of a packed graph: without and with logical tasks.
+// The first byte of a packed graph: without and with logical tasks; graphPlaced is added if tasks
+// have places. A program that does not know a byte does not read the graph.
 const (
 	graphFormat = 1
 	graphLogic  = 2
+	graphPlaced = 4
 )
 
 // Pack writes the graph for its version's row: names, needs, policies, conditions as text.
 func (g *Graph) Pack() []byte {
 	w := packer{b: make([]byte, 0, 32*len(g.names))}
-	if len(g.logic) > 0 {
+	placed := slices.ContainsFunc(g.policies, func(p Policy) bool { return p.Place != Anywhere })
+	switch logic := len(g.logic) > 0; {
+	case placed && logic:
+		w.byte(graphPlaced | graphLogic)
+	case placed:
+		w.byte(graphPlaced | graphFormat)
+	case logic:
 		w.byte(graphLogic)
-	} else {
+	default:
 		w.byte(graphFormat)
 	}
 	w.bool(g.EndOnFailure)
@@ -91,6 +100,9 @@ func (g *Graph) Pack() []byte {
 	w.uint(uint64(len(g.policies)))
 	for i := range g.policies {
 		w.policy(&g.policies[i])
+		if placed {
+			w.text(string(g.policies[i].Place))
+		}
 	}
 	w.uint(uint64(len(g.names)))
 	for t, name := range g.names {
@@ -118,13 +130,17 @@ func (g *Graph) Pack() []byte {
 func UnpackGraph(b []byte, compile Compiler) (*Graph, error) {
 	u := unpacker{b: b}
 	format := u.byte()
-	if format != graphFormat && format != graphLogic {
+	placed := format&graphPlaced != 0
+	if format &^= graphPlaced; format != graphFormat && format != graphLogic {
 		return nil, fmt.Errorf("graph: %w", errPacked)
 	}
 	spec := GraphSpec{EndOnFailure: u.bool(), Timeout: time.Duration(u.uint())}
 	policies := make([]Policy, u.count(10))
 	for i := range policies {
 		policies[i] = u.policy()
+		if placed {
+			policies[i].Place = Place(u.text())
+		}
 	}
 	names := make([]string, u.count(4))
 	spec.Tasks = make([]TaskSpec, len(names))

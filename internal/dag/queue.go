@@ -2,6 +2,7 @@ package dag
 
 import (
 	"bytes"
+	"slices"
 	"time"
 )
 
@@ -12,9 +13,41 @@ type readyList struct {
 	n      int32
 }
 
+// line is the ready tasks of a run that only some workers may run.
+type line struct {
+	place Place
+	list  readyList
+	seat  seat
+}
+
+// lineAt finds the list of a place, and makes it if it is to.
+func (r *Run) lineAt(p Place, make bool) *line {
+	for _, l := range r.placed {
+		if l.place == p {
+			return l
+		}
+	}
+	if !make {
+		return nil
+	}
+	l := &line{place: p}
+	r.placed = append(r.placed, l)
+	return l
+}
+
+// listOf is the list that a task belongs to.
+func (r *Run) listOf(pol *Policy) *readyList {
+	if pol.Place == Anywhere {
+		return &r.ready
+	}
+	return &r.lineAt(pol.Place, true).list
+}
+
 // list puts a ready task at the end of its level.
 func (r *Run) list(t TaskID) {
-	l := &r.ready.levels[r.Graph.Policy(t).Priority]
+	pol := r.Graph.Policy(t)
+	list := r.listOf(pol)
+	l := &list.levels[pol.Priority]
 	if l.last == 0 {
 		l.first = int32(t) + 1
 	} else {
@@ -22,7 +55,7 @@ func (r *Run) list(t TaskID) {
 	}
 	l.last = int32(t) + 1
 	r.tasks[t].listed, r.tasks[t].blockers = true, 0
-	r.ready.n++
+	list.n++
 }
 
 // unlist takes a task out, if it is in: at once if it is the first of its level, as the
@@ -31,7 +64,9 @@ func (r *Run) unlist(t TaskID) {
 	if !r.tasks[t].listed {
 		return
 	}
-	l := &r.ready.levels[r.Graph.Policy(t).Priority]
+	pol := r.Graph.Policy(t)
+	list := r.listOf(pol)
+	l := &list.levels[pol.Priority]
 	before := int32(0)
 	for at := l.first; at != int32(t)+1; at = r.tasks[at-1].blockers {
 		before = at
@@ -46,34 +81,162 @@ func (r *Run) unlist(t TaskID) {
 		l.last = before
 	}
 	r.tasks[t].listed, r.tasks[t].blockers = false, 0
-	r.ready.n--
+	list.n--
 }
 
-// Ready is the number of tasks that wait for nothing but a slot, Leader work included; 0
-// while the run's intent lets nothing start, or while it has not what it claims.
-func (r *Run) Ready() int {
-	if r.Intent != IntentRun || r.State.Terminal() || r.State == RunWaiting || r.Claim != nil && r.Claim.Stage != ClaimGranted {
-		return 0
+// unlistAll empties every list of a run whose tasks have all ended.
+func (r *Run) unlistAll() {
+	r.ready = readyList{}
+	for _, l := range r.placed {
+		l.list = readyList{}
 	}
-	if r.leader.state == Ready {
+}
+
+// held reports whether nothing may start: by the run's intent, or because it has not what it claims.
+func (r *Run) held() bool {
+	return r.Intent != IntentRun || r.State.Terminal() || r.State == RunWaiting || r.Claim != nil && r.Claim.Stage != ClaimGranted
+}
+
+// Ready is the number of tasks that any worker may run and that wait for nothing but a slot,
+// Leader work included; 0 while the run's intent lets nothing start, or while it has not what it claims.
+func (r *Run) Ready() int { return r.ReadyAt(Anywhere) }
+
+// ReadyAt is the number of tasks of a place that wait for nothing but a slot there.
+func (r *Run) ReadyAt(p Place) int {
+	switch {
+	case r.held():
+		return 0
+	case p != Anywhere:
+		if l := r.lineAt(p, false); l != nil {
+			return int(l.list.n)
+		}
+		return 0
+	case r.leader.state == Ready:
 		return 1
 	}
 	return int(r.ready.n)
 }
 
-// NextReady takes the best ready task off the run's list; the caller assigns it in the
-// same transaction. Only call it when Ready is not 0.
-func (r *Run) NextReady() TaskID {
-	if r.leader.state == Ready {
+// NextReady takes the best task that any worker may run off the run's list; the caller assigns
+// it in the same transaction. Only call it when Ready is not 0.
+func (r *Run) NextReady() TaskID { return r.NextAt(Anywhere) }
+
+// NextAt is NextReady for the tasks of a place.
+func (r *Run) NextAt(p Place) TaskID {
+	list := &r.ready
+	if p != Anywhere {
+		list = &r.lineAt(p, true).list
+	} else if r.leader.state == Ready {
 		return LeaderTask
 	}
-	for p := range r.ready.levels {
-		if first := r.ready.levels[p].first; first != 0 {
+	for i := range list.levels {
+		if first := list.levels[i].first; first != 0 {
 			r.unlist(TaskID(first - 1))
 			return TaskID(first - 1)
 		}
 	}
 	panic("dag: no task is ready")
+}
+
+// Board is the ready tasks of one owner, by the place where they may run: a queue for each.
+type Board struct {
+	Ageing time.Duration
+	any    Queue
+	placed map[Place]*Queue
+}
+
+// Update puts a run where its ready tasks say.
+func (b *Board) Update(r *Run) {
+	b.any.Ageing = b.Ageing
+	b.any.Update(r)
+	for _, l := range r.placed {
+		q := b.placed[l.place]
+		switch ready := !r.held() && l.list.n > 0; {
+		case ready && q == nil:
+			if b.placed == nil {
+				b.placed = map[Place]*Queue{}
+			}
+			q = &Queue{Ageing: b.Ageing}
+			b.placed[l.place] = q
+			q.put(&l.seat, r)
+		case ready && l.seat.queue == nil:
+			q.put(&l.seat, r)
+		case !ready && q != nil:
+			q.remove(&l.seat)
+			b.drop(l.place)
+		}
+	}
+}
+
+// Remove takes a run out.
+func (b *Board) Remove(r *Run) {
+	b.any.Remove(r)
+	for _, l := range r.placed {
+		if q := b.placed[l.place]; q != nil {
+			q.remove(&l.seat)
+			b.drop(l.place)
+		}
+	}
+}
+
+func (b *Board) drop(p Place) {
+	if b.placed[p].Len() == 0 {
+		delete(b.placed, p)
+	}
+}
+
+// Len is the number of runs with ready tasks; one that has some at several places counts at
+// each.
+func (b *Board) Len() int {
+	n := b.any.Len()
+	for _, q := range b.placed {
+		n += q.Len()
+	}
+	return n
+}
+
+// Some reports whether there is a ready task at a place that is open.
+func (b *Board) Some(open func(Place) bool) bool {
+	if b.any.Len() > 0 && open(Anywhere) {
+		return true
+	}
+	for p := range b.placed {
+		if open(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// Head is the run whose task is next among the places that are open, and its place; nil: none
+// is.
+func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
+	if b.any.Len() > 0 && open(Anywhere) {
+		best = b.any.Head(now)
+	}
+	if len(b.placed) == 0 {
+		return best, at
+	}
+	for p, q := range b.placed { // the order of a map does not matter: (level, run, place) is total
+		if !open(p) {
+			continue
+		}
+		r := q.Head(now)
+		if best == nil || q.sooner(r, best, now) || r == best && p < at {
+			best, at = r, p
+		}
+	}
+	return best, at
+}
+
+// Places calls f for every place with ready tasks, with its queue.
+func (b *Board) Places(f func(p Place, q *Queue)) {
+	if b.any.Len() > 0 {
+		f(Anywhere, &b.any)
+	}
+	for p, q := range b.placed {
+		f(p, q)
+	}
 }
 
 // Queue orders the runs of one owner that have ready tasks: effective priority of the
@@ -92,11 +255,18 @@ type Queue struct {
 // Len is the number of runs with ready tasks.
 func (q *Queue) Len() int { return q.n }
 
+// seat is a run's place in a queue.
+type seat struct {
+	run   *Run
+	queue *Queue // nil: none
+	where int32
+}
+
 // Update puts a run where its ready tasks say: call it after steps that may have changed
 // them.
 func (q *Queue) Update(r *Run) {
 	switch ready := r.Ready() > 0; {
-	case ready && r.queue == nil:
+	case ready && r.seat.queue == nil:
 		q.Put(r)
 	case !ready:
 		q.Remove(r)
@@ -104,37 +274,45 @@ func (q *Queue) Update(r *Run) {
 }
 
 // Put puts a run in whatever its tasks are: a queue of runs that wait as a whole.
-func (q *Queue) Put(r *Run) {
-	r.queue = q
-	q.levels[r.Priority].push(r)
+func (q *Queue) Put(r *Run) { q.put(&r.seat, r) }
+
+func (q *Queue) put(s *seat, r *Run) {
+	s.queue, s.run = q, r
+	q.levels[r.Priority].push(s)
 	q.n++
 }
 
 // Remove takes a run out, if it is in this queue.
-func (q *Queue) Remove(r *Run) {
-	if r.queue == q {
-		q.levels[r.Priority].remove(int(r.where))
-		r.queue = nil
+func (q *Queue) Remove(r *Run) { q.remove(&r.seat) }
+
+func (q *Queue) remove(s *seat) {
+	if s.queue == q {
+		q.levels[s.run.Priority].remove(int(s.where))
+		s.queue = nil
 		q.n--
 	}
+}
+
+// Level is the level that a run has at this moment, by its priority and its age.
+func (q *Queue) Level(r *Run, now Micros) int64 {
+	level := int64(r.Priority)
+	if each := q.Ageing.Microseconds(); each > 0 {
+		level -= max(0, int64(now-r.Created)) / each
+	}
+	return max(level, 0)
+}
+
+func (q *Queue) sooner(a, b *Run, now Micros) bool {
+	x, y := q.Level(a, now), q.Level(b, now)
+	return x < y || x == y && earlier(a, b)
 }
 
 // Head is the run whose task is next, or nil.
 func (q *Queue) Head(now Micros) *Run {
 	var best *Run
-	var bestLevel int64
 	for p := range q.levels {
-		h := q.levels[p]
-		if len(h) == 0 {
-			continue
-		}
-		level := int64(p)
-		if each := q.Ageing.Microseconds(); each > 0 {
-			level -= max(0, int64(now-h[0].Created)) / each
-		}
-		level = max(level, 0)
-		if best == nil || level < bestLevel || level == bestLevel && earlier(h[0], best) {
-			best, bestLevel = h[0], level
+		if h := q.levels[p]; len(h) > 0 && (best == nil || q.sooner(h[0].run, best, now)) {
+			best = h[0].run
 		}
 	}
 	return best
@@ -148,9 +326,9 @@ func earlier(a, b *Run) bool {
 }
 
 // runHeap is a binary heap by submission whose members know their place.
-type runHeap []*Run
+type runHeap []*seat
 
-func (h *runHeap) push(r *Run) {
+func (h *runHeap) push(r *seat) {
 	*h = append(*h, r)
 	r.where = int32(len(*h) - 1)
 	h.up(len(*h) - 1)
@@ -179,7 +357,7 @@ func (h runHeap) swap(i, j int) {
 func (h runHeap) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !earlier(h[i], h[parent]) {
+		if !earlier(h[i].run, h[parent].run) {
 			return
 		}
 		h.swap(i, parent)
@@ -193,10 +371,10 @@ func (h runHeap) down(i int) {
 		if c >= len(h) {
 			return
 		}
-		if c+1 < len(h) && earlier(h[c+1], h[c]) {
+		if c+1 < len(h) && earlier(h[c+1].run, h[c].run) {
 			c++
 		}
-		if !earlier(h[c], h[i]) {
+		if !earlier(h[c].run, h[i].run) {
 			return
 		}
 		h.swap(i, c)
@@ -205,4 +383,6 @@ func (h runHeap) down(i int) {
 }
 
 // Queued reports whether the run stands in a queue.
-func (r *Run) Queued() bool { return r.queue != nil }
+func (r *Run) Queued() bool {
+	return r.seat.queue != nil || slices.ContainsFunc(r.placed, func(l *line) bool { return l.seat.queue != nil })
+}

@@ -174,3 +174,94 @@ func TestQueueRemoval(t *testing.T) {
 		}
 	})
 }
+
+// TestBoardIsExact: among the places that are open the order over all runs is that of a naive
+// sort, and what is closed keeps nobody else waiting.
+func TestBoardIsExact(t *testing.T) {
+	places := []Place{Anywhere, NewPlace("", "etl", nil), NewPlace("w1", "", nil)}
+	rapid.Check(t, func(t *rapid.T) {
+		var b Board
+		var fx Effects
+		var runs []*Run
+		for i := range rapid.IntRange(1, 8).Draw(t, "runs") {
+			s := GraphSpec{}
+			for j := range rapid.IntRange(1, 5).Draw(t, "tasks") {
+				s.Tasks = append(s.Tasks, TaskSpec{Name: string(rune('a' + j)), Policy: Policy{Place: rapid.SampledFrom(places).Draw(t, "place")}})
+			}
+			g, err := NewGraph(s)
+			must(err)
+			g, err = UnpackGraph(g.Pack(), nil)
+			must(err)
+			r := NewRun(Header{Priority: Priority(rapid.IntRange(0, 2).Draw(t, "priority")), Created: Micros(rapid.IntRange(0, 3).Draw(t, "created"))})
+			r.ID[0] = byte(i)
+			r.Step(&Event{Kind: EvSubmit, Graph: g}, Now{Wall: 9}, &fx)
+			runs = append(runs, r)
+			b.Update(r)
+		}
+		for range 40 {
+			shut := rapid.SampledFrom(places).Draw(t, "shut")
+			open := func(p Place) bool { return p != shut }
+			var want *Run
+			for _, r := range runs {
+				n := 0
+				for _, p := range places {
+					if open(p) {
+						n += r.ReadyAt(p)
+					}
+				}
+				if n > 0 && (want == nil || r.Priority < want.Priority || r.Priority == want.Priority && earlier(r, want)) {
+					want = r
+				}
+			}
+			head, at := b.Head(9, open)
+			if head != want || (head != nil) != b.Some(open) || head != nil && (!open(at) || head.ReadyAt(at) == 0) {
+				t.Fatalf("head %v at %q, want %v", head, at, want)
+			}
+			if head != nil {
+				task := head.NextAt(at)
+				if head.Graph.Policy(task).Place != at {
+					t.Fatalf("task %d is not of place %q", task, at)
+				}
+				head.Step(&Event{Kind: EvAssign, Task: task, Handler: 1}, Now{Wall: 9}, &fx)
+				b.Update(head)
+			}
+			if r := rapid.SampledFrom(runs).Draw(t, "run"); rapid.IntRange(0, 9).Draw(t, "stop") == 0 {
+				r.Step(&Event{Kind: EvIntent, Intent: rapid.SampledFrom([]Intent{IntentPause, IntentRun, IntentStop}).Draw(t, "intent")}, Now{Wall: 9}, &fx)
+				b.Update(r)
+			}
+		}
+		for _, r := range runs {
+			b.Remove(r)
+		}
+		if b.Len() != 0 || len(b.placed) != 0 {
+			t.Fatalf("%d left", b.Len())
+		}
+	})
+}
+
+func TestPlace(t *testing.T) {
+	p := NewPlace("w1", "etl", map[string]string{"disk": "ssd", "a": "="})
+	for _, c := range []struct {
+		place  Place
+		name   string
+		groups []string
+		labels map[string]string
+		want   bool
+	}{
+		{Anywhere, "x", nil, nil, true},
+		{p, "w1", []string{"other", "etl"}, map[string]string{"disk": "ssd", "a": "=", "more": ""}, true},
+		{p, "w2", []string{"etl"}, map[string]string{"disk": "ssd", "a": "="}, false},
+		{p, "w1", []string{"other"}, map[string]string{"disk": "ssd", "a": "="}, false},
+		{p, "w1", []string{"etl"}, map[string]string{"disk": "hdd", "a": "="}, false},
+		{p, "w1", []string{"etl"}, map[string]string{"disk": "ssd"}, false},
+		{NewPlace("", "etl", nil), "x", nil, nil, false},
+		{"zlater\n", "x", nil, nil, false},
+	} {
+		if got := c.place.Fits(c.name, c.groups, c.labels); got != c.want {
+			t.Errorf("%s fits %s %v %v: %v", c.place, c.name, c.groups, c.labels, got)
+		}
+	}
+	if p.Node() != "w1" || NewPlace("", "etl", nil).Node() != "" || p.String() != "node w1, group etl, label a==, label disk=ssd" {
+		t.Errorf("%q: node %q", p, p.Node())
+	}
+}

@@ -68,9 +68,10 @@ type Run struct {
 	stirred                     []TaskID           // foreach tasks that something happened to in this step
 	logical                     []TaskID           // ready logical tasks: begun at the end of the step, unless the run is paused
 
-	ready readyList
-	slots []attempt // live attempts and those touched since the last flush
-	free  []int32
+	ready  readyList // those that any worker may run
+	placed []*line   // the others, by their place
+	slots  []attempt // live attempts and those touched since the last flush
+	free   []int32
 
 	// Gate is its owner's mark: how far the run is on its way through the limits.
 	Gate uint8
@@ -82,8 +83,7 @@ type Run struct {
 	filled  bool     // so do its parameters
 	dirty   []int32
 	records []byte // packed: the history of this transaction
-	queue   *Queue // the one that it is in; nil: none
-	where   int32  // its position there
+	seat    seat   // in a queue
 }
 
 // task is what memory holds of a task: 24 bytes.

@@ -367,7 +367,8 @@ func (r *Run) endRest(end TaskState) {
 			}
 		}
 	}
-	r.ready, r.logical, r.stirred = readyList{}, nil, nil
+	r.unlistAll()
+	r.logical, r.stirred = nil, nil
 }
 
 func (r *Run) finalise(end RunState, now Now) {

@@ -19,7 +19,10 @@ type Assignment struct {
 	Name     string // of the task
 	Workflow dag.WorkflowID
 	Version  int32
-	Graph    *dag.Graph
+	Shard    dag.ShardID
+	Handler  dag.HandlerID // whose it is
+	Place    dag.Place
+	Graph    *dag.Graph `json:"-"` // nil: it came from another node
 	// LockToken is the number under which the run was granted its locks; 0: it has none.
 	LockToken int64
 }
@@ -61,7 +64,7 @@ type Executor interface {
 // home books the slots of the executor. A slot is booked with the transaction that hands
 // the attempt over and given back when its report is taken, whatever that is worth; both
 // by the attempt's name, so that nothing said twice counts twice. Only free is for other
-// goroutines than the writer's.
+// goroutines than the writer's: it is also lent to other nodes (see Engine.Lend).
 type home struct {
 	free    atomic.Int64
 	drained atomic.Bool // nothing is booked any more
@@ -83,6 +86,23 @@ func (h *home) has(k attemptKey) bool {
 	return in
 }
 
+// claim takes a slot; false: there is none any more.
+func (h *home) claim() bool {
+	for {
+		free := h.free.Load()
+		if free <= 0 || h.drained.Load() {
+			return false
+		}
+		if h.free.CompareAndSwap(free, free-1) {
+			return true
+		}
+	}
+}
+
+// note names the attempt for which a slot was claimed.
+func (h *home) note(k attemptKey) { h.booked[k] = struct{}{} }
+
+// book takes a slot for an attempt that has one by its rows, whether there is one or not.
 func (h *home) book(k attemptKey) {
 	if _, in := h.booked[k]; !in {
 		h.booked[k] = struct{}{}
@@ -100,35 +120,102 @@ func (h *home) unbook(k attemptKey) {
 // fill gives free slots to the best ready tasks, in the transaction being made: the end
 // of a task and the start of the next are one commit.
 func (w *writer) fill(most int) {
-	for ; most > 0 && w.tx.rows < batchRowsMax && w.queue.Len() > 0 && w.e.home.open(); most-- {
-		r := w.queue.Head(w.tx.now.Wall)
+	for ; most > 0 && w.tx.rows < batchRowsMax; most-- {
+		r, place := w.queue.Head(w.tx.now.Wall, w.open)
+		if r == nil {
+			break
+		}
+		h, ok := w.slot(place)
+		if !ok {
+			break // it was lent this moment; who gives it back wakes us
+		}
 		w.tx.current = r
 		w.tx.tried++
-		a := w.assign(r, r.NextReady())
-		w.e.home.book(a.key())
-		w.tx.assigns = append(w.tx.assigns, a)
+		w.tx.assigns = append(w.tx.assigns, w.give(r, place, h))
 		w.touch(r)
 		w.tx.rows++
 	}
 	w.tx.current = nil
 }
 
-// assign hands a ready task to this process.
-func (w *writer) assign(r *dag.Run, t dag.TaskID) Assignment {
-	ev := dag.Event{Kind: dag.EvAssign, Task: t, Handler: w.e.me().ID}
+// open reports whether there is a slot for tasks of a place: in this process, or with a worker
+// elsewhere.
+func (w *writer) open(p dag.Place) bool {
+	return w.e.here(p) || w.e.cfg.Market != nil && w.e.cfg.Market.Open(p)
+}
+
+// here reports whether a task of that place would get a slot of this process.
+func (e *Engine) here(p dag.Place) bool {
+	return e.home.open() && (p == dag.Anywhere || p.Fits(e.cfg.Node, e.cfg.Traits.Groups, e.cfg.Traits.Labels))
+}
+
+// slot takes one for a task of a place: of this process first, where it costs least.
+func (w *writer) slot(p dag.Place) (dag.HandlerID, bool) {
+	if w.e.here(p) && w.e.home.claim() {
+		return w.e.me().ID, true
+	}
+	if w.e.cfg.Market == nil {
+		return 0, false
+	}
+	return w.e.cfg.Market.Take(p)
+}
+
+// give hands the next ready task of a place to the handler whose slot was taken for it.
+func (w *writer) give(r *dag.Run, p dag.Place, h dag.HandlerID) (a Assignment) {
+	mine, given := h == w.e.me().ID, false
+	defer func() {
+		if given { // else it panics, and nobody has the slot
+			return
+		}
+		if mine {
+			w.e.home.free.Add(1)
+		} else {
+			w.e.cfg.Market.Back(h)
+		}
+	}()
+	a = w.assign(r, r.NextAt(p), h)
+	if mine {
+		w.e.home.note(a.key())
+	} else if !w.isWorker(h) {
+		w.abroad.add(r.ID)
+	}
+	given = true
+	return a
+}
+
+// isWorker reports whether a handler is a worker's, whose home sees to it that it has what it was sent. A
+// node is asked what it has (see abroad).
+func (w *writer) isWorker(h dag.HandlerID) bool {
+	return w.e.cfg.Market != nil && w.e.cfg.Market.Worker(h)
+}
+
+// unbook gives back the slot of an attempt that was not handed over after all.
+func (w *writer) unbook(a *Assignment) {
+	if a.Handler == w.e.me().ID {
+		w.e.home.unbook(a.key())
+	} else if w.e.cfg.Market != nil {
+		w.e.cfg.Market.Back(a.Handler)
+	}
+}
+
+// assign hands a ready task to a handler.
+func (w *writer) assign(r *dag.Run, t dag.TaskID, h dag.HandlerID) Assignment {
+	ev := dag.Event{Kind: dag.EvAssign, Task: t, Handler: h}
 	if v := r.Step(&ev, w.tx.now, &w.tx.fx); v != dag.Accepted {
 		panic("engine: a ready task of run " + r.ID.String() + " refuses its slot: " + v.String())
 	}
 	_, token := r.Task(t)
-	return assignment(r, t, token)
+	return assignment(r, t, token, h)
 }
 
-func assignment(r *dag.Run, t dag.TaskID, token dag.Token) Assignment {
-	a := Assignment{Run: r.ID, Task: t, Token: token, Workflow: r.Workflow, Version: r.Version, Graph: r.Graph}
+func assignment(r *dag.Run, t dag.TaskID, token dag.Token, h dag.HandlerID) Assignment {
+	a := Assignment{Run: r.ID, Task: t, Token: token, Workflow: r.Workflow, Version: r.Version, Shard: r.Shard, Handler: h, Graph: r.Graph}
 	if r.Claim != nil && len(r.Claim.Locks) > 0 {
 		a.LockToken = r.Claim.Grant
 	}
-	if r.Graph != nil {
+	if r.Graph != nil && t != dag.LeaderTask {
+		a.Name, a.Place = r.Graph.Name(t), r.Graph.Policy(t).Place
+	} else if r.Graph != nil {
 		a.Name = r.Graph.Name(t)
 	}
 	return a
@@ -142,7 +229,7 @@ func (w *writer) touch(r *dag.Run) {
 		w.tx.touched = append(w.tx.touched, r)
 	}
 	if r.State == dag.RunSplitting && r.Ready() > 0 {
-		w.tx.splits = append(w.tx.splits, w.assign(r, r.NextReady()))
+		w.tx.splits = append(w.tx.splits, w.assign(r, r.NextReady(), w.e.me().ID))
 	}
 	for r.Workflow == w.system && r.State == dag.RunRunning && r.Ready() > 0 {
 		w.tx.splits = append(w.tx.splits, w.assign(r, r.NextReady()))
@@ -157,10 +244,28 @@ func (w *writer) touch(r *dag.Run) {
 	}
 }
 
+// dispatch hands out what is durable: to this process by a call, to others by the market.
 func (w *writer) dispatch(as []Assignment) {
-	if len(as) > 0 {
-		w.e.cfg.Executor.Start(as)
+	me := w.e.me().ID
+	i := slices.IndexFunc(as, func(a Assignment) bool { return a.Handler != me })
+	if i < 0 {
+		if len(as) > 0 {
+			w.e.cfg.Executor.Start(as)
+		}
+		return
 	}
+	var mine, others []Assignment
+	for _, a := range as {
+		if a.Handler == me {
+			mine = append(mine, a)
+		} else {
+			others = append(others, a)
+		}
+	}
+	if len(mine) > 0 {
+		w.e.cfg.Executor.Start(mine)
+	}
+	w.e.cfg.Market.Send(others)
 }
 
 // leadPauseMax bounds the pause between two tries to read a version.

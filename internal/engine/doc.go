@@ -17,9 +17,9 @@
 // What an executor is asked to do follows from rows alone: an attempt that its rows give to
 // this process, that does not run and of which no report waits, is handed out again under
 // its token. A slot is booked by the attempt's name (see home), so that nothing said twice
-// counts twice.
+// counts twice. What this process has no slot for goes to workers elsewhere (see Market).
 //
 // Reading order: engine.go (what others call), inbox.go, writer.go, apply.go, define.go,
-// dispatch.go, timers.go, own.go, halve.go; then read.go, explain.go and verify.go, which
+// dispatch.go, market.go, timers.go, own.go, halve.go; then read.go, explain.go and verify.go, which
 // only look at rows.
 package engine

@@ -52,6 +52,11 @@ type Config struct {
 	Helpers Helpers
 	// Unclaimed is how long an attempt may be handed over without being known to run; 0: 5 minutes.
 	Unclaimed time.Duration
+	// Market has slots of workers that are not in this process; nil: there are none. Slots may
+	// be 0 with it.
+	Market Market
+	// Traits are what tasks choose this process by, besides Node.
+	Traits store.Traits
 	// Host is the machine; nil: the real one.
 	Host host.Host
 	Log  *slog.Logger
@@ -124,7 +129,7 @@ func (s *Stats) add(t *tally, started int) {
 
 // New makes an engine. Nothing happens until Run.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
-	if cfg.Store == nil || cfg.Executor == nil || cfg.Compile == nil || cfg.Slots < 1 {
+	if cfg.Store == nil || cfg.Executor == nil || cfg.Compile == nil || cfg.Slots < 0 || cfg.Slots == 0 && cfg.Market == nil {
 		return nil, errors.New("engine: Store, Executor, Compile and Slots ≥ 1 are required")
 	}
 	if cfg.Ageing == 0 {

@@ -104,7 +104,7 @@ func (w *writer) putBack(ctx context.Context) error {
 		delete(w.runs, r.ID)
 	}
 	for i := range w.tx.assigns {
-		w.e.home.unbook(w.tx.assigns[i].key())
+		w.unbook(&w.tx.assigns[i])
 	}
 	w.tx.reset()
 	w.defs.forget()

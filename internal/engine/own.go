@@ -112,6 +112,7 @@ type found struct {
 	fx   dag.Effects
 	lost []dag.AttemptRow // held by earlier lives of this process, or by this one in an earlier process
 	mine []Assignment     // held by this one, which does not have them
+	away []Assignment     // held by others that are there, and may not have heard of it
 }
 
 // loadShards brings back every unfinished run of these. What earlier lives of this process held is lost:
@@ -197,14 +198,18 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 		k := attemptKey{r.ID, a.Task, a.Token}
 		switch {
 		case a.Handler != w.e.me().ID && a.Task != dag.LeaderTask && w.e.alive(a.Handler): // it reports
-			w.abroad.add(r.ID)
+			if w.isWorker(a.Handler) {
+				f.away = append(f.away, assignment(r, a.Task, a.Token, a.Handler))
+			} else {
+				w.abroad.add(r.ID)
+			}
 		case a.Handler != w.e.me().ID: // Leader work is the owner's: of another it is lost
 			f.lost = append(f.lost, *a)
 		case a.Task == dag.LeaderTask:
-			f.mine = append(f.mine, assignment(r, a.Task, a.Token))
+			f.mine = append(f.mine, assignment(r, a.Task, a.Token, a.Handler))
 		case w.e.cfg.Executor.Running(r.ID, a.Task, a.Token) || w.carried[k]: // it is reported, or was
 		case w.e.home.has(k):
-			f.mine = append(f.mine, assignment(r, a.Task, a.Token))
+			f.mine = append(f.mine, assignment(r, a.Task, a.Token, a.Handler))
 		default: // the process before this one handed it over, and has not left it to us
 			f.lost = append(f.lost, *a)
 		}
@@ -266,6 +271,9 @@ func (w *writer) takeOver(ctx context.Context, f *found) error {
 		w.cancel(f.fx.Cancels)
 	}
 	w.resend(f.mine)
+	if len(f.away) > 0 && w.e.cfg.Market != nil {
+		w.e.cfg.Market.Send(f.away)
+	}
 	return nil
 }
 
@@ -379,11 +387,11 @@ func (w *writer) resolve(d *doubt, first *taken) {
 		a := &d.assigns[i]
 		r := w.runs[a.Run]
 		if r != nil {
-			if h, token, held := r.Holder(a.Task); held && h == w.e.me().ID && token == a.Token {
+			if h, token, held := r.Holder(a.Task); held && h == a.Handler && token == a.Token {
 				continue
 			}
 		}
-		w.e.home.unbook(a.key())
+		w.unbook(a)
 	}
 }
 

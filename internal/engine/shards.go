@@ -252,6 +252,9 @@ func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
 		w.announce()
 		w.forget()
 		e.handler.Store(&h)
+		if e.cfg.Market != nil {
+			e.cfg.Market.Reset()
+		}
 		var kills []dag.Cancel
 		for _, k := range slices.SortedFunc(maps.Keys(e.home.booked), attemptKey.compare) {
 			kills = append(kills, dag.Cancel{Run: k.run, Task: k.task, Token: k.token, Handler: h.ID, Kill: true})

@@ -36,7 +36,7 @@ type writer struct {
 	want   []dag.ShardID // what is to be held
 	runs   map[dag.RunID]*dag.Run
 	bad    map[dag.RunID]string // quarantined for this ownership: their rows cannot be read
-	queue  dag.Queue
+	queue  dag.Board
 	timers timers
 	defs   definitions
 
@@ -144,7 +144,7 @@ func newWriter(e *Engine) *writer {
 func (w *writer) forget() {
 	w.runs = map[dag.RunID]*dag.Run{}
 	w.bad = map[dag.RunID]string{}
-	w.queue = dag.Queue{Ageing: w.queue.Ageing}
+	w.queue = dag.Board{Ageing: w.queue.Ageing}
 	w.timers = timers{}
 	w.defs.forget()
 	w.gates.forget()
@@ -214,7 +214,7 @@ func (w *writer) abandon() {
 // busy reports whether there is something to do without waiting for anybody.
 func (w *writer) busy() bool {
 	return len(w.kept) > 0 || w.todo.len() > 0 || w.inbox.len() > 0 || w.timers.due(w.clock.mono()) ||
-		w.queue.Len() > 0 && w.e.home.open() || len(w.gates.open) > 0 || len(w.backfills.open) > 0 ||
+		w.queue.Some(w.open) || len(w.gates.open) > 0 || len(w.backfills.open) > 0 ||
 		w.commons.busy(w.clock.now().Wall) || !w.commons.loaded && w.held(store.GateShard) != nil
 }
 
@@ -375,6 +375,7 @@ func (w *writer) settle(n int) {
 	w.e.stats.add(&w.tx.tally, len(w.tx.assigns))
 	w.drop(n)
 	w.tx.reset()
+	w.demand()
 	w.defs.trim()
 	w.triggers.trim()
 	w.backfills.retire()

@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"context"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// Market is where an engine gets slots of workers that are not in its process. Its methods do
+// not block and may be called from any goroutine; Take and Back are the writer's.
+type Market interface {
+	// Open reports whether Take would find a slot for a task of that place now. Between that
+	// and Take no slot is lost.
+	Open(p dag.Place) bool
+	// Take uses a slot. It is the attempt's from then on, until the worker is rid of it.
+	Take(p dag.Place) (dag.HandlerID, bool)
+	// Back returns a slot that was taken for an attempt that was never handed over.
+	Back(h dag.HandlerID)
+	// Want says what waits for slots; all of it, each time. The slice is the engine's. It ends
+	// with Engine.Wake when slots have come. spare is how many slots of this process nobody
+	// here has a use for.
+	Want(ds []Demand, spare int)
+	// Send hands out attempts that are durable, and says so again until their handler has them,
+	// or is gone. What it has already is left alone.
+	Send(as []Assignment)
+	// Worker reports whether a handler is that of a worker that is no node.
+	Worker(h dag.HandlerID) bool
+	// Reset forgets every slot: this process has begun a new life.
+	Reset()
+}
+
+// Demand is ready tasks of one place that found no slot.
+type Demand struct {
+	Place dag.Place
+	N     int // at least; bounded by demandMax
+	// The best of them: its run's level, submission and id. The lowest is served first.
+	Level   int64
+	Created dag.Micros
+	Run     dag.RunID
+}
+
+const (
+	// demandMax bounds how many slots are wanted at a time for one place.
+	demandMax = 256
+	// placesMax bounds for how many places slots are wanted at a time.
+	placesMax = 64
+)
+
+// demand tells the market what waits.
+func (w *writer) demand() {
+	m := w.e.cfg.Market
+	if m == nil {
+		return
+	}
+	var ds []Demand
+	w.queue.Places(func(p dag.Place, q *dag.Queue) {
+		if len(ds) == placesMax {
+			return
+		}
+		now := w.clock.now().Wall
+		r := q.Head(now)
+		ds = append(ds, Demand{Place: p, N: min(q.Len()-1+r.ReadyAt(p), demandMax), Level: q.Level(r, now), Created: r.Created, Run: r.ID})
+	})
+	spare := 0
+	if !w.queue.Some(w.e.here) && !w.e.home.drained.Load() {
+		spare = int(w.e.home.free.Load())
+	}
+	m.Want(ds, spare)
+}
+
+// Wake has the writer look for slots again.
+func (e *Engine) Wake() { e.writer.inbox.poke() }
+
+// Lend takes a slot of this process for an attempt of another owner; false: none is free. It is
+// given back by Regain.
+func (e *Engine) Lend() bool {
+	return e.home.claim()
+}
+
+// Regain gives back a slot that Lend took.
+func (e *Engine) Regain() {
+	e.home.free.Add(1)
+	e.Wake()
+}
+
+// Resend hands out once more what a handler holds of the shards owned here.
+func (e *Engine) Resend(h dag.HandlerID) {
+	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
+		var as []Assignment
+		for _, r := range w.runs {
+			r.Held(func(a *dag.AttemptRow) {
+				if a.Handler == h && a.Task != dag.LeaderTask {
+					as = append(as, assignment(r, a.Task, a.Token, h))
+				}
+			})
+		}
+		if len(as) > 0 {
+			w.e.cfg.Market.Send(as)
+		}
+		return answer{}
+	}})
+}
+
+// VersionGraph is the graph of a version, which is kept.
+func (e *Engine) VersionGraph(id dag.WorkflowID, version int32) (*dag.Graph, error) {
+	return e.graphs.get(id, version)
+}
+
+// Holds reports whether the newest attempt of a task is that of a handler, under that token,
+// and has not ended.
+func (e *Engine) Holds(ctx context.Context, h dag.HandlerID, run dag.RunID, t dag.TaskID, token dag.Token) (bool, error) {
+	as, err := e.Attempts(ctx, run, t)
+	if err != nil || len(as) == 0 {
+		return false, err
+	}
+	last := &as[len(as)-1]
+	return last.Handler == h && last.Token == token && !last.State.Ended(), nil
+}
