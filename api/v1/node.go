@@ -2,19 +2,22 @@ package api
 
 // Node is a skein process.
 type Node struct {
-	Name      string   `json:"name"`
-	Handler   string   `json:"handler" doc:"UUID, new at every start."`
-	State     string   `json:"state" doc:"Of a node that is alone, or that answers and is not well: starting, running, retaking: WHY, stopped. Of members of a cluster: active, cordoned, drained (cordoned, and nothing is left), stopped, leaving."`
-	Cordoned  bool     `json:"cordoned" doc:"It takes no shard and gives back those it has, until it is uncordoned."`
-	Stopped   bool     `json:"stopped" doc:"Its scheduler is stopped, by itself or with the whole cluster."`
-	Version   string   `json:"version"`
-	Roles     []string `json:"roles" nullable:"false"`
-	Address   *string  `json:"address"`
-	Slots     Slots    `json:"slots" doc:"Of other nodes: as of their last sign of life."`
-	Shards    Shards   `json:"shards"`
-	StartedAt Time     `json:"started_at" format:"date-time"`
-	SeenAt    *Time    `json:"seen_at" format:"date-time" doc:"Its last sign of life, on the clock of the database; null: it is alone."`
-	Lag       float64  `json:"lag_seconds" doc:"Since seen_at, on the clock of the database."`
+	Name      string            `json:"name"`
+	Handler   string            `json:"handler" doc:"UUID, new at every start."`
+	State     string            `json:"state" doc:"Of a node that is alone, or that answers and is not well: starting, running, retaking: WHY, stopped. Of members of a cluster: active, cordoned, drained (cordoned, and nothing is left), stopped, leaving."`
+	Cordoned  bool              `json:"cordoned" doc:"It takes no shard and gives back those it has, until it is uncordoned."`
+	Stopped   bool              `json:"stopped" doc:"Its scheduler is stopped, by itself or with the whole cluster."`
+	Version   string            `json:"version"`
+	Roles     []string          `json:"roles" nullable:"false"`
+	Address   *string           `json:"address" doc:"null: a worker, which is attached to a node."`
+	Home      *string           `json:"home" doc:"Of a worker: the node that it is attached to."`
+	Groups    []string          `json:"groups" nullable:"false" doc:"Worker groups that it belongs to."`
+	Labels    map[string]string `json:"labels" doc:"What tasks may ask of it."`
+	Slots     Slots             `json:"slots" doc:"Of other nodes: as of their last sign of life."`
+	Shards    Shards            `json:"shards"`
+	StartedAt Time              `json:"started_at" format:"date-time"`
+	SeenAt    *Time             `json:"seen_at" format:"date-time" doc:"Its last sign of life, on the clock of the database; null: it is alone."`
+	Lag       float64           `json:"lag_seconds" doc:"Since seen_at, on the clock of the database."`
 }
 
 // Shards are those of a node.

@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"skein.dev/skein/internal/cluster"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/server"
@@ -23,6 +25,7 @@ type membership struct {
 	node  *cluster.Node
 	peers *peer.Client
 	rt    http.RoundTripper
+	home  *home.Home
 }
 
 // member is made before the engine, which needs the peers.
@@ -57,6 +60,22 @@ func (m *membership) helpers() engine.Helpers {
 	return m.peers
 }
 
+// market keeps a nil membership a nil interface.
+func (m *membership) market() engine.Market {
+	if m == nil {
+		return nil
+	}
+	return m.home
+}
+
+// workers answers the protocol of workers.
+func (m *membership) workers() http.Handler {
+	if m == nil {
+		return home.Handler(nil)
+	}
+	return home.Handler(m.home)
+}
+
 // connect completes it with the engine.
 func (m *membership) connect(n *Node, info store.Info) {
 	h := n.engine.Handler()
@@ -67,10 +86,12 @@ func (m *membership) connect(n *Node, info store.Info) {
 	m.node = cluster.New(cluster.Config{Started: n.greet, Deposed: n.deposed,
 		Store: n.store.(store.Cluster), Owner: reborn{n.engine, func(h store.Handler) { n.worker.Brand(tagOf(h)) }}, Boot: worker.Boot, Blind: m.peers.Blind, Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, ExitOnLoss: n.cfg.ExitOnLoss, Log: n.log,
 		Self: store.Member{Handler: h.ID, UUID: n.life, Name: n.cfg.Name, Address: address, Version: Version(), Format: info.Format,
-			Slots: int32(n.cfg.Slots), Started: h.Started},
+			Slots: int32(n.cfg.Slots), Started: h.Started, Traits: n.cfg.traits()},
 		Busy: func() int { _, busy := n.engine.Slots(); return busy + m.peers.Waiting() },
 	})
 	m.peers.Connect(m.node, n.engine)
+	m.home.Connect(m.node, n.engine)
+	n.executor.over = m.home.Ended
 }
 
 // pending reports whether the end of an attempt is on its way to another node.
@@ -123,10 +144,13 @@ func (t *town) Wake() {
 
 // handler answers what the other nodes ask, and passes on what they can answer better.
 func (m *membership) handler(n *Node, next http.Handler) http.Handler {
-	inner := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.Handler(m.node, n.engine, func(cs []dag.Cancel) { n.executor.Cancel(cs) }))
+	inner := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.Handler(m.node, n.engine, m.home.Cancel))
+	slots := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.OnlyJSON(m.home.PeerHandler()))
 	outer := peer.Gateway(next, m.node, m.rt, n.log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
+		case strings.HasPrefix(r.URL.Path, home.PeerPrefix):
+			slots.ServeHTTP(w, r)
 		case strings.HasPrefix(r.URL.Path, peer.Prefix):
 			inner.ServeHTTP(w, r)
 		case r.URL.Path == "/readyz" && !m.node.Joined():
@@ -148,7 +172,10 @@ func (m *membership) run(ctx context.Context) (stop func() error, failed <-chan 
 	ended, fail := make(chan error, 1), make(chan error, 1)
 	go func() {
 		defer close(sent)
+		var wg sync.WaitGroup
+		wg.Go(func() { m.home.Run(ctx) })
 		m.peers.Run(ctx)
+		wg.Wait()
 	}()
 	go func() {
 		err := m.node.Run(ctx)

@@ -19,26 +19,31 @@ import (
 	"github.com/knadh/koanf/v2"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/worker"
 	"skein.dev/skein/internal/workflow"
 )
 
 // Config is the settings of a process. [Load] fills it.
 type Config struct {
-	Data      string        // data folder, absolute
-	DB        string        // path of the SQLite file; "": <data>/skein.db
-	Postgres  string        // URL of the database of a cluster; "": SQLite
-	Listen    string        // host:port; a Listen that nobody chose moves to the next free port
-	Server    []string      // URLs of servers to talk to; empty: whoever holds the data folder
-	Name      string        // stable name of this node
-	Slots     int           // attempts that run at once
-	PassEnv   []string      // further variables of this process that tasks get
-	Lease     time.Duration // how long attempts outlive the last renewal
-	Drain     time.Duration // how long a shutdown waits for running attempts
-	LogLevel  string        // debug | info | warn | error
-	LogFormat string        // text | json
-	APIToken  string
-	TasksMax  int // of one workflow
+	Data      string            // data folder, absolute
+	DB        string            // path of the SQLite file; "": <data>/skein.db
+	Postgres  string            // URL of the database of a cluster; "": SQLite
+	Listen    string            // host:port; a Listen that nobody chose moves to the next free port
+	Server    []string          // URLs of servers to talk to; empty: whoever holds the data folder
+	Name      string            // stable name of this node
+	Slots     int               // attempts that run at once
+	PassEnv   []string          // further variables of this process that tasks get
+	Lease     time.Duration     // how long attempts outlive the last renewal
+	Drain     time.Duration     // how long a shutdown waits for running attempts
+	LogLevel  string            // debug | info | warn | error
+	LogFormat string            // text | json
+	APIToken  string            // what this process shows to servers
+	Groups    []string          // of workers that this process belongs to
+	Labels    map[string]string // what tasks may ask of it
+	Dispatch  string            // how one of several workers is chosen
+	NoWorker  bool              // it runs no task itself
+	TasksMax  int               // of one workflow
 	// Logs is a folder that the nodes share, and that keeps all that tasks print; "": the database
 	// of a cluster keeps the end of it, and each node has files of its own.
 	Logs string
@@ -149,6 +154,13 @@ func settings() []setting {
 			c.LogFormat = v
 			return oneOf(v, "text", "json")
 		}},
+		{name: "roles", def: text("api,scheduler,worker"), set: setRoles},
+		{name: "group", def: text(""), set: func(c *Config, v string) error { c.Groups = commaList(v); return nil }},
+		{name: "label", def: text(""), set: setLabels},
+		{name: "dispatch", def: text(home.LeastLoaded), set: func(c *Config, v string) error {
+			c.Dispatch = v
+			return oneOf(v, home.LeastLoaded, home.RoundRobin, home.Random)
+		}},
 		{name: "tasks_max", def: func() string { return strconv.Itoa(dag.TasksMax) }, set: setTasksMax},
 		{name: "tls_cert", def: text(""), set: func(c *Config, v string) error { return setPath(&c.TLSCert, v) }},
 		{name: "tls_key", def: text(""), set: func(c *Config, v string) error { return setPath(&c.TLSKey, v) }},
@@ -166,6 +178,7 @@ func settings() []setting {
 		}},
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
+		{name: "token_file", def: text(""), set: setTokenFile},
 	}
 }
 
@@ -226,6 +239,57 @@ func commaList(v string) []string {
 		}
 	}
 	return all
+}
+
+// setRoles says what a process does. All do the first two: whoever is in the cluster may be asked, and may have
+// to take over.
+func setRoles(c *Config, v string) error {
+	roles := commaList(v)
+	for _, r := range roles {
+		if err := oneOf(r, "api", "scheduler", "worker"); err != nil {
+			return err
+		}
+	}
+	if !slices.Contains(roles, "api") || !slices.Contains(roles, "scheduler") {
+		return errors.New("a server has the roles api,scheduler or api,scheduler,worker; a process that only runs tasks is `skein worker`")
+	}
+	c.NoWorker = !slices.Contains(roles, "worker")
+	return nil
+}
+
+// roles are what a server does.
+func (c *Config) roles() []string {
+	if c.NoWorker {
+		return []string{"api", "scheduler"}
+	}
+	return []string{"api", "scheduler", "worker"}
+}
+
+func setLabels(c *Config, v string) error {
+	c.Labels = map[string]string{}
+	for _, part := range commaList(v) {
+		name, value, ok := strings.Cut(part, "=")
+		if !ok || name == "" || strings.ContainsAny(part, " \n") {
+			return fmt.Errorf("%q is not a label such as disk=ssd", part)
+		}
+		c.Labels[name] = value
+	}
+	return nil
+}
+
+// setTokenFile reads the token from a file, which beats api_token.
+func setTokenFile(c *Config, v string) error {
+	if v == "" {
+		return nil
+	}
+	data, err := os.ReadFile(v)
+	if err != nil {
+		return err
+	}
+	if c.APIToken = strings.TrimSpace(string(data)); c.APIToken == "" {
+		return fmt.Errorf("%s is empty", v)
+	}
+	return nil
 }
 
 // nameMax is the length of the longest name of a node, in bytes.

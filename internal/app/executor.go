@@ -25,7 +25,8 @@ type executor struct {
 	// Set once before the engine runs, resolve with the store.
 	engine  *engine.Engine
 	worker  *worker.Link
-	shipper *logs.Shipper // nil: logs stay here
+	shipper *logs.Shipper                          // nil: logs stay here
+	over    func(dag.RunID, dag.TaskID, dag.Token) // told of every end before its report; nil: nobody is
 
 	wg sync.WaitGroup // of those that resolve
 
@@ -69,7 +70,7 @@ func (h *handed) id() attemptID { return attemptID{h.Run, h.Task, h.Token} }
 func newExecutor(log *slog.Logger, slots int) *executor {
 	return &executor{
 		log: log, slots: slots, quiet: make(chan struct{}), fewer: make(chan struct{}, 1),
-		live: map[attemptID]*handed{}, byKey: map[worker.ID]*handed{}, told: newRing(ringPerSlot * slots),
+		live: map[attemptID]*handed{}, byKey: map[worker.ID]*handed{}, told: newRing(ringPerSlot * max(slots, 1)),
 	}
 }
 
@@ -184,6 +185,9 @@ func (x *executor) tell(h *handed, r engine.Report) {
 	r.Run, r.Task, r.Token = h.Run, h.Task, h.Token
 	// First remembered, then told: the engine may ask Running from within Report.
 	x.forget(h, true)
+	if x.over != nil {
+		x.over(h.Run, h.Task, h.Token)
+	}
 	x.engine.Report(r)
 	if h.given {
 		x.mu.Lock()

@@ -21,6 +21,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/secret"
 	"skein.dev/skein/internal/server"
@@ -62,6 +63,14 @@ type Node struct {
 func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err error) {
 	if err := checkListen(cfg); err != nil {
 		return nil, err
+	}
+	if cfg.NoWorker {
+		if cfg.Postgres == "" {
+			return nil, errors.New("a node without the role worker needs workers elsewhere, and they a database that several nodes can share: --db postgres://…")
+		}
+		own := *cfg
+		own.Slots = 0
+		cfg = &own
 	}
 	if err := prepareData(cfg.Data); err != nil {
 		return nil, err
@@ -118,8 +127,11 @@ func (n *Node) open(ctx context.Context) error {
 	if n.member, err = newMembership(cfg, n.store, log); err != nil {
 		return err
 	}
+	if n.member != nil {
+		n.member.home = n.newHome(info)
+	}
 	planner := trigger.New(n.store)
-	n.engine, err = engine.New(ctx, engine.Config{Store: n.store, Peers: n.member.enginePeers(), Helpers: n.member.helpers(), Unclaimed: cfg.Unclaimed, Executor: n.executor, Compile: compiler(),
+	n.engine, err = engine.New(ctx, engine.Config{Store: n.store, Peers: n.member.enginePeers(), Market: n.member.market(), Traits: cfg.traits(), Helpers: n.member.helpers(), Unclaimed: cfg.Unclaimed, Executor: n.executor, Compile: compiler(),
 		Planner: planner, Namer: planner, Preparer: logic{&n.executor.resolve}, ByHand: n.byHand, Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Life: life, Reap: n.reap, Log: log})
 	if err != nil {
 		return err
@@ -128,7 +140,7 @@ func (n *Node) open(ctx context.Context) error {
 	if cfg.Hold {
 		n.engine.Drain()
 	}
-	n.executor.engine = n.engine
+	n.executor.engine, n.executor.resolve.graph = n.engine, n.engine.VersionGraph
 	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log})
 	srv, err := newServer(cfg, n.engine, log, n.listener.Addr().String(), neighboursOf(n.store, n.member, n.logs))
 	if err != nil {
@@ -139,7 +151,14 @@ func (n *Node) open(ctx context.Context) error {
 		n.member.connect(n, info)
 		n.handler = n.member.handler(n, n.handler)
 	}
-	n.handler = n.guarded(n.handler)
+	workers, inner := server.Guarded(n.listener.Addr().String(), n.cfg.open(), n.member.workers()), n.handler
+	n.handler = n.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, home.Prefix) {
+			workers.ServeHTTP(w, r)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	}))
 	n.http = srv.HTTP()
 	n.http.Handler = n.handler
 	n.stopRenewals = n.beside(n.renew)
@@ -154,7 +173,7 @@ func compiler() dag.Compiler {
 func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, address string, near neighbours) (*server.Server, error) {
 	srv, err := server.New(server.Config{
 		Engine: e, Tokens: near.tokens, Remote: near.remote, Cluster: near.cluster, Logs: logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs}, Artifacts: newArtifactSource(cfg), Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax, Version: Version(), DefaultUser: systemUser(), Listen: address, AnyHost: cfg.open(), Log: log,
-		Node: server.Node{Name: cfg.Name, Roles: []string{"api", "scheduler", "worker"}, Started: time.Now()},
+		Node: server.Node{Name: cfg.Name, Roles: cfg.roles(), Started: time.Now()},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)

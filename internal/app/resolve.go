@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/remote"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/worker"
 	"skein.dev/skein/internal/workflow"
@@ -46,7 +45,8 @@ func causeOf(err error) dag.Cause {
 type resolver struct {
 	store     store.Store
 	versions  *lru[versionID, *version]
-	artifacts string // folder that the nodes share for them; "": the node's own
+	artifacts string                                          // folder that the nodes share for them; "": the node's own
+	graph     func(dag.WorkflowID, int32) (*dag.Graph, error) // set before the first job
 
 	mu   *sync.Mutex // protects following fields
 	runs map[dag.RunID]*runEntry
@@ -162,30 +162,50 @@ func (r *resolver) leave(id dag.RunID) {
 	}
 }
 
-// job makes the job of an assignment.
+// job makes the job of an assignment that runs here.
 func (r *resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, error) {
-	row, err := r.enter(a.Run)
+	job, v, dir, err := r.resolve(ctx, a)
 	if err != nil {
 		return nil, err
+	}
+	if job.Dir, err = remote.Folder(v.Origin, dir); err != nil {
+		return job, &notStarted{causeStart, err}
+	}
+	if job.Dir == "" {
+		job.Files = v.files
+	}
+	return job, nil
+}
+
+// resolve makes the job of an assignment but for its folder, which is where it runs.
+func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*worker.Job, *version, string, error) {
+	row, err := r.enter(a.Run)
+	if err != nil {
+		return nil, nil, "", err
 	}
 	v, err := r.versions.get(versionID{a.Workflow, a.Version})
 	if err != nil {
-		return nil, err
+		return nil, nil, "", err
 	}
 	t, ok := v.position(a)
 	if !ok {
-		return nil, fmt.Errorf("version %d of workflow %s has no task %q", a.Version, v.Name, a.Name)
+		return nil, nil, "", fmt.Errorf("version %d of workflow %s has no task %q", a.Version, v.Name, a.Name)
+	}
+	if a.Graph == nil && len(v.reads[t]) > 0 { // it came from another node
+		if a.Graph, err = r.graph(a.Workflow, a.Version); err != nil {
+			return nil, nil, "", err
+		}
 	}
 	known, err := r.outputs(ctx, a, v.reads[t])
 	if err != nil {
-		return nil, err
+		return nil, nil, "", err
 	}
 	res, err := v.Resolve(t, workflow.Inputs{Item: a.Graph.Item(a.Task),
 		RunID: a.Run.String(), Attempt: int(a.Token), Params: row.Params, TriggerTime: row.Instant().Time(),
 		Outputs: func(task string) (json.RawMessage, dag.TaskState) { o := known[task]; return o.json, o.state },
 	})
 	if err != nil {
-		return nil, &notStarted{causeExpression, err}
+		return nil, nil, "", &notStarted{causeExpression, err}
 	}
 	p := v.Policy(t)
 	job := &worker.Job{
@@ -196,7 +216,7 @@ func (r *resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 	}
 	job.Artifacts, job.ArtifactsIn = v.Tasks[t].Artifacts, r.artifacts
 	setRun(job, &res.Run)
-	return job, v.setDir(job, res.Dir)
+	return job, v, res.Dir, nil
 }
 
 // position finds a task in its definition: at its place in the graph, which is made in the order of the file.
@@ -316,25 +336,4 @@ func environment(env []workflow.KV) []string {
 		all[i] = kv.Name + "=" + kv.Value
 	}
 	return all
-}
-
-// setDir chooses the working directory: the folder of the workflow file if this machine has it, so that a
-// task finds what lies beside the file; else a fresh one with the version's files.
-func (v *version) setDir(job *worker.Job, dir string) error {
-	if filepath.IsAbs(dir) {
-		job.Dir = dir
-		return nil
-	}
-	if v.Origin != "" {
-		if info, err := os.Stat(v.Origin); err == nil && info.IsDir() {
-			job.Dir = filepath.Join(v.Origin, dir)
-			return nil
-		}
-	}
-	if clean := filepath.Clean(dir); dir != "" && clean != "." {
-		return &notStarted{causeStart, fmt.Errorf("dir %q is below the folder of the workflow file, which this node does not see; "+
-			"leave dir out and let `files` bring what the task needs", dir)}
-	}
-	job.Files = v.files
-	return nil
 }

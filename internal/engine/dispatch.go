@@ -131,7 +131,7 @@ func (w *writer) fill(most int) {
 		}
 		w.tx.current = r
 		w.tx.tried++
-		w.tx.assigns = append(w.tx.assigns, w.give(r, place, h))
+		w.tx.assigns = append(w.tx.assigns, w.handOver(r, place, h))
 		w.touch(r)
 		w.tx.rows++
 	}
@@ -160,8 +160,8 @@ func (w *writer) slot(p dag.Place) (dag.HandlerID, bool) {
 	return w.e.cfg.Market.Take(p)
 }
 
-// give hands the next ready task of a place to the handler whose slot was taken for it.
-func (w *writer) give(r *dag.Run, p dag.Place, h dag.HandlerID) (a Assignment) {
+// handOver hands the next ready task of a place to the handler whose slot was taken for it.
+func (w *writer) handOver(r *dag.Run, p dag.Place, h dag.HandlerID) (a Assignment) {
 	mine, given := h == w.e.me().ID, false
 	defer func() {
 		if given { // else it panics, and nobody has the slot
@@ -232,7 +232,7 @@ func (w *writer) touch(r *dag.Run) {
 		w.tx.splits = append(w.tx.splits, w.assign(r, r.NextReady(), w.e.me().ID))
 	}
 	for r.Workflow == w.system && r.State == dag.RunRunning && r.Ready() > 0 {
-		w.tx.splits = append(w.tx.splits, w.assign(r, r.NextReady()))
+		w.tx.splits = append(w.tx.splits, w.assign(r, r.NextReady(), w.e.me().ID))
 	}
 	if r.Claim != nil {
 		w.claimed(r)

@@ -245,6 +245,9 @@ func (c *Client) try(ctx context.Context, r report) error {
 
 func (c *Client) sendCancels(ctx context.Context, t target) {
 	m, ok := c.dir.Member(t.handler)
+	if ok && m.Worker { // its home tells it
+		m, ok = c.dir.Member(m.Home)
+	}
 	if !ok {
 		return // who is gone has nothing to end
 	}
@@ -301,14 +304,14 @@ func (c *Client) sendNudge(ctx context.Context, s dag.ShardID) {
 }
 
 func (c *Client) post(ctx context.Context, m store.Member, path string, body any) error {
-	return c.call(ctx, m, path, body, nil)
+	return c.Call(ctx, m, path, body, nil)
 }
 
 // answerMax bounds what is read of an answer.
 const answerMax = 1 << 20
 
-// call posts; answer, if not nil, is what comes back.
-func (c *Client) call(ctx context.Context, m store.Member, path string, body, answer any) error {
+// Call posts; answer, if not nil, is what comes back.
+func (c *Client) Call(ctx context.Context, m store.Member, path string, body, answer any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("write the call: %w", err)

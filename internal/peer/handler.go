@@ -54,11 +54,11 @@ func Handler(dir Directory, e Engine, cancel func([]dag.Cancel)) http.Handler {
 		}
 	})
 	mux.HandleFunc("POST "+wakePath, func(http.ResponseWriter, *http.Request) { dir.Wake() })
-	return onlyJSON(mux)
+	return OnlyJSON(mux)
 }
 
-// onlyJSON refuses what a page could send without being asked: forms and plain text.
-func onlyJSON(next http.Handler) http.Handler {
+// OnlyJSON refuses what a page could send without being asked: forms and plain text.
+func OnlyJSON(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Content-Type") != "application/json" {
 			http.Error(w, "calls between nodes are application/json", http.StatusUnsupportedMediaType)

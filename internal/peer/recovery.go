@@ -22,7 +22,7 @@ func (c *Client) Check(ctx context.Context, s dag.ShardID, list []engine.Suspect
 	case m.Handler == c.dir.Self().Handler: // since just now
 		return c.engine.CheckAll(ctx, list)
 	}
-	return repaired, c.call(ctx, m, checkPath, list, &repaired)
+	return repaired, c.Call(ctx, m, checkPath, list, &repaired)
 }
 
 // Missing implements engine.Helpers.
@@ -31,7 +31,7 @@ func (c *Client) Missing(ctx context.Context, h dag.HandlerID, list []engine.Hel
 	if !ok {
 		return nil, fmt.Errorf("handler %d is gone", h)
 	}
-	return missing, c.call(ctx, m, holdPath, list, &missing)
+	return missing, c.Call(ctx, m, holdPath, list, &missing)
 }
 
 // answering is a call with an answer: in JSON, out JSON.

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -71,6 +72,17 @@ func (r *roll) nameOf(h dag.HandlerID) string {
 	return ""
 }
 
+// rolesOf are those of a member: a node without slots runs nothing itself.
+func (s *Server) rolesOf(m *store.Member) []string {
+	switch {
+	case m.Worker:
+		return []string{"worker"}
+	case m.Slots == 0:
+		return []string{"api", "scheduler"}
+	}
+	return []string{"api", "scheduler", "worker"}
+}
+
 func (s *Server) roles() []string { return append([]string{}, s.cfg.Node.Roles...) }
 
 // alone is the one node that there is.
@@ -81,7 +93,7 @@ func (s *Server) alone(ctx context.Context) (api.Node, error) {
 	}
 	h := s.engine.Handler()
 	n := api.Node{Name: s.cfg.Node.Name, Handler: h.UUID, State: s.engine.State(), Version: s.cfg.Version, Roles: s.roles(),
-		Address: textOrNull(s.cfg.Listen), Slots: s.slots(), Shards: api.Shards{Owned: info.Shards, List: []int32{}, Moved: []int32{}},
+		Address: textOrNull(s.cfg.Listen), Groups: []string{}, Labels: map[string]string{}, Slots: s.slots(), Shards: api.Shards{Owned: info.Shards, List: []int32{}, Moved: []int32{}},
 		StartedAt: instant(h.Started)}
 	for i := range info.Shards {
 		n.Shards.List = append(n.Shards.List, int32(i))
@@ -93,7 +105,8 @@ func (s *Server) alone(ctx context.Context) (api.Node, error) {
 func (s *Server) memberOf(r *roll, m *store.Member) api.Node {
 	seen := instant(m.Seen)
 	n := api.Node{Name: m.Name, Handler: m.UUID, State: stateOf(m), Cordoned: m.Cordoned, Stopped: m.Stopped, Version: m.Version,
-		Roles: s.roles(), Address: textOrNull(m.Address), Slots: api.Slots{Total: int(m.Slots), Busy: int(m.Busy)},
+		Roles: s.rolesOf(m), Address: textOrNull(m.Address), Home: textOrNull(r.nameOf(m.Home)), Groups: append([]string{}, m.Traits.Groups...),
+		Labels: maps.Clone(m.Traits.Labels), Slots: api.Slots{Total: int(m.Slots), Busy: int(m.Busy)},
 		Shards:    api.Shards{List: []int32{}, Moved: []int32{}},
 		StartedAt: instant(m.Started), SeenAt: &seen, Lag: math.Round(float64(max(r.now-m.Seen, 0))/1e3) / 1e3}
 	for i := range r.shards {
@@ -103,6 +116,9 @@ func (s *Server) memberOf(r *roll, m *store.Member) api.Node {
 		if r.shards[i].Wanted == m.Handler {
 			n.Shards.Moved = append(n.Shards.Moved, int32(r.shards[i].ID))
 		}
+	}
+	if n.Labels == nil {
+		n.Labels = map[string]string{}
 	}
 	n.Shards.Owned = len(n.Shards.List)
 	if m.Handler == s.engine.Handler().ID {
@@ -212,7 +228,7 @@ func (s *Server) ordersNode(what string, stand bool) func(context.Context, *node
 
 // absent is a node that is not there, whose order was taken back.
 func (s *Server) absent(name string) api.Node {
-	return api.Node{Name: name, State: "absent", Roles: []string{}, Shards: api.Shards{List: []int32{}, Moved: []int32{}}}
+	return api.Node{Name: name, State: "absent", Roles: []string{}, Groups: []string{}, Labels: map[string]string{}, Shards: api.Shards{List: []int32{}, Moved: []int32{}}}
 }
 
 // order writes an order down. A node that is not there can only be told to be as others.
@@ -280,6 +296,9 @@ func (s *Server) move(ctx context.Context, id dag.ShardID, node string) (*jsonOu
 		m := r.named(node)
 		if m == nil {
 			return nil, noNode(node)
+		}
+		if m.Worker {
+			return nil, fail(http.StatusConflict, api.ProblemConflict, "%s is a worker: it only runs tasks and owns no shard", node)
 		}
 		if !m.Able() {
 			return nil, fail(http.StatusConflict, api.ProblemConflict, "node %s takes no shard: it is %s", node, stateOf(m))

@@ -153,8 +153,12 @@ func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 // HTTP gives a server with the bounds that the handler relies on. Streams set their own
 // deadline for each write, so there is none for the whole answer.
 func (s *Server) HTTP() *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true) // gRPC of workers
 	return &http.Server{
 		Handler:           s.Handler(),
+		Protocols:         protocols,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytesMax,

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"skein.dev/skein/internal/app"
+)
+
+func (c *cli) workerCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "worker", Short: "Start a worker: it runs tasks for the nodes of a cluster",
+		Long: `Starts a worker. It attaches to one of the nodes, runs what it is given, and needs no access to the database.
+When its node is gone it attaches to another, with all that it runs; it learns of the others by itself.
+
+Tasks choose workers by group, labels or name (group:, labels:, node: in the workflow file).
+
+TERM or Ctrl-C: nothing new is taken, running attempts may finish for --drain, then they are killed, and run again
+elsewhere. A second signal ends the waiting.`,
+		Example: `  skein worker --server http://node-1:8080,http://node-2:8080 --name w1 --slots 8
+  skein worker --server http://node-1:8080 --group etl-workers --label disk=ssd,zone=a --data /srv/skein-w1`,
+		Args: cobra.NoArgs,
+		RunE: c.do(func(ctx context.Context, _ []string) error { return c.work(ctx) }),
+	}
+	f := cmd.Flags()
+	f.String("name", "", "stable name of this worker (default the host's)")
+	f.String("slots", "", "attempts that run at once (default two per core)")
+	f.String("pass-env", "", "further variables of this process that tasks get, as A,B,…")
+	f.String("drain", "", "how long a shutdown waits for running attempts (default 1m)")
+	f.String("group", "", "worker groups that it belongs to, as A,B,…")
+	f.String("label", "", "labels that it carries, as NAME=VALUE,…")
+	f.String("token-file", "", "file with the token to show to the nodes (or SKEIN_API_TOKEN)")
+	f.String("log-level", "", "debug | info | warn | error")
+	f.String("log-format", "", "text | json")
+	return cmd
+}
+
+// work is a worker until a signal: the first lets running attempts finish, the second ends them, the third
+// leaves at once.
+func (c *cli) work(ctx context.Context) error {
+	sig, stopSignals := signals()
+	defer stopSignals()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	hurry := make(chan struct{})
+	ended := make(chan error, 1)
+	go func() { ended <- app.RunWorker(ctx, c.cfg, app.NewLog(c.cfg, c.err), hurry) }()
+	for n := 0; ; {
+		select {
+		case err := <-ended:
+			if errors.Is(err, app.ErrNoServer) {
+				return usage("%v", err)
+			}
+			return err
+		case <-sig:
+			switch n++; n {
+			case 1:
+				cancel()
+			case 2:
+				close(hurry)
+			default:
+				return errInterrupted
+			}
+		}
+	}
+}

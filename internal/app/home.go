@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/remote"
+	"skein.dev/skein/internal/store"
+)
+
+// newHome makes the home of the workers of a node of a cluster.
+func (n *Node) newHome(info store.Info) *home.Home {
+	return home.New(home.Config{
+		Store: n.store.(store.Cluster), Register: n.store.Register, Caller: n.member.peers, Jobs: jobs{n.executor}, Executor: n.executor,
+		Slots: n.cfg.Slots, Traits: n.cfg.traits(), Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, Version: Version(), Format: info.Format,
+		Strategy: n.cfg.Dispatch, Log: n.log,
+	})
+}
+
+// traits are what tasks choose this process by.
+func (c *Config) traits() store.Traits { return store.Traits{Groups: c.Groups, Labels: c.Labels} }
+
+// jobs makes what workers elsewhere need of their assignments, as the executor does for its own.
+type jobs struct{ x *executor }
+
+var _ home.Jobs = jobs{}
+
+// Job implements home.Jobs.
+func (j jobs) Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, error) {
+	job, v, dir, err := j.x.resolve.resolve(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return remote.Wire(job, v.Origin, dir, true), nil
+}
+
+// Refused implements home.Jobs.
+func (jobs) Refused(err error) dag.Result {
+	return dag.Result{State: dag.AttemptFailed, Cause: causeOf(err), Message: err.Error(), Finished: dag.Micro(time.Now())}
+}
+
+// Files implements home.Jobs.
+func (j jobs) Files(_ context.Context, w dag.WorkflowID, version int32) ([]*workerv1.File, error) {
+	v, err := j.x.resolve.versions.get(versionID{w, version})
+	if err != nil {
+		return nil, err
+	}
+	files, err := v.files()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*workerv1.File, len(files))
+	for i, f := range files {
+		out[i] = &workerv1.File{Name: f.Name, Mode: uint32(f.Mode), Data: f.Content}
+	}
+	return out, nil
+}
+
+// Left implements home.Jobs.
+func (j jobs) Left(run dag.RunID) { j.x.resolve.leave(run) }

@@ -1,0 +1,33 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"skein.dev/skein/internal/remote"
+)
+
+// ErrNoServer says that a worker was told of no node.
+var ErrNoServer = errors.New("a worker needs the URL of a node: --server http://node-1:8080[,http://node-2:8080]")
+
+// RunWorker is a worker that is no node, until ctx ends and it has drained; hurry ends that.
+func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan struct{}) error {
+	if len(cfg.Server) == 0 {
+		return ErrNoServer
+	}
+	if err := prepareData(cfg.Data); err != nil {
+		return err
+	}
+	lock, err := takeLock(cfg.Data)
+	if err != nil {
+		return err
+	}
+	w, err := remote.New(remote.Config{Servers: cfg.Server, Token: cfg.APIToken, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups,
+		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Drain: cfg.Drain, Version: Version(), Log: log})
+	if err != nil {
+		return errors.Join(err, lock.release())
+	}
+	log.Info("worker", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", cfg.Server)
+	return errors.Join(w.Run(ctx, hurry), lock.release())
+}

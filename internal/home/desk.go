@@ -1,0 +1,302 @@
+package home
+
+import (
+	"context"
+	"time"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// key names an attempt.
+type key struct {
+	run   dag.RunID
+	task  dag.TaskID
+	token dag.Token
+}
+
+func keyOf(a *engine.Assignment) key { return key{a.Run, a.Task, a.Token} }
+
+// worker is one that is attached here, or this process.
+type worker struct {
+	member store.Member
+	local  bool
+	since  time.Time // it is attached
+	heard  bool      // since the last renewal
+
+	used     int              // slots that are lent or have an attempt
+	running  map[key]*holding // attempts that have a slot
+	waiting  []*holding       // delivered, and no slot is free
+	accounts map[dag.HandlerID]*account
+	ended    ring // attempts whose end was reported
+
+	out      map[key]*workerv1.Job // to be started, and not confirmed
+	stops    []stop
+	seq      int64 // of the newest answer
+	polls    int64 // how many came: only the newest waits
+	draining bool
+	wake     chan struct{} // cap 1
+}
+
+// holding is an attempt that a worker has, as far as its home knows.
+type holding struct {
+	engine.Assignment
+	known bool // Assignment is more than its name
+	asked bool // its job was asked for
+}
+
+// stop is an attempt to be ended. It was told in the answer seq; 0: in none yet.
+type stop struct {
+	key  key
+	kill bool
+	seq  int64
+}
+
+// account is what an owner was lent of a worker; all of it only rises.
+type account struct{ granted, returned, used, told int64 }
+
+func (a *account) idle() int64 { return a.granted - a.returned - a.used }
+
+// endedMax is how many ended attempts of a worker are remembered.
+const endedMax = 8192
+
+func newWorker(m store.Member) *worker {
+	return &worker{member: m, since: time.Now(), heard: true, running: map[key]*holding{}, accounts: map[dag.HandlerID]*account{},
+		ended: newRing(endedMax), out: map[key]*workerv1.Job{}, wake: make(chan struct{}, 1)}
+}
+
+// epoch tells totals of one attachment from those of another; a node, which may come back under its
+// handler, counts anew with each process.
+func (w *worker) epoch() int64 {
+	if w.local {
+		return w.since.UnixNano()
+	}
+	return w.member.Lease
+}
+
+// row is what is written of it at a renewal.
+func (w *worker) row() store.Member {
+	m := w.member
+	m.State, m.Busy = store.MemberActive, int32(len(w.running))
+	switch {
+	case w.draining:
+		m.State = store.MemberLeaving
+	case m.Cordoned && len(w.running)+len(w.waiting) == 0:
+		m.State = store.MemberDrained
+	}
+	return m
+}
+
+func (w *worker) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// account is that of an owner.
+func (w *worker) account(owner dag.HandlerID) *account {
+	a := w.accounts[owner]
+	if a == nil {
+		a = &account{}
+		w.accounts[owner] = a
+	}
+	return a
+}
+
+// claim takes a free slot of a worker; release gives it back.
+func (h *Home) claim(w *worker) bool {
+	if w.local {
+		if h.spare <= 0 || !h.eng.Lend() {
+			return false
+		}
+		h.spare--
+	} else if w.used >= int(w.member.Slots) {
+		return false
+	}
+	w.used++
+	return true
+}
+
+func (h *Home) release(w *worker) {
+	w.used--
+	if w.local {
+		h.eng.Regain()
+	}
+}
+
+// detach forgets a worker: it is gone, or attached elsewhere. Owners find out by its row.
+func (h *Home) detach(w *worker) {
+	if h.workers[w.member.Handler] == w {
+		delete(h.workers, w.member.Handler)
+		for k, x := range w.running {
+			if x.asked {
+				h.cfg.Jobs.Left(k.run)
+			}
+		}
+		w.out = nil // a poll that waits finds that it is over
+		w.poke()
+		h.log.Info("a worker is attached here no more", "worker", w.member.Name)
+	}
+}
+
+// delivery is attempts on their way to a worker.
+type delivery struct {
+	Owner   dag.HandlerID
+	Handler dag.HandlerID
+	Lease   int64
+	Items   []engine.Assignment
+}
+
+// Deliver takes attempts for a worker of this home, or for this process. Who takes them sees to
+// it that they arrive, as long as the worker is attached here.
+func (h *Home) Deliver(d *delivery) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := h.workers[d.Handler]
+	if d.Handler == h.self() {
+		w = h.local
+	}
+	if w == nil || w.member.Lease != d.Lease {
+		return away(d.Handler)
+	}
+	for i := range d.Items {
+		k := keyOf(&d.Items[i])
+		if w.has(k) || w.local && h.cfg.Executor.Running(k.run, k.task, k.token) {
+			continue
+		}
+		h.Stats.Delivered.Add(1)
+		x := &holding{Assignment: d.Items[i], known: true}
+		switch a := w.account(d.Owner); {
+		case a.idle() > 0:
+			a.used++
+			h.begin(w, x)
+		case h.claim(w):
+			h.begin(w, x)
+		default: // its slot was lent by another home, or to an owner that is gone
+			h.Stats.Held.Add(1)
+			w.waiting = append(w.waiting, x)
+		}
+	}
+	return nil
+}
+
+// has reports whether a worker has an attempt, or had it.
+func (w *worker) has(k key) bool {
+	if w.running[k] != nil || w.ended.has(k) {
+		return true
+	}
+	for _, x := range w.waiting {
+		if keyOf(&x.Assignment) == k {
+			return true
+		}
+	}
+	return false
+}
+
+// begin has a worker start an attempt, in a slot that was claimed.
+func (h *Home) begin(w *worker, x *holding) {
+	k := keyOf(&x.Assignment)
+	w.running[k] = x
+	if w.local {
+		h.cfg.Executor.Start([]engine.Assignment{x.Assignment})
+		return
+	}
+	x.asked = true
+	go h.prepare(w, x)
+}
+
+// prepareMax bounds how long the store is asked for what an attempt needs.
+const prepareMax = time.Minute
+
+// prepare makes the job of an attempt and puts it where the worker's next answer takes it from.
+func (h *Home) prepare(w *worker, x *holding) {
+	ctx, cancel := context.WithTimeout(context.Background(), prepareMax)
+	defer cancel()
+	k := keyOf(&x.Assignment)
+	job, err := h.cfg.Jobs.Job(ctx, &x.Assignment)
+	if err != nil {
+		h.answerFor(w, k, h.cfg.Jobs.Refused(err))
+		return
+	}
+	job.Attempt = wireAttempt(k)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w.out == nil || w.running[k] != x {
+		return
+	}
+	w.out[k] = job
+	w.poke()
+}
+
+// answerFor reports for a worker what never reached it, until somebody has heard.
+func (h *Home) answerFor(w *worker, k key, res dag.Result) {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+		ctx, cancel := context.WithTimeout(context.Background(), callMax)
+		v := h.hear(ctx, w, k, engine.Report{Run: k.run, Task: k.task, Token: k.token, Result: res})
+		cancel()
+		h.mu.Lock()
+		over := w.out == nil
+		h.mu.Unlock()
+		if v != workerv1.Verdict_VERDICT_UNAVAILABLE || over {
+			return
+		}
+		time.Sleep(pause)
+	}
+}
+
+// Cancel has attempts of this process, or of workers that are here, ended.
+func (h *Home) Cancel(cs []dag.Cancel) {
+	var mine []dag.Cancel
+	h.mu.Lock()
+	for _, c := range cs {
+		w := h.workers[c.Handler]
+		if w == nil {
+			mine = append(mine, c)
+			continue
+		}
+		w.stops = append(w.stops, stop{key: key{c.Run, c.Task, c.Token}, kill: c.Kill})
+		w.poke()
+	}
+	h.mu.Unlock()
+	if len(mine) > 0 {
+		h.cfg.Executor.Cancel(mine)
+	}
+}
+
+// Ended is told of the end of every attempt of this process, before its report.
+func (h *Home) Ended(run dag.RunID, t dag.TaskID, token dag.Token) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := key{run, t, token}
+	if h.local.running[k] != nil {
+		delete(h.local.running, k)
+		h.local.ended.add(k)
+		h.freed(h.local, 0)
+	}
+}
+
+// ring remembers the attempts that ended last.
+type ring struct {
+	keys []key
+	next int
+	in   map[key]bool
+	max  int
+}
+
+func newRing(n int) ring { return ring{in: map[key]bool{}, max: n} }
+
+func (r *ring) add(k key) {
+	if len(r.keys) < r.max {
+		r.keys = append(r.keys, k)
+	} else {
+		delete(r.in, r.keys[r.next])
+		r.keys[r.next] = k
+		r.next = (r.next + 1) % r.max
+	}
+	r.in[k] = true
+}
+
+func (r *ring) has(k key) bool { return r.in[k] }

@@ -1,0 +1,277 @@
+package home
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// Directory knows who is in the cluster: the node's membership.
+type Directory interface {
+	Self() store.Member
+	Member(h dag.HandlerID) (store.Member, bool)
+	View() ([]store.Member, []store.ShardRow)
+	OwnerOf(s dag.ShardID) (store.Member, bool)
+	Wake()
+}
+
+// Engine is the engine of this node.
+type Engine interface {
+	Hear(ctx context.Context, from dag.HandlerID, r engine.Report) (dag.Verdict, error)
+	RunRow(ctx context.Context, id dag.RunID) (dag.RunRow, error)
+	Holds(ctx context.Context, h dag.HandlerID, run dag.RunID, t dag.TaskID, token dag.Token) (bool, error)
+	Resend(h dag.HandlerID)
+	Wake()
+	Lend() bool
+	Regain()
+}
+
+// Caller says something to another node, and brings its answer.
+type Caller interface {
+	Call(ctx context.Context, to store.Member, path string, in, out any) error
+}
+
+// Jobs makes what a worker needs of an assignment.
+type Jobs interface {
+	Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, error)
+	// Refused is the result of an attempt whose job could not be made.
+	Refused(err error) dag.Result
+	Files(ctx context.Context, w dag.WorkflowID, version int32) ([]*workerv1.File, error)
+	// Left is told that an attempt whose job was asked for has ended.
+	Left(run dag.RunID)
+}
+
+// Config is what a home needs; all but Strategy and Log are required.
+type Config struct {
+	Store    store.Cluster
+	Register func(ctx context.Context, uuid, name string) (store.Handler, error)
+	Caller   Caller
+	Jobs     Jobs
+	Executor engine.Executor // of this process; its slots are lent, too
+	Slots    int             // of this process
+	Traits   store.Traits    // of this process
+	Beat     time.Duration   // between two renewals of a worker
+	Lag      time.Duration   // silence after which a worker counts as dead
+	Version  string
+	Format   int
+	Strategy string // least-loaded (default), round-robin, random
+	Log      *slog.Logger
+}
+
+// Home is the slots of one node. It is the engine's Market.
+type Home struct {
+	cfg Config
+	log *slog.Logger
+	dir Directory
+	eng Engine
+
+	kick  chan struct{} // cap 1: something is to be told
+	Stats Stats
+
+	mu      sync.Mutex // protects following fields
+	workers map[dag.HandlerID]*worker
+	local   *worker // this process as a lender
+	wants   map[dag.HandlerID]*want
+	spare   int // slots of this process that its own shards have no use for
+	turn    int // of round-robin
+	purse   purse
+	mail    mail
+}
+
+// Stats counts what workers were refused, and what they said; it only rises.
+type Stats struct {
+	Fenced, NotAttached, Stale, Malformed atomic.Int64
+	Registered, Delivered, Held           atomic.Int64
+}
+
+var _ engine.Market = (*Home)(nil)
+
+// New makes a home; Connect completes it.
+func New(cfg Config) *Home {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	h := &Home{cfg: cfg, log: cfg.Log, kick: make(chan struct{}, 1), workers: map[dag.HandlerID]*worker{}, wants: map[dag.HandlerID]*want{}}
+	h.purse.credits = map[dag.HandlerID]*credit{}
+	h.mail.open = map[dag.HandlerID]*parcel{}
+	return h
+}
+
+// Connect says who is there. Nothing may be asked of the home before.
+func (h *Home) Connect(dir Directory, e Engine) {
+	h.dir, h.eng = dir, e
+	h.local = newWorker(dir.Self())
+	h.local.local = true
+}
+
+func (h *Home) self() dag.HandlerID { return h.dir.Self().Handler }
+
+func (h *Home) poke() {
+	select {
+	case h.kick <- struct{}{}:
+	default:
+	}
+}
+
+const (
+	// lookEvery is how often it is looked who is there.
+	lookEvery = 500 * time.Millisecond
+	// gapMin is between two rounds of messages: what changes faster is told together.
+	gapMin = 2 * time.Millisecond
+	// callMax bounds a call to another node.
+	callMax = 5 * time.Second
+)
+
+// Run tells other nodes what they are to know, renews the workers that are here, and notices who
+// is gone, until ctx ends.
+func (h *Home) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { h.renewals(ctx) })
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+			h.look()
+		case <-h.kick:
+		}
+		h.tell(ctx, &wg)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(gapMin):
+		}
+	}
+}
+
+// look drops what belongs to those who are gone.
+func (h *Home) look() {
+	members, _ := h.dir.View()
+	there := make(map[dag.HandlerID]*store.Member, len(members))
+	for i := range members {
+		there[members[i].Handler] = &members[i]
+	}
+	if there[h.self()] == nil {
+		return // it has not joined, or is about to begin a new life
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, w := range h.workers {
+		m := there[id]
+		switch {
+		case m == nil && time.Since(w.since) > 2*lookEvery+h.cfg.Beat, m != nil && (m.Home != h.self() || m.Lease > w.member.Lease):
+			h.detach(w)
+		case m != nil:
+			w.member.Cordoned = m.Cordoned
+		}
+	}
+	h.local.member = *there[h.self()]
+	for owner := range h.wants {
+		if there[owner] == nil {
+			delete(h.wants, owner)
+		}
+	}
+	for _, w := range h.all() {
+		for owner, a := range w.accounts {
+			if there[owner] == nil {
+				delete(w.accounts, owner)
+				for range a.idle() {
+					h.release(w)
+				}
+			}
+		}
+	}
+	h.purse.look(there)
+	for _, id := range h.mail.look(there) {
+		h.eng.Resend(id)
+	}
+	h.serve()
+}
+
+// all is every lender of this node.
+func (h *Home) all() []*worker {
+	all := make([]*worker, 0, len(h.workers)+1)
+	all = append(all, h.local)
+	for _, w := range h.workers {
+		all = append(all, w)
+	}
+	return all
+}
+
+// renewals renews the rows of the workers that were heard of since the last time.
+func (h *Home) renewals(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(h.cfg.Beat):
+		}
+		h.mu.Lock()
+		var due []store.Member
+		for _, w := range h.workers {
+			if w.heard {
+				w.heard = false
+				due = append(due, w.row())
+			}
+		}
+		h.mu.Unlock()
+		for _, m := range due {
+			listed, err := h.cfg.Store.Renew(ctx, m)
+			switch {
+			case err != nil:
+				if ctx.Err() == nil {
+					h.log.Warn("cannot renew the row of a worker", "worker", m.Name, "err", err)
+				}
+			case !listed:
+				h.mu.Lock()
+				if w := h.workers[m.Handler]; w != nil && w.member.Lease == m.Lease {
+					h.detach(w)
+				}
+				h.mu.Unlock()
+			}
+		}
+	}
+}
+
+// Reset implements engine.Market: this node begins a new life. The workers attach again, and what
+// was lent is void.
+func (h *Home) Reset() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.workers {
+		h.detach(w)
+	}
+	for _, a := range h.local.accounts {
+		for range a.idle() {
+			h.release(h.local)
+		}
+	}
+	for k := range h.local.running {
+		h.cfg.Executor.Cancel([]dag.Cancel{{Run: k.run, Task: k.task, Token: k.token, Kill: true}})
+	}
+	h.local.accounts = map[dag.HandlerID]*account{}
+	h.wants = map[dag.HandlerID]*want{}
+	h.purse.credits = map[dag.HandlerID]*credit{}
+	h.purse.total.Store(0)
+	h.mail.open = map[dag.HandlerID]*parcel{}
+}
+
+// errAway: the worker is not attached here, or no more under that lease.
+var errAway = errors.New("the worker is not attached to this node")
+
+// ErrAway reports whether an error says that a worker is attached elsewhere.
+func ErrAway(err error) bool { return errors.Is(err, errAway) }
+
+func away(id dag.HandlerID) error { return fmt.Errorf("%w: handler %d", errAway, id) }

@@ -1,0 +1,301 @@
+package home
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// purse is the slots that the owner of this node's shards was lent and has not used, and what it
+// wants. It is protected by Home.mu, but for total, which says that it is worth to look.
+type purse struct {
+	total   atomic.Int64
+	credits map[dag.HandlerID]*credit
+	demands []engine.Demand
+	changed bool
+	said    time.Time
+	turn    int
+}
+
+// credit is the slots of one worker.
+type credit struct {
+	home     dag.HandlerID
+	lease    int64
+	granted  int64 // as its home said last
+	returned int64
+	told     int64 // of returned
+	avail    int64
+	name     string
+	traits   store.Traits
+}
+
+// grant takes what a home says that it has lent.
+func (h *Home) grant(l *lent) {
+	h.mu.Lock()
+	more := false
+	for _, g := range l.Granted {
+		c := h.purse.credits[g.Worker]
+		if c == nil || c.lease < g.Lease || c.home != l.Home {
+			m, _ := h.dir.Member(g.Worker)
+			if w := h.workers[g.Worker]; w != nil {
+				m = w.member // newer than what was read
+			}
+			if c != nil {
+				h.purse.total.Add(-c.avail)
+			}
+			c = &credit{home: l.Home, lease: g.Lease, name: m.Name, traits: m.Traits}
+			h.purse.credits[g.Worker] = c
+		}
+		if n := g.N - c.granted; c.lease == g.Lease && n > 0 {
+			c.granted += n
+			c.avail += n
+			h.purse.total.Add(n)
+			more = true
+		}
+	}
+	h.mu.Unlock()
+	if more {
+		h.eng.Wake()
+	}
+}
+
+// Granted takes what another home says that it has lent to this node.
+func (h *Home) Granted(l *lent) {
+	if l.Owner == h.self() {
+		h.grant(l)
+	}
+}
+
+// look forgets the slots of workers that are gone, or attached elsewhere.
+func (p *purse) look(there map[dag.HandlerID]*store.Member) {
+	for id, c := range p.credits {
+		m := there[id]
+		if m == nil || m.Worker && m.Lease > c.lease || there[c.home] == nil {
+			p.total.Add(-c.avail)
+			delete(p.credits, id)
+		}
+	}
+}
+
+// Open implements engine.Market.
+func (h *Home) Open(p dag.Place) bool {
+	if h.purse.total.Load() == 0 {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.purse.pick(p, "") != 0
+}
+
+// pick chooses among the slots at hand that fit; 0: there is none.
+func (p *purse) pick(place dag.Place, strategy string) dag.HandlerID {
+	var fit []dag.HandlerID
+	for id, c := range p.credits {
+		if c.avail > 0 && place.Fits(c.name, c.traits.Groups, c.traits.Labels) {
+			if strategy == "" {
+				return id
+			}
+			fit = append(fit, id)
+		}
+	}
+	if len(fit) == 0 {
+		return 0
+	}
+	slices.Sort(fit)
+	switch strategy {
+	case Random:
+		return fit[rand.IntN(len(fit))]
+	case RoundRobin:
+		p.turn++
+		return fit[p.turn%len(fit)]
+	}
+	return slices.MaxFunc(fit, func(a, b dag.HandlerID) int {
+		return cmp.Or(cmp.Compare(p.credits[a].avail, p.credits[b].avail), cmp.Compare(b, a))
+	})
+}
+
+// Take implements engine.Market.
+func (h *Home) Take(p dag.Place) (dag.HandlerID, bool) {
+	if h.purse.total.Load() == 0 {
+		return 0, false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	id := h.purse.pick(p, cmp.Or(h.cfg.Strategy, LeastLoaded))
+	if id == 0 {
+		return 0, false
+	}
+	h.purse.credits[id].avail--
+	h.purse.total.Add(-1)
+	return id, true
+}
+
+// Worker implements engine.Market.
+func (h *Home) Worker(id dag.HandlerID) bool {
+	m, ok := h.dir.Member(id)
+	return ok && m.Worker
+}
+
+// Back implements engine.Market. What has come under another lease meanwhile is not due.
+func (h *Home) Back(id dag.HandlerID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c := h.purse.credits[id]; c != nil {
+		c.avail++
+		h.purse.total.Add(1)
+	}
+}
+
+// wantAgain is how often a want is said that has not changed.
+const wantAgain = time.Second
+
+// Want implements engine.Market.
+func (h *Home) Want(ds []engine.Demand, spare int) {
+	h.mu.Lock()
+	p := &h.purse
+	back := false
+	for _, c := range p.credits { // nobody here has a use for these
+		if c.avail > 0 && !slices.ContainsFunc(ds, func(d engine.Demand) bool { return d.Place.Fits(c.name, c.traits.Groups, c.traits.Labels) }) {
+			p.total.Add(-c.avail)
+			c.returned += c.avail
+			c.avail = 0
+			back = true
+		}
+	}
+	if !slices.Equal(ds, p.demands) {
+		p.demands, p.changed = slices.Clone(ds), true
+	}
+	more := spare > h.spare
+	h.spare = spare
+	if more {
+		h.serve()
+	}
+	tell := back || p.changed
+	h.mu.Unlock()
+	if tell {
+		h.poke()
+	}
+}
+
+// tell says to every home what this node wants and returns, and to every owner what it was lent.
+func (h *Home) tell(ctx context.Context, wg *sync.WaitGroup) {
+	h.tellOwners(ctx, wg)
+	h.tellHomes(ctx, wg)
+	h.deliverAll(ctx, wg)
+}
+
+func (h *Home) tellOwners(ctx context.Context, wg *sync.WaitGroup) {
+	h.mu.Lock()
+	byOwner := map[dag.HandlerID]*lent{}
+	type note struct {
+		a *account
+		n int64
+	}
+	notes := map[dag.HandlerID][]note{}
+	for _, w := range h.all() {
+		for owner, a := range w.accounts {
+			if a.granted == a.told {
+				continue
+			}
+			if byOwner[owner] == nil {
+				byOwner[owner] = &lent{Home: h.self(), Owner: owner}
+			}
+			byOwner[owner].Granted = append(byOwner[owner].Granted, total{w.member.Handler, w.epoch(), a.granted})
+			notes[owner] = append(notes[owner], note{a, a.granted})
+		}
+	}
+	h.mu.Unlock()
+	for owner, l := range byOwner {
+		done := func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			for _, n := range notes[owner] {
+				n.a.told = max(n.a.told, n.n)
+			}
+		}
+		if owner == h.self() {
+			h.grant(l)
+			done()
+			continue
+		}
+		if m, ok := h.dir.Member(owner); ok {
+			h.call(ctx, wg, m, GrantPath, l, done)
+		}
+	}
+}
+
+func (h *Home) tellHomes(ctx context.Context, wg *sync.WaitGroup) {
+	members, _ := h.dir.View()
+	self := h.self()
+	h.mu.Lock()
+	p := &h.purse
+	say := p.changed || len(p.demands) > 0 && time.Since(p.said) > wantAgain
+	if say {
+		p.changed, p.said = false, time.Now()
+	}
+	asks := map[dag.HandlerID]*ask{}
+	for i := range members {
+		if m := &members[i]; say && !m.Worker || m.Handler == self && say {
+			asks[m.Handler] = &ask{Owner: self, Demands: p.demands}
+		}
+	}
+	type note struct {
+		c *credit
+		n int64
+	}
+	notes := map[dag.HandlerID][]note{}
+	for id, c := range p.credits {
+		if c.returned == c.told {
+			continue
+		}
+		a := asks[c.home]
+		if a == nil {
+			a = &ask{Owner: self, Demands: p.demands}
+			asks[c.home] = a
+		}
+		a.Returned = append(a.Returned, total{id, c.lease, c.returned})
+		notes[c.home] = append(notes[c.home], note{c, c.returned})
+	}
+	h.mu.Unlock()
+	for id, a := range asks {
+		done := func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			for _, n := range notes[id] {
+				n.c.told = max(n.c.told, n.n)
+			}
+		}
+		if id == self {
+			h.Ask(a)
+			done()
+			continue
+		}
+		if m, ok := h.dir.Member(id); ok {
+			h.call(ctx, wg, m, AskPath, a, done)
+		}
+	}
+}
+
+// call says something to a node beside the loop. What fails is said again with the next round:
+// what was not told stays to be told.
+func (h *Home) call(ctx context.Context, wg *sync.WaitGroup, to store.Member, path string, in any, done func()) {
+	wg.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, callMax)
+		defer cancel()
+		if err := h.cfg.Caller.Call(ctx, to, path, in, nil); err != nil {
+			if ctx.Err() == nil {
+				h.log.Debug("a node could not be told about slots", "node", to.Name, "err", err)
+			}
+			return
+		}
+		done()
+	})
+}

@@ -1,0 +1,169 @@
+package home
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// mail is attempts on their way to their handlers, by handler. It is protected by Home.mu.
+type mail struct {
+	open map[dag.HandlerID]*parcel
+	// seen is where each worker was attached: a worker that is attached anew may have lost what
+	// was sent to its home of before.
+	seen map[dag.HandlerID]int64
+}
+
+type parcel struct {
+	items   map[key]engine.Assignment
+	sending bool
+}
+
+// Send implements engine.Market.
+func (h *Home) Send(as []engine.Assignment) {
+	h.mu.Lock()
+	for i := range as {
+		p := h.mail.open[as[i].Handler]
+		if p == nil {
+			p = &parcel{items: map[key]engine.Assignment{}}
+			h.mail.open[as[i].Handler] = p
+		}
+		p.items[keyOf(&as[i])] = as[i]
+	}
+	self := h.self()
+	h.mu.Unlock()
+	for i := range as { // those of workers that are here take no detour
+		h.sendHere(as[i].Handler, self)
+	}
+	h.poke()
+}
+
+// sendHere delivers what is for a worker of this home at once.
+func (h *Home) sendHere(id, self dag.HandlerID) {
+	h.mu.Lock()
+	p, w := h.mail.open[id], h.workers[id]
+	if p == nil || w == nil || p.sending {
+		h.mu.Unlock()
+		return
+	}
+	d := p.pack(self, id, w.member.Lease)
+	delete(h.mail.open, id)
+	h.mu.Unlock()
+	if err := h.Deliver(d); err != nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.putBack(d)
+	}
+}
+
+func (p *parcel) pack(owner, to dag.HandlerID, lease int64) *delivery {
+	d := &delivery{Owner: owner, Handler: to, Lease: lease, Items: make([]engine.Assignment, 0, len(p.items))}
+	for _, a := range p.items {
+		d.Items = append(d.Items, a)
+	}
+	return d
+}
+
+func (h *Home) putBack(d *delivery) {
+	p := h.mail.open[d.Handler]
+	if p == nil {
+		p = &parcel{items: map[key]engine.Assignment{}}
+		h.mail.open[d.Handler] = p
+	}
+	for i := range d.Items {
+		p.items[keyOf(&d.Items[i])] = d.Items[i]
+	}
+}
+
+// look drops the mail of who is gone (what they had is lost, and goes to others), and names the
+// workers that are attached anew.
+func (m *mail) look(there map[dag.HandlerID]*store.Member) (anew []dag.HandlerID) {
+	for id := range m.open {
+		if there[id] == nil {
+			delete(m.open, id)
+		}
+	}
+	seen := map[dag.HandlerID]int64{}
+	for id, w := range there {
+		if !w.Worker {
+			continue
+		}
+		seen[id] = w.Lease
+		if was, known := m.seen[id]; known && was != w.Lease {
+			anew = append(anew, id)
+		}
+	}
+	m.seen = seen
+	return anew
+}
+
+// deliverAll takes mail to the homes of those that it is for.
+func (h *Home) deliverAll(ctx context.Context, wg *sync.WaitGroup) {
+	self := h.self()
+	h.mu.Lock()
+	var ids []dag.HandlerID
+	for id, p := range h.mail.open {
+		if !p.sending && len(p.items) > 0 {
+			ids = append(ids, id)
+		}
+	}
+	h.mu.Unlock()
+	for _, id := range ids {
+		m, ok := h.dir.Member(id)
+		if !ok {
+			continue // it is not listed yet, or no more
+		}
+		to := m
+		if m.Worker {
+			if to, ok = h.dir.Member(m.Home); !ok {
+				continue // until it is attached elsewhere
+			}
+		}
+		h.mu.Lock()
+		p := h.mail.open[id]
+		if p == nil || p.sending {
+			h.mu.Unlock()
+			continue
+		}
+		d := p.pack(self, id, m.Lease)
+		if w := h.workers[id]; w != nil && to.Handler == self {
+			d.Lease = w.member.Lease // newer than what was read
+		}
+		p.items, p.sending = map[key]engine.Assignment{}, true
+		h.mu.Unlock()
+		wg.Go(func() { h.deliver(ctx, to, d) })
+	}
+}
+
+func (h *Home) deliver(ctx context.Context, to store.Member, d *delivery) {
+	var err error
+	if to.Handler == h.self() {
+		err = h.Deliver(d)
+	} else {
+		ctx, cancel := context.WithTimeout(ctx, callMax)
+		defer cancel()
+		err = h.cfg.Caller.Call(ctx, to, DeliverPath, d, nil)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.mail.open[d.Handler]
+	if p == nil { // it is gone meanwhile, and this node may have begun a new life
+		return
+	}
+	p.sending = false
+	switch {
+	case err == nil && len(p.items) == 0:
+		delete(h.mail.open, d.Handler)
+	case err == nil:
+		h.poke()
+	default: // the next look tries again
+		if !errors.Is(err, errAway) && ctx.Err() == nil {
+			h.log.Debug("attempts do not reach their home yet", "node", to.Name, "err", err)
+		}
+		h.putBack(d)
+	}
+}

@@ -1,0 +1,245 @@
+package remote
+
+import (
+	"context"
+	"time"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/worker"
+)
+
+// pastMax is how many attempts are remembered whose results were acknowledged: they are not started again.
+const pastMax = 8192
+
+// past remembers the attempts that were done last.
+type past struct {
+	names []attemptName
+	next  int
+	in    map[attemptName]bool
+}
+
+func newPast(n int) past { return past{names: make([]attemptName, n), in: map[attemptName]bool{}} }
+
+func (p *past) add(n attemptName) {
+	delete(p.in, p.names[p.next])
+	p.names[p.next], p.in[n] = n, true
+	p.next = (p.next + 1) % len(p.names)
+}
+
+// start runs an attempt unless it is or was here; false: there is no slot.
+func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
+	if j.Attempt == nil {
+		return true
+	}
+	name := nameOf(j.Attempt)
+	in := &workerv1.FilesRequest{Lease: lease, Attempt: j.Attempt}
+	job, err := job(j, func() ([]worker.File, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), filesMax)
+		defer cancel()
+		out, err := r.client(home).Files(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return filesOf(out), nil
+	})
+	r.mu.Lock()
+	in.Handler = r.handler
+	switch {
+	case r.has[name] != nil || r.past.in[name] || r.lease != lease:
+		r.mu.Unlock()
+		return true
+	case r.running >= r.cfg.Slots:
+		r.mu.Unlock()
+		r.log.Warn("all slots are taken; an attempt is refused", "run", name.Run, "task", j.Task)
+		return false
+	}
+	a := &attempt{name: j.Attempt, key: short(job.Key)}
+	r.has[name], r.byKey[a.key] = a, a
+	r.running++
+	r.mu.Unlock()
+	if err != nil {
+		now := time.Now()
+		r.ended(worker.Result{Key: job.Key, State: worker.Failed, Cause: worker.CauseStart, Message: err.Error(), Finished: now})
+		return true
+	}
+	r.work.Start(*job)
+	return true
+}
+
+const filesMax = time.Minute
+
+// short is what identifies an attempt to the worker.
+func short(k worker.Key) worker.Key {
+	return worker.Key{RunID: k.RunID, Task: k.Task, Attempt: k.Attempt}
+}
+
+// end has an attempt ended, if it is here.
+func (r *Worker) end(name *workerv1.Attempt, mode worker.Mode) {
+	r.mu.Lock()
+	a := r.has[nameOf(name)]
+	r.mu.Unlock()
+	if a != nil && a.result == nil {
+		r.work.Stop(a.key, mode)
+	}
+}
+
+// started is the worker's word that an attempt has run for a second.
+func (r *Worker) started(k worker.Key, at time.Time) {
+	r.mu.Lock()
+	if a := r.byKey[short(k)]; a != nil {
+		a.told = &workerv1.Result{Attempt: a.name, Running: true, StartedMicros: micros(at)}
+	}
+	r.mu.Unlock()
+	r.wake()
+}
+
+// ended is the worker's report.
+func (r *Worker) ended(res worker.Result) {
+	r.mu.Lock()
+	a := r.byKey[short(res.Key)]
+	if a == nil {
+		r.mu.Unlock()
+		return
+	}
+	delete(r.byKey, a.key)
+	r.running--
+	if res.Cause == worker.CauseClosed { // nothing is known of the task: it is lost with this process
+		delete(r.has, nameOf(a.name))
+		r.mu.Unlock()
+		return
+	}
+	a.told, a.result = nil, resultOf(a.name, &res)
+	r.mu.Unlock()
+	if err := r.journal.ended(a.result); err != nil {
+		r.log.Warn("a result is not journalled", "err", err)
+	}
+	r.wake()
+	r.stir()
+}
+
+func (r *Worker) wake() {
+	select {
+	case r.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (r *Worker) stir() {
+	select {
+	case r.idle <- struct{}{}:
+	default:
+	}
+}
+
+const (
+	// reportsMax is how many reports are under way at a time; results that come meanwhile share the next.
+	reportsMax = 4
+	// resultsMax bounds the results of one report.
+	resultsMax = 500
+	reportMax  = 10 * time.Second
+)
+
+// reports sends results until each has its verdict.
+func (r *Worker) reports(ctx context.Context) {
+	room := make(chan struct{}, reportsMax)
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			for range reportsMax {
+				room <- struct{}{} // those under way
+			}
+			return
+		case <-r.kick:
+		case <-again.C:
+		}
+		room <- struct{}{}
+		go func() {
+			defer func() { <-room }()
+			r.flush(ctx)
+		}()
+	}
+}
+
+// flush sends what waits, once.
+func (r *Worker) flush(ctx context.Context) {
+	r.mu.Lock()
+	in, home, uuid := &workerv1.ReportRequest{Handler: r.handler, Lease: r.lease}, r.home, r.uuid
+	var sent []*attempt
+	for _, a := range r.has {
+		if res := a.news(); res != nil && !a.busy && len(sent) < resultsMax && r.lease != 0 {
+			a.busy = true
+			in.Results = append(in.Results, res)
+			sent = append(sent, a)
+		}
+	}
+	more := len(sent) == resultsMax
+	r.mu.Unlock()
+	if len(sent) == 0 {
+		return
+	}
+	if more {
+		r.wake()
+	}
+	try, cancel := context.WithTimeout(ctx, reportMax)
+	defer cancel()
+	out, err := r.client(home).Report(try, in)
+	if err != nil && ctx.Err() == nil {
+		r.log.Debug("results do not reach the home yet", "err", err)
+	}
+	later := false
+	for i, a := range sent {
+		verdict := workerv1.Verdict_VERDICT_UNAVAILABLE
+		if err == nil && i < len(out.Verdicts) {
+			verdict = out.Verdicts[i]
+		}
+		later = r.acknowledge(a, in.Results[i], verdict, in.Handler, uuid) || later
+	}
+	r.stir()
+	if later {
+		wait(ctx, pauseMin)
+		r.wake()
+	}
+}
+
+// news is what is to be said of an attempt.
+func (a *attempt) news() *workerv1.Result {
+	if a.result != nil {
+		return a.result
+	}
+	return a.told
+}
+
+// acknowledge takes the verdict on what was said; true: it is to be said again, or there is more.
+func (r *Worker) acknowledge(a *attempt, said *workerv1.Result, v workerv1.Verdict, handler int64, uuid string) bool {
+	r.mu.Lock()
+	a.busy = false
+	if v == workerv1.Verdict_VERDICT_UNAVAILABLE || v == workerv1.Verdict_VERDICT_UNSPECIFIED {
+		r.mu.Unlock()
+		return true
+	}
+	if said.Running {
+		defer r.mu.Unlock()
+		if a.told == said {
+			a.told = nil
+		}
+		if v == workerv1.Verdict_VERDICT_STALE || v == workerv1.Verdict_VERDICT_RUN_ENDED { // it was taken away
+			go r.work.Stop(a.key, worker.ModeKill)
+		}
+		return a.result != nil
+	}
+	name := nameOf(a.name)
+	if r.has[name] == a {
+		delete(r.has, name)
+		r.past.add(name)
+	}
+	r.mu.Unlock()
+	if err := r.journal.done(a.name, handler, uuid); err != nil {
+		r.log.Warn("the journal of results cannot be written", "err", err)
+	}
+	if v != workerv1.Verdict_VERDICT_ACCEPTED && v != workerv1.Verdict_VERDICT_DUPLICATE {
+		r.log.Warn("a result was rejected", "run", name.Run, "task", name.Task, "token", name.Token, "verdict", v.String())
+	}
+	return false
+}

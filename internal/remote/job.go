@@ -1,0 +1,88 @@
+package remote
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/worker"
+)
+
+// Folder is where a task works: the folder of its workflow file if this machine has it, so that it finds what
+// lies beside the file, and "" for a fresh one with the version's files.
+func Folder(origin, dir string) (string, error) {
+	if filepath.IsAbs(dir) {
+		return dir, nil
+	}
+	if origin != "" {
+		if info, err := os.Stat(origin); err == nil && info.IsDir() {
+			return filepath.Join(origin, dir), nil
+		}
+	}
+	if clean := filepath.Clean(dir); dir != "" && clean != "." {
+		return "", fmt.Errorf("dir %q is below the folder of the workflow file, which this node does not see; "+
+			"leave dir out and let `files` bring what the task needs", dir)
+	}
+	return "", nil
+}
+
+// job makes what the worker runs of what the home sent.
+func job(j *workerv1.Job, files worker.FileSource) (*worker.Job, error) {
+	out := &worker.Job{
+		Key: worker.Key{Namespace: j.Namespace, Workflow: j.Workflow, RunID: j.Attempt.Run, Task: j.Task, Attempt: int(j.Attempt.Token),
+			IdempotencyKey: j.IdempotencyKey},
+		Argv: j.Argv, Env: j.Env, Timeout: time.Duration(j.TimeoutMillis) * time.Millisecond,
+		KillGrace: time.Duration(j.KillGraceMillis) * time.Millisecond, WarnOnTimeout: j.WarnOnTimeout, OutputTypes: j.Outputs,
+	}
+	if s := j.Script; s != nil {
+		out.Script = &worker.Script{Interpreter: s.Interpreter, Code: s.Code, File: s.File, Args: s.Args}
+	}
+	dir, err := Folder(j.Origin, j.Dir)
+	if err != nil {
+		return out, err
+	}
+	if out.Dir = dir; dir == "" && j.Files {
+		out.Files = files
+	}
+	return out, nil
+}
+
+// Wire is a job as it is sent. The attempt is the sender's to add.
+func Wire(j *worker.Job, origin, dir string, files bool) *workerv1.Job {
+	out := &workerv1.Job{Namespace: j.Key.Namespace, Workflow: j.Key.Workflow, Task: j.Key.Task, IdempotencyKey: j.Key.IdempotencyKey,
+		Argv: j.Argv, Env: j.Env, Origin: origin, Dir: dir, Files: files, TimeoutMillis: j.Timeout.Milliseconds(),
+		KillGraceMillis: j.KillGrace.Milliseconds(), WarnOnTimeout: j.WarnOnTimeout, Outputs: j.OutputTypes}
+	if s := j.Script; s != nil {
+		out.Script = &workerv1.Script{Interpreter: s.Interpreter, Code: s.Code, File: s.File, Args: s.Args}
+	}
+	return out
+}
+
+// filesOf reads what Files of the protocol brought.
+func filesOf(in *workerv1.FilesResponse) []worker.File {
+	files := make([]worker.File, len(in.Files))
+	for i, f := range in.Files {
+		files[i] = worker.File{Name: f.Name, Mode: fs.FileMode(f.Mode), Content: f.Data}
+	}
+	return files
+}
+
+// resultOf is what the home is told of the end of an attempt.
+func resultOf(a *workerv1.Attempt, r *worker.Result) *workerv1.Result {
+	out := &workerv1.Result{Attempt: a, State: r.State, Cause: r.Cause, Exited: r.Exited, Signal: r.Signal, Message: r.Message,
+		TimedOut: r.TimedOut, Outputs: r.Outputs, StartedMicros: micros(r.Started), FinishedMicros: micros(r.Finished)}
+	if r.Exited {
+		out.ExitCode = int32(r.ExitCode)
+	}
+	return out
+}
+
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}

@@ -1,0 +1,464 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/google/uuid"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/api/worker/v1/workerv1connect"
+	"skein.dev/skein/internal/worker"
+)
+
+// Config says what a worker is. Servers, Name, Data and Slots are required.
+type Config struct {
+	Servers []string // URLs of nodes, tried in turn; it learns the others from its home
+	Token   string   // sent as a bearer token; "": none
+	Name    string
+	Slots   int
+	Groups  []string
+	Labels  map[string]string
+	Data    string // locked by the caller
+	PassEnv []string
+	Drain   time.Duration
+	Version string
+	Log     *slog.Logger
+}
+
+// attempt is one that this worker has, until its result is acknowledged.
+type attempt struct {
+	name   *workerv1.Attempt
+	key    worker.Key
+	result *workerv1.Result // nil: it runs
+	told   *workerv1.Result // that it runs; nil: not yet, or acknowledged
+	busy   bool             // a report of it is on its way
+}
+
+// Worker is a worker process.
+type Worker struct {
+	cfg     Config
+	log     *slog.Logger
+	http    *http.Client
+	work    *worker.Worker
+	journal *journal
+	left    left
+	kick    chan struct{} // cap 1: there is something to report
+	idle    chan struct{} // cap 1: something ended
+
+	mu       sync.Mutex // protects following fields
+	has      map[attemptName]*attempt
+	byKey    map[worker.Key]*attempt // by what identifies it
+	running  int
+	past     past
+	handler  int64
+	uuid     string
+	lease    int64 // 0: not attached
+	home     string
+	nodes    []string
+	heard    time.Time // when the newest answered Poll or Register was sent
+	lag      time.Duration
+	poll     time.Duration
+	ack      int64
+	draining bool
+}
+
+// New makes a worker and its process trees' keeper; nothing happens until Run.
+func New(cfg Config) (*Worker, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	r := &Worker{cfg: cfg, log: cfg.Log, kick: make(chan struct{}, 1), idle: make(chan struct{}, 1), has: map[attemptName]*attempt{},
+		byKey: map[worker.Key]*attempt{}, past: newPast(pastMax), nodes: slices.Clone(cfg.Servers)}
+	r.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute}}
+	var err error
+	if r.work, err = worker.New(worker.Config{DataDir: cfg.Data, Slots: cfg.Slots, PassEnv: cfg.PassEnv, Log: cfg.Log, Report: r.ended, Started: r.started}); err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	if r.journal, r.left, err = openJournal(cfg.Data); err != nil {
+		return nil, errors.Join(err, r.closeWork())
+	}
+	return r, nil
+}
+
+func (r *Worker) closeWork() error {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	return r.work.Close(over)
+}
+
+// bearer adds the token to every call.
+func (r *Worker) bearer() connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+			if r.cfg.Token != "" {
+				req.Header().Set("Authorization", "Bearer "+r.cfg.Token)
+			}
+			return next(ctx, req)
+		}
+	}
+}
+
+func (r *Worker) client(url string) workerv1connect.WorkersClient {
+	return workerv1connect.NewWorkersClient(r.http, strings.TrimSuffix(url, "/"), connect.WithInterceptors(r.bearer()), connect.WithReadMaxBytes(64<<20))
+}
+
+// reason is the named code of a rejection; "": it is none.
+func reason(err error) string {
+	var e *connect.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	name, _, _ := strings.Cut(e.Message(), ":")
+	return name
+}
+
+// Reasons of rejections.
+const (
+	fenced      = "FENCED"
+	notAttached = "NOT_ATTACHED"
+	nameTaken   = "NAME_TAKEN"
+	alone       = "ALONE"
+	malformed   = "MALFORMED"
+)
+
+// Run works until ctx ends. Then it takes nothing new, lets what runs finish for Config.Drain (or until
+// hurry is closed), ends the rest, and leaves.
+func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
+	if _, err := r.work.Reap(ctx, nil); err != nil {
+		r.log.Warn("what an earlier life of this worker left behind could not be removed", "err", err)
+	}
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	var wg sync.WaitGroup
+	fatal := make(chan error, 1)
+	r.bequeath(ctx)
+	wg.Go(func() {
+		if err := r.sessions(life); err != nil {
+			fatal <- err
+		}
+	})
+	wg.Go(func() { r.reports(life) })
+	wg.Go(func() { r.watch(life) })
+	var err error
+	select {
+	case <-ctx.Done():
+		r.drain(hurry)
+	case err = <-fatal:
+	}
+	r.leave()
+	end()
+	wg.Wait()
+	return errors.Join(err, r.closeWork(), r.journal.close())
+}
+
+// bequeath delivers what a process of before had not: under its handler, if that is still listed.
+func (r *Worker) bequeath(ctx context.Context) {
+	if len(r.left.results) == 0 || r.left.handler == 0 {
+		return
+	}
+	r.log.Info("results of an earlier life of this worker are delivered", "results", len(r.left.results))
+	r.mu.Lock()
+	r.handler, r.uuid = r.left.handler, r.left.uuid
+	for _, res := range r.left.results {
+		r.has[nameOf(res.Attempt)] = &attempt{name: res.Attempt, result: res}
+	}
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, bequeathMax)
+	defer cancel()
+	for ctx.Err() == nil && r.open() > 0 {
+		if r.attached() {
+			r.flush(ctx)
+		} else if err := r.attach(ctx); reason(err) == fenced {
+			break
+		}
+		wait(ctx, pauseMin)
+	}
+	if n := r.open(); n > 0 {
+		r.log.Warn("results of an earlier life were not taken; their attempts run again", "results", n)
+	}
+	r.forget()
+}
+
+const (
+	bequeathMax = 10 * time.Second
+	pauseMin    = 50 * time.Millisecond
+	pauseMax    = 2 * time.Second
+)
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d/2 + rand.N(d)):
+	}
+}
+
+// forget begins a new life: nothing is this worker's any more.
+func (r *Worker) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.has)
+	clear(r.byKey)
+	r.running = 0
+	r.handler, r.uuid, r.lease, r.ack = 0, "", 0, 0
+}
+
+func (r *Worker) open() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.has)
+}
+
+func (r *Worker) attached() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lease != 0
+}
+
+// sessions attaches to one home after another. Its error is one that no waiting will cure.
+func (r *Worker) sessions(ctx context.Context) error {
+	pause := pauseMin
+	for ctx.Err() == nil {
+		if !r.attached() {
+			err := r.attach(ctx)
+			switch reason(err) {
+			case nameTaken, alone, malformed:
+				return err
+			case fenced:
+				r.log.Error("the cluster declared this worker dead; it ends what it runs and registers anew")
+				r.killAll(ctx)
+				r.forget()
+				continue
+			}
+			if err != nil {
+				if ctx.Err() == nil && pause >= pauseMax {
+					r.log.Warn("no node takes this worker yet", "err", err)
+				}
+				wait(ctx, pause)
+				pause = min(2*pause, pauseMax)
+				continue
+			}
+			pause = pauseMin
+		}
+		if err := r.turn(ctx); err != nil && ctx.Err() == nil {
+			r.log.Info("lost the home", "home", r.home, "err", err)
+			r.mu.Lock()
+			r.lease = 0
+			r.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+// attach registers with the first node that takes it, beginning with the home of before.
+func (r *Worker) attach(ctx context.Context) error {
+	r.mu.Lock()
+	if r.handler == 0 {
+		r.uuid = uuid.NewString()
+	}
+	in := &workerv1.RegisterRequest{Name: r.cfg.Name, Uuid: r.uuid, Handler: r.handler, Slots: int32(r.cfg.Slots), Groups: r.cfg.Groups,
+		Labels: r.cfg.Labels, Version: r.cfg.Version}
+	in.Running, in.Ended = r.lists()
+	urls := slices.Clone(r.nodes)
+	if i := slices.Index(urls, r.home); i > 0 {
+		urls[0], urls[i] = urls[i], urls[0]
+	}
+	r.mu.Unlock()
+	var errs []error
+	for _, url := range urls {
+		sent := time.Now()
+		try, cancel := context.WithTimeout(ctx, registerMax)
+		out, err := r.client(url).Register(try, in)
+		cancel()
+		if err == nil {
+			return r.settle(ctx, url, out, sent)
+		}
+		if why := reason(err); why == fenced || why == nameTaken || why == malformed || why == alone {
+			return err
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", url, err))
+	}
+	return errors.Join(errs...)
+}
+
+const registerMax = 3 * time.Second
+
+// settle takes up what a registration brought.
+func (r *Worker) settle(ctx context.Context, url string, out *workerv1.RegisterResponse, sent time.Time) error {
+	r.mu.Lock()
+	fresh := r.handler == 0
+	r.handler, r.lease, r.home, r.heard, r.ack = out.Handler, out.Lease, url, sent, 0
+	r.lag, r.poll = time.Duration(out.LagMillis)*time.Millisecond, time.Duration(out.PollMillis)*time.Millisecond
+	r.learn(out.Nodes)
+	id := r.uuid
+	r.mu.Unlock()
+	r.log.Info("attached", "home", url, "handler", out.Handler, "lease", out.Lease)
+	if fresh {
+		if err := r.journal.begin(out.Handler, id); err != nil {
+			r.log.Warn("results are not journalled", "err", err)
+		}
+	}
+	for _, a := range out.Revoked {
+		r.end(a, worker.ModeKill)
+	}
+	r.wake()
+	return ctx.Err()
+}
+
+// learn keeps the addresses of nodes: those that it was started with, and those of now.
+func (r *Worker) learn(nodes []string) {
+	all := slices.Clone(r.cfg.Servers)
+	for _, n := range nodes {
+		if !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	r.nodes = all
+}
+
+// lists are what it has, and what it cannot get rid of.
+func (r *Worker) lists() (running, ended []*workerv1.Attempt) {
+	for _, a := range r.has {
+		if a.result == nil {
+			running = append(running, a.name)
+		} else {
+			ended = append(ended, a.name)
+		}
+	}
+	return running, ended
+}
+
+// turn is one Poll.
+func (r *Worker) turn(ctx context.Context) error {
+	r.mu.Lock()
+	in := &workerv1.PollRequest{Handler: r.handler, Lease: r.lease, Ack: r.ack, Draining: r.draining}
+	in.Running, in.Ended = r.lists()
+	home, limit := r.home, r.poll+max(r.lag/4, pauseMin)
+	r.mu.Unlock()
+	sent := time.Now()
+	try, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	out, err := r.client(home).Poll(try, in)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.heard, r.ack = sent, out.Seq
+	if len(out.Nodes) > 0 {
+		r.learn(out.Nodes)
+	}
+	lease := r.lease
+	r.mu.Unlock()
+	refused := false
+	for _, j := range out.Start {
+		refused = !r.start(j, home, lease) || refused
+	}
+	for _, s := range out.Stop {
+		mode := worker.ModeTerm
+		if s.Kill {
+			mode = worker.ModeKill
+		}
+		r.end(s.Attempt, mode)
+	}
+	if refused {
+		wait(ctx, pauseMin) // it will be sent again
+	}
+	return nil
+}
+
+// killAll ends everything and waits until it is gone.
+func (r *Worker) killAll(ctx context.Context) {
+	for ctx.Err() == nil {
+		r.mu.Lock()
+		n := r.running
+		r.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		r.kill()
+		select {
+		case <-ctx.Done():
+		case <-r.idle:
+		case <-time.After(pauseMax):
+		}
+	}
+}
+
+func (r *Worker) kill() {
+	r.mu.Lock()
+	keys := slices.Collect(maps.Keys(r.byKey))
+	r.mu.Unlock()
+	for _, k := range keys {
+		r.work.Stop(k, worker.ModeKill)
+	}
+}
+
+// watch ends what runs when nobody has heard of this worker for as long as its lease: its attempts are
+// others' by now.
+func (r *Worker) watch(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		r.mu.Lock()
+		over := r.handler != 0 && r.running > 0 && r.lag > 0 && time.Since(r.heard) > r.lag
+		r.mu.Unlock()
+		if over {
+			r.log.Error("no node has answered for as long as the lease; what runs is ended")
+			r.kill()
+			wait(ctx, pauseMax)
+		}
+	}
+}
+
+// drain takes nothing new and waits for what runs, and for its results to be taken.
+func (r *Worker) drain(hurry <-chan struct{}) {
+	r.mu.Lock()
+	r.draining = true
+	n := len(r.has)
+	r.mu.Unlock()
+	if n > 0 {
+		r.log.Info("waiting for running attempts; a second signal ends them now", "attempts", n, "drain", r.cfg.Drain)
+	}
+	limit := time.NewTimer(r.cfg.Drain)
+	defer limit.Stop()
+	for r.open() > 0 {
+		select {
+		case <-r.idle:
+		case <-limit.C:
+			return
+		case <-hurry:
+			return
+		}
+	}
+}
+
+// leave says goodbye, so that nobody has to wait for this worker's silence.
+func (r *Worker) leave() {
+	r.mu.Lock()
+	in, home := &workerv1.LeaveRequest{Handler: r.handler, Lease: r.lease}, r.home
+	r.mu.Unlock()
+	if in.Lease == 0 {
+		return
+	}
+	_ = r.closeWork() // what is still there ends before others begin it
+	ctx, cancel := context.WithTimeout(context.Background(), registerMax)
+	defer cancel()
+	if _, err := r.client(home).Leave(ctx, in); err != nil {
+		r.log.Warn("the home was not told that this worker leaves; it will notice", "err", err)
+	}
+}
