@@ -31,7 +31,10 @@ type word struct {
 }
 
 // heard is the owner's answer.
-type heard struct{ Verdict dag.Verdict }
+type heard struct {
+	Verdict dag.Verdict
+	Lent    bool // the slots have been taken note of
+}
 
 // hear brings a report to the owner of its run and waits until it is durable.
 func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) workerv1.Verdict {
@@ -58,19 +61,19 @@ func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) work
 		}
 	}
 	h.mu.Unlock()
-	v, err := h.bring(ctx, owner, word{w.member.Handler, r, l})
+	out, err := h.bring(ctx, owner, word{w.member.Handler, r, l})
 	if err != nil {
 		h.poke() // what was lent is told all the same
 		return workerv1.Verdict_VERDICT_UNAVAILABLE
 	}
-	if l != nil {
+	if out.Lent {
 		h.mu.Lock()
 		if a := w.accounts[owner.Handler]; a != nil {
 			a.told = max(a.told, l.Granted[0].N)
 		}
 		h.mu.Unlock()
 	}
-	return wireVerdict(v)
+	return wireVerdict(out.Verdict)
 }
 
 // owner finds who has a run now.
@@ -92,34 +95,32 @@ func (h *Home) owner(ctx context.Context, w *worker, k key) (store.Member, bool,
 	return m, ok, nil
 }
 
-func (h *Home) bring(ctx context.Context, owner store.Member, x word) (dag.Verdict, error) {
+func (h *Home) bring(ctx context.Context, owner store.Member, x word) (out heard, err error) {
 	if owner.Handler == h.self() {
 		return h.Heard(ctx, &x)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()
-	var out heard
-	err := h.cfg.Caller.Call(ctx, owner, ReportPath, &x, &out)
-	return out.Verdict, err
+	err = h.cfg.Caller.Call(ctx, owner, ReportPath, &x, &out)
+	return out, err
 }
 
 // Heard is the owner's side: first the slot, so that the transaction finds it, then the report.
-func (h *Home) Heard(ctx context.Context, x *word) (dag.Verdict, error) {
-	if x.Lent != nil && x.Lent.Owner == h.self() {
-		h.grant(x.Lent)
-	}
-	return h.eng.Hear(ctx, x.Handler, x.Report)
+func (h *Home) Heard(ctx context.Context, x *word) (out heard, err error) {
+	out.Lent = x.Lent != nil && x.Lent.Owner == h.self() && h.grant(x.Lent)
+	out.Verdict, err = h.eng.Hear(ctx, x.Handler, x.Report)
+	return out, err
 }
 
 // PeerHandler takes the calls of other nodes.
 func (h *Home) PeerHandler() http.Handler {
 	mux := http.NewServeMux()
 	take(mux, AskPath, func(_ context.Context, a *ask) (any, error) { h.Ask(a); return nil, nil })
-	take(mux, GrantPath, func(_ context.Context, l *lent) (any, error) { h.Granted(l); return nil, nil })
+	take(mux, GrantPath, func(_ context.Context, l *lent) (any, error) { return nil, h.Granted(l) })
 	take(mux, DeliverPath, func(_ context.Context, d *delivery) (any, error) { return nil, h.Deliver(d) })
 	take(mux, ReportPath, func(ctx context.Context, x *word) (any, error) {
-		v, err := h.Heard(ctx, x)
-		return heard{v}, err
+		out, err := h.Heard(ctx, x)
+		return out, err
 	})
 	return mux
 }

@@ -30,6 +30,7 @@ type Engine interface {
 	RunRow(ctx context.Context, id dag.RunID) (dag.RunRow, error)
 	Holds(ctx context.Context, h dag.HandlerID, run dag.RunID, t dag.TaskID, token dag.Token) (bool, error)
 	Resend(h dag.HandlerID)
+	Bury(gone func(dag.HandlerID) bool)
 	Wake()
 	Lend() bool
 	Regain()
@@ -171,7 +172,8 @@ func (h *Home) look() {
 	for id, w := range h.workers {
 		m := there[id]
 		switch {
-		case m == nil && time.Since(w.since) > 2*lookEvery+h.cfg.Beat, m != nil && (m.Home != h.self() || m.Lease > w.member.Lease):
+		case m == nil && time.Since(w.since) > 2*lookEvery+h.cfg.Beat, // else it may be too new to be seen
+			m != nil && (m.Lease > w.member.Lease || m.Lease == w.member.Lease && m.Home != h.self()):
 			h.detach(w)
 		case m != nil:
 			w.member.Cordoned = m.Cordoned
@@ -194,8 +196,14 @@ func (h *Home) look() {
 		}
 	}
 	h.purse.look(there)
-	for _, id := range h.mail.look(there) {
+	gone, anew := h.mail.look(there)
+	for _, id := range anew {
 		h.eng.Resend(id)
+	}
+	if gone {
+		// Only now, that no slot of theirs can be taken any more: what was given to them since the
+		// engine heard of their end is found, too.
+		h.eng.Bury(func(id dag.HandlerID) bool { _, alive := h.dir.Member(id); return !alive })
 	}
 	h.serve()
 }

@@ -3,6 +3,7 @@ package home
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -37,11 +38,17 @@ type credit struct {
 	traits   store.Traits
 }
 
-// grant takes what a home says that it has lent.
-func (h *Home) grant(l *lent) {
+// grant takes what a home says that it has lent; false: not all of it. A worker that is not listed
+// here yet gets nothing: it would count as gone.
+func (h *Home) grant(l *lent) (all bool) {
 	h.mu.Lock()
 	more := false
+	all = true
 	for _, g := range l.Granted {
+		if _, listed := h.dir.Member(g.Worker); !listed {
+			all = false
+			continue
+		}
 		c := h.purse.credits[g.Worker]
 		if c == nil || c.lease < g.Lease || c.home != l.Home {
 			m, _ := h.dir.Member(g.Worker)
@@ -65,13 +72,18 @@ func (h *Home) grant(l *lent) {
 	if more {
 		h.eng.Wake()
 	}
+	return all
 }
 
-// Granted takes what another home says that it has lent to this node.
-func (h *Home) Granted(l *lent) {
-	if l.Owner == h.self() {
-		h.grant(l)
+var errUnlisted = errors.New("the worker is not listed here yet")
+
+// Granted takes what another home says that it has lent to this node. What was lent to an earlier
+// life of it is void.
+func (h *Home) Granted(l *lent) error {
+	if l.Owner == h.self() && !h.grant(l) {
+		return errUnlisted
 	}
+	return nil
 }
 
 // look forgets the slots of workers that are gone, or attached elsewhere.
@@ -222,8 +234,9 @@ func (h *Home) tellOwners(ctx context.Context, wg *sync.WaitGroup) {
 			}
 		}
 		if owner == h.self() {
-			h.grant(l)
-			done()
+			if h.grant(l) {
+				done()
+			}
 			continue
 		}
 		if m, ok := h.dir.Member(owner); ok {

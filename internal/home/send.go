@@ -13,8 +13,8 @@ import (
 // mail is attempts on their way to their handlers, by handler. It is protected by Home.mu.
 type mail struct {
 	open map[dag.HandlerID]*parcel
-	// seen is where each worker was attached: a worker that is attached anew may have lost what
-	// was sent to its home of before.
+	// seen is the lease of everybody who is there: a worker that is attached anew may have lost
+	// what was sent to its home of before.
 	seen map[dag.HandlerID]int64
 }
 
@@ -79,26 +79,27 @@ func (h *Home) putBack(d *delivery) {
 	}
 }
 
-// look drops the mail of who is gone (what they had is lost, and goes to others), and names the
-// workers that are attached anew.
-func (m *mail) look(there map[dag.HandlerID]*store.Member) (anew []dag.HandlerID) {
+// look drops the mail of who is gone (what they had is lost, and goes to others), tells whether
+// there is such, and names the workers that are attached anew.
+func (m *mail) look(there map[dag.HandlerID]*store.Member) (gone bool, anew []dag.HandlerID) {
 	for id := range m.open {
 		if there[id] == nil {
 			delete(m.open, id)
+			gone = true
 		}
 	}
-	seen := map[dag.HandlerID]int64{}
+	for id := range m.seen {
+		gone = gone || there[id] == nil
+	}
+	seen := make(map[dag.HandlerID]int64, len(there))
 	for id, w := range there {
-		if !w.Worker {
-			continue
-		}
 		seen[id] = w.Lease
 		if was, known := m.seen[id]; known && was != w.Lease {
 			anew = append(anew, id)
 		}
 	}
 	m.seen = seen
-	return anew
+	return gone, anew
 }
 
 // deliverAll takes mail to the homes of those that it is for.

@@ -143,8 +143,12 @@ func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
 	var wg sync.WaitGroup
 	fatal := make(chan error, 1)
 	r.bequeath(ctx)
+	attached, detach := context.WithCancel(life)
+	defer detach()
+	over := make(chan struct{})
 	wg.Go(func() {
-		if err := r.sessions(life); err != nil {
+		defer close(over)
+		if err := r.sessions(attached); err != nil {
 			fatal <- err
 		}
 	})
@@ -156,6 +160,8 @@ func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
 		r.drain(hurry)
 	case err = <-fatal:
 	}
+	detach()
+	<-over // or it would attach again
 	r.leave()
 	end()
 	wg.Wait()
