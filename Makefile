@@ -67,6 +67,10 @@ SEED ?=
 chaos: tools ## have real nodes and PostgreSQL killed, frozen, cut off for SPAN (default 10m; SEED repeats the order), check and print a table
 	SKEIN_CHAOS=$(SPAN) SKEIN_CHAOS_SEED=$(SEED) $(GO) test ./cmd/skein -run 'TestChaos$$' -timeout 0 -v -count 1
 
+.PHONY: generate
+generate: ## make the code of api/worker/v1 from its .proto again (fetches its tools as Go modules)
+	@cd tools/protogen && $(GO) run . ../../api worker/v1/worker.proto
+
 .PHONY: bench
 bench: build ## measure this machine: every shape, beside the raw limit of its disk
 	@$(BIN) bench --shape all

@@ -10,6 +10,7 @@ import (
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/store"
 )
@@ -77,6 +78,8 @@ func tokenKind(path string) string {
 		return ""
 	case strings.HasPrefix(path, peer.Prefix):
 		return store.TokenNode
+	case strings.HasPrefix(path, home.Prefix):
+		return store.TokenWorker
 	}
 	return store.TokenAPI
 }

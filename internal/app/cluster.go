@@ -204,15 +204,15 @@ func (m *membership) remote(ctx context.Context, st store.Store, h dag.HandlerID
 	if m == nil || m.node == nil || h == m.node.Self().Handler {
 		return 0, false
 	}
-	if m.node.Alive(h) {
-		return h, true
+	if o, ok := m.node.Member(h); ok {
+		return h, !o.Worker // what a worker's attempts print is where all nodes find it
 	}
 	was, err := st.Handlers(ctx, []dag.HandlerID{h})
 	if err != nil || len(was) == 0 {
 		return 0, false
 	}
 	members, _ := m.node.View()
-	i := slices.IndexFunc(members, func(o store.Member) bool { return o.Name == was[0].Node })
+	i := slices.IndexFunc(members, func(o store.Member) bool { return !o.Worker && o.Name == was[0].Node })
 	if i < 0 || members[i].Handler == m.node.Self().Handler || !m.node.Alive(members[i].Handler) {
 		return 0, false
 	}

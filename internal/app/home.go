@@ -2,19 +2,28 @@ package app
 
 import (
 	"context"
+	"errors"
+	"net/http"
+	"strings"
 	"time"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/remote"
+	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 )
 
 // newHome makes the home of the workers of a node of a cluster.
 func (n *Node) newHome(info store.Info) *home.Home {
-	return home.New(home.Config{
+	var sink logs.Sink
+	if n.logs != nil {
+		sink = n.logs
+	}
+	return home.New(home.Config{Logs: sink,
 		Store: n.store.(store.Cluster), Register: n.store.Register, Caller: n.member.peers, Jobs: jobs{n.executor}, Executor: n.executor,
 		Slots: n.cfg.Slots, Traits: n.cfg.traits(), Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, Version: Version(), Format: info.Format,
 		Strategy: n.cfg.Dispatch, Log: n.log,
@@ -62,3 +71,28 @@ func (j jobs) Files(_ context.Context, w dag.WorkflowID, version int32) ([]*work
 
 // Left implements home.Jobs.
 func (j jobs) Left(run dag.RunID) { j.x.resolve.leave(run) }
+
+// slotless gives a node without the role worker no slots.
+func slotless(cfg *Config) (*Config, error) {
+	if !cfg.NoWorker {
+		return cfg, nil
+	}
+	if cfg.Postgres == "" {
+		return nil, errors.New("a node without the role worker needs workers elsewhere, and they a database that several nodes can share: --db postgres://…")
+	}
+	own := *cfg
+	own.Slots = 0
+	return &own, nil
+}
+
+// withWorkers answers workers beside everybody else.
+func (n *Node) withWorkers(others http.Handler) http.Handler {
+	workers := server.Guarded(n.listener.Addr().String(), n.cfg.open(), n.member.workers())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, home.Prefix) {
+			workers.ServeHTTP(w, r)
+			return
+		}
+		others.ServeHTTP(w, r)
+	})
+}

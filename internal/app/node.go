@@ -21,7 +21,6 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
-	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/secret"
 	"skein.dev/skein/internal/server"
@@ -64,13 +63,8 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	if err := checkListen(cfg); err != nil {
 		return nil, err
 	}
-	if cfg.NoWorker {
-		if cfg.Postgres == "" {
-			return nil, errors.New("a node without the role worker needs workers elsewhere, and they a database that several nodes can share: --db postgres://…")
-		}
-		own := *cfg
-		own.Slots = 0
-		cfg = &own
+	if cfg, err = slotless(cfg); err != nil {
+		return nil, err
 	}
 	if err := prepareData(cfg.Data); err != nil {
 		return nil, err
@@ -151,14 +145,7 @@ func (n *Node) open(ctx context.Context) error {
 		n.member.connect(n, info)
 		n.handler = n.member.handler(n, n.handler)
 	}
-	workers, inner := server.Guarded(n.listener.Addr().String(), n.cfg.open(), n.member.workers()), n.handler
-	n.handler = n.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, home.Prefix) {
-			workers.ServeHTTP(w, r)
-			return
-		}
-		inner.ServeHTTP(w, r)
-	}))
+	n.handler = n.guarded(n.withWorkers(n.handler))
 	n.http = srv.HTTP()
 	n.http.Handler = n.handler
 	n.stopRenewals = n.beside(n.renew)

@@ -81,6 +81,7 @@ const (
 	CauseOverdue   Cause = "overdue"   // execution cap, and its holder did not report
 	CauseCondition Cause = "condition" // its if could not be evaluated
 	CauseLost      Cause = "lost"      // its handler is gone
+	CauseNodeGone  Cause = "node_gone" // likewise, and the task may run nowhere else
 	CausePoison    Cause = "poison"    // lost too often
 	CauseNoRetake  Cause = "if_lost"   // lost, and its trigger says: fail
 	CauseOnLost    Cause = "on_lost"   // lost, and the task says: fail

@@ -14,7 +14,11 @@ const (
 // afterLoss applies the policy of a task that lost its handler, not too often yet.
 func (r *Run) afterLoss(t TaskID, a *attempt) {
 	policy := r.Graph.Policy(t).OnLost
+	node := r.Graph.Policy(t).Place.Node()
 	switch {
+	case node != "" && r.Intent < IntentStop: // never moved
+		a.Cause, a.Message = CauseNodeGone, "node "+node+" is gone, and the task may run nowhere else"
+		r.failFinally(t, a)
 	case policy == LostFail && r.Intent < IntentStop:
 		a.Cause, a.Message = CauseOnLost, "its handler is gone, and the task says on_lost: fail"
 		r.failFinally(t, a)

@@ -12,6 +12,7 @@ import (
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/store"
 )
 
@@ -57,6 +58,7 @@ type Config struct {
 	Register func(ctx context.Context, uuid, name string) (store.Handler, error)
 	Caller   Caller
 	Jobs     Jobs
+	Logs     logs.Sink       // for what attempts print; nil: it stays where they run
 	Executor engine.Executor // of this process; its slots are lent, too
 	Slots    int             // of this process
 	Traits   store.Traits    // of this process

@@ -18,6 +18,7 @@ import (
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/api/worker/v1/workerv1connect"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/store"
 )
 
@@ -65,7 +66,10 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 	}
 	w := newWorker(m)
 	out := &workerv1.RegisterResponse{Handler: int64(m.Handler), Lease: m.Lease, PollMillis: h.cfg.Beat.Milliseconds(),
-		LagMillis: h.cfg.Lag.Milliseconds(), Nodes: h.nodes()}
+		LagMillis: h.cfg.Lag.Milliseconds(), Nodes: h.nodes(), Logs: h.cfg.Logs != nil}
+	if out.Logs {
+		out.LogsKeep = h.cfg.Logs.Keep()
+	}
 	for _, a := range in.Running {
 		k, err := keyOfWire(a)
 		if err != nil {
@@ -364,6 +368,41 @@ func (d *desk) Files(ctx context.Context, in *workerv1.FilesRequest) (*workerv1.
 		return nil, connect.NewError(connect.CodeUnavailable, err)
 	}
 	return &workerv1.FilesResponse{Files: files}, nil
+}
+
+// chunksMax bounds the chunks of one call.
+const chunksMax = 10_000
+
+// PushLogs implements the protocol. A worker may go on printing for an attempt that was taken
+// from it: each token has a log of its own, so that harms nobody.
+func (d *desk) PushLogs(ctx context.Context, in *workerv1.PushLogsRequest) (*workerv1.PushLogsResponse, error) {
+	h := d.h
+	if h == nil || h.cfg.Logs == nil {
+		return nil, no(connect.CodeFailedPrecondition, "NO_LOGS", "this node keeps no logs of workers")
+	}
+	h.mu.Lock()
+	_, err := h.attached(in.Handler, in.Lease)
+	h.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if len(in.Chunks) > chunksMax {
+		return nil, no(connect.CodeInvalidArgument, "MALFORMED", "more than %d chunks", chunksMax)
+	}
+	chunks := make([]logs.Chunk, len(in.Chunks))
+	for i, c := range in.Chunks {
+		k, err := keyOfWire(c.Attempt)
+		if err != nil || c.Offset < 0 {
+			return nil, no(connect.CodeInvalidArgument, "MALFORMED", "chunk %d at %d: %v", i, c.Offset, err)
+		}
+		chunks[i] = logs.Chunk{Ref: logs.Ref{Namespace: c.Namespace, Workflow: c.Workflow, Run: k.run, Task: k.task, Name: c.Task, Token: k.token},
+			Offset: c.Offset, Data: c.Data, Cut: c.Cut}
+	}
+	ends, err := h.cfg.Logs.Append(ctx, chunks)
+	if err != nil {
+		return nil, connect.NewError(connect.CodeUnavailable, err)
+	}
+	return &workerv1.PushLogsResponse{Ends: ends}, nil
 }
 
 // Leave implements the protocol.

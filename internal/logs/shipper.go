@@ -30,9 +30,15 @@ const (
 	sendMax = 20 * time.Second
 )
 
+// Sink is where a Shipper sends to: the part of a Store that takes.
+type Sink interface {
+	Append(ctx context.Context, chunks []Chunk) ([]int64, error)
+	Keep() int64
+}
+
 // Shipper sends what the log files of this machine grow by to a store.
 type Shipper struct {
-	to    Store
+	to    Sink
 	local Folder
 	log   *slog.Logger
 	wake  chan struct{} // something has begun or ended
@@ -55,7 +61,7 @@ type tail struct {
 }
 
 // NewShipper sends the logs under the data folder data.
-func NewShipper(to Store, data string, log *slog.Logger) *Shipper {
+func NewShipper(to Sink, data string, log *slog.Logger) *Shipper {
 	return &Shipper{to: to, local: Folder{data}, log: log, wake: make(chan struct{}, 1), live: map[store.LogID]*tail{}}
 }
 

@@ -56,6 +56,10 @@ func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
 	a := &attempt{name: j.Attempt, key: short(job.Key)}
 	r.has[name], r.byKey[a.key] = a, a
 	r.running++
+	if ref, ok := a.logOf(job.Key.Namespace, job.Key.Workflow); ok {
+		a.ref = ref
+		r.shipper.Begin(ref)
+	}
 	r.mu.Unlock()
 	if err != nil {
 		now := time.Now()
@@ -103,6 +107,7 @@ func (r *Worker) ended(res worker.Result) {
 	}
 	delete(r.byKey, a.key)
 	r.running--
+	r.shipper.End(a.ref, res.LogBytes)
 	if res.Cause == worker.CauseClosed { // nothing is known of the task: it is lost with this process
 		delete(r.has, nameOf(a.name))
 		r.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/api/worker/v1/workerv1connect"
+	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/worker"
 )
 
@@ -43,6 +44,7 @@ type attempt struct {
 	result *workerv1.Result // nil: it runs
 	told   *workerv1.Result // that it runs; nil: not yet, or acknowledged
 	busy   bool             // a report of it is on its way
+	ref    logs.Ref
 }
 
 // Worker is a worker process.
@@ -52,6 +54,7 @@ type Worker struct {
 	http    *http.Client
 	work    *worker.Worker
 	journal *journal
+	shipper *logs.Shipper
 	left    left
 	kick    chan struct{} // cap 1: there is something to report
 	idle    chan struct{} // cap 1: something ended
@@ -71,6 +74,8 @@ type Worker struct {
 	poll     time.Duration
 	ack      int64
 	draining bool
+	logs     bool // the home keeps what attempts print
+	logsKeep int64
 }
 
 // New makes a worker and its process trees' keeper; nothing happens until Run.
@@ -85,6 +90,7 @@ func New(cfg Config) (*Worker, error) {
 	if r.work, err = worker.New(worker.Config{DataDir: cfg.Data, Slots: cfg.Slots, PassEnv: cfg.PassEnv, Log: cfg.Log, Report: r.ended, Started: r.started}); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
+	r.shipper = logs.NewShipper(push{r}, cfg.Data, cfg.Log)
 	if r.journal, r.left, err = openJournal(cfg.Data); err != nil {
 		return nil, errors.Join(err, r.closeWork())
 	}
@@ -154,6 +160,7 @@ func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
 	})
 	wg.Go(func() { r.reports(life) })
 	wg.Go(func() { r.watch(life) })
+	wg.Go(func() { r.shipper.Run(life) })
 	var err error
 	select {
 	case <-ctx.Done():
@@ -305,6 +312,7 @@ func (r *Worker) settle(ctx context.Context, url string, out *workerv1.RegisterR
 	fresh := r.handler == 0
 	r.handler, r.lease, r.home, r.heard, r.ack = out.Handler, out.Lease, url, sent, 0
 	r.lag, r.poll = time.Duration(out.LagMillis)*time.Millisecond, time.Duration(out.PollMillis)*time.Millisecond
+	r.logs, r.logsKeep = out.Logs, out.LogsKeep
 	r.learn(out.Nodes)
 	id := r.uuid
 	r.mu.Unlock()
@@ -464,6 +472,9 @@ func (r *Worker) leave() {
 	_ = r.closeWork() // what is still there ends before others begin it
 	ctx, cancel := context.WithTimeout(context.Background(), registerMax)
 	defer cancel()
+	if err := r.shipper.Flush(ctx); err != nil {
+		r.log.Warn("the end of some logs is on this machine only", "err", err)
+	}
 	if _, err := r.client(home).Leave(ctx, in); err != nil {
 		r.log.Warn("the home was not told that this worker leaves; it will notice", "err", err)
 	}

@@ -26,6 +26,7 @@ func taskShape() *shape {
 		key{name: "start_deadline", doc: "Latest start, counted from when the task was ready; on_timeout says what then; 0 lifts the default's.", shape: duration(true)},
 		key{name: "priority", doc: "Priority of the task within its run.", shape: priorities()},
 	)
+	sh.keys = append(sh.keys, placement()...)
 	sh.keys = append(sh.keys, taskLater()...)
 	sh.keys = append(sh.keys, taskActionsLater()...)
 	one := []any{}
@@ -36,6 +37,17 @@ func taskShape() *shape {
 	return sh
 }
 
+// placement is where a task may run.
+func placement() []key {
+	return []key{
+		{name: "group", doc: "Worker group that runs the task.", shape: pattern("the name of a worker group", `^[^\s]{1,100}$`)},
+		{name: "labels", doc: "Labels that the worker must carry.",
+			shape: table("a mapping such as {disk: ssd}", pattern("the name of a label", `^[^\s=]{1,100}$`), pattern("the value of a label", `^[^\s]{0,100}$`))},
+		{name: "node", doc: "The one node or worker that runs the task. If it is gone, the task fails.",
+			shape: pattern("the name of a node or worker", `^[^\s]{1,100}$`)},
+	}
+}
+
 // taskLater is the keys of coming features that stand beside an action.
 func taskLater() []key {
 	items := forms("a list, an expression that gives one, a range such as {from: 1, to: 9}, or a mapping of levels", text("an expression that gives a list"),
@@ -43,10 +55,6 @@ func taskLater() []key {
 	return []key{
 		{name: "resources", doc: "Resource class: basic, regular, premium, or {cpu: 2, memory: 4Gi}.", later: "resources", shape: resources()},
 		{name: "queue", doc: "Named queue that the task passes.", later: "task queue", shape: keyOrDash("the name of a queue")},
-		{name: "group", doc: "Worker group that runs the task.", later: "placement", shape: keyOrDash("the name of a worker group")},
-		{name: "labels", doc: "Labels that the worker must carry.", later: "placement",
-			shape: table("a mapping such as {disk: ssd}", keyOrDash("the name of a label"), text("a text"))},
-		{name: "node", doc: "The one node that runs the task.", later: "placement", shape: keyOrDash("the name of a node")},
 		{name: "foreach", doc: "Runs the task once for each item of a list, or of an expression that gives one; env and dir see it as item.", shape: items},
 		{name: "parallel", doc: "Most instances of foreach at one time; default: all.", shape: integer(1, 100_000)},
 		{name: "with", doc: "Parameters of the workflow that is called. Texts may hold ${{ }}.",

@@ -7,7 +7,6 @@ var later = map[string]string{
 	"task queue": "a queue of a task is not supported yet: the queue of the workflow limits its runs",
 	"splitter":   "splitters other than default are not supported yet",
 	"alerts":     "alerts are not supported yet",
-	"placement":  "group, labels and node are not supported yet: tasks run on this node",
 	"resources":  "resources are not supported yet: a task takes one slot",
 	"dependent":  "dependent tasks are not supported yet",
 	"http":       "http tasks are not supported yet: use run with curl",

@@ -79,6 +79,9 @@ type Task struct {
 	OnLost      string    `json:"on_lost,omitempty"`        // resubmit | fail | ask; "" is resubmit
 	StartBy     *Duration `json:"start_deadline,omitempty"` // from ready; a written 0 lifts the default's
 	Priority    string    `json:"priority,omitempty"`
+	Group       string    `json:"group,omitempty"`  // the worker must belong to
+	Labels      []KV      `json:"labels,omitempty"` // the worker must carry
+	Node        string    `json:"node,omitempty"`   // the worker must be
 }
 
 // Run is what a task executes: exactly one of Shell, Argv, Code, File and Builtin is set, unless no
@@ -206,6 +209,11 @@ func (w *Workflow) Policy(i int) dag.Policy {
 	}
 	p.OnLost = onLost[firstText(t.OnLost, d.OnLost)]
 	p.Priority, _ = dag.ParsePriority(firstText(t.Priority, d.Priority))
+	labels := map[string]string{}
+	for _, l := range t.Labels {
+		labels[l.Name] = l.Value
+	}
+	p.Place = dag.NewPlace(t.Node, t.Group, labels)
 	return p
 }
 

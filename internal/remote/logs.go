@@ -1,0 +1,62 @@
+package remote
+
+import (
+	"context"
+	"errors"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/logs"
+)
+
+// push sends what attempts print to the home of now.
+type push struct{ r *Worker }
+
+var _ logs.Sink = push{}
+
+var errNoHome = errors.New("this worker is attached to no node now")
+
+// Keep implements logs.Sink.
+func (p push) Keep() int64 {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	return p.r.logsKeep
+}
+
+// Append implements logs.Sink. To nodes that keep no logs it says that there is no such attempt:
+// then nothing is sent.
+func (p push) Append(ctx context.Context, chunks []logs.Chunk) ([]int64, error) {
+	r := p.r
+	r.mu.Lock()
+	in, home, kept := &workerv1.PushLogsRequest{Handler: r.handler, Lease: r.lease}, r.home, r.logs
+	r.mu.Unlock()
+	switch {
+	case in.Lease == 0:
+		return nil, errNoHome
+	case !kept:
+		ends := make([]int64, len(chunks))
+		for i := range ends {
+			ends[i] = -1
+		}
+		return ends, nil
+	}
+	for i := range chunks {
+		c := &chunks[i]
+		in.Chunks = append(in.Chunks, &workerv1.LogChunk{Attempt: &workerv1.Attempt{Run: c.Run.String(), Task: int32(c.Task), Token: int32(c.Token)},
+			Namespace: c.Namespace, Workflow: c.Workflow, Task: c.Name, Offset: c.Offset, Cut: c.Cut, Data: c.Data})
+	}
+	out, err := r.client(home).PushLogs(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	if len(out.Ends) != len(chunks) {
+		return nil, errors.New("the home answers for other logs than it was sent")
+	}
+	return out.Ends, nil
+}
+
+// logOf names the log of an attempt.
+func (a *attempt) logOf(namespace, workflow string) (logs.Ref, bool) {
+	run, err := dag.ParseRunID(a.name.Run)
+	return logs.Ref{Namespace: namespace, Workflow: workflow, Run: run, Task: dag.TaskID(a.name.Task), Name: a.key.Task, Token: dag.Token(a.name.Token)}, err == nil
+}
