@@ -147,7 +147,9 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	n.handler = n.guarded(n.withWorkers(n.handler))
 	n.http = srv.HTTP()
-	n.http.Handler = n.handler
+	if err := n.secure(); err != nil {
+		return err
+	}
 	n.stopRenewals = n.beside(n.renew)
 	return nil
 }
