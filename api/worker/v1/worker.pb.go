@@ -574,6 +574,7 @@ type Job struct {
 	KillGraceMillis int64                  `protobuf:"varint,13,opt,name=kill_grace_millis,json=killGraceMillis,proto3" json:"kill_grace_millis,omitempty"`
 	WarnOnTimeout   bool                   `protobuf:"varint,14,opt,name=warn_on_timeout,json=warnOnTimeout,proto3" json:"warn_on_timeout,omitempty"`
 	Outputs         map[string]string      `protobuf:"bytes,15,rep,name=outputs,proto3" json:"outputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // declared, by name: string, int, float, bool or json
+	LockToken       int64                  `protobuf:"varint,16,opt,name=lock_token,json=lockToken,proto3" json:"lock_token,omitempty"`                                                     // 0: the run holds no lock
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -711,6 +712,13 @@ func (x *Job) GetOutputs() map[string]string {
 		return x.Outputs
 	}
 	return nil
+}
+
+func (x *Job) GetLockToken() int64 {
+	if x != nil {
+		return x.LockToken
+	}
+	return 0
 }
 
 type Script struct {
@@ -1516,7 +1524,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05nodes\x18\x04 \x03(\tR\x05nodes\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
-	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xbb\x04\n" +
+	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xda\x04\n" +
 	"\x03Job\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -1533,7 +1541,9 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x0etimeout_millis\x18\f \x01(\x03R\rtimeoutMillis\x12*\n" +
 	"\x11kill_grace_millis\x18\r \x01(\x03R\x0fkillGraceMillis\x12&\n" +
 	"\x0fwarn_on_timeout\x18\x0e \x01(\bR\rwarnOnTimeout\x12;\n" +
-	"\aoutputs\x18\x0f \x03(\v2!.skein.worker.v1.Job.OutputsEntryR\aoutputs\x1a:\n" +
+	"\aoutputs\x18\x0f \x03(\v2!.skein.worker.v1.Job.OutputsEntryR\aoutputs\x12\x1d\n" +
+	"\n" +
+	"lock_token\x18\x10 \x01(\x03R\tlockToken\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"f\n" +
