@@ -46,7 +46,7 @@ type resolver struct {
 	store     store.Store
 	versions  *lru[versionID, *version]
 	artifacts string                                          // folder that the nodes share for them; "": the node's own
-	graph     func(dag.WorkflowID, int32) (*dag.Graph, error) // set before the first job
+	graph     func(*dag.RunRow) (*dag.Graph, error) // set before the first job
 
 	mu   *sync.Mutex // protects following fields
 	runs map[dag.RunID]*runEntry
@@ -183,6 +183,11 @@ func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*worker.J
 	if err != nil {
 		return nil, nil, "", err
 	}
+	if a.Graph == nil {
+		if err := r.graphFor(ctx, a, row); err != nil {
+			return nil, nil, "", err
+		}
+	}
 	v, err := r.versions.get(versionID{a.Workflow, a.Version})
 	if err != nil {
 		return nil, nil, "", err
@@ -190,11 +195,6 @@ func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*worker.J
 	t, ok := v.position(a)
 	if !ok {
 		return nil, nil, "", fmt.Errorf("version %d of workflow %s has no task %q", a.Version, v.Name, a.Name)
-	}
-	if a.Graph == nil && len(v.reads[t]) > 0 { // it came from another node
-		if a.Graph, err = r.graph(a.Workflow, a.Version); err != nil {
-			return nil, nil, "", err
-		}
 	}
 	known, err := r.outputs(ctx, a, v.reads[t])
 	if err != nil {
@@ -217,6 +217,26 @@ func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*worker.J
 	job.Artifacts, job.ArtifactsIn = v.Tasks[t].Artifacts, r.artifacts
 	setRun(job, &res.Run)
 	return job, v, res.Dir, nil
+}
+
+// graphFor gives an assignment that came from another node its graph. A row that was read earlier may
+// not have its task yet.
+func (r *resolver) graphFor(ctx context.Context, a *engine.Assignment, row *dag.RunRow) error {
+	g, err := r.graph(row)
+	if err == nil && int(a.Task) >= g.Len() {
+		var now dag.RunRow
+		if now, err = r.store.Run(ctx, a.Run); err == nil {
+			g, err = r.graph(&now)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read the graph of the run: %w", err)
+	}
+	if int(a.Task) >= g.Len() {
+		return fmt.Errorf("run %s has no task %d", a.Run, a.Task)
+	}
+	a.Graph = g
+	return nil
 }
 
 // position finds a task in its definition: at its place in the graph, which is made in the order of the file.

@@ -101,11 +101,6 @@ func (e *Engine) Resend(h dag.HandlerID) {
 	}})
 }
 
-// VersionGraph is the graph of a version, which is kept.
-func (e *Engine) VersionGraph(id dag.WorkflowID, version int32) (*dag.Graph, error) {
-	return e.graphs.get(id, version)
-}
-
 // Holds reports whether the newest attempt of a task is that of a handler, under that token,
 // and has not ended.
 func (e *Engine) Holds(ctx context.Context, h dag.HandlerID, run dag.RunID, t dag.TaskID, token dag.Token) (bool, error) {
