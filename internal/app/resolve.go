@@ -45,7 +45,7 @@ func causeOf(err error) dag.Cause {
 type resolver struct {
 	store     store.Store
 	versions  *lru[versionID, *version]
-	artifacts string                                          // folder that the nodes share for them; "": the node's own
+	artifacts string                                // folder that the nodes share for them; "": the node's own
 	graph     func(*dag.RunRow) (*dag.Graph, error) // set before the first job
 
 	mu   *sync.Mutex // protects following fields
