@@ -119,7 +119,7 @@ over params and trigger.time: each value has a line and a limit of its own. --ra
 	f.StringVar(&want.Order, "order", "fifo", "fifo | priority: who is next")
 	f.StringVar(&want.Overflow, "overflow", "wait", "wait | skip | fail: what becomes of a run for which there is no place")
 	f.StringVar(&want.Rate, "rate", "", "most runs that get a place: N/s, N/m or N/h; \"\": any number")
-	cmd.RunE = c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+	cmd.RunE = c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 		def, opts := want, []skein.CallOption(nil)
 		def.Limit = limit
 		is, err := s.Queue(ctx, args[0])
@@ -156,7 +156,7 @@ func (c *cli) queueStateCmd(verb, short string, do func(*skein.Client, context.C
 		Use: verb + " QUEUE", Short: short, Long: short + ".\nWho has a place keeps it. " + momentHelp,
 		Example: "  skein queue " + verb + " etl --reason \"warehouse moves\" --until +2h",
 		Args:    cobra.ExactArgs(1),
-		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			m, err := momentsIn("")
 			if err != nil {
 				return err
@@ -186,7 +186,7 @@ func (c *cli) queueResumeCmd() *cobra.Command {
 		Use: "resume QUEUE", Short: "End a pause or a drain",
 		Example: "  skein queue resume etl",
 		Args:    cobra.ExactArgs(1),
-		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			q, err := s.ResumeQueue(ctx, args[0])
 			if err != nil {
 				return err
@@ -201,7 +201,7 @@ func (c *cli) queueDeleteCmd() *cobra.Command {
 		Use: "delete QUEUE", Short: "Remove a queue that no run uses",
 		Example: "  skein queue delete etl",
 		Args:    cobra.ExactArgs(1),
-		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
+		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			if err := s.DeleteQueue(ctx, args[0]); err != nil {
 				return err
 			}

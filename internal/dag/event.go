@@ -39,7 +39,7 @@ type Event struct {
 	Timer   TimerKind
 	Intent  Intent
 	Graph   *Graph // EvSubmit, EvAdmit (nil: Leader work splits), EvSplit
-	Wait    string // EvSubmit, EvAdmit, EvRecover: what the run must wait for; "": nothing
+	Wait    string // EvSubmit, EvAdmit, EvRecover, EvMark: what the run must wait for; "": nothing
 	Cause   Cause  // EvDeny
 	Skip    bool   // EvDeny: the run ends skipped, not failed
 	Own     bool   // EvSubmit, EvSplit: Graph is not the version's; it is stored with the run

@@ -56,12 +56,16 @@ func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
 		r.settleRun(now, fx)
 		return Accepted
 	}
-	revised := p.state.Terminal()
+	revised, to := p.state.Terminal(), RunRunning
+	anew := r.State.Terminal() && ev.Wait != "" // it takes anew what it claims
+	if anew {
+		to = RunWaiting
+	}
 	if revised {
 		rec := Record{Kind: RecRecovered, Task: t, Actor: ev.Actor, Reason: ev.Reason, Text: ev.Mark.String()}
 		again := r.following(t)
 		r.witherFans(r.closeFans(again, ev.named()))
-		r.regenerate(again, &rec, RunRunning, now, fx)
+		r.regenerate(again, &rec, to, now, fx)
 	}
 	if p.state == Deferred {
 		r.decreeDeferred(ev, p, now, fx)
@@ -81,6 +85,9 @@ func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
 			}
 		}
 		r.settled(t)
+	}
+	if anew {
+		return r.await(ev)
 	}
 	r.settleRun(now, fx)
 	return Accepted

@@ -220,7 +220,7 @@ func (w *writer) waits(r *dag.Run, ev *dag.Event) (*dag.Event, error) {
 		}
 		ev.Wait = why
 		return ev, err
-	case ev.Kind == dag.EvRecover && r.Claim != nil:
+	case r.Claim != nil && (ev.Kind == dag.EvRecover || ev.Kind == dag.EvMark && r.State.Terminal()):
 		ev.Wait = "it asks anew for " + r.Claim.What()
 	}
 	return ev, nil

@@ -157,7 +157,7 @@ func (w *writer) claimed(r *dag.Run) {
 // anew has a run ask anew that was paused while it waited, or that begins a new generation.
 func (w *writer) anew(r *dag.Run, ev *dag.Event) error {
 	resumed := ev.Kind == dag.EvIntent && r.Claim.Stage == dag.ClaimNone
-	recovered := ev.Kind == dag.EvRecover
+	recovered := ev.Kind == dag.EvRecover || ev.Kind == dag.EvMark && ev.Wait != ""
 	if r.State != dag.RunWaiting || r.Gate != atCommons || r.Intent != dag.IntentRun || !resumed && !recovered {
 		return nil
 	}
