@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -43,6 +44,10 @@ func (j jobs) Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, err
 	job, v, dir, err := j.x.resolve.resolve(ctx, a)
 	if err != nil {
 		return nil, err
+	}
+	if len(job.Artifacts) > 0 { // refused by name, never ignored
+		return nil, &notStarted{causeStart, fmt.Errorf("task %s keeps artifacts, and a worker that is no node cannot keep any yet: "+
+			"have a node run it (node: NAME), or leave artifacts out", job.Key.Task)}
 	}
 	return remote.Wire(job, v.Origin, dir, true), nil
 }
