@@ -400,8 +400,9 @@ func claimsCrash(t *testing.T, st store.Store, at int, after bool) (died bool) {
 	m.at = m.count + at
 	m.mu.Unlock()
 	const each = 6
+	first := n
 	for i := range each * len(ws) {
-		go func() { _, _ = n.Submit(context.Background(), submission(ws[i%len(ws)])) }()
+		go func() { _, _ = first.Submit(context.Background(), submission(ws[i%len(ws)])) }()
 	}
 	ended := func() bool {
 		select {

@@ -42,7 +42,7 @@ var claimsSQL string
 
 const (
 	// format is the newest that this program knows; it rises with the migrations.
-	format = 8
+	format = 9
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 

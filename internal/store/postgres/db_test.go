@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,5 +89,22 @@ func TestEveryStatementIsUsed(t *testing.T) {
 				t.Errorf("statement %s is never used", name)
 			}
 		}
+	}
+}
+
+// TestMigrationsAreNumbered: two of one number would be applied by the first node, and tried
+// again by the next.
+func TestMigrationsAreNumbered(t *testing.T) {
+	files, err := filepath.Glob("migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range files {
+		if want := fmt.Sprintf("migrations/%04d_", i+1); !strings.HasPrefix(f, want) {
+			t.Errorf("%s: want %s…", f, want)
+		}
+	}
+	if len(files) != format {
+		t.Errorf("%d migrations, format %d", len(files), format)
 	}
 }

@@ -1,4 +1,4 @@
--- Format 8: workers that are no nodes are members, too. home is the node that a worker is attached
+-- Format 9: workers that are no nodes are members, too. home is the node that a worker is attached
 -- to, lease how often it has been attached to one, traits what tasks choose it by, as JSON.
 
 ALTER TABLE member
