@@ -24,10 +24,9 @@ type Key struct {
 
 // Script is code for an interpreter: exactly one of Code and File is set.
 type Script struct {
-	Interpreter string   // "python3", "node", "bash", "sh", …; "" = by the #! line, else by the extension
-	Before      []string // arguments of the interpreter, before the file; with Interpreter only
-	Code        string   // inline; becomes a file in the attempt's folder, never an argument
-	File        string   // relative to the working directory, or absolute
+	Interpreter string // "python3", "node", "bash", "sh", …; "" = by the #! line, else by the extension
+	Code        string // inline; becomes a file in the attempt's folder, never an argument
+	File        string // relative to the working directory, or absolute
 	Args        []string
 }
 

@@ -82,7 +82,7 @@ func (s *Script) argv(folder, stem, dir string) ([]string, error) {
 	case s.Code == "":
 		return nil, errors.New("the script is empty")
 	}
-	interpreter := append([]string{s.Interpreter}, s.Before...)
+	interpreter := []string{s.Interpreter}
 	if s.Interpreter == "" {
 		if interpreter = shebang([]byte(s.Code)); interpreter == nil {
 			return nil, errors.New("inline code without an interpreter must begin with a #! line")
@@ -122,7 +122,7 @@ func (s *Script) fileArgv(dir string) ([]string, error) {
 		return nil, fmt.Errorf("script %s is not a regular file", path)
 	}
 	if s.Interpreter != "" {
-		return append(append(append([]string{s.Interpreter}, s.Before...), path), s.Args...), nil
+		return append([]string{s.Interpreter, path}, s.Args...), nil
 	}
 	head := make([]byte, 256)
 	n, _ := file.Read(head)
