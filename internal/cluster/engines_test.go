@@ -212,7 +212,7 @@ func (b *bed) machine(all *machines, name string) *machine {
 	m := &machine{b: b, all: all, store: &window{Store: b.store, Cluster: b.cluster()}}
 	m.hands = &hands{m: m, live: map[attempt]bool{}}
 	var err error
-	m.e, err = engine.New(context.Background(), engine.Config{Store: m.store, Executor: m.hands, Node: name, Slots: 32, Peers: m,
+	m.e, err = engine.New(context.Background(), engine.Config{Store: m.store, Executor: m.hands, Node: name, Slots: 32, Peers: m, Namer: namer{},
 		Compile: func(string) (dag.Condition, error) { return nil, errors.New("no conditions here") }})
 	if err != nil {
 		b.Fatal(err)
