@@ -168,7 +168,7 @@ func TestMemberInDoubt(t *testing.T) {
 			db := open(t, postgres.Options{URL: through(p.addr(), pgtest.Superuser, "postgres"), Schema: newSchema(), Shards: 1})
 			warm := join(t, db, "warm") // what is prepared needs no round trip of its own
 			claim(t, db, warm, 0)
-			if won, err := db.Depose(ctx, warm, 1); err != nil || !won {
+			if won, err := db.Depose(ctx, warm, beatOf(t, db, warm)); err != nil || !won {
 				t.Fatalf("deposed: %v, %v", won, err)
 			}
 			h := join(t, db, "a")
@@ -181,13 +181,14 @@ func TestMemberInDoubt(t *testing.T) {
 			if got := claim(t, db, h, 0); len(got) != 1 {
 				t.Errorf("claimed once more: %+v", got)
 			}
-			if won, err := db.Depose(ctx, h, 99); err != nil || won { // prepares on the new connection
+			if won, err := db.Depose(ctx, h, 1); err != nil || won { // prepares on the new connection
 				t.Fatalf("deposed: %v, %v", won, err)
 			}
+			beat := beatOf(t, db, h)
 			p.arm(c.mode)
-			_, err = db.Depose(ctx, h, 1)
+			_, err = db.Depose(ctx, h, beat)
 			is(t, err, store.ErrUnknown, "depose")
-			if won, err := db.Depose(ctx, h, 1); err != nil || won == c.written {
+			if won, err := db.Depose(ctx, h, beat); err != nil || won == c.written {
 				t.Errorf("deposed once more: %v, %v", won, err)
 			}
 			if is := owner(t, db, 0); is != 0 {
@@ -195,6 +196,22 @@ func TestMemberInDoubt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// beatOf is the counter of a member, as others see it.
+func beatOf(t *testing.T, db *postgres.DB, h dag.HandlerID) int64 {
+	t.Helper()
+	members, _, err := db.Members(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range members {
+		if members[i].Handler == h {
+			return members[i].Beat
+		}
+	}
+	t.Fatalf("%d is no member", h)
+	return 0
 }
 
 // TestMigrateFromFormat1: what the new columns and lists hold is made of the rows that are there.
