@@ -57,7 +57,7 @@ func (d *due) clock() dag.Micros { return d.wall + dag.Micros(d.read().Sub(d.asO
 
 func (d *due) now() dag.Micros { return max(d.clock(), d.watermark) }
 
-// dueNow is up to when instants are due, the same within a transaction.
+// dueNow is up to when instants are due: in a transaction, never before what it has decided.
 func (w *writer) dueNow() dag.Micros { return w.tx.due }
 
 // wait is how long the writer may sleep before it has to look.

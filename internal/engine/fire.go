@@ -49,6 +49,9 @@ func (w *writer) carryOut(t *store.Trigger, p *Plan) error {
 	}
 	w.putTrigger(next)
 	w.tx.batch.Watermark = max(w.tx.batch.Watermark, p.Decided)
+	// Whoever looked at the clock of the store may be ahead of this transaction's: what is declared
+	// later in it begins after what has been decided.
+	w.tx.due = max(w.tx.due, p.Decided)
 	return nil
 }
 

@@ -195,9 +195,13 @@ func (w *writer) gatesDiff() string {
 	return w.gateStuck()
 }
 
-// gateStuck names a gate at which somebody waits although there is room.
+// gateStuck names a gate at which somebody waits although there is room, and that nobody is going
+// to look at.
 func (w *writer) gateStuck() string {
 	for k, g := range w.gates.of {
+		if w.gates.open[k] { // as after a reload: the transaction being made lets them through
+			continue
+		}
 		limit, err := w.limit(k)
 		if err == nil && g.waiting.Len() > 0 && (limit == 0 || g.past < limit) {
 			return fmt.Sprintf("gate %v: %d wait, %d of %d are through", k, g.waiting.Len(), g.past, limit)

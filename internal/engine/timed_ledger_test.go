@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -166,6 +167,32 @@ func TestChangesWhenDue(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestEditBesideAnotherClock has the store's clock jump ahead, and an edit in the very transaction
+// that carries out what is due by it: what the edit declares begins after what was decided.
+func TestEditBesideAnotherClock(t *testing.T) {
+	bubble(t, func(t *testing.T, x *timed) {
+		w := x.set("w", "", "name: t, every: 5s, catchup: none")
+		until(11 * time.Second)
+		busy := make(chan struct{})
+		held := func() {
+			x.st.read.Store(nil)
+			go func() { _ = x.Ask(t.Context(), func() error { <-busy; return nil }) }()
+			synctest.Wait()
+		}
+		x.st.read.Store(&held)
+		x.st.ahead.Store(time.Hour.Microseconds())
+		pass(5 * time.Second) // the look finds much due, and waits for the writer
+		go x.set("w", "", "name: t, every: 3s, catchup: none")
+		synctest.Wait()
+		close(busy)
+		pass(5 * time.Second)
+		x.rest() // each instant has one outcome
+		if row := x.row(w, "t"); row.Since < dag.Micro(time.Now()) {
+			t.Errorf("the new declaration holds since %s", stamp(row.Since))
+		}
+	})
 }
 
 // back makes the second version current.

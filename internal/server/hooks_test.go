@@ -31,7 +31,7 @@ func signed(at time.Time, body string) []string {
 
 func TestWebhook(t *testing.T) {
 	b := newBed(t, true)
-	b.put("timed", strings.Replace(timed, "tasks:", "  - {name: any, webhook: {secret: hook}}\ntasks:", 1))
+	b.put("timed", strings.Replace(timed, "tasks:", "  - {name: any, webhook: {secret: hook}, overlap: allow}\ntasks:", 1))
 	const body = `{"ref":"main","n":1}`
 	proof := signed(time.Now(), body)
 	a := b.post(hookPath+"?from=there", body, append(proof, "X-Skein-User", "mallory")...)
