@@ -42,7 +42,7 @@ func (n *naiveRun) foreach(t *TaskSpec, f *fact) TaskState {
 	switch {
 	case over && failed && !n.end:
 		return Failed
-	case !over || n.end && !n.joined[t.Name] || t.Logic.Collect && len(f.items) > 0 || failed:
+	case !over || f.late || n.end && !n.joined[t.Name] || t.Logic.Collect && len(f.items) > 0 || failed:
 		return Deferred
 	case t.Logic.Collect:
 		n.outs[t.Name] = []byte("[]")
@@ -69,6 +69,14 @@ func (m *machine) foreach(a *AttemptRow, armed bool) bool {
 		m.Fatalf("%s of a foreach task: %s", ev.Kind, v)
 	}
 	return true
+}
+
+// instanceOf is the foreach task that t is an instance of.
+func (m *machine) instanceOf(t TaskID) (of TaskID, ok bool) {
+	if m.w.run.Graph == nil || t < 0 {
+		return 0, false
+	}
+	return m.w.run.Graph.InstanceOf(t)
 }
 
 // fairAnswer is what the owner of a run says to a deferred task that it is fair to; false: there is

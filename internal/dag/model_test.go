@@ -154,6 +154,9 @@ func (m *machine) step(ev Event) Verdict {
 
 // note keeps what an accepted event says, in the words of the specification.
 func (m *machine) note(ev Event, before Intent) {
+	if of, ok := m.instanceOf(ev.Task); ok && before >= IntentStop {
+		m.fact(of).late = true
+	}
 	switch {
 	case ev.Kind == EvSubmit || ev.Kind == EvCheck || ev.Kind == EvSplit:
 		return

@@ -17,6 +17,7 @@ type fact struct {
 	armed     bool     // a call whose child run is there
 	overdue   bool     // a call that waited for too long
 	items     []string // of a foreach: the names of its instances; nil: they are not known yet
+	late      bool     // of a foreach: one of them ended when the run was being ended already
 }
 
 // naive is the second implementation: it knows nothing but the specification, keeps
