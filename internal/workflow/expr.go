@@ -5,15 +5,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	celref "github.com/google/cel-go/common/types/ref"
-
-	"skein.dev/skein/internal/cron"
 )
 
 // Bounds of expressions.
@@ -25,34 +22,11 @@ const (
 
 // language is the CEL environment without variables. It is built once; nothing changes it.
 var language = sync.OnceValues(func() (*cel.Env, error) {
-	return cel.NewEnv(
+	return cel.NewEnv(append(dateFunctions(),
 		cel.CrossTypeNumericComparisons(true),
 		cel.ParserExpressionSizeLimit(exprBytesMax),
-		cel.ParserRecursionLimit(100),
-		cel.Function("date",
-			cel.Overload("date_timestamp", []*cel.Type{cel.TimestampType}, cel.StringType,
-				cel.UnaryBinding(func(t celref.Val) celref.Val { return dateIn(t, types.String("UTC")) })),
-			cel.Overload("date_timestamp_zone", []*cel.Type{cel.TimestampType, cel.StringType}, cel.StringType,
-				cel.BinaryBinding(dateIn))),
-	)
+		cel.ParserRecursionLimit(100))...)
 })
-
-// dateIn is the day of an instant in a time zone, as 2006-01-02.
-func dateIn(instant, zone celref.Val) celref.Val {
-	t, ok := instant.(types.Timestamp)
-	if !ok {
-		return types.MaybeNoSuchOverloadErr(instant)
-	}
-	name, ok := zone.(types.String)
-	if !ok {
-		return types.MaybeNoSuchOverloadErr(zone)
-	}
-	loc, err := cron.LoadZone(string(name))
-	if err != nil {
-		return types.NewErr("there is no time zone %q", string(name))
-	}
-	return types.String(t.In(loc).Format(time.DateOnly))
-}
 
 // expression is one compiled CEL expression.
 type expression struct {

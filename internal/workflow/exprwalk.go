@@ -142,8 +142,15 @@ func (w *refWalk) visitCall(e celast.Expr) {
 	if c.IsMemberFunction() {
 		w.visit(c.Target())
 	}
-	for _, a := range c.Args() {
+	args := make([]string, len(c.Args()))
+	for i, a := range c.Args() {
+		if text, ok := a.AsLiteral().(types.String); ok && a.Kind() == celast.LiteralKind {
+			args[i] = string(text)
+		}
 		w.visit(a)
+	}
+	if err := checkDateCall(name, args); err != nil && !c.IsMemberFunction() {
+		w.fault(e, complaint{message: name + ": " + err.Error()})
 	}
 }
 

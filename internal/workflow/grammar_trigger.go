@@ -28,7 +28,7 @@ func triggerShape() *shape {
 		key{name: "start", doc: "No fire before this date (of the time zone) or instant. every counts from it; default: from 1970-01-01T00:00:00Z.", shape: text("a date or an instant")},
 		key{name: "end", doc: "No fire after this date (of the time zone, the day itself included) or instant.", shape: text("a date or an instant")},
 		key{name: "paused", doc: "Whether it begins paused; default: false.", shape: boolean()},
-		key{name: "params", doc: "Parameters of the runs it starts, over the workflow's defaults. A text may hold ${{ }} over trigger.time, trigger.event and date().",
+		key{name: "params", doc: "Parameters of the runs it starts, over the workflow's defaults. A text may hold ${{ }} over trigger.time, trigger.event and the functions of dates.",
 			shape: table("a mapping of values", keyName(), &shape{kind: anyShape})},
 		key{name: "priority", doc: "Priority of the runs it starts; default: the workflow's.", shape: priorities()},
 		key{name: "queue", doc: "Named queue of the runs it starts; default: the workflow's.", shape: keyOrDash("the name of a queue")},
