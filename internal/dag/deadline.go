@@ -30,7 +30,7 @@ func (r *Run) startLate(ev *Event, now Now, fx *Effects) Verdict {
 	}
 	t, p := ev.Task, &r.tasks[ev.Task]
 	pol := r.Graph.Policy(t)
-	if p.token != ev.Token || p.state != Ready || pol.StartDeadline == 0 || r.Intent >= IntentStop {
+	if p.token != ev.Token || p.state != Ready || pol.StartDeadline == 0 || r.Intent >= IntentStop || r.Graph.Logic(t) != nil {
 		return Stale
 	}
 	row := AttemptRow{Run: r.ID, Task: t, State: AttemptFailed, Cause: CauseDeadline,
@@ -57,8 +57,8 @@ func (r *Run) watchLoaded(views []TaskView, attempts []AttemptRow, now Now, fx *
 	newest := map[TaskID]*AttemptRow{}
 	for t := range r.tasks {
 		limit := r.Graph.Policy(TaskID(t)).StartDeadline
-		if limit == 0 || r.tasks[t].state != Ready {
-			continue
+		if limit == 0 || r.tasks[t].state != Ready || r.Graph.Logic(TaskID(t)) != nil {
+			continue // or it is never handed over: that of a foreach is its instances'
 		}
 		if since == nil {
 			since = r.settledAt(views, attempts, newest)

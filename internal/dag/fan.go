@@ -109,6 +109,10 @@ func (g *Graph) Instances(t TaskID) []TaskID {
 	return nil
 }
 
+// without reports whether the ith instance has no item any more; while the items are to be found out
+// anew, nobody knows.
+func (f *fan) without(i int) bool { return f.place[i] < 0 && !f.stale }
+
 // retired reports whether an instance has no item any more.
 func (g *Graph) retired(t TaskID) bool {
 	is := g.grown[int(t)-g.fixed()]

@@ -122,6 +122,10 @@ func newMachine(t *rapid.T) *machine {
 	must(err)
 	m.w = newWorld(g)
 	m.w.own = rapid.IntRange(0, 4).Draw(t, "own") == 0
+	for i := range m.spec.Tasks {
+		task := &m.spec.Tasks[i]
+		t.Logf("%s needs %v if %v policy %+v logic %+v", task.Name, task.Needs, task.If, task.Policy, task.Logic)
+	}
 	return m
 }
 
@@ -136,6 +140,7 @@ func (m *machine) fact(t TaskID) *fact {
 func (m *machine) step(ev Event) Verdict {
 	before := m.w.run.Intent
 	v, err := m.w.step(ev)
+	m.Logf("%s of %d #%d intent %s mark %s timer %d result %s: %s", ev.Kind, ev.Task, ev.Token, ev.Intent, ev.Mark, ev.Timer, ev.Result.State, v)
 	if err != nil {
 		m.Fatalf("%v", err)
 	}

@@ -305,6 +305,7 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 	for again := true; again; {
 		if r.failedEnough() {
 			r.raise(&Event{Intent: IntentStop, Reason: "on_failure: end"}, CauseTask, now, fx)
+			r.revisit() // conditions that read what this has ended
 		}
 		again = r.fanOut(now, fx)
 		if again = r.beginLogical(now, fx) || again || len(r.stirred) > 0 || r.failedEnough(); again {

@@ -157,11 +157,16 @@ func (r *Run) fanOut(now Now, fx *Effects) bool {
 // endInstances gives instances that wait the end that follows from that of their foreach task.
 func (r *Run) endInstances(f *fan, sp *spread, end TaskState) {
 	for i := 0; i < len(f.all) && sp.left > 0; i++ {
-		if t := f.all[i]; r.tasks[t].state == Pending {
-			r.moveTask(t, end)
-			if end.fails() {
-				r.failed++
-			}
+		t, to := f.all[i], end
+		if r.tasks[t].state != Pending {
+			continue
+		}
+		if f.without(i) {
+			to = Skipped
+		}
+		r.moveTask(t, to)
+		if to.fails() {
+			r.failed++
 		}
 	}
 }
@@ -354,10 +359,10 @@ func (d *deriver) spreadOut(f *fan) {
 			if v.State = d.attempts[d.latest[t]-1].taskState(); goes(v.State) {
 				room--
 			}
+		case f.without(i) && (armed || end.Terminal()):
+			v.State = Skipped
 		case end.Terminal():
 			v.State = end
-		case armed && f.place[i] < 0:
-			v.State = Skipped
 		}
 	}
 	if !armed {

@@ -1,0 +1,83 @@
+package dag
+
+import (
+	"testing"
+	"time"
+)
+
+// What random events have found, each with the shortest way there.
+
+// foundWorld is a run that was submitted.
+func foundWorld(t *testing.T, spec GraphSpec) (*world, func(Event)) {
+	g, err := NewGraph(spec)
+	must(err)
+	w := newWorld(g)
+	do := func(ev Event) {
+		t.Helper()
+		if v, err := w.step(ev); v != Accepted || err != nil {
+			t.Fatalf("%s of %d: %s %v", ev.Kind, ev.Task, v, err)
+		}
+		if err := w.flush(); err != nil {
+			t.Fatalf("after %s of %d: %v", ev.Kind, ev.Task, err)
+		}
+	}
+	do(Event{Kind: EvSubmit, Graph: g})
+	return w, do
+}
+
+// TestItemGoneThenFailed: an instance whose item is gone stays skipped when those that are left fail.
+func TestItemGoneThenFailed(t *testing.T) {
+	w, do := foundWorld(t, GraphSpec{Tasks: []TaskSpec{{Name: "each", Logic: &Logic{Kind: Foreach}}, {Name: "open"}}})
+	run := func(task TaskID, end AttemptState) {
+		do(Event{Kind: EvAssign, Task: task, Handler: 1})
+		do(Event{Kind: EvReport, Task: task, Handler: 1, Token: w.run.at(task).token, Result: Result{State: end}})
+	}
+	do(Event{Kind: EvArm, Of: Foreach, Items: &Items{Values: [][]byte{[]byte("1"), []byte("2")}}})
+	run(1, AttemptSucceeded)
+	run(2, AttemptSucceeded)
+	run(3, AttemptSucceeded)
+	do(Event{Kind: EvRecover, Task: 0, Scope: ScopeFrom})
+	do(Event{Kind: EvMark, Task: 1, Mark: MarkRetry})
+	do(Event{Kind: EvArm, Of: Foreach, Items: &Items{Values: [][]byte{[]byte("1")}}})
+	run(2, AttemptFailed)
+	if gone := w.run.at(3).state; gone != Skipped {
+		t.Errorf("the instance without an item is %s", gone)
+	}
+}
+
+// TestStartDeadlineOfLogical: what no worker runs has no start deadline, also after a reload.
+func TestStartDeadlineOfLogical(t *testing.T) {
+	for _, kind := range []Kind{Wait, Foreach, Approval} {
+		for _, warn := range []bool{false, true} {
+			spec := GraphSpec{Tasks: []TaskSpec{{Name: "a"}, {Name: "b", Needs: []string{"a"}, Logic: &Logic{Kind: kind}}}}
+			spec.Tasks[1].Policy = Policy{StartDeadline: time.Minute, WarnOnTimeout: warn}
+			w, do := foundWorld(t, spec)
+			do(Event{Kind: EvIntent, Task: LeaderTask, Intent: IntentPause})
+			do(Event{Kind: EvMark, Task: 0, Mark: MarkSucceeded})
+			must(w.crash())
+			for _, tm := range w.timers {
+				t.Errorf("%s: there is a timer: %+v", kind, tm)
+			}
+			if v, err := w.step(Event{Kind: EvTimer, Timer: TimerStart, Task: 1}); v != Stale || err != nil {
+				t.Errorf("%s: a start deadline of it is %s %v", kind, v, err)
+			}
+		}
+	}
+}
+
+// TestEndIsRead: what on_failure: end ends lets conditions be decided that read it, in the same step.
+func TestEndIsRead(t *testing.T) {
+	w, do := foundWorld(t, GraphSpec{EndOnFailure: true, Tasks: []TaskSpec{
+		{Name: "wait", Logic: &Logic{Kind: Wait}},
+		{Name: "mid", Needs: []string{"wait"}},
+		{Name: "reads", Needs: []string{"mid"}, If: cond("out(wait)=1")},
+		{Name: "held"},
+		{Name: "fails"},
+	}})
+	do(Event{Kind: EvAssign, Task: 3, Handler: 1})
+	do(Event{Kind: EvMark, Task: 1, Mark: MarkSucceeded})
+	do(Event{Kind: EvMark, Task: 4, Mark: MarkFailed})
+	if s := w.run.at(2).state; s != Skipped {
+		t.Errorf("the task that reads is %s", s)
+	}
+}
