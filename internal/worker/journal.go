@@ -141,7 +141,7 @@ func (j *journal) add(e *entry) error {
 		return err
 	}
 	j.learn(e, len(record))
-	if j.size+int64(len(record)) > journalSlack+int64(2*j.bytes) || len(j.untaken) == 0 && e.Taken != nil {
+	if j.size+int64(len(record)) > journalSlack+int64(2*j.bytes) {
 		return j.compact()
 	}
 	if _, err := j.file.WriteAt(record, j.size); err != nil {
@@ -162,7 +162,7 @@ func (j *journal) compact() error {
 			return err
 		}
 	}
-	if len(j.untaken) == 0 && j.file != nil { // the common case: the same file, cut
+	if len(j.untaken) == 0 && j.file != nil { // the same file, cut
 		if err = j.file.Truncate(0); err == nil {
 			_, err = j.file.WriteAt(data, 0)
 		}

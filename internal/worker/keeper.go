@@ -47,8 +47,9 @@ const (
 	linesMax = 1000
 	// predecessorMax is how long a predecessor may take to end by itself.
 	predecessorMax = 2 * time.Second
-	// keeperGC makes the collector run early: a keeper has little to keep.
-	keeperGC = 50
+	// keeperGC lets a few MiB of garbage gather: what a keeper keeps is so little that by the usual measure
+	// the collector would run all the time (a fifth of what a keeper computed, at 700 tasks a second).
+	keeperGC = 400
 )
 
 // keeper holds the attempts of a data folder. There is one per folder, which is shown by the lock. Its
