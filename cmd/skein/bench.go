@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ type benchFlags struct {
 	runs, workflows   int
 	history           int
 	triggers, due     int
+	within            time.Duration
 }
 
 func (c *cli) benchCmd() *cobra.Command {
@@ -26,7 +28,7 @@ func (c *cli) benchCmd() *cobra.Command {
 in the same run. With --store postgres it works in a schema of its own in the database of --db (or the setting db), and drops
 it at the end; a benchmark that is killed leaves one behind that is called skein_bench_…. Shapes: single, chain:N, fan:N (1 → N → 1), dag9, wide:N, shell:N (real processes with logs,
 beside bare fork and exec, as many at once: --slots, here by default eight per core), all.`,
-		Example: "  skein bench\n  skein bench --shape fan:100 -o json\n  skein bench --shape all\n  skein bench --triggers 1000000 --due 10000\n" +
+		Example: "  skein bench\n  skein bench --shape fan:100 -o json\n  skein bench --shape all\n  skein bench --triggers 1000000 --due 10000 --within 1m\n" +
 			"  skein bench --store postgres --db 'postgres://skein@127.0.0.1:5432/skein'",
 		Args: cobra.NoArgs,
 		RunE: c.do(func(ctx context.Context, _ []string) error {
@@ -42,7 +44,8 @@ beside bare fork and exec, as many at once: --slots, here by default eight per c
 	fl.IntVar(&f.workflows, "workflows", 4, "workflows that the runs are spread over")
 	fl.IntVar(&f.history, "history", 0, "finished tasks that lie in the database before the measurement")
 	fl.IntVar(&f.triggers, "triggers", 0, "measure schedules instead: so many stored ones")
-	fl.IntVar(&f.due, "due", 10_000, "with --triggers: how many of them are due in the same second")
+	fl.IntVar(&f.due, "due", 10_000, "with --triggers: how many of them are due")
+	fl.DurationVar(&f.within, "within", 0, "with --triggers: the span over which those are due (default all in the same second)")
 	nodeFlags(cmd)
 	return cmd
 }
@@ -143,10 +146,13 @@ func (c *cli) benchTriggers(ctx context.Context, f benchFlags) error {
 	if f.due < 1 || f.triggers < f.due {
 		return usage("--due must be 1 or more, --triggers no less than that")
 	}
+	if f.within < 0 || f.within > time.Hour {
+		return usage("--within %v: from 0 to 1h", f.within)
+	}
 	var r bench.TriggersResult
 	err := c.benchPlace(ctx, f, func(_ string, at bench.Place) (err error) {
 		c.say("storing %d triggers, then a minute in which nothing and %d of them are due …", f.triggers, f.due)
-		r, err = bench.Triggers(ctx, bench.TriggersConfig{Triggers: f.triggers, Due: f.due, At: at})
+		r, err = bench.Triggers(ctx, bench.TriggersConfig{Triggers: f.triggers, Due: f.due, Within: f.within, At: at})
 		return err
 	})
 	if err != nil {
@@ -157,6 +163,7 @@ func (c *cli) benchTriggers(ctx context.Context, f benchFlags) error {
 		return show(c, []bench.TriggersResult{r}, func(bench.TriggersResult) string { return "triggers" }, []column[bench.TriggersResult]{
 			{head: "TRIGGERS", get: func(r bench.TriggersResult) string { return fmt.Sprint(r.Triggers) }},
 			{head: "DUE", get: func(r bench.TriggersResult) string { return fmt.Sprint(r.Due) }},
+			{head: "WITHIN s", get: func(r bench.TriggersResult) string { return fmt.Sprintf("%.0f", r.WithinS) }},
 			{head: "DATABASE MB", get: func(r bench.TriggersResult) string { return ms(r.DatabaseMB) }},
 			{head: "START ms", get: func(r bench.TriggersResult) string { return ms(r.StartMS) }},
 			{head: "MEMORY MB", get: func(r bench.TriggersResult) string { return ms(r.MemoryMB) }},

@@ -23,9 +23,10 @@ import (
 
 // TriggersConfig says what to measure of schedules.
 type TriggersConfig struct {
-	Triggers int   // stored, spread over 1,000 workflows
-	Due      int   // of them, due in the same second
-	At       Place // where the database lies
+	Triggers int           // stored, spread over 1,000 workflows
+	Due      int           // of them, due within a span
+	Within   time.Duration // the span, at most an hour; below two seconds: all in the same second
+	At       Place         // where the database lies
 }
 
 // TriggersResult is one line of the table.
@@ -33,6 +34,7 @@ type TriggersResult struct {
 	Store      string  `json:"store"`
 	Triggers   int     `json:"triggers"`
 	Due        int     `json:"due"`
+	WithinS    float64 `json:"within_s"`
 	DatabaseMB float64 `json:"database_mb"`
 	StartMS    float64 `json:"start_ms"`  // from opening the database until submissions are accepted
 	MemoryMB   float64 `json:"memory_mb"` // resident, after the start
@@ -54,9 +56,8 @@ const (
 
 // Triggers measures a scheduler over many stored triggers, a share of which is due at once.
 func Triggers(ctx context.Context, c TriggersConfig) (res TriggersResult, err error) {
-	due := time.Now().Truncate(time.Second).Add(time.Hour) // moved once the rows are there
-	res = TriggersResult{Store: c.At.Engine(), Triggers: c.Triggers, Due: c.Due}
-	if res.DatabaseMB, err = fill(ctx, c, &due); err != nil {
+	res = TriggersResult{Store: c.At.Engine(), Triggers: c.Triggers, Due: c.Due, WithinS: c.Within.Seconds()}
+	if res.DatabaseMB, err = fill(ctx, c); err != nil {
 		return res, err
 	}
 	debug.FreeOSMemory()
@@ -83,7 +84,7 @@ func Triggers(ctx context.Context, c TriggersConfig) (res TriggersResult, err er
 	if err = errors.Join(err, b.stop()); err != nil {
 		return res, err
 	}
-	return res, res.lags(ctx, st, dag.Micro(due))
+	return res, res.lags(ctx, st)
 }
 
 func wait(ctx context.Context, d time.Duration) error {
@@ -96,9 +97,10 @@ func wait(ctx context.Context, d time.Duration) error {
 }
 
 // lags reads from the rows how late the runs were.
-func (r *TriggersResult) lags(ctx context.Context, st store.Store, due dag.Micros) error {
+func (r *TriggersResult) lags(ctx context.Context, st store.Store) error {
 	var accepted, done []time.Duration
 	err := st.Scan(ctx, func(rec store.RunRecord, _ []dag.EventRow) error {
+		due := rec.Run.Instant()
 		accepted = append(accepted, time.Duration(rec.Run.Created-due)*time.Microsecond)
 		done = append(done, time.Duration(rec.Run.FinishedAt-due)*time.Microsecond)
 		return nil
@@ -110,7 +112,7 @@ func (r *TriggersResult) lags(ctx context.Context, st store.Store, due dag.Micro
 
 // fill writes workflows and triggers as an owner would, the due ones for dueAhead from the end. It
 // gives the size of the database then.
-func fill(ctx context.Context, c TriggersConfig, due *time.Time) (megabytes float64, err error) {
+func fill(ctx context.Context, c TriggersConfig) (megabytes float64, err error) {
 	st, err := c.At.Open(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("bench: %w", err)
@@ -131,9 +133,9 @@ func fill(ctx context.Context, c TriggersConfig, due *time.Time) (megabytes floa
 	if err := f.insert(ctx, c.Due, c.Triggers, f.nightly); err != nil {
 		return 0, err
 	}
-	*due = time.Now().Truncate(time.Second).Add(dueAhead)
-	err = f.insert(ctx, 0, c.Due, func(int) workflow.Trigger {
-		at := due.UTC()
+	due := time.Now().UTC().Truncate(time.Second).Add(dueAhead)
+	err = f.insert(ctx, 0, c.Due, func(i int) workflow.Trigger {
+		at := due.Add(c.Within * time.Duration(i) / time.Duration(c.Due))
 		return workflow.Trigger{Kind: workflow.KindCron, Cron: fmt.Sprintf("%d %d %d * * *", at.Second(), at.Minute(), at.Hour()), Timezone: "UTC"}
 	})
 	if err != nil {
