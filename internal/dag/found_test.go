@@ -81,3 +81,45 @@ func TestEndIsRead(t *testing.T) {
 		t.Errorf("the task that reads is %s", s)
 	}
 }
+
+// TestSwitchWaitsForWhatItReads: told to choose again, it does so when what it reads has run again.
+func TestSwitchWaitsForWhatItReads(t *testing.T) {
+	w, do := foundWorld(t, GraphSpec{Tasks: []TaskSpec{
+		{Name: "read"},
+		{Name: "switch", Needs: []string{"read"}, If: cond("failure()"), Logic: &Logic{Kind: Switch, Branches: []Branch{{Then: "then", If: cond("out(read)=1")}}}},
+		{Name: "then", Needs: []string{"switch"}},
+		{Name: "open"},
+	}})
+	run := func(task TaskID, out string) {
+		do(Event{Kind: EvAssign, Task: task, Handler: 1})
+		do(Event{Kind: EvReport, Task: task, Handler: 1, Token: w.run.at(task).token, Result: Result{State: AttemptSucceeded, Outputs: []byte(out)}})
+	}
+	run(0, "2")
+	do(Event{Kind: EvIntent, Task: LeaderTask, Intent: IntentPause}) // the switch is skipped
+	do(Event{Kind: EvMark, Task: 1, Mark: MarkRetry})
+	do(Event{Kind: EvMark, Task: 0, Mark: MarkRetry})
+	do(Event{Kind: EvIntent, Task: LeaderTask, Intent: IntentRun})
+	must(w.crash())
+	run(0, "1")
+	if s, then := w.run.at(1).state, w.run.at(2).state; s != Succeeded || then != Ready {
+		t.Errorf("the switch is %s, its branch %s", s, then)
+	}
+}
+
+// TestNothingBeginsAfterTheEnd: a foreach whose end fails another task, and with it the run, begins
+// nothing that needs it.
+func TestNothingBeginsAfterTheEnd(t *testing.T) {
+	w, do := foundWorld(t, GraphSpec{EndOnFailure: true, Tasks: []TaskSpec{
+		{Name: "each", Logic: &Logic{Kind: Foreach}},
+		{Name: "ask", Needs: []string{"each"}, Logic: &Logic{Kind: Approval}},
+		{Name: "bad", Needs: []string{"each"}, If: cond("error()")},
+		{Name: "held"},
+	}})
+	do(Event{Kind: EvArm, Of: Foreach, Items: &Items{Values: [][]byte{[]byte("1")}}})
+	do(Event{Kind: EvAssign, Task: 3, Handler: 1})
+	do(Event{Kind: EvAssign, Task: 4, Handler: 1})
+	do(Event{Kind: EvReport, Task: 4, Handler: 1, Token: 1, Result: Result{State: AttemptSucceeded}})
+	if p := w.run.at(1); w.run.Intent != IntentStop || p.token != 0 {
+		t.Errorf("the intent is %s, the approval has token %d", w.run.Intent, p.token)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -158,12 +159,9 @@ func (g *Graph) choosable(t TaskID, k known) bool {
 // beginLogical begins the next logical task that is ready; false: there is none. A paused
 // run begins none.
 func (r *Run) beginLogical(now Now, fx *Effects) bool {
-	if len(r.logical) == 0 || r.Intent != IntentRun || r.State.Terminal() {
+	t, any := r.nextLogical()
+	if !any {
 		return false
-	}
-	t := r.logical[0]
-	if r.logical = r.logical[1:]; len(r.logical) == 0 {
-		r.logical = nil
 	}
 	p := &r.tasks[t]
 	if p.state != Ready { // settled by an operator meanwhile
@@ -196,6 +194,24 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 	}
 	r.expect(&a.AttemptRow, now, fx)
 	return true
+}
+
+// nextLogical takes the first one from the list that can begin. A switch that an operator has told to
+// choose again waits until what it reads has ended, if that was told to run again, too.
+func (r *Run) nextLogical() (t TaskID, any bool) {
+	if r.Intent != IntentRun || r.State.Terminal() {
+		return 0, false
+	}
+	for i, t := range r.logical {
+		if r.tasks[t].state == Ready && !r.Graph.choosable(t, r) {
+			continue
+		}
+		if r.logical = slices.Delete(r.logical, i, i+1); len(r.logical) == 0 {
+			r.logical = nil
+		}
+		return t, true
+	}
+	return 0, false
 }
 
 // expect asks for what a deferred attempt needs to go on: its timer, its preparation.

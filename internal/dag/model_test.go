@@ -140,7 +140,7 @@ func (m *machine) fact(t TaskID) *fact {
 func (m *machine) step(ev Event) Verdict {
 	before := m.w.run.Intent
 	v, err := m.w.step(ev)
-	m.Logf("%s of %d #%d intent %s mark %s timer %d result %s: %s", ev.Kind, ev.Task, ev.Token, ev.Intent, ev.Mark, ev.Timer, ev.Result.State, v)
+	m.Logf("%s of %d #%d intent %d mark %d timer %d result %d: %s", ev.Kind, ev.Task, ev.Token, ev.Intent, ev.Mark, ev.Timer, ev.Result.State, v)
 	if err != nil {
 		m.Fatalf("%v", err)
 	}

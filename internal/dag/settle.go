@@ -307,8 +307,8 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 			r.raise(&Event{Intent: IntentStop, Reason: "on_failure: end"}, CauseTask, now, fx)
 			r.revisit() // conditions that read what this has ended
 		}
-		again = r.fanOut(now, fx)
-		if again = r.beginLogical(now, fx) || again || len(r.stirred) > 0 || r.failedEnough(); again {
+		// What foreach tasks ended may have ended the run: then nothing begins any more.
+		if again = r.fanOut(now, fx) || r.beginLogical(now, fx) || len(r.stirred) > 0 || r.failedEnough(); again {
 			r.revisit()
 		}
 	}
