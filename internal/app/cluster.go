@@ -103,6 +103,7 @@ type neighbours struct {
 	cluster server.Cluster
 	logs    logs.Store // that they share
 	tokens  store.Tokens
+	counts  []server.Count
 }
 
 // town is the cluster as a node's server sees it.
@@ -119,6 +120,7 @@ func neighboursOf(st store.Store, m *membership, shared logs.Store) neighbours {
 	}
 	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared, tokens: st}
 	if m != nil {
+		n.counts = m.counts()
 		n.remote = func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool) { return m.remote(ctx, st, h) }
 	}
 	return n

@@ -31,6 +31,20 @@ func (n *Node) newHome(info store.Info) *home.Home {
 	})
 }
 
+// counts are what the home of workers counts.
+func (m *membership) counts() []server.Count {
+	st := &m.home.Stats
+	all := []server.Count{
+		{Name: "worker_registrations_total", Help: "Workers that were attached to this node.", Read: st.Registered.Load},
+		{Name: "worker_attempts_lost_total", Help: "Attempts that a worker had, and had no more without a word.", Read: st.Lost.Load},
+	}
+	for _, why := range home.Reasons() {
+		all = append(all, server.Count{Name: "worker_calls_rejected_total", Help: "What workers said and was not taken.", Label: "reason", Value: why.String(),
+			Read: func() int64 { return st.Rejected(why) }})
+	}
+	return all
+}
+
 // traits are what tasks choose this process by.
 func (c *Config) traits() store.Traits { return store.Traits{Groups: c.Groups, Labels: c.Labels} }
 

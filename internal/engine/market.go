@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 )
@@ -110,4 +111,10 @@ func (e *Engine) Holds(ctx context.Context, h dag.HandlerID, run dag.RunID, t da
 	}
 	last := &as[len(as)-1]
 	return last.Handler == h && last.Token == token && !last.State.Ended(), nil
+}
+
+// Had reports whether an attempt is or was a handler's.
+func (e *Engine) Had(ctx context.Context, h dag.HandlerID, run dag.RunID, t dag.TaskID, token dag.Token) (bool, error) {
+	as, err := e.Attempts(ctx, run, t)
+	return err == nil && slices.ContainsFunc(as, func(a dag.AttemptRow) bool { return a.Token == token && a.Handler == h }), err
 }

@@ -30,7 +30,9 @@ type worker struct {
 	running  map[key]*holding // attempts that have a slot
 	waiting  []*holding       // delivered, and no slot is free
 	accounts map[dag.HandlerID]*account
-	ended    ring // attempts whose end was reported
+	ended    ring         // attempts whose end was reported
+	vouched  ring         // attempts that the rows say were its own
+	doubts   map[key]bool // attempts that it says to have, being looked up
 
 	out      map[key]*workerv1.Job // to be started, and not confirmed
 	stops    []stop
@@ -45,6 +47,10 @@ type holding struct {
 	engine.Assignment
 	known bool // Assignment is more than its name
 	asked bool // its job was asked for
+
+	confirmed bool  // the worker has said that it has it
+	sent      int64 // the first answer that it was in, or that came after it was known
+	missing   bool  // the worker has it no more
 }
 
 // stop is an attempt to be ended. It was told in the answer seq; 0: in none yet.
@@ -64,7 +70,7 @@ const endedMax = 8192
 
 func newWorker(m store.Member) *worker {
 	return &worker{member: m, since: time.Now(), heard: true, running: map[key]*holding{}, accounts: map[dag.HandlerID]*account{},
-		ended: newRing(endedMax), out: map[key]*workerv1.Job{}, wake: make(chan struct{}, 1)}
+		ended: newRing(endedMax), vouched: newRing(endedMax), doubts: map[key]bool{}, out: map[key]*workerv1.Job{}, wake: make(chan struct{}, 1)}
 }
 
 // epoch tells totals of one attachment from those of another; a node, which may come back under its
@@ -218,7 +224,7 @@ func (h *Home) prepare(w *worker, x *holding) {
 	k := keyOf(&x.Assignment)
 	job, err := h.cfg.Jobs.Job(ctx, &x.Assignment)
 	if err != nil {
-		h.answerFor(w, k, h.cfg.Jobs.Refused(err))
+		h.answerFor(w, failed(k, h.cfg.Jobs.Refused(err)))
 		return
 	}
 	job.Attempt = wireAttempt(k)
@@ -229,22 +235,6 @@ func (h *Home) prepare(w *worker, x *holding) {
 	}
 	w.out[k] = job
 	w.poke()
-}
-
-// answerFor reports for a worker what never reached it, until somebody has heard.
-func (h *Home) answerFor(w *worker, k key, res dag.Result) {
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		ctx, cancel := context.WithTimeout(context.Background(), callMax)
-		v := h.hear(ctx, w, k, engine.Report{Run: k.run, Task: k.task, Token: k.token, Result: res})
-		cancel()
-		h.mu.Lock()
-		over := w.out == nil
-		h.mu.Unlock()
-		if v != workerv1.Verdict_VERDICT_UNAVAILABLE || over {
-			return
-		}
-		time.Sleep(pause)
-	}
 }
 
 // Cancel has attempts of this process, or of workers that are here, ended.
@@ -289,6 +279,9 @@ type ring struct {
 func newRing(n int) ring { return ring{in: map[key]bool{}, max: n} }
 
 func (r *ring) add(k key) {
+	if r.in[k] {
+		return
+	}
 	if len(r.keys) < r.max {
 		r.keys = append(r.keys, k)
 	} else {

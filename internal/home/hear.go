@@ -1,11 +1,13 @@
 package home
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
@@ -48,6 +50,9 @@ func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) work
 	self := h.self()
 	var l *lent
 	h.mu.Lock()
+	if r.Started == 0 { // it never came to wait for a slot, or to begin
+		w.waiting = slices.DeleteFunc(w.waiting, func(x *holding) bool { return keyOf(&x.Assignment) == k })
+	}
 	if x := w.running[k]; r.Started == 0 && w.out != nil && x != nil { // it is over where it ran
 		delete(w.running, k)
 		delete(w.out, k)
@@ -153,6 +158,9 @@ func take[T any](mux *http.ServeMux, path string, do func(context.Context, *T) (
 
 var states = map[string]dag.AttemptState{"succeeded": dag.AttemptSucceeded, "failed": dag.AttemptFailed, "stopped": dag.AttemptStopped}
 
+// stateLost: nothing is known of the end of an attempt, and it runs no more.
+const stateLost = "lost"
+
 // reportOf reads a result.
 func reportOf(r *workerv1.Result) (key, engine.Report, error) {
 	k, err := keyOfWire(r.GetAttempt())
@@ -166,8 +174,11 @@ func reportOf(r *workerv1.Result) (key, engine.Report, error) {
 	}
 	state, ok := states[r.State]
 	switch {
+	case r.State == stateLost:
+		rep.Lost = cmp.Or(r.Cause, "its worker lost it")
+		return k, rep, nil
 	case !ok:
-		return k, rep, fmt.Errorf("state %q: want succeeded, failed or stopped", r.State)
+		return k, rep, fmt.Errorf("state %q: want succeeded, failed, stopped or lost", r.State)
 	case len(r.Outputs) > 0 && !isObject(r.Outputs):
 		return k, rep, errors.New("outputs are no JSON object")
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
@@ -30,6 +29,7 @@ type Engine interface {
 	Hear(ctx context.Context, from dag.HandlerID, r engine.Report) (dag.Verdict, error)
 	RunRow(ctx context.Context, id dag.RunID) (dag.RunRow, error)
 	Holds(ctx context.Context, h dag.HandlerID, run dag.RunID, t dag.TaskID, token dag.Token) (bool, error)
+	Had(ctx context.Context, h dag.HandlerID, run dag.RunID, t dag.TaskID, token dag.Token) (bool, error)
 	Resend(h dag.HandlerID)
 	Bury(gone func(dag.HandlerID) bool)
 	Wake()
@@ -88,12 +88,6 @@ type Home struct {
 	turn    int // of round-robin
 	purse   purse
 	mail    mail
-}
-
-// Stats counts what workers were refused, and what they said; it only rises.
-type Stats struct {
-	Fenced, NotAttached, Stale, Malformed atomic.Int64
-	Registered, Delivered, Held           atomic.Int64
 }
 
 var _ engine.Market = (*Home)(nil)

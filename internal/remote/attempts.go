@@ -43,7 +43,7 @@ func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
 		return filesOf(out), nil
 	})
 	r.mu.Lock()
-	in.Handler = r.handler
+	in.Handler, in.Uuid = r.handler, r.uuid
 	switch {
 	case r.has[name] != nil || r.past.in[name] || r.lease != lease:
 		r.mu.Unlock()
@@ -170,7 +170,7 @@ func (r *Worker) reports(ctx context.Context) {
 // flush sends what waits, once.
 func (r *Worker) flush(ctx context.Context) {
 	r.mu.Lock()
-	in, home, uuid := &workerv1.ReportRequest{Handler: r.handler, Lease: r.lease}, r.home, r.uuid
+	in, home, uuid := &workerv1.ReportRequest{Handler: r.handler, Lease: r.lease, Uuid: r.uuid}, r.home, r.uuid
 	var sent []*attempt
 	for _, a := range r.has {
 		if res := a.news(); res != nil && !a.busy && len(sent) < resultsMax && r.lease != 0 {

@@ -28,7 +28,7 @@ func (p push) Keep() int64 {
 func (p push) Append(ctx context.Context, chunks []logs.Chunk) ([]int64, error) {
 	r := p.r
 	r.mu.Lock()
-	in, home, kept := &workerv1.PushLogsRequest{Handler: r.handler, Lease: r.lease}, r.home, r.logs
+	in, home, kept := &workerv1.PushLogsRequest{Handler: r.handler, Lease: r.lease, Uuid: r.uuid}, r.home, r.logs
 	r.mu.Unlock()
 	switch {
 	case in.Lease == 0:

@@ -355,7 +355,7 @@ func (r *Worker) lists() (running, ended []*workerv1.Attempt) {
 // turn is one Poll.
 func (r *Worker) turn(ctx context.Context) error {
 	r.mu.Lock()
-	in := &workerv1.PollRequest{Handler: r.handler, Lease: r.lease, Ack: r.ack, Draining: r.draining}
+	in := &workerv1.PollRequest{Handler: r.handler, Lease: r.lease, Uuid: r.uuid, Ack: r.ack, Draining: r.draining}
 	in.Running, in.Ended = r.lists()
 	home, limit := r.home, r.poll+max(r.lag/4, pauseMin)
 	r.mu.Unlock()
@@ -464,7 +464,7 @@ func (r *Worker) drain(hurry <-chan struct{}) {
 // leave says goodbye, so that nobody has to wait for this worker's silence.
 func (r *Worker) leave() {
 	r.mu.Lock()
-	in, home := &workerv1.LeaveRequest{Handler: r.handler, Lease: r.lease}, r.home
+	in, home := &workerv1.LeaveRequest{Handler: r.handler, Lease: r.lease, Uuid: r.uuid}, r.home
 	r.mu.Unlock()
 	if in.Lease == 0 {
 		return

@@ -22,7 +22,7 @@ type metrics struct {
 	streams  prometheus.Gauge
 }
 
-func newMetrics(e *engine.Engine, version string) *metrics {
+func newMetrics(cfg *Config) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "skein_http_requests_total", Help: "Requests answered."}, []string{"route", "code"}),
@@ -31,9 +31,9 @@ func newMetrics(e *engine.Engine, version string) *metrics {
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{Name: "skein_event_streams", Help: "Clients that watch events now."}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "skein_build_info", Help: "Always 1.",
-		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()}})
+		ConstLabels: prometheus.Labels{"version": cfg.Version, "go": runtime.Version()}})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.seconds, m.streams, build, engineCollector(e),
+	m.registry.MustRegister(m.requests, m.seconds, m.streams, build, engineCollector(cfg.Engine, cfg.Counts),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -67,7 +67,7 @@ type stat struct {
 	read func() float64
 }
 
-func engineCollector(e *engine.Engine) prometheus.Collector {
+func engineCollector(e *engine.Engine, counts []Count) prometheus.Collector {
 	st := e.Stats()
 	c := &engineStats{e: e}
 	add := func(name, help string, kind prometheus.ValueType, read func() float64) {
@@ -110,6 +110,13 @@ func engineCollector(e *engine.Engine) prometheus.Collector {
 		}
 		return 1
 	})
+	for _, n := range counts {
+		labels := prometheus.Labels{}
+		if n.Label != "" {
+			labels[n.Label] = n.Value
+		}
+		c.stats = append(c.stats, stat{prometheus.NewDesc("skein_"+n.Name, n.Help, nil, labels), prometheus.CounterValue, func() float64 { return float64(n.Read()) }})
+	}
 	return c
 }
 

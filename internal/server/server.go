@@ -47,7 +47,15 @@ type Config struct {
 	Listen string
 	// AnyHost: requests come under any name, because each has shown a token before it is here.
 	AnyHost bool
-	Log     *slog.Logger
+	// Counts are shown with the metrics.
+	Counts []Count
+	Log    *slog.Logger
+}
+
+// Count is a counter that somebody else keeps. Counts of one name differ in the value of Label.
+type Count struct {
+	Name, Help, Label, Value string
+	Read                     func() int64
 }
 
 // Node is what the process says of itself.
@@ -141,7 +149,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, log: cfg.Log, engine: cfg.Engine, mux: http.NewServeMux(), guard: newGuard(cfg.Listen),
 		hooks: make(places, hooksMax), costly: make(places, costlyMax)}
 	s.guard.any = cfg.AnyHost
-	s.metrics = newMetrics(cfg.Engine, cfg.Version)
+	s.metrics = newMetrics(&cfg)
 	s.api = huma.NewAPI(s.humaConfig(), newAdapter(s.mux))
 	s.routes()
 	return s, s.plain()

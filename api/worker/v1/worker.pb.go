@@ -360,6 +360,7 @@ type PollRequest struct {
 	Ended         []*Attempt             `protobuf:"bytes,4,rep,name=ended,proto3" json:"ended,omitempty"`        // and not acknowledged
 	Ack           int64                  `protobuf:"varint,5,opt,name=ack,proto3" json:"ack,omitempty"`           // seq of the newest answer that has arrived
 	Draining      bool                   `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"` // it takes nothing new
+	Uuid          string                 `protobuf:"bytes,7,opt,name=uuid,proto3" json:"uuid,omitempty"`          // as in Register; likewise below
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -434,6 +435,13 @@ func (x *PollRequest) GetDraining() bool {
 		return x.Draining
 	}
 	return false
+}
+
+func (x *PollRequest) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
 }
 
 type PollResponse struct {
@@ -794,6 +802,7 @@ type ReportRequest struct {
 	Handler       int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
 	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
 	Results       []*Result              `protobuf:"bytes,3,rep,name=results,proto3" json:"results,omitempty"`
+	Uuid          string                 `protobuf:"bytes,4,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -849,12 +858,19 @@ func (x *ReportRequest) GetResults() []*Result {
 	return nil
 }
 
+func (x *ReportRequest) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
 // Result is what became of an attempt or, with running, that it is known to run.
 type Result struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Attempt        *Attempt               `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Running        bool                   `protobuf:"varint,2,opt,name=running,proto3" json:"running,omitempty"`
-	State          string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"` // succeeded, failed, stopped
+	State          string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"` // succeeded, failed, stopped; lost: its end is not known, cause says why
 	Cause          string                 `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
 	Exited         bool                   `protobuf:"varint,5,opt,name=exited,proto3" json:"exited,omitempty"`
 	ExitCode       int32                  `protobuf:"varint,6,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
@@ -1031,6 +1047,7 @@ type FilesRequest struct {
 	Handler       int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
 	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
 	Attempt       *Attempt               `protobuf:"bytes,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Uuid          string                 `protobuf:"bytes,4,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1084,6 +1101,13 @@ func (x *FilesRequest) GetAttempt() *Attempt {
 		return x.Attempt
 	}
 	return nil
+}
+
+func (x *FilesRequest) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
 }
 
 type FilesResponse struct {
@@ -1195,6 +1219,7 @@ type PushLogsRequest struct {
 	Handler       int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
 	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
 	Chunks        []*LogChunk            `protobuf:"bytes,3,rep,name=chunks,proto3" json:"chunks,omitempty"`
+	Uuid          string                 `protobuf:"bytes,4,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1248,6 +1273,13 @@ func (x *PushLogsRequest) GetChunks() []*LogChunk {
 		return x.Chunks
 	}
 	return nil
+}
+
+func (x *PushLogsRequest) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
 }
 
 // LogChunk is a stretch of what an attempt printed.
@@ -1345,8 +1377,8 @@ func (x *LogChunk) GetData() []byte {
 
 type PushLogsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By chunk: how far the log has come; -1: there is no such attempt. A chunk counts only if it
-	// begins there.
+	// By chunk: how far the log has come; -1: there is no such attempt, or it never was this worker's.
+	// A chunk counts only if it begins there.
 	Ends          []int64 `protobuf:"varint,1,rep,packed,name=ends,proto3" json:"ends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1393,6 +1425,7 @@ type LeaveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Handler       int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
 	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Uuid          string                 `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1439,6 +1472,13 @@ func (x *LeaveRequest) GetLease() int64 {
 		return x.Lease
 	}
 	return 0
+}
+
+func (x *LeaveRequest) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
 }
 
 type LeaveResponse struct {
@@ -1509,14 +1549,15 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05nodes\x18\x05 \x03(\tR\x05nodes\x122\n" +
 	"\arevoked\x18\x06 \x03(\v2\x18.skein.worker.v1.AttemptR\arevoked\x12\x12\n" +
 	"\x04logs\x18\a \x01(\bR\x04logs\x12\x1b\n" +
-	"\tlogs_keep\x18\b \x01(\x03R\blogsKeep\"\xcf\x01\n" +
+	"\tlogs_keep\x18\b \x01(\x03R\blogsKeep\"\xe3\x01\n" +
 	"\vPollRequest\x12\x18\n" +
 	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x122\n" +
 	"\arunning\x18\x03 \x03(\v2\x18.skein.worker.v1.AttemptR\arunning\x12.\n" +
 	"\x05ended\x18\x04 \x03(\v2\x18.skein.worker.v1.AttemptR\x05ended\x12\x10\n" +
 	"\x03ack\x18\x05 \x01(\x03R\x03ack\x12\x1a\n" +
-	"\bdraining\x18\x06 \x01(\bR\bdraining\"\x8d\x01\n" +
+	"\bdraining\x18\x06 \x01(\bR\bdraining\x12\x12\n" +
+	"\x04uuid\x18\a \x01(\tR\x04uuid\"\x8d\x01\n" +
 	"\fPollResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12*\n" +
 	"\x05start\x18\x02 \x03(\v2\x14.skein.worker.v1.JobR\x05start\x12)\n" +
@@ -1551,11 +1592,12 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\vinterpreter\x18\x01 \x01(\tR\vinterpreter\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x12\n" +
 	"\x04file\x18\x03 \x01(\tR\x04file\x12\x12\n" +
-	"\x04args\x18\x04 \x03(\tR\x04args\"r\n" +
+	"\x04args\x18\x04 \x03(\tR\x04args\"\x86\x01\n" +
 	"\rReportRequest\x12\x18\n" +
 	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x121\n" +
-	"\aresults\x18\x03 \x03(\v2\x17.skein.worker.v1.ResultR\aresults\"\xf0\x02\n" +
+	"\aresults\x18\x03 \x03(\v2\x17.skein.worker.v1.ResultR\aresults\x12\x12\n" +
+	"\x04uuid\x18\x04 \x01(\tR\x04uuid\"\xf0\x02\n" +
 	"\x06Result\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x18\n" +
 	"\arunning\x18\x02 \x01(\bR\arunning\x12\x14\n" +
@@ -1571,21 +1613,23 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x0estarted_micros\x18\v \x01(\x03R\rstartedMicros\x12'\n" +
 	"\x0ffinished_micros\x18\f \x01(\x03R\x0efinishedMicros\"F\n" +
 	"\x0eReportResponse\x124\n" +
-	"\bverdicts\x18\x01 \x03(\x0e2\x18.skein.worker.v1.VerdictR\bverdicts\"r\n" +
+	"\bverdicts\x18\x01 \x03(\x0e2\x18.skein.worker.v1.VerdictR\bverdicts\"\x86\x01\n" +
 	"\fFilesRequest\x12\x18\n" +
 	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x122\n" +
-	"\aattempt\x18\x03 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\"<\n" +
+	"\aattempt\x18\x03 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
+	"\x04uuid\x18\x04 \x01(\tR\x04uuid\"<\n" +
 	"\rFilesResponse\x12+\n" +
 	"\x05files\x18\x01 \x03(\v2\x15.skein.worker.v1.FileR\x05files\"B\n" +
 	"\x04File\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"t\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\x88\x01\n" +
 	"\x0fPushLogsRequest\x12\x18\n" +
 	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x121\n" +
-	"\x06chunks\x18\x03 \x03(\v2\x19.skein.worker.v1.LogChunkR\x06chunks\"\xca\x01\n" +
+	"\x06chunks\x18\x03 \x03(\v2\x19.skein.worker.v1.LogChunkR\x06chunks\x12\x12\n" +
+	"\x04uuid\x18\x04 \x01(\tR\x04uuid\"\xca\x01\n" +
 	"\bLogChunk\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -1595,10 +1639,11 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x03cut\x18\x06 \x01(\bR\x03cut\x12\x12\n" +
 	"\x04data\x18\a \x01(\fR\x04data\"&\n" +
 	"\x10PushLogsResponse\x12\x12\n" +
-	"\x04ends\x18\x01 \x03(\x03R\x04ends\">\n" +
+	"\x04ends\x18\x01 \x03(\x03R\x04ends\"R\n" +
 	"\fLeaveRequest\x12\x18\n" +
 	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
-	"\x05lease\x18\x02 \x01(\x03R\x05lease\"\x0f\n" +
+	"\x05lease\x18\x02 \x01(\x03R\x05lease\x12\x12\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\"\x0f\n" +
 	"\rLeaveResponse*\xa9\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x14\n" +

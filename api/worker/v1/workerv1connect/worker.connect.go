@@ -57,9 +57,8 @@ type WorkersClient interface {
 	//	ALONE (unimplemented): this node is not one of a cluster.
 	Register(context.Context, *v1.RegisterRequest) (*v1.RegisterResponse, error)
 	// Poll renews the lease, confirms what has arrived, and waits for news, for a few seconds.
-	//
-	//	NOT_ATTACHED (failed_precondition): register again.
-	//	FENCED: as above.
+	// An attempt that it says to have and that is not its own (any more) comes back as a Stop. One that it
+	// had, and neither has nor has reported, is lost, and given to somebody else.
 	Poll(context.Context, *v1.PollRequest) (*v1.PollResponse, error)
 	// Report tells what became of attempts. Its verdicts are durable.
 	Report(context.Context, *v1.ReportRequest) (*v1.ReportResponse, error)
@@ -197,9 +196,8 @@ type WorkersHandler interface {
 	//	ALONE (unimplemented): this node is not one of a cluster.
 	Register(context.Context, *v1.RegisterRequest) (*v1.RegisterResponse, error)
 	// Poll renews the lease, confirms what has arrived, and waits for news, for a few seconds.
-	//
-	//	NOT_ATTACHED (failed_precondition): register again.
-	//	FENCED: as above.
+	// An attempt that it says to have and that is not its own (any more) comes back as a Stop. One that it
+	// had, and neither has nor has reported, is lost, and given to somebody else.
 	Poll(context.Context, *v1.PollRequest) (*v1.PollResponse, error)
 	// Report tells what became of attempts. Its verdicts are durable.
 	Report(context.Context, *v1.ReportRequest) (*v1.ReportResponse, error)

@@ -1,0 +1,102 @@
+package home
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+)
+
+// doubtsMax bounds the attempts of a worker that are looked up at a time.
+const doubtsMax = 64
+
+// compare holds what a worker says that it has against what its home knows; h.mu is held. What the
+// home does not know is looked up: nobody knows better than the rows. What the worker was given,
+// confirmed, and has no more without a word is lost.
+//
+// A poll that was overtaken by a newer one is no evidence: it acknowledges less.
+func (h *Home) compare(w *worker, has map[key]bool, ack int64) {
+	for k, runs := range has {
+		if runs && !w.has(k) && !w.doubts[k] && len(w.doubts) < doubtsMax {
+			w.doubts[k] = true
+			go h.doubt(w, k)
+		}
+	}
+	for k, x := range w.running {
+		switch _, listed := has[k]; {
+		case listed:
+			x.confirmed = true
+		case x.confirmed && ack >= x.sent && !x.missing:
+			x.missing = true
+			h.Stats.Lost.Add(1)
+			h.log.Warn("a worker has lost an attempt", "worker", w.member.Name, "run", k.run.String(), "task", k.task, "token", k.token)
+			go h.answerFor(w, engine.Report{Run: k.run, Task: k.task, Token: k.token, Lost: "its worker does not have it any more"})
+		}
+	}
+}
+
+// doubt looks up whether an attempt is a worker's. If not, it is told to end it.
+func (h *Home) doubt(w *worker, k key) {
+	ctx, cancel := context.WithTimeout(context.Background(), prepareMax)
+	defer cancel()
+	holds, err := h.eng.Holds(ctx, w.member.Handler, k.run, k.task, k.token)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(w.doubts, k)
+	if err != nil || w.out == nil || w.has(k) {
+		return // the next poll asks again
+	}
+	if holds {
+		w.running[k] = &holding{confirmed: true, sent: w.seq}
+		w.used++
+		return
+	}
+	h.Stats.rejected[Stale].Add(1)
+	h.log.Warn("a worker has an attempt that is not its own (any more); it is told to end it", "worker", w.member.Name,
+		"run", k.run.String(), "task", k.task, "token", k.token)
+	if !slices.ContainsFunc(w.stops, func(s stop) bool { return s.key == k }) {
+		w.stops = append(w.stops, stop{key: k, kill: true})
+	}
+	w.poke()
+}
+
+// owns reports whether an attempt is or was a worker's.
+func (h *Home) owns(ctx context.Context, w *worker, k key) (bool, error) {
+	h.mu.Lock()
+	own := w.has(k) || w.vouched.has(k)
+	h.mu.Unlock()
+	if own {
+		return true, nil
+	}
+	own, err := h.eng.Had(ctx, w.member.Handler, k.run, k.task, k.token)
+	if err == nil && own {
+		h.mu.Lock()
+		w.vouched.add(k)
+		h.mu.Unlock()
+	}
+	return own, err
+}
+
+// answerFor reports for a worker what it does not say itself, until somebody has heard.
+func (h *Home) answerFor(w *worker, r engine.Report) {
+	k := key{r.Run, r.Task, r.Token}
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+		ctx, cancel := context.WithTimeout(context.Background(), callMax)
+		v := h.hear(ctx, w, k, r)
+		cancel()
+		h.mu.Lock()
+		over := w.out == nil
+		h.mu.Unlock()
+		if v != workerv1.Verdict_VERDICT_UNAVAILABLE || over {
+			return
+		}
+		time.Sleep(pause)
+	}
+}
+
+func failed(k key, res dag.Result) engine.Report {
+	return engine.Report{Run: k.run, Task: k.task, Token: k.token, Result: res}
+}

@@ -1,0 +1,13 @@
+package home
+
+// Cordoned reports whether a worker that is attached here gets nothing any more.
+func (h *Home) Cordoned(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.workers {
+		if w.member.Name == name {
+			return w.member.Cordoned
+		}
+	}
+	return false
+}

@@ -1,0 +1,144 @@
+package home
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"connectrpc.com/connect"
+	"github.com/google/uuid"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Register implements the protocol.
+func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*workerv1.RegisterResponse, error) {
+	h := d.h
+	if err := checkRegister(in); err != nil {
+		return nil, h.malformed("%v", err)
+	}
+	m := store.Member{Handler: dag.HandlerID(in.Handler), UUID: in.Uuid, Name: in.Name, Worker: true, Version: in.Version, Format: h.cfg.Format,
+		State: store.MemberActive, Slots: in.Slots, Busy: int32(len(in.Running)), Home: h.self(), Lease: 1,
+		Traits: store.Traits{Groups: in.Groups, Labels: in.Labels}}
+	if err := h.attach(ctx, &m); err != nil {
+		return nil, err
+	}
+	w := newWorker(m)
+	out := &workerv1.RegisterResponse{Handler: int64(m.Handler), Lease: m.Lease, PollMillis: h.cfg.Beat.Milliseconds(),
+		LagMillis: h.cfg.Lag.Milliseconds(), Nodes: h.nodes(), Logs: h.cfg.Logs != nil}
+	if out.Logs {
+		out.LogsKeep = h.cfg.Logs.Keep()
+	}
+	for _, a := range in.Running {
+		k, _ := keyOfWire(a) // it was checked
+		holds, err := h.eng.Holds(ctx, m.Handler, k.run, k.task, k.token)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, err
+		case err == nil && !holds:
+			out.Revoked = append(out.Revoked, a)
+		}
+		w.running[k] = &holding{confirmed: true}
+		w.used++
+	}
+	h.mu.Lock()
+	if old := h.workers[m.Handler]; old != nil {
+		h.detach(old)
+	}
+	h.workers[m.Handler] = w
+	h.serve()
+	h.mu.Unlock()
+	h.Stats.Registered.Add(1)
+	h.log.Info("a worker is attached", "worker", m.Name, "slots", m.Slots, "lease", m.Lease, "running", len(in.Running))
+	h.dir.Wake()
+	h.poke()
+	return out, nil
+}
+
+// attach writes the row of a worker: a new one, or another home in the one that it has.
+func (h *Home) attach(ctx context.Context, m *store.Member) error {
+	if m.Handler != 0 {
+		lease, err := h.cfg.Store.Attach(ctx, *m)
+		switch {
+		case err != nil:
+			return connect.NewError(connect.CodeUnavailable, err)
+		case lease == 0:
+			return h.no(connect.CodeFailedPrecondition, Fenced, "handler %d is listed no more: what it had was given to others", m.Handler)
+		}
+		m.Lease = lease
+		return nil
+	}
+	members, _, err := h.cfg.Store.Members(ctx)
+	if err != nil {
+		return connect.NewError(connect.CodeUnavailable, err)
+	}
+	for i := range members {
+		if members[i].Name == m.Name && !members[i].Worker {
+			return h.no(connect.CodeAlreadyExists, NameTaken, "a node has the name %s; give the worker another: --name", m.Name)
+		}
+	}
+	reg, err := h.cfg.Register(ctx, m.UUID, m.Name)
+	if err == nil {
+		m.Handler = reg.ID
+		err = h.cfg.Store.Join(ctx, *m)
+	}
+	if err != nil {
+		return connect.NewError(connect.CodeUnavailable, err)
+	}
+	return nil
+}
+
+func checkRegister(in *workerv1.RegisterRequest) error {
+	bad := fmt.Errorf
+	plain := func(s string) bool {
+		return s != "" && len(s) <= nameMax && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) })
+	}
+	switch _, err := uuid.Parse(in.Uuid); {
+	case err != nil:
+		return bad("uuid %q is none", in.Uuid)
+	case !plain(in.Name):
+		return bad("name %q: want 1 to %d printable characters without spaces", in.Name, nameMax)
+	case in.Slots < 1 || in.Slots > slotsMax:
+		return bad("%d slots: want 1 to %d", in.Slots, slotsMax)
+	case len(in.Groups) > traitsMax || len(in.Labels) > traitsMax:
+		return bad("more than %d groups or labels", traitsMax)
+	case len(in.Running) > attemptsMax || len(in.Ended) > attemptsMax:
+		return bad("more than %d attempts", attemptsMax)
+	case len(in.Version) > nameMax || !utf8.ValidString(in.Version):
+		return bad("version: want at most %d bytes", nameMax)
+	}
+	for _, list := range [][]*workerv1.Attempt{in.Running, in.Ended} {
+		for _, a := range list {
+			if _, err := keyOfWire(a); err != nil {
+				return err
+			}
+		}
+	}
+	for _, g := range in.Groups {
+		if !plain(g) {
+			return bad("group %q: want 1 to %d printable characters without spaces", g, nameMax)
+		}
+	}
+	for k, v := range in.Labels {
+		if !plain(k) || v != "" && !plain(v) || strings.Contains(k, "=") {
+			return bad("label %q: want NAME=VALUE of printable characters without spaces", k+"="+v)
+		}
+	}
+	return nil
+}
+
+// nodes are the addresses where a worker can register.
+func (h *Home) nodes() []string {
+	members, _ := h.dir.View()
+	all := []string{}
+	for i := range members {
+		if !members[i].Worker && members[i].Address != "" {
+			all = append(all, members[i].Address)
+		}
+	}
+	return all
+}

@@ -1,0 +1,136 @@
+package home
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	"connectrpc.com/connect"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/api/worker/v1/workerv1connect"
+	"skein.dev/skein/internal/dag"
+)
+
+// Reason is why a call of a worker was rejected. The text of a rejection begins with it.
+type Reason int
+
+// Reasons.
+const (
+	Unreadable  Reason = iota // the answer is a code alone: garbage, or too large
+	Malformed                 // it was read, and makes no sense
+	NameTaken                 // a node has that name
+	NotAttached               // to register is the remedy
+	Fenced                    // the cluster has declared that life dead
+	Forged                    // it is another worker's
+	Stale                     // that attempt is not its own (any more)
+	RunEnded
+	NoLogs
+	reasons
+)
+
+var reasonNames = [reasons]string{"UNREADABLE", "MALFORMED", "NAME_TAKEN", "NOT_ATTACHED", "FENCED", "FORGED", "STALE", "RUN_ENDED", "NO_LOGS"}
+
+// Reasons are all of them.
+func Reasons() []Reason {
+	all := make([]Reason, reasons)
+	for i := range all {
+		all[i] = Reason(i)
+	}
+	return all
+}
+
+func (r Reason) String() string { return reasonNames[r] }
+
+// Stats counts what workers were refused, and what they said; it only rises.
+type Stats struct {
+	Registered, Delivered, Held, Lost atomic.Int64
+
+	rejected [reasons]atomic.Int64
+}
+
+// Rejected is how often something was rejected for that reason.
+func (s *Stats) Rejected(r Reason) int64 { return s.rejected[r].Load() }
+
+// no is a rejection, which is counted.
+func (h *Home) no(code connect.Code, why Reason, format string, args ...any) error {
+	h.Stats.rejected[why].Add(1)
+	text := fmt.Sprintf(format, args...)
+	if why == Forged || why == Malformed {
+		h.log.Warn("a call of a worker was rejected", "reason", why.String(), "text", text)
+	}
+	return named(code, why.String(), text)
+}
+
+func named(code connect.Code, reason, text string) error {
+	return connect.NewError(code, fmt.Errorf("%s: %s", reason, text))
+}
+
+func (h *Home) malformed(format string, args ...any) error {
+	return h.no(connect.CodeInvalidArgument, Malformed, format, args...)
+}
+
+// caller is what every call but Register says of who calls.
+type caller interface {
+	GetHandler() int64
+	GetLease() int64
+	GetUuid() string
+}
+
+// attached finds the worker that calls; h.mu is held.
+func (h *Home) attached(in caller) (*worker, error) {
+	w := h.workers[dag.HandlerID(in.GetHandler())]
+	switch {
+	case w == nil || w.member.Lease != in.GetLease():
+		return nil, h.no(connect.CodeFailedPrecondition, NotAttached, "handler %d is not attached here under lease %d; register", in.GetHandler(), in.GetLease())
+	case w.member.UUID != in.GetUuid(): // handlers and leases are small numbers, and easily guessed
+		return nil, h.no(connect.CodePermissionDenied, Forged, "handler %d is another worker's: the uuid is not that of its life", in.GetHandler())
+	}
+	return w, nil
+}
+
+// find is attached for those who do not hold h.mu.
+func (h *Home) find(in caller) (*worker, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.attached(in)
+}
+
+// reached is where a request notes that it could be read.
+type reached struct{}
+
+// Handler answers workers; a nil home says that there is none.
+func Handler(h *Home) http.Handler {
+	if h == nil {
+		_, handler := workerv1connect.NewWorkersHandler(&nobody{})
+		return handler
+	}
+	note := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+			if was, ok := ctx.Value(reached{}).(*bool); ok {
+				*was = true
+			}
+			return next(ctx, req)
+		}
+	})
+	_, handler := workerv1connect.NewWorkersHandler(&desk{h}, connect.WithReadMaxBytes(callBytesMax), connect.WithInterceptors(note))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		read := false
+		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), reached{}, &read)))
+		if !read && r.Context().Err() == nil {
+			h.Stats.rejected[Unreadable].Add(1)
+		}
+	})
+}
+
+// nobody answers for a node that is not one of a cluster.
+type nobody struct {
+	workerv1connect.UnimplementedWorkersHandler
+}
+
+// Register implements the protocol.
+func (nobody) Register(context.Context, *workerv1.RegisterRequest) (*workerv1.RegisterResponse, error) {
+	return nil, named(connect.CodeUnimplemented, "ALONE",
+		"this node is not one of a cluster: workers need a database that several nodes can share, --db postgres://…")
+}

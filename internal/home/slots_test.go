@@ -1,0 +1,197 @@
+package home_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/store"
+)
+
+// places are n tasks of one place.
+func places(n int, p dag.Place) []dag.Place { return slices.Repeat([]dag.Place{p}, n) }
+
+// ended waits until runs have succeeded.
+func (t *town) ended(runs []dag.RunID) bool {
+	t.Helper()
+	for _, id := range runs {
+		row, err := t.store.Run(t.Context(), id)
+		if err != nil || row.State.Terminal() && row.State != dag.RunSucceeded {
+			t.Fatalf("run %s is %s, %v", id, row.State, err)
+		}
+		if row.State != dag.RunSucceeded {
+			return false
+		}
+	}
+	return true
+}
+
+// TestNeverOneMore: three owners want the slots of one worker, which reports twice, polls late, and changes its home
+// in the middle. It is given all that it has slots for, and never one attempt more.
+func TestNeverOneMore(t *testing.T) {
+	t.Parallel()
+	const slots, runsPer, tasks = 20, 3, 25
+	tn := newTown(t, 3)
+	var runs []dag.RunID
+	owners := map[dag.ShardID]bool{}
+	for i := range 6 {
+		w := tn.apply(fmt.Sprint("w", i), places(tasks, dag.Anywhere)...)
+		owners[w.Shard] = true
+		for range runsPer {
+			runs = append(runs, tn.submit(w))
+		}
+	}
+	if len(owners) < 3 {
+		t.Fatalf("the workflows are in %d shards", len(owners))
+	}
+	h := tn.hand(tn.nodes[0], "w", slots)
+	most, moves, rng := 0, 0, rand.New(rand.NewPCG(1, 2))
+	tn.until("all runs have ended", func() bool {
+		h.poll()
+		n := len(h.running)
+		if most = max(most, n); n > slots {
+			t.Fatalf("it has %d attempts", n)
+		}
+		for range rng.IntN(n + 1) {
+			a := h.running[rng.IntN(len(h.running))]
+			h.end(a)
+			if v := h.report(good(a)); v != workerv1.Verdict_VERDICT_DUPLICATE && v != workerv1.Verdict_VERDICT_RUN_ENDED {
+				t.Fatalf("an end that is said twice is %s", v)
+			}
+		}
+		if n == slots && moves < 4 { // full, it goes to another node with all that it has
+			moves++
+			h.c = tn.hand(tn.nodes[moves%3], fmt.Sprint("guide", moves), 1, "nobody").away().c
+			h.register("w", slots)
+		}
+		return tn.ended(runs)
+	})
+	if most != slots || moves != 4 {
+		t.Errorf("it had at most %d attempts of %d, and was attached anew %d times", most, slots, moves)
+	}
+	for _, n := range tn.nodes {
+		if lost := n.h.Stats.Lost.Load(); lost != 0 {
+			t.Errorf("%s: %d attempts were taken for lost", n.name, lost)
+		}
+	}
+}
+
+// away leaves again: it has only shown the way to a node.
+func (h *hand) away() *hand {
+	h.t.Helper()
+	if _, err := h.c.Leave(h.t.Context(), &workerv1.LeaveRequest{Handler: h.handler, Lease: h.lease, Uuid: h.uuid}); err != nil {
+		h.t.Fatal(err)
+	}
+	return h
+}
+
+// TestStrategies: which of three workers gets the next attempt.
+func TestStrategies(t *testing.T) {
+	t.Parallel()
+	const slots, each = 12, 4
+	for _, tt := range []struct {
+		strategy string
+		check    func(t *testing.T, got []int)
+	}{
+		// The largest share of free slots first: two of them have twice as many as the third.
+		{home.LeastLoaded, func(t *testing.T, got []int) {
+			if got[0] < 4 || got[0] > 6 || got[1] < 4 || got[1] > 6 || got[2] < 2 || got[2] > 3 {
+				t.Errorf("least loaded: %v", got)
+			}
+		}},
+		// One after the other, whatever they have.
+		{home.RoundRobin, func(t *testing.T, got []int) {
+			if slices.Max(got)-slices.Min(got) > 1 {
+				t.Errorf("in turn: %v", got)
+			}
+		}},
+		// Anybody.
+		{home.Random, func(t *testing.T, got []int) {
+			if slices.Max(got) == len(got)*each {
+				t.Errorf("at random, all went to one: %v", got)
+			}
+		}},
+	} {
+		t.Run(tt.strategy, func(t *testing.T) {
+			t.Parallel()
+			tn := newTown(t, 1, func(c *home.Config) { c.Strategy = tt.strategy })
+			hands := []*hand{tn.hand(tn.nodes[0], "a", slots), tn.hand(tn.nodes[0], "b", slots), tn.hand(tn.nodes[0], "c", slots/2)}
+			tn.until("the workers are listed", func() bool { members, _ := tn.nodes[0].m.View(); return len(members) == 4 })
+			run := tn.submit(tn.apply("w", places(3*each, dag.Anywhere)...))
+			got := make([]int, len(hands))
+			tn.until("all tasks are out", func() bool {
+				sum := 0
+				for i, h := range hands {
+					h.poll()
+					got[i] = len(h.running)
+					sum += got[i]
+				}
+				return sum == 3*each
+			})
+			tt.check(t, got)
+			for _, h := range hands {
+				for _, a := range slices.Clone(h.running) {
+					h.end(a)
+				}
+			}
+			tn.until("the run ends", func() bool { return tn.ended([]dag.RunID{run}) })
+		})
+	}
+}
+
+// TestPlaces: a task goes only where its place is, and what fits nobody holds up nobody.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	tn := newTown(t, 2)
+	a, b := tn.hand(tn.nodes[0], "a", 4, "etl"), tn.hand(tn.nodes[1], "b", 4)
+	w := tn.apply("w", dag.NewPlace("", "etl", nil), dag.NewPlace("b", "", nil), dag.NewPlace("", "nowhere", nil), dag.NewPlace("", "etl", nil))
+	run := tn.submit(w)
+	a.get(2)
+	b.get(1)
+	for _, x := range a.running {
+		if x.Task != 0 && x.Task != 3 {
+			t.Errorf("a has task %d", x.Task)
+		}
+	}
+	if x := b.running[0]; x.Task != 1 {
+		t.Errorf("b has task %d", x.Task)
+	}
+	for _, h := range []*hand{a, b} {
+		for _, x := range slices.Clone(h.running) {
+			h.end(x)
+		}
+	}
+	c := tn.hand(tn.nodes[0], "c", 1, "nowhere")
+	c.get(1)
+	c.end(c.running[0])
+	tn.until("the run ends", func() bool { return tn.ended([]dag.RunID{run}) })
+}
+
+// TestCordonedWorker: a worker that is cordoned is given nothing more, and what it has it may end.
+func TestCordonedWorker(t *testing.T) {
+	t.Parallel()
+	tn := newTown(t, 1)
+	a := tn.hand(tn.nodes[0], "a", 2)
+	w := tn.apply("w", places(3, dag.Anywhere)...)
+	run := tn.submit(w)
+	a.get(2)
+	if _, err := tn.store.Order(t.Context(), store.Order{Node: "a", What: store.OrderCordon}, true); err != nil {
+		t.Fatal(err)
+	}
+	tn.until("the order is known", func() bool { m, ok := tn.nodes[0].m.Member(dag.HandlerID(a.handler)); return ok && m.Cordoned })
+	tn.until("the home heeds it", func() bool { return tn.nodes[0].h.Cordoned("a") })
+	for _, x := range slices.Clone(a.running) {
+		a.end(x)
+	}
+	b := tn.hand(tn.nodes[0], "b", 1)
+	b.get(1)
+	if a.poll(); len(a.running) != 0 {
+		t.Errorf("the cordoned worker was given %v", a.running)
+	}
+	b.end(b.running[0])
+	tn.until("the run ends", func() bool { return tn.ended([]dag.RunID{run}) })
+}
