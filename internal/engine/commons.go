@@ -53,23 +53,10 @@ type line struct {
 	name   string
 	q      *queue // nil: there is none
 	past   int    // places taken
+	wait   int    // those that wait for locks
 	again  []*claimant
 	levels [dag.Levels]window
 }
-
-// window is the first of those that wait at one level, by Asked.
-type window struct {
-	list []*claimant
-	more bool // the store may have others, behind them
-}
-
-// Bounds of a window: how many it is filled with when fewer than thin are left, and how many
-// it grows to.
-const (
-	windowFill = 200
-	windowThin = 50
-	windowMax  = 1000
-)
 
 // lock is who has a lock, and who wants it.
 type lock struct {
@@ -77,6 +64,15 @@ type lock struct {
 	family dag.RunID // whose members have it
 	has    map[dag.RunID]*claimant
 	wants  []*claimant // by Asked
+	// more is where others are found that want it, and that only the store knows: those that
+	// asked at that instant or later.
+	more map[stand]dag.Micros
+}
+
+// stand is a window by name.
+type stand struct {
+	line  string
+	level dag.Priority
 }
 
 func (g *commons) forget() {
@@ -143,7 +139,7 @@ func (g *commons) lockOf(name string) *lock {
 
 // tidy forgets what nobody uses.
 func (g *commons) tidy(l *line) {
-	if l.past > 0 || len(l.again) > 0 || g.lines[l.name] != l {
+	if l.past > 0 || l.wait > 0 || len(l.again) > 0 || g.lines[l.name] != l {
 		return
 	}
 	for i := range l.levels {
@@ -167,18 +163,14 @@ func (g *commons) enter(c *claimant) bool {
 		c.line.again = insertAsked(c.line.again, c)
 	} else {
 		v := &c.line.levels[c.claim.Level]
-		if n := len(v.list); n > 0 && byAsked(v.list[n-1], c) < 0 && (v.more || n >= windowMax) || n == 0 && v.more {
-			v.more = true
+		if n := len(v.list); !v.more && n >= windowMax && byAsked(v.list[n-1], c) < 0 {
+			v.more, v.from = true, c.claim.Asked
+		}
+		if v.more && c.claim.Asked >= v.from {
+			v.far = min(v.far, c.claim.Asked) // what comes behind has to be read, too
 			return false
 		}
-		v.list = insertAsked(v.list, c)
-		for _, name := range c.claim.Locks {
-			k := g.lockOf(name)
-			k.wants = insertAsked(k.wants, c)
-		}
-		if c.locks = len(c.claim.Locks) == 0; !c.locks && !c.claim.Family.IsZero() {
-			g.kin++
-		}
+		return g.stand(c)
 	}
 	g.of[c.run] = c
 	g.open[c.line.name] = true
@@ -214,8 +206,12 @@ func (g *commons) leave(c *claimant) {
 	}
 	switch c.claim.Stage {
 	case dag.ClaimAsked:
-		l.levels[c.claim.Level].list = removeAsked(l.levels[c.claim.Level].list, c)
-		if !c.claim.Family.IsZero() && !c.locks {
+		if c.locks {
+			l.levels[c.claim.Level].list = removeAsked(l.levels[c.claim.Level].list, c)
+			break
+		}
+		l.wait--
+		if !c.claim.Family.IsZero() {
 			g.kin--
 		}
 	case dag.ClaimAgain:
@@ -227,7 +223,7 @@ func (g *commons) leave(c *claimant) {
 		delete(k.has, c.run)
 		if g.freed[name] = true; len(k.has) == 0 {
 			k.family = dag.RunID{}
-			if len(k.wants) == 0 {
+			if g.recall(k); len(k.wants) == 0 {
 				delete(g.locks, name)
 				delete(g.freed, name)
 			}
@@ -266,6 +262,9 @@ func (g *commons) lockAll(c *claimant) bool {
 		g.freed[name] = true // kin of it may come in, too
 	}
 	c.locks = true
+	c.line.wait--
+	v := &c.line.levels[c.claim.Level]
+	v.list = insertAsked(v.list, c)
 	return true
 }
 
@@ -311,11 +310,10 @@ func (l *line) head(now dag.Micros, ageing dag.Micros) *claimant {
 	var best *claimant
 	bestLevel := int64(0)
 	for p := range l.levels {
-		i := slices.IndexFunc(l.levels[p].list, func(c *claimant) bool { return c.locks })
-		if i < 0 {
+		if len(l.levels[p].list) == 0 {
 			continue
 		}
-		c, level := l.levels[p].list[i], int64(p)
+		c, level := l.levels[p].list[0], int64(p)
 		if ageing > 0 {
 			level = max(level-int64(max(0, now-c.claim.Asked)/ageing), 0)
 		}

@@ -118,8 +118,8 @@ func (g *commons) adopt(c *claimant) {
 	}
 }
 
-// fillWindows reads the next of lines that are open and nearly empty. It comes before a
-// transaction, when the store knows everybody who waits.
+// fillWindows reads the next of lines that are open and nearly empty, a page of each. It comes
+// before a transaction, when the store knows everybody who waits.
 func (w *writer) fillWindows(ctx context.Context) error {
 	g := &w.commons
 	for name := range g.open {
@@ -141,21 +141,22 @@ func (w *writer) fillWindows(ctx context.Context) error {
 
 func (w *writer) fillWindow(ctx context.Context, l *line, level dag.Priority) error {
 	v := &l.levels[level]
-	limit := len(v.list) + l.past + windowFill // the first may be those whose grant is on its way
-	page, err := w.e.store.InLine(ctx, l.name, level, limit)
+	limit := max(v.page, windowFill)
+	page, err := w.e.store.InLine(ctx, l.name, level, v.from, limit)
 	if err != nil {
 		return fmt.Errorf("read a line: %w", err)
 	}
-	v.more = false
 	for i := range page {
 		if w.commons.of[page[i].Run] == nil { // or its grant is on its way
-			w.commons.enter(&claimant{run: page[i].Run, shard: page[i].Shard, claim: page[i].Claim})
+			if !w.commons.stand(&claimant{run: page[i].Run, shard: page[i].Shard, claim: page[i].Claim}) {
+				continue
+			}
 			for _, name := range page[i].Claim.Locks {
 				w.commons.freed[name] = true // whether it is free is seen when all are there
 			}
 		}
 	}
-	v.more = len(page) == limit
+	w.commons.onward(l, level, page, len(page) == limit)
 	return nil
 }
 

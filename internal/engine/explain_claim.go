@@ -99,7 +99,7 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) e
 // place is a run's place in its line, from 1, if it is among the first.
 func (e *Engine) place(ctx context.Context, v *RunView) (n int, exact bool, err error) {
 	for level := dag.Priority(0); level <= v.Claim.Level; level++ {
-		page, err := e.store.InLine(ctx, v.Claim.Line(), level, positionMax)
+		page, err := e.store.InLine(ctx, v.Claim.Line(), level, 0, positionMax)
 		if err != nil {
 			return 0, false, fromStore("read the line", err)
 		}

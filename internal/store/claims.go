@@ -163,7 +163,7 @@ type Claims interface {
 	Holding(ctx context.Context, after dag.RunID, limit int) ([]Claimant, error)
 	// Lines reads all lines with somebody in them, by name and level.
 	Lines(ctx context.Context) ([]Line, error)
-	// InLine reads the first of a line that have a level, by Asked; those
-	// of one instant in any order.
-	InLine(ctx context.Context, line string, level dag.Priority, limit int) ([]Claimant, error)
+	// InLine reads the first of a line that have a level and asked at an instant or later, by
+	// Asked; those of one instant in any order.
+	InLine(ctx context.Context, line string, level dag.Priority, from dag.Micros, limit int) ([]Claimant, error)
 }

@@ -169,10 +169,10 @@ func (s *Store) Lines(ctx context.Context) ([]store.Line, error) {
 }
 
 // InLine implements store.Claims.
-func (s *Store) InLine(ctx context.Context, line string, level dag.Priority, limit int) ([]store.Claimant, error) {
+func (s *Store) InLine(ctx context.Context, line string, level dag.Priority, from dag.Micros, limit int) ([]store.Claimant, error) {
 	var found []store.Claimant
 	err := s.read(ctx, Read, func() error {
-		all := s.claimants(func(c *dag.Claim) bool { return c.InLine() && c.Line() == line && c.Level == level })
+		all := s.claimants(func(c *dag.Claim) bool { return c.InLine() && c.Line() == line && c.Level == level && c.Asked >= from })
 		slices.SortStableFunc(all, func(a, b store.Claimant) int { return cmp.Compare(a.Claim.Asked, b.Claim.Asked) })
 		found = all[:min(len(all), pageSize(limit))]
 		return nil

@@ -103,6 +103,6 @@ func (d *DB) Lines(ctx context.Context) ([]store.Line, error) {
 }
 
 // InLine implements store.Claims.
-func (d *DB) InLine(ctx context.Context, line string, level dag.Priority, limit int) ([]store.Claimant, error) {
-	return d.claimants(ctx, query{name: "inLine", args: args{}.text(line).int8(int64(level)).int8(limitOf(limit))})
+func (d *DB) InLine(ctx context.Context, line string, level dag.Priority, from dag.Micros, limit int) ([]store.Claimant, error) {
+	return d.claimants(ctx, query{name: "inLine", args: args{}.text(line).int8(int64(level)).int8(int64(from)).int8(limitOf(limit))})
 }

@@ -22,7 +22,7 @@ SELECT line, level, count(*) FROM line GROUP BY line, level ORDER BY line, level
 
 -- name: inLine
 SELECT r.id, r.shard, r.workflow, r.priority, r.created, r.claim
-FROM (SELECT run, asked FROM line WHERE line = $1 AND level = $2::bigint::int ORDER BY asked, run LIMIT $3) l JOIN run r ON r.id = l.run
+FROM (SELECT run, asked FROM line WHERE line = $1 AND level = $2::bigint::int AND asked >= $3 ORDER BY asked, run LIMIT $4) l JOIN run r ON r.id = l.run
 ORDER BY l.asked, r.id;
 
 -- name: loadMoving

@@ -155,6 +155,6 @@ func (d *DB) Lines(ctx context.Context) ([]store.Line, error) {
 }
 
 // InLine implements store.Claims.
-func (d *DB) InLine(ctx context.Context, line string, level dag.Priority, limit int) ([]store.Claimant, error) {
-	return legible(d, ctx, "inLine", []any{line, int64(level), limitOf(limit)}, scanClaimant)
+func (d *DB) InLine(ctx context.Context, line string, level dag.Priority, from dag.Micros, limit int) ([]store.Claimant, error) {
+	return legible(d, ctx, "inLine", []any{line, int64(level), int64(from), limitOf(limit)}, scanClaimant)
 }

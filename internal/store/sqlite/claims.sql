@@ -13,4 +13,4 @@ SELECT line, level, count(*) FROM line GROUP BY line, level ORDER BY line, level
 
 -- name: inLine
 SELECT r.id, r.shard, r.workflow, r.priority, r.created, r.claim
-FROM line l JOIN run r ON r.n = l.run WHERE l.line = ?1 AND l.level = ?2 ORDER BY l.asked, r.n LIMIT ?3;
+FROM line l JOIN run r ON r.n = l.run WHERE l.line = ?1 AND l.level = ?2 AND l.asked >= ?3 ORDER BY l.asked, r.n LIMIT ?4;

@@ -145,9 +145,9 @@ func claimFields(b *bed) {
 	b.same(holding, []store.Claimant{{Run: r.ID, Workflow: 1, Priority: r.Priority, Created: r.Created, Claim: *u.Claim}}, "holding")
 }
 
-func (b *bed) line(name string, level dag.Priority, limit int) (ids []dag.RunID) {
+func (b *bed) line(name string, level dag.Priority, from dag.Micros, limit int) (ids []dag.RunID) {
 	b.Helper()
-	all, err := b.s.InLine(b.ctx, name, level, limit)
+	all, err := b.s.InLine(b.ctx, name, level, from, limit)
 	b.ok(err)
 	for i := range all {
 		ids = append(ids, all[i].Run)
@@ -163,11 +163,13 @@ func lines(b *bed) {
 	over := b.run(dag.RunSucceeded)
 	over.Claim = &dag.Claim{Queue: "q", Stage: dag.ClaimOver}
 	b.add(late, early, low, other, lock, has, lent, over)
-	b.same(b.line("q/", dag.Highest, 10), []dag.RunID{early.ID, late.ID}, "line")
-	b.same(b.line("q/", dag.Highest, 1), []dag.RunID{early.ID}, "the first of a line")
-	b.same(b.line("q/", dag.Low, 10), []dag.RunID{low.ID}, "another level")
-	b.same(b.line("q/k", dag.Highest, 10), []dag.RunID{other.ID}, "another key")
-	b.same(b.line("none/", dag.Highest, 10), []dag.RunID(nil), "a line with nobody in it")
+	b.same(b.line("q/", dag.Highest, 0, 10), []dag.RunID{early.ID, late.ID}, "line")
+	b.same(b.line("q/", dag.Highest, 0, 1), []dag.RunID{early.ID}, "the first of a line")
+	b.same(b.line("q/", dag.Highest, 101, 1), []dag.RunID{late.ID}, "who asked later")
+	b.same(b.line("q/", dag.Highest, 300, 10), []dag.RunID{late.ID}, "who asked at that instant or later")
+	b.same(b.line("q/", dag.Low, 0, 10), []dag.RunID{low.ID}, "another level")
+	b.same(b.line("q/k", dag.Highest, 0, 10), []dag.RunID{other.ID}, "another key")
+	b.same(b.line("none/", dag.Highest, 0, 10), []dag.RunID(nil), "a line with nobody in it")
 	all, err := b.s.Lines(b.ctx)
 	b.ok(err)
 	b.same(all, []store.Line{{Name: "/lock", Runs: 1}, {Name: "q/", Runs: 2}, {Name: "q/", Level: dag.Low, Runs: 1}, {Name: "q/k", Runs: 1}}, "lines")
@@ -192,7 +194,7 @@ func lineGoes(b *bed) {
 	claim.Asked = 500
 	again.Claim = &claim
 	b.put(func(x *store.Batch) { x.RunUpdates = []dag.RunUpdate{again} })
-	b.same(b.line("q/", dag.Medium, 10), []dag.RunID{r.ID}, "asked anew")
+	b.same(b.line("q/", dag.Medium, 0, 10), []dag.RunID{r.ID}, "asked anew")
 	end := dag.RunUpdate{RunRow: again.RunRow, Was: r.State, Claimed: again.Claim}
 	over := claim
 	over.Stage = dag.ClaimOver

@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// window is the first of those that wait at one level.
+type window struct {
+	list []*claimant // those that have their locks, or name none; by Asked
+	more bool        // the store may have others, who asked at from or later
+	from dag.Micros
+	page int // how many are read next; 0: windowFill
+	// far is how far it was read before it was read once more for the locks of again.
+	far   dag.Micros
+	again map[string]bool
+}
+
+// Bounds of a window: how many are read at a time when fewer than thin are left that have their
+// locks, and how many of those it grows to. Who waits for a lock stands in its line instead, of
+// which wantsMax are known, so that a crowd at a lock neither fills the memory nor hides who is
+// behind it.
+const (
+	windowFill = 200
+	windowThin = 50
+	windowMax  = 1000
+	wantsMax   = 200
+)
+
+// stand puts a claimant where it waits: for its locks, or its place. It is false if it need not
+// be known before a lock is free.
+func (g *commons) stand(c *claimant) bool {
+	if c.line = g.lineOf(&c.claim); g.crowded(c) {
+		return false
+	}
+	g.of[c.run] = c
+	g.open[c.line.name] = true
+	v := &c.line.levels[c.claim.Level]
+	if c.locks = len(c.claim.Locks) == 0; c.locks {
+		v.list = insertAsked(v.list, c)
+		return true
+	}
+	c.line.wait++
+	if !c.claim.Family.IsZero() {
+		g.kin++
+	}
+	for _, name := range c.claim.Locks {
+		k := g.lockOf(name)
+		k.wants = insertAsked(k.wants, c)
+	}
+	return true
+}
+
+// crowded reports whether so many want a lock that a claimant cannot have now that this one need
+// not be known before they are fewer. It is noted where it is found then. Who uses the locks of
+// ancestors is always known: it may have to be found in a circle. And who does not wait for locks
+// is told so.
+func (g *commons) crowded(c *claimant) bool {
+	if !c.claim.Family.IsZero() || c.claim.Fail {
+		return false
+	}
+	for _, name := range c.claim.Locks {
+		k := g.locks[name]
+		if k == nil || len(k.wants) < wantsMax || byAsked(k.wants[len(k.wants)-1], c) > 0 {
+			continue
+		}
+		at := stand{c.line.name, c.claim.Level}
+		if from, in := k.more[at]; !in || c.claim.Asked < from {
+			if k.more == nil {
+				k.more = map[stand]dag.Micros{}
+			}
+			k.more[at] = c.claim.Asked
+		}
+		return true
+	}
+	return false
+}
+
+// recall has those read from the store that want a lock and are not known, when few are left that
+// are.
+func (g *commons) recall(k *lock) {
+	if len(k.wants) >= windowThin {
+		return
+	}
+	for at, from := range k.more {
+		c := claimOfLine(at.line)
+		l := g.lineOf(&c)
+		v := &l.levels[at.level]
+		if !v.more {
+			v.more, v.from = true, endOfTime
+		}
+		if v.from > from {
+			v.far, v.from = max(v.far, v.from), from
+			if v.again == nil {
+				v.again = map[string]bool{}
+			}
+			v.again[k.name] = true
+		}
+		g.open[l.name] = true
+	}
+	k.more = nil
+}
+
+// endOfTime is later than every asking.
+const endOfTime = dag.Micros(1<<63 - 1)
+
+// onward moves a window on after a page was read of it. What lies between here and where it was
+// read to before is known, but for those that want a lock for which that was done; if enough of
+// those are found, it goes on there.
+func (g *commons) onward(l *line, level dag.Priority, page []store.Claimant, full bool) {
+	v := &l.levels[level]
+	switch n := len(page); {
+	case !full:
+		v.more, v.page = false, 0
+	case page[n-1].Claim.Asked == v.from: // a page of one instant
+		v.page = 2 * max(v.page, windowFill)
+	default:
+		v.from, v.page = page[n-1].Claim.Asked, 0
+	}
+	if !v.more || v.from >= v.far {
+		v.far, v.again = 0, nil
+		return
+	}
+	for name := range v.again {
+		if k := g.locks[name]; k == nil || len(k.wants) < wantsMax {
+			return
+		}
+	}
+	for name := range v.again {
+		k := g.locks[name]
+		if k.more == nil {
+			k.more = map[stand]dag.Micros{}
+		}
+		k.more[stand{l.name, level}] = v.from
+	}
+	if v.more, v.from = v.far != endOfTime, v.far; !v.more {
+		v.from = 0
+	}
+	v.far, v.again, v.page = 0, nil, 0
+}
