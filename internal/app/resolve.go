@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strconv"
 	"sync"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -171,7 +172,7 @@ func (r *resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 	if job.Dir, err = remote.Folder(v.Origin, dir); err != nil {
 		return job, &notStarted{causeStart, err}
 	}
-	if job.Dir == "" {
+	if job.Dir == "" && job.HTTP == nil {
 		job.Files = v.files
 	}
 	return job, nil
@@ -215,7 +216,9 @@ func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*worker.J
 		OutputTypes: v.types[t], LockToken: a.LockToken,
 	}
 	job.Artifacts, job.ArtifactsIn = v.Tasks[t].Artifacts, r.artifacts
-	setRun(job, &res.Run)
+	if setRun(job, &res.Run); res.Request != nil {
+		job.HTTP = request(res.Request)
+	}
 	return job, v, res.Dir, nil
 }
 
@@ -348,6 +351,16 @@ func setRun(job *worker.Job, run *workflow.Run) {
 	default:
 		job.Argv = run.Argv
 	}
+}
+
+// request is what the worker sends.
+func request(s *workflow.Sent) *worker.Request {
+	q := &worker.Request{Method: s.Method, URL: s.URL, Body: s.Body, Timeout: time.Duration(s.Timeout), Status: s.Status,
+		Contains: s.Contains, Answer: s.Answer, Keep: s.Keep}
+	for _, h := range s.Headers {
+		q.Header = append(q.Header, [2]string{h.Name, h.Value})
+	}
+	return q
 }
 
 func environment(env []workflow.KV) []string {

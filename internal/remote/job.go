@@ -40,11 +40,21 @@ func job(j *workerv1.Job, files worker.FileSource) (*worker.Job, error) {
 	if s := j.Script; s != nil {
 		out.Script = &worker.Script{Interpreter: s.Interpreter, Code: s.Code, File: s.File, Args: s.Args}
 	}
+	if q := j.Request; q != nil {
+		out.HTTP = &worker.Request{Method: q.Method, URL: q.Url, Body: q.Body, Timeout: time.Duration(q.TimeoutMillis) * time.Millisecond,
+			Contains: q.Contains, Answer: q.Answer, Keep: q.Keep}
+		for _, s := range q.Status {
+			out.HTTP.Status = append(out.HTTP.Status, int(s))
+		}
+		for _, h := range q.Headers {
+			out.HTTP.Header = append(out.HTTP.Header, [2]string{h.Name, h.Value})
+		}
+	}
 	dir, err := Folder(j.Origin, j.Dir)
 	if err != nil {
 		return out, err
 	}
-	if out.Dir = dir; dir == "" && j.Files {
+	if out.Dir = dir; dir == "" && j.Files && out.HTTP == nil {
 		out.Files = files
 	}
 	return out, nil
@@ -57,6 +67,16 @@ func Wire(j *worker.Job, origin, dir string, files bool) *workerv1.Job {
 		KillGraceMillis: j.KillGrace.Milliseconds(), WarnOnTimeout: j.WarnOnTimeout, Outputs: j.OutputTypes, LockToken: j.LockToken}
 	if s := j.Script; s != nil {
 		out.Script = &workerv1.Script{Interpreter: s.Interpreter, Code: s.Code, File: s.File, Args: s.Args}
+	}
+	if q := j.HTTP; q != nil {
+		out.Request = &workerv1.Request{Method: q.Method, Url: q.URL, Body: q.Body, TimeoutMillis: q.Timeout.Milliseconds(),
+			Contains: q.Contains, Answer: q.Answer, Keep: q.Keep}
+		for _, s := range q.Status {
+			out.Request.Status = append(out.Request.Status, int32(s))
+		}
+		for _, h := range q.Header {
+			out.Request.Headers = append(out.Request.Headers, &workerv1.Header{Name: h[0], Value: h[1]})
+		}
 	}
 	return out
 }

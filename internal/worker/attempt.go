@@ -52,6 +52,7 @@ type attempt struct {
 	timedOut         bool
 	cause            string    // why the worker ends it, "" = it does not
 	killAt           time.Time // zero unless TERM was sent and KILL was not
+	cancel           func()    // of a request, which has no process
 	result           Result
 }
 
@@ -77,7 +78,9 @@ func (a *attempt) run() Result {
 
 	a.result = Result{Key: a.job.Key, ExitCode: -1}
 	a.log = logFile{path: LogPath(a.w.data, a.job.Key), sizeMax: a.w.logMax.Load()}
-	if err := a.start(); err != nil {
+	if a.job.HTTP != nil {
+		a.send()
+	} else if err := a.start(); err != nil {
 		a.result.Finished = time.Now()
 		a.settle(Failed, CauseStart, err.Error())
 	} else if a.pid == 0 {
@@ -236,6 +239,10 @@ func (a *attempt) obey() {
 
 // terminate asks the tree to end. CONT lets stopped processes hear it.
 func (a *attempt) terminate() {
+	if a.cancel != nil {
+		a.cancel()
+		return
+	}
 	grace := a.job.KillGrace
 	if grace <= 0 {
 		grace = killGraceDefault
@@ -257,6 +264,10 @@ func (a *attempt) force(cause string) {
 		a.cause = cause
 	}
 	a.killAt = time.Time{}
+	if a.cancel != nil {
+		a.cancel()
+		return
+	}
 	a.slot.tree.kill()
 }
 
@@ -385,7 +396,12 @@ func (a *attempt) judge() {
 	default:
 		a.succeed()
 	}
-	note := a.log.close()
+	a.closeLog()
+}
+
+// closeLog ends the log; what is missing in it is told.
+func (a *attempt) closeLog() {
+	r, note := &a.result, a.log.close()
 	r.LogBytes, r.LogLost = a.log.size, a.log.lost
 	if note == "" {
 		return

@@ -47,6 +47,7 @@ type Job struct {
 	Key    Key
 	Argv   []string // program and arguments; no shell unless it says so
 	Script *Script  // nil when Argv is set
+	HTTP   *Request // instead of a program: neither Argv nor Script is set
 
 	Env   []string   // "K=V", the last of a name wins; SKEIN_* of the contract are the worker's
 	Dir   string     // working directory; "" = a fresh one, with Files in it, removed after the attempt

@@ -12,7 +12,7 @@ import (
 
 // greeting is the first line that both sides of a connection say. A side that reads another one does not
 // read on: what follows has another meaning. The number rises with every change that is no addition.
-const greeting = "skein keeper 2\n"
+const greeting = "skein keeper 3\n"
 
 // errVersion says that the other side speaks another version of the protocol.
 var errVersion = errors.New("another version of the keeper's protocol")

@@ -82,7 +82,7 @@ func taskActionsLater() []key {
 			key{name: "by", doc: "Who may approve; nobody named: anybody.", shape: list("a list of users", keyOrDash("the name of a user"))},
 			key{name: "timeout", doc: "How long to wait; then it fails.", shape: duration(false)},
 			key{name: "message", doc: "What is asked.", shape: text("a text")})},
-		{name: "http", doc: "Sends an HTTP request.", later: "http", shape: http()},
+		{name: "http", doc: "Sends an HTTP request; outputs are status, body and headers.", shape: http()},
 		{name: "kind", doc: "A kind of task that workers register.", later: "kind", shape: keyOrDash("the name of a kind")},
 	}
 }
@@ -111,11 +111,13 @@ func within() *shape {
 
 func http() *shape {
 	return object(`a mapping such as {url: "http://host/health"}`,
-		key{name: "url", must: true, doc: "The address.", shape: text("an address")},
+		key{name: "url", must: true, doc: "The address. May hold ${{ }}, like the headers and the texts of the body.", shape: text("an address")},
 		key{name: "method", doc: "GET (default), POST, …", shape: oneOf("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")},
 		key{name: "headers", doc: "Headers of the request.", shape: table("a mapping of headers", pattern("the name of a header", `^[A-Za-z0-9-]+$`), textOrNothing("a text"))},
-		key{name: "body", doc: "Body of the request.", shape: &shape{kind: anyShape}},
-		key{name: "timeout", doc: "Longest time for the answer.", shape: duration(false)},
+		key{name: "body", doc: "Body of the request: a text, or anything else, which is sent as JSON.", shape: &shape{kind: anyShape}},
+		key{name: "timeout", doc: "Longest time for the answer; default: 30s.", shape: duration(false)},
+		key{name: "answer", doc: "What the output body is: text or json; default: the body is not kept.", shape: oneOf("text", "json")},
+		key{name: "keep", doc: "Headers of the answer that the output headers holds.", shape: list("a list of headers", pattern("the name of a header", `^[A-Za-z0-9-]+$`))},
 		key{name: "expect", doc: "What the answer must be.", shape: object("a mapping such as {status: 200}",
 			key{name: "status", doc: "Status code, or a list of them.",
 				shape: forms("a status code or a list of them", integer(100, 599), list("a list of status codes", integer(100, 599)))},

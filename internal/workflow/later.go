@@ -9,6 +9,5 @@ var later = map[string]string{
 	"alerts":     "alerts are not supported yet",
 	"resources":  "resources are not supported yet: a task takes one slot",
 	"dependent":  "dependent tasks are not supported yet",
-	"http":       "http tasks are not supported yet: use run with curl",
 	"kind":       "kinds that workers register are not supported yet",
 }

@@ -201,8 +201,11 @@ func MergeOutputs(all [][]byte) ([]byte, error) {
 	return marshal(merged)
 }
 
-// texts of a logical task that may hold ${{ }}.
+// templates are the texts of a task, beside env, dir and foreach, that may hold ${{ }}.
 func (t *Task) templates(add func(text string)) {
+	if t.HTTP != nil {
+		t.HTTP.templates(add)
+	}
 	if t.Wait != nil {
 		add(t.Wait.Until)
 	}

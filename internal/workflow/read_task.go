@@ -29,6 +29,7 @@ func (r *reader) task(k, n *node) Task {
 	t.Group, t.Node, t.Labels = n.get("group").str(), n.get("node").str(), pairs(n.get("labels"))
 	t.Run = r.run(n.get("run"), join(at, "run"))
 	r.action(k, n, at)
+	r.http(&t, n, at)
 	r.logic(&t, n, at)
 	r.foreach(&t, n, at)
 	if d := n.get("dir"); t.Dir != "" && !hasTemplate(t.Dir) && leavesFolder(t.Dir) {

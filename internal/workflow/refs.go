@@ -169,7 +169,7 @@ func (d *declarations) resolve(path []string, in scope) (ref, *cel.Type, *compla
 	if in == inForeach {
 		return ref{kind: itemRef}, cel.DynType, nil
 	}
-	return ref{}, nil, &complaint{message: "item is known only in the env, the dir and the inner levels of a task with foreach"}
+	return ref{}, nil, &complaint{message: "item is known only in the env, the dir, the request and the inner levels of a task with foreach"}
 }
 
 // beforeRun refuses what no run has yet: where a trigger decides what to start.
@@ -336,7 +336,9 @@ func undeclaredOutput(task, key string, outputs []Output) *complaint {
 			}
 		}
 	}
-	if near := nearest(key, names); near != "" {
+	if key == "body" && slices.Contains(outputs, Output{Name: "status", Type: Int}) {
+		hint = "http keeps it with answer: text or answer: json"
+	} else if near := nearest(key, names); near != "" {
 		hint = "did you mean " + near + "? Otherwise " + hint
 	}
 	return &complaint{message: fmt.Sprintf("task %s does not declare an output %s", quoteShort(task), quoteShort(key)), hint: hint}

@@ -29,6 +29,8 @@ type Resolved struct {
 	Run Run
 	Dir string // as written; "" is the default
 	Env []KV   // of the workflow and the task, each name once, in the order of the file
+	// Request is sent instead of Run; nil: there is none.
+	Request *Sent
 }
 
 // Resolve evaluates what an attempt of a task needs. An error says which variable cannot
@@ -39,6 +41,10 @@ func (w *Workflow) Resolve(task int, in Inputs) (Resolved, error) {
 	from.item = in.Item
 	out := Resolved{Run: t.Run}
 	var err error
+	if t.HTTP != nil {
+		out.Request, err = w.sent(t, &from)
+		return out, err
+	}
 	if out.Dir, err = w.text(t.Dir, t.foreachScope(), &from); err != nil {
 		return Resolved{}, fmt.Errorf("dir: %w", err)
 	}

@@ -68,6 +68,7 @@ type Task struct {
 	Approval    *Approval `json:"approval,omitempty"`
 	Switch      []Branch  `json:"switch,omitempty"`
 	Call        *Call     `json:"call,omitempty"`
+	HTTP        *HTTP     `json:"http,omitempty"`
 	Dir         string    `json:"dir,omitempty"`
 	Env         []KV      `json:"env,omitempty"`
 	Outputs     []Output  `json:"outputs,omitempty"`
@@ -85,7 +86,7 @@ type Task struct {
 }
 
 // Run is what a task executes: exactly one of Shell, Argv, Code, File and Builtin is set, unless no
-// worker runs it.
+// worker runs it, or it is a request.
 type Run struct {
 	Shell string   `json:"shell,omitempty"` // text for sh -c
 	Argv  []string `json:"argv,omitempty"`  // a program and its arguments, no shell

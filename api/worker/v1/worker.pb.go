@@ -583,6 +583,7 @@ type Job struct {
 	WarnOnTimeout   bool                   `protobuf:"varint,14,opt,name=warn_on_timeout,json=warnOnTimeout,proto3" json:"warn_on_timeout,omitempty"`
 	Outputs         map[string]string      `protobuf:"bytes,15,rep,name=outputs,proto3" json:"outputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // declared, by name: string, int, float, bool or json
 	LockToken       int64                  `protobuf:"varint,16,opt,name=lock_token,json=lockToken,proto3" json:"lock_token,omitempty"`                                                     // 0: the run holds no lock
+	Request         *Request               `protobuf:"bytes,17,opt,name=request,proto3" json:"request,omitempty"`                                                                           // instead of argv and script
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -729,6 +730,174 @@ func (x *Job) GetLockToken() int64 {
 	return 0
 }
 
+func (x *Job) GetRequest() *Request {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+// Request is an HTTP request that the worker sends itself.
+type Request struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Method        string                 `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	Headers       []*Header              `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty"`
+	Body          []byte                 `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"`
+	TimeoutMillis int64                  `protobuf:"varint,5,opt,name=timeout_millis,json=timeoutMillis,proto3" json:"timeout_millis,omitempty"` // of the answer; 0: the worker's default
+	Status        []int32                `protobuf:"varint,6,rep,packed,name=status,proto3" json:"status,omitempty"`                             // that are a success; none: 200 to 299
+	Contains      string                 `protobuf:"bytes,7,opt,name=contains,proto3" json:"contains,omitempty"`                                 // what the body of the answer must hold
+	Answer        string                 `protobuf:"bytes,8,opt,name=answer,proto3" json:"answer,omitempty"`                                     // what the output body is: text, json; "": there is none
+	Keep          []string               `protobuf:"bytes,9,rep,name=keep,proto3" json:"keep,omitempty"`                                         // headers of the answer, in the output headers
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Request) Reset() {
+	*x = Request{}
+	mi := &file_worker_v1_worker_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Request) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Request) ProtoMessage() {}
+
+func (x *Request) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Request.ProtoReflect.Descriptor instead.
+func (*Request) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Request) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *Request) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Request) GetHeaders() []*Header {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *Request) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *Request) GetTimeoutMillis() int64 {
+	if x != nil {
+		return x.TimeoutMillis
+	}
+	return 0
+}
+
+func (x *Request) GetStatus() []int32 {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *Request) GetContains() string {
+	if x != nil {
+		return x.Contains
+	}
+	return ""
+}
+
+func (x *Request) GetAnswer() string {
+	if x != nil {
+		return x.Answer
+	}
+	return ""
+}
+
+func (x *Request) GetKeep() []string {
+	if x != nil {
+		return x.Keep
+	}
+	return nil
+}
+
+type Header struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Header) Reset() {
+	*x = Header{}
+	mi := &file_worker_v1_worker_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Header) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Header) ProtoMessage() {}
+
+func (x *Header) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Header.ProtoReflect.Descriptor instead.
+func (*Header) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Header) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Header) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 type Script struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Interpreter   string                 `protobuf:"bytes,1,opt,name=interpreter,proto3" json:"interpreter,omitempty"`
@@ -741,7 +910,7 @@ type Script struct {
 
 func (x *Script) Reset() {
 	*x = Script{}
-	mi := &file_worker_v1_worker_proto_msgTypes[7]
+	mi := &file_worker_v1_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -753,7 +922,7 @@ func (x *Script) String() string {
 func (*Script) ProtoMessage() {}
 
 func (x *Script) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[7]
+	mi := &file_worker_v1_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -766,7 +935,7 @@ func (x *Script) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Script.ProtoReflect.Descriptor instead.
 func (*Script) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{7}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Script) GetInterpreter() string {
@@ -809,7 +978,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[8]
+	mi := &file_worker_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +990,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[8]
+	mi := &file_worker_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -834,7 +1003,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{8}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReportRequest) GetHandler() int64 {
@@ -886,7 +1055,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_worker_v1_worker_proto_msgTypes[9]
+	mi := &file_worker_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -898,7 +1067,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[9]
+	mi := &file_worker_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -911,7 +1080,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Result) GetAttempt() *Attempt {
@@ -1007,7 +1176,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[10]
+	mi := &file_worker_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +1188,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[10]
+	mi := &file_worker_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +1201,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReportResponse) GetVerdicts() []Verdict {
@@ -1054,7 +1223,7 @@ type FilesRequest struct {
 
 func (x *FilesRequest) Reset() {
 	*x = FilesRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[11]
+	mi := &file_worker_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1235,7 @@ func (x *FilesRequest) String() string {
 func (*FilesRequest) ProtoMessage() {}
 
 func (x *FilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[11]
+	mi := &file_worker_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1248,7 @@ func (x *FilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilesRequest.ProtoReflect.Descriptor instead.
 func (*FilesRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FilesRequest) GetHandler() int64 {
@@ -1119,7 +1288,7 @@ type FilesResponse struct {
 
 func (x *FilesResponse) Reset() {
 	*x = FilesResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[12]
+	mi := &file_worker_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1300,7 @@ func (x *FilesResponse) String() string {
 func (*FilesResponse) ProtoMessage() {}
 
 func (x *FilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[12]
+	mi := &file_worker_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1313,7 @@ func (x *FilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilesResponse.ProtoReflect.Descriptor instead.
 func (*FilesResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FilesResponse) GetFiles() []*File {
@@ -1165,7 +1334,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_worker_v1_worker_proto_msgTypes[13]
+	mi := &file_worker_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1346,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[13]
+	mi := &file_worker_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1359,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *File) GetName() string {
@@ -1226,7 +1395,7 @@ type PushLogsRequest struct {
 
 func (x *PushLogsRequest) Reset() {
 	*x = PushLogsRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[14]
+	mi := &file_worker_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1407,7 @@ func (x *PushLogsRequest) String() string {
 func (*PushLogsRequest) ProtoMessage() {}
 
 func (x *PushLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[14]
+	mi := &file_worker_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1420,7 @@ func (x *PushLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushLogsRequest.ProtoReflect.Descriptor instead.
 func (*PushLogsRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PushLogsRequest) GetHandler() int64 {
@@ -1298,7 +1467,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_worker_v1_worker_proto_msgTypes[15]
+	mi := &file_worker_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1479,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[15]
+	mi := &file_worker_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1492,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LogChunk) GetAttempt() *Attempt {
@@ -1386,7 +1555,7 @@ type PushLogsResponse struct {
 
 func (x *PushLogsResponse) Reset() {
 	*x = PushLogsResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[16]
+	mi := &file_worker_v1_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1398,7 +1567,7 @@ func (x *PushLogsResponse) String() string {
 func (*PushLogsResponse) ProtoMessage() {}
 
 func (x *PushLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[16]
+	mi := &file_worker_v1_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1411,7 +1580,7 @@ func (x *PushLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushLogsResponse.ProtoReflect.Descriptor instead.
 func (*PushLogsResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PushLogsResponse) GetEnds() []int64 {
@@ -1432,7 +1601,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[17]
+	mi := &file_worker_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1444,7 +1613,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[17]
+	mi := &file_worker_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1457,7 +1626,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LeaveRequest) GetHandler() int64 {
@@ -1489,7 +1658,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[18]
+	mi := &file_worker_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1501,7 +1670,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[18]
+	mi := &file_worker_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1514,7 +1683,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
 var File_worker_v1_worker_proto protoreflect.FileDescriptor
@@ -1565,7 +1734,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05nodes\x18\x04 \x03(\tR\x05nodes\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
-	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xda\x04\n" +
+	"\x04kill\x18\x02 \x01(\bR\x04kill\"\x8e\x05\n" +
 	"\x03Job\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -1584,10 +1753,24 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x0fwarn_on_timeout\x18\x0e \x01(\bR\rwarnOnTimeout\x12;\n" +
 	"\aoutputs\x18\x0f \x03(\v2!.skein.worker.v1.Job.OutputsEntryR\aoutputs\x12\x1d\n" +
 	"\n" +
-	"lock_token\x18\x10 \x01(\x03R\tlockToken\x1a:\n" +
+	"lock_token\x18\x10 \x01(\x03R\tlockToken\x122\n" +
+	"\arequest\x18\x11 \x01(\v2\x18.skein.worker.v1.RequestR\arequest\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"f\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x81\x02\n" +
+	"\aRequest\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x121\n" +
+	"\aheaders\x18\x03 \x03(\v2\x17.skein.worker.v1.HeaderR\aheaders\x12\x12\n" +
+	"\x04body\x18\x04 \x01(\fR\x04body\x12%\n" +
+	"\x0etimeout_millis\x18\x05 \x01(\x03R\rtimeoutMillis\x12\x16\n" +
+	"\x06status\x18\x06 \x03(\x05R\x06status\x12\x1a\n" +
+	"\bcontains\x18\a \x01(\tR\bcontains\x12\x16\n" +
+	"\x06answer\x18\b \x01(\tR\x06answer\x12\x12\n" +
+	"\x04keep\x18\t \x03(\tR\x04keep\"2\n" +
+	"\x06Header\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"f\n" +
 	"\x06Script\x12 \n" +
 	"\vinterpreter\x18\x01 \x01(\tR\vinterpreter\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x12\n" +
@@ -1674,7 +1857,7 @@ func file_worker_v1_worker_proto_rawDescGZIP() []byte {
 }
 
 var file_worker_v1_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_worker_v1_worker_proto_goTypes = []any{
 	(Verdict)(0),             // 0: skein.worker.v1.Verdict
 	(*Attempt)(nil),          // 1: skein.worker.v1.Attempt
@@ -1684,23 +1867,25 @@ var file_worker_v1_worker_proto_goTypes = []any{
 	(*PollResponse)(nil),     // 5: skein.worker.v1.PollResponse
 	(*Stop)(nil),             // 6: skein.worker.v1.Stop
 	(*Job)(nil),              // 7: skein.worker.v1.Job
-	(*Script)(nil),           // 8: skein.worker.v1.Script
-	(*ReportRequest)(nil),    // 9: skein.worker.v1.ReportRequest
-	(*Result)(nil),           // 10: skein.worker.v1.Result
-	(*ReportResponse)(nil),   // 11: skein.worker.v1.ReportResponse
-	(*FilesRequest)(nil),     // 12: skein.worker.v1.FilesRequest
-	(*FilesResponse)(nil),    // 13: skein.worker.v1.FilesResponse
-	(*File)(nil),             // 14: skein.worker.v1.File
-	(*PushLogsRequest)(nil),  // 15: skein.worker.v1.PushLogsRequest
-	(*LogChunk)(nil),         // 16: skein.worker.v1.LogChunk
-	(*PushLogsResponse)(nil), // 17: skein.worker.v1.PushLogsResponse
-	(*LeaveRequest)(nil),     // 18: skein.worker.v1.LeaveRequest
-	(*LeaveResponse)(nil),    // 19: skein.worker.v1.LeaveResponse
-	nil,                      // 20: skein.worker.v1.RegisterRequest.LabelsEntry
-	nil,                      // 21: skein.worker.v1.Job.OutputsEntry
+	(*Request)(nil),          // 8: skein.worker.v1.Request
+	(*Header)(nil),           // 9: skein.worker.v1.Header
+	(*Script)(nil),           // 10: skein.worker.v1.Script
+	(*ReportRequest)(nil),    // 11: skein.worker.v1.ReportRequest
+	(*Result)(nil),           // 12: skein.worker.v1.Result
+	(*ReportResponse)(nil),   // 13: skein.worker.v1.ReportResponse
+	(*FilesRequest)(nil),     // 14: skein.worker.v1.FilesRequest
+	(*FilesResponse)(nil),    // 15: skein.worker.v1.FilesResponse
+	(*File)(nil),             // 16: skein.worker.v1.File
+	(*PushLogsRequest)(nil),  // 17: skein.worker.v1.PushLogsRequest
+	(*LogChunk)(nil),         // 18: skein.worker.v1.LogChunk
+	(*PushLogsResponse)(nil), // 19: skein.worker.v1.PushLogsResponse
+	(*LeaveRequest)(nil),     // 20: skein.worker.v1.LeaveRequest
+	(*LeaveResponse)(nil),    // 21: skein.worker.v1.LeaveResponse
+	nil,                      // 22: skein.worker.v1.RegisterRequest.LabelsEntry
+	nil,                      // 23: skein.worker.v1.Job.OutputsEntry
 }
 var file_worker_v1_worker_proto_depIdxs = []int32{
-	20, // 0: skein.worker.v1.RegisterRequest.labels:type_name -> skein.worker.v1.RegisterRequest.LabelsEntry
+	22, // 0: skein.worker.v1.RegisterRequest.labels:type_name -> skein.worker.v1.RegisterRequest.LabelsEntry
 	1,  // 1: skein.worker.v1.RegisterRequest.running:type_name -> skein.worker.v1.Attempt
 	1,  // 2: skein.worker.v1.RegisterRequest.ended:type_name -> skein.worker.v1.Attempt
 	1,  // 3: skein.worker.v1.RegisterResponse.revoked:type_name -> skein.worker.v1.Attempt
@@ -1710,32 +1895,34 @@ var file_worker_v1_worker_proto_depIdxs = []int32{
 	6,  // 7: skein.worker.v1.PollResponse.stop:type_name -> skein.worker.v1.Stop
 	1,  // 8: skein.worker.v1.Stop.attempt:type_name -> skein.worker.v1.Attempt
 	1,  // 9: skein.worker.v1.Job.attempt:type_name -> skein.worker.v1.Attempt
-	8,  // 10: skein.worker.v1.Job.script:type_name -> skein.worker.v1.Script
-	21, // 11: skein.worker.v1.Job.outputs:type_name -> skein.worker.v1.Job.OutputsEntry
-	10, // 12: skein.worker.v1.ReportRequest.results:type_name -> skein.worker.v1.Result
-	1,  // 13: skein.worker.v1.Result.attempt:type_name -> skein.worker.v1.Attempt
-	0,  // 14: skein.worker.v1.ReportResponse.verdicts:type_name -> skein.worker.v1.Verdict
-	1,  // 15: skein.worker.v1.FilesRequest.attempt:type_name -> skein.worker.v1.Attempt
-	14, // 16: skein.worker.v1.FilesResponse.files:type_name -> skein.worker.v1.File
-	16, // 17: skein.worker.v1.PushLogsRequest.chunks:type_name -> skein.worker.v1.LogChunk
-	1,  // 18: skein.worker.v1.LogChunk.attempt:type_name -> skein.worker.v1.Attempt
-	2,  // 19: skein.worker.v1.Workers.Register:input_type -> skein.worker.v1.RegisterRequest
-	4,  // 20: skein.worker.v1.Workers.Poll:input_type -> skein.worker.v1.PollRequest
-	9,  // 21: skein.worker.v1.Workers.Report:input_type -> skein.worker.v1.ReportRequest
-	12, // 22: skein.worker.v1.Workers.Files:input_type -> skein.worker.v1.FilesRequest
-	15, // 23: skein.worker.v1.Workers.PushLogs:input_type -> skein.worker.v1.PushLogsRequest
-	18, // 24: skein.worker.v1.Workers.Leave:input_type -> skein.worker.v1.LeaveRequest
-	3,  // 25: skein.worker.v1.Workers.Register:output_type -> skein.worker.v1.RegisterResponse
-	5,  // 26: skein.worker.v1.Workers.Poll:output_type -> skein.worker.v1.PollResponse
-	11, // 27: skein.worker.v1.Workers.Report:output_type -> skein.worker.v1.ReportResponse
-	13, // 28: skein.worker.v1.Workers.Files:output_type -> skein.worker.v1.FilesResponse
-	17, // 29: skein.worker.v1.Workers.PushLogs:output_type -> skein.worker.v1.PushLogsResponse
-	19, // 30: skein.worker.v1.Workers.Leave:output_type -> skein.worker.v1.LeaveResponse
-	25, // [25:31] is the sub-list for method output_type
-	19, // [19:25] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	10, // 10: skein.worker.v1.Job.script:type_name -> skein.worker.v1.Script
+	23, // 11: skein.worker.v1.Job.outputs:type_name -> skein.worker.v1.Job.OutputsEntry
+	8,  // 12: skein.worker.v1.Job.request:type_name -> skein.worker.v1.Request
+	9,  // 13: skein.worker.v1.Request.headers:type_name -> skein.worker.v1.Header
+	12, // 14: skein.worker.v1.ReportRequest.results:type_name -> skein.worker.v1.Result
+	1,  // 15: skein.worker.v1.Result.attempt:type_name -> skein.worker.v1.Attempt
+	0,  // 16: skein.worker.v1.ReportResponse.verdicts:type_name -> skein.worker.v1.Verdict
+	1,  // 17: skein.worker.v1.FilesRequest.attempt:type_name -> skein.worker.v1.Attempt
+	16, // 18: skein.worker.v1.FilesResponse.files:type_name -> skein.worker.v1.File
+	18, // 19: skein.worker.v1.PushLogsRequest.chunks:type_name -> skein.worker.v1.LogChunk
+	1,  // 20: skein.worker.v1.LogChunk.attempt:type_name -> skein.worker.v1.Attempt
+	2,  // 21: skein.worker.v1.Workers.Register:input_type -> skein.worker.v1.RegisterRequest
+	4,  // 22: skein.worker.v1.Workers.Poll:input_type -> skein.worker.v1.PollRequest
+	11, // 23: skein.worker.v1.Workers.Report:input_type -> skein.worker.v1.ReportRequest
+	14, // 24: skein.worker.v1.Workers.Files:input_type -> skein.worker.v1.FilesRequest
+	17, // 25: skein.worker.v1.Workers.PushLogs:input_type -> skein.worker.v1.PushLogsRequest
+	20, // 26: skein.worker.v1.Workers.Leave:input_type -> skein.worker.v1.LeaveRequest
+	3,  // 27: skein.worker.v1.Workers.Register:output_type -> skein.worker.v1.RegisterResponse
+	5,  // 28: skein.worker.v1.Workers.Poll:output_type -> skein.worker.v1.PollResponse
+	13, // 29: skein.worker.v1.Workers.Report:output_type -> skein.worker.v1.ReportResponse
+	15, // 30: skein.worker.v1.Workers.Files:output_type -> skein.worker.v1.FilesResponse
+	19, // 31: skein.worker.v1.Workers.PushLogs:output_type -> skein.worker.v1.PushLogsResponse
+	21, // 32: skein.worker.v1.Workers.Leave:output_type -> skein.worker.v1.LeaveResponse
+	27, // [27:33] is the sub-list for method output_type
+	21, // [21:27] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_worker_v1_worker_proto_init() }
@@ -1749,7 +1936,7 @@ func file_worker_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_worker_v1_worker_proto_rawDesc), len(file_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

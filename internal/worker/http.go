@@ -1,0 +1,321 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// Request is an HTTP request that the worker sends itself: an attempt without a process.
+type Request struct {
+	Method   string
+	URL      string
+	Header   [][2]string
+	Body     []byte
+	Timeout  time.Duration // for the whole answer; 0 = 30 s
+	Status   []int         // the answers that are a success; none = 200 to 299
+	Contains string        // what the body must hold
+	Answer   string        // what becomes of the body: AnswerText, AnswerJSON, "" = nothing
+	Keep     []string      // headers of the answer that are handed on
+}
+
+// What becomes of the body of an answer.
+const (
+	AnswerText = "text"
+	AnswerJSON = "json"
+)
+
+// Bounds of requests.
+const (
+	requestTimeout = 30 * time.Second
+	redirectsMax   = 5
+	searchMax      = 1 << 20   // bytes of a body that are searched for Contains
+	headersMax     = 256 << 10 // bytes of the headers of an answer
+	excerptMax     = 4 << 10   // bytes of an unexpected body that go to the log
+)
+
+// CauseHTTP is of a request that was not answered as expected.
+const CauseHTTP = "http"
+
+// send is an attempt that is a request. Another goroutine sends it and writes the log into a pipe,
+// as a process would; so the attempt is followed, stopped and timed out like any other.
+func (a *attempt) send() {
+	if err := a.job.Key.check(); err != nil {
+		a.result.Finished = time.Now()
+		a.settle(Failed, CauseStart, err.Error())
+		return
+	}
+	if a.want.Load() != 0 {
+		a.result.Finished = time.Now()
+		a.settleStop("before it began")
+		return
+	}
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		a.result.Finished = time.Now()
+		a.settle(Failed, CauseStart, err.Error())
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	a.pipe, a.cancel, a.began = ends[0], cancel, time.Now()
+	a.result.Started = a.began
+	var got answer
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		out := os.NewFile(uintptr(ends[1]), "log")
+		defer out.Close() // this ends the poll
+		got = a.job.HTTP.do(ctx, a.job, out)
+	}()
+	fds := [2]unix.PollFd{{Fd: int32(a.pipe), Events: unix.POLLIN}, {Fd: int32(a.slot.wake), Events: unix.POLLIN}}
+	for a.pipe >= 0 {
+		a.obey()
+		a.tick(time.Now())
+		n, err := unix.Poll(fds[:], a.patience())
+		if err != nil {
+			n = 0
+		}
+		if n > 0 && fds[0].Revents != 0 {
+			a.pump(fds[0].Revents)
+		}
+		if n > 0 && fds[1].Revents != 0 {
+			a.slot.slumber()
+		}
+	}
+	<-done
+	a.result.Finished = time.Now()
+	a.judgeAnswer(&got)
+	a.closeLog()
+}
+
+// judgeAnswer makes the result of an answer and of what the worker did to the attempt.
+func (a *attempt) judgeAnswer(got *answer) {
+	r := &a.result
+	r.TimedOut = a.timedOut && (a.job.WarnOnTimeout || a.cause == CauseTimeout)
+	switch {
+	case a.cause == CauseTimeout:
+		a.settle(Failed, CauseTimeout, fmt.Sprintf("there was no answer within the timeout of %v", a.job.Timeout))
+	case a.cause != "":
+		a.settleStop("while it waited for an answer")
+	case got.err != nil:
+		a.settle(Failed, got.cause, got.err.Error())
+	default:
+		r.Outputs = got.outputs
+		message := ""
+		if a.timedOut {
+			message = fmt.Sprintf("ran longer than its timeout of %v, which only warns", a.job.Timeout)
+		}
+		a.settle(Succeeded, "", message)
+	}
+}
+
+// answer is what became of a request.
+type answer struct {
+	outputs json.RawMessage
+	cause   string
+	err     error // a sentence for a person
+}
+
+// fault is an answer that is none.
+func fault(cause, format string, args ...any) answer {
+	return answer{cause: cause, err: fmt.Errorf(format, args...)}
+}
+
+// do sends the request, at most once but for redirects. What it logs holds no header, no body and no
+// query of the request: they may be secret.
+func (q *Request) do(ctx context.Context, job *Job, log io.Writer) answer {
+	limit := q.Timeout
+	if limit <= 0 {
+		limit = requestTimeout
+	}
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	req, err := q.make(within, job)
+	if err != nil {
+		return fault(CauseStart, "the request cannot be made: %w", plainError(err))
+	}
+	client := &http.Client{
+		// A connection of its own: one that was left over may be dead, and the request would be sent twice.
+		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: headersMax},
+		CheckRedirect: q.redirect,
+	}
+	began := time.Now()
+	fmt.Fprintf(log, "%s %s\n", req.Method, plainURL(req.URL))
+	res, err := client.Do(req)
+	var got answer
+	if err == nil {
+		got = q.read(res, log, began)
+		_ = res.Body.Close()
+	} else {
+		got = fault(CauseHTTP, "%s %s: %w", req.Method, plainURL(req.URL), plainError(err))
+	}
+	if errors.Is(got.err, context.DeadlineExceeded) {
+		got = fault(CauseTimeout, "%s %s: there was no answer within %v", req.Method, plainURL(req.URL), limit)
+	}
+	if got.err != nil {
+		fmt.Fprintln(log, got.err)
+	}
+	return got
+}
+
+// make is the request for package http.
+func (q *Request) make(ctx context.Context, job *Job) (*http.Request, error) {
+	var body io.Reader
+	if len(q.Body) > 0 {
+		body = bytes.NewReader(q.Body)
+	}
+	req, err := http.NewRequestWithContext(ctx, q.Method, q.URL, body)
+	if err != nil {
+		return nil, err
+	}
+	if req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.Host == "" {
+		return nil, errors.New("the address must begin with http:// or https:// and a host")
+	}
+	env, _ := taskEnv(job, nil, "") // the same names for the same attempt as a process sees
+	for _, kv := range env {
+		if trace, ok := strings.CutPrefix(kv, "TRACEPARENT="); ok {
+			req.Header.Set("Traceparent", trace)
+		}
+		if key, ok := strings.CutPrefix(kv, "SKEIN_IDEMPOTENCY_KEY="); ok && req.Method != http.MethodGet && req.Method != http.MethodHead {
+			req.Header.Set("Idempotency-Key", key)
+		}
+	}
+	req.Header.Set("User-Agent", "skein")
+	for _, h := range q.Header {
+		if strings.EqualFold(h[0], "Host") {
+			req.Host = h[1]
+			continue
+		}
+		req.Header.Set(h[0], h[1])
+	}
+	return req, nil
+}
+
+// redirect follows a few, keeps what the author gave from other hosts, and never leaves TLS.
+func (q *Request) redirect(req *http.Request, via []*http.Request) error {
+	first := via[0].URL
+	switch {
+	case slices.ContainsFunc(q.Status, func(s int) bool { return s >= 300 && s <= 399 }):
+		return http.ErrUseLastResponse // the redirect is the answer
+	case len(via) > redirectsMax:
+		return fmt.Errorf("more than %d redirects", redirectsMax)
+	case first.Scheme == "https" && req.URL.Scheme != "https":
+		return fmt.Errorf("it is redirected to %s, without TLS", plainURL(req.URL))
+	case req.URL.Scheme == first.Scheme && req.URL.Host == first.Host:
+		return nil
+	case req.Body != nil && req.Body != http.NoBody:
+		return fmt.Errorf("it is redirected to %s, another host, which would get its body", plainURL(req.URL))
+	}
+	for _, h := range q.Header {
+		req.Header.Del(h[0])
+	}
+	req.Host = ""
+	return nil
+}
+
+// read takes an answer.
+func (q *Request) read(res *http.Response, log io.Writer, began time.Time) answer {
+	sizeMax := searchMax
+	if q.Answer != "" {
+		sizeMax = outputsMaxDefault
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, int64(sizeMax)+1))
+	if err != nil {
+		return fault(CauseHTTP, "the answer broke off: %w", plainError(err))
+	}
+	fmt.Fprintf(log, "%s, %d bytes%s, %v\n", res.Status, len(body), map[bool]string{true: " or more"}[len(body) > sizeMax], time.Since(began).Round(time.Millisecond))
+	expected := res.StatusCode >= 200 && res.StatusCode <= 299
+	if len(q.Status) > 0 {
+		expected = slices.Contains(q.Status, res.StatusCode)
+	}
+	switch {
+	case !expected:
+		if len(body) > 0 {
+			fmt.Fprintf(log, "%s\n", bytes.ToValidUTF8(body[:min(len(body), excerptMax)], []byte("\uFFFD")))
+		}
+		return fault(CauseHTTP, "the answer is %s, %s was expected", res.Status, q.expects())
+	case q.Contains != "" && !bytes.Contains(body, []byte(q.Contains)):
+		return fault(CauseHTTP, "the answer does not hold the text that was expected (in its first %d bytes)", sizeMax)
+	case q.Answer != "" && len(body) > sizeMax:
+		return fault(CauseOutput, "the answer is larger than %d bytes: fetch it with run, and keep it as an artifact", sizeMax)
+	}
+	return q.outputs(res, body)
+}
+
+func (q *Request) expects() string {
+	if len(q.Status) == 0 {
+		return "200 to 299"
+	}
+	words := make([]string, len(q.Status))
+	for i, s := range q.Status {
+		words[i] = strconv.Itoa(s)
+	}
+	return strings.Join(words, " or ")
+}
+
+// outputs are what the task leaves behind.
+func (q *Request) outputs(res *http.Response, body []byte) answer {
+	values := map[string]json.RawMessage{"status": json.RawMessage(strconv.Itoa(res.StatusCode))}
+	var err error
+	switch q.Answer {
+	case AnswerText:
+		if !utf8.Valid(body) || bytes.IndexByte(body, 0) >= 0 {
+			return fault(CauseOutput, "the answer is no text: fetch it with run, and keep it as an artifact")
+		}
+		values["body"], err = marshal(string(body))
+	case AnswerJSON:
+		if !json.Valid(body) || escapedNUL(body) {
+			return fault(CauseOutput, "the answer is no JSON")
+		}
+		values["body"] = body
+	}
+	if len(q.Keep) > 0 && err == nil {
+		headers := make(map[string]string, len(q.Keep))
+		for _, name := range q.Keep {
+			if value := res.Header.Get(name); value != "" {
+				headers[strings.ToLower(name)] = strings.ToValidUTF8(value, "\uFFFD")
+			}
+		}
+		values["headers"], err = marshal(headers)
+	}
+	if err != nil {
+		return fault(CauseOutput, "the answer cannot be kept: %w", err)
+	}
+	raw, err := marshal(values)
+	if err != nil || len(raw) > outputsMaxDefault {
+		return fault(CauseOutput, "what is kept of the answer is larger than %d bytes: fetch it with run, and keep it as an artifact", outputsMaxDefault)
+	}
+	return answer{outputs: raw}
+}
+
+// plainURL is an address without what may be secret in it: its user and its query.
+func plainURL(u *url.URL) string {
+	plain := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	if u.RawQuery != "" {
+		return plain.String() + "?…"
+	}
+	return plain.String()
+}
+
+// plainError takes the address out of the errors of package http.
+func plainError(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}

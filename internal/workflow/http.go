@@ -1,0 +1,288 @@
+package workflow
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// HTTP is a request that a task sends. URL, the values of headers and the texts of the body may
+// hold ${{ }}.
+type HTTP struct {
+	Method   string          `json:"method,omitempty"` // "" is GET
+	URL      string          `json:"url"`
+	Headers  []KV            `json:"headers,omitempty"`
+	Body     json.RawMessage `json:"body,omitempty"`    // a text as it is; anything else as JSON
+	Timeout  Duration        `json:"timeout,omitempty"` // of the answer; 0: the worker's default
+	Status   []int           `json:"status,omitempty"`  // that are a success; none: 200 to 299
+	Contains string          `json:"contains,omitempty"`
+	Answer   string          `json:"answer,omitempty"` // text | json: what the output body is; "": there is none
+	Keep     []string        `json:"keep,omitempty"`   // headers of the answer, in the output headers
+}
+
+// Sent is a request with everything evaluated.
+type Sent struct {
+	*HTTP
+	Method  string
+	URL     string
+	Headers []KV
+	Body    []byte
+}
+
+// bodyBytesMax bounds the body of a request.
+const bodyBytesMax = 1 << 20
+
+// ownHeaders are made by the program that sends.
+var ownHeaders = []string{"content-length", "transfer-encoding", "connection", "trailer", "upgrade"}
+
+// http reads a request.
+func (r *reader) http(t *Task, n *node, at string) {
+	h := n.get("http")
+	if h == nil || h.kind != mapNode {
+		return
+	}
+	q := &HTTP{Method: h.get("method").str(), URL: h.get("url").str(), Headers: pairs(h.get("headers")),
+		Answer: h.get("answer").str(), Keep: texts(h.get("keep"))}
+	if t.HTTP = q; q.Method == "GET" {
+		q.Method = ""
+	}
+	q.Timeout = durationOf(h.get("timeout"))
+	if e := h.get("expect"); e != nil {
+		q.Contains = e.get("body").str()
+		q.Status = r.statuses(e.get("status"))
+	}
+	here := join(at, "http")
+	if _, err := parseURL(q.URL); err != nil && q.URL != "" && !hasTemplate(q.URL) {
+		r.failNode(h.get("url"), join(here, "url"), err.Error(), "write an address such as http://warehouse/health")
+	}
+	if b := h.get("body"); b != nil {
+		raw, err := marshal(b.value())
+		switch {
+		case err != nil || len(raw) > bodyBytesMax:
+			r.failNode(b, join(here, "body"), "the body is larger than "+sizeText(bodyBytesMax), "send it with run")
+		case slices.Contains([]string{"", "HEAD"}, q.Method):
+			r.failNode(b, join(here, "body"), "GET and HEAD send no body", "add method: POST")
+		default:
+			q.Body = raw
+		}
+	}
+	if hs := h.get("headers"); hs != nil && hs.kind == mapNode {
+		for i, k := range hs.keys {
+			if slices.Contains(ownHeaders, strings.ToLower(k.text)) {
+				r.failNode(k, join(join(here, "headers"), k.text), "the header "+k.text+" is made by what sends the request", "remove it")
+			} else if strings.ContainsAny(hs.vals[i].text, "\r\n") {
+				r.failNode(hs.vals[i], join(join(here, "headers"), k.text), "a header has one line", "remove the line break")
+			}
+		}
+	}
+	r.unique(h.get("keep"), join(here, "keep"))
+	t.Outputs = q.outputs()
+	r.notOfRequest(n, at)
+}
+
+func (r *reader) statuses(n *node) []int {
+	if n == nil {
+		return nil
+	}
+	list := n.vals
+	if n.kind == scalarNode {
+		list = []*node{n}
+	}
+	var all []int
+	for _, v := range list {
+		if s, ok := v.int(); ok {
+			all = append(all, int(s))
+		}
+	}
+	return all
+}
+
+// outputs that a request leaves behind by itself.
+func (q *HTTP) outputs() []Output {
+	out := []Output{{Name: "status", Type: Int}}
+	switch q.Answer {
+	case "text":
+		out = append(out, Output{Name: "body", Type: String})
+	case "json":
+		out = append(out, Output{Name: "body", Type: JSON})
+	}
+	if len(q.Keep) > 0 {
+		out = append(out, Output{Name: "headers", Type: JSON})
+	}
+	return out
+}
+
+// notOfRequest refuses the keys that mean nothing to a task without a process.
+func (r *reader) notOfRequest(n *node, at string) {
+	for _, k := range n.keys {
+		switch k.text {
+		case "env", "dir", "kill_grace", "artifacts":
+			r.failNode(k, join(at, k.text), k.text+" does not belong to http: a request has no process", "remove it, or use run")
+		case "outputs":
+			r.failNode(k, join(at, k.text), "the outputs of http are status, body and headers", "remove it; answer and keep say what is there")
+		case "retry":
+			if on := n.get("retry").get("on_exit"); on != nil {
+				r.failNode(on, join(join(at, "retry"), "on_exit"), "a request has no exit code", "remove on_exit; whatever http does not expect is retried")
+			}
+		}
+	}
+}
+
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSpace(text))
+	switch {
+	case err != nil:
+		return nil, errors.New("this is no address")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, errors.New("an address begins with http:// or https:// and a host")
+	}
+	return u, nil
+}
+
+// texts of a request that may hold ${{ }}.
+func (q *HTTP) templates(add func(text string)) {
+	add(q.URL)
+	for _, h := range q.Headers {
+		add(h.Value)
+	}
+	_, _ = eachText(q.Body, func(text string) (any, error) { add(text); return nil, nil })
+}
+
+// eachText replaces every text of a JSON value that is no name.
+func eachText(raw json.RawMessage, to func(text string) (any, error)) (any, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	var walk func(v any) (any, error)
+	walk = func(v any) (any, error) {
+		var err error
+		switch v := v.(type) {
+		case string:
+			return to(v)
+		case []any:
+			for i := range v {
+				if v[i], err = walk(v[i]); err != nil {
+					return nil, err
+				}
+			}
+		case map[string]any:
+			for _, k := range sortedKeys(v) {
+				if v[k], err = walk(v[k]); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return v, nil
+	}
+	v, err := decodeNumbers(raw)
+	if err != nil {
+		return nil, err
+	}
+	return walk(v)
+}
+
+// sent evaluates a request.
+func (w *Workflow) sent(t *Task, from *values) (*Sent, error) {
+	q := t.HTTP
+	s := &Sent{HTTP: q, Method: firstText(q.Method, "GET")}
+	var err error
+	if s.URL, err = w.text(q.URL, t.foreachScope(), from); err != nil {
+		return nil, fmt.Errorf("url: %w", err)
+	}
+	if s.URL = strings.TrimSpace(s.URL); hasTemplate(q.URL) {
+		if _, err := parseURL(s.URL); err != nil {
+			return nil, fmt.Errorf("url: %w", err) // not the address itself: it may hold what is secret
+		}
+	}
+	for _, h := range q.Headers {
+		if h.Value, err = w.text(h.Value, t.foreachScope(), from); err != nil {
+			return nil, fmt.Errorf("header %s: %w", h.Name, err)
+		}
+		if strings.ContainsAny(h.Value, "\r\n") {
+			return nil, fmt.Errorf("header %s has more than one line", h.Name)
+		}
+		s.Headers = append(s.Headers, h)
+	}
+	return s, w.sentBody(t, s, from)
+}
+
+func (w *Workflow) sentBody(t *Task, s *Sent, from *values) error {
+	q := t.HTTP
+	if len(q.Body) == 0 {
+		return nil
+	}
+	kind := "application/json"
+	if text, ok := jsonString(q.Body); ok {
+		text, err := w.text(text, t.foreachScope(), from)
+		if err != nil {
+			return fmt.Errorf("body: %w", err)
+		}
+		s.Body, kind = []byte(text), "text/plain; charset=utf-8"
+	} else {
+		v, err := eachText(q.Body, func(text string) (any, error) {
+			if !hasTemplate(text) {
+				return text, nil
+			}
+			c, err := w.exprs.get(text, t.foreachScope())
+			if err != nil {
+				return nil, err
+			}
+			return c.value(from.lookup)
+		})
+		if err != nil {
+			return fmt.Errorf("body: %w", err)
+		}
+		if s.Body, err = marshal(v); err != nil {
+			return fmt.Errorf("body: %w", err)
+		}
+	}
+	if len(s.Body) > bodyBytesMax {
+		return fmt.Errorf("body: it is larger than %s", sizeText(bodyBytesMax))
+	}
+	if !slices.ContainsFunc(s.Headers, func(h KV) bool { return strings.EqualFold(h.Name, "Content-Type") }) {
+		s.Headers = append(s.Headers, KV{Name: "Content-Type", Value: kind})
+	}
+	return nil
+}
+
+// checkHTTP checks what the texts of a request read.
+func (c *readCheck) checkHTTP(n *node, at string, in scope, read func(n *node, at string, refs []ref)) {
+	h := n.get("http")
+	if h == nil || h.kind != mapNode {
+		return
+	}
+	var walk func(v *node, key string)
+	walk = func(v *node, key string) {
+		if v == nil {
+			return
+		}
+		if v.isText() && hasTemplate(v.text) {
+			got := c.compile(v.text, in)
+			c.complain(v, key, 0, got.faults)
+			read(v, key, got.refs)
+		}
+		for i, inner := range v.vals {
+			if name := key; v.kind == mapNode {
+				walk(inner, join(name, v.keys[i].text))
+			} else {
+				walk(inner, fmt.Sprintf("%s[%d]", name, i))
+			}
+		}
+	}
+	for _, key := range []string{"url", "headers", "body"} {
+		walk(h.get(key), join(join(at, "http"), key))
+	}
+}
+
+// decodeNumbers decodes JSON with its numbers as they are written.
+func decodeNumbers(raw json.RawMessage) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	err := dec.Decode(&v)
+	return v, err
+}
