@@ -123,3 +123,21 @@ func TestNothingBeginsAfterTheEnd(t *testing.T) {
 		t.Errorf("the intent is %s, the approval has token %d", w.run.Intent, p.token)
 	}
 }
+
+// TestReadersFollow: what reads a task without needing it is decided anew when somebody decides about it.
+func TestReadersFollow(t *testing.T) {
+	w, do := foundWorld(t, GraphSpec{Tasks: []TaskSpec{
+		{Name: "read"},
+		{Name: "mid", Needs: []string{"read"}},
+		{Name: "reads", Needs: []string{"mid"}, If: cond("out(read)=2")},
+		{Name: "open"},
+	}})
+	for task := range TaskID(2) {
+		do(Event{Kind: EvAssign, Task: task, Handler: 1})
+		do(Event{Kind: EvReport, Task: task, Handler: 1, Token: 1, Result: Result{State: AttemptSucceeded, Outputs: []byte("2")}})
+	}
+	do(Event{Kind: EvMark, Task: 0, Mark: MarkSucceeded, Outputs: []byte("3")})
+	if s := w.run.at(2).state; s != Skipped {
+		t.Errorf("it read 2, which is 3 by now, and is %s", s)
+	}
+}

@@ -173,6 +173,7 @@ func (r *Run) following(t TaskID) []bool {
 	again := make([]bool, len(r.tasks))
 	again[t] = true
 	work := []TaskID{t}
+	readers := r.Graph.readers()
 	for len(work) > 0 {
 		t, work = work[len(work)-1], work[:len(work)-1]
 		if of, ok := r.Graph.InstanceOf(t); ok && r.tasks[of].state.Terminal() {
@@ -184,14 +185,36 @@ func (r *Run) following(t TaskID) []bool {
 				again[i] = again[i] || !r.tasks[i].own
 			}
 		}
-		for _, d := range r.Graph.deps.of(t) {
-			if !again[d] && !r.tasks[d].own {
-				again[d] = true
-				work = append(work, d)
+		for _, all := range [][]TaskID{r.Graph.deps.of(t), readers[t]} {
+			for _, d := range all {
+				if !again[d] && !r.tasks[d].own {
+					again[d] = true
+					work = append(work, d)
+				}
 			}
 		}
 	}
 	return again
+}
+
+// readers are the tasks whose conditions read each task; they need not need it.
+func (g *Graph) readers() map[TaskID][]TaskID {
+	if len(g.kept) == 0 {
+		return nil
+	}
+	all := map[TaskID][]TaskID{}
+	for t := range TaskID(g.fixed()) {
+		c := g.Condition(t)
+		if c == nil {
+			continue
+		}
+		for _, name := range c.Reads().Tasks {
+			if of, ok := g.Find(name); ok {
+				all[of] = append(all[of], t)
+			}
+		}
+	}
+	return all
 }
 
 // markable says whether a decision fits the state of the task, and if not, why.

@@ -179,12 +179,12 @@ func (w *writer) recoverChild(s *childStart) error {
 			return nil
 		}
 	}
-	w.tx.current = r
-	if r.State.Terminal() && r.Generation < s.Generation {
-		ev := dag.Event{Kind: dag.EvRecover, Task: dag.LeaderTask, Actor: "skein", Reason: "its parent was recovered"}
-		r.Step(&ev, w.tx.now, &w.tx.fx)
+	if r.State.Terminal() && r.Generation < s.Generation { // it takes anew what it claims
+		it := item{run: s.Run, ev: dag.Event{Kind: dag.EvRecover, Task: dag.LeaderTask, Actor: "skein", Reason: "its parent was recovered"}}
+		if a := w.step(&it, r); a.err != nil {
+			return a.err
+		}
 	}
-	w.tx.current = nil
 	if r.Unfinished() && r.Gate == gateNone {
 		w.count(r)
 	}

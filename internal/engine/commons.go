@@ -233,13 +233,30 @@ func (g *commons) leave(c *claimant) {
 	g.tidy(l)
 }
 
-// free reports whether a claimant may have a lock now: nobody has it and nobody asked for it
-// before, or an ancestor's run has it.
-func (k *lock) free(c *claimant) bool {
+// free reports whether a claimant may have a lock now: nobody has it and it is its turn, or an
+// ancestor's run has it.
+func (g *commons) free(k *lock, c *claimant) bool {
 	if len(k.has) > 0 {
 		return k.family == c.family()
 	}
-	return len(k.wants) == 0 || k.wants[0] == c
+	return g.turn(k, c)
+}
+
+// turn reports whether nobody comes before a claimant who wants the lock. Those who asked before, but
+// wait for another lock that its family has, do not: the family waits for it, and they for the family.
+func (g *commons) turn(k *lock, c *claimant) bool {
+	for _, o := range k.wants {
+		if o == c {
+			return true
+		}
+		if c.claim.Family.IsZero() || !slices.ContainsFunc(o.claim.Locks, func(name string) bool {
+			other := g.locks[name]
+			return other != nil && len(other.has) > 0 && other.family == c.family() && o.family() != c.family()
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 // lockAll sets all locks of a claimant aside for it, in one step, or none.
@@ -248,7 +265,7 @@ func (g *commons) lockAll(c *claimant) bool {
 		return true
 	}
 	for _, name := range c.claim.Locks {
-		if !g.lockOf(name).free(c) {
+		if !g.free(g.lockOf(name), c) {
 			return false
 		}
 	}

@@ -136,7 +136,7 @@ func each(p dag.Micros) string {
 func (w *writer) lockedBy(c *claimant) string {
 	for _, name := range c.claim.Locks {
 		k := w.commons.lockOf(name)
-		if k.free(c) {
+		if w.commons.free(k, c) {
 			continue
 		}
 		for _, o := range sortedClaimants(k.has) {
@@ -310,8 +310,7 @@ func (w *writer) serveLock(name string) error {
 		return nil
 	}
 	for _, c := range slices.Clone(k.wants) {
-		first := len(k.wants) > 0 && k.wants[0] == c
-		if !first && (len(k.has) == 0 || k.family != c.family()) {
+		if !g.turn(k, c) && (len(k.has) == 0 || k.family != c.family()) {
 			continue
 		}
 		if !g.lockAll(c) {

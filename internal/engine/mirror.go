@@ -35,8 +35,12 @@ func (e *Engine) MirrorShard(ctx context.Context, s dag.ShardID) (string, error)
 	return diff, err
 }
 
-// commonsDiff says where what is known of queues and locks differs from the rows, or "". It is
-// for a node that is alone: nothing is on its way.
+// MirrorGate compares what the owner of the gate knows of queues and locks with the rows of all shards.
+// No message may be on its way.
+func (e *Engine) MirrorGate(ctx context.Context) (string, error) { return e.writer.commonsDiff(ctx) }
+
+// commonsDiff says where what is known of queues and locks differs from the rows, or "". Nothing may be
+// on its way.
 func (w *writer) commonsDiff(ctx context.Context) (string, error) {
 	g := &w.commons
 	if !g.loaded {

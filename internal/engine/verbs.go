@@ -144,6 +144,10 @@ func (w *writer) revive(id dag.RunID) (*dag.Run, error) {
 		return nil, fmt.Errorf("%w: run %s is quarantined: %s", ErrConflict, id, row.Message)
 	}
 	w.runs[id] = r
+	if r.Claim.Aside() { // it is in no line of this memory's runs, and counts from now on
+		w.count(r)
+		w.aside = max(w.aside-1, 0)
+	}
 	return r, nil
 }
 
@@ -173,7 +177,7 @@ func (w *writer) verb(it *item) answer {
 			a.err = fmt.Errorf("%w: run %s: %s", ErrConflict, it.run, r.Refusal(&it.ev))
 		}
 	}
-	if revived && r != nil && !w.tx.marked[r] {
+	if revived && r != nil && !w.tx.marked[r] && r.Gate == gateNone {
 		delete(w.runs, r.ID) // in vain
 	}
 	return a

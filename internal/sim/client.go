@@ -68,6 +68,9 @@ func (w *World) setUp() {
 	}
 	for i := range s.flows {
 		f := flow{plan: plans()[w.rng.IntN(plansMax)]}
+		if w.rich != nil {
+			f.plan = richPlans()[w.rng.IntN(plansMax/2)]
+		}
 		f.row = store.Workflow{ID: dag.WorkflowID(i + 1), Shard: dag.ShardID(i % s.shards), Namespace: "sim", Name: fmt.Sprintf("w%d", i),
 			State: store.WorkflowActive, Version: 1, Latest: 1, Revision: 1}
 		if s.limit {
@@ -77,11 +80,15 @@ func (w *World) setUp() {
 		if s.triggers {
 			text += w.triggerLines(i)
 		}
+		text += w.names(i)
 		def := definition(text + "tasks:\n  a: {run: \"true\"}\n")
 		b.WorkflowInserts = append(b.WorkflowInserts, f.row)
 		b.Versions = append(b.Versions, store.Version{Workflow: f.row.ID, Version: 1, Def: def, Graph: w.packed(f.plan), Digest: []byte{byte(i)}})
 		b.TriggerInserts = append(b.TriggerInserts, w.declared(&f.row, def)...)
 		w.flows = append(w.flows, f)
+	}
+	if w.rich != nil {
+		b.QueueInserts = w.rich.queues
 	}
 	_, err = w.st.Commit(ctx, &b)
 	must(err)
@@ -268,6 +275,7 @@ func (c *client) verb(w *World) {
 // heal resumes what is paused, for ever and ever.
 func (c *client) heal(w *World) {
 	for _, id := range w.witness.order {
+		c.healTasks(w, id, w.witness.runs[id])
 		row, ok := w.peekRun(id)
 		if !ok || row.State.Terminal() || row.Intent != dag.IntentPause {
 			continue

@@ -9,8 +9,10 @@
 // compared with a fresh load. A history begins with faults (safety) and ends without (liveness):
 // then everything that was accepted must come to its end within a bounded virtual time.
 //
+// Every third world is rich: it has tasks that no worker runs, queues, locks and operators who decide.
+//
 // Read sched.go (threads and time), life.go (a process), work.go (attempts, messages), world.go
-// (a history), witness.go and naive.go (the rules), client.go; explore.go is the exhaustive check.
+// (a history), witness.go and naive.go (the rules), client.go; rich.go and rich_judge.go (the rich worlds); explore.go is the exhaustive check.
 //
 // Replay a seed with a readable trace:
 //

@@ -41,6 +41,7 @@ type plan struct {
 	retries      []int32
 	policies     []dag.Policy
 	endOnFailure bool
+	rich         bool // naive.go does not know all of it
 	text         string
 }
 
@@ -160,7 +161,7 @@ func mangled(p *plan, wrong func(i int, q *plan)) *plan {
 
 // packed is the graph as the engine gets it.
 func (w *World) packed(p *plan) []byte {
-	if w.mutant.graph == nil {
+	if w.mutant.graph == nil || p.rich {
 		return p.packed
 	}
 	return w.mutant.graph(p).packed

@@ -21,8 +21,13 @@ func (v *witness) judge(l *life, rec *store.RunRecord) {
 		v.runs[id] = sh
 		v.order = append(v.order, id)
 	}
+	sh.graph = runGraph(sh.plan, &rec.Run)
 	v.losses(sh, rec)
-	for _, f := range judgeRun(sh, rec, v.said) {
+	judge := judgeRun
+	if v.w.rich != nil {
+		judge = judgeRich
+	}
+	for _, f := range judge(sh, rec, v.said) {
 		v.w.violate(f.rule, "run %s (%s):%s", v.w.runName(id), f.what, sh.plan.text)
 	}
 	sh.row, sh.attempts = rec.Run, rec.Attempts
@@ -151,7 +156,7 @@ func judgeAttempts(was *shadow, is *store.RunRecord, said map[attemptKey]dag.Att
 		case b.Handler != a.Handler:
 			fs.add("one holder", "attempt %d of task %d goes from handler %d to %d", a.Token, a.Task, b.Handler, a.Handler)
 		}
-		if a.State == dag.AttemptSucceeded && a.Task >= 0 && (b == nil || !b.State.Ended()) {
+		if a.State == dag.AttemptSucceeded && a.Task >= 0 && a.Handler != 0 && (b == nil || !b.State.Ended()) {
 			if s, heard := said[k]; !heard || s != dag.AttemptSucceeded {
 				fs.add("token", "attempt %d of task %d counts as succeeded, its holder did not say so", a.Token, a.Task)
 			}
@@ -159,6 +164,9 @@ func judgeAttempts(was *shadow, is *store.RunRecord, said map[attemptKey]dag.Att
 	}
 	for k := range old {
 		fs.add("none lost", "attempt %d of task %d is gone", k.token, k.task)
+	}
+	if was.plan.rich {
+		return
 	}
 	for t, n := range failures {
 		if t >= 0 && n > was.plan.retries[t] {
@@ -178,10 +186,10 @@ const lossesMax = 6
 // judgeStart judges a new attempt: what it needs is settled, nobody said stop, and the attempt
 // before is over.
 func judgeStart(was *shadow, is *store.RunRecord, a *dag.AttemptRow, fs *findings) {
-	if was.row.Intent > dag.IntentRun && is.Run.Intent > dag.IntentRun {
+	if was.row.Intent > dag.IntentRun && is.Run.Intent > dag.IntentRun && was.row.Generation == is.Run.Generation && a.Handler != 0 {
 		fs.add("stopped", "task %d starts, and the run is told to %s", a.Task, was.row.Intent)
 	}
-	if a.Task < 0 || int(a.Task) >= len(was.plan.needs) {
+	if a.Task < 0 || int(a.Task) >= len(was.plan.needs) || was.plan.rich {
 		return // a reader says so
 	}
 	before := make([]dag.AttemptRow, 0, len(is.Attempts))
@@ -229,6 +237,7 @@ func (v *witness) close() {
 			}
 		}
 	}
+	v.closeRich(ctx)
 	if w.planner != nil {
 		v.ledger(ctx)
 	}

@@ -102,6 +102,58 @@ func TestJudgeCanFail(t *testing.T) {
 	}
 }
 
+// TestRichJudgeCanFail: a bad history for each rule of rich worlds.
+func TestRichJudgeCanFail(t *testing.T) {
+	claim := func(stage dag.ClaimStage) *dag.Claim { return &dag.Claim{Queue: "q", Stage: stage} }
+	other := dag.RunID{2}
+	for _, c := range []struct {
+		rule   string
+		damage func(s *step)
+	}{
+		{"", func(*step) {}},
+		{"quarantine", func(s *step) { s.is.Run.Cause = dag.CauseCorrupt }},
+		{"generation", func(s *step) { s.was.row.Generation = 2 }},
+		{"terminal is absorbing", func(s *step) { s.was.row.State = dag.RunFailed }},
+		{"intent", func(s *step) { s.was.row.Intent = dag.IntentStop; s.is.Attempts = s.is.Attempts[:1] }},
+		{"claims end with the run", func(s *step) { s.over(); s.is.Run.Claim = claim(dag.ClaimGranted) }},
+		{"suspended", func(s *step) { s.is.Run.State, s.is.Run.Claim = dag.RunSuspended, claim(dag.ClaimGranted) }},
+		{"claims", func(s *step) { s.is.Run.Claim = claim(dag.ClaimOver) }},
+		{"derive", func(s *step) { s.is.Attempts = append(s.is.Attempts, row(9, 1, dag.AttemptAssigned)) }},
+		{"finalised at once", func(s *step) { s.over(); s.is.Run.State, s.is.Run.Final = dag.RunRunning, nil }},
+		{"stopped", func(s *step) { s.was.row.Intent, s.is.Run.Intent = dag.IntentPause, dag.IntentPause }},
+	} {
+		s := goodStep()
+		c.damage(&s)
+		s.was.graph = s.was.plan.g
+		judged(t, c.rule, judgeRich(&s.was, &s.is, s.said))
+	}
+	held := []store.Claimant{{Run: theRun, Claim: dag.Claim{Queue: "q", Locks: []string{"l"}, Stage: dag.ClaimGranted}},
+		{Run: other, Claim: dag.Claim{Queue: "q", Locks: []string{"l"}, Stage: dag.ClaimGranted, Family: theRun}}}
+	judged(t, "", judgeCommons(held, []store.Queue{{Name: "q", Limit: 2}}))
+	judged(t, "limit of a queue", judgeCommons(held, []store.Queue{{Name: "q", Limit: 1}}))
+	held[1].Claim.Family = dag.RunID{}
+	judged(t, "one holder of a lock", judgeCommons(held, nil))
+
+	call := row(0, 1, dag.AttemptSucceeded)
+	call.Signal = other.String() + "/1/1"
+	child := &shadow{row: dag.RunRow{State: dag.RunSucceeded, Generation: 1, Header: dag.Header{ID: other,
+		Fire: &dag.Fire{Parent: &dag.Parent{Line: []dag.Ancestor{{Run: theRun}}}}}}}
+	runs := map[dag.RunID]*shadow{theRun: {attempts: []dag.AttemptRow{call}}, other: child}
+	order := []dag.RunID{theRun, other}
+	judged(t, "", judgeFamilies(order, runs))
+	child.row.State = dag.RunFailed
+	judged(t, "families", judgeFamilies(order, runs))
+	runs[theRun].attempts = nil
+	judged(t, "families", judgeFamilies(order, runs))
+}
+
+func judged(t *testing.T, rule string, found findings) {
+	t.Helper()
+	if rule == "" && len(found) > 0 || rule != "" && !slices.ContainsFunc(found, func(f finding) bool { return f.rule == rule }) {
+		t.Errorf("%q: found %v", rule, found)
+	}
+}
+
 // final is the packed form of the states of all tasks.
 func final(states []dag.TaskState) []byte {
 	var b []byte

@@ -23,6 +23,7 @@ type witness struct {
 	runs    map[dag.RunID]*shadow
 	order   []dag.RunID // of runs, as they came
 	keys    map[string]dag.RunID
+	once    map[string]bool                 // actors whose word counts once
 	said    map[attemptKey]dag.AttemptState // what holders really reported
 	latest  dag.Micros                      // the latest that the database's clock has shown
 	Commits int
@@ -39,6 +40,7 @@ type pulse struct {
 type shadow struct {
 	name     string
 	plan     *plan
+	graph    *dag.Graph // the run's own
 	row      dag.RunRow
 	attempts []dag.AttemptRow
 	intent   dag.Intent // that somebody was told is durable
@@ -50,6 +52,7 @@ func (v *witness) open(w *World) {
 	v.taker = map[dag.ShardID]dag.HandlerID{}
 	v.members, v.runs = map[dag.HandlerID]pulse{}, map[dag.RunID]*shadow{}
 	v.keys, v.said = map[string]dag.RunID{}, map[attemptKey]dag.AttemptState{}
+	v.once = map[string]bool{}
 	for _, s := range w.allShards() {
 		v.epoch[s] = 1 // of the one who set up
 	}
@@ -151,6 +154,7 @@ func (v *witness) commit(l *life, b *store.Batch) {
 		}
 	}
 	v.fires(b)
+	v.commons()
 	if len(b.Fences) == 0 || len(w.Found) > 0 {
 		return
 	}
@@ -250,7 +254,7 @@ func (v *witness) promised(a *asked) {
 // ordered: somebody was told that an intent is durable.
 func (v *witness) ordered(id dag.RunID, intent dag.Intent) {
 	row, ok := v.w.peekRun(id)
-	if !ok || row.Intent < intent && !row.State.Terminal() && intent >= dag.IntentStop {
+	if !ok || row.Intent < intent && !row.State.Terminal() && intent >= dag.IntentStop && v.w.rich == nil { // or it goes on in a new generation
 		v.w.violate("acknowledged", "run %s was told to %s, its row says %s", v.w.runName(id), intent, row.Intent)
 	}
 }

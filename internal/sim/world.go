@@ -95,12 +95,14 @@ func (w *World) draw() {
 	s.long, s.twice, s.ghosts = some(40, 30), some(40, 40), some(50, 80)
 	s.verbs, s.badRuns = some(40, 2), some(10, 1)
 	s.triggers, s.limit = r.IntN(4) == 0, r.IntN(4) == 0
+	w.drawRich()
 }
 
 // World is one history.
 type World struct {
 	Seed  uint64
 	swarm swarm
+	rich  *rich // nil: a plain world
 	rng   *rand.Rand
 	stage *Stage
 	now   int64 // nanoseconds
@@ -154,7 +156,7 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 	w.lives, w.born = make([]*life, s.nodes), make([]int, s.nodes)
 	w.witness.open(w)
 	w.setUp()
-	w.tell("seed %d: %+v", seed, *s)
+	w.tell("seed %d: %+v %+v", seed, *s, w.rich)
 	for i := range w.lives {
 		w.after(w.delay(50*time.Millisecond), func() { w.start(i) })
 	}
@@ -163,7 +165,7 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 	w.heal()
 	healed := w.now
 	if !w.play(healed+int64(endBound), w.settled) && len(w.Found) == 0 {
-		w.violate("liveness", "%v after the last fault not everything has ended: %s", endBound, w.left())
+		w.violate("liveness", "%v after the last fault not everything has ended: %s%s", endBound, w.left(), w.why())
 	}
 	w.play(w.now+int64(time.Second), func() bool { return false }) // replies arrive
 	if len(w.Found) == 0 {
@@ -271,6 +273,7 @@ func (w *World) script() {
 		w.tell("the clock of the database jumps: it is %d s off", w.ahead/1e6)
 	})
 	w.client.script(w)
+	w.client.operate(w)
 	w.keepUp()
 }
 
