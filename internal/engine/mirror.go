@@ -60,8 +60,11 @@ func (w *writer) commonsDiff(ctx context.Context) (string, error) {
 			stored[after] = string(page[i].Claim.Pack())
 		}
 	}
-	past := map[*line]int{}
+	past, inLine := map[*line]int{}, map[stand]int{}
 	for id, c := range g.of {
+		if c.claim.InLine() {
+			inLine[stand{c.line.name, c.claim.Level}]++
+		}
 		if c.slot {
 			past[c.line]++
 		}
@@ -81,7 +84,8 @@ func (w *writer) commonsDiff(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for i := range waiting {
-		if l := g.lines[waiting[i].Name]; l == nil || len(l.levels[waiting[i].Level].list) != int(waiting[i].Runs) && !l.levels[waiting[i].Level].more {
+		at := stand{waiting[i].Name, waiting[i].Level}
+		if l := g.lines[at.line]; l == nil || inLine[at] != int(waiting[i].Runs) && !l.levels[at.level].more && !g.unread(at) {
 			return fmt.Sprintf("line %s has %d runs at level %d, memory knows others", waiting[i].Name, waiting[i].Runs, waiting[i].Level), nil
 		}
 	}
@@ -95,6 +99,16 @@ func (w *writer) commonsDiff(ctx context.Context) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// unread reports whether only the store knows some that stand there and want a lock.
+func (g *commons) unread(at stand) bool {
+	for _, k := range g.locks {
+		if _, more := k.more[at]; more {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *writer) mirrorRun(rec *store.RunRecord) (string, error) {
