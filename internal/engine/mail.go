@@ -24,6 +24,8 @@ type letter struct {
 	// Child, if not nil, is about a run and the run that called it; the rest does not count.
 	Child *childLetter `json:"child,omitempty"`
 	Word  *word        `json:"word,omitempty"` // of what a run claims; then the others do not count
+	// Posted is a verb on a run; it is alone in its message.
+	Posted *posted `json:"posted,omitempty"`
 }
 
 // mailMax is how many messages of a shard are read at a time.
@@ -93,6 +95,18 @@ func (w *writer) receive(m *store.Message) answer {
 	var letters []letter
 	if err := json.Unmarshal(m.Payload, &letters); err != nil {
 		w.e.log.Error("a message makes no sense and is dropped", "from", m.From, "to", m.To, "err", err)
+	}
+	if len(letters) == 1 && letters[0].Posted != nil {
+		done, err := w.takeIn(letters[0].Posted)
+		if err != nil {
+			w.broken(err)
+			return answer{err: err}
+		}
+		if !done {
+			delete(w.reading, m.ID) // it is read again
+			return answer{}
+		}
+		letters = nil
 	}
 	w.tx.batch.Consumed = append(w.tx.batch.Consumed, m.ID)
 	w.tx.addressed = append(w.tx.addressed, m.To)

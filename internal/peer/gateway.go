@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,9 +11,11 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
 )
 
@@ -47,10 +50,11 @@ func Gateway(next http.Handler, dir Directory, rt http.RoundTripper, log *slog.L
 			if err == nil && hops < hopsMax {
 				r.Header.Set(HeaderHops, strconv.Itoa(hops+1))
 				body.again(r)
+				d := detour{to: to, dir: dir, next: next, rt: rt, log: log}
 				if strings.HasPrefix(catch.elsewhere, "handler ") {
-					passStream(w, r, detour{to: to, dir: dir, next: next, rt: rt, log: log})
-				} else {
-					pass(w, r, to, rt, log)
+					passStream(w, r, d)
+				} else if !pass(w, r, d) {
+					post(w, r, body, next, fmt.Errorf("node %s, which has it, does not answer", to.Name))
 				}
 				return
 			}
@@ -58,7 +62,7 @@ func Gateway(next http.Handler, dir Directory, rt http.RoundTripper, log *slog.L
 				err = fmt.Errorf("the request was passed on %d times: ownership is moving", hops)
 			}
 			if time.Since(began) > settleMax || !sleep(r, settlePoll) {
-				unavailable(w, err)
+				post(w, r, body, next, err)
 				return
 			}
 			body.again(r)
@@ -129,22 +133,44 @@ func destination(dir Directory, elsewhere string) (store.Member, error) {
 	return m, nil
 }
 
-func pass(w http.ResponseWriter, r *http.Request, to store.Member, rt http.RoundTripper, log *slog.Logger) {
-	target, err := url.Parse(to.Address)
-	if err != nil {
-		unavailable(w, fmt.Errorf("address of node %s: %w", to.Name, err))
-		return
+// post is what is left of a request that nobody answers: a verb is written down for whoever is going to.
+func post(w http.ResponseWriter, r *http.Request, body *buffered, next http.Handler, why error) {
+	if r.Method == http.MethodPost && r.Context().Err() == nil {
+		body.again(r)
+		catch := &catcher{ResponseWriter: w}
+		next.ServeHTTP(catch, r.WithContext(engine.WithPosting(r.Context())))
+		if catch.elsewhere == "" {
+			return
+		}
 	}
+	unavailable(w, why)
+}
+
+// pass has another node answer. It is false if that does not, also because it is frozen and then taken for
+// dead; then nothing is answered yet.
+func pass(w http.ResponseWriter, r *http.Request, d detour) (answered bool) {
+	target, err := url.Parse(d.to.Address)
+	if err != nil {
+		d.log.Warn("a node has an address that makes no sense", "node", d.to.Name, "err", err)
+		return false
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	watching.Go(func() { d.untilGone(ctx, cancel) })
+	answered = true
 	proxy := &httputil.ReverseProxy{
-		Transport:     rt,
+		Transport:     d.rt,
 		Rewrite:       func(p *httputil.ProxyRequest) { p.SetURL(target) },
 		FlushInterval: -1,
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			log.Warn("a request could not be passed on", "node", to.Name, "err", err)
-			unavailable(w, fmt.Errorf("node %s, which has it, does not answer", to.Name))
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
+			d.log.Warn("a request could not be passed on", "node", d.to.Name, "err", err)
+			answered = false
 		},
 	}
-	proxy.ServeHTTP(w, r)
+	proxy.ServeHTTP(w, r.WithContext(ctx))
+	return answered
 }
 
 func unavailable(w http.ResponseWriter, err error) {

@@ -56,7 +56,7 @@ func (s *Server) runVerb(v verb) func(context.Context, *verbIn) (*runOut, error)
 // as it is now, and 200. A refusal is not kept under the key.
 func (s *Server) once(ctx context.Context, key string, c *engine.Command, scope string) (int, error) {
 	if key == "" {
-		return http.StatusAccepted, s.engine.Do(ctx, *c)
+		return http.StatusAccepted, s.engine.Tell(ctx, *c)
 	}
 	hash, err := verbHash(c)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Server) once(ctx context.Context, key string, c *engine.Command, scope 
 		return http.StatusOK, err
 	}
 	c.Request = &store.Request{Scope: scope, Key: key, Hash: hash, Answer: []byte(`{"status":202}`)}
-	err = s.engine.Do(ctx, *c)
+	err = s.engine.Tell(ctx, *c)
 	if errors.Is(err, engine.ErrConflict) { // perhaps of two requests with one key at once
 		if _, other := s.done(ctx, scope, key, hash); other != nil {
 			return 0, other

@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// A verb on a run that nobody answers for, because its node died a moment ago, is posted: it becomes
+// a message to the run's shard, and whoever owns that next takes it in, before anything else that
+// this owner is told about the run.
+
+// posted is a verb in a letter.
+type posted struct {
+	Run     dag.RunID
+	Intent  dag.Intent `json:",omitempty"`
+	Recover bool       `json:",omitempty"`
+	Scope   dag.Scope  `json:",omitempty"`
+	Mark    dag.Mark   `json:",omitempty"`
+	Task    string     `json:",omitempty"`
+	Outputs []byte     `json:",omitempty"`
+	Actor   string     `json:",omitempty"`
+	Reason  string     `json:",omitempty"`
+}
+
+// Post writes a command down for the next owner of its run. When it returns without an error, the
+// command is durable; what it does is seen later, and one that does not fit the run any more by then
+// does nothing. Under a Request it is written once.
+func (e *Engine) Post(ctx context.Context, c Command) error {
+	if e.cluster == nil {
+		return fmt.Errorf("%w: this node is alone and owns every shard", ErrUnavailable)
+	}
+	if _, err := e.item(&c); err != nil {
+		return err
+	}
+	row, err := e.store.Run(ctx, c.Run)
+	if err != nil {
+		return fromStore("run "+c.Run.String(), err)
+	}
+	now, err := e.store.Clock(ctx)
+	if err != nil {
+		return fromStore("read the clock", err)
+	}
+	said := posted{c.Run, c.Intent, c.Recover, c.Scope, c.Mark, c.Task, c.Outputs, c.Actor, c.Reason}
+	var b store.Batch
+	b.Messages = []store.Message{{From: row.Shard, To: row.Shard, Payload: envelope([]letter{{Posted: &said}}), Created: now}}
+	if c.Request != nil {
+		req := *c.Request
+		req.Created = now
+		b.Requests = []store.Request{req}
+	}
+	_, err = e.store.Commit(ctx, &b)
+	if c.Request != nil && (errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrUnknown)) {
+		// It may have been written by another way, or by this very try.
+		was, other := e.store.Request(ctx, c.Request.Scope, c.Request.Key)
+		if other == nil {
+			return sameBody(was.Hash, c.Request.Hash)
+		}
+	}
+	if err != nil {
+		return fromStore("post the command", err)
+	}
+	e.cfg.Peers.Nudge(row.Shard)
+	return nil
+}
+
+// takeIn does what a posted verb says. It is false if the verb has to wait for the next transaction.
+func (w *writer) takeIn(p *posted) (bool, error) {
+	c := Command{Run: p.Run, Intent: p.Intent, Recover: p.Recover, Scope: p.Scope, Mark: p.Mark, Task: p.Task,
+		Outputs: p.Outputs, Actor: p.Actor, Reason: p.Reason}
+	it, err := w.e.item(&c)
+	if err == nil {
+		it.req = nil // the message is consumed once
+		if w.endedNow(&it) {
+			return false, nil
+		}
+		a := w.event(&it)
+		if err = a.err; err == nil && a.verdict > dag.Duplicate {
+			err = fmt.Errorf("%w: the run has ended, or is told otherwise", ErrConflict)
+		}
+	}
+	if errors.Is(err, ErrUnavailable) {
+		return true, err
+	}
+	if err != nil {
+		w.e.log.Warn("a verb that was posted does not fit its run any more", "run", p.Run.String(), "actor", p.Actor, "err", err)
+	}
+	return true, nil
+}
+
+type postingKey struct{}
+
+// WithPosting says that nobody answers for the shard that a request is about: a verb may be posted.
+func WithPosting(ctx context.Context) context.Context {
+	return context.WithValue(ctx, postingKey{}, true)
+}
+
+// PostingAllowed reports whether ctx is of WithPosting.
+func PostingAllowed(ctx context.Context) bool { return ctx.Value(postingKey{}) != nil }
+
+// Tell carries a command out as Do does, or, if ctx allows it and this node does not own the run,
+// posts it.
+func (e *Engine) Tell(ctx context.Context, c Command) error {
+	err := e.Do(ctx, c)
+	var moved *Elsewhere
+	if errors.As(err, &moved) && PostingAllowed(ctx) {
+		return e.Post(ctx, c)
+	}
+	return err
+}

@@ -1,0 +1,83 @@
+package peer
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// mortal is a village whose owner may be taken for dead.
+type mortal struct {
+	village
+	dead bool
+}
+
+func (m *mortal) Alive(dag.HandlerID) bool { return !m.dead }
+
+// TestGateway sends a verb to a node that does not own what it is about. Whatever becomes of the owner, the
+// request is answered once: by it, or by this node, which is told that it may post the verb.
+func TestGateway(t *testing.T) {
+	frozen := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body) // only then the server notices that who asked has gone
+		<-r.Context().Done()
+	}
+	for _, c := range []struct {
+		name  string
+		owner http.HandlerFunc // nil: it does not listen
+		dead  bool             // it is taken for dead while it has the request
+		post  bool             // what may be posted
+		want  string
+	}{
+		{name: "the owner answers", owner: func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			_, _ = w.Write(append([]byte("owner: "), body...))
+		}, post: true, want: "200 owner: stop it"},
+		{name: "it does not listen", post: true, want: "202 posted: stop it"},
+		{name: "it is frozen, and taken for dead", owner: frozen, dead: true, post: true, want: "202 posted: stop it"},
+		{name: "what cannot be posted", want: "503 node far, which has it, does not answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			far := httptest.NewServer(c.owner)
+			defer far.Close()
+			if c.owner == nil {
+				far.Close()
+			}
+			here := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if body, _ := io.ReadAll(r.Body); c.post && engine.PostingAllowed(r.Context()) {
+					w.WriteHeader(http.StatusAccepted)
+					_, _ = w.Write(append([]byte("posted: "), body...))
+					return
+				}
+				w.Header().Set(HeaderElsewhere, "shard 3")
+				w.WriteHeader(http.StatusServiceUnavailable)
+			})
+			dir := &mortal{village{self: store.Member{Handler: 1}, owner: store.Member{Handler: 2, Address: far.URL, Name: "far"}}, c.dead}
+			near := httptest.NewServer(Gateway(here, dir, http.DefaultTransport, slog.New(slog.DiscardHandler)))
+			defer near.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, near.URL+"/api/v1/runs/1:stop", strings.NewReader("stop it"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if got := resp.Status[:4] + string(body); err != nil || got != c.want && !strings.Contains(got, c.want[4:]) || got[:3] != c.want[:3] {
+				t.Errorf("%s, want %s: %v", got, c.want, err)
+			}
+		})
+	}
+}
