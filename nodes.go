@@ -14,6 +14,12 @@ func (c *Client) Nodes(ctx context.Context) (page api.List[api.Node], err error)
 	return page, err
 }
 
+// WorkerGroups lists the groups that tasks can choose.
+func (c *Client) WorkerGroups(ctx context.Context) (page api.List[api.WorkerGroup], err error) {
+	_, err = c.do(ctx, newCall(http.MethodGet, nil, "worker-groups"), &page)
+	return page, err
+}
+
 // Node reads a node.
 func (c *Client) Node(ctx context.Context, name string) (n api.Node, err error) {
 	_, err = c.do(ctx, newCall(http.MethodGet, nil, "nodes", name), &n)

@@ -20,6 +20,13 @@ type Node struct {
 	Lag       float64           `json:"lag_seconds" doc:"Since seen_at, on the clock of the database."`
 }
 
+// WorkerGroup is those that tasks may choose by one name: group.
+type WorkerGroup struct {
+	Name    string   `json:"name"`
+	Workers []string `json:"workers" nullable:"false" doc:"Workers, and nodes that run tasks themselves."`
+	Slots   Slots    `json:"slots" doc:"Of all of them."`
+}
+
 // Shards are those of a node.
 type Shards struct {
 	Owned int     `json:"owned"`

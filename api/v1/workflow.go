@@ -34,6 +34,8 @@ type Param struct {
 type Applied struct {
 	Workflow
 	Changed bool `json:"changed"`
+	// Warnings are what would keep its runs from moving now.
+	Warnings []string `json:"warnings" nullable:"false" doc:"For example tasks that fit no worker that is connected now."`
 }
 
 // ApplyRequest is a definition with what belongs to it. A body of type application/yaml is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,14 +34,27 @@ func (c *cli) nodeTable(all []api.Node) error {
 	return show(c, all, nodeName, []column[api.Node]{
 		{head: "NODE", get: nodeName},
 		{head: "STATE", get: func(n api.Node) string { return c.state(n.State) }},
-		{head: "SLOTS", get: func(n api.Node) string { return fmt.Sprintf("%d/%d", n.Slots.Busy, n.Slots.Total) }},
+		{head: "SLOTS", get: func(n api.Node) string { return slotsText(n.Slots) }},
 		{head: "SHARDS", get: func(n api.Node) string { return strconv.Itoa(n.Shards.Owned) }},
 		{head: "LAG", get: nodeLag},
 		{head: "UP SINCE", get: func(n api.Node) string { return c.when(&n.StartedAt) }},
 		{head: "VERSION", get: func(n api.Node) string { return n.Version }},
 		{head: "ROLES", get: func(n api.Node) string { return strings.Join(n.Roles, ",") }},
+		{head: "HOME", get: func(n api.Node) string { return text(n.Home) }},
+		{head: "GROUPS", get: func(n api.Node) string { return orNone(strings.Join(n.Groups, ",")) }},
+		{head: "LABELS", get: func(n api.Node) string { return orNone(strings.Join(labelsOf(&n), ",")) }},
 		{head: "ADDRESS", get: func(n api.Node) string { return text(n.Address) }},
 	})
+}
+
+func slotsText(s api.Slots) string { return fmt.Sprintf("%d/%d", s.Busy, s.Total) }
+
+func labelsOf(n *api.Node) (all []string) {
+	for k, v := range n.Labels {
+		all = append(all, k+"="+v)
+	}
+	slices.Sort(all)
+	return all
 }
 
 func nodeName(n api.Node) string { return n.Name }
@@ -105,6 +119,9 @@ func (c *cli) nodeCard(n *api.Node) error {
 			{"version", n.Version},
 			{"roles", strings.Join(n.Roles, ", ")},
 			{"address", text(n.Address)},
+			{"home", text(n.Home)},
+			{"groups", orNone(strings.Join(n.Groups, ", "))},
+			{"labels", orNone(strings.Join(labelsOf(n), ", "))},
 			{"slots", fmt.Sprintf("%d of %d busy", n.Slots.Busy, n.Slots.Total)},
 			{"shards", shardRanges(n.Shards.List)},
 			{"moved", shardRanges(n.Shards.Moved)},

@@ -70,6 +70,9 @@ func (c *cli) workflowApplyCmd() *cobra.Command {
 						return err
 					}
 					applied = append(applied, a)
+					for _, w := range a.Warnings {
+						c.say("%s: %s", a.Workflow.Workflow, w)
+					}
 				}
 				return show(c, applied, func(a api.Applied) string { return a.Workflow.Workflow }, []column[api.Applied]{
 					{head: "WORKFLOW", get: func(a api.Applied) string { return a.Workflow.Workflow }},

@@ -38,6 +38,8 @@ func (m *membership) counts() []server.Count {
 		{Name: "worker_registrations_total", Help: "Workers that were attached to this node.", Read: st.Registered.Load},
 		{Name: "worker_attempts_lost_total", Help: "Attempts that a worker had, and had no more without a word.", Read: st.Lost.Load},
 	}
+	all = append(all, server.Count{Name: "places_unserved", Help: "Places (node, group, labels) for which ready tasks of this node's shards wait, and that nobody has.",
+		Falls: true, Read: st.Unserved.Load})
 	for _, why := range home.Reasons() {
 		all = append(all, server.Count{Name: "worker_calls_rejected_total", Help: "What workers said and was not taken.", Label: "reason", Value: why.String(),
 			Read: func() int64 { return st.Rejected(why) }})

@@ -23,7 +23,12 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 	if err != nil {
 		return err
 	}
-	w, err := remote.New(remote.Config{Servers: cfg.Server, Token: cfg.APIToken, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups,
+	rt, err := Transport(cfg)
+	if err != nil {
+		return errors.Join(err, lock.release())
+	}
+	rt.MaxIdleConnsPerHost = 8
+	w, err := remote.New(remote.Config{Servers: cfg.Server, Token: cfg.APIToken, Transport: rt, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups,
 		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Drain: cfg.Drain, Version: Version(), Log: log})
 	if err != nil {
 		return errors.Join(err, lock.release())

@@ -55,6 +55,16 @@ func (p Place) each(f func(kind byte, text string) bool) {
 	}
 }
 
+// Parts are places that ask for one thing each.
+func (p Place) Parts() (parts []Place) {
+	for part := range strings.SplitSeq(string(p), placeEnd) {
+		if part != "" {
+			parts = append(parts, Place(part+placeEnd))
+		}
+	}
+	return parts
+}
+
 // Node is the one worker that may run the task; "": several may.
 func (p Place) Node() (name string) {
 	p.each(func(kind byte, text string) bool {

@@ -11,7 +11,7 @@ import (
 
 // Reason is one answer to "why does it not move?". Zero times do not apply.
 type Reason struct {
-	Kind     string // ended, paused, stopping, limit, queue, lock, splitting, needs, slot, retry, operator, running, wait, approval, call, nobody
+	Kind     string // ended, paused, stopping, limit, queue, lock, splitting, needs, slot, place, retry, operator, running, wait, approval, call, nobody
 	What     string // a sentence
 	Holder   string // who has what it waits for
 	Since    dag.Micros
@@ -104,17 +104,31 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) err
 	if err != nil {
 		return err
 	}
-	ready := 0
+	var waiting []*TaskView
 	for i := range tasks {
 		switch t := &tasks[i]; t.State {
 		case dag.Ready:
-			ready++
+			waiting = append(waiting, t)
 		case dag.Assigned, dag.Running, dag.RetryWait:
 			e.explainHeld(t, x)
 		case dag.Deferred:
 			if err := e.explainDeferred(ctx, v, t, x); err != nil {
 				return err
 			}
+		}
+	}
+	ready := len(waiting)
+	if ready > 0 && v.Intent == dag.IntentRun {
+		r, n, err := e.misplaced(ctx, v, waiting...)
+		if err != nil {
+			return err
+		}
+		if r != nil {
+			if n > 1 {
+				r.What += fmt.Sprintf("; %d of its tasks fit nobody", n)
+			}
+			x.add(*r)
+			ready -= n
 		}
 	}
 	if ready > 0 && v.Intent == dag.IntentRun {
@@ -270,6 +284,12 @@ func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Ex
 		return e.explainDeferred(ctx, v, t, x)
 	case dag.Ready:
 		if !e.explainIntent(v, x) && v.Intent == dag.IntentRun {
+			if r, _, err := e.misplaced(ctx, v, t); err != nil || r != nil {
+				if r != nil {
+					x.add(*r)
+				}
+				return err
+			}
 			x.add(e.slotReason("it is ready and waits for a slot", t.Modified))
 		}
 	case dag.Pending:

@@ -192,6 +192,7 @@ func (h *Home) look() {
 		}
 	}
 	h.purse.look(there)
+	h.misplaced(members)
 	gone, anew := h.mail.look(there)
 	for _, id := range anew {
 		h.eng.Resend(id)
@@ -202,6 +203,23 @@ func (h *Home) look() {
 		h.eng.Bury(func(id dag.HandlerID) bool { _, alive := h.dir.Member(id); return !alive })
 	}
 	h.serve()
+}
+
+// misplaced notices ready tasks that nobody who is there may run, and says so once.
+func (h *Home) misplaced(members []store.Member) {
+	said := make(map[dag.Place]bool, len(h.purse.unserved))
+	for i := range h.purse.demands {
+		d := &h.purse.demands[i]
+		why := engine.Misfit(d.Place, members)
+		if why == "" {
+			continue
+		}
+		if said[d.Place] = true; !h.purse.unserved[d.Place] {
+			h.log.Warn("ready tasks fit nobody who is there", "run", d.Run.String(), "tasks", d.N, "why", why)
+		}
+	}
+	h.purse.unserved = said
+	h.Stats.Unserved.Store(int64(len(said)))
 }
 
 // all is every lender of this node.

@@ -24,6 +24,8 @@ type purse struct {
 	changed bool
 	said    time.Time
 	turn    int
+	// unserved are the places that are wanted and that nobody who is there has.
+	unserved map[dag.Place]bool
 }
 
 // credit is the slots of one worker.

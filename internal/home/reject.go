@@ -43,9 +43,12 @@ func Reasons() []Reason {
 
 func (r Reason) String() string { return reasonNames[r] }
 
-// Stats counts what workers were refused, and what they said; it only rises.
+// Stats counts what workers were refused, and what they said.
 type Stats struct {
 	Registered, Delivered, Held, Lost atomic.Int64
+	// Unserved is for how many places ready tasks wait that nobody who is there may run: the only
+	// one that also falls.
+	Unserved atomic.Int64
 
 	rejected [reasons]atomic.Int64
 }

@@ -165,10 +165,18 @@ func TestPlaces(t *testing.T) {
 			h.end(x)
 		}
 	}
+	unserved := func() (n int64) {
+		for _, o := range tn.nodes {
+			n += o.h.Stats.Unserved.Load()
+		}
+		return n
+	}
+	tn.until("it is noticed that a task fits nobody", func() bool { return unserved() == 1 })
 	c := tn.hand(tn.nodes[0], "c", 1, "nowhere")
 	c.get(1)
 	c.end(c.running[0])
 	tn.until("the run ends", func() bool { return tn.ended([]dag.RunID{run}) })
+	tn.until("and that somebody came", func() bool { return unserved() == 0 })
 }
 
 // TestCordonedWorker: a worker that is cordoned is given nothing more, and what it has it may end.

@@ -26,6 +26,8 @@ import (
 type Config struct {
 	Servers []string // URLs of nodes, tried in turn; it learns the others from its home
 	Token   string   // sent as a bearer token; "": none
+	// Transport reaches the nodes; nil: one that trusts whom this machine trusts.
+	Transport http.RoundTripper
 	Name    string
 	Slots   int
 	Groups  []string
@@ -85,7 +87,9 @@ func New(cfg Config) (*Worker, error) {
 	}
 	r := &Worker{cfg: cfg, log: cfg.Log, kick: make(chan struct{}, 1), idle: make(chan struct{}, 1), has: map[attemptName]*attempt{},
 		byKey: map[worker.Key]*attempt{}, past: newPast(pastMax), nodes: slices.Clone(cfg.Servers)}
-	r.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute}}
+	if r.http = (&http.Client{Transport: cfg.Transport}); cfg.Transport == nil {
+		r.http.Transport = &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute}
+	}
 	var err error
 	if r.work, err = worker.New(worker.Config{DataDir: cfg.Data, Slots: cfg.Slots, PassEnv: cfg.PassEnv, Log: cfg.Log, Report: r.ended, Started: r.started}); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)

@@ -155,11 +155,32 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 	if err != nil {
 		return nil, err
 	}
-	out := &appliedOut{Status: http.StatusOK, ETag: etag(&w), Body: api.Applied{Workflow: full, Changed: made}}
+	out := &appliedOut{Status: http.StatusOK, ETag: etag(&w), Body: api.Applied{Workflow: full, Changed: made, Warnings: s.warnings(ctx, def)}}
 	if isNew {
 		out.Status, out.Location = http.StatusCreated, api.Prefix+"/workflows/"+w.Namespace+"/"+w.Name
 	}
 	return out, nil
+}
+
+// warnings say which tasks nobody could run now. The workflow is stored by then: not to know is no error.
+func (s *Server) warnings(ctx context.Context, def *workflow.Workflow) []string {
+	all := []string{}
+	g, err := def.Graph(s.cfg.TasksMax)
+	if err != nil {
+		return all
+	}
+	tasks, err := s.engine.Unplaced(ctx, g)
+	if err != nil {
+		return all
+	}
+	for _, u := range tasks {
+		text := "task " + u.Task
+		if u.More > 0 {
+			text += fmt.Sprintf(" (and %d more)", u.More)
+		}
+		all = append(all, text+" would wait: "+u.Why)
+	}
+	return all
 }
 
 // expected checks the preconditions against what there is.

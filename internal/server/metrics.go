@@ -115,7 +115,11 @@ func engineCollector(e *engine.Engine, counts []Count) prometheus.Collector {
 		if n.Label != "" {
 			labels[n.Label] = n.Value
 		}
-		c.stats = append(c.stats, stat{prometheus.NewDesc("skein_"+n.Name, n.Help, nil, labels), prometheus.CounterValue, func() float64 { return float64(n.Read()) }})
+		kind := prometheus.CounterValue
+		if n.Falls {
+			kind = prometheus.GaugeValue
+		}
+		c.stats = append(c.stats, stat{prometheus.NewDesc("skein_"+n.Name, n.Help, nil, labels), kind, func() float64 { return float64(n.Read()) }})
 	}
 	return c
 }

@@ -52,9 +52,10 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Count is a counter that somebody else keeps. Counts of one name differ in the value of Label.
+// Count is a number that somebody else keeps. Counts of one name differ in the value of Label.
 type Count struct {
 	Name, Help, Label, Value string
+	Falls                    bool // it is a gauge
 	Read                     func() int64
 }
 

@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"context"
+	"strings"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Misfit says what is missing for tasks of a place to run on one of those who are there; "": some may.
+func Misfit(p dag.Place, there []store.Member) string {
+	fit, cordoned := false, []string{}
+	for i := range there {
+		switch m := &there[i]; {
+		case m.Slots == 0 || !p.Fits(m.Name, m.Traits.Groups, m.Traits.Labels):
+		case m.Cordoned && m.Worker:
+			cordoned = append(cordoned, m.Name)
+		default:
+			fit = true
+		}
+	}
+	switch {
+	case fit:
+		return ""
+	case len(cordoned) > 0:
+		return "only " + strings.Join(cordoned, ", ") + " would do, and is cordoned"
+	case p == dag.Anywhere:
+		return "there is no worker, and no node runs tasks itself"
+	}
+	var nobody []string
+	for _, part := range p.Parts() {
+		if !had(part, there) {
+			nobody = append(nobody, part.String())
+		}
+	}
+	if len(nobody) == 0 {
+		return "no worker has all of " + p.String()
+	}
+	return "no worker has " + strings.Join(nobody, ", nor ")
+}
+
+func had(p dag.Place, there []store.Member) bool {
+	for i := range there {
+		if m := &there[i]; m.Slots > 0 && p.Fits(m.Name, m.Traits.Groups, m.Traits.Labels) {
+			return true
+		}
+	}
+	return false
+}
+
+// Traits are what tasks choose this process by, besides its name.
+func (e *Engine) Traits() store.Traits { return e.cfg.Traits }
+
+// there is everybody who may run tasks.
+func (e *Engine) there(ctx context.Context) ([]store.Member, error) {
+	if e.cluster == nil {
+		return []store.Member{{Name: e.cfg.Node, Slots: int32(e.cfg.Slots), Traits: e.cfg.Traits}}, nil
+	}
+	members, _, err := e.cluster.Members(ctx)
+	return members, fromStore("list who is there", err)
+}
+
+// Unplaced is tasks that nobody who is there may run.
+type Unplaced struct {
+	Task string // the first
+	More int    // other tasks of that place
+	Why  string
+}
+
+// Unplaced finds the tasks of a graph that would wait, because nobody who is there now may run them.
+func (e *Engine) Unplaced(ctx context.Context, g *dag.Graph) ([]Unplaced, error) {
+	var all []Unplaced
+	at := map[dag.Place]int{}
+	var there []store.Member
+	for t := range dag.TaskID(g.Len()) {
+		p := g.Policy(t).Place
+		if p == dag.Anywhere {
+			continue
+		}
+		if i, seen := at[p]; seen {
+			if i >= 0 {
+				all[i].More++
+			}
+			continue
+		}
+		if there == nil {
+			var err error
+			if there, err = e.there(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if at[p] = -1; Misfit(p, there) != "" {
+			at[p] = len(all)
+			all = append(all, Unplaced{Task: g.Name(t), Why: Misfit(p, there)})
+		}
+	}
+	return all, nil
+}
+
+// misplaced is the reason for a task that is ready and that nobody may run; nil: somebody may.
+func (e *Engine) misplaced(ctx context.Context, v *RunView, ts ...*TaskView) (*Reason, int, error) {
+	if e.reads() {
+		return nil, 0, nil
+	}
+	g, err := e.graphOf(&v.RunRow)
+	if err != nil {
+		return nil, 0, err
+	}
+	there, err := e.there(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	var r *Reason
+	n := 0
+	for _, t := range ts {
+		p := g.Policy(t.ID).Place
+		why := Misfit(p, there)
+		if why == "" {
+			continue
+		}
+		if n++; r == nil {
+			r = &Reason{Kind: "place", What: "task " + t.Name + " fits nobody who is there: " + why, Since: t.Modified,
+				Unblocks: "a worker for it: skein worker" + startedWith(p)}
+		}
+	}
+	return r, n, nil
+}
+
+// startedWith is how a worker is started that fits a place.
+func startedWith(p dag.Place) string {
+	var b strings.Builder
+	for _, part := range p.Parts() {
+		kind, text, _ := strings.Cut(part.String(), " ")
+		if kind == "node" {
+			kind = "name"
+		}
+		b.WriteString(" --" + kind + " " + text)
+	}
+	return b.String()
+}
