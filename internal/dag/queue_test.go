@@ -43,7 +43,7 @@ func TestQueueIsExact(t *testing.T) {
 		q := Queue{Ageing: time.Duration(rapid.SampledFrom([]int{0, 10, 60}).Draw(t, "ageing")) * time.Second}
 		var runs []*Run
 		var fx Effects
-		now := Micros(1_000_000_000)
+		now, made := Micros(1_000_000_000), 0
 		check := func() {
 			want := naiveOrder(runs, q.Ageing, now)
 			head := q.Head(now)
@@ -57,7 +57,8 @@ func TestQueueIsExact(t *testing.T) {
 			case 0, 1, 2:
 				r := NewRun(Header{Priority: Priority(rapid.IntRange(0, 4).Draw(t, "priority")),
 					Created: now - Micros(rapid.IntRange(-3, 50).Draw(t, "age"))*1_000_000})
-				r.ID[0], r.ID[1] = byte(rapid.IntRange(0, 3).Draw(t, "id")), byte(len(runs))
+				r.ID[0], r.ID[1] = byte(rapid.IntRange(0, 3).Draw(t, "id")), byte(made) // no two are the same
+				made++
 				g, err := NewGraph(drawTasks(t))
 				must(err)
 				r.Step(&Event{Kind: EvSubmit, Graph: g}, Now{Wall: now}, &fx)
