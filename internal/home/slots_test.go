@@ -49,29 +49,31 @@ func TestNeverOneMore(t *testing.T) {
 		t.Fatalf("the workflows are in %d shards", len(owners))
 	}
 	h := tn.hand(tn.nodes[0], "w", slots)
-	most, moves, rng := 0, 0, rand.New(rand.NewPCG(1, 2))
+	h.get(slots)
+	ends, moves, rng := 0, 0, rand.New(rand.NewPCG(1, 2))
 	tn.until("all runs have ended", func() bool {
 		h.poll()
 		n := len(h.running)
-		if most = max(most, n); n > slots {
+		if n > slots {
 			t.Fatalf("it has %d attempts", n)
 		}
 		for range rng.IntN(n + 1) {
 			a := h.running[rng.IntN(len(h.running))]
 			h.end(a)
+			ends++
 			if v := h.report(good(a)); v != workerv1.Verdict_VERDICT_DUPLICATE && v != workerv1.Verdict_VERDICT_RUN_ENDED {
 				t.Fatalf("an end that is said twice is %s", v)
 			}
 		}
-		if n == slots && moves < 4 { // full, it goes to another node with all that it has
+		if ends > 80*(moves+1) { // it goes to another node with all that it has
 			moves++
 			h.c = tn.hand(tn.nodes[moves%3], fmt.Sprint("guide", moves), 1, "nobody").away().c
 			h.register("w", slots)
 		}
 		return tn.ended(runs)
 	})
-	if most != slots || moves != 4 {
-		t.Errorf("it had at most %d attempts of %d, and was attached anew %d times", most, slots, moves)
+	if ends < 6*runsPer*tasks || moves < 4 {
+		t.Errorf("%d attempts ended, and it was attached anew %d times", ends, moves)
 	}
 	for _, n := range tn.nodes {
 		if lost := n.h.Stats.Lost.Load(); lost != 0 {
