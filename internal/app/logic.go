@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -37,6 +36,12 @@ func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepa
 		items, err := v.Items(t, in)
 		return engine.Prepared{Items: items}, err
 	}
+	if d := v.Tasks[t].Dependent; d != nil {
+		return l.dependent(ctx, v, d, &q)
+	}
+	if q.Graph.Kind(q.Task) == dag.Dependent {
+		return l.condition(ctx, v, t, in)
+	}
 	if q.Graph.Kind(q.Task) == dag.Wait {
 		at, err := v.Until(t, in)
 		return engine.Prepared{Until: dag.Micro(at)}, err
@@ -47,14 +52,11 @@ func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepa
 // call finds the workflow that a task calls, as it is now, and makes the parameters of its run.
 func (l logic) call(ctx context.Context, v *version, t int, in workflow.Inputs) (engine.Prepared, error) {
 	name := v.Target(v.Tasks[t].Call)
-	namespace, short, _ := strings.Cut(name, "/")
-	row, err := l.store.Workflow(ctx, namespace, short)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return engine.Prepared{}, fmt.Errorf("there is no workflow %s; apply it, then recover this run", name)
-	case err != nil:
-		return engine.Prepared{}, ofStore(err)
-	case row.State != store.WorkflowActive:
+	row, err := l.find(ctx, name)
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	if row.State != store.WorkflowActive {
 		return engine.Prepared{}, fmt.Errorf("workflow %s is %s and starts nothing; resume it, then recover this run", name, row.State)
 	}
 	child, err := l.versions.get(versionID{row.ID, row.Version})

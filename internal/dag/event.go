@@ -119,6 +119,7 @@ const (
 	TimerStartBy                         // the run should have begun
 	TimerStart                           // a ready task should have been handed over
 	TimerDeferred                        // a deferred task is due, or has waited for as long as it may
+	TimerLook                            // of the owner: what a deferred task waits for is looked at again
 )
 
 // overdueAfter is how long past its cap and grace an attempt may be silent before the

@@ -25,7 +25,7 @@ const (
 	Approval              // until somebody says yes or no
 	Switch                // chooses one of the tasks that need it
 	Call                  // starts a run of another workflow, and waits for its end
-	Dependent             // until a run of another workflow has ended
+	Dependent             // until what its owner looks at is so: another workflow's run, a condition
 	Foreach               // until its instances have ended, one for each item
 	kinds
 )

@@ -38,12 +38,36 @@ func (e *Engine) explainDeferred(ctx context.Context, v *RunView, t *TaskView, x
 	case dag.Call:
 		return e.explainCall(ctx, t, a, r, x)
 	default:
-		r.What, r.Unblocks = fmt.Sprintf("task %s waits for something outside its run", t.Name), "that"
+		if err := e.explainDependent(ctx, v, g, t, a, &r); err != nil {
+			return err
+		}
 	}
-	if e.reads() && g.Kind(t.ID) == dag.Wait {
+	if e.reads() && (g.Kind(t.ID) == dag.Wait || g.Kind(t.ID) == dag.Dependent) {
 		r.Unblocks = startServer
 	}
 	x.add(r)
+	return nil
+}
+
+// explainDependent looks at what a task waits for, as its owner does.
+func (e *Engine) explainDependent(ctx context.Context, v *RunView, g *dag.Graph, t *TaskView, a *AttemptView, r *Reason) error {
+	r.What, r.Unblocks = fmt.Sprintf("task %s waits for something outside its run", t.Name), "that"
+	if e.cfg.Preparer != nil {
+		is, err := e.cfg.Preparer.Prepare(ctx, PrepareQuery{Row: &v.RunRow, Graph: g, Task: t.ID, Token: a.Token})
+		switch {
+		case errors.Is(err, ErrUnavailable):
+			return err
+		case err != nil:
+			r.What, r.Unblocks = fmt.Sprintf("task %s fails: %v", t.Name, err), "nothing"
+		case is.Later == 0:
+			r.What, r.Unblocks = fmt.Sprintf("task %s waited for what is there now", t.Name), "the next look of its owner"
+		default:
+			r.Kind, r.What, r.Holder, r.Unblocks = is.Why.Kind, fmt.Sprintf("task %s waits %s", t.Name, is.Why.What), is.Why.Holder, is.Why.Unblocks
+		}
+	}
+	if a.RetryAt != 0 {
+		r.Unblocks += "; at the instant expected it fails"
+	}
 	return nil
 }
 

@@ -39,6 +39,11 @@ type Prepared struct {
 	Name     string // NAMESPACE/NAME
 	Priority dag.Priority
 	Params   []byte
+	// Of what is looked at again and again: Later is when next, 0 if it is so. Then Leaves is what the
+	// task leaves behind, a JSON object or nil; until then Why says what is missing.
+	Later  time.Duration
+	Leaves []byte
+	Why    Reason
 }
 
 const (
@@ -159,6 +164,9 @@ func (w *writer) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
 	if errors.Is(err, ErrUnavailable) {
 		return item{}, err
 	}
+	if err == nil && p.Kind == dag.Dependent {
+		return w.lookedAt(p, &is), nil
+	}
 	var begin *childStart
 	if err == nil && p.Kind == dag.Call {
 		begin, err = w.e.childOf(ctx, &row, a, &is)
@@ -183,6 +191,18 @@ func (w *writer) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
 		}
 		return a
 	}}, nil
+}
+
+// lookedAt settles what was looked at, or has it looked at later. Nothing of that is stored: a load looks at once.
+func (w *writer) lookedAt(p *dag.Prepare, is *Prepared) item {
+	if is.Later > 0 {
+		return item{op: func(w *writer) answer {
+			w.tx.fx.Timers = append(w.tx.fx.Timers, dag.Timer{Due: w.tx.now.Mono + is.Later, Run: p.Run, Kind: dag.TimerLook, Task: p.Task, Token: p.Token})
+			return answer{run: p.Run}
+		}}
+	}
+	ev := dag.Event{Kind: dag.EvSettle, Task: p.Task, Token: p.Token, Of: p.Kind, Result: dag.Result{State: dag.AttemptSucceeded, Outputs: is.Leaves}}
+	return item{op: func(w *writer) answer { return w.stepOther(p.Run, &ev) }}
 }
 
 // deferred reads the attempt of a deferred task; nil: it has ended.

@@ -131,6 +131,12 @@ func (w *writer) arm(fx *dag.Effects) {
 func (w *writer) dueTimers(to []item, most int) []item {
 	for mono := w.clock.mono(); most > 0 && w.timers.due(mono); most-- {
 		t := w.timers.pop()
+		if t.Kind == dag.TimerLook { // it changes nothing by itself
+			if w.awaited(&t) {
+				w.prepare([]dag.Prepare{{Run: t.Run, Task: t.Task, Token: t.Token, Kind: dag.Dependent}})
+			}
+			continue
+		}
 		to = append(to, item{run: t.Run, ev: dag.Event{Kind: dag.EvTimer, Timer: t.Kind, Task: t.Task, Token: t.Token}})
 	}
 	return to

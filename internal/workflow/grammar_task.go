@@ -71,13 +71,14 @@ func taskActionsLater() []key {
 	return []key{
 		{name: "switch", doc: "Chooses one of the tasks that need this one: the first whose if holds; the others are skipped.", shape: branches(branch)},
 		{name: "workflow", doc: "Starts another workflow and waits for its end, and holds no slot; outputs are those of its last tasks.", shape: workflowRef()},
-		{name: "dependent", doc: "Waits for another workflow's run.", later: "dependent", shape: object("a mapping such as {workflow: NAME, within: day}",
+		{name: "dependent", doc: "Waits for a run of another workflow, or a task of it, and holds no slot; outputs are run and state.", shape: object("a mapping such as {workflow: NAME, within: day}",
 			key{name: "workflow", must: true, doc: "The other workflow.", shape: workflowRef()},
 			key{name: "task", doc: "A task of it instead of the whole run.", shape: taskName()},
-			key{name: "within", doc: "The span in which it must have run: hour, day, week, month or a duration.",
-				shape: forms("hour, day, week, month or a duration", within())},
+			key{name: "within", doc: "The span around the instant of this run in which that of the other lies: hour, day (default), week, month, or how far away at most.",
+				shape: within()},
+			key{name: "timezone", doc: "The time zone of days, weeks and months; default: UTC.", shape: text("the name of a time zone, such as Europe/Berlin")},
 			key{name: "require", doc: "succeeded (default) or ended.", shape: oneOf("succeeded", "ended")})},
-		{name: "wait", doc: "Waits for a duration, or until an instant, and holds no slot.", shape: wait()},
+		{name: "wait", doc: "Waits for a duration, until an instant, or until a condition holds, and holds no slot.", shape: wait()},
 		{name: "approval", doc: "Waits until somebody approves, and holds no slot.", shape: object("a mapping such as {by: [ops], timeout: 4h}",
 			key{name: "by", doc: "Who may approve; nobody named: anybody.", shape: list("a list of users", keyOrDash("the name of a user"))},
 			key{name: "timeout", doc: "How long to wait; then it fails.", shape: duration(false)},
@@ -94,8 +95,10 @@ func branches(branch *shape) *shape {
 }
 
 func wait() *shape {
-	return forms("a duration such as 10m, or {until: INSTANT}", duration(false), object("a mapping such as {until: 2027-01-01T06:00:00Z}",
-		key{name: "until", must: true, doc: "An instant, or an expression that gives one.", shape: text("an instant such as 2027-01-01T06:00:00Z")}))
+	return forms("a duration such as 10m, {until: INSTANT} or {condition: EXPRESSION}", duration(false), object("a mapping such as {until: 2027-01-01T06:00:00Z} or {condition: EXPRESSION}",
+		key{name: "until", doc: "An instant, or an expression that gives one.", shape: text("an instant such as 2027-01-01T06:00:00Z")},
+		key{name: "condition", doc: "An expression over now, params, trigger.time and the tasks that it needs; looked at again and again until it holds.", shape: text("an expression such as now > timestamp(params.from)")},
+		key{name: "every", doc: "Time between two looks at the condition; default: 10s, at least 1s.", shape: duration(false)}))
 }
 
 func within() *shape {

@@ -12,13 +12,15 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// What tasks do that no worker runs: at most one of a task's Wait, Approval, Switch and Call is
-// set, and then it has no Run.
+// What tasks do that no worker runs: at most one of a task's Wait, Approval, Switch, Call and
+// Dependent is set, and then it has no Run.
 
-// Wait is for a duration, or until an instant.
+// Wait is for a duration, until an instant, or until a condition holds.
 type Wait struct {
-	For   Duration `json:"for,omitempty"`
-	Until string   `json:"until,omitempty"` // an instant, or a text with ${{ }} that gives one
+	For       Duration `json:"for,omitempty"`
+	Until     string   `json:"until,omitempty"`     // an instant, or a text with ${{ }} that gives one
+	Condition string   `json:"condition,omitempty"` // CEL, without ${{ }}
+	Every     Duration `json:"every,omitempty"`     // between two looks at the condition; 0: 10 s
 }
 
 // Approval waits for a person.
@@ -53,7 +55,7 @@ var (
 
 // Logical reports whether no worker runs the task.
 func (t *Task) Logical() bool {
-	return t.Wait != nil || t.Approval != nil || len(t.Switch) > 0 || t.Call != nil
+	return t.Wait != nil || t.Approval != nil || len(t.Switch) > 0 || t.Call != nil || t.Dependent != nil
 }
 
 // logicalPolicy is how a logical task is carried out: what the defaults say is meant for
@@ -70,6 +72,8 @@ func (t *Task) logicalPolicy() dag.Policy {
 // logic is the task as the graph has it; nil: a worker runs it.
 func (t *Task) logic(conditions *Compiler) (*dag.Logic, error) {
 	switch {
+	case t.Dependent != nil || t.Wait != nil && t.Wait.Condition != "":
+		return &dag.Logic{Kind: dag.Dependent}, nil
 	case t.Wait != nil:
 		return &dag.Logic{Kind: dag.Wait, For: time.Duration(t.Wait.For)}, nil
 	case t.Approval != nil:

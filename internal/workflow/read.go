@@ -17,6 +17,7 @@ type reader struct {
 	opt      Options
 	declared declarations
 	compiled map[exprKey]compiled // by text: many tasks share theirs
+	self     string               // NAMESPACE/NAME
 }
 
 func (r *reader) workflow(n *node) *Workflow {
@@ -31,6 +32,7 @@ func (r *reader) workflow(n *node) *Workflow {
 		Files:       texts(n.get("files")),
 		exprs:       &derived{},
 	}
+	r.self = w.Namespace + "/" + w.Name
 	r.declared = declarations{params: map[string]*Param{}, outputs: map[string][]Output{}, foreach: map[string]bool{}}
 	if d := n.get("defaults"); d != nil && d.kind == mapNode {
 		w.Defaults = Defaults{Retry: r.retry(d.get("retry"), "defaults.retry"), Timeout: durationAt(d.get("timeout")),

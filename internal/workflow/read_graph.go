@@ -23,7 +23,7 @@ func (r *reader) compile(text string, in scope) compiled {
 		return c
 	}
 	var c compiled
-	if in == inIf {
+	if in == inIf || in == inWait {
 		var x *expression
 		if x, c.faults = r.declared.compile(text, in); x != nil {
 			c.refs = x.refs

@@ -16,6 +16,8 @@ func (r *reader) logic(t *Task, n *node, at string) {
 	switch {
 	case n.get("wait") != nil:
 		r.wait(t, n.get("wait"), join(at, "wait"))
+	case n.get("dependent") != nil:
+		r.dependent(t, n, join(at, "dependent"))
 	case n.get("approval") != nil:
 		r.approval(t, n, join(at, "approval"))
 	case n.get("switch") != nil:
@@ -32,7 +34,7 @@ func (r *reader) logic(t *Task, n *node, at string) {
 	}
 	for _, k := range n.keys {
 		wrong := slices.Contains(notLogical, k.text) || k.text == "outputs" && t.Call == nil ||
-			(k.text == "timeout" || k.text == "on_timeout") && (t.Wait != nil || len(t.Switch) > 0)
+			(k.text == "timeout" || k.text == "on_timeout") && (t.Wait != nil && t.Wait.Condition == "" || len(t.Switch) > 0)
 		if wrong {
 			r.failNode(k, join(at, k.text), k.text+" does not belong to a task that no worker runs", "remove it, or put it to a task with run")
 		}
@@ -58,7 +60,14 @@ func (r *reader) wait(t *Task, n *node, at string) {
 		}
 		return
 	}
-	until := n.get("until")
+	until, cond := n.get("until"), n.get("condition")
+	if cond != nil || until == nil {
+		r.waitCondition(t, n, at)
+		return
+	}
+	if every := n.get("every"); every != nil {
+		r.failNode(every, join(at, "every"), "every belongs to condition", "remove it: an instant comes by itself")
+	}
 	if t.Wait.Until = until.str(); t.Wait.Until == "" {
 		t.Wait = nil
 		return
@@ -133,6 +142,7 @@ func (c *readCheck) checkLogic(i int, n *node, at string, read func(n *node, at 
 		}
 	}
 	if w := n.get("wait"); w != nil && w.kind == mapNode {
+		c.checkWaitCondition(w, join(join(at, "wait"), "condition"), read)
 		text(w.get("until"), join(join(at, "wait"), "until"))
 	}
 	if with := n.get("with"); with != nil && with.kind == mapNode {

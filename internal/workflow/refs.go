@@ -21,6 +21,7 @@ const (
 	inTrigger              // params of a trigger: trigger.time and trigger.event
 	inFilter               // filter of a webhook: event only
 	inClaim                // locks, and per_key of a queue: params and trigger.time
+	inWait                 // condition of a wait: as inTask, and now
 )
 
 type refKind uint8
@@ -39,6 +40,7 @@ const (
 	itemRef                        // item
 	triggerEventRef                // trigger.event
 	eventRef                       // event.KEY, or event with an empty key
+	nowRef                         // now
 )
 
 // ref is one thing that an expression reads.
@@ -82,6 +84,8 @@ func (r ref) String() string {
 		return "failure()"
 	case itemRef:
 		return "item"
+	case nowRef:
+		return "now"
 	case triggerEventRef:
 		return "trigger.event"
 	case eventRef:
@@ -110,7 +114,7 @@ type declarations struct {
 }
 
 // roots are the variables of expressions.
-var roots = []string{"params", "tasks", "trigger", "run", "item", "event"}
+var roots = []string{"params", "tasks", "trigger", "run", "item", "event", "now"}
 
 // eventKeys are the parts of a call to a webhook.
 var eventKeys = []string{"body", "headers", "query"}
@@ -136,7 +140,7 @@ func (c complaint) Error() string {
 // tasks.a.outputs.rows.
 func refLength(path []string) int {
 	switch {
-	case path[0] == "item" || len(path) == 1 && (path[0] == "params" || path[0] == "event"):
+	case path[0] == "item" || path[0] == "now" || len(path) == 1 && (path[0] == "params" || path[0] == "event"):
 		return 1
 	case path[0] != "tasks":
 		return 2
@@ -165,6 +169,12 @@ func (d *declarations) resolve(path []string, in scope) (ref, *cel.Type, *compla
 		return resolveEvent(path, in)
 	case "run":
 		return d.resolveRun(path, in)
+	}
+	if path[0] == "now" {
+		if in != inWait {
+			return ref{}, nil, &complaint{message: "now is known only in the condition of a wait", hint: "trigger.time is the instant of the run, the same at every look"}
+		}
+		return ref{kind: nowRef}, cel.TimestampType, nil
 	}
 	if in == inForeach {
 		return ref{kind: itemRef}, cel.DynType, nil

@@ -22,6 +22,7 @@ type Inputs struct {
 	// for the tasks of ReadsOutputs only.
 	Outputs func(task string) (json.RawMessage, dag.TaskState)
 	Item    json.RawMessage // of an instance of foreach
+	Now     time.Time       // of the condition of a wait
 }
 
 // Resolved is what an attempt of a task executes.
@@ -97,11 +98,12 @@ func (w *Workflow) text(text string, in scope, from *values) (string, error) {
 func (w *Workflow) ReadsOutputs(task int) []string {
 	t := &w.Tasks[task]
 	var names []string
+	scope := t.foreachScope()
 	add := func(text string) {
 		if !hasTemplate(text) {
 			return
 		}
-		compiled, err := w.exprs.get(text, t.foreachScope())
+		compiled, err := w.exprs.get(text, scope)
 		if err != nil { // Resolve will say so
 			return
 		}
@@ -117,6 +119,10 @@ func (w *Workflow) ReadsOutputs(task int) []string {
 	for _, kv := range t.Env {
 		add(kv.Value)
 	}
+	if t.Wait != nil && t.Wait.Condition != "" {
+		scope = inWait
+		add(foreachText(t.Wait.Condition))
+	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -127,6 +133,7 @@ type values struct {
 	params  []byte
 	outputs func(task string) (dag.TaskState, []byte)
 	at      time.Time
+	now     time.Time
 	event   json.RawMessage
 	item    json.RawMessage
 	run     map[string]any
@@ -168,6 +175,8 @@ func (v *values) lookup(r ref) celref.Val {
 			return types.Bool(!v.at.IsZero())
 		}
 		return types.Timestamp{Time: v.at.UTC()}
+	case nowRef:
+		return types.Timestamp{Time: v.now.UTC()}
 	case triggerEventRef:
 		if r.has {
 			return types.Bool(len(v.event) > 0)

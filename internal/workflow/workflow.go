@@ -69,6 +69,7 @@ type Task struct {
 	Switch      []Branch  `json:"switch,omitempty"`
 	Call        *Call     `json:"call,omitempty"`
 	HTTP        *HTTP     `json:"http,omitempty"`
+	Dependent   *Needed   `json:"dependent,omitempty"`
 	Dir         string    `json:"dir,omitempty"`
 	Env         []KV      `json:"env,omitempty"`
 	Outputs     []Output  `json:"outputs,omitempty"`

@@ -1,0 +1,137 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/cel-go/common/types"
+	celref "github.com/google/cel-go/common/types/ref"
+)
+
+// Needed is a run of another workflow that a task waits for.
+type Needed struct {
+	Workflow string `json:"workflow"`       // NAME of the same namespace, or NAMESPACE/NAME
+	Task     string `json:"task,omitempty"` // of that run; "": the run itself
+	Within   string `json:"within"`         // hour | day | week | month, or how far away at most
+	Zone     string `json:"timezone,omitempty"`
+	Require  string `json:"require"` // succeeded | ended
+}
+
+// Bounds of looking again at a condition.
+const (
+	lookEvery    = 10 * time.Second
+	lookEveryMin = time.Second
+)
+
+// dependentOutputs are what a dependent leaves behind by itself.
+var dependentOutputs = []Output{{Name: "run", Type: String}, {Name: "state", Type: String}}
+
+func (r *reader) dependent(t *Task, n *node, at string) {
+	d := n.get("dependent")
+	if d.kind != mapNode || d.get("workflow").str() == "" {
+		return
+	}
+	q := &Needed{Workflow: d.get("workflow").str(), Task: d.get("task").str(), Within: firstText(d.get("within").str(), "day"),
+		Zone: d.get("timezone").str(), Require: firstText(d.get("require").str(), "succeeded")}
+	t.Dependent, t.Outputs = q, dependentOutputs
+	if _, err := zoneOf(q.Zone); err != nil {
+		r.failNode(d.get("timezone"), join(at, "timezone"), err.Error(), "")
+	}
+	namespace, _, _ := strings.Cut(r.self, "/")
+	if q.Workflow == r.self || namespace+"/"+q.Workflow == r.self {
+		r.failNode(d.get("workflow"), join(at, "workflow"), "the workflow waits for a run of itself", "name another workflow; max_concurrent_runs lets runs wait for those before")
+	}
+}
+
+// Span is where the instant of the other run must lie, from (not before) and until (before).
+func (q *Needed) Span(instant time.Time) (from, until time.Time, err error) {
+	loc, err := zoneOf(q.Zone)
+	if err != nil {
+		return from, until, err
+	}
+	if checkUnit(q.Within) != nil {
+		d, err := ParseDuration(q.Within)
+		return instant.Add(-time.Duration(d)), instant.Add(time.Duration(d)).Add(time.Microsecond), err
+	}
+	if from, err = startOf(instant, q.Within, loc, 0); err == nil {
+		until, err = startOf(instant, q.Within, loc, 1)
+	}
+	return from, until, err
+}
+
+// TargetOf is the workflow of a dependent, as NAMESPACE/NAME.
+func (w *Workflow) TargetOf(q *Needed) string { return w.Target(&Call{Workflow: q.Workflow}) }
+
+func (r *reader) waitCondition(t *Task, n *node, at string) {
+	until, cond, every := n.get("until"), n.get("condition"), n.get("every")
+	switch {
+	case until != nil:
+		r.failNode(until, join(at, "until"), "a wait is until an instant, or until a condition holds", "keep one of them")
+	case cond == nil:
+		r.failNode(n, at, "the wait has neither until nor condition", "write {until: INSTANT} or {condition: EXPRESSION}")
+	}
+	t.Wait.Every = durationOf(every)
+	if every != nil && time.Duration(t.Wait.Every) < lookEveryMin {
+		r.failNode(every, join(at, "every"), "a condition is looked at each second at most", "write every: 1s, or more")
+	}
+	if t.Wait.Condition = conditionText(cond.str()); t.Wait.Condition == "" {
+		t.Wait = nil
+	}
+}
+
+func (c *readCheck) checkWaitCondition(w *node, at string, read func(n *node, at string, refs []ref)) {
+	v := w.get("condition")
+	if v == nil || !v.isText() {
+		return
+	}
+	text := conditionText(v.text)
+	got := c.compile(text, inWait)
+	c.complain(v, at, len([]rune(v.text[:max(strings.Index(v.text, text), 0)])), got.faults)
+	read(v, at, got.refs)
+}
+
+// Holds looks once at the condition that a task waits for; if it does not hold, later says when to look again.
+func (w *Workflow) Holds(task int, in Inputs) (later time.Duration, err error) {
+	t := &w.Tasks[task]
+	from := w.valuesOf(&in)
+	from.now = in.Now
+	c, err := w.exprs.get(foreachText(t.Wait.Condition), inWait)
+	if err != nil {
+		return 0, fmt.Errorf("the condition: %w", err)
+	}
+	v, err := c.parts[0].expr.run(func(r ref) celref.Val { return from.lookup(r) })
+	if err != nil {
+		return 0, fmt.Errorf("the condition %s: %w", quoteShort(t.Wait.Condition), err)
+	}
+	holds, ok := v.(types.Bool)
+	if !ok {
+		return 0, fmt.Errorf("the condition %s is neither true nor false, but a %s", quoteShort(t.Wait.Condition), typeWord(v.Type().TypeName()))
+	}
+	if bool(holds) {
+		return 0, nil
+	}
+	if t.Wait.Every > 0 {
+		return time.Duration(t.Wait.Every), nil
+	}
+	return lookEvery, nil
+}
+
+// Words are of a task that waits for something outside, for people.
+func (q *Needed) Words(target string, from, until time.Time) string {
+	what := "a run of " + target
+	if q.Task != "" {
+		what = "task " + q.Task + " of " + what
+	}
+	state := map[string]string{"succeeded": "has succeeded", "ended": "has ended"}[q.Require]
+	return fmt.Sprintf("until %s %s whose instant lies from %s until %s", what, state, from.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339))
+}
+
+// Accepts reports whether the end of a run, or of a task, is the one that is waited for.
+func (q *Needed) Accepts(state string) bool {
+	if q.Require == "ended" {
+		return slices.Contains([]string{"succeeded", "failed", "stopped", "upstream_failed", "skipped"}, state) && (q.Task != "" || state != "skipped")
+	}
+	return state == "succeeded"
+}
