@@ -169,7 +169,7 @@ func TestAdoption(t *testing.T) {
 	next.Taken([]ID{r.Key.ID(), a.Ended[0].Key.ID()})
 	next.until("the keeper knows that they are taken", func() bool {
 		text, err := os.ReadFile(journal)
-		return err == nil && !strings.Contains(string(text), `"between"`)
+		return err == nil && strings.Contains(string(text), `"taken":[`) && strings.Count(string(text), `"between"`) == 2
 	})
 	next.crash()
 	last := newBond(t, data, time.Minute)
