@@ -57,15 +57,21 @@ var _ home.Jobs = jobs{}
 
 // Job implements home.Jobs.
 func (j jobs) Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, error) {
-	job, v, dir, err := j.x.resolve.resolve(ctx, a)
+	is, err := j.x.resolve.resolve(ctx, a)
 	if err != nil {
 		return nil, err
 	}
+	job := is.job
 	if len(job.Artifacts) > 0 { // refused by name, never ignored
 		return nil, &notStarted{causeStart, fmt.Errorf("task %s keeps artifacts, and a worker that is no node cannot keep any yet: "+
 			"have a node run it (node: NAME), or leave artifacts out", job.Key.Task)}
 	}
-	return remote.Wire(job, v.Origin, dir, true), nil
+	out := remote.Wire(job, is.version.Origin, is.dir, true)
+	if is.kind != "" {
+		out.Kind, out.Input, out.InstantMicros = is.kind, is.input, is.instant.UnixMicro()
+		out.Files, out.Origin = false, ""
+	}
+	return out, nil
 }
 
 // Refused implements home.Jobs.

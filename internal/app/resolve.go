@@ -165,48 +165,62 @@ func (r *resolver) leave(id dag.RunID) {
 
 // job makes the job of an assignment that runs here.
 func (r *resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, error) {
-	job, v, dir, err := r.resolve(ctx, a)
+	is, err := r.resolve(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	if job.Dir, err = remote.Folder(v.Origin, dir); err != nil {
+	job := is.job
+	if is.kind != "" { // no place leads it here
+		return nil, &notStarted{causeStart, fmt.Errorf("task %s is of kind %s, for which a node has no handler", a.Name, is.kind)}
+	}
+	if job.Dir, err = remote.Folder(is.version.Origin, is.dir); err != nil {
 		return job, &notStarted{causeStart, err}
 	}
 	if job.Dir == "" && job.HTTP == nil {
-		job.Files = v.files
+		job.Files = is.version.files
 	}
 	return job, nil
 }
 
+// resolved is what is known of an attempt wherever it runs. Its folder is the worker's to find.
+type resolved struct {
+	job     *worker.Job
+	version *version
+	dir     string
+	kind    string          // "": a process
+	input   json.RawMessage // of a kind
+	instant time.Time       // that the run is for
+}
+
 // resolve makes the job of an assignment but for its folder, which is where it runs.
-func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*worker.Job, *version, string, error) {
+func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*resolved, error) {
 	row, err := r.enter(a.Run)
 	if err != nil {
-		return nil, nil, "", err
+		return nil, err
 	}
 	if a.Graph == nil {
 		if err := r.graphFor(ctx, a, row); err != nil {
-			return nil, nil, "", err
+			return nil, err
 		}
 	}
 	v, err := r.versions.get(versionID{a.Workflow, a.Version})
 	if err != nil {
-		return nil, nil, "", err
+		return nil, err
 	}
 	t, ok := v.position(a)
 	if !ok {
-		return nil, nil, "", fmt.Errorf("version %d of workflow %s has no task %q", a.Version, v.Name, a.Name)
+		return nil, fmt.Errorf("version %d of workflow %s has no task %q", a.Version, v.Name, a.Name)
 	}
 	known, err := r.outputs(ctx, a, v.reads[t])
 	if err != nil {
-		return nil, nil, "", err
+		return nil, err
 	}
 	res, err := v.Resolve(t, workflow.Inputs{Item: a.Graph.Item(a.Task),
 		RunID: a.Run.String(), Attempt: int(a.Token), Params: row.Params, TriggerTime: row.Instant().Time(),
 		Outputs: func(task string) (json.RawMessage, dag.TaskState) { o := known[task]; return o.json, o.state },
 	})
 	if err != nil {
-		return nil, nil, "", &notStarted{causeExpression, err}
+		return nil, &notStarted{causeExpression, err}
 	}
 	p := v.Policy(t)
 	job := &worker.Job{
@@ -219,7 +233,7 @@ func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*worker.J
 	if setRun(job, &res.Run); res.Request != nil {
 		job.HTTP = request(res.Request)
 	}
-	return job, v, res.Dir, nil
+	return &resolved{job, v, res.Dir, v.Tasks[t].Kind, res.Input, row.Instant().Time()}, nil
 }
 
 // graphFor gives an assignment that came from another node its graph. A row that was read earlier may

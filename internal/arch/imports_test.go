@@ -36,7 +36,8 @@ var allowed = map[string][]string{
 	"internal/artifact":              {},
 	"internal/auth":                  {"internal/dag", "internal/store", "api/v1"},
 	"internal/trigger":               {"internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/workflow"},
-	"internal/worker":                {"internal/dag", "internal/artifact"},
+	"internal/output":                {},
+	"internal/worker":                {"internal/dag", "internal/artifact", "internal/output"},
 	"internal/logs":                  {"internal/dag", "internal/store", "internal/worker"},
 	"internal/home":                  {"internal/dag", "internal/logs", "internal/store", "internal/engine", "api/worker/v1", "api/worker/v1/workerv1connect"},
 	"internal/remote":                {"internal/dag", "internal/logs", "internal/worker", "api/worker/v1", "api/worker/v1/workerv1connect"},
@@ -44,7 +45,7 @@ var allowed = map[string][]string{
 	"api/worker/v1/workerv1connect":  {"api/worker/v1"},
 	"tools/protogen":                 {}, // a module of its own
 	"api/v1":                         {},
-	".":                              {"api/v1"}, // the SDK shares wire types with the server, never the domain
+	".":                              {"api/v1", "api/worker/v1", "api/worker/v1/workerv1connect", "internal/output"}, // the SDK shares wire types with the server, never the domain
 	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "api/v1"},
 	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/worker", "internal/trigger", "internal/workflow"},
 	"internal/app": {"internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs", "internal/artifact",
@@ -54,6 +55,7 @@ var allowed = map[string][]string{
 	"internal/convert/argo": {"internal/cron", "internal/workflow", "internal/convert"},
 	"internal/crontab":      {"internal/cron", "internal/workflow", "internal/convert"},
 	"examples":              {},
+	"examples/sdk":          {"."},
 	"cmd/skein":             {"internal/app", "internal/bench", "internal/workflow", "internal/cron", "internal/convert", "internal/convert/dagu", "internal/convert/argo", "internal/crontab", "internal/engine", "internal/dag", "api/v1", ".", "examples"},
 	"internal/arch":         {},
 	// Tests only: nothing imports it.

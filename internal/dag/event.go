@@ -78,6 +78,7 @@ type Cause string
 const (
 	CauseExit      Cause = "exit"      // exit code other than 0
 	CauseTimeout   Cause = "timeout"   // execution cap
+	CausePermanent Cause = "permanent" // its handler says that another try would be in vain
 	CauseOverdue   Cause = "overdue"   // execution cap, and its holder did not report
 	CauseCondition Cause = "condition" // its if could not be evaluated
 	CauseLost      Cause = "lost"      // its handler is gone

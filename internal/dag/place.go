@@ -5,21 +5,30 @@ import (
 	"strings"
 )
 
-// Place says which workers may run a task: Anywhere, or a canonical text of a node's name, a
-// group and labels, all of which the worker must match. It is made by NewPlace.
+// Place says which workers may run a task: Anywhere, or a canonical text of a kind of task, a node's
+// name, a group and labels, all of which the worker must match. It is made by NewPlace.
 type Place string
 
-// Anywhere: every worker will do.
+// Anywhere: every worker that runs processes will do.
 const Anywhere Place = ""
 
 // The parts of a place: a letter that says what it is, then the text, then the end mark, which
 // none of the texts holds.
 const (
+	placeKind  = 'k'
 	placeNode  = 'n'
 	placeGroup = 'g'
 	placeLabel = 'l'
 	placeEnd   = "\n"
 )
+
+// Traits are what tasks choose a worker by, besides its name. A worker with kinds has handlers for tasks of these
+// kinds and is given no others; one without runs processes.
+type Traits struct {
+	Groups []string          `json:"groups,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Kinds  []string          `json:"kinds,omitempty"`
+}
 
 // NewPlace makes a place. Empty texts ask for nothing.
 func NewPlace(node, group string, labels map[string]string) Place {
@@ -44,6 +53,25 @@ func NewPlace(node, group string, labels map[string]string) Place {
 		part(placeLabel, l)
 	}
 	return Place(b.String())
+}
+
+// OfKind is the place for tasks of a kind that workers register; "": for processes.
+func (p Place) OfKind(kind string) Place {
+	if kind == "" {
+		return p
+	}
+	return Place(string(placeKind)+strings.ReplaceAll(kind, placeEnd, " ")+placeEnd) + p
+}
+
+// Kind is the kind of the tasks; "": they are processes.
+func (p Place) Kind() (kind string) {
+	p.each(func(part byte, text string) bool {
+		if part == placeKind {
+			kind = text
+		}
+		return kind == ""
+	})
+	return kind
 }
 
 // each calls f for the parts of p, until it says false.
@@ -76,25 +104,27 @@ func (p Place) Node() (name string) {
 	return name
 }
 
-// Fits reports whether a worker of that name, with these groups and labels, may run the task.
-func (p Place) Fits(name string, groups []string, labels map[string]string) bool {
-	fits := true
+// Fits reports whether a worker of that name, with these traits, may run the task.
+func (p Place) Fits(name string, t *Traits) bool {
+	fits, handled := true, false
 	p.each(func(kind byte, text string) bool {
 		switch kind {
+		case placeKind:
+			fits, handled = slices.Contains(t.Kinds, text), true
 		case placeNode:
 			fits = text == name
 		case placeGroup:
-			fits = slices.Contains(groups, text)
+			fits = slices.Contains(t.Groups, text)
 		case placeLabel:
 			k, v, _ := strings.Cut(text, "=")
-			has, ok := labels[k]
+			has, ok := t.Labels[k]
 			fits = ok && has == v
 		default: // of a later version: nobody here knows it
 			fits = false
 		}
 		return fits
 	})
-	return fits
+	return fits && (handled || len(t.Kinds) == 0)
 }
 
 // String says for a person what the place asks for.
@@ -105,6 +135,8 @@ func (p Place) String() string {
 	var all []string
 	p.each(func(kind byte, text string) bool {
 		switch kind {
+		case placeKind:
+			all = append(all, "kind "+text)
 		case placeNode:
 			all = append(all, "node "+text)
 		case placeGroup:

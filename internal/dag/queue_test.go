@@ -247,22 +247,32 @@ func TestPlace(t *testing.T) {
 		name   string
 		groups []string
 		labels map[string]string
+		kinds  []string
 		want   bool
 	}{
-		{Anywhere, "x", nil, nil, true},
-		{p, "w1", []string{"other", "etl"}, map[string]string{"disk": "ssd", "a": "=", "more": ""}, true},
-		{p, "w2", []string{"etl"}, map[string]string{"disk": "ssd", "a": "="}, false},
-		{p, "w1", []string{"other"}, map[string]string{"disk": "ssd", "a": "="}, false},
-		{p, "w1", []string{"etl"}, map[string]string{"disk": "hdd", "a": "="}, false},
-		{p, "w1", []string{"etl"}, map[string]string{"disk": "ssd"}, false},
-		{NewPlace("", "etl", nil), "x", nil, nil, false},
-		{"zlater\n", "x", nil, nil, false},
+		{Anywhere, "x", nil, nil, nil, true},
+		{p, "w1", []string{"other", "etl"}, map[string]string{"disk": "ssd", "a": "=", "more": ""}, nil, true},
+		{p, "w2", []string{"etl"}, map[string]string{"disk": "ssd", "a": "="}, nil, false},
+		{p, "w1", []string{"other"}, map[string]string{"disk": "ssd", "a": "="}, nil, false},
+		{p, "w1", []string{"etl"}, map[string]string{"disk": "hdd", "a": "="}, nil, false},
+		{p, "w1", []string{"etl"}, map[string]string{"disk": "ssd"}, nil, false},
+		{NewPlace("", "etl", nil), "x", nil, nil, nil, false},
+		{"zlater\n", "x", nil, nil, nil, false},
+		{Anywhere.OfKind("vm.create"), "x", nil, nil, nil, false},
+		{Anywhere.OfKind("vm.create"), "x", nil, nil, []string{"vm.delete", "vm.create"}, true},
+		{Anywhere.OfKind("vm"), "x", nil, nil, []string{"vm.delete"}, false},
+		{Anywhere, "x", nil, nil, []string{"vm.create"}, false}, // it runs no processes
+		{NewPlace("", "etl", nil).OfKind("k"), "x", nil, nil, []string{"k"}, false},
+		{NewPlace("", "etl", nil).OfKind("k"), "x", []string{"etl"}, nil, []string{"k"}, true},
 	} {
-		if got := c.place.Fits(c.name, c.groups, c.labels); got != c.want {
-			t.Errorf("%s fits %s %v %v: %v", c.place, c.name, c.groups, c.labels, got)
+		if got := c.place.Fits(c.name, &Traits{c.groups, c.labels, c.kinds}); got != c.want {
+			t.Errorf("%s fits %s %v %v %v: %v", c.place, c.name, c.groups, c.labels, c.kinds, got)
 		}
 	}
 	if p.Node() != "w1" || NewPlace("", "etl", nil).Node() != "" || p.String() != "node w1, group etl, label a==, label disk=ssd" {
 		t.Errorf("%q: node %q", p, p.Node())
+	}
+	if k := p.OfKind("vm"); k.Kind() != "vm" || k.Node() != "w1" || p.Kind() != "" || p.OfKind("") != p || k.String() != "kind vm, "+p.String() {
+		t.Errorf("%q: kind %q", k, k.Kind())
 	}
 }

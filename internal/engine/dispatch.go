@@ -146,7 +146,7 @@ func (w *writer) open(p dag.Place) bool {
 
 // here reports whether a task of that place would get a slot of this process.
 func (e *Engine) here(p dag.Place) bool {
-	return e.home.open() && (p == dag.Anywhere || p.Fits(e.cfg.Node, e.cfg.Traits.Groups, e.cfg.Traits.Labels))
+	return e.home.open() && (p == dag.Anywhere || p.Fits(e.cfg.Node, &e.cfg.Traits))
 }
 
 // slot takes one for a task of a place: of this process first, where it costs least.

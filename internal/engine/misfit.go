@@ -13,7 +13,7 @@ func Misfit(p dag.Place, there []store.Member) string {
 	fit, cordoned := false, []string{}
 	for i := range there {
 		switch m := &there[i]; {
-		case m.Slots == 0 || !p.Fits(m.Name, m.Traits.Groups, m.Traits.Labels):
+		case m.Slots == 0 || !p.Fits(m.Name, &m.Traits):
 		case m.Cordoned && m.Worker:
 			cordoned = append(cordoned, m.Name)
 		default:
@@ -42,7 +42,12 @@ func Misfit(p dag.Place, there []store.Member) string {
 
 func had(p dag.Place, there []store.Member) bool {
 	for i := range there {
-		if m := &there[i]; m.Slots > 0 && p.Fits(m.Name, m.Traits.Groups, m.Traits.Labels) {
+		m := &there[i]
+		t := m.Traits
+		if p.Kind() == "" {
+			t.Kinds = nil // it is asked for the trait alone
+		}
+		if m.Slots > 0 && p.Fits(m.Name, &t) {
 			return true
 		}
 	}
@@ -121,10 +126,18 @@ func (e *Engine) misplaced(ctx context.Context, v *RunView, ts ...*TaskView) (*R
 		}
 		if n++; r == nil {
 			r = &Reason{Kind: "place", What: "task " + t.Name + " fits nobody who is there: " + why, Since: t.Modified,
-				Unblocks: "a worker for it: skein worker" + startedWith(p)}
+				Unblocks: unblocked(p)}
 		}
 	}
 	return r, n, nil
+}
+
+// unblocked is what a person can do for tasks of a place that fits nobody.
+func unblocked(p dag.Place) string {
+	if kind := p.Kind(); kind != "" {
+		return "a program that registers the kind: skein.Handle(worker, \"" + kind + "\", …)"
+	}
+	return "a worker for it: skein worker" + startedWith(p)
 }
 
 // startedWith is how a worker is started that fits a place.

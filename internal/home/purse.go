@@ -113,7 +113,7 @@ func (h *Home) Open(p dag.Place) bool {
 func (p *purse) pick(place dag.Place, strategy string) dag.HandlerID {
 	var fit []dag.HandlerID
 	for id, c := range p.credits {
-		if c.avail > 0 && place.Fits(c.name, c.traits.Groups, c.traits.Labels) {
+		if c.avail > 0 && place.Fits(c.name, &c.traits) {
 			if strategy == "" {
 				return id
 			}
@@ -177,7 +177,7 @@ func (h *Home) Want(ds []engine.Demand, spare int) {
 	p := &h.purse
 	back := false
 	for _, c := range p.credits { // nobody here has a use for these
-		if c.avail > 0 && !slices.ContainsFunc(ds, func(d engine.Demand) bool { return d.Place.Fits(c.name, c.traits.Groups, c.traits.Labels) }) {
+		if c.avail > 0 && !slices.ContainsFunc(ds, func(d engine.Demand) bool { return d.Place.Fits(c.name, &c.traits) }) {
 			p.total.Add(-c.avail)
 			c.returned += c.avail
 			c.avail = 0

@@ -23,7 +23,7 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 	}
 	m := store.Member{Handler: dag.HandlerID(in.Handler), UUID: in.Uuid, Name: in.Name, Worker: true, Version: in.Version, Format: h.cfg.Format,
 		State: store.MemberActive, Slots: in.Slots, Busy: int32(len(in.Running)), Home: h.self(), Lease: 1,
-		Traits: store.Traits{Groups: in.Groups, Labels: in.Labels}}
+		Traits: store.Traits{Groups: in.Groups, Labels: in.Labels, Kinds: in.Kinds}}
 	if err := h.attach(ctx, &m); err != nil {
 		return nil, err
 	}
@@ -104,8 +104,8 @@ func checkRegister(in *workerv1.RegisterRequest) error {
 		return bad("name %q: want 1 to %d printable characters without spaces", in.Name, nameMax)
 	case in.Slots < 1 || in.Slots > slotsMax:
 		return bad("%d slots: want 1 to %d", in.Slots, slotsMax)
-	case len(in.Groups) > traitsMax || len(in.Labels) > traitsMax:
-		return bad("more than %d groups or labels", traitsMax)
+	case len(in.Groups) > traitsMax || len(in.Labels) > traitsMax || len(in.Kinds) > traitsMax:
+		return bad("more than %d groups, labels or kinds", traitsMax)
 	case len(in.Running) > attemptsMax || len(in.Ended) > attemptsMax:
 		return bad("more than %d attempts", attemptsMax)
 	case len(in.Version) > nameMax || !utf8.ValidString(in.Version):
@@ -121,6 +121,11 @@ func checkRegister(in *workerv1.RegisterRequest) error {
 	for _, g := range in.Groups {
 		if !plain(g) {
 			return bad("group %q: want 1 to %d printable characters without spaces", g, nameMax)
+		}
+	}
+	for _, k := range in.Kinds {
+		if !plain(k) {
+			return bad("kind %q: want 1 to %d printable characters without spaces", k, nameMax)
 		}
 	}
 	for k, v := range in.Labels {

@@ -108,7 +108,7 @@ func (h *Home) best(w *worker) (owner dag.HandlerID, at int) {
 		}
 		for i := range x.demands {
 			d := &x.demands[i]
-			if x.served[i] >= d.N || !d.Place.Fits(w.member.Name, w.member.Traits.Groups, w.member.Traits.Labels) {
+			if x.served[i] >= d.N || !d.Place.Fits(w.member.Name, &w.member.Traits) {
 				continue
 			}
 			if first == nil || cmp.Or(cmp.Compare(x.served[i], served), order(d, first), cmp.Compare(id, owner)) < 0 {

@@ -58,10 +58,7 @@ type Member struct {
 }
 
 // Traits are what tasks choose a worker by, besides its name.
-type Traits struct {
-	Groups []string          `json:"groups,omitempty"`
-	Labels map[string]string `json:"labels,omitempty"`
-}
+type Traits = dag.Traits
 
 // Able reports whether a member may have shards.
 func (m *Member) Able() bool {

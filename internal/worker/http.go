@@ -17,6 +17,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/output"
 )
 
 // Request is an HTTP request that the worker sends itself: an attempt without a process.
@@ -276,9 +278,9 @@ func (q *Request) outputs(res *http.Response, body []byte) answer {
 		if !utf8.Valid(body) || bytes.IndexByte(body, 0) >= 0 {
 			return fault(CauseOutput, "the answer is no text: fetch it with run, and keep it as an artifact")
 		}
-		values["body"], err = marshal(string(body))
+		values["body"], err = output.Marshal(string(body))
 	case AnswerJSON:
-		if !json.Valid(body) || escapedNUL(body) {
+		if !json.Valid(body) || output.HoldsNUL(body) {
 			return fault(CauseOutput, "the answer is no JSON")
 		}
 		values["body"] = body
@@ -290,12 +292,12 @@ func (q *Request) outputs(res *http.Response, body []byte) answer {
 				headers[strings.ToLower(name)] = strings.ToValidUTF8(value, "\uFFFD")
 			}
 		}
-		values["headers"], err = marshal(headers)
+		values["headers"], err = output.Marshal(headers)
 	}
 	if err != nil {
 		return fault(CauseOutput, "the answer cannot be kept: %w", err)
 	}
-	raw, err := marshal(values)
+	raw, err := output.Marshal(values)
 	if err != nil || len(raw) > outputsMaxDefault {
 		return fault(CauseOutput, "what is kept of the answer is larger than %d bytes: fetch it with run, and keep it as an artifact", outputsMaxDefault)
 	}

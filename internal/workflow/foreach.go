@@ -176,8 +176,8 @@ func (r *reader) foreach(t *Task, n *node, at string) {
 		t.Parallel = int32(p)
 	}
 	here := join(at, "foreach")
-	if n.get("run") == nil && n.get("http") == nil {
-		r.failNode(v, here, "foreach belongs to a task with run or http", "let the instances do the work, and such a task need this one")
+	if n.get("run") == nil && n.get("http") == nil && n.get("kind") == nil {
+		r.failNode(v, here, "foreach belongs to a task with run, http or kind", "let the instances do the work, and such a task need this one")
 		return
 	}
 	if v.kind != mapNode || isRange(v) {

@@ -57,7 +57,7 @@ func taskLater() []key {
 		{name: "queue", doc: "Named queue that the task passes.", later: "task queue", shape: keyOrDash("the name of a queue")},
 		{name: "foreach", doc: "Runs the task once for each item of a list, or of an expression that gives one; env and dir see it as item.", shape: items},
 		{name: "parallel", doc: "Most instances of foreach at one time; default: all.", shape: integer(1, 100_000)},
-		{name: "with", doc: "Parameters of the workflow that is called. Texts may hold ${{ }}.",
+		{name: "with", doc: "Parameters of the workflow that is called, or the input of a kind. Texts may hold ${{ }}.",
 			shape: table("a mapping of values", text("a name"), &shape{kind: anyShape})},
 	}
 }
@@ -84,7 +84,7 @@ func taskActionsLater() []key {
 			key{name: "timeout", doc: "How long to wait; then it fails.", shape: duration(false)},
 			key{name: "message", doc: "What is asked.", shape: text("a text")})},
 		{name: "http", doc: "Sends an HTTP request; outputs are status, body and headers.", shape: http()},
-		{name: "kind", doc: "A kind of task that workers register.", later: "kind", shape: keyOrDash("the name of a kind")},
+		{name: "kind", doc: "A kind of task that workers register; with is its input.", shape: keyOrDash("the name of a kind, such as vm.create: letters, digits, _, . and -")},
 	}
 }
 

@@ -8,5 +8,4 @@ var later = map[string]string{
 	"splitter":   "splitters other than default are not supported yet",
 	"alerts":     "alerts are not supported yet",
 	"resources":  "resources are not supported yet: a task takes one slot",
-	"kind":       "kinds that workers register are not supported yet",
 }

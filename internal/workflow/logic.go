@@ -41,7 +41,7 @@ type Call struct {
 	With     []Given `json:"with,omitempty"`
 }
 
-// Given is a parameter of a call. A text may hold ${{ }}.
+// Given is a parameter of a call, or a part of the input of a kind. A text may hold ${{ }}.
 type Given struct {
 	Name  string          `json:"k"`
 	Value json.RawMessage `json:"v"`
@@ -219,6 +219,9 @@ func (t *Task) templates(add func(text string)) {
 				add(text)
 			}
 		}
+	}
+	for _, g := range t.With {
+		inputTexts(g.Value, add)
 	}
 }
 

@@ -219,6 +219,7 @@ func (c *readCheck) check(i int, n *node, at string) {
 	c.checkEnv(n.get("env"), join(at, "env"), in, read)
 	c.checkLogic(i, n, at, read)
 	c.checkHTTP(n, at, in, read)
+	c.checkInput(n, at, in, read)
 	c.checkForeach(n, at, read)
 	if v := n.get("dir"); v != nil && v.isText() && hasTemplate(v.text) {
 		got := c.compile(v.text, in)

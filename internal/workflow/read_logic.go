@@ -145,7 +145,7 @@ func (c *readCheck) checkLogic(i int, n *node, at string, read func(n *node, at 
 		c.checkWaitCondition(w, join(join(at, "wait"), "condition"), read)
 		text(w.get("until"), join(join(at, "wait"), "until"))
 	}
-	if with := n.get("with"); with != nil && with.kind == mapNode {
+	if with := n.get("with"); with != nil && with.kind == mapNode && n.get("kind") == nil {
 		for j, v := range with.vals {
 			text(v, join(join(at, "with"), with.keys[j].text))
 		}

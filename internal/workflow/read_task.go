@@ -31,6 +31,7 @@ func (r *reader) task(k, n *node) Task {
 	r.action(k, n, at)
 	r.http(&t, n, at)
 	r.logic(&t, n, at)
+	r.kind(&t, n, at)
 	r.foreach(&t, n, at)
 	if d := n.get("dir"); t.Dir != "" && !hasTemplate(t.Dir) && leavesFolder(t.Dir) {
 		r.failNode(d, join(at, "dir"), "dir leads out of the workflow's folder", "give a folder inside it, or an absolute path")

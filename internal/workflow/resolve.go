@@ -32,6 +32,8 @@ type Resolved struct {
 	Env []KV   // of the workflow and the task, each name once, in the order of the file
 	// Request is sent instead of Run; nil: there is none.
 	Request *Sent
+	// Input is that of a kind, a JSON object; nil: it is of none.
+	Input json.RawMessage
 }
 
 // Resolve evaluates what an attempt of a task needs. An error says which variable cannot
@@ -42,7 +44,11 @@ func (w *Workflow) Resolve(task int, in Inputs) (Resolved, error) {
 	from.item = in.Item
 	out := Resolved{Run: t.Run}
 	var err error
-	if t.HTTP != nil {
+	switch {
+	case t.Kind != "":
+		out.Input, err = w.input(t, &from)
+		return out, err
+	case t.HTTP != nil:
 		out.Request, err = w.sent(t, &from)
 		return out, err
 	}

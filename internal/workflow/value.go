@@ -131,6 +131,12 @@ func (w *Workflow) unescape() {
 			p.Enum[j] = unescaped(p.Enum[j])
 		}
 	}
+	for i := range w.Tasks {
+		for j := range w.Tasks[i].With {
+			g := &w.Tasks[i].With[j]
+			g.Value = unescaped(g.Value)
+		}
+	}
 	for i := range w.Triggers {
 		w.Triggers[i].Params = unescaped(w.Triggers[i].Params)
 	}

@@ -70,6 +70,8 @@ type Task struct {
 	Call        *Call     `json:"call,omitempty"`
 	HTTP        *HTTP     `json:"http,omitempty"`
 	Dependent   *Needed   `json:"dependent,omitempty"`
+	Kind        string    `json:"kind,omitempty"` // that workers register; then it has no Run
+	With        []Given   `json:"with,omitempty"` // input of Kind
 	Dir         string    `json:"dir,omitempty"`
 	Env         []KV      `json:"env,omitempty"`
 	Outputs     []Output  `json:"outputs,omitempty"`
@@ -87,7 +89,7 @@ type Task struct {
 }
 
 // Run is what a task executes: exactly one of Shell, Argv, Code, File and Builtin is set, unless no
-// worker runs it, or it is a request.
+// worker runs it, or it is a request or of a kind.
 type Run struct {
 	Shell string   `json:"shell,omitempty"` // text for sh -c
 	Argv  []string `json:"argv,omitempty"`  // a program and its arguments, no shell
@@ -215,7 +217,10 @@ func (w *Workflow) Policy(i int) dag.Policy {
 	for _, l := range t.Labels {
 		labels[l.Name] = l.Value
 	}
-	p.Place = dag.NewPlace(t.Node, t.Group, labels)
+	p.Place = dag.NewPlace(t.Node, t.Group, labels).OfKind(t.Kind)
+	if t.Kind != "" {
+		p.Retry.OnExit = nil // a handler ends without an exit code: the default is meant for processes
+	}
 	return p
 }
 

@@ -145,16 +145,18 @@ func (x *Attempt) GetToken() int32 {
 }
 
 type RegisterRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Uuid          string                 `protobuf:"bytes,2,opt,name=uuid,proto3" json:"uuid,omitempty"`        // of this life of the worker
-	Handler       int64                  `protobuf:"varint,3,opt,name=handler,proto3" json:"handler,omitempty"` // as an earlier Register of this life gave it; 0: the first
-	Slots         int32                  `protobuf:"varint,4,opt,name=slots,proto3" json:"slots,omitempty"`
-	Groups        []string               `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`
-	Labels        map[string]string      `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Version       string                 `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
-	Running       []*Attempt             `protobuf:"bytes,8,rep,name=running,proto3" json:"running,omitempty"`
-	Ended         []*Attempt             `protobuf:"bytes,9,rep,name=ended,proto3" json:"ended,omitempty"` // and not acknowledged
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Uuid    string                 `protobuf:"bytes,2,opt,name=uuid,proto3" json:"uuid,omitempty"`        // of this life of the worker
+	Handler int64                  `protobuf:"varint,3,opt,name=handler,proto3" json:"handler,omitempty"` // as an earlier Register of this life gave it; 0: the first
+	Slots   int32                  `protobuf:"varint,4,opt,name=slots,proto3" json:"slots,omitempty"`
+	Groups  []string               `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`
+	Labels  map[string]string      `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Version string                 `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
+	Running []*Attempt             `protobuf:"bytes,8,rep,name=running,proto3" json:"running,omitempty"`
+	Ended   []*Attempt             `protobuf:"bytes,9,rep,name=ended,proto3" json:"ended,omitempty"` // and not acknowledged
+	// The kinds of task that it has handlers for; then it gets such tasks only. None: it runs processes.
+	Kinds         []string `protobuf:"bytes,10,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -248,6 +250,13 @@ func (x *RegisterRequest) GetRunning() []*Attempt {
 func (x *RegisterRequest) GetEnded() []*Attempt {
 	if x != nil {
 		return x.Ended
+	}
+	return nil
+}
+
+func (x *RegisterRequest) GetKinds() []string {
+	if x != nil {
+		return x.Kinds
 	}
 	return nil
 }
@@ -564,7 +573,7 @@ func (x *Stop) GetKill() bool {
 	return false
 }
 
-// Job is all that is needed to run an attempt. Exactly one of argv and script is set.
+// Job is all that is needed to run an attempt. Exactly one of argv, script, request and kind is set.
 type Job struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Attempt         *Attempt               `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -584,6 +593,9 @@ type Job struct {
 	Outputs         map[string]string      `protobuf:"bytes,15,rep,name=outputs,proto3" json:"outputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // declared, by name: string, int, float, bool or json
 	LockToken       int64                  `protobuf:"varint,16,opt,name=lock_token,json=lockToken,proto3" json:"lock_token,omitempty"`                                                     // 0: the run holds no lock
 	Request         *Request               `protobuf:"bytes,17,opt,name=request,proto3" json:"request,omitempty"`                                                                           // instead of argv and script
+	Kind            string                 `protobuf:"bytes,18,opt,name=kind,proto3" json:"kind,omitempty"`                                                                                 // likewise
+	Input           []byte                 `protobuf:"bytes,19,opt,name=input,proto3" json:"input,omitempty"`                                                                               // of a kind: a JSON object
+	InstantMicros   int64                  `protobuf:"varint,20,opt,name=instant_micros,json=instantMicros,proto3" json:"instant_micros,omitempty"`                                         // of a kind: the instant that the run is for
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -735,6 +747,27 @@ func (x *Job) GetRequest() *Request {
 		return x.Request
 	}
 	return nil
+}
+
+func (x *Job) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Job) GetInput() []byte {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *Job) GetInstantMicros() int64 {
+	if x != nil {
+		return x.InstantMicros
+	}
+	return 0
 }
 
 // Request is an HTTP request that the worker sends itself.
@@ -1694,7 +1727,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\aAttempt\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\x05R\x04task\x12\x14\n" +
-	"\x05token\x18\x03 \x01(\x05R\x05token\"\x80\x03\n" +
+	"\x05token\x18\x03 \x01(\x05R\x05token\"\x96\x03\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x18\n" +
@@ -1704,7 +1737,9 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x06labels\x18\x06 \x03(\v2,.skein.worker.v1.RegisterRequest.LabelsEntryR\x06labels\x12\x18\n" +
 	"\aversion\x18\a \x01(\tR\aversion\x122\n" +
 	"\arunning\x18\b \x03(\v2\x18.skein.worker.v1.AttemptR\arunning\x12.\n" +
-	"\x05ended\x18\t \x03(\v2\x18.skein.worker.v1.AttemptR\x05ended\x1a9\n" +
+	"\x05ended\x18\t \x03(\v2\x18.skein.worker.v1.AttemptR\x05ended\x12\x14\n" +
+	"\x05kinds\x18\n" +
+	" \x03(\tR\x05kinds\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfd\x01\n" +
@@ -1734,7 +1769,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05nodes\x18\x04 \x03(\tR\x05nodes\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
-	"\x04kill\x18\x02 \x01(\bR\x04kill\"\x8e\x05\n" +
+	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xdf\x05\n" +
 	"\x03Job\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -1754,7 +1789,10 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\aoutputs\x18\x0f \x03(\v2!.skein.worker.v1.Job.OutputsEntryR\aoutputs\x12\x1d\n" +
 	"\n" +
 	"lock_token\x18\x10 \x01(\x03R\tlockToken\x122\n" +
-	"\arequest\x18\x11 \x01(\v2\x18.skein.worker.v1.RequestR\arequest\x1a:\n" +
+	"\arequest\x18\x11 \x01(\v2\x18.skein.worker.v1.RequestR\arequest\x12\x12\n" +
+	"\x04kind\x18\x12 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05input\x18\x13 \x01(\fR\x05input\x12%\n" +
+	"\x0einstant_micros\x18\x14 \x01(\x03R\rinstantMicros\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x81\x02\n" +

@@ -58,7 +58,7 @@ func (s *Store) Join(ctx context.Context, m store.Member) error {
 }
 
 func cloneTraits(t store.Traits) store.Traits {
-	return store.Traits{Groups: slices.Clone(t.Groups), Labels: maps.Clone(t.Labels)}
+	return store.Traits{Groups: slices.Clone(t.Groups), Labels: maps.Clone(t.Labels), Kinds: slices.Clone(t.Kinds)}
 }
 
 func checkMemberState(state string) error {

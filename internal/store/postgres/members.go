@@ -31,7 +31,7 @@ func (d *DB) Renew(ctx context.Context, m store.Member) (bool, error) {
 
 // traits is their form in a row; "": none. Plain texts always have one.
 func traits(t store.Traits) string {
-	if len(t.Groups)+len(t.Labels) == 0 {
+	if len(t.Groups)+len(t.Labels)+len(t.Kinds) == 0 {
 		return ""
 	}
 	text, _ := json.Marshal(t)

@@ -1,4 +1,4 @@
-package worker
+package output
 
 import (
 	"encoding/json"
@@ -36,7 +36,7 @@ func TestOutputsGood(t *testing.T) {
 		{`{"s":"x","i":5,"f":1.50,"b":false,"j":{"k":[true]}}`, "s i f b j", `{"b":false,"f":1.5,"i":5,"j":{"k":[true]},"s":"x"}`},
 		{`{"n":5,"o":{"x": 1},"z":null,"s":"t"}`, "", `{"n":"5","o":"{\"x\":1}","s":"t","z":"null"}`},
 	} {
-		got, err := parseOutputs([]byte(c.text), some(c.declared))
+		got, err := Parse([]byte(c.text), some(c.declared))
 		if err != nil || string(got) != c.want {
 			t.Errorf("%q: %s, %v, want %s", c.text, got, err, c.want)
 		}
@@ -86,7 +86,7 @@ func TestOutputsBad(t *testing.T) {
 		{`{"s":null}`, "s", "must be a string"},
 		{`[1]`, "", "line 1 of the outputs is not key=value"},
 	} {
-		got, err := parseOutputs([]byte(c.text), some(c.declared))
+		got, err := Parse([]byte(c.text), some(c.declared))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %s, %v, want %s", c.text, got, err, c.want)
 		}
@@ -105,7 +105,7 @@ func FuzzOutputs(f *testing.F) {
 		if declared {
 			types = allTypes
 		}
-		got, err := parseOutputs(data, types)
+		got, err := Parse(data, types)
 		if err != nil {
 			if got != nil {
 				t.Errorf("outputs with an error: %s", got)
@@ -133,7 +133,7 @@ func FuzzOutputs(f *testing.F) {
 				t.Errorf("%q is %T in %s", name, value, got)
 			}
 		}
-		again, err := parseOutputs(got, types)
+		again, err := Parse(got, types)
 		if err != nil || string(again) != string(got) {
 			t.Errorf("%s, again %s, %v", got, again, err)
 		}

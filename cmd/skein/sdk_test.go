@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+// handlers are those of TestHandlers, and what they have seen.
+type handlers struct {
+	begun chan *skein.Task // of wait
+	open  chan struct{}    // lets them end
+	ended chan error       // why the context of stuck ended
+	keys  sync.Map         // idempotency key of flaky → attempt
+}
+
+type named struct {
+	Name string `json:"name"`
+}
+
+type numbered struct {
+	N    int     `json:"n"`
+	F    float64 `json:"f"`
+	Seen string  `json:"seen"`
+}
+
+func (h *handlers) register(w *skein.Worker) {
+	skein.Handle(w, "count", func(_ context.Context, t *skein.Task, in map[string]any) (numbered, error) {
+		fmt.Fprintf(t, "of %s, attempt %d, lock %d\n", t.Workflow, t.Attempt, t.LockToken)
+		return numbered{len(in), 3, fmt.Sprint(in["n"], " ", in["deep"], " ", t.Instant.Year() > 2000)}, nil
+	})
+	skein.Handle(w, "flaky", func(_ context.Context, t *skein.Task, _ named) (struct{}, error) {
+		if _, again := h.keys.LoadOrStore(t.IdempotencyKey, t.Attempt); !again {
+			return struct{}{}, errors.New("not now")
+		}
+		return struct{}{}, nil
+	})
+	skein.Handle(w, "never", func(_ context.Context, _ *skein.Task, in named) (struct{}, error) {
+		return struct{}{}, fmt.Errorf("asked: %w", skein.Permanent(errors.New(in.Name+" is gone")))
+	})
+	skein.Handle(w, "panics", func(context.Context, *skein.Task, struct{}) (struct{}, error) { panic("over there") })
+	skein.Handle(w, "wait", func(ctx context.Context, t *skein.Task, _ struct{}) (named, error) {
+		h.begun <- t
+		select {
+		case <-ctx.Done():
+			return named{}, context.Cause(ctx)
+		case <-h.open:
+			return named{"waited"}, t.Progress(1, 1, "done")
+		}
+	})
+	skein.Handle(w, "stuck", func(ctx context.Context, t *skein.Task, _ struct{}) (struct{}, error) {
+		h.begun <- t
+		<-ctx.Done()
+		h.ended <- context.Cause(ctx)
+		return struct{}{}, t.Progress(0, 1, "")
+	})
+}
+
+// working starts a worker of this process; the function ends it in order.
+func (f *flight) working(h *handlers, name string) func() {
+	f.t.Helper()
+	var urls []string
+	for _, m := range f.members {
+		urls = append(urls, m.client.URL())
+	}
+	w := skein.NewWorker(strings.Join(urls, ","), skein.WorkerOptions{Name: name, Slots: 20, Drain: 10 * time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	h.register(w)
+	ctx, cancel := context.WithCancel(f.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	end := sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			f.t.Errorf("the worker's end: %v", err)
+		}
+	})
+	f.t.Cleanup(end)
+	return end
+}
+
+// task waits until a task of a run is as wanted.
+func (f *flight) task(c *skein.Client, run, name string, is func(*api.Task) bool) api.Task {
+	f.t.Helper()
+	var last api.Task
+	f.until("task "+name, func() bool {
+		t, err := c.Task(f.t.Context(), run, name)
+		last = t
+		return err == nil && is(&t)
+	})
+	return last
+}
+
+func inState(state string) func(*api.Task) bool {
+	return func(t *api.Task) bool { return t.State == state }
+}
+
+// TestHandlers has a program of ours do tasks of kinds for a cluster of two nodes: typed input and outputs, retries and what
+// is not retried, panics, logs, stops; a home that dies meanwhile; and the end of the worker.
+func TestHandlers(t *testing.T) {
+	t.Parallel()
+	f := newFlight(t, 2)
+	f.listed(2)
+	ctx, c := t.Context(), f.members[1].client
+	wf := skein.NewWorkflow("kinds").Param("n", "int", 5).
+		Task("shell").Run("echo size=2.0 >> $SKEIN_OUTPUT").Set("outputs", map[string]string{"size": "float"}).
+		Task("count").Needs("shell").Outputs(numbered{}).
+		Kind("count", map[string]any{"n": "${{ params.n }}", "deep": []any{map[string]any{"x": "<${{ tasks.shell.outputs.size }}>"}}}).
+		Task("flaky").Kind("flaky", named{"f"}).Retry(2, time.Millisecond).
+		Task("never").Kind("never", named{"it"}).Retry(5, time.Millisecond).
+		Task("unfit").Kind("never", map[string]any{"nmae": "x"}).Retry(5, time.Millisecond).
+		Task("panics").Kind("panics", nil).
+		Task("nobody").Kind("vm.create", nil).Workflow()
+	if _, err := wf.Apply(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	run, err := wf.Start(ctx, c, map[string]any{"n": 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := c.Explain(ctx, run.ID, "never")
+	if err != nil || !strings.Contains(fmt.Sprint(x.Reasons), "kind never") {
+		t.Errorf("before there is a worker: %+v, %v", x, err)
+	}
+	h := &handlers{begun: make(chan *skein.Task, 10), open: make(chan struct{}), ended: make(chan error, 1)}
+	leave := f.working(h, "gopher")
+	for name, want := range map[string]struct {
+		state, cause, message string
+		attempts              int
+	}{
+		"count": {"succeeded", "", "", 1}, "flaky": {"succeeded", "", "", 2}, "never": {"failed", "permanent", "it is gone", 1},
+		"unfit": {"failed", "permanent", `unknown field "nmae"`, 1}, "panics": {"failed", "panic", "over there", 1},
+	} {
+		is := f.task(c, run.ID, name, inState(want.state))
+		last := is.Attempts[len(is.Attempts)-1]
+		if len(is.Attempts) != want.attempts || want.cause != "" && (last.Cause == nil || *last.Cause != want.cause || !strings.Contains(*last.Message, want.message)) || last.Node != "gopher" {
+			t.Errorf("%s: %+v", name, is)
+		}
+	}
+	got, err := skein.Outputs[numbered](ctx, c, run.ID, "count")
+	if want := (numbered{2, 3, "7 [map[x:<2>]] true"}); err != nil || got != want {
+		t.Errorf("outputs %+v, %v; want %+v", got, err, want)
+	}
+	f.printed(c, run.ID, "count", "of kinds, attempt 1, lock 0\n")
+	f.printed(c, run.ID, "panics", "panic: over there\n\ngoroutine")
+	x, err = c.Explain(ctx, run.ID, "nobody")
+	if err != nil || len(x.Reasons) != 1 || x.Reasons[0].Kind != "place" || !strings.Contains(x.Reasons[0].What, "kind vm.create") {
+		t.Errorf("explained as %+v, %v", x, err)
+	}
+	if _, err := c.KillRun(ctx, run.ID, "enough"); err != nil {
+		t.Fatal(err)
+	}
+	f.interrupted(h)
+	leave()
+	f.listed(2)
+	if out := f.members[0].home.run("verify"); !strings.Contains(string(out), `"violations": []`) {
+		t.Errorf("verify: %s", out)
+	}
+}
+
+// interrupted: a stop ends the context of a handler, and the death of a node does not.
+func (f *flight) interrupted(h *handlers) {
+	t, ctx, c := f.t, f.t.Context(), f.members[1].client
+	wf := skein.NewWorkflow("waits").Task("wait").Kind("wait", nil).Outputs(named{}).Task("stuck").Kind("stuck", nil).Workflow()
+	if _, err := wf.Apply(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	run, err := wf.Start(ctx, c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := <-h.begun, <-h.begun
+	if first.Run != run.ID || first.Name == second.Name || first.IdempotencyKey != run.ID+"/"+first.Name {
+		t.Errorf("%+v, %+v", first, second)
+	}
+	if _, err := c.StopTask(ctx, run.ID, "stuck", "enough"); err != nil {
+		t.Fatal(err)
+	}
+	if why := <-h.ended; !errors.Is(why, skein.ErrStopped) {
+		t.Errorf("the context ended with %v", why)
+	}
+	f.task(c, run.ID, "stuck", inState("stopped"))
+	f.members[0].kill()
+	f.until("the worker is with the node that is left", func() bool { return f.row("home", "gopher") == f.row("handler", "n2") })
+	close(h.open)
+	f.task(c, run.ID, "wait", inState("succeeded"))
+	if got, err := skein.Outputs[named](ctx, c, run.ID, "wait"); err != nil || got.Name != "waited" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	f.printed(c, run.ID, "wait", "progress 1/1 done\n")
+	f.members[0].start()
+}
+
+// printed waits for a text in the log of a task.
+func (f *flight) printed(c *skein.Client, run, task, want string) {
+	f.t.Helper()
+	f.until("the log of "+task, func() bool {
+		l, err := c.Logs(f.t.Context(), run, task, skein.LogQuery{})
+		if err != nil {
+			return false
+		}
+		defer l.Close()
+		text, err := io.ReadAll(l)
+		return err == nil && strings.Contains(string(text), want)
+	})
+}
+
+// TestSDKExample runs the program of examples/sdk against a cluster of one node.
+func TestSDKExample(t *testing.T) {
+	t.Parallel()
+	f := newFlight(t, 1)
+	program := filepath.Join(t.TempDir(), "sdk")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, "skein.dev/skein/examples/sdk").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	out, err := exec.CommandContext(t.Context(), program, "-server", f.members[0].client.URL()).Output()
+	if err != nil || string(out) != "run succeeded: 1235 cents\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	skein "skein.dev/skein"
+	"skein.dev/skein/internal/store/postgres/pgtest"
+)
+
+// TestHandlerRate prints how many tasks of a kind handlers that do nothing get through in a second: one node, a worker in this process, everything
+// durable. It asserts nothing about time. SKEIN_HANDLERS=runs×tasks, such as 20x1000.
+func TestHandlerRate(t *testing.T) {
+	var runs, tasks int
+	if _, err := fmt.Sscanf(os.Getenv("SKEIN_HANDLERS"), "%dx%d", &runs, &tasks); err != nil {
+		t.Skip("a measurement: SKEIN_HANDLERS=20x1000 has it made")
+	}
+	slots, _ := strconv.Atoi(os.Getenv("SKEIN_HANDLERS_SLOTS"))
+	if slots == 0 {
+		slots = 500
+	}
+	pg, err := pgtest.Start(pgtest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pg.Close() })
+	f := &flight{t: t, pg: pg, db: pg.URL("postgres"), env: []string{"SKEIN_ROLES=api,scheduler", "SKEIN_LAG=20s"}}
+	f.add()
+	ctx, c := t.Context(), f.members[0].client
+	const workflows = 4
+	var all []*skein.Workflow
+	for i := range workflows {
+		wf := skein.NewWorkflow(fmt.Sprint("noop", i))
+		for j := range tasks {
+			wf.Task(fmt.Sprint("t", j)).Kind("noop", nil)
+		}
+		if _, err := wf.Apply(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, wf)
+	}
+	w := skein.NewWorker(c.URL(), skein.WorkerOptions{Name: "gopher", Slots: slots, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	skein.Handle(w, "noop", func(context.Context, *skein.Task, struct{}) (struct{}, error) { return struct{}{}, nil })
+	working, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(working) }()
+	f.listed(2)
+	var ids []string
+	began, node, db, self := time.Now(), f.cpu(fmt.Sprint(f.members[0].server.Process.Pid)), f.databaseCPU(), f.cpu("self")
+	for i := range runs {
+		run, err := all[i%workflows].Start(ctx, c, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, run.ID)
+	}
+	for _, id := range ids {
+		if run, err := c.WaitRun(ctx, id); err != nil || run.State != "succeeded" {
+			t.Fatalf("%s, %v", run.State, err)
+		}
+	}
+	took, n := time.Since(began).Seconds(), float64(runs*tasks)
+	node, db, self = f.cpu(fmt.Sprint(f.members[0].server.Process.Pid))-node, f.databaseCPU()-db, f.cpu("self")-self
+	t.Logf("%.0f tasks in %.1f s: %.0f tasks/s; CPU per 10,000 tasks: node %.2f s, PostgreSQL %.2f s, worker %.2f s", n, took, n/took,
+		node/n*1e4, db/n*1e4, self/n*1e4)
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// cpu is the CPU time of a process so far, in seconds; 0: it is gone.
+func (f *flight) cpu(pid string) float64 {
+	raw, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(raw), ") ")
+	fields := strings.Fields(rest)
+	user, _ := strconv.ParseFloat(fields[11], 64)
+	system, _ := strconv.ParseFloat(fields[12], 64)
+	return (user + system) / 100
+}
+
+func (f *flight) databaseCPU() (sum float64) {
+	out, err := f.query("select pid from pg_stat_activity")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for pid := range strings.Lines(out) {
+		sum += f.cpu(strings.TrimSpace(pid))
+	}
+	return sum
+}

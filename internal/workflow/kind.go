@@ -1,0 +1,147 @@
+package workflow
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Tasks of a kind: workers register handlers for kinds, and are given such tasks. What a handler gets
+// is the input, a JSON object; it is no process, so what is said of processes is refused.
+
+// inputBytesMax bounds the input of an attempt once it is evaluated.
+const inputBytesMax = 256 << 10
+
+// notOfKinds are the keys that mean nothing to a task of a kind.
+var notOfKinds = []string{"env", "dir", "artifacts"}
+
+// kind reads a task of a kind.
+func (r *reader) kind(t *Task, n *node, at string) {
+	k := n.get("kind")
+	if k == nil {
+		return
+	}
+	t.Kind, t.With = k.str(), given(n.get("with"))
+	for _, key := range n.keys {
+		if slices.Contains(notOfKinds, key.text) {
+			r.failNode(key, join(at, key.text), key.text+" does not belong to a task of a kind, which is no process", "put what the handler needs into with")
+		}
+	}
+	if codes := n.get("retry").get("on_exit"); codes != nil {
+		r.failNode(codes, join(at, "retry.on_exit"), "a task of a kind has no exit code", "remove on_exit: the handler says which errors are not tried again")
+	}
+}
+
+// checkInput checks the expressions of the input of a kind, however deep they stand.
+func (c *readCheck) checkInput(n *node, at string, in scope, read func(n *node, at string, refs []ref)) {
+	if n.get("kind") == nil {
+		return
+	}
+	var walk func(v *node, at string)
+	walk = func(v *node, at string) {
+		if v.isText() && hasTemplate(v.text) {
+			got := c.compile(v.text, in)
+			c.complain(v, at, 0, got.faults)
+			read(v, at, got.refs)
+		}
+		for i, part := range v.vals {
+			if v.kind == mapNode {
+				walk(part, join(at, v.keys[i].text))
+			} else {
+				walk(part, fmt.Sprintf("%s[%d]", at, i))
+			}
+		}
+	}
+	if with := n.get("with"); with != nil {
+		walk(with, join(at, "with"))
+	}
+}
+
+// input evaluates what the handler of a kind gets.
+func (w *Workflow) input(t *Task, from *values) (json.RawMessage, error) {
+	all := make(map[string]any, len(t.With))
+	for _, g := range t.With {
+		v, err := exact(g.Value)
+		if err == nil {
+			v, err = w.evaluated(v, t.foreachScope(), from)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("with %s: %w", g.Name, err)
+		}
+		all[g.Name] = v
+	}
+	raw, err := marshal(all)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("with: %w", err)
+	case len(raw) > inputBytesMax:
+		return nil, errors.New("with is larger than " + sizeText(inputBytesMax) + ": pass large values by reference")
+	}
+	return raw, nil
+}
+
+// evaluated is a value with the expressions in its texts evaluated. A text that is one expression becomes the
+// value of that, any other stays a text.
+func (w *Workflow) evaluated(v any, in scope, from *values) (any, error) {
+	var err error
+	switch v := v.(type) {
+	case string:
+		if !hasTemplate(v) {
+			return v, nil
+		}
+		t, err := w.exprs.get(v, in)
+		if err != nil {
+			return nil, err
+		}
+		return t.value(from.lookup)
+	case []any:
+		for i := range v {
+			if v[i], err = w.evaluated(v[i], in, from); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		for k := range v {
+			if v[k], err = w.evaluated(v[k], in, from); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
+}
+
+// exact decodes JSON and leaves numbers as they are written.
+func exact(raw json.RawMessage) (v any, err error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	return v, dec.Decode(&v)
+}
+
+// inputTexts calls add for every text in a value.
+func inputTexts(raw json.RawMessage, add func(string)) {
+	if !bytes.Contains(raw, []byte("${{")) {
+		return
+	}
+	v, err := exact(raw)
+	if err != nil {
+		return
+	}
+	var walk func(any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case string:
+			add(v)
+		case []any:
+			for _, part := range v {
+				walk(part)
+			}
+		case map[string]any:
+			for _, part := range v {
+				walk(part)
+			}
+		}
+	}
+	walk(v)
+}

@@ -1,0 +1,125 @@
+package skein
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/output"
+)
+
+// attemptName identifies an attempt.
+type attemptName struct {
+	run         string
+	task, token int32
+}
+
+func nameOf(a *workerv1.Attempt) attemptName { return attemptName{a.Run, a.Task, a.Token} }
+
+// attempt is one that the worker has, until its result is acknowledged. The session's mutex protects what is below cancel.
+type attempt struct {
+	job    *workerv1.Job
+	log    *attemptLog
+	began  time.Time
+	cancel context.CancelCauseFunc
+
+	result   *workerv1.Result // nil: it runs
+	told     bool             // that it runs
+	orphaned bool             // nobody wants its result
+}
+
+// Words of results that the server knows.
+const (
+	stateSucceeded = "succeeded"
+	stateFailed    = "failed"
+	stateStopped   = "stopped"
+	stateLost      = "lost" // it runs no more, and nothing is known of what it did
+)
+
+// do runs the handler of an attempt and says what became of it; nil: nothing is to be said.
+func (a *attempt) do(ctx context.Context, h handler) *workerv1.Result {
+	raw, err := a.call(ctx, h)
+	r := &workerv1.Result{Attempt: a.job.Attempt, StartedMicros: a.began.UnixMicro(), FinishedMicros: time.Now().UnixMicro(), State: stateSucceeded}
+	late := a.job.TimeoutMillis > 0 && time.Since(a.began) >= time.Duration(a.job.TimeoutMillis)*time.Millisecond
+	r.TimedOut = late && (a.job.WarnOnTimeout || errors.Is(context.Cause(ctx), ErrTimedOut))
+	if err == nil {
+		if r.Outputs, err = output.Object(raw, a.job.Outputs); err != nil {
+			err = &failure{"output", err}
+		}
+	}
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, ErrTimedOut):
+		r.State, r.Cause, r.Message = stateFailed, "timeout", fmt.Sprintf("ran longer than its timeout of %v", time.Duration(a.job.TimeoutMillis)*time.Millisecond)
+	case err == nil && r.TimedOut:
+		r.Message = fmt.Sprintf("ran longer than its timeout of %v, which only warns", time.Duration(a.job.TimeoutMillis)*time.Millisecond)
+	case err == nil:
+	case errors.Is(cause, ErrFenced), errors.Is(cause, ErrDraining):
+		return nil
+	case errors.Is(cause, ErrCutOff):
+		r.State, r.Cause = stateLost, cause.Error()
+	case errors.Is(cause, ErrStopped):
+		r.State, r.Cause, r.Message = stateStopped, "stopped", "stopped"
+	default:
+		r.State, r.Cause, r.Message = stateFailed, causeOf(err), plain(err.Error())
+	}
+	if r.State != stateSucceeded {
+		r.Outputs = nil
+	}
+	return r
+}
+
+// failure is an error with a cause of its own.
+type failure struct {
+	cause string
+	err   error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+
+func causeOf(err error) string {
+	var f *failure
+	var p permanent
+	switch {
+	case errors.As(err, &f):
+		return f.cause
+	case errors.As(err, &p):
+		return "permanent"
+	}
+	return "error"
+}
+
+// call has a panic be an error, with its stack in the log.
+func (a *attempt) call(ctx context.Context, h handler) (raw []byte, err error) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		p := recover()
+		if p == nil {
+			p = "the handler has ended its goroutine"
+		}
+		fmt.Fprintf(a.log, "panic: %v\n\n%s", p, debug.Stack())
+		raw, err = nil, &failure{"panic", fmt.Errorf("panic: %v", p)}
+	}()
+	t := taskOf(a.job, a.log)
+	t.ctx = ctx
+	raw, err = h(ctx, t, a.job.Input)
+	returned = true
+	return raw, err
+}
+
+// messageMax bounds the sentence of a result, in bytes.
+const messageMax = 2000
+
+// plain is a text as every database takes it.
+func plain(s string) string {
+	if len(s) > messageMax {
+		s = s[:messageMax] + "…"
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "�")
+}

@@ -1,0 +1,271 @@
+package skein
+
+import (
+	"context"
+	"time"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+)
+
+// pastMax is how many attempts are remembered whose results were acknowledged: they are not started again.
+const pastMax = 16 << 10
+
+// past remembers the attempts that were done last.
+type past struct {
+	names []attemptName
+	next  int
+	in    map[attemptName]bool
+}
+
+func newPast(n int) past { return past{names: make([]attemptName, n), in: map[attemptName]bool{}} }
+
+func (p *past) add(n attemptName) {
+	delete(p.in, p.names[p.next])
+	p.names[p.next], p.in[n] = n, true
+	p.next = (p.next + 1) % len(p.names)
+}
+
+// start runs the handler of an attempt unless it is or was here; false: there is no slot. The mutex is held.
+func (s *session) start(j *workerv1.Job, lease int64) bool {
+	if j.Attempt == nil {
+		return true
+	}
+	name := nameOf(j.Attempt)
+	switch {
+	case s.has[name] != nil || s.past.in[name] || s.lease != lease:
+		return true
+	case s.running >= s.w.o.Slots:
+		s.log.Warn("all slots are taken; an attempt is refused", "run", j.Attempt.Run, "task", j.Task)
+		return false
+	}
+	a := &attempt{job: j, log: &attemptLog{to: s.logs, of: j}, began: time.Now()}
+	var ctx context.Context
+	ctx, a.cancel = context.WithCancelCause(context.Background())
+	release := func() {}
+	if j.TimeoutMillis > 0 && !j.WarnOnTimeout {
+		ctx, release = context.WithDeadlineCause(ctx, a.began.Add(time.Duration(j.TimeoutMillis)*time.Millisecond), ErrTimedOut)
+	}
+	s.has[name] = a
+	s.running++
+	go func() {
+		defer release()
+		s.work(ctx, a)
+	}()
+	return true
+}
+
+// work runs an attempt and keeps its result until somebody has it.
+func (s *session) work(ctx context.Context, a *attempt) {
+	h := s.w.handlers[a.job.Kind]
+	if h == nil {
+		kind := a.job.Kind
+		h = func(context.Context, *Task, []byte) ([]byte, error) { return nil, &failure{"start", unknownKind(kind)} }
+	}
+	result := a.do(ctx, h)
+	a.log.end()
+	s.mu.Lock()
+	s.running--
+	switch {
+	case a.orphaned || result == nil:
+		delete(s.has, nameOf(a.job.Attempt))
+	default:
+		a.result = result
+		s.ended = append(s.ended, a)
+	}
+	s.mu.Unlock()
+	a.cancel(nil)
+	s.wake()
+	s.stir()
+}
+
+type unknownKind string
+
+func (k unknownKind) Error() string {
+	if k == "" {
+		return "this worker has handlers and runs no processes"
+	}
+	return "this worker has no handler of kind " + string(k)
+}
+
+// stop tells the handler of an attempt to end.
+func (s *session) stop(name attemptName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.has[name]; a != nil {
+		a.cancel(ErrStopped)
+	}
+}
+
+// orphan gives up an attempt that is another worker's.
+func (s *session) orphan(name attemptName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.has[name]; a != nil {
+		s.disown(a)
+	}
+}
+
+// disown has nobody wait for the result of an attempt. The mutex is held.
+func (s *session) disown(a *attempt) {
+	a.orphaned = true
+	a.cancel(ErrFenced)
+	if a.result != nil {
+		delete(s.has, nameOf(a.job.Attempt))
+	}
+}
+
+// cancelAll tells all handlers to end.
+func (s *session) cancelAll(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.has {
+		if why == ErrFenced {
+			s.disown(a)
+		} else {
+			a.cancel(why)
+		}
+	}
+}
+
+func (s *session) wake() {
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (s *session) stir() {
+	select {
+	case s.idle <- struct{}{}:
+	default:
+	}
+}
+
+const (
+	// reportsMax is how many reports are under way at a time; results that come meanwhile share the next.
+	reportsMax = 4
+	// resultsMax bounds the results of one report.
+	resultsMax = 500
+	// startedAfter is when a node is told that an attempt runs: shorter ones are over before anybody looks.
+	startedAfter = time.Second
+)
+
+// reports sends results until each has its verdict.
+func (s *session) reports(ctx context.Context) {
+	room := make(chan struct{}, reportsMax)
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			for range reportsMax {
+				room <- struct{}{} // those under way
+			}
+			return
+		case <-s.kick:
+		case <-again.C:
+		}
+		room <- struct{}{}
+		go func() {
+			defer func() { <-room }()
+			s.flush(ctx)
+		}()
+	}
+}
+
+// flush sends what waits, once.
+func (s *session) flush(ctx context.Context) {
+	s.mu.Lock()
+	if s.lease == 0 || len(s.ended) == 0 {
+		s.mu.Unlock()
+		return
+	}
+	n := min(len(s.ended), resultsMax)
+	sent := append([]*attempt(nil), s.ended[:n]...)
+	s.ended = append(s.ended[:0], s.ended[n:]...)
+	more := len(s.ended) > 0
+	in, home := &workerv1.ReportRequest{Handler: s.handler, Lease: s.lease, Uuid: s.uuid, Results: make([]*workerv1.Result, n)}, s.home
+	for i, a := range sent {
+		in.Results[i] = a.result
+	}
+	s.mu.Unlock()
+	if more {
+		s.wake()
+	}
+	try, cancel := context.WithTimeout(ctx, callMax)
+	defer cancel()
+	out, err := s.client(home).Report(try, in)
+	if err != nil && ctx.Err() == nil {
+		s.log.Debug("results do not reach the home yet", "err", err)
+	}
+	later := false
+	s.mu.Lock()
+	for i, a := range sent {
+		verdict := workerv1.Verdict_VERDICT_UNAVAILABLE
+		if err == nil && i < len(out.Verdicts) {
+			verdict = out.Verdicts[i]
+		}
+		later = !s.acknowledge(a, verdict) || later
+	}
+	s.mu.Unlock()
+	s.stir()
+	if later {
+		wait(ctx, pauseMin)
+		s.wake()
+	}
+}
+
+// acknowledge takes the verdict on a result; false: it is to be said again. The mutex is held.
+func (s *session) acknowledge(a *attempt, v workerv1.Verdict) bool {
+	name := nameOf(a.job.Attempt)
+	if s.has[name] != a {
+		return true // it was given up meanwhile
+	}
+	if v == workerv1.Verdict_VERDICT_UNAVAILABLE || v == workerv1.Verdict_VERDICT_UNSPECIFIED {
+		s.ended = append(s.ended, a)
+		return false
+	}
+	delete(s.has, name)
+	s.past.add(name)
+	if v != workerv1.Verdict_VERDICT_ACCEPTED && v != workerv1.Verdict_VERDICT_DUPLICATE {
+		s.log.Warn("a result was rejected", "run", name.run, "task", a.job.Task, "token", name.token, "verdict", v.String())
+	}
+	return true
+}
+
+// tellStarted says of the attempts that have run for a while that they do.
+func (s *session) tellStarted(ctx context.Context) {
+	s.mu.Lock()
+	in, home := &workerv1.ReportRequest{Handler: s.handler, Lease: s.lease, Uuid: s.uuid}, s.home
+	var of []*attempt
+	for _, a := range s.has {
+		if a.result == nil && !a.told && !a.orphaned && time.Since(a.began) >= startedAfter && len(of) < resultsMax && in.Lease != 0 {
+			a.told = true
+			of = append(of, a)
+			in.Results = append(in.Results, &workerv1.Result{Attempt: a.job.Attempt, Running: true, StartedMicros: a.began.UnixMicro()})
+		}
+	}
+	s.mu.Unlock()
+	if len(of) == 0 {
+		return
+	}
+	s.asks.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, callMax)
+		defer cancel()
+		out, err := s.client(home).Report(ctx, in)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for i, a := range of {
+			v := workerv1.Verdict_VERDICT_UNAVAILABLE
+			if err == nil && i < len(out.Verdicts) {
+				v = out.Verdicts[i]
+			}
+			switch v {
+			case workerv1.Verdict_VERDICT_UNAVAILABLE, workerv1.Verdict_VERDICT_UNSPECIFIED:
+				a.told = false
+			case workerv1.Verdict_VERDICT_STALE, workerv1.Verdict_VERDICT_RUN_ENDED: // it was taken away
+				s.disown(a)
+			}
+		}
+	})
+}

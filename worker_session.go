@@ -1,0 +1,416 @@
+package skein
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/google/uuid"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/api/worker/v1/workerv1connect"
+)
+
+// session is a worker at work: its attachment to a home, and what it has.
+type session struct {
+	w    *Worker
+	log  *slog.Logger
+	http *http.Client
+	logs *logs
+	kick chan struct{} // cap 1: there is something to report
+	idle chan struct{} // cap 1: something ended, or was acknowledged
+	asks sync.WaitGroup
+
+	mu       sync.Mutex // protects following fields
+	clients  map[string]workerv1connect.WorkersClient
+	has      map[attemptName]*attempt
+	running  int        // handlers, also those whose result nobody wants
+	ended    []*attempt // with a result that is not on its way
+	past     past
+	handler  int64
+	uuid     string
+	lease    int64 // 0: not attached
+	home     string
+	nodes    []string
+	heard    time.Time // when the newest answered Poll or Register was sent
+	lag      time.Duration
+	poll     time.Duration
+	ack      int64
+	draining bool
+	hangUp   context.CancelFunc // of the Poll that is open
+	logsKept bool
+}
+
+func newSession(w *Worker) *session {
+	return &session{w: w, log: w.o.Log, http: &http.Client{Transport: w.o.Transport}, logs: newLogs(), kick: make(chan struct{}, 1), idle: make(chan struct{}, 1),
+		clients: map[string]workerv1connect.WorkersClient{}, has: map[attemptName]*attempt{}, past: newPast(pastMax), nodes: slices.Clone(w.urls)}
+}
+
+const (
+	pauseMin    = 50 * time.Millisecond
+	pauseMax    = 2 * time.Second
+	registerMax = 3 * time.Second
+	callMax     = 10 * time.Second
+	// answerBytesMax bounds what a node says in one answer.
+	answerBytesMax = 64 << 20
+	// lastMax is how long handlers may take to end when they were told to because the worker ends.
+	lastMax = 10 * time.Second
+)
+
+var errNoHome = errors.New("this worker is attached to no node now")
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d/2 + rand.N(d)):
+	}
+}
+
+func (s *session) client(url string) workerv1connect.WorkersClient {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.clients[url]
+	if c == nil {
+		bearer := func(next connect.UnaryFunc) connect.UnaryFunc {
+			return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+				if s.w.o.Token != "" {
+					req.Header().Set("Authorization", "Bearer "+s.w.o.Token)
+				}
+				return next(ctx, req)
+			}
+		}
+		c = workerv1connect.NewWorkersClient(s.http, strings.TrimSuffix(url, "/"), connect.WithInterceptors(connect.UnaryInterceptorFunc(bearer)),
+			connect.WithReadMaxBytes(answerBytesMax))
+		s.clients[url] = c
+	}
+	return c
+}
+
+// reason is the named code of a rejection; "": it is none.
+func reason(err error) string {
+	var e *connect.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	name, _, _ := strings.Cut(e.Message(), ":")
+	return name
+}
+
+// Reasons of rejections.
+const (
+	reasonFenced    = "FENCED"
+	reasonNameTaken = "NAME_TAKEN"
+	reasonAlone     = "ALONE"
+	reasonMalformed = "MALFORMED"
+)
+
+// final reports whether no waiting cures a rejection.
+func final(err error) bool {
+	switch reason(err) {
+	case reasonNameTaken, reasonAlone, reasonMalformed:
+		return true
+	}
+	return connect.CodeOf(err) == connect.CodeUnauthenticated || connect.CodeOf(err) == connect.CodePermissionDenied
+}
+
+func (s *session) run(ctx context.Context) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	attached, detach := context.WithCancel(life)
+	defer detach()
+	var wg sync.WaitGroup
+	fatal, over := make(chan error, 1), make(chan struct{})
+	wg.Go(func() {
+		defer close(over)
+		if err := s.sessions(attached); err != nil {
+			fatal <- err
+		}
+	})
+	wg.Go(func() { s.reports(life) })
+	wg.Go(func() { s.watch(life) })
+	wg.Go(func() { s.sendLogs(life) })
+	var err error
+	select {
+	case <-ctx.Done():
+		s.drain()
+	case err = <-fatal:
+		s.cancelAll(ErrFenced)
+		err = fmt.Errorf("worker %s: %w", s.w.o.Name, err)
+	}
+	detach()
+	<-over // or it would attach again
+	s.leave()
+	end()
+	wg.Wait()
+	s.asks.Wait()
+	s.http.CloseIdleConnections()
+	return err
+}
+
+// sessions attaches to one home after another. Its error is one that no waiting will cure.
+func (s *session) sessions(ctx context.Context) error {
+	pause := pauseMin
+	for ctx.Err() == nil {
+		if !s.attached() {
+			err := s.attach(ctx)
+			switch {
+			case final(err):
+				return err
+			case reason(err) == reasonFenced:
+				s.log.Error("the cluster declared this worker dead; its handlers are told to end, and it registers anew")
+				s.begone(ctx)
+				continue
+			case err != nil:
+				if ctx.Err() == nil && pause >= pauseMax {
+					s.log.Warn("no node takes this worker yet", "err", err)
+				}
+				wait(ctx, pause)
+				pause = min(2*pause, pauseMax)
+				continue
+			}
+			pause = pauseMin
+		}
+		if err := s.turn(ctx); err != nil && ctx.Err() == nil {
+			s.log.Info("lost the home", "err", err)
+			s.mu.Lock()
+			s.lease = 0
+			s.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+func (s *session) attached() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lease != 0
+}
+
+// attach registers with the first node that takes it, beginning with the home of before.
+func (s *session) attach(ctx context.Context) error {
+	s.mu.Lock()
+	if s.handler == 0 {
+		s.uuid = uuid.NewString()
+	}
+	o := &s.w.o
+	in := &workerv1.RegisterRequest{Name: o.Name, Uuid: s.uuid, Handler: s.handler, Slots: int32(o.Slots), Groups: o.Groups, Labels: o.Labels,
+		Version: "go-sdk", Kinds: slices.Sorted(maps.Keys(s.w.handlers))}
+	in.Running, in.Ended = s.lists()
+	urls := slices.Clone(s.nodes)
+	if i := slices.Index(urls, s.home); i > 0 {
+		urls[0], urls[i] = urls[i], urls[0]
+	}
+	s.mu.Unlock()
+	var errs []error
+	for _, url := range urls {
+		sent := time.Now()
+		try, cancel := context.WithTimeout(ctx, registerMax)
+		out, err := s.client(url).Register(try, in)
+		cancel()
+		if err == nil {
+			s.settle(url, out, sent)
+			return ctx.Err()
+		}
+		if final(err) || reason(err) == reasonFenced {
+			return err
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", url, err))
+	}
+	return errors.Join(errs...)
+}
+
+// settle takes up what a registration brought.
+func (s *session) settle(url string, out *workerv1.RegisterResponse, sent time.Time) {
+	s.mu.Lock()
+	s.handler, s.lease, s.home, s.heard, s.ack = out.Handler, out.Lease, url, sent, 0
+	s.lag, s.poll = time.Duration(out.LagMillis)*time.Millisecond, time.Duration(out.PollMillis)*time.Millisecond
+	s.logsKept = out.Logs
+	s.learn(out.Nodes)
+	s.mu.Unlock()
+	s.log.Info("attached", "home", url, "handler", out.Handler, "lease", out.Lease)
+	for _, name := range out.Revoked {
+		s.orphan(nameOf(name))
+	}
+	s.wake()
+}
+
+// learn keeps the addresses of nodes: those that it was started with, and those of now.
+func (s *session) learn(nodes []string) {
+	all := slices.Clone(s.w.urls)
+	for _, n := range nodes {
+		if !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	s.nodes = all
+}
+
+// lists are the attempts that it has, and those whose end it cannot get rid of.
+func (s *session) lists() (running, ended []*workerv1.Attempt) {
+	for _, a := range s.has {
+		switch {
+		case a.orphaned:
+		case a.result == nil:
+			running = append(running, a.job.Attempt)
+		default:
+			ended = append(ended, a.job.Attempt)
+		}
+	}
+	return running, ended
+}
+
+// turn is one Poll.
+func (s *session) turn(ctx context.Context) error {
+	s.mu.Lock()
+	limit := s.poll + max(s.lag/4, pauseMin)
+	try, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	in := &workerv1.PollRequest{Handler: s.handler, Lease: s.lease, Uuid: s.uuid, Ack: s.ack, Draining: s.draining}
+	in.Running, in.Ended = s.lists()
+	home, lease := s.home, s.lease
+	s.hangUp = cancel
+	s.mu.Unlock()
+	sent := time.Now()
+	out, err := s.client(home).Poll(try, in)
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.draining && !in.Draining && ctx.Err() == nil {
+			return nil // it was hung up, to say that
+		}
+		return err
+	}
+	s.mu.Lock()
+	s.heard, s.ack = sent, out.Seq
+	if len(out.Nodes) > 0 {
+		s.learn(out.Nodes)
+	}
+	refused := false
+	for _, j := range out.Start {
+		refused = !s.start(j, lease) || refused
+	}
+	s.mu.Unlock()
+	for _, stop := range out.Stop {
+		s.stop(nameOf(stop.Attempt))
+	}
+	if refused {
+		wait(ctx, pauseMin) // it will be sent again
+	}
+	return nil
+}
+
+// watch tells handlers to end when nobody has heard of this worker for as long as its lease: their attempts are
+// others' by now.
+func (s *session) watch(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		over := s.handler != 0 && s.running > 0 && s.lag > 0 && time.Since(s.heard) > s.lag
+		s.mu.Unlock()
+		if over {
+			s.log.Error("no node has answered for as long as the lease; handlers are told to end")
+			s.cancelAll(ErrCutOff)
+			wait(ctx, pauseMax)
+		}
+		s.tellStarted(ctx)
+	}
+}
+
+// begone ends a life: whatever this worker has is others'. The slots of handlers that do not heed their context are
+// taken, so it waits for them.
+func (s *session) begone(ctx context.Context) {
+	s.cancelAll(ErrFenced)
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		n := s.running
+		s.mu.Unlock()
+		if n == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.idle:
+		case <-time.After(pauseMax):
+			s.log.Warn("handlers do not end although their context has", "handlers", n)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.has)
+	s.ended = nil
+	s.handler, s.uuid, s.lease, s.ack = 0, "", 0, 0
+}
+
+// drain takes nothing new and waits for what runs, and for its results to be taken.
+func (s *session) drain() {
+	s.mu.Lock()
+	s.draining = true
+	n := len(s.has)
+	if s.hangUp != nil {
+		s.hangUp() // it is said at once
+	}
+	s.mu.Unlock()
+	if n > 0 {
+		s.log.Info("waiting for handlers", "attempts", n, "drain", s.w.o.Drain)
+	}
+	if s.quiet(s.w.o.Drain) {
+		return
+	}
+	s.log.Warn("the time to drain is over; handlers are told to end")
+	s.cancelAll(ErrDraining)
+	if !s.quiet(lastMax) {
+		s.log.Error("handlers do not end although their context has; their attempts are done again while they still run")
+	}
+}
+
+// quiet waits until nothing runs and everything is acknowledged; false: that took longer than d.
+func (s *session) quiet(d time.Duration) bool {
+	limit := time.NewTimer(d)
+	defer limit.Stop()
+	for {
+		s.mu.Lock()
+		left := len(s.has) + s.running
+		s.mu.Unlock()
+		if left == 0 {
+			return true
+		}
+		select {
+		case <-s.idle:
+		case <-limit.C:
+			return false
+		}
+	}
+}
+
+// leave says goodbye, so that nobody has to wait for this worker's silence.
+func (s *session) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), registerMax)
+	defer cancel()
+	if err := s.flushLogs(ctx); err != nil {
+		s.log.Warn("the end of some logs is lost", "err", err)
+	}
+	s.mu.Lock()
+	in, home := &workerv1.LeaveRequest{Handler: s.handler, Lease: s.lease, Uuid: s.uuid}, s.home
+	s.mu.Unlock()
+	if in.Lease == 0 {
+		return
+	}
+	if _, err := s.client(home).Leave(ctx, in); err != nil {
+		s.log.Warn("the home was not told that this worker leaves; it will notice", "err", err)
+	}
+}
