@@ -88,7 +88,7 @@ func (c *call) inputs(v *workflow.Value) (map[string]convert.Text, error) {
 			}
 		}
 		if a := c.args.Get("artifacts"); a != nil {
-			c.outer.Drop(a, "arguments.artifacts: artifacts are not supported yet", "leave files in a folder that all nodes see")
+			c.outer.Drop(a, "arguments.artifacts: artifacts are not imported", "leave files in a folder that all nodes see")
 		}
 	}
 	all := map[string]convert.Text{}

@@ -5,9 +5,9 @@ func reasons() map[string]string {
 	const (
 		pods      = "there are no pods: tasks run as processes of a node"
 		volumes   = "there are no volumes; leave files in a folder that all nodes see"
-		artifacts = "artifacts are not supported yet; leave files in a folder that all nodes see"
-		place     = "where a task runs cannot be chosen yet"
-		sync      = "locks are not supported yet; max_concurrent_runs limits the runs of a workflow"
+		artifacts = "artifacts are not imported; name the files under the task's artifacts, or leave them in a folder that all nodes see"
+		place     = "where a task runs is not imported; write group: NAME or labels: {…}, and start workers with them"
+		sync      = "it is not imported; a mutex is locks: [NAME], a semaphore is queue: NAME, made with skein queue set NAME --limit N"
 	)
 	out := map[string]string{
 		"parallelism": "how many tasks of one run go at a time is not limited; the slots of the nodes limit all",
@@ -43,10 +43,10 @@ func reasons() map[string]string {
 func kindReasons() map[string]string {
 	return map[string]string{
 		"resource":     "it changes an object of Kubernetes; have it run kubectl",
-		"http":         "http tasks are not supported yet; have it run curl",
-		"data":         "data templates read artifacts, which are not supported yet; have a script list the files",
+		"http":         "it is not imported; write a task http: {method: …, url: …}",
+		"data":         "data templates are not imported; have a script list the files",
 		"plugin":       "plug-ins of Argo do not run here; write a script that does the same",
 		"containerSet": "there are no pods: tasks run as processes of a node; write a task for each container",
-		"suspend":      "a task that waits is not imported; have it sleep, or split the workflow there",
+		"suspend":      "it is not imported; write a task wait: {for: …}, or approval: {…}",
 	}
 }

@@ -7,7 +7,7 @@ func reasons() map[string]string {
 	const (
 		mail      = "Skein sends no mail, alerts are not supported yet; add a task with if: failure()"
 		container = "tasks run as processes of the node, not in containers; have the script call docker"
-		place     = "where a task runs cannot be chosen yet"
+		place     = "where a task runs is not imported; write labels: {…}, and start workers with them"
 		logs      = "what tasks print is kept: skein logs RUN/TASK"
 	)
 	return map[string]string{
@@ -15,7 +15,7 @@ func reasons() map[string]string {
 		"tags":   "workflows have no tags; use namespaces", "labels": "workflows have no labels; use namespaces", "group": "workflows have no groups; use namespaces",
 		"mailon": mail, "mailonerror": mail, "smtp": mail, "errormail": mail, "infomail": mail, "waitmail": mail,
 		"maxactivesteps": "how many tasks of one run go at a time is not limited; the slots of the nodes limit all",
-		"queue":          "queues are not supported yet; use max_concurrent_runs",
+		"queue":          "queues are not imported; write queue: NAME, and make it with skein queue set NAME --limit N",
 		"repeatpolicy":   "a task ends when it has ended; loop in the script, or give the workflow the trigger again",
 		"preconditions":  "a condition of the whole run is not imported; make it the if of the first tasks", "precondition": "a condition of the whole run is not imported; make it the if of the first tasks",
 		"skipifsuccessful": "a run starts whether or not another one succeeded", "restartwaitsec": "nothing restarts runs",
@@ -28,9 +28,9 @@ func reasons() map[string]string {
 		"secrets": "secrets are not read from there; pass variables of the node to tasks with --pass-env",
 		"ssh":     "nothing runs over ssh; have the script call ssh", "s3": "nothing speaks to S3; have the script call aws or rclone",
 		"redis": "nothing speaks to Redis; have the script call redis-cli", "tools": "tools are not installed; install them on the nodes",
-		"artifacts": "artifacts are not supported yet", "otel": "traces are a matter of the node", "runconfig": "what a person may change at a start is not limited",
+		"artifacts": "they are not imported; name the files under the task's artifacts", "otel": "traces are a matter of the node", "runconfig": "what a person may change at a start is not limited",
 		"webhook": "webhooks are triggers here: triggers: [{webhook: {secret: NAME}}]", "overlappolicy": "without a catch-up window nothing is made up for",
-		"approval": "approvals are not imported; have the task wait for a file, or start the rest by hand",
+		"approval": "approvals are not imported; write a task approval: {…} before it",
 		"actions":  "actions are not imported; write out what they run", "steptypes": "step types are not imported; write out what they run",
 		"llm": "nothing speaks to language models", "harness": "nothing runs coding agents", "harnesses": "nothing runs coding agents", "messages": "nothing speaks to language models",
 		"tasks": "goals of agents are not imported", "outputschema": "what a step prints is not checked; check it in the script",
@@ -43,7 +43,7 @@ func reasons() map[string]string {
 func executorReason(kind string) string {
 	known := map[string]string{
 		"docker": "it runs in a container, and tasks run as processes of the node; have it run docker run …",
-		"http":   "http tasks are not supported yet; have it run curl", "http.request": "http tasks are not supported yet; have it run curl",
+		"http":   "it is not imported; write a task http: {method: …, url: …}", "http.request": "it is not imported; write a task http: {method: …, url: …}",
 		"ssh": "nothing runs over ssh; have it run ssh HOST COMMAND", "ssh.run": "nothing runs over ssh; have it run ssh HOST COMMAND",
 		"mail": "Skein sends no mail; have it run mail or sendmail", "mail.send": "Skein sends no mail; have it run mail or sendmail",
 		"jq": "there is no such kind of task; have it run jq", "jq.filter": "there is no such kind of task; have it run jq",
