@@ -138,6 +138,9 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 	if def.Namespace == engine.SystemNamespace {
 		return nil, fail(http.StatusConflict, api.ProblemConflict, "the namespace %s is for workflows that come with the program; choose another one", def.Namespace)
 	}
+	if err := s.callCycle(ctx, req, def); err != nil {
+		return nil, err
+	}
 	revision, isNew, err := s.expected(ctx, in)
 	if err != nil {
 		return nil, err
