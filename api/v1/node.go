@@ -14,6 +14,7 @@ type Node struct {
 	Groups    []string          `json:"groups" nullable:"false" doc:"Worker groups that it belongs to."`
 	Labels    map[string]string `json:"labels" doc:"What tasks may ask of it."`
 	Slots     Slots             `json:"slots" doc:"Of other nodes: as of their last sign of life."`
+	Resources Resources         `json:"resources" doc:"For tasks that name what they take. Of other nodes: as of their last sign of life."`
 	Shards    Shards            `json:"shards"`
 	StartedAt Time              `json:"started_at" format:"date-time"`
 	SeenAt    *Time             `json:"seen_at" format:"date-time" doc:"Its last sign of life, on the clock of the database; null: it is alone."`
@@ -59,6 +60,24 @@ type Scheduler struct {
 type Slots struct {
 	Total int `json:"total"`
 	Busy  int `json:"busy"`
+}
+
+// Resources are the cpu and memory that a node has for tasks, and what attempts take of that.
+type Resources struct {
+	CPU    Cores `json:"cpu"`
+	Memory Bytes `json:"memory"`
+}
+
+// Cores are processor cores.
+type Cores struct {
+	Total float64 `json:"total"`
+	Used  float64 `json:"used"`
+}
+
+// Bytes are bytes of memory.
+type Bytes struct {
+	Total int64 `json:"total"`
+	Used  int64 `json:"used"`
 }
 
 // Status is the node that answers, in short.

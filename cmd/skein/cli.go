@@ -126,6 +126,8 @@ func nodeFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.String("name", "", "stable name of this node (default the host's)")
 	f.String("slots", "", "attempts that run at once (default two per core)")
+	f.String("cpu", "", "cores for tasks that name what they take (default: what this process may use)")
+	f.String("memory", "", "memory for tasks that name what they take, such as 4Gi (default: what this process may use)")
 	f.String("pass-env", "", "further variables of this process that tasks get, as A,B,…")
 	f.String("logs", "", "folder that the nodes share, for all that tasks print (default: the database of a cluster keeps the last MiB of each log)")
 	f.String("artifacts", "", "folder that the nodes share, for the files that tasks leave behind (default: each node keeps its own)")

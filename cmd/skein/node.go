@@ -35,6 +35,10 @@ func (c *cli) nodeTable(all []api.Node) error {
 		{head: "NODE", get: nodeName},
 		{head: "STATE", get: func(n api.Node) string { return c.state(n.State) }},
 		{head: "SLOTS", get: func(n api.Node) string { return slotsText(n.Slots) }},
+		{head: "CPU", get: func(n api.Node) string { return fmt.Sprintf("%g/%g", n.Resources.CPU.Used, n.Resources.CPU.Total) }},
+		{head: "MEMORY", get: func(n api.Node) string {
+			return size(n.Resources.Memory.Used) + "/" + size(n.Resources.Memory.Total)
+		}},
 		{head: "SHARDS", get: func(n api.Node) string { return strconv.Itoa(n.Shards.Owned) }},
 		{head: "LAG", get: nodeLag},
 		{head: "UP SINCE", get: func(n api.Node) string { return c.when(&n.StartedAt) }},
@@ -123,6 +127,8 @@ func (c *cli) nodeCard(n *api.Node) error {
 			{"groups", orNone(strings.Join(n.Groups, ", "))},
 			{"labels", orNone(strings.Join(labelsOf(n), ", "))},
 			{"slots", fmt.Sprintf("%d of %d busy", n.Slots.Busy, n.Slots.Total)},
+			{"cpu", fmt.Sprintf("%g of %g cores taken", n.Resources.CPU.Used, n.Resources.CPU.Total)},
+			{"memory", fmt.Sprintf("%s of %s taken", size(n.Resources.Memory.Used), size(n.Resources.Memory.Total))},
 			{"shards", shardRanges(n.Shards.List)},
 			{"moved", shardRanges(n.Shards.Moved)},
 			{"started", c.when(&n.StartedAt)},

@@ -39,6 +39,7 @@ type Config struct {
 	LogLevel  string            // debug | info | warn | error
 	LogFormat string            // text | json
 	APIToken  string            // what this process shows to servers
+	Room      dag.Need          // cpu and memory that this process has for tasks
 	Groups    []string          // of workers that this process belongs to
 	Labels    map[string]string // what tasks may ask of it
 	Dispatch  string            // how one of several workers is chosen
@@ -127,14 +128,13 @@ func settings() []setting {
 		{name: "server", def: text(""), set: func(c *Config, v string) error { c.Server = commaList(v); return nil }},
 		{name: "name", def: nameDefault, set: setName},
 		{name: "slots", def: func() string { return strconv.Itoa(slotsPerCore * runtime.NumCPU()) }, set: setSlots},
+		{name: "cpu", def: func() string { return dag.Cores(worker.Cores()) }, set: setCPU},
+		{name: "memory", def: func() string { return strconv.FormatInt(worker.Memory(), 10) }, set: setMemory},
 		{name: "pass_env", def: text(""), set: setPassEnv},
 		{name: "advertise", def: text(""), set: func(c *Config, v string) error { return setAdvertise(c, v) }},
 		{name: "heartbeat", def: text("5s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Heartbeat, v) }},
 		{name: "lag", def: text("20s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Lag, v) }},
-		{name: "recovery", def: text("on"), set: func(c *Config, v string) error {
-			c.Recovery = v == "on"
-			return oneOf(v, "on", "off")
-		}},
+		{name: "recovery", def: text("on"), set: setRecovery},
 		{name: "unclaimed", def: text("5m"), set: func(c *Config, v string) (err error) { return setSpan(&c.Unclaimed, v) }},
 		{name: "on_lease_loss", def: text("rejoin"), set: func(c *Config, v string) error {
 			c.ExitOnLoss = v == "exit"
@@ -313,6 +313,26 @@ func setSlots(c *Config, v string) error {
 	}
 	c.Slots = n
 	return nil
+}
+
+func setRecovery(c *Config, v string) error {
+	c.Recovery = v == "on"
+	return oneOf(v, "on", "off")
+}
+
+func setCPU(c *Config, v string) error {
+	n, err := strconv.ParseFloat(v, 64)
+	if err != nil || n < 0.001 || n > 10_000 {
+		return fmt.Errorf("%q is not a number of cores, from 0.001 to 10000", v)
+	}
+	c.Room.CPU = int64(n * 1000)
+	return nil
+}
+
+func setMemory(c *Config, v string) error {
+	n, err := workflow.ParseSize(v)
+	c.Room.Memory = n
+	return err
 }
 
 // tasksMaxMax is the largest bound that may be set: what the packed forms can number.

@@ -48,7 +48,9 @@ func (m *membership) counts() []server.Count {
 }
 
 // traits are what tasks choose this process by.
-func (c *Config) traits() store.Traits { return store.Traits{Groups: c.Groups, Labels: c.Labels} }
+func (c *Config) traits() store.Traits {
+	return store.Traits{Groups: c.Groups, Labels: c.Labels, Room: c.Room}
+}
 
 // jobs makes what workers elsewhere need of their assignments, as the executor does for its own.
 type jobs struct{ x *executor }

@@ -229,6 +229,8 @@ func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*resolved
 		Env: environment(res.Env), Timeout: p.Timeout, KillGrace: p.KillGrace, WarnOnTimeout: p.WarnOnTimeout,
 		OutputTypes: v.types[t], LockToken: a.LockToken,
 	}
+	need := p.Place.Need()
+	job.CPU, job.Memory = need.CPU, need.Memory
 	job.Artifacts, job.ArtifactsIn = v.Tasks[t].Artifacts, r.artifacts
 	if setRun(job, &res.Run); res.Request != nil {
 		job.HTTP = request(res.Request)

@@ -52,9 +52,10 @@ type Config struct {
 	Owner Owner
 	// Self is the row to join with: Handler, UUID, Name, Address, Version, Format, Slots.
 	Self store.Member
-	Busy func() int    // attempts that run, or whose end nobody has heard of; nil: not told
-	Beat time.Duration // between two renewals; 0: BeatDefault
-	Lag  time.Duration // silence after which a member counts as dead; 0: LagDefault
+	Used func() dag.Need // cpu and memory that attempts take; nil: not told
+	Busy func() int      // attempts that run, or whose end nobody has heard of; nil: not told
+	Beat time.Duration   // between two renewals; 0: BeatDefault
+	Lag  time.Duration   // silence after which a member counts as dead; 0: LagDefault
 	// Started, if not nil, is called once if the cluster starts with this node: no other was there
 	// before it, or all of them began together. life is the same for all of these. It is called
 	// when the node owns its shards, on a goroutine of its own; Run waits for it.
@@ -251,6 +252,9 @@ func (n *Node) renew(ctx context.Context) error {
 	}
 	if n.cfg.Busy != nil {
 		m.Busy = int32(n.cfg.Busy())
+	}
+	if n.cfg.Used != nil {
+		m.Traits.Used = n.cfg.Used()
 	}
 	sent, boot := n.host.Now(), n.cfg.Boot()
 	listed, err := n.cfg.Store.Renew(ctx, m)

@@ -6,7 +6,8 @@ import (
 )
 
 // Place says which workers may run a task: Anywhere, or a canonical text of a kind of task, a node's
-// name, a group and labels, all of which the worker must match. It is made by NewPlace.
+// name, a group and labels, all of which the worker must match, and of what the task takes there. It
+// is made by NewPlace and With.
 type Place string
 
 // Anywhere: every worker that runs processes will do.
@@ -15,11 +16,13 @@ const Anywhere Place = ""
 // The parts of a place: a letter that says what it is, then the text, then the end mark, which
 // none of the texts holds.
 const (
-	placeKind  = 'k'
-	placeNode  = 'n'
-	placeGroup = 'g'
-	placeLabel = 'l'
-	placeEnd   = "\n"
+	placeKind   = 'k'
+	placeNode   = 'n'
+	placeGroup  = 'g'
+	placeLabel  = 'l'
+	placeCPU    = 'c'
+	placeMemory = 'm'
+	placeEnd    = "\n"
 )
 
 // Traits are what tasks choose a worker by, besides its name. A worker with kinds has handlers for tasks of these
@@ -28,6 +31,9 @@ type Traits struct {
 	Groups []string          `json:"groups,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Kinds  []string          `json:"kinds,omitempty"`
+	// Room is the cpu and memory that it has for tasks, Used what attempts take of that.
+	Room Need `json:"room,omitzero"`
+	Used Need `json:"used,omitzero"`
 }
 
 // NewPlace makes a place. Empty texts ask for nothing.
@@ -104,7 +110,8 @@ func (p Place) Node() (name string) {
 	return name
 }
 
-// Fits reports whether a worker of that name, with these traits, may run the task.
+// Fits reports whether a worker of that name, with these traits, may run the task. What it
+// takes is for who counts that.
 func (p Place) Fits(name string, t *Traits) bool {
 	fits, handled := true, false
 	p.each(func(kind byte, text string) bool {
@@ -119,6 +126,7 @@ func (p Place) Fits(name string, t *Traits) bool {
 			k, v, _ := strings.Cut(text, "=")
 			has, ok := t.Labels[k]
 			fits = ok && has == v
+		case placeCPU, placeMemory:
 		default: // of a later version: nobody here knows it
 			fits = false
 		}
@@ -143,10 +151,14 @@ func (p Place) String() string {
 			all = append(all, "group "+text)
 		case placeLabel:
 			all = append(all, "label "+text)
+		case placeCPU, placeMemory:
 		default:
 			all = append(all, text)
 		}
 		return true
 	})
+	if n := p.Need(); !n.IsZero() {
+		all = append(all, n.String())
+	}
 	return strings.Join(all, ", ")
 }

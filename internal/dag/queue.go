@@ -222,11 +222,22 @@ func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
 			continue
 		}
 		r := q.Head(now)
-		if best == nil || q.sooner(r, best, now) || r == best && p < at {
+		if best == nil || q.Sooner(r, best, now) || r == best && p < at {
 			best, at = r, p
 		}
 	}
 	return best, at
+}
+
+// Any reports whether there are ready tasks that only some workers may run, or that take of what
+// they have.
+func (b *Board) Any() bool { return len(b.placed) > 0 }
+
+// Placed calls f for every place with ready tasks but Anywhere, with its queue.
+func (b *Board) Placed(f func(p Place, q *Queue)) {
+	for p, q := range b.placed {
+		f(p, q)
+	}
 }
 
 // Places calls f for every place with ready tasks, with its queue.
@@ -302,7 +313,8 @@ func (q *Queue) Level(r *Run, now Micros) int64 {
 	return max(level, 0)
 }
 
-func (q *Queue) sooner(a, b *Run, now Micros) bool {
+// Sooner reports whether the tasks of a come before those of b.
+func (q *Queue) Sooner(a, b *Run, now Micros) bool {
 	x, y := q.Level(a, now), q.Level(b, now)
 	return x < y || x == y && earlier(a, b)
 }
@@ -311,7 +323,7 @@ func (q *Queue) sooner(a, b *Run, now Micros) bool {
 func (q *Queue) Head(now Micros) *Run {
 	var best *Run
 	for p := range q.levels {
-		if h := q.levels[p]; len(h) > 0 && (best == nil || q.sooner(h[0].run, best, now)) {
+		if h := q.levels[p]; len(h) > 0 && (best == nil || q.Sooner(h[0].run, best, now)) {
 			best = h[0].run
 		}
 	}

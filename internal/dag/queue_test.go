@@ -265,7 +265,7 @@ func TestPlace(t *testing.T) {
 		{NewPlace("", "etl", nil).OfKind("k"), "x", nil, nil, []string{"k"}, false},
 		{NewPlace("", "etl", nil).OfKind("k"), "x", []string{"etl"}, nil, []string{"k"}, true},
 	} {
-		if got := c.place.Fits(c.name, &Traits{c.groups, c.labels, c.kinds}); got != c.want {
+		if got := c.place.Fits(c.name, &Traits{Groups: c.groups, Labels: c.labels, Kinds: c.kinds}); got != c.want {
 			t.Errorf("%s fits %s %v %v %v: %v", c.place, c.name, c.groups, c.labels, c.kinds, got)
 		}
 	}

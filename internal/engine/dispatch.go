@@ -69,6 +69,7 @@ type home struct {
 	free    atomic.Int64
 	drained atomic.Bool // nothing is booked any more
 	booked  map[attemptKey]struct{}
+	room    room
 }
 
 // open reports whether a slot can be booked now.
@@ -114,12 +115,20 @@ func (h *home) unbook(k attemptKey) {
 	if _, in := h.booked[k]; in {
 		delete(h.booked, k)
 		h.free.Add(1)
+		h.room.settle(k)
 	}
+}
+
+// regain gives back a slot that was claimed for a task of a place and never used.
+func (h *home) regain(p dag.Place) {
+	h.free.Add(1)
+	h.room.back(p.Need())
 }
 
 // fill gives free slots to the best ready tasks, in the transaction being made: the end
 // of a task and the start of the next are one commit.
 func (w *writer) fill(most int) {
+	w.reserve()
 	for ; most > 0 && w.tx.rows < batchRowsMax; most-- {
 		r, place := w.queue.Head(w.tx.now.Wall, w.open)
 		if r == nil {
@@ -146,13 +155,16 @@ func (w *writer) open(p dag.Place) bool {
 
 // here reports whether a task of that place would get a slot of this process.
 func (e *Engine) here(p dag.Place) bool {
-	return e.home.open() && (p == dag.Anywhere || p.Fits(e.cfg.Node, &e.cfg.Traits))
+	return e.home.open() && (p == dag.Anywhere || p.Fits(e.cfg.Node, &e.cfg.Traits) && e.home.room.has(p))
 }
 
 // slot takes one for a task of a place: of this process first, where it costs least.
 func (w *writer) slot(p dag.Place) (dag.HandlerID, bool) {
 	if w.e.here(p) && w.e.home.claim() {
-		return w.e.me().ID, true
+		if p == dag.Anywhere || w.e.home.room.take(p) {
+			return w.e.me().ID, true
+		}
+		w.e.home.free.Add(1) // its room was lent this moment
 	}
 	if w.e.cfg.Market == nil {
 		return 0, false
@@ -168,14 +180,15 @@ func (w *writer) handOver(r *dag.Run, p dag.Place, h dag.HandlerID) (a Assignmen
 			return
 		}
 		if mine {
-			w.e.home.free.Add(1)
+			w.e.home.regain(p)
 		} else {
-			w.e.cfg.Market.Back(h)
+			w.e.cfg.Market.Back(h, p)
 		}
 	}()
 	a = w.assign(r, r.NextAt(p), h)
 	if mine {
 		w.e.home.note(a.key())
+		w.e.home.room.note(a.key(), p)
 	} else if !w.isWorker(h) {
 		w.abroad.add(r.ID)
 	}
@@ -194,7 +207,7 @@ func (w *writer) unbook(a *Assignment) {
 	if a.Handler == w.e.me().ID {
 		w.e.home.unbook(a.key())
 	} else if w.e.cfg.Market != nil {
-		w.e.cfg.Market.Back(a.Handler)
+		w.e.cfg.Market.Back(a.Handler, a.Place)
 	}
 }
 

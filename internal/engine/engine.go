@@ -172,6 +172,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e.home.free.Store(int64(cfg.Slots))
 	e.home.booked = map[attemptKey]struct{}{}
+	e.home.room.open(cfg.Traits.Room)
 	if cfg.Life != nil {
 		for _, id := range cfg.Life.Held {
 			e.home.book(attemptKey{id.Run, id.Task, id.Token})

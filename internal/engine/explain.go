@@ -11,7 +11,7 @@ import (
 
 // Reason is one answer to "why does it not move?". Zero times do not apply.
 type Reason struct {
-	Kind     string // ended, paused, stopping, limit, queue, lock, splitting, needs, slot, place, retry, operator, running, wait, approval, call, nobody
+	Kind     string // ended, paused, stopping, limit, queue, lock, splitting, needs, slot, place, resources, retry, operator, running, wait, approval, call, nobody
 	What     string // a sentence
 	Holder   string // who has what it waits for
 	Since    dag.Micros
@@ -290,7 +290,11 @@ func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Ex
 				}
 				return err
 			}
-			x.add(e.slotReason("it is ready and waits for a slot", t.Modified))
+			r, err := e.roomReason(ctx, v, t)
+			if err != nil {
+				return err
+			}
+			x.add(r)
 		}
 	case dag.Pending:
 		e.explainIntent(v, x)

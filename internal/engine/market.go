@@ -15,8 +15,8 @@ type Market interface {
 	Open(p dag.Place) bool
 	// Take uses a slot. It is the attempt's from then on, until the worker is rid of it.
 	Take(p dag.Place) (dag.HandlerID, bool)
-	// Back returns a slot that was taken for an attempt that was never handed over.
-	Back(h dag.HandlerID)
+	// Back returns a slot that was taken for an attempt at that place that was never handed over.
+	Back(h dag.HandlerID, p dag.Place)
 	// Want says what waits for slots; all of it, each time. The slice is the engine's. It ends
 	// with Engine.Wake when slots have come. spare is how many slots of this process nobody
 	// here has a use for.
@@ -38,6 +38,8 @@ type Demand struct {
 	Level   int64
 	Created dag.Micros
 	Run     dag.RunID
+	// Aged: it has waited for so long that room is kept for it.
+	Aged bool `json:",omitempty"`
 }
 
 const (
@@ -60,7 +62,7 @@ func (w *writer) demand() {
 		}
 		now := w.clock.now().Wall
 		r := q.Head(now)
-		ds = append(ds, Demand{Place: p, N: min(q.Len()-1+r.ReadyAt(p), demandMax), Level: q.Level(r, now), Created: r.Created, Run: r.ID})
+		ds = append(ds, Demand{Place: p, N: min(q.Len()-1+r.ReadyAt(p), demandMax), Level: q.Level(r, now), Created: r.Created, Run: r.ID, Aged: w.aged(r, now)})
 	})
 	spare := 0
 	if !w.queue.Some(w.e.here) && !w.e.home.drained.Load() {
@@ -72,15 +74,23 @@ func (w *writer) demand() {
 // Wake has the writer look for slots again.
 func (e *Engine) Wake() { e.writer.inbox.poke() }
 
-// Lend takes a slot of this process for an attempt of another owner; false: none is free. It is
-// given back by Regain.
-func (e *Engine) Lend() bool {
-	return e.home.claim()
+// Lend takes a slot of this process, and room, for attempts of another owner; false: none is free.
+// It is given back by Regain.
+func (e *Engine) Lend(n dag.Need) bool {
+	if !e.home.claim() {
+		return false
+	}
+	if !n.IsZero() && !e.home.room.take(dag.Anywhere.With(n)) {
+		e.home.free.Add(1)
+		return false
+	}
+	return true
 }
 
-// Regain gives back a slot that Lend took.
-func (e *Engine) Regain() {
+// Regain gives back a slot that Lend took, and its room.
+func (e *Engine) Regain(n dag.Need) {
 	e.home.free.Add(1)
+	e.home.room.back(n)
 	e.Wake()
 }
 

@@ -13,7 +13,7 @@ func Misfit(p dag.Place, there []store.Member) string {
 	fit, cordoned := false, []string{}
 	for i := range there {
 		switch m := &there[i]; {
-		case m.Slots == 0 || !p.Fits(m.Name, &m.Traits):
+		case m.Slots == 0 || !fits(p, m):
 		case m.Cordoned && m.Worker:
 			cordoned = append(cordoned, m.Name)
 		default:
@@ -47,11 +47,16 @@ func had(p dag.Place, there []store.Member) bool {
 		if p.Kind() == "" {
 			t.Kinds = nil // it is asked for the trait alone
 		}
-		if m.Slots > 0 && p.Fits(m.Name, &t) {
+		if m.Slots > 0 && p.Fits(m.Name, &t) && p.Need().Within(t.Room) {
 			return true
 		}
 	}
 	return false
+}
+
+// fits reports whether a member could run tasks of a place if it had nothing else to do.
+func fits(p dag.Place, m *store.Member) bool {
+	return p.Fits(m.Name, &m.Traits) && p.Need().Within(m.Traits.Room)
 }
 
 // Traits are what tasks choose this process by, besides its name.

@@ -288,6 +288,11 @@ func (w *writer) resend(mine []Assignment) {
 		w.e.home.book(a.key())
 		start = append(start, a)
 	}
+	for i := range mine { // what they take is known only now
+		if a := &mine[i]; a.Place != dag.Anywhere && w.e.home.has(a.key()) {
+			w.e.home.room.book(a.key(), a.Place)
+		}
+	}
 	w.dispatch(start)
 }
 

@@ -27,9 +27,10 @@ type worker struct {
 	heard  bool      // since the last renewal
 
 	used     int              // slots that are lent or have an attempt
+	room     dag.Need         // what these take
 	running  map[key]*holding // attempts that have a slot
 	waiting  []*holding       // delivered, and no slot is free
-	accounts map[dag.HandlerID]*account
+	accounts map[loan]*account
 	ended    ring         // attempts whose end was reported
 	vouched  ring         // attempts that the rows say were its own
 	doubts   map[key]bool // attempts that it says to have, being looked up
@@ -60,6 +61,12 @@ type stop struct {
 	seq  int64
 }
 
+// loan is the slots of a worker that an owner gets with the same room.
+type loan struct {
+	owner dag.HandlerID
+	need  dag.Need
+}
+
 // account is what an owner was lent of a worker; all of it only rises.
 type account struct{ granted, returned, used, told int64 }
 
@@ -69,7 +76,7 @@ func (a *account) idle() int64 { return a.granted - a.returned - a.used }
 const endedMax = 8192
 
 func newWorker(m store.Member) *worker {
-	return &worker{member: m, since: time.Now(), heard: true, running: map[key]*holding{}, accounts: map[dag.HandlerID]*account{},
+	return &worker{member: m, since: time.Now(), heard: true, running: map[key]*holding{}, accounts: map[loan]*account{},
 		ended: newRing(endedMax), vouched: newRing(endedMax), doubts: map[key]bool{}, out: map[key]*workerv1.Job{}, wake: make(chan struct{}, 1)}
 }
 
@@ -85,7 +92,7 @@ func (w *worker) epoch() int64 {
 // row is what is written of it at a renewal.
 func (w *worker) row() store.Member {
 	m := w.member
-	m.State, m.Busy = store.MemberActive, int32(len(w.running))
+	m.State, m.Busy, m.Traits.Used = store.MemberActive, int32(len(w.running)), w.taken()
 	switch {
 	case w.draining:
 		m.State = store.MemberLeaving
@@ -102,34 +109,56 @@ func (w *worker) poke() {
 	}
 }
 
+// taken is what the attempts of a worker take.
+func (w *worker) taken() (all dag.Need) {
+	for _, x := range w.running {
+		all = all.Plus(x.Place.Need())
+	}
+	return all
+}
+
 // account is that of an owner.
-func (w *worker) account(owner dag.HandlerID) *account {
-	a := w.accounts[owner]
+func (w *worker) account(owner dag.HandlerID, n dag.Need) *account {
+	at := loan{owner, n}
+	a := w.accounts[at]
 	if a == nil {
 		a = &account{}
-		w.accounts[owner] = a
+		w.accounts[at] = a
 	}
 	return a
 }
 
-// claim takes a free slot of a worker; release gives it back.
-func (h *Home) claim(w *worker) bool {
-	if w.local {
-		if h.spare <= 0 || !h.eng.Lend() {
+// claim takes a free slot of a worker, and room; release gives it back.
+func (h *Home) claim(w *worker, n dag.Need) bool {
+	switch {
+	case w.local:
+		if h.spare <= 0 || !h.eng.Lend(n) {
 			return false
 		}
 		h.spare--
-	} else if w.used >= int(w.member.Slots) {
+	case w.used >= int(w.member.Slots) || !w.fits(n):
 		return false
 	}
-	w.used++
+	w.hold(n)
 	return true
 }
 
-func (h *Home) release(w *worker) {
+// fits reports whether there is room left for so much.
+func (w *worker) fits(n dag.Need) bool {
+	return n.IsZero() || n.Within(w.member.Traits.Room.Minus(w.room))
+}
+
+// hold counts a slot that is used with so much room.
+func (w *worker) hold(n dag.Need) {
+	w.used++
+	w.room = w.room.Plus(n)
+}
+
+func (h *Home) release(w *worker, n dag.Need) {
 	w.used--
+	w.room = w.room.Minus(n)
 	if w.local {
-		h.eng.Regain()
+		h.eng.Regain(n)
 	}
 }
 
@@ -175,11 +204,12 @@ func (h *Home) Deliver(d *delivery) error {
 		}
 		h.Stats.Delivered.Add(1)
 		x := &holding{Assignment: d.Items[i], known: true}
-		switch a := w.account(d.Owner); {
+		n := x.Place.Need()
+		switch a := w.account(d.Owner, n); {
 		case a.idle() > 0:
 			a.used++
 			h.begin(w, x)
-		case h.claim(w):
+		case h.claim(w, n):
 			h.begin(w, x)
 		default: // its slot was lent by another home, or to an owner that is gone
 			h.Stats.Held.Add(1)
@@ -261,10 +291,10 @@ func (h *Home) Ended(run dag.RunID, t dag.TaskID, token dag.Token) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	k := key{run, t, token}
-	if h.local.running[k] != nil {
+	if x := h.local.running[k]; x != nil {
 		delete(h.local.running, k)
 		h.local.ended.add(k)
-		h.freed(h.local, 0)
+		h.freed(h.local, 0, x.Place.Need())
 	}
 }
 

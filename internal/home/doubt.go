@@ -18,11 +18,11 @@ const doubtsMax = 64
 // confirmed, and has no more without a word is lost.
 //
 // A poll that was overtaken by a newer one is no evidence: it acknowledges less.
-func (h *Home) compare(w *worker, has map[key]bool, ack int64) {
-	for k, runs := range has {
-		if runs && !w.has(k) && !w.doubts[k] && len(w.doubts) < doubtsMax {
+func (h *Home) compare(w *worker, has map[key]*workerv1.Attempt, ack int64) {
+	for k, a := range has { // nil: it has ended there
+		if a != nil && !w.has(k) && !w.doubts[k] && len(w.doubts) < doubtsMax {
 			w.doubts[k] = true
-			go h.doubt(w, k)
+			go h.doubt(w, k, placeOf(a))
 		}
 	}
 	for k, x := range w.running {
@@ -39,7 +39,7 @@ func (h *Home) compare(w *worker, has map[key]bool, ack int64) {
 }
 
 // doubt looks up whether an attempt is a worker's. If not, it is told to end it.
-func (h *Home) doubt(w *worker, k key) {
+func (h *Home) doubt(w *worker, k key, p dag.Place) {
 	ctx, cancel := context.WithTimeout(context.Background(), prepareMax)
 	defer cancel()
 	holds, err := h.eng.Holds(ctx, w.member.Handler, k.run, k.task, k.token)
@@ -50,8 +50,8 @@ func (h *Home) doubt(w *worker, k key) {
 		return // the next poll asks again
 	}
 	if holds {
-		w.running[k] = &holding{confirmed: true, sent: w.seq}
-		w.used++
+		w.running[k] = &holding{Assignment: engine.Assignment{Place: p}, confirmed: true, sent: w.seq}
+		w.hold(p.Need())
 		return
 	}
 	h.Stats.rejected[Stale].Add(1)

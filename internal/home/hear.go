@@ -60,9 +60,10 @@ func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) work
 		if x.asked {
 			h.cfg.Jobs.Left(k.run)
 		}
-		h.freed(w, owner.Handler)
-		if a := w.accounts[owner.Handler]; a != nil && a.granted != a.told {
-			l = &lent{Home: self, Owner: owner.Handler, Granted: []total{{w.member.Handler, w.epoch(), a.granted}}}
+		n := x.Place.Need()
+		h.freed(w, owner.Handler, n)
+		if a := w.accounts[loan{owner.Handler, n}]; a != nil && a.granted != a.told {
+			l = &lent{Home: self, Owner: owner.Handler, Granted: []total{{w.member.Handler, w.epoch(), a.granted, n}}}
 		}
 	}
 	h.mu.Unlock()
@@ -73,7 +74,7 @@ func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) work
 	}
 	if out.Lent {
 		h.mu.Lock()
-		if a := w.accounts[owner.Handler]; a != nil {
+		if a := w.accounts[loan{owner.Handler, l.Granted[0].Need}]; a != nil {
 			a.told = max(a.told, l.Granted[0].N)
 		}
 		h.mu.Unlock()

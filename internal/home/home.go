@@ -33,8 +33,8 @@ type Engine interface {
 	Resend(h dag.HandlerID)
 	Bury(gone func(dag.HandlerID) bool)
 	Wake()
-	Lend() bool
-	Regain()
+	Lend(n dag.Need) bool
+	Regain(n dag.Need)
 }
 
 // Caller says something to another node, and brings its answer.
@@ -98,7 +98,7 @@ func New(cfg Config) *Home {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	h := &Home{cfg: cfg, log: cfg.Log, kick: make(chan struct{}, 1), workers: map[dag.HandlerID]*worker{}, wants: map[dag.HandlerID]*want{}}
-	h.purse.credits = map[dag.HandlerID]*credit{}
+	h.purse.credits = map[lot]*credit{}
 	h.mail.open = map[dag.HandlerID]*parcel{}
 	return h
 }
@@ -182,11 +182,11 @@ func (h *Home) look() {
 		}
 	}
 	for _, w := range h.all() {
-		for owner, a := range w.accounts {
-			if there[owner] == nil {
-				delete(w.accounts, owner)
+		for at, a := range w.accounts {
+			if there[at.owner] == nil {
+				delete(w.accounts, at)
 				for range a.idle() {
-					h.release(w)
+					h.release(w, at.need)
 				}
 			}
 		}
@@ -275,17 +275,17 @@ func (h *Home) Reset() {
 	for _, w := range h.workers {
 		h.detach(w)
 	}
-	for _, a := range h.local.accounts {
+	for at, a := range h.local.accounts {
 		for range a.idle() {
-			h.release(h.local)
+			h.release(h.local, at.need)
 		}
 	}
 	for k := range h.local.running {
 		h.cfg.Executor.Cancel([]dag.Cancel{{Run: k.run, Task: k.task, Token: k.token, Kill: true}})
 	}
-	h.local.accounts = map[dag.HandlerID]*account{}
+	h.local.accounts = map[loan]*account{}
 	h.wants = map[dag.HandlerID]*want{}
-	h.purse.credits = map[dag.HandlerID]*credit{}
+	h.purse.credits = map[lot]*credit{}
 	h.purse.total.Store(0)
 	h.mail.open = map[dag.HandlerID]*parcel{}
 }

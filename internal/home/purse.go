@@ -19,7 +19,7 @@ import (
 // wants. It is protected by Home.mu, but for total, which says that it is worth to look.
 type purse struct {
 	total   atomic.Int64
-	credits map[dag.HandlerID]*credit
+	credits map[lot]*credit
 	demands []engine.Demand
 	changed bool
 	said    time.Time
@@ -28,7 +28,17 @@ type purse struct {
 	unserved map[dag.Place]bool
 }
 
-// credit is the slots of one worker.
+// lot is the slots of one worker that come with the same room.
+type lot struct {
+	worker dag.HandlerID
+	need   dag.Need
+}
+
+func (a lot) compare(b lot) int {
+	return cmp.Or(cmp.Compare(a.worker, b.worker), cmp.Compare(a.need.CPU, b.need.CPU), cmp.Compare(a.need.Memory, b.need.Memory))
+}
+
+// credit is the slots of one lot.
 type credit struct {
 	home     dag.HandlerID
 	lease    int64
@@ -51,7 +61,7 @@ func (h *Home) grant(l *lent) (all bool) {
 			all = false
 			continue
 		}
-		c := h.purse.credits[g.Worker]
+		c := h.purse.credits[lot{g.Worker, g.Need}]
 		if c == nil || c.lease < g.Lease || c.home != l.Home {
 			m, _ := h.dir.Member(g.Worker)
 			if w := h.workers[g.Worker]; w != nil {
@@ -61,7 +71,7 @@ func (h *Home) grant(l *lent) (all bool) {
 				h.purse.total.Add(-c.avail)
 			}
 			c = &credit{home: l.Home, lease: g.Lease, name: m.Name, traits: m.Traits}
-			h.purse.credits[g.Worker] = c
+			h.purse.credits[lot{g.Worker, g.Need}] = c
 		}
 		if n := g.N - c.granted; c.lease == g.Lease && n > 0 {
 			c.granted += n
@@ -91,7 +101,7 @@ func (h *Home) Granted(l *lent) error {
 // look forgets the slots of workers that are gone, or attached elsewhere.
 func (p *purse) look(there map[dag.HandlerID]*store.Member) {
 	for id, c := range p.credits {
-		m := there[id]
+		m := there[id.worker]
 		if m == nil || m.Worker && m.Lease > c.lease || there[c.home] == nil {
 			p.total.Add(-c.avail)
 			delete(p.credits, id)
@@ -106,34 +116,36 @@ func (h *Home) Open(p dag.Place) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.purse.pick(p, "") != 0
+	_, ok := h.purse.pick(p, "")
+	return ok
 }
 
-// pick chooses among the slots at hand that fit; 0: there is none.
-func (p *purse) pick(place dag.Place, strategy string) dag.HandlerID {
-	var fit []dag.HandlerID
+// pick chooses among the slots at hand that fit: those with the room that the place asks for.
+func (p *purse) pick(place dag.Place, strategy string) (at lot, ok bool) {
+	var fit []lot
+	need := place.Need()
 	for id, c := range p.credits {
-		if c.avail > 0 && place.Fits(c.name, &c.traits) {
+		if c.avail > 0 && id.need == need && place.Fits(c.name, &c.traits) {
 			if strategy == "" {
-				return id
+				return id, true
 			}
 			fit = append(fit, id)
 		}
 	}
 	if len(fit) == 0 {
-		return 0
+		return lot{}, false
 	}
-	slices.Sort(fit)
+	slices.SortFunc(fit, lot.compare)
 	switch strategy {
 	case Random:
-		return fit[rand.IntN(len(fit))]
+		return fit[rand.IntN(len(fit))], true
 	case RoundRobin:
 		p.turn++
-		return fit[p.turn%len(fit)]
+		return fit[p.turn%len(fit)], true
 	}
-	return slices.MaxFunc(fit, func(a, b dag.HandlerID) int {
-		return cmp.Or(cmp.Compare(p.credits[a].avail, p.credits[b].avail), cmp.Compare(b, a))
-	})
+	return slices.MaxFunc(fit, func(a, b lot) int {
+		return cmp.Or(cmp.Compare(p.credits[a].avail, p.credits[b].avail), b.compare(a))
+	}), true
 }
 
 // Take implements engine.Market.
@@ -143,13 +155,13 @@ func (h *Home) Take(p dag.Place) (dag.HandlerID, bool) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	id := h.purse.pick(p, cmp.Or(h.cfg.Strategy, LeastLoaded))
-	if id == 0 {
+	at, ok := h.purse.pick(p, cmp.Or(h.cfg.Strategy, LeastLoaded))
+	if !ok {
 		return 0, false
 	}
-	h.purse.credits[id].avail--
+	h.purse.credits[at].avail--
 	h.purse.total.Add(-1)
-	return id, true
+	return at.worker, true
 }
 
 // Worker implements engine.Market.
@@ -159,10 +171,10 @@ func (h *Home) Worker(id dag.HandlerID) bool {
 }
 
 // Back implements engine.Market. What has come under another lease meanwhile is not due.
-func (h *Home) Back(id dag.HandlerID) {
+func (h *Home) Back(id dag.HandlerID, p dag.Place) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if c := h.purse.credits[id]; c != nil {
+	if c := h.purse.credits[lot{id, p.Need()}]; c != nil {
 		c.avail++
 		h.purse.total.Add(1)
 	}
@@ -176,8 +188,10 @@ func (h *Home) Want(ds []engine.Demand, spare int) {
 	h.mu.Lock()
 	p := &h.purse
 	back := false
-	for _, c := range p.credits { // nobody here has a use for these
-		if c.avail > 0 && !slices.ContainsFunc(ds, func(d engine.Demand) bool { return d.Place.Fits(c.name, &c.traits) }) {
+	for at, c := range p.credits { // nobody here has a use for these
+		if c.avail > 0 && !slices.ContainsFunc(ds, func(d engine.Demand) bool {
+			return d.Place.Fits(c.name, &c.traits) && d.Place.Need() == at.need
+		}) {
 			p.total.Add(-c.avail)
 			c.returned += c.avail
 			c.avail = 0
@@ -215,14 +229,15 @@ func (h *Home) tellOwners(ctx context.Context, wg *sync.WaitGroup) {
 	}
 	notes := map[dag.HandlerID][]note{}
 	for _, w := range h.all() {
-		for owner, a := range w.accounts {
+		for at, a := range w.accounts {
+			owner := at.owner
 			if a.granted == a.told {
 				continue
 			}
 			if byOwner[owner] == nil {
 				byOwner[owner] = &lent{Home: h.self(), Owner: owner}
 			}
-			byOwner[owner].Granted = append(byOwner[owner].Granted, total{w.member.Handler, w.epoch(), a.granted})
+			byOwner[owner].Granted = append(byOwner[owner].Granted, total{w.member.Handler, w.epoch(), a.granted, at.need})
 			notes[owner] = append(notes[owner], note{a, a.granted})
 		}
 	}
@@ -276,7 +291,7 @@ func (h *Home) tellHomes(ctx context.Context, wg *sync.WaitGroup) {
 			a = &ask{Owner: self, Demands: p.demands}
 			asks[c.home] = a
 		}
-		a.Returned = append(a.Returned, total{id, c.lease, c.returned})
+		a.Returned = append(a.Returned, total{id.worker, c.lease, c.returned, id.need})
 		notes[c.home] = append(notes[c.home], note{c, c.returned})
 	}
 	h.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
 )
 
@@ -23,7 +24,7 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 	}
 	m := store.Member{Handler: dag.HandlerID(in.Handler), UUID: in.Uuid, Name: in.Name, Worker: true, Version: in.Version, Format: h.cfg.Format,
 		State: store.MemberActive, Slots: in.Slots, Busy: int32(len(in.Running)), Home: h.self(), Lease: 1,
-		Traits: store.Traits{Groups: in.Groups, Labels: in.Labels, Kinds: in.Kinds}}
+		Traits: store.Traits{Groups: in.Groups, Labels: in.Labels, Kinds: in.Kinds, Room: dag.Need{CPU: in.CpuMillis, Memory: in.MemoryBytes}}}
 	if err := h.attach(ctx, &m); err != nil {
 		return nil, err
 	}
@@ -42,8 +43,8 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 		case err == nil && !holds:
 			out.Revoked = append(out.Revoked, a)
 		}
-		w.running[k] = &holding{confirmed: true}
-		w.used++
+		w.running[k] = &holding{Assignment: engine.Assignment{Place: placeOf(a)}, confirmed: true}
+		w.hold(w.running[k].Place.Need())
 	}
 	h.mu.Lock()
 	if old := h.workers[m.Handler]; old != nil {
@@ -57,6 +58,11 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 	h.dir.Wake()
 	h.poke()
 	return out, nil
+}
+
+// placeOf is a place with what an attempt takes of its worker.
+func placeOf(a *workerv1.Attempt) dag.Place {
+	return dag.Anywhere.With(dag.Need{CPU: a.GetCpuMillis(), Memory: a.GetMemoryBytes()})
 }
 
 // attach writes the row of a worker: a new one, or another home in the one that it has.
@@ -108,6 +114,8 @@ func checkRegister(in *workerv1.RegisterRequest) error {
 		return bad("more than %d groups, labels or kinds", traitsMax)
 	case len(in.Running) > attemptsMax || len(in.Ended) > attemptsMax:
 		return bad("more than %d attempts", attemptsMax)
+	case in.CpuMillis < 0 || in.MemoryBytes < 0:
+		return bad("cpu %d or memory %d is less than none", in.CpuMillis, in.MemoryBytes)
 	case len(in.Version) > nameMax || !utf8.ValidString(in.Version):
 		return bad("version: want at most %d bytes", nameMax)
 	}

@@ -37,13 +37,15 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 	if len(in.Running)+len(in.Ended) > attemptsMax {
 		return nil, h.malformed("more than %d attempts", attemptsMax)
 	}
-	has := make(map[key]bool, len(in.Running)+len(in.Ended))
+	has := make(map[key]*workerv1.Attempt, len(in.Running)+len(in.Ended))
 	for i, a := range slices.Concat(in.Ended, in.Running) {
 		k, err := keyOfWire(a)
 		if err != nil {
 			return nil, h.malformed("the attempts that it has: %v", err)
 		}
-		has[k] = i >= len(in.Ended)
+		if has[k] = nil; i >= len(in.Ended) {
+			has[k] = a
+		}
 	}
 	end := time.NewTimer(h.cfg.Beat)
 	defer end.Stop()
@@ -69,7 +71,7 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 }
 
 // arrive takes what a poll says: the attempts that the worker has, and whether they run.
-func (d *desk) arrive(in *workerv1.PollRequest, has map[key]bool) (w *worker, mine int64, err error) {
+func (d *desk) arrive(in *workerv1.PollRequest, has map[key]*workerv1.Attempt) (w *worker, mine int64, err error) {
 	h := d.h
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -33,6 +33,7 @@ type total struct {
 	Worker dag.HandlerID
 	Lease  int64
 	N      int64
+	Need   dag.Need `json:",omitzero"` // that comes with each
 }
 
 // lent is what a home says to an owner: how many slots it was granted, in all.
@@ -50,14 +51,14 @@ func (h *Home) Ask(a *ask) {
 		if r.Worker == h.self() {
 			w = h.local
 		}
-		if w == nil || w.epoch() != r.Lease || w.accounts[a.Owner] == nil {
+		if w == nil || w.epoch() != r.Lease || w.accounts[loan{a.Owner, r.Need}] == nil {
 			continue
 		}
-		acc := w.accounts[a.Owner]
+		acc := w.accounts[loan{a.Owner, r.Need}]
 		back := min(r.N-acc.returned, acc.idle()) // more than it has it cannot return
 		for range back {
 			acc.returned++
-			h.vacate(w)
+			h.vacate(w, r.Need)
 		}
 	}
 	if len(a.Demands) == 0 {
@@ -68,15 +69,17 @@ func (h *Home) Ask(a *ask) {
 	h.serve()
 }
 
-// vacate gives a slot to what waits for one at this worker, or makes it free.
-func (h *Home) vacate(w *worker) {
-	if len(w.waiting) > 0 {
-		x := w.waiting[0]
-		w.waiting = w.waiting[1:]
-		h.begin(w, x)
-		return
+// vacate makes a slot free, or gives it to what waits for one at this worker.
+func (h *Home) vacate(w *worker, n dag.Need) {
+	if len(w.waiting) > 0 && (n.IsZero() || !w.local) {
+		if x := w.waiting[0]; w.fits(x.Place.Need().Minus(n)) {
+			w.waiting = w.waiting[1:]
+			w.room = w.room.Minus(n).Plus(x.Place.Need())
+			h.begin(w, x)
+			return
+		}
 	}
-	h.release(w)
+	h.release(w, n)
 }
 
 // open reports whether a worker takes anything new.
@@ -85,14 +88,14 @@ func (w *worker) open() bool { return !w.draining && !w.member.Cordoned && len(w
 // freed is called when an attempt of a worker has ended; owner has its run (0: not to be lent to
 // it). The slot stays with the owner, whose next task may be ready in the transaction that settles
 // this one, unless somebody else has a better claim.
-func (h *Home) freed(w *worker, owner dag.HandlerID) {
-	if owner != 0 && w.open() && !w.local {
-		if best, _ := h.best(w); best == 0 || best == owner {
-			w.account(owner).granted++
+func (h *Home) freed(w *worker, owner dag.HandlerID, n dag.Need) {
+	if owner != 0 && w.open() && !w.local && n.IsZero() {
+		if best, at := h.best(w); best == 0 || best == owner && h.wants[best].demands[at].Place.Need().IsZero() {
+			w.account(owner, n).granted++
 			return
 		}
 	}
-	h.vacate(w)
+	h.vacate(w, n)
 	h.serve()
 }
 
@@ -102,13 +105,14 @@ func (h *Home) freed(w *worker, owner dag.HandlerID) {
 func (h *Home) best(w *worker) (owner dag.HandlerID, at int) {
 	var first *engine.Demand
 	served := 0
+	kept := h.kept(w)
 	for id, x := range h.wants {
 		if time.Since(x.at) > wantMax || w.local && id == h.self() {
 			continue
 		}
 		for i := range x.demands {
 			d := &x.demands[i]
-			if x.served[i] >= d.N || !d.Place.Fits(w.member.Name, &w.member.Traits) {
+			if x.served[i] >= d.N || !d.Place.Fits(w.member.Name, &w.member.Traits) || !w.gives(d, kept) {
 				continue
 			}
 			if first == nil || cmp.Or(cmp.Compare(x.served[i], served), order(d, first), cmp.Compare(id, owner)) < 0 {
@@ -117,6 +121,38 @@ func (h *Home) best(w *worker) (owner dag.HandlerID, at int) {
 		}
 	}
 	return owner, at
+}
+
+// kept is the demand for which the room of a worker is kept: the best of those that have waited
+// for long and would fit if nobody else were there.
+func (h *Home) kept(w *worker) (first *engine.Demand) {
+	for _, x := range h.wants {
+		for i := range x.demands {
+			d := &x.demands[i]
+			n := d.Place.Need()
+			if d.Aged && !n.IsZero() && x.served[i] < d.N && time.Since(x.at) <= wantMax && n.Within(w.member.Traits.Room) &&
+				d.Place.Fits(w.member.Name, &w.member.Traits) && (first == nil || order(d, first) < 0) {
+				first = d
+			}
+		}
+	}
+	return first
+}
+
+// gives reports whether a worker has the room that a demand asks for, beside what is kept. This
+// process's own is counted by the engine.
+func (w *worker) gives(d, kept *engine.Demand) bool {
+	n := d.Place.Need()
+	if n.IsZero() {
+		return true
+	}
+	if !n.Within(w.member.Traits.Room) {
+		return false
+	}
+	if kept != nil && kept.Run != d.Run {
+		n = n.Plus(kept.Place.Need())
+	}
+	return w.local || w.fits(n)
 }
 
 func order(a, b *engine.Demand) int {
@@ -136,12 +172,17 @@ func (h *Home) serve() {
 			break
 		}
 		owner, at := h.best(w)
-		if owner == 0 || !h.claim(w) {
+		if owner == 0 {
+			full[w.member.Handler] = true
+			continue
+		}
+		n := h.wants[owner].demands[at].Place.Need()
+		if !h.claim(w, n) {
 			full[w.member.Handler] = true
 			continue
 		}
 		h.wants[owner].served[at]++
-		w.account(owner).granted++
+		w.account(owner, n).granted++
 		lentAny = true
 	}
 	if lentAny {

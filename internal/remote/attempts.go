@@ -53,6 +53,7 @@ func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
 		r.log.Warn("all slots are taken; an attempt is refused", "run", name.Run, "task", j.Task)
 		return false
 	}
+	j.Attempt.CpuMillis, j.Attempt.MemoryBytes = j.CpuMillis, j.MemoryBytes
 	a := &attempt{name: j.Attempt, key: short(job.Key)}
 	r.has[name], r.byKey[a.key] = a, a
 	r.running++

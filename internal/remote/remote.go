@@ -18,6 +18,7 @@ import (
 
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/api/worker/v1/workerv1connect"
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/worker"
 )
@@ -28,15 +29,16 @@ type Config struct {
 	Token   string   // sent as a bearer token; "": none
 	// Transport reaches the nodes; nil: one that trusts whom this machine trusts.
 	Transport http.RoundTripper
-	Name    string
-	Slots   int
-	Groups  []string
-	Labels  map[string]string
-	Data    string // locked by the caller
-	PassEnv []string
-	Drain   time.Duration
-	Version string
-	Log     *slog.Logger
+	Name      string
+	Slots     int
+	Room      dag.Need // cpu and memory for tasks
+	Groups    []string
+	Labels    map[string]string
+	Data      string // locked by the caller
+	PassEnv   []string
+	Drain     time.Duration
+	Version   string
+	Log       *slog.Logger
 }
 
 // attempt is one that this worker has, until its result is acknowledged.
@@ -284,7 +286,7 @@ func (r *Worker) attach(ctx context.Context) error {
 		r.uuid = uuid.NewString()
 	}
 	in := &workerv1.RegisterRequest{Name: r.cfg.Name, Uuid: r.uuid, Handler: r.handler, Slots: int32(r.cfg.Slots), Groups: r.cfg.Groups,
-		Labels: r.cfg.Labels, Version: r.cfg.Version}
+		Labels: r.cfg.Labels, Version: r.cfg.Version, CpuMillis: r.cfg.Room.CPU, MemoryBytes: r.cfg.Room.Memory}
 	in.Running, in.Ended = r.lists()
 	urls := slices.Clone(r.nodes)
 	if i := slices.Index(urls, r.home); i > 0 {

@@ -93,7 +93,7 @@ func (s *Server) alone(ctx context.Context) (api.Node, error) {
 	}
 	h := s.engine.Handler()
 	n := api.Node{Name: s.cfg.Node.Name, Handler: h.UUID, State: s.engine.State(), Version: s.cfg.Version, Roles: s.roles(),
-		Address: textOrNull(s.cfg.Listen), Groups: append([]string{}, s.engine.Traits().Groups...), Labels: labelsOf(s.engine.Traits()), Slots: s.slots(), Shards: api.Shards{Owned: info.Shards, List: []int32{}, Moved: []int32{}},
+		Address: textOrNull(s.cfg.Listen), Groups: append([]string{}, s.engine.Traits().Groups...), Labels: labelsOf(s.engine.Traits()), Slots: s.slots(), Resources: resources(s.engine.Room()), Shards: api.Shards{Owned: info.Shards, List: []int32{}, Moved: []int32{}},
 		StartedAt: instant(h.Started)}
 	for i := range info.Shards {
 		n.Shards.List = append(n.Shards.List, int32(i))
@@ -106,7 +106,7 @@ func (s *Server) memberOf(r *roll, m *store.Member) api.Node {
 	seen := instant(m.Seen)
 	n := api.Node{Name: m.Name, Handler: m.UUID, State: stateOf(m), Cordoned: m.Cordoned, Stopped: m.Stopped, Version: m.Version,
 		Roles: s.rolesOf(m), Address: textOrNull(m.Address), Home: textOrNull(r.nameOf(m.Home)), Groups: append([]string{}, m.Traits.Groups...),
-		Labels: labelsOf(m.Traits), Slots: api.Slots{Total: int(m.Slots), Busy: int(m.Busy)},
+		Labels: labelsOf(m.Traits), Slots: api.Slots{Total: int(m.Slots), Busy: int(m.Busy)}, Resources: resources(m.Traits.Room, m.Traits.Used),
 		Shards:    api.Shards{List: []int32{}, Moved: []int32{}},
 		StartedAt: instant(m.Started), SeenAt: &seen, Lag: math.Round(float64(max(r.now-m.Seen, 0))/1e3) / 1e3}
 	for i := range r.shards {
@@ -119,7 +119,7 @@ func (s *Server) memberOf(r *roll, m *store.Member) api.Node {
 	}
 	n.Shards.Owned = len(n.Shards.List)
 	if m.Handler == s.engine.Handler().ID {
-		n.Slots = s.slots()
+		n.Slots, n.Resources = s.slots(), resources(s.engine.Room())
 		if s.engine.Accepting() != nil {
 			n.State = s.engine.State()
 		}
@@ -133,6 +133,11 @@ func labelsOf(t store.Traits) map[string]string {
 		all = map[string]string{}
 	}
 	return all
+}
+
+func resources(total, used dag.Need) api.Resources {
+	return api.Resources{CPU: api.Cores{Total: float64(total.CPU) / 1e3, Used: float64(used.CPU) / 1e3},
+		Memory: api.Bytes{Total: total.Memory, Used: used.Memory}}
 }
 
 func stateOf(m *store.Member) string {

@@ -54,6 +54,8 @@ type attempt struct {
 	killAt           time.Time // zero unless TERM was sent and KILL was not
 	cancel           func()    // of a request, which has no process
 	result           Result
+	capped           bool  // its memory is
+	kills            int64 // of the tree for memory, before
 }
 
 // demand is called by anybody: it raises the mode and wakes the attempt.
@@ -139,6 +141,7 @@ func (a *attempt) fork() error {
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return err
 	}
+	a.cap()
 	pidfd := -1
 	attr := &syscall.SysProcAttr{
 		Setsid:    true, // away from the node's terminal: no Ctrl-C from there, no prompt on it
@@ -387,6 +390,8 @@ func (a *attempt) judge() {
 		a.settle(Failed, CauseTimeout, fmt.Sprintf("ran longer than its timeout of %v; %s", a.job.Timeout, how))
 	case a.cause != "":
 		a.settleStop(how)
+	case a.starved():
+		a.settle(Failed, CauseMemory, fmt.Sprintf("used more than its memory of %d MiB, and the kernel ended it; %s", a.job.Memory>>20, how))
 	case r.Signal == "SIGKILL":
 		a.settle(Failed, CauseSignal, how+", which Skein did not send: out of memory, or somebody killed it")
 	case r.Signal != "":

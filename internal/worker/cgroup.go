@@ -31,6 +31,8 @@ type cgroups struct {
 	// to catch forks that a kill has crossed. For CLONE_INTO_CGROUP these are two cgroups, so a child born
 	// into one with another count dies at once. For the same reason a tree is spent once it was killed.
 	bumps int
+	// unlimited is why the trees cannot be held to cpu and memory; nil: they can.
+	unlimited error
 }
 
 // openCgroups finds a cgroup2 folder in which this process may make cgroups and start processes.
@@ -44,6 +46,7 @@ func openCgroups(dataDir, life string) (*cgroups, error) {
 	for _, parent := range parents {
 		c := &cgroups{life: filepath.Join(parent, sub), how: "in " + parent}
 		if err := c.probe(); err == nil {
+			c.divide(parent)
 			return c, nil
 		} else {
 			reasons = append(reasons, err)
@@ -62,6 +65,7 @@ func openCgroups(dataDir, life string) (*cgroups, error) {
 	if err := c.probe(); err != nil {
 		return nil, err
 	}
+	c.divide(cgroupMount)
 	return c, nil
 }
 
@@ -164,7 +168,31 @@ func (c *cgroups) probeBirth() error {
 	return nil
 }
 
-func (c *cgroups) describe() string { return "cgroup2 (" + c.how + ")" }
+// divide has cpu and memory counted from parent down to the trees of this life, if that can be done.
+func (c *cgroups) divide(parent string) {
+	if err := os.MkdirAll(c.life, 0o755); err != nil {
+		c.unlimited = err
+		return
+	}
+	rel, _ := filepath.Rel(parent, c.life)
+	at := parent
+	if c.unlimited = divide(at); c.unlimited != nil {
+		return
+	}
+	for part := range strings.SplitSeq(rel, "/") {
+		at = filepath.Join(at, part)
+		if c.unlimited = divide(at); c.unlimited != nil {
+			return
+		}
+	}
+}
+
+func (c *cgroups) describe() string {
+	if c.unlimited != nil {
+		return fmt.Sprintf("cgroup2 (%s); cpu and memory of tasks are booked, not enforced: %v", c.how, c.unlimited)
+	}
+	return "cgroup2 (" + c.how + "), with cpu and memory"
+}
 func (c *cgroups) location() string { return c.life }
 
 // close removes the empty folders of this life and, if no other life uses them, those above it.
@@ -203,6 +231,8 @@ type cgroupTree struct {
 	fd     int // of dir
 	events int // of cgroup.events
 	killed bool
+	// cpu and memory are what it is held to; 0 = any.
+	cpu, memory int64
 }
 
 func (t *cgroupTree) prepare(attr *syscall.SysProcAttr) {

@@ -35,6 +35,11 @@ type tree interface {
 	// end kills what is left and waits until nothing runs any more, at most limit. The first process has
 	// ended but is not reaped, so its pid, which is also its group's, cannot belong to anybody else.
 	end(limit time.Duration) bool
+	// limit holds what is born from now on to so much cpu and memory, 0 = any; false: that cannot be
+	// done here.
+	limit(cpu, memory int64) bool
+	// starved is how often the kernel has ended a process of the tree because it used too much memory.
+	starved() int64
 	// spent tells that no further process must be born in this tree: the slot needs a new one.
 	spent() bool
 	close()
@@ -72,6 +77,9 @@ type groupTree struct {
 
 // prepare relies on Setsid, which every attempt has: it makes the child the leader of a new group.
 func (t *groupTree) prepare(*syscall.SysProcAttr) {}
+
+func (t *groupTree) limit(cpu, memory int64) bool { return cpu == 0 && memory == 0 }
+func (t *groupTree) starved() int64               { return 0 }
 
 func (t *groupTree) born(pid int, mark string) { t.pid, t.mark = pid, mark }
 

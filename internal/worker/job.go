@@ -57,6 +57,10 @@ type Job struct {
 	KillGrace     time.Duration // between TERM and KILL; 0 = 10 s
 	WarnOnTimeout bool          // do not kill; Result.TimedOut tells
 
+	// CPU, in thousandths of a core, and Memory, in bytes, are what the attempt may use, where the
+	// worker can hold it to that; 0 = any.
+	CPU, Memory int64
+
 	OutputsMax  int               // bytes accepted from $SKEIN_OUTPUT; 0 = 64 KiB
 	OutputTypes map[string]string // declared outputs: string | int | float | bool | json
 	LockToken   int64             // SKEIN_LOCK_TOKEN; 0 = no lock held
@@ -78,6 +82,7 @@ const (
 const (
 	CauseExit      = "exit"          // failed: exit code other than 0
 	CauseSignal    = "signal"        // failed: ended by a signal that the worker did not send
+	CauseMemory    = "memory"        // failed: the kernel ended it, because it used more than its memory
 	CauseTimeout   = "timeout"       // failed: ended by the worker at Timeout
 	CauseStart     = "start"         // failed: never ran; Message says what to do
 	CauseOutput    = "output"        // failed: exit code 0, but its outputs are not as declared

@@ -7,5 +7,4 @@ var later = map[string]string{
 	"task queue": "a queue of a task is not supported yet: the queue of the workflow limits its runs",
 	"splitter":   "splitters other than default are not supported yet",
 	"alerts":     "alerts are not supported yet",
-	"resources":  "resources are not supported yet: a task takes one slot",
 }

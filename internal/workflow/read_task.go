@@ -27,6 +27,7 @@ func (r *reader) task(k, n *node) Task {
 	t.OnTimeout, t.Priority = n.get("on_timeout").str(), n.get("priority").str()
 	t.OnLost, t.StartBy = n.get("on_lost").str(), durationAt(n.get("start_deadline"))
 	t.Group, t.Node, t.Labels = n.get("group").str(), n.get("node").str(), pairs(n.get("labels"))
+	t.Resources = r.resources(n.get("resources"), join(at, "resources"))
 	t.Run = r.run(n.get("run"), join(at, "run"))
 	r.action(k, n, at)
 	r.http(&t, n, at)

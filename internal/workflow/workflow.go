@@ -51,6 +51,7 @@ type Defaults struct {
 	KillGrace *Duration `json:"kill_grace,omitempty"`
 	OnTimeout string    `json:"on_timeout,omitempty"`
 	OnLost    string    `json:"on_lost,omitempty"`
+	Resources *dag.Need `json:"resources,omitempty"`
 	StartBy   *Duration `json:"start_deadline,omitempty"`
 	Priority  string    `json:"priority,omitempty"`
 }
@@ -86,6 +87,8 @@ type Task struct {
 	Group       string    `json:"group,omitempty"`  // the worker must belong to
 	Labels      []KV      `json:"labels,omitempty"` // the worker must carry
 	Node        string    `json:"node,omitempty"`   // the worker must be
+	// Resources is what it takes of its worker beside a slot; nil: the default's.
+	Resources *dag.Need `json:"resources,omitempty"`
 }
 
 // Run is what a task executes: exactly one of Shell, Argv, Code, File and Builtin is set, unless no
@@ -218,6 +221,11 @@ func (w *Workflow) Policy(i int) dag.Policy {
 		labels[l.Name] = l.Value
 	}
 	p.Place = dag.NewPlace(t.Node, t.Group, labels).OfKind(t.Kind)
+	if need := t.Resources; need != nil {
+		p.Place = p.Place.With(*need)
+	} else if d.Resources != nil {
+		p.Place = p.Place.With(*d.Resources)
+	}
 	if t.Kind != "" {
 		p.Retry.OnExit = nil // a handler ends without an exit code: the default is meant for processes
 	}

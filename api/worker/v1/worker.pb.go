@@ -85,10 +85,13 @@ func (Verdict) EnumDescriptor() ([]byte, []int) {
 
 // Attempt names an attempt; the token is the number of the attempt, and its fence.
 type Attempt struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	Task          int32                  `protobuf:"varint,2,opt,name=task,proto3" json:"task,omitempty"`
-	Token         int32                  `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Task  int32                  `protobuf:"varint,2,opt,name=task,proto3" json:"task,omitempty"`
+	Token int32                  `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
+	// What it takes of the worker; at registration of those that run.
+	CpuMillis     int64 `protobuf:"varint,4,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"`
+	MemoryBytes   int64 `protobuf:"varint,5,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -144,6 +147,20 @@ func (x *Attempt) GetToken() int32 {
 	return 0
 }
 
+func (x *Attempt) GetCpuMillis() int64 {
+	if x != nil {
+		return x.CpuMillis
+	}
+	return 0
+}
+
+func (x *Attempt) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
 type RegisterRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -157,6 +174,8 @@ type RegisterRequest struct {
 	Ended   []*Attempt             `protobuf:"bytes,9,rep,name=ended,proto3" json:"ended,omitempty"` // and not acknowledged
 	// The kinds of task that it has handlers for; then it gets such tasks only. None: it runs processes.
 	Kinds         []string `protobuf:"bytes,10,rep,name=kinds,proto3" json:"kinds,omitempty"`
+	CpuMillis     int64    `protobuf:"varint,11,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"` // what it has for tasks that name what they take
+	MemoryBytes   int64    `protobuf:"varint,12,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -259,6 +278,20 @@ func (x *RegisterRequest) GetKinds() []string {
 		return x.Kinds
 	}
 	return nil
+}
+
+func (x *RegisterRequest) GetCpuMillis() int64 {
+	if x != nil {
+		return x.CpuMillis
+	}
+	return 0
+}
+
+func (x *RegisterRequest) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
 }
 
 type RegisterResponse struct {
@@ -596,6 +629,8 @@ type Job struct {
 	Kind            string                 `protobuf:"bytes,18,opt,name=kind,proto3" json:"kind,omitempty"`                                                                                 // likewise
 	Input           []byte                 `protobuf:"bytes,19,opt,name=input,proto3" json:"input,omitempty"`                                                                               // of a kind: a JSON object
 	InstantMicros   int64                  `protobuf:"varint,20,opt,name=instant_micros,json=instantMicros,proto3" json:"instant_micros,omitempty"`                                         // of a kind: the instant that the run is for
+	CpuMillis       int64                  `protobuf:"varint,21,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"`                                                     // what the attempt takes, and its cap where the worker can hold it to that; 0: any
+	MemoryBytes     int64                  `protobuf:"varint,22,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -766,6 +801,20 @@ func (x *Job) GetInput() []byte {
 func (x *Job) GetInstantMicros() int64 {
 	if x != nil {
 		return x.InstantMicros
+	}
+	return 0
+}
+
+func (x *Job) GetCpuMillis() int64 {
+	if x != nil {
+		return x.CpuMillis
+	}
+	return 0
+}
+
+func (x *Job) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
 	}
 	return 0
 }
@@ -1723,11 +1772,14 @@ var File_worker_v1_worker_proto protoreflect.FileDescriptor
 
 const file_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x16worker/v1/worker.proto\x12\x0fskein.worker.v1\"E\n" +
+	"\x16worker/v1/worker.proto\x12\x0fskein.worker.v1\"\x87\x01\n" +
 	"\aAttempt\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\x05R\x04task\x12\x14\n" +
-	"\x05token\x18\x03 \x01(\x05R\x05token\"\x96\x03\n" +
+	"\x05token\x18\x03 \x01(\x05R\x05token\x12\x1d\n" +
+	"\n" +
+	"cpu_millis\x18\x04 \x01(\x03R\tcpuMillis\x12!\n" +
+	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xd8\x03\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x18\n" +
@@ -1739,7 +1791,10 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\arunning\x18\b \x03(\v2\x18.skein.worker.v1.AttemptR\arunning\x12.\n" +
 	"\x05ended\x18\t \x03(\v2\x18.skein.worker.v1.AttemptR\x05ended\x12\x14\n" +
 	"\x05kinds\x18\n" +
-	" \x03(\tR\x05kinds\x1a9\n" +
+	" \x03(\tR\x05kinds\x12\x1d\n" +
+	"\n" +
+	"cpu_millis\x18\v \x01(\x03R\tcpuMillis\x12!\n" +
+	"\fmemory_bytes\x18\f \x01(\x03R\vmemoryBytes\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfd\x01\n" +
@@ -1769,7 +1824,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05nodes\x18\x04 \x03(\tR\x05nodes\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
-	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xdf\x05\n" +
+	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xa1\x06\n" +
 	"\x03Job\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -1792,7 +1847,10 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\arequest\x18\x11 \x01(\v2\x18.skein.worker.v1.RequestR\arequest\x12\x12\n" +
 	"\x04kind\x18\x12 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05input\x18\x13 \x01(\fR\x05input\x12%\n" +
-	"\x0einstant_micros\x18\x14 \x01(\x03R\rinstantMicros\x1a:\n" +
+	"\x0einstant_micros\x18\x14 \x01(\x03R\rinstantMicros\x12\x1d\n" +
+	"\n" +
+	"cpu_millis\x18\x15 \x01(\x03R\tcpuMillis\x12!\n" +
+	"\fmemory_bytes\x18\x16 \x01(\x03R\vmemoryBytes\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x81\x02\n" +

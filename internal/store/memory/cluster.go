@@ -58,7 +58,8 @@ func (s *Store) Join(ctx context.Context, m store.Member) error {
 }
 
 func cloneTraits(t store.Traits) store.Traits {
-	return store.Traits{Groups: slices.Clone(t.Groups), Labels: maps.Clone(t.Labels), Kinds: slices.Clone(t.Kinds)}
+	t.Groups, t.Labels, t.Kinds = slices.Clone(t.Groups), maps.Clone(t.Labels), slices.Clone(t.Kinds)
+	return t
 }
 
 func checkMemberState(state string) error {
@@ -97,7 +98,7 @@ func (s *Store) Renew(ctx context.Context, m store.Member) (bool, error) {
 		is, listed = s.members[m.Handler]
 		if listed = listed && is.Home == m.Home && is.Lease == m.Lease; listed {
 			is.Beat++
-			is.State, is.Busy, is.Seen = m.State, m.Busy, s.clock()
+			is.State, is.Busy, is.Traits, is.Seen = m.State, m.Busy, cloneTraits(m.Traits), s.clock()
 			s.members[m.Handler] = is
 		}
 		return nil

@@ -24,14 +24,14 @@ func (d *DB) Join(ctx context.Context, m store.Member) error {
 // Renew implements store.Cluster.
 func (d *DB) Renew(ctx context.Context, m store.Member) (bool, error) {
 	listed := false
-	row := args{}.int8(int64(m.Handler)).text(m.State).int4(m.Busy).int8(int64(m.Home)).int8(m.Lease)
+	row := args{}.int8(int64(m.Handler)).text(m.State).int4(m.Busy).int8(int64(m.Home)).int8(m.Lease).text(traits(m.Traits))
 	err := d.alter(ctx, "renew a member", nil, query{"renew", row, mark(&listed)})
 	return listed && err == nil, err
 }
 
 // traits is their form in a row; "": none. Plain texts always have one.
 func traits(t store.Traits) string {
-	if len(t.Groups)+len(t.Labels)+len(t.Kinds) == 0 {
+	if len(t.Groups)+len(t.Labels)+len(t.Kinds) == 0 && t.Room.IsZero() && t.Used.IsZero() {
 		return ""
 	}
 	text, _ := json.Marshal(t)

@@ -35,7 +35,7 @@ WITH held AS MATERIALIZED (
 UPDATE shard s SET wanted = $2 FROM held WHERE s.id = held.id;
 
 -- name: renew
-UPDATE member SET beat = beat + 1, state = $2, busy = $3, seen = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+UPDATE member SET beat = beat + 1, state = $2, busy = $3, traits = $6, seen = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 WHERE handler = $1 AND home = $4 AND lease = $5 RETURNING handler;
 
 -- name: attach

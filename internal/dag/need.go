@@ -1,0 +1,79 @@
+package dag
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Need is what an attempt takes of a machine besides its slot, or what a worker has. The zero Need
+// is none.
+type Need struct {
+	CPU    int64 `json:"cpu,omitempty"`    // thousandths of a core
+	Memory int64 `json:"memory,omitempty"` // bytes
+}
+
+// IsZero reports whether it is none.
+func (n Need) IsZero() bool { return n == Need{} }
+
+// Within reports whether a worker that has so much can have it.
+func (n Need) Within(has Need) bool {
+	return n.CPU <= max(has.CPU, 0) && n.Memory <= max(has.Memory, 0)
+}
+
+// Plus and Minus are for counting.
+func (n Need) Plus(o Need) Need  { return Need{n.CPU + o.CPU, n.Memory + o.Memory} }
+func (n Need) Minus(o Need) Need { return Need{n.CPU - o.CPU, n.Memory - o.Memory} }
+
+// String says it for a person.
+func (n Need) String() string {
+	var parts []string
+	if n.CPU != 0 {
+		parts = append(parts, "cpu "+Cores(n.CPU))
+	}
+	if n.Memory != 0 {
+		parts = append(parts, "memory "+Bytes(n.Memory))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Cores writes thousandths of a core.
+func Cores(milli int64) string { return strconv.FormatFloat(float64(milli)/1000, 'f', -1, 64) }
+
+// Bytes writes a size with the largest unit that gives a whole number, or nearly.
+func Bytes(n int64) string {
+	const units = "KMGTP"
+	v, unit := float64(n), ""
+	for i := 0; i < len(units) && v >= 1024; i++ {
+		v, unit = v/1024, units[i:i+1]+"i"
+	}
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.1f", v), "0"), ".") + unit
+}
+
+// With is the place with what a task takes there.
+func (p Place) With(n Need) Place {
+	if n.CPU > 0 {
+		p += Place(string(rune(placeCPU)) + strconv.FormatInt(n.CPU, 10) + placeEnd)
+	}
+	if n.Memory > 0 {
+		p += Place(string(rune(placeMemory)) + strconv.FormatInt(n.Memory, 10) + placeEnd)
+	}
+	return p
+}
+
+// Need is what a task of the place takes.
+func (p Place) Need() (n Need) {
+	if p == Anywhere {
+		return n
+	}
+	p.each(func(kind byte, text string) bool {
+		switch v, _ := strconv.ParseInt(text, 10, 64); kind {
+		case placeCPU:
+			n.CPU = v
+		case placeMemory:
+			n.Memory = v
+		}
+		return true
+	})
+	return n
+}

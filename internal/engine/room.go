@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// room is what this process has of cpu and memory, and what its attempts take. Tasks that name
+// neither never come here. It is used by the writer and by whoever lends to other nodes.
+type room struct {
+	booked map[attemptKey]dag.Need // the writer's
+
+	mu   sync.Mutex // protects following fields
+	free dag.Need
+	used dag.Need
+	// kept is whose room is not given to any other place. Only the writer changes it.
+	kept dag.Place
+}
+
+func (r *room) open(all dag.Need) { r.free, r.booked = all, map[attemptKey]dag.Need{} }
+
+// has reports whether there is room for a task of a place now.
+func (r *room) has(p dag.Place) bool {
+	n := p.Need()
+	if n.IsZero() {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fits(p, n)
+}
+
+func (r *room) fits(p dag.Place, n dag.Need) bool {
+	if r.kept != dag.Anywhere && r.kept != p {
+		n = n.Plus(r.kept.Need())
+	}
+	return n.Within(r.free)
+}
+
+// take takes room for a task of a place; false: there is none.
+func (r *room) take(p dag.Place) bool {
+	n := p.Need()
+	if n.IsZero() {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.fits(p, n) {
+		return false
+	}
+	r.free, r.used = r.free.Minus(n), r.used.Plus(n)
+	return true
+}
+
+// back gives room back that was taken.
+func (r *room) back(n dag.Need) {
+	if n.IsZero() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.free, r.used = r.free.Plus(n), r.used.Minus(n)
+}
+
+// note names the attempt for which room was taken.
+func (r *room) note(k attemptKey, p dag.Place) {
+	if n := p.Need(); !n.IsZero() {
+		r.booked[k] = n
+	}
+}
+
+// book takes room for an attempt that has it by its rows, whether there is any or not.
+func (r *room) book(k attemptKey, p dag.Place) {
+	n := p.Need()
+	if _, in := r.booked[k]; in || n.IsZero() {
+		return
+	}
+	r.booked[k] = n
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.free, r.used = r.free.Minus(n), r.used.Plus(n)
+}
+
+// settle gives back the room of an attempt, if it has any.
+func (r *room) settle(k attemptKey) {
+	if len(r.booked) == 0 {
+		return
+	}
+	if n, in := r.booked[k]; in {
+		delete(r.booked, k)
+		r.back(n)
+	}
+}
+
+// keep keeps room for a place: what becomes free of it goes to nobody else.
+func (r *room) keep(p dag.Place) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept = p
+}
+
+// aged reports whether a run has waited for so long that its tasks are not overtaken any more by
+// smaller ones.
+func (w *writer) aged(r *dag.Run, now dag.Micros) bool {
+	return w.e.cfg.Ageing > 0 && time.Duration(now-r.Created)*time.Microsecond >= w.e.cfg.Ageing
+}
+
+// reserve keeps room for the best of the tasks that have waited for long and take more than
+// there may be: small ones, of which there is always one that fits, would keep it from running
+// for ever. Only who takes cpu or memory waits for it.
+func (w *writer) reserve() {
+	if !w.queue.Any() {
+		if w.e.home.room.kept != dag.Anywhere {
+			w.e.home.room.keep(dag.Anywhere)
+		}
+		return
+	}
+	now := w.tx.now.Wall
+	best, at := (*dag.Run)(nil), dag.Anywhere
+	w.queue.Placed(func(p dag.Place, q *dag.Queue) {
+		n := p.Need()
+		if n.IsZero() || !n.Within(w.e.cfg.Traits.Room) || !p.Fits(w.e.cfg.Node, &w.e.cfg.Traits) {
+			return
+		}
+		r := q.Head(now)
+		if !w.aged(r, now) {
+			return
+		}
+		if best == nil || q.Sooner(r, best, now) || r == best && p < at {
+			best, at = r, p
+		}
+	})
+	w.e.home.room.keep(at)
+}
+
+// Room tells the cpu and memory that this process has for tasks, and what attempts take of it.
+func (e *Engine) Room() (total, used dag.Need) {
+	r := &e.home.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return e.cfg.Traits.Room, r.used
+}

@@ -1,0 +1,52 @@
+package home
+
+import (
+	"testing"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// nowhere is a directory of a node without others.
+type nowhere struct{ Directory }
+
+func (nowhere) Self() store.Member { return store.Member{Handler: 1} }
+
+// TestRoomOfAWorker: a home lends slots with so much cpu and memory as a worker has, counts what
+// comes back, and keeps room for what is large and has waited for long.
+func TestRoomOfAWorker(t *testing.T) {
+	h := New(Config{})
+	h.dir = nowhere{}
+	h.local = newWorker(store.Member{})
+	h.local.local = true
+	w := newWorker(store.Member{Handler: 7, Slots: 10, Lease: 1, Traits: store.Traits{Room: dag.Need{CPU: 4000, Memory: 8 << 30}}})
+	h.workers[7] = w
+	small, large := dag.Need{CPU: 1500}, dag.Need{CPU: 3000}
+	demand := func(n dag.Need, created dag.Micros, aged bool) engine.Demand {
+		return engine.Demand{Place: dag.Anywhere.With(n), N: 10, Created: created, Run: dag.RunID{byte(created)}, Aged: aged}
+	}
+	lent := func(small, large int64, used int) {
+		t.Helper()
+		a, b := w.account(1, dag.Need{CPU: 1500}), w.account(1, dag.Need{CPU: 3000})
+		if a.granted-a.returned != small || b.granted-b.returned != large || w.used != used {
+			t.Fatalf("lent %+v small, %+v large, %d slots are used; want %d, %d, %d", *a, *b, w.used, small, large, used)
+		}
+		if want := (dag.Need{CPU: 1500*small + 3000*large}); w.room != want {
+			t.Fatalf("%v is taken, want %v", w.room, want)
+		}
+	}
+	h.Ask(&ask{Owner: 1, Demands: []engine.Demand{demand(small, 5, false)}})
+	lent(2, 0, 2)
+	both := []engine.Demand{demand(large, 3, true), demand(small, 5, false)}
+	h.Ask(&ask{Owner: 1, Demands: both, Returned: []total{{7, 1, 1, small}}})
+	lent(1, 0, 1)
+	h.Ask(&ask{Owner: 1, Demands: both, Returned: []total{{7, 1, 1, small}}})
+	lent(1, 0, 1) // said twice
+	h.Ask(&ask{Owner: 1, Demands: []engine.Demand{demand(large, 3, true)}, Returned: []total{{7, 1, 2, small}}})
+	lent(0, 1, 1)
+	h.Ask(&ask{Owner: 1, Demands: []engine.Demand{demand(dag.Need{Memory: 9 << 30}, 1, true), demand(dag.Need{}, 2, false)}, Returned: []total{{7, 1, 1, large}}})
+	if n := w.account(1, dag.Need{}).granted; n != 10 || w.room != (dag.Need{}) {
+		t.Errorf("what takes nothing got %d of 10 slots; %v is taken", n, w.room)
+	}
+}

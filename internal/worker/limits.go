@@ -1,0 +1,139 @@
+package worker
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Cores are the processor cores that this process may use, in thousandths: those of the machine or,
+// if a cgroup above gives it less, that.
+func Cores() int64 {
+	most := int64(runtime.NumCPU()) * 1000
+	for _, dir := range above() {
+		fields := strings.Fields(readText(filepath.Join(dir, "cpu.max")))
+		if len(fields) != 2 {
+			continue
+		}
+		quota, err := strconv.ParseInt(fields[0], 10, 64) // "max" is none
+		period, err2 := strconv.ParseInt(fields[1], 10, 64)
+		if err == nil && err2 == nil && period > 0 {
+			most = min(most, max(quota*1000/period, 1))
+		}
+	}
+	return most
+}
+
+// Memory is what this process may use, in bytes: the machine's or, if a cgroup above gives it
+// less, that.
+func Memory() int64 {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		panic("worker: no sysinfo: " + err.Error()) // Linux has always had it
+	}
+	most := int64(info.Totalram) * int64(info.Unit)
+	for _, dir := range above() {
+		if n, err := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "memory.max"))), 10, 64); err == nil {
+			most = min(most, n)
+		}
+	}
+	return most
+}
+
+// above are the cgroups in which this process is, as far as they are seen from here.
+func above() (dirs []string) {
+	parents, err := cgroupParents()
+	own, err2 := ownCgroup()
+	if err != nil || err2 != nil || len(parents) == 0 || !strings.HasSuffix(parents[0], strings.TrimSuffix(own, "/")) {
+		return nil
+	}
+	for dir := parents[0]; isCgroup(dir); dir = filepath.Dir(dir) {
+		dirs = append(dirs, dir)
+	}
+	return dirs
+}
+
+func readText(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// controllers are what limits of cgroups need.
+const controllers = "+cpu +memory"
+
+// divide has the kernel count cpu and memory in the cgroups below dir, as far as it lets us: not
+// where dir itself has processes, and not where the controllers belong to cgroups of version 1.
+func divide(dir string) error {
+	return os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte(controllers), 0)
+}
+
+// limit implements tree. The cgroup of a slot keeps its limits, so they are written only if they
+// change.
+func (t *cgroupTree) limit(cpu, memory int64) bool {
+	if t.cpu == cpu && t.memory == memory {
+		return true
+	}
+	const period = 100_000 // microseconds; the kernel's own choice
+	quota, bytes := "max", "max"
+	if cpu > 0 {
+		quota = strconv.FormatInt(max(cpu*period/1000, 1000), 10) // less the kernel refuses
+	}
+	if memory > 0 {
+		bytes = strconv.FormatInt(memory, 10)
+	}
+	err := os.WriteFile(t.dir+"/cpu.max", []byte(quota+" "+strconv.Itoa(period)), 0)
+	if err == nil {
+		err = os.WriteFile(t.dir+"/memory.max", []byte(bytes), 0)
+	}
+	if err != nil {
+		return false
+	}
+	// Without room in swap memory.max is the end; a kernel without swap has no such file.
+	if err := os.WriteFile(t.dir+"/memory.swap.max", []byte(swapOf(memory)), 0); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		return false
+	}
+	t.cpu, t.memory = cpu, memory
+	return true
+}
+
+func swapOf(memory int64) string {
+	if memory > 0 {
+		return "0"
+	}
+	return "max"
+}
+
+// starved implements tree.
+func (t *cgroupTree) starved() int64 {
+	for line := range strings.Lines(readText(t.dir + "/memory.events")) {
+		if text, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// cap holds what the attempt starts to what it said that it takes. Where that cannot be done it is
+// booked all the same: doctor says so.
+func (a *attempt) cap() {
+	if a.slot.tree.limit(a.job.CPU, a.job.Memory) && a.job.Memory > 0 {
+		a.kills = a.slot.tree.starved()
+		a.capped = true
+	}
+}
+
+// starved reports whether the kernel ended something of the attempt because of its memory, and it
+// failed.
+func (a *attempt) starved() bool {
+	return a.capped && (a.result.Signal != "" || a.result.ExitCode != 0) && a.slot.tree.starved() > a.kills
+}
