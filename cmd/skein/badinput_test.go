@@ -80,7 +80,7 @@ func TestBadFiles(t *testing.T) {
 		"great cycle":  {"name: x\ntasks:\n" + cycle.String(), []string{"t0 → t1", "more) →"}},
 		"unknown need": {"name: x\ntasks:\n  a: {run: x, needs: [nobody]}\n", []string{`"nobody"`}},
 		"unknown key":  {"name: x\ntasks:\n  a: {rum: 'true'}\n", []string{`unknown key "rum"`, "run"}},
-		"later":        {"name: x\ntasks:\n  a: {http: {url: 'http://x'}}\n", []string{"http", "not supported yet"}},
+		"later":        {"name: x\nsplitter: mine\ntasks:\n  a: {run: x}\n", []string{"splitter", "not supported yet"}},
 		"types":        {"name: [x]\ntasks:\n  a: {run: 'true', timeout: {}, retry: many}\n", []string{":1:", ":3:", "timeout", "retry"}},
 		"name":         {"name: ../../etc/passwd\n" + valid, []string{":1:7:", "name"}},
 		"unicode name": {"name: ünïcode\n" + valid, []string{":1:7:"}},
