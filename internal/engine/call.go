@@ -132,7 +132,8 @@ func (w *writer) hearChild(l *childLetter) error {
 	case l.Start != nil:
 		return w.startChild(l.Start)
 	case l.Order != nil:
-		w.stepOther(l.Order.Run, &dag.Event{Kind: dag.EvIntent, Intent: l.Order.Intent, Task: dag.LeaderTask, Actor: "skein", Reason: clean(l.Order.Reason)})
+		it := item{run: l.Order.Run, ev: dag.Event{Kind: dag.EvIntent, Intent: l.Order.Intent, Task: dag.LeaderTask, Actor: "skein", Reason: clean(l.Order.Reason)}}
+		return w.event(&it).err // as a person's verb: it may have to ask anew for what it claims
 	case l.Look != nil:
 		if r := w.runs[l.Look.Run]; r != nil {
 			if a := r.Attempt(l.Look.Task); a != nil {
