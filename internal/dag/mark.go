@@ -133,6 +133,11 @@ func (r *Run) decree(ev *Event, p *task, now Now) {
 	}
 	r.moveTask(t, state)
 	p.halted = state == Stopped
+	if f := r.Graph.fans[t]; f != nil { // its instances end with it, also in a run that waits
+		if of := ending(state, p.halted); of.Terminal() {
+			r.endInstances(f, r.recountSpread(t), of)
+		}
+	}
 }
 
 func (m Mark) past() string {

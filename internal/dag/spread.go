@@ -359,7 +359,7 @@ func (d *deriver) spreadOut(f *fan) {
 			if v.State = d.attempts[d.latest[t]-1].taskState(); goes(v.State) {
 				room--
 			}
-		case f.without(i) && (armed || end.Terminal()):
+		case f.without(i) && (armed || of.State.Terminal()):
 			v.State = Skipped
 		case end.Terminal():
 			v.State = end

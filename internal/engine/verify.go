@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -59,6 +60,7 @@ type verifier struct {
 	g     *dag.Graph
 	// The transactions that handed out and ended each attempt, by the run's history.
 	given, ended map[attemptOf]int64
+	marked       map[dag.TaskID][]int64 // the transactions in which an operator decided about a task
 	// claims counts what all shards share, over all runs.
 	claims claimCount
 }
@@ -200,11 +202,17 @@ func (v *verifier) order() {
 			continue
 		}
 		for _, n := range v.g.Needs(a.Task) {
-			if done[n] > given {
+			if done[n] > given && !v.redone(n, a) {
 				v.fail("order", a.Task, "attempt %d was handed out by transaction %d, task %s which it needs ended in %d", a.Token, given, v.g.Name(n), done[n])
 			}
 		}
 	}
+}
+
+// redone reports whether an operator had n done again after the task had begun: it goes on.
+func (v *verifier) redone(n dag.TaskID, a *dag.AttemptRow) bool {
+	begun, known := v.given[attemptOf{a.Task, 1}]
+	return known && slices.ContainsFunc(v.marked[n], func(seq int64) bool { return begun < seq && seq <= v.given[attemptOf{a.Task, a.Token}] })
 }
 
 // attemptOf names an attempt of the run that is looked at.
@@ -217,7 +225,7 @@ type attemptOf struct {
 // one end under its token; one that was lost may have ended its task, too.
 func (v *verifier) history(events []dag.EventRow) {
 	given, ended, lost := map[attemptOf]int{}, map[attemptOf]int{}, map[attemptOf]int{}
-	v.given, v.ended = map[attemptOf]int64{}, map[attemptOf]int64{}
+	v.given, v.ended, v.marked = map[attemptOf]int64{}, map[attemptOf]int64{}, map[dag.TaskID][]int64{}
 	seq := int64(-1)
 	for i := range events {
 		if events[i].Seq <= seq {
@@ -235,6 +243,7 @@ func (v *verifier) history(events []dag.EventRow) {
 				given[attemptOf{rec.Task, rec.Token}]++
 				v.given[attemptOf{rec.Task, rec.Token}] = seq
 			case dag.RecMarked: // a decision has its row, and no holder
+				v.marked[rec.Task] = append(v.marked[rec.Task], seq)
 				given[attemptOf{rec.Task, rec.Token}]++
 				ended[attemptOf{rec.Task, rec.Token}]++
 			case dag.RecLost:
