@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"skein.dev/skein/internal/dag"
@@ -286,6 +287,9 @@ func (w *writer) listen(said *word) error {
 	case wordLend:
 		w.lent(said.Run, said.Claim.Asked)
 	case wordAsk:
+		if now, err := w.stillAsks(said); !now {
+			return err
+		}
 		in := &claimant{run: said.Run, shard: said.Shard, claim: *said.Claim}
 		if in.claim.Stage == dag.ClaimAgain {
 			w.commons.again(in)
@@ -307,6 +311,23 @@ func (w *writer) listen(said *word) error {
 		}
 	}
 	return nil
+}
+
+// stillAsks reports whether a run asks for that now. The word may have lain here while the gate was
+// loaded from the rows, and the run was let through, and ended, by an owner of both shards: nobody
+// would ever give back what it got then.
+func (w *writer) stillAsks(said *word) (bool, error) {
+	if r := w.runs[said.Run]; r != nil {
+		return asks(r.Claim, said.Claim.Asked), nil
+	}
+	row, err := w.e.store.Run(context.Background(), said.Run)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, fromStore("look whether run "+said.Run.String()+" asks", err)
+	}
+	return !row.State.Terminal() && asks(row.Claim, said.Claim.Asked), nil
 }
 
 // standAside forgets, after a commit, runs that stand in line and that no limit counts, if there
