@@ -14,7 +14,7 @@ func reasons() map[string]string {
 		"hooks":       "hooks are not imported; add a task with if over the state of this one", "onexit": "a handler of one task is not imported; add a task with if: always()",
 		"metrics": "metrics of a workflow's own are not kept; the server has its own", "memoize": "results are not remembered between runs",
 		"ttlstrategy": "finished runs go by retention: {age: 90d, runs: 1000}", "synchronization": sync,
-		"resources": "resources are not supported yet: a task takes one slot", "priority": "priorities are words here: priority: high",
+		"resources": "they are not imported; write resources: {cpu: 1, memory: 1Gi}", "priority": "priorities are words here: priority: high",
 		"daemon": "a task ends before what needs it begins; run services outside of the workflow", "sidecars": pods, "initcontainers": pods,
 		"retrystrategy": "only containers and scripts are retried; put the retry on their templates", "activedeadlineseconds": "only containers, scripts and whole runs have a timeout here",
 		"timeout": "only containers, scripts and whole runs have a timeout here", "templatedefaults": "defaults of templates are not imported; write defaults: {retry: …, timeout: …}",

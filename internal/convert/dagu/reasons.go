@@ -24,7 +24,7 @@ func reasons() map[string]string {
 		"maxoutputsize":  "outputs have a bound of 64 KiB for a task",
 		"logdir":         logs, "logoutput": logs, "stdout": "it is not written to a file; redirect it in the script. " + logs, "stderr": "it is not written to a file; redirect it in the script. " + logs,
 		"container": container, "registryauths": container, "kubernetes": container,
-		"workerselector": place, "resources": "resources are not supported yet: a task takes one slot",
+		"workerselector": place, "resources": "they are not imported; write resources: {cpu: 1, memory: 1Gi}",
 		"secrets": "secrets are not read from there; pass variables of the node to tasks with --pass-env",
 		"ssh":     "nothing runs over ssh; have the script call ssh", "s3": "nothing speaks to S3; have the script call aws or rclone",
 		"redis": "nothing speaks to Redis; have the script call redis-cli", "tools": "tools are not installed; install them on the nodes",
