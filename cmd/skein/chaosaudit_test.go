@@ -48,7 +48,11 @@ func (c *chaos) audit(took time.Duration) {
 			c.t.Fatal(err)
 		}
 		if run.State != "succeeded" {
-			c.t.Errorf("run %s, which was acknowledged, is %s: %v", id, run.State, run.Message)
+			why := "it does not say why"
+			if run.Message != nil {
+				why = *run.Message
+			}
+			c.t.Errorf("run %s, which was acknowledged, is %s: %s", id, run.State, why)
 		}
 		for task := range c.needs[g] {
 			if firstEnd(seen[id][task]) == 0 {

@@ -63,8 +63,10 @@ func (w *writer) unclaim(r *dag.Run) {
 	w.left(r.ID, c.Asked)
 }
 
+// left takes from a run what it has by this asking, or by an earlier one: the gate may have found that
+// it asks no more, and not taken the last one in.
 func (w *writer) left(id dag.RunID, asked dag.Micros) {
-	if c := w.commons.of[id]; c != nil && c.claim.Asked == asked {
+	if c := w.commons.of[id]; c != nil && c.claim.Asked <= asked {
 		w.commons.leave(c)
 	}
 }
