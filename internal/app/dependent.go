@@ -104,21 +104,16 @@ func (l logic) inSpan(ctx context.Context, id dag.WorkflowID, from, until dag.Mi
 
 // taskState is how a task of another run stands; "" if that has no such task (yet).
 func (l logic) taskState(ctx context.Context, row *dag.RunRow, task string) (string, error) {
-	g, err := l.graph(row)
+	if row.SplitAt == 0 {
+		return "", nil
+	}
+	g, views, err := l.engine.Standing(ctx, row)
 	if err != nil {
 		return "", err
 	}
 	t, ok := g.Find(task)
-	if !ok || row.SplitAt == 0 {
+	if !ok {
 		return "", nil
-	}
-	rows, err := l.store.Attempts(ctx, store.AttemptQuery{Run: row.ID})
-	if err != nil {
-		return "", err
-	}
-	views, err := dag.Derive(g, row, rows)
-	if err != nil {
-		return "", err
 	}
 	return views[t].State.String(), nil
 }

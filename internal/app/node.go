@@ -134,7 +134,7 @@ func (n *Node) open(ctx context.Context) error {
 	if cfg.Hold {
 		n.engine.Drain()
 	}
-	n.executor.engine, n.executor.resolve.graph = n.engine, n.engine.RunGraph
+	n.executor.engine, n.executor.resolve.engine = n.engine, n.engine
 	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log})
 	srv, err := newServer(cfg, n.engine, log, n.listener.Addr().String(), neighboursOf(n.store, n.member, n.logs))
 	if err != nil {

@@ -46,8 +46,8 @@ func causeOf(err error) dag.Cause {
 type resolver struct {
 	store     store.Store
 	versions  *lru[versionID, *version]
-	artifacts string                                // folder that the nodes share for them; "": the node's own
-	graph     func(*dag.RunRow) (*dag.Graph, error) // set before the first job
+	artifacts string         // folder that the nodes share for them; "": the node's own
+	engine    *engine.Engine // set before the first job
 
 	mu   *sync.Mutex // protects following fields
 	runs map[dag.RunID]*runEntry
@@ -241,11 +241,11 @@ func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*resolved
 // graphFor gives an assignment that came from another node its graph. A row that was read earlier may
 // not have its task yet.
 func (r *resolver) graphFor(ctx context.Context, a *engine.Assignment, row *dag.RunRow) error {
-	g, err := r.graph(row)
+	g, err := r.engine.RunGraph(row)
 	if err == nil && int(a.Task) >= g.Len() {
 		var now dag.RunRow
 		if now, err = r.store.Run(ctx, a.Run); err == nil {
-			g, err = r.graph(&now)
+			g, err = r.engine.RunGraph(&now)
 		}
 	}
 	if err != nil {
@@ -334,16 +334,12 @@ func (r *resolver) derive(ctx context.Context, a *engine.Assignment, names []str
 	if err != nil {
 		return fmt.Errorf("read the run: %w", err)
 	}
-	rows, err := r.store.Attempts(ctx, store.AttemptQuery{Run: a.Run, Outputs: true})
+	g, views, err := r.engine.Standing(ctx, &row)
 	if err != nil {
-		return fmt.Errorf("read the run's attempts: %w", err)
-	}
-	views, err := dag.Derive(a.Graph, &row, rows)
-	if err != nil {
-		return err
+		return fmt.Errorf("read how its tasks stand: %w", err)
 	}
 	for _, name := range names {
-		t, _ := a.Graph.Find(name)
+		t, _ := g.Find(name)
 		known[name] = output{state: views[t].State}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -77,6 +78,7 @@ func (e *Engine) view(ctx context.Context, row dag.RunRow) (RunView, error) {
 	if err != nil {
 		return v, err
 	}
+	v.RunRow = row
 	for i := range views {
 		v.Counts[views[i].State]++
 	}
@@ -86,21 +88,40 @@ func (e *Engine) view(ctx context.Context, row dag.RunRow) (RunView, error) {
 	return v, nil
 }
 
-// derive computes the state of every task of a run from its rows.
+// rereads is how often a run that goes on while it is read is read again.
+const rereads = 10
+
+// derive computes the state of every task of a run from its rows. They are read one after the other: if
+// what belongs to a newer row was found, the row is read again, in its place.
 func (e *Engine) derive(ctx context.Context, row *dag.RunRow) (*dag.Graph, []dag.AttemptRow, []dag.TaskView, error) {
-	g, err := e.graphOf(row)
-	if err != nil {
-		return nil, nil, nil, err
+	for n := 0; ; n++ {
+		g, err := e.graphOf(row)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		attempts, err := e.store.Attempts(ctx, store.AttemptQuery{Run: row.ID, Outputs: g.KeepsAny()})
+		if err != nil {
+			return nil, nil, nil, fromStore("attempts of run "+row.ID.String(), err)
+		}
+		views, err := dag.Derive(g, row, attempts)
+		if err == nil {
+			return g, attempts, views, nil
+		}
+		now, gone := e.store.Run(ctx, row.ID)
+		switch {
+		case gone != nil:
+			return nil, nil, nil, fromStore("run "+row.ID.String(), gone)
+		case n == rereads || reflect.DeepEqual(now, *row): // it is damaged
+			return nil, nil, nil, fmt.Errorf("run %s: %w", row.ID, err)
+		}
+		*row = now
 	}
-	attempts, err := e.store.Attempts(ctx, store.AttemptQuery{Run: row.ID, Outputs: g.KeepsAny()})
-	if err != nil {
-		return nil, nil, nil, fromStore("attempts of run "+row.ID.String(), err)
-	}
-	views, err := dag.Derive(g, row, attempts)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("run %s: %w", row.ID, err)
-	}
-	return g, attempts, views, nil
+}
+
+// Standing is the graph of a run and the state of each of its tasks. A row that is out of date is replaced.
+func (e *Engine) Standing(ctx context.Context, row *dag.RunRow) (*dag.Graph, []dag.TaskView, error) {
+	g, _, views, err := e.derive(ctx, row)
+	return g, views, err
 }
 
 // Runs lists runs, newest first.
