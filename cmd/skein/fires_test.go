@@ -6,11 +6,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/postgres"
 	"skein.dev/skein/internal/store/sqlite"
 )
 
@@ -67,7 +69,77 @@ func TestKilledAtTheInstant(t *testing.T) {
 	if out := h.run("verify"); !bytes.Contains(out, []byte(`"violations": []`)) {
 		t.Errorf("verify: %s", out)
 	}
-	checkLedger(t, h)
+	db := openRows(t, h)
+	defer db.Close()
+	checkLedger(t, db)
+}
+
+// TestFiresThroughTakeover kills the node that owns a workflow at the very instant at which its triggers are due; the
+// other one takes over. Every instant has its one outcome, and the test says by how much the loss delayed what was due.
+// SKEIN_FIRE_KILLS=n has it kill n times.
+func TestFiresThroughTakeover(t *testing.T) {
+	t.Parallel()
+	kills := 2
+	if n, err := strconv.Atoi(os.Getenv("SKEIN_FIRE_KILLS")); err == nil {
+		kills = n
+	}
+	f := newFlight(t, 2)
+	file := filepath.Join(t.TempDir(), "ticking.yaml")
+	if err := os.WriteFile(file, []byte(ticking), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.members[0].home.run("workflow", "apply", file)
+	db, err := postgres.Open(t.Context(), postgres.Options{URL: f.db})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rng := rand.New(rand.NewPCG(5, 4))
+	var takeovers, beyond []time.Duration
+	for range kills {
+		f.own(map[string]int{"n1": 16, "n2": 16})
+		m, other := f.members[0], f.members[1]
+		if f.ownerOf("ticking") != m.name {
+			m, other = other, m
+		}
+		// The fault is timed: from a little before the next full second until after its commit.
+		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second + time.Duration(rng.IntN(60)-15)*time.Millisecond)))
+		m.kill()
+		killed := time.Now()
+		other.home.until("it is taken over", func() bool { return f.ownerOf("ticking") == other.name })
+		took := time.Since(killed)
+		takeovers = append(takeovers, took)
+		until := dag.Micro(time.Now())
+		other.home.until("everything is decided", func() bool { return decided(t, db) >= until })
+		worst := time.Duration(0)
+		for _, l := range firesOf(t, db, "all") {
+			if l.At > dag.Micro(killed)-1e6 && l.At <= until {
+				worst = max(worst, time.Duration(l.Decided-l.At)*time.Microsecond-took)
+			}
+		}
+		beyond = append(beyond, worst)
+		m.start()
+	}
+	for _, m := range f.members {
+		m.stop()
+	}
+	t.Logf("takeovers took %v; fires came so much later than that: %v", takeovers, beyond)
+	checkLedger(t, db)
+}
+
+func firesOf(t *testing.T, db store.Store, trigger string) []store.Fire {
+	t.Helper()
+	triggers, err := db.Triggers(t.Context(), store.TriggerQuery{Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tr := range triggers {
+		if tr.Name == trigger {
+			return fires(t, db, store.FireQuery{Workflow: tr.Workflow, Trigger: trigger})
+		}
+	}
+	t.Fatalf("there is no trigger %s", trigger)
+	return nil
 }
 
 func openRows(t *testing.T, h *home) *sqlite.DB {
@@ -83,6 +155,11 @@ func openRows(t *testing.T, h *home) *sqlite.DB {
 func decidedUntil(t *testing.T, h *home) dag.Micros {
 	db := openRows(t, h)
 	defer db.Close()
+	return decided(t, db)
+}
+
+func decided(t *testing.T, db store.Store) dag.Micros {
+	t.Helper()
 	triggers, err := db.Triggers(t.Context(), store.TriggerQuery{Limit: 100})
 	if err != nil || len(triggers) != len(steps) {
 		t.Fatalf("%d triggers, %v", len(triggers), err)
@@ -95,10 +172,8 @@ func decidedUntil(t *testing.T, h *home) dag.Micros {
 }
 
 // checkLedger compares the ledger with a walk over the seconds, and with the runs.
-func checkLedger(t *testing.T, h *home) {
+func checkLedger(t *testing.T, db store.Store) {
 	t.Helper()
-	db := openRows(t, h)
-	defer db.Close()
 	triggers, err := db.Triggers(t.Context(), store.TriggerQuery{Limit: 100})
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +233,7 @@ func checkLedger(t *testing.T, h *home) {
 }
 
 // fires reads all lines of a query.
-func fires(t *testing.T, db *sqlite.DB, q store.FireQuery) []store.Fire {
+func fires(t *testing.T, db store.Store, q store.FireQuery) []store.Fire {
 	t.Helper()
 	var all []store.Fire
 	for q.Limit = 1000; ; {

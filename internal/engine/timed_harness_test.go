@@ -18,6 +18,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/sim"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 	"skein.dev/skein/internal/store/sqlite"
@@ -390,8 +391,7 @@ type books struct {
 	mu sync.Mutex
 
 	flows    map[dag.WorkflowID]store.Workflow
-	triggers map[store.TriggerKey]store.Trigger
-	past     map[store.TriggerKey][]declaration // that hold no more
+	ledger   *sim.Ledger
 	runs     map[dag.RunID]dag.RunRow
 	order    []dag.RunID
 	fills    map[int64]store.Backfill
@@ -403,16 +403,9 @@ type books struct {
 	count    int  // of transactions
 }
 
-// declaration is a stretch of time in which a trigger was declared as spec.
-type declaration struct {
-	spec         string
-	kind         string
-	since, until dag.Micros // (since, until] is decided by it
-}
-
 func newBooks(t testing.TB) *books {
-	return &books{t: t, flows: map[dag.WorkflowID]store.Workflow{}, triggers: map[store.TriggerKey]store.Trigger{},
-		past: map[store.TriggerKey][]declaration{}, runs: map[dag.RunID]dag.RunRow{}, fills: map[int64]store.Backfill{},
+	return &books{t: t, flows: map[dag.WorkflowID]store.Workflow{}, ledger: sim.NewLedger(),
+		runs: map[dag.RunID]dag.RunRow{}, fills: map[int64]store.Backfill{},
 		filled: map[int64]map[dag.Micros]dag.RunID{}}
 }
 
@@ -470,7 +463,11 @@ func (b *books) commit(c *store.Batch, now dag.Micros) {
 			moved[store.TriggerKey{Workflow: w.ID}] = true
 		}
 	}
-	b.declared(c, moved)
+	changed, wrong := b.ledger.Commit(c)
+	for _, k := range changed {
+		moved[k] = true
+	}
+	b.complain(wrong)
 	var began []store.TriggerKey
 	for i := range c.RunInserts {
 		began = append(began, b.moved(c.RunInserts[i])...)
@@ -486,38 +483,10 @@ func (b *books) commit(c *store.Batch, now dag.Micros) {
 	b.backfilled(c)
 }
 
-func (b *books) declared(c *store.Batch, moved map[store.TriggerKey]bool) {
-	for _, t := range c.TriggerInserts {
-		b.triggers[keyOfTrigger(&t)] = t
+func (b *books) complain(wrong []string) {
+	for _, w := range wrong {
+		b.t.Error(w)
 	}
-	for _, t := range c.TriggerUpdates {
-		k := keyOfTrigger(&t)
-		was := b.triggers[k]
-		if string(was.Spec) != string(t.Spec) || was.Since != t.Since {
-			// What the old declaration decided is up to where the new one begins.
-			until := t.Since
-			if was.State == store.TriggerEnded {
-				until = was.Decided
-			}
-			b.past[k] = append(b.past[k], declaration{spec: string(was.Spec), kind: was.Kind, since: was.Since, until: until})
-			moved[k] = true
-		}
-		if t.Decided < was.Decided && t.Since == was.Since {
-			b.t.Errorf("trigger %s was decided up to %s, and now up to %s", t.Name, stamp(was.Decided), stamp(t.Decided))
-		}
-		b.triggers[k] = t
-	}
-	for _, t := range c.TriggerDeletes {
-		k := keyOfTrigger(&t)
-		was := b.triggers[k]
-		b.past[k] = append(b.past[k], declaration{spec: string(was.Spec), kind: was.Kind, since: was.Since, until: was.Decided})
-		delete(b.triggers, k)
-		moved[k] = true
-	}
-}
-
-func keyOfTrigger(t *store.Trigger) store.TriggerKey {
-	return store.TriggerKey{Workflow: t.Workflow, Name: t.Name}
 }
 
 // moved takes a run's row, and names the gates that it got through with it.
@@ -548,7 +517,7 @@ func (b *books) limit(k store.TriggerKey) int {
 	if k.Name == "" {
 		return int(b.flows[k.Workflow].MaxRuns)
 	}
-	return int(b.triggers[k].MaxRuns)
+	return int(b.ledger.Triggers[k].MaxRuns)
 }
 
 func (b *books) active(k store.TriggerKey) int {

@@ -29,6 +29,9 @@ var definitions struct {
 	known map[string][]byte
 }
 
+// definitionsMax bounds them: edits make new ones without end.
+const definitionsMax = 10_000
+
 // definition is the stored form of a workflow's text.
 func definition(text string) []byte {
 	definitions.Lock()
@@ -44,7 +47,7 @@ func definition(text string) []byte {
 	if err != nil {
 		panic(err)
 	}
-	if definitions.known == nil {
+	if definitions.known == nil || len(definitions.known) > definitionsMax {
 		definitions.known = map[string][]byte{}
 	}
 	definitions.known[text] = def
@@ -76,16 +79,18 @@ func (w *World) setUp() {
 		if s.limit {
 			f.row.MaxRuns = 1 + int32(w.rng.IntN(2))
 		}
-		text := fmt.Sprintf("name: w%d\nnamespace: sim\n", i)
+		lines := ""
 		if s.triggers {
-			text += w.triggerLines(i)
+			lines = w.triggerLines(i)
 		}
-		text += w.names(i)
-		def := definition(text + "tasks:\n  a: {run: \"true\"}\n")
+		def := definition(flowText(i, lines+w.names(i)))
 		b.WorkflowInserts = append(b.WorkflowInserts, f.row)
 		b.Versions = append(b.Versions, store.Version{Workflow: f.row.ID, Version: 1, Def: def, Graph: w.packed(f.plan), Digest: []byte{byte(i)}})
 		b.TriggerInserts = append(b.TriggerInserts, w.declared(&f.row, def)...)
 		w.flows = append(w.flows, f)
+	}
+	if w.timed != nil {
+		w.timed.watch(w, &b)
 	}
 	if w.rich != nil {
 		b.QueueInserts = w.rich.queues
@@ -101,6 +106,9 @@ func must(err error) {
 }
 
 func (w *World) triggerLines(i int) string {
+	if w.timed != nil {
+		return w.timed.lines(i)
+	}
 	text := "triggers:\n"
 	policy := [...]string{"allow", "skip", "queue"}[w.rng.IntN(3)]
 	if w.rng.IntN(2) == 0 || i == 0 {
@@ -245,7 +253,7 @@ func (c *client) answered(w *World, a *asked, got engine.Accepted, err error, ag
 		if !a.bad {
 			w.violate("refused", "run %d: %v", a.n, err)
 		}
-	case errors.Is(err, engine.ErrConflict):
+	case errors.Is(err, engine.ErrConflict) && w.timed == nil: // in a timed world a workflow may be paused
 		w.violate("conflict", "run %d: %v", a.n, err)
 	default:
 		again()
@@ -274,6 +282,7 @@ func (c *client) verb(w *World) {
 
 // heal resumes what is paused, for ever and ever.
 func (c *client) heal(w *World) {
+	c.healTriggers(w)
 	for _, id := range w.witness.order {
 		c.healTasks(w, id, w.witness.runs[id])
 		row, ok := w.peekRun(id)

@@ -85,6 +85,10 @@ func judgeRun(was *shadow, is *store.RunRecord, said map[attemptKey]dag.AttemptS
 	if r.SplitAt == 0 {
 		return fs
 	}
+	if r.State == dag.RunSkipped {
+		judgeSkipped(is, &fs)
+		return fs
+	}
 	states := was.plan.naive(is.Attempts)
 	if r.State.Terminal() {
 		if err := was.plan.ended(r, is.Attempts); err != nil {
@@ -110,6 +114,18 @@ func judgeRun(was *shadow, is *store.RunRecord, said map[attemptKey]dag.AttemptS
 		}
 	}
 	return fs
+}
+
+// judgeSkipped: only what had to begin by an instant, and did not, is given up.
+func judgeSkipped(is *store.RunRecord, fs *findings) {
+	if r := &is.Run; r.Cause != dag.CauseMissed || r.Fire == nil || r.Fire.StartBy == 0 {
+		fs.add("outcome", "it ended skipped for %s", r.Cause)
+	}
+	for i := range is.Attempts {
+		if a := &is.Attempts[i]; a.Task >= 0 {
+			fs.add("outcome", "it ended skipped, and task %d had begun", a.Task)
+		}
+	}
 }
 
 // judgeAttempts: tokens rise by one, one holder at a time, an end is an end, and nothing begins
@@ -240,6 +256,9 @@ func (v *witness) close() {
 	v.closeRich(ctx)
 	if w.planner != nil {
 		v.ledger(ctx)
+	}
+	if w.timed != nil {
+		v.walk(ctx)
 	}
 }
 

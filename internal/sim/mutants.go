@@ -283,6 +283,17 @@ var Mutants = []*Mutant{
 		first.RunInserts, first.AttemptInserts, first.Events = nil, nil, nil
 		return true
 	})},
+	{Name: "edit-forgets-an-instant", Like: "an edit moves on from what was due (APScheduler: a job modified while due)", commit: without(func(b *store.Batch) {
+		if len(b.WorkflowUpdates) == 0 {
+			return
+		}
+		b.TriggerUpdates = slices.Clone(b.TriggerUpdates)
+		for i := range b.TriggerUpdates {
+			if t := &b.TriggerUpdates[i]; t.Next != 0 && t.Kind == "every" {
+				t.Decided = t.Next
+			}
+		}
+	})},
 	{Name: "message-not-deleted", Like: "a message is taken in and stays", commit: without(func(b *store.Batch) { b.Consumed = nil })},
 	{Name: "message-lost", Like: "a message is sent after the commit, and lost", commit: without(func(b *store.Batch) { b.Messages = nil })},
 	{Name: "no-history", Like: "the event is not of the transaction", commit: without(func(b *store.Batch) { b.Events = nil })},

@@ -154,6 +154,9 @@ func (v *witness) commit(l *life, b *store.Batch) {
 		}
 	}
 	v.fires(b)
+	if w.timed != nil {
+		w.timed.watch(w, b)
+	}
 	v.commons()
 	if len(b.Fences) == 0 || len(w.Found) > 0 {
 		return

@@ -96,6 +96,7 @@ func (w *World) draw() {
 	s.verbs, s.badRuns = some(40, 2), some(10, 1)
 	s.triggers, s.limit = r.IntN(4) == 0, r.IntN(4) == 0
 	w.drawRich()
+	w.drawTimed()
 }
 
 // World is one history.
@@ -103,6 +104,7 @@ type World struct {
 	Seed  uint64
 	swarm swarm
 	rich  *rich // nil: a plain world
+	timed *timed
 	rng   *rand.Rand
 	stage *Stage
 	now   int64 // nanoseconds
@@ -274,6 +276,7 @@ func (w *World) script() {
 	})
 	w.client.script(w)
 	w.client.operate(w)
+	w.client.people(w)
 	w.keepUp()
 }
 
@@ -394,6 +397,7 @@ func (w *World) fault(op memory.Op) memory.Outcome {
 			w.after(lag+time.Duration(w.rng.Int64N(int64(2*lag))), l.thaw)
 		}
 		w.pause(w.delay(s.commit))
+		w.snipe(l, op)
 	}
 	return w.faultBefore(l, op)
 }
@@ -436,6 +440,7 @@ func (w *World) faultAfter(l *life, op memory.Op) memory.Outcome {
 		return memory.UnknownWritten
 	}
 	w.pause(w.delay(s.commit))
+	w.snipe(l, op)
 	switch {
 	case l.dead:
 		return memory.UnknownWritten

@@ -1,0 +1,229 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/memory"
+)
+
+// In a timed world something is due all the time, and people edit, roll back, pause and resume it while
+// it is; owners die, freeze or are cut off at the very instant at which they write fires. A walk over the
+// seconds (ledger.go) judges what came of every instant.
+
+// timed is what a timed world draws; nil: the world is none. It has a source of its own, so that
+// other worlds are what they were.
+type timed struct {
+	r      *rand.Rand
+	edits  int
+	snipe  int // percent: at a commit with fires its owner is lost
+	ledger *Ledger
+}
+
+func (w *World) drawTimed() {
+	if w.Seed%6 != 2 { // no rich world is one of these
+		return
+	}
+	r := rand.New(rand.NewPCG(w.Seed, 0x71de))
+	w.timed = &timed{r: r, edits: 2 + r.IntN(12), snipe: [...]int{0, 5, 30}[r.IntN(3)], ledger: NewLedger()}
+	w.swarm.triggers = true
+	w.swarm.active += time.Duration(r.IntN(6000)) * time.Millisecond
+	w.swarm.jumps += r.IntN(3)
+}
+
+// lines draws what the triggers of a workflow are from now on.
+func (d *timed) lines(i int) string {
+	pick := func(all ...string) string { return all[d.r.IntN(len(all))] }
+	text := "triggers:\n"
+	for n := range 1 + d.r.IntN(2) {
+		text += fmt.Sprintf("  - {name: t%d, ", n) + pick("every: 1s", "every: 2s", "every: 3s", "cron: '*/2 * * * * *'", "cron: '*/7 * * * * *'")
+		text += pick("", ", overlap: allow", ", overlap: queue, overlap_limit: 2", ", overlap: cancel_running", ", overlap: allow, max_concurrent_runs: 2")
+		text += pick("", "", ", catchup: none", ", catchup: all, catchup_limit: 5")
+		text += pick("", "", "", ", delay_tolerance: 2s", ", delay_tolerance: 30s") + pick("", "", "", ", paused: true") + "}\n"
+	}
+	text += pick("", "", "  - {name: hook, webhook: {secret: s}, overlap: allow}\n", "  - {name: loop, again: {max_per_hour: 20}}\n")
+	if i > 0 { // it hears of the one before it, so that there is no ring
+		text += pick("", "", fmt.Sprintf("  - {name: after, run_of: {workflow: sim/w%d, require: ended}, overlap: allow}\n", i-1),
+			fmt.Sprintf("  - {name: gone, absent: {run_of: {workflow: sim/w%d}, by: 5s}}\n", i-1))
+	}
+	return text + pick("", "", "max_concurrent_runs: 2\n", "max_concurrent_runs: 1\n")
+}
+
+// flowText is a whole file; its one task stands for whatever graph the world has for it.
+func flowText(i int, lines string) string {
+	return fmt.Sprintf("name: w%d\nnamespace: sim\n%stasks:\n  a: {run: \"true\"}\n", i, lines)
+}
+
+// people has somebody change what is due, most of it at the instant itself.
+func (c *client) people(w *World) {
+	if w.timed == nil {
+		return
+	}
+	for range w.timed.edits {
+		at := time.Duration(w.timed.r.Int64N(int64(w.swarm.active)))
+		if w.timed.r.IntN(3) > 0 { // around a full second
+			at = at.Truncate(time.Second) + time.Duration(w.timed.r.IntN(60)-20)*time.Millisecond
+		}
+		w.after(at, func() { c.change(w) })
+	}
+}
+
+// change draws what somebody does to a workflow or one of its triggers.
+func (c *client) change(w *World) {
+	d := w.timed
+	i := d.r.IntN(len(w.flows))
+	f := &w.flows[i].row
+	l := w.shardOwner(f.Shard)
+	if l == nil || l.eng == nil || l.frozen || d.r.IntN(6) == 0 {
+		l = w.anyLife()
+	}
+	if l == nil || l.frozen {
+		return
+	}
+	k := store.TriggerKey{Workflow: f.ID, Name: fmt.Sprintf("t%d", d.r.IntN(2))}
+	var do func(context.Context) error
+	what := ""
+	switch n := d.r.IntN(8); n {
+	case 0, 1, 2:
+		what = d.lines(i)
+		do = func(ctx context.Context) error { return w.apply(ctx, l, i, what) }
+	case 3, 4:
+		resume := d.r.IntN(3) > 0
+		what = fmt.Sprintf("pause %s (resume %v)", k.Name, resume)
+		do = func(ctx context.Context) error {
+			return l.eng.PauseTrigger(ctx, k, engine.Pause{Resume: resume, Actor: "ada"}, nil)
+		}
+	case 5:
+		state := [...]string{store.WorkflowPaused, store.WorkflowActive, store.WorkflowActive}[d.r.IntN(3)]
+		what = state
+		do = func(ctx context.Context) error { return w.become(ctx, l, i, state) }
+	case 6:
+		to := 1 + d.r.Int32N(max(f.Latest, 1))
+		what = fmt.Sprintf("roll back to %d", to)
+		do = func(ctx context.Context) error {
+			got, err := l.eng.Rollback(ctx, *f, to, 0, nil)
+			return w.became(i, got, err)
+		}
+	default:
+		k.Name = [...]string{"hook", k.Name}[d.r.IntN(2)]
+		o := engine.Occurrence{Key: fmt.Sprint("call ", d.r.IntN(3))}
+		if k.Name != "hook" {
+			o.Actor = "ada"
+		}
+		what = fmt.Sprintf("%s of %s", o.Key, k.Name)
+		do = func(ctx context.Context) error { _, err := l.eng.Occur(ctx, k, o); return err }
+	}
+	w.spawn(l, "change", func() {
+		w.tell("somebody tells %s about w%d: %s", l, i, what)
+		err := do(l.root)
+		w.tell("%s answered about w%d: %v", l, i, err)
+		if errors.Is(err, engine.ErrInvalid) && !l.dead {
+			w.violate("refused", "%s of w%d: %v", what, i, err)
+		}
+	})
+}
+
+func (w *World) apply(ctx context.Context, l *life, i int, lines string) error {
+	text := flowText(i, lines)
+	f := &w.flows[i]
+	got, _, err := l.eng.Apply(ctx, engine.Definition{Namespace: f.row.Namespace, Name: f.row.Name, Source: []byte(text), Def: definition(text),
+		Graph: w.packed(f.plan), Digest: []byte(text), User: "ada"})
+	return w.became(i, got, err)
+}
+
+func (w *World) become(ctx context.Context, l *life, i int, state string) error {
+	got, err := l.eng.SetState(ctx, w.flows[i].row, state, 0, nil)
+	return w.became(i, got, err)
+}
+
+func (w *World) became(i int, row store.Workflow, err error) error {
+	if err == nil && row.ID == w.flows[i].row.ID {
+		w.flows[i].row = row
+	}
+	return err
+}
+
+// snipe loses the owner that writes fires: before they are written, or after and nobody hears of it.
+func (w *World) snipe(l *life, op memory.Op) {
+	if w.timed == nil || w.calm || l.dead || op.Batch == nil || len(op.Batch.Fires) == 0 || w.timed.r.IntN(100) >= w.timed.snipe {
+		return
+	}
+	switch n := w.timed.r.IntN(3); {
+	case n == 0:
+		l.crash(fmt.Sprintf("at a fire, %s", op.Kind))
+	case w.swarm.nodes == 1:
+	case n == 1:
+		l.freeze()
+		w.after(lag/2+time.Duration(w.timed.r.Int64N(int64(2*lag))), l.thaw)
+	default:
+		w.count("cut")
+		l.cut = true
+		w.tell("%s does not reach the database at a fire", l)
+		w.after(lag/2+time.Duration(w.timed.r.Int64N(int64(lag))), func() { l.cut = false })
+	}
+}
+
+// healTriggers makes an end of what is due, for ever and ever.
+func (c *client) healTriggers(w *World) {
+	if w.timed == nil {
+		return
+	}
+	w.aside++
+	all, err := w.st.Triggers(context.Background(), store.TriggerQuery{Limit: 1000})
+	must(err)
+	w.aside--
+	for i := range w.flows {
+		f := &w.flows[i].row
+		l := w.shardOwner(f.Shard)
+		if l == nil || l.eng == nil || l.frozen {
+			continue
+		}
+		has := slices.ContainsFunc(all, func(t store.Trigger) bool { return t.Workflow == f.ID })
+		w.spawn(l, "calm", func() {
+			_ = w.become(l.root, l, i, store.WorkflowActive)
+			if has {
+				_ = w.apply(l.root, l, i, "")
+			}
+		})
+	}
+}
+
+// watch notes what a commit says about triggers and runs.
+func (d *timed) watch(w *World, b *store.Batch) {
+	_, wrong := d.ledger.Commit(b)
+	for _, text := range wrong {
+		w.violate("walk", "%s", text)
+	}
+}
+
+// walk judges every instant that was ever declared.
+func (v *witness) walk(ctx context.Context) {
+	w := v.w
+	runs := map[dag.RunID]dag.RunRow{}
+	for id, sh := range v.runs {
+		runs[id] = sh.row
+	}
+	for _, text := range w.timed.ledger.Audit(func(k store.TriggerKey) []store.Fire { return w.lines(ctx, k) }, runs) {
+		w.violate("walk", "%s", text)
+	}
+}
+
+// lines reads all of a trigger's ledger.
+func (w *World) lines(ctx context.Context, k store.TriggerKey) (all []store.Fire) {
+	for q := (store.FireQuery{Workflow: k.Workflow, Trigger: k.Name, Limit: 1000}); ; {
+		page, err := w.st.Fires(ctx, q)
+		must(err)
+		if all = append(all, page...); len(page) < q.Limit {
+			return all
+		}
+		last := page[len(page)-1]
+		q.Before = store.FireKey{Decided: last.Decided, Workflow: last.Workflow, Trigger: last.Trigger, At: last.At, Key: last.Key}
+	}
+}
