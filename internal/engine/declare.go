@@ -304,7 +304,14 @@ func (e *Engine) PauseTrigger(ctx context.Context, k store.TriggerKey, p Pause, 
 	if err := checkTexts("reason", p.Reason, "actor", p.Actor); err != nil {
 		return err
 	}
-	return e.operate(ctx, once, func(w *writer) answer { return answer{err: w.pauseTrigger(k, p)} })
+	clock, err := e.readClock(ctx)
+	if err != nil {
+		return err
+	}
+	return e.operate(ctx, once, func(w *writer) answer {
+		w.goBy(clock)
+		return answer{err: w.pauseTrigger(k, p)}
+	})
 }
 
 // Pause says who pauses or resumes a trigger, and why.

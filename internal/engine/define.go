@@ -30,6 +30,7 @@ type definition struct {
 	current         int32          // roll back to this version
 	state           string         // a new state
 	revision        int64          // If-Match; 0: any
+	clock           reading
 }
 
 // definitions are workflows as this owner knows them. It alone changes them, so what is
@@ -188,6 +189,10 @@ func (e *Engine) change(ctx context.Context, it item) (answer, error) {
 		return answer{}, err
 	}
 	d := it.define
+	var err error
+	if d.clock, err = e.readClock(ctx); err != nil {
+		return answer{}, err
+	}
 	a, err := e.writer.inbox.send(ctx, it)
 	if err == nil && d.version != nil { // compile it now: the first run need not wait for it
 		_, _ = e.graphs.get(a.workflow.ID, a.workflow.Version)
@@ -197,6 +202,7 @@ func (e *Engine) change(ctx context.Context, it item) (answer, error) {
 
 // define applies a change; ids and version numbers are given here, by the only writer.
 func (w *writer) define(d *definition) answer {
+	w.goBy(d.clock)
 	wf, err := w.defined(d)
 	if err == nil {
 		err = w.here(wf.Shard)

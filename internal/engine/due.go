@@ -57,6 +57,35 @@ func (d *due) clock() dag.Micros { return d.wall + dag.Micros(d.read().Sub(d.asO
 
 func (d *due) now() dag.Micros { return max(d.clock(), d.watermark) }
 
+// reading is what the store's clock said, and when.
+type reading struct {
+	wall dag.Micros
+	asOf time.Time
+}
+
+// readClock is for whoever is about to decide what is due at somebody's wish: between two looks the
+// store's clock may have been set back, and nothing is to happen before its time for that.
+func (e *Engine) readClock(ctx context.Context) (reading, error) {
+	wall, err := e.store.Clock(ctx)
+	if err != nil {
+		return reading{}, fromStore("read the clock", err)
+	}
+	return reading{wall, e.host.Now()}, nil
+}
+
+// goBy has the instants go by a reading from here on, if none is newer.
+func (w *writer) goBy(r reading) {
+	d := &w.due
+	if r.asOf.Before(d.asOf) {
+		return
+	}
+	if back := time.Duration(d.clock()-r.wall) * time.Microsecond; d.wall != 0 && back > clockBack {
+		w.e.log.Warn("the store's clock was set back; what was decided is not decided again, and triggers fire by the clock from there on", "by", back.Round(time.Second).String())
+	}
+	d.wall, d.asOf = r.wall, r.asOf
+	w.tx.due = max(d.now(), w.tx.batch.Watermark)
+}
+
 // dueNow is up to when instants are due: in a transaction, never before what it has decided.
 func (w *writer) dueNow() dag.Micros { return w.tx.due }
 
@@ -105,10 +134,7 @@ func (w *writer) looked(l *look) {
 	d.looking, d.looked = false, d.read()
 	w.triggers.touched = nil
 	if l.now != 0 {
-		if back := time.Duration(d.clock()-l.now) * time.Microsecond; d.wall != 0 && back > clockBack {
-			w.e.log.Warn("the store's clock was set back; what was decided is not decided again, and triggers fire by the clock from there on", "by", back.Round(time.Second).String())
-		}
-		d.wall, d.asOf = l.now, l.asOf
+		w.goBy(reading{l.now, l.asOf})
 	}
 	if l.read {
 		d.next = earliest(l.next, d.changed)

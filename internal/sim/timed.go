@@ -36,6 +36,7 @@ func (w *World) drawTimed() {
 	w.swarm.triggers = true
 	w.swarm.active += time.Duration(r.IntN(6000)) * time.Millisecond
 	w.swarm.jumps += r.IntN(3)
+	w.swarm.slots, w.swarm.long = 4+w.swarm.slots, min(w.swarm.long, 5) // many runs come, and all have to end
 }
 
 // lines draws what the triggers of a workflow are from now on.
