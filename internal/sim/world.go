@@ -53,9 +53,8 @@ type swarm struct {
 
 // Bounds of a history. One that needs more steps goes round in circles.
 const (
-	stepsMax  = 400_000
-	endBound  = 3 * time.Minute // of virtual time: after the faults everything has ended by then
-	idleBound = 15 * time.Second
+	stepsMax = 400_000
+	endBound = 3 * time.Minute // of virtual time: after the faults everything has ended by then
 )
 
 func (w *World) draw() {
@@ -331,6 +330,9 @@ func (w *World) settled() bool {
 	for _, l := range w.lives {
 		if l == nil || l.dead || l.eng == nil || len(l.work.live) > 0 {
 			return false
+		}
+		if _, listed := w.witness.members[l.handler]; l.member != nil && !listed {
+			return false // it was deposed, and has not heard of it
 		}
 	}
 	return w.client.open == 0 && w.unarrived == 0 && w.left() == ""
