@@ -210,11 +210,13 @@ func TestThreeNodes(t *testing.T) {
 	}
 }
 
-// TestDatabaseAway takes the database away from a working cluster, for longer than silence counts as death, by
+// TestDatabaseAway takes the database away from a working cluster of nodes and a worker, for longer than silence counts as death, by
 // kill -9 and by a stop. Nobody is taken for dead, no attempt is lost, nothing that was accepted is.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 2)
+	worker := f.worker("w1", "--slots", "1", "--group", "elsewhere")
+	f.listed(3)
 	dir := t.TempDir()
 	gate := filepath.Join(dir, "gate")
 	var ids []string
@@ -228,9 +230,11 @@ func TestDatabaseAway(t *testing.T) {
 		f.members[i%2].home.run("workflow", "apply", file)
 		ids = append(ids, strings.TrimSpace(string(f.members[i%2].home.run("run", "--detach", "-o", "name", "--", name))))
 	}
-	f.members[0].home.until("four tasks run", func() bool {
+	f.members[0].apply("remote", "  a: {group: elsewhere, run: 'until [ -e "+gate+" ]; do sleep 0.05; done'}\n  b: {needs: a, run: \"true\"}\n")
+	ids = append(ids, f.members[0].detach("remote"))
+	f.members[0].home.until("five tasks run", func() bool {
 		out, err := f.query("select count(*) from skein.attempt where state = 'running'")
-		return err == nil && out == "4"
+		return err == nil && out == "5"
 	})
 	for _, end := range []func() error{f.pg.Kill, f.pg.Stop} {
 		if err := end(); err != nil {
@@ -260,8 +264,9 @@ func TestDatabaseAway(t *testing.T) {
 			}
 		}
 	}
-	f.listed(2)
+	f.listed(3)
 	if out := f.members[0].home.run("verify"); !bytes.Contains(out, []byte(`"violations": []`)) {
 		t.Errorf("verify: %s", out)
 	}
+	worker.stop()
 }

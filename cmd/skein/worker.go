@@ -13,7 +13,8 @@ func (c *cli) workerCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "worker", Short: "Start a worker: it runs tasks for the nodes of a cluster",
 		Long: `Starts a worker. It attaches to one of the nodes, runs what it is given, and needs no access to the database.
-When its node is gone it attaches to another, with all that it runs; it learns of the others by itself.
+When its node is gone it attaches to another, with all that it runs; it learns of the others by itself. When this process dies,
+what it ran goes on for --lease; started again over the same data folder within it, it goes on with that.
 
 Tasks choose workers by group, labels or name (group:, labels:, node: in the workflow file).
 
@@ -28,6 +29,7 @@ elsewhere. A second signal ends the waiting.`,
 	f.String("name", "", "stable name of this worker (default the host's)")
 	f.String("slots", "", "attempts that run at once (default two per core)")
 	f.String("pass-env", "", "further variables of this process that tasks get, as A,B,…")
+	f.String("lease", "", "how long running tasks outlive a worker that is gone, frozen, or heard by no node (default 15s)")
 	f.String("drain", "", "how long a shutdown waits for running attempts (default 1m)")
 	f.String("group", "", "worker groups that it belongs to, as A,B,…")
 	f.String("label", "", "labels that it carries, as NAME=VALUE,…")

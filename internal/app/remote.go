@@ -28,7 +28,7 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 		return errors.Join(err, lock.release())
 	}
 	rt.MaxIdleConnsPerHost = 8
-	w, err := remote.New(remote.Config{Servers: cfg.Server, Token: cfg.APIToken, Transport: rt, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
+	w, err := remote.New(ctx, remote.Config{Lease: cfg.Lease, Servers: cfg.Server, Token: cfg.APIToken, Transport: rt, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
 		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Drain: cfg.Drain, Version: Version(), Log: log})
 	if err != nil {
 		return errors.Join(err, lock.release())

@@ -45,7 +45,7 @@ func (n *Node) vouch(ctx context.Context) {
 		self := n.self.Handler
 		var others []store.Member
 		for i := range n.members {
-			if n.members[i].Handler != self {
+			if m := &n.members[i]; m.Handler != self && !m.Worker { // workers judge nobody
 				others = append(others, n.members[i])
 			}
 		}

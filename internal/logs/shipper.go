@@ -100,6 +100,13 @@ func (s *Shipper) End(ref Ref, size int64) {
 	}
 }
 
+// Has reports whether there is, or may be, something of a log that the store does not have yet.
+func (s *Shipper) Has(ref Ref) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live[ref.ID()] != nil
+}
+
 func (s *Shipper) nudge() {
 	select {
 	case s.wake <- struct{}{}:

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
@@ -10,6 +11,13 @@ import (
 
 // pastMax is how many attempts are remembered whose results were acknowledged: they are not started again.
 const pastMax = 8192
+
+type attemptName struct {
+	Run         string
+	Task, Token int32
+}
+
+func nameOf(a *workerv1.Attempt) attemptName { return attemptName{a.Run, a.Task, a.Token} }
 
 // past remembers the attempts that were done last.
 type past struct {
@@ -54,13 +62,10 @@ func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
 		return false
 	}
 	j.Attempt.CpuMillis, j.Attempt.MemoryBytes = j.CpuMillis, j.MemoryBytes
-	a := &attempt{name: j.Attempt, key: short(job.Key)}
-	r.has[name], r.byKey[a.key] = a, a
+	a := &attempt{name: j.Attempt, key: job.Key, kept: err == nil}
+	r.has[name], r.byKey[a.key.ID()] = a, a
 	r.running++
-	if ref, ok := a.logOf(job.Key.Namespace, job.Key.Workflow); ok {
-		a.ref = ref
-		r.shipper.Begin(ref)
-	}
+	r.begin(a)
 	r.mu.Unlock()
 	if err != nil {
 		now := time.Now()
@@ -73,9 +78,12 @@ func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
 
 const filesMax = time.Minute
 
-// short is what identifies an attempt to the worker.
-func short(k worker.Key) worker.Key {
-	return worker.Key{RunID: k.RunID, Task: k.Task, Attempt: k.Attempt}
+// begin has what an attempt prints sent from now on; r.mu is held, if anybody else is there.
+func (r *Worker) begin(a *attempt) {
+	if ref, ok := a.logOf(a.key.Namespace, a.key.Workflow); ok {
+		a.ref = ref
+		r.shipper.Begin(ref)
+	}
 }
 
 // end has an attempt ended, if it is here.
@@ -91,7 +99,7 @@ func (r *Worker) end(name *workerv1.Attempt, mode worker.Mode) {
 // started is the worker's word that an attempt has run for a second.
 func (r *Worker) started(k worker.Key, at time.Time) {
 	r.mu.Lock()
-	if a := r.byKey[short(k)]; a != nil {
+	if a := r.byKey[k.ID()]; a != nil {
 		a.told = &workerv1.Result{Attempt: a.name, Running: true, StartedMicros: micros(at)}
 	}
 	r.mu.Unlock()
@@ -101,12 +109,13 @@ func (r *Worker) started(k worker.Key, at time.Time) {
 // ended is the worker's report.
 func (r *Worker) ended(res worker.Result) {
 	r.mu.Lock()
-	a := r.byKey[short(res.Key)]
-	if a == nil {
+	a := r.byKey[res.Key.ID()]
+	if a == nil { // of a life that is over
 		r.mu.Unlock()
+		r.work.Taken([]worker.ID{res.Key.ID()})
 		return
 	}
-	delete(r.byKey, a.key)
+	delete(r.byKey, a.key.ID())
 	r.running--
 	r.shipper.End(a.ref, res.LogBytes)
 	if res.Cause == worker.CauseClosed { // nothing is known of the task: it is lost with this process
@@ -116,9 +125,6 @@ func (r *Worker) ended(res worker.Result) {
 	}
 	a.told, a.result = nil, resultOf(a.name, &res)
 	r.mu.Unlock()
-	if err := r.journal.ended(a.result); err != nil {
-		r.log.Warn("a result is not journalled", "err", err)
-	}
 	r.wake()
 	r.stir()
 }
@@ -159,6 +165,7 @@ func (r *Worker) reports(ctx context.Context) {
 			return
 		case <-r.kick:
 		case <-again.C:
+			r.taken()
 		}
 		room <- struct{}{}
 		go func() {
@@ -171,7 +178,7 @@ func (r *Worker) reports(ctx context.Context) {
 // flush sends what waits, once.
 func (r *Worker) flush(ctx context.Context) {
 	r.mu.Lock()
-	in, home, uuid := &workerv1.ReportRequest{Handler: r.handler, Lease: r.lease, Uuid: r.uuid}, r.home, r.uuid
+	in, home := &workerv1.ReportRequest{Handler: r.handler, Lease: r.lease, Uuid: r.uuid}, r.home
 	var sent []*attempt
 	for _, a := range r.has {
 		if res := a.news(); res != nil && !a.busy && len(sent) < resultsMax && r.lease != 0 {
@@ -200,12 +207,30 @@ func (r *Worker) flush(ctx context.Context) {
 		if err == nil && i < len(out.Verdicts) {
 			verdict = out.Verdicts[i]
 		}
-		later = r.acknowledge(a, in.Results[i], verdict, in.Handler, uuid) || later
+		later = r.acknowledge(a, in.Results[i], verdict) || later
 	}
 	r.stir()
 	if later {
 		wait(ctx, pauseMin)
 		r.wake()
+	}
+}
+
+// taken tells the keeper which ends it need not keep: they were acknowledged, and all that the attempt printed
+// was, too. Until then another process would have to go on with it.
+func (r *Worker) taken() {
+	var sent []worker.ID
+	r.mu.Lock()
+	r.unsent = slices.DeleteFunc(r.unsent, func(a *attempt) bool {
+		has := r.shipper.Has(a.ref)
+		if !has {
+			sent = append(sent, a.key.ID())
+		}
+		return !has
+	})
+	r.mu.Unlock()
+	if len(sent) > 0 {
+		r.work.Taken(sent)
 	}
 }
 
@@ -218,7 +243,7 @@ func (a *attempt) news() *workerv1.Result {
 }
 
 // acknowledge takes the verdict on what was said; true: it is to be said again, or there is more.
-func (r *Worker) acknowledge(a *attempt, said *workerv1.Result, v workerv1.Verdict, handler int64, uuid string) bool {
+func (r *Worker) acknowledge(a *attempt, said *workerv1.Result, v workerv1.Verdict) bool {
 	r.mu.Lock()
 	a.busy = false
 	if v == workerv1.Verdict_VERDICT_UNAVAILABLE || v == workerv1.Verdict_VERDICT_UNSPECIFIED {
@@ -241,8 +266,11 @@ func (r *Worker) acknowledge(a *attempt, said *workerv1.Result, v workerv1.Verdi
 		r.past.add(name)
 	}
 	r.mu.Unlock()
-	if err := r.journal.done(a.name, handler, uuid); err != nil {
-		r.log.Warn("the journal of results cannot be written", "err", err)
+	if a.kept {
+		r.mu.Lock()
+		r.unsent = append(r.unsent, a)
+		r.mu.Unlock()
+		r.taken()
 	}
 	if v != workerv1.Verdict_VERDICT_ACCEPTED && v != workerv1.Verdict_VERDICT_DUPLICATE {
 		r.log.Warn("a result was rejected", "run", name.Run, "task", name.Task, "token", name.Token, "verdict", v.String())

@@ -3,9 +3,11 @@
 // database.
 //
 // Of homes it needs any one: when it loses its own it attaches to the next, with all that it runs,
-// within its lease. When it has not been heard for that long it ends what it runs: by then its
+// within its lease. When no home has answered for that long its keeper ends what it runs: afterwards its
 // attempts are others'.
 //
-// Results wait in a journal in the data folder, so that an end of this process in between does not
-// cost them: the next one delivers them under the handler of before, then begins a life of its own.
+// The keeper outlives this process. The next one over the same data folder goes on with what it holds,
+// under the same handler, and delivers the ends that nobody has taken.
+//
+// Reading order: remote.go (attaching, polling), attempts.go (from a job to its verdict), inherit.go.
 package remote

@@ -32,7 +32,7 @@ func Folder(origin, dir string) (string, error) {
 // job makes what the worker runs of what the home sent.
 func job(j *workerv1.Job, files worker.FileSource) (*worker.Job, error) {
 	out := &worker.Job{
-		Key: worker.Key{Namespace: j.Namespace, Workflow: j.Workflow, RunID: j.Attempt.Run, Task: j.Task, Attempt: int(j.Attempt.Token),
+		Key: worker.Key{Namespace: j.Namespace, Workflow: j.Workflow, RunID: j.Attempt.Run, Task: j.Task, Attempt: int(j.Attempt.Token), Ref: int64(j.Attempt.Task),
 			IdempotencyKey: j.IdempotencyKey},
 		Argv: j.Argv, Env: j.Env, Timeout: time.Duration(j.TimeoutMillis) * time.Millisecond,
 		KillGrace: time.Duration(j.KillGraceMillis) * time.Millisecond, WarnOnTimeout: j.WarnOnTimeout, OutputTypes: j.Outputs, LockToken: j.LockToken,
@@ -92,8 +92,14 @@ func filesOf(in *workerv1.FilesResponse) []worker.File {
 	return files
 }
 
+// lost are the causes of results that say nothing of the task, in words for people.
+var lost = map[string]string{worker.CauseLease: "its lease ended", worker.CauseLost: "its keeper died"}
+
 // resultOf is what the home is told of the end of an attempt.
 func resultOf(a *workerv1.Attempt, r *worker.Result) *workerv1.Result {
+	if why := lost[r.Cause]; why != "" {
+		return &workerv1.Result{Attempt: a, State: "lost", Cause: why}
+	}
 	out := &workerv1.Result{Attempt: a, State: r.State, Cause: r.Cause, Exited: r.Exited, Signal: r.Signal, Message: r.Message,
 		TimedOut: r.TimedOut, Outputs: r.Outputs, StartedMicros: micros(r.Started), FinishedMicros: micros(r.Finished)}
 	if r.Exited {

@@ -36,6 +36,7 @@ type Config struct {
 	Labels    map[string]string
 	Data      string // locked by the caller
 	PassEnv   []string
+	Lease     time.Duration // how long attempts outlive the last answer; 0: worker.LeaseDefault
 	Drain     time.Duration
 	Version   string
 	Log       *slog.Logger
@@ -45,6 +46,7 @@ type Config struct {
 type attempt struct {
 	name   *workerv1.Attempt
 	key    worker.Key
+	kept   bool             // the keeper has it, or had it
 	result *workerv1.Result // nil: it runs
 	told   *workerv1.Result // that it runs; nil: not yet, or acknowledged
 	busy   bool             // a report of it is on its way
@@ -56,24 +58,24 @@ type Worker struct {
 	cfg     Config
 	log     *slog.Logger
 	http    *http.Client
-	work    *worker.Worker
-	journal *journal
+	work    *worker.Link
 	shipper *logs.Shipper
-	left    left
+	adopted *worker.Adopted
 	kick    chan struct{} // cap 1: there is something to report
 	idle    chan struct{} // cap 1: something ended
 
 	mu       sync.Mutex // protects following fields
 	has      map[attemptName]*attempt
-	byKey    map[worker.Key]*attempt // by what identifies it
+	byKey    map[worker.ID]*attempt // those without a result
+	unsent   []*attempt             // acknowledged, but not all that they printed is
 	running  int
+	anew     bool // what is here is only for its ends to be told: see bequeath
 	past     past
 	handler  int64
 	uuid     string
 	lease    int64 // 0: not attached
 	home     string
 	nodes    []string
-	heard    time.Time // when the newest answered Poll or Register was sent
 	lag      time.Duration
 	poll     time.Duration
 	ack      int64
@@ -82,23 +84,25 @@ type Worker struct {
 	logsKeep int64
 }
 
-// New makes a worker and its process trees' keeper; nothing happens until Run.
-func New(cfg Config) (*Worker, error) {
+// New makes a worker, and finds the keeper of its process trees, or starts one; nothing happens until Run.
+func New(ctx context.Context, cfg Config) (*Worker, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	r := &Worker{cfg: cfg, log: cfg.Log, kick: make(chan struct{}, 1), idle: make(chan struct{}, 1), has: map[attemptName]*attempt{},
-		byKey: map[worker.Key]*attempt{}, past: newPast(pastMax), nodes: slices.Clone(cfg.Servers)}
+		byKey: map[worker.ID]*attempt{}, past: newPast(pastMax), nodes: slices.Clone(cfg.Servers)}
 	if r.http = (&http.Client{Transport: cfg.Transport}); cfg.Transport == nil {
 		r.http.Transport = &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute}
 	}
 	var err error
-	if r.work, err = worker.New(worker.Config{DataDir: cfg.Data, Slots: cfg.Slots, PassEnv: cfg.PassEnv, Log: cfg.Log, Report: r.ended, Started: r.started}); err != nil {
+	if r.work, r.adopted, err = worker.Connect(ctx, worker.LinkConfig{Lease: cfg.Lease, Config: worker.Config{DataDir: cfg.Data, Slots: cfg.Slots,
+		PassEnv: cfg.PassEnv, Log: cfg.Log, Report: r.ended, Started: r.started}}); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	r.shipper = logs.NewShipper(push{r}, cfg.Data, cfg.Log)
-	if r.journal, r.left, err = openJournal(cfg.Data); err != nil {
-		return nil, errors.Join(err, r.closeWork())
+	if err := r.inherit(r.adopted); err != nil {
+		r.work.End()
+		return nil, fmt.Errorf("worker: %w", err)
 	}
 	return r, nil
 }
@@ -147,9 +151,8 @@ const (
 // Run works until ctx ends. Then it takes nothing new, lets what runs finish for Config.Drain (or until
 // hurry is closed), ends the rest, and leaves.
 func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
-	if _, err := r.work.Reap(ctx, nil); err != nil {
-		r.log.Warn("what an earlier life of this worker left behind could not be removed", "err", err)
-	}
+	r.work.Begin()
+	r.replay(r.adopted)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	var wg sync.WaitGroup
@@ -165,7 +168,6 @@ func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
 		}
 	})
 	wg.Go(func() { r.reports(life) })
-	wg.Go(func() { r.watch(life) })
 	wg.Go(func() { r.shipper.Run(life) })
 	var err error
 	select {
@@ -178,41 +180,15 @@ func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
 	r.leave()
 	end()
 	wg.Wait()
-	return errors.Join(err, r.closeWork(), r.journal.close())
-}
-
-// bequeath delivers what a process of before had not: under its handler, if that is still listed.
-func (r *Worker) bequeath(ctx context.Context) {
-	if len(r.left.results) == 0 || r.left.handler == 0 {
-		return
-	}
-	r.log.Info("results of an earlier life of this worker are delivered", "results", len(r.left.results))
-	r.mu.Lock()
-	r.handler, r.uuid = r.left.handler, r.left.uuid
-	for _, res := range r.left.results {
-		r.has[nameOf(res.Attempt)] = &attempt{name: res.Attempt, result: res}
-	}
-	r.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, bequeathMax)
-	defer cancel()
-	for ctx.Err() == nil && r.open() > 0 {
-		if r.attached() {
-			r.flush(ctx)
-		} else if err := r.attach(ctx); reason(err) == fenced {
-			break
-		}
-		wait(ctx, pauseMin)
-	}
-	if n := r.open(); n > 0 {
-		r.log.Warn("results of an earlier life were not taken; their attempts run again", "results", n)
-	}
-	r.forget()
+	err = errors.Join(err, r.closeWork())
+	r.taken()
+	r.work.End() // ends that nobody has taken stay in its journal
+	return err
 }
 
 const (
-	bequeathMax = 10 * time.Second
-	pauseMin    = 50 * time.Millisecond
-	pauseMax    = 2 * time.Second
+	pauseMin = 50 * time.Millisecond
+	pauseMax = 2 * time.Second
 )
 
 func wait(ctx context.Context, d time.Duration) {
@@ -226,6 +202,14 @@ func wait(ctx context.Context, d time.Duration) {
 func (r *Worker) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	var kept []worker.ID
+	for _, a := range r.has {
+		if a.kept {
+			kept = append(kept, a.key.ID())
+		}
+	}
+	r.work.Taken(kept) // nobody will ask for their ends
+	r.anew = false
 	clear(r.has)
 	clear(r.byKey)
 	r.running = 0
@@ -286,7 +270,7 @@ func (r *Worker) attach(ctx context.Context) error {
 		r.uuid = uuid.NewString()
 	}
 	in := &workerv1.RegisterRequest{Name: r.cfg.Name, Uuid: r.uuid, Handler: r.handler, Slots: int32(r.cfg.Slots), Groups: r.cfg.Groups,
-		Labels: r.cfg.Labels, Version: r.cfg.Version, CpuMillis: r.cfg.Room.CPU, MemoryBytes: r.cfg.Room.Memory}
+		Labels: r.cfg.Labels, Version: r.cfg.Version, CpuMillis: r.cfg.Room.CPU, MemoryBytes: r.cfg.Room.Memory, Draining: r.draining || r.anew}
 	in.Running, in.Ended = r.lists()
 	urls := slices.Clone(r.nodes)
 	if i := slices.Index(urls, r.home); i > 0 {
@@ -295,7 +279,7 @@ func (r *Worker) attach(ctx context.Context) error {
 	r.mu.Unlock()
 	var errs []error
 	for _, url := range urls {
-		sent := time.Now()
+		sent := worker.Boot()
 		try, cancel := context.WithTimeout(ctx, registerMax)
 		out, err := r.client(url).Register(try, in)
 		cancel()
@@ -313,10 +297,10 @@ func (r *Worker) attach(ctx context.Context) error {
 const registerMax = 3 * time.Second
 
 // settle takes up what a registration brought.
-func (r *Worker) settle(ctx context.Context, url string, out *workerv1.RegisterResponse, sent time.Time) error {
+func (r *Worker) settle(ctx context.Context, url string, out *workerv1.RegisterResponse, sent time.Duration) error {
 	r.mu.Lock()
 	fresh := r.handler == 0
-	r.handler, r.lease, r.home, r.heard, r.ack = out.Handler, out.Lease, url, sent, 0
+	r.handler, r.lease, r.home, r.ack = out.Handler, out.Lease, url, 0
 	r.lag, r.poll = time.Duration(out.LagMillis)*time.Millisecond, time.Duration(out.PollMillis)*time.Millisecond
 	r.logs, r.logsKeep = out.Logs, out.LogsKeep
 	r.learn(out.Nodes)
@@ -324,10 +308,9 @@ func (r *Worker) settle(ctx context.Context, url string, out *workerv1.RegisterR
 	r.mu.Unlock()
 	r.log.Info("attached", "home", url, "handler", out.Handler, "lease", out.Lease)
 	if fresh {
-		if err := r.journal.begin(out.Handler, id); err != nil {
-			r.log.Warn("results are not journalled", "err", err)
-		}
+		r.brand(life{r.cfg.Name, id, out.Handler})
 	}
+	r.renew(sent)
 	for _, a := range out.Revoked {
 		r.end(a, worker.ModeKill)
 	}
@@ -365,15 +348,16 @@ func (r *Worker) turn(ctx context.Context) error {
 	in.Running, in.Ended = r.lists()
 	home, limit := r.home, r.poll+max(r.lag/4, pauseMin)
 	r.mu.Unlock()
-	sent := time.Now()
+	sent := worker.Boot()
 	try, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	out, err := r.client(home).Poll(try, in)
 	if err != nil {
 		return err
 	}
+	r.renew(sent)
 	r.mu.Lock()
-	r.heard, r.ack = sent, out.Seq
+	r.ack = out.Seq
 	if len(out.Nodes) > 0 {
 		r.learn(out.Nodes)
 	}
@@ -416,32 +400,10 @@ func (r *Worker) killAll(ctx context.Context) {
 
 func (r *Worker) kill() {
 	r.mu.Lock()
-	keys := slices.Collect(maps.Keys(r.byKey))
+	all := slices.Collect(maps.Values(r.byKey))
 	r.mu.Unlock()
-	for _, k := range keys {
-		r.work.Stop(k, worker.ModeKill)
-	}
-}
-
-// watch ends what runs when nobody has heard of this worker for as long as its lease: its attempts are
-// others' by now.
-func (r *Worker) watch(ctx context.Context) {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		r.mu.Lock()
-		over := r.handler != 0 && r.running > 0 && r.lag > 0 && time.Since(r.heard) > r.lag
-		r.mu.Unlock()
-		if over {
-			r.log.Error("no node has answered for as long as the lease; what runs is ended")
-			r.kill()
-			wait(ctx, pauseMax)
-		}
+	for _, a := range all {
+		r.work.Stop(a.key, worker.ModeKill)
 	}
 }
 

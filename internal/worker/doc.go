@@ -38,6 +38,6 @@
 // A life is one Worker from New to Close. The path of SKEIN_OUTPUT names data folder, life and attempt, so
 // it is also the mark by which Reap knows the processes of earlier lives.
 //
-// The package is Linux only (5.4 or later; 5.7 for cgroups) and imports nothing else of Skein: a later
-// keeper process will hold what is behind Start, Stop and Report.
+// The package is Linux only (5.4 or later; 5.7 for cgroups). What is behind Start, Stop and Report is held by
+// a keeper, a process of its own (keeper.go), to which a Link is the way.
 package worker

@@ -98,18 +98,18 @@ const (
 // Result is what became of an attempt.
 type Result struct {
 	Key      Key
-	State    string // Succeeded | Failed | Stopped
-	Cause    string // "" when succeeded
-	Exited   bool   // the main process ended by itself: ExitCode is valid
-	ExitCode int    // -1 unless Exited
-	Signal   string // "SIGSEGV", when a signal ended it
-	Message  string // one sentence for a person, valid UTF-8 without control characters, ≤ 1 KiB
-	TimedOut bool   // ran into Timeout, also with WarnOnTimeout
-	Outputs  json.RawMessage
-	Started  time.Time // zero if it never ran
-	Finished time.Time // when the main process had ended, or the start had failed
-	LogBytes int64     // bytes in the log file
-	LogLost  int64     // bytes beyond LogMax or not writable
+	State    string          // Succeeded | Failed | Stopped
+	Cause    string          // "" when succeeded
+	Exited   bool            // the main process ended by itself: ExitCode is valid
+	ExitCode int             // -1 unless Exited
+	Signal   string          // "SIGSEGV", when a signal ended it
+	Message  string          // one sentence for a person, valid UTF-8 without control characters, ≤ 1 KiB
+	TimedOut bool            // ran into Timeout, also with WarnOnTimeout
+	Outputs  json.RawMessage `json:",omitempty"` // none is not the text null
+	Started  time.Time       // zero if it never ran
+	Finished time.Time       // when the main process had ended, or the start had failed
+	LogBytes int64           // bytes in the log file
+	LogLost  int64           // bytes beyond LogMax or not writable
 }
 
 // messageMax bounds Result.Message in bytes.

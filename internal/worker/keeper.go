@@ -66,8 +66,10 @@ type keeper struct {
 	mu      sync.Mutex // protects following fields
 	journal *journal
 	until   time.Duration // end of the lease, on the boot clock
+	renewed bool          // until is of a renewal: the first counts, also if it ends before what a keeper is born with
 	lapsed  bool          // it has ended, and what ran then was killed
 	running map[ID]*Held
+	begun   begun
 	parked  []parcel // not to be started before the lease is renewed
 	conn    *stream  // nil: no worker
 	met     bool     // there was one
@@ -96,7 +98,7 @@ func KeeperMain(args []string) int {
 		return 2
 	}
 	k := &keeper{data: data, work: filepath.Join(data, "work"), lease: *lease, over: make(chan struct{}),
-		until: Boot() + *lease, running: map[ID]*Held{}, wake: make(chan struct{}, 1)}
+		until: Boot() + *lease, running: map[ID]*Held{}, begun: newBegun(), wake: make(chan struct{}, 1)}
 	k.log = slog.New(&lineHandler{k: k})
 	if err := k.run(*groups); err != nil {
 		k.log.Error("the keeper ends", "err", err)
@@ -383,7 +385,9 @@ func (k *keeper) serve(conn *net.UnixConn) {
 			}
 			break
 		}
-		k.obey(&o)
+		if !k.obey(s, &o) {
+			break
+		}
 	}
 	k.mu.Lock()
 	if k.conn == s {
@@ -445,13 +449,17 @@ func (n *news) said() bool {
 	return n.Welcome != nil || n.Pong != 0 || len(n.Started)+len(n.Results)+len(n.Lines) > 0
 }
 
-// obey does what the worker says.
-func (k *keeper) obey(o *order) {
+// obey does what the worker says; false: another one has come, who was told what is there.
+func (k *keeper) obey(from *stream, o *order) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.conn != from {
+		return false
+	}
 	k.expire()
-	if now := Boot(); o.Renew > max(k.until, now) {
-		k.until, k.lapsed = min(o.Renew, now+k.lease), false
+	if now := Boot(); o.Renew > max(k.until, now) || o.Renew > 0 && !k.renewed {
+		k.until, k.lapsed, k.renewed = min(o.Renew, now+k.lease), false, true
+		k.expire()
 	}
 	if o.Tag != nil || len(o.Taken) > 0 {
 		if err := k.journal.add(&entry{Tag: o.Tag, Taken: o.Taken}); err != nil {
@@ -481,6 +489,7 @@ func (k *keeper) obey(o *order) {
 	if o.End {
 		k.finish()
 	}
+	return true
 }
 
 // unpark drops jobs that were not started, and says so.
@@ -506,6 +515,12 @@ func (k *keeper) begin(p *parcel) {
 	if k.running[id] != nil {
 		return
 	}
+	if k.begun.has(id) { // its end was taken: a worker that was killed since does not know that any more
+		k.out.Results = append(k.out.Results, Result{Key: p.Job.Key, State: Stopped, Cause: CauseLost, ExitCode: -1,
+			Message: "it was run, and its end was taken before", Finished: time.Now()})
+		k.rouse()
+		return
+	}
 	if k.lapsed || k.journal.full() { // to refuse it would have it come again at once
 		k.parked = append(k.parked, *p)
 		return
@@ -515,7 +530,8 @@ func (k *keeper) begin(p *parcel) {
 		files := p.Files
 		job.Files = func() ([]File, error) { return files, nil }
 	}
-	k.running[id] = &Held{Key: job.Key}
+	k.running[id] = &Held{Key: job.Key, CPU: job.CPU, Memory: job.Memory}
+	k.begun.add(id)
 	k.w.Start(job)
 }
 

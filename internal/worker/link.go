@@ -60,6 +60,8 @@ type Adopted struct {
 	Tag     string // as given to Link.Brand
 	Running []Held
 	Ended   []Result // nobody has taken them
+	// Anew: the keeper that held them is gone. Of what it ran, or ever was given, nothing but Ended is known.
+	Anew bool
 }
 
 // Connect finds the keeper of cfg.DataDir, or starts one. Nothing is reported until Begin. The caller holds
@@ -86,7 +88,7 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 	for _, h := range w.Running {
 		l.live[h.Key.ID()] = &parcelState{key: h.Key, sent: p}
 	}
-	return l, &Adopted{Tag: w.Tag, Running: w.Running, Ended: w.Ended}, nil
+	return l, &Adopted{Tag: w.Tag, Running: w.Running, Ended: w.Ended, Anew: p.gone != nil}, nil
 }
 
 // hello is what every keeper is told first.

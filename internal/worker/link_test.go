@@ -159,6 +159,10 @@ func TestAdoption(t *testing.T) {
 		t.Fatalf("ended in between: %+v", a.Ended)
 	}
 	next.Start(shell("on", 3, "echo never")) // it runs already
+	next.Start(shell("known", 1, "touch "+gate+"4"))
+	if r := next.result(); r.Key.Task != "known" || r.Cause != CauseLost || exists(gate+"4") {
+		t.Fatalf("a token ran twice: %+v", r)
+	}
 	if err := os.WriteFile(gate+"3", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -214,6 +218,23 @@ func TestLeaseEnds(t *testing.T) {
 	}
 	if len(next.adopted.Running) != 0 || causes["alone"] != CauseLease || causes["late"] != "" {
 		t.Errorf("adopted %+v, %v", next.adopted.Running, causes)
+	}
+}
+
+// TestFirstRenewal: the lease that a keeper is born with ends with the first renewal, also if that is shorter.
+func TestFirstRenewal(t *testing.T) {
+	l, _, err := Connect(t.Context(), LinkConfig{Config: Config{DataDir: t.TempDir(), Slots: 1, Report: func(Result) {}}, Lease: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bond{Link: l, t: t, results: make(chan Result, 1)}
+	t.Cleanup(b.over)
+	l.cfg.Report = func(r Result) { b.results <- r }
+	l.Renew(Boot() + time.Second)
+	l.Begin()
+	l.Start(shell("short", 1, "sleep 614"))
+	if r := b.result(); r.Cause != CauseLease {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -321,6 +342,11 @@ func TestJournal(t *testing.T) {
 	}
 	j.close()
 	j, damage = open()
+	for _, r := range j.untaken {
+		if r.Outputs != nil {
+			t.Fatalf("an end without outputs came back with %q", r.Outputs)
+		}
+	}
 	if damage != nil || len(j.untaken) != 10 || j.tag != "tag" {
 		t.Fatalf("%d ends, tag %q, %v", len(j.untaken), j.tag, damage)
 	}

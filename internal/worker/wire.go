@@ -93,8 +93,9 @@ type welcome struct {
 
 // Held is an attempt that a keeper runs.
 type Held struct {
-	Key     Key
-	Started time.Time // zero: that is not known yet
+	Key         Key
+	Started     time.Time // zero: that is not known yet
+	CPU, Memory int64     // as its Job says
 }
 
 // line is a line for the log of the worker.

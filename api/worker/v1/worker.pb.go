@@ -162,20 +162,23 @@ func (x *Attempt) GetMemoryBytes() int64 {
 }
 
 type RegisterRequest struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Uuid    string                 `protobuf:"bytes,2,opt,name=uuid,proto3" json:"uuid,omitempty"`        // of this life of the worker
-	Handler int64                  `protobuf:"varint,3,opt,name=handler,proto3" json:"handler,omitempty"` // as an earlier Register of this life gave it; 0: the first
-	Slots   int32                  `protobuf:"varint,4,opt,name=slots,proto3" json:"slots,omitempty"`
-	Groups  []string               `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`
-	Labels  map[string]string      `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Version string                 `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
-	Running []*Attempt             `protobuf:"bytes,8,rep,name=running,proto3" json:"running,omitempty"`
-	Ended   []*Attempt             `protobuf:"bytes,9,rep,name=ended,proto3" json:"ended,omitempty"` // and not acknowledged
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Uuid  string                 `protobuf:"bytes,2,opt,name=uuid,proto3" json:"uuid,omitempty"` // of this life of the worker
+	// As an earlier Register of this life gave it; 0: the first. Another process may go on with a life, if it
+	// knows all that was ever begun in it; otherwise it may say its ends only, and begins one of its own.
+	Handler int64             `protobuf:"varint,3,opt,name=handler,proto3" json:"handler,omitempty"`
+	Slots   int32             `protobuf:"varint,4,opt,name=slots,proto3" json:"slots,omitempty"`
+	Groups  []string          `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`
+	Labels  map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Version string            `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
+	Running []*Attempt        `protobuf:"bytes,8,rep,name=running,proto3" json:"running,omitempty"`
+	Ended   []*Attempt        `protobuf:"bytes,9,rep,name=ended,proto3" json:"ended,omitempty"` // and not acknowledged
 	// The kinds of task that it has handlers for; then it gets such tasks only. None: it runs processes.
 	Kinds         []string `protobuf:"bytes,10,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	CpuMillis     int64    `protobuf:"varint,11,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"` // what it has for tasks that name what they take
 	MemoryBytes   int64    `protobuf:"varint,12,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	Draining      bool     `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"` // it takes nothing new
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -292,6 +295,13 @@ func (x *RegisterRequest) GetMemoryBytes() int64 {
 		return x.MemoryBytes
 	}
 	return 0
+}
+
+func (x *RegisterRequest) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
 }
 
 type RegisterResponse struct {
@@ -1779,7 +1789,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\x05R\x05token\x12\x1d\n" +
 	"\n" +
 	"cpu_millis\x18\x04 \x01(\x03R\tcpuMillis\x12!\n" +
-	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xd8\x03\n" +
+	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xf4\x03\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x18\n" +
@@ -1794,7 +1804,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	" \x03(\tR\x05kinds\x12\x1d\n" +
 	"\n" +
 	"cpu_millis\x18\v \x01(\x03R\tcpuMillis\x12!\n" +
-	"\fmemory_bytes\x18\f \x01(\x03R\vmemoryBytes\x1a9\n" +
+	"\fmemory_bytes\x18\f \x01(\x03R\vmemoryBytes\x12\x1a\n" +
+	"\bdraining\x18\r \x01(\bR\bdraining\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfd\x01\n" +

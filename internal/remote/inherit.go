@@ -1,0 +1,114 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/worker"
+)
+
+// tag is what a worker leaves with its keeper, so that the next process goes on with its life. That of a
+// node looks otherwise, and is none.
+type tag struct {
+	Life *life `json:"remote_worker"`
+}
+
+// life is under which name and handler the cluster knows a worker.
+type life struct {
+	Name    string `json:"name"`
+	UUID    string `json:"uuid"`
+	Handler int64  `json:"handler"`
+}
+
+// brand has the keeper know whose attempts it is going to hold.
+func (r *Worker) brand(l life) {
+	text, err := json.Marshal(tag{&l})
+	if err != nil {
+		panic("remote: a tag cannot be written: " + err.Error())
+	}
+	r.work.Brand(string(text))
+}
+
+// inherit takes over what an earlier process has left with the keeper. It is called before anything is
+// reported.
+func (r *Worker) inherit(a *worker.Adopted) error {
+	if len(a.Running)+len(a.Ended) == 0 {
+		return nil
+	}
+	var t tag
+	if json.Unmarshal([]byte(a.Tag), &t) != nil || t.Life == nil || t.Life.Name != r.cfg.Name {
+		r.log.Warn("the keeper holds attempts of another worker or node: they are killed", "attempts", len(a.Running))
+		return r.work.Forsake()
+	}
+	r.handler, r.uuid, r.anew = t.Life.Handler, t.Life.UUID, a.Anew
+	for i := range a.Running {
+		r.take(a.Running[i].Key, a.Running[i].CPU, a.Running[i].Memory)
+	}
+	for i := range a.Ended {
+		r.take(a.Ended[i].Key, 0, 0)
+	}
+	r.log.Info("going on with what an earlier process of this worker has started", "running", len(a.Running), "ended_since", len(a.Ended))
+	return nil
+}
+
+// take makes an attempt this worker's that its keeper has.
+func (r *Worker) take(k worker.Key, cpu, memory int64) {
+	a := &attempt{key: k, kept: true, name: &workerv1.Attempt{Run: k.RunID, Task: int32(k.Ref), Token: int32(k.Attempt), CpuMillis: cpu, MemoryBytes: memory}}
+	r.has[nameOf(a.name)], r.byKey[k.ID()] = a, a
+	r.running++
+	r.begin(a)
+}
+
+// replay says what has happened to adopted attempts while nobody listened.
+func (r *Worker) replay(a *worker.Adopted) {
+	for i := range a.Running {
+		if h := &a.Running[i]; !h.Started.IsZero() {
+			r.started(h.Key, h.Started)
+		}
+	}
+	for i := range a.Ended {
+		r.ended(a.Ended[i])
+	}
+}
+
+// bequeath delivers ends under the handler of before, if that is still listed, and ends that life. It cannot
+// be gone on with: the keeper that held the attempts is gone, and nobody knows what else it had begun, so
+// that what the home sends again could run twice under one token.
+func (r *Worker) bequeath(ctx context.Context) {
+	if !r.anew || r.open() == 0 {
+		return
+	}
+	r.log.Info("results of an earlier life of this worker are delivered", "results", r.open())
+	ctx, cancel := context.WithTimeout(ctx, bequeathMax)
+	defer cancel()
+	for ctx.Err() == nil && r.open() > 0 {
+		if r.attached() {
+			r.flush(ctx)
+		} else if err := r.attach(ctx); reason(err) == fenced {
+			break
+		}
+		wait(ctx, pauseMin)
+	}
+	if n := r.open(); n > 0 {
+		r.log.Warn("results of an earlier life were not taken; their attempts run again", "results", n)
+	} else if err := r.shipper.Flush(ctx); err != nil { // under this handler, or they are nobody's
+		r.log.Warn("the end of some logs is on this machine only", "err", err)
+	}
+	r.forget()
+}
+
+const bequeathMax = 10 * time.Second
+
+// leasePerLag: what runs here must be gone before the others may take this worker for dead. Its row is
+// renewed up to a heartbeat before what it was answered last, and a heartbeat is at most a quarter of the lag.
+const leasePerLagNum, leasePerLagDen = 3, 4
+
+// renew has what runs outlive this instant of the boot clock by a lease: its home had heard of it.
+func (r *Worker) renew(heard time.Duration) {
+	r.mu.Lock()
+	lag := r.lag
+	r.mu.Unlock()
+	r.work.Renew(heard + min(r.work.Lease(), lag*leasePerLagNum/leasePerLagDen))
+}
