@@ -45,6 +45,9 @@ type sight struct {
 	vanished bool
 }
 
+// emptyLooks is how often an environment that reads as empty is read again before it is believed.
+const emptyLooks = 2
+
 // each shows every process with a group and an environment. Kernel threads have no group.
 func (s *procScan) each(visit func(pid, group int, env []byte)) (seen sight) {
 	for _, pid := range pids() {
@@ -57,8 +60,12 @@ func (s *procScan) each(visit func(pid, group int, env []byte)) (seen sight) {
 			continue
 		}
 		env, readable := s.environ(pid)
-		if readable && len(env) == 0 && midExec(pid) {
-			seen.execs = true
+		for look := 0; readable && len(env) == 0 && look < emptyLooks; look++ {
+			if midExec(pid) {
+				seen.execs = true
+				break
+			}
+			env, readable = s.environ(pid) // an exec that has ended since leaves what was opened before it empty
 		}
 		visit(pid, group, env)
 	}
