@@ -2,13 +2,19 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
+	"slices"
+	"time"
 
 	"skein.dev/skein/internal/artifact"
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/logs"
+	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/server"
 )
 
@@ -72,6 +78,64 @@ func (s artifactSource) Open(ctx context.Context, ref server.LogRef, name string
 		return r, server.Artifact(info), nil
 	}
 	return nil, server.Artifact{}, fs.ErrNotExist
+}
+
+// holdingPath is where a node is asked whether it has what an attempt left behind.
+const holdingPath = peer.Prefix + "artifacts"
+
+// holderMax bounds the question to the other nodes.
+const holderMax = 5 * time.Second
+
+// holder asks the other nodes which of them has what an attempt left behind.
+func (m *membership) holder(ctx context.Context, ref server.LogRef) (dag.HandlerID, bool) {
+	if m.node == nil {
+		return 0, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, holderMax)
+	defer cancel()
+	members, _ := m.node.View()
+	self := m.node.Self().Handler
+	found, asked := make(chan dag.HandlerID, len(members)), 0
+	for i := range members {
+		to := members[i]
+		if to.Worker || to.Handler == self {
+			continue
+		}
+		asked++
+		go func() {
+			has := false
+			if err := m.peers.Call(ctx, to, holdingPath, artifactRef(&ref), &has); err != nil || !has {
+				to.Handler = 0
+			}
+			found <- to.Handler
+		}()
+	}
+	for range asked {
+		if h := <-found; h != 0 {
+			return h, true
+		}
+	}
+	return 0, false
+}
+
+// holding answers the holder of another node.
+func holding(s artifactSource) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var ref artifact.Ref
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, holdingBytesMax)).Decode(&ref); err != nil {
+			http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(s.has(r.Context(), ref)) // who asked has gone
+	})
+}
+
+// holdingBytesMax bounds that question.
+const holdingBytesMax = 64 << 10
+
+func (s artifactSource) has(ctx context.Context, ref artifact.Ref) bool {
+	return slices.ContainsFunc(s.stores, func(st artifact.Store) bool { _, err := st.List(ctx, ref); return err == nil })
 }
 
 // deleteArtifacts deletes what this node and the shared folder have of runs that are gone.

@@ -101,6 +101,7 @@ func (m *membership) pending(id engine.AttemptID) bool { return m != nil && m.pe
 // neighbours is what a server knows of other nodes; all of it is nil if there are none.
 type neighbours struct {
 	remote  func(context.Context, dag.HandlerID) (dag.HandlerID, bool)
+	holder  func(context.Context, server.LogRef) (dag.HandlerID, bool)
 	cluster server.Cluster
 	logs    logs.Store // that they share
 	tokens  store.Tokens
@@ -121,7 +122,7 @@ func neighboursOf(st store.Store, m *membership, shared logs.Store) neighbours {
 	}
 	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared, tokens: st}
 	if m != nil {
-		n.counts = m.counts()
+		n.counts, n.holder = m.counts(), m.holder
 		n.remote = func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool) { return m.remote(ctx, st, h) }
 	}
 	return n
@@ -149,11 +150,14 @@ func (t *town) Wake() {
 func (m *membership) handler(n *Node, next http.Handler) http.Handler {
 	inner := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.Handler(m.node, n.engine, m.home.Cancel))
 	slots := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.OnlyJSON(m.home.PeerHandler()))
+	kept := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.OnlyJSON(holding(newArtifactSource(n.cfg))))
 	outer := peer.Gateway(next, m.node, m.rt, n.log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasPrefix(r.URL.Path, home.PeerPrefix):
 			slots.ServeHTTP(w, r)
+		case r.URL.Path == holdingPath:
+			kept.ServeHTTP(w, r)
 		case strings.HasPrefix(r.URL.Path, peer.Prefix):
 			inner.ServeHTTP(w, r)
 		case r.URL.Path == "/readyz" && !m.node.Joined():

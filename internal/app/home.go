@@ -9,6 +9,7 @@ import (
 	"time"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/home"
@@ -24,7 +25,11 @@ func (n *Node) newHome(info store.Info) *home.Home {
 	if n.logs != nil {
 		sink = n.logs
 	}
-	return home.New(home.Config{Logs: sink,
+	kept := n.cfg.Data
+	if n.cfg.Artifacts != "" {
+		kept = n.cfg.Artifacts
+	}
+	return home.New(home.Config{Logs: sink, Artifacts: &artifact.Keeper{Store: artifact.Folder{Path: kept}, Limits: artifact.LimitsDefault},
 		Store: n.store.(store.Cluster), Register: n.store.Register, Caller: n.member.peers, Jobs: jobs{n.executor}, Executor: n.executor,
 		Slots: n.cfg.Slots, Traits: n.cfg.traits(), Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, Version: Version(), Format: info.Format,
 		Strategy: n.cfg.Dispatch, Log: n.log,
@@ -63,17 +68,31 @@ func (j jobs) Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, err
 	if err != nil {
 		return nil, err
 	}
-	job := is.job
-	if len(job.Artifacts) > 0 { // refused by name, never ignored
-		return nil, &notStarted{causeStart, fmt.Errorf("task %s keeps artifacts, and a worker that is no node cannot keep any yet: "+
-			"have a node run it (node: NAME), or leave artifacts out", job.Key.Task)}
-	}
-	out := remote.Wire(job, is.version.Origin, is.dir, true)
+	out := remote.Wire(is.job, is.version.Origin, is.dir, true)
 	if is.kind != "" {
 		out.Kind, out.Input, out.InstantMicros = is.kind, is.input, is.instant.UnixMicro()
 		out.Files, out.Origin = false, ""
 	}
 	return out, nil
+}
+
+// Names implements home.Jobs.
+func (j jobs) Names(ctx context.Context, run dag.RunID, t dag.TaskID) (home.Names, error) {
+	row, err := j.x.resolve.store.Run(ctx, run)
+	if err != nil {
+		return home.Names{}, fmt.Errorf("read the run: %w", err)
+	}
+	a := engine.Assignment{Run: run, Task: t, Workflow: row.Workflow, Version: row.Version}
+	v, err := j.x.resolve.versions.get(versionID{row.Workflow, row.Version})
+	if err == nil {
+		err = j.x.resolve.graphFor(ctx, &a, &row)
+	}
+	if err != nil {
+		return home.Names{}, err
+	}
+	a.Name = a.Graph.Name(t)
+	at, ok := v.position(&a)
+	return home.Names{Namespace: v.Namespace, Workflow: v.Name, Task: a.Name, Artifacts: ok && len(v.Tasks[at].Artifacts) > 0}, nil
 }
 
 // Refused implements home.Jobs.

@@ -39,8 +39,8 @@ var allowed = map[string][]string{
 	"internal/output":                {},
 	"internal/worker":                {"internal/dag", "internal/artifact", "internal/output"},
 	"internal/logs":                  {"internal/dag", "internal/store", "internal/worker"},
-	"internal/home":                  {"internal/dag", "internal/logs", "internal/store", "internal/engine", "api/worker/v1", "api/worker/v1/workerv1connect"},
-	"internal/remote":                {"internal/dag", "internal/logs", "internal/worker", "api/worker/v1", "api/worker/v1/workerv1connect"},
+	"internal/home":                  {"internal/dag", "internal/artifact", "internal/logs", "internal/store", "internal/engine", "api/worker/v1", "api/worker/v1/workerv1connect"},
+	"internal/remote":                {"internal/dag", "internal/artifact", "internal/logs", "internal/worker", "api/worker/v1", "api/worker/v1/workerv1connect"},
 	"api/worker/v1":                  {},
 	"api/worker/v1/workerv1connect":  {"api/worker/v1"},
 	"tools/protogen":                 {}, // a module of its own

@@ -74,7 +74,11 @@ func (f Folder) Begin(_ context.Context, ref Ref) (Deposit, error) {
 		return nil, err
 	}
 	temp := filepath.Join(filepath.Dir(at), tempMark+filepath.Base(at)+"-"+rand.Text()[:8])
-	if err := os.MkdirAll(filepath.Join(temp, filesName), 0o700); err != nil {
+	err = os.MkdirAll(filepath.Join(temp, filesName), 0o700)
+	for try := 0; errors.Is(err, fs.ErrNotExist) && try < forgets; try++ { // Forget of another attempt removed the run's folder
+		err = os.MkdirAll(filepath.Join(temp, filesName), 0o700)
+	}
+	if err != nil {
 		return nil, err
 	}
 	root, err := os.OpenRoot(filepath.Join(temp, filesName))
@@ -82,6 +86,22 @@ func (f Folder) Begin(_ context.Context, ref Ref) (Deposit, error) {
 		return nil, errors.Join(err, os.RemoveAll(temp))
 	}
 	return &folderDeposit{at: at, temp: temp, root: root}, nil
+}
+
+// forgets bounds how often Begin makes the run's folder.
+const forgets = 10
+
+// Forget deletes what one attempt left behind, and the folder of its run if it is empty then. What is gone
+// already is no error.
+func (f Folder) Forget(ref Ref) error {
+	at, err := f.attempt(ref)
+	if err == nil {
+		err = os.RemoveAll(at)
+	}
+	if err == nil {
+		_ = os.Remove(filepath.Dir(at)) // mostly there is more
+	}
+	return err
 }
 
 // folderDeposit writes into a folder beside the place, and renames it there.

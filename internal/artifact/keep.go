@@ -158,9 +158,9 @@ func (k *Keeper) take(ctx context.Context, run Run, size int64) error {
 	}
 	switch {
 	case u.Bytes+size > k.Limits.RunBytes:
-		return fmt.Errorf("the artifacts of the run would be larger than %d bytes", k.Limits.RunBytes)
+		return tooMuch("the artifacts of the run would be larger than %d bytes", k.Limits.RunBytes)
 	case u.Files+1 > k.Limits.RunFiles:
-		return fmt.Errorf("the run would have more than %d artifacts", k.Limits.RunFiles)
+		return tooMuch("the run would have more than %d artifacts", k.Limits.RunFiles)
 	}
 	u.Bytes, u.Files = u.Bytes+size, u.Files+1
 	return nil

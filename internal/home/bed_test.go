@@ -18,6 +18,7 @@ import (
 
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/api/worker/v1/workerv1connect"
+	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/cluster"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -35,6 +36,7 @@ type town struct {
 	store *memory.Store
 	nodes []*node
 	logs  *paper
+	files artifact.Folder
 }
 
 type node struct {
@@ -52,7 +54,7 @@ const (
 )
 
 func newTown(t *testing.T, nodes int, change ...func(*home.Config)) *town {
-	tn := &town{T: t, store: memory.New(memory.Options{Shards: 8}), logs: &paper{}}
+	tn := &town{T: t, store: memory.New(memory.Options{Shards: 8}), logs: &paper{}, files: artifact.Folder{Path: t.TempDir()}}
 	for i := range nodes {
 		tn.nodes = append(tn.nodes, tn.node(fmt.Sprint("n", i+1), change...))
 	}
@@ -89,7 +91,11 @@ func (nothing) Files(context.Context, dag.WorkflowID, int32) ([]*workerv1.File, 
 }
 
 func (nothing) Job(_ context.Context, a *engine.Assignment) (*workerv1.Job, error) {
-	return &workerv1.Job{Task: a.Name, Argv: []string{"true"}}, nil
+	return &workerv1.Job{Namespace: "test", Workflow: "w", Task: a.Name, Argv: []string{"true"}, Artifacts: []string{"*"}}, nil
+}
+
+func (nothing) Names(_ context.Context, _ dag.RunID, t dag.TaskID) (home.Names, error) {
+	return home.Names{Namespace: "test", Workflow: "w", Task: fmt.Sprint("t", t), Artifacts: true}, nil
 }
 
 // paper keeps logs in memory, of every attempt that it is told of.
@@ -121,6 +127,7 @@ func (t *town) node(name string, change ...func(*home.Config)) *node {
 	n.http = httptest.NewServer(mux)
 	peers := peer.NewClient(http.DefaultTransport, "", slog.New(slog.DiscardHandler))
 	cfg := home.Config{Store: t.store, Register: t.store.Register, Caller: peers, Jobs: nothing{}, Logs: t.logs, Executor: nothing{},
+		Artifacts: &artifact.Keeper{Store: t.files, Limits: artifact.Limits{FileBytes: 10, RunBytes: 20, AttemptFiles: 2, RunFiles: 4}},
 		Beat: beat, Lag: lag, Version: "v1", Format: 1}
 	for _, c := range change {
 		c(&cfg)
@@ -247,7 +254,7 @@ func (t *town) hand(n *node, name string, slots int32, groups ...string) *hand {
 
 func (h *hand) register(name string, slots int32, groups ...string) {
 	h.t.Helper()
-	out, err := h.c.Register(h.t.Context(), &workerv1.RegisterRequest{Name: name, Uuid: h.uuid, Handler: h.handler, Slots: slots, Groups: groups, Running: h.running, Ended: h.done})
+	out, err := h.c.Register(h.t.Context(), &workerv1.RegisterRequest{Name: name, Uuid: h.uuid, Handler: h.handler, Slots: slots, Groups: groups, Running: h.running, Ended: h.done, Artifacts: true})
 	if err != nil {
 		h.t.Fatal(err)
 	}

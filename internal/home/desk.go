@@ -2,6 +2,7 @@ package home
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
@@ -31,8 +32,10 @@ type worker struct {
 	running  map[key]*holding // attempts that have a slot
 	waiting  []*holding       // delivered, and no slot is free
 	accounts map[loan]*account
-	ended    ring         // attempts whose end was reported
-	vouched  ring         // attempts that the rows say were its own
+	ended    ring     // attempts whose end was reported
+	names    register // of attempts that are or were its own
+	uploads  map[key]*upload
+	deposits bool         // it brings artifacts
 	doubts   map[key]bool // attempts that it says to have, being looked up
 
 	out      map[key]*workerv1.Job // to be started, and not confirmed
@@ -77,7 +80,7 @@ const endedMax = 8192
 
 func newWorker(m store.Member) *worker {
 	return &worker{member: m, since: time.Now(), heard: true, running: map[key]*holding{}, accounts: map[loan]*account{},
-		ended: newRing(endedMax), vouched: newRing(endedMax), doubts: map[key]bool{}, out: map[key]*workerv1.Job{}, wake: make(chan struct{}, 1)}
+		ended: newRing(endedMax), names: newRegister(endedMax), uploads: map[key]*upload{}, doubts: map[key]bool{}, out: map[key]*workerv1.Job{}, wake: make(chan struct{}, 1)}
 }
 
 // epoch tells totals of one attachment from those of another; a node, which may come back under its
@@ -171,6 +174,9 @@ func (h *Home) detach(w *worker) {
 				h.cfg.Jobs.Left(k.run)
 			}
 		}
+		for k := range w.uploads {
+			w.endUpload(k)
+		}
 		w.out = nil // a poll that waits finds that it is over
 		w.poke()
 		h.log.Info("a worker is attached here no more", "worker", w.member.Name)
@@ -253,6 +259,9 @@ func (h *Home) prepare(w *worker, x *holding) {
 	defer cancel()
 	k := keyOf(&x.Assignment)
 	job, err := h.cfg.Jobs.Job(ctx, &x.Assignment)
+	if err == nil && len(job.Artifacts) > 0 && !w.deposits { // refused by name, never ignored
+		err = fmt.Errorf("task %s keeps artifacts, and worker %s is of a version that brings none: use a newer one", x.Name, w.member.Name)
+	}
 	if err != nil {
 		h.answerFor(w, failed(k, h.cfg.Jobs.Refused(err)))
 		return
@@ -263,6 +272,7 @@ func (h *Home) prepare(w *worker, x *holding) {
 	if w.out == nil || w.running[k] != x {
 		return
 	}
+	w.names.add(k, Names{job.Namespace, job.Workflow, job.Task, len(job.Artifacts) > 0})
 	w.out[k] = job
 	w.poke()
 }
@@ -323,3 +333,19 @@ func (r *ring) add(k key) {
 }
 
 func (r *ring) has(k key) bool { return r.in[k] }
+
+// register remembers how the attempts are called that were added last.
+type register struct {
+	order ring
+	names map[key]Names
+}
+
+func newRegister(n int) register { return register{newRing(n), map[key]Names{}} }
+
+func (r *register) add(k key, n Names) {
+	if len(r.order.keys) == r.order.max && !r.order.has(k) {
+		delete(r.names, r.order.keys[r.order.next])
+	}
+	r.order.add(k)
+	r.names[k] = n
+}

@@ -21,4 +21,5 @@
 //	purse.go   the slots that this node has been lent: the engine's Market
 //	send.go    attempts on their way to their handlers
 //	rpc.go     the protocol of workers (api/worker/v1)
+//	artifacts.go  files that attempts of workers leave behind
 package home

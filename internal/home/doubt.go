@@ -2,12 +2,14 @@ package home
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
 )
 
 // doubtsMax bounds the attempts of a worker that are looked up at a time.
@@ -63,21 +65,32 @@ func (h *Home) doubt(w *worker, k key, p dag.Place) {
 	w.poke()
 }
 
-// owns reports whether an attempt is or was a worker's.
-func (h *Home) owns(ctx context.Context, w *worker, k key) (bool, error) {
+// named says how an attempt is called that is or was a worker's; false: it is not its own, and was not lately.
+func (h *Home) named(ctx context.Context, w *worker, k key) (Names, bool, error) {
 	h.mu.Lock()
-	own := w.has(k) || w.vouched.has(k)
+	n, known := w.names.names[k]
+	own := known || w.has(k)
 	h.mu.Unlock()
-	if own {
-		return true, nil
+	if known {
+		return n, true, nil
 	}
-	own, err := h.eng.Had(ctx, w.member.Handler, k.run, k.task, k.token)
+	var err error
+	if !own {
+		own, err = h.eng.Had(ctx, w.member.Handler, k.run, k.task, k.token)
+	}
 	if err == nil && own {
-		h.mu.Lock()
-		w.vouched.add(k)
-		h.mu.Unlock()
+		n, err = h.cfg.Jobs.Names(ctx, k.run, k.task)
 	}
-	return own, err
+	switch {
+	case errors.Is(err, engine.ErrNotFound), errors.Is(err, store.ErrNotFound): // it was deleted
+		return n, false, nil
+	case err != nil || !own:
+		return n, false, err
+	}
+	h.mu.Lock()
+	w.names.add(k, n)
+	h.mu.Unlock()
+	return n, true, nil
 }
 
 // answerFor reports for a worker what it does not say itself, until somebody has heard.

@@ -57,6 +57,7 @@ func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) work
 		delete(w.running, k)
 		delete(w.out, k)
 		w.ended.add(k)
+		w.endUpload(k)
 		if x.asked {
 			h.cfg.Jobs.Left(k.run)
 		}

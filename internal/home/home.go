@@ -9,6 +9,7 @@ import (
 	"time"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/logs"
@@ -48,8 +49,16 @@ type Jobs interface {
 	// Refused is the result of an attempt whose job could not be made.
 	Refused(err error) dag.Result
 	Files(ctx context.Context, w dag.WorkflowID, version int32) ([]*workerv1.File, error)
+	// Names says where the logs and files of an attempt belong.
+	Names(ctx context.Context, run dag.RunID, t dag.TaskID) (Names, error)
 	// Left is told that an attempt whose job was asked for has ended.
 	Left(run dag.RunID)
+}
+
+// Names are how a task is called, and whether files of it are kept.
+type Names struct {
+	Namespace, Workflow, Task string
+	Artifacts                 bool
 }
 
 // Config is what a home needs; all but Strategy and Log are required.
@@ -58,16 +67,18 @@ type Config struct {
 	Register func(ctx context.Context, uuid, name string) (store.Handler, error)
 	Caller   Caller
 	Jobs     Jobs
-	Logs     logs.Sink       // for what attempts print; nil: it stays where they run
-	Executor engine.Executor // of this process; its slots are lent, too
-	Slots    int             // of this process
-	Traits   store.Traits    // of this process
-	Beat     time.Duration   // between two renewals of a worker
-	Lag      time.Duration   // silence after which a worker counts as dead
-	Version  string
-	Format   int
-	Strategy string // least-loaded (default), round-robin, random
-	Log      *slog.Logger
+	Logs     logs.Sink // for what attempts print; nil: it stays where they run
+	// Artifacts is where files go that attempts of workers leave behind.
+	Artifacts *artifact.Keeper
+	Executor  engine.Executor // of this process; its slots are lent, too
+	Slots     int             // of this process
+	Traits    store.Traits    // of this process
+	Beat      time.Duration   // between two renewals of a worker
+	Lag       time.Duration   // silence after which a worker counts as dead
+	Version   string
+	Format    int
+	Strategy  string // least-loaded (default), round-robin, random
+	Log       *slog.Logger
 }
 
 // Home is the slots of one node. It is the engine's Market.

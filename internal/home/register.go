@@ -29,7 +29,7 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 		return nil, err
 	}
 	w := newWorker(m)
-	w.draining = in.Draining
+	w.draining, w.deposits = in.Draining, in.Artifacts
 	out := &workerv1.RegisterResponse{Handler: int64(m.Handler), Lease: m.Lease, PollMillis: h.cfg.Beat.Milliseconds(),
 		LagMillis: h.cfg.Lag.Milliseconds(), Nodes: h.nodes(), Logs: h.cfg.Logs != nil}
 	if out.Logs {

@@ -27,10 +27,13 @@ const (
 	Stale                     // that attempt is not its own (any more)
 	RunEnded
 	NoLogs
+	TooMuch    // artifacts beyond the bounds
+	Corrupt    // a file is not what was said of it
+	Incomplete // other files were brought than are to be kept
 	reasons
 )
 
-var reasonNames = [reasons]string{"UNREADABLE", "MALFORMED", "NAME_TAKEN", "NOT_ATTACHED", "FENCED", "FORGED", "STALE", "RUN_ENDED", "NO_LOGS"}
+var reasonNames = [reasons]string{"UNREADABLE", "MALFORMED", "NAME_TAKEN", "NOT_ATTACHED", "FENCED", "FORGED", "STALE", "RUN_ENDED", "NO_LOGS", "TOO_MUCH", "CORRUPT", "INCOMPLETE"}
 
 // Reasons are all of them.
 func Reasons() []Reason {

@@ -219,6 +219,14 @@ var others = []rejected{
 		}
 		return "-1"
 	}},
+	{name: "a log by the names of another", want: "t0 of test/w", why: -1, call: func(s *scene) string {
+		_, err := s.a.c.PushLogs(s.Context(), &workerv1.PushLogsRequest{Handler: s.a.handler, Lease: s.a.lease, Uuid: s.a.uuid,
+			Chunks: []*workerv1.LogChunk{{Attempt: s.x, Namespace: "victim", Workflow: "..", Task: "secret", Data: []byte("mine")}}})
+		for ref := range s.logs.text {
+			return ref.Name + " of " + ref.Namespace + "/" + ref.Workflow
+		}
+		return reason(err)
+	}},
 	{name: "garbage", want: "invalid_argument", why: home.Unreadable, call: func(s *scene) string {
 		return s.raw("Report", "application/json", `{"handler": "many", `)
 	}},

@@ -205,7 +205,8 @@ func (d *desk) Files(ctx context.Context, in *workerv1.FilesRequest) (*workerv1.
 const chunksMax = 10_000
 
 // PushLogs implements the protocol. A worker may go on printing for an attempt that was taken
-// from it: each token has a log of its own, so that harms nobody.
+// from it: each token has a log of its own, so that harms nobody. Where that lies is known here:
+// what the worker calls it counts for nothing.
 func (d *desk) PushLogs(ctx context.Context, in *workerv1.PushLogsRequest) (*workerv1.PushLogsResponse, error) {
 	h := d.h
 	w, err := h.find(in)
@@ -225,7 +226,7 @@ func (d *desk) PushLogs(ctx context.Context, in *workerv1.PushLogsRequest) (*wor
 		if err != nil || c.Offset < 0 {
 			return nil, h.malformed("chunk %d at %d: %v", i, c.Offset, err)
 		}
-		own, err := h.owns(ctx, w, k)
+		n, own, err := h.named(ctx, w, k)
 		switch {
 		case err != nil:
 			return nil, connect.NewError(connect.CodeUnavailable, err)
@@ -234,7 +235,7 @@ func (d *desk) PushLogs(ctx context.Context, in *workerv1.PushLogsRequest) (*wor
 			out.Ends[i] = -1
 			continue
 		}
-		chunks, at = append(chunks, logs.Chunk{Ref: logs.Ref{Namespace: c.Namespace, Workflow: c.Workflow, Run: k.run, Task: k.task, Name: c.Task, Token: k.token},
+		chunks, at = append(chunks, logs.Chunk{Ref: logs.Ref{Namespace: n.Namespace, Workflow: n.Workflow, Run: k.run, Task: k.task, Name: n.Task, Token: k.token},
 			Offset: c.Offset, Data: c.Data, Cut: c.Cut}), append(at, i)
 	}
 	if len(chunks) == 0 {

@@ -62,7 +62,8 @@ func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
 		return false
 	}
 	j.Attempt.CpuMillis, j.Attempt.MemoryBytes = j.CpuMillis, j.MemoryBytes
-	a := &attempt{name: j.Attempt, key: job.Key, kept: err == nil}
+	job.ArtifactsIn = r.outgoing.Path
+	a := &attempt{name: j.Attempt, key: job.Key, kept: err == nil, files: len(job.Artifacts) > 0}
 	r.has[name], r.byKey[a.key.ID()] = a, a
 	r.running++
 	r.begin(a)
@@ -90,10 +91,23 @@ func (r *Worker) begin(a *attempt) {
 func (r *Worker) end(name *workerv1.Attempt, mode worker.Mode) {
 	r.mu.Lock()
 	a := r.has[nameOf(name)]
+	runs := a != nil && a.result == nil
+	if runs && a.halt != nil {
+		a.mode, runs = max(a.mode, mode), false
+		a.halt(errEnded)
+	}
 	r.mu.Unlock()
-	if a != nil && a.result == nil {
+	if runs {
 		r.work.Stop(a.key, mode)
 	}
+}
+
+// stopCause is why an attempt ended that was told to while its artifacts were brought.
+func (a *attempt) stopCause() string {
+	if a.mode == worker.ModeKill {
+		return worker.CauseKilled
+	}
+	return worker.CauseStopped
 }
 
 // started is the worker's word that an attempt has run for a second.
@@ -123,7 +137,24 @@ func (r *Worker) ended(res worker.Result) {
 		r.mu.Unlock()
 		return
 	}
-	a.told, a.result = nil, resultOf(a.name, &res)
+	if a.files && res.State == worker.Succeeded { // first its artifacts
+		ctx, halt := context.WithCancelCause(r.life)
+		a.halt = halt
+		r.mu.Unlock()
+		r.bringing.Go(func() {
+			defer halt(nil)
+			r.bring(ctx, a, res)
+		})
+		return
+	}
+	r.mu.Unlock()
+	r.settled(a, &res)
+}
+
+// settled has it told what became of an attempt.
+func (r *Worker) settled(a *attempt, res *worker.Result) {
+	r.mu.Lock()
+	a.told, a.result = nil, resultOf(a.name, res)
 	r.mu.Unlock()
 	r.wake()
 	r.stir()

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"encoding/json"
+	"sync"
 	"time"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
@@ -34,6 +35,7 @@ func (r *Worker) brand(l life) {
 // inherit takes over what an earlier process has left with the keeper. It is called before anything is
 // reported.
 func (r *Worker) inherit(a *worker.Adopted) error {
+	defer r.sweep()
 	if len(a.Running)+len(a.Ended) == 0 {
 		return nil
 	}
@@ -55,7 +57,7 @@ func (r *Worker) inherit(a *worker.Adopted) error {
 
 // take makes an attempt this worker's that its keeper has.
 func (r *Worker) take(k worker.Key, cpu, memory int64) {
-	a := &attempt{key: k, kept: true, name: &workerv1.Attempt{Run: k.RunID, Task: int32(k.Ref), Token: int32(k.Attempt), CpuMillis: cpu, MemoryBytes: memory}}
+	a := &attempt{key: k, kept: true, files: true, name: &workerv1.Attempt{Run: k.RunID, Task: int32(k.Ref), Token: int32(k.Attempt), CpuMillis: cpu, MemoryBytes: memory}}
 	r.has[nameOf(a.name)], r.byKey[k.ID()] = a, a
 	r.running++
 	r.begin(a)
@@ -81,9 +83,10 @@ func (r *Worker) bequeath(ctx context.Context) {
 		return
 	}
 	r.log.Info("results of an earlier life of this worker are delivered", "results", r.open())
-	ctx, cancel := context.WithTimeout(ctx, bequeathMax)
-	defer cancel()
-	for ctx.Err() == nil && r.open() > 0 {
+	ctx, cancel := context.WithCancel(ctx)
+	var polling sync.WaitGroup
+	polling.Go(func() { r.stay(ctx) })
+	for began := time.Now(); ctx.Err() == nil && r.open() > 0 && (r.brought() > 0 || time.Since(began) < bequeathMax); {
 		if r.attached() {
 			r.flush(ctx)
 		} else if err := r.attach(ctx); reason(err) == fenced {
@@ -96,10 +99,35 @@ func (r *Worker) bequeath(ctx context.Context) {
 	} else if err := r.shipper.Flush(ctx); err != nil { // under this handler, or they are nobody's
 		r.log.Warn("the end of some logs is on this machine only", "err", err)
 	}
+	cancel()
+	polling.Wait()
 	r.forget()
 }
 
 const bequeathMax = 10 * time.Second
+
+// stay keeps an attachment while ends are told, until ctx ends. What the home sends is nobody's: it is lost
+// with that life.
+func (r *Worker) stay(ctx context.Context) {
+	for ctx.Err() == nil {
+		if r.attached() && r.turn(ctx) != nil {
+			r.detached()
+		}
+		wait(ctx, pauseMin)
+	}
+}
+
+// brought is how many attempts' artifacts are on their way.
+func (r *Worker) brought() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.has {
+		if a.halt != nil && a.result == nil {
+			n++
+		}
+	}
+	return n
+}
 
 // leasePerLag: what runs here must be gone before the others may take this worker for dead. Its row is
 // renewed up to a heartbeat before what it was answered last, and a heartbeat is at most a quarter of the lag.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/api/worker/v1/workerv1connect"
+	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/worker"
@@ -51,6 +53,9 @@ type attempt struct {
 	told   *workerv1.Result // that it runs; nil: not yet, or acknowledged
 	busy   bool             // a report of it is on its way
 	ref    logs.Ref
+	files  bool                    // it may leave some behind
+	halt   context.CancelCauseFunc // of the bringing of its artifacts; nil: it is not that far
+	mode   worker.Mode             // in which it is to end then
 }
 
 // Worker is a worker process.
@@ -61,8 +66,13 @@ type Worker struct {
 	work    *worker.Link
 	shipper *logs.Shipper
 	adopted *worker.Adopted
-	kick    chan struct{} // cap 1: there is something to report
-	idle    chan struct{} // cap 1: something ended
+	// Artifacts wait in outgoing until a home has them.
+	outgoing artifact.Folder
+	brings   chan struct{} // cap bringsMax
+	bringing sync.WaitGroup
+	life     context.Context // of what goes on beside
+	kick     chan struct{}   // cap 1: there is something to report
+	idle     chan struct{}   // cap 1: something ended
 
 	mu       sync.Mutex // protects following fields
 	has      map[attemptName]*attempt
@@ -94,7 +104,11 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 	if r.http = (&http.Client{Transport: cfg.Transport}); cfg.Transport == nil {
 		r.http.Transport = &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute}
 	}
-	var err error
+	data, err := filepath.Abs(cfg.Data) // the keeper is elsewhere
+	if err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	r.outgoing, r.brings = artifact.Folder{Path: filepath.Join(data, outgoingName)}, make(chan struct{}, bringsMax)
 	if r.work, r.adopted, err = worker.Connect(ctx, worker.LinkConfig{Lease: cfg.Lease, Config: worker.Config{DataDir: cfg.Data, Slots: cfg.Slots,
 		PassEnv: cfg.PassEnv, Log: cfg.Log, Report: r.ended, Started: r.started}}); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
@@ -146,15 +160,21 @@ const (
 	nameTaken   = "NAME_TAKEN"
 	alone       = "ALONE"
 	malformed   = "MALFORMED"
+	stale       = "STALE"
+	runEnded    = "RUN_ENDED"
+	tooMuch     = "TOO_MUCH"
+	corrupt     = "CORRUPT"
+	incomplete  = "INCOMPLETE"
 )
 
 // Run works until ctx ends. Then it takes nothing new, lets what runs finish for Config.Drain (or until
 // hurry is closed), ends the rest, and leaves.
 func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
-	r.work.Begin()
-	r.replay(r.adopted)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
+	r.life = life
+	r.work.Begin()
+	r.replay(r.adopted)
 	var wg sync.WaitGroup
 	fatal := make(chan error, 1)
 	r.bequeath(ctx)
@@ -180,6 +200,7 @@ func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
 	r.leave()
 	end()
 	wg.Wait()
+	r.bringing.Wait()
 	err = errors.Join(err, r.closeWork())
 	r.taken()
 	r.work.End() // ends that nobody has taken stay in its journal
@@ -207,6 +228,9 @@ func (r *Worker) forget() {
 		if a.kept {
 			kept = append(kept, a.key.ID())
 		}
+		if a.halt != nil {
+			a.halt(errEnded)
+		}
 	}
 	r.work.Taken(kept) // nobody will ask for their ends
 	r.anew = false
@@ -226,6 +250,13 @@ func (r *Worker) attached() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lease != 0
+}
+
+// detached has it attach again.
+func (r *Worker) detached() {
+	r.mu.Lock()
+	r.lease = 0
+	r.mu.Unlock()
 }
 
 // sessions attaches to one home after another. Its error is one that no waiting will cure.
@@ -255,9 +286,7 @@ func (r *Worker) sessions(ctx context.Context) error {
 		}
 		if err := r.turn(ctx); err != nil && ctx.Err() == nil {
 			r.log.Info("lost the home", "home", r.home, "err", err)
-			r.mu.Lock()
-			r.lease = 0
-			r.mu.Unlock()
+			r.detached()
 		}
 	}
 	return nil
@@ -270,7 +299,7 @@ func (r *Worker) attach(ctx context.Context) error {
 		r.uuid = uuid.NewString()
 	}
 	in := &workerv1.RegisterRequest{Name: r.cfg.Name, Uuid: r.uuid, Handler: r.handler, Slots: int32(r.cfg.Slots), Groups: r.cfg.Groups,
-		Labels: r.cfg.Labels, Version: r.cfg.Version, CpuMillis: r.cfg.Room.CPU, MemoryBytes: r.cfg.Room.Memory, Draining: r.draining || r.anew}
+		Labels: r.cfg.Labels, Version: r.cfg.Version, CpuMillis: r.cfg.Room.CPU, MemoryBytes: r.cfg.Room.Memory, Draining: r.draining || r.anew, Artifacts: true}
 	in.Running, in.Ended = r.lists()
 	urls := slices.Clone(r.nodes)
 	if i := slices.Index(urls, r.home); i > 0 {
@@ -365,7 +394,7 @@ func (r *Worker) turn(ctx context.Context) error {
 	r.mu.Unlock()
 	refused := false
 	for _, j := range out.Start {
-		refused = !r.start(j, home, lease) || refused
+		refused = r.anew || !r.start(j, home, lease) || refused
 	}
 	for _, s := range out.Stop {
 		mode := worker.ModeTerm

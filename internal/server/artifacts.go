@@ -116,10 +116,15 @@ func (s *Server) leftBy(ctx context.Context, in *AttemptPath) (l left, err error
 	return l, s.here(ctx, handler)
 }
 
-// away says that nobody here has what an attempt left behind.
-func (l *left) away() error {
-	return notFound("what attempt %d of task %s left behind is with node %s, which is not there; a folder that the nodes share (--artifacts) keeps it for all of them",
-		l.Attempt, l.Task, l.node)
+// elsewhere says who has what an attempt left behind: what a worker's did is with a node that was its home then.
+func (s *Server) elsewhere(ctx context.Context, in *AttemptPath, l *left) error {
+	if s.cfg.Holder != nil && !in.Here {
+		if h, found := s.cfg.Holder(ctx, l.LogRef); found {
+			return askThere(h)
+		}
+	}
+	return notFound("what attempt %d of task %s left behind is with node %s, which is not there (or, if that is a worker, with the node that was its home); "+
+		"a folder that the nodes share (--artifacts) keeps it for all of them", l.Attempt, l.Task, l.node)
 }
 
 func (s *Server) listArtifacts(ctx context.Context, in *AttemptPath) (*jsonOut[api.List[api.Artifact]], error) {
@@ -130,7 +135,7 @@ func (s *Server) listArtifacts(ctx context.Context, in *AttemptPath) (*jsonOut[a
 	list, err := s.cfg.Artifacts.List(ctx, l.LogRef)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !l.here:
-		return nil, l.away()
+		return nil, s.elsewhere(ctx, in, &l)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("list the artifacts: %w", err)
 	}
@@ -149,7 +154,7 @@ func (s *Server) getArtifact(ctx context.Context, in *artifactIn) (*streamOut, e
 	r, a, err := s.cfg.Artifacts.Open(ctx, l.LogRef, in.Name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !l.here:
-		return nil, l.away()
+		return nil, s.elsewhere(ctx, &in.AttemptPath, &l)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, notFound("attempt %d of task %s of run %s has no artifact %q", l.Attempt, in.Task, in.ID, in.Name)
 	case err != nil:

@@ -158,6 +158,11 @@ func (s *Server) here(ctx context.Context, h dag.HandlerID) error {
 	if !away {
 		return nil
 	}
+	return askThere(h)
+}
+
+// askThere says that a node has what is asked for.
+func askThere(h dag.HandlerID) error {
 	f := fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "another node has it")
 	f.header.Set(headerElsewhere, fmt.Sprintf("handler %d", h))
 	return f

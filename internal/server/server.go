@@ -35,6 +35,9 @@ type Config struct {
 	// Remote finds the node of the cluster that has the files of what a handler ran, if that is
 	// another one that is there; nil: there is no other.
 	Remote func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool)
+	// Holder finds another node that has what an attempt left behind, when that cannot be known by
+	// who ran it; nil: there is no other.
+	Holder func(ctx context.Context, ref LogRef) (dag.HandlerID, bool)
 	// Cluster is the one that the node is in; nil: it is alone.
 	Cluster Cluster
 

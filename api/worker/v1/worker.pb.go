@@ -178,7 +178,8 @@ type RegisterRequest struct {
 	Kinds         []string `protobuf:"bytes,10,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	CpuMillis     int64    `protobuf:"varint,11,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"` // what it has for tasks that name what they take
 	MemoryBytes   int64    `protobuf:"varint,12,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	Draining      bool     `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"` // it takes nothing new
+	Draining      bool     `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"`   // it takes nothing new
+	Artifacts     bool     `protobuf:"varint,14,opt,name=artifacts,proto3" json:"artifacts,omitempty"` // it brings what tasks are to leave behind: PutArtifact
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -300,6 +301,13 @@ func (x *RegisterRequest) GetMemoryBytes() int64 {
 func (x *RegisterRequest) GetDraining() bool {
 	if x != nil {
 		return x.Draining
+	}
+	return false
+}
+
+func (x *RegisterRequest) GetArtifacts() bool {
+	if x != nil {
+		return x.Artifacts
 	}
 	return false
 }
@@ -641,8 +649,11 @@ type Job struct {
 	InstantMicros   int64                  `protobuf:"varint,20,opt,name=instant_micros,json=instantMicros,proto3" json:"instant_micros,omitempty"`                                         // of a kind: the instant that the run is for
 	CpuMillis       int64                  `protobuf:"varint,21,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"`                                                     // what the attempt takes, and its cap where the worker can hold it to that; 0: any
 	MemoryBytes     int64                  `protobuf:"varint,22,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Names and patterns of files in the working folder that are kept after a success. That they cannot be
+	// kept fails the attempt, cause artifacts.
+	Artifacts     []string `protobuf:"bytes,23,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
@@ -827,6 +838,13 @@ func (x *Job) GetMemoryBytes() int64 {
 		return x.MemoryBytes
 	}
 	return 0
+}
+
+func (x *Job) GetArtifacts() []string {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
 }
 
 // Request is an HTTP request that the worker sends itself.
@@ -1475,6 +1493,331 @@ func (x *File) GetData() []byte {
 	return nil
 }
 
+// Artifact is a file that an attempt left behind.
+type Artifact struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // relative, with slashes
+	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	Sha256        string                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"` // of the content, in hexadecimal
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Artifact) Reset() {
+	*x = Artifact{}
+	mi := &file_worker_v1_worker_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Artifact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Artifact) ProtoMessage() {}
+
+func (x *Artifact) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
+func (*Artifact) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Artifact) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Artifact) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Artifact) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+type PutArtifactRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Handler       int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
+	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Uuid          string                 `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	Attempt       *Attempt               `protobuf:"bytes,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Index         int32                  `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"` // of the file among those of the attempt
+	Artifact      *Artifact              `protobuf:"bytes,6,opt,name=artifact,proto3" json:"artifact,omitempty"`
+	Offset        int64                  `protobuf:"varint,7,opt,name=offset,proto3" json:"offset,omitempty"` // of the first byte of data
+	Data          []byte                 `protobuf:"bytes,8,opt,name=data,proto3" json:"data,omitempty"`      // at most 1 MiB
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutArtifactRequest) Reset() {
+	*x = PutArtifactRequest{}
+	mi := &file_worker_v1_worker_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutArtifactRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutArtifactRequest) ProtoMessage() {}
+
+func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutArtifactRequest.ProtoReflect.Descriptor instead.
+func (*PutArtifactRequest) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *PutArtifactRequest) GetHandler() int64 {
+	if x != nil {
+		return x.Handler
+	}
+	return 0
+}
+
+func (x *PutArtifactRequest) GetLease() int64 {
+	if x != nil {
+		return x.Lease
+	}
+	return 0
+}
+
+func (x *PutArtifactRequest) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+func (x *PutArtifactRequest) GetAttempt() *Attempt {
+	if x != nil {
+		return x.Attempt
+	}
+	return nil
+}
+
+func (x *PutArtifactRequest) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *PutArtifactRequest) GetArtifact() *Artifact {
+	if x != nil {
+		return x.Artifact
+	}
+	return nil
+}
+
+func (x *PutArtifactRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *PutArtifactRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type PutArtifactResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         int32                  `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutArtifactResponse) Reset() {
+	*x = PutArtifactResponse{}
+	mi := &file_worker_v1_worker_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutArtifactResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutArtifactResponse) ProtoMessage() {}
+
+func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutArtifactResponse.ProtoReflect.Descriptor instead.
+func (*PutArtifactResponse) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *PutArtifactResponse) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *PutArtifactResponse) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+type KeepArtifactsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Handler       int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
+	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Uuid          string                 `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	Attempt       *Attempt               `protobuf:"bytes,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Artifacts     []*Artifact            `protobuf:"bytes,5,rep,name=artifacts,proto3" json:"artifacts,omitempty"` // all of them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepArtifactsRequest) Reset() {
+	*x = KeepArtifactsRequest{}
+	mi := &file_worker_v1_worker_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepArtifactsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepArtifactsRequest) ProtoMessage() {}
+
+func (x *KeepArtifactsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepArtifactsRequest.ProtoReflect.Descriptor instead.
+func (*KeepArtifactsRequest) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *KeepArtifactsRequest) GetHandler() int64 {
+	if x != nil {
+		return x.Handler
+	}
+	return 0
+}
+
+func (x *KeepArtifactsRequest) GetLease() int64 {
+	if x != nil {
+		return x.Lease
+	}
+	return 0
+}
+
+func (x *KeepArtifactsRequest) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+func (x *KeepArtifactsRequest) GetAttempt() *Attempt {
+	if x != nil {
+		return x.Attempt
+	}
+	return nil
+}
+
+func (x *KeepArtifactsRequest) GetArtifacts() []*Artifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+type KeepArtifactsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepArtifactsResponse) Reset() {
+	*x = KeepArtifactsResponse{}
+	mi := &file_worker_v1_worker_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepArtifactsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepArtifactsResponse) ProtoMessage() {}
+
+func (x *KeepArtifactsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepArtifactsResponse.ProtoReflect.Descriptor instead.
+func (*KeepArtifactsResponse) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{20}
+}
+
 type PushLogsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Handler       int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
@@ -1487,7 +1830,7 @@ type PushLogsRequest struct {
 
 func (x *PushLogsRequest) Reset() {
 	*x = PushLogsRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[16]
+	mi := &file_worker_v1_worker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1842,7 @@ func (x *PushLogsRequest) String() string {
 func (*PushLogsRequest) ProtoMessage() {}
 
 func (x *PushLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[16]
+	mi := &file_worker_v1_worker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1855,7 @@ func (x *PushLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushLogsRequest.ProtoReflect.Descriptor instead.
 func (*PushLogsRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PushLogsRequest) GetHandler() int64 {
@@ -1559,7 +1902,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_worker_v1_worker_proto_msgTypes[17]
+	mi := &file_worker_v1_worker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1914,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[17]
+	mi := &file_worker_v1_worker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1927,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LogChunk) GetAttempt() *Attempt {
@@ -1647,7 +1990,7 @@ type PushLogsResponse struct {
 
 func (x *PushLogsResponse) Reset() {
 	*x = PushLogsResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[18]
+	mi := &file_worker_v1_worker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1659,7 +2002,7 @@ func (x *PushLogsResponse) String() string {
 func (*PushLogsResponse) ProtoMessage() {}
 
 func (x *PushLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[18]
+	mi := &file_worker_v1_worker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1672,7 +2015,7 @@ func (x *PushLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushLogsResponse.ProtoReflect.Descriptor instead.
 func (*PushLogsResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PushLogsResponse) GetEnds() []int64 {
@@ -1693,7 +2036,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[19]
+	mi := &file_worker_v1_worker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +2048,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[19]
+	mi := &file_worker_v1_worker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +2061,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{19}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LeaveRequest) GetHandler() int64 {
@@ -1750,7 +2093,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[20]
+	mi := &file_worker_v1_worker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1762,7 +2105,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[20]
+	mi := &file_worker_v1_worker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1775,7 +2118,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{20}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{25}
 }
 
 var File_worker_v1_worker_proto protoreflect.FileDescriptor
@@ -1789,7 +2132,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\x05R\x05token\x12\x1d\n" +
 	"\n" +
 	"cpu_millis\x18\x04 \x01(\x03R\tcpuMillis\x12!\n" +
-	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xf4\x03\n" +
+	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\x92\x04\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x18\n" +
@@ -1805,7 +2148,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"cpu_millis\x18\v \x01(\x03R\tcpuMillis\x12!\n" +
 	"\fmemory_bytes\x18\f \x01(\x03R\vmemoryBytes\x12\x1a\n" +
-	"\bdraining\x18\r \x01(\bR\bdraining\x1a9\n" +
+	"\bdraining\x18\r \x01(\bR\bdraining\x12\x1c\n" +
+	"\tartifacts\x18\x0e \x01(\bR\tartifacts\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfd\x01\n" +
@@ -1835,7 +2179,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05nodes\x18\x04 \x03(\tR\x05nodes\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
-	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xa1\x06\n" +
+	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xbf\x06\n" +
 	"\x03Job\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -1861,7 +2205,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x0einstant_micros\x18\x14 \x01(\x03R\rinstantMicros\x12\x1d\n" +
 	"\n" +
 	"cpu_millis\x18\x15 \x01(\x03R\tcpuMillis\x12!\n" +
-	"\fmemory_bytes\x18\x16 \x01(\x03R\vmemoryBytes\x1a:\n" +
+	"\fmemory_bytes\x18\x16 \x01(\x03R\vmemoryBytes\x12\x1c\n" +
+	"\tartifacts\x18\x17 \x03(\tR\tartifacts\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x81\x02\n" +
@@ -1914,7 +2259,30 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x04File\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\x88\x01\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"J\n" +
+	"\bArtifact\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x16\n" +
+	"\x06sha256\x18\x03 \x01(\tR\x06sha256\"\x85\x02\n" +
+	"\x12PutArtifactRequest\x12\x18\n" +
+	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
+	"\x05lease\x18\x02 \x01(\x03R\x05lease\x12\x12\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x122\n" +
+	"\aattempt\x18\x04 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x14\n" +
+	"\x05index\x18\x05 \x01(\x05R\x05index\x125\n" +
+	"\bartifact\x18\x06 \x01(\v2\x19.skein.worker.v1.ArtifactR\bartifact\x12\x16\n" +
+	"\x06offset\x18\a \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04data\x18\b \x01(\fR\x04data\"C\n" +
+	"\x13PutArtifactResponse\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\"\xc7\x01\n" +
+	"\x14KeepArtifactsRequest\x12\x18\n" +
+	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
+	"\x05lease\x18\x02 \x01(\x03R\x05lease\x12\x12\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x122\n" +
+	"\aattempt\x18\x04 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x127\n" +
+	"\tartifacts\x18\x05 \x03(\v2\x19.skein.worker.v1.ArtifactR\tartifacts\"\x17\n" +
+	"\x15KeepArtifactsResponse\"\x88\x01\n" +
 	"\x0fPushLogsRequest\x12\x18\n" +
 	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x121\n" +
@@ -1942,12 +2310,14 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\rVERDICT_STALE\x10\x03\x12\x15\n" +
 	"\x11VERDICT_RUN_ENDED\x10\x04\x12\x15\n" +
 	"\x11VERDICT_MALFORMED\x10\x05\x12\x17\n" +
-	"\x13VERDICT_UNAVAILABLE\x10\x062\xcb\x03\n" +
+	"\x13VERDICT_UNAVAILABLE\x10\x062\x85\x05\n" +
 	"\aWorkers\x12O\n" +
 	"\bRegister\x12 .skein.worker.v1.RegisterRequest\x1a!.skein.worker.v1.RegisterResponse\x12C\n" +
 	"\x04Poll\x12\x1c.skein.worker.v1.PollRequest\x1a\x1d.skein.worker.v1.PollResponse\x12I\n" +
 	"\x06Report\x12\x1e.skein.worker.v1.ReportRequest\x1a\x1f.skein.worker.v1.ReportResponse\x12F\n" +
-	"\x05Files\x12\x1d.skein.worker.v1.FilesRequest\x1a\x1e.skein.worker.v1.FilesResponse\x12O\n" +
+	"\x05Files\x12\x1d.skein.worker.v1.FilesRequest\x1a\x1e.skein.worker.v1.FilesResponse\x12X\n" +
+	"\vPutArtifact\x12#.skein.worker.v1.PutArtifactRequest\x1a$.skein.worker.v1.PutArtifactResponse\x12^\n" +
+	"\rKeepArtifacts\x12%.skein.worker.v1.KeepArtifactsRequest\x1a&.skein.worker.v1.KeepArtifactsResponse\x12O\n" +
 	"\bPushLogs\x12 .skein.worker.v1.PushLogsRequest\x1a!.skein.worker.v1.PushLogsResponse\x12F\n" +
 	"\x05Leave\x12\x1d.skein.worker.v1.LeaveRequest\x1a\x1e.skein.worker.v1.LeaveResponseB(Z&skein.dev/skein/api/worker/v1;workerv1b\x06proto3"
 
@@ -1964,35 +2334,40 @@ func file_worker_v1_worker_proto_rawDescGZIP() []byte {
 }
 
 var file_worker_v1_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_worker_v1_worker_proto_goTypes = []any{
-	(Verdict)(0),             // 0: skein.worker.v1.Verdict
-	(*Attempt)(nil),          // 1: skein.worker.v1.Attempt
-	(*RegisterRequest)(nil),  // 2: skein.worker.v1.RegisterRequest
-	(*RegisterResponse)(nil), // 3: skein.worker.v1.RegisterResponse
-	(*PollRequest)(nil),      // 4: skein.worker.v1.PollRequest
-	(*PollResponse)(nil),     // 5: skein.worker.v1.PollResponse
-	(*Stop)(nil),             // 6: skein.worker.v1.Stop
-	(*Job)(nil),              // 7: skein.worker.v1.Job
-	(*Request)(nil),          // 8: skein.worker.v1.Request
-	(*Header)(nil),           // 9: skein.worker.v1.Header
-	(*Script)(nil),           // 10: skein.worker.v1.Script
-	(*ReportRequest)(nil),    // 11: skein.worker.v1.ReportRequest
-	(*Result)(nil),           // 12: skein.worker.v1.Result
-	(*ReportResponse)(nil),   // 13: skein.worker.v1.ReportResponse
-	(*FilesRequest)(nil),     // 14: skein.worker.v1.FilesRequest
-	(*FilesResponse)(nil),    // 15: skein.worker.v1.FilesResponse
-	(*File)(nil),             // 16: skein.worker.v1.File
-	(*PushLogsRequest)(nil),  // 17: skein.worker.v1.PushLogsRequest
-	(*LogChunk)(nil),         // 18: skein.worker.v1.LogChunk
-	(*PushLogsResponse)(nil), // 19: skein.worker.v1.PushLogsResponse
-	(*LeaveRequest)(nil),     // 20: skein.worker.v1.LeaveRequest
-	(*LeaveResponse)(nil),    // 21: skein.worker.v1.LeaveResponse
-	nil,                      // 22: skein.worker.v1.RegisterRequest.LabelsEntry
-	nil,                      // 23: skein.worker.v1.Job.OutputsEntry
+	(Verdict)(0),                  // 0: skein.worker.v1.Verdict
+	(*Attempt)(nil),               // 1: skein.worker.v1.Attempt
+	(*RegisterRequest)(nil),       // 2: skein.worker.v1.RegisterRequest
+	(*RegisterResponse)(nil),      // 3: skein.worker.v1.RegisterResponse
+	(*PollRequest)(nil),           // 4: skein.worker.v1.PollRequest
+	(*PollResponse)(nil),          // 5: skein.worker.v1.PollResponse
+	(*Stop)(nil),                  // 6: skein.worker.v1.Stop
+	(*Job)(nil),                   // 7: skein.worker.v1.Job
+	(*Request)(nil),               // 8: skein.worker.v1.Request
+	(*Header)(nil),                // 9: skein.worker.v1.Header
+	(*Script)(nil),                // 10: skein.worker.v1.Script
+	(*ReportRequest)(nil),         // 11: skein.worker.v1.ReportRequest
+	(*Result)(nil),                // 12: skein.worker.v1.Result
+	(*ReportResponse)(nil),        // 13: skein.worker.v1.ReportResponse
+	(*FilesRequest)(nil),          // 14: skein.worker.v1.FilesRequest
+	(*FilesResponse)(nil),         // 15: skein.worker.v1.FilesResponse
+	(*File)(nil),                  // 16: skein.worker.v1.File
+	(*Artifact)(nil),              // 17: skein.worker.v1.Artifact
+	(*PutArtifactRequest)(nil),    // 18: skein.worker.v1.PutArtifactRequest
+	(*PutArtifactResponse)(nil),   // 19: skein.worker.v1.PutArtifactResponse
+	(*KeepArtifactsRequest)(nil),  // 20: skein.worker.v1.KeepArtifactsRequest
+	(*KeepArtifactsResponse)(nil), // 21: skein.worker.v1.KeepArtifactsResponse
+	(*PushLogsRequest)(nil),       // 22: skein.worker.v1.PushLogsRequest
+	(*LogChunk)(nil),              // 23: skein.worker.v1.LogChunk
+	(*PushLogsResponse)(nil),      // 24: skein.worker.v1.PushLogsResponse
+	(*LeaveRequest)(nil),          // 25: skein.worker.v1.LeaveRequest
+	(*LeaveResponse)(nil),         // 26: skein.worker.v1.LeaveResponse
+	nil,                           // 27: skein.worker.v1.RegisterRequest.LabelsEntry
+	nil,                           // 28: skein.worker.v1.Job.OutputsEntry
 }
 var file_worker_v1_worker_proto_depIdxs = []int32{
-	22, // 0: skein.worker.v1.RegisterRequest.labels:type_name -> skein.worker.v1.RegisterRequest.LabelsEntry
+	27, // 0: skein.worker.v1.RegisterRequest.labels:type_name -> skein.worker.v1.RegisterRequest.LabelsEntry
 	1,  // 1: skein.worker.v1.RegisterRequest.running:type_name -> skein.worker.v1.Attempt
 	1,  // 2: skein.worker.v1.RegisterRequest.ended:type_name -> skein.worker.v1.Attempt
 	1,  // 3: skein.worker.v1.RegisterResponse.revoked:type_name -> skein.worker.v1.Attempt
@@ -2003,7 +2378,7 @@ var file_worker_v1_worker_proto_depIdxs = []int32{
 	1,  // 8: skein.worker.v1.Stop.attempt:type_name -> skein.worker.v1.Attempt
 	1,  // 9: skein.worker.v1.Job.attempt:type_name -> skein.worker.v1.Attempt
 	10, // 10: skein.worker.v1.Job.script:type_name -> skein.worker.v1.Script
-	23, // 11: skein.worker.v1.Job.outputs:type_name -> skein.worker.v1.Job.OutputsEntry
+	28, // 11: skein.worker.v1.Job.outputs:type_name -> skein.worker.v1.Job.OutputsEntry
 	8,  // 12: skein.worker.v1.Job.request:type_name -> skein.worker.v1.Request
 	9,  // 13: skein.worker.v1.Request.headers:type_name -> skein.worker.v1.Header
 	12, // 14: skein.worker.v1.ReportRequest.results:type_name -> skein.worker.v1.Result
@@ -2011,25 +2386,33 @@ var file_worker_v1_worker_proto_depIdxs = []int32{
 	0,  // 16: skein.worker.v1.ReportResponse.verdicts:type_name -> skein.worker.v1.Verdict
 	1,  // 17: skein.worker.v1.FilesRequest.attempt:type_name -> skein.worker.v1.Attempt
 	16, // 18: skein.worker.v1.FilesResponse.files:type_name -> skein.worker.v1.File
-	18, // 19: skein.worker.v1.PushLogsRequest.chunks:type_name -> skein.worker.v1.LogChunk
-	1,  // 20: skein.worker.v1.LogChunk.attempt:type_name -> skein.worker.v1.Attempt
-	2,  // 21: skein.worker.v1.Workers.Register:input_type -> skein.worker.v1.RegisterRequest
-	4,  // 22: skein.worker.v1.Workers.Poll:input_type -> skein.worker.v1.PollRequest
-	11, // 23: skein.worker.v1.Workers.Report:input_type -> skein.worker.v1.ReportRequest
-	14, // 24: skein.worker.v1.Workers.Files:input_type -> skein.worker.v1.FilesRequest
-	17, // 25: skein.worker.v1.Workers.PushLogs:input_type -> skein.worker.v1.PushLogsRequest
-	20, // 26: skein.worker.v1.Workers.Leave:input_type -> skein.worker.v1.LeaveRequest
-	3,  // 27: skein.worker.v1.Workers.Register:output_type -> skein.worker.v1.RegisterResponse
-	5,  // 28: skein.worker.v1.Workers.Poll:output_type -> skein.worker.v1.PollResponse
-	13, // 29: skein.worker.v1.Workers.Report:output_type -> skein.worker.v1.ReportResponse
-	15, // 30: skein.worker.v1.Workers.Files:output_type -> skein.worker.v1.FilesResponse
-	19, // 31: skein.worker.v1.Workers.PushLogs:output_type -> skein.worker.v1.PushLogsResponse
-	21, // 32: skein.worker.v1.Workers.Leave:output_type -> skein.worker.v1.LeaveResponse
-	27, // [27:33] is the sub-list for method output_type
-	21, // [21:27] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	1,  // 19: skein.worker.v1.PutArtifactRequest.attempt:type_name -> skein.worker.v1.Attempt
+	17, // 20: skein.worker.v1.PutArtifactRequest.artifact:type_name -> skein.worker.v1.Artifact
+	1,  // 21: skein.worker.v1.KeepArtifactsRequest.attempt:type_name -> skein.worker.v1.Attempt
+	17, // 22: skein.worker.v1.KeepArtifactsRequest.artifacts:type_name -> skein.worker.v1.Artifact
+	23, // 23: skein.worker.v1.PushLogsRequest.chunks:type_name -> skein.worker.v1.LogChunk
+	1,  // 24: skein.worker.v1.LogChunk.attempt:type_name -> skein.worker.v1.Attempt
+	2,  // 25: skein.worker.v1.Workers.Register:input_type -> skein.worker.v1.RegisterRequest
+	4,  // 26: skein.worker.v1.Workers.Poll:input_type -> skein.worker.v1.PollRequest
+	11, // 27: skein.worker.v1.Workers.Report:input_type -> skein.worker.v1.ReportRequest
+	14, // 28: skein.worker.v1.Workers.Files:input_type -> skein.worker.v1.FilesRequest
+	18, // 29: skein.worker.v1.Workers.PutArtifact:input_type -> skein.worker.v1.PutArtifactRequest
+	20, // 30: skein.worker.v1.Workers.KeepArtifacts:input_type -> skein.worker.v1.KeepArtifactsRequest
+	22, // 31: skein.worker.v1.Workers.PushLogs:input_type -> skein.worker.v1.PushLogsRequest
+	25, // 32: skein.worker.v1.Workers.Leave:input_type -> skein.worker.v1.LeaveRequest
+	3,  // 33: skein.worker.v1.Workers.Register:output_type -> skein.worker.v1.RegisterResponse
+	5,  // 34: skein.worker.v1.Workers.Poll:output_type -> skein.worker.v1.PollResponse
+	13, // 35: skein.worker.v1.Workers.Report:output_type -> skein.worker.v1.ReportResponse
+	15, // 36: skein.worker.v1.Workers.Files:output_type -> skein.worker.v1.FilesResponse
+	19, // 37: skein.worker.v1.Workers.PutArtifact:output_type -> skein.worker.v1.PutArtifactResponse
+	21, // 38: skein.worker.v1.Workers.KeepArtifacts:output_type -> skein.worker.v1.KeepArtifactsResponse
+	24, // 39: skein.worker.v1.Workers.PushLogs:output_type -> skein.worker.v1.PushLogsResponse
+	26, // 40: skein.worker.v1.Workers.Leave:output_type -> skein.worker.v1.LeaveResponse
+	33, // [33:41] is the sub-list for method output_type
+	25, // [25:33] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_worker_v1_worker_proto_init() }
@@ -2043,7 +2426,7 @@ func file_worker_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_worker_v1_worker_proto_rawDesc), len(file_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

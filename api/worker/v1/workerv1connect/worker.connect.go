@@ -41,6 +41,10 @@ const (
 	WorkersReportProcedure = "/skein.worker.v1.Workers/Report"
 	// WorkersFilesProcedure is the fully-qualified name of the Workers's Files RPC.
 	WorkersFilesProcedure = "/skein.worker.v1.Workers/Files"
+	// WorkersPutArtifactProcedure is the fully-qualified name of the Workers's PutArtifact RPC.
+	WorkersPutArtifactProcedure = "/skein.worker.v1.Workers/PutArtifact"
+	// WorkersKeepArtifactsProcedure is the fully-qualified name of the Workers's KeepArtifacts RPC.
+	WorkersKeepArtifactsProcedure = "/skein.worker.v1.Workers/KeepArtifacts"
 	// WorkersPushLogsProcedure is the fully-qualified name of the Workers's PushLogs RPC.
 	WorkersPushLogsProcedure = "/skein.worker.v1.Workers/PushLogs"
 	// WorkersLeaveProcedure is the fully-qualified name of the Workers's Leave RPC.
@@ -66,6 +70,18 @@ type WorkersClient interface {
 	//
 	//	STALE (failed_precondition): it does not have it.
 	Files(context.Context, *v1.FilesRequest) (*v1.FilesResponse, error)
+	// PutArtifact brings a piece of a file that an attempt which the worker has left behind. Files come in the
+	// order of their index, each from its first byte; the answer says what is wanted next, whatever was brought.
+	// A home that knows nothing of them wants the first byte of the first.
+	//
+	//	STALE (failed_precondition): it does not have the attempt, or the task keeps none.
+	//	TOO_MUCH (resource_exhausted): bounds are exceeded: nothing of the attempt is kept.
+	//	CORRUPT (data_loss): a file is not what its size and digest say; it is to begin again.
+	PutArtifact(context.Context, *v1.PutArtifactRequest) (*v1.PutArtifactResponse, error)
+	// KeepArtifacts keeps all that was brought, durably and at once; before, nobody sees any of it.
+	//
+	//	INCOMPLETE (failed_precondition): these files did not come all, in this order; begin again.
+	KeepArtifacts(context.Context, *v1.KeepArtifactsRequest) (*v1.KeepArtifactsResponse, error)
 	// PushLogs adds what attempts have printed since.
 	PushLogs(context.Context, *v1.PushLogsRequest) (*v1.PushLogsResponse, error)
 	// Leave ends an attachment in order. What the worker still has is lost.
@@ -107,6 +123,18 @@ func NewWorkersClient(httpClient connect.HTTPClient, baseURL string, opts ...con
 			connect.WithSchema(workersMethods.ByName("Files")),
 			connect.WithClientOptions(opts...),
 		),
+		putArtifact: connect.NewClient[v1.PutArtifactRequest, v1.PutArtifactResponse](
+			httpClient,
+			baseURL+WorkersPutArtifactProcedure,
+			connect.WithSchema(workersMethods.ByName("PutArtifact")),
+			connect.WithClientOptions(opts...),
+		),
+		keepArtifacts: connect.NewClient[v1.KeepArtifactsRequest, v1.KeepArtifactsResponse](
+			httpClient,
+			baseURL+WorkersKeepArtifactsProcedure,
+			connect.WithSchema(workersMethods.ByName("KeepArtifacts")),
+			connect.WithClientOptions(opts...),
+		),
 		pushLogs: connect.NewClient[v1.PushLogsRequest, v1.PushLogsResponse](
 			httpClient,
 			baseURL+WorkersPushLogsProcedure,
@@ -124,12 +152,14 @@ func NewWorkersClient(httpClient connect.HTTPClient, baseURL string, opts ...con
 
 // workersClient implements WorkersClient.
 type workersClient struct {
-	register *connect.Client[v1.RegisterRequest, v1.RegisterResponse]
-	poll     *connect.Client[v1.PollRequest, v1.PollResponse]
-	report   *connect.Client[v1.ReportRequest, v1.ReportResponse]
-	files    *connect.Client[v1.FilesRequest, v1.FilesResponse]
-	pushLogs *connect.Client[v1.PushLogsRequest, v1.PushLogsResponse]
-	leave    *connect.Client[v1.LeaveRequest, v1.LeaveResponse]
+	register      *connect.Client[v1.RegisterRequest, v1.RegisterResponse]
+	poll          *connect.Client[v1.PollRequest, v1.PollResponse]
+	report        *connect.Client[v1.ReportRequest, v1.ReportResponse]
+	files         *connect.Client[v1.FilesRequest, v1.FilesResponse]
+	putArtifact   *connect.Client[v1.PutArtifactRequest, v1.PutArtifactResponse]
+	keepArtifacts *connect.Client[v1.KeepArtifactsRequest, v1.KeepArtifactsResponse]
+	pushLogs      *connect.Client[v1.PushLogsRequest, v1.PushLogsResponse]
+	leave         *connect.Client[v1.LeaveRequest, v1.LeaveResponse]
 }
 
 // Register calls skein.worker.v1.Workers.Register.
@@ -162,6 +192,24 @@ func (c *workersClient) Report(ctx context.Context, req *v1.ReportRequest) (*v1.
 // Files calls skein.worker.v1.Workers.Files.
 func (c *workersClient) Files(ctx context.Context, req *v1.FilesRequest) (*v1.FilesResponse, error) {
 	response, err := c.files.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// PutArtifact calls skein.worker.v1.Workers.PutArtifact.
+func (c *workersClient) PutArtifact(ctx context.Context, req *v1.PutArtifactRequest) (*v1.PutArtifactResponse, error) {
+	response, err := c.putArtifact.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// KeepArtifacts calls skein.worker.v1.Workers.KeepArtifacts.
+func (c *workersClient) KeepArtifacts(ctx context.Context, req *v1.KeepArtifactsRequest) (*v1.KeepArtifactsResponse, error) {
+	response, err := c.keepArtifacts.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -205,6 +253,18 @@ type WorkersHandler interface {
 	//
 	//	STALE (failed_precondition): it does not have it.
 	Files(context.Context, *v1.FilesRequest) (*v1.FilesResponse, error)
+	// PutArtifact brings a piece of a file that an attempt which the worker has left behind. Files come in the
+	// order of their index, each from its first byte; the answer says what is wanted next, whatever was brought.
+	// A home that knows nothing of them wants the first byte of the first.
+	//
+	//	STALE (failed_precondition): it does not have the attempt, or the task keeps none.
+	//	TOO_MUCH (resource_exhausted): bounds are exceeded: nothing of the attempt is kept.
+	//	CORRUPT (data_loss): a file is not what its size and digest say; it is to begin again.
+	PutArtifact(context.Context, *v1.PutArtifactRequest) (*v1.PutArtifactResponse, error)
+	// KeepArtifacts keeps all that was brought, durably and at once; before, nobody sees any of it.
+	//
+	//	INCOMPLETE (failed_precondition): these files did not come all, in this order; begin again.
+	KeepArtifacts(context.Context, *v1.KeepArtifactsRequest) (*v1.KeepArtifactsResponse, error)
 	// PushLogs adds what attempts have printed since.
 	PushLogs(context.Context, *v1.PushLogsRequest) (*v1.PushLogsResponse, error)
 	// Leave ends an attachment in order. What the worker still has is lost.
@@ -242,6 +302,18 @@ func NewWorkersHandler(svc WorkersHandler, opts ...connect.HandlerOption) (strin
 		connect.WithSchema(workersMethods.ByName("Files")),
 		connect.WithHandlerOptions(opts...),
 	)
+	workersPutArtifactHandler := connect.NewUnaryHandlerSimple(
+		WorkersPutArtifactProcedure,
+		svc.PutArtifact,
+		connect.WithSchema(workersMethods.ByName("PutArtifact")),
+		connect.WithHandlerOptions(opts...),
+	)
+	workersKeepArtifactsHandler := connect.NewUnaryHandlerSimple(
+		WorkersKeepArtifactsProcedure,
+		svc.KeepArtifacts,
+		connect.WithSchema(workersMethods.ByName("KeepArtifacts")),
+		connect.WithHandlerOptions(opts...),
+	)
 	workersPushLogsHandler := connect.NewUnaryHandlerSimple(
 		WorkersPushLogsProcedure,
 		svc.PushLogs,
@@ -264,6 +336,10 @@ func NewWorkersHandler(svc WorkersHandler, opts ...connect.HandlerOption) (strin
 			workersReportHandler.ServeHTTP(w, r)
 		case WorkersFilesProcedure:
 			workersFilesHandler.ServeHTTP(w, r)
+		case WorkersPutArtifactProcedure:
+			workersPutArtifactHandler.ServeHTTP(w, r)
+		case WorkersKeepArtifactsProcedure:
+			workersKeepArtifactsHandler.ServeHTTP(w, r)
 		case WorkersPushLogsProcedure:
 			workersPushLogsHandler.ServeHTTP(w, r)
 		case WorkersLeaveProcedure:
@@ -291,6 +367,14 @@ func (UnimplementedWorkersHandler) Report(context.Context, *v1.ReportRequest) (*
 
 func (UnimplementedWorkersHandler) Files(context.Context, *v1.FilesRequest) (*v1.FilesResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("skein.worker.v1.Workers.Files is not implemented"))
+}
+
+func (UnimplementedWorkersHandler) PutArtifact(context.Context, *v1.PutArtifactRequest) (*v1.PutArtifactResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("skein.worker.v1.Workers.PutArtifact is not implemented"))
+}
+
+func (UnimplementedWorkersHandler) KeepArtifacts(context.Context, *v1.KeepArtifactsRequest) (*v1.KeepArtifactsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("skein.worker.v1.Workers.KeepArtifacts is not implemented"))
 }
 
 func (UnimplementedWorkersHandler) PushLogs(context.Context, *v1.PushLogsRequest) (*v1.PushLogsResponse, error) {

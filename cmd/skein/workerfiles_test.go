@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// half is what is half kept in a node's data folder.
+func (m *member) half() []string {
+	found, _ := filepath.Glob(filepath.Join(m.home.data(), "artifacts", "*", "*", "*", ".new-*"))
+	return found
+}
+
+// TestArtifactsOfWorkers: what a task on a worker leaves behind is with its home, whole, and read by way of any node. When
+// the worker dies while it brings it, the next process brings it, under the same token; when the home dies, another
+// node gets it; nothing half is left. What a node kept itself is gone with it, and that is said.
+func TestArtifactsOfWorkers(t *testing.T) {
+	t.Parallel()
+	f := newFlight(t, 2, "SKEIN_ROLES=api,scheduler", "SKEIN_LAG=10s")
+	one, two := f.members[0], f.members[1]
+	f.own(map[string]int{"n1": 16, "n2": 16})
+	w := f.worker("w1", "--slots", "2", "--lease", "7s")
+	f.listed(3)
+	home := func() (is, other *member) {
+		t.Helper()
+		at := f.row("home", "w1")
+		if at == f.row("handler", "n1") {
+			return one, two
+		}
+		return two, one
+	}
+
+	one.apply("small", "  a: {run: 'mkdir -p out; seq 300000 > out/numbers; : > out/empty; echo x > other', artifacts: ['out/*']}\n  none: {run: 'true', artifacts: ['nothing*']}\n")
+	id := one.detach("small")
+	one.home.run("run", "watch", id)
+	want, err := exec.Command("seq", "300000").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range f.members {
+		if got := m.home.run("task", "artifacts", "get", id+"/a", "out/numbers"); !bytes.Equal(got, want) {
+			t.Errorf("by way of %s: %.100q", m.name, got)
+		}
+		if list := string(m.home.run("task", "artifacts", id+"/a")); !strings.HasPrefix(list, "out/empty\t0\t") || !strings.Contains(list, "\nout/numbers\t1988895\t") {
+			t.Errorf("by way of %s: %q", m.name, list)
+		}
+	}
+	f.until("the worker keeps nothing of it", func() bool {
+		left, _ := filepath.Glob(filepath.Join(w.home.data(), "outgoing", "artifacts", "*", "*", "*"))
+		return len(left) == 0
+	})
+
+	const size = 96 << 20
+	one.apply("large", fmt.Sprintf("  a: {run: 'head -c %d /dev/zero > zeros; echo end >> zeros', artifacts: [zeros]}\n", size))
+	sum := sha256.Sum256(append(make([]byte, size), "end\n"...))
+	// brought waits until the run has ended well, and compares.
+	brought := func(id string, attempts int) {
+		t.Helper()
+		f.until("the run ends", func() bool { return one.state(id) == "succeeded" })
+		if a := one.attempts(id, "a"); len(a) != attempts {
+			t.Errorf("attempts: %+v", a)
+		}
+		if list := string(one.home.run("task", "artifacts", id+"/a")); !strings.Contains(list, fmt.Sprintf("%x", sum)) {
+			t.Errorf("%q, want the sum %x", list, sum)
+		}
+		for _, m := range f.members {
+			f.until("nothing half is left", func() bool { return len(m.half()) == 0 })
+		}
+	}
+	id = one.detach("large")
+	at, _ := home()
+	at.home.until("it is being brought", func() bool { return len(at.half()) > 0 || at.state(id) == "succeeded" })
+	w.kill()
+	f.until("its keeper, which runs nothing, has gone", func() bool { return keeperOf(w.home.data()) == 0 })
+	w.start()
+	brought(id, 1)
+
+	id = one.detach("large")
+	at, other := home()
+	at.home.until("it is being brought", func() bool { return len(at.half()) > 0 || at.state(id) == "succeeded" })
+	at.kill()
+	f.until("the run ends", func() bool { return other.state(id) == "succeeded" })
+	if list := string(other.home.run("task", "artifacts", id+"/a")); !strings.Contains(list, fmt.Sprintf("%x", sum)) {
+		t.Errorf("%q, want the sum %x", list, sum)
+	}
+	if left := other.half(); len(left) > 0 {
+		t.Errorf("half: %v", left)
+	}
+	w.stop()
+	if _, err := os.Stat(filepath.Join(w.home.data(), "outgoing", "artifacts")); err == nil {
+		left, _ := filepath.Glob(filepath.Join(w.home.data(), "outgoing", "artifacts", "*", "*", "*"))
+		if len(left) > 0 {
+			t.Errorf("the worker has kept %v", left)
+		}
+	}
+	other.stop()
+}

@@ -1,0 +1,149 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+)
+
+// nameMax bounds the name of a file, in bytes.
+const nameMax = 4096
+
+// BoundError says that something exceeds the bounds; its text is for a person.
+type BoundError struct{ text string }
+
+// Error implements error.
+func (e *BoundError) Error() string { return e.text }
+
+func tooMuch(format string, args ...any) error { return &BoundError{fmt.Sprintf(format, args...)} }
+
+// ErrCorrupt says that what came is not what was said of it.
+var ErrCorrupt = errors.New("not what its size and digest say")
+
+// Intake takes the files of one attempt that come from elsewhere, in pieces, one file after the other. After
+// an error other than that of Commit only Discard is left. One goroutine at a time calls it.
+type Intake struct {
+	k     *Keeper
+	ref   Ref
+	to    Deposit
+	taken Usage // of the run's bounds
+	whole []Info
+	now   *coming // nil: the next file is to begin
+}
+
+// coming is a file of which some has come.
+type coming struct {
+	said Info
+	got  int64
+	into *io.PipeWriter
+	done chan added // cap 1
+}
+
+type added struct {
+	info Info
+	err  error
+}
+
+// Begin begins to take the files of an attempt.
+func (k *Keeper) Begin(ctx context.Context, ref Ref) (*Intake, error) {
+	d, err := k.Store.Begin(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return &Intake{k: k, ref: ref, to: d}, nil
+}
+
+// Next says what is wanted: of the file at index, the bytes from offset.
+func (in *Intake) Next() (index int, offset int64) {
+	if in.now != nil {
+		offset = in.now.got
+	}
+	return len(in.whole), offset
+}
+
+// Put takes what is wanted, of a file of which this is said.
+func (in *Intake) Put(ctx context.Context, said Info, data []byte) error {
+	if in.now == nil {
+		if err := in.begin(ctx, said); err != nil {
+			return err
+		}
+	}
+	c := in.now
+	if said != c.said || c.got+int64(len(data)) > said.Size {
+		return fmt.Errorf("artifact %s: %w", said.Name, ErrCorrupt)
+	}
+	if _, err := c.into.Write(data); err != nil {
+		return fmt.Errorf("artifact %s cannot be kept: %w", said.Name, err)
+	}
+	if c.got += int64(len(data)); c.got < said.Size {
+		return nil
+	}
+	in.now = nil
+	_ = c.into.Close()
+	switch end := <-c.done; {
+	case end.err != nil:
+		return fmt.Errorf("artifact %s cannot be kept: %w", said.Name, end.err)
+	case end.info != said:
+		return fmt.Errorf("artifact %s: %w", said.Name, ErrCorrupt)
+	}
+	in.whole = append(in.whole, said)
+	return nil
+}
+
+// begin begins a file.
+func (in *Intake) begin(ctx context.Context, said Info) error {
+	l := &in.k.Limits
+	switch {
+	case !fs.ValidPath(said.Name) || said.Name == "." || len(said.Name) > nameMax:
+		return fmt.Errorf("artifact %.100q is no path inside the working folder: %w", said.Name, ErrCorrupt)
+	case said.Size < 0:
+		return fmt.Errorf("artifact %s: %w", said.Name, ErrCorrupt)
+	case said.Size > l.FileBytes:
+		return tooMuch("artifact %s is larger than %d bytes", said.Name, l.FileBytes)
+	case len(in.whole) >= l.AttemptFiles:
+		return tooMuch("more than %d files are artifacts of this attempt: put them into an archive", l.AttemptFiles)
+	}
+	if err := in.k.take(ctx, in.ref.Run, said.Size); err != nil {
+		return fmt.Errorf("artifact %s: %w", said.Name, err)
+	}
+	in.taken.Files, in.taken.Bytes = in.taken.Files+1, in.taken.Bytes+said.Size
+	r, w := io.Pipe()
+	c := &coming{said: said, into: w, done: make(chan added, 1)}
+	go func() {
+		info, err := in.to.Add(said.Name, r)
+		_ = r.CloseWithError(err) // who writes hears of it
+		c.done <- added{info, err}
+	}()
+	in.now = c
+	return nil
+}
+
+// ErrIncomplete says that other files have come than are to be kept.
+var ErrIncomplete = errors.New("other files have come")
+
+// Commit keeps what has come, if it is these files.
+func (in *Intake) Commit(list []Info) error {
+	if in.now != nil || !slices.Equal(list, in.whole) {
+		return ErrIncomplete
+	}
+	if err := in.to.Commit(); err != nil {
+		return err
+	}
+	in.taken = Usage{} // it stays taken
+	return nil
+}
+
+// Discard leaves nothing behind, and gives the run its room back. After Commit it does nothing.
+func (in *Intake) Discard() {
+	if in.now != nil {
+		_ = in.now.into.CloseWithError(ErrStopped)
+		<-in.now.done
+		in.now = nil
+	}
+	in.to.Discard()
+	in.k.give(in.ref.Run, in.taken)
+	in.taken = Usage{}
+}

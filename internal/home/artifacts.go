@@ -1,0 +1,206 @@
+package home
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"connectrpc.com/connect"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/artifact"
+)
+
+const (
+	// pieceMax bounds what one call brings of a file, in bytes.
+	pieceMax = 1 << 20
+	// filesMax bounds the list of files of an attempt.
+	filesMax = 10_000
+)
+
+// upload is the files of an attempt on their way to this node. It is in memory only: who loses it asks for
+// them again.
+type upload struct {
+	mu   sync.Mutex // held while something of it is taken; protects following fields
+	in   *artifact.Intake
+	over bool
+}
+
+// end leaves nothing of an upload but what was kept.
+func (u *upload) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.endLocked()
+}
+
+func (u *upload) endLocked() {
+	if !u.over {
+		u.over = true
+		u.in.Discard()
+	}
+}
+
+// endUpload is told that nothing comes any more of an attempt; h.mu is held.
+func (w *worker) endUpload(k key) {
+	if u := w.uploads[k]; u != nil {
+		delete(w.uploads, k)
+		go u.end() // a piece may be on its way to the disk
+	}
+}
+
+// PutArtifact implements the protocol.
+func (d *desk) PutArtifact(ctx context.Context, in *workerv1.PutArtifactRequest) (*workerv1.PutArtifactResponse, error) {
+	h := d.h
+	w, k, ref, err := h.depositor(ctx, in, in.Attempt)
+	if err != nil {
+		return nil, err
+	}
+	if in.Artifact == nil || in.Index < 0 || in.Offset < 0 || len(in.Data) > pieceMax {
+		return nil, h.malformed("a piece of %d bytes of file %d from %d: want a file, and at most %d bytes", len(in.Data), in.Index, in.Offset, pieceMax)
+	}
+	u, err := h.upload(ctx, w, k, ref)
+	if err != nil {
+		return nil, err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.over {
+		return nil, h.stale(k)
+	}
+	index, offset := u.in.Next()
+	if int(in.Index) == index && in.Offset == offset {
+		if err := u.in.Put(ctx, infoOf(in.Artifact), in.Data); err != nil {
+			u.endLocked()
+			h.mu.Lock()
+			delete(w.uploads, k)
+			h.mu.Unlock()
+			return nil, h.notKept(err)
+		}
+		index, offset = u.in.Next()
+	}
+	return &workerv1.PutArtifactResponse{Index: int32(index), Offset: offset}, nil
+}
+
+// KeepArtifacts implements the protocol.
+func (d *desk) KeepArtifacts(ctx context.Context, in *workerv1.KeepArtifactsRequest) (*workerv1.KeepArtifactsResponse, error) {
+	h := d.h
+	w, k, ref, err := h.depositor(ctx, in, in.Attempt)
+	if err != nil {
+		return nil, err
+	}
+	if len(in.Artifacts) == 0 || len(in.Artifacts) > filesMax {
+		return nil, h.malformed("%d artifacts: want 1 to %d", len(in.Artifacts), filesMax)
+	}
+	list := make([]artifact.Info, len(in.Artifacts))
+	for i, a := range in.Artifacts {
+		if a == nil {
+			return nil, h.malformed("artifact %d is none", i)
+		}
+		list[i] = infoOf(a)
+	}
+	h.mu.Lock()
+	u := w.uploads[k]
+	h.mu.Unlock()
+	if u == nil { // was it done before, and the answer lost?
+		kept, err := h.cfg.Artifacts.Store.List(ctx, ref)
+		slices.SortFunc(list, func(a, b artifact.Info) int { return strings.Compare(a.Name, b.Name) })
+		if err == nil && slices.Equal(kept, list) {
+			return &workerv1.KeepArtifactsResponse{}, nil
+		}
+		return nil, h.notKept(artifact.ErrIncomplete)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.over {
+		return nil, h.notKept(artifact.ErrIncomplete)
+	}
+	err = u.in.Commit(list)
+	u.endLocked()
+	h.mu.Lock()
+	delete(w.uploads, k)
+	h.mu.Unlock()
+	if err != nil {
+		return nil, h.notKept(err)
+	}
+	return &workerv1.KeepArtifactsResponse{}, nil
+}
+
+// depositor finds the worker that calls, and the place of what one of its attempts leaves behind: by what is
+// known of the attempt here, whatever the worker says.
+func (h *Home) depositor(ctx context.Context, in caller, a *workerv1.Attempt) (*worker, key, artifact.Ref, error) {
+	var ref artifact.Ref
+	w, err := h.find(in)
+	if err != nil {
+		return nil, key{}, ref, err
+	}
+	k, err := keyOfWire(a)
+	if err != nil {
+		return nil, k, ref, h.malformed("%v", err)
+	}
+	h.mu.Lock()
+	held := w.running[k] != nil
+	h.mu.Unlock()
+	if !held {
+		return nil, k, ref, h.stale(k)
+	}
+	n, own, err := h.named(ctx, w, k)
+	switch {
+	case err != nil:
+		return nil, k, ref, connect.NewError(connect.CodeUnavailable, err)
+	case !own || !n.Artifacts:
+		return nil, k, ref, h.stale(k)
+	}
+	return w, k, artifact.Ref{Run: artifact.Run{Namespace: n.Namespace, Workflow: n.Workflow, ID: k.run.String()}, Task: n.Task, Attempt: int(k.token)}, nil
+}
+
+// upload is that of an attempt, or a new one.
+func (h *Home) upload(ctx context.Context, w *worker, k key, ref artifact.Ref) (*upload, error) {
+	h.mu.Lock()
+	u := w.uploads[k]
+	h.mu.Unlock()
+	if u != nil {
+		return u, nil
+	}
+	in, err := h.cfg.Artifacts.Begin(ctx, ref)
+	if err != nil {
+		return nil, h.notKept(err)
+	}
+	fresh := &upload{in: in}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch u := w.uploads[k]; {
+	case w.out == nil || w.running[k] == nil: // it is attached no more, or the attempt is over
+		go fresh.end()
+		return nil, h.stale(k)
+	case u != nil: // somebody was faster
+		go fresh.end()
+		return u, nil
+	}
+	w.uploads[k] = fresh
+	return fresh, nil
+}
+
+func (h *Home) stale(k key) error {
+	return h.no(connect.CodeFailedPrecondition, Stale, "run %s, task %d, token %d: the worker does not have that attempt, or the task keeps no artifacts", k.run, k.task, k.token)
+}
+
+// notKept says why something was not kept.
+func (h *Home) notKept(err error) error {
+	var bound *artifact.BoundError
+	switch {
+	case errors.As(err, &bound):
+		return h.no(connect.CodeResourceExhausted, TooMuch, "%v", err)
+	case errors.Is(err, artifact.ErrCorrupt):
+		return h.no(connect.CodeDataLoss, Corrupt, "%v", err)
+	case errors.Is(err, artifact.ErrIncomplete):
+		return h.no(connect.CodeFailedPrecondition, Incomplete, "%v than are to be kept; begin again", err)
+	}
+	return connect.NewError(connect.CodeUnavailable, fmt.Errorf("artifacts cannot be kept here now: %w", err))
+}
+
+func infoOf(a *workerv1.Artifact) artifact.Info {
+	return artifact.Info{Name: a.GetName(), Size: a.GetSize(), SHA256: a.GetSha256()}
+}

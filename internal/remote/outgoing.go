@@ -1,0 +1,199 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"connectrpc.com/connect"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/artifact"
+	"skein.dev/skein/internal/worker"
+)
+
+const (
+	// outgoingName is the folder in the data folder in which artifacts wait until a home has them.
+	outgoingName = "outgoing"
+	// bringsMax is how many attempts' artifacts are brought at a time.
+	bringsMax = 4
+	// pieceMax is what one call brings, in bytes.
+	pieceMax = 1 << 20
+	// putMax bounds one call. The last one of a file waits for the disk, KeepArtifacts for the whole.
+	putMax = time.Minute
+	// againMax is how often all begins again because the home has got something else.
+	againMax = 5
+	// fullMax bounds the pause between two tries at a home that cannot keep them.
+	fullMax = 30 * time.Second
+	// bringMax is how long artifacts are offered to homes that cannot take them.
+	bringMax = time.Hour
+)
+
+// errEnded says that an attempt was to end while its artifacts were brought.
+var errEnded = errors.New("it was stopped while its artifacts were brought to its home")
+
+// artifactsOf is the place of what an attempt leaves behind.
+func artifactsOf(k *worker.Key) artifact.Ref {
+	return artifact.Ref{Run: artifact.Run{Namespace: k.Namespace, Workflow: k.Workflow, ID: k.RunID}, Task: k.Task, Attempt: k.Attempt}
+}
+
+// bring brings the artifacts of an attempt that has succeeded to its home, and then says what became of it.
+func (r *Worker) bring(ctx context.Context, a *attempt, res worker.Result) {
+	select {
+	case r.brings <- struct{}{}:
+		defer func() { <-r.brings }()
+	case <-ctx.Done():
+	}
+	err := r.deliver(ctx, a)
+	switch {
+	case err == nil:
+	case errors.Is(err, errEnded):
+		res.State, res.Cause, res.Message = worker.Stopped, a.stopCause(), errEnded.Error()
+	case ctx.Err() != nil:
+		return // the keeper has its end, and the next process begins again
+	default:
+		res.State, res.Cause, res.Message = worker.Failed, worker.CauseArtifacts, err.Error()
+	}
+	if err := r.outgoing.Forget(artifactsOf(&a.key)); err != nil {
+		r.log.Warn("artifacts that were brought to the home cannot be removed here", "run", a.name.Run, "task", a.key.Task, "err", err)
+	}
+	r.settled(a, &res)
+}
+
+// deliver brings the artifacts until a home has kept them. Its errors are for a person.
+func (r *Worker) deliver(ctx context.Context, a *attempt) error {
+	list, err := r.outgoing.List(ctx, artifactsOf(&a.key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // its patterns named nothing
+	}
+	if err != nil {
+		return fmt.Errorf("artifacts cannot be read: %w", err)
+	}
+	again := 0
+	for pause, began := pauseMin, time.Now(); ; pause *= 2 {
+		err := r.offer(ctx, a, list)
+		switch why := reason(err); {
+		case err == nil, why == stale, why == runEnded: // its report will hear the same
+			return nil
+		case context.Cause(ctx) != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, errLocal), why == tooMuch:
+			return err
+		case why == corrupt || why == incomplete:
+			if again++; again == againMax {
+				return fmt.Errorf("its home has got other artifacts than were sent: %w", err)
+			}
+		case time.Since(began) > bringMax:
+			return fmt.Errorf("no home takes its artifacts: %w", err)
+		}
+		r.log.Debug("artifacts are not with the home yet", "run", a.name.Run, "task", a.key.Task, "err", err)
+		limit := pauseMax
+		if connect.CodeOf(err) == connect.CodeUnavailable { // its disk is full: all is sent again
+			limit = fullMax
+		}
+		pause = min(pause, limit)
+		wait(ctx, pause)
+	}
+}
+
+// errLocal says that the worker has lost an artifact itself.
+var errLocal = errors.New("an artifact cannot be read")
+
+// offer brings all files to the home of now, from where it wants them on, and has it keep them.
+func (r *Worker) offer(ctx context.Context, a *attempt, list []artifact.Info) error {
+	r.mu.Lock()
+	home, handler, lease, id := r.home, r.handler, r.lease, r.uuid
+	r.mu.Unlock()
+	if lease == 0 {
+		return errNoHome
+	}
+	wire := make([]*workerv1.Artifact, len(list))
+	for i := range list {
+		wire[i] = &workerv1.Artifact{Name: list[i].Name, Size: list[i].Size, Sha256: list[i].SHA256}
+	}
+	in := &workerv1.PutArtifactRequest{Handler: handler, Lease: lease, Uuid: id, Attempt: a.name}
+	var file pieces
+	defer file.close()
+	// Each call moves on, or the home has begun again: then it does so as often as there are pieces, once.
+	calls := 2
+	for i := range list {
+		calls += 2 * int(list[i].Size/pieceMax+1)
+	}
+	for ; int(in.Index) < len(list); calls-- {
+		if calls == 0 {
+			return errors.New("the home asks for the same artifacts again and again")
+		}
+		info := &list[in.Index]
+		data, err := file.read(ctx, r.outgoing, a, info, in.Offset)
+		if err != nil {
+			return fmt.Errorf("%w: %s: %w", errLocal, info.Name, err)
+		}
+		in.Artifact, in.Data = wire[in.Index], data
+		try, cancel := context.WithTimeout(ctx, putMax)
+		out, err := r.client(home).PutArtifact(try, in)
+		cancel()
+		if err != nil {
+			return err
+		}
+		in.Index, in.Offset = max(out.Index, 0), max(out.Offset, 0)
+	}
+	try, cancel := context.WithTimeout(ctx, putMax)
+	defer cancel()
+	_, err := r.client(home).KeepArtifacts(try, &workerv1.KeepArtifactsRequest{Handler: handler, Lease: lease, Uuid: id, Attempt: a.name, Artifacts: wire})
+	return err
+}
+
+// pieces reads files piece by piece, one buffer for all.
+type pieces struct {
+	name string
+	file artifact.Reader
+	buf  []byte
+}
+
+func (p *pieces) read(ctx context.Context, from artifact.Folder, a *attempt, info *artifact.Info, offset int64) ([]byte, error) {
+	if p.file == nil || p.name != info.Name {
+		p.close()
+		file, _, err := from.Open(ctx, artifactsOf(&a.key), info.Name)
+		if err != nil {
+			return nil, err
+		}
+		p.name, p.file = info.Name, file
+	}
+	if p.buf == nil {
+		p.buf = make([]byte, pieceMax)
+	}
+	n, err := p.file.ReadAt(p.buf[:max(0, min(pieceMax, info.Size-offset))], offset)
+	if errors.Is(err, io.EOF) && offset+int64(n) == info.Size {
+		err = nil
+	}
+	return p.buf[:n], err
+}
+
+func (p *pieces) close() {
+	if p.file != nil {
+		_ = p.file.Close()
+		p.file = nil
+	}
+}
+
+// sweep removes what waited for a home and belongs to no attempt that is here: a process that is gone has
+// left it. It is called before anything runs that is not adopted.
+func (r *Worker) sweep() {
+	here := map[string]bool{}
+	for name := range r.has {
+		here[name.Run] = true
+	}
+	runs, _ := filepath.Glob(filepath.Join(r.outgoing.Path, "artifacts", "*", "*", "*")) // its only error is of the pattern
+	for _, at := range runs {
+		if !here[filepath.Base(at)] {
+			if err := os.RemoveAll(at); err != nil {
+				r.log.Warn("artifacts that nobody waits for cannot be removed", "folder", at, "err", err)
+			}
+		}
+	}
+}
