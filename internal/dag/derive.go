@@ -322,11 +322,8 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 		case p.state == RetryWait:
 			fx.Timers = append(fx.Timers, Timer{Due: now.Mono + clamp(a.RetryAt-now.Wall, a.RetryWait),
 				Run: r.ID, Kind: TimerRetry, Task: a.Task, Token: a.Token})
-		case p.state == Succeeded && r.Graph.kept[a.Task] && a.Outputs != nil:
-			if r.outputs == nil {
-				r.outputs = map[TaskID][]byte{}
-			}
-			r.outputs[a.Task] = a.Outputs
+		case p.state == Succeeded:
+			r.keepOutputs(a.Task, a.Outputs)
 		}
 	}
 }

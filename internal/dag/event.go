@@ -74,9 +74,10 @@ type Result struct {
 // Cause says why a task or a run ended as it did. "" is the ordinary end.
 type Cause string
 
-// The causes that the domain knows; workers add their own (exit, signal, start, output).
+// The causes that the domain knows; workers add their own (signal, start).
 const (
 	CauseExit      Cause = "exit"      // exit code other than 0
+	CauseOutput    Cause = "output"    // what it left behind cannot be taken
 	CauseTimeout   Cause = "timeout"   // execution cap
 	CausePermanent Cause = "permanent" // its handler says that another try would be in vain
 	CauseOverdue   Cause = "overdue"   // execution cap, and its holder did not report

@@ -342,7 +342,7 @@ func (r *Run) conclude(ev *Event, now Now, fx *Effects) Verdict {
 		}
 	}
 	overdue := a.Cause == CauseTimeout && !r.Graph.Policy(ev.Task).WarnOnTimeout
-	res := &ev.Result
+	res := r.bounded(ev.Task, &ev.Result)
 	a = r.endLogical(p, now)
 	switch {
 	case res.State == AttemptStopped && r.Intent >= IntentStop:

@@ -194,7 +194,7 @@ func (r *Run) regenerate(again []bool, rec *Record, to RunState, now Now, fx *Ef
 		if p.own, p.halted = false, false; t >= r.Graph.fixed() {
 			p.blockers = 1
 		}
-		delete(r.outputs, TaskID(t))
+		r.forgetOutputs(TaskID(t))
 	}
 	if r.Graph.Timeout > 0 {
 		left := clamp(r.StartedAt+Micros(r.Graph.Timeout.Microseconds())-now.Wall, r.Graph.Timeout)

@@ -51,17 +51,18 @@ type Run struct {
 	Leader     HandlerID // who split it
 	LeaderAt   Micros
 
-	tasks   []task
-	left    int32             // tasks not terminal
-	failed  int32             // tasks failed or upstream_failed
-	active  int32             // attempts assigned or running, the Leader's included
-	leader  task              // the pseudo task of Leader work
-	base    []byte            // packed states kept from the generation before
-	own     []byte            // the packed graph, if it is not the version's
-	outputs map[TaskID][]byte // of succeeded tasks that conditions read
-	frozen  int32             // tasks that an earlier generation leaves failed, upstream_failed or stopped
-	late    []TaskID          // pending with nothing to wait for but a task that their condition reads
-	limited []TaskID          // became ready in this step, and have a start deadline
+	tasks       []task
+	left        int32             // tasks not terminal
+	failed      int32             // tasks failed or upstream_failed
+	active      int32             // attempts assigned or running, the Leader's included
+	leader      task              // the pseudo task of Leader work
+	base        []byte            // packed states kept from the generation before
+	own         []byte            // the packed graph, if it is not the version's
+	outputs     map[TaskID][]byte // of succeeded tasks that conditions read
+	outputsSize int               // of them all, in bytes
+	frozen      int32             // tasks that an earlier generation leaves failed, upstream_failed or stopped
+	late        []TaskID          // pending with nothing to wait for but a task that their condition reads
+	limited     []TaskID          // became ready in this step, and have a start deadline
 	// Tasks that fail to be tried again, and those that wait for something outside, or for instances.
 	retrying, deferred, fanning int32
 	spreads                     map[TaskID]*spread // by foreach task that has instances

@@ -28,6 +28,10 @@ func (r *Run) succeed(t TaskID, a *attempt) {
 	r.settled(t)
 }
 
+// OutputsMax bounds what conditions read of a run's tasks, in bytes: it stays in memory as long as the run
+// goes on.
+const OutputsMax = 16 << 20
+
 // keepOutputs keeps what conditions read of a succeeded task.
 func (r *Run) keepOutputs(t TaskID, outputs []byte) {
 	if !r.Graph.kept[t] || outputs == nil {
@@ -36,7 +40,25 @@ func (r *Run) keepOutputs(t TaskID, outputs []byte) {
 	if r.outputs == nil {
 		r.outputs = map[TaskID][]byte{}
 	}
+	r.outputsSize += len(outputs) - len(r.outputs[t])
 	r.outputs[t] = outputs
+}
+
+// forgetOutputs: the task is done anew.
+func (r *Run) forgetOutputs(t TaskID) {
+	r.outputsSize -= len(r.outputs[t])
+	delete(r.outputs, t)
+}
+
+// bounded is what came of a task: a failure, if its run cannot keep what it left behind.
+func (r *Run) bounded(t TaskID, res *Result) *Result {
+	if res.State != AttemptSucceeded || !r.Graph.kept[t] || r.outputsSize+len(res.Outputs) <= OutputsMax {
+		return res
+	}
+	failed := *res
+	failed.State, failed.Cause, failed.Outputs = AttemptFailed, CauseOutput, nil
+	failed.Message = fmt.Sprintf("conditions read outputs of %d tasks of this run, with those of this one more than %d MiB", len(r.outputs)+1, OutputsMax>>20)
+	return &failed
 }
 
 // settled tells the direct dependents of a settled task; what gets decided by it is

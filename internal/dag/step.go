@@ -273,7 +273,7 @@ func (r *Run) watch(t TaskID, token Token, now Now, fx *Effects) {
 
 // report settles an attempt with what its holder says of it.
 func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
-	a, res := r.end(p), &ev.Result
+	a, res := r.end(p), r.bounded(ev.Task, &ev.Result)
 	warned, halted := a.Cause == CauseTimeout, a.Cause == CauseHalted
 	a.State, a.Cause, a.Message = res.State, res.Cause, res.Message
 	a.Exited, a.ExitCode, a.Signal = res.Exited, res.ExitCode, res.Signal

@@ -239,7 +239,7 @@ func (w *writer) ended(ctx context.Context, p *dag.Prepare, child dag.Child) (it
 		if res.Outputs, err = w.e.childOutputs(ctx, &row); errors.Is(err, ErrUnavailable) {
 			return item{}, err
 		} else if err != nil {
-			res = dag.Result{State: dag.AttemptFailed, Cause: causeOutput, Message: clean(err.Error())}
+			res = dag.Result{State: dag.AttemptFailed, Cause: dag.CauseOutput, Message: clean(err.Error())}
 		}
 	case dag.RunStopped:
 		res.State = dag.AttemptStopped

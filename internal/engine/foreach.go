@@ -25,7 +25,7 @@ func (w *writer) joinedOutputs(ctx context.Context, p *dag.Prepare, row *dag.Run
 			list = append(list, ',')
 		}
 		if list = append(list, out...); len(list) > listMax {
-			ev.Result = dag.Result{State: dag.AttemptFailed, Cause: causeOutput, Message: fmt.Sprintf(
+			ev.Result = dag.Result{State: dag.AttemptFailed, Cause: dag.CauseOutput, Message: fmt.Sprintf(
 				"the outputs of the instances of %s have more than %d bytes together, and an expression reads them: let the instances leave less", g.Name(p.Task), listMax)}
 			list = nil
 			break

@@ -83,12 +83,9 @@ func strip(it *item) {
 		it.ev.Result.State = dag.AttemptFailed
 	}
 	if it.ev.Result.State == dag.AttemptFailed {
-		it.ev.Result.Cause = causeOutput
+		it.ev.Result.Cause = dag.CauseOutput
 	}
 }
-
-// causeOutput: what a task left behind cannot be taken.
-const causeOutput dag.Cause = "output"
 
 // putBack undoes, in memory, the transaction being made: the runs that it touched are
 // loaded again. The items stay.

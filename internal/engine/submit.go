@@ -132,7 +132,7 @@ func (e *Engine) reported(from dag.HandlerID, r Report) item {
 	res := &it.ev.Result
 	res.Cause, res.Signal, res.Message = dag.Cause(clean(string(res.Cause))), clean(res.Signal), clean(res.Message)
 	if len(res.Outputs) > outputsMax {
-		res.State, res.Cause = dag.AttemptFailed, causeOutput
+		res.State, res.Cause = dag.AttemptFailed, dag.CauseOutput
 		res.Message = fmt.Sprintf("its outputs have %d bytes, at most %d are kept", len(res.Outputs), outputsMax)
 		res.Outputs = nil
 	}
