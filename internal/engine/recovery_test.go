@@ -439,6 +439,7 @@ func TestSweepSurvivesItsNode(t *testing.T) {
 	st := &slowly{Store: memory.New(memory.Options{}), gate: make(chan struct{})}
 	n := start(t, st, newHands(t), func(c *engine.Config) { c.Planner = trigger.New(st) })
 	w := n.recovery()
+	st.shut.Store(true)
 	a, err := n.Submit(t.Context(), engine.Submission{Workflow: w, Origin: dag.OriginRecovery, User: "skein"})
 	if err != nil {
 		t.Fatal(err)
