@@ -43,7 +43,7 @@ func logical(kinds map[string]*dag.Logic) func(*dag.GraphSpec) {
 var call = &dag.Logic{Kind: dag.Call}
 
 // runsOf lists the runs of a workflow, newest first.
-func runsOf(t *testing.T, st store.Store, w store.Workflow) []dag.RunRow {
+func runsOf(t testing.TB, st store.Store, w store.Workflow) []dag.RunRow {
 	t.Helper()
 	page, err := st.Runs(t.Context(), store.RunQuery{Workflow: w.ID, Limit: 100})
 	if err != nil {

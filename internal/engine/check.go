@@ -36,6 +36,8 @@ func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 	switch {
 	case w.bad[s.Run] != "": // known
 		return false, nil
+	case s.Fault == FaultCircle:
+		return w.breakCircle(s)
 	case s.Fault == FaultUnsubmitted && before != nil && before.Queued(): // it waits for its turn
 		return false, nil
 	}
@@ -78,6 +80,33 @@ func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 		return false, err
 	}
 	return fault != "", nil
+}
+
+// breakCircle ends a run that waits in a circle, if it still does: it waits for the same.
+func (w *writer) breakCircle(s *Suspect) (fixed bool, err error) {
+	r := w.runs[s.Run]
+	if r == nil {
+		row, err := w.e.store.Run(context.Background(), s.Run)
+		if errors.Is(err, store.ErrNotFound) {
+			return false, nil
+		}
+		if err == nil {
+			err = w.here(row.Shard)
+		}
+		if err != nil {
+			return false, fromStore("run "+s.Run.String(), err)
+		}
+		if r, err = w.fetch(s.Run); err != nil || r == nil {
+			return false, err
+		}
+	}
+	is := store.Standing{State: r.State, Created: r.Created, Claim: r.Claim}
+	if r.Intent != dag.IntentRun || inLine(&is) == 0 || inLine(&is) != s.Since {
+		return false, nil
+	}
+	w.step(&item{run: r.ID, ev: dag.Event{Kind: dag.EvCheck, Fault: FaultCircle, Actor: sweeper, Reason: s.Why}}, r)
+	w.deny(r, &denial{cause: dag.CauseCycle, why: clean("it waited in a circle: " + s.Why)})
+	return true, nil
 }
 
 func holds(r *dag.Run, h *Held) bool {

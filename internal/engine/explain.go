@@ -11,7 +11,7 @@ import (
 
 // Reason is one answer to "why does it not move?". Zero times do not apply.
 type Reason struct {
-	Kind     string // ended, paused, stopping, limit, queue, lock, splitting, needs, slot, place, resources, retry, operator, running, wait, approval, call, nobody
+	Kind     string // ended, paused, stopping, limit, queue, lock, splitting, needs, slot, place, resources, retry, operator, running, wait, approval, call, circle, nobody
 	What     string // a sentence
 	Holder   string // who has what it waits for
 	Since    dag.Micros
@@ -43,7 +43,10 @@ func (e *Engine) Explain(ctx context.Context, id dag.RunID, task string) (Explan
 		if !v.State.Terminal() {
 			e.explainNobody(&x)
 		}
-		return x, e.explainRun(ctx, &v, &x)
+		if err := e.explainRun(ctx, &v, &x); err != nil {
+			return x, err
+		}
+		return x, e.explainCircle(ctx, &v, &x)
 	}
 	t, err := e.Task(ctx, id, task)
 	if err != nil {

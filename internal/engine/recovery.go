@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -17,13 +19,14 @@ const (
 	FaultUnclaimed   = "not_picked_up" // an attempt was handed over long ago and does not run
 	FaultUnfinalised = "not_finalised" // nothing is left to do, and the run has not ended
 	FaultUnsubmitted = "not_submitted" // something is to do, and nobody does it
+	FaultCircle      = "wait_circle"   // runs wait for each other, in a circle
 	FaultCorrupt     = "corrupt"       // rows that make no sense
-	faults           = 6
+	faults           = 7
 )
 
 // Faults lists them.
 func Faults() []string {
-	return []string{FaultHandlerGone, FaultReportLost, FaultUnclaimed, FaultUnfinalised, FaultUnsubmitted, FaultCorrupt}
+	return []string{FaultHandlerGone, FaultReportLost, FaultUnclaimed, FaultUnfinalised, FaultUnsubmitted, FaultCircle, FaultCorrupt}
 }
 
 const (
@@ -33,6 +36,11 @@ const (
 	// suspectsMax bounds what one sweep asks for. What is repaired is not found again, so the next
 	// sweep gets further.
 	suspectsMax = 1000
+	// lookMax bounds the runs that one sweep looks at in whole: those that stand still and that nobody holds
+	// anything of. If there are more, each sweep takes others.
+	lookMax = 2000
+	// askMax is how many attempts a holder is asked for at a time.
+	askMax = 1000
 	// checkMax is how many runs an owner is asked to check at a time: its writer does nothing else
 	// meanwhile.
 	checkMax = 20
@@ -52,6 +60,9 @@ type Suspect struct {
 	Fault string    `json:"fault"`
 	// Lost are attempts that their holders, which are there, do not have.
 	Lost []Held `json:"lost,omitempty"`
+	// Since and Why are of a run that waits in a circle.
+	Since dag.Micros `json:"since,omitempty"`
+	Why   string     `json:"why,omitempty"`
 }
 
 // Helpers is how a sweep reaches the other nodes of a cluster.
@@ -87,15 +98,24 @@ func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 	if err := s.members(ctx); err != nil {
 		return s.done, fromStore("sweep: read who is there", err)
 	}
+	limits, err := e.limits(ctx)
+	if err != nil {
+		return s.done, fmt.Errorf("sweep: %w", err)
+	}
+	s.waits = newWaits(now, limits)
 	var errs []error
-	first := int(now/dag.Micros(standstill.Microseconds())) % len(e.shards) // another one each minute: none is always last
+	first := s.minute() % len(e.shards) // another one each minute: none is always last
 	for i := range e.shards {
 		if ctx.Err() != nil {
 			break
 		}
+		s.left = len(e.shards) - i
 		if err := s.shard(ctx, e.shards[(first+i)%len(e.shards)]); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if len(errs) == 0 && ctx.Err() == nil { // of a part nobody can tell who waits in vain
+		errs = append(errs, s.circles(ctx))
 	}
 	return s.done, errors.Join(append(errs, ctx.Err())...)
 }
@@ -105,14 +125,21 @@ type sweep struct {
 	now   dag.Micros
 	owner map[dag.ShardID]dag.HandlerID
 	spare map[dag.ShardID]bool // its owner had a free slot lately
+	waits *waits
+	left  int // shards, with the one that is being looked at
 	done  Swept
+	// looked is how many runs were looked at in whole.
+	looked int
 
 	// Of the shard that is being looked at.
 	found   []Suspect
-	held    map[dag.HandlerID][]Held       // attempts whose holders are asked
-	begun   map[dag.WorkflowID]bool        // some run is through its gates
-	waiting map[dag.WorkflowID][]dag.RunID // the longest that waits
+	held    map[dag.HandlerID][]Held     // attempts whose holders are asked
+	begun   map[dag.WorkflowID]bool      // some run is through its gates
+	waiting map[dag.WorkflowID]dag.RunID // the longest that waits
+	idle    [2][]dag.RunID               // they stand still, and nobody has anything of them: those that may wait for good reason behind the others
 }
+
+func (s *sweep) minute() int { return int(s.now / dag.Micros(standstill.Microseconds())) }
 
 // members learns from the store who owns what.
 func (s *sweep) members(ctx context.Context) error {
@@ -138,48 +165,33 @@ func (s *sweep) members(ctx context.Context) error {
 }
 
 func (s *sweep) shard(ctx context.Context, id dag.ShardID) error {
-	s.found, s.held = nil, map[dag.HandlerID][]Held{}
-	s.begun, s.waiting = map[dag.WorkflowID]bool{}, map[dag.WorkflowID][]dag.RunID{}
-	var after dag.RunID
-	for {
-		page, err := s.e.store.Load(ctx, store.LoadQuery{Shard: id, After: after, Limit: loadPage})
-		if err != nil {
-			return fromStore(fmt.Sprintf("sweep: read the runs of shard %d", id), err)
+	s.found, s.held, s.idle = nil, map[dag.HandlerID][]Held{}, [2][]dag.RunID{}
+	s.begun, s.waiting = map[dag.WorkflowID]bool{}, map[dag.WorkflowID]dag.RunID{}
+	err := s.e.standing(ctx, id, s.waits.limits, func(is *store.Standing) {
+		s.done.Runs++
+		s.waits.see(is)
+		if fault := s.judge(is, id); fault != "" {
+			s.found = append(s.found, Suspect{Run: is.Run, Fault: fault})
 		}
-		for i := range page {
-			after = page[i].Run.ID
-			s.done.Runs++
-			if fault := s.judge(&page[i], id); fault != "" {
-				s.found = append(s.found, Suspect{Run: after, Fault: fault})
-			}
-		}
-		if len(page) < loadPage {
-			break
-		}
+	})
+	if err != nil {
+		return fmt.Errorf("sweep: %w", err)
 	}
-	for wf, list := range s.waiting {
+	for wf, run := range s.waiting {
 		if !s.begun[wf] { // nobody is through, so nobody need wait
-			s.found = append(s.found, Suspect{Run: list[0], Fault: FaultUnsubmitted})
+			s.found = append(s.found, Suspect{Run: run, Fault: FaultUnsubmitted})
 		}
 	}
-	return errors.Join(s.askHolders(ctx, id), s.askOwner(ctx, id))
+	return errors.Join(s.lookAll(ctx, id), s.askHolders(ctx, id), s.askOwner(ctx, id))
 }
 
 // judge says what seems to be wrong with a run, by its rows alone.
-func (s *sweep) judge(rec *store.RunRecord, shard dag.ShardID) string {
-	r := &rec.Run
-	if rec.Bad != nil {
+func (s *sweep) judge(r *store.Standing, shard dag.ShardID) (fault string) {
+	if r.Bad != nil {
 		return FaultCorrupt
 	}
-	moved := max(r.Created, r.SplitAt, r.StartedAt)
-	live, fault := 0, ""
-	for i := range rec.Attempts {
-		a := &rec.Attempts[i]
-		moved = max(moved, a.Assigned, a.Started, a.Finished)
-		if a.State.Ended() || a.State == dag.AttemptDeferred { // nobody holds it
-			continue
-		}
-		live++
+	for i := range r.Live {
+		a := &r.Live[i]
 		switch {
 		case a.Handler != s.e.me().ID && !s.e.alive(a.Handler):
 			fault = FaultHandlerGone
@@ -187,20 +199,69 @@ func (s *sweep) judge(rec *store.RunRecord, shard dag.ShardID) string {
 			fault = FaultUnclaimed
 		}
 		if a.Task != dag.LeaderTask && s.old(a.Assigned, standstill) {
-			s.held[a.Handler] = append(s.held[a.Handler], Held{a.Run, a.Task, a.Token, a.Handler})
+			s.held[a.Handler] = append(s.held[a.Handler], Held{r.Run, a.Task, a.Token, a.Handler})
 		}
 	}
 	if r.State == dag.RunWaiting && r.Intent < dag.IntentStop {
-		if s.old(moved, standstill) && len(s.waiting[r.Workflow]) == 0 {
-			s.waiting[r.Workflow] = []dag.RunID{r.ID}
+		if _, known := s.waiting[r.Workflow]; !known && s.old(r.Moved, standstill) {
+			s.waiting[r.Workflow] = r.Run
 		}
 		return ""
 	}
 	s.begun[r.Workflow] = true
-	if live > 0 || !s.old(moved, standstill) {
+	switch {
+	case len(r.Live) > 0 || !s.old(r.Moved, standstill):
 		return fault
+	case r.Intent >= dag.IntentStop:
+		return FaultUnfinalised
+	case r.State == dag.RunSubmitted, r.State == dag.RunSplitting:
+		return FaultUnsubmitted
+	case r.Intent == dag.IntentPause:
+		return ""
 	}
-	return s.still(rec, shard)
+	class := 0
+	if r.State == dag.RunSuspended || r.Later > s.now || !s.spare[shard] { // it says that it waits, or has no slot
+		class = 1
+	}
+	s.idle[class] = append(s.idle[class], r.Run)
+	return ""
+}
+
+// lookAll looks at runs that stand still in whole: at so many as each shard has its share of.
+func (s *sweep) lookAll(ctx context.Context, shard dag.ShardID) error {
+	for class := range s.idle {
+		room := max(lookMax-s.looked, 0) / s.left
+		if class == 0 {
+			room = (room + 1) / 2
+		}
+		list := s.turn(s.idle[class], room)
+		for len(list) > 0 {
+			n := min(checkMax, len(list))
+			page, err := s.e.store.Load(ctx, store.LoadQuery{IDs: list[:n]})
+			if err != nil {
+				return fromStore(fmt.Sprintf("sweep: read runs of shard %d", shard), err)
+			}
+			for i := range page {
+				if fault := s.still(&page[i], shard); fault != "" {
+					s.found = append(s.found, Suspect{Run: page[i].Run.ID, Fault: fault})
+				}
+			}
+			s.looked += n
+			list = list[n:]
+		}
+	}
+	return nil
+}
+
+// turn is a part of a list of at most about so many, of a long one another part each minute.
+func (s *sweep) turn(list []dag.RunID, most int) []dag.RunID {
+	if len(list) <= most || most == 0 {
+		return list[:min(len(list), most)]
+	}
+	parts := (len(list) + most - 1) / most
+	return slices.DeleteFunc(list, func(id dag.RunID) bool {
+		return int(binary.BigEndian.Uint32(id[12:])%uint32(parts)) != s.minute()%parts
+	})
 }
 
 func (s *sweep) old(at dag.Micros, than time.Duration) bool {
@@ -211,11 +272,9 @@ func (s *sweep) old(at dag.Micros, than time.Duration) bool {
 func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	r := &rec.Run
 	switch {
-	case r.Intent >= dag.IntentStop:
-		return FaultUnfinalised
-	case r.State == dag.RunSubmitted, r.State == dag.RunSplitting:
-		return FaultUnsubmitted
-	case r.Intent == dag.IntentPause:
+	case rec.Bad != nil:
+		return FaultCorrupt
+	case r.State.Terminal(), r.Intent != dag.IntentRun, r.State <= dag.RunWaiting, r.State == dag.RunSplitting: // by now
 		return ""
 	}
 	g, err := s.e.graphOf(r)
@@ -256,16 +315,10 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 func (s *sweep) askHolders(ctx context.Context, shard dag.ShardID) error {
 	var errs []error
 	for h, list := range s.held {
-		var missing []Held
-		var err error
-		switch {
-		case h == s.e.me().ID:
-			missing, err = s.e.Missing(ctx, list)
-		case !s.e.alive(h) || s.e.cfg.Helpers == nil:
+		if h != s.e.me().ID && (!s.e.alive(h) || s.e.cfg.Helpers == nil) {
 			continue // its runs are suspects already
-		default:
-			missing, err = s.e.cfg.Helpers.Missing(ctx, h, list)
 		}
+		missing, err := s.missing(ctx, h, list)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("sweep: ask handler %d for its attempts: %w", h, err))
 		}
@@ -276,6 +329,41 @@ func (s *sweep) askHolders(ctx context.Context, shard dag.ShardID) error {
 			}
 			s.found = append(s.found, su)
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// missing asks a holder which of its attempts it does not have, for so many at a time that its writer does not
+// pause.
+func (s *sweep) missing(ctx context.Context, h dag.HandlerID, list []Held) (all []Held, err error) {
+	for len(list) > 0 && err == nil {
+		var page []Held
+		n := min(askMax, len(list))
+		if h == s.e.me().ID {
+			page, err = s.e.Missing(ctx, list[:n])
+		} else {
+			page, err = s.e.cfg.Helpers.Missing(ctx, h, list[:n])
+		}
+		all, list = append(all, page...), list[n:]
+	}
+	return all, err
+}
+
+// circles has of each circle of waits the last who waits fail. What is found is read once more: the first reading
+// did not see all shards at one instant.
+func (s *sweep) circles(ctx context.Context) error {
+	if s.waits.settle(); len(s.waits.circles()) == 0 {
+		return nil
+	}
+	g, err := s.e.waits(ctx, s.now, s.waits)
+	if err != nil {
+		return fmt.Errorf("sweep: look at a circle of waits: %w", err)
+	}
+	var errs []error
+	for _, c := range g.circles() {
+		w := last(c)
+		s.found = []Suspect{{Run: w.Run, Fault: FaultCircle, Since: inLine(&w.Standing), Why: clean(g.tell(c))}}
+		errs = append(errs, s.askOwner(ctx, w.Shard))
 	}
 	return errors.Join(errs...)
 }

@@ -267,5 +267,6 @@ type Store interface {
 	Schedules
 	Tokens
 	Claims
+	Sweeps
 	Close() error
 }

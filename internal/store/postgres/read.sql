@@ -301,3 +301,14 @@ WHERE r.id IS NULL OR r.finished <> 0 LIMIT $1;
 
 -- name: missingActive
 SELECT r.id FROM run r WHERE r.finished = 0 AND NOT EXISTS (SELECT FROM active a WHERE a.shard = r.shard AND a.run = r.id) LIMIT $1;
+
+-- name: standingRuns
+SELECT r.id, r.shard, r.workflow, r.state, r.intent, r.created, r.split, r.started,
+  CASE r.origin WHEN 'parent' THEN r.fire END, r.claim
+FROM (SELECT run FROM active WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3) a JOIN run r ON r.id = a.run
+ORDER BY r.id;
+
+-- name: standingAttempts
+SELECT a.run, a.task, a.token, a.handler, a.state, a.assigned, a.started, a.finished, a.retry_at
+FROM (SELECT run FROM active WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3) r JOIN attempt a ON a.run = r.run
+ORDER BY a.run, a.task, a.token;

@@ -102,3 +102,13 @@ SELECT id, kind, name, hash, created, expires, revoked, actor FROM token WHERE h
 
 -- name: tokens
 SELECT id, kind, name, hash, created, expires, revoked, actor FROM token ORDER BY id;
+
+-- name: standingRuns
+-- The numbers are a JSON array.
+SELECT r.n, r.id, r.shard, r.workflow, r.state, r.intent, r.created, r.split, r.started,
+  CASE r.origin WHEN 'parent' THEN r.fire END, r.claim
+FROM json_each(?1) j CROSS JOIN run r ON r.n = j.value;
+
+-- name: standingAttempts
+SELECT a.run, a.task, a.token, a.handler, a.state, a.assigned, a.started, a.finished, a.retry_at
+FROM json_each(?1) j CROSS JOIN attempt a ON a.run = j.value;

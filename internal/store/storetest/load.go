@@ -32,6 +32,8 @@ func loads() []check {
 		{"attempts by task, then token", loadAttemptOrder},
 		{"inserted by a guest", loadGuests},
 		{"among many that have ended", loadFew},
+		{"how they stand", standing},
+		{"how they stand, by pages", standingPages},
 	}
 }
 

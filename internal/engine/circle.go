@@ -1,0 +1,361 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Runs that wait for each other in a circle wait for ever. A run waits
+//
+//   - for each run that it has called;
+//   - at its workflow's max_concurrent_runs, for one of those that are through;
+//   - for a lock, for each run that has it; if nobody has, for those that asked before.
+//
+// Nothing else closes a circle. Who has a place in a queue runs, and lends it while it only waits; a slot
+// comes back with an attempt's end; whoever waits at a trigger's gate has nothing that others wait for; what a
+// dependent task waits for, another run may bring. Locks alone the gate looks after at once (commons_serve.go);
+// a circle through the gates of several shards nobody sees but who reads all of them: the sweep. Of each circle
+// the run that was the last to wait fails. What is found is so for good: who waits in a circle cannot leave it, so
+// two readings that agree, one after the other, have seen a state that was there in between.
+
+// waiter is a run that others may wait for.
+type waiter struct {
+	store.Standing
+	calls []*waiter // runs that it has called, and that have not ended
+	moves bool      // it is not known to wait in vain
+}
+
+// waits is who waits for whom among the runs of all shards.
+type waits struct {
+	now    dag.Micros
+	limits map[dag.WorkflowID]int32
+	before *waits // an earlier reading: only who waited in vain then, and waits for the same now, can wait in vain; nil: there is none
+
+	all     []*waiter // as they were read
+	of      map[dag.RunID]*waiter
+	through map[dag.WorkflowID][]*waiter
+	has     map[string][]*waiter // locks
+	wants   map[string][]*waiter
+}
+
+func newWaits(now dag.Micros, limits map[dag.WorkflowID]int32) *waits {
+	return &waits{now: now, limits: limits, of: map[dag.RunID]*waiter{}, through: map[dag.WorkflowID][]*waiter{},
+		has: map[string][]*waiter{}, wants: map[string][]*waiter{}}
+}
+
+// atGate reports whether a run waits at its trigger's or its workflow's gate.
+func atGate(s *store.Standing) bool { return s.State == dag.RunWaiting && s.Claim == nil }
+
+// inLine is since when a run waits for something that others have; 0: it does not.
+func inLine(s *store.Standing) dag.Micros {
+	switch {
+	case s.State != dag.RunWaiting:
+		return 0
+	case s.Claim == nil:
+		return s.Created
+	case s.Claim.InLine():
+		return s.Claim.Asked
+	}
+	return 0
+}
+
+// see takes in a run, if others may wait for it: it has a lock, a place at a gate, or was called.
+func (g *waits) see(s *store.Standing) {
+	past := g.limits[s.Workflow] > 0 && !atGate(s) && s.State != dag.RunSubmitted
+	locks := s.Claim != nil && (s.Claim.Holds() && len(s.Claim.Locks) > 0 || s.Claim.InLine() && len(s.Claim.Locks) > 1)
+	if s.Bad != nil || s.Parent.IsZero() && !past && !locks {
+		return
+	}
+	w := &waiter{Standing: *s}
+	w.Live = nil
+	g.all = append(g.all, w)
+	g.of[w.Run] = w
+	if past {
+		g.through[w.Workflow] = append(g.through[w.Workflow], w)
+	}
+	if s.Claim == nil {
+		return
+	}
+	in := g.wants
+	if s.Claim.Holds() {
+		in = g.has
+	} else if !s.Claim.InLine() {
+		return
+	}
+	for _, name := range s.Claim.Locks {
+		in[name] = append(in[name], w)
+	}
+}
+
+// settle finds out who waits in vain: everybody is taken to, until somebody that he waits for moves.
+func (g *waits) settle() {
+	for _, w := range g.all {
+		if up := g.of[w.Parent]; up != nil {
+			up.calls = append(up.calls, w)
+		}
+		since := inLine(&w.Standing)
+		w.moves = w.Intent >= dag.IntentStop || since != 0 && (w.Intent == dag.IntentPause || g.now-since <= dag.Micros(standstill.Microseconds())) ||
+			g.before != nil && !g.before.had(w)
+	}
+	for _, list := range g.wants {
+		slices.SortFunc(list, func(a, b *waiter) int {
+			return cmp.Or(cmp.Compare(a.Claim.Asked, b.Claim.Asked), bytes.Compare(a.Run[:], b.Run[:]))
+		})
+	}
+	for more := true; more; {
+		more = false
+		for _, w := range g.all {
+			if !w.moves && g.waitsFor(w) == nil {
+				w.moves, more = true, true
+			}
+		}
+	}
+}
+
+// had reports whether a run waited in vain already, for the same.
+func (g *waits) had(w *waiter) bool {
+	was := g.of[w.Run]
+	if was == nil || was.moves || was.State != w.State || (was.Claim == nil) != (w.Claim == nil) {
+		return false
+	}
+	return w.Claim == nil || was.Claim.Stage == w.Claim.Stage && was.Claim.Asked == w.Claim.Asked && was.Claim.Grant == w.Claim.Grant
+}
+
+// waitsFor is somebody that a run waits for, and who does not move; nil: it may go on.
+func (g *waits) waitsFor(w *waiter) *waiter {
+	switch {
+	case atGate(&w.Standing):
+		var first *waiter
+		stuck := int32(0)
+		for _, o := range g.through[w.Workflow] {
+			if !o.moves {
+				first = cmp.Or(first, o)
+				stuck++
+			}
+		}
+		if limit := g.limits[w.Workflow]; limit > 0 && stuck >= limit {
+			return first
+		}
+	case inLine(&w.Standing) != 0:
+		_, o, _ := g.lockFor(w)
+		return o
+	case w.State != dag.RunWaiting:
+		for _, o := range w.calls {
+			if !o.moves {
+				return o
+			}
+		}
+	}
+	return nil
+}
+
+// lockFor is a lock that a run cannot have because of somebody who does not move; ahead if that one only asked before.
+func (g *waits) lockFor(w *waiter) (name string, o *waiter, ahead bool) {
+	for _, name := range w.Claim.Locks {
+		for _, o := range g.has[name] {
+			if !o.moves && family(o) != family(w) {
+				return name, o, false
+			}
+		}
+		if len(g.has[name]) > 0 {
+			continue
+		}
+		for _, o := range g.wants[name] {
+			if o == w {
+				break
+			}
+			if !o.moves && !g.yields(o, w) {
+				return name, o, true
+			}
+		}
+	}
+	return "", nil, false
+}
+
+// yields reports whether one who asked before another lets that one go first: it waits for a lock of its family.
+func (g *waits) yields(o, w *waiter) bool {
+	if w.Claim.Family.IsZero() || family(o) == family(w) {
+		return false
+	}
+	return slices.ContainsFunc(o.Claim.Locks, func(name string) bool {
+		return len(g.has[name]) > 0 && family(g.has[name][0]) == family(w)
+	})
+}
+
+func family(w *waiter) dag.RunID {
+	if w.Claim.Family.IsZero() {
+		return w.Run
+	}
+	return w.Claim.Family
+}
+
+// circles are those in which runs wait. After settle everybody who waits in vain waits for somebody who does,
+// so whoever is followed long enough comes to a circle.
+func (g *waits) circles() (all [][]*waiter) {
+	seen := map[*waiter]int{} // the walk on which it was
+	for i, w := range g.all {
+		if c := g.follow(w, i+1, seen); c != nil {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// follow is the circle to which a walk comes that no walk before came to; nil: there is none.
+func (g *waits) follow(w *waiter, walk int, seen map[*waiter]int) []*waiter {
+	var path []*waiter
+	for ; w != nil && !w.moves; w = g.waitsFor(w) {
+		if seen[w] == walk {
+			return path[slices.Index(path, w):]
+		}
+		if seen[w] != 0 {
+			return nil
+		}
+		seen[w] = walk
+		path = append(path, w)
+	}
+	return nil
+}
+
+// last is who of a circle was the last to wait in some line: there is always one, as no run descends from itself.
+func last(circle []*waiter) *waiter {
+	lines := slices.DeleteFunc(slices.Clone(circle), func(w *waiter) bool { return inLine(&w.Standing) == 0 })
+	return slices.MaxFunc(lines, func(a, b *waiter) int {
+		return cmp.Or(cmp.Compare(inLine(&a.Standing), inLine(&b.Standing)), bytes.Compare(a.Run[:], b.Run[:]))
+	})
+}
+
+// circleShown bounds the runs that a sentence about a circle names.
+const circleShown = 12
+
+// tell says in what circle runs wait.
+func (g *waits) tell(circle []*waiter) string {
+	var parts []string
+	for i, w := range circle[:min(len(circle), circleShown)] {
+		o := circle[(i+1)%len(circle)]
+		switch {
+		case atGate(&w.Standing):
+			parts = append(parts, fmt.Sprintf("run %s waits at its workflow's limit of %d, which run %s is through", w.Run, g.limits[w.Workflow], o.Run))
+		case inLine(&w.Standing) != 0:
+			if name, _, ahead := g.lockFor(w); ahead {
+				parts = append(parts, fmt.Sprintf("run %s waits for lock %s behind run %s", w.Run, name, o.Run))
+			} else {
+				parts = append(parts, fmt.Sprintf("run %s waits for lock %s, which run %s has", w.Run, name, o.Run))
+			}
+		default:
+			parts = append(parts, fmt.Sprintf("run %s waits for run %s, which it has called", w.Run, o.Run))
+		}
+	}
+	if more := len(circle) - circleShown; more > 0 {
+		parts = append(parts, fmt.Sprintf("and so on, through %d more runs", more))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// limits reads how many runs of each workflow may be active.
+func (e *Engine) limits(ctx context.Context) (map[dag.WorkflowID]int32, error) {
+	limits := map[dag.WorkflowID]int32{}
+	for q := (store.WorkflowQuery{Limit: loadPage}); ; {
+		page, err := e.store.Workflows(ctx, q)
+		if err != nil {
+			return nil, fromStore("read the limits of workflows", err)
+		}
+		for i := range page {
+			limits[page[i].ID] = page[i].MaxRuns
+			q.After = page[i].Namespace + "/" + page[i].Name
+		}
+		if len(page) < loadPage {
+			return limits, nil
+		}
+	}
+}
+
+// standing shows how all unfinished runs of a shard stand; limits gets those of workflows that were deleted.
+func (e *Engine) standing(ctx context.Context, s dag.ShardID, limits map[dag.WorkflowID]int32, see func(*store.Standing)) error {
+	for after := (dag.RunID{}); ; {
+		page, err := e.store.Standing(ctx, s, after, loadPage)
+		if err != nil {
+			return fromStore(fmt.Sprintf("read the runs of shard %d", s), err)
+		}
+		for i := range page {
+			after = page[i].Run
+			if _, known := limits[page[i].Workflow]; !known && page[i].Bad == nil {
+				wf, err := e.store.WorkflowByID(ctx, page[i].Workflow)
+				if err != nil && !errors.Is(err, store.ErrNotFound) {
+					return fromStore("read the limit of a workflow", err)
+				}
+				limits[page[i].Workflow] = wf.MaxRuns
+			}
+			see(&page[i])
+		}
+		if len(page) < loadPage {
+			return nil
+		}
+	}
+}
+
+// waits reads who waits for whom. With an earlier reading it finds only what was so then already.
+func (e *Engine) waits(ctx context.Context, now dag.Micros, before *waits) (*waits, error) {
+	limits, err := e.limits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := newWaits(now, limits)
+	g.before = before
+	for _, s := range e.shards {
+		if err := e.standing(ctx, s, limits, g.see); err != nil {
+			return nil, err
+		}
+	}
+	g.settle()
+	return g, nil
+}
+
+// explainPatience bounds how long explain looks for a circle: among very many runs that takes long.
+const explainPatience = time.Second
+
+// explainCircle says whether a run waits in a circle, or for one.
+func (e *Engine) explainCircle(ctx context.Context, v *RunView, x *Explanation) error {
+	since := inLine(&store.Standing{State: v.State, Created: v.Created, Claim: v.Claim})
+	if since == 0 && !slices.ContainsFunc(x.Reasons, func(r Reason) bool { return r.Kind == dag.Call.String() }) {
+		return nil
+	}
+	now, err := e.store.Clock(ctx)
+	if err != nil || since != 0 && now-since <= dag.Micros(standstill.Microseconds()) {
+		return fromStore("read the clock", err)
+	}
+	short, cancel := context.WithTimeout(ctx, explainPatience)
+	defer cancel()
+	g, err := e.waits(short, now, nil)
+	switch {
+	case ctx.Err() == nil && short.Err() != nil:
+		return nil
+	case err != nil:
+		return err
+	}
+	w := g.of[v.ID]
+	if w == nil { // nobody waits for it; it may wait all the same
+		w = &waiter{Standing: store.Standing{Run: v.ID, Workflow: v.RunRow.Workflow, State: v.State, Intent: v.Intent, Created: v.Created, Claim: v.Claim}}
+		for _, o := range g.all {
+			if o.Parent == v.ID {
+				w.calls = append(w.calls, o)
+			}
+		}
+	}
+	circle := g.follow(w, 1, map[*waiter]int{})
+	if circle == nil {
+		return nil
+	}
+	x.add(Reason{Kind: "circle", What: "it waits in vain, as runs wait for each other in a circle: " + g.tell(circle), Since: inLine(&last(circle).Standing),
+		Holder: "run " + last(circle).Run.String(), Unblocks: "the next sweep of recovery, which has the last of them fail; or stop one: skein run stop " + last(circle).Run.String()})
+	return nil
+}

@@ -1,0 +1,58 @@
+package postgres
+
+import (
+	"context"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Standing implements store.Sweeps.
+func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, limit int) ([]store.Standing, error) {
+	var all []store.Standing
+	at := map[dag.RunID]int{}
+	a := args{}.int4(int32(shard)).id(after).int8(limitOf(limit))
+	runs := query{"standingRuns", a, func(c *row) error {
+		var r store.Standing
+		scanStanding(c, &r)
+		at[r.Run] = len(all)
+		all = append(all, r)
+		return nil
+	}}
+	attempts := query{"standingAttempts", a, func(c *row) error {
+		if i, known := at[c.id()]; known && all[i].Bad == nil {
+			scanLive(c, &all[i])
+		}
+		return nil
+	}}
+	err := d.queries(ctx, query{"snapshot", nil, nil}, runs, attempts, query{"done", nil, nil})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// scanStanding notes what is damaged in the row: it is that run's matter alone.
+func scanStanding(c *row, r *store.Standing) {
+	r.Run, r.Shard, r.Workflow = c.id(), dag.ShardID(c.int()), dag.WorkflowID(c.int())
+	r.State, r.Intent, r.Created = word(c, dag.ParseRunState), word(c, dag.ParseIntent), c.micros()
+	r.Moved = max(r.Created, c.micros(), c.micros())
+	if fire := c.next(); fire != nil {
+		if err := r.Called(fire); err != nil {
+			c.fail("%v", err)
+		}
+	}
+	var err error
+	if r.Claim, err = dag.UnpackClaim(c.next()); err != nil {
+		c.fail("%v", err)
+	}
+	r.Bad = c.damaged("run %s", r.Run)
+}
+
+// scanLive reads an attempt, behind the run's id.
+func scanLive(c *row, r *store.Standing) {
+	a := store.Live{Task: dag.TaskID(c.int()), Token: dag.Token(c.int()), Handler: dag.HandlerID(c.int()),
+		State: word(c, dag.ParseAttemptState), Assigned: c.micros()}
+	r.See(&a, c.micros(), c.micros(), c.micros())
+	r.Bad = c.damaged("attempt %s/%d/%d", r.Run, a.Task, a.Token)
+}
