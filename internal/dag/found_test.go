@@ -141,3 +141,30 @@ func TestReadersFollow(t *testing.T) {
 		t.Errorf("it read 2, which is 3 by now, and is %s", s)
 	}
 }
+
+// TestWaitingBeginsNothing: a run that was recovered and waits for what it claims begins no logical task, whoever
+// looks at it or decides about another task of it; once it has that, it does.
+func TestWaitingBeginsNothing(t *testing.T) {
+	for name, look := range map[string]Event{
+		"looked at": {Kind: EvCheck},
+		"decided":   {Kind: EvMark, Task: 1, Mark: MarkSucceeded},
+		"resumed":   {Kind: EvIntent, Task: LeaderTask, Intent: IntentRun},
+	} {
+		w, do := foundWorld(t, GraphSpec{Tasks: []TaskSpec{{Name: "calls", Logic: &Logic{Kind: Call}}, {Name: "runs"}}})
+		for task := range TaskID(2) {
+			do(Event{Kind: EvMark, Task: task, Mark: MarkFailed})
+		}
+		do(Event{Kind: EvRecover, Task: LeaderTask, Wait: "a lock"})
+		if name == "resumed" {
+			do(Event{Kind: EvIntent, Task: LeaderTask, Intent: IntentPause})
+		}
+		do(look)
+		if s := w.run.at(0).state; w.run.State != RunWaiting || s != Ready {
+			t.Errorf("%s: the run is %s, its call %s", name, w.run.State, s)
+		}
+		do(Event{Kind: EvAdmit})
+		if s := w.run.at(0).state; s != Deferred {
+			t.Errorf("%s: admitted, its call is %s", name, s)
+		}
+	}
+}

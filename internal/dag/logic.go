@@ -199,7 +199,7 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 // nextLogical takes the first one from the list that can begin. A switch that an operator has told to
 // choose again waits until what it reads has ended, if that was told to run again, too.
 func (r *Run) nextLogical() (t TaskID, any bool) {
-	if r.Intent != IntentRun || r.State.Terminal() {
+	if r.Intent != IntentRun || r.State.Terminal() || r.State == RunWaiting { // recovered, it has not yet what it claims
 		return 0, false
 	}
 	for i, t := range r.logical {

@@ -387,7 +387,7 @@ func checkTask(r *Run, t TaskID) error {
 			return fmt.Errorf("%s with %d blockers, failure %v", p.state, blockers, failure)
 		}
 	}
-	if l := r.Graph.Logic(t); l != nil && (p.state.Held() || p.listed || p.state == Ready && r.Intent == IntentRun && r.Graph.choosable(t, r)) || l == nil && p.state == Deferred {
+	if l := r.Graph.Logic(t); l != nil && (p.state.Held() || p.listed || p.state == Ready && r.Intent == IntentRun && r.State != RunWaiting && r.Graph.choosable(t, r)) || l == nil && p.state == Deferred {
 		return fmt.Errorf("a task of kind %s is %s", r.Graph.Kind(t), p.state)
 	}
 	if p.state == Deferred && p.token > 0 && p.slot > 0 && r.slots[p.slot-1].State == AttemptDeferred && !p.listed {

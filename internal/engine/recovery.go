@@ -105,6 +105,7 @@ func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 	s.waits = newWaits(now, limits)
 	var errs []error
 	first := s.minute() % len(e.shards) // another one each minute: none is always last
+	s.unread = len(e.shards)
 	for i := range e.shards {
 		if ctx.Err() != nil {
 			break
@@ -114,7 +115,7 @@ func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 			errs = append(errs, err)
 		}
 	}
-	if len(errs) == 0 && ctx.Err() == nil { // of a part nobody can tell who waits in vain
+	if s.unread == 0 && ctx.Err() == nil { // of a part nobody can tell who waits in vain
 		errs = append(errs, s.circles(ctx))
 	}
 	return s.done, errors.Join(append(errs, ctx.Err())...)
@@ -127,7 +128,9 @@ type sweep struct {
 	spare map[dag.ShardID]bool // its owner had a free slot lately
 	waits *waits
 	left  int // shards, with the one that is being looked at
-	done  Swept
+	// unread is how many shards were not read to their end.
+	unread int
+	done   Swept
 	// looked is how many runs were looked at in whole.
 	looked int
 
@@ -177,6 +180,7 @@ func (s *sweep) shard(ctx context.Context, id dag.ShardID) error {
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
+	s.unread--
 	for wf, run := range s.waiting {
 		if !s.begun[wf] { // nobody is through, so nobody need wait
 			s.found = append(s.found, Suspect{Run: run, Fault: FaultUnsubmitted})

@@ -31,6 +31,7 @@ func (v *witness) judge(l *life, rec *store.RunRecord) {
 		v.w.violate(f.rule, "run %s (%s):%s", v.w.runName(id), f.what, sh.plan.text)
 	}
 	sh.row, sh.attempts = rec.Run, rec.Attempts
+	sh.ended = sh.ended || sh.row.State.Terminal() && sh.row.State != dag.RunSkipped
 }
 
 // losses: only what a dead or reborn process held is lost, or what its holder gave up.
@@ -284,7 +285,7 @@ func (v *witness) ledger(ctx context.Context) {
 			}
 		}
 		for _, id := range v.order {
-			if r := v.runs[id].row; r.Workflow == t.Workflow-1 && r.State != dag.RunSkipped {
+			if sh := v.runs[id]; sh.row.Workflow == t.Workflow-1 && sh.ended {
 				ended++
 			}
 		}

@@ -34,6 +34,7 @@ type Mutant struct {
 	anyToken  bool                // reports count for the newest attempt
 	forgetful bool                // a report is sent once
 	again     bool                // what runs is started again
+	noSweep   bool                // nobody sweeps
 }
 
 // view is the store as the engine of one life sees it.
@@ -373,5 +374,6 @@ var Mutants = []*Mutant{
 	{Name: "dead-taken-for-living", Like: "what dead nodes hold is never given away (River #1258)", alive: func(bool) bool { return true }},
 	{Name: "deposed-by-name", Like: "a node is declared dead although it has renewed meanwhile (Airflow #16023)", anyBeat: true},
 	{Name: "clock-ahead", Like: "instants by the node's own clock", ahead: 700_000},
+	{Name: "circles-not-looked-for", Like: "runs wait for each other, each with what the next one needs", noSweep: true},
 	{Name: "never-due", Like: "a trigger is stuck for ever (Quartz #145)", noneDue: true},
 }

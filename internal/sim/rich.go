@@ -44,9 +44,6 @@ func (w *World) drawRich() {
 		w.rich.queues = append(w.rich.queues, q)
 	}
 	w.swarm.flows = 2 + r.IntN(2)
-	if w.rich.named { // a place at a workflow's gate and one in a line of all: waits in a circle are found within the latter only
-		w.swarm.limit, w.swarm.triggers = false, false
-	}
 	w.swarm.runs += r.IntN(3)
 	w.swarm.poison, w.swarm.badRuns = 0, 0 // what is refused is quarantined, and its family with it
 }
@@ -230,6 +227,33 @@ func (w *World) why() (text string) {
 		text += fmt.Sprintf("\n\t%s of w%d, claim %+v: %+v %v", w.runName(id), sh.row.Workflow-1, sh.row.Claim, x.Reasons, err)
 	}
 	return text
+}
+
+const (
+	// sweepEvery is how often each node sweeps, in virtual time.
+	sweepEvery = 20 * time.Second
+	// circlesBound is what worlds take longer in which runs may wait in circles: each is found a minute after it
+	// was closed, and its end may close another one.
+	circlesBound = 45 * time.Minute
+)
+
+// sweepUp has every node sweep, as system/recovery does. Nothing else ends circles of waits through limits.
+func (w *World) sweepUp() {
+	if w.rich == nil || !w.rich.named || w.mutant.noSweep {
+		return
+	}
+	w.after(sweepEvery, func() {
+		for _, l := range w.lives {
+			if l == nil || l.dead || l.frozen || l.eng == nil {
+				continue
+			}
+			w.spawn(l, "sweep", func() {
+				got, err := l.eng.Sweep(l.root)
+				w.tell("%s has swept: %s (%v)", l, got, err)
+			})
+		}
+		w.sweepUp()
+	})
 }
 
 // healTasks answers whatever waits for a person, for ever and ever.

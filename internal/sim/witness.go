@@ -44,6 +44,7 @@ type shadow struct {
 	row      dag.RunRow
 	attempts []dag.AttemptRow
 	intent   dag.Intent // that somebody was told is durable
+	ended    bool       // once, and it was not skipped: perhaps it was recovered since
 }
 
 func (v *witness) open(w *World) {

@@ -165,8 +165,12 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 	w.play(int64(s.active), func() bool { return false })
 	w.heal()
 	healed := w.now
-	if !w.play(healed+int64(endBound), w.settled) && len(w.Found) == 0 {
-		w.violate("liveness", "%v after the last fault not everything has ended: %s%s", endBound, w.left(), w.why())
+	bound := endBound
+	if w.rich != nil && w.rich.named && s.limit {
+		bound += circlesBound
+	}
+	if !w.play(healed+int64(bound), w.settled) && len(w.Found) == 0 {
+		w.violate("liveness", "%v after the last fault not everything has ended: %s%s", bound, w.left(), w.why())
 	}
 	w.play(w.now+int64(time.Second), func() bool { return false }) // replies arrive
 	if len(w.Found) == 0 {
@@ -275,6 +279,7 @@ func (w *World) script() {
 	})
 	w.client.script(w)
 	w.client.operate(w)
+	w.sweepUp()
 	w.client.people(w)
 	w.keepUp()
 }
