@@ -3,10 +3,13 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
 )
 
 // echo reports every attempt at once, from one goroutine, in batches as they come.
@@ -112,39 +115,61 @@ func BenchmarkReload(b *testing.B) {
 	}
 }
 
-// BenchmarkSweep looks at runs that all wait for the only slot.
+// anHour is a store whose clock is an hour ahead of what was written: everything stands still for that long.
+type anHour struct{ store.Store }
+
+func (s anHour) Clock(ctx context.Context) (dag.Micros, error) {
+	at, err := s.Store.Clock(ctx)
+	return at + dag.Micros(time.Hour.Microseconds()), err
+}
+
+// BenchmarkSweep looks at 100,000 active runs that have stood still for an hour: they run, or they wait for the
+// only slot, or each for a person. pause-ms is the longest that the writer kept somebody waiting meanwhile.
 func BenchmarkSweep(b *testing.B) {
 	const runs = 100_000
-	st := openSQLite(b)
-	x := &echo{c: make(chan []engine.Assignment, 10)}
-	e, err := engine.New(b.Context(), engine.Config{Store: st, Executor: x, Compile: compile, Slots: 1})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(b.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- e.Run(ctx) }()
-	<-e.Ready()
-	w, _, err := e.Apply(ctx, engine.Definition{Namespace: "bench", Name: "w", Graph: graph(b, "a; b: a").Pack(), Digest: []byte("x")})
-	if err != nil {
-		b.Fatal(err)
-	}
-	for range runs / 1000 {
-		subs := make([]engine.Submission, 1000)
-		for i := range subs {
-			subs[i] = submission(w)
-		}
-		if _, err := e.SubmitAll(ctx, subs); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for b.Loop() {
-		if got, err := e.Sweep(ctx); err != nil || got.Runs != runs || got.Repaired != 0 {
-			b.Fatal(got, err)
-		}
-	}
-	stop()
-	if err := <-ended; err != nil {
-		b.Fatal(err)
+	for _, c := range []struct {
+		name  string
+		slots int
+		graph *dag.Graph
+	}{
+		{"running", runs, graph(b, "a; b: a")},
+		{"queued", 1, graph(b, "a; b: a")},
+		{"suspended", 1, graph(b, "a; b: a", logical(map[string]*dag.Logic{"a": {Kind: dag.Approval}}))},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			h := newHands(b)
+			h.held = true
+			n := start(b, anHour{openSQLite(b)}, h, func(cfg *engine.Config) { cfg.Slots, cfg.Unclaimed = c.slots, 2*time.Hour })
+			w := n.apply("w", c.graph)
+			for range runs / 1000 {
+				subs := make([]engine.Submission, 1000)
+				for i := range subs {
+					subs[i] = submission(w)
+				}
+				if _, err := n.SubmitAll(b.Context(), subs); err != nil {
+					b.Fatal(err)
+				}
+			}
+			ctx, stop := context.WithCancel(b.Context())
+			var longest time.Duration
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					began := time.Now()
+					if n.Barrier(ctx) == nil {
+						longest = max(longest, time.Since(began))
+					}
+					time.Sleep(time.Millisecond)
+				}
+			})
+			for b.Loop() {
+				if got, err := n.Sweep(ctx); err != nil || got.Runs != runs || got.Repaired != 0 {
+					b.Fatal(got, err)
+				}
+			}
+			stop()
+			wg.Wait()
+			b.ReportMetric(float64(longest.Microseconds())/1000, "pause-ms")
+		})
 	}
 }

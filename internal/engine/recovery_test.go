@@ -333,27 +333,24 @@ func TestSweepReportLost(t *testing.T) {
 	x.sweeps(0)
 }
 
-// slowly is a store whose clock does not answer while it is shut: a sweep takes as long.
+// slowly is a store that does not say how runs stand while a gate is closed: a sweep takes as long.
 type slowly struct {
 	*memory.Store
-	shut atomic.Bool // once it is, until gate is closed
 	gate chan struct{}
 }
 
-func (s *slowly) Clock(ctx context.Context) (dag.Micros, error) {
-	if s.shut.Load() {
-		select {
-		case <-s.gate:
-		case <-ctx.Done():
-		}
+func (s *slowly) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, limit int) ([]store.Standing, error) {
+	select {
+	case <-s.gate:
+	case <-ctx.Done():
 	}
-	return s.Store.Clock(ctx)
+	return s.Store.Standing(ctx, shard, after, limit)
 }
 
 // TestRecoveryIsARun: the sweep is a run of a workflow like any other. One is made at a time, the next one waits, and
 // whoever asks for a third gets that; and no slot is needed for it.
 func TestRecoveryIsARun(t *testing.T) {
-	st := &slowly{Store: memory.New(memory.Options{}), gate: make(chan struct{})}
+	st := &slowly{memory.New(memory.Options{}), make(chan struct{})}
 	n := start(t, st, newHands(t), func(c *engine.Config) { c.Planner, c.Slots = trigger.New(st), 1 })
 	n.hands.held = true
 	g := graph(t, "a").Pack()
@@ -364,7 +361,6 @@ func TestRecoveryIsARun(t *testing.T) {
 	n.submit(long)
 	held := n.hands.holding(1) // the only slot is taken
 	w := n.recovery()
-	st.shut.Store(true)
 	ask := func() engine.Accepted {
 		t.Helper()
 		a, err := n.Submit(t.Context(), engine.Submission{Workflow: w, Origin: dag.OriginRecovery, User: "skein"})
@@ -436,7 +432,7 @@ func (h *hands) started() []attempt {
 
 // TestSweepSurvivesItsNode: the sweep of a node that dies is swept by the next one.
 func TestSweepSurvivesItsNode(t *testing.T) {
-	st := &slowly{Store: memory.New(memory.Options{}), gate: make(chan struct{})}
+	st := &slowly{memory.New(memory.Options{}), make(chan struct{})}
 	n := start(t, st, newHands(t), func(c *engine.Config) { c.Planner = trigger.New(st) })
 	w := n.recovery()
 	st.shut.Store(true)
