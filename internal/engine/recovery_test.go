@@ -435,7 +435,6 @@ func TestSweepSurvivesItsNode(t *testing.T) {
 	st := &slowly{memory.New(memory.Options{}), make(chan struct{})}
 	n := start(t, st, newHands(t), func(c *engine.Config) { c.Planner = trigger.New(st) })
 	w := n.recovery()
-	st.shut.Store(true)
 	a, err := n.Submit(t.Context(), engine.Submission{Workflow: w, Origin: dag.OriginRecovery, User: "skein"})
 	if err != nil {
 		t.Fatal(err)
