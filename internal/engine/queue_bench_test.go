@@ -1,0 +1,190 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// Figures of limits, in docs/performance.md. A line is as long as SKEIN_LINE says, 100,000 runs if it does not.
+
+func lineOf(b *testing.B) int {
+	n, err := strconv.Atoi(os.Getenv("SKEIN_LINE"))
+	if err != nil {
+		return 100_000
+	}
+	return n
+}
+
+// kept is an executor that keeps what it is given until somebody ends it.
+type kept struct{ c chan engine.Assignment }
+
+func (k kept) Start(as []engine.Assignment) {
+	for i := range as {
+		k.c <- as[i]
+	}
+}
+
+func (k kept) Cancel([]dag.Cancel)                           {}
+func (k kept) Running(dag.RunID, dag.TaskID, dag.Token) bool { return true }
+
+// serving is an engine with its executor.
+type serving struct {
+	*engine.Engine
+	b    *testing.B
+	stop func()
+}
+
+func serve(b *testing.B, st store.Store, x engine.Executor, slots int) *serving {
+	b.Helper()
+	cfg := engine.Config{Store: st, Executor: x, Compile: compile, Slots: slots}
+	naming(&cfg)
+	e, err := engine.New(b.Context(), cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	if x, ok := x.(*echo); ok {
+		x.e = e
+		go x.loop()
+	}
+	go func() { ended <- e.Run(ctx) }()
+	<-e.Ready()
+	return &serving{e, b, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.Error(err)
+		}
+		if x, ok := x.(*echo); ok {
+			close(x.c)
+		}
+	}}
+}
+
+func (s *serving) flow(g *dag.Graph, what names) store.Workflow {
+	s.b.Helper()
+	def, err := json.Marshal(what)
+	if err != nil {
+		s.b.Fatal(err)
+	}
+	w, _, err := s.Apply(s.b.Context(), engine.Definition{Namespace: "bench", Name: "w", Def: def, Graph: g.Pack(), Digest: def, User: "ada"})
+	if err != nil {
+		s.b.Fatal(err)
+	}
+	return w
+}
+
+func (s *serving) limit(q store.Queue) {
+	s.b.Helper()
+	q.Name = "q"
+	if q.Order == "" {
+		q.Order = store.QueueFIFO
+	}
+	q.Overflow = store.OverflowWait
+	if _, err := s.SetQueue(s.b.Context(), q, 0); err != nil {
+		s.b.Fatal(err)
+	}
+}
+
+// submit gives n runs, whose parameter k is one of so many keys.
+func (s *serving) submit(w store.Workflow, n, keys int) {
+	s.b.Helper()
+	for at := 0; at < n; at += 1000 {
+		subs := make([]engine.Submission, min(n-at, 1000))
+		for i := range subs {
+			subs[i] = submission(w)
+			subs[i].Priority = dag.Priority((at + i) % dag.Levels)
+			if keys > 0 {
+				subs[i].Params = fmt.Appendf(nil, `{"k":"key%d"}`, (at+i)%keys)
+			}
+		}
+		if _, err := s.SubmitAll(s.b.Context(), subs); err != nil {
+			s.b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLimits runs workloads without a queue, through a queue, and through one that goes by priority.
+func BenchmarkLimits(b *testing.B) {
+	for shape, g := range map[string]*dag.Graph{"single": graph(b, "a"), "dag9": graph(b, "1; 2; 3; 4: 1 2; 5: 2; 6: 2; 7: 1 4 2; 8: 5 6; 9: 4 6")} {
+		for _, kind := range []string{"plain", "queue", "priority"} {
+			b.Run(shape+"/"+kind, func(b *testing.B) {
+				s := serve(b, openSQLite(b), &echo{c: make(chan []engine.Assignment, 1000)}, 1<<20)
+				defer s.stop()
+				what := names{}
+				if kind != "plain" {
+					what.Queue = "q"
+					s.limit(store.Queue{Limit: 1000, Order: map[string]string{"queue": store.QueueFIFO, "priority": store.QueuePriority}[kind]})
+				}
+				w := s.flow(g, what)
+				runs := 10_000 / max(1, g.Len()/4)
+				for b.Loop() {
+					s.submit(w, runs, 0)
+					eventually(b, "all of it has ended", s.Idle)
+				}
+				b.ReportMetric(float64(runs*g.Len()*b.N)/b.Elapsed().Seconds(), "tasks/s")
+			})
+		}
+	}
+}
+
+// BenchmarkLine has runs stand in line, one of each of 1,000 keys at a time; it measures from the end of a run
+// to the start of the next, what explain takes for one in line, and a restart up to the first start.
+func BenchmarkLine(b *testing.B) {
+	line := lineOf(b)
+	st := openSQLite(b)
+	x := kept{make(chan engine.Assignment, 2000)}
+	s := serve(b, st, x, 2000)
+	s.limit(store.Queue{Limit: 1, PerKey: "params.k"})
+	w := s.flow(graph(b, "a"), names{Queue: "q"})
+	s.submit(w, line, 1000)
+	var waits, explains []time.Duration
+	var held []engine.Assignment
+	for range 1000 { // the first of each key
+		held = append(held, <-x.c)
+	}
+	for _, a := range held {
+		began := time.Now()
+		s.Report(engine.Report{Run: a.Run, Task: a.Task, Token: a.Token, Result: success()})
+		<-x.c
+		waits = append(waits, time.Since(began))
+	}
+	page, err := st.Runs(b.Context(), store.RunQuery{State: dag.RunWaiting.String(), Limit: 100})
+	if err != nil || len(page.Runs) == 0 {
+		b.Fatalf("%d runs wait, %v", len(page.Runs), err)
+	}
+	for i := range page.Runs {
+		began := time.Now()
+		if _, err := s.Explain(b.Context(), page.Runs[i].ID, ""); err != nil {
+			b.Fatal(err)
+		}
+		explains = append(explains, time.Since(began))
+	}
+	s.stop()
+	began := time.Now()
+	s = serve(b, st, kept{make(chan engine.Assignment, 2000)}, 2000)
+	ready := time.Since(began)
+	runtime.GC()
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	s.stop()
+	for name, all := range map[string][]time.Duration{"next": waits, "explain": explains} {
+		slices.Sort(all)
+		b.ReportMetric(float64(all[len(all)/2].Microseconds()), name+"-p50-µs")
+		b.ReportMetric(float64(all[len(all)*99/100].Microseconds()), name+"-p99-µs")
+	}
+	b.ReportMetric(float64(ready.Milliseconds()), "restart-ms")
+	b.ReportMetric(float64(mem.HeapInuse>>20), "heap-MB")
+	b.ReportMetric(0, "ns/op")
+}
