@@ -2,6 +2,7 @@ package convert
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -19,35 +20,76 @@ const jsonFunction = `json() {
 }
 `
 
+// capture is what a task hands on of what it prints, and of the files that it leaves.
+type capture struct {
+	stdout string // the output; "": none
+	files  []FileOutput
+	lists  map[string]string // outputs that are read as lists → those that hold the list
+}
+
 // Capture makes a task hand on what it prints, as the output stdout, and what it leaves in files.
 // What it prints is in its log as before, at its end.
 func (t *Task) Capture(stdout string, files []FileOutput) {
 	if stdout == "" && len(files) == 0 {
 		return
 	}
+	t.capture = &capture{stdout: stdout, files: files, lists: map[string]string{}}
+	if stdout != "" {
+		t.Outputs = append(t.Outputs, stdout)
+	}
+	for _, f := range files {
+		t.Outputs = append(t.Outputs, f.Name)
+	}
+}
+
+// AsList is the name of an output that holds as JSON what the given one holds as text. What is
+// captured has both; a program that writes its outputs itself writes JSON.
+func (t *Task) AsList(output string) string {
+	name := output
+	if t.capture != nil && (t.capture.stdout == output || slices.ContainsFunc(t.capture.files, func(f FileOutput) bool { return f.Name == output })) {
+		if name = t.capture.lists[output]; name == "" {
+			for name = output + "_list"; slices.Contains(t.Outputs, name); {
+				name += "_"
+			}
+			t.capture.lists[output] = name
+			t.Outputs = append(t.Outputs, name)
+		}
+	}
+	if t.lists == nil {
+		t.lists = map[string]bool{}
+	}
+	t.lists[name] = true
+	return name
+}
+
+// write puts what captures around what the task runs.
+func (c *capture) write(t *Task) {
 	script := strings.TrimRight(t.shellText(), "\n")
 	var b strings.Builder
 	b.WriteString(jsonFunction)
-	if stdout != "" {
+	if c.stdout != "" {
 		b.WriteString("out=$(\n" + script + "\n)\ncode=$?\nprintf '%s\\n' \"$out\"\n")
-		t.Outputs = append(t.Outputs, stdout)
 	} else {
 		b.WriteString("(\n" + script + "\n)\ncode=$?\n")
 	}
 	b.WriteString("[ $code -eq 0 ] || exit $code\n{\n")
 	sep := "{"
-	if stdout != "" {
-		b.WriteString("  printf '{\"" + stdout + "\":%s' \"$(json \"$out\")\"\n")
+	add := func(output, text string) {
+		b.WriteString("  printf '" + sep + "\"" + output + "\":%s' \"$(json " + text + ")\"\n")
 		sep = ","
+		if list := c.lists[output]; list != "" {
+			b.WriteString("  printf ',\"" + list + "\":%s' " + text + "\n")
+		}
 	}
-	for _, f := range files {
+	if c.stdout != "" {
+		add(c.stdout, `"$out"`)
+	}
+	for _, f := range c.files {
 		read := `"$(cat ` + QuoteShell(f.Path) + `)"`
 		if f.Optional {
 			read = `"$(cat ` + QuoteShell(f.Path) + ` 2>/dev/null || printf '%s' ` + QuoteShell(f.Default) + `)"`
 		}
-		b.WriteString("  printf '" + sep + "\"" + f.Name + "\":%s' \"$(json " + read + ")\"\n")
-		sep = ","
-		t.Outputs = append(t.Outputs, f.Name)
+		add(f.Name, read)
 	}
 	b.WriteString("  echo '}'\n} > \"$SKEIN_OUTPUT\"\n")
 	t.Run = Run{Shell: b.String()}

@@ -47,13 +47,18 @@ type Task struct {
 	Description string
 	Needs       []string
 	If          string
+	Each        *Each
 	Run         Run
+	Doing       // instead of Run
 	Dir         Text
 	Env         []Var
-	Outputs     []string
-	Settings    Map // timeout, retry
+	Outputs     []string // texts, unless [Task.AsList] says otherwise
+	Artifacts   []string
+	Settings    Map // timeout, retry, resources
 
 	at      *workflow.Value
+	lists   map[string]bool // outputs that are JSON
+	capture *capture
 	notes   []string
 	outcome Outcome
 }
@@ -115,7 +120,7 @@ func (t *Task) Bind(hint string, value Text, script string) string {
 // giveUp is what a dropped task runs.
 func (t *Task) giveUp() {
 	t.Run = Run{Shell: "echo " + QuoteShell(OneLine("this task was not imported: "+strings.ReplaceAll(t.notes[0], "${{", "$ {{"))) + " >&2\nexit 1"}
-	t.Env, t.Dir, t.Settings = nil, nil, nil
+	t.Doing, t.Env, t.Dir, t.Settings, t.Artifacts, t.capture = Doing{}, nil, nil, nil, nil, nil
 }
 
 // same reads the file with Skein's own reader and compares what it says with what is meant.
@@ -130,7 +135,8 @@ func (d *Draft) same(source string) error {
 	for i, t := range d.Tasks {
 		is := &all[0].Tasks[i]
 		if is.Name != t.Name || !slices.Equal(is.Needs, t.Needs) || is.If != t.If || is.Dir != t.Dir.Template() || !sameEnv(is.Env, t.Env) ||
-			is.Run.Shell != t.Run.Shell || is.Run.Lang != t.Run.Lang || is.Run.Code != t.Run.Code || !slices.Equal(is.Run.Argv, t.Run.Argv) {
+			is.Run.Shell != t.Run.Shell || is.Run.Lang != t.Run.Lang || is.Run.Code != t.Run.Code || !slices.Equal(is.Run.Argv, t.Run.Argv) ||
+			!t.Each.same(is) || !t.Doing.same(is) || !slices.Equal(is.Artifacts, t.Artifacts) {
 			return fmt.Errorf("its task %s is read as something else", t.Name)
 		}
 	}
@@ -163,6 +169,13 @@ func sameEnv(is []workflow.KV, want []Var) bool {
 // CheckTrigger says what is wrong with a trigger.
 func CheckTrigger(m Map) error {
 	d := Draft{Name: "t", Description: "t", Triggers: []Map{m}, Tasks: []*Task{{Name: "t", Run: Run{Shell: "true"}}}}
+	_, err := d.render("", "")
+	return err
+}
+
+// CheckSettings says what is wrong with settings of a workflow that may read parameters.
+func CheckSettings(m Map, params []Param) error {
+	d := Draft{Name: "t", Description: "t", Settings: m, Params: params, Tasks: []*Task{{Name: "t", Run: Run{Shell: "true"}}}}
 	_, err := d.render("", "")
 	return err
 }

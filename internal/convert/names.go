@@ -29,8 +29,8 @@ func lowerOrDigit(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <=
 
 func asciiLetterOrDigit(r rune) bool { return lowerOrDigit(r) || r >= 'A' && r <= 'Z' }
 
-// workflowName makes a name for a workflow.
-func workflowName(text string) string {
+// WorkflowName makes a name for a workflow.
+func WorkflowName(text string) string {
 	name := mapped(strings.ToLower(text), '-', lowerOrDigit)
 	name = strings.Trim(name[:min(len(name), workflowNameMax)], "-")
 	if name == "" {

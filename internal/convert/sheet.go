@@ -1,11 +1,10 @@
 package convert
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"skein.dev/skein/internal/cron"
 	"skein.dev/skein/internal/workflow"
@@ -133,6 +132,17 @@ func (s *Sheet) Task(at *workflow.Value, name string) *Task {
 	return t
 }
 
+// ListParam makes a JSON value of a parameter, for foreach.
+func (s *Sheet) ListParam(name string) error {
+	p := &s.Params[slices.IndexFunc(s.Params, func(p Param) bool { return p.Name == name })]
+	var list []any
+	if p.Default != nil && json.Unmarshal([]byte(*p.Default), &list) != nil {
+		return fmt.Errorf("the default of the parameter %s is no JSON list; give it one such as [\"a\", \"b\"]", name)
+	}
+	p.Type, p.Enum = workflow.JSON, nil
+	return nil
+}
+
 // Drop says of a setting that it was left out, and why.
 func (s *Sheet) Drop(at *workflow.Value, reason, remedy string) {
 	s.setting(at, Dropped, join(reason, remedy))
@@ -172,20 +182,8 @@ func (s *Sheet) Leaves(from int) []string {
 func (s *Sheet) Finish(name string) error {
 	c := s.conv
 	s.fillParams()
-	outcome, dropped := Converted, 0
-	for _, t := range s.Tasks {
-		if t.outcome == Dropped {
-			t.giveUp()
-			dropped++
-		}
-		if t.outcome != Converted {
-			outcome = Approximated
-		}
-	}
-	if len(s.settings) > 0 || len(s.notes) > 0 {
-		outcome = Approximated
-	}
-	s.Name = free(workflowName(name), workflowNameMax, c.names)
+	outcome, dropped := s.settle()
+	s.Name = free(WorkflowName(name), workflowNameMax, c.names)
 	if s.Name != strings.TrimRight(name, "-") && name != "" {
 		s.notes = append(s.notes, "its name is "+s.Name+", here a name has a-z, 0-9 and -, and only one workflow has it")
 	}
@@ -240,6 +238,27 @@ func (s *Sheet) Finish(name string) error {
 	return nil
 }
 
+// settle brings the tasks into their last form, and counts those that were given up.
+func (s *Sheet) settle() (outcome Outcome, dropped int) {
+	outcome = Converted
+	for _, t := range s.Tasks {
+		if t.outcome == Dropped {
+			t.giveUp()
+			dropped++
+		} else if t.capture != nil {
+			t.capture.write(t)
+		}
+		t.needWhatIsRead(s.names)
+		if t.outcome != Converted {
+			outcome = Approximated
+		}
+	}
+	if len(s.settings) > 0 || len(s.notes) > 0 {
+		outcome = Approximated
+	}
+	return outcome, dropped
+}
+
 // fillParams gives parameters a value where a trigger starts runs, which asks nobody.
 func (s *Sheet) fillParams() {
 	if len(s.Triggers) == 0 {
@@ -247,7 +266,12 @@ func (s *Sheet) fillParams() {
 	}
 	for i := range s.Params {
 		if p := &s.Params[i]; p.Default == nil {
-			p.Default, p.Type, p.Enum = new(string), "", nil
+			if p.Default = new(string); p.Type == workflow.JSON {
+				*p.Default = "[]"
+				s.Note("the parameter " + p.Name + " has no value, and triggers start runs: its default is an empty list")
+				continue
+			}
+			p.Type, p.Enum = "", nil
 			s.Note("the parameter " + p.Name + " has no value, and triggers start runs: its default is the empty text")
 		}
 	}
@@ -278,92 +302,4 @@ func (s *Sheet) headNotes() []string {
 		all = append(all[:headNotesMax], fmt.Sprintf("and %d more", more))
 	}
 	return all
-}
-
-// Fields are the keys of a mapping, each asked for once. Keys in camelCase and snake_case are the same.
-type Fields struct {
-	value *workflow.Value
-	used  map[int]bool
-}
-
-// NewFields are the keys of a value; of one that is no mapping there are none.
-func NewFields(v *workflow.Value) *Fields {
-	if v == nil {
-		v = &workflow.Value{}
-	}
-	return &Fields{value: v, used: map[int]bool{}}
-}
-
-// Fold is the form in which keys are compared.
-func Fold(key string) string { return strings.ToLower(strings.ReplaceAll(key, "_", "")) }
-
-// Take is the value of the first of these keys that is there and holds something.
-func (f *Fields) Take(names ...string) *workflow.Value {
-	var found *workflow.Value
-	for _, name := range names {
-		for i, k := range f.value.Keys {
-			if Fold(k.Text) != Fold(name) || f.used[i] {
-				continue
-			}
-			if f.value.Vals[i].Null() {
-				f.used[i] = true
-			} else if found == nil {
-				f.used[i] = true
-				found = f.value.Vals[i]
-			}
-		}
-	}
-	return found
-}
-
-// Rest gives every key that nobody took, with the reason for it, or a general one.
-func (f *Fields) Rest(reasons map[string]string, drop func(key *workflow.Value, why string)) {
-	for i, k := range f.value.Keys {
-		if f.used[i] || f.value.Vals[i].Null() {
-			continue
-		}
-		why, known := reasons[Fold(k.Text)]
-		if !known {
-			why = "Skein's import does not know it; write by hand what it stands for"
-		}
-		drop(k, Clip(k.Text, 60)+": "+why)
-	}
-}
-
-// Int is a value as a whole number.
-func Int(v *workflow.Value) (int64, bool) {
-	n, err := strconv.ParseInt(strings.TrimSpace(v.Str()), 10, 64)
-	return n, err == nil
-}
-
-// Seconds is a number of seconds as a duration of the workflow file.
-func Seconds(n int64) Raw {
-	n = min(max(n, 0), int64(99*365*24*time.Hour/time.Second))
-	return Raw(workflow.Duration(time.Duration(n) * time.Second).String())
-}
-
-// IsTrue reports whether a value says yes.
-func IsTrue(v *workflow.Value) bool { return strings.EqualFold(v.Str(), "true") }
-
-// Texts is a text or a list of them.
-func Texts(v *workflow.Value) []string {
-	switch {
-	case v.Null():
-		return nil
-	case v.Kind == workflow.ScalarValue:
-		return []string{v.Text}
-	}
-	var all []string
-	for _, e := range v.Vals {
-		all = append(all, e.Str())
-	}
-	return all
-}
-
-// StateIn is the condition that a task ended in one of these states.
-func StateIn(task string, states ...string) string {
-	if len(states) == 1 {
-		return TaskState(task) + ` == "` + states[0] + `"`
-	}
-	return TaskState(task) + ` in ["` + strings.Join(states, `", "`) + `"]`
 }

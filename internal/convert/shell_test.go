@@ -68,6 +68,7 @@ func TestCapture(t *testing.T) {
 	} {
 		task := Task{Run: r}
 		task.Capture("result", []FileOutput{{Name: "f", Path: dir + "/file"}, {Name: "g", Path: dir + "/none", Default: "dflt", Optional: true}})
+		task.capture.write(&task)
 		run(t, task.Run.Shell, []string{"SKEIN_OUTPUT=" + result})
 		data, err := os.ReadFile(result)
 		var got map[string]string
@@ -75,8 +76,23 @@ func TestCapture(t *testing.T) {
 			t.Errorf("%s\n%q %v", task.Run.Shell, data, err)
 		}
 	}
+	list := Task{Run: Run{Shell: `echo '["a", {"b": 1}]'`}}
+	list.Capture("result", nil)
+	if name := list.AsList("result"); name != "result_list" || list.AsList("result") != name || len(list.Outputs) != 2 {
+		t.Error(name, list.Outputs)
+	}
+	list.capture.write(&list)
+	run(t, list.Run.Shell, []string{"SKEIN_OUTPUT=" + result})
+	var both struct {
+		Result string `json:"result"`
+		List   []any  `json:"result_list"`
+	}
+	if data, err := os.ReadFile(result); err != nil || json.Unmarshal(data, &both) != nil || both.Result != `["a", {"b": 1}]` || len(both.List) != 2 {
+		t.Errorf("%q %v", data, err)
+	}
 	task := Task{Run: Run{Shell: "exit 7"}}
 	task.Capture("result", nil)
+	task.capture.write(&task)
 	err := exec.Command("sh", "-c", task.Run.Shell).Run()
 	if e, ok := err.(*exec.ExitError); !ok || e.ExitCode() != 7 {
 		t.Error(err)

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -145,7 +146,15 @@ func (t *Task) file() Map {
 	if t.If != "" {
 		m.Add("if", t.If)
 	}
+	if t.Each != nil {
+		m.Add("foreach", t.Each.file())
+		if t.Each.Parallel > 0 {
+			m.Add("parallel", Raw(strconv.FormatInt(t.Each.Parallel, 10)))
+		}
+	}
+	t.Doing.file(&m)
 	switch {
+	case !t.Doing.none():
 	case t.Run.Argv != nil:
 		m.Add("run", t.Run.Argv)
 	case t.Run.Lang != "":
@@ -159,12 +168,19 @@ func (t *Task) file() Map {
 	if len(t.Dir) > 0 {
 		m.Add("dir", t.Dir.Template())
 	}
-	if len(t.Outputs) > 0 {
+	if len(t.Outputs) > 0 && (t.Doing.none() || t.Call != nil) {
 		var outputs Map
 		for _, name := range t.Outputs {
-			outputs.Add(name, Raw("string"))
+			kind := Raw("string")
+			if t.lists[name] {
+				kind = "json"
+			}
+			outputs.Add(name, kind)
 		}
 		m.Add("outputs", outputs)
+	}
+	if len(t.Artifacts) > 0 {
+		m.Add("artifacts", t.Artifacts)
 	}
 	return append(m, t.Settings...)
 }

@@ -3,7 +3,8 @@
 //
 //   - argo.go: [Convert], and what concerns a workflow as a whole; reasons.go: what is dropped.
 //   - expand.go: templates that call templates become one flat graph.
-//   - leaf.go: containers and scripts.
+//   - leaf.go: containers and scripts; special.go: what runs no process; loop.go: withItems and
+//     the like; sync.go: mutexes and semaphores.
 //   - refs.go: {{…}}; condition.go: depends and when.
 package argo
 
@@ -27,16 +28,20 @@ func Convert(src []byte, opt Options) (*convert.Result, error) {
 		return nil, err
 	}
 	shared := map[string]*workflow.Value{} // specs of the templates of the file, by name
+	maps := map[string]*workflow.Value{}
 	for _, d := range c.Documents {
-		if strings.HasSuffix(d.Value.Get("kind").Str(), "WorkflowTemplate") {
-			shared[d.Value.Get("metadata").Get("name").Str()] = d.Value.Get("spec")
+		switch name := d.Value.Get("metadata").Get("name").Str(); d.Value.Get("kind").Str() {
+		case "WorkflowTemplate", "ClusterWorkflowTemplate":
+			shared[name] = d.Value.Get("spec")
+		case "ConfigMap":
+			maps[name] = d.Value.Get("data")
 		}
 	}
 	for _, d := range c.Documents {
 		kind := d.Value.Get("kind").Str()
 		switch kind {
 		case "Workflow", "WorkflowTemplate", "ClusterWorkflowTemplate", "CronWorkflow":
-			b := &sheet{Sheet: c.Sheet(d.Value), opt: opt, shared: shared, params: map[string]string{}}
+			b := &sheet{Sheet: c.Sheet(d.Value), opt: opt, shared: shared, params: map[string]string{}, maps: maps, lists: map[string]func() (string, error){}}
 			if err := b.document(kind, d.Value); err != nil {
 				return nil, err
 			}
@@ -56,6 +61,11 @@ type sheet struct {
 	params    map[string]string // Argo's name → Skein's
 	text      string            // all texts of the document: who reads what
 	calls     int
+	lists     map[string]func() (string, error) // values that may be JSON lists → the list
+	maps      map[string]*workflow.Value        // ConfigMaps of the file, by name
+	parallel  int64                             // parallelism of the whole
+	limits    []limit
+	limited   bool // some foreach has a limit
 }
 
 func (d *sheet) drop(prefix string) func(key *workflow.Value, why string) {
@@ -175,6 +185,10 @@ func (d *sheet) spec(v *workflow.Value) {
 		}
 	}
 	d.paused(f.Take("suspend"))
+	d.synchronize(f.Take("synchronization"))
+	if v := f.Take("parallelism"); v != nil {
+		d.parallel = d.parallelism(v, "spec.parallelism")
+	}
 	f.Rest(reasons(), d.drop("spec."))
 	if entry == nil {
 		d.Note("it has no entrypoint: its templates are used where others in the same file refer to them")
@@ -186,6 +200,7 @@ func (d *sheet) spec(v *workflow.Value) {
 		d.call(call{at: exit, name: "on-exit", template: d.templates[exit.Str()], outer: all, alone: true,
 			needs: d.Leaves(0), cond: "always()"})
 	}
+	d.limitsRead()
 }
 
 func (d *sheet) paused(v *workflow.Value) {
@@ -199,7 +214,7 @@ func (d *sheet) referred(v, ref *workflow.Value) {
 	name := ref.Get("name").Str()
 	spec := d.shared[name]
 	if spec == nil || spec.Get("workflowTemplateRef") != nil {
-		d.Drop(ref, "workflowTemplateRef: the template "+convert.Clip(name, 60)+" is not in this file", "put both into one file, with --- between them")
+		d.callsTemplate(v, ref)
 		return
 	}
 	d.arguments(v.Get("arguments"))
@@ -276,4 +291,6 @@ func (d *sheet) parameter(v *workflow.Value) {
 	}
 	d.params[name] = p.Name
 	d.Params = append(d.Params, p)
+	value := convert.Member("params", p.Name)
+	d.lists[value] = func() (string, error) { return value, d.ListParam(p.Name) }
 }

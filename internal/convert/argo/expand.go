@@ -3,17 +3,13 @@ package argo
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"skein.dev/skein/internal/convert"
 	"skein.dev/skein/internal/workflow"
 )
 
-// Bounds of what templates call.
-const (
-	depthMax = 16
-	itemsMax = 1000
-)
+// depthMax bounds how deep templates call each other.
+const depthMax = 16
 
 // call is a template that is called.
 type call struct {
@@ -26,7 +22,8 @@ type call struct {
 	needs    []string
 	cond     string
 	stack    []string
-	alone    bool // the inner tasks need no prefix
+	alone    bool          // the inner tasks need no prefix
+	each     *convert.Each // the one task that the template becomes is repeated
 }
 
 // failed is a task that stands for a call which cannot be converted.
@@ -59,13 +56,23 @@ func (d *sheet) call(c call) *node {
 	if inner.inputs, err = c.inputs(f.Take("inputs")); err != nil {
 		return d.failed(c, err.Error(), "")
 	}
-	for _, kind := range []string{"resource", "http", "data", "plugin", "containerSet", "suspend"} {
+	for _, kind := range []string{"data", "plugin", "containerSet"} {
 		if v := c.template.Get(kind); v != nil {
 			return d.failed(c, kindReasons()[kind], "")
 		}
 	}
+	inner.parallel = d.parallel
 	var n *node
+	if v := f.Take("parallelism"); v != nil && (c.template.Get("dag") != nil || c.template.Get("steps") != nil) {
+		inner.parallel = d.parallelism(v, "template "+convert.Clip(name, 60)+": parallelism")
+	}
 	switch {
+	case c.template.Get("resource") != nil:
+		return d.resource(c, inner, f)
+	case c.template.Get("http") != nil:
+		return d.request(c, inner, f)
+	case c.template.Get("suspend") != nil:
+		return d.suspended(c, f)
 	case c.template.Get("dag") != nil:
 		n = d.dag(c, inner, convert.NewFields(f.Take("dag")))
 	case c.template.Get("steps") != nil:
@@ -74,8 +81,13 @@ func (d *sheet) call(c call) *node {
 		return d.leaf(c, inner, f)
 	}
 	inner.outputs(n, f.Take("outputs"))
-	f.Rest(reasons(), d.drop("template "+convert.Clip(name, 60)+": "))
+	d.rest(c, f)
 	return n
+}
+
+// rest names what of a template was left out.
+func (d *sheet) rest(c call, f *convert.Fields) {
+	f.Rest(reasons(), d.drop("template "+convert.Clip(c.template.Get("name").Str(), 60)+": "))
 }
 
 // inputs are the values of the parameters of a template.
@@ -88,7 +100,7 @@ func (c *call) inputs(v *workflow.Value) (map[string]convert.Text, error) {
 			}
 		}
 		if a := c.args.Get("artifacts"); a != nil {
-			c.outer.Drop(a, "arguments.artifacts: artifacts are not imported", "leave files in a folder that all nodes see")
+			c.outer.Drop(a, "arguments.artifacts: "+noInputs, "")
 		}
 	}
 	all := map[string]convert.Text{}
@@ -267,16 +279,19 @@ func (d *sheet) task(outer call, inner *scope, f *convert.Fields, c call, fault 
 		c.template = d.sharedTemplate(ref)
 	}
 	goesOn := f.Take("continueOn")
-	items, loop, why := inner.items(f)
+	items, why := inner.loop(f)
 	f.Rest(reasons(), d.drop(""))
 	var n *node
 	switch {
 	case fault != nil:
 		return d.failed(c, fault.Error(), "")
 	case why != "":
-		return d.failed(c, why, "foreach is not imported; write the tasks out")
-	case loop:
-		n = d.loop(c, inner, when, items)
+		return d.failed(c, why, "write foreach by hand")
+	case items != nil:
+		n = d.repeated(c, inner, when, items)
+	case ref != nil && c.template == nil:
+		name := ref.Get("name").Str()
+		return d.failed(c, "the template it calls is not in this file", "put both into one file; or, if it is the entrypoint of "+convert.Clip(name, 60)+", write workflow: "+convert.WorkflowName(name))
 	default:
 		n = d.conditional(c, inner, when)
 	}
@@ -313,69 +328,4 @@ func (d *sheet) conditional(c call, inner *scope, when *workflow.Value) *node {
 	n := d.call(c)
 	n.maySkip = true
 	return n
-}
-
-// loop writes out the items of a list that stands in the file.
-func (d *sheet) loop(c call, inner *scope, when *workflow.Value, items []map[string]string) *node {
-	n := &node{params: map[string]convert.Text{}, maySkip: c.cond != "" || when != nil}
-	for i, item := range items {
-		s := *inner
-		s.item = item
-		one := c
-		one.name, one.outer = c.name+"-"+strconv.Itoa(i), &s
-		r := d.conditional(one, &s, when)
-		n.ends = append(n.ends, r.ends...)
-		n.maySkip = n.maySkip || r.maySkip
-	}
-	return n
-}
-
-// items are the items of withItems and withSequence, if they stand in the file.
-func (s *scope) items(f *convert.Fields) (items []map[string]string, loop bool, why string) {
-	list, sequence := f.Take("withItems"), f.Take("withSequence")
-	if f.Take("withParam") != nil {
-		return nil, true, "withParam: its list is known only when it runs"
-	}
-	switch {
-	case list != nil:
-		for _, v := range list.Vals {
-			item := map[string]string{}
-			if v.Kind == workflow.ScalarValue {
-				item[""] = v.Str()
-			}
-			for i, k := range v.Keys {
-				item[k.Text] = v.Vals[i].Str()
-			}
-			items = append(items, item)
-		}
-	case sequence != nil:
-		bound := func(key string, other int64) (int64, bool) {
-			v := sequence.Get(key)
-			if v == nil {
-				return other, true
-			}
-			text, err := s.value(v.Str())
-			c, known := text.Const()
-			n, bad := strconv.ParseInt(c, 10, 64)
-			return n, err == nil && known && bad == nil && n > -1<<40 && n < 1<<40
-		}
-		from, ok1 := bound("start", 0)
-		to, ok2 := bound("end", from-1)
-		count, ok3 := bound("count", max(to-from+1, from-to+1))
-		if !ok1 || !ok2 || !ok3 || sequence.Get("format") != nil || sequence.Get("count") == nil && sequence.Get("end") == nil {
-			return nil, true, "withSequence: how long it is, is known only when it runs, or it has a format"
-		}
-		for i := range min(count, itemsMax+1) {
-			if to < from && sequence.Get("count") == nil {
-				i = -i
-			}
-			items = append(items, map[string]string{"": strconv.FormatInt(from+i, 10)})
-		}
-	default:
-		return nil, false, ""
-	}
-	if len(items) > itemsMax || len(items) == 0 {
-		return nil, true, fmt.Sprintf("it has no items, or more than %d", itemsMax)
-	}
-	return items, true, ""
 }

@@ -12,22 +12,19 @@ import (
 
 // leaf converts a container or a script.
 func (d *sheet) leaf(c call, s *scope, f *convert.Fields) *node {
-	t := d.Task(c.at, c.name)
-	t.Need(c.needs...)
-	t.If = c.cond
-	n := &node{ends: []string{t.Name}, params: map[string]convert.Text{}, maySkip: c.cond != ""}
+	t, n := d.begin(c)
 	body := f.Take("container")
 	script := f.Take("script")
 	if script != nil {
 		body = script
 	}
 	d.policy(t, f)
-	files := d.results(n, t, f.Take("outputs"))
-	reads := c.short != "" && strings.Contains(d.text, "."+c.short+".outputs.result")
-	if reads {
-		n.result = convert.Expr(convert.TaskOutput(t.Name, "result"))
-	}
 	b := convert.NewFields(body)
+	files := d.results(n, t, f.Take("outputs"), body.Get("workingDir").Str())
+	reads := d.readsResult(c)
+	if reads {
+		n.result = d.handsOn(t, "result")
+	}
 	image := b.Take("image")
 	var err error
 	switch {
@@ -45,33 +42,54 @@ func (d *sheet) leaf(c call, s *scope, f *convert.Fields) *node {
 	}
 	if image == nil || d.opt.Run {
 		s.surroundings(t, b)
+		s.resources(t, b.Take("resources"))
 		b.Rest(reasons(), d.drop("container."))
 	}
-	f.Rest(reasons(), d.drop("template "+convert.Clip(c.template.Get("name").Str(), 60)+": "))
+	d.rest(c, f)
 	if err != nil {
 		t.Drop(err.Error(), "")
 	}
-	if !t.Dropped() {
-		stdout := ""
-		if reads {
-			stdout = "result"
-		}
-		t.Capture(stdout, files)
-		return n
-	}
-	for _, o := range files {
-		t.Outputs = append(t.Outputs, o.Name)
-	}
+	stdout := ""
 	if reads {
-		t.Outputs = append(t.Outputs, "result")
+		stdout = "result"
 	}
+	t.Capture(stdout, files)
 	return n
 }
 
+// begin is the task of a template that becomes one.
+func (d *sheet) begin(c call) (*convert.Task, *node) {
+	t := d.Task(c.at, c.name)
+	t.Need(c.needs...)
+	t.If, t.Each = c.cond, c.each
+	return t, &node{ends: []string{t.Name}, params: map[string]convert.Text{}, maySkip: c.cond != ""}
+}
+
+// readsResult reports whether somebody reads what a task prints.
+func (d *sheet) readsResult(c call) bool {
+	return c.short != "" && strings.Contains(d.text, "."+c.short+".outputs.result")
+}
+
+// handsOn is the value of an output of a task: of a foreach the list of those of its instances.
+func (d *sheet) handsOn(t *convert.Task, output string) convert.Text {
+	if t.Each != nil {
+		list := convert.Member("tasks", t.Name) + ".outputs.map(o, " + convert.Member("o", output) + ")"
+		d.lists[list] = func() (string, error) { return list, nil }
+		return convert.Expr(list)
+	}
+	value := convert.TaskOutput(t.Name, output)
+	d.lists[value] = func() (string, error) {
+		t.Approximate("what it hands on as " + output + " is read as a list: if it is no JSON, the task fails, and not the one that is repeated")
+		return convert.TaskOutput(t.Name, t.AsList(output)), nil
+	}
+	return convert.Expr(value)
+}
+
 // results are the outputs of a template: files that it leaves.
-func (d *sheet) results(n *node, t *convert.Task, v *workflow.Value) []convert.FileOutput {
+func (d *sheet) results(n *node, t *convert.Task, v *workflow.Value, dir string) []convert.FileOutput {
 	f := convert.NewFields(v)
 	list := f.Take("parameters")
+	d.artifacts(t, f.Take("artifacts"), dir)
 	f.Rest(reasons(), d.drop("outputs."))
 	if list == nil {
 		return nil
@@ -89,9 +107,34 @@ func (d *sheet) results(n *node, t *convert.Task, v *workflow.Value) []convert.F
 			o.Default, o.Optional = dflt.Str(), true
 		}
 		files = append(files, o)
-		n.params[name] = convert.Expr(convert.TaskOutput(t.Name, o.Name))
+		n.params[name] = d.handsOn(t, o.Name)
 	}
 	return files
+}
+
+// noInputs is why artifacts do not arrive.
+const noInputs = "a task is not given artifacts of another; leave files in a folder that all nodes see, or have it fetch them with skein task artifacts get"
+
+// artifacts are files that are kept: those that lie in the working folder.
+func (d *sheet) artifacts(t *convert.Task, v *workflow.Value, dir string) {
+	if v == nil {
+		return
+	}
+	for _, a := range v.Vals {
+		path := a.Get("path").Str()
+		if inside, ok := strings.CutPrefix(path, strings.TrimRight(dir, "/")+"/"); ok && dir != "" {
+			path = inside
+		}
+		one := &convert.Task{Artifacts: []string{strings.TrimSuffix(strings.TrimPrefix(path, "./"), "/")}}
+		if err := convert.CheckTask(one); err != nil || strings.HasPrefix(path, "/") {
+			d.Drop(a, "outputs.artifacts: "+convert.Clip(path, 60)+" does not lie in the working folder, and only what lies there is kept", "have it write there, and name it under artifacts")
+			continue
+		}
+		t.Artifacts = append(t.Artifacts, one.Artifacts...)
+		if a.Get("name").Str() != one.Artifacts[0] {
+			d.Approximate(a, "outputs.artifacts: "+convert.Clip(a.Get("name").Str(), 60)+" is kept under its path, "+convert.Clip(one.Artifacts[0], 60)+"; a folder is written as PATH/**")
+		}
+	}
 }
 
 // scriptBody is a source with the program that reads it.
@@ -207,6 +250,61 @@ func (s *scope) surroundings(t *convert.Task, b *convert.Fields) {
 	}
 }
 
+// cpuQuantity is a number of cores, or of thousandths of one.
+var cpuQuantity = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)(m?)$`)
+
+// resources are cpu and memory: what a container asks for, and if it has a limit, that. Here they
+// are one number, what is kept for the task and the most that it gets.
+func (s *scope) resources(t *convert.Task, v *workflow.Value) {
+	if v == nil {
+		return
+	}
+	asked, most := v.Get("requests"), v.Get("limits")
+	m, different := convert.Map{}, false
+	for _, key := range []string{"cpu", "memory"} {
+		q := most.Get(key)
+		if q == nil {
+			q = asked.Get(key)
+		}
+		if q == nil {
+			continue
+		}
+		different = different || asked.Get(key) != nil && asked.Get(key).Str() != most.Get(key).Str()
+		text := q.Str()
+		if c := cpuQuantity.FindStringSubmatch(text); key == "cpu" && c != nil {
+			n, _ := strconv.ParseFloat(c[1], 64)
+			if c[2] == "m" {
+				n /= 1000
+			}
+			text = strconv.FormatFloat(n, 'f', -1, 64)
+		}
+		m.Add(key, convert.Raw(convert.DoubleQuoted(text)))
+		if key == "cpu" {
+			m[len(m)-1].Value = convert.Raw(text)
+		}
+	}
+	for _, part := range []*workflow.Value{asked, most} {
+		f := convert.NewFields(part)
+		f.Take("cpu")
+		f.Take("memory")
+		f.Rest(nil, func(key *workflow.Value, _ string) {
+			s.Drop(key, "resources: "+convert.Clip(key.Text, 60)+" is not counted", "choose workers that have it, with group or labels")
+		})
+	}
+	if len(m) == 0 {
+		return
+	}
+	set := convert.Map{{Key: "resources", Value: m}}
+	if err := convert.CheckTask(&convert.Task{Settings: set}); err != nil {
+		s.Drop(v, "resources: "+err.Error(), "write resources: {cpu: 1, memory: 1Gi}")
+		return
+	}
+	t.Settings = append(t.Settings, set...)
+	if different {
+		s.Approximate(v, "resources: what is asked for and the limit are one here: the limit if there is one, kept for the task and the most that it gets")
+	}
+}
+
 // policy reads timeouts and retries of a template.
 func (d *sheet) policy(t *convert.Task, f *convert.Fields) {
 	if v := f.Take("activeDeadlineSeconds"); v != nil {
@@ -237,7 +335,7 @@ func (d *sheet) policy(t *convert.Task, f *convert.Fields) {
 		d.Drop(p, "retryPolicy "+convert.Clip(p.Str(), 30)+": any failure is retried; what is lost is resubmitted in any case", "name exit codes: on_exit")
 	}
 	d.backoff(&m, r.Take("backoff"))
-	r.Rest(map[string]string{"expression": "retries that depend on an expression are not imported; name exit codes: on_exit", "affinity": "where a task runs cannot be chosen yet"}, d.drop("retryStrategy."))
+	r.Rest(map[string]string{"expression": "retries that depend on an expression are not imported; name exit codes: on_exit", "affinity": "a retry may run on the same worker"}, d.drop("retryStrategy."))
 	t.Settings.Add("retry", m)
 }
 

@@ -5,19 +5,18 @@ func reasons() map[string]string {
 	const (
 		pods      = "there are no pods: tasks run as processes of a node"
 		volumes   = "there are no volumes; leave files in a folder that all nodes see"
-		artifacts = "artifacts are not imported; name the files under the task's artifacts, or leave them in a folder that all nodes see"
+		artifacts = noInputs
 		place     = "where a task runs is not imported; write group: NAME or labels: {…}, and start workers with them"
-		sync      = "it is not imported; a mutex is locks: [NAME], a semaphore is queue: NAME, made with skein queue set NAME --limit N"
+		sync      = "a lock or a queue is passed by whole runs; make this template a workflow of its own with locks: [NAME] or queue: NAME, and call it with workflow: NAME"
 	)
 	out := map[string]string{
-		"parallelism": "how many tasks of one run go at a time is not limited; the slots of the nodes limit all",
-		"hooks":       "hooks are not imported; add a task with if over the state of this one", "onexit": "a handler of one task is not imported; add a task with if: always()",
+		"hooks": "hooks are not imported; add a task with if over the state of this one", "onexit": "a handler of one task is not imported; add a task with if: always()",
 		"metrics": "metrics of a workflow's own are not kept; the server has its own", "memoize": "results are not remembered between runs",
 		"ttlstrategy": "finished runs go by retention: {age: 90d, runs: 1000}", "synchronization": sync,
-		"resources": "they are not imported; write resources: {cpu: 1, memory: 1Gi}", "priority": "priorities are words here: priority: high",
-		"daemon": "a task ends before what needs it begins; run services outside of the workflow", "sidecars": pods, "initcontainers": pods,
-		"retrystrategy": "only containers and scripts are retried; put the retry on their templates", "activedeadlineseconds": "only containers, scripts and whole runs have a timeout here",
-		"timeout": "only containers, scripts and whole runs have a timeout here", "templatedefaults": "defaults of templates are not imported; write defaults: {retry: …, timeout: …}",
+		"priority": "priorities are words here: priority: high",
+		"daemon":   "a task ends before what needs it begins; run services outside of the workflow", "sidecars": pods, "initcontainers": pods,
+		"retrystrategy": "only containers and scripts are retried; put the retry on their templates", "activedeadlineseconds": "only one task and the whole run have a timeout here",
+		"timeout": "only one task and the whole run have a timeout here", "templatedefaults": "defaults of templates are not imported; write defaults: {retry: …, timeout: …}",
 		"target": "a run begins with all tasks; skein run start has --from", "failfast": "it is not imported here", "artifacts": artifacts, "artifactgc": artifacts,
 		"artifactrepositoryref": artifacts, "archivelogs": "logs are kept in any case", "archivelocation": artifacts, "labels": "workflows have no labels; use namespaces",
 		"annotations": "workflows have no annotations", "namespace": "the namespace is that of --namespace", "when": "a condition of a schedule is not imported; pause the trigger, or decide in the first task",
@@ -42,11 +41,8 @@ func reasons() map[string]string {
 // kindReasons says of kinds of templates why they are dropped.
 func kindReasons() map[string]string {
 	return map[string]string{
-		"resource":     "it changes an object of Kubernetes; have it run kubectl",
-		"http":         "it is not imported; write a task http: {method: …, url: …}",
 		"data":         "data templates are not imported; have a script list the files",
 		"plugin":       "plug-ins of Argo do not run here; write a script that does the same",
 		"containerSet": "there are no pods: tasks run as processes of a node; write a task for each container",
-		"suspend":      "it is not imported; write a task wait: {for: …}, or approval: {…}",
 	}
 }

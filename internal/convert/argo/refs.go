@@ -21,6 +21,9 @@ type scope struct {
 	nodes  map[string]*node // tasks or steps beside it
 	item   map[string]string
 	handle bool // in when of an exit handler
+	each   bool // in a foreach: its item is known when it runs
+
+	parallel int64 // most instances of a foreach in it
 }
 
 // node is what a task or a step became: its last tasks, and what it hands on.
@@ -61,6 +64,12 @@ func (s *scope) lookup(name string) (convert.Text, error) {
 			return v, nil
 		}
 		return nil, none
+	}
+	if key, ok := strings.CutPrefix(name, "item."); ok && s.each {
+		return convert.Expr(convert.Member("item", key)), nil
+	}
+	if name == "item" && s.each {
+		return convert.Expr("item"), nil
 	}
 	if key, ok := strings.CutPrefix(name, "item"); ok && s.item != nil {
 		if v, ok := s.item[strings.TrimPrefix(key, ".")]; ok {

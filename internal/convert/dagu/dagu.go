@@ -2,7 +2,8 @@
 //
 //   - dagu.go: [Convert], and what concerns a DAG as a whole.
 //   - schedule.go, values.go: its schedules, parameters and variables.
-//   - step.go, graph.go: its steps, what they run and what they need; handlers.go: handlerOn.
+//   - step.go, graph.go: its steps, what they run and what they need, handlerOn.
+//   - each.go: foreach and parallel; special.go: sub-DAGs, requests, approvals.
 //   - refs.go: ${…} in texts.
 //   - reasons.go: what is dropped, and why.
 //
@@ -56,6 +57,8 @@ type dag struct {
 	shell  []string
 	dir    convert.Text
 	limits convert.Map // defaults of steps
+	labels convert.Map // that a worker of its steps must carry
+	name   string
 }
 
 func (d *dag) convert(v *workflow.Value, name string) error {
@@ -63,6 +66,7 @@ func (d *dag) convert(v *workflow.Value, name string) error {
 	if n := f.Take("name").Str(); n != "" {
 		name = n
 	}
+	d.name = name
 	d.Description = f.Take("description").Str()
 	d.schedules(f)
 	d.parameters(f.Take("params"))
@@ -82,6 +86,16 @@ func (d *dag) policies(f *convert.Fields) {
 	if n, ok := convert.Int(f.Take("timeoutSec")); ok && n > 0 {
 		d.Settings.Add("timeout", convert.Seconds(n))
 	}
+	if v := f.Take("queue"); v != nil {
+		set := convert.Map{{Key: "queue", Value: v.Str()}}
+		if err := convert.CheckSettings(set, nil); err != nil {
+			d.Drop(v, "queue: "+err.Error(), "write queue: NAME")
+		} else {
+			d.Settings = append(d.Settings, set...)
+			d.Approximate(v, "queue: make it with skein queue set "+v.Str()+" --limit N")
+		}
+	}
+	d.labels = d.selector(f.Take("workerSelector"))
 	var keep convert.Map
 	if n, ok := convert.Int(f.Take("histRetentionDays")); ok && n > 0 {
 		keep.Add("age", convert.Seconds(n*86400))
@@ -123,4 +137,21 @@ func words(v *workflow.Value) []string {
 		return convert.Texts(v)
 	}
 	return strings.Fields(v.Str())
+}
+
+// selector is the labels that a worker must carry.
+func (d *dag) selector(v *workflow.Value) convert.Map {
+	if v.Null() {
+		return nil
+	}
+	var m convert.Map
+	for i, k := range v.Keys {
+		m.Add(k.Text, v.Vals[i].Str())
+	}
+	if len(m) == 0 || convert.CheckTask(&convert.Task{Settings: convert.Map{{Key: "labels", Value: m}}}) != nil {
+		d.Drop(v, "workerSelector: it is no mapping of labels", "write labels: {disk: ssd}")
+		return nil
+	}
+	d.Approximate(v, "workerSelector: start workers with --label "+m[0].Key+"="+m[0].Value.(string)+"; until there is one, the task waits")
+	return m
 }

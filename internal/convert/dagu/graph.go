@@ -28,12 +28,16 @@ func (d *dag) graph(f *convert.Fields) {
 	}
 	main := len(d.Tasks)
 	d.handlers(f.Take("handlerOn"), main)
+	roots := d.runCheck(f.Take("preconditions", "precondition"), main)
 	for _, s := range slices.Clone(d.order) {
-		d.fill(s)
+		if !slices.Contains(roots, s) {
+			d.fill(s)
+		}
 	}
 	for _, s := range d.order {
 		d.conditions(s)
 	}
+	d.gates()
 }
 
 // groups begins the steps. Those of a group run at the same time.
@@ -122,13 +126,25 @@ func (d *dag) conditions(s *step) {
 		if o.onFailure {
 			states = append(states, "failed")
 		}
+		if o.onFailure && o.fans != nil {
+			states = append(states, "upstream_failed")
+		}
 		if o.onSkip {
 			states = append(states, "skipped")
 		}
 		explicit = explicit || len(states) > 1 || o.maySkip && len(s.depends) > 1
 		all = append(all, convert.StateIn(o.task.Name, states...))
+		if o.gate != nil {
+			if o.onFailure {
+				states = append(states, "upstream_failed")
+			}
+			if o.maySkip {
+				states = append(states, "skipped")
+			}
+			all = append(all, convert.StateIn(o.gate.Name, slices.DeleteFunc(states, func(s string) bool { return s == "failed" })...))
+		}
 	}
-	if !explicit {
+	if !explicit || s.fans != nil {
 		return
 	}
 	if s.task.If != "" {
@@ -184,8 +200,34 @@ func (d *dag) handlers(v *workflow.Value, main int) {
 	}, func(key *workflow.Value, why string) { d.Drop(key, "handlerOn."+why, "") })
 }
 
+// runCheck makes the condition of a whole run: a task in front of all that finds out.
+func (d *dag) runCheck(v *workflow.Value, main int) []*step {
+	if v.Null() {
+		return nil
+	}
+	all := &step{at: v, fields: convert.NewFields(nil), env: map[string]convert.Text{}, task: d.Task(v, "run")}
+	d.Tasks = d.Tasks[:len(d.Tasks)-1] // it only lends its name
+	d.check(all, v, "it finds out whether the run does anything: if not, its tasks are skipped")
+	if len(all.depends) == 0 {
+		if all.task.Dropped() {
+			d.Drop(v, "preconditions: they are not understood", "write a task that hands on an output, and the if of the first tasks")
+		}
+		return nil
+	}
+	guard := all.depends[len(all.depends)-1]
+	for _, o := range d.order {
+		if o == guard || len(o.depends) > 0 || len(o.task.Needs) > 0 {
+			continue
+		}
+		o.task.Need(guard.task.Name)
+		o.task.If = all.task.If
+		o.depends, o.maySkip = append(o.depends, guard), true
+	}
+	return []*step{guard}
+}
+
 // check makes the conditions of a step: a task in front of it that finds out.
-func (d *dag) check(s *step, v *workflow.Value) {
+func (d *dag) check(s *step, v *workflow.Value, note string) {
 	if v.Null() {
 		return
 	}
@@ -212,9 +254,16 @@ func (d *dag) check(s *step, v *workflow.Value) {
 	text := d.script(strings.Join(tests, " && "), guard)
 	guard.task.Run = convert.Run{Shell: "if " + text + "\nthen echo ok=true\nelse echo ok=false\nfi >> \"$SKEIN_OUTPUT\""}
 	guard.task.Outputs = []string{"ok"}
-	guard.task.Approximate("it finds out whether " + s.task.Name + " runs")
+	guard.task.Approximate(note)
+	if d.labels != nil {
+		guard.task.Settings.Add("labels", d.labels)
+	}
 	s.task.Need(guard.task.Name)
-	s.task.If = convert.TaskOutput(guard.task.Name, "ok") + ` == "true"`
+	ok := convert.TaskOutput(guard.task.Name, "ok") + ` == "true"`
+	if s.task.If != "" && !s.handler { // that of the run
+		ok = s.task.If + " && " + ok
+	}
+	s.task.If = ok
 	s.depends = append(slices.Clone(s.depends), guard)
 	s.maySkip = true
 	d.order = append(d.order, guard)

@@ -2,6 +2,7 @@ package dagu
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"skein.dev/skein/internal/convert"
@@ -23,6 +24,9 @@ func (d *dag) lookup(name string, s *step) (value convert.Text, plain bool, miss
 		return convert.Expr(convert.Member("params", key)), key == name, ""
 	}
 	if s != nil {
+		if v, missing, ok := s.itemText(name); ok {
+			return v, false, missing
+		}
 		if v, ok := s.env[name]; ok {
 			return v, true, ""
 		}
@@ -43,7 +47,7 @@ func (d *dag) lookup(name string, s *step) (value convert.Text, plain bool, miss
 			return convert.Lit(s.task.Name), false, ""
 		}
 	case "ITEM":
-		return nil, false, "there is no item: foreach and parallel are not imported"
+		return nil, false, "there is no item: the step is not repeated"
 	}
 	if strings.Contains(name, ".") || strings.HasPrefix(name, "DAG_") || strings.HasPrefix(name, "DAGU_") && !strings.HasPrefix(name, "DAGU_OUTPUT") {
 		return nil, false, "${" + convert.Clip(name, 60) + "} stands for nothing here"
@@ -53,22 +57,58 @@ func (d *dag) lookup(name string, s *step) (value convert.Text, plain bool, miss
 
 // fromStep is a value of another step: its output variable, or ${ID.outputs.NAME}.
 func (d *dag) fromStep(name string, s *step) (value convert.Text, plain bool, missing string, known bool) {
-	if from, ok := d.outputOf(name, s); ok {
-		return convert.Expr(convert.TaskOutput(from.task.Name, from.output)), true, "", true
+	from, output, member := d.producer(name, s)
+	switch {
+	case from == nil:
+		path := strings.Split(strings.TrimPrefix(name, "steps."), ".")
+		if _, ok := d.steps[path[0]]; !ok || len(path) < 2 {
+			return nil, false, "", false
+		}
+		return nil, false, "${" + convert.Clip(name, 60) + "} is no output that the step declares; have it write to $SKEIN_OUTPUT", true
+	case from.opaque != "":
+		return nil, false, "${" + convert.Clip(name, 60) + "}: " + from.opaque, true
+	case member != "":
+		return convert.Expr(from.asJSON(output) + member), false, "", true
+	case from.asksPerson():
+		return nil, false, "${" + convert.Clip(name, 60) + "}: who approves gives a comment, and no values", true
+	case from.sends:
+		return convert.Expr(convert.TaskOutput(from.task.Name, "body")), name == output, "", true
+	}
+	return convert.Expr(convert.TaskOutput(from.task.Name, output)), name == output, "", true
+}
+
+// producer is the step whose output a reference reads: the variable of a step before, or
+// ID.outputs.NAME; and of a value that is JSON the member.
+func (d *dag) producer(name string, s *step) (from *step, output, member string) {
+	variable, rest, dotted := strings.Cut(name, ".")
+	if o, ok := d.outputOf(variable, s); ok {
+		if dotted {
+			member = "." + rest
+		}
+		if !dotted || memberPath.MatchString(member) {
+			return o, o.output, member
+		}
 	}
 	path := strings.Split(strings.TrimPrefix(name, "steps."), ".")
-	from, ok := d.steps[path[0]]
-	if !ok || len(path) < 2 {
-		return nil, false, "", false
-	}
+	o, ok := d.steps[path[0]]
 	switch {
-	case len(path) == 3 && path[1] == "outputs" && from.declares(path[2]):
-		return convert.Expr(convert.TaskOutput(from.task.Name, path[2])), false, "", true
-	case len(path) == 2 && path[1] == "output" && from.output != "":
-		return convert.Expr(convert.TaskOutput(from.task.Name, from.output)), false, "", true
+	case !ok || len(path) < 2:
+	case len(path) == 3 && path[1] == "outputs" && o.calls:
+		if !slices.Contains(o.task.Outputs, path[2]) && simpleName.MatchString(path[2]) {
+			o.task.Outputs = append(o.task.Outputs, path[2])
+			o.task.Approximate("it hands on " + path[2] + ", which must be an output of the last tasks of what it calls")
+		}
+		return o, path[2], ""
+	case len(path) == 3 && path[1] == "outputs" && (o.declares(path[2]) || o.asksPerson()):
+		return o, path[2], ""
+	case len(path) == 2 && path[1] == "output" && o.output != "":
+		return o, o.output, ""
 	}
-	return nil, false, "${" + convert.Clip(name, 60) + "} is no output that the step declares; have it write to $SKEIN_OUTPUT", true
+	return nil, "", ""
 }
+
+// memberPath is names, one in another, that an expression reads.
+var memberPath = regexp.MustCompile(`^(\.[A-Za-z_][A-Za-z0-9_]*)+$`)
 
 // outputOf is the last step before s, in the graph, that hands on a variable.
 func (d *dag) outputOf(name string, s *step) (*step, bool) {
@@ -82,6 +122,11 @@ func (d *dag) outputOf(name string, s *step) (*step, bool) {
 
 // value makes a text of what stands in a place where Dagu replaces ${…}, and no shell does.
 func (d *dag) value(at *workflow.Value, text string, s *step) convert.Text {
+	return d.valueOr(text, s, func(missing string) { d.Drop(at, missing, "use the variable in the script itself") })
+}
+
+// valueOr is value; miss is told of what has none.
+func (d *dag) valueOr(text string, s *step, miss func(missing string)) convert.Text {
 	var out convert.Text
 	lit := func(piece string) {
 		if n := len(out); n > 0 && out[n-1].Expr == "" {
@@ -106,7 +151,7 @@ func (d *dag) value(at *workflow.Value, text string, s *step) convert.Text {
 			missing = "$" + m[1] + m[2] + " is set nowhere in the file, and a value here does not see the machine's variables"
 		}
 		if missing != "" {
-			d.Drop(at, missing, "use the variable in the script itself")
+			miss(missing)
 			lit(m[0])
 		}
 		for _, p := range value {

@@ -21,7 +21,18 @@ type step struct {
 	// What counts as good enough for the steps that need it, besides success.
 	onFailure, onSkip bool
 	maySkip           bool
+
+	item   string        // what the item of a foreach or parallel is called; "": there is none
+	known  any           // the item, if the step was written out for it
+	fans   []*step       // the calls that were written out for it
+	gate   *convert.Task // that waits for its approval
+	calls  bool          // another DAG
+	sends  bool          // a request
+	opaque string        // why nobody can read its output
 }
+
+// asksPerson reports whether the step is nothing but a question.
+func (s *step) asksPerson() bool { return s.task.Approval != nil }
 
 func (s *step) declares(name string) bool { return slices.Contains(s.declared, name) }
 
@@ -69,6 +80,10 @@ func (d *dag) begin(at *workflow.Value, v *workflow.Value, name string) *step {
 		name = "step-" + string(rawInt(int64(len(d.order)+1)))
 	}
 	s.task = d.Task(at, name)
+	s.sends = isRequest(s.fields)
+	if target, _ := child(s.fields.Again()); target != nil {
+		s.calls = s.fields.Peek("parallel") == nil
+	}
 	for _, n := range []string{name, id, long} {
 		if n == "" {
 			continue
@@ -120,7 +135,7 @@ func (d *dag) fill(s *step) {
 		s.env[name] = text
 		t.Env = append(slices.DeleteFunc(t.Env, func(v convert.Var) bool { return v.Name == name }), convert.Var{Name: name, Value: text})
 	})
-	d.check(s, f.Take("preconditions", "precondition"))
+	d.check(s, f.Take("preconditions", "precondition"), "it finds out whether "+t.Name+" runs")
 	t.Dir = d.dir
 	if v := f.Take("workingDir", "dir"); v != nil {
 		t.Dir = nil
@@ -129,33 +144,71 @@ func (d *dag) fill(s *step) {
 		}
 	}
 	d.action(s)
-	if n, ok := convert.Int(f.Take("timeoutSec")); ok && n > 0 {
-		t.Settings.Add("timeout", convert.Seconds(n))
-	}
-	if r := d.retry(f.Take("retryPolicy")); r != nil {
-		t.Settings.Add("retry", r)
+	if s.fields == f { // else it was done with the body of a foreach
+		d.how(s)
 	}
 	if v := f.Take("signalOnStop"); v != nil && v.Str() != "SIGTERM" {
 		t.Approximate("signalOnStop: " + convert.Clip(v.Str(), 30) + " is not sent: a task gets TERM, and KILL after kill_grace; catch TERM in the script")
 	}
+	if v := f.Take("approval"); v != nil {
+		d.gate(s, v)
+	}
 	f.Rest(reasons(), func(key *workflow.Value, why string) { d.Drop(key, why, "") })
-	if !t.Dropped() {
+	switch {
+	case t.Call != nil || t.HTTP != nil || t.Approval != nil || s.fans != nil || s.fields != f:
+	default:
 		t.Outputs = append(t.Outputs, s.declared...)
-		if s.output != "" {
+		if s.output != "" && s.opaque == "" {
 			t.Capture(s.output, nil)
 		}
-		return
 	}
-	t.Outputs = slices.Clone(s.declared)
-	if s.output != "" {
-		t.Outputs = append(t.Outputs, s.output)
+}
+
+// how reads timeout, retry and place of a step.
+func (d *dag) how(s *step) {
+	f, t := s.fields, s.task
+	if n, ok := convert.Int(f.Take("timeoutSec")); ok && n > 0 && t.Wait == 0 && s.fans == nil {
+		t.Settings.Add("timeout", convert.Seconds(n))
+	}
+	retry := f.Take("retryPolicy")
+	logical := t.Call != nil || t.Approval != nil || s.fans != nil
+	switch r := d.retry(retry); {
+	case r == nil:
+	case logical:
+		d.Drop(retry, "retryPolicy: a task that only waits is not retried; what it calls is", "give the tasks of the other workflow a retry")
+	default:
+		if t.HTTP != nil {
+			r = slices.DeleteFunc(r, func(p convert.Pair) bool { return p.Key == "on_exit" })
+		}
+		t.Settings.Add("retry", r)
+	}
+	labels := d.labels
+	if own := d.selector(f.Take("workerSelector")); own != nil {
+		labels = own
+	}
+	if labels != nil && !logical {
+		t.Settings.Add("labels", labels)
+	}
+	if logical || t.HTTP != nil {
+		t.Env, t.Dir = nil, nil
 	}
 }
 
 // action finds out what a step runs.
 func (d *dag) action(s *step) {
 	f, t := s.fields, s.task
+	if v := f.Take("foreach"); v != nil {
+		d.repeat(s, v)
+		return
+	}
+	if target, _ := child(f.Again()); target != nil {
+		d.calling(s, f.Take("parallel"))
+		return
+	}
 	with := f.Take("with", "config")
+	if with == nil {
+		with = f.Peek("executor").Get("config")
+	}
 	shell := slices.Clone(d.shell)
 	if v := with.Get("shell"); v != nil {
 		shell = words(v)
@@ -165,18 +218,29 @@ func (d *dag) action(s *step) {
 		shell = words(v)
 	}
 	shell = append(shell, convert.Texts(f.Take("shellArgs"))...)
-	run, script, command := f.Take("run"), f.Take("script"), f.Take("command")
-	child := f.Take("call")
-	args := f.Take("params", "args")
-	if child == nil && run != nil && (args != nil || strings.HasSuffix(run.Text, ".yaml")) {
-		child = run // the old form: run names a DAG
+	if v := f.Take("parallel"); v != nil && !d.repeatSelf(s, v) {
+		return
 	}
+	run, script, command := f.Peek("run"), f.Peek("script"), f.Peek("command")
 	kind := executor(f)
 	switch {
-	case f.Take("parallel", "foreach") != nil:
-		t.Drop("it runs once for each item of a list (parallel, foreach), which is not imported", "write the task by hand")
-	case child != nil || kind == "dag" || kind == "subworkflow" || strings.HasPrefix(kind, "dag."):
-		t.Drop("it runs another DAG, which is not imported", "have it run: skein run "+convert.Clip(child.Str(), 60)+", or write both as one workflow")
+	case s.sends:
+		d.request(s, with)
+		return
+	case kind == "human.task" || kind == "hitl":
+		d.approval(t, with, func(at *workflow.Value) {
+			d.Drop(at, "who approves gives a comment, and no values", "read tasks."+t.Name+".outputs.comment")
+		})
+		return
+	case strings.HasPrefix(kind, "dag.") || kind == "subworkflow":
+		t.Drop("it starts another DAG and does not wait for it", "have it run: skein run NAME --detach, or write workflow: NAME, which waits")
+		return
+	}
+	f.Take("run")
+	f.Take("script")
+	f.Take("command")
+	f.Take("params", "args")
+	switch {
 	case kind != "" && kind != "shell" && kind != "command" && kind != "local":
 		t.Drop(executorReason(kind), "")
 	case f.Take("container") != nil:
@@ -191,6 +255,35 @@ func (d *dag) action(s *step) {
 		d.commands(s, shell, command)
 	default:
 		t.Drop("there is nothing that it runs", "give it a command")
+	}
+}
+
+// repeatSelf is parallel of a step that calls nobody: no grammar of Dagu's, but what it means is clear.
+func (d *dag) repeatSelf(s *step, v *workflow.Value) bool {
+	in := convert.NewFields(v)
+	list := v
+	if v.Kind == workflow.MapValue {
+		list = in.Take("items")
+	}
+	src, why := d.items(s, in, list)
+	if why != "" {
+		s.task.Drop("parallel: "+why, "write foreach by hand")
+		return false
+	}
+	s.item = "ITEM"
+	s.task.Each = &convert.Each{Items: src.items, List: src.list, Parallel: src.parallel}
+	return true
+}
+
+// calling is a step that runs another DAG, once or for each of several items.
+func (d *dag) calling(s *step, parallel *workflow.Value) {
+	if parallel != nil {
+		d.fan(s, parallel)
+		return
+	}
+	d.call(s, s.fields)
+	if s.output != "" {
+		s.opaque = "it stands for a report of Dagu about the other DAG; read outputs of its last tasks"
 	}
 }
 

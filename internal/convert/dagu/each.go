@@ -1,0 +1,216 @@
+package dagu
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"skein.dev/skein/internal/convert"
+	"skein.dev/skein/internal/workflow"
+)
+
+// itemsMax is how many items Dagu takes.
+const itemsMax = 1000
+
+// source is where items come from: they stand in the file, or an expression gives the list.
+type source struct {
+	items    []any // texts, and mappings from texts to texts
+	list     string
+	parallel int64
+}
+
+// items reads the items of parallel or foreach; why: they cannot be had.
+func (d *dag) items(s *step, f *convert.Fields, v *workflow.Value) (src source, why string) {
+	if v == nil {
+		return src, "there are no items"
+	}
+	if n := f.Take("maxConcurrent"); n != nil {
+		src.parallel, _ = convert.Int(n)
+	}
+	if src.parallel < 1 || src.parallel > itemsMax {
+		src.parallel = 10 // as Dagu does
+	}
+	if v.Kind == workflow.ListValue {
+		for _, e := range v.Vals {
+			item := any(e.Str())
+			if e.Kind == workflow.MapValue {
+				m := map[string]string{}
+				for i, k := range e.Keys {
+					m[k.Text] = e.Vals[i].Str()
+				}
+				item = m
+			}
+			src.items = append(src.items, item)
+		}
+		return src, d.countable(src)
+	}
+	m := reference.FindStringSubmatch(strings.TrimSpace(v.Str()))
+	if m == nil || m[0] != strings.TrimSpace(v.Str()) {
+		var list []any
+		if json.Unmarshal([]byte(v.Str()), &list) != nil {
+			return src, "its items are neither a list nor the whole of a parameter or an output"
+		}
+		for _, e := range list {
+			if _, ok := e.(string); !ok {
+				return src, "its items stand in a text, and are no texts"
+			}
+		}
+		src.items = list
+		return src, d.countable(src)
+	}
+	src.list, why = d.listOf(m[1]+m[2], s)
+	return src, why
+}
+
+func (*dag) countable(src source) string {
+	if len(src.items) == 0 || len(src.items) > itemsMax {
+		return "it has no items, or more than " + strconv.Itoa(itemsMax)
+	}
+	raw, _ := json.Marshal(src.items)
+	if strings.Contains(string(raw), "${") {
+		return "its items hold references"
+	}
+	return ""
+}
+
+// listOf is the list that a reference gives: a parameter, or an output of a step before.
+func (d *dag) listOf(name string, s *step) (list, why string) {
+	key := strings.TrimPrefix(name, "params.")
+	if p, ok := d.params[key]; ok {
+		if err := d.ListParam(p); err != nil {
+			return "", err.Error()
+		}
+		return convert.Member("params", p), ""
+	}
+	from, output, _ := d.producer(name, s)
+	if from == nil || from.opaque != "" {
+		return "", "${" + convert.Clip(name, 60) + "} is no parameter and no output of a step before it"
+	}
+	return from.asJSON(output), ""
+}
+
+// asJSON is the value of an output as JSON, whose members can be read.
+func (s *step) asJSON(output string) string {
+	if s.task.HTTP != nil {
+		s.task.HTTP.Answer = "json"
+		return convert.TaskOutput(s.task.Name, "body")
+	}
+	s.task.Approximate("what it hands on as " + output + " is read as JSON: if it is none, the task fails")
+	return convert.TaskOutput(s.task.Name, s.task.AsList(output))
+}
+
+// repeat converts foreach: a body of one step becomes the task itself.
+func (d *dag) repeat(s *step, v *workflow.Value) {
+	f := convert.NewFields(v)
+	src, why := d.items(s, f, f.Take("items"))
+	body := f.Take("steps")
+	switch {
+	case why != "":
+		s.task.Drop("foreach: "+why, "write foreach by hand")
+		return
+	case body == nil || len(body.Vals) != 1:
+		s.task.Drop("foreach: its body has several steps, and a task is repeated by itself", "put the body into one script")
+		return
+	}
+	name := f.Take("as").Str()
+	if name == "" {
+		name = "item"
+	}
+	s.item = "foreach." + name
+	if k := f.Take("key"); k != nil {
+		d.Approximate(k, "foreach.key: instances have numbers here: "+s.task.Name+".0 and so on")
+	}
+	if c := f.Take("collect"); c != nil {
+		d.Drop(c, "foreach.collect: what the instances hand on is the list tasks."+s.task.Name+".outputs", "read it there")
+	}
+	f.Rest(nil, func(key *workflow.Value, why string) { d.Drop(key, "foreach."+why, "") })
+	if s.output != "" {
+		s.opaque = "it stands for a report of Dagu about all items; read the list tasks." + s.task.Name + ".outputs"
+	}
+	s.task.Each = &convert.Each{Items: src.items, List: src.list, Parallel: src.parallel}
+	s.fields = convert.NewFields(body.Vals[0])
+	s.fields.Take("id", "name")
+	s.fields.Take("name")
+	if o := s.fields.Take("output"); o != nil && s.output == "" && o.Kind == workflow.ScalarValue && simpleName.MatchString(o.Text) {
+		s.output, s.opaque = o.Text, "it is known inside of the foreach only"
+	}
+	d.fill(s)
+	if s.task.Call != nil || s.task.Approval != nil || s.fans != nil {
+		s.task.Each = nil
+		s.task.Drop("foreach: it repeats a call of another DAG, and only a task that runs is repeated", "put what that does into a script")
+	}
+}
+
+// fan writes a call out for each item; the step itself is done when they are.
+func (d *dag) fan(s *step, v *workflow.Value) {
+	f := convert.NewFields(v)
+	list := v
+	if v.Kind == workflow.MapValue {
+		list = f.Take("items")
+	}
+	src, why := d.items(s, f, list)
+	f.Rest(nil, func(key *workflow.Value, why string) { d.Drop(key, "parallel."+why, "") })
+	switch {
+	case why != "":
+		s.task.Drop("parallel: "+why, "write the calls by hand")
+		return
+	case src.list != "":
+		s.task.Drop("parallel: its items are known only when it runs, and foreach repeats a task that runs, no call of a workflow", "have a task with foreach run: skein run NAME")
+		return
+	}
+	if s.output != "" {
+		s.opaque = "it stands for a report of Dagu about all items"
+	}
+	for i, item := range src.items {
+		one := &step{at: s.at, env: s.env, depends: s.depends, handler: s.handler, item: "ITEM", known: item}
+		one.task = d.Task(s.at, s.task.Name+"-"+strconv.Itoa(i))
+		one.task.Need(s.task.Needs...)
+		one.task.If = s.task.If
+		one.fields = s.fields.Again()
+		d.call(one, one.fields)
+		s.fans = append(s.fans, one)
+		d.order = append(d.order, one)
+	}
+	child(s.fields)
+	if int64(len(src.items)) > src.parallel {
+		s.task.Approximate("parallel: all calls begin at once, where Dagu has " + strconv.FormatInt(src.parallel, 10) + " at a time")
+	}
+	s.task.Needs, s.task.If = nil, ""
+	for _, one := range s.fans {
+		s.task.Need(one.task.Name)
+	}
+	s.depends = slices.Clone(s.fans)
+	s.task.Run = convert.Run{Shell: "true"}
+}
+
+// itemText is the item of a foreach, or of a call that was written out.
+func (s *step) itemText(name string) (value convert.Text, missing string, ok bool) {
+	rest, ok := strings.CutPrefix(name, s.item)
+	if s.item == "" || !ok || rest != "" && rest[0] != '.' {
+		return nil, "", false
+	}
+	key := strings.TrimPrefix(rest, ".")
+	none := "${" + convert.Clip(name, 60) + "} is no member of its item"
+	switch item := s.known.(type) {
+	case nil:
+		if key != "" {
+			return convert.Expr(convert.Member("item", key)), "", true
+		}
+		return convert.Expr("item"), "", true
+	case string:
+		if key != "" {
+			return nil, none, true
+		}
+		return convert.Lit(item), "", true
+	case map[string]string:
+		if v, has := item[key]; has {
+			return convert.Lit(v), "", true
+		}
+		if key == "" {
+			raw, _ := json.Marshal(item)
+			return convert.Lit(string(raw)), "", true
+		}
+	}
+	return nil, none, true
+}
