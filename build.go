@@ -112,6 +112,9 @@ func (t *TaskDef) Timeout(d time.Duration) *TaskDef { return t.Set("timeout", d.
 // Group has a worker of the group run the task.
 func (t *TaskDef) Group(group string) *TaskDef { return t.Set("group", group) }
 
+// Queue has the task pass a named queue, which limits how many such tasks run at a time, of whatever run.
+func (t *TaskDef) Queue(name string) *TaskDef { return t.Set("queue", name) }
+
 // Outputs declares what of the task's outputs expressions of other tasks may read, by the fields of a struct such as
 // the Out of its handler.
 func (t *TaskDef) Outputs(out any) *TaskDef {

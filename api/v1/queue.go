@@ -1,23 +1,44 @@
 package api
 
-// Queue is a named queue of the cluster: it limits the runs that name it.
+// Queue is a named queue of the cluster: it limits the runs, and the tasks, that name it.
 type Queue struct {
-	Name       string  `json:"name"`
-	Limit      *int32  `json:"limit" doc:"Most runs that have a place at a time, for each key; null: any number."`
-	PerKey     *string `json:"per_key" doc:"CEL over params and trigger.time: each value has places of its own; null: there is one line."`
-	Order      string  `json:"order" doc:"fifo or priority."`
-	Overflow   string  `json:"overflow" doc:"What becomes of a run for which there is no place now: wait, skip or fail."`
-	Rate       *string `json:"rate" doc:"Most runs that get a place: N/s, N/m or N/h, of all keys together, spread evenly; null: any number."`
-	State      string  `json:"state" doc:"active, paused (nobody gets a place, who comes waits) or draining (who waits gets one, who comes is sent away)."`
-	User       *string `json:"user" doc:"Who paused or drains it."`
-	Reason     *string `json:"reason"`
-	Until      *Time   `json:"until" format:"date-time" doc:"Then it is active again by itself; null: when somebody resumes it."`
-	Held       int64   `json:"held" doc:"Places taken."`
-	Waiting    int64   `json:"waiting" doc:"Runs in line."`
-	Keys       int64   `json:"keys" doc:"Keys with a run that waits or has a place."`
-	Revision   int64   `json:"revision"`
-	CreatedAt  Time    `json:"created_at" format:"date-time"`
-	ModifiedAt Time    `json:"modified_at" format:"date-time"`
+	Name     string  `json:"name"`
+	Limit    *int32  `json:"limit" doc:"Most runs that have a place at a time, for each key; null: any number."`
+	PerKey   *string `json:"per_key" doc:"CEL over params and trigger.time: each value has places of its own; null: there is one line."`
+	Order    string  `json:"order" doc:"fifo or priority."`
+	Overflow string  `json:"overflow" doc:"What becomes of a run for which there is no place now: wait, skip or fail."`
+	Rate     *string `json:"rate" doc:"Most runs that get a place: N/s, N/m or N/h, of all keys together, spread evenly; null: any number."`
+	State    string  `json:"state" doc:"active, paused (nobody gets a place, who comes waits) or draining (who waits gets one, who comes is sent away)."`
+	User     *string `json:"user" doc:"Who paused or drains it."`
+	Reason   *string `json:"reason"`
+	Until    *Time   `json:"until" format:"date-time" doc:"Then it is active again by itself; null: when somebody resumes it."`
+	Held     int64   `json:"held" doc:"Places taken."`
+	Waiting  int64   `json:"waiting" doc:"Runs in line."`
+	Keys     int64   `json:"keys" doc:"Keys with a run or a task that waits or has a place."`
+
+	Tasks QueueTasks `json:"tasks" doc:"Places for tasks that name the queue: up to the limit, too, and counted apart from those for runs."`
+
+	Revision   int64 `json:"revision"`
+	CreatedAt  Time  `json:"created_at" format:"date-time"`
+	ModifiedAt Time  `json:"modified_at" format:"date-time"`
+}
+
+// QueueTasks is what tasks have of a queue.
+type QueueTasks struct {
+	Held    int64          `json:"held" doc:"Places taken."`
+	Waiting int64          `json:"waiting" doc:"Tasks that wait for a place."`
+	Runs    []QueueTasksOf `json:"runs" doc:"By run, the first 100, those with the most places first; empty in a list of queues."`
+}
+
+// QueueTasksOf is the tasks of one run.
+type QueueTasksOf struct {
+	Run     string   `json:"run"`
+	Key     *string  `json:"key" doc:"Of the queue's per_key."`
+	Held    int64    `json:"held"`
+	Waiting int64    `json:"waiting"`
+	Since   *Time    `json:"since" format:"date-time" doc:"Since when it waits for the next place."`
+	Running []string `json:"running" doc:"Tasks that run: the first 10, of the first 20 runs."`
+	Ready   []string `json:"ready" doc:"Tasks that wait for a place or a slot, likewise."`
 }
 
 // QueueRequest is the definition of a queue. What it leaves out has its default.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,10 +34,39 @@ func (c *cli) queueTable(all []api.Queue) error {
 		{head: "HELD", get: func(q api.Queue) string { return strconv.FormatInt(q.Held, 10) }},
 		{head: "LIMIT", get: queueLimit},
 		{head: "WAITING", get: func(q api.Queue) string { return strconv.FormatInt(q.Waiting, 10) }},
+		{head: "TASKS", get: queueTasks},
 		{head: "ORDER", get: func(q api.Queue) string { return q.Order }},
 		{head: "OVERFLOW", get: func(q api.Queue) string { return q.Overflow }},
 		{head: "RATE", get: func(q api.Queue) string { return orDash(text(q.Rate)) }},
 		{head: "WHY", get: func(q api.Queue) string { return c.queueWhy(&q) }},
+	})
+}
+
+// queueTasks is how many places tasks have, and how many wait.
+func queueTasks(q api.Queue) string {
+	switch t := q.Tasks; {
+	case t.Waiting > 0:
+		return fmt.Sprintf("%d, %d wait", t.Held, t.Waiting)
+	case t.Held > 0:
+		return strconv.FormatInt(t.Held, 10)
+	}
+	return "-"
+}
+
+// queueCrews shows which tasks those are.
+func (c *cli) queueCrews(q *api.Queue) error {
+	if len(q.Tasks.Runs) == 0 {
+		return nil
+	}
+	fmt.Fprintln(c.out)
+	return show(c, q.Tasks.Runs, func(t api.QueueTasksOf) string { return t.Run }, []column[api.QueueTasksOf]{
+		{head: "RUN", get: func(t api.QueueTasksOf) string { return t.Run }},
+		{head: "KEY", get: func(t api.QueueTasksOf) string { return orDash(text(t.Key)) }},
+		{head: "HELD", get: func(t api.QueueTasksOf) string { return strconv.FormatInt(t.Held, 10) }},
+		{head: "WAITING", get: func(t api.QueueTasksOf) string { return strconv.FormatInt(t.Waiting, 10) }},
+		{head: "SINCE", get: func(t api.QueueTasksOf) string { return c.when(t.Since) }},
+		{head: "RUNNING", get: func(t api.QueueTasksOf) string { return orDash(strings.Join(t.Running, " ")) }},
+		{head: "READY", get: func(t api.QueueTasksOf) string { return orDash(strings.Join(t.Ready, " ")) }},
 	})
 }
 
@@ -89,7 +119,7 @@ func (c *cli) queueListCmd() *cobra.Command {
 
 func (c *cli) queueGetCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "get QUEUE", Short: "Show a queue",
+		Use: "get QUEUE", Short: "Show a queue, and which tasks have places in it or wait for one",
 		Example: "  skein queue get etl\n  skein queue get etl -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
@@ -97,7 +127,12 @@ func (c *cli) queueGetCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return one(c, q, q.Name, func() error { return c.queueTable([]api.Queue{q}) })
+			return one(c, q, q.Name, func() error {
+				if err := c.queueTable([]api.Queue{q}); err != nil {
+					return err
+				}
+				return c.queueCrews(&q)
+			})
 		})),
 	}
 }
@@ -107,7 +142,8 @@ func (c *cli) queueSetCmd() *cobra.Command {
 	var want api.QueueRequest
 	cmd := &cobra.Command{
 		Use: "set QUEUE", Short: "Make a queue, or change what is given of one",
-		Long: `Makes a named queue, or changes of it what is given here. Runs name it by queue: of their workflow or trigger. A change
+		Long: `Makes a named queue, or changes of it what is given here. Runs name it by queue: of their workflow or trigger,
+tasks by their own: runs and tasks are counted apart, each up to the limit, and tasks always wait. A change
 holds at once: a higher limit lets runs through that wait; under a lower one those that have a place go on. --per-key is CEL
 over params and trigger.time: each value has a line and a limit of its own. --rate counts the whole queue, spread evenly.`,
 		Example: "  skein queue set etl --limit 5\n  skein queue set api --limit 2 --per-key params.customer --rate 10/s --order priority",

@@ -202,6 +202,9 @@ func (b *builder) policies() {
 		if !ok {
 			id = uint32(len(g.policies))
 			known[key] = id
+			if p.Queue != "" { // the key of a queue is made of parameters
+				g.queued, g.params = true, true
+			}
 			g.policies = append(g.policies, *p)
 		}
 		g.policy[i] = id
@@ -210,7 +213,7 @@ func (b *builder) policies() {
 
 func samePolicy(a, b *Policy) bool {
 	return a.Timeout == b.Timeout && a.KillGrace == b.KillGrace && a.WarnOnTimeout == b.WarnOnTimeout && a.OnLost == b.OnLost && a.StartDeadline == b.StartDeadline &&
-		a.Priority == b.Priority && a.Place == b.Place && a.Retry.Max == b.Retry.Max && a.Retry.Delay == b.Retry.Delay &&
+		a.Priority == b.Priority && a.Place == b.Place && a.Queue == b.Queue && a.Retry.Max == b.Retry.Max && a.Retry.Delay == b.Retry.Delay &&
 		a.Retry.Backoff == b.Retry.Backoff && a.Retry.MaxDelay == b.Retry.MaxDelay &&
 		a.Retry.Jitter == b.Retry.Jitter && slices.Equal(a.Retry.OnExit, b.Retry.OnExit)
 }

@@ -194,6 +194,7 @@ func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*
 		return nil, err
 	}
 	r.adopt(g)
+	r.loadShares(row.Shares)
 	r.loadTasks(views)
 	r.frozen = countFrozen(row.Base)
 	r.loadAttempts(attempts, now, fx)
@@ -266,6 +267,7 @@ func (r *Run) loadTasks(views []TaskView) {
 			}
 		}
 		r.count(TaskID(t), p.state, 1)
+		r.tally(TaskID(t), Pending, p.state)
 		if t >= r.Graph.fixed() {
 			p.blockers = 1
 		}

@@ -55,7 +55,7 @@ type runHead struct {
 
 func headOf(r *Run) runHead {
 	h := runHead{r.State, r.Intent, r.Generation, r.Cause, r.Message, [4]Micros{r.SplitAt, r.StartedAt, r.FinishedAt, r.LeaderAt},
-		r.Leader, [5]int32{r.left, r.failed, r.active, r.deferred, r.fanning}, r.leader, string(r.base), string(r.own), len(r.tasks), string(r.Claim.Pack())}
+		r.Leader, [5]int32{r.left, r.failed, r.active, r.deferred, r.fanning}, r.leader, string(r.base), string(r.own), len(r.tasks), string(PackClaims(r.Claim, r.Shares()))}
 	h.Task.slot = 0
 	if r.State != RunSplitting { // how Leader work ended is its row's
 		h.Task.state = Pending

@@ -22,9 +22,10 @@ const (
 	EvArm                          // a deferred task is prepared: Due, Child
 	EvSettle                       // what a deferred task waited for is there: Result
 	EvDeny                         // a waiting run does not get what it claims: it ends with Cause and Reason
+	EvRefuse                       // tasks that wait for a place in Queue do not get one: they fail with Reason
 )
 
-var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked", "admitted", "marked", "armed", "settled", "denied"}
+var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked", "admitted", "marked", "armed", "settled", "denied", "refused"}
 
 func (k EventKind) String() string { return eventNames[k] }
 
@@ -41,6 +42,7 @@ type Event struct {
 	Graph   *Graph // EvSubmit, EvAdmit (nil: Leader work splits), EvSplit
 	Wait    string // EvSubmit, EvAdmit, EvRecover, EvMark: what the run must wait for; "": nothing
 	Cause   Cause  // EvDeny
+	Queue   string // EvRefuse
 	Skip    bool   // EvDeny: the run ends skipped, not failed
 	Own     bool   // EvSubmit, EvSplit: Graph is not the version's; it is stored with the run
 	Err     string // EvSplit: why it cannot be split
@@ -49,7 +51,7 @@ type Event struct {
 	Mark    Mark
 	Outputs []byte // EvMark with MarkSucceeded: a JSON object, or nil
 	Actor   string // EvIntent, EvRecover, EvMark, EvSettle: who
-	Reason  string // EvIntent, EvRecover, EvMark, EvLost, EvSettle, EvDeny, EvCheck with Fault: why
+	Reason  string // EvIntent, EvRecover, EvMark, EvLost, EvSettle, EvDeny, EvRefuse, EvCheck with Fault: why
 	Of      Kind   // EvArm, EvSettle: what the task must be
 	Due     Micros // EvArm: the instant that it waits for; 0: none
 	Child   Child  // EvArm, EvSettle of a call: the run that it started; EvSettle of a foreach: the generation that was read
@@ -104,7 +106,7 @@ const (
 	CauseRejected  Cause = "rejected"    // of an approval
 	CausePrepare   Cause = "prepare"     // of a logical task: what it is to wait for cannot be
 	CauseInstances Cause = "instances"   // of a foreach: some of its instances failed
-	CauseQueue     Cause = "queue"       // of a run: its queue is not there, or does not let it wait
+	CauseQueue     Cause = "queue"       // of a run or a task: its queue is not there, or does not let it wait
 	CauseLock      Cause = "lock"        // of a run: it cannot have its locks
 	CauseCycle     Cause = "wait_cycle"  // of a run: it waited for itself, by way of others
 )

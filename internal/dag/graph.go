@@ -61,6 +61,9 @@ type Policy struct {
 	StartDeadline time.Duration // from ready to the hand-over; 0: none
 	Priority      Priority
 	Place         Place // where it may run
+	// Queue is the named queue that limits how many such attempts there are at a time, whatever run they
+	// are of; "": none does.
+	Queue string
 }
 
 // TaskSpec is one node as the author of a graph gives it.
@@ -98,6 +101,7 @@ type Graph struct {
 	params   bool            // some condition reads parameters
 	logic    map[TaskID]*Logic
 	switches map[TaskID][]TaskID // by task, the switches that it is a branch of
+	queued   bool                // some task names a queue
 
 	// What a run adds; see fan.go. A version's graph has none of it.
 	grown []instance // the tasks that follow
@@ -156,6 +160,9 @@ func (g *Graph) Policy(t TaskID) *Policy {
 	}
 	return &g.policies[g.policy[t]]
 }
+
+// Queued reports whether any task names a queue.
+func (g *Graph) Queued() bool { return g.queued }
 
 // Condition is the task's condition; nil means success().
 func (g *Graph) Condition(t TaskID) Condition { return g.conds[t] }

@@ -34,6 +34,8 @@ func (b *builder) logic() {
 			why = fmt.Sprintf("a switch has 1 to %d branches, other tasks have none", branchesMax)
 		case l.Kind != Foreach && b.spec.Tasks[i].Policy.Retry.Max > 0:
 			why = "a logical task is not tried again"
+		case l.Kind != Foreach && b.spec.Tasks[i].Policy.Queue != "":
+			why = "no worker runs a logical task: it passes no queue"
 		}
 		if why != "" {
 			b.fail(&GraphError{Kind: BadLogic, Task: b.g.names[t], Other: why})

@@ -74,27 +74,29 @@ func CountStates(packed []byte) (map[TaskState]int, error) {
 }
 
 // The first byte of a packed graph: without and with logical tasks; graphPlaced is added if tasks
-// have places. A program that does not know a byte does not read the graph.
+// have places, graphQueued if they name queues. A program that does not know a byte does not read the graph.
 const (
 	graphFormat = 1
 	graphLogic  = 2
 	graphPlaced = 4
+	graphQueued = 8
 )
 
 // Pack writes the graph for its version's row: names, needs, policies, conditions as text.
 func (g *Graph) Pack() []byte {
 	w := packer{b: make([]byte, 0, 32*len(g.names))}
 	placed := slices.ContainsFunc(g.policies, func(p Policy) bool { return p.Place != Anywhere })
-	switch logic := len(g.logic) > 0; {
-	case placed && logic:
-		w.byte(graphPlaced | graphLogic)
-	case placed:
-		w.byte(graphPlaced | graphFormat)
-	case logic:
-		w.byte(graphLogic)
-	default:
-		w.byte(graphFormat)
+	format := byte(graphFormat)
+	if len(g.logic) > 0 {
+		format = graphLogic
 	}
+	if placed {
+		format |= graphPlaced
+	}
+	if g.queued {
+		format |= graphQueued
+	}
+	w.byte(format)
 	w.bool(g.EndOnFailure)
 	w.uint(uint64(g.Timeout))
 	w.uint(uint64(len(g.policies)))
@@ -102,6 +104,9 @@ func (g *Graph) Pack() []byte {
 		w.policy(&g.policies[i])
 		if placed {
 			w.text(string(g.policies[i].Place))
+		}
+		if g.queued {
+			w.text(g.policies[i].Queue)
 		}
 	}
 	w.uint(uint64(len(g.names)))
@@ -130,8 +135,8 @@ func (g *Graph) Pack() []byte {
 func UnpackGraph(b []byte, compile Compiler) (*Graph, error) {
 	u := unpacker{b: b}
 	format := u.byte()
-	placed := format&graphPlaced != 0
-	if format &^= graphPlaced; format != graphFormat && format != graphLogic {
+	placed, queued := format&graphPlaced != 0, format&graphQueued != 0
+	if format &^= graphPlaced | graphQueued; format != graphFormat && format != graphLogic {
 		return nil, fmt.Errorf("graph: %w", errPacked)
 	}
 	spec := GraphSpec{EndOnFailure: u.bool(), Timeout: time.Duration(u.uint())}
@@ -140,6 +145,9 @@ func UnpackGraph(b []byte, compile Compiler) (*Graph, error) {
 		policies[i] = u.policy()
 		if placed {
 			policies[i].Place = Place(u.text())
+		}
+		if queued {
+			policies[i].Queue = u.text()
 		}
 	}
 	names := make([]string, u.count(4))

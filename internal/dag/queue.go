@@ -37,6 +37,12 @@ func (r *Run) lineAt(p Place, make bool) *line {
 
 // listOf is the list that a task belongs to.
 func (r *Run) listOf(pol *Policy) *readyList {
+	if pol.Queue != "" {
+		if pol.Place != Anywhere {
+			r.lineAt(pol.Place, true) // that is where the run waits for a slot
+		}
+		return &r.shareOf(pol.Queue).at(pol.Place, true).list
+	}
 	if pol.Place == Anywhere {
 		return &r.ready
 	}
@@ -55,7 +61,14 @@ func (r *Run) list(t TaskID) {
 	}
 	l.last = int32(t) + 1
 	r.tasks[t].listed, r.tasks[t].blockers = true, 0
-	list.n++
+	r.enlisted(pol, list, 1)
+}
+
+// enlisted counts what a list holds.
+func (r *Run) enlisted(pol *Policy, list *readyList, n int32) {
+	if list.n += n; pol.Queue != "" {
+		r.shareOf(pol.Queue).ready += int64(n)
+	}
 }
 
 // unlist takes a task out, if it is in: at once if it is the first of its level, as the
@@ -81,7 +94,7 @@ func (r *Run) unlist(t TaskID) {
 		l.last = before
 	}
 	r.tasks[t].listed, r.tasks[t].blockers = false, 0
-	list.n--
+	r.enlisted(pol, list, -1)
 }
 
 // unlistAll empties every list of a run whose tasks have all ended.
@@ -90,6 +103,21 @@ func (r *Run) unlistAll() {
 	for _, l := range r.placed {
 		l.list = readyList{}
 	}
+	for _, s := range r.shares {
+		s.lists, s.ready = nil, 0
+	}
+}
+
+// listed reports whether any task is ready that a worker is to run.
+func (r *Run) listed() bool {
+	some := r.ready.n > 0
+	for _, l := range r.placed {
+		some = some || l.list.n > 0
+	}
+	for _, s := range r.shares {
+		some = some || s.ready > 0
+	}
+	return some
 }
 
 // held reports whether nothing may start: by the run's intent, or because it has not what it claims.
@@ -103,18 +131,25 @@ func (r *Run) Ready() int { return r.ReadyAt(Anywhere) }
 
 // ReadyAt is the number of tasks of a place that wait for nothing but a slot there.
 func (r *Run) ReadyAt(p Place) int {
+	n := int64(r.ready.n)
 	switch {
 	case r.held():
 		return 0
 	case p != Anywhere:
-		if l := r.lineAt(p, false); l != nil {
-			return int(l.list.n)
+		l := r.lineAt(p, false)
+		if l == nil {
+			return 0
 		}
-		return 0
+		n = int64(l.list.n)
 	case r.leader.state == Ready:
 		return 1
 	}
-	return int(r.ready.n)
+	for _, s := range r.shares {
+		if l := s.at(p, false); l != nil {
+			n += min(int64(l.list.n), s.free())
+		}
+	}
+	return int(n)
 }
 
 // NextReady takes the best task that any worker may run off the run's list; the caller assigns
@@ -129,13 +164,29 @@ func (r *Run) NextAt(p Place) TaskID {
 	} else if r.leader.state == Ready {
 		return LeaderTask
 	}
-	for i := range list.levels {
-		if first := list.levels[i].first; first != 0 {
-			r.unlist(TaskID(first - 1))
-			return TaskID(first - 1)
+	first, best := list.head()
+	for _, s := range r.shares {
+		if l := s.at(p, false); l != nil && s.free() > 0 {
+			if t, level := l.list.head(); level < best {
+				first, best = t, level
+			}
 		}
 	}
-	panic("dag: no task is ready")
+	if best == Levels {
+		panic("dag: no task is ready")
+	}
+	r.unlist(first)
+	return first
+}
+
+// head is the first of the best level that has any; Levels: the list is empty.
+func (l *readyList) head() (t TaskID, level int) {
+	for i := range l.levels {
+		if first := l.levels[i].first; first != 0 {
+			return TaskID(first - 1), i
+		}
+	}
+	return 0, Levels
 }
 
 // Board is the ready tasks of one owner, by the place where they may run: a queue for each.
@@ -151,7 +202,7 @@ func (b *Board) Update(r *Run) {
 	b.any.Update(r)
 	for _, l := range r.placed {
 		q := b.placed[l.place]
-		switch ready := !r.held() && l.list.n > 0; {
+		switch ready := r.ReadyAt(l.place) > 0; {
 		case ready && q == nil:
 			if b.placed == nil {
 				b.placed = map[Place]*Queue{}

@@ -173,7 +173,7 @@ func (r *Run) regenerate(again []bool, rec *Record, to RunState, now Now, fx *Ef
 	r.Message = ""
 	if r.State.Terminal() {
 		r.Intent, r.Cause = IntentRun, ""
-		r.StartedAt, r.FinishedAt = now.Wall, 0
+		r.StartedAt, r.FinishedAt, r.shares = now.Wall, 0, nil
 		r.moveRun(to)
 	}
 	r.changed = true

@@ -19,7 +19,8 @@ type RunRow struct {
 	FinishedAt Micros
 	Leader     HandlerID
 	LeaderAt   Micros
-	Claim      *Claim // of named things; nil: it names none
+	Claim      *Claim  // of named things; nil: it names none
+	Shares     []Share // of places for its tasks; nil: they name no queue, or wanted none yet
 }
 
 // AttemptRow is an attempt as it is stored: written at the hand-over, once more at its
@@ -152,6 +153,7 @@ func (r *Run) row() RunRow {
 	row := RunRow{
 		Header: r.Header, State: r.State, Intent: r.Intent, Generation: r.Generation, Cause: r.Cause, Message: r.Message,
 		Graph: r.own, Base: r.base, SplitAt: r.SplitAt, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Leader: r.Leader, LeaderAt: r.LeaderAt, Claim: r.Claim,
+		Shares: r.Shares(),
 	}
 	if r.State.Terminal() && r.Graph != nil {
 		row.Final = packStates(len(r.tasks), func(t TaskID) TaskState { return r.tasks[t].state })

@@ -71,6 +71,7 @@ type Run struct {
 
 	ready  readyList // those that any worker may run
 	placed []*line   // the others, by their place
+	shares []*share  // those that name queues, whatever their place
 	slots  []attempt // live attempts and those touched since the last flush
 	free   []int32
 

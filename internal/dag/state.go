@@ -205,6 +205,7 @@ func (r *Run) moveTask(t TaskID, to TaskState) {
 	from := s.state
 	r.count(t, from, -1)
 	r.count(t, to, 1)
+	r.tally(t, from, to)
 	s.state = to
 	if int(t) >= r.Graph.fixed() {
 		r.moved(t, from, to)

@@ -27,6 +27,8 @@ func (r *Run) step(ev *Event, now Now, fx *Effects) Verdict {
 		return r.admit(ev, now, fx)
 	case EvDeny:
 		return r.deny(ev, now)
+	case EvRefuse:
+		return r.denyTasks(ev, now, fx)
 	case EvSplit:
 		return r.split(ev, now, fx)
 	case EvAssign:

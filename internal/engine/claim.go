@@ -270,8 +270,8 @@ func (w *writer) sendAway(id dag.RunID, asked *dag.Claim, d *denial) error {
 
 // listen takes in a word.
 func (w *writer) listen(said *word) error {
-	if said.Claim == nil {
-		return nil
+	if done, err := w.listenShare(said); done || err != nil || said.Claim == nil {
+		return err
 	}
 	switch said.Kind {
 	case wordGrant:

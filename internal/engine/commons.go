@@ -23,10 +23,13 @@ type commons struct {
 	of     map[dag.RunID]*claimant // who has something, and of each line the first
 	locks  map[string]*lock
 	lines  map[string]*line
-	open   map[string]bool // lines where somebody may get through that could not before
-	freed  map[string]bool // locks, likewise
-	kin    int             // claimants that use the locks of ancestors: only they wait in circles
-	grants int64           // in the transaction being made
+	open   map[string]bool   // lines where somebody may get through that could not before
+	freed  map[string]bool   // locks, likewise
+	kin    int               // claimants that use the locks of ancestors: only they wait in circles
+	grants int64             // in the transaction being made
+	crews  map[crewKey]*crew // tasks that have places in queues, want one, or had one
+	turns  map[string]*turns
+	vacant map[string]bool // turns where somebody may get a place that could not before
 	// wake is when a rate or a pause lets somebody through; 0: nobody waits for that.
 	wake dag.Micros
 }
@@ -77,12 +80,13 @@ type stand struct {
 
 func (g *commons) forget() {
 	*g = commons{queues: map[string]*queue{}, of: map[dag.RunID]*claimant{}, locks: map[string]*lock{},
-		lines: map[string]*line{}, open: map[string]bool{}, freed: map[string]bool{}}
+		lines: map[string]*line{}, open: map[string]bool{}, freed: map[string]bool{},
+		crews: map[crewKey]*crew{}, turns: map[string]*turns{}, vacant: map[string]bool{}}
 }
 
 // busy reports whether somebody may get through now.
 func (g *commons) busy(now dag.Micros) bool {
-	return len(g.open)+len(g.freed) > 0 || g.wake != 0 && g.wake <= now
+	return len(g.open)+len(g.freed)+len(g.vacant) > 0 || g.wake != 0 && g.wake <= now
 }
 
 func (c *claimant) family() dag.RunID {

@@ -33,10 +33,11 @@ func (w *writer) loadCommons(ctx context.Context) error {
 			break
 		}
 	}
-	if err := w.loadGrants(ctx); err != nil {
+	given, err := w.loadGrants(ctx)
+	if err != nil {
 		return err
 	}
-	if err := w.loadHolders(ctx); err != nil {
+	if err := w.loadHolders(ctx, given); err != nil {
 		return err
 	}
 	lines, err := w.e.store.Lines(ctx)
@@ -78,10 +79,19 @@ func claimOfLine(name string) dag.Claim {
 
 // loadHolders takes in who has something: of a node that is alone from memory, which has all
 // of them.
-func (w *writer) loadHolders(ctx context.Context) error {
+func (w *writer) loadHolders(ctx context.Context, given map[crewKey]dag.Share) error {
 	g := &w.commons
+	enroll := func(c *store.Claimant) {
+		for _, s := range c.Shares {
+			if g := given[crewKey{c.Run, s.Queue}]; g.Life == s.Life && g.Got > s.Got {
+				s.Got, s.Limit, s.Asked = g.Got, g.Limit, max(g.Asked, s.Asked)
+			}
+			g.enroll(&crew{run: c.Run, shard: c.Shard, priority: c.Priority, share: s})
+		}
+	}
 	if w.e.cluster == nil {
 		for _, r := range w.runs {
+			enroll(&store.Claimant{Run: r.ID, Shard: r.Shard, Priority: r.Priority, Shares: r.Shares()})
 			if r.Claim.Holds() {
 				g.adopt(&claimant{run: r.ID, shard: r.Shard, claim: *r.Claim})
 			}
@@ -98,7 +108,10 @@ func (w *writer) loadHolders(ctx context.Context) error {
 		}
 		for i := range page {
 			after = page[i].Run
-			g.adopt(&claimant{run: after, shard: page[i].Shard, claim: page[i].Claim})
+			enroll(&page[i])
+			if page[i].Claim.Holds() {
+				g.adopt(&claimant{run: after, shard: page[i].Shard, claim: page[i].Claim})
+			}
 		}
 	}
 }
@@ -160,16 +173,18 @@ func (w *writer) fillWindow(ctx context.Context, l *line, level dag.Priority) er
 	return nil
 }
 
-// loadGrants takes in the grants that are on their way: their runs' rows do not say so yet.
+// loadGrants takes in the grants that are on their way: their runs' rows do not say so yet. It returns
+// the places for tasks among them.
 // They are read before the rows: one that arrives in between is in the rows then.
-func (w *writer) loadGrants(ctx context.Context) error {
+func (w *writer) loadGrants(ctx context.Context) (given map[crewKey]dag.Share, err error) {
 	if w.e.cluster == nil {
-		return nil
+		return nil, nil
 	}
+	given = map[crewKey]dag.Share{}
 	for _, s := range w.e.shards {
 		page, err := w.e.store.Messages(ctx, s, grantsMax)
 		if err != nil {
-			return fmt.Errorf("read the messages to shard %d: %w", s, err)
+			return nil, fmt.Errorf("read the messages to shard %d: %w", s, err)
 		}
 		for i := range page {
 			var letters []letter
@@ -177,15 +192,23 @@ func (w *writer) loadGrants(ctx context.Context) error {
 				continue
 			}
 			for j := range letters {
-				if g := letters[j].Word; g != nil && g.Kind == wordGrant && g.Claim != nil {
+				g := letters[j].Word
+				switch {
+				case g == nil:
+				case g.Kind == wordGave && g.Share != nil:
+					k := crewKey{g.Run, g.Share.Queue}
+					if was := given[k]; g.Share.Life > was.Life || g.Share.Life == was.Life && g.Share.Got > was.Got {
+						given[k] = *g.Share
+					}
+				case g.Kind == wordGrant && g.Claim != nil:
 					if err := w.loadGrant(ctx, g, s); err != nil {
-						return err
+						return nil, err
 					}
 				}
 			}
 		}
 	}
-	return nil
+	return given, nil
 }
 
 // loadGrant takes in a grant if its run still asks for it. One that does not has said that it

@@ -17,9 +17,12 @@ type word struct {
 	Run   dag.RunID   `json:"run"`
 	Shard dag.ShardID `json:"shard,omitempty"` // of the run that asks
 	Claim *dag.Claim  `json:"claim"`
-	Cause dag.Cause   `json:"cause,omitempty"` // of a denial
-	Why   string      `json:"why,omitempty"`
-	Skip  bool        `json:"skip,omitempty"`
+	// Share is of places for its tasks; then Claim does not count.
+	Share *dag.Share   `json:"share,omitempty"`
+	Level dag.Priority `json:"level,omitempty"` // of the run whose share it is
+	Cause dag.Cause    `json:"cause,omitempty"` // of a denial
+	Why   string       `json:"why,omitempty"`
+	Skip  bool         `json:"skip,omitempty"`
 }
 
 type wordKind string
@@ -30,6 +33,11 @@ const (
 	wordLend  wordKind = "lend"  // to the gate: its place is free, its locks are not
 	wordGrant wordKind = "grant" // from the gate
 	wordDeny  wordKind = "deny"  // from the gate
+
+	wordShare  wordKind = "share"  // to the gate: so many places its tasks want, and gave back
+	wordOver   wordKind = "over"   // to the gate: it has ended, and its tasks have nothing
+	wordGave   wordKind = "gave"   // from the gate: so many places its tasks have got
+	wordRefuse wordKind = "refuse" // from the gate: its tasks get none
 )
 
 func (w *writer) say(to dag.ShardID, said word) {
@@ -203,6 +211,7 @@ func (w *writer) serve() error {
 				g.open[name] = true
 			}
 		}
+		g.vacate(func(q *queue) bool { return q.Rate > 0 || q.Until != 0 })
 	}
 	for len(g.open)+len(g.freed) > 0 && w.tx.rows < takeMax*rowsPerItem {
 		w.gateHere()

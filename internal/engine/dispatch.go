@@ -250,6 +250,7 @@ func (w *writer) touch(r *dag.Run) {
 	if r.Claim != nil {
 		w.claimed(r)
 	}
+	w.balance(r)
 	w.queue.Update(r)
 	if !r.Unfinished() && r.Gate != gateNone {
 		w.exit(r)

@@ -135,6 +135,13 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) err
 		}
 	}
 	if ready > 0 && v.Intent == dag.IntentRun {
+		n, err := e.explainShares(ctx, v, "", x)
+		if err != nil {
+			return err
+		}
+		ready -= n
+	}
+	if ready > 0 && v.Intent == dag.IntentRun {
 		what := "1 of its tasks is ready and waits for a slot"
 		if ready > 1 {
 			what = fmt.Sprintf("%d of its tasks are ready and wait for a slot", ready)
@@ -291,6 +298,9 @@ func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Ex
 				if r != nil {
 					x.add(*r)
 				}
+				return err
+			}
+			if n, err := e.explainShares(ctx, v, t.Name, x); n > 0 || err != nil {
 				return err
 			}
 			r, err := e.roomReason(ctx, v, t)

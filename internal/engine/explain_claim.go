@@ -129,7 +129,7 @@ func (e *Engine) holders(ctx context.Context, of func(*dag.Claim) bool) ([]store
 		}
 		for i := range page {
 			after = page[i].Run
-			if of(&page[i].Claim) {
+			if page[i].Claim.Holds() && of(&page[i].Claim) {
 				found = append(found, page[i])
 			}
 		}
@@ -155,6 +155,11 @@ type QueueView struct {
 	Held    int64 // places taken
 	Waiting int64 // runs in its lines
 	Keys    int64 // lines with somebody in them, or with a place taken
+	// Of tasks, which are counted apart: places taken, how many more are wanted, and, when one queue is
+	// read, by whom.
+	TasksHeld    int64
+	TasksWaiting int64
+	Crews        []CrewView
 }
 
 // Queues lists the queues by name, after one.
@@ -176,7 +181,8 @@ func (e *Engine) QueueOf(ctx context.Context, name string) (QueueView, error) {
 	if err != nil {
 		return QueueView{}, err
 	}
-	return all[0], nil
+	all[0].Crews, err = e.crewsIn(ctx, name)
+	return all[0], err
 }
 
 // filled counts who is in queues.
@@ -215,6 +221,18 @@ func (e *Engine) filled(ctx context.Context, page []store.Queue) ([]QueueView, e
 	held, err := e.holders(ctx, func(c *dag.Claim) bool { return c.Slot() })
 	for i := range held {
 		seen(held[i].Claim.Queue, held[i].Claim.Line(), 0, 1)
+	}
+	if err != nil {
+		return nil, err
+	}
+	crews, err := e.crewsOf(ctx, func(s *dag.Share) bool { _, in := at[s.Queue]; return in })
+	for i := range crews {
+		s := &crews[i].share
+		if v := &all[at[s.Queue]]; s.Has() > 0 || s.Wants() > 0 {
+			v.TasksHeld += s.Has()
+			v.TasksWaiting += s.Wants()
+			seen(s.Queue, s.Line(), 0, 0)
+		}
 	}
 	return all, err
 }

@@ -34,6 +34,10 @@ func (w *writer) follow() {
 			w.broken(err)
 			return
 		}
+		if err := w.serveCrews(); err != nil {
+			w.broken(err)
+			return
+		}
 		if done == len(w.tx.ended) && len(w.tx.fx.Orders) == 0 {
 			return
 		}

@@ -148,6 +148,7 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 		{Kind: dag.RecState, Task: dag.LeaderTask, Text: dag.RunFailed.String(), Reason: upd.Message},
 	})}}
 	w.released(&upd.RunRow, &b)
+	w.releasedShares(&upd.RunRow, &b)
 	counted, err := w.buried(&upd.RunRow, &b)
 	if err == nil {
 		err = w.write(ctx, &b)

@@ -46,7 +46,7 @@ func (w *writer) commonsDiff(ctx context.Context) (string, error) {
 	if !g.loaded {
 		return "", nil
 	}
-	stored := map[dag.RunID]string{}
+	stored, shares := map[dag.RunID]string{}, map[crewKey]dag.Share{}
 	for after := (dag.RunID{}); ; {
 		page, err := w.e.store.Holding(ctx, after, loadPage)
 		if err != nil {
@@ -57,8 +57,16 @@ func (w *writer) commonsDiff(ctx context.Context) (string, error) {
 		}
 		for i := range page {
 			after = page[i].Run
-			stored[after] = string(page[i].Claim.Pack())
+			if page[i].Claim.Holds() {
+				stored[after] = string(page[i].Claim.Pack())
+			}
+			for _, s := range page[i].Shares {
+				shares[crewKey{after, s.Queue}] = s
+			}
 		}
+	}
+	if diff := g.crewsDiff(shares); diff != "" {
+		return diff, nil
 	}
 	past, inLine := map[*line]int{}, map[stand]int{}
 	for id, c := range g.of {
@@ -99,6 +107,27 @@ func (w *writer) commonsDiff(ctx context.Context) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// crewsDiff says where what is known of places for tasks differs from the rows, or "".
+func (g *commons) crewsDiff(stored map[crewKey]dag.Share) string {
+	past := map[*turns]int64{}
+	for k, c := range g.crews {
+		if s := stored[k]; s != c.share {
+			return fmt.Sprintf("the tasks of run %s have %+v in memory, by the row %+v", k.run, c.share, s)
+		}
+		past[c.turns] += c.share.Has()
+		delete(stored, k)
+	}
+	for k, s := range stored {
+		return fmt.Sprintf("the tasks of run %s have %+v, memory knows nothing of that", k.run, s)
+	}
+	for name, t := range g.turns {
+		if t.past != past[t] {
+			return fmt.Sprintf("line %s: %d places for tasks are taken, by the runs %d", name, t.past, past[t])
+		}
+	}
+	return ""
 }
 
 // unread reports whether only the store knows some that stand there and want a lock.

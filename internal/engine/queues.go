@@ -112,6 +112,8 @@ func (e *Engine) DropQueue(ctx context.Context, name string, revision int64) err
 			return nil, fmt.Errorf("queue %s: %w", name, ErrNotFound)
 		case len(is.lines) > 0:
 			return nil, fmt.Errorf("%w: queue %s is in use: runs hold places in it, or wait for one", ErrConflict, name)
+		case w.commons.inUse(name):
+			return nil, fmt.Errorf("%w: queue %s is in use: tasks hold places in it, or wait for one", ErrConflict, name)
 		}
 		return nil, nil
 	})
@@ -168,6 +170,7 @@ func (w *writer) putQueue(is *queue, next *store.Queue) {
 	for _, l := range is.lines {
 		g.open[l.name] = true
 	}
+	g.vacate(func(q *queue) bool { return q == is })
 }
 
 // GetQueue reads a queue.

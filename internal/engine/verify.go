@@ -29,7 +29,7 @@ type checker interface {
 // running nodes. It trusts no derived value that it can compute itself.
 func Verify(ctx context.Context, st store.Store, compile dag.Compiler) ([]Violation, error) {
 	v := verifier{e: &Engine{store: st, cfg: Config{Compile: compile}},
-		claims: claimCount{places: map[string]*places{}, locks: map[string]locked{}}}
+		claims: claimCount{places: map[string]*places{}, tasks: map[string]*places{}, locks: map[string]locked{}}}
 	v.e.graphs.load = v.e.loadGraph
 	err := st.Scan(ctx, func(rec store.RunRecord, events []dag.EventRow) error {
 		if len(v.found) < violationsMax {
@@ -142,6 +142,7 @@ func (v *verifier) states() {
 	}
 	if !r.State.Terminal() {
 		v.unsettled(views)
+		v.shares(views)
 		return
 	}
 	r.Final = nil

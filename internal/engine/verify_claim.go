@@ -10,6 +10,7 @@ import (
 // claimCount recounts, from the rows of one snapshot, what runs hold of what all share.
 type claimCount struct {
 	places map[string]*places // by line
+	tasks  map[string]*places // likewise, for tasks
 	locks  map[string]locked
 }
 
@@ -25,6 +26,9 @@ type locked struct{ family, run dag.RunID }
 // waits.
 func (v *verifier) claim(rec *store.RunRecord) {
 	r, c := &rec.Run, rec.Run.Claim
+	if r.State.Terminal() && len(r.Shares) > 0 {
+		v.fail("claims end with the run", dag.LeaderTask, "the run is %s, its tasks have places in %d queues", r.State, len(r.Shares))
+	}
 	if c == nil {
 		return
 	}
@@ -64,12 +68,49 @@ func (v *verifier) claim(rec *store.RunRecord) {
 	}
 }
 
+// shares: what has ended has no places for tasks, no more tasks are with handlers than have one, and
+// all of one line are within its limit.
+func (v *verifier) shares(views []dag.TaskView) {
+	r := &v.rec.Run
+	used := map[string]int64{}
+	for t := range views {
+		if q := v.g.Policy(dag.TaskID(t)).Queue; q != "" && views[t].State.Held() {
+			used[q]++
+		}
+	}
+	for i := range r.Shares {
+		s := &r.Shares[i]
+		if used[s.Queue] > s.Has() {
+			v.fail("places of a queue", dag.LeaderTask, "%d of its tasks are with handlers, it has %d places in queue %s", used[s.Queue], s.Has(), s.Queue)
+		}
+		delete(used, s.Queue)
+		p := v.claims.tasks[s.Line()]
+		if p == nil {
+			p = &places{}
+			v.claims.tasks[s.Line()] = p
+		}
+		if s.Has() > 0 {
+			p.taken += int(s.Has())
+			p.limit = max(p.limit, s.Limit)
+			p.any = p.any || s.Limit == 0
+		}
+	}
+	for q, n := range used {
+		v.fail("places of a queue", dag.LeaderTask, "%d of its tasks are with handlers, it has no places in queue %s", n, q)
+	}
+}
+
 // limits: nowhere are more places taken than the limit was when the newest was given: it is at
 // most the greatest of theirs.
 func (v *verifier) limits() {
 	for name, p := range v.claims.places {
 		if !p.any && p.taken > int(p.limit) {
 			v.found = append(v.found, Violation{Rule: "limit of a queue", What: fmt.Sprintf("line %s: %d runs have a place, at most %d may", name, p.taken, p.limit)})
+		}
+	}
+	for name, p := range v.claims.tasks {
+		if !p.any && p.taken > int(p.limit) {
+			v.found = append(v.found, Violation{Rule: "limit of a queue", What: fmt.Sprintf("line %s: tasks have %d places, at most %d may", name, p.taken, p.limit)})
 		}
 	}
 }

@@ -163,6 +163,12 @@ func queueOf(q *engine.QueueView) api.Queue {
 	if q.Limit > 0 {
 		out.Limit = &q.Limit
 	}
+	out.Tasks = api.QueueTasks{Held: q.TasksHeld, Waiting: q.TasksWaiting, Runs: make([]api.QueueTasksOf, len(q.Crews))}
+	for i := range q.Crews {
+		c := &q.Crews[i]
+		out.Tasks.Runs[i] = api.QueueTasksOf{Run: c.Run.String(), Key: textOrNull(c.Key), Held: c.Held, Waiting: c.Waiting,
+			Since: instantOrNull(c.Since), Running: append([]string{}, c.Running...), Ready: append([]string{}, c.Ready...)}
+	}
 	return out
 }
 

@@ -72,7 +72,7 @@ func (w *World) setUp() {
 	for i := range s.flows {
 		f := flow{plan: plans()[w.rng.IntN(plansMax)]}
 		if w.rich != nil {
-			f.plan = richPlans()[w.rng.IntN(plansMax/2)]
+			f.plan = w.richPlans()[w.rng.IntN(plansMax/2)]
 		}
 		f.row = store.Workflow{ID: dag.WorkflowID(i + 1), Shard: dag.ShardID(i % s.shards), Namespace: "sim", Name: fmt.Sprintf("w%d", i),
 			State: store.WorkflowActive, Version: 1, Latest: 1, Revision: 1}

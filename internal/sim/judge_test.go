@@ -133,6 +133,9 @@ func TestRichJudgeCanFail(t *testing.T) {
 	judged(t, "limit of a queue", judgeCommons(held, []store.Queue{{Name: "q", Limit: 1}}))
 	held[1].Claim.Family = dag.RunID{}
 	judged(t, "one holder of a lock", judgeCommons(held, nil))
+	held = []store.Claimant{{Run: theRun, Shares: []dag.Share{{Queue: "q", Got: 3, Back: 1}}}, {Run: other, Shares: []dag.Share{{Queue: "q", Got: 1}}}}
+	judged(t, "", judgeCommons(held, []store.Queue{{Name: "q", Limit: 3}}))
+	judged(t, "limit of a queue", judgeCommons(held, []store.Queue{{Name: "q", Limit: 2}}))
 
 	call := row(0, 1, dag.AttemptSucceeded)
 	call.Signal = other.String() + "/1/1"

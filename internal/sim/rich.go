@@ -24,6 +24,7 @@ type rich struct {
 	queues []store.Queue
 	locks  bool
 	named  bool // workflows name queues or locks
+	tasks  bool // tasks name a queue, the last of queues
 }
 
 func (w *World) drawRich() {
@@ -46,20 +47,38 @@ func (w *World) drawRich() {
 	w.swarm.flows = 2 + r.IntN(2)
 	w.swarm.runs += r.IntN(3)
 	w.swarm.poison, w.swarm.badRuns = 0, 0 // what is refused is quarantined, and its family with it
+	if w.rich.tasks = w.Seed%5 == 2 || w.Seed%5 == 4; w.rich.tasks {
+		tasks := store.Queue{Name: "tasks", Limit: 1 + r.Int32N(2), Order: store.QueueFIFO, Overflow: store.OverflowWait, State: store.QueueActive, Revision: 1}
+		if r.IntN(2) == 0 {
+			tasks.Order = store.QueuePriority
+		}
+		w.rich.queues = append(w.rich.queues, tasks)
+	}
 }
 
 // richPlans are the graphs of rich worlds.
-var richPlans = sync.OnceValue(func() []*plan {
-	var all []*plan
+func (w *World) richPlans() []*plan {
+	if w.rich.tasks {
+		return queuedPlans()
+	}
+	return unqueuedPlans()
+}
+
+var unqueuedPlans = sync.OnceValue(func() []*plan { return drawPlans(nil) })
+
+// queuedPlans are the same, with tasks that name a queue.
+var queuedPlans = sync.OnceValue(func() []*plan { return drawPlans(rand.New(rand.NewPCG(9, 9))) })
+
+func drawPlans(queues *rand.Rand) (all []*plan) {
 	for r := rand.New(rand.NewPCG(8, 8)); len(all) < plansMax/2; {
-		all = append(all, richPlan(r))
+		all = append(all, richPlan(r, queues))
 	}
 	return all
-})
+}
 
 // richPlan draws a graph with logical tasks. A call's name says how much further down the line of the
 // workflows its child is.
-func richPlan(r *rand.Rand) *plan {
+func richPlan(r, queues *rand.Rand) *plan {
 	needs := make([][]int, 2+r.IntN(5))
 	for i := range needs {
 		for n := range i {
@@ -88,6 +107,9 @@ func richPlan(r *rand.Rand) *plan {
 		if (t.Logic == nil || t.Logic.Kind == dag.Foreach) && r.IntN(3) == 0 {
 			t.Policy.Retry = dag.Retry{Max: 1, Delay: time.Duration(r.IntN(400)) * time.Millisecond}
 		}
+		if queues != nil && (t.Logic == nil || t.Logic.Kind == dag.Foreach) && queues.IntN(3) > 0 {
+			t.Policy.Queue = "tasks" // of the world, see drawRich
+		}
 		if t.Logic == nil && r.IntN(6) == 0 {
 			t.Policy.StartDeadline = time.Duration(1+r.IntN(20)) * time.Second
 		}
@@ -103,7 +125,11 @@ func (w *World) names(i int) string {
 	}
 	text := ""
 	if w.rng.IntN(4) > 0 {
-		text += fmt.Sprintf("queue: q%d\n", w.rng.IntN(len(w.rich.queues)))
+		runs := len(w.rich.queues)
+		if w.rich.tasks {
+			runs--
+		}
+		text += fmt.Sprintf("queue: q%d\n", w.rng.IntN(runs))
 	}
 	if w.rich.locks && w.rng.IntN(2) == 0 {
 		text += [...]string{"locks: [l0]\n", "locks: [l1, l0]\n", "locks: [l0, l1]\n"}[w.rng.IntN(3)]

@@ -60,20 +60,48 @@ func judgeRich(was *shadow, is *store.RunRecord, said map[attemptKey]dag.Attempt
 // commons: at no commit are more places taken than there are, and no lock has two families.
 func (v *witness) commons() {
 	w := v.w
-	if w.rich == nil || !w.rich.named {
+	if w.rich == nil || !w.rich.named && !w.rich.tasks {
 		return
 	}
 	held, err := w.st.Holding(context.Background(), dag.RunID{}, 1000)
 	must(err)
+	used := 0
+	for _, id := range v.order {
+		used += queueUse(v.runs[id])
+	}
+	for _, q := range w.rich.queues {
+		if q.Name == "tasks" && used > int(q.Limit) {
+			w.violate("limit of a queue", "%d tasks that name %s are with handlers, it has %d places", used, q.Name, q.Limit)
+		}
+	}
 	for _, f := range judgeCommons(held, w.rich.queues) {
 		w.violate(f.rule, "%s", f.what)
 	}
 }
 
+// queueUse counts the attempts of a run that are with handlers and need a place in a queue.
+func queueUse(sh *shadow) (n int) {
+	if sh.row.State.Terminal() || sh.graph == nil {
+		return 0
+	}
+	for i := range sh.attempts {
+		if a := &sh.attempts[i]; !a.State.Ended() && a.State != dag.AttemptDeferred && a.Task >= 0 && sh.graph.Policy(a.Task).Queue != "" {
+			n++
+		}
+	}
+	return n
+}
+
 func judgeCommons(held []store.Claimant, queues []store.Queue) (fs findings) {
-	taken, locks := map[string]int{}, map[string]dag.RunID{}
+	taken, tasks, locks := map[string]int{}, map[string]int64{}, map[string]dag.RunID{}
 	for i := range held {
 		c := held[i].Claim
+		for _, s := range held[i].Shares {
+			tasks[s.Queue] += s.Has()
+		}
+		if !c.Holds() {
+			continue
+		}
 		if c.Slot() {
 			taken[c.Queue]++
 		}
@@ -91,6 +119,9 @@ func judgeCommons(held []store.Claimant, queues []store.Queue) (fs findings) {
 	for _, q := range queues {
 		if n := taken[q.Name]; n > int(q.Limit) {
 			fs.add("limit of a queue", "%d runs have a place in %s, it has %d", n, q.Name, q.Limit)
+		}
+		if n := tasks[q.Name]; n > int64(q.Limit) {
+			fs.add("limit of a queue", "tasks have %d places in %s, it has %d", n, q.Name, q.Limit)
 		}
 	}
 	return fs

@@ -141,7 +141,11 @@ type Claimant struct {
 	Priority dag.Priority
 	Created  dag.Micros
 	Claim    dag.Claim
+	Shares   []dag.Share
 }
+
+// Holds reports whether it has, or its tasks have or want, anything that others may wait for.
+func (c *Claimant) Holds() bool { return c.Claim.Holds() || len(c.Shares) > 0 }
 
 // Line is a line of runs that wait, by the name that dag.Claim.Line gives, and those of one
 // level in it.
@@ -158,8 +162,8 @@ type Claims interface {
 	// Queues lists by name, after one.
 	Queues(ctx context.Context, after string, limit int) ([]Queue, error)
 	// Holding reads the unfinished runs, of all shards, whose claim is granted, lent or asked
-	// for again, in an order of the store's own, after one. A page
-	// can be short; the last one is empty.
+	// for again, and those with shares of places for their tasks, in an order of the store's own, after
+	// one. A page can be short; the last one is empty.
 	Holding(ctx context.Context, after dag.RunID, limit int) ([]Claimant, error)
 	// Lines reads all lines with somebody in them, by name and level.
 	Lines(ctx context.Context) ([]Line, error)

@@ -4,7 +4,6 @@ package workflow
 // sentence that refuses it. Whoever builds a feature deletes its line and the marks in
 // the grammar.
 var later = map[string]string{
-	"task queue": "a queue of a task is not supported yet: the queue of the workflow limits its runs",
 	"splitter":   "splitters other than default are not supported yet",
 	"alerts":     "alerts are not supported yet",
 }

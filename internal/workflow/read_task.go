@@ -26,6 +26,7 @@ func (r *reader) task(k, n *node) Task {
 	t.Timeout, t.KillGrace = durationAt(n.get("timeout")), durationAt(n.get("kill_grace"))
 	t.OnTimeout, t.Priority = n.get("on_timeout").str(), n.get("priority").str()
 	t.OnLost, t.StartBy = n.get("on_lost").str(), durationAt(n.get("start_deadline"))
+	t.Queue = n.get("queue").str()
 	t.Group, t.Node, t.Labels = n.get("group").str(), n.get("node").str(), pairs(n.get("labels"))
 	t.Resources = r.resources(n.get("resources"), join(at, "resources"))
 	t.Run = r.run(n.get("run"), join(at, "run"))

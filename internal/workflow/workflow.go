@@ -87,6 +87,7 @@ type Task struct {
 	Group       string    `json:"group,omitempty"`  // the worker must belong to
 	Labels      []KV      `json:"labels,omitempty"` // the worker must carry
 	Node        string    `json:"node,omitempty"`   // the worker must be
+	Queue       string    `json:"queue,omitempty"`  // named queue that limits how many such attempts there are
 	// Resources is what it takes of its worker beside a slot; nil: the default's.
 	Resources *dag.Need `json:"resources,omitempty"`
 }
@@ -226,6 +227,7 @@ func (w *Workflow) Policy(i int) dag.Policy {
 	} else if d.Resources != nil {
 		p.Place = p.Place.With(*d.Resources)
 	}
+	p.Queue = t.Queue
 	if t.Kind != "" {
 		p.Retry.OnExit = nil // a handler ends without an exit code: the default is meant for processes
 	}

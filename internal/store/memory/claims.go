@@ -112,14 +112,17 @@ func (s *Store) Queues(ctx context.Context, after string, limit int) ([]store.Qu
 }
 
 // claimants are the unfinished runs with a claim, by id.
-func (s *Store) claimants(which func(*dag.Claim) bool) []store.Claimant {
+func (s *Store) claimants(which func(*store.Claimant) bool) []store.Claimant {
 	var found []store.Claimant
 	for _, active := range s.active {
 		for _, id := range active {
 			r := &s.runs[id].row
-			if r.Claim != nil && which(r.Claim) {
-				found = append(found, store.Claimant{Run: r.ID, Shard: r.Shard, Workflow: r.Workflow, Priority: r.Priority,
-					Created: r.Created, Claim: *cloneClaim(r.Claim)})
+			c := store.Claimant{Run: r.ID, Shard: r.Shard, Workflow: r.Workflow, Priority: r.Priority, Created: r.Created, Shares: slices.Clone(r.Shares)}
+			if r.Claim != nil {
+				c.Claim = *cloneClaim(r.Claim)
+			}
+			if which(&c) {
+				found = append(found, c)
 			}
 		}
 	}
@@ -140,7 +143,7 @@ func cloneClaim(c *dag.Claim) *dag.Claim {
 func (s *Store) Holding(ctx context.Context, after dag.RunID, limit int) ([]store.Claimant, error) {
 	var found []store.Claimant
 	err := s.read(ctx, Read, func() error {
-		for _, c := range s.claimants((*dag.Claim).Holds) {
+		for _, c := range s.claimants((*store.Claimant).Holds) {
 			if bytes.Compare(c.Run[:], after[:]) > 0 && len(found) < pageSize(limit) {
 				found = append(found, c)
 			}
@@ -155,7 +158,7 @@ func (s *Store) Lines(ctx context.Context) ([]store.Line, error) {
 	var found []store.Line
 	err := s.read(ctx, Read, func() error {
 		count := map[store.Line]int64{}
-		for _, c := range s.claimants((*dag.Claim).InLine) {
+		for _, c := range s.claimants(func(c *store.Claimant) bool { return c.Claim.InLine() }) {
 			count[store.Line{Name: c.Claim.Line(), Level: c.Claim.Level}]++
 		}
 		for l, n := range count {
@@ -172,7 +175,10 @@ func (s *Store) Lines(ctx context.Context) ([]store.Line, error) {
 func (s *Store) InLine(ctx context.Context, line string, level dag.Priority, from dag.Micros, limit int) ([]store.Claimant, error) {
 	var found []store.Claimant
 	err := s.read(ctx, Read, func() error {
-		all := s.claimants(func(c *dag.Claim) bool { return c.InLine() && c.Line() == line && c.Level == level && c.Asked >= from })
+		all := s.claimants(func(is *store.Claimant) bool {
+			c := &is.Claim
+			return c.InLine() && c.Line() == line && c.Level == level && c.Asked >= from
+		})
 		slices.SortStableFunc(all, func(a, b store.Claimant) int { return cmp.Compare(a.Claim.Asked, b.Claim.Asked) })
 		found = all[:min(len(all), pageSize(limit))]
 		return nil

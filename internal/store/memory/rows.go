@@ -49,7 +49,7 @@ func cloneRun(r dag.RunRow) dag.RunRow {
 		fire := *r.Fire
 		r.Fire = &fire
 	}
-	r.Claim = cloneClaim(r.Claim)
+	r.Claim, r.Shares = cloneClaim(r.Claim), slices.Clone(r.Shares)
 	return r
 }
 

@@ -45,10 +45,10 @@ func scanQueue(c *row, q *store.Queue) error {
 func scanClaimant(c *row, r *store.Claimant) error {
 	r.Run, r.Shard, r.Workflow = c.id(), dag.ShardID(c.int()), dag.WorkflowID(c.int())
 	r.Priority, r.Created = word(c, dag.ParsePriority), c.micros()
-	claim, err := dag.UnpackClaim(c.next())
+	claim, shares, err := dag.UnpackClaims(c.next())
 	if err != nil {
 		c.fail("%v", err)
-	} else if claim != nil {
+	} else if r.Shares = shares; claim != nil {
 		r.Claim = *claim
 	}
 	return c.damaged("run %s", r.Run)
@@ -87,7 +87,7 @@ func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) ([]store.C
 			return nil, err
 		}
 		after = all[len(all)-1].Run
-		found := slices.DeleteFunc(all, func(c store.Claimant) bool { return !c.Claim.Holds() })
+		found := slices.DeleteFunc(all, func(c store.Claimant) bool { return !c.Holds() })
 		if len(found) > 0 { // a page can be short and still have a next one
 			return found, nil
 		}

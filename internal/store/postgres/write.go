@@ -125,7 +125,7 @@ func (x *tx) insertRuns(b *store.Batch) {
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
 			blob(r.Fire.Pack()).int8(int64(r.Created)).int8(seq).int8(int64(e.At)).blob(e.Records)
 		runState(rows, r)
-		rows.blob(r.Claim.Pack())
+		rows.blob(dag.PackClaims(r.Claim, r.Shares))
 		if r.Claim.InLine() {
 			inLine(line, r)
 		}
@@ -209,7 +209,7 @@ func (x *tx) updateRuns(b *store.Batch) {
 		} else {
 			rows.int8OrNull(0, false).int8OrNull(0, false).blob(nil)
 		}
-		rows.blob(r.Claim.Pack())
+		rows.blob(dag.PackClaims(r.Claim, r.Shares))
 		if r.Claimed.InLine() {
 			left.row().id(&r.ID)
 		}

@@ -98,10 +98,10 @@ func scanClaimant(s *sqlite.Stmt, r *store.Claimant) error {
 	c := row{s: s}
 	r.Run, r.Shard, r.Workflow = c.id(), dag.ShardID(c.int()), dag.WorkflowID(c.int())
 	r.Priority, r.Created = word(&c, dag.ParsePriority), c.micros()
-	claim, err := dag.UnpackClaim(c.blob())
+	claim, shares, err := dag.UnpackClaims(c.blob())
 	if err != nil {
 		c.bad = err
-	} else if claim != nil {
+	} else if r.Shares = shares; claim != nil {
 		r.Claim = *claim
 	}
 	if c.bad != nil {
@@ -140,7 +140,7 @@ func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) ([]store.C
 		if errors.Is(err, store.ErrCorrupt) {
 			return true, nil // its owner quarantines it
 		}
-		found = append(found, slices.DeleteFunc(one, func(c store.Claimant) bool { return !c.Claim.Holds() })...)
+		found = append(found, slices.DeleteFunc(one, func(c store.Claimant) bool { return !c.Holds() })...)
 		return len(found) < limitOf(limit), err
 	})
 	return found, err

@@ -182,7 +182,7 @@ func (d *DB) runs(b *store.Batch) error {
 		s := d.stmts.insertRun.row().blob(r.ID[:]).int(int64(r.Shard)).int(int64(r.Workflow)).int(int64(r.Version)).
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
 			int(int64(r.Created)).int(d.past.seq).int(int64(e.At)).blob(e.Records)
-		if _, err := runState(s, r).blob(r.Fire.Pack()).blob(r.Claim.Pack()).exec(d.conn); err != nil {
+		if _, err := runState(s, r).blob(r.Fire.Pack()).blob(dag.PackClaims(r.Claim, r.Shares)).exec(d.conn); err != nil {
 			return err
 		}
 		n := d.conn.LastInsertRowID()
@@ -209,7 +209,7 @@ func (d *DB) updateRun(r *dag.RunUpdate) error {
 	if first {
 		s = d.stmts.endRun
 	}
-	runState(s.row().int(n).int(int64(r.Shard)).text(r.Was.String()), &r.RunRow).blob(r.Claim.Pack())
+	runState(s.row().int(n).int(int64(r.Shard)).text(r.Was.String()), &r.RunRow).blob(dag.PackClaims(r.Claim, r.Shares))
 	if first {
 		e := d.past.take(r.ID)
 		s.int(d.past.seq).int(int64(e.At)).blob(e.Records)

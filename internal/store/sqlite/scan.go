@@ -86,10 +86,9 @@ func scanRun(s *sqlite.Stmt, r *dag.RunRow) error {
 	} else {
 		r.Fire = fire
 	}
-	if claim, err := dag.UnpackClaim(c.blob()); err != nil {
+	var err error
+	if r.Claim, r.Shares, err = dag.UnpackClaims(c.blob()); err != nil {
 		c.bad = err
-	} else {
-		r.Claim = claim
 	}
 	if c.bad != nil {
 		return fmt.Errorf("run %s: %w: %w", r.ID, store.ErrCorrupt, c.bad)

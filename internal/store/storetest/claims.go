@@ -135,6 +135,7 @@ func claimFields(b *bed) {
 	u := dag.RunUpdate{RunRow: r, Was: r.State, Claimed: r.Claim}
 	u.State, u.Claim = dag.RunRunning, &dag.Claim{Queue: "etl", Key: "klient ä/1", Locks: []string{"a/1", "b"}, Stage: dag.ClaimGranted,
 		Asked: 100, Grant: 1 << 40, Granted: 200, Limit: 5}
+	u.Shares = []dag.Share{{Queue: "api", Key: "ü/2", Life: 2, Rev: 9, Got: 7, Back: 3, Need: 1 << 33, Asked: 300, Limit: 4}, {Queue: "etl", Life: 1, Rev: 1, Need: 1}}
 	b.put(func(x *store.Batch) { x.RunUpdates = []dag.RunUpdate{u} })
 	if got, err = b.s.Run(b.ctx, r.ID); err != nil {
 		b.Fatal(err)
@@ -142,7 +143,17 @@ func claimFields(b *bed) {
 	b.same(got, u.RunRow, "run that was granted")
 	holding, err := b.s.Holding(b.ctx, dag.RunID{}, 10)
 	b.ok(err)
-	b.same(holding, []store.Claimant{{Run: r.ID, Workflow: 1, Priority: r.Priority, Created: r.Created, Claim: *u.Claim}}, "holding")
+	b.same(holding, []store.Claimant{{Run: r.ID, Workflow: 1, Priority: r.Priority, Created: r.Created, Claim: *u.Claim, Shares: u.Shares}}, "holding")
+	alone := b.run(dag.RunRunning)
+	alone.Shares = u.Shares[1:]
+	b.add(alone)
+	if got, err = b.s.Run(b.ctx, alone.ID); err != nil {
+		b.Fatal(err)
+	}
+	b.same(got, alone, "run of which only tasks claim something")
+	page, err := b.s.Holding(b.ctx, r.ID, 10)
+	b.ok(err)
+	b.same(page, []store.Claimant{{Run: alone.ID, Workflow: 1, Priority: alone.Priority, Created: alone.Created, Shares: alone.Shares}}, "holding of tasks")
 }
 
 func (b *bed) line(name string, level dag.Priority, from dag.Micros, limit int) (ids []dag.RunID) {

@@ -1,0 +1,282 @@
+package dag
+
+import "fmt"
+
+// Share is what the tasks of a run have, and want, of the places of a named queue that a task
+// names: each place lets one attempt at a time be with a handler. Places are given to the run, which
+// gives them to its best ready task; so whoever grants them, on whatever shard, needs to know no
+// tasks, and what has a place has it by the rows.
+//
+// All counts only rise, so what is said twice, late or in another order counts once.
+type Share struct {
+	Queue string `json:"queue"`
+	Key   string `json:"key,omitempty"` // of the queue's per_key
+	Life  int32  `json:"life"`          // the generation in which the run came by it: of one before, nothing counts
+	// Rev rises with everything that the gate has to hear of.
+	Rev  int64 `json:"rev"`
+	Got  int64 `json:"got"`  // places that were ever given
+	Back int64 `json:"back"` // of those, given back
+	Need int64 `json:"need"` // up to how many have to be given; never less than Got, once the run has looked
+	// Asked is since when it waits for the next one.
+	Asked Micros `json:"asked"`
+	Limit int32  `json:"limit,omitempty"` // what the queue let through when the newest was given; 0: any number
+}
+
+// Has is how many places it has.
+func (s *Share) Has() int64 { return s.Got - s.Back }
+
+// Wants is how many more it waits for.
+func (s *Share) Wants() int64 { return max(s.Need-s.Got, 0) }
+
+// Line is the name of the line in which the tasks wait.
+func (s *Share) Line() string { return s.Queue + "/" + s.Key }
+
+// What names its queue in words.
+func (s *Share) What() string {
+	if s.Key == "" {
+		return "queue " + s.Queue
+	}
+	return "queue " + s.Queue + " for " + s.Key
+}
+
+// share is one in memory.
+type share struct {
+	Share
+	used  int64 // tasks that a handler has
+	done  int64 // those that one had, since the run was looked at: their places are for others
+	ready int64 // tasks that wait for a place, or have one and wait for a slot
+	lists []*spot
+}
+
+// spot is the ready tasks of a share that may run at one place.
+type spot struct {
+	place Place
+	list  readyList
+}
+
+// free is how many places have no task with a handler.
+func (s *share) free() int64 { return max(s.Has()-s.used-s.done, 0) }
+
+func (s *share) at(p Place, make bool) *spot {
+	for _, l := range s.lists {
+		if l.place == p {
+			return l
+		}
+	}
+	if !make {
+		return nil
+	}
+	l := &spot{place: p}
+	s.lists = append(s.lists, l)
+	return l
+}
+
+// shareOf finds the share of a queue, and makes it if there is none.
+func (r *Run) shareOf(queue string) *share {
+	for _, s := range r.shares {
+		if s.Queue == queue {
+			return s
+		}
+	}
+	s := &share{Share: Share{Queue: queue, Life: r.Generation}}
+	r.shares = append(r.shares, s)
+	return s
+}
+
+// tally counts the tasks of shares that handlers have.
+func (r *Run) tally(t TaskID, from, to TaskState) {
+	if !r.Graph.queued || from.Held() == to.Held() {
+		return
+	}
+	q := r.Graph.Policy(t).Queue
+	if q == "" {
+		return
+	}
+	if s := r.shareOf(q); to.Held() {
+		s.used++
+	} else {
+		s.used--
+		s.done++
+	}
+}
+
+// loadShares brings back what the row says.
+func (r *Run) loadShares(rows []Share) {
+	r.shares = nil
+	for i := range rows {
+		r.shares = append(r.shares, &share{Share: rows[i]})
+	}
+}
+
+// Shares is what the row of the run says of them.
+func (r *Run) Shares() []Share {
+	if r.State.Terminal() {
+		return nil
+	}
+	var all []Share
+	for _, s := range r.shares {
+		if s.Rev > 0 {
+			all = append(all, s.Share)
+		}
+	}
+	return all
+}
+
+// NewShares are the queues whose places tasks want for the first time: the owner has to give each its
+// key, see PutKey.
+func (r *Run) NewShares() (queues []string) {
+	for _, s := range r.shares {
+		if s.Rev == 0 && s.ready > 0 && !r.held() {
+			queues = append(queues, s.Queue)
+		}
+	}
+	return queues
+}
+
+// PutKey notes the key of a new share.
+func (r *Run) PutKey(queue, key string) { r.shareOf(queue).Key = key }
+
+// PutShare takes what the gate has given. It is false if the run does not know of such a share any more:
+// then that is nobody's.
+func (r *Run) PutShare(given *Share) bool {
+	for _, s := range r.shares {
+		if s.Queue != given.Queue || s.Life != given.Life || r.State.Terminal() {
+			continue
+		}
+		if given.Got > s.Got {
+			s.Got, s.Asked, s.Limit = given.Got, given.Asked, given.Limit
+			r.changed = true
+		}
+		return true
+	}
+	return false
+}
+
+// Balance wants places for what is ready, and gives back those of tasks that have ended, and what nothing has a
+// use for: it is called after every step, and does nothing if that changed nothing. A run that is held has no use for a
+// place but those of its handlers, so nobody waits for who waits himself. It returns what the gate has
+// to hear. Of a run that has ended, that is what it had, and it has nothing from then on.
+func (r *Run) Balance(now Micros) (told []Share, over bool) {
+	if len(r.shares) == 0 {
+		return nil, false
+	}
+	if r.State.Terminal() {
+		for _, s := range r.shares {
+			if s.Rev > 0 {
+				told = append(told, s.Share)
+			}
+		}
+		r.shares = nil
+		return told, true
+	}
+	held := r.held()
+	for _, s := range r.shares {
+		use := s.used
+		if !held {
+			use += s.ready
+		}
+		next := s.Share
+		next.Back = max(min(s.Back+s.done, s.Got), s.Got-use)
+		s.done = 0
+		next.Need = max(s.Got, next.Back+use)
+		if next == s.Share || s.Rev == 0 && use == 0 {
+			continue
+		}
+		if next.Wants() > 0 && s.Wants() == 0 {
+			next.Asked = now
+		}
+		next.Rev++
+		s.Share, r.changed = next, true
+		told = append(told, next)
+	}
+	return told, false
+}
+
+// denyTasks fails the tasks that wait for a place in a queue that is not there.
+func (r *Run) denyTasks(ev *Event, now Now, fx *Effects) Verdict {
+	var wait []TaskID
+	for _, s := range r.shares {
+		if s.Queue == ev.Queue {
+			wait = s.waiting(r)
+		}
+	}
+	if len(wait) == 0 {
+		return Stale
+	}
+	for _, t := range wait {
+		p := &r.tasks[t]
+		if p.state != Ready { // what failed before it has ended it, too
+			continue
+		}
+		r.unlist(t)
+		row := AttemptRow{Run: r.ID, Task: t, State: AttemptFailed, Cause: CauseQueue, Message: ev.Reason}
+		r.put(&row, p, now)
+		r.record(Record{Kind: RecMarked, Task: t, Token: p.token, State: Failed, Text: string(CauseQueue)})
+		r.noteFailure(t, ev.Reason)
+		r.failTask(t)
+	}
+	r.settleRun(now, fx)
+	return Accepted
+}
+
+// waiting lists the ready tasks of a share.
+func (s *share) waiting(r *Run) (all []TaskID) {
+	for _, l := range s.lists {
+		for i := range l.list.levels {
+			for at := l.list.levels[i].first; at != 0; at = r.tasks[at-1].blockers {
+				all = append(all, TaskID(at-1))
+			}
+		}
+	}
+	return all
+}
+
+// PackClaims writes what a run claims: for itself, and for its tasks.
+func PackClaims(c *Claim, shares []Share) []byte {
+	if len(shares) == 0 {
+		return c.Pack()
+	}
+	w := packer{b: make([]byte, 0, 64)}
+	w.byte(2) // the form; 1 is that of a claim alone
+	w.text(string(c.Pack()))
+	w.uint(uint64(len(shares)))
+	for i := range shares {
+		s := &shares[i]
+		w.text(s.Queue)
+		w.text(s.Key)
+		for _, v := range [...]int64{int64(s.Life), s.Rev, s.Got, s.Back, s.Need, int64(s.Asked), int64(s.Limit)} {
+			w.uint(uint64(v))
+		}
+	}
+	return w.b
+}
+
+// UnpackClaims reads what PackClaims wrote.
+func UnpackClaims(b []byte) (*Claim, []Share, error) {
+	if len(b) == 0 || b[0] != 2 {
+		c, err := UnpackClaim(b)
+		return c, nil, err
+	}
+	u := unpacker{b: b[1:]}
+	c, err := UnpackClaim([]byte(u.text()))
+	if err != nil {
+		return nil, nil, err
+	}
+	shares := make([]Share, u.count(9))
+	for i := range shares {
+		s := &shares[i]
+		s.Queue, s.Key = u.text(), u.text()
+		var v [7]int64
+		for j := range v {
+			if v[j] = int64(u.uint()); v[j] < 0 {
+				u.bad = true
+			}
+		}
+		s.Life, s.Rev, s.Got, s.Back, s.Need, s.Asked, s.Limit = int32(v[0]), v[1], v[2], v[3], v[4], Micros(v[5]), int32(v[6])
+		u.bad = u.bad || s.Queue == "" || s.Back > s.Got
+	}
+	if u.bad || len(u.b) > 0 || len(shares) == 0 {
+		return nil, nil, fmt.Errorf("what the tasks of the run claim: %w", errPacked)
+	}
+	return c, shares, nil
+}

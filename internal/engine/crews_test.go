@@ -1,0 +1,445 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// queued has the tasks whose names begin with q pass the queue q.
+func queued(s *dag.GraphSpec) {
+	for i := range s.Tasks {
+		if strings.HasPrefix(s.Tasks[i].Name, "q") {
+			s.Tasks[i].Policy.Queue = "q"
+		}
+	}
+}
+
+// shares applies a workflow that names nothing itself.
+func (n *node) shares(name string, g *dag.Graph) store.Workflow {
+	n.t.Helper()
+	w, _, err := n.Apply(n.t.Context(), engine.Definition{Namespace: "test", Name: name, Def: []byte("{}"), Graph: g.Pack(), Digest: g.Pack(), User: "ada"})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return w
+}
+
+// in counts the attempts that are live of tasks that pass the queue.
+func (h *hands) in() (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range h.live {
+		if strings.HasPrefix(a.Name, "q") {
+			n++
+		}
+	}
+	return n
+}
+
+// places wants that so many places for tasks are taken, and that so many tasks wait.
+func (n *node) places(held, waiting int64) engine.QueueView {
+	n.t.Helper()
+	var v engine.QueueView
+	eventually(n.t, fmt.Sprintf("tasks have %d places and %d wait", held, waiting), func() (is bool) {
+		var err error
+		v, err = n.QueueOf(context.Background(), "q")
+		return err == nil && v.TasksHeld == held && v.TasksWaiting == waiting
+	})
+	return v
+}
+
+// TestTaskQueueLimit: of all tasks that name a queue so many are with handlers as it has places, of whatever
+// run; the others go on.
+func TestTaskQueueLimit(t *testing.T) {
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			h := newHands(t)
+			h.held = true
+			n := start(t, open(t), h, naming)
+			n.queue("q", 2)
+			one, other := n.shares("one", graph(t, "a; q1; q2; q3; b: q1", queued)), n.shares("other", graph(t, "c; q1; q2: q1", queued))
+			n.submit(one)
+			second := n.submit(other)
+			live := h.holding(4) // a, c and two of the queue
+			if len(live) != 4 || h.in() != 2 {
+				t.Fatalf("%d attempts are live, %d of the queue", len(live), h.in())
+			}
+			n.sound()
+			v := n.places(2, 2)
+			if len(v.Crews) != 2 || v.Crews[0].Held != 2 || !slices.Equal(v.Crews[0].Running, []string{"q1", "q2"}) || !slices.Equal(v.Crews[1].Ready, []string{"q1"}) {
+				t.Errorf("the queue tells %+v", v.Crews)
+			}
+			x, err := n.Explain(t.Context(), second, "q1")
+			if err != nil || len(x.Reasons) != 1 || x.Reasons[0].Kind != "queue" || !strings.Contains(x.Reasons[0].What, "queue q lets 2 tasks run at a time; its run is number 2 in line") ||
+				!strings.Contains(x.Reasons[0].Holder, "(2)") {
+				t.Errorf("explained by %+v, %v", x.Reasons, err)
+			}
+			if x, err = n.Explain(t.Context(), second, ""); err != nil || !strings.Contains(fmt.Sprint(x.Reasons), "task q1 waits for a place") {
+				t.Errorf("the run is explained by %+v, %v", x.Reasons, err)
+			}
+			if err := n.DropQueue(t.Context(), "q", 0); err == nil || !strings.Contains(err.Error(), "tasks hold places") {
+				t.Errorf("a queue in use is dropped: %v", err)
+			}
+			for range 20 {
+				if live = h.now(); len(live) == 0 {
+					break
+				}
+				h.end(live[len(live)-1], dag.Result{State: dag.AttemptSucceeded, Exited: true})
+				if h.in() > 2 {
+					t.Fatalf("%d attempts of a queue of 2", h.in())
+				}
+				n.sound()
+			}
+			n.quiet()
+			n.free()
+			n.places(0, 0)
+		})
+	}
+}
+
+// now gives what is live, in the order of its start.
+func (h *hands) now() (live []attempt) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, k := range h.order {
+		if _, is := h.live[k]; is {
+			live = append(live, k)
+		}
+	}
+	return live
+}
+
+// names are the tasks of what is live.
+func (h *hands) names() (all []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, k := range h.order {
+		if a, is := h.live[k]; is {
+			all = append(all, a.Name)
+		}
+	}
+	return all
+}
+
+// TestTaskQueueTurns: runs take turns; in a queue by priority the more urgent comes first, and of one run the
+// more urgent task.
+func TestTaskQueueTurns(t *testing.T) {
+	h := newHands(t)
+	h.held = true
+	n := start(t, openers["memory"](t), h, naming)
+	n.queue("q", 1)
+	w := n.shares("w", graph(t, "q1; q2; q3", queued, func(s *dag.GraphSpec) {
+		s.Tasks[0].Policy.Priority, s.Tasks[1].Policy.Priority, s.Tasks[2].Policy.Priority = dag.Low, dag.Low, dag.Medium
+	}))
+	a, b := n.submit(w), n.submit(w)
+	next := func(run dag.RunID, task string) {
+		t.Helper()
+		k := h.holding(1)
+		if len(k) != 1 || k[0].run != run || h.names()[0] != task {
+			t.Fatalf("run %s task %s is next, want %s of %s", k[0].run, h.names(), task, run)
+		}
+		h.end(k[0], done)
+	}
+	next(a, "q3")
+	next(a, "q1") // it has waited since before the other came
+	next(b, "q3")
+	h.holding(1)
+	n.queue("q", 1, func(q *store.Queue) { q.Order = store.QueuePriority })
+	c := n.submit(w, urgent(dag.Highest))
+	next(a, "q2") // has its place
+	next(c, "q3")
+	next(c, "q1")
+	next(c, "q2")
+	next(b, "q1")
+	next(b, "q2")
+	n.quiet()
+	n.free()
+}
+
+// TestTaskQueueStates: a queue that is paused or drained holds its tasks back; who is stopped, paused or too
+// late gives its place, or its wish for one, up.
+func TestTaskQueueStates(t *testing.T) {
+	h := newHands(t)
+	h.held = true
+	n := start(t, openers["memory"](t), h, naming)
+	n.queue("q", 2)
+	set := func(state string) {
+		t.Helper()
+		if _, err := n.SetQueueState(t.Context(), "q", engine.QueueState{State: state, Reason: "moves", Actor: "eve"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := n.shares("w", graph(t, "q1; q2; q3", queued))
+	set(store.QueueDraining)
+	a := n.submit(w)
+	n.places(0, 3)
+	if x, err := n.Explain(t.Context(), a, "q1"); err != nil || !strings.Contains(fmt.Sprint(x.Reasons), "queue q is draining (moves)") {
+		t.Errorf("explained by %+v, %v", x.Reasons, err)
+	}
+	set(store.QueuePaused)
+	set(store.QueueActive)
+	h.holding(2)
+	b := n.submit(w)
+	n.places(2, 4)
+	do := func(run dag.RunID, to dag.Intent) {
+		t.Helper()
+		if err := n.Do(t.Context(), engine.Command{Run: run, Intent: to}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(a, dag.IntentPause)
+	n.places(2, 3)
+	n.sound()
+	do(a, dag.IntentRun)
+	n.places(2, 4)
+	do(b, dag.IntentStop)
+	n.ends(b, dag.RunStopped)
+	n.places(2, 1)
+	n.sound()
+	late := n.submit(n.shares("late", graph(t, "q1", queued, func(s *dag.GraphSpec) { s.Tasks[0].Policy.StartDeadline = time.Millisecond })))
+	n.ends(late, dag.RunFailed)
+	n.places(2, 1)
+	do(a, dag.IntentKill)
+	n.ends(a, dag.RunStopped)
+	n.quiet()
+	n.free()
+}
+
+// TestTaskQueueNames: a key of a run's parameters has places of its own; a task whose queue is not there fails
+// at once and says so, and recovers when it is made.
+func TestTaskQueueNames(t *testing.T) {
+	h := newHands(t)
+	h.held = true
+	n := start(t, openers["memory"](t), h, naming)
+	w := n.shares("w", graph(t, "a; q1: a; b: q1", queued))
+	lost := n.submit(w, params(`{"site":"a"}`))
+	h.end(h.holding(1)[0], done)
+	n.ends(lost, dag.RunFailed)
+	if v, err := n.GetRun(t.Context(), lost); err != nil || !strings.Contains(v.Message, "task q1 failed: there is no queue q, which a task names: make it with skein queue set q") {
+		t.Errorf("it failed with %q, %v", v.Message, err)
+	}
+	n.queue("q", 1, func(q *store.Queue) { q.PerKey = "params.site" })
+	if _, err := n.Recovered(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
+	// first ends the first task of a run, as soon as a handler has it.
+	first := func(run dag.RunID) {
+		t.Helper()
+		var k attempt
+		eventually(t, "the first task runs", func() bool {
+			live := h.now()
+			i := slices.IndexFunc(live, func(a attempt) bool { return a.run == run })
+			if i >= 0 {
+				k = live[i]
+			}
+			return i >= 0
+		})
+		h.end(k, done)
+	}
+	h.holding(1)
+	first(n.submit(w, params(`{"site":"b"}`)))
+	n.places(2, 0)
+	first(n.submit(w, params(`{"site":"a"}`)))
+	n.places(2, 1)
+	n.sound()
+	n.queue("q", 1, func(q *store.Queue) { q.PerKey = "params.site + 1" })
+	bad := n.submit(w, params(`{"site":"a"}`))
+	first(bad)
+	n.ends(bad, dag.RunFailed)
+	if v, _ := n.GetRun(t.Context(), bad); !strings.Contains(v.Message, "per_key") {
+		t.Errorf("a run without a key fails with %q", v.Message)
+	}
+	for live := h.holding(2); len(live) > 0; live = h.now() {
+		h.end(live[0], done)
+		n.sound()
+	}
+	n.quiet()
+	n.free()
+}
+
+// TestTaskQueueElsewhere: the gate and the run have owners of their own; places go and come by messages, which
+// are said twice; the gate moves while one is on its way.
+func TestTaskQueueElsewhere(t *testing.T) {
+	a, b := pair(t)
+	a.own(0, 1)
+	a.queue("q", 1)
+	var of [2]store.Workflow
+	for i := 0; of[0].ID == 0 || of[1].ID == 0; i++ {
+		w := a.shares(fmt.Sprint("w", i), graph(t, "q1; q2", queued))
+		of[w.Shard] = w
+	}
+	a.own(0)
+	b.own(1)
+	far := b.submit(of[1])
+	b.says()
+	a.again(0)
+	a.meet() // the place is on its way
+	near := a.submit(of[0])
+	a.again(1)
+	a.own()
+	a.own(0) // the gate is made of rows and messages
+	if n := a.hands.starts(); n != 0 {
+		t.Fatalf("%d attempts of run %s run beside the one whose place is on its way", n, near)
+	}
+	b.meet()
+	k := b.hands.holding(1)
+	if len(k) != 1 || k[0].run != far {
+		t.Fatalf("%v have places", k)
+	}
+	b.verified()
+	b.hands.end(k[0], done)
+	b.says()
+	a.again(0)
+	a.meet()
+	b.own()
+	a.own(0, 1) // both, and the place for the one that has waited longer is on its way to itself
+	a.meet()
+	for _, run := range []dag.RunID{far, near, near} {
+		live := a.hands.holding(1)
+		if len(live) != 1 || live[0].run != run {
+			t.Fatalf("%v have places, want %s", live, run)
+		}
+		a.hands.end(live[0], done)
+	}
+	a.ends(far, dag.RunSucceeded)
+	a.ends(near, dag.RunSucceeded)
+	a.free()
+	if diff, err := a.MirrorGate(t.Context()); diff != "" || err != nil {
+		t.Errorf("the gate: %s %v", diff, err)
+	}
+	a.verified()
+}
+
+// says waits until something is said to the gate.
+func (n *node) says() {
+	n.t.Helper()
+	eventually(n.t, "something is said to the gate", func() bool {
+		page, err := n.store.Messages(context.Background(), 0, 1)
+		return err == nil && len(page) > 0
+	})
+}
+
+// TestTaskQueueLeft: a run ends while a place for it is on its way, and its asking is read by an owner of the
+// gate that knows nothing of it: nothing is leaked. Recovered, it does not get what was for its first life.
+func TestTaskQueueLeft(t *testing.T) {
+	a, b := pair(t)
+	a.own(0, 1)
+	a.queue("q", 1)
+	var of [2]store.Workflow
+	for i := 0; of[0].ID == 0 || of[1].ID == 0; i++ {
+		w := a.shares(fmt.Sprint("w", i), graph(t, "q1", queued))
+		of[w.Shard] = w
+	}
+	a.own(0)
+	b.own(1)
+	run := b.submit(of[1])
+	b.says()
+	a.again(0)
+	asked, err := a.store.Messages(t.Context(), 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.meet()
+	if err := b.Do(t.Context(), engine.Command{Run: run, Intent: dag.IntentStop}); err != nil {
+		t.Fatal(err)
+	}
+	b.ends(run, dag.RunStopped)
+	if _, err := b.Recovered(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	b.meet() // what was for the first life
+	if n := b.hands.starts(); n != 0 {
+		t.Fatalf("%d attempts run on a place of an earlier life", n)
+	}
+	a.meet() // it left, and asks anew
+	b.meet()
+	k := b.hands.holding(1)
+	b.hands.end(k[0], done)
+	b.ends(run, dag.RunSucceeded)
+	a.meet()
+	asked[0].ID = 0 // a word of long ago
+	if _, err := a.store.Commit(t.Context(), &store.Batch{Messages: asked}); err != nil {
+		t.Fatal(err)
+	}
+	a.own()
+	a.own(0)
+	a.meet()
+	next := a.submit(of[0])
+	a.hands.end(a.hands.holding(1)[0], done)
+	a.ends(next, dag.RunSucceeded)
+	a.free()
+	a.verified()
+}
+
+// TestTaskQueueCrash kills the process at each commit of runs that share a place, before and after it is
+// written: never two at once in the rows, and nothing is held at the end.
+func TestTaskQueueCrash(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for k := 1; ; k++ {
+			st := openers["memory"](t)
+			m := newMortal(st, k, after)
+			first := newHands(t)
+			n := start(t, m, first, naming)
+			died := !crewWork(n, m.died)
+			n.close()
+			second := newHands(t)
+			second.past = first
+			n = start(t, st, second, naming)
+			if !crewWork(n, nil) {
+				t.Fatal("the second life died")
+			}
+			n.quiet()
+			n.free()
+			n.close()
+			if !died {
+				if k < 8 {
+					t.Fatalf("the workload has only %d commits", k-1)
+				}
+				break
+			}
+		}
+	}
+}
+
+// crewWork runs three runs over one place; false: it died.
+func crewWork(n *node, died <-chan struct{}) bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-died:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	q := store.Queue{Name: "q", Limit: 1, Order: store.QueueFIFO, Overflow: store.OverflowWait}
+	_, err := n.SetQueue(ctx, q, 0)
+	g := graph(n.t, "q1; q2; c: q1", queued)
+	for i := 0; err == nil && i < 3; i++ {
+		var w store.Workflow
+		if w, _, err = n.Apply(ctx, engine.Definition{Namespace: "test", Name: "w", Def: []byte("{}"), Graph: g.Pack(), Digest: []byte("w")}); err == nil {
+			s := submission(w)
+			s.Key = fmt.Sprint(i)
+			_, err = n.Submit(ctx, s)
+		}
+	}
+	over := false
+	eventually(n.t, "it is done or dead", func() bool {
+		select {
+		case <-died:
+			over = true
+			return true
+		default:
+			return err == nil && n.Idle() && n.Free() == n.slots && n.Waiting() == 0
+		}
+	})
+	return !over
+}

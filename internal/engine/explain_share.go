@@ -1,0 +1,209 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// What tasks wait for, and have, of the places of queues, by the rows alone.
+
+// queueTasks counts the tasks of a run that name one queue.
+type queueTasks struct {
+	used  []string // names of those that handlers have
+	ready []string // of those that are ready
+}
+
+// tasksOf sorts the tasks of a run by the queue that they name.
+func (e *Engine) tasksOf(ctx context.Context, row *dag.RunRow) (map[string]*queueTasks, error) {
+	g, _, views, err := e.derive(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*queueTasks{}
+	for t := range dag.TaskID(g.Len()) {
+		q, s := g.Policy(t).Queue, views[t].State
+		if q == "" || g.Logic(t) != nil || s != dag.Ready && !s.Held() {
+			continue
+		}
+		if all[q] == nil {
+			all[q] = &queueTasks{}
+		}
+		if s == dag.Ready {
+			all[q].ready = append(all[q].ready, g.Name(t))
+		} else {
+			all[q].used = append(all[q].used, g.Name(t))
+		}
+	}
+	return all, nil
+}
+
+// explainShares adds a reason for each queue that ready tasks of a run wait for, and returns how many they
+// are. With a task, it looks at that one alone.
+func (e *Engine) explainShares(ctx context.Context, v *RunView, task string, x *Explanation) (waiting int, err error) {
+	g, err := e.graphOf(&v.RunRow)
+	if err != nil || !g.Queued() {
+		return 0, err
+	}
+	all, err := e.tasksOf(ctx, &v.RunRow)
+	if err != nil {
+		return 0, err
+	}
+	for _, queue := range slices.Sorted(maps.Keys(all)) {
+		q := all[queue]
+		s := &dag.Share{Queue: queue}
+		if i := slices.IndexFunc(v.Shares, func(s dag.Share) bool { return s.Queue == queue }); i >= 0 {
+			s = &v.Shares[i]
+		}
+		short := len(q.ready) - int(s.Has()) + len(q.used)
+		if short <= 0 || task != "" && !slices.Contains(q.ready, task) {
+			continue
+		}
+		what := "it waits for a place"
+		if task == "" {
+			what = "task " + q.ready[0] + " waits for a place"
+		}
+		if more := short - 1; more > 0 {
+			what += fmt.Sprintf(" with %d other ready tasks of its run", more)
+		}
+		r, err := e.shareReason(ctx, v, s, what)
+		if err != nil {
+			return waiting, err
+		}
+		x.add(r)
+		waiting += short
+	}
+	return waiting, nil
+}
+
+// shareReason says why a share has no more places: who has them, and whose turn is before.
+func (e *Engine) shareReason(ctx context.Context, v *RunView, s *dag.Share, what string) (Reason, error) {
+	r := Reason{Kind: "queue", What: what + " in " + s.What(), Since: cmp.Or(s.Asked, v.Modified)}
+	q, err := e.store.Queue(ctx, s.Queue)
+	if errors.Is(err, store.ErrNotFound) {
+		r.What, r.Unblocks = what+": there is no queue "+s.Queue, "skein queue set "+s.Queue+" --limit N"
+		return r, nil
+	}
+	if err != nil {
+		return r, fromStore("read queue "+s.Queue, err)
+	}
+	now, err := e.store.Clock(ctx)
+	if err != nil {
+		return r, fromStore("read the clock", err)
+	}
+	crews, err := e.crewsOf(ctx, func(o *dag.Share) bool { return o.Line() == s.Line() })
+	if err != nil {
+		return r, err
+	}
+	has, before, mine := int64(0), 0, (*crew)(nil)
+	var holders []string
+	for i := range crews {
+		c := &crews[i]
+		if c.run == v.ID {
+			mine = c
+		}
+		if n := c.share.Has(); n > 0 {
+			has += n
+			holders = append(holders, fmt.Sprintf("run %s (%d)", c.run, n))
+		}
+	}
+	var why string
+	why, r.Unblocks, r.Expected = heldTurns(&q, s, has, now)
+	r.What = what + ": " + why
+	r.Holder = strings.Join(holders[:min(len(holders), holdersShown)], ", ")
+	if more := len(holders) - holdersShown; more > 0 {
+		r.Holder += fmt.Sprintf(", %d more", more)
+	}
+	if state := effective(&q, now); state != store.QueueActive {
+		r.Holder = q.Actor
+	}
+	if mine == nil || mine.share.Wants() == 0 {
+		return r, nil
+	}
+	for i := range crews {
+		if c := &crews[i]; c != mine && c.share.Wants() > 0 && soonerCrew(&queue{Queue: q}, c, mine, now, dag.Micros(e.cfg.Ageing.Microseconds())) {
+			before++
+		}
+	}
+	r.What += fmt.Sprintf("; its run is number %d in line", before+1)
+	return r, nil
+}
+
+// crewsOf reads the shares of all runs that are wanted, by run.
+func (e *Engine) crewsOf(ctx context.Context, of func(*dag.Share) bool) ([]crew, error) {
+	var found []crew
+	for after := (dag.RunID{}); ; {
+		page, err := e.store.Holding(ctx, after, loadPage)
+		if err != nil {
+			return nil, fromStore("read what runs hold", err)
+		}
+		if len(page) == 0 {
+			return found, nil
+		}
+		for i := range page {
+			after = page[i].Run
+			for _, s := range page[i].Shares {
+				if of(&s) {
+					found = append(found, crew{run: after, shard: page[i].Shard, priority: page[i].Priority, share: s})
+				}
+			}
+		}
+	}
+}
+
+// CrewView is the tasks of one run that have places in a queue, or wait for one.
+type CrewView struct {
+	Run     dag.RunID
+	Key     string
+	Held    int64
+	Waiting int64
+	Since   dag.Micros // of those that wait: since when for the next place; 0: none does
+	Running []string   // tasks that run, the first of them
+	Ready   []string   // tasks that wait for a place, or a slot, the first of them
+}
+
+// Bounds of what is told of the tasks of one queue.
+const (
+	crewsShown     = 100
+	crewsNamed     = 20 // of those the names of tasks are told, too
+	crewTasksShown = 10
+)
+
+// crewsIn tells who of which runs has places in a queue.
+func (e *Engine) crewsIn(ctx context.Context, queue string) ([]CrewView, error) {
+	crews, err := e.crewsOf(ctx, func(s *dag.Share) bool { return s.Queue == queue && (s.Has() > 0 || s.Wants() > 0) })
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(crews, func(a, b crew) int { return cmp.Compare(b.share.Has(), a.share.Has()) })
+	var all []CrewView
+	for i := range crews[:min(len(crews), crewsShown)] {
+		s := &crews[i].share
+		c := CrewView{Run: crews[i].run, Key: s.Key, Held: s.Has(), Waiting: s.Wants()}
+		if c.Waiting > 0 {
+			c.Since = s.Asked
+		}
+		if i < crewsNamed {
+			row, err := e.store.Run(ctx, c.Run)
+			if err != nil {
+				return nil, fromStore("run "+c.Run.String(), err)
+			}
+			tasks, err := e.tasksOf(ctx, &row)
+			if err != nil {
+				return nil, err
+			}
+			if t := tasks[queue]; t != nil {
+				c.Running, c.Ready = t.used[:min(len(t.used), crewTasksShown)], t.ready[:min(len(t.ready), crewTasksShown)]
+			}
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
