@@ -130,8 +130,8 @@ func (c *Claim) Pack() []byte {
 	return w.b
 }
 
-// UnpackClaim reads what Pack wrote.
-func UnpackClaim(b []byte) (*Claim, error) {
+// unpackClaim reads what Pack wrote.
+func unpackClaim(b []byte) (*Claim, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}

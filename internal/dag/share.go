@@ -254,11 +254,11 @@ func PackClaims(c *Claim, shares []Share) []byte {
 // UnpackClaims reads what PackClaims wrote.
 func UnpackClaims(b []byte) (*Claim, []Share, error) {
 	if len(b) == 0 || b[0] != 2 {
-		c, err := UnpackClaim(b)
+		c, err := unpackClaim(b)
 		return c, nil, err
 	}
 	u := unpacker{b: b[1:]}
-	c, err := UnpackClaim([]byte(u.text()))
+	c, err := unpackClaim([]byte(u.text()))
 	if err != nil {
 		return nil, nil, err
 	}

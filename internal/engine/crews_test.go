@@ -443,3 +443,20 @@ func crewWork(n *node, died <-chan struct{}) bool {
 	})
 	return !over
 }
+
+// TestSweepTaskQueue: tasks that wait for a place, while slots are spare, stand as they should.
+func TestSweepTaskQueue(t *testing.T) {
+	x := newSwept(t, naming)
+	x.hands.held = true
+	x.queue("q", 1)
+	w := x.shares("w", graph(t, "q1", queued))
+	first, second := x.submit(w), x.submit(w)
+	k := x.hands.holding(1)
+	x.later(10 * time.Minute)
+	x.sweeps(0)
+	x.hands.end(k[0], done)
+	x.ends(first, dag.RunSucceeded)
+	x.hands.end(x.hands.holding(1)[0], done)
+	x.ends(second, dag.RunSucceeded)
+	x.sound()
+}

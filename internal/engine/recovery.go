@@ -298,11 +298,11 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 		at := due[dag.TaskID(t)]
 		switch st := views[t].State; {
 		case st.Terminal():
-		case st == dag.Ready && s.spare[shard], st == dag.RetryWait && at != 0 && s.old(at, standstill):
+		case st == dag.Ready && s.spare[shard] && placed(g, r, dag.TaskID(t)), st == dag.RetryWait && at != 0 && s.old(at, standstill):
 			work = true
 		case st == dag.Pending:
 			left = true
-		default: // for a slot, for its time, for a person, or for what it was deferred for
+		default: // for a slot, for a place in a queue, for its time, for a person, or for what it was deferred for
 			waits = true
 		}
 	}
@@ -313,6 +313,12 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 		return ""
 	}
 	return FaultUnfinalised
+}
+
+// placed reports whether a ready task of a run that nobody holds anything of waits for no place in a queue.
+func placed(g *dag.Graph, r *dag.RunRow, t dag.TaskID) bool {
+	q := g.Policy(t).Queue
+	return q == "" || slices.ContainsFunc(r.Shares, func(s dag.Share) bool { return s.Queue == q && s.Has() > 0 })
 }
 
 // askHolders asks those who hold attempts for long whether they have them.

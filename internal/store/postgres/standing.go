@@ -43,7 +43,7 @@ func scanStanding(c *row, r *store.Standing) {
 		}
 	}
 	var err error
-	if r.Claim, err = dag.UnpackClaim(c.next()); err != nil {
+	if r.Claim, _, err = dag.UnpackClaims(c.next()); err != nil {
 		c.fail("%v", err)
 	}
 	r.Bad = c.damaged("run %s", r.Run)

@@ -70,7 +70,7 @@ func scanStanding(s *sqlite.Stmt, r *store.Standing) {
 		}
 	}
 	if claim := c.blob(); claim != nil {
-		is, err := dag.UnpackClaim(claim)
+		is, _, err := dag.UnpackClaims(claim)
 		if r.Claim = is; err != nil {
 			c.bad = err
 		}

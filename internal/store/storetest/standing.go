@@ -11,7 +11,8 @@ func standing(b *bed) {
 	child.Origin, child.Intent, child.SplitAt, child.StartedAt = dag.OriginParent, dag.IntentPause, child.Created+40, child.Created+5000
 	child.Fire = &dag.Fire{Parent: &dag.Parent{Task: 1, Line: []dag.Ancestor{{Run: runID(70), Workflow: 1}, {Run: runID(71), Workflow: 1}}}}
 	child.Claim = &dag.Claim{Queue: "q", Locks: []string{"a"}, Stage: dag.ClaimLent, Asked: 7, Grant: 8, Granted: 9, Family: runID(70)}
-	plain.Fire = &dag.Fire{Instant: 5, Trigger: "t"}
+	child.Shares = []dag.Share{{Queue: "tool", Life: 1, Rev: 2, Got: 1, Need: 3, Asked: 10}}
+	plain.Fire, plain.Shares = &dag.Fire{Instant: 5, Trigger: "t"}, child.Shares
 	ended := b.run(dag.RunFailed)
 	b.add(child, plain, ended)
 	held, began, over, waits := b.attempt(plain.ID, dag.LeaderTask, 1), b.attempt(plain.ID, 0, 2), b.attempt(plain.ID, 0, 1), b.attempt(child.ID, 0, 1)
