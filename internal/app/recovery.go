@@ -20,7 +20,7 @@ import (
 const recoverySource = `namespace: system
 name: recovery
 description: Looks at every unfinished run, and has the owners repair what stands still. It should find nothing.
-max_concurrent_runs: 1
+queue: system.recovery
 priority: highest
 triggers:
   - {name: minute, every: 1m, overlap: skip, catchup: none}
@@ -64,7 +64,10 @@ func (n *Node) keepRecovery(ctx context.Context) {
 		return
 	}
 	for pause := time.Second; ctx.Err() == nil; pause = recoveryLook {
-		_, made, err := n.engine.Apply(ctx, d)
+		made, err := false, n.keepQueue(ctx)
+		if err == nil {
+			_, made, err = n.engine.Apply(ctx, d)
+		}
 		switch {
 		case made:
 			n.log.Info("recovery looks at all runs every minute", "workflow", d.Namespace+"/"+d.Name)
@@ -76,6 +79,16 @@ func (n *Node) keepRecovery(ctx context.Context) {
 		case <-time.After(pause/2 + rand.N(pause)):
 		}
 	}
+}
+
+// keepQueue sees to it that the queue of the sweeps is there, as the owner of the gate: it lets one through at a
+// time, if nobody has said otherwise since it was made.
+func (n *Node) keepQueue(ctx context.Context) error {
+	_, err := n.engine.GetQueue(ctx, engine.RecoveryQueue)
+	if errors.Is(err, engine.ErrNotFound) {
+		_, err = n.engine.SetQueue(ctx, store.Queue{Name: engine.RecoveryQueue, Limit: 1, Order: store.QueueFIFO, Overflow: store.OverflowWait}, 0)
+	}
+	return err
 }
 
 // sweepTries bounds how often a node asks for a sweep at once: the next minute brings one anyhow.

@@ -115,6 +115,9 @@ func (f *firing) refused(wf *store.Workflow) (why string, err error) {
 	if wf.State != store.WorkflowActive {
 		return "the workflow is " + wf.State, nil
 	}
+	if r := f.w.coalesced(wf.ID); r != nil {
+		return fmt.Sprintf("overlap: run %s waits, and does what this one would do", r.ID), nil
+	}
 	k := keyOfTrigger(f.t)
 	if f.w.gates.open[k] { // who has room now does not wait: a reload put all at the first gate
 		delete(f.w.gates.open, k)

@@ -201,7 +201,7 @@ func wrongLocks(locks []string) string {
 // mustKeep reports whether the run must stay in memory while it waits in a line: another limit
 // counts it, or a timer waits for it.
 func (w *writer) mustKeep(r *dag.Run) (bool, error) {
-	if r.AwaitsStart() {
+	if r.AwaitsStart() || r.Workflow == w.system { // another sweep becomes this one: see coalesced
 		return true, nil
 	}
 	if limit, err := w.limit(workflowGate(r)); limit > 0 || err != nil {

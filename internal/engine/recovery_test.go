@@ -351,7 +351,7 @@ func (s *slowly) Standing(ctx context.Context, shard dag.ShardID, after dag.RunI
 // whoever asks for a third gets that; and no slot is needed for it.
 func TestRecoveryIsARun(t *testing.T) {
 	st := &slowly{memory.New(memory.Options{}), make(chan struct{})}
-	n := start(t, st, newHands(t), func(c *engine.Config) { c.Planner, c.Slots = trigger.New(st), 1 })
+	n := start(t, st, newHands(t), naming, func(c *engine.Config) { c.Planner, c.Slots = trigger.New(st), 1 })
 	n.hands.held = true
 	g := graph(t, "a").Pack()
 	long, _, err := n.Apply(t.Context(), engine.Definition{Namespace: "test", Name: "long", Graph: g, Def: []byte(`{"tasks":[{"name":"a"}]}`), Digest: g, User: "ada"})
@@ -406,7 +406,8 @@ func TestRecoveryIsARun(t *testing.T) {
 // recovery applies the workflow that sweeps.
 func (n *node) recovery() store.Workflow {
 	n.t.Helper()
-	def := workflow.Workflow{Namespace: engine.SystemNamespace, Name: engine.RecoveryName, MaxRuns: 1,
+	n.queue(engine.RecoveryQueue, 1)
+	def := workflow.Workflow{Namespace: engine.SystemNamespace, Name: engine.RecoveryName, Queue: engine.RecoveryQueue,
 		Tasks: []workflow.Task{{Name: "sweep", Run: workflow.Run{Builtin: "recovery"}}}}
 	g, err := def.Graph(0)
 	if err != nil {
@@ -433,7 +434,7 @@ func (h *hands) started() []attempt {
 // TestSweepSurvivesItsNode: the sweep of a node that dies is swept by the next one.
 func TestSweepSurvivesItsNode(t *testing.T) {
 	st := &slowly{memory.New(memory.Options{}), make(chan struct{})}
-	n := start(t, st, newHands(t), func(c *engine.Config) { c.Planner = trigger.New(st) })
+	n := start(t, st, newHands(t), naming, func(c *engine.Config) { c.Planner = trigger.New(st) })
 	w := n.recovery()
 	a, err := n.Submit(t.Context(), engine.Submission{Workflow: w, Origin: dag.OriginRecovery, User: "skein"})
 	if err != nil {
@@ -442,7 +443,7 @@ func TestSweepSurvivesItsNode(t *testing.T) {
 	eventually(t, "it sweeps", func() bool { return n.Stats().Sweeps.Load() == 1 })
 	n.close()
 	close(st.gate)
-	n = start(t, st, newHands(t), func(c *engine.Config) { c.Planner = trigger.New(st) })
+	n = start(t, st, newHands(t), naming, func(c *engine.Config) { c.Planner = trigger.New(st) })
 	n.ends(a.Run, dag.RunSucceeded)
 	if as, err := st.Attempts(t.Context(), store.AttemptQuery{Run: a.Run}); err != nil || len(as) != 2 || as[0].State != dag.AttemptLost {
 		t.Errorf("%+v, %v", as, err)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,8 @@ import (
 const (
 	SystemNamespace = "system"
 	RecoveryName    = "recovery"
+	// RecoveryQueue lets one sweep through at a time.
+	RecoveryQueue = "system.recovery"
 )
 
 // sweepMax bounds a sweep: the next one begins within the minute.
@@ -42,14 +45,16 @@ func (w *writer) noteSystem(wf *store.Workflow) {
 }
 
 // coalesced is the sweep that waits already: another one would find nothing more than that.
-func (w *writer) coalesced(id dag.WorkflowID) *dag.Run {
+func (w *writer) coalesced(id dag.WorkflowID) (waits *dag.Run) {
 	if id != w.system {
 		return nil
 	}
-	if g := w.gates.of[store.TriggerKey{Workflow: id}]; g != nil && g.waiting.Len() > 0 {
-		return g.waiting.Head(w.tx.now.Wall)
+	for _, r := range w.runs { // it is kept in memory: see mustKeep
+		if r.Workflow == id && r.State == dag.RunWaiting && (waits == nil || bytes.Compare(r.ID[:], waits.ID[:]) < 0) {
+			waits = r
+		}
 	}
-	return nil
+	return waits
 }
 
 // carrySweep carries out a task of the workflow that sweeps, beside the shard.
