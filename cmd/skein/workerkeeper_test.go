@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -139,6 +140,16 @@ func TestWorkerBeyondLease(t *testing.T) {
 	f.listed(2)
 	mark := fmt.Sprint("beyond", os.Getpid())
 	t.Cleanup(func() {
+		if t.Failed() {
+			all, _ := exec.Command("ps", "-eo", "pid,ppid,pgid,sid,stat,lstart,args").Output()
+			for line := range strings.Lines(string(all)) {
+				if strings.Contains(line, mark) || strings.Contains(line, w.home.data()) {
+					t.Log(line)
+				}
+			}
+			said, err := os.ReadFile(filepath.Join(w.home.data(), "work", "keeper.log"))
+			t.Logf("the keeper: %s%v", said, err)
+		}
 		for _, pid := range processesWith(mark) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}

@@ -3,6 +3,7 @@ package home
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
@@ -38,12 +39,14 @@ type worker struct {
 	deposits bool         // it brings artifacts
 	doubts   map[key]bool // attempts that it says to have, being looked up
 
-	out      map[key]*workerv1.Job // to be started, and not confirmed
-	stops    []stop
-	seq      int64 // of the newest answer
-	polls    int64 // how many came: only the newest waits
-	draining bool
-	wake     chan struct{} // cap 1
+	fresh     []*holding            // whose job is to be made
+	preparing int                   // who makes them
+	out       map[key]*workerv1.Job // to be started, and not confirmed
+	stops     []stop
+	seq       int64 // of the newest answer
+	polls     int64 // how many came: only the newest waits
+	draining  bool
+	wake      chan struct{} // cap 1
 }
 
 // holding is an attempt that a worker has, as far as its home knows.
@@ -247,34 +250,64 @@ func (h *Home) begin(w *worker, x *holding) {
 		return
 	}
 	x.asked = true
-	go h.prepare(w, x)
+	w.fresh = append(w.fresh, x)
+	if w.preparing < preparersMax {
+		w.preparing++
+		go h.prepare(w)
+	}
 }
 
-// prepareMax bounds how long the store is asked for what an attempt needs.
-const prepareMax = time.Minute
+const (
+	// prepareMax bounds how long the store is asked for what an attempt needs.
+	prepareMax = time.Minute
+	// preparersMax is how many jobs of a worker are made at a time.
+	preparersMax = 8
+	// prepareBatch is how many jobs are made before the worker is told of them.
+	prepareBatch = 32
+)
 
-// prepare makes the job of an attempt and puts it where the worker's next answer takes it from.
-func (h *Home) prepare(w *worker, x *holding) {
-	ctx, cancel := context.WithTimeout(context.Background(), prepareMax)
-	defer cancel()
-	k := keyOf(&x.Assignment)
-	job, err := h.cfg.Jobs.Job(ctx, &x.Assignment)
-	if err == nil && len(job.Artifacts) > 0 && !w.deposits { // refused by name, never ignored
-		err = fmt.Errorf("task %s keeps artifacts, and worker %s is of a version that brings none: use a newer one", x.Name, w.member.Name)
-	}
-	if err != nil {
-		h.answerFor(w, failed(k, h.cfg.Jobs.Refused(err)))
-		return
-	}
-	job.Attempt = wireAttempt(k)
+// prepare makes the jobs of attempts and puts them where the worker's next answer takes them from, until there
+// is none left to be made.
+func (h *Home) prepare(w *worker) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if w.out == nil || w.running[k] != x {
-		return
+	defer func() { w.preparing-- }()
+	for len(w.fresh) > 0 {
+		batch := slices.Clone(w.fresh[:min(len(w.fresh), prepareBatch)])
+		w.fresh = slices.Delete(w.fresh, 0, len(batch))
+		h.mu.Unlock()
+		made := h.jobs(w, batch)
+		h.mu.Lock()
+		for i, x := range batch {
+			k := keyOf(&x.Assignment)
+			if job := made[i]; job != nil && w.out != nil && w.running[k] == x {
+				w.names.add(k, Names{job.Namespace, job.Workflow, job.Task, len(job.Artifacts) > 0})
+				w.out[k] = job
+			}
+		}
+		w.poke()
 	}
-	w.names.add(k, Names{job.Namespace, job.Workflow, job.Task, len(job.Artifacts) > 0})
-	w.out[k] = job
-	w.poke()
+}
+
+// jobs makes the jobs of attempts; nil: it cannot be made, and the attempt is answered for.
+func (h *Home) jobs(w *worker, batch []*holding) []*workerv1.Job {
+	ctx, cancel := context.WithTimeout(context.Background(), prepareMax)
+	defer cancel()
+	made := make([]*workerv1.Job, len(batch))
+	for i, x := range batch {
+		k := keyOf(&x.Assignment)
+		job, err := h.cfg.Jobs.Job(ctx, &x.Assignment)
+		if err == nil && len(job.Artifacts) > 0 && !w.deposits { // refused by name, never ignored
+			err = fmt.Errorf("task %s keeps artifacts, and worker %s is of a version that brings none: use a newer one", x.Name, w.member.Name)
+		}
+		if err != nil {
+			go h.answerFor(w, failed(k, h.cfg.Jobs.Refused(err)))
+			continue
+		}
+		job.Attempt = wireAttempt(k)
+		made[i] = job
+	}
+	return made
 }
 
 // Cancel has attempts of this process, or of workers that are here, ended.
