@@ -133,6 +133,28 @@ func (c *Client) Rerun(ctx context.Context, id string, req api.RerunRequest, opt
 	return run, err
 }
 
+// VerbRuns does stop, kill, pause or resume to several runs in one call, and says what became of each.
+func (c *Client) VerbRuns(ctx context.Context, verb string, req api.BulkVerb, opts ...CallOption) (api.BulkResult, error) {
+	return c.bulk(ctx, verb, req, opts)
+}
+
+// RecoverRuns brings several runs back after their end.
+func (c *Client) RecoverRuns(ctx context.Context, req api.BulkRecover, opts ...CallOption) (api.BulkResult, error) {
+	return c.bulk(ctx, "recover", req, opts)
+}
+
+// RerunRuns starts several runs again, as new ones.
+func (c *Client) RerunRuns(ctx context.Context, req api.BulkRerun, opts ...CallOption) (api.BulkResult, error) {
+	return c.bulk(ctx, "rerun", req, opts)
+}
+
+func (c *Client) bulk(ctx context.Context, verb string, req any, opts []CallOption) (res api.BulkResult, err error) {
+	k := newCall(http.MethodPost, opts, "runs")
+	k.verb, k.body = verb, req
+	_, err = c.do(ctx, k, &res)
+	return res, err
+}
+
 // StopTask ends a task and lets its run go on.
 func (c *Client) StopTask(ctx context.Context, run, task, reason string, opts ...CallOption) (api.Task, error) {
 	return c.taskVerb(ctx, run, task, "stop", api.VerbRequest{Reason: reason}, opts)

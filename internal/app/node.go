@@ -144,6 +144,7 @@ func (n *Node) open(ctx context.Context) error {
 	if n.member != nil {
 		n.member.connect(n, info)
 		n.handler = n.member.handler(n, n.handler)
+		srv.Through(n.handler)
 	}
 	n.handler = n.guarded(n.withWorkers(n.handler))
 	n.http = srv.HTTP()

@@ -69,6 +69,7 @@ func (s *Server) runRoutes(runs tag) {
 	route(s, commanding(runs.verb("/runs/{id}:recover", "recover-run", "Bring a run back after its end: what failed is done again, results are kept")), s.recoverRun)
 	again := starting(runs.verb("/runs/{id}:rerun", "rerun-run", "Start a run again: a new run of the same version with the same parameters, unless told otherwise"))
 	route(s, again, s.rerunRun)
+	s.bulkRoutes(runs)
 	for _, v := range taskVerbs {
 		route(s, commanding(runs.verb("/runs/{id}/tasks/{task}:"+v.name, v.name+"-task", v.summary)), s.taskVerb(v))
 	}

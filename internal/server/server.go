@@ -131,6 +131,8 @@ type Server struct {
 	guard   guard
 	hooks   places
 	costly  places
+	bulks   places
+	through http.Handler // by which verbs on single runs find who has them
 }
 
 // New makes a server.
@@ -152,6 +154,8 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, engine: cfg.Engine, mux: http.NewServeMux(), guard: newGuard(cfg.Listen),
 		hooks: make(places, hooksMax), costly: make(places, costlyMax)}
+	s.bulks = make(places, bulksMax)
+	s.through = s.Handler()
 	s.guard.any = cfg.AnyHost
 	s.metrics = newMetrics(&cfg)
 	s.api = huma.NewAPI(s.humaConfig(), newAdapter(s.mux))
@@ -161,6 +165,10 @@ func New(cfg Config) (*Server, error) {
 
 // Handler answers requests. It may be used without a socket.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
+
+// Through has verbs on several runs reach each of them by h: what passes on, to the node that has
+// it, the requests that the server's own handler does not answer. It is called before the first request.
+func (s *Server) Through(h http.Handler) { s.through = h }
 
 // HTTP gives a server with the bounds that the handler relies on. Streams set their own
 // deadline for each write, so there is none for the whole answer.
@@ -204,6 +212,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx := context.WithValue(r.Context(), userKey{}, user)
 	ctx = context.WithValue(ctx, controllerKey{}, http.NewResponseController(rec))
+	if isBulk(r) {
+		ctx = context.WithValue(ctx, requestKey{}, r)
+	}
 	r2 := r.WithContext(ctx)
 	if unrouted, pattern := s.mux.Handler(r2); pattern == "" {
 		s.unrouted(rec, r2, unrouted)

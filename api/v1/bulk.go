@@ -1,0 +1,55 @@
+package api
+
+// BulkRequest chooses the runs of a verb on several runs: by their ids, or by what they have in
+// common. Of runs chosen by a filter the caller says how many it expects, or that their number does
+// not matter; or only asks which they are.
+type BulkRequest struct {
+	Runs     []string `json:"runs,omitempty" nullable:"false" maxItems:"1000" doc:"These runs, by id, instead of a filter; naming them confirms."`
+	Workflow string   `json:"workflow,omitempty" doc:"NAME or NAMESPACE/NAME."`
+	State    string   `json:"state,omitempty" enum:"active,submitted,waiting,splitting,running,suspended,paused,finalising,succeeded,failed,stopped,skipped" doc:"Absent: active, and failed for recover and rerun."`
+	User     string   `json:"user,omitempty"`
+	Since    string   `json:"since,omitempty" doc:"RFC 3339: only runs created at or after it."`
+	All      bool     `json:"all,omitempty" doc:"Every run in that state: needed where nothing else narrows the choice."`
+	Limit    int      `json:"limit,omitempty" minimum:"1" maximum:"1000" doc:"The most runs of one call, the newest first; default 1,000."`
+	Cursor   string   `json:"cursor,omitempty" doc:"The next of an earlier answer: go on behind it."`
+	DryRun   bool     `json:"dry_run,omitempty" doc:"Only say which runs it would be."`
+	Expect   *int     `json:"expect,omitempty" nullable:"false" minimum:"0" doc:"Refuse with 409 unless it is this many."`
+	Confirm  bool     `json:"confirm,omitempty" doc:"However many there are."`
+}
+
+// BulkVerb is the body of stop, kill, pause and resume of several runs.
+type BulkVerb struct {
+	BulkRequest
+	VerbRequest
+}
+
+// BulkRecover is the body of recover of several runs.
+type BulkRecover struct {
+	BulkRequest
+	RecoverRequest
+}
+
+// BulkRerun is the body of rerun of several runs.
+type BulkRerun struct {
+	BulkRequest
+	RerunRequest
+}
+
+// BulkResult says what became of each run.
+type BulkResult struct {
+	Verb    string     `json:"verb"`
+	DryRun  bool       `json:"dry_run"`
+	Count   int        `json:"count" doc:"Runs that were chosen."`
+	Done    int        `json:"done"`
+	Refused int        `json:"refused"`
+	Items   []BulkItem `json:"items" nullable:"false" doc:"In the order of the choice."`
+	Next    *string    `json:"next" doc:"A cursor, if there are more than the limit; else null."`
+}
+
+// BulkItem is one run of a BulkResult.
+type BulkItem struct {
+	ID      string   `json:"id" doc:"Of the run that was chosen."`
+	Outcome string   `json:"outcome" enum:"would,done,refused" doc:"would: a dry run."`
+	Run     *Run     `json:"run,omitempty" doc:"As it stands after the verb; of rerun the new run; absent: it is not known."`
+	Problem *Problem `json:"problem,omitempty" doc:"Why it was refused."`
+}

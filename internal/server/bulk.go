@@ -1,0 +1,256 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+)
+
+// Bounds of a verb on several runs.
+const (
+	bulkMax       = 1000    // runs of one call
+	bulkAtOnce    = 16      // of them at a time: they share commits
+	bulksMax      = 4       // such calls at a time
+	bulkAnswerMax = 1 << 20 // bytes of the answer about one run
+)
+
+// bulkPath is what such calls begin with.
+const bulkPath = api.Prefix + "/runs:"
+
+type bulkIn[B any] struct {
+	Idempotent
+	Body B
+}
+
+// bulkRoutes are the verbs on several runs.
+func (s *Server) bulkRoutes(runs tag) {
+	for _, v := range runVerbs {
+		route(s, runs.verb("/runs:"+v.name, v.name+"-runs", v.summary+": of several runs, by id or by a filter"),
+			bulk(s, v.name, "active", func(b *api.BulkVerb) (*api.BulkRequest, any) { return &b.BulkRequest, &b.VerbRequest }))
+	}
+	route(s, runs.verb("/runs:recover", "recover-runs", "Bring several runs back after their end, by id or by a filter"),
+		bulk(s, "recover", "failed", func(b *api.BulkRecover) (*api.BulkRequest, any) { return &b.BulkRequest, &b.RecoverRequest }))
+	route(s, runs.verb("/runs:rerun", "rerun-runs", "Start several runs again, by id or by a filter, as new ones"),
+		bulk(s, "rerun", "failed", func(b *api.BulkRerun) (*api.BulkRequest, any) { return &b.BulkRequest, &b.RerunRequest }))
+}
+
+// bulk does a verb to several runs. To each the verb's own route is called, so that who owns it
+// decides, on whatever node that is, under a key of its own: a call that is repeated with its
+// key does nothing twice.
+func bulk[B any](s *Server, verb, state string, parts func(*B) (*api.BulkRequest, any)) func(context.Context, *bulkIn[B]) (*jsonOut[api.BulkResult], error) {
+	return func(ctx context.Context, in *bulkIn[B]) (*jsonOut[api.BulkResult], error) {
+		choice, one := parts(&in.Body)
+		if err := s.bulks.enter("calls for several runs are being carried out"); err != nil {
+			return nil, err
+		}
+		defer s.bulks.leave()
+		if choice.State == "" {
+			choice.State = state
+		}
+		res := api.BulkResult{Verb: verb, DryRun: choice.DryRun}
+		var err error
+		if res.Items, res.Next, err = s.choose(ctx, choice); err != nil {
+			return nil, err
+		}
+		res.Count = len(res.Items)
+		if err := confirmed(choice, &res); err != nil || choice.DryRun {
+			return &jsonOut[api.BulkResult]{Body: res}, err
+		}
+		body, err := json.Marshal(one)
+		if err != nil {
+			return nil, err
+		}
+		key := in.Key
+		if key == "" {
+			key = uuid.NewString()
+		}
+		s.each(ctx, verb, key, body, res.Items)
+		for i := range res.Items {
+			if res.Items[i].Outcome == "done" {
+				res.Done++
+			} else {
+				res.Refused++
+			}
+		}
+		return &jsonOut[api.BulkResult]{Body: res}, ctx.Err()
+	}
+}
+
+// confirmed refuses a filter whose number of runs nobody has agreed to.
+func confirmed(c *api.BulkRequest, res *api.BulkResult) error {
+	more := ""
+	if res.Next != nil {
+		more = " and more"
+	}
+	switch {
+	case c.Expect != nil && (*c.Expect != res.Count || res.Next != nil):
+		return fail(http.StatusConflict, api.ProblemConflict, "%d runs%s are chosen, and %d were expected; nothing was done", res.Count, more, *c.Expect)
+	case c.DryRun || c.Confirm || c.Expect != nil || len(c.Runs) > 0:
+		return nil
+	}
+	return invalid("%d runs%s are chosen: say expect: %d, or confirm: true, or look with dry_run: true", res.Count, more, res.Count)
+}
+
+// choose finds the runs, newest first, or as they are named.
+func (s *Server) choose(ctx context.Context, c *api.BulkRequest) (items []api.BulkItem, next *string, err error) {
+	items = []api.BulkItem{}
+	narrow := c.Workflow != "" || c.User != "" || c.Since != "" || c.All
+	if len(c.Runs) > 0 {
+		if narrow || c.Cursor != "" || c.Limit > 0 {
+			return nil, nil, invalid("runs: either runs by id, or a filter")
+		}
+		seen := map[dag.RunID]bool{}
+		for _, text := range c.Runs {
+			item := api.BulkItem{ID: text, Outcome: "would"}
+			id, err := dag.ParseRunID(text)
+			if err != nil {
+				return nil, nil, invalid("runs: there is no run %q: %s", text, err)
+			}
+			if seen[id] {
+				continue
+			}
+			seen[id] = true
+			if run, err := s.readRun(ctx, id, false); err == nil {
+				item.Run = &run
+			} else if c.DryRun {
+				item.Outcome, item.Problem = "refused", &failed(err).Problem
+			}
+			items = append(items, item)
+		}
+		return items, nil, nil
+	}
+	if !narrow {
+		return nil, nil, invalid("which runs? Give runs, or workflow, user or since, or all: true")
+	}
+	limit := c.Limit
+	if limit == 0 {
+		limit = bulkMax
+	}
+	f := RunFilter{Workflow: c.Workflow, State: c.State, Since: c.Since, Page: Page{Cursor: c.Cursor}}
+	for {
+		f.Limit = limit - len(items)
+		page, err := s.runPage(ctx, &f, c.User)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range page.Body.Items {
+			run := &page.Body.Items[i]
+			items = append(items, api.BulkItem{ID: run.ID, Outcome: "would", Run: run})
+		}
+		if next = page.Body.Next; next == nil || len(items) >= limit {
+			return items, next, nil
+		}
+		f.Cursor = *next
+	}
+}
+
+// each calls the verb of every run.
+func (s *Server) each(ctx context.Context, verb, key string, body []byte, items []api.BulkItem) {
+	from, _ := ctx.Value(requestKey{}).(*http.Request)
+	var wg sync.WaitGroup
+	work := make(chan *api.BulkItem)
+	for range min(bulkAtOnce, len(items)) {
+		wg.Go(func() {
+			for item := range work {
+				s.one(ctx, from, verb, key, body, item)
+			}
+		})
+	}
+	for i := range items {
+		work <- &items[i]
+	}
+	close(work)
+	wg.Wait()
+}
+
+// one calls the verb of one run, as the caller would.
+func (s *Server) one(ctx context.Context, from *http.Request, verb, key string, body []byte, item *api.BulkItem) {
+	refused := func(f *failure) { item.Outcome, item.Problem = "refused", &f.Problem }
+	a := &innerAnswer{header: http.Header{}}
+	defer func() {
+		if p := recover(); p != nil { // a proxy that loses its node says so by a panic
+			s.log.Warn("a verb on one of several runs was cut off", "run", item.ID, "verb", verb, "err", p)
+			refused(fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "the node that has the run broke off; ask again with the same key"))
+		}
+	}()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, api.Prefix+"/runs/"+item.ID+":"+verb, bytes.NewReader(body))
+	if err != nil {
+		refused(failed(err))
+		return
+	}
+	if from != nil {
+		r.Host, r.RemoteAddr = from.Host, from.RemoteAddr
+		for _, h := range []string{"Authorization", api.HeaderUser, "Traceparent"} {
+			if v := from.Header.Get(h); v != "" {
+				r.Header.Set(h, v)
+			}
+		}
+	}
+	sum := sha256.Sum256([]byte(key + "\n" + item.ID))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(api.HeaderIdempotencyKey, "bulk-"+hex.EncodeToString(sum[:]))
+	s.through.ServeHTTP(a, r)
+	a.tell(item)
+}
+
+// requestKey holds the request of a verb on several runs.
+type requestKey struct{}
+
+// isBulk reports whether a request is a verb on several runs.
+func isBulk(r *http.Request) bool {
+	return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, bulkPath)
+}
+
+// innerAnswer keeps an answer.
+type innerAnswer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *innerAnswer) Header() http.Header { return a.header }
+
+func (a *innerAnswer) WriteHeader(status int) {
+	if a.status == 0 && status >= 200 {
+		a.status = status
+	}
+}
+
+func (a *innerAnswer) Write(b []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	if a.body.Len()+len(b) > bulkAnswerMax {
+		return 0, io.ErrShortWrite
+	}
+	return a.body.Write(b)
+}
+
+// tell puts the answer into the item.
+func (a *innerAnswer) tell(item *api.BulkItem) {
+	if a.status >= 200 && a.status < 300 {
+		item.Outcome = "done"
+		var run api.Run
+		if json.Unmarshal(a.body.Bytes(), &run) == nil && run.ID != "" {
+			item.Run = &run
+		}
+		return
+	}
+	item.Outcome = "refused"
+	p := &api.Problem{}
+	if json.Unmarshal(a.body.Bytes(), p) != nil || p.Type == "" {
+		p = &api.Problem{Type: api.ProblemUnavailable, Title: titles[api.ProblemUnavailable], Status: a.status,
+			Detail: fmt.Sprintf("the node that has the run answered %d", a.status)}
+	}
+	item.Problem = p
+}

@@ -1,0 +1,139 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// TestBulk: a verb reaches exactly the runs that were chosen, once, when their number was agreed
+// to; and each says what became of it.
+func TestBulk(t *testing.T) {
+	b := newBed(t, false)
+	b.apply("hold")
+	b.apply("shape")
+	var ids []string
+	for range 3 {
+		ids = append(ids, want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"hold"}`, "X-Skein-User", "ada"), 202).ID)
+	}
+	other := want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"shape"}`), 202).ID
+	intent := func(id string) string { return want[api.Run](t, b.get("/api/v1/runs/"+id), 200).Intent }
+
+	dry := want[api.BulkResult](t, b.post("/api/v1/runs:pause", `{"workflow":"hold","dry_run":true}`), 200)
+	if dry.Count != 3 || dry.Done != 0 || len(dry.Items) != 3 || dry.Items[0].ID != ids[2] || dry.Items[0].Outcome != "would" || dry.Items[0].Run.Workflow != "hold" {
+		t.Errorf("%+v", dry)
+	}
+	for body, says := range map[string]string{
+		`{"workflow":"hold"}`:                          "say expect: 3",
+		`{}`:                                           "which runs?",
+		`{"state":"active","confirm":true}`:            "which runs?",
+		`{"runs":["x"]}`:                               `no run \"x\"`,
+		`{"runs":["` + ids[0] + `"],"user":"ada"}`:     "either runs by id, or a filter",
+		`{"all":true,"limit":1001,"confirm":true}`:     "1000",
+		`{"all":true,"confirm":true,"since":"monday"}`: "RFC 3339",
+	} {
+		if a := b.post("/api/v1/runs:pause", body); !strings.Contains(a.body, says) {
+			t.Errorf("%s: %s", body, a.body)
+		} else {
+			wantProblem(t, a, 422, api.ProblemInvalid)
+		}
+	}
+	wantProblem(t, b.post("/api/v1/runs:pause", `{"workflow":"nowhere","confirm":true}`), 404, api.ProblemNotFound)
+	wantProblem(t, b.post("/api/v1/runs:pause", `{"workflow":"hold","expect":2}`), 409, api.ProblemConflict)
+	wantProblem(t, b.post("/api/v1/runs:pause", `{"workflow":"hold","limit":2,"expect":2}`), 409, api.ProblemConflict)
+	for _, id := range ids {
+		if got := intent(id); got != "run" {
+			t.Fatalf("%s although it was refused", got)
+		}
+	}
+
+	page := want[api.BulkResult](t, b.post("/api/v1/runs:pause", `{"user":"ada","limit":2,"confirm":true}`, "X-Skein-User", "eve"), 200)
+	if page.Done != 2 || page.Next == nil || intent(ids[0]) != "run" || intent(ids[1]) != "pause" {
+		t.Errorf("%+v", page)
+	}
+	rest := want[api.BulkResult](t, b.post("/api/v1/runs:pause", fmt.Sprintf(`{"user":"ada","limit":2,"confirm":true,"cursor":%q}`, *page.Next)), 200)
+	if rest.Done != 1 || rest.Next != nil || rest.Items[0].ID != ids[0] || rest.Items[0].Run.Intent != "pause" {
+		t.Errorf("%+v", rest)
+	}
+	if a := b.get("/api/v1/runs/" + ids[1] + "/events"); !strings.Contains(a.body, "eve") {
+		t.Errorf("nobody did it: %s", a.body)
+	}
+	if got := intent(other); got != "run" {
+		t.Errorf("another workflow's run is to %s", got)
+	}
+
+	// By id, of which one is no run; again under its key it is the same.
+	nobody := "0190a0b0-0000-7000-8000-000000000000"
+	body := fmt.Sprintf(`{"runs":[%q,%q,%q],"reason":"enough"}`, ids[0], nobody, ids[0])
+	for range 2 {
+		res := want[api.BulkResult](t, b.post("/api/v1/runs:stop", body, "Idempotency-Key", "k"), 200)
+		if res.Count != 2 || res.Done != 1 || res.Refused != 1 || res.Items[1].Problem.Type != api.ProblemNotFound || res.Items[1].Run != nil {
+			t.Errorf("%+v", res)
+		}
+	}
+	if a := b.get("/api/v1/runs/" + ids[0] + "/events"); strings.Count(a.body, "enough") != 1 {
+		t.Errorf("not once: %s", a.body)
+	}
+
+	// A verb that does not fit is refused for that run; rerun makes one new run, however often it is said.
+	res := want[api.BulkResult](t, b.post("/api/v1/runs:recover", fmt.Sprintf(`{"runs":[%q]}`, other)), 200)
+	if res.Refused != 1 || res.Items[0].Problem.Type != api.ProblemConflict || res.Items[0].Run.ID != other {
+		t.Errorf("%+v", res)
+	}
+	var again [2]string
+	for i := range again {
+		res := want[api.BulkResult](t, b.post("/api/v1/runs:rerun", fmt.Sprintf(`{"runs":[%q],"priority":"high"}`, other), "Idempotency-Key", "r"), 200)
+		if res.Done != 1 || res.Items[0].ID != other || res.Items[0].Run.ID == other || *res.Items[0].Run.RerunOf != other || res.Items[0].Run.Priority != "high" {
+			t.Errorf("%+v", res)
+		}
+		again[i] = res.Items[0].Run.ID
+	}
+	if again[0] != again[1] {
+		t.Errorf("two new runs: %v", again)
+	}
+	got, err := b.client.VerbRuns(t.Context(), "kill", api.BulkVerb{BulkRequest: api.BulkRequest{All: true, DryRun: true}})
+	if err != nil || got.Count < 4 {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
+// TestBulkThrough: each run's verb goes, as its caller's own, to whoever has the run; a node that
+// breaks off costs that run only.
+func TestBulkThrough(t *testing.T) {
+	b := newBed(t, false)
+	b.apply("hold")
+	var ids []string
+	for range 40 {
+		ids = append(ids, want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"hold"}`), 202).ID)
+	}
+	var mu sync.Mutex
+	keys := map[string]bool{}
+	b.srv.Through(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		keys[r.Header.Get("Idempotency-Key")] = true
+		mu.Unlock()
+		switch {
+		case r.Header.Get("Authorization") != "Bearer t" || r.Header.Get("X-Skein-User") != "eve":
+			http.Error(w, "who?", http.StatusUnauthorized)
+		case strings.Contains(r.URL.Path, ids[3]):
+			panic(http.ErrAbortHandler)
+		case strings.Contains(r.URL.Path, ids[5]):
+			http.Error(w, "not JSON", http.StatusBadGateway)
+		default:
+			b.srv.Handler().ServeHTTP(w, r)
+		}
+	}))
+	res := want[api.BulkResult](t, b.post("/api/v1/runs:stop", `{"workflow":"hold","expect":40}`, "Authorization", "Bearer t", "X-Skein-User", "eve"), 200)
+	if res.Done != 38 || res.Refused != 2 || len(keys) != 40 {
+		t.Errorf("%d done, %d refused, %d keys", res.Done, res.Refused, len(keys))
+	}
+	for _, item := range res.Items {
+		if bad := item.ID == ids[3] || item.ID == ids[5]; bad != (item.Outcome == "refused") || bad && item.Problem.Type != api.ProblemUnavailable {
+			t.Errorf("%s: %s %+v", item.ID, item.Outcome, item.Problem)
+		}
+	}
+}
