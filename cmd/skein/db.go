@@ -47,6 +47,8 @@ func (c *cli) dbCard(s *app.DBStatus) error {
 	switch {
 	case s.Format == 0:
 		format = "not made yet: the first node makes it, or skein db migrate"
+	case s.Format < s.Known && len(s.Pending) == 0:
+		format += "; it rises when all nodes know more"
 	case s.Format < s.Known:
 		format += ": the next node brings it up to date, or skein db migrate"
 	case s.Format > s.Known:
@@ -57,7 +59,7 @@ func (c *cli) dbCard(s *app.DBStatus) error {
 	if len(s.Pending) > 0 {
 		rows = append(rows, []string{"pending", strings.Join(s.Pending, ", ")})
 	}
-	if s.Format == s.Known {
+	if s.Cluster != "" {
 		rows = append(rows, []string{"cluster", s.Cluster}, []string{"size", size(s.Bytes)}, []string{"runs", countsText(s.Runs)},
 			[]string{"shards", shardsText(s)})
 	}
@@ -130,8 +132,8 @@ func (c *cli) dbMigrateCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "migrate", Short: "Make the database, or bring it to the format of this program",
 		Long: `Applies the migrations that are missing, and says which. A node does the same when it starts; this does it at a
-moment of your choice. On PostgreSQL it is safe while nodes run: migrations of one version only add. An SQLite file is
-migrated while no node holds it.`,
+moment of your choice. On PostgreSQL it is safe while nodes run: migrations of one version only add, and the format
+rises when all nodes that are listed know the new one. An SQLite file is migrated while no node holds it.`,
 		Example: "  skein db migrate --db 'postgres://skein@db/skein?schema=skein'",
 		Args:    cobra.NoArgs,
 		RunE: c.do(func(ctx context.Context, _ []string) error {
@@ -145,6 +147,9 @@ migrated while no node holds it.`,
 				text := fmt.Sprintf("%s has format %d already: nothing to do", m.Location, m.To)
 				if len(m.Applied) > 0 {
 					text = fmt.Sprintf("%s: format %d → %d (%s)", m.Location, m.From, m.To, strings.Join(m.Applied, ", "))
+				}
+				if m.To < m.Known {
+					text += fmt.Sprintf("; it rises to %d when all nodes know that", m.Known)
 				}
 				_, err := fmt.Fprintln(c.out, text)
 				return err

@@ -85,7 +85,7 @@ func (m *membership) connect(n *Node, info store.Info) {
 	}
 	m.node = cluster.New(cluster.Config{Started: n.greet, Deposed: n.deposed,
 		Store: n.store.(store.Cluster), Owner: reborn{n.engine, func(h store.Handler) { n.worker.Brand(tagOf(h)) }}, Boot: worker.Boot, Blind: m.peers.Blind, Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, ExitOnLoss: n.cfg.ExitOnLoss, Log: n.log,
-		Self: store.Member{Handler: h.ID, UUID: n.life, Name: n.cfg.Name, Address: address, Version: Version(), Format: info.Format,
+		Self: store.Member{Handler: h.ID, UUID: n.life, Name: n.cfg.Name, Address: address, Version: Version(), Format: info.Known,
 			Slots: int32(n.cfg.Slots), Started: h.Started, Traits: n.cfg.traits()},
 		Used: func() dag.Need { _, used := n.engine.Room(); return used },
 		Busy: func() int { _, busy := n.engine.Slots(); return busy + m.peers.Waiting() },

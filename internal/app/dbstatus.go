@@ -78,7 +78,7 @@ func StatusDB(ctx context.Context, cfg *Config) (DBStatus, error) {
 			s.Holder = fmt.Sprintf("pid %d at %s", h.PID, h.Address)
 		}
 	}
-	if seen.Format != seen.Known {
+	if seen.Format == 0 || seen.Format > seen.Known || len(seen.Pending) > 0 {
 		return s, nil // opening it would bring it to another format, or fail
 	}
 	st, err := readStore(ctx, cfg)
@@ -125,6 +125,7 @@ type Migration struct {
 	Location string   `json:"location"`
 	From     int      `json:"from"` // 0: the database was not made yet
 	To       int      `json:"to"`
+	Known    int      `json:"known_format"` // that of this program: To may be less, see store.Cluster.Rise
 	Applied  []string `json:"applied"`
 }
 
@@ -132,7 +133,7 @@ type Migration struct {
 // may go on meanwhile; an SQLite file must not be in use if there is something to do.
 func MigrateDB(ctx context.Context, cfg *Config) (Migration, error) {
 	seen, _, err := inspect(ctx, cfg)
-	m := Migration{Location: cfg.dbName(), From: seen.Format, To: max(seen.Known, seen.Format), Applied: append([]string{}, seen.Pending...)}
+	m := Migration{Location: cfg.dbName(), From: seen.Format, To: max(seen.Known, seen.Format), Known: seen.Known, Applied: append([]string{}, seen.Pending...)}
 	if err != nil || seen.Format == seen.Known {
 		return m, err
 	}
@@ -150,7 +151,13 @@ func MigrateDB(ctx context.Context, cfg *Config) (Migration, error) {
 	if err != nil {
 		return m, err
 	}
-	return m, st.Close()
+	if c, ok := st.(store.Cluster); ok {
+		_, err = c.Rise(ctx)
+	}
+	info, bad := st.Info(ctx)
+	err = errors.Join(err, bad)
+	m.To = info.Format // a node that knows less holds it back
+	return m, errors.Join(err, st.Close())
 }
 
 // ErrInUse says that somebody works on a database.

@@ -101,6 +101,8 @@ type Node struct {
 	watch  watch                  // of the goroutine of Run
 	buried map[dag.HandlerID]bool // listed in the last look; likewise
 	before before                 // likewise
+	format int                    // of the database, as Rise said last; likewise
+	agreed int                    // that all nodes know, when Rise was asked last; likewise
 }
 
 // New makes the membership of a node. Nothing happens until Run.
@@ -218,10 +220,36 @@ func (n *Node) turn(ctx context.Context) error {
 	}
 	n.see(members, shards)
 	n.depose(ctx, members)
+	n.rise(ctx, members)
 	n.own(ctx, members, shards)
 	n.started(ctx, slices.DeleteFunc(slices.Clone(members), func(m store.Member) bool { return m.Worker }))
 	n.heed(members, shards)
 	return nil
+}
+
+// rise has the format of the database rise when all nodes know a newer one.
+func (n *Node) rise(ctx context.Context, members []store.Member) {
+	agreed := 0
+	for i := range members {
+		if m := &members[i]; !m.Worker && m.Format > 0 && (agreed == 0 || m.Format < agreed) {
+			agreed = m.Format
+		}
+	}
+	if agreed <= n.agreed {
+		n.agreed = agreed
+		return
+	}
+	is, err := n.cfg.Store.Rise(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			n.log.Warn("cannot raise the format of the database", "err", err)
+		}
+		return
+	}
+	if n.format != 0 && is > n.format {
+		n.log.Info("all nodes know a newer format of the database, which it has from now on", "format", is, "before", n.format)
+	}
+	n.format, n.agreed = is, agreed
 }
 
 // renewals renews the row until ctx ends. It is a goroutine of its own: a node that takes long

@@ -37,7 +37,7 @@ type Member struct {
 	Worker  bool   // it is no node: it only runs attempts, and is attached to a node, its home
 	Address string // of a node: where its peers reach it, http://host:port
 	Version string // of the program
-	Format  int    // the newest database format that it knows
+	Format  int    // the newest database format that it knows; 0: it does not say
 	State   string
 	Slots   int32
 	Busy    int32 // slots taken at the last beat
@@ -77,7 +77,8 @@ type ShardRow struct {
 
 // Cluster is the part of a store that several nodes meet in. A store for one node has none.
 type Cluster interface {
-	// Join writes the row of a member's new life. The row of an earlier life of that name goes,
+	// Join writes the row of a member's new life. A node that says that it does not know the format
+	// of the database is refused (ErrFormat). The row of an earlier life of that name goes,
 	// and its shards are free, in the same transaction; what was moved to it is to go to the
 	// new life.
 	Join(ctx context.Context, m Member) error
@@ -104,6 +105,9 @@ type Cluster interface {
 	Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error
 	// Order has an order stand, or takes it back; false: it was so already. At is the store's.
 	Order(ctx context.Context, o Order, stand bool) (bool, error)
+	// Rise raises the format of the database to the newest that all nodes which are listed know, and
+	// returns what it is now. It never falls.
+	Rise(ctx context.Context) (int, error)
 	// Orders reads what stands, by node and what.
 	Orders(ctx context.Context) ([]Order, error)
 	// Submitted finds runs in state submitted, by the partial index, oldest first: those that

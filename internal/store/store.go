@@ -219,7 +219,8 @@ type Info struct {
 	Engine   string // "sqlite", "postgres", "memory"
 	Location string
 	Cluster  string // a UUID, made with the database
-	Format   int
+	Format   int    // what every program that works on it must know
+	Known    int    // the newest that this program knows
 	Shards   int
 	Bytes    int64
 	Runs     map[string]int // unfinished runs by state

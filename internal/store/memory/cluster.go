@@ -57,6 +57,12 @@ func (s *Store) Join(ctx context.Context, m store.Member) error {
 	})
 }
 
+// Rise implements store.Cluster: there is only one format.
+func (s *Store) Rise(ctx context.Context) (format int, err error) {
+	err = s.member(ctx, func() error { format = formatOnly; return nil })
+	return format, err
+}
+
 func cloneTraits(t store.Traits) store.Traits {
 	t.Groups, t.Labels, t.Kinds = slices.Clone(t.Groups), maps.Clone(t.Labels), slices.Clone(t.Kinds)
 	return t

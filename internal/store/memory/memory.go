@@ -178,7 +178,7 @@ func (s *Store) Handlers(ctx context.Context, ids []dag.HandlerID) ([]store.Hand
 
 // Info is what the store says of itself.
 func (s *Store) Info(ctx context.Context) (store.Info, error) {
-	info := store.Info{Engine: "memory", Location: "memory", Cluster: s.cluster, Format: formatOnly}
+	info := store.Info{Engine: "memory", Location: "memory", Cluster: s.cluster, Format: formatOnly, Known: formatOnly}
 	err := s.read(ctx, Read, func() error {
 		info.Shards = len(s.shards)
 		info.Runs = map[string]int{}

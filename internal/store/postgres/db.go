@@ -41,8 +41,11 @@ var membersSQL string
 var claimsSQL string
 
 const (
-	// format is the newest that this program knows; it rises with the migrations.
-	format = 9
+	// formatNewest rises with the migrations.
+	formatNewest = 10
+	// formatRising is the first one of a database that says how much was applied, and whose format
+	// rises when all nodes know the next.
+	formatRising = 10
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 
@@ -61,6 +64,20 @@ const (
 	// silenceMax is after how long without an answer of the other machine a connection ends.
 	silenceMax = 15 * time.Second
 )
+
+// claims is how much a build knows of what there is, "" being all: a build that claims less is for trying
+// how versions work together (-ldflags "-X skein.dev/skein/internal/store/postgres.claims=9").
+var claims string
+
+// format is the newest that this program knows.
+var format = known(claims)
+
+func known(claims string) int {
+	if n, err := strconv.Atoi(claims); err == nil && n > 0 && n < formatNewest {
+		return n
+	}
+	return formatNewest
+}
 
 // Options of a store. URL is enough.
 type Options struct {
@@ -185,8 +202,15 @@ func (d *DB) hasShard(id dag.ShardID) bool { return id >= 0 && int(id) < d.shard
 // Info implements store.Store.
 func (d *DB) Info(ctx context.Context) (store.Info, error) {
 	info := store.Info{Engine: "postgres", Location: place(d.config) + ", schema " + d.schema, Cluster: d.cluster,
-		Format: format, Shards: d.shards, Runs: map[string]int{}}
-	err := d.query(ctx, "activeStates", nil, func(r *row) error {
+		Known: format, Shards: d.shards, Runs: map[string]int{}}
+	err := d.query(ctx, "meta", nil, func(r *row) error {
+		info.Format = int(r.int())
+		return nil
+	})
+	if err != nil {
+		return info, err
+	}
+	err = d.query(ctx, "activeStates", nil, func(r *row) error {
 		state := r.text()
 		info.Runs[state] = int(r.int())
 		return nil

@@ -49,6 +49,16 @@ func (d *DB) Attach(ctx context.Context, m store.Member) (int64, error) {
 	return lease, nil
 }
 
+// Rise implements store.Cluster.
+func (d *DB) Rise(ctx context.Context) (int, error) {
+	is := 0
+	err := d.alter(ctx, "raise the format", nil, query{"lockMeta", nil, nil}, query{"rise", nil, func(r *row) error { is = int(r.int()); return nil }})
+	if err != nil {
+		return 0, err
+	}
+	return is, nil
+}
+
 // mark notes that a statement had a row to show.
 func mark(done *bool) func(*row) error {
 	return func(*row) error {

@@ -26,6 +26,15 @@ ON CONFLICT (name) DO UPDATE SET handler = excluded.handler, uuid = excluded.uui
   beat = member.beat + 1, started = excluded.started, seen = excluded.seen, worker = excluded.worker, home = excluded.home,
   lease = excluded.lease, traits = excluded.traits;
 
+-- name: lockMeta
+-- Who joins meanwhile waits, and is held against the format that comes of this.
+SELECT format FROM meta FOR UPDATE;
+
+-- name: rise
+UPDATE meta SET format = greatest(format, least(applied,
+  coalesce((SELECT min(m.format) FROM member m WHERE NOT m.worker AND m.format > 0), applied)))
+RETURNING format;
+
 -- name: rewant
 -- What was moved to a node is to go to its new life. No two of them join under one name at once.
 WITH held AS MATERIALIZED (

@@ -29,6 +29,57 @@ func join(t *testing.T, db *postgres.DB, name string) dag.HandlerID {
 	return h.ID
 }
 
+// TestRise: the format is held back by a node that does not know the next, and by nobody else; then it rises, and who
+// knows less is refused, also if it began before.
+func TestRise(t *testing.T) {
+	schema := newSchema()
+	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1})
+	ctx := context.Background()
+	info, err := db.Info(ctx)
+	if err != nil || info.Format != info.Known {
+		t.Fatalf("%+v %v", info, err)
+	}
+	sql(t, "UPDATE "+schema+".meta SET format = format - 1")
+	member := func(name string, format int, worker bool) store.Member {
+		h, err := db.Register(ctx, uuid.NewString(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store.Member{Handler: h.ID, UUID: h.UUID, Name: name, State: store.MemberActive, Format: format, Worker: worker}
+	}
+	rises := func(want int) {
+		t.Helper()
+		if is, err := db.Rise(ctx); err != nil || is != want {
+			t.Fatalf("format %d, %v; want %d", is, err, want)
+		}
+	}
+	older, newer, worker := member("older", info.Known-1, false), member("newer", info.Known, false), member("worker", 1, true)
+	for _, m := range []store.Member{older, newer, worker} {
+		if err := db.Join(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rises(info.Known - 1)
+	// A program that knows more opens it as it is, and one that knows no more does so again.
+	second := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema})
+	if is, err := second.Info(ctx); err != nil || is.Format != info.Known-1 || is.Known != info.Known {
+		t.Errorf("%+v %v", is, err)
+	}
+	// One that joins while it rises waits, and is refused.
+	session := raw(t, schema)
+	for _, s := range []string{"BEGIN", "SELECT format FROM meta FOR UPDATE", "DELETE FROM member WHERE name = 'older'", "UPDATE meta SET format = format + 1"} {
+		session(s)
+	}
+	refused := make(chan error, 1)
+	go func() { refused <- db.Join(ctx, older) }()
+	session("COMMIT")
+	is(t, <-refused, store.ErrFormat, "older knows up to")
+	rises(info.Known)
+	if err := db.Join(ctx, worker); err != nil {
+		t.Error(err)
+	}
+}
+
 func claim(t *testing.T, db *postgres.DB, h dag.HandlerID, shards ...dag.ShardID) []store.Acquired {
 	t.Helper()
 	got, err := db.Claim(context.Background(), h, shards)

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// ready finds the schema in the newest format, or brings it there.
+// ready finds all that this program knows in the schema, or adds it.
 func (d *DB) ready(ctx context.Context, shards int) error {
 	c, err := d.writers.take(ctx)
 	if err != nil {
@@ -20,10 +20,10 @@ func (d *DB) ready(ctx context.Context, shards int) error {
 	if err := checkServer(ctx, c); err != nil {
 		return err
 	}
-	is, err := d.readMeta(ctx, c)
-	if err == nil && is < format {
+	is, applied, err := d.readMeta(ctx, c)
+	if err == nil && applied < format {
 		if err = d.migrate(ctx, c, shards); err == nil {
-			is, err = d.readMeta(ctx, c)
+			is, _, err = d.readMeta(ctx, c)
 		}
 	}
 	if err != nil {
@@ -50,24 +50,25 @@ func checkServer(ctx context.Context, c *conn) error {
 }
 
 // readMeta reads what the database says of itself; its format is 0 if it is not there yet.
-func (d *DB) readMeta(ctx context.Context, c *conn) (is int, err error) {
+func (d *DB) readMeta(ctx context.Context, c *conn) (is, applied int, err error) {
 	there := false
 	err = c.query(ctx, "hasMeta", args{}.text(d.schema), func(r *row) error {
 		there = r.bool()
 		return nil
 	})
 	if err != nil || !there {
-		return 0, err
+		return 0, 0, err
 	}
 	err = c.query(ctx, "meta", nil, func(r *row) error {
-		is, d.cluster, d.shards = int(r.int()), r.text(), int(r.int())
+		is, d.cluster, d.shards, applied = int(r.int()), r.text(), int(r.int()), int(r.int())
 		return nil
 	})
-	return is, err
+	return is, applied, err
 }
 
-// migrate brings the schema to the newest format in one transaction. Nodes that start at
-// once queue at the advisory lock, and all but the first find nothing to do.
+// migrate adds to the schema what is missing, in one transaction. Nodes that start at once queue at
+// the advisory lock, and all but the first find nothing to do. The format rises with it unless a
+// node that is listed does not know the new one; then it rises later (Rise).
 func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 	files, err := migrations.ReadDir("migrations")
 	if err != nil {
@@ -82,11 +83,11 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 	if err := run(fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d)", d.lockKey())); err != nil {
 		return err
 	}
-	is, err := d.readMeta(ctx, c)
+	is, applied, err := d.readMeta(ctx, c)
 	if err == nil && is == 0 {
 		err = run("CREATE SCHEMA IF NOT EXISTS " + d.schema)
 	}
-	for i := is; i < len(files) && err == nil; i++ {
+	for i := applied; i < format && err == nil; i++ {
 		var script []byte
 		if script, err = migrations.ReadFile("migrations/" + files[i].Name()); err == nil {
 			err = run(string(script))
@@ -96,8 +97,13 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 		err = run(fmt.Sprintf(`INSERT INTO meta (one, format, cluster, shards, created)
 			VALUES (1, %d, '%s', %d, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 			INSERT INTO shard (id) SELECT generate_series(0, %d)`, format, uuid.NewString(), shards, shards-1))
-	} else if err == nil {
+	} else if err == nil && format < formatRising {
 		err = run(fmt.Sprintf("UPDATE meta SET format = %d", max(is, format)))
+	}
+	if err == nil && format >= formatRising {
+		if err = run(fmt.Sprintf("UPDATE meta SET applied = %d", max(applied, format))); err == nil && is != 0 {
+			err = c.query(ctx, "rise", nil, nil)
+		}
 	}
 	if err == nil {
 		return run("COMMIT")

@@ -34,7 +34,8 @@ SELECT current_setting('server_encoding'), current_setting('server_version_num')
 SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'meta');
 
 -- name: meta
-SELECT format, cluster::text, shards FROM meta;
+-- Of a database that does not say how much was applied, it is what its format says.
+SELECT format, cluster::text, shards, coalesce((to_jsonb(meta) ->> 'applied')::int, format) FROM meta;
 
 -- name: runById
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,

@@ -275,15 +275,15 @@ func Inspect(ctx context.Context, o Options) (store.Seen, error) {
 		return seen, err
 	}
 	defer hangUp(c)
-	there := false
+	there, applied := false, 0
 	err = c.query(ctx, "hasMeta", args{}.text(o.Schema), func(r *row) error {
 		there = r.bool()
 		return nil
 	})
 	if err == nil && there {
 		// The name was checked: it needs no quotes.
-		err = each(ctx, c, "format", "SELECT format FROM "+o.Schema+".meta", func(r *row) error {
-			seen.Format = int(r.int())
+		err = each(ctx, c, "format", "SELECT format, coalesce((to_jsonb(meta) ->> 'applied')::int, format) FROM "+o.Schema+".meta", func(r *row) error {
+			seen.Format, applied = int(r.int()), int(r.int())
 			return r.damaged("meta")
 		})
 	}
@@ -292,9 +292,9 @@ func Inspect(ctx context.Context, o Options) (store.Seen, error) {
 	}
 	files, err := migrations.ReadDir("migrations")
 	for i, f := range files {
-		if i < seen.Format {
+		if i < applied {
 			seen.Applied = append(seen.Applied, f.Name())
-		} else {
+		} else if i < format {
 			seen.Pending = append(seen.Pending, f.Name())
 		}
 	}

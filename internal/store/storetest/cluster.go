@@ -42,6 +42,7 @@ func clusters() []check {
 		{"move follows a node to its next life", clustered(movedOn)},
 		{"orders stand by name until they are taken back", clustered(orders)},
 		{"workflows are counted", clustered(workflowsCounted)},
+		{"the format is the newest", clustered(risen)},
 		{"submitted runs are found", clustered(submittedFound)},
 		{"what ends with the store ends with an error", clustered(clusterClosed)},
 		{"reopened: members and owners are there", clustered(clusterReopened)},
@@ -53,10 +54,30 @@ func (b *bed) member(c store.Cluster, n int, name string) store.Member {
 	b.Helper()
 	h, err := b.s.Register(b.ctx, uuid(100+n), name)
 	b.ok(err)
-	m := store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Address: "http://" + name + ":1", Version: "v1", Format: 2,
+	m := store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Address: "http://" + name + ":1", Version: "v1", Format: b.knows(),
 		State: store.MemberActive, Slots: 8, Busy: 3}
 	b.ok(c.Join(b.ctx, m))
 	return m
+}
+
+// knows is the newest format that the store knows.
+func (b *bed) knows() int {
+	b.Helper()
+	info, err := b.s.Info(b.ctx)
+	b.ok(err)
+	return info.Known
+}
+
+// risen: a database that is new has the newest format, and keeps it, whoever is there.
+func risen(b *bed, c store.Cluster) {
+	for i := range 2 {
+		is, err := c.Rise(b.ctx)
+		b.ok(err)
+		info, err := b.s.Info(b.ctx)
+		b.ok(err)
+		b.same([]int{is, info.Format}, []int{b.knows(), b.knows()}, "the format")
+		b.member(c, 1+i, "a")
+	}
 }
 
 // attached: a worker keeps its row from home to home, and only the present one renews it.
@@ -164,7 +185,7 @@ func joined(b *bed, c store.Cluster) {
 	}
 	h, err := b.s.Register(b.ctx, uuid(100), "a")
 	b.ok(err)
-	m := store.Member{Handler: h.ID, UUID: h.UUID, Name: "a", Address: "http://ä:1", Version: "v1", Format: 2,
+	m := store.Member{Handler: h.ID, UUID: h.UUID, Name: "a", Address: "http://ä:1", Version: "v1", Format: b.knows(),
 		State: store.MemberLeaving, Slots: 8, Busy: 3, Beat: 77, Started: 5, Seen: 6}
 	b.ok(c.Join(b.ctx, m))
 	is, _ := b.look(c)

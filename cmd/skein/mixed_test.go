@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"skein.dev/skein/internal/store/postgres"
+)
+
+// older builds the program as one that knows a format less.
+func older(t *testing.T, knows int) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "skein")
+	flag := fmt.Sprintf("-X skein.dev/skein/internal/store/postgres.claims=%d", knows)
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", flag, "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return program
+}
+
+// TestMixedVersions: a node of a version that knows a format less and one of this version work on one database, and runs go
+// on while their shards move from each to the other. The older one may be restarted. When it has left, the format rises,
+// and it is refused.
+func TestMixedVersions(t *testing.T) {
+	t.Parallel()
+	env := []string{"SKEIN_SLOTS=8", "SKEIN_LAG=60s", "SKEIN_LEASE=45s"} // nothing here waits for a silence
+	f := newFlight(t, 0, env...)
+	seen, err := postgres.Inspect(t.Context(), postgres.Options{URL: f.db})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := seen.Known
+	format := func() string {
+		out, err := f.query("select format from skein.meta")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	before := &member{home: newHome(t), name: "before"}
+	before.home.bin = older(t, n-1)
+	before.home.env = append([]string{"SKEIN_DB=" + f.db, "SKEIN_NAME=before", "SKEIN_HEARTBEAT=500ms", "SKEIN_DRAIN=30s"}, env...)
+	f.members = append(f.members, before)
+	before.start()
+	p := f.place()
+	const stages = 4
+	text := ""
+	for i := range stages {
+		text += fmt.Sprintf("  s%[1]d: {run: \"echo $SKEIN_TOKEN >> %[2]s/ran-$SKEIN_RUN_ID-%[1]d; until [ -e %[2]s/go%[1]d ]; do sleep 0.05; done\"%[3]s}\n", i, p.dir,
+			map[bool]string{true: fmt.Sprintf(", needs: s%d", i-1)}[i > 0])
+	}
+	var ids []string
+	for i := range 6 {
+		name := fmt.Sprint("w", i)
+		before.apply(name, text)
+		ids = append(ids, before.detach(name))
+	}
+	reach := func(stage int) {
+		t.Helper()
+		f.until(fmt.Sprint("all runs are at stage ", stage), func() bool {
+			at, _ := filepath.Glob(filepath.Join(p.dir, fmt.Sprintf("ran-*-%d", stage)))
+			return len(at) == len(ids)
+		})
+	}
+	reach(0)
+	now := f.add()
+	f.listed(2)
+	f.own(map[string]int{"before": 16, now.name: 16})
+	if is := format(); is != strconv.Itoa(n-1) {
+		t.Errorf("format %s beside a node that knows %d", is, n-1)
+	}
+	p.open("go0")
+	reach(1)
+	before.home.run("node", "cordon", "before")
+	f.own(map[string]int{now.name: 32, "before": 0})
+	p.open("go1")
+	reach(2)
+	before.home.run("node", "uncordon", "before")
+	now.home.run("node", "cordon", now.name)
+	f.own(map[string]int{now.name: 0, "before": 32})
+	before.kill() // and back: what the newer one has added is no hindrance
+	before.start()
+	f.own(map[string]int{now.name: 0, "before": 32})
+	p.open("go2")
+	reach(3)
+	now.home.run("node", "uncordon", now.name)
+	p.open("go3")
+	for _, id := range ids {
+		f.until("the run ends", func() bool { return now.state(id) == "succeeded" })
+		for i := range stages {
+			if a := before.attempts(id, fmt.Sprint("s", i)); len(a) != 1 {
+				t.Errorf("%s s%d has the attempts %+v", id, i, a)
+			}
+		}
+	}
+	if out := now.home.run("verify"); !bytes.Contains(out, []byte(`"violations": []`)) {
+		t.Errorf("verify: %s", out)
+	}
+	if is := format(); is != strconv.Itoa(n-1) {
+		t.Errorf("format %s beside a node that knows %d", is, n-1)
+	}
+	if out := string(now.home.run("db", "status")); !strings.Contains(out, "it rises when all nodes know more") {
+		t.Errorf("db status: %s", out)
+	}
+	before.stop()
+	f.until("the format rises", func() bool { return format() == strconv.Itoa(n) })
+	out, err := before.home.cmd("server").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "use a newer skein") {
+		t.Errorf("the older one starts: %v\n%s", err, out)
+	}
+	now.stop()
+}
