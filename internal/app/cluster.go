@@ -102,6 +102,7 @@ func (m *membership) pending(id engine.AttemptID) bool { return m != nil && m.pe
 type neighbours struct {
 	remote  func(context.Context, dag.HandlerID) (dag.HandlerID, bool)
 	holder  func(context.Context, server.LogRef) (dag.HandlerID, bool)
+	others  server.Neighbours
 	cluster server.Cluster
 	logs    logs.Store // that they share
 	tokens  store.Tokens
@@ -122,7 +123,7 @@ func neighboursOf(st store.Store, m *membership, shared logs.Store) neighbours {
 	}
 	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared, tokens: st}
 	if m != nil {
-		n.counts, n.holder = m.counts(), m.holder
+		n.counts, n.holder, n.others = m.counts(), m.holder, streets{m}
 		n.remote = func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool) { return m.remote(ctx, st, h) }
 	}
 	return n
@@ -158,6 +159,8 @@ func (m *membership) handler(n *Node, next http.Handler) http.Handler {
 			slots.ServeHTTP(w, r)
 		case r.URL.Path == holdingPath:
 			kept.ServeHTTP(w, r)
+		case r.URL.Path == eventsPath:
+			ofThisNode(next).ServeHTTP(w, r)
 		case strings.HasPrefix(r.URL.Path, peer.Prefix):
 			inner.ServeHTTP(w, r)
 		case r.URL.Path == "/readyz" && !m.node.Joined():

@@ -310,6 +310,27 @@ func (c *Client) post(ctx context.Context, m store.Member, path string, body any
 // answerMax bounds what is read of an answer.
 const answerMax = 1 << 20
 
+// Open opens a stream of another node, which lasts until ctx ends, or the stream does.
+func (c *Client) Open(ctx context.Context, m store.Member, path string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.Address+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("address of node %s: %w", m.Name, err)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	stream := http.Client{Transport: c.http.Transport, CheckRedirect: never} // without the time limit of calls
+	resp, err := stream.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", m.Name, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("node %s: %s", m.Name, resp.Status)
+	}
+	return resp.Body, nil
+}
+
 // Call posts; answer, if not nil, is what comes back.
 func (c *Client) Call(ctx context.Context, m store.Member, path string, body, answer any) error {
 	data, err := json.Marshal(body)

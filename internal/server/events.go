@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,7 @@ type watchIn struct {
 	Runs      []string `query:"run,explode" doc:"Only of these runs."`
 	Workflows []string `query:"workflow,explode" doc:"And those of these workflows, NAME or NAMESPACE/NAME."`
 	Topics    []string `query:"topics" doc:"The same in one: run:ID,workflow:NAME."`
+	Here      bool     `header:"X-Skein-Here" hidden:"true"` // only what this node commits: another one asks
 	LastID    string   `header:"Last-Event-ID" doc:"Opaque: the id of the last event seen. What a single run did since is sent again; any other stream begins with reset."`
 }
 
@@ -121,6 +123,9 @@ func (s *Server) watchEvents(ctx context.Context, in *watchIn) (*streamOut, erro
 		s.metrics.streams.Inc()
 		defer s.metrics.streams.Dec()
 		st := &stream{s: s, topics: t, out: newStreamWriter(w)}
+		if s.cfg.Neighbours != nil && !in.Here && t.one().IsZero() { // one run is read from the store, whoever has it
+			st.query = r.URL.Query()
+		}
 		if err := st.run(r.Context(), in.LastID); err != nil {
 			s.log.Debug("event stream", "err", err)
 		}
@@ -132,7 +137,8 @@ type stream struct {
 	s      *Server
 	topics *topics
 	out    *streamWriter
-	seen   int64 // sent already, from the store
+	seen   int64      // sent already, from the store
+	query  url.Values // to ask the other nodes with; nil: they are not asked
 }
 
 var errEnded = errors.New("the node stops")
@@ -141,6 +147,14 @@ func (st *stream) run(ctx context.Context, lastID string) error {
 	one := st.topics.one()
 	sub := st.s.engine.Watch(one)
 	defer sub.Close()
+	var others <-chan []byte
+	if st.query != nil {
+		relaying, stop := context.WithCancel(ctx)
+		r := relayed(relaying, st.s.cfg.Neighbours, st.query)
+		others = r.frames
+		defer r.wg.Wait()
+		defer stop()
+	}
 	st.out.header("text/event-stream")
 	// The subscription stands: whoever reads the state after this misses nothing.
 	if err := st.out.write([]byte(": skein\n\n")); err != nil {
@@ -160,6 +174,10 @@ func (st *stream) run(ctx context.Context, lastID string) error {
 				return errEnded
 			}
 			if err := st.notice(ctx, &n); err != nil {
+				return err
+			}
+		case frame := <-others:
+			if err := st.relay(frame); err != nil {
 				return err
 			}
 		case <-beat.C:
@@ -230,6 +248,14 @@ func (st *stream) change(n *runName, seq int64, at dag.Micros, records []engine.
 		return fmt.Errorf("encode a change: %w", err)
 	}
 	return st.out.write(fmt.Appendf(nil, "id: %d\nevent: change\ndata: %s\n\n", seq, data))
+}
+
+// relay sends what came from another node; nil: something of that was missed.
+func (st *stream) relay(frame []byte) error {
+	if frame == nil {
+		return st.reset()
+	}
+	return st.out.write(frame)
 }
 
 func (st *stream) reset() error { return st.out.write([]byte("event: reset\ndata: {}\n\n")) }

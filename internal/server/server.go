@@ -38,6 +38,8 @@ type Config struct {
 	// Holder finds another node that has what an attempt left behind, when that cannot be known by
 	// who ran it; nil: there is no other.
 	Holder func(ctx context.Context, ref LogRef) (dag.HandlerID, bool)
+	// Neighbours are the other nodes, for streams of events; nil: there are none.
+	Neighbours Neighbours
 	// Cluster is the one that the node is in; nil: it is alone.
 	Cluster Cluster
 

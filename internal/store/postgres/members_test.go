@@ -133,7 +133,7 @@ func TestClaimWaits(t *testing.T) {
 		{"for a transaction of the owner of before", "UPDATE shard SET seq = seq + 1 WHERE id = 0", 2},
 		{"and leaves alone what a member got meanwhile", "UPDATE shard SET owner = 1, epoch = epoch + 1 WHERE id = 0", 1},
 		{"and leaves alone what went to one who joined meanwhile", `UPDATE shard SET owner = 77 WHERE id = 0;
-			INSERT INTO member SELECT 77, 1, 1, 1, uuid, 1, 1, 0, 'late', '', '', 'active' FROM member LIMIT 1`, 1},
+			INSERT INTO member SELECT 77, 1, 1, 1, uuid, 0, 1, 0, 'late', '', '', 'active' FROM member LIMIT 1`, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			schema := newSchema()

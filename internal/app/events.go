@@ -1,0 +1,59 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/peer"
+	"skein.dev/skein/internal/server"
+)
+
+// eventsPath is where a node is asked for the stream of what it commits itself.
+const eventsPath = peer.Prefix + "events"
+
+// ofThisNode answers that.
+func ofThisNode(routes http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		own := r.Clone(r.Context())
+		own.URL.Path = api.Prefix + "/events"
+		own.Header.Set(peer.HeaderHere, "true")
+		routes.ServeHTTP(w, own)
+	})
+}
+
+// streets are the ways to the other nodes.
+type streets struct{ m *membership }
+
+var _ server.Neighbours = streets{}
+
+// Others implements server.Neighbours.
+func (s streets) Others() []dag.HandlerID {
+	if s.m.node == nil {
+		return nil
+	}
+	self := s.m.node.Self().Handler
+	members, _ := s.m.node.View()
+	var others []dag.HandlerID
+	for i := range members {
+		if m := &members[i]; !m.Worker && m.Handler != self {
+			others = append(others, m.Handler)
+		}
+	}
+	return others
+}
+
+var errGone = errors.New("that node is not there any more")
+
+// Events implements server.Neighbours.
+func (s streets) Events(ctx context.Context, node dag.HandlerID, query url.Values) (io.ReadCloser, error) {
+	m, ok := s.m.node.Member(node)
+	if !ok {
+		return nil, errGone
+	}
+	return s.m.peers.Open(ctx, m, eventsPath+"?"+query.Encode())
+}

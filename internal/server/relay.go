@@ -1,0 +1,171 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// Neighbours are the other nodes of a cluster, as a stream of events needs them: nobody tells a node what
+// another one commits, unless it asks.
+type Neighbours interface {
+	// Others are those that are there now.
+	Others() []dag.HandlerID
+	// Events opens the stream of what another node commits itself. When it returns, that has begun.
+	Events(ctx context.Context, node dag.HandlerID, query url.Values) (io.ReadCloser, error)
+}
+
+const (
+	// relayLook is how often it is looked who is there.
+	relayLook = 500 * time.Millisecond
+	// relayOpen bounds the wait for another node when a stream begins.
+	relayOpen = 2 * time.Second
+	// framesMax is how many changes of others wait for a client; then those who send them wait, too.
+	framesMax = 64
+	// frameBytesMax bounds one change.
+	frameBytesMax = 16 << 20
+)
+
+var errFrame = errors.New("a change of another node is too large")
+
+// relay brings into a stream what the other nodes commit.
+type relay struct {
+	of     Neighbours
+	query  url.Values
+	frames chan []byte // as they came; nil: the client must read again
+
+	late atomic.Bool // the client has been told that the stream stands
+
+	wg   sync.WaitGroup
+	mu   sync.Mutex // protects following fields
+	open map[dag.HandlerID]context.CancelFunc
+}
+
+// relayed begins, with all who answer soon. What the rest commit until they do is not heard, which is said
+// when they do.
+func relayed(ctx context.Context, of Neighbours, query url.Values) *relay {
+	r := &relay{of: of, query: query, frames: make(chan []byte, framesMax), open: map[dag.HandlerID]context.CancelFunc{}}
+	var begun sync.WaitGroup
+	for _, h := range of.Others() {
+		begun.Add(1)
+		r.follow(ctx, h, sync.OnceFunc(begun.Done))
+	}
+	all := make(chan struct{})
+	go func() {
+		begun.Wait()
+		close(all)
+	}()
+	select {
+	case <-all:
+	case <-time.After(relayOpen):
+	case <-ctx.Done():
+	}
+	r.late.Store(true)
+	r.wg.Go(func() { r.look(ctx) })
+	return r
+}
+
+// push hands on a frame; ctx is the stream's.
+func (r *relay) push(ctx context.Context, frame []byte) {
+	select {
+	case r.frames <- frame:
+	case <-ctx.Done():
+	}
+}
+
+// look follows who comes, and leaves who has gone: one that is frozen does not end its stream itself.
+func (r *relay) look(ctx context.Context) {
+	tick := time.NewTicker(relayLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		there := map[dag.HandlerID]bool{}
+		for _, h := range r.of.Others() {
+			there[h] = true
+			r.mu.Lock()
+			followed := r.open[h] != nil
+			r.mu.Unlock()
+			if !followed {
+				r.follow(ctx, h, func() {})
+			}
+		}
+		r.mu.Lock()
+		for h, leave := range r.open {
+			if !there[h] {
+				leave()
+			}
+		}
+		r.mu.Unlock()
+	}
+}
+
+// follow reads the stream of a node. begun is called when it has begun, or cannot.
+func (r *relay) follow(ctx context.Context, h dag.HandlerID, begun func()) {
+	there, leave := context.WithCancel(ctx)
+	r.mu.Lock()
+	r.open[h] = leave
+	r.mu.Unlock()
+	r.wg.Go(func() {
+		defer begun()
+		body, err := r.of.Events(there, h, r.query)
+		if err == nil {
+			if r.late.Load() { // it has committed before
+				r.push(ctx, nil)
+			}
+			begun()
+			r.read(ctx, body)
+			_ = body.Close()
+		}
+		leave()
+		r.mu.Lock()
+		delete(r.open, h)
+		r.mu.Unlock()
+	})
+}
+
+// read hands on what a node commits until its stream ends; what it committed since is missed.
+func (r *relay) read(ctx context.Context, body io.Reader) {
+	lines := bufio.NewReader(body)
+	for {
+		frame, err := nextFrame(lines)
+		switch {
+		case err != nil:
+			r.push(ctx, nil)
+			return
+		case bytes.HasPrefix(frame, []byte(":")): // it lives
+		case bytes.HasPrefix(frame, []byte("event: reset")):
+			r.push(ctx, nil)
+		default:
+			r.push(ctx, frame)
+		}
+	}
+}
+
+// nextFrame reads up to an empty line, and with it.
+func nextFrame(lines *bufio.Reader) (frame []byte, err error) {
+	for {
+		line, err := lines.ReadSlice('\n')
+		if frame = append(frame, line...); len(frame) > frameBytesMax {
+			return nil, errFrame
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err != nil:
+			return nil, err
+		case len(line) == 1 && (len(frame) == 1 || frame[len(frame)-2] == '\n'):
+			return frame, nil
+		}
+	}
+}
