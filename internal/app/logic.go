@@ -2,9 +2,11 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -46,7 +48,53 @@ func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepa
 		at, err := v.Until(t, in)
 		return engine.Prepared{Until: dag.Micro(at)}, err
 	}
+	if v.Tasks[t].Made != nil {
+		return l.made(ctx, v, t, &q, in)
+	}
 	return l.call(ctx, v, t, in)
+}
+
+// made applies, as a workflow of its own beside the run's, what a task is made of. The same tasks are the same
+// version, so whoever asks again after a crash finds it.
+func (l logic) made(ctx context.Context, v *version, t int, q *engine.PrepareQuery, in workflow.Inputs) (engine.Prepared, error) {
+	name := v.MadeName(t, strconv.FormatInt(int64(q.Row.Workflow), 10))
+	source, err := v.MadeSource(t, in, name)
+	if err != nil || source == nil {
+		return engine.Prepared{Leaves: []byte("{}")}, err
+	}
+	def, err := workflow.ParseMade(source)
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	def.Origin = v.Origin
+	d := engine.Definition{Namespace: def.Namespace, Name: def.Name, Source: source, User: q.Row.User, Beside: &q.Row.Shard}
+	files, err := v.files()
+	if err != nil {
+		return engine.Prepared{}, ofStore(err)
+	}
+	for _, f := range files {
+		d.Files = append(d.Files, store.File{Name: f.Name, Mode: uint32(f.Mode), Data: f.Content})
+	}
+	g, err := def.Graph(workflow.MadeTasksMax)
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	d.Graph = g.Pack()
+	if d.Def, err = json.Marshal(def); err != nil {
+		return engine.Prepared{}, fmt.Errorf("encode workflow %s: %w", def.Name, err)
+	}
+	sum := sha256.Sum256(d.Def)
+	d.Digest = sum[:]
+	row, _, err := l.engine.Apply(ctx, d)
+	switch {
+	case errors.Is(err, engine.ErrConflict): // it was changed in between: look again
+		return engine.Prepared{}, fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
+	case err != nil:
+		return engine.Prepared{}, ofStore(err)
+	case row.State != store.WorkflowActive:
+		return engine.Prepared{}, fmt.Errorf("workflow %s/%s, which it makes, is %s and starts nothing; resume it, then recover this run", def.Namespace, def.Name, row.State)
+	}
+	return engine.Prepared{Workflow: row.ID, Version: row.Version, Exact: true, Name: def.Namespace + "/" + def.Name, Priority: q.Row.Priority, Params: q.Row.Params}, nil
 }
 
 // call finds the workflow that a task calls, as it is now, and makes the parameters of its run.

@@ -81,7 +81,7 @@ func (e *Engine) childOf(ctx context.Context, row *dag.RunRow, a *dag.AttemptRow
 		case errors.Is(err, store.ErrNotFound):
 		case err != nil:
 			return nil, fromStore("read run "+child.Run.String(), err)
-		case was.Workflow != is.Workflow:
+		case was.Workflow != is.Workflow || is.Exact && was.Version != is.Version:
 		case !was.State.Terminal():
 			s.Run, s.Generation = was.ID, was.Generation
 		case (was.State == dag.RunFailed || was.State == dag.RunStopped) && was.SplitAt != 0 && was.Cause != dag.CauseCorrupt:

@@ -20,6 +20,8 @@ type Definition struct {
 	User            string
 	// Revision, if not 0, is what the caller believes: If-Match.
 	Revision int64
+	// Beside, if not nil, is the shard that a new workflow is to be of.
+	Beside *dag.ShardID
 }
 
 // definition is a change of a workflow on its way through the writer.
@@ -31,6 +33,7 @@ type definition struct {
 	state           string         // a new state
 	revision        int64          // If-Match; 0: any
 	clock           reading
+	beside          *dag.ShardID
 }
 
 // definitions are workflows as this owner knows them. It alone changes them, so what is
@@ -66,7 +69,7 @@ func (w *writer) workflow(id dag.WorkflowID) (store.Workflow, error) {
 }
 
 // named finds the workflow that has a name now; its ID is 0 if there is none.
-func (w *writer) named(namespace, name string) (store.Workflow, error) {
+func (w *writer) named(namespace, name string, beside *dag.ShardID) (store.Workflow, error) {
 	inserts := w.tx.batch.WorkflowInserts
 	for i := range inserts {
 		if wf := w.defs.known[inserts[i].ID]; wf.Namespace == namespace && wf.Name == name && wf.State != store.WorkflowDeleted {
@@ -76,24 +79,28 @@ func (w *writer) named(namespace, name string) (store.Workflow, error) {
 	wf, err := w.e.store.Workflow(context.Background(), namespace, name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return w.fresh(namespace, name)
+		return w.fresh(namespace, name, beside)
 	case err != nil:
 		return wf, fromStore("read the workflow", err)
 	}
 	if is, ok := w.defs.known[wf.ID]; ok && is.State == store.WorkflowDeleted { // in this transaction
-		return w.fresh(namespace, name)
+		return w.fresh(namespace, name, beside)
 	}
 	return w.workflow(wf.ID)
 }
 
-// fresh is a workflow to be: on the shard that has fewest, so that few workflows spread
+// fresh is a workflow to be: beside another, or on the shard that has fewest, so that few workflows spread
 // evenly. If that is elsewhere, so is the change.
-func (w *writer) fresh(namespace, name string) (store.Workflow, error) {
+func (w *writer) fresh(namespace, name string, beside *dag.ShardID) (store.Workflow, error) {
 	wf := store.Workflow{Namespace: namespace, Name: name}
 	if len(w.fences) == 0 {
 		return wf, &Elsewhere{}
 	}
 	wf.Shard = w.fences[0].Shard
+	if beside != nil {
+		wf.Shard = *beside
+		return wf, w.here(wf.Shard)
+	}
 	if w.e.cluster == nil {
 		return wf, nil
 	}
@@ -145,7 +152,7 @@ func (e *Engine) Apply(ctx context.Context, d Definition) (w store.Workflow, cre
 		return w, false, fromStore("read the workflow", err)
 	}
 	v := &store.Version{Source: d.Source, Def: d.Def, Graph: d.Graph, Digest: d.Digest, User: d.User, Files: d.Files}
-	a, err := e.change(ctx, item{define: &definition{id: is.ID, namespace: d.Namespace, name: d.Name, version: v, revision: d.Revision}})
+	a, err := e.change(ctx, item{define: &definition{id: is.ID, namespace: d.Namespace, name: d.Name, version: v, revision: d.Revision, beside: d.Beside}})
 	return a.workflow, err == nil && !a.existing, err
 }
 
@@ -308,7 +315,7 @@ func (w *writer) defined(d *definition) (store.Workflow, error) {
 	if d.version == nil {
 		return store.Workflow{}, fmt.Errorf("%w: a workflow without an id", ErrInvalid)
 	}
-	return w.named(d.namespace, d.name)
+	return w.named(d.namespace, d.name, d.beside)
 }
 
 // numbered gives the number of the version with a digest: the current one, the newest, or

@@ -191,3 +191,23 @@ func TestGraphCache(t *testing.T) {
 	}
 	n.ends(n.submit(w), dag.RunSucceeded) // its graph may be gone: it is Leader work then
 }
+
+// TestBeside: a new workflow is of the shard of another, whatever shard has fewest; its owner makes it.
+func TestBeside(t *testing.T) {
+	a, b := pair(t)
+	a.own(0)
+	b.own(1)
+	g := graph(t, "a").Pack()
+	for i := range 3 {
+		shard := dag.ShardID(1)
+		d := engine.Definition{Namespace: "test", Name: fmt.Sprint("w", i), Def: []byte("{}"), Graph: g, Digest: g, User: "ada", Beside: &shard}
+		var elsewhere *engine.Elsewhere
+		if _, _, err := a.Apply(t.Context(), d); !errors.As(err, &elsewhere) || elsewhere.Shard != 1 {
+			t.Fatalf("who does not own the shard says %v", err)
+		}
+		w, made, err := b.Apply(t.Context(), d)
+		if err != nil || !made || w.Shard != 1 {
+			t.Fatalf("workflow %d is of shard %d: %v", i, w.Shard, err)
+		}
+	}
+}

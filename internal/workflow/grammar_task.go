@@ -2,7 +2,7 @@ package workflow
 
 // actions are the keys that say what a task does; a task has exactly one.
 func actions() []string {
-	return []string{"run", "switch", "workflow", "dependent", "wait", "approval", "http", "kind"}
+	return []string{"run", "switch", "workflow", "tasks", "dependent", "wait", "approval", "http", "kind"}
 }
 
 func taskShape() *shape {
@@ -72,6 +72,8 @@ func taskActionsLater() []key {
 	return []key{
 		{name: "switch", doc: "Chooses one of the tasks that need this one: the first whose if holds; the others are skipped.", shape: branches(branch)},
 		{name: "workflow", doc: "Starts another workflow and waits for its end, and holds no slot; outputs are those of its last tasks.", shape: workflowRef()},
+		{name: "tasks", doc: "Is made of tasks that an expression gives when it runs: a list of tasks with names, or a mapping of tasks by name, in the grammar of this file. They run as a run of their own; it waits for its end, and holds no slot.",
+			shape: text("an expression that gives tasks, such as ${{ tasks.plan.outputs.tasks }}")},
 		{name: "dependent", doc: "Waits for a run of another workflow, or a task of it, and holds no slot; outputs are run and state.", shape: object("a mapping such as {workflow: NAME, within: day}",
 			key{name: "workflow", must: true, doc: "The other workflow.", shape: workflowRef()},
 			key{name: "task", doc: "A task of it instead of the whole run.", shape: taskName()},

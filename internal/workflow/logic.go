@@ -55,7 +55,7 @@ var (
 
 // Logical reports whether no worker runs the task.
 func (t *Task) Logical() bool {
-	return t.Wait != nil || t.Approval != nil || len(t.Switch) > 0 || t.Call != nil || t.Dependent != nil
+	return t.Wait != nil || t.Approval != nil || len(t.Switch) > 0 || t.Call != nil || t.Made != nil || t.Dependent != nil
 }
 
 // logicalPolicy is how a logical task is carried out: what the defaults say is meant for
@@ -78,7 +78,7 @@ func (t *Task) logic(conditions *Compiler) (*dag.Logic, error) {
 		return &dag.Logic{Kind: dag.Wait, For: time.Duration(t.Wait.For)}, nil
 	case t.Approval != nil:
 		return &dag.Logic{Kind: dag.Approval}, nil
-	case t.Call != nil:
+	case t.Call != nil, t.Made != nil:
 		return &dag.Logic{Kind: dag.Call}, nil
 	case len(t.Switch) == 0:
 		return nil, nil
@@ -219,6 +219,9 @@ func (t *Task) templates(add func(text string)) {
 				add(text)
 			}
 		}
+	}
+	if t.Made != nil {
+		add(foreachText(t.Made.From))
 	}
 	for _, g := range t.With {
 		inputTexts(g.Value, add)

@@ -18,6 +18,7 @@ type reader struct {
 	declared declarations
 	compiled map[exprKey]compiled // by text: many tasks share theirs
 	self     string               // NAMESPACE/NAME
+	head     map[string]any       // what holds for all tasks, also for those that tasks make
 }
 
 func (r *reader) workflow(n *node) *Workflow {
@@ -50,6 +51,7 @@ func (r *reader) workflow(n *node) *Workflow {
 		r.failNode(p, "lock_policy", "lock_policy does nothing without locks", "add locks, or remove it")
 	}
 	r.triggers(w, n.get("triggers"))
+	r.head = headOf(n)
 	tasks := n.get("tasks")
 	if tasks == nil || tasks.kind != mapNode {
 		return w

@@ -28,12 +28,14 @@ func (r *reader) logic(t *Task, n *node, at string) {
 		if t.Outputs = outputsOf(n.get("outputs")); t.Call.Workflow == "" {
 			t.Call = nil
 		}
+	case n.get("tasks") != nil:
+		r.made(t, n)
 	}
 	if !t.Logical() {
 		return
 	}
 	for _, k := range n.keys {
-		wrong := slices.Contains(notLogical, k.text) || k.text == "outputs" && t.Call == nil ||
+		wrong := slices.Contains(notLogical, k.text) || k.text == "outputs" && t.Call == nil && t.Made == nil ||
 			(k.text == "timeout" || k.text == "on_timeout") && (t.Wait != nil && t.Wait.Condition == "" || len(t.Switch) > 0)
 		if wrong {
 			r.failNode(k, join(at, k.text), k.text+" does not belong to a task that no worker runs", "remove it, or put it to a task with run")
@@ -150,6 +152,7 @@ func (c *readCheck) checkLogic(i int, n *node, at string, read func(n *node, at 
 			text(v, join(join(at, "with"), with.keys[j].text))
 		}
 	}
+	c.checkMade(n.get("tasks"), join(at, "tasks"), read)
 	sw := n.get("switch")
 	if sw == nil || sw.kind != listNode {
 		return

@@ -74,11 +74,7 @@ func (r *reader) action(k, n *node, at string) {
 		r.failNode(second, at, fmt.Sprintf("task %s has several actions: %s", k.text, strings.Join(found, " and ")),
 			"make a task of each, and let one need the other")
 	case len(found) == 0:
-		hint := "add run, such as run: echo hello"
-		if n.get("needs") == nil && n.get("tasks") != nil {
-			hint = "tasks do not nest; " + hint
-		}
-		r.failNode(k, at, "task "+k.text+" does nothing: it has no run", hint)
+		r.failNode(k, at, "task "+k.text+" does nothing: it has no run", "add run, such as run: echo hello")
 	case with:
 		r.failNode(n.get("with"), join(at, "with"), "with belongs to workflow and kind only", "pass values to run through env")
 	}

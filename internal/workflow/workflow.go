@@ -69,6 +69,7 @@ type Task struct {
 	Approval    *Approval `json:"approval,omitempty"`
 	Switch      []Branch  `json:"switch,omitempty"`
 	Call        *Call     `json:"call,omitempty"`
+	Made        *Made     `json:"made,omitempty"`
 	HTTP        *HTTP     `json:"http,omitempty"`
 	Dependent   *Needed   `json:"dependent,omitempty"`
 	Kind        string    `json:"kind,omitempty"` // that workers register; then it has no Run
