@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"slices"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 )
@@ -123,8 +124,16 @@ func (e *Engine) Holds(ctx context.Context, h dag.HandlerID, run dag.RunID, t da
 	return last.Handler == h && last.Token == token && !last.State.Ended(), nil
 }
 
-// Had reports whether an attempt is or was a handler's.
+// LateMax is for how long after its end an attempt counts as its handler's: what it printed last may come late.
+const LateMax = time.Hour
+
+// Had reports whether an attempt is a handler's, or was until lately.
 func (e *Engine) Had(ctx context.Context, h dag.HandlerID, run dag.RunID, t dag.TaskID, token dag.Token) (bool, error) {
 	as, err := e.Attempts(ctx, run, t)
-	return err == nil && slices.ContainsFunc(as, func(a dag.AttemptRow) bool { return a.Token == token && a.Handler == h }), err
+	i := slices.IndexFunc(as, func(a dag.AttemptRow) bool { return a.Token == token && a.Handler == h })
+	if err != nil || i < 0 || as[i].Finished == 0 {
+		return err == nil && i >= 0, err
+	}
+	now, err := e.store.Clock(ctx)
+	return err == nil && now-as[i].Finished <= dag.Micros(LateMax.Microseconds()), err
 }

@@ -370,15 +370,33 @@ func (r *ring) has(k key) bool { return r.in[k] }
 // register remembers how the attempts are called that were added last.
 type register struct {
 	order ring
-	names map[key]Names
+	names map[key]called
 }
 
-func newRegister(n int) register { return register{newRing(n), map[key]Names{}} }
+// called is the name of an attempt, and since when it is over; zero: it is not, as far as is known here.
+type called struct {
+	Names
+	over time.Time
+}
+
+func newRegister(n int) register { return register{newRing(n), map[key]called{}} }
+
+// of is how an attempt is called; late: it has been over for too long.
+func (r *register) of(k key, now time.Time) (n Names, known, late bool) {
+	c, known := r.names[k]
+	return c.Names, known, known && !c.over.IsZero() && now.Sub(c.over) > engine.LateMax
+}
+
+func (r *register) ended(k key, now time.Time) {
+	if c, known := r.names[k]; known {
+		r.names[k] = called{c.Names, now}
+	}
+}
 
 func (r *register) add(k key, n Names) {
 	if len(r.order.keys) == r.order.max && !r.order.has(k) {
 		delete(r.names, r.order.keys[r.order.next])
 	}
 	r.order.add(k)
-	r.names[k] = n
+	r.names[k] = called{Names: n}
 }

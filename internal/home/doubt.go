@@ -68,11 +68,11 @@ func (h *Home) doubt(w *worker, k key, p dag.Place) {
 // named says how an attempt is called that is or was a worker's; false: it is not its own, and was not lately.
 func (h *Home) named(ctx context.Context, w *worker, k key) (Names, bool, error) {
 	h.mu.Lock()
-	n, known := w.names.names[k]
-	own := known || w.has(k)
+	n, known, late := w.names.of(k, time.Now())
+	own := known || w.running[k] != nil
 	h.mu.Unlock()
 	if known {
-		return n, true, nil
+		return n, !late, nil
 	}
 	var err error
 	if !own {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
@@ -58,6 +59,7 @@ func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) work
 		delete(w.out, k)
 		w.ended.add(k)
 		w.endUpload(k)
+		w.names.ended(k, time.Now())
 		if x.asked {
 			h.cfg.Jobs.Left(k.run)
 		}
