@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -93,8 +94,24 @@ func (x *executor) Start(as []engine.Assignment) {
 
 // launch resolves an attempt and gives it to the worker.
 func (x *executor) launch(h *handed) {
-	job, err := x.resolve.job(context.Background(), &h.Assignment)
-	if err != nil {
+	var job *worker.Job
+	err := x.resolve.surely(h.Run, func() (err error) {
+		job, err = x.resolve.job(context.Background(), &h.Assignment)
+		return err
+	}, func(pause time.Duration) bool { return x.waits(h, pause) })
+	switch {
+	case errors.Is(err, errUnwanted):
+		x.mu.Lock()
+		mode := h.cancel
+		h.held = mode == 0 // this process ends: the next one starts it
+		x.mu.Unlock()
+		if mode != 0 {
+			x.report(h, stoppedBefore(mode))
+		} else {
+			x.settle()
+		}
+		return
+	case err != nil:
 		x.refuse(h, err)
 		return
 	}
@@ -115,6 +132,15 @@ func (x *executor) launch(h *handed) {
 	if x.log.Enabled(context.Background(), slog.LevelDebug) {
 		x.log.Debug("attempt started", h.attrs()...)
 	}
+}
+
+// waits lets a time pass before the store is asked again for what an attempt needs; false: the attempt was
+// cancelled, or this process ends.
+func (x *executor) waits(h *handed, pause time.Duration) bool {
+	time.Sleep(pause)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return h.cancel == 0 && !x.holding && !x.closed
 }
 
 func stoppedBefore(mode worker.Mode) dag.Result {

@@ -64,7 +64,11 @@ var _ home.Jobs = jobs{}
 
 // Job implements home.Jobs.
 func (j jobs) Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, error) {
-	is, err := j.x.resolve.resolve(ctx, a)
+	var is *resolved
+	err := j.x.resolve.surely(a.Run, func() (err error) {
+		is, err = j.x.resolve.resolve(context.WithoutCancel(ctx), a)
+		return err
+	}, j.x.stays)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +78,14 @@ func (j jobs) Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, err
 		out.Files, out.Origin = false, ""
 	}
 	return out, nil
+}
+
+// stays lets a time pass; false: this process has ended its work.
+func (x *executor) stays(pause time.Duration) bool {
+	time.Sleep(pause)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return !x.closed
 }
 
 // Names implements home.Jobs.

@@ -69,9 +69,9 @@ type version struct {
 // runEntry is a run's row while attempts of it are here; nobody changes what is read of it meanwhile: a new
 // generation begins only when all of them have ended.
 type runEntry struct {
-	once sync.Once
+	mu   sync.Mutex // protects row and read
 	row  dag.RunRow
-	err  error
+	read bool
 	uses int
 }
 
@@ -146,12 +146,40 @@ func (r *resolver) enter(id dag.RunID) (*dag.RunRow, error) {
 	}
 	e.uses++
 	r.mu.Unlock()
-	e.once.Do(func() { e.row, e.err = r.store.Run(context.Background(), id) })
-	if e.err != nil {
-		return nil, fmt.Errorf("read the run: %w", e.err)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.read { // an error is nobody else's: the next one asks again
+		row, err := r.store.Run(context.Background(), id)
+		if err != nil {
+			return nil, fmt.Errorf("read the run: %w", err)
+		}
+		e.row, e.read = row, true
 	}
 	return &e.row, nil
 }
+
+// Between two times of asking a store that does not answer.
+const (
+	askAgainSoon = 50 * time.Millisecond
+	askAgainLate = time.Second
+)
+
+// surely resolves again and again while the store does not answer: that is no fault of the task. wait lets a time
+// pass, and is false if nobody wants the job any more.
+func (r *resolver) surely(run dag.RunID, resolve func() error, wait func(time.Duration) bool) error {
+	err := resolve()
+	for pause := askAgainSoon; errors.Is(err, store.ErrUnavailable) || errors.Is(err, engine.ErrUnavailable); pause = min(2*pause, askAgainLate) {
+		if !wait(pause) {
+			return errUnwanted
+		}
+		r.leave(run) // it is entered once more
+		err = resolve()
+	}
+	return err
+}
+
+// errUnwanted: the job is not wanted any more.
+var errUnwanted = errors.New("nobody wants the job any more")
 
 func (r *resolver) leave(id dag.RunID) {
 	r.mu.Lock()
@@ -177,7 +205,11 @@ func (r *resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 		return job, &notStarted{causeStart, err}
 	}
 	if job.Dir == "" && job.HTTP == nil {
-		job.Files = is.version.files
+		files, err := is.version.files()
+		if err != nil {
+			return job, fmt.Errorf("read the workflow's files: %w", err)
+		}
+		job.Files = func() ([]worker.File, error) { return files, nil }
 	}
 	return job, nil
 }
