@@ -16,6 +16,15 @@ type Workflow struct {
 	Tasks       *int    `json:"tasks" doc:"How many its current version has; null in lists."`
 	Params      []Param `json:"params" nullable:"true" doc:"null in lists."`
 	Source      *string `json:"source" doc:"The file of the current version; null in lists."`
+
+	Retention *Retention `json:"retention,omitempty" doc:"Which of its finished runs are kept; absent in lists."`
+}
+
+// Retention is which finished runs are kept: those that ended within the age, and of them the newest.
+type Retention struct {
+	Age     string `json:"age" doc:"A duration such as 90d; 0s: of any age."`
+	Runs    int64  `json:"runs"`
+	Default bool   `json:"default" doc:"The workflow says nothing itself: it is what the node was told, or its default."`
 }
 
 // Param is a declared parameter.

@@ -127,7 +127,8 @@ func (c *cli) emptyIsFine(cmd *cobra.Command) {
 }
 
 func (c *cli) runGetCmd() *cobra.Command {
-	return &cobra.Command{
+	var all bool
+	cmd := &cobra.Command{
 		Use: "get RUN", Short: "Show a run with its tasks", Long: "Shows a run with its tasks.\n" + runRefHelp,
 		Example: "  skein run get hello@latest\n  skein run get 0190a0b0 -o json",
 		Args:    cobra.ExactArgs(1),
@@ -143,9 +144,14 @@ func (c *cli) runGetCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return one(c, run, run.ID, func() error { return c.runCard(&run) })
+			return one(c, run, run.ID, func() error {
+				run.Tasks = c.folded(run.Tasks, all)
+				return c.runCard(&run)
+			})
 		})),
 	}
+	instancesFlag(cmd, &all)
+	return cmd
 }
 
 // runCard shows one run to a person; in a pipe its row, then one row per task.

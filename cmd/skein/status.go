@@ -44,37 +44,44 @@ func (c *cli) statusCard(ctx context.Context, s *session, st *api.Status) error 
 		{"store", fmt.Sprintf("%s %s, %s", st.Store.Engine, st.Store.Location, size(st.Store.Bytes))},
 		{"runs", runsText(st.Runs)},
 	}
-	more, err := clusterRows(ctx, s)
+	page, err := s.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	nodes := page.Items
+	more, err := clusterRows(ctx, s, nodes)
 	if err != nil {
 		return err
 	}
 	rows = append(rows, more...)
 	if !s.observing {
 		rows = append(rows, []string{"slots", fmt.Sprintf("%d of %d busy", st.Slots.Busy, st.Slots.Total)})
+		for i := range nodes {
+			rows = append(rows, []string{"resources", nodes[i].Name + ": " + roomText(&nodes[i])})
+		}
 	}
 	if err := c.card(rows); err != nil || !c.outTTY {
 		return err
 	}
-	page, err := s.Runs(ctx, skein.RunsQuery{Limit: 10})
-	if err != nil || len(page.Items) == 0 {
+	newest, err := s.Runs(ctx, skein.RunsQuery{Limit: 10})
+	if err != nil || len(newest.Items) == 0 {
 		return err
 	}
 	fmt.Fprintln(c.out)
-	return c.runTable(page.Items)
+	return c.runTable(newest.Items)
 }
 
 // clusterRows are about the other nodes; none: it is alone.
-func clusterRows(ctx context.Context, s *session) ([][]string, error) {
-	page, err := s.Nodes(ctx)
-	if err != nil || len(page.Items) == 0 || page.Items[0].SeenAt == nil {
-		return nil, err
+func clusterRows(ctx context.Context, s *session, nodes []api.Node) ([][]string, error) {
+	if len(nodes) == 0 || nodes[0].SeenAt == nil {
+		return nil, nil
 	}
 	sch, err := s.Scheduler(ctx)
 	if err != nil {
 		return nil, err
 	}
 	rows := [][]string{{"scheduler", schedulerText(&sch)}}
-	for i, n := range page.Items {
+	for i, n := range nodes {
 		head := "nodes"
 		if i > 0 {
 			head = ""
@@ -83,6 +90,12 @@ func clusterRows(ctx context.Context, s *session) ([][]string, error) {
 			count(n.Shards.Owned, "shard"), n.Slots.Busy, n.Slots.Total, nodeLag(n))})
 	}
 	return rows, nil
+}
+
+// roomText is what tasks with resources take of a node or worker, and what it has.
+func roomText(n *api.Node) string {
+	r := &n.Resources
+	return fmt.Sprintf("%g of %g cores and %s of %s taken", r.CPU.Used, r.CPU.Total, size(r.Memory.Used), size(r.Memory.Total))
 }
 
 func runsText(runs map[string]int) string {
@@ -115,6 +128,7 @@ const (
 	topRuns    = 20
 	topEvery   = time.Second
 	topRunsMax = 1000
+	topNodes   = 8
 )
 
 func (c *cli) topCmd() *cobra.Command {
@@ -166,6 +180,17 @@ func (c *cli) topLines(ctx context.Context, s *session) ([]string, error) {
 	p := painter{colour: c.colour}
 	lines := []string{fmt.Sprintf("%s  %s  slots %s %d/%d  runs: %s", s.URL(), st.State, bar(st.Slots.Busy, st.Slots.Total), st.Slots.Busy,
 		st.Slots.Total, runsText(st.Runs))}
+	nodes, err := s.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range nodes.Items {
+		if i == topNodes {
+			lines = append(lines, fmt.Sprintf("  … and %d more", len(nodes.Items)-i))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("  %s  %s", nodes.Items[i].Name, roomText(&nodes.Items[i])))
+	}
 	for _, r := range page.Items {
 		done, total := 0, 0
 		for state, n := range r.Counts {

@@ -58,6 +58,9 @@ func taskTime(t api.Task) string {
 }
 
 func taskWhy(t api.Task) string {
+	if strings.HasSuffix(t.Name, foldedName) {
+		return text(t.Cause)
+	}
 	switch t.State {
 	case "failed", "retry_wait":
 		return taskFailure(&t)
@@ -69,6 +72,7 @@ func taskWhy(t api.Task) string {
 
 func (c *cli) taskListCmd() *cobra.Command {
 	var state string
+	var all bool
 	cmd := &cobra.Command{
 		Use: "list RUN", Aliases: []string{"ls"}, Short: "List the tasks of a run", Long: "Lists the tasks of a run.\n" + runRefHelp,
 		Example: "  skein task list hello@latest --state failed",
@@ -90,9 +94,10 @@ func (c *cli) taskListCmd() *cobra.Command {
 			if err := sayConditions(ctx, s, id, tasks); err != nil {
 				return err
 			}
-			return c.taskTable(tasks)
+			return c.taskTable(c.folded(tasks, all))
 		})),
 	}
+	instancesFlag(cmd, &all)
 	cmd.Flags().StringVar(&state, "state", "", "only in this state")
 	return cmd
 }

@@ -130,11 +130,25 @@ func (c *cli) workflowGetCmd() *cobra.Command {
 				if err := c.workflowTriggers(ctx, s, args[0]); err != nil {
 					return err
 				}
+				if r := w.Retention; r != nil {
+					fmt.Fprintf(c.out, "\nfinished runs are kept: %s\n", retentionText(r))
+				}
 				_, err := fmt.Fprintf(c.out, "\n%s", text(w.Source))
 				return err
 			})
 		})),
 	}
+}
+
+func retentionText(r *api.Retention) string {
+	s := fmt.Sprintf("the newest %d", r.Runs)
+	if r.Age != "0s" {
+		s += ", for " + r.Age
+	}
+	if r.Default {
+		s += " (the default)"
+	}
+	return s
 }
 
 // workflowTriggers says what starts a workflow, and when next.

@@ -81,19 +81,37 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) e
 	}
 	if c.Stage == dag.ClaimAsked {
 		place, exact, err := e.place(ctx, v)
+		if err != nil {
+			return err
+		}
+		all, err := e.inLine(ctx, c.Line())
 		switch {
 		case err != nil:
 			return err
 		case exact:
-			r.What += fmt.Sprintf("; it is number %d in line", place)
+			r.What += fmt.Sprintf("; it is number %d of %d in line", place, max(place, all)) // read one after the other
 		default:
-			r.What += fmt.Sprintf("; more than %d are before it", place)
+			r.What += fmt.Sprintf("; more than %d of %d in line are before it", place, max(place+1, all))
 		}
 	} else {
 		r.What += "; it was suspended, and comes before those that are new"
 	}
 	x.add(r)
 	return nil
+}
+
+// inLine is how many runs stand in a line.
+func (e *Engine) inLine(ctx context.Context, line string) (int, error) {
+	lines, err := e.store.Lines(ctx)
+	if err != nil {
+		return 0, fromStore("read the lines", err)
+	}
+	for i := range lines {
+		if lines[i].Name == line {
+			return int(lines[i].Runs), nil
+		}
+	}
+	return 0, nil
 }
 
 // place is a run's place in its line, from 1, if it is among the first.

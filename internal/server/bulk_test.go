@@ -28,10 +28,10 @@ func TestBulk(t *testing.T) {
 		t.Errorf("%+v", dry)
 	}
 	for body, says := range map[string]string{
-		`{"workflow":"hold"}`:                          "say expect: 3",
-		`{}`:                                           "which runs?",
-		`{"state":"active","confirm":true}`:            "which runs?",
-		`{"runs":["x"]}`:                               `no run \"x\"`,
+		`{"workflow":"hold"}`:               "say expect: 3",
+		`{}`:                                "which runs?",
+		`{"state":"active","confirm":true}`: "which runs?",
+		`{"runs":["x"]}`:                    `no run \"x\"`,
 		`{"runs":["` + ids[0] + `"],"user":"ada"}`:     "either runs by id, or a filter",
 		`{"all":true,"limit":1001,"confirm":true}`:     "1000",
 		`{"all":true,"confirm":true,"since":"monday"}`: "RFC 3339",

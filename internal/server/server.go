@@ -18,6 +18,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
 )
 
 // Config says what a server serves. Engine, Logs and Tokens are required.
@@ -42,6 +43,9 @@ type Config struct {
 	Neighbours Neighbours
 	// Cluster is the one that the node is in; nil: it is alone.
 	Cluster Cluster
+
+	// Retention is what holds for the runs of workflows that say nothing of it.
+	Retention workflow.Retention
 
 	TasksMax    int    // of one workflow; 0: dag.TasksMax
 	Version     string // of the program

@@ -94,11 +94,26 @@ func (s *Server) fullWorkflow(ctx context.Context, w *store.Workflow) (api.Workf
 	}
 	source, tasks := string(v.Source), len(def.Tasks)
 	out.Source, out.Tasks, out.Description = &source, &tasks, textOrNull(def.Description)
+	out.Retention = s.retention(def)
 	out.Params = []api.Param{}
 	for i := range def.Params {
 		out.Params = append(out.Params, paramOf(&def.Params[i]))
 	}
 	return out, nil
+}
+
+// retention is what holds for a workflow: what it says, and the node's for the rest.
+func (s *Server) retention(def *workflow.Workflow) *api.Retention {
+	keep, own := def.Retention, s.cfg.Retention
+	out := &api.Retention{Default: keep == workflow.Retention{}}
+	if keep.Age == 0 {
+		keep.Age = own.Age
+	}
+	if keep.Runs == 0 {
+		keep.Runs = own.Runs
+	}
+	out.Age, out.Runs = keep.Age.String(), keep.Runs
+	return out
 }
 
 func paramOf(p *workflow.Param) api.Param {

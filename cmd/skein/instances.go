@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// instancesMax is how many instances of a foreach a table names; more are one line.
+const instancesMax = 20
+
+// instancesFlag has a table name every instance.
+func instancesFlag(cmd *cobra.Command, all *bool) {
+	cmd.Flags().BoolVar(all, "instances", false, fmt.Sprintf("name every instance of a foreach, also of more than %d", instancesMax))
+}
+
+// folded puts one line for the instances of a foreach that has many, where its first instance stands.
+// Only people are spared: other formats have them all.
+func (c *cli) folded(tasks []api.Task, all bool) []api.Task {
+	if all || c.format != "table" {
+		return tasks
+	}
+	counts := map[string]map[string]int{}
+	total := map[string]int{}
+	for i := range tasks {
+		if of, _, instance := strings.Cut(tasks[i].Name, "."); instance {
+			if counts[of] == nil {
+				counts[of] = map[string]int{}
+			}
+			counts[of][tasks[i].State]++
+			total[of]++
+		}
+	}
+	var out []api.Task
+	for i := range tasks {
+		of, _, instance := strings.Cut(tasks[i].Name, ".")
+		if !instance || total[of] <= instancesMax {
+			out = append(out, tasks[i])
+			continue
+		}
+		if counts[of] != nil {
+			out = append(out, foldedLine(of, total[of], counts[of]))
+			counts[of] = nil
+		}
+	}
+	return out
+}
+
+// foldedName is what the line of several instances is called.
+const foldedName = ".*"
+
+func foldedLine(of string, total int, counts map[string]int) api.Task {
+	t := api.Task{Name: of + foldedName}
+	var parts []string
+	for _, state := range inOrder {
+		if n := counts[state]; n > 0 {
+			if t.State == "" {
+				t.State = state // the one that matters most
+			}
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	why := fmt.Sprintf("%d instances: %s (--instances names them)", total, strings.Join(parts, ", "))
+	t.Cause = &why
+	return t
+}
