@@ -3,15 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -29,6 +26,8 @@ type chaos struct {
 	rng   *rand.Rand
 	dir   string
 	taps  map[*member]*tap
+	hands []*hand         // workers that are no nodes
+	long  bool            // not the short form of an ordinary test
 	faced []*skein.Client // those that are asked for runs
 	mu    sync.Mutex      // protects faced and following fields
 	acked map[string]int  // runs that were acknowledged, and the graph of each
@@ -38,8 +37,9 @@ type chaos struct {
 	takeovers []time.Duration
 }
 
-// TestChaos has real nodes over a real PostgreSQL run random graphs while nodes are killed, frozen, cut off, slowed,
-// added and removed, commits are lost on their way and back, and the database is killed. What the tasks themselves
+// TestChaos has real nodes and workers over a real PostgreSQL run random graphs while nodes, workers and the keepers of
+// both are killed and frozen, nodes are cut off, slowed, added and removed, commits are lost on their way and back, and the
+// database is killed; some of it at once. What the tasks themselves
 // wrote down, what was acknowledged and what the database says must agree.
 func TestChaos(t *testing.T) {
 	span := chaosShort
@@ -58,12 +58,15 @@ func TestChaos(t *testing.T) {
 	}
 	t.Logf("SKEIN_CHAOS_SEED=%d SKEIN_CHAOS=%v", seed, span)
 	c := &chaos{flight: newFlight(t, 0, "SKEIN_RECOVERY=on", "SKEIN_SLOTS=6", "SKEIN_DRAIN=5s"), rng: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(),
-		taps: map[*member]*tap{}, acked: map[string]int{}, faults: map[string]int{}}
+		long: span > chaosShort, taps: map[*member]*tap{}, acked: map[string]int{}, faults: map[string]int{}}
 	for range 3 {
 		c.join()
 	}
-	c.listed(3)
-	c.prepare(5)
+	for i := range 2 {
+		c.hands = append(c.hands, c.worker(fmt.Sprint("w", i+1), "--slots", "4", "--group", "hands"))
+	}
+	c.listed(5)
+	c.prepare(6)
 	working, rest := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for i := range 2 {
@@ -123,8 +126,12 @@ func (c *chaos) prepare(graphs int) {
 		}
 		line := "$SKEIN_RUN_ID $SKEIN_TASK $SKEIN_TOKEN $(date +%s%N) >> " + c.witness(i)
 		command := "echo begin " + line + "; sleep 0." + fmt.Sprint(1+c.rng.IntN(3)) + "; echo end " + line
+		text := source(fmt.Sprint("chaos", i), command, needs)
+		for k := i % 2; i%3 == 0 && k < n; k += 2 { // every third graph has half of its tasks on the workers
+			text = strings.Replace(text, fmt.Sprintf("  t%d: {", k), fmt.Sprintf("  t%d: {group: hands, ", k), 1)
+		}
 		file := filepath.Join(c.dir, fmt.Sprint("chaos", i, ".yaml"))
-		if err := os.WriteFile(file, []byte(source(fmt.Sprint("chaos", i), command, needs)), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			c.t.Fatal(err)
 		}
 		c.members[0].home.run("workflow", "apply", file)
@@ -157,64 +164,6 @@ func (c *chaos) work(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// fault injects one, and waits until it is over.
-func (c *chaos) fault() {
-	c.t.Helper()
-	m := c.members[c.rng.IntN(len(c.members))]
-	p := c.taps[m]
-	hurt := func(mode int32, span time.Duration) func() {
-		return func() {
-			p.mode.Store(mode)
-			time.Sleep(span)
-			p.mode.Store(tapOpen)
-		}
-	}
-	frozen := func(span time.Duration) func() {
-		return func() {
-			c.signal(m, syscall.SIGSTOP)
-			time.Sleep(span)
-			c.signal(m, syscall.SIGCONT)
-		}
-	}
-	all := map[string]func(){
-		"kill -9, back at once":       func() { m.kill(); m.start() },
-		"kill -9, taken over":         func() { c.bereave(m) },
-		"frozen for long":             frozen(4 * time.Second),
-		"frozen for a moment":         frozen(time.Second),
-		"cut off":                     hurt(tapShut, 4*time.Second),
-		"cut off, only what it says":  hurt(tapUp, 4*time.Second),
-		"cut off, only what it hears": hurt(tapDown, 4*time.Second),
-		"database 100 ms away":        hurt(tapSlow, 2*time.Second),
-		"commit lost on its way":      func() { p.noEnd.Store(true); time.Sleep(time.Second) },
-		"answer to a commit lost":     func() { p.noAck.Store(true); time.Sleep(time.Second) },
-		"stopped in order":            func() { m.stop(); m.start() },
-		"database killed": func() {
-			if err := c.pg.Kill(); err != nil {
-				c.t.Fatal(err)
-			}
-			time.Sleep(time.Duration(c.rng.IntN(3000)) * time.Millisecond)
-			if err := c.pg.Start(); err != nil {
-				c.t.Fatal(err)
-			}
-		},
-	}
-	if len(c.members) < 4 {
-		all["a node joins"] = c.join
-	}
-	names := slices.Sorted(maps.Keys(all))
-	name := names[c.rng.IntN(len(names))]
-	all[name]()
-	c.faults[name]++
-	c.face()
-}
-
-func (c *chaos) signal(m *member, s syscall.Signal) {
-	c.t.Helper()
-	if err := m.server.Process.Signal(s); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
 // bereave kills a node and waits until the others have all that it had.
 func (c *chaos) bereave(m *member) {
 	c.t.Helper()
@@ -242,11 +191,22 @@ func (c *chaos) orphans() (n int) {
 		if err != nil {
 			continue // it has ended, or is somebody else's
 		}
-		for _, m := range c.members {
-			if strings.Contains(string(env), "SKEIN_TOKEN=") && strings.Contains(string(env), m.home.dir) {
+		for _, h := range c.homes() {
+			if strings.Contains(string(env), "SKEIN_TOKEN=") && strings.Contains(string(env), h.dir) {
 				n++
 			}
 		}
 	}
 	return n
+}
+
+// homes are those of the nodes and of the workers.
+func (c *chaos) homes() (all []*home) {
+	for _, m := range c.members {
+		all = append(all, m.home)
+	}
+	for _, w := range c.hands {
+		all = append(all, w.home)
+	}
+	return all
 }

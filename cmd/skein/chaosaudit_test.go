@@ -61,8 +61,14 @@ func (c *chaos) audit(took time.Duration) {
 		}
 	}
 	c.verified()
+	for _, w := range c.hands {
+		w.stop()
+	}
 	for _, m := range c.members {
 		m.stop()
+	}
+	for _, h := range c.homes() {
+		h.until("its keeper has ended", func() bool { return keeperOf(h.data()) == 0 })
 	}
 	orphans := c.orphans()
 	if orphans > 0 {
@@ -135,9 +141,10 @@ func overlapping(list []tried) (n int, longest time.Duration) {
 func (c *chaos) table(took time.Duration, attempts, overlaps int, longest time.Duration, orphans int) {
 	faults := 0
 	for _, name := range slices.Sorted(maps.Keys(c.faults)) {
-		c.t.Logf("%-30s %4d", name, c.faults[name])
+		c.t.Logf("%-44s %4d", name, c.faults[name])
 		faults += c.faults[name]
 	}
+	c.t.Logf("not injected: a full disk, a partition between the nodes themselves, versions of several ages side by side")
 	slices.Sort(c.takeovers)
 	at := func(share float64) time.Duration {
 		if len(c.takeovers) == 0 {
@@ -145,7 +152,7 @@ func (c *chaos) table(took time.Duration, attempts, overlaps int, longest time.D
 		}
 		return c.takeovers[int(share*float64(len(c.takeovers)-1))].Round(10 * time.Millisecond)
 	}
-	c.t.Logf("%d faults in %v; %d runs acknowledged, %d attempts; takeover p50 %v, p99 %v (lag 2s, %d of them); "+
+	c.t.Logf("%d faults in %v; %d runs acknowledged, %d attempts; takeover p50 %v, p99 %v (lag 4s, %d of them); "+
 		"%d attempts of one task at once (longest %v); %d orphans; violations are what failed above",
 		faults, took.Round(time.Second), len(c.acked), attempts, at(0.5), at(0.99), len(c.takeovers), overlaps, longest.Round(time.Millisecond), orphans)
 }

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// frozenLong is longer than silence that counts as death, and than every lease.
+const frozenLong = 6 * time.Second
+
+// fault injects one, or in the long form two at once, and waits until it is over.
+func (c *chaos) fault() {
+	c.t.Helper()
+	m := c.members[c.rng.IntN(len(c.members))]
+	other := c.members[c.rng.IntN(len(c.members))]
+	all := c.ofNodes(m)
+	maps.Copy(all, c.ofWorkers())
+	if len(c.members) < 4 {
+		all["a node joins"] = c.join
+	}
+	name := pick(c, all)
+	if c.long && other != m && c.rng.IntN(4) == 0 {
+		with := c.meanwhile(other)
+		what := pick(c, with)
+		c.t.Logf("%s: %s, beside it %s: %s", m.name, name, other.name, what)
+		with[what](true)
+		all[name]()
+		with[what](false)
+		c.faults["beside another one: "+what]++
+	} else {
+		c.t.Logf("%s: %s", m.name, name)
+		all[name]()
+	}
+	c.faults[name]++
+	c.face()
+}
+
+func pick[F any](c *chaos, all map[string]F) string {
+	names := slices.Sorted(maps.Keys(all))
+	return names[c.rng.IntN(len(names))]
+}
+
+// ofNodes are the faults of a node, its keeper, its way to the database, and the database.
+func (c *chaos) ofNodes(m *member) map[string]func() {
+	p := c.taps[m]
+	hurt := func(mode int32, span time.Duration) func() {
+		return func() {
+			p.mode.Store(mode)
+			time.Sleep(span)
+			p.mode.Store(tapOpen)
+		}
+	}
+	server := func() int { return m.server.Process.Pid }
+	keeper := func() int { return keeperOf(m.home.data()) }
+	return map[string]func(){
+		"node killed, back at once":           func() { m.kill(); m.start() },
+		"node killed, taken over":             func() { c.bereave(m) },
+		"node and its keeper killed":          func() { m.kill(); killKeeper(c.t, m.home.data()); m.start() },
+		"node frozen for long":                c.frozen(frozenLong, server),
+		"node frozen for a moment":            c.frozen(time.Second, server),
+		"node and its keeper frozen for long": c.frozen(frozenLong, server, keeper),
+		"keeper of a node killed":             func() { killKeeper(c.t, m.home.data()) },
+		"keeper of a node frozen for long":    c.frozen(frozenLong, keeper),
+		"cut off":                             hurt(tapShut, 4*time.Second),
+		"cut off, only what it says":          hurt(tapUp, 4*time.Second),
+		"cut off, only what it hears":         hurt(tapDown, 4*time.Second),
+		"database 100 ms away":                hurt(tapSlow, 2*time.Second),
+		"commit lost on its way":              func() { p.noEnd.Store(true); time.Sleep(time.Second) },
+		"answer to a commit lost":             func() { p.noAck.Store(true); time.Sleep(time.Second) },
+		"stopped in order":                    func() { m.stop(); m.start() },
+		"database killed": func() {
+			if err := c.pg.Kill(); err != nil {
+				c.t.Fatal(err)
+			}
+			time.Sleep(time.Duration(c.rng.IntN(3000)) * time.Millisecond)
+			if err := c.pg.Start(); err != nil {
+				c.t.Fatal(err)
+			}
+		},
+	}
+}
+
+// ofWorkers are the faults of a worker that is no node, and of its keeper.
+func (c *chaos) ofWorkers() map[string]func() {
+	w := c.hands[c.rng.IntN(len(c.hands))]
+	worker := func() int { return w.cmd.Process.Pid }
+	keeper := func() int { return keeperOf(w.home.data()) }
+	return map[string]func(){
+		"worker killed, back at once":           func() { w.kill(); w.start() },
+		"worker killed, back late":              func() { w.kill(); time.Sleep(frozenLong); w.start() },
+		"worker and its keeper killed":          func() { w.kill(); killKeeper(c.t, w.home.data()); w.start() },
+		"worker frozen for long":                c.frozen(frozenLong, worker),
+		"worker frozen for a moment":            c.frozen(time.Second, worker),
+		"worker and its keeper frozen for long": c.frozen(frozenLong, worker, keeper),
+		"keeper of a worker killed":             func() { killKeeper(c.t, w.home.data()) },
+		"keeper of a worker frozen for long":    c.frozen(frozenLong, keeper),
+	}
+}
+
+// meanwhile are faults of a node that last as long as another one.
+func (c *chaos) meanwhile(m *member) map[string]func(on bool) {
+	p := c.taps[m]
+	pid := m.server.Process.Pid
+	mode := func(is int32) func(bool) {
+		return func(on bool) {
+			if !on {
+				is = tapOpen
+			}
+			p.mode.Store(is)
+		}
+	}
+	return map[string]func(bool){
+		"database 100 ms away": mode(tapSlow),
+		"cut off":              mode(tapShut),
+		"answers to commits lost": func(on bool) {
+			p.noAck.Store(on)
+		},
+		"node frozen": func(on bool) {
+			s := syscall.SIGCONT
+			if on {
+				s = syscall.SIGSTOP
+			}
+			c.signal(pid, s)
+		},
+	}
+}
+
+// frozen stops processes, and has them go on after a while.
+func (c *chaos) frozen(span time.Duration, of ...func() int) func() {
+	return func() {
+		var pids []int
+		for _, pid := range of {
+			if p := pid(); p != 0 { // a keeper that keeps nothing may have gone
+				pids = append(pids, p)
+				c.signal(p, syscall.SIGSTOP)
+			}
+		}
+		time.Sleep(span)
+		for _, p := range pids {
+			c.signal(p, syscall.SIGCONT)
+		}
+	}
+}
+
+// signal sends one; who has ended meanwhile does not mind.
+func (c *chaos) signal(pid int, s syscall.Signal) {
+	c.t.Helper()
+	if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+		c.t.Fatal(err)
+	}
+}
