@@ -37,7 +37,7 @@ type Prepared struct {
 	// to be done, and it has succeeded.
 	Workflow dag.WorkflowID
 	// Exact: a child of an earlier attempt goes on only if it is of that version.
-	Exact bool
+	Exact    bool
 	Version  int32
 	Name     string // NAMESPACE/NAME
 	Priority dag.Priority

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
 )
 
 // A task may be made of tasks that an expression gives when it runs: what a task before it has found out, or
@@ -195,4 +194,3 @@ func (c *readCheck) checkMade(v *node, at string, read func(n *node, at string, 
 	c.complain(v, at, 0, got.faults)
 	read(v, at, got.refs)
 }
-
