@@ -11,6 +11,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 	"skein.dev/skein/internal/trigger"
 )
@@ -364,6 +365,11 @@ func (w *World) left() string {
 	if w.planner != nil {
 		if next, err := w.st.NextDue(ctx, w.allShards()); next != 0 || err != nil {
 			text += fmt.Sprintf(" a trigger is due at %d;", next)
+		}
+	}
+	if w.timed != nil { // whose people have not made an end of what is declared yet
+		if all, err := w.st.Triggers(ctx, store.TriggerQuery{Limit: 1}); len(all) > 0 || err != nil {
+			text += fmt.Sprintf(" triggers are declared: %d;", len(all))
 		}
 	}
 	return text
