@@ -259,7 +259,7 @@ const (
 	// sweepEvery is how often each node sweeps, in virtual time.
 	sweepEvery = 20 * time.Second
 	// circlesBound is what worlds take longer in which runs may wait in circles: each is found a minute after it
-	// was closed, and its end may close another one.
+	// was closed, and its end may close another one; or in which all that triggers start goes through a queue of one.
 	circlesBound = 45 * time.Minute
 )
 

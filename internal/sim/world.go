@@ -167,7 +167,7 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 	w.heal()
 	healed := w.now
 	bound := endBound
-	if w.rich != nil && w.rich.named && s.limit {
+	if w.rich != nil && w.rich.named && (s.limit || s.triggers) {
 		bound += circlesBound
 	}
 	if !w.play(healed+int64(bound), w.settled) && len(w.Found) == 0 {
