@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -14,8 +15,12 @@ import (
 // holdersShown bounds the holders that a reason names.
 const holdersShown = 5
 
-// positionMax bounds the search for a run's place in its line.
-const positionMax = 10_000
+const (
+	// positionMax bounds how many of a line and level are counted for a run's place in it.
+	positionMax = 100_000
+	// sameMax bounds the search for a run among those that asked in the same transaction.
+	sameMax = 2_000
+)
 
 // explainClaim says what a run waits for of what all shards share: queue or lock, who has it,
 // its place in the line, since when, and what lets it through. It reads rows only, so any
@@ -80,18 +85,14 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) e
 		r.What, r.Unblocks = "it stands in "+where, "its turn"
 	}
 	if c.Stage == dag.ClaimAsked {
-		place, exact, err := e.place(ctx, v)
-		if err != nil {
-			return err
-		}
-		all, err := e.inLine(ctx, c.Line())
+		place, all, exact, err := e.place(ctx, v)
 		switch {
 		case err != nil:
 			return err
 		case exact:
-			r.What += fmt.Sprintf("; it is number %d of %d in line", place, max(place, all)) // read one after the other
+			r.What += fmt.Sprintf("; it is number %d of %d in line", place, all)
 		default:
-			r.What += fmt.Sprintf("; more than %d of %d in line are before it", place, max(place+1, all))
+			r.What += fmt.Sprintf("; more than %d are before it in line", place)
 		}
 	} else {
 		r.What += "; it was suspended, and comes before those that are new"
@@ -100,38 +101,39 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) e
 	return nil
 }
 
-// inLine is how many runs stand in a line.
-func (e *Engine) inLine(ctx context.Context, line string) (int, error) {
-	lines, err := e.store.Lines(ctx)
-	if err != nil {
-		return 0, fromStore("read the lines", err)
-	}
-	for i := range lines {
-		if lines[i].Name == line {
-			return int(lines[i].Runs), nil
+// place is a run's place in its line, from 1, of how many there are; if it is far behind, how many are before it at least.
+func (e *Engine) place(ctx context.Context, v *RunView) (n, all int, exact bool, err error) {
+	line, own := v.Claim.Line(), v.Claim.Level
+	count := func(level dag.Priority, before dag.Micros) (c int, err error) {
+		if c, err = e.store.CountInLine(ctx, line, level, before, positionMax); err != nil {
+			err = fromStore("count who is in line", err)
 		}
+		return c, err
 	}
-	return 0, nil
-}
-
-// place is a run's place in its line, from 1, if it is among the first.
-func (e *Engine) place(ctx context.Context, v *RunView) (n int, exact bool, err error) {
-	for level := dag.Priority(0); level <= v.Claim.Level; level++ {
-		page, err := e.store.InLine(ctx, v.Claim.Line(), level, 0, positionMax)
+	exact = true
+	for level := range dag.Priority(dag.Levels) {
+		c, err := count(level, math.MaxInt64)
 		if err != nil {
-			return 0, false, fromStore("read the line", err)
+			return 0, 0, false, err
 		}
-		if level < v.Claim.Level {
-			n += len(page)
-			continue
+		if all += c; level < own {
+			n, exact = n+c, exact && c < positionMax
 		}
-		i := slices.IndexFunc(page, func(c store.Claimant) bool { return c.Run == v.ID })
-		if i < 0 {
-			return n + len(page), false, nil
-		}
-		n += i + 1
 	}
-	return n, true, nil
+	before, err := count(own, v.Claim.Asked)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	n += before
+	same, err := e.store.InLine(ctx, line, own, v.Claim.Asked, sameMax)
+	if err != nil {
+		return 0, 0, false, fromStore("read the line", err)
+	}
+	i := slices.IndexFunc(same, func(c store.Claimant) bool { return c.Run == v.ID })
+	if i < 0 || before == positionMax || !exact {
+		return n, all, false, nil
+	}
+	return n + i + 1, max(all, n+i+1), true, nil // they are read one after the other
 }
 
 // holders are the runs whose claims hold what is asked for, in the order of their grants.

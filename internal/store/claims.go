@@ -170,4 +170,6 @@ type Claims interface {
 	// InLine reads the first of a line that have a level and asked at an instant or later, by
 	// Asked; those of one instant in any order.
 	InLine(ctx context.Context, line string, level dag.Priority, from dag.Micros, limit int) ([]Claimant, error)
+	// CountInLine counts those of a line that have a level and asked before an instant, up to most.
+	CountInLine(ctx context.Context, line string, level dag.Priority, before dag.Micros, most int) (int, error)
 }

@@ -185,3 +185,15 @@ func (s *Store) InLine(ctx context.Context, line string, level dag.Priority, fro
 	})
 	return found, err
 }
+
+// CountInLine implements store.Claims.
+func (s *Store) CountInLine(ctx context.Context, line string, level dag.Priority, before dag.Micros, most int) (n int, err error) {
+	err = s.read(ctx, Read, func() error {
+		n = min(most, len(s.claimants(func(is *store.Claimant) bool {
+			c := &is.Claim
+			return c.InLine() && c.Line() == line && c.Level == level && c.Asked < before
+		})))
+		return nil
+	})
+	return n, err
+}

@@ -106,3 +106,12 @@ func (d *DB) Lines(ctx context.Context) ([]store.Line, error) {
 func (d *DB) InLine(ctx context.Context, line string, level dag.Priority, from dag.Micros, limit int) ([]store.Claimant, error) {
 	return d.claimants(ctx, query{name: "inLine", args: args{}.text(line).int8(int64(level)).int8(int64(from)).int8(limitOf(limit))})
 }
+
+// CountInLine implements store.Claims.
+func (d *DB) CountInLine(ctx context.Context, line string, level dag.Priority, before dag.Micros, most int) (int, error) {
+	q := query{name: "countInLine", args: args{}.text(line).int8(int64(level)).int8(int64(before)).int8(int64(most))}
+	return first(ctx, d, q, func(r *row, n *int) error {
+		*n = int(r.int())
+		return r.damaged("a count")
+	})
+}

@@ -20,6 +20,9 @@ ORDER BY r.id LIMIT $2;
 -- name: lines
 SELECT line, level, count(*) FROM line GROUP BY line, level ORDER BY line, level;
 
+-- name: countInLine
+SELECT count(*) FROM (SELECT 1 FROM line WHERE line = $1 AND level = $2::bigint::int AND asked < $3 LIMIT $4) l;
+
 -- name: inLine
 SELECT r.id, r.shard, r.workflow, r.priority, r.created, r.claim
 FROM (SELECT run, asked FROM line WHERE line = $1 AND level = $2::bigint::int AND asked >= $3 ORDER BY asked, run LIMIT $4) l JOIN run r ON r.id = l.run

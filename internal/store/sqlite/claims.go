@@ -158,3 +158,11 @@ func (d *DB) Lines(ctx context.Context) ([]store.Line, error) {
 func (d *DB) InLine(ctx context.Context, line string, level dag.Priority, from dag.Micros, limit int) ([]store.Claimant, error) {
 	return legible(d, ctx, "inLine", []any{line, int64(level), int64(from), limitOf(limit)}, scanClaimant)
 }
+
+// CountInLine implements store.Claims.
+func (d *DB) CountInLine(ctx context.Context, line string, level dag.Priority, before dag.Micros, most int) (int, error) {
+	return first(d, ctx, "countInLine", []any{line, int64(level), int64(before), most}, func(s *sqlite.Stmt, n *int) error {
+		*n = s.ColumnInt(0)
+		return nil
+	})
+}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
@@ -181,6 +182,17 @@ func lines(b *bed) {
 	b.same(b.line("q/", dag.Low, 0, 10), []dag.RunID{low.ID}, "another level")
 	b.same(b.line("q/k", dag.Highest, 0, 10), []dag.RunID{other.ID}, "another key")
 	b.same(b.line("none/", dag.Highest, 0, 10), []dag.RunID(nil), "a line with nobody in it")
+	for _, c := range []struct {
+		line   string
+		level  dag.Priority
+		before dag.Micros
+		most   int
+		want   int
+	}{{"q/", dag.Highest, 301, 10, 2}, {"q/", dag.Highest, 300, 10, 1}, {"q/", dag.Highest, 301, 1, 1}, {"q/", dag.Low, 301, 10, 1}, {"none/", dag.Highest, 301, 10, 0}} {
+		n, err := b.s.CountInLine(b.ctx, c.line, c.level, c.before, c.most)
+		b.ok(err)
+		b.same(n, c.want, fmt.Sprintf("count of %+v", c))
+	}
 	all, err := b.s.Lines(b.ctx)
 	b.ok(err)
 	b.same(all, []store.Line{{Name: "/lock", Runs: 1}, {Name: "q/", Runs: 2}, {Name: "q/", Level: dag.Low, Runs: 1}, {Name: "q/k", Runs: 1}}, "lines")
