@@ -70,9 +70,13 @@ func keeperOf(data string) int {
 // endKeeper ends what a server that was killed has left: its keeper goes on until its lease ends.
 func endKeeper(t testing.TB, data string) {
 	t.Helper()
-	for began := time.Now(); keeperOf(data) != 0; time.Sleep(5 * time.Millisecond) {
-		_ = syscall.Kill(keeperOf(data), syscall.SIGTERM)
-		_ = syscall.Kill(keeperOf(data), syscall.SIGCONT)
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		pid := keeperOf(data) // once: a signal to 0 would go to every process of this test
+		if pid == 0 {
+			return
+		}
+		_ = syscall.Kill(pid, syscall.SIGTERM)
+		_ = syscall.Kill(pid, syscall.SIGCONT)
 		if time.Since(began) > awaitMax {
 			t.Fatalf("the keeper of %s does not end", data)
 		}
