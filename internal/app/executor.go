@@ -36,10 +36,11 @@ type executor struct {
 	byKey   map[worker.ID]*handed
 	taken   []reported // not yet durable, as far as the keeper knows
 	told    ring
+	telling int  // ends that are not with live any more, and not with the engine yet
 	holding bool // nothing new is started: this process is about to end
 	closed  bool
 	quiet   chan struct{} // closed when holding and nothing runs
-	fewer   chan struct{} // cap 1: an attempt was forgotten
+	fewer   chan struct{} // cap 1: an attempt was forgotten, or told
 }
 
 // attemptID is an attempt as the engine names it; worker.ID is how the worker does.
@@ -215,11 +216,13 @@ func (x *executor) tell(h *handed, r engine.Report) {
 		x.over(h.Run, h.Task, h.Token)
 	}
 	x.engine.Report(r)
+	x.mu.Lock()
 	if h.given {
-		x.mu.Lock()
 		x.taken = append(x.taken, reported{h.id(), h.key.ID()})
-		x.mu.Unlock()
 	}
+	x.telling--
+	x.lessen()
+	x.mu.Unlock()
 	x.settle()
 }
 
@@ -248,17 +251,23 @@ func (x *executor) forget(h *handed, told bool) {
 	delete(x.byKey, h.key.ID())
 	if told {
 		x.told.add(h.id())
+		x.telling++
 	}
-	select {
-	case x.fewer <- struct{}{}:
-	default:
-	}
+	x.lessen()
 	x.mu.Unlock()
 	if !h.adopted {
 		x.resolve.leave(h.Run)
 	}
 	if !told {
 		x.settle()
+	}
+}
+
+// lessen wakes who waits for attempts to end.
+func (x *executor) lessen() {
+	select {
+	case x.fewer <- struct{}{}:
+	default:
 	}
 }
 
@@ -321,7 +330,7 @@ func (x *executor) drained() <-chan struct{} { return x.quiet }
 func (x *executor) settle() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.holding || x.closed {
+	if !x.holding || x.closed || x.telling > 0 {
 		return
 	}
 	for _, h := range x.live {
@@ -350,7 +359,7 @@ func (x *executor) running() int {
 func (x *executor) obeyed(ctx context.Context) {
 	for {
 		x.mu.Lock()
-		left := 0
+		left := x.telling
 		for _, h := range x.live {
 			if h.given && h.cancel != 0 {
 				left++
