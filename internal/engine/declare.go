@@ -340,6 +340,7 @@ func (w *writer) pauseTrigger(k store.TriggerKey, p Pause) error {
 	}
 	now := w.dueNow()
 	if t, err = w.settled(t, now); err != nil {
+		w.broken(err) // some of what was due may be decided in this transaction by now
 		return err
 	}
 	next := *t
