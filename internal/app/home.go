@@ -66,10 +66,13 @@ var _ home.Jobs = jobs{}
 func (j jobs) Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, error) {
 	var is *resolved
 	err := j.x.resolve.surely(a.Run, func() (err error) {
-		is, err = j.x.resolve.resolve(context.WithoutCancel(ctx), a)
+		is, err = j.x.resolve.resolve(ctx, a)
 		return err
 	}, j.x.stays)
-	if err != nil {
+	switch {
+	case errors.Is(err, errUnwanted):
+		return nil, home.ErrEnding
+	case err != nil:
 		return nil, err
 	}
 	out := remote.Wire(is.job, is.version.Origin, is.dir, true)

@@ -45,6 +45,7 @@ type Caller interface {
 
 // Jobs makes what a worker needs of an assignment.
 type Jobs interface {
+	// It waits as long as the store does not answer, and is ErrEnding if this process ends meanwhile.
 	Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, error)
 	// Refused is the result of an attempt whose job could not be made.
 	Refused(err error) dag.Result
@@ -300,6 +301,10 @@ func (h *Home) Reset() {
 	h.purse.total.Store(0)
 	h.mail.open = map[dag.HandlerID]*parcel{}
 }
+
+// ErrEnding: this process ends, and makes no more jobs. Nothing is known of the attempt: who has it next is
+// given its job.
+var ErrEnding = errors.New("this process ends")
 
 // errAway: the worker is not attached here, or no more under that lease.
 var errAway = errors.New("the worker is not attached to this node")
