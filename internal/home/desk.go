@@ -27,7 +27,9 @@ type worker struct {
 	member store.Member
 	local  bool
 	since  time.Time // it is attached
-	heard  bool      // since the last renewal
+	// sure is when, on the boot clock, its row was last renewed, as the store has confirmed.
+	sure  time.Duration
+	heard bool // since the last renewal
 
 	used     int              // slots that are lent or have an attempt
 	room     dag.Need         // what these take
