@@ -101,3 +101,66 @@ func TestArtifactsOfWorkers(t *testing.T) {
 	}
 	other.stop()
 }
+
+// TestInputsOfWorkers: a task on a worker gets what a task on another worker, and one on a node, has kept, whichever nodes the
+// files lie with; the loss of its home in the middle costs no attempt and no file.
+func TestInputsOfWorkers(t *testing.T) {
+	t.Parallel()
+	f := newFlight(t, 2, "SKEIN_LAG=10s")
+	one, two := f.members[0], f.members[1]
+	f.own(map[string]int{"n1": 16, "n2": 16})
+	f.worker("w1", "--slots", "1")
+	w := f.worker("w2", "--slots", "1", "--lease", "7s")
+	f.listed(4)
+	const size = 24 << 20
+	p := f.place()
+	one.apply("flow", fmt.Sprintf(`
+  n1: {node: n1, run: 'echo of n1 > small', artifacts: [small]}
+  n2: {node: n2, run: 'echo of n2 > small', artifacts: [small]}
+  big: {node: w1, run: 'head -c %d /dev/zero > zeros; echo end >> zeros', artifacts: [zeros], needs: [n1, n2]}
+  hold: {node: w2, needs: big, run: 'touch %[2]s/at; until [ -e %[2]s/go ]; do sleep 0.05; done'}
+  use:
+    needs: [hold]
+    node: w2
+    inputs: {a: n1/small, d/b: n2/small, big: big/zeros}
+    run: 'cat a d/b; tail -c 4 big; sha256sum < big'
+  local: {needs: use, node: n2, inputs: {a: n1/small, big: big/zeros}, run: 'cat a; sha256sum < big'}
+`, size, p.dir))
+	sum := fmt.Sprintf("%x", sha256.Sum256(append(make([]byte, size), "end\n"...)))
+	id := one.detach("flow")
+	p.appears("at")
+	p.open("go")
+	at, other := one, two
+	if f.row("home", "w2") == f.row("handler", "n2") {
+		at, other = two, one
+	}
+	incoming := func() int {
+		left, _ := filepath.Glob(filepath.Join(w.home.data(), "incoming", "artifacts", "*", "*", "*", "*"))
+		return len(left)
+	}
+	f.until("the run ends", func() bool { return other.state(id) == "succeeded" })
+	for task, said := range map[string]string{"use": "of n1\nof n2\nend\n" + sum, "local": "of n1\n" + sum} {
+		f.until("what it got is in the log of "+task, func() bool { return strings.HasPrefix(one.printed(id, task), said) })
+	}
+	if n := incoming(); n > 0 {
+		t.Errorf("%d attempts' files are left with the worker", n)
+	}
+
+	// The files of nodes go with them unless they share a folder; what lies with the other one is had by another home.
+	keeper := other.name
+	one.apply("again", fmt.Sprintf(`
+  big: {node: %s, run: 'head -c %d /dev/zero > zeros; echo end >> zeros', artifacts: [zeros]}
+  hold: {node: w2, needs: big, run: 'touch %[3]s/at2; until [ -e %[3]s/go2 ]; do sleep 0.05; done'}
+  use: {node: w2, needs: hold, inputs: {a/big: big/zeros}, run: 'sha256sum < a/big'}
+`, keeper, size, p.dir))
+	id = other.detach("again")
+	p.appears("at2")
+	p.open("go2")
+	at.home.until("it is being fetched, or was", func() bool { return incoming() > 0 || other.state(id) == "succeeded" })
+	at.kill()
+	f.until("the run ends", func() bool { return other.state(id) == "succeeded" })
+	if a := other.attempts(id, "use"); len(a) != 1 {
+		t.Errorf("attempts: %+v", a)
+	}
+	f.until("what it got is in the log", func() bool { return strings.HasPrefix(other.printed(id, "use"), sum) })
+}

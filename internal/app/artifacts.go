@@ -32,14 +32,14 @@ func checkArtifacts(cfg *Config) error {
 
 // artifactSource finds artifacts: where this node keeps them, and in its data folder, where it
 // kept them before it had a shared one.
-type artifactSource struct{ stores []artifact.Store }
+type artifactSource struct{ stores []artifact.Folder }
 
 var _ server.ArtifactSource = artifactSource{}
 
 func newArtifactSource(cfg *Config) artifactSource {
-	s := artifactSource{stores: []artifact.Store{artifact.Folder{Path: cfg.Data}}}
+	s := artifactSource{stores: []artifact.Folder{{Path: cfg.Data}}}
 	if cfg.Artifacts != "" {
-		s.stores = append([]artifact.Store{artifact.Folder{Path: cfg.Artifacts}}, s.stores...)
+		s.stores = append([]artifact.Folder{{Path: cfg.Artifacts}}, s.stores...)
 	}
 	return s
 }
@@ -135,7 +135,7 @@ func holding(s artifactSource) http.Handler {
 const holdingBytesMax = 64 << 10
 
 func (s artifactSource) has(ctx context.Context, ref artifact.Ref) bool {
-	return slices.ContainsFunc(s.stores, func(st artifact.Store) bool { _, err := st.List(ctx, ref); return err == nil })
+	return slices.ContainsFunc(s.stores, func(st artifact.Folder) bool { _, err := st.List(ctx, ref); return err == nil })
 }
 
 // deleteArtifacts deletes what this node and the shared folder have of runs that are gone.

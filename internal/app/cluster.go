@@ -152,6 +152,7 @@ func (m *membership) handler(n *Node, next http.Handler) http.Handler {
 	inner := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.Handler(m.node, n.engine, m.home.Cancel))
 	slots := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.OnlyJSON(m.home.PeerHandler()))
 	kept := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.OnlyJSON(holding(newArtifactSource(n.cfg))))
+	files := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.OnlyJSON(answerKept(newArtifactSource(n.cfg))))
 	outer := peer.Gateway(next, m.node, m.rt, n.log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -159,6 +160,8 @@ func (m *membership) handler(n *Node, next http.Handler) http.Handler {
 			slots.ServeHTTP(w, r)
 		case r.URL.Path == holdingPath:
 			kept.ServeHTTP(w, r)
+		case r.URL.Path == keptListPath, r.URL.Path == keptReadPath:
+			files.ServeHTTP(w, r)
 		case r.URL.Path == eventsPath:
 			ofThisNode(next).ServeHTTP(w, r)
 		case strings.HasPrefix(r.URL.Path, peer.Prefix):

@@ -145,7 +145,7 @@ func openTarget(ctx context.Context, cfg *Config) (st store.Store, discard func(
 			}
 		}
 	}
-	st, err = openStore(ctx, cfg, nil)
+	st, err = openStore(ctx, cfg)
 	return st, discard, err
 }
 

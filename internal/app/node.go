@@ -84,7 +84,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	n.executor = newExecutor(log, cfg.Slots)
 	n.executor.holding = cfg.Hold
 	connecting := n.connect(ctx)
-	n.store, err = openStore(ctx, cfg, n.patient())
+	n.store, err = openStore(ctx, cfg)
 	if err == nil {
 		err = someToken(ctx, cfg, n.store)
 	}
@@ -103,14 +103,6 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	}
 	n.executor.shipper = n.shipper
 	return n, n.open(ctx)
-}
-
-// patient is the log of a server, which waits for its database; nil: this is a command, and somebody waits for it.
-func (n *Node) patient() *slog.Logger {
-	if n.cfg.ByHand {
-		return nil
-	}
-	return n.log
 }
 
 // open makes the rest of a node that has its store and its keeper.
@@ -143,6 +135,7 @@ func (n *Node) open(ctx context.Context) error {
 		n.engine.Drain()
 	}
 	n.executor.engine, n.executor.resolve.engine = n.engine, n.engine
+	n.executor.resolve.kept = &keptFiles{own: newArtifactSource(cfg), member: n.member}
 	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log})
 	srv, err := newServer(cfg, n.engine, log, n.listener.Addr().String(), neighboursOf(n.store, n.member, n.logs))
 	if err != nil {

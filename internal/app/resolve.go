@@ -47,6 +47,7 @@ type resolver struct {
 	store     store.Store
 	versions  *lru[versionID, *version]
 	artifacts string         // folder that the nodes share for them; "": the node's own
+	kept      *keptFiles     // set before the first job
 	engine    *engine.Engine // set before the first job
 
 	mu   *sync.Mutex // protects following fields
@@ -264,6 +265,13 @@ func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*resolved
 	need := p.Place.Need()
 	job.CPU, job.Memory = need.CPU, need.Memory
 	job.Artifacts, job.ArtifactsIn = v.Tasks[t].Artifacts, r.artifacts
+	if len(v.Tasks[t].Inputs) > 0 {
+		sources, err := r.sources(ctx, v, t, a.Run, a.Graph)
+		if err != nil {
+			return nil, err
+		}
+		job.Inputs = &inputsOf{kept: r.kept, sources: sources}
+	}
 	if setRun(job, &res.Run); res.Request != nil {
 		job.HTTP = request(res.Request)
 	}

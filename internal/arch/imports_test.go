@@ -20,7 +20,7 @@ const module = "skein.dev/skein"
 var allowed = map[string][]string{
 	"internal/dag":                   {},
 	"internal/cron":                  {},
-	"internal/workflow":              {"internal/dag", "internal/cron"},
+	"internal/workflow":              {"internal/dag", "internal/cron", "internal/glob"},
 	"internal/host":                  {},
 	"internal/store":                 {"internal/dag"},
 	"internal/store/memory":          {"internal/dag", "internal/store"},
@@ -33,7 +33,8 @@ var allowed = map[string][]string{
 	"internal/transfer":              {"internal/dag", "internal/store"},
 	"internal/peer":                  {"internal/dag", "internal/store", "internal/engine"},
 	"internal/secret":                {},
-	"internal/artifact":              {},
+	"internal/glob":                  {},
+	"internal/artifact":              {"internal/glob"},
 	"internal/auth":                  {"internal/dag", "internal/store", "api/v1"},
 	"internal/trigger":               {"internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/workflow"},
 	"internal/output":                {},
@@ -64,7 +65,7 @@ var allowed = map[string][]string{
 
 // pure packages decide; they do not look or wait. time is allowed for durations, but no
 // function of it that reads a clock (see TestPure).
-var pure = map[string]bool{"internal/dag": true, "internal/cron": true, "internal/crontab": true, "internal/convert": true, "internal/convert/dagu": true, "internal/convert/argo": true}
+var pure = map[string]bool{"internal/dag": true, "internal/cron": true, "internal/crontab": true, "internal/glob": true, "internal/convert": true, "internal/convert/dagu": true, "internal/convert/argo": true}
 
 var impure = []string{"os", "net", "log", "database", "sync", "context", "io/ioutil", "math/rand", "runtime", "unsafe"}
 

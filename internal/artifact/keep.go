@@ -35,8 +35,8 @@ type Keeper struct {
 	used map[Run]*Usage
 }
 
-// Keep keeps the files of dir that the globs name. When stop says so, it gives up with
-// ErrStopped. Its errors are sentences for a person.
+// Keep keeps the files of dir that the globs name. That it is none is kept, too: otherwise it could not be told
+// from files that are gone. When stop says so, it gives up with ErrStopped. Its errors are sentences for a person.
 func (k *Keeper) Keep(ref Ref, dir string, globs []string, stop func() bool) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -44,7 +44,7 @@ func (k *Keeper) Keep(ref Ref, dir string, globs []string, stop func() bool) (er
 	}
 	defer root.Close()
 	names, err := pick(root.FS(), globs)
-	if err != nil || len(names) == 0 {
+	if err != nil {
 		return err
 	}
 	if len(names) > k.Limits.AttemptFiles {

@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"skein.dev/skein/internal/glob"
 )
 
 // walkedMax bounds the files and folders that are looked at for one attempt.
@@ -19,14 +21,14 @@ const walkedMax = 100_000
 func pick(dir fs.FS, globs []string) ([]string, error) {
 	found := map[string]bool{}
 	walked := 0
-	for _, glob := range globs {
-		clean := path.Clean(glob)
+	for _, text := range globs {
+		clean := path.Clean(text)
 		if !fs.ValidPath(clean) || clean == "." {
-			return nil, fmt.Errorf("artifact %q: not a path inside the working directory", glob)
+			return nil, fmt.Errorf("artifact %q: not a path inside the working directory", text)
 		}
 		parts := strings.Split(clean, "/")
 		fixed := 0
-		for fixed < len(parts) && !strings.ContainsAny(parts[fixed], `*?[\`) {
+		for fixed < len(parts) && !glob.Wild(parts[fixed]) {
 			fixed++
 		}
 		if fixed == len(parts) {
@@ -105,7 +107,7 @@ func walk(dir fs.FS, parts []string, fixed int, found map[string]bool, walked *i
 		if name == start {
 			return nil
 		}
-		ok, below, err := match(parts, strings.Split(name, "/"))
+		ok, below, err := glob.Match(parts, strings.Split(name, "/"))
 		switch {
 		case err != nil:
 			return fmt.Errorf("artifact %q: %w", strings.Join(parts, "/"), err)
@@ -116,34 +118,4 @@ func walk(dir fs.FS, parts []string, fixed int, found map[string]bool, walked *i
 		}
 		return nil
 	})
-}
-
-// match says whether a name is what the parts of a glob name, and whether something below it can be.
-func match(parts, name []string) (ok, below bool, err error) {
-	if len(parts) == 0 {
-		return len(name) == 0, false, nil
-	}
-	if len(name) == 0 {
-		return false, true, nil
-	}
-	hidden := strings.HasPrefix(name[0], ".") && !strings.HasPrefix(parts[0], ".")
-	if parts[0] != "**" {
-		if one, err := path.Match(parts[0], name[0]); err != nil || !one || hidden {
-			return false, false, err
-		}
-		return match(parts[1:], name[1:])
-	}
-	if len(parts) > 1 { // ** is also no folder at all
-		if ok, below, err = match(parts[1:], name); ok || err != nil {
-			return ok, true, err
-		}
-	}
-	if hidden {
-		return false, below, nil
-	}
-	if len(parts) == 1 && len(name) == 1 {
-		return true, true, nil
-	}
-	ok, deeper, err := match(parts, name[1:])
-	return ok, below || deeper, err
 }

@@ -91,8 +91,8 @@ func (d *desk) KeepArtifacts(ctx context.Context, in *workerv1.KeepArtifactsRequ
 	if err != nil {
 		return nil, err
 	}
-	if len(in.Artifacts) == 0 || len(in.Artifacts) > filesMax {
-		return nil, h.malformed("%d artifacts: want 1 to %d", len(in.Artifacts), filesMax)
+	if len(in.Artifacts) > filesMax {
+		return nil, h.malformed("%d artifacts: want at most %d", len(in.Artifacts), filesMax)
 	}
 	list := make([]artifact.Info, len(in.Artifacts))
 	for i, a := range in.Artifacts {
@@ -107,10 +107,15 @@ func (d *desk) KeepArtifacts(ctx context.Context, in *workerv1.KeepArtifactsRequ
 	if u == nil { // was it done before, and the answer lost?
 		kept, err := h.cfg.Artifacts.Store.List(ctx, ref)
 		slices.SortFunc(list, func(a, b artifact.Info) int { return strings.Compare(a.Name, b.Name) })
-		if err == nil && slices.Equal(kept, list) {
+		switch {
+		case err == nil && slices.Equal(kept, list):
 			return &workerv1.KeepArtifactsResponse{}, nil
+		case len(list) > 0:
+			return nil, h.notKept(artifact.ErrIncomplete)
 		}
-		return nil, h.notKept(artifact.ErrIncomplete)
+		if u, err = h.upload(ctx, w, k, ref); err != nil { // that there is nothing is kept, too
+			return nil, err
+		}
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

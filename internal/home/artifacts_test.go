@@ -148,7 +148,7 @@ func TestArtifactsRefused(t *testing.T) {
 			return s.a.keep(s.x, small)
 		}},
 		{"files that did not come", "INCOMPLETE", home.Incomplete, func(s *scene) string { return s.a.keep(s.x, small) }},
-		{"none", "MALFORMED", home.Malformed, func(s *scene) string { return s.a.keep(s.x) }},
+		{"a list without end", "MALFORMED", home.Malformed, func(s *scene) string { return s.a.keep(s.x, make([]file, 10_001)...) }},
 		{"a piece that is too large", "MALFORMED", home.Malformed, func(s *scene) string { return begin(s, small, strings.Repeat("x", 1<<20+1)) }},
 		{"the worker dies", "", -1, func(s *scene) string {
 			s.a.put(s.x, 0, small.wire(), 0, "01")

@@ -90,6 +90,14 @@ func (nothing) Files(context.Context, dag.WorkflowID, int32) ([]*workerv1.File, 
 	return nil, nil
 }
 
+func (nothing) Inputs(_ context.Context, run dag.RunID, t dag.TaskID) ([]artifact.Input, error) {
+	return inputsOf(run, t)
+}
+
+func (nothing) ReadInput(_ context.Context, in *artifact.Input, offset int64) ([]byte, error) {
+	return readInput(in, offset)
+}
+
 func (nothing) Job(_ context.Context, a *engine.Assignment) (*workerv1.Job, error) {
 	return &workerv1.Job{Namespace: "test", Workflow: "w", Task: a.Name, Argv: []string{"true"}, Artifacts: []string{"*"}}, nil
 }
@@ -120,11 +128,6 @@ func (p *paper) Append(_ context.Context, chunks []logs.Chunk) ([]int64, error) 
 	return ends, nil
 }
 
-// boot is the clock of all of them.
-func boot() time.Duration { return time.Since(began) + 1 }
-
-var began = time.Now()
-
 // node starts one.
 func (t *town) node(name string, change ...func(*home.Config)) *node {
 	n := &node{name: name}
@@ -133,7 +136,7 @@ func (t *town) node(name string, change ...func(*home.Config)) *node {
 	peers := peer.NewClient(http.DefaultTransport, "", slog.New(slog.DiscardHandler))
 	cfg := home.Config{Store: t.store, Register: t.store.Register, Caller: peers, Jobs: nothing{}, Logs: t.logs, Executor: nothing{},
 		Artifacts: &artifact.Keeper{Store: t.files, Limits: artifact.Limits{FileBytes: 10, RunBytes: 20, AttemptFiles: 2, RunFiles: 4}},
-		Boot:      boot, Beat: beat, Lag: lag, Version: "v1", Format: 1}
+		Beat:      beat, Lag: lag, Version: "v1", Format: 1}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -145,7 +148,7 @@ func (t *town) node(name string, change ...func(*home.Config)) *node {
 		t.Fatal(err)
 	}
 	h := n.e.Handler()
-	n.m = cluster.New(cluster.Config{Store: t.store, Owner: n.e, Boot: boot, Beat: beat, Lag: lag,
+	n.m = cluster.New(cluster.Config{Store: t.store, Owner: n.e, Beat: beat, Lag: lag,
 		Self: store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Address: n.http.URL, Started: h.Started}})
 	peers.Connect(n.m, n.e)
 	n.h.Connect(n.m, n.e)

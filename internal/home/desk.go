@@ -2,12 +2,12 @@ package home
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
@@ -27,9 +27,7 @@ type worker struct {
 	member store.Member
 	local  bool
 	since  time.Time // it is attached
-	// sure is when, on the boot clock, its row was last renewed, as the store has confirmed.
-	sure  time.Duration
-	heard bool // since the last renewal
+	heard  bool      // since the last renewal
 
 	used     int              // slots that are lent or have an attempt
 	room     dag.Need         // what these take
@@ -39,8 +37,10 @@ type worker struct {
 	ended    ring     // attempts whose end was reported
 	names    register // of attempts that are or were its own
 	uploads  map[key]*upload
-	deposits bool         // it brings artifacts
-	doubts   map[key]bool // attempts that it says to have, being looked up
+	inputs   map[key][]artifact.Input // what attempts get, once it was asked
+	deposits bool                     // it brings artifacts
+	fetches  bool                     // it fetches inputs
+	doubts   map[key]bool             // attempts that it says to have, being looked up
 
 	fresh     []*holding            // whose job is to be made
 	preparing int                   // who makes them
@@ -86,7 +86,7 @@ const endedMax = 8192
 
 func newWorker(m store.Member) *worker {
 	return &worker{member: m, since: time.Now(), heard: true, running: map[key]*holding{}, accounts: map[loan]*account{},
-		ended: newRing(endedMax), names: newRegister(endedMax), uploads: map[key]*upload{}, doubts: map[key]bool{}, out: map[key]*workerv1.Job{}, wake: make(chan struct{}, 1)}
+		ended: newRing(endedMax), names: newRegister(endedMax), uploads: map[key]*upload{}, inputs: map[key][]artifact.Input{}, doubts: map[key]bool{}, out: map[key]*workerv1.Job{}, wake: make(chan struct{}, 1)}
 }
 
 // epoch tells totals of one attachment from those of another; a node, which may come back under its
@@ -261,6 +261,8 @@ func (h *Home) begin(w *worker, x *holding) {
 }
 
 const (
+	// prepareMax bounds how long the store is asked for what an attempt needs.
+	prepareMax = time.Minute
 	// preparersMax is how many jobs of a worker are made at a time.
 	preparersMax = 8
 	// prepareBatch is how many jobs are made before the worker is told of them.
@@ -290,17 +292,19 @@ func (h *Home) prepare(w *worker) {
 	}
 }
 
-// jobs makes the jobs of attempts; nil: it cannot be made, and the attempt is answered for, unless this process ends.
+// jobs makes the jobs of attempts; nil: it cannot be made, and the attempt is answered for.
 func (h *Home) jobs(w *worker, batch []*holding) []*workerv1.Job {
+	ctx, cancel := context.WithTimeout(context.Background(), prepareMax)
+	defer cancel()
 	made := make([]*workerv1.Job, len(batch))
 	for i, x := range batch {
 		k := keyOf(&x.Assignment)
-		job, err := h.cfg.Jobs.Job(context.Background(), &x.Assignment)
+		job, err := h.cfg.Jobs.Job(ctx, &x.Assignment)
 		if err == nil && len(job.Artifacts) > 0 && !w.deposits { // refused by name, never ignored
 			err = fmt.Errorf("task %s keeps artifacts, and worker %s is of a version that brings none: use a newer one", x.Name, w.member.Name)
 		}
-		if errors.Is(err, ErrEnding) {
-			continue
+		if err == nil && job.Inputs && !w.fetches {
+			err = fmt.Errorf("task %s gets files of other tasks, and worker %s is of a version that fetches none: use a newer one", x.Name, w.member.Name)
 		}
 		if err != nil {
 			go h.answerFor(w, failed(k, h.cfg.Jobs.Refused(err)))

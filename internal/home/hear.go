@@ -59,6 +59,7 @@ func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) work
 		delete(w.out, k)
 		w.ended.add(k)
 		w.endUpload(k)
+		delete(w.inputs, k)
 		w.names.ended(k, time.Now())
 		if x.asked {
 			h.cfg.Jobs.Left(k.run)

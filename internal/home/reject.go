@@ -30,10 +30,12 @@ const (
 	TooMuch    // artifacts beyond the bounds
 	Corrupt    // a file is not what was said of it
 	Incomplete // other files were brought than are to be kept
+	NoInput    // what an attempt gets of others does not exist
+	Away       // nobody who is there has it
 	reasons
 )
 
-var reasonNames = [reasons]string{"UNREADABLE", "MALFORMED", "NAME_TAKEN", "NOT_ATTACHED", "FENCED", "FORGED", "STALE", "RUN_ENDED", "NO_LOGS", "TOO_MUCH", "CORRUPT", "INCOMPLETE"}
+var reasonNames = [reasons]string{"UNREADABLE", "MALFORMED", "NAME_TAKEN", "NOT_ATTACHED", "FENCED", "FORGED", "STALE", "RUN_ENDED", "NO_LOGS", "TOO_MUCH", "CORRUPT", "INCOMPLETE", "NO_INPUT", "AWAY"}
 
 // Reasons are all of them.
 func Reasons() []Reason {

@@ -3,7 +3,6 @@ package home
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -50,13 +49,12 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 	}
 	end := time.NewTimer(h.cfg.Beat)
 	defer end.Stop()
-	at := h.cfg.Boot()
-	w, mine, err := d.arrive(in, has, at)
+	w, mine, err := d.arrive(in, has)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		out, err := d.news(w, in, mine, at)
+		out, err := d.news(w, in, mine)
 		if out != nil || err != nil {
 			return out, err
 		}
@@ -65,25 +63,20 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 		case <-end.C:
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			return h.answer(w, at), nil
+			return h.answer(w), nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// arrive takes what a poll says: the attempts that the worker has, and whether they run. A worker of which nothing
-// is certain for long is sent away while it has time to find a home that sees the store.
-func (d *desk) arrive(in *workerv1.PollRequest, has map[key]*workerv1.Attempt, at time.Duration) (w *worker, mine int64, err error) {
+// arrive takes what a poll says: the attempts that the worker has, and whether they run.
+func (d *desk) arrive(in *workerv1.PollRequest, has map[key]*workerv1.Attempt) (w *worker, mine int64, err error) {
 	h := d.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if w, err = h.attached(in); err != nil {
 		return nil, 0, err
-	}
-	if by := h.behind(w, at); by > h.usual() {
-		return nil, 0, connect.NewError(connect.CodeUnavailable, fmt.Errorf("this node cannot reach its store, and cannot tell since %s whether handler %d is still listed; ask another",
-			(by+h.usual()).Round(time.Millisecond), in.Handler))
 	}
 	w.heard = true
 	w.polls++
@@ -101,7 +94,7 @@ func (d *desk) arrive(in *workerv1.PollRequest, has map[key]*workerv1.Attempt, a
 }
 
 // news is an answer, if there is something to say; polls that are not the newest end.
-func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*workerv1.PollResponse, error) {
+func (d *desk) news(w *worker, in caller, mine int64) (*workerv1.PollResponse, error) {
 	h := d.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,21 +103,18 @@ func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*worker
 	}
 	if w.polls != mine {
 		w.poke() // the newest one's turn
-		return &workerv1.PollResponse{Seq: w.seq, BehindMillis: millisUp(h.behind(w, at))}, nil
+		return &workerv1.PollResponse{Seq: w.seq}, nil
 	}
 	if len(w.out) == 0 && !slices.ContainsFunc(w.stops, func(s stop) bool { return s.seq == 0 }) {
 		return nil, nil
 	}
-	return h.answer(w, at), nil
+	return h.answer(w), nil
 }
 
-// millisUp rounds up.
-func millisUp(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
-
-// answer is all that a worker is to know, whose poll came at an instant.
-func (h *Home) answer(w *worker, at time.Duration) *workerv1.PollResponse {
+// answer is all that a worker is to know.
+func (h *Home) answer(w *worker) *workerv1.PollResponse {
 	w.seq++
-	out := &workerv1.PollResponse{Seq: w.seq, Nodes: h.nodes(), BehindMillis: millisUp(h.behind(w, at))}
+	out := &workerv1.PollResponse{Seq: w.seq, Nodes: h.nodes()}
 	for k, job := range w.out {
 		out.Start = append(out.Start, job)
 		if x := w.running[k]; x != nil && x.sent == 0 {

@@ -62,7 +62,9 @@ func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
 		return false
 	}
 	j.Attempt.CpuMillis, j.Attempt.MemoryBytes = j.CpuMillis, j.MemoryBytes
-	job.ArtifactsIn = r.outgoing.Path
+	if job.ArtifactsIn = r.outgoing.Path; j.Inputs {
+		job.Inputs = &inputs{r, j.Attempt}
+	}
 	a := &attempt{name: j.Attempt, key: job.Key, kept: err == nil, files: len(job.Artifacts) > 0}
 	r.has[name], r.byKey[a.key.ID()] = a, a
 	r.running++

@@ -66,7 +66,7 @@ func Wire(j *worker.Job, origin, dir string, files bool) *workerv1.Job {
 	out := &workerv1.Job{Namespace: j.Key.Namespace, Workflow: j.Key.Workflow, Task: j.Key.Task, IdempotencyKey: j.Key.IdempotencyKey,
 		Argv: j.Argv, Env: j.Env, Origin: origin, Dir: dir, Files: files, TimeoutMillis: j.Timeout.Milliseconds(),
 		KillGraceMillis: j.KillGrace.Milliseconds(), WarnOnTimeout: j.WarnOnTimeout, Outputs: j.OutputTypes, LockToken: j.LockToken,
-		CpuMillis: j.CPU, MemoryBytes: j.Memory, Artifacts: j.Artifacts}
+		CpuMillis: j.CPU, MemoryBytes: j.Memory, Artifacts: j.Artifacts, Inputs: j.Inputs != nil}
 	if s := j.Script; s != nil {
 		out.Script = &workerv1.Script{Interpreter: s.Interpreter, Code: s.Code, File: s.File, Args: s.Args}
 	}

@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/api/worker/v1/workerv1connect"
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/worker"
 )
@@ -69,7 +70,7 @@ func (r *Worker) bring(ctx context.Context, a *attempt, res worker.Result) {
 func (r *Worker) deliver(ctx context.Context, a *attempt) error {
 	list, err := r.outgoing.List(ctx, artifactsOf(&a.key))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // its patterns named nothing
+		return nil // nothing was to be kept
 	}
 	if err != nil {
 		return fmt.Errorf("artifacts cannot be read: %w", err)
@@ -82,6 +83,8 @@ func (r *Worker) deliver(ctx context.Context, a *attempt) error {
 			return nil
 		case context.Cause(ctx) != nil:
 			return context.Cause(ctx)
+		case why == malformed && len(list) == 0: // a home of an older version is not told that there is nothing
+			return nil
 		case errors.Is(err, errLocal), why == tooMuch:
 			return err
 		case why == corrupt || why == incomplete:
@@ -104,19 +107,33 @@ func (r *Worker) deliver(ctx context.Context, a *attempt) error {
 // errLocal says that the worker has lost an artifact itself.
 var errLocal = errors.New("an artifact cannot be read")
 
+// caller is what calls about an attempt carry, and the home of now.
+type caller struct {
+	home           workerv1connect.WorkersClient
+	handler, lease int64
+	uuid           string
+}
+
+func (r *Worker) caller() (caller, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lease == 0 {
+		return caller{}, errNoHome
+	}
+	return caller{r.client(r.home), r.handler, r.lease, r.uuid}, nil
+}
+
 // offer brings all files to the home of now, from where it wants them on, and has it keep them.
 func (r *Worker) offer(ctx context.Context, a *attempt, list []artifact.Info) error {
-	r.mu.Lock()
-	home, handler, lease, id := r.home, r.handler, r.lease, r.uuid
-	r.mu.Unlock()
-	if lease == 0 {
-		return errNoHome
+	c, err := r.caller()
+	if err != nil {
+		return err
 	}
 	wire := make([]*workerv1.Artifact, len(list))
 	for i := range list {
 		wire[i] = &workerv1.Artifact{Name: list[i].Name, Size: list[i].Size, Sha256: list[i].SHA256}
 	}
-	in := &workerv1.PutArtifactRequest{Handler: handler, Lease: lease, Uuid: id, Attempt: a.name}
+	in := &workerv1.PutArtifactRequest{Handler: c.handler, Lease: c.lease, Uuid: c.uuid, Attempt: a.name}
 	var file pieces
 	defer file.close()
 	// Each call moves on, or the home has begun again: then it does so as often as there are pieces, once.
@@ -135,7 +152,7 @@ func (r *Worker) offer(ctx context.Context, a *attempt, list []artifact.Info) er
 		}
 		in.Artifact, in.Data = wire[in.Index], data
 		try, cancel := context.WithTimeout(ctx, putMax)
-		out, err := r.client(home).PutArtifact(try, in)
+		out, err := c.home.PutArtifact(try, in)
 		cancel()
 		if err != nil {
 			return err
@@ -144,7 +161,7 @@ func (r *Worker) offer(ctx context.Context, a *attempt, list []artifact.Info) er
 	}
 	try, cancel := context.WithTimeout(ctx, putMax)
 	defer cancel()
-	_, err := r.client(home).KeepArtifacts(try, &workerv1.KeepArtifactsRequest{Handler: handler, Lease: lease, Uuid: id, Attempt: a.name, Artifacts: wire})
+	_, err = c.home.KeepArtifacts(try, &workerv1.KeepArtifactsRequest{Handler: c.handler, Lease: c.lease, Uuid: c.uuid, Attempt: a.name, Artifacts: wire})
 	return err
 }
 

@@ -165,6 +165,8 @@ const (
 	tooMuch     = "TOO_MUCH"
 	corrupt     = "CORRUPT"
 	incomplete  = "INCOMPLETE"
+	noInput     = "NO_INPUT"
+	away        = "AWAY"
 )
 
 // Run works until ctx ends. Then it takes nothing new, lets what runs finish for Config.Drain (or until
@@ -299,7 +301,7 @@ func (r *Worker) attach(ctx context.Context) error {
 		r.uuid = uuid.NewString()
 	}
 	in := &workerv1.RegisterRequest{Name: r.cfg.Name, Uuid: r.uuid, Handler: r.handler, Slots: int32(r.cfg.Slots), Groups: r.cfg.Groups,
-		Labels: r.cfg.Labels, Version: r.cfg.Version, CpuMillis: r.cfg.Room.CPU, MemoryBytes: r.cfg.Room.Memory, Draining: r.draining || r.anew, Artifacts: true}
+		Labels: r.cfg.Labels, Version: r.cfg.Version, CpuMillis: r.cfg.Room.CPU, MemoryBytes: r.cfg.Room.Memory, Draining: r.draining || r.anew, Artifacts: true, Inputs: true}
 	in.Running, in.Ended = r.lists()
 	urls := slices.Clone(r.nodes)
 	if i := slices.Index(urls, r.home); i > 0 {
@@ -384,7 +386,7 @@ func (r *Worker) turn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.renew(sent - time.Duration(max(out.BehindMillis, 0))*time.Millisecond)
+	r.renew(sent)
 	r.mu.Lock()
 	r.ack = out.Seq
 	if len(out.Nodes) > 0 {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -84,7 +85,7 @@ func (a *attempt) run() Result {
 		a.send()
 	} else if err := a.start(); err != nil {
 		a.result.Finished = time.Now()
-		a.settle(Failed, CauseStart, err.Error())
+		a.settle(Failed, startCause(err), err.Error())
 	} else if a.pid == 0 {
 		a.result.Finished = time.Now()
 		a.settleStop("before it began")
@@ -111,14 +112,14 @@ func (a *attempt) start() error {
 	if err := a.slot.open(a.w); err != nil {
 		return err
 	}
-	cmd, err := a.w.prepare(a.slot, a.job)
+	cmd, err := a.w.prepare(a.slot, a.job, func() bool { return a.want.Load() != 0 })
+	if a.want.Load() != 0 {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	a.cmd = cmd
-	if a.want.Load() != 0 {
-		return nil
-	}
 	err = a.fork()
 	if err == unix.EBUSY || err == unix.EOPNOTSUPP || err != nil && a.slot.tree.spent() {
 		// A task before this one, or somebody else, has divided or removed the slot's cgroup.
@@ -133,6 +134,14 @@ func (a *attempt) start() error {
 	}
 	a.slot.tree.born(a.pid, a.cmd.env[0])
 	return nil
+}
+
+// startCause is why an attempt never ran.
+func startCause(err error) string {
+	if errors.As(err, new(inputError)) {
+		return CauseInputs
+	}
+	return CauseStart
 }
 
 // fork starts the process with one pipe for stdout and stderr. The errors are the kernel's.

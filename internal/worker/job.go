@@ -69,6 +69,12 @@ type Job struct {
 	// ("" = the data folder). That they cannot be kept fails the attempt with CauseArtifacts.
 	Artifacts   []string
 	ArtifactsIn string
+
+	// Inputs says which files the attempt gets in its working folder; nil: none. That they cannot be had fails it
+	// with CauseInputs. They do not count against Timeout. A Link makes Given of it, which is all that a Worker knows.
+	Inputs  InputSource
+	Given   []Input
+	Fetched bool // some of them are there for this attempt only
 }
 
 // States of a Result.
@@ -87,6 +93,7 @@ const (
 	CauseStart     = "start"         // failed: never ran; Message says what to do
 	CauseOutput    = "output"        // failed: exit code 0, but its outputs are not as declared
 	CauseArtifacts = "artifacts"     // failed: exit code 0, but its artifacts could not be kept
+	CauseInputs    = "inputs"        // failed: never ran, because what it gets of other tasks could not be had
 	CauseStopped   = "stopped"       // stopped: Stop with ModeTerm
 	CauseKilled    = "killed"        // stopped: Stop with ModeKill
 	CauseClosed    = "worker_closed" // stopped: the worker closed; nothing is said about the task itself

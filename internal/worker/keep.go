@@ -37,9 +37,7 @@ func (a *attempt) keep() bool {
 	late := func() bool {
 		return a.job.Timeout > 0 && !a.job.WarnOnTimeout && time.Since(a.began) >= a.job.Timeout
 	}
-	key := &a.job.Key
-	ref := artifact.Ref{Run: artifact.Run{Namespace: key.Namespace, Workflow: key.Workflow, ID: key.RunID}, Task: key.Task, Attempt: key.Attempt}
-	err := a.w.keeperOf(a.job.ArtifactsIn).Keep(ref, a.cmd.dir, a.job.Artifacts, func() bool { return a.want.Load() != 0 || late() })
+	err := a.w.keeperOf(a.job.ArtifactsIn).Keep(artifactsOf(&a.job.Key), a.cmd.dir, a.job.Artifacts, func() bool { return a.want.Load() != 0 || late() })
 	switch {
 	case err == nil:
 		return true

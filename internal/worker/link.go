@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"skein.dev/skein/internal/artifact"
 )
 
 // Link is a worker's side of its keeper: what Worker does within a process, it has done in another one,
@@ -22,7 +24,11 @@ type Link struct {
 	data  string
 	log   *slog.Logger
 	stop  chan struct{} // closed by End
+	life  context.Context
+	die   context.CancelFunc // of life, together with stop
 	wg    sync.WaitGroup
+
+	incoming *artifact.Keeper
 
 	mu      sync.Mutex // protects following fields
 	peer    *peer      // nil: there is none now
@@ -45,8 +51,10 @@ type Link struct {
 type parcelState struct {
 	parcel *parcel // nil: the keeper has had it since before
 	key    Key
-	sent   *peer // the keeper that has it; nil: none yet
-	stop   Mode  // wanted before it was sent
+	sent   *peer  // the keeper that has it; nil: none yet
+	stop   Mode   // wanted before it was sent
+	ready  bool   // nothing is to be collected any more
+	halt   func() // of the collecting
 }
 
 // LinkConfig is what a Link needs besides what a Worker does.
@@ -79,11 +87,13 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 		cfg.Lease = LeaseDefault
 	}
 	l := &Link{cfg: c, lease: cfg.Lease, data: data, log: c.Log, stop: make(chan struct{}), wake: make(chan struct{}, 1),
-		live: map[ID]*parcelState{}, idle: make(chan struct{})}
+		live: map[ID]*parcelState{}, idle: make(chan struct{}), incoming: incoming(data)}
+	l.life, l.die = context.WithCancel(context.Background())
 	p, w, err := l.find(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	l.sweepIncoming(w.Running)
 	l.peer, l.said = p, w.Containment
 	for _, h := range w.Running {
 		l.live[h.Key.ID()] = &parcelState{key: h.Key, sent: p}
@@ -176,33 +186,58 @@ func (l *Link) Start(job Job) {
 	switch {
 	case l.closing:
 		l.settleBeside(st, Stopped, CauseClosed, "the worker is closing")
-	case job.Dir != "" && !filepath.IsAbs(job.Dir):
+		return
+	case job.Dir != "":
 		dir, err := filepath.Abs(job.Dir) // from where this process is, not the keeper
 		if err != nil {
 			l.settleBeside(st, Failed, CauseStart, "find the working directory: "+err.Error())
 			return
 		}
 		st.parcel.Job.Dir = dir
-		l.queue(st)
-	case job.Dir == "" && job.Files != nil:
-		l.wg.Go(func() { l.collect(st) })
-	default:
-		l.queue(st)
 	}
+	if job.Dir == "" && job.Files != nil || job.Inputs != nil {
+		var ctx context.Context
+		ctx, st.halt = context.WithCancel(l.life)
+		l.wg.Go(func() { l.collect(ctx, st) })
+		return
+	}
+	st.ready = true
+	l.queue(st)
 }
 
-// collect brings a version's files, then queues.
-func (l *Link) collect(st *parcelState) {
-	files, err := st.parcel.Job.Files()
-	if err != nil {
-		l.settle(Result{Key: st.key, State: Failed, Cause: CauseStart, ExitCode: -1,
-			Message: oneLine("unpack the workflow's files: " + err.Error()), Finished: time.Now()})
-		return
+// collect brings a version's files, and those of other tasks, then queues.
+func (l *Link) collect(ctx context.Context, st *parcelState) {
+	defer st.halt()
+	job, cause := &st.parcel.Job, CauseStart
+	fresh := job.Dir == "" && job.Files != nil
+	var files []File
+	var given []Input
+	var err error
+	if fresh {
+		if files, err = job.Files(); err != nil {
+			err = fmt.Errorf("unpack the workflow's files: %w", err)
+		}
+	}
+	fetched := false
+	if err == nil && job.Inputs != nil {
+		cause = CauseInputs
+		given, fetched, err = l.fetch(ctx, job)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	st.parcel.Fresh, st.parcel.Files = true, files
-	l.queue(st)
+	switch {
+	case l.live[st.key.ID()] != st: // it was settled meanwhile
+		if fetched {
+			l.forget(&st.key)
+		}
+	case err != nil && st.stop == 0 && ctx.Err() != nil: // this Link ends
+	case err != nil && st.stop == 0:
+		l.settleBeside(st, Failed, cause, err.Error())
+	default:
+		job.Inputs, job.Given, job.Fetched = nil, given, fetched
+		st.parcel.Fresh, st.parcel.Files, st.ready = fresh, files, true
+		l.queue(st)
+	}
 }
 
 // settleBeside reports from a goroutine of its own: the receiver may want locks that the caller holds.
@@ -236,7 +271,10 @@ func (l *Link) Stop(key Key, mode Mode) {
 	case st == nil:
 	case st.sent == nil:
 		st.stop = max(st.stop, min(mode, ModeKill))
-		if l.peer == nil || st.parcel.Fresh { // it waits for a keeper, and need not
+		if st.halt != nil {
+			st.halt()
+		}
+		if l.peer == nil || st.ready { // it waits for a keeper, and need not
 			l.settleBeside(st, Stopped, map[Mode]string{ModeTerm: CauseStopped, ModeKill: CauseKilled}[st.stop], "stopped before it began")
 		}
 	default:
@@ -261,7 +299,11 @@ func (l *Link) settle(r Result) {
 		return
 	}
 	delete(l.live, r.Key.ID())
+	fetched := st.parcel != nil && st.parcel.Job.Fetched
 	l.mu.Unlock()
+	if fetched {
+		l.forget(&st.key)
+	}
 	l.cfg.Report(r)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -300,6 +342,9 @@ func (l *Link) Close(ctx context.Context) error {
 	for _, st := range l.live {
 		if st.sent == nil {
 			st.stop = modeClose
+			if st.halt != nil {
+				st.halt()
+			}
 			l.settleBeside(st, Stopped, CauseClosed, "the worker is closing")
 		}
 	}
@@ -330,6 +375,7 @@ func (l *Link) Leave() {
 		_ = p.conn.Close()
 	}
 	close(l.stop)
+	l.die()
 	l.wg.Wait()
 }
 
@@ -356,6 +402,7 @@ func (l *Link) End() {
 		p.farewell(endMax)
 	}
 	close(l.stop)
+	l.die()
 	if p != nil {
 		_ = p.stream.conn.Close()
 	}

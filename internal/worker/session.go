@@ -91,7 +91,7 @@ func (l *Link) meet(p *peer, w *welcome) {
 			st.sent = p
 		case st.sent != nil:
 			lost = append(lost, st.key)
-		case st.parcel.Job.Files == nil || st.parcel.Fresh || st.parcel.Job.Dir != "":
+		case st.ready:
 			l.queue(st)
 		}
 	}

@@ -32,7 +32,7 @@ var codeExtension = map[string]string{
 }
 
 // prepare makes everything an attempt needs before the fork. Its errors are sentences for the Result.
-func (w *Worker) prepare(s *slot, job *Job) (*command, error) {
+func (w *Worker) prepare(s *slot, job *Job, stop func() bool) (*command, error) {
 	stem := job.Key.fileStem()
 	cmd := &command{dir: job.Dir, output: s.folder + "/" + stem + ".out"}
 	cmd.env, cmd.search = taskEnv(job, *w.base.Load(), cmd.output)
@@ -49,6 +49,9 @@ func (w *Worker) prepare(s *slot, job *Job) (*command, error) {
 				return nil, fmt.Errorf("unpack the workflow's files: %w", err)
 			}
 		}
+	}
+	if err := w.bring(cmd.dir, job, stop); err != nil {
+		return nil, err
 	}
 	cmd.argv = job.Argv
 	if job.Script != nil {

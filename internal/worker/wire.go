@@ -12,7 +12,7 @@ import (
 
 // greeting is the first line that both sides of a connection say. A side that reads another one does not
 // read on: what follows has another meaning. The number rises with every change that is no addition.
-const greeting = "skein keeper 3\n"
+const greeting = "skein keeper 4\n"
 
 // errVersion says that the other side speaks another version of the protocol.
 var errVersion = errors.New("another version of the keeper's protocol")
@@ -61,7 +61,7 @@ type parcel struct {
 }
 
 func (p *parcel) size() int {
-	n := 1 << 10
+	n := 1<<10 + len(p.Job.Given)<<9
 	for i := range p.Files {
 		n += len(p.Files[i].Content)
 	}

@@ -62,19 +62,20 @@ func isInside(name string) bool {
 	return name != "" && !strings.ContainsAny(name, "\x00\\") && !path.IsAbs(name) && clean != ".." && !strings.HasPrefix(clean, "../")
 }
 
-func glob() *shape {
+func filePattern() *shape {
 	return scalar(`a pattern such as "*.sh" or "lib/**", inside the workflow's folder`, map[string]any{"type": "string"},
 		func(n *node) bool {
-			if !n.isText() || !isInside(n.text) {
-				return false
-			}
-			for _, part := range strings.Split(n.text, "/") {
-				if _, err := path.Match(part, ""); err != nil {
-					return false
-				}
-			}
-			return true
+			return n.isText() && isInside(n.text) && validGlob(n.text)
 		})
+}
+
+func validGlob(text string) bool {
+	for _, part := range strings.Split(text, "/") {
+		if _, err := path.Match(part, ""); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func retry() *shape {
@@ -125,7 +126,7 @@ func workflowShape() *shape {
 		key{name: "splitter", doc: "What turns the workflow into tasks; default, or a registered plug-in.", later: "splitter",
 			now: func(n *node) bool { return n.text == "default" }, shape: keyOrDash("the name of a splitter")},
 		key{name: "files", doc: "Globs of files beside the workflow file that travel with the version: 1 MiB each, 16 MiB in all.",
-			shape: forms("a glob or a list of globs", glob(), list("a list of globs", glob()))},
+			shape: forms("a glob or a list of globs", filePattern(), list("a list of globs", filePattern()))},
 		key{name: "retention", doc: "How long, and how many, finished runs are kept; what is left out is the cluster's default.",
 			shape: object("a mapping such as {age: 90d, runs: 1000}",
 				key{name: "age", doc: "Runs that finished longer ago go.", shape: duration(false)},

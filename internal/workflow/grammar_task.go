@@ -16,6 +16,7 @@ func taskShape() *shape {
 		key{name: "env", doc: "Environment variables of the task. Values may hold ${{ }}.", shape: env()},
 		key{name: "outputs", doc: "What the task writes to $SKEIN_OUTPUT, with types: string, int, float, bool or json.", shape: outputs()},
 		key{name: "artifacts", doc: "Files of the working folder that are kept after a success: names, or patterns such as out/**.", shape: artifacts()},
+		key{name: "inputs", doc: "Files that tasks before this one keep as artifacts, put into the working folder before it starts: TASK/NAME, a list of such, or {NAME HERE: TASK/NAME}; {FOLDER/: TASK/PATTERN} for several.", shape: inputs()},
 		key{name: "dir", doc: "Working folder; default: the workflow file's folder where the worker sees it, else a fresh one with files. May hold ${{ }}.",
 			shape: text("a folder")},
 		key{name: "timeout", doc: "Execution cap of one attempt; 0 lifts the default's.", shape: duration(true)},
@@ -134,7 +135,7 @@ func http() *shape {
 const artifactsMax = 100
 
 func artifacts() *shape {
-	one := scalar(`a name or pattern such as report.html or "out/**", inside the working folder`, map[string]any{"type": "string"}, glob().takes)
+	one := scalar(`a name or pattern such as report.html or "out/**", inside the working folder`, map[string]any{"type": "string"}, filePattern().takes)
 	return list("a list of names and patterns", one)
 }
 

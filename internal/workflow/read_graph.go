@@ -128,7 +128,7 @@ func (r *reader) checkGraph(w *Workflow, tasks *node) {
 			r.graphFault(f, tasks, at)
 		}
 	}
-	reads := readCheck{reader: r, graph: g}
+	reads := readCheck{reader: r, graph: g, tasks: keepsOf(w)}
 	for i, v := range tasks.vals {
 		if r.full() {
 			return
@@ -193,6 +193,7 @@ func needNode(k, v *node, name string, nth int) *node {
 type readCheck struct {
 	*reader
 	graph  *dag.Graph // nil if the graph is wrong
+	tasks  map[string]keeps
 	walked int
 }
 
@@ -221,6 +222,7 @@ func (c *readCheck) check(i int, n *node, at string) {
 	c.checkHTTP(n, at, in, read)
 	c.checkInput(n, at, in, read)
 	c.checkForeach(n, at, read)
+	c.inputs(i, n, at)
 	if v := n.get("dir"); v != nil && v.isText() && hasTemplate(v.text) {
 		got := c.compile(v.text, in)
 		c.complain(v, join(at, "dir"), 0, got.faults)

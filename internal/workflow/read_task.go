@@ -22,6 +22,7 @@ func (r *reader) task(k, n *node) Task {
 	if a := n.get("artifacts"); len(t.Artifacts) > artifactsMax {
 		r.failNode(a, join(at, "artifacts"), fmt.Sprintf("%d names and patterns are more than the %d that a task may have", len(t.Artifacts), artifactsMax), "use patterns")
 	}
+	t.Inputs = inputsOf(n.get("inputs"))
 	t.Retry = r.retry(n.get("retry"), join(at, "retry"))
 	t.Timeout, t.KillGrace = durationAt(n.get("timeout")), durationAt(n.get("kill_grace"))
 	t.OnTimeout, t.Priority = n.get("on_timeout").str(), n.get("priority").str()

@@ -78,6 +78,7 @@ type Task struct {
 	Env         []KV      `json:"env,omitempty"`
 	Outputs     []Output  `json:"outputs,omitempty"`
 	Artifacts   []string  `json:"artifacts,omitempty"` // names and globs of files that are kept
+	Inputs      []Input   `json:"inputs,omitempty"`    // files that it gets of others
 	Retry       *Retry    `json:"retry,omitempty"`
 	Timeout     *Duration `json:"timeout,omitempty"` // of one attempt; a written 0 lifts the default's cap
 	KillGrace   *Duration `json:"kill_grace,omitempty"`

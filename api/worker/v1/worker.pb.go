@@ -180,6 +180,7 @@ type RegisterRequest struct {
 	MemoryBytes   int64    `protobuf:"varint,12,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	Draining      bool     `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"`   // it takes nothing new
 	Artifacts     bool     `protobuf:"varint,14,opt,name=artifacts,proto3" json:"artifacts,omitempty"` // it brings what tasks are to leave behind: PutArtifact
+	Inputs        bool     `protobuf:"varint,15,opt,name=inputs,proto3" json:"inputs,omitempty"`       // it fetches what tasks get of others: ListInputs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -308,6 +309,13 @@ func (x *RegisterRequest) GetDraining() bool {
 func (x *RegisterRequest) GetArtifacts() bool {
 	if x != nil {
 		return x.Artifacts
+	}
+	return false
+}
+
+func (x *RegisterRequest) GetInputs() bool {
+	if x != nil {
+		return x.Inputs
 	}
 	return false
 }
@@ -505,14 +513,11 @@ func (x *PollRequest) GetUuid() string {
 }
 
 type PollResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Seq   int64                  `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Start []*Job                 `protobuf:"bytes,2,rep,name=start,proto3" json:"start,omitempty"` // those that it does not have yet
-	Stop  []*Stop                `protobuf:"bytes,3,rep,name=stop,proto3" json:"stop,omitempty"`
-	Nodes []string               `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	// How long before the arrival of the poll the store had last confirmed that the worker is listed, beyond what is
-	// usual, in milliseconds: by so much less does the answer extend what the worker runs.
-	BehindMillis  int64 `protobuf:"varint,5,opt,name=behind_millis,json=behindMillis,proto3" json:"behind_millis,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           int64                  `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Start         []*Job                 `protobuf:"bytes,2,rep,name=start,proto3" json:"start,omitempty"` // those that it does not have yet
+	Stop          []*Stop                `protobuf:"bytes,3,rep,name=stop,proto3" json:"stop,omitempty"`
+	Nodes         []string               `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -573,13 +578,6 @@ func (x *PollResponse) GetNodes() []string {
 		return x.Nodes
 	}
 	return nil
-}
-
-func (x *PollResponse) GetBehindMillis() int64 {
-	if x != nil {
-		return x.BehindMillis
-	}
-	return 0
 }
 
 type Stop struct {
@@ -661,7 +659,9 @@ type Job struct {
 	MemoryBytes     int64                  `protobuf:"varint,22,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	// Names and patterns of files in the working folder that are kept after a success. That they cannot be
 	// kept fails the attempt, cause artifacts.
-	Artifacts     []string `protobuf:"bytes,23,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	Artifacts []string `protobuf:"bytes,23,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	// It gets files of others: ListInputs names them. That they cannot be had fails the attempt, cause inputs.
+	Inputs        bool `protobuf:"varint,24,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -855,6 +855,13 @@ func (x *Job) GetArtifacts() []string {
 		return x.Artifacts
 	}
 	return nil
+}
+
+func (x *Job) GetInputs() bool {
+	if x != nil {
+		return x.Inputs
+	}
+	return false
 }
 
 // Request is an HTTP request that the worker sends itself.
@@ -1828,6 +1835,246 @@ func (*KeepArtifactsResponse) Descriptor() ([]byte, []int) {
 	return file_worker_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
+type ListInputsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Handler       int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
+	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Uuid          string                 `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	Attempt       *Attempt               `protobuf:"bytes,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListInputsRequest) Reset() {
+	*x = ListInputsRequest{}
+	mi := &file_worker_v1_worker_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListInputsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListInputsRequest) ProtoMessage() {}
+
+func (x *ListInputsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListInputsRequest.ProtoReflect.Descriptor instead.
+func (*ListInputsRequest) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ListInputsRequest) GetHandler() int64 {
+	if x != nil {
+		return x.Handler
+	}
+	return 0
+}
+
+func (x *ListInputsRequest) GetLease() int64 {
+	if x != nil {
+		return x.Lease
+	}
+	return 0
+}
+
+func (x *ListInputsRequest) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+func (x *ListInputsRequest) GetAttempt() *Attempt {
+	if x != nil {
+		return x.Attempt
+	}
+	return nil
+}
+
+type ListInputsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Inputs        []*Artifact            `protobuf:"bytes,1,rep,name=inputs,proto3" json:"inputs,omitempty"` // by their names in the working folder
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListInputsResponse) Reset() {
+	*x = ListInputsResponse{}
+	mi := &file_worker_v1_worker_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListInputsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListInputsResponse) ProtoMessage() {}
+
+func (x *ListInputsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListInputsResponse.ProtoReflect.Descriptor instead.
+func (*ListInputsResponse) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ListInputsResponse) GetInputs() []*Artifact {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+type GetInputRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Handler       int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
+	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Uuid          string                 `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	Attempt       *Attempt               `protobuf:"bytes,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Index         int32                  `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"` // in the list
+	Offset        int64                  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetInputRequest) Reset() {
+	*x = GetInputRequest{}
+	mi := &file_worker_v1_worker_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetInputRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetInputRequest) ProtoMessage() {}
+
+func (x *GetInputRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetInputRequest.ProtoReflect.Descriptor instead.
+func (*GetInputRequest) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *GetInputRequest) GetHandler() int64 {
+	if x != nil {
+		return x.Handler
+	}
+	return 0
+}
+
+func (x *GetInputRequest) GetLease() int64 {
+	if x != nil {
+		return x.Lease
+	}
+	return 0
+}
+
+func (x *GetInputRequest) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+func (x *GetInputRequest) GetAttempt() *Attempt {
+	if x != nil {
+		return x.Attempt
+	}
+	return nil
+}
+
+func (x *GetInputRequest) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *GetInputRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+type GetInputResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"` // none: the file ends before the offset
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetInputResponse) Reset() {
+	*x = GetInputResponse{}
+	mi := &file_worker_v1_worker_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetInputResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetInputResponse) ProtoMessage() {}
+
+func (x *GetInputResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetInputResponse.ProtoReflect.Descriptor instead.
+func (*GetInputResponse) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *GetInputResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 type PushLogsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Handler       int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
@@ -1840,7 +2087,7 @@ type PushLogsRequest struct {
 
 func (x *PushLogsRequest) Reset() {
 	*x = PushLogsRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[21]
+	mi := &file_worker_v1_worker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +2099,7 @@ func (x *PushLogsRequest) String() string {
 func (*PushLogsRequest) ProtoMessage() {}
 
 func (x *PushLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[21]
+	mi := &file_worker_v1_worker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +2112,7 @@ func (x *PushLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushLogsRequest.ProtoReflect.Descriptor instead.
 func (*PushLogsRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{21}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PushLogsRequest) GetHandler() int64 {
@@ -1912,7 +2159,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_worker_v1_worker_proto_msgTypes[22]
+	mi := &file_worker_v1_worker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2171,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[22]
+	mi := &file_worker_v1_worker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2184,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{22}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LogChunk) GetAttempt() *Attempt {
@@ -2000,7 +2247,7 @@ type PushLogsResponse struct {
 
 func (x *PushLogsResponse) Reset() {
 	*x = PushLogsResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[23]
+	mi := &file_worker_v1_worker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2012,7 +2259,7 @@ func (x *PushLogsResponse) String() string {
 func (*PushLogsResponse) ProtoMessage() {}
 
 func (x *PushLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[23]
+	mi := &file_worker_v1_worker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2025,7 +2272,7 @@ func (x *PushLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushLogsResponse.ProtoReflect.Descriptor instead.
 func (*PushLogsResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{23}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PushLogsResponse) GetEnds() []int64 {
@@ -2046,7 +2293,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[24]
+	mi := &file_worker_v1_worker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2058,7 +2305,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[24]
+	mi := &file_worker_v1_worker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2071,7 +2318,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{24}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LeaveRequest) GetHandler() int64 {
@@ -2103,7 +2350,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[25]
+	mi := &file_worker_v1_worker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2362,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[25]
+	mi := &file_worker_v1_worker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2375,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{25}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{29}
 }
 
 var File_worker_v1_worker_proto protoreflect.FileDescriptor
@@ -2142,7 +2389,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\x05R\x05token\x12\x1d\n" +
 	"\n" +
 	"cpu_millis\x18\x04 \x01(\x03R\tcpuMillis\x12!\n" +
-	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\x92\x04\n" +
+	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xaa\x04\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x18\n" +
@@ -2159,7 +2406,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"cpu_millis\x18\v \x01(\x03R\tcpuMillis\x12!\n" +
 	"\fmemory_bytes\x18\f \x01(\x03R\vmemoryBytes\x12\x1a\n" +
 	"\bdraining\x18\r \x01(\bR\bdraining\x12\x1c\n" +
-	"\tartifacts\x18\x0e \x01(\bR\tartifacts\x1a9\n" +
+	"\tartifacts\x18\x0e \x01(\bR\tartifacts\x12\x16\n" +
+	"\x06inputs\x18\x0f \x01(\bR\x06inputs\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfd\x01\n" +
@@ -2181,16 +2429,15 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05ended\x18\x04 \x03(\v2\x18.skein.worker.v1.AttemptR\x05ended\x12\x10\n" +
 	"\x03ack\x18\x05 \x01(\x03R\x03ack\x12\x1a\n" +
 	"\bdraining\x18\x06 \x01(\bR\bdraining\x12\x12\n" +
-	"\x04uuid\x18\a \x01(\tR\x04uuid\"\xb2\x01\n" +
+	"\x04uuid\x18\a \x01(\tR\x04uuid\"\x8d\x01\n" +
 	"\fPollResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12*\n" +
 	"\x05start\x18\x02 \x03(\v2\x14.skein.worker.v1.JobR\x05start\x12)\n" +
 	"\x04stop\x18\x03 \x03(\v2\x15.skein.worker.v1.StopR\x04stop\x12\x14\n" +
-	"\x05nodes\x18\x04 \x03(\tR\x05nodes\x12#\n" +
-	"\rbehind_millis\x18\x05 \x01(\x03R\fbehindMillis\"N\n" +
+	"\x05nodes\x18\x04 \x03(\tR\x05nodes\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
-	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xbf\x06\n" +
+	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xd7\x06\n" +
 	"\x03Job\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -2217,7 +2464,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"cpu_millis\x18\x15 \x01(\x03R\tcpuMillis\x12!\n" +
 	"\fmemory_bytes\x18\x16 \x01(\x03R\vmemoryBytes\x12\x1c\n" +
-	"\tartifacts\x18\x17 \x03(\tR\tartifacts\x1a:\n" +
+	"\tartifacts\x18\x17 \x03(\tR\tartifacts\x12\x16\n" +
+	"\x06inputs\x18\x18 \x01(\bR\x06inputs\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x81\x02\n" +
@@ -2293,7 +2541,23 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x122\n" +
 	"\aattempt\x18\x04 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x127\n" +
 	"\tartifacts\x18\x05 \x03(\v2\x19.skein.worker.v1.ArtifactR\tartifacts\"\x17\n" +
-	"\x15KeepArtifactsResponse\"\x88\x01\n" +
+	"\x15KeepArtifactsResponse\"\x8b\x01\n" +
+	"\x11ListInputsRequest\x12\x18\n" +
+	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
+	"\x05lease\x18\x02 \x01(\x03R\x05lease\x12\x12\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x122\n" +
+	"\aattempt\x18\x04 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\"G\n" +
+	"\x12ListInputsResponse\x121\n" +
+	"\x06inputs\x18\x01 \x03(\v2\x19.skein.worker.v1.ArtifactR\x06inputs\"\xb7\x01\n" +
+	"\x0fGetInputRequest\x12\x18\n" +
+	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
+	"\x05lease\x18\x02 \x01(\x03R\x05lease\x12\x12\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x122\n" +
+	"\aattempt\x18\x04 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x14\n" +
+	"\x05index\x18\x05 \x01(\x05R\x05index\x12\x16\n" +
+	"\x06offset\x18\x06 \x01(\x03R\x06offset\"&\n" +
+	"\x10GetInputResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x88\x01\n" +
 	"\x0fPushLogsRequest\x12\x18\n" +
 	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x121\n" +
@@ -2321,14 +2585,17 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\rVERDICT_STALE\x10\x03\x12\x15\n" +
 	"\x11VERDICT_RUN_ENDED\x10\x04\x12\x15\n" +
 	"\x11VERDICT_MALFORMED\x10\x05\x12\x17\n" +
-	"\x13VERDICT_UNAVAILABLE\x10\x062\x85\x05\n" +
+	"\x13VERDICT_UNAVAILABLE\x10\x062\xad\x06\n" +
 	"\aWorkers\x12O\n" +
 	"\bRegister\x12 .skein.worker.v1.RegisterRequest\x1a!.skein.worker.v1.RegisterResponse\x12C\n" +
 	"\x04Poll\x12\x1c.skein.worker.v1.PollRequest\x1a\x1d.skein.worker.v1.PollResponse\x12I\n" +
 	"\x06Report\x12\x1e.skein.worker.v1.ReportRequest\x1a\x1f.skein.worker.v1.ReportResponse\x12F\n" +
 	"\x05Files\x12\x1d.skein.worker.v1.FilesRequest\x1a\x1e.skein.worker.v1.FilesResponse\x12X\n" +
 	"\vPutArtifact\x12#.skein.worker.v1.PutArtifactRequest\x1a$.skein.worker.v1.PutArtifactResponse\x12^\n" +
-	"\rKeepArtifacts\x12%.skein.worker.v1.KeepArtifactsRequest\x1a&.skein.worker.v1.KeepArtifactsResponse\x12O\n" +
+	"\rKeepArtifacts\x12%.skein.worker.v1.KeepArtifactsRequest\x1a&.skein.worker.v1.KeepArtifactsResponse\x12U\n" +
+	"\n" +
+	"ListInputs\x12\".skein.worker.v1.ListInputsRequest\x1a#.skein.worker.v1.ListInputsResponse\x12O\n" +
+	"\bGetInput\x12 .skein.worker.v1.GetInputRequest\x1a!.skein.worker.v1.GetInputResponse\x12O\n" +
 	"\bPushLogs\x12 .skein.worker.v1.PushLogsRequest\x1a!.skein.worker.v1.PushLogsResponse\x12F\n" +
 	"\x05Leave\x12\x1d.skein.worker.v1.LeaveRequest\x1a\x1e.skein.worker.v1.LeaveResponseB(Z&skein.dev/skein/api/worker/v1;workerv1b\x06proto3"
 
@@ -2345,7 +2612,7 @@ func file_worker_v1_worker_proto_rawDescGZIP() []byte {
 }
 
 var file_worker_v1_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_worker_v1_worker_proto_goTypes = []any{
 	(Verdict)(0),                  // 0: skein.worker.v1.Verdict
 	(*Attempt)(nil),               // 1: skein.worker.v1.Attempt
@@ -2369,16 +2636,20 @@ var file_worker_v1_worker_proto_goTypes = []any{
 	(*PutArtifactResponse)(nil),   // 19: skein.worker.v1.PutArtifactResponse
 	(*KeepArtifactsRequest)(nil),  // 20: skein.worker.v1.KeepArtifactsRequest
 	(*KeepArtifactsResponse)(nil), // 21: skein.worker.v1.KeepArtifactsResponse
-	(*PushLogsRequest)(nil),       // 22: skein.worker.v1.PushLogsRequest
-	(*LogChunk)(nil),              // 23: skein.worker.v1.LogChunk
-	(*PushLogsResponse)(nil),      // 24: skein.worker.v1.PushLogsResponse
-	(*LeaveRequest)(nil),          // 25: skein.worker.v1.LeaveRequest
-	(*LeaveResponse)(nil),         // 26: skein.worker.v1.LeaveResponse
-	nil,                           // 27: skein.worker.v1.RegisterRequest.LabelsEntry
-	nil,                           // 28: skein.worker.v1.Job.OutputsEntry
+	(*ListInputsRequest)(nil),     // 22: skein.worker.v1.ListInputsRequest
+	(*ListInputsResponse)(nil),    // 23: skein.worker.v1.ListInputsResponse
+	(*GetInputRequest)(nil),       // 24: skein.worker.v1.GetInputRequest
+	(*GetInputResponse)(nil),      // 25: skein.worker.v1.GetInputResponse
+	(*PushLogsRequest)(nil),       // 26: skein.worker.v1.PushLogsRequest
+	(*LogChunk)(nil),              // 27: skein.worker.v1.LogChunk
+	(*PushLogsResponse)(nil),      // 28: skein.worker.v1.PushLogsResponse
+	(*LeaveRequest)(nil),          // 29: skein.worker.v1.LeaveRequest
+	(*LeaveResponse)(nil),         // 30: skein.worker.v1.LeaveResponse
+	nil,                           // 31: skein.worker.v1.RegisterRequest.LabelsEntry
+	nil,                           // 32: skein.worker.v1.Job.OutputsEntry
 }
 var file_worker_v1_worker_proto_depIdxs = []int32{
-	27, // 0: skein.worker.v1.RegisterRequest.labels:type_name -> skein.worker.v1.RegisterRequest.LabelsEntry
+	31, // 0: skein.worker.v1.RegisterRequest.labels:type_name -> skein.worker.v1.RegisterRequest.LabelsEntry
 	1,  // 1: skein.worker.v1.RegisterRequest.running:type_name -> skein.worker.v1.Attempt
 	1,  // 2: skein.worker.v1.RegisterRequest.ended:type_name -> skein.worker.v1.Attempt
 	1,  // 3: skein.worker.v1.RegisterResponse.revoked:type_name -> skein.worker.v1.Attempt
@@ -2389,7 +2660,7 @@ var file_worker_v1_worker_proto_depIdxs = []int32{
 	1,  // 8: skein.worker.v1.Stop.attempt:type_name -> skein.worker.v1.Attempt
 	1,  // 9: skein.worker.v1.Job.attempt:type_name -> skein.worker.v1.Attempt
 	10, // 10: skein.worker.v1.Job.script:type_name -> skein.worker.v1.Script
-	28, // 11: skein.worker.v1.Job.outputs:type_name -> skein.worker.v1.Job.OutputsEntry
+	32, // 11: skein.worker.v1.Job.outputs:type_name -> skein.worker.v1.Job.OutputsEntry
 	8,  // 12: skein.worker.v1.Job.request:type_name -> skein.worker.v1.Request
 	9,  // 13: skein.worker.v1.Request.headers:type_name -> skein.worker.v1.Header
 	12, // 14: skein.worker.v1.ReportRequest.results:type_name -> skein.worker.v1.Result
@@ -2401,29 +2672,36 @@ var file_worker_v1_worker_proto_depIdxs = []int32{
 	17, // 20: skein.worker.v1.PutArtifactRequest.artifact:type_name -> skein.worker.v1.Artifact
 	1,  // 21: skein.worker.v1.KeepArtifactsRequest.attempt:type_name -> skein.worker.v1.Attempt
 	17, // 22: skein.worker.v1.KeepArtifactsRequest.artifacts:type_name -> skein.worker.v1.Artifact
-	23, // 23: skein.worker.v1.PushLogsRequest.chunks:type_name -> skein.worker.v1.LogChunk
-	1,  // 24: skein.worker.v1.LogChunk.attempt:type_name -> skein.worker.v1.Attempt
-	2,  // 25: skein.worker.v1.Workers.Register:input_type -> skein.worker.v1.RegisterRequest
-	4,  // 26: skein.worker.v1.Workers.Poll:input_type -> skein.worker.v1.PollRequest
-	11, // 27: skein.worker.v1.Workers.Report:input_type -> skein.worker.v1.ReportRequest
-	14, // 28: skein.worker.v1.Workers.Files:input_type -> skein.worker.v1.FilesRequest
-	18, // 29: skein.worker.v1.Workers.PutArtifact:input_type -> skein.worker.v1.PutArtifactRequest
-	20, // 30: skein.worker.v1.Workers.KeepArtifacts:input_type -> skein.worker.v1.KeepArtifactsRequest
-	22, // 31: skein.worker.v1.Workers.PushLogs:input_type -> skein.worker.v1.PushLogsRequest
-	25, // 32: skein.worker.v1.Workers.Leave:input_type -> skein.worker.v1.LeaveRequest
-	3,  // 33: skein.worker.v1.Workers.Register:output_type -> skein.worker.v1.RegisterResponse
-	5,  // 34: skein.worker.v1.Workers.Poll:output_type -> skein.worker.v1.PollResponse
-	13, // 35: skein.worker.v1.Workers.Report:output_type -> skein.worker.v1.ReportResponse
-	15, // 36: skein.worker.v1.Workers.Files:output_type -> skein.worker.v1.FilesResponse
-	19, // 37: skein.worker.v1.Workers.PutArtifact:output_type -> skein.worker.v1.PutArtifactResponse
-	21, // 38: skein.worker.v1.Workers.KeepArtifacts:output_type -> skein.worker.v1.KeepArtifactsResponse
-	24, // 39: skein.worker.v1.Workers.PushLogs:output_type -> skein.worker.v1.PushLogsResponse
-	26, // 40: skein.worker.v1.Workers.Leave:output_type -> skein.worker.v1.LeaveResponse
-	33, // [33:41] is the sub-list for method output_type
-	25, // [25:33] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	1,  // 23: skein.worker.v1.ListInputsRequest.attempt:type_name -> skein.worker.v1.Attempt
+	17, // 24: skein.worker.v1.ListInputsResponse.inputs:type_name -> skein.worker.v1.Artifact
+	1,  // 25: skein.worker.v1.GetInputRequest.attempt:type_name -> skein.worker.v1.Attempt
+	27, // 26: skein.worker.v1.PushLogsRequest.chunks:type_name -> skein.worker.v1.LogChunk
+	1,  // 27: skein.worker.v1.LogChunk.attempt:type_name -> skein.worker.v1.Attempt
+	2,  // 28: skein.worker.v1.Workers.Register:input_type -> skein.worker.v1.RegisterRequest
+	4,  // 29: skein.worker.v1.Workers.Poll:input_type -> skein.worker.v1.PollRequest
+	11, // 30: skein.worker.v1.Workers.Report:input_type -> skein.worker.v1.ReportRequest
+	14, // 31: skein.worker.v1.Workers.Files:input_type -> skein.worker.v1.FilesRequest
+	18, // 32: skein.worker.v1.Workers.PutArtifact:input_type -> skein.worker.v1.PutArtifactRequest
+	20, // 33: skein.worker.v1.Workers.KeepArtifacts:input_type -> skein.worker.v1.KeepArtifactsRequest
+	22, // 34: skein.worker.v1.Workers.ListInputs:input_type -> skein.worker.v1.ListInputsRequest
+	24, // 35: skein.worker.v1.Workers.GetInput:input_type -> skein.worker.v1.GetInputRequest
+	26, // 36: skein.worker.v1.Workers.PushLogs:input_type -> skein.worker.v1.PushLogsRequest
+	29, // 37: skein.worker.v1.Workers.Leave:input_type -> skein.worker.v1.LeaveRequest
+	3,  // 38: skein.worker.v1.Workers.Register:output_type -> skein.worker.v1.RegisterResponse
+	5,  // 39: skein.worker.v1.Workers.Poll:output_type -> skein.worker.v1.PollResponse
+	13, // 40: skein.worker.v1.Workers.Report:output_type -> skein.worker.v1.ReportResponse
+	15, // 41: skein.worker.v1.Workers.Files:output_type -> skein.worker.v1.FilesResponse
+	19, // 42: skein.worker.v1.Workers.PutArtifact:output_type -> skein.worker.v1.PutArtifactResponse
+	21, // 43: skein.worker.v1.Workers.KeepArtifacts:output_type -> skein.worker.v1.KeepArtifactsResponse
+	23, // 44: skein.worker.v1.Workers.ListInputs:output_type -> skein.worker.v1.ListInputsResponse
+	25, // 45: skein.worker.v1.Workers.GetInput:output_type -> skein.worker.v1.GetInputResponse
+	28, // 46: skein.worker.v1.Workers.PushLogs:output_type -> skein.worker.v1.PushLogsResponse
+	30, // 47: skein.worker.v1.Workers.Leave:output_type -> skein.worker.v1.LeaveResponse
+	38, // [38:48] is the sub-list for method output_type
+	28, // [28:38] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_worker_v1_worker_proto_init() }
@@ -2437,7 +2715,7 @@ func file_worker_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_worker_v1_worker_proto_rawDesc), len(file_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

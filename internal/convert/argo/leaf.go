@@ -113,7 +113,7 @@ func (d *sheet) results(n *node, t *convert.Task, v *workflow.Value, dir string)
 }
 
 // noInputs is why artifacts do not arrive.
-const noInputs = "a task is not given artifacts of another; leave files in a folder that all nodes see, or have it fetch them with skein task artifacts get"
+const noInputs = "input artifacts are not imported; keep the files under artifacts of the task that makes them, and name them under inputs of this one"
 
 // artifacts are files that are kept: those that lie in the working folder.
 func (d *sheet) artifacts(t *convert.Task, v *workflow.Value, dir string) {

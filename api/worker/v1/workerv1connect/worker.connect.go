@@ -45,6 +45,10 @@ const (
 	WorkersPutArtifactProcedure = "/skein.worker.v1.Workers/PutArtifact"
 	// WorkersKeepArtifactsProcedure is the fully-qualified name of the Workers's KeepArtifacts RPC.
 	WorkersKeepArtifactsProcedure = "/skein.worker.v1.Workers/KeepArtifacts"
+	// WorkersListInputsProcedure is the fully-qualified name of the Workers's ListInputs RPC.
+	WorkersListInputsProcedure = "/skein.worker.v1.Workers/ListInputs"
+	// WorkersGetInputProcedure is the fully-qualified name of the Workers's GetInput RPC.
+	WorkersGetInputProcedure = "/skein.worker.v1.Workers/GetInput"
 	// WorkersPushLogsProcedure is the fully-qualified name of the Workers's PushLogs RPC.
 	WorkersPushLogsProcedure = "/skein.worker.v1.Workers/PushLogs"
 	// WorkersLeaveProcedure is the fully-qualified name of the Workers's Leave RPC.
@@ -82,6 +86,16 @@ type WorkersClient interface {
 	//
 	//	INCOMPLETE (failed_precondition): these files did not come all, in this order; begin again.
 	KeepArtifacts(context.Context, *v1.KeepArtifactsRequest) (*v1.KeepArtifactsResponse, error)
+	// ListInputs names the files of other attempts that an attempt which the worker has gets in its working folder
+	// before it starts. It is the same whoever is asked, and whenever.
+	//
+	//	STALE (failed_precondition): it does not have the attempt.
+	//	NO_INPUT (failed_precondition): one of them does not exist; the attempt is to fail with the text.
+	//
+	// unavailable: who has them does not answer now; ask again.
+	ListInputs(context.Context, *v1.ListInputsRequest) (*v1.ListInputsResponse, error)
+	// GetInput gives a piece of one of them, at most 512 KiB from an offset on. The reasons are those of ListInputs.
+	GetInput(context.Context, *v1.GetInputRequest) (*v1.GetInputResponse, error)
 	// PushLogs adds what attempts have printed since.
 	PushLogs(context.Context, *v1.PushLogsRequest) (*v1.PushLogsResponse, error)
 	// Leave ends an attachment in order. What the worker still has is lost.
@@ -135,6 +149,18 @@ func NewWorkersClient(httpClient connect.HTTPClient, baseURL string, opts ...con
 			connect.WithSchema(workersMethods.ByName("KeepArtifacts")),
 			connect.WithClientOptions(opts...),
 		),
+		listInputs: connect.NewClient[v1.ListInputsRequest, v1.ListInputsResponse](
+			httpClient,
+			baseURL+WorkersListInputsProcedure,
+			connect.WithSchema(workersMethods.ByName("ListInputs")),
+			connect.WithClientOptions(opts...),
+		),
+		getInput: connect.NewClient[v1.GetInputRequest, v1.GetInputResponse](
+			httpClient,
+			baseURL+WorkersGetInputProcedure,
+			connect.WithSchema(workersMethods.ByName("GetInput")),
+			connect.WithClientOptions(opts...),
+		),
 		pushLogs: connect.NewClient[v1.PushLogsRequest, v1.PushLogsResponse](
 			httpClient,
 			baseURL+WorkersPushLogsProcedure,
@@ -158,6 +184,8 @@ type workersClient struct {
 	files         *connect.Client[v1.FilesRequest, v1.FilesResponse]
 	putArtifact   *connect.Client[v1.PutArtifactRequest, v1.PutArtifactResponse]
 	keepArtifacts *connect.Client[v1.KeepArtifactsRequest, v1.KeepArtifactsResponse]
+	listInputs    *connect.Client[v1.ListInputsRequest, v1.ListInputsResponse]
+	getInput      *connect.Client[v1.GetInputRequest, v1.GetInputResponse]
 	pushLogs      *connect.Client[v1.PushLogsRequest, v1.PushLogsResponse]
 	leave         *connect.Client[v1.LeaveRequest, v1.LeaveResponse]
 }
@@ -216,6 +244,24 @@ func (c *workersClient) KeepArtifacts(ctx context.Context, req *v1.KeepArtifacts
 	return nil, err
 }
 
+// ListInputs calls skein.worker.v1.Workers.ListInputs.
+func (c *workersClient) ListInputs(ctx context.Context, req *v1.ListInputsRequest) (*v1.ListInputsResponse, error) {
+	response, err := c.listInputs.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetInput calls skein.worker.v1.Workers.GetInput.
+func (c *workersClient) GetInput(ctx context.Context, req *v1.GetInputRequest) (*v1.GetInputResponse, error) {
+	response, err := c.getInput.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // PushLogs calls skein.worker.v1.Workers.PushLogs.
 func (c *workersClient) PushLogs(ctx context.Context, req *v1.PushLogsRequest) (*v1.PushLogsResponse, error) {
 	response, err := c.pushLogs.CallUnary(ctx, connect.NewRequest(req))
@@ -265,6 +311,16 @@ type WorkersHandler interface {
 	//
 	//	INCOMPLETE (failed_precondition): these files did not come all, in this order; begin again.
 	KeepArtifacts(context.Context, *v1.KeepArtifactsRequest) (*v1.KeepArtifactsResponse, error)
+	// ListInputs names the files of other attempts that an attempt which the worker has gets in its working folder
+	// before it starts. It is the same whoever is asked, and whenever.
+	//
+	//	STALE (failed_precondition): it does not have the attempt.
+	//	NO_INPUT (failed_precondition): one of them does not exist; the attempt is to fail with the text.
+	//
+	// unavailable: who has them does not answer now; ask again.
+	ListInputs(context.Context, *v1.ListInputsRequest) (*v1.ListInputsResponse, error)
+	// GetInput gives a piece of one of them, at most 512 KiB from an offset on. The reasons are those of ListInputs.
+	GetInput(context.Context, *v1.GetInputRequest) (*v1.GetInputResponse, error)
 	// PushLogs adds what attempts have printed since.
 	PushLogs(context.Context, *v1.PushLogsRequest) (*v1.PushLogsResponse, error)
 	// Leave ends an attachment in order. What the worker still has is lost.
@@ -314,6 +370,18 @@ func NewWorkersHandler(svc WorkersHandler, opts ...connect.HandlerOption) (strin
 		connect.WithSchema(workersMethods.ByName("KeepArtifacts")),
 		connect.WithHandlerOptions(opts...),
 	)
+	workersListInputsHandler := connect.NewUnaryHandlerSimple(
+		WorkersListInputsProcedure,
+		svc.ListInputs,
+		connect.WithSchema(workersMethods.ByName("ListInputs")),
+		connect.WithHandlerOptions(opts...),
+	)
+	workersGetInputHandler := connect.NewUnaryHandlerSimple(
+		WorkersGetInputProcedure,
+		svc.GetInput,
+		connect.WithSchema(workersMethods.ByName("GetInput")),
+		connect.WithHandlerOptions(opts...),
+	)
 	workersPushLogsHandler := connect.NewUnaryHandlerSimple(
 		WorkersPushLogsProcedure,
 		svc.PushLogs,
@@ -340,6 +408,10 @@ func NewWorkersHandler(svc WorkersHandler, opts ...connect.HandlerOption) (strin
 			workersPutArtifactHandler.ServeHTTP(w, r)
 		case WorkersKeepArtifactsProcedure:
 			workersKeepArtifactsHandler.ServeHTTP(w, r)
+		case WorkersListInputsProcedure:
+			workersListInputsHandler.ServeHTTP(w, r)
+		case WorkersGetInputProcedure:
+			workersGetInputHandler.ServeHTTP(w, r)
 		case WorkersPushLogsProcedure:
 			workersPushLogsHandler.ServeHTTP(w, r)
 		case WorkersLeaveProcedure:
@@ -375,6 +447,14 @@ func (UnimplementedWorkersHandler) PutArtifact(context.Context, *v1.PutArtifactR
 
 func (UnimplementedWorkersHandler) KeepArtifacts(context.Context, *v1.KeepArtifactsRequest) (*v1.KeepArtifactsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("skein.worker.v1.Workers.KeepArtifacts is not implemented"))
+}
+
+func (UnimplementedWorkersHandler) ListInputs(context.Context, *v1.ListInputsRequest) (*v1.ListInputsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("skein.worker.v1.Workers.ListInputs is not implemented"))
+}
+
+func (UnimplementedWorkersHandler) GetInput(context.Context, *v1.GetInputRequest) (*v1.GetInputResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("skein.worker.v1.Workers.GetInput is not implemented"))
 }
 
 func (UnimplementedWorkersHandler) PushLogs(context.Context, *v1.PushLogsRequest) (*v1.PushLogsResponse, error) {

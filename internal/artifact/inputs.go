@@ -1,0 +1,182 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/glob"
+)
+
+// Source is what an attempt gets of another one that has succeeded.
+type Source struct {
+	Ref  Ref
+	Name string // of the file, or a pattern
+	At   func(name string) string
+	None string // why there is nothing, for a person; "": there is
+}
+
+// Input is one file that an attempt gets: Info as it is kept, and its name in the working folder.
+type Input struct {
+	Ref Ref
+	Info
+	At string
+}
+
+// As is what is said of it under its new name.
+func (in *Input) As() Info { return Info{Name: in.At, Size: in.Size, SHA256: in.SHA256} }
+
+// Bounds of what one attempt gets.
+const (
+	inputFilesMax = 1000
+	inputBytesMax = 4 << 30
+)
+
+// Why something cannot be had now.
+var (
+	// ErrAway: nobody who answers has it. Who has it may come back; one who does not takes it along.
+	ErrAway = errors.New("nobody who is there has it")
+	// ErrLater: who would know does not answer. That says nothing of what is wanted.
+	ErrLater = errors.New("nobody answers now")
+)
+
+// NoInputError says that an attempt cannot have what it is to get; its text is for a person.
+type NoInputError struct{ text string }
+
+// Error implements error.
+func (e *NoInputError) Error() string { return e.text }
+
+// NoInput is a NoInputError.
+func NoInput(format string, args ...any) error { return &NoInputError{fmt.Sprintf(format, args...)} }
+
+// Choose finds out which files an attempt gets, in the order of their names; list gives what an attempt left
+// behind. A name must be there; a pattern may name nothing. Two files cannot have one name, nor one be in the
+// way of another's folder.
+func Choose(sources []Source, list func(Ref) ([]Info, error)) ([]Input, error) {
+	var all []Input
+	known := map[Ref][]Info{}
+	for _, s := range sources {
+		wild := glob.Wild(s.Name)
+		if s.None != "" && !wild {
+			return nil, NoInput("there is no artifact %s of task %s: %s", s.Name, s.Ref.Task, s.None)
+		} else if s.None != "" {
+			continue
+		}
+		kept, ok := known[s.Ref]
+		if !ok {
+			var err error
+			if kept, err = list(s.Ref); err != nil {
+				return nil, err
+			}
+			known[s.Ref] = kept
+		}
+		before := len(all)
+		for _, in := range kept {
+			if in.Name == s.Name || wild && glob.Names(s.Name, in.Name) {
+				all = append(all, Input{Ref: s.Ref, Info: in, At: s.At(in.Name)})
+			}
+		}
+		if len(all) == before && !wild {
+			return nil, NoInput("task %s has kept no artifact %s (attempt %d): name what it keeps, or a pattern such as %q", s.Ref.Task, s.Name, s.Ref.Attempt, pattern(s.Name))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Input) int { return strings.Compare(a.At, b.At) })
+	all = slices.CompactFunc(all, func(a, b Input) bool { return a == b }) // one that several patterns name
+	return all, within(all)
+}
+
+// within holds inputs, which are sorted, to their bounds.
+func within(all []Input) error {
+	bytes, files := int64(0), make(map[string]bool, len(all))
+	for i, in := range all {
+		if i > 0 && in.At == all[i-1].At {
+			return NoInput("%s of task %s and %s of task %s would both be %s: have them put into different folders", all[i-1].Name, all[i-1].Ref.Task, in.Name, in.Ref.Task, in.At)
+		}
+		files[in.At], bytes = true, bytes+in.Size
+	}
+	for _, in := range all {
+		for dir := path.Dir(in.At); dir != "."; dir = path.Dir(dir) {
+			if files[dir] {
+				return NoInput("the inputs %s and %s need the same name for a file and a folder: have them put into different folders", dir, in.At)
+			}
+		}
+	}
+	switch {
+	case len(all) > inputFilesMax:
+		return NoInput("%d files are inputs of the task, at most %d can be: put them into an archive", len(all), inputFilesMax)
+	case bytes > inputBytesMax:
+		return NoInput("the inputs of the task are %d bytes, at most %d can be", bytes, int64(inputBytesMax))
+	}
+	return nil
+}
+
+const (
+	// awayMax is how long what nobody has is waited for.
+	awayMax = 2 * time.Minute
+	// Pauses between two tries.
+	againMin = 50 * time.Millisecond
+	againMax = 2 * time.Second
+)
+
+// Insist tries again and again: while nobody answers, until ctx ends; while it is away, for awayMax.
+func Insist(ctx context.Context, try func() error) error {
+	var since time.Time // it is away
+	for pause := againMin; ; pause = min(2*pause, againMax) {
+		err := try()
+		switch {
+		case errors.Is(err, ErrLater):
+			since = time.Time{}
+		case !errors.Is(err, ErrAway) || !since.IsZero() && time.Since(since) >= awayMax:
+			return err
+		case since.IsZero():
+			since = time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Fetch brings files to a store, as those of an attempt: all or none. read gives a piece of a file; Insist
+// has it asked again.
+func (k *Keeper) Fetch(ctx context.Context, ref Ref, list []Info, read func(ctx context.Context, index int, offset int64) ([]byte, error)) error {
+	in, err := k.Begin(ctx, ref)
+	if err != nil {
+		return err
+	}
+	defer in.Discard()
+	for {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		i, offset := in.Next()
+		if i == len(list) {
+			return in.Commit(list)
+		}
+		var data []byte
+		if list[i].Size > 0 {
+			err := Insist(ctx, func() (err error) { data, err = read(ctx, i, offset); return err })
+			if err != nil {
+				return fmt.Errorf("%s: %w", list[i].Name, err)
+			}
+			if len(data) == 0 {
+				return fmt.Errorf("%s: %w", list[i].Name, ErrCorrupt)
+			}
+		}
+		if err := in.Put(ctx, list[i], data); err != nil {
+			return err
+		}
+	}
+}
+
+// Files is the folder in which the files of an attempt lie that List tells.
+func (f Folder) Files(ref Ref) (string, error) {
+	at, err := f.attempt(ref)
+	return path.Join(at, filesName), err
+}

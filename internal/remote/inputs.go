@@ -1,0 +1,77 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/artifact"
+	"skein.dev/skein/internal/worker"
+)
+
+// inputs are the files that an attempt gets of others: from the home of now, wherever they lie. When that is
+// lost, the next one goes on from the same byte.
+type inputs struct {
+	r *Worker
+	a *workerv1.Attempt
+}
+
+var _ worker.InputSource = (*inputs)(nil)
+
+// List implements worker.InputSource.
+func (i *inputs) List(ctx context.Context) (list []worker.Input, err error) {
+	err = i.ask(ctx, func(ctx context.Context, c caller) error {
+		out, err := c.home.ListInputs(ctx, &workerv1.ListInputsRequest{Handler: c.handler, Lease: c.lease, Uuid: c.uuid, Attempt: i.a})
+		for n, f := range out.GetInputs() {
+			list = append(list, worker.Input{Index: n, Info: artifact.Info{Name: f.GetName(), Size: f.GetSize(), SHA256: f.GetSha256()}})
+		}
+		return err
+	})
+	return list, err
+}
+
+// Read implements worker.InputSource.
+func (i *inputs) Read(ctx context.Context, in *worker.Input, offset int64) (data []byte, err error) {
+	err = i.ask(ctx, func(ctx context.Context, c caller) error {
+		out, err := c.home.GetInput(ctx, &workerv1.GetInputRequest{Handler: c.handler, Lease: c.lease, Uuid: c.uuid, Attempt: i.a, Index: int32(in.Index), Offset: offset})
+		data = out.GetData()
+		return err
+	})
+	return data, err
+}
+
+// ask asks the home, and says of what another try may cure why.
+func (i *inputs) ask(ctx context.Context, call func(context.Context, caller) error) error {
+	c, err := i.r.caller()
+	if err != nil {
+		return fmt.Errorf("%w: %w", artifact.ErrLater, err)
+	}
+	try, cancel := context.WithTimeout(ctx, putMax)
+	defer cancel()
+	err = call(try, c)
+	switch why := reason(err); {
+	case err == nil:
+		return nil
+	case why == noInput:
+		return errors.New(text(err))
+	case why == away:
+		return fmt.Errorf("%w: %s", artifact.ErrAway, text(err))
+	case why == stale, why == malformed, connect.CodeOf(err) == connect.CodeUnimplemented:
+		return err
+	}
+	return fmt.Errorf("%w: %w", artifact.ErrLater, err)
+}
+
+// text is what a rejection says behind its reason.
+func text(err error) string {
+	var e *connect.Error
+	if !errors.As(err, &e) {
+		return err.Error()
+	}
+	_, text, _ := strings.Cut(e.Message(), ": ")
+	return text
+}

@@ -1,0 +1,250 @@
+package worker
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/artifact"
+)
+
+// Input is a file that is put into the working folder of an attempt before it starts.
+type Input struct {
+	artifact.Info        // of what is to be there
+	Index         int    // the source's own
+	At            string // the folder in which it lies on this machine; "": it is to be fetched
+	File          string // its name there
+}
+
+// InputSource says what an attempt gets. It is called from a goroutine of the attempt's.
+type InputSource interface {
+	// List names the files, in a list that is the caller's. Those that are not on this machine are read.
+	List(ctx context.Context) ([]Input, error)
+	// Read gives a piece of one of them, from an offset on; at least a byte. Errors are those of artifact.Insist.
+	Read(ctx context.Context, in *Input, offset int64) ([]byte, error)
+}
+
+// incomingName is the folder in the data folder in which files that were fetched wait for the start.
+const incomingName = "incoming"
+
+// incoming takes them; what one attempt gets is bounded elsewhere.
+func incoming(data string) *artifact.Keeper {
+	l := artifact.LimitsDefault
+	l.RunBytes, l.RunFiles = math.MaxInt64, math.MaxInt
+	return &artifact.Keeper{Store: artifact.Folder{Path: filepath.Join(data, incomingName)}, Limits: l}
+}
+
+func incomingOf(data string) artifact.Folder {
+	return artifact.Folder{Path: filepath.Join(data, incomingName)}
+}
+
+func artifactsOf(k *Key) artifact.Ref {
+	return artifact.Ref{Run: artifact.Run{Namespace: k.Namespace, Workflow: k.Workflow, ID: k.RunID}, Task: k.Task, Attempt: k.Attempt}
+}
+
+// sweepIncoming removes what an earlier process has fetched for attempts that are not here any more.
+func (l *Link) sweepIncoming(here []Held) {
+	runs := map[string]bool{}
+	for i := range here {
+		runs[here[i].Key.RunID] = true
+	}
+	found, _ := filepath.Glob(filepath.Join(l.data, incomingName, "artifacts", "*", "*", "*")) // its only error is of the pattern
+	for _, at := range found {
+		if !runs[filepath.Base(at)] {
+			if err := os.RemoveAll(at); err != nil {
+				l.log.Warn("files that were fetched for attempts that are gone cannot be removed", "folder", at, "err", err)
+			}
+		}
+	}
+}
+
+// fetch finds out what an attempt gets, and brings what is not on this machine.
+func (l *Link) fetch(ctx context.Context, job *Job) (list []Input, fetched bool, err error) {
+	if err := artifact.Insist(ctx, func() (err error) { list, err = job.Inputs.List(ctx); return err }); err != nil {
+		return nil, false, err
+	}
+	var want []artifact.Info
+	var from []*Input
+	for i := range list {
+		if list[i].At == "" {
+			want, from = append(want, list[i].Info), append(from, &list[i])
+		}
+	}
+	if len(want) == 0 {
+		return list, false, nil
+	}
+	ref := artifactsOf(&job.Key)
+	at, err := incomingOf(l.data).Files(ref)
+	if err == nil {
+		err = l.incoming.Fetch(ctx, ref, want, func(ctx context.Context, i int, offset int64) ([]byte, error) {
+			return job.Inputs.Read(ctx, from[i], offset)
+		})
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	for _, in := range from {
+		in.At, in.File = at, in.Name
+	}
+	return list, true, nil
+}
+
+// forget removes what was fetched for an attempt.
+func (l *Link) forget(k *Key) {
+	if err := incomingOf(l.data).Forget(artifactsOf(k)); err != nil {
+		l.log.Warn("what was fetched for an attempt cannot be removed", "run", k.RunID, "task", k.Task, "err", err)
+	}
+}
+
+// inputError is why an attempt does not get its inputs.
+type inputError struct{ error }
+
+func (e inputError) Unwrap() error { return e.error }
+
+func noInput(in *Input, format string, args ...any) error {
+	return inputError{fmt.Errorf("input %s: "+format, append([]any{in.Name}, args...)...)}
+}
+
+// bring puts the inputs of a job into its working folder. When stop says so it gives up.
+func (w *Worker) bring(dir string, job *Job, stop func() bool) error {
+	if len(job.Given) == 0 {
+		return nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		if why := badDir(dir); why != nil {
+			return why
+		}
+		return inputError{fmt.Errorf("the working directory cannot be written: %w", err)}
+	}
+	defer root.Close()
+	var from *os.Root
+	defer func() {
+		if from != nil {
+			_ = from.Close()
+		}
+	}()
+	for i := range job.Given {
+		in := &job.Given[i]
+		if i == 0 || in.At != job.Given[i-1].At {
+			if from != nil {
+				_ = from.Close()
+			}
+			if from, err = os.OpenRoot(in.At); err != nil {
+				return noInput(in, "%w", err)
+			}
+		}
+		if err := in.put(root, from, stop); err != nil {
+			return err
+		}
+	}
+	// A child of another attempt that is between fork and exec holds what was written open for writing: the task
+	// could not execute it. The lock is held for writing from fork to exec, so to have waited for it is enough.
+	syscall.ForkLock.RLock()
+	syscall.ForkLock.RUnlock()
+	if job.Fetched {
+		if err := incomingOf(w.data).Forget(artifactsOf(&job.Key)); err != nil {
+			w.cfg.Log.Warn("what was fetched for an attempt cannot be removed", "run", job.Key.RunID, "task", job.Key.Task, "err", err)
+		}
+	}
+	return nil
+}
+
+// put writes one file, beside its place and renamed there, so that nobody sees half of it. What is there
+// already with the same content stays as it is: tasks may share the folder.
+func (in *Input) put(root, from *os.Root, stop func() bool) error {
+	name := filepath.FromSlash(in.Name)
+	if !filepath.IsLocal(name) {
+		return noInput(in, "its name leads outside")
+	}
+	info, err := root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return noInput(in, "%w", err)
+	case !info.Mode().IsRegular():
+		return noInput(in, "what is there under its name is no regular file: remove it, or give the input another name")
+	case info.Size() == in.Size:
+		if sum, err := sumOf(root, name, stop); err == nil && sum == in.SHA256 {
+			return nil
+		}
+	}
+	if dir := path.Dir(in.Name); dir != "." {
+		if err := root.MkdirAll(filepath.FromSlash(dir), 0o755); err != nil {
+			return noInput(in, "%w", err)
+		}
+	}
+	source, err := from.OpenFile(filepath.FromSlash(in.File), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return noInput(in, "%w", err)
+	}
+	defer source.Close()
+	temp := filepath.Join(filepath.Dir(name), ".skein-input-"+rand.Text()[:8])
+	err = in.copy(root, temp, &stoppable{source, stop})
+	if err == nil {
+		err = root.Rename(temp, name)
+	}
+	if err != nil {
+		_ = root.Remove(temp)
+		return noInput(in, "%w", err)
+	}
+	return nil
+}
+
+// errHalted says that the attempt was to end before it had its inputs.
+var errHalted = errors.New("it was stopped")
+
+// stoppable reads until stop.
+type stoppable struct {
+	r    io.Reader
+	stop func() bool
+}
+
+// Read implements io.Reader.
+func (s *stoppable) Read(p []byte) (int, error) {
+	if s.stop() {
+		return 0, errHalted
+	}
+	return s.r.Read(p)
+}
+
+func (in *Input) copy(root *os.Root, to string, source io.Reader) error {
+	file, err := root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	size, err := io.Copy(io.MultiWriter(file, sum), io.LimitReader(source, in.Size+1))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if size != in.Size || hex.EncodeToString(sum.Sum(nil)) != in.SHA256 {
+		return fmt.Errorf("what is kept of it is %w: it was damaged where it lies", artifact.ErrCorrupt)
+	}
+	return nil
+}
+
+func sumOf(root *os.Root, name string, stop func() bool) (string, error) {
+	file, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, &stoppable{file, stop}); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
