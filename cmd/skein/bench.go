@@ -15,10 +15,13 @@ import (
 type benchFlags struct {
 	store, shape, dir string
 	runs, workflows   int
-	history           int
+	history, nodes    int
 	triggers, due     int
 	within            time.Duration
 }
+
+// benchNodesMax bounds the schedulers of a benchmark: each has connections of its own.
+const benchNodesMax = 8
 
 func (c *cli) benchCmd() *cobra.Command {
 	var f benchFlags
@@ -43,6 +46,7 @@ beside bare fork and exec, as many at once: --slots, here by default eight per c
 	fl.IntVar(&f.runs, "runs", 0, "number of runs (default depends on the shape)")
 	fl.IntVar(&f.workflows, "workflows", 4, "workflows that the runs are spread over")
 	fl.IntVar(&f.history, "history", 0, "finished tasks that lie in the database before the measurement")
+	fl.IntVar(&f.nodes, "nodes", 1, "schedulers at once, each with its share of the workflows (postgres only)")
 	fl.IntVar(&f.triggers, "triggers", 0, "measure schedules instead: so many stored ones")
 	fl.IntVar(&f.due, "due", 10_000, "with --triggers: how many of them are due")
 	fl.DurationVar(&f.within, "within", 0, "with --triggers: the span over which those are due (default all in the same second)")
@@ -59,6 +63,9 @@ func (c *cli) bench(ctx context.Context, f benchFlags) error {
 	}
 	if f.runs < 0 || f.history < 0 || f.workflows < 1 {
 		return usage("--runs and --history must be 0 or more, --workflows 1 or more")
+	}
+	if f.nodes < 1 || f.nodes > benchNodesMax || f.nodes > 1 && (f.store != "postgres" || f.triggers != 0) {
+		return usage("--nodes %d: from 1 to %d, and more than 1 only with --store postgres and without --triggers", f.nodes, benchNodesMax)
 	}
 	if f.triggers != 0 {
 		return c.benchTriggers(ctx, f)
@@ -90,7 +97,7 @@ func (c *cli) bench(ctx context.Context, f benchFlags) error {
 }
 
 func (c *cli) benchShape(ctx context.Context, shape bench.Shape, f benchFlags) (r bench.Result, err error) {
-	cfg := bench.Config{Shape: shape, Runs: f.runs, Workflows: f.workflows, History: f.history}
+	cfg := bench.Config{Shape: shape, Runs: f.runs, Workflows: f.workflows, Nodes: f.nodes, History: f.history}
 	err = c.benchPlace(ctx, f, func(dir string, at bench.Place) error {
 		c.say("measuring %s …", shape.Name)
 		if cfg.Dir, cfg.At = dir, at; shape.Shell {

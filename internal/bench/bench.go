@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -22,6 +23,7 @@ type Config struct {
 	Shape     Shape
 	Runs      int    // 0: the shape's usual number
 	Workflows int    // over how many workflows the runs are spread
+	Nodes     int    // over how many schedulers: more than one only over a shared database
 	History   int    // finished tasks that lie in the database before the measurement
 	Dir       string // an empty folder on the disk to measure
 	At        Place  // where the database lies; nil: in Dir
@@ -50,6 +52,7 @@ type Result struct {
 	Ratio        float64 `json:"ratio"`
 	// History is how many finished tasks the database held before.
 	History int `json:"history,omitempty"`
+	Nodes   int `json:"nodes,omitempty"` // schedulers, if more than one
 	// FloorPerS is bare fork and exec of the same command: shell:N only.
 	FloorPerS *float64 `json:"floor_tasks_per_s,omitempty"`
 }
@@ -74,41 +77,49 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	return limits.Complete(res), nil
 }
 
-// load runs the shape on an engine of its own.
-func load(ctx context.Context, c Config) (Result, error) {
+// load runs the shape on engines of its own.
+func load(ctx context.Context, c Config) (res Result, err error) {
 	c.complete()
-	st, err := c.At.Open(ctx)
-	if err != nil {
-		return Result{}, fmt.Errorf("bench: %w", err)
+	var f fleet
+	defer func() { err = errors.Join(err, f.stop()) }()
+	for i := range max(c.Nodes, 1) {
+		st, err := c.At.Open(ctx)
+		if err != nil {
+			return Result{}, fmt.Errorf("bench: %w", err)
+		}
+		defer st.Close()
+		b, err := start(ctx, st, nil, fmt.Sprint("bench-", i))
+		if err != nil {
+			return Result{}, err
+		}
+		f = append(f, b)
 	}
-	defer st.Close()
-	b, err := start(ctx, st, nil)
-	if err != nil {
+	if err := f.own(ctx); err != nil {
 		return Result{}, err
 	}
-	res, err := b.measure(ctx, c)
-	return res, errors.Join(err, b.stop())
+	return f.measure(ctx, c)
 }
 
 // bench is an engine under load.
 type bench struct {
 	engine *engine.Engine
+	store  store.Store
 	noop   *noop
 	cancel context.CancelFunc
 	ended  chan error
 }
 
-func start(ctx context.Context, st store.Store, planner engine.Planner) (*bench, error) {
+func start(ctx context.Context, st store.Store, planner engine.Planner, name string) (*bench, error) {
 	x := newNoop()
 	e, err := engine.New(ctx, engine.Config{
-		Store: st, Executor: x, Slots: slots, Node: "bench", Planner: planner,
+		Store: st, Executor: x, Slots: slots, Node: name, Planner: planner, Peers: peers(st),
 		Compile: func(string) (dag.Condition, error) { return nil, errors.New("no conditions here") },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	x.engine = e
-	b := &bench{engine: e, noop: x, ended: make(chan error, 1)}
+	b := &bench{engine: e, store: st, noop: x, ended: make(chan error, 1)}
 	ctx, b.cancel = context.WithCancel(ctx)
 	go func() { b.ended <- e.Run(ctx) }()
 	go x.loop()
@@ -130,76 +141,63 @@ func (b *bench) stop() error {
 }
 
 // measure runs the load, then, with nothing else going on, the chain of hops.
-func (b *bench) measure(ctx context.Context, c Config) (Result, error) {
+func (f fleet) measure(ctx context.Context, c Config) (Result, error) {
 	specs := c.Shape.Tasks()
 	if c.Runs == 0 {
 		c.Runs = c.Shape.Runs
 	}
-	targets, err := b.apply(ctx, "load", max(c.Workflows, 1), specs)
+	targets, err := f.apply(ctx, "load", max(c.Workflows, 1), specs)
 	if err != nil {
 		return Result{}, err
 	}
-	if err := b.past(ctx, c.History); err != nil {
+	if err := f.past(ctx, c.History); err != nil {
 		return Result{}, err
 	}
 	runtime.GC() // of what came before
-	rows := b.engine.Stats().Rows.Load()
+	written := func(s *engine.Stats) *atomic.Int64 { return &s.Rows }
+	rows := f.sum(written)
 	began := time.Now()
-	if err := b.drive(ctx, targets, c.Runs); err != nil {
+	if err := f.drive(ctx, targets, c.Runs); err != nil {
 		return Result{}, err
 	}
 	seconds := time.Since(began).Seconds()
-	rows = b.engine.Stats().Rows.Load() - rows
+	rows = f.sum(written) - rows
 	tasks := c.Runs * len(specs)
 	res := Result{
 		Store: c.At.Engine(), Shape: c.Shape.Name, Runs: c.Runs, Tasks: tasks, Seconds: seconds,
 		TasksPerS: float64(tasks) / seconds, RowsPerTask: float64(rows) / float64(tasks), History: c.History,
 	}
-	chain, err := b.apply(ctx, "hops", 1, Chain(hopTasks))
+	if len(f) > 1 {
+		res.Nodes = len(f)
+	}
+	chain, err := f.apply(ctx, "hops", 1, Chain(hopTasks))
 	if err != nil {
 		return res, err
 	}
-	b.noop.watchHops()
-	if err := b.drive(ctx, chain, 1); err != nil {
+	x := chain[0].at.noop
+	x.watchHops()
+	if err := f.drive(ctx, chain, 1); err != nil {
 		return res, err
 	}
-	res.HopP50US, res.HopP99US = b.noop.hops()
+	res.HopP50US, res.HopP99US = x.hops()
 	return res, nil
 }
 
 // past fills the database with finished tasks, in runs of the fan.
-func (b *bench) past(ctx context.Context, tasks int) error {
+func (f fleet) past(ctx context.Context, tasks int) error {
 	if tasks <= 0 {
 		return nil
 	}
 	specs := fan(historyFan)
-	targets, err := b.apply(ctx, "history", 1, specs)
+	targets, err := f.apply(ctx, "history", 1, specs)
 	if err != nil {
 		return err
 	}
-	return b.drive(ctx, targets, (tasks+len(specs)-1)/len(specs))
+	return f.drive(ctx, targets, (tasks+len(specs)-1)/len(specs))
 }
 
 // historyFan is the width of the runs that make a history.
 const historyFan = 100
-
-// apply makes n workflows of one graph.
-func (b *bench) apply(ctx context.Context, name string, n int, specs []dag.TaskSpec) ([]store.Workflow, error) {
-	g, err := dag.NewGraph(dag.GraphSpec{Tasks: specs, TasksMax: len(specs)})
-	if err != nil {
-		return nil, fmt.Errorf("bench: %w", err)
-	}
-	packed := g.Pack()
-	all := make([]store.Workflow, n)
-	for i := range all {
-		all[i], _, err = b.engine.Apply(ctx, engine.Definition{Namespace: "bench", Name: fmt.Sprintf("%s-%d", name, i),
-			Def: scheduledDef(), Graph: packed, Digest: []byte(name), User: "bench"})
-		if err != nil {
-			return nil, fmt.Errorf("bench: %w", err)
-		}
-	}
-	return all, nil
-}
 
 const (
 	// submitChunk is how many runs are started together.
@@ -209,8 +207,9 @@ const (
 )
 
 // drive starts runs, spread over the workflows, and waits until all have ended.
-func (b *bench) drive(ctx context.Context, targets []store.Workflow, runs int) error {
-	goal := b.engine.Stats().RunsEnded.Load() + int64(runs)
+func (f fleet) drive(ctx context.Context, targets []target, runs int) error {
+	ended := func(s *engine.Stats) *atomic.Int64 { return &s.RunsEnded }
+	goal := f.sum(ended) + int64(runs)
 	// As many submitters as workflows: one alone would wait for its own commits.
 	errs := make(chan error, len(targets))
 	for i := range targets {
@@ -218,7 +217,7 @@ func (b *bench) drive(ctx context.Context, targets []store.Workflow, runs int) e
 		if i < runs%len(targets) {
 			share++
 		}
-		go func() { errs <- b.submit(ctx, targets[i], share) }()
+		go func() { errs <- targets[i].at.submit(ctx, targets[i].Workflow, share) }()
 	}
 	for range targets {
 		if err := <-errs; err != nil {
@@ -227,7 +226,7 @@ func (b *bench) drive(ctx context.Context, targets []store.Workflow, runs int) e
 	}
 	tick := time.NewTicker(endPoll)
 	defer tick.Stop()
-	for b.engine.Stats().RunsEnded.Load() < goal {
+	for f.sum(ended) < goal {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

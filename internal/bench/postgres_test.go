@@ -38,6 +38,10 @@ func TestPostgres(t *testing.T) {
 	if err != nil || r.Store != "postgres" || r.Tasks != 54 || r.TasksPerS <= 0 || r.HopP50US <= 0 || r.RowsPerTask < 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
+	r, err = load(t.Context(), Config{Shape: shape, Runs: 6, Workflows: 4, Nodes: 2, At: at})
+	if err != nil || r.Nodes != 2 || r.Tasks != 54 || r.HopP50US <= 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := load(gone, Config{Shape: shape, At: at}); err == nil || !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "canceled") {

@@ -67,9 +67,12 @@ func Triggers(ctx context.Context, c TriggersConfig) (res TriggersResult, err er
 		return res, fmt.Errorf("bench: %w", err)
 	}
 	defer st.Close()
-	b, err := start(ctx, st, trigger.New(st))
+	b, err := start(ctx, st, trigger.New(st), "bench")
 	if err != nil {
 		return res, err
+	}
+	if err := (fleet{b}).own(ctx); err != nil {
+		return res, errors.Join(err, b.stop())
 	}
 	res.StartMS = float64(time.Since(began).Microseconds()) / 1e3
 	res.MemoryMB = resident()
@@ -118,15 +121,21 @@ func fill(ctx context.Context, c TriggersConfig) (megabytes float64, err error) 
 		return 0, fmt.Errorf("bench: %w", err)
 	}
 	defer st.Close()
-	b, err := start(ctx, st, nil)
+	b, err := start(ctx, st, nil, "bench")
 	if err != nil {
 		return 0, err
 	}
-	workflows, err := b.apply(ctx, "scheduled", triggerWorkflows, Shape{}.Tasks())
+	var targets []target
+	if err = (fleet{b}).own(ctx); err == nil {
+		targets, err = fleet{b}.apply(ctx, "scheduled", triggerWorkflows, Shape{}.Tasks())
+	}
 	if err = errors.Join(err, b.stop()); err != nil {
 		return 0, err
 	}
-	f := filling{st: st, planner: trigger.New(st), workflows: workflows}
+	f := filling{st: st, planner: trigger.New(st)}
+	for i := range targets {
+		f.workflows = append(f.workflows, targets[i].Workflow)
+	}
 	if err := f.own(ctx); err != nil {
 		return 0, fmt.Errorf("bench: %w", err)
 	}

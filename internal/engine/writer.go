@@ -60,6 +60,7 @@ type writer struct {
 	// itemsMax bounds the items of a transaction: halved when one is refused for its
 	// content, doubled when one commits. See halve.go.
 	itemsMax int
+	whole    bool // the next transaction is not to go in parts: see parts.go
 	// unsure is set when nobody knows any more at which seq the shards are: nothing may
 	// be written until they are taken again.
 	unsure error
@@ -96,7 +97,10 @@ type transaction struct {
 	declared bool
 	rows     int // estimate
 	tried    int // items and assignments begun
-	tally    tally
+	// cuts are where the rows of each shard begin, if the transaction may go in parts.
+	apart bool
+	cuts  []cut
+	tally tally
 }
 
 // tally is what the counters rise by when the transaction commits.
@@ -277,7 +281,7 @@ func (w *writer) attempt(ctx context.Context, items []item) (n int, err error) {
 		}
 		w.follow()
 		w.fill(w.itemsMax - n)
-		w.flush()
+		w.flush(items[:n])
 		w.post()
 	})
 	if err == nil {
@@ -289,8 +293,10 @@ func (w *writer) attempt(ctx context.Context, items []item) (n int, err error) {
 	return n, err
 }
 
-func (w *writer) flush() {
+func (w *writer) flush(items []item) {
+	w.byShard(items)
 	for _, r := range w.tx.touched {
+		w.cutAt(r.Shard)
 		n := len(w.tx.batch.Events)
 		r.Flush(&w.tx.batch.Changes, w.tx.now.Wall)
 		if f := w.held(r.Shard); f != nil && len(w.tx.batch.Events) > n {
@@ -320,7 +326,8 @@ func (w *writer) commit(ctx context.Context) error {
 // write commits a batch under the fences that are held.
 func (w *writer) write(ctx context.Context, b *store.Batch) error {
 	b.Fences = w.fenced(b)
-	wall, err := w.e.store.Commit(context.WithoutCancel(ctx), b)
+	parts := w.parts(b)
+	wall, err := w.commitParts(context.WithoutCancel(ctx), parts)
 	if err != nil {
 		return err
 	}
@@ -331,7 +338,7 @@ func (w *writer) write(ctx context.Context, b *store.Batch) error {
 	w.due.setClock(wall)
 	w.due.watermark = max(w.due.watermark, b.Watermark)
 	w.pause = 0
-	w.e.stats.Commits.Add(1)
+	w.e.stats.Commits.Add(int64(len(parts)))
 	return nil
 }
 
@@ -379,7 +386,7 @@ func (w *writer) settle(n int) {
 	w.defs.trim()
 	w.triggers.trim()
 	w.backfills.retire()
-	w.itemsMax = min(2*w.itemsMax, batchRowsMax)
+	w.itemsMax, w.whole = min(2*w.itemsMax, batchRowsMax), false
 	w.e.stats.ActiveRuns.Store(int64(len(w.runs) + w.aside))
 	w.e.stats.ReadyTasks.Store(int64(w.queue.Len()))
 	w.e.stats.InboxItems.Store(int64(w.inbox.len() + len(w.kept)))

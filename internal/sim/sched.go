@@ -36,7 +36,11 @@ func newCoro() *coro {
 }
 
 // Stage keeps coroutines from one history to the next: their stacks have grown already.
-type Stage struct{ idle []*coro }
+type Stage struct {
+	idle []*coro
+	// Parts has every transaction go in parts that may, however small it is.
+	Parts bool
+}
 
 func (s *Stage) take() *coro {
 	if n := len(s.idle); n > 0 {

@@ -18,6 +18,7 @@ import (
 
 var (
 	seedFlag   = flag.Uint64("seed", 0, "the seed that TestSeed replays, and the first of TestSoak")
+	partsFlag  = flag.Bool("parts", false, "whether TestSeed and TestSoak have transactions go in parts")
 	seedsFlag  = flag.Uint64("seeds", 20_000, "how many seeds TestSoak plays")
 	mutantFlag = flag.String("mutant", "", "the bug that TestSeed and TestSoak play with")
 )
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 
 // TestSeed replays one seed; with -v it prints the whole history.
 func TestSeed(t *testing.T) {
-	stage := &Stage{}
+	stage := &Stage{Parts: *partsFlag}
 	defer stage.Close()
 	var trace *os.File
 	if testing.Verbose() {
@@ -99,13 +100,13 @@ func (a *tally) add(w *World) {
 const badMax = 20
 
 // soak plays seeds on all cores.
-func soak(first, n uint64, m *Mutant) *tally {
+func soak(first, n uint64, m *Mutant, parts bool) *tally {
 	all := &tally{kinds: map[string]int{}, what: map[uint64]string{}}
 	var next atomic.Uint64
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			stage := &Stage{}
+			stage := &Stage{Parts: parts}
 			defer stage.Close()
 			for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
 				all.add(Run(stage, first+i, m, nil))
@@ -125,6 +126,17 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// TestParts: transactions that go in parts, of which faults write one and not the other.
+func TestParts(t *testing.T) {
+	all := soak(0, 250, nil, true)
+	for _, seed := range all.bad {
+		t.Errorf("seed %d: %.400s\n\tgo test ./internal/sim -run TestSeed$ -seed %d -parts -v", seed, all.what[seed], seed)
+	}
+	if n := all.kinds["transaction in parts"]; n < 50 {
+		t.Errorf("%d transactions went in parts", n)
+	}
+}
+
 // TestSoak plays many seeds. make soak SEEDS=n calls it.
 func TestSoak(t *testing.T) {
 	n := *seedsFlag
@@ -132,7 +144,7 @@ func TestSoak(t *testing.T) {
 		n = min(n, 1000)
 	}
 	began := cpu()
-	all := soak(*seedFlag, n, mutantNamed(t, *mutantFlag))
+	all := soak(*seedFlag, n, mutantNamed(t, *mutantFlag), *partsFlag)
 	for _, seed := range all.bad[:min(len(all.bad), badMax)] {
 		t.Errorf("seed %d: %.400s\n\tgo test ./internal/sim -run TestSeed$ -seed %d -v", seed, all.what[seed], seed)
 	}

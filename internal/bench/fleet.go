@@ -1,0 +1,110 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// fleet is the schedulers under load. Over a shared database each owns a share of the shards, as the nodes of
+// a cluster do, also if it is alone: workflows spread over the shards.
+type fleet []*bench
+
+// target is a workflow to start runs of, and the scheduler that owns it.
+type target struct {
+	store.Workflow
+	at *bench
+}
+
+// own has the schedulers of a shared database take their shares of the shards, as its members.
+func (f fleet) own(ctx context.Context) error {
+	for i, b := range f {
+		cluster, is := b.store.(store.Cluster)
+		if !is {
+			return nil
+		}
+		info, err := b.store.Info(ctx)
+		if err != nil {
+			return fmt.Errorf("bench: %w", err)
+		}
+		h := b.engine.Handler()
+		if err := cluster.Join(ctx, store.Member{Handler: h.ID, UUID: h.UUID, Name: h.Node, State: store.MemberActive, Format: info.Known}); err != nil {
+			return fmt.Errorf("bench: %w", err)
+		}
+		var share []dag.ShardID
+		for s := i; s < info.Shards; s += len(f) {
+			share = append(share, dag.ShardID(s))
+		}
+		if _, err := b.engine.Own(ctx, share); err != nil {
+			return fmt.Errorf("bench: %w", err)
+		}
+	}
+	return nil
+}
+
+// apply makes n workflows of one graph.
+func (f fleet) apply(ctx context.Context, name string, n int, specs []dag.TaskSpec) ([]target, error) {
+	g, err := dag.NewGraph(dag.GraphSpec{Tasks: specs, TasksMax: len(specs)})
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	packed := g.Pack()
+	all := make([]target, n)
+	for i := range all {
+		def := engine.Definition{Namespace: "bench", Name: fmt.Sprintf("%s-%d", name, i), Def: scheduledDef(), Graph: packed, Digest: []byte(name), User: "bench"}
+		var elsewhere *engine.Elsewhere
+		for _, b := range f { // whoever owns the shard that has fewest
+			if all[i].Workflow, _, err = b.engine.Apply(ctx, def); !errors.As(err, &elsewhere) {
+				break
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("bench: %w", err)
+		}
+		for _, b := range f {
+			if all[i].at == nil || b.engine.Owns(all[i].Shard) {
+				all[i].at = b
+			}
+		}
+	}
+	return all, nil
+}
+
+// sum adds up what the schedulers count.
+func (f fleet) sum(of func(*engine.Stats) *atomic.Int64) (n int64) {
+	for _, b := range f {
+		n += of(b.engine.Stats()).Load()
+	}
+	return n
+}
+
+// stop ends them, the last first.
+func (f fleet) stop() (err error) {
+	for _, b := range slices.Backward(f) {
+		err = errors.Join(err, b.stop())
+	}
+	return err
+}
+
+// peers are what an engine over a store has; nil: the store is for one node.
+func peers(st store.Store) engine.Peers {
+	if _, ok := st.(store.Cluster); ok {
+		return strangers{}
+	}
+	return nil
+}
+
+// strangers are the other schedulers of a fleet: no run concerns two of them.
+type strangers struct{}
+
+func (strangers) Alive(dag.HandlerID) bool                  { return false }
+func (strangers) Report(engine.Report)                      {}
+func (strangers) Cancel(dag.HandlerID, []dag.Cancel)        {}
+func (strangers) Confirm(dag.HandlerID, []engine.AttemptID) {}
+func (strangers) Nudge(dag.ShardID)                         {}
