@@ -456,7 +456,33 @@ func Load(flags map[string]string, path string) (*Config, error) {
 		}
 		c.Values = append(c.Values, v)
 	}
-	return c, nil
+	return c, c.checkSpans()
+}
+
+const (
+	// beatsPerLag: with fewer heartbeats a node is taken for dead because one came late.
+	beatsPerLag = 4
+	// beatsPerLease: an attempt must outlive the longest time between two renewals, of which each counts from when it was
+	// sent, and one that comes late.
+	beatsPerLease = 3
+)
+
+// checkSpans refuses times that do not go together in a cluster: healthy nodes would be deposed, or end what they run.
+func (c *Config) checkSpans() error {
+	if c.Postgres == "" {
+		return nil
+	}
+	for _, s := range []struct {
+		name  string
+		is    time.Duration
+		beats time.Duration
+	}{{"lag", c.Lag, beatsPerLag}, {"lease", c.Lease, beatsPerLease}} {
+		if least := s.beats * c.Heartbeat; s.is < least {
+			return &SettingError{Name: s.name, Origin: c.origin(s.name), Err: fmt.Errorf("%v is shorter than %d heartbeats of %v: set it to at least %v, or heartbeat to at most %v",
+				workflow.Duration(s.is), s.beats, workflow.Duration(c.Heartbeat), workflow.Duration(least), workflow.Duration((s.is / s.beats).Truncate(time.Millisecond)))}
+		}
+	}
+	return nil
 }
 
 // origin tells where a setting came from.

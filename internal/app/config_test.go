@@ -42,6 +42,32 @@ func TestNoPasswordIsShown(t *testing.T) {
 	}
 }
 
+// TestSpansGoTogether: times with which a healthy cluster would depose its nodes, or end its attempts, are refused.
+func TestSpansGoTogether(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	const db = "postgres://db/skein"
+	for _, c := range []struct {
+		flags map[string]string
+		says  string
+	}{
+		{map[string]string{"db": db}, ""},
+		{map[string]string{"db": db, "heartbeat": "1s", "lag": "4s"}, ""},
+		{map[string]string{"db": db, "lag": "10s"}, "setting lag (flag --lag): 10s is shorter than 4 heartbeats of 5s: set it to at least 20s, or heartbeat to at most 2s500ms"},
+		{map[string]string{"db": db, "heartbeat": "10s", "lag": "1m"}, "setting lease (default): 15s is shorter than 3 heartbeats of 10s: set it to at least 30s, or heartbeat to at most 5s"},
+		{map[string]string{"db": db, "lease": "5s"}, "setting lease (flag --lease): 5s is shorter"},
+		{map[string]string{"lease": "1s", "lag": "1s"}, ""}, // alone there are no heartbeats
+	} {
+		_, err := Load(c.flags, "")
+		if text := fmt.Sprint(err); (err == nil) != (c.says == "") || !strings.Contains(text, c.says) && c.says != "" {
+			t.Errorf("%v: %s", c.flags, text)
+		}
+		var setting *SettingError
+		if err != nil && !errors.As(err, &setting) {
+			t.Errorf("%v: an error of type %T", c.flags, err)
+		}
+	}
+}
+
 // TestReachable: the other nodes of a cluster cannot reach one that listens everywhere and says nowhere.
 func TestReachable(t *testing.T) {
 	for _, c := range []struct {

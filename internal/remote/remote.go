@@ -267,6 +267,9 @@ func (r *Worker) sessions(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if !r.attached() {
 			err := r.attach(ctx)
+			if errors.Is(err, errLease) {
+				return err
+			}
 			switch reason(err) {
 			case nameTaken, alone, malformed:
 				return err
@@ -327,8 +330,18 @@ func (r *Worker) attach(ctx context.Context) error {
 
 const registerMax = 3 * time.Second
 
+// errLease says that a worker's lease cannot be renewed in time, so that it would end attempts for no reason.
+var errLease = errors.New("the lease of this worker is too short")
+
+// pollsPerLease: a renewal counts from when a poll was sent, the next one ends up to two polls later, and one may
+// come late.
+const pollsPerLease = 3
+
 // settle takes up what a registration brought.
 func (r *Worker) settle(ctx context.Context, url string, out *workerv1.RegisterResponse, sent time.Duration) error {
+	if least := pollsPerLease * time.Duration(out.PollMillis) * time.Millisecond; r.work.Lease() < least {
+		return fmt.Errorf("%w: it is %v, and %s answers every %v: give it --lease %dms or more", errLease, r.work.Lease(), url, least/pollsPerLease, least.Milliseconds())
+	}
 	r.mu.Lock()
 	fresh := r.handler == 0
 	r.handler, r.lease, r.home, r.ack = out.Handler, out.Lease, url, 0
