@@ -59,67 +59,6 @@ func nested(n *node) (top, mid, leaf store.Workflow) {
 	return n.apply("main", graph(n.t, "a; mid: a; w: mid", logical(map[string]*dag.Logic{"mid": call, "w": {Kind: dag.Wait}}))), mid, leaf
 }
 
-// TestCallsCrashAtEveryCommit: whenever the process dies, every level has one run, and all end.
-func TestCallsCrashAtEveryCommit(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
-			t.Parallel()
-			for k := 1; ; k++ {
-				st := openMemory(t)
-				first := start(t, st, newHands(t), calls)
-				top, mid, leaf := nested(first)
-				first.close()
-				m := newMortal(st, k, after)
-				n := start(t, m, newHands(t), calls)
-				s := submission(top)
-				s.Key = "k"
-				ctx, cancel := context.WithCancel(t.Context())
-				go func() {
-					select {
-					case <-m.died:
-						cancel()
-					case <-ctx.Done():
-					}
-				}()
-				_, err := n.Submit(ctx, s)
-				cancel()
-				died := err != nil
-				if !died {
-					eventually(t, "it is done or dead", func() bool {
-						select {
-						case <-m.died:
-							died = true
-							return true
-						default:
-							return n.Idle() && n.Free() == n.slots && n.Waiting() == 0
-						}
-					})
-				}
-				past := n.hands
-				n.close()
-				h := newHands(t)
-				h.past = past
-				n = start(t, st, h, calls)
-				id := n.submit(top, func(s *engine.Submission) { s.Key = "k" })
-				n.ends(id, dag.RunSucceeded)
-				n.quiet()
-				for _, w := range []store.Workflow{top, mid, leaf} {
-					if rows := runsOf(t, st, w); len(rows) != 1 || rows[0].State != dag.RunSucceeded || rows[0].Generation != 1 {
-						t.Fatalf("commit %d: %s has %d runs: %+v", k, w.Name, len(rows), rows)
-					}
-				}
-				n.close()
-				if !died {
-					if k < 8 {
-						t.Fatalf("the workload has only %d commits", k-1)
-					}
-					return
-				}
-			}
-		})
-	}
-}
-
 // TestCallsOnOneSlot: levels that wait for each other hold no slot, and say so.
 func TestCallsOnOneSlot(t *testing.T) {
 	st := openMemory(t)
