@@ -17,7 +17,7 @@ import (
 //
 //	graph [end] [timeout=D] [own]     then one indented line per task:
 //	  NAME [<- NEED...] [if=COND] [retry=N] [delay=D] [backoff=F] [max_delay=D] [jitter=F]
-//	       [exit=N,N] [timeout=D] [grace=D] [warn] [priority=P] [on_lost=P] [start=D]
+//	       [exit=N,N] [timeout=D] [grace=D] [warn] [priority=P] [on_lost=P] [start=D] [logic=LOGIC]
 //	fire [by=D] [fail_lost] [from=TASK]           before submit: a trigger starts it, to begin within D
 //	submit [split] [wait=WHY]         split: Leader work makes the graph; wait: a limit holds it back
 //	admit [split]                     what it waited for is there
@@ -25,6 +25,7 @@ import (
 //	auto                              from here on, ready tasks are assigned at once
 //	assign start succeed fail stopped lose TASK [handler=N] [token=N] [out=JSON] [exit=N] [cause=C] [over] [message…]
 //	advance D                         lets time pass and fires the timers that become due
+//	arm settle TASK …                 what the owner of a run says of a logical task: see scenario_logic_test.go
 //	task-stop retry skip TASK         an operator decides about a task
 //	mark succeeded|failed TASK [out=JSON]
 //	timer KIND TASK [token=N]         a timer that nobody asked for
@@ -161,6 +162,8 @@ func parseTask(words []string) TaskSpec {
 			t.If = cond(value)
 		case word == "warn":
 			t.Policy.WarnOnTimeout = true
+		case name == "logic":
+			t.Logic = parseLogic(value)
 		case option:
 			policyOption(&t.Policy, name, value)
 		default:
@@ -269,9 +272,11 @@ func (p *player) event(words []string) {
 		}
 	case "assign", "start", "succeed", "fail", "stopped", "lose":
 		p.taskEvent(&ev, kind, args)
+	case "arm", "settle":
+		p.logicEvent(&ev, kind, args)
 	case "timer":
 		kinds := map[string]TimerKind{"retry": TimerRetry, "timeout": TimerTimeout, "overdue": TimerOverdue, "run": TimerRunTimeout,
-			"start_by": TimerStartBy, "start": TimerStart}
+			"start_by": TimerStartBy, "start": TimerStart, "deferred": TimerDeferred}
 		ev.Kind, ev.Timer, ev.Task = EvTimer, kinds[args[0]], p.task(args[1])
 		if p.w.run.has(ev.Task) {
 			ev.Token = p.w.run.at(ev.Task).token
@@ -353,7 +358,7 @@ func (p *player) task(name string) TaskID {
 	if name == "leader" {
 		return LeaderTask
 	}
-	if t, ok := p.w.g.Find(name); ok {
+	if t, ok := p.graphNow().Find(name); ok {
 		return t
 	}
 	return TaskID(number(name))
@@ -439,6 +444,7 @@ func (p *player) apply(ev Event, as string) {
 		p.say("timer: %s", p.timer(tm))
 	}
 	p.tellCancels()
+	p.tellOwner()
 }
 
 // assignAll hands over every ready task in the best order.
@@ -451,10 +457,10 @@ func (p *player) assignAll() {
 }
 
 func (p *player) timer(tm Timer) string {
-	names := [...]string{"", "retry", "timeout", "overdue", "run timeout", "start by", "start"}
+	names := [...]string{"", "retry", "timeout", "overdue", "run timeout", "start by", "start", "deferred"}
 	text := fmt.Sprintf("%s in %s", names[tm.Kind], tm.Due-p.w.now.Mono)
 	if tm.Kind != TimerRunTimeout && tm.Kind != TimerStartBy {
-		text = p.w.g.Name(tm.Task) + " " + text
+		text = p.graphNow().Name(tm.Task) + " " + text
 	}
 	return text
 }
@@ -465,7 +471,7 @@ func (p *player) tellCancels() {
 		if c.Kill {
 			how = "KILL"
 		}
-		p.say("%s %s, token %d", how, p.w.g.Name(c.Task), c.Token)
+		p.say("%s %s, token %d", how, p.graphNow().Name(c.Task), c.Token)
 	}
 	p.told = len(p.w.cancels)
 }
@@ -560,6 +566,7 @@ func (p *player) crash() {
 		p.say("timer: %s", p.timer(tm))
 	}
 	p.tellCancels()
+	p.tellOwner()
 }
 
 func (p *player) show() {
@@ -589,7 +596,7 @@ func (p *player) history() {
 func (p *player) record(rec *Record) string {
 	words := []string{rec.Kind.String()}
 	if rec.Task != LeaderTask || rec.Token != 0 {
-		words = append(words, p.w.g.Name(rec.Task))
+		words = append(words, p.graphNow().Name(rec.Task))
 	}
 	if rec.Token != 0 {
 		words = append(words, fmt.Sprintf("token %d", rec.Token))

@@ -169,6 +169,9 @@ type world struct {
 	cancels []Cancel
 	changes Changes // of the last flush
 	heard   func(Event)
+	// What the owner was asked, and is to tell others.
+	prepares []Prepare
+	orders   []Order
 
 	generation int32 // and the states and tokens after the last step
 	states     []TaskState
@@ -195,6 +198,7 @@ func (w *world) step(ev Event) (Verdict, error) {
 	v := w.run.Step(&ev, w.now, &fx)
 	w.timers = append(w.timers, fx.Timers...)
 	w.cancels = append(w.cancels, fx.Cancels...)
+	w.prepares, w.orders = append(w.prepares, fx.Prepares...), append(w.orders, fx.Orders...)
 	if v != Accepted && v != Stale && (len(w.run.records) != records || w.run.Pending() != pending) {
 		return v, fmt.Errorf("%s was refused as %s, and changed something", ev.Kind, v)
 	}
@@ -254,6 +258,7 @@ func (w *world) crash() error {
 		return err
 	}
 	w.run, w.timers, w.cancels = r, fx.Timers, append(w.cancels, fx.Cancels...)
+	w.prepares, w.orders = append(w.prepares, fx.Prepares...), append(w.orders, fx.Orders...)
 	w.generation = 0 // what was not committed never happened
 	return w.checkHistory()
 }
