@@ -61,11 +61,24 @@ SEEDS ?= 1000000
 soak: ## simulate SEEDS histories full of faults (default 1,000,000: about half an hour per core), print what is violated
 	$(GO) test ./internal/sim -run 'TestSoak$$' -seeds $(SEEDS) -timeout 0 -v -count 1
 
+FUZZTIME ?= 30s
+.PHONY: fuzz
+fuzz: ## fuzz each reader of foreign input for FUZZTIME (default 30s)
+	@grep -r --include='*_test.go' '^func Fuzz' . | sed 's|^\(.*\)/[^/]*:func \(Fuzz[A-Za-z]*\)(.*|\1 \2|' | sort | while read -r dir name; do \
+		echo "$$dir $$name"; \
+		$(GO) test "$$dir" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x </dev/null || exit 1; \
+	done # by default each input that reaches something new is made smaller for a minute, and the rate shown is 0
+
 SPAN ?= 10m
 SEED ?=
 .PHONY: chaos
 chaos: tools ## have real nodes and PostgreSQL killed, frozen, cut off for SPAN (default 10m; SEED repeats the order), check and print a table
 	SKEIN_CHAOS=$(SPAN) SKEIN_CHAOS_SEED=$(SEED) $(GO) test ./cmd/skein -run 'TestChaos$$' -timeout 0 -v -count 1
+
+KILLS ?= 1000
+.PHONY: kills
+kills: tools ## kill attempts, servers, workers and keepers KILLS times (default 1000: some ten minutes), count what is left
+	SKEIN_KILLS=$(KILLS) $(GO) test ./cmd/skein -run 'TestNoOrphans$$' -timeout 0 -v -count 1
 
 .PHONY: generate
 generate: ## make the code of api/worker/v1 from its .proto again (fetches its tools as Go modules)

@@ -36,10 +36,11 @@ type lane struct {
 	pid     func() int
 	kill    func() // -9, and it stays away
 	start   func()
-	replace func() (back func()) // another process takes its name; nil: nobody can
+	// replace has another process take its name, and gives the last moment at which it had not; nil: nobody can.
+	replace func() (due time.Time, back func())
 
-	left  int                        // processes that did not go
-	most  int                        // processes of one kill
+	ended int                        // processes that were to go
+	left  int                        // processes that did not
 	after map[string][]time.Duration // by kind of kill: from the moment at which all had to go until they were gone
 }
 
@@ -97,7 +98,7 @@ func TestNoOrphans(t *testing.T) {
 					took[(len(took)-1)*99/100].Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond))
 			}
 		}
-		t.Logf("%-6s %d processes left, up to %d in a kill", l.name, l.left, l.most)
+		t.Logf("%-6s %d processes were to go, %d are left", l.name, l.ended, l.left)
 	}
 }
 
@@ -125,11 +126,18 @@ func workerLane(t *testing.T) *lane {
 	f.listed(2)
 	l := &lane{home: w.home, name: "worker", client: func() *skein.Client { return f.members[0].client }, pid: func() int { return w.cmd.Process.Pid },
 		kill: w.kill, start: w.start}
-	l.replace = func() func() {
+	l.replace = func() (due time.Time, back func()) {
 		was := f.row("handler", "w1")
 		other := f.worker("w1", args...)
-		f.until("another worker has the name", func() bool { h := f.row("handler", "w1"); return h != "" && h != was })
-		return func() { other.stop() }
+		f.until("another worker has the name", func() bool {
+			asked := time.Now()
+			h := f.row("handler", "w1")
+			if h == was {
+				due = asked
+			}
+			return h != "" && h != was
+		})
+		return due, other.stop
 	}
 	return l
 }
@@ -188,7 +196,7 @@ func (l *lane) once(kind string) {
 		l.t.Fatalf("%s: %v", kind, err)
 	}
 	began := l.begun(run.ID)
-	l.most = max(l.most, len(l.of(run.ID)))
+	l.ended += len(l.of(run.ID))
 	due, restore := l.strike(kind, run.ID, began)
 	for until := time.Now().Add(awaitMax); ; time.Sleep(10 * time.Millisecond) {
 		left := l.of(run.ID)
@@ -264,8 +272,7 @@ func (l *lane) strike(kind, run string, began time.Time) (due time.Time, restore
 			signal(first, syscall.SIGKILL)
 		}
 	case "replaced by its name":
-		due = time.Now()
-		restore = l.replace()
+		due, restore = l.replace()
 	}
 	if err != nil {
 		l.t.Fatalf("%s: %v", kind, err)

@@ -26,6 +26,14 @@ type names struct {
 // naming has an engine know what definitions name.
 func naming(cfg *engine.Config) { cfg.Namer = trigger.New(cfg.Store) }
 
+// held is a node that knows what definitions name, and whose attempts end when a test says so.
+func held(t *testing.T) (*hands, *node) {
+	t.Helper()
+	h := newHands(t)
+	h.held = true
+	return h, start(t, openMemory(t), h, naming)
+}
+
 // naming applies a workflow of one task that names things.
 func (n *node) naming(name string, what names) store.Workflow {
 	n.t.Helper()
@@ -115,9 +123,7 @@ func (n *node) reloads() {
 }
 
 func TestQueueOrderAndKeys(t *testing.T) {
-	h := newHands(t)
-	h.held = true
-	n := start(t, openers["memory"](t), h, naming)
+	h, n := held(t)
 	n.queue("q", 1, func(q *store.Queue) { q.Order, q.PerKey = store.QueuePriority, "params.site" })
 	w := n.naming("w", names{Queue: "q"})
 	a1 := n.submit(w, params(`{"site":"a"}`))
@@ -151,9 +157,7 @@ func TestQueueOrderAndKeys(t *testing.T) {
 }
 
 func TestQueueOverflowAndStates(t *testing.T) {
-	h := newHands(t)
-	h.held = true
-	n := start(t, openers["memory"](t), h, naming)
+	h, n := held(t)
 	ok := dag.Result{State: dag.AttemptSucceeded}
 	none := n.naming("none", names{Queue: "nowhere"})
 	id := n.submit(none)
@@ -296,9 +300,7 @@ func (n *node) token(a attempt) int64 {
 // TestClaimVerbs: who is paused or stopped leaves its line; a new generation takes anew what
 // it names.
 func TestClaimVerbs(t *testing.T) {
-	h := newHands(t)
-	h.held = true
-	n := start(t, openers["memory"](t), h, naming)
+	h, n := held(t)
 	n.queue("q", 1)
 	w := n.naming("w", names{Queue: "q", Locks: []string{"l"}})
 	first, paused, stopped, last := n.submit(w), n.submit(w), n.submit(w), n.submit(w)

@@ -132,9 +132,7 @@ func (h *hands) names() (all []string) {
 // TestTaskQueueTurns: runs take turns; in a queue by priority the more urgent comes first, and of one run the
 // more urgent task.
 func TestTaskQueueTurns(t *testing.T) {
-	h := newHands(t)
-	h.held = true
-	n := start(t, openers["memory"](t), h, naming)
+	h, n := held(t)
 	n.queue("q", 1)
 	w := n.shares("w", graph(t, "q1; q2; q3", queued, func(s *dag.GraphSpec) {
 		s.Tasks[0].Policy.Priority, s.Tasks[1].Policy.Priority, s.Tasks[2].Policy.Priority = dag.Low, dag.Low, dag.Medium
@@ -167,9 +165,7 @@ func TestTaskQueueTurns(t *testing.T) {
 // TestTaskQueueStates: a queue that is paused or drained holds its tasks back; who is stopped, paused or too
 // late gives its place, or its wish for one, up.
 func TestTaskQueueStates(t *testing.T) {
-	h := newHands(t)
-	h.held = true
-	n := start(t, openers["memory"](t), h, naming)
+	h, n := held(t)
 	n.queue("q", 2)
 	set := func(state string) {
 		t.Helper()
@@ -216,9 +212,7 @@ func TestTaskQueueStates(t *testing.T) {
 // TestTaskQueueNames: a key of a run's parameters has places of its own; a task whose queue is not there fails
 // at once and says so, and recovers when it is made.
 func TestTaskQueueNames(t *testing.T) {
-	h := newHands(t)
-	h.held = true
-	n := start(t, openers["memory"](t), h, naming)
+	h, n := held(t)
 	w := n.shares("w", graph(t, "a; q1: a; b: q1", queued))
 	lost := n.submit(w, params(`{"site":"a"}`))
 	h.end(h.holding(1)[0], done)
@@ -265,19 +259,26 @@ func TestTaskQueueNames(t *testing.T) {
 	n.free()
 }
 
+// apart gives the owner of the gate, and of shard 0, and the owner of shard 1, with a workflow on each that names the queue q,
+// which has one place.
+func apart(t *testing.T, tasks string) (gate, other *node, of [2]store.Workflow) {
+	t.Helper()
+	gate, other = pair(t)
+	gate.own(0, 1)
+	gate.queue("q", 1)
+	for i := 0; of[0].ID == 0 || of[1].ID == 0; i++ {
+		w := gate.shares(fmt.Sprint("w", i), graph(t, tasks, queued))
+		of[w.Shard] = w
+	}
+	gate.own(0)
+	other.own(1)
+	return gate, other, of
+}
+
 // TestTaskQueueElsewhere: the gate and the run have owners of their own; places go and come by messages, which
 // are said twice; the gate moves while one is on its way.
 func TestTaskQueueElsewhere(t *testing.T) {
-	a, b := pair(t)
-	a.own(0, 1)
-	a.queue("q", 1)
-	var of [2]store.Workflow
-	for i := 0; of[0].ID == 0 || of[1].ID == 0; i++ {
-		w := a.shares(fmt.Sprint("w", i), graph(t, "q1; q2", queued))
-		of[w.Shard] = w
-	}
-	a.own(0)
-	b.own(1)
+	a, b, of := apart(t, "q1; q2")
 	far := b.submit(of[1])
 	b.says()
 	a.again(0)
@@ -330,16 +331,7 @@ func (n *node) says() {
 // TestTaskQueueLeft: a run ends while a place for it is on its way, and its asking is read by an owner of the
 // gate that knows nothing of it: nothing is leaked. Recovered, it does not get what was for its first life.
 func TestTaskQueueLeft(t *testing.T) {
-	a, b := pair(t)
-	a.own(0, 1)
-	a.queue("q", 1)
-	var of [2]store.Workflow
-	for i := 0; of[0].ID == 0 || of[1].ID == 0; i++ {
-		w := a.shares(fmt.Sprint("w", i), graph(t, "q1", queued))
-		of[w.Shard] = w
-	}
-	a.own(0)
-	b.own(1)
+	a, b, of := apart(t, "q1")
 	run := b.submit(of[1])
 	b.says()
 	a.again(0)
