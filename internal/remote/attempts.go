@@ -17,7 +17,10 @@ type attemptName struct {
 	Task, Token int32
 }
 
-func nameOf(a *workerv1.Attempt) attemptName { return attemptName{a.Run, a.Task, a.Token} }
+// nameOf gives the name of none for no attempt: nobody has that.
+func nameOf(a *workerv1.Attempt) attemptName {
+	return attemptName{a.GetRun(), a.GetTask(), a.GetToken()}
+}
 
 // past remembers the attempts that were done last.
 type past struct {

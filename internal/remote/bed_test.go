@@ -1,0 +1,320 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/google/uuid"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/api/worker/v1/workerv1connect"
+	"skein.dev/skein/internal/worker"
+)
+
+// TestMain is the keeper's main, too: a worker starts it as its own program.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "keeper" {
+		os.Exit(worker.KeeperMain(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+// patience is when a test gives up on a condition; nothing depends on its length.
+const patience = 60 * time.Second
+
+// scripted is a home that answers as a test says. What it is not told it does as a good home would.
+type scripted struct {
+	workerv1connect.UnimplementedWorkersHandler
+	t   *testing.T
+	url string
+	srv *httptest.Server
+
+	mu       sync.Mutex // protects following fields
+	register func(n int, in *workerv1.RegisterRequest) error
+	poll     func(in *workerv1.PollRequest) error
+	verdict  func(n int, r *workerv1.Result) (workerv1.Verdict, error) // of the nth report of its attempt
+	raw      func(path string, w http.ResponseWriter) bool             // answers in place of everything; false: it does not
+	nodes    []string
+	polling  time.Duration // told to workers
+	start    []*workerv1.Job
+	stop     []*workerv1.Stop
+	leases   int64
+	seq      int64
+	// What was heard.
+	registers []*workerv1.RegisterRequest
+	last      *workerv1.PollRequest
+	results   map[attemptName][]*workerv1.Result // ends, not that it runs
+	left      int
+	tokens    map[string]bool
+}
+
+func newHome(t *testing.T, tls bool) *scripted {
+	h := &scripted{t: t, results: map[attemptName][]*workerv1.Result{}, tokens: map[string]bool{}, polling: 100 * time.Millisecond}
+	path, handler := workerv1connect.NewWorkersHandler(h)
+	mux := http.NewServeMux()
+	mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		h.mu.Lock()
+		raw := h.raw
+		h.tokens[r.Header.Get("Authorization")] = true
+		h.mu.Unlock()
+		if raw == nil || !raw(strings.TrimPrefix(r.URL.Path, path), w) {
+			handler.ServeHTTP(w, r)
+		}
+	})
+	h.srv = httptest.NewUnstartedServer(mux)
+	h.srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	if tls {
+		h.srv.StartTLS()
+	} else {
+		h.srv.Start()
+	}
+	h.url = h.srv.URL
+	t.Cleanup(h.gone)
+	return h
+}
+
+// gone ends the home in the middle of whatever it does.
+func (h *scripted) gone() {
+	h.srv.CloseClientConnections()
+	h.srv.Close()
+}
+
+// do changes what the home does.
+func (h *scripted) do(change func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change()
+}
+
+func no(code connect.Code, why string) error { return connect.NewError(code, errors.New(why)) }
+
+func (h *scripted) Register(_ context.Context, in *workerv1.RegisterRequest) (*workerv1.RegisterResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.registers = append(h.registers, in)
+	if h.register != nil {
+		if err := h.register(len(h.registers), in); err != nil {
+			return nil, err
+		}
+	}
+	h.leases++
+	handler := in.Handler
+	if handler == 0 {
+		handler = 100 + h.leases
+	}
+	return &workerv1.RegisterResponse{Handler: handler, Lease: h.leases, PollMillis: h.polling.Milliseconds(), LagMillis: 60_000, Nodes: h.nodes}, nil
+}
+
+func (h *scripted) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.PollResponse, error) {
+	end := time.NewTimer(h.polling)
+	defer end.Stop()
+	for {
+		h.mu.Lock()
+		h.last = in
+		if h.poll != nil {
+			if err := h.poll(in); err != nil {
+				h.mu.Unlock()
+				return nil, err
+			}
+		}
+		if in.Lease != h.leases {
+			h.mu.Unlock()
+			return nil, no(connect.CodeFailedPrecondition, "NOT_ATTACHED: register")
+		}
+		if len(h.start)+len(h.stop) > 0 {
+			h.seq++
+			out := &workerv1.PollResponse{Seq: h.seq, Start: h.start, Stop: h.stop, Nodes: h.nodes}
+			h.start, h.stop = nil, nil
+			h.mu.Unlock()
+			return out, nil
+		}
+		h.mu.Unlock()
+		select {
+		case <-end.C:
+			return &workerv1.PollResponse{Seq: h.seq}, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Millisecond): // the test may have said something
+		}
+	}
+}
+
+func (h *scripted) Report(_ context.Context, in *workerv1.ReportRequest) (*workerv1.ReportResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := &workerv1.ReportResponse{}
+	for _, r := range in.Results {
+		v := workerv1.Verdict_VERDICT_ACCEPTED
+		if !r.Running {
+			name := nameOf(r.Attempt)
+			h.results[name] = append(h.results[name], r)
+			if h.verdict != nil {
+				var err error
+				if v, err = h.verdict(len(h.results[name]), r); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if v != workerv1.Verdict_VERDICT_UNSPECIFIED { // which is: fewer verdicts than results
+			out.Verdicts = append(out.Verdicts, v)
+		}
+	}
+	return out, nil
+}
+
+func (h *scripted) Leave(context.Context, *workerv1.LeaveRequest) (*workerv1.LeaveResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.left++
+	return &workerv1.LeaveResponse{}, nil
+}
+
+// give has the worker begin jobs.
+func (h *scripted) give(jobs ...*workerv1.Job) { h.do(func() { h.start = append(h.start, jobs...) }) }
+
+// until waits for what the home has heard, or what else is so.
+func (h *scripted) until(what string, is func() bool) {
+	h.t.Helper()
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		h.mu.Lock()
+		ok := is()
+		h.mu.Unlock()
+		if ok {
+			return
+		}
+		if time.Since(began) > patience {
+			h.t.Fatalf("still not: %s", what)
+		}
+	}
+}
+
+// said are the ends that were reported of a job.
+func (h *scripted) said(j *workerv1.Job) []*workerv1.Result { return h.results[nameOf(j.Attempt)] }
+
+// ends waits for the end of a job and gives it.
+func (h *scripted) ends(j *workerv1.Job) (r *workerv1.Result) {
+	h.t.Helper()
+	h.until("the end of "+j.Task, func() bool {
+		all := h.said(j)
+		if len(all) > 0 {
+			r = all[len(all)-1]
+		}
+		return r != nil
+	})
+	return r
+}
+
+// has waits until the worker says to have, and to run, just these attempts.
+func (h *scripted) has(running ...*workerv1.Job) {
+	h.t.Helper()
+	h.until(fmt.Sprintf("it runs %d attempts", len(running)), func() bool {
+		return h.last != nil && len(h.last.Running) == len(running) && !slices.ContainsFunc(running, func(j *workerv1.Job) bool {
+			return !slices.ContainsFunc(h.last.Running, func(a *workerv1.Attempt) bool { return nameOf(a) == nameOf(j.Attempt) })
+		})
+	})
+}
+
+// shell is a job.
+func shell(task, script string) *workerv1.Job {
+	return &workerv1.Job{Attempt: &workerv1.Attempt{Run: uuid.Must(uuid.NewV7()).String(), Token: 1}, Namespace: "test", Workflow: "w", Task: task,
+		Argv: []string{"sh", "-c", script}, KillGraceMillis: 200}
+}
+
+// bench is a worker at work.
+type bench struct {
+	*Worker
+	t     *testing.T
+	stop  context.CancelFunc
+	hurry chan struct{}
+	ended chan error
+	once  sync.Once
+	log   *said
+}
+
+// said is a log that a test reads while a worker writes it.
+type said struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// made makes a worker that does nothing yet.
+func made(t *testing.T, data string, servers []string, change ...func(*Config)) *bench {
+	t.Helper()
+	b := &bench{t: t, hurry: make(chan struct{}), ended: make(chan error, 1), log: &said{}}
+	cfg := Config{Servers: servers, Name: "w1", Slots: 4, Data: data, Lease: time.Minute, Drain: time.Minute, Version: "v1", Log: slog.New(slog.NewTextHandler(b.log, nil))}
+	for _, c := range change {
+		c(&cfg)
+	}
+	var err error
+	if b.Worker, err = New(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// works has one work until the end of the test, or over.
+func works(t *testing.T, data string, servers []string, change ...func(*Config)) *bench {
+	t.Helper()
+	b := made(t, data, servers, change...)
+	ctx, stop := context.WithCancel(context.Background())
+	b.stop = stop
+	go func() { b.ended <- b.Run(ctx, b.hurry) }()
+	t.Cleanup(func() {
+		b.over(true)
+		if t.Failed() {
+			t.Logf("the worker said:\n%s", b.log)
+		}
+	})
+	return b
+}
+
+// over has it end, at once or in order, and gives how it did.
+func (b *bench) over(now bool) (err error) {
+	b.once.Do(func() {
+		if now {
+			close(b.hurry)
+		}
+		b.stop()
+		err = <-b.ended
+	})
+	return err
+}
+
+// dies ends it as kill -9 of its process would: its keeper goes on, and nobody is told.
+func (b *bench) dies() {
+	b.work.Leave()
+	b.over(true)
+}
+
+// exists is for what jobs leave behind.
+func exists(dir, name string) func() bool {
+	return func() bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	}
+}
