@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is when a test gives up on a condition; nothing depends on its length.
-const patience = 60 * time.Second
+const patience = 30 * time.Second
 
 // scripted is a home that answers as a test says. What it is not told it does as a good home would.
 type scripted struct {
