@@ -172,7 +172,9 @@ func (w *Workflow) Source() (string, error) {
 	for _, t := range w.tasks {
 		tasks.set(t.name, t.keys)
 	}
-	doc.set("tasks", tasks)
+	if len(w.tasks) > 0 { // else a splitter makes them, or the server says that there are none
+		doc.set("tasks", tasks)
+	}
 	raw, err := doc.MarshalJSON()
 	if err != nil {
 		return "", fmt.Errorf("%w: workflow %s: %w", ErrInvalid, w.name, err)

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -59,6 +62,7 @@ func (h *handlers) register(w *skein.Worker) {
 			return named{"waited"}, t.Progress(1, 1, "done")
 		}
 	})
+	skein.HandleSplitter(w, "fleet.plan", plan(machines{"a": 1, "b": 2, "c": 1}))
 	skein.Handle(w, "stuck", func(ctx context.Context, t *skein.Task, _ struct{}) (struct{}, error) {
 		h.begun <- t
 		<-ctx.Done()
@@ -160,11 +164,118 @@ func TestHandlers(t *testing.T) {
 	if _, err := c.KillRun(ctx, run.ID, "enough"); err != nil {
 		t.Fatal(err)
 	}
+	f.split(c)
 	f.interrupted(h)
 	leave()
 	f.listed(2)
 	if out := f.members[0].home.run("verify"); !strings.Contains(string(out), `"violations": []`) {
 		t.Errorf("verify: %s", out)
+	}
+}
+
+// machines is a state of a fleet: sizes by name.
+type machines map[string]int
+
+// fleet are the parameters of the planner.
+type fleet struct {
+	Want machines `json:"want"`
+	Odd  string   `json:"odd"`
+}
+
+// plan compares what is with what is wanted, and gives the tasks that lie between.
+func plan(have machines) func(context.Context, *skein.Split[fleet]) ([]*skein.TaskDef, error) {
+	return func(_ context.Context, s *skein.Split[fleet]) (tasks []*skein.TaskDef, err error) {
+		var with struct{ Region string }
+		if err := json.Unmarshal(s.With, &with); err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(s, "attempt %d plans version %d of %s in %s\n", s.Attempt, s.Version, s.Workflow, with.Region)
+		switch {
+		case s.Params.Odd == "later" && s.Attempt == 1:
+			return nil, errors.New("the inventory does not answer")
+		case s.Params.Odd == "twice":
+			return []*skein.TaskDef{skein.NewTask("a").Run("true"), skein.NewTask("a").Run("true")}, nil
+		case s.Params.Odd == "circle":
+			return []*skein.TaskDef{skein.NewTask("a").Run("true").Needs("b"), skein.NewTask("b").Run("true").Needs("a")}, nil
+		}
+		var removed []string
+		for _, name := range slices.Sorted(maps.Keys(have)) {
+			if _, stays := s.Params.Want[name]; !stays {
+				removed = append(removed, "remove-"+name)
+				tasks = append(tasks, skein.NewTask("remove-"+name).Run("echo removed "+name))
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Params.Want)) {
+			if size := s.Params.Want[name]; have[name] != size {
+				tasks = append(tasks, skein.NewTask("resize-"+name).Run(fmt.Sprintf("echo %s is %d", name, size)).Needs(removed...).Retry(1, time.Millisecond))
+			}
+		}
+		return tasks, nil
+	}
+}
+
+// split has a planner of ours make the tasks of runs: what differs, in its order; nothing; after another try; and what no try makes
+// right. Nobody for a splitter is explained.
+func (f *flight) split(c *skein.Client) {
+	t, ctx := f.t, f.t.Context()
+	wf := skein.NewWorkflow("fleet").Param("want", "json", nil).Param("odd", "string", "").
+		Set("splitter", map[string]any{"kind": "fleet.plan", "with": map[string]any{"Region": "eu"}, "retry": map[string]any{"max": 2}})
+	nobody := skein.NewWorkflow("unplanned").Set("splitter", "fleet.nobody")
+	for _, w := range []*skein.Workflow{wf, nobody} {
+		if _, err := w.Apply(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alone, err := nobody.Start(ctx, c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		fleet
+		state, task, message string
+		attempts             int
+		made                 string
+	}{
+		{fleet{machines{"a": 1, "b": 3, "d": 1}, ""}, "succeeded", "work", "", 1, "remove-c resize-b resize-d"},
+		{fleet{machines{"a": 1, "b": 2, "c": 1}, ""}, "succeeded", "work", "", 1, ""},
+		{fleet{machines{"a": 1, "b": 2}, "later"}, "succeeded", "work", "", 2, "remove-c"},
+		{fleet{machines{}, "twice"}, "failed", "split", "gives two tasks a", 1, ""},
+		{fleet{machines{}, "circle"}, "failed", "work", "what it is made of cannot be run: ", 1, ""},
+	} {
+		run, err := wf.Start(ctx, c, tt.fleet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run, err = c.WaitRun(ctx, run.ID); err != nil || run.State != tt.state {
+			t.Errorf("%+v: %s %v", tt.fleet, run.State, err)
+			continue
+		}
+		split := f.task(c, run.ID, "split", func(*api.Task) bool { return true })
+		is := f.task(c, run.ID, tt.task, inState(tt.state))
+		last := is.Attempts[len(is.Attempts)-1]
+		if len(split.Attempts) != tt.attempts || split.Attempts[0].Node != "gopher" || tt.message != "" && (last.Message == nil || !strings.Contains(*last.Message, tt.message)) {
+			t.Errorf("%+v: %+v, %+v", tt.fleet, split, is)
+		}
+		var made []string
+		if last.Child != nil {
+			for task, err := range c.EachTask(ctx, *last.Child) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				made = append(made, task.Name)
+			}
+		}
+		if got := strings.Join(made, " "); got != tt.made {
+			t.Errorf("%+v was made of %q, want %q", tt.fleet, got, tt.made)
+		}
+		f.printed(c, run.ID, "split", "plans version 1 of fleet in eu\n")
+	}
+	x, err := c.Explain(ctx, alone.ID, "split")
+	if err != nil || len(x.Reasons) != 1 || !strings.Contains(x.Reasons[0].What, "kind fleet.nobody") {
+		t.Errorf("explained as %+v, %v", x, err)
+	}
+	if _, err := c.KillRun(ctx, alone.ID, "enough"); err != nil {
+		t.Fatal(err)
 	}
 }
 

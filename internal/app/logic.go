@@ -32,7 +32,7 @@ func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepa
 	if err != nil {
 		return engine.Prepared{}, ofStore(err)
 	}
-	in := workflow.Inputs{RunID: q.Row.ID.String(), Attempt: int(q.Token), Params: q.Row.Params, TriggerTime: q.Row.Instant().Time(),
+	in := workflow.Inputs{RunID: q.Row.ID.String(), Version: int(q.Row.Version), Attempt: int(q.Token), Params: q.Row.Params, TriggerTime: q.Row.Instant().Time(),
 		Outputs: func(task string) (json.RawMessage, dag.TaskState) { o := known[task]; return o.json, o.state }}
 	if q.Graph.Kind(q.Task) == dag.Foreach {
 		items, err := v.Items(t, in)

@@ -249,7 +249,7 @@ func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*resolved
 		return nil, err
 	}
 	res, err := v.Resolve(t, workflow.Inputs{Item: a.Graph.Item(a.Task),
-		RunID: a.Run.String(), Attempt: int(a.Token), Params: row.Params, TriggerTime: row.Instant().Time(),
+		RunID: a.Run.String(), Version: int(a.Version), Attempt: int(a.Token), Params: row.Params, TriggerTime: row.Instant().Time(),
 		Outputs: func(task string) (json.RawMessage, dag.TaskState) { o := known[task]; return o.json, o.state },
 	})
 	if err != nil {

@@ -106,7 +106,7 @@ func param() *shape {
 func workflowShape() *shape {
 	params := table("a mapping of parameters, such as {day: {type: string}}", keyName(), param())
 	tasks := table("a mapping of tasks, such as {hello: {run: echo hello}}", taskName(), taskShape())
-	return object("a mapping with name and tasks",
+	sh := object("a mapping with name and tasks",
 		key{name: "name", must: true, doc: "Name of the workflow, unique in its namespace.", shape: workflowName()},
 		key{name: "namespace", doc: "Namespace of the workflow; default: default.", shape: workflowName()},
 		key{name: "description", doc: "What the workflow does, for people.", shape: textOrNothing("a text")},
@@ -123,8 +123,7 @@ func workflowShape() *shape {
 		key{name: "on_failure", doc: "continue (default): branches that do not need the failed task go on. end: the run stops and fails.", shape: oneOf("continue", "end")},
 		key{name: "defaults", doc: "What tasks use when they do not say otherwise.", shape: defaults()},
 		key{name: "env", doc: "Environment variables of every task. Values may hold ${{ }}.", shape: env()},
-		key{name: "splitter", doc: "What turns the workflow into tasks; default, or a registered plug-in.", later: "splitter",
-			now: func(n *node) bool { return n.text == "default" }, shape: keyOrDash("the name of a splitter")},
+		key{name: "splitter", doc: "What makes the tasks of a run: default, which takes those of the file, or instead of tasks a kind that workers register.", shape: splitter()},
 		key{name: "files", doc: "Globs of files beside the workflow file that travel with the version: 1 MiB each, 16 MiB in all.",
 			shape: forms("a glob or a list of globs", filePattern(), list("a list of globs", filePattern()))},
 		key{name: "retention", doc: "How long, and how many, finished runs are kept; what is left out is the cluster's default.",
@@ -132,8 +131,10 @@ func workflowShape() *shape {
 				key{name: "age", doc: "Runs that finished longer ago go.", shape: duration(false)},
 				key{name: "runs", doc: "Only so many of the finished runs are kept, the newest.", shape: integer(1, 1_000_000_000)})},
 		key{name: "alerts", doc: "Who is told of what.", later: "alerts", shape: list("a list of alerts", alert())},
-		key{name: "tasks", must: true, doc: "The tasks, by name.", shape: tasks},
+		key{name: "tasks", must: true, unless: splits, doc: "The tasks, by name.", shape: tasks},
 	)
+	sh.schema = map[string]any{"anyOf": []any{map[string]any{"required": []string{"tasks"}}, map[string]any{"required": []string{"splitter"}}}}
+	return sh
 }
 
 // keyOrDash is a name of the kind that queues, groups and plug-ins have.

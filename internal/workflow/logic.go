@@ -126,7 +126,7 @@ func parseUntil(text string) (time.Time, error) {
 
 func (w *Workflow) valuesOf(in *Inputs) values {
 	return values{params: in.Params, outputs: in.taskValues, at: in.TriggerTime,
-		run: map[string]any{"id": in.RunID, "workflow": w.Name, "namespace": w.Namespace, "attempt": int64(in.Attempt)}}
+		run: map[string]any{"id": in.RunID, "workflow": w.Name, "namespace": w.Namespace, "attempt": int64(in.Attempt), "version": int64(in.Version)}}
 }
 
 // CallParams evaluates what a call gives, as parameters of the workflow that it calls.

@@ -53,6 +53,9 @@ func (r *reader) workflow(n *node) *Workflow {
 	r.triggers(w, n.get("triggers"))
 	r.head = headOf(n)
 	tasks := n.get("tasks")
+	if splits(n) {
+		tasks = r.split(n)
+	}
 	if tasks == nil || tasks.kind != mapNode {
 		return w
 	}

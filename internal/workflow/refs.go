@@ -119,7 +119,7 @@ var roots = []string{"params", "tasks", "trigger", "run", "item", "event", "now"
 // eventKeys are the parts of a call to a webhook.
 var eventKeys = []string{"body", "headers", "query"}
 
-var runKeys = []string{"id", "workflow", "namespace", "attempt"}
+var runKeys = []string{"id", "workflow", "namespace", "attempt", "version"}
 
 // complaint is a fault of an expression at an offset, in characters.
 type complaint struct {
@@ -263,7 +263,7 @@ func (d *declarations) resolveRun(path []string, in scope) (ref, *cel.Type, *com
 		return ref{}, nil, &complaint{message: "a run has only " + strings.Join(runKeys, ", "), hint: "write run.id, for example"}
 	}
 	r := ref{kind: runRef, key: path[1]}
-	if path[1] == "attempt" {
+	if path[1] == "attempt" || path[1] == "version" {
 		return r, cel.IntType, nil
 	}
 	return r, cel.StringType, nil

@@ -16,6 +16,7 @@ import (
 type Inputs struct {
 	RunID       string
 	Attempt     int
+	Version     int             // of the workflow
 	Params      json.RawMessage // as CheckParams gave them
 	TriggerTime time.Time
 	// Outputs gives a task's outputs, a JSON object or nil, and its state. It is asked

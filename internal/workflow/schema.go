@@ -62,12 +62,9 @@ func (sh *shape) objectSchema(out map[string]any) {
 		p["description"] = k.doc
 		if k.later != "" {
 			p["description"] = strings.TrimSuffix(k.doc, ".") + ". (" + later[k.later] + ")"
-			if k.now != nil {
-				p["description"] = k.doc
-			}
 		}
 		properties[k.name] = p
-		if k.must {
+		if k.must && k.unless == nil {
 			required = append(required, k.name)
 		}
 	}

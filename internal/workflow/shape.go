@@ -40,8 +40,9 @@ type key struct {
 	doc   string
 	shape *shape
 	must  bool
-	later string             // the feature this key belongs to, if that is still to come
-	now   func(n *node) bool // the values that work although later is set
+	later string // the feature this key belongs to, if that is still to come
+	// unless is for what need not be there because of something else.
+	unless func(n *node) bool
 }
 
 func (sh *shape) find(name string) *key {
@@ -56,7 +57,7 @@ func (sh *shape) find(name string) *key {
 // names are the keys that work; those to come are not advertised.
 func (sh *shape) names(yield func(string) bool) {
 	for i := range sh.keys {
-		if k := &sh.keys[i]; (k.later == "" || k.now != nil) && !yield(k.name) {
+		if k := &sh.keys[i]; k.later == "" && !yield(k.name) {
 			return
 		}
 	}
@@ -266,12 +267,12 @@ func (c *checker) checkObject(n *node, sh *shape, path string) {
 			continue
 		}
 		c.check(n.vals[i], known.shape, at)
-		if known.later != "" && (known.now == nil || !known.now(n.vals[i])) {
+		if known.later != "" {
 			c.failNode(k, at, later[known.later], "remove "+k.text+" for now")
 		}
 	}
 	for i := range sh.keys {
-		if k := &sh.keys[i]; k.must && n.get(k.name) == nil && !(c.partial && path == "") {
+		if k := &sh.keys[i]; k.must && n.get(k.name) == nil && !(c.partial && path == "") && (k.unless == nil || !k.unless(n)) {
 			c.missing(n, k, path)
 		}
 	}

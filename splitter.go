@@ -1,0 +1,59 @@
+package skein
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// Split is a run whose tasks are to be made: what the workflow was applied as, and what the run was started with. P is made of the
+// parameters of the run, which must fit it exactly.
+type Split[P any] struct {
+	*Task   // the attempt that splits: run, workflow, instant, token, log
+	Version int
+	Params  P
+	// With is further input from the file (splitter: {kind: …, with: …}), as JSON; nil: none.
+	With json.RawMessage
+}
+
+// splitInput is what a workflow with a splitter gives the kind.
+type splitInput[P any] struct {
+	Params  P               `json:"params"`
+	Version int             `json:"version"`
+	With    json.RawMessage `json:"with"`
+}
+
+type splitOutput struct {
+	Tasks []entries `json:"tasks"`
+}
+
+// HandleSplitter registers a splitter: a kind that workflows name with splitter: in place of tasks. It is called once per run (and attempt), with
+// a slot of the worker, and gives the tasks of the run with their edges, made with [NewTask]; none is a success. They are checked
+// like those of a file; what is wrong with them fails the task work of the run. A planner compares what is with what is wanted, and
+// gives the tasks that make the one of the other. What [Handle] says of handlers and their errors holds for it, too.
+func HandleSplitter[P any](w *Worker, kind string, split func(ctx context.Context, s *Split[P]) ([]*TaskDef, error)) {
+	Handle(w, kind, func(ctx context.Context, t *Task, in splitInput[P]) (out splitOutput, err error) {
+		defs, err := split(ctx, &Split[P]{Task: t, Version: in.Version, Params: in.Params, With: in.With})
+		if err != nil {
+			return out, err
+		}
+		names := map[string]bool{}
+		out.Tasks = make([]entries, len(defs))
+		for i, def := range defs {
+			switch {
+			case def == nil:
+				return out, Permanent(fmt.Errorf("task %d of the splitter %s is nil", i, kind))
+			case def.w.err != nil:
+				return out, Permanent(fmt.Errorf("the splitter %s: %w", kind, def.w.err))
+			case names[def.name]:
+				return out, Permanent(fmt.Errorf("the splitter %s gives two tasks %s", kind, def.name))
+			}
+			names[def.name] = true
+			out.Tasks[i] = append(entries{{"name", def.name}}, def.keys...)
+		}
+		return out, nil
+	})
+}
+
+// NewTask begins a task that belongs to no workflow yet: one that a splitter gives.
+func NewTask(name string) *TaskDef { return &TaskDef{w: &Workflow{name: "of a splitter"}, name: name} }
