@@ -41,7 +41,7 @@ type session struct {
 	lease    int64 // 0: not attached
 	home     string
 	nodes    []string
-	heard    time.Time // when the newest answered Poll or Register was sent
+	heard    time.Time // when the newest answered Poll or Register was sent that the store backs
 	lag      time.Duration
 	poll     time.Duration
 	ack      int64
@@ -231,7 +231,8 @@ func (s *session) attach(ctx context.Context) error {
 // settle takes up what a registration brought.
 func (s *session) settle(url string, out *workerv1.RegisterResponse, sent time.Time) {
 	s.mu.Lock()
-	s.handler, s.lease, s.home, s.heard, s.ack = out.Handler, out.Lease, url, sent, 0
+	s.handler, s.lease, s.home, s.ack = out.Handler, out.Lease, url, 0
+	s.hear(sent)
 	s.lag, s.poll = time.Duration(out.LagMillis)*time.Millisecond, time.Duration(out.PollMillis)*time.Millisecond
 	s.logsKept = out.Logs
 	s.learn(out.Nodes)
@@ -290,7 +291,8 @@ func (s *session) turn(ctx context.Context) error {
 		return err
 	}
 	s.mu.Lock()
-	s.heard, s.ack = sent, out.Seq
+	s.hear(sent.Add(-time.Duration(max(out.BehindMillis, 0)) * time.Millisecond))
+	s.ack = out.Seq
 	if len(out.Nodes) > 0 {
 		s.learn(out.Nodes)
 	}
@@ -308,6 +310,17 @@ func (s *session) turn(ctx context.Context) error {
 	return nil
 }
 
+// hear notes when the store had last heard of this worker, but for a heartbeat; s.mu is held.
+func (s *session) hear(at time.Time) {
+	if at.After(s.heard) {
+		s.heard = at
+	}
+}
+
+// leasePerLag: as that of other workers, see internal/remote. Their row is renewed up to a quarter of the lag
+// before they are answered.
+const leasePerLagNum, leasePerLagDen = 3, 4
+
 // watch tells handlers to end when nobody has heard of this worker for as long as its lease: their attempts are
 // others' by now.
 func (s *session) watch(ctx context.Context) {
@@ -320,7 +333,7 @@ func (s *session) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		s.mu.Lock()
-		over := s.handler != 0 && s.running > 0 && s.lag > 0 && time.Since(s.heard) > s.lag
+		over := s.handler != 0 && s.running > 0 && s.lag > 0 && time.Since(s.heard) > s.lag*leasePerLagNum/leasePerLagDen
 		s.mu.Unlock()
 		if over {
 			s.log.Error("no node has answered for as long as the lease; handlers are told to end")

@@ -17,8 +17,11 @@ import (
 )
 
 // chaosShort is how long faults are injected in an ordinary test; SKEIN_CHAOS sets another span,
-// SKEIN_CHAOS_SEED the seed (make chaos).
+// SKEIN_CHAOS_SEED the seed (make chaos), SKEIN_CHAOS_ONLY a word that the names of all faults have.
 const chaosShort = 20 * time.Second
+
+// chaosDisk is how many bytes the disk of a node and of a worker holds.
+const chaosDisk = 8 << 20
 
 // chaos is a working cluster to which bad things happen, in an order that a seed decides.
 type chaos struct {
@@ -28,12 +31,14 @@ type chaos struct {
 	taps  map[*member]*tap
 	hands []*hand         // workers that are no nodes
 	long  bool            // not the short form of an ordinary test
+	only  string          // a word that the names of all faults have
 	faced []*skein.Client // those that are asked for runs
 	mu    sync.Mutex      // protects faced and following fields
 	acked map[string]int  // runs that were acknowledged, and the graph of each
 	needs []map[string][]string
 
 	faults    map[string]int
+	unable    []string // what this machine cannot inject, and why
 	takeovers []time.Duration
 }
 
@@ -58,7 +63,12 @@ func TestChaos(t *testing.T) {
 	}
 	t.Logf("SKEIN_CHAOS_SEED=%d SKEIN_CHAOS=%v", seed, span)
 	c := &chaos{flight: newFlight(t, 0, "SKEIN_RECOVERY=on", "SKEIN_SLOTS=6", "SKEIN_DRAIN=5s"), rng: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(),
-		long: span > chaosShort, taps: map[*member]*tap{}, acked: map[string]int{}, faults: map[string]int{}}
+		long: span > chaosShort, only: os.Getenv("SKEIN_CHAOS_ONLY"), taps: map[*member]*tap{}, acked: map[string]int{}, faults: map[string]int{}}
+	if why := mountSmall(t, filepath.Join(c.dir, "try"), chaosDisk); why == nil {
+		c.disk = chaosDisk
+	} else {
+		c.unable = append(c.unable, fmt.Sprintf("a full disk (a small one cannot be mounted here: %v)", why))
+	}
 	for range 3 {
 		c.join()
 	}
@@ -125,7 +135,7 @@ func (c *chaos) prepare(graphs int) {
 			needs[fmt.Sprint("t", k)] = unique(of)
 		}
 		line := "$SKEIN_RUN_ID $SKEIN_TASK $SKEIN_TOKEN $(date +%s%N) >> " + c.witness(i)
-		command := "echo begin " + line + "; sleep 0." + fmt.Sprint(1+c.rng.IntN(3)) + "; echo end " + line
+		command := "echo $SKEIN_TASK prints; echo begin " + line + "; sleep 0." + fmt.Sprint(1+c.rng.IntN(3)) + "; echo end " + line
 		text := source(fmt.Sprint("chaos", i), command, needs)
 		for k := i % 2; i%3 == 0 && k < n; k += 2 { // every third graph has half of its tasks on the workers
 			text = strings.Replace(text, fmt.Sprintf("  t%d: {", k), fmt.Sprintf("  t%d: {group: hands, ", k), 1)

@@ -141,10 +141,10 @@ func overlapping(list []tried) (n int, longest time.Duration) {
 func (c *chaos) table(took time.Duration, attempts, overlaps int, longest time.Duration, orphans int) {
 	faults := 0
 	for _, name := range slices.Sorted(maps.Keys(c.faults)) {
-		c.t.Logf("%-44s %4d", name, c.faults[name])
+		c.t.Logf("%-56s %4d", name, c.faults[name])
 		faults += c.faults[name]
 	}
-	c.t.Logf("not injected: a full disk, a partition between the nodes themselves, versions of several ages side by side")
+	c.t.Logf("not injected: %s", strings.Join(append(c.unable, "a partition between the nodes themselves", "versions of several ages side by side"), ", "))
 	slices.Sort(c.takeovers)
 	at := func(share float64) time.Duration {
 		if len(c.takeovers) == 0 {

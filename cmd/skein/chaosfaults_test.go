@@ -3,7 +3,10 @@ package main
 import (
 	"errors"
 	"maps"
+	"os"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -11,16 +14,24 @@ import (
 // frozenLong is longer than silence that counts as death, and than every lease.
 const frozenLong = 6 * time.Second
 
+// fullFor is how long a disk stays full: longer than a task runs.
+const fullFor = 3 * time.Second
+
 // fault injects one, or in the long form two at once, and waits until it is over.
 func (c *chaos) fault() {
 	c.t.Helper()
 	m := c.members[c.rng.IntN(len(c.members))]
 	other := c.members[c.rng.IntN(len(c.members))]
 	all := c.ofNodes(m)
-	maps.Copy(all, c.ofWorkers())
+	w := c.hands[c.rng.IntN(len(c.hands))]
+	maps.Copy(all, c.ofWorkers(w))
+	if c.disk > 0 {
+		maps.Copy(all, c.ofDisks(m, w))
+	}
 	if len(c.members) < 4 {
 		all["a node joins"] = c.join
 	}
+	maps.DeleteFunc(all, func(name string, _ func()) bool { return !strings.Contains(name, c.only) })
 	name := pick(c, all)
 	if c.long && other != m && c.rng.IntN(4) == 0 {
 		with := c.meanwhile(other)
@@ -68,8 +79,8 @@ func (c *chaos) ofNodes(m *member) map[string]func() {
 		"cut off, only what it says":          hurt(tapUp, 4*time.Second),
 		"cut off, only what it hears":         hurt(tapDown, 4*time.Second),
 		"database 100 ms away":                hurt(tapSlow, 2*time.Second),
-		"commit lost on its way":              func() { p.noEnd.Store(true); time.Sleep(time.Second) },
-		"answer to a commit lost":             func() { p.noAck.Store(true); time.Sleep(time.Second) },
+		"commit lost on its way":              c.lost(&p.noEnd),
+		"answer to a commit lost":             c.lost(&p.noAck),
 		"stopped in order":                    func() { m.stop(); m.start() },
 		"database killed": func() {
 			if err := c.pg.Kill(); err != nil {
@@ -84,8 +95,7 @@ func (c *chaos) ofNodes(m *member) map[string]func() {
 }
 
 // ofWorkers are the faults of a worker that is no node, and of its keeper.
-func (c *chaos) ofWorkers() map[string]func() {
-	w := c.hands[c.rng.IntN(len(c.hands))]
+func (c *chaos) ofWorkers(w *hand) map[string]func() {
 	worker := func() int { return w.cmd.Process.Pid }
 	keeper := func() int { return keeperOf(w.home.data()) }
 	return map[string]func(){
@@ -97,6 +107,39 @@ func (c *chaos) ofWorkers() map[string]func() {
 		"worker and its keeper frozen for long": c.frozen(frozenLong, worker, keeper),
 		"keeper of a worker killed":             func() { killKeeper(c.t, w.home.data()) },
 		"keeper of a worker frozen for long":    c.frozen(frozenLong, keeper),
+	}
+}
+
+// ofDisks are the faults of what nodes and workers write their logs, journals and folders of attempts to.
+func (c *chaos) ofDisks(m *member, w *hand) map[string]func() {
+	full := func(h *home, meanwhile func()) {
+		ballast := fill(c.t, h.data())
+		time.Sleep(fullFor)
+		meanwhile()
+		if err := os.Remove(ballast); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	none := func() {}
+	return map[string]func(){
+		"disk of a node full":                                  func() { full(m.home, none) },
+		"disk of a node full, and then it is killed":           func() { full(m.home, m.kill); m.start() },
+		"disk of a node full, and then its keeper is killed":   func() { full(m.home, func() { killKeeper(c.t, m.home.data()) }) },
+		"disk of a worker full":                                func() { full(w.home, none) },
+		"disk of a worker full, and then it is killed":         func() { full(w.home, w.kill); w.start() },
+		"disk of a worker full, and then its keeper is killed": func() { full(w.home, func() { killKeeper(c.t, w.home.data()) }) },
+	}
+}
+
+// lost has the tap lose the next transaction, or its answer. What has met none by then is taken back: a process that
+// is started under a later fault must not be who meets it.
+func (c *chaos) lost(armed *atomic.Bool) func() {
+	return func() {
+		armed.Store(true)
+		time.Sleep(time.Second)
+		if armed.Swap(false) {
+			c.t.Log("there was no transaction to lose")
+		}
 	}
 }
 

@@ -32,6 +32,7 @@ type flight struct {
 	pg      *pgtest.Server
 	db      string
 	env     []string // of the nodes, besides the usual
+	disk    int      // bytes that the data folder of each node and worker holds; 0: what the machine has
 	members []*member
 }
 
@@ -53,10 +54,23 @@ func newFlight(t *testing.T, nodes int, env ...string) *flight {
 	return f
 }
 
+// newHome makes one with a disk of the wanted size.
+func (f *flight) newHome() *home {
+	f.t.Helper()
+	h := newHome(f.t)
+	if f.disk > 0 {
+		if err := mountSmall(f.t, h.data(), f.disk); err != nil {
+			f.t.Fatal(err)
+		}
+		f.t.Cleanup(func() { endKeeper(f.t, h.data()) }) // before its disk goes
+	}
+	return h
+}
+
 // add starts one more node. Silence counts as death after 4 s here.
 func (f *flight) add() *member {
 	f.t.Helper()
-	m := &member{home: newHome(f.t), name: fmt.Sprintf("n%d", len(f.members)+1)}
+	m := &member{home: f.newHome(), name: fmt.Sprintf("n%d", len(f.members)+1)}
 	m.home.env = []string{"SKEIN_DB=" + f.db, "SKEIN_NAME=" + m.name, "SKEIN_HEARTBEAT=500ms", "SKEIN_LAG=4s", "SKEIN_DRAIN=30s"}
 	m.home.env = append(m.home.env, f.env...)
 	f.members = append(f.members, m)

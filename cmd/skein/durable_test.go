@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -68,26 +69,34 @@ func (h *home) run(args ...string) []byte {
 // server starts a server and waits until it answers.
 func (h *home) server() (*exec.Cmd, *skein.Client) {
 	h.t.Helper()
-	var errs bytes.Buffer
+	var said transcript
 	cmd := h.cmd("server", "--log-level", "warn")
-	cmd.Stderr = &errs
+	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() { _ = cmd.Process.Kill() }) // most have ended by then
-	h.until("a server that answers", func() bool {
-		held, err := app.FindHolder(h.t.Context(), h.data())
-		return err == nil && held != nil && held.PID == cmd.Process.Pid && held.Address != ""
-	})
-	held, err := app.FindHolder(h.t.Context(), h.data())
-	if err != nil || held == nil {
-		h.t.Fatalf("the server is gone: %v\n%s", err, &errs)
+	var held *app.LockedError
+	for began := time.Now(); held == nil || held.PID != cmd.Process.Pid || held.Address == ""; time.Sleep(2 * time.Millisecond) {
+		ended := hasEnded(cmd.Process.Pid)
+		if ended || time.Since(began) > awaitMax {
+			_ = cmd.Process.Signal(syscall.SIGQUIT) // shows where it stands
+			_ = cmd.Wait()
+			h.t.Fatalf("a server does not answer, ended by itself: %v, holder %+v; it said:\n%s", ended, held, &said)
+		}
+		held, _ = app.FindHolder(h.t.Context(), h.data())
 	}
 	k, err := skein.New(held.Address)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return cmd, k
+}
+
+// hasEnded reports whether a child has ended that nobody has waited for yet.
+func hasEnded(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || bytes.Contains(stat, []byte(") Z "))
 }
 
 // until waits for a condition. Its limit is no assertion: it only ends a test that would never end.

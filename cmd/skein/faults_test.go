@@ -87,7 +87,7 @@ func TestFullDisk(t *testing.T) {
 		accepted = append(accepted, p.begin("slow", nil))
 	}
 	w.appears("at-a")
-	ballast := w.fill(w.data)
+	ballast := fill(t, w.data)
 	// A few are still taken, in what room the database has left. From the first refusal on, it is full.
 	refused := 0
 	for n := 0; refused < 20; n++ {
@@ -151,7 +151,7 @@ func TestFullDiskAtStart(t *testing.T) {
 	w.data = w.smallDisk("disk", 8<<20)
 	w.env = append(w.env, "SKEIN_DATA="+w.data)
 	valid := w.workflow("valid", "  a: {run: 'true'}\n")
-	ballast := w.fill(w.data)
+	ballast := fill(t, w.data)
 	for _, verb := range [][]string{{"server"}, {"run", valid}} {
 		o := w.skein(verb...)
 		if o.code == exitOK || !strings.Contains(o.err, w.data) || !strings.Contains(o.err, "full") && !strings.Contains(o.err, "no space left") {
@@ -162,7 +162,7 @@ func TestFullDiskAtStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.refused(exitOK, nil, "run", valid)
-	w.fill(w.data)
+	fill(t, w.data)
 	for _, verb := range [][]string{{"server"}, {"run", valid}} {
 		o := w.skein(verb...)
 		if o.code == exitOK || !strings.Contains(o.err, "full") && !strings.Contains(o.err, "no space left") {

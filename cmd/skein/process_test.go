@@ -473,33 +473,42 @@ func (w *world) leaveNothing(word string) {
 func (w *world) smallDisk(name string, size int) string {
 	w.t.Helper()
 	path := filepath.Join(w.dir, name)
-	if err := os.Mkdir(path, 0o700); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", path, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
+	if err := mountSmall(w.t, path, size); err != nil {
 		w.t.Skipf("a small file system cannot be mounted here, which this test needs: %v", err)
 	}
-	w.t.Cleanup(func() {
-		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
-			w.t.Error(err)
-		}
-	})
 	return path
 }
 
+// mountSmall makes a folder and mounts a file system of so many bytes on it, for the time of the test.
+func mountSmall(t testing.TB, path string, size int) error {
+	t.Helper()
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", path, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
+		return err
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return nil
+}
+
 // fill takes all the room of a file system and gives the file that does.
-func (w *world) fill(dir string) string {
-	w.t.Helper()
+func fill(t testing.TB, dir string) string {
+	t.Helper()
 	path := filepath.Join(dir, "ballast")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	defer f.Close()
 	for size := 1 << 16; size > 0; {
 		if _, err := f.Write(make([]byte, size)); err != nil {
 			if !errors.Is(err, syscall.ENOSPC) {
-				w.t.Fatal(err)
+				t.Fatal(err)
 			}
 			size /= 2
 		}

@@ -30,7 +30,7 @@ type hand struct {
 // worker starts one that knows the nodes of now.
 func (f *flight) worker(name string, args ...string) *hand {
 	f.t.Helper()
-	w := &hand{f: f, home: newHome(f.t), name: name, args: args}
+	w := &hand{f: f, home: f.newHome(), name: name, args: args}
 	w.start()
 	return w
 }

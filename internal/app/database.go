@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
@@ -83,12 +85,24 @@ func withoutPassword(address string) string {
 	return u.Redacted()
 }
 
-// openStore opens the database to work on it.
-func openStore(ctx context.Context, cfg *Config) (st store.Store, err error) {
+// startPatience is how long a server waits at its start for a database that does not answer: after a power cut, or
+// when both are started again, the database may need longer.
+const startPatience = time.Minute
+
+// openStore opens the database to work on it. With a log, a server's, it is waited for; a command says at once
+// that it is away.
+func openStore(ctx context.Context, cfg *Config, log *slog.Logger) (st store.Store, err error) {
 	if cfg.Postgres == "" {
 		st, err = sqlite.Open(cfg.dbPath())
 	} else {
-		st, err = openPostgres(ctx, cfg)
+		st, err = openPostgres(ctx, cfg, func(o *postgres.Options) {
+			if log != nil {
+				o.Patience = startPatience
+				o.Waiting = func(why error) {
+					log.Warn("the database does not answer; it is tried again", "for", startPatience, "db", cfg.dbName(), "err", why)
+				}
+			}
+		})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("database %s: %w", cfg.dbName(), err)
@@ -99,7 +113,7 @@ func openStore(ctx context.Context, cfg *Config) (st store.Store, err error) {
 // readStore opens the database to look at it. There may be none: os.ErrNotExist.
 func readStore(ctx context.Context, cfg *Config) (st store.Store, err error) {
 	if cfg.Postgres != "" {
-		st, err = openPostgres(ctx, cfg)
+		st, err = openPostgres(ctx, cfg, func(*postgres.Options) {})
 	} else if _, err = os.Stat(cfg.dbPath()); err == nil || !errors.Is(err, os.ErrNotExist) {
 		st, err = sqlite.OpenReadOnly(cfg.dbPath())
 	}
@@ -109,12 +123,13 @@ func readStore(ctx context.Context, cfg *Config) (st store.Store, err error) {
 	return st, nil
 }
 
-func openPostgres(ctx context.Context, cfg *Config) (store.Store, error) {
+func openPostgres(ctx context.Context, cfg *Config, how func(*postgres.Options)) (store.Store, error) {
 	o, err := postgres.ParseAddress(cfg.Postgres)
 	if err != nil {
 		return nil, err
 	}
 	o.Application = "skein " + cfg.Name
+	how(&o)
 	db, err := postgres.Open(ctx, o)
 	if err != nil {
 		return nil, err

@@ -145,7 +145,7 @@ func openTarget(ctx context.Context, cfg *Config) (st store.Store, discard func(
 			}
 		}
 	}
-	st, err = openStore(ctx, cfg)
+	st, err = openStore(ctx, cfg, nil)
 	return st, discard, err
 }
 

@@ -147,7 +147,7 @@ func MigrateDB(ctx context.Context, cfg *Config) (Migration, error) {
 		}
 		defer l.release()
 	}
-	st, err := openStore(ctx, cfg) // says what is wrong with a format that is too new
+	st, err := openStore(ctx, cfg, nil) // says what is wrong with a format that is too new
 	if err != nil {
 		return m, err
 	}

@@ -17,6 +17,7 @@ import (
 	"skein.dev/skein/internal/remote"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/worker"
 )
 
 // newHome makes the home of the workers of a node of a cluster.
@@ -29,7 +30,7 @@ func (n *Node) newHome(info store.Info) *home.Home {
 	if n.cfg.Artifacts != "" {
 		kept = n.cfg.Artifacts
 	}
-	return home.New(home.Config{Logs: sink, Artifacts: &artifact.Keeper{Store: artifact.Folder{Path: kept}, Limits: artifact.LimitsDefault},
+	return home.New(home.Config{Boot: worker.Boot, Logs: sink, Artifacts: &artifact.Keeper{Store: artifact.Folder{Path: kept}, Limits: artifact.LimitsDefault},
 		Store: n.store.(store.Cluster), Register: n.store.Register, Caller: n.member.peers, Jobs: jobs{n.executor}, Executor: n.executor,
 		Slots: n.cfg.Slots, Traits: n.cfg.traits(), Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, Version: Version(), Format: info.Known,
 		Strategy: n.cfg.Dispatch, Log: n.log,
@@ -66,10 +67,13 @@ var _ home.Jobs = jobs{}
 func (j jobs) Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, error) {
 	var is *resolved
 	err := j.x.resolve.surely(a.Run, func() (err error) {
-		is, err = j.x.resolve.resolve(context.WithoutCancel(ctx), a)
+		is, err = j.x.resolve.resolve(ctx, a)
 		return err
 	}, j.x.stays)
-	if err != nil {
+	switch {
+	case errors.Is(err, errUnwanted):
+		return nil, home.ErrEnding
+	case err != nil:
 		return nil, err
 	}
 	out := remote.Wire(is.job, is.version.Origin, is.dir, true)

@@ -84,7 +84,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	n.executor = newExecutor(log, cfg.Slots)
 	n.executor.holding = cfg.Hold
 	connecting := n.connect(ctx)
-	n.store, err = openStore(ctx, cfg)
+	n.store, err = openStore(ctx, cfg, n.patient())
 	if err == nil {
 		err = someToken(ctx, cfg, n.store)
 	}
@@ -103,6 +103,14 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	}
 	n.executor.shipper = n.shipper
 	return n, n.open(ctx)
+}
+
+// patient is the log of a server, which waits for its database; nil: this is a command, and somebody waits for it.
+func (n *Node) patient() *slog.Logger {
+	if n.cfg.ByHand {
+		return nil
+	}
+	return n.log
 }
 
 // open makes the rest of a node that has its store and its keeper.

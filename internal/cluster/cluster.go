@@ -97,6 +97,7 @@ type Node struct {
 	turned  time.Time     // when the last turn ended
 	read    time.Time     // when the members were last read
 	sure    time.Duration // see Sure
+	vouched time.Duration // see Vouched
 
 	watch  watch                  // of the goroutine of Run
 	buried map[dag.HandlerID]bool // listed in the last look; likewise

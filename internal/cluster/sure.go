@@ -19,6 +19,14 @@ func (n *Node) Sure() time.Duration {
 	return n.sure
 }
 
+// Vouched is the newest instant, on the boot clock, at which nobody who was last known read the store: nobody can
+// have been deposed then. 0: there was none.
+func (n *Node) Vouched() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.vouched
+}
+
 // Blind reports whether this node has not read the store for so long that, when it can again,
 // everybody's silence begins anew.
 func (n *Node) Blind() bool {
@@ -54,7 +62,7 @@ func (n *Node) vouch(ctx context.Context) {
 			continue
 		}
 		n.mu.Lock()
-		n.sure = max(n.sure, boot)
+		n.sure, n.vouched = max(n.sure, boot), boot
 		n.mu.Unlock()
 	}
 }

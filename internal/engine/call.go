@@ -165,7 +165,47 @@ func (w *writer) startChild(s *childStart) error {
 	}
 	r := dag.NewRun(dag.Header{ID: s.Run, Shard: wf.Shard, Workflow: wf.ID, Version: s.Version, Priority: s.Priority,
 		Origin: dag.OriginParent, User: s.User, Params: s.Params, Fire: fire, Created: w.tx.now.Wall})
-	return w.accept(r, true)
+	if err := w.accept(r, true); err != nil {
+		return err
+	}
+	return w.catchUp(r)
+}
+
+// catchUp has a run that was started by a call do what its parent has wanted since. An order may overtake
+// the start, which travels by letter if another node owned the child's shard then, and finds nobody to tell.
+// Who gives an order has committed it before it is heard here, or is in this memory: if it came too early,
+// the parent says so now.
+func (w *writer) catchUp(r *dag.Run) error {
+	up, task := r.Parent().Up(), r.Parent().Task
+	intent, a := dag.IntentRun, (*dag.AttemptRow)(nil)
+	if p := w.runs[up.Run]; p != nil {
+		intent, a = p.Intent, p.Attempt(task)
+	} else {
+		row, err := w.e.store.Run(context.Background(), up.Run)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return fromStore("read the parent of run "+r.ID.String(), err)
+		}
+		all, err := w.e.Attempts(context.Background(), up.Run, task)
+		if err != nil {
+			return err
+		}
+		if n := len(all); n > 0 && all[n-1].State == dag.AttemptDeferred {
+			intent, a = row.Intent, &all[n-1]
+		}
+	}
+	o := dag.Order{Run: up.Run, Task: task, Intent: intent, Child: dag.Child{Run: r.ID, Generation: r.Generation, Workflow: r.Workflow},
+		Reason: "its parent, run " + up.Run.String() + ", is told to " + intent.String()}
+	var awaited dag.Child
+	if a != nil {
+		awaited, _ = dag.ChildOf(a)
+	}
+	if awaited.Run != r.ID {
+		o.Intent, o.Reason = max(intent, dag.IntentStop), "its parent, run "+up.Run.String()+", does not wait for it any more"
+	}
+	if o.Intent != dag.IntentRun {
+		w.tx.fx.Orders = append(w.tx.fx.Orders, o)
+	}
+	return nil
 }
 
 // recoverChild begins the generation of a child that its parent's call waits for.
@@ -184,6 +224,9 @@ func (w *writer) recoverChild(s *childStart) error {
 		it := item{run: s.Run, ev: dag.Event{Kind: dag.EvRecover, Task: dag.LeaderTask, Actor: "skein", Reason: "its parent was recovered"}}
 		if a := w.step(&it, r); a.err != nil {
 			return a.err
+		}
+		if err := w.catchUp(r); err != nil {
+			return err
 		}
 	}
 	if r.Unfinished() && r.Gate == gateNone {

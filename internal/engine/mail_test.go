@@ -66,7 +66,12 @@ func TestMessageTakenInDoubt(t *testing.T) {
 	if err := n.Meet(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	id := n.submit(w)
+	var id dag.RunID
+	eventually(t, "a run is accepted", func() bool { // while the shard is retaken nothing is accepted
+		a, err := n.Submit(t.Context(), submission(w))
+		id = a.Run
+		return err == nil
+	})
 	n.ends(id, dag.RunSucceeded)
 	if !met.Load() || n.letterbox() != 0 {
 		t.Errorf("the fault came: %v; %d messages wait", met.Load(), n.letterbox())

@@ -210,10 +210,18 @@ func (v *verifier) order() {
 	}
 }
 
-// redone reports whether an operator had n done again after the task had begun: it goes on.
+// redone reports whether an operator had n, or an instance of it, done again after the task had begun: it goes on.
 func (v *verifier) redone(n dag.TaskID, a *dag.AttemptRow) bool {
 	begun, known := v.given[attemptOf{a.Task, 1}]
-	return known && slices.ContainsFunc(v.marked[n], func(seq int64) bool { return begun < seq && seq <= v.given[attemptOf{a.Task, a.Token}] })
+	for t, marked := range v.marked {
+		if of, ok := v.g.InstanceOf(t); t != n && (!ok || of != n) {
+			continue
+		}
+		if known && slices.ContainsFunc(marked, func(seq int64) bool { return begun < seq && seq <= v.given[attemptOf{a.Task, a.Token}] }) {
+			return true
+		}
+	}
+	return false
 }
 
 // attemptOf names an attempt of the run that is looked at.
@@ -247,6 +255,10 @@ func (v *verifier) history(events []dag.EventRow) {
 				v.marked[rec.Task] = append(v.marked[rec.Task], seq)
 				given[attemptOf{rec.Task, rec.Token}]++
 				ended[attemptOf{rec.Task, rec.Token}]++
+			case dag.RecRecovered: // of one task that an operator had done again; it may have no row of its own
+				if rec.Text == dag.MarkRetry.String() {
+					v.marked[rec.Task] = append(v.marked[rec.Task], seq)
+				}
 			case dag.RecLost:
 				lost[attemptOf{rec.Task, rec.Token}]++
 			case dag.RecEnded:

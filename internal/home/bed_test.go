@@ -128,6 +128,11 @@ func (p *paper) Append(_ context.Context, chunks []logs.Chunk) ([]int64, error) 
 	return ends, nil
 }
 
+// boot is the clock of all of them.
+func boot() time.Duration { return time.Since(began) + 1 }
+
+var began = time.Now()
+
 // node starts one.
 func (t *town) node(name string, change ...func(*home.Config)) *node {
 	n := &node{name: name}
@@ -136,7 +141,7 @@ func (t *town) node(name string, change ...func(*home.Config)) *node {
 	peers := peer.NewClient(http.DefaultTransport, "", slog.New(slog.DiscardHandler))
 	cfg := home.Config{Store: t.store, Register: t.store.Register, Caller: peers, Jobs: nothing{}, Logs: t.logs, Executor: nothing{},
 		Artifacts: &artifact.Keeper{Store: t.files, Limits: artifact.Limits{FileBytes: 10, RunBytes: 20, AttemptFiles: 2, RunFiles: 4}},
-		Beat:      beat, Lag: lag, Version: "v1", Format: 1}
+		Boot:      boot, Beat: beat, Lag: lag, Version: "v1", Format: 1}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -148,7 +153,7 @@ func (t *town) node(name string, change ...func(*home.Config)) *node {
 		t.Fatal(err)
 	}
 	h := n.e.Handler()
-	n.m = cluster.New(cluster.Config{Store: t.store, Owner: n.e, Beat: beat, Lag: lag,
+	n.m = cluster.New(cluster.Config{Store: t.store, Owner: n.e, Boot: boot, Beat: beat, Lag: lag,
 		Self: store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Address: n.http.URL, Started: h.Started}})
 	peers.Connect(n.m, n.e)
 	n.h.Connect(n.m, n.e)

@@ -2,6 +2,7 @@ package home
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -27,7 +28,9 @@ type worker struct {
 	member store.Member
 	local  bool
 	since  time.Time // it is attached
-	heard  bool      // since the last renewal
+	// sure is when, on the boot clock, its row was last renewed, as the store has confirmed.
+	sure  time.Duration
+	heard bool // since the last renewal
 
 	used     int              // slots that are lent or have an attempt
 	room     dag.Need         // what these take
@@ -261,8 +264,6 @@ func (h *Home) begin(w *worker, x *holding) {
 }
 
 const (
-	// prepareMax bounds how long the store is asked for what an attempt needs.
-	prepareMax = time.Minute
 	// preparersMax is how many jobs of a worker are made at a time.
 	preparersMax = 8
 	// prepareBatch is how many jobs are made before the worker is told of them.
@@ -292,16 +293,17 @@ func (h *Home) prepare(w *worker) {
 	}
 }
 
-// jobs makes the jobs of attempts; nil: it cannot be made, and the attempt is answered for.
+// jobs makes the jobs of attempts; nil: it cannot be made, and the attempt is answered for, unless this process ends.
 func (h *Home) jobs(w *worker, batch []*holding) []*workerv1.Job {
-	ctx, cancel := context.WithTimeout(context.Background(), prepareMax)
-	defer cancel()
 	made := make([]*workerv1.Job, len(batch))
 	for i, x := range batch {
 		k := keyOf(&x.Assignment)
-		job, err := h.cfg.Jobs.Job(ctx, &x.Assignment)
+		job, err := h.cfg.Jobs.Job(context.Background(), &x.Assignment)
 		if err == nil && len(job.Artifacts) > 0 && !w.deposits { // refused by name, never ignored
 			err = fmt.Errorf("task %s keeps artifacts, and worker %s is of a version that brings none: use a newer one", x.Name, w.member.Name)
+		}
+		if errors.Is(err, ErrEnding) {
+			continue
 		}
 		if err == nil && job.Inputs && !w.fetches {
 			err = fmt.Errorf("task %s gets files of other tasks, and worker %s is of a version that fetches none: use a newer one", x.Name, w.member.Name)

@@ -12,6 +12,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
+// lookMax bounds how long the rows are asked about an attempt.
+const lookMax = time.Minute
+
 // doubtsMax bounds the attempts of a worker that are looked up at a time.
 const doubtsMax = 64
 
@@ -42,7 +45,7 @@ func (h *Home) compare(w *worker, has map[key]*workerv1.Attempt, ack int64) {
 
 // doubt looks up whether an attempt is a worker's. If not, it is told to end it.
 func (h *Home) doubt(w *worker, k key, p dag.Place) {
-	ctx, cancel := context.WithTimeout(context.Background(), prepareMax)
+	ctx, cancel := context.WithTimeout(context.Background(), lookMax)
 	defer cancel()
 	holds, err := h.eng.Holds(ctx, w.member.Handler, k.run, k.task, k.token)
 	h.mu.Lock()

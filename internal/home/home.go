@@ -23,6 +23,8 @@ type Directory interface {
 	View() ([]store.Member, []store.ShardRow)
 	OwnerOf(s dag.ShardID) (store.Member, bool)
 	Wake()
+	// Vouched is when, on the boot clock, nobody who is known could read the store, last.
+	Vouched() time.Duration
 }
 
 // Engine is the engine of this node.
@@ -45,6 +47,7 @@ type Caller interface {
 
 // Jobs makes what a worker needs of an assignment.
 type Jobs interface {
+	// It waits as long as the store does not answer, and is ErrEnding if this process ends meanwhile.
 	Job(ctx context.Context, a *engine.Assignment) (*workerv1.Job, error)
 	// Refused is the result of an attempt whose job could not be made.
 	Refused(err error) dag.Result
@@ -77,13 +80,15 @@ type Config struct {
 	Artifacts *artifact.Keeper
 	Executor  engine.Executor // of this process; its slots are lent, too
 	Slots     int             // of this process
-	Traits    store.Traits    // of this process
-	Beat      time.Duration   // between two renewals of a worker
-	Lag       time.Duration   // silence after which a worker counts as dead
-	Version   string
-	Format    int
-	Strategy  string // least-loaded (default), round-robin, random
-	Log       *slog.Logger
+	// Boot is the time since the machine started, with the time that it slept.
+	Boot     func() time.Duration
+	Traits   store.Traits  // of this process
+	Beat     time.Duration // between two renewals of a worker
+	Lag      time.Duration // silence after which a worker counts as dead
+	Version  string
+	Format   int
+	Strategy string // least-loaded (default), round-robin, random
+	Log      *slog.Logger
 }
 
 // Home is the slots of one node. It is the engine's Market.
@@ -266,7 +271,11 @@ func (h *Home) renewals(ctx context.Context) {
 		}
 		h.mu.Unlock()
 		for _, m := range due {
+			sent := h.cfg.Boot()
 			listed, err := h.cfg.Store.Renew(ctx, m)
+			if err == nil && listed {
+				h.confirmed(&m, sent)
+			}
 			switch {
 			case err != nil:
 				if ctx.Err() == nil {
@@ -281,6 +290,26 @@ func (h *Home) renewals(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// confirmed notes that the store had a worker listed at an instant.
+func (h *Home) confirmed(m *store.Member, at time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w := h.workers[m.Handler]; w != nil && w.member.Lease == m.Lease {
+		w.sure = max(w.sure, at)
+	}
+}
+
+// usual is how long ago a worker's row may have been renewed when it is heard of: a heartbeat, which is at most
+// this part of the lag.
+func (h *Home) usual() time.Duration { return h.cfg.Lag / 4 }
+
+// behind is how much longer ago than usual, at an instant, it was certain that nobody could take a worker for
+// dead: by so much less may what it runs go on. A home that alone does not see the store extends nothing, for
+// others may have deposed its workers; while nobody sees it, nobody can. h.mu is held.
+func (h *Home) behind(w *worker, at time.Duration) time.Duration {
+	return max(0, at-max(w.sure, h.dir.Vouched())-h.usual())
 }
 
 // Reset implements engine.Market: this node begins a new life. The workers attach again, and what
@@ -305,6 +334,10 @@ func (h *Home) Reset() {
 	h.purse.total.Store(0)
 	h.mail.open = map[dag.HandlerID]*parcel{}
 }
+
+// ErrEnding: this process ends, and makes no more jobs. Nothing is known of the attempt: who has it next is
+// given its job.
+var ErrEnding = errors.New("this process ends")
 
 // errAway: the worker is not attached here, or no more under that lease.
 var errAway = errors.New("the worker is not attached to this node")

@@ -25,10 +25,12 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 	m := store.Member{Handler: dag.HandlerID(in.Handler), UUID: in.Uuid, Name: in.Name, Worker: true, Version: in.Version, Format: h.cfg.Format,
 		State: store.MemberActive, Slots: in.Slots, Busy: int32(len(in.Running)), Home: h.self(), Lease: 1,
 		Traits: store.Traits{Groups: in.Groups, Labels: in.Labels, Kinds: in.Kinds, Room: dag.Need{CPU: in.CpuMillis, Memory: in.MemoryBytes}}}
+	sent := h.cfg.Boot()
 	if err := h.attach(ctx, &m); err != nil {
 		return nil, err
 	}
 	w := newWorker(m)
+	w.sure = sent
 	w.draining, w.deposits, w.fetches = in.Draining, in.Artifacts, in.Inputs
 	out := &workerv1.RegisterResponse{Handler: int64(m.Handler), Lease: m.Lease, PollMillis: h.cfg.Beat.Milliseconds(),
 		LagMillis: h.cfg.Lag.Milliseconds(), Nodes: h.nodes(), Logs: h.cfg.Logs != nil}

@@ -3,6 +3,7 @@ package home
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -49,12 +50,13 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 	}
 	end := time.NewTimer(h.cfg.Beat)
 	defer end.Stop()
-	w, mine, err := d.arrive(in, has)
+	at := h.cfg.Boot()
+	w, mine, err := d.arrive(in, has, at)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		out, err := d.news(w, in, mine)
+		out, err := d.news(w, in, mine, at)
 		if out != nil || err != nil {
 			return out, err
 		}
@@ -63,20 +65,25 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 		case <-end.C:
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			return h.answer(w), nil
+			return h.answer(w, at), nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// arrive takes what a poll says: the attempts that the worker has, and whether they run.
-func (d *desk) arrive(in *workerv1.PollRequest, has map[key]*workerv1.Attempt) (w *worker, mine int64, err error) {
+// arrive takes what a poll says: the attempts that the worker has, and whether they run. A worker of which nothing
+// is certain for long is sent away while it has time to find a home that sees the store.
+func (d *desk) arrive(in *workerv1.PollRequest, has map[key]*workerv1.Attempt, at time.Duration) (w *worker, mine int64, err error) {
 	h := d.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if w, err = h.attached(in); err != nil {
 		return nil, 0, err
+	}
+	if by := h.behind(w, at); by > h.usual() {
+		return nil, 0, connect.NewError(connect.CodeUnavailable, fmt.Errorf("this node cannot reach its store, and cannot tell since %s whether handler %d is still listed; ask another",
+			(by+h.usual()).Round(time.Millisecond), in.Handler))
 	}
 	w.heard = true
 	w.polls++
@@ -94,7 +101,7 @@ func (d *desk) arrive(in *workerv1.PollRequest, has map[key]*workerv1.Attempt) (
 }
 
 // news is an answer, if there is something to say; polls that are not the newest end.
-func (d *desk) news(w *worker, in caller, mine int64) (*workerv1.PollResponse, error) {
+func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*workerv1.PollResponse, error) {
 	h := d.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,18 +110,21 @@ func (d *desk) news(w *worker, in caller, mine int64) (*workerv1.PollResponse, e
 	}
 	if w.polls != mine {
 		w.poke() // the newest one's turn
-		return &workerv1.PollResponse{Seq: w.seq}, nil
+		return &workerv1.PollResponse{Seq: w.seq, BehindMillis: millisUp(h.behind(w, at))}, nil
 	}
 	if len(w.out) == 0 && !slices.ContainsFunc(w.stops, func(s stop) bool { return s.seq == 0 }) {
 		return nil, nil
 	}
-	return h.answer(w), nil
+	return h.answer(w, at), nil
 }
 
-// answer is all that a worker is to know.
-func (h *Home) answer(w *worker) *workerv1.PollResponse {
+// millisUp rounds up.
+func millisUp(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
+
+// answer is all that a worker is to know, whose poll came at an instant.
+func (h *Home) answer(w *worker, at time.Duration) *workerv1.PollResponse {
 	w.seq++
-	out := &workerv1.PollResponse{Seq: w.seq, Nodes: h.nodes()}
+	out := &workerv1.PollResponse{Seq: w.seq, Nodes: h.nodes(), BehindMillis: millisUp(h.behind(w, at))}
 	for k, job := range w.out {
 		out.Start = append(out.Start, job)
 		if x := w.running[k]; x != nil && x.sent == 0 {

@@ -51,6 +51,7 @@ func (h *Home) sendHere(id, self dag.HandlerID) {
 		return
 	}
 	d := p.pack(self, id, w.member.Lease)
+	h.mail.sent(d)
 	delete(h.mail.open, id)
 	h.mu.Unlock()
 	if err := h.Deliver(d); err != nil {
@@ -76,6 +77,17 @@ func (h *Home) putBack(d *delivery) {
 	}
 	for i := range d.Items {
 		p.items[keyOf(&d.Items[i])] = d.Items[i]
+	}
+}
+
+// sent notes the lease that attempts are sent under, if none is known: the worker may be attached anew before
+// the first look at who is there.
+func (m *mail) sent(d *delivery) {
+	if _, known := m.seen[d.Handler]; !known {
+		if m.seen == nil {
+			m.seen = map[dag.HandlerID]int64{}
+		}
+		m.seen[d.Handler] = d.Lease
 	}
 }
 
@@ -134,6 +146,7 @@ func (h *Home) deliverAll(ctx context.Context, wg *sync.WaitGroup) {
 		if w := h.workers[id]; w != nil && to.Handler == self {
 			d.Lease = w.member.Lease // newer than what was read
 		}
+		h.mail.sent(d)
 		p.items, p.sending = map[key]engine.Assignment{}, true
 		h.mu.Unlock()
 		wg.Go(func() { h.deliver(ctx, to, d) })

@@ -399,7 +399,7 @@ func (r *Worker) turn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.renew(sent)
+	r.renew(sent - time.Duration(max(out.BehindMillis, 0))*time.Millisecond)
 	r.mu.Lock()
 	r.ack = out.Seq
 	if len(out.Nodes) > 0 {

@@ -347,6 +347,11 @@ func (w *World) settled() bool {
 			return false // it was deposed, and has not heard of it
 		}
 	}
+	for _, p := range w.procs { // what was said while there were faults may be heard only now
+		if !p.done && p.life != nil && !p.life.dead && (p.name == "ask" || p.name == "decide" || p.name == "verb" || p.name == "change") {
+			return false
+		}
+	}
 	return w.client.open == 0 && w.unarrived == 0 && w.left() == ""
 }
 

@@ -61,6 +61,8 @@ const (
 	lockMax = 10 * time.Second
 	// transactionIdleMax is after how long without a word of its client a transaction ends.
 	transactionIdleMax = 10 * time.Second
+	// tryPause is between two tries of a patient Open.
+	tryPause = 250 * time.Millisecond
 	// silenceMax is after how long without an answer of the other machine a connection ends.
 	silenceMax = 15 * time.Second
 )
@@ -92,6 +94,11 @@ type Options struct {
 	Application string
 	// Writers and Readers bound the connections; 0 means 8 of each.
 	Writers, Readers int
+	// Patience is for how long Open tries again while the database does not answer, or says that it cannot
+	// now. 0: the first failure is its error.
+	Patience time.Duration
+	// Waiting, if not nil, hears why Open tries again: of the first failure and whenever the reason changes.
+	Waiting func(error)
 }
 
 // DB is an open database.
@@ -129,11 +136,31 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	open := func(ctx context.Context) (*conn, error) { return d.connect(ctx, sql) }
 	d.writers, d.readers, d.logs = newPool(o.Writers, open), newPool(o.Readers, open), newPool(logWriters, open)
-	if err := d.ready(ctx, o.Shards); err != nil {
+	if err := d.await(ctx, o); err != nil {
 		_ = d.Close()
 		return nil, err
 	}
 	return d, nil
+}
+
+// await is ready, tried again for as long as the options say.
+func (d *DB) await(ctx context.Context, o Options) error {
+	said := ""
+	for began := time.Now(); ; {
+		err := d.ready(ctx, o.Shards)
+		if err == nil || !passes(err) || time.Since(began) >= o.Patience {
+			return err
+		}
+		if text := err.Error(); o.Waiting != nil && text != said {
+			said = text
+			o.Waiting(err)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(tryPause):
+		}
+	}
 }
 
 // names of schemas need no quotes, so that they read the same everywhere.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -62,7 +63,26 @@ func translate(doing string, err error) error {
 	if !errors.As(err, &answer) {
 		return fmt.Errorf("%s: %w: %w", doing, store.ErrUnavailable, err)
 	}
-	return fmt.Errorf("%s: %w: %s", doing, kindOf(answer.Code), sentence(answer))
+	return fmt.Errorf("%s: %w: %w", doing, kindOf(answer.Code), &answered{answer.Code, sentence(answer)})
+}
+
+// answered is what the database said, without the driver's type.
+type answered struct{ code, text string }
+
+func (e *answered) Error() string { return e.text }
+
+// transient are the codes of answers that another try may not get: the database starts, stops or fails over,
+// has no connection or room left for the moment, or others hold what is wanted.
+var transient = []string{"08", "40", "53", "55P03", "57", "58"}
+
+// passes reports whether an error may be gone by itself: nobody answered, or the database was not able to. A
+// wrong password, a database that is not there and a format that is not known stay.
+func passes(err error) bool {
+	var answer *answered
+	if !errors.As(err, &answer) {
+		return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown)
+	}
+	return slices.ContainsFunc(transient, func(code string) bool { return strings.HasPrefix(answer.code, code) })
 }
 
 // sentence is an answer for people: without positions in statements that they did not write.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
@@ -90,6 +91,47 @@ func TestOpenRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOpenPatiently: a start outlives a database that breaks off or cannot at the moment, and says why it waits; what
+// waiting will not mend is told at once.
+func TestOpenPatiently(t *testing.T) {
+	sql(t, "CREATE ROLE patient LOGIN SUPERUSER")
+	sql(t, "ALTER ROLE patient NOSUPERUSER CONNECTION LIMIT 0")
+	for _, c := range []struct {
+		name, says string
+		arm        func(p *proxy)
+		user       string
+		mend       func()
+	}{
+		{"the connection breaks", "unexpected EOF", func(p *proxy) { p.arm(cut) }, pgtest.Superuser, func() {}},
+		{"an answer is lost", "unexpected EOF", func(p *proxy) { p.arm(silent) }, pgtest.Superuser, func() {}},
+		{"too many connections", "too many connections", func(*proxy) {}, "patient", func() { sql(t, "ALTER ROLE patient SUPERUSER") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newProxy(t, server.Addr())
+			c.arm(p)
+			var why []string
+			db, err := postgres.Open(context.Background(), postgres.Options{URL: through(p.addr(), c.user, "postgres"), Schema: newSchema(), Shards: 1,
+				Patience: time.Hour, Waiting: func(err error) {
+					why = append(why, err.Error())
+					c.mend()
+				}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+			if len(why) != 1 || !strings.Contains(why[0], c.says) {
+				t.Errorf("it waited because of %q", why)
+			}
+		})
+	}
+	_, err := postgres.Open(context.Background(), postgres.Options{URL: server.URL("nowhere"), Patience: time.Hour})
+	is(t, err, store.ErrUnavailable, `database "nowhere" does not exist`)
+	_, err = postgres.Open(context.Background(), postgres.Options{URL: through(server.Addr(), pgtest.Locked+":wrong", "postgres"), Patience: time.Hour})
+	is(t, err, store.ErrUnavailable, "password authentication failed")
 }
 
 // TestReadOnlyDatabase: what is there can be read, and a commit says why it cannot be.

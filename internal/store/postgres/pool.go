@@ -153,7 +153,7 @@ func connectError(config *pgconn.Config, err error) error {
 	doing := fmt.Sprintf("connect to %s as %s", place(config), config.User)
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) {
-		return fmt.Errorf("%s: %w: %s", doing, store.ErrUnavailable, sentence(answer))
+		return fmt.Errorf("%s: %w: %w", doing, store.ErrUnavailable, &answered{answer.Code, sentence(answer)})
 	}
 	return fmt.Errorf("%s: %w: %w", doing, store.ErrUnavailable, err)
 }

@@ -91,8 +91,7 @@ type WorkersClient interface {
 	//
 	//	STALE (failed_precondition): it does not have the attempt.
 	//	NO_INPUT (failed_precondition): one of them does not exist; the attempt is to fail with the text.
-	//
-	// unavailable: who has them does not answer now; ask again.
+	//	AWAY (unavailable): nobody who is there has one of them; ask again, for a while.
 	ListInputs(context.Context, *v1.ListInputsRequest) (*v1.ListInputsResponse, error)
 	// GetInput gives a piece of one of them, at most 512 KiB from an offset on. The reasons are those of ListInputs.
 	GetInput(context.Context, *v1.GetInputRequest) (*v1.GetInputResponse, error)
@@ -316,8 +315,7 @@ type WorkersHandler interface {
 	//
 	//	STALE (failed_precondition): it does not have the attempt.
 	//	NO_INPUT (failed_precondition): one of them does not exist; the attempt is to fail with the text.
-	//
-	// unavailable: who has them does not answer now; ask again.
+	//	AWAY (unavailable): nobody who is there has one of them; ask again, for a while.
 	ListInputs(context.Context, *v1.ListInputsRequest) (*v1.ListInputsResponse, error)
 	// GetInput gives a piece of one of them, at most 512 KiB from an offset on. The reasons are those of ListInputs.
 	GetInput(context.Context, *v1.GetInputRequest) (*v1.GetInputResponse, error)
