@@ -456,6 +456,13 @@ func (r *Run) tellChildren(fx *Effects) {
 	}
 }
 
+// Remind tells the child run of a call once more that this run is to end: somebody may have had it go on meanwhile.
+func (r *Run) Remind(t TaskID, fx *Effects) {
+	if a := r.Attempt(t); a != nil && r.Intent >= IntentStop {
+		r.tell(a, "", fx)
+	}
+}
+
 func (r *Run) tell(a *AttemptRow, why string, fx *Effects) {
 	child, ok := ChildOf(a)
 	if !ok {

@@ -263,8 +263,9 @@ func (w *writer) tellParent(r *dag.Run) error {
 	return w.sendChild(letter{Child: &childLetter{Workflow: up.Workflow, Look: &childLook{Run: up.Run, Task: p.Task}}})
 }
 
-// ended makes the end of a call of the end of its child; no item: the child goes on.
-func (w *writer) ended(ctx context.Context, p *dag.Prepare, child dag.Child) (item, error) {
+// ended makes the end of a call of the end of its child; no item: the child goes on. If it does although its parent
+// is to end, somebody has had it go on after it was told, and it is told again.
+func (w *writer) ended(ctx context.Context, p *dag.Prepare, child dag.Child, wanted dag.Intent) (item, error) {
 	row, err := w.e.store.Run(ctx, child.Run)
 	if errors.Is(err, store.ErrNotFound) {
 		return item{}, nil // its start is on its way
@@ -273,7 +274,15 @@ func (w *writer) ended(ctx context.Context, p *dag.Prepare, child dag.Child) (it
 		return item{}, fromStore("read run "+child.Run.String(), err)
 	}
 	if !row.State.Terminal() || row.Generation < child.Generation {
-		return item{}, nil
+		if wanted < dag.IntentStop || row.Intent >= dag.IntentStop {
+			return item{}, nil
+		}
+		return item{op: func(w *writer) answer {
+			if r := w.runs[p.Run]; r != nil {
+				r.Remind(p.Task, &w.tx.fx)
+			}
+			return answer{run: p.Run}
+		}}, nil
 	}
 	res := dag.Result{State: dag.AttemptFailed, Cause: dag.CauseChild, Message: clean(endOf(&row))}
 	switch row.State {

@@ -151,7 +151,7 @@ func (w *writer) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
 		return item{}, err
 	}
 	if child, ok := dag.ChildOf(a); ok {
-		return w.ended(ctx, p, child)
+		return w.ended(ctx, p, child, row.Intent)
 	}
 	if p.Kind == dag.Call && a.Started != 0 {
 		return item{}, nil
