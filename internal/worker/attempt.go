@@ -159,6 +159,11 @@ func (a *attempt) fork() error {
 	}
 	a.slot.tree.prepare(attr)
 	null, out := a.w.null.Fd(), uintptr(ends[1])
+	back, err := a.slot.tree.enter()
+	if err != nil { // it is booked all the same
+		a.capped = false
+		a.w.cfg.Log.Warn("an attempt cannot be held to its cpu and memory", a.attrs("err", err)...)
+	}
 	began := time.Now()
 	a.w.births.RLock()
 	pid, _, err := syscall.StartProcess(a.cmd.path, a.cmd.argv, &syscall.ProcAttr{
@@ -168,6 +173,10 @@ func (a *attempt) fork() error {
 		a.w.firsts.Store(pid, true)
 	}
 	a.w.births.RUnlock()
+	if err := back(); err != nil { // the thread waits for the child as long as it lives, and ends with it
+		a.w.cfg.Log.Error("a thread of the worker stays within the limits of an attempt", a.attrs("err", err)...)
+		runtime.LockOSThread() // once more than it is unlocked
+	}
 	_ = unix.Close(ends[1])
 	if err != nil {
 		_ = unix.Close(ends[0])

@@ -33,6 +33,8 @@ type cgroups struct {
 	bumps int
 	// unlimited is why the trees cannot be held to cpu and memory; nil: they can.
 	unlimited error
+	// old holds them instead, where the controllers are of version 1; nil: it does not.
+	old *legacy
 }
 
 // openCgroups finds a cgroup2 folder in which this process may make cgroups and start processes.
@@ -46,7 +48,7 @@ func openCgroups(dataDir, life string) (*cgroups, error) {
 	for _, parent := range parents {
 		c := &cgroups{life: filepath.Join(parent, sub), how: "in " + parent}
 		if err := c.probe(); err == nil {
-			c.divide(parent)
+			c.divide(parent, dataDir, life)
 			return c, nil
 		} else {
 			reasons = append(reasons, err)
@@ -65,7 +67,7 @@ func openCgroups(dataDir, life string) (*cgroups, error) {
 	if err := c.probe(); err != nil {
 		return nil, err
 	}
-	c.divide(cgroupMount)
+	c.divide(cgroupMount, dataDir, life)
 	return c, nil
 }
 
@@ -168,28 +170,45 @@ func (c *cgroups) probeBirth() error {
 	return nil
 }
 
-// divide has cpu and memory counted from parent down to the trees of this life, if that can be done.
-func (c *cgroups) divide(parent string) {
-	if err := os.MkdirAll(c.life, 0o755); err != nil {
-		c.unlimited = err
+// divide has cpu and memory counted for the trees of this life, if that can be done: by version 2, else by
+// version 1.
+func (c *cgroups) divide(parent, dataDir, life string) {
+	if c.unlimited = c.divideDown(parent); c.unlimited == nil {
 		return
+	}
+	old, err := openLegacy(dataDir, life)
+	if err != nil {
+		c.unlimited = fmt.Errorf("%w; %w", c.unlimited, err)
+		return
+	}
+	c.old, c.unlimited = old, nil
+}
+
+// divideDown has cpu and memory counted from parent down.
+func (c *cgroups) divideDown(parent string) error {
+	if err := os.MkdirAll(c.life, 0o755); err != nil {
+		return err
 	}
 	rel, _ := filepath.Rel(parent, c.life)
 	at := parent
-	if c.unlimited = divide(at); c.unlimited != nil {
-		return
+	if err := divide(at); err != nil {
+		return err
 	}
 	for part := range strings.SplitSeq(rel, "/") {
 		at = filepath.Join(at, part)
-		if c.unlimited = divide(at); c.unlimited != nil {
-			return
+		if err := divide(at); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 func (c *cgroups) describe() string {
 	if c.unlimited != nil {
 		return fmt.Sprintf("cgroup2 (%s); cpu and memory of tasks are booked, not enforced: %v", c.how, c.unlimited)
+	}
+	if c.old != nil {
+		return "cgroup2 (" + c.how + "), with cpu and memory by version 1"
 	}
 	return "cgroup2 (" + c.how + "), with cpu and memory"
 }
@@ -197,6 +216,9 @@ func (c *cgroups) location() string { return c.life }
 
 // close removes the empty folders of this life and, if no other life uses them, those above it.
 func (c *cgroups) close() {
+	if c.old != nil {
+		c.old.close()
+	}
 	removeCgroup(c.life)
 	_ = unix.Rmdir(filepath.Dir(c.life))
 	_ = unix.Rmdir(filepath.Dir(filepath.Dir(c.life)))
@@ -222,6 +244,9 @@ func (c *cgroups) tree(name string) (tree, error) {
 	for range c.bumps {
 		killCgroup(t.dir) // it is empty
 	}
+	if c.old != nil {
+		t.old = &legacyTree{of: c.old, name: name}
+	}
 	return t, nil
 }
 
@@ -233,10 +258,18 @@ type cgroupTree struct {
 	killed bool
 	// cpu and memory are what it is held to; 0 = any.
 	cpu, memory int64
+	old         *legacyTree // holds it to them instead; nil: the cgroup itself does
 }
 
 func (t *cgroupTree) prepare(attr *syscall.SysProcAttr) {
 	attr.UseCgroupFD, attr.CgroupFD = true, t.fd
+}
+
+func (t *cgroupTree) enter() (func() error, error) {
+	if t.old == nil {
+		return stay, nil
+	}
+	return t.old.enter()
 }
 
 func (t *cgroupTree) born(int, string) {}
@@ -298,6 +331,9 @@ func (t *cgroupTree) close() {
 	_ = unix.Close(t.events)
 	_ = unix.Close(t.fd)
 	removeCgroup(t.dir)
+	if t.old != nil {
+		t.old.remove()
+	}
 }
 
 // killCgroup kills everything in dir and below. cgroup.kill (5.14) also catches what forks meanwhile.

@@ -26,6 +26,8 @@ type containment interface {
 type tree interface {
 	// prepare makes the child of this fork the first process of the tree.
 	prepare(attr *syscall.SysProcAttr)
+	// enter is called before the fork, by its thread, and back after it.
+	enter() (back func() error, err error)
 	// born tells the first process and the entry of its environment that marks the attempt.
 	born(pid int, mark string)
 	// signal sends sig to every process of the tree.
@@ -77,6 +79,11 @@ type groupTree struct {
 
 // prepare relies on Setsid, which every attempt has: it makes the child the leader of a new group.
 func (t *groupTree) prepare(*syscall.SysProcAttr) {}
+
+func (t *groupTree) enter() (func() error, error) { return stay, nil }
+
+// stay is for threads that are where they were.
+func stay() error { return nil }
 
 func (t *groupTree) limit(cpu, memory int64) bool { return cpu == 0 && memory == 0 }
 func (t *groupTree) starved() int64               { return 0 }

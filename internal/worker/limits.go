@@ -16,6 +16,13 @@ import (
 // if a cgroup above gives it less, that.
 func Cores() int64 {
 	most := int64(runtime.NumCPU()) * 1000
+	for _, dir := range aboveV1("cpu") {
+		quota, err := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "cpu.cfs_quota_us"))), 10, 64) // -1 is none
+		period, err2 := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "cpu.cfs_period_us"))), 10, 64)
+		if err == nil && err2 == nil && quota > 0 && period > 0 {
+			most = min(most, max(quota*1000/period, 1))
+		}
+	}
 	for _, dir := range above() {
 		fields := strings.Fields(readText(filepath.Join(dir, "cpu.max")))
 		if len(fields) != 2 {
@@ -38,6 +45,11 @@ func Memory() int64 {
 		panic("worker: no sysinfo: " + err.Error()) // Linux has always had it
 	}
 	most := int64(info.Totalram) * int64(info.Unit)
+	for _, dir := range aboveV1("memory") {
+		if n, err := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "memory.limit_in_bytes"))), 10, 64); err == nil {
+			most = min(most, n) // none is a number that no machine has
+		}
+	}
 	for _, dir := range above() {
 		if n, err := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "memory.max"))), 10, 64); err == nil {
 			most = min(most, n)
@@ -54,6 +66,18 @@ func above() (dirs []string) {
 		return nil
 	}
 	for dir := parents[0]; isCgroup(dir); dir = filepath.Dir(dir) {
+		dirs = append(dirs, dir)
+	}
+	return dirs
+}
+
+// aboveV1 are those of version 1 that count a controller.
+func aboveV1(controller string) (dirs []string) {
+	parents, err := legacyParents(controller)
+	if err != nil {
+		return nil
+	}
+	for dir := parents[0]; exists(filepath.Join(dir, "tasks")); dir = filepath.Dir(dir) {
 		dirs = append(dirs, dir)
 	}
 	return dirs
@@ -79,6 +103,9 @@ func divide(dir string) error {
 // limit implements tree. The cgroup of a slot keeps its limits, so they are written only if they
 // change.
 func (t *cgroupTree) limit(cpu, memory int64) bool {
+	if t.old != nil {
+		return t.old.limit(cpu, memory)
+	}
 	if t.cpu == cpu && t.memory == memory {
 		return true
 	}
@@ -114,7 +141,15 @@ func swapOf(memory int64) string {
 
 // starved implements tree.
 func (t *cgroupTree) starved() int64 {
-	for line := range strings.Lines(readText(t.dir + "/memory.events")) {
+	if t.old != nil {
+		return t.old.starved()
+	}
+	return oomKills(t.dir + "/memory.events")
+}
+
+// oomKills reads how often the kernel has ended a process of a cgroup for memory.
+func oomKills(path string) int64 {
+	for line := range strings.Lines(readText(path)) {
 		if text, ok := strings.CutPrefix(line, "oom_kill "); ok {
 			n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 			return n

@@ -1,7 +1,11 @@
 package worker
 
 import (
+	"context"
+	"errors"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -43,5 +47,92 @@ func TestLimitsOfATree(t *testing.T) {
 	}
 	if Cores() < 1 || Memory() < 1 {
 		t.Errorf("this machine has %d thousandths of a core and %d bytes", Cores(), Memory())
+	}
+}
+
+// TestLimitsHold: what is booked is what there is, for the first process and for those that it starts at once; the worker itself
+// is held to nothing, and nothing is left. It needs the right to divide cgroups, of version 2 or 1.
+func TestLimitsHold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c, ok := r.contain.(*cgroups)
+	if !ok || c.unlimited != nil {
+		t.Skip("cpu and memory cannot be limited here: " + r.Containment())
+	}
+	job := func(attempt int, memory int64, command string) Job {
+		return Job{Key: Key{Namespace: "default", Workflow: "w", RunID: "limits", Task: "a", Attempt: attempt}, Argv: []string{"sh", "-c", command}, CPU: 2000, Memory: memory}
+	}
+	const greedy = `python3 -c 'x = bytearray(100 << 20)'`
+	want(t, r.run(job(1, 64<<20, greedy)), Failed, CauseMemory, "more than its memory of 64 MiB")
+	want(t, r.run(job(2, 64<<20, "true & "+greedy)), Failed, CauseMemory, "more than its memory")
+	want(t, r.run(job(3, 64<<20, "exit 3")), Failed, CauseExit, "exit code 3")
+	want(t, r.run(job(4, 1<<30, greedy)), Succeeded, "", "")
+	none := job(5, 0, greedy+"; echo at=$(tr '\\n' ' ' < /proc/self/cgroup) >> $SKEIN_OUTPUT")
+	none.CPU = 0
+	got := r.run(none)
+	want(t, got, Succeeded, "", "")
+	if c.old != nil && strings.Count(string(got.Outputs), filepath.Base(c.life)) != 1 { // of version 2 only
+		t.Errorf("without limits it ran at %s", got.Outputs)
+	}
+	if c.old == nil {
+		return
+	}
+	of := filepath.Dir(c.old.at["cpu"])
+	read := job(6, 0, "echo quota=$(cat "+of+"/*/*/cpu.cfs_quota_us) >> $SKEIN_OUTPUT; grep cpu: /proc/self/cgroup | grep -q "+dataID(r.Worker.data))
+	read.CPU = 500
+	if got = r.run(read); string(got.Outputs) != `{"quota":"50000"}` {
+		t.Errorf("%+v", got)
+	}
+	threads, err := filepath.Glob("/proc/self/task/*/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range threads {
+		if text := readText(path); strings.Contains(text, "skein/"+dataID(r.Worker.data)) {
+			t.Errorf("a thread of the worker is still at %s", text)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for controller, at := range c.old.at {
+		if exists(at) {
+			t.Errorf("left of %s: %s", controller, at)
+		}
+	}
+}
+
+// TestLegacy: what of version 1 is told when limits change; a plain folder stands in for the hierarchies.
+func TestLegacy(t *testing.T) {
+	root := t.TempDir()
+	tree := &legacyTree{of: &legacy{at: map[string]string{"cpu": root + "/cpu", "memory": root + "/memory"}, home: map[string]string{"cpu": root, "memory": root}}, name: "0"}
+	read := func(name string) string { return readText(filepath.Join(root, name)) }
+	if !tree.limit(0, 0) || exists(root+"/cpu") {
+		t.Error("an attempt without limits made folders")
+	}
+	if !tree.limit(2500, 64<<20) || read("cpu/0/cpu.cfs_quota_us") != "250000" || read("cpu/0/cpu.cfs_period_us") != "100000" || read("memory/0/memory.limit_in_bytes") != "67108864" {
+		t.Errorf("quota %q, limit %q", read("cpu/0/cpu.cfs_quota_us"), read("memory/0/memory.limit_in_bytes"))
+	}
+	if err := os.WriteFile(root+"/memory/0/memory.oom_control", []byte("oom_kill_disable 0\nunder_oom 0\noom_kill 4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := tree.starved(); got != 4 {
+		t.Errorf("%d kills for memory, want 4", got)
+	}
+	back, err := tree.enter()
+	if err != nil || read("cpu/0/tasks") == "" || read("memory/0/tasks") == "" || back() != nil || read("tasks") == "" {
+		t.Errorf("the thread was not there: %v", err)
+	}
+	if err := errors.Join(os.RemoveAll(root+"/cpu/0"), os.RemoveAll(root+"/memory/0")); err != nil { // plain folders do not go as cgroups do
+		t.Fatal(err)
+	}
+	if _, err := tree.enter(); err == nil {
+		t.Error("entered what is gone")
+	}
+	tree.of.at["memory"] = "/dev/null"
+	if tree.limit(1, 1) || tree.cpu != 0 {
+		t.Error("limits were set where that is impossible")
 	}
 }

@@ -1,0 +1,190 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Where the controllers of cpu and memory belong to hierarchies of version 1, trees are still held together
+// by cgroup2, which needs no controller, and held to their limits by a folder in each of these hierarchies.
+// A process cannot be born there by a flag of its birth. But there a thread can be moved alone, and a child
+// is born where the thread is that forks it: so that goes there for the fork, and back.
+
+// legacy is where the limits of the trees of a life are.
+type legacy struct {
+	at   map[string]string // by controller: the folder of this life
+	home map[string]string // by controller: the folder of this process
+}
+
+// controllersV1 are what limits need, in the order in which they are entered.
+var controllersV1 = []string{"cpu", "memory"}
+
+// openLegacy finds folders of version 1 in which this process may set limits, and removes what earlier
+// lives of the data folder have left there.
+func openLegacy(dataDir, life string) (*legacy, error) {
+	l := &legacy{at: map[string]string{}, home: map[string]string{}}
+	for _, c := range controllersV1 {
+		dirs, err := legacyParents(c)
+		if err != nil {
+			return nil, err
+		}
+		l.home[c] = dirs[0]
+		for _, dir := range dirs {
+			of := filepath.Join(dir, "skein", dataID(dataDir))
+			probe := filepath.Join(of, life)
+			if err = os.MkdirAll(probe, 0o755); err == nil {
+				if err = unix.Access(filepath.Join(probe, "tasks"), unix.W_OK); err == nil {
+					l.at[c] = probe
+					for _, old := range subfolders(of) {
+						if old != probe {
+							removeCgroup(old)
+						}
+					}
+					break
+				}
+			}
+		}
+		if err != nil {
+			l.close()
+			return nil, fmt.Errorf("no right to divide the controller %s: %w", c, err)
+		}
+	}
+	return l, nil
+}
+
+// legacyParents are the folder of this process in the hierarchy of a controller and, for root, its top.
+func legacyParents(controller string) ([]string, error) {
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, fmt.Errorf("find the node's cgroups: %w", err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("find cgroup mounts: %w", err)
+	}
+	own := ""
+	for line := range strings.Lines(string(groups)) { // 4:memory:/path
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) == 3 && slices.Contains(strings.Split(parts[1], ","), controller) {
+			own = parts[2]
+		}
+	}
+	for line := range strings.Lines(string(mounts)) {
+		before, after, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+		fields, kind := strings.Fields(before), strings.Fields(after)
+		if own == "" || len(fields) < 5 || len(kind) < 3 || kind[0] != "cgroup" || !slices.Contains(strings.Split(kind[2], ","), controller) {
+			continue
+		}
+		root, point := unescapeMount(fields[3]), unescapeMount(fields[4])
+		rel, err := filepath.Rel(root, own)
+		if err != nil || !filepath.IsLocal(rel) {
+			continue
+		}
+		dirs := []string{filepath.Join(point, rel)}
+		if os.Geteuid() == 0 && rel != "." {
+			dirs = append(dirs, point)
+		}
+		return dirs, nil
+	}
+	return nil, fmt.Errorf("the controller %s is mounted neither as version 2 nor as version 1", controller)
+}
+
+// close removes the empty folders of this life and, if no other life uses them, those above it.
+func (l *legacy) close() {
+	for _, at := range l.at {
+		removeCgroup(at)
+		_ = unix.Rmdir(filepath.Dir(at))
+		_ = unix.Rmdir(filepath.Dir(filepath.Dir(at)))
+	}
+}
+
+// legacyTree is the limits of one tree.
+type legacyTree struct {
+	of   *legacy
+	name string
+	// cpu and memory are what its folders say; 0: there are none.
+	cpu, memory int64
+}
+
+func (t *legacyTree) dir(controller string) string {
+	return filepath.Join(t.of.at[controller], t.name)
+}
+
+// limit makes the folders anew when what they say changes: nothing runs in them then. So nothing that an
+// earlier attempt has left charged stands in the way of a lower limit.
+func (t *legacyTree) limit(cpu, memory int64) bool {
+	if t.cpu == cpu && t.memory == memory {
+		return true
+	}
+	t.remove()
+	write := func(controller, file, text string) error {
+		return os.WriteFile(filepath.Join(t.dir(controller), file), []byte(text), 0)
+	}
+	var err error
+	if cpu > 0 {
+		const period = 100_000 // microseconds; the kernel's own choice
+		err = errors.Join(os.MkdirAll(t.dir("cpu"), 0o755), write("cpu", "cpu.cfs_period_us", strconv.Itoa(period)),
+			write("cpu", "cpu.cfs_quota_us", strconv.FormatInt(max(cpu*period/1000, 1000), 10))) // less the kernel refuses
+	}
+	if memory > 0 {
+		bytes := strconv.FormatInt(memory, 10)
+		err = errors.Join(err, os.MkdirAll(t.dir("memory"), 0o755), write("memory", "memory.limit_in_bytes", bytes))
+		// Together with swap it is no more; a kernel that does not count swap has no such file.
+		if exists(filepath.Join(t.dir("memory"), "memory.memsw.limit_in_bytes")) {
+			err = errors.Join(err, write("memory", "memory.memsw.limit_in_bytes", bytes))
+		}
+	}
+	if err != nil {
+		t.remove()
+		return false
+	}
+	t.cpu, t.memory = cpu, memory
+	return true
+}
+
+// remove removes the folders; those in which something does not die are left to a later life.
+func (t *legacyTree) remove() {
+	t.cpu, t.memory = 0, 0
+	for _, c := range controllersV1 {
+		removeCgroup(t.dir(c))
+	}
+}
+
+// enter moves this thread, which must be locked, to where what it forks is held to the limits. back moves it
+// back; an error of it means that the thread must not be used for anything else.
+func (t *legacyTree) enter() (back func() error, err error) {
+	var entered []string
+	back = func() (err error) {
+		for _, c := range entered {
+			err = errors.Join(err, moveThread(t.of.home[c]))
+		}
+		return err
+	}
+	for _, c := range controllersV1 {
+		if c == "cpu" && t.cpu == 0 || c == "memory" && t.memory == 0 {
+			continue
+		}
+		if err := moveThread(t.dir(c)); err != nil {
+			return func() error { return nil }, errors.Join(err, back())
+		}
+		entered = append(entered, c)
+	}
+	return back, nil
+}
+
+// moveThread moves this thread into a cgroup of version 1.
+func moveThread(dir string) error {
+	return os.WriteFile(filepath.Join(dir, "tasks"), []byte(strconv.Itoa(unix.Gettid())), 0)
+}
+
+// starved is how often the kernel has ended a process for memory.
+func (t *legacyTree) starved() int64 {
+	return oomKills(filepath.Join(t.dir("memory"), "memory.oom_control"))
+}
