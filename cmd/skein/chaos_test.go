@@ -6,14 +6,17 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/app"
 )
 
 // chaosShort is how long faults are injected in an ordinary test; SKEIN_CHAOS sets another span,
@@ -28,13 +31,14 @@ type chaos struct {
 	*flight
 	rng   *rand.Rand
 	dir   string
-	taps  map[*member]*tap
-	hands []*hand         // workers that are no nodes
-	long  bool            // not the short form of an ordinary test
-	only  string          // a word that the names of all faults have
-	faced []*skein.Client // those that are asked for runs
-	mu    sync.Mutex      // protects faced and following fields
-	acked map[string]int  // runs that were acknowledged, and the graph of each
+	taps  map[*member]*tap // between a node and the database
+	walls map[*member]*tap // between a node and the other nodes and the workers
+	hands []*hand          // workers that are no nodes
+	long  bool             // not the short form of an ordinary test
+	only  string           // a word that the names of all faults have
+	faced []*skein.Client  // those that are asked for runs
+	mu    sync.Mutex       // protects faced and following fields
+	acked map[string]int   // runs that were acknowledged, and the graph of each
 	needs []map[string][]string
 
 	faults    map[string]int
@@ -43,8 +47,8 @@ type chaos struct {
 }
 
 // TestChaos has real nodes and workers over a real PostgreSQL run random graphs while nodes, workers and the keepers of
-// both are killed and frozen, nodes are cut off, slowed, added and removed, commits are lost on their way and back, and the
-// database is killed; some of it at once. What the tasks themselves
+// both are killed and frozen, nodes are cut off from the database or from each other, slowed, added and removed, commits are
+// lost on their way and back, disks are full, and the database is killed; some of it at once. What the tasks themselves
 // wrote down, what was acknowledged and what the database says must agree.
 func TestChaos(t *testing.T) {
 	span := chaosShort
@@ -63,7 +67,7 @@ func TestChaos(t *testing.T) {
 	}
 	t.Logf("SKEIN_CHAOS_SEED=%d SKEIN_CHAOS=%v", seed, span)
 	c := &chaos{flight: newFlight(t, 0, "SKEIN_RECOVERY=on", "SKEIN_SLOTS=6", "SKEIN_DRAIN=5s"), rng: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(),
-		long: span > chaosShort, only: os.Getenv("SKEIN_CHAOS_ONLY"), taps: map[*member]*tap{}, acked: map[string]int{}, faults: map[string]int{}}
+		long: span > chaosShort, only: os.Getenv("SKEIN_CHAOS_ONLY"), taps: map[*member]*tap{}, walls: map[*member]*tap{}, acked: map[string]int{}, faults: map[string]int{}}
 	if why := mountSmall(t, filepath.Join(c.dir, "try"), chaosDisk); why == nil {
 		c.disk = chaosDisk
 	} else {
@@ -97,15 +101,25 @@ func TestChaos(t *testing.T) {
 	c.audit(took)
 }
 
-// join adds a node behind a tap of its own.
+// join adds a node between taps of its own.
 func (c *chaos) join() {
 	c.t.Helper()
-	p := newTap(c.t, c.pg.Addr())
-	db := c.db
-	c.db = p.url()
+	var is atomic.Pointer[member]
+	p := newTap(c.t, c.pg.Addr)
+	wall := newTap(c.t, func() string {
+		if m := is.Load(); m != nil {
+			if held, err := app.FindHolder(c.t.Context(), m.home.data()); err == nil && held != nil {
+				return strings.TrimPrefix(held.Address, "http://")
+			}
+		}
+		return "127.0.0.1:1" // it does not listen now
+	})
+	db, env := c.db, c.env
+	c.db, c.env = p.url(), append(slices.Clip(c.env), "SKEIN_ADVERTISE=http://"+wall.l.Addr().String())
 	m := c.add()
-	c.db = db
-	c.taps[m] = p
+	is.Store(m)
+	c.db, c.env = db, env
+	c.taps[m], c.walls[m] = p, wall
 	c.face()
 }
 

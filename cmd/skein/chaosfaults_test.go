@@ -25,6 +25,7 @@ func (c *chaos) fault() {
 	all := c.ofNodes(m)
 	w := c.hands[c.rng.IntN(len(c.hands))]
 	maps.Copy(all, c.ofWorkers(w))
+	maps.Copy(all, c.ofPeers(m))
 	if c.disk > 0 {
 		maps.Copy(all, c.ofDisks(m, w))
 	}
@@ -94,6 +95,27 @@ func (c *chaos) ofNodes(m *member) map[string]func() {
 	}
 }
 
+// ofPeers are the faults of the ways between nodes, and from workers to them.
+func (c *chaos) ofPeers(m *member) map[string]func() {
+	hurt := func(mode int32, of ...*tap) func() {
+		return func() {
+			for _, p := range of {
+				p.mode.Store(mode)
+			}
+			time.Sleep(frozenLong)
+			for _, p := range of {
+				p.mode.Store(tapOpen)
+			}
+		}
+	}
+	return map[string]func(){
+		"nobody reaches it":                    hurt(tapShut, c.walls[m]),
+		"nobody hears its answers":             hurt(tapDown, c.walls[m]),
+		"it hears nobody":                      hurt(tapUp, c.walls[m]),
+		"no node and no worker reaches a node": hurt(tapShut, slices.Collect(maps.Values(c.walls))...),
+	}
+}
+
 // ofWorkers are the faults of a worker that is no node, and of its keeper.
 func (c *chaos) ofWorkers(w *hand) map[string]func() {
 	worker := func() int { return w.cmd.Process.Pid }
@@ -147,7 +169,7 @@ func (c *chaos) lost(armed *atomic.Bool) func() {
 func (c *chaos) meanwhile(m *member) map[string]func(on bool) {
 	p := c.taps[m]
 	pid := m.server.Process.Pid
-	mode := func(is int32) func(bool) {
+	mode := func(p *tap, is int32) func(bool) {
 		return func(on bool) {
 			if !on {
 				is = tapOpen
@@ -156,8 +178,9 @@ func (c *chaos) meanwhile(m *member) map[string]func(on bool) {
 		}
 	}
 	return map[string]func(bool){
-		"database 100 ms away": mode(tapSlow),
-		"cut off":              mode(tapShut),
+		"database 100 ms away": mode(p, tapSlow),
+		"cut off":              mode(p, tapShut),
+		"nobody reaches it":    mode(c.walls[m], tapShut),
 		"answers to commits lost": func(on bool) {
 			p.noAck.Store(on)
 		},

@@ -15,8 +15,8 @@ import (
 const (
 	tapOpen int32 = iota
 	tapShut       // nothing arrives, in neither direction, and nobody is told
-	tapUp         // what the node says does not arrive
-	tapDown       // what the database says does not arrive
+	tapUp         // what the caller says does not arrive
+	tapDown       // what it is answered does not arrive
 	tapSlow       // everything takes 100 ms
 )
 
@@ -24,17 +24,17 @@ const (
 // heartbeats are shorter.
 const tapWrites = 200
 
-// tap stands between one node and its database.
+// tap stands between one node and its database, or between a node and those who call it.
 type tap struct {
 	l     net.Listener
-	to    string
+	to    func() string
 	mode  atomic.Int32
 	noEnd atomic.Bool // the end of the next transaction is lost, and both sides are hung up
 	noAck atomic.Bool // its answer is lost, and the node is hung up
 	wg    sync.WaitGroup
 }
 
-func newTap(t *testing.T, to string) *tap {
+func newTap(t *testing.T, to func() string) *tap {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -62,7 +62,7 @@ func (p *tap) url() string {
 
 func (p *tap) serve(node net.Conn) {
 	defer node.Close()
-	db, err := net.Dial("tcp", p.to)
+	db, err := net.Dial("tcp", p.to())
 	if err != nil {
 		return
 	}
