@@ -72,6 +72,9 @@ const clockPattern = `^([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$`
 func schedules() []key {
 	clock := pattern(`a time of day such as "06:00"`, clockPattern)
 	at := key{name: "at", must: true, doc: "Time of day, or a list of them.", shape: oneOrMore(clock, "a time of day or a list of them", "a list of times")}
+	times := func(is string, long *shape) *shape { // short: the times alone
+		return forms("a time of day, a list of them, or "+is, clock, &shape{kind: listShape, is: "a list of times", item: clock, least: 1}, long)
+	}
 	weekday := named("a weekday such as mon, or 0 to 7", weekdays, 0, 7)
 	day := oneOrMore(monthDay(), "a day of the month or a list of them", "a list of days")
 	month := oneOrMore(named("a month such as jan, or 1 to 12", months, 1, 12),
@@ -81,14 +84,14 @@ func schedules() []key {
 			shape: text(`a cron expression such as "15 2 * * *"`)},
 		{name: "every", doc: "Interval of at least 1s, counted from start.", shape: duration(false)},
 		{name: "at", doc: "Once, at this instant (a local time is one of timezone); or start: at each start of the scheduler.", shape: text("an instant such as 2027-01-01T06:00:00Z, or start")},
-		{name: "daily", doc: "Each day.", shape: object(`a mapping such as {at: "06:00"}`, at)},
+		{name: "daily", doc: "Each day; a time of day alone is its at.", shape: times(`a mapping such as {at: "06:00"}`, object(`a mapping such as {at: "06:00"}`, at))},
 		{name: "weekly", doc: "On days of the week.", shape: object(`a mapping such as {on: mon, at: "06:00"}`, at,
 			key{name: "on", must: true, doc: "Weekday, or a list of them.", shape: oneOrMore(weekday, "a weekday or a list of them", "a list of weekdays")})},
-		{name: "monthly", doc: "On days of the month; a month that is too short for one has none of it.", shape: object(`a mapping such as {day: 1, at: "06:00"}`, at,
-			key{name: "day", doc: "Day of the month, or a list of them; -1 is the last; default: 1.", shape: day})},
-		{name: "annually", doc: "On days of the year.", shape: object(`a mapping such as {month: jan, day: 1, at: "06:00"}`, at,
+		{name: "monthly", doc: "On days of the month; a month that is too short for one has none of it. A time of day alone is at, on the first.", shape: times(`a mapping such as {day: 1, at: "06:00"}`, object(`a mapping such as {day: 1, at: "06:00"}`, at,
+			key{name: "day", doc: "Day of the month, or a list of them; -1 is the last; default: 1.", shape: day}))},
+		{name: "annually", doc: "On days of the year. A time of day alone is at, on the first of January.", shape: times(`a mapping such as {month: jan, day: 1, at: "06:00"}`, object(`a mapping such as {month: jan, day: 1, at: "06:00"}`, at,
 			key{name: "month", doc: "Month, or a list of them; default: jan.", shape: month},
-			key{name: "day", doc: "Day of the month, or a list of them; -1 is the last; default: 1.", shape: day})},
+			key{name: "day", doc: "Day of the month, or a list of them; -1 is the last; default: 1.", shape: day}))},
 	}
 }
 

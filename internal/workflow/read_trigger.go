@@ -246,8 +246,11 @@ func (r *triggerReader) instant(v *node, at string) string {
 }
 
 func (r *triggerReader) wallClock(v *node) {
-	t := r.t
-	for _, text := range texts(v.get("at")) {
+	t, at := r.t, v
+	if v.kind == mapNode {
+		at = v.get("at")
+	}
+	for _, text := range texts(at) {
 		if c, err := cron.ParseClock(text); err == nil { // the grammar has seen to it
 			t.At = append(t.At, c.String())
 		}
