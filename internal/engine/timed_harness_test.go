@@ -202,6 +202,7 @@ func (x *timed) start(t *testing.T, change ...func(*engine.Config)) {
 func (x *timed) restart(t *testing.T, after time.Duration) {
 	t.Helper()
 	x.close()
+	x.st.dead.Store(false) // it may have died over its last transaction; the next process lives
 	time.Sleep(after)
 	x.start(t)
 }

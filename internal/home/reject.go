@@ -108,6 +108,9 @@ func (h *Home) find(in caller) (*worker, error) {
 // reached is where a request notes that it could be read.
 type reached struct{}
 
+// compressMin is from how many bytes on an answer is compressed: for what polls bring, the processor's time is dearer than the line.
+const compressMin = 256 << 10
+
 // Handler answers workers; a nil home says that there is none.
 func Handler(h *Home) http.Handler {
 	if h == nil {
@@ -122,7 +125,8 @@ func Handler(h *Home) http.Handler {
 			return next(ctx, req)
 		}
 	})
-	_, handler := workerv1connect.NewWorkersHandler(&desk{h}, connect.WithReadMaxBytes(callBytesMax), connect.WithInterceptors(note))
+	_, handler := workerv1connect.NewWorkersHandler(&desk{h}, connect.WithReadMaxBytes(callBytesMax), connect.WithInterceptors(note),
+		connect.WithCompressMinBytes(compressMin))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		read := false
 		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), reached{}, &read)))
