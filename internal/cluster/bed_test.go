@@ -147,6 +147,7 @@ func (b *bed) spread(nodes ...*node) {
 type node struct {
 	*cluster.Node
 	name   string
+	boot   func() time.Duration
 	owner  *owner
 	down   atomic.Bool // cut off: the store does not answer this one
 	noJoin atomic.Bool // it cannot join
@@ -167,7 +168,9 @@ func (b *bed) start(name string, change ...func(*cluster.Config)) *node {
 	n := &node{name: name, done: make(chan error, 1)}
 	st := &link{Cluster: b.cluster(), b: b, n: n}
 	n.owner = &owner{b: b, n: n, st: st, handler: h.ID, held: map[dag.ShardID]store.Fence{}}
-	cfg := cluster.Config{Store: st, Owner: n.owner, Beat: b.beat, Lag: b.lag,
+	began := time.Now()
+	n.boot = func() time.Duration { return time.Since(began) + 1 }
+	cfg := cluster.Config{Store: st, Owner: n.owner, Beat: b.beat, Lag: b.lag, Boot: n.boot, Blind: b.blind,
 		Self: store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Address: "http://" + name, Slots: 4, Started: h.Started}}
 	for _, c := range change {
 		c(&cfg)
@@ -183,6 +186,16 @@ func (b *bed) start(name string, change ...func(*cluster.Config)) *node {
 		close(n.done)
 	}()
 	return n
+}
+
+// blind asks all of these nodes; who is not there does not answer.
+func (b *bed) blind(_ context.Context, members []store.Member) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !slices.ContainsFunc(members, func(m store.Member) bool {
+		i := slices.IndexFunc(b.nodes, func(n *node) bool { return n.Self().Handler == m.Handler })
+		return i < 0 || !b.nodes[i].Blind()
+	})
 }
 
 // ends stops a node in good order.

@@ -69,7 +69,7 @@ type Config struct {
 	// Boot is the time since the machine started, with the time that it slept; nil: since this
 	// process did, and Sure is for no other.
 	Boot func() time.Duration
-	// Blind asks others whether they cannot read the store either; nil: nobody is asked.
+	// Blind asks others whether they are blind, too; nil: nobody is asked.
 	Blind func(ctx context.Context, others []store.Member) bool
 	Host  host.Host // the machine; nil: the real one
 	Log   *slog.Logger
@@ -86,18 +86,19 @@ type Node struct {
 	wake  chan struct{} // cap 1: look at once
 	state chan struct{} // cap 1: the row is to be written at once
 
-	mu      sync.Mutex // protects following fields
-	self    store.Member
-	members []store.Member
-	shards  []store.ShardRow
-	joined  bool
-	written string        // the state in the row
-	lost    bool          // somebody deposed this life
-	beaten  time.Time     // when the newest renewal was sent that the store confirmed
-	turned  time.Time     // when the last turn ended
-	read    time.Time     // when the members were last read
-	sure    time.Duration // see Sure
-	vouched time.Duration // see Vouched
+	mu       sync.Mutex // protects following fields
+	self     store.Member
+	members  []store.Member
+	shards   []store.ShardRow
+	joined   bool
+	written  string        // the state in the row
+	lost     bool          // somebody deposed this life
+	beaten   time.Time     // when the newest renewal was sent that the store confirmed
+	turned   time.Time     // when the last turn ended
+	read     time.Time     // when the members were last read
+	sure     time.Duration // see Sure
+	vouched  time.Duration // see Vouched
+	deciding time.Time     // until then something may be on its way that deposes others
 
 	watch  watch                  // of the goroutine of Run
 	buried map[dag.HandlerID]bool // listed in the last look; likewise
@@ -326,11 +327,11 @@ func (n *Node) rejoin(ctx context.Context) error {
 func (n *Node) see(members []store.Member, shards []store.ShardRow) {
 	n.mu.Lock()
 	n.members, n.shards = members, shards
-	n.read = n.host.Now()
-	heard := n.beaten
-	n.mu.Unlock()
 	now := n.host.Now()
-	if now.Sub(heard) > n.cfg.Beat+n.watch.gap {
+	n.read = now
+	unheard := n.unheard(now)
+	n.mu.Unlock()
+	if unheard {
 		n.watch.restart() // the store takes no renewals, the others' neither
 	}
 	n.watch.see(members, now)
@@ -355,7 +356,7 @@ func (n *Node) depose(ctx context.Context, members []store.Member) {
 		if m.Handler == self || !n.watch.silent(m.Handler, n.host.Now()) {
 			continue
 		}
-		done, err := n.cfg.Store.Depose(ctx, m.Handler, m.Beat)
+		done, err := n.decides(func() (bool, error) { return n.cfg.Store.Depose(ctx, m.Handler, m.Beat) })
 		switch {
 		case err != nil:
 			n.log.Warn("cannot depose a silent member", "name", m.Name, "err", err)

@@ -274,7 +274,7 @@ func (c *Client) sendCheck(ctx context.Context, q question) {
 	}
 }
 
-// Blind reports whether all of these, and there may be none, say that they cannot read the store.
+// Blind reports whether all of these, and there may be none, say that they are blind.
 func (c *Client) Blind(ctx context.Context, members []store.Member) bool {
 	ctx, cancel := context.WithTimeout(ctx, blindMax)
 	defer cancel()

@@ -48,7 +48,7 @@ type Directory interface {
 	Member(h dag.HandlerID) (store.Member, bool)
 	OwnerOf(s dag.ShardID) (store.Member, bool)
 	Wake()
-	// Blind reports whether this node cannot read the store, and has not for a while.
+	// Blind reports whether this node has for a while not been able to read or to write the store.
 	Blind() bool
 }
 
