@@ -65,7 +65,8 @@ func (f *flight) verified() {
 	}
 }
 
-// TestEndsAreHeardElsewhere has the end of a run start another whose shard another node owns, and so on.
+// TestEndsAreHeardElsewhere has the end of a run start another whose shard another node owns, and so on; then verbs are done to
+// runs of both nodes at once.
 func TestEndsAreHeardElsewhere(t *testing.T) {
 	t.Parallel()
 	const links = 6
@@ -80,6 +81,8 @@ func TestEndsAreHeardElsewhere(t *testing.T) {
 	f.members[0].home.run("run", "--", "link0")
 	f.members[0].home.until("every link has run", func() bool { return f.members[1].succeeded() == links })
 	f.members[0].home.until("no message waits", func() bool { return f.messages() == "0" })
+	f.bulkByHand()
+	f.bulkBesideTheDead()
 	f.verified()
 	for _, m := range f.members {
 		m.stop()

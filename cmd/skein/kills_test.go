@@ -29,13 +29,13 @@ func killsSpan(name string) string { return name + fmt.Sprint(killsLease.Millise
 
 // lane is one process with a keeper, to which one kill after another happens.
 type lane struct {
-	*home   // of the process
-	t       *testing.T
-	name    string
-	client  func() *skein.Client
-	pid     func() int
-	kill    func() // -9, and it stays away
-	start   func()
+	*home  // of the process
+	t      *testing.T
+	name   string
+	client func() *skein.Client
+	pid    func() int
+	kill   func() // -9, and it stays away
+	start  func()
 	// replace has another process take its name, and gives the last moment at which it had not; nil: nobody can.
 	replace func() (due time.Time, back func())
 
@@ -128,6 +128,7 @@ func workerLane(t *testing.T) *lane {
 		kill: w.kill, start: w.start}
 	l.replace = func() (due time.Time, back func()) {
 		was := f.row("handler", "w1")
+		due = time.Now()
 		other := f.worker("w1", args...)
 		f.until("another worker has the name", func() bool {
 			asked := time.Now()

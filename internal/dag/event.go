@@ -12,7 +12,7 @@ const (
 	EvAssign                       // a slot was booked: Task goes to Handler
 	EvStarted                      // the attempt is known to run, since At
 	EvReport                       // the attempt ended: Result
-	EvLost                         // the attempt's handler is gone
+	EvLost                         // the attempt's handler is gone, or has not got it (Here)
 	EvTimer                        // a timer that Step asked for is due
 	EvIntent                       // an operator wants Intent
 	EvRecover                      // an operator wants what failed to be tried again
@@ -52,6 +52,7 @@ type Event struct {
 	Outputs []byte // EvMark with MarkSucceeded: a JSON object, or nil
 	Actor   string // EvIntent, EvRecover, EvMark, EvSettle: who
 	Reason  string // EvIntent, EvRecover, EvMark, EvLost, EvSettle, EvDeny, EvRefuse, EvCheck with Fault: why
+	Here    bool   // EvLost: whose attempt it was is there, and has not got it: no node is gone
 	Of      Kind   // EvArm, EvSettle: what the task must be
 	Due     Micros // EvArm: the instant that it waits for; 0: none
 	Child   Child  // EvArm, EvSettle of a call: the run that it started; EvSettle of a foreach: the generation that was read

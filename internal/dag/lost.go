@@ -11,12 +11,13 @@ const (
 	lostPolicies
 )
 
-// afterLoss applies the policy of a task that lost its handler, not too often yet.
-func (r *Run) afterLoss(t TaskID, a *attempt) {
+// afterLoss applies the policy of a task that lost its handler, not too often yet. If whose attempt it was is there, a
+// task that may run nowhere else runs there again.
+func (r *Run) afterLoss(t TaskID, a *attempt, here bool) {
 	policy := r.Graph.Policy(t).OnLost
 	node := r.Graph.Policy(t).Place.Node()
 	switch {
-	case node != "" && r.Intent < IntentStop: // never moved
+	case node != "" && !here && r.Intent < IntentStop: // never moved
 		a.Cause, a.Message = CauseNodeGone, "node "+node+" is gone, and the task may run nowhere else"
 		r.failFinally(t, a)
 	case policy == LostFail && r.Intent < IntentStop:

@@ -349,7 +349,7 @@ func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 		r.noteFailure(ev.Task, "lost its handler too often")
 		r.failTask(ev.Task)
 	default:
-		r.afterLoss(ev.Task, a)
+		r.afterLoss(ev.Task, a, ev.Here)
 	}
 }
 

@@ -71,7 +71,7 @@ func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 	}
 	for _, h := range s.Lost {
 		if holds(r, &h) {
-			w.todo.push(item{run: r.ID, ev: dag.Event{Kind: dag.EvLost, Task: h.Task, Token: h.Token, Handler: h.Handler, Reason: "its node does not have it"}})
+			w.todo.push(item{run: r.ID, ev: dag.Event{Kind: dag.EvLost, Task: h.Task, Token: h.Token, Handler: h.Handler, Here: true, Reason: "its node does not have it"}})
 		}
 	}
 	w.rouse(r)

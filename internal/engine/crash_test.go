@@ -132,6 +132,29 @@ func crashAt(t *testing.T, st store.Store, k int, after bool) (died bool) {
 	return died
 }
 
+// TestLostWhereItBelongs: a task for one node loses its attempt there: its keeper died, or what the process before was handed
+// never reached it. The node is there, so it runs there again, and does not fail as if that were gone.
+func TestLostWhereItBelongs(t *testing.T) {
+	st := openMemory(t)
+	h := newHands(t)
+	h.held = true
+	n := start(t, st, h)
+	id := n.submit(n.apply("w", graph(t, "a", func(s *dag.GraphSpec) { s.Tasks[0].Policy.Place = dag.NewPlace("n", "", nil) })))
+	k := h.holding(1)[0]
+	n.Report(engine.Report{Run: k.run, Task: k.task, Token: k.token, Lost: "its keeper died"})
+	eventually(t, "it runs again", func() bool { return h.starts() == 2 })
+	n.sound()
+	life := engine.Life{Handler: n.Handler()} // the next process goes on with this life, and finds nothing in its keeper
+	n.close()
+	h = newHands(t)
+	n = start(t, st, h, func(c *engine.Config) { c.Life = &life })
+	n.ends(id, dag.RunSucceeded)
+	n.quiet()
+	if as, err := n.Attempts(t.Context(), id, 0); err != nil || len(as) != 3 || as[0].State != dag.AttemptLost || as[1].State != dag.AttemptLost {
+		t.Errorf("attempts %+v, %v", as, err)
+	}
+}
+
 func crashResult(a engine.Assignment) dag.Result {
 	switch {
 	case a.Name == "bad", a.Name == "flaky" && a.Token == 1:

@@ -264,7 +264,11 @@ func (w *writer) takeOver(ctx context.Context, f *found) error {
 	}
 	for i := range f.lost {
 		a := &f.lost[i]
-		w.todo.push(lostItem(a.Run, a))
+		it := lostItem(a.Run, a)
+		if a.Handler == w.e.me().ID && a.Task != dag.LeaderTask {
+			it.ev.Here, it.ev.Reason = true, "its node has not got it"
+		}
+		w.todo.push(it)
 	}
 	w.arm(&f.fx)
 	if len(f.fx.Cancels) > 0 {

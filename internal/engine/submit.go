@@ -126,7 +126,7 @@ func (e *Engine) reported(from dag.HandlerID, r Report) item {
 	}
 	if r.Lost != "" {
 		it.gone = true
-		it.ev.Kind, it.ev.Result, it.ev.Reason = dag.EvLost, dag.Result{}, clean(r.Lost)
+		it.ev.Kind, it.ev.Result, it.ev.Reason, it.ev.Here = dag.EvLost, dag.Result{}, clean(r.Lost), true
 		return it
 	}
 	res := &it.ev.Result
