@@ -138,7 +138,13 @@ func workerLane(t *testing.T) *lane {
 			}
 			return h != "" && h != was
 		})
-		return due, other.stop
+		return due, func() { // both have replaced each other by now, perhaps not for the last time
+			other.stop()
+			w.kill()
+			was := f.row("handler", "w1")
+			w.start()
+			f.until("it has its name alone", func() bool { h := f.row("handler", "w1"); return h != "" && h != was })
+		}
 	}
 	return l
 }
