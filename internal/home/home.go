@@ -270,24 +270,38 @@ func (h *Home) renewals(ctx context.Context) {
 			}
 		}
 		h.mu.Unlock()
+		var wg sync.WaitGroup
+		free := make(chan struct{}, renewersMax)
 		for _, m := range due {
-			sent := h.cfg.Boot()
-			listed, err := h.cfg.Store.Renew(ctx, m)
-			if err == nil && listed {
-				h.confirmed(&m, sent)
-			}
-			switch {
-			case err != nil:
-				if ctx.Err() == nil {
-					h.log.Warn("cannot renew the row of a worker", "worker", m.Name, "err", err)
-				}
-			case !listed:
-				h.mu.Lock()
-				if w := h.workers[m.Handler]; w != nil && w.member.Lease == m.Lease {
-					h.detach(w)
-				}
-				h.mu.Unlock()
-			}
+			free <- struct{}{}
+			wg.Go(func() {
+				h.renew(ctx, m)
+				<-free
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// renewersMax is how many rows are renewed at a time: a slow store must not let the last of many workers wait.
+const renewersMax = 8
+
+// renew renews the row of a worker. One that is listed no more, or attached elsewhere, is forgotten.
+func (h *Home) renew(ctx context.Context, m store.Member) {
+	sent := h.cfg.Boot()
+	listed, err := h.cfg.Store.Renew(ctx, m)
+	switch {
+	case err != nil:
+		if ctx.Err() == nil {
+			h.log.Warn("cannot renew the row of a worker", "worker", m.Name, "err", err)
+		}
+	case listed:
+		h.confirmed(&m, sent)
+	default:
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if w := h.workers[m.Handler]; w != nil && w.member.Lease == m.Lease {
+			h.detach(w)
 		}
 	}
 }
