@@ -416,6 +416,12 @@ func (e *Engine) Info(ctx context.Context) (store.Info, error) {
 	return i, fromStore("database", err)
 }
 
+// Unfinished counts the unfinished runs by state. It takes as long as there are many.
+func (e *Engine) Unfinished(ctx context.Context) (map[string]int, error) {
+	n, err := e.store.Unfinished(ctx)
+	return n, fromStore("unfinished runs", err)
+}
+
 // handlerCache keeps handlers by their number; their rows never change.
 type handlerCache struct {
 	mu    sync.Mutex // protects following fields

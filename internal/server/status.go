@@ -29,13 +29,14 @@ func (s *Server) getStatus(ctx context.Context, _ *struct{}) (*jsonOut[api.Statu
 	if err != nil {
 		return nil, err
 	}
+	runs, err := s.engine.Unfinished(ctx)
+	if err != nil {
+		return nil, err
+	}
 	out := api.Status{
 		Node: s.cfg.Node.Name, Version: s.cfg.Version, State: s.engine.State(), Accepting: s.engine.Accepting() == nil,
-		StartedAt: instant(s.engine.Handler().Started), Runs: info.Runs, ReadyTasks: s.engine.Stats().ReadyTasks.Load(), Slots: s.slots(),
+		StartedAt: instant(s.engine.Handler().Started), Runs: runs, ReadyTasks: s.engine.Stats().ReadyTasks.Load(), Slots: s.slots(),
 		Store: api.Store{Engine: info.Engine, Location: info.Location, Cluster: info.Cluster, Format: info.Format, Shards: info.Shards, Bytes: info.Bytes},
-	}
-	if out.Runs == nil {
-		out.Runs = map[string]int{}
 	}
 	return &jsonOut[api.Status]{Body: out}, nil
 }

@@ -360,12 +360,12 @@ func (w *World) left() string {
 	w.aside++
 	defer func() { w.aside-- }()
 	ctx := context.Background()
-	info, err := w.st.Info(ctx)
+	runs, err := w.st.Unfinished(ctx)
 	if err != nil {
 		return err.Error()
 	}
 	text := ""
-	for state, n := range info.Runs {
+	for state, n := range runs {
 		text += fmt.Sprintf(" %d runs are %s;", n, state)
 	}
 	for i := range w.swarm.shards {

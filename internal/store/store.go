@@ -223,7 +223,6 @@ type Info struct {
 	Known    int    // the newest that this program knows
 	Shards   int
 	Bytes    int64
-	Runs     map[string]int // unfinished runs by state
 }
 
 // Store keeps the rows. All methods may be called from any goroutine; Commit is called by
@@ -264,7 +263,10 @@ type Store interface {
 	Messages(ctx context.Context, to dag.ShardID, limit int) ([]Message, error)
 	// Scan shows every run with its rows, and its events, in one read snapshot.
 	Scan(ctx context.Context, see func(RunRecord, []dag.EventRow) error) error
+	// Info tells what the store is. It takes no longer when there is much in it.
 	Info(ctx context.Context) (Info, error)
+	// Unfinished counts the unfinished runs by state. It looks at each of them.
+	Unfinished(ctx context.Context) (map[string]int, error)
 	Schedules
 	Tokens
 	Claims

@@ -181,12 +181,6 @@ func (s *Store) Info(ctx context.Context) (store.Info, error) {
 	info := store.Info{Engine: "memory", Location: "memory", Cluster: s.cluster, Format: formatOnly, Known: formatOnly}
 	err := s.read(ctx, Read, func() error {
 		info.Shards = len(s.shards)
-		info.Runs = map[string]int{}
-		for _, active := range s.active {
-			for _, id := range active {
-				info.Runs[s.runs[id].row.State.String()]++
-			}
-		}
 		for _, r := range s.runs {
 			info.Bytes += r.bytes()
 		}
@@ -196,6 +190,19 @@ func (s *Store) Info(ctx context.Context) (store.Info, error) {
 		return store.Info{}, err
 	}
 	return info, nil
+}
+
+// Unfinished implements store.Store.
+func (s *Store) Unfinished(ctx context.Context) (map[string]int, error) {
+	runs := map[string]int{}
+	return runs, s.read(ctx, Read, func() error {
+		for _, active := range s.active {
+			for _, id := range active {
+				runs[s.runs[id].row.State.String()]++
+			}
+		}
+		return nil
+	})
 }
 
 // Close makes every later call fail with ErrUnavailable.

@@ -229,17 +229,9 @@ func (d *DB) hasShard(id dag.ShardID) bool { return id >= 0 && int(id) < d.shard
 // Info implements store.Store.
 func (d *DB) Info(ctx context.Context) (store.Info, error) {
 	info := store.Info{Engine: "postgres", Location: place(d.config) + ", schema " + d.schema, Cluster: d.cluster,
-		Known: format, Shards: d.shards, Runs: map[string]int{}}
+		Known: format, Shards: d.shards}
 	err := d.query(ctx, "meta", nil, func(r *row) error {
 		info.Format = int(r.int())
-		return nil
-	})
-	if err != nil {
-		return info, err
-	}
-	err = d.query(ctx, "activeStates", nil, func(r *row) error {
-		state := r.text()
-		info.Runs[state] = int(r.int())
 		return nil
 	})
 	if err != nil {
@@ -250,4 +242,15 @@ func (d *DB) Info(ctx context.Context) (store.Info, error) {
 		return nil
 	})
 	return info, err
+}
+
+// Unfinished implements store.Store.
+func (d *DB) Unfinished(ctx context.Context) (map[string]int, error) {
+	runs := map[string]int{}
+	err := d.query(ctx, "activeStates", nil, func(r *row) error {
+		state := r.text()
+		runs[state] = int(r.int())
+		return nil
+	})
+	return runs, err
 }

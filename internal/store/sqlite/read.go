@@ -399,22 +399,33 @@ func (d *DB) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow)
 
 // Info implements store.Store.
 func (d *DB) Info(ctx context.Context) (store.Info, error) {
-	info := store.Info{Engine: "sqlite", Location: d.path, Cluster: d.cluster, Format: format, Known: format, Shards: 1, Runs: map[string]int{}}
+	info := store.Info{Engine: "sqlite", Location: d.path, Cluster: d.cluster, Format: format, Known: format, Shards: 1}
 	for _, f := range []string{d.path, d.path + "-wal"} {
 		if st, err := os.Stat(f); err == nil {
 			info.Bytes += st.Size()
 		}
 	}
-	conn, err := d.take(ctx)
+	conn, err := d.take(ctx) // it answers
 	if err != nil {
 		return info, err
 	}
 	defer d.pool.Put(conn)
+	return info, d.on(conn, "meta", nil, func(*sqlite.Stmt) error { return nil })
+}
+
+// Unfinished implements store.Store.
+func (d *DB) Unfinished(ctx context.Context) (map[string]int, error) {
+	conn, err := d.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer d.pool.Put(conn)
+	runs := map[string]int{}
 	err = d.walkUp(conn, activeList, 0, func(n int64) (bool, error) {
 		return true, d.on(conn, "stateByNumber", []any{n}, func(s *sqlite.Stmt) error {
-			info.Runs[s.ColumnText(0)]++
+			runs[s.ColumnText(0)]++
 			return nil
 		})
 	})
-	return info, err
+	return runs, err
 }

@@ -82,8 +82,11 @@ func TestFormatOneIsMigrated(t *testing.T) {
 			t.Fatal(err)
 		}
 		info, err := d.Info(ctx)
-		if err != nil || info.Format != format || info.Cluster != "0d5ba2a8-1f0a-4a3c-9d5e-0a6a5d0c7e11" || info.Runs["running"] != 1 {
+		if err != nil || info.Format != format || info.Cluster != "0d5ba2a8-1f0a-4a3c-9d5e-0a6a5d0c7e11" {
 			t.Errorf("info %+v, %v", info, err)
+		}
+		if runs, err := d.Unfinished(ctx); err != nil || runs["running"] != 1 {
+			t.Errorf("unfinished %v, %v", runs, err)
 		}
 		recs, err := d.Load(ctx, store.LoadQuery{Limit: 10})
 		if err != nil || len(recs) != 1 || recs[0].Bad != nil || recs[0].Run.ID != id || recs[0].Run.Fire != nil || len(recs[0].Attempts) != 1 {

@@ -244,13 +244,14 @@ func reads(b *bed, w *world) map[string]func() error {
 		"Scan": func() error {
 			return b.s.Scan(b.ctx, func(store.RunRecord, []dag.EventRow) error { return nil })
 		},
-		"Info":      func() error { _, err := b.s.Info(b.ctx); return err },
-		"Clock":     func() error { _, err := b.s.Clock(b.ctx); return err },
-		"Trigger":   func() error { _, err := b.s.Trigger(b.ctx, 1, w.trigger.Name); return err },
-		"Triggers":  func() error { _, err := b.s.Triggers(b.ctx, store.TriggerQuery{}); return err },
-		"Due":       func() error { _, err := b.s.Due(b.ctx, []dag.ShardID{0}, 99, 10); return err },
-		"NextDue":   func() error { _, err := b.s.NextDue(b.ctx, []dag.ShardID{0}); return err },
-		"Listening": func() error { _, err := b.s.Listening(b.ctx, "default/first", 10); return err },
+		"Info":       func() error { _, err := b.s.Info(b.ctx); return err },
+		"Unfinished": func() error { _, err := b.s.Unfinished(b.ctx); return err },
+		"Clock":      func() error { _, err := b.s.Clock(b.ctx); return err },
+		"Trigger":    func() error { _, err := b.s.Trigger(b.ctx, 1, w.trigger.Name); return err },
+		"Triggers":   func() error { _, err := b.s.Triggers(b.ctx, store.TriggerQuery{}); return err },
+		"Due":        func() error { _, err := b.s.Due(b.ctx, []dag.ShardID{0}, 99, 10); return err },
+		"NextDue":    func() error { _, err := b.s.NextDue(b.ctx, []dag.ShardID{0}); return err },
+		"Listening":  func() error { _, err := b.s.Listening(b.ctx, "default/first", 10); return err },
 		"Sensors": func() error {
 			_, err := b.s.Sensors(b.ctx, []dag.ShardID{0}, []string{"run_of"}, store.TriggerKey{}, 10)
 			return err
