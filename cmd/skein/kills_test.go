@@ -138,9 +138,11 @@ func workerLane(t *testing.T) *lane {
 			}
 			return h != "" && h != was
 		})
-		return due, func() { // both have replaced each other by now, perhaps not for the last time
+		return due, func() {
+			if err := w.cmd.Wait(); err == nil || !strings.Contains(w.log.String(), "another worker was started under the name w1") {
+				l.t.Errorf("a worker whose name another one took ended with %v and said:\n%s", err, w.log)
+			}
 			other.stop()
-			w.kill()
 			was := f.row("handler", "w1")
 			w.start()
 			f.until("it has its name alone", func() bool { h := f.row("handler", "w1"); return h != "" && h != was })

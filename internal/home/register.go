@@ -76,6 +76,15 @@ func (h *Home) attach(ctx context.Context, m *store.Member) error {
 		case err != nil:
 			return connect.NewError(connect.CodeUnavailable, err)
 		case lease == 0:
+			members, _, err := h.cfg.Store.Members(ctx)
+			if err != nil {
+				return connect.NewError(connect.CodeUnavailable, err)
+			}
+			for i := range members { // or the two would replace each other for ever
+				if o := &members[i]; o.Name == m.Name && o.Worker && o.Handler != m.Handler {
+					return h.no(connect.CodeAlreadyExists, NameTaken, "another worker was started under the name %s and has replaced this one; give one of them another: --name", m.Name)
+				}
+			}
 			return h.no(connect.CodeFailedPrecondition, Fenced, "handler %d is listed no more: what it had was given to others", m.Handler)
 		}
 		m.Lease = lease

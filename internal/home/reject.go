@@ -20,7 +20,7 @@ type Reason int
 const (
 	Unreadable  Reason = iota // the answer is a code alone: garbage, or too large
 	Malformed                 // it was read, and makes no sense
-	NameTaken                 // a node has that name
+	NameTaken                 // a node has that name, or a worker that was started later
 	NotAttached               // to register is the remedy
 	Fenced                    // the cluster has declared that life dead
 	Forged                    // it is another worker's

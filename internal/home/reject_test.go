@@ -207,6 +207,11 @@ var others = []rejected{
 		s.x = late.running[0]
 		return report(s.a, failed(old))
 	}},
+	{name: "a life whose name another worker has by now", want: "NAME_TAKEN", why: home.NameTaken, over: true, call: func(s *scene) string {
+		s.hand(s.n, "a", 2, "etl")
+		_, err := s.a.c.Register(s.Context(), &workerv1.RegisterRequest{Name: "a", Uuid: s.a.uuid, Handler: s.a.handler, Slots: 2, Running: s.a.running})
+		return reason(err)
+	}},
 	{name: "files of an attempt of another", want: "STALE", why: home.Stale, call: func(s *scene) string {
 		_, err := s.b.c.Files(s.Context(), &workerv1.FilesRequest{Handler: s.b.handler, Lease: s.b.lease, Uuid: s.b.uuid, Attempt: s.x})
 		return reason(err)

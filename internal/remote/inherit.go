@@ -89,7 +89,7 @@ func (r *Worker) bequeath(ctx context.Context) {
 	for began := time.Now(); ctx.Err() == nil && r.open() > 0 && (r.brought() > 0 || time.Since(began) < bequeathMax); {
 		if r.attached() {
 			r.flush(ctx)
-		} else if err := r.attach(ctx); reason(err) == fenced {
+		} else if why := reason(r.attach(ctx)); why == fenced || why == nameTaken {
 			break
 		}
 		wait(ctx, pauseMin)

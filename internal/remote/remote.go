@@ -271,7 +271,10 @@ func (r *Worker) sessions(ctx context.Context) error {
 				return err
 			}
 			switch reason(err) {
-			case nameTaken, alone, malformed:
+			case nameTaken:
+				r.killAll(ctx) // if it had a life, what it runs is others'
+				return err
+			case alone, malformed:
 				return err
 			case fenced:
 				r.log.Error("the cluster declared this worker dead; it ends what it runs and registers anew")
