@@ -67,6 +67,9 @@ func (c *cli) holder(ctx context.Context) (*session, error) {
 	if err != nil || h == nil {
 		return nil, err
 	}
+	if h.Worker {
+		return nil, hint(&said{errUnreachable, h.Error()}, "ask a node: --server URL")
+	}
 	if h.Address == "" {
 		return nil, hint(&said{errUnreachable, h.Error()}, "wait for it, or end it: kill "+fmt.Sprint(h.PID))
 	}

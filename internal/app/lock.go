@@ -17,11 +17,19 @@ type LockedError struct {
 	Data    string
 	Address string // URL; "" if it does not say (yet)
 	PID     int
+	Worker  bool // it is a worker, which answers nobody
 }
 
 func (e *LockedError) Error() string {
-	text := fmt.Sprintf("a skein process (pid %d) holds the data folder %s", e.PID, e.Data)
-	if e.Address != "" {
+	what := "process"
+	if e.Worker {
+		what = "worker"
+	}
+	text := fmt.Sprintf("a skein %s (pid %d) holds the data folder %s", what, e.PID, e.Data)
+	switch {
+	case e.Worker:
+		return text + " and answers no commands"
+	case e.Address != "":
 		return text + " and answers at " + e.Address
 	}
 	return text + " and has no address yet"
@@ -31,6 +39,11 @@ func (e *LockedError) Error() string {
 type holder struct {
 	PID     int    `json:"pid"`
 	Address string `json:"address,omitempty"`
+	Worker  bool   `json:"worker,omitempty"`
+}
+
+func (h holder) error(data string) *LockedError {
+	return &LockedError{Data: data, Address: h.Address, PID: h.PID, Worker: h.Worker}
 }
 
 // lock is the held lock of a data folder. The kernel gives it back when the process ends, however it ends,
@@ -56,11 +69,11 @@ func takeLock(data string) (*lock, error) {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		h := readHolder(file)
 		_ = file.Close()
-		return nil, &LockedError{Data: data, Address: h.Address, PID: h.PID}
+		return nil, h.error(data)
 	}
 	l := &lock{file: file}
 	if err == nil {
-		err = l.announce("")
+		err = l.say(holder{})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w %s: lock it: %w", ErrData, data, errors.Join(err, file.Close()))
@@ -68,9 +81,13 @@ func takeLock(data string) (*lock, error) {
 	return l, nil
 }
 
-// announce writes who holds the lock and where it answers.
-func (l *lock) announce(address string) error {
-	line, err := json.Marshal(holder{PID: os.Getpid(), Address: address})
+// announce writes where the holder answers.
+func (l *lock) announce(address string) error { return l.say(holder{Address: address}) }
+
+// say writes who holds the lock.
+func (l *lock) say(h holder) error {
+	h.PID = os.Getpid()
+	line, err := json.Marshal(h)
 	if err != nil {
 		return err
 	}
@@ -107,7 +124,8 @@ const (
 	lockTries = 10
 )
 
-// FindHolder tells who holds a data folder and waits until it has an address. nil: nobody holds it.
+// FindHolder tells who holds a data folder and waits until it has an address, unless it is a worker, which will have
+// none. nil: nobody holds it.
 func FindHolder(ctx context.Context, data string) (*LockedError, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
@@ -116,8 +134,8 @@ func FindHolder(ctx context.Context, data string) (*LockedError, error) {
 		if err != nil || !held {
 			return nil, err
 		}
-		found := &LockedError{Data: data, Address: h.Address, PID: h.PID}
-		if h.Address != "" {
+		found := h.error(data)
+		if h.Address != "" || h.Worker {
 			return found, nil
 		}
 		select {

@@ -23,6 +23,9 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 	if err != nil {
 		return err
 	}
+	if err := lock.say(holder{Worker: true}); err != nil {
+		return errors.Join(err, lock.release())
+	}
 	rt, err := Transport(cfg)
 	if err != nil {
 		return errors.Join(err, lock.release())
