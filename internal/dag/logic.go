@@ -341,14 +341,19 @@ func (r *Run) conclude(ev *Event, now Now, fx *Effects) Verdict {
 			return Stale
 		}
 	}
-	overdue := a.Cause == CauseTimeout && !r.Graph.Policy(ev.Task).WarnOnTimeout
+	pol := r.Graph.Policy(ev.Task)
+	overdue := a.Cause == CauseTimeout && !pol.WarnOnTimeout
 	res := r.bounded(ev.Task, &ev.Result)
 	a = r.endLogical(p, now)
 	switch {
 	case res.State == AttemptStopped && r.Intent >= IntentStop:
 		r.stopLogical(ev.Task, a)
 	case overdue:
-		r.failLogical(ev.Task, a, CauseTimeout, res.Message)
+		why := "ran past its timeout of " + pol.Timeout.String()
+		if res.Message != "" {
+			why += ": " + res.Message
+		}
+		r.failLogical(ev.Task, a, CauseTimeout, why)
 	case res.State == AttemptSucceeded:
 		a.State, a.Cause, a.Message, a.Outputs = AttemptSucceeded, res.Cause, res.Message, res.Outputs
 		r.record(Record{Kind: RecEnded, Task: ev.Task, Token: a.Token, State: Succeeded, Actor: ev.Actor, Text: string(a.Cause), Reason: ev.Reason})
