@@ -1,11 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -52,6 +54,7 @@ type resolver struct {
 
 	mu   *sync.Mutex // protects following fields
 	runs map[dag.RunID]*runEntry
+	idle []dag.RunID // runs that were left, in that order; one may stand here often, and may be in use again
 }
 
 type versionID struct {
@@ -67,8 +70,9 @@ type version struct {
 	files func() ([]worker.File, error)
 }
 
-// runEntry is a run's row while attempts of it are here; nobody changes what is read of it meanwhile: a new
-// generation begins only when all of them have ended.
+// runEntry is a run's row. It is read by the first attempt that comes here, and kept for the next ones for a while:
+// what is taken from it does not change, but for its generation, which an assignment says itself, and its graph,
+// which grows.
 type runEntry struct {
 	mu   sync.Mutex // protects row and read
 	row  dag.RunRow
@@ -138,10 +142,11 @@ func (r *resolver) filesOf(id versionID) func() ([]worker.File, error) {
 }
 
 // enter counts an attempt of a run and gives its row, read by the first one. Every enter has its leave.
-func (r *resolver) enter(id dag.RunID) (*dag.RunRow, error) {
+func (r *resolver) enter(a *engine.Assignment) (*dag.RunRow, error) {
+	id := a.Run
 	r.mu.Lock()
 	e := r.runs[id]
-	if e == nil {
+	if e == nil || e.uses == 0 && a.Generation == 0 {
 		e = &runEntry{}
 		r.runs[id] = e
 	}
@@ -185,12 +190,35 @@ var errUnwanted = errors.New("nobody wants the job any more")
 func (r *resolver) leave(id dag.RunID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e := r.runs[id]; e != nil {
-		if e.uses--; e.uses <= 0 {
-			delete(r.runs, id)
+	e := r.runs[id]
+	if e == nil || e.uses == 0 {
+		return
+	}
+	if e.uses--; e.uses > 0 {
+		return
+	}
+	e.mu.Lock() // nobody has it
+	defer e.mu.Unlock()
+	if !e.read || len(e.row.Params)+len(e.row.Graph) > idleBytesMax {
+		delete(r.runs, id)
+		return
+	}
+	r.idle = append(r.idle, id)
+	if len(r.idle) > idleMax {
+		if old := r.runs[r.idle[0]]; old != nil && old.uses == 0 {
+			delete(r.runs, r.idle[0])
 		}
+		r.idle = slices.Delete(r.idle, 0, 1)
 	}
 }
+
+const (
+	// idleMax bounds the rows that are kept of runs without an attempt here: in a chain that is the time between
+	// one task and the next.
+	idleMax = 512
+	// idleBytesMax is up to how many bytes a row is kept.
+	idleBytesMax = 16 << 10
+)
 
 // job makes the job of an assignment that runs here.
 func (r *resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, error) {
@@ -227,7 +255,7 @@ type resolved struct {
 
 // resolve makes the job of an assignment but for its folder, which is where it runs.
 func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*resolved, error) {
-	row, err := r.enter(a.Run)
+	row, err := r.enter(a)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +286,7 @@ func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*resolved
 	p := v.Policy(t)
 	job := &worker.Job{
 		Key: worker.Key{Namespace: v.Namespace, Workflow: v.Name, RunID: a.Run.String(), Task: a.Name,
-			Attempt: int(a.Token), Ref: int64(a.Task), IdempotencyKey: idempotencyKey(a, row.Generation)},
+			Attempt: int(a.Token), Ref: int64(a.Task), IdempotencyKey: idempotencyKey(a, cmp.Or(a.Generation, row.Generation))},
 		Env: environment(res.Env), Timeout: p.Timeout, KillGrace: p.KillGrace, WarnOnTimeout: p.WarnOnTimeout,
 		OutputTypes: v.types[t], LockToken: a.LockToken,
 	}

@@ -19,10 +19,12 @@ type Assignment struct {
 	Name     string // of the task
 	Workflow dag.WorkflowID
 	Version  int32
-	Shard    dag.ShardID
-	Handler  dag.HandlerID // whose it is
-	Place    dag.Place
-	Graph    *dag.Graph `json:"-"` // nil: it came from another node
+	// Generation is that of the run in which the attempt was handed out; 0: a node of an earlier version does not say it.
+	Generation int32
+	Shard      dag.ShardID
+	Handler    dag.HandlerID // whose it is
+	Place      dag.Place
+	Graph      *dag.Graph `json:"-"` // nil: it came from another node
 	// LockToken is the number under which the run was granted its locks; 0: it has none.
 	LockToken int64
 }
@@ -218,11 +220,13 @@ func (w *writer) assign(r *dag.Run, t dag.TaskID, h dag.HandlerID) Assignment {
 		panic("engine: a ready task of run " + r.ID.String() + " refuses its slot: " + v.String())
 	}
 	_, token := r.Task(t)
-	return assignment(r, t, token, h)
+	return assignment(r, &dag.AttemptRow{Task: t, Token: token, Handler: h, Generation: r.Generation})
 }
 
-func assignment(r *dag.Run, t dag.TaskID, token dag.Token, h dag.HandlerID) Assignment {
-	a := Assignment{Run: r.ID, Task: t, Token: token, Workflow: r.Workflow, Version: r.Version, Shard: r.Shard, Handler: h, Graph: r.Graph}
+// assignment says of an attempt of a run what who has it must know.
+func assignment(r *dag.Run, is *dag.AttemptRow) Assignment {
+	t := is.Task
+	a := Assignment{Run: r.ID, Task: t, Token: is.Token, Workflow: r.Workflow, Version: r.Version, Generation: is.Generation, Shard: r.Shard, Handler: is.Handler, Graph: r.Graph}
 	if r.Claim != nil && len(r.Claim.Locks) > 0 {
 		a.LockToken = r.Claim.Grant
 	}

@@ -102,7 +102,7 @@ func (e *Engine) Resend(h dag.HandlerID) {
 		for _, r := range w.runs {
 			r.Held(func(a *dag.AttemptRow) {
 				if a.Handler == h && a.Task != dag.LeaderTask {
-					as = append(as, assignment(r, a.Task, a.Token, h))
+					as = append(as, assignment(r, a))
 				}
 			})
 		}

@@ -199,17 +199,17 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 		switch {
 		case a.Handler != w.e.me().ID && a.Task != dag.LeaderTask && w.e.alive(a.Handler): // it reports
 			if w.isWorker(a.Handler) {
-				f.away = append(f.away, assignment(r, a.Task, a.Token, a.Handler))
+				f.away = append(f.away, assignment(r, a))
 			} else {
 				w.abroad.add(r.ID)
 			}
 		case a.Handler != w.e.me().ID: // Leader work is the owner's: of another it is lost
 			f.lost = append(f.lost, *a)
 		case a.Task == dag.LeaderTask:
-			f.mine = append(f.mine, assignment(r, a.Task, a.Token, a.Handler))
+			f.mine = append(f.mine, assignment(r, a))
 		case w.e.cfg.Executor.Running(r.ID, a.Task, a.Token) || w.carried[k]: // it is reported, or was
 		case w.e.home.has(k):
-			f.mine = append(f.mine, assignment(r, a.Task, a.Token, a.Handler))
+			f.mine = append(f.mine, assignment(r, a))
 		default: // the process before this one handed it over, and has not left it to us
 			f.lost = append(f.lost, *a)
 		}
