@@ -231,6 +231,9 @@ func (w *writer) fetch(id dag.RunID) (*dag.Run, error) {
 		return nil, nil
 	}
 	r, err := w.revived(&page[0], &w.tx.fx)
+	if errors.Is(err, ErrUnavailable) { // its graph could not be read: what the gate says is heard again
+		return nil, err
+	}
 	if err != nil {
 		w.e.log.Error("a run that waited cannot be loaded", "run", id.String(), "err", err)
 		return nil, nil
