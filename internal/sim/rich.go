@@ -255,13 +255,8 @@ func (w *World) why() (text string) {
 	return text
 }
 
-const (
-	// sweepEvery is how often each node sweeps, in virtual time.
-	sweepEvery = 20 * time.Second
-	// circlesBound is what worlds take longer in which runs may wait in circles: each is found a minute after it
-	// was closed, and its end may close another one; or in which all that triggers start goes through a queue of one.
-	circlesBound = 45 * time.Minute
-)
+// sweepEvery is how often each node sweeps, in virtual time.
+const sweepEvery = 20 * time.Second
 
 // sweepUp has every node sweep, as system/recovery does. Nothing else ends circles of waits through limits.
 func (w *World) sweepUp() {

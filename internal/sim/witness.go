@@ -26,6 +26,7 @@ type witness struct {
 	once    map[string]bool                 // actors whose word counts once
 	said    map[attemptKey]dag.AttemptState // what holders really reported
 	latest  dag.Micros                      // the latest that the database's clock has shown
+	moved   int64                           // when a run or an attempt last changed
 	Commits int
 }
 
@@ -129,6 +130,9 @@ func (v *witness) look(l *life, op memory.Op) {
 func (v *witness) commit(l *life, b *store.Batch) {
 	w := v.w
 	v.Commits++
+	if b.Changes.Rows() > 0 {
+		v.moved = w.now
+	}
 	for _, f := range b.Fences {
 		if f.Epoch != v.epoch[f.Shard] || f.Seq != v.seq[f.Shard] {
 			w.violate("fence", "%s wrote for shard %d under epoch %d seq %d, it is at epoch %d seq %d", l, f.Shard, f.Epoch, f.Seq, v.epoch[f.Shard], v.seq[f.Shard])

@@ -55,7 +55,10 @@ type swarm struct {
 // Bounds of a history. One that needs more steps goes round in circles.
 const (
 	stepsMax = 400_000
-	endBound = 3 * time.Minute // of virtual time: after the faults everything has ended by then
+	// After the faults, in virtual time: nothing stands still for longer, and everything has ended by the end. What goes
+	// through a queue of one, or waits in circles of which the sweep resolves one a minute, takes its time.
+	stillMax = 3 * time.Minute
+	endBound = 45 * time.Minute
 )
 
 func (w *World) draw() {
@@ -169,12 +172,12 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 	w.play(int64(s.active), func() bool { return false })
 	w.heal()
 	healed := w.now
-	bound := endBound
-	if w.rich != nil && w.rich.named && (s.limit || s.triggers) {
-		bound += circlesBound
-	}
-	if !w.play(healed+int64(bound), w.settled) && len(w.Found) == 0 {
-		w.violate("liveness", "%v after the last fault not everything has ended: %s%s", bound, w.left(), w.why())
+	w.witness.moved = healed
+	stuck := func() bool { return w.now-w.witness.moved > int64(stillMax) }
+	w.play(healed+int64(endBound), func() bool { return w.settled() || stuck() })
+	if !w.settled() && len(w.Found) == 0 {
+		w.violate("liveness", "%v after the last fault, %v after the last change, not everything has ended: %s%s",
+			time.Duration(w.now-healed), time.Duration(w.now-w.witness.moved), w.left(), w.why())
 	}
 	w.play(w.now+int64(time.Second), func() bool { return false }) // replies arrive
 	if len(w.Found) == 0 {

@@ -434,3 +434,44 @@ func TestOtherVersion(t *testing.T) {
 		t.Errorf("a stranger has done harm: %+v", next.adopted)
 	}
 }
+
+// TestStillborn: a keeper that somebody kills before its first words is replaced.
+func TestStillborn(t *testing.T) {
+	data := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(data, "work"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.Create(filepath.Join(data, "work", keeperLock)) // for which the first one waits
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	killed := make(chan bool)
+	go func() {
+		defer close(killed)
+		for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Millisecond) {
+			var scan procScan
+			victim := 0
+			scan.each(func(pid, _ int, env []byte) {
+				if hasEntry(env, keeperVar+"="+data) {
+					victim = pid
+				}
+			})
+			if victim != 0 {
+				killed <- unix.Kill(victim, unix.SIGKILL) == nil && unix.Flock(int(lock.Fd()), unix.LOCK_UN) == nil
+				return
+			}
+		}
+	}()
+	b := newBond(t, data, time.Minute) // started by the second one
+	if !<-killed {
+		t.Fatal("no keeper was there to be killed")
+	}
+	b.Start(shell("t", 1, "true"))
+	if r := b.result(); r.State != Succeeded {
+		t.Fatalf("%+v", r)
+	}
+}

@@ -19,6 +19,12 @@ import (
 // bornMax is how long a new keeper may take for its first words: it kills first what an earlier one has left.
 const bornMax = time.Minute
 
+// bornTries is how many newborn keepers may be killed by others, one after the other, until that counts as a failure.
+const bornTries = 3
+
+// farewellMax is how long a keeper that has closed its connection may take for its end.
+const farewellMax = time.Second
+
 // keeperLogMax is how large keeper.log may be when a keeper is started, in bytes; a larger one is emptied.
 const keeperLogMax = 1 << 20
 
@@ -26,8 +32,9 @@ const keeperLogMax = 1 << 20
 type peer struct {
 	*stream
 	pid   int
-	pidfd int           // -1: none
-	gone  chan struct{} // closed at its end, if it is a child of this process
+	pidfd int              // -1: none
+	gone  chan struct{}    // closed at its end, if it is a child of this process
+	state *os.ProcessState // then, of a child
 
 	mu sync.Mutex // held while somebody waits for its end
 }
@@ -98,22 +105,40 @@ func (l *Link) greet(ctx context.Context, p *peer, limit time.Duration) (*welcom
 	return n.Welcome, p.conn.SetDeadline(time.Time{})
 }
 
-// spawn starts a keeper: this program, under another name, away from terminal and process group, with one
-// end of a connection. It holds nothing else of this process.
+// errKilled says that somebody killed a keeper before its first words: the kernel out of memory, an operator.
+var errKilled = errors.New("it was killed")
+
+// spawn starts a keeper, and another one if somebody kills it at once.
 func (l *Link) spawn(ctx context.Context) (*peer, *welcome, error) {
+	for try := 1; ; try++ {
+		p, w, err := l.bear(ctx)
+		if err == nil {
+			return p, w, nil
+		}
+		err = fmt.Errorf("start a keeper: %w", err)
+		if !errors.Is(err, errKilled) || try == bornTries || ctx.Err() != nil {
+			return nil, nil, err
+		}
+		l.log.Warn("a keeper was killed before its first words; starting another one", "err", err)
+	}
+}
+
+// bear starts this program as a keeper, under another name, away from terminal and process group, with one end
+// of a connection. It holds nothing else of this process.
+func (l *Link) bear(ctx context.Context) (*peer, *welcome, error) {
 	if os.Getenv(keeperVar) != "" {
 		return nil, nil, errors.New("a keeper does not start keepers: " + keeperVar + " is set")
 	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("connect a keeper: %w", err)
+		return nil, nil, fmt.Errorf("connect it: %w", err)
 	}
 	mine, its := os.NewFile(uintptr(fds[0]), "keeper"), os.NewFile(uintptr(fds[1]), "keeper")
 	defer mine.Close()
 	defer its.Close()
 	said, err := os.OpenFile(filepath.Join(l.data, "work", keeperLog), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, nil, fmt.Errorf("start a keeper: %w", err)
+		return nil, nil, err
 	}
 	defer said.Close()
 	if info, err := said.Stat(); err == nil && info.Size() > keeperLogMax {
@@ -126,28 +151,41 @@ func (l *Link) spawn(ctx context.Context) (*peer, *welcome, error) {
 	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: append(args, l.data), Dir: l.data, Env: keeperEnv(l.data), Stderr: said,
 		ExtraFiles: []*os.File{its}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	if err := cmd.Start(); err != nil {
-		return nil, nil, fmt.Errorf("start a keeper: %w", err)
+		return nil, nil, err
 	}
 	p := &peer{pid: cmd.Process.Pid, gone: make(chan struct{})}
 	p.pidfd, _ = unix.PidfdOpen(p.pid, 0)
 	go func() {
 		_ = cmd.Wait() // so that it does not stay in the table of processes
+		p.state = cmd.ProcessState
 		close(p.gone)
 	}()
 	_ = its.Close()
 	conn, err := net.FileConn(mine)
 	if err != nil {
 		p.kill()
-		return nil, nil, fmt.Errorf("connect a keeper: %w", err)
+		return nil, nil, fmt.Errorf("connect it: %w", err)
 	}
 	p.stream = newStream(conn.(*net.UnixConn))
 	w, err := l.greet(ctx, p, bornMax)
 	if err != nil {
 		_ = conn.Close()
-		p.kill()
-		return nil, nil, fmt.Errorf("start a keeper: %w%s", err, lastLine(said))
+		return nil, nil, l.stillborn(p, err, lastLine(said))
 	}
 	return p, w, nil
+}
+
+// stillborn says why a keeper that had no first words has ended, or was ended.
+func (l *Link) stillborn(p *peer, err error, said string) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		p.kill()
+		return fmt.Errorf("it does not answer: %w%s", err, said)
+	}
+	p.farewell(farewellMax) // which it has begun: how is to be seen
+	if status, ok := p.state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return fmt.Errorf("%w: %s: %w%s", errKilled, p.state, err, said)
+	}
+	return fmt.Errorf("%s: %w%s", p.state, err, said)
 }
 
 // keeperEnv is the environment of a keeper: what programs need, no secrets; tasks get theirs with hello.
