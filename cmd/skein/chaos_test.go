@@ -23,8 +23,9 @@ import (
 // SKEIN_CHAOS_SEED the seed (make chaos), SKEIN_CHAOS_ONLY a word that the names of all faults have.
 const chaosShort = 20 * time.Second
 
-// chaosDisk is how many bytes the disk of a node and of a worker holds.
-const chaosDisk = 8 << 20
+// chaosDisk is how many bytes the disk of a node and of a worker holds, and how many more for each minute: logs of attempts
+// take up to 3 MiB of them.
+const chaosDisk, chaosDiskMinute = 8 << 20, 6 << 20
 
 // chaos is a working cluster to which bad things happen, in an order that a seed decides.
 type chaos struct {
@@ -69,7 +70,7 @@ func TestChaos(t *testing.T) {
 	c := &chaos{flight: newFlight(t, 0, "SKEIN_RECOVERY=on", "SKEIN_SLOTS=6", "SKEIN_DRAIN=5s"), rng: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(),
 		long: span > chaosShort, only: os.Getenv("SKEIN_CHAOS_ONLY"), taps: map[*member]*tap{}, walls: map[*member]*tap{}, acked: map[string]int{}, faults: map[string]int{}}
 	if why := mountSmall(t, filepath.Join(c.dir, "try"), chaosDisk); why == nil {
-		c.disk = chaosDisk
+		c.disk = chaosDisk + int(span.Minutes()*chaosDiskMinute)
 	} else {
 		c.unable = append(c.unable, fmt.Sprintf("a full disk (a small one cannot be mounted here: %v)", why))
 	}

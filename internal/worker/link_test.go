@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -473,5 +474,35 @@ func TestStillborn(t *testing.T) {
 	b.Start(shell("t", 1, "true"))
 	if r := b.result(); r.State != Succeeded {
 		t.Fatalf("%+v", r)
+	}
+}
+
+// TestLastWords: what a keeper of now has said, not one before it; and why there is nothing, on a full disk.
+func TestLastWords(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString("of long ago\n"); err != nil {
+		t.Fatal(err)
+	}
+	from, _ := f.Seek(0, io.SeekEnd)
+	if got := lastWords(f, from); got != "" {
+		t.Errorf("nothing was said: %q", got)
+	}
+	if _, err := f.WriteString("one\ntwo\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := lastWords(f, from); got != " (it said: two)" {
+		t.Errorf("%q", got)
+	}
+	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	if got := lastWords(full, 0); !strings.Contains(got, "no space left") {
+		t.Errorf("on a full disk: %q", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -141,8 +142,12 @@ func (l *Link) bear(ctx context.Context) (*peer, *welcome, error) {
 		return nil, nil, err
 	}
 	defer said.Close()
-	if info, err := said.Stat(); err == nil && info.Size() > keeperLogMax {
-		_ = said.Truncate(0)
+	from, err := said.Seek(0, io.SeekEnd)
+	if err == nil && from > keeperLogMax {
+		from, err = 0, said.Truncate(0)
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	args := []string{os.Args[0], "keeper", "--lease", l.lease.String()}
 	if l.cfg.GroupsOnly {
@@ -170,7 +175,7 @@ func (l *Link) bear(ctx context.Context) (*peer, *welcome, error) {
 	w, err := l.greet(ctx, p, bornMax)
 	if err != nil {
 		_ = conn.Close()
-		return nil, nil, l.stillborn(p, err, lastLine(said))
+		return nil, nil, l.stillborn(p, err, lastWords(said, from))
 	}
 	return p, w, nil
 }
@@ -199,13 +204,19 @@ func keeperEnv(data string) []string {
 	return env
 }
 
-// lastLine is the last thing that a keeper said on its stderr.
-func lastLine(f *os.File) string {
+// lastWords are what a keeper has said last on its stderr, which had from bytes when it was started.
+func lastWords(f *os.File, from int64) string {
 	info, err := f.Stat()
 	if err != nil {
 		return ""
 	}
-	buf := make([]byte, min(info.Size(), 500))
+	if info.Size() <= from { // perhaps it could not
+		if _, err := f.WriteString("\n"); err != nil {
+			return fmt.Sprintf(" (what it had to say cannot be written: %v)", err)
+		}
+		return ""
+	}
+	buf := make([]byte, min(info.Size()-from, 500))
 	n, _ := f.ReadAt(buf, info.Size()-int64(len(buf)))
 	lines := strings.Split(strings.TrimSpace(string(buf[:n])), "\n")
 	if last := lines[len(lines)-1]; last != "" {
