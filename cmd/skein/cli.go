@@ -86,7 +86,7 @@ With one, others can look on and start runs:      skein dev`,
 	add("start", c.devCmd(), c.initCmd(), c.runCmd(), c.validateCmd())
 	add("look", c.statusCmd(), c.topCmd(), c.logsCmd(), c.explainCmd())
 	add("manage", c.workflowCmd(), c.taskCmd(), c.serverCmd(), c.workerCmd(), c.workerGroupCmd(), c.nodeCmd(), c.tokenCmd(), c.configCmd(), c.importCmd(), c.dbCmd())
-	add("manage", c.scheduleCmd(), c.backfillCmd(), c.queueCmd(), c.lockCmd())
+	add("manage", c.scheduleCmd(), c.backfillCmd(), c.queueCmd(), c.lockCmd(), c.classCmd())
 	add("tools", c.schemaCmd(), c.doctorCmd(), c.verifyCmd(), c.benchCmd(), c.versionCmd())
 	root.SetHelpCommandGroupID("tools")
 	root.SetCompletionCommandGroupID("tools")
@@ -114,11 +114,24 @@ func (c *cli) do(f func(ctx context.Context, args []string) error) func(*cobra.C
 	}
 }
 
-// changedFlags are the flags that were given.
+// changedFlags are the flags that were given and can be settings.
 func changedFlags(cmd *cobra.Command) map[string]string {
 	flags := map[string]string{}
-	cmd.Flags().Visit(func(f *pflag.Flag) { flags[f.Name] = f.Value.String() })
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Annotations[noSetting] == nil {
+			flags[f.Name] = f.Value.String()
+		}
+	})
 	return flags
+}
+
+// noSetting marks flags that are called like a setting and mean something else.
+const noSetting = "no-setting"
+
+func notSettings(f *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		_ = f.SetAnnotation(name, noSetting, []string{}) // there is such a flag
+	}
 }
 
 // nodeFlags are the settings of commands that can become a node.
@@ -176,8 +189,11 @@ func (c *cli) complain(err error) {
 	case errors.As(err, &problem) && len(problem.Errors) > 0:
 		c.say("skein: %v", err)
 		for _, e := range problem.Errors {
-			if !strings.Contains(err.Error(), e.Message) { // said already
+			switch said := strings.Contains(err.Error(), e.Message); {
+			case !said:
 				c.say("  %s", faultLine(e))
+			case e.Hint != "" && !strings.Contains(err.Error(), e.Hint):
+				c.say("  → %s", e.Hint)
 			}
 		}
 	default:

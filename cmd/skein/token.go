@@ -44,6 +44,7 @@ to each other. A node that listens beyond loopback asks every caller for one.`,
 	fl.StringVar(&f.name, "name", "", "on whose behalf calls with it are made (default the kind and the day)")
 	fl.StringVar(&f.expires, "expires", "", "how long it counts, such as 90d (default: until it is revoked)")
 	fl.StringVar(&f.out, "out", "", "file to write it to, readable by nobody else, instead of showing it")
+	notSettings(fl, "name")
 	return cmd
 }
 

@@ -68,6 +68,13 @@ func (c *cli) good(path string, w *workflow.Workflow) {
 		has += ", " + count(len(w.Triggers), "trigger")
 	}
 	fmt.Fprintf(c.out, "%s: %s is good, %s\n", path, w.Name, has)
+	if len(w.Classes) > 0 {
+		names := make([]string, len(w.Classes))
+		for i := range w.Classes {
+			names[i] = w.Classes[i].Name
+		}
+		c.say("  what %s means is looked up when it is applied (skein class list)", strings.Join(names, ", "))
+	}
 	if !c.errTTY {
 		return
 	}

@@ -106,6 +106,7 @@ type neighbours struct {
 	cluster server.Cluster
 	logs    logs.Store // that they share
 	tokens  store.Tokens
+	classes store.Classes
 	counts  []server.Count
 }
 
@@ -119,9 +120,9 @@ type town struct {
 func neighboursOf(st store.Store, m *membership, shared logs.Store) neighbours {
 	c, ok := st.(store.Cluster)
 	if !ok {
-		return neighbours{logs: shared, tokens: st}
+		return neighbours{logs: shared, tokens: st, classes: st}
 	}
-	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared, tokens: st}
+	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared, tokens: st, classes: st}
 	if m != nil {
 		n.counts, n.holder, n.others = m.counts(), m.holder, streets{m}
 		n.remote = func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool) { return m.remote(ctx, st, h) }

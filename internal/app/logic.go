@@ -62,7 +62,11 @@ func (l logic) made(ctx context.Context, v *version, t int, q *engine.PrepareQue
 	if err != nil || source == nil {
 		return engine.Prepared{Leaves: []byte("{}")}, err
 	}
-	def, err := workflow.ParseMade(source)
+	own, unread := classesOf(ctx, l.store)
+	def, err := workflow.ParseMade(source, own)
+	if *unread != nil {
+		return engine.Prepared{}, ofStore(*unread)
+	}
 	if err != nil {
 		return engine.Prepared{}, err
 	}
@@ -95,6 +99,16 @@ func (l logic) made(ctx context.Context, v *version, t int, q *engine.PrepareQue
 		return engine.Prepared{}, fmt.Errorf("workflow %s/%s, which it makes, is %s and starts nothing; resume it, then recover this run", def.Namespace, def.Name, row.State)
 	}
 	return engine.Prepared{Workflow: row.ID, Version: row.Version, Exact: true, Name: def.Namespace + "/" + def.Name, Priority: q.Row.Priority, Params: q.Row.Params}, nil
+}
+
+// classesOf reads the resource classes of one's own, if they are asked for, and says what kept it from that.
+func classesOf(ctx context.Context, st store.Classes) (func() map[string]dag.Need, *error) {
+	failed := new(error)
+	return func() map[string]dag.Need {
+		all, err := st.ClassList(ctx)
+		*failed = err
+		return store.Needs(all)
+	}, failed
 }
 
 // call finds the workflow that a task calls, as it is now, and makes the parameters of its run.

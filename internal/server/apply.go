@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
@@ -82,31 +83,41 @@ func checkFiles(req *api.ApplyRequest) error {
 }
 
 // parse reads the one workflow of a request.
-func (s *Server) parse(req *api.ApplyRequest) (*workflow.Workflow, workflow.Errors) {
-	ws, faults := s.parseAll(req)
-	if len(faults) > 0 {
-		return nil, faults
+func (s *Server) parse(ctx context.Context, req *api.ApplyRequest) (*workflow.Workflow, workflow.Errors, error) {
+	ws, faults, err := s.parseAll(ctx, req)
+	if err != nil || len(faults) > 0 {
+		return nil, faults, err
 	}
 	if len(ws) != 1 {
-		return nil, workflow.Errors{{File: req.File, Line: 1, Column: 1, Message: fmt.Sprintf("the file has %d workflows", len(ws)), Hint: "send one at a time"}}
+		return nil, workflow.Errors{{File: req.File, Line: 1, Column: 1, Message: fmt.Sprintf("the file has %d workflows", len(ws)), Hint: "send one at a time"}}, nil
 	}
-	return ws[0], nil
+	return ws[0], nil, nil
 }
 
-// parseAll reads the workflows of a request, with the calendars that came with them.
-func (s *Server) parseAll(req *api.ApplyRequest) ([]*workflow.Workflow, workflow.Errors) {
+// parseAll reads the workflows of a request, with the calendars that came with them and the resource classes
+// as they are now.
+func (s *Server) parseAll(ctx context.Context, req *api.ApplyRequest) ([]*workflow.Workflow, workflow.Errors, error) {
 	files := make([]workflow.File, len(req.Files))
 	for i, f := range req.Files {
 		files[i] = workflow.File{Name: f.Name, Data: f.Data}
 	}
-	ws, faults := workflow.Parse([]byte(req.Source), workflow.Options{File: req.File, TasksMax: s.cfg.TasksMax, ReadFile: workflow.ReadFrom(files)})
+	var unread error
+	own := func() map[string]dag.Need {
+		all, err := s.cfg.Classes.ClassList(ctx)
+		unread = err
+		return store.Needs(all)
+	}
+	ws, faults := workflow.Parse([]byte(req.Source), workflow.Options{File: req.File, TasksMax: s.cfg.TasksMax, ReadFile: workflow.ReadFrom(files), Classes: own})
+	if unread != nil {
+		return nil, nil, unreadClasses(unread)
+	}
 	for _, w := range ws {
 		if err := w.SetOrigin(req.Dir); err != nil {
 			faults = append(faults, workflow.Error{File: req.File, Line: 1, Column: 1, Key: "triggers", Message: err.Error(),
 				Hint: "a folder comes with a workflow that is applied from a file"})
 		}
 	}
-	return ws, faults
+	return ws, faults, nil
 }
 
 type applyIn struct {
@@ -128,7 +139,10 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 	if err != nil {
 		return nil, err
 	}
-	def, faults := s.parse(req)
+	def, faults, err := s.parse(ctx, req)
+	if err != nil {
+		return nil, err
+	}
 	if len(faults) > 0 {
 		return nil, invalidWorkflow(faults)
 	}
@@ -216,7 +230,7 @@ func otherName(req *api.ApplyRequest, def *workflow.Workflow, p *WorkflowPath) *
 
 // pack makes of a definition what the engine stores.
 func (s *Server) pack(req *api.ApplyRequest, def *workflow.Workflow) (engine.Definition, error) {
-	d := engine.Definition{Namespace: def.Namespace, Name: def.Name, Source: []byte(req.Source), Digest: digest(req)}
+	d := engine.Definition{Namespace: def.Namespace, Name: def.Name, Source: []byte(req.Source), Digest: digest(req, def)}
 	g, err := def.Graph(s.cfg.TasksMax)
 	if err != nil {
 		return d, invalidWorkflow(workflow.Errors{{File: req.File, Line: 1, Column: 1, Key: "tasks", Message: err.Error()}})
@@ -231,9 +245,9 @@ func (s *Server) pack(req *api.ApplyRequest, def *workflow.Workflow) (engine.Def
 	return d, nil
 }
 
-// digest is of all that makes a version what it is; every part with its length, so that
+// digest is of all that makes a version what it is, what its resource classes mean now included; every part with its length, so that
 // none can pass for two.
-func digest(req *api.ApplyRequest) []byte {
+func digest(req *api.ApplyRequest, def *workflow.Workflow) []byte {
 	h := sha256.New()
 	part := func(b []byte) {
 		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b)))) // a hash never fails
@@ -246,17 +260,24 @@ func digest(req *api.ApplyRequest) []byte {
 		part(binary.BigEndian.AppendUint32(nil, f.Mode&0o777))
 		part(f.Data)
 	}
+	for _, c := range def.Classes {
+		part([]byte(c.Name))
+		part(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(c.Need.CPU)), uint64(c.Need.Memory)))
+	}
 	return h.Sum(nil)
 }
 
 type validateIn struct{ DefinitionBody }
 
-func (s *Server) validate(_ context.Context, in *validateIn) (*jsonOut[api.Validation], error) {
+func (s *Server) validate(ctx context.Context, in *validateIn) (*jsonOut[api.Validation], error) {
 	req, err := in.request()
 	if err != nil {
 		return nil, err
 	}
-	_, faults := s.parse(req)
+	_, faults, err := s.parse(ctx, req)
+	if err != nil {
+		return nil, err
+	}
 	return &jsonOut[api.Validation]{Body: api.Validation{Errors: fileErrors(faults)}}, nil
 }
 

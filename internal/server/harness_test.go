@@ -197,7 +197,7 @@ func (b *bed) start() {
 	b.exec = newExecutor(b.auto)
 	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: st, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition, Planner: trigger.New(st)}))
 	b.exec.e = b.engine
-	b.srv = must(server.New(server.Config{Engine: b.engine, Logs: b.logs, Tokens: memory.New(memory.Options{}), Secrets: secrets{"hook": "s3cret"}, Version: "1.2.3", DefaultUser: "osuser", Listen: "skein.example:8080",
+	b.srv = must(server.New(server.Config{Engine: b.engine, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: st, Secrets: secrets{"hook": "s3cret"}, Version: "1.2.3", DefaultUser: "osuser", Listen: "skein.example:8080",
 		Node: server.Node{Name: "node-1", Roles: []string{"api"}}}))
 	b.http = httptest.NewUnstartedServer(nil)
 	b.http.Config = b.srv.HTTP()

@@ -129,7 +129,7 @@ func TestHealth(t *testing.T) {
 	st := must(sqlite.Open(t.TempDir() + "/x.db"))
 	defer st.Close()
 	e := must(engine.New(t.Context(), engine.Config{Store: st, Executor: newExecutor(true), Slots: 1, Node: "n", Compile: new(workflow.Compiler).Condition}))
-	srv := must(server.New(server.Config{Engine: e, Logs: b.logs, Tokens: memory.New(memory.Options{})}))
+	srv := must(server.New(server.Config{Engine: e, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: memory.New(memory.Options{})}))
 	c := must(skein.New("localhost", skein.WithHandler(srv.Handler())))
 	err := c.Ready(t.Context())
 	var refused *skein.Error

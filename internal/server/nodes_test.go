@@ -44,7 +44,7 @@ func newTown(t *testing.T) (*bed, *far) {
 	b.engine = must(engine.New(t.Context(), engine.Config{Store: f.Store, Peers: f, Executor: b.exec, Slots: 4, Node: "node-1",
 		Compile: new(workflow.Compiler).Condition, Planner: trigger.New(f.Store)}))
 	b.exec.e, f.e = b.engine, b.engine
-	b.srv = must(server.New(server.Config{Engine: b.engine, Cluster: f, Logs: b.logs, Tokens: memory.New(memory.Options{}), Version: "1.2.3", DefaultUser: "osuser",
+	b.srv = must(server.New(server.Config{Engine: b.engine, Cluster: f, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: memory.New(memory.Options{}), Version: "1.2.3", DefaultUser: "osuser",
 		Node: server.Node{Name: "node-1", Roles: []string{"api", "scheduler"}}}))
 	b.http = httptest.NewServer(b.srv.Handler())
 	b.client = must(skein.New(b.http.URL))

@@ -38,6 +38,7 @@ func (s *Server) humaConfig() huma.Config {
 				{Name: "workflows", Description: "Named definitions and their immutable versions."},
 				{Name: "schedules", Description: "Triggers of workflows, the ledger of their fires, and what will come."},
 				{Name: "backfills", Description: "Runs for instants of the past."},
+				{Name: "classes", Description: "Resource classes: names for what tasks take of their worker."},
 				{Name: "queues", Description: "Named queues and locks, which runs of all workflows share."},
 				{Name: "nodes", Description: "The processes."}, {Name: "tokens", Description: "The rights to call."}},
 			Components: &huma.Components{Schemas: registry},

@@ -22,6 +22,7 @@ func (s *Server) routes() {
 	s.queueRoutes(tag("queues"))
 	s.nodeRoutes(tag("nodes"))
 	s.tokenRoutes(tag("tokens"))
+	s.classRoutes(tag("classes"))
 }
 
 func (s *Server) nodeRoutes(nodes tag) {

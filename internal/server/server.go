@@ -21,7 +21,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Config says what a server serves. Engine, Logs and Tokens are required.
+// Config says what a server serves. Engine, Logs, Tokens and Classes are required.
 type Config struct {
 	Engine *engine.Engine
 	Logs   LogSource
@@ -31,7 +31,8 @@ type Config struct {
 
 	Artifacts ArtifactSource // nil: there are none
 
-	Tokens store.Tokens // the rights to call
+	Tokens  store.Tokens  // the rights to call
+	Classes store.Classes // the resource classes
 
 	// Remote finds the node of the cluster that has the files of what a handler ran, if that is
 	// another one that is there; nil: there is no other.
@@ -143,8 +144,8 @@ type Server struct {
 
 // New makes a server.
 func New(cfg Config) (*Server, error) {
-	if cfg.Engine == nil || cfg.Logs == nil || cfg.Tokens == nil {
-		return nil, errors.New("server: Engine, Logs and Tokens are required")
+	if cfg.Engine == nil || cfg.Logs == nil || cfg.Tokens == nil || cfg.Classes == nil {
+		return nil, errors.New("server: Engine, Logs, Tokens and Classes are required")
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

@@ -129,7 +129,10 @@ func (p *planning) edit(ctx context.Context, req *api.ApplyRequest) ([]trigger.P
 	if err := checkFiles(req); err != nil {
 		return nil, err
 	}
-	defs, faults := p.s.parseAll(req)
+	defs, faults, err := p.s.parseAll(ctx, req)
+	if err != nil {
+		return nil, err
+	}
 	if len(faults) > 0 {
 		return nil, invalidWorkflow(faults)
 	}

@@ -69,6 +69,7 @@ func Tables() []*Table {
 		table("backfill_run", "backfill i8, instant i8, workflow i8, run id"),
 		table("queue", "name t, max_runs i4, per_key t, ordering t, overflow t, rate i4, each i8, state t, actor t, reason t, until i8, "+
 			"paced i8, revision i8, created i8, modified i8"),
+		table("class", "name t, cpu i8, memory i8, actor t, created i8, modified i8"),
 		table("line", "line t, level i4, asked i8, run id, kept i4"),
 	}
 }

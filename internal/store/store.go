@@ -269,6 +269,7 @@ type Store interface {
 	Unfinished(ctx context.Context) (map[string]int, error)
 	Schedules
 	Tokens
+	Classes
 	Claims
 	Sweeps
 	Close() error

@@ -155,13 +155,14 @@ func defaults() *shape {
 		key{name: "on_timeout", doc: "What a timeout does: fail (default) or warn.", shape: oneOf("fail", "warn")},
 		key{name: "on_lost", doc: "What happens when the handler of a task is gone: resubmit (default), fail or ask.", shape: oneOf("resubmit", "fail", "ask")},
 		key{name: "start_deadline", doc: "Latest start of a task, counted from when it was ready.", shape: duration(false)},
-		key{name: "resources", doc: "What the tasks take of their worker: basic, regular, premium, or {cpu: 2, memory: 4Gi}.", shape: resources()},
+		key{name: "resources", doc: "What the tasks take of their worker: basic, regular, premium, a class of one's own, or {cpu: 2, memory: 4Gi}.", shape: resources()},
 		key{name: "priority", doc: "Priority of the tasks within their run.", shape: priorities()},
 	)
 }
 
 func resources() *shape {
-	return forms("basic, regular, premium, or a mapping such as {cpu: 2, memory: 4Gi}", oneOf("basic", "regular", "premium"),
+	return forms("basic, regular, premium, the name of a resource class, or a mapping such as {cpu: 2, memory: 4Gi}",
+		pattern("the name of a resource class: basic, regular, premium, or one that was made with skein class set", className),
 		object("",
 			key{name: "cpu", doc: "Processor cores.", shape: number(0.001, 10_000)},
 			key{name: "memory", doc: "Memory.", shape: size()}))

@@ -54,7 +54,7 @@ func taskLater() []key {
 	items := forms("a list, an expression that gives one, a range such as {from: 1, to: 9}, or a mapping of levels", text("an expression that gives a list"),
 		list("a list of values", &shape{kind: anyShape}), table("a range, or a mapping of levels", keyName(), &shape{kind: anyShape}))
 	return []key{
-		{name: "resources", doc: "What the task takes of its worker, beside a slot: basic (0.25 cores, 256Mi), regular (1, 1Gi), premium (2, 4Gi), or {cpu: 2, memory: 4Gi}. It starts where so much is left.", shape: resources()},
+		{name: "resources", doc: "What the task takes of its worker, beside a slot: basic (0.25 cores, 256Mi), regular (1, 1Gi), premium (2, 4Gi), a class that was made with skein class set, or {cpu: 2, memory: 4Gi}. It starts where so much is left.", shape: resources()},
 		{name: "queue", doc: "Named queue that limits how many tasks run at a time that name it, of whatever run; it is made with skein queue set.",
 			shape: keyOrDash("the name of a queue")},
 		{name: "foreach", doc: "Runs the task once for each item of a list, or of an expression that gives one; env and dir see it as item.", shape: items},

@@ -7,7 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+
+	"skein.dev/skein/internal/dag"
 )
 
 // A task may be made of tasks that an expression gives when it runs: what a task before it has found out, or
@@ -51,6 +54,22 @@ func headOf(n *node) map[string]any {
 		}
 	}
 	return head
+}
+
+// headClass writes the resource class of the defaults in numbers: tasks that are made later take what the version takes.
+func (r *reader) headClass(d *Defaults) {
+	given, ok := r.head["defaults"].(map[string]any)
+	if !ok || len(r.named) == 0 || d.Resources == nil {
+		return
+	}
+	takes := map[string]any{}
+	if cpu := d.Resources.CPU; cpu > 0 {
+		takes["cpu"] = json.Number(strconv.FormatFloat(float64(cpu)/1000, 'f', -1, 64))
+	}
+	if memory := d.Resources.Memory; memory > 0 {
+		takes["memory"] = strconv.FormatInt(memory, 10)
+	}
+	given["resources"] = takes
 }
 
 // MadeName is the name of the workflow that a task makes. parent is what nobody else is called by.
@@ -161,9 +180,9 @@ func madeTasks(raw json.RawMessage) (all []madeTask, err error) {
 // madeFaultsShown bounds what is said of tasks that cannot be run.
 const madeFaultsShown = 3
 
-// ParseMade checks what MadeSource gave.
-func ParseMade(source []byte) (*Workflow, error) {
-	all, faults := Parse(source, Options{File: "tasks", TasksMax: MadeTasksMax})
+// ParseMade checks what MadeSource gave; own gives the resource classes that do not come with the program.
+func ParseMade(source []byte, own func() map[string]dag.Need) (*Workflow, error) {
+	all, faults := Parse(source, Options{File: "tasks", TasksMax: MadeTasksMax, Classes: own})
 	if len(faults) > 0 {
 		var texts []string
 		for i := range faults[:min(len(faults), madeFaultsShown)] {

@@ -47,7 +47,7 @@ func made(t *testing.T, todo string) (*Workflow, []byte, error) {
 	if err != nil || source == nil {
 		return nil, source, err
 	}
-	w, err = ParseMade(source)
+	w, err = ParseMade(source, nil)
 	return w, source, err
 }
 

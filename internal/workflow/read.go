@@ -8,6 +8,8 @@ import (
 	"maps"
 	"path"
 	"slices"
+
+	"skein.dev/skein/internal/dag"
 )
 
 // reader makes the definition from nodes that the grammar has checked. What the grammar
@@ -19,6 +21,8 @@ type reader struct {
 	compiled map[exprKey]compiled // by text: many tasks share theirs
 	self     string               // NAMESPACE/NAME
 	head     map[string]any       // what holds for all tasks, also for those that tasks make
+	named    []Class              // that do not come with the program
+	own      map[string]dag.Need  // what Options.Classes gave
 }
 
 func (r *reader) workflow(n *node) *Workflow {
@@ -52,6 +56,7 @@ func (r *reader) workflow(n *node) *Workflow {
 	}
 	r.triggers(w, n.get("triggers"))
 	r.head = headOf(n)
+	r.headClass(&w.Defaults)
 	tasks := n.get("tasks")
 	if splits(n) {
 		tasks = r.split(n)
@@ -68,6 +73,7 @@ func (r *reader) workflow(n *node) *Workflow {
 		r.declared.outputs[k.text] = w.Tasks[i].Outputs
 		r.declared.foreach[k.text] = len(w.Tasks[i].Foreach) > 0
 	}
+	w.Classes = r.named
 	r.files(n.get("files"))
 	r.checkEnv(n.get("env"), "env", inEnv, nil)
 	r.checkGraph(w, tasks)

@@ -1,19 +1,101 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"skein.dev/skein/internal/dag"
 )
 
-// classes are the resource classes.
+// classes are the resource classes that come with the program.
 var classes = map[string]dag.Need{
 	"basic":   {CPU: 250, Memory: 256 << 20},
 	"regular": {CPU: 1000, Memory: 1 << 30},
 	"premium": {CPU: 2000, Memory: 4 << 30},
+}
+
+// BuiltinClasses are the resource classes that mean the same everywhere, by name.
+func BuiltinClasses() []Class {
+	all := make([]Class, 0, len(classes))
+	for name, need := range classes {
+		all = append(all, Class{Name: name, Need: need})
+	}
+	slices.SortFunc(all, func(a, b Class) int { return cmp.Compare(a.Need.CPU, b.Need.CPU) })
+	return all
+}
+
+// Class is a resource class: what a task takes that names it.
+type Class struct {
+	Name string   `json:"name"`
+	Need dag.Need `json:"need,omitzero"`
+}
+
+const className = `^[a-z][a-z0-9-]{0,62}$`
+
+var classPattern = regexp.MustCompile(className)
+
+// IsClassName reports whether a class of one's own can have this name.
+func IsClassName(name string) bool {
+	_, builtin := classes[name]
+	return !builtin && classPattern.MatchString(name)
+}
+
+// class gives what a class takes, in numbers: whoever changes it later changes no version that is there.
+func (r *reader) class(n *node, at string) *dag.Need {
+	name := n.text
+	if need, ok := classes[name]; ok {
+		return &need
+	}
+	if !classPattern.MatchString(name) { // it is said already
+		return nil
+	}
+	i := slices.IndexFunc(r.named, func(c Class) bool { return c.Name == name })
+	if i >= 0 {
+		need := r.named[i].Need
+		return &need
+	}
+	own := Class{Name: name}
+	if r.opt.Classes != nil {
+		if r.own == nil {
+			r.own = r.opt.Classes()
+		}
+		need, ok := r.own[name]
+		if !ok {
+			r.failNode(n, at, fmt.Sprintf("there is no resource class %s; there are %s", name, classNames(r.own)), nearClass(name, r.own))
+			return nil
+		}
+		own.Need = need
+	}
+	r.named = append(r.named, own)
+	return &own.Need
+}
+
+// classesShown bounds the names that an error lists.
+const classesShown = 20
+
+func classNames(own map[string]dag.Need) string {
+	names := []string{"basic", "regular", "premium"}
+	mine := slices.Sorted(maps.Keys(own))
+	more := ""
+	if n := len(mine) - classesShown; n > 0 {
+		mine, more = mine[:classesShown], fmt.Sprintf(" and %d more (skein class list)", n)
+	}
+	return strings.Join(append(names, mine...), ", ") + more
+}
+
+func nearClass(name string, own map[string]dag.Need) string {
+	known := slices.AppendSeq(slices.Collect(maps.Keys(classes)), maps.Keys(own))
+	slices.Sort(known)
+	if near := nearest(name, slices.Values(known)); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return "name one of these, write {cpu: 2, memory: 4Gi}, or make it: skein class set " + name + " --cpu 2 --memory 4Gi"
 }
 
 // resources reads what a task takes of its worker; nil: nothing is written.
@@ -22,8 +104,7 @@ func (r *reader) resources(n *node, at string) *dag.Need {
 		return nil
 	}
 	if n.kind != mapNode {
-		need := classes[n.text]
-		return &need
+		return r.class(n, at)
 	}
 	need := dag.Need{}
 	if c := n.get("cpu"); c != nil {

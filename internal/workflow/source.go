@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"strings"
 	"unicode/utf8"
+
+	"skein.dev/skein/internal/dag"
 )
 
 // Options says how a file is read.
@@ -17,6 +19,9 @@ type Options struct {
 	// workflow file; see [ReadFrom]. nil: they are read from Dir. Without either they are
 	// not read, and the triggers that name some have no schedule.
 	ReadFile func(name string) ([]byte, error)
+	// Classes gives the resource classes that do not come with the program; it is asked only if
+	// the file names one. nil: they are not known here, and any name passes; see [Workflow.Classes].
+	Classes func() map[string]dag.Need
 }
 
 // FileBytesMax bounds a workflow file. 100,000 tasks need about 8 MiB.

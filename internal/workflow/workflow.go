@@ -33,6 +33,9 @@ type Workflow struct {
 	// Origin is the folder of the workflow file on the machine that applied it, absolute;
 	// "": it came over the API. Tasks run there if the worker sees it. Parse leaves it empty.
 	Origin string `json:"origin,omitempty"`
+	// Classes are the resource classes that it names and that do not come with the program, as they were
+	// when it was read. Without Options.Classes they have no numbers, and the definition is not to be stored.
+	Classes []Class `json:"classes,omitempty"`
 
 	exprs *derived // what is computed from the above when it is first needed
 }

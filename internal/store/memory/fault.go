@@ -31,11 +31,14 @@ const (
 	LogsAfter
 	TokensBefore // every operation of store.Tokens that writes
 	TokensAfter
+	ClassesBefore // every operation of store.Classes that writes
+	ClassesAfter
 )
 
 var opNames = [...]string{"", "commit", "commit", "acquire", "acquire", "register", "register", "load", "scan", "read",
 	"claim", "claim", "change of members", "change of members", "members",
-	"change of logs", "change of logs", "change of tokens", "change of tokens"}
+	"change of logs", "change of logs", "change of tokens", "change of tokens",
+	"change of classes", "change of classes"}
 
 func (k OpKind) String() string { return opNames[k] }
 

@@ -62,6 +62,7 @@ type Store struct {
 	logs       map[store.LogID][]store.LogPart // what follows each other
 	tokens     []store.Token                   // the token n is at n-1
 	queues     map[string]store.Queue
+	classes    map[string]store.Class
 	schedules
 }
 
@@ -111,7 +112,7 @@ func New(o Options) *Store {
 		runs: map[dag.RunID]*run{}, byWorkflow: map[dag.WorkflowID]*ids{}, byUser: map[string]*ids{},
 		byKey: map[runKey]dag.RunID{}, workflows: map[dag.WorkflowID]store.Workflow{},
 		names: map[workflowName]dag.WorkflowID{}, versions: map[dag.WorkflowID][]store.Version{},
-		requests: map[requestKey]store.Request{}, members: map[dag.HandlerID]store.Member{}, queues: map[string]store.Queue{}, logs: map[store.LogID][]store.LogPart{}, schedules: newSchedules(),
+		requests: map[requestKey]store.Request{}, members: map[dag.HandlerID]store.Member{}, queues: map[string]store.Queue{}, classes: map[string]store.Class{}, logs: map[store.LogID][]store.LogPart{}, schedules: newSchedules(),
 	}
 }
 

@@ -42,7 +42,7 @@ var claimsSQL string
 
 const (
 	// formatNewest rises with the migrations.
-	formatNewest = 10
+	formatNewest = 11
 	// formatRising is the first one of a database that says how much was applied, and whose format
 	// rises when all nodes know the next.
 	formatRising = 10
@@ -131,7 +131,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		text(ms(lockMax)).text(ms(transactionIdleMax)).text(ms(silenceMax))}
 	config.DialFunc = dialer(silenceMax)
 	sql := statements(readSQL)
-	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL} {
+	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL} {
 		maps.Copy(sql, statements(more))
 	}
 	open := func(ctx context.Context) (*conn, error) { return d.connect(ctx, sql) }

@@ -12,7 +12,8 @@ SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT 
   (SELECT count(*) FROM version_file), (SELECT count(*) FROM run), (SELECT count(*) FROM attempt),
   (SELECT count(*) FROM event), (SELECT count(*) FROM request), (SELECT count(*) FROM message),
   (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire),
-  (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run), (SELECT count(*) FROM queue), (SELECT count(*) FROM line);
+  (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run), (SELECT count(*) FROM queue), (SELECT count(*) FROM class),
+  (SELECT count(*) FROM line);
 
 -- name: runStates
 SELECT state, count(*) FROM run GROUP BY state;
@@ -147,6 +148,12 @@ FROM queue ORDER BY name;
 -- name: import queue
 COPY queue (name, max_runs, per_key, ordering, overflow, rate, each, state, actor, reason, until, paced, revision, created, modified)
 FROM STDIN (FORMAT binary);
+
+-- name: export class
+SELECT name, cpu, memory, actor, created, modified FROM class ORDER BY name;
+
+-- name: import class
+COPY class (name, cpu, memory, actor, created, modified) FROM STDIN (FORMAT binary);
 
 -- name: export line
 SELECT line, level, asked, run, kept FROM line ORDER BY line, level, asked, run;

@@ -103,6 +103,12 @@ SELECT id, kind, name, hash, created, expires, revoked, actor FROM token WHERE h
 -- name: tokens
 SELECT id, kind, name, hash, created, expires, revoked, actor FROM token ORDER BY id;
 
+-- name: class
+SELECT name, cpu, memory, actor, created, modified FROM class WHERE name = ?1;
+
+-- name: classes
+SELECT name, cpu, memory, actor, created, modified FROM class ORDER BY name;
+
 -- name: standingRuns
 -- The numbers are a JSON array.
 SELECT r.n, r.id, r.shard, r.workflow, r.state, r.intent, r.created, r.split, r.started,

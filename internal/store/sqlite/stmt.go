@@ -157,6 +157,7 @@ type writeStmts struct {
 	holdShard, expireRun           *stmt
 	expireAttempts, expireEvents   *stmt
 	insertToken, revokeToken       *stmt
+	putClass, dropClass            *stmt
 	putInLine, leaveLine           *stmt
 	insertQueue, updateQueue       *stmt
 	deleteQueue, paceQueue         *stmt
@@ -192,6 +193,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"holdShard", &w.holdShard}, {"expireRun", &w.expireRun},
 		{"expireAttempts", &w.expireAttempts}, {"expireEvents", &w.expireEvents},
 		{"insertToken", &w.insertToken}, {"revokeToken", &w.revokeToken},
+		{"putClass", &w.putClass}, {"dropClass", &w.dropClass},
 		{"putInLine", &w.putInLine}, {"leaveLine", &w.leaveLine},
 		{"insertQueue", &w.insertQueue}, {"updateQueue", &w.updateQueue},
 		{"deleteQueue", &w.deleteQueue}, {"paceQueue", &w.paceQueue},

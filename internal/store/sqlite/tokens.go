@@ -14,7 +14,7 @@ var _ store.Tokens = (*DB)(nil)
 // AddToken implements store.Tokens.
 func (d *DB) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
 	t.Created = wall()
-	err := d.changeTokens(ctx, func() error {
+	err := d.changeBeside(ctx, "change of tokens", func() error {
 		n, err := d.stmts.insertToken.row().text(t.Kind).text(t.Name).blob(t.Hash).int(int64(t.Created)).int(int64(t.Expires)).
 			text(t.By).int(store.TokensMax).exec(d.conn)
 		if err == nil && n == 0 {
@@ -38,7 +38,7 @@ func (d *DB) TokenList(ctx context.Context) ([]store.Token, error) {
 
 // RevokeToken implements store.Tokens.
 func (d *DB) RevokeToken(ctx context.Context, id int64) error {
-	return d.changeTokens(ctx, func() error {
+	return d.changeBeside(ctx, "change of tokens", func() error {
 		n, err := d.stmts.revokeToken.row().int(id).int(int64(wall())).exec(d.conn)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("token %d: %w", id, store.ErrNotFound)
@@ -47,9 +47,10 @@ func (d *DB) RevokeToken(ctx context.Context, id int64) error {
 	})
 }
 
-func (d *DB) changeTokens(ctx context.Context, change func() error) error {
+// changeBeside makes a change that has nothing to do with shards.
+func (d *DB) changeBeside(ctx context.Context, what string, change func() error) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("change of tokens: %w: %w", store.ErrUnavailable, err)
+		return fmt.Errorf("%s: %w: %w", what, store.ErrUnavailable, err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,7 +12,8 @@ SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT 
   (SELECT count(*) FROM version_file), (SELECT count(*) FROM run), (SELECT count(*) FROM attempt),
   (SELECT count(*) FROM event), (SELECT count(*) FROM request), (SELECT count(*) FROM message),
   (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire),
-  (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run), (SELECT count(*) FROM queue), (SELECT count(*) FROM line);
+  (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run), (SELECT count(*) FROM queue), (SELECT count(*) FROM class),
+  (SELECT count(*) FROM line);
 
 -- name: runStates
 SELECT state, count(*) FROM run GROUP BY state;
@@ -134,6 +135,12 @@ FROM queue ORDER BY name;
 INSERT INTO queue (name, max_runs, per_key, ordering, overflow, rate, each, state, actor, reason, until, paced, revision, created,
   modified)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15);
+
+-- name: export class
+SELECT name, cpu, memory, actor, created, modified FROM class ORDER BY name;
+
+-- name: import class
+INSERT INTO class (name, cpu, memory, actor, created, modified) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
 
 -- name: export line
 SELECT l.line, l.level, l.asked, r.id, l.kept FROM line l LEFT JOIN run r ON r.n = l.run ORDER BY l.line, l.level, l.asked, l.run;

@@ -102,3 +102,11 @@ SELECT ?1, ?2, ?3, ?4, ?5, 0, ?6 WHERE (SELECT count(*) FROM token) < ?7;
 
 -- name: revokeToken
 UPDATE token SET revoked = iif(revoked = 0, ?2, revoked) WHERE id = ?1;
+
+-- name: putClass
+INSERT INTO class (name, cpu, memory, actor, created, modified)
+SELECT ?1, ?2, ?3, ?4, ?5, ?5 WHERE (SELECT count(*) FROM class WHERE name <> ?1) < ?6
+ON CONFLICT (name) DO UPDATE SET cpu = excluded.cpu, memory = excluded.memory, actor = excluded.actor, modified = excluded.modified;
+
+-- name: dropClass
+DELETE FROM class WHERE name = ?1;

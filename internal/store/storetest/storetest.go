@@ -91,6 +91,7 @@ func Run(t *testing.T, e Engine) {
 		{"logs", logs()},
 		{"retention", retention()},
 		{"tokens", tokens()},
+		{"classes", classes()},
 		{"reload", reloads()},
 	} {
 		t.Run(group.name, func(t *testing.T) {

@@ -1,0 +1,18 @@
+package api
+
+// Class is a resource class: what tasks take of their worker that name it.
+type Class struct {
+	Name       string  `json:"name"`
+	CPU        float64 `json:"cpu" doc:"Processor cores; 0: it takes none."`
+	Memory     int64   `json:"memory" doc:"Bytes; 0: it takes none."`
+	Builtin    bool    `json:"builtin" doc:"It comes with the program and means the same everywhere."`
+	User       *string `json:"user" doc:"Who said so last."`
+	CreatedAt  *Time   `json:"created_at" format:"date-time"`
+	ModifiedAt *Time   `json:"modified_at" format:"date-time"`
+}
+
+// ClassRequest is what a resource class takes.
+type ClassRequest struct {
+	CPU    float64 `json:"cpu,omitempty" minimum:"0" maximum:"10000" doc:"Processor cores, in thousandths."`
+	Memory int64   `json:"memory,omitempty" minimum:"0" maximum:"1125899906842624" doc:"Bytes."`
+}
