@@ -48,7 +48,7 @@ type attempt struct {
 
 	pid, pidfd, pipe int // pipe is -1 after its end
 	status           syscall.WaitStatus
-	began            time.Time // of the fork, with the monotonic clock
+	got, began       time.Time // the slot; of the fork, with the monotonic clock
 	told             bool      // Config.Started was called
 	timedOut         bool
 	cause            string    // why the worker ends it, "" = it does not
@@ -112,6 +112,7 @@ func (a *attempt) start() error {
 	if err := a.slot.open(a.w); err != nil {
 		return err
 	}
+	a.got = time.Now()
 	cmd, err := a.w.prepare(a.slot, a.job, func() bool { return a.want.Load() != 0 })
 	if a.want.Load() != 0 {
 		return nil
@@ -440,7 +441,11 @@ func (a *attempt) closeLog() {
 
 // succeed takes the outputs; they may still fail the attempt.
 func (a *attempt) succeed() {
-	outputs, err := takeOutputs(a.cmd.output, a.job.OutputsMax, a.job.OutputTypes)
+	path := a.cmd.output
+	if a.slot.still = a.slot.settled(a.got); a.slot.still {
+		path = "" // there is no file
+	}
+	outputs, err := takeOutputs(path, a.job.OutputsMax, a.job.OutputTypes)
 	if err != nil {
 		a.settle(Failed, CauseOutput, err.Error())
 		return

@@ -297,7 +297,11 @@ func (t *cgroupTree) kill() {
 	killCgroup(t.dir)
 }
 
-func (t *cgroupTree) spent() bool { return t.killed || !exists(t.dir) }
+func (t *cgroupTree) spent() bool {
+	var buf [1]byte
+	_, err := unix.Pread(t.events, buf[:], 0) // of a cgroup that is gone nothing can be read
+	return t.killed || err != nil
+}
 
 func (t *cgroupTree) end(limit time.Duration) bool {
 	if !t.populated() {

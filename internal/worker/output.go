@@ -16,14 +16,17 @@ import (
 const outputsMaxDefault = output.BytesMax
 
 // takeOutputs reads what a successful attempt left at path. The task owns that place and may have put
-// anything there, so nothing but a regular file is read, without following and without waiting.
+// anything there, so nothing but a regular file is read, without following and without waiting. No path: it left nothing.
 func takeOutputs(path string, sizeMax int, types map[string]string) (json.RawMessage, error) {
 	if sizeMax <= 0 {
 		sizeMax = outputsMaxDefault
 	}
-	data, err := readRegular(path, sizeMax)
-	if err != nil {
-		return nil, err
+	var data []byte
+	if path != "" {
+		var err error
+		if data, err = readRegular(path, sizeMax); err != nil {
+			return nil, err
+		}
 	}
 	return output.Parse(data, types)
 }

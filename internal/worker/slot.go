@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,11 +17,56 @@ import (
 // both are still as new: 5 µs), so a slot keeps them as long as they are.
 type slot struct {
 	index   int
-	trees   int    // dropped so far, part of the next one's name
-	folders int    // dropped so far, part of the next one's name
-	tree    tree   // nil: none
-	folder  string // "": none; otherwise it exists and is clean
-	wake    int    // eventfd, written by Stop; -1: none
+	trees   int       // dropped so far, part of the next one's name
+	folders int       // dropped so far, part of the next one's name
+	tree    tree      // nil: none
+	folder  string    // "": none; otherwise it exists and is clean
+	wake    int       // eventfd, written by Stop; -1: none
+	looks   [2]face   // of folder and dir, since they are clean
+	since   time.Time // when they were looked at; zero: not yet
+	still   bool      // the attempt has left both as they were: see settled
+}
+
+// face is what a folder looks like from outside. Whoever makes, removes or renames something in it changes ctime, which
+// only the kernel writes.
+type face struct {
+	dev, inode   uint64
+	mode         uint32
+	mtime, ctime unix.Timespec
+}
+
+func faceOf(dir string) (f face, ok bool) {
+	var st unix.Stat_t
+	if unix.Lstat(dir, &st) != nil {
+		return face{}, false
+	}
+	return face{uint64(st.Dev), st.Ino, st.Mode, st.Mtim, st.Ctim}, true
+}
+
+// clockGrain is how far apart two changes of a folder may be under one ctime: that of the coarsest file systems.
+const clockGrain = 2 * time.Second
+
+// settled tells whether an attempt that got the slot then has left the slot's folders as they were: by how they look, if they
+// were clean for so long before it that a change of it must show. Two calls instead of a dozen, for each of the many that leave nothing.
+func (s *slot) settled(got time.Time) bool {
+	if s.since.IsZero() || got.Sub(s.since) <= clockGrain {
+		return false
+	}
+	outer, ok := faceOf(s.folder)
+	inner, too := faceOf(s.dir())
+	return ok && too && s.looks == [2]face{outer, inner}
+}
+
+// remember notes how the clean folders look.
+func (s *slot) remember() {
+	outer, ok := faceOf(s.folder)
+	inner, too := faceOf(s.dir())
+	switch looks := [2]face{outer, inner}; {
+	case !ok || !too:
+		s.since = time.Time{}
+	case s.since.IsZero() || s.looks != looks:
+		s.looks, s.since = looks, time.Now()
+	}
 }
 
 // freshDir is the name of the fresh working directory in a slot's folder.
@@ -63,24 +109,31 @@ func (s *slot) dropTree() {
 
 // dropFolder leaves behind a folder that cannot be cleaned.
 func (s *slot) dropFolder() {
-	s.folder = ""
+	s.folder, s.since, s.still = "", time.Time{}, false
 	s.folders++
 }
 
 // clean makes the folder as new. It is called when nothing of the tree runs any more.
 func (s *slot) clean() error {
+	if s.still {
+		s.still = false
+		return nil
+	}
 	if names, ok := peek(s.folder); !ok || len(names) != 1 || names[0] != freshDir {
 		if err := s.sweep(ok); err != nil {
 			return err
 		}
 	}
-	if names, ok := peek(s.dir()); ok && len(names) == 0 {
-		return nil
+	if names, ok := peek(s.dir()); !ok || len(names) != 0 {
+		if err := removeAll(s.dir()); err != nil {
+			return err
+		}
+		if err := os.Mkdir(s.dir(), 0o700); err != nil {
+			return err
+		}
 	}
-	if err := removeAll(s.dir()); err != nil {
-		return err
-	}
-	return os.Mkdir(s.dir(), 0o700)
+	s.remember()
+	return nil
 }
 
 // sweep removes everything but the fresh directory from the folder, or the folder if it is not ours any more.

@@ -1,0 +1,56 @@
+package worker
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestSettled: whatever an attempt does to its folders shows, after which they are looked at whole and made as new.
+func TestSettled(t *testing.T) {
+	t.Parallel()
+	s := &slot{wake: -1, folder: filepath.Join(t.TempDir(), "slot")}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.MkdirAll(s.dir(), 0o700))
+	for name, touch := range map[string]func(){
+		"a file":         func() { must(os.WriteFile(s.dir()+"/x", nil, 0o600)) },
+		"an output":      func() { must(os.WriteFile(s.folder+"/run.t.1.out", []byte("a=1\n"), 0o600)) },
+		"made and gone":  func() { must(os.WriteFile(s.dir()+"/x", nil, 0o600)); must(os.Remove(s.dir() + "/x")) },
+		"another mode":   func() { must(os.Chmod(s.dir(), 0o500)) },
+		"another folder": func() { must(os.Rename(s.dir(), s.folder+"/moved")); must(os.Mkdir(s.dir(), 0o700)) },
+		"times set back": func() {
+			info, err := os.Lstat(s.dir())
+			must(err)
+			must(os.WriteFile(s.dir()+"/x", nil, 0o600))
+			must(os.Chtimes(s.dir(), time.Time{}, info.ModTime()))
+		},
+		"gone": func() { must(os.RemoveAll(s.folder)) },
+	} {
+		must(s.clean())
+		time.Sleep(50 * time.Millisecond) // more than a tick of the kernel, by which it counts ctime
+		if s.settled(time.Now()) {
+			t.Errorf("%s: folders that were cleaned just now are trusted", name)
+		}
+		s.since = s.since.Add(-2 * clockGrain)
+		if !s.settled(time.Now()) {
+			t.Errorf("%s: untouched folders are not recognised", name)
+		}
+		touch()
+		if s.settled(time.Now()) {
+			t.Errorf("%s does not show", name)
+		}
+		must(s.clean())
+		if names, ok := peek(s.dir()); !ok || len(names) != 0 {
+			t.Errorf("%s: left are %q, %v", name, names, ok)
+		}
+		if names, ok := peek(s.folder); !ok || len(names) != 1 {
+			t.Errorf("%s: left are %q, %v", name, names, ok)
+		}
+	}
+}
