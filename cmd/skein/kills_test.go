@@ -275,7 +275,12 @@ func (l *lane) strike(kind, run string, began time.Time) (due time.Time, restore
 		l.kill()
 		signal(keeper, syscall.SIGKILL)
 		due = time.Now()
-		l.start()
+		up := make(chan struct{}) // it kills before it is ready
+		go func() {
+			defer close(up)
+			l.start()
+		}()
+		restore = func() { <-up }
 	case "first process killed":
 		for _, first := range l.firsts(run) {
 			signal(first, syscall.SIGKILL)

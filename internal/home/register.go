@@ -54,6 +54,11 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 		h.detach(old)
 	}
 	h.workers[m.Handler] = w
+	for id, old := range h.workers { // its row went with the one that has come: it learns that now, and ends what it runs
+		if id < m.Handler && old.member.Name == m.Name {
+			h.detach(old)
+		}
+	}
 	h.serve()
 	h.mu.Unlock()
 	h.Stats.Registered.Add(1)

@@ -212,6 +212,11 @@ var others = []rejected{
 		_, err := s.a.c.Register(s.Context(), &workerv1.RegisterRequest{Name: "a", Uuid: s.a.uuid, Handler: s.a.handler, Slots: 2, Running: s.a.running})
 		return reason(err)
 	}},
+	{name: "a poll of a life whose name another worker has just taken", want: "NOT_ATTACHED", why: home.NotAttached, over: true, call: func(s *scene) string {
+		s.hand(s.n, "a", 2, "etl")
+		_, err := s.a.c.Poll(s.Context(), s.a.pollRequest())
+		return reason(err)
+	}},
 	{name: "files of an attempt of another", want: "STALE", why: home.Stale, call: func(s *scene) string {
 		_, err := s.b.c.Files(s.Context(), &workerv1.FilesRequest{Handler: s.b.handler, Lease: s.b.lease, Uuid: s.b.uuid, Attempt: s.x})
 		return reason(err)
