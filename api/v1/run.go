@@ -26,6 +26,7 @@ type Run struct {
 	Parent     *string        `json:"parent" format:"uuid" doc:"The run whose task called it; null: none did."`
 	ParentTask *string        `json:"parent_task" doc:"The task of that run."`
 	Priority   string         `json:"priority" enum:"highest,high,medium,low,lowest"`
+	Position   *Position      `json:"position" doc:"In the line of its queue, or of its lock; null: it stands in none."`
 	Key        *string        `json:"idempotency_key"`
 	Params     Params         `json:"params" nullable:"false" doc:"As the run sees them: defaults filled in."`
 	SplitAt    *Time          `json:"split_at" format:"date-time" doc:"When the Leader made tasks of it."`
@@ -33,6 +34,14 @@ type Run struct {
 	Leader     Leader         `json:"leader" doc:"Who split it."`
 	Counts     map[string]int `json:"counts" doc:"Tasks by state; empty until it is split."`
 	Tasks      []Task         `json:"tasks" nullable:"true" doc:"Only with include=tasks and up to 1,000; null otherwise: read /tasks."`
+}
+
+// Position is where a run stands in its line.
+type Position struct {
+	Line   string `json:"line" doc:"QUEUE/KEY, where KEY is that of the queue's per_key, or nothing; of a run that names no queue /LOCK."`
+	Number *int   `json:"number" doc:"From 1; null: more than are counted are before it."`
+	Of     int    `json:"of" doc:"Runs in the line."`
+	More   bool   `json:"more" doc:"There are more than of: no more were counted."`
 }
 
 // Ended reports whether the run is over in its generation.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,7 +26,24 @@ func (c *cli) runTable(runs []api.Run) error {
 		{head: "BY", get: func(r api.Run) string { return r.User }},
 		{head: "FOR", get: func(r api.Run) string { return firedFor(&r, minute) },
 			plain: func(r api.Run) string { return firedFor(&r, api.Time.String) }},
+		{head: "IN LINE", get: inLine},
 	})
+}
+
+// inLine is where a run stands in the line of its queue: "3 of 17"; "" if it stands in none.
+func inLine(r api.Run) string {
+	p := r.Position
+	if p == nil {
+		return ""
+	}
+	of := strconv.Itoa(p.Of)
+	if p.More {
+		of = "more than " + of
+	}
+	if p.Number == nil {
+		return "behind " + of
+	}
+	return fmt.Sprintf("%d of %s", *p.Number, of)
 }
 
 // firedFor is the trigger that started a run and the instant it is for; "" if a person or a program did.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -16,10 +15,10 @@ import (
 const holdersShown = 5
 
 const (
-	// positionMax bounds how many of a line and level are counted for a run's place in it.
+	// positionMax bounds how many of a line are counted for a run's place in it.
 	positionMax = 100_000
-	// sameMax bounds the search for a run among those that asked in the same transaction.
-	sameMax = 2_000
+	// positionsMax does so for the runs of a page, all their lines together.
+	positionsMax = 20_000
 )
 
 // explainClaim says what a run waits for of what all shards share: queue or lock, who has it,
@@ -85,14 +84,14 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) e
 		r.What, r.Unblocks = "it stands in "+where, "its turn"
 	}
 	if c.Stage == dag.ClaimAsked {
-		place, all, exact, err := e.place(ctx, v)
-		switch {
+		place, err := e.place(ctx, v)
+		switch more := map[bool]string{true: "more than "}[place.More]; {
 		case err != nil:
 			return err
-		case exact:
-			r.What += fmt.Sprintf("; it is number %d of %d in line", place, all)
+		case place.Number > 0:
+			r.What += fmt.Sprintf("; it is number %d of %s%d in line", place.Number, more, place.Of)
 		default:
-			r.What += fmt.Sprintf("; more than %d are before it in line", place)
+			r.What += fmt.Sprintf("; %s%d are before it in line", more, place.Of)
 		}
 	} else {
 		r.What += "; it was suspended, and comes before those that are new"
@@ -101,39 +100,39 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) e
 	return nil
 }
 
-// place is a run's place in its line, from 1, of how many there are; if it is far behind, how many are before it at least.
-func (e *Engine) place(ctx context.Context, v *RunView) (n, all int, exact bool, err error) {
-	line, own := v.Claim.Line(), v.Claim.Level
-	count := func(level dag.Priority, before dag.Micros) (c int, err error) {
-		if c, err = e.store.CountInLine(ctx, line, level, before, positionMax); err != nil {
-			err = fromStore("count who is in line", err)
-		}
-		return c, err
-	}
-	exact = true
-	for level := range dag.Priority(dag.Levels) {
-		c, err := count(level, math.MaxInt64)
-		if err != nil {
-			return 0, 0, false, err
-		}
-		if all += c; level < own {
-			n, exact = n+c, exact && c < positionMax
-		}
-	}
-	before, err := count(own, v.Claim.Asked)
+// place is where the run of a claim stands in its line.
+func (e *Engine) place(ctx context.Context, v *RunView) (store.Place, error) {
+	places, err := e.store.Places(ctx, []store.Seat{seatOf(&v.RunRow)}, positionMax)
 	if err != nil {
-		return 0, 0, false, err
+		return store.Place{}, fromStore("count who is in line", err)
 	}
-	n += before
-	same, err := e.store.InLine(ctx, line, own, v.Claim.Asked, sameMax)
+	return places[0], nil
+}
+
+func seatOf(r *dag.RunRow) store.Seat {
+	return store.Seat{Run: r.ID, Line: r.Claim.Line(), Level: r.Claim.Level, Asked: r.Claim.Asked}
+}
+
+// seat tells of those of a page that stand in line where they are.
+func (e *Engine) seat(ctx context.Context, views []RunView) error {
+	var seats []store.Seat
+	var at []int
+	for i := range views {
+		if v := &views[i]; v.Claim.InLine() {
+			seats, at = append(seats, seatOf(&v.RunRow)), append(at, i)
+		}
+	}
+	if len(seats) == 0 {
+		return nil
+	}
+	places, err := e.store.Places(ctx, seats, positionsMax)
 	if err != nil {
-		return 0, 0, false, fromStore("read the line", err)
+		return fromStore("count who is in line", err)
 	}
-	i := slices.IndexFunc(same, func(c store.Claimant) bool { return c.Run == v.ID })
-	if i < 0 || before == positionMax || !exact {
-		return n, all, false, nil
+	for i, p := range places {
+		views[at[i]].Place = &p
 	}
-	return n + i + 1, max(all, n+i+1), true, nil // they are read one after the other
+	return nil
 }
 
 // holders are the runs whose claims hold what is asked for, in the order of their grants.

@@ -23,6 +23,8 @@ type RunView struct {
 	Leader   store.Handler         // who split it; zero: nobody yet
 	// ParentTask is the task of another run that called it; "": none did.
 	ParentTask string
+	// Place is where it stands in its line; nil: in none.
+	Place *store.Place
 }
 
 // TaskView is a task of a run as people see it.
@@ -49,7 +51,13 @@ func (e *Engine) GetRun(ctx context.Context, id dag.RunID) (RunView, error) {
 	if err != nil {
 		return RunView{}, fromStore("run "+id.String(), err)
 	}
-	return e.view(ctx, row)
+	v, err := e.view(ctx, row)
+	if err != nil || !row.Claim.InLine() {
+		return v, err
+	}
+	one := []RunView{v}
+	err = e.seat(ctx, one)
+	return one[0], err
 }
 
 func (e *Engine) view(ctx context.Context, row dag.RunRow) (RunView, error) {
@@ -141,7 +149,7 @@ func (e *Engine) Runs(ctx context.Context, q store.RunQuery) ([]RunView, dag.Run
 		}
 		views = append(views, v)
 	}
-	return views, page.Next, nil
+	return views, page.Next, e.seat(ctx, views)
 }
 
 // Tasks reads tasks of a run in the order of its graph, from one on; a negative limit

@@ -91,6 +91,7 @@ func (s *Server) document() (doc []byte, page http.Handler, err error) {
 		}
 	}
 	orNull(reg.Map()["Schedule"].Properties, "last_fire")
+	orNull(reg.Map()["Run"].Properties, "position")
 	delete(reg.Map(), "ErrorModel") // huma's own, which is never sent
 	delete(reg.Map(), "ErrorDetail")
 	if doc, err = json.MarshalIndent(o, "", " "); err != nil {

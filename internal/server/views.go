@@ -56,6 +56,9 @@ func runOf(v *engine.RunView) (api.Run, error) {
 		SplitAt: instantOrNull(v.SplitAt), ModifiedAt: instant(v.Modified), Counts: map[string]int{},
 		Leader: api.Leader{Handler: textOrNull(v.Leader.UUID), Node: textOrNull(v.Leader.Node), AssignedAt: instantOrNull(v.LeaderAt)},
 	}
+	if p := v.Place; p != nil {
+		r.Position = &api.Position{Line: v.Claim.Line(), Number: someOrNull(p.Number, p.Number > 0), Of: p.Of, More: p.More}
+	}
 	if r.Instant = instant(v.Instant()); v.Fire != nil {
 		if p := v.Parent(); p != nil {
 			r.Parent, r.ParentTask = textOrNull(p.Up().Run.String()), textOrNull(v.ParentTask)

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
@@ -107,11 +109,34 @@ func (d *DB) InLine(ctx context.Context, line string, level dag.Priority, from d
 	return d.claimants(ctx, query{name: "inLine", args: args{}.text(line).int8(int64(level)).int8(int64(from)).int8(limitOf(limit))})
 }
 
-// CountInLine implements store.Claims.
-func (d *DB) CountInLine(ctx context.Context, line string, level dag.Priority, before dag.Micros, most int) (int, error) {
-	q := query{name: "countInLine", args: args{}.text(line).int8(int64(level)).int8(int64(before)).int8(int64(most))}
-	return first(ctx, d, q, func(r *row, n *int) error {
-		*n = int(r.int())
-		return r.damaged("a count")
+// Places implements store.Claims.
+func (d *DB) Places(ctx context.Context, seats []store.Seat, most int) ([]store.Place, error) {
+	return store.CountSeats(seats, most, nil, func(spans []store.Span) ([]int, error) {
+		var lines []string
+		var levels, ends []int32
+		var asked, until []dag.Micros
+		var from, to []dag.RunID
+		for i := range spans {
+			first, last := store.Seat{Asked: math.MinInt64}, store.Seat{Level: dag.Levels}
+			if spans[i].From != nil {
+				first = *spans[i].From
+			}
+			if spans[i].To != nil {
+				last = *spans[i].To
+			}
+			lines = append(lines, spans[i].Line)
+			levels, asked, from = append(levels, int32(first.Level)), append(asked, first.Asked), append(from, first.Run)
+			ends, until, to = append(ends, int32(last.Level)), append(until, last.Asked), append(to, last.Run)
+		}
+		q := query{name: "countSpans", args: args{}.array(texts(lines)).array(int4s(levels)).array(int8s(asked)).array(ids(from)).
+			array(int4s(ends)).array(int8s(until)).array(ids(to)).int8(int64(spans[0].Most))}
+		counts, err := list(ctx, d, q, func(r *row, n *int) error {
+			*n = int(r.int())
+			return r.damaged("a count")
+		})
+		if err == nil && len(counts) != len(spans) {
+			err = fmt.Errorf("%d counts of %d spans: %w", len(counts), len(spans), store.ErrCorrupt)
+		}
+		return counts, err
 	})
 }

@@ -20,8 +20,12 @@ ORDER BY r.id LIMIT $2;
 -- name: lines
 SELECT line, level, count(*) FROM line GROUP BY line, level ORDER BY line, level;
 
--- name: countInLine
-SELECT count(*) FROM (SELECT 1 FROM line WHERE line = $1 AND level = $2::bigint::int AND asked < $3 LIMIT $4) l;
+-- name: countSpans
+SELECT (SELECT count(*) FROM (SELECT FROM line l WHERE l.line = x.line AND (l.level, l.asked, l.run) >= (x.level, x.asked, x.run)
+  AND (l.level, l.asked, l.run) < (x.ends, x.until, x.before) LIMIT $8) n)
+FROM unnest($1::text[], $2::int[], $3::bigint[], $4::uuid[], $5::int[], $6::bigint[], $7::uuid[]) WITH ORDINALITY
+  AS x (line, level, asked, run, ends, until, before, i)
+ORDER BY x.i;
 
 -- name: inLine
 SELECT r.id, r.shard, r.workflow, r.priority, r.created, r.claim

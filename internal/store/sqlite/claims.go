@@ -1,10 +1,13 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 
 	"zombiezen.com/go/sqlite"
 
@@ -134,15 +137,33 @@ func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) ([]store.C
 			return nil, err
 		}
 	}
+	limit = int(limitOf(limit))
 	var found []store.Claimant
+	var page []byte // numbers, as a list in JSON
+	pages := 0
+	look := func() error {
+		some, err := listOn(d, conn, "claimsByNumber", []any{string(append(page, ']'))}, func(s *sqlite.Stmt, c *store.Claimant) error {
+			if err := scanClaimant(s, c); !errors.Is(err, store.ErrCorrupt) {
+				return err
+			}
+			*c = store.Claimant{} // its owner quarantines it
+			return nil
+		})
+		found = append(found, slices.DeleteFunc(some, func(c store.Claimant) bool { return !c.Holds() })...)
+		page, pages = page[:0], 0
+		return err
+	}
 	err = d.walkMoving(conn, from+1, func(n int64) (bool, error) {
-		one, err := listOn(d, conn, "claimByNumber", []any{n}, scanClaimant)
-		if errors.Is(err, store.ErrCorrupt) {
-			return true, nil // its owner quarantines it
+		page = strconv.AppendInt(append(page, map[bool]byte{true: '[', false: ','}[pages == 0]), n, 10)
+		if pages++; pages < limit-len(found) {
+			return true, nil
 		}
-		found = append(found, slices.DeleteFunc(one, func(c store.Claimant) bool { return !c.Holds() })...)
-		return len(found) < limitOf(limit), err
+		err := look()
+		return len(found) < limit, err
 	})
+	if err == nil && pages > 0 {
+		err = look()
+	}
 	return found, err
 }
 
@@ -159,10 +180,43 @@ func (d *DB) InLine(ctx context.Context, line string, level dag.Priority, from d
 	return legible(d, ctx, "inLine", []any{line, int64(level), int64(from), limitOf(limit)}, scanClaimant)
 }
 
-// CountInLine implements store.Claims.
-func (d *DB) CountInLine(ctx context.Context, line string, level dag.Priority, before dag.Micros, most int) (int, error) {
-	return first(d, ctx, "countInLine", []any{line, int64(level), int64(before), most}, func(s *sqlite.Stmt, n *int) error {
-		*n = s.ColumnInt(0)
-		return nil
+// Places implements store.Claims.
+func (d *DB) Places(ctx context.Context, seats []store.Seat, most int) ([]store.Place, error) {
+	conn, err := d.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer d.pool.Put(conn)
+	numbers := make(map[dag.RunID]int64, len(seats))
+	for i := range seats {
+		err := d.on(conn, "numberOf", []any{seats[i].Run[:]}, func(s *sqlite.Stmt) error {
+			numbers[seats[i].Run] = s.ColumnInt64(0)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	byNumber := func(a, b *store.Seat) int { return cmp.Compare(numbers[a.Run], numbers[b.Run]) }
+	return store.CountSeats(seats, most, byNumber, func(spans []store.Span) ([]int, error) {
+		counts := make([]int, len(spans))
+		for i := range spans {
+			s := &spans[i]
+			args := []any{s.Line, int64(0), int64(math.MinInt64), int64(0), int64(dag.Levels), int64(0), int64(0), s.Most}
+			if s.From != nil {
+				args[1], args[2], args[3] = int64(s.From.Level), int64(s.From.Asked), numbers[s.From.Run]
+			}
+			if s.To != nil {
+				args[4], args[5], args[6] = int64(s.To.Level), int64(s.To.Asked), numbers[s.To.Run]
+			}
+			err := d.on(conn, "countSpan", args, func(s *sqlite.Stmt) error {
+				counts[i] = s.ColumnInt(0)
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+		return counts, nil
 	})
 }

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"fmt"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
@@ -62,6 +61,7 @@ func claims() []check {
 		{"claim with every field", claimFields},
 		{"lines", lines},
 		{"a line goes with its run", lineGoes},
+		{"places in a long line", longLine},
 		{"what moves is loaded without those in line", moving},
 	}
 }
@@ -182,17 +182,12 @@ func lines(b *bed) {
 	b.same(b.line("q/", dag.Low, 0, 10), []dag.RunID{low.ID}, "another level")
 	b.same(b.line("q/k", dag.Highest, 0, 10), []dag.RunID{other.ID}, "another key")
 	b.same(b.line("none/", dag.Highest, 0, 10), []dag.RunID(nil), "a line with nobody in it")
-	for _, c := range []struct {
-		line   string
-		level  dag.Priority
-		before dag.Micros
-		most   int
-		want   int
-	}{{"q/", dag.Highest, 301, 10, 2}, {"q/", dag.Highest, 300, 10, 1}, {"q/", dag.Highest, 301, 1, 1}, {"q/", dag.Low, 301, 10, 1}, {"none/", dag.Highest, 301, 10, 0}} {
-		n, err := b.s.CountInLine(b.ctx, c.line, c.level, c.before, c.most)
-		b.ok(err)
-		b.same(n, c.want, fmt.Sprintf("count of %+v", c))
-	}
+	places, err := b.s.Places(b.ctx, []store.Seat{seatOf(&low), seatOf(&other), seatOf(&late), seatOf(&early), seatOf(&lock)}, 1000)
+	b.ok(err)
+	b.same(places, []store.Place{{Number: 3, Of: 3}, {Number: 1, Of: 1}, {Number: 2, Of: 3}, {Number: 1, Of: 3}, {Number: 1, Of: 1}}, "places")
+	none, err := b.s.Places(b.ctx, nil, 1000)
+	b.ok(err)
+	b.same(len(none), 0, "places of nobody")
 	all, err := b.s.Lines(b.ctx)
 	b.ok(err)
 	b.same(all, []store.Line{{Name: "/lock", Runs: 1}, {Name: "q/", Runs: 2}, {Name: "q/", Level: dag.Low, Runs: 1}, {Name: "q/k", Runs: 1}}, "lines")
@@ -207,6 +202,37 @@ func lines(b *bed) {
 		held = append(held, after)
 	}
 	b.same(held, []dag.RunID{has.ID, lent.ID}, "holding, page by page")
+}
+
+func seatOf(r *dag.RunRow) store.Seat {
+	return store.Seat{Run: r.ID, Line: r.Claim.Line(), Level: r.Claim.Level, Asked: r.Claim.Asked}
+}
+
+// longLine: many ask at one instant; who is further back than is counted is told so.
+func longLine(b *bed) {
+	var rows []dag.RunRow
+	for i := range 250 {
+		rows = append(rows, b.claiming(dag.ClaimAsked, "q", "", dag.Medium, dag.Micros(100+i/200)))
+	}
+	b.add(rows...)
+	seats := make([]store.Seat, len(rows))
+	for i := range rows {
+		seats[i] = seatOf(&rows[i])
+	}
+	places, err := b.s.Places(b.ctx, seats, 1000)
+	b.ok(err)
+	seen := map[int]bool{}
+	for i, p := range places {
+		if seen[p.Number] || p.Of != 250 || p.More || (p.Number <= 200) != (i < 200) {
+			b.Errorf("the place of the %dth is %+v", i, p)
+		}
+		seen[p.Number] = true
+	}
+	places, err = b.s.Places(b.ctx, []store.Seat{seats[0], seats[220]}, 1)
+	b.ok(err)
+	if places[0].Number != 1 || places[1].Number != 0 || !places[1].More || places[1].Of < 100 || places[1].Of > 201 {
+		b.Errorf("places of which few are counted: %+v", places)
+	}
 }
 
 func lineGoes(b *bed) {
