@@ -54,6 +54,7 @@ type Task struct {
 	Env         []Var
 	Outputs     []string // texts, unless [Task.AsList] says otherwise
 	Artifacts   []string
+	Inputs      []Input
 	Settings    Map // timeout, retry, resources
 
 	at      *workflow.Value
@@ -62,6 +63,9 @@ type Task struct {
 	notes   []string
 	outcome Outcome
 }
+
+// Input is a file that the task gets of another one, and where it lies then.
+type Input struct{ To, Task, Name string }
 
 // Approximate notes a difference between what was and what will be.
 func (t *Task) Approximate(note string) {
@@ -120,7 +124,7 @@ func (t *Task) Bind(hint string, value Text, script string) string {
 // giveUp is what a dropped task runs.
 func (t *Task) giveUp() {
 	t.Run = Run{Shell: "echo " + QuoteShell(OneLine("this task was not imported: "+strings.ReplaceAll(t.notes[0], "${{", "$ {{"))) + " >&2\nexit 1"}
-	t.Doing, t.Env, t.Dir, t.Settings, t.Artifacts, t.capture = Doing{}, nil, nil, nil, nil, nil
+	t.Doing, t.Env, t.Dir, t.Settings, t.Artifacts, t.Inputs, t.capture = Doing{}, nil, nil, nil, nil, nil, nil
 }
 
 // same reads the file with Skein's own reader and compares what it says with what is meant.
@@ -136,7 +140,8 @@ func (d *Draft) same(source string) error {
 		is := &all[0].Tasks[i]
 		if is.Name != t.Name || !slices.Equal(is.Needs, t.Needs) || is.If != t.If || is.Dir != t.Dir.Template() || !sameEnv(is.Env, t.Env) ||
 			is.Run.Shell != t.Run.Shell || is.Run.Lang != t.Run.Lang || is.Run.Code != t.Run.Code || !slices.Equal(is.Run.Argv, t.Run.Argv) ||
-			!t.Each.same(is) || !t.Doing.same(is) || !slices.Equal(is.Artifacts, t.Artifacts) {
+			!t.Each.same(is) || !t.Doing.same(is) || !slices.Equal(is.Artifacts, t.Artifacts) ||
+			!slices.EqualFunc(is.Inputs, t.Inputs, func(a workflow.Input, b Input) bool { return a.Task == b.Task && a.Name == b.Name && a.To == b.To }) {
 			return fmt.Errorf("its task %s is read as something else", t.Name)
 		}
 	}

@@ -253,6 +253,11 @@ func (s *Sheet) settle() (outcome Outcome, dropped int) {
 			outcome = Approximated
 		}
 	}
+	for _, t := range s.Tasks { // what was given up leaves no files; what needs it does not run
+		t.Inputs = slices.DeleteFunc(t.Inputs, func(in Input) bool {
+			return slices.ContainsFunc(s.Tasks, func(of *Task) bool { return of.Name == in.Task && of.Dropped() })
+		})
+	}
 	if len(s.settings) > 0 || len(s.notes) > 0 {
 		outcome = Approximated
 	}

@@ -182,6 +182,13 @@ func (t *Task) file() Map {
 	if len(t.Artifacts) > 0 {
 		m.Add("artifacts", t.Artifacts)
 	}
+	if len(t.Inputs) > 0 {
+		var inputs Map
+		for _, in := range t.Inputs {
+			inputs.Add(in.To, in.Task+"/"+in.Name)
+		}
+		m.Add("inputs", inputs)
+	}
 	return append(m, t.Settings...)
 }
 

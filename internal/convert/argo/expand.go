@@ -53,8 +53,13 @@ func (d *sheet) call(c call) *node {
 	f := convert.NewFields(c.template)
 	f.Take("name")
 	var err error
-	if inner.inputs, err = c.inputs(f.Take("inputs")); err != nil {
+	in := f.Take("inputs")
+	if inner.inputs, err = c.inputs(in); err != nil {
 		return d.failed(c, err.Error(), "")
+	}
+	inner.files = c.files(in)
+	if a := in.Get("artifacts"); a != nil && (c.template.Get("resource") != nil || c.template.Get("http") != nil || c.template.Get("suspend") != nil) {
+		d.Drop(a, "inputs.artifacts: only containers and scripts get files", "have a script before it read them")
 	}
 	for _, kind := range []string{"data", "plugin", "containerSet"} {
 		if v := c.template.Get(kind); v != nil {
@@ -99,13 +104,11 @@ func (c *call) inputs(v *workflow.Value) (map[string]convert.Text, error) {
 				given[p.Get("name").Str()] = p
 			}
 		}
-		if a := c.args.Get("artifacts"); a != nil {
-			c.outer.Drop(a, "arguments.artifacts: "+noInputs, "")
-		}
 	}
 	all := map[string]convert.Text{}
 	in := convert.NewFields(v)
 	list := in.Take("parameters")
+	in.Take("artifacts")
 	in.Rest(reasons(), c.outer.drop("inputs."))
 	if list == nil {
 		return all, nil
@@ -140,6 +143,7 @@ func (s *scope) outputs(n *node, v *workflow.Value) {
 	if v != nil {
 		f := convert.NewFields(v)
 		f.Take("parameters")
+		n.files = s.handOn(f.Take("artifacts"))
 		f.Rest(reasons(), s.drop("outputs."))
 	}
 	if list == nil {

@@ -21,6 +21,7 @@ func (d *sheet) leaf(c call, s *scope, f *convert.Fields) *node {
 	d.policy(t, f)
 	b := convert.NewFields(body)
 	files := d.results(n, t, f.Take("outputs"), body.Get("workingDir").Str())
+	s.gets(t, c.template.Get("inputs").Get("artifacts"), body.Get("workingDir").Str())
 	reads := d.readsResult(c)
 	if reads {
 		n.result = d.handsOn(t, "result")
@@ -89,7 +90,7 @@ func (d *sheet) handsOn(t *convert.Task, output string) convert.Text {
 func (d *sheet) results(n *node, t *convert.Task, v *workflow.Value, dir string) []convert.FileOutput {
 	f := convert.NewFields(v)
 	list := f.Take("parameters")
-	d.artifacts(t, f.Take("artifacts"), dir)
+	n.files = d.artifacts(t, f.Take("artifacts"), dir)
 	f.Rest(reasons(), d.drop("outputs."))
 	if list == nil {
 		return nil
@@ -110,31 +111,6 @@ func (d *sheet) results(n *node, t *convert.Task, v *workflow.Value, dir string)
 		n.params[name] = d.handsOn(t, o.Name)
 	}
 	return files
-}
-
-// noInputs is why artifacts do not arrive.
-const noInputs = "input artifacts are not imported; keep the files under artifacts of the task that makes them, and name them under inputs of this one"
-
-// artifacts are files that are kept: those that lie in the working folder.
-func (d *sheet) artifacts(t *convert.Task, v *workflow.Value, dir string) {
-	if v == nil {
-		return
-	}
-	for _, a := range v.Vals {
-		path := a.Get("path").Str()
-		if inside, ok := strings.CutPrefix(path, strings.TrimRight(dir, "/")+"/"); ok && dir != "" {
-			path = inside
-		}
-		one := &convert.Task{Artifacts: []string{strings.TrimSuffix(strings.TrimPrefix(path, "./"), "/")}}
-		if err := convert.CheckTask(one); err != nil || strings.HasPrefix(path, "/") {
-			d.Drop(a, "outputs.artifacts: "+convert.Clip(path, 60)+" does not lie in the working folder, and only what lies there is kept", "have it write there, and name it under artifacts")
-			continue
-		}
-		t.Artifacts = append(t.Artifacts, one.Artifacts...)
-		if a.Get("name").Str() != one.Artifacts[0] {
-			d.Approximate(a, "outputs.artifacts: "+convert.Clip(a.Get("name").Str(), 60)+" is kept under its path, "+convert.Clip(one.Artifacts[0], 60)+"; a folder is written as PATH/**")
-		}
-	}
 }
 
 // scriptBody is a source with the program that reads it.

@@ -19,6 +19,7 @@ type scope struct {
 	*sheet
 	inputs map[string]convert.Text
 	nodes  map[string]*node // tasks or steps beside it
+	files  map[string]kept  // its artifacts
 	item   map[string]string
 	handle bool // in when of an exit handler
 	each   bool // in a foreach: its item is known when it runs
@@ -31,6 +32,7 @@ type node struct {
 	ends    []string
 	result  convert.Text
 	params  map[string]convert.Text
+	files   map[string]kept
 	maySkip bool
 	goesOn  bool // those that need it go on if it failed
 }
