@@ -67,7 +67,7 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	t.Logf("SKEIN_CHAOS_SEED=%d SKEIN_CHAOS=%v", seed, span)
-	c := &chaos{flight: newFlight(t, 0, "SKEIN_RECOVERY=on", "SKEIN_SLOTS=6", "SKEIN_DRAIN=5s"), rng: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(),
+	c := &chaos{flight: newFlight(t, 0, "SKEIN_RECOVERY=on", "SKEIN_SLOTS=6", "SKEIN_DRAIN=5s", "SKEIN_RETENTION_RUNS=1000000"), rng: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(),
 		long: span > chaosShort, only: os.Getenv("SKEIN_CHAOS_ONLY"), taps: map[*member]*tap{}, walls: map[*member]*tap{}, acked: map[string]int{}, faults: map[string]int{}}
 	if why := mountSmall(t, filepath.Join(c.dir, "try"), chaosDisk); why == nil {
 		c.disk = chaosDisk + int(span.Minutes()*chaosDiskMinute)

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"time"
-
-	api "skein.dev/skein/api/v1"
 )
 
 // chaosRate is the least work, in attempts per second of faults; with less the test has shown nothing.
@@ -43,9 +40,10 @@ func (c *chaos) audit(took time.Duration) {
 		}
 	}
 	for id, g := range c.acked {
-		var run api.Run
-		if err := json.Unmarshal(c.members[0].home.run("run", "get", id, "-o", "json"), &run); err != nil {
-			c.t.Fatal(err)
+		run, err := c.members[0].client.Run(c.t.Context(), id)
+		if err != nil {
+			c.t.Errorf("run %s, which was acknowledged: %v", id, err)
+			continue
 		}
 		if run.State != "succeeded" {
 			why := "it does not say why"
