@@ -32,6 +32,10 @@ const (
 	// must have been left alone whose run is not there.
 	strayLooks = 2000
 	strayAge   = 7 * 24 * time.Hour
+	// supersededMin is how long a version of a workflow that a task makes must have had a successor before
+	// it goes: whoever was about to start a run of it has done so. forgetVersions bounds a transaction.
+	supersededMin  = 7 * 24 * time.Hour
+	forgetVersions = 100
 )
 
 // forgetting deletes finished runs that need not be kept, and files that no run is left of. Each
@@ -42,17 +46,20 @@ type forgetting struct {
 	limit int
 	rules map[dag.WorkflowID]rule
 	stray map[string]string // by folder of logs or artifacts: the run looked at last
+	// superseded is supersededMin, less in tests.
+	superseded time.Duration
 }
 
 // rule is the retention of a version.
 type rule struct {
 	version int32
 	workflow.Retention
+	emitted bool
 }
 
 func newForgetting(n *Node) *forgetting {
 	rows, _ := n.store.(store.Retention)
-	return &forgetting{n: n, rows: rows, limit: forgetRunsMin, rules: map[dag.WorkflowID]rule{}, stray: map[string]string{}}
+	return &forgetting{n: n, rows: rows, limit: forgetRunsMin, rules: map[dag.WorkflowID]rule{}, stray: map[string]string{}, superseded: supersededMin}
 }
 
 // run forgets until ctx ends.
@@ -154,7 +161,27 @@ func (f *forgetting) workflow(ctx context.Context, w *store.Workflow, now dag.Mi
 	if total > 0 {
 		f.n.log.Info("finished runs were deleted", "workflow", w.Namespace+"/"+w.Name, "runs", total, "age", time.Duration(r.Age), "keep", r.Runs)
 	}
+	if r.emitted {
+		return f.versions(ctx, w, now)
+	}
 	return nil
+}
+
+// versions forgets versions of a workflow that a task makes: each list of tasks that is another is one.
+func (f *forgetting) versions(ctx context.Context, w *store.Workflow, now dag.Micros) error {
+	x := store.VersionExpiry{Shard: w.Shard, Workflow: w.ID, Superseded: now - dag.Micros(f.superseded.Microseconds()), Limit: forgetVersions}
+	for {
+		began := time.Now()
+		gone, err := f.rows.ExpireVersions(ctx, f.n.engine.Handler().ID, x)
+		if err != nil || gone < x.Limit {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(forgetRest * time.Since(began)):
+		}
+	}
 }
 
 // rule is what holds for a workflow: its present version's, or else the node's.
@@ -167,11 +194,12 @@ func (f *forgetting) rule(ctx context.Context, w *store.Workflow) (rule, error) 
 		}
 		var def struct {
 			Retention workflow.Retention `json:"retention"`
+			Emitted   bool               `json:"emitted"`
 		}
 		if err := json.Unmarshal(v.Def, &def); err != nil {
 			return r, fmt.Errorf("version %d: %w", w.Version, err)
 		}
-		r = rule{w.Version, def.Retention}
+		r = rule{w.Version, def.Retention, def.Emitted}
 		f.rules[w.ID] = r
 	}
 	if r.Age == 0 {

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
 )
 
 // TestRetention: a workflow keeps as many finished runs as it says, what goes takes its log files with it, runs that go
@@ -105,5 +108,45 @@ func TestRetentionSettings(t *testing.T) {
 		if _, err := Load(map[string]string{name: v}, ""); err == nil {
 			t.Error(fmt.Sprintf("%s %s was taken", name, v))
 		}
+	}
+}
+
+// TestRetentionOfMade: of a workflow that a task makes, versions go whose runs are gone; others keep all of theirs.
+func TestRetentionOfMade(t *testing.T) {
+	n, k, stop := startNode(t, testConfig(t, map[string]string{"retention-runs": "1"}))
+	defer stop()
+	text := "name: w\nparams: {n: {type: int}}\ntasks:\n  plan: {tasks: '${{ [{\"name\": \"t\" + string(params.n), \"run\": \"true\"}] }}'}\n"
+	if _, err := k.Apply(t.Context(), "w", api.ApplyRequest{Source: text}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		run, _, err := k.Start(t.Context(), api.RunRequest{Workflow: "w", Params: map[string]any{"n": i}}, skein.Wait(30*time.Second))
+		if err != nil || run.State != "succeeded" {
+			t.Fatal(run.State, err)
+		}
+	}
+	all, err := n.store.Workflows(t.Context(), store.WorkflowQuery{Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newForgetting(n)
+	for _, superseded := range []time.Duration{supersededMin, 0} {
+		if f.superseded = superseded; f.pass(t.Context()) != nil {
+			t.Fatal("it cannot forget")
+		}
+		for i := range all {
+			if !strings.HasPrefix(all[i].Name, "w-") {
+				continue
+			}
+			versions, err := n.store.Versions(t.Context(), all[i].ID, 0, 10)
+			if want := map[time.Duration]int{supersededMin: 4, 0: 1}[superseded]; err != nil || len(versions) != want || versions[0].Version != 4 {
+				t.Errorf("%s has %d versions after %v, %v", all[i].Name, len(versions), superseded, err)
+			}
+			f.rules = map[dag.WorkflowID]rule{}
+			all[i].Revision = -1 // it was seen
+		}
+	}
+	if !slices.ContainsFunc(all, func(w store.Workflow) bool { return w.Revision == -1 }) {
+		t.Error("there is no workflow that the task has made")
 	}
 }

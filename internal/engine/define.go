@@ -142,10 +142,10 @@ func (e *Engine) Apply(ctx context.Context, d Definition) (w store.Workflow, cre
 	switch {
 	case err == nil:
 		v, err := e.store.Version(ctx, is.ID, is.Version)
-		if err != nil {
+		if err != nil && !errors.Is(err, store.ErrNotFound) { // retention may have met a rollback
 			return w, false, fromStore("read the current version", err)
 		}
-		if bytes.Equal(v.Digest, d.Digest) && (d.Revision == 0 || d.Revision == is.Revision) {
+		if err == nil && bytes.Equal(v.Digest, d.Digest) && (d.Revision == 0 || d.Revision == is.Revision) {
 			return is, false, nil
 		}
 	case !errors.Is(err, store.ErrNotFound):
@@ -326,6 +326,9 @@ func (w *writer) numbered(wf *store.Workflow, digest []byte) (int32, error) {
 			break
 		}
 		is, err := w.digest(wf.ID, n)
+		if errors.Is(err, ErrNotFound) { // retention has met a rollback to it
+			continue
+		}
 		if err != nil {
 			return 0, err
 		}

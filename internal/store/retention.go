@@ -18,6 +18,16 @@ type Expiry struct {
 	Limit    int // most runs to delete at once
 }
 
+// VersionExpiry says which versions of a workflow need not be kept: those that no run has, nor one
+// that is older than theirs, that are neither current nor the newest, and that a version follows
+// which was made before Superseded.
+type VersionExpiry struct {
+	Shard      dag.ShardID
+	Workflow   dag.WorkflowID
+	Superseded dag.Micros
+	Limit      int // most versions to delete at once
+}
+
 // Retention is the part of a store that forgets.
 type Retention interface {
 	// Expire deletes the oldest of the finished runs that need not be kept, with their attempts,
@@ -25,4 +35,8 @@ type Retention interface {
 	// Lines of the ledger and instants of backfills stay: they say what happened. It looks at a
 	// bounded number of runs. ErrFenced: the shard is not the owner's.
 	Expire(ctx context.Context, owner dag.HandlerID, x Expiry) ([]dag.RunID, error)
+	// ExpireVersions deletes the oldest versions that need not be kept, with their files, in one
+	// transaction, and says how many. It looks at a bounded number of runs, and deletes none if there are
+	// more. ErrFenced: the shard is not the owner's.
+	ExpireVersions(ctx context.Context, owner dag.HandlerID, x VersionExpiry) (int, error)
 }

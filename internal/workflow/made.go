@@ -201,6 +201,7 @@ func ParseMade(source []byte, own func() map[string]dag.Need) (*Workflow, error)
 		}
 		return nil, fmt.Errorf("what it is made of cannot be run: %s", strings.Join(texts, "; "))
 	}
+	all[0].Emitted = true
 	return all[0], nil
 }
 

@@ -36,6 +36,8 @@ type Workflow struct {
 	// Classes are the resource classes that it names and that do not come with the program, as they were
 	// when it was read. Without Options.Classes they have no numbers, and the definition is not to be stored.
 	Classes []Class `json:"classes,omitempty"`
+	// Emitted: a task of another workflow has made it. Versions of it that no run has need not be kept.
+	Emitted bool `json:"emitted,omitempty"`
 
 	exprs *derived // what is computed from the above when it is first needed
 }

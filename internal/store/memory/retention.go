@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -27,6 +28,29 @@ func (s *Store) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry)
 		return nil, err
 	}
 	return gone, nil
+}
+
+// ExpireVersions deletes versions that need not be kept.
+func (s *Store) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.VersionExpiry) (n int, err error) {
+	err = s.write(ctx, Op{Kind: LogsBefore}, LogsAfter, func() error {
+		if !s.hasShard(x.Shard) || s.shards[x.Shard].owner != owner {
+			return fmt.Errorf("shard %d is another's: %w", x.Shard, store.ErrFenced)
+		}
+		w, all := s.workflows[x.Workflow], s.versions[x.Workflow]
+		least := min(w.Version, w.Latest)
+		if list := s.byWorkflow[x.Workflow]; list != nil {
+			for _, id := range *list {
+				least = min(least, s.runs[id].row.Version)
+			}
+		}
+		for n < min(len(all)-1, x.Limit) && all[n].Version < least &&
+			slices.ContainsFunc(all[n+1:], func(v store.Version) bool { return v.Created < x.Superseded }) {
+			n++
+		}
+		s.versions[x.Workflow] = slices.Clone(all[n:])
+		return nil
+	})
+	return n, err
 }
 
 func (s *Store) expiredLocked(x *store.Expiry) (gone []dag.RunID) {

@@ -49,3 +49,18 @@ WITH floor AS (
   DELETE FROM log WHERE run = ANY (ARRAY(SELECT id FROM gone))
 )
 SELECT id FROM gone ORDER BY id;
+
+-- name: expireVersions
+WITH run_versions AS (
+  SELECT version FROM run WHERE workflow = $1 ORDER BY id LIMIT $4::bigint + 1
+), looked AS (
+  SELECT count(*) AS n, coalesce(min(version), 2147483647) AS least FROM run_versions
+), gone AS (
+  SELECT v.version FROM version v JOIN workflow w ON w.id = v.workflow CROSS JOIN looked l
+  WHERE v.workflow = $1 AND l.n <= $4::bigint AND v.version < least(l.least, w.version, w.latest)
+    AND EXISTS (SELECT FROM version s WHERE s.workflow = $1 AND s.version > v.version AND s.created < $2)
+  ORDER BY v.version LIMIT $3
+), files AS (
+  DELETE FROM version_file f USING gone g WHERE f.workflow = $1 AND f.version = g.version
+)
+DELETE FROM version v USING gone g WHERE v.workflow = $1 AND v.version = g.version RETURNING v.version::bigint;

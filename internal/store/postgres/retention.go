@@ -27,3 +27,22 @@ func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) ([
 	}
 	return gone, nil
 }
+
+// ExpireVersions implements store.Retention.
+func (d *DB) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.VersionExpiry) (int, error) {
+	if err := ended(ctx, "expire versions"); err != nil {
+		return 0, err
+	}
+	c, err := d.logs.take(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer d.logs.give(c)
+	var gone []int64
+	a := args{}.int8(int64(x.Workflow)).int8(int64(x.Superseded)).int8(int64(x.Limit)).int8(lookMax)
+	err = c.change(ctx, []query{{"holds", args{}.int4(int32(x.Shard)).int8(int64(owner)), nil}, {"expireVersions", a, into(&gone, func(r *row, v *int64) error {
+		*v = r.int()
+		return r.damaged("a version")
+	})}})
+	return len(gone), err
+}

@@ -94,6 +94,9 @@ SELECT n, workflow, user, finished, n IN (SELECT run FROM line WHERE kept = 0) F
 -- name: finishedRun
 SELECT id, finished, key IS NOT NULL, origin, user FROM run WHERE n = ?1 AND finished > 0;
 
+-- name: versionOfRun
+SELECT version FROM run WHERE n = ?1;
+
 -- name: backfillGoesOn
 SELECT 1 FROM backfill WHERE workflow = ?1 AND state IN ('running', 'paused') LIMIT 1;
 

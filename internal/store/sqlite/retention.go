@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"zombiezen.com/go/sqlite"
 
@@ -116,4 +117,54 @@ func (d *DB) newestBut(conn *sqlite.Conn, x store.Expiry) (floor int64, err erro
 		return floor == 0, err
 	})
 	return floor, err
+}
+
+// ExpireVersions implements store.Retention. Runs are looked at beside the writer: those that begin meanwhile
+// are of a version that is newer than what goes.
+func (d *DB) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.VersionExpiry) (int, error) {
+	least, err := d.leastVersion(ctx, x.Workflow)
+	if err != nil || least == 0 {
+		return 0, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 0
+	err = d.transact(func() error {
+		if err := d.stmts.holdShard.row().int(int64(x.Shard)).int(int64(owner)).one(d.conn); err != nil {
+			return err
+		}
+		for _, s := range []*stmt{d.stmts.expireFiles, d.stmts.expireVersions} { // both see the same versions
+			if n, err = s.row().int(int64(x.Workflow)).int(least).int(int64(x.Superseded)).int(int64(x.Limit)).exec(d.conn); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("expire versions: %w", err)
+	}
+	return n, nil
+}
+
+// leastVersion is the oldest version that a run of a workflow has, or one that none can have; 0: there are too
+// many runs to tell.
+func (d *DB) leastVersion(ctx context.Context, w dag.WorkflowID) (int64, error) {
+	conn, err := d.take(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer d.pool.Put(conn)
+	least, looked := int64(math.MaxInt32), 0
+	err = d.walkUp(conn, workflowList(w), 0, func(n int64) (bool, error) {
+		looked++
+		err := d.on(conn, "versionOfRun", []any{n}, func(s *sqlite.Stmt) error {
+			least = min(least, s.ColumnInt64(0))
+			return nil
+		})
+		return looked <= lookMax, err
+	})
+	if looked > lookMax {
+		least = 0
+	}
+	return least, err
 }

@@ -158,6 +158,7 @@ type writeStmts struct {
 	expireAttempts, expireEvents   *stmt
 	insertToken, revokeToken       *stmt
 	putClass, dropClass            *stmt
+	expireFiles, expireVersions    *stmt
 	putInLine, leaveLine           *stmt
 	insertQueue, updateQueue       *stmt
 	deleteQueue, paceQueue         *stmt
@@ -193,6 +194,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"holdShard", &w.holdShard}, {"expireRun", &w.expireRun},
 		{"expireAttempts", &w.expireAttempts}, {"expireEvents", &w.expireEvents},
 		{"insertToken", &w.insertToken}, {"revokeToken", &w.revokeToken},
+		{"expireFiles", &w.expireFiles}, {"expireVersions", &w.expireVersions},
 		{"putClass", &w.putClass}, {"dropClass", &w.dropClass},
 		{"putInLine", &w.putInLine}, {"leaveLine", &w.leaveLine},
 		{"insertQueue", &w.insertQueue}, {"updateQueue", &w.updateQueue},

@@ -96,6 +96,20 @@ DELETE FROM attempt WHERE run = ?1;
 -- name: expireEvents
 DELETE FROM event WHERE run = ?1;
 
+-- name: expireFiles
+DELETE FROM version_file WHERE workflow = ?1 AND version IN (
+  SELECT v.version FROM version v JOIN workflow w ON w.id = v.workflow
+  WHERE v.workflow = ?1 AND v.version < min(?2, w.version, w.latest)
+    AND EXISTS (SELECT 1 FROM version s WHERE s.workflow = ?1 AND s.version > v.version AND s.created < ?3)
+  ORDER BY v.version LIMIT ?4);
+
+-- name: expireVersions
+DELETE FROM version WHERE workflow = ?1 AND version IN (
+  SELECT v.version FROM version v JOIN workflow w ON w.id = v.workflow
+  WHERE v.workflow = ?1 AND v.version < min(?2, w.version, w.latest)
+    AND EXISTS (SELECT 1 FROM version s WHERE s.workflow = ?1 AND s.version > v.version AND s.created < ?3)
+  ORDER BY v.version LIMIT ?4);
+
 -- name: insertToken
 INSERT INTO token (kind, name, hash, created, expires, revoked, actor)
 SELECT ?1, ?2, ?3, ?4, ?5, 0, ?6 WHERE (SELECT count(*) FROM token) < ?7;

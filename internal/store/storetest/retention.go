@@ -14,6 +14,7 @@ func retention() []check {
 		{"what goes takes everything with it", expireWhole},
 		{"what is kept whatever its age", expireNever},
 		{"only the owner forgets", expireFenced},
+		{"versions go that no run has", expireVersions},
 	}
 }
 
@@ -157,4 +158,53 @@ func expireFenced(b *bed) {
 		b.Error(err)
 	}
 	b.same(b.expire(x), []dag.RunID{r.ID}, "its owner")
+}
+
+func expireVersions(b *bed) {
+	flow := workflow(1, "made")
+	flow.Version, flow.Latest = 6, 8
+	b.put(func(x *store.Batch) {
+		x.WorkflowInserts = []store.Workflow{flow}
+		for n := int32(1); n <= 8; n++ {
+			v := version(1, n)
+			v.Created = dag.Micros(1000 * n)
+			x.Versions = append(x.Versions, v)
+		}
+	})
+	r := b.past(100, func(r *dag.RunRow) { r.Version = 5 })
+	x := store.VersionExpiry{Workflow: 1, Limit: 100}
+	numbers := func() (all []int32) {
+		list, err := b.s.Versions(b.ctx, 1, 0, 100)
+		b.ok(err)
+		for i := range list {
+			all = append(all, list[i].Version)
+		}
+		return all
+	}
+	expire := func() int {
+		n, err := b.s.(store.Retention).ExpireVersions(b.ctx, b.owner, x)
+		b.ok(err)
+		return n
+	}
+	x.Superseded = 4000
+	b.same(expire(), 2, "those whose successor was made before")
+	b.same(numbers(), []int32{8, 7, 6, 5, 4, 3}, "what is left")
+	x.Superseded, x.Limit = 1<<50, 1
+	b.same(expire(), 1, "as many as are asked for")
+	x.Limit = 100
+	expire()
+	b.same(numbers(), []int32{8, 7, 6, 5}, "from the one that a run has")
+	files, err := b.s.Files(b.ctx, 1, 4)
+	b.ok(err)
+	b.same(len(files), 0, "files of one that is gone")
+	files, err = b.s.Files(b.ctx, 1, 5)
+	b.ok(err)
+	b.same(len(files), 1, "files of one that is there")
+	b.expire(store.Expiry{Workflow: 1, Keep: 1, Before: 1000, Limit: 10})
+	_, err = b.s.Run(b.ctx, r.ID)
+	b.is(err, store.ErrNotFound)
+	expire()
+	b.same(numbers(), []int32{8, 7, 6}, "from the current one")
+	_, err = b.s.(store.Retention).ExpireVersions(b.ctx, b.owner+1, x)
+	b.is(err, store.ErrFenced)
 }
