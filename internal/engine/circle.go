@@ -32,6 +32,7 @@ type waiter struct {
 	store.Standing
 	calls []*waiter // runs that it has called, and that have not ended
 	moves bool      // it is not known to wait in vain
+	past  bool      // it is through the gate of its workflow
 }
 
 // waits is who waits for whom among the runs of all shards.
@@ -42,14 +43,40 @@ type waits struct {
 
 	all     []*waiter // as they were read
 	of      map[dag.RunID]*waiter
-	through map[dag.WorkflowID][]*waiter
+	through map[dag.WorkflowID]*queueOf
 	has     map[string][]*waiter // locks
-	wants   map[string][]*waiter
+	wants   map[string]*queueOf
+}
+
+// queueOf is a list of waiters. Who moves does so for good, so what lies before the first one who does not is never
+// looked at again: many who wait for the same are looked at once, not once for each.
+type queueOf struct {
+	list  []*waiter
+	moved int // those at the head who move
+	stuck int // those who do not; kept for gates
+}
+
+// rest is the list from the first one on who does not move.
+func (q *queueOf) rest() []*waiter {
+	if q == nil {
+		return nil
+	}
+	for q.moved < len(q.list) && q.list[q.moved].moves {
+		q.moved++
+	}
+	return q.list[q.moved:]
+}
+
+func add[K comparable](to map[K]*queueOf, key K, w *waiter) {
+	if to[key] == nil {
+		to[key] = &queueOf{}
+	}
+	to[key].list = append(to[key].list, w)
 }
 
 func newWaits(now dag.Micros, limits map[dag.WorkflowID]int32) *waits {
-	return &waits{now: now, limits: limits, of: map[dag.RunID]*waiter{}, through: map[dag.WorkflowID][]*waiter{},
-		has: map[string][]*waiter{}, wants: map[string][]*waiter{}}
+	return &waits{now: now, limits: limits, of: map[dag.RunID]*waiter{}, through: map[dag.WorkflowID]*queueOf{},
+		has: map[string][]*waiter{}, wants: map[string]*queueOf{}}
 }
 
 // atGate reports whether a run waits at its trigger's or its workflow's gate.
@@ -79,20 +106,18 @@ func (g *waits) see(s *store.Standing) {
 	w.Live = nil
 	g.all = append(g.all, w)
 	g.of[w.Run] = w
-	if past {
-		g.through[w.Workflow] = append(g.through[w.Workflow], w)
+	if w.past = past; past {
+		add(g.through, w.Workflow, w)
 	}
 	if s.Claim == nil {
 		return
 	}
-	in := g.wants
-	if s.Claim.Holds() {
-		in = g.has
-	} else if !s.Claim.InLine() {
-		return
-	}
 	for _, name := range s.Claim.Locks {
-		in[name] = append(in[name], w)
+		if s.Claim.Holds() {
+			g.has[name] = append(g.has[name], w)
+		} else if s.Claim.InLine() {
+			add(g.wants, name, w)
+		}
 	}
 }
 
@@ -106,16 +131,33 @@ func (g *waits) settle() {
 		w.moves = w.Intent >= dag.IntentStop || since != 0 && (w.Intent == dag.IntentPause || g.now-since <= dag.Micros(standstill.Microseconds())) ||
 			g.before != nil && !g.before.had(w)
 	}
-	for _, list := range g.wants {
-		slices.SortFunc(list, func(a, b *waiter) int {
+	for _, q := range g.wants {
+		slices.SortFunc(q.list, func(a, b *waiter) int {
 			return cmp.Or(cmp.Compare(a.Claim.Asked, b.Claim.Asked), bytes.Compare(a.Run[:], b.Run[:]))
 		})
 	}
-	for more := true; more; {
+	for _, q := range g.through {
+		for _, w := range q.list {
+			if !w.moves {
+				q.stuck++
+			}
+		}
+	}
+	// Callers come before those they have called, who asks for a lock mostly behind who asked before: there and back
+	// again, so that a long chain is one pass.
+	end := len(g.all) - 1
+	for pass, more := 0, true; more; pass++ {
 		more = false
-		for _, w := range g.all {
-			if !w.moves && g.waitsFor(w) == nil {
-				w.moves, more = true, true
+		for i := range g.all {
+			if pass%2 == 1 {
+				i = end - i
+			}
+			w := g.all[i]
+			if w.moves || g.waitsFor(w) != nil {
+				continue
+			}
+			if w.moves, more = true, true; w.past {
+				g.through[w.Workflow].stuck--
 			}
 		}
 	}
@@ -134,16 +176,8 @@ func (g *waits) had(w *waiter) bool {
 func (g *waits) waitsFor(w *waiter) *waiter {
 	switch {
 	case atGate(&w.Standing):
-		var first *waiter
-		stuck := int32(0)
-		for _, o := range g.through[w.Workflow] {
-			if !o.moves {
-				first = cmp.Or(first, o)
-				stuck++
-			}
-		}
-		if limit := g.limits[w.Workflow]; limit > 0 && stuck >= limit {
-			return first
+		if q, limit := g.through[w.Workflow], g.limits[w.Workflow]; q != nil && limit > 0 && q.stuck >= int(limit) {
+			return q.rest()[0]
 		}
 	case inLine(&w.Standing) != 0:
 		_, o, _ := g.lockFor(w)
@@ -169,7 +203,7 @@ func (g *waits) lockFor(w *waiter) (name string, o *waiter, ahead bool) {
 		if len(g.has[name]) > 0 {
 			continue
 		}
-		for _, o := range g.wants[name] {
+		for _, o := range g.wants[name].rest() {
 			if o == w {
 				break
 			}
