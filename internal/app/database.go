@@ -87,7 +87,10 @@ func withoutPassword(address string) string {
 
 // startPatience is how long a server waits at its start for a database that does not answer: after a power cut, or
 // when both are started again, the database may need longer.
-const startPatience = time.Minute
+const (
+	startPatience = time.Minute
+	startPause    = 250 * time.Millisecond // between two tries
+)
 
 // openStore opens the database to work on it. With a log, a server's, it is waited for; a command says at once
 // that it is away.
@@ -108,6 +111,23 @@ func openStore(ctx context.Context, cfg *Config, log *slog.Logger) (st store.Sto
 		return nil, fmt.Errorf("database %s: %w", cfg.dbName(), err)
 	}
 	return st, nil
+}
+
+// patiently asks the store until it answers, for as long as a start waits: it may be gone again just after it was opened, as while
+// PostgreSQL recovers. Whoever started a command waits for it, and is told at once.
+func (n *Node) patiently(ctx context.Context, ask func() error) error {
+	for began := time.Now(); ; {
+		err := ask()
+		if err == nil || n.patient() == nil || n.cfg.Postgres == "" || !postgres.Passes(err) || time.Since(began) >= startPatience {
+			return err
+		}
+		n.log.Warn("the database does not answer; it is tried again", "for", startPatience, "db", n.cfg.dbName(), "err", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(startPause):
+		}
+	}
 }
 
 // readStore opens the database to look at it. There may be none: os.ErrNotExist.

@@ -86,7 +86,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	connecting := n.connect(ctx)
 	n.store, err = openStore(ctx, cfg, n.patient())
 	if err == nil {
-		err = someToken(ctx, cfg, n.store)
+		err = n.patiently(ctx, func() error { return someToken(ctx, cfg, n.store) })
 	}
 	if err == nil {
 		n.logs, err = openLogs(cfg, n.store)
@@ -118,13 +118,17 @@ func (n *Node) open(ctx context.Context) error {
 	cfg, log := n.cfg, n.log
 	n.executor.resolve, n.executor.worker = newResolver(n.store), n.worker
 	n.executor.resolve.artifacts = cfg.Artifacts
-	life, err := n.goOn(ctx, n.adopted)
+	var life *engine.Life
+	var info store.Info
+	err := n.patiently(ctx, func() (err error) {
+		if info, err = n.store.Info(ctx); err != nil {
+			return fmt.Errorf("database %s: %w", cfg.dbName(), err)
+		}
+		life, err = n.goOn(ctx, n.adopted)
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	info, err := n.store.Info(ctx)
-	if err != nil {
-		return fmt.Errorf("database %s: %w", cfg.dbName(), err)
 	}
 	if n.member, err = newMembership(cfg, n.store, log); err != nil {
 		return err
@@ -133,8 +137,12 @@ func (n *Node) open(ctx context.Context) error {
 		n.member.home = n.newHome(info)
 	}
 	planner := trigger.New(n.store)
-	n.engine, err = engine.New(ctx, engine.Config{Store: n.store, Peers: n.member.enginePeers(), Market: n.member.market(), Traits: cfg.traits(), Helpers: n.member.helpers(), Unclaimed: cfg.Unclaimed, Executor: n.executor, Compile: compiler(),
-		Planner: planner, Namer: planner, Preparer: logic{&n.executor.resolve}, ByHand: n.byHand, Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Life: life, Reap: n.reap, Log: log})
+	config := engine.Config{Store: n.store, Peers: n.member.enginePeers(), Market: n.member.market(), Traits: cfg.traits(), Helpers: n.member.helpers(), Unclaimed: cfg.Unclaimed, Executor: n.executor, Compile: compiler(),
+		Planner: planner, Namer: planner, Preparer: logic{&n.executor.resolve}, ByHand: n.byHand, Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Life: life, Reap: n.reap, Log: log}
+	err = n.patiently(ctx, func() (err error) {
+		n.engine, err = engine.New(ctx, config)
+		return err
+	})
 	if err != nil {
 		return err
 	}

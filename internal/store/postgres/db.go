@@ -94,8 +94,8 @@ type Options struct {
 	Application string
 	// Writers and Readers bound the connections; 0 means 8 of each.
 	Writers, Readers int
-	// Patience is for how long Open tries again while the database does not answer, or says that it cannot
-	// now. 0: the first failure is its error.
+	// Patience is for how long Open tries again while the database does not answer, says that it cannot
+	// now, or takes no writes. 0: the first failure is its error, and reading is enough.
 	Patience time.Duration
 	// Waiting, if not nil, hears why Open tries again: of the first failure and whenever the reason changes.
 	Waiting func(error)
@@ -148,7 +148,10 @@ func (d *DB) await(ctx context.Context, o Options) error {
 	said := ""
 	for began := time.Now(); ; {
 		err := d.ready(ctx, o.Shards)
-		if err == nil || !passes(err) || time.Since(began) >= o.Patience {
+		if err == nil && o.Patience > 0 {
+			err = d.writable(ctx)
+		}
+		if err == nil || !Passes(err) || time.Since(began) >= o.Patience {
 			return err
 		}
 		if text := err.Error(); o.Waiting != nil && text != said {

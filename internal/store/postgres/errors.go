@@ -15,6 +15,9 @@ import (
 // codeFenced is what the function must of the database raises.
 const codeFenced = "SK001"
 
+// codeReadOnly is what PostgreSQL answers to a write while it recovers, or is a replica.
+const codeReadOnly = "25006"
+
 // kinds gives the codes of PostgreSQL their meaning: the longest prefix that is listed
 // counts, and what is not listed is unavailable, which writes nothing and is tried again.
 var kinds = map[string]error{
@@ -73,11 +76,11 @@ func (e *answered) Error() string { return e.text }
 
 // transient are the codes of answers that another try may not get: the database starts, stops or fails over,
 // has no connection or room left for the moment, or others hold what is wanted.
-var transient = []string{"08", "40", "53", "55P03", "57", "58"}
+var transient = []string{"08", codeReadOnly, "40", "53", "55P03", "57", "58"}
 
-// passes reports whether an error may be gone by itself: nobody answered, or the database was not able to. A
+// Passes reports whether an error may be gone by itself: nobody answered, or the database was not able to. A
 // wrong password, a database that is not there and a format that is not known stay.
-func passes(err error) bool {
+func Passes(err error) bool {
 	var answer *answered
 	if !errors.As(err, &answer) {
 		return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown)

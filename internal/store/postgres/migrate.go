@@ -36,6 +36,25 @@ func (d *DB) ready(ctx context.Context, shards int) error {
 	return nil
 }
 
+// writable reports as an error that the database can be read, but takes no writes yet.
+func (d *DB) writable(ctx context.Context) error {
+	c, err := d.writers.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.writers.give(c)
+	err = c.query(ctx, "writable", nil, func(r *row) error {
+		if !r.bool() {
+			return fmt.Errorf("%w: %w", store.ErrUnavailable, &answered{codeReadOnly, "the database takes no writes: it recovers, is a replica, or was set to be read only"})
+		}
+		return nil
+	})
+	if err != nil {
+		hangUp(c) // the next one may be told otherwise
+	}
+	return err
+}
+
 func checkServer(ctx context.Context, c *conn) error {
 	return c.query(ctx, "server", nil, func(r *row) error {
 		encoding, version := r.text(), r.int()

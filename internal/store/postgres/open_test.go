@@ -98,6 +98,11 @@ func TestOpenRefuses(t *testing.T) {
 func TestOpenPatiently(t *testing.T) {
 	sql(t, "CREATE ROLE patient LOGIN SUPERUSER")
 	sql(t, "ALTER ROLE patient NOSUPERUSER CONNECTION LIMIT 0")
+	sql(t, "CREATE ROLE recovering LOGIN SUPERUSER; ALTER ROLE recovering SET default_transaction_read_only = on")
+	there := newSchema()
+	if err := open(t, postgres.Options{URL: server.URL("postgres"), Schema: there, Shards: 1}).Close(); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name, says string
 		arm        func(p *proxy)
@@ -107,12 +112,17 @@ func TestOpenPatiently(t *testing.T) {
 		{"the connection breaks", "unexpected EOF", func(p *proxy) { p.arm(cut) }, pgtest.Superuser, func() {}},
 		{"an answer is lost", "unexpected EOF", func(p *proxy) { p.arm(silent) }, pgtest.Superuser, func() {}},
 		{"too many connections", "too many connections", func(*proxy) {}, "patient", func() { sql(t, "ALTER ROLE patient SUPERUSER") }},
+		{"no writes yet", "takes no writes", func(*proxy) {}, "recovering", func() { sql(t, "ALTER ROLE recovering RESET default_transaction_read_only") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProxy(t, server.Addr())
 			c.arm(p)
 			var why []string
-			db, err := postgres.Open(context.Background(), postgres.Options{URL: through(p.addr(), c.user, "postgres"), Schema: newSchema(), Shards: 1,
+			schema := newSchema()
+			if c.user == "recovering" {
+				schema = there // nothing is to be made
+			}
+			db, err := postgres.Open(context.Background(), postgres.Options{URL: through(p.addr(), c.user, "postgres"), Schema: schema, Shards: 1,
 				Patience: time.Hour, Waiting: func(err error) {
 					why = append(why, err.Error())
 					c.mend()

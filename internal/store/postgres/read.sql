@@ -29,6 +29,9 @@ SELECT set_config('idle_in_transaction_session_timeout', $1, true);
 -- name: server
 SELECT current_setting('server_encoding'), current_setting('server_version_num')::int;
 
+-- name: writable
+SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off';
+
 -- name: hasMeta
 -- By a query, which sees what another node has just committed: a look-up by name may not.
 SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'meta');

@@ -1,0 +1,39 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"skein.dev/skein/internal/store"
+)
+
+// TestPatiently: what a database cannot at the moment is asked again, what will not pass is told at once, and whoever waits for a
+// command is told at once, too.
+func TestPatiently(t *testing.T) {
+	t.Parallel()
+	gone, wrong := fmt.Errorf("register: %w: connection refused", store.ErrUnavailable), errors.New("a setting is wrong")
+	for _, c := range []struct {
+		name   string
+		cfg    Config
+		says   []error // one after the other
+		asked  int
+		wanted error
+	}{
+		{"it comes back", Config{Postgres: "postgres://x"}, []error{gone, gone, nil}, 3, nil},
+		{"it will not pass", Config{Postgres: "postgres://x"}, []error{gone, wrong, nil}, 2, wrong},
+		{"a command", Config{Postgres: "postgres://x", ByHand: true}, []error{gone, nil}, 1, gone},
+		{"a file", Config{}, []error{gone, nil}, 1, gone},
+	} {
+		asked := 0
+		n := &Node{cfg: &c.cfg, log: slog.New(slog.DiscardHandler)}
+		err := n.patiently(t.Context(), func() error {
+			asked++
+			return c.says[asked-1]
+		})
+		if !errors.Is(err, c.wanted) || asked != c.asked {
+			t.Errorf("%s: asked %d times, then %v", c.name, asked, err)
+		}
+	}
+}
