@@ -88,6 +88,7 @@ func (m *membership) connect(n *Node, info store.Info) {
 		Self: store.Member{Handler: h.ID, UUID: n.life, Name: n.cfg.Name, Address: address, Version: Version(), Format: info.Known,
 			Slots: int32(n.cfg.Slots), Started: h.Started, Traits: n.cfg.traits()},
 		Used: func() dag.Need { _, used := n.engine.Room(); return used },
+		Full: func() bool { return n.engine.IsShut() != "" },
 		Busy: func() int { _, busy := n.engine.Slots(); return busy + m.peers.Waiting() },
 	})
 	m.peers.Connect(m.node, n.engine)

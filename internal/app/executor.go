@@ -171,7 +171,7 @@ func (x *executor) ended(r worker.Result) {
 	case worker.CauseClosed:
 		// This process ends, and nothing is known of the task: the next life declares the attempt lost.
 		x.forget(h, false)
-	case worker.CauseLease, worker.CauseLost:
+	case worker.CauseLease, worker.CauseLost, worker.CauseRoom:
 		x.log.Warn("attempt lost", append(h.attrs(), "cause", r.Cause)...)
 		x.tell(h, engine.Report{Lost: lostReasons[r.Cause]})
 	default:
@@ -180,7 +180,7 @@ func (x *executor) ended(r worker.Result) {
 }
 
 // lostReasons say to people why an attempt was lost.
-var lostReasons = map[string]string{worker.CauseLease: "its lease ended", worker.CauseLost: "its keeper died"}
+var lostReasons = map[string]string{worker.CauseLease: "its lease ended", worker.CauseLost: "its keeper died", worker.CauseRoom: dag.LostNoRoom}
 
 // result translates what the worker says.
 func result(r *worker.Result) dag.Result {
@@ -201,6 +201,9 @@ func result(r *worker.Result) dag.Result {
 	}
 	return out
 }
+
+// room is the worker's word that the data folder has no room for attempts any more, or has again.
+func (x *executor) room(why string) { x.engine.Shut(why) }
 
 // report tells the engine and forgets.
 func (x *executor) report(h *handed, res dag.Result) {

@@ -57,7 +57,7 @@ func (n *Node) connect(ctx context.Context) <-chan connected {
 	go func() {
 		var c connected
 		c.link, c.adopted, c.err = worker.Connect(ctx, worker.LinkConfig{Lease: n.cfg.lease(), Config: worker.Config{DataDir: n.cfg.Data,
-			Slots: n.cfg.Slots, PassEnv: n.cfg.PassEnv, Log: n.log, Report: n.executor.ended, Started: n.executor.started}})
+			Slots: n.cfg.Slots, PassEnv: n.cfg.PassEnv, Log: n.log, Report: n.executor.ended, Started: n.executor.started, Room: n.executor.room}})
 		got <- c
 	}()
 	return got

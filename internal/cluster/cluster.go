@@ -53,6 +53,7 @@ type Config struct {
 	// Self is the row to join with: Handler, UUID, Name, Address, Version, Format, Slots.
 	Self store.Member
 	Used func() dag.Need // cpu and memory that attempts take; nil: not told
+	Full func() bool     // whether it takes no attempts, for its disk has no room; nil: it has
 	Busy func() int      // attempts that run, or whose end nobody has heard of; nil: not told
 	Beat time.Duration   // between two renewals; 0: BeatDefault
 	Lag  time.Duration   // silence after which a member counts as dead; 0: LagDefault
@@ -286,6 +287,7 @@ func (n *Node) renew(ctx context.Context) error {
 	if n.cfg.Used != nil {
 		m.Traits.Used = n.cfg.Used()
 	}
+	m.Traits.Full = n.cfg.Full != nil && n.cfg.Full()
 	sent, boot := n.host.Now(), n.cfg.Boot()
 	listed, err := n.cfg.Store.Renew(ctx, m)
 	if err != nil {

@@ -74,6 +74,9 @@ type Result struct {
 	Finished Micros
 }
 
+// LostNoRoom is why an attempt is lost that was never begun, because the disk of whoever had it is full.
+const LostNoRoom = "its node has no room on its disk"
+
 // Cause says why a task or a run ended as it did. "" is the ordinary end.
 type Cause string
 

@@ -34,6 +34,8 @@ type Traits struct {
 	// Room is the cpu and memory that it has for tasks, Used what attempts take of that.
 	Room Need `json:"room,omitzero"`
 	Used Need `json:"used,omitzero"`
+	// Full: its disk has no room for attempts, and it takes none until it has.
+	Full bool `json:"full,omitzero"`
 }
 
 // NewPlace makes a place. Empty texts ask for nothing.

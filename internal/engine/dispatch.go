@@ -69,18 +69,41 @@ type Executor interface {
 // goroutines than the writer's: it is also lent to other nodes (see Engine.Lend).
 type home struct {
 	free    atomic.Int64
-	drained atomic.Bool // nothing is booked any more
+	drained atomic.Bool            // nothing is booked any more
+	shut    atomic.Pointer[string] // why nothing is booked for now; nil: it is
 	booked  map[attemptKey]struct{}
 	room    room
 }
 
 // open reports whether a slot can be booked now.
-func (h *home) open() bool { return h.free.Load() > 0 && !h.drained.Load() }
+func (h *home) open() bool { return h.free.Load() > 0 && h.taking() }
+
+// taking reports whether anything is booked at all.
+func (h *home) taking() bool { return !h.drained.Load() && h.shut.Load() == nil }
 
 // Drain hands out no task from now on: what runs ends, the rest waits for the next life of
 // a node. A process that is about to end calls it, so that nothing is handed to it only to
 // be declared lost.
 func (e *Engine) Drain() { e.home.drained.Store(true) }
+
+// Shut has this process take no task as long as there is a reason; "": it takes them again. What runs goes on, and others
+// take what waits.
+func (e *Engine) Shut(why string) {
+	if why == "" {
+		e.home.shut.Store(nil)
+	} else {
+		e.home.shut.Store(&why)
+	}
+	e.Wake()
+}
+
+// IsShut is why this process takes no task for now; "": it does.
+func (e *Engine) IsShut() string {
+	if why := e.home.shut.Load(); why != nil {
+		return *why
+	}
+	return ""
+}
 
 // has reports whether this process has handed an attempt over, or goes on with it, and has not
 // taken its report.
@@ -93,7 +116,7 @@ func (h *home) has(k attemptKey) bool {
 func (h *home) claim() bool {
 	for {
 		free := h.free.Load()
-		if free <= 0 || h.drained.Load() {
+		if free <= 0 || !h.taking() {
 			return false
 		}
 		if h.free.CompareAndSwap(free, free-1) {

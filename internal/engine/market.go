@@ -66,7 +66,7 @@ func (w *writer) demand() {
 		ds = append(ds, Demand{Place: p, N: min(q.Len()-1+r.ReadyAt(p), demandMax), Level: q.Level(r, now), Created: r.Created, Run: r.ID, Aged: w.aged(r, now)})
 	})
 	spare := 0
-	if !w.queue.Some(w.e.here) && !w.e.home.drained.Load() {
+	if !w.queue.Some(w.e.here) && w.e.home.taking() {
 		spare = int(w.e.home.free.Load())
 	}
 	m.Want(ds, spare)

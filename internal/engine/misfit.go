@@ -8,14 +8,19 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
+// noRoom is what is wrong with those whose disk is full.
+const noRoom = "has no room on its disk"
+
 // Misfit says what is missing for tasks of a place to run on one of those who are there; "": some may.
 func Misfit(p dag.Place, there []store.Member) string {
-	fit, cordoned := false, []string{}
+	fit, cordoned, full := false, []string{}, []string{}
 	for i := range there {
 		switch m := &there[i]; {
 		case m.Slots == 0 || !fits(p, m):
 		case m.Cordoned && m.Worker:
 			cordoned = append(cordoned, m.Name)
+		case m.Traits.Full:
+			full = append(full, m.Name)
 		default:
 			fit = true
 		}
@@ -25,6 +30,8 @@ func Misfit(p dag.Place, there []store.Member) string {
 		return ""
 	case len(cordoned) > 0:
 		return "only " + strings.Join(cordoned, ", ") + " would do, and is cordoned"
+	case len(full) > 0:
+		return "only " + strings.Join(full, ", ") + " would do, and " + noRoom
 	case p == dag.Anywhere:
 		return "there is no worker, and no node runs tasks itself"
 	}
@@ -65,7 +72,9 @@ func (e *Engine) Traits() store.Traits { return e.cfg.Traits }
 // there is everybody who may run tasks.
 func (e *Engine) there(ctx context.Context) ([]store.Member, error) {
 	if e.cluster == nil {
-		return []store.Member{{Name: e.cfg.Node, Slots: int32(e.cfg.Slots), Traits: e.cfg.Traits}}, nil
+		t := e.cfg.Traits
+		t.Full = e.IsShut() != ""
+		return []store.Member{{Name: e.cfg.Node, Slots: int32(e.cfg.Slots), Traits: t}}, nil
 	}
 	members, _, err := e.cluster.Members(ctx)
 	return members, fromStore("list who is there", err)
@@ -132,6 +141,9 @@ func (e *Engine) misplaced(ctx context.Context, v *RunView, ts ...*TaskView) (*R
 		if n++; r == nil {
 			r = &Reason{Kind: "place", What: "task " + t.Name + " fits nobody who is there: " + why, Since: t.Modified,
 				Unblocks: unblocked(p)}
+			if strings.HasSuffix(why, noRoom) {
+				r.Unblocks = "room on that disk: it goes on by itself"
+			}
 		}
 	}
 	return r, n, nil

@@ -52,6 +52,7 @@ type worker struct {
 	seq       int64 // of the newest answer
 	polls     int64 // how many came: only the newest waits
 	draining  bool
+	full      bool          // its disk has no room
 	wake      chan struct{} // cap 1
 }
 
@@ -104,7 +105,7 @@ func (w *worker) epoch() int64 {
 // row is what is written of it at a renewal.
 func (w *worker) row() store.Member {
 	m := w.member
-	m.State, m.Busy, m.Traits.Used = store.MemberActive, int32(len(w.running)), w.taken()
+	m.State, m.Busy, m.Traits.Used, m.Traits.Full = store.MemberActive, int32(len(w.running)), w.taken(), w.full
 	switch {
 	case w.draining:
 		m.State = store.MemberLeaving

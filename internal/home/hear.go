@@ -51,7 +51,8 @@ func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) work
 	self := h.self()
 	var l *lent
 	h.mu.Lock()
-	if r.Started == 0 { // it never came to wait for a slot, or to begin
+	w.full = w.full || !w.local && r.Lost == dag.LostNoRoom // until its next poll says otherwise
+	if r.Started == 0 {                                     // it never came to wait for a slot, or to begin
 		w.waiting = slices.DeleteFunc(w.waiting, func(x *holding) bool { return keyOf(&x.Assignment) == k })
 	}
 	if x := w.running[k]; r.Started == 0 && w.out != nil && x != nil { // it is over where it ran

@@ -88,6 +88,7 @@ func (d *desk) arrive(in *workerv1.PollRequest, has map[key]*workerv1.Attempt, a
 	w.heard = true
 	w.polls++
 	w.poke() // the poll before it ends
+	w.full = in.Full
 	if w.draining = in.Draining; w.draining {
 		h.dir.Wake()
 	}

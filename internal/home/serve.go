@@ -83,7 +83,9 @@ func (h *Home) vacate(w *worker, n dag.Need) {
 }
 
 // open reports whether a worker takes anything new.
-func (w *worker) open() bool { return !w.draining && !w.member.Cordoned && len(w.waiting) == 0 }
+func (w *worker) open() bool {
+	return !w.draining && !w.full && !w.member.Cordoned && len(w.waiting) == 0
+}
 
 // freed is called when an attempt of a worker has ended; owner has its run (0: not to be lent to
 // it). The slot stays with the owner, whose next task may be ready in the transaction that settles

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/worker"
 )
 
@@ -93,7 +94,7 @@ func filesOf(in *workerv1.FilesResponse) []worker.File {
 }
 
 // lost are the causes of results that say nothing of the task, in words for people.
-var lost = map[string]string{worker.CauseLease: "its lease ended", worker.CauseLost: "its keeper died"}
+var lost = map[string]string{worker.CauseLease: "its lease ended", worker.CauseLost: "its keeper died", worker.CauseRoom: dag.LostNoRoom}
 
 // resultOf is what the home is told of the end of an attempt.
 func resultOf(a *workerv1.Attempt, r *worker.Result) *workerv1.Result {

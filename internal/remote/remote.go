@@ -90,6 +90,7 @@ type Worker struct {
 	poll     time.Duration
 	ack      int64
 	draining bool
+	full     bool // the data folder has no room for attempts
 	logs     bool // the home keeps what attempts print
 	logsKeep int64
 }
@@ -110,7 +111,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 	}
 	r.outgoing, r.brings = artifact.Folder{Path: filepath.Join(data, outgoingName)}, make(chan struct{}, bringsMax)
 	if r.work, r.adopted, err = worker.Connect(ctx, worker.LinkConfig{Lease: cfg.Lease, Config: worker.Config{DataDir: cfg.Data, Slots: cfg.Slots,
-		PassEnv: cfg.PassEnv, Log: cfg.Log, Report: r.ended, Started: r.started}}); err != nil {
+		PassEnv: cfg.PassEnv, Log: cfg.Log, Report: r.ended, Started: r.started, Room: r.room}}); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	r.shipper = logs.NewShipper(push{r}, cfg.Data, cfg.Log)
@@ -248,6 +249,13 @@ func (r *Worker) open() int {
 	return len(r.has)
 }
 
+// room is told when the data folder has no room for attempts any more, or has again.
+func (r *Worker) room(why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.full = why != ""
+}
+
 func (r *Worker) attached() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -307,7 +315,7 @@ func (r *Worker) attach(ctx context.Context) error {
 		r.uuid = uuid.NewString()
 	}
 	in := &workerv1.RegisterRequest{Name: r.cfg.Name, Uuid: r.uuid, Handler: r.handler, Slots: int32(r.cfg.Slots), Groups: r.cfg.Groups,
-		Labels: r.cfg.Labels, Version: r.cfg.Version, CpuMillis: r.cfg.Room.CPU, MemoryBytes: r.cfg.Room.Memory, Draining: r.draining || r.anew, Artifacts: true, Inputs: true}
+		Labels: r.cfg.Labels, Version: r.cfg.Version, CpuMillis: r.cfg.Room.CPU, MemoryBytes: r.cfg.Room.Memory, Draining: r.draining || r.anew, Artifacts: true, Inputs: true, Full: r.full}
 	in.Running, in.Ended = r.lists()
 	urls := slices.Clone(r.nodes)
 	if i := slices.Index(urls, r.home); i > 0 {
@@ -391,7 +399,7 @@ func (r *Worker) lists() (running, ended []*workerv1.Attempt) {
 // turn is one Poll.
 func (r *Worker) turn(ctx context.Context) error {
 	r.mu.Lock()
-	in := &workerv1.PollRequest{Handler: r.handler, Lease: r.lease, Uuid: r.uuid, Ack: r.ack, Draining: r.draining}
+	in := &workerv1.PollRequest{Handler: r.handler, Lease: r.lease, Uuid: r.uuid, Ack: r.ack, Draining: r.draining, Full: r.full}
 	in.Running, in.Ended = r.lists()
 	home, limit := r.home, r.poll+max(r.lag/4, pauseMin)
 	r.mu.Unlock()

@@ -105,6 +105,12 @@ func engineCollector(e *engine.Engine, counts []Count) prometheus.Collector {
 	gauge("inbox_items", "Items of the last transaction.", &st.InboxItems)
 	add("slots", "Attempts that may run at once.", prometheus.GaugeValue, func() float64 { n, _ := e.Slots(); return float64(n) })
 	add("slots_busy", "Slots taken.", prometheus.GaugeValue, func() float64 { _, n := e.Slots(); return float64(n) })
+	add("disk_full", "1 if no task is taken, for the disk of the data folder has no room.", prometheus.GaugeValue, func() float64 {
+		if e.IsShut() != "" {
+			return 1
+		}
+		return 0
+	})
 	add("accepting", "1 if submissions are taken.", prometheus.GaugeValue, func() float64 {
 		if e.Accepting() != nil {
 			return 0

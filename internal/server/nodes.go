@@ -95,6 +95,9 @@ func (s *Server) alone(ctx context.Context) (api.Node, error) {
 	n := api.Node{Name: s.cfg.Node.Name, Handler: h.UUID, State: s.engine.State(), Version: s.cfg.Version, Roles: s.roles(),
 		Address: textOrNull(s.cfg.Listen), Groups: append([]string{}, s.engine.Traits().Groups...), Labels: labelsOf(s.engine.Traits()), Slots: s.slots(), Resources: resources(s.engine.Room()), Shards: api.Shards{Owned: info.Shards, List: []int32{}, Moved: []int32{}},
 		StartedAt: instant(h.Started)}
+	if s.engine.Accepting() == nil && s.engine.IsShut() != "" {
+		n.State = stateFull
+	}
 	for i := range info.Shards {
 		n.Shards.List = append(n.Shards.List, int32(i))
 	}
@@ -120,6 +123,9 @@ func (s *Server) memberOf(r *roll, m *store.Member) api.Node {
 	n.Shards.Owned = len(n.Shards.List)
 	if m.Handler == s.engine.Handler().ID {
 		n.Slots, n.Resources = s.slots(), resources(s.engine.Room())
+		if n.State == store.MemberActive && s.engine.IsShut() != "" {
+			n.State = stateFull
+		}
 		if s.engine.Accepting() != nil {
 			n.State = s.engine.State()
 		}
@@ -140,6 +146,9 @@ func resources(total, used dag.Need) api.Resources {
 		Memory: api.Bytes{Total: total.Memory, Used: used.Memory}}
 }
 
+// stateFull is that of a node or worker whose disk has no room for attempts.
+const stateFull = "full"
+
 func stateOf(m *store.Member) string {
 	switch {
 	case m.State == store.MemberLeaving:
@@ -150,6 +159,8 @@ func stateOf(m *store.Member) string {
 		return "cordoned"
 	case m.Stopped:
 		return "stopped"
+	case m.Traits.Full:
+		return stateFull
 	}
 	return store.MemberActive
 }

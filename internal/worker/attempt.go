@@ -85,7 +85,9 @@ func (a *attempt) run() Result {
 		a.send()
 	} else if err := a.start(); err != nil {
 		a.result.Finished = time.Now()
-		a.settle(Failed, startCause(err), err.Error())
+		if a.settle(Failed, startCause(err), err.Error()); errors.As(err, new(roomError)) {
+			a.settle(Stopped, CauseRoom, "it was not begun: "+err.Error())
+		}
 	} else if a.pid == 0 {
 		a.result.Finished = time.Now()
 		a.settleStop("before it began")
@@ -110,7 +112,7 @@ func (a *attempt) start() error {
 		return err
 	}
 	if err := a.slot.open(a.w); err != nil {
-		return err
+		return a.noRoom(err)
 	}
 	a.got = time.Now()
 	cmd, err := a.w.prepare(a.slot, a.job, func() bool { return a.want.Load() != 0 })
@@ -118,7 +120,7 @@ func (a *attempt) start() error {
 		return nil
 	}
 	if err != nil {
-		return err
+		return a.noRoom(err)
 	}
 	a.cmd = cmd
 	err = a.fork()
@@ -135,6 +137,15 @@ func (a *attempt) start() error {
 	}
 	a.slot.tree.born(a.pid, a.cmd.env[0])
 	return nil
+}
+
+// noRoom marks an error of making what an attempt needs, if it came of a full disk, and of the one of the data folder: where
+// the task wants to be instead is its own affair.
+func (a *attempt) noRoom(err error) error {
+	if diskFull(err) && a.job.Dir == "" {
+		return roomError{err}
+	}
+	return err
 }
 
 // startCause is why an attempt never ran.

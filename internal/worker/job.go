@@ -99,6 +99,7 @@ const (
 	CauseClosed    = "worker_closed" // stopped: the worker closed; nothing is said about the task itself
 	CauseLease     = "lease"         // stopped: the lease ended; the attempt is lost
 	CauseLost      = "lost"          // stopped: its keeper is gone, and so are its processes; the attempt is lost
+	CauseRoom      = "no_room"       // stopped: never ran, because the disk of the data folder is full; the attempt is lost
 	CauseFull      = "worker_full"   // failed: more than Slots at once, a bug of the caller
 )
 

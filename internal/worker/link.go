@@ -45,6 +45,9 @@ type Link struct {
 	ended   bool
 	pinged  int64
 	ponged  int64
+
+	roomMu sync.Mutex // held while Config.Room is called; protects full
+	full   bool       // the data folder has no room for attempts
 }
 
 // parcelState is a job from Start, or from its adoption, to its Result.
@@ -113,6 +116,7 @@ func (l *Link) Begin() {
 	l.begun = true
 	l.mu.Unlock()
 	l.wg.Go(l.supervise)
+	l.wg.Go(l.watchRoom)
 }
 
 // Forsake has the keeper kill what it holds and forget the ends that nobody has taken; it returns when
@@ -231,6 +235,8 @@ func (l *Link) collect(ctx context.Context, st *parcelState) {
 			l.forget(&st.key)
 		}
 	case err != nil && st.stop == 0 && ctx.Err() != nil: // this Link ends
+	case err != nil && st.stop == 0 && diskFull(err):
+		l.settleBeside(st, Stopped, CauseRoom, err.Error())
 	case err != nil && st.stop == 0:
 		l.settleBeside(st, Failed, cause, err.Error())
 	default:
@@ -303,6 +309,9 @@ func (l *Link) settle(r Result) {
 	l.mu.Unlock()
 	if fetched {
 		l.forget(&st.key)
+	}
+	if r.Cause == CauseRoom {
+		l.crowdedBy(&r)
 	}
 	l.cfg.Report(r)
 	l.mu.Lock()

@@ -110,6 +110,11 @@ func testReap(t *testing.T, change func(*Config), sameNow bool) {
 			t.Errorf("%s of the earlier life is still there", name)
 		}
 	}
+	if at := r.contain.location(); at != "" {
+		if dirs := subfolders(filepath.Dir(at)); len(dirs) != 1 || dirs[0] != at {
+			t.Errorf("cgroups of the earlier life are still there: %q", dirs)
+		}
+	}
 }
 
 // The node's own cgroup was killed before the node came into it, as when a service is killed and restarted:

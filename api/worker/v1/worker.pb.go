@@ -181,6 +181,7 @@ type RegisterRequest struct {
 	Draining      bool     `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"`   // it takes nothing new
 	Artifacts     bool     `protobuf:"varint,14,opt,name=artifacts,proto3" json:"artifacts,omitempty"` // it brings what tasks are to leave behind: PutArtifact
 	Inputs        bool     `protobuf:"varint,15,opt,name=inputs,proto3" json:"inputs,omitempty"`       // it fetches what tasks get of others: ListInputs
+	Full          bool     `protobuf:"varint,16,opt,name=full,proto3" json:"full,omitempty"`           // its disk has no room for attempts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -320,6 +321,13 @@ func (x *RegisterRequest) GetInputs() bool {
 	return false
 }
 
+func (x *RegisterRequest) GetFull() bool {
+	if x != nil {
+		return x.Full
+	}
+	return false
+}
+
 type RegisterResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Handler       int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
@@ -429,6 +437,7 @@ type PollRequest struct {
 	Ack           int64                  `protobuf:"varint,5,opt,name=ack,proto3" json:"ack,omitempty"`           // seq of the newest answer that has arrived
 	Draining      bool                   `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"` // it takes nothing new
 	Uuid          string                 `protobuf:"bytes,7,opt,name=uuid,proto3" json:"uuid,omitempty"`          // as in Register; likewise below
+	Full          bool                   `protobuf:"varint,8,opt,name=full,proto3" json:"full,omitempty"`         // its disk has no room for attempts: it takes none until it has
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -510,6 +519,13 @@ func (x *PollRequest) GetUuid() string {
 		return x.Uuid
 	}
 	return ""
+}
+
+func (x *PollRequest) GetFull() bool {
+	if x != nil {
+		return x.Full
+	}
+	return false
 }
 
 type PollResponse struct {
@@ -2399,7 +2415,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\x05R\x05token\x12\x1d\n" +
 	"\n" +
 	"cpu_millis\x18\x04 \x01(\x03R\tcpuMillis\x12!\n" +
-	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xaa\x04\n" +
+	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xbe\x04\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x18\n" +
@@ -2417,7 +2433,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\fmemory_bytes\x18\f \x01(\x03R\vmemoryBytes\x12\x1a\n" +
 	"\bdraining\x18\r \x01(\bR\bdraining\x12\x1c\n" +
 	"\tartifacts\x18\x0e \x01(\bR\tartifacts\x12\x16\n" +
-	"\x06inputs\x18\x0f \x01(\bR\x06inputs\x1a9\n" +
+	"\x06inputs\x18\x0f \x01(\bR\x06inputs\x12\x12\n" +
+	"\x04full\x18\x10 \x01(\bR\x04full\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfd\x01\n" +
@@ -2431,7 +2448,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05nodes\x18\x05 \x03(\tR\x05nodes\x122\n" +
 	"\arevoked\x18\x06 \x03(\v2\x18.skein.worker.v1.AttemptR\arevoked\x12\x12\n" +
 	"\x04logs\x18\a \x01(\bR\x04logs\x12\x1b\n" +
-	"\tlogs_keep\x18\b \x01(\x03R\blogsKeep\"\xe3\x01\n" +
+	"\tlogs_keep\x18\b \x01(\x03R\blogsKeep\"\xf7\x01\n" +
 	"\vPollRequest\x12\x18\n" +
 	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x122\n" +
@@ -2439,7 +2456,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05ended\x18\x04 \x03(\v2\x18.skein.worker.v1.AttemptR\x05ended\x12\x10\n" +
 	"\x03ack\x18\x05 \x01(\x03R\x03ack\x12\x1a\n" +
 	"\bdraining\x18\x06 \x01(\bR\bdraining\x12\x12\n" +
-	"\x04uuid\x18\a \x01(\tR\x04uuid\"\xb2\x01\n" +
+	"\x04uuid\x18\a \x01(\tR\x04uuid\x12\x12\n" +
+	"\x04full\x18\b \x01(\bR\x04full\"\xb2\x01\n" +
 	"\fPollResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12*\n" +
 	"\x05start\x18\x02 \x03(\v2\x14.skein.worker.v1.JobR\x05start\x12)\n" +

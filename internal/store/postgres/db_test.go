@@ -43,7 +43,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 			t.Errorf("%s reads a whole table:\n%s", name, plan)
 		}
 	}
-	if len(c.sql) != len(statements(readSQL))+len(statements(writeSQL))+len(statements(membersSQL))+len(statements(logsSQL))+len(statements(tokensSQL))+len(statements(claimsSQL)) || len(c.sql) < 60 {
+	if len(c.sql) != len(statements(readSQL))+len(statements(writeSQL))+len(statements(membersSQL))+len(statements(logsSQL))+len(statements(tokensSQL))+len(statements(claimsSQL))+len(statements(classesSQL)) || len(c.sql) < 60 {
 		t.Errorf("%d statements: one name twice?", len(c.sql))
 	}
 }

@@ -31,7 +31,7 @@ func (d *DB) Renew(ctx context.Context, m store.Member) (bool, error) {
 
 // traits is their form in a row; "": none. Plain texts always have one.
 func traits(t store.Traits) string {
-	if len(t.Groups)+len(t.Labels)+len(t.Kinds) == 0 && t.Room.IsZero() && t.Used.IsZero() {
+	if len(t.Groups)+len(t.Labels)+len(t.Kinds) == 0 && t.Room.IsZero() && t.Used.IsZero() && !t.Full {
 		return ""
 	}
 	text, _ := json.Marshal(t)

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// TestNoRoomForAttempts: a node and a worker whose disks are full take no tasks, and say so; what they were given meanwhile is lost, not
+// failed, and runs elsewhere. What only they may run waits until there is room again.
+func TestNoRoomForAttempts(t *testing.T) {
+	t.Parallel()
+	if why := mountSmall(t, filepath.Join(t.TempDir(), "try"), 1<<20); why != nil {
+		t.Skipf("a small disk cannot be mounted here: %v", why)
+	}
+	f := newFlight(t, 1, "SKEIN_SLOTS=2")
+	f.disk = 8 << 20
+	n2 := f.add()
+	w := f.worker("w1", "--slots", "8")
+	f.listed(3)
+	k := f.members[0].client
+	var many strings.Builder
+	many.WriteString("name: many\ntasks:\n")
+	for i := range 40 {
+		fmt.Fprintf(&many, "  t%02d: {run: {sh: 'exit 0'}}\n", i)
+	}
+	for name, text := range map[string]string{"many": many.String(),
+		"there": "name: there\ntasks:\n  a: {node: n2, run: {sh: 'exit 0'}}\n  b: {node: w1, run: {sh: 'exit 0'}}\n"} {
+		if _, err := k.Apply(t.Context(), name, api.ApplyRequest{Source: text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := func(workflow string) string {
+		run, _, err := k.Start(t.Context(), api.RunRequest{Workflow: workflow})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run.ID
+	}
+	succeeds := func(id string) {
+		t.Helper()
+		f.until("the run ends", func() bool {
+			run, err := k.Run(t.Context(), id)
+			if err == nil && run.Ended() && run.State != "succeeded" {
+				t.Fatalf("it is %s: %s", run.State, f.members[0].home.run("run", "get", id, "-o", "json"))
+			}
+			return err == nil && run.Ended()
+		})
+	}
+	state := func(name, want string) {
+		t.Helper()
+		f.until(name+" is "+want, func() bool {
+			n, err := k.Node(t.Context(), name)
+			return err == nil && n.State == want
+		})
+	}
+	ballasts := []string{fill(t, n2.home.data()), fill(t, w.home.data())}
+	succeeds(start("many"))
+	state("n2", "full")
+	state("w1", "full")
+	succeeds(start("many"))
+	waits := start("there")
+	f.until("it is said why they wait", func() bool {
+		return strings.Contains(string(f.members[0].home.run("explain", waits)), "has no room on its disk")
+	})
+	res, err := http.Get(n2.client.URL() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	if !strings.Contains(string(text), "skein_disk_full 1") {
+		t.Error("no metric says that the disk is full")
+	}
+	for _, ballast := range ballasts {
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+	}
+	succeeds(waits)
+	state("n2", "active")
+	state("w1", "active")
+	if out, err := f.query("select count(*) from skein.attempt where cause in ('start', 'poison')"); err != nil || out != "0" {
+		t.Errorf("%s attempts failed for want of room, %v", out, err)
+	}
+}

@@ -1,0 +1,98 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// roomEvery is the pause between two looks whether the data folder has room for attempts.
+	roomEvery = time.Second
+	// roomMin is how much must be free, in bytes: an attempt needs some for its folder, its code, its log and the journal.
+	roomMin = 512 << 10
+	// inodesMin is how many files must still be possible, where they are counted.
+	inodesMin = 16
+	// roomTrial is what is written to find out that there is room again: a quota shows no otherwise.
+	roomTrial = 64 << 10
+	// roomFile is the name of what is written then, in <data>/work.
+	roomFile = keeperFiles + "room"
+)
+
+// roomError is a start that failed because the disk of the data folder is full.
+type roomError struct{ error }
+
+func (e roomError) Unwrap() error { return e.error }
+
+// diskFull reports whether an error says that a disk, or what a user may have of it, is full.
+func diskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// crowded says why a data folder has no room for attempts, "" if it has. With trial it is written there.
+func crowded(data string, trial bool) string {
+	var st unix.Statfs_t
+	if err := unix.Statfs(data, &st); err != nil {
+		return "" // nothing is known, and attempts will say
+	}
+	blocks := st.Bavail
+	if os.Geteuid() == 0 {
+		blocks = st.Bfree // root may have what is kept back
+	}
+	switch free := blocks * uint64(st.Bsize); {
+	case st.Blocks > 0 && free < roomMin:
+		return fmt.Sprintf("the disk of %s is full: %d KiB are free", data, free>>10)
+	case st.Files > 0 && st.Ffree < inodesMin:
+		return fmt.Sprintf("the disk of %s is full: %d more files are possible", data, st.Ffree)
+	}
+	if !trial {
+		return ""
+	}
+	path := filepath.Join(data, "work", roomFile)
+	err := os.WriteFile(path, make([]byte, roomTrial), 0o600)
+	_ = os.Remove(path)
+	if diskFull(err) {
+		return fmt.Sprintf("the disk of %s is full: %v", data, err)
+	}
+	return ""
+}
+
+// watchRoom tells of room that goes and comes until the Link ends.
+func (l *Link) watchRoom() {
+	tick := time.NewTicker(roomEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-tick.C:
+		}
+		l.roomMu.Lock()
+		l.noteRoom(crowded(l.data, l.full))
+		l.roomMu.Unlock()
+	}
+}
+
+// crowdedBy notes that an attempt had no room, before its end is reported: nothing else is to come until there is.
+func (l *Link) crowdedBy(r *Result) {
+	l.roomMu.Lock()
+	defer l.roomMu.Unlock()
+	l.noteRoom(r.Message)
+}
+
+// noteRoom tells of a change. why is "" when there is room.
+func (l *Link) noteRoom(why string) {
+	if full := why != ""; full != l.full {
+		l.full = full
+		if full {
+			l.log.Error("there is no room for attempts: none is taken until there is", "why", why)
+		} else {
+			l.log.Info("there is room for attempts again")
+		}
+		if l.cfg.Room != nil {
+			l.cfg.Room(why)
+		}
+	}
+}
