@@ -184,7 +184,8 @@ func (e *Engine) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]Ta
 		if err := e.addAttempts(ctx, &v, attempts[first:next]); err != nil {
 			return nil, 0, err
 		}
-		if v.State == dag.UpstreamFailed || v.State == dag.Skipped || v.State == dag.Failed && len(v.Attempts) == 0 {
+		byHand := v.State == dag.Skipped && v.Cause == string(dag.CauseSkip)
+		if v.State == dag.UpstreamFailed || v.State == dag.Skipped && !byHand || v.State == dag.Failed && len(v.Attempts) == 0 {
 			v.Cause = derivedCause(g, states, t)
 			if begins != nil && !begins[t] && v.State == dag.Skipped && len(v.Attempts) == 0 {
 				v.Cause = "the run began at task " + row.Fire.From

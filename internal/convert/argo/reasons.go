@@ -17,7 +17,7 @@ func reasons() map[string]string {
 		"daemon":   "a task ends before what needs it begins; run services outside of the workflow", "sidecars": pods, "initcontainers": pods,
 		"retrystrategy": "only containers and scripts are retried; put the retry on their templates", "activedeadlineseconds": "only one task and the whole run have a timeout here",
 		"timeout": "only one task and the whole run have a timeout here", "templatedefaults": "defaults of templates are not imported; write defaults: {retry: …, timeout: …}",
-		"target": "a run begins with all tasks; skein run start has --from", "failfast": "it is not imported here", "artifacts": artifacts, "artifactgc": artifacts,
+		"target": "a run begins with all tasks; skein run NAME --from TASK begins at one", "failfast": "it is not imported here", "artifacts": artifacts, "artifactgc": artifacts,
 		"artifactrepositoryref": artifacts, "archivelogs": "logs are kept in any case", "archivelocation": artifacts, "labels": "workflows have no labels; use namespaces",
 		"annotations": "workflows have no annotations", "namespace": "the namespace is that of --namespace", "when": "a condition of a schedule is not imported; pause the trigger, or decide in the first task",
 		"stopstrategy": "a schedule does not stop by itself; write end in the trigger", "workflowmetadata": "workflows have no labels; use namespaces",
