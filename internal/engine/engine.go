@@ -101,7 +101,7 @@ type Engine struct {
 // Stats counts what happened since the start; all of it only rises.
 type Stats struct {
 	Commits, Rows           atomic.Int64
-	Parted                  atomic.Int64 // transactions that went in parts
+	Parted, Ahead           atomic.Int64 // transactions that went in parts; that were made while another was under way
 	RunsAccepted, RunsEnded atomic.Int64
 	AttemptsStarted         atomic.Int64
 	AttemptsEnded           atomic.Int64
@@ -114,6 +114,12 @@ type Stats struct {
 	ReadyTasks, InboxItems  atomic.Int64 // as of the last transaction
 	Sweeps                  atomic.Int64
 	Faults                  [faults]atomic.Int64 // what sweeps found and repaired, as Faults lists them
+}
+
+// count takes note of a transaction.
+func (s *Stats) count(rows int, took time.Duration) {
+	s.Rows.Add(int64(rows))
+	s.CommitNanos.Add(int64(took))
 }
 
 func (s *Stats) add(t *tally, started int) {

@@ -152,6 +152,9 @@ func (w *writer) mirrorRun(rec *store.RunRecord) (string, error) {
 	if r == nil {
 		return fmt.Sprintf("run %s is not in memory", id), nil
 	}
+	if w.spare == nil && w.tx != nil && w.tx.marked[r] {
+		return "", nil // memory is ahead of the transaction under way
+	}
 	var fx dag.Effects
 	loaded, err := w.revived(rec, &fx)
 	if err != nil {

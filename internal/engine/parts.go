@@ -41,7 +41,8 @@ func (n changesLen) rows() int {
 // byShard puts what is to be flushed in the order of shards, if the transaction may go in parts.
 func (w *writer) byShard(items []item) {
 	w.tx.cuts = w.tx.cuts[:0]
-	if w.tx.apart = len(w.fences) > 1 && w.plain(items); w.tx.apart {
+	w.tx.plain = w.plain(items)
+	if w.tx.apart = len(w.fences) > 1 && w.tx.plain; w.tx.apart {
 		slices.SortStableFunc(w.tx.touched, func(a, b *dag.Run) int { return int(a.Shard - b.Shard) })
 	}
 }
@@ -129,7 +130,6 @@ func (w *writer) commitParts(ctx context.Context, parts []*store.Batch) (wall da
 			w.e.hub.publish(part.Events)
 		}
 	}
-	w.whole = true
 	err = errors.Join(errs...)
 	if failed < len(parts) || errors.Is(err, store.ErrUnknown) { // what is known of one does not go for all
 		return 0, fmt.Errorf("%w: of %d parts %d failed: %v", store.ErrUnknown, len(parts), failed, err)

@@ -56,7 +56,8 @@ type writer struct {
 	// Deferred tasks that are looked at beside the shard.
 	preparing preparing
 
-	tx transaction
+	tx    *transaction
+	spare *transaction // empty; nil while one is under way: see ahead.go
 	// itemsMax bounds the items of a transaction: halved when one is refused for its
 	// content, doubled when one commits. See halve.go.
 	itemsMax int
@@ -95,8 +96,9 @@ type transaction struct {
 	common    bool // what all shards share is looked at or changed
 	// declared: a trigger is another than it was, not only further on.
 	declared bool
-	rows     int // estimate
-	tried    int // items and assignments begun
+	rows     int  // estimate
+	tried    int  // items and assignments begun
+	plain    bool // every item is about one run alone
 	// cuts are where the rows of each shard begin, if the transaction may go in parts.
 	apart bool
 	cuts  []cut
@@ -107,6 +109,13 @@ type transaction struct {
 type tally struct {
 	accepted, ended, attemptsEnded, rejected, lost, repaired, revived int64
 	faults                                                            [faults]int64
+}
+
+func newTransaction() *transaction {
+	return &transaction{
+		marked: map[*dag.Run]bool{}, keys: map[keyOf]*dag.Run{}, written: map[store.TriggerKey]bool{}, lines: map[store.TriggerKey]lineAt{},
+		filled: map[int64]bool{}, letters: map[dag.ShardID][]letter{},
+	}
 }
 
 // reset empties the transaction and keeps its arrays.
@@ -132,9 +141,7 @@ func (t *transaction) reset() {
 
 func newWriter(e *Engine) *writer {
 	w := &writer{e: e, inbox: newInbox(e.host, e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[attemptKey]bool{}, carried: map[attemptKey]bool{}}
-	w.tx.marked, w.tx.keys = map[*dag.Run]bool{}, map[keyOf]*dag.Run{}
-	w.tx.written, w.tx.lines, w.tx.filled = map[store.TriggerKey]bool{}, map[store.TriggerKey]lineAt{}, map[int64]bool{}
-	w.tx.letters, w.reading = map[dag.ShardID][]letter{}, map[int64]dag.ShardID{}
+	w.tx, w.spare, w.reading = newTransaction(), newTransaction(), map[int64]dag.ShardID{}
 	w.queue.Ageing = e.cfg.Ageing
 	w.clock.read, w.due.read = e.host.Now, e.host.Now
 	if e.cluster == nil {
@@ -227,7 +234,13 @@ func (w *writer) transact(ctx context.Context) error {
 	if len(w.kept) == 0 {
 		w.take()
 	}
-	n, err := w.attempt(ctx, w.kept)
+	n, err := w.make(ctx, w.kept)
+	if err == nil {
+		if f := w.depart(n); f != nil {
+			return w.fly(ctx, f)
+		}
+		err = w.commit(ctx)
+	}
 	if err != nil {
 		return w.failed(ctx, n, err)
 	}
@@ -237,21 +250,21 @@ func (w *writer) transact(ctx context.Context) error {
 
 // take collects the items of the next transactions. Each source may have a share of the
 // room before the first one may have all that is left: a flood of one does not starve
-// the others.
+// the others. They come behind those that are kept.
 func (w *writer) take() {
-	w.kept = w.base[:0]
+	w.kept = append(w.base[:0], w.kept...)
+	until := len(w.kept) + takeMax
 	for _, most := range [...]int{takeMax / 4, takeMax} {
-		w.kept = w.dueTimers(w.kept, min(most, takeMax-len(w.kept)))
-		w.kept = w.todo.move(w.kept, min(most, takeMax-len(w.kept)))
-		w.kept = w.inbox.takeEvents(w.kept, min(most, takeMax-len(w.kept)))
-		w.kept = w.inbox.takeCalls(w.kept, min(most, takeMax-len(w.kept)))
+		w.kept = w.dueTimers(w.kept, min(most, until-len(w.kept)))
+		w.kept = w.todo.move(w.kept, min(most, until-len(w.kept)))
+		w.kept = w.inbox.takeEvents(w.kept, min(most, until-len(w.kept)))
+		w.kept = w.inbox.takeCalls(w.kept, min(most, until-len(w.kept)))
 	}
 	w.base = w.kept[:0]
 }
 
-// attempt applies as many items as fit, fills free slots, and commits. It returns how many
-// items it took.
-func (w *writer) attempt(ctx context.Context, items []item) (n int, err error) {
+// make applies as many items as fit and fills free slots. It returns how many items it took.
+func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 	w.tx.now, w.tx.due = w.clock.now(), w.due.now()
 	if err := w.loadCommons(ctx); err != nil {
 		return 0, err
@@ -287,9 +300,6 @@ func (w *writer) attempt(ctx context.Context, items []item) (n int, err error) {
 	if err == nil {
 		err = w.unsure
 	}
-	if err == nil {
-		err = w.commit(ctx)
-	}
 	return n, err
 }
 
@@ -318,8 +328,7 @@ func (w *writer) commit(ctx context.Context) error {
 	if err := w.write(ctx, &w.tx.batch); err != nil {
 		return err
 	}
-	w.e.stats.Rows.Add(int64(rows))
-	w.e.stats.CommitNanos.Add(int64(w.e.host.Now().Sub(began)))
+	w.e.stats.count(rows, w.e.host.Now().Sub(began))
 	return nil
 }
 
@@ -329,17 +338,23 @@ func (w *writer) write(ctx context.Context, b *store.Batch) error {
 	parts := w.parts(b)
 	wall, err := w.commitParts(context.WithoutCancel(ctx), parts)
 	if err != nil {
+		w.whole = w.whole || len(parts) > 1
 		return err
 	}
 	for _, f := range b.Fences {
 		w.held(f.Shard).Seq++
 	}
+	w.due.watermark = max(w.due.watermark, b.Watermark)
+	w.committed(len(parts), wall)
+	return nil
+}
+
+// committed takes note of a transaction that committed, in parts, when the store's clock said wall.
+func (w *writer) committed(parts int, wall dag.Micros) {
 	w.clock.set(wall)
 	w.due.setClock(wall)
-	w.due.watermark = max(w.due.watermark, b.Watermark)
 	w.pause = 0
-	w.e.stats.Commits.Add(int64(len(parts)))
-	return nil
+	w.e.stats.Commits.Add(int64(parts))
 }
 
 // guarded turns a panic of f (an illegal move, an impossible count) into an error.

@@ -214,6 +214,7 @@ func (w *World) end() {
 		if l != nil {
 			if l.eng != nil {
 				w.Faults["transaction in parts"] += int(l.eng.Stats().Parted.Load())
+				w.Faults["transaction made ahead"] += int(l.eng.Stats().Ahead.Load())
 			}
 			l.die()
 		}

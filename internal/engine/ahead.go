@@ -1,0 +1,179 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/host"
+	"skein.dev/skein/internal/store"
+)
+
+// While the store is at work on a large transaction, the writer makes the next one, on top of what
+// memory says already; it is sent when the one before has committed. So there is still one transaction
+// at a time, in their order, and what is made ahead is nothing but memory that nobody has heard of: if
+// the one before fails, memory goes back to the rows, and the items are applied again.
+//
+// What is made ahead must not ask the store for what the transaction under way is about to change. So
+// that one holds nothing but runs that have to do with no others (see plain), and of items only simple
+// ones are applied ahead.
+
+// flight is a transaction that the store is at work on.
+type flight struct {
+	tx    *transaction
+	n     int // of its items, the first of kept
+	parts []*store.Batch
+	done  chan struct{} // has something when it is over
+	over  bool          // that was taken
+	took  time.Duration
+	wall  dag.Micros
+	err   error
+}
+
+// depart has the store begin with the transaction of n items that was made, if it is large and plain;
+// nil: it is for commit. What is made from now on is another one.
+func (w *writer) depart(n int) *flight {
+	b := &w.tx.batch
+	rows := b.Changes.Rows()
+	if !w.tx.plain || rows < w.e.cfg.PartRows || rows != b.Rows() || b.Watermark != 0 {
+		return nil
+	}
+	b.Fences = w.fenced(b)
+	f := &flight{tx: w.tx, n: n, parts: w.parts(b), done: make(chan struct{}, 1)}
+	for i := range b.Fences { // what is made ahead is numbered after it
+		w.held(b.Fences[i].Shard).Seq++
+	}
+	w.tx, w.spare = w.spare, nil
+	ctx, began := context.WithoutCancel(w.ctx), w.e.host.Now()
+	w.e.host.Go(w.wg, func() {
+		f.wall, f.err = w.commitParts(ctx, f.parts)
+		f.took = w.e.host.Now().Sub(began)
+		f.done <- struct{}{}
+		w.inbox.poke()
+	})
+	return f
+}
+
+// fly sees a flight to its end, and those that were made meanwhile.
+func (w *writer) fly(ctx context.Context, f *flight) error {
+	for {
+		n, err := w.ahead(ctx, f)
+		if w.arrive(f); f.err != nil {
+			w.fold(f)
+			return w.failed(ctx, f.n, f.err)
+		}
+		if n > 0 {
+			w.e.stats.Ahead.Add(1)
+		}
+		var next *flight
+		if n > 0 && err == nil {
+			next = w.depart(n)
+		}
+		made := w.tx
+		w.tx = f.tx
+		w.settle(f.n)
+		w.look(ctx)
+		if f = next; f != nil {
+			continue
+		}
+		if w.spare = made; n == 0 && err == nil {
+			return nil
+		}
+		w.tx, w.spare = made, w.tx
+		if err == nil {
+			err = w.commit(ctx)
+		}
+		if err != nil {
+			return w.failed(ctx, n, err)
+		}
+		w.settle(n)
+		return nil
+	}
+}
+
+// ahead makes the next transaction while one is under way, as soon as there is enough for one. It returns
+// how many items that took: none if the one under way was over before.
+func (w *writer) ahead(ctx context.Context, f *flight) (n int, err error) {
+	enough := max(w.e.cfg.PartRows/rowsPerItem, 1)
+	for ctx.Err() == nil {
+		select {
+		case <-f.done:
+			f.over = true
+			return 0, nil
+		default:
+		}
+		if len(w.kept) > f.n || w.todo.len()+w.inbox.len() >= enough {
+			if !w.onlyItems() {
+				return 0, nil
+			}
+			if len(w.kept) == f.n {
+				w.take()
+			}
+			simple := 0
+			for i := f.n; i < len(w.kept) && w.simple(&w.kept[i]); i++ {
+				simple++
+			}
+			if simple < enough {
+				return 0, nil
+			}
+			return w.make(ctx, w.kept[f.n:f.n+simple])
+		}
+		w.e.host.Await(ctx, w.inbox.wake, host.Forever)
+	}
+	return 0, nil
+}
+
+// onlyItems reports whether there is nothing to do but items: nothing that a transaction begins with a look
+// at the store for.
+func (w *writer) onlyItems() bool {
+	return !w.whole && w.itemsMax == batchRowsMax && len(w.gates.open) == 0 && len(w.backfills.open) == 0 &&
+		!w.commons.busy(w.clock.now().Wall) && (w.commons.loaded || w.held(store.GateShard) == nil)
+}
+
+// simple reports whether an item can be applied before the transaction under way has committed: it does not
+// look for a run in the store.
+func (w *writer) simple(it *item) bool {
+	if it.define != nil || it.ask != nil || it.op != nil || it.req != nil || it.mail != 0 || it.again {
+		return false
+	}
+	if it.submit != nil {
+		return it.submit.Key == "" && !it.submit.named
+	}
+	return (it.ev.Kind == dag.EvReport || it.ev.Kind == dag.EvStarted || it.ev.Kind == dag.EvSplit) && w.runs[it.run] != nil
+}
+
+// arrive waits for the end of a flight.
+func (w *writer) arrive(f *flight) {
+	if !f.over {
+		w.e.host.Await(context.Background(), f.done, host.Forever)
+	}
+	b := &f.tx.batch
+	if f.err == nil {
+		w.committed(len(f.parts), f.wall)
+		w.e.stats.count(b.Rows(), f.took)
+		return
+	}
+	for i := range b.Fences {
+		w.held(b.Fences[i].Shard).Seq--
+	}
+}
+
+// fold makes one of a flight that failed and what was made since: nothing of that was sent.
+func (w *writer) fold(f *flight) {
+	made := w.tx
+	if r := made.current; r != nil {
+		made.touched = append(made.touched, r)
+	}
+	for _, r := range made.touched {
+		if !f.tx.marked[r] {
+			f.tx.marked[r] = true
+			f.tx.touched = append(f.tx.touched, r)
+		}
+	}
+	for i := range made.assigns {
+		w.unbook(&made.assigns[i])
+	}
+	made.reset()
+	w.tx, w.spare, w.unsure = f.tx, made, nil
+	w.whole = w.whole || len(f.parts) > 1
+}
