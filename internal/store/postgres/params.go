@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -80,7 +79,7 @@ func texts(v []string) *column {
 // arrayHead is the length of what stands before the elements of a binary array.
 const arrayHead = 20
 
-// column is an array in the making. It notices if all of its values are the same.
+// column is an array in the making. As long as all of its values are the same it holds the first only.
 type column struct {
 	buf   []byte // room for the head, then elements, each behind its length
 	first int    // end of the first element
@@ -96,32 +95,73 @@ func newColumn(oid uint32) *column {
 
 func (c *column) reset() { c.buf, c.n, c.null = c.buf[:arrayHead], 0, false }
 
+// add adds a value; so do addText and addNull.
 func (c *column) add(v []byte) {
-	at := len(c.buf)
-	c.buf = append(binary.BigEndian.AppendUint32(c.buf, uint32(len(v))), v...)
-	c.added(at)
+	if !c.again(len(v), false) || string(c.buf[arrayHead+4:c.first]) != string(v) {
+		c.spread()
+		c.buf = append(binary.BigEndian.AppendUint32(c.buf, uint32(len(v))), v...)
+	}
+	c.added()
 }
 
-// added takes note of the element that begins at a place.
-func (c *column) added(at int) {
-	c.n++
-	switch {
-	case c.n == 1:
-		c.first, c.same = len(c.buf), true
-	case c.same:
-		c.same = bytes.Equal(c.buf[at:], c.buf[arrayHead:c.first])
+func (c *column) addText(v string) {
+	if !c.again(len(v), false) || string(c.buf[arrayHead+4:c.first]) != v {
+		c.spread()
+		c.buf = append(binary.BigEndian.AppendUint32(c.buf, uint32(len(v))), v...)
 	}
+	c.added()
 }
 
 func (c *column) addNull() {
-	at := len(c.buf)
-	c.buf = binary.BigEndian.AppendUint32(c.buf, 0xffffffff)
-	c.null = true
-	c.added(at)
+	if !c.again(0, true) {
+		c.spread()
+		c.buf = binary.BigEndian.AppendUint32(c.buf, 0xffffffff)
+		c.null = true
+	}
+	c.added()
+}
+
+func (c *column) int8(v int64) {
+	if !c.again(8, false) || binary.BigEndian.Uint64(c.buf[arrayHead+4:]) != uint64(v) {
+		c.spread()
+		c.buf = binary.BigEndian.AppendUint64(append(c.buf, 0, 0, 0, 8), uint64(v))
+	}
+	c.added()
+}
+
+func (c *column) int4(v int32) {
+	if !c.again(4, false) || binary.BigEndian.Uint32(c.buf[arrayHead+4:]) != uint32(v) {
+		c.spread()
+		c.buf = binary.BigEndian.AppendUint32(append(c.buf, 0, 0, 0, 4), uint32(v))
+	}
+	c.added()
+}
+
+// again reports whether a value may be the same as all before it: by its length.
+func (c *column) again(size int, null bool) bool {
+	return c.n > 0 && c.same && c.null == null && c.first == arrayHead+4+size
+}
+
+// spread writes out the values that are the same: another one follows.
+func (c *column) spread() {
+	if c.n == 0 || !c.same {
+		return
+	}
+	c.same = false
+	for range c.n - 1 {
+		c.buf = append(c.buf, c.buf[arrayHead:c.first]...)
+	}
+}
+
+func (c *column) added() {
+	if c.n++; c.n == 1 {
+		c.first, c.same = len(c.buf), true
+	}
 }
 
 // array is the whole column; it is valid until the column changes.
 func (c *column) array() []byte {
+	c.spread()
 	head := c.buf[:0]
 	dims, nulls := uint32(1), uint32(0)
 	if c.n == 0 {
@@ -182,26 +222,17 @@ func (r *rows) next(oid uint32) *column {
 }
 
 func (r *rows) int8(v int64) *rows {
-	c := r.next(oidInt8)
-	at := len(c.buf)
-	c.buf = binary.BigEndian.AppendUint64(append(c.buf, 0, 0, 0, 8), uint64(v))
-	c.added(at)
+	r.next(oidInt8).int8(v)
 	return r
 }
 
 func (r *rows) int4(v int32) *rows {
-	c := r.next(oidInt4)
-	at := len(c.buf)
-	c.buf = binary.BigEndian.AppendUint32(append(c.buf, 0, 0, 0, 4), uint32(v))
-	c.added(at)
+	r.next(oidInt4).int4(v)
 	return r
 }
 
 func (r *rows) id(v *dag.RunID) *rows {
-	c := r.next(oidUUID)
-	at := len(c.buf)
-	c.buf = append(append(c.buf, 0, 0, 0, 16), v[:]...)
-	c.added(at)
+	r.next(oidUUID).add(v[:])
 	return r
 }
 
@@ -216,12 +247,9 @@ func (r *rows) idOrNull(v *dag.RunID) *rows {
 
 func (r *rows) text(v string) *rows {
 	c := r.next(oidText)
-	if !r.fits(len(v)) {
-		return r
+	if r.fits(len(v)) {
+		c.addText(v)
 	}
-	at := len(c.buf)
-	c.buf = append(binary.BigEndian.AppendUint32(c.buf, uint32(len(v))), v...)
-	c.added(at)
 	return r
 }
 
