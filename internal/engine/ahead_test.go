@@ -1,0 +1,94 @@
+package engine_test
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store/memory"
+)
+
+// TestAhead makes a transaction while the one before is under way, which then ends in each way that there is:
+// nobody hears of the second before it is written itself, nothing is lost or done twice, no slot is lost.
+func TestAhead(t *testing.T) {
+	for name, outcome := range map[string]memory.Outcome{"committed": memory.OK, "failed": memory.FailBefore, "refused": memory.Refuse,
+		"unknown, written": memory.UnknownWritten, "unknown, lost": memory.UnknownLost} {
+		for _, report := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) { aheadOf(t, outcome, report) })
+		}
+	}
+}
+
+// aheadOf has a submission be under way when another one comes, or a report.
+func aheadOf(t *testing.T, outcome memory.Outcome, report bool) {
+	var armed atomic.Bool
+	under, on := make(chan struct{}), make(chan struct{})
+	at := memory.CommitBefore
+	if outcome == memory.UnknownWritten {
+		at = memory.CommitAfter
+	}
+	st := memory.New(memory.Options{Fault: func(op memory.Op) memory.Outcome {
+		if op.Kind != at || !armed.CompareAndSwap(true, false) {
+			return memory.OK
+		}
+		under <- struct{}{}
+		<-on
+		return outcome
+	}})
+	t.Cleanup(func() { _ = st.Close() })
+	h := newHands(t)
+	h.held = true
+	n := start(t, st, h, func(c *engine.Config) { c.PartRows = 1 })
+	w := n.apply("w", graph(t, "a; b: a"))
+	n.submit(w)
+	first := h.holding(1)[0]
+
+	var wg sync.WaitGroup
+	accepted := atomic.Int64{}
+	submit := func() {
+		switch _, err := n.Submit(t.Context(), submission(w)); {
+		case err == nil:
+			accepted.Add(1)
+		case !errors.Is(err, engine.ErrUnavailable):
+			t.Errorf("submit: %v", err)
+		}
+	}
+	armed.Store(true)
+	wg.Go(submit)
+	<-under
+	if report {
+		h.end(first, dag.Result{State: dag.AttemptSucceeded})
+		eventually(t, "the report is taken", func() bool { return n.Waiting() == 0 })
+	} else {
+		wg.Go(submit)
+		eventually(t, "the submission has a slot", func() bool { return n.Free() == n.slots-3 })
+	}
+	if h.starts() != 1 || accepted.Load() != 0 {
+		t.Errorf("%d attempts were started and %d submissions answered before anything was written", h.starts(), accepted.Load())
+	}
+	close(on)
+	wg.Wait()
+	submit()
+	runs := 1 + int(accepted.Load())
+	if !report {
+		h.end(first, dag.Result{State: dag.AttemptSucceeded})
+	}
+	h.holding(runs) // b of the first, a of the others
+	n.sound()
+	for _, k := range h.holding(runs) {
+		h.end(k, dag.Result{State: dag.AttemptSucceeded})
+	}
+	for _, k := range h.holding(runs - 1) {
+		h.end(k, dag.Result{State: dag.AttemptSucceeded})
+	}
+	n.quiet()
+	if is := n.Stats().RunsAccepted.Load(); is != int64(runs) {
+		t.Errorf("%d runs were accepted, %d submissions were told so", is, runs)
+	}
+	if outcome == memory.OK && n.Stats().Ahead.Load() == 0 {
+		t.Error("no transaction was made ahead")
+	}
+}
