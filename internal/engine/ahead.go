@@ -18,40 +18,63 @@ import (
 // that one holds nothing but runs that have to do with no others (see plain), and of items only simple
 // ones are applied ahead.
 
+// aheadRowsDefault is from how many rows on a transaction is large.
+const aheadRowsDefault = 400
+
 // flight is a transaction that the store is at work on.
 type flight struct {
-	tx    *transaction
-	n     int // of its items, the first of kept
-	parts []*store.Batch
-	done  chan struct{} // has something when it is over
-	over  bool          // that was taken
-	took  time.Duration
-	wall  dag.Micros
-	err   error
+	tx   *transaction
+	n    int           // of its items, the first of kept
+	done chan struct{} // has something when it is over
+	over bool          // that was taken
+	took time.Duration
+	wall dag.Micros
+	err  error
 }
 
-// depart has the store begin with the transaction of n items that was made, if it is large and plain;
+// depart has the store begin with the transaction that was made of items, if it is large and plain;
 // nil: it is for commit. What is made from now on is another one.
-func (w *writer) depart(n int) *flight {
+func (w *writer) depart(items []item) *flight {
 	b := &w.tx.batch
 	rows := b.Changes.Rows()
-	if !w.tx.plain || rows < w.e.cfg.PartRows || rows != b.Rows() || b.Watermark != 0 {
+	if rows < w.e.cfg.AheadRows || rows != b.Rows() || b.Watermark != 0 || !w.plain(items) {
 		return nil
 	}
 	b.Fences = w.fenced(b)
-	f := &flight{tx: w.tx, n: n, parts: w.parts(b), done: make(chan struct{}, 1)}
+	f := &flight{tx: w.tx, n: len(items), done: make(chan struct{}, 1)}
 	for i := range b.Fences { // what is made ahead is numbered after it
 		w.held(b.Fences[i].Shard).Seq++
 	}
 	w.tx, w.spare = w.spare, nil
 	ctx, began := context.WithoutCancel(w.ctx), w.e.host.Now()
 	w.e.host.Go(w.wg, func() {
-		f.wall, f.err = w.commitParts(ctx, f.parts)
+		f.wall, f.err = w.e.store.Commit(ctx, b)
 		f.took = w.e.host.Now().Sub(began)
 		f.done <- struct{}{}
 		w.inbox.poke()
 	})
 	return f
+}
+
+// plain reports whether the transaction that was made of items is about runs that have to do with no others, and
+// with nothing that is shared. While content that a store refuses is being looked for, transactions go one by one.
+func (w *writer) plain(items []item) bool {
+	if w.itemsMax < batchRowsMax || w.tx.common || len(w.tx.letters) > 0 || len(w.tx.addressed) > 0 {
+		return false
+	}
+	for i := range items {
+		it := &items[i]
+		alone := it.submit != nil || it.ev.Kind == dag.EvReport || it.ev.Kind == dag.EvStarted || it.ev.Kind == dag.EvSplit
+		if !alone || it.define != nil || it.ask != nil || it.op != nil || it.req != nil {
+			return false
+		}
+	}
+	for _, r := range w.tx.touched {
+		if r.Fire != nil || r.Claim != nil || len(r.Shares()) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // fly sees a flight to its end, and those that were made meanwhile.
@@ -67,7 +90,7 @@ func (w *writer) fly(ctx context.Context, f *flight) error {
 		}
 		var next *flight
 		if n > 0 && err == nil {
-			next = w.depart(n)
+			next = w.depart(w.kept[f.n : f.n+n])
 		}
 		made := w.tx
 		w.tx = f.tx
@@ -94,7 +117,7 @@ func (w *writer) fly(ctx context.Context, f *flight) error {
 // ahead makes the next transaction while one is under way, as soon as there is enough for one. It returns
 // how many items that took: none if the one under way was over before.
 func (w *writer) ahead(ctx context.Context, f *flight) (n int, err error) {
-	enough := max(w.e.cfg.PartRows/rowsPerItem, 1)
+	enough := max(w.e.cfg.AheadRows/rowsPerItem, 1)
 	for ctx.Err() == nil {
 		select {
 		case <-f.done:
@@ -126,7 +149,7 @@ func (w *writer) ahead(ctx context.Context, f *flight) (n int, err error) {
 // onlyItems reports whether there is nothing to do but items: nothing that a transaction begins with a look
 // at the store for.
 func (w *writer) onlyItems() bool {
-	return !w.whole && w.itemsMax == batchRowsMax && len(w.gates.open) == 0 && len(w.backfills.open) == 0 &&
+	return w.itemsMax == batchRowsMax && len(w.gates.open) == 0 && len(w.backfills.open) == 0 &&
 		!w.commons.busy(w.clock.now().Wall) && (w.commons.loaded || w.held(store.GateShard) == nil)
 }
 
@@ -149,7 +172,7 @@ func (w *writer) arrive(f *flight) {
 	}
 	b := &f.tx.batch
 	if f.err == nil {
-		w.committed(len(f.parts), f.wall)
+		w.committed(f.wall)
 		w.e.stats.count(b.Rows(), f.took)
 		return
 	}
@@ -175,5 +198,4 @@ func (w *writer) fold(f *flight) {
 	}
 	made.reset()
 	w.tx, w.spare, w.unsure = f.tx, made, nil
-	w.whole = w.whole || len(f.parts) > 1
 }

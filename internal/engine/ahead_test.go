@@ -41,7 +41,7 @@ func aheadOf(t *testing.T, outcome memory.Outcome, report bool) {
 	t.Cleanup(func() { _ = st.Close() })
 	h := newHands(t)
 	h.held = true
-	n := start(t, st, h, func(c *engine.Config) { c.PartRows = 1 })
+	n := start(t, st, h, func(c *engine.Config) { c.AheadRows = 1 })
 	w := n.apply("w", graph(t, "a; b: a"))
 	n.submit(w)
 	first := h.holding(1)[0]

@@ -25,8 +25,8 @@ type Config struct {
 	Ageing time.Duration
 	// SubmitMax bounds the submissions that wait for the writer; 0: 20,000.
 	SubmitMax int
-	// PartRows is from how many rows on a transaction of several shards may go in two parts; 0: 400.
-	PartRows int
+	// AheadRows is from how many rows of a transaction on the next one is made while it is under way; 0: 400.
+	AheadRows int
 	// Reap kills what attempts of earlier lives of this node left running; it is called
 	// before their tasks are given to anybody again, and again if the engine has to load
 	// them once more. nil: nothing can be left.
@@ -101,7 +101,7 @@ type Engine struct {
 // Stats counts what happened since the start; all of it only rises.
 type Stats struct {
 	Commits, Rows           atomic.Int64
-	Parted, Ahead           atomic.Int64 // transactions that went in parts; that were made while another was under way
+	Ahead                   atomic.Int64 // transactions that were made while the one before was under way
 	RunsAccepted, RunsEnded atomic.Int64
 	AttemptsStarted         atomic.Int64
 	AttemptsEnded           atomic.Int64
@@ -150,8 +150,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.SubmitMax == 0 {
 		cfg.SubmitMax = submitMaxDefault
 	}
-	if cfg.PartRows == 0 {
-		cfg.PartRows = partRowsDefault
+	if cfg.AheadRows == 0 {
+		cfg.AheadRows = aheadRowsDefault
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

@@ -61,7 +61,6 @@ type writer struct {
 	// itemsMax bounds the items of a transaction: halved when one is refused for its
 	// content, doubled when one commits. See halve.go.
 	itemsMax int
-	whole    bool // the next transaction is not to go in parts: see parts.go
 	// unsure is set when nobody knows any more at which seq the shards are: nothing may
 	// be written until they are taken again.
 	unsure error
@@ -96,13 +95,9 @@ type transaction struct {
 	common    bool // what all shards share is looked at or changed
 	// declared: a trigger is another than it was, not only further on.
 	declared bool
-	rows     int  // estimate
-	tried    int  // items and assignments begun
-	plain    bool // every item is about one run alone
-	// cuts are where the rows of each shard begin, if the transaction may go in parts.
-	apart bool
-	cuts  []cut
-	tally tally
+	rows     int // estimate
+	tried    int // items and assignments begun
+	tally    tally
 }
 
 // tally is what the counters rise by when the transaction commits.
@@ -236,7 +231,7 @@ func (w *writer) transact(ctx context.Context) error {
 	}
 	n, err := w.make(ctx, w.kept)
 	if err == nil {
-		if f := w.depart(n); f != nil {
+		if f := w.depart(w.kept[:n]); f != nil {
 			return w.fly(ctx, f)
 		}
 		err = w.commit(ctx)
@@ -294,7 +289,7 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 		}
 		w.follow()
 		w.fill(w.itemsMax - n)
-		w.flush(items[:n])
+		w.flush()
 		w.post()
 	})
 	if err == nil {
@@ -303,10 +298,8 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 	return n, err
 }
 
-func (w *writer) flush(items []item) {
-	w.byShard(items)
+func (w *writer) flush() {
 	for _, r := range w.tx.touched {
-		w.cutAt(r.Shard)
 		n := len(w.tx.batch.Events)
 		r.Flush(&w.tx.batch.Changes, w.tx.now.Wall)
 		if f := w.held(r.Shard); f != nil && len(w.tx.batch.Events) > n {
@@ -335,26 +328,24 @@ func (w *writer) commit(ctx context.Context) error {
 // write commits a batch under the fences that are held.
 func (w *writer) write(ctx context.Context, b *store.Batch) error {
 	b.Fences = w.fenced(b)
-	parts := w.parts(b)
-	wall, err := w.commitParts(context.WithoutCancel(ctx), parts)
+	wall, err := w.e.store.Commit(context.WithoutCancel(ctx), b)
 	if err != nil {
-		w.whole = w.whole || len(parts) > 1
 		return err
 	}
 	for _, f := range b.Fences {
 		w.held(f.Shard).Seq++
 	}
 	w.due.watermark = max(w.due.watermark, b.Watermark)
-	w.committed(len(parts), wall)
+	w.committed(wall)
 	return nil
 }
 
-// committed takes note of a transaction that committed, in parts, when the store's clock said wall.
-func (w *writer) committed(parts int, wall dag.Micros) {
+// committed takes note of a transaction that committed when the store's clock said wall.
+func (w *writer) committed(wall dag.Micros) {
 	w.clock.set(wall)
 	w.due.setClock(wall)
 	w.pause = 0
-	w.e.stats.Commits.Add(int64(parts))
+	w.e.stats.Commits.Add(1)
 }
 
 // guarded turns a panic of f (an illegal move, an impossible count) into an error.
@@ -401,7 +392,7 @@ func (w *writer) settle(n int) {
 	w.defs.trim()
 	w.triggers.trim()
 	w.backfills.retire()
-	w.itemsMax, w.whole = min(2*w.itemsMax, batchRowsMax), false
+	w.itemsMax = min(2*w.itemsMax, batchRowsMax)
 	w.e.stats.ActiveRuns.Store(int64(len(w.runs) + w.aside))
 	w.e.stats.ReadyTasks.Store(int64(w.queue.Len()))
 	w.e.stats.InboxItems.Store(int64(w.inbox.len() + len(w.kept)))

@@ -96,7 +96,7 @@ func engineCollector(e *engine.Engine, counts []Count) prometheus.Collector {
 	count("runs_quarantined_total", "Runs set aside because their rows cannot be used.", &st.Quarantined)
 	count("runs_expired_total", "Finished runs deleted because they need not be kept.", &st.Expired)
 	count("commits_total", "Transactions committed.", &st.Commits)
-	count("commits_parted_total", "Large transactions that went as two at once.", &st.Parted)
+	count("commits_ahead_total", "Transactions that were made while the one before was under way.", &st.Ahead)
 	count("rows_written_total", "Rows written by them.", &st.Rows)
 	add("commit_seconds_total", "Time spent in them.", prometheus.CounterValue,
 		func() float64 { return time.Duration(st.CommitNanos.Load()).Seconds() })

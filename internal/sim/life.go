@@ -146,8 +146,8 @@ func (l *life) main() {
 		Store: w.mutant.store(l, w.st), Executor: l.work, Compile: compile, Node: fmt.Sprintf("n%d", l.node), Slots: w.swarm.slots + w.mutant.slots,
 		Reap: l.reap, Host: l, Planner: w.planner,
 	}
-	if w.stage.Parts {
-		cfg.PartRows = 1
+	if w.stage.Ahead {
+		cfg.AheadRows = 1
 	}
 	w.serve(&cfg)
 	if w.swarm.nodes > 1 {

@@ -38,8 +38,8 @@ func newCoro() *coro {
 // Stage keeps coroutines from one history to the next: their stacks have grown already.
 type Stage struct {
 	idle []*coro
-	// Parts has every transaction go in parts that may, however small it is.
-	Parts bool
+	// Ahead has a transaction be made while the one before is under way, however small they are.
+	Ahead bool
 }
 
 func (s *Stage) take() *coro {

@@ -18,7 +18,7 @@ import (
 
 var (
 	seedFlag   = flag.Uint64("seed", 0, "the seed that TestSeed replays, and the first of TestSoak")
-	partsFlag  = flag.Bool("parts", false, "whether TestSeed and TestSoak have transactions go in parts")
+	aheadFlag  = flag.Bool("ahead", false, "whether TestSeed and TestSoak have small transactions be made ahead, too")
 	seedsFlag  = flag.Uint64("seeds", 20_000, "how many seeds TestSoak plays")
 	mutantFlag = flag.String("mutant", "", "the bug that TestSeed and TestSoak play with")
 )
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 // TestSeed replays one seed; with -v it prints the whole history.
 func TestSeed(t *testing.T) {
-	stage := &Stage{Parts: *partsFlag}
+	stage := &Stage{Ahead: *aheadFlag}
 	defer stage.Close()
 	var trace *os.File
 	if testing.Verbose() {
@@ -100,13 +100,13 @@ func (a *tally) add(w *World) {
 const badMax = 20
 
 // soak plays seeds on all cores.
-func soak(first, n uint64, m *Mutant, parts bool) *tally {
+func soak(first, n uint64, m *Mutant, ahead bool) *tally {
 	all := &tally{kinds: map[string]int{}, what: map[uint64]string{}}
 	var next atomic.Uint64
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			stage := &Stage{Parts: parts}
+			stage := &Stage{Ahead: ahead}
 			defer stage.Close()
 			for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
 				all.add(Run(stage, first+i, m, nil))
@@ -126,14 +126,14 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestParts: transactions that go in parts, of which faults write one and not the other.
-func TestParts(t *testing.T) {
+// TestAhead: transactions that are made while the one before is under way, which may fail.
+func TestAhead(t *testing.T) {
 	all := soak(0, 250, nil, true)
 	for _, seed := range all.bad {
-		t.Errorf("seed %d: %.400s\n\tgo test ./internal/sim -run TestSeed$ -seed %d -parts -v", seed, all.what[seed], seed)
+		t.Errorf("seed %d: %.400s\n\tgo test ./internal/sim -run TestSeed$ -seed %d -ahead -v", seed, all.what[seed], seed)
 	}
-	if n := all.kinds["transaction in parts"]; n < 50 {
-		t.Errorf("%d transactions went in parts", n)
+	if n := all.kinds["transaction made ahead"]; n < 50 {
+		t.Errorf("%d transactions were made ahead", n)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestSoak(t *testing.T) {
 		n = min(n, 1000)
 	}
 	began := cpu()
-	all := soak(*seedFlag, n, mutantNamed(t, *mutantFlag), *partsFlag)
+	all := soak(*seedFlag, n, mutantNamed(t, *mutantFlag), *aheadFlag)
 	for _, seed := range all.bad[:min(len(all.bad), badMax)] {
 		t.Errorf("seed %d: %.400s\n\tgo test ./internal/sim -run TestSeed$ -seed %d -v", seed, all.what[seed], seed)
 	}

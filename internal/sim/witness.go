@@ -175,10 +175,10 @@ func (v *witness) commit(l *life, b *store.Batch) {
 }
 
 // mirrorAll compares all that an owner has in memory of the shards that it wrote. In a cluster others
-// insert runs that it has not met yet, and what has just ended it forgets after this; so it does with what
-// ended in the other part of a transaction.
+// insert runs that it has not met yet, and what has just ended it forgets after this; what it makes ahead
+// no row says yet.
 func (v *witness) mirrorAll(l *life, b *store.Batch, live, written int) {
-	if v.w.swarm.nodes > 1 || live != written || v.w.stage.Parts {
+	if v.w.swarm.nodes > 1 || live != written || v.w.stage.Ahead {
 		return
 	}
 	for _, f := range b.Fences {

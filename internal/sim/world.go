@@ -98,7 +98,7 @@ func (w *World) draw() {
 	s.long, s.twice, s.ghosts = some(40, 30), some(40, 40), some(50, 80)
 	s.verbs, s.badRuns = some(40, 2), some(10, 1)
 	s.triggers, s.limit = r.IntN(4) == 0, r.IntN(4) == 0
-	if w.stage.Parts { // they need shards, and much at once
+	if w.stage.Ahead { // they need shards, and much at once
 		s.shards, s.runs, s.flows = max(s.shards, 2), 2*s.runs+2, 3
 	}
 	w.drawRich()
@@ -213,7 +213,6 @@ func (w *World) end() {
 	for _, l := range w.lives {
 		if l != nil {
 			if l.eng != nil {
-				w.Faults["transaction in parts"] += int(l.eng.Stats().Parted.Load())
 				w.Faults["transaction made ahead"] += int(l.eng.Stats().Ahead.Load())
 			}
 			l.die()
