@@ -76,7 +76,7 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) e
 		r.What, r.Holder = where+" is paused"+because(q.Reason), q.Actor
 		r.Unblocks, r.Expected = "skein queue resume "+q.Name, q.Until
 	case q.Limit > 0 && len(holders) >= int(q.Limit):
-		r.What, r.Unblocks = fmt.Sprintf("%s lets %d runs be active at a time", where, q.Limit), "the end of one of them; more at a time: skein queue set "+q.Name+" --limit N"
+		r.What, r.Unblocks = lets(where, q.Limit), "the end of one of them; more at a time: skein queue set "+q.Name+" --limit N"
 	case q.Rate > 0 && q.Paced > now:
 		r.What = fmt.Sprintf("%s lets %d runs through %s", where, q.Rate, each(q.Each))
 		r.Unblocks, r.Expected = "time", q.Paced

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -115,7 +114,7 @@ func (w *writer) try(k store.TriggerKey, g *gate, r *dag.Run) (why string, err e
 	if k.Name != "" {
 		what = "trigger " + k.Name
 	}
-	return fmt.Sprintf("%s lets %d runs be active at a time", what, limit), nil
+	return lets(what, limit), nil
 }
 
 // count takes up a run as its rows have it: one that is waiting stands at its first gate.

@@ -53,3 +53,11 @@ func checkTexts(pairs ...string) error {
 	}
 	return nil
 }
+
+// lets says what somebody waits for at a limit.
+func lets[N int | int64 | int32](what string, limit N) string {
+	if limit == 1 {
+		return what + " lets one run be active at a time"
+	}
+	return fmt.Sprintf("%s lets %d runs be active at a time", what, limit)
+}

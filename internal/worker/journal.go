@@ -108,20 +108,13 @@ func decodeEntry(data []byte, e *entry) (int, error) {
 }
 
 func encodeEntry(to []byte, e *entry) ([]byte, error) {
-	at := len(to)
-	to = append(to, make([]byte, recordHead)...)
-	var plain bool
-	if to, plain = appendPlain(to, e); !plain {
-		text, err := json.Marshal(e)
-		if err != nil {
-			return to[:at], err
-		}
-		to = append(to[:at+recordHead], text...)
+	text, err := json.Marshal(e)
+	if err != nil {
+		return to, err
 	}
-	text := to[at+recordHead:]
-	binary.LittleEndian.PutUint32(to[at:], uint32(len(text)))
-	binary.LittleEndian.PutUint32(to[at+4:], crc32.Checksum(text, castagnoli))
-	return to, nil
+	to = binary.LittleEndian.AppendUint32(to, uint32(len(text)))
+	to = binary.LittleEndian.AppendUint32(to, crc32.Checksum(text, castagnoli))
+	return append(to, text...), nil
 }
 
 // learn makes memory know what a record of n bytes says.
