@@ -52,10 +52,16 @@ func (r *RunRow) unbegun() TaskState {
 	switch {
 	case r.State == RunSkipped:
 		return Skipped
-	case r.Cause == CauseNoRetake, r.Cause == CauseQueue, r.Cause == CauseLock, r.Cause == CauseCycle:
+	case r.Cause == CauseNoRetake, r.Denied():
 		return Failed
 	}
 	return Stopped
+}
+
+// Denied reports whether a run failed because it did not get what it asked for, whatever became of its tasks: those
+// of a run that was recovered may all have been marked as succeeded while it stood in line.
+func (r *RunRow) Denied() bool {
+	return r.Cause == CauseQueue || r.Cause == CauseLock || r.Cause == CauseCycle
 }
 
 // loseRun is if_lost: fail: the handler of one task is gone, and nothing of the run is to

@@ -194,12 +194,12 @@ func (l *look) fail(ctx context.Context, err error) {
 	l.failed++
 }
 
-// decide has the writer carry out what a page of triggers owes, and waits for it. It
-// reports whether all of it was.
+// decide has the writer carry out what a page of triggers owes, and waits for it. It reports whether the next
+// page is another one: an owner of before, who does not know yet that its shards are others', decides nothing.
 func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micros) bool {
 	items := make([]item, 0, len(page))
 	told := make(chan struct{}, len(page))
-	errs := make([]error, len(page))
+	errs, idle := make([]error, len(page)), make([]bool, len(page))
 	for i := range page {
 		t := &page[i]
 		plan, err := l.e.cfg.Planner.Plan(t, until)
@@ -212,7 +212,7 @@ func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micro
 		}
 		items = append(items, item{
 			op:   func(w *writer) answer { return w.decide(t, &plan, until) },
-			done: func(a answer) { errs[i] = a.err; told <- struct{}{} },
+			done: func(a answer) { errs[i], idle[i] = a.err, a.verdict == dag.Stale; told <- struct{}{} },
 		})
 	}
 	if len(items) == 0 {
@@ -221,18 +221,22 @@ func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micro
 	if err := l.e.writer.inbox.put(items...); err != nil {
 		return false
 	}
-	l.decided += len(items)
 	for range items {
 		if !l.e.host.Await(ctx, told, host.Forever) {
 			return false
 		}
 	}
-	for _, err := range errs {
+	stale := 0
+	for i, err := range errs {
 		if err != nil {
 			l.fail(ctx, err)
 		}
+		if idle[i] {
+			stale++
+		}
 	}
-	return true
+	l.decided += len(items) - stale
+	return stale < len(items)
 }
 
 // setAside pauses a trigger whose row nobody can understand, so that it is not due for ever
@@ -272,6 +276,9 @@ func (w *writer) decide(was *store.Trigger, p *Plan, until dag.Micros) answer {
 			return answer{err: err}
 		}
 		p = &anew
+	}
+	if p.idle(t) {
+		return answer{verdict: dag.Stale}
 	}
 	if err := w.carryOut(t, p); err != nil {
 		w.broken(err)

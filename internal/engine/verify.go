@@ -169,7 +169,7 @@ func (v *verifier) states() {
 	switch {
 	case r.State == dag.RunSucceeded && failed+stopped > 0:
 		v.fail("outcome", dag.LeaderTask, "succeeded with %d failed and %d stopped tasks", failed, stopped)
-	case r.State == dag.RunFailed && failed+halted == 0 && r.Intent < dag.IntentStop:
+	case r.State == dag.RunFailed && failed+halted == 0 && r.Intent < dag.IntentStop && !r.Denied():
 		v.fail("outcome", dag.LeaderTask, "failed without a failed task")
 	case r.State == dag.RunStopped && r.Intent < dag.IntentStop:
 		v.fail("outcome", dag.LeaderTask, "stopped without the intent")
@@ -210,15 +210,34 @@ func (v *verifier) order() {
 	}
 }
 
-// redone reports whether an operator had n, or an instance of it, done again after the task had begun: it goes on.
+// redone reports whether an operator had n, an instance of it or something that it needs done again, or marked, after
+// the task had begun: n may come to another end by that, and who has begun goes on.
 func (v *verifier) redone(n dag.TaskID, a *dag.AttemptRow) bool {
 	begun, known := v.given[attemptOf{a.Task, 1}]
+	until := v.given[attemptOf{a.Task, a.Token}]
+	if !known || len(v.marked) == 0 {
+		return false
+	}
+	told := map[dag.TaskID]bool{}
 	for t, marked := range v.marked {
-		if of, ok := v.g.InstanceOf(t); t != n && (!ok || of != n) {
-			continue
+		if slices.ContainsFunc(marked, func(seq int64) bool { return begun < seq && seq <= until }) {
+			told[t] = true
+			if of, ok := v.g.InstanceOf(t); ok {
+				told[of] = true
+			}
 		}
-		if known && slices.ContainsFunc(marked, func(seq int64) bool { return begun < seq && seq <= v.given[attemptOf{a.Task, a.Token}] }) {
+	}
+	seen := map[dag.TaskID]bool{n: true}
+	for next := []dag.TaskID{n}; len(next) > 0; {
+		t := next[len(next)-1]
+		if next = next[:len(next)-1]; told[t] {
 			return true
+		}
+		for _, need := range v.g.Needs(t) {
+			if !seen[need] {
+				seen[need] = true
+				next = append(next, need)
+			}
 		}
 	}
 	return false
