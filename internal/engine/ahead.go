@@ -15,8 +15,8 @@ import (
 // the one before fails, memory goes back to the rows, and the items are applied again.
 //
 // What is made ahead must not ask the store for what the transaction under way is about to change. So
-// that one holds nothing but runs that have to do with no others (see plain), and of items only simple
-// ones are applied ahead.
+// that one holds nothing but runs that have to do with no others (see plain), or only by what a gate that is
+// here has in memory, and of items only simple ones are applied ahead.
 
 // aheadRowsDefault is from how many rows on a transaction is large.
 const aheadRowsDefault = 400
@@ -56,10 +56,10 @@ func (w *writer) depart(items []item) *flight {
 	return f
 }
 
-// plain reports whether the transaction that was made of items is about runs that have to do with no others, and
-// with nothing that is shared. While content that a store refuses is being looked for, transactions go one by one.
+// plain reports whether the transaction that was made of items is about runs that have to do with no others, but
+// through queues and locks that are granted here. While content that a store refuses is being looked for, transactions go one by one.
 func (w *writer) plain(items []item) bool {
-	if w.itemsMax < batchRowsMax || w.tx.common || len(w.tx.letters) > 0 || len(w.tx.addressed) > 0 {
+	if w.itemsMax < batchRowsMax || len(w.tx.letters) > 0 || len(w.tx.addressed) > 0 {
 		return false
 	}
 	for i := range items {
@@ -70,7 +70,7 @@ func (w *writer) plain(items []item) bool {
 		}
 	}
 	for _, r := range w.tx.touched {
-		if r.Fire != nil || r.Claim != nil || len(r.Shares()) > 0 {
+		if r.Fire != nil || len(r.Shares()) > 0 {
 			return false
 		}
 	}
@@ -94,6 +94,7 @@ func (w *writer) fly(ctx context.Context, f *flight) error {
 		}
 		made := w.tx
 		w.tx = f.tx
+		w.tx.next = made
 		w.settle(f.n)
 		w.look(ctx)
 		if f = next; f != nil {

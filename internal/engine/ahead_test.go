@@ -92,3 +92,74 @@ func aheadOf(t *testing.T, outcome memory.Outcome, report bool) {
 		t.Error("no transaction was made ahead")
 	}
 }
+
+// TestAheadQueue does so through a queue of two places: whatever becomes of the transaction under way, which gave the
+// first, two runs at a time have one, and none is lost.
+func TestAheadQueue(t *testing.T) {
+	for name, outcome := range map[string]memory.Outcome{"committed": memory.OK, "failed": memory.FailBefore, "refused": memory.Refuse,
+		"unknown, written": memory.UnknownWritten, "unknown, lost": memory.UnknownLost} {
+		t.Run(name, func(t *testing.T) { aheadThrough(t, outcome) })
+	}
+}
+
+func aheadThrough(t *testing.T, outcome memory.Outcome) {
+	var armed atomic.Bool
+	under, on := make(chan struct{}), make(chan struct{})
+	at := memory.CommitBefore
+	if outcome == memory.UnknownWritten {
+		at = memory.CommitAfter
+	}
+	st := memory.New(memory.Options{Fault: func(op memory.Op) memory.Outcome {
+		if op.Kind != at || !armed.CompareAndSwap(true, false) {
+			return memory.OK
+		}
+		under <- struct{}{}
+		<-on
+		return outcome
+	}})
+	t.Cleanup(func() { _ = st.Close() })
+	h := newHands(t)
+	h.held = true
+	n := start(t, st, h, naming, func(c *engine.Config) { c.AheadRows = 1 })
+	n.queue("q", 2)
+	w := n.naming("w", names{Queue: "q"})
+	var wg sync.WaitGroup
+	var accepted atomic.Int64
+	submit := func() {
+		switch _, err := n.Submit(t.Context(), submission(w)); {
+		case err == nil:
+			accepted.Add(1)
+		case !errors.Is(err, engine.ErrUnavailable):
+			t.Errorf("submit: %v", err)
+		}
+	}
+	armed.Store(true)
+	wg.Go(submit)
+	<-under
+	for i := range 2 { // one takes the second place, one stands in line
+		wg.Go(submit)
+		eventually(t, "the submission is taken", func() bool { return n.Waiting() == 0 && (i > 0 || n.Free() == n.slots-2) })
+	}
+	close(on)
+	wg.Wait()
+	for accepted.Load() < 4 {
+		submit()
+	}
+	ids := map[dag.RunID]bool{}
+	for left := 4; left > 0; left-- {
+		live := h.holding(min(2, left))
+		for _, k := range live {
+			ids[k.run] = true
+		}
+		n.sound()
+		h.end(live[0], dag.Result{State: dag.AttemptSucceeded, Exited: true})
+	}
+	n.quiet()
+	n.free()
+	if is := n.Stats().RunsAccepted.Load(); is != 4 || len(ids) != 4 {
+		t.Errorf("%d runs were accepted and %d had an attempt, of 4 that were answered", is, len(ids))
+	}
+	if outcome == memory.OK && n.Stats().Ahead.Load() == 0 {
+		t.Error("no transaction was made ahead")
+	}
+}

@@ -253,6 +253,7 @@ func (w *writer) goOn(id dag.RunID, granted *dag.Claim) (bool, error) {
 	}
 	r.PutClaim(*granted)
 	if r.State != dag.RunWaiting { // it was suspended
+		w.tx.rows += rowsPerItem
 		w.touch(r)
 		return true, nil
 	}
@@ -336,12 +337,15 @@ func (w *writer) stillAsks(said *word) (bool, error) {
 }
 
 // standAside forgets, after a commit, runs that stand in line and that no limit counts, if there
-// are many: their rows say it all.
+// are many: their rows say it all, but for those that were changed again in a transaction made ahead.
 func (w *writer) standAside() {
 	if len(w.runs) < asideMin {
 		return
 	}
 	for _, r := range w.tx.touched {
+		if w.tx.next != nil && w.tx.next.marked[r] {
+			continue
+		}
 		if r.State == dag.RunWaiting && r.Claim.Aside() && w.runs[r.ID] == r {
 			w.leave(r.ID)
 			w.aside++

@@ -167,7 +167,7 @@ func (g *commons) enter(c *claimant) bool {
 		c.line.again = insertAsked(c.line.again, c)
 	} else {
 		v := &c.line.levels[c.claim.Level]
-		if n := len(v.list); !v.more && n >= windowMax && byAsked(v.list[n-1], c) < 0 {
+		if n := len(v.list); !v.more && n >= windowMax && len(g.of) >= knownMax && byAsked(v.list[n-1], c) < 0 {
 			v.more, v.from = true, c.claim.Asked
 		}
 		if v.more && c.claim.Asked >= v.from {

@@ -213,7 +213,7 @@ func (w *writer) serve() error {
 		}
 		g.vacate(func(q *queue) bool { return q.Rate > 0 || q.Until != 0 })
 	}
-	for len(g.open)+len(g.freed) > 0 && w.tx.rows < takeMax*rowsPerItem {
+	for len(g.open)+len(g.freed) > 0 && w.tx.rows < grantRowsMax {
 		w.gateHere()
 		for _, name := range slices.Sorted(maps.Keys(g.freed)) {
 			delete(g.freed, name)
@@ -272,7 +272,7 @@ func (w *writer) inTurn() []*line {
 func (w *writer) serveLine(l *line) (more bool, err error) {
 	g := &w.commons
 	for {
-		if w.tx.rows >= takeMax*rowsPerItem {
+		if w.tx.rows >= grantRowsMax {
 			return true, nil // the next transaction goes on
 		}
 		c := l.head(w.tx.now.Wall, w.ageing())
@@ -344,8 +344,8 @@ func (w *writer) serveLock(name string) error {
 
 // granted tells the run's owner; if that is this writer, the run goes on in this transaction.
 func (w *writer) granted(c *claimant) error {
-	w.tx.rows += rowsPerItem
 	if w.held(c.shard) == nil {
+		w.tx.rows += rowsPerItem
 		claim := c.claim
 		w.say(c.shard, word{Kind: wordGrant, Run: c.run, Claim: &claim})
 		return nil

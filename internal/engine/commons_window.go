@@ -17,14 +17,16 @@ type window struct {
 }
 
 // Bounds of a window: how many are read at a time when fewer than thin are left that have their
-// locks, and how many of those it grows to. Who waits for a lock stands in its line instead, of
-// which wantsMax are known, so that a crowd at a lock neither fills the memory nor hides who is
-// behind it.
+// locks, and how many of those it grows to when knownMax are known in all lines together: until
+// then nobody has to be read again who came while the gate was here. Who waits for a lock stands
+// in its line instead, of which wantsMax are known, so that a crowd at a lock neither fills the
+// memory nor hides who is behind it.
 const (
 	windowFill = 200
 	windowThin = 50
 	windowMax  = 1000
 	wantsMax   = 200
+	knownMax   = 20_000
 )
 
 // stand puts a claimant where it waits: for its locks, or its place. It is false if it need not

@@ -131,13 +131,15 @@ func BenchmarkLimits(b *testing.B) {
 				}
 				w := s.flow(g, what)
 				runs := 10_000 / max(1, g.Len()/4)
-				cpu := processor(b)
+				cpu, rows, commits := processor(b), s.Stats().Rows.Load(), s.Stats().Commits.Load()
 				for b.Loop() {
 					s.submit(w, runs, 0)
 					eventually(b, "all of it has ended", s.Idle)
 				}
 				b.ReportMetric(float64(runs*g.Len()*b.N)/b.Elapsed().Seconds(), "tasks/s")
 				b.ReportMetric(float64((processor(b)-cpu).Nanoseconds())/1e3/float64(runs*g.Len()*b.N), "cpu-µs/task")
+				b.ReportMetric(float64(s.Stats().Rows.Load()-rows)/float64(runs*g.Len()*b.N), "rows/task")
+				b.ReportMetric(float64(s.Stats().Rows.Load()-rows)/float64(s.Stats().Commits.Load()-commits), "rows/commit")
 			})
 		}
 	}

@@ -20,6 +20,9 @@ const (
 	// takeMax is how many items a transaction takes: they leave a quarter of it to the
 	// filling of free slots, so that no flood of items keeps ready tasks waiting.
 	takeMax = batchRowsMax * 3 / 4 / rowsPerItem
+	// grantRowsMax is up to how many rows a transaction gives places in queues: no flood of items keeps
+	// those waiting who stand in line, either.
+	grantRowsMax = batchRowsMax * 7 / 8
 )
 
 // writer is the only one who writes for its shards: one goroutine, one transaction at a
@@ -98,6 +101,7 @@ type transaction struct {
 	rows     int // estimate
 	tried    int // items and assignments begun
 	tally    tally
+	next     *transaction // made on top of it while it was under way, and not written yet; nil: none was
 }
 
 // tally is what the counters rise by when the transaction commits.
@@ -131,7 +135,7 @@ func (t *transaction) reset() {
 	clear(t.ended)
 	t.ended, t.declared, t.common = t.ended[:0], false, false
 	t.touched, t.assigns, t.splits, t.answers = t.touched[:0], t.assigns[:0], t.splits[:0], t.answers[:0]
-	t.current, t.rows, t.tried, t.tally = nil, 0, 0, tally{}
+	t.current, t.rows, t.tried, t.tally, t.next = nil, 0, 0, tally{}, nil
 }
 
 func newWriter(e *Engine) *writer {

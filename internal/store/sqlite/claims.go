@@ -23,35 +23,6 @@ var claimsSQL string
 //go:embed claims_write.sql
 var claimsWriteSQL string
 
-// lineList is the list of the runs that stand aside in some line.
-const lineList = "line"
-
-// line puts a run into the line that its claim names, or takes it out of the one it was in.
-func (d *DB) line(was, is *dag.Claim, n int64) error {
-	in, now := was.InLine(), is.InLine()
-	if in && now && was.Line() == is.Line() && was.Level == is.Level && was.Asked == is.Asked && was.Kept == is.Kept {
-		return nil
-	}
-	if in {
-		if err := d.stmts.leaveLine.row().text(was.Line()).int(int64(was.Level)).int(int64(was.Asked)).int(n).one(d.conn); err != nil {
-			return err
-		}
-	}
-	if now {
-		kept := int64(0)
-		if is.Kept {
-			kept = 1
-		}
-		if _, err := d.stmts.putInLine.row().text(is.Line()).int(int64(is.Level)).int(int64(is.Asked)).int(n).int(kept).exec(d.conn); err != nil {
-			return err
-		}
-	}
-	if was.Aside() == is.Aside() {
-		return nil
-	}
-	return d.enlist(lineList, n, is.Aside())
-}
-
 // queues writes what a transaction does to named queues.
 func (d *DB) queues(b *store.Batch) error {
 	c := &b.QueueChanges

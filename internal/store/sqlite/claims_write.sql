@@ -3,6 +3,24 @@
 -- name: putInLine
 INSERT INTO line (line, level, asked, run, kept) VALUES (?1, ?2, ?3, ?4, ?5);
 
+-- name: putManyInLine
+INSERT INTO line (line, level, asked, run, kept) VALUES
+  (?1, ?2, ?3, ?4, ?5),
+  (?6, ?7, ?8, ?9, ?10),
+  (?11, ?12, ?13, ?14, ?15),
+  (?16, ?17, ?18, ?19, ?20),
+  (?21, ?22, ?23, ?24, ?25),
+  (?26, ?27, ?28, ?29, ?30),
+  (?31, ?32, ?33, ?34, ?35),
+  (?36, ?37, ?38, ?39, ?40);
+
+-- name: lineSpan
+SELECT asked, run FROM line WHERE line = ?1 AND level = ?2 AND (asked, run) >= (?3, ?4) AND (asked, run) <= (?5, ?6)
+ORDER BY asked, run LIMIT ?7;
+
+-- name: leaveSpan
+DELETE FROM line WHERE line = ?1 AND level = ?2 AND (asked, run) >= (?3, ?4) AND (asked, run) <= (?5, ?6);
+
 -- name: leaveLine
 DELETE FROM line WHERE line = ?1 AND level = ?2 AND asked = ?3 AND run = ?4;
 

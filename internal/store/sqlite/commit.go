@@ -99,6 +99,7 @@ func (d *DB) forget() {
 	}
 	d.numbers.reset()
 	d.rolls.reset()
+	d.moves.reset()
 }
 
 func (d *DB) apply(b *store.Batch) error {
@@ -196,7 +197,7 @@ func (d *DB) runs(b *store.Batch) error {
 			return err
 		}
 	}
-	return nil
+	return d.moveLines()
 }
 
 func (d *DB) updateRun(r *dag.RunUpdate) error {

@@ -67,6 +67,7 @@ type DB struct {
 	broken  bool // a commit failed: the connection must be opened anew
 	numbers numbers
 	rolls   rolls
+	moves   lineMoves
 	past    history
 
 	checkpoints checkpointer

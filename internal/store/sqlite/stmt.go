@@ -159,7 +159,8 @@ type writeStmts struct {
 	insertToken, revokeToken       *stmt
 	putClass, dropClass            *stmt
 	expireFiles, expireVersions    *stmt
-	putInLine, leaveLine           *stmt
+	putInLine, putManyInLine       *stmt
+	leaveLine, lineSpan, leaveSpan *stmt
 	insertQueue, updateQueue       *stmt
 	deleteQueue, paceQueue         *stmt
 	all                            []*stmt
@@ -196,7 +197,8 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"insertToken", &w.insertToken}, {"revokeToken", &w.revokeToken},
 		{"expireFiles", &w.expireFiles}, {"expireVersions", &w.expireVersions},
 		{"putClass", &w.putClass}, {"dropClass", &w.dropClass},
-		{"putInLine", &w.putInLine}, {"leaveLine", &w.leaveLine},
+		{"putInLine", &w.putInLine}, {"putManyInLine", &w.putManyInLine},
+		{"leaveLine", &w.leaveLine}, {"lineSpan", &w.lineSpan}, {"leaveSpan", &w.leaveSpan},
 		{"insertQueue", &w.insertQueue}, {"updateQueue", &w.updateQueue},
 		{"deleteQueue", &w.deleteQueue}, {"paceQueue", &w.paceQueue},
 	} {

@@ -61,6 +61,7 @@ func claims() []check {
 		{"claim with every field", claimFields},
 		{"lines", lines},
 		{"a line goes with its run", lineGoes},
+		{"many leave a line at once", manyLeave},
 		{"places in a long line", longLine},
 		{"what moves is loaded without those in line", moving},
 	}
@@ -252,6 +253,57 @@ func lineGoes(b *bed) {
 	all, err := b.s.Lines(b.ctx)
 	b.ok(err)
 	b.same(all, []store.Line(nil), "lines after the end")
+}
+
+// manyLeave: many of a line leave it in one transaction while others come, who stood together and who did not.
+func manyLeave(b *bed) {
+	var rows []dag.RunRow
+	stands := map[dag.RunID]bool{}
+	come := func(n int) []dag.RunRow {
+		from := len(rows)
+		for range n {
+			i := len(rows)
+			r := b.claiming(dag.ClaimAsked, "q", "", dag.Priority(i%5/3), dag.Micros(100+i/3)) // some ask at one instant
+			rows, stands[r.ID] = append(rows, r), true
+		}
+		return rows[from:]
+	}
+	b.add(come(60)...)
+	for n, leaves := range []func(i int) bool{
+		func(i int) bool { return i < 25 },            // at the head
+		func(i int) bool { return i < 40 && i != 30 }, // but one
+		func(i int) bool { return i%2 == 0 },          // every other
+		func(i int) bool { return i > 45 },            // at the end
+		func(int) bool { return true },
+	} {
+		b.put(func(x *store.Batch) {
+			for i := range rows {
+				if r := rows[i]; stands[r.ID] && leaves(i) {
+					u := dag.RunUpdate{RunRow: r, Was: r.State, Claimed: r.Claim}
+					claim := *r.Claim
+					claim.Stage, claim.Granted = dag.ClaimGranted, 500
+					u.State, u.Claim = dag.RunRunning, &claim
+					x.RunUpdates, stands[r.ID] = append(x.RunUpdates, u), false
+				}
+			}
+			slices.Reverse(x.RunUpdates) // in whatever order
+			if n < 4 {
+				x.RunInserts = slices.Clone(come(9))
+			}
+		})
+		for level := range dag.Priority(2) {
+			want, got := []dag.RunID(nil), b.line("q/", level, 0, 1000)
+			for i := range rows {
+				if r := &rows[i]; stands[r.ID] && r.Claim.Level == level {
+					want = append(want, r.ID)
+				}
+			}
+			byID := func(a, b dag.RunID) int { return slices.Compare(a[:], b[:]) }
+			slices.SortFunc(want, byID)
+			slices.SortFunc(got, byID)
+			b.same(got, want, "who is left")
+		}
+	}
 }
 
 func moving(b *bed) {

@@ -1,0 +1,151 @@
+package sqlite
+
+import (
+	"cmp"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// lineList is the list of the runs that stand aside in some line.
+const lineList = "line"
+
+// lineRow is a row of a line, as a claim and the number of its run say it.
+type lineRow struct {
+	line  string
+	level dag.Priority
+	asked dag.Micros
+	run   int64
+	kept  bool
+}
+
+// lineMoves are the runs that come to lines, and leave them, in the transaction being made. Most come to
+// the ends of lines and leave at their heads, so many of a line cost few statements.
+type lineMoves struct{ come, leave []lineRow }
+
+func (m *lineMoves) reset() {
+	clear(m.come) // the names
+	clear(m.leave)
+	m.come, m.leave = m.come[:0], m.leave[:0]
+}
+
+// How many rows make up one statement.
+const (
+	lineLeaveMin = 4
+	lineComeRows = 8 // as putManyInLine has
+)
+
+// line puts a run into the line that its claim names, or takes it out of the one it was in: see moveLines.
+func (d *DB) line(was, is *dag.Claim, n int64) error {
+	in, now := was.InLine(), is.InLine()
+	if in && now && was.Line() == is.Line() && was.Level == is.Level && was.Asked == is.Asked && was.Kept == is.Kept {
+		return nil
+	}
+	if in {
+		d.moves.leave = append(d.moves.leave, lineRow{line: was.Line(), level: was.Level, asked: was.Asked, run: n})
+	}
+	if now {
+		d.moves.come = append(d.moves.come, lineRow{line: is.Line(), level: is.Level, asked: is.Asked, run: n, kept: is.Kept})
+	}
+	if was.Aside() == is.Aside() {
+		return nil
+	}
+	return d.enlist(lineList, n, is.Aside())
+}
+
+// moveLines writes who leaves lines, then who comes.
+func (d *DB) moveLines() error {
+	leave, come := d.moves.leave, d.moves.come
+	slices.SortFunc(leave, compareLineRows)
+	for len(leave) > 0 {
+		n := 1
+		for n < len(leave) && leave[n].line == leave[0].line && leave[n].level == leave[0].level {
+			n++
+		}
+		if err := d.leaveLine(leave[:n]); err != nil {
+			return err
+		}
+		leave = leave[n:]
+	}
+	slices.SortFunc(come, compareLineRows)
+	for len(come) > 0 {
+		s, n := d.stmts.putInLine, 1
+		if len(come) >= lineComeRows {
+			s, n = d.stmts.putManyInLine, lineComeRows
+		}
+		s.row()
+		for i := range come[:n] {
+			r := &come[i]
+			kept := int64(0)
+			if r.kept {
+				kept = 1
+			}
+			s.text(r.line).int(int64(r.level)).int(int64(r.asked)).int(r.run).int(kept)
+		}
+		if _, err := s.exec(d.conn); err != nil {
+			return err
+		}
+		come = come[n:]
+	}
+	d.moves.reset()
+	return nil
+}
+
+func compareLineRows(a, b lineRow) int {
+	return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.level, b.level), cmp.Compare(a.asked, b.asked), cmp.Compare(a.run, b.run))
+}
+
+// leaveLine takes runs of one level out of one line: those that stand there without anybody in between by one
+// statement, after a look whether they do.
+func (d *DB) leaveLine(rows []lineRow) error {
+	first, last := &rows[0], &rows[len(rows)-1]
+	if len(rows) >= lineLeaveMin {
+		together, err := d.together(rows)
+		if err != nil {
+			return err
+		}
+		if together {
+			_, err := d.stmts.leaveSpan.row().text(first.line).int(int64(first.level)).int(int64(first.asked)).int(first.run).
+				int(int64(last.asked)).int(last.run).exec(d.conn)
+			return err
+		}
+		if n := len(rows) / 2; n >= lineLeaveMin { // most leave at the head, and one from the middle is no reason to take all one by one
+			if err := d.leaveLine(rows[:n]); err != nil {
+				return err
+			}
+			return d.leaveLine(rows[n:])
+		}
+	}
+	for i := range rows {
+		r := &rows[i]
+		if err := d.stmts.leaveLine.row().text(r.line).int(int64(r.level)).int(int64(r.asked)).int(r.run).one(d.conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// together reports whether rows of one line and level are all there, and nobody is in between.
+func (d *DB) together(rows []lineRow) (bool, error) {
+	first, last := &rows[0], &rows[len(rows)-1]
+	s := d.stmts.lineSpan.row().text(first.line).int(int64(first.level)).int(int64(first.asked)).int(first.run).
+		int(int64(last.asked)).int(last.run).int(int64(len(rows)) + 1)
+	n, same := 0, true
+	for {
+		more, err := s.Step()
+		if err != nil {
+			return false, translate(s.name, err)
+		}
+		if !more {
+			break
+		}
+		same = same && n < len(rows) && s.ColumnInt64(0) == int64(rows[n].asked) && s.ColumnInt64(1) == rows[n].run
+		if n++; !same {
+			break
+		}
+	}
+	if err := s.Reset(); err != nil {
+		return false, translate(s.name, err)
+	}
+	return same && n == len(rows), nil
+}
