@@ -158,25 +158,38 @@ func (x *executor) refuse(h *handed, err error) {
 	x.report(h, res)
 }
 
-// ended is the worker's report.
-func (x *executor) ended(r worker.Result) {
-	x.mu.Lock()
-	h := x.byKey[r.Key.ID()]
-	x.mu.Unlock()
-	if h == nil {
-		return
+// ended is the worker's report. What it tells together the engine hears together: that is one transaction.
+func (x *executor) ended(rs ...worker.Result) {
+	var ends []ending
+	for i := range rs {
+		r := &rs[i]
+		x.mu.Lock()
+		h := x.byKey[r.Key.ID()]
+		x.mu.Unlock()
+		if h == nil {
+			continue
+		}
+		x.shipper.End(h.logRef(), r.LogBytes)
+		switch r.Cause {
+		case worker.CauseClosed:
+			// This process ends, and nothing is known of the task: the next life declares the attempt lost.
+			x.forget(h, false)
+		case worker.CauseLease, worker.CauseLost, worker.CauseRoom:
+			x.log.Warn("attempt lost", append(h.attrs(), "cause", r.Cause)...)
+			ends = append(ends, ending{h, engine.Report{Lost: lostReasons[r.Cause]}})
+		default:
+			res := result(r)
+			x.logEnd(h, &res)
+			ends = append(ends, ending{h, engine.Report{Result: res}})
+		}
 	}
-	x.shipper.End(h.logRef(), r.LogBytes)
-	switch r.Cause {
-	case worker.CauseClosed:
-		// This process ends, and nothing is known of the task: the next life declares the attempt lost.
-		x.forget(h, false)
-	case worker.CauseLease, worker.CauseLost, worker.CauseRoom:
-		x.log.Warn("attempt lost", append(h.attrs(), "cause", r.Cause)...)
-		x.tell(h, engine.Report{Lost: lostReasons[r.Cause]})
-	default:
-		x.report(h, result(&r))
-	}
+	x.tell(ends...)
+}
+
+// ending is what the engine is told of an attempt.
+type ending struct {
+	of *handed
+	is engine.Report
 }
 
 // lostReasons say to people why an attempt was lost.
@@ -208,22 +221,32 @@ func (x *executor) room(why string) { x.engine.Shut(why) }
 // report tells the engine and forgets.
 func (x *executor) report(h *handed, res dag.Result) {
 	x.logEnd(h, &res)
-	x.tell(h, engine.Report{Result: res})
+	x.tell(ending{h, engine.Report{Result: res}})
 }
 
-func (x *executor) tell(h *handed, r engine.Report) {
-	r.Run, r.Task, r.Token = h.Run, h.Task, h.Token
-	// First remembered, then told: the engine may ask Running from within Report.
-	x.forget(h, true)
-	if x.over != nil {
-		x.over(h.Run, h.Task, h.Token)
+func (x *executor) tell(ends ...ending) {
+	if len(ends) == 0 {
+		return
 	}
-	x.engine.Report(r)
+	reports := make([]engine.Report, len(ends))
+	for i, e := range ends {
+		h := e.of
+		reports[i] = e.is
+		reports[i].Run, reports[i].Task, reports[i].Token = h.Run, h.Task, h.Token
+		// First remembered, then told: the engine may ask Running from within Report.
+		x.forget(h, true)
+		if x.over != nil {
+			x.over(h.Run, h.Task, h.Token)
+		}
+	}
+	x.engine.Report(reports...)
 	x.mu.Lock()
-	if h.given {
-		x.taken = append(x.taken, reported{h.id(), h.key.ID()})
+	for _, e := range ends {
+		if e.of.given {
+			x.taken = append(x.taken, reported{e.of.id(), e.of.key.ID()})
+		}
+		x.telling--
 	}
-	x.telling--
 	x.lessen()
 	x.mu.Unlock()
 	x.settle()

@@ -119,9 +119,7 @@ func (x *executor) replay(a *worker.Adopted) {
 			x.started(h.Key, h.Started)
 		}
 	}
-	for i := range a.Ended {
-		x.ended(a.Ended[i])
-	}
+	x.ended(a.Ended...)
 }
 
 // takenEvery is the pause between two times of telling the keeper which ends are durable.
@@ -232,7 +230,7 @@ func checkKeeper(ctx context.Context, dir string) (containment, keeper Check) {
 	containment, keeper = Check{Name: "containment", State: CheckGood}, Check{Name: "keeper", State: CheckGood}
 	ended := make(chan worker.Result, 1)
 	l, _, err := worker.Connect(ctx, worker.LinkConfig{Config: worker.Config{DataDir: dir, Slots: 1, Log: slog.New(slog.DiscardHandler),
-		Report: func(r worker.Result) { ended <- r }}})
+		Report: func(rs ...worker.Result) { ended <- rs[0] }}})
 	if err != nil {
 		keeper.State, keeper.Found = CheckBad, err.Error()
 		keeper.Remedy = "a server needs to start a second process of this program, and a data folder on a file system with sockets"

@@ -110,12 +110,17 @@ type Report struct {
 	Lost    string     // if not "": nothing is known of its end, and it runs no more, for this reason; Result does not count
 }
 
-// Report takes the end of an attempt from the executor of this process. It never loses
+// Report takes the ends of attempts from the executor of this process. It never loses
 // one while the process lives: what a failed transaction held is applied again. What no
 // store could hold is made harmless here, so that it cannot cost the run.
-func (e *Engine) Report(r Report) {
-	// Refused only when the process ends; the next life declares the attempt lost.
-	_ = e.writer.inbox.put(e.reported(e.me().ID, r))
+func (e *Engine) Report(rs ...Report) {
+	var one [1]item // which needs no allocation
+	items := one[:0]
+	for i := range rs {
+		items = append(items, e.reported(e.me().ID, rs[i]))
+	}
+	// Refused only when the process ends; the next life declares the attempts lost.
+	_ = e.writer.inbox.put(items...)
 }
 
 func (e *Engine) reported(from dag.HandlerID, r Report) item {

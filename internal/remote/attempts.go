@@ -125,7 +125,14 @@ func (r *Worker) started(k worker.Key, at time.Time) {
 	r.wake()
 }
 
-// ended is the worker's report.
+// told is the worker's report.
+func (r *Worker) told(ends ...worker.Result) {
+	for i := range ends {
+		r.ended(ends[i])
+	}
+}
+
+// ended takes note of the end of an attempt.
 func (r *Worker) ended(res worker.Result) {
 	r.mu.Lock()
 	a := r.byKey[res.Key.ID()]

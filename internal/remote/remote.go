@@ -111,7 +111,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 	}
 	r.outgoing, r.brings = artifact.Folder{Path: filepath.Join(data, outgoingName)}, make(chan struct{}, bringsMax)
 	if r.work, r.adopted, err = worker.Connect(ctx, worker.LinkConfig{Lease: cfg.Lease, Config: worker.Config{DataDir: cfg.Data, Slots: cfg.Slots,
-		PassEnv: cfg.PassEnv, Log: cfg.Log, Report: r.ended, Started: r.started, Room: r.room}}); err != nil {
+		PassEnv: cfg.PassEnv, Log: cfg.Log, Report: r.told, Started: r.started, Room: r.room}}); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	r.shipper = logs.NewShipper(push{r}, cfg.Data, cfg.Log)

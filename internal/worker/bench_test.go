@@ -41,8 +41,8 @@ func BenchmarkAttempt(b *testing.B) {
 	} {
 		b.Run(mode.name, func(b *testing.B) {
 			tokens := make(chan struct{}, benchSlots)
-			w, err := New(Config{DataDir: b.TempDir(), Slots: benchSlots, GroupsOnly: mode.groupsOnly, Report: func(r Result) {
-				if r.State != Succeeded {
+			w, err := New(Config{DataDir: b.TempDir(), Slots: benchSlots, GroupsOnly: mode.groupsOnly, Report: func(rs ...Result) {
+				if r := rs[0]; r.State != Succeeded {
 					b.Error(r)
 				}
 				<-tokens

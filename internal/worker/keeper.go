@@ -129,7 +129,7 @@ func (k *keeper) run(groups bool) error {
 	if damage != nil {
 		k.log.Error("the keeper's journal is damaged: ends of attempts that it has lost are losses, and their tasks run again", "err", damage)
 	}
-	if k.w, err = New(Config{DataDir: k.data, Report: k.ended, Started: k.started, GroupsOnly: groups, Log: k.log}); err != nil {
+	if k.w, err = New(Config{DataDir: k.data, Report: k.told, Started: k.started, GroupsOnly: groups, Log: k.log}); err != nil {
 		return err
 	}
 	// Nothing of an earlier life may run when the worker hears what is there: what is not, it starts again.
@@ -316,7 +316,13 @@ func (k *keeper) expire() {
 
 func (k *keeper) finish() { k.once.Do(func() { close(k.over) }) }
 
-// ended takes the end of an attempt, from its goroutine.
+// told takes the end of an attempt, from its goroutine.
+func (k *keeper) told(rs ...Result) {
+	for i := range rs {
+		k.ended(rs[i])
+	}
+}
+
 func (k *keeper) ended(r Result) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -407,46 +413,6 @@ func (k *keeper) welcome() *welcome {
 		w.Running = append(w.Running, *h)
 	}
 	return w
-}
-
-// tell sends the news as long as a connection is the worker's.
-func (k *keeper) tell(s *stream) {
-	for {
-		k.mu.Lock()
-		mine, out := k.conn == s, k.out
-		if mine {
-			k.out = news{}
-		}
-		k.mu.Unlock()
-		if !mine {
-			k.rouseNext()
-			return
-		}
-		if out.said() {
-			if err := s.write(&out); err != nil {
-				_ = s.conn.Close() // the reader notices
-			}
-			continue
-		}
-		select {
-		case <-k.wake:
-		case <-k.over:
-			return
-		}
-	}
-}
-
-// rouseNext passes a wake-up on to the connection that has come meanwhile.
-func (k *keeper) rouseNext() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.conn != nil {
-		k.rouse()
-	}
-}
-
-func (n *news) said() bool {
-	return n.Welcome != nil || n.Pong != 0 || len(n.Started)+len(n.Results)+len(n.Lines) > 0
 }
 
 // obey does what the worker says; false: another one has come, who was told what is there.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -296,24 +297,34 @@ func (l *Link) rouse() {
 	}
 }
 
-// settle reports the end of an attempt, once.
-func (l *Link) settle(r Result) {
+// settle reports the ends of attempts, each once. The list is settle's from then on.
+func (l *Link) settle(rs ...Result) {
+	var fetched []*Key
 	l.mu.Lock()
-	st := l.live[r.Key.ID()]
-	if st == nil {
-		l.mu.Unlock()
+	rs = slices.DeleteFunc(rs, func(r Result) bool {
+		st := l.live[r.Key.ID()]
+		if st == nil {
+			return true
+		}
+		delete(l.live, r.Key.ID())
+		if st.parcel != nil && st.parcel.Job.Fetched {
+			fetched = append(fetched, &st.key)
+		}
+		return false
+	})
+	l.mu.Unlock()
+	for _, key := range fetched {
+		l.forget(key)
+	}
+	for i := range rs {
+		if rs[i].Cause == CauseRoom {
+			l.crowdedBy(&rs[i])
+		}
+	}
+	if len(rs) == 0 {
 		return
 	}
-	delete(l.live, r.Key.ID())
-	fetched := st.parcel != nil && st.parcel.Job.Fetched
-	l.mu.Unlock()
-	if fetched {
-		l.forget(&st.key)
-	}
-	if r.Cause == CauseRoom {
-		l.crowdedBy(&r)
-	}
-	l.cfg.Report(r)
+	l.cfg.Report(rs...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.quiet()

@@ -27,7 +27,7 @@ type bond struct {
 func newBond(t *testing.T, data string, lease time.Duration) *bond {
 	t.Helper()
 	b := &bond{t: t, data: data, results: make(chan Result, 10_000)}
-	l, a, err := Connect(t.Context(), LinkConfig{Config: Config{DataDir: data, Slots: 64, Report: func(r Result) { b.results <- r }}, Lease: lease})
+	l, a, err := Connect(t.Context(), LinkConfig{Config: Config{DataDir: data, Slots: 64, Report: b.take}, Lease: lease})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +36,12 @@ func newBond(t *testing.T, data string, lease time.Duration) *bond {
 	b.Begin()
 	t.Cleanup(b.over)
 	return b
+}
+
+func (b *bond) take(rs ...Result) {
+	for i := range rs {
+		b.results <- rs[i]
+	}
 }
 
 // over ends link and keeper.
@@ -224,13 +230,13 @@ func TestLeaseEnds(t *testing.T) {
 
 // TestFirstRenewal: the lease that a keeper is born with ends with the first renewal, also if that is shorter.
 func TestFirstRenewal(t *testing.T) {
-	l, _, err := Connect(t.Context(), LinkConfig{Config: Config{DataDir: t.TempDir(), Slots: 1, Report: func(Result) {}}, Lease: time.Hour})
+	l, _, err := Connect(t.Context(), LinkConfig{Config: Config{DataDir: t.TempDir(), Slots: 1, Report: func(...Result) {}}, Lease: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := &bond{Link: l, t: t, results: make(chan Result, 1)}
 	t.Cleanup(b.over)
-	l.cfg.Report = func(r Result) { b.results <- r }
+	l.cfg.Report = b.take
 	l.Renew(Boot() + time.Second)
 	l.Begin()
 	l.Start(shell("short", 1, "sleep 614"))

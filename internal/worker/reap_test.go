@@ -19,7 +19,7 @@ func earlierLife(data string) {
 			panic(err)
 		}
 	}
-	w, err := New(Config{DataDir: data, GroupsOnly: os.Getenv("WORKER_TEST_GROUPS") != "", Report: func(r Result) { fmt.Println("ended", r) }})
+	w, err := New(Config{DataDir: data, GroupsOnly: os.Getenv("WORKER_TEST_GROUPS") != "", Report: func(rs ...Result) { fmt.Println("ended", rs[0]) }})
 	if err != nil {
 		panic(err)
 	}

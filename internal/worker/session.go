@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -75,9 +76,7 @@ func (l *Link) meet(p *peer, w *welcome) {
 	for _, h := range w.Running {
 		known[h.Key.ID()] = true
 	}
-	for i := range w.Ended {
-		l.settle(w.Ended[i])
-	}
+	l.settle(w.Ended...)
 	var lost []Key
 	l.mu.Lock()
 	l.peer, l.said = p, w.Containment
@@ -96,13 +95,15 @@ func (l *Link) meet(p *peer, w *welcome) {
 		}
 	}
 	l.mu.Unlock()
+	ends := make([]Result, 0, len(lost))
 	for _, key := range lost {
 		r := Result{Key: key, State: Stopped, Cause: CauseLost, ExitCode: -1, Message: "its keeper died", Finished: time.Now()}
 		if info, err := os.Stat(LogPath(l.data, key)); err == nil {
 			r.LogBytes = info.Size()
 		}
-		l.settle(r)
+		ends = append(ends, r)
 	}
+	l.settle(ends...)
 }
 
 // talk sends and hears until the connection ends.
@@ -130,6 +131,7 @@ func (l *Link) send(p *peer, over <-chan struct{}) {
 			return
 		case <-l.wake:
 		}
+		runtime.Gosched() // what is about to be said goes with it
 		for {
 			o := l.next(p)
 			if o == nil {
@@ -223,7 +225,5 @@ func (l *Link) hear(n *news) {
 			l.cfg.Started(h.Key, h.Started)
 		}
 	}
-	for i := range n.Results {
-		l.settle(n.Results[i])
-	}
+	l.settle(n.Results...)
 }

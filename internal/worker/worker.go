@@ -34,8 +34,9 @@ type Config struct {
 	Log     *slog.Logger
 
 	// Report is called once per attempt that was given to Start, from the attempt's goroutine, after
-	// everything of it has gone and its slot is free: it may call Start.
-	Report func(Result)
+	// everything of it has gone and its slot is free: it may call Start. A Link gives together what it
+	// hears together.
+	Report func(...Result)
 	// Started is called at most once per attempt, when it has run for 1 s. It must not block: the attempt
 	// is not watched meanwhile.
 	Started func(Key, time.Time)

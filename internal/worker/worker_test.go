@@ -47,7 +47,7 @@ type rig struct {
 func newRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{t: t, results: make(chan Result, 1000), data: t.TempDir()}
-	cfg := Config{DataDir: r.data, Slots: 4, Report: func(res Result) { r.results <- res }}
+	cfg := Config{DataDir: r.data, Slots: 4, Report: func(rs ...Result) { r.results <- rs[0] }}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -285,7 +285,8 @@ func TestReportMayStart(t *testing.T) {
 		return Job{Key: Key{Namespace: "n", Workflow: "w", RunID: "r", Task: "t", Attempt: n}, Argv: []string{"true"}}
 	}
 	ready := make(chan struct{})
-	w, err := New(Config{DataDir: t.TempDir(), Slots: 1, Report: func(res Result) {
+	w, err := New(Config{DataDir: t.TempDir(), Slots: 1, Report: func(rs ...Result) {
+		res := rs[0]
 		<-ready
 		if res.State == Succeeded && res.Key.Attempt < 20 {
 			w.Start(job(res.Key.Attempt + 1))
@@ -412,7 +413,7 @@ func TestManyWithStops(t *testing.T) {
 		tokens := make(chan struct{}, 4)
 		const all = 120
 		seen := make(chan Result, all)
-		r.cfg.Report = func(res Result) { seen <- res; <-tokens }
+		r.cfg.Report = func(rs ...Result) { seen <- rs[0]; <-tokens }
 		for i := range all {
 			tokens <- struct{}{}
 			job := r.sh("setsid sleep 1000 & echo line " + strconv.Itoa(i))

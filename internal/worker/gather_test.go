@@ -1,0 +1,50 @@
+package worker
+
+import "testing"
+
+// Ends wait for others only while so many attempts run that no slot is missed, and nothing else is to be told.
+func TestGather(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		out     news
+		running int
+		waits   bool
+	}{
+		{"nothing", news{}, 9, false},
+		{"the last of all", news{Results: make([]Result, 1)}, 0, false},
+		{"one, and another one runs", news{Results: make([]Result, 1)}, 1, false},
+		{"one, and two run", news{Results: make([]Result, 1)}, 2, true},
+		{"five, and nine run", news{Results: make([]Result, 5)}, 9, false},
+		{"five, and ten run", news{Results: make([]Result, 5)}, 10, true},
+		{"a start", news{Results: make([]Result, 1), Started: make([]Held, 1)}, 9, false},
+		{"a line", news{Results: make([]Result, 1), Lines: make([]line, 1)}, 9, false},
+		{"an answer", news{Results: make([]Result, 1), Pong: 1}, 9, false},
+		{"a welcome", news{Results: make([]Result, 1), Welcome: &welcome{}}, 9, false},
+	} {
+		k := &keeper{out: c.out, running: map[ID]*Held{}}
+		for i := range c.running {
+			k.running[ID{Attempt: i}] = &Held{}
+		}
+		if k.gathers() != c.waits {
+			t.Errorf("%s: waits %v", c.what, !c.waits)
+		}
+	}
+}
+
+// What is heard together is reported together: each end once, and none of an attempt that nobody waits for.
+func TestReportedTogether(t *testing.T) {
+	var got [][]Result
+	l := &Link{live: map[ID]*parcelState{}, cfg: Config{Report: func(rs ...Result) { got = append(got, rs) }}}
+	end := func(attempt int) Result { return Result{Key: Key{RunID: "r", Task: "t", Attempt: attempt}} }
+	for attempt := 1; attempt <= 3; attempt++ {
+		l.live[end(attempt).Key.ID()] = &parcelState{}
+	}
+	l.hear(&news{Results: []Result{end(1), end(7), end(3), end(1)}})
+	l.hear(&news{Results: []Result{end(3)}})
+	if len(got) != 1 || len(got[0]) != 2 || got[0][0].Key != end(1).Key || got[0][1].Key != end(3).Key {
+		t.Errorf("%+v", got)
+	}
+	if len(l.live) != 1 {
+		t.Errorf("%d are live", len(l.live))
+	}
+}

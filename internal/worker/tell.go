@@ -1,0 +1,62 @@
+package worker
+
+import "time"
+
+// tell sends the news as long as a connection is the worker's.
+func (k *keeper) tell(s *stream) {
+	var last time.Time // something was told
+	patience := time.NewTimer(0)
+	defer patience.Stop()
+	for {
+		k.mu.Lock()
+		mine, out := k.conn == s, k.out
+		wait := gatherMax - time.Since(last)
+		gather := mine && wait > 0 && k.gathers()
+		if mine && !gather {
+			k.out = news{}
+		}
+		k.mu.Unlock()
+		switch {
+		case !mine:
+			k.rouseNext()
+			return
+		case gather:
+			patience.Reset(wait)
+		case out.said():
+			if err := s.write(&out); err != nil {
+				_ = s.conn.Close() // the reader notices
+			}
+			last = time.Now()
+			continue
+		}
+		select {
+		case <-k.wake:
+		case <-patience.C:
+		case <-k.over:
+			return
+		}
+	}
+}
+
+// gatherMax is how long an end may wait for others after something was told.
+const gatherMax = 3 * time.Millisecond
+
+// gathers reports whether what is to be told may wait for more: each message is a transaction of the worker, which costs more
+// than a short attempt. Only ends wait, and only while twice as many attempts still run, so no slot that counts stays empty.
+func (k *keeper) gathers() bool {
+	n := len(k.out.Results)
+	return n > 0 && 2*n <= len(k.running) && k.out.Welcome == nil && k.out.Pong == 0 && len(k.out.Started)+len(k.out.Lines) == 0
+}
+
+// rouseNext passes a wake-up on to the connection that has come meanwhile.
+func (k *keeper) rouseNext() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.conn != nil {
+		k.rouse()
+	}
+}
+
+func (n *news) said() bool {
+	return n.Welcome != nil || n.Pong != 0 || len(n.Started)+len(n.Results)+len(n.Lines) > 0
+}
