@@ -133,6 +133,7 @@ func (a *attempt) start() error {
 		err = a.fork()
 	}
 	if err != nil {
+		a.w.lookAgain()
 		return a.cmd.explain(err)
 	}
 	a.slot.tree.born(a.pid, a.cmd.env[0])

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -67,7 +68,7 @@ func (w *Worker) prepare(s *slot, job *Job, stop func() bool) (*command, error) 
 	if len(cmd.argv) == 0 || cmd.argv[0] == "" {
 		return nil, errors.New("there is no program to run")
 	}
-	path, err := lookPath(cmd.argv[0], cmd.search, cmd.dir)
+	path, err := w.look(cmd.argv[0], cmd.search, cmd.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -158,6 +159,44 @@ func shebang(code []byte) []string {
 		return []string{program, arg}
 	}
 	return []string{program}
+}
+
+// shellAt is where a PATH leads to sh, "" if it was not searched yet.
+type shellAt struct{ search, path string }
+
+// equip changes what tasks get of the node's environment.
+func (w *Worker) equip(base []string) {
+	w.base.Store(&base)
+	at := slices.IndexFunc(base, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
+	if at < 0 {
+		w.shell.Store(&shellAt{})
+		return
+	}
+	w.shell.Store(&shellAt{search: strings.TrimPrefix(base[at], "PATH=")})
+}
+
+// look finds a program. The shell, with which most tasks begin, is searched in the node's own PATH once: looking into
+// every folder of it costs more than all else that is prepared.
+func (w *Worker) look(name, search, dir string) (string, error) {
+	known := w.shell.Load()
+	if name != "sh" || search != known.search {
+		return lookPath(name, search, dir)
+	}
+	if known.path != "" {
+		return known.path, nil
+	}
+	path, err := lookPath(name, search, dir)
+	if err == nil && filepath.IsAbs(path) {
+		w.shell.CompareAndSwap(known, &shellAt{search, path})
+	}
+	return path, err
+}
+
+// lookAgain has the shell searched once more: something could not be started.
+func (w *Worker) lookAgain() {
+	if known := w.shell.Load(); known.path != "" {
+		w.shell.CompareAndSwap(known, &shellAt{search: known.search})
+	}
 }
 
 // lookPath finds a program as a shell in the task would: a name with a slash is a path from its working

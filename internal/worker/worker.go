@@ -60,6 +60,7 @@ type Worker struct {
 	keepers keepers                  // by folder
 	lifeDir string                   // <data>/work/<life>
 	base    atomic.Pointer[[]string] // environment from the node
+	shell   atomic.Pointer[shellAt]
 	null    *os.File
 	logMax  atomic.Int64
 	contain containment
@@ -99,8 +100,7 @@ func New(cfg Config) (*Worker, error) {
 		cfg: cfg, data: data, life: newLife(), null: null,
 		keepers: keepers{}, live: map[ID]*attempt{}, idle: make(chan struct{}),
 	}
-	base := baseEnv(cfg.PassEnv)
-	w.base.Store(&base)
+	w.equip(baseEnv(cfg.PassEnv))
 	w.logMax.Store(cfg.LogMax)
 	w.lifeDir = filepath.Join(data, "work", w.life)
 	w.contain = detect(data, w.life, cfg.GroupsOnly)
@@ -261,7 +261,7 @@ func (w *Worker) demand(mode Mode) {
 // resize changes how many attempts may run at once, and what they get of the node's environment. What runs
 // goes on.
 func (w *Worker) resize(slots int, logMax int64, base []string) {
-	w.base.Store(&base)
+	w.equip(base)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cfg.Slots = slots
