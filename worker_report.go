@@ -25,6 +25,15 @@ func (p *past) add(n attemptName) {
 	p.next = (p.next + 1) % len(p.names)
 }
 
+// startAll runs attempts; false: there was no slot for all of them. The mutex is held.
+func (s *session) startAll(jobs []*workerv1.Job, lease int64) (all bool) {
+	all = true
+	for _, j := range jobs {
+		all = s.start(j, lease) && all
+	}
+	return all
+}
+
 // start runs the handler of an attempt unless it is or was here; false: there is no slot. The mutex is held.
 func (s *session) start(j *workerv1.Job, lease int64) bool {
 	if j.Attempt == nil {
@@ -184,7 +193,7 @@ func (s *session) flush(ctx context.Context) {
 	sent := append([]*attempt(nil), s.ended[:n]...)
 	s.ended = append(s.ended[:0], s.ended[n:]...)
 	more := len(s.ended) > 0
-	in, home := &workerv1.ReportRequest{Handler: s.handler, Lease: s.lease, Uuid: s.uuid, Results: make([]*workerv1.Result, n)}, s.home
+	in, home := &workerv1.ReportRequest{Handler: s.handler, Lease: s.lease, Uuid: s.uuid, Results: make([]*workerv1.Result, n), Starts: !s.draining}, s.home
 	for i, a := range sent {
 		in.Results[i] = a.result
 	}
@@ -206,6 +215,9 @@ func (s *session) flush(ctx context.Context) {
 			verdict = out.Verdicts[i]
 		}
 		later = !s.acknowledge(a, verdict) || later
+	}
+	if err != nil && in.Starts || !s.startAll(out.GetStart(), in.Lease) {
+		s.missed()
 	}
 	s.mu.Unlock()
 	s.stir()

@@ -46,7 +46,10 @@ type session struct {
 	poll     time.Duration
 	ack      int64
 	draining bool
-	hangUp   context.CancelFunc // of the Poll that is open
+	again    bool               // attempts may have been sent that did not arrive, or had no slot: the next Poll says so
+	asking   bool               // the Poll that is open does
+	hangUp   context.CancelFunc // of that
+	hungUp   bool               // it was
 	logsKept bool
 }
 
@@ -233,6 +236,7 @@ func (s *session) settle(url string, out *workerv1.RegisterResponse, sent time.T
 	s.mu.Lock()
 	s.handler, s.lease, s.home, s.ack = out.Handler, out.Lease, url, 0
 	s.hear(sent)
+	s.again = false
 	s.lag, s.poll = time.Duration(out.LagMillis)*time.Millisecond, time.Duration(out.PollMillis)*time.Millisecond
 	s.logsKept = out.Logs
 	s.learn(out.Nodes)
@@ -275,18 +279,19 @@ func (s *session) turn(ctx context.Context) error {
 	limit := s.poll + max(s.lag/4, pauseMin)
 	try, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	in := &workerv1.PollRequest{Handler: s.handler, Lease: s.lease, Uuid: s.uuid, Ack: s.ack, Draining: s.draining}
+	in := &workerv1.PollRequest{Handler: s.handler, Lease: s.lease, Uuid: s.uuid, Ack: s.ack, Draining: s.draining, Again: s.again}
 	in.Running, in.Ended = s.lists()
 	home, lease := s.home, s.lease
-	s.hangUp = cancel
+	s.hangUp, s.hungUp = cancel, false
+	s.asking, s.again = s.again, false
 	s.mu.Unlock()
 	sent := time.Now()
 	out, err := s.client(home).Poll(try, in)
 	if err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.draining && !in.Draining && ctx.Err() == nil {
-			return nil // it was hung up, to say that
+		if s.hungUp && ctx.Err() == nil {
+			return nil // to say something
 		}
 		return err
 	}
@@ -296,10 +301,7 @@ func (s *session) turn(ctx context.Context) error {
 	if len(out.Nodes) > 0 {
 		s.learn(out.Nodes)
 	}
-	refused := false
-	for _, j := range out.Start {
-		refused = !s.start(j, lease) || refused
-	}
+	refused := !s.startAll(out.Start, lease)
 	s.mu.Unlock()
 	for _, stop := range out.Stop {
 		s.stop(nameOf(stop.Attempt))
@@ -308,6 +310,22 @@ func (s *session) turn(ctx context.Context) error {
 		wait(ctx, pauseMin) // it will be sent again
 	}
 	return nil
+}
+
+// pollAnew ends the Poll that is open, because there is something to say. The mutex is held.
+func (s *session) pollAnew() {
+	if s.hangUp != nil {
+		s.hungUp = true
+		s.hangUp()
+	}
+}
+
+// missed has sent again what the answer to a report may have brought. Only one Poll is hung up for that: the next one is
+// to have its answer, or the home is lost. The mutex is held.
+func (s *session) missed() {
+	if s.again = true; !s.asking {
+		s.pollAnew()
+	}
 }
 
 // hear notes when the store had last heard of this worker, but for a heartbeat; s.mu is held.
@@ -374,9 +392,7 @@ func (s *session) drain() {
 	s.mu.Lock()
 	s.draining = true
 	n := len(s.has)
-	if s.hangUp != nil {
-		s.hangUp() // it is said at once
-	}
+	s.pollAnew() // it is said at once
 	s.mu.Unlock()
 	if n > 0 {
 		s.log.Info("waiting for handlers", "attempts", n, "drain", s.w.o.Drain)

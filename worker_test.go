@@ -23,6 +23,7 @@ type desk struct {
 	workerv1connect.UnimplementedWorkersHandler
 	t      *testing.T
 	jobs   chan *workerv1.Job // to be started
+	next   chan *workerv1.Job // likewise, in answers to reports
 	stops  chan *workerv1.Stop
 	told   chan *workerv1.Result
 	left   chan struct{}
@@ -36,10 +37,12 @@ type desk struct {
 	fence      bool // the next call of Poll finds a lease that is gone, and the next Register a handler
 	log        strings.Builder
 	draining   bool
+	lose       int  // answers to reports that do not arrive
+	again      bool // the worker has said that it missed one
 }
 
 func newDesk(t *testing.T) *desk {
-	return &desk{t: t, jobs: make(chan *workerv1.Job, 10), stops: make(chan *workerv1.Stop, 10), told: make(chan *workerv1.Result, 10),
+	return &desk{t: t, jobs: make(chan *workerv1.Job, 10), next: make(chan *workerv1.Job, 10), stops: make(chan *workerv1.Stop, 10), told: make(chan *workerv1.Result, 10),
 		left: make(chan struct{}), drains: make(chan struct{})}
 }
 
@@ -58,6 +61,7 @@ func (d *desk) Register(_ context.Context, in *workerv1.RegisterRequest) (*worke
 func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.PollResponse, error) {
 	d.mu.Lock()
 	gone := d.fence || in.Lease != d.lease
+	d.again = d.again || in.Again
 	if in.Draining && !d.draining {
 		d.draining = true
 		close(d.drains)
@@ -94,6 +98,14 @@ func (d *desk) Report(_ context.Context, in *workerv1.ReportRequest) (*workerv1.
 			d.told <- r
 		}
 		out.Verdicts = append(out.Verdicts, v)
+	}
+	if d.lose > 0 {
+		d.lose--
+		return nil, connect.NewError(connect.CodeUnavailable, errors.New("the connection broke"))
+	}
+	if in.Starts && len(d.next) > 0 {
+		j := <-d.next
+		out.Start = append(out.Start, j, j)
 	}
 	return out, nil
 }
@@ -170,6 +182,29 @@ func TestResultsAreSaidUntilTaken(t *testing.T) {
 	<-ended
 	if calls != 1 || len(d.registered) != 1 || len(d.registered[0].Kinds) != 1 || d.registered[0].Kinds[0] != "k" {
 		t.Errorf("%d calls, registered %v", calls, d.registered)
+	}
+}
+
+// What follows comes with the answer to a report. A worker that does not hear one says so, and its result again.
+func TestAnswersBringWhatFollows(t *testing.T) {
+	d := newDesk(t)
+	d.lose = 1
+	calls := 0
+	end := d.begin(func(w *skein.Worker) {
+		skein.Handle(w, "k", func(context.Context, *skein.Task, struct{}) (struct{}, error) { calls++; return struct{}{}, nil }) // one after the other
+	})
+	for token := range int32(3) {
+		d.next <- job(token+2, `{}`)
+	}
+	d.jobs <- job(1, `{}`)
+	for _, token := range []int32{1, 1, 2, 3, 4} {
+		if r := <-d.told; r.Attempt.Token != token || r.State != "succeeded" {
+			t.Errorf("it said %v", r)
+		}
+	}
+	end()
+	if calls != 4 || !d.again {
+		t.Errorf("%d calls; it said that it missed an answer: %v", calls, d.again)
 	}
 }
 

@@ -285,15 +285,20 @@ func (w *writer) touch(r *dag.Run) {
 	}
 }
 
-// dispatch hands out what is durable: to this process by a call, to others by the market.
-func (w *writer) dispatch(as []Assignment) {
+// dispatch hands out what is durable: to this process by a call, to others by the market. abroad: there was
+// something for others, and Market.Settled is to follow.
+func (w *writer) dispatch(as []Assignment) (abroad bool) {
 	me := w.e.me().ID
 	i := slices.IndexFunc(as, func(a Assignment) bool { return a.Handler != me })
 	if i < 0 {
 		if len(as) > 0 {
 			w.e.cfg.Executor.Start(as)
 		}
-		return
+		return false
+	}
+	if !slices.ContainsFunc(as, func(a Assignment) bool { return a.Handler == me }) {
+		w.e.cfg.Market.Handed(as)
+		return true
 	}
 	var mine, others []Assignment
 	for _, a := range as {
@@ -306,7 +311,8 @@ func (w *writer) dispatch(as []Assignment) {
 	if len(mine) > 0 {
 		w.e.cfg.Executor.Start(mine)
 	}
-	w.e.cfg.Market.Send(others)
+	w.e.cfg.Market.Handed(others)
+	return true
 }
 
 // leadPauseMax bounds the pause between two tries to read a version.

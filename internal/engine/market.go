@@ -23,8 +23,12 @@ type Market interface {
 	// here has a use for.
 	Want(ds []Demand, spare int)
 	// Send hands out attempts that are durable, and says so again until their handler has them,
-	// or is gone. What it has already is left alone.
+	// or is gone. What it has already is left alone. The slice is the engine's.
 	Send(as []Assignment)
+	// Handed is Send for what a transaction has handed out, before its reports are answered; Settled
+	// follows when they are: a worker can be given the one with the other.
+	Handed(as []Assignment)
+	Settled()
 	// Worker reports whether a handler is that of a worker that is no node.
 	Worker(h dag.HandlerID) bool
 	// Reset forgets every slot: this process has begun a new life.

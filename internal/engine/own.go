@@ -297,7 +297,9 @@ func (w *writer) resend(mine []Assignment) {
 			w.e.home.room.book(a.key(), a.Place)
 		}
 	}
-	w.dispatch(start)
+	if w.dispatch(start) {
+		w.e.cfg.Market.Settled()
+	}
 }
 
 // unsent are those that nobody here works on or has reported.

@@ -332,6 +332,17 @@ func (e *Engine) Hear(ctx context.Context, from dag.HandlerID, r Report) (dag.Ve
 	return a.verdict, err
 }
 
+// HearAll is Hear for several reports at once, and does not wait: heard is called once for each, by its index, on the
+// writer's goroutine, and must not block. An error says that it is called for none.
+func (e *Engine) HearAll(from dag.HandlerID, rs []Report, heard func(i int, v dag.Verdict, err error)) error {
+	items := make([]item, len(rs))
+	for i := range rs {
+		items[i] = e.reported(from, rs[i])
+		items[i].done = func(a answer) { heard(i, a.verdict, a.err) }
+	}
+	return e.writer.inbox.put(items...)
+}
+
 // cancel asks the holders of attempts to end them.
 func (w *writer) cancel(cs []dag.Cancel) {
 	if w.e.cfg.Peers == nil {

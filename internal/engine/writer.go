@@ -368,7 +368,7 @@ func guarded(f func()) (err error) {
 func (w *writer) settle(n int) {
 	w.retire()
 	w.standAside()
-	w.dispatch(w.tx.assigns)
+	abroad := w.dispatch(w.tx.assigns)
 	for i := range w.tx.splits {
 		w.lead(w.tx.splits[i])
 	}
@@ -378,6 +378,9 @@ func (w *writer) settle(n int) {
 	w.arm(&w.tx.fx)
 	for i := range n {
 		w.kept[i].reply(w.tx.answers[i])
+	}
+	if abroad {
+		w.e.cfg.Market.Settled()
 	}
 	if len(w.tx.batch.Events) > 0 {
 		w.e.hub.publish(w.tx.batch.Events)

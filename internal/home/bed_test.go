@@ -255,6 +255,9 @@ type hand struct {
 	lease         int64
 	ack           int64
 	running, done []*workerv1.Attempt
+	starts        bool        // its reports ask for what follows
+	lost          func() bool // whether the answer to a report brings it that; nil: it always does
+	again         bool        // such an answer was lost
 }
 
 // hand registers a worker with a node.
@@ -275,7 +278,7 @@ func (h *hand) register(name string, slots int32, groups ...string) {
 }
 
 func (h *hand) pollRequest() *workerv1.PollRequest {
-	return &workerv1.PollRequest{Handler: h.handler, Lease: h.lease, Uuid: h.uuid, Ack: h.ack, Running: slices.Clone(h.running), Ended: slices.Clone(h.done)}
+	return &workerv1.PollRequest{Handler: h.handler, Lease: h.lease, Uuid: h.uuid, Ack: h.ack, Running: slices.Clone(h.running), Ended: slices.Clone(h.done), Again: h.again}
 }
 
 // poll asks once, and takes what it is given.
@@ -285,13 +288,17 @@ func (h *hand) poll() *workerv1.PollResponse {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.ack = out.Seq
-	for _, j := range out.Start {
+	h.ack, h.again = out.Seq, false
+	h.begin(out.Start)
+	return out
+}
+
+func (h *hand) begin(jobs []*workerv1.Job) {
+	for _, j := range jobs {
 		if !slices.ContainsFunc(h.running, func(a *workerv1.Attempt) bool { return same(a, j.Attempt) }) {
 			h.running = append(h.running, j.Attempt)
 		}
 	}
-	return out
 }
 
 func same(a, b *workerv1.Attempt) bool {
@@ -305,7 +312,7 @@ func (h *hand) get(n int) {
 }
 
 func (h *hand) request(results ...*workerv1.Result) *workerv1.ReportRequest {
-	return &workerv1.ReportRequest{Handler: h.handler, Lease: h.lease, Uuid: h.uuid, Results: results}
+	return &workerv1.ReportRequest{Handler: h.handler, Lease: h.lease, Uuid: h.uuid, Results: results, Starts: h.starts}
 }
 
 // report says something until there is a verdict.
@@ -315,6 +322,11 @@ func (h *hand) report(r *workerv1.Result) (v workerv1.Verdict) {
 		out, err := h.c.Report(h.t.Context(), h.request(r))
 		if err != nil {
 			h.t.Fatal(err)
+		}
+		if len(out.Start) > 0 && h.lost != nil && h.lost() {
+			h.again = true
+		} else {
+			h.begin(out.Start)
 		}
 		v = out.Verdicts[0]
 		return v != workerv1.Verdict_VERDICT_UNAVAILABLE

@@ -1,13 +1,9 @@
 package home
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -45,9 +41,11 @@ type worker struct {
 	fetches  bool                     // it fetches inputs
 	doubts   map[key]bool             // attempts that it says to have, being looked up
 
-	fresh     []*holding            // whose job is to be made
-	preparing int                   // who makes them
-	out       map[key]*workerv1.Job // to be started, and not confirmed
+	fresh     []*holding      // whose job is to be made
+	preparing int             // who makes them
+	out       map[key]*errand // to be started, and not confirmed; nil: it is detached
+	ready     []key           // of out, those that it was not given yet
+	takers    int             // reports whose answers take what is fresh or ready now
 	stops     []stop
 	seq       int64 // of the newest answer
 	polls     int64 // how many came: only the newest waits
@@ -63,15 +61,35 @@ type holding struct {
 	asked bool // its job was asked for
 
 	confirmed bool  // the worker has said that it has it
-	sent      int64 // the first answer that it was in, or that came after it was known
+	sent      int64 // the first answer after it had
 	missing   bool  // the worker has it no more
 }
 
 // stop is an attempt to be ended. It was told in the answer seq; 0: in none yet.
 type stop struct {
-	key  key
-	kill bool
-	seq  int64
+	key   key
+	kill  bool
+	seq   int64
+	early bool // the attempt may not have been there when it was told
+}
+
+// heeded drops the stops that have arrived. One whose attempt has not is told again as soon as that has; early: there
+// is such.
+func (w *worker) heeded(ack int64) (early bool) {
+	w.stops = slices.DeleteFunc(w.stops, func(s stop) bool {
+		x := w.running[s.key]
+		return s.seq != 0 && s.seq <= ack && (x == nil || x.confirmed && !s.early)
+	})
+	for i := range w.stops {
+		s := &w.stops[i]
+		switch x := w.running[s.key]; {
+		case x != nil && !x.confirmed:
+			s.early, early = true, true
+		case s.early:
+			s.early, s.seq = false, 0
+		}
+	}
+	return early
 }
 
 // loan is the slots of a worker that an owner gets with the same room.
@@ -90,7 +108,7 @@ const endedMax = 8192
 
 func newWorker(m store.Member) *worker {
 	return &worker{member: m, since: time.Now(), heard: true, running: map[key]*holding{}, accounts: map[loan]*account{},
-		ended: newRing(endedMax), names: newRegister(endedMax), uploads: map[key]*upload{}, inputs: map[key][]artifact.Input{}, doubts: map[key]bool{}, out: map[key]*workerv1.Job{}, wake: make(chan struct{}, 1)}
+		ended: newRing(endedMax), names: newRegister(endedMax), uploads: map[key]*upload{}, inputs: map[key][]artifact.Input{}, doubts: map[key]bool{}, out: map[key]*errand{}, wake: make(chan struct{}, 1)}
 }
 
 // epoch tells totals of one attachment from those of another; a node, which may come back under its
@@ -213,6 +231,12 @@ func (h *Home) Deliver(d *delivery) error {
 	if w == nil || w.member.Lease != d.Lease {
 		return away(d.Handler)
 	}
+	h.accept(w, d)
+	return nil
+}
+
+// accept takes attempts for a worker that is here; h.mu is held.
+func (h *Home) accept(w *worker, d *delivery) {
 	for i := range d.Items {
 		k := keyOf(&d.Items[i])
 		if w.has(k) || w.local && h.cfg.Executor.Running(k.run, k.task, k.token) {
@@ -232,7 +256,6 @@ func (h *Home) Deliver(d *delivery) error {
 			w.waiting = append(w.waiting, x)
 		}
 	}
-	return nil
 }
 
 // has reports whether a worker has an attempt, or had it.
@@ -246,77 +269,6 @@ func (w *worker) has(k key) bool {
 		}
 	}
 	return false
-}
-
-// begin has a worker start an attempt, in a slot that was claimed.
-func (h *Home) begin(w *worker, x *holding) {
-	k := keyOf(&x.Assignment)
-	w.running[k] = x
-	if w.local {
-		h.cfg.Executor.Start([]engine.Assignment{x.Assignment})
-		return
-	}
-	x.asked = true
-	w.fresh = append(w.fresh, x)
-	if w.preparing < preparersMax {
-		w.preparing++
-		go h.prepare(w)
-	}
-}
-
-const (
-	// preparersMax is how many jobs of a worker are made at a time.
-	preparersMax = 8
-	// prepareBatch is how many jobs are made before the worker is told of them.
-	prepareBatch = 32
-)
-
-// prepare makes the jobs of attempts and puts them where the worker's next answer takes them from, until there
-// is none left to be made.
-func (h *Home) prepare(w *worker) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	defer func() { w.preparing-- }()
-	for len(w.fresh) > 0 {
-		batch := slices.Clone(w.fresh[:min(len(w.fresh), prepareBatch)])
-		w.fresh = slices.Delete(w.fresh, 0, len(batch))
-		h.mu.Unlock()
-		made := h.jobs(w, batch)
-		h.mu.Lock()
-		for i, x := range batch {
-			k := keyOf(&x.Assignment)
-			if job := made[i]; job != nil && w.out != nil && w.running[k] == x {
-				w.names.add(k, Names{job.Namespace, job.Workflow, job.Task, len(job.Artifacts) > 0})
-				w.out[k] = job
-			}
-		}
-		w.poke()
-	}
-}
-
-// jobs makes the jobs of attempts; nil: it cannot be made, and the attempt is answered for, unless this process ends.
-func (h *Home) jobs(w *worker, batch []*holding) []*workerv1.Job {
-	made := make([]*workerv1.Job, len(batch))
-	for i, x := range batch {
-		k := keyOf(&x.Assignment)
-		job, err := h.cfg.Jobs.Job(context.Background(), &x.Assignment)
-		if err == nil && len(job.Artifacts) > 0 && !w.deposits { // refused by name, never ignored
-			err = fmt.Errorf("task %s keeps artifacts, and worker %s is of a version that brings none: use a newer one", x.Name, w.member.Name)
-		}
-		if errors.Is(err, ErrEnding) {
-			continue
-		}
-		if err == nil && job.Inputs && !w.fetches {
-			err = fmt.Errorf("task %s gets files of other tasks, and worker %s is of a version that fetches none: use a newer one", x.Name, w.member.Name)
-		}
-		if err != nil {
-			go h.answerFor(w, failed(k, h.cfg.Jobs.Refused(err)))
-			continue
-		}
-		job.Attempt = wireAttempt(k)
-		made[i] = job
-	}
-	return made
 }
 
 // Cancel has attempts of this process, or of workers that are here, ended.

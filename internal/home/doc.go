@@ -17,6 +17,7 @@
 //
 //	home.go    what it needs; the loop
 //	desk.go    the workers that are here, and what they have
+//	errands.go  from an attempt to the answer that brings its job
 //	serve.go   who gets a slot that is free
 //	purse.go   the slots that this node has been lent: the engine's Market
 //	send.go    attempts on their way to their handlers

@@ -32,8 +32,9 @@ func (h *Home) compare(w *worker, has map[key]*workerv1.Attempt, ack int64) {
 	}
 	for k, x := range w.running {
 		switch _, listed := has[k]; {
+		case listed && !x.confirmed: // only a poll that was sent after the answer to this one knows better
+			x.confirmed, x.sent = true, w.seq+1
 		case listed:
-			x.confirmed = true
 		case x.confirmed && ack >= x.sent && !x.missing:
 			x.missing = true
 			h.Stats.Lost.Add(1)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
@@ -39,6 +40,175 @@ type heard struct {
 	Lent    bool // the slots have been taken note of
 }
 
+// spoken is a report of a worker, and what it was worth.
+type spoken struct {
+	at      int // among all that were said with it
+	key     key
+	report  engine.Report
+	verdict workerv1.Verdict
+}
+
+// hearAll brings reports to the owners of their runs and waits until they are durable. takes: who called is to take
+// what this node has handed to the worker meanwhile.
+func (h *Home) hearAll(ctx context.Context, w *worker, words []spoken, starts bool) (takes bool) {
+	mine := h.mine(w, words)
+	if len(mine) == len(words) && len(words) > 0 {
+		return h.hearHere(ctx, w, mine, starts)
+	}
+	var wg sync.WaitGroup
+	if len(mine) > 0 {
+		wg.Go(func() { h.hearHere(ctx, w, mine, false) })
+	}
+	for i := range words {
+		if x := &words[i]; !slices.Contains(mine, x) {
+			wg.Go(func() { x.verdict = h.hear(ctx, w, x.key, x.report) })
+		}
+	}
+	wg.Wait()
+	return false
+}
+
+// mine are those reports that are for this node, for sure: of attempts that it knows, of shards that are its own.
+func (h *Home) mine(w *worker, words []spoken) []*spoken {
+	self := h.self()
+	own := map[dag.ShardID]bool{}
+	mine := make([]*spoken, 0, len(words))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range words {
+		x := w.running[words[i].key]
+		if x == nil || !x.known {
+			continue
+		}
+		is, known := own[x.Shard]
+		if !known {
+			m, ok := h.dir.OwnerOf(x.Shard)
+			is = ok && m.Handler == self
+			own[x.Shard] = is
+		}
+		if is {
+			mine = append(mine, &words[i])
+		}
+	}
+	return mine
+}
+
+// hearHere gives reports to this node's own engine, all at once, with the slots that they free.
+func (h *Home) hearHere(ctx context.Context, w *worker, words []*spoken, starts bool) (takes bool) {
+	reports := make([]engine.Report, len(words))
+	h.mu.Lock()
+	self := h.self()
+	for i, x := range words {
+		reports[i] = x.report
+		h.over(w, x.key, &x.report, self)
+	}
+	if l := h.due(w, self); l != nil && h.granted(l) {
+		w.told(l)
+	}
+	h.mu.Unlock()
+	verdicts, done, gone := make([]workerv1.Verdict, len(words)), make(chan struct{}), false
+	h.listen(w.member.Handler, reports, func(i int, v dag.Verdict, err error) {
+		if verdicts[i] = wireVerdict(v); err != nil {
+			verdicts[i] = workerv1.Verdict_VERDICT_UNAVAILABLE
+		}
+	}, func() { // h.mu is held
+		if takes = starts && !gone; takes {
+			w.takers++
+		}
+		close(done)
+	})
+	select {
+	case <-done:
+	case <-ctx.Done(): // whoever asks again learns more
+		h.mu.Lock()
+		select {
+		case <-done:
+		default:
+			gone = true
+		}
+		h.mu.Unlock()
+	}
+	for i, x := range words {
+		if x.verdict = workerv1.Verdict_VERDICT_UNAVAILABLE; !gone {
+			x.verdict = verdicts[i]
+		}
+	}
+	return takes && !gone
+}
+
+// listen gives reports of a worker to this node's engine. heard is called for each, then over, once, while h.mu is held;
+// all before the engine looks what to do with slots that it has no use for.
+func (h *Home) listen(id dag.HandlerID, reports []engine.Report, heard func(i int, v dag.Verdict, err error), over func()) {
+	h.mu.Lock()
+	h.purse.expect(id, len(reports))
+	h.mu.Unlock()
+	left := len(reports)
+	each := func(i int, v dag.Verdict, err error) { // all on one goroutine
+		heard(i, v, err)
+		if left--; left > 0 {
+			return
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.purse.expect(id, -len(reports))
+		over()
+	}
+	if err := h.eng.HearAll(id, reports, each); err != nil {
+		for i := range reports {
+			each(i, 0, err)
+		}
+	}
+}
+
+// over notes that an attempt of a worker is over where it ran; h.mu is held. Its slot is left to the owner of its run, or
+// lent to somebody else.
+func (h *Home) over(w *worker, k key, r *engine.Report, owner dag.HandlerID) {
+	w.full = w.full || !w.local && r.Lost == dag.LostNoRoom // until its next poll says otherwise
+	if r.Started != 0 {
+		return
+	}
+	if len(w.waiting) > 0 { // it never came to wait for a slot, or to begin
+		w.waiting = slices.DeleteFunc(w.waiting, func(x *holding) bool { return keyOf(&x.Assignment) == k })
+	}
+	x := w.running[k]
+	if x == nil || w.out == nil {
+		return
+	}
+	delete(w.running, k)
+	delete(w.out, k)
+	w.ended.add(k)
+	w.endUpload(k)
+	delete(w.inputs, k)
+	w.names.ended(k, time.Now())
+	if x.asked {
+		h.cfg.Jobs.Left(k.run)
+	}
+	h.freed(w, owner, x.Place.Need())
+}
+
+// due are the slots of a worker that an owner has been lent and was not told of; nil: there are none. h.mu is held.
+func (h *Home) due(w *worker, owner dag.HandlerID) (l *lent) {
+	for at, a := range w.accounts {
+		if at.owner != owner || a.granted == a.told {
+			continue
+		}
+		if l == nil {
+			l = &lent{Home: h.self(), Owner: owner}
+		}
+		l.Granted = append(l.Granted, total{w.member.Handler, w.epoch(), a.granted, at.need})
+	}
+	return l
+}
+
+// told notes that an owner knows of its slots; h.mu is held.
+func (w *worker) told(l *lent) {
+	for i := range l.Granted {
+		if a := w.accounts[loan{l.Owner, l.Granted[i].Need}]; a != nil {
+			a.told = max(a.told, l.Granted[i].N)
+		}
+	}
+}
+
 // hear brings a report to the owner of its run and waits until it is durable.
 func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) workerv1.Verdict {
 	owner, known, err := h.owner(ctx, w, k)
@@ -48,29 +218,9 @@ func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) work
 	case err != nil || !known:
 		return workerv1.Verdict_VERDICT_UNAVAILABLE
 	}
-	self := h.self()
-	var l *lent
 	h.mu.Lock()
-	w.full = w.full || !w.local && r.Lost == dag.LostNoRoom // until its next poll says otherwise
-	if r.Started == 0 {                                     // it never came to wait for a slot, or to begin
-		w.waiting = slices.DeleteFunc(w.waiting, func(x *holding) bool { return keyOf(&x.Assignment) == k })
-	}
-	if x := w.running[k]; r.Started == 0 && w.out != nil && x != nil { // it is over where it ran
-		delete(w.running, k)
-		delete(w.out, k)
-		w.ended.add(k)
-		w.endUpload(k)
-		delete(w.inputs, k)
-		w.names.ended(k, time.Now())
-		if x.asked {
-			h.cfg.Jobs.Left(k.run)
-		}
-		n := x.Place.Need()
-		h.freed(w, owner.Handler, n)
-		if a := w.accounts[loan{owner.Handler, n}]; a != nil && a.granted != a.told {
-			l = &lent{Home: self, Owner: owner.Handler, Granted: []total{{w.member.Handler, w.epoch(), a.granted, n}}}
-		}
-	}
+	h.over(w, k, &r, owner.Handler)
+	l := h.due(w, owner.Handler)
 	h.mu.Unlock()
 	out, err := h.bring(ctx, owner, word{w.member.Handler, r, l})
 	if err != nil {
@@ -79,9 +229,7 @@ func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) work
 	}
 	if out.Lent {
 		h.mu.Lock()
-		if a := w.accounts[loan{owner.Handler, l.Granted[0].Need}]; a != nil {
-			a.told = max(a.told, l.Granted[0].N)
-		}
+		w.told(l)
 		h.mu.Unlock()
 	}
 	return wireVerdict(out.Verdict)
@@ -118,8 +266,21 @@ func (h *Home) bring(ctx context.Context, owner store.Member, x word) (out heard
 
 // Heard is the owner's side: first the slot, so that the transaction finds it, then the report.
 func (h *Home) Heard(ctx context.Context, x *word) (out heard, err error) {
-	out.Lent = x.Lent != nil && x.Lent.Owner == h.self() && h.grant(x.Lent)
-	out.Verdict, err = h.eng.Hear(ctx, x.Handler, x.Report)
+	h.mu.Lock()
+	out.Lent = x.Lent != nil && x.Lent.Owner == h.self() && h.granted(x.Lent)
+	h.mu.Unlock()
+	type end struct {
+		v   dag.Verdict
+		err error
+	}
+	told := make(chan end, 1)
+	h.listen(x.Handler, []engine.Report{x.Report}, func(_ int, v dag.Verdict, err error) { told <- end{v, err} }, func() {})
+	select {
+	case is := <-told:
+		out.Verdict, err = is.v, is.err
+	case <-ctx.Done(): // it may yet be written: who asks again learns more
+		err = fmt.Errorf("%w: no answer yet: %w", engine.ErrUnavailable, ctx.Err())
+	}
 	return out, err
 }
 

@@ -29,7 +29,7 @@ type Directory interface {
 
 // Engine is the engine of this node.
 type Engine interface {
-	Hear(ctx context.Context, from dag.HandlerID, r engine.Report) (dag.Verdict, error)
+	HearAll(from dag.HandlerID, rs []engine.Report, heard func(i int, v dag.Verdict, err error)) error
 	RunRow(ctx context.Context, id dag.RunID) (dag.RunRow, error)
 	Holds(ctx context.Context, h dag.HandlerID, run dag.RunID, t dag.TaskID, token dag.Token) (bool, error)
 	Had(ctx context.Context, h dag.HandlerID, run dag.RunID, t dag.TaskID, token dag.Token) (bool, error)
@@ -109,6 +109,9 @@ type Home struct {
 	turn    int // of round-robin
 	purse   purse
 	mail    mail
+	// Between Handed and Settled: the workers for whose attempts jobs are to be made then.
+	settling bool
+	unmade   []*worker
 }
 
 var _ engine.Market = (*Home)(nil)
@@ -119,7 +122,7 @@ func New(cfg Config) *Home {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	h := &Home{cfg: cfg, log: cfg.Log, kick: make(chan struct{}, 1), workers: map[dag.HandlerID]*worker{}, wants: map[dag.HandlerID]*want{}}
-	h.purse.credits = map[lot]*credit{}
+	h.purse.credits, h.purse.expected = map[lot]*credit{}, map[dag.HandlerID]int{}
 	h.mail.open = map[dag.HandlerID]*parcel{}
 	return h
 }

@@ -24,6 +24,9 @@ type purse struct {
 	changed bool
 	said    time.Time
 	turn    int
+	// expected is how many reports of a worker are with the engine: the slots that they free may be used in the
+	// transaction that settles them.
+	expected map[dag.HandlerID]int
 	// unserved are the places that are wanted and that nobody who is there has.
 	unserved map[dag.Place]bool
 }
@@ -50,11 +53,29 @@ type credit struct {
 	traits   store.Traits
 }
 
-// grant takes what a home says that it has lent; false: not all of it. A worker that is not listed
-// here yet gets nothing: it would count as gone.
+// expect counts reports of a worker that go to the engine, or are back.
+func (p *purse) expect(id dag.HandlerID, n int) {
+	if p.expected[id] += n; p.expected[id] <= 0 {
+		delete(p.expected, id)
+	}
+}
+
+// grant is granted when nothing else has the engine look.
 func (h *Home) grant(l *lent) (all bool) {
 	h.mu.Lock()
-	more := false
+	before := h.purse.total.Load()
+	all = h.granted(l)
+	more := h.purse.total.Load() > before
+	h.mu.Unlock()
+	if more {
+		h.eng.Wake()
+	}
+	return all
+}
+
+// granted takes what a home says that it has lent; false: not all of it. A worker that is not listed
+// here yet gets nothing: it would count as gone. h.mu is held.
+func (h *Home) granted(l *lent) (all bool) {
 	all = true
 	for _, g := range l.Granted {
 		if _, listed := h.dir.Member(g.Worker); !listed {
@@ -77,12 +98,7 @@ func (h *Home) grant(l *lent) (all bool) {
 			c.granted += n
 			c.avail += n
 			h.purse.total.Add(n)
-			more = true
 		}
-	}
-	h.mu.Unlock()
-	if more {
-		h.eng.Wake()
 	}
 	return all
 }
@@ -189,12 +205,13 @@ func (h *Home) Want(ds []engine.Demand, spare int) {
 	p := &h.purse
 	back := false
 	for at, c := range p.credits { // nobody here has a use for these
-		if c.avail > 0 && !slices.ContainsFunc(ds, func(d engine.Demand) bool {
+		n := c.avail - int64(p.expected[at.worker])
+		if n > 0 && !slices.ContainsFunc(ds, func(d engine.Demand) bool {
 			return d.Place.Fits(c.name, &c.traits) && d.Place.Need() == at.need
 		}) {
-			p.total.Add(-c.avail)
-			c.returned += c.avail
-			c.avail = 0
+			p.total.Add(-n)
+			c.returned += n
+			c.avail -= n
 			back = true
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -51,9 +50,12 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 	end := time.NewTimer(h.cfg.Beat)
 	defer end.Stop()
 	at := h.cfg.Boot()
-	w, mine, err := d.arrive(in, has, at)
+	w, mine, early, err := d.arrive(in, has, at)
 	if err != nil {
 		return nil, err
+	}
+	if early {
+		end.Reset(earlyAgain)
 	}
 	for {
 		out, err := d.news(w, in, mine, at)
@@ -63,9 +65,7 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 		select {
 		case <-w.wake:
 		case <-end.C:
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			return h.answer(w, at), nil
+			return d.last(w, mine, at), nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -74,15 +74,15 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 
 // arrive takes what a poll says: the attempts that the worker has, and whether they run. A worker of which nothing
 // is certain for long is sent away while it has time to find a home that sees the store.
-func (d *desk) arrive(in *workerv1.PollRequest, has map[key]*workerv1.Attempt, at time.Duration) (w *worker, mine int64, err error) {
+func (d *desk) arrive(in *workerv1.PollRequest, has map[key]*workerv1.Attempt, at time.Duration) (w *worker, mine int64, early bool, err error) {
 	h := d.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if w, err = h.attached(in); err != nil {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
 	if by := h.behind(w, at); by > h.usual() {
-		return nil, 0, connect.NewError(connect.CodeUnavailable, fmt.Errorf("this node cannot reach its store, and cannot tell since %s whether handler %d is still listed; ask another",
+		return nil, 0, false, connect.NewError(connect.CodeUnavailable, fmt.Errorf("this node cannot reach its store, and cannot tell since %s whether handler %d is still listed; ask another",
 			(by+h.usual()).Round(time.Millisecond), in.Handler))
 	}
 	w.heard = true
@@ -92,14 +92,15 @@ func (d *desk) arrive(in *workerv1.PollRequest, has map[key]*workerv1.Attempt, a
 	if w.draining = in.Draining; w.draining {
 		h.dir.Wake()
 	}
-	for k := range has {
-		delete(w.out, k) // it has arrived
-	}
+	w.arrived(has, in.Again)
 	h.compare(w, has, in.Ack)
-	w.stops = slices.DeleteFunc(w.stops, func(s stop) bool { return s.seq != 0 && s.seq <= in.Ack })
+	early = w.heeded(in.Ack)
 	h.serve()
-	return w, w.polls, nil
+	return w, w.polls, early, nil
 }
+
+// earlyAgain is how soon a worker is to say what it has when one that it is to end was still on its way.
+const earlyAgain = 50 * time.Millisecond
 
 // news is an answer, if there is something to say; polls that are not the newest end.
 func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*workerv1.PollResponse, error) {
@@ -113,10 +114,24 @@ func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*worker
 		w.poke() // the newest one's turn
 		return &workerv1.PollResponse{Seq: w.seq, BehindMillis: millisUp(h.behind(w, at))}, nil
 	}
-	if len(w.out) == 0 && !slices.ContainsFunc(w.stops, func(s stop) bool { return s.seq == 0 }) {
+	if len(w.ready) == 0 && !slices.ContainsFunc(w.stops, func(s stop) bool { return s.seq == 0 }) {
 		return nil, nil
 	}
 	return h.answer(w, at), nil
+}
+
+// last is the answer when a poll has waited for long enough: with what came in answers to reports and may not have arrived.
+func (d *desk) last(w *worker, mine int64, at time.Duration) *workerv1.PollResponse {
+	h := d.h
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w.polls != mine { // what it says now would count as given
+		return &workerv1.PollResponse{Seq: w.seq, BehindMillis: millisUp(h.behind(w, at))}
+	}
+	for k := range w.out {
+		w.offer(k)
+	}
+	return h.answer(w, at)
 }
 
 // millisUp rounds up.
@@ -126,12 +141,7 @@ func millisUp(d time.Duration) int64 { return (d + time.Millisecond - 1).Millise
 func (h *Home) answer(w *worker, at time.Duration) *workerv1.PollResponse {
 	w.seq++
 	out := &workerv1.PollResponse{Seq: w.seq, Nodes: h.nodes(), BehindMillis: millisUp(h.behind(w, at))}
-	for k, job := range w.out {
-		out.Start = append(out.Start, job)
-		if x := w.running[k]; x != nil && x.sent == 0 {
-			x.sent = w.seq
-		}
-	}
+	out.Start = w.errands(false)
 	for i := range w.stops {
 		s := &w.stops[i]
 		s.seq = w.seq
@@ -151,31 +161,33 @@ func (d *desk) Report(ctx context.Context, in *workerv1.ReportRequest) (*workerv
 		return nil, err
 	}
 	out := &workerv1.ReportResponse{Verdicts: make([]workerv1.Verdict, len(in.Results))}
-	var wg sync.WaitGroup
+	words := make([]spoken, 0, len(in.Results))
 	for i, r := range in.Results {
-		wg.Go(func() { out.Verdicts[i] = d.result(ctx, w, r) })
+		k, rep, err := reportOf(r)
+		if err != nil {
+			h.Stats.rejected[Malformed].Add(1)
+			h.log.Warn("a worker reports what makes no sense", "worker", w.member.Name, "err", err)
+			out.Verdicts[i] = workerv1.Verdict_VERDICT_MALFORMED
+			continue
+		}
+		words = append(words, spoken{at: i, key: k, report: rep})
 	}
-	wg.Wait()
+	takes := h.hearAll(ctx, w, words, in.Starts)
+	if takes {
+		out.Start = h.take(w)
+	}
+	for i := range words {
+		x := &words[i]
+		out.Verdicts[x.at] = x.verdict
+		switch x.verdict {
+		case workerv1.Verdict_VERDICT_STALE:
+			h.Stats.rejected[Stale].Add(1)
+			h.log.Warn("a worker reports an attempt that is not its own (any more)", "worker", w.member.Name, "run", x.key.run.String(), "task", x.key.task, "token", x.key.token)
+		case workerv1.Verdict_VERDICT_RUN_ENDED:
+			h.Stats.rejected[RunEnded].Add(1)
+		}
+	}
 	return out, nil
-}
-
-func (d *desk) result(ctx context.Context, w *worker, r *workerv1.Result) workerv1.Verdict {
-	h := d.h
-	k, rep, err := reportOf(r)
-	if err != nil {
-		h.Stats.rejected[Malformed].Add(1)
-		h.log.Warn("a worker reports what makes no sense", "worker", w.member.Name, "err", err)
-		return workerv1.Verdict_VERDICT_MALFORMED
-	}
-	v := h.hear(ctx, w, k, rep)
-	switch v {
-	case workerv1.Verdict_VERDICT_STALE:
-		h.Stats.rejected[Stale].Add(1)
-		h.log.Warn("a worker reports an attempt that is not its own (any more)", "worker", w.member.Name, "run", k.run.String(), "task", k.task, "token", k.token)
-	case workerv1.Verdict_VERDICT_RUN_ENDED:
-		h.Stats.rejected[RunEnded].Add(1)
-	}
-	return v
 }
 
 // Files implements the protocol.

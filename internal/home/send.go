@@ -26,6 +26,38 @@ type parcel struct {
 // Send implements engine.Market.
 func (h *Home) Send(as []engine.Assignment) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.send(as)
+}
+
+// Handed implements engine.Market.
+func (h *Home) Handed(as []engine.Assignment) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.settling = true
+	h.send(as)
+}
+
+// send takes attempts to the workers that are here, and leaves the rest to the loop. h.mu is held.
+func (h *Home) send(as []engine.Assignment) {
+	for len(as) > 0 {
+		id, n := as[0].Handler, 1
+		for n < len(as) && as[n].Handler == id {
+			n++
+		}
+		if w := h.workers[id]; w != nil && h.mail.open[id] == nil { // no detour
+			d := &delivery{Owner: h.self(), Handler: id, Lease: w.member.Lease, Items: as[:n]}
+			h.mail.sent(d)
+			h.accept(w, d)
+		} else {
+			h.post(as[:n])
+		}
+		as = as[n:]
+	}
+}
+
+// post leaves attempts to the loop.
+func (h *Home) post(as []engine.Assignment) {
 	for i := range as {
 		p := h.mail.open[as[i].Handler]
 		if p == nil {
@@ -34,31 +66,7 @@ func (h *Home) Send(as []engine.Assignment) {
 		}
 		p.items[keyOf(&as[i])] = as[i]
 	}
-	self := h.self()
-	h.mu.Unlock()
-	for i := range as { // those of workers that are here take no detour
-		h.sendHere(as[i].Handler, self)
-	}
 	h.poke()
-}
-
-// sendHere delivers what is for a worker of this home at once.
-func (h *Home) sendHere(id, self dag.HandlerID) {
-	h.mu.Lock()
-	p, w := h.mail.open[id], h.workers[id]
-	if p == nil || w == nil || p.sending {
-		h.mu.Unlock()
-		return
-	}
-	d := p.pack(self, id, w.member.Lease)
-	h.mail.sent(d)
-	delete(h.mail.open, id)
-	h.mu.Unlock()
-	if err := h.Deliver(d); err != nil {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.putBack(d)
-	}
 }
 
 func (p *parcel) pack(owner, to dag.HandlerID, lease int64) *delivery {

@@ -30,8 +30,8 @@ func (t *town) ended(runs []dag.RunID) bool {
 	return true
 }
 
-// TestNeverOneMore: three owners want the slots of one worker, which reports twice, polls late, and changes its home
-// in the middle. It is given all that it has slots for, and never one attempt more.
+// TestNeverOneMore: three owners want the slots of one worker, which reports twice, polls late, does not hear some answers, and
+// changes its home in the middle. It is given all that it has slots for, and never one attempt more.
 func TestNeverOneMore(t *testing.T) {
 	t.Parallel()
 	const slots, runsPer, tasks = 20, 3, 25
@@ -51,6 +51,7 @@ func TestNeverOneMore(t *testing.T) {
 	h := tn.hand(tn.nodes[0], "w", slots)
 	h.get(slots)
 	ends, moves, rng := 0, 0, rand.New(rand.NewPCG(1, 2))
+	h.lost = func() bool { return rng.IntN(3) == 0 }
 	tn.until("all runs have ended", func() bool {
 		h.poll()
 		n := len(h.running)
@@ -58,6 +59,7 @@ func TestNeverOneMore(t *testing.T) {
 			t.Fatalf("it has %d attempts", n)
 		}
 		for range rng.IntN(n + 1) {
+			h.starts = rng.IntN(4) != 0
 			a := h.running[rng.IntN(len(h.running))]
 			h.end(a)
 			ends++

@@ -37,6 +37,15 @@ func (p *past) add(n attemptName) {
 	p.next = (p.next + 1) % len(p.names)
 }
 
+// startAll runs attempts; false: there was no slot for all of them.
+func (r *Worker) startAll(jobs []*workerv1.Job, home string, lease int64) (all bool) {
+	all = true
+	for _, j := range jobs {
+		all = r.start(j, home, lease) && all
+	}
+	return all
+}
+
 // start runs an attempt unless it is or was here; false: there is no slot.
 func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
 	if j.Attempt == nil {
@@ -221,7 +230,7 @@ func (r *Worker) reports(ctx context.Context) {
 // flush sends what waits, once.
 func (r *Worker) flush(ctx context.Context) {
 	r.mu.Lock()
-	in, home := &workerv1.ReportRequest{Handler: r.handler, Lease: r.lease, Uuid: r.uuid}, r.home
+	in, home := &workerv1.ReportRequest{Handler: r.handler, Lease: r.lease, Uuid: r.uuid, Starts: !r.draining && !r.anew}, r.home
 	var sent []*attempt
 	for _, a := range r.has {
 		if res := a.news(); res != nil && !a.busy && len(sent) < resultsMax && r.lease != 0 {
@@ -251,6 +260,9 @@ func (r *Worker) flush(ctx context.Context) {
 			verdict = out.Verdicts[i]
 		}
 		later = r.acknowledge(a, in.Results[i], verdict) || later
+	}
+	if err != nil && in.Starts || !r.startAll(out.GetStart(), home, in.Lease) {
+		r.missed()
 	}
 	r.stir()
 	if later {

@@ -50,6 +50,8 @@ type scripted struct {
 	nodes    []string
 	polling  time.Duration // told to workers
 	start    []*workerv1.Job
+	next     []*workerv1.Job // likewise, with answers to reports
+	again    int             // polls that said that an answer was missed
 	stop     []*workerv1.Stop
 	leases   int64
 	seq      int64
@@ -123,7 +125,10 @@ func (h *scripted) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv
 	defer end.Stop()
 	for {
 		h.mu.Lock()
-		h.last = in
+		if h.last = in; in.Again {
+			h.again++
+			in.Again = false
+		}
 		if h.poll != nil {
 			if err := h.poll(in); err != nil {
 				h.mu.Unlock()
@@ -171,6 +176,9 @@ func (h *scripted) Report(_ context.Context, in *workerv1.ReportRequest) (*worke
 		if v != workerv1.Verdict_VERDICT_UNSPECIFIED { // which is: fewer verdicts than results
 			out.Verdicts = append(out.Verdicts, v)
 		}
+	}
+	if in.Starts {
+		out.Start, h.next = h.next, nil
 	}
 	return out, nil
 }

@@ -89,6 +89,10 @@ type Worker struct {
 	lag      time.Duration
 	poll     time.Duration
 	ack      int64
+	again    bool               // attempts may have been sent that did not arrive, or had no slot: the next Poll says so
+	asking   bool               // the Poll that is open does
+	hangUp   context.CancelFunc // of that
+	hungUp   bool               // it was
 	draining bool
 	full     bool // the data folder has no room for attempts
 	logs     bool // the home keeps what attempts print
@@ -356,6 +360,7 @@ func (r *Worker) settle(ctx context.Context, url string, out *workerv1.RegisterR
 	r.mu.Lock()
 	fresh := r.handler == 0
 	r.handler, r.lease, r.home, r.ack = out.Handler, out.Lease, url, 0
+	r.again = false
 	r.lag, r.poll = time.Duration(out.LagMillis)*time.Millisecond, time.Duration(out.PollMillis)*time.Millisecond
 	r.logs, r.logsKeep = out.Logs, out.LogsKeep
 	r.learn(out.Nodes)
@@ -399,15 +404,22 @@ func (r *Worker) lists() (running, ended []*workerv1.Attempt) {
 // turn is one Poll.
 func (r *Worker) turn(ctx context.Context) error {
 	r.mu.Lock()
-	in := &workerv1.PollRequest{Handler: r.handler, Lease: r.lease, Uuid: r.uuid, Ack: r.ack, Draining: r.draining, Full: r.full}
+	in := &workerv1.PollRequest{Handler: r.handler, Lease: r.lease, Uuid: r.uuid, Ack: r.ack, Draining: r.draining, Full: r.full, Again: r.again}
 	in.Running, in.Ended = r.lists()
 	home, limit := r.home, r.poll+max(r.lag/4, pauseMin)
-	r.mu.Unlock()
-	sent := worker.Boot()
 	try, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	r.hangUp, r.hungUp = cancel, false
+	r.asking, r.again = r.again, false
+	r.mu.Unlock()
+	sent := worker.Boot()
 	out, err := r.client(home).Poll(try, in)
 	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.hungUp && ctx.Err() == nil {
+			return nil // to say something
+		}
 		return err
 	}
 	r.renew(sent - time.Duration(max(out.BehindMillis, 0))*time.Millisecond)
@@ -418,10 +430,7 @@ func (r *Worker) turn(ctx context.Context) error {
 	}
 	lease := r.lease
 	r.mu.Unlock()
-	refused := false
-	for _, j := range out.Start {
-		refused = r.anew || !r.start(j, home, lease) || refused
-	}
+	refused := len(out.Start) > 0 && (r.anew || !r.startAll(out.Start, home, lease))
 	for _, s := range out.Stop {
 		mode := worker.ModeTerm
 		if s.Kill {
@@ -433,6 +442,17 @@ func (r *Worker) turn(ctx context.Context) error {
 		wait(ctx, pauseMin) // it will be sent again
 	}
 	return nil
+}
+
+// missed has sent again what the answer to a report may have brought. Only one Poll is hung up for that: the next one is
+// to have its answer, or the home is lost.
+func (r *Worker) missed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.again = true; !r.asking && r.hangUp != nil {
+		r.hungUp = true
+		r.hangUp()
+	}
 }
 
 // killAll ends everything and waits until it is gone.

@@ -119,6 +119,48 @@ func TestReportedUntilTaken(t *testing.T) {
 	}
 }
 
+// TestAnswersBringWhatFollows: the answer to a report brings what follows. If one does not arrive, the worker says so; what it has
+// no slot for it refuses, and says that, too.
+func TestAnswersBringWhatFollows(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, false)
+	w := works(t, t.TempDir(), []string{h.url}, func(c *Config) { c.Slots = 1 })
+	first, second, long, refused := shell("first", "true"), shell("second", "true"), shell("long", "sleep 600"), shell("refused", "true")
+	h.do(func() { h.next = []*workerv1.Job{second} })
+	h.give(first)
+	h.ends(first)
+	h.ends(second)
+	h.do(func() {
+		if h.again != 0 {
+			t.Errorf("%d polls say that an answer was missed", h.again)
+		}
+		broken := false
+		h.verdict = func(int, *workerv1.Result) (workerv1.Verdict, error) {
+			if broken {
+				return workerv1.Verdict_VERDICT_ACCEPTED, nil
+			}
+			broken = true
+			return 0, no(connect.CodeUnavailable, "the connection broke")
+		}
+	})
+	third := shell("third", "true")
+	h.give(third)
+	h.until("it says that it missed an answer", func() bool { return h.again == 1 && len(h.said(third)) == 2 })
+	h.do(func() { h.next = []*workerv1.Job{long, refused} })
+	last := shell("last", "true")
+	h.give(last)
+	h.until("it says that it had no slot", func() bool { return h.again == 2 })
+	h.has(long)
+	h.do(func() { h.stop = []*workerv1.Stop{{Attempt: long.Attempt, Kill: true}} })
+	h.ends(long)
+	if err := w.over(false); err != nil {
+		t.Error(err)
+	}
+	if len(h.said(refused)) != 0 {
+		t.Error("it ran more than it has slots for")
+	}
+}
+
 // TestToldByTheNextProcess: the process dies before its end is taken. The next one over the same data folder delivers it:
 // under the same handler, with what still runs, if its keeper lives; else in a last word of that life, before its own begins.
 func TestToldByTheNextProcess(t *testing.T) {

@@ -429,15 +429,18 @@ func (x *RegisterResponse) GetLogsKeep() int64 {
 }
 
 type PollRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Handler       int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
-	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
-	Running       []*Attempt             `protobuf:"bytes,3,rep,name=running,proto3" json:"running,omitempty"`    // all of them, also what is about to be started
-	Ended         []*Attempt             `protobuf:"bytes,4,rep,name=ended,proto3" json:"ended,omitempty"`        // and not acknowledged
-	Ack           int64                  `protobuf:"varint,5,opt,name=ack,proto3" json:"ack,omitempty"`           // seq of the newest answer that has arrived
-	Draining      bool                   `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"` // it takes nothing new
-	Uuid          string                 `protobuf:"bytes,7,opt,name=uuid,proto3" json:"uuid,omitempty"`          // as in Register; likewise below
-	Full          bool                   `protobuf:"varint,8,opt,name=full,proto3" json:"full,omitempty"`         // its disk has no room for attempts: it takes none until it has
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Handler  int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
+	Lease    int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Running  []*Attempt             `protobuf:"bytes,3,rep,name=running,proto3" json:"running,omitempty"`    // all of them, also what is about to be started
+	Ended    []*Attempt             `protobuf:"bytes,4,rep,name=ended,proto3" json:"ended,omitempty"`        // and not acknowledged
+	Ack      int64                  `protobuf:"varint,5,opt,name=ack,proto3" json:"ack,omitempty"`           // seq of the newest answer that has arrived
+	Draining bool                   `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"` // it takes nothing new
+	Uuid     string                 `protobuf:"bytes,7,opt,name=uuid,proto3" json:"uuid,omitempty"`          // as in Register; likewise below
+	Full     bool                   `protobuf:"varint,8,opt,name=full,proto3" json:"full,omitempty"`         // its disk has no room for attempts: it takes none until it has
+	// An answer to a Report did not arrive, or brought what could not be begun: what such answers have brought since the
+	// last Poll, and the worker does not have, is to come once more.
+	Again         bool `protobuf:"varint,9,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -524,6 +527,13 @@ func (x *PollRequest) GetUuid() string {
 func (x *PollRequest) GetFull() bool {
 	if x != nil {
 		return x.Full
+	}
+	return false
+}
+
+func (x *PollRequest) GetAgain() bool {
+	if x != nil {
+		return x.Again
 	}
 	return false
 }
@@ -1125,6 +1135,7 @@ type ReportRequest struct {
 	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
 	Results       []*Result              `protobuf:"bytes,3,rep,name=results,proto3" json:"results,omitempty"`
 	Uuid          string                 `protobuf:"bytes,4,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	Starts        bool                   `protobuf:"varint,5,opt,name=starts,proto3" json:"starts,omitempty"` // the answer may bring attempts to be started
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1185,6 +1196,13 @@ func (x *ReportRequest) GetUuid() string {
 		return x.Uuid
 	}
 	return ""
+}
+
+func (x *ReportRequest) GetStarts() bool {
+	if x != nil {
+		return x.Starts
+	}
+	return false
 }
 
 // Result is what became of an attempt or, with running, that it is known to run.
@@ -1321,8 +1339,11 @@ func (x *Result) GetFinishedMicros() int64 {
 }
 
 type ReportResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Verdicts      []Verdict              `protobuf:"varint,1,rep,packed,name=verdicts,proto3,enum=skein.worker.v1.Verdict" json:"verdicts,omitempty"` // in the order of the results
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Verdicts []Verdict              `protobuf:"varint,1,rep,packed,name=verdicts,proto3,enum=skein.worker.v1.Verdict" json:"verdicts,omitempty"` // in the order of the results
+	// If the report asked for them: what the slots that it has freed are for now, as in PollResponse. What does not arrive
+	// comes with a Poll, at the latest at its end.
+	Start         []*Job `protobuf:"bytes,2,rep,name=start,proto3" json:"start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1360,6 +1381,13 @@ func (*ReportResponse) Descriptor() ([]byte, []int) {
 func (x *ReportResponse) GetVerdicts() []Verdict {
 	if x != nil {
 		return x.Verdicts
+	}
+	return nil
+}
+
+func (x *ReportResponse) GetStart() []*Job {
+	if x != nil {
+		return x.Start
 	}
 	return nil
 }
@@ -2448,7 +2476,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05nodes\x18\x05 \x03(\tR\x05nodes\x122\n" +
 	"\arevoked\x18\x06 \x03(\v2\x18.skein.worker.v1.AttemptR\arevoked\x12\x12\n" +
 	"\x04logs\x18\a \x01(\bR\x04logs\x12\x1b\n" +
-	"\tlogs_keep\x18\b \x01(\x03R\blogsKeep\"\xf7\x01\n" +
+	"\tlogs_keep\x18\b \x01(\x03R\blogsKeep\"\x8d\x02\n" +
 	"\vPollRequest\x12\x18\n" +
 	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x122\n" +
@@ -2457,7 +2485,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x03ack\x18\x05 \x01(\x03R\x03ack\x12\x1a\n" +
 	"\bdraining\x18\x06 \x01(\bR\bdraining\x12\x12\n" +
 	"\x04uuid\x18\a \x01(\tR\x04uuid\x12\x12\n" +
-	"\x04full\x18\b \x01(\bR\x04full\"\xb2\x01\n" +
+	"\x04full\x18\b \x01(\bR\x04full\x12\x14\n" +
+	"\x05again\x18\t \x01(\bR\x05again\"\xb2\x01\n" +
 	"\fPollResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12*\n" +
 	"\x05start\x18\x02 \x03(\v2\x14.skein.worker.v1.JobR\x05start\x12)\n" +
@@ -2515,12 +2544,13 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\vinterpreter\x18\x01 \x01(\tR\vinterpreter\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x12\n" +
 	"\x04file\x18\x03 \x01(\tR\x04file\x12\x12\n" +
-	"\x04args\x18\x04 \x03(\tR\x04args\"\x86\x01\n" +
+	"\x04args\x18\x04 \x03(\tR\x04args\"\x9e\x01\n" +
 	"\rReportRequest\x12\x18\n" +
 	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x121\n" +
 	"\aresults\x18\x03 \x03(\v2\x17.skein.worker.v1.ResultR\aresults\x12\x12\n" +
-	"\x04uuid\x18\x04 \x01(\tR\x04uuid\"\xf0\x02\n" +
+	"\x04uuid\x18\x04 \x01(\tR\x04uuid\x12\x16\n" +
+	"\x06starts\x18\x05 \x01(\bR\x06starts\"\xf0\x02\n" +
 	"\x06Result\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x18\n" +
 	"\arunning\x18\x02 \x01(\bR\arunning\x12\x14\n" +
@@ -2534,9 +2564,10 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\aoutputs\x18\n" +
 	" \x01(\fR\aoutputs\x12%\n" +
 	"\x0estarted_micros\x18\v \x01(\x03R\rstartedMicros\x12'\n" +
-	"\x0ffinished_micros\x18\f \x01(\x03R\x0efinishedMicros\"F\n" +
+	"\x0ffinished_micros\x18\f \x01(\x03R\x0efinishedMicros\"r\n" +
 	"\x0eReportResponse\x124\n" +
-	"\bverdicts\x18\x01 \x03(\x0e2\x18.skein.worker.v1.VerdictR\bverdicts\"\x86\x01\n" +
+	"\bverdicts\x18\x01 \x03(\x0e2\x18.skein.worker.v1.VerdictR\bverdicts\x12*\n" +
+	"\x05start\x18\x02 \x03(\v2\x14.skein.worker.v1.JobR\x05start\"\x86\x01\n" +
 	"\fFilesRequest\x12\x18\n" +
 	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x122\n" +
@@ -2695,42 +2726,43 @@ var file_worker_v1_worker_proto_depIdxs = []int32{
 	12, // 14: skein.worker.v1.ReportRequest.results:type_name -> skein.worker.v1.Result
 	1,  // 15: skein.worker.v1.Result.attempt:type_name -> skein.worker.v1.Attempt
 	0,  // 16: skein.worker.v1.ReportResponse.verdicts:type_name -> skein.worker.v1.Verdict
-	1,  // 17: skein.worker.v1.FilesRequest.attempt:type_name -> skein.worker.v1.Attempt
-	16, // 18: skein.worker.v1.FilesResponse.files:type_name -> skein.worker.v1.File
-	1,  // 19: skein.worker.v1.PutArtifactRequest.attempt:type_name -> skein.worker.v1.Attempt
-	17, // 20: skein.worker.v1.PutArtifactRequest.artifact:type_name -> skein.worker.v1.Artifact
-	1,  // 21: skein.worker.v1.KeepArtifactsRequest.attempt:type_name -> skein.worker.v1.Attempt
-	17, // 22: skein.worker.v1.KeepArtifactsRequest.artifacts:type_name -> skein.worker.v1.Artifact
-	1,  // 23: skein.worker.v1.ListInputsRequest.attempt:type_name -> skein.worker.v1.Attempt
-	17, // 24: skein.worker.v1.ListInputsResponse.inputs:type_name -> skein.worker.v1.Artifact
-	1,  // 25: skein.worker.v1.GetInputRequest.attempt:type_name -> skein.worker.v1.Attempt
-	27, // 26: skein.worker.v1.PushLogsRequest.chunks:type_name -> skein.worker.v1.LogChunk
-	1,  // 27: skein.worker.v1.LogChunk.attempt:type_name -> skein.worker.v1.Attempt
-	2,  // 28: skein.worker.v1.Workers.Register:input_type -> skein.worker.v1.RegisterRequest
-	4,  // 29: skein.worker.v1.Workers.Poll:input_type -> skein.worker.v1.PollRequest
-	11, // 30: skein.worker.v1.Workers.Report:input_type -> skein.worker.v1.ReportRequest
-	14, // 31: skein.worker.v1.Workers.Files:input_type -> skein.worker.v1.FilesRequest
-	18, // 32: skein.worker.v1.Workers.PutArtifact:input_type -> skein.worker.v1.PutArtifactRequest
-	20, // 33: skein.worker.v1.Workers.KeepArtifacts:input_type -> skein.worker.v1.KeepArtifactsRequest
-	22, // 34: skein.worker.v1.Workers.ListInputs:input_type -> skein.worker.v1.ListInputsRequest
-	24, // 35: skein.worker.v1.Workers.GetInput:input_type -> skein.worker.v1.GetInputRequest
-	26, // 36: skein.worker.v1.Workers.PushLogs:input_type -> skein.worker.v1.PushLogsRequest
-	29, // 37: skein.worker.v1.Workers.Leave:input_type -> skein.worker.v1.LeaveRequest
-	3,  // 38: skein.worker.v1.Workers.Register:output_type -> skein.worker.v1.RegisterResponse
-	5,  // 39: skein.worker.v1.Workers.Poll:output_type -> skein.worker.v1.PollResponse
-	13, // 40: skein.worker.v1.Workers.Report:output_type -> skein.worker.v1.ReportResponse
-	15, // 41: skein.worker.v1.Workers.Files:output_type -> skein.worker.v1.FilesResponse
-	19, // 42: skein.worker.v1.Workers.PutArtifact:output_type -> skein.worker.v1.PutArtifactResponse
-	21, // 43: skein.worker.v1.Workers.KeepArtifacts:output_type -> skein.worker.v1.KeepArtifactsResponse
-	23, // 44: skein.worker.v1.Workers.ListInputs:output_type -> skein.worker.v1.ListInputsResponse
-	25, // 45: skein.worker.v1.Workers.GetInput:output_type -> skein.worker.v1.GetInputResponse
-	28, // 46: skein.worker.v1.Workers.PushLogs:output_type -> skein.worker.v1.PushLogsResponse
-	30, // 47: skein.worker.v1.Workers.Leave:output_type -> skein.worker.v1.LeaveResponse
-	38, // [38:48] is the sub-list for method output_type
-	28, // [28:38] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	7,  // 17: skein.worker.v1.ReportResponse.start:type_name -> skein.worker.v1.Job
+	1,  // 18: skein.worker.v1.FilesRequest.attempt:type_name -> skein.worker.v1.Attempt
+	16, // 19: skein.worker.v1.FilesResponse.files:type_name -> skein.worker.v1.File
+	1,  // 20: skein.worker.v1.PutArtifactRequest.attempt:type_name -> skein.worker.v1.Attempt
+	17, // 21: skein.worker.v1.PutArtifactRequest.artifact:type_name -> skein.worker.v1.Artifact
+	1,  // 22: skein.worker.v1.KeepArtifactsRequest.attempt:type_name -> skein.worker.v1.Attempt
+	17, // 23: skein.worker.v1.KeepArtifactsRequest.artifacts:type_name -> skein.worker.v1.Artifact
+	1,  // 24: skein.worker.v1.ListInputsRequest.attempt:type_name -> skein.worker.v1.Attempt
+	17, // 25: skein.worker.v1.ListInputsResponse.inputs:type_name -> skein.worker.v1.Artifact
+	1,  // 26: skein.worker.v1.GetInputRequest.attempt:type_name -> skein.worker.v1.Attempt
+	27, // 27: skein.worker.v1.PushLogsRequest.chunks:type_name -> skein.worker.v1.LogChunk
+	1,  // 28: skein.worker.v1.LogChunk.attempt:type_name -> skein.worker.v1.Attempt
+	2,  // 29: skein.worker.v1.Workers.Register:input_type -> skein.worker.v1.RegisterRequest
+	4,  // 30: skein.worker.v1.Workers.Poll:input_type -> skein.worker.v1.PollRequest
+	11, // 31: skein.worker.v1.Workers.Report:input_type -> skein.worker.v1.ReportRequest
+	14, // 32: skein.worker.v1.Workers.Files:input_type -> skein.worker.v1.FilesRequest
+	18, // 33: skein.worker.v1.Workers.PutArtifact:input_type -> skein.worker.v1.PutArtifactRequest
+	20, // 34: skein.worker.v1.Workers.KeepArtifacts:input_type -> skein.worker.v1.KeepArtifactsRequest
+	22, // 35: skein.worker.v1.Workers.ListInputs:input_type -> skein.worker.v1.ListInputsRequest
+	24, // 36: skein.worker.v1.Workers.GetInput:input_type -> skein.worker.v1.GetInputRequest
+	26, // 37: skein.worker.v1.Workers.PushLogs:input_type -> skein.worker.v1.PushLogsRequest
+	29, // 38: skein.worker.v1.Workers.Leave:input_type -> skein.worker.v1.LeaveRequest
+	3,  // 39: skein.worker.v1.Workers.Register:output_type -> skein.worker.v1.RegisterResponse
+	5,  // 40: skein.worker.v1.Workers.Poll:output_type -> skein.worker.v1.PollResponse
+	13, // 41: skein.worker.v1.Workers.Report:output_type -> skein.worker.v1.ReportResponse
+	15, // 42: skein.worker.v1.Workers.Files:output_type -> skein.worker.v1.FilesResponse
+	19, // 43: skein.worker.v1.Workers.PutArtifact:output_type -> skein.worker.v1.PutArtifactResponse
+	21, // 44: skein.worker.v1.Workers.KeepArtifacts:output_type -> skein.worker.v1.KeepArtifactsResponse
+	23, // 45: skein.worker.v1.Workers.ListInputs:output_type -> skein.worker.v1.ListInputsResponse
+	25, // 46: skein.worker.v1.Workers.GetInput:output_type -> skein.worker.v1.GetInputResponse
+	28, // 47: skein.worker.v1.Workers.PushLogs:output_type -> skein.worker.v1.PushLogsResponse
+	30, // 48: skein.worker.v1.Workers.Leave:output_type -> skein.worker.v1.LeaveResponse
+	39, // [39:49] is the sub-list for method output_type
+	29, // [29:39] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_worker_v1_worker_proto_init() }

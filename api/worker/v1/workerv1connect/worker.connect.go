@@ -68,7 +68,7 @@ type WorkersClient interface {
 	// An attempt that it says to have and that is not its own (any more) comes back as a Stop. One that it
 	// had, and neither has nor has reported, is lost, and given to somebody else.
 	Poll(context.Context, *v1.PollRequest) (*v1.PollResponse, error)
-	// Report tells what became of attempts. Its verdicts are durable.
+	// Report tells what became of attempts. Its verdicts are durable. The answer may bring the attempts that follow.
 	Report(context.Context, *v1.ReportRequest) (*v1.ReportResponse, error)
 	// Files brings the files of the workflow version of an attempt that the worker has.
 	//
@@ -292,7 +292,7 @@ type WorkersHandler interface {
 	// An attempt that it says to have and that is not its own (any more) comes back as a Stop. One that it
 	// had, and neither has nor has reported, is lost, and given to somebody else.
 	Poll(context.Context, *v1.PollRequest) (*v1.PollResponse, error)
-	// Report tells what became of attempts. Its verdicts are durable.
+	// Report tells what became of attempts. Its verdicts are durable. The answer may bring the attempts that follow.
 	Report(context.Context, *v1.ReportRequest) (*v1.ReportResponse, error)
 	// Files brings the files of the workflow version of an attempt that the worker has.
 	//

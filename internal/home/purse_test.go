@@ -1,0 +1,32 @@
+package home
+
+import (
+	"testing"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+)
+
+// TestExpectedReports: the slots that reports have freed which are with the engine are not returned before it has settled
+// them, although nobody wants them yet: the tasks that follow are ready only then.
+func TestExpectedReports(t *testing.T) {
+	t.Parallel()
+	h := New(Config{})
+	c := &credit{granted: 3, avail: 3}
+	h.purse.credits[lot{worker: 7}] = c
+	h.purse.total.Store(3)
+	h.purse.expect(7, 2)
+	h.Want(nil, 0)
+	if c.avail != 2 || c.returned != 1 || h.purse.total.Load() != 2 {
+		t.Errorf("while two reports are under way %d of 3 slots are kept, %d returned", c.avail, c.returned)
+	}
+	h.purse.expect(7, -2)
+	h.Want([]engine.Demand{{Place: dag.Anywhere, N: 1}}, 0)
+	if c.avail != 2 {
+		t.Errorf("of 2 slots that are wanted %d are kept", c.avail)
+	}
+	h.Want(nil, 0)
+	if c.avail != 0 || c.returned != 3 || h.purse.total.Load() != 0 || len(h.purse.expected) != 0 {
+		t.Errorf("when there are none %d are kept, %d returned", c.avail, c.returned)
+	}
+}
