@@ -114,7 +114,8 @@ func TestOpenNode(t *testing.T) {
 
 	// The command line: without the authority, without a token, with both.
 	w.refused(exitUnreachable, []string{"certificate"}, "--server", p.url, "run", "list")
-	w.refused(exitNotAllowed, []string{"token"}, "--server", p.url, "--ca-cert", cert, "run", "list")
+	w.refused(exitNotAllowed, []string{"a token", "--kind api"}, "--server", p.url, "--ca-cert", cert, "run", "list")
+	w.refused(exitNotAllowed, []string{"a token", "--kind api"}, "--ca-cert", cert, "run", "list") // found by the data folder
 	w.env = append(w.env, "SKEIN_API_TOKEN="+secret, "SKEIN_CA_CERT="+cert)
 	w.workflow("hello", `  a: {run: "true"}`)
 	if o := w.skein("run", "./hello.yaml", "-o", "json"); o.code != exitOK {

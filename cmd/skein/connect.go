@@ -58,7 +58,16 @@ func (c *cli) remote(ctx context.Context) (*session, error) {
 		k.Close()
 		errs = append(errs, err)
 	}
-	return nil, hint(errors.Join(errs...), "is it running? start one with: skein server")
+	err := errors.Join(errs...)
+	if errors.Is(err, skein.ErrNotAllowed) {
+		return nil, refused(err)
+	}
+	return nil, hint(err, "is it running? start one with: skein server")
+}
+
+// refused is for a server that is there and does not take the token, or misses one.
+func refused(err error) error {
+	return hint(err, "its operators make tokens for people: skein token create --kind api --out FILE; it is shown with SKEIN_TOKEN_FILE=FILE")
 }
 
 // holder connects to the server that holds the data folder; nil: nobody does.
@@ -82,6 +91,9 @@ func (c *cli) holder(ctx context.Context) (*session, error) {
 	defer cancel()
 	if _, err := k.ServerVersion(greet); err != nil && ctx.Err() == nil {
 		k.Close()
+		if errors.Is(err, skein.ErrNotAllowed) {
+			return nil, refused(err)
+		}
 		return nil, hint(&said{skein.ErrUnreachable, h.Error() + ", but it does not answer"}, "is it stopped? look: ps "+fmt.Sprint(h.PID))
 	}
 	return &session{Client: k, close: k.Close}, nil

@@ -54,7 +54,7 @@ func Gateway(next http.Handler, dir Directory, rt http.RoundTripper, log *slog.L
 				if strings.HasPrefix(catch.elsewhere, "handler ") {
 					passStream(w, r, d)
 				} else if !pass(w, r, d) {
-					post(w, r, body, next, fmt.Errorf("node %s, which has it, does not answer", to.Name))
+					post(w, r, body, next, fmt.Errorf("node %s, which has it, does not answer; once it counts as dead another one takes over: try again then", to.Name))
 				}
 				return
 			}
