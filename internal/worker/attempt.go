@@ -56,6 +56,7 @@ type attempt struct {
 	cancel           func()    // of a request, which has no process
 	result           Result
 	capped           bool  // its memory is
+	starved          bool  // the kernel ended something of it because of its memory, and it failed
 	kills            int64 // of the tree for memory, before
 }
 
@@ -395,6 +396,8 @@ func (a *attempt) end() {
 	}
 	// A SIGKILL from elsewhere may have been a kill of the cgroup, after which the tree is spent, too.
 	foreign := a.cause == "" && a.status.Signaled() && a.status.Signal() == syscall.SIGKILL
+	a.starved = a.capped && (a.status.Signaled() || a.status.ExitStatus() != 0) &&
+		a.slot.tree.starved() > a.kills // asked before the tree may go
 	if !gone || foreign || a.slot.tree.spent() {
 		a.slot.dropTree()
 	}
@@ -421,7 +424,7 @@ func (a *attempt) judge() {
 		a.settle(Failed, CauseTimeout, fmt.Sprintf("ran longer than its timeout of %v; %s", a.job.Timeout, how))
 	case a.cause != "":
 		a.settleStop(how)
-	case a.starved():
+	case a.starved:
 		a.settle(Failed, CauseMemory, fmt.Sprintf("used more than its memory of %d MiB, and the kernel ended it; %s", a.job.Memory>>20, how))
 	case r.Signal == "SIGKILL":
 		a.settle(Failed, CauseSignal, how+", which Skein did not send: out of memory, or somebody killed it")

@@ -166,9 +166,3 @@ func (a *attempt) cap() {
 		a.capped = true
 	}
 }
-
-// starved reports whether the kernel ended something of the attempt because of its memory, and it
-// failed.
-func (a *attempt) starved() bool {
-	return a.capped && (a.result.Signal != "" || a.result.ExitCode != 0) && a.slot.tree.starved() > a.kills
-}

@@ -65,6 +65,9 @@ func TestLimitsHold(t *testing.T) {
 	const greedy = `python3 -c 'x = bytearray(100 << 20)'`
 	want(t, r.run(job(1, 64<<20, greedy)), Failed, CauseMemory, "more than its memory of 64 MiB")
 	want(t, r.run(job(2, 64<<20, "true & "+greedy)), Failed, CauseMemory, "more than its memory")
+	alone := job(7, 64<<20, "")
+	alone.Argv = []string{"python3", "-c", "x = bytearray(100 << 20)"} // the first process is what the kernel ends
+	want(t, r.run(alone), Failed, CauseMemory, "memory of 64 MiB, and the kernel ended it; ended by SIGKILL")
 	want(t, r.run(job(3, 64<<20, "exit 3")), Failed, CauseExit, "exit code 3")
 	want(t, r.run(job(4, 1<<30, greedy)), Succeeded, "", "")
 	none := job(5, 0, greedy+"; echo at=$(tr '\\n' ' ' < /proc/self/cgroup) >> $SKEIN_OUTPUT")
