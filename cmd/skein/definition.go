@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/workflow"
@@ -23,6 +24,7 @@ const sourceBytesMax = 16 << 20
 type definition struct {
 	*workflow.Workflow
 	request api.ApplyRequest
+	above   int // lines of the file before the document
 }
 
 // readSource reads a file, "-" is stdin.
@@ -109,9 +111,13 @@ func readDefinitions(path string, tasksMax int) ([]*definition, error) {
 			return nil, errors.New("the documents of " + path + " could not be told apart; put each workflow in a file of its own")
 		}
 	}
-	all := make([]*definition, len(parsed))
+	all, above := make([]*definition, len(parsed)), 0
+	if len(parsed) > 1 { // what comes before the first document is none
+		above = max(bytes.Count(src, []byte("\n"))-bytes.Count(bytes.Join(texts, nil), []byte("\n")), 0)
+	}
 	for i, w := range parsed {
-		d := &definition{Workflow: w, request: api.ApplyRequest{Source: string(texts[i]), File: path}}
+		d := &definition{Workflow: w, request: api.ApplyRequest{Source: string(texts[i]), File: path}, above: above}
+		above += bytes.Count(texts[i], []byte("\n"))
 		if path != "-" {
 			d.request.Dir = folder
 			if d.request.Files, err = collect(folder, travelling(w)); err != nil {
@@ -166,7 +172,21 @@ func (d *definition) fullName() string {
 }
 
 func (d *definition) apply(ctx context.Context, s *session) (api.Applied, error) {
-	return s.Apply(ctx, d.fullName(), d.request)
+	a, err := s.Apply(ctx, d.fullName(), d.request)
+	var p *api.Problem
+	if d.above > 0 && errors.As(err, &p) { // the server has seen the document alone
+		for i := range p.Errors {
+			f := &p.Errors[i]
+			if f.File == "" {
+				continue
+			}
+			at := func() string { return fmt.Sprintf("%s:%d:%d:", f.File, f.Line, f.Column) }
+			was := at()
+			f.Line += d.above
+			p.Detail = strings.Replace(p.Detail, was, at(), 1)
+		}
+	}
+	return a, err
 }
 
 // splitDocuments divides a YAML stream. A line that begins with --- is always the begin of a document: inside

@@ -45,6 +45,7 @@ func (c *cli) explained(x *api.Explanation) error {
 			{get: func(r api.Reason) string { return text(r.Holder) }},
 			{get: func(r api.Reason) string { return c.when(r.Since) }},
 			{get: func(r api.Reason) string { return text(r.Unblocks) }},
+			{get: func(r api.Reason) string { return c.when(r.ExpectedAt) }},
 		})
 	}
 	fmt.Fprintf(c.out, "%s  %s\n", x.ID, c.state(x.State))
@@ -60,7 +61,7 @@ func (c *cli) explained(x *api.Explanation) error {
 			fmt.Fprintf(c.out, "    %s %s\n", c.paint(dim, "held by "), *r.Holder)
 		}
 		if r.ExpectedAt != nil {
-			fmt.Fprintf(c.out, "    %s %s\n", c.paint(dim, "expected"), r.ExpectedAt.Local().Format("15:04:05"))
+			fmt.Fprintf(c.out, "    %s %s\n", c.paint(dim, "expected"), r.ExpectedAt.Local().Format("2006-01-02 15:04:05"))
 		}
 		if r.Unblocks != nil && *r.Unblocks != "" {
 			fmt.Fprintf(c.out, "    %s %s\n", c.paint(dim, "unblocks"), *r.Unblocks)

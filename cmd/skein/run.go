@@ -144,6 +144,7 @@ func (c *cli) start(ctx context.Context, arg string, named bool, f *runFlags) er
 			if err != nil {
 				return err
 			}
+			c.warn(&applied)
 			req.Workflow, types = applied.Workflow.Workflow, applied.Params
 			if req.Version == 0 {
 				req.Version = applied.Version

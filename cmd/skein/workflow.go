@@ -67,12 +67,13 @@ func (c *cli) workflowApplyCmd() *cobra.Command {
 				for _, d := range defs {
 					a, err := d.apply(ctx, s)
 					if err != nil {
+						for i := range applied {
+							c.say("%s: version %s stands, %s", applied[i].Workflow.Workflow, versionText(&applied[i].Workflow), changed(applied[i].Changed))
+						}
 						return err
 					}
 					applied = append(applied, a)
-					for _, w := range a.Warnings {
-						c.say("%s: %s", a.Workflow.Workflow, w)
-					}
+					c.warn(&a)
 				}
 				return show(c, applied, func(a api.Applied) string { return a.Workflow.Workflow }, []column[api.Applied]{
 					{head: "WORKFLOW", get: func(a api.Applied) string { return a.Workflow.Workflow }},
@@ -81,6 +82,13 @@ func (c *cli) workflowApplyCmd() *cobra.Command {
 				})
 			})(ctx, args)
 		}),
+	}
+}
+
+// warn says what would go wrong with runs of what was applied.
+func (c *cli) warn(a *api.Applied) {
+	for _, w := range a.Warnings {
+		c.say("%s: %s", a.Workflow.Workflow, w)
 	}
 }
 

@@ -394,7 +394,11 @@ func (r *Run) deferredDue(t TaskID, p *task, now Now, fx *Effects) bool {
 		return true
 	}
 	a = r.endLogical(p, now)
-	r.failLogical(t, a, CauseTimeout, "waited for "+pol.Timeout.String()+" in vain")
+	why := "waited for " + pol.Timeout.String() + " in vain"
+	if r.Graph.Kind(t) == Approval {
+		why = "nobody decided within " + pol.Timeout.String()
+	}
+	r.failLogical(t, a, CauseTimeout, why)
 	return true
 }
 

@@ -122,9 +122,9 @@ func (l *line) held() string {
 	case q.State != store.QueueActive:
 		return fmt.Sprintf("queue %s is %s%s", q.Name, q.State, because(q.Reason))
 	case q.Limit > 0 && l.past >= int(q.Limit):
-		return fmt.Sprintf("queue %s lets %d runs%s be active at a time", q.Name, q.Limit, of)
+		return lets("queue "+q.Name+of, q.Limit)
 	case q.Rate > 0:
-		return fmt.Sprintf("queue %s lets %d runs through %s", q.Name, q.Rate, each(q.Each))
+		return paces("queue "+q.Name, q.Rate, "run", q.Each)
 	}
 	return fmt.Sprintf("others are before it in queue %s%s", q.Name, of)
 }

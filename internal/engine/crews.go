@@ -308,9 +308,13 @@ func heldTurns(q *store.Queue, s *dag.Share, has int64, now dag.Micros) (what, u
 	case state != store.QueueActive:
 		return fmt.Sprintf("%s is %s%s", s.What(), state, because(q.Reason)), "skein queue resume " + q.Name, q.Until
 	case q.Limit > 0 && has >= int64(q.Limit):
-		return fmt.Sprintf("%s lets %d tasks run at a time", s.What(), q.Limit), "the end of one of them; more at a time: skein queue set " + q.Name + " --limit N", 0
+		what = fmt.Sprintf("%s lets %d tasks run at a time", s.What(), q.Limit)
+		if q.Limit == 1 {
+			what = s.What() + " lets one task run at a time"
+		}
+		return what, "the end of one of them; more at a time: skein queue set " + q.Name + " --limit N", 0
 	case q.Rate > 0 && q.Paced > now:
-		return fmt.Sprintf("%s lets %d tasks through %s", s.What(), q.Rate, each(q.Each)), "time", q.Paced
+		return paces(s.What(), q.Rate, "task", q.Each), "time", q.Paced
 	}
 	return "it stands in " + s.What(), "its turn", 0
 }

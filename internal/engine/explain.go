@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -49,6 +50,10 @@ func (e *Engine) Explain(ctx context.Context, id dag.RunID, task string) (Explan
 		return x, e.explainCircle(ctx, &v, &x)
 	}
 	t, err := e.Task(ctx, id, task)
+	if errors.Is(err, ErrNotFound) && v.SplitAt == 0 && e.declares(&v.RunRow, task) { // it has no tasks yet, and the reason is the same
+		x.ID = id.String() + "/" + task
+		return x, e.explainRun(ctx, &v, &x)
+	}
 	if err != nil {
 		return x, err
 	}
@@ -86,8 +91,8 @@ func (x *Explanation) add(r Reason) {
 }
 
 func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) error {
-	if e.explainIntent(v, x) {
-		return nil
+	if complete, err := e.explainIntent(ctx, v, x); complete || err != nil {
+		return err
 	}
 	if v.Claim != nil && (v.Claim.Stage == dag.ClaimAsked || v.Claim.Stage == dag.ClaimAgain) {
 		return e.explainClaim(ctx, v, x)
@@ -122,17 +127,11 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) err
 	}
 	ready := len(waiting)
 	if ready > 0 && v.Intent == dag.IntentRun {
-		r, n, err := e.misplaced(ctx, v, waiting...)
+		n, err := e.misplaced(ctx, v, x, waiting...)
 		if err != nil {
 			return err
 		}
-		if r != nil {
-			if n > 1 {
-				r.What += fmt.Sprintf("; %d of its tasks fit nobody", n)
-			}
-			x.add(*r)
-			ready -= n
-		}
+		ready -= n
 	}
 	if ready > 0 && v.Intent == dag.IntentRun {
 		n, err := e.explainShares(ctx, v, "", x)
@@ -211,31 +210,6 @@ func (e *Engine) waitsFor(ctx context.Context, v *RunView, atTrigger bool) (olde
 	return oldest, nil
 }
 
-// explainIntent covers what is true of the whole run, whatever its tasks do.
-func (e *Engine) explainIntent(v *RunView, x *Explanation) (complete bool) {
-	switch {
-	case v.State.Terminal():
-		what := "it has ended: " + v.State.String()
-		if v.Message != "" {
-			what += " (" + v.Message + ")"
-		}
-		x.add(Reason{Kind: "ended", What: what, Since: v.FinishedAt, Unblocks: "skein run recover " + v.ID.String() + " does again what failed; skein run rerun starts it anew"})
-		return true
-	case v.State == dag.RunPaused:
-		x.add(Reason{Kind: "paused", What: "it is paused: nothing runs and nothing new starts", Since: v.Modified, Unblocks: "skein run resume " + v.ID.String()})
-		return true
-	case v.Intent == dag.IntentPause:
-		x.add(Reason{Kind: "paused", What: "it is being paused: what runs finishes, nothing new starts", Since: v.Modified, Unblocks: "skein run resume " + v.ID.String()})
-	case v.Intent >= dag.IntentStop:
-		unblocks := "the end of the attempts that still run"
-		if e.reads() {
-			unblocks = startServer
-		}
-		x.add(Reason{Kind: "stopping", What: "it is being ended (" + v.Intent.String() + "): nothing new starts", Since: v.Modified, Unblocks: unblocks})
-	}
-	return false
-}
-
 // explainHeld covers a task that somebody has, or that waits for its next try.
 func (e *Engine) explainHeld(t *TaskView, x *Explanation) {
 	a := &t.Attempts[len(t.Attempts)-1]
@@ -258,14 +232,17 @@ func (e *Engine) explainHeld(t *TaskView, x *Explanation) {
 	x.add(r)
 }
 
+// describe says why an attempt failed: an exit code or a signal alone only if there is nothing more to it.
 func describe(a *dag.AttemptRow) string {
 	switch {
+	case a.Message != "" && a.Cause != dag.CauseExit:
+		return a.Message
 	case a.Exited:
 		return fmt.Sprintf("exit %d", a.ExitCode)
-	case a.Signal != "":
-		return a.Signal
 	case a.Message != "":
 		return a.Message
+	case a.Signal != "":
+		return a.Signal
 	}
 	return string(a.Cause)
 }
@@ -293,27 +270,27 @@ func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Ex
 	case dag.Deferred:
 		return e.explainDeferred(ctx, v, t, x)
 	case dag.Ready:
-		if !e.explainIntent(v, x) && v.Intent == dag.IntentRun {
-			if r, _, err := e.misplaced(ctx, v, t); err != nil || r != nil {
-				if r != nil {
-					x.add(*r)
-				}
-				return err
-			}
-			if n, err := e.explainShares(ctx, v, t.Name, x); n > 0 || err != nil {
-				return err
-			}
-			r, err := e.roomReason(ctx, v, t)
-			if err != nil {
-				return err
-			}
-			x.add(r)
+		if complete, err := e.explainIntent(ctx, v, x); complete || v.Intent != dag.IntentRun || err != nil {
+			return err
 		}
+		if n, err := e.misplaced(ctx, v, x, t); n > 0 || err != nil {
+			return err
+		}
+		if n, err := e.explainShares(ctx, v, t.Name, x); n > 0 || err != nil {
+			return err
+		}
+		r, err := e.roomReason(ctx, v, t)
+		if err != nil {
+			return err
+		}
+		x.add(r)
 	case dag.Pending:
-		e.explainIntent(v, x)
+		if _, err := e.explainIntent(ctx, v, x); err != nil {
+			return err
+		}
 		return e.explainNeeds(ctx, v, t, x)
 	default:
-		what := "it has ended: " + t.State.String()
+		what, unblocks := "it has ended: "+t.State.String(), "skein task retry "+v.ID.String()+"/"+t.Name
 		if n := len(t.Attempts); n > 0 && t.State == dag.Failed {
 			what += " (" + describe(&t.Attempts[n-1].AttemptRow) + ")"
 		} else if t.Cause != "" {
@@ -323,7 +300,10 @@ func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Ex
 			}
 			what += " (" + why + ")"
 		}
-		x.add(Reason{Kind: "ended", What: what, Since: t.Modified, Unblocks: "skein task retry " + v.ID.String() + "/" + t.Name})
+		if t.State == dag.UpstreamFailed { // it cannot be retried: what it needs comes first
+			unblocks = "skein run recover " + v.ID.String() + " does again what failed before it; skein task skip or mark " + v.ID.String() + "/" + t.Name
+		}
+		x.add(Reason{Kind: "ended", What: what, Since: t.Modified, Unblocks: unblocks})
 	}
 	return nil
 }

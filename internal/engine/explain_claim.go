@@ -78,7 +78,7 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) e
 	case q.Limit > 0 && len(holders) >= int(q.Limit):
 		r.What, r.Unblocks = lets(where, q.Limit), "the end of one of them; more at a time: skein queue set "+q.Name+" --limit N"
 	case q.Rate > 0 && q.Paced > now:
-		r.What = fmt.Sprintf("%s lets %d runs through %s", where, q.Rate, each(q.Each))
+		r.What, r.Holder = paces(where, q.Rate, "run", q.Each), ""
 		r.Unblocks, r.Expected = "time", q.Paced
 	default:
 		r.What, r.Unblocks = "it stands in "+where, "its turn"

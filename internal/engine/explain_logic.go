@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -26,6 +27,10 @@ func (e *Engine) explainDeferred(ctx context.Context, v *RunView, t *TaskView, x
 		}
 	case dag.Approval:
 		r.What = fmt.Sprintf("task %s waits for a person to approve", t.Name)
+		if by := e.approvers(ctx, v, g, t, a); len(by) > 0 {
+			r.Holder = strings.Join(by, " or ")
+			r.What = fmt.Sprintf("task %s waits for %s to approve", t.Name, r.Holder)
+		}
 		r.Unblocks = "skein task approve " + address + ", or with --reject"
 		if a.RetryAt != 0 {
 			r.Unblocks += "; not decided by then, it fails"
@@ -47,6 +52,18 @@ func (e *Engine) explainDeferred(ctx context.Context, v *RunView, t *TaskView, x
 	}
 	x.add(r)
 	return nil
+}
+
+// approvers are those by whom alone an approval can be decided; nil: there are none, or that cannot be read now.
+func (e *Engine) approvers(ctx context.Context, v *RunView, g *dag.Graph, t *TaskView, a *AttemptView) []string {
+	if e.cfg.Preparer == nil {
+		return nil
+	}
+	is, err := e.cfg.Preparer.Prepare(ctx, PrepareQuery{Row: &v.RunRow, Graph: g, Task: t.ID, Token: a.Token})
+	if err != nil {
+		return nil
+	}
+	return is.By
 }
 
 // explainDependent looks at what a task waits for, as its owner does.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"skein.dev/skein/internal/dag"
@@ -117,36 +118,45 @@ func (e *Engine) Unplaced(ctx context.Context, g *dag.Graph) ([]Unplaced, error)
 	return all, nil
 }
 
-// misplaced is the reason for a task that is ready and that nobody may run; nil: somebody may.
-func (e *Engine) misplaced(ctx context.Context, v *RunView, ts ...*TaskView) (*Reason, int, error) {
+// misplaced adds a reason for each place that nobody has of tasks that are ready, and returns how many tasks these are.
+func (e *Engine) misplaced(ctx context.Context, v *RunView, x *Explanation, ts ...*TaskView) (n int, err error) {
 	if e.reads() {
-		return nil, 0, nil
+		return 0, nil
 	}
 	g, err := e.graphOf(&v.RunRow)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	there, err := e.there(ctx)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
-	var r *Reason
-	n := 0
+	var places []dag.Place
+	of := map[dag.Place][]*TaskView{}
 	for _, t := range ts {
 		p := g.Policy(t.ID).Place
-		why := Misfit(p, there)
+		if of[p] == nil {
+			places = append(places, p)
+		}
+		of[p] = append(of[p], t)
+	}
+	for _, p := range places {
+		why, tasks := Misfit(p, there), of[p]
 		if why == "" {
 			continue
 		}
-		if n++; r == nil {
-			r = &Reason{Kind: "place", What: "task " + t.Name + " fits nobody who is there: " + why, Since: t.Modified,
-				Unblocks: unblocked(p)}
-			if strings.HasSuffix(why, noRoom) {
-				r.Unblocks = "room on that disk: it goes on by itself"
-			}
+		n += len(tasks)
+		what := "task " + tasks[0].Name + " fits nobody who is there: "
+		if more := len(tasks) - 1; more > 0 {
+			what = fmt.Sprintf("task %s and %d more fit nobody who is there: ", tasks[0].Name, more)
 		}
+		r := Reason{Kind: "place", What: what + why, Since: tasks[0].Modified, Unblocks: unblocked(p)}
+		if strings.HasSuffix(why, noRoom) {
+			r.Unblocks = "room on that disk: it goes on by itself"
+		}
+		x.add(r)
 	}
-	return r, n, nil
+	return n, nil
 }
 
 // unblocked is what a person can do for tasks of a place that fits nobody.

@@ -32,6 +32,7 @@ type PrepareQuery struct {
 // Prepared is what a deferred task waits for.
 type Prepared struct {
 	Until dag.Micros // of a wait: its instant
+	By    []string   // of an approval: who may decide; nil: anybody
 	Items *dag.Items // of a foreach
 	// Of a call: the workflow as it is now, and what its run is started with. No workflow: there is nothing
 	// to be done, and it has succeeded.

@@ -261,6 +261,9 @@ func derivedCause(g *dag.Graph, states []dag.TaskView, t dag.TaskID) string {
 			return "switch " + g.Name(n) + " chose another"
 		}
 	}
+	if states[t].State == dag.UpstreamFailed { // a recover of certain tasks left it as it was
+		return "what it needs had failed, and it was not done again since"
+	}
 	return string(dag.CauseCondition)
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"skein.dev/skein/internal/dag"
 )
 
 const (
@@ -60,4 +62,12 @@ func lets[N int | int64 | int32](what string, limit N) string {
 		return what + " lets one run be active at a time"
 	}
 	return fmt.Sprintf("%s lets %d runs be active at a time", what, limit)
+}
+
+// paces says how many of something a rate lets through.
+func paces(what string, n int32, of string, period dag.Micros) string {
+	if n == 1 {
+		return fmt.Sprintf("%s lets one %s through %s", what, of, each(period))
+	}
+	return fmt.Sprintf("%s lets %d %ss through %s", what, n, of, each(period))
 }

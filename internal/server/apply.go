@@ -179,7 +179,7 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 	return out, nil
 }
 
-// warnings say which tasks nobody could run now. The workflow is stored by then: not to know is no error.
+// warnings say which tasks nobody could run now, and which queues are not there. The workflow is stored by then: not to know is no error.
 func (s *Server) warnings(ctx context.Context, def *workflow.Workflow) []string {
 	all := []string{}
 	g, err := def.Graph(s.cfg.TasksMax)
@@ -196,6 +196,28 @@ func (s *Server) warnings(ctx context.Context, def *workflow.Workflow) []string 
 			text += fmt.Sprintf(" (and %d more)", u.More)
 		}
 		all = append(all, text+" would wait: "+u.Why)
+	}
+	return append(all, s.withoutQueue(ctx, def)...)
+}
+
+// withoutQueue says what names queues that are not there.
+func (s *Server) withoutQueue(ctx context.Context, def *workflow.Workflow) (all []string) {
+	seen := map[string]bool{}
+	look := func(queue, what string) {
+		if queue == "" || seen[queue] {
+			return
+		}
+		seen[queue] = true
+		if _, err := s.engine.GetQueue(ctx, queue); errors.Is(err, engine.ErrNotFound) {
+			all = append(all, fmt.Sprintf("%s would fail: there is no queue %s; make it with skein queue set %s --limit N, or correct the name", what, queue, queue))
+		}
+	}
+	look(def.Queue, "its runs")
+	for i := range def.Triggers {
+		look(def.Triggers[i].Queue, "runs of trigger "+def.Triggers[i].Name)
+	}
+	for i := range def.Tasks {
+		look(def.Tasks[i].Queue, "task "+def.Tasks[i].Name)
 	}
 	return all
 }

@@ -62,6 +62,7 @@ func (s *Server) callCycle(ctx context.Context, req *api.ApplyRequest, def *work
 	path = append(path, self)
 	slices.Reverse(path)
 	first := slices.IndexFunc(def.Tasks, func(t workflow.Task) bool { return t.Call != nil && def.Target(t.Call) == path[1] })
-	return invalidWorkflow(workflow.Errors{{File: req.File, Line: 1, Column: 1, Key: "tasks." + def.Tasks[first].Name + ".workflow",
+	line, column := workflow.Locate([]byte(req.Source), "tasks", def.Tasks[first].Name, "workflow")
+	return invalidWorkflow(workflow.Errors{{File: req.File, Line: line, Column: column, Key: "tasks." + def.Tasks[first].Name + ".workflow",
 		Message: "task " + def.Tasks[first].Name + " begins a cycle of calls: " + strings.Join(path, " → "), Hint: "no workflow may call itself, also not by way of others"}})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -69,6 +70,9 @@ func (w *Workflow) Items(task int, in Inputs) (*dag.Items, error) {
 					return err
 				}
 			}
+			if len(list) > dag.ItemsMax {
+				return fmt.Errorf("foreach has %d items, at most %d are allowed; let one item stand for several", len(list), dag.ItemsMax)
+			}
 			if size += len(value); len(it.Values) >= dag.ItemsMax || size > dag.ItemBytesMax {
 				return fmt.Errorf("foreach has more than %d items, or more than %s of them; let one item stand for several", dag.ItemsMax, sizeText(dag.ItemBytesMax))
 			}
@@ -110,11 +114,13 @@ func (w *Workflow) levelItems(l *Level, from *values) ([]json.RawMessage, error)
 	switch {
 	case len(raw) > 0 && raw[0] == '[':
 		return list, json.Unmarshal(raw, &list)
-	case len(raw) > 0 && raw[0] == '{' && json.Unmarshal(raw, &span) == nil:
+	case len(raw) > 0 && raw[0] == '{' && json.Unmarshal(raw, &span) == nil && !slices.ContainsFunc(slices.Collect(maps.Keys(span)), noRangeKey):
 		return numbersOf(span)
 	}
-	return nil, fmt.Errorf("%s is no list", quoteShort(string(raw)))
+	return nil, fmt.Errorf("%s is neither a list nor a range, {from, to, step}", quoteShort(string(raw)))
 }
+
+func noRangeKey(k string) bool { return !slices.Contains(rangeKeys, k) }
 
 // foreachText puts an expression that is written without ${{ }} into it.
 func foreachText(text string) string {
