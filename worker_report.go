@@ -56,11 +56,39 @@ func (s *session) start(j *workerv1.Job, lease int64) bool {
 	}
 	s.has[name] = a
 	s.running++
-	go func() {
+	s.dispatch(func() {
 		defer release()
 		s.work(ctx, a)
-	}()
+	})
 	return true
+}
+
+// runnerIdleMax is for how long a goroutine waits for its next handler: its stack has grown as handlers want it.
+const runnerIdleMax = time.Second
+
+// dispatch runs a handler on a goroutine of its own: one that waits, or another one.
+func (s *session) dispatch(handle func()) {
+	select {
+	case s.handlers <- handle:
+	default:
+		go s.runner(handle)
+	}
+}
+
+func (s *session) runner(handle func()) {
+	idle := time.NewTimer(runnerIdleMax)
+	defer idle.Stop()
+	for {
+		handle()
+		idle.Reset(runnerIdleMax)
+		select {
+		case handle = <-s.handlers:
+		case <-idle.C:
+			return
+		case <-s.over:
+			return
+		}
+	}
 }
 
 // work runs an attempt and keeps its result until somebody has it.

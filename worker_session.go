@@ -29,6 +29,9 @@ type session struct {
 	kick chan struct{} // cap 1: there is something to report
 	idle chan struct{} // cap 1: something ended, or was acknowledged
 	asks sync.WaitGroup
+	// handlers are for goroutines that wait for one, until over is closed.
+	handlers chan func()
+	over     chan struct{}
 
 	mu       sync.Mutex // protects following fields
 	clients  map[string]workerv1connect.WorkersClient
@@ -54,7 +57,7 @@ type session struct {
 }
 
 func newSession(w *Worker) *session {
-	return &session{w: w, log: w.o.Log, http: &http.Client{Transport: w.o.Transport}, logs: newLogs(), kick: make(chan struct{}, 1), idle: make(chan struct{}, 1),
+	return &session{w: w, log: w.o.Log, http: &http.Client{Transport: w.o.Transport}, logs: newLogs(), kick: make(chan struct{}, 1), idle: make(chan struct{}, 1), handlers: make(chan func()), over: make(chan struct{}),
 		clients: map[string]workerv1connect.WorkersClient{}, has: map[attemptName]*attempt{}, past: newPast(pastMax), nodes: slices.Clone(w.urls)}
 }
 
@@ -128,6 +131,7 @@ func final(err error) bool {
 func (s *session) run(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
+	defer close(s.over)
 	attached, detach := context.WithCancel(life)
 	defer detach()
 	var wg sync.WaitGroup

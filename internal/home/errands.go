@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -49,17 +50,31 @@ func (h *Home) begin(w *worker, x *holding) {
 	}
 }
 
-// Settled implements engine.Market: who has reported what was settled takes what was handed out with it.
+// Settled implements engine.Market: who has reported what was settled takes what was handed out with it. If that is
+// little, he goes first: what the writer has to tidy up can wait, a hop cannot.
 func (h *Home) Settled() {
+	if h.handOn() {
+		runtime.Gosched()
+	}
+}
+
+// hasteMax is up to how many attempts a worker's answer goes before what the writer has to do.
+const hasteMax = 8
+
+// handOn has the jobs made that nobody is about to make; haste: somebody is, and they are few.
+func (h *Home) handOn() (haste bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.settling = false
 	for i, w := range h.unmade {
 		if h.unmade[i] = nil; w.takers == 0 {
 			h.prepare(w)
+		} else if len(w.fresh) <= hasteMax {
+			haste = true
 		}
 	}
 	h.unmade = h.unmade[:0]
+	return haste
 }
 
 // prepare has the jobs made that are to be made, beside whoever calls; h.mu is held.
