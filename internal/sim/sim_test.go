@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -99,9 +100,30 @@ func (a *tally) add(w *World) {
 // badMax is how many violations a soak prints; one bug can be in every seed.
 const badMax = 20
 
+func newTally() *tally { return &tally{kinds: map[string]int{}, what: map[uint64]string{}} }
+
+// tellEach says each minute how far it is: whoever watches a soak of hours learns of a violation at once.
+func (a *tally) tellEach(ctx context.Context, t *testing.T, n uint64) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Minute):
+			a.Lock()
+			t.Logf("%d of %d seeds, %d violations %v", a.seeds, n, len(a.bad), a.bad[:min(len(a.bad), badMax)])
+			a.Unlock()
+		}
+	}
+}
+
 // soak plays seeds on all cores.
 func soak(first, n uint64, m *Mutant, ahead bool) *tally {
-	all := &tally{kinds: map[string]int{}, what: map[uint64]string{}}
+	all := newTally()
+	all.soak(first, n, m, ahead)
+	return all
+}
+
+func (a *tally) soak(first, n uint64, m *Mutant, ahead bool) {
 	var next atomic.Uint64
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -109,13 +131,14 @@ func soak(first, n uint64, m *Mutant, ahead bool) *tally {
 			stage := &Stage{Ahead: ahead}
 			defer stage.Close()
 			for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
-				all.add(Run(stage, first+i, m, nil))
+				a.add(Run(stage, first+i, m, nil))
 			}
 		})
 	}
 	wg.Wait()
-	slices.Sort(all.bad)
-	return all
+	a.Lock()
+	defer a.Unlock()
+	slices.Sort(a.bad)
 }
 
 func cpu() time.Duration {
@@ -144,7 +167,13 @@ func TestSoak(t *testing.T) {
 		n = min(n, 1000)
 	}
 	began := cpu()
-	all := soak(*seedFlag, n, mutantNamed(t, *mutantFlag), *aheadFlag)
+	all := newTally()
+	ctx, stop := context.WithCancel(t.Context())
+	var telling sync.WaitGroup
+	telling.Go(func() { all.tellEach(ctx, t, n) })
+	all.soak(*seedFlag, n, mutantNamed(t, *mutantFlag), *aheadFlag)
+	stop()
+	telling.Wait()
 	for _, seed := range all.bad[:min(len(all.bad), badMax)] {
 		t.Errorf("seed %d: %.400s\n\tgo test ./internal/sim -run TestSeed$ -seed %d -v", seed, all.what[seed], seed)
 	}
