@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -37,7 +38,7 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 		return 0, fmt.Errorf("commit: %w", err)
 	}
 	defer d.writers.give(c)
-	if err := c.prepare(ctx, writeNames...); err != nil {
+	if err := c.prepareWrites(ctx); err != nil {
 		return 0, fmt.Errorf("commit: %w", err)
 	}
 	x := tx{ctx: ctx, conn: c, batch: b, p: c.StartPipeline(ctx)}
@@ -48,13 +49,28 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 	return now, nil
 }
 
-// writeNames are the statements of a transaction, prepared together when a connection
-// first commits.
+// writeNames are the statements of a transaction; those that have a form for one row are prepared in both.
 var writeNames = []string{"fence", "insertRun", "updateRun", "fillRun", "enlist", "relist", "strike", "await", "met", "insertAttempt", "updateAttempt", "insertEvent",
 	"insertWorkflow", "updateWorkflow", "insertVersion", "insertFile", "insertRequest", "insertMessage",
 	"consumeMessages", "insertTrigger", "updateTrigger", "deleteTrigger", "hear", "unhear", "insertFire", "updateFire",
 	"insertBackfill", "updateBackfill", "insertBackfillRun",
 	"putInLine", "leaveLine", "insertQueue", "updateQueue", "deleteQueue", "paceQueue", "clock"}
+
+// prepareWrites prepares all that a transaction may need, when a connection first commits.
+func (c *conn) prepareWrites(ctx context.Context) error {
+	if c.writes {
+		return nil
+	}
+	names := slices.Clone(writeNames)
+	for _, name := range writeNames {
+		if c.sql[single(name)] != "" {
+			names = append(names, single(name))
+		}
+	}
+	err := c.prepare(ctx, names...)
+	c.writes = err == nil
+	return err
+}
 
 // tx is a transaction on its way. There is no BEGIN and no COMMIT: what is sent up to one
 // Sync is one transaction, and the database commits it there, or not at all.
@@ -147,7 +163,8 @@ func (x *tx) push(r *rows, more ...[]byte) {
 		x.fail = r.fail
 	}
 	if r.n > 0 && x.fail == nil {
-		x.send(r.name, append(r.columns(), more...))
+		statement, params := r.call()
+		x.send(statement, append(params, more...))
 		if x.fail = x.p.Flush(); x.fail != nil {
 			x.fail = fmt.Errorf("%w: %w", store.ErrUnavailable, x.fail)
 		}

@@ -20,6 +20,7 @@ type conn struct {
 	sql      map[string]string // statements by name
 	prepared map[string]*pgconn.StatementDescription
 	rows     map[string]*rows // room for parameters, kept from use to use
+	writes   bool             // all that a transaction may need is prepared
 	made     time.Time
 	idle     time.Time // since when
 }
@@ -166,6 +167,9 @@ func (c *conn) room(name string) *rows {
 	r := c.rows[name]
 	if r == nil {
 		r = &rows{name: name}
+		if c.sql[single(name)] != "" {
+			r.single = single(name)
+		}
 		c.rows[name] = r
 	}
 	r.reset()

@@ -134,6 +134,11 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL} {
 		maps.Copy(sql, statements(more))
 	}
+	for _, name := range writeNames {
+		if one := singular(sql[name]); one != "" {
+			sql[single(name)] = one
+		}
+	}
 	open := func(ctx context.Context) (*conn, error) { return d.connect(ctx, sql) }
 	d.writers, d.readers, d.logs = newPool(o.Writers, open), newPool(o.Readers, open), newPool(logWriters, open)
 	if err := d.await(ctx, o); err != nil {

@@ -192,6 +192,7 @@ func (c *column) one() []byte {
 // and taking an array apart is what a row of them costs the database most.
 type rows struct {
 	name   string
+	single string // the form for one row; "": it has none
 	cols   []column
 	params [][]byte
 	pos, n int
@@ -314,6 +315,14 @@ func (r *rows) fits(size int) bool {
 		return false
 	}
 	return true
+}
+
+// call is the statement and what it is to be sent with.
+func (r *rows) call() (statement string, params [][]byte) {
+	if r.n == 1 && r.single != "" {
+		return r.single, r.values()
+	}
+	return r.name, r.columns()
 }
 
 // columns are the parameters as write.sql wants them: the first column as an array; of

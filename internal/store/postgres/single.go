@@ -1,0 +1,42 @@
+package postgres
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A statement for many rows has a form for one row, made of its text: values in place of arrays, and nothing
+// to take apart. What a small transaction costs the database is the beginning and the end of its statements,
+// and those of this form cost half.
+
+// single is the name of a statement's form for one row.
+func single(name string) string { return name + " of one" }
+
+var (
+	unnested  = regexp.MustCompile(`unnest\(([^()]*)\)\s+x \(`)
+	coalesced = regexp.MustCompile(`coalesce\(x\.(\w+), \$\d+`)
+	parameter = regexp.MustCompile(`\$(\d+)`)
+)
+
+// singular gives the form for one row of a statement that takes the arrays of columns as write.sql has them, and
+// "" if it takes none. Column i is parameter i of it, and what the statement takes besides follows.
+func singular(text string) string {
+	arrays := unnested.FindStringSubmatch(text)
+	if arrays == nil {
+		return ""
+	}
+	columns := strings.Count(arrays[1], ",") + 1
+	text = coalesced.ReplaceAllString(text, "coalesce(x.$1")
+	text = strings.ReplaceAll(text, "cardinality($1)", "1")
+	text = unnested.ReplaceAllLiteralString(text, "(VALUES ("+strings.ReplaceAll(arrays[1], "[]", "")+")) x (")
+	return parameter.ReplaceAllStringFunc(text, func(p string) string {
+		n, _ := strconv.Atoi(p[1:]) // digits
+		if n < 2*columns {
+			n = n/2 + 1
+		} else {
+			n -= columns - 1
+		}
+		return "$" + strconv.Itoa(n)
+	})
+}
