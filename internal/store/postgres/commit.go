@@ -21,6 +21,9 @@ const (
 	// database is at work costs no time.
 	chunkRows  = 1000
 	chunkBytes = 8 << 20
+	// flushRows is how many rows a statement must have for the database to begin with it while the next one is
+	// made: with fewer it would only be woken more often.
+	flushRows = 50
 )
 
 // Commit implements store.Store.
@@ -165,8 +168,10 @@ func (x *tx) push(r *rows, more ...[]byte) {
 	if r.n > 0 && x.fail == nil {
 		statement, params := r.call()
 		x.send(statement, append(params, more...))
-		if x.fail = x.p.Flush(); x.fail != nil {
-			x.fail = fmt.Errorf("%w: %w", store.ErrUnavailable, x.fail)
+		if r.n >= flushRows {
+			if x.fail = x.p.Flush(); x.fail != nil {
+				x.fail = fmt.Errorf("%w: %w", store.ErrUnavailable, x.fail)
+			}
 		}
 	}
 	r.reset()
