@@ -43,13 +43,25 @@ func faceOf(dir string) (f face, ok bool) {
 	return face{uint64(st.Dev), st.Ino, st.Mode, st.Mtim, st.Ctim}, true
 }
 
-// clockGrain is how far apart two changes of a folder may be under one ctime: that of the coarsest file systems.
-const clockGrain = 2 * time.Second
+// How far apart two changes of a folder may be under one ctime: on the coarsest file systems, and where it shows parts of a
+// second, which then are ticks of the kernel.
+const (
+	clockGrain     = 2 * time.Second
+	clockGrainFine = 50 * time.Millisecond
+)
+
+// grain is that of the slot's folders.
+func (s *slot) grain() time.Duration {
+	if s.looks[0].ctime.Nsec != 0 && s.looks[1].ctime.Nsec != 0 {
+		return clockGrainFine
+	}
+	return clockGrain
+}
 
 // settled tells whether an attempt that got the slot then has left the slot's folders as they were: by how they look, if they
 // were clean for so long before it that a change of it must show. Two calls instead of a dozen, for each of the many that leave nothing.
 func (s *slot) settled(got time.Time) bool {
-	if s.since.IsZero() || got.Sub(s.since) <= clockGrain {
+	if s.since.IsZero() || got.Sub(s.since) <= s.grain() {
 		return false
 	}
 	outer, ok := faceOf(s.folder)

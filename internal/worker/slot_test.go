@@ -33,10 +33,10 @@ func TestSettled(t *testing.T) {
 		"gone": func() { must(os.RemoveAll(s.folder)) },
 	} {
 		must(s.clean())
-		time.Sleep(50 * time.Millisecond) // more than a tick of the kernel, by which it counts ctime
-		if s.settled(time.Now()) {
+		if s.settled(s.since.Add(s.grain())) {
 			t.Errorf("%s: folders that were cleaned just now are trusted", name)
 		}
+		time.Sleep(clockGrainFine)
 		s.since = s.since.Add(-2 * clockGrain)
 		if !s.settled(time.Now()) {
 			t.Errorf("%s: untouched folders are not recognised", name)
@@ -51,6 +51,20 @@ func TestSettled(t *testing.T) {
 		}
 		if names, ok := peek(s.folder); !ok || len(names) != 1 {
 			t.Errorf("%s: left are %q, %v", name, names, ok)
+		}
+	}
+}
+
+// Where ctime shows whole seconds only, two changes may look alike for longer.
+func TestClockGrain(t *testing.T) {
+	t.Parallel()
+	fine, coarse := face{}, face{}
+	fine.ctime.Sec, coarse.ctime.Sec, fine.ctime.Nsec = 1, 1, 1
+	for looks, grain := range map[[2]face]time.Duration{
+		{fine, fine}: clockGrainFine, {fine, coarse}: clockGrain, {coarse, fine}: clockGrain, {coarse, coarse}: clockGrain,
+	} {
+		if s := (&slot{looks: looks}); s.grain() != grain {
+			t.Errorf("%v: %v", looks, s.grain())
 		}
 	}
 }
