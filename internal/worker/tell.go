@@ -38,14 +38,14 @@ func (k *keeper) tell(s *stream) {
 	}
 }
 
-// gatherMax is how long an end may wait for others after something was told.
-const gatherMax = 3 * time.Millisecond
+// gatherMax is how long an end may wait for others after something was told. The ends of a chain of tasks are further apart.
+const gatherMax = 5 * time.Millisecond
 
-// gathers reports whether what is to be told may wait for more: each message is a transaction of the worker, which costs more
-// than a short attempt. Only ends wait, and only while twice as many attempts still run, so no slot that counts stays empty.
+// gathers reports whether what is to be told may wait for more: each message is a transaction of the worker, which costs about
+// as much as a short attempt. Only ends wait, and only while as many attempts still run, which keep the machine at work.
 func (k *keeper) gathers() bool {
 	n := len(k.out.Results)
-	return n > 0 && 2*n <= len(k.running) && k.out.Welcome == nil && k.out.Pong == 0 && len(k.out.Started)+len(k.out.Lines) == 0
+	return n > 0 && n <= len(k.running) && k.out.Welcome == nil && k.out.Pong == 0 && len(k.out.Started)+len(k.out.Lines) == 0
 }
 
 // rouseNext passes a wake-up on to the connection that has come meanwhile.
