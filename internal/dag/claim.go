@@ -130,6 +130,15 @@ func (c *Claim) Pack() []byte {
 	return w.b
 }
 
+// PackNames is how names that follow each other stand in a packed claim.
+func PackNames(names ...string) []byte {
+	var w packer
+	for _, n := range names {
+		w.text(n)
+	}
+	return w.b
+}
+
 // unpackClaim reads what Pack wrote.
 func unpackClaim(b []byte) (*Claim, error) {
 	if len(b) == 0 {

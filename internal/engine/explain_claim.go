@@ -28,13 +28,16 @@ func (e *Engine) explainClaim(ctx context.Context, v *RunView, x *Explanation) e
 	c := v.Claim
 	since := c.Asked
 	for _, name := range c.Locks {
-		holders, err := e.holders(ctx, func(o *dag.Claim) bool { return slices.Contains(o.Locks, name) })
-		if err != nil {
-			return err
+		if c.Stage != dag.ClaimAsked {
+			break
 		}
-		if len(holders) > 0 && c.Stage == dag.ClaimAsked {
-			x.add(Reason{Kind: "lock", What: "it waits for lock " + name, Holder: runsOf(holders), Since: since,
-				Unblocks: "the end of " + runsOf(holders)})
+		holders, n, err := e.store.Holders(ctx, store.HolderQuery{Lock: name, First: holdersShown})
+		if err != nil {
+			return fromStore("read who has lock "+name, err)
+		}
+		if n > 0 {
+			x.add(Reason{Kind: "lock", What: "it waits for lock " + name, Holder: runsOf(holders, n), Since: since,
+				Unblocks: "the end of " + runsOf(holders, n)})
 		}
 	}
 	if c.Queue != "" {
@@ -58,9 +61,9 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) e
 	if err != nil {
 		return fromStore("read queue "+c.Queue, err)
 	}
-	holders, err := e.holders(ctx, func(o *dag.Claim) bool { return o.Slot() && o.Queue == c.Queue && o.Key == c.Key })
+	holders, held, err := e.store.Holders(ctx, store.HolderQuery{Queue: c.Queue, Key: c.Key, First: holdersShown})
 	if err != nil {
-		return err
+		return fromStore("read who has places in queue "+c.Queue, err)
 	}
 	now, err := e.store.Clock(ctx)
 	if err != nil {
@@ -70,12 +73,12 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) e
 	if c.Key != "" {
 		where += " for " + c.Key
 	}
-	r := Reason{Kind: "queue", Since: c.Asked, Holder: runsOf(holders)}
+	r := Reason{Kind: "queue", Since: c.Asked, Holder: runsOf(holders, held)}
 	switch state := effective(&q, now); {
 	case state == store.QueuePaused:
 		r.What, r.Holder = where+" is paused"+because(q.Reason), q.Actor
 		r.Unblocks, r.Expected = "skein queue resume "+q.Name, q.Until
-	case q.Limit > 0 && len(holders) >= int(q.Limit):
+	case q.Limit > 0 && held >= int(q.Limit):
 		r.What, r.Unblocks = lets(where, q.Limit), "the end of one of them; more at a time: skein queue set "+q.Name+" --limit N"
 	case q.Rate > 0 && q.Paced > now:
 		r.What, r.Holder = paces(where, q.Rate, "run", q.Each), ""
@@ -157,12 +160,13 @@ func (e *Engine) holders(ctx context.Context, of func(*dag.Claim) bool) ([]store
 	return found, nil
 }
 
-func runsOf(all []store.Claimant) string {
+// runsOf names the first of so many runs.
+func runsOf(first []store.Claimant, of int) string {
 	var names []string
-	for i := range all[:min(len(all), holdersShown)] {
-		names = append(names, "run "+all[i].Run.String())
+	for i := range first {
+		names = append(names, "run "+first[i].Run.String())
 	}
-	if more := len(all) - holdersShown; more > 0 {
+	if more := of - len(first); more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(names, ", ")

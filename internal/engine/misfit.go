@@ -150,7 +150,7 @@ func (e *Engine) misplaced(ctx context.Context, v *RunView, x *Explanation, ts .
 		if more := len(tasks) - 1; more > 0 {
 			what = fmt.Sprintf("task %s and %d more fit nobody who is there: ", tasks[0].Name, more)
 		}
-		r := Reason{Kind: "place", What: what + why, Since: tasks[0].Modified, Unblocks: unblocked(p)}
+		r := Reason{Kind: "place", What: what + why, Since: tasks[0].Modified, Unblocks: e.unblocked(p)}
 		if strings.HasSuffix(why, noRoom) {
 			r.Unblocks = "room on that disk: it goes on by itself"
 		}
@@ -159,10 +159,18 @@ func (e *Engine) misplaced(ctx context.Context, v *RunView, x *Explanation, ts .
 	return n, nil
 }
 
-// unblocked is what a person can do for tasks of a place that fits nobody.
-func unblocked(p dag.Place) string {
+// unblocked is what a person can do for tasks of a place that fits nobody. A node that is alone takes no workers.
+func (e *Engine) unblocked(p dag.Place) string {
+	alone := e.cluster == nil
 	if kind := p.Kind(); kind != "" {
-		return "a program that registers the kind: skein.Handle(worker, \"" + kind + "\", …)"
+		do := "a program that registers the kind: skein.Handle(worker, \"" + kind + "\", …)"
+		if alone {
+			do += "; workers need a server with --db postgres://…"
+		}
+		return do
+	}
+	if alone {
+		return "this server started with it: skein server" + startedWith(p)
 	}
 	return "a worker for it: skein worker" + startedWith(p)
 }

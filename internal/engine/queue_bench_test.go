@@ -17,12 +17,13 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Figures of limits, in docs/performance.md. A line is as long as SKEIN_LINE says, 100,000 runs if it does not.
+// Figures of limits, in docs/performance.md. A line is as long as SKEIN_LINE says, 100,000 runs if it does not, which
+// have as many keys as SKEIN_KEYS says, 1,000 if it does not; 1,000 of them are through, whatever keys there are.
 
-func lineOf(b *testing.B) int {
-	n, err := strconv.Atoi(os.Getenv("SKEIN_LINE"))
+func number(name string, otherwise int) int {
+	n, err := strconv.Atoi(os.Getenv(name))
 	if err != nil {
-		return 100_000
+		return otherwise
 	}
 	return n
 }
@@ -158,16 +159,16 @@ func processor(b *testing.B) time.Duration {
 // BenchmarkLine has runs stand in line, one of each of 1,000 keys at a time; it measures from the end of a run
 // to the start of the next, what explain takes for one in line, and a restart up to the first start.
 func BenchmarkLine(b *testing.B) {
-	line := lineOf(b)
+	line, keys := number("SKEIN_LINE", 100_000), number("SKEIN_KEYS", 1000)
 	st := openSQLite(b)
 	x := kept{make(chan engine.Assignment, 2000)}
 	s := serve(b, st, x, 2000)
-	s.limit(store.Queue{Limit: 1, PerKey: "params.k"})
+	s.limit(store.Queue{Limit: int32(1000 / keys), PerKey: "params.k"})
 	w := s.flow(graph(b, "a"), names{Queue: "q"})
-	s.submit(w, line, 1000)
+	s.submit(w, line, keys)
 	var waits, explains []time.Duration
 	var held []engine.Assignment
-	for range 1000 { // the first of each key
+	for range 1000 / keys * keys { // the first of each key
 		held = append(held, <-x.c)
 	}
 	for _, a := range held {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 )
@@ -147,6 +148,51 @@ type Claimant struct {
 // Holds reports whether it has, or its tasks have or want, anything that others may wait for.
 func (c *Claimant) Holds() bool { return c.Claim.Holds() || len(c.Shares) > 0 }
 
+// HolderQuery asks for the unfinished runs, of all shards, that have a lock; without the name of one, for
+// those with a place in a queue for a key.
+type HolderQuery struct {
+	Lock       string
+	Queue, Key string
+	First      int // how many are shown
+}
+
+// Of reports whether a claim has what is asked for.
+func (q *HolderQuery) Of(c *dag.Claim) bool {
+	if q.Lock != "" {
+		return c.Holds() && slices.Contains(c.Locks, q.Lock)
+	}
+	return c.Slot() && c.Queue == q.Queue && c.Key == q.Key
+}
+
+// About is part of every packed claim that the query is about: by it an engine finds rows without unpacking all of them.
+func (q *HolderQuery) About() []byte {
+	if q.Lock != "" {
+		return dag.PackNames(q.Lock)
+	}
+	return dag.PackNames(q.Queue, q.Key)
+}
+
+// FirstHolders keeps, of all that come, so many with the lowest grants, in their order, of whatever an engine knows them by.
+type FirstHolders[T any] struct {
+	Most  int
+	Count int
+	First []T
+	grant []int64
+}
+
+// Add takes one in.
+func (f *FirstHolders[T]) Add(grant int64, v T) {
+	f.Count++
+	i, _ := slices.BinarySearch(f.grant, grant)
+	if i >= f.Most {
+		return
+	}
+	f.grant, f.First = slices.Insert(f.grant, i, grant), slices.Insert(f.First, i, v)
+	if len(f.First) > f.Most {
+		f.grant, f.First = f.grant[:f.Most], f.First[:f.Most]
+	}
+}
+
 // Line is a line of runs that wait, by the name that dag.Claim.Line gives, and those of one
 // level in it.
 type Line struct {
@@ -165,6 +211,8 @@ type Claims interface {
 	// for again, and those with shares of places for their tasks, in an order of the store's own, after
 	// one. A page can be short; the last one is empty.
 	Holding(ctx context.Context, after dag.RunID, limit int) ([]Claimant, error)
+	// Holders finds who has what a query names: the first of them by Grant, and how many there are.
+	Holders(ctx context.Context, q HolderQuery) (first []Claimant, count int, err error)
 	// Lines reads all lines with somebody in them, by name and level.
 	Lines(ctx context.Context) ([]Line, error)
 	// InLine reads the first of a line that have a level and asked at an instant or later, by

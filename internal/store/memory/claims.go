@@ -153,6 +153,18 @@ func (s *Store) Holding(ctx context.Context, after dag.RunID, limit int) ([]stor
 	return found, err
 }
 
+// Holders implements store.Claims.
+func (s *Store) Holders(ctx context.Context, q store.HolderQuery) ([]store.Claimant, int, error) {
+	found := store.FirstHolders[store.Claimant]{Most: q.First}
+	err := s.read(ctx, Read, func() error {
+		for _, c := range s.claimants(func(c *store.Claimant) bool { return q.Of(&c.Claim) }) {
+			found.Add(c.Claim.Grant, c)
+		}
+		return nil
+	})
+	return found.First, found.Count, err
+}
+
 // Lines implements store.Claims.
 func (s *Store) Lines(ctx context.Context) ([]store.Line, error) {
 	var found []store.Line

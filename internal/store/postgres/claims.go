@@ -96,6 +96,18 @@ func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) ([]store.C
 	}
 }
 
+// Holders implements store.Claims.
+func (d *DB) Holders(ctx context.Context, q store.HolderQuery) ([]store.Claimant, int, error) {
+	all, err := d.claimants(ctx, query{name: "holders", args: args{}.blob(q.About())})
+	found := store.FirstHolders[store.Claimant]{Most: q.First}
+	for i := range all {
+		if q.Of(&all[i].Claim) {
+			found.Add(all[i].Claim.Grant, all[i])
+		}
+	}
+	return found.First, found.Count, err
+}
+
 // Lines implements store.Claims.
 func (d *DB) Lines(ctx context.Context) ([]store.Line, error) {
 	return list(ctx, d, query{name: "lines"}, func(r *row, l *store.Line) error {

@@ -17,6 +17,11 @@ FROM shard s CROSS JOIN LATERAL (
   ORDER BY l.run LIMIT $2) r
 ORDER BY r.id LIMIT $2;
 
+-- name: holders
+-- Of all unfinished runs that stand in no line those whose claim names something.
+SELECT a.id, a.shard, a.workflow, a.priority, a.created, a.claim
+FROM active l JOIN run a ON a.id = l.run WHERE position($1::bytea IN a.claim) > 0 AND NOT EXISTS (SELECT FROM line w WHERE w.run = l.run);
+
 -- name: lines
 SELECT line, level, count(*) FROM line GROUP BY line, level ORDER BY line, level;
 

@@ -138,6 +138,52 @@ func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) ([]store.C
 	return found, err
 }
 
+// Holders implements store.Claims. Of who has something else no more is read than that.
+func (d *DB) Holders(ctx context.Context, q store.HolderQuery) ([]store.Claimant, int, error) {
+	conn, err := d.take(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer d.pool.Put(conn)
+	found, about := store.FirstHolders[int64]{Most: q.First}, q.About()
+	var page []byte // numbers, as a list in JSON
+	numbers := 0
+	look := func() error {
+		err := d.on(conn, "claimsAbout", []any{string(append(page, ']')), about}, func(s *sqlite.Stmt) error {
+			c := row{s: s}
+			n := c.int()
+			if claim, _, err := dag.UnpackClaims(c.blob()); err == nil && q.Of(claim) { // a damaged one has nothing: its owner quarantines it
+				found.Add(claim.Grant, n)
+			}
+			return nil
+		})
+		page, numbers = page[:0], 0
+		return err
+	}
+	err = d.walkMoving(conn, 1, func(n int64) (bool, error) {
+		page = strconv.AppendInt(append(page, map[bool]byte{true: '[', false: ','}[numbers == 0]), n, 10)
+		if numbers++; numbers < holdersPage {
+			return true, nil
+		}
+		return true, look()
+	})
+	if err == nil && numbers > 0 {
+		err = look()
+	}
+	var first []store.Claimant
+	for _, n := range found.First {
+		some, err := listOn(d, conn, "claimsByNumber", []any{"[" + strconv.FormatInt(n, 10) + "]"}, scanClaimant)
+		if err != nil {
+			return nil, 0, err
+		}
+		first = append(first, some...)
+	}
+	return first, found.Count, err
+}
+
+// holdersPage is how many runs are looked at by one statement.
+const holdersPage = 2000
+
 // Lines implements store.Claims.
 func (d *DB) Lines(ctx context.Context) ([]store.Line, error) {
 	return list(d, ctx, "lines", nil, func(s *sqlite.Stmt, l *store.Line) error {

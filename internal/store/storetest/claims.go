@@ -62,6 +62,7 @@ func claims() []check {
 		{"lines", lines},
 		{"a line goes with its run", lineGoes},
 		{"many leave a line at once", manyLeave},
+		{"the first who have a place or a lock, and how many", holders},
 		{"places in a long line", longLine},
 		{"what moves is loaded without those in line", moving},
 	}
@@ -253,6 +254,43 @@ func lineGoes(b *bed) {
 	all, err := b.s.Lines(b.ctx)
 	b.ok(err)
 	b.same(all, []store.Line(nil), "lines after the end")
+}
+
+// holders: of those who have a place, for that key alone, or a lock, the first by their grants.
+func holders(b *bed) {
+	granted := func(key string, grant int64, locks ...string) dag.RunRow {
+		r := b.claiming(dag.ClaimGranted, "qü", key, dag.Medium, 10)
+		r.Claim.Grant, r.Claim.Locks = grant, locks
+		return r
+	}
+	late, early, mid := granted("", 300), granted("", 1<<40-1<<39, "a"), granted("", 1<<20, "a/b", "c")
+	late.Claim.Grant = 1 << 45
+	other := granted("k", 5)
+	other.Shares = []dag.Share{{Queue: "qü", Life: 1, Rev: 1, Need: 1}}
+	lent, asked, over := granted("", 7, "a"), b.claiming(dag.ClaimAsked, "qü", "", dag.Medium, 10), granted("", 8, "a")
+	lent.Claim.Stage = dag.ClaimLent
+	over.State, over.FinishedAt = dag.RunSucceeded, 20
+	b.add(late, mid, early, other, lent, asked, over)
+	of := func(q store.HolderQuery, count int, want ...dag.RunRow) {
+		b.Helper()
+		found, n, err := b.s.Holders(b.ctx, q)
+		b.ok(err)
+		var is, ids []dag.RunID
+		for i := range found {
+			is = append(is, found[i].Run)
+		}
+		for i := range want {
+			ids = append(ids, want[i].ID)
+		}
+		b.same(is, ids, "the first of them")
+		b.same(n, count, "how many they are")
+	}
+	of(store.HolderQuery{Queue: "qü", First: 2}, 3, mid, early)
+	of(store.HolderQuery{Queue: "qü", First: 9}, 3, mid, early, late)
+	of(store.HolderQuery{Queue: "qü", Key: "k", First: 2}, 1, other)
+	of(store.HolderQuery{Queue: "q", First: 2}, 0)
+	of(store.HolderQuery{Lock: "a", First: 2}, 2, lent, early)
+	of(store.HolderQuery{Lock: "b", First: 2}, 0)
 }
 
 // manyLeave: many of a line leave it in one transaction while others come, who stood together and who did not.
