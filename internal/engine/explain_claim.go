@@ -15,8 +15,9 @@ import (
 const holdersShown = 5
 
 const (
-	// positionMax bounds how many of a line are counted for a run's place in it.
-	positionMax = 100_000
+	// positionMax bounds how many of a line are counted for a run's place in it, before it and behind: a count of
+	// more takes longer than anybody wants to wait for a number that is only large.
+	positionMax = 5_000
 	// positionsMax does so for the runs of a page, all their lines together.
 	positionsMax = 20_000
 )
@@ -86,11 +87,8 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) e
 	default:
 		r.What, r.Unblocks = "it stands in "+where, "its turn"
 	}
-	if c.Stage == dag.ClaimAsked {
-		place, err := e.place(ctx, v)
+	if place := v.Place; place != nil {
 		switch more := map[bool]string{true: "more than "}[place.More]; {
-		case err != nil:
-			return err
 		case place.Number > 0:
 			r.What += fmt.Sprintf("; it is number %d of %s%d in line", place.Number, more, place.Of)
 		default:
@@ -101,15 +99,6 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) e
 	}
 	x.add(r)
 	return nil
-}
-
-// place is where the run of a claim stands in its line.
-func (e *Engine) place(ctx context.Context, v *RunView) (store.Place, error) {
-	places, err := e.store.Places(ctx, []store.Seat{seatOf(&v.RunRow)}, positionMax)
-	if err != nil {
-		return store.Place{}, fromStore("count who is in line", err)
-	}
-	return places[0], nil
 }
 
 func seatOf(r *dag.RunRow) store.Seat {
@@ -128,7 +117,11 @@ func (e *Engine) seat(ctx context.Context, views []RunView) error {
 	if len(seats) == 0 {
 		return nil
 	}
-	places, err := e.store.Places(ctx, seats, positionsMax)
+	most := positionsMax
+	if len(seats) == 1 {
+		most = positionMax
+	}
+	places, err := e.store.Places(ctx, seats, most)
 	if err != nil {
 		return fromStore("count who is in line", err)
 	}
