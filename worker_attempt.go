@@ -40,9 +40,8 @@ const (
 	stateLost      = "lost" // it runs no more, and nothing is known of what it did
 )
 
-// do runs the handler of an attempt and says what became of it; nil: nothing is to be said.
-func (a *attempt) do(ctx context.Context, h handler) *workerv1.Result {
-	raw, err := a.call(ctx, h)
+// judge says what became of an attempt by what its handler gave back; nil: nothing is to be said.
+func (a *attempt) judge(ctx context.Context, raw []byte, err error) *workerv1.Result {
 	r := &workerv1.Result{Attempt: a.job.Attempt, StartedMicros: a.began.UnixMicro(), FinishedMicros: time.Now().UnixMicro(), State: stateSucceeded}
 	late := a.job.TimeoutMillis > 0 && time.Since(a.began) >= time.Duration(a.job.TimeoutMillis)*time.Millisecond
 	r.TimedOut = late && (a.job.WarnOnTimeout || errors.Is(context.Cause(ctx), ErrTimedOut))
@@ -92,26 +91,21 @@ func causeOf(err error) string {
 	return "error"
 }
 
-// call has a panic be an error, with its stack in the log.
+// call runs the handler of an attempt. A panic is an error, with its stack in the log.
 func (a *attempt) call(ctx context.Context, h handler) (raw []byte, err error) {
-	returned := false
 	defer func() {
-		if returned {
-			return
+		if p := recover(); p != nil {
+			fmt.Fprintf(a.log, "panic: %v\n\n%s", p, debug.Stack())
+			raw, err = nil, &failure{"panic", fmt.Errorf("panic: %v", p)}
 		}
-		p := recover()
-		if p == nil {
-			p = "the handler has ended its goroutine"
-		}
-		fmt.Fprintf(a.log, "panic: %v\n\n%s", p, debug.Stack())
-		raw, err = nil, &failure{"panic", fmt.Errorf("panic: %v", p)}
 	}()
 	t := taskOf(a.job, a.log)
 	t.ctx = ctx
-	raw, err = h(ctx, t, a.job.Input)
-	returned = true
-	return raw, err
+	return h(ctx, t, a.job.Input)
 }
+
+// errGoexit is for a handler that called runtime.Goexit, or a function of package testing that does.
+var errGoexit = &failure{"panic", errors.New("the handler has ended its goroutine")}
 
 // messageMax bounds the sentence of a result, in bytes.
 const messageMax = 2000

@@ -91,14 +91,26 @@ func (s *session) runner(handle func()) {
 	}
 }
 
-// work runs an attempt and keeps its result until somebody has it.
+// work runs an attempt.
 func (s *session) work(ctx context.Context, a *attempt) {
 	h := s.w.handlers[a.job.Kind]
 	if h == nil {
 		kind := a.job.Kind
 		h = func(context.Context, *Task, []byte) ([]byte, error) { return nil, &failure{"start", unknownKind(kind)} }
 	}
-	result := a.do(ctx, h)
+	returned := false
+	defer func() {
+		if !returned { // nothing holds a runtime.Goexit up: what is left to do is another goroutine's
+			go s.finish(a, a.judge(ctx, nil, errGoexit))
+		}
+	}()
+	raw, err := a.call(ctx, h)
+	returned = true
+	s.finish(a, a.judge(ctx, raw, err))
+}
+
+// finish keeps the result of an attempt until somebody has it; nil: there is none.
+func (s *session) finish(a *attempt, result *workerv1.Result) {
 	a.log.end()
 	s.mu.Lock()
 	s.running--

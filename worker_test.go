@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -280,6 +281,8 @@ func TestEndsOfHandlers(t *testing.T) {
 				return nil, nil
 			case "panic":
 				panic(errors.New("oh"))
+			case "goexit":
+				runtime.Goexit()
 			case "text":
 				return map[string]any{"id": "x"}, nil
 			case "print":
@@ -291,7 +294,7 @@ func TestEndsOfHandlers(t *testing.T) {
 	})
 	for i, c := range []struct{ do, state, cause, message string }{
 		{"number", "failed", "output", "JSON object"}, {"stop", "stopped", "stopped", ""}, {"timeout", "failed", "timeout", "1ms"},
-		{"panic", "failed", "panic", "panic: oh"}, {"text", "failed", "output", `"id" must be an int`}, {"print", "failed", "output", `"id" is declared`},
+		{"panic", "failed", "panic", "panic: oh"}, {"goexit", "failed", "panic", "ended its goroutine"}, {"text", "failed", "output", `"id" must be an int`}, {"print", "failed", "output", `"id" is declared`},
 		{"", "failed", "error", "not now\ufffd\ufffd"}, {"x\", \"y\": \"", "failed", "permanent", "unknown field"},
 	} {
 		j := job(int32(i+1), `{"do": "`+c.do+`"}`)
