@@ -5,13 +5,14 @@ import "time"
 // tell sends the news as long as a connection is the worker's.
 func (k *keeper) tell(s *stream) {
 	var last time.Time // something was told
+	gather := false
 	patience := time.NewTimer(0)
 	defer patience.Stop()
 	for {
 		k.mu.Lock()
 		mine, out := k.conn == s, k.out
-		wait := gatherMax - time.Since(last)
-		gather := mine && wait > 0 && k.gathers()
+		since := time.Since(last)
+		gather = mine && (since < denseMax || gather && since < gatherMax) && k.gathers()
 		if mine && !gather {
 			k.out = news{}
 		}
@@ -21,7 +22,7 @@ func (k *keeper) tell(s *stream) {
 			k.rouseNext()
 			return
 		case gather:
-			patience.Reset(wait)
+			patience.Reset(gatherMax - since)
 		case out.said():
 			if err := s.write(&out); err != nil {
 				_ = s.conn.Close() // the reader notices
@@ -38,8 +39,12 @@ func (k *keeper) tell(s *stream) {
 	}
 }
 
-// gatherMax is how long an end may wait for others after something was told. The ends of a chain of tasks are further apart.
-const gatherMax = 5 * time.Millisecond
+// gatherMax is how long an end may wait for others after something was told, if it came within denseMax: then ends are so
+// dense that others are about to come. Those of a chain of tasks, or of tasks that last, are further apart.
+const (
+	gatherMax = 5 * time.Millisecond
+	denseMax  = 2 * time.Millisecond
+)
 
 // gathers reports whether what is to be told may wait for more: each message is a transaction of the worker, which costs about
 // as much as a short attempt. Only ends wait, and only while as many attempts still run, which keep the machine at work.
