@@ -8,38 +8,54 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
-// TestHandlerRate prints how many tasks of a kind handlers that do nothing get through in a second: one node, a worker in this process, everything
-// durable. It asserts nothing about time. SKEIN_HANDLERS=runs×tasks, such as 20x1000.
+// TestHandlerRate prints how many tasks of a kind handlers that do nothing get through in a second: SKEIN_HANDLERS_NODES nodes (one), a worker in
+// this process, everything durable; with SKEIN_HANDLERS_LIMIT the runs pass a queue that lets so many of them run. It asserts nothing about time.
+// SKEIN_HANDLERS=runs×tasks, such as 20x1000.
 func TestHandlerRate(t *testing.T) {
 	var runs, tasks int
 	if _, err := fmt.Sscanf(os.Getenv("SKEIN_HANDLERS"), "%dx%d", &runs, &tasks); err != nil {
 		t.Skip("a measurement: SKEIN_HANDLERS=20x1000 has it made")
 	}
-	slots, _ := strconv.Atoi(os.Getenv("SKEIN_HANDLERS_SLOTS"))
-	if slots == 0 {
-		slots = 500
+	number := func(name string, otherwise int) int {
+		if n, _ := strconv.Atoi(os.Getenv("SKEIN_HANDLERS_" + name)); n > 0 {
+			return n
+		}
+		return otherwise
 	}
+	slots, nodes, limit := number("SLOTS", 500), number("NODES", 1), number("LIMIT", 0)
 	pg, err := pgtest.Start(pgtest.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = pg.Close() })
 	f := &flight{t: t, pg: pg, db: pg.URL("postgres"), env: []string{"SKEIN_ROLES=api,scheduler", "SKEIN_LAG=20s"}}
-	f.add()
+	for range nodes {
+		f.add()
+	}
 	ctx, c := t.Context(), f.members[0].client
-	const workflows = 4
+	if limit > 0 {
+		if _, err := c.SetQueue(ctx, "q", api.QueueRequest{Limit: int32(limit)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const workflows = 12
 	var all []*skein.Workflow
 	for i := range workflows {
 		wf := skein.NewWorkflow(fmt.Sprint("noop", i))
 		for j := range tasks {
 			wf.Task(fmt.Sprint("t", j)).Kind("noop", nil)
+		}
+		if limit > 0 {
+			wf.Set("queue", "q")
 		}
 		if _, err := wf.Apply(ctx, c); err != nil {
 			t.Fatal(err)
@@ -51,24 +67,33 @@ func TestHandlerRate(t *testing.T) {
 	working, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(working) }()
-	f.listed(2)
-	var ids []string
-	began, node, db, self := time.Now(), f.cpu(fmt.Sprint(f.members[0].server.Process.Pid)), f.databaseCPU(), f.cpu("self")
-	for i := range runs {
-		run, err := all[i%workflows].Start(ctx, c, nil)
-		if err != nil {
-			t.Fatal(err)
+	f.listed(nodes + 1)
+	serving := func() (sum float64) {
+		for _, m := range f.members {
+			sum += f.cpu(fmt.Sprint(m.server.Process.Pid))
 		}
-		ids = append(ids, run.ID)
+		return sum
 	}
-	for _, id := range ids {
-		if run, err := c.WaitRun(ctx, id); err != nil || run.State != "succeeded" {
-			t.Fatalf("%s, %v", run.State, err)
-		}
+	began, node, db, self := time.Now(), serving(), f.databaseCPU(), f.cpu("self")
+	var starting sync.WaitGroup
+	for i := range workflows {
+		starting.Go(func() {
+			for range (runs + i) / workflows {
+				if _, err := all[i].Start(ctx, f.members[i%nodes].client, nil); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
 	}
+	starting.Wait()
+	f.until("all runs have succeeded", func() bool {
+		out, err := f.query("select count(*) from skein.run where state = 'succeeded'")
+		return err == nil && out == fmt.Sprint(runs)
+	})
 	took, n := time.Since(began).Seconds(), float64(runs*tasks)
-	node, db, self = f.cpu(fmt.Sprint(f.members[0].server.Process.Pid))-node, f.databaseCPU()-db, f.cpu("self")-self
-	t.Logf("%.0f tasks in %.1f s: %.0f tasks/s; CPU per 10,000 tasks: node %.2f s, PostgreSQL %.2f s, worker %.2f s", n, took, n/took,
+	node, db, self = serving()-node, f.databaseCPU()-db, f.cpu("self")-self
+	t.Logf("%.0f tasks in %.1f s: %.0f tasks/s; CPU per 10,000 tasks: nodes %.2f s, PostgreSQL %.2f s, worker %.2f s", n, took, n/took,
 		node/n*1e4, db/n*1e4, self/n*1e4)
 	stop()
 	if err := <-ended; err != nil {
