@@ -361,7 +361,7 @@ func (k *keeper) rouse() {
 
 // serve talks to a worker until it goes, or another one comes.
 func (k *keeper) serve(conn *net.UnixConn) {
-	s := newStream(conn)
+	s := newStream(conn, orderMax)
 	defer conn.Close()
 	var first order
 	if s.greet(time.Now().Add(greetMax)) != nil || s.read(&first) != nil || first.Hello == nil {

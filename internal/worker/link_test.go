@@ -431,7 +431,7 @@ func TestOtherVersion(t *testing.T) {
 	if err != nil || string(said[:n]) != greeting {
 		t.Errorf("it said %q: %v", said[:n], err)
 	}
-	p := &peer{stream: newStream(mustPair(t, "skein keeper 0\n")), pidfd: -1}
+	p := &peer{stream: newStream(mustPair(t, "skein keeper 0\n"), newsMax), pidfd: -1}
 	if err := p.stream.greet(time.Now().Add(patience)); err == nil || !strings.Contains(err.Error(), "another version") {
 		t.Errorf("a keeper of another version: %v", err)
 	}

@@ -61,7 +61,7 @@ func (l *Link) call(ctx context.Context) (*peer, *welcome, error) {
 	if err != nil {
 		return nil, nil, errNobody
 	}
-	p := &peer{stream: newStream(conn), pidfd: -1}
+	p := &peer{stream: newStream(conn, newsMax), pidfd: -1}
 	if cred := peerOf(conn); cred != nil { // of the process that listens
 		p.pid = int(cred.Pid)
 		p.pidfd, _ = unix.PidfdOpen(p.pid, 0)
@@ -171,7 +171,7 @@ func (l *Link) bear(ctx context.Context) (*peer, *welcome, error) {
 		p.kill()
 		return nil, nil, fmt.Errorf("connect it: %w", err)
 	}
-	p.stream = newStream(conn.(*net.UnixConn))
+	p.stream = newStream(conn.(*net.UnixConn), newsMax)
 	w, err := l.greet(ctx, p, bornMax)
 	if err != nil {
 		_ = conn.Close()

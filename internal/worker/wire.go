@@ -17,8 +17,12 @@ const greeting = "skein keeper 4\n"
 // errVersion says that the other side speaks another version of the protocol.
 var errVersion = errors.New("another version of the keeper's protocol")
 
-// wireMax bounds one message, in bytes: the files of a workflow version are the largest part of one.
-const wireMax = 64 << 20
+// What bounds one message, in bytes: of the worker the files of a workflow version are the largest part of one, of the
+// keeper all ends that wait to be taken, which a worker that comes hears at once.
+const (
+	orderMax = 64 << 20
+	newsMax  = journalMax
+)
 
 // wireBatch is how much of jobs goes into one message, in bytes, unless a single one is larger.
 const wireBatch = 1 << 20
@@ -114,8 +118,9 @@ type stream struct {
 	out  *bufio.Writer
 }
 
-func newStream(conn *net.UnixConn) *stream {
-	s := &stream{conn: conn, in: limited{r: bufio.NewReaderSize(conn, 64<<10)}, out: bufio.NewWriterSize(conn, 64<<10)}
+// newStream makes a side that takes messages of at most so many bytes.
+func newStream(conn *net.UnixConn, most int) *stream {
+	s := &stream{conn: conn, in: limited{r: bufio.NewReaderSize(conn, 64<<10), most: most}, out: bufio.NewWriterSize(conn, 64<<10)}
 	s.enc, s.dec = gob.NewEncoder(s.out), gob.NewDecoder(&s.in)
 	return s
 }
@@ -153,19 +158,19 @@ func (s *stream) write(message any) error {
 }
 
 func (s *stream) read(into any) error {
-	s.in.left = wireMax
+	s.in.left = s.in.most
 	return s.dec.Decode(into)
 }
 
-// limited keeps a message of the other side from being larger than wireMax.
+// limited keeps a message of the other side from being larger than most.
 type limited struct {
-	r    *bufio.Reader
-	left int
+	r          *bufio.Reader
+	most, left int
 }
 
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left <= 0 {
-		return 0, fmt.Errorf("a message is larger than %d bytes", wireMax)
+		return 0, fmt.Errorf("a message is larger than %d bytes", l.most)
 	}
 	n, err := l.r.Read(p[:min(len(p), l.left)])
 	l.left -= n
@@ -175,7 +180,7 @@ func (l *limited) Read(p []byte) (int, error) {
 // ReadByte makes it an io.ByteReader, so that gob reads no further than a message.
 func (l *limited) ReadByte() (byte, error) {
 	if l.left <= 0 {
-		return 0, fmt.Errorf("a message is larger than %d bytes", wireMax)
+		return 0, fmt.Errorf("a message is larger than %d bytes", l.most)
 	}
 	l.left--
 	return l.r.ReadByte()
