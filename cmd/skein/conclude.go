@@ -98,7 +98,7 @@ func (c *cli) explainFailure(ctx context.Context, s *session, run *api.Run) {
 			for _, line := range tail(ctx, s, run.ID, t.Name, tailLines) {
 				c.say("    │ %s", line)
 			}
-			if n > 0 && t.Attempts[n-1].StartedAt != nil { // else it wrote nothing
+			if n > 0 && t.Attempts[n-1].StartedAt != nil && t.Attempts[n-1].Node != "" { // else nothing was printed
 				c.say("    → skein logs %s/%s", run.ID, t.Name)
 			}
 		}
