@@ -346,6 +346,9 @@ func (w *World) settled() bool {
 		if l == nil || l.dead || l.eng == nil || len(l.work.live) > 0 {
 			return false
 		}
+		if l.eng.Accepting() != nil {
+			return false // it has not found out yet what became of its last transaction
+		}
 		if _, listed := w.witness.members[l.handler]; l.member != nil && !listed {
 			return false // it was deposed, and has not heard of it
 		}
