@@ -22,15 +22,14 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// aheadOf has a submission be under way when another one comes, or a report.
-func aheadOf(t *testing.T, outcome memory.Outcome, report bool) {
-	var armed atomic.Bool
-	under, on := make(chan struct{}), make(chan struct{})
+// underWay is a store in which the commit that follows armed is under way until on, and then comes to an outcome.
+func underWay(t *testing.T, outcome memory.Outcome) (st *memory.Store, armed *atomic.Bool, under, on chan struct{}) {
+	armed, under, on = new(atomic.Bool), make(chan struct{}), make(chan struct{})
 	at := memory.CommitBefore
 	if outcome == memory.UnknownWritten {
 		at = memory.CommitAfter
 	}
-	st := memory.New(memory.Options{Fault: func(op memory.Op) memory.Outcome {
+	st = memory.New(memory.Options{Fault: func(op memory.Op) memory.Outcome {
 		if op.Kind != at || !armed.CompareAndSwap(true, false) {
 			return memory.OK
 		}
@@ -39,6 +38,12 @@ func aheadOf(t *testing.T, outcome memory.Outcome, report bool) {
 		return outcome
 	}})
 	t.Cleanup(func() { _ = st.Close() })
+	return st, armed, under, on
+}
+
+// aheadOf has a submission be under way when another one comes, or a report.
+func aheadOf(t *testing.T, outcome memory.Outcome, report bool) {
+	st, armed, under, on := underWay(t, outcome)
 	h := newHands(t)
 	h.held = true
 	n := start(t, st, h, func(c *engine.Config) { c.AheadRows = 1 })
@@ -103,21 +108,7 @@ func TestAheadQueue(t *testing.T) {
 }
 
 func aheadThrough(t *testing.T, outcome memory.Outcome) {
-	var armed atomic.Bool
-	under, on := make(chan struct{}), make(chan struct{})
-	at := memory.CommitBefore
-	if outcome == memory.UnknownWritten {
-		at = memory.CommitAfter
-	}
-	st := memory.New(memory.Options{Fault: func(op memory.Op) memory.Outcome {
-		if op.Kind != at || !armed.CompareAndSwap(true, false) {
-			return memory.OK
-		}
-		under <- struct{}{}
-		<-on
-		return outcome
-	}})
-	t.Cleanup(func() { _ = st.Close() })
+	st, armed, under, on := underWay(t, outcome)
 	h := newHands(t)
 	h.held = true
 	n := start(t, st, h, naming, func(c *engine.Config) { c.AheadRows = 1 })
