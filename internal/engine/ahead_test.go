@@ -22,9 +22,11 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// underWay is a store in which the commit that follows armed is under way until on, and then comes to an outcome.
-func underWay(t *testing.T, outcome memory.Outcome) (st *memory.Store, armed *atomic.Bool, under, on chan struct{}) {
-	armed, under, on = new(atomic.Bool), make(chan struct{}), make(chan struct{})
+// underWay is a store in which the commit that follows armed is under way until it is let go on, and then comes to
+// an outcome. A test defers the latter, too: else one that fails waits for its engine for ever.
+func underWay(t *testing.T, outcome memory.Outcome) (st *memory.Store, armed *atomic.Bool, under chan struct{}, goOn func()) {
+	on := make(chan struct{})
+	armed, under, goOn = new(atomic.Bool), make(chan struct{}), sync.OnceFunc(func() { close(on) })
 	at := memory.CommitBefore
 	if outcome == memory.UnknownWritten {
 		at = memory.CommitAfter
@@ -38,12 +40,13 @@ func underWay(t *testing.T, outcome memory.Outcome) (st *memory.Store, armed *at
 		return outcome
 	}})
 	t.Cleanup(func() { _ = st.Close() })
-	return st, armed, under, on
+	return st, armed, under, goOn
 }
 
 // aheadOf has a submission be under way when another one comes, or a report.
 func aheadOf(t *testing.T, outcome memory.Outcome, report bool) {
-	st, armed, under, on := underWay(t, outcome)
+	st, armed, under, goOn := underWay(t, outcome)
+	defer goOn()
 	h := newHands(t)
 	h.held = true
 	n := start(t, st, h, func(c *engine.Config) { c.AheadRows = 1 })
@@ -74,7 +77,7 @@ func aheadOf(t *testing.T, outcome memory.Outcome, report bool) {
 	if h.starts() != 1 || accepted.Load() != 0 {
 		t.Errorf("%d attempts were started and %d submissions answered before anything was written", h.starts(), accepted.Load())
 	}
-	close(on)
+	goOn()
 	wg.Wait()
 	submit()
 	runs := 1 + int(accepted.Load())
@@ -108,7 +111,8 @@ func TestAheadQueue(t *testing.T) {
 }
 
 func aheadThrough(t *testing.T, outcome memory.Outcome) {
-	st, armed, under, on := underWay(t, outcome)
+	st, armed, under, goOn := underWay(t, outcome)
+	defer goOn()
 	h := newHands(t)
 	h.held = true
 	n := start(t, st, h, naming, func(c *engine.Config) { c.AheadRows = 1 })
@@ -127,11 +131,11 @@ func aheadThrough(t *testing.T, outcome memory.Outcome) {
 	armed.Store(true)
 	wg.Go(submit)
 	<-under
-	for i := range 2 { // one takes the second place, one stands in line
-		wg.Go(submit)
-		eventually(t, "the submission is taken", func() bool { return n.Waiting() == 0 && (i > 0 || n.Free() == n.slots-2) })
-	}
-	close(on)
+	wg.Go(submit)
+	eventually(t, "the second has the other place", func() bool { return n.Waiting() == 0 && n.Free() == n.slots-2 })
+	wg.Go(submit)
+	eventually(t, "the third has come, and is taken when the first is over", func() bool { return n.Waiting() == 1 })
+	goOn()
 	wg.Wait()
 	for accepted.Load() < 4 {
 		submit()
