@@ -15,6 +15,9 @@ type Client struct {
 	http  *http.Client
 	user  string
 	token string
+
+	patience time.Duration // 0: none
+	waiting  func(*Error)
 }
 
 // Option changes how a Client is made.
@@ -39,6 +42,13 @@ func WithUser(name string) Option { return func(k *Client) { k.user = name } }
 
 // WithToken sends an API token with every request.
 func WithToken(token string) Option { return func(k *Client) { k.token = token } }
+
+// WithPatience has the client send a request again, for up to d, that the server could not answer just then (503, and it
+// says when to try again): a node of the cluster has died and its work is not yet another's, the database is away.
+// waiting, if not nil, hears of the first refusal of a request. Each POST gets an idempotency key, unless it has one.
+func WithPatience(d time.Duration, waiting func(*Error)) Option {
+	return func(k *Client) { k.patience, k.waiting = d, waiting }
+}
 
 // New makes a client of the server at a base URL, such as http://127.0.0.1:8080. Nothing is
 // sent yet.

@@ -3,6 +3,7 @@ package skein_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -243,5 +244,39 @@ func TestPages(t *testing.T) {
 	}
 	if strings.Join(names, "") != "ab" || !errors.Is(last, skein.ErrNotFound) || strings.Join(cursors, ",") != ",p2,p3,p4" {
 		t.Errorf("%v %v %v", names, last, cursors)
+	}
+}
+
+// TestPatience: what a server cannot do just now is asked for again, under one key, until it is done or patience is over.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	status, keys, heard := http.StatusServiceUnavailable, []string{}, 0
+	c := client(t, func(w http.ResponseWriter, r *http.Request) {
+		keys = append(keys, r.Header.Get("Idempotency-Key"))
+		b, _ := io.ReadAll(r.Body)
+		if len(keys) == 1 {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(status)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"id":%q}`, b)
+	}, skein.WithPatience(time.Minute, func(e *skein.Error) { heard++ }))
+	run, err := c.StopRun(t.Context(), "x", "why")
+	if err != nil || run.ID != `{"reason":"why"}` || len(keys) != 2 || keys[0] == "" || keys[0] != keys[1] || heard != 1 {
+		t.Errorf("%+v, %v; keys %q, heard %d times", run, err, keys, heard)
+	}
+	for name, last := range map[string]struct {
+		status   int
+		patience time.Duration
+	}{"another refusal": {http.StatusConflict, time.Minute}, "no patience": {http.StatusServiceUnavailable, time.Millisecond}} {
+		status, keys = last.status, nil
+		c := client(t, func(w http.ResponseWriter, r *http.Request) {
+			keys = append(keys, "")
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(last.status)
+		}, skein.WithPatience(last.patience, nil))
+		if _, err := c.StopRun(t.Context(), "x", "why"); err == nil || len(keys) != 1 {
+			t.Errorf("%s: %v after %d requests", name, err, len(keys))
+		}
 	}
 }

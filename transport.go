@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -13,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	api "skein.dev/skein/api/v1"
 )
@@ -82,24 +85,49 @@ func (c *Client) url(k *call) *url.URL {
 	return &u
 }
 
-// send sends a request; the caller closes the body of an answer below 300. Any other is
+// send sends a request, with patience again; the caller closes the body of an answer below 300. Any other is
 // an error.
 func (c *Client) send(ctx context.Context, k *call) (*http.Response, error) {
-	var body io.Reader
+	var body []byte
 	if k.body != nil {
-		b, err := json.Marshal(k.body)
-		if err != nil {
+		var err error
+		if body, err = json.Marshal(k.body); err != nil {
 			return nil, fmt.Errorf("%w: encode the request: %w", ErrInvalid, err)
 		}
-		body = bytes.NewReader(b)
 		k.header.Set("Content-Type", "application/json")
 	}
+	if c.patience > 0 && k.method == http.MethodPost && k.header.Get(api.HeaderIdempotencyKey) == "" {
+		k.header.Set(api.HeaderIdempotencyKey, uuid.NewString())
+	}
+	for began, first := time.Now(), true; ; first = false {
+		resp, err := c.sendOnce(ctx, k, body)
+		var e *Error
+		if err == nil || !errors.As(err, &e) || e.Problem.Status != http.StatusServiceUnavailable || e.RetryAfter == 0 ||
+			time.Since(began)+e.RetryAfter > c.patience {
+			return resp, err
+		}
+		if first && c.waiting != nil {
+			c.waiting(e)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(e.RetryAfter):
+		}
+	}
+}
+
+func (c *Client) sendOnce(ctx context.Context, k *call, body []byte) (*http.Response, error) {
+	var b io.Reader
+	if body != nil {
+		b = bytes.NewReader(body)
+	}
 	u := c.url(k).String()
-	req, err := http.NewRequestWithContext(ctx, k.method, u, body)
+	req, err := http.NewRequestWithContext(ctx, k.method, u, b)
 	if err != nil {
 		return nil, fmt.Errorf("request %s: %w", u, err)
 	}
-	req.Header = k.header
+	req.Header = k.header.Clone()
 	if req.Header.Get("Accept") == "" {
 		req.Header.Set("Accept", "application/json")
 	}

@@ -185,7 +185,7 @@ type Event struct {
 	Seq      int64   `json:"seq" doc:"The transaction; its lines share it and take effect together."`
 	Run      string  `json:"run"`
 	At       Time    `json:"at" format:"date-time"`
-	Kind     string  `json:"kind" enum:"submitted,split,assigned,started,ended,lost,timeout,intent,state,rejected,recovered"`
+	Kind     string  `json:"kind" enum:"submitted,split,assigned,started,ended,lost,timeout,intent,state,rejected,recovered,waiting,admitted,marked,task stop,deferred,repaired"`
 	Task     *string `json:"task" doc:"null: the run itself."`
 	Attempt  *int32  `json:"attempt"`
 	Handler  *string `json:"handler"`

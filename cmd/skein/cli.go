@@ -26,6 +26,7 @@ type cli struct {
 	errTTY   bool // stderr is a terminal: progress may move
 	colour   bool // of stdout
 	entered  bool // the command line was understood
+	patient  bool // what a server cannot do just now is tried again for a while
 
 	// Flags that every command has.
 	configFile string

@@ -37,6 +37,9 @@ func (c *cli) newClient(url string, opts ...skein.Option) (*skein.Client, error)
 		}
 		opts = append([]skein.Option{skein.WithTransport(rt)}, opts...) // a handler in this process goes before it
 	}
+	if c.patient {
+		opts = append(opts, skein.WithPatience(contactWait, func(e *skein.Error) { c.say("%s", notNow(e)) }))
+	}
 	k, err := skein.New(url, opts...)
 	if err != nil {
 		return nil, usage("--server: %v", err)
@@ -244,6 +247,7 @@ func (c *cli) writing(f func(ctx context.Context, s *session, args []string) err
 	return func(ctx context.Context, args []string) error {
 		ctx, stop := interruptible(ctx)
 		defer stop()
+		c.patient = true
 		s, err := c.forWriting(ctx, true)
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -200,6 +201,27 @@ func (f *flight) stopByHand() {
 	}
 }
 
+// patience: while the owner is dead and not yet deposed, commands wait by themselves and say for what.
+func (f *flight) patience() {
+	f.t.Helper()
+	one := f.members[0]
+	file := filepath.Join(f.t.TempDir(), "quick.yaml")
+	if err := os.WriteFile(file, []byte("name: quick\ntasks:\n  another: {run: 'true'}\n"), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	commands := [][]string{{"run", file}, {"workflow", "apply", file}, {"run", "--server", one.client.URL(), file}}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, args := range commands {
+		wg.Go(func() {
+			out, err := one.home.cmd(args...).CombinedOutput()
+			if err != nil || !bytes.Contains(out, []byte("the server cannot do it now, trying again for up to 30s: node n2, which has it, does not answer")) {
+				f.t.Errorf("%q: %v\n%s", args, err, out)
+			}
+		})
+	}
+}
+
 // startWithoutOwner starts runs whose owner is dead, or frozen, before anybody has noticed.
 func (f *flight) startWithoutOwner() {
 	f.t.Helper()
@@ -208,6 +230,7 @@ func (f *flight) startWithoutOwner() {
 	one.home.until("quick is on n2", func() bool { return f.ownerOf("quick") == "n2" })
 	two.kill()
 	id := one.detach("quick")
+	f.patience()
 	one.home.run("run", "watch", id)
 	two.start()
 	one.home.until("quick is on n2 again", func() bool { return f.ownerOf("quick") == "n2" })

@@ -101,11 +101,11 @@ const (
 type runView struct {
 	c       *cli
 	running map[string]time.Time
-	attempt map[string]int32 // newest that ended, by task
-	failed  []failure
-	nFailed int
+	attempt map[string]int32  // newest that ended, by task
+	failed  map[string]string // tasks that have failed for good, and why; "" beyond those that are shown
+	shown   []string          // those of failed that are shown, in the order in which they failed
 
-	decided map[string]bool // tasks that failed without an attempt, and that was said
+	decided map[string]time.Time // when a task failed without an attempt, and that was said
 	// message is what an attempt says of its end, asked for the first asksMax of them; nil: nobody to ask.
 	message func(task string, attempt int32) string
 	asked   int
@@ -114,10 +114,8 @@ type runView struct {
 // asksMax bounds the questions: more failures than a person reads are not worth the server's time.
 const asksMax = 2 * shownMax
 
-type failure struct{ task, why string }
-
 func newRunView(c *cli) *runView {
-	return &runView{c: c, running: map[string]time.Time{}, attempt: map[string]int32{}, decided: map[string]bool{}}
+	return &runView{c: c, running: map[string]time.Time{}, attempt: map[string]int32{}, failed: map[string]string{}, decided: map[string]time.Time{}}
 }
 
 // event takes one line of the history; it gives a sentence if a person should know.
@@ -133,9 +131,16 @@ func (v *runView) event(ev *api.Event) string {
 		return "" // known: the past and the present overlap
 	}
 	switch ev.Kind {
-	case "assigned", "started":
-		if v.running[task].IsZero() || ev.Kind == "started" {
+	case "assigned", "started", "deferred":
+		v.absolve(task)
+		if ev.Kind != "deferred" && (v.running[task].IsZero() || ev.Kind == "started") {
 			v.running[task] = ev.At.Time
+		}
+	case "marked": // an operator's word, or a deadline
+		v.attempt[task] = n
+		v.absolve(task)
+		if text(ev.State) == "failed" {
+			return v.fails(task, reasonOf(ev))
 		}
 	case "lost":
 		v.attempt[task] = n
@@ -151,23 +156,36 @@ func (v *runView) event(ev *api.Event) string {
 
 // withoutAttempt is the end of a task that never had one: its condition could not be evaluated.
 func (v *runView) withoutAttempt(ev *api.Event) string {
-	if ev.Kind != "ended" || text(ev.State) != "failed" || v.decided[*ev.Task] {
+	if ev.Kind != "ended" || text(ev.State) != "failed" || !ev.At.After(v.decided[*ev.Task]) {
 		return ""
 	}
-	v.decided[*ev.Task] = true
+	v.decided[*ev.Task] = ev.At.Time
 	return v.fails(*ev.Task, reasonOf(ev))
 }
 
 // fails notes a task that has failed for good.
 func (v *runView) fails(task, why string) string {
-	v.nFailed++
-	if len(v.failed) < shownMax {
-		v.failed = append(v.failed, failure{task, why})
+	v.absolve(task) // of a failure before
+	if len(v.shown) == shownMax {
+		v.failed[task] = ""
+		return ""
 	}
-	if v.nFailed <= shownMax {
-		return "task " + task + " failed: " + why
+	v.failed[task] = why
+	v.shown = append(v.shown, task)
+	return "task " + task + " failed: " + why
+}
+
+func (v *runView) hasFailed(task string) bool {
+	_, failed := v.failed[task]
+	return failed
+}
+
+// absolve forgets that a task has failed: it is done again, or somebody has decided otherwise.
+func (v *runView) absolve(task string) {
+	if v.hasFailed(task) {
+		delete(v.failed, task)
+		v.shown = slices.DeleteFunc(v.shown, func(t string) bool { return t == task })
 	}
-	return ""
 }
 
 // why is what the attempt says of its end; the history has only the kind of it.
@@ -220,10 +238,10 @@ func (v *runView) lines(run *api.Run) []string {
 	if counts := v.counts(p, run.Counts); counts != "" {
 		lines = append(lines, "  "+counts)
 	}
-	for _, f := range v.failed {
-		lines = append(lines, "  "+p.paint(red, "✗ ")+f.task+"  "+f.why)
+	for _, task := range v.shown {
+		lines = append(lines, "  "+p.paint(red, "✗ ")+task+"  "+v.failed[task])
 	}
-	if more := v.nFailed - len(v.failed); more > 0 {
+	if more := len(v.failed) - len(v.shown); more > 0 {
 		lines = append(lines, fmt.Sprintf("  … and %d more failed", more))
 	}
 	names := make([]string, 0, len(v.running))

@@ -59,7 +59,9 @@ func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error
 		if err == nil || !notHere(err) {
 			return err
 		}
-		// A server that was named and has never answered is a mistake, not an outage.
+		// A server that was named and has never answered is a mistake, not an outage; one that refuses has answered.
+		var refusal *skein.Error
+		w.met = w.met || errors.As(err, &refusal)
 		if !w.met && len(w.c.cfg.Server) > 0 {
 			return err
 		}
@@ -89,9 +91,14 @@ func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error
 func away(err error) string {
 	var e *skein.Error
 	if errors.As(err, &e) {
-		return "the server cannot do it now, trying again …: " + e.Problem.Detail
+		return notNow(e)
 	}
 	return "the server does not answer; looking for it …"
+}
+
+// notNow says what is waited for when a server cannot do something just now.
+func notNow(e *skein.Error) string {
+	return fmt.Sprintf("the server cannot do it now, trying again for up to %v: %s", contactWait, e.Problem.Detail)
 }
 
 // contact notes that the server answers.
@@ -254,17 +261,34 @@ const catchUpMax = 5000
 
 // catchUp takes what happened before the subscription.
 func (w *waiter) catchUp(ctx context.Context, run *api.Run) error {
-	n := 0
+	n, past, failures := 0, []string(nil), map[string]int{} // of the sentences the newest that says that a task has failed
 	for ev, err := range w.s.EachEvent(ctx, run.ID) {
 		if err != nil {
 			return err
 		}
-		w.event(ctx, run.ID, &ev)
+		if line := w.event(ctx, run.ID, &ev); line != "" {
+			task := text(ev.Task)
+			if i, failed := failures[task]; failed {
+				past[i] = "" // it was done again
+			}
+			if delete(failures, task); w.view.hasFailed(task) {
+				failures[task] = len(past)
+			}
+			past = append(past, line)
+		}
 		if n++; n == catchUpMax {
 			// What comes after may have ended what is taken for running here; the present will tell.
 			clear(w.view.running)
 			break
 		}
+	}
+	for task, i := range failures {
+		if !w.view.hasFailed(task) { // somebody has decided otherwise since
+			past[i] = ""
+		}
+	}
+	for _, line := range past {
+		w.tell(line)
 	}
 	w.screen.draw(w.view.lines(run))
 	return nil
@@ -276,21 +300,27 @@ func (w *waiter) take(ctx context.Context, id string, ch api.Change) (now bool) 
 		return true
 	}
 	for i := range ch.Events {
-		w.event(ctx, id, &ch.Events[i])
+		w.tell(w.event(ctx, id, &ch.Events[i]))
 		now = now || ch.Events[i].Task == nil
 	}
 	return now
 }
 
-func (w *waiter) event(ctx context.Context, run string, ev *api.Event) {
-	w.view.message = func(task string, attempt int32) string { return w.message(ctx, run, task, attempt) }
-	line := w.view.event(ev)
+// tell says a sentence, if there is one, where no screen shows it.
+func (w *waiter) tell(line string) {
 	if line != "" && !w.screen.moves {
 		w.screen.print("%s", line)
 	}
+}
+
+// event takes what happened; it gives a sentence if a person should know.
+func (w *waiter) event(ctx context.Context, run string, ev *api.Event) string {
+	w.view.message = func(task string, attempt int32) string { return w.message(ctx, run, task, attempt) }
+	line := w.view.event(ev)
 	if w.logs != nil && ev.Task != nil && ev.Attempt != nil && (ev.Kind == "assigned" || ev.Kind == "started") {
 		w.logs.follow(ctx, w.s, logID{run, *ev.Task, int(*ev.Attempt)})
 	}
+	return line
 }
 
 // message is what an attempt says of its end. It is only an ornament: "" if it cannot be had.

@@ -34,11 +34,19 @@ var kindNames = [kinds]string{"work", "wait", "approval", "switch", "call", "dep
 
 func (k Kind) String() string { return kindNames[k] }
 
+// Name is what people know such a task by: a wait for a condition is looked at like a dependent one, but was written as a wait.
+func (l *Logic) Name() string {
+	if l.Kind == Dependent && l.For > 0 {
+		return Wait.String()
+	}
+	return l.Kind.String()
+}
+
 // Logic is what a logical task does. What only its owner needs (who may approve, which
 // workflow is called) stands in the definition.
 type Logic struct {
 	Kind     Kind
-	For      time.Duration // Wait: for how long; 0: until an instant that its owner finds out
+	For      time.Duration // Wait: for how long; 0: until an instant that its owner finds out. Dependent: how often a condition is looked at; 0: it needs another run
 	Branches []Branch      // Switch: the first that holds
 	Parallel int32         // Foreach: most instances at one time; 0: all
 	Collect  bool          // Foreach: its outputs are the list of theirs
@@ -173,7 +181,7 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 	a := &r.slots[p.slot-1]
 	a.State, p.revoked = AttemptDeferred, true
 	r.active-- // nobody holds it
-	r.record(Record{Kind: RecDeferred, Task: t, Token: p.token, Text: l.Kind.String()})
+	r.record(Record{Kind: RecDeferred, Task: t, Token: p.token, Text: l.Name()})
 	wait := l.For
 	switch {
 	case l.Kind == Switch:

@@ -17,7 +17,7 @@ func (e *Engine) explainDeferred(ctx context.Context, v *RunView, t *TaskView, x
 		return err
 	}
 	a := &t.Attempts[len(t.Attempts)-1]
-	r := Reason{Kind: g.Kind(t.ID).String(), Since: a.Assigned, Expected: a.RetryAt}
+	r := Reason{Kind: g.Logic(t.ID).Name(), Since: a.Assigned, Expected: a.RetryAt}
 	address := v.ID.String() + "/" + t.Name
 	switch g.Kind(t.ID) {
 	case dag.Wait:

@@ -3,6 +3,7 @@ package peer
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -177,7 +178,8 @@ func unavailable(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Retry-After", "1")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	fmt.Fprintf(w, `{"type":"unavailable","title":"Service Unavailable","status":503,"detail":%q}`+"\n", err.Error())
+	detail, _ := json.Marshal(err.Error()) // a text always can be
+	fmt.Fprintf(w, `{"type":"/problems/unavailable","title":"The node cannot do it now","status":503,"detail":%s}`+"\n", detail)
 }
 
 // catcher lets an answer through unless it says that another node has to give it.

@@ -128,7 +128,7 @@ func eventsOf(run dag.RunID, seq int64, at dag.Micros, records []engine.RecordVi
 		switch r.Kind {
 		case dag.RecState:
 			e.State, e.Text = e.Text, nil
-		case dag.RecEnded:
+		case dag.RecEnded, dag.RecMarked:
 			e.State = textOrNull(r.State.String())
 		}
 		out = append(out, e)

@@ -112,10 +112,15 @@ func (w *Workflow) Holds(task int, in Inputs) (later time.Duration, err error) {
 	if bool(holds) {
 		return 0, nil
 	}
-	if t.Wait.Every > 0 {
-		return time.Duration(t.Wait.Every), nil
+	return t.Wait.looks(), nil
+}
+
+// looks is how often the condition is looked at.
+func (w *Wait) looks() time.Duration {
+	if w.Every > 0 {
+		return time.Duration(w.Every)
 	}
-	return lookEvery, nil
+	return lookEvery
 }
 
 // Words are of a task that waits for something outside, for people.

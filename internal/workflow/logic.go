@@ -72,8 +72,10 @@ func (t *Task) logicalPolicy() dag.Policy {
 // logic is the task as the graph has it; nil: a worker runs it.
 func (t *Task) logic(conditions *Compiler) (*dag.Logic, error) {
 	switch {
-	case t.Dependent != nil || t.Wait != nil && t.Wait.Condition != "":
+	case t.Dependent != nil:
 		return &dag.Logic{Kind: dag.Dependent}, nil
+	case t.Wait != nil && t.Wait.Condition != "":
+		return &dag.Logic{Kind: dag.Dependent, For: t.Wait.looks()}, nil
 	case t.Wait != nil:
 		return &dag.Logic{Kind: dag.Wait, For: time.Duration(t.Wait.For)}, nil
 	case t.Approval != nil:
