@@ -53,6 +53,7 @@ type scripted struct {
 	next     []*workerv1.Job // likewise, with answers to reports
 	again    int             // polls that said that an answer was missed
 	stop     []*workerv1.Stop
+	sent     *workerv1.PollResponse // the last one, which says something
 	leases   int64
 	seq      int64
 	// What was heard.
@@ -139,10 +140,14 @@ func (h *scripted) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv
 			h.mu.Unlock()
 			return nil, no(connect.CodeFailedPrecondition, "NOT_ATTACHED: register")
 		}
+		if h.sent != nil && in.Ack != h.sent.Seq { // it did not arrive: the worker has hung up meanwhile
+			h.start, h.stop = append(h.missing(in), h.start...), append(h.sent.Stop, h.stop...)
+		}
+		h.sent = nil
 		if len(h.start)+len(h.stop) > 0 {
 			h.seq++
 			out := &workerv1.PollResponse{Seq: h.seq, Start: h.start, Stop: h.stop, Nodes: h.nodes}
-			h.start, h.stop = nil, nil
+			h.sent, h.start, h.stop = out, nil, nil
 			h.mu.Unlock()
 			return out, nil
 		}
@@ -155,6 +160,17 @@ func (h *scripted) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv
 		case <-time.After(time.Millisecond): // the test may have said something
 		}
 	}
+}
+
+// missing are the jobs of the last answer of which the worker knows nothing.
+func (h *scripted) missing(in *workerv1.PollRequest) (jobs []*workerv1.Job) {
+	for _, j := range h.sent.Start {
+		same := func(a *workerv1.Attempt) bool { return nameOf(a) == nameOf(j.Attempt) }
+		if len(h.said(j)) == 0 && !slices.ContainsFunc(in.Running, same) && !slices.ContainsFunc(in.Ended, same) {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
 }
 
 func (h *scripted) Report(_ context.Context, in *workerv1.ReportRequest) (*workerv1.ReportResponse, error) {
