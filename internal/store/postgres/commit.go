@@ -44,7 +44,7 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 	if err := c.prepareWrites(ctx); err != nil {
 		return 0, fmt.Errorf("commit: %w", err)
 	}
-	x := tx{ctx: ctx, conn: c, batch: b, p: c.StartPipeline(ctx)}
+	x := tx{ctx: ctx, conn: c, batch: b, small: small(b)}
 	now, err := x.commit()
 	if err != nil {
 		return 0, fmt.Errorf("commit: %w", err)
@@ -86,11 +86,29 @@ type tx struct {
 	owned []int32 // shards
 	sent  []string
 	fail  error // no more is to be sent
+	// small: what is to be sent is held until the transaction is whole; see fold.go.
+	small  bool
+	held   []held
+	folded string // the name of the one statement that it became
 }
 
 func (x *tx) commit() (dag.Micros, error) {
+	if !x.small {
+		x.p = x.conn.StartPipeline(x.ctx)
+	}
 	x.write()
-	x.send("clock", nil)
+	if x.small {
+		if x.fail == nil {
+			x.fail = x.fold()
+		}
+		if x.fail != nil {
+			return 0, translate("send", x.fail) // nothing was
+		}
+		x.p = x.conn.StartPipeline(x.ctx)
+		x.sendHeld()
+	} else {
+		x.send("clock", nil)
+	}
 	if x.fail != nil {
 		// The Sync was not sent: whatever the database has of this, it cannot commit it.
 		hangUp(x.conn)
@@ -119,13 +137,14 @@ func (x *tx) commit() (dag.Micros, error) {
 
 // answers reads what the database says to each statement, up to the end of the transaction.
 func (x *tx) answers(now *dag.Micros) (answered int, err error) {
-	clock := func(r *row) error {
+	clock := func(r *row) error { // the last column of the last statement
+		r.col = len(r.values) - 1
 		*now = r.micros()
 		return nil
 	}
 	for answered < len(x.sent) {
 		see := clock
-		if x.sent[answered] != "clock" {
+		if answered < len(x.sent)-1 {
 			see = nil
 		}
 		if err := show(x.p, see); err != nil {
@@ -165,7 +184,10 @@ func (x *tx) push(r *rows, more ...[]byte) {
 	if x.fail == nil {
 		x.fail = r.fail
 	}
-	if r.n > 0 && x.fail == nil {
+	if r.n > 0 && x.fail == nil && x.small {
+		sent, params := r.call()
+		x.held = append(x.held, held{r.name, sent, params, more})
+	} else if r.n > 0 && x.fail == nil {
 		statement, params := r.call()
 		x.send(statement, append(params, more...))
 		if r.n >= flushRows {

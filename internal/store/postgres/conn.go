@@ -38,7 +38,7 @@ func (c *conn) prepare(ctx context.Context, names ...string) error {
 	}
 	p := c.StartPipeline(ctx)
 	for _, name := range missing {
-		p.SendPrepare(name, c.sql[name], nil)
+		p.SendPrepare(name, c.text(name), nil)
 	}
 	err := p.Sync()
 	for _, name := range missing {
@@ -55,7 +55,7 @@ func (c *conn) prepare(ctx context.Context, names ...string) error {
 			err = fmt.Errorf("statement %s: an answer of type %T", name, got)
 			break
 		}
-		described.Name, described.SQL = name, c.sql[name]
+		described.Name, described.SQL = name, c.text(name)
 		c.prepared[name] = described
 	}
 	closing := p.Close()

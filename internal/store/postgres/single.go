@@ -16,6 +16,7 @@ func single(name string) string { return name + " of one" }
 var (
 	unnested  = regexp.MustCompile(`unnest\(([^()]*)\)\s+x \(`)
 	coalesced = regexp.MustCompile(`coalesce\(x\.(\w+), \$\d+`)
+	alone     = regexp.MustCompile(`coalesce\((x\.\w+)\)`)
 	parameter = regexp.MustCompile(`\$(\d+)`)
 )
 
@@ -28,6 +29,7 @@ func singular(text string) string {
 	}
 	columns := strings.Count(arrays[1], ",") + 1
 	text = coalesced.ReplaceAllString(text, "coalesce(x.$1")
+	text = alone.ReplaceAllString(text, "$1")
 	text = strings.ReplaceAll(text, "cardinality($1)", "1")
 	text = unnested.ReplaceAllLiteralString(text, "(VALUES ("+strings.ReplaceAll(arrays[1], "[]", "")+")) x (")
 	return parameter.ReplaceAllStringFunc(text, func(p string) string {

@@ -73,8 +73,7 @@ func (x *tx) fence(b *store.Batch) {
 		r.row().int4(int32(f.Shard)).int8(f.Epoch).int8(f.Seq)
 		x.owned = append(x.owned, int32(f.Shard))
 	}
-	statement, params := r.call()
-	x.send(statement, append(params, args{}.int8(int64(b.Watermark))...))
+	x.push(r, args{}.int8(int64(b.Watermark))...)
 }
 
 // seq is the number of this transaction in a shard; fenced is false if it is not held.

@@ -1,0 +1,21 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+)
+
+// PrepareFolded prepares statements that small transactions can become: the fence with each part, and with all.
+func (d *DB) PrepareFolded(ctx context.Context) error {
+	c, err := d.writers.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.writers.give(c)
+	var names []string
+	for i := range foldable {
+		names = append(names, fmt.Sprint(foldOne, 1|1<<i), fmt.Sprint(foldMany, 1|1<<i))
+	}
+	names = append(names, fmt.Sprint(foldOne, 1<<len(foldable)-1), fmt.Sprint(foldMany, 1<<len(foldable)-1))
+	return c.prepare(ctx, names...)
+}

@@ -1,0 +1,149 @@
+package postgres
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"skein.dev/skein/internal/store"
+)
+
+// A transaction of a few rows goes as one statement, made of the forms for one row of all that it would have been:
+// what each of several costs besides its row is most of what a small transaction costs the database. The fence comes
+// first, and the others are joined with what it has moved: where it misses they write nothing. Where it holds, nobody
+// has written for the shard since its owner did, so that the one snapshot that all of them see is as good as one for each.
+
+// foldable are the statements that can be parts of one. None of them looks at what another one writes.
+var foldable = []string{"fence", "insertRun", "updateRun", "enlist", "strike", "await", "met", "insertAttempt", "updateAttempt", "insertEvent"}
+
+// small reports whether each statement of a transaction is for one row, and sent once.
+func small(b *store.Batch) bool {
+	return len(b.Fences) > 0 && b.Rows() == b.Changes.Rows() && len(b.RunInserts)+len(b.RunUpdates) <= 1 &&
+		len(b.AttemptInserts) <= 1 && len(b.AttemptUpdates) <= 1 && len(b.Events) <= 1
+}
+
+// held is a statement of a small transaction.
+type held struct {
+	name   string // without its form
+	sent   string // with it
+	params [][]byte
+	more   [][]byte
+}
+
+// fold makes what is held one statement, if that can be, and prepares it. The parameters of its parts follow one another.
+func (x *tx) fold() error {
+	bits := 0
+	for i := range x.held {
+		at := slices.Index(foldable, x.held[i].name)
+		if at < 0 {
+			return nil
+		}
+		bits |= 1 << at
+	}
+	slices.SortFunc(x.held, func(a, b held) int {
+		return cmp.Compare(slices.Index(foldable, a.name), slices.Index(foldable, b.name))
+	})
+	fence := &x.held[0]
+	params := append(fence.params, fence.more...)
+	for i := 1; i < len(x.held); i++ {
+		params = append(params, x.held[i].params...)
+	}
+	x.folded = foldOne + strconv.Itoa(bits)
+	if len(x.batch.Fences) > 1 {
+		x.folded = foldMany + strconv.Itoa(bits)
+	}
+	x.held = append(x.held[:0], held{sent: x.folded, params: params})
+	return x.conn.prepare(x.ctx, x.folded)
+}
+
+// sendHeld sends what is held, and has the clock read.
+func (x *tx) sendHeld() {
+	for i := range x.held {
+		h := &x.held[i]
+		x.send(h.sent, append(h.params, h.more...))
+	}
+	if x.folded == "" {
+		x.send("clock", nil)
+	}
+}
+
+// What the names of folded statements begin with, for one shard and for several. A bit for each part follows: names of
+// statements are short.
+const (
+	foldOne  = "fold "
+	foldMany = "fold, shards, "
+)
+
+// text is a statement by its name.
+func (c *conn) text(name string) string {
+	if parts, is := strings.CutPrefix(name, foldOne); is {
+		bits, _ := strconv.Atoi(parts) // as fold wrote it
+		return folded(c.sql, bits, oneFence)
+	}
+	if parts, is := strings.CutPrefix(name, foldMany); is {
+		bits, _ := strconv.Atoi(parts)
+		return folded(c.sql, bits, manyFences(c.sql))
+	}
+	return c.sql[name]
+}
+
+// fenceForm is the fence as the first part of a folded statement.
+type fenceForm struct {
+	with   string // moved: the shards
+	params int
+	guard  string
+	gate   string // gives one row if the fence holds
+}
+
+// guard is a column that raises. Columns are computed in their order.
+const guard = "CASE WHEN %s THEN must(false, %s) END, "
+
+// oneFence is for one shard, which needs no order to be locked in.
+var oneFence = fenceForm{`WITH moved AS (
+  UPDATE shard SET seq = seq + 1, watermark = greatest(watermark, $4::bigint)
+  WHERE id = $1::int AND epoch = $2::bigint AND seq = $3::bigint RETURNING id, seq
+)`, 4, fmt.Sprintf(guard, "NOT EXISTS (SELECT FROM moved)", fenceSays), "moved"}
+
+const fenceSays = "'a shard is not as its owner believes'"
+
+func manyFences(sql map[string]string) fenceForm {
+	with, _, _ := strings.Cut(sql["fence"], "\nSELECT must")
+	return fenceForm{strings.Replace(with, "RETURNING 1", "RETURNING s.id, s.seq", 1), 6,
+		fmt.Sprintf(guard, "(SELECT count(*) FROM moved) <> cardinality($1)", fenceSays), "(SELECT FROM moved LIMIT 1) fence"}
+}
+
+var (
+	guarded   = regexp.MustCompile(`(?s)^(?:--[^\n]*\n)*WITH \w+ AS \((.*)\)\s*SELECT must\(count\(\*\) = 1, ('.*')\) FROM \w+;$`)
+	valued    = regexp.MustCompile(`\b(FROM|USING) \(VALUES`)
+	ownShards = regexp.MustCompile(`JOIN shard s ON s\.id = r\.shard AND s\.id = ANY \(\$\d+::int\[\]\)`)
+)
+
+// folded gives the text of a folded statement. Its last column is the database's clock.
+func folded(sql map[string]string, bits int, fence fenceForm) string {
+	with, guards, first := fence.with, fence.guard, fence.params
+	for i, name := range foldable[1:] {
+		if bits&(2<<i) == 0 {
+			continue
+		}
+		text := ownShards.ReplaceAllString(sql[single(name)], "JOIN moved s ON s.id = r.shard")
+		if is := guarded.FindStringSubmatch(text); is != nil {
+			text = is[1]
+			guards += fmt.Sprintf(guard, "NOT EXISTS (SELECT FROM "+name+")", is[2])
+		}
+		if !strings.Contains(text, "JOIN moved") {
+			text = valued.ReplaceAllString(text, "$1 "+fence.gate+", (VALUES")
+		}
+		most := first
+		text = parameter.ReplaceAllStringFunc(text, func(p string) string {
+			n, _ := strconv.Atoi(p[1:]) // digits
+			most = max(most, first+n)
+			return "$" + strconv.Itoa(first+n)
+		})
+		first = most
+		with += ", " + name + " AS (" + strings.TrimSuffix(text, ";") + ")"
+	}
+	return with + "\nSELECT " + guards + "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint;"
+}
