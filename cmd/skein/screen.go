@@ -102,6 +102,7 @@ type runView struct {
 	c       *cli
 	running map[string]time.Time
 	attempt map[string]int32  // newest that ended, by task
+	lost    map[string]int32  // newest that was lost
 	failed  map[string]string // tasks that have failed for good, and why; "" beyond those that are shown
 	shown   []string          // those of failed that are shown, in the order in which they failed
 
@@ -115,7 +116,7 @@ type runView struct {
 const asksMax = 2 * shownMax
 
 func newRunView(c *cli) *runView {
-	return &runView{c: c, running: map[string]time.Time{}, attempt: map[string]int32{}, failed: map[string]string{}, decided: map[string]time.Time{}}
+	return &runView{c: c, running: map[string]time.Time{}, attempt: map[string]int32{}, lost: map[string]int32{}, failed: map[string]string{}, decided: map[string]time.Time{}}
 }
 
 // event takes one line of the history; it gives a sentence if a person should know.
@@ -142,10 +143,12 @@ func (v *runView) event(ev *api.Event) string {
 		if text(ev.State) == "failed" {
 			return v.fails(task, reasonOf(ev))
 		}
-	case "lost":
-		v.attempt[task] = n
+	case "lost": // what becomes of it, if it is not handed over again, is said by its end
 		delete(v.running, task)
-		return "task " + task + ": its node ended; it runs again"
+		if v.lost[task] < n {
+			v.lost[task] = n
+			return fmt.Sprintf("task %s, attempt %d, is lost: %s", task, n, reasonOf(ev))
+		}
 	case "ended":
 		v.attempt[task] = n
 		delete(v.running, task)
@@ -204,6 +207,9 @@ func (v *runView) ended(ev *api.Event, task string, n int32) string {
 	case "failed":
 		return v.fails(task, v.why(ev, task, n))
 	case "retry_wait", "ready":
+		if text(ev.Text) == "ask" {
+			return "task " + task + " waits for a person: skein task retry, skip or mark"
+		}
 		why := v.why(ev, task, n)
 		return fmt.Sprintf("task %s, attempt %d, failed: %s; it will be tried again", task, n, why)
 	}

@@ -140,6 +140,9 @@ func (a *AttemptRow) taskState() TaskState {
 	case AttemptLost:
 		switch a.Cause {
 		case CauseLost:
+			if a.RetryAt != 0 {
+				return RetryWait
+			}
 			return Ready
 		case CauseAsk:
 			return RetryWait
@@ -320,7 +323,7 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 			if sp := r.spreads[a.Task]; sp != nil && sp.left == 0 && a.Started != 0 { // its outputs are to be read
 				fx.Prepares = append(fx.Prepares, Prepare{Run: r.ID, Task: a.Task, Token: a.Token, Kind: Foreach})
 			}
-		case p.state == RetryWait && a.State == AttemptLost: // it waits for an operator
+		case p.state == RetryWait && a.State == AttemptLost && a.Cause == CauseAsk: // it waits for an operator
 		case p.state == RetryWait:
 			fx.Timers = append(fx.Timers, Timer{Due: now.Mono + clamp(a.RetryAt-now.Wall, a.RetryWait),
 				Run: r.ID, Kind: TimerRetry, Task: a.Task, Token: a.Token})

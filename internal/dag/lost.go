@@ -1,5 +1,7 @@
 package dag
 
+import "time"
+
 // OnLost says what becomes of a task whose handler is gone.
 type OnLost uint8
 
@@ -11,13 +13,19 @@ const (
 	lostPolicies
 )
 
+// afterLosses is the pause before a task is handed over again that has lost its handler more than once. One that ends whatever
+// runs it takes all that runs beside it along; drawn apart by these pauses, the others come to their ends before it is
+// at its last loss.
+var afterLosses = Retry{Delay: time.Second, Backoff: 2, Jitter: 0.5}
+
 // afterLoss applies the policy of a task that lost its handler, not too often yet. If whose attempt it was is there, a
 // task that may run nowhere else runs there again.
-func (r *Run) afterLoss(t TaskID, a *attempt, here bool) {
+func (r *Run) afterLoss(ev *Event, p *task, a *attempt, now Now, fx *Effects) {
+	t, again := ev.Task, p.losses > 1 && a.Generation == r.Generation
 	policy := r.Graph.Policy(t).OnLost
 	node := r.Graph.Policy(t).Place.Node()
 	switch {
-	case node != "" && !here && r.Intent < IntentStop: // never moved
+	case node != "" && !ev.Here && r.Intent < IntentStop: // never moved
 		a.Cause, a.Message = CauseNodeGone, "node "+node+" is gone, and the task may run nowhere else"
 		r.failFinally(t, a)
 	case policy == LostFail && r.Intent < IntentStop:
@@ -27,6 +35,8 @@ func (r *Run) afterLoss(t TaskID, a *attempt, here bool) {
 		a.Cause, a.Message = CauseAsk, "its handler is gone, and the task says on_lost: ask"
 		r.recordEnd(a, RetryWait)
 		r.moveTask(t, RetryWait)
+	case again && r.Intent < IntentStop:
+		r.tryAgain(t, a, afterLosses.wait(int32(p.losses)-1, r.ID, t, a.Token), now, fx)
 	default:
 		r.makeReady(t)
 	}

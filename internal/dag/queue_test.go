@@ -137,6 +137,7 @@ func TestReadyOrder(t *testing.T) {
 			r.Step(&Event{Kind: EvAssign, Task: task, Handler: 1}, now, &fx)
 			if token := r.tasks[task].token; rapid.IntRange(0, 3).Draw(t, "lost") == 0 && token < lossesMax {
 				r.Step(&Event{Kind: EvLost, Task: task, Token: token, Handler: 1}, now, &fx)
+				r.Step(&Event{Kind: EvTimer, Timer: TimerRetry, Task: task, Token: token}, now, &fx) // after a pause
 				naive = append(naive, int(task))
 			}
 			if err := checkRun(r); err != nil {

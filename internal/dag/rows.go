@@ -41,7 +41,7 @@ type AttemptRow struct {
 	Assigned   Micros
 	Started    Micros
 	Finished   Micros
-	// RetryAt is when the task is due again after this failed attempt, RetryWait how long
+	// RetryAt is when the task is due again after this failed or lost attempt, RetryWait how long
 	// that was when it was decided; 0: not again. A reload waits for what is left of
 	// RetryAt but at least 0 and at most RetryWait, so no jump of a clock holds it up.
 	// While the attempt is deferred, the same of what it waits for.

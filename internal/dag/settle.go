@@ -238,13 +238,18 @@ func (r *Run) failAttempt(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
 		if a.Generation == r.Generation { // one of the generation before is no try of this one
 			p.retries++
 		}
-		a.RetryWait, a.RetryAt = wait, now.Wall+Micros(wait.Microseconds())
 		r.recordEnd(a, RetryWait)
-		r.moveTask(t, RetryWait)
-		fx.Timers = append(fx.Timers, Timer{Due: now.Mono + wait, Run: r.ID, Kind: TimerRetry, Task: t, Token: a.Token})
+		r.tryAgain(t, a, wait, now, fx)
 		return
 	}
 	r.failFinally(t, a)
+}
+
+// tryAgain has a task be handed over again after a pause, which the row of the ended attempt keeps.
+func (r *Run) tryAgain(t TaskID, a *attempt, wait time.Duration, now Now, fx *Effects) {
+	a.RetryWait, a.RetryAt = wait, now.Wall+Micros(wait.Microseconds())
+	r.moveTask(t, RetryWait)
+	fx.Timers = append(fx.Timers, Timer{Due: now.Mono + wait, Run: r.ID, Kind: TimerRetry, Task: t, Token: a.Token})
 }
 
 func (r *Run) failFinally(t TaskID, a *attempt) {

@@ -1,5 +1,7 @@
 package dag
 
+import "fmt"
+
 // lossesMax is how many times a task may lose its handler before it is failed as poison:
 // a task that kills whatever runs it must not go round for ever.
 const lossesMax = 5
@@ -344,12 +346,15 @@ func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 	case halted && r.Intent < IntentStop: // nobody is left to say how it ended; it is not handed out again
 		r.halt(ev.Task, a)
 	case poison:
-		a.Cause = CausePoison
+		a.Cause, a.Message = CausePoison, fmt.Sprintf("lost for the %dth time", p.losses)
+		if ev.Reason != "" {
+			a.Message += ": " + ev.Reason
+		}
 		r.recordEnd(a, Failed)
 		r.noteFailure(ev.Task, "lost its handler too often")
 		r.failTask(ev.Task)
 	default:
-		r.afterLoss(ev.Task, a, ev.Here)
+		r.afterLoss(ev, p, a, now, fx)
 	}
 }
 

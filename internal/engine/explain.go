@@ -218,6 +218,11 @@ func (e *Engine) explainHeld(t *TaskView, x *Explanation) {
 			Since: a.Finished, Unblocks: "skein task retry, skip or mark " + a.Run.String() + "/" + t.Name})
 		return
 	}
+	if t.State == dag.RetryWait && a.State == dag.AttemptLost {
+		x.add(Reason{Kind: "retry", What: fmt.Sprintf("task %s was lost again (%s) and is handed over once more", t.Name, describe(&a.AttemptRow)),
+			Since: a.Finished, Unblocks: "time, or skein task retry " + a.Run.String() + "/" + t.Name, Expected: a.RetryAt})
+		return
+	}
 	if t.State == dag.RetryWait {
 		x.add(Reason{Kind: "retry", What: fmt.Sprintf("task %s failed (%s) and is tried again", t.Name, describe(&a.AttemptRow)),
 			Since: a.Finished, Unblocks: "time", Expected: a.RetryAt})

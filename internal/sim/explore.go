@@ -75,6 +75,7 @@ type scene struct {
 	clock   dag.Micros
 	shadow  shadow
 	said    map[attemptKey]dag.AttemptState
+	timers  []dag.Timer
 	refuse  bool // the next commit fails
 	trouble []string
 }
@@ -130,11 +131,20 @@ func (s *scene) fail(format string, args ...any) {
 
 func (s *scene) step(ev dag.Event) dag.Verdict {
 	var fx dag.Effects
-	return s.run.Step(&ev, s.now(), &fx)
+	v := s.run.Step(&ev, s.now(), &fx)
+	s.timers = append(s.timers, fx.Timers...)
+	return v
 }
 
-// fill gives ready tasks to free workers and makes the transaction.
+// fill gives ready tasks to free workers and makes the transaction. Pauses are over at once.
 func (s *scene) fill() *store.Batch {
+	for len(s.timers) > 0 {
+		t := s.timers[0]
+		if s.timers = s.timers[1:]; t.Kind != dag.TimerRetry {
+			continue
+		}
+		s.step(dag.Event{Kind: dag.EvTimer, Timer: t.Kind, Task: t.Task, Token: t.Token})
+	}
 	for i := range s.runs {
 		if s.runs[i] == nil && s.run.Ready() > 0 {
 			t := s.run.NextReady()
@@ -218,7 +228,7 @@ func (s *scene) load() {
 		s.run = nil
 		return
 	}
-	s.run = run
+	s.run, s.timers = run, fx.Timers
 	for i := range rec.Attempts {
 		a := &rec.Attempts[i]
 		if a.State.Ended() {

@@ -43,7 +43,9 @@ func afterAttempt(a *dag.AttemptRow) dag.TaskState {
 		if a.Cause == dag.CausePoison {
 			return dag.Failed
 		}
-		return dag.Ready
+		if a.RetryAt == 0 {
+			return dag.Ready
+		}
 	}
 	if a.RetryAt != 0 {
 		return dag.RetryWait
