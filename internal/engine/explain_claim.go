@@ -107,21 +107,43 @@ func seatOf(r *dag.RunRow) store.Seat {
 
 // seat tells of those of a page that stand in line where they are.
 func (e *Engine) seat(ctx context.Context, views []RunView) error {
-	var seats []store.Seat
+	q := store.SeatQuery{Most: positionsMax, Ageing: dag.Micros(e.cfg.Ageing.Microseconds())}
 	var at []int
+	ages := map[string]bool{} // queues
 	for i := range views {
-		if v := &views[i]; v.Claim.InLine() {
-			seats, at = append(seats, seatOf(&v.RunRow)), append(at, i)
+		v := &views[i]
+		if !v.Claim.InLine() {
+			continue
 		}
+		s := seatOf(&v.RunRow)
+		if name := v.Claim.Queue; name != "" {
+			is, known := ages[name]
+			if !known {
+				row, err := e.store.Queue(ctx, name)
+				if err != nil && !errors.Is(err, store.ErrNotFound) {
+					return fromStore("read queue "+name, err)
+				}
+				is = row.Order == store.QueuePriority
+				ages[name] = is
+			}
+			s.Ages = is
+		}
+		q.Seats, at = append(q.Seats, s), append(at, i)
 	}
-	if len(seats) == 0 {
+	if len(q.Seats) == 0 {
 		return nil
 	}
-	most := positionsMax
-	if len(seats) == 1 {
-		most = positionMax
+	if len(q.Seats) == 1 {
+		q.Most = positionMax
 	}
-	places, err := e.store.Places(ctx, seats, most)
+	if slices.ContainsFunc(q.Seats, func(s store.Seat) bool { return s.Ages }) {
+		now, err := e.store.Clock(ctx)
+		if err != nil {
+			return fromStore("read the clock", err)
+		}
+		q.Now = now
+	}
+	places, err := e.store.Places(ctx, &q)
 	if err != nil {
 		return fromStore("count who is in line", err)
 	}

@@ -218,7 +218,6 @@ type Claims interface {
 	// InLine reads the first of a line that have a level and asked at an instant or later, by
 	// Asked; those of one instant in any order.
 	InLine(ctx context.Context, line string, level dag.Priority, from dag.Micros, limit int) ([]Claimant, error)
-	// Places tells where seats are in their lines, in one look. It counts about most runs of each line at the
-	// most, fewer if there are many lines. The place of one who stands there no more says nothing.
-	Places(ctx context.Context, seats []Seat, most int) ([]Place, error)
+	// Places tells where seats are in their lines, in one look. The place of one who stands there no more says nothing.
+	Places(ctx context.Context, q *SeatQuery) ([]Place, error)
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"cmp"
+	"math"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
@@ -14,6 +15,15 @@ type Seat struct {
 	Line  string
 	Level dag.Priority
 	Asked dag.Micros
+	Ages  bool // in its line who waits comes a level higher with each ageing
+}
+
+// SeatQuery asks where seats are in their lines.
+type SeatQuery struct {
+	Seats []Seat
+	// Most is about how many runs of each line are counted at the most, fewer if there are many lines.
+	Most        int
+	Now, Ageing dag.Micros // of lines that age; Ageing 0: none does
 }
 
 // Place is where a seat is in its line.
@@ -23,78 +33,129 @@ type Place struct {
 	More   bool // there are more than Of
 }
 
-// Span is the part of a line from one seat, or its beginning, up to and without another, or its end.
+// Span is the part of a line from one seat up to and without another.
 type Span struct {
 	Line     string
-	From, To *Seat
+	From, To Seat
 	Most     int // how far it is counted
+
+	turn int // of the seats of its line in their order the first that comes after it
 }
 
 // seatSpanMin is how far at least each part of a line is counted.
 const seatSpanMin = 100
 
-// CountSeats makes places of the counts of spans, which follow each other: whoever stands between two seats is
+// CountSeats makes places of the counts of spans, which do not overlap: whoever stands between two seats is
 // looked at once. inOrder is the engine's order of two runs that asked at the same instant; nil: by id.
-func CountSeats(seats []Seat, most int, inOrder func(a, b *Seat) int, count func([]Span) ([]int, error)) ([]Place, error) {
-	if len(seats) == 0 {
+func CountSeats(q *SeatQuery, inOrder func(a, b *Seat) int, count func([]Span) ([]int, error)) ([]Place, error) {
+	if len(q.Seats) == 0 {
 		return nil, nil
 	}
 	if inOrder == nil {
 		inOrder = func(a, b *Seat) int { return bytes.Compare(a.Run[:], b.Run[:]) }
 	}
-	at := make([]int, len(seats))
+	ordered := func(a, b *Seat) int { return cmp.Or(cmp.Compare(a.Asked, b.Asked), inOrder(a, b)) }
+	at := make([]int, len(q.Seats))
 	for i := range at {
 		at[i] = i
 	}
 	slices.SortFunc(at, func(i, j int) int {
-		a, b := &seats[i], &seats[j]
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Level, b.Level), cmp.Compare(a.Asked, b.Asked), inOrder(a, b))
+		a, b := &q.Seats[i], &q.Seats[j]
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(q.level(a), q.level(b)), ordered(a, b))
 	})
 	var spans []Span
-	lines := 0
-	for k, i := range at {
-		s := &seats[i]
-		if k == 0 || seats[at[k-1]].Line != s.Line {
-			lines++
-			spans = append(spans, Span{Line: s.Line, To: s})
+	var lines [][]int
+	for first := 0; first < len(at); {
+		n := 1
+		for first+n < len(at) && q.Seats[at[first+n]].Line == q.Seats[at[first]].Line {
+			n++
 		}
-		if k+1 < len(at) && seats[at[k+1]].Line == s.Line {
-			spans = append(spans, Span{Line: s.Line, From: s, To: &seats[at[k+1]]})
-		} else {
-			spans = append(spans, Span{Line: s.Line, From: s})
-		}
+		lines = append(lines, at[first:first+n])
+		spans = append(spans, q.spansOf(at[first:first+n], ordered)...)
+		first += n
 	}
-	most = max(most/lines, seatSpanMin)
 	for i := range spans {
-		spans[i].Most = most
+		spans[i].Most = max(q.Most/len(lines), seatSpanMin)
 	}
 	counts, err := count(spans)
 	if err != nil {
 		return nil, err
 	}
-	return placesOf(seats, at, spans, counts), nil
+	return placesOf(len(at), lines, spans, counts), nil
+}
+
+// level is what a seat's level has become by now.
+func (q *SeatQuery) level(s *Seat) dag.Priority {
+	if !s.Ages || q.Ageing <= 0 {
+		return s.Level
+	}
+	return dag.Priority(max(int64(s.Level)-int64(max(0, q.Now-s.Asked)/q.Ageing), 0))
+}
+
+// begin is where those of a level stand who asked at an instant or later.
+func begin(line string, level dag.Priority, asked dag.Micros) Seat {
+	return Seat{Line: line, Level: level, Asked: asked}
+}
+
+// spansOf parts a line at its seats. In one that ages each level is parted for itself: of each the eldest come before a seat.
+func (q *SeatQuery) spansOf(seats []int, ordered func(a, b *Seat) int) (spans []Span) {
+	line := q.Seats[seats[0]].Line
+	part := func(first, last Seat, cut func(*Seat) Seat) {
+		for turn, i := range seats {
+			to := cut(&q.Seats[i])
+			spans = append(spans, Span{Line: line, From: first, To: to, turn: turn})
+			first = to
+		}
+		spans = append(spans, Span{Line: line, From: first, To: last, turn: len(seats)})
+	}
+	if !q.Seats[seats[0]].Ages || q.Ageing <= 0 {
+		part(begin(line, 0, math.MinInt64), begin(line, dag.Levels, math.MinInt64), func(s *Seat) Seat { return *s })
+		return spans
+	}
+	for l := range dag.Priority(dag.Levels) {
+		end := begin(line, l+1, math.MinInt64)
+		part(begin(line, l, math.MinInt64), end, func(s *Seat) Seat {
+			is := q.level(s)
+			if l < is {
+				return end
+			}
+			// Of the same level by now: who asked before it, and has aged so far.
+			cut := *s
+			if cut.Level = l; l > is {
+				if aged := begin(line, l, q.Now-dag.Micros(l-is)*q.Ageing+1); ordered(&aged, &cut) < 0 {
+					cut = aged
+				}
+			}
+			if is > 0 { // of a better level by now
+				if better := begin(line, l, q.Now-dag.Micros(l-is+1)*q.Ageing+1); ordered(&better, &cut) > 0 {
+					cut = better
+				}
+			}
+			return cut
+		})
+	}
+	return spans
 }
 
 // placesOf adds up the counts of each line.
-func placesOf(seats []Seat, at []int, spans []Span, counts []int) []Place {
-	places := make([]Place, len(seats))
-	k, first, sum, more := 0, 0, 0, false
-	for i := range spans {
-		s := &spans[i]
-		if s.From == nil {
-			first, sum, more = k, 0, false
+func placesOf(n int, lines [][]int, spans []Span, counts []int) []Place {
+	places := make([]Place, n)
+	for k, i := 0, 0; k < len(lines); k++ {
+		seats := lines[k]
+		sums, bad := make([]int, len(seats)+1), make([]bool, len(seats)+1)
+		for line := spans[i].Line; i < len(spans) && spans[i].Line == line; i++ {
+			sums[spans[i].turn] += counts[i]
+			bad[spans[i].turn] = bad[spans[i].turn] || counts[i] >= spans[i].Most
 		}
-		sum += counts[i]
-		more = more || counts[i] >= s.Most
-		if s.To != nil {
-			if !more {
-				places[at[k]].Number = sum + 1
+		sum, more := 0, false
+		for turn, of := range seats {
+			if sum, more = sum+sums[turn], more || bad[turn]; !more {
+				places[of].Number = sum + 1
 			}
-			k++
-			continue
 		}
-		for _, j := range at[first:k] {
-			places[j].Of, places[j].More = max(sum, places[j].Number), more
+		sum, more = sum+sums[len(seats)], more || bad[len(seats)]
+		for _, of := range seats {
+			places[of].Of, places[of].More = max(sum, places[of].Number), more
 		}
 	}
 	return places

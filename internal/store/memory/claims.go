@@ -199,16 +199,16 @@ func (s *Store) InLine(ctx context.Context, line string, level dag.Priority, fro
 }
 
 // Places implements store.Claims.
-func (s *Store) Places(ctx context.Context, seats []store.Seat, most int) (places []store.Place, err error) {
+func (s *Store) Places(ctx context.Context, q *store.SeatQuery) (places []store.Place, err error) {
 	err = s.read(ctx, Read, func() error {
 		waiting := s.claimants(func(c *store.Claimant) bool { return c.Claim.InLine() })
-		places, err = store.CountSeats(seats, most, nil, func(spans []store.Span) ([]int, error) {
+		places, err = store.CountSeats(q, nil, func(spans []store.Span) ([]int, error) {
 			counts := make([]int, len(spans))
 			for i := range spans {
 				for k := range waiting {
 					c := &waiting[k].Claim
 					at := store.Seat{Run: waiting[k].Run, Line: c.Line(), Level: c.Level, Asked: c.Asked}
-					if counts[i] < spans[i].Most && at.Line == spans[i].Line && !before(&at, spans[i].From) && (spans[i].To == nil || before(&at, spans[i].To)) {
+					if counts[i] < spans[i].Most && at.Line == spans[i].Line && !before(&at, &spans[i].From) && before(&at, &spans[i].To) {
 						counts[i]++
 					}
 				}
@@ -220,7 +220,7 @@ func (s *Store) Places(ctx context.Context, seats []store.Seat, most int) (place
 	return places, err
 }
 
-// before reports whether a seat is before another of its line; none is before no seat.
+// before reports whether a seat is before another of its line.
 func before(a, b *store.Seat) bool {
-	return b != nil && cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Asked, b.Asked), bytes.Compare(a.Run[:], b.Run[:])) < 0
+	return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Asked, b.Asked), bytes.Compare(a.Run[:], b.Run[:])) < 0
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
@@ -122,20 +121,14 @@ func (d *DB) InLine(ctx context.Context, line string, level dag.Priority, from d
 }
 
 // Places implements store.Claims.
-func (d *DB) Places(ctx context.Context, seats []store.Seat, most int) ([]store.Place, error) {
-	return store.CountSeats(seats, most, nil, func(spans []store.Span) ([]int, error) {
+func (d *DB) Places(ctx context.Context, q *store.SeatQuery) ([]store.Place, error) {
+	return store.CountSeats(q, nil, func(spans []store.Span) ([]int, error) {
 		var lines []string
 		var levels, ends []int32
 		var asked, until []dag.Micros
 		var from, to []dag.RunID
 		for i := range spans {
-			first, last := store.Seat{Asked: math.MinInt64}, store.Seat{Level: dag.Levels}
-			if spans[i].From != nil {
-				first = *spans[i].From
-			}
-			if spans[i].To != nil {
-				last = *spans[i].To
-			}
+			first, last := &spans[i].From, &spans[i].To
 			lines = append(lines, spans[i].Line)
 			levels, asked, from = append(levels, int32(first.Level)), append(asked, first.Asked), append(from, first.Run)
 			ends, until, to = append(ends, int32(last.Level)), append(until, last.Asked), append(to, last.Run)

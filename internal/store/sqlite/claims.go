@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
@@ -198,16 +197,16 @@ func (d *DB) InLine(ctx context.Context, line string, level dag.Priority, from d
 }
 
 // Places implements store.Claims.
-func (d *DB) Places(ctx context.Context, seats []store.Seat, most int) ([]store.Place, error) {
+func (d *DB) Places(ctx context.Context, q *store.SeatQuery) ([]store.Place, error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer d.pool.Put(conn)
-	numbers := make(map[dag.RunID]int64, len(seats))
-	for i := range seats {
-		err := d.on(conn, "numberOf", []any{seats[i].Run[:]}, func(s *sqlite.Stmt) error {
-			numbers[seats[i].Run] = s.ColumnInt64(0)
+	numbers := make(map[dag.RunID]int64, len(q.Seats))
+	for i := range q.Seats {
+		err := d.on(conn, "numberOf", []any{q.Seats[i].Run[:]}, func(s *sqlite.Stmt) error {
+			numbers[q.Seats[i].Run] = s.ColumnInt64(0)
 			return nil
 		})
 		if err != nil {
@@ -215,17 +214,12 @@ func (d *DB) Places(ctx context.Context, seats []store.Seat, most int) ([]store.
 		}
 	}
 	byNumber := func(a, b *store.Seat) int { return cmp.Compare(numbers[a.Run], numbers[b.Run]) }
-	return store.CountSeats(seats, most, byNumber, func(spans []store.Span) ([]int, error) {
+	return store.CountSeats(q, byNumber, func(spans []store.Span) ([]int, error) {
 		counts := make([]int, len(spans))
 		for i := range spans {
 			s := &spans[i]
-			args := []any{s.Line, int64(0), int64(math.MinInt64), int64(0), int64(dag.Levels), int64(0), int64(0), s.Most}
-			if s.From != nil {
-				args[1], args[2], args[3] = int64(s.From.Level), int64(s.From.Asked), numbers[s.From.Run]
-			}
-			if s.To != nil {
-				args[4], args[5], args[6] = int64(s.To.Level), int64(s.To.Asked), numbers[s.To.Run]
-			}
+			args := []any{s.Line, int64(s.From.Level), int64(s.From.Asked), numbers[s.From.Run],
+				int64(s.To.Level), int64(s.To.Asked), numbers[s.To.Run], s.Most}
 			err := d.on(conn, "countSpan", args, func(s *sqlite.Stmt) error {
 				counts[i] = s.ColumnInt(0)
 				return nil

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
@@ -64,6 +66,7 @@ func claims() []check {
 		{"many leave a line at once", manyLeave},
 		{"the first who have a place or a lock, and how many", holders},
 		{"places in a long line", longLine},
+		{"places in a line that ages", agingLine},
 		{"what moves is loaded without those in line", moving},
 	}
 }
@@ -184,10 +187,10 @@ func lines(b *bed) {
 	b.same(b.line("q/", dag.Low, 0, 10), []dag.RunID{low.ID}, "another level")
 	b.same(b.line("q/k", dag.Highest, 0, 10), []dag.RunID{other.ID}, "another key")
 	b.same(b.line("none/", dag.Highest, 0, 10), []dag.RunID(nil), "a line with nobody in it")
-	places, err := b.s.Places(b.ctx, []store.Seat{seatOf(&low), seatOf(&other), seatOf(&late), seatOf(&early), seatOf(&lock)}, 1000)
+	places, err := b.s.Places(b.ctx, &store.SeatQuery{Seats: []store.Seat{seatOf(&low), seatOf(&other), seatOf(&late), seatOf(&early), seatOf(&lock)}, Most: 1000})
 	b.ok(err)
 	b.same(places, []store.Place{{Number: 3, Of: 3}, {Number: 1, Of: 1}, {Number: 2, Of: 3}, {Number: 1, Of: 3}, {Number: 1, Of: 1}}, "places")
-	none, err := b.s.Places(b.ctx, nil, 1000)
+	none, err := b.s.Places(b.ctx, &store.SeatQuery{Seats: nil, Most: 1000})
 	b.ok(err)
 	b.same(len(none), 0, "places of nobody")
 	all, err := b.s.Lines(b.ctx)
@@ -221,7 +224,7 @@ func longLine(b *bed) {
 	for i := range rows {
 		seats[i] = seatOf(&rows[i])
 	}
-	places, err := b.s.Places(b.ctx, seats, 1000)
+	places, err := b.s.Places(b.ctx, &store.SeatQuery{Seats: seats, Most: 1000})
 	b.ok(err)
 	seen := map[int]bool{}
 	for i, p := range places {
@@ -230,10 +233,44 @@ func longLine(b *bed) {
 		}
 		seen[p.Number] = true
 	}
-	places, err = b.s.Places(b.ctx, []store.Seat{seats[0], seats[220]}, 1)
+	places, err = b.s.Places(b.ctx, &store.SeatQuery{Seats: []store.Seat{seats[0], seats[220]}, Most: 1})
 	b.ok(err)
 	if places[0].Number != 1 || places[1].Number != 0 || !places[1].More || places[1].Of < 100 || places[1].Of > 201 {
 		b.Errorf("places of which few are counted: %+v", places)
+	}
+}
+
+// agingLine: who waits comes a level higher with each ageing; of one level who asked first is first.
+func agingLine(b *bed) {
+	const now, ageing = 1000, 100
+	var rows []dag.RunRow
+	q := store.SeatQuery{Most: 10_000, Now: now, Ageing: ageing}
+	for i := range 120 {
+		level := dag.Priority(i * 7 % dag.Levels)
+		r := b.claiming(dag.ClaimAsked, "q", "", level, dag.Micros(now-(i*37)%611))
+		s := seatOf(&r)
+		s.Ages = true
+		rows, q.Seats = append(rows, r), append(q.Seats, s)
+	}
+	b.add(rows...)
+	level := func(s *store.Seat) int { return max(int(s.Level)-int(now-s.Asked)/ageing, 0) }
+	places, err := b.s.Places(b.ctx, &q)
+	b.ok(err)
+	some := store.SeatQuery{Seats: q.Seats[40:50:50], Most: 10_000, Now: now, Ageing: ageing}
+	few, err := b.s.Places(b.ctx, &some)
+	b.ok(err)
+	for i := range q.Seats {
+		number := 1
+		for j := range q.Seats {
+			if s, o := &q.Seats[i], &q.Seats[j]; cmp.Or(cmp.Compare(level(o), level(s)), cmp.Compare(o.Asked, s.Asked)) < 0 {
+				number++
+			}
+		}
+		want := store.Place{Number: number, Of: len(rows)}
+		b.same(places[i], want, fmt.Sprintf("the place of the %dth", i))
+		if i >= 40 && i < 50 {
+			b.same(few[i-40], want, fmt.Sprintf("the place of the %dth among few", i))
+		}
 	}
 }
 
