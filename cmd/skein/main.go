@@ -6,9 +6,11 @@ import (
 	"runtime"
 
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/threads"
 )
 
 func main() {
+	_ = threads.Calm()                              // if that may not be, all works as well, and skein doctor says what it costs
 	if len(os.Args) > 1 && os.Args[1] == "keeper" { // no command for people: a server starts it
 		os.Exit(app.KeeperMain(os.Args[2:]))
 	}

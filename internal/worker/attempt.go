@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/threads"
 )
 
 const (
@@ -178,6 +180,7 @@ func (a *attempt) fork() error {
 		a.capped = false
 		a.w.cfg.Log.Warn("an attempt cannot be held to its cpu and memory", a.attrs("err", err)...)
 	}
+	threads.Unchanged()
 	began := time.Now()
 	a.w.births.RLock()
 	pid, _, err := syscall.StartProcess(a.cmd.path, a.cmd.argv, &syscall.ProcAttr{

@@ -9,12 +9,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/threads"
 )
 
 // bornMax is how long a new keeper may take for its first words: it kills first what an earlier one has left.
@@ -155,7 +158,11 @@ func (l *Link) bear(ctx context.Context) (*peer, *welcome, error) {
 	}
 	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: append(args, l.data), Dir: l.data, Env: keeperEnv(l.data), Stderr: said,
 		ExtraFiles: []*os.File{its}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-	if err := cmd.Start(); err != nil {
+	runtime.LockOSThread()
+	threads.Unchanged()
+	err = cmd.Start()
+	runtime.UnlockOSThread()
+	if err != nil {
 		return nil, nil, err
 	}
 	p := &peer{pid: cmd.Process.Pid, gone: make(chan struct{})}
