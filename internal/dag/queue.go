@@ -280,6 +280,17 @@ func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
 	return best, at
 }
 
+// Before counts the runs whose tasks of a place come before those of r, up to a number.
+func (b *Board) Before(r *Run, p Place, now Micros, most int) int {
+	if p == Anywhere {
+		return b.any.Before(r, now, most)
+	}
+	if q := b.placed[p]; q != nil {
+		return q.Before(r, now, most)
+	}
+	return 0
+}
+
 // Any reports whether there are ready tasks that only some workers may run, or that take of what
 // they have.
 func (b *Board) Any() bool { return len(b.placed) > 0 }
@@ -368,6 +379,22 @@ func (q *Queue) Level(r *Run, now Micros) int64 {
 func (q *Queue) Sooner(a, b *Run, now Micros) bool {
 	x, y := q.Level(a, now), q.Level(b, now)
 	return x < y || x == y && earlier(a, b)
+}
+
+// Before counts the runs whose tasks come before those of r, up to a number: no more of the queue is looked at.
+func (q *Queue) Before(r *Run, now Micros, most int) (n int) {
+	for p := range q.levels {
+		h := q.levels[p]
+		for work := []int{0}; len(work) > 0 && n < most; {
+			i := work[len(work)-1]
+			work = work[:len(work)-1]
+			if i < len(h) && h[i].run != r && q.Sooner(h[i].run, r, now) { // else nobody below it is, either
+				n++
+				work = append(work, 2*i+1, 2*i+2)
+			}
+		}
+	}
+	return n
 }
 
 // Head is the run whose task is next, or nil.

@@ -50,6 +50,11 @@ func TestQueueIsExact(t *testing.T) {
 			if q.Len() != len(want) || len(want) == 0 && head != nil || len(want) > 0 && head != want[0] {
 				t.Fatalf("head %v of %d, want the first of %d", head, q.Len(), len(want))
 			}
+			for i, r := range want {
+				if n, few := q.Before(r, now, 1000), q.Before(r, now, 2); n != i || few != min(i, 2) {
+					t.Fatalf("%d, at most 2: %d, go before the run that is number %d", n, few, i)
+				}
+			}
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now += Micros(rapid.IntRange(0, 20_000_000).Draw(t, "later"))

@@ -125,13 +125,13 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) err
 			}
 		}
 	}
-	ready := len(waiting)
+	ready, first := len(waiting), (*TaskView)(nil)
 	if ready > 0 && v.Intent == dag.IntentRun {
-		n, err := e.misplaced(ctx, v, x, waiting...)
+		n, other, err := e.misplaced(ctx, v, x, waiting...)
 		if err != nil {
 			return err
 		}
-		ready -= n
+		ready, first = ready-n, other
 	}
 	if ready > 0 && v.Intent == dag.IntentRun {
 		n, err := e.explainShares(ctx, v, "", x)
@@ -145,7 +145,11 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) err
 		if ready > 1 {
 			what = fmt.Sprintf("%d of its tasks are ready and wait for a slot", ready)
 		}
-		x.add(e.slotReason(what, v.Modified))
+		r, err := e.slotReason(ctx, v, first, what, v.Modified)
+		if err != nil {
+			return err
+		}
+		x.add(r)
 	}
 	return nil
 }
@@ -252,22 +256,6 @@ func describe(a *dag.AttemptRow) string {
 	return string(a.Cause)
 }
 
-func (e *Engine) slotReason(what string, since dag.Micros) Reason {
-	if e.reads() {
-		return Reason{Kind: "slot", What: what, Since: since, Unblocks: startServer}
-	}
-	busy, runs := int64(e.cfg.Slots)-max(e.home.free.Load(), 0), e.stats.ReadyTasks.Load()
-	are, have := "are", "runs have"
-	if busy == 1 {
-		are = "is"
-	}
-	if runs == 1 {
-		have = "run has"
-	}
-	return Reason{Kind: "slot", What: fmt.Sprintf("%s: %d of %d %s busy, %d %s ready tasks", what, busy, e.cfg.Slots, are, runs, have),
-		Holder: e.cfg.Node, Since: since, Unblocks: "the end of any running attempt; more slots: --slots"}
-}
-
 func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Explanation) error {
 	switch t.State {
 	case dag.Assigned, dag.Running, dag.RetryWait:
@@ -278,7 +266,7 @@ func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Ex
 		if complete, err := e.explainIntent(ctx, v, x); complete || v.Intent != dag.IntentRun || err != nil {
 			return err
 		}
-		if n, err := e.misplaced(ctx, v, x, t); n > 0 || err != nil {
+		if n, _, err := e.misplaced(ctx, v, x, t); n > 0 || err != nil {
 			return err
 		}
 		if n, err := e.explainShares(ctx, v, t.Name, x); n > 0 || err != nil {

@@ -118,18 +118,19 @@ func (e *Engine) Unplaced(ctx context.Context, g *dag.Graph) ([]Unplaced, error)
 	return all, nil
 }
 
-// misplaced adds a reason for each place that nobody has of tasks that are ready, and returns how many tasks these are.
-func (e *Engine) misplaced(ctx context.Context, v *RunView, x *Explanation, ts ...*TaskView) (n int, err error) {
+// misplaced adds a reason for each place that nobody has of tasks that are ready, and returns how many tasks these are, and
+// the first of the others.
+func (e *Engine) misplaced(ctx context.Context, v *RunView, x *Explanation, ts ...*TaskView) (n int, other *TaskView, err error) {
 	if e.reads() {
-		return 0, nil
+		return 0, ts[0], nil
 	}
 	g, err := e.graphOf(&v.RunRow)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	there, err := e.there(ctx)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	var places []dag.Place
 	of := map[dag.Place][]*TaskView{}
@@ -143,6 +144,9 @@ func (e *Engine) misplaced(ctx context.Context, v *RunView, x *Explanation, ts .
 	for _, p := range places {
 		why, tasks := Misfit(p, there), of[p]
 		if why == "" {
+			if other == nil {
+				other = tasks[0]
+			}
 			continue
 		}
 		n += len(tasks)
@@ -156,7 +160,7 @@ func (e *Engine) misplaced(ctx context.Context, v *RunView, x *Explanation, ts .
 		}
 		x.add(r)
 	}
-	return n, nil
+	return n, other, nil
 }
 
 // unblocked is what a person can do for tasks of a place that fits nobody. A node that is alone takes no workers.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
@@ -206,4 +207,42 @@ func TestCordonedWorker(t *testing.T) {
 	}
 	b.end(b.running[0])
 	tn.until("the run ends", func() bool { return tn.ended([]dag.RunID{run}) })
+}
+
+// TestExplainSlots: whoever is asked names everybody who has slots; how many runs go before one its owner alone knows.
+func TestExplainSlots(t *testing.T) {
+	t.Parallel()
+	tn := newTown(t, 2)
+	h := tn.hand(tn.nodes[0], "w", 2)
+	wf := tn.apply("w", places(2, dag.Anywhere)...)
+	tn.submit(wf)
+	h.get(2)
+	h.poll() // it says that it has them
+	tn.submit(wf)
+	last := tn.submit(wf)
+	said := map[string]bool{}
+	for _, n := range tn.nodes {
+		tn.until("it is ready, and the worker's word has come", func() bool {
+			x, err := n.e.Explain(t.Context(), last, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(x.Reasons) != 1 || x.Reasons[0].Kind != "slot" || !strings.Contains(x.Reasons[0].Holder, "w (2 of 2)") {
+				return false
+			}
+			what := x.Reasons[0].What
+			said[what[strings.Index(what, ": ")+2:]] = true
+			return true
+		})
+	}
+	owner := ""
+	for text := range said {
+		if _, of, elsewhere := strings.Cut(text, "its owner "); elsewhere {
+			owner, _, _ = strings.Cut(of, " says")
+		}
+	}
+	if !said["2 of 2 are busy; 1 run goes before it"] || owner != "n1" && owner != "n2" || len(said) != 2 {
+		t.Errorf("it is said: %v", said)
+	}
+	h.away()
 }
