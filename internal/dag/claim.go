@@ -169,9 +169,9 @@ func unpackClaim(b []byte) (*Claim, error) {
 	return c, nil
 }
 
-// PutClaim notes how far the run is with what it claims.
-func (r *Run) PutClaim(c Claim) {
-	r.Claim, r.changed = &c, true
+// PutClaim notes how far the run is with what it claims. From here on the claim is the run's.
+func (r *Run) PutClaim(c *Claim) {
+	r.Claim, r.changed = c, true
 }
 
 // deny ends a run that waits: it does not get what it claims, or what it names is not there.

@@ -28,7 +28,7 @@ func (w *writer) queueUp(r *dag.Run) (why string, d *denial, err error) {
 	c.Grant, c.Granted, c.Limit = 0, 0, 0
 	if r.Intent == dag.IntentPause {
 		c.Stage = dag.ClaimNone
-		r.PutClaim(*c)
+		r.PutClaim(c)
 		return "it is paused, and stands in no line", nil, nil
 	}
 	if c.Kept, err = w.mustKeep(r); err != nil {
@@ -36,7 +36,7 @@ func (w *writer) queueUp(r *dag.Run) (why string, d *denial, err error) {
 	}
 	c.Stage = dag.ClaimAsked
 	if !w.gateHere() {
-		r.PutClaim(*c)
+		r.PutClaim(c)
 		w.say(store.GateShard, word{Kind: wordAsk, Run: r.ID, Shard: r.Shard, Claim: c})
 		return "it asks for " + c.What(), nil, nil
 	}
@@ -45,7 +45,8 @@ func (w *writer) queueUp(r *dag.Run) (why string, d *denial, err error) {
 	if d != nil {
 		in.claim.Stage = dag.ClaimNone
 	}
-	r.PutClaim(in.claim)
+	*c = in.claim
+	r.PutClaim(c)
 	return why, d, nil
 }
 
@@ -91,7 +92,7 @@ func (w *writer) released(r *dag.RunRow, b *store.Batch) {
 func (w *writer) lend(r *dag.Run) {
 	c := *r.Claim
 	c.Stage = dag.ClaimLent
-	r.PutClaim(c)
+	r.PutClaim(&c)
 	if !w.gateHere() {
 		w.say(store.GateShard, word{Kind: wordLend, Run: r.ID, Claim: &c})
 		return
@@ -116,7 +117,7 @@ func (w *writer) lent(id dag.RunID, asked dag.Micros) {
 func (w *writer) rejoin(r *dag.Run) {
 	c := *r.Claim
 	c.Stage, c.Asked = dag.ClaimAgain, max(w.tx.now.Wall, c.Asked+1)
-	r.PutClaim(c)
+	r.PutClaim(&c)
 	if !w.gateHere() {
 		w.say(store.GateShard, word{Kind: wordAsk, Run: r.ID, Shard: r.Shard, Claim: &c})
 		return
@@ -153,7 +154,7 @@ func (w *writer) claimed(r *dag.Run) {
 		w.unclaim(r)
 		none := *c
 		none.Stage = dag.ClaimNone
-		r.PutClaim(none)
+		r.PutClaim(&none)
 	}
 }
 
@@ -251,7 +252,8 @@ func (w *writer) goOn(id dag.RunID, granted *dag.Claim) (bool, error) {
 	if r == nil {
 		return false, err
 	}
-	r.PutClaim(*granted)
+	is := *granted
+	r.PutClaim(&is)
 	if r.State != dag.RunWaiting { // it was suspended
 		w.tx.rows += rowsPerItem
 		w.touch(r)

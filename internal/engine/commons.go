@@ -59,6 +59,9 @@ type line struct {
 	wait   int    // those that wait for locks
 	again  []*claimant
 	levels [dag.Levels]window
+	// full is what is said to those that find as many through as the queue lets, which is fullAt; 0: nobody was told yet.
+	full   string
+	fullAt int32
 }
 
 // lock is who has a lock, and who wants it.
@@ -107,7 +110,11 @@ func insertAsked(list []*claimant, c *claimant) []*claimant {
 
 func removeAsked(list []*claimant, c *claimant) []*claimant {
 	if i, found := slices.BinarySearchFunc(list, c, byAsked); found {
-		if i == 0 { // what is at the head goes without a move of the others
+		switch {
+		case len(list) == 1: // its room is used again
+			list[0] = nil
+			return list[:0]
+		case i == 0: // what is at the head goes without a move of the others
 			list[0] = nil
 			return list[1:]
 		}
@@ -118,6 +125,11 @@ func removeAsked(list []*claimant, c *claimant) []*claimant {
 
 // lineOf finds the line of a claim, or makes it.
 func (g *commons) lineOf(c *dag.Claim) *line {
+	if q := g.queues[c.Queue]; q != nil {
+		if l := q.lines[c.Key]; l != nil {
+			return l
+		}
+	}
 	name := c.Line()
 	l := g.lines[name]
 	if l == nil {

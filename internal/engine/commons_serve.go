@@ -122,7 +122,10 @@ func (l *line) held() string {
 	case q.State != store.QueueActive:
 		return fmt.Sprintf("queue %s is %s%s", q.Name, q.State, because(q.Reason))
 	case q.Limit > 0 && l.past >= int(q.Limit):
-		return lets("queue "+q.Name+of, q.Limit)
+		if l.fullAt != q.Limit {
+			l.full, l.fullAt = lets("queue "+q.Name+of, q.Limit), q.Limit
+		}
+		return l.full
 	case q.Rate > 0:
 		return paces("queue "+q.Name, q.Rate, "run", q.Each)
 	}

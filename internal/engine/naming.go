@@ -149,7 +149,10 @@ func (w *writer) claimOf(r *dag.Run) (*dag.Claim, *denial, error) {
 	if err != nil {
 		return nil, &denial{cause: dag.CauseLock, why: clean("its locks: " + err.Error())}, nil
 	}
-	locks := slices.Compact(slices.Sorted(slices.Values(n.Locks)))
+	var locks []string
+	if len(n.Locks) > 0 {
+		locks = slices.Compact(slices.Sorted(slices.Values(n.Locks)))
+	}
 	if n.Queue == "" && len(locks) == 0 {
 		return nil, nil, nil
 	}

@@ -47,6 +47,9 @@ func (c *Claims) QueueOf(trigger string) (queue, by string) {
 
 // LocksOf evaluates the names of the locks of a run.
 func (c *Claims) LocksOf(params json.RawMessage, at time.Time) ([]string, error) {
+	if len(c.Locks) == 0 {
+		return nil, nil
+	}
 	names := make([]string, 0, len(c.Locks))
 	from := values{params: params, at: at}
 	for _, text := range c.Locks {

@@ -241,10 +241,11 @@ func (d *DB) enlistNew(r *dag.RunRow, n int64) error {
 	if err := d.line(nil, r.Claim, n); err != nil {
 		return err
 	}
-	if err := d.enlist(workflowList(r.Workflow), n, true); err != nil {
+	workflow, user := d.lists.of(r)
+	if err := d.enlist(workflow, n, true); err != nil {
 		return err
 	}
-	return d.enlist(userList(r.User), n, true)
+	return d.enlist(user, n, true)
 }
 
 // runState binds the columns of a run that change.

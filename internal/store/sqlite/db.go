@@ -68,6 +68,7 @@ type DB struct {
 	numbers numbers
 	rolls   rolls
 	moves   lineMoves
+	lists   lastLists
 	past    history
 
 	checkpoints checkpointer

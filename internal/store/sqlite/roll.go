@@ -24,6 +24,22 @@ const activeList = "active"
 func workflowList(w dag.WorkflowID) string { return "w/" + strconv.FormatInt(int64(w), 10) }
 func userList(user string) string          { return "u/" + user }
 
+// lastLists are the lists of the run that was inserted last: most runs of a transaction are of one workflow and
+// user.
+type lastLists struct {
+	workflow, user string
+	w              dag.WorkflowID
+	u              string
+}
+
+// of gives the lists of the workflow and the user of a run.
+func (m *lastLists) of(r *dag.RunRow) (workflow, user string) {
+	if m.workflow == "" || m.w != r.Workflow || m.u != r.User {
+		*m = lastLists{workflowList(r.Workflow), userList(r.User), r.Workflow, r.User}
+	}
+	return m.workflow, m.user
+}
+
 // rollKey names a page of a list.
 type rollKey struct {
 	list string
