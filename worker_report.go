@@ -121,10 +121,26 @@ func (s *session) finish(a *attempt, result *workerv1.Result) {
 		a.result = result
 		s.ended = append(s.ended, a)
 	}
+	alone := s.running == 0 && len(s.ended) == 1
 	s.mu.Unlock()
 	a.cancel(nil)
-	s.wake()
 	s.stir()
+	if !alone || !s.flushHere() {
+		s.wake()
+	}
+}
+
+// flushHere sends the only result of a worker that is idle now at once, on the goroutine of its handler; false: too many
+// reports are under way, or the session is over.
+func (s *session) flushHere() bool {
+	select {
+	case s.room <- struct{}{}:
+		defer func() { <-s.room }()
+		s.flush(s.life)
+		return true
+	default:
+		return false
+	}
 }
 
 type unknownKind string
@@ -201,22 +217,21 @@ const (
 
 // reports sends results until each has its verdict.
 func (s *session) reports(ctx context.Context) {
-	room := make(chan struct{}, reportsMax)
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			for range reportsMax {
-				room <- struct{}{} // those under way
+				s.room <- struct{}{} // those under way
 			}
 			return
 		case <-s.kick:
 		case <-again.C:
 		}
-		room <- struct{}{}
+		s.room <- struct{}{}
 		go func() {
-			defer func() { <-room }()
+			defer func() { <-s.room }()
 			s.flush(ctx)
 		}()
 	}
@@ -243,7 +258,7 @@ func (s *session) flush(ctx context.Context) {
 	}
 	try, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()
-	out, err := s.client(home).Report(try, in)
+	out, err := s.report(try, home, in)
 	if err != nil && ctx.Err() == nil {
 		s.log.Debug("results do not reach the home yet", "err", err)
 	}

@@ -29,6 +29,8 @@ type session struct {
 	kick chan struct{} // cap 1: there is something to report
 	idle chan struct{} // cap 1: something ended, or was acknowledged
 	asks sync.WaitGroup
+	life context.Context // of what goes on beside; set by run
+	room chan struct{}   // cap reportsMax: one for each report that is under way
 	// handlers are for goroutines that wait for one, until over is closed.
 	handlers chan func()
 	over     chan struct{}
@@ -38,6 +40,7 @@ type session struct {
 	has      map[attemptName]*attempt
 	running  int        // handlers, also those whose result nobody wants
 	ended    []*attempt // with a result that is not on its way
+	lines    lines
 	past     past
 	handler  int64
 	uuid     string
@@ -57,7 +60,7 @@ type session struct {
 }
 
 func newSession(w *Worker) *session {
-	return &session{w: w, log: w.o.Log, http: &http.Client{Transport: w.o.Transport}, logs: newLogs(), kick: make(chan struct{}, 1), idle: make(chan struct{}, 1), handlers: make(chan func()), over: make(chan struct{}),
+	return &session{w: w, log: w.o.Log, http: &http.Client{Transport: w.o.Transport}, logs: newLogs(), kick: make(chan struct{}, 1), idle: make(chan struct{}, 1), room: make(chan struct{}, reportsMax), lines: newLines(w.o.Transport), handlers: make(chan func()), over: make(chan struct{}),
 		clients: map[string]workerv1connect.WorkersClient{}, has: map[attemptName]*attempt{}, past: newPast(pastMax), nodes: slices.Clone(w.urls)}
 }
 
@@ -131,6 +134,7 @@ func final(err error) bool {
 func (s *session) run(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
+	s.life = life
 	defer close(s.over)
 	attached, detach := context.WithCancel(life)
 	defer detach()
@@ -159,6 +163,7 @@ func (s *session) run(ctx context.Context) error {
 	end()
 	wg.Wait()
 	s.asks.Wait()
+	s.endLines()
 	s.http.CloseIdleConnections()
 	return err
 }

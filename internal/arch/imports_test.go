@@ -39,15 +39,16 @@ var allowed = map[string][]string{
 	"internal/auth":                  {"internal/dag", "internal/store", "api/v1"},
 	"internal/trigger":               {"internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/workflow"},
 	"internal/output":                {},
+	"internal/line":                  {},
 	"internal/worker":                {"internal/dag", "internal/artifact", "internal/output", "internal/threads"},
 	"internal/logs":                  {"internal/dag", "internal/store", "internal/worker"},
-	"internal/home":                  {"internal/dag", "internal/artifact", "internal/logs", "internal/store", "internal/engine", "api/worker/v1", "api/worker/v1/workerv1connect"},
+	"internal/home":                  {"internal/line", "internal/dag", "internal/artifact", "internal/logs", "internal/store", "internal/engine", "api/worker/v1", "api/worker/v1/workerv1connect"},
 	"internal/remote":                {"internal/dag", "internal/artifact", "internal/logs", "internal/worker", "api/worker/v1", "api/worker/v1/workerv1connect"},
 	"api/worker/v1":                  {},
 	"api/worker/v1/workerv1connect":  {"api/worker/v1"},
 	"tools/protogen":                 {}, // a module of its own
 	"api/v1":                         {},
-	".":                              {"api/v1", "api/worker/v1", "api/worker/v1/workerv1connect", "internal/output"}, // the SDK shares wire types with the server, never the domain
+	".":                              {"api/v1", "api/worker/v1", "api/worker/v1/workerv1connect", "internal/output", "internal/line"}, // the SDK shares wire types with the server, never the domain
 	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "api/v1"},
 	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/worker", "internal/trigger", "internal/workflow"},
 	"internal/app": {"internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs", "internal/artifact",

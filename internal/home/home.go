@@ -12,6 +12,7 @@ import (
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/line"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/store"
 )
@@ -99,6 +100,7 @@ type Home struct {
 	eng Engine
 
 	kick  chan struct{} // cap 1: something is to be told
+	lines *line.Lines   // of workers; over when Run is
 	Stats Stats
 
 	mu      sync.Mutex // protects following fields
@@ -121,7 +123,7 @@ func New(cfg Config) *Home {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	h := &Home{cfg: cfg, log: cfg.Log, kick: make(chan struct{}, 1), workers: map[dag.HandlerID]*worker{}, wants: map[dag.HandlerID]*want{}}
+	h := &Home{cfg: cfg, log: cfg.Log, kick: make(chan struct{}, 1), lines: line.NewLines(), workers: map[dag.HandlerID]*worker{}, wants: map[dag.HandlerID]*want{}}
 	h.purse.credits, h.purse.expected = map[lot]*credit{}, map[dag.HandlerID]int{}
 	h.mail.open = map[dag.HandlerID]*parcel{}
 	return h
@@ -157,6 +159,7 @@ const (
 func (h *Home) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	defer h.lines.Close()
 	wg.Go(func() { h.renewals(ctx) })
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()

@@ -128,6 +128,10 @@ func Handler(h *Home) http.Handler {
 	_, handler := workerv1connect.NewWorkersHandler(&desk{h}, connect.WithReadMaxBytes(callBytesMax), connect.WithInterceptors(note),
 		connect.WithCompressMinBytes(compressMin))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == LinePath {
+			h.lines.Serve(w, r, h.overLine)
+			return
+		}
 		read := false
 		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), reached{}, &read)))
 		if !read && r.Context().Err() == nil {

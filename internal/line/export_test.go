@@ -1,0 +1,6 @@
+package line
+
+import "time"
+
+// Shorten has lines end sooner.
+func (l *Lines) Shorten(life time.Duration) { l.life = life }

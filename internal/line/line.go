@@ -1,0 +1,240 @@
+package line
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// Protocol is what a line is asked for by, in the header Upgrade; Path ends the address where that is done.
+	Protocol = "skein-line"
+	Path     = "Line"
+)
+
+const (
+	// lifeMax is how long a line is served: a token that was shown for it may be revoked meanwhile.
+	lifeMax = 5 * time.Second
+	// useMax is for how long calls begin on a line: what begins then arrives before it ends.
+	useMax = 4 * time.Second
+	// CallMax bounds a call, ReplyMax its reply, in bytes.
+	CallMax  = 1 << 20
+	ReplyMax = 64 << 20
+	// replyTime bounds the making of a reply, and its writing.
+	replyTime = 10 * time.Second
+)
+
+// Refused is a reply that is an error: a number and a text of whoever serves.
+type Refused struct {
+	Code uint32
+	Text string
+}
+
+func (e *Refused) Error() string { return e.Text }
+
+// headBytes is what stands before a reply: its length, and the code of Refused, which is 0 if it is none. Before a call
+// there is its length alone.
+const headBytes = 8
+
+// Lines are those that a server has.
+type Lines struct {
+	mu    sync.Mutex // protects following fields
+	open  map[net.Conn]struct{}
+	over  bool
+	busy  sync.WaitGroup
+	ended context.Context
+	end   context.CancelFunc
+	life  time.Duration
+}
+
+// NewLines makes room for lines, until Close.
+func NewLines() *Lines {
+	l := &Lines{open: map[net.Conn]struct{}{}, life: lifeMax}
+	l.ended, l.end = context.WithCancel(context.Background())
+	return l
+}
+
+// Close ends all lines and waits until nothing is answered any more.
+func (l *Lines) Close() {
+	l.mu.Lock()
+	l.over = true
+	for c := range l.open {
+		_ = c.Close()
+	}
+	l.mu.Unlock()
+	l.end()
+	l.busy.Wait()
+}
+
+// Serve makes a line of a request and answers its calls, until it ends. The call is answer's until it returns.
+func (l *Lines) Serve(w http.ResponseWriter, r *http.Request, answer func(ctx context.Context, call []byte) ([]byte, error)) {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), Protocol) {
+		w.Header().Set("Upgrade", Protocol)
+		http.Error(w, "this is where a line begins: ask for the protocol "+Protocol, http.StatusUpgradeRequired)
+		return
+	}
+	conn, buf, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, "a line needs HTTP/1.1", http.StatusHTTPVersionNotSupported)
+		return
+	}
+	defer conn.Close()
+	if !l.add(conn) {
+		return
+	}
+	defer l.remove(conn)
+	now := time.Now()
+	if errors.Join(conn.SetReadDeadline(now.Add(l.life)), conn.SetWriteDeadline(now.Add(l.life+2*replyTime))) != nil {
+		return
+	}
+	if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+Protocol+"\r\n\r\n"); err != nil {
+		return
+	}
+	var call, reply []byte
+	for err == nil {
+		if call, err = read(buf.Reader, call); err != nil {
+			return
+		}
+		out, refused := l.answer(call, answer)
+		reply = framed(reply[:0], out, refused)
+		_, err = conn.Write(reply)
+	}
+}
+
+func (l *Lines) answer(call []byte, answer func(ctx context.Context, call []byte) ([]byte, error)) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(l.ended, replyTime)
+	defer cancel()
+	return answer(ctx, call)
+}
+
+func (l *Lines) add(c net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return false
+	}
+	l.open[c] = struct{}{}
+	l.busy.Add(1)
+	return true
+}
+
+func (l *Lines) remove(c net.Conn) {
+	l.mu.Lock()
+	delete(l.open, c)
+	l.mu.Unlock()
+	l.busy.Done()
+}
+
+// read reads a call into the room of the one before.
+func read(from *bufio.Reader, room []byte) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(from, head[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > CallMax {
+		return nil, fmt.Errorf("a call of %d bytes, at most %d", n, CallMax)
+	}
+	if int(n) > cap(room) {
+		room = make([]byte, n)
+	}
+	_, err := io.ReadFull(from, room[:n])
+	return room[:n], err
+}
+
+// framed appends a reply to b.
+func framed(b, out []byte, err error) []byte {
+	code := uint32(0)
+	if err != nil {
+		var is *Refused
+		if !errors.As(err, &is) || is.Code == 0 {
+			is = &Refused{1, err.Error()}
+		}
+		code, out = is.Code, []byte(is.Text)
+	}
+	b = binary.BigEndian.AppendUint32(b, uint32(len(out)))
+	b = binary.BigEndian.AppendUint32(b, code)
+	return append(b, out...)
+}
+
+// Line is the caller's side. One call goes over it at a time.
+type Line struct {
+	conn io.ReadWriteCloser
+	from *bufio.Reader
+	end  time.Time // of its use
+	call []byte
+}
+
+// ErrNone says that whoever is there serves no lines.
+var ErrNone = errors.New("there are no lines here")
+
+// Open asks for a line at a URL. The transport must speak HTTP/1.1. ErrNone: it is useless to ask again.
+func Open(ctx context.Context, t http.RoundTripper, url string, header http.Header) (*Line, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, fmt.Errorf("a line to %s: %w", url, err)
+	}
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	r.Header.Set("Connection", "Upgrade")
+	r.Header.Set("Upgrade", Protocol)
+	asked := time.Now()
+	res, err := t.RoundTrip(r)
+	if err != nil {
+		return nil, fmt.Errorf("a line to %s: %w", url, err)
+	}
+	conn, is := res.Body.(io.ReadWriteCloser)
+	if res.StatusCode != http.StatusSwitchingProtocols || !is {
+		_ = res.Body.Close()
+		if res.StatusCode >= http.StatusInternalServerError && res.StatusCode != http.StatusHTTPVersionNotSupported {
+			return nil, fmt.Errorf("a line to %s: %s", url, res.Status)
+		}
+		return nil, fmt.Errorf("a line to %s: %w: %s", url, ErrNone, res.Status)
+	}
+	return &Line{conn: conn, from: bufio.NewReader(conn), end: asked.Add(useMax)}, nil
+}
+
+// Fresh reports whether a call may begin.
+func (l *Line) Fresh() bool { return time.Now().Before(l.end) }
+
+// Close ends the line.
+func (l *Line) Close() error { return l.conn.Close() }
+
+// Call makes one. Its error is a Refused, or the line is broken and nobody knows what became of the call; the latter
+// as well if ctx ends meanwhile.
+func (l *Line) Call(ctx context.Context, call []byte) ([]byte, error) {
+	if len(call) > CallMax {
+		return nil, fmt.Errorf("a call of %d bytes, at most %d", len(call), CallMax)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = l.conn.Close() })
+	defer stop()
+	l.call = append(binary.BigEndian.AppendUint32(l.call[:0], uint32(len(call))), call...)
+	if _, err := l.conn.Write(l.call); err != nil {
+		return nil, fmt.Errorf("the line is broken: %w", errors.Join(err, ctx.Err()))
+	}
+	var head [headBytes]byte
+	if _, err := io.ReadFull(l.from, head[:]); err != nil {
+		return nil, fmt.Errorf("the line is broken: %w", errors.Join(err, ctx.Err()))
+	}
+	n, code := binary.BigEndian.Uint32(head[:]), binary.BigEndian.Uint32(head[4:])
+	if n > ReplyMax {
+		return nil, fmt.Errorf("the line is broken: a reply of %d bytes, at most %d", n, ReplyMax)
+	}
+	reply := make([]byte, n)
+	if _, err := io.ReadFull(l.from, reply); err != nil {
+		return nil, fmt.Errorf("the line is broken: %w", errors.Join(err, ctx.Err()))
+	}
+	if code != 0 {
+		return nil, &Refused{code, string(reply)}
+	}
+	return reply, nil
+}
