@@ -53,5 +53,6 @@ const (
 	ProblemSignature       = "/problems/bad-signature"
 	ProblemUnauthenticated = "/problems/unauthenticated"
 	ProblemForbidden       = "/problems/forbidden"
+	ProblemDamaged         = "/problems/damaged"
 	ProblemInternal        = "/problems/internal"
 )

@@ -278,8 +278,10 @@ func (r *Run) watch(t TaskID, token Token, now Now, fx *Effects) {
 // report settles an attempt with what its holder says of it.
 func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
 	a, res := r.end(p), r.bounded(ev.Task, &ev.Result)
-	warned, halted := a.Cause == CauseTimeout, a.Cause == CauseHalted
-	a.State, a.Cause, a.Message = res.State, res.Cause, res.Message
+	warned, halted, byWhom := a.Cause == CauseTimeout, a.Cause == CauseHalted, a.Message
+	if a.State, a.Cause, a.Message = res.State, res.Cause, res.Message; halted && res.State == AttemptStopped && res.Message == "" {
+		a.Message = byWhom
+	}
 	a.Exited, a.ExitCode, a.Signal = res.Exited, res.ExitCode, res.Signal
 	p.revoked = a.revoked()
 	if res.Started != 0 {

@@ -19,6 +19,8 @@ var (
 	ErrUnavailable = errors.New("unavailable")
 	// ErrFull is the ErrUnavailable of a full disk.
 	ErrFull = fmt.Errorf("no room on the disk: %w", ErrUnavailable)
+	// ErrDamaged says that rows cannot be used, as somebody or something has changed them.
+	ErrDamaged = errors.New("what is stored is damaged")
 	// ErrFenced answers a report under an old token: its sender holds nothing any more.
 	ErrFenced = errors.New("fenced")
 )
@@ -32,6 +34,7 @@ var kinds = []struct{ store, ours error }{
 	{store.ErrFull, ErrFull},
 	{store.ErrUnavailable, ErrUnavailable},
 	{store.ErrFormat, ErrUnavailable},
+	{store.ErrCorrupt, ErrDamaged},
 }
 
 // fromStore wraps an error of the store with what was tried.

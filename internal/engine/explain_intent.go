@@ -33,7 +33,7 @@ func (e *Engine) explainIntent(ctx context.Context, v *RunView, x *Explanation) 
 			what += " (" + v.Message + ")"
 		}
 		unblocks := "skein run rerun " + id + " starts it anew"
-		if v.State != dag.RunSucceeded && v.State != dag.RunSkipped && v.SplitAt != 0 {
+		if v.State != dag.RunSucceeded && v.State != dag.RunSkipped && v.SplitAt != 0 && v.Cause != dag.CauseCorrupt {
 			unblocks = "skein run recover " + id + " does again what failed; skein run rerun starts it anew"
 		}
 		x.add(Reason{Kind: "ended", What: what, Since: v.FinishedAt, Unblocks: unblocks})

@@ -101,7 +101,7 @@ func (e *Engine) graphOf(row *dag.RunRow) (*dag.Graph, error) {
 		return g, err
 	}
 	if g, err = dag.RunGraph(g, row.Graph, e.cfg.Compile); err != nil {
-		return nil, fmt.Errorf("run %s: %w", row.ID, err)
+		return nil, fmt.Errorf("run %s: %w: %w", row.ID, ErrDamaged, err)
 	}
 	return g, nil
 }
@@ -116,7 +116,7 @@ func (e *Engine) loadGraph(key versionKey) (*dag.Graph, error) {
 	}
 	g, err := dag.UnpackGraph(v.Graph, e.cfg.Compile)
 	if err != nil {
-		return nil, fmt.Errorf("version %d of workflow %d: %w", key.version, key.workflow, err) // damaged: its runs are quarantined
+		return nil, fmt.Errorf("version %d of workflow %d: %w: %w", key.version, key.workflow, ErrDamaged, err) // its runs are quarantined
 	}
 	return g, nil
 }

@@ -258,8 +258,11 @@ func TestCorruptRows(t *testing.T) {
 		if err != nil || v.Cause != dag.CauseCorrupt {
 			t.Errorf("%s: %+v %v", name, v.RunRow, err)
 		}
-		if _, err := n.Explain(t.Context(), id[name], ""); err != nil {
-			t.Errorf("explain %s: %v", name, err)
+		if x, err := n.Explain(t.Context(), id[name], ""); err != nil || strings.Contains(x.Reasons[0].Unblocks, "recover") {
+			t.Errorf("explain %s: %+v %v", name, x, err)
+		}
+		if tasks, _, err := n.Tasks(t.Context(), id[name], 0, -1); err != nil || len(tasks) != 0 {
+			t.Errorf("tasks of %s: %+v %v", name, tasks, err)
 		}
 		if err := n.Do(t.Context(), engine.Command{Run: id[name], Intent: dag.IntentStop}); !errors.Is(err, engine.ErrConflict) {
 			t.Errorf("stop %s: %v", name, err)
@@ -268,6 +271,9 @@ func TestCorruptRows(t *testing.T) {
 	for _, name := range []string{"state", "intent"} {
 		if err := n.Do(t.Context(), engine.Command{Run: id[name], Intent: dag.IntentStop}); err == nil {
 			t.Errorf("a run with an unknown %s was stopped", name)
+		}
+		if _, err := n.GetRun(t.Context(), id[name]); !errors.Is(err, engine.ErrDamaged) {
+			t.Errorf("a run with an unknown %s: %v", name, err)
 		}
 	}
 	if got := n.Stats().Quarantined.Load(); got != 5 {

@@ -186,7 +186,7 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 	}
 	if err != nil {
 		for _, a := range rec.Attempts { // its processes of earlier lives are killed, too
-			if !a.State.Ended() && a.Handler != w.e.me().ID && !w.e.alive(a.Handler) {
+			if !a.State.Ended() && a.Handler != 0 && a.Handler != w.e.me().ID && !w.e.alive(a.Handler) {
 				f.lost = append(f.lost, a)
 			}
 		}

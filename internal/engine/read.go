@@ -120,7 +120,7 @@ func (e *Engine) derive(ctx context.Context, row *dag.RunRow) (*dag.Graph, []dag
 		case gone != nil:
 			return nil, nil, nil, fromStore("run "+row.ID.String(), gone)
 		case n == rereads || reflect.DeepEqual(now, *row): // it is damaged
-			return nil, nil, nil, fmt.Errorf("run %s: %w", row.ID, err)
+			return nil, nil, nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 		*row = now
 	}
@@ -164,6 +164,9 @@ func (e *Engine) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]Ta
 		return nil, 0, nil
 	}
 	g, attempts, states, err := e.derive(ctx, &row)
+	if err != nil && row.Cause == dag.CauseCorrupt && !errors.Is(err, ErrUnavailable) {
+		return nil, 0, nil // in quarantine: its message says what is wrong with it
+	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -172,11 +175,11 @@ func (e *Engine) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]Ta
 	if limit >= 0 && limit < to-from {
 		to = from + limit
 	}
-	begins := beginning(g, &row)
+	begins, at := beginning(g, &row), moments(g, &row, attempts, states)
 	next, _ := slices.BinarySearchFunc(attempts, dag.TaskID(from), func(a dag.AttemptRow, t dag.TaskID) int { return int(a.Task - t) })
 	var views []TaskView
 	for t := dag.TaskID(from); int(t) < to; t++ {
-		v := TaskView{ID: t, Name: g.Name(t), State: states[t].State, Created: row.SplitAt, Modified: row.SplitAt}
+		v := TaskView{ID: t, Name: g.Name(t), State: states[t].State, Created: row.SplitAt, Modified: at[t]}
 		first := next // attempts come by task
 		for next < len(attempts) && attempts[next].Task == t {
 			next++

@@ -82,7 +82,11 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 	if row.Intent == c.Intent && c.Intent >= dag.IntentStop {
 		return nil // it ended by this very verb
 	}
-	return fmt.Errorf("%w: run %s has ended: it is %s; it can be told: recover, rerun", ErrConflict, c.Run, row.State)
+	can := "recover, rerun"
+	if row.SplitAt == 0 {
+		can = "rerun"
+	}
+	return fmt.Errorf("%w: run %s has ended: it is %s; it can be told: %s", ErrConflict, c.Run, row.State, can)
 }
 
 var verbs = map[dag.Intent]string{dag.IntentRun: "resume", dag.IntentPause: "pause", dag.IntentStop: "stop", dag.IntentKill: "be killed"}

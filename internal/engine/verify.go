@@ -75,13 +75,13 @@ func (v *verifier) fail(rule string, t dag.TaskID, format string, args ...any) {
 
 func (v *verifier) run(rec *store.RunRecord, events []dag.EventRow) {
 	v.rec, v.g = rec, nil
-	if rec.Bad != nil {
-		v.fail("readable", dag.LeaderTask, "%v", rec.Bad)
-		return
-	}
 	r := &rec.Run
 	if r.Cause == dag.CauseCorrupt {
 		return // quarantined, and says so
+	}
+	if rec.Bad != nil {
+		v.fail("readable", dag.LeaderTask, "%v", rec.Bad)
+		return
 	}
 	if r.State.Terminal() != (r.FinishedAt != 0) {
 		v.fail("finished", dag.LeaderTask, "state %s, finished at %d", r.State, r.FinishedAt)

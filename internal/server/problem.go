@@ -40,6 +40,7 @@ var kinds = []struct {
 	{engine.ErrInvalid, http.StatusUnprocessableEntity, api.ProblemInvalid, 0},
 	{engine.ErrConflict, http.StatusConflict, api.ProblemConflict, 0},
 	{engine.ErrFenced, http.StatusConflict, api.ProblemConflict, 0},
+	{engine.ErrDamaged, http.StatusInternalServerError, api.ProblemDamaged, 0},
 	{engine.ErrBusy, http.StatusTooManyRequests, api.ProblemBusy, 1},
 	{engine.ErrUnavailable, http.StatusServiceUnavailable, api.ProblemUnavailable, 2},
 	{context.DeadlineExceeded, http.StatusServiceUnavailable, api.ProblemUnavailable, 2},
@@ -69,6 +70,7 @@ var titles = map[string]string{
 	api.ProblemSignature:       "The call is not signed as it should be",
 	api.ProblemUnauthenticated: "No valid token",
 	api.ProblemForbidden:       "Not for this token",
+	api.ProblemDamaged:         "What is stored is damaged",
 	api.ProblemInternal:        "A bug",
 }
 

@@ -267,6 +267,18 @@ func TestDamagedRowsAreReported(t *testing.T) {
 	if err != nil || len(page.Runs) != 2 {
 		t.Errorf("the list shows %d runs, %v", len(page.Runs), err)
 	}
+	script(t, path, "INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cause, message, signal, started, finished, retry_at, retry_wait) "+
+		"VALUES (3, 0, 1, 1, 1, 1, 'dancing', '', '', '', 0, 0, 0, 0)")
+	bad := 0
+	err = d.Scan(context.Background(), func(rec store.RunRecord, _ []dag.EventRow) error {
+		if errors.Is(rec.Bad, store.ErrCorrupt) {
+			bad++
+		}
+		return nil
+	})
+	if err != nil || bad != 2 {
+		t.Errorf("a scan finds %d damaged runs, %v", bad, err)
+	}
 }
 
 // TestLogStartsOver: the write-ahead log does not grow with history.

@@ -386,6 +386,9 @@ func (d *DB) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow)
 			return see(store.RunRecord{Run: r.RunRow, Bad: r.bad}, nil)
 		}
 		attempts, err := listOn(d, conn, "attemptsOfRun", []any{r.n, r.ID[:]}, scanAttempt)
+		if errors.Is(err, store.ErrCorrupt) {
+			return see(store.RunRecord{Run: r.RunRow, Bad: err}, nil)
+		}
 		if err != nil {
 			return err
 		}
