@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"internal/secret":                {},
 	"internal/glob":                  {},
 	"internal/artifact":              {"internal/glob"},
-	"internal/auth":                  {"internal/dag", "internal/store", "api/v1"},
+	"internal/auth":                  {"internal/dag", "internal/store", "internal/line", "api/v1"},
 	"internal/trigger":               {"internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/workflow"},
 	"internal/output":                {},
 	"internal/line":                  {},

@@ -13,6 +13,7 @@ import (
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/line"
 	"skein.dev/skein/internal/store"
 )
 
@@ -100,12 +101,24 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 		case t.Kind != kind:
 			refuse(w, r, http.StatusForbidden, fmt.Sprintf("the token %s is of the kind %s, this route asks for %s", t.Name, t.Kind, kind))
 		default:
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), holderKey{}, t)))
+			ctx := context.WithValue(r.Context(), holderKey{}, t)
+			if r.Header.Get("Upgrade") != "" { // it stays for longer than a call
+				ctx = line.Checked(ctx, func() error { return g.still(r.Context(), shown) })
+			}
+			next.ServeHTTP(w, r.WithContext(ctx))
 		}
 	})
 }
 
 var errRefused = errors.New("the token is refused")
+
+// still refuses a call on a line whose token is no more what it was when the line began.
+func (g *Gate) still(ctx context.Context, shown string) error {
+	if _, err := g.check(ctx, shown); err != nil {
+		return &line.Refused{Code: line.Unauthenticated, Text: err.Error()}
+	}
+	return nil
+}
 
 // check finds the token that a call shows.
 func (g *Gate) check(ctx context.Context, shown string) (store.Token, error) {

@@ -8,9 +8,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/line"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 )
@@ -109,6 +112,38 @@ func TestGate(t *testing.T) {
 }
 
 // TestStoreAway: while the store does not answer, who was known goes on; others are told so.
+// TestRevokedOnALine: what stays for longer than a call is let go on for as long as its token is good.
+func TestRevokedOnALine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Options{})
+		secret, row := add(t, s, store.TokenAPI, "ann", 0)
+		checks := func(upgrade string) context.Context {
+			ctx := context.Background()
+			r := httptest.NewRequest(http.MethodGet, "/api", nil)
+			r.Header.Set("Authorization", "Bearer "+secret)
+			r.Header.Set("Upgrade", upgrade)
+			g := auth.New(auth.Config{Store: s, Required: true, Kind: kindOf})
+			g.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() })).ServeHTTP(httptest.NewRecorder(), r)
+			return ctx
+		}
+		stays, call := checks(line.Protocol), checks("")
+		if err := line.Check(stays); err != nil {
+			t.Errorf("a good token: %v", err)
+		}
+		if err := s.RevokeToken(t.Context(), row.ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second) // for so long the store's answer counts
+		var refused *line.Refused
+		if err := line.Check(stays); !errors.As(err, &refused) || refused.Code != line.Unauthenticated || !strings.Contains(refused.Text, "revoked") {
+			t.Errorf("a revoked token: %v", err)
+		}
+		if err := line.Check(call); err != nil {
+			t.Errorf("a call that is over is looked at: %v", err)
+		}
+	})
+}
+
 func TestStoreAway(t *testing.T) {
 	s := &away{Store: memory.New(memory.Options{})}
 	secret, _ := add(t, s, store.TokenAPI, "ann", 0)

@@ -21,10 +21,10 @@ const (
 )
 
 const (
-	// lifeMax is how long a line is served: a token that was shown for it may be revoked meanwhile.
-	lifeMax = 5 * time.Second
+	// lifeMax is how long a line is served: so long one may be kept whose caller has gone without a word.
+	lifeMax = time.Minute
 	// useMax is for how long calls begin on a line: what begins then arrives before it ends.
-	useMax = 4 * time.Second
+	useMax = 50 * time.Second
 	// CallMax bounds a call, ReplyMax its reply, in bytes.
 	CallMax  = 1 << 20
 	ReplyMax = 64 << 20
@@ -39,6 +39,25 @@ type Refused struct {
 }
 
 func (e *Refused) Error() string { return e.Text }
+
+// Unauthenticated is the code of Refused for a caller who may call no more, as gRPC has it.
+const Unauthenticated = 16
+
+type checkKey struct{}
+
+// Checked gives the context of a request a check that every call on the line that begins with it must pass. What let the
+// request in may not hold for as long as the line.
+func Checked(ctx context.Context, check func() error) context.Context {
+	return context.WithValue(ctx, checkKey{}, check)
+}
+
+// Check makes that check; there may be none.
+func Check(ctx context.Context) error {
+	if check, is := ctx.Value(checkKey{}).(func() error); is {
+		return check()
+	}
+	return nil
+}
 
 // headBytes is what stands before a reply: its length, and the code of Refused, which is 0 if it is none. Before a call
 // there is its length alone.
@@ -103,7 +122,11 @@ func (l *Lines) Serve(w http.ResponseWriter, r *http.Request, answer func(ctx co
 		if call, err = read(buf.Reader, call); err != nil {
 			return
 		}
-		out, refused := l.answer(call, answer)
+		var out []byte
+		refused := Check(r.Context())
+		if refused == nil {
+			out, refused = l.answer(call, answer)
+		}
 		reply = framed(reply[:0], out, refused)
 		_, err = conn.Write(reply)
 	}

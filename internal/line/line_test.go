@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,6 +94,30 @@ func TestCalls(t *testing.T) {
 	end()
 	if reply, err := l.Call(t.Context(), []byte("five")); err == nil {
 		t.Errorf("a line of a server that has ended: %q", reply)
+	}
+}
+
+// TestChecked: each call is looked at, not only the first.
+func TestChecked(t *testing.T) {
+	lines, let := line.NewLines(), atomic.Bool{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lines.Serve(w, r.WithContext(line.Checked(r.Context(), func() error {
+			if let.Load() {
+				return nil
+			}
+			return &line.Refused{Code: line.Unauthenticated, Text: "no more"}
+		})), func(context.Context, []byte) ([]byte, error) { return []byte("yes"), nil })
+	}))
+	defer s.Close()
+	defer lines.Close()
+	l := open(t, s.URL)
+	for _, may := range []bool{true, false, true} {
+		let.Store(may)
+		reply, err := l.Call(t.Context(), nil)
+		var refused *line.Refused
+		if may != (err == nil) || may != (string(reply) == "yes") || !may && !(errors.As(err, &refused) && refused.Code == line.Unauthenticated) {
+			t.Errorf("let in %v: %q, %v", may, reply, err)
+		}
 	}
 }
 
