@@ -95,8 +95,13 @@ func (t *TaskDef) Run(command ...string) *TaskDef {
 	return t.Set("run", command)
 }
 
-// Needs names the tasks that must end before this one.
-func (t *TaskDef) Needs(tasks ...string) *TaskDef { return t.Set("needs", tasks) }
+// Needs names the tasks that must end before this one. Without any it changes nothing.
+func (t *TaskDef) Needs(tasks ...string) *TaskDef {
+	if len(tasks) == 0 {
+		return t
+	}
+	return t.Set("needs", tasks)
+}
 
 // If is the condition under which the task runs once what it needs has ended, such as always().
 func (t *TaskDef) If(expression string) *TaskDef { return t.Set("if", expression) }

@@ -27,7 +27,7 @@ func TestBuilt(t *testing.T) {
 	}
 	w := skein.NewWorkflow("shop/orders").Set("priority", "high").Set("priority", "low").Param("day", "string", nil).Param("n", "int", 3).
 		Task("b").Kind("vm.create", map[string]any{"x": "<${{ params.n }}>"}).Outputs(&out{}).Retry(2, time.Second).Timeout(time.Minute).Group("g").
-		Task("a").Needs("b").If("always()").Run("echo hello").Task("c").Run("ls", "-l").Workflow()
+		Task("a").Needs().Needs("b").If("always()").Run("echo hello").Task("c").Run("ls", "-l").Workflow()
 	const want = `{
   "name": "orders",
   "namespace": "shop",

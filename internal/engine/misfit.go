@@ -167,7 +167,7 @@ func (e *Engine) misplaced(ctx context.Context, v *RunView, x *Explanation, ts .
 func (e *Engine) unblocked(p dag.Place) string {
 	alone := e.cluster == nil
 	if kind := p.Kind(); kind != "" {
-		do := "a program that registers the kind: skein.Handle(worker, \"" + kind + "\", …)"
+		do := "a program that registers the kind: skein.Handle(worker, \"" + kind + "\", …), of a splitter skein.HandleSplitter"
 		if alone {
 			do += "; workers need a server with --db postgres://…"
 		}

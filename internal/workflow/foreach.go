@@ -151,8 +151,8 @@ func numbersOf(span map[string]int64) ([]json.RawMessage, error) {
 	}
 	list := []json.RawMessage{}
 	for at := from; step > 0 && at <= to || step < 0 && at >= to; at += step {
-		if len(list) > dag.ItemsMax {
-			return nil, fmt.Errorf("the range has more than %d numbers", dag.ItemsMax)
+		if len(list) == dag.ItemsMax {
+			return nil, fmt.Errorf("the range has more than %d numbers; let one item stand for several", dag.ItemsMax)
 		}
 		list = append(list, json.RawMessage(strconv.FormatInt(at, 10)))
 	}
@@ -238,11 +238,14 @@ func (c *readCheck) checkForeach(n *node, at string, read func(n *node, at strin
 			got := c.compile(foreachText(v.text), in)
 			c.complain(v, key, 0, got.faults)
 			read(v, key, got.refs)
+			if slices.Contains([]string{"int", "uint", "double", "bool", "null_type", "google.protobuf.Timestamp", "google.protobuf.Duration"}, got.out) {
+				c.failNode(v, key, "foreach needs a list, an expression that gives one, or a range; this is of the type "+typeWord(got.out), "write [a, b], ${{ tasks.NAME.outputs.KEY }} or {from: 1, to: 9}")
+			}
 		}
 	}
 	switch v := n.get("foreach"); {
 	case v == nil:
-	case v.kind != mapNode:
+	case v.kind != mapNode || isRange(v):
 		text(v, join(at, "foreach"), inTask)
 	default:
 		for i, level := range v.vals {

@@ -14,6 +14,7 @@ import (
 type compiled struct {
 	refs   []ref
 	faults []complaint
+	out    string // of a text that is one expression its type
 }
 
 // compile compiles a text with ${{ }}, or a condition.
@@ -36,6 +37,9 @@ func (r *reader) compile(text string, in scope) compiled {
 		var t *template
 		if t, c.faults = r.declared.template(text, in); t != nil {
 			c.refs = t.refs()
+			if len(t.parts) == 1 && t.parts[0].expr != nil {
+				c.out = t.parts[0].expr.out.TypeName()
+			}
 		}
 	}
 	if len(r.compiled) >= exprCacheMax {
