@@ -97,7 +97,7 @@ func (c *Client) send(ctx context.Context, k *call) (*http.Response, error) {
 		k.header.Set("Content-Type", "application/json")
 	}
 	if c.patience > 0 && k.method == http.MethodPost && k.header.Get(api.HeaderIdempotencyKey) == "" {
-		k.header.Set(api.HeaderIdempotencyKey, uuid.NewString())
+		k.header.Set(api.HeaderIdempotencyKey, api.KeyOnce+uuid.NewString())
 	}
 	for began, first := time.Now(), true; ; first = false {
 		resp, err := c.sendOnce(ctx, k, body)

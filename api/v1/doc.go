@@ -24,6 +24,10 @@ const (
 	HeaderAttempt        = "Skein-Attempt"
 )
 
+// KeyOnce begins idempotency keys that a client makes by itself, so that it can send a request again whose answer was lost. For such a
+// key a run is kept for an hour, not for seven days.
+const KeyOnce = "once:"
+
 // List is one page. Next begins the following one; null: this is the last. A page may be
 // short, even empty, and still have a next one.
 type List[T any] struct {

@@ -133,7 +133,7 @@ func (c *cli) start(ctx context.Context, arg string, named bool, f *runFlags) er
 	defer w.stopSignals()
 	w.hold = f.detach
 	if f.key == "" {
-		f.key = uuid.NewString() // so that a request whose answer was lost can be sent again
+		f.key = api.KeyOnce + uuid.NewString() // so that a request whose answer was lost can be sent again
 	}
 	var run api.Run
 	err = w.withServer(ctx, func(s *session) error {

@@ -23,6 +23,8 @@ const (
 	// keyedMin is how long a run with an idempotency key is kept in any case: who repeats a
 	// request within that time gets the same run.
 	keyedMin = 7 * 24 * time.Hour
+	// onceMin is the same for a key that a client has made by itself, as the command line does: it tries for minutes.
+	onceMin = time.Hour
 	// forgetRunsMin and forgetRunsMax bound a transaction; between them it is as large as can be
 	// done in forgetTime. forgetRest times as long as it took nothing is deleted.
 	forgetRunsMin, forgetRunsMax = 10, 500
@@ -128,7 +130,7 @@ func (f *forgetting) workflow(ctx context.Context, w *store.Workflow, now dag.Mi
 	if err != nil {
 		return err
 	}
-	x := store.Expiry{Shard: w.Shard, Workflow: w.ID, Keep: int(r.Runs), Keyed: now - dag.Micros(keyedMin.Microseconds())}
+	x := store.Expiry{Shard: w.Shard, Workflow: w.ID, Keep: int(r.Runs), Keyed: now - dag.Micros(keyedMin.Microseconds()), Once: now - dag.Micros(onceMin.Microseconds())}
 	if r.Age > 0 {
 		x.Before = now - dag.Micros(time.Duration(r.Age).Microseconds())
 	}

@@ -67,7 +67,7 @@ func (s *Store) expiredLocked(x *store.Expiry) (gone []dag.RunID) {
 		}
 	}
 	for i, r := range finished {
-		kept := r.FinishedAt >= x.Before && i >= len(finished)-max(x.Keep, 1) || r.Key != "" && r.FinishedAt >= x.Keyed ||
+		kept := r.FinishedAt >= x.Before && i >= len(finished)-max(x.Keep, 1) || r.Key != "" && r.FinishedAt >= x.KeptFrom(r.Key) ||
 			r.Origin == dag.OriginBackfill && filling
 		if !kept && len(gone) < x.Limit {
 			gone = append(gone, r.ID)

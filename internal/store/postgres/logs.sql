@@ -36,7 +36,7 @@ WITH floor AS (
   SELECT id, finished, key, origin FROM run WHERE workflow = $1 AND finished > 0 ORDER BY id LIMIT $6
 ), old AS MATERIALIZED (
   SELECT o.id FROM oldest o
-  WHERE (o.finished < $3 OR o.id <= (SELECT id FROM floor)) AND (o.key IS NULL OR o.finished < $4)
+  WHERE (o.finished < $3 OR o.id <= (SELECT id FROM floor)) AND (o.key IS NULL OR o.finished < CASE WHEN o.key LIKE 'once:%' THEN $7::bigint ELSE $4 END)
     AND (o.origin <> 'backfill' OR NOT EXISTS (SELECT FROM backfill b WHERE b.workflow = $1 AND b.state IN ('running', 'paused')))
   ORDER BY o.id LIMIT $5
 ), gone AS (

@@ -20,7 +20,7 @@ func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) ([
 	}
 	defer d.logs.give(c)
 	var gone []dag.RunID
-	a := args{}.int8(int64(x.Workflow)).int8(int64(max(x.Keep, 1))).int8(int64(x.Before)).int8(int64(x.Keyed)).int8(int64(x.Limit)).int8(lookMax)
+	a := args{}.int8(int64(x.Workflow)).int8(int64(max(x.Keep, 1))).int8(int64(x.Before)).int8(int64(x.Keyed)).int8(int64(x.Limit)).int8(lookMax).int8(int64(x.Once))
 	err = c.change(ctx, []query{{"holds", args{}.int4(int32(x.Shard)).int8(int64(owner)), nil}, {"expire", a, into(&gone, scanID)}})
 	if err != nil {
 		return nil, err

@@ -92,7 +92,7 @@ SELECT list, page, bits FROM roll;
 SELECT n, workflow, user, finished, n IN (SELECT run FROM line WHERE kept = 0) FROM run;
 
 -- name: finishedRun
-SELECT id, finished, key IS NOT NULL, origin, user FROM run WHERE n = ?1 AND finished > 0;
+SELECT id, finished, coalesce(key, ''), origin, user FROM run WHERE n = ?1 AND finished > 0;
 
 -- name: versionOfRun
 SELECT version FROM run WHERE n = ?1;

@@ -90,8 +90,8 @@ func (d *DB) expired(ctx context.Context, x store.Expiry) ([]expired, error) {
 	err = d.walkUp(conn, workflowList(x.Workflow), 0, func(n int64) (bool, error) {
 		looked++
 		err := d.on(conn, "finishedRun", []any{n}, func(s *sqlite.Stmt) error {
-			finished, keyed, origin := dag.Micros(s.ColumnInt64(1)), s.ColumnInt64(2) != 0, dag.Origin(s.ColumnText(3))
-			if finished >= x.Before && n > floor || keyed && finished >= x.Keyed || origin == dag.OriginBackfill && filling {
+			finished, key, origin := dag.Micros(s.ColumnInt64(1)), s.ColumnText(2), dag.Origin(s.ColumnText(3))
+			if finished >= x.Before && n > floor || key != "" && finished >= x.KeptFrom(key) || origin == dag.OriginBackfill && filling {
 				return nil
 			}
 			r := expired{n: n, user: s.ColumnText(4)}

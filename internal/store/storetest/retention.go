@@ -141,6 +141,11 @@ func expireNever(b *bed) {
 	b.same(b.expire(x), []dag.RunID(nil), "a key that is young, a backfill that goes on, a run that goes on")
 	x.Keyed = 101
 	b.same(b.expire(x), []dag.RunID{keyed.ID}, "the key is old enough")
+	once := b.past(200, func(r *dag.RunRow) { r.Key, r.KeyHash = store.KeyOnce+"k", []byte{1} })
+	x.Keep, x.Keyed, x.Once = 10, 101, 200
+	b.same(b.expire(x), []dag.RunID(nil), "a key for one request that is young")
+	x.Once = 201
+	b.same(b.expire(x), []dag.RunID{once.ID}, "a key for one request")
 	backfill.State, backfill.Revision = store.BackfillDone, 2
 	b.put(func(x *store.Batch) { x.BackfillUpdates = []store.Backfill{backfill} })
 	b.same(b.expire(x), []dag.RunID{filled.ID}, "the backfill is done")
