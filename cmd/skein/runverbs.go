@@ -63,7 +63,7 @@ func (c *cli) onRuns(ctx context.Context, s *session, name string, args []string
 		return err
 	}
 	if f.dry {
-		c.say("%s would %s", count(len(chosen), "run"), name)
+		c.say("would %s %s", name, count(len(chosen), "run"))
 		return c.runTable(chosen)
 	}
 	if len(args) != 1 && len(chosen) > 0 {
