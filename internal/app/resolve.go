@@ -54,7 +54,8 @@ type resolver struct {
 
 	mu   *sync.Mutex // protects following fields
 	runs map[dag.RunID]*runEntry
-	idle []dag.RunID // runs that were left, in that order; one may stand here often, and may be in use again
+	idle []idleRun // runs that were left, in that order; one may stand here often, and may be in use again
+	left int64     // how often that was
 }
 
 type versionID struct {
@@ -78,6 +79,13 @@ type runEntry struct {
 	row  dag.RunRow
 	read bool
 	uses int
+	left int64 // the last time that nobody had it any more
+}
+
+// idleRun is a run that nobody had any more at a time.
+type idleRun struct {
+	run  dag.RunID
+	left int64
 }
 
 const (
@@ -203,18 +211,21 @@ func (r *resolver) leave(id dag.RunID) {
 		delete(r.runs, id)
 		return
 	}
-	r.idle = append(r.idle, id)
+	r.left++
+	e.left = r.left
+	r.idle = append(r.idle, idleRun{id, r.left})
 	if len(r.idle) > idleMax {
-		if old := r.runs[r.idle[0]]; old != nil && old.uses == 0 {
-			delete(r.runs, r.idle[0])
+		first := r.idle[0]
+		if old := r.runs[first.run]; old != nil && old.uses == 0 && old.left == first.left { // else it was had since
+			delete(r.runs, first.run)
 		}
 		r.idle = slices.Delete(r.idle, 0, 1)
 	}
 }
 
 const (
-	// idleMax bounds the rows that are kept of runs without an attempt here: in a chain that is the time between
-	// one task and the next.
+	// idleMax bounds the rows that are kept of runs without an attempt here, those that were left last: in a chain that is
+	// the time between one task and the next.
 	idleMax = 512
 	// idleBytesMax is up to how many bytes a row is kept.
 	idleBytesMax = 16 << 10

@@ -60,5 +60,11 @@ func TestRunsAreKept(t *testing.T) {
 	if len(r.runs) > idleMax || len(r.idle) > idleMax {
 		t.Errorf("%d rows are kept, %d are listed", len(r.runs), len(r.idle))
 	}
+	for range 3 * idleMax { // a long chain
+		pass(small, 1)
+	}
+	if st.reads[small] != 3 {
+		t.Errorf("in a long chain the row was read %d times more", st.reads[small]-2)
+	}
 	r.leave(dag.RunID{9}) // nobody entered it
 }
