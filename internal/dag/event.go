@@ -164,6 +164,14 @@ type Effects struct {
 	// Orders is what child runs are to be told. Unlike all else it belongs into the
 	// transaction: nobody asks again.
 	Orders []Order
+	// Poisoned are tasks that failed because they were lost too often: an operator is to hear of them.
+	Poisoned []Poisoned
+}
+
+// Poisoned is a task that is suspected to end whatever runs it.
+type Poisoned struct {
+	Run  RunID
+	Task string // its name; "": the splitting
 }
 
 // Reset empties it for the next transaction.
@@ -172,6 +180,7 @@ func (fx *Effects) Reset() {
 	fx.Cancels = fx.Cancels[:0]
 	fx.Prepares = fx.Prepares[:0]
 	fx.Orders = fx.Orders[:0]
+	fx.Poisoned = fx.Poisoned[:0]
 }
 
 // Verdict is the answer to an event. Everything but Accepted changed nothing; its text

@@ -341,6 +341,7 @@ func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 	case ev.Task == LeaderTask && poison:
 		p.state = Failed
 		a.Cause = CausePoison
+		fx.Poisoned = append(fx.Poisoned, Poisoned{Run: r.ID})
 		r.Cause, r.Message = CausePoison, "splitting it killed whatever tried"
 		r.finalise(RunFailed, now)
 	case ev.Task == LeaderTask:
@@ -349,6 +350,7 @@ func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 		r.halt(ev.Task, a)
 	case poison:
 		a.Cause, a.Message = CausePoison, fmt.Sprintf("lost for the %dth time", p.losses)
+		fx.Poisoned = append(fx.Poisoned, Poisoned{r.ID, r.Graph.Name(ev.Task)})
 		if ev.Reason != "" {
 			a.Message += ": " + ev.Reason
 		}

@@ -247,3 +247,11 @@ func (w *writer) score(kind dag.EventKind, v dag.Verdict) {
 		w.tx.tally.lost++
 	}
 }
+
+// alert tells the operator of tasks that were lost too often: they may have ended the workers that ran them.
+func (w *writer) alert(poisoned []dag.Poisoned) {
+	for _, p := range poisoned {
+		w.e.stats.Poisoned.Add(1)
+		w.e.log.Error("a task was lost too often and is failed as poison: look at what it does to its worker", "run", p.Run.String(), "task", p.Task)
+	}
+}

@@ -109,6 +109,7 @@ type Stats struct {
 	Lost, Repaired          atomic.Int64
 	RunsRevived             atomic.Int64 // brought back after their end: each ends once more
 	Retaken, Quarantined    atomic.Int64
+	Poisoned                atomic.Int64 // tasks that failed because they were lost too often
 	Expired                 atomic.Int64 // runs deleted because they need not be kept
 	CommitNanos, ActiveRuns atomic.Int64 // ActiveRuns goes up and down
 	ReadyTasks, InboxItems  atomic.Int64 // as of the last transaction

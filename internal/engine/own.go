@@ -339,6 +339,8 @@ type doubt struct {
 	cancels []dag.Cancel
 	events  []dag.EventRow
 	tally   tally
+
+	poisoned []dag.Poisoned
 }
 
 // failed handles a transaction of n items that did not surely commit.
@@ -361,7 +363,7 @@ func (w *writer) retake(ctx context.Context, n int, cause error) error {
 	if d.unknown {
 		d.n, d.fences, d.tally = n, slices.Clone(w.tx.batch.Fences), w.tx.tally
 		d.answers, d.cancels = slices.Clone(w.tx.answers), slices.Clone(w.tx.fx.Cancels)
-		d.events = slices.Clone(w.tx.batch.Events)
+		d.events, d.poisoned = slices.Clone(w.tx.batch.Events), slices.Clone(w.tx.fx.Poisoned)
 		for i := range n {
 			w.kept[i].again = true
 		}
@@ -383,6 +385,7 @@ func (w *writer) retake(ctx context.Context, n int, cause error) error {
 func (w *writer) resolve(d *doubt, first *taken) {
 	if d.happened(first, w.e.me().ID) {
 		w.e.stats.add(&d.tally, len(d.assigns))
+		w.alert(d.poisoned)
 		if len(d.cancels) > 0 {
 			w.cancel(d.cancels)
 		}

@@ -410,3 +410,26 @@ func (x *timed) startAnyhow(w store.Workflow, k int) store.Backfill {
 	}
 	return b
 }
+
+// TestPoisonIsToldOf: a task whose node dies again and again fails, and the operator hears of it.
+func TestPoisonIsToldOf(t *testing.T) {
+	bubble(t, func(t *testing.T, x *timed) {
+		x.slow.Store(int64(time.Hour))
+		w, _, err := x.Apply(t.Context(), parsed(t, "name: w\nnamespace: test\ntasks:\n  a: {run: x}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.Submit(t.Context(), submission(w)); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			pass(time.Minute)
+			if told := x.Stats().Poisoned.Load(); told != 0 {
+				x.statesAre(w, "1 failed")
+				return
+			}
+			x.crash(t)
+		}
+		t.Error("nobody heard of it")
+	})
+}

@@ -393,6 +393,7 @@ func (w *writer) settle(n int) {
 		w.e.cfg.Declared()
 	}
 	w.e.stats.add(&w.tx.tally, len(w.tx.assigns))
+	w.alert(w.tx.fx.Poisoned)
 	w.drop(n)
 	w.tx.reset()
 	w.demand()
