@@ -177,12 +177,15 @@ func (w *writer) event(it *item) answer {
 // step steps a run that is in memory.
 func (w *writer) step(it *item, r *dag.Run) answer {
 	w.tx.current = r
-	ev, err := w.waits(r, &it.ev)
+	ev, gated, err := w.waits(r, &it.ev)
 	if err != nil {
 		w.broken(err)
 		return answer{run: it.run, err: err}
 	}
 	v := r.Step(ev, w.tx.now, &w.tx.fx)
+	if gated && v == dag.Accepted && r.State == dag.RunWaiting && r.Claim != nil {
+		r.PutClaim(nil) // it asks when it is through, as a new one does
+	}
 	if r.Gate == gateNone && (r.Unfinished() || v == dag.Accepted) { // it was revived, if only to end again
 		w.count(r)
 	}
@@ -211,19 +214,22 @@ func (w *writer) step(it *item, r *dag.Run) answer {
 
 // waits has a run that others have inserted pass its gates, and says what a recovered one has to
 // wait for.
-func (w *writer) waits(r *dag.Run, ev *dag.Event) (*dag.Event, error) {
+func (w *writer) waits(r *dag.Run, ev *dag.Event) (_ *dag.Event, gated bool, err error) {
 	switch {
 	case ev.Kind == dag.EvSubmit && r.Gate == gateNone:
 		why, d, err := w.enter(r)
 		if d != nil {
-			return d.event(), err
+			return d.event(), false, err
 		}
 		ev.Wait = why
-		return ev, err
-	case r.Claim != nil && (ev.Kind == dag.EvRecover || ev.Kind == dag.EvMark && r.State.Terminal()):
-		ev.Wait = "it asks anew for " + r.Claim.What()
+		return ev, false, err
+	case ev.Kind == dag.EvRecover || ev.Kind == dag.EvMark && r.State.Terminal():
+		if ev.Wait, err = w.shut(r); ev.Wait == "" && r.Claim != nil {
+			ev.Wait = "it asks anew for " + r.Claim.What()
+			return ev, false, err
+		}
 	}
-	return ev, nil
+	return ev, ev.Wait != "", err
 }
 
 // called loads a run for a verb if it is not in memory because it stands in line.

@@ -101,20 +101,38 @@ func (w *writer) enter(r *dag.Run) (why string, d *denial, err error) {
 
 // try lets r through a gate, or has it wait there.
 func (w *writer) try(k store.TriggerKey, g *gate, r *dag.Run) (why string, err error) {
+	if why, err = w.closed(k, g); why != "" || err != nil {
+		if err == nil {
+			g.waiting.Put(r)
+		}
+		return why, err
+	}
+	g.past++
+	return "", nil
+}
+
+// closed says why a gate lets nobody else through now, "" if it does.
+func (w *writer) closed(k store.TriggerKey, g *gate) (why string, err error) {
 	limit, err := w.limit(k)
-	if err != nil {
+	if err != nil || limit == 0 || g == nil || g.past < limit && g.waiting.Len() == 0 {
 		return "", err
 	}
-	if limit == 0 || g.past < limit && g.waiting.Len() == 0 {
-		g.past++
-		return "", nil
-	}
-	g.waiting.Put(r)
 	what := "the workflow"
 	if k.Name != "" {
 		what = "trigger " + k.Name
 	}
 	return lets(what, limit), nil
+}
+
+// shut says at which of its gates a run that comes back has to wait, "" if there is room at all of them.
+func (w *writer) shut(r *dag.Run) (why string, err error) {
+	if k, ok := triggerGate(r); ok {
+		why, err = w.closed(k, w.gates.of[k])
+	}
+	if why == "" && err == nil {
+		why, err = w.closed(workflowGate(r), w.gates.of[workflowGate(r)])
+	}
+	return why, err
 }
 
 // count takes up a run as its rows have it: one that is waiting stands at its first gate.

@@ -201,3 +201,36 @@ func TestOverlap(t *testing.T) {
 		})
 	}
 }
+
+// TestRecoveredWait recovers runs of which only one may be active at a time: they wait like new ones.
+func TestRecoveredWait(t *testing.T) {
+	bubble(t, func(t *testing.T, x *timed) {
+		x.slow.Store(int64(10 * time.Second))
+		w, _, err := x.Apply(t.Context(), parsed(t, "name: w\nnamespace: test\nmax_concurrent_runs: 1\ntasks:\n  a: {run: x}\n  b: {run: x, needs: a}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := []dag.RunID{x.submit(w), x.submit(w), x.submit(w)}
+		for _, id := range ids[:2] {
+			if err := x.Do(t.Context(), engine.Command{Run: id, Intent: dag.IntentKill, Actor: "ada"}); err != nil {
+				t.Fatal(err)
+			}
+			pass(10500 * time.Millisecond) // it ends, and the next one begins
+		}
+		x.statesAre(w, "1 running, 2 stopped")
+		for _, id := range ids[:2] {
+			if v, err := x.Recovered(t.Context(), id); err != nil || v != dag.Accepted {
+				t.Fatal(v, err)
+			}
+		}
+		x.statesAre(w, "1 running, 2 waiting")
+		x.whole()
+		x.restart(t, 0)
+		pass(0)
+		x.statesAre(w, "1 running, 2 waiting")
+		pass(20 * time.Second)
+		x.statesAre(w, "1 running, 1 succeeded, 1 waiting")
+		x.rest()
+		x.statesAre(w, "3 succeeded")
+	})
+}

@@ -141,7 +141,9 @@ func (v *verifier) states() {
 		return
 	}
 	if !r.State.Terminal() {
-		v.unsettled(views)
+		if r.State != dag.RunWaiting { // one that came back may have nothing left to do; it says so when there is a place for it
+			v.unsettled(views)
+		}
 		v.shares(views)
 		return
 	}

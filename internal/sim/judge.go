@@ -294,3 +294,25 @@ func (v *witness) ledger(ctx context.Context) {
 		}
 	}
 }
+
+// limits: no run of a workflow becomes active while as many are as it lets. Those that were before it let fewer go on.
+func (v *witness) limits() {
+	if !v.w.swarm.limit {
+		return
+	}
+	active := map[dag.WorkflowID]int32{}
+	for _, id := range v.order {
+		if r := &v.runs[id].row; r.State > dag.RunWaiting && !r.State.Terminal() {
+			active[r.Workflow]++
+		}
+	}
+	for i := range v.w.flows {
+		row, err := v.w.st.WorkflowByID(context.Background(), v.w.flows[i].row.ID)
+		must(err)
+		n, was := active[row.ID], v.active[row.ID]
+		if n > was[0] && row.MaxRuns > 0 && n > row.MaxRuns && was[1] > 0 && n > was[1] {
+			v.w.violate("limit of a workflow", "%d runs of %s are active, at most %d may be", n, row.Name, row.MaxRuns)
+		}
+		v.active[row.ID] = [2]int32{n, row.MaxRuns}
+	}
+}

@@ -31,6 +31,7 @@ type Mutant struct {
 	cursor    bool                // what was inserted by others is looked for behind the last one seen
 	unfenced  bool                // the store takes the writes of whoever
 	noneDue   bool                // nothing is ever due
+	boundless bool                // a workflow lets any number of its runs be active
 	anyToken  bool                // reports count for the newest attempt
 	forgetful bool                // a report is sent once
 	again     bool                // what runs is started again
@@ -102,6 +103,14 @@ func (v *view) Due(ctx context.Context, shards []dag.ShardID, until dag.Micros, 
 		return nil, nil
 	}
 	return v.Store.Due(ctx, shards, until, limit)
+}
+
+func (v *view) WorkflowByID(ctx context.Context, id dag.WorkflowID) (store.Workflow, error) {
+	wf, err := v.Store.WorkflowByID(ctx, id)
+	if v.m.boundless {
+		wf.MaxRuns = 0
+	}
+	return wf, err
 }
 
 func (v *view) Clock(ctx context.Context) (dag.Micros, error) {
@@ -376,4 +385,5 @@ var Mutants = []*Mutant{
 	{Name: "clock-ahead", Like: "instants by the node's own clock", ahead: 700_000},
 	{Name: "circles-not-looked-for", Like: "runs wait for each other, each with what the next one needs", noSweep: true},
 	{Name: "never-due", Like: "a trigger is stuck for ever (Quartz #145)", noneDue: true},
+	{Name: "limit-not-looked-at", Like: "more runs of a workflow are active than may be (Airflow #45388)", boundless: true},
 }

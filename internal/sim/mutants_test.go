@@ -36,7 +36,7 @@ func caught(stage *Stage, m *Mutant) (seed uint64, rule string) {
 
 // shownByMutants are the rules of which no history made by hand shows that they can fail, since
 // they judge the world and not a run: a bug has to.
-var shownByMutants = []string{"fence", "owner", "acknowledged", "memory", "started once", "false death", "false loss", "slots", "early", "outcome", "liveness", "heard", "walk"}
+var shownByMutants = []string{"fence", "owner", "acknowledged", "memory", "started once", "false death", "false loss", "slots", "early", "outcome", "liveness", "heard", "walk", "limit of a workflow"}
 
 // TestMutants: the simulator catches every known bug.
 func TestMutants(t *testing.T) {

@@ -27,6 +27,7 @@ type witness struct {
 	said    map[attemptKey]dag.AttemptState // what holders really reported
 	latest  dag.Micros                      // the latest that the database's clock has shown
 	moved   int64                           // when a run or an attempt last changed
+	active  map[dag.WorkflowID][2]int32     // runs, and how many there may be: 0 any number
 	Commits int
 }
 
@@ -54,7 +55,7 @@ func (v *witness) open(w *World) {
 	v.taker = map[dag.ShardID]dag.HandlerID{}
 	v.members, v.runs = map[dag.HandlerID]pulse{}, map[dag.RunID]*shadow{}
 	v.keys, v.said = map[string]dag.RunID{}, map[attemptKey]dag.AttemptState{}
-	v.once = map[string]bool{}
+	v.once, v.active = map[string]bool{}, map[dag.WorkflowID][2]int32{}
 	for _, s := range w.allShards() {
 		v.epoch[s] = 1 // of the one who set up
 	}
@@ -163,6 +164,7 @@ func (v *witness) commit(l *life, b *store.Batch) {
 		w.timed.watch(w, b)
 	}
 	v.commons()
+	v.limits()
 	if len(b.Fences) == 0 || len(w.Found) > 0 {
 		return
 	}
