@@ -179,8 +179,13 @@ func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*
 		Leader: row.Leader, LeaderAt: row.LeaderAt, base: row.Base, own: row.Graph, stored: true, was: row.State,
 		Claim: row.Claim, claimed: row.Claim,
 	}
-	if r.Priority >= Levels || r.State >= runStates || r.Intent >= intents {
-		return nil, fmt.Errorf("run %s has priority %d, state %d, intent %d", r.ID, r.Priority, r.State, r.Intent)
+	if r.Priority >= Levels || r.State >= runStates || r.Intent >= intents || r.Generation < 1 {
+		return nil, fmt.Errorf("run %s has priority %d, state %d, intent %d, generation %d", r.ID, r.Priority, r.State, r.Intent, r.Generation)
+	}
+	for i := range attempts {
+		if a := &attempts[i]; a.Generation < 1 || a.Generation > r.Generation {
+			return nil, fmt.Errorf("run %s is in generation %d and has an attempt of generation %d", r.ID, r.Generation, a.Generation)
+		}
 	}
 	if err := r.loadLeader(attempts); err != nil {
 		return nil, err

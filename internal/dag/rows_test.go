@@ -141,8 +141,8 @@ func TestDamagedRows(t *testing.T) {
 		g    *Graph
 		want string
 	}{
-		{"no such task", nil, AttemptRow{Task: 2, Token: 1}, g, "has an attempt of task 2, its graph has 2 tasks"},
-		{"negative task", nil, AttemptRow{Task: -7, Token: 1}, g, "has an attempt of task -7"},
+		{"no such task", nil, AttemptRow{Task: 2, Token: 1, Generation: 1}, g, "has an attempt of task 2, its graph has 2 tasks"},
+		{"negative task", nil, AttemptRow{Task: -7, Token: 1, Generation: 1}, g, "has an attempt of task -7"},
 		{"no graph", nil, held, nil, "has no graph"},
 		{"final of another graph", func(r *RunRow) { r.State, r.Final = RunFailed, []byte{byte(Failed), 3} }, held, g, "final states of run"},
 		{"final not final", func(r *RunRow) { r.State, r.Final = RunFailed, []byte{byte(Assigned), 2} }, held, g, "final states of run"},
@@ -151,7 +151,10 @@ func TestDamagedRows(t *testing.T) {
 		{"priority", func(r *RunRow) { r.Priority = 9 }, held, g, "has priority 9"},
 		{"intent", func(r *RunRow) { r.Intent = 9 }, held, g, "intent 9"},
 		{"state", func(r *RunRow) { r.State = 99 }, held, g, "state 99"},
-		{"Leader work of a running run", nil, AttemptRow{Task: LeaderTask, Token: 1}, g, "but its Leader work is assigned"},
+		{"generation", func(r *RunRow) { r.Generation = -5 }, held, g, "generation -5"},
+		{"attempt of a later generation", nil, AttemptRow{Task: 0, Token: 1, Generation: 2}, g, "has an attempt of generation 2"},
+		{"attempt of no generation", nil, AttemptRow{Task: 0, Token: 1}, g, "has an attempt of generation 0"},
+		{"Leader work of a running run", nil, AttemptRow{Task: LeaderTask, Token: 1, Generation: 1}, g, "but its Leader work is assigned"},
 	}
 	for _, tt := range tests {
 		row := good
