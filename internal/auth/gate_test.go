@@ -111,7 +111,6 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestStoreAway: while the store does not answer, who was known goes on; others are told so.
 // TestRevokedOnALine: what stays for longer than a call is let go on for as long as its token is good.
 func TestRevokedOnALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -133,7 +132,7 @@ func TestRevokedOnALine(t *testing.T) {
 		if err := s.RevokeToken(t.Context(), row.ID); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Second) // for so long the store's answer counts
+		time.Sleep(5 * time.Second) // of the bubble's clock: for so long the store's answer counts
 		var refused *line.Refused
 		if err := line.Check(stays); !errors.As(err, &refused) || refused.Code != line.Unauthenticated || !strings.Contains(refused.Text, "revoked") {
 			t.Errorf("a revoked token: %v", err)
@@ -144,6 +143,7 @@ func TestRevokedOnALine(t *testing.T) {
 	})
 }
 
+// TestStoreAway: while the store does not answer, who was known goes on; others are told so.
 func TestStoreAway(t *testing.T) {
 	s := &away{Store: memory.New(memory.Options{})}
 	secret, _ := add(t, s, store.TokenAPI, "ann", 0)
