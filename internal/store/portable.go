@@ -54,10 +54,10 @@ func Tables() []*Table {
 		table("version_file", "workflow i8, version i4, name t, mode i8, data b"),
 		table("run", "id id, shard i4, workflow i8, version i4, priority t, origin t, user t, key t?, key_hash b?, params b?, fire b?, "+
 			"created i8, first_seq i8, first_at i8, events_first b?, state t, intent t, generation i4, cause t, message t, graph b?, base b?, "+
-			"final b?, split i8, started i8, finished i8, leader i8, leader_at i8, last_seq i8?, last_at i8?, events_last b?, claim b?"),
+			"final b?, split i8, started i8, finished i8, leader i8, leader_at i8, last_seq i8?, last_at i8?, events_last b?, claim b?, hands b?"),
 		table("attempt", "run id, task i4, token i4, generation i4, handler i8, assigned i8, state t, cause t, message t, exit_code i4?, "+
 			"signal t, outputs b?, started i8, finished i8, retry_at i8, retry_wait i8"),
-		table("event", "run id, seq i8, at i8, records b"),
+		table("event", "run id, seq i8, at i8, records b, hands b?"),
 		table("request", "scope t, key t, hash b, answer b, created i8"),
 		table("message", "id i8, sender i4, target i4, payload b, created i8"),
 		table("trigger", "workflow i8, name t, shard i4, version i4, kind t, state t, actor t, reason t, next i8, decided i8, since i8, "+

@@ -204,6 +204,7 @@ type AttemptQuery struct {
 	Task    dag.TaskID // only with One
 	One     bool
 	Outputs bool // bring outputs
+	Ended   bool // only what has ended, or begun, need be there: what is merely handed over may be left out
 }
 
 // WorkflowQuery selects workflows by namespace and name; After is a cursor of the form

@@ -230,7 +230,7 @@ func (x *tx) insertAttempt(a *dag.AttemptRow) error {
 	if err != nil {
 		return err
 	}
-	i, exists := slices.BinarySearchFunc(r.attempts, *a, byTaskThenToken)
+	i, exists := slices.BinarySearchFunc(r.attempts, *a, store.ByTask)
 	if exists {
 		return refused("attempt %d of task %d of run %s exists", a.Token, a.Task, a.Run)
 	}
@@ -247,7 +247,7 @@ func (x *tx) updateAttempt(u *dag.AttemptUpdate) error {
 	if err != nil {
 		return err
 	}
-	i, exists := slices.BinarySearchFunc(r.attempts, u.AttemptRow, byTaskThenToken)
+	i, exists := slices.BinarySearchFunc(r.attempts, u.AttemptRow, store.ByTask)
 	if !exists {
 		return missed("there is no attempt %d of task %d of run %s", u.Token, u.Task, u.Run)
 	}

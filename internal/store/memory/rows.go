@@ -99,13 +99,6 @@ func cloneAll[T any](rows []T, clone func(T) T) []T {
 	return out
 }
 
-func byTaskThenToken(a dag.AttemptRow, b dag.AttemptRow) int {
-	if a.Task != b.Task {
-		return int(a.Task) - int(b.Task)
-	}
-	return int(a.Token) - int(b.Token)
-}
-
 func (r *run) bytes() int64 {
 	n := rowBytes(r.row)
 	for i := range r.attempts {

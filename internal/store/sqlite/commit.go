@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,7 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 	if err := d.transact(func() error { return d.apply(b) }); err != nil {
 		return 0, err
 	}
+	d.handed.Done(b)
 	d.checkpoints.wrote(b.Rows())
 	return wall(), nil
 }
@@ -100,6 +102,7 @@ func (d *DB) forget() {
 	d.numbers.reset()
 	d.rolls.reset()
 	d.moves.reset()
+	d.handed.Forget()
 }
 
 func (d *DB) apply(b *store.Batch) error {
@@ -123,7 +126,10 @@ func (d *DB) apply(b *store.Batch) error {
 	if err := d.history(b, seq); err != nil {
 		return err
 	}
-	for _, step := range []func(*store.Batch) error{d.runs, d.attempts, d.events, d.workflows, d.versions, d.requests, d.messages, d.schedules, d.queues} {
+	if err := d.plan(b); err != nil {
+		return err
+	}
+	for _, step := range []func(*store.Batch) error{d.runs, d.events, d.attempts, d.workflows, d.versions, d.requests, d.messages, d.schedules, d.queues} {
 		if err := step(b); err != nil {
 			return err
 		}
@@ -173,6 +179,43 @@ func (h *history) take(id dag.RunID) *dag.EventRow {
 	return &dag.EventRow{}
 }
 
+// plan decides how the attempts are written.
+func (d *DB) plan(b *store.Batch) (err error) {
+	d.hands, err = d.handed.Plan(b, store.HandPacker{
+		Pack:    true,
+		History: func(id dag.RunID) bool { return d.past.of[id] != nil },
+		Look: func(runs []dag.RunID, see func(dag.RunID, []byte) error) error {
+			for _, id := range runs {
+				packed, err := d.handsOf(id)
+				for i := 0; i < len(packed) && err == nil; i++ {
+					err = see(id, packed[i])
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+	return err
+}
+
+// handsOf reads inside the transaction what has been handed over of a run.
+func (d *DB) handsOf(id dag.RunID) (packed [][]byte, err error) {
+	n, err := d.number(id)
+	if err != nil {
+		return nil, err
+	}
+	s := d.stmts.handsOfRun.row().int(n)
+	for {
+		more, err := s.Step()
+		if err != nil || !more {
+			return packed, errors.Join(translate(s.name, err), s.Reset())
+		}
+		packed = append(packed, (&row{s: s.Stmt}).blob())
+	}
+}
+
 func (d *DB) runs(b *store.Batch) error {
 	for i := range b.RunInserts {
 		r := &b.RunInserts[i]
@@ -183,7 +226,8 @@ func (d *DB) runs(b *store.Batch) error {
 		s := d.stmts.insertRun.row().blob(r.ID[:]).int(int64(r.Shard)).int(int64(r.Workflow)).int(int64(r.Version)).
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
 			int(int64(r.Created)).int(d.past.seq).int(int64(e.At)).blob(e.Records)
-		if _, err := runState(s, r).blob(r.Fire.Pack()).blob(dag.PackClaims(r.Claim, r.Shares)).exec(d.conn); err != nil {
+		if _, err := runState(s, r).blob(r.Fire.Pack()).blob(dag.PackClaims(r.Claim, r.Shares)).
+			blob(d.hands.Take(r.ID)).exec(d.conn); err != nil {
 			return err
 		}
 		n := d.conn.LastInsertRowID()
@@ -265,7 +309,8 @@ func (d *DB) events(b *store.Batch) error {
 		if err != nil {
 			return err
 		}
-		if _, err := d.stmts.insertEvent.row().int(n).int(d.past.seq).int(int64(e.At)).blob(some(e.Records)).exec(d.conn); err != nil {
+		if _, err := d.stmts.insertEvent.row().int(n).int(d.past.seq).int(int64(e.At)).blob(some(e.Records)).
+			blob(d.hands.Take(e.Run)).exec(d.conn); err != nil {
 			return err
 		}
 	}
@@ -274,19 +319,20 @@ func (d *DB) events(b *store.Batch) error {
 
 func (d *DB) attempts(b *store.Batch) error {
 	for i := range b.AttemptInserts {
-		a := &b.AttemptInserts[i]
-		n, err := d.number(a.Run)
-		if err != nil {
-			return err
-		}
-		s := d.stmts.insertAttempt.row().int(n).int(int64(a.Task)).int(int64(a.Token)).int(int64(a.Generation)).
-			int(int64(a.Handler)).int(int64(a.Assigned))
-		if _, err := ended(s, a).exec(d.conn); err != nil {
-			return err
+		if d.hands.Own[i] {
+			if _, err := d.newAttempt(d.stmts.insertAttempt, &b.AttemptInserts[i]); err != nil {
+				return err
+			}
 		}
 	}
 	for i := range b.AttemptUpdates {
 		a := &b.AttemptUpdates[i]
+		if d.hands.First[i] {
+			if n, err := d.newAttempt(d.stmts.firstAttempt, &a.AttemptRow); err != nil || n != 1 {
+				return cmp.Or(err, fmt.Errorf("attempt %d of task %d of run %s has a row: %w", a.Token, a.Task, a.Run, store.ErrFenced))
+			}
+			continue
+		}
 		n, err := d.number(a.Run)
 		if err != nil {
 			return err
@@ -298,6 +344,16 @@ func (d *DB) attempts(b *store.Batch) error {
 		}
 	}
 	return nil
+}
+
+// newAttempt writes the row of an attempt that has none and reports whether there is one more.
+func (d *DB) newAttempt(s *stmt, a *dag.AttemptRow) (int, error) {
+	n, err := d.number(a.Run)
+	if err != nil {
+		return 0, err
+	}
+	s.row().int(n).int(int64(a.Task)).int(int64(a.Token)).int(int64(a.Generation)).int(int64(a.Handler)).int(int64(a.Assigned))
+	return ended(s, a).exec(d.conn)
 }
 
 // ended binds the columns of an attempt that change after its hand-over.
@@ -407,6 +463,7 @@ func (d *DB) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.Shar
 		}
 		return nil
 	})
+	d.handed.Forget()
 	if err != nil {
 		return nil, fmt.Errorf("acquire shards: %w", err)
 	}

@@ -42,6 +42,10 @@ SELECT ?2, task, token, generation, handler, assigned, state, cause, message, ex
   outputs, started, finished, retry_at, retry_wait
 FROM attempt WHERE run = ?1 ORDER BY task, token;
 
+-- name: handsOfRun
+SELECT hands FROM run WHERE n = ?1 AND hands IS NOT NULL
+UNION ALL SELECT hands FROM event WHERE run = ?1 AND hands IS NOT NULL;
+
 -- name: attemptsOfTask
 SELECT ?2, task, token, generation, handler, assigned, state, cause, message, exit_code, signal,
   outputs, started, finished, retry_at, retry_wait

@@ -145,6 +145,7 @@ type writeStmts struct {
 	insertRun, runNumber           *stmt
 	updateRun, endRun, fillRun     *stmt
 	insertAttempt, updateAttempt   *stmt
+	firstAttempt, handsOfRun       *stmt
 	insertEvent                    *stmt
 	insertWorkflow, updateWorkflow *stmt
 	insertVersion, insertFile      *stmt
@@ -183,6 +184,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"insertRun", &w.insertRun}, {"runNumber", &w.runNumber},
 		{"updateRun", &w.updateRun}, {"endRun", &w.endRun}, {"fillRun", &w.fillRun},
 		{"insertAttempt", &w.insertAttempt}, {"updateAttempt", &w.updateAttempt},
+		{"firstAttempt", &w.firstAttempt}, {"handsOfRun", &w.handsOfRun},
 		{"insertEvent", &w.insertEvent},
 		{"insertWorkflow", &w.insertWorkflow}, {"updateWorkflow", &w.updateWorkflow},
 		{"insertVersion", &w.insertVersion}, {"insertFile", &w.insertFile},

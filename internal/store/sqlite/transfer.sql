@@ -50,15 +50,15 @@ INSERT INTO version_file (workflow, version, name, mode, data) VALUES (?1, ?2, ?
 -- name: export run
 SELECT id, shard, workflow, version, priority, origin, user, key, key_hash, params, fire, created, first_seq, first_at,
   events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at,
-  last_seq, last_at, events_last, claim
+  last_seq, last_at, events_last, claim, hands
 FROM run ORDER BY n;
 
 -- name: import run
 INSERT INTO run (id, shard, workflow, version, priority, origin, user, key, key_hash, params, fire, created, first_seq, first_at,
   events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at,
-  last_seq, last_at, events_last, claim)
+  last_seq, last_at, events_last, claim, hands)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26,
-  ?27, ?28, ?29, ?30, ?31, ?32);
+  ?27, ?28, ?29, ?30, ?31, ?32, ?33);
 
 -- name: export attempt
 SELECT r.id, a.task, a.token, a.generation, a.handler, a.assigned, a.state, a.cause, a.message, a.exit_code, a.signal, a.outputs,
@@ -71,10 +71,10 @@ INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cau
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
 
 -- name: export event
-SELECT r.id, e.seq, e.at, e.records FROM event e LEFT JOIN run r ON r.n = e.run ORDER BY e.run, e.seq;
+SELECT r.id, e.seq, e.at, e.records, e.hands FROM event e LEFT JOIN run r ON r.n = e.run ORDER BY e.run, e.seq;
 
 -- name: import event
-INSERT INTO event (run, seq, at, records) VALUES (?1, ?2, ?3, ?4);
+INSERT INTO event (run, seq, at, records, hands) VALUES (?1, ?2, ?3, ?4, ?5);
 
 -- name: export request
 SELECT scope, key, hash, answer, created FROM request ORDER BY scope, key;

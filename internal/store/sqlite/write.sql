@@ -9,9 +9,9 @@ UPDATE shard SET epoch = epoch + 1, owner = ?2 WHERE id = ?1;
 -- name: insertRun
 INSERT INTO run (id, shard, workflow, version, priority, origin, user, key, key_hash, params, created,
   first_seq, first_at, events_first, state, intent, generation, cause, message, graph, base, final,
-  split, started, finished, leader, leader_at, fire, claim)
+  split, started, finished, leader, leader_at, fire, claim, hands)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
-  ?23, ?24, ?25, ?26, ?27, ?28, ?29);
+  ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30);
 
 -- name: runNumber
 SELECT n FROM run WHERE id = ?1;
@@ -36,14 +36,24 @@ INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cau
   outputs, started, finished, retry_at, retry_wait)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
 
+-- name: firstAttempt
+-- The row of an attempt that had none. If it has one, its owner believes something else.
+INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal,
+  outputs, started, finished, retry_at, retry_wait)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) ON CONFLICT DO NOTHING;
+
+-- name: handsOfRun
+SELECT hands FROM run WHERE n = ?1 AND hands IS NOT NULL
+UNION ALL SELECT hands FROM event WHERE run = ?1 AND hands IS NOT NULL;
+
 -- name: updateAttempt
 UPDATE attempt SET state = ?6, cause = ?7, message = ?8, exit_code = ?9, signal = ?10, outputs = ?11, started = ?12,
   finished = ?13, retry_at = ?14, retry_wait = ?15
 WHERE run = ?1 AND task = ?2 AND token = ?3 AND handler = ?4 AND state = ?5;
 
 -- name: insertEvent
-INSERT INTO event (run, seq, at, records)
-VALUES (?1, ?2, ?3, ?4);
+INSERT INTO event (run, seq, at, records, hands)
+VALUES (?1, ?2, ?3, ?4, ?5);
 
 -- name: readRoll
 SELECT bits FROM roll WHERE list = ?1 AND page = ?2;
