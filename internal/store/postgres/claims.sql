@@ -52,6 +52,12 @@ FROM (SELECT run FROM active a WHERE shard = $1 AND run > $2 AND NOT EXISTS (SEL
   ORDER BY run LIMIT $3) r JOIN attempt a ON a.run = r.run
 ORDER BY a.run, a.task, a.token;
 
+-- name: loadMovingHands
+WITH page AS (SELECT run FROM active a WHERE shard = $1 AND run > $2 AND NOT EXISTS (SELECT FROM line w WHERE w.run = a.run AND w.kept = 0)
+  ORDER BY run LIMIT $3)
+SELECT r.id, r.hands FROM page JOIN run r ON r.id = page.run WHERE r.hands IS NOT NULL
+UNION ALL SELECT e.run, e.hands FROM page JOIN event e ON e.run = page.run WHERE e.hands IS NOT NULL;
+
 -- name: putInLine
 INSERT INTO line (run, line, level, asked, kept)
 SELECT x.run, coalesce(x.line, $3), coalesce(x.level, $5), coalesce(x.asked, $7), coalesce(x.kept, $9)

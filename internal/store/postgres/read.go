@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -71,10 +72,11 @@ func into[T any](all *[]T, scan func(*row, *T) error) func(*row) error {
 	}
 }
 
-// records collects runs, and then their attempts. One damaged row spoils its run only.
+// records collects runs, then what was handed over of them, then their attempts. One damaged row spoils its run only.
 type records struct {
-	all []store.RunRecord
-	at  map[dag.RunID]int
+	all    []store.RunRecord
+	at     map[dag.RunID]int
+	packed map[int][][]byte // hand-overs
 }
 
 func (c *records) run(r *row) error {
@@ -104,23 +106,47 @@ func (c *records) attempt(r *row) error {
 	return nil
 }
 
+func (c *records) hands(r *row) error {
+	if i, known := c.at[r.id()]; known {
+		if c.packed == nil {
+			c.packed = map[int][][]byte{}
+		}
+		c.packed[i] = append(c.packed[i], r.blob())
+	}
+	return nil
+}
+
+// settle adds the attempts that were handed over and have no row.
+func (c *records) settle() []store.RunRecord {
+	for i, packed := range c.packed {
+		rec := &c.all[i]
+		if rec.Bad != nil {
+			continue
+		}
+		rows, err := store.WithHands(rec.Attempts, rec.Run.ID, packed)
+		rec.Attempts, rec.Bad = rows, err
+	}
+	return c.all
+}
+
 // Load implements store.Store.
 func (d *DB) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, error) {
-	runs, attempts := "loadPage", "loadPageAttempts"
+	runs, hands, attempts := "loadPage", "loadPageHands", "loadPageAttempts"
 	a := args{}.int4(int32(q.Shard)).id(q.After).int8(limitOf(q.Limit))
 	if q.Moving {
-		runs, attempts = "loadMoving", "loadMovingAttempts"
+		runs, hands, attempts = "loadMoving", "loadMovingHands", "loadMovingAttempts"
 	}
 	if q.IDs != nil {
-		runs, attempts = "loadNamed", "loadNamedAttempts"
+		runs, hands, attempts = "loadNamed", "loadNamedHands", "loadNamedAttempts"
 		a = args{}.array(ids(q.IDs))
 	}
 	var c records
-	err := d.queries(ctx, query{"snapshot", nil, nil}, query{runs, a, c.run}, query{attempts, a, c.attempt}, query{"done", nil, nil})
+	err := d.queries(ctx, query{"snapshot", nil, nil}, query{runs, a, c.run}, query{hands, a, c.hands}, query{attempts, a, c.attempt},
+		query{"done", nil, nil})
 	if err != nil {
 		return nil, err
 	}
-	return c.all, nil
+	return c.settle(), nil
 }
 
 // Run implements store.Store.
@@ -142,11 +168,32 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	if q.Outputs {
 		outputs = valueMax
 	}
-	a := args{}.id(q.Run).int4(outputs)
+	of := query{name: "attemptsOfRun", args: args{}.id(q.Run).int4(outputs)}
 	if q.One {
-		return list(ctx, d, query{name: "attemptsOfTask", args: a.int4(int32(q.Task))}, scanAttempt)
+		of.name, of.args = "attemptsOfTask", of.args.int4(int32(q.Task))
 	}
-	return list(ctx, d, query{name: "attemptsOfRun", args: a}, scanAttempt)
+	if q.Ended {
+		return list(ctx, d, of, scanAttempt)
+	}
+	var rows []dag.AttemptRow
+	var packed [][]byte
+	of.see = into(&rows, scanAttempt)
+	hands := query{"handsOfRun", args{}.id(q.Run), func(r *row) error {
+		r.col++ // the run
+		packed = append(packed, r.blob())
+		return nil
+	}}
+	err := d.queries(ctx, query{"snapshot", nil, nil}, of, hands, query{"done", nil, nil})
+	if err == nil {
+		rows, err = store.WithHands(rows, q.Run, packed)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if q.One {
+		rows = slices.DeleteFunc(rows, func(a dag.AttemptRow) bool { return a.Task != q.Task })
+	}
+	return rows, nil
 }
 
 // Events implements store.Store.
@@ -248,7 +295,7 @@ func scanOn(ctx context.Context, c *conn, after dag.RunID, see func(store.RunRec
 	var page records
 	events := map[dag.RunID][]dag.EventRow{}
 	a := args{}.id(after).int8(scanPage)
-	err = c.queries(ctx, []query{{"scanRuns", a, page.run}, {"scanAttempts", a.int4(valueMax), page.attempt}, {"scanEvents", a, func(r *row) error {
+	err = c.queries(ctx, []query{{"scanRuns", a, page.run}, {"scanHands", a, page.hands}, {"scanAttempts", a.int4(valueMax), page.attempt}, {"scanEvents", a, func(r *row) error {
 		var e dag.EventRow
 		if err := scanEvent(r, &e); err != nil {
 			return err
@@ -259,8 +306,7 @@ func scanOn(ctx context.Context, c *conn, after dag.RunID, see func(store.RunRec
 	if err != nil {
 		return after, false, err
 	}
-	for i := range page.all {
-		rec := page.all[i]
+	for _, rec := range page.settle() {
 		last = rec.Run.ID
 		if err := see(rec, events[last]); err != nil {
 			return last, false, err

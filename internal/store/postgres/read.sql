@@ -128,6 +128,22 @@ SELECT a.run, a.task, a.token, a.generation, a.handler, a.assigned, a.state, a.c
   CASE WHEN octet_length(a.outputs) <= 65536 THEN a.outputs END, a.started, a.finished, a.retry_at, a.retry_wait
 FROM attempt a WHERE a.run = ANY ($1::uuid[]) ORDER BY a.run, a.task, a.token;
 
+-- What was handed over, packed: of the transactions that inserted runs, and of the others.
+
+-- name: loadPageHands
+WITH page AS (SELECT run FROM active WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3)
+SELECT r.id, r.hands FROM page JOIN run r ON r.id = page.run WHERE r.hands IS NOT NULL
+UNION ALL SELECT e.run, e.hands FROM page JOIN event e ON e.run = page.run WHERE e.hands IS NOT NULL;
+
+-- name: loadNamedHands
+SELECT id, hands FROM run WHERE id = ANY ($1::uuid[]) AND hands IS NOT NULL
+UNION ALL SELECT run, hands FROM event WHERE run = ANY ($1::uuid[]) AND hands IS NOT NULL;
+
+-- name: handsOfRun
+-- In a run that has finished every attempt has a row.
+SELECT id, hands FROM run WHERE id = $1 AND finished = 0 AND hands IS NOT NULL
+UNION ALL SELECT e.run, e.hands FROM run r JOIN event e ON e.run = r.id WHERE r.id = $1 AND r.finished = 0 AND e.hands IS NOT NULL;
+
 -- name: attemptsOfRun
 SELECT a.run, a.task, a.token, a.generation, a.handler, a.assigned, a.state, a.cause, a.message, a.exit_code, a.signal,
   CASE WHEN octet_length(a.outputs) <= $2::int THEN a.outputs END, a.started, a.finished, a.retry_at, a.retry_wait
@@ -155,6 +171,11 @@ SELECT a.run, a.task, a.token, a.generation, a.handler, a.assigned, a.state, a.c
   CASE WHEN octet_length(a.outputs) <= $3::int THEN a.outputs END, a.started, a.finished, a.retry_at, a.retry_wait
 FROM (SELECT id FROM run WHERE id > $1 ORDER BY id LIMIT $2) r JOIN attempt a ON a.run = r.id
 ORDER BY a.run, a.task, a.token;
+
+-- name: scanHands
+WITH page AS (SELECT id, hands FROM run WHERE id > $1 ORDER BY id LIMIT $2)
+SELECT id, hands FROM page WHERE hands IS NOT NULL
+UNION ALL SELECT e.run, e.hands FROM page JOIN event e ON e.run = page.id WHERE e.hands IS NOT NULL;
 
 -- name: scanEvents
 WITH page AS (SELECT * FROM run WHERE id > $1 ORDER BY id LIMIT $2)

@@ -70,13 +70,13 @@ COPY version_file (workflow, version, name, mode, data) FROM STDIN (FORMAT binar
 -- name: export run
 SELECT id, shard, workflow, version, priority, origin, username, key, key_hash, params, fire, created, first_seq, first_at,
   events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at,
-  last_seq, last_at, events_last, claim
+  last_seq, last_at, events_last, claim, hands
 FROM run ORDER BY id;
 
 -- name: import run
 COPY run (id, shard, workflow, version, priority, origin, username, key, key_hash, params, fire, created, first_seq, first_at,
   events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at,
-  last_seq, last_at, events_last, claim) FROM STDIN (FORMAT binary);
+  last_seq, last_at, events_last, claim, hands) FROM STDIN (FORMAT binary);
 
 -- name: export attempt
 SELECT run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal, outputs, started, finished,
@@ -88,10 +88,10 @@ COPY attempt (run, task, token, generation, handler, assigned, state, cause, mes
   retry_at, retry_wait) FROM STDIN (FORMAT binary);
 
 -- name: export event
-SELECT run, seq, at, records FROM event ORDER BY run, seq;
+SELECT run, seq, at, records, hands FROM event ORDER BY run, seq;
 
 -- name: import event
-COPY event (run, seq, at, records) FROM STDIN (FORMAT binary);
+COPY event (run, seq, at, records, hands) FROM STDIN (FORMAT binary);
 
 -- name: export request
 SELECT scope, key, hash, answer, created FROM request ORDER BY scope, key;

@@ -14,13 +14,18 @@ WITH held AS MATERIALIZED (
 )
 SELECT must(count(*) = cardinality($1), 'a shard is not as its owner believes') FROM moved;
 
+-- name: held
+-- Whether a fence would hold.
+SELECT must(count(*) = cardinality($1), 'a shard is not as its owner believes')
+FROM unnest($1::int[], $2::bigint[], $3::bigint[]) x (id, epoch, seq) JOIN shard s ON s.id = x.id AND s.epoch = x.epoch AND s.seq = x.seq;
+
 -- name: clock
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
 -- name: insertRun
 INSERT INTO run (id, shard, workflow, version, priority, origin, username, key, key_hash, params, fire, created, first_seq,
   first_at, events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished,
-  leader, leader_at, claim)
+  leader, leader_at, claim, hands)
 SELECT x.id, coalesce(x.shard, $3), coalesce(x.workflow, $5), coalesce(x.version, $7), coalesce(x.priority, $9),
   coalesce(x.origin, $11), coalesce(x.username, $13), coalesce(x.key, $15), coalesce(x.key_hash, $17),
   coalesce(x.params, $19), coalesce(x.fire, $21), coalesce(x.created, $23), coalesce(x.first_seq, $25),
@@ -28,14 +33,14 @@ SELECT x.id, coalesce(x.shard, $3), coalesce(x.workflow, $5), coalesce(x.version
   coalesce(x.generation, $35), coalesce(x.cause, $37), coalesce(x.message, $39), coalesce(x.graph, $41),
   coalesce(x.base, $43), coalesce(x.final, $45), coalesce(x.split, $47), coalesce(x.started, $49),
   coalesce(x.finished, $51), coalesce(x.leader, $53), coalesce(x.leader_at, $55),
-  coalesce(x.claim, $57)
+  coalesce(x.claim, $57), coalesce(x.hands, $59)
 FROM unnest($1::uuid[], $2::int[], $4::bigint[], $6::int[], $8::text[], $10::text[], $12::text[], $14::text[], $16::bytea[],
   $18::bytea[], $20::bytea[], $22::bigint[], $24::bigint[], $26::bigint[], $28::bytea[], $30::text[], $32::text[],
   $34::int[], $36::text[], $38::text[], $40::bytea[], $42::bytea[], $44::bytea[], $46::bigint[], $48::bigint[],
-  $50::bigint[], $52::bigint[], $54::bigint[], $56::bytea[])
+  $50::bigint[], $52::bigint[], $54::bigint[], $56::bytea[], $58::bytea[])
   x (id, shard, workflow, version, priority, origin, username, key, key_hash, params, fire, created, first_seq,
   first_at, events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished,
-  leader, leader_at, claim);
+  leader, leader_at, claim, hands);
 
 -- name: updateRun
 -- The history of a run's first end goes into its row, once.
@@ -83,6 +88,20 @@ FROM unnest($1::uuid[], $2::int[], $4::int[], $6::int[], $8::bigint[], $10::bigi
   x (run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal, outputs, started,
   finished, retry_at, retry_wait);
 
+-- name: firstAttempt
+-- The row of an attempt that was handed over without one. That there is one refuses it, and means that the attempt is
+-- not as its owner believes.
+INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal,
+  outputs, started, finished, retry_at, retry_wait)
+SELECT x.run, coalesce(x.task, $3), coalesce(x.token, $5), coalesce(x.generation, $7), coalesce(x.handler, $9),
+  coalesce(x.assigned, $11), coalesce(x.state, $13), coalesce(x.cause, $15), coalesce(x.message, $17),
+  coalesce(x.exit_code, $19), coalesce(x.signal, $21), coalesce(x.outputs, $23), coalesce(x.started, $25),
+  coalesce(x.finished, $27), coalesce(x.retry_at, $29), coalesce(x.retry_wait, $31)
+FROM unnest($1::uuid[], $2::int[], $4::int[], $6::int[], $8::bigint[], $10::bigint[], $12::text[], $14::text[],
+  $16::text[], $18::int[], $20::text[], $22::bytea[], $24::bigint[], $26::bigint[], $28::bigint[], $30::bigint[])
+  x (run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal, outputs, started,
+  finished, retry_at, retry_wait);
+
 -- name: updateAttempt
 WITH changed AS (
   UPDATE attempt a SET state = coalesce(x.state, $11), cause = coalesce(x.cause, $13), message = coalesce(x.message, $15),
@@ -102,10 +121,10 @@ SELECT must(count(*) = cardinality($1), 'an attempt is not as its owner believes
 -- name: insertEvent
 -- A run's history is numbered by its shard, which the fence has moved already.
 WITH written AS (
-  INSERT INTO event (run, seq, at, records)
-  SELECT r.id, s.seq, coalesce(x.at, $3), coalesce(x.records, $5)
-  FROM unnest($1::uuid[], $2::bigint[], $4::bytea[]) x (run, at, records)
-    JOIN run r ON r.id = x.run JOIN shard s ON s.id = r.shard AND s.id = ANY ($6::int[])
+  INSERT INTO event (run, seq, at, records, hands)
+  SELECT r.id, s.seq, coalesce(x.at, $3), coalesce(x.records, $5), coalesce(x.hands, $7)
+  FROM unnest($1::uuid[], $2::bigint[], $4::bytea[], $6::bytea[]) x (run, at, records, hands)
+    JOIN run r ON r.id = x.run JOIN shard s ON s.id = r.shard AND s.id = ANY ($8::int[])
   RETURNING 1
 )
 SELECT must(count(*) = cardinality($1), 'a run of these events is not its owner''s') FROM written;
