@@ -32,11 +32,13 @@ type attemptKey struct {
 func keyOf(a *dag.AttemptRow) attemptKey { return attemptKey{a.Run, a.Task, a.Token} }
 
 type hand struct {
-	handler dag.HandlerID
-	plan    uint64 // that handed it over
-	at      int32  // its place among the inserts of that one
-	row     bool   // it has a row
-	gone    bool   // a transaction under way changes it
+	handler    dag.HandlerID
+	assigned   dag.Micros
+	plan       uint64 // that handed it over
+	generation int32
+	at         int32 // its place among the inserts of that one
+	row        bool  // it has a row
+	gone       bool  // a transaction under way changes it
 }
 
 // HandPlan says how the attempts of one transaction are written.
@@ -72,8 +74,8 @@ type HandPacker struct {
 	Look func(runs []dag.RunID, see func(run dag.RunID, packed []byte) error) error
 }
 
-// Plan checks the attempts of a batch against what is known and decides how they are written. Call Done or Forget
-// after it.
+// Plan checks the attempts of a batch against what is known and decides how they are written. What gets its row
+// by an update keeps the generation and the instant of its hand-over. Call Done or Forget after it.
 func (h *Handed) Plan(b *Batch, with HandPacker) (*HandPlan, error) {
 	p := &HandPlan{Own: make([]bool, len(b.AttemptInserts)), First: make([]bool, len(b.AttemptUpdates))}
 	h.mu.Lock()
@@ -140,7 +142,7 @@ func (h *Handed) insert(b *Batch, i int, with *HandPacker, p *HandPlan) error {
 	if _, exists := h.open[k]; exists {
 		return fmt.Errorf("attempt %d of task %d of run %s exists: %w", a.Token, a.Task, a.Run, ErrRefused)
 	}
-	h.open[k] = hand{handler: a.Handler, plan: h.plan, at: int32(i), row: p.Own[i]}
+	h.open[k] = hand{handler: a.Handler, assigned: a.Assigned, generation: a.Generation, plan: h.plan, at: int32(i), row: p.Own[i]}
 	return nil
 }
 
@@ -160,7 +162,9 @@ func (h *Handed) update(b *Batch, i int, p *HandPlan) (known bool, err error) {
 	case is.plan == h.plan && !is.row: // inserted and changed at once
 		is.row, p.Own[is.at] = true, true
 	}
-	p.First[i] = !is.row
+	if p.First[i] = !is.row; p.First[i] {
+		u.Generation, u.Assigned = is.generation, is.assigned // they are written once, with the hand-over
+	}
 	is.gone = true
 	h.open[k] = is
 	return true, nil
@@ -179,7 +183,7 @@ func (h *Handed) look(b *Batch, missing []int, with *HandPacker, p *HandPlan) er
 	err := with.Look(runs, func(run dag.RunID, packed []byte) error {
 		return UnpackHands(run, packed, func(a *dag.AttemptRow) {
 			if _, known := h.open[keyOf(a)]; !known {
-				h.open[keyOf(a)] = hand{handler: a.Handler}
+				h.open[keyOf(a)] = hand{handler: a.Handler, assigned: a.Assigned, generation: a.Generation}
 			}
 		})
 	})

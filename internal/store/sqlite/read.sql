@@ -10,7 +10,7 @@ SELECT * FROM run WHERE id = ?1;
 SELECT * FROM run WHERE workflow = ?1 AND key = ?2;
 
 -- name: numberOfRun
-SELECT n FROM run WHERE id = ?1;
+SELECT n, finished FROM run WHERE id = ?1;
 
 -- name: numberBefore
 -- The place of a cursor: the newest run that is older than an id that may be gone.
@@ -115,6 +115,10 @@ SELECT name, cpu, memory, actor, created, modified FROM class WHERE name = ?1;
 
 -- name: classes
 SELECT name, cpu, memory, actor, created, modified FROM class ORDER BY name;
+
+-- name: standingHands
+SELECT j.value, r.hands FROM json_each(?1) j CROSS JOIN run r ON r.n = j.value WHERE r.hands IS NOT NULL
+UNION ALL SELECT j.value, e.hands FROM json_each(?1) j CROSS JOIN event e ON e.run = j.value WHERE e.hands IS NOT NULL;
 
 -- name: standingRuns
 -- The numbers are a JSON array.
