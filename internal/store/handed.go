@@ -45,9 +45,16 @@ type hand struct {
 type HandPlan struct {
 	// Own says of each of AttemptInserts whether it gets a row of its own now.
 	Own []bool
-	// First says of each of AttemptUpdates whether its attempt gets its row by it.
-	First  []bool
+	// First says of each of AttemptUpdates whether its attempt gets its row by it, and how it was handed over.
+	First  []FirstRow
 	packed map[dag.RunID]packedHands
+}
+
+// FirstRow is what is written once of an attempt, with its hand-over.
+type FirstRow struct {
+	Is         bool // the attempt has no row yet
+	Generation int32
+	Assigned   dag.Micros
 }
 
 type packedHands struct {
@@ -70,14 +77,14 @@ type HandPacker struct {
 	Pack bool
 	// History reports whether the transaction writes history of a run.
 	History func(dag.RunID) bool
-	// Look reads what has been handed over of some runs, packed. It may show attempts that have rows, too.
-	Look func(runs []dag.RunID, see func(run dag.RunID, packed []byte) error) error
+	// Look reads which of some attempts, all different, have a row, and what has been handed over of their runs, packed.
+	Look func(asked []*dag.AttemptRow, row func(i int), hands func(run dag.RunID, packed []byte) error) error
 }
 
-// Plan checks the attempts of a batch against what is known and decides how they are written. What gets its row
-// by an update keeps the generation and the instant of its hand-over. Call Done or Forget after it.
+// Plan checks the attempts of a batch against what is known and decides how they are written. Call Done or
+// Forget after it.
 func (h *Handed) Plan(b *Batch, with HandPacker) (*HandPlan, error) {
-	p := &HandPlan{Own: make([]bool, len(b.AttemptInserts)), First: make([]bool, len(b.AttemptUpdates))}
+	p := &HandPlan{Own: make([]bool, len(b.AttemptInserts)), First: make([]FirstRow, len(b.AttemptUpdates))}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.open == nil || len(h.open) > handedMax {
@@ -162,27 +169,26 @@ func (h *Handed) update(b *Batch, i int, p *HandPlan) (known bool, err error) {
 	case is.plan == h.plan && !is.row: // inserted and changed at once
 		is.row, p.Own[is.at] = true, true
 	}
-	if p.First[i] = !is.row; p.First[i] {
-		u.Generation, u.Assigned = is.generation, is.assigned // they are written once, with the hand-over
-	}
+	p.First[i] = FirstRow{!is.row, is.generation, is.assigned}
 	is.gone = true
 	h.open[k] = is
 	return true, nil
 }
 
-// look finds out how attempts are stored that nothing is known of.
+// look finds out how attempts are stored that nothing is known of. What it does not find is left to the guard of
+// an update, which misses.
 func (h *Handed) look(b *Batch, missing []int, with *HandPacker, p *HandPlan) error {
-	var runs []dag.RunID
-	asked := map[dag.RunID]bool{}
+	var asked []*dag.AttemptRow
+	wanted := make(map[attemptKey]bool, len(missing))
 	for _, i := range missing {
-		if id := b.AttemptUpdates[i].Run; !asked[id] {
-			asked[id] = true
-			runs = append(runs, id)
+		if a := &b.AttemptUpdates[i].AttemptRow; !wanted[keyOf(a)] {
+			wanted[keyOf(a)] = true
+			asked = append(asked, a)
 		}
 	}
-	err := with.Look(runs, func(run dag.RunID, packed []byte) error {
+	err := with.Look(asked, func(i int) { delete(wanted, keyOf(asked[i])) }, func(run dag.RunID, packed []byte) error {
 		return UnpackHands(run, packed, func(a *dag.AttemptRow) {
-			if _, known := h.open[keyOf(a)]; !known {
+			if wanted[keyOf(a)] {
 				h.open[keyOf(a)] = hand{handler: a.Handler, assigned: a.Assigned, generation: a.Generation}
 			}
 		})
@@ -191,7 +197,7 @@ func (h *Handed) look(b *Batch, missing []int, with *HandPacker, p *HandPlan) er
 		return err
 	}
 	for _, i := range missing {
-		if _, err := h.update(b, i, p); err != nil { // what is still unknown has a row, or misses it
+		if _, err := h.update(b, i, p); err != nil {
 			return err
 		}
 	}
@@ -203,7 +209,7 @@ func (h *Handed) Done(b *Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range b.AttemptUpdates {
-		if u := &b.AttemptUpdates[i]; u.Was == dag.AttemptAssigned {
+		if u := &b.AttemptUpdates[i]; u.Was == dag.AttemptAssigned { // it has a row now
 			delete(h.open, keyOf(&u.AttemptRow))
 		}
 	}
