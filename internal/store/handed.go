@@ -186,15 +186,21 @@ func (h *Handed) look(b *Batch, missing []int, with *HandPacker, p *HandPlan) er
 			asked = append(asked, a)
 		}
 	}
+	found := map[attemptKey]hand{}
 	err := with.Look(asked, func(i int) { delete(wanted, keyOf(asked[i])) }, func(run dag.RunID, packed []byte) error {
 		return UnpackHands(run, packed, func(a *dag.AttemptRow) {
 			if wanted[keyOf(a)] {
-				h.open[keyOf(a)] = hand{handler: a.Handler, assigned: a.Assigned, generation: a.Generation}
+				found[keyOf(a)] = hand{handler: a.Handler, assigned: a.Assigned, generation: a.Generation}
 			}
 		})
 	})
 	if err != nil {
 		return err
+	}
+	for k, is := range found {
+		if wanted[k] { // it has no row
+			h.open[k] = is
+		}
 	}
 	for _, i := range missing {
 		if _, err := h.update(b, i, p); err != nil {

@@ -98,6 +98,11 @@ func WithHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte) ([]dag.Att
 	}
 	rows = append(rows, more...)
 	slices.SortFunc(rows, ByTask)
+	for i := range rows[1:] {
+		if a := &rows[i]; ByTask(*a, rows[i+1]) == 0 {
+			return nil, fmt.Errorf("attempt %s/%d/%d was handed over twice: %w", run, a.Task, a.Token, ErrCorrupt)
+		}
+	}
 	return rows, nil
 }
 

@@ -133,7 +133,7 @@ func (d *DB) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, er
 		if r.bad != nil {
 			continue
 		}
-		records[i].Attempts, err = d.attemptsOn(conn, r.n, r.ID, r.FinishedAt == 0, scanAttemptToKeep)
+		records[i].Attempts, err = d.attemptsOn(conn, r.n, r.ID, scanAttemptToKeep)
 		if errors.Is(err, store.ErrCorrupt) {
 			records[i].Bad = err
 		} else if err != nil {
@@ -268,13 +268,12 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	if q.Outputs {
 		scan = scanAttempt
 	}
-	return ofRun(d, ctx, q.Run, func(conn *sqlite.Conn, n int64, finished bool) ([]dag.AttemptRow, error) {
-		hands := !finished && !q.Ended
+	return ofRun(d, ctx, q.Run, func(conn *sqlite.Conn, n int64) ([]dag.AttemptRow, error) {
 		if !q.One {
-			return d.attemptsOn(conn, n, q.Run, hands, scan)
+			return d.attemptsOn(conn, n, q.Run, scan)
 		}
 		rows, err := listOn(d, conn, "attemptsOfTask", []any{n, q.Run[:], int64(q.Task)}, scan)
-		if err != nil || !hands {
+		if err != nil || q.Ended {
 			return rows, err
 		}
 		if rows, err = d.withHands(conn, n, q.Run, rows); err != nil {
@@ -284,15 +283,16 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	})
 }
 
-// attemptsOn reads the attempts of a run, with those that have no row yet if hands are wanted, too.
-func (d *DB) attemptsOn(conn *sqlite.Conn, n int64, id dag.RunID, hands bool, scan func(*sqlite.Stmt, *dag.AttemptRow) error) ([]dag.AttemptRow, error) {
+// attemptsOn reads the attempts of a run.
+func (d *DB) attemptsOn(conn *sqlite.Conn, n int64, id dag.RunID, scan func(*sqlite.Stmt, *dag.AttemptRow) error) ([]dag.AttemptRow, error) {
 	rows, err := listOn(d, conn, "attemptsOfRun", []any{n, id[:]}, scan)
-	if err != nil || !hands {
-		return rows, err
+	if err != nil {
+		return nil, err
 	}
 	return d.withHands(conn, n, id, rows)
 }
 
+// withHands adds those that have no row yet.
 func (d *DB) withHands(conn *sqlite.Conn, n int64, id dag.RunID, rows []dag.AttemptRow) ([]dag.AttemptRow, error) {
 	packed, err := listOn(d, conn, "handsOfRun", []any{n}, func(s *sqlite.Stmt, b *[]byte) error {
 		*b = (&row{s: s}).blob()
@@ -306,27 +306,27 @@ func (d *DB) withHands(conn *sqlite.Conn, n int64, id dag.RunID, rows []dag.Atte
 
 // Events implements store.Store.
 func (d *DB) Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error) {
-	return ofRun(d, ctx, run, func(conn *sqlite.Conn, n int64, _ bool) ([]dag.EventRow, error) {
+	return ofRun(d, ctx, run, func(conn *sqlite.Conn, n int64) ([]dag.EventRow, error) {
 		return listOn(d, conn, "eventsOfRun", []any{n, run[:], after, limitOf(limit)}, scanEvent)
 	})
 }
 
 // ofRun reads rows that hang on a run's number; a run that is not there has none.
-func ofRun[T any](d *DB, ctx context.Context, id dag.RunID, read func(conn *sqlite.Conn, n int64, finished bool) ([]T, error)) ([]T, error) {
+func ofRun[T any](d *DB, ctx context.Context, id dag.RunID, read func(conn *sqlite.Conn, n int64) ([]T, error)) ([]T, error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer d.pool.Put(conn)
-	n, finished := int64(0), false
+	n := int64(0)
 	err = d.on(conn, "numberOfRun", []any{id[:]}, func(s *sqlite.Stmt) error {
-		n, finished = s.ColumnInt64(0), s.ColumnInt64(1) != 0
+		n = s.ColumnInt64(0)
 		return nil
 	})
 	if err != nil || n == 0 {
 		return nil, err
 	}
-	return read(conn, n, finished)
+	return read(conn, n)
 }
 
 // Handlers implements store.Store.
@@ -414,7 +414,7 @@ func (d *DB) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow)
 		if _ = scanNumbered(s, &r); r.bad != nil {
 			return see(store.RunRecord{Run: r.RunRow, Bad: r.bad}, nil)
 		}
-		attempts, err := d.attemptsOn(conn, r.n, r.ID, true, scanAttempt)
+		attempts, err := d.attemptsOn(conn, r.n, r.ID, scanAttempt)
 		if errors.Is(err, store.ErrCorrupt) {
 			return see(store.RunRecord{Run: r.RunRow, Bad: err}, nil)
 		}

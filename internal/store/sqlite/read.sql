@@ -10,7 +10,7 @@ SELECT * FROM run WHERE id = ?1;
 SELECT * FROM run WHERE workflow = ?1 AND key = ?2;
 
 -- name: numberOfRun
-SELECT n, finished FROM run WHERE id = ?1;
+SELECT n FROM run WHERE id = ?1;
 
 -- name: numberBefore
 -- The place of a cursor: the newest run that is older than an id that may be gone.
