@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// handedMax bounds what is known of attempts that are handed over: about 12 MiB.
+// handedMax bounds what is known of attempts that are handed over: about 16 MiB.
 const handedMax = 1 << 17
 
 // Handed is what a store's writers know of the attempts that have been handed over and have not changed
@@ -38,7 +38,6 @@ type hand struct {
 	generation int32
 	at         int32 // its place among the inserts of that one
 	row        bool  // it has a row
-	gone       bool  // a transaction under way changes it
 }
 
 // HandPlan says how the attempts of one transaction are written.
@@ -81,8 +80,8 @@ type HandPacker struct {
 	Look func(asked []*dag.AttemptRow, row func(i int), hands func(run dag.RunID, packed []byte) error) error
 }
 
-// Plan checks the attempts of a batch against what is known and decides how they are written. Call Done or
-// Forget after it.
+// Plan checks the attempts of a batch against what is known and decides how they are written. If the
+// transaction then fails, call Forget.
 func (h *Handed) Plan(b *Batch, with HandPacker) (*HandPlan, error) {
 	p := &HandPlan{Own: make([]bool, len(b.AttemptInserts)), First: make([]FirstRow, len(b.AttemptUpdates))}
 	h.mu.Lock()
@@ -164,14 +163,13 @@ func (h *Handed) update(b *Batch, i int, p *HandPlan) (known bool, err error) {
 	switch {
 	case !known:
 		return false, nil
-	case is.gone || is.handler != u.Handler:
+	case is.handler != u.Handler:
 		return true, fmt.Errorf("attempt %d of task %d of run %s is not as its owner believes: %w", u.Token, u.Task, u.Run, ErrFenced)
 	case is.plan == h.plan && !is.row: // inserted and changed at once
 		is.row, p.Own[is.at] = true, true
 	}
 	p.First[i] = FirstRow{!is.row, is.generation, is.assigned}
-	is.gone = true
-	h.open[k] = is
+	delete(h.open, k) // from now on it has a row
 	return true, nil
 }
 
@@ -208,17 +206,6 @@ func (h *Handed) look(b *Batch, missing []int, with *HandPacker, p *HandPlan) er
 		}
 	}
 	return nil
-}
-
-// Done takes in that a batch was committed.
-func (h *Handed) Done(b *Batch) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := range b.AttemptUpdates {
-		if u := &b.AttemptUpdates[i]; u.Was == dag.AttemptAssigned { // it has a row now
-			delete(h.open, keyOf(&u.AttemptRow))
-		}
-	}
 }
 
 // Forget drops everything.

@@ -104,7 +104,6 @@ func TestHandedIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	packed = p.Take(run)
-	h.Done(&b)
 	if _, err := h.Plan(&Batch{}, with); err != nil || len(h.open) != 0 {
 		t.Fatalf("%v: it remembers %d", err, len(h.open))
 	}

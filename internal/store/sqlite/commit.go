@@ -45,7 +45,6 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 	if err := d.transact(func() error { return d.apply(b) }); err != nil {
 		return 0, err
 	}
-	d.handed.Done(b)
 	d.checkpoints.wrote(b.Rows())
 	return wall(), nil
 }
