@@ -33,7 +33,7 @@ func (r *resolver) sources(ctx context.Context, v *version, t int, run dag.RunID
 				instance = s.Ref.Task
 			}
 			s.At = func(file string) string { return in.At(instance, file) }
-			rows, err := r.store.Attempts(ctx, store.AttemptQuery{Run: run, Task: id, One: true})
+			rows, err := r.store.Attempts(ctx, store.AttemptQuery{Run: run, Task: id, One: true, Ended: true})
 			if err != nil {
 				return nil, fmt.Errorf("read the attempts of task %s: %w", s.Ref.Task, err)
 			}

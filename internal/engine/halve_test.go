@@ -234,7 +234,7 @@ func TestCorruptRows(t *testing.T) {
 		{"intent", "UPDATE run SET intent = 'perhaps' WHERE id = ?"},
 		{"base", "UPDATE run SET base = x'ff01' WHERE id = ?"},
 		{"graph", "UPDATE version SET graph = x'01ff' WHERE workflow = (SELECT workflow FROM run WHERE id = ?)"},
-		{"attempt", "UPDATE attempt SET task = 77 WHERE run = (SELECT n FROM run WHERE id = ?)"},
+		{"attempt", "UPDATE run SET hands = unhex('019A01' || substr(hex(hands), 5)) WHERE id = ?"},
 	} {
 		id := id[c.run]
 		if err := sqlitex.Execute(conn, c.sql, &sqlitex.ExecOptions{Args: []any{id[:]}}); err != nil {

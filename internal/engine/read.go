@@ -293,7 +293,7 @@ func (e *Engine) Task(ctx context.Context, id dag.RunID, name string) (TaskView,
 
 // Outputs reads the outputs of a task's accepted attempt, as those that need it see them.
 func (e *Engine) Outputs(ctx context.Context, id dag.RunID, t dag.TaskID) ([]byte, error) {
-	attempts, err := e.store.Attempts(ctx, store.AttemptQuery{Run: id, Task: t, One: true, Outputs: true})
+	attempts, err := e.store.Attempts(ctx, store.AttemptQuery{Run: id, Task: t, One: true, Outputs: true, Ended: true})
 	if err != nil {
 		return nil, fromStore("outputs", err)
 	}

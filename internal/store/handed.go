@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// handedMax bounds what is known of attempts that are handed over: about 12 MiB.
+// handedMax bounds what is known of attempts that are handed over: about 16 MiB.
 const handedMax = 1 << 17
 
 // Handed is what a store's writers know of the attempts that have been handed over and have not changed
@@ -32,20 +32,28 @@ type attemptKey struct {
 func keyOf(a *dag.AttemptRow) attemptKey { return attemptKey{a.Run, a.Task, a.Token} }
 
 type hand struct {
-	handler dag.HandlerID
-	plan    uint64 // that handed it over
-	at      int32  // its place among the inserts of that one
-	row     bool   // it has a row
-	gone    bool   // a transaction under way changes it
+	handler    dag.HandlerID
+	assigned   dag.Micros
+	plan       uint64 // that handed it over
+	generation int32
+	at         int32 // its place among the inserts of that one
+	row        bool  // it has a row
 }
 
 // HandPlan says how the attempts of one transaction are written.
 type HandPlan struct {
 	// Own says of each of AttemptInserts whether it gets a row of its own now.
 	Own []bool
-	// First says of each of AttemptUpdates whether its attempt gets its row by it.
-	First  []bool
+	// First says of each of AttemptUpdates whether its attempt gets its row by it, and how it was handed over.
+	First  []FirstRow
 	packed map[dag.RunID]packedHands
+}
+
+// FirstRow is what is written once of an attempt, with its hand-over.
+type FirstRow struct {
+	Is         bool // the attempt has no row yet
+	Generation int32
+	Assigned   dag.Micros
 }
 
 type packedHands struct {
@@ -68,14 +76,14 @@ type HandPacker struct {
 	Pack bool
 	// History reports whether the transaction writes history of a run.
 	History func(dag.RunID) bool
-	// Look reads what has been handed over of some runs, packed. It may show attempts that have rows, too.
-	Look func(runs []dag.RunID, see func(run dag.RunID, packed []byte) error) error
+	// Look reads which of some attempts, all different, have a row, and what has been handed over of their runs, packed.
+	Look func(asked []*dag.AttemptRow, row func(i int), hands func(run dag.RunID, packed []byte) error) error
 }
 
-// Plan checks the attempts of a batch against what is known and decides how they are written. Call Done or Forget
-// after it.
+// Plan checks the attempts of a batch against what is known and decides how they are written. If the
+// transaction then fails, call Forget.
 func (h *Handed) Plan(b *Batch, with HandPacker) (*HandPlan, error) {
-	p := &HandPlan{Own: make([]bool, len(b.AttemptInserts)), First: make([]bool, len(b.AttemptUpdates))}
+	p := &HandPlan{Own: make([]bool, len(b.AttemptInserts)), First: make([]FirstRow, len(b.AttemptUpdates))}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.open == nil || len(h.open) > handedMax {
@@ -140,7 +148,7 @@ func (h *Handed) insert(b *Batch, i int, with *HandPacker, p *HandPlan) error {
 	if _, exists := h.open[k]; exists {
 		return fmt.Errorf("attempt %d of task %d of run %s exists: %w", a.Token, a.Task, a.Run, ErrRefused)
 	}
-	h.open[k] = hand{handler: a.Handler, plan: h.plan, at: int32(i), row: p.Own[i]}
+	h.open[k] = hand{handler: a.Handler, assigned: a.Assigned, generation: a.Generation, plan: h.plan, at: int32(i), row: p.Own[i]}
 	return nil
 }
 
@@ -155,54 +163,49 @@ func (h *Handed) update(b *Batch, i int, p *HandPlan) (known bool, err error) {
 	switch {
 	case !known:
 		return false, nil
-	case is.gone || is.handler != u.Handler:
+	case is.handler != u.Handler:
 		return true, fmt.Errorf("attempt %d of task %d of run %s is not as its owner believes: %w", u.Token, u.Task, u.Run, ErrFenced)
 	case is.plan == h.plan && !is.row: // inserted and changed at once
 		is.row, p.Own[is.at] = true, true
 	}
-	p.First[i] = !is.row
-	is.gone = true
-	h.open[k] = is
+	p.First[i] = FirstRow{!is.row, is.generation, is.assigned}
+	delete(h.open, k) // from now on it has a row
 	return true, nil
 }
 
-// look finds out how attempts are stored that nothing is known of.
+// look finds out how attempts are stored that nothing is known of. What it does not find is left to the guard of
+// an update, which misses.
 func (h *Handed) look(b *Batch, missing []int, with *HandPacker, p *HandPlan) error {
-	var runs []dag.RunID
-	asked := map[dag.RunID]bool{}
+	var asked []*dag.AttemptRow
+	wanted := make(map[attemptKey]bool, len(missing))
 	for _, i := range missing {
-		if id := b.AttemptUpdates[i].Run; !asked[id] {
-			asked[id] = true
-			runs = append(runs, id)
+		if a := &b.AttemptUpdates[i].AttemptRow; !wanted[keyOf(a)] {
+			wanted[keyOf(a)] = true
+			asked = append(asked, a)
 		}
 	}
-	err := with.Look(runs, func(run dag.RunID, packed []byte) error {
+	found := map[attemptKey]hand{}
+	err := with.Look(asked, func(i int) { delete(wanted, keyOf(asked[i])) }, func(run dag.RunID, packed []byte) error {
 		return UnpackHands(run, packed, func(a *dag.AttemptRow) {
-			if _, known := h.open[keyOf(a)]; !known {
-				h.open[keyOf(a)] = hand{handler: a.Handler}
+			if wanted[keyOf(a)] {
+				found[keyOf(a)] = hand{handler: a.Handler, assigned: a.Assigned, generation: a.Generation}
 			}
 		})
 	})
 	if err != nil {
 		return err
 	}
+	for k, is := range found {
+		if wanted[k] { // it has no row
+			h.open[k] = is
+		}
+	}
 	for _, i := range missing {
-		if _, err := h.update(b, i, p); err != nil { // what is still unknown has a row, or misses it
+		if _, err := h.update(b, i, p); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// Done takes in that a batch was committed.
-func (h *Handed) Done(b *Batch) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := range b.AttemptUpdates {
-		if u := &b.AttemptUpdates[i]; u.Was == dag.AttemptAssigned {
-			delete(h.open, keyOf(&u.AttemptRow))
-		}
-	}
 }
 
 // Forget drops everything.

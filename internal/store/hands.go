@@ -98,5 +98,54 @@ func WithHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte) ([]dag.Att
 	}
 	rows = append(rows, more...)
 	slices.SortFunc(rows, ByTask)
+	for i := range rows[1:] {
+		if a := &rows[i]; ByTask(*a, rows[i+1]) == 0 {
+			return nil, fmt.Errorf("attempt %s/%d/%d was handed over twice: %w", run, a.Task, a.Token, ErrCorrupt)
+		}
+	}
 	return rows, nil
+}
+
+// StandingHands adds to a page of Standings what was handed over and has no row: first See, then Has, then End.
+type StandingHands struct {
+	page []Standing
+	open map[standingHand]*dag.AttemptRow
+}
+
+type standingHand struct {
+	at    int // in the page
+	task  dag.TaskID
+	token dag.Token
+}
+
+// NewStandingHands is for one page.
+func NewStandingHands(page []Standing) *StandingHands {
+	return &StandingHands{page, map[standingHand]*dag.AttemptRow{}}
+}
+
+// See takes in packed hand-overs of the page's run at a place.
+func (h *StandingHands) See(at int, packed []byte) {
+	r := &h.page[at]
+	err := UnpackHands(r.Run, packed, func(a *dag.AttemptRow) { h.open[standingHand{at, a.Task, a.Token}] = a })
+	if r.Bad == nil {
+		r.Bad = err
+	}
+}
+
+// Has takes in that an attempt has a row.
+func (h *StandingHands) Has(at int, task dag.TaskID, token dag.Token) {
+	delete(h.open, standingHand{at, task, token})
+}
+
+// End adds what is left.
+func (h *StandingHands) End() {
+	for k, a := range h.open {
+		r := &h.page[k.at]
+		r.See(&Live{Task: a.Task, Token: a.Token, Handler: a.Handler, State: a.State, Assigned: a.Assigned}, 0, 0, 0)
+	}
+	for i := range h.page {
+		slices.SortFunc(h.page[i].Live, func(a, b Live) int {
+			return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Token, b.Token))
+		})
+	}
 }

@@ -45,7 +45,6 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 	if err := d.transact(func() error { return d.apply(b) }); err != nil {
 		return 0, err
 	}
-	d.handed.Done(b)
 	d.checkpoints.wrote(b.Rows())
 	return wall(), nil
 }
@@ -184,36 +183,32 @@ func (d *DB) plan(b *store.Batch) (err error) {
 	d.hands, err = d.handed.Plan(b, store.HandPacker{
 		Pack:    true,
 		History: func(id dag.RunID) bool { return d.past.of[id] != nil },
-		Look: func(runs []dag.RunID, see func(dag.RunID, []byte) error) error {
-			for _, id := range runs {
-				packed, err := d.handsOf(id)
-				for i := 0; i < len(packed) && err == nil; i++ {
-					err = see(id, packed[i])
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+		Look:    d.look,
 	})
 	return err
 }
 
-// handsOf reads inside the transaction what has been handed over of a run.
-func (d *DB) handsOf(id dag.RunID) (packed [][]byte, err error) {
-	n, err := d.number(id)
-	if err != nil {
-		return nil, err
-	}
-	s := d.stmts.handsOfRun.row().int(n)
-	for {
-		more, err := s.Step()
-		if err != nil || !more {
-			return packed, errors.Join(translate(s.name, err), s.Reset())
+// look reads inside the transaction which attempts have rows, and what has been handed over of their runs.
+func (d *DB) look(asked []*dag.AttemptRow, has func(int), hands func(dag.RunID, []byte) error) error {
+	seen := map[dag.RunID]bool{}
+	for i, a := range asked {
+		n, err := d.number(a.Run)
+		if err != nil {
+			return err
 		}
-		packed = append(packed, (&row{s: s.Stmt}).blob())
+		err = d.stmts.hasAttempt.row().int(n).int(int64(a.Task)).int(int64(a.Token)).each(func(row) error {
+			has(i)
+			return nil
+		})
+		if err == nil && !seen[a.Run] {
+			seen[a.Run] = true
+			err = d.stmts.handsOfRun.row().int(n).each(func(r row) error { return hands(a.Run, r.blob()) })
+		}
+		if err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 func (d *DB) runs(b *store.Batch) error {
@@ -320,15 +315,16 @@ func (d *DB) events(b *store.Batch) error {
 func (d *DB) attempts(b *store.Batch) error {
 	for i := range b.AttemptInserts {
 		if d.hands.Own[i] {
-			if _, err := d.newAttempt(d.stmts.insertAttempt, &b.AttemptInserts[i]); err != nil {
+			a := &b.AttemptInserts[i]
+			if _, err := d.newAttempt(d.stmts.insertAttempt, a, a.Generation, a.Assigned); err != nil {
 				return err
 			}
 		}
 	}
 	for i := range b.AttemptUpdates {
 		a := &b.AttemptUpdates[i]
-		if d.hands.First[i] {
-			if n, err := d.newAttempt(d.stmts.firstAttempt, &a.AttemptRow); err != nil || n != 1 {
+		if f := &d.hands.First[i]; f.Is {
+			if n, err := d.newAttempt(d.stmts.firstAttempt, &a.AttemptRow, f.Generation, f.Assigned); err != nil || n != 1 {
 				return cmp.Or(err, fmt.Errorf("attempt %d of task %d of run %s has a row: %w", a.Token, a.Task, a.Run, store.ErrFenced))
 			}
 			continue
@@ -347,12 +343,12 @@ func (d *DB) attempts(b *store.Batch) error {
 }
 
 // newAttempt writes the row of an attempt that has none and reports whether there is one more.
-func (d *DB) newAttempt(s *stmt, a *dag.AttemptRow) (int, error) {
+func (d *DB) newAttempt(s *stmt, a *dag.AttemptRow, generation int32, assigned dag.Micros) (int, error) {
 	n, err := d.number(a.Run)
 	if err != nil {
 		return 0, err
 	}
-	s.row().int(n).int(int64(a.Task)).int(int64(a.Token)).int(int64(a.Generation)).int(int64(a.Handler)).int(int64(a.Assigned))
+	s.row().int(n).int(int64(a.Task)).int(int64(a.Token)).int(int64(generation)).int(int64(a.Handler)).int(int64(assigned))
 	return ended(s, a).exec(d.conn)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -132,7 +133,7 @@ func (d *DB) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, er
 		if r.bad != nil {
 			continue
 		}
-		records[i].Attempts, err = listOn(d, conn, "attemptsOfRun", []any{r.n, r.ID[:]}, scanAttemptToKeep)
+		records[i].Attempts, err = d.attemptsOn(conn, r.n, r.ID, scanAttemptToKeep)
 		if errors.Is(err, store.ErrCorrupt) {
 			records[i].Bad = err
 		} else if err != nil {
@@ -268,11 +269,39 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 		scan = scanAttempt
 	}
 	return ofRun(d, ctx, q.Run, func(conn *sqlite.Conn, n int64) ([]dag.AttemptRow, error) {
-		if q.One {
-			return listOn(d, conn, "attemptsOfTask", []any{n, q.Run[:], int64(q.Task)}, scan)
+		if !q.One {
+			return d.attemptsOn(conn, n, q.Run, scan)
 		}
-		return listOn(d, conn, "attemptsOfRun", []any{n, q.Run[:]}, scan)
+		rows, err := listOn(d, conn, "attemptsOfTask", []any{n, q.Run[:], int64(q.Task)}, scan)
+		if err != nil || q.Ended {
+			return rows, err
+		}
+		if rows, err = d.withHands(conn, n, q.Run, rows); err != nil {
+			return nil, err
+		}
+		return slices.DeleteFunc(rows, func(a dag.AttemptRow) bool { return a.Task != q.Task }), nil
 	})
+}
+
+// attemptsOn reads the attempts of a run.
+func (d *DB) attemptsOn(conn *sqlite.Conn, n int64, id dag.RunID, scan func(*sqlite.Stmt, *dag.AttemptRow) error) ([]dag.AttemptRow, error) {
+	rows, err := listOn(d, conn, "attemptsOfRun", []any{n, id[:]}, scan)
+	if err != nil {
+		return nil, err
+	}
+	return d.withHands(conn, n, id, rows)
+}
+
+// withHands adds those that have no row yet.
+func (d *DB) withHands(conn *sqlite.Conn, n int64, id dag.RunID, rows []dag.AttemptRow) ([]dag.AttemptRow, error) {
+	packed, err := listOn(d, conn, "handsOfRun", []any{n}, func(s *sqlite.Stmt, b *[]byte) error {
+		*b = (&row{s: s}).blob()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return store.WithHands(rows, id, packed)
 }
 
 // Events implements store.Store.
@@ -283,7 +312,7 @@ func (d *DB) Events(ctx context.Context, run dag.RunID, after int64, limit int) 
 }
 
 // ofRun reads rows that hang on a run's number; a run that is not there has none.
-func ofRun[T any](d *DB, ctx context.Context, id dag.RunID, read func(*sqlite.Conn, int64) ([]T, error)) ([]T, error) {
+func ofRun[T any](d *DB, ctx context.Context, id dag.RunID, read func(conn *sqlite.Conn, n int64) ([]T, error)) ([]T, error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
@@ -385,7 +414,7 @@ func (d *DB) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow)
 		if _ = scanNumbered(s, &r); r.bad != nil {
 			return see(store.RunRecord{Run: r.RunRow, Bad: r.bad}, nil)
 		}
-		attempts, err := listOn(d, conn, "attemptsOfRun", []any{r.n, r.ID[:]}, scanAttempt)
+		attempts, err := d.attemptsOn(conn, r.n, r.ID, scanAttempt)
 		if errors.Is(err, store.ErrCorrupt) {
 			return see(store.RunRecord{Run: r.RunRow, Bad: err}, nil)
 		}

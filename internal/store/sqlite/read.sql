@@ -116,6 +116,10 @@ SELECT name, cpu, memory, actor, created, modified FROM class WHERE name = ?1;
 -- name: classes
 SELECT name, cpu, memory, actor, created, modified FROM class ORDER BY name;
 
+-- name: standingHands
+SELECT j.value, r.hands FROM json_each(?1) j CROSS JOIN run r ON r.n = j.value WHERE r.hands IS NOT NULL
+UNION ALL SELECT j.value, e.hands FROM json_each(?1) j CROSS JOIN event e ON e.run = j.value WHERE e.hands IS NOT NULL;
+
 -- name: standingRuns
 -- The numbers are a JSON array.
 SELECT r.n, r.id, r.shard, r.workflow, r.state, r.intent, r.created, r.split, r.started,

@@ -49,12 +49,24 @@ func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, l
 	if err != nil {
 		return nil, err
 	}
-	err = d.on(conn, "standingAttempts", list, func(s *sqlite.Stmt) error {
-		if i, known := at[s.ColumnInt64(0)]; known && all[i].Bad == nil {
-			scanLive(s, &all[i])
+	handed := store.NewStandingHands(all)
+	err = d.on(conn, "standingHands", list, func(s *sqlite.Stmt) error {
+		if i, known := at[s.ColumnInt64(0)]; known {
+			handed.See(i, (&row{s: s, col: 1}).blob())
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	err = d.on(conn, "standingAttempts", list, func(s *sqlite.Stmt) error {
+		if i, known := at[s.ColumnInt64(0)]; known && all[i].Bad == nil {
+			task, token := scanLive(s, &all[i])
+			handed.Has(i, task, token)
+		}
+		return nil
+	})
+	handed.End()
 	return all, err
 }
 
@@ -80,11 +92,12 @@ func scanStanding(s *sqlite.Stmt, r *store.Standing) {
 	}
 }
 
-func scanLive(s *sqlite.Stmt, r *store.Standing) {
+func scanLive(s *sqlite.Stmt, r *store.Standing) (dag.TaskID, dag.Token) {
 	c := row{s: s, col: 1}
 	a := store.Live{Task: dag.TaskID(c.int()), Token: dag.Token(c.int()), Handler: dag.HandlerID(c.int()),
 		State: word(&c, dag.ParseAttemptState), Assigned: c.micros()}
 	if r.See(&a, c.micros(), c.micros(), c.micros()); c.bad != nil {
 		r.Bad = fmt.Errorf("attempt %s/%d/%d: %w: %w", r.Run, a.Task, a.Token, store.ErrCorrupt, c.bad)
 	}
+	return a.Task, a.Token
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 
 	"zombiezen.com/go/sqlite"
@@ -128,6 +129,19 @@ func (s *stmt) exec(conn *sqlite.Conn) (int, error) {
 	return conn.Changes(), nil
 }
 
+// each shows the rows that the statement gives.
+func (s *stmt) each(see func(row) error) error {
+	for {
+		more, err := s.Step()
+		if err != nil || !more {
+			return errors.Join(translate(s.name, err), s.Reset())
+		}
+		if err := see(row{s: s.Stmt}); err != nil {
+			return errors.Join(err, s.Reset())
+		}
+	}
+}
+
 // one runs a guarded statement: it must change one row.
 func (s *stmt) one(conn *sqlite.Conn) error {
 	n, err := s.exec(conn)
@@ -145,7 +159,8 @@ type writeStmts struct {
 	insertRun, runNumber           *stmt
 	updateRun, endRun, fillRun     *stmt
 	insertAttempt, updateAttempt   *stmt
-	firstAttempt, handsOfRun       *stmt
+	firstAttempt, hasAttempt       *stmt
+	handsOfRun                     *stmt
 	insertEvent                    *stmt
 	insertWorkflow, updateWorkflow *stmt
 	insertVersion, insertFile      *stmt
@@ -184,7 +199,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"insertRun", &w.insertRun}, {"runNumber", &w.runNumber},
 		{"updateRun", &w.updateRun}, {"endRun", &w.endRun}, {"fillRun", &w.fillRun},
 		{"insertAttempt", &w.insertAttempt}, {"updateAttempt", &w.updateAttempt},
-		{"firstAttempt", &w.firstAttempt}, {"handsOfRun", &w.handsOfRun},
+		{"firstAttempt", &w.firstAttempt}, {"hasAttempt", &w.hasAttempt}, {"handsOfRun", &w.handsOfRun},
 		{"insertEvent", &w.insertEvent},
 		{"insertWorkflow", &w.insertWorkflow}, {"updateWorkflow", &w.updateWorkflow},
 		{"insertVersion", &w.insertVersion}, {"insertFile", &w.insertFile},

@@ -68,6 +68,7 @@ func Run(t *testing.T, e Engine) {
 		{"guards", guards()},
 		{"refusals", refusals()},
 		{"texts", texts()},
+		{"hands", hands()},
 		{"rows", rows()},
 		{"load", loads()},
 		{"runs", queries()},

@@ -1,0 +1,172 @@
+package storetest
+
+import (
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// hands are attempts that have been handed over and have not changed since, which an engine may keep
+// elsewhere than in rows of their own.
+func hands() []check {
+	guard := func(change func(u *dag.AttemptUpdate)) func(b *bed) {
+		return func(b *bed) {
+			_, all := b.handedOver()
+			for _, known := range []bool{true, false} { // by who handed it over, and by an owner that has only read it
+				if !known {
+					b.take()
+				}
+				for _, a := range all {
+					u := ended(a)
+					change(&u)
+					x := b.batch()
+					x.AttemptUpdates = []dag.AttemptUpdate{u}
+					b.fails(x, store.ErrFenced)
+				}
+			}
+		}
+	}
+	return []check{
+		{"are read", handsAreRead},
+		{"end with the next owner", func(b *bed) { handsEnd(b, func() { b.take() }) }},
+		{"end after the store was opened again", func(b *bed) {
+			if b.e.Reopen != nil {
+				handsEnd(b, func() { b.reopen(); b.take() })
+			}
+		}},
+		{"end after a failed commit", func(b *bed) {
+			handsEnd(b, func() {
+				x := b.batch()
+				x.Consumed = []int64{999}
+				b.fails(x, store.ErrFenced)
+			})
+		}},
+		{"are changed and stay handed over", handsChange},
+		{"of another handler", guard(func(u *dag.AttemptUpdate) { u.Handler++ })},
+		{"of another task", guard(func(u *dag.AttemptUpdate) { u.Task += 50 })},
+		{"of an older token", guard(func(u *dag.AttemptUpdate) { u.Token-- })},
+		{"of a newer token", guard(func(u *dag.AttemptUpdate) { u.Token++ })},
+		{"in another state", guard(func(u *dag.AttemptUpdate) { u.Was = dag.AttemptRunning })},
+		{"of a run that ends", handsAtTheEnd},
+	}
+}
+
+// handedOver is a run of which four attempts have been handed over in three transactions, and one has ended.
+func (b *bed) handedOver() (dag.RunRow, []dag.AttemptRow) {
+	b.Helper()
+	r := b.run(dag.RunRunning)
+	first, second, over, last := b.attempt(r.ID, 0, 3), b.attempt(r.ID, 1, 7), b.attempt(r.ID, 2, 1), b.attempt(r.ID, 0, 6)
+	leader := b.attempt(r.ID, dag.LeaderTask, 1)
+	second.Handler, second.Generation, second.Assigned = b.owner+9, 3, 1<<52
+	b.put(func(x *store.Batch) {
+		x.RunInserts = []dag.RunRow{r}
+		x.AttemptInserts = []dag.AttemptRow{first, leader}
+		x.Events = []dag.EventRow{event(r.ID, 5)}
+	})
+	b.put(func(x *store.Batch) {
+		x.AttemptInserts = []dag.AttemptRow{second, over}
+		x.Events = []dag.EventRow{event(r.ID, 6)}
+	})
+	b.put(func(x *store.Batch) {
+		x.AttemptUpdates = []dag.AttemptUpdate{ended(over)}
+		x.AttemptInserts = []dag.AttemptRow{last}
+		x.Events = []dag.EventRow{event(r.ID, 7)}
+	})
+	return r, []dag.AttemptRow{leader, first, last, second}
+}
+
+func handsAreRead(b *bed) {
+	r, open := b.handedOver()
+	over := ended(b.attempt(r.ID, 2, 1)).AttemptRow
+	all := append(slices.Clone(open), over)
+	query := func(q store.AttemptQuery, want []dag.AttemptRow) {
+		b.Helper()
+		q.Run = r.ID
+		got, err := b.s.Attempts(b.ctx, q)
+		b.ok(err)
+		b.same(got, want, "attempts")
+	}
+	query(store.AttemptQuery{}, all)
+	query(store.AttemptQuery{One: true, Task: 0}, open[1:3])
+	query(store.AttemptQuery{One: true, Task: 1}, open[3:])
+	query(store.AttemptQuery{One: true, Task: dag.LeaderTask}, open[:1])
+	query(store.AttemptQuery{One: true, Task: 2}, all[4:])
+	query(store.AttemptQuery{One: true, Task: 2, Ended: true}, all[4:])
+	b.same(b.contents().Runs[0].Attempts, all, "a scan")
+	for _, q := range []store.LoadQuery{{IDs: []dag.RunID{r.ID}}, {Limit: 10}, {Limit: 10, Moving: true}} {
+		got, err := b.s.Load(b.ctx, q)
+		b.ok(err)
+		b.same(got, []store.RunRecord{{Run: r, Attempts: all}}, "a load")
+	}
+	standing, err := b.s.Standing(b.ctx, r.Shard, dag.RunID{}, 10)
+	b.ok(err)
+	var live []store.Live
+	for _, a := range open {
+		live = append(live, store.Live{Task: a.Task, Token: a.Token, Handler: a.Handler, State: a.State, Assigned: a.Assigned})
+	}
+	b.same(standing[0].Live, live, "who stands")
+	events, err := b.s.Events(b.ctx, r.ID, -1, 10)
+	b.ok(err)
+	b.same(len(events), 3, "rows of history")
+}
+
+// handsEnd ends what was handed over after something that a store's memory need not survive.
+func handsEnd(b *bed, between func()) {
+	r, open := b.handedOver()
+	between()
+	var want []dag.AttemptRow
+	b.put(func(x *store.Batch) {
+		for _, a := range open {
+			x.AttemptUpdates = append(x.AttemptUpdates, ended(a))
+			want = append(want, ended(a).AttemptRow)
+		}
+		x.Events = []dag.EventRow{event(r.ID, 9)}
+	})
+	want = append(want, ended(b.attempt(r.ID, 2, 1)).AttemptRow)
+	b.same(b.record(r.ID).Attempts, want, "what has ended")
+	for _, a := range open { // nothing ends twice
+		x := b.batch()
+		x.AttemptUpdates = []dag.AttemptUpdate{ended(a)}
+		b.fails(x, store.ErrFenced)
+	}
+}
+
+// handsChange: what is noted of an attempt that stays handed over makes it no other one.
+func handsChange(b *bed) {
+	r, open := b.handedOver()
+	for _, why := range []dag.Cause{"first", "second"} {
+		for i := range open {
+			was := open[i]
+			open[i].Cause = why
+			b.put(func(x *store.Batch) {
+				x.AttemptUpdates = []dag.AttemptUpdate{{AttemptRow: open[i], Was: was.State}}
+			})
+		}
+		b.take()
+	}
+	b.same(b.record(r.ID).Attempts[:len(open)], open, "what was noted")
+	b.put(func(x *store.Batch) {
+		for _, a := range open {
+			x.AttemptUpdates = append(x.AttemptUpdates, ended(a))
+		}
+	})
+	b.same(b.record(r.ID).Attempts[0], ended(open[0]).AttemptRow, "the first")
+}
+
+// handsAtTheEnd: a run that has no row of history left to hold what is handed over holds it nevertheless.
+func handsAtTheEnd(b *bed) {
+	r, open := b.handedOver()
+	end := dag.RunUpdate{RunRow: r, Was: r.State}
+	end.State, end.FinishedAt = dag.RunFailed, r.Created+5
+	late := b.attempt(r.ID, 9, 1)
+	b.put(func(x *store.Batch) {
+		x.RunUpdates = []dag.RunUpdate{end}
+		x.AttemptInserts = []dag.AttemptRow{late}
+		x.Events = []dag.EventRow{event(r.ID, 9)}
+	})
+	want := append(slices.Clone(open), ended(b.attempt(r.ID, 2, 1)).AttemptRow, late)
+	b.same(b.record(r.ID).Attempts, want, "all attempts")
+	b.put(func(x *store.Batch) { x.AttemptUpdates = []dag.AttemptUpdate{ended(late)} })
+	b.same(b.record(r.ID).Attempts[5], ended(late).AttemptRow, "the late one")
+}
