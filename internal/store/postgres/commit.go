@@ -45,15 +45,19 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 		return 0, fmt.Errorf("commit: %w", err)
 	}
 	x := tx{ctx: ctx, conn: c, batch: b, small: small(b)}
-	now, err := x.commit()
+	var now dag.Micros
+	if err = x.plan(d); err == nil {
+		now, err = x.commit()
+	}
 	if err != nil {
+		d.handed.Forget()
 		return 0, fmt.Errorf("commit: %w", err)
 	}
 	return now, nil
 }
 
 // writeNames are the statements of a transaction; those that have a form for one row are prepared in both.
-var writeNames = []string{"fence", "insertRun", "updateRun", "fillRun", "enlist", "relist", "strike", "await", "met", "insertAttempt", "updateAttempt", "insertEvent",
+var writeNames = []string{"fence", "insertRun", "updateRun", "fillRun", "enlist", "relist", "strike", "await", "met", "insertEvent", "insertAttempt", "firstAttempt", "updateAttempt",
 	"insertWorkflow", "updateWorkflow", "insertVersion", "insertFile", "insertRequest", "insertMessage",
 	"consumeMessages", "insertTrigger", "updateTrigger", "deleteTrigger", "hear", "unhear", "insertFire", "updateFire",
 	"insertBackfill", "updateBackfill", "insertBackfillRun",
@@ -83,6 +87,7 @@ type tx struct {
 	batch *store.Batch
 	p     *pgconn.Pipeline
 	past  history
+	hands *store.HandPlan
 	owned []int32 // shards
 	sent  []string
 	fail  error // no more is to be sent
@@ -165,6 +170,9 @@ func (x *tx) answers(now *dag.Micros) (answered int, err error) {
 func (x *tx) outcome(doing string, err error, answered int) error {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && (!fatal(answer) || answered < len(x.sent)) {
+		if x.wasFirst(doing, answer) {
+			return fmt.Errorf("an attempt is not as its owner believes: it has a row: %w", store.ErrFenced)
+		}
 		return translate(doing, err)
 	}
 	return fmt.Errorf("%s: %w: %w", doing, store.ErrUnknown, err)

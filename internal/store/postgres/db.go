@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -42,10 +43,12 @@ var claimsSQL string
 
 const (
 	// formatNewest rises with the migrations.
-	formatNewest = 11
+	formatNewest = 12
 	// formatRising is the first one of a database that says how much was applied, and whose format
 	// rises when all nodes know the next.
 	formatRising = 10
+	// formatHands is the first one under which hand-overs are written packed.
+	formatHands = 12
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 
@@ -67,8 +70,8 @@ const (
 	silenceMax = 15 * time.Second
 )
 
-// claims is how much a build knows of what there is, "" being all: a build that claims less is for trying
-// how versions work together (-ldflags "-X skein.dev/skein/internal/store/postgres.claims=9").
+// claims is how much a build says that it knows of what there is, "" being all: a build that claims less is for trying
+// how versions work together; its statements name all that migrations add, so it carries out all of them (-ldflags "-X skein.dev/skein/internal/store/postgres.claims=9").
 var claims string
 
 // format is the newest that this program knows.
@@ -111,6 +114,8 @@ type DB struct {
 	readers  *pool
 	logs     *pool
 	settings args
+	stands   atomic.Int32 // the database's format, as far as is known
+	handed   store.Handed
 }
 
 var _ store.Store = (*DB)(nil)
@@ -231,6 +236,13 @@ func (d *DB) Close() error {
 	return nil
 }
 
+// learn takes in what the database's format is. It never falls.
+func (d *DB) learn(is int) {
+	for was := d.stands.Load(); int32(is) > was && !d.stands.CompareAndSwap(was, int32(is)); {
+		was = d.stands.Load()
+	}
+}
+
 // hasShard reports whether a shard exists: they are made with the database.
 func (d *DB) hasShard(id dag.ShardID) bool { return id >= 0 && int(id) < d.shards }
 
@@ -240,6 +252,7 @@ func (d *DB) Info(ctx context.Context) (store.Info, error) {
 		Known: format, Shards: d.shards}
 	err := d.query(ctx, "meta", nil, func(r *row) error {
 		info.Format = int(r.int())
+		d.learn(info.Format)
 		return nil
 	})
 	if err != nil {

@@ -15,6 +15,9 @@ import (
 // codeFenced is what the function must of the database raises.
 const codeFenced = "SK001"
 
+// codeUnique is a key that is there already.
+const codeUnique = "23505"
+
 // codeReadOnly is what PostgreSQL answers to a write while it recovers, or is a replica.
 const codeReadOnly = "25006"
 

@@ -17,7 +17,7 @@ import (
 // has written for the shard since its owner did, so that the one snapshot that all of them see is as good as one for each.
 
 // foldable are the statements that can be parts of one. None of them looks at what another one writes.
-var foldable = []string{"fence", "insertRun", "updateRun", "enlist", "strike", "await", "met", "insertAttempt", "updateAttempt", "insertEvent"}
+var foldable = []string{"fence", "insertRun", "updateRun", "enlist", "strike", "await", "met", "insertEvent", "insertAttempt", "firstAttempt", "updateAttempt"}
 
 // small reports whether each statement of a transaction is for one row, and sent once.
 func small(b *store.Batch) bool {
@@ -42,6 +42,9 @@ func (x *tx) fold() error {
 			return nil
 		}
 		bits |= 1 << at
+	}
+	if both := 1<<slices.Index(foldable, "insertAttempt") | 1<<slices.Index(foldable, "firstAttempt"); bits&both == both {
+		return nil // a row that is there means something else to each of them
 	}
 	slices.SortFunc(x.held, func(a, b held) int {
 		return cmp.Compare(slices.Index(foldable, a.name), slices.Index(foldable, b.name))

@@ -56,6 +56,7 @@ func (d *DB) Rise(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	d.learn(is)
 	return is, nil
 }
 
@@ -122,6 +123,7 @@ func (d *DB) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardI
 	var got []store.Acquired
 	err := d.alter(ctx, "claim shards", d.endBlockers,
 		query{"claim", args{}.shards(numbers(shards)).int8(int64(owner)), into(&got, scanAcquired)})
+	d.handed.Forget()
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func (d *DB) ready(ctx context.Context, shards int) error {
 		return err
 	}
 	is, applied, err := d.readMeta(ctx, c)
-	if err == nil && applied < format {
+	if err == nil && applied < formatNewest {
 		if err = d.migrate(ctx, c, shards); err == nil {
 			is, _, err = d.readMeta(ctx, c)
 		}
@@ -29,6 +29,7 @@ func (d *DB) ready(ctx context.Context, shards int) error {
 	if err != nil {
 		return err
 	}
+	d.learn(is)
 	if is > format {
 		return fmt.Errorf("schema %s of %s: %w: the database has format %d, this program knows up to %d; use a newer skein",
 			d.schema, place(d.config), store.ErrFormat, is, format)
@@ -106,7 +107,7 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 	if err == nil && is == 0 {
 		err = run("CREATE SCHEMA IF NOT EXISTS " + d.schema)
 	}
-	for i := applied; i < format && err == nil; i++ {
+	for i := applied; i < len(files) && err == nil; i++ {
 		var script []byte
 		if script, err = migrations.ReadFile("migrations/" + files[i].Name()); err == nil {
 			err = run(string(script))
@@ -119,8 +120,8 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 	} else if err == nil && format < formatRising {
 		err = run(fmt.Sprintf("UPDATE meta SET format = %d", max(is, format)))
 	}
-	if err == nil && format >= formatRising {
-		if err = run(fmt.Sprintf("UPDATE meta SET applied = %d", max(applied, format))); err == nil && is != 0 {
+	if err == nil {
+		if err = run(fmt.Sprintf("UPDATE meta SET applied = %d", max(applied, len(files)))); err == nil && is != 0 && format >= formatRising {
 			err = c.query(ctx, "rise", nil, nil)
 		}
 	}

@@ -27,7 +27,9 @@ func (d *DB) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.Shar
 		got[a.Shard] = a
 		return err
 	}}
-	if err := d.change(ctx, d.endBlockers, q); err != nil {
+	err := d.change(ctx, d.endBlockers, q)
+	d.handed.Forget()
+	if err != nil {
 		return nil, fmt.Errorf("acquire shards: %w", err)
 	}
 	all := make([]store.Acquired, len(shards))

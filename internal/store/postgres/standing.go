@@ -10,6 +10,7 @@ import (
 // Standing implements store.Sweeps.
 func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, limit int) ([]store.Standing, error) {
 	var all []store.Standing
+	var handed *store.StandingHands // made when all runs are there
 	at := map[dag.RunID]int{}
 	a := args{}.int4(int32(shard)).id(after).int8(limitOf(limit))
 	runs := query{"standingRuns", a, func(c *row) error {
@@ -19,16 +20,30 @@ func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, l
 		all = append(all, r)
 		return nil
 	}}
-	attempts := query{"standingAttempts", a, func(c *row) error {
-		if i, known := at[c.id()]; known && all[i].Bad == nil {
-			scanLive(c, &all[i])
+	page := func() *store.StandingHands {
+		if handed == nil {
+			handed = store.NewStandingHands(all)
+		}
+		return handed
+	}
+	hands := query{"loadPageHands", a, func(c *row) error {
+		if i, known := at[c.id()]; known {
+			page().See(i, c.next())
 		}
 		return nil
 	}}
-	err := d.queries(ctx, query{"snapshot", nil, nil}, runs, attempts, query{"done", nil, nil})
+	attempts := query{"standingAttempts", a, func(c *row) error {
+		if i, known := at[c.id()]; known && all[i].Bad == nil {
+			task, token := scanLive(c, &all[i])
+			page().Has(i, task, token)
+		}
+		return nil
+	}}
+	err := d.queries(ctx, query{"snapshot", nil, nil}, runs, hands, attempts, query{"done", nil, nil})
 	if err != nil {
 		return nil, err
 	}
+	page().End()
 	return all, nil
 }
 
@@ -50,9 +65,10 @@ func scanStanding(c *row, r *store.Standing) {
 }
 
 // scanLive reads an attempt, behind the run's id.
-func scanLive(c *row, r *store.Standing) {
+func scanLive(c *row, r *store.Standing) (dag.TaskID, dag.Token) {
 	a := store.Live{Task: dag.TaskID(c.int()), Token: dag.Token(c.int()), Handler: dag.HandlerID(c.int()),
 		State: word(c, dag.ParseAttemptState), Assigned: c.micros()}
 	r.See(&a, c.micros(), c.micros(), c.micros())
 	r.Bad = c.damaged("attempt %s/%d/%d", r.Run, a.Task, a.Token)
+	return a.Task, a.Token
 }

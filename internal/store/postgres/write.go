@@ -54,8 +54,7 @@ func onlyInserts(b *store.Batch) error {
 func (x *tx) write() {
 	b := x.batch
 	x.fence(b)
-	x.fail = x.past.collect(b)
-	for _, step := range []func(*store.Batch){x.insertRuns, x.updateRuns, x.insertAttempts, x.updateAttempts, x.events,
+	for _, step := range []func(*store.Batch){x.insertRuns, x.updateRuns, x.events, x.insertAttempts, x.updateAttempts,
 		x.insertWorkflows, x.updateWorkflows, x.versions, x.requests, x.messages, x.schedules, x.queues} {
 		if x.fail != nil {
 			return
@@ -125,7 +124,7 @@ func (x *tx) insertRuns(b *store.Batch) {
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
 			blob(r.Fire.Pack()).int8(int64(r.Created)).int8(seq).int8(int64(e.At)).blob(e.Records)
 		runState(rows, r)
-		rows.blob(dag.PackClaims(r.Claim, r.Shares))
+		rows.blob(dag.PackClaims(r.Claim, r.Shares)).blob(x.hands.Take(r.ID))
 		if r.Claim.InLine() {
 			inLine(line, r)
 		}
@@ -231,12 +230,18 @@ func (x *tx) updateRuns(b *store.Batch) {
 func (x *tx) insertAttempts(b *store.Batch) {
 	rows := x.conn.room("insertAttempt")
 	for i := range b.AttemptInserts {
-		a := &b.AttemptInserts[i]
-		rows.row().id(&a.Run).int4(int32(a.Task)).int4(int32(a.Token)).int4(a.Generation).int8(int64(a.Handler)).int8(int64(a.Assigned))
-		attemptState(rows, a)
-		x.full(rows)
+		if x.hands.Own[i] {
+			newAttempt(rows, &b.AttemptInserts[i])
+			x.full(rows)
+		}
 	}
 	x.push(rows)
+}
+
+// newAttempt is the row of an attempt that has none.
+func newAttempt(rows *rows, a *dag.AttemptRow) {
+	rows.row().id(&a.Run).int4(int32(a.Task)).int4(int32(a.Token)).int4(a.Generation).int8(int64(a.Handler)).int8(int64(a.Assigned))
+	attemptState(rows, a)
 }
 
 // attemptState is the columns of an attempt that change after its hand-over.
@@ -251,9 +256,22 @@ func (x *tx) updateAttempts(b *store.Batch) {
 		task  dag.TaskID
 		token dag.Token
 	}
+	first := x.conn.room("firstAttempt")
+	for i := range b.AttemptUpdates { // others of the same may follow
+		if is := &x.hands.First[i]; is.Is {
+			a := b.AttemptUpdates[i].AttemptRow
+			a.Generation, a.Assigned = is.Generation, is.Assigned
+			newAttempt(first, &a)
+			x.full(first)
+		}
+	}
+	x.push(first)
 	rows := x.conn.room("updateAttempt")
 	seen := map[key]bool{}
 	for i := range b.AttemptUpdates {
+		if x.hands.First[i].Is {
+			continue
+		}
 		a := &b.AttemptUpdates[i]
 		k := key{a.Run, a.Task, a.Token}
 		if seen[k] { // a statement changes a row once
@@ -276,7 +294,7 @@ func (x *tx) events(b *store.Batch) {
 		if x.past[e.Run] == nil {
 			continue
 		}
-		rows.row().id(&e.Run).int8(int64(e.At)).some(e.Records)
+		rows.row().id(&e.Run).int8(int64(e.At)).some(e.Records).blob(x.hands.Take(e.Run))
 		x.full(rows, shards)
 	}
 	x.push(rows, shards)

@@ -14,6 +14,10 @@ WITH held AS MATERIALIZED (
 )
 SELECT must(count(*) = cardinality($1), 'a shard is not as its owner believes') FROM moved;
 
+-- name: haveRows
+SELECT x.n FROM unnest($1::uuid[], $2::int[], $3::int[], $4::int[]) x (run, task, token, n)
+  JOIN attempt a ON a.run = x.run AND a.task = x.task AND a.token = x.token;
+
 -- name: held
 -- Whether a fence would hold.
 SELECT must(count(*) = cardinality($1), 'a shard is not as its owner believes')

@@ -1,0 +1,72 @@
+package postgres
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// plan decides how the attempts of a transaction are written, before anything of it is sent. What it knows, or
+// reads, is as good as inside the transaction: if the fence holds, nobody has written for the shard since its owner
+// was told that the transaction before was written, or took the shard. For the same reason the plan of a transaction can do
+// no harm that is made while another one of its shard is under way: if that one fails, the fence of this one misses.
+func (x *tx) plan(d *DB) error {
+	err := x.past.collect(x.batch)
+	if err == nil {
+		x.hands, err = d.handed.Plan(x.batch, store.HandPacker{
+			Pack:    d.stands.Load() >= formatHands,
+			History: func(id dag.RunID) bool { return x.past[id] != nil },
+			Look:    x.look,
+		})
+	}
+	if !errors.Is(err, store.ErrRefused) || len(x.batch.Fences) == 0 {
+		return err
+	}
+	// Whoever does not own the shard is told so first: its batch is not to be looked into.
+	shards, epochs, seqs := make([]int32, 0, len(x.batch.Fences)), []int64(nil), []int64(nil)
+	for _, f := range x.batch.Fences {
+		shards, epochs, seqs = append(shards, int32(f.Shard)), append(epochs, f.Epoch), append(seqs, f.Seq)
+	}
+	if held := x.conn.query(x.ctx, "held", args{}.shards(shards).array(int8s(epochs)).array(int8s(seqs)), nil); held != nil {
+		return held
+	}
+	return err
+}
+
+// look reads which attempts have rows, and what has been handed over of their runs.
+func (x *tx) look(asked []*dag.AttemptRow, has func(int), hands func(dag.RunID, []byte) error) error {
+	var runs []dag.RunID
+	seen := map[dag.RunID]bool{}
+	of, tasks, tokens, numbers := newColumn(oidUUID), make([]int32, len(asked)), make([]int32, len(asked)), make([]int32, len(asked))
+	for i, a := range asked {
+		of.add(a.Run[:])
+		tasks[i], tokens[i], numbers[i] = int32(a.Task), int32(a.Token), int32(i)
+		if !seen[a.Run] {
+			seen[a.Run] = true
+			runs = append(runs, a.Run)
+		}
+	}
+	rows := query{"haveRows", args{}.array(of).array(int4s(tasks)).array(int4s(tokens)).array(int4s(numbers)), func(r *row) error {
+		has(int(r.int()))
+		return nil
+	}}
+	return x.conn.queries(x.ctx, []query{rows, {"loadNamedHands", args{}.array(ids(runs)), func(r *row) error {
+		return hands(r.id(), r.next())
+	}}})
+}
+
+// wasFirst reports whether the database refuses the first row of an attempt because there is one.
+func (x *tx) wasFirst(doing string, answer *pgconn.PgError) bool {
+	if answer.Code != codeUnique || answer.TableName != "attempt" {
+		return false
+	}
+	if doing == x.folded {
+		return slices.ContainsFunc(x.hands.First, func(f store.FirstRow) bool { return f.Is })
+	}
+	return strings.HasPrefix(doing, "firstAttempt")
+}
