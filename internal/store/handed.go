@@ -24,9 +24,9 @@ type Handed struct {
 }
 
 type attemptKey struct {
-	run   dag.RunID
-	task  dag.TaskID
-	token dag.Token
+	Run   dag.RunID
+	Task  dag.TaskID
+	Token dag.Token
 }
 
 func keyOf(a *dag.AttemptRow) attemptKey { return attemptKey{a.Run, a.Task, a.Token} }
@@ -206,6 +206,14 @@ func (h *Handed) look(b *Batch, missing []int, with *HandPacker, p *HandPlan) er
 		}
 	}
 	return nil
+}
+
+// Knows reports whether an attempt is known to be handed over and to have no change yet.
+func (h *Handed) Knows(id LogID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, known := h.open[attemptKey(id)]
+	return known
 }
 
 // Forget drops everything.

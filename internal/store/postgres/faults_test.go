@@ -82,6 +82,12 @@ func TestCommitInDoubt(t *testing.T) {
 					t.Errorf("the kept transaction: %v", err)
 				}
 			}
+			if err := l.commit(l.batch(0)); err != nil {
+				t.Errorf("the end of what it has handed over: %v", err)
+			}
+			if n := count(t, schema, "attempt WHERE state = 'succeeded'"); n != 10 {
+				t.Errorf("%d attempts have ended", n)
+			}
 		})
 	}
 }

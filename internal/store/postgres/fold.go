@@ -19,8 +19,14 @@ import (
 // foldable are the statements that can be parts of one. None of them looks at what another one writes.
 var foldable = []string{"fence", "insertRun", "updateRun", "enlist", "strike", "await", "met", "insertEvent", "insertAttempt", "firstAttempt", "updateAttempt"}
 
-// small reports whether each statement of a transaction is for one row, and sent once.
+// small reports whether each statement of a transaction is for one row, and sent once, and none changes what another one inserts.
 func small(b *store.Batch) bool {
+	if len(b.AttemptInserts) == 1 && len(b.AttemptUpdates) == 1 {
+		a, u := &b.AttemptInserts[0], &b.AttemptUpdates[0]
+		if a.Run == u.Run && a.Task == u.Task && a.Token == u.Token {
+			return false
+		}
+	}
 	return len(b.Fences) > 0 && b.Rows() == b.Changes.Rows() && len(b.RunInserts)+len(b.RunUpdates) <= 1 &&
 		len(b.AttemptInserts) <= 1 && len(b.AttemptUpdates) <= 1 && len(b.Events) <= 1
 }

@@ -40,6 +40,9 @@ func TestSmall(t *testing.T) {
 		b.Events = []dag.EventRow{{Run: run, At: l.now, Records: dag.PackRecords([]dag.Record{{Kind: dag.RecAssigned, Task: 1, Token: 1}})}}
 		return b
 	}
+	again := hop() // as long as it is known; after a commit that failed it is not looked for
+	again.AttemptInserts[0].Task = 0
+	is(t, l.commit(again), store.ErrRefused, "exists")
 	for name, c := range map[string]struct {
 		spoil func(b *store.Batch)
 		kind  error
@@ -49,7 +52,6 @@ func TestSmall(t *testing.T) {
 		"a fence that misses, an attempt that is there": {func(b *store.Batch) { b.Fences[0].Seq++; b.AttemptInserts[0].Task = 0 }, store.ErrFenced},
 		"an attempt in another state":                   {func(b *store.Batch) { b.AttemptUpdates[0].Was = dag.AttemptRunning }, store.ErrFenced},
 		"history of another shard":                      {func(b *store.Batch) { b.Events[0].Run = foreign }, store.ErrFenced},
-		"an attempt that is there":                      {func(b *store.Batch) { b.AttemptInserts[0].Task = 0 }, store.ErrRefused},
 		"a cause with a NUL":                            {func(b *store.Batch) { b.AttemptUpdates[0].Message = "\x00" }, store.ErrRefused},
 	} {
 		b := hop()
@@ -59,17 +61,26 @@ func TestSmall(t *testing.T) {
 			t.Errorf("%s: something was written: %+v", name, rec.Attempts)
 		}
 	}
+	both := hop() // inserted and changed at once
+	both.AttemptInserts[0].Task, both.AttemptInserts[0].Token = 5, 9
+	both.AttemptUpdates[0].AttemptRow.Task, both.AttemptUpdates[0].Token = 5, 9
+	if err := l.commit(both); err != nil {
+		t.Fatal(err)
+	}
+	if rec := load1(t, db, run); len(rec.Attempts) != 2 || rec.Attempts[1].State != dag.AttemptSucceeded {
+		t.Errorf("inserted and changed at once: %+v", rec.Attempts)
+	}
 	before := l.fences[0].Seq
 	if err := l.commit(hop()); err != nil {
 		t.Fatal(err)
 	}
 	rec := load1(t, db, run)
-	if len(rec.Attempts) != 2 || rec.Attempts[0].State != dag.AttemptSucceeded || rec.Attempts[1].State != dag.AttemptAssigned {
+	if len(rec.Attempts) != 3 || rec.Attempts[0].State != dag.AttemptSucceeded || rec.Attempts[1].State != dag.AttemptAssigned {
 		t.Errorf("after the hop: %+v", rec.Attempts)
 	}
 	events, err := db.Events(t.Context(), run, 0, 10)
-	if err != nil || len(events) != 2 || events[1].Seq != before+1 {
-		t.Errorf("its history: %+v, %v; want the second row to be of transaction %d", events, err, before+1)
+	if err != nil || len(events) != 3 || events[2].Seq != before+1 {
+		t.Errorf("its history: %+v, %v; want the third row to be of transaction %d", events, err, before+1)
 	}
 	got, err := db.Acquire(t.Context(), l.owner, []dag.ShardID{0})
 	if err != nil || got[0].Seq != before+1 {

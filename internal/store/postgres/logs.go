@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"maps"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -18,8 +20,52 @@ const logWriters = 1
 
 var _ store.Logs = (*DB)(nil)
 
-// AppendLogs implements store.Logs.
+// AppendLogs implements store.Logs. An attempt that has no row may have been handed over: the database cannot
+// see that in its packed form, so it is told.
 func (d *DB) AppendLogs(ctx context.Context, parts []store.LogPart, keep int64) ([]store.LogSpan, error) {
+	handed := map[store.LogID]bool{}
+	for i := range parts {
+		if d.handed.Knows(parts[i].LogID) {
+			handed[parts[i].LogID] = true
+		}
+	}
+	spans, err := d.appendLogs(ctx, parts, handed, keep)
+	more := false
+	if err == nil {
+		more, err = d.handedOver(ctx, parts, spans, handed)
+	}
+	if err == nil && more {
+		spans, err = d.appendLogs(ctx, parts, handed, keep) // what is there already is left as it is
+	}
+	if err != nil {
+		return nil, fmt.Errorf("append to logs: %w", err)
+	}
+	return spans, nil
+}
+
+// handedOver reads which attempts without a row have been handed over, and reports whether any has.
+func (d *DB) handedOver(ctx context.Context, parts []store.LogPart, spans []store.LogSpan, handed map[store.LogID]bool) (more bool, err error) {
+	wanted, runs := map[store.LogID]bool{}, map[dag.RunID]bool{}
+	for i := range spans {
+		if !spans[i].Known {
+			wanted[parts[i].LogID], runs[parts[i].Run] = true, true
+		}
+	}
+	if len(runs) == 0 {
+		return false, nil
+	}
+	a := args{}.array(ids(slices.Collect(maps.Keys(runs))))
+	err = d.query(ctx, "loadNamedHands", a, func(r *row) error {
+		return store.UnpackHands(r.id(), r.next(), func(a *dag.AttemptRow) {
+			if id := (store.LogID{Run: a.Run, Task: a.Task, Token: a.Token}); wanted[id] {
+				handed[id], more = true, true
+			}
+		})
+	})
+	return more, err
+}
+
+func (d *DB) appendLogs(ctx context.Context, parts []store.LogPart, handed map[store.LogID]bool, keep int64) ([]store.LogSpan, error) {
 	runs, tasks, tokens, at := newColumn(oidUUID), make([]int32, len(parts)), make([]int32, len(parts)), make([]int64, len(parts))
 	sizes, data, cuts := make([]int32, len(parts)), newColumn(oidBytea), make([]int32, len(parts))
 	for i := range parts {
@@ -29,6 +75,9 @@ func (d *DB) AppendLogs(ctx context.Context, parts []store.LogPart, keep int64) 
 		tasks[i], tokens[i], at[i], sizes[i] = int32(p.Task), int32(p.Token), p.Offset, p.Size
 		if p.Cut {
 			cuts[i] = 1
+		}
+		if handed[p.LogID] {
+			cuts[i] |= 2
 		}
 	}
 	spans := make([]store.LogSpan, 0, len(parts))
@@ -41,10 +90,7 @@ func (d *DB) AppendLogs(ctx context.Context, parts []store.LogPart, keep int64) 
 	if err == nil && len(spans) != len(parts) {
 		err = fmt.Errorf("%d parts, %d answers: %w", len(parts), len(spans), store.ErrCorrupt)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("append to logs: %w", err)
-	}
-	return spans, nil
+	return spans, err
 }
 
 func (d *DB) writeLogs(ctx context.Context, q query) error {

@@ -178,7 +178,7 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	var rows []dag.AttemptRow
 	var packed [][]byte
 	of.see = into(&rows, scanAttempt)
-	hands := query{"handsOfRun", args{}.id(q.Run), func(r *row) error {
+	hands := query{"loadNamedHands", args{}.array(ids([]dag.RunID{q.Run})), func(r *row) error {
 		r.col++ // the run
 		packed = append(packed, r.blob())
 		return nil

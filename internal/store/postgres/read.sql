@@ -139,11 +139,6 @@ UNION ALL SELECT e.run, e.hands FROM page JOIN event e ON e.run = page.run WHERE
 SELECT id, hands FROM run WHERE id = ANY ($1::uuid[]) AND hands IS NOT NULL
 UNION ALL SELECT run, hands FROM event WHERE run = ANY ($1::uuid[]) AND hands IS NOT NULL;
 
--- name: handsOfRun
--- In a run that has finished every attempt has a row.
-SELECT id, hands FROM run WHERE id = $1 AND finished = 0 AND hands IS NOT NULL
-UNION ALL SELECT e.run, e.hands FROM run r JOIN event e ON e.run = r.id WHERE r.id = $1 AND r.finished = 0 AND e.hands IS NOT NULL;
-
 -- name: attemptsOfRun
 SELECT a.run, a.task, a.token, a.generation, a.handler, a.assigned, a.state, a.cause, a.message, a.exit_code, a.signal,
   CASE WHEN octet_length(a.outputs) <= $2::int THEN a.outputs END, a.started, a.finished, a.retry_at, a.retry_wait

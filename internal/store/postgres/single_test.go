@@ -15,7 +15,7 @@ func TestSingular(t *testing.T) {
 		}
 	}
 	sql := statements(writeSQL)
-	for _, name := range []string{"fence", "insertRun", "updateRun", "enlist", "strike", "insertAttempt", "updateAttempt", "insertEvent"} {
+	for _, name := range []string{"fence", "insertRun", "updateRun", "enlist", "strike", "insertAttempt", "firstAttempt", "updateAttempt", "insertEvent"} {
 		if singular(sql[name]) == "" {
 			t.Errorf("%s has no form for one row", name)
 		}

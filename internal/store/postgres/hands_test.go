@@ -1,0 +1,187 @@
+package postgres_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/postgres"
+)
+
+// count counts rows of a schema.
+func count(t *testing.T, schema, from string) int {
+	t.Helper()
+	c, err := pgconn.Connect(context.Background(), server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.Background()) }()
+	got, err := c.Exec(context.Background(), "SELECT count(*) FROM "+schema+"."+from).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(string(got[0].Rows[0][0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestHandsByFormat: a node brings the database what packed hand-overs need beside one that does not know them, writes
+// none of them until the format has risen, and reads and ends what was written either way.
+func TestHandsByFormat(t *testing.T) {
+	const before = 11
+	schema := newSchema()
+	o := postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1}
+	older := open(t, o)
+	raw(t, schema)("ALTER TABLE run DROP hands; ALTER TABLE event DROP hands; UPDATE meta SET format = 11, applied = 11")
+	h, err := older.Register(t.Context(), uuid.NewString(), "older")
+	if err == nil {
+		err = older.Join(t.Context(), store.Member{Handler: h.ID, UUID: h.UUID, Name: "older", State: store.MemberActive, Format: before})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, o)
+	l := newLoad(t, db, 0)
+	rows := func(attempts, packed int) {
+		t.Helper()
+		if a, p := count(t, schema, "attempt"), count(t, schema, "run WHERE hands IS NOT NULL"); a != attempts || p != packed {
+			t.Errorf("%d attempts have rows, %d runs packed hand-overs; want %d and %d", a, p, attempts, packed)
+		}
+	}
+	ends := func(batch *store.Batch, attempts, packed int) {
+		t.Helper()
+		if err := l.commit(batch); err != nil {
+			t.Fatal(err)
+		}
+		rows(attempts, packed)
+		for i := range batch.RunInserts {
+			if rec := load1(t, db, batch.RunInserts[i].ID); rec.Bad != nil || len(rec.Attempts) != 1 || rec.Attempts[0].Handler != l.owner {
+				t.Errorf("a run that was started: %+v", rec)
+			}
+		}
+		for i := range batch.AttemptUpdates {
+			rec := load1(t, db, batch.AttemptUpdates[i].Run)
+			if rec.Bad != nil || len(rec.Attempts) != 1 || rec.Attempts[0].State != dag.AttemptSucceeded {
+				t.Errorf("a run that has ended: %+v", rec)
+			}
+		}
+	}
+	ends(l.batch(2), 2, 0)
+	if is, err := db.Rise(t.Context()); err != nil || is != before {
+		t.Fatalf("format %d, %v", is, err)
+	}
+	ends(l.batch(2), 4, 0)
+	if err := older.Leave(t.Context(), h.ID); err != nil {
+		t.Fatal(err)
+	}
+	if is, err := db.Rise(t.Context()); err != nil || is <= before {
+		t.Fatalf("format %d, %v", is, err)
+	}
+	ends(l.batch(3), 4, 3)
+	ends(l.batch(1), 7, 4)
+	ends(l.batch(0), 8, 4)
+	if n := count(t, schema, "attempt WHERE state <> 'succeeded'"); n != 0 {
+		t.Errorf("%d attempts have not ended", n)
+	}
+}
+
+// TestHandsTakenOver: the next owner ends what it knows from packed hand-overs only, once, and the one before is fenced.
+func TestHandsTakenOver(t *testing.T) {
+	o := postgres.Options{URL: server.URL("postgres"), Schema: newSchema(), Shards: 1}
+	l := newLoad(t, open(t, o), 0)
+	for range 2 { // in the rows of runs, and in one of history
+		if err := l.commit(l.batch(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := l.before[0].ID
+	late := l.attempt(run, l.now)
+	late.Task = 3
+	b := &store.Batch{Fences: l.fences}
+	b.AttemptInserts = []dag.AttemptRow{late}
+	b.Events = []dag.EventRow{{Run: run, At: l.now, Records: []byte{}}}
+	if err := l.commit(b); err != nil {
+		t.Fatal(err)
+	}
+	end := func(fences []store.Fence) *store.Batch {
+		x := &store.Batch{Fences: fences}
+		for _, a := range load1(t, l.db, run).Attempts {
+			a.State, a.Finished = dag.AttemptSucceeded, l.now
+			x.AttemptUpdates = append(x.AttemptUpdates, dag.AttemptUpdate{AttemptRow: a, Was: dag.AttemptAssigned})
+		}
+		return x
+	}
+	stale := end(l.fences)
+	if len(stale.AttemptUpdates) != 2 {
+		t.Fatalf("handed over: %+v", stale.AttemptUpdates)
+	}
+	next := newLoad(t, open(t, o), 0)
+	foreign := end(next.fences)
+	foreign.AttemptUpdates[1].Handler = next.owner
+	is(t, next.commit(foreign), store.ErrFenced, "")
+	if err := next.commit(end(next.fences)); err != nil {
+		t.Fatal(err)
+	}
+	is(t, l.commit(stale), store.ErrFenced, "a shard is not as its owner believes")
+	is(t, next.commit(end(next.fences)), store.ErrFenced, "an attempt is not as its owner believes")
+	again := newLoad(t, l.db, 0)
+	for range 2 {
+		is(t, again.commit(end(again.fences)), store.ErrFenced, "an attempt is not as its owner believes")
+	}
+	one := end(again.fences) // a small transaction
+	one.AttemptUpdates = one.AttemptUpdates[:1]
+	is(t, again.commit(one), store.ErrFenced, "an attempt is not as its owner believes")
+	for _, a := range load1(t, l.db, run).Attempts {
+		if a.State != dag.AttemptSucceeded || a.Assigned == 0 || a.Generation != 1 {
+			t.Errorf("%+v", a)
+		}
+	}
+}
+
+// TestHandsMeetARow: the row of an attempt that should have none fences its owner, in a small transaction as in others.
+func TestHandsMeetARow(t *testing.T) {
+	for _, runs := range []int{1, 2} {
+		schema := newSchema()
+		l := newLoad(t, open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1}), 0)
+		if err := l.commit(l.batch(runs)); err != nil {
+			t.Fatal(err)
+		}
+		raw(t, schema)(`INSERT INTO attempt (run, task, token, handler, assigned, started, finished, retry_at, retry_wait, generation, state, cause, message, signal)
+			SELECT id, 0, 1, 1, 1, 1, 1, 0, 0, 1, 'succeeded', '', '', '' FROM run`)
+		is(t, l.commit(l.batch(0)), store.ErrFenced, "it has a row")
+	}
+}
+
+// TestHandsDamaged: what does not unpack is that run's matter alone.
+func TestHandsDamaged(t *testing.T) {
+	schema := newSchema()
+	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1})
+	l := newLoad(t, db, 0)
+	if err := l.commit(l.batch(3)); err != nil {
+		t.Fatal(err)
+	}
+	bad := l.before[1].ID
+	sql(t, "UPDATE "+schema+".run SET hands = '\\x01ff' WHERE id = '"+bad.String()+"'")
+	recs, err := db.Load(t.Context(), store.LoadQuery{Limit: 10})
+	standing, also := db.Standing(t.Context(), 0, dag.RunID{}, 10)
+	if err != nil || also != nil || len(recs) != 3 || len(standing) != 3 {
+		t.Fatalf("%d and %d runs, %v, %v", len(recs), len(standing), err, also)
+	}
+	for i := range recs {
+		if broken := recs[i].Run.ID == bad; broken != (recs[i].Bad != nil) || !broken && len(recs[i].Attempts) != 1 {
+			t.Errorf("loaded: %+v", recs[i])
+		}
+		if broken := standing[i].Run == bad; broken != (standing[i].Bad != nil) || !broken && len(standing[i].Live) != 1 {
+			t.Errorf("standing: %+v", standing[i])
+		}
+	}
+	_, err = db.Attempts(t.Context(), store.AttemptQuery{Run: bad})
+	is(t, err, store.ErrCorrupt, "")
+}
