@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -156,6 +157,25 @@ func TestHandsMeetARow(t *testing.T) {
 		raw(t, schema)(`INSERT INTO attempt (run, task, token, handler, assigned, started, finished, retry_at, retry_wait, generation, state, cause, message, signal)
 			SELECT id, 0, 1, 1, 1, 1, 1, 0, 0, 1, 'succeeded', '', '', '' FROM run`)
 		is(t, l.commit(l.batch(0)), store.ErrFenced, "it has a row")
+	}
+}
+
+// TestHandsPrint: an attempt that has no row has a log, whoever brings it; one that was never handed over has none.
+func TestHandsPrint(t *testing.T) {
+	o := postgres.Options{URL: server.URL("postgres"), Schema: newSchema(), Shards: 1}
+	l := newLoad(t, open(t, o), 0)
+	if err := l.commit(l.batch(2)); err != nil {
+		t.Fatal(err)
+	}
+	for i, db := range []*postgres.DB{l.db, open(t, o)} {
+		id := store.LogID{Run: l.before[i].ID, Token: 1}
+		other := id
+		other.Token = 2
+		got, err := db.AppendLogs(t.Context(), []store.LogPart{{LogID: id, Size: 3, Data: []byte("one")}, {LogID: other, Size: 1, Data: []byte("x")},
+			{LogID: id, Offset: 3, Size: 3, Data: []byte("two")}, {LogID: id, Offset: 9, Size: 1, Data: []byte("x")}}, 1<<20)
+		if want := []store.LogSpan{{End: 3, Known: true}, {}, {End: 6, Known: true}, {End: 6, Known: true}}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("%+v, %v; want %+v", got, err, want)
+		}
 	}
 }
 
