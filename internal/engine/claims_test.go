@@ -246,6 +246,26 @@ func TestQueueUntil(t *testing.T) {
 	n.free()
 }
 
+// TestQueueRateIsExplained: who stands in line at a rate is told its own instant, not that of the first.
+func TestQueueRateIsExplained(t *testing.T) {
+	n := start(t, openers["memory"](t), newHands(t), naming)
+	hour := dag.Micros(time.Hour.Microseconds())
+	n.queue("q", 0, func(q *store.Queue) { q.Rate, q.Each = 2, hour })
+	w := n.naming("w", names{Queue: "q"})
+	n.ends(n.submit(w), dag.RunSucceeded)
+	var expected []dag.Micros
+	for range 3 {
+		x, err := n.Explain(t.Context(), n.submit(w), "")
+		if err != nil || len(x.Reasons) != 1 {
+			t.Fatalf("%v: %+v", err, x)
+		}
+		expected = append(expected, x.Reasons[0].Expected)
+	}
+	if expected[1] != expected[0]+hour/2 || expected[2] != expected[0]+hour {
+		t.Errorf("three in line at 2 an hour are expected at %v", expected)
+	}
+}
+
 func TestLocks(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {

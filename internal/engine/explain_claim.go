@@ -83,7 +83,10 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) e
 		r.What, r.Unblocks = lets(where, q.Limit), "the end of one of them; more at a time: skein queue set "+q.Name+" --limit N"
 	case q.Rate > 0 && q.Paced > now:
 		r.What, r.Holder = paces(where, q.Rate, "run", q.Each), ""
-		r.Unblocks, r.Expected = "time", q.Paced
+		r.Unblocks, r.Expected = "time", q.Paced // of the first in line
+		if v.Place != nil && v.Place.Number > 1 {
+			r.Expected += dag.Micros(v.Place.Number-1) * q.Each / dag.Micros(q.Rate)
+		}
 	default:
 		r.What, r.Unblocks = "it stands in "+where, "its turn"
 	}
