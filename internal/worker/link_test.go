@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -292,6 +293,32 @@ func TestKeeperKilled(t *testing.T) {
 	}
 }
 
+// freeze stops a process and waits until it has stopped: one thread takes the signal, and until it gets
+// to run the others go on.
+func freeze(t *testing.T, pid int) {
+	t.Helper()
+	if err := unix.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			t.Fatalf("threads of %d: %v", pid, err)
+		}
+		runs := slices.ContainsFunc(threads, func(file string) bool {
+			stat, err := os.ReadFile(file)
+			_, state, _ := strings.Cut(string(stat), ") ") // the name may hold anything
+			return err == nil && !strings.HasPrefix(state, "T")
+		})
+		if !runs {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d has not stopped", pid)
+		}
+	}
+}
+
 // TestFrozenKeeperIsReplaced: a worker that finds a keeper that does not answer has it killed, with all it held.
 func TestFrozenKeeperIsReplaced(t *testing.T) {
 	data := t.TempDir()
@@ -299,9 +326,7 @@ func TestFrozenKeeperIsReplaced(t *testing.T) {
 	b.Start(shell("held", 1, "touch "+data+"/on; sleep 631"))
 	b.appears(data + "/on")
 	old := b.pid()
-	if err := unix.Kill(old, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	freeze(t, old)
 	b.crash()
 	next := newBond(t, data, time.Minute)
 	if len(next.adopted.Running) != 0 {
