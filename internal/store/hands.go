@@ -47,7 +47,7 @@ func packHand(b []byte, a, last *dag.AttemptRow) []byte {
 
 var errHands = errors.New("hand-overs that do not unpack")
 
-// UnpackHands shows the hand-overs in b, as the attempts were then.
+// UnpackHands shows the hand-overs in b, as the attempts were then. What it shows is valid until see returns.
 func UnpackHands(run dag.RunID, b []byte, see func(*dag.AttemptRow)) error {
 	if len(b) == 0 {
 		return nil
@@ -56,6 +56,7 @@ func UnpackHands(run dag.RunID, b []byte, see func(*dag.AttemptRow)) error {
 		return fmt.Errorf("run %s: %w: %w", run, ErrCorrupt, errHands)
 	}
 	var v [handFields]int64
+	a := dag.AttemptRow{Run: run}
 	for b = b[1:]; len(b) > 0; {
 		for i := range v {
 			d, n := binary.Varint(b)
@@ -68,8 +69,9 @@ func UnpackHands(run dag.RunID, b []byte, see func(*dag.AttemptRow)) error {
 		if v[0] != int64(int32(v[0])) || v[1] != int64(int32(v[1])) || v[2] != int64(int32(v[2])) {
 			return fmt.Errorf("run %s: %w: %w", run, ErrCorrupt, errHands)
 		}
-		see(&dag.AttemptRow{Run: run, Task: dag.TaskID(v[0]), Token: dag.Token(v[1]), Generation: int32(v[2]),
-			Handler: dag.HandlerID(v[3]), Assigned: dag.Micros(v[4])})
+		a.Task, a.Token, a.Generation = dag.TaskID(v[0]), dag.Token(v[1]), int32(v[2])
+		a.Handler, a.Assigned = dag.HandlerID(v[3]), dag.Micros(v[4])
+		see(&a)
 	}
 	return nil
 }
@@ -109,7 +111,7 @@ func WithHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte) ([]dag.Att
 // StandingHands adds to a page of Standings what was handed over and has no row: first See, then Has, then End.
 type StandingHands struct {
 	page []Standing
-	open map[standingHand]*dag.AttemptRow
+	open map[standingHand]Live
 }
 
 type standingHand struct {
@@ -120,13 +122,15 @@ type standingHand struct {
 
 // NewStandingHands is for one page.
 func NewStandingHands(page []Standing) *StandingHands {
-	return &StandingHands{page, map[standingHand]*dag.AttemptRow{}}
+	return &StandingHands{page, map[standingHand]Live{}}
 }
 
 // See takes in packed hand-overs of the page's run at a place.
 func (h *StandingHands) See(at int, packed []byte) {
 	r := &h.page[at]
-	err := UnpackHands(r.Run, packed, func(a *dag.AttemptRow) { h.open[standingHand{at, a.Task, a.Token}] = a })
+	err := UnpackHands(r.Run, packed, func(a *dag.AttemptRow) {
+		h.open[standingHand{at, a.Task, a.Token}] = Live{Task: a.Task, Token: a.Token, Handler: a.Handler, State: a.State, Assigned: a.Assigned}
+	})
 	if r.Bad == nil {
 		r.Bad = err
 	}
@@ -140,8 +144,7 @@ func (h *StandingHands) Has(at int, task dag.TaskID, token dag.Token) {
 // End adds what is left.
 func (h *StandingHands) End() {
 	for k, a := range h.open {
-		r := &h.page[k.at]
-		r.See(&Live{Task: a.Task, Token: a.Token, Handler: a.Handler, State: a.State, Assigned: a.Assigned}, 0, 0, 0)
+		h.page[k.at].See(&a, 0, 0, 0)
 	}
 	for i := range h.page {
 		slices.SortFunc(h.page[i].Live, func(a, b Live) int {

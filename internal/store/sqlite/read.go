@@ -81,12 +81,13 @@ func listOn[T any](d *DB, conn *sqlite.Conn, name string, args []any, scan func(
 // numbered is a run with its number.
 type numbered struct {
 	dag.RunRow
-	n   int64
-	bad error // the row could not be read
+	n     int64
+	hands []byte // what was handed over with it
+	bad   error  // the row could not be read
 }
 
 func scanNumbered(s *sqlite.Stmt, r *numbered) error {
-	r.n = s.ColumnInt64(colNumber)
+	r.n, r.hands = s.ColumnInt64(colNumber), (&row{s: s, col: colHands}).blob()
 	r.bad = scanRun(s, &r.RunRow)
 	return nil
 }
@@ -133,7 +134,7 @@ func (d *DB) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, er
 		if r.bad != nil {
 			continue
 		}
-		records[i].Attempts, err = d.attemptsOn(conn, r.n, r.ID, scanAttemptToKeep)
+		records[i].Attempts, err = d.attemptsOn(conn, r, scanAttemptToKeep)
 		if errors.Is(err, store.ErrCorrupt) {
 			records[i].Bad = err
 		} else if err != nil {
@@ -268,15 +269,15 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	if q.Outputs {
 		scan = scanAttempt
 	}
-	return ofRun(d, ctx, q.Run, func(conn *sqlite.Conn, n int64) ([]dag.AttemptRow, error) {
+	return ofRun(d, ctx, q.Run, func(conn *sqlite.Conn, r *numbered) ([]dag.AttemptRow, error) {
 		if !q.One {
-			return d.attemptsOn(conn, n, q.Run, scan)
+			return d.attemptsOn(conn, r, scan)
 		}
-		rows, err := listOn(d, conn, "attemptsOfTask", []any{n, q.Run[:], int64(q.Task)}, scan)
+		rows, err := listOn(d, conn, "attemptsOfTask", []any{r.n, q.Run[:], int64(q.Task)}, scan)
 		if err != nil || q.Ended {
 			return rows, err
 		}
-		if rows, err = d.withHands(conn, n, q.Run, rows); err != nil {
+		if rows, err = d.withHands(conn, r, rows); err != nil {
 			return nil, err
 		}
 		return slices.DeleteFunc(rows, func(a dag.AttemptRow) bool { return a.Task != q.Task }), nil
@@ -284,49 +285,49 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 }
 
 // attemptsOn reads the attempts of a run.
-func (d *DB) attemptsOn(conn *sqlite.Conn, n int64, id dag.RunID, scan func(*sqlite.Stmt, *dag.AttemptRow) error) ([]dag.AttemptRow, error) {
-	rows, err := listOn(d, conn, "attemptsOfRun", []any{n, id[:]}, scan)
+func (d *DB) attemptsOn(conn *sqlite.Conn, r *numbered, scan func(*sqlite.Stmt, *dag.AttemptRow) error) ([]dag.AttemptRow, error) {
+	rows, err := listOn(d, conn, "attemptsOfRun", []any{r.n, r.ID[:]}, scan)
 	if err != nil {
 		return nil, err
 	}
-	return d.withHands(conn, n, id, rows)
+	return d.withHands(conn, r, rows)
 }
 
 // withHands adds those that have no row yet.
-func (d *DB) withHands(conn *sqlite.Conn, n int64, id dag.RunID, rows []dag.AttemptRow) ([]dag.AttemptRow, error) {
-	packed, err := listOn(d, conn, "handsOfRun", []any{n}, func(s *sqlite.Stmt, b *[]byte) error {
+func (d *DB) withHands(conn *sqlite.Conn, r *numbered, rows []dag.AttemptRow) ([]dag.AttemptRow, error) {
+	packed, err := listOn(d, conn, "laterHands", []any{r.n}, func(s *sqlite.Stmt, b *[]byte) error {
 		*b = (&row{s: s}).blob()
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return store.WithHands(rows, id, packed)
+	return store.WithHands(rows, r.ID, append(packed, r.hands))
 }
 
 // Events implements store.Store.
 func (d *DB) Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error) {
-	return ofRun(d, ctx, run, func(conn *sqlite.Conn, n int64) ([]dag.EventRow, error) {
-		return listOn(d, conn, "eventsOfRun", []any{n, run[:], after, limitOf(limit)}, scanEvent)
+	return ofRun(d, ctx, run, func(conn *sqlite.Conn, r *numbered) ([]dag.EventRow, error) {
+		return listOn(d, conn, "eventsOfRun", []any{r.n, run[:], after, limitOf(limit)}, scanEvent)
 	})
 }
 
 // ofRun reads rows that hang on a run's number; a run that is not there has none.
-func ofRun[T any](d *DB, ctx context.Context, id dag.RunID, read func(conn *sqlite.Conn, n int64) ([]T, error)) ([]T, error) {
+func ofRun[T any](d *DB, ctx context.Context, id dag.RunID, read func(*sqlite.Conn, *numbered) ([]T, error)) ([]T, error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer d.pool.Put(conn)
-	n := int64(0)
+	r := numbered{RunRow: dag.RunRow{Header: dag.Header{ID: id}}}
 	err = d.on(conn, "numberOfRun", []any{id[:]}, func(s *sqlite.Stmt) error {
-		n = s.ColumnInt64(0)
+		r.n, r.hands = s.ColumnInt64(0), (&row{s: s, col: 1}).blob()
 		return nil
 	})
-	if err != nil || n == 0 {
+	if err != nil || r.n == 0 {
 		return nil, err
 	}
-	return read(conn, n)
+	return read(conn, &r)
 }
 
 // Handlers implements store.Store.
@@ -414,7 +415,7 @@ func (d *DB) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow)
 		if _ = scanNumbered(s, &r); r.bad != nil {
 			return see(store.RunRecord{Run: r.RunRow, Bad: r.bad}, nil)
 		}
-		attempts, err := d.attemptsOn(conn, r.n, r.ID, scanAttempt)
+		attempts, err := d.attemptsOn(conn, &r, scanAttempt)
 		if errors.Is(err, store.ErrCorrupt) {
 			return see(store.RunRecord{Run: r.RunRow, Bad: err}, nil)
 		}

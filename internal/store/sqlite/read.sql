@@ -10,7 +10,7 @@ SELECT * FROM run WHERE id = ?1;
 SELECT * FROM run WHERE workflow = ?1 AND key = ?2;
 
 -- name: numberOfRun
-SELECT n FROM run WHERE id = ?1;
+SELECT n, hands FROM run WHERE id = ?1;
 
 -- name: numberBefore
 -- The place of a cursor: the newest run that is older than an id that may be gone.
@@ -42,9 +42,9 @@ SELECT ?2, task, token, generation, handler, assigned, state, cause, message, ex
   outputs, started, finished, retry_at, retry_wait
 FROM attempt WHERE run = ?1 ORDER BY task, token;
 
--- name: handsOfRun
-SELECT hands FROM run WHERE n = ?1 AND hands IS NOT NULL
-UNION ALL SELECT hands FROM event WHERE run = ?1 AND hands IS NOT NULL;
+-- name: laterHands
+-- What was handed over after the transaction that inserted the run.
+SELECT hands FROM event WHERE run = ?1 AND hands IS NOT NULL;
 
 -- name: attemptsOfTask
 SELECT ?2, task, token, generation, handler, assigned, state, cause, message, exit_code, signal,

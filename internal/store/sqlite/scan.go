@@ -17,6 +17,7 @@ const (
 	colCreated = 11
 	colState   = 15
 	colFire    = 31 // and claim behind it
+	colHands   = 33
 )
 
 // row reads columns in order.
