@@ -67,7 +67,7 @@ func (e *Engine) childOf(ctx context.Context, row *dag.RunRow, a *dag.AttemptRow
 		FailLost: row.Fire != nil && row.Fire.FailLost}
 	s := &childStart{Run: dag.ChildID(a), Generation: 1, Workflow: is.Workflow, Version: is.Version, Priority: is.Priority,
 		User: row.User, Params: is.Params, Fire: fire.Pack()}
-	before, err := e.Attempts(ctx, row.ID, a.Task)
+	before, err := e.begun(ctx, row.ID, a.Task)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (w *writer) catchUp(r *dag.Run) error {
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return fromStore("read the parent of run "+r.ID.String(), err)
 		}
-		all, err := w.e.Attempts(context.Background(), up.Run, task)
+		all, err := w.e.begun(context.Background(), up.Run, task)
 		if err != nil {
 			return err
 		}

@@ -120,7 +120,10 @@ func (e *Engine) Resend(h dag.HandlerID) {
 // Holds reports whether the newest attempt of a task is that of a handler, under that token,
 // and has not ended.
 func (e *Engine) Holds(ctx context.Context, h dag.HandlerID, run dag.RunID, t dag.TaskID, token dag.Token) (bool, error) {
-	as, err := e.Attempts(ctx, run, t)
+	as, err := e.begun(ctx, run, t)
+	if n := len(as); err == nil && (n == 0 || as[n-1].Token < token) {
+		as, err = e.Attempts(ctx, run, t)
+	}
 	if err != nil || len(as) == 0 {
 		return false, err
 	}
@@ -133,8 +136,12 @@ const LateMax = time.Hour
 
 // Had reports whether an attempt is a handler's, or was until lately.
 func (e *Engine) Had(ctx context.Context, h dag.HandlerID, run dag.RunID, t dag.TaskID, token dag.Token) (bool, error) {
-	as, err := e.Attempts(ctx, run, t)
-	i := slices.IndexFunc(as, func(a dag.AttemptRow) bool { return a.Token == token && a.Handler == h })
+	its := func(a dag.AttemptRow) bool { return a.Token == token && a.Handler == h }
+	as, err := e.begun(ctx, run, t)
+	if err == nil && !slices.ContainsFunc(as, its) {
+		as, err = e.Attempts(ctx, run, t)
+	}
+	i := slices.IndexFunc(as, its)
 	if err != nil || i < 0 || as[i].Finished == 0 {
 		return err == nil && i >= 0, err
 	}

@@ -215,7 +215,7 @@ func (w *writer) lookedAt(p *dag.Prepare, is *Prepared) item {
 
 // deferred reads the attempt of a deferred task; nil: it has ended.
 func (e *Engine) deferred(ctx context.Context, p *dag.Prepare) (*dag.AttemptRow, error) {
-	rows, err := e.Attempts(ctx, p.Run, p.Task)
+	rows, err := e.begun(ctx, p.Run, p.Task)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,13 @@ func (e *Engine) Attempts(ctx context.Context, id dag.RunID, t dag.TaskID) ([]da
 	return as, fromStore("attempts of run "+id.String(), err)
 }
 
+// begun reads those of them that have ended or begun: what is merely handed over lies in the run's history, and
+// takes longer to find.
+func (e *Engine) begun(ctx context.Context, id dag.RunID, t dag.TaskID) ([]dag.AttemptRow, error) {
+	as, err := e.store.Attempts(ctx, store.AttemptQuery{Run: id, Task: t, One: true, Ended: true})
+	return as, fromStore("attempts of run "+id.String(), err)
+}
+
 // Records names the tasks and holders of lines of a run's history. Of row only the ids and
 // the version count.
 func (e *Engine) Records(ctx context.Context, row *dag.RunRow, records []dag.Record) ([]RecordView, error) {

@@ -13,14 +13,14 @@ const handedMax = 1 << 17
 // Handed is what a store's writers know of the attempts that have been handed over and have not changed
 // since. They have no row that a guard could look at, so this is looked at instead. It holds what was
 // committed here, or read; what it does not know is read again. Nobody else writes for a shard without taking
-// it, so what it says of one that is held is so; it forgets everything when a shard is taken and when
-// a transaction fails.
+// it, so what it says of one that is held is so; it forgets everything when a shard is taken, when a transaction that has
+// attempts fails, and when there is too much of it.
 //
 // Its methods may be called from any goroutine.
 type Handed struct {
-	mu   sync.Mutex
-	open map[attemptKey]hand
-	plan uint64
+	mu    sync.Mutex
+	open  map[attemptKey]hand
+	plans uint64 // made
 }
 
 type attemptKey struct {
@@ -47,6 +47,7 @@ type HandPlan struct {
 	// First says of each of AttemptUpdates whether its attempt gets its row by it, and how it was handed over.
 	First  []FirstRow
 	packed map[dag.RunID]packedHands
+	number uint64
 }
 
 // FirstRow is what is written once of an attempt, with its hand-over.
@@ -76,37 +77,20 @@ type HandPacker struct {
 	Pack bool
 	// History reports whether the transaction writes history of a run.
 	History func(dag.RunID) bool
-	// Look reads which of some attempts, all different, have a row, and what has been handed over of their runs, packed.
-	Look func(asked []*dag.AttemptRow, row func(i int), hands func(run dag.RunID, packed []byte) error) error
+	// Look reads which attempts of some runs have rows, and what has been handed over of them, packed.
+	Look func(runs []dag.RunID, row func(dag.RunID, dag.TaskID, dag.Token), hands func(run dag.RunID, packed []byte) error) error
 }
 
 // Plan checks the attempts of a batch against what is known and decides how they are written. If the
-// transaction then fails, call Forget.
+// transaction then fails, call Failed. A damaged hand-over is an ErrRefused: the rest of the batch may pass without its run.
 func (h *Handed) Plan(b *Batch, with HandPacker) (*HandPlan, error) {
 	p := &HandPlan{Own: make([]bool, len(b.AttemptInserts)), First: make([]FirstRow, len(b.AttemptUpdates))}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.open == nil || len(h.open) > handedMax {
-		h.open = make(map[attemptKey]hand, len(b.AttemptInserts))
+	missing, err := h.check(b, &with, p)
+	if err == nil && missing != nil {
+		err = h.look(b, missing, &with, p)
 	}
-	h.plan++
-	for i := range b.AttemptInserts {
-		if err := h.insert(b, i, &with, p); err != nil {
-			return nil, err
-		}
-	}
-	var missing []int
-	for i := range b.AttemptUpdates {
-		if known, err := h.update(b, i, p); err != nil {
-			return nil, err
-		} else if !known {
-			missing = append(missing, i)
-		}
-	}
-	if missing != nil {
-		if err := h.look(b, missing, &with, p); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	for i, own := range p.Own {
 		if own {
@@ -127,12 +111,45 @@ func (h *Handed) Plan(b *Batch, with HandPacker) (*HandPlan, error) {
 	return p, nil
 }
 
+// check goes through the batch and gives the updates of attempts that nothing is known of.
+func (h *Handed) check(b *Batch, with *HandPacker, p *HandPlan) (missing []int, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.open) > handedMax {
+		h.open = nil
+	}
+	if h.open == nil {
+		h.open = make(map[attemptKey]hand, len(b.AttemptInserts))
+	}
+	h.plans++
+	p.number = h.plans
+	for i := range b.AttemptInserts {
+		if err := h.insert(b, i, with, p); err != nil {
+			return nil, err
+		}
+	}
+	for i := range b.AttemptUpdates {
+		if known, err := h.update(b, i, p); err != nil {
+			return nil, err
+		} else if !known {
+			missing = append(missing, i)
+		}
+	}
+	return missing, nil
+}
+
 // ownAll gives rows to what was handed over of a run that ends in the same transaction.
 func (h *Handed) ownAll(b *Batch, id dag.RunID, p *HandPlan) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for i := range b.AttemptInserts {
 		a := &b.AttemptInserts[i]
-		if is, handed := h.open[keyOf(a)]; a.Run == id && handed && !p.Own[i] {
-			p.Own[i], is.row = true, true
+		if a.Run != id || p.Own[i] {
+			continue
+		}
+		p.Own[i] = true
+		if is, known := h.open[keyOf(a)]; known {
+			is.row = true
 			h.open[keyOf(a)] = is
 		}
 	}
@@ -148,7 +165,7 @@ func (h *Handed) insert(b *Batch, i int, with *HandPacker, p *HandPlan) error {
 	if _, exists := h.open[k]; exists {
 		return fmt.Errorf("attempt %d of task %d of run %s exists: %w", a.Token, a.Task, a.Run, ErrRefused)
 	}
-	h.open[k] = hand{handler: a.Handler, assigned: a.Assigned, generation: a.Generation, plan: h.plan, at: int32(i), row: p.Own[i]}
+	h.open[k] = hand{handler: a.Handler, assigned: a.Assigned, generation: a.Generation, plan: p.number, at: int32(i), row: p.Own[i]}
 	return nil
 }
 
@@ -165,38 +182,50 @@ func (h *Handed) update(b *Batch, i int, p *HandPlan) (known bool, err error) {
 		return false, nil
 	case is.handler != u.Handler:
 		return true, fmt.Errorf("attempt %d of task %d of run %s is not as its owner believes: %w", u.Token, u.Task, u.Run, ErrFenced)
-	case is.plan == h.plan && !is.row: // inserted and changed at once
+	case is.plan == p.number && !is.row: // inserted and changed at once
 		is.row, p.Own[is.at] = true, true
 	}
 	p.First[i] = FirstRow{!is.row, is.generation, is.assigned}
-	delete(h.open, k) // from now on it has a row
+	if is.row = true; u.State == dag.AttemptAssigned { // only something about it was noted
+		h.open[k] = is
+	} else {
+		delete(h.open, k)
+	}
 	return true, nil
 }
 
-// look finds out how attempts are stored that nothing is known of. What it does not find is left to the guard of
-// an update, which misses.
+// look reads what has been handed over of the runs of attempts that nothing is known of. Nobody else plans for
+// them meanwhile: a shard has one writer. What it does not find is left to the guard of an update, which misses.
 func (h *Handed) look(b *Batch, missing []int, with *HandPacker, p *HandPlan) error {
-	var asked []*dag.AttemptRow
-	wanted := make(map[attemptKey]bool, len(missing))
+	var runs []dag.RunID
+	asked := make(map[dag.RunID]bool, len(missing))
 	for _, i := range missing {
-		if a := &b.AttemptUpdates[i].AttemptRow; !wanted[keyOf(a)] {
-			wanted[keyOf(a)] = true
-			asked = append(asked, a)
+		if id := b.AttemptUpdates[i].Run; !asked[id] {
+			asked[id] = true
+			runs = append(runs, id)
 		}
 	}
-	found := map[attemptKey]hand{}
-	err := with.Look(asked, func(i int) { delete(wanted, keyOf(asked[i])) }, func(run dag.RunID, packed []byte) error {
-		return UnpackHands(run, packed, func(a *dag.AttemptRow) {
-			if wanted[keyOf(a)] {
-				found[keyOf(a)] = hand{handler: a.Handler, assigned: a.Assigned, generation: a.Generation}
-			}
+	found, rows := map[attemptKey]hand{}, map[attemptKey]bool{}
+	has := func(run dag.RunID, task dag.TaskID, token dag.Token) { rows[attemptKey{run, task, token}] = true }
+	err := with.Look(runs, has, func(run dag.RunID, packed []byte) error {
+		err := UnpackHands(run, packed, func(a *dag.AttemptRow) {
+			found[keyOf(a)] = hand{handler: a.Handler, assigned: a.Assigned, generation: a.Generation}
 		})
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		return nil
 	})
 	if err != nil {
 		return err
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.open == nil {
+		h.open = make(map[attemptKey]hand, len(found))
+	}
 	for k, is := range found {
-		if wanted[k] { // it has no row
+		if _, known := h.open[k]; !known && !rows[k] {
 			h.open[k] = is
 		}
 	}
@@ -208,12 +237,19 @@ func (h *Handed) look(b *Batch, missing []int, with *HandPacker, p *HandPlan) er
 	return nil
 }
 
-// Knows reports whether an attempt is known to be handed over and to have no change yet.
+// Knows reports whether an attempt is known to be handed over, or about to be, and not to have ended.
 func (h *Handed) Knows(id LogID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, known := h.open[attemptKey(id)]
 	return known
+}
+
+// Failed takes in that a batch was not surely written.
+func (h *Handed) Failed(b *Batch) {
+	if len(b.AttemptInserts)+len(b.AttemptUpdates) > 0 {
+		h.Forget()
+	}
 }
 
 // Forget drops everything.

@@ -91,8 +91,8 @@ func TestHandedIsBounded(t *testing.T) {
 	looked := 0
 	with := HandPacker{Pack: true, History: func(dag.RunID) bool { return true }}
 	var packed []byte
-	with.Look = func(asked []*dag.AttemptRow, _ func(int), hands func(dag.RunID, []byte) error) error {
-		looked += len(asked)
+	with.Look = func(runs []dag.RunID, _ func(dag.RunID, dag.TaskID, dag.Token), hands func(dag.RunID, []byte) error) error {
+		looked += len(runs)
 		return hands(run, packed)
 	}
 	var b Batch

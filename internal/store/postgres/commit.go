@@ -50,7 +50,7 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 		now, err = x.commit()
 	}
 	if err != nil {
-		d.handed.Forget()
+		d.handed.Failed(b)
 		return 0, fmt.Errorf("commit: %w", err)
 	}
 	return now, nil

@@ -39,23 +39,12 @@ func (x *tx) plan(d *DB) error {
 }
 
 // look reads which attempts have rows, and what has been handed over of their runs.
-func (x *tx) look(asked []*dag.AttemptRow, has func(int), hands func(dag.RunID, []byte) error) error {
-	var runs []dag.RunID
-	seen := map[dag.RunID]bool{}
-	of, tasks, tokens, numbers := newColumn(oidUUID), make([]int32, len(asked)), make([]int32, len(asked)), make([]int32, len(asked))
-	for i, a := range asked {
-		of.add(a.Run[:])
-		tasks[i], tokens[i], numbers[i] = int32(a.Task), int32(a.Token), int32(i)
-		if !seen[a.Run] {
-			seen[a.Run] = true
-			runs = append(runs, a.Run)
-		}
-	}
-	rows := query{"haveRows", args{}.array(of).array(int4s(tasks)).array(int4s(tokens)).array(int4s(numbers)), func(r *row) error {
-		has(int(r.int()))
+func (x *tx) look(runs []dag.RunID, has func(dag.RunID, dag.TaskID, dag.Token), hands func(dag.RunID, []byte) error) error {
+	a := args{}.array(ids(runs))
+	return x.conn.queries(x.ctx, []query{{"attemptsThere", a, func(r *row) error {
+		has(r.id(), dag.TaskID(r.int()), dag.Token(r.int()))
 		return nil
-	}}
-	return x.conn.queries(x.ctx, []query{rows, {"loadNamedHands", args{}.array(ids(runs)), func(r *row) error {
+	}}, {"loadNamedHands", a, func(r *row) error {
 		return hands(r.id(), r.next())
 	}}})
 }

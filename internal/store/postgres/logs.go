@@ -30,12 +30,8 @@ func (d *DB) AppendLogs(ctx context.Context, parts []store.LogPart, keep int64) 
 		}
 	}
 	spans, err := d.appendLogs(ctx, parts, handed, keep)
-	more := false
 	if err == nil {
-		more, err = d.handedOver(ctx, parts, spans, handed)
-	}
-	if err == nil && more {
-		spans, err = d.appendLogs(ctx, parts, handed, keep) // what is there already is left as it is
+		err = d.appendHanded(ctx, parts, spans, handed, keep)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("append to logs: %w", err)
@@ -43,8 +39,30 @@ func (d *DB) AppendLogs(ctx context.Context, parts []store.LogPart, keep int64) 
 	return spans, nil
 }
 
-// handedOver reads which attempts without a row have been handed over, and reports whether any has.
-func (d *DB) handedOver(ctx context.Context, parts []store.LogPart, spans []store.LogSpan, handed map[store.LogID]bool) (more bool, err error) {
+// appendHanded says those parts again whose attempts have no row, and have been handed over.
+func (d *DB) appendHanded(ctx context.Context, parts []store.LogPart, spans []store.LogSpan, handed map[store.LogID]bool, keep int64) error {
+	if err := d.handedOver(ctx, parts, spans, handed); err != nil {
+		return err
+	}
+	var again []store.LogPart
+	var at []int
+	for i := range spans {
+		if !spans[i].Known && handed[parts[i].LogID] {
+			again, at = append(again, parts[i]), append(at, i)
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	now, err := d.appendLogs(ctx, again, handed, keep)
+	for i := range now {
+		spans[at[i]] = now[i]
+	}
+	return err
+}
+
+// handedOver reads which attempts without a row have been handed over.
+func (d *DB) handedOver(ctx context.Context, parts []store.LogPart, spans []store.LogSpan, handed map[store.LogID]bool) error {
 	wanted, runs := map[store.LogID]bool{}, map[dag.RunID]bool{}
 	for i := range spans {
 		if !spans[i].Known {
@@ -52,17 +70,16 @@ func (d *DB) handedOver(ctx context.Context, parts []store.LogPart, spans []stor
 		}
 	}
 	if len(runs) == 0 {
-		return false, nil
+		return nil
 	}
 	a := args{}.array(ids(slices.Collect(maps.Keys(runs))))
-	err = d.query(ctx, "loadNamedHands", a, func(r *row) error {
+	return d.query(ctx, "loadNamedHands", a, func(r *row) error {
 		return store.UnpackHands(r.id(), r.next(), func(a *dag.AttemptRow) {
 			if id := (store.LogID{Run: a.Run, Task: a.Task, Token: a.Token}); wanted[id] {
-				handed[id], more = true, true
+				handed[id] = true
 			}
 		})
 	})
-	return more, err
 }
 
 func (d *DB) appendLogs(ctx context.Context, parts []store.LogPart, handed map[store.LogID]bool, keep int64) ([]store.LogSpan, error) {

@@ -14,9 +14,8 @@ WITH held AS MATERIALIZED (
 )
 SELECT must(count(*) = cardinality($1), 'a shard is not as its owner believes') FROM moved;
 
--- name: haveRows
-SELECT x.n FROM unnest($1::uuid[], $2::int[], $3::int[], $4::int[]) x (run, task, token, n)
-  JOIN attempt a ON a.run = x.run AND a.task = x.task AND a.token = x.token;
+-- name: attemptsThere
+SELECT run, task, token FROM attempt WHERE run = ANY ($1::uuid[]);
 
 -- name: held
 -- Whether a fence would hold.

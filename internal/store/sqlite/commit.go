@@ -43,6 +43,7 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.transact(func() error { return d.apply(b) }); err != nil {
+		d.handed.Failed(b)
 		return 0, err
 	}
 	d.checkpoints.wrote(b.Rows())
@@ -101,7 +102,6 @@ func (d *DB) forget() {
 	d.numbers.reset()
 	d.rolls.reset()
 	d.moves.reset()
-	d.handed.Forget()
 }
 
 func (d *DB) apply(b *store.Batch) error {
@@ -189,20 +189,18 @@ func (d *DB) plan(b *store.Batch) (err error) {
 }
 
 // look reads inside the transaction which attempts have rows, and what has been handed over of their runs.
-func (d *DB) look(asked []*dag.AttemptRow, has func(int), hands func(dag.RunID, []byte) error) error {
-	seen := map[dag.RunID]bool{}
-	for i, a := range asked {
-		n, err := d.number(a.Run)
+func (d *DB) look(runs []dag.RunID, has func(dag.RunID, dag.TaskID, dag.Token), hands func(dag.RunID, []byte) error) error {
+	for _, id := range runs {
+		n, err := d.number(id)
 		if err != nil {
 			return err
 		}
-		err = d.stmts.hasAttempt.row().int(n).int(int64(a.Task)).int(int64(a.Token)).each(func(row) error {
-			has(i)
+		err = d.stmts.attemptsThere.row().int(n).each(func(r row) error {
+			has(id, dag.TaskID(r.int()), dag.Token(r.int()))
 			return nil
 		})
-		if err == nil && !seen[a.Run] {
-			seen[a.Run] = true
-			err = d.stmts.handsOfRun.row().int(n).each(func(r row) error { return hands(a.Run, r.blob()) })
+		if err == nil {
+			err = d.stmts.handsOfRun.row().int(n).each(func(r row) error { return hands(id, r.blob()) })
 		}
 		if err != nil {
 			return err

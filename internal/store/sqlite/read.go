@@ -273,36 +273,49 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 		if !q.One {
 			return d.attemptsOn(conn, r, scan)
 		}
+		var packed [][]byte
+		var err error
+		if !q.Ended {
+			packed, err = d.handsOn(conn, r)
+		}
+		if err != nil {
+			return nil, err
+		}
 		rows, err := listOn(d, conn, "attemptsOfTask", []any{r.n, q.Run[:], int64(q.Task)}, scan)
-		if err != nil || q.Ended {
+		if err != nil || len(packed) == 0 {
 			return rows, err
 		}
-		if rows, err = d.withHands(conn, r, rows); err != nil {
+		if rows, err = store.WithHands(rows, r.ID, packed); err != nil {
 			return nil, err
 		}
 		return slices.DeleteFunc(rows, func(a dag.AttemptRow) bool { return a.Task != q.Task }), nil
 	})
 }
 
-// attemptsOn reads the attempts of a run.
+// attemptsOn reads the attempts of a run. Hand-overs come first: what has its row by the time that rows are read is
+// told by that.
 func (d *DB) attemptsOn(conn *sqlite.Conn, r *numbered, scan func(*sqlite.Stmt, *dag.AttemptRow) error) ([]dag.AttemptRow, error) {
+	packed, err := d.handsOn(conn, r)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := listOn(d, conn, "attemptsOfRun", []any{r.n, r.ID[:]}, scan)
 	if err != nil {
 		return nil, err
 	}
-	return d.withHands(conn, r, rows)
+	return store.WithHands(rows, r.ID, packed)
 }
 
-// withHands adds those that have no row yet.
-func (d *DB) withHands(conn *sqlite.Conn, r *numbered, rows []dag.AttemptRow) ([]dag.AttemptRow, error) {
+// handsOn reads what has been handed over of a run, packed.
+func (d *DB) handsOn(conn *sqlite.Conn, r *numbered) ([][]byte, error) {
 	packed, err := listOn(d, conn, "laterHands", []any{r.n}, func(s *sqlite.Stmt, b *[]byte) error {
 		*b = (&row{s: s}).blob()
 		return nil
 	})
-	if err != nil {
-		return nil, err
+	if r.hands != nil {
+		packed = append(packed, r.hands)
 	}
-	return store.WithHands(rows, r.ID, append(packed, r.hands))
+	return packed, err
 }
 
 // Events implements store.Store.

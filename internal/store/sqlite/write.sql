@@ -42,8 +42,8 @@ INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cau
   outputs, started, finished, retry_at, retry_wait)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) ON CONFLICT DO NOTHING;
 
--- name: hasAttempt
-SELECT 1 FROM attempt WHERE run = ?1 AND task = ?2 AND token = ?3;
+-- name: attemptsThere
+SELECT task, token FROM attempt WHERE run = ?1;
 
 -- name: handsOfRun
 SELECT hands FROM run WHERE n = ?1 AND hands IS NOT NULL

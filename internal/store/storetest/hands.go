@@ -151,6 +151,16 @@ func handsChange(b *bed) {
 			x.AttemptUpdates = append(x.AttemptUpdates, ended(a))
 		}
 	})
+	once := b.attempt(r.ID, 20, 1)
+	b.put(func(x *store.Batch) {
+		x.AttemptInserts = []dag.AttemptRow{once}
+		x.Events = []dag.EventRow{event(r.ID, 20)}
+	})
+	noted := once
+	noted.Cause = "both at once"
+	b.put(func(x *store.Batch) {
+		x.AttemptUpdates = []dag.AttemptUpdate{{AttemptRow: noted, Was: once.State}, ended(noted)}
+	})
 	b.same(b.record(r.ID).Attempts[0], ended(open[0]).AttemptRow, "the first")
 }
 

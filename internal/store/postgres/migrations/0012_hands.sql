@@ -4,8 +4,8 @@
 ALTER TABLE run ADD hands bytea; -- of the transaction that inserted it
 ALTER TABLE event ADD hands bytea;
 
--- As before, but for the bits of _cut: 1: nobody will bring what lies before the part; 2: the caller has read that
--- the attempt was handed over, which its row need not tell.
+-- As before, but for the bits of _cut: 1: nobody will bring what lies before the part; 2: the caller knows that
+-- the attempt was handed over, which no row need tell.
 CREATE OR REPLACE FUNCTION append_log(_run uuid, _task integer, _token integer, _at bigint, _size integer, _data bytea, _cut integer,
   _block integer, _keep bigint, OUT known boolean, OUT first bigint, OUT ending bigint) LANGUAGE plpgsql AS $$
 DECLARE
