@@ -194,6 +194,9 @@ func (r *Run) deny(ev *Event, now Now) Verdict {
 
 // await has an admitted run wait on, for something else.
 func (r *Run) await(ev *Event) Verdict {
+	for i := 0; i < len(r.stirred); i++ { // nothing begins, but what has been decided has ended its instances, too
+		r.endWith(r.stirred[i])
+	}
 	r.record(Record{Kind: RecWaiting, Task: LeaderTask, Text: ev.Wait})
 	return Accepted
 }

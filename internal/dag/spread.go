@@ -134,10 +134,7 @@ func (r *Run) fanOut(now Now, fx *Effects) bool {
 		if sp == nil {
 			continue
 		}
-		p := &r.tasks[of]
-		if end := ending(p.state, p.halted); end.Terminal() {
-			r.endInstances(f, sp, end)
-		}
+		r.endWith(of)
 		if !r.armed(of) {
 			continue
 		}
@@ -147,11 +144,19 @@ func (r *Run) fanOut(now Now, fx *Effects) bool {
 			}
 		}
 		if sp.left == 0 && r.Intent < IntentStop {
-			r.join(of, p, now, fx)
+			r.join(of, &r.tasks[of], now, fx)
 		}
 	}
 	r.stirred = r.stirred[:0]
 	return any
+}
+
+// endWith ends what waits of the instances of a foreach task, if that has ended.
+func (r *Run) endWith(of TaskID) {
+	sp, p := r.spreads[of], &r.tasks[of]
+	if end := ending(p.state, p.halted); sp != nil && end.Terminal() {
+		r.endInstances(r.Graph.fans[of], sp, end)
+	}
 }
 
 // endInstances gives instances that wait the end that follows from that of their foreach task.

@@ -59,7 +59,7 @@ func TestSameSeed(t *testing.T) {
 }
 
 // found are seeds that have shown a violation of the product, see docs/reliability.md.
-var found = []uint64{16, 106, 430, 972, 1903, 6721, 7933, 9820, 10720, 20200, 39076, 45061, 57163, 1352, 4268, 98588, 123121, 128233, 138937, 146755, 238237, 291097, 133867, 400148, 511966, 533758, 666718, 810503}
+var found = []uint64{16, 106, 430, 972, 1903, 6721, 7933, 9820, 10720, 20200, 39076, 45061, 57163, 1352, 4268, 98588, 123121, 128233, 138937, 146755, 238237, 291097, 133867, 400148, 511966, 533758, 666718, 810503, 1157629}
 
 // TestFound: what was found once is not found again.
 func TestFound(t *testing.T) {
