@@ -16,6 +16,7 @@ import (
 // sources are what a task gets of others: of the newest attempts that have succeeded.
 func (r *resolver) sources(ctx context.Context, v *version, t int, run dag.RunID, g *dag.Graph) ([]artifact.Source, error) {
 	var all []artifact.Source
+	newest := newestAttempts{store: r.store, run: run}
 	for i := range v.Tasks[t].Inputs {
 		in := &v.Tasks[t].Inputs[i]
 		of, ok := g.Find(in.Task)
@@ -33,22 +34,50 @@ func (r *resolver) sources(ctx context.Context, v *version, t int, run dag.RunID
 				instance = s.Ref.Task
 			}
 			s.At = func(file string) string { return in.At(instance, file) }
-			rows, err := r.store.Attempts(ctx, store.AttemptQuery{Run: run, Task: id, One: true, Ended: true})
+			last, there, err := newest.of(ctx, id)
 			if err != nil {
 				return nil, fmt.Errorf("read the attempts of task %s: %w", s.Ref.Task, err)
 			}
-			switch last := len(rows) - 1; {
-			case last < 0 || rows[last].State != dag.AttemptSucceeded:
+			switch {
+			case !there || last.State != dag.AttemptSucceeded:
 				s.None = "it has not succeeded"
-			case rows[last].Handler == 0:
+			case last.Handler == 0:
 				s.None = "it did not run, it was marked"
 			default:
-				s.Ref.Attempt = int(rows[last].Token)
+				s.Ref.Attempt = int(last.Token)
 			}
 			all = append(all, s)
 		}
 	}
 	return all, nil
+}
+
+// newestAttempts finds the newest attempts of tasks of a run. Those that lie in its history only are read all at once.
+type newestAttempts struct {
+	store store.Store
+	run   dag.RunID
+	all   map[dag.TaskID]dag.AttemptRow
+}
+
+func (n *newestAttempts) of(ctx context.Context, t dag.TaskID) (a dag.AttemptRow, there bool, err error) {
+	if n.all == nil {
+		rows, err := n.store.Attempts(ctx, store.AttemptQuery{Run: n.run, Task: t, One: true, Sparing: true})
+		if err != nil {
+			return a, false, err
+		}
+		if len(rows) > 0 {
+			return rows[len(rows)-1], true, nil
+		}
+		if rows, err = n.store.Attempts(ctx, store.AttemptQuery{Run: n.run}); err != nil {
+			return a, false, err
+		}
+		n.all = make(map[dag.TaskID]dag.AttemptRow, len(rows))
+		for i := range rows { // by token
+			n.all[rows[i].Task] = rows[i]
+		}
+	}
+	a, there = n.all[t]
+	return a, there, nil
 }
 
 // inputsOf is what an attempt that runs here gets.

@@ -53,6 +53,8 @@ type AttemptRow struct {
 type AttemptUpdate struct {
 	AttemptRow
 	Was AttemptState
+	// Plain: nobody will ask for this attempt alone, only for all of its run. A store may keep its end where it costs least.
+	Plain bool
 }
 
 // RunUpdate is a row to rewrite, and the state that it must be in for that.
@@ -128,7 +130,7 @@ func (r *Run) Flush(c *Changes, now Micros) {
 		if a.isNew {
 			c.AttemptInserts = append(c.AttemptInserts, a.AttemptRow)
 		} else {
-			c.AttemptUpdates = append(c.AttemptUpdates, AttemptUpdate{AttemptRow: a.AttemptRow, Was: a.was})
+			c.AttemptUpdates = append(c.AttemptUpdates, AttemptUpdate{AttemptRow: a.AttemptRow, Was: a.was, Plain: r.plain(&a.AttemptRow)})
 		}
 		a.isNew, a.dirty, a.was = false, false, a.State
 		if a.State.Ended() {
@@ -147,6 +149,17 @@ func (r *Run) Flush(c *Changes, now Micros) {
 	if r.Graph != nil && !r.Graph.params {
 		r.Params = nil // conditions do not read them, and dispatch reads the row
 	}
+}
+
+// plain reports whether an attempt, the first of an ordinary task, has succeeded and left nothing: what reads the newest
+// attempt of a task then takes a task without any for one that left nothing. An instance is asked for by its foreach, and what
+// waits for something else by whoever wakes it.
+func (r *Run) plain(a *AttemptRow) bool {
+	if a.State != AttemptSucceeded || a.Outputs != nil || a.Token != 1 || a.Task == LeaderTask || r.Graph == nil {
+		return false
+	}
+	_, instance := r.Graph.InstanceOf(a.Task)
+	return !instance && r.Graph.Kind(a.Task) == Work
 }
 
 func (r *Run) row() RunRow {

@@ -39,7 +39,7 @@ func (w *writer) joinedOutputs(ctx context.Context, p *dag.Prepare, row *dag.Run
 
 // instanceOutputs is what an instance left as JSON: an object, or null if it was skipped.
 func (e *Engine) instanceOutputs(ctx context.Context, id dag.RunID, t dag.TaskID) ([]byte, error) {
-	rows, err := e.store.Attempts(ctx, store.AttemptQuery{Run: id, Task: t, One: true, Outputs: true, Ended: true})
+	rows, err := e.store.Attempts(ctx, store.AttemptQuery{Run: id, Task: t, One: true, Outputs: true, Sparing: true})
 	if err != nil {
 		return nil, fromStore("outputs", err)
 	}

@@ -29,10 +29,10 @@ func (e *Engine) Attempts(ctx context.Context, id dag.RunID, t dag.TaskID) ([]da
 	return as, fromStore("attempts of run "+id.String(), err)
 }
 
-// begun reads those of them that have ended or begun: what is merely handed over lies in the run's history, and
-// takes longer to find.
+// begun reads those of them of which there is more to say than that they were handed over, or plainly ended: that may lie in the
+// run's history, and takes longer to find.
 func (e *Engine) begun(ctx context.Context, id dag.RunID, t dag.TaskID) ([]dag.AttemptRow, error) {
-	as, err := e.store.Attempts(ctx, store.AttemptQuery{Run: id, Task: t, One: true, Ended: true})
+	as, err := e.store.Attempts(ctx, store.AttemptQuery{Run: id, Task: t, One: true, Sparing: true})
 	return as, fromStore("attempts of run "+id.String(), err)
 }
 

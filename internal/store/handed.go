@@ -11,7 +11,8 @@ import (
 const handedMax = 1 << 17
 
 // Handed is what a store's writers know of the attempts that have been handed over and have not changed
-// since. They have no row that a guard could look at, so this is looked at instead. It holds what was
+// since. They have no row that a guard could look at, so this is looked at instead, and is as good: no transaction is written
+// for a shard but by who wrote the one before it, and knows what that left. It holds what was
 // committed here, or read; what it does not know is read again. Nobody else writes for a shard without taking
 // it, so what it says of one that is held is so; it forgets everything when a shard is taken, when a transaction that has
 // attempts fails, and when there is too much of it.
@@ -44,47 +45,65 @@ type hand struct {
 type HandPlan struct {
 	// Own says of each of AttemptInserts whether it gets a row of its own now.
 	Own []bool
-	// First says of each of AttemptUpdates whether its attempt gets its row by it, and how it was handed over.
-	First  []FirstRow
-	packed map[dag.RunID]packedHands
-	number uint64
+	// Changes says the same of each of AttemptUpdates.
+	Changes []AttemptWrite
+	packed  map[dag.RunID]*packed
+	number  uint64
 }
 
-// FirstRow is what is written once of an attempt, with its hand-over.
-type FirstRow struct {
-	Is         bool // the attempt has no row yet
+// AttemptForm is how a change of an attempt is written.
+type AttemptForm uint8
+
+// The forms of a change.
+const (
+	FormUpdate AttemptForm = iota // the attempt has a row
+	FormFirst                     // it gets its row now
+	FormPacked                    // it ends without ever having one
+)
+
+// AttemptWrite is how a change is written, and what was settled by the hand-over: the first row has that, too.
+type AttemptWrite struct {
+	Form       AttemptForm
 	Generation int32
 	Assigned   dag.Micros
 }
 
-type packedHands struct {
-	b    []byte
-	last *dag.AttemptRow
+// Take gives what is packed of a run; the caller's row holds it.
+func (p *HandPlan) Take(id dag.RunID) []byte {
+	is := p.packed[id]
+	if is == nil {
+		return nil
+	}
+	delete(p.packed, id)
+	return is.bytes()
 }
 
-// Take gives the packed hand-overs of a run; the caller's row holds them.
-func (p *HandPlan) Take(id dag.RunID) []byte {
-	h := p.packed[id]
-	if h.b != nil {
-		delete(p.packed, id)
+// of is what is packed of a run, to be added to.
+func (p *HandPlan) of(id dag.RunID) *packed {
+	is := p.packed[id]
+	if is == nil {
+		if is = new(packed); p.packed == nil {
+			p.packed = make(map[dag.RunID]*packed)
+		}
+		p.packed[id] = is
 	}
-	return h.b
+	return is
 }
 
 // HandPacker is what a plan goes by.
 type HandPacker struct {
-	// Pack: the database takes hand-overs in the rows of histories.
-	Pack bool
+	// Hands: the database takes hand-overs in the rows of histories. Ends: it takes ends as well.
+	Hands, Ends bool
 	// History reports whether the transaction writes history of a run.
 	History func(dag.RunID) bool
-	// Look reads which attempts of some runs have rows, and what has been handed over of them, packed.
+	// Look reads which attempts of some runs have rows, and what is packed of them.
 	Look func(runs []dag.RunID, row func(dag.RunID, dag.TaskID, dag.Token), hands func(run dag.RunID, packed []byte) error) error
 }
 
 // Plan checks the attempts of a batch against what is known and decides how they are written. If the
 // transaction then fails, call Failed. A damaged hand-over is an ErrRefused: the rest of the batch may pass without its run.
 func (h *Handed) Plan(b *Batch, with HandPacker) (*HandPlan, error) {
-	p := &HandPlan{Own: make([]bool, len(b.AttemptInserts)), First: make([]FirstRow, len(b.AttemptUpdates))}
+	p := &HandPlan{Own: make([]bool, len(b.AttemptInserts)), Changes: make([]AttemptWrite, len(b.AttemptUpdates))}
 	missing, err := h.check(b, &with, p)
 	if err == nil && missing != nil {
 		err = h.look(b, missing, &with, p)
@@ -93,19 +112,20 @@ func (h *Handed) Plan(b *Batch, with HandPacker) (*HandPlan, error) {
 		return nil, err
 	}
 	for i, own := range p.Own {
-		if own {
-			continue
+		if a := &b.AttemptInserts[i]; !own {
+			p.of(a.Run).hand(a)
 		}
-		a := &b.AttemptInserts[i]
-		if p.packed == nil {
-			p.packed = make(map[dag.RunID]packedHands)
-		}
-		is := p.packed[a.Run]
-		p.packed[a.Run] = packedHands{packHand(is.b, a, is.last), a}
 	}
-	for i := range b.RunUpdates {
+	for i := range b.RunUpdates { // a run's end has no room for hand-overs, which come with it hardly ever
 		if r := &b.RunUpdates[i]; p.packed != nil && r.State.Terminal() && p.Take(r.ID) != nil {
 			h.ownAll(b, r.ID, p)
+		}
+	}
+	for i := range p.Changes {
+		if w := &p.Changes[i]; w.Form == FormPacked {
+			a := b.AttemptUpdates[i].AttemptRow
+			a.Generation, a.Assigned = w.Generation, w.Assigned
+			p.of(a.Run).end(&a)
 		}
 	}
 	return p, nil
@@ -129,7 +149,7 @@ func (h *Handed) check(b *Batch, with *HandPacker, p *HandPlan) (missing []int, 
 		}
 	}
 	for i := range b.AttemptUpdates {
-		if known, err := h.update(b, i, p); err != nil {
+		if known, err := h.update(b, i, with, p); err != nil {
 			return nil, err
 		} else if !known {
 			missing = append(missing, i)
@@ -157,7 +177,7 @@ func (h *Handed) ownAll(b *Batch, id dag.RunID, p *HandPlan) {
 
 func (h *Handed) insert(b *Batch, i int, with *HandPacker, p *HandPlan) error {
 	a := &b.AttemptInserts[i]
-	p.Own[i] = !with.Pack || !plainHand(a) || !with.History(a.Run)
+	p.Own[i] = !with.Hands || !plainHand(a) || !with.History(a.Run)
 	if a.State != dag.AttemptAssigned {
 		return nil
 	}
@@ -170,7 +190,7 @@ func (h *Handed) insert(b *Batch, i int, with *HandPacker, p *HandPlan) error {
 }
 
 // update reports whether it is known how the attempt is stored.
-func (h *Handed) update(b *Batch, i int, p *HandPlan) (known bool, err error) {
+func (h *Handed) update(b *Batch, i int, with *HandPacker, p *HandPlan) (known bool, err error) {
 	u := &b.AttemptUpdates[i]
 	if u.Was != dag.AttemptAssigned {
 		return true, nil // it has a row, or misses it
@@ -185,7 +205,12 @@ func (h *Handed) update(b *Batch, i int, p *HandPlan) (known bool, err error) {
 	case is.plan == p.number && !is.row: // inserted and changed at once
 		is.row, p.Own[is.at] = true, true
 	}
-	p.First[i] = FirstRow{!is.row, is.generation, is.assigned}
+	if w := &p.Changes[i]; !is.row {
+		*w = AttemptWrite{FormFirst, is.generation, is.assigned}
+		if with.Ends && u.Plain && plainEnd(&u.AttemptRow) && with.History(u.Run) {
+			w.Form = FormPacked
+		}
+	}
 	if is.row = true; u.State == dag.AttemptAssigned { // only something about it was noted
 		h.open[k] = is
 	} else {
@@ -205,10 +230,13 @@ func (h *Handed) look(b *Batch, missing []int, with *HandPacker, p *HandPlan) er
 			runs = append(runs, id)
 		}
 	}
-	found, rows := map[attemptKey]hand{}, map[attemptKey]bool{}
-	has := func(run dag.RunID, task dag.TaskID, token dag.Token) { rows[attemptKey{run, task, token}] = true }
+	found, over := map[attemptKey]hand{}, map[attemptKey]bool{}
+	has := func(run dag.RunID, task dag.TaskID, token dag.Token) { over[attemptKey{run, task, token}] = true }
 	err := with.Look(runs, has, func(run dag.RunID, packed []byte) error {
 		err := UnpackHands(run, packed, func(a *dag.AttemptRow) {
+			if a.State.Ended() {
+				over[keyOf(a)] = true
+			}
 			found[keyOf(a)] = hand{handler: a.Handler, assigned: a.Assigned, generation: a.Generation}
 		})
 		if err != nil {
@@ -219,18 +247,23 @@ func (h *Handed) look(b *Batch, missing []int, with *HandPacker, p *HandPlan) er
 	if err != nil {
 		return err
 	}
+	for i := range p.Changes { // the database cannot know of this very batch
+		if p.Changes[i].Form != FormUpdate {
+			over[keyOf(&b.AttemptUpdates[i].AttemptRow)] = true
+		}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.open == nil {
 		h.open = make(map[attemptKey]hand, len(found))
 	}
 	for k, is := range found {
-		if _, known := h.open[k]; !known && !rows[k] {
+		if _, known := h.open[k]; !known && !over[k] {
 			h.open[k] = is
 		}
 	}
 	for _, i := range missing {
-		if _, err := h.update(b, i, p); err != nil {
+		if _, err := h.update(b, i, with, p); err != nil {
 			return err
 		}
 	}

@@ -10,18 +10,30 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// A hand-over is durable before anybody hears of it. As a row of its own it would be written twice, at the
-// hand-over and at the end; so the SQL engines pack what a transaction hands over of a run into the row of
-// its history, and an attempt gets its row with the first change after that, mostly its end.
+// A hand-over is durable before anybody hears of it, and so is an end. As a row of its own an attempt would be
+// written twice, beside the history of its run, which is written anyway; so the SQL engines pack what a transaction
+// hands over of a run into the row of that history, and what plainly ends as well. Any other attempt gets its row
+// with the first change after its hand-over, mostly its end.
 
 // plainHand reports whether an attempt is nothing but handed over.
 func plainHand(a *dag.AttemptRow) bool {
-	return a.State == dag.AttemptAssigned && a.Cause == "" && a.Message == "" && !a.Exited && a.Signal == "" && a.Outputs == nil &&
-		a.Started == 0 && a.Finished == 0 && a.RetryAt == 0 && a.RetryWait == 0
+	return a.State == dag.AttemptAssigned && !a.Exited && a.Started == 0 && a.Finished == 0 && bare(a)
 }
 
-// handForm is the first byte of packed hand-overs.
-const handForm = 1
+// plainEnd reports whether an attempt has succeeded and there is nothing more to say of it.
+func plainEnd(a *dag.AttemptRow) bool {
+	return a.State == dag.AttemptSucceeded && a.ExitCode == 0 && bare(a)
+}
+
+func bare(a *dag.AttemptRow) bool {
+	return a.Cause == "" && a.Message == "" && a.Signal == "" && a.Outputs == nil && a.RetryAt == 0 && a.RetryWait == 0
+}
+
+// The first byte of a section of packed attempts. Ends come before hand-overs: their section has its length, in bytes, next.
+const (
+	handForm = 1
+	endForm  = 2
+)
 
 // handFields are task, token, generation, handler and the instant, each as its difference to that of the one before.
 const handFields = 5
@@ -30,50 +42,110 @@ func handOf(a *dag.AttemptRow) [handFields]int64 {
 	return [...]int64{int64(a.Task), int64(a.Token), int64(a.Generation), int64(a.Handler), int64(a.Assigned)}
 }
 
-// packHand appends a hand-over to those of its run, of which last is the latest.
-func packHand(b []byte, a, last *dag.AttemptRow) []byte {
-	if b == nil {
-		b = append(make([]byte, 0, 32), handForm)
+// packed is what a transaction packs of one run.
+type packed struct {
+	hands, ends       []byte
+	lastHand, lastEnd [handFields]int64
+}
+
+func (p *packed) hand(a *dag.AttemptRow) {
+	p.hands = packHand(p.hands, a, &p.lastHand)
+}
+
+// end appends how an attempt was handed over, when it started and for how long it ran. The lowest bit of that says whether it exited.
+func (p *packed) end(a *dag.AttemptRow) {
+	p.ends = packHand(p.ends, a, &p.lastEnd)
+	p.ends = binary.AppendVarint(p.ends, int64(a.Started-a.Assigned))
+	ran := int64(a.Finished-a.Started) << 1
+	if a.Exited {
+		ran |= 1
 	}
-	was := [handFields]int64{}
-	if last != nil {
-		was = handOf(last)
+	p.ends = binary.AppendVarint(p.ends, ran)
+}
+
+// bytes is all of it; nil: there is nothing.
+func (p *packed) bytes() []byte {
+	var b []byte
+	if p.ends != nil {
+		b = append(make([]byte, 0, 1+binary.MaxVarintLen32+len(p.ends)+1+len(p.hands)), endForm)
+		b = append(binary.AppendUvarint(b, uint64(len(p.ends))), p.ends...)
 	}
-	for i, v := range handOf(a) {
-		b = binary.AppendVarint(b, v-was[i])
+	if p.hands != nil {
+		b = append(append(b, handForm), p.hands...)
 	}
 	return b
 }
 
-var errHands = errors.New("hand-overs that do not unpack")
-
-// UnpackHands shows the hand-overs in b, as the attempts were then. What it shows is valid until see returns.
-func UnpackHands(run dag.RunID, b []byte, see func(*dag.AttemptRow)) error {
-	if len(b) == 0 {
-		return nil
+// packHand appends a hand-over to those of its run, of which last is the latest.
+func packHand(b []byte, a *dag.AttemptRow, last *[handFields]int64) []byte {
+	if b == nil {
+		b = make([]byte, 0, 32)
 	}
-	if b[0] != handForm {
+	is := handOf(a)
+	for i, v := range is {
+		b = binary.AppendVarint(b, v-last[i])
+	}
+	*last = is
+	return b
+}
+
+var errHands = errors.New("attempts that do not unpack")
+
+// UnpackHands shows the attempts in b: those that a transaction has handed over, as they were then, and those that
+// plainly ended in it. What it shows is valid until see returns.
+func UnpackHands(run dag.RunID, b []byte, see func(*dag.AttemptRow)) error {
+	if len(b) > 0 && b[0] == endForm {
+		size, n := binary.Uvarint(b[1:])
+		if n <= 0 || size > uint64(len(b)-1-n) {
+			return fmt.Errorf("run %s: %w: %w", run, ErrCorrupt, errHands)
+		}
+		ends := b[1+n:][:size]
+		if b = b[1+n:][size:]; !unpackSection(run, ends, true, see) {
+			return fmt.Errorf("run %s: %w: %w", run, ErrCorrupt, errHands)
+		}
+	}
+	if len(b) > 0 && (b[0] != handForm || !unpackSection(run, b[1:], false, see)) {
 		return fmt.Errorf("run %s: %w: %w", run, ErrCorrupt, errHands)
 	}
-	var v [handFields]int64
+	return nil
+}
+
+// unpackSection reports whether b was a section.
+func unpackSection(run dag.RunID, b []byte, ends bool, see func(*dag.AttemptRow)) bool {
 	a := dag.AttemptRow{Run: run}
-	for b = b[1:]; len(b) > 0; {
+	whole := true
+	next := func() int64 {
+		d, n := binary.Varint(b)
+		if n <= 0 {
+			whole = false
+			return 0
+		}
+		b = b[n:]
+		return d
+	}
+	var v [handFields]int64
+	for len(b) > 0 {
 		for i := range v {
-			d, n := binary.Varint(b)
-			if n <= 0 {
-				return fmt.Errorf("run %s: %w: %w", run, ErrCorrupt, errHands)
-			}
-			v[i] += d
-			b = b[n:]
+			v[i] += next()
 		}
 		if v[0] != int64(int32(v[0])) || v[1] != int64(int32(v[1])) || v[2] != int64(int32(v[2])) {
-			return fmt.Errorf("run %s: %w: %w", run, ErrCorrupt, errHands)
+			return false
 		}
 		a.Task, a.Token, a.Generation = dag.TaskID(v[0]), dag.Token(v[1]), int32(v[2])
 		a.Handler, a.Assigned = dag.HandlerID(v[3]), dag.Micros(v[4])
+		if ends {
+			a.State, a.Started = dag.AttemptSucceeded, a.Assigned+dag.Micros(next())
+			ran := next()
+			a.Exited, a.Finished = ran&1 != 0, a.Started+dag.Micros(ran>>1)
+		} else {
+			a.State = dag.AttemptAssigned
+		}
+		if !whole {
+			return false
+		}
 		see(&a)
 	}
-	return nil
+	return true
 }
 
 // ByTask orders attempts by task, then token.
@@ -81,37 +153,55 @@ func ByTask(a, b dag.AttemptRow) int {
 	return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Token, b.Token))
 }
 
-// WithHands adds to the rows of a run's attempts, which are in order of task and token, those that
-// were handed over and have no row yet.
+// WithHands adds to the rows of a run's attempts, which are in order of task and token, those that have none.
 func WithHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte) ([]dag.AttemptRow, error) {
-	var more []dag.AttemptRow
+	all, twice := rows, error(nil)
 	for _, b := range packed {
 		err := UnpackHands(run, b, func(a *dag.AttemptRow) {
-			if _, has := slices.BinarySearchFunc(rows, *a, ByTask); !has {
-				more = append(more, *a)
+			switch _, has := slices.BinarySearchFunc(rows, *a, ByTask); {
+			case !has:
+				all = append(all, *a)
+			case a.State.Ended():
+				twice = isTwice(a)
 			}
 		})
-		if err != nil {
+		if err = cmp.Or(err, twice); err != nil {
 			return nil, err
 		}
 	}
-	if len(more) == 0 {
+	if len(all) == len(rows) {
 		return rows, nil
 	}
-	rows = append(rows, more...)
-	slices.SortFunc(rows, ByTask)
-	for i := range rows[1:] {
-		if a := &rows[i]; ByTask(*a, rows[i+1]) == 0 {
-			return nil, fmt.Errorf("attempt %s/%d/%d was handed over twice: %w", run, a.Task, a.Token, ErrCorrupt)
-		}
-	}
-	return rows, nil
+	slices.SortFunc(all, func(a, b dag.AttemptRow) int { // of the same, what it became comes last
+		return cmp.Or(ByTask(a, b), cmp.Compare(a.State, b.State))
+	})
+	return oneEach(all)
 }
 
-// StandingHands adds to a page of Standings what was handed over and has no row: first See, then Has, then End.
+// oneEach drops the hand-overs of those that are there as ended, too.
+func oneEach(rows []dag.AttemptRow) ([]dag.AttemptRow, error) {
+	to := 0
+	for i := range rows {
+		a := &rows[i]
+		if to == 0 || ByTask(rows[to-1], *a) != 0 {
+			to++
+		} else if rows[to-1].State != dag.AttemptAssigned || !a.State.Ended() {
+			return nil, isTwice(a)
+		}
+		rows[to-1] = *a
+	}
+	return rows[:to], nil
+}
+
+func isTwice(a *dag.AttemptRow) error {
+	return fmt.Errorf("attempt %s/%d/%d was handed over, or ended, twice: %w", a.Run, a.Task, a.Token, ErrCorrupt)
+}
+
+// StandingHands adds to a page of Standings the attempts that have no row: first See, then Has, then End.
 type StandingHands struct {
 	page []Standing
 	open map[standingHand]Live
+	over []standingHand
 }
 
 type standingHand struct {
@@ -122,14 +212,20 @@ type standingHand struct {
 
 // NewStandingHands is for one page.
 func NewStandingHands(page []Standing) *StandingHands {
-	return &StandingHands{page, map[standingHand]Live{}}
+	return &StandingHands{page: page, open: map[standingHand]Live{}}
 }
 
-// See takes in packed hand-overs of the page's run at a place.
+// See takes in what is packed of the page's run at a place.
 func (h *StandingHands) See(at int, packed []byte) {
 	r := &h.page[at]
 	err := UnpackHands(r.Run, packed, func(a *dag.AttemptRow) {
-		h.open[standingHand{at, a.Task, a.Token}] = Live{Task: a.Task, Token: a.Token, Handler: a.Handler, State: a.State, Assigned: a.Assigned}
+		k, is := standingHand{at, a.Task, a.Token}, Live{Task: a.Task, Token: a.Token, Handler: a.Handler, State: a.State, Assigned: a.Assigned}
+		if a.State.Ended() {
+			r.See(&is, a.Started, a.Finished, 0)
+			h.over = append(h.over, k)
+			return
+		}
+		h.open[k] = is
 	})
 	if r.Bad == nil {
 		r.Bad = err
@@ -143,6 +239,9 @@ func (h *StandingHands) Has(at int, task dag.TaskID, token dag.Token) {
 
 // End adds what is left.
 func (h *StandingHands) End() {
+	for _, k := range h.over {
+		delete(h.open, k)
+	}
 	for k, a := range h.open {
 		h.page[k.at].See(&a, 0, 0, 0)
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -10,14 +11,25 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// packAll packs what was handed over of a run, as a plan does.
-func packAll(all []dag.AttemptRow) (b []byte) {
-	var last *dag.AttemptRow
+// packAll packs attempts of a run, as a plan does.
+func packAll(all []dag.AttemptRow) []byte {
+	var p packed
 	for i := range all {
-		b = packHand(b, &all[i], last)
-		last = &all[i]
+		if all[i].State.Ended() {
+			p.end(&all[i])
+		} else {
+			p.hand(&all[i])
+		}
 	}
-	return b
+	return p.bytes()
+}
+
+// plain is an attempt that was handed over, or one that plainly ended.
+func plain(a *dag.AttemptRow, ended bool, started, finished dag.Micros, exited bool) dag.AttemptRow {
+	if ended {
+		a.State, a.Started, a.Finished, a.Exited = dag.AttemptSucceeded, started, finished, exited
+	}
+	return *a
 }
 
 func unpackAll(run dag.RunID, b []byte) (all []dag.AttemptRow, err error) {
@@ -29,37 +41,49 @@ func TestHandsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run := dag.RunID{1}
 		var all []dag.AttemptRow
-		for range rapid.IntRange(1, 40).Draw(t, "hand-overs") {
-			all = append(all, dag.AttemptRow{
+		ends := rapid.IntRange(0, 10).Draw(t, "ends")
+		span := rapid.Int64Range(-1<<60, 1<<60)
+		for i := range ends + rapid.IntRange(0, 40).Draw(t, "hand-overs") {
+			a := dag.AttemptRow{
 				Run: run, Task: dag.TaskID(rapid.Int32().Draw(t, "task")), Token: dag.Token(rapid.Int32().Draw(t, "token")),
 				Generation: rapid.Int32().Draw(t, "generation"), Handler: dag.HandlerID(rapid.Int64().Draw(t, "handler")),
 				Assigned: dag.Micros(rapid.Int64().Draw(t, "instant")),
-			})
+			}
+			started := dag.Micros(span.Draw(t, "started"))
+			all = append(all, plain(&a, i < ends, started, started+dag.Micros(span.Draw(t, "ran")), rapid.Bool().Draw(t, "exited")))
 		}
-		if got, err := unpackAll(run, packAll(all)); err != nil || !slices.EqualFunc(got, all, equalHands) {
+		if got, err := unpackAll(run, packAll(all)); err != nil || !slices.EqualFunc(got, all, equal) {
 			t.Fatalf("%v: %+v became %+v", err, all, got)
 		}
 	})
 }
 
-func equalHands(a, b dag.AttemptRow) bool { return handOf(&a) == handOf(&b) && a.Run == b.Run }
+func equal(a, b dag.AttemptRow) bool { return reflect.DeepEqual(a, b) }
 
-// TestHandsAreSmall: a wide layer is handed over in a few bytes for each task.
+// TestHandsAreSmall: a wide layer is handed over, and ends, in a few bytes for each task.
 func TestHandsAreSmall(t *testing.T) {
-	var all []dag.AttemptRow
-	for i := range 10_000 {
-		all = append(all, dag.AttemptRow{Task: dag.TaskID(i), Token: 1, Generation: 1, Handler: 123_456, Assigned: 1_795_386_229_822_806})
-	}
-	if n := len(packAll(all)); n > 6*len(all) {
-		t.Errorf("%d bytes for %d hand-overs", n, len(all))
+	for _, ended := range []bool{false, true} {
+		var all []dag.AttemptRow
+		for i := range 10_000 {
+			const now = 1_795_386_229_822_806
+			a := dag.AttemptRow{Task: dag.TaskID(i), Token: 1, Generation: 1, Handler: 123_456, Assigned: now}
+			all = append(all, plain(&a, ended, now+1_500, now+4_000+dag.Micros(i%1000), true))
+		}
+		if n := len(packAll(all)); n > 10*len(all) {
+			t.Errorf("%d bytes for %d of them", n, len(all))
+		}
 	}
 }
 
-// FuzzUnpackHands: whatever stands in a damaged row is an error of that run or hand-overs that pack again.
+// FuzzUnpackHands: whatever stands in a damaged row is an error of that run or attempts that pack again.
 func FuzzUnpackHands(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{handForm})
-	f.Add([]byte{handForm + 1, 0, 2, 2, 2, 2})
+	f.Add([]byte{endForm + 1, 0, 2, 2, 2, 2})
+	f.Add([]byte{endForm, 0})
+	f.Add([]byte{endForm, 200, 1, 2, 2, 2})
+	f.Add([]byte{endForm, 7, 0, 2, 2, 2, 2, 5, 5, handForm, 0, 2, 2, 2, 2})
+	f.Add([]byte{endForm, 6, 0, 2, 2, 2, 2, 5})
 	f.Add([]byte{handForm, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 2, 2, 2, 2})
 	f.Add(packAll([]dag.AttemptRow{{Task: -1, Token: 1, Generation: 1, Handler: 7, Assigned: 8}, {Task: 4, Token: 2, Generation: 1, Handler: 7, Assigned: 8}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -70,17 +94,36 @@ func FuzzUnpackHands(f *testing.F) {
 			}
 			return
 		}
-		if again, err := unpackAll(dag.RunID{}, packAll(all)); err != nil || !slices.EqualFunc(again, all, equalHands) {
+		if again, err := unpackAll(dag.RunID{}, packAll(all)); err != nil || !slices.EqualFunc(again, all, equal) {
 			t.Fatalf("%v: %+v became %+v", err, all, again)
 		}
 	})
 }
 
-func TestHandedOverTwice(t *testing.T) {
+// TestThereTwice: an attempt is handed over once and ends once; its hand-over and its end are told in any order.
+func TestThereTwice(t *testing.T) {
 	run := dag.RunID{1}
-	b := packAll([]dag.AttemptRow{{Run: run, Token: 1, Handler: 7}})
-	if _, err := WithHands(nil, run, [][]byte{b, b}); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("handed over twice: %v", err)
+	hand := dag.AttemptRow{Run: run, Token: 1, Handler: 7}
+	a := hand
+	end := plain(&a, true, 5, 9, true)
+	h, e := packAll([]dag.AttemptRow{hand}), packAll([]dag.AttemptRow{end})
+	for _, packed := range [][][]byte{{h, e}, {e, h}, {e}} {
+		if got, err := WithHands(nil, run, packed); err != nil || len(got) != 1 || !equal(got[0], end) {
+			t.Errorf("%v: %+v", err, got)
+		}
+	}
+	for _, packed := range [][][]byte{{h, h}, {e, e}, {e, h, h}, {h, e, e}} {
+		if got, err := WithHands(nil, run, packed); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%v: %+v", err, got)
+		}
+	}
+	for _, row := range []dag.AttemptRow{hand, end} {
+		if got, err := WithHands([]dag.AttemptRow{row}, run, [][]byte{h}); err != nil || len(got) != 1 || !equal(got[0], row) {
+			t.Errorf("%v: %+v", err, got)
+		}
+		if got, err := WithHands([]dag.AttemptRow{row}, run, [][]byte{h, e}); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%v: %+v", err, got)
+		}
 	}
 }
 
@@ -89,7 +132,7 @@ func TestHandedIsBounded(t *testing.T) {
 	var h Handed
 	run := dag.RunID{1}
 	looked := 0
-	with := HandPacker{Pack: true, History: func(dag.RunID) bool { return true }}
+	with := HandPacker{Hands: true, History: func(dag.RunID) bool { return true }}
 	var packed []byte
 	with.Look = func(runs []dag.RunID, _ func(dag.RunID, dag.TaskID, dag.Token), hands func(dag.RunID, []byte) error) error {
 		looked += len(runs)
@@ -109,7 +152,7 @@ func TestHandedIsBounded(t *testing.T) {
 	}
 	b.Reset()
 	b.AttemptUpdates = []dag.AttemptUpdate{{AttemptRow: dag.AttemptRow{Run: run, Task: 5, Token: 1, Handler: 7, State: dag.AttemptSucceeded}}}
-	if p, err = h.Plan(&b, with); err != nil || looked != 1 || !p.First[0].Is {
-		t.Errorf("%v: %d looked at, %+v", err, looked, p.First)
+	if p, err = h.Plan(&b, with); err != nil || looked != 1 || p.Changes[0].Form != FormFirst {
+		t.Errorf("%v: %d looked at, %+v", err, looked, p.Changes)
 	}
 }

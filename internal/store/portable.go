@@ -54,7 +54,7 @@ func Tables() []*Table {
 		table("version_file", "workflow i8, version i4, name t, mode i8, data b"),
 		table("run", "id id, shard i4, workflow i8, version i4, priority t, origin t, user t, key t?, key_hash b?, params b?, fire b?, "+
 			"created i8, first_seq i8, first_at i8, events_first b?, state t, intent t, generation i4, cause t, message t, graph b?, base b?, "+
-			"final b?, split i8, started i8, finished i8, leader i8, leader_at i8, last_seq i8?, last_at i8?, events_last b?, claim b?, hands b?"),
+			"final b?, split i8, started i8, finished i8, leader i8, leader_at i8, last_seq i8?, last_at i8?, events_last b?, claim b?, hands b?, ends b?"),
 		table("attempt", "run id, task i4, token i4, generation i4, handler i8, assigned i8, state t, cause t, message t, exit_code i4?, "+
 			"signal t, outputs b?, started i8, finished i8, retry_at i8, retry_wait i8"),
 		table("event", "run id, seq i8, at i8, records b, hands b?"),

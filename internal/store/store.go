@@ -204,7 +204,9 @@ type AttemptQuery struct {
 	Task    dag.TaskID // only with One
 	One     bool
 	Outputs bool // bring outputs
-	Ended   bool // only what has ended, or begun, need be there: what is merely handed over may be left out
+	// Sparing leaves out what an engine may keep in the run's history, which takes longer to read: what is merely handed
+	// over, and what has plainly ended (dag.AttemptUpdate). Of a task's attempts only the first can have.
+	Sparing bool
 }
 
 // WorkflowQuery selects workflows by namespace and name; After is a cursor of the form

@@ -23,6 +23,7 @@ type load struct {
 	owner  dag.HandlerID
 	now    dag.Micros
 	before []dag.RunRow
+	plain  bool // attempts plainly end
 }
 
 func newLoad(tb testing.TB, db *postgres.DB, shards ...dag.ShardID) *load {
@@ -52,7 +53,7 @@ func (l *load) batch(n int) *store.Batch {
 		b.RunUpdates = append(b.RunUpdates, dag.RunUpdate{RunRow: r, Was: dag.RunRunning})
 		a := l.attempt(r.ID, r.StartedAt)
 		a.State, a.Exited, a.Started, a.Finished = dag.AttemptSucceeded, true, l.now-50+dag.Micros(i%7), l.now-20+dag.Micros(i%11)
-		b.AttemptUpdates = append(b.AttemptUpdates, dag.AttemptUpdate{AttemptRow: a, Was: dag.AttemptAssigned})
+		b.AttemptUpdates = append(b.AttemptUpdates, dag.AttemptUpdate{AttemptRow: a, Was: dag.AttemptAssigned, Plain: l.plain})
 		b.Events = append(b.Events, dag.EventRow{Run: r.ID, At: l.now, Records: dag.PackRecords([]dag.Record{
 			{Kind: dag.RecEnded, Token: 1, Handler: l.owner, State: dag.Succeeded, Exited: true},
 			{Kind: dag.RecState, Task: dag.LeaderTask, Text: "succeeded"}})})

@@ -55,7 +55,7 @@ ORDER BY a.run, a.task, a.token;
 -- name: loadMovingHands
 WITH page AS (SELECT run FROM active a WHERE shard = $1 AND run > $2 AND NOT EXISTS (SELECT FROM line w WHERE w.run = a.run AND w.kept = 0)
   ORDER BY run LIMIT $3)
-SELECT r.id, r.hands FROM page JOIN run r ON r.id = page.run WHERE r.hands IS NOT NULL
+SELECT r.id, v.packed FROM page JOIN run r ON r.id = page.run CROSS JOIN LATERAL (VALUES (r.hands), (r.ends)) v (packed) WHERE v.packed IS NOT NULL
 UNION ALL SELECT e.run, e.hands FROM page JOIN event e ON e.run = page.run WHERE e.hands IS NOT NULL;
 
 -- name: putInLine

@@ -43,12 +43,14 @@ var claimsSQL string
 
 const (
 	// formatNewest rises with the migrations.
-	formatNewest = 12
+	formatNewest = 13
 	// formatRising is the first one of a database that says how much was applied, and whose format
 	// rises when all nodes know the next.
 	formatRising = 10
 	// formatHands is the first one under which hand-overs are written packed.
 	formatHands = 12
+	// formatEnds is the first one under which plain ends are.
+	formatEnds = 13
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 

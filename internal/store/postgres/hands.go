@@ -19,7 +19,8 @@ func (x *tx) plan(d *DB) error {
 	err := x.past.collect(x.batch)
 	if err == nil {
 		x.hands, err = d.handed.Plan(x.batch, store.HandPacker{
-			Pack:    d.stands.Load() >= formatHands,
+			Hands:   d.stands.Load() >= formatHands,
+			Ends:    d.stands.Load() >= formatEnds,
 			History: func(id dag.RunID) bool { return x.past[id] != nil },
 			Look:    x.look,
 		})
@@ -38,7 +39,7 @@ func (x *tx) plan(d *DB) error {
 	return err
 }
 
-// look reads which attempts have rows, and what has been handed over of their runs.
+// look reads which attempts have rows, and what is packed of their runs.
 func (x *tx) look(runs []dag.RunID, has func(dag.RunID, dag.TaskID, dag.Token), hands func(dag.RunID, []byte) error) error {
 	a := args{}.array(ids(runs))
 	return x.conn.queries(x.ctx, []query{{"attemptsThere", a, func(r *row) error {
@@ -55,7 +56,7 @@ func (x *tx) wasFirst(doing string, answer *pgconn.PgError) bool {
 		return false
 	}
 	if doing == x.folded {
-		return slices.ContainsFunc(x.hands.First, func(f store.FirstRow) bool { return f.Is })
+		return slices.ContainsFunc(x.hands.Changes, func(w store.AttemptWrite) bool { return w.Form == store.FormFirst })
 	}
 	return strings.HasPrefix(doing, "firstAttempt")
 }

@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"testing"
@@ -33,63 +35,76 @@ func count(t *testing.T, schema, from string) int {
 	return n
 }
 
-// TestHandsByFormat: a node brings the database what packed hand-overs need beside one that does not know them, writes
+// TestHandsByFormat: a node brings the database what packed hand-overs and ends need beside one that does not know them, writes
 // none of them until the format has risen, and reads and ends what was written either way.
 func TestHandsByFormat(t *testing.T) {
-	const before = 11
-	schema := newSchema()
-	o := postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1}
-	older := open(t, o)
-	raw(t, schema)("ALTER TABLE run DROP hands; ALTER TABLE event DROP hands; UPDATE meta SET format = 11, applied = 11")
-	h, err := older.Register(t.Context(), uuid.NewString(), "older")
-	if err == nil {
-		err = older.Join(t.Context(), store.Member{Handler: h.ID, UUID: h.UUID, Name: "older", State: store.MemberActive, Format: before})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := open(t, o)
-	l := newLoad(t, db, 0)
-	rows := func(attempts, packed int) {
-		t.Helper()
-		if a, p := count(t, schema, "attempt"), count(t, schema, "run WHERE hands IS NOT NULL"); a != attempts || p != packed {
-			t.Errorf("%d attempts have rows, %d runs packed hand-overs; want %d and %d", a, p, attempts, packed)
-		}
-	}
-	ends := func(batch *store.Batch, attempts, packed int) {
-		t.Helper()
-		if err := l.commit(batch); err != nil {
-			t.Fatal(err)
-		}
-		rows(attempts, packed)
-		for i := range batch.RunInserts {
-			if rec := load1(t, db, batch.RunInserts[i].ID); rec.Bad != nil || len(rec.Attempts) != 1 || rec.Attempts[0].Handler != l.owner {
-				t.Errorf("a run that was started: %+v", rec)
+	for _, of := range []struct {
+		format     int // before which they are not written
+		undo       string
+		packed     string
+		plain      bool
+		rows, runs []int // attempts that have rows, and runs that packed something, after each of five transactions
+	}{
+		{12, "ALTER TABLE run DROP hands; ALTER TABLE event DROP hands; ALTER TABLE run DROP ends", "hands", false, []int{2, 4, 4, 7, 8}, []int{0, 0, 3, 4, 4}},
+		{13, "ALTER TABLE run DROP ends", "ends", true, []int{0, 2, 2, 2, 2}, []int{0, 0, 2, 5, 6}},
+	} {
+		t.Run(of.packed, func(t *testing.T) {
+			before := of.format - 1
+			schema := newSchema()
+			o := postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1}
+			older := open(t, o)
+			raw(t, schema)(fmt.Sprintf("%s; UPDATE meta SET format = %d, applied = %[2]d", of.undo, before))
+			h, err := older.Register(t.Context(), uuid.NewString(), "older")
+			if err == nil {
+				err = older.Join(t.Context(), store.Member{Handler: h.ID, UUID: h.UUID, Name: "older", State: store.MemberActive, Format: before})
 			}
-		}
-		for i := range batch.AttemptUpdates {
-			rec := load1(t, db, batch.AttemptUpdates[i].Run)
-			if rec.Bad != nil || len(rec.Attempts) != 1 || rec.Attempts[0].State != dag.AttemptSucceeded {
-				t.Errorf("a run that has ended: %+v", rec)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-	}
-	ends(l.batch(2), 2, 0)
-	if is, err := db.Rise(t.Context()); err != nil || is != before {
-		t.Fatalf("format %d, %v", is, err)
-	}
-	ends(l.batch(2), 4, 0)
-	if err := older.Leave(t.Context(), h.ID); err != nil {
-		t.Fatal(err)
-	}
-	if is, err := db.Rise(t.Context()); err != nil || is <= before {
-		t.Fatalf("format %d, %v", is, err)
-	}
-	ends(l.batch(3), 4, 3)
-	ends(l.batch(1), 7, 4)
-	ends(l.batch(0), 8, 4)
-	if n := count(t, schema, "attempt WHERE state <> 'succeeded'"); n != 0 {
-		t.Errorf("%d attempts have not ended", n)
+			db := open(t, o)
+			l := newLoad(t, db, 0)
+			l.plain = of.plain
+			step := 0
+			next := func(n int) {
+				t.Helper()
+				batch := l.batch(n)
+				if err := l.commit(batch); err != nil {
+					t.Fatal(err)
+				}
+				if a, p := count(t, schema, "attempt"), count(t, schema, "run WHERE "+of.packed+" IS NOT NULL"); a != of.rows[step] || p != of.runs[step] {
+					t.Errorf("step %d: %d attempts have rows, %d runs packed; want %d and %d", step, a, p, of.rows[step], of.runs[step])
+				}
+				step++
+				for i := range batch.RunInserts {
+					if rec := load1(t, db, batch.RunInserts[i].ID); rec.Bad != nil || len(rec.Attempts) != 1 || rec.Attempts[0].Handler != l.owner {
+						t.Errorf("a run that was started: %+v", rec)
+					}
+				}
+				for i := range batch.AttemptUpdates {
+					u := &batch.AttemptUpdates[i]
+					rec := load1(t, db, u.Run)
+					if rec.Bad != nil || len(rec.Attempts) != 1 || !reflect.DeepEqual(rec.Attempts[0], u.AttemptRow) {
+						t.Errorf("a run that has ended: %+v, want %+v", rec, u.AttemptRow)
+					}
+				}
+			}
+			rise := func(want bool) {
+				t.Helper()
+				if is, err := db.Rise(t.Context()); err != nil || is > before != want {
+					t.Fatalf("format %d, %v", is, err)
+				}
+			}
+			next(2)
+			rise(false)
+			next(2)
+			if err := older.Leave(t.Context(), h.ID); err != nil {
+				t.Fatal(err)
+			}
+			rise(true)
+			next(3)
+			next(1)
+			next(0)
+		})
 	}
 }
 

@@ -172,7 +172,7 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	if q.One {
 		of.name, of.args = "attemptsOfTask", of.args.int4(int32(q.Task))
 	}
-	if q.Ended {
+	if q.Sparing {
 		return list(ctx, d, of, scanAttempt)
 	}
 	var rows []dag.AttemptRow

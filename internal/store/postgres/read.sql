@@ -128,15 +128,15 @@ SELECT a.run, a.task, a.token, a.generation, a.handler, a.assigned, a.state, a.c
   CASE WHEN octet_length(a.outputs) <= 65536 THEN a.outputs END, a.started, a.finished, a.retry_at, a.retry_wait
 FROM attempt a WHERE a.run = ANY ($1::uuid[]) ORDER BY a.run, a.task, a.token;
 
--- What was handed over, packed: of the transactions that inserted runs, and of the others.
+-- What is packed: of the transactions that inserted runs and first ended them, and of those between.
 
 -- name: loadPageHands
 WITH page AS (SELECT run FROM active WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3)
-SELECT r.id, r.hands FROM page JOIN run r ON r.id = page.run WHERE r.hands IS NOT NULL
+SELECT r.id, v.packed FROM page JOIN run r ON r.id = page.run CROSS JOIN LATERAL (VALUES (r.hands), (r.ends)) v (packed) WHERE v.packed IS NOT NULL
 UNION ALL SELECT e.run, e.hands FROM page JOIN event e ON e.run = page.run WHERE e.hands IS NOT NULL;
 
 -- name: loadNamedHands
-SELECT id, hands FROM run WHERE id = ANY ($1::uuid[]) AND hands IS NOT NULL
+SELECT r.id, v.packed FROM run r CROSS JOIN LATERAL (VALUES (r.hands), (r.ends)) v (packed) WHERE r.id = ANY ($1::uuid[]) AND v.packed IS NOT NULL
 UNION ALL SELECT run, hands FROM event WHERE run = ANY ($1::uuid[]) AND hands IS NOT NULL;
 
 -- name: attemptsOfRun
@@ -168,8 +168,8 @@ FROM (SELECT id FROM run WHERE id > $1 ORDER BY id LIMIT $2) r JOIN attempt a ON
 ORDER BY a.run, a.task, a.token;
 
 -- name: scanHands
-WITH page AS (SELECT id, hands FROM run WHERE id > $1 ORDER BY id LIMIT $2)
-SELECT id, hands FROM page WHERE hands IS NOT NULL
+WITH page AS (SELECT id, hands, ends FROM run WHERE id > $1 ORDER BY id LIMIT $2)
+SELECT id, v.packed FROM page CROSS JOIN LATERAL (VALUES (hands), (ends)) v (packed) WHERE v.packed IS NOT NULL
 UNION ALL SELECT e.run, e.hands FROM page JOIN event e ON e.run = page.id WHERE e.hands IS NOT NULL;
 
 -- name: scanEvents

@@ -70,13 +70,13 @@ COPY version_file (workflow, version, name, mode, data) FROM STDIN (FORMAT binar
 -- name: export run
 SELECT id, shard, workflow, version, priority, origin, username, key, key_hash, params, fire, created, first_seq, first_at,
   events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at,
-  last_seq, last_at, events_last, claim, hands
+  last_seq, last_at, events_last, claim, hands, ends
 FROM run ORDER BY id;
 
 -- name: import run
 COPY run (id, shard, workflow, version, priority, origin, username, key, key_hash, params, fire, created, first_seq, first_at,
   events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at,
-  last_seq, last_at, events_last, claim, hands) FROM STDIN (FORMAT binary);
+  last_seq, last_at, events_last, claim, hands, ends) FROM STDIN (FORMAT binary);
 
 -- name: export attempt
 SELECT run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal, outputs, started, finished,

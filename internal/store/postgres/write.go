@@ -202,13 +202,15 @@ func (x *tx) updateRuns(b *store.Batch) {
 		}
 		rows.row().id(&r.ID).int4(int32(r.Shard)).text(r.Was.String())
 		runState(rows, &r.RunRow)
+		var ends []byte
 		if first := r.State.Terminal() && r.Generation == 1; first {
 			e := x.past.take(r.ID)
+			ends = x.hands.Take(r.ID)
 			rows.int8(seq).int8(int64(e.At)).blob(e.Records)
 		} else {
 			rows.int8OrNull(0, false).int8OrNull(0, false).blob(nil)
 		}
-		rows.blob(dag.PackClaims(r.Claim, r.Shares))
+		rows.blob(dag.PackClaims(r.Claim, r.Shares)).blob(ends)
 		if r.Claimed.InLine() {
 			left.row().id(&r.ID)
 		}
@@ -258,9 +260,9 @@ func (x *tx) updateAttempts(b *store.Batch) {
 	}
 	first := x.conn.room("firstAttempt")
 	for i := range b.AttemptUpdates { // others of the same may follow
-		if is := &x.hands.First[i]; is.Is {
+		if w := &x.hands.Changes[i]; w.Form == store.FormFirst {
 			a := b.AttemptUpdates[i].AttemptRow
-			a.Generation, a.Assigned = is.Generation, is.Assigned
+			a.Generation, a.Assigned = w.Generation, w.Assigned
 			newAttempt(first, &a)
 			x.full(first)
 		}
@@ -269,7 +271,7 @@ func (x *tx) updateAttempts(b *store.Batch) {
 	rows := x.conn.room("updateAttempt")
 	seen := map[key]bool{}
 	for i := range b.AttemptUpdates {
-		if x.hands.First[i].Is {
+		if x.hands.Changes[i].Form != store.FormUpdate {
 			continue
 		}
 		a := &b.AttemptUpdates[i]

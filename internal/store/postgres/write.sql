@@ -54,12 +54,12 @@ WITH changed AS (
     started = coalesce(x.started, $25), finished = coalesce(x.finished, $27), leader = coalesce(x.leader, $29),
     leader_at = coalesce(x.leader_at, $31), last_seq = coalesce(x.last_seq, $33, r.last_seq),
     last_at = coalesce(x.last_at, $35, r.last_at), events_last = coalesce(x.events_last, $37, r.events_last),
-    claim = coalesce(x.claim, $39)
+    claim = coalesce(x.claim, $39), ends = coalesce(x.ends, $41, r.ends)
   FROM unnest($1::uuid[], $2::int[], $4::text[], $6::text[], $8::text[], $10::int[], $12::text[], $14::text[], $16::bytea[],
     $18::bytea[], $20::bytea[], $22::bigint[], $24::bigint[], $26::bigint[], $28::bigint[], $30::bigint[],
-    $32::bigint[], $34::bigint[], $36::bytea[], $38::bytea[])
+    $32::bigint[], $34::bigint[], $36::bytea[], $38::bytea[], $40::bytea[])
     x (id, shard, was, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader,
-    leader_at, last_seq, last_at, events_last, claim)
+    leader_at, last_seq, last_at, events_last, claim, ends)
   WHERE r.id = x.id AND r.shard = coalesce(x.shard, $3) AND r.state = coalesce(x.was, $5)
     AND (r.last_seq IS NULL OR coalesce(x.last_seq, $33) IS NULL)
   RETURNING 1

@@ -181,14 +181,15 @@ func (h *history) take(id dag.RunID) *dag.EventRow {
 // plan decides how the attempts are written.
 func (d *DB) plan(b *store.Batch) (err error) {
 	d.hands, err = d.handed.Plan(b, store.HandPacker{
-		Pack:    true,
+		Hands:   true,
+		Ends:    true,
 		History: func(id dag.RunID) bool { return d.past.of[id] != nil },
 		Look:    d.look,
 	})
 	return err
 }
 
-// look reads inside the transaction which attempts have rows, and what has been handed over of their runs.
+// look reads inside the transaction which attempts have rows, and what is packed of their runs.
 func (d *DB) look(runs []dag.RunID, has func(dag.RunID, dag.TaskID, dag.Token), hands func(dag.RunID, []byte) error) error {
 	for _, id := range runs {
 		n, err := d.number(id)
@@ -200,7 +201,7 @@ func (d *DB) look(runs []dag.RunID, has func(dag.RunID, dag.TaskID, dag.Token), 
 			return nil
 		})
 		if err == nil {
-			err = d.stmts.handsOfRun.row().int(n).each(func(r row) error { return hands(id, r.blob()) })
+			err = d.stmts.packedOfRun.row().int(n).each(func(r row) error { return hands(id, r.blob()) })
 		}
 		if err != nil {
 			return err
@@ -250,7 +251,7 @@ func (d *DB) updateRun(r *dag.RunUpdate) error {
 	runState(s.row().int(n).int(int64(r.Shard)).text(r.Was.String()), &r.RunRow).blob(dag.PackClaims(r.Claim, r.Shares))
 	if first {
 		e := d.past.take(r.ID)
-		s.int(d.past.seq).int(int64(e.At)).blob(e.Records)
+		s.int(d.past.seq).int(int64(e.At)).blob(e.Records).blob(d.hands.Take(r.ID))
 	}
 	if err := s.one(d.conn); err != nil {
 		return err
@@ -321,23 +322,28 @@ func (d *DB) attempts(b *store.Batch) error {
 	}
 	for i := range b.AttemptUpdates {
 		a := &b.AttemptUpdates[i]
-		if f := &d.hands.First[i]; f.Is {
-			if n, err := d.newAttempt(d.stmts.firstAttempt, &a.AttemptRow, f.Generation, f.Assigned); err != nil || n != 1 {
+		switch w := &d.hands.Changes[i]; w.Form {
+		case store.FormPacked:
+		case store.FormFirst:
+			if n, err := d.newAttempt(d.stmts.firstAttempt, &a.AttemptRow, w.Generation, w.Assigned); err != nil || n != 1 {
 				return cmp.Or(err, fmt.Errorf("attempt %d of task %d of run %s has a row: %w", a.Token, a.Task, a.Run, store.ErrFenced))
 			}
-			continue
-		}
-		n, err := d.number(a.Run)
-		if err != nil {
-			return err
-		}
-		s := d.stmts.updateAttempt.row().int(n).int(int64(a.Task)).int(int64(a.Token)).int(int64(a.Handler)).
-			text(a.Was.String())
-		if err := ended(s, &a.AttemptRow).one(d.conn); err != nil {
-			return err
+		default:
+			if err := d.changeAttempt(a); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+func (d *DB) changeAttempt(a *dag.AttemptUpdate) error {
+	n, err := d.number(a.Run)
+	if err != nil {
+		return err
+	}
+	s := d.stmts.updateAttempt.row().int(n).int(int64(a.Task)).int(int64(a.Token)).int(int64(a.Handler)).text(a.Was.String())
+	return ended(s, &a.AttemptRow).one(d.conn)
 }
 
 // newAttempt writes the row of an attempt that has none and reports whether there is one more.

@@ -81,13 +81,23 @@ func listOn[T any](d *DB, conn *sqlite.Conn, name string, args []any, scan func(
 // numbered is a run with its number.
 type numbered struct {
 	dag.RunRow
-	n     int64
-	hands []byte // what was handed over with it
-	bad   error  // the row could not be read
+	n      int64
+	packed [][]byte // of the transactions that inserted and first ended it
+	bad    error    // the row could not be read
+}
+
+// take reads what is packed in the row: hands and ends.
+func (r *numbered) take(c row) {
+	for range 2 {
+		if b := c.blob(); b != nil {
+			r.packed = append(r.packed, b)
+		}
+	}
 }
 
 func scanNumbered(s *sqlite.Stmt, r *numbered) error {
-	r.n, r.hands = s.ColumnInt64(colNumber), (&row{s: s, col: colHands}).blob()
+	r.n = s.ColumnInt64(colNumber)
+	r.take(row{s: s, col: colHands})
 	r.bad = scanRun(s, &r.RunRow)
 	return nil
 }
@@ -275,8 +285,8 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 		}
 		var packed [][]byte
 		var err error
-		if !q.Ended {
-			packed, err = d.handsOn(conn, r)
+		if !q.Sparing {
+			packed, err = d.packedOn(conn, r)
 		}
 		if err != nil {
 			return nil, err
@@ -292,10 +302,10 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	})
 }
 
-// attemptsOn reads the attempts of a run. Hand-overs come first: what has its row by the time that rows are read is
+// attemptsOn reads the attempts of a run. What is packed comes first: what has its row by the time that rows are read is
 // told by that.
 func (d *DB) attemptsOn(conn *sqlite.Conn, r *numbered, scan func(*sqlite.Stmt, *dag.AttemptRow) error) ([]dag.AttemptRow, error) {
-	packed, err := d.handsOn(conn, r)
+	packed, err := d.packedOn(conn, r)
 	if err != nil {
 		return nil, err
 	}
@@ -306,16 +316,13 @@ func (d *DB) attemptsOn(conn *sqlite.Conn, r *numbered, scan func(*sqlite.Stmt, 
 	return store.WithHands(rows, r.ID, packed)
 }
 
-// handsOn reads what has been handed over of a run, packed.
-func (d *DB) handsOn(conn *sqlite.Conn, r *numbered) ([][]byte, error) {
-	packed, err := listOn(d, conn, "laterHands", []any{r.n}, func(s *sqlite.Stmt, b *[]byte) error {
+// packedOn reads what is packed of a run.
+func (d *DB) packedOn(conn *sqlite.Conn, r *numbered) ([][]byte, error) {
+	between, err := listOn(d, conn, "packedBetween", []any{r.n}, func(s *sqlite.Stmt, b *[]byte) error {
 		*b = (&row{s: s}).blob()
 		return nil
 	})
-	if r.hands != nil {
-		packed = append(packed, r.hands)
-	}
-	return packed, err
+	return append(between, r.packed...), err
 }
 
 // Events implements store.Store.
@@ -334,7 +341,8 @@ func ofRun[T any](d *DB, ctx context.Context, id dag.RunID, read func(*sqlite.Co
 	defer d.pool.Put(conn)
 	r := numbered{RunRow: dag.RunRow{Header: dag.Header{ID: id}}}
 	err = d.on(conn, "numberOfRun", []any{id[:]}, func(s *sqlite.Stmt) error {
-		r.n, r.hands = s.ColumnInt64(0), (&row{s: s, col: 1}).blob()
+		r.n = s.ColumnInt64(0)
+		r.take(row{s: s, col: 1})
 		return nil
 	})
 	if err != nil || r.n == 0 {

@@ -10,7 +10,7 @@ SELECT * FROM run WHERE id = ?1;
 SELECT * FROM run WHERE workflow = ?1 AND key = ?2;
 
 -- name: numberOfRun
-SELECT n, hands FROM run WHERE id = ?1;
+SELECT n, hands, ends FROM run WHERE id = ?1;
 
 -- name: numberBefore
 -- The place of a cursor: the newest run that is older than an id that may be gone.
@@ -42,8 +42,8 @@ SELECT ?2, task, token, generation, handler, assigned, state, cause, message, ex
   outputs, started, finished, retry_at, retry_wait
 FROM attempt WHERE run = ?1 ORDER BY task, token;
 
--- name: laterHands
--- What was handed over after the transaction that inserted the run.
+-- name: packedBetween
+-- What is packed in the transactions between the one that inserted the run and the one that first ended it.
 SELECT hands FROM event WHERE run = ?1 AND hands IS NOT NULL;
 
 -- name: attemptsOfTask
@@ -117,7 +117,9 @@ SELECT name, cpu, memory, actor, created, modified FROM class WHERE name = ?1;
 SELECT name, cpu, memory, actor, created, modified FROM class ORDER BY name;
 
 -- name: standingHands
+-- The runs have not ended, or have not ended for good: what their first end packed counts.
 SELECT j.value, r.hands FROM json_each(?1) j CROSS JOIN run r ON r.n = j.value WHERE r.hands IS NOT NULL
+UNION ALL SELECT j.value, r.ends FROM json_each(?1) j CROSS JOIN run r ON r.n = j.value WHERE r.ends IS NOT NULL
 UNION ALL SELECT j.value, e.hands FROM json_each(?1) j CROSS JOIN event e ON e.run = j.value WHERE e.hands IS NOT NULL;
 
 -- name: standingRuns

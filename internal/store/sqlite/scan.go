@@ -17,7 +17,7 @@ const (
 	colCreated = 11
 	colState   = 15
 	colFire    = 31 // and claim behind it
-	colHands   = 33
+	colHands   = 33 // and ends behind it
 )
 
 // row reads columns in order.

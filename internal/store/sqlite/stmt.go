@@ -160,7 +160,7 @@ type writeStmts struct {
 	updateRun, endRun, fillRun     *stmt
 	insertAttempt, updateAttempt   *stmt
 	firstAttempt, attemptsThere    *stmt
-	handsOfRun                     *stmt
+	packedOfRun                    *stmt
 	insertEvent                    *stmt
 	insertWorkflow, updateWorkflow *stmt
 	insertVersion, insertFile      *stmt
@@ -199,7 +199,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"insertRun", &w.insertRun}, {"runNumber", &w.runNumber},
 		{"updateRun", &w.updateRun}, {"endRun", &w.endRun}, {"fillRun", &w.fillRun},
 		{"insertAttempt", &w.insertAttempt}, {"updateAttempt", &w.updateAttempt},
-		{"firstAttempt", &w.firstAttempt}, {"attemptsThere", &w.attemptsThere}, {"handsOfRun", &w.handsOfRun},
+		{"firstAttempt", &w.firstAttempt}, {"attemptsThere", &w.attemptsThere}, {"packedOfRun", &w.packedOfRun},
 		{"insertEvent", &w.insertEvent},
 		{"insertWorkflow", &w.insertWorkflow}, {"updateWorkflow", &w.updateWorkflow},
 		{"insertVersion", &w.insertVersion}, {"insertFile", &w.insertFile},

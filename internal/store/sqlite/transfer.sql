@@ -50,15 +50,15 @@ INSERT INTO version_file (workflow, version, name, mode, data) VALUES (?1, ?2, ?
 -- name: export run
 SELECT id, shard, workflow, version, priority, origin, user, key, key_hash, params, fire, created, first_seq, first_at,
   events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at,
-  last_seq, last_at, events_last, claim, hands
+  last_seq, last_at, events_last, claim, hands, ends
 FROM run ORDER BY n;
 
 -- name: import run
 INSERT INTO run (id, shard, workflow, version, priority, origin, user, key, key_hash, params, fire, created, first_seq, first_at,
   events_first, state, intent, generation, cause, message, graph, base, final, split, started, finished, leader, leader_at,
-  last_seq, last_at, events_last, claim, hands)
+  last_seq, last_at, events_last, claim, hands, ends)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26,
-  ?27, ?28, ?29, ?30, ?31, ?32, ?33);
+  ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34);
 
 -- name: export attempt
 SELECT r.id, a.task, a.token, a.generation, a.handler, a.assigned, a.state, a.cause, a.message, a.exit_code, a.signal, a.outputs,

@@ -28,7 +28,7 @@ UPDATE run SET params = ?2 WHERE n = ?1;
 -- The first end of a run: its transaction's history goes into the row.
 UPDATE run SET state = ?4, intent = ?5, generation = ?6, cause = ?7, message = ?8, graph = ?9, base = ?10, final = ?11,
   split = ?12, started = ?13, finished = ?14, leader = ?15, leader_at = ?16, claim = ?17,
-  last_seq = ?18, last_at = ?19, events_last = ?20
+  last_seq = ?18, last_at = ?19, events_last = ?20, ends = ?21
 WHERE n = ?1 AND shard = ?2 AND state = ?3 AND generation = 1 AND last_seq IS NULL;
 
 -- name: insertAttempt
@@ -45,8 +45,9 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) O
 -- name: attemptsThere
 SELECT task, token FROM attempt WHERE run = ?1;
 
--- name: handsOfRun
+-- name: packedOfRun
 SELECT hands FROM run WHERE n = ?1 AND hands IS NOT NULL
+UNION ALL SELECT ends FROM run WHERE n = ?1 AND ends IS NOT NULL
 UNION ALL SELECT hands FROM event WHERE run = ?1 AND hands IS NOT NULL;
 
 -- name: updateAttempt

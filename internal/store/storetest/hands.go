@@ -92,7 +92,7 @@ func handsAreRead(b *bed) {
 	query(store.AttemptQuery{One: true, Task: 1}, open[3:])
 	query(store.AttemptQuery{One: true, Task: dag.LeaderTask}, open[:1])
 	query(store.AttemptQuery{One: true, Task: 2}, all[4:])
-	query(store.AttemptQuery{One: true, Task: 2, Ended: true}, all[4:])
+	query(store.AttemptQuery{One: true, Task: 2, Sparing: true}, all[4:])
 	b.same(b.contents().Runs[0].Attempts, all, "a scan")
 	for _, q := range []store.LoadQuery{{IDs: []dag.RunID{r.ID}}, {Limit: 10}, {Limit: 10, Moving: true}} {
 		got, err := b.s.Load(b.ctx, q)

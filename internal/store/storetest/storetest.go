@@ -69,6 +69,7 @@ func Run(t *testing.T, e Engine) {
 		{"refusals", refusals()},
 		{"texts", texts()},
 		{"hands", hands()},
+		{"ends", ends()},
 		{"rows", rows()},
 		{"load", loads()},
 		{"runs", queries()},
