@@ -12,7 +12,7 @@ FROM queue WHERE name > $1 ORDER BY name LIMIT $2;
 -- Of a page of the unfinished runs those that have a claim and stand in no line.
 SELECT r.id, r.shard, r.workflow, r.priority, r.created, r.claim
 FROM shard s CROSS JOIN LATERAL (
-  SELECT a.* FROM active l JOIN run a ON a.id = l.run WHERE l.shard = s.id AND l.run > $1 AND a.claim IS NOT NULL
+  SELECT a.* FROM unfinished l JOIN run a ON a.id = l.run WHERE l.shard = s.id AND l.run > $1 AND a.claim IS NOT NULL
     AND NOT EXISTS (SELECT FROM line w WHERE w.run = l.run)
   ORDER BY l.run LIMIT $2) r
 ORDER BY r.id LIMIT $2;
@@ -20,7 +20,7 @@ ORDER BY r.id LIMIT $2;
 -- name: holders
 -- Of all unfinished runs that stand in no line those whose claim names something.
 SELECT a.id, a.shard, a.workflow, a.priority, a.created, a.claim
-FROM active l JOIN run a ON a.id = l.run WHERE position($1::bytea IN a.claim) > 0 AND NOT EXISTS (SELECT FROM line w WHERE w.run = l.run);
+FROM unfinished l JOIN run a ON a.id = l.run WHERE position($1::bytea IN a.claim) > 0 AND NOT EXISTS (SELECT FROM line w WHERE w.run = l.run);
 
 -- name: lines
 SELECT line, level, count(*) FROM line GROUP BY line, level ORDER BY line, level;
@@ -41,19 +41,19 @@ ORDER BY l.asked, r.id;
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
   r.leader, r.leader_at, r.claim
-FROM (SELECT run FROM active a WHERE shard = $1 AND run > $2 AND NOT EXISTS (SELECT FROM line w WHERE w.run = a.run AND w.kept = 0)
+FROM (SELECT run FROM unfinished a WHERE shard = $1 AND run > $2 AND NOT EXISTS (SELECT FROM line w WHERE w.run = a.run AND w.kept = 0)
   ORDER BY run LIMIT $3) a JOIN run r ON r.id = a.run
 ORDER BY r.id;
 
 -- name: loadMovingAttempts
 SELECT a.run, a.task, a.token, a.generation, a.handler, a.assigned, a.state, a.cause, a.message, a.exit_code, a.signal,
   CASE WHEN octet_length(a.outputs) <= 65536 THEN a.outputs END, a.started, a.finished, a.retry_at, a.retry_wait
-FROM (SELECT run FROM active a WHERE shard = $1 AND run > $2 AND NOT EXISTS (SELECT FROM line w WHERE w.run = a.run AND w.kept = 0)
+FROM (SELECT run FROM unfinished a WHERE shard = $1 AND run > $2 AND NOT EXISTS (SELECT FROM line w WHERE w.run = a.run AND w.kept = 0)
   ORDER BY run LIMIT $3) r JOIN attempt a ON a.run = r.run
 ORDER BY a.run, a.task, a.token;
 
 -- name: loadMovingHands
-WITH page AS (SELECT run FROM active a WHERE shard = $1 AND run > $2 AND NOT EXISTS (SELECT FROM line w WHERE w.run = a.run AND w.kept = 0)
+WITH page AS (SELECT run FROM unfinished a WHERE shard = $1 AND run > $2 AND NOT EXISTS (SELECT FROM line w WHERE w.run = a.run AND w.kept = 0)
   ORDER BY run LIMIT $3)
 SELECT r.id, v.packed FROM page JOIN run r ON r.id = page.run CROSS JOIN LATERAL (VALUES (r.hands), (r.ends)) v (packed) WHERE v.packed IS NOT NULL
 UNION ALL SELECT e.run, e.hands FROM page JOIN event e ON e.run = page.run WHERE e.hands IS NOT NULL;

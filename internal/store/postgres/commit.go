@@ -44,20 +44,25 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 	if err := c.prepareWrites(ctx); err != nil {
 		return 0, fmt.Errorf("commit: %w", err)
 	}
-	x := tx{ctx: ctx, conn: c, batch: b, small: small(b)}
+	x := tx{ctx: ctx, conn: c, batch: b}
+	if d.stands.Load() >= formatWaves {
+		x.waves = d.waves.plan(b)
+	}
+	x.small = small(b) && x.waves.none()
 	var now dag.Micros
 	if err = x.plan(d); err == nil {
 		now, err = x.commit()
 	}
 	if err != nil {
 		d.handed.Failed(b)
+		d.waves.failed(b)
 		return 0, fmt.Errorf("commit: %w", err)
 	}
 	return now, nil
 }
 
 // writeNames are the statements of a transaction; those that have a form for one row are prepared in both.
-var writeNames = []string{"fence", "insertRun", "updateRun", "fillRun", "enlist", "relist", "strike", "await", "met", "insertEvent", "insertAttempt", "firstAttempt", "updateAttempt",
+var writeNames = []string{"fence", "insertRun", "updateRun", "fillRun", "enlist", "relist", "strike", "unpackWaves", "insertWave", "dropWaves", "await", "met", "insertEvent", "insertAttempt", "firstAttempt", "updateAttempt",
 	"insertWorkflow", "updateWorkflow", "insertVersion", "insertFile", "insertRequest", "insertMessage",
 	"consumeMessages", "insertTrigger", "updateTrigger", "deleteTrigger", "hear", "unhear", "insertFire", "updateFire",
 	"insertBackfill", "updateBackfill", "insertBackfillRun",
@@ -88,6 +93,7 @@ type tx struct {
 	p     *pgconn.Pipeline
 	past  history
 	hands *store.HandPlan
+	waves wavePlan
 	owned []int32 // shards
 	sent  []string
 	fail  error // no more is to be sent

@@ -32,7 +32,17 @@ func itoa(n int64) string {
 	return itoa(n/10) + itoa(n%10)
 }
 
-func TestConformance(t *testing.T) {
+func TestConformance(t *testing.T) { conformance(t) }
+
+// TestConformanceOfWaves: whoever starts one run starts a wave.
+func TestConformanceOfWaves(t *testing.T) {
+	was := postgres.SetWaveMin(1)
+	defer postgres.SetWaveMin(was)
+	conformance(t)
+}
+
+func conformance(t *testing.T) {
+	t.Helper()
 	var opened sync.Map // options of open stores
 	open := func(t *testing.T, o postgres.Options) store.Store {
 		t.Helper()

@@ -43,7 +43,7 @@ var claimsSQL string
 
 const (
 	// formatNewest rises with the migrations.
-	formatNewest = 13
+	formatNewest = 14
 	// formatRising is the first one of a database that says how much was applied, and whose format
 	// rises when all nodes know the next.
 	formatRising = 10
@@ -51,6 +51,8 @@ const (
 	formatHands = 12
 	// formatEnds is the first one under which plain ends are.
 	formatEnds = 13
+	// formatWaves is the first one under which runs are listed by waves.
+	formatWaves = 14
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 
@@ -118,6 +120,7 @@ type DB struct {
 	settings args
 	stands   atomic.Int32 // the database's format, as far as is known
 	handed   store.Handed
+	waves    waves
 }
 
 var _ store.Store = (*DB)(nil)

@@ -19,3 +19,9 @@ func (d *DB) PrepareFolded(ctx context.Context) error {
 	names = append(names, fmt.Sprint(foldOne, 1<<len(foldable)-1), fmt.Sprint(foldMany, 1<<len(foldable)-1))
 	return c.prepare(ctx, names...)
 }
+
+// SetWaveMin sets how many runs make a wave, and gives what it was.
+func SetWaveMin(n int) (was int) {
+	was, waveMin = waveMin, n
+	return was
+}

@@ -124,6 +124,7 @@ func (d *DB) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardI
 	err := d.alter(ctx, "claim shards", d.endBlockers,
 		query{"claim", args{}.shards(numbers(shards)).int8(int64(owner)), into(&got, scanAcquired)})
 	d.handed.Forget()
+	d.waves.forget(shards)
 	if err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ SELECT s.run FROM submitted s LEFT JOIN run r ON r.id = s.run AND r.shard = s.sh
 WHERE r.id IS NULL ORDER BY s.shard, s.run LIMIT $1;
 
 -- name: missingSubmitted
-SELECT r.id FROM active a JOIN run r ON r.id = a.run
+SELECT r.id FROM unfinished a JOIN run r ON r.id = a.run
 WHERE r.state = 'submitted' AND NOT EXISTS (SELECT FROM submitted s WHERE s.shard = r.shard AND s.run = r.id)
 ORDER BY a.shard, a.run LIMIT $1;
 

@@ -29,6 +29,7 @@ func (d *DB) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.Shar
 	}}
 	err := d.change(ctx, d.endBlockers, q)
 	d.handed.Forget()
+	d.waves.forget(shards)
 	if err != nil {
 		return nil, fmt.Errorf("acquire shards: %w", err)
 	}

@@ -84,7 +84,7 @@ SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
   r.leader, r.leader_at, r.claim
 FROM shard s CROSS JOIN LATERAL (
-  SELECT a.* FROM active l JOIN run a ON a.id = l.run WHERE l.shard = s.id AND l.run <= $1 AND l.run >= $2
+  SELECT a.* FROM unfinished l JOIN run a ON a.id = l.run WHERE l.shard = s.id AND l.run <= $1 AND l.run >= $2
     AND ($3 = 'active' OR a.state = $3) AND a.created >= $4 AND ($6 = 0::bigint OR a.workflow = $6)
     AND ($7 = '' OR a.username = $7)
   ORDER BY l.run DESC LIMIT $5) r
@@ -101,20 +101,20 @@ SELECT id FROM run WHERE id <= $1 AND username = $3 ORDER BY id DESC OFFSET $2 L
 
 -- name: floorActive
 SELECT a.run FROM shard s CROSS JOIN LATERAL (
-  SELECT run FROM active WHERE shard = s.id AND run <= $1 ORDER BY run DESC LIMIT $2::bigint + 1) a
+  SELECT run FROM unfinished WHERE shard = s.id AND run <= $1 ORDER BY run DESC LIMIT $2::bigint + 1) a
 ORDER BY a.run DESC OFFSET $2 LIMIT 1;
 
 -- name: loadPage
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
   r.leader, r.leader_at, r.claim
-FROM (SELECT run FROM active WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3) a JOIN run r ON r.id = a.run
+FROM (SELECT run FROM unfinished WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3) a JOIN run r ON r.id = a.run
 ORDER BY r.id;
 
 -- name: loadPageAttempts
 SELECT a.run, a.task, a.token, a.generation, a.handler, a.assigned, a.state, a.cause, a.message, a.exit_code, a.signal,
   CASE WHEN octet_length(a.outputs) <= 65536 THEN a.outputs END, a.started, a.finished, a.retry_at, a.retry_wait
-FROM (SELECT run FROM active WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3) r JOIN attempt a ON a.run = r.run
+FROM (SELECT run FROM unfinished WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3) r JOIN attempt a ON a.run = r.run
 ORDER BY a.run, a.task, a.token;
 
 -- name: loadNamed
@@ -131,7 +131,7 @@ FROM attempt a WHERE a.run = ANY ($1::uuid[]) ORDER BY a.run, a.task, a.token;
 -- What is packed: of the transactions that inserted runs and first ended them, and of those between.
 
 -- name: loadPageHands
-WITH page AS (SELECT run FROM active WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3)
+WITH page AS (SELECT run FROM unfinished WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3)
 SELECT r.id, v.packed FROM page JOIN run r ON r.id = page.run CROSS JOIN LATERAL (VALUES (r.hands), (r.ends)) v (packed) WHERE v.packed IS NOT NULL
 UNION ALL SELECT e.run, e.hands FROM page JOIN event e ON e.run = page.run WHERE e.hands IS NOT NULL;
 
@@ -211,7 +211,7 @@ SELECT scope, key, hash, answer, created FROM request WHERE scope = $1 AND key =
 SELECT id, sender, target, payload, created FROM message WHERE target = $1 ORDER BY id LIMIT $2;
 
 -- name: activeStates
-SELECT r.state, count(*) FROM active a JOIN run r ON r.id = a.run GROUP BY r.state;
+SELECT r.state, count(*) FROM unfinished a JOIN run r ON r.id = a.run GROUP BY r.state;
 
 -- name: size
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
@@ -320,15 +320,15 @@ SELECT a.run FROM active a LEFT JOIN run r ON r.id = a.run AND r.shard = a.shard
 WHERE r.id IS NULL OR r.finished <> 0 LIMIT $1;
 
 -- name: missingActive
-SELECT r.id FROM run r WHERE r.finished = 0 AND NOT EXISTS (SELECT FROM active a WHERE a.shard = r.shard AND a.run = r.id) LIMIT $1;
+SELECT r.id FROM run r WHERE r.finished = 0 AND NOT EXISTS (SELECT FROM unfinished a WHERE a.shard = r.shard AND a.run = r.id) LIMIT $1;
 
 -- name: standingRuns
 SELECT r.id, r.shard, r.workflow, r.state, r.intent, r.created, r.split, r.started,
   CASE r.origin WHEN 'parent' THEN r.fire END, r.claim
-FROM (SELECT run FROM active WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3) a JOIN run r ON r.id = a.run
+FROM (SELECT run FROM unfinished WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3) a JOIN run r ON r.id = a.run
 ORDER BY r.id;
 
 -- name: standingAttempts
 SELECT a.run, a.task, a.token, a.handler, a.state, a.assigned, a.started, a.finished, a.retry_at
-FROM (SELECT run FROM active WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3) r JOIN attempt a ON a.run = r.run
+FROM (SELECT run FROM unfinished WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3) r JOIN attempt a ON a.run = r.run
 ORDER BY a.run, a.task, a.token;

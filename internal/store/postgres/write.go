@@ -54,7 +54,8 @@ func onlyInserts(b *store.Batch) error {
 func (x *tx) write() {
 	b := x.batch
 	x.fence(b)
-	for _, step := range []func(*store.Batch){x.insertRuns, x.updateRuns, x.events, x.insertAttempts, x.updateAttempts,
+	x.unpackWaves()
+	for _, step := range []func(*store.Batch){x.insertRuns, x.updateRuns, x.changeWaves, x.events, x.insertAttempts, x.updateAttempts,
 		x.insertWorkflows, x.updateWorkflows, x.versions, x.requests, x.messages, x.schedules, x.queues} {
 		if x.fail != nil {
 			return
@@ -128,7 +129,7 @@ func (x *tx) insertRuns(b *store.Batch) {
 		if r.Claim.InLine() {
 			inLine(line, r)
 		}
-		if r.FinishedAt == 0 {
+		if r.FinishedAt == 0 && !x.waves.rides(r) {
 			list.row().id(&r.ID).int4(int32(r.Shard))
 		}
 		if r.State == dag.RunSubmitted {
@@ -187,7 +188,9 @@ func (x *tx) updateRuns(b *store.Batch) {
 		seen[r.ID] = true
 		switch {
 		case r.FinishedAt != 0:
-			struck.row().id(&r.ID).int4(int32(r.Shard))
+			if _, inWave := x.waves.ended[r.ID]; !inWave {
+				struck.row().id(&r.ID).int4(int32(r.Shard))
+			}
 		case r.Was.Terminal():
 			list.row().id(&r.ID).int4(int32(r.Shard))
 		}

@@ -75,6 +75,18 @@ INSERT INTO active (run, shard) SELECT x.run, coalesce(x.shard, $3) FROM unnest(
 -- name: strike
 DELETE FROM active a USING unnest($1::uuid[], $2::int[]) x (run, shard) WHERE a.shard = coalesce(x.shard, $3) AND a.run = x.run;
 
+-- name: unpackWaves
+WITH gone AS (DELETE FROM wave WHERE shard = ANY ($1::int[]) RETURNING shard, runs)
+INSERT INTO active (run, shard)
+SELECT r.id, g.shard FROM gone g CROSS JOIN LATERAL unnest(g.runs) u (run) JOIN run r ON r.id = u.run WHERE r.finished = 0
+ON CONFLICT DO NOTHING;
+
+-- name: insertWave
+INSERT INTO wave (shard, seq, runs) VALUES ($1, $2, $3);
+
+-- name: dropWaves
+DELETE FROM wave w USING unnest($1::int[], $2::bigint[]) g (shard, seq) WHERE w.shard = g.shard AND w.seq = g.seq;
+
 -- name: relist
 INSERT INTO active (run, shard) SELECT x.run, coalesce(x.shard, $3) FROM unnest($1::uuid[], $2::int[]) x (run, shard)
 ON CONFLICT DO NOTHING;

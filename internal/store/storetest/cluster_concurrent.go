@@ -116,7 +116,7 @@ func turns(b *bed, c store.Cluster) {
 	var wg sync.WaitGroup
 	for o := range owners {
 		wg.Go(func() {
-			for term := 0; term < terms; {
+			for term := 0; term < terms && !b.Failed(); {
 				got, err := c.Claim(b.ctx, ms[o].Handler, []dag.ShardID{0})
 				if err != nil {
 					b.Errorf("claim: %v", err)

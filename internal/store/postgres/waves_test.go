@@ -1,0 +1,225 @@
+package postgres_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/postgres"
+)
+
+const noWaves = "DROP VIEW unfinished; DROP TABLE wave"
+
+// surf is a store under load, whose list of unfinished runs is looked at after each step.
+type surf struct {
+	*testing.T
+	*load
+	schema     string
+	unfinished map[dag.RunID]bool
+}
+
+func newSurf(t *testing.T) *surf {
+	s := &surf{T: t, schema: newSchema(), unfinished: map[dag.RunID]bool{}}
+	s.load = newLoad(t, open(t, s.options()), 0)
+	return s
+}
+
+func (s *surf) options() postgres.Options {
+	return postgres.Options{URL: server.URL("postgres"), Schema: s.schema, Shards: 1}
+}
+
+// step ends some of the runs that were started before, by their places, and starts n.
+func (s *surf) step(n int, ended ...int) {
+	s.Helper()
+	goOn := slices.Clone(s.before)
+	b := s.batch(n) // ends all
+	started := slices.Clone(s.before)
+	b.RunUpdates, b.AttemptUpdates = b.RunUpdates[:0:0], b.AttemptUpdates[:0:0]
+	b.Events = b.Events[:0:0]
+	for i, r := range goOn {
+		if !slices.Contains(ended, i) {
+			continue
+		}
+		r.State, r.FinishedAt = dag.RunSucceeded, s.now
+		b.RunUpdates = append(b.RunUpdates, dag.RunUpdate{RunRow: r, Was: dag.RunRunning})
+		delete(s.unfinished, r.ID)
+	}
+	if err := s.commit(b); err != nil {
+		s.Fatal(err)
+	}
+	s.before = nil
+	for i, r := range goOn {
+		if !slices.Contains(ended, i) {
+			s.before = append(s.before, r)
+		}
+	}
+	s.before = append(s.before, started...)
+	for i := range started {
+		s.unfinished[started[i].ID] = true
+	}
+}
+
+// listed wants so many rows on the list and so many waves, and everybody who reads the list to find what there is.
+func (s *surf) listed(rows, waves int) {
+	s.Helper()
+	if a, w := count(s.T, s.schema, "active"), count(s.T, s.schema, "wave"); a != rows || w != waves {
+		s.Errorf("%d rows and %d waves, want %d and %d", a, w, rows, waves)
+	}
+	bad, err := s.db.Check(s.Context())
+	if err != nil || bad != nil {
+		s.Errorf("check: %q, %v", bad, err)
+	}
+	found := map[dag.RunID]int{}
+	for after := (dag.RunID{}); ; {
+		page, err := s.db.Load(s.Context(), store.LoadQuery{Limit: 7, After: after})
+		if err != nil {
+			s.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for i := range page {
+			found[page[i].Run.ID]++
+		}
+		after = page[len(page)-1].Run.ID
+	}
+	if len(found) != len(s.unfinished) {
+		s.Errorf("%d are loaded, %d are unfinished", len(found), len(s.unfinished))
+	}
+	for id, n := range found {
+		if n != 1 || !s.unfinished[id] {
+			s.Errorf("run %s is loaded %d times, unfinished: %v", id, n, s.unfinished[id])
+		}
+	}
+	counts, err := s.db.Unfinished(s.Context())
+	if err != nil || counts["running"] != len(s.unfinished) {
+		s.Errorf("counted %v, %v", counts, err)
+	}
+}
+
+func upTo(n int) (all []int) {
+	for i := range n {
+		all = append(all, i)
+	}
+	return all
+}
+
+// TestWaves: a wave stays until a quarter is left of it, and goes whole when all have ended at once.
+func TestWaves(t *testing.T) {
+	s := newSurf(t)
+	s.step(15)
+	s.listed(15, 0) // too few
+	s.step(40, upTo(15)...)
+	s.listed(0, 1)
+	s.step(20, upTo(29)...)
+	s.listed(0, 2)
+	s.step(0, 0)
+	s.listed(10, 1)
+	s.step(0, upTo(11)...)
+	s.listed(0, 1)
+	s.step(3, upTo(19)...)
+	s.listed(3, 0)
+	s.step(0, upTo(3)...)
+	s.listed(0, 0)
+}
+
+// TestWavesAreFew: the list is never long because of them.
+func TestWavesAreFew(t *testing.T) {
+	s := newSurf(t)
+	for range 17 {
+		s.step(16)
+	}
+	s.listed(16, 16)
+	s.step(0, upTo(16)...)
+	s.step(16)
+	s.listed(16, 16)
+}
+
+// TestWavesOfOthers: who does not know the waves of a shard, as its next owner or after a commit that failed, unpacks them with the
+// first change of a run, and has read them before.
+func TestWavesOfOthers(t *testing.T) {
+	for name, lose := range map[string]func(s *surf){
+		"next owner": func(s *surf) {
+			before := s.before
+			s.load = newLoad(s.T, open(s.T, s.options()), 0)
+			s.before = before
+		},
+		"same store again": func(s *surf) {
+			before := s.before
+			s.load = newLoad(s.T, s.db, 0)
+			s.before = before
+		},
+		"failed commit": func(s *surf) {
+			b := &store.Batch{Fences: s.fences, Consumed: []int64{99}}
+			is(s.T, s.commit(b), store.ErrFenced, "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSurf(t)
+			s.step(40)
+			lose(s)
+			s.listed(0, 1)
+			s.step(30, 1, 3, 5)
+			s.listed(37, 1)
+			lose(s)
+			s.step(0, 0)
+			s.listed(66, 0)
+			s.step(0, upTo(66)...)
+			s.listed(0, 0)
+		})
+	}
+}
+
+// TestWaveIsRecovered: a run that ended and goes on is listed once, whether its wave is there or not.
+func TestWaveIsRecovered(t *testing.T) {
+	s := newSurf(t)
+	s.step(40)
+	again := s.before[4]
+	s.step(0, 4)
+	s.listed(0, 1)
+	again.Generation = 2
+	b := &store.Batch{Fences: s.fences}
+	b.RunUpdates = []dag.RunUpdate{{RunRow: again, Was: dag.RunSucceeded}}
+	if err := s.commit(b); err != nil {
+		t.Fatal(err)
+	}
+	s.unfinished[again.ID] = true
+	s.listed(1, 1)
+	s.before = append(s.before, again)
+	s.step(0, upTo(30)...)
+	s.listed(10, 0)
+	s.step(0, upTo(10)...)
+	s.listed(0, 0)
+}
+
+// TestWavesByFormat: as long as a node is there that does not know them, every run has its row.
+func TestWavesByFormat(t *testing.T) {
+	const before = 13
+	s := newSurf(t)
+	older := s.db
+	raw(t, s.schema)(fmt.Sprintf("%s; UPDATE meta SET format = %d, applied = %[2]d", noWaves, before))
+	h, err := older.Register(t.Context(), uuid.NewString(), "older")
+	if err == nil {
+		err = older.Join(t.Context(), store.Member{Handler: h.ID, UUID: h.UUID, Name: "older", State: store.MemberActive, Format: before})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.load = newLoad(t, open(t, s.options()), 0)
+	s.step(20)
+	s.listed(20, 0)
+	if err := older.Leave(t.Context(), h.ID); err != nil {
+		t.Fatal(err)
+	}
+	if is, err := s.db.Rise(t.Context()); err != nil || is <= before {
+		t.Fatalf("format %d, %v", is, err)
+	}
+	s.step(30, upTo(10)...)
+	s.listed(10, 1)
+	s.step(0, upTo(40)...)
+	s.listed(0, 0)
+}
