@@ -48,6 +48,7 @@ type HandPlan struct {
 	// Changes says the same of each of AttemptUpdates.
 	Changes []AttemptWrite
 	packed  map[dag.RunID]*packed
+	room    []packed // of those
 	number  uint64
 }
 
@@ -78,15 +79,36 @@ func (p *HandPlan) Take(id dag.RunID) []byte {
 	return is.bytes()
 }
 
-// of is what is packed of a run, to be added to.
-func (p *HandPlan) of(id dag.RunID) *packed {
-	is := p.packed[id]
-	if is == nil {
-		if is = new(packed); p.packed == nil {
-			p.packed = make(map[dag.RunID]*packed)
+// pack calls add with what is packed of the run of each of n attempts that want it; those of a run follow one another mostly.
+func (p *HandPlan) pack(n, runs int, wants func(i int) *dag.AttemptRow, add func(*packed, *dag.AttemptRow)) {
+	var last *packed
+	var of dag.RunID
+	for i := range n {
+		a := wants(i)
+		if a == nil {
+			continue
 		}
-		p.packed[id] = is
+		if last == nil || a.Run != of {
+			last, of = p.of(a.Run, runs), a.Run
+		}
+		add(last, a)
 	}
+}
+
+// of is what is packed of a run, of so many at most.
+func (p *HandPlan) of(id dag.RunID, runs int) *packed {
+	is := p.packed[id]
+	if is != nil {
+		return is
+	}
+	if p.packed == nil {
+		p.packed = make(map[dag.RunID]*packed, runs)
+	}
+	if len(p.room) == 0 {
+		p.room = make([]packed, max(runs-len(p.packed), 1))
+	}
+	is, p.room = &p.room[0], p.room[1:]
+	p.packed[id] = is
 	return is
 }
 
@@ -111,23 +133,26 @@ func (h *Handed) Plan(b *Batch, with HandPacker) (*HandPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, own := range p.Own {
-		if a := &b.AttemptInserts[i]; !own {
-			p.of(a.Run).hand(a)
+	p.pack(len(p.Own), len(b.Events), func(i int) *dag.AttemptRow {
+		if p.Own[i] {
+			return nil
 		}
-	}
+		return &b.AttemptInserts[i]
+	}, (*packed).hand)
 	for i := range b.RunUpdates { // a run's end has no room for hand-overs, which come with it hardly ever
 		if r := &b.RunUpdates[i]; p.packed != nil && r.State.Terminal() && p.Take(r.ID) != nil {
 			h.ownAll(b, r.ID, p)
 		}
 	}
-	for i := range p.Changes {
-		if w := &p.Changes[i]; w.Form == FormPacked {
-			a := b.AttemptUpdates[i].AttemptRow
-			a.Generation, a.Assigned = w.Generation, w.Assigned
-			p.of(a.Run).end(&a)
+	p.pack(len(p.Changes), len(b.Events), func(i int) *dag.AttemptRow {
+		w := &p.Changes[i]
+		if w.Form != FormPacked {
+			return nil
 		}
-	}
+		a := b.AttemptUpdates[i].AttemptRow
+		a.Generation, a.Assigned = w.Generation, w.Assigned
+		return &a
+	}, (*packed).end)
 	return p, nil
 }
 

@@ -49,11 +49,17 @@ type packed struct {
 }
 
 func (p *packed) hand(a *dag.AttemptRow) {
+	if p.hands == nil {
+		p.hands = append(make([]byte, 0, 32), handForm)
+	}
 	p.hands = packHand(p.hands, a, &p.lastHand)
 }
 
 // end appends how an attempt was handed over, when it started and for how long it ran. The lowest bit of that says whether it exited.
 func (p *packed) end(a *dag.AttemptRow) {
+	if p.ends == nil {
+		p.ends = make([]byte, 0, 32)
+	}
 	p.ends = packHand(p.ends, a, &p.lastEnd)
 	p.ends = binary.AppendVarint(p.ends, int64(a.Started-a.Assigned))
 	ran := int64(a.Finished-a.Started) << 1
@@ -65,22 +71,16 @@ func (p *packed) end(a *dag.AttemptRow) {
 
 // bytes is all of it; nil: there is nothing.
 func (p *packed) bytes() []byte {
-	var b []byte
-	if p.ends != nil {
-		b = append(make([]byte, 0, 1+binary.MaxVarintLen32+len(p.ends)+1+len(p.hands)), endForm)
-		b = append(binary.AppendUvarint(b, uint64(len(p.ends))), p.ends...)
+	if p.ends == nil {
+		return p.hands
 	}
-	if p.hands != nil {
-		b = append(append(b, handForm), p.hands...)
-	}
-	return b
+	b := append(make([]byte, 0, 1+binary.MaxVarintLen32+len(p.ends)+len(p.hands)), endForm)
+	b = append(binary.AppendUvarint(b, uint64(len(p.ends))), p.ends...)
+	return append(b, p.hands...)
 }
 
 // packHand appends a hand-over to those of its run, of which last is the latest.
 func packHand(b []byte, a *dag.AttemptRow, last *[handFields]int64) []byte {
-	if b == nil {
-		b = make([]byte, 0, 32)
-	}
 	is := handOf(a)
 	for i, v := range is {
 		b = binary.AppendVarint(b, v-last[i])

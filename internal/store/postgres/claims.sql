@@ -9,10 +9,11 @@ SELECT name, max_runs, per_key, ordering, overflow, rate, each, state, actor, re
 FROM queue WHERE name > $1 ORDER BY name LIMIT $2;
 
 -- name: holding
--- Of a page of the unfinished runs those that have a claim and stand in no line.
+-- Of a page of the unfinished runs those that have a claim and stand in no line. That few runs have one must not lead the database
+-- to look for those in all of its history, so it is not told: of a function's value it knows nothing.
 SELECT r.id, r.shard, r.workflow, r.priority, r.created, r.claim
 FROM shard s CROSS JOIN LATERAL (
-  SELECT a.* FROM unfinished l JOIN run a ON a.id = l.run WHERE l.shard = s.id AND l.run > $1 AND a.claim IS NOT NULL
+  SELECT a.* FROM unfinished l JOIN run a ON a.id = l.run WHERE l.shard = s.id AND l.run > $1 AND octet_length(a.claim) > 0
     AND NOT EXISTS (SELECT FROM line w WHERE w.run = l.run)
   ORDER BY l.run LIMIT $2) r
 ORDER BY r.id LIMIT $2;
