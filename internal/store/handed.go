@@ -47,9 +47,11 @@ type HandPlan struct {
 	Own []bool
 	// Changes says the same of each of AttemptUpdates.
 	Changes []AttemptWrite
+	number  uint64
 	packed  map[dag.RunID]*packed
 	room    []packed // of those
-	number  uint64
+	last    *packed  // the latest
+	lastRun dag.RunID
 }
 
 // AttemptForm is how a change of an attempt is written.
@@ -76,39 +78,27 @@ func (p *HandPlan) Take(id dag.RunID) []byte {
 		return nil
 	}
 	delete(p.packed, id)
+	p.last = nil
 	return is.bytes()
 }
 
-// pack calls add with what is packed of the run of each of n attempts that want it; those of a run follow one another mostly.
-func (p *HandPlan) pack(n, runs int, wants func(i int) *dag.AttemptRow, add func(*packed, *dag.AttemptRow)) {
-	var last *packed
-	var of dag.RunID
-	for i := range n {
-		a := wants(i)
-		if a == nil {
-			continue
-		}
-		if last == nil || a.Run != of {
-			last, of = p.of(a.Run, runs), a.Run
-		}
-		add(last, a)
-	}
-}
-
-// of is what is packed of a run, of so many at most.
+// of is what is packed of a run, of so many at most. The attempts of a run mostly follow one another.
 func (p *HandPlan) of(id dag.RunID, runs int) *packed {
+	if p.last != nil && p.lastRun == id {
+		return p.last
+	}
 	is := p.packed[id]
-	if is != nil {
-		return is
+	if is == nil {
+		if p.packed == nil {
+			p.packed = make(map[dag.RunID]*packed, runs)
+		}
+		if len(p.room) == 0 {
+			p.room = make([]packed, max(runs-len(p.packed), 1))
+		}
+		is, p.room = &p.room[0], p.room[1:]
+		p.packed[id] = is
 	}
-	if p.packed == nil {
-		p.packed = make(map[dag.RunID]*packed, runs)
-	}
-	if len(p.room) == 0 {
-		p.room = make([]packed, max(runs-len(p.packed), 1))
-	}
-	is, p.room = &p.room[0], p.room[1:]
-	p.packed[id] = is
+	p.last, p.lastRun = is, id
 	return is
 }
 
@@ -133,26 +123,22 @@ func (h *Handed) Plan(b *Batch, with HandPacker) (*HandPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.pack(len(p.Own), len(b.Events), func(i int) *dag.AttemptRow {
-		if p.Own[i] {
-			return nil
+	for i, own := range p.Own {
+		if a := &b.AttemptInserts[i]; !own {
+			p.of(a.Run, len(b.Events)).hand(a)
 		}
-		return &b.AttemptInserts[i]
-	}, (*packed).hand)
+	}
 	for i := range b.RunUpdates { // a run's end has no room for hand-overs, which come with it hardly ever
 		if r := &b.RunUpdates[i]; p.packed != nil && r.State.Terminal() && p.Take(r.ID) != nil {
 			h.ownAll(b, r.ID, p)
 		}
 	}
-	p.pack(len(p.Changes), len(b.Events), func(i int) *dag.AttemptRow {
-		w := &p.Changes[i]
-		if w.Form != FormPacked {
-			return nil
+	for i := range p.Changes {
+		if w := &p.Changes[i]; w.Form == FormPacked {
+			a := &b.AttemptUpdates[i].AttemptRow
+			p.of(a.Run, len(b.Events)).end(a, w)
 		}
-		a := b.AttemptUpdates[i].AttemptRow
-		a.Generation, a.Assigned = w.Generation, w.Assigned
-		return &a
-	}, (*packed).end)
+	}
 	return p, nil
 }
 

@@ -52,16 +52,17 @@ func (p *packed) hand(a *dag.AttemptRow) {
 	if p.hands == nil {
 		p.hands = append(make([]byte, 0, 32), handForm)
 	}
-	p.hands = packHand(p.hands, a, &p.lastHand)
+	p.hands = packHand(p.hands, handOf(a), &p.lastHand)
 }
 
 // end appends how an attempt was handed over, when it started and for how long it ran. The lowest bit of that says whether it exited.
-func (p *packed) end(a *dag.AttemptRow) {
+func (p *packed) end(a *dag.AttemptRow, w *AttemptWrite) {
 	if p.ends == nil {
 		p.ends = make([]byte, 0, 32)
 	}
-	p.ends = packHand(p.ends, a, &p.lastEnd)
-	p.ends = binary.AppendVarint(p.ends, int64(a.Started-a.Assigned))
+	is := [...]int64{int64(a.Task), int64(a.Token), int64(w.Generation), int64(a.Handler), int64(w.Assigned)}
+	p.ends = packHand(p.ends, is, &p.lastEnd)
+	p.ends = binary.AppendVarint(p.ends, int64(a.Started-w.Assigned))
 	ran := int64(a.Finished-a.Started) << 1
 	if a.Exited {
 		ran |= 1
@@ -80,8 +81,7 @@ func (p *packed) bytes() []byte {
 }
 
 // packHand appends a hand-over to those of its run, of which last is the latest.
-func packHand(b []byte, a *dag.AttemptRow, last *[handFields]int64) []byte {
-	is := handOf(a)
+func packHand(b []byte, is [handFields]int64, last *[handFields]int64) []byte {
 	for i, v := range is {
 		b = binary.AppendVarint(b, v-last[i])
 	}

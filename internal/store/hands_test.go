@@ -16,7 +16,7 @@ func packAll(all []dag.AttemptRow) []byte {
 	var p packed
 	for i := range all {
 		if all[i].State.Ended() {
-			p.end(&all[i])
+			p.end(&all[i], &AttemptWrite{Generation: all[i].Generation, Assigned: all[i].Assigned})
 		} else {
 			p.hand(&all[i])
 		}
