@@ -222,13 +222,15 @@ func (d *DB) connect(ctx context.Context, sql map[string]string) (*conn, error) 
 	return c, nil
 }
 
-// statements splits a .sql file into its named statements.
+// statements splits a .sql file into its named statements. A text that has two names is two statements.
 func statements(text string) map[string]string {
 	out := map[string]string{}
 	for _, part := range strings.Split(text, "-- name: ")[1:] {
-		name, body, _ := strings.Cut(part, "\n")
+		names, body, _ := strings.Cut(part, "\n")
 		end := strings.LastIndexByte(body, ';') + 1 // a comment on the next ones may follow
-		out[strings.TrimSpace(name)] = strings.TrimSpace(body[:end])
+		for name := range strings.SplitSeq(names, ",") {
+			out[strings.TrimSpace(name)] = strings.TrimSpace(body[:end])
+		}
 	}
 	return out
 }

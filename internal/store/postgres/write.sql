@@ -91,20 +91,8 @@ DELETE FROM wave w USING unnest($1::int[], $2::bigint[]) g (shard, seq) WHERE w.
 INSERT INTO active (run, shard) SELECT x.run, coalesce(x.shard, $3) FROM unnest($1::uuid[], $2::int[]) x (run, shard)
 ON CONFLICT DO NOTHING;
 
--- name: insertAttempt
-INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal,
-  outputs, started, finished, retry_at, retry_wait)
-SELECT x.run, coalesce(x.task, $3), coalesce(x.token, $5), coalesce(x.generation, $7), coalesce(x.handler, $9),
-  coalesce(x.assigned, $11), coalesce(x.state, $13), coalesce(x.cause, $15), coalesce(x.message, $17),
-  coalesce(x.exit_code, $19), coalesce(x.signal, $21), coalesce(x.outputs, $23), coalesce(x.started, $25),
-  coalesce(x.finished, $27), coalesce(x.retry_at, $29), coalesce(x.retry_wait, $31)
-FROM unnest($1::uuid[], $2::int[], $4::int[], $6::int[], $8::bigint[], $10::bigint[], $12::text[], $14::text[],
-  $16::text[], $18::int[], $20::text[], $22::bytea[], $24::bigint[], $26::bigint[], $28::bigint[], $30::bigint[])
-  x (run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal, outputs, started,
-  finished, retry_at, retry_wait);
-
--- name: firstAttempt
--- The row of an attempt that was handed over without one. That there is one refuses it, and means that the attempt is
+-- name: insertAttempt, firstAttempt
+-- The latter is of an attempt that was handed over without a row. That there is one refuses it, and means that the attempt is
 -- not as its owner believes.
 INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal,
   outputs, started, finished, retry_at, retry_wait)
