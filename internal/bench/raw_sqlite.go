@@ -34,7 +34,7 @@ func rawSQLite(ctx context.Context, path string, txs int) (float64, error) {
 		return 0, fmt.Errorf("bench: %w", err)
 	}
 	defer conn.Close()
-	for _, pragma := range []string{"journal_mode = WAL", "synchronous = FULL", "cache_size = -65536",
+	for _, pragma := range []string{"journal_mode = WAL", "synchronous = FULL", "cache_size = -16384",
 		"wal_autocheckpoint = 0", "temp_store = MEMORY"} {
 		if err := sqlitex.ExecuteTransient(conn, "PRAGMA "+pragma, nil); err != nil {
 			return 0, fmt.Errorf("bench: %w", err)

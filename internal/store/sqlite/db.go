@@ -47,6 +47,10 @@ const (
 	format = 7
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
+	// cacheKiB bounds the pages that the writer keeps. More is slower: a transaction that divides pages and puts them
+	// in order of their numbers makes SQLite look at every page of the cache when it commits (a page's number
+	// passes through that of the locks at 1 GiB, and SQLite then takes all above the file's end to be left over).
+	cacheKiB = 16 << 10
 	// textMax bounds one text or blob, in bytes.
 	textMax = 64 << 20
 	// theShard is the only one: SQLite has one writer.
@@ -137,7 +141,7 @@ func (d *DB) prepareWriter(conn *sqlite.Conn) error {
 		return translate("open "+d.path, err)
 	}
 	for _, pragma := range []string{
-		"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA cache_size = -65536",
+		"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", fmt.Sprint("PRAGMA cache_size = -", cacheKiB),
 		"PRAGMA wal_autocheckpoint = 0", "PRAGMA temp_store = MEMORY", "PRAGMA foreign_keys = OFF",
 	} {
 		if err := sqlitex.ExecuteTransient(conn, pragma, nil); err != nil {

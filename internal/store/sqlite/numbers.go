@@ -1,53 +1,50 @@
 package sqlite
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
 
-// numbersMax bounds the numbers remembered: about 8 MiB.
-const numbersMax = 100_000
+// numbersMax bounds the numbers remembered: 6 MiB, of which only what is used is touched.
+const numbersMax = 1 << 18
 
 // numbers remembers the numbers of runs lately written, so that their next rows need no
 // look-up. A number never changes; what a rollback takes back is forgotten.
-type numbers struct {
-	recent, older map[dag.RunID]int64
-	last          dag.RunID // a run's rows come together
-	lastN         int64
+//
+// A run has one place, by the end of its id, which is random, and keeps it until another one comes there: a transaction
+// asks for thousands, and a map takes three times as long.
+type numbers struct{ known []knownRun }
+
+type knownRun struct {
+	id dag.RunID
+	n  int64 // 0: the place is free
 }
 
-func (m *numbers) put(id dag.RunID, n int64) {
-	if m.recent == nil || len(m.recent) >= numbersMax/2 {
-		m.older, m.recent = m.recent, make(map[dag.RunID]int64, 1024)
+func (m *numbers) place(id dag.RunID) *knownRun {
+	if m.known == nil {
+		m.known = make([]knownRun, numbersMax)
 	}
-	m.recent[id] = n
-	m.last, m.lastN = id, n
+	return &m.known[binary.BigEndian.Uint32(id[len(id)-4:])%numbersMax]
 }
+
+func (m *numbers) put(id dag.RunID, n int64) { *m.place(id) = knownRun{id, n} }
 
 // drop forgets a run that has gone.
 func (m *numbers) drop(id dag.RunID) {
-	delete(m.recent, id)
-	delete(m.older, id)
-	if m.last == id {
-		m.lastN = 0
+	if p := m.place(id); p.id == id {
+		*p = knownRun{}
 	}
 }
 
-func (m *numbers) reset() { *m = numbers{} }
+func (m *numbers) reset() { m.known = nil }
 
 // number finds a run's number inside the transaction.
 func (d *DB) number(id dag.RunID) (int64, error) {
-	m := &d.numbers
-	if m.lastN != 0 && m.last == id {
-		return m.lastN, nil
-	}
-	for _, known := range []map[dag.RunID]int64{m.recent, m.older} {
-		if n, ok := known[id]; ok {
-			m.last, m.lastN = id, n
-			return n, nil
-		}
+	if p := d.numbers.place(id); p.n != 0 && p.id == id {
+		return p.n, nil
 	}
 	s := d.stmts.runNumber.row().blob(id[:])
 	found, err := s.Step()
