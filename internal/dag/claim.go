@@ -102,7 +102,12 @@ func (c *Claim) Pack() []byte {
 	if c == nil {
 		return nil
 	}
-	w := packer{b: make([]byte, 0, len(c.Queue)+len(c.Key)+64)}
+	return c.appendTo(make([]byte, 0, len(c.Queue)+len(c.Key)+64))
+}
+
+// appendTo appends the stored form.
+func (c *Claim) appendTo(b []byte) []byte {
+	w := packer{b: b}
 	w.byte(1) // the form
 	w.byte(byte(c.Stage))
 	var flags byte

@@ -53,6 +53,12 @@ func (d *DB) line(was, is *dag.Claim, n int64) error {
 	return d.enlist(lineList, n, is.Aside())
 }
 
+// claims packs what a run claims; it is good until the next one is packed.
+func (d *DB) claims(r *dag.RunRow) (packed []byte) {
+	packed, d.packed = dag.PackClaimsIn(d.packed, r.Claim, r.Shares)
+	return packed
+}
+
 // moveLines writes who leaves lines, then who comes.
 func (d *DB) moveLines() error {
 	leave, come := d.moves.leave, d.moves.come
