@@ -54,6 +54,14 @@ type Claim struct {
 // InLine reports whether the run waits in a line. A nil claim waits in none.
 func (c *Claim) InLine() bool { return c != nil && c.Stage == ClaimAsked }
 
+// place is the claim if it stands in a line, else nil.
+func (c *Claim) place() *Claim {
+	if c.InLine() {
+		return c
+	}
+	return nil
+}
+
 // Holds reports whether it has anything that others may wait for.
 func (c *Claim) Holds() bool {
 	return c != nil && (c.Stage == ClaimGranted || c.Stage == ClaimLent || c.Stage == ClaimAgain)
@@ -102,7 +110,12 @@ func (c *Claim) Pack() []byte {
 	if c == nil {
 		return nil
 	}
-	w := packer{b: make([]byte, 0, len(c.Queue)+len(c.Key)+64)}
+	return c.appendTo(make([]byte, 0, len(c.Queue)+len(c.Key)+64))
+}
+
+// appendTo appends the stored form.
+func (c *Claim) appendTo(b []byte) []byte {
+	w := packer{b: b}
 	w.byte(1) // the form
 	w.byte(byte(c.Stage))
 	var flags byte

@@ -61,7 +61,8 @@ type AttemptUpdate struct {
 type RunUpdate struct {
 	RunRow
 	Was RunState
-	// Claimed is the claim that the row has: stores keep lines of those that wait.
+	// Claimed is the claim by which the run stands in a line, as the row has it; nil: it stands in none. Stores keep lines
+	// of those that wait.
 	Claimed *Claim
 	// Filled: the parameters of the header are written, too.
 	Filled bool
@@ -124,7 +125,7 @@ func (r *Run) Flush(c *Changes, now Micros) {
 	case r.changed:
 		c.RunUpdates = append(c.RunUpdates, RunUpdate{RunRow: r.row(), Was: r.was, Claimed: r.claimed, Filled: r.filled})
 	}
-	r.stored, r.changed, r.filled, r.was, r.claimed = true, false, false, r.State, r.Claim
+	r.stored, r.changed, r.filled, r.was, r.claimed = true, false, false, r.State, r.Claim.place()
 	for _, i := range r.dirty {
 		a := &r.slots[i]
 		if a.isNew {

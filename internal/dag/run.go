@@ -80,7 +80,7 @@ type Run struct {
 
 	stored  bool     // the row exists
 	was     RunState // the state that the row is known to have
-	claimed *Claim   // likewise the claim
+	claimed *Claim   // likewise the claim, if it stands in a line
 	changed bool     // the row differs from memory
 	filled  bool     // so do its parameters
 	dirty   []int32

@@ -251,6 +251,16 @@ func PackClaims(c *Claim, shares []Share) []byte {
 	return w.b
 }
 
+// PackClaimsIn is PackClaims for who needs it only until the next one: it may lie in the room that was given, and
+// the room for the next is returned with it.
+func PackClaimsIn(room []byte, c *Claim, shares []Share) (packed, next []byte) {
+	if c == nil || len(shares) > 0 {
+		return PackClaims(c, shares), room
+	}
+	packed = c.appendTo(room[:0])
+	return packed, packed
+}
+
 // UnpackClaims reads what PackClaims wrote.
 func UnpackClaims(b []byte) (*Claim, []Share, error) {
 	if len(b) == 0 || b[0] != 2 {

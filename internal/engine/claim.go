@@ -40,12 +40,11 @@ func (w *writer) queueUp(r *dag.Run) (why string, d *denial, err error) {
 		w.say(store.GateShard, word{Kind: wordAsk, Run: r.ID, Shard: r.Shard, Claim: c})
 		return "it asks for " + c.What(), nil, nil
 	}
-	in := &claimant{run: r.ID, shard: r.Shard, claim: *c}
+	in := &claimant{run: r.ID, shard: r.Shard, claim: c}
 	why, d = w.comeIn(in)
 	if d != nil {
-		in.claim.Stage = dag.ClaimNone
+		c.Stage = dag.ClaimNone
 	}
-	*c = in.claim
 	r.PutClaim(c)
 	return why, d, nil
 }
@@ -105,7 +104,9 @@ func (w *writer) lent(id dag.RunID, asked dag.Micros) {
 	if c == nil || c.claim.Asked != asked || c.claim.Stage != dag.ClaimGranted {
 		return
 	}
-	c.claim.Stage = dag.ClaimLent
+	next := *c.claim // the one it has is its run's
+	next.Stage = dag.ClaimLent
+	c.claim = &next
 	if c.slot {
 		c.slot = false
 		c.line.past--
@@ -122,7 +123,7 @@ func (w *writer) rejoin(r *dag.Run) {
 		w.say(store.GateShard, word{Kind: wordAsk, Run: r.ID, Shard: r.Shard, Claim: &c})
 		return
 	}
-	w.commons.again(&claimant{run: r.ID, shard: r.Shard, claim: c})
+	w.commons.again(&claimant{run: r.ID, shard: r.Shard, claim: &c})
 }
 
 // again takes in one that has its locks and wants its place. It is granted when the line is
@@ -252,8 +253,7 @@ func (w *writer) goOn(id dag.RunID, granted *dag.Claim) (bool, error) {
 	if r == nil {
 		return false, err
 	}
-	is := *granted
-	r.PutClaim(&is)
+	r.PutClaim(granted)
 	if r.State != dag.RunWaiting { // it was suspended
 		w.tx.rows += rowsPerItem
 		w.touch(r)
@@ -298,7 +298,8 @@ func (w *writer) listen(said *word) error {
 		if now, err := w.stillAsks(said); !now {
 			return err
 		}
-		in := &claimant{run: said.Run, shard: said.Shard, claim: *said.Claim}
+		claim := *said.Claim
+		in := &claimant{run: said.Run, shard: said.Shard, claim: &claim}
 		if in.claim.Stage == dag.ClaimAgain {
 			w.commons.again(in)
 			return nil
@@ -312,8 +313,7 @@ func (w *writer) listen(said *word) error {
 		_, d := w.comeIn(in)
 		switch {
 		case d != nil:
-			claim := in.claim
-			w.say(said.Shard, word{Kind: wordDeny, Run: in.run, Claim: &claim, Cause: d.cause, Why: d.why, Skip: d.skip})
+			w.say(said.Shard, word{Kind: wordDeny, Run: in.run, Claim: in.claim, Cause: d.cause, Why: d.why, Skip: d.skip})
 		case in.claim.Stage == dag.ClaimGranted:
 			return w.granted(in)
 		}

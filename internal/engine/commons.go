@@ -44,9 +44,9 @@ type queue struct {
 type claimant struct {
 	run   dag.RunID
 	shard dag.ShardID
-	claim dag.Claim
-	locks bool // they are set aside for it, or held
-	slot  bool // it has a place in its queue
+	claim *dag.Claim // as its run has it, or will: another when it changes
+	locks bool       // they are set aside for it, or held
+	slot  bool       // it has a place in its queue
 	line  *line
 }
 
@@ -173,7 +173,7 @@ func (g *commons) tidy(l *line) {
 // enter has a claimant wait: for its locks, then for its place. It is false if there are so
 // many before it that only the store keeps it.
 func (g *commons) enter(c *claimant) bool {
-	c.line = g.lineOf(&c.claim)
+	c.line = g.lineOf(c.claim)
 	if c.claim.Stage == dag.ClaimAgain {
 		c.locks = true
 		c.line.again = insertAsked(c.line.again, c)
@@ -195,7 +195,7 @@ func (g *commons) enter(c *claimant) bool {
 
 // take notes that a claimant has what it claims.
 func (g *commons) take(c *claimant) {
-	c.line = g.lineOf(&c.claim)
+	c.line = g.lineOf(c.claim)
 	g.of[c.run] = c
 	c.locks = true
 	for _, name := range c.claim.Locks {

@@ -93,7 +93,7 @@ func (w *writer) loadHolders(ctx context.Context, given map[crewKey]dag.Share) e
 		for _, r := range w.runs {
 			enroll(&store.Claimant{Run: r.ID, Shard: r.Shard, Priority: r.Priority, Shares: r.Shares()})
 			if r.Claim.Holds() {
-				g.adopt(&claimant{run: r.ID, shard: r.Shard, claim: *r.Claim})
+				g.adopt(&claimant{run: r.ID, shard: r.Shard, claim: r.Claim})
 			}
 		}
 		return nil
@@ -110,10 +110,16 @@ func (w *writer) loadHolders(ctx context.Context, given map[crewKey]dag.Share) e
 			after = page[i].Run
 			enroll(&page[i])
 			if page[i].Claim.Holds() {
-				g.adopt(&claimant{run: after, shard: page[i].Shard, claim: page[i].Claim})
+				g.adopt(newClaimant(&page[i]))
 			}
 		}
 	}
+}
+
+// newClaimant is one as the store knows it.
+func newClaimant(is *store.Claimant) *claimant {
+	claim := is.Claim
+	return &claimant{run: is.Run, shard: is.Shard, claim: &claim}
 }
 
 // adopt takes in a claimant as its row, or a grant that is on its way, has it.
@@ -121,7 +127,7 @@ func (g *commons) adopt(c *claimant) {
 	switch {
 	case g.of[c.run] != nil: // its grant is on its way
 	case c.claim.Stage == dag.ClaimAgain:
-		c.line = g.lineOf(&c.claim)
+		c.line = g.lineOf(c.claim)
 		g.enter(c)
 		for _, name := range c.claim.Locks {
 			g.hold(g.lockOf(name), c)
@@ -161,7 +167,7 @@ func (w *writer) fillWindow(ctx context.Context, l *line, level dag.Priority) er
 	}
 	for i := range page {
 		if w.commons.of[page[i].Run] == nil { // or its grant is on its way
-			if !w.commons.stand(&claimant{run: page[i].Run, shard: page[i].Shard, claim: page[i].Claim}) {
+			if !w.commons.stand(newClaimant(&page[i])) {
 				continue
 			}
 			for _, name := range page[i].Claim.Locks {
@@ -221,7 +227,7 @@ func (w *writer) loadGrant(ctx context.Context, g *word, s dag.ShardID) error {
 	case err != nil:
 		return fmt.Errorf("read a run whose grant is on its way: %w", err)
 	case asks(row.Claim, g.Claim.Asked) && w.commons.of[g.Run] == nil:
-		w.commons.take(&claimant{run: g.Run, shard: s, claim: *g.Claim})
+		w.commons.take(&claimant{run: g.Run, shard: s, claim: g.Claim})
 	}
 	return nil
 }

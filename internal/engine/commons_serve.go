@@ -53,8 +53,8 @@ func (w *writer) gateHere() bool {
 	return true
 }
 
-// comeIn takes a new claimant in. It may have everything at once; else it is said what for it
-// waits, or that it must not.
+// comeIn takes a new claimant in, whose claim nobody else has yet. It may have everything at once; else it is said
+// what for it waits, or that it must not.
 func (w *writer) comeIn(c *claimant) (why string, d *denial) {
 	g := &w.commons
 	if was := g.of[c.run]; was != nil {
@@ -164,7 +164,7 @@ func sortedClaimants(m map[dag.RunID]*claimant) []*claimant {
 
 func (w *writer) ageing() dag.Micros { return dag.Micros(w.e.cfg.Ageing.Microseconds()) }
 
-// give grants a claimant what it claims; it has the locks and there is a place.
+// give grants a claimant what it claims; it has the locks and there is a place. The claim that it has is changed.
 func (w *writer) give(c *claimant) {
 	g, l := &w.commons, c.line
 	if c.claim.Stage == dag.ClaimAgain {
@@ -294,6 +294,8 @@ func (w *writer) serveLine(l *line) (more bool, err error) {
 			}
 			return false, nil
 		}
+		next := *c.claim // the one it has is its run's, and may be on its way to the store
+		c.claim = &next
 		w.give(c)
 		if err := w.granted(c); err != nil {
 			return false, err
@@ -349,11 +351,10 @@ func (w *writer) serveLock(name string) error {
 func (w *writer) granted(c *claimant) error {
 	if w.held(c.shard) == nil {
 		w.tx.rows += rowsPerItem
-		claim := c.claim
-		w.say(c.shard, word{Kind: wordGrant, Run: c.run, Claim: &claim})
+		w.say(c.shard, word{Kind: wordGrant, Run: c.run, Claim: c.claim})
 		return nil
 	}
-	ok, err := w.goOn(c.run, &c.claim)
+	ok, err := w.goOn(c.run, c.claim)
 	if err == nil && !ok {
 		w.commons.leave(c)
 	}
@@ -365,11 +366,10 @@ func (w *writer) denied(c *claimant, d *denial) error {
 	w.commons.leave(c)
 	w.tx.rows += rowsPerItem
 	if w.held(c.shard) == nil {
-		claim := c.claim
-		w.say(c.shard, word{Kind: wordDeny, Run: c.run, Claim: &claim, Cause: d.cause, Why: d.why, Skip: d.skip})
+		w.say(c.shard, word{Kind: wordDeny, Run: c.run, Claim: c.claim, Cause: d.cause, Why: d.why, Skip: d.skip})
 		return nil
 	}
-	return w.sendAway(c.run, &c.claim, d)
+	return w.sendAway(c.run, c.claim, d)
 }
 
 // circle looks for a circle of families that wait for each other's locks, of which a claimant

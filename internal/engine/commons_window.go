@@ -32,7 +32,10 @@ const (
 // stand puts a claimant where it waits: for its locks, or its place. It is false if it need not
 // be known before a lock is free.
 func (g *commons) stand(c *claimant) bool {
-	if c.line = g.lineOf(&c.claim); g.crowded(c) {
+	if c.line == nil {
+		c.line = g.lineOf(c.claim)
+	}
+	if g.crowded(c) {
 		return false
 	}
 	g.of[c.run] = c

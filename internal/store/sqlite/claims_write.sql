@@ -14,9 +14,14 @@ INSERT INTO line (line, level, asked, run, kept) VALUES
   (?31, ?32, ?33, ?34, ?35),
   (?36, ?37, ?38, ?39, ?40);
 
+-- name: putSpanInLine
+-- Runs whose numbers follow each other: they are there, so nothing is bound for each.
+INSERT INTO line (line, level, asked, run, kept) SELECT ?1, ?2, ?3, n, ?4 FROM run WHERE n >= ?5 AND n <= ?6;
+
 -- name: lineSpan
-SELECT asked, run FROM line WHERE line = ?1 AND level = ?2 AND (asked, run) >= (?3, ?4) AND (asked, run) <= (?5, ?6)
-ORDER BY asked, run LIMIT ?7;
+-- How many stand there, and a sum by which one sees that they are those that one knows.
+SELECT count(*), ifnull(sum(run), 0) FROM line
+WHERE line = ?1 AND level = ?2 AND (asked, run) >= (?3, ?4) AND (asked, run) <= (?5, ?6);
 
 -- name: leaveSpan
 DELETE FROM line WHERE line = ?1 AND level = ?2 AND (asked, run) >= (?3, ?4) AND (asked, run) <= (?5, ?6);

@@ -220,7 +220,7 @@ func (d *DB) runs(b *store.Batch) error {
 		s := d.stmts.insertRun.row().blob(r.ID[:]).int(int64(r.Shard)).int(int64(r.Workflow)).int(int64(r.Version)).
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
 			int(int64(r.Created)).int(d.past.seq).int(int64(e.At)).blob(e.Records)
-		if _, err := runState(s, r).blob(r.Fire.Pack()).blob(dag.PackClaims(r.Claim, r.Shares)).
+		if _, err := runState(s, r).blob(r.Fire.Pack()).blob(d.claims(r)).
 			blob(d.hands.Take(r.ID)).exec(d.conn); err != nil {
 			return err
 		}
@@ -248,13 +248,18 @@ func (d *DB) updateRun(r *dag.RunUpdate) error {
 	if first {
 		s = d.stmts.endRun
 	}
-	runState(s.row().int(n).int(int64(r.Shard)).text(r.Was.String()), &r.RunRow).blob(dag.PackClaims(r.Claim, r.Shares))
+	runState(s.row().int(n).int(int64(r.Shard)).text(r.Was.String()), &r.RunRow).blob(d.claims(&r.RunRow))
 	if first {
 		e := d.past.take(r.ID)
 		s.int(d.past.seq).int(int64(e.At)).blob(e.Records).blob(d.hands.Take(r.ID))
 	}
 	if err := s.one(d.conn); err != nil {
 		return err
+	}
+	if !first {
+		if err := d.event(r.ID, n); err != nil {
+			return err
+		}
 	}
 	if err := d.line(r.Claimed, r.Claim, n); err != nil {
 		return err
@@ -293,22 +298,34 @@ func runState(s *stmt, r *dag.RunRow) *stmt {
 		int(int64(r.Leader)).int(int64(r.LeaderAt))
 }
 
+// events writes the history of runs whose rows do not change in the transaction.
 func (d *DB) events(b *store.Batch) error {
 	for i := range b.Events {
-		e := &b.Events[i]
-		if d.past.of[e.Run] == nil {
-			continue // a run's row has it
+		id := b.Events[i].Run
+		if d.past.of[id] == nil {
+			continue // it is written
 		}
-		n, err := d.number(e.Run)
+		n, err := d.number(id)
+		if err == nil {
+			err = d.event(id, n)
+		}
 		if err != nil {
-			return err
-		}
-		if _, err := d.stmts.insertEvent.row().int(n).int(d.past.seq).int(int64(e.At)).blob(some(e.Records)).
-			blob(d.hands.Take(e.Run)).exec(d.conn); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// event writes a row for a run's history in the transaction, if there is any that no row has taken.
+func (d *DB) event(id dag.RunID, n int64) error {
+	e := d.past.of[id]
+	if e == nil {
+		return nil
+	}
+	d.past.of[id] = nil
+	_, err := d.stmts.insertEvent.row().int(n).int(d.past.seq).int(int64(e.At)).blob(some(e.Records)).
+		blob(d.hands.Take(id)).exec(d.conn)
+	return err
 }
 
 func (d *DB) attempts(b *store.Batch) error {

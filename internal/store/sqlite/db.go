@@ -72,6 +72,7 @@ type DB struct {
 	numbers numbers
 	rolls   rolls
 	moves   lineMoves
+	packed  []byte // room for a packed claim
 	lists   lastLists
 	past    history
 	handed  store.Handed

@@ -2,9 +2,11 @@ package sqlite
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
 )
 
 // lineList is the list of the runs that stand aside in some line.
@@ -33,6 +35,7 @@ func (m *lineMoves) reset() {
 const (
 	lineLeaveMin = 4
 	lineComeRows = 8 // as putManyInLine has
+	lineComeSpan = 4 // runs whose numbers follow each other
 )
 
 // line puts a run into the line that its claim names, or takes it out of the one it was in: see moveLines.
@@ -53,6 +56,12 @@ func (d *DB) line(was, is *dag.Claim, n int64) error {
 	return d.enlist(lineList, n, is.Aside())
 }
 
+// claims packs what a run claims; it is good until the next one is packed.
+func (d *DB) claims(r *dag.RunRow) (packed []byte) {
+	packed, d.packed = dag.PackClaimsIn(d.packed, r.Claim, r.Shares)
+	return packed
+}
+
 // moveLines writes who leaves lines, then who comes.
 func (d *DB) moveLines() error {
 	leave, come := d.moves.leave, d.moves.come
@@ -69,26 +78,49 @@ func (d *DB) moveLines() error {
 	}
 	slices.SortFunc(come, compareLineRows)
 	for len(come) > 0 {
-		s, n := d.stmts.putInLine, 1
-		if len(come) >= lineComeRows {
-			s, n = d.stmts.putManyInLine, lineComeRows
-		}
-		s.row()
-		for i := range come[:n] {
-			r := &come[i]
-			kept := int64(0)
-			if r.kept {
-				kept = 1
-			}
-			s.text(r.line).int(int64(r.level)).int(int64(r.asked)).int(r.run).int(kept)
-		}
-		if _, err := s.exec(d.conn); err != nil {
+		n, err := d.comeToLine(come)
+		if err != nil {
 			return err
 		}
 		come = come[n:]
 	}
 	d.moves.reset()
 	return nil
+}
+
+// comeToLine writes the first of those that come, and reports how many that were.
+func (d *DB) comeToLine(come []lineRow) (int, error) {
+	first := &come[0]
+	n := 1
+	for n < len(come) && come[n] == (lineRow{first.line, first.level, first.asked, first.run + int64(n), first.kept}) {
+		n++
+	}
+	if n >= lineComeSpan {
+		rows, err := d.stmts.putSpanInLine.row().text(first.line).int(int64(first.level)).int(int64(first.asked)).int(first.keeps()).
+			int(first.run).int(first.run + int64(n) - 1).exec(d.conn)
+		if err == nil && rows != n {
+			err = fmt.Errorf("%d of %d runs came to line %s: %w", rows, n, first.line, store.ErrFenced)
+		}
+		return n, err
+	}
+	s := d.stmts.putInLine
+	if n = 1; len(come) >= lineComeRows {
+		s, n = d.stmts.putManyInLine, lineComeRows
+	}
+	s.row()
+	for i := range come[:n] {
+		r := &come[i]
+		s.text(r.line).int(int64(r.level)).int(int64(r.asked)).int(r.run).int(r.keeps())
+	}
+	_, err := s.exec(d.conn)
+	return n, err
+}
+
+func (r *lineRow) keeps() int64 {
+	if r.kept {
+		return 1
+	}
+	return 0
 }
 
 func compareLineRows(a, b lineRow) int {
@@ -125,27 +157,18 @@ func (d *DB) leaveLine(rows []lineRow) error {
 	return nil
 }
 
-// together reports whether rows of one line and level are all there, and nobody is in between.
-func (d *DB) together(rows []lineRow) (bool, error) {
+// together reports whether rows of one line and level are all there, and nobody is in between. It compares how many
+// there are and the sum of their numbers: to read each would cost half of what it saves to take them out together.
+func (d *DB) together(rows []lineRow) (same bool, err error) {
 	first, last := &rows[0], &rows[len(rows)-1]
-	s := d.stmts.lineSpan.row().text(first.line).int(int64(first.level)).int(int64(first.asked)).int(first.run).
-		int(int64(last.asked)).int(last.run).int(int64(len(rows)) + 1)
-	n, same := 0, true
-	for {
-		more, err := s.Step()
-		if err != nil {
-			return false, translate(s.name, err)
-		}
-		if !more {
-			break
-		}
-		same = same && n < len(rows) && s.ColumnInt64(0) == int64(rows[n].asked) && s.ColumnInt64(1) == rows[n].run
-		if n++; !same {
-			break
-		}
+	sum := int64(0)
+	for i := range rows {
+		sum += rows[i].run
 	}
-	if err := s.Reset(); err != nil {
-		return false, translate(s.name, err)
-	}
-	return same && n == len(rows), nil
+	err = d.stmts.lineSpan.row().text(first.line).int(int64(first.level)).int(int64(first.asked)).int(first.run).
+		int(int64(last.asked)).int(last.run).each(func(r row) error {
+		same = r.int() == int64(len(rows)) && r.int() == sum
+		return nil
+	})
+	return same, err
 }

@@ -180,6 +180,7 @@ type writeStmts struct {
 	putClass, dropClass            *stmt
 	expireFiles, expireVersions    *stmt
 	putInLine, putManyInLine       *stmt
+	putSpanInLine                  *stmt
 	leaveLine, lineSpan, leaveSpan *stmt
 	insertQueue, updateQueue       *stmt
 	deleteQueue, paceQueue         *stmt
@@ -218,7 +219,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"insertToken", &w.insertToken}, {"revokeToken", &w.revokeToken},
 		{"expireFiles", &w.expireFiles}, {"expireVersions", &w.expireVersions},
 		{"putClass", &w.putClass}, {"dropClass", &w.dropClass},
-		{"putInLine", &w.putInLine}, {"putManyInLine", &w.putManyInLine},
+		{"putInLine", &w.putInLine}, {"putManyInLine", &w.putManyInLine}, {"putSpanInLine", &w.putSpanInLine},
 		{"leaveLine", &w.leaveLine}, {"lineSpan", &w.lineSpan}, {"leaveSpan", &w.leaveSpan},
 		{"insertQueue", &w.insertQueue}, {"updateQueue", &w.updateQueue},
 		{"deleteQueue", &w.deleteQueue}, {"paceQueue", &w.paceQueue},

@@ -63,6 +63,7 @@ func claims() []check {
 		{"claim with every field", claimFields},
 		{"lines", lines},
 		{"a line goes with its run", lineGoes},
+		{"many come to a line at once", manyCome},
 		{"many leave a line at once", manyLeave},
 		{"the first who have a place or a lock, and how many", holders},
 		{"places in a long line", longLine},
@@ -328,6 +329,57 @@ func holders(b *bed) {
 	of(store.HolderQuery{Queue: "q", First: 2}, 0)
 	of(store.HolderQuery{Lock: "a", First: 2}, 2, lent, early)
 	of(store.HolderQuery{Lock: "b", First: 2}, 0)
+}
+
+// manyCome: many come to a line in one transaction and at one instant, as new runs and as old ones; between them are
+// others, who stand elsewhere or nowhere.
+func manyCome(b *bed) {
+	var old, rows []dag.RunRow
+	for range 20 {
+		old = append(old, b.run(dag.RunRunning))
+	}
+	b.add(old...)
+	for i := range 60 {
+		r := b.claiming(dag.ClaimAsked, "q", "", dag.Highest, 100)
+		switch {
+		case i == 17:
+			r.Claim.Kept = true
+		case i == 29:
+			r.Claim.Key = "k"
+		case i == 41:
+			r.Claim.Asked = 101
+		case i >= 50 && i < 53:
+			r.Claim.Stage = dag.ClaimGranted
+		case i >= 53:
+			r.Claim.Level = dag.Priority(i % 2)
+		}
+		rows = append(rows, r)
+	}
+	b.put(func(x *store.Batch) {
+		x.RunInserts = rows
+		for i := range old {
+			if i == 5 {
+				continue
+			}
+			u := dag.RunUpdate{RunRow: old[i], Was: old[i].State}
+			u.State, u.Claim = dag.RunWaiting, &dag.Claim{Queue: "q", Stage: dag.ClaimAsked, Asked: 100}
+			x.RunUpdates = append(x.RunUpdates, u)
+		}
+	})
+	stand := func(line string, level dag.Priority, from dag.Micros, want int) {
+		b.Helper()
+		got := b.line(line, level, from, 1000)
+		slices.SortFunc(got, func(a, b dag.RunID) int { return slices.Compare(a[:], b[:]) })
+		b.same(len(slices.Compact(got)), want, "runs in line "+line)
+	}
+	stand("q/", dag.Highest, 0, 71)
+	stand("q/", dag.Highest, 101, 1)
+	stand("q/", dag.Highest+1, 0, 4)
+	stand("q/k", dag.Highest, 0, 1)
+	got, err := b.s.Lines(b.ctx)
+	b.ok(err)
+	b.same(got, []store.Line{{Name: "q/", Runs: 71}, {Name: "q/", Level: dag.Highest + 1, Runs: 4}, {Name: "q/k", Runs: 1}}, "lines")
+	b.same(slices.Contains(b.line("q/", dag.Highest, 0, 1000), old[5].ID), false, "who did not come is in line")
 }
 
 // manyLeave: many of a line leave it in one transaction while others come, who stood together and who did not.
