@@ -31,6 +31,24 @@ func TestGather(t *testing.T) {
 	}
 }
 
+// Whoever gathers is woken up only by what does not wait.
+func TestGatheringSleeps(t *testing.T) {
+	k := &keeper{conn: &stream{}, wake: make(chan struct{}, 1), running: map[ID]*Held{{Attempt: 1}: {}}, gathering: true}
+	k.out.Results = make([]Result, 1)
+	if k.rouse(); len(k.wake) != 0 {
+		t.Error("an end that may wait wakes it up")
+	}
+	k.out.Results = make([]Result, 2)
+	if k.rouse(); len(k.wake) != 1 {
+		t.Error("ends that leave slots empty wait")
+	}
+	<-k.wake
+	k.out = news{Pong: 1}
+	if k.rouse(); len(k.wake) != 1 {
+		t.Error("an answer waits")
+	}
+}
+
 // What is heard together is reported together: each end once, and none of an attempt that nobody waits for.
 func TestReportedTogether(t *testing.T) {
 	var got [][]Result

@@ -76,6 +76,8 @@ type keeper struct {
 	behind  bool     // an end is not in the journal
 	out     news     // to be sent
 	wake    chan struct{}
+	// gathering: tell lets ends wait for others until an instant that it knows. To wake it up for each would be to wake a thread.
+	gathering bool
 }
 
 // KeeperMain is the main of a keeper process and gives its exit code. The first of extra files, if there is
@@ -352,6 +354,9 @@ func (k *keeper) rouse() {
 	if k.conn == nil {
 		k.out = news{Lines: k.out.Lines}
 		return
+	}
+	if k.gathering && k.gathers() {
+		return // tell looks again in time
 	}
 	select {
 	case k.wake <- struct{}{}:

@@ -13,6 +13,7 @@ func (k *keeper) tell(s *stream) {
 		mine, out := k.conn == s, k.out
 		since := time.Since(last)
 		gather = mine && (since < denseMax || gather && since < gatherMax) && k.gathers()
+		k.gathering = gather
 		if mine && !gather {
 			k.out = news{}
 		}
