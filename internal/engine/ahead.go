@@ -35,12 +35,11 @@ type flight struct {
 // depart has the store begin with the transaction that was made of items, if it is large and plain;
 // nil: it is for commit. What is made from now on is another one.
 func (w *writer) depart(items []item) *flight {
-	b := &w.tx.batch
-	rows := b.Changes.Rows()
-	if rows < w.e.cfg.AheadRows || rows != b.Rows() || b.Watermark != 0 || !w.plain(items) {
+	if !w.departs(items) {
 		return nil
 	}
-	b.Fences = w.fenced(b)
+	b := &w.tx.batch
+	w.stage()
 	f := &flight{tx: w.tx, n: len(items), done: make(chan struct{}, 1)}
 	for i := range b.Fences { // what is made ahead is numbered after it
 		w.held(b.Fences[i].Shard).Seq++
@@ -54,6 +53,26 @@ func (w *writer) depart(items []item) *flight {
 		w.inbox.poke()
 	})
 	return f
+}
+
+// departs reports whether the transaction that was made of items is large and plain.
+func (w *writer) departs(items []item) bool {
+	b := &w.tx.batch
+	rows := b.Changes.Rows()
+	return rows >= w.e.cfg.AheadRows && rows == b.Rows() && b.Watermark == 0 && w.plain(items)
+}
+
+// stage has the store prepare for the transaction that is made, once.
+func (w *writer) stage() {
+	b := &w.tx.batch
+	if w.tx.staged {
+		return
+	}
+	b.Fences = w.fenced(b)
+	if s, can := w.e.store.(store.Stager); can {
+		s.Stage(b)
+	}
+	w.tx.staged = true
 }
 
 // plain reports whether the transaction that was made of items is about runs that have to do with no others, but
@@ -81,6 +100,9 @@ func (w *writer) plain(items []item) bool {
 func (w *writer) fly(ctx context.Context, f *flight) error {
 	for {
 		n, err := w.ahead(ctx, f)
+		if n > 0 && err == nil && w.departs(w.kept[f.n:f.n+n]) {
+			w.stage()
+		}
 		if w.arrive(f); f.err != nil {
 			w.fold(f)
 			return w.failed(ctx, f.n, f.err)

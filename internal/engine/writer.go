@@ -101,6 +101,7 @@ type transaction struct {
 	rows     int // estimate
 	tried    int // items and assignments begun
 	tally    tally
+	staged   bool         // the store has taken its batch in: it is not to change
 	next     *transaction // made on top of it while it was under way, and not written yet; nil: none was
 }
 
@@ -135,7 +136,7 @@ func (t *transaction) reset() {
 	clear(t.ended)
 	t.ended, t.declared, t.common = t.ended[:0], false, false
 	t.touched, t.assigns, t.splits, t.answers = t.touched[:0], t.assigns[:0], t.splits[:0], t.answers[:0]
-	t.current, t.rows, t.tried, t.tally, t.next = nil, 0, 0, tally{}, nil
+	t.current, t.rows, t.tried, t.tally, t.staged, t.next = nil, 0, 0, tally{}, false, nil
 }
 
 func newWriter(e *Engine) *writer {

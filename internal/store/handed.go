@@ -19,9 +19,10 @@ const handedMax = 1 << 17
 //
 // Its methods may be called from any goroutine.
 type Handed struct {
-	mu    sync.Mutex
-	open  map[attemptKey]hand
-	plans uint64 // made
+	mu     sync.Mutex
+	open   map[attemptKey]hand
+	plans  uint64 // made
+	staged map[*Batch]*HandPlan
 }
 
 type attemptKey struct {
@@ -48,6 +49,8 @@ type HandPlan struct {
 	// Changes says the same of each of AttemptUpdates.
 	Changes []AttemptWrite
 	number  uint64
+	err     error // what the batch is refused for
+	missing []int // updates of attempts that nothing is known of
 	packed  map[dag.RunID]*packed
 	room    []packed // of those
 	last    *packed  // the latest
@@ -115,35 +118,58 @@ type HandPacker struct {
 // Plan checks the attempts of a batch against what is known and decides how they are written. If the
 // transaction then fails, call Failed. A damaged hand-over is an ErrRefused: the rest of the batch may pass without its run.
 func (h *Handed) Plan(b *Batch, with HandPacker) (*HandPlan, error) {
-	p := &HandPlan{Own: make([]bool, len(b.AttemptInserts)), Changes: make([]AttemptWrite, len(b.AttemptUpdates))}
-	missing, err := h.check(b, &with, p)
-	if err == nil && missing != nil {
-		err = h.look(b, missing, &with, p)
+	p := h.takeStaged(b)
+	if p == nil {
+		p = h.check(b, &with)
 	}
-	if err != nil {
-		return nil, err
+	if p.err != nil {
+		return nil, p.err
 	}
-	for i, own := range p.Own {
-		if a := &b.AttemptInserts[i]; !own {
-			p.of(a.Run, len(b.Events)).hand(a)
+	if p.missing != nil {
+		if err := h.look(b, &with, p); err != nil {
+			return nil, err
 		}
-	}
-	for i := range b.RunUpdates { // a run's end has no room for hand-overs, which come with it hardly ever
-		if r := &b.RunUpdates[i]; p.packed != nil && r.State.Terminal() && p.Take(r.ID) != nil {
-			h.ownAll(b, r.ID, p)
-		}
-	}
-	for i := range p.Changes {
-		if w := &p.Changes[i]; w.Form == FormPacked {
-			a := &b.AttemptUpdates[i].AttemptRow
-			p.of(a.Run, len(b.Events)).end(a, w)
-		}
+		p.pack(b)
 	}
 	return p, nil
 }
 
-// check goes through the batch and gives the updates of attempts that nothing is known of.
-func (h *Handed) check(b *Batch, with *HandPacker, p *HandPlan) (missing []int, err error) {
+// Stage makes what it can of the plan of a batch that will be committed when all before it, that have their plans, have been. It reads nothing.
+func (h *Handed) Stage(b *Batch, with HandPacker) {
+	h.mu.Lock()
+	if h.staged[b] != nil { // it is another one now
+		h.open = nil
+	}
+	h.mu.Unlock()
+	p := h.check(b, &with)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.staged == nil {
+		h.staged = map[*Batch]*HandPlan{}
+	}
+	h.staged[b] = p
+}
+
+// takeStaged gives the plan of a batch that was staged as it is now.
+func (h *Handed) takeStaged(b *Batch) *HandPlan {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.staged[b]
+	if p == nil {
+		return nil
+	}
+	delete(h.staged, b)
+	if len(p.Own) != len(b.AttemptInserts) || len(p.Changes) != len(b.AttemptUpdates) {
+		h.open = nil // it took in what is not to be
+		return nil
+	}
+	return p
+}
+
+// check goes through the batch, and packs what nothing need be read for.
+func (h *Handed) check(b *Batch, with *HandPacker) *HandPlan {
+	p := &HandPlan{Own: make([]bool, len(b.AttemptInserts)), Changes: make([]AttemptWrite, len(b.AttemptUpdates))}
+	ending := endingRuns(b)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.open) > handedMax {
@@ -155,40 +181,60 @@ func (h *Handed) check(b *Batch, with *HandPacker, p *HandPlan) (missing []int, 
 	h.plans++
 	p.number = h.plans
 	for i := range b.AttemptInserts {
-		if err := h.insert(b, i, with, p); err != nil {
-			return nil, err
+		if p.err = h.insert(b, i, with, p, ending); p.err != nil {
+			return p
 		}
 	}
 	for i := range b.AttemptUpdates {
-		if known, err := h.update(b, i, with, p); err != nil {
-			return nil, err
-		} else if !known {
-			missing = append(missing, i)
+		known, err := h.update(b, i, with, p)
+		if p.err = err; err != nil {
+			return p
+		}
+		if !known {
+			p.missing = append(p.missing, i)
 		}
 	}
-	return missing, nil
+	if p.missing == nil {
+		p.pack(b)
+	}
+	return p
 }
 
-// ownAll gives rows to what was handed over of a run that ends in the same transaction.
-func (h *Handed) ownAll(b *Batch, id dag.RunID, p *HandPlan) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := range b.AttemptInserts {
-		a := &b.AttemptInserts[i]
-		if a.Run != id || p.Own[i] {
-			continue
+// endingRuns are the runs that end in a batch, if it hands anything over: the row of a run's end has no room for that.
+func endingRuns(b *Batch) map[dag.RunID]bool {
+	if len(b.AttemptInserts) == 0 {
+		return nil
+	}
+	var ending map[dag.RunID]bool
+	for i := range b.RunUpdates {
+		if r := &b.RunUpdates[i]; r.State.Terminal() {
+			if ending == nil {
+				ending = make(map[dag.RunID]bool, len(b.RunUpdates))
+			}
+			ending[r.ID] = true
 		}
-		p.Own[i] = true
-		if is, known := h.open[keyOf(a)]; known {
-			is.row = true
-			h.open[keyOf(a)] = is
+	}
+	return ending
+}
+
+// pack packs what gets no row.
+func (p *HandPlan) pack(b *Batch) {
+	for i, own := range p.Own {
+		if a := &b.AttemptInserts[i]; !own {
+			p.of(a.Run, len(b.Events)).hand(a)
+		}
+	}
+	for i := range p.Changes {
+		if w := &p.Changes[i]; w.Form == FormPacked {
+			a := &b.AttemptUpdates[i].AttemptRow
+			p.of(a.Run, len(b.Events)).end(a, w)
 		}
 	}
 }
 
-func (h *Handed) insert(b *Batch, i int, with *HandPacker, p *HandPlan) error {
+func (h *Handed) insert(b *Batch, i int, with *HandPacker, p *HandPlan, ending map[dag.RunID]bool) error {
 	a := &b.AttemptInserts[i]
-	p.Own[i] = !with.Hands || !plainHand(a) || !with.History(a.Run)
+	p.Own[i] = !with.Hands || !plainHand(a) || ending[a.Run] || !with.History(a.Run)
 	if a.State != dag.AttemptAssigned {
 		return nil
 	}
@@ -232,10 +278,10 @@ func (h *Handed) update(b *Batch, i int, with *HandPacker, p *HandPlan) (known b
 
 // look reads what has been handed over of the runs of attempts that nothing is known of. Nobody else plans for
 // them meanwhile: a shard has one writer. What it does not find is left to the guard of an update, which misses.
-func (h *Handed) look(b *Batch, missing []int, with *HandPacker, p *HandPlan) error {
+func (h *Handed) look(b *Batch, with *HandPacker, p *HandPlan) error {
 	var runs []dag.RunID
-	asked := make(map[dag.RunID]bool, len(missing))
-	for _, i := range missing {
+	asked := make(map[dag.RunID]bool, len(p.missing))
+	for _, i := range p.missing {
 		if id := b.AttemptUpdates[i].Run; !asked[id] {
 			asked[id] = true
 			runs = append(runs, id)
@@ -268,17 +314,32 @@ func (h *Handed) look(b *Batch, missing []int, with *HandPacker, p *HandPlan) er
 	if h.open == nil {
 		h.open = make(map[attemptKey]hand, len(found))
 	}
+	if len(h.staged) > 0 { // what has been staged since may have ended others of them
+		found = onlyOf(b, p.missing, found)
+	}
 	for k, is := range found {
 		if _, known := h.open[k]; !known && !over[k] {
 			h.open[k] = is
 		}
 	}
-	for _, i := range missing {
+	for _, i := range p.missing {
 		if _, err := h.update(b, i, with, p); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// onlyOf leaves what some updates of a batch are about.
+func onlyOf(b *Batch, updates []int, found map[attemptKey]hand) map[attemptKey]hand {
+	left := make(map[attemptKey]hand, len(updates))
+	for _, i := range updates {
+		k := keyOf(&b.AttemptUpdates[i].AttemptRow)
+		if is, there := found[k]; there {
+			left[k] = is
+		}
+	}
+	return left
 }
 
 // Knows reports whether an attempt is known to be handed over, or about to be, and not to have ended.
@@ -291,7 +352,10 @@ func (h *Handed) Knows(id LogID) bool {
 
 // Failed takes in that a batch was not surely written.
 func (h *Handed) Failed(b *Batch) {
-	if len(b.AttemptInserts)+len(b.AttemptUpdates) > 0 {
+	h.mu.Lock()
+	staged := len(h.staged) > 0 // on top of it
+	h.mu.Unlock()
+	if staged || len(b.AttemptInserts)+len(b.AttemptUpdates) > 0 {
 		h.Forget()
 	}
 }
@@ -300,5 +364,5 @@ func (h *Handed) Failed(b *Batch) {
 func (h *Handed) Forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.open = nil
+	h.open, h.staged = nil, nil
 }

@@ -160,6 +160,18 @@ type Acquired struct {
 	Watermark dag.Micros // see ScheduleChanges
 }
 
+// Tells reports of a run whether the batch has history of it.
+func (b *Batch) Tells() func(dag.RunID) bool {
+	of := make(map[dag.RunID]struct{}, len(b.Events))
+	for i := range b.Events {
+		of[b.Events[i].Run] = struct{}{}
+	}
+	return func(id dag.RunID) bool {
+		_, has := of[id]
+		return has
+	}
+}
+
 // RunRecord is a run with its rows.
 type RunRecord struct {
 	Run      dag.RunRow
@@ -226,6 +238,13 @@ type Info struct {
 	Known    int    // the newest that this program knows
 	Shards   int
 	Bytes    int64
+}
+
+// Stager is a Store that can do some of the work of a commit while another one is under way.
+type Stager interface {
+	// Stage takes in the batch that will be committed next, after those that have been staged or committed before, if they are
+	// written. It writes nothing and may be called from one goroutine beside Commit's.
+	Stage(b *Batch)
 }
 
 // Store keeps the rows. All methods may be called from any goroutine; Commit is called by

@@ -28,37 +28,43 @@ const (
 
 // Commit implements store.Store.
 func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
-	if err := ended(ctx, "commit"); err != nil {
-		return 0, err
+	err := ended(ctx, "commit")
+	if err == nil {
+		err = d.check(b)
 	}
-	if err := d.check(b); err != nil {
-		return 0, err
+	var now dag.Micros
+	if err == nil {
+		if now, err = d.commit(ctx, b); err != nil {
+			err = fmt.Errorf("commit: %w", err)
+		}
 	}
+	if err != nil {
+		d.handed.Failed(b)
+		d.waves.failed(b)
+	}
+	return now, err
+}
+
+func (d *DB) commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 	ctx, cancel := context.WithTimeout(ctx, commitMax)
 	defer cancel()
 	c, err := d.writers.take(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("commit: %w", err)
+		return 0, err
 	}
 	defer d.writers.give(c)
 	if err := c.prepareWrites(ctx); err != nil {
-		return 0, fmt.Errorf("commit: %w", err)
+		return 0, err
 	}
 	x := tx{ctx: ctx, conn: c, batch: b}
 	if d.stands.Load() >= formatWaves {
 		x.waves = d.waves.plan(b)
 	}
 	x.small = small(b) && x.waves.none()
-	var now dag.Micros
-	if err = x.plan(d); err == nil {
-		now, err = x.commit()
+	if err := x.plan(d); err != nil {
+		return 0, err
 	}
-	if err != nil {
-		d.handed.Failed(b)
-		d.waves.failed(b)
-		return 0, fmt.Errorf("commit: %w", err)
-	}
-	return now, nil
+	return x.commit()
 }
 
 // writeNames are the statements of a transaction; those that have a form for one row are prepared in both.

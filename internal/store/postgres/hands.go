@@ -39,6 +39,11 @@ func (x *tx) plan(d *DB) error {
 	return err
 }
 
+// Stage implements store.Stager.
+func (d *DB) Stage(b *store.Batch) {
+	d.handed.Stage(b, store.HandPacker{Hands: d.stands.Load() >= formatHands, Ends: d.stands.Load() >= formatEnds, History: b.Tells()})
+}
+
 // look reads which attempts have rows, and what is packed of their runs.
 func (x *tx) look(runs []dag.RunID, has func(dag.RunID, dag.TaskID, dag.Token), hands func(dag.RunID, []byte) error) error {
 	a := args{}.array(ids(runs))

@@ -37,12 +37,15 @@ func checkShard(id dag.ShardID) error {
 
 // Commit implements store.Store.
 func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, fmt.Errorf("commit: %w: %w", store.ErrUnavailable, err)
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.transact(func() error { return d.apply(b) }); err != nil {
+	err := ctx.Err()
+	if err != nil {
+		err = fmt.Errorf("commit: %w: %w", store.ErrUnavailable, err)
+	} else {
+		err = d.transact(func() error { return d.apply(b) })
+	}
+	if err != nil {
 		d.handed.Failed(b)
 		return 0, err
 	}
@@ -187,6 +190,11 @@ func (d *DB) plan(b *store.Batch) (err error) {
 		Look:    d.look,
 	})
 	return err
+}
+
+// Stage implements store.Stager.
+func (d *DB) Stage(b *store.Batch) {
+	d.handed.Stage(b, store.HandPacker{Hands: true, Ends: true, History: b.Tells()})
 }
 
 // look reads inside the transaction which attempts have rows, and what is packed of their runs.

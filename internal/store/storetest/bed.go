@@ -23,6 +23,7 @@ type bed struct {
 	owner  dag.HandlerID
 	fences []store.Fence
 	count  uint32 // of run ids
+	sent   int    // batches
 }
 
 func newBed(t *testing.T, e Engine) *bed {
@@ -75,7 +76,7 @@ func (b *bed) batch() *store.Batch { return &store.Batch{Fences: slices.Clone(b.
 
 // commit commits and, if that succeeds, moves the fences of x.
 func (b *bed) commit(x *store.Batch) error {
-	now, err := b.s.Commit(b.ctx, x)
+	now, err := b.send(x)
 	if err != nil {
 		return err
 	}
@@ -92,6 +93,21 @@ func (b *bed) commit(x *store.Batch) error {
 	return nil
 }
 
+// send commits a batch, every other one staged before.
+func (b *bed) send(x *store.Batch) (dag.Micros, error) {
+	if b.sent++; b.sent%2 == 0 {
+		b.stage(x)
+	}
+	return b.s.Commit(b.ctx, x)
+}
+
+// stage has an engine take in a batch, if it can.
+func (b *bed) stage(x *store.Batch) {
+	if s, can := b.s.(store.Stager); can {
+		s.Stage(x)
+	}
+}
+
 // put commits what fill adds to an empty batch.
 func (b *bed) put(fill func(x *store.Batch)) {
 	b.Helper()
@@ -104,7 +120,7 @@ func (b *bed) put(fill func(x *store.Batch)) {
 func (b *bed) fails(x *store.Batch, kinds ...error) {
 	b.Helper()
 	before := b.contents()
-	_, err := b.s.Commit(b.ctx, x)
+	_, err := b.send(x)
 	b.is(err, kinds...)
 	b.same(b.contents(), before, "after a failed commit")
 	if err := b.commit(b.batch()); err != nil {

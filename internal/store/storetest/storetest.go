@@ -70,6 +70,7 @@ func Run(t *testing.T, e Engine) {
 		{"texts", texts()},
 		{"hands", hands()},
 		{"ends", ends()},
+		{"staged", staged()},
 		{"rows", rows()},
 		{"load", loads()},
 		{"runs", queries()},

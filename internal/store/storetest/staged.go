@@ -1,0 +1,129 @@
+package storetest
+
+import (
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// staged are batches that an engine takes in while the one before is not written yet.
+func staged() []check {
+	return []check{
+		{"one on top of another", func(b *bed) {
+			s := b.stages()
+			b.stage(s.second)
+			b.ok(b.commit(s.first))
+			b.ok(b.commit(s.second))
+			s.both()
+		}},
+		{"on top of one that is staged", func(b *bed) {
+			s := b.stages()
+			b.stage(s.first)
+			b.stage(s.second)
+			b.ok(b.commit(s.first))
+			b.ok(b.commit(s.second))
+			s.both()
+		}},
+		{"by an owner that knows nothing yet", func(b *bed) {
+			s := b.stages()
+			b.take()
+			s.fence(b)
+			b.stage(s.first)
+			b.stage(s.second)
+			b.ok(b.commit(s.first))
+			b.ok(b.commit(s.second))
+			s.both()
+		}},
+		{"on top of one that fails", func(b *bed) {
+			s := b.stages()
+			good := s.first.Consumed
+			s.first.Consumed = []int64{999}
+			b.stage(s.first)
+			b.stage(s.second)
+			_, err := b.s.Commit(b.ctx, s.first)
+			b.is(err, store.ErrFenced)
+			_, err = b.s.Commit(b.ctx, s.second)
+			b.is(err, store.ErrFenced)
+			s.first.Consumed = good // and again, one by one
+			b.ok(b.commit(s.first))
+			b.ok(b.commit(s.second))
+			s.both()
+		}},
+		{"and never sent", func(b *bed) {
+			s := b.stages()
+			b.stage(s.first)
+			b.take()
+			s.fence(b)
+			b.ok(b.commit(s.first))
+			b.ok(b.commit(s.second))
+			s.both()
+		}},
+		{"and changed before it was sent", func(b *bed) {
+			s := b.stages()
+			b.stage(s.first)
+			s.first.AttemptUpdates = append(s.first.AttemptUpdates, plainly(s.all[1]))
+			s.all[1] = plainly(s.all[1]).AttemptRow
+			b.ok(b.commit(s.first))
+			b.ok(b.commit(s.second))
+			s.both()
+		}},
+		{"that ends what the one before ended", func(b *bed) {
+			s := b.stages()
+			s.second.AttemptUpdates = append(s.second.AttemptUpdates, s.first.AttemptUpdates...)
+			b.stage(s.first)
+			b.stage(s.second)
+			b.ok(b.commit(s.first))
+			b.fails(s.second, store.ErrFenced)
+		}},
+	}
+}
+
+// stages is a run with two batches of which the second ends what the first hands over.
+type stages struct {
+	b             *bed
+	run           dag.RunRow
+	all           []dag.AttemptRow
+	first, second *store.Batch
+}
+
+func (b *bed) stages() *stages {
+	b.Helper()
+	s := &stages{b: b, run: b.run(dag.RunRunning)}
+	for t := range dag.TaskID(4) {
+		s.all = append(s.all, b.attempt(s.run.ID, t, 1))
+	}
+	b.put(func(x *store.Batch) {
+		x.RunInserts, x.AttemptInserts, x.Events = []dag.RunRow{s.run}, s.all[:3:3], []dag.EventRow{event(s.run.ID, 5)}
+	})
+	s.first, s.second = &store.Batch{}, &store.Batch{}
+	s.first.AttemptUpdates = []dag.AttemptUpdate{plainly(s.all[0])}
+	s.first.AttemptInserts, s.first.Events = s.all[3:4:4], []dag.EventRow{event(s.run.ID, 6)}
+	failed := plainly(s.all[2])
+	failed.State, failed.ExitCode = dag.AttemptFailed, 1
+	s.second.AttemptUpdates = []dag.AttemptUpdate{plainly(s.all[3]), failed}
+	s.second.Events = []dag.EventRow{event(s.run.ID, 7)}
+	s.all = []dag.AttemptRow{plainly(s.all[0]).AttemptRow, s.all[1], failed.AttemptRow, plainly(s.all[3]).AttemptRow}
+	s.fence(b)
+	return s
+}
+
+// fence numbers the batches as what the owner writes next.
+func (s *stages) fence(b *bed) {
+	s.first.Fences, s.second.Fences = slices.Clone(b.fences), slices.Clone(b.fences)
+	for i := range s.second.Fences {
+		s.second.Fences[i].Seq++
+	}
+}
+
+// both wants what both batches have written, and nothing to end once more.
+func (s *stages) both() {
+	s.b.Helper()
+	s.b.same(s.b.record(s.run.ID).Attempts, s.all, "the attempts")
+	for _, i := range []int{0, 2, 3} {
+		open := s.b.attempt(s.run.ID, dag.TaskID(i), 1)
+		x := s.b.batch()
+		x.AttemptUpdates, x.Events = []dag.AttemptUpdate{plainly(open)}, []dag.EventRow{event(s.run.ID, 9)}
+		s.b.fails(x, store.ErrFenced)
+	}
+}
