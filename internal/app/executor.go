@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -81,51 +80,26 @@ func newExecutor(log *slog.Logger, slots int) *executor {
 func (x *executor) Start(as []engine.Assignment) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	var all []*handed
 	for i := range as {
 		h := &handed{Assignment: as[i], held: x.holding}
 		if x.closed || x.live[h.id()] != nil || x.told.has(h.id()) {
 			continue
 		}
 		x.live[h.id()] = h
-		if !h.held {
-			all = append(all, h)
+		if h.held {
+			continue
 		}
-	}
-	for some := range slices.Chunk(all, launchTogether) {
-		x.wg.Go(func() { x.launchAll(some) })
+		x.wg.Go(func() { x.launch(h) })
 	}
 }
 
-// launchTogether is how many attempts share a goroutine that resolves them: mostly from memory, which is less than to wake a thread.
-const launchTogether = 8
-
-// launchAll launches one attempt after the other. If one has to wait for the store, those after it do not wait for it.
-func (x *executor) launchAll(hs []*handed) {
-	for i, h := range hs {
-		alone := false
-		x.launch(h, func() {
-			if !alone && i+1 < len(hs) {
-				x.wg.Go(func() { x.launchAll(hs[i+1:]) })
-			}
-			alone = true
-		})
-		if alone {
-			return
-		}
-	}
-}
-
-// launch resolves an attempt and gives it to the worker. late is called before it waits for the store.
-func (x *executor) launch(h *handed, late func()) {
+// launch resolves an attempt and gives it to the worker.
+func (x *executor) launch(h *handed) {
 	var job *worker.Job
 	err := x.resolve.surely(h.Run, func() (err error) {
 		job, err = x.resolve.job(context.Background(), &h.Assignment)
 		return err
-	}, func(pause time.Duration) bool {
-		late()
-		return x.waits(h, pause)
-	})
+	}, func(pause time.Duration) bool { return x.waits(h, pause) })
 	switch {
 	case errors.Is(err, errUnwanted):
 		x.mu.Lock()
