@@ -16,7 +16,6 @@ import (
 // sources are what a task gets of others: of the newest attempts that have succeeded.
 func (r *resolver) sources(ctx context.Context, v *version, t int, run dag.RunID, g *dag.Graph) ([]artifact.Source, error) {
 	var all []artifact.Source
-	newest := newestAttempts{store: r.store, run: run}
 	for i := range v.Tasks[t].Inputs {
 		in := &v.Tasks[t].Inputs[i]
 		of, ok := g.Find(in.Task)
@@ -34,17 +33,17 @@ func (r *resolver) sources(ctx context.Context, v *version, t int, run dag.RunID
 				instance = s.Ref.Task
 			}
 			s.At = func(file string) string { return in.At(instance, file) }
-			last, there, err := newest.of(ctx, id)
+			rows, err := r.attempts(ctx, run, id)
 			if err != nil {
 				return nil, fmt.Errorf("read the attempts of task %s: %w", s.Ref.Task, err)
 			}
-			switch {
-			case !there || last.State != dag.AttemptSucceeded:
+			switch last := len(rows) - 1; {
+			case last < 0 || rows[last].State != dag.AttemptSucceeded:
 				s.None = "it has not succeeded"
-			case last.Handler == 0:
+			case rows[last].Handler == 0:
 				s.None = "it did not run, it was marked"
 			default:
-				s.Ref.Attempt = int(last.Token)
+				s.Ref.Attempt = int(rows[last].Token)
 			}
 			all = append(all, s)
 		}
@@ -52,32 +51,15 @@ func (r *resolver) sources(ctx context.Context, v *version, t int, run dag.RunID
 	return all, nil
 }
 
-// newestAttempts finds the newest attempts of tasks of a run. Those that lie in its history only are read all at once.
-type newestAttempts struct {
-	store store.Store
-	run   dag.RunID
-	all   map[dag.TaskID]dag.AttemptRow
-}
-
-func (n *newestAttempts) of(ctx context.Context, t dag.TaskID) (a dag.AttemptRow, there bool, err error) {
-	if n.all == nil {
-		rows, err := n.store.Attempts(ctx, store.AttemptQuery{Run: n.run, Task: t, One: true, Sparing: true})
-		if err != nil {
-			return a, false, err
-		}
-		if len(rows) > 0 {
-			return rows[len(rows)-1], true, nil
-		}
-		if rows, err = n.store.Attempts(ctx, store.AttemptQuery{Run: n.run}); err != nil {
-			return a, false, err
-		}
-		n.all = make(map[dag.TaskID]dag.AttemptRow, len(rows))
-		for i := range rows { // by token
-			n.all[rows[i].Task] = rows[i]
-		}
+// attempts reads those of a task that others read. Where they have rows, and most that leave something do, that is one look.
+func (r *resolver) attempts(ctx context.Context, run dag.RunID, t dag.TaskID) ([]dag.AttemptRow, error) {
+	q := store.AttemptQuery{Run: run, Task: t, One: true, Outputs: true, Sparing: true}
+	rows, err := r.store.Attempts(ctx, q)
+	if err == nil && len(rows) == 0 {
+		q.Sparing = false
+		rows, err = r.store.Attempts(ctx, q)
 	}
-	a, there = n.all[t]
-	return a, there, nil
+	return rows, err
 }
 
 // inputsOf is what an attempt that runs here gets.

@@ -377,7 +377,7 @@ func (r *resolver) outputs(ctx context.Context, a *engine.Assignment, names []st
 		if !ok {
 			return nil, &notStarted{causeExpression, fmt.Errorf("there is no task %q to read outputs of", name)}
 		}
-		rows, err := r.store.Attempts(ctx, store.AttemptQuery{Run: a.Run, Task: t, One: true, Outputs: true, Sparing: true})
+		rows, err := r.attempts(ctx, a.Run, t)
 		if err != nil {
 			return nil, fmt.Errorf("read the outputs of task %s: %w", name, err)
 		}

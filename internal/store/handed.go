@@ -23,7 +23,12 @@ type Handed struct {
 	open   map[attemptKey]hand
 	plans  uint64 // made
 	staged map[*Batch]*HandPlan
+	// late and later are attempts that ended without a row a while ago: what they printed last may come after that.
+	late, later map[attemptKey]struct{}
 }
+
+// lateMax is how many ends are remembered for that, twice.
+const lateMax = 1 << 14
 
 type attemptKey struct {
 	Run   dag.RunID
@@ -109,6 +114,8 @@ func (p *HandPlan) of(id dag.RunID, runs int) *packed {
 type HandPacker struct {
 	// Hands: the database takes hand-overs in the rows of histories. Ends: it takes ends as well.
 	Hands, Ends bool
+	// Late: what ends without a row is remembered for a while, see Knows.
+	Late bool
 	// History reports whether the transaction writes history of a run.
 	History func(dag.RunID) bool
 	// Look reads which attempts of some runs have rows, and what is packed of them.
@@ -266,6 +273,9 @@ func (h *Handed) update(b *Batch, i int, with *HandPacker, p *HandPlan) (known b
 		*w = AttemptWrite{FormFirst, is.generation, is.assigned}
 		if with.Ends && u.Plain && plainEnd(&u.AttemptRow) && with.History(u.Run) {
 			w.Form = FormPacked
+			if with.Late {
+				h.remember(k)
+			}
 		}
 	}
 	if is.row = true; u.State == dag.AttemptAssigned { // only something about it was noted
@@ -274,6 +284,16 @@ func (h *Handed) update(b *Batch, i int, with *HandPacker, p *HandPlan) (known b
 		delete(h.open, k)
 	}
 	return true, nil
+}
+
+func (h *Handed) remember(k attemptKey) {
+	if len(h.late) >= lateMax {
+		h.later, h.late = h.late, nil
+	}
+	if h.late == nil {
+		h.late = make(map[attemptKey]struct{}, lateMax)
+	}
+	h.late[k] = struct{}{}
 }
 
 // look reads what has been handed over of the runs of attempts that nothing is known of. Nobody else plans for
@@ -342,12 +362,15 @@ func onlyOf(b *Batch, updates []int, found map[attemptKey]hand) map[attemptKey]h
 	return left
 }
 
-// Knows reports whether an attempt is known to be handed over, or about to be, and not to have ended.
+// Knows reports whether an attempt without a row is known: it is handed over, or about to be, or ended a while ago.
 func (h *Handed) Knows(id LogID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, known := h.open[attemptKey(id)]
-	return known
+	k := attemptKey(id)
+	_, open := h.open[k]
+	_, late := h.late[k]
+	_, later := h.later[k]
+	return open || late || later
 }
 
 // Failed takes in that a batch was not surely written.

@@ -155,9 +155,21 @@ func ByTask(a, b dag.AttemptRow) int {
 
 // WithHands adds to the rows of a run's attempts, which are in order of task and token, those that have none.
 func WithHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte) ([]dag.AttemptRow, error) {
+	return withHands(rows, run, packed, func(dag.TaskID) bool { return true })
+}
+
+// WithHandsOf is WithHands for the attempts of one task.
+func WithHandsOf(rows []dag.AttemptRow, run dag.RunID, task dag.TaskID, packed [][]byte) ([]dag.AttemptRow, error) {
+	return withHands(rows, run, packed, func(t dag.TaskID) bool { return t == task })
+}
+
+func withHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte, wanted func(dag.TaskID) bool) ([]dag.AttemptRow, error) {
 	all, twice := rows, error(nil)
 	for _, b := range packed {
 		err := UnpackHands(run, b, func(a *dag.AttemptRow) {
+			if !wanted(a.Task) {
+				return
+			}
 			switch _, has := slices.BinarySearchFunc(rows, *a, ByTask); {
 			case !has:
 				all = append(all, *a)

@@ -21,6 +21,7 @@ func (x *tx) plan(d *DB) error {
 		x.hands, err = d.handed.Plan(x.batch, store.HandPacker{
 			Hands:   d.stands.Load() >= formatHands,
 			Ends:    d.stands.Load() >= formatEnds,
+			Late:    true,
 			History: func(id dag.RunID) bool { return x.past[id] != nil },
 			Look:    x.look,
 		})
@@ -41,7 +42,7 @@ func (x *tx) plan(d *DB) error {
 
 // Stage implements store.Stager.
 func (d *DB) Stage(b *store.Batch) {
-	d.handed.Stage(b, store.HandPacker{Hands: d.stands.Load() >= formatHands, Ends: d.stands.Load() >= formatEnds, History: b.Tells()})
+	d.handed.Stage(b, store.HandPacker{Hands: d.stands.Load() >= formatHands, Ends: d.stands.Load() >= formatEnds, Late: true, History: b.Tells()})
 }
 
 // look reads which attempts have rows, and what is packed of their runs.

@@ -122,7 +122,7 @@ func (d *DB) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardI
 	}
 	var got []store.Acquired
 	err := d.alter(ctx, "claim shards", d.endBlockers,
-		query{"claim", args{}.shards(numbers(shards)).int8(int64(owner)), into(&got, scanAcquired)})
+		query{"claim", args{}.shards(numbers(shards)).int8(int64(owner)), into(&got, scanAcquired)}, unpackOwned(owner, shards))
 	d.handed.Forget()
 	d.waves.forget(shards)
 	if err != nil {
@@ -147,6 +147,9 @@ func (d *DB) Release(ctx context.Context, fences []store.Fence) error {
 	ids, epochs := make([]int32, len(fences)), make([]int64, len(fences))
 	for i, f := range fences {
 		ids[i], epochs[i] = int32(f.Shard), f.Epoch
+	}
+	for _, f := range fences {
+		d.waves.forget([]dag.ShardID{f.Shard})
 	}
 	return d.alter(ctx, "release shards", nil, query{"release", args{}.shards(ids).array(int8s(epochs)), nil})
 }

@@ -27,7 +27,7 @@ func (d *DB) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.Shar
 		got[a.Shard] = a
 		return err
 	}}
-	err := d.change(ctx, d.endBlockers, q)
+	err := d.change(ctx, d.endBlockers, q, unpackOwned(owner, shards))
 	d.handed.Forget()
 	d.waves.forget(shards)
 	if err != nil {

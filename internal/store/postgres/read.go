@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -184,16 +183,13 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 		return nil
 	}}
 	err := d.queries(ctx, query{"snapshot", nil, nil}, of, hands, query{"done", nil, nil})
-	if err == nil {
-		rows, err = store.WithHands(rows, q.Run, packed)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case q.One:
+		return store.WithHandsOf(rows, q.Run, q.Task, packed)
 	}
-	if q.One {
-		rows = slices.DeleteFunc(rows, func(a dag.AttemptRow) bool { return a.Task != q.Task })
-	}
-	return rows, nil
+	return store.WithHands(rows, q.Run, packed)
 }
 
 // Events implements store.Store.

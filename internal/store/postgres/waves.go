@@ -22,8 +22,8 @@ const (
 // waveMin is how many runs make a wave.
 var waveMin = 16
 
-// waves is what a store's writers know of the waves of their shards. A wave that nobody knows is harmless: it is
-// unpacked by the first transaction that changes runs of its shard.
+// waves is what a store's writers know of the waves of their shards. Who takes a shard unpacks those that there are, before
+// it reads its runs; and so does the first transaction after one that was not surely written.
 type waves struct {
 	mu sync.Mutex
 	of map[dag.ShardID]*shardWaves // those that are known
@@ -66,7 +66,7 @@ func (p *wavePlan) none() bool { return p.unpack == nil && p.starts == nil && p.
 func (p *wavePlan) rides(r *dag.RunRow) bool { return p.starts[r.Shard] != nil && begins(r) }
 
 // begins reports whether a new run goes on at once: one that waits may do so for long.
-func begins(r *dag.RunRow) bool { return r.FinishedAt == 0 && r.State != dag.RunSubmitted }
+func begins(r *dag.RunRow) bool { return r.State == dag.RunRunning || r.State == dag.RunSplitting }
 
 // plan takes in what a batch will have done. If it then is not surely written, call forget.
 func (w *waves) plan(b *store.Batch) (p wavePlan) {
@@ -180,7 +180,12 @@ func (w *waves) failed(b *store.Batch) {
 	}
 }
 
-// unpackWaves lists the runs of waves that nobody knows: of an owner before, or of a transaction that failed.
+// unpackOwned lists the runs of waves of shards that somebody has just taken: its reading of them unpacks none.
+func unpackOwned(owner dag.HandlerID, shards []dag.ShardID) query {
+	return query{"unpackOwned", args{}.shards(numbers(shards)).int8(int64(owner)), nil}
+}
+
+// unpackWaves lists the runs of waves that nobody knows.
 func (x *tx) unpackWaves() {
 	if x.waves.unpack != nil {
 		x.send("unpackWaves", args{}.shards(x.waves.unpack))

@@ -139,8 +139,8 @@ func TestWavesAreFew(t *testing.T) {
 	s.listed(16, 16)
 }
 
-// TestWavesOfOthers: who does not know the waves of a shard, as its next owner or after a commit that failed, unpacks them with the
-// first change of a run, and has read them before.
+// TestWavesOfOthers: the next owner of a shard unpacks its waves when it takes it, and who has forgotten them, after a commit that
+// failed, with the next change of a run.
 func TestWavesOfOthers(t *testing.T) {
 	for name, lose := range map[string]func(s *surf){
 		"next owner": func(s *surf) {
@@ -161,8 +161,11 @@ func TestWavesOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSurf(t)
 			s.step(40)
-			lose(s)
-			s.listed(0, 1)
+			if lose(s); name != "failed commit" { // who takes a shard unpacks them
+				s.listed(40, 0)
+			} else {
+				s.listed(0, 1)
+			}
 			s.step(30, 1, 3, 5)
 			s.listed(37, 1)
 			lose(s)
@@ -222,4 +225,42 @@ func TestWavesByFormat(t *testing.T) {
 	s.listed(10, 1)
 	s.step(0, upTo(40)...)
 	s.listed(0, 0)
+}
+
+// TestWavesDoNotWait: runs that stand in line are listed one by one, however many come at once.
+func TestWavesDoNotWait(t *testing.T) {
+	s := newSurf(t)
+	b := s.batch(20)
+	for i := range b.RunInserts {
+		b.RunInserts[i].State, b.AttemptInserts = dag.RunWaiting, nil
+	}
+	if err := s.commit(b); err != nil {
+		t.Fatal(err)
+	}
+	if a, w := count(t, s.schema, "active"), count(t, s.schema, "wave"); a != 20 || w != 0 {
+		t.Errorf("%d rows and %d waves", a, w)
+	}
+}
+
+// TestWavesOfTwoShards: a batch ends a wave of one shard and starts one of another.
+func TestWavesOfTwoShards(t *testing.T) {
+	s := &surf{T: t, schema: newSchema(), unfinished: map[dag.RunID]bool{}}
+	o := s.options()
+	o.Shards = 2
+	s.load = newLoad(t, open(t, o), 0, 1)
+	s.step(20)
+	goOn := slices.Clone(s.before)
+	b := s.batch(20)
+	for i := range b.RunInserts {
+		b.RunInserts[i].Shard = 1
+	}
+	if err := s.commit(b); err != nil {
+		t.Fatal(err)
+	}
+	for i := range goOn {
+		delete(s.unfinished, goOn[i].ID)
+	}
+	if a, w := count(t, s.schema, "active"), count(t, s.schema, "wave WHERE shard = 1"); a != 0 || w != 1 || count(t, s.schema, "wave") != 1 {
+		t.Errorf("%d rows and %d waves of the second shard", a, w)
+	}
 }

@@ -81,6 +81,13 @@ INSERT INTO active (run, shard)
 SELECT r.id, g.shard FROM gone g CROSS JOIN LATERAL unnest(g.runs) u (run) JOIN run r ON r.id = u.run WHERE r.finished = 0
 ON CONFLICT DO NOTHING;
 
+-- name: unpackOwned
+-- Of those shards that somebody has.
+WITH gone AS (DELETE FROM wave WHERE shard IN (SELECT id FROM shard WHERE id = ANY ($1::int[]) AND owner = $2) RETURNING shard, runs)
+INSERT INTO active (run, shard)
+SELECT r.id, g.shard FROM gone g CROSS JOIN LATERAL unnest(g.runs) u (run) JOIN run r ON r.id = u.run WHERE r.finished = 0
+ON CONFLICT DO NOTHING;
+
 -- name: insertWave
 INSERT INTO wave (shard, seq, runs) VALUES ($1, $2, $3);
 

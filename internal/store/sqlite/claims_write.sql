@@ -19,9 +19,9 @@ INSERT INTO line (line, level, asked, run, kept) VALUES
 INSERT INTO line (line, level, asked, run, kept) SELECT ?1, ?2, ?3, n, ?4 FROM run WHERE n >= ?5 AND n <= ?6;
 
 -- name: lineSpan
--- How many stand there, and a sum by which one sees that they are those that one knows.
-SELECT count(*), ifnull(sum(run), 0) FROM line
-WHERE line = ?1 AND level = ?2 AND (asked, run) >= (?3, ?4) AND (asked, run) <= (?5, ?6);
+-- How many stand there, and a sum by which one sees that they are those that one knows: of so many that more say they are not.
+SELECT count(*), ifnull(sum(run), 0) FROM (SELECT run FROM line
+  WHERE line = ?1 AND level = ?2 AND (asked, run) >= (?3, ?4) AND (asked, run) <= (?5, ?6) LIMIT ?7);
 
 -- name: leaveSpan
 DELETE FROM line WHERE line = ?1 AND level = ?2 AND (asked, run) >= (?3, ?4) AND (asked, run) <= (?5, ?6);

@@ -166,7 +166,7 @@ func (d *DB) together(rows []lineRow) (same bool, err error) {
 		sum += rows[i].run
 	}
 	err = d.stmts.lineSpan.row().text(first.line).int(int64(first.level)).int(int64(first.asked)).int(first.run).
-		int(int64(last.asked)).int(last.run).each(func(r row) error {
+		int(int64(last.asked)).int(last.run).int(int64(len(rows)) + 1).each(func(r row) error {
 		same = r.int() == int64(len(rows)) && r.int() == sum
 		return nil
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -295,10 +294,7 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 		if err != nil || len(packed) == 0 {
 			return rows, err
 		}
-		if rows, err = store.WithHands(rows, r.ID, packed); err != nil {
-			return nil, err
-		}
-		return slices.DeleteFunc(rows, func(a dag.AttemptRow) bool { return a.Task != q.Task }), nil
+		return store.WithHandsOf(rows, r.ID, q.Task, packed)
 	})
 }
 
