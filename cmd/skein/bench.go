@@ -30,7 +30,7 @@ func (c *cli) benchCmd() *cobra.Command {
 		Long: `Runs tasks that do nothing through the real path, durably, and measures the raw limit of the same disk and store
 in the same run. With --store postgres it works in a schema of its own in the database of --db (or the setting db), and drops
 it at the end; a benchmark that is killed leaves one behind that is called skein_bench_…. Shapes: single, chain:N, fan:N (1 → N → 1), dag9, wide:N, shell:N (real processes with logs,
-beside bare fork and exec, as many at once: --slots, here by default eight per core), all.`,
+beside bare fork and exec, as many at once: --slots, here by default twenty per core), all.`,
 		Example: "  skein bench\n  skein bench --shape fan:100 -o json\n  skein bench --shape all\n  skein bench --triggers 1000000 --due 10000 --within 1m\n" +
 			"  skein bench --store postgres --db 'postgres://skein@127.0.0.1:5432/skein'",
 		Args: cobra.NoArgs,

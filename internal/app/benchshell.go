@@ -56,7 +56,7 @@ func BenchShell(ctx context.Context, cfg *Config, c bench.Config) (bench.Result,
 
 // shellSlotsPerCore: a slot waits for a commit between two tasks, so the two per core that suit ordinary tasks
 // leave cores idle when a task takes a millisecond. Bare fork and exec gets as many at once.
-const shellSlotsPerCore = 8
+const shellSlotsPerCore = 20
 
 // floorTasks is enough for a steady figure.
 const floorTasks = 1000
