@@ -83,17 +83,10 @@ func (b *bed) over() (dag.RunRow, []dag.AttemptRow) {
 func endsAreRead(b *bed, before func()) {
 	r, all := b.over()
 	before()
-	query := func(q store.AttemptQuery, want []dag.AttemptRow) {
-		b.Helper()
-		q.Run = r.ID
-		got, err := b.s.Attempts(b.ctx, q)
-		b.ok(err)
-		b.same(got, want, "attempts")
-	}
-	query(store.AttemptQuery{}, all)
-	query(store.AttemptQuery{Outputs: true}, all)
+	b.finds(store.AttemptQuery{Run: r.ID}, all)
+	b.finds(store.AttemptQuery{Run: r.ID, Outputs: true}, all)
 	for t := range all {
-		query(store.AttemptQuery{One: true, Task: dag.TaskID(t)}, all[t:t+1])
+		b.finds(store.AttemptQuery{Run: r.ID, One: true, Task: dag.TaskID(t)}, all[t:t+1])
 	}
 	b.same(b.record(r.ID).Attempts, all, "a scan")
 	for _, q := range []store.LoadQuery{{IDs: []dag.RunID{r.ID}}, {Limit: 10}, {Limit: 10, Moving: true}} {

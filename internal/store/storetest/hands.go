@@ -80,19 +80,12 @@ func handsAreRead(b *bed) {
 	r, open := b.handedOver()
 	over := ended(b.attempt(r.ID, 2, 1)).AttemptRow
 	all := append(slices.Clone(open), over)
-	query := func(q store.AttemptQuery, want []dag.AttemptRow) {
-		b.Helper()
-		q.Run = r.ID
-		got, err := b.s.Attempts(b.ctx, q)
-		b.ok(err)
-		b.same(got, want, "attempts")
-	}
-	query(store.AttemptQuery{}, all)
-	query(store.AttemptQuery{One: true, Task: 0}, open[1:3])
-	query(store.AttemptQuery{One: true, Task: 1}, open[3:])
-	query(store.AttemptQuery{One: true, Task: dag.LeaderTask}, open[:1])
-	query(store.AttemptQuery{One: true, Task: 2}, all[4:])
-	query(store.AttemptQuery{One: true, Task: 2, Sparing: true}, all[4:])
+	b.finds(store.AttemptQuery{Run: r.ID}, all)
+	b.finds(store.AttemptQuery{Run: r.ID, One: true, Task: 0}, open[1:3])
+	b.finds(store.AttemptQuery{Run: r.ID, One: true, Task: 1}, open[3:])
+	b.finds(store.AttemptQuery{Run: r.ID, One: true, Task: dag.LeaderTask}, open[:1])
+	b.finds(store.AttemptQuery{Run: r.ID, One: true, Task: 2}, all[4:])
+	b.finds(store.AttemptQuery{Run: r.ID, One: true, Task: 2, Sparing: true}, all[4:])
 	b.same(b.contents().Runs[0].Attempts, all, "a scan")
 	for _, q := range []store.LoadQuery{{IDs: []dag.RunID{r.ID}}, {Limit: 10}, {Limit: 10, Moving: true}} {
 		got, err := b.s.Load(b.ctx, q)
@@ -109,6 +102,14 @@ func handsAreRead(b *bed) {
 	events, err := b.s.Events(b.ctx, r.ID, -1, 10)
 	b.ok(err)
 	b.same(len(events), 3, "rows of history")
+}
+
+// finds wants a query for attempts to find some.
+func (b *bed) finds(q store.AttemptQuery, want []dag.AttemptRow) {
+	b.Helper()
+	got, err := b.s.Attempts(b.ctx, q)
+	b.ok(err)
+	b.same(got, want, "attempts")
 }
 
 // handsEnd ends what was handed over after something that a store's memory need not survive.

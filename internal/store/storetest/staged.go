@@ -13,16 +13,12 @@ func staged() []check {
 		{"one on top of another", func(b *bed) {
 			s := b.stages()
 			b.stage(s.second)
-			b.ok(b.commit(s.first))
-			b.ok(b.commit(s.second))
 			s.both()
 		}},
 		{"on top of one that is staged", func(b *bed) {
 			s := b.stages()
 			b.stage(s.first)
 			b.stage(s.second)
-			b.ok(b.commit(s.first))
-			b.ok(b.commit(s.second))
 			s.both()
 		}},
 		{"by an owner that knows nothing yet", func(b *bed) {
@@ -31,8 +27,6 @@ func staged() []check {
 			s.fence(b)
 			b.stage(s.first)
 			b.stage(s.second)
-			b.ok(b.commit(s.first))
-			b.ok(b.commit(s.second))
 			s.both()
 		}},
 		{"on top of one that fails", func(b *bed) {
@@ -46,8 +40,6 @@ func staged() []check {
 			_, err = b.s.Commit(b.ctx, s.second)
 			b.is(err, store.ErrFenced)
 			s.first.Consumed = good // and again, one by one
-			b.ok(b.commit(s.first))
-			b.ok(b.commit(s.second))
 			s.both()
 		}},
 		{"and never sent", func(b *bed) {
@@ -55,8 +47,6 @@ func staged() []check {
 			b.stage(s.first)
 			b.take()
 			s.fence(b)
-			b.ok(b.commit(s.first))
-			b.ok(b.commit(s.second))
 			s.both()
 		}},
 		{"and changed before it was sent", func(b *bed) {
@@ -64,8 +54,6 @@ func staged() []check {
 			b.stage(s.first)
 			s.first.AttemptUpdates = append(s.first.AttemptUpdates, plainly(s.all[1]))
 			s.all[1] = plainly(s.all[1]).AttemptRow
-			b.ok(b.commit(s.first))
-			b.ok(b.commit(s.second))
 			s.both()
 		}},
 		{"that ends what the one before ended", func(b *bed) {
@@ -116,9 +104,11 @@ func (s *stages) fence(b *bed) {
 	}
 }
 
-// both wants what both batches have written, and nothing to end once more.
+// both commits both, and wants what they have written, and nothing to end once more.
 func (s *stages) both() {
 	s.b.Helper()
+	s.b.ok(s.b.commit(s.first))
+	s.b.ok(s.b.commit(s.second))
 	s.b.same(s.b.record(s.run.ID).Attempts, s.all, "the attempts")
 	for _, i := range []int{0, 2, 3} {
 		open := s.b.attempt(s.run.ID, dag.TaskID(i), 1)
