@@ -245,6 +245,8 @@ type Stager interface {
 	// Stage takes in the batch that will be committed next, after those that have been staged or committed before, if they are
 	// written. It writes nothing and may be called from one goroutine beside Commit's.
 	Stage(b *Batch)
+	// Unstage tells that what has been staged and not committed will not be. No commit is under way.
+	Unstage()
 }
 
 // Store keeps the rows. All methods may be called from any goroutine; Commit is called by

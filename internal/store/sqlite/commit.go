@@ -197,6 +197,9 @@ func (d *DB) Stage(b *store.Batch) {
 	d.handed.Stage(b, store.HandPacker{Hands: true, Ends: true, History: b.Tells()})
 }
 
+// Unstage implements store.Stager.
+func (d *DB) Unstage() { d.handed.Forget() }
+
 // look reads inside the transaction which attempts have rows, and what is packed of their runs.
 func (d *DB) look(runs []dag.RunID, has func(dag.RunID, dag.TaskID, dag.Token), hands func(dag.RunID, []byte) error) error {
 	for _, id := range runs {

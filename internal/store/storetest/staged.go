@@ -49,6 +49,24 @@ func staged() []check {
 			s.fence(b)
 			s.both()
 		}},
+		{"and made anew in the same place, by the same owner", func(b *bed) {
+			s := b.stages()
+			s.second.AttemptInserts, s.second.AttemptUpdates = []dag.AttemptRow{b.attempt(s.run.ID, 4, 1)}, nil
+			_, err := b.s.Commit(b.ctx, &store.Batch{Fences: s.first.Fences, Consumed: []int64{999}})
+			b.is(err, store.ErrFenced)
+			b.stage(s.second) // who does so has not heard of that yet
+			if e, can := b.s.(store.Stager); can {
+				e.Unstage()
+			}
+			s.second.AttemptInserts[0].Assigned++
+			s.all = append(s.all, s.second.AttemptInserts[0])
+			s.all[2], s.all[3] = b.attempt(s.run.ID, 2, 1), b.attempt(s.run.ID, 3, 1)
+			for _, x := range []*store.Batch{s.first, s.second} {
+				_, err := b.s.Commit(b.ctx, x)
+				b.ok(err)
+			}
+			b.same(b.record(s.run.ID).Attempts, s.all, "the attempts")
+		}},
 		{"and changed before it was sent", func(b *bed) {
 			s := b.stages()
 			b.stage(s.first)
