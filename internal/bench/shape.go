@@ -31,11 +31,11 @@ func ParseShape(name string) (Shape, error) {
 	s := Shape{Name: name, Kind: kind, Runs: 1}
 	switch kind {
 	case "single":
-		s.N = 1
+		s.N, s.Runs = 1, 20_000
 	case "dag9":
-		s.N = 9
+		s.N, s.Runs = 9, 2_000
 	case "fan":
-		s.N = 100
+		s.N, s.Runs = 100, 200
 	case "wide":
 		s.N = 10_000
 	case "chain":
@@ -49,7 +49,7 @@ func ParseShape(name string) (Shape, error) {
 		if kind != "single" && kind != "dag9" {
 			s.Name = kind + ":" + strconv.Itoa(s.N)
 		}
-		return s.enough(), nil
+		return s, nil
 	}
 	if kind == "single" || kind == "dag9" {
 		return s, fmt.Errorf("shape %s has no number", kind)
@@ -59,18 +59,7 @@ func ParseShape(name string) (Shape, error) {
 		return s, fmt.Errorf("shape %q: %q is not a number from 1 to %d", name, number, shapeTasksMax-2)
 	}
 	s.N = n
-	return s.enough(), nil
-}
-
-// enoughTasks make a measurement of a second or two, of which the beginning and the end are a small part.
-const enoughTasks = 200_000
-
-// enough sets how many runs that takes. A chain is measured by its hops, and processes are slow.
-func (s Shape) enough() Shape {
-	if s.Kind != "chain" && !s.Shell {
-		s.Runs = max(enoughTasks/s.N, 1)
-	}
-	return s
+	return s, nil
 }
 
 // Tasks is the graph of the shape.
