@@ -206,6 +206,9 @@ func (w *writer) arrive(f *flight) {
 
 // fold makes one of a flight that failed and what was made since: nothing of that was sent.
 func (w *writer) fold(f *flight) {
+	if s, can := w.e.store.(store.Stager); can { // what was made since is made anew, perhaps in the same place
+		s.Unstage()
+	}
 	made := w.tx
 	if r := made.current; r != nil {
 		made.touched = append(made.touched, r)

@@ -345,9 +345,6 @@ type doubt struct {
 
 // failed handles a transaction of n items that did not surely commit.
 func (w *writer) failed(ctx context.Context, n int, cause error) error {
-	if s, can := w.e.store.(store.Stager); can { // what was made ahead is made anew, perhaps in the same place
-		s.Unstage()
-	}
 	if errors.Is(cause, errGuilty) || errors.Is(cause, store.ErrRefused) {
 		return w.halve(ctx, n, cause)
 	}

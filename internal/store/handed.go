@@ -157,6 +157,14 @@ func (h *Handed) Stage(b *Batch, with HandPacker) {
 	h.staged[b] = p
 }
 
+// Planned reports whether a batch is staged, as it is now, and all of its plan was made.
+func (h *Handed) Planned(b *Batch) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.staged[b]
+	return p != nil && p.err == nil && p.missing == nil && p.fits(b)
+}
+
 // takeStaged gives the plan of a batch that was staged as it is now.
 func (h *Handed) takeStaged(b *Batch) *HandPlan {
 	h.mu.Lock()
@@ -166,11 +174,16 @@ func (h *Handed) takeStaged(b *Batch) *HandPlan {
 		return nil
 	}
 	delete(h.staged, b)
-	if len(p.Own) != len(b.AttemptInserts) || len(p.Changes) != len(b.AttemptUpdates) {
+	if !p.fits(b) {
 		h.open = nil // it took in what is not to be
 		return nil
 	}
 	return p
+}
+
+// fits reports whether the plan is of a batch as it is now.
+func (p *HandPlan) fits(b *Batch) bool {
+	return len(p.Own) == len(b.AttemptInserts) && len(p.Changes) == len(b.AttemptUpdates)
 }
 
 // check goes through the batch, and packs what nothing need be read for.

@@ -243,7 +243,8 @@ type Info struct {
 // Stager is a Store that can do some of the work of a commit while another one is under way.
 type Stager interface {
 	// Stage takes in the batch that will be committed next, after those that have been staged or committed before, if they are
-	// written. It writes nothing and may be called from one goroutine beside Commit's.
+	// written. Nothing of it is written before Commit, nor to be seen by anybody. It may be called from one goroutine beside
+	// Commit's. The batch is not to change until it is committed or unstaged.
 	Stage(b *Batch)
 	// Unstage tells that what has been staged and not committed will not be. No commit is under way.
 	Unstage()

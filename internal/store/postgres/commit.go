@@ -33,9 +33,16 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 		err = d.check(b)
 	}
 	var now dag.Micros
+	f := d.flights.take(b)
 	if err == nil {
-		if now, err = d.commit(ctx, b); err != nil {
+		if now, err = d.commit(ctx, b, f); err != nil {
 			err = fmt.Errorf("commit: %w", err)
+		}
+	}
+	if f != nil {
+		d.flights.remove(f)
+		if f.over(); f.ahead {
+			f.cancel()
 		}
 	}
 	if err != nil {
@@ -45,7 +52,13 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 	return now, err
 }
 
-func (d *DB) commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
+// commit carries out a transaction; f is its flight if it was staged, or nil.
+func (d *DB) commit(ctx context.Context, b *store.Batch, f *flight) (dag.Micros, error) {
+	if f != nil && f.ahead {
+		if now, ahead, err := d.finish(f); ahead {
+			return now, err
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, commitMax)
 	defer cancel()
 	c, err := d.writers.take(ctx)
@@ -56,7 +69,7 @@ func (d *DB) commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 	if err := c.prepareWrites(ctx); err != nil {
 		return 0, err
 	}
-	x := tx{ctx: ctx, conn: c, batch: b}
+	x := tx{ctx: ctx, conn: c, batch: b, flight: f}
 	if d.stands.Load() >= formatWaves {
 		x.waves = d.waves.plan(b)
 	}
@@ -68,7 +81,7 @@ func (d *DB) commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 }
 
 // writeNames are the statements of a transaction; those that have a form for one row are prepared in both.
-var writeNames = []string{"fence", "insertRun", "updateRun", "fillRun", "enlist", "relist", "strike", "unpackWaves", "insertWave", "dropWaves", "await", "met", "insertEvent", "insertAttempt", "firstAttempt", "updateAttempt",
+var writeNames = []string{"fence", "hold", "insertRun", "updateRun", "fillRun", "enlist", "relist", "strike", "unpackWaves", "insertWave", "dropWaves", "await", "met", "insertEvent", "insertAttempt", "firstAttempt", "updateAttempt",
 	"insertWorkflow", "updateWorkflow", "insertVersion", "insertFile", "insertRequest", "insertMessage",
 	"consumeMessages", "insertTrigger", "updateTrigger", "deleteTrigger", "hear", "unhear", "insertFire", "updateFire",
 	"insertBackfill", "updateBackfill", "insertBackfillRun",
@@ -96,13 +109,15 @@ type tx struct {
 	ctx   context.Context
 	conn  *conn
 	batch *store.Batch
-	p     *pgconn.Pipeline
-	past  history
-	hands *store.HandPlan
-	waves wavePlan
-	owned []int32 // shards
-	sent  []string
-	fail  error // no more is to be sent
+	// flight is what is told which runs this is about, once it is sent; nil: nobody asks.
+	flight *flight
+	p      *pgconn.Pipeline
+	past   history
+	hands  *store.HandPlan
+	waves  wavePlan
+	owned  []int32 // shards
+	sent   []string
+	fail   error // no more is to be sent
 	// small: what is to be sent is held until the transaction is whole; see fold.go.
 	small  bool
 	held   []held
@@ -111,8 +126,10 @@ type tx struct {
 
 func (x *tx) commit() (dag.Micros, error) {
 	if !x.small {
-		x.p = x.conn.StartPipeline(x.ctx)
+		x.begin()
 	}
+	x.fence()
+	x.unpackWaves()
 	x.write()
 	if x.small {
 		if x.fail == nil {
@@ -121,9 +138,17 @@ func (x *tx) commit() (dag.Micros, error) {
 		if x.fail != nil {
 			return 0, translate("send", x.fail) // nothing was
 		}
-		x.p = x.conn.StartPipeline(x.ctx)
+		x.begin()
 		x.sendHeld()
-	} else {
+	}
+	return x.end()
+}
+
+func (x *tx) begin() { x.p = x.conn.StartPipeline(x.ctx) }
+
+// end ends what was sent and learns what became of it.
+func (x *tx) end() (dag.Micros, error) {
+	if !x.small {
 		x.send("clock", nil)
 	}
 	if x.fail != nil {
@@ -135,6 +160,9 @@ func (x *tx) commit() (dag.Micros, error) {
 	if err := x.p.Sync(); err != nil {
 		_ = x.p.Close()
 		return 0, fmt.Errorf("send: %w: %w", store.ErrUnknown, err)
+	}
+	if x.flight != nil { // the database is at work anyway
+		x.flight.tell(runsOf(x.batch), &x.waves)
 	}
 	var now dag.Micros
 	answered, err := x.answers(&now)

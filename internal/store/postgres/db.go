@@ -121,6 +121,7 @@ type DB struct {
 	stands   atomic.Int32 // the database's format, as far as is known
 	handed   store.Handed
 	waves    waves
+	flights  flights
 }
 
 var _ store.Store = (*DB)(nil)
@@ -237,6 +238,7 @@ func statements(text string) map[string]string {
 
 // Close waits for what is under way and closes every connection.
 func (d *DB) Close() error {
+	d.Unstage() // it has connections
 	d.writers.close()
 	d.readers.close()
 	d.logs.close()

@@ -3,6 +3,9 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
+
+	"skein.dev/skein/internal/store"
 )
 
 // PrepareFolded prepares statements that small transactions can become: the fence with each part, and with all.
@@ -24,4 +27,17 @@ func (d *DB) PrepareFolded(ctx context.Context) error {
 func SetWaveMin(n int) (was int) {
 	was, waveMin = waveMin, n
 	return was
+}
+
+// WrittenAhead waits until what can be written ahead of a staged batch is, and reports whether anything could.
+func (d *DB) WrittenAhead(b *store.Batch) bool {
+	d.flights.mu.Lock()
+	i := slices.IndexFunc(d.flights.all, func(f *flight) bool { return f.batch == b })
+	f := d.flights.all[i]
+	d.flights.mu.Unlock()
+	if !f.ahead {
+		return false
+	}
+	<-f.ready
+	return f.x != nil
 }

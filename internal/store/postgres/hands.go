@@ -40,14 +40,6 @@ func (x *tx) plan(d *DB) error {
 	return err
 }
 
-// Stage implements store.Stager.
-func (d *DB) Stage(b *store.Batch) {
-	d.handed.Stage(b, store.HandPacker{Hands: d.stands.Load() >= formatHands, Ends: d.stands.Load() >= formatEnds, Late: true, History: b.Tells()})
-}
-
-// Unstage implements store.Stager.
-func (d *DB) Unstage() { d.handed.Forget() }
-
 // look reads which attempts have rows, and what is packed of their runs.
 func (x *tx) look(runs []dag.RunID, has func(dag.RunID, dag.TaskID, dag.Token), hands func(dag.RunID, []byte) error) error {
 	a := args{}.array(ids(runs))

@@ -120,6 +120,7 @@ func (d *DB) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardI
 	if err := d.known("claim", shards...); err != nil {
 		return nil, err
 	}
+	d.Unstage()
 	var got []store.Acquired
 	err := d.alter(ctx, "claim shards", d.endBlockers,
 		query{"claim", args{}.shards(numbers(shards)).int8(int64(owner)), into(&got, scanAcquired)}, unpackOwned(owner, shards))

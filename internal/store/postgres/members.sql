@@ -87,7 +87,7 @@ WITH open AS MATERIALIZED (
   WHERE s.id = ANY ($1::int[]) AND EXISTS (SELECT FROM member WHERE handler = $2)
     AND (s.owner = 0 OR s.owner = $2 OR NOT EXISTS (SELECT FROM member m WHERE m.handler = s.owner))
 ), held AS MATERIALIZED (
-  SELECT s.id, s.owner FROM shard s JOIN open o ON o.id = s.id AND o.owner = s.owner ORDER BY s.id FOR NO KEY UPDATE OF s
+  SELECT s.id, s.owner FROM shard s JOIN open o ON o.id = s.id AND o.owner = s.owner ORDER BY s.id FOR UPDATE OF s
 )
 UPDATE shard s SET epoch = s.epoch + 1, owner = $2 FROM held WHERE s.id = held.id
 RETURNING s.id, s.epoch, s.seq, s.watermark, held.owner, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;

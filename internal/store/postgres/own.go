@@ -20,6 +20,7 @@ func (d *DB) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.Shar
 			return nil, fmt.Errorf("acquire shard %d: %w", id, store.ErrNotFound)
 		}
 	}
+	d.Unstage()
 	got := make(map[dag.ShardID]store.Acquired, len(shards))
 	q := query{"acquire", args{}.shards(numbers(shards)).int8(int64(owner)), func(r *row) error {
 		var a store.Acquired

@@ -79,12 +79,14 @@ FROM run r WHERE r.id <= $1 AND r.id >= $2 AND ($3 = '' OR r.state = $3) AND r.c
 ORDER BY r.id DESC LIMIT $5;
 
 -- name: runsActive
--- Each shard's newest, merged.
+-- Each shard's newest, merged. The runs are looked up by the list, one by one (OFFSET 0), whatever the database believes of an
+-- empty table: the other way round it reads the list for each run that there is.
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
   r.leader, r.leader_at, r.claim
 FROM shard s CROSS JOIN LATERAL (
-  SELECT a.* FROM unfinished l JOIN run a ON a.id = l.run WHERE l.shard = s.id AND l.run <= $1 AND l.run >= $2
+  SELECT a.* FROM unfinished l CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = l.run OFFSET 0) a
+  WHERE l.shard = s.id AND l.run <= $1 AND l.run >= $2
     AND ($3 = 'active' OR a.state = $3) AND a.created >= $4 AND ($6 = 0::bigint OR a.workflow = $6)
     AND ($7 = '' OR a.username = $7)
   ORDER BY l.run DESC LIMIT $5) r

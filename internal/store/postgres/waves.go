@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"sync"
 
 	"skein.dev/skein/internal/dag"
@@ -67,6 +68,13 @@ func (p *wavePlan) rides(r *dag.RunRow) bool { return p.starts[r.Shard] != nil &
 
 // begins reports whether a new run goes on at once: one that waits may do so for long.
 func begins(r *dag.RunRow) bool { return r.State == dag.RunRunning || r.State == dag.RunSplitting }
+
+// known reports whether nothing of the shards of a batch need be unpacked.
+func (w *waves) known(b *store.Batch) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !slices.ContainsFunc(b.Fences, func(f store.Fence) bool { return w.of[f.Shard] == nil })
+}
 
 // plan takes in what a batch will have done. If it then is not surely written, call forget.
 func (w *waves) plan(b *store.Batch) (p wavePlan) {

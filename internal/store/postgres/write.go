@@ -53,8 +53,6 @@ func onlyInserts(b *store.Batch) error {
 // write sends the batch in the order of its fields.
 func (x *tx) write() {
 	b := x.batch
-	x.fence(b)
-	x.unpackWaves()
 	for _, step := range []func(*store.Batch){x.insertRuns, x.updateRuns, x.changeWaves, x.events, x.insertAttempts, x.updateAttempts,
 		x.insertWorkflows, x.updateWorkflows, x.versions, x.requests, x.messages, x.schedules, x.queues} {
 		if x.fail != nil {
@@ -64,11 +62,13 @@ func (x *tx) write() {
 	}
 }
 
-func (x *tx) fence(b *store.Batch) {
+func (x *tx) fence() {
+	b := x.batch
 	if len(b.Fences) == 0 {
 		return
 	}
 	r := x.conn.room("fence")
+	x.owned = x.owned[:0]
 	for _, f := range b.Fences {
 		r.row().int4(int32(f.Shard)).int8(f.Epoch).int8(f.Seq)
 		x.owned = append(x.owned, int32(f.Shard))

@@ -22,6 +22,14 @@ SELECT run, task, token FROM attempt WHERE run = ANY ($1::uuid[]);
 SELECT must(count(*) = cardinality($1), 'a shard is not as its owner believes')
 FROM unnest($1::int[], $2::bigint[], $3::bigint[]) x (id, epoch, seq) JOIN shard s ON s.id = x.id AND s.epoch = x.epoch AND s.seq = x.seq;
 
+-- name: hold
+-- What a transaction begins with that is written ahead: its fence comes last. Whoever takes a shard waits for it, the one before it
+-- does not.
+WITH held AS MATERIALIZED (
+  SELECT s.id FROM shard s JOIN unnest($1::int[], $2::bigint[]) x (id, epoch) ON s.id = x.id AND s.epoch = x.epoch ORDER BY s.id FOR KEY SHARE OF s
+)
+SELECT must(count(*) = cardinality($1), 'a shard is not as its owner believes') FROM held;
+
 -- name: clock
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
@@ -176,8 +184,8 @@ WITH gone AS (DELETE FROM message WHERE id = ANY ($1::bigint[]) AND target = ANY
 SELECT must(count(*) = cardinality($1), 'a message is gone, or another shard''s') FROM gone;
 
 -- name: acquire
--- In the order of their ids, like the fence. Whoever writes under a lock is waited for.
-WITH held AS MATERIALIZED (SELECT id, owner FROM shard WHERE id = ANY ($1::int[]) ORDER BY id FOR NO KEY UPDATE)
+-- In the order of their ids, like the fence. Whoever writes under a lock is waited for, hold's as well.
+WITH held AS MATERIALIZED (SELECT id, owner FROM shard WHERE id = ANY ($1::int[]) ORDER BY id FOR UPDATE)
 UPDATE shard s SET epoch = s.epoch + 1, owner = $2 FROM held WHERE s.id = held.id
 RETURNING s.id, s.epoch, s.seq, s.watermark, held.owner, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 

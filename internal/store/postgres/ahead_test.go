@@ -1,0 +1,301 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/postgres"
+)
+
+// queueing is a store with two transactions, of which the first is kept under way by a row that somebody else has locked.
+type queueing struct {
+	*testing.T
+	*load
+	schema        string
+	first, second *store.Batch
+	firstRuns     []dag.RunRow // that first ends
+	secondRuns    []dag.RunRow // that second ends
+	started       []dag.RunRow // by second
+	lock          *pgx.Conn
+	answer        chan error // of first
+}
+
+const aheadRuns = 40
+
+func newQueueing(t *testing.T) *queueing {
+	t.Helper()
+	q := &queueing{T: t, schema: newSchema(), answer: make(chan error, 1)}
+	q.load = newLoad(t, open(t, postgres.Options{URL: server.URL("postgres"), Schema: q.schema, Shards: 2}), 0, 1)
+	q.plain = true
+	q.firstRuns, q.secondRuns = q.start(), q.start()
+	q.before = slices.Clone(q.firstRuns)
+	q.first = q.batch(0)
+	q.before = slices.Clone(q.secondRuns)
+	q.second = q.batch(aheadRuns)
+	q.started = slices.Clone(q.before)
+	q.second.Fences = slices.Clone(q.fences)
+	for i := range q.second.Fences {
+		q.second.Fences[i].Seq++
+	}
+	var err error
+	if q.lock, err = pgx.Connect(q.Context(), server.URL("postgres")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = q.lock.Close(context.Background()) })
+	return q
+}
+
+// start writes runs down.
+func (q *queueing) start() []dag.RunRow {
+	q.Helper()
+	q.before = nil
+	if err := q.commit(q.batch(aheadRuns)); err != nil {
+		q.Fatal(err)
+	}
+	return slices.Clone(q.before)
+}
+
+func (q *queueing) sql(text string, a ...any) {
+	q.Helper()
+	if _, err := q.lock.Exec(q.Context(), text, a...); err != nil {
+		q.Fatal(err)
+	}
+}
+
+// depart has first under way, and stages second.
+func (q *queueing) depart() {
+	q.Helper()
+	q.sql("BEGIN")
+	q.sql("SELECT FROM "+q.schema+".run WHERE id = $1 FOR UPDATE", [16]byte(q.firstRuns[7].ID))
+	q.db.Stage(q.first)
+	go func() {
+		_, err := q.db.Commit(context.Background(), q.first)
+		q.answer <- err
+	}()
+	q.db.Stage(q.second)
+}
+
+// arrive lets first go on.
+func (q *queueing) arrive() error {
+	q.Helper()
+	q.sql("COMMIT")
+	return <-q.answer
+}
+
+// ended wants runs to be over, or not.
+func (q *queueing) ended(want bool, runs []dag.RunRow) {
+	q.Helper()
+	for i := range runs {
+		if r, err := q.db.Run(q.Context(), runs[i].ID); err != nil || r.State.Terminal() != want {
+			q.Fatalf("run %d is %s (%v), want ended: %v", i, r.State, err, want)
+		}
+	}
+}
+
+// nothingOf wants no run to be there.
+func (q *queueing) nothingOf(runs []dag.RunRow) {
+	q.Helper()
+	for i := range runs {
+		if _, err := q.db.Run(q.Context(), runs[i].ID); !errors.Is(err, store.ErrNotFound) {
+			q.Fatalf("run %d: %v", i, err)
+		}
+	}
+}
+
+// TestWrittenAhead: the second transaction is carried out while the first waits, nothing of it is to be seen, and both commit in
+// their order.
+func TestWrittenAhead(t *testing.T) {
+	q := newQueueing(t)
+	q.depart()
+	if !q.db.WrittenAhead(q.second) {
+		t.Fatal("the second is not written ahead")
+	}
+	q.ended(false, q.secondRuns)
+	q.nothingOf(q.started)
+	if err := q.arrive(); err != nil {
+		t.Fatal(err)
+	}
+	q.ended(true, q.firstRuns)
+	q.ended(false, q.secondRuns)
+	if _, err := q.db.Commit(t.Context(), q.second); err != nil {
+		t.Fatal(err)
+	}
+	q.ended(true, q.secondRuns)
+	q.ended(false, q.started)
+	q.goOn(2)
+}
+
+// goOn wants the shards to be so many transactions further than the fences say, and writes another.
+func (q *queueing) goOn(further int64) {
+	q.Helper()
+	for i := range q.fences {
+		q.fences[i].Seq += further
+	}
+	if err := q.commit(q.batch(1)); err != nil {
+		q.Error(err)
+	}
+	if bad, err := q.db.Check(q.Context()); err != nil || bad != nil {
+		q.Errorf("check: %q, %v", bad, err)
+	}
+}
+
+// TestNotWrittenAhead: what has to do with the transaction under way waits for it, and so does what is about more than runs.
+func TestNotWrittenAhead(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		make func(q *queueing)
+	}{
+		{"one run of both", func(q *queueing) {
+			q.second.Events = append(q.second.Events, dag.EventRow{Run: q.firstRuns[3].ID, At: q.now, Records: q.second.Events[0].Records})
+		}},
+		{"a request", func(q *queueing) {
+			q.second.Requests = append(q.second.Requests, store.Request{Scope: "s", Key: "k", Hash: []byte{1}, Created: q.now})
+		}},
+		{"a key", func(q *queueing) {
+			q.second.RunInserts[0].Key, q.second.RunInserts[0].KeyHash = "k", []byte{1}
+		}},
+		{"a run that leaves a wave of the first", func(q *queueing) {
+			// The first ends most of a wave, so the rest of it is listed, of which the second ends one.
+			q.first.RunUpdates, q.first.AttemptUpdates, q.first.Events = q.first.RunUpdates[1:], q.first.AttemptUpdates[1:], q.first.Events[1:]
+			alone := q.firstRuns[0]
+			alone.State, alone.FinishedAt = dag.RunStopped, q.now
+			q.second.RunUpdates = append(q.second.RunUpdates, dag.RunUpdate{RunRow: alone, Was: dag.RunRunning})
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			q := newQueueing(t)
+			c.make(q)
+			q.depart()
+			wait := make(chan bool)
+			go func() { wait <- q.db.WrittenAhead(q.second) }()
+			if err := q.arrive(); err != nil {
+				t.Fatal(err)
+			}
+			if <-wait {
+				t.Error("it was written ahead")
+			}
+			if _, err := q.db.Commit(t.Context(), q.second); err != nil {
+				t.Fatal(err)
+			}
+			q.ended(true, q.secondRuns)
+			q.goOn(2)
+		})
+	}
+}
+
+// TestUnstagedAhead: the first is refused, so the second will not be; nothing is left of it, neither rows nor locks.
+func TestUnstagedAhead(t *testing.T) {
+	q := newQueueing(t)
+	q.first.RunUpdates[9].Was = dag.RunWaiting // which it is not
+	q.depart()
+	if !q.db.WrittenAhead(q.second) {
+		t.Fatal("the second is not written ahead")
+	}
+	is(t, q.arrive(), store.ErrFenced, "a run is not as its owner believes")
+	q.db.Unstage()
+	q.nothingOf(q.started)
+	q.second.Fences = q.fences // its place is free
+	if _, err := q.db.Commit(t.Context(), q.second); err != nil {
+		t.Fatal(err)
+	}
+	q.ended(true, q.secondRuns)
+	q.ended(false, q.firstRuns)
+	q.goOn(1)
+}
+
+// TestSecondThatIsRefused: what the database has against a transaction that is written ahead is said by its commit.
+func TestSecondThatIsRefused(t *testing.T) {
+	q := newQueueing(t)
+	q.second.RunUpdates[9].Was = dag.RunWaiting
+	q.depart()
+	if !q.db.WrittenAhead(q.second) {
+		t.Fatal("the second is not written ahead")
+	}
+	if err := q.arrive(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := q.db.Commit(t.Context(), q.second)
+	is(t, err, store.ErrFenced, "a run is not as its owner believes")
+	q.ended(true, q.firstRuns)
+	q.ended(false, q.secondRuns)
+	q.nothingOf(q.started)
+	q.before = nil
+	q.goOn(1)
+}
+
+// TestTakenOverAhead: another takes the shards while a transaction is written ahead. It waits for that as for any other; if
+// its owner is frozen, it ends it. Nothing of it is ever written.
+func TestTakenOverAhead(t *testing.T) {
+	q := newQueueing(t)
+	q.depart()
+	if !q.db.WrittenAhead(q.second) {
+		t.Fatal("the second is not written ahead")
+	}
+	if err := q.arrive(); err != nil { // and here its owner stops
+		t.Fatal(err)
+	}
+	next := open(t, postgres.Options{URL: server.URL("postgres"), Schema: q.schema})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	h, err := next.Register(ctx, uuid.NewString(), "next")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := next.Acquire(ctx, h.ID, []dag.ShardID{0, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range got {
+		if a.Seq != q.fences[i].Seq+1 {
+			t.Errorf("shard %d is at %d, the first left %d", a.Shard, a.Seq, q.fences[i].Seq+1)
+		}
+	}
+	if _, err := q.db.Commit(t.Context(), q.second); err == nil {
+		t.Error("who lost the shards writes")
+	}
+	q.ended(false, q.secondRuns)
+	q.nothingOf(q.started)
+	q.db.Unstage()
+	_, err = q.db.Commit(t.Context(), q.second)
+	is(t, err, store.ErrFenced, "a shard is not as its owner believes")
+}
+
+// TestHoldNeedsTheEpoch: who has lost the shards is told by the first thing that it sends, and holds nothing up.
+func TestHoldNeedsTheEpoch(t *testing.T) {
+	q := newQueueing(t)
+	q.sql("UPDATE " + q.schema + ".shard SET epoch = epoch + 1 WHERE id = 1")
+	q.depart()
+	q.db.WrittenAhead(q.second)
+	is(t, q.arrive(), store.ErrFenced, "a shard is not as its owner believes")
+	_, err := q.db.Commit(t.Context(), q.second)
+	is(t, err, store.ErrFenced, "a shard is not as its owner believes")
+	q.nothingOf(q.started)
+}
+
+// TestNeverCommittedAhead: what is staged and forgotten holds up neither what comes after it nor the end of the store.
+func TestNeverCommittedAhead(t *testing.T) {
+	q := newQueueing(t)
+	q.db.Stage(q.first)
+	q.db.Stage(q.second) // waits to learn what the first is about
+	for i := range q.second.Fences {
+		q.second.Fences[i].Seq--
+	}
+	if _, err := q.db.Commit(t.Context(), q.second); err != nil {
+		t.Fatal(err)
+	}
+	q.ended(true, q.secondRuns)
+	var wg sync.WaitGroup
+	q.sql("BEGIN")
+	q.db.Stage(q.first)
+	wg.Go(func() { _ = q.db.Close() })
+	wg.Wait()
+}
