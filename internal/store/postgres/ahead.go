@@ -187,6 +187,20 @@ func (d *DB) writeAhead(ctx context.Context, f *flight) {
 	}
 }
 
+// warm has two sessions at hand that know all statements: for a transaction, and for the next. What fails here is met by whoever writes.
+func (d *DB) warm(ctx context.Context) {
+	for range min(2, d.writers.size()) {
+		c, err := d.writers.take(ctx)
+		if err != nil {
+			return
+		}
+		defer d.writers.give(c)
+		if c.prepareWrites(ctx) != nil {
+			return
+		}
+	}
+}
+
 // hold is a fence that the transaction before passes.
 func (x *tx) hold() {
 	epochs := make([]int64, 0, len(x.batch.Fences))

@@ -129,6 +129,7 @@ func (d *DB) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardI
 	if err != nil {
 		return nil, err
 	}
+	d.warm(ctx)
 	slices.SortFunc(got, func(a, b store.Acquired) int { return int(a.Shard - b.Shard) })
 	return got, nil
 }

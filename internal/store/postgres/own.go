@@ -34,6 +34,7 @@ func (d *DB) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.Shar
 	if err != nil {
 		return nil, fmt.Errorf("acquire shards: %w", err)
 	}
+	d.warm(ctx)
 	all := make([]store.Acquired, len(shards))
 	for i, id := range shards {
 		a, found := got[id]

@@ -41,6 +41,8 @@ func newPool(size int, open func(ctx context.Context) (*conn, error)) *pool {
 	return &pool{open: open, places: make(chan struct{}, size), closed: make(chan struct{})}
 }
 
+func (p *pool) size() int { return cap(p.places) }
+
 // take lends a connection that works, as far as one can know; give it back.
 func (p *pool) take(ctx context.Context) (*conn, error) {
 	select {
