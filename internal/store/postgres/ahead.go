@@ -161,15 +161,13 @@ func (d *DB) writeAhead(ctx context.Context, f *flight) {
 	if !f.apart(ctx, runs) || d.stands.Load() < formatWaves || !d.waves.known(b) || !d.handed.Planned(b) {
 		return
 	}
-	c, err := d.writers.take(ctx)
-	if err == nil {
-		err = c.prepareWrites(ctx)
-	}
+	c, err := d.writers.try(ctx)
 	if err != nil {
-		if c != nil {
-			d.writers.give(c)
-		}
 		return // who commits it will meet that
+	}
+	if err := c.prepareWrites(ctx); err != nil {
+		d.writers.give(c)
+		return
 	}
 	x := &tx{ctx: ctx, conn: c, batch: b, waves: d.waves.plan(b)}
 	if err := x.plan(d); err != nil {
@@ -189,8 +187,8 @@ func (d *DB) writeAhead(ctx context.Context, f *flight) {
 
 // warm has two sessions at hand that know all statements: for a transaction, and for the next. What fails here is met by whoever writes.
 func (d *DB) warm(ctx context.Context) {
-	for range min(2, d.writers.size()) {
-		c, err := d.writers.take(ctx)
+	for range 2 {
+		c, err := d.writers.try(ctx) // who has one must not wait for another
 		if err != nil {
 			return
 		}

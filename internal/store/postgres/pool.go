@@ -41,8 +41,6 @@ func newPool(size int, open func(ctx context.Context) (*conn, error)) *pool {
 	return &pool{open: open, places: make(chan struct{}, size), closed: make(chan struct{})}
 }
 
-func (p *pool) size() int { return cap(p.places) }
-
 // take lends a connection that works, as far as one can know; give it back.
 func (p *pool) take(ctx context.Context) (*conn, error) {
 	select {
@@ -57,6 +55,26 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for one of %d connections: %w: %w", cap(p.places), store.ErrUnavailable, ctx.Err())
 	}
+	return p.enter(ctx)
+}
+
+// try is take that does not wait for others to give one back.
+func (p *pool) try(ctx context.Context) (*conn, error) {
+	select {
+	case <-p.closed:
+		return nil, notOpen()
+	default:
+	}
+	select {
+	case p.places <- struct{}{}:
+		return p.enter(ctx)
+	default:
+		return nil, fmt.Errorf("all %d connections are at work: %w", cap(p.places), store.ErrUnavailable)
+	}
+}
+
+// enter finds a connection for who has a place.
+func (p *pool) enter(ctx context.Context) (*conn, error) {
 	c, err := p.find(ctx)
 	if err != nil {
 		<-p.places
