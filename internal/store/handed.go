@@ -58,8 +58,10 @@ type HandPlan struct {
 	missing []int // updates of attempts that nothing is known of
 	packed  map[dag.RunID]*packed
 	room    []packed // of those
-	last    *packed  // the latest
-	lastRun dag.RunID
+	first   *packed  // the others follow it, in the order in which they were begun
+	newest  *packed  // the last of those
+	last    *packed  // what was packed into last
+	turn    *packed  // the next to be taken, if all are taken in that order
 }
 
 // AttemptForm is how a change of an attempt is written.
@@ -79,20 +81,24 @@ type AttemptWrite struct {
 	Assigned   dag.Micros
 }
 
-// Take gives what is packed of a run; the caller's row holds it.
+// Take gives what is packed of a run, once; the caller's row holds it. Rows are mostly written in the order in which their
+// runs were packed, so the map is hardly asked.
 func (p *HandPlan) Take(id dag.RunID) []byte {
-	is := p.packed[id]
-	if is == nil {
-		return nil
+	is := p.turn
+	if is == nil || is.run != id {
+		if is = p.packed[id]; is == nil {
+			return nil
+		}
 	}
-	delete(p.packed, id)
-	p.last = nil
-	return is.bytes()
+	p.turn = is.next
+	whole := is.whole
+	is.whole = nil
+	return whole
 }
 
 // of is what is packed of a run, of so many at most. The attempts of a run mostly follow one another.
 func (p *HandPlan) of(id dag.RunID, runs int) *packed {
-	if p.last != nil && p.lastRun == id {
+	if p.last != nil && p.last.run == id {
 		return p.last
 	}
 	is := p.packed[id]
@@ -104,9 +110,15 @@ func (p *HandPlan) of(id dag.RunID, runs int) *packed {
 			p.room = make([]packed, max(runs-len(p.packed), 1))
 		}
 		is, p.room = &p.room[0], p.room[1:]
-		p.packed[id] = is
+		is.run = id
+		if p.packed[id] = is; p.first == nil {
+			p.first = is
+		} else {
+			p.newest.next = is
+		}
+		p.newest = is
 	}
-	p.last, p.lastRun = is, id
+	p.last = is
 	return is
 }
 
@@ -250,6 +262,10 @@ func (p *HandPlan) pack(b *Batch) {
 			p.of(a.Run, len(b.Events)).end(a, w)
 		}
 	}
+	for is := p.first; is != nil; is = is.next {
+		is.whole = is.bytes()
+	}
+	p.turn = p.first
 }
 
 func (h *Handed) insert(b *Batch, i int, with *HandPacker, p *HandPlan, ending map[dag.RunID]bool) error {

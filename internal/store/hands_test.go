@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"reflect"
 	"slices"
@@ -154,5 +155,35 @@ func TestHandedIsBounded(t *testing.T) {
 	b.AttemptUpdates = []dag.AttemptUpdate{{AttemptRow: dag.AttemptRow{Run: run, Task: 5, Token: 1, Handler: 7, State: dag.AttemptSucceeded}}}
 	if p, err = h.Plan(&b, with); err != nil || looked != 1 || p.Changes[0].Form != FormFirst {
 		t.Errorf("%v: %d looked at, %+v", err, looked, p.Changes)
+	}
+}
+
+// TestTakenInAnyOrder: what is packed of a run is given once, whichever run is asked for first.
+func TestTakenInAnyOrder(t *testing.T) {
+	orders := [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {1, 1, 0, 2, 0}, {2, 2, 2, 0, 1}}
+	for _, order := range orders {
+		var h Handed
+		var b Batch
+		for i := range 3 {
+			b.AttemptInserts = append(b.AttemptInserts, dag.AttemptRow{Run: dag.RunID{byte(i)}, Task: dag.TaskID(i), Token: 1, Handler: 7})
+		}
+		p, err := h.Plan(&b, HandPacker{Hands: true, History: func(dag.RunID) bool { return true }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken := map[int]bool{}
+		for _, i := range order {
+			var want []byte
+			if !taken[i] {
+				want = packAll(b.AttemptInserts[i : i+1])
+			}
+			if got := p.Take(dag.RunID{byte(i)}); !bytes.Equal(got, want) {
+				t.Errorf("%v: run %d: %v, not %v", order, i, got, want)
+			}
+			taken[i] = true
+		}
+		if got := p.Take(dag.RunID{9}); got != nil {
+			t.Errorf("of a run without any: %v", got)
+		}
 	}
 }

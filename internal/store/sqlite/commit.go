@@ -125,7 +125,7 @@ func (d *DB) apply(b *store.Batch) error {
 			return err
 		}
 	}
-	if err := d.history(b, seq); err != nil {
+	if err := d.past.begin(b.Events, seq); err != nil {
 		return err
 	}
 	if err := d.plan(b); err != nil {
@@ -152,41 +152,12 @@ func onlyInserts(b *store.Batch) error {
 	return nil
 }
 
-// history is the transaction's events by run, until a row has taken them.
-type history struct {
-	seq int64
-	of  map[dag.RunID]*dag.EventRow
-}
-
-func (d *DB) history(b *store.Batch, seq int64) error {
-	d.past.seq = seq
-	clear(d.past.of)
-	for i := range b.Events {
-		e := &b.Events[i]
-		if d.past.of[e.Run] != nil {
-			return fmt.Errorf("two event rows of run %s in one transaction: %w", e.Run, store.ErrRefused)
-		}
-		d.past.of[e.Run] = e
-	}
-	return nil
-}
-
-// take hands over a run's events, if there are any; the caller's row holds them.
-func (h *history) take(id dag.RunID) *dag.EventRow {
-	e := h.of[id]
-	if e != nil {
-		h.of[id] = nil
-		return e
-	}
-	return &dag.EventRow{}
-}
-
 // plan decides how the attempts are written.
 func (d *DB) plan(b *store.Batch) (err error) {
 	d.hands, err = d.handed.Plan(b, store.HandPacker{
 		Hands:   true,
 		Ends:    true,
-		History: func(id dag.RunID) bool { return d.past.of[id] != nil },
+		History: d.past.tells,
 		Look:    d.look,
 	})
 	return err
@@ -227,7 +198,7 @@ func (d *DB) runs(b *store.Batch) error {
 		if err := checkShard(r.Shard); err != nil {
 			return fmt.Errorf("run %s: %w", r.ID, err)
 		}
-		e := d.past.take(r.ID)
+		e := d.past.of(r.ID)
 		s := d.stmts.insertRun.row().blob(r.ID[:]).int(int64(r.Shard)).int(int64(r.Workflow)).int(int64(r.Version)).
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
 			int(int64(r.Created)).int(d.past.seq).int(int64(e.At)).blob(e.Records)
@@ -261,7 +232,7 @@ func (d *DB) updateRun(r *dag.RunUpdate) error {
 	}
 	runState(s.row().int(n).int(int64(r.Shard)).text(r.Was.String()), &r.RunRow).blob(d.claims(&r.RunRow))
 	if first {
-		e := d.past.take(r.ID)
+		e := d.past.of(r.ID)
 		s.int(d.past.seq).int(int64(e.At)).blob(e.Records).blob(d.hands.Take(r.ID))
 	}
 	if err := s.one(d.conn); err != nil {
@@ -313,7 +284,7 @@ func runState(s *stmt, r *dag.RunRow) *stmt {
 func (d *DB) events(b *store.Batch) error {
 	for i := range b.Events {
 		id := b.Events[i].Run
-		if d.past.of[id] == nil {
+		if !d.past.tells(id) {
 			continue // it is written
 		}
 		n, err := d.number(id)
@@ -329,11 +300,10 @@ func (d *DB) events(b *store.Batch) error {
 
 // event writes a row for a run's history in the transaction, if there is any that no row has taken.
 func (d *DB) event(id dag.RunID, n int64) error {
-	e := d.past.of[id]
+	e := d.past.take(id)
 	if e == nil {
 		return nil
 	}
-	d.past.of[id] = nil
 	_, err := d.stmts.insertEvent.row().int(n).int(d.past.seq).int(int64(e.At)).blob(some(e.Records)).
 		blob(d.hands.Take(id)).exec(d.conn)
 	return err

@@ -94,7 +94,7 @@ func Open(path string) (*DB, error) {
 	if err := f.Close(); err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
-	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL), past: history{of: map[dag.RunID]*dag.EventRow{}}}
+	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL)}
 	if err := d.openWriter(); err != nil {
 		return nil, err
 	}
