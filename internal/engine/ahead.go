@@ -116,7 +116,9 @@ func (w *writer) fly(ctx context.Context, f *flight) error {
 		}
 		made := w.tx
 		w.tx = f.tx
-		w.tx.next = made
+		if w.tx.next = made; next != nil {
+			w.tx.next = next.tx
+		}
 		w.settle(f.n)
 		w.look(ctx)
 		if f = next; f != nil {

@@ -4,8 +4,9 @@
 //
 // Three rules carry everything else:
 //
-//   - The first statement of a writer's transaction updates the shards it writes for
-//     (seq + 1 where id, epoch and seq are what the writer holds). If it misses, or any
+//   - A writer's transaction updates the shards it writes for
+//     (seq + 1 where id, epoch and seq are what the writer holds), first of all or, if the one before
+//     it may still be under way, last of all. If it misses, or any
 //     guarded update after it misses, nothing of the transaction stays.
 //   - Others than the owner only insert: runs in state submitted, messages, requests.
 //   - A commit whose outcome is not surely known is [ErrUnknown]; the writer then takes
@@ -246,7 +247,8 @@ type Stager interface {
 	// written. Nothing of it is written before Commit, nor to be seen by anybody. It may be called from one goroutine beside
 	// Commit's. The batch is not to change until it is committed or unstaged.
 	Stage(b *Batch)
-	// Unstage tells that what has been staged and not committed will not be. No commit is under way.
+	// Unstage tells that what has been staged and not committed will not be. No commit is under way: one
+	// engine stages in a store.
 	Unstage()
 }
 

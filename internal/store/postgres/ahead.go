@@ -21,10 +21,12 @@ import (
 // flight is a staged transaction, from Stage to the end of Commit.
 type flight struct {
 	batch  *store.Batch
-	rows   int  // of batch as it was staged
-	taken  bool // Commit has it; protected by flights
-	ahead  bool // it may be written ahead
+	rows   int           // of batch as it was staged
+	fences []store.Fence // likewise
+	taken  bool          // Commit has it; protected by flights
+	ahead  bool          // it may be written ahead
 	before []*flight
+	ctx    context.Context // of what is sent ahead
 	cancel context.CancelFunc
 	ready  chan struct{} // closed when what can be sent ahead was
 	x      *tx           // what was sent; nil: nothing, it is committed like others
@@ -36,24 +38,25 @@ type flight struct {
 
 // flights are the staged transactions, in their order.
 type flights struct {
-	mu  sync.Mutex
-	all []*flight
+	mu     sync.Mutex
+	all    []*flight
+	closed bool // none is written ahead any more
 }
 
 // stage takes in what is to be committed after all others; was is that of the same batch before it became another one, or nil.
 func (s *flights) stage(b *store.Batch) (f, was *flight) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*commitMax) // of which one is that of the one before
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = slices.DeleteFunc(s.all, func(o *flight) bool {
-		if o.batch == b {
+		if o.batch == b && !o.taken {
 			was = o
 		}
 		return o.batch == b
 	})
-	f = &flight{batch: b, rows: b.Rows(), before: slices.Clone(s.all), known: make(chan struct{})}
-	if f.ahead = len(f.before) > 0 && onlyRuns(b); f.ahead {
-		f.ready = make(chan struct{})
-	}
+	f = &flight{batch: b, rows: b.Rows(), fences: slices.Clone(b.Fences), before: slices.Clone(s.all), known: make(chan struct{}),
+		ready: make(chan struct{}), ctx: ctx, cancel: cancel}
+	f.ahead = len(f.before) > 0 && !s.closed && onlyRuns(b)
 	s.all = append(s.all, f)
 	return f, was
 }
@@ -68,18 +71,33 @@ func (s *flights) take(b *store.Batch) *flight {
 			continue
 		}
 		f.taken = true
-		if f.ahead && slices.ContainsFunc(f.before, func(o *flight) bool { return !o.taken }) {
-			f.cancel()
+		for _, o := range f.before {
+			if !o.taken {
+				o.over()
+			}
 		}
 		return f
 	}
 	return nil
 }
 
+// remove ends a flight, if f is one.
 func (s *flights) remove(f *flight) {
+	if f == nil {
+		return
+	}
+	f.over()
+	f.cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = slices.DeleteFunc(s.all, func(o *flight) bool { return o == f })
+}
+
+// close has nothing be written ahead from now on.
+func (s *flights) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
 }
 
 // untaken removes those that are not being committed.
@@ -127,22 +145,24 @@ func (f *flight) tell(runs map[dag.RunID]struct{}, plan *wavePlan) {
 	for _, is := range plan.listed {
 		runs[is.run] = struct{}{}
 	}
-	f.runs = runs
-	f.over()
+	f.once.Do(func() {
+		f.runs = runs
+		close(f.known)
+	})
 }
 
-// over ends the wait for tell.
+// over ends the wait for tell: nobody is to be written ahead of it any more.
 func (f *flight) over() { f.once.Do(func() { close(f.known) }) }
 
 // apart waits until the transactions before it are known and reports whether none of them is about one of some runs.
-func (f *flight) apart(ctx context.Context, runs map[dag.RunID]struct{}) bool {
+func (f *flight) apart(runs map[dag.RunID]struct{}) bool {
 	for _, o := range f.before {
 		select {
 		case <-o.known:
-		case <-ctx.Done():
+		case <-f.ctx.Done():
 			return false
 		}
-		if o.runs == nil { // it failed
+		if o.runs == nil { // it failed, or does not know
 			return false
 		}
 		for id := range runs {
@@ -155,22 +175,22 @@ func (f *flight) apart(ctx context.Context, runs map[dag.RunID]struct{}) bool {
 }
 
 // writeAhead sends what can be sent of a transaction before those before it have committed.
-func (d *DB) writeAhead(ctx context.Context, f *flight) {
+func (d *DB) writeAhead(f *flight) {
 	defer close(f.ready)
 	b, runs := f.batch, runsOf(f.batch)
-	if !f.apart(ctx, runs) || d.stands.Load() < formatWaves || !d.waves.known(b) || !d.handed.Planned(b) {
+	if !f.apart(runs) || d.stands.Load() < formatAhead || !d.waves.known(b) || !d.handed.Planned(b) {
 		return
 	}
-	c, err := d.writers.try(ctx)
+	c, err := d.writers.try(f.ctx)
 	if err != nil {
 		return // who commits it will meet that
 	}
-	if err := c.prepareWrites(ctx); err != nil {
+	if err := c.prepareWrites(f.ctx); err != nil {
 		d.writers.give(c)
 		return
 	}
-	x := &tx{ctx: ctx, conn: c, batch: b, waves: d.waves.plan(b)}
-	if err := x.plan(d); err != nil {
+	x := &tx{ctx: f.ctx, conn: c, batch: b, ahead: true, waves: d.waves.plan(b)}
+	if err := x.plan(d); err != nil || x.waves.unpack != nil {
 		d.writers.give(c)
 		d.forget(b)
 		return // likewise
@@ -215,7 +235,7 @@ func (d *DB) finish(f *flight) (now dag.Micros, ahead bool, err error) {
 	if x == nil {
 		return 0, false, nil
 	}
-	if f.rows != f.batch.Rows() { // it is another one now: what was sent is not to be
+	if f.rows != f.batch.Rows() || !slices.Equal(f.fences, f.batch.Fences) { // it is another one now: what was sent is not to be
 		d.drop(f)
 		return 0, false, nil
 	}
@@ -228,10 +248,10 @@ func (d *DB) finish(f *flight) (now dag.Micros, ahead bool, err error) {
 // drop takes back what was written ahead.
 func (d *DB) drop(f *flight) {
 	f.over()
+	f.cancel()
 	if !f.ahead {
 		return
 	}
-	f.cancel()
 	<-f.ready
 	if x := f.x; x != nil {
 		hangUp(x.conn) // and the database forgets what it has of it
@@ -255,9 +275,7 @@ func (d *DB) Stage(b *store.Batch) {
 	}
 	d.handed.Stage(b, store.HandPacker{Hands: d.stands.Load() >= formatHands, Ends: d.stands.Load() >= formatEnds, Late: true, History: b.Tells()})
 	if f.ahead {
-		var ctx context.Context
-		ctx, f.cancel = context.WithTimeout(context.Background(), 2*commitMax) // of which one is that of the one before
-		go d.writeAhead(ctx, f)
+		go d.writeAhead(f)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,8 +24,8 @@ type queueing struct {
 	firstRuns     []dag.RunRow // that first ends
 	secondRuns    []dag.RunRow // that second ends
 	started       []dag.RunRow // by second
-	lock          *pgx.Conn
-	answer        chan error // of first
+	lock, look    *pgx.Conn    // two, for a transaction sees the sessions as they were when it first looked
+	answer        chan error   // of first
 }
 
 const aheadRuns = 40
@@ -34,7 +33,7 @@ const aheadRuns = 40
 func newQueueing(t *testing.T) *queueing {
 	t.Helper()
 	q := &queueing{T: t, schema: newSchema(), answer: make(chan error, 1)}
-	q.load = newLoad(t, open(t, postgres.Options{URL: server.URL("postgres"), Schema: q.schema, Shards: 2}), 0, 1)
+	q.load = newLoad(t, open(t, postgres.Options{URL: server.URL("postgres"), Schema: q.schema, Application: q.schema, Shards: 2}), 0, 1)
 	q.plain = true
 	q.firstRuns, q.secondRuns = q.start(), q.start()
 	q.before = slices.Clone(q.firstRuns)
@@ -46,11 +45,13 @@ func newQueueing(t *testing.T) *queueing {
 	for i := range q.second.Fences {
 		q.second.Fences[i].Seq++
 	}
-	var err error
-	if q.lock, err = pgx.Connect(q.Context(), server.URL("postgres")); err != nil {
-		t.Fatal(err)
+	for _, c := range []**pgx.Conn{&q.lock, &q.look} {
+		var err error
+		if *c, err = pgx.Connect(q.Context(), server.URL("postgres")); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = (*c).Close(context.Background()) })
 	}
-	t.Cleanup(func() { _ = q.lock.Close(context.Background()) })
 	return q
 }
 
@@ -82,6 +83,27 @@ func (q *queueing) depart() {
 		q.answer <- err
 	}()
 	q.db.Stage(q.second)
+}
+
+// carriedOut waits until second is written ahead, by the database, too: its session waits for its end.
+func (q *queueing) carriedOut() {
+	q.Helper()
+	if !q.db.WrittenAhead(q.second) {
+		q.Fatal("the second is not written ahead")
+	}
+	for waiting := 0; waiting == 0; {
+		waiting = q.sessions("wait_event = 'ClientRead' AND backend_xid IS NOT NULL")
+	}
+}
+
+// sessions counts those of the store.
+func (q *queueing) sessions(where string) (n int) {
+	q.Helper()
+	text := "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND " + where
+	if err := q.look.QueryRow(q.Context(), text, q.schema).Scan(&n); err != nil {
+		q.Fatal(err)
+	}
+	return n
 }
 
 // arrive lets first go on.
@@ -116,9 +138,7 @@ func (q *queueing) nothingOf(runs []dag.RunRow) {
 func TestWrittenAhead(t *testing.T) {
 	q := newQueueing(t)
 	q.depart()
-	if !q.db.WrittenAhead(q.second) {
-		t.Fatal("the second is not written ahead")
-	}
+	q.carriedOut()
 	q.ended(false, q.secondRuns)
 	q.nothingOf(q.started)
 	if err := q.arrive(); err != nil {
@@ -131,6 +151,27 @@ func TestWrittenAhead(t *testing.T) {
 	}
 	q.ended(true, q.secondRuns)
 	q.ended(false, q.started)
+	q.goOn(2)
+}
+
+// TestHistoryWrittenAhead: what is written ahead in the middle of a run is numbered as its transaction is.
+func TestHistoryWrittenAhead(t *testing.T) {
+	q := newQueueing(t)
+	q.second.RunUpdates, q.second.AttemptUpdates = nil, nil // its runs go on
+	q.depart()
+	q.carriedOut()
+	if err := q.arrive(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.db.Commit(t.Context(), q.second); err != nil {
+		t.Fatal(err)
+	}
+	for _, runs := range [][]dag.RunRow{q.secondRuns, q.started} {
+		rows, err := q.db.Events(t.Context(), runs[5].ID, 0, 10)
+		if err != nil || len(rows) == 0 || rows[len(rows)-1].Seq != q.second.Fences[0].Seq+1 {
+			t.Errorf("%+v, %v, want the last to be %d", rows, err, q.second.Fences[0].Seq+1)
+		}
+	}
 	q.goOn(2)
 }
 
@@ -162,6 +203,10 @@ func TestNotWrittenAhead(t *testing.T) {
 		}},
 		{"a key", func(q *queueing) {
 			q.second.RunInserts[0].Key, q.second.RunInserts[0].KeyHash = "k", []byte{1}
+		}},
+		{"a first that lists runs which nobody knows", func(q *queueing) {
+			_, err := q.db.Commit(q.Context(), &store.Batch{Fences: q.fences, Consumed: []int64{999}}) // now waves are not known
+			is(q.T, err, store.ErrFenced, "")
 		}},
 		{"a run that leaves a wave of the first", func(q *queueing) {
 			// The first ends most of a wave, so the rest of it is listed, of which the second ends one.
@@ -197,9 +242,7 @@ func TestUnstagedAhead(t *testing.T) {
 	q := newQueueing(t)
 	q.first.RunUpdates[9].Was = dag.RunWaiting // which it is not
 	q.depart()
-	if !q.db.WrittenAhead(q.second) {
-		t.Fatal("the second is not written ahead")
-	}
+	q.carriedOut()
 	is(t, q.arrive(), store.ErrFenced, "a run is not as its owner believes")
 	q.db.Unstage()
 	q.nothingOf(q.started)
@@ -236,10 +279,10 @@ func TestSecondThatIsRefused(t *testing.T) {
 // its owner is frozen, it ends it. Nothing of it is ever written.
 func TestTakenOverAhead(t *testing.T) {
 	q := newQueueing(t)
+	q.second.RunInserts, q.second.AttemptInserts, q.second.RunUpdates = nil, nil, nil // no wave: it is hold that is waited for
+	q.second.Events = q.second.Events[:aheadRuns]
 	q.depart()
-	if !q.db.WrittenAhead(q.second) {
-		t.Fatal("the second is not written ahead")
-	}
+	q.carriedOut()
 	if err := q.arrive(); err != nil { // and here its owner stops
 		t.Fatal(err)
 	}
@@ -259,8 +302,8 @@ func TestTakenOverAhead(t *testing.T) {
 			t.Errorf("shard %d is at %d, the first left %d", a.Shard, a.Seq, q.fences[i].Seq+1)
 		}
 	}
-	if _, err := q.db.Commit(t.Context(), q.second); err == nil {
-		t.Error("who lost the shards writes")
+	if _, err := q.db.Commit(t.Context(), q.second); err == nil || errors.Is(err, store.ErrFenced) {
+		t.Errorf("who took the shards did not wait for it, nor end it: %v", err)
 	}
 	q.ended(false, q.secondRuns)
 	q.nothingOf(q.started)
@@ -269,13 +312,24 @@ func TestTakenOverAhead(t *testing.T) {
 	is(t, err, store.ErrFenced, "a shard is not as its owner believes")
 }
 
-// TestHoldNeedsTheEpoch: who has lost the shards is told by the first thing that it sends, and holds nothing up.
+// TestHoldNeedsTheEpoch: who has lost a shard is told by the first thing that it sends ahead, and holds nothing up.
 func TestHoldNeedsTheEpoch(t *testing.T) {
 	q := newQueueing(t)
+	q.first.Fences = q.fences[:1]
+	q.second.Fences[1] = q.fences[1]
 	q.sql("UPDATE " + q.schema + ".shard SET epoch = epoch + 1 WHERE id = 1")
 	q.depart()
-	q.db.WrittenAhead(q.second)
-	is(t, q.arrive(), store.ErrFenced, "a shard is not as its owner believes")
+	if !q.db.WrittenAhead(q.second) {
+		t.Fatal("the second is not written ahead")
+	}
+	for q.sessions("wait_event = 'ClientRead' AND state = 'active'") == 0 {
+	}
+	if n := q.sessions("wait_event = 'ClientRead' AND backend_xid IS NOT NULL"); n != 0 {
+		t.Error("it has written all the same")
+	}
+	if err := q.arrive(); err != nil {
+		t.Fatal(err)
+	}
 	_, err := q.db.Commit(t.Context(), q.second)
 	is(t, err, store.ErrFenced, "a shard is not as its owner believes")
 	q.nothingOf(q.started)
@@ -286,16 +340,33 @@ func TestNeverCommittedAhead(t *testing.T) {
 	q := newQueueing(t)
 	q.db.Stage(q.first)
 	q.db.Stage(q.second) // waits to learn what the first is about
-	for i := range q.second.Fences {
-		q.second.Fences[i].Seq--
-	}
+	q.second.Fences = slices.Clone(q.fences)
 	if _, err := q.db.Commit(t.Context(), q.second); err != nil {
 		t.Fatal(err)
 	}
 	q.ended(true, q.secondRuns)
-	var wg sync.WaitGroup
-	q.sql("BEGIN")
-	q.db.Stage(q.first)
-	wg.Go(func() { _ = q.db.Close() })
-	wg.Wait()
+}
+
+// TestClosedAhead: what is written ahead, and was not committed or cannot be, does not keep its connection.
+func TestClosedAhead(t *testing.T) {
+	q := newQueueing(t)
+	q.depart()
+	q.carriedOut()
+	if err := q.arrive(); err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := q.db.Commit(gone, q.second); !errors.Is(err, context.Canceled) {
+		t.Errorf("a commit of who is gone: %v", err)
+	}
+	q.nothingOf(q.started)
+	q.second.Fences = slices.Clone(q.second.Fences)
+	again := &store.Batch{Fences: q.second.Fences}
+	again.RunUpdates, again.AttemptUpdates, again.Events = q.second.RunUpdates, q.second.AttemptUpdates, q.second.Events[:aheadRuns]
+	q.db.Stage(again)
+	q.db.Stage(q.second)
+	if err := q.db.Close(); err != nil {
+		t.Error(err)
+	}
 }

@@ -34,16 +34,13 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 	}
 	var now dag.Micros
 	f := d.flights.take(b)
+	defer d.flights.remove(f)
 	if err == nil {
 		if now, err = d.commit(ctx, b, f); err != nil {
 			err = fmt.Errorf("commit: %w", err)
 		}
-	}
-	if f != nil {
-		d.flights.remove(f)
-		if f.over(); f.ahead {
-			f.cancel()
-		}
+	} else if f != nil {
+		d.drop(f)
 	}
 	if err != nil {
 		d.handed.Failed(b)
@@ -81,7 +78,7 @@ func (d *DB) commit(ctx context.Context, b *store.Batch, f *flight) (dag.Micros,
 }
 
 // writeNames are the statements of a transaction; those that have a form for one row are prepared in both.
-var writeNames = []string{"fence", "hold", "insertRun", "updateRun", "fillRun", "enlist", "relist", "strike", "unpackWaves", "insertWave", "dropWaves", "await", "met", "insertEvent", "insertAttempt", "firstAttempt", "updateAttempt",
+var writeNames = []string{"fence", "hold", "insertRun", "updateRun", "fillRun", "enlist", "relist", "strike", "unpackWaves", "insertWave", "dropWaves", "await", "met", "insertEvent", "insertEventAhead", "insertAttempt", "firstAttempt", "updateAttempt",
 	"insertWorkflow", "updateWorkflow", "insertVersion", "insertFile", "insertRequest", "insertMessage",
 	"consumeMessages", "insertTrigger", "updateTrigger", "deleteTrigger", "hear", "unhear", "insertFire", "updateFire",
 	"insertBackfill", "updateBackfill", "insertBackfillRun",
@@ -109,8 +106,9 @@ type tx struct {
 	ctx   context.Context
 	conn  *conn
 	batch *store.Batch
-	// flight is what is told which runs this is about, once it is sent; nil: nobody asks.
+	// flight is what is told which runs this is about, once it is sent: not if it lists runs that nobody knows. nil: nobody asks.
 	flight *flight
+	ahead  bool // it is written before its fence: see ahead.go
 	p      *pgconn.Pipeline
 	past   history
 	hands  *store.HandPlan
@@ -161,7 +159,7 @@ func (x *tx) end() (dag.Micros, error) {
 		_ = x.p.Close()
 		return 0, fmt.Errorf("send: %w: %w", store.ErrUnknown, err)
 	}
-	if x.flight != nil { // the database is at work anyway
+	if x.flight != nil && x.waves.unpack == nil { // the database is at work anyway
 		x.flight.tell(runsOf(x.batch), &x.waves)
 	}
 	var now dag.Micros

@@ -2,7 +2,7 @@
 // newer), shared by any number of nodes.
 //
 // A commit is one round trip on a connection of its own: everything is sent at once, the
-// fence first, and whatever misses raises inside the database, so that nothing of the
+// fence first – or, while the one before is under way, all but the fence, which then is last (ahead.go) –, and whatever misses raises inside the database, so that nothing of the
 // transaction stays. Rows travel by columns, thousands in one statement.
 //
 // A DB mends itself: connections that are gone are made anew when they are needed, and
@@ -43,7 +43,7 @@ var claimsSQL string
 
 const (
 	// formatNewest rises with the migrations.
-	formatNewest = 14
+	formatNewest = 15
 	// formatRising is the first one of a database that says how much was applied, and whose format
 	// rises when all nodes know the next.
 	formatRising = 10
@@ -53,6 +53,8 @@ const (
 	formatEnds = 13
 	// formatWaves is the first one under which runs are listed by waves.
 	formatWaves = 14
+	// formatAhead is the first one under which transactions are written ahead: whoever takes a shard waits for such.
+	formatAhead = 15
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 
@@ -238,6 +240,7 @@ func statements(text string) map[string]string {
 
 // Close waits for what is under way and closes every connection.
 func (d *DB) Close() error {
+	d.flights.close()
 	d.Unstage() // it has connections
 	d.writers.close()
 	d.readers.close()

@@ -67,8 +67,8 @@ func (d *DB) Register(ctx context.Context, id, node string) (store.Handler, erro
 // session that waits for the rest, and no setting of the database bounds that wait.
 const blockedMax = 2 * time.Second
 
-// change runs statements that write, in one transaction. If they take longer than blockedMax,
-// blocked, if not nil, is called with the session's number, once.
+// change runs statements that write, in one transaction. Whenever they have taken blockedMax longer,
+// blocked, if not nil, is called with the session's number.
 func (d *DB) change(ctx context.Context, blocked func(ctx context.Context, pid uint32), all ...query) error {
 	c, err := d.writers.take(ctx)
 	if err != nil {
@@ -81,10 +81,13 @@ func (d *DB) change(ctx context.Context, blocked func(ctx context.Context, pid u
 		watching, stop := context.WithCancel(ctx)
 		defer stop()
 		watch.Go(func() {
-			select {
-			case <-watching.Done():
-			case <-time.After(blockedMax):
-				blocked(watching, c.PID())
+			for {
+				select {
+				case <-watching.Done():
+					return
+				case <-time.After(blockedMax):
+					blocked(watching, c.PID())
+				}
 			}
 		})
 	}

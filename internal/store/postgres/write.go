@@ -293,16 +293,23 @@ func (x *tx) updateAttempts(b *store.Batch) {
 
 // events writes the history that no run's row has taken.
 func (x *tx) events(b *store.Batch) {
-	rows, shards := x.conn.room("insertEvent"), int4s(x.owned).array()
+	rows, by := x.conn.room("insertEvent"), args{}.shards(x.owned)
+	if x.ahead {
+		seqs := make([]int64, len(b.Fences)) // of x.owned
+		for i := range b.Fences {
+			seqs[i] = b.Fences[i].Seq + 1
+		}
+		rows, by = x.conn.room("insertEventAhead"), by.array(int8s(seqs))
+	}
 	for i := range b.Events {
 		e := &b.Events[i]
 		if x.past[e.Run] == nil {
 			continue
 		}
 		rows.row().id(&e.Run).int8(int64(e.At)).some(e.Records).blob(x.hands.Take(e.Run))
-		x.full(rows, shards)
+		x.full(rows, by...)
 	}
-	x.push(rows, shards)
+	x.push(rows, by...)
 }
 
 func (x *tx) insertWorkflows(b *store.Batch) {

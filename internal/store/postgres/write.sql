@@ -137,12 +137,23 @@ WITH changed AS (
 SELECT must(count(*) = cardinality($1), 'an attempt is not as its owner believes') FROM changed;
 
 -- name: insertEvent
--- A run's history is numbered by its shard, which the fence has moved already.
+-- A run's history is numbered by its shard, which the fence has moved already: it is the first statement.
 WITH written AS (
   INSERT INTO event (run, seq, at, records, hands)
   SELECT r.id, s.seq, coalesce(x.at, $3), coalesce(x.records, $5), coalesce(x.hands, $7)
   FROM unnest($1::uuid[], $2::bigint[], $4::bytea[], $6::bytea[]) x (run, at, records, hands)
     JOIN run r ON r.id = x.run JOIN shard s ON s.id = r.shard AND s.id = ANY ($8::int[])
+  RETURNING 1
+)
+SELECT must(count(*) = cardinality($1), 'a run of these events is not its owner''s') FROM written;
+
+-- name: insertEventAhead
+-- The same before the fence: by the numbers that it will give.
+WITH written AS (
+  INSERT INTO event (run, seq, at, records, hands)
+  SELECT r.id, s.seq, coalesce(x.at, $3), coalesce(x.records, $5), coalesce(x.hands, $7)
+  FROM unnest($1::uuid[], $2::bigint[], $4::bytea[], $6::bytea[]) x (run, at, records, hands)
+    JOIN run r ON r.id = x.run JOIN (SELECT unnest($8::int[]) AS id, unnest($9::bigint[]) AS seq) s ON s.id = r.shard
   RETURNING 1
 )
 SELECT must(count(*) = cardinality($1), 'a run of these events is not its owner''s') FROM written;

@@ -1,0 +1,109 @@
+package engine_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/postgres"
+	"skein.dev/skein/internal/store/postgres/pgtest"
+)
+
+// oneNode is a store of PostgreSQL for one node.
+type oneNode struct {
+	store.Store
+	store.Stager
+}
+
+// TestSessionsEndAhead: runs go through PostgreSQL, the next transaction written ahead on a second session, while one session after
+// another is ended by its server in the middle, those that wait for their end first. What was acknowledged ends as it should, no attempt is started
+// twice, and the rows are as if nothing had been.
+func TestSessionsEndAhead(t *testing.T) {
+	server, err := pgtest.Start(pgtest.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	db, err := postgres.Open(t.Context(), postgres.Options{URL: server.URL("postgres"), Application: "victim"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	h := newHands(t)
+	n := start(t, oneNode{db, db}, h, func(c *engine.Config) { c.AheadRows, c.Slots = 8, 500 })
+	defer n.close()
+	over, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	for _, g := range []string{"a", "a; b: a; c: a; d: b c"} {
+		w := n.apply("w"+g[len(g)-1:], graph(t, g))
+		for range 20 {
+			wg.Go(func() { submitUntil(over, n, w) })
+		}
+	}
+	waiting := endSessions(n, server.URL("postgres"))
+	stop()
+	wg.Wait()
+	n.quiet()
+	if bad, err := db.Check(t.Context()); err != nil || bad != nil {
+		t.Errorf("check: %q, %v", bad, err)
+	}
+	if waiting < 5 || n.Stats().Retaken.Load() < 10 {
+		t.Errorf("%d sessions were ended that waited for their end, shards were taken again %d times", waiting, n.Stats().Retaken.Load())
+	}
+}
+
+// submitUntil starts runs one after another, and wants those that are acknowledged to succeed.
+func submitUntil(over context.Context, n *node, w store.Workflow) {
+	var runs []dag.RunID
+	for over.Err() == nil {
+		if a, err := n.Submit(context.Background(), submission(w)); err == nil {
+			runs = append(runs, a.Run)
+		}
+	}
+	for _, id := range runs {
+		for ended := false; !ended; {
+			row, err := n.store.Run(context.Background(), id)
+			if ended = err == nil && row.State.Terminal(); ended && row.State != dag.RunSucceeded || err != nil {
+				n.t.Errorf("run %s is %s: %v", id, row.State, err)
+				return
+			}
+			if !ended {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+}
+
+// endSessions ends sessions in the middle of a transaction, thirty, with a few transactions in between, and says how many of them waited for its end.
+func endSessions(n *node, url string) (waiting int) {
+	n.t.Helper()
+	conn, err := pgx.Connect(n.t.Context(), url)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for range 30 {
+		was := n.Stats().Ahead.Load()
+		eventually(n.t, "it goes on", func() bool { return n.Stats().Ahead.Load() > was+20 })
+		eventually(n.t, "one is in the middle of a transaction", func() bool {
+			var waits bool
+			err := conn.QueryRow(n.t.Context(), `SELECT a.waits FROM (
+				SELECT pid, coalesce(wait_event = 'ClientRead', false) AS waits FROM pg_stat_activity
+				WHERE application_name = 'victim' AND backend_xid IS NOT NULL ORDER BY waits DESC, random() LIMIT 1) a
+				WHERE pg_terminate_backend(a.pid)`).Scan(&waits)
+			if err == nil && waits {
+				waiting++
+			}
+			return err == nil
+		})
+	}
+	return waiting
+}
