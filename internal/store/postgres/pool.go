@@ -43,10 +43,8 @@ func newPool(size int, open func(ctx context.Context) (*conn, error)) *pool {
 
 // take lends a connection that works, as far as one can know; give it back.
 func (p *pool) take(ctx context.Context) (*conn, error) {
-	select {
-	case <-p.closed:
+	if p.shut() {
 		return nil, notOpen()
-	default:
 	}
 	select {
 	case p.places <- struct{}{}:
@@ -60,16 +58,24 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 
 // try is take that does not wait for others to give one back.
 func (p *pool) try(ctx context.Context) (*conn, error) {
-	select {
-	case <-p.closed:
+	if p.shut() {
 		return nil, notOpen()
-	default:
 	}
 	select {
 	case p.places <- struct{}{}:
 		return p.enter(ctx)
 	default:
 		return nil, fmt.Errorf("all %d connections are at work: %w", cap(p.places), store.ErrUnavailable)
+	}
+}
+
+// shut reports whether nobody is let in any more.
+func (p *pool) shut() bool {
+	select {
+	case <-p.closed:
+		return true
+	default:
+		return false
 	}
 }
 
