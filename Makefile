@@ -8,7 +8,7 @@ RACED   := ./internal/store ./internal/store/memory ./internal/engine/... ./inte
            ./internal/trigger/... ./internal/worker/... ./internal/server/... ./internal/app/... .
 # SQLite, translated from C, is thirty times as slow with it. So of its store only what is concurrent runs with it, and the
 # engine's tests of the clock run on memory with it and on SQLite without it: those two packages run both ways.
-SQLITE  := TestConformance/(concurrent|life|unknown)|TestReadOnlyBesideTheWriter|TestLogStartsOver
+SQLITE  := TestConformance(Ahead)?$$/(concurrent|life|unknown)|TestReadOnlyBesideTheWriter|TestLogStartsOver|RefusedAhead|IsAhead|WaitsForTheDisk|DisksThatFail|IsStaged
 PLAIN   := ./internal/engine/... $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 14m
 # What the tests call, as command:package of Debian.

@@ -23,7 +23,7 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	end := sqlitex.Transaction(conn)
 	defer end(&err)
 	lists := map[rollKey]*[rollBits / 64]uint64{}

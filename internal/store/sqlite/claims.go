@@ -100,7 +100,7 @@ func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) ([]store.C
 	if err != nil {
 		return nil, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	from := int64(0)
 	if !after.IsZero() {
 		if from, err = d.numberOf(conn, after); err != nil {
@@ -143,7 +143,7 @@ func (d *DB) Holders(ctx context.Context, q store.HolderQuery) ([]store.Claimant
 	if err != nil {
 		return nil, 0, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	found, about := store.FirstHolders[int64]{Most: q.First}, q.About()
 	var page []byte // numbers, as a list in JSON
 	numbers := 0
@@ -202,7 +202,7 @@ func (d *DB) Places(ctx context.Context, q *store.SeatQuery) ([]store.Place, err
 	if err != nil {
 		return nil, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	numbers := make(map[dag.RunID]int64, len(q.Seats))
 	for i := range q.Seats {
 		err := d.on(conn, "numberOf", []any{q.Seats[i].Run[:]}, func(s *sqlite.Stmt) error {

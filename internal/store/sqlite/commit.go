@@ -37,63 +37,107 @@ func checkShard(id dag.ShardID) error {
 
 // Commit implements store.Store.
 func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	err := ctx.Err()
-	if err != nil {
-		err = fmt.Errorf("commit: %w: %w", store.ErrUnavailable, err)
-	} else {
-		err = d.transact(func() error { return d.apply(b) })
+	w, err := d.write(ctx, b)
+	if err == nil {
+		err = d.sync(w)
 	}
 	if err != nil {
 		d.handed.Failed(b)
 		return 0, err
 	}
-	d.checkpoints.wrote(b.Rows())
 	return wall(), nil
 }
 
-// transact runs f in a transaction. An error before the COMMIT is final: nothing was
-// written. An error of the COMMIT itself, but for a full disk, is an unknown outcome, and since a failed fsync
-// must not be tried again on the same file, the connection is opened anew.
+// write commits a batch to the log.
+func (d *DB) write(ctx context.Context, b *store.Batch) (w written, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer func() {
+		if d.stages.over(b); err != nil {
+			return
+		}
+		if a := d.stages.first(); a != nil {
+			go d.writeAhead(a)
+		}
+	}()
+	if err := ctx.Err(); err != nil {
+		return w, fmt.Errorf("commit: %w: %w", store.ErrUnavailable, err)
+	}
+	if d.ahead.is(b) && !d.broken.Load() {
+		err, d.ahead = d.ahead.failed, nil
+		if err == nil {
+			w, err = d.end(nil)
+		}
+	} else if err = d.begin(); err == nil {
+		w, err = d.end(d.apply(b))
+	}
+	if err == nil {
+		d.checkpoints.wrote(b.Rows())
+	}
+	return w, err
+}
+
+// transact runs f in a transaction, to the disk.
 func (d *DB) transact(f func() error) error {
+	if err := d.begin(); err != nil {
+		return err
+	}
+	w, err := d.end(f())
+	if err == nil {
+		err = d.sync(w)
+	}
+	return err
+}
+
+// begin begins a transaction.
+func (d *DB) begin() error {
 	if d.closed.Load() {
 		return fmt.Errorf("the database is closed: %w", store.ErrUnavailable)
 	}
-	if d.broken {
+	d.dropAhead()
+	if d.broken.Load() {
 		if d.conn == nil {
 			return fmt.Errorf("the database is open for reading only: %w", store.ErrUnavailable)
 		}
-		d.stmts.finalize()
-		_ = d.conn.Close()
-		if err := d.openWriter(); err != nil {
+		d.forget()
+		if err := d.reopenWriter(); err != nil {
 			return err
 		}
 	}
 	d.checkpoints.restart(d.conn)
-	if _, err := d.stmts.begin.row().exec(d.conn); err != nil {
-		return err
-	}
-	err := f()
+	_, err := d.stmts.begin.row().exec(d.conn)
+	return err
+}
+
+// end ends a transaction that err was met in: nil commits it to the log. An error before the COMMIT is final: nothing was
+// written. An error of the COMMIT itself, but for a full disk, is an unknown outcome, and the connection is opened anew.
+func (d *DB) end(err error) (written, error) {
 	if err == nil {
+		w := written{d.syncs.write(), d.log}
 		if _, err = d.stmts.commit.row().exec(d.conn); err == nil {
-			return nil
+			return w, nil
 		}
+		d.syncs.over(w.n)
 		// A full disk is met when the log is written, and the mark of the commit is written
 		// last: without room for it there is no commit. Any other error leaves it open.
 		if !errors.Is(err, store.ErrFull) {
-			d.broken = true
+			d.broken.Store(true)
 			d.forget()
-			return fmt.Errorf("%w: %w", store.ErrUnknown, err)
+			return written{}, fmt.Errorf("%w: %w", store.ErrUnknown, err)
 		}
 	}
+	d.rollback()
+	return written{}, err
+}
+
+// rollback takes back the transaction under way.
+func (d *DB) rollback() {
 	if !d.conn.AutocommitEnabled() { // some errors have rolled back already
-		if _, e := d.stmts.rollback.row().exec(d.conn); e != nil {
-			d.broken = true
+		if _, err := d.stmts.rollback.row().exec(d.conn); err != nil {
+			d.broken.Store(true)
 		}
 	}
 	d.forget()
-	return err
 }
 
 // forget drops what memory believes of rows that a failed transaction touched.
@@ -162,14 +206,6 @@ func (d *DB) plan(b *store.Batch) (err error) {
 	})
 	return err
 }
-
-// Stage implements store.Stager.
-func (d *DB) Stage(b *store.Batch) {
-	d.handed.Stage(b, store.HandPacker{Hands: true, Ends: true, History: b.Tells()})
-}
-
-// Unstage implements store.Stager.
-func (d *DB) Unstage() { d.handed.Forget() }
 
 // look reads inside the transaction which attempts have rows, and what is packed of their runs.
 func (d *DB) look(runs []dag.RunID, has func(dag.RunID, dag.TaskID, dag.Token), hands func(dag.RunID, []byte) error) error {

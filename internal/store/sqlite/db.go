@@ -1,6 +1,6 @@
 // Package sqlite is the store of a single node: one file, one writer connection, readers
 // on read-only connections. It uses the driver's native interface (no database/sql, no
-// cgo), WAL and synchronous FULL: a commit that returned is on the disk.
+// cgo), WAL, and a log that is synced for every commit: one that returned is on the disk.
 //
 // The process that opens a database for writing must be its only writer; whoever wires
 // it up locks the data folder for that.
@@ -64,11 +64,17 @@ type DB struct {
 	read    map[string]string // statements by name
 	pool    *sqlitex.Pool
 	closed  atomic.Bool
+	broken  atomic.Bool // a commit failed: the connection must be opened anew
+	syncs   syncs
+	stages  stages
+	// syncFile is syncData; another one in tests.
+	syncFile func(*os.File) error
 
 	mu      sync.Mutex // protects following fields; held by a transaction
 	conn    *sqlite.Conn
+	log     *os.File
+	ahead   *ahead // carried out and not committed, if there is one
 	stmts   writeStmts
-	broken  bool // a commit failed: the connection must be opened anew
 	numbers numbers
 	rolls   rolls
 	moves   lineMoves
@@ -94,7 +100,7 @@ func Open(path string) (*DB, error) {
 	if err := f.Close(); err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
-	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL)}
+	d := closedDB(path)
 	if err := d.openWriter(); err != nil {
 		return nil, err
 	}
@@ -107,13 +113,20 @@ func Open(path string) (*DB, error) {
 	return d, nil
 }
 
+func closedDB(path string) *DB {
+	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL), syncFile: syncData}
+	d.syncs.more.L = &d.syncs.mu
+	return d
+}
+
 // OpenReadOnly opens an existing database beside its writer; every write is
 // store.ErrUnavailable.
 func OpenReadOnly(path string) (*DB, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL), broken: true}
+	d := closedDB(path)
+	d.broken.Store(true)
 	if err := d.openReaders(); err != nil {
 		return nil, err
 	}
@@ -129,8 +142,19 @@ func (d *DB) openWriter() error {
 	if err := d.prepareWriter(conn); err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	d.conn, d.broken = conn, false
+	if err := d.openLog(); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	d.conn = conn
+	d.broken.Store(false)
 	return nil
+}
+
+// reopenWriter opens the writer's connection anew.
+func (d *DB) reopenWriter() error {
+	d.stmts.finalize()
+	_, _ = d.conn.Close(), d.log.Close() // they have failed
+	return d.openWriter()
 }
 
 func (d *DB) prepareWriter(conn *sqlite.Conn) error {
@@ -151,6 +175,9 @@ func (d *DB) prepareWriter(conn *sqlite.Conn) error {
 	}
 	if err := migrate(conn); err != nil {
 		return translate("migrate "+d.path, err)
+	}
+	if err := sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = NORMAL", nil); err != nil { // from now on the log is synced here
+		return translate("open "+d.path, err)
 	}
 	return d.stmts.prepare(conn, statements(writeSQL, schedulesWriteSQL, claimsWriteSQL))
 }
@@ -288,9 +315,10 @@ func (d *DB) Close() error {
 	defer d.mu.Unlock()
 	err := d.pool.Close()
 	if d.conn != nil {
+		d.dropAhead()
 		d.stmts.finalize()
-		err = errors.Join(err, d.conn.Close())
-		d.conn, d.broken = nil, true
+		err = errors.Join(err, d.conn.Close(), d.log.Close())
+		d.conn = nil
 	}
 	return err
 }

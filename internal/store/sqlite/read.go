@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// take lends a read-only connection; give it back with d.pool.Put.
+// take lends a read-only connection; give takes it back.
 func (d *DB) take(ctx context.Context) (*sqlite.Conn, error) {
 	if d.closed.Load() {
 		return nil, fmt.Errorf("the database is closed: %w", store.ErrUnavailable)
@@ -25,13 +25,19 @@ func (d *DB) take(ctx context.Context) (*sqlite.Conn, error) {
 	return conn, nil
 }
 
+// give takes a connection back, and returns when all that it may have read is on the disk.
+func (d *DB) give(conn *sqlite.Conn) {
+	d.pool.Put(conn)
+	d.syncs.wait()
+}
+
 // query runs a named statement on a connection of its own.
 func (d *DB) query(ctx context.Context, name string, args []any, see func(*sqlite.Stmt) error) error {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	return d.on(conn, name, args, see)
 }
 
@@ -60,7 +66,7 @@ func list[T any](d *DB, ctx context.Context, name string, args []any, scan func(
 	if err != nil {
 		return nil, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	return listOn(d, conn, name, args, scan)
 }
 
@@ -107,7 +113,7 @@ func (d *DB) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, er
 	if err != nil {
 		return nil, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	var runs []numbered
 	if q.IDs == nil && q.Shard == theShard {
 		after := int64(0)
@@ -193,7 +199,7 @@ func (d *DB) Runs(ctx context.Context, q store.RunQuery) (store.RunPage, error) 
 	if err != nil {
 		return page, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	before, err := d.numberOf(conn, q.Before)
 	if err != nil {
 		return page, err
@@ -278,7 +284,11 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	if q.Outputs {
 		scan = scanAttempt
 	}
-	return ofRun(d, ctx, q.Run, func(conn *sqlite.Conn, r *numbered) ([]dag.AttemptRow, error) {
+	give := d.give
+	if q.Sparing { // the owner asks, for what it knows to be on the disk
+		give = d.pool.Put
+	}
+	return ofRun(d, ctx, q.Run, give, func(conn *sqlite.Conn, r *numbered) ([]dag.AttemptRow, error) {
 		if !q.One {
 			return d.attemptsOn(conn, r, scan)
 		}
@@ -323,18 +333,18 @@ func (d *DB) packedOn(conn *sqlite.Conn, r *numbered) ([][]byte, error) {
 
 // Events implements store.Store.
 func (d *DB) Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error) {
-	return ofRun(d, ctx, run, func(conn *sqlite.Conn, r *numbered) ([]dag.EventRow, error) {
+	return ofRun(d, ctx, run, d.give, func(conn *sqlite.Conn, r *numbered) ([]dag.EventRow, error) {
 		return listOn(d, conn, "eventsOfRun", []any{r.n, run[:], after, limitOf(limit)}, scanEvent)
 	})
 }
 
 // ofRun reads rows that hang on a run's number; a run that is not there has none.
-func ofRun[T any](d *DB, ctx context.Context, id dag.RunID, read func(*sqlite.Conn, *numbered) ([]T, error)) ([]T, error) {
+func ofRun[T any](d *DB, ctx context.Context, id dag.RunID, give func(*sqlite.Conn), read func(*sqlite.Conn, *numbered) ([]T, error)) ([]T, error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer d.pool.Put(conn)
+	defer give(conn)
 	r := numbered{RunRow: dag.RunRow{Header: dag.Header{ID: id}}}
 	err = d.on(conn, "numberOfRun", []any{id[:]}, func(s *sqlite.Stmt) error {
 		r.n = s.ColumnInt64(0)
@@ -353,7 +363,7 @@ func (d *DB) Handlers(ctx context.Context, ids []dag.HandlerID) ([]store.Handler
 	if err != nil {
 		return nil, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	var all []store.Handler
 	for _, id := range ids {
 		one, err := listOn(d, conn, "handlerById", []any{int64(id)}, scanHandler)
@@ -424,7 +434,7 @@ func (d *DB) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow)
 	if err != nil {
 		return err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	end := sqlitex.Transaction(conn) // one snapshot for all that follows
 	defer end(&err)
 	return d.on(conn, "allRuns", nil, func(s *sqlite.Stmt) error {
@@ -459,7 +469,7 @@ func (d *DB) Info(ctx context.Context) (store.Info, error) {
 	if err != nil {
 		return info, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	return info, d.on(conn, "meta", nil, func(*sqlite.Stmt) error { return nil })
 }
 
@@ -469,7 +479,7 @@ func (d *DB) Unfinished(ctx context.Context) (map[string]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	runs := map[string]int{}
 	err = d.walkUp(conn, activeList, 0, func(n int64) (bool, error) {
 		return true, d.on(conn, "stateByNumber", []any{n}, func(s *sqlite.Stmt) error {

@@ -72,7 +72,7 @@ func (d *DB) expired(ctx context.Context, x store.Expiry) ([]expired, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	filling := false
 	err = d.on(conn, "backfillGoesOn", []any{int64(x.Workflow)}, func(*sqlite.Stmt) error {
 		filling = true
@@ -153,7 +153,7 @@ func (d *DB) leastVersion(ctx context.Context, w dag.WorkflowID) (int64, error) 
 	if err != nil {
 		return 0, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	least, looked := int64(math.MaxInt32), 0
 	err = d.walkUp(conn, workflowList(w), 0, func(n int64) (bool, error) {
 		looked++

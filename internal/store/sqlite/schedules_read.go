@@ -27,7 +27,7 @@ func legible[T any](d *DB, ctx context.Context, name string, args []any, scan fu
 	if err != nil {
 		return nil, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	return legibleOn(d, conn, name, args, scan)
 }
 
@@ -108,7 +108,7 @@ func (d *DB) Sensors(ctx context.Context, shards []dag.ShardID, kinds []string, 
 	if err != nil {
 		return nil, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	kinds = slices.Compact(slices.Sorted(slices.Values(kinds)))
 	var all []store.Trigger
 	for _, kind := range kinds {

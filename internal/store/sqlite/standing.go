@@ -20,7 +20,7 @@ func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, l
 	if err != nil {
 		return nil, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	from := int64(0)
 	if !after.IsZero() {
 		if from, err = d.numberOf(conn, after); err != nil {

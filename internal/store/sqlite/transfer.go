@@ -26,7 +26,7 @@ func (d *DB) Export(ctx context.Context, to store.Rows) (err error) {
 	if err != nil {
 		return err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	end := sqlitex.Transaction(conn) // one snapshot for all that follows
 	defer end(&err)
 	sql := statements(transferSQL)
@@ -151,7 +151,7 @@ func (d *DB) Counts(ctx context.Context) (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	return counts(conn)
 }
 
@@ -172,7 +172,7 @@ func (d *DB) RunStates(ctx context.Context) (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.pool.Put(conn)
+	defer d.give(conn)
 	n := map[string]int64{}
 	return n, each(conn, "count runs", statements(transferSQL)["runStates"], func(s *sqlite.Stmt) error {
 		n[s.ColumnText(0)] = s.ColumnInt64(1)

@@ -1,0 +1,10 @@
+package sqlite
+
+import "skein.dev/skein/internal/store"
+
+// StageNow is Stage that returns when the batch is written ahead, if it can be.
+func (d *DB) StageNow(b *store.Batch) {
+	d.handed.Stage(b, store.HandPacker{Hands: true, Ends: true, History: b.Tells()})
+	a, _ := d.stages.add(b)
+	d.writeAhead(a)
+}
