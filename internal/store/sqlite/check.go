@@ -16,7 +16,7 @@ import (
 const checkMax = 100
 
 // Check compares what is kept twice, in one snapshot: every run is on the lists it belongs
-// to, and no list has a run that it should not have; every active trigger is listed under
+// to, and no list has a run that it should not have, and so it is with its key; every active trigger is listed under
 // what it hears of, and nothing else is.
 func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	conn, err := d.take(ctx)
@@ -54,6 +54,12 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 		}
 		return nil
 	})
+	if err == nil {
+		err = d.on(conn, "wrongKeys", nil, func(s *sqlite.Stmt) error {
+			bad = report(bad, "run number %d and what is listed by key %q do not agree", s.ColumnInt64(0), s.ColumnText(1))
+			return nil
+		})
+	}
 	for key, words := range lists {
 		for w, left := range words {
 			for ; left != 0; left &= left - 1 {

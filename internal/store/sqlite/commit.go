@@ -244,6 +244,9 @@ func (d *DB) runs(b *store.Batch) error {
 		}
 		n := d.conn.LastInsertRowID()
 		d.numbers.put(r.ID, n)
+		if err := d.key(r.Workflow, r.Key, n); err != nil {
+			return err
+		}
 		if err := d.enlistNew(r, n); err != nil {
 			return err
 		}
@@ -254,6 +257,14 @@ func (d *DB) runs(b *store.Batch) error {
 		}
 	}
 	return d.moveLines()
+}
+
+// key lists a run by its idempotency key, if it has one; nobody else of its workflow may have that.
+func (d *DB) key(w dag.WorkflowID, key string, n int64) error {
+	if key == "" {
+		return nil
+	}
+	return d.stmts.insertKey.row().int(int64(w)).text(key).int(n).one(d.conn)
 }
 
 func (d *DB) updateRun(r *dag.RunUpdate) error {

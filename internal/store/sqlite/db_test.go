@@ -242,6 +242,8 @@ func TestCheckFindsWrongLists(t *testing.T) {
 		"missing from a user's list":   "DELETE FROM roll WHERE list = 'u/ada'",
 		"on a list it is not of":       "INSERT INTO roll SELECT 'w/8', page, bits FROM roll WHERE list = 'w/7'",
 		"ended but listed as active":   "UPDATE run SET finished = 5 WHERE n = 2",
+		"not to be found by its key":   "UPDATE run SET key = 'k', key_hash = x'01' WHERE n = 2",
+		"listed by a key it has not":   "INSERT INTO run_key VALUES (7, 'k', 2)",
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, path := openTemp(t)

@@ -7,7 +7,7 @@ SELECT epoch, seq, owner, watermark FROM shard WHERE id = ?1;
 SELECT * FROM run WHERE id = ?1;
 
 -- name: runByKey
-SELECT * FROM run WHERE workflow = ?1 AND key = ?2;
+SELECT r.* FROM run_key k CROSS JOIN run r ON r.n = k.run WHERE k.workflow = ?1 AND k.key = ?2;
 
 -- name: numberOfRun
 SELECT n, hands, ends FROM run WHERE id = ?1;
@@ -94,6 +94,14 @@ SELECT list, page, bits FROM roll;
 
 -- name: runLists
 SELECT n, workflow, user, finished, n IN (SELECT run FROM line WHERE kept = 0) FROM run;
+
+-- name: wrongKeys
+-- Runs with keys that are not listed by them, and what is listed without such a run.
+SELECT r.n, r.key FROM run r WHERE r.key IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM run_key k WHERE k.workflow = r.workflow AND k.key = r.key AND k.run = r.n)
+UNION ALL
+SELECT k.run, k.key FROM run_key k WHERE NOT EXISTS (SELECT 1 FROM run r WHERE r.n = k.run AND r.workflow = k.workflow AND r.key = k.key)
+LIMIT 100;
 
 -- name: finishedRun
 SELECT id, finished, coalesce(key, ''), origin, user FROM run WHERE n = ?1 AND finished > 0;

@@ -15,9 +15,9 @@ var _ store.Retention = (*DB)(nil)
 
 // expired is a run that need not be kept.
 type expired struct {
-	id   dag.RunID
-	n    int64
-	user string
+	id        dag.RunID
+	n         int64
+	key, user string
 }
 
 // Expire implements store.Retention. What may go is looked for beside the writer; the deletion
@@ -59,6 +59,11 @@ func (d *DB) expire(r *expired, w dag.WorkflowID) error {
 			return err
 		}
 	}
+	if r.key != "" {
+		if err := d.stmts.expireKey.row().int(int64(w)).text(r.key).int(r.n).one(d.conn); err != nil {
+			return err
+		}
+	}
 	if err := d.enlist(workflowList(w), r.n, false); err != nil {
 		return err
 	}
@@ -94,7 +99,7 @@ func (d *DB) expired(ctx context.Context, x store.Expiry) ([]expired, error) {
 			if finished >= x.Before && n > floor || key != "" && finished >= x.KeptFrom(key) || origin == dag.OriginBackfill && filling {
 				return nil
 			}
-			r := expired{n: n, user: s.ColumnText(4)}
+			r := expired{n: n, key: key, user: s.ColumnText(4)}
 			s.ColumnBytes(0, r.id[:])
 			all = append(all, r)
 			return nil

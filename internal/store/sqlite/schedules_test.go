@@ -62,7 +62,7 @@ func formatOne(t *testing.T) (path string, id dag.RunID) {
 		INSERT INTO meta (one, cluster, created) VALUES (1, '0d5ba2a8-1f0a-4a3c-9d5e-0a6a5d0c7e11', 1);
 		UPDATE shard SET epoch = 3, seq = 9, owner = 2;
 		INSERT INTO workflow VALUES (7, 0, 'default', 'old', 'active', 2, 3, 5, 10, 20);
-		INSERT INTO run VALUES (1, x'0190000000007000800000000000000a', 0, 7, 1, 'medium', 'api', 'ada', NULL, NULL, x'7b7d', 11,
+		INSERT INTO run VALUES (1, x'0190000000007000800000000000000a', 0, 7, 1, 'medium', 'api', 'ada', 'night', x'01', x'7b7d', 11,
 		  9, 11, x'00', 'running', 'run', 1, '', '', NULL, NULL, NULL, 12, 13, 0, 2, 12, NULL, NULL, NULL);
 		INSERT INTO attempt VALUES (1, 0, 1, 1, 2, 13, 'assigned', '', '', NULL, '', NULL, 0, 0, 0, 0);
 		INSERT INTO roll SELECT list, 0, x'02' || zeroblob(255) FROM (SELECT 'active' AS list UNION SELECT 'w/7' UNION SELECT 'u/ada');
@@ -91,6 +91,9 @@ func TestFormatOneIsMigrated(t *testing.T) {
 		recs, err := d.Load(ctx, store.LoadQuery{Limit: 10})
 		if err != nil || len(recs) != 1 || recs[0].Bad != nil || recs[0].Run.ID != id || recs[0].Run.Fire != nil || len(recs[0].Attempts) != 1 {
 			t.Errorf("runs %+v, %v", recs, err)
+		}
+		if r, err := d.RunByKey(ctx, 7, "night"); err != nil || r.ID != id {
+			t.Errorf("by key %+v, %v", r, err)
 		}
 		w, err := d.Workflow(ctx, "default", "old")
 		if err != nil || w.ID != 7 || w.MaxRuns != 0 {

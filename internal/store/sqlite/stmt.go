@@ -157,6 +157,7 @@ type writeStmts struct {
 	fence, acquire                 *stmt
 	readRoll, writeRoll, dropRoll  *stmt
 	insertRun, runNumber           *stmt
+	insertKey, expireKey           *stmt
 	updateRun, endRun, fillRun     *stmt
 	insertAttempt, updateAttempt   *stmt
 	firstAttempt, attemptsThere    *stmt
@@ -198,6 +199,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"fence", &w.fence}, {"acquire", &w.acquire},
 		{"readRoll", &w.readRoll}, {"writeRoll", &w.writeRoll}, {"dropRoll", &w.dropRoll},
 		{"insertRun", &w.insertRun}, {"runNumber", &w.runNumber},
+		{"insertKey", &w.insertKey}, {"expireKey", &w.expireKey},
 		{"updateRun", &w.updateRun}, {"endRun", &w.endRun}, {"fillRun", &w.fillRun},
 		{"insertAttempt", &w.insertAttempt}, {"updateAttempt", &w.updateAttempt},
 		{"firstAttempt", &w.firstAttempt}, {"attemptsThere", &w.attemptsThere}, {"packedOfRun", &w.packedOfRun},

@@ -307,6 +307,10 @@ func (in *importer) number(id []byte) (int64, error) {
 func (in *importer) list(t *store.Table, values []store.Value) error {
 	n := in.db.conn.LastInsertRowID()
 	in.db.numbers.put(dag.RunID(values[t.Index("id")].Bytes), n)
+	key := string(values[t.Index("key")].Bytes)
+	if err := in.db.key(dag.WorkflowID(values[t.Index("workflow")].Int), key, n); err != nil {
+		return err
+	}
 	lists := []string{workflowList(dag.WorkflowID(values[t.Index("workflow")].Int)), userList(string(values[t.Index("user")].Bytes))}
 	if values[t.Index("finished")].Int == 0 {
 		lists = append(lists, activeList)

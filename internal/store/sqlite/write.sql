@@ -13,6 +13,9 @@ INSERT INTO run (id, shard, workflow, version, priority, origin, user, key, key_
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
   ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30);
 
+-- name: insertKey
+INSERT INTO run_key (workflow, key, run) VALUES (?1, ?2, ?3);
+
 -- name: runNumber
 SELECT n FROM run WHERE id = ?1;
 
@@ -103,6 +106,9 @@ UPDATE shard SET owner = owner WHERE id = ?1 AND owner = ?2;
 
 -- name: expireRun
 DELETE FROM run WHERE n = ?1 AND finished > 0;
+
+-- name: expireKey
+DELETE FROM run_key WHERE workflow = ?1 AND key = ?2 AND run = ?3;
 
 -- name: expireAttempts
 DELETE FROM attempt WHERE run = ?1;
