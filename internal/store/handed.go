@@ -54,14 +54,12 @@ type HandPlan struct {
 	// Changes says the same of each of AttemptUpdates.
 	Changes []AttemptWrite
 	number  uint64
-	err     error // what the batch is refused for
-	missing []int // updates of attempts that nothing is known of
-	packed  map[dag.RunID]*packed
-	room    []packed // of those
-	first   *packed  // the others follow it, in the order in which they were begun
-	newest  *packed  // the last of those
-	last    *packed  // what was packed into last
-	turn    *packed  // the next to be taken, if all are taken in that order
+	err     error    // what the batch is refused for
+	missing []int    // updates of attempts that nothing is known of
+	runs    RunIndex // of those that something is packed of
+	packed  []packed // by their numbers
+	last    int      // what was packed into last
+	turn    int      // the next to be taken, if all are taken in that order
 }
 
 // AttemptForm is how a change of an attempt is written.
@@ -84,42 +82,32 @@ type AttemptWrite struct {
 // Take gives what is packed of a run, once; the caller's row holds it. Rows are mostly written in the order in which their
 // runs were packed, so the map is hardly asked.
 func (p *HandPlan) Take(id dag.RunID) []byte {
-	is := p.turn
-	if is == nil || is.run != id {
-		if is = p.packed[id]; is == nil {
+	i := p.turn
+	if i >= len(p.packed) || p.packed[i].run != id {
+		if i = p.runs.Find(id); i < 0 {
 			return nil
 		}
 	}
-	p.turn = is.next
-	whole := is.whole
-	is.whole = nil
+	p.turn = i + 1
+	whole := p.packed[i].whole
+	p.packed[i].whole = nil
 	return whole
 }
 
 // of is what is packed of a run, of so many at most. The attempts of a run mostly follow one another.
 func (p *HandPlan) of(id dag.RunID, runs int) *packed {
-	if p.last != nil && p.last.run == id {
-		return p.last
+	if p.packed == nil {
+		p.runs.Reset(runs)
+		p.packed = make([]packed, 0, runs)
+	} else if p.packed[p.last].run == id {
+		return &p.packed[p.last]
 	}
-	is := p.packed[id]
-	if is == nil {
-		if p.packed == nil {
-			p.packed = make(map[dag.RunID]*packed, runs)
-		}
-		if len(p.room) == 0 {
-			p.room = make([]packed, max(runs-len(p.packed), 1))
-		}
-		is, p.room = &p.room[0], p.room[1:]
-		is.run = id
-		if p.packed[id] = is; p.first == nil {
-			p.first = is
-		} else {
-			p.newest.next = is
-		}
-		p.newest = is
+	i, added := p.runs.Add(id)
+	if added {
+		p.packed = append(p.packed, packed{run: id})
 	}
-	p.last = is
-	return is
+	p.last = i
+	return &p.packed[i]
 }
 
 // HandPacker is what a plan goes by.
@@ -213,7 +201,7 @@ func (h *Handed) check(b *Batch, with *HandPacker) *HandPlan {
 	h.plans++
 	p.number = h.plans
 	for i := range b.AttemptInserts {
-		if p.err = h.insert(b, i, with, p, ending); p.err != nil {
+		if p.err = h.insert(b, i, with, p, &ending); p.err != nil {
 			return p
 		}
 	}
@@ -233,17 +221,16 @@ func (h *Handed) check(b *Batch, with *HandPacker) *HandPlan {
 }
 
 // endingRuns are the runs that end in a batch, if it hands anything over: the row of a run's end has no room for that.
-func endingRuns(b *Batch) map[dag.RunID]bool {
+func endingRuns(b *Batch) (ending RunIndex) {
 	if len(b.AttemptInserts) == 0 {
-		return nil
+		return ending
 	}
-	var ending map[dag.RunID]bool
 	for i := range b.RunUpdates {
 		if r := &b.RunUpdates[i]; r.State.Terminal() {
-			if ending == nil {
-				ending = make(map[dag.RunID]bool, len(b.RunUpdates))
+			if ending.places == nil {
+				ending.Reset(len(b.RunUpdates))
 			}
-			ending[r.ID] = true
+			ending.Add(r.ID)
 		}
 	}
 	return ending
@@ -262,15 +249,14 @@ func (p *HandPlan) pack(b *Batch) {
 			p.of(a.Run, len(b.Events)).end(a, w)
 		}
 	}
-	for is := p.first; is != nil; is = is.next {
-		is.whole = is.bytes()
+	for i := range p.packed {
+		p.packed[i].whole = p.packed[i].bytes()
 	}
-	p.turn = p.first
 }
 
-func (h *Handed) insert(b *Batch, i int, with *HandPacker, p *HandPlan, ending map[dag.RunID]bool) error {
+func (h *Handed) insert(b *Batch, i int, with *HandPacker, p *HandPlan, ending *RunIndex) error {
 	a := &b.AttemptInserts[i]
-	p.Own[i] = !with.Hands || !plainHand(a) || ending[a.Run] || !with.History(a.Run)
+	p.Own[i] = !with.Hands || !plainHand(a) || ending.Has(a.Run) || !with.History(a.Run)
 	if a.State != dag.AttemptAssigned {
 		return nil
 	}

@@ -45,7 +45,6 @@ func handOf(a *dag.AttemptRow) [handFields]int64 {
 // packed is what a transaction packs of one run.
 type packed struct {
 	run               dag.RunID
-	next              *packed
 	whole             []byte // all of it, until a row has it
 	hands, ends       []byte
 	lastHand, lastEnd [handFields]int64

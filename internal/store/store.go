@@ -163,14 +163,12 @@ type Acquired struct {
 
 // Tells reports of a run whether the batch has history of it.
 func (b *Batch) Tells() func(dag.RunID) bool {
-	of := make(map[dag.RunID]struct{}, len(b.Events))
+	var of RunIndex
+	of.Reset(len(b.Events))
 	for i := range b.Events {
-		of[b.Events[i].Run] = struct{}{}
+		of.Add(b.Events[i].Run)
 	}
-	return func(id dag.RunID) bool {
-		_, has := of[id]
-		return has
-	}
+	return of.Has
 }
 
 // RunRecord is a run with its rows.

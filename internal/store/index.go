@@ -1,0 +1,80 @@
+package store
+
+import (
+	"encoding/binary"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// RunIndex numbers the runs of a transaction from 0, and finds their numbers.
+//
+// A run has a place by the end of its id, which is random, or one of the next: a transaction asks several times for
+// thousands, and a map takes several times as long. The zero value is empty.
+type RunIndex struct {
+	ids    []dag.RunID
+	places []int32 // a power of two, and at least twice as many as ids; the number of a run and 1, or 0
+}
+
+// placesMin is how many places there are at least.
+const placesMin = 64
+
+// Reset empties the index and makes room for so many runs.
+func (x *RunIndex) Reset(runs int) {
+	x.ids = x.ids[:0]
+	size := placesMin
+	for size < 2*runs {
+		size *= 2
+	}
+	if size > cap(x.places) {
+		x.places = make([]int32, size)
+	}
+	x.places = x.places[:size]
+	clear(x.places)
+	if cap(x.ids) < runs {
+		x.ids = make([]dag.RunID, 0, runs)
+	}
+}
+
+// Add gives the number of a run, which is a new one if it had none.
+func (x *RunIndex) Add(id dag.RunID) (n int, added bool) {
+	if 2*(len(x.ids)+1) > len(x.places) {
+		x.grow()
+	}
+	p := x.place(id)
+	if *p == 0 {
+		x.ids = append(x.ids, id)
+		*p = int32(len(x.ids))
+		added = true
+	}
+	return int(*p) - 1, added
+}
+
+// Find gives the number of a run, or -1.
+func (x *RunIndex) Find(id dag.RunID) int {
+	if len(x.places) == 0 {
+		return -1
+	}
+	return int(*x.place(id)) - 1
+}
+
+// Has reports whether a run has a number.
+func (x *RunIndex) Has(id dag.RunID) bool { return x.Find(id) >= 0 }
+
+// place is that of a run, or the free one that it would have.
+func (x *RunIndex) place(id dag.RunID) *int32 {
+	last := uint32(len(x.places) - 1)
+	for i := binary.BigEndian.Uint32(id[len(id)-4:]) & last; ; i = (i + 1) & last {
+		if p := &x.places[i]; *p == 0 || x.ids[*p-1] == id {
+			return p
+		}
+	}
+}
+
+func (x *RunIndex) grow() {
+	ids := x.ids
+	x.ids, x.places = nil, nil
+	x.Reset(2*len(ids) + 1)
+	for _, id := range ids {
+		x.Add(id)
+	}
+}
