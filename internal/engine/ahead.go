@@ -216,8 +216,7 @@ func (w *writer) fold(f *flight) {
 		made.touched = append(made.touched, r)
 	}
 	for _, r := range made.touched {
-		if !f.tx.marked[r] {
-			f.tx.marked[r] = true
+		if f.tx.mark(r) {
 			f.tx.touched = append(f.tx.touched, r)
 		}
 	}

@@ -345,7 +345,7 @@ func (w *writer) standAside() {
 		return
 	}
 	for _, r := range w.tx.touched {
-		if w.tx.next != nil && w.tx.next.marked[r] {
+		if w.tx.next != nil && w.tx.next.touches(r) {
 			continue
 		}
 		if r.State == dag.RunWaiting && r.Claim.Aside() && w.runs[r.ID] == r {

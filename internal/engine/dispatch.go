@@ -264,8 +264,7 @@ func assignment(r *dag.Run, is *dag.AttemptRow) Assignment {
 // touch lists a run for the flush, puts it where its ready tasks say, and hands out its
 // Leader work, which needs no slot.
 func (w *writer) touch(r *dag.Run) {
-	if !w.tx.marked[r] {
-		w.tx.marked[r] = true
+	if w.tx.mark(r) {
 		w.tx.touched = append(w.tx.touched, r)
 	}
 	if r.State == dag.RunSplitting && r.Ready() > 0 {

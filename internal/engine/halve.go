@@ -91,7 +91,7 @@ func strip(it *item) {
 // loaded again. The items stay.
 func (w *writer) putBack(ctx context.Context) error {
 	ids := make([]dag.RunID, 0, len(w.tx.touched)+1)
-	if r := w.tx.current; r != nil && !w.tx.marked[r] {
+	if r := w.tx.current; r != nil && !w.tx.touches(r) {
 		w.tx.touched = append(w.tx.touched, r)
 	}
 	for _, r := range w.tx.touched {

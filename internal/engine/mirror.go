@@ -152,7 +152,7 @@ func (w *writer) mirrorRun(rec *store.RunRecord) (string, error) {
 	if r == nil {
 		return fmt.Sprintf("run %s is not in memory", id), nil
 	}
-	if w.spare == nil && w.tx != nil && w.tx.marked[r] {
+	if w.spare == nil && w.tx != nil && w.tx.touches(r) {
 		return "", nil // memory is ahead of the transaction under way
 	}
 	var fx dag.Effects

@@ -162,7 +162,7 @@ func (w *writer) endedNow(it *item) bool {
 		return false
 	}
 	r := w.runs[it.run]
-	return r != nil && w.tx.marked[r] && !r.Unfinished()
+	return r != nil && w.tx.touches(r) && !r.Unfinished()
 }
 
 // verb steps a run for a verb that may bring it back.
@@ -181,7 +181,7 @@ func (w *writer) verb(it *item) answer {
 			a.err = fmt.Errorf("%w: run %s: %s", ErrConflict, it.run, r.Refusal(&it.ev))
 		}
 	}
-	if revived && r != nil && !w.tx.marked[r] && r.Gate == gateNone {
+	if revived && r != nil && !w.tx.touches(r) && r.Gate == gateNone {
 		delete(w.runs, r.ID) // in vain
 	}
 	return a

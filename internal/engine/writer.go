@@ -76,17 +76,18 @@ type writer struct {
 
 // transaction is the one being made. Nothing in it counts until it has committed.
 type transaction struct {
+	side    int    // 0 or 1: which of the two
+	serial  uint64 // rises: it has been another one before
 	batch   store.Batch
 	fx      dag.Effects
 	now     dag.Now
 	due     dag.Micros // instants up to here are due
 	touched []*dag.Run
-	marked  map[*dag.Run]bool // is touched
-	ended   []*dag.Run        // those of touched that came to their end in it
-	current *dag.Run          // the one being stepped: a panic leaves it half changed
-	assigns []Assignment      // to dispatch
-	splits  []Assignment      // Leader work, likewise
-	answers []answer          // by item
+	ended   []*dag.Run   // those of touched that came to their end in it
+	current *dag.Run     // the one being stepped: a panic leaves it half changed
+	assigns []Assignment // to dispatch
+	splits  []Assignment // Leader work, likewise
+	answers []answer     // by item
 	keys    map[keyOf]*dag.Run
 	written map[store.TriggerKey]bool   // triggers with a row in the batch
 	lines   map[store.TriggerKey]lineAt // the newest line of the ledger, if it lies in the batch
@@ -111,19 +112,30 @@ type tally struct {
 	faults                                                            [faults]int64
 }
 
-func newTransaction() *transaction {
+// newTransaction makes the first of the two that a writer has, or the second.
+func newTransaction(side int) *transaction {
 	return &transaction{
-		marked: map[*dag.Run]bool{}, keys: map[keyOf]*dag.Run{}, written: map[store.TriggerKey]bool{}, lines: map[store.TriggerKey]lineAt{},
+		side: side, serial: 1, keys: map[keyOf]*dag.Run{}, written: map[store.TriggerKey]bool{}, lines: map[store.TriggerKey]lineAt{},
 		filled: map[int64]bool{}, letters: map[dag.ShardID][]letter{},
 	}
 }
+
+// mark notes that it touches a run, and reports whether it had not.
+func (t *transaction) mark(r *dag.Run) bool {
+	if t.touches(r) {
+		return false
+	}
+	r.Marks[t.side] = t.serial
+	return true
+}
+
+func (t *transaction) touches(r *dag.Run) bool { return r.Marks[t.side] == t.serial }
 
 // reset empties the transaction and keeps its arrays.
 func (t *transaction) reset() {
 	t.batch.Reset()
 	t.fx.Reset()
 	clear(t.touched)
-	clear(t.marked)
 	clear(t.assigns)
 	clear(t.splits)
 	clear(t.answers)
@@ -136,12 +148,13 @@ func (t *transaction) reset() {
 	clear(t.ended)
 	t.ended, t.declared, t.common = t.ended[:0], false, false
 	t.touched, t.assigns, t.splits, t.answers = t.touched[:0], t.assigns[:0], t.splits[:0], t.answers[:0]
+	t.serial++
 	t.current, t.rows, t.tried, t.tally, t.staged, t.next = nil, 0, 0, tally{}, false, nil
 }
 
 func newWriter(e *Engine) *writer {
 	w := &writer{e: e, inbox: newInbox(e.host, e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[attemptKey]bool{}, carried: map[attemptKey]bool{}}
-	w.tx, w.spare, w.reading = newTransaction(), newTransaction(), map[int64]dag.ShardID{}
+	w.tx, w.spare, w.reading = newTransaction(0), newTransaction(1), map[int64]dag.ShardID{}
 	w.queue.Ageing = e.cfg.Ageing
 	w.clock.read, w.due.read = e.host.Now, e.host.Now
 	if e.cluster == nil {
