@@ -18,6 +18,7 @@ type benchFlags struct {
 	history, nodes    int
 	triggers, due     int
 	within            time.Duration
+	cold              bool
 }
 
 // benchNodesMax bounds the schedulers of a benchmark: each has connections of its own.
@@ -46,6 +47,7 @@ beside bare fork and exec, as many at once: --slots, here by default twenty per 
 	fl.IntVar(&f.runs, "runs", 0, "number of runs (default depends on the shape)")
 	fl.IntVar(&f.workflows, "workflows", 4, "workflows that the runs are spread over")
 	fl.IntVar(&f.history, "history", 0, "finished tasks that lie in the database before the measurement")
+	fl.BoolVar(&f.cold, "cold", false, "measure the first runs of a new process, instead of warming up with as many (at most 20,000 tasks)")
 	fl.IntVar(&f.nodes, "nodes", 1, "schedulers at once, each with its share of the workflows (postgres only)")
 	fl.IntVar(&f.triggers, "triggers", 0, "measure schedules instead: so many stored ones")
 	fl.IntVar(&f.due, "due", 10_000, "with --triggers: how many of them are due")
@@ -97,7 +99,7 @@ func (c *cli) bench(ctx context.Context, f benchFlags) error {
 }
 
 func (c *cli) benchShape(ctx context.Context, shape bench.Shape, f benchFlags) (r bench.Result, err error) {
-	cfg := bench.Config{Shape: shape, Runs: f.runs, Workflows: f.workflows, Nodes: f.nodes, History: f.history}
+	cfg := bench.Config{Shape: shape, Runs: f.runs, Workflows: f.workflows, Nodes: f.nodes, History: f.history, Cold: f.cold}
 	err = c.benchPlace(ctx, f, func(dir string, at bench.Place) error {
 		c.say("measuring %s …", shape.Name)
 		if cfg.Dir, cfg.At = dir, at; shape.Shell {

@@ -23,6 +23,9 @@ func TestRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			r = limits.Complete(r)
+			if r.WarmUpTasks != r.Tasks {
+				t.Errorf("warmed up with %d tasks, want as many as were measured: %d", r.WarmUpTasks, r.Tasks)
+			}
 			if want := 6 * len(s.Tasks()); r.Tasks != want || r.Runs != 6 {
 				t.Errorf("%d tasks of %d runs, want %d of 6", r.Tasks, r.Runs, want)
 			}
@@ -37,6 +40,25 @@ func TestRun(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWarmUp: what comes before the clock is started is bounded, and can be left out.
+func TestWarmUp(t *testing.T) {
+	s, err := ParseShape("dag9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		runs int
+		cold bool
+		want int
+	}{{3, false, 27}, {3, true, 0}, {3000, false, warmUpTasks / 9 * 9}} {
+		r, err := load(t.Context(), Config{Shape: s, Runs: c.runs, Cold: c.cold, Dir: t.TempDir()})
+		if err != nil || r.WarmUpTasks != c.want || r.Tasks != 9*c.runs {
+			t.Errorf("%d runs, cold %v: %d tasks after %d to warm up, %v; want %d after %d",
+				c.runs, c.cold, r.Tasks, r.WarmUpTasks, err, 9*c.runs, c.want)
+		}
 	}
 }
 
