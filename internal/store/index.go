@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 )
@@ -59,6 +60,9 @@ func (x *RunIndex) Find(id dag.RunID) int {
 
 // Has reports whether a run has a number.
 func (x *RunIndex) Has(id dag.RunID) bool { return x.Find(id) >= 0 }
+
+// Meets reports whether a run has a number in both.
+func (x *RunIndex) Meets(o *RunIndex) bool { return slices.ContainsFunc(o.ids, x.Has) }
 
 // place is that of a run, or the free one that it would have.
 func (x *RunIndex) place(id dag.RunID) *int32 {

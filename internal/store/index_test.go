@@ -40,3 +40,25 @@ func TestRunIndex(t *testing.T) {
 		}
 	}
 }
+
+// TestIndexesMeet: whatever their sizes, two indexes meet if and only if they share a run.
+func TestIndexesMeet(t *testing.T) {
+	of := func(from, to int) *RunIndex {
+		x := &RunIndex{}
+		for i := from; i < to; i++ {
+			x.Add(dag.RunID{14: byte(i >> 8), 15: byte(i)})
+		}
+		return x
+	}
+	for _, c := range []struct {
+		a, b *RunIndex
+		want bool
+	}{
+		{of(0, 0), of(0, 0), false}, {of(0, 3), of(0, 0), false}, {of(0, 0), of(0, 3), false},
+		{of(0, 300), of(300, 400), false}, {of(0, 300), of(299, 400), true}, {of(7, 8), of(0, 4000), true}, {of(0, 4000), of(7, 8), true},
+	} {
+		if got := c.a.Meets(c.b); got != c.want {
+			t.Errorf("%d runs and %d: %v", len(c.a.ids), len(c.b.ids), got)
+		}
+	}
+}

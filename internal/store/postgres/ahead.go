@@ -33,7 +33,7 @@ type flight struct {
 
 	once  sync.Once
 	known chan struct{} // closed when runs are those that it is about, or are not to be known
-	runs  map[dag.RunID]struct{}
+	runs  *store.RunIndex
 }
 
 // flights are the staged transactions, in their order.
@@ -120,30 +120,31 @@ func onlyRuns(b *store.Batch) bool {
 }
 
 // runsOf are the runs that a batch is about.
-func runsOf(b *store.Batch) map[dag.RunID]struct{} {
-	runs := make(map[dag.RunID]struct{}, len(b.Events))
+func runsOf(b *store.Batch) *store.RunIndex {
+	runs := &store.RunIndex{}
+	runs.Reset(len(b.Events))
 	for i := range b.RunInserts {
-		runs[b.RunInserts[i].ID] = struct{}{}
+		runs.Add(b.RunInserts[i].ID)
 	}
 	for i := range b.RunUpdates {
-		runs[b.RunUpdates[i].ID] = struct{}{}
+		runs.Add(b.RunUpdates[i].ID)
 	}
 	for i := range b.AttemptInserts {
-		runs[b.AttemptInserts[i].Run] = struct{}{}
+		runs.Add(b.AttemptInserts[i].Run)
 	}
 	for i := range b.AttemptUpdates {
-		runs[b.AttemptUpdates[i].Run] = struct{}{}
+		runs.Add(b.AttemptUpdates[i].Run)
 	}
 	for i := range b.Events {
-		runs[b.Events[i].Run] = struct{}{}
+		runs.Add(b.Events[i].Run)
 	}
 	return runs
 }
 
 // tell says which runs the transaction is about, which is all that others ask: those of the batch and those that leave a wave.
-func (f *flight) tell(runs map[dag.RunID]struct{}, plan *wavePlan) {
+func (f *flight) tell(runs *store.RunIndex, plan *wavePlan) {
 	for _, is := range plan.listed {
-		runs[is.run] = struct{}{}
+		runs.Add(is.run)
 	}
 	f.once.Do(func() {
 		f.runs = runs
@@ -155,20 +156,15 @@ func (f *flight) tell(runs map[dag.RunID]struct{}, plan *wavePlan) {
 func (f *flight) over() { f.once.Do(func() { close(f.known) }) }
 
 // apart waits until the transactions before it are known and reports whether none of them is about one of some runs.
-func (f *flight) apart(runs map[dag.RunID]struct{}) bool {
+func (f *flight) apart(runs *store.RunIndex) bool {
 	for _, o := range f.before {
 		select {
 		case <-o.known:
 		case <-f.ctx.Done():
 			return false
 		}
-		if o.runs == nil { // it failed, or does not know
+		if o.runs == nil || o.runs.Meets(runs) { // it failed, or does not know
 			return false
-		}
-		for id := range runs {
-			if _, both := o.runs[id]; both {
-				return false
-			}
 		}
 	}
 	return true

@@ -110,7 +110,7 @@ type tx struct {
 	flight *flight
 	ahead  bool // it is written before its fence: see ahead.go
 	p      *pgconn.Pipeline
-	past   history
+	past   store.Past
 	hands  *store.HandPlan
 	waves  wavePlan
 	owned  []int32 // shards

@@ -16,13 +16,13 @@ import (
 // was told that the transaction before was written, or took the shard. For the same reason the plan of a transaction can do
 // no harm that is made while another one of its shard is under way: if that one fails, the fence of this one misses.
 func (x *tx) plan(d *DB) error {
-	err := x.past.collect(x.batch)
+	err := x.past.Begin(x.batch.Events)
 	if err == nil {
 		x.hands, err = d.handed.Plan(x.batch, store.HandPacker{
 			Hands:   d.stands.Load() >= formatHands,
 			Ends:    d.stands.Load() >= formatEnds,
 			Late:    true,
-			History: func(id dag.RunID) bool { return x.past[id] != nil },
+			History: x.past.Tells,
 			Look:    x.look,
 		})
 	}

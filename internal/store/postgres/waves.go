@@ -43,9 +43,9 @@ type wave struct {
 
 // wavePlan is what a transaction does to waves.
 type wavePlan struct {
-	unpack []int32                // shards
-	starts map[dag.ShardID]*wave  // the wave of each shard
-	ended  map[dag.RunID]struct{} // in waves: they are not on the list
+	unpack []int32               // shards
+	starts map[dag.ShardID]*wave // the wave of each shard
+	ended  []bool                // by the updates of runs, if any: it was in a wave, so it is not on the list
 	gone   []waveKey
 	listed []listedRun // what is left of those
 }
@@ -68,6 +68,9 @@ func (p *wavePlan) rides(r *dag.RunRow) bool { return p.starts[r.Shard] != nil &
 
 // begins reports whether a new run goes on at once: one that waits may do so for long.
 func begins(r *dag.RunRow) bool { return r.State == dag.RunRunning || r.State == dag.RunSplitting }
+
+// leaves reports whether the run of an update ends in a wave.
+func (p *wavePlan) leaves(update int) bool { return p.ended != nil && p.ended[update] }
 
 // known reports whether nothing of the shards of a batch need be unpacked.
 func (w *waves) known(b *store.Batch) bool {
@@ -94,7 +97,12 @@ func (w *waves) plan(b *store.Batch) (p wavePlan) {
 	}
 	for i := range b.RunUpdates {
 		if r := &b.RunUpdates[i]; r.FinishedAt != 0 {
-			w.end(&p, r)
+			if w.end(r) {
+				if p.ended == nil {
+					p.ended = make([]bool, len(b.RunUpdates))
+				}
+				p.ended[i] = true
+			}
 		}
 	}
 	for _, f := range b.Fences { // when all that end have ended
@@ -104,21 +112,18 @@ func (w *waves) plan(b *store.Batch) (p wavePlan) {
 	return p
 }
 
-func (w *waves) end(p *wavePlan, r *dag.RunUpdate) {
+// end reports whether a run that ends was in a wave.
+func (w *waves) end(r *dag.RunUpdate) bool {
 	of := w.of[r.Shard]
 	if of == nil {
-		return // it is refused
+		return false // it is refused
 	}
 	seq, in := of.seq[r.ID]
-	if !in {
-		return
+	if in {
+		delete(of.seq, r.ID)
+		of.live[seq].left--
 	}
-	delete(of.seq, r.ID)
-	of.live[seq].left--
-	if p.ended == nil {
-		p.ended = map[dag.RunID]struct{}{}
-	}
-	p.ended[r.ID] = struct{}{}
+	return in
 }
 
 // dissolve ends the waves of which few are left.

@@ -86,30 +86,6 @@ func (x *tx) seq(shard dag.ShardID) (seq int64, fenced bool) {
 	return 0, false
 }
 
-// history is the transaction's events by run, until a row has taken them.
-type history map[dag.RunID]*dag.EventRow
-
-func (h *history) collect(b *store.Batch) error {
-	*h = make(history, len(b.Events))
-	for i := range b.Events {
-		e := &b.Events[i]
-		if _, twice := (*h)[e.Run]; twice {
-			return fmt.Errorf("two event rows of run %s in one transaction: %w", e.Run, store.ErrRefused)
-		}
-		(*h)[e.Run] = e
-	}
-	return nil
-}
-
-// take hands over a run's events, if there are any; the caller's row holds them.
-func (h history) take(id dag.RunID) *dag.EventRow {
-	if e := h[id]; e != nil {
-		h[id] = nil
-		return e
-	}
-	return &dag.EventRow{}
-}
-
 func (x *tx) insertRuns(b *store.Batch) {
 	rows, list, wait := x.conn.room("insertRun"), x.conn.room("enlist"), x.conn.room("await")
 	line := x.conn.room("putInLine")
@@ -120,7 +96,7 @@ func (x *tx) insertRuns(b *store.Batch) {
 			x.fail = fmt.Errorf("run %s is of shard %d, which has no fence: %w", r.ID, r.Shard, store.ErrFenced)
 			return
 		}
-		e := x.past.take(r.ID)
+		e := x.past.Of(r.ID)
 		rows.row().id(&r.ID).int4(int32(r.Shard)).int8(int64(r.Workflow)).int4(r.Version).
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
 			blob(r.Fire.Pack()).int8(int64(r.Created)).int8(seq).int8(int64(e.At)).blob(e.Records)
@@ -166,7 +142,8 @@ func (x *tx) updateRuns(b *store.Batch) {
 	rows, list, struck := x.conn.room("updateRun"), x.conn.room("relist"), x.conn.room("strike")
 	wait, met, fill := x.conn.room("await"), x.conn.room("met"), x.conn.room("fillRun")
 	left, line := x.conn.room("leaveLine"), x.conn.room("putInLine")
-	seen := map[dag.RunID]bool{}
+	var seen store.RunIndex
+	seen.Reset(len(b.RunUpdates))
 	for i := range b.RunUpdates {
 		r := &b.RunUpdates[i]
 		seq, fenced := x.seq(r.Shard)
@@ -174,7 +151,7 @@ func (x *tx) updateRuns(b *store.Batch) {
 			x.fail = fmt.Errorf("run %s is of shard %d, which has no fence: %w", r.ID, r.Shard, store.ErrFenced)
 			return
 		}
-		if seen[r.ID] { // a statement changes a row once
+		if _, added := seen.Add(r.ID); !added { // a statement changes a row once
 			x.push(rows)
 			x.push(list)
 			x.push(struck)
@@ -183,12 +160,12 @@ func (x *tx) updateRuns(b *store.Batch) {
 			x.push(left)
 			x.push(line)
 			x.push(fill)
-			clear(seen)
+			seen.Reset(len(b.RunUpdates) - i)
+			seen.Add(r.ID)
 		}
-		seen[r.ID] = true
 		switch {
 		case r.FinishedAt != 0:
-			if _, inWave := x.waves.ended[r.ID]; !inWave {
+			if !x.waves.leaves(i) {
 				struck.row().id(&r.ID).int4(int32(r.Shard))
 			}
 		case r.Was.Terminal():
@@ -207,7 +184,7 @@ func (x *tx) updateRuns(b *store.Batch) {
 		runState(rows, &r.RunRow)
 		var ends []byte
 		if first := r.State.Terminal() && r.Generation == 1; first {
-			e := x.past.take(r.ID)
+			e := x.past.Of(r.ID)
 			ends = x.hands.Take(r.ID)
 			rows.int8(seq).int8(int64(e.At)).blob(e.Records)
 		} else {
@@ -303,7 +280,7 @@ func (x *tx) events(b *store.Batch) {
 	}
 	for i := range b.Events {
 		e := &b.Events[i]
-		if x.past[e.Run] == nil {
+		if !x.past.Tells(e.Run) {
 			continue
 		}
 		rows.row().id(&e.Run).int8(int64(e.At)).some(e.Records).blob(x.hands.Take(e.Run))

@@ -169,7 +169,8 @@ func (d *DB) apply(b *store.Batch) error {
 			return err
 		}
 	}
-	if err := d.past.begin(b.Events, seq); err != nil {
+	d.seq = seq
+	if err := d.past.Begin(b.Events); err != nil {
 		return err
 	}
 	if err := d.plan(b); err != nil {
@@ -201,7 +202,7 @@ func (d *DB) plan(b *store.Batch) (err error) {
 	d.hands, err = d.handed.Plan(b, store.HandPacker{
 		Hands:   true,
 		Ends:    true,
-		History: d.past.tells,
+		History: d.past.Tells,
 		Look:    d.look,
 	})
 	return err
@@ -234,10 +235,10 @@ func (d *DB) runs(b *store.Batch) error {
 		if err := checkShard(r.Shard); err != nil {
 			return fmt.Errorf("run %s: %w", r.ID, err)
 		}
-		e := d.past.of(r.ID)
+		e := d.past.Of(r.ID)
 		s := d.stmts.insertRun.row().blob(r.ID[:]).int(int64(r.Shard)).int(int64(r.Workflow)).int(int64(r.Version)).
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
-			int(int64(r.Created)).int(d.past.seq).int(int64(e.At)).blob(e.Records)
+			int(int64(r.Created)).int(d.seq).int(int64(e.At)).blob(e.Records)
 		if _, err := runState(s, r).blob(r.Fire.Pack()).blob(d.claims(r)).
 			blob(d.hands.Take(r.ID)).exec(d.conn); err != nil {
 			return err
@@ -279,8 +280,8 @@ func (d *DB) updateRun(r *dag.RunUpdate) error {
 	}
 	runState(s.row().int(n).int(int64(r.Shard)).text(r.Was.String()), &r.RunRow).blob(d.claims(&r.RunRow))
 	if first {
-		e := d.past.of(r.ID)
-		s.int(d.past.seq).int(int64(e.At)).blob(e.Records).blob(d.hands.Take(r.ID))
+		e := d.past.Of(r.ID)
+		s.int(d.seq).int(int64(e.At)).blob(e.Records).blob(d.hands.Take(r.ID))
 	}
 	if err := s.one(d.conn); err != nil {
 		return err
@@ -331,7 +332,7 @@ func runState(s *stmt, r *dag.RunRow) *stmt {
 func (d *DB) events(b *store.Batch) error {
 	for i := range b.Events {
 		id := b.Events[i].Run
-		if !d.past.tells(id) {
+		if !d.past.Tells(id) {
 			continue // it is written
 		}
 		n, err := d.number(id)
@@ -347,11 +348,11 @@ func (d *DB) events(b *store.Batch) error {
 
 // event writes a row for a run's history in the transaction, if there is any that no row has taken.
 func (d *DB) event(id dag.RunID, n int64) error {
-	e := d.past.take(id)
+	e := d.past.Take(id)
 	if e == nil {
 		return nil
 	}
-	_, err := d.stmts.insertEvent.row().int(n).int(d.past.seq).int(int64(e.At)).blob(some(e.Records)).
+	_, err := d.stmts.insertEvent.row().int(n).int(d.seq).int(int64(e.At)).blob(some(e.Records)).
 		blob(d.hands.Take(id)).exec(d.conn)
 	return err
 }

@@ -80,7 +80,8 @@ type DB struct {
 	moves   lineMoves
 	packed  []byte // room for a packed claim
 	lists   lastLists
-	past    history
+	past    store.Past
+	seq     int64 // what is being written has in its shard
 	handed  store.Handed
 	hands   *store.HandPlan // of the transaction under way
 
