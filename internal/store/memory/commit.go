@@ -203,6 +203,9 @@ func (x *tx) updateRun(u *dag.RunUpdate) error {
 	if old.State != u.Was || old.Shard != u.Shard {
 		return missed("run %s is %s on shard %d, not %s on %d", u.ID, old.State, old.Shard, u.Was, u.Shard)
 	}
+	if c, is := u.Claimed, old.Claim; c.InLine() && (!is.InLine() || is.Line() != c.Line() || is.Level != c.Level || is.Asked != c.Asked) {
+		return missed("run %s does not stand in line %s", u.ID, c.Line())
+	}
 	next := cloneRun(u.RunRow)
 	params := next.Params
 	if next.Header = old.Header; u.Filled { // the rest is written once

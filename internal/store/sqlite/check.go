@@ -60,6 +60,13 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 			return nil
 		})
 	}
+	if err == nil {
+		err = d.on(conn, "wrongLines", nil, func(s *sqlite.Stmt) error {
+			bad = report(bad, "line %s, level %d, asked %d, from run number %d on: it counts others than it names", s.ColumnText(0), s.ColumnInt64(1),
+				s.ColumnInt64(2), s.ColumnInt64(3))
+			return nil
+		})
+	}
 	for key, words := range lists {
 		for w, left := range words {
 			for ; left != 0; left &= left - 1 {

@@ -221,7 +221,7 @@ func (d *DB) Places(ctx context.Context, q *store.SeatQuery) ([]store.Place, err
 			args := []any{s.Line, int64(s.From.Level), int64(s.From.Asked), numbers[s.From.Run],
 				int64(s.To.Level), int64(s.To.Asked), numbers[s.To.Run], s.Most}
 			err := d.on(conn, "countSpan", args, func(s *sqlite.Stmt) error {
-				counts[i] = s.ColumnInt(0)
+				counts[i] = min(s.ColumnInt(0), spans[i].Most) // rows are counted whole
 				return nil
 			})
 			if err != nil {

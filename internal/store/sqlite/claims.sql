@@ -13,14 +13,17 @@ WHERE r.n = l.value AND r.claim IS NOT NULL ORDER BY l.id;
 SELECT r.n, r.claim FROM json_each(?1) l CROSS JOIN run r WHERE r.n = l.value AND instr(r.claim, ?2) > 0;
 
 -- name: lines
-SELECT line, level, count(*) FROM line GROUP BY line, level ORDER BY line, level;
+SELECT line, level, sum(count) FROM line GROUP BY line, level ORDER BY line, level;
 
 -- name: numberOf
 SELECT n FROM run WHERE id = ?1;
 
 -- name: countSpan
-SELECT count(*) FROM (SELECT 1 FROM line WHERE line = ?1 AND (level, asked, run) >= (?2, ?3, ?4) AND (level, asked, run) < (?5, ?6, ?7) LIMIT ?8);
+-- From a seat, ?2 to ?4, up to and without another, ?5 to ?7: whole rows in between, and of the seats' own rows each run.
+SELECT (SELECT ifnull(sum(count), 0) FROM (SELECT count FROM line WHERE line = ?1 AND (level, asked) > (?2, ?3) AND (level, asked) < (?5, ?6) LIMIT ?8))
+  + (SELECT count(*) FROM stander WHERE line = ?1 AND level = ?2 AND asked = ?3 AND run >= ?4 AND (?2, ?3, run) < (?5, ?6, ?7))
+  + (SELECT count(*) FROM stander WHERE line = ?1 AND level = ?5 AND asked = ?6 AND run < ?7 AND (?2, ?3) < (?5, ?6));
 
 -- name: inLine
 SELECT r.id, r.shard, r.workflow, r.priority, r.created, r.claim
-FROM line l JOIN run r ON r.n = l.run WHERE l.line = ?1 AND l.level = ?2 AND l.asked >= ?3 ORDER BY l.asked, r.n LIMIT ?4;
+FROM stander s JOIN run r ON r.n = s.run WHERE s.line = ?1 AND s.level = ?2 AND s.asked >= ?3 ORDER BY s.asked, r.n LIMIT ?4;

@@ -1,33 +1,17 @@
 -- What runs of all shards share: the statements of the writer.
 
--- name: putInLine
-INSERT INTO line (line, level, asked, run, kept) VALUES (?1, ?2, ?3, ?4, ?5);
+-- name: comeToLine
+INSERT INTO line (line, level, asked, first, kept, count, runs) VALUES (?1, ?2, ?3, ?4, ?5, ?6, CAST(?7 AS TEXT));
 
--- name: putManyInLine
-INSERT INTO line (line, level, asked, run, kept) VALUES
-  (?1, ?2, ?3, ?4, ?5),
-  (?6, ?7, ?8, ?9, ?10),
-  (?11, ?12, ?13, ?14, ?15),
-  (?16, ?17, ?18, ?19, ?20),
-  (?21, ?22, ?23, ?24, ?25),
-  (?26, ?27, ?28, ?29, ?30),
-  (?31, ?32, ?33, ?34, ?35),
-  (?36, ?37, ?38, ?39, ?40);
+-- name: lineUpTo
+-- The rows that have who stands there at one instant, up to a run.
+SELECT first, runs FROM line WHERE line = ?1 AND level = ?2 AND asked = ?3 AND kept = ?4 AND first <= ?5;
 
--- name: putSpanInLine
--- Runs whose numbers follow each other: they are there, so nothing is bound for each.
-INSERT INTO line (line, level, asked, run, kept) SELECT ?1, ?2, ?3, n, ?4 FROM run WHERE n >= ?5 AND n <= ?6;
+-- name: thinLine
+UPDATE line SET first = ?5, count = ?6, runs = CAST(?7 AS TEXT) WHERE line = ?1 AND level = ?2 AND asked = ?3 AND first = ?4;
 
--- name: lineSpan
--- How many stand there, and a sum by which one sees that they are those that one knows: of so many that more say they are not.
-SELECT count(*), ifnull(sum(run), 0) FROM (SELECT run FROM line
-  WHERE line = ?1 AND level = ?2 AND (asked, run) >= (?3, ?4) AND (asked, run) <= (?5, ?6) LIMIT ?7);
-
--- name: leaveSpan
-DELETE FROM line WHERE line = ?1 AND level = ?2 AND (asked, run) >= (?3, ?4) AND (asked, run) <= (?5, ?6);
-
--- name: leaveLine
-DELETE FROM line WHERE line = ?1 AND level = ?2 AND asked = ?3 AND run = ?4;
+-- name: dropLine
+DELETE FROM line WHERE line = ?1 AND level = ?2 AND asked = ?3 AND first = ?4;
 
 -- name: insertQueue
 INSERT INTO queue (name, max_runs, per_key, ordering, overflow, rate, each, state, actor, reason, until, paced, revision, created, modified)

@@ -273,20 +273,17 @@ func (d *DB) updateRun(r *dag.RunUpdate) error {
 	if err != nil {
 		return err
 	}
-	first := r.State.Terminal() && r.Generation == 1
-	s := d.stmts.updateRun
-	if first {
-		s = d.stmts.endRun
-	}
+	s := d.rowOf(r)
+	own := s != d.stmts.updateRun // the row has room for this transaction's history
 	runState(s.row().int(n).int(int64(r.Shard)).text(r.Was.String()), &r.RunRow).blob(d.claims(&r.RunRow))
-	if first {
+	if own {
 		e := d.past.Of(r.ID)
 		s.int(d.seq).int(int64(e.At)).blob(e.Records).blob(d.hands.Take(r.ID))
 	}
 	if err := s.one(d.conn); err != nil {
 		return err
 	}
-	if !first {
+	if !own {
 		if err := d.event(r.ID, n); err != nil {
 			return err
 		}
@@ -303,6 +300,20 @@ func (d *DB) updateRun(r *dag.RunUpdate) error {
 		return nil
 	}
 	return d.enlist(activeList, n, !r.State.Terminal())
+}
+
+// rowOf is the statement for a change of a run: its first generation begins once, after it has waited, and ends once.
+func (d *DB) rowOf(r *dag.RunUpdate) *stmt {
+	waits := func(s dag.RunState) bool { return s == dag.RunSubmitted || s == dag.RunWaiting }
+	switch {
+	case r.Generation != 1 || waits(r.State):
+		return d.stmts.updateRun
+	case r.State.Terminal():
+		return d.stmts.endRun
+	case waits(r.Was):
+		return d.stmts.beginRun
+	}
+	return d.stmts.updateRun
 }
 
 func (d *DB) enlistNew(r *dag.RunRow, n int64) error {

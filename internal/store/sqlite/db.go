@@ -44,7 +44,7 @@ const (
 	// applicationID marks a database as ours, in its header: "Skei".
 	applicationID = 0x536b6569
 	// format is the newest that this program knows; it rises with the migrations.
-	format = 8
+	format = 9
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
 	// cacheKiB bounds the pages that the writer keeps. More is slower: a transaction that divides pages and puts them

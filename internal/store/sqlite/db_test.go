@@ -244,6 +244,10 @@ func TestCheckFindsWrongLists(t *testing.T) {
 		"ended but listed as active":   "UPDATE run SET finished = 5 WHERE n = 2",
 		"not to be found by its key":   "UPDATE run SET key = 'k', key_hash = x'01' WHERE n = 2",
 		"listed by a key it has not":   "INSERT INTO run_key VALUES (7, 'k', 2)",
+		"aside in a line, not listed":  "INSERT INTO line VALUES ('q/', 0, 1, 2, 0, 1, '[0]')",
+		"a line that miscounts":        "INSERT INTO line VALUES ('q/', 0, 1, 2, 1, 2, '[0]')",
+		"a line that begins nowhere":   "INSERT INTO line VALUES ('q/', 0, 1, 2, 1, 1, '[1]')",
+		"a line that is no list":       "INSERT INTO line VALUES ('q/', 0, 1, 2, 1, 1, '[0')",
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, path := openTemp(t)

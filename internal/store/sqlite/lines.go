@@ -3,7 +3,10 @@ package sqlite
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
+	"strconv"
+	"strings"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -12,31 +15,42 @@ import (
 // lineList is the list of the runs that stand aside in some line.
 const lineList = "line"
 
-// lineRow is a row of a line, as a claim and the number of its run say it.
-type lineRow struct {
+// lineRowMax is how many runs a row of a line has at the most: who leaves has the rest of the row written again.
+const lineRowMax = 500
+
+// stander is a run in a line, as its claim and its number say it.
+type stander struct {
 	line  string
 	level dag.Priority
 	asked dag.Micros
-	run   int64
 	kept  bool
+	run   int64
+}
+
+// besides orders those that stand in lines, and finds those that a row can have together.
+func (s *stander) besides(o *stander) int {
+	return cmp.Or(cmp.Compare(s.line, o.line), cmp.Compare(s.level, o.level), cmp.Compare(s.asked, o.asked), cmp.Compare(s.keeps(), o.keeps()))
+}
+
+func (s *stander) keeps() int64 {
+	if s.kept {
+		return 1
+	}
+	return 0
 }
 
 // lineMoves are the runs that come to lines, and leave them, in the transaction being made. Most come to
-// the ends of lines and leave at their heads, so many of a line cost few statements.
-type lineMoves struct{ come, leave []lineRow }
+// the ends of lines and leave at their heads, so many of a line change few rows.
+type lineMoves struct {
+	come, leave []stander
+	packed      []byte
+}
 
 func (m *lineMoves) reset() {
 	clear(m.come) // the names
 	clear(m.leave)
 	m.come, m.leave = m.come[:0], m.leave[:0]
 }
-
-// How many rows make up one statement.
-const (
-	lineLeaveMin = 4
-	lineComeRows = 8 // as putManyInLine has
-	lineComeSpan = 4 // runs whose numbers follow each other
-)
 
 // line puts a run into the line that its claim names, or takes it out of the one it was in: see moveLines.
 func (d *DB) line(was, is *dag.Claim, n int64) error {
@@ -45,10 +59,10 @@ func (d *DB) line(was, is *dag.Claim, n int64) error {
 		return nil
 	}
 	if in {
-		d.moves.leave = append(d.moves.leave, lineRow{line: was.Line(), level: was.Level, asked: was.Asked, run: n})
+		d.moves.leave = append(d.moves.leave, stander{was.Line(), was.Level, was.Asked, was.Kept, n})
 	}
 	if now {
-		d.moves.come = append(d.moves.come, lineRow{line: is.Line(), level: is.Level, asked: is.Asked, run: n, kept: is.Kept})
+		d.moves.come = append(d.moves.come, stander{is.Line(), is.Level, is.Asked, is.Kept, n})
 	}
 	if was.Aside() == is.Aside() {
 		return nil
@@ -64,111 +78,113 @@ func (d *DB) claims(r *dag.RunRow) (packed []byte) {
 
 // moveLines writes who leaves lines, then who comes.
 func (d *DB) moveLines() error {
-	leave, come := d.moves.leave, d.moves.come
-	slices.SortFunc(leave, compareLineRows)
-	for len(leave) > 0 {
+	defer d.moves.reset()
+	if err := eachRow(d.moves.leave, d.leaveLine); err != nil {
+		return err
+	}
+	return eachRow(d.moves.come, d.comeToLine)
+}
+
+// comeToLine writes a row of those that come.
+func (d *DB) comeToLine(come []stander) error {
+	numbers := func(yield func(int64) bool) {
+		for i := range come {
+			if !yield(come[i].run) {
+				return
+			}
+		}
+	}
+	s := &come[0]
+	return d.stmts.comeToLine.row().text(s.line).int(int64(s.level)).int(int64(s.asked)).int(s.run).int(s.keeps()).
+		int(int64(len(come))).blob(d.moves.pack(numbers)).one(d.conn)
+}
+
+// eachRow shows those that a row can have together, in the order of their numbers.
+func eachRow(all []stander, see func([]stander) error) error {
+	slices.SortFunc(all, func(a, b stander) int { return cmp.Or(a.besides(&b), cmp.Compare(a.run, b.run)) })
+	for len(all) > 0 {
 		n := 1
-		for n < len(leave) && leave[n].line == leave[0].line && leave[n].level == leave[0].level {
+		for n < min(len(all), lineRowMax) && all[n].besides(&all[0]) == 0 {
 			n++
 		}
-		if err := d.leaveLine(leave[:n]); err != nil {
+		if err := see(all[:n]); err != nil {
 			return err
 		}
-		leave = leave[n:]
-	}
-	slices.SortFunc(come, compareLineRows)
-	for len(come) > 0 {
-		n, err := d.comeToLine(come)
-		if err != nil {
-			return err
-		}
-		come = come[n:]
-	}
-	d.moves.reset()
-	return nil
-}
-
-// comeToLine writes the first of those that come, and reports how many that were.
-func (d *DB) comeToLine(come []lineRow) (int, error) {
-	first := &come[0]
-	n := 1
-	for n < len(come) && come[n] == (lineRow{first.line, first.level, first.asked, first.run + int64(n), first.kept}) {
-		n++
-	}
-	if n >= lineComeSpan {
-		rows, err := d.stmts.putSpanInLine.row().text(first.line).int(int64(first.level)).int(int64(first.asked)).int(first.keeps()).
-			int(first.run).int(first.run + int64(n) - 1).exec(d.conn)
-		if err == nil && rows != n {
-			err = fmt.Errorf("%d of %d runs came to line %s: %w", rows, n, first.line, store.ErrFenced)
-		}
-		return n, err
-	}
-	s := d.stmts.putInLine
-	if n = 1; len(come) >= lineComeRows {
-		s, n = d.stmts.putManyInLine, lineComeRows
-	}
-	s.row()
-	for i := range come[:n] {
-		r := &come[i]
-		s.text(r.line).int(int64(r.level)).int(int64(r.asked)).int(r.run).int(r.keeps())
-	}
-	_, err := s.exec(d.conn)
-	return n, err
-}
-
-func (r *lineRow) keeps() int64 {
-	if r.kept {
-		return 1
-	}
-	return 0
-}
-
-func compareLineRows(a, b lineRow) int {
-	return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.level, b.level), cmp.Compare(a.asked, b.asked), cmp.Compare(a.run, b.run))
-}
-
-// leaveLine takes runs of one level out of one line: those that stand there without anybody in between by one
-// statement, after a look whether they do.
-func (d *DB) leaveLine(rows []lineRow) error {
-	first, last := &rows[0], &rows[len(rows)-1]
-	if len(rows) >= lineLeaveMin {
-		together, err := d.together(rows)
-		if err != nil {
-			return err
-		}
-		if together {
-			_, err := d.stmts.leaveSpan.row().text(first.line).int(int64(first.level)).int(int64(first.asked)).int(first.run).
-				int(int64(last.asked)).int(last.run).exec(d.conn)
-			return err
-		}
-		if n := len(rows) / 2; n >= lineLeaveMin { // most leave at the head, and one from the middle is no reason to take all one by one
-			if err := d.leaveLine(rows[:n]); err != nil {
-				return err
-			}
-			return d.leaveLine(rows[n:])
-		}
-	}
-	for i := range rows {
-		r := &rows[i]
-		if err := d.stmts.leaveLine.row().text(r.line).int(int64(r.level)).int(int64(r.asked)).int(r.run).one(d.conn); err != nil {
-			return err
-		}
+		all = all[n:]
 	}
 	return nil
 }
 
-// together reports whether rows of one line and level are all there, and nobody is in between. It compares how many
-// there are and the sum of their numbers: to read each would cost half of what it saves to take them out together.
-func (d *DB) together(rows []lineRow) (same bool, err error) {
-	first, last := &rows[0], &rows[len(rows)-1]
-	sum := int64(0)
-	for i := range rows {
-		sum += rows[i].run
+// lineRow is a row of a line: the numbers of its runs, rising.
+type lineRow struct {
+	first int64 // as it is written
+	runs  []int64
+}
+
+// leaveLine takes runs out of the rows that they came with.
+func (d *DB) leaveLine(leave []stander) error {
+	s := &leave[0]
+	var rows []lineRow
+	err := d.stmts.lineUpTo.row().text(s.line).int(int64(s.level)).int(int64(s.asked)).int(s.keeps()).int(leave[len(leave)-1].run).
+		each(func(r row) error {
+			first := r.int()
+			runs, err := unpackLine(first, r.text())
+			rows = append(rows, lineRow{first, runs})
+			return err
+		})
+	left := 0
+	for i := 0; i < len(rows) && err == nil; i++ {
+		row := &rows[i]
+		stood := len(row.runs)
+		row.runs = slices.DeleteFunc(row.runs, func(n int64) bool {
+			_, found := slices.BinarySearchFunc(leave, n, func(s stander, n int64) int { return cmp.Compare(s.run, n) })
+			return found
+		})
+		if n := stood - len(row.runs); n > 0 {
+			left += n
+			err = d.rewriteLine(s, row)
+		}
 	}
-	err = d.stmts.lineSpan.row().text(first.line).int(int64(first.level)).int(int64(first.asked)).int(first.run).
-		int(int64(last.asked)).int(last.run).int(int64(len(rows)) + 1).each(func(r row) error {
-		same = r.int() == int64(len(rows)) && r.int() == sum
-		return nil
-	})
-	return same, err
+	if err == nil && left != len(leave) {
+		err = fmt.Errorf("%d of %d runs stand in line %s: %w", left, len(leave), s.line, store.ErrFenced)
+	}
+	return err
+}
+
+// rewriteLine writes who is left of a row.
+func (d *DB) rewriteLine(s *stander, r *lineRow) error {
+	if len(r.runs) == 0 {
+		return d.stmts.dropLine.row().text(s.line).int(int64(s.level)).int(int64(s.asked)).int(r.first).one(d.conn)
+	}
+	return d.stmts.thinLine.row().text(s.line).int(int64(s.level)).int(int64(s.asked)).int(r.first).
+		int(r.runs[0]).int(int64(len(r.runs))).blob(d.moves.pack(slices.Values(r.runs))).one(d.conn)
+}
+
+// pack packs numbers of runs, which rise; it is good until the next are packed.
+func (m *lineMoves) pack(runs iter.Seq[int64]) []byte {
+	m.packed = append(m.packed[:0], '[')
+	first := int64(-1)
+	for n := range runs {
+		if first < 0 {
+			first = n
+		} else {
+			m.packed = append(m.packed, ',')
+		}
+		m.packed = strconv.AppendInt(m.packed, n-first, 10)
+	}
+	m.packed = append(m.packed, ']')
+	return m.packed
+}
+
+// unpackLine gives the numbers of the runs of a row.
+func unpackLine(first int64, packed string) ([]int64, error) {
+	runs := make([]int64, 0, strings.Count(packed, ",")+1)
+	for part := range strings.SplitSeq(strings.Trim(packed, "[]"), ",") {
+		n, err := strconv.ParseInt(part, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("the runs of a line from number %d on, %.40q: %w", first, packed, store.ErrCorrupt)
+		}
+		runs = append(runs, first+n)
+	}
+	return runs, nil
 }

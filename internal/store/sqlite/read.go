@@ -87,13 +87,13 @@ func listOn[T any](d *DB, conn *sqlite.Conn, name string, args []any, scan func(
 type numbered struct {
 	dag.RunRow
 	n      int64
-	packed [][]byte // of the transactions that inserted and first ended it
+	packed [][]byte // of the transactions whose history the row has
 	bad    error    // the row could not be read
 }
 
-// take reads what is packed in the row: hands and ends.
+// take reads what is packed in the row: hands, ends and hands_begun.
 func (r *numbered) take(c row) {
-	for range 2 {
+	for range 3 {
 		if b := c.blob(); b != nil {
 			r.packed = append(r.packed, b)
 		}

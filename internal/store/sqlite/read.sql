@@ -10,7 +10,7 @@ SELECT * FROM run WHERE id = ?1;
 SELECT r.* FROM run_key k CROSS JOIN run r ON r.n = k.run WHERE k.workflow = ?1 AND k.key = ?2;
 
 -- name: numberOfRun
-SELECT n, hands, ends FROM run WHERE id = ?1;
+SELECT n, hands, ends, hands_begun FROM run WHERE id = ?1;
 
 -- name: numberBefore
 -- The place of a cursor: the newest run that is older than an id that may be gone.
@@ -43,7 +43,7 @@ SELECT ?2, task, token, generation, handler, assigned, state, cause, message, ex
 FROM attempt WHERE run = ?1 ORDER BY task, token;
 
 -- name: packedBetween
--- What is packed in the transactions between the one that inserted the run and the one that first ended it.
+-- What is packed in transactions whose history has rows of its own.
 SELECT hands FROM event WHERE run = ?1 AND hands IS NOT NULL;
 
 -- name: attemptsOfTask
@@ -54,6 +54,7 @@ FROM attempt WHERE run = ?1 AND task = ?3 ORDER BY token;
 -- name: eventsOfRun
 SELECT ?2, seq, at, records FROM event WHERE run = ?1 AND seq > ?3
 UNION ALL SELECT ?2, first_seq, first_at, events_first FROM run WHERE n = ?1 AND events_first IS NOT NULL AND first_seq > ?3
+UNION ALL SELECT ?2, begun_seq, begun_at, events_begun FROM run WHERE n = ?1 AND events_begun IS NOT NULL AND begun_seq > ?3
 UNION ALL SELECT ?2, last_seq, last_at, events_last FROM run WHERE n = ?1 AND events_last IS NOT NULL AND last_seq > ?3
 ORDER BY 2 LIMIT ?4;
 
@@ -93,7 +94,12 @@ SELECT cluster FROM meta;
 SELECT list, page, bits FROM roll;
 
 -- name: runLists
-SELECT n, workflow, user, finished, n IN (SELECT run FROM line WHERE kept = 0) FROM run;
+SELECT n, workflow, user, finished, n IN (SELECT run FROM stander WHERE kept = 0) FROM run;
+
+-- name: wrongLines
+-- Rows of lines that count others than they name.
+SELECT line, level, asked, first FROM line
+WHERE NOT json_valid(runs) OR json_array_length(runs) <> count OR json_extract(runs, '$[0]') IS NOT 0 LIMIT 100;
 
 -- name: wrongKeys
 -- Runs with keys that are not listed by them, and what is listed without such a run.
@@ -128,6 +134,7 @@ SELECT name, cpu, memory, actor, created, modified FROM class ORDER BY name;
 -- The runs have not ended, or have not ended for good: what their first end packed counts.
 SELECT j.value, r.hands FROM json_each(?1) j CROSS JOIN run r ON r.n = j.value WHERE r.hands IS NOT NULL
 UNION ALL SELECT j.value, r.ends FROM json_each(?1) j CROSS JOIN run r ON r.n = j.value WHERE r.ends IS NOT NULL
+UNION ALL SELECT j.value, r.hands_begun FROM json_each(?1) j CROSS JOIN run r ON r.n = j.value WHERE r.hands_begun IS NOT NULL
 UNION ALL SELECT j.value, e.hands FROM json_each(?1) j CROSS JOIN event e ON e.run = j.value WHERE e.hands IS NOT NULL;
 
 -- name: standingRuns

@@ -17,7 +17,7 @@ const (
 	colCreated = 11
 	colState   = 15
 	colFire    = 31 // and claim behind it
-	colHands   = 33 // and ends behind it
+	colHands   = 33 // ends and hands_begun behind it
 )
 
 // row reads columns in order.

@@ -158,7 +158,8 @@ type writeStmts struct {
 	readRoll, writeRoll, dropRoll  *stmt
 	insertRun, runNumber           *stmt
 	insertKey, expireKey           *stmt
-	updateRun, endRun, fillRun     *stmt
+	updateRun, beginRun, endRun    *stmt
+	fillRun                        *stmt
 	insertAttempt, updateAttempt   *stmt
 	firstAttempt, attemptsThere    *stmt
 	packedOfRun                    *stmt
@@ -180,9 +181,8 @@ type writeStmts struct {
 	insertToken, revokeToken       *stmt
 	putClass, dropClass            *stmt
 	expireFiles, expireVersions    *stmt
-	putInLine, putManyInLine       *stmt
-	putSpanInLine                  *stmt
-	leaveLine, lineSpan, leaveSpan *stmt
+	comeToLine, lineUpTo           *stmt
+	thinLine, dropLine             *stmt
 	insertQueue, updateQueue       *stmt
 	deleteQueue, paceQueue         *stmt
 	all                            []*stmt
@@ -200,7 +200,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"readRoll", &w.readRoll}, {"writeRoll", &w.writeRoll}, {"dropRoll", &w.dropRoll},
 		{"insertRun", &w.insertRun}, {"runNumber", &w.runNumber},
 		{"insertKey", &w.insertKey}, {"expireKey", &w.expireKey},
-		{"updateRun", &w.updateRun}, {"endRun", &w.endRun}, {"fillRun", &w.fillRun},
+		{"updateRun", &w.updateRun}, {"beginRun", &w.beginRun}, {"endRun", &w.endRun}, {"fillRun", &w.fillRun},
 		{"insertAttempt", &w.insertAttempt}, {"updateAttempt", &w.updateAttempt},
 		{"firstAttempt", &w.firstAttempt}, {"attemptsThere", &w.attemptsThere}, {"packedOfRun", &w.packedOfRun},
 		{"insertEvent", &w.insertEvent},
@@ -221,8 +221,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"insertToken", &w.insertToken}, {"revokeToken", &w.revokeToken},
 		{"expireFiles", &w.expireFiles}, {"expireVersions", &w.expireVersions},
 		{"putClass", &w.putClass}, {"dropClass", &w.dropClass},
-		{"putInLine", &w.putInLine}, {"putManyInLine", &w.putManyInLine}, {"putSpanInLine", &w.putSpanInLine},
-		{"leaveLine", &w.leaveLine}, {"lineSpan", &w.lineSpan}, {"leaveSpan", &w.leaveSpan},
+		{"comeToLine", &w.comeToLine}, {"lineUpTo", &w.lineUpTo}, {"thinLine", &w.thinLine}, {"dropLine", &w.dropLine},
 		{"insertQueue", &w.insertQueue}, {"updateQueue", &w.updateQueue},
 		{"deleteQueue", &w.deleteQueue}, {"paceQueue", &w.paceQueue},
 	} {

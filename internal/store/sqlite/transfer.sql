@@ -10,10 +10,10 @@ SELECT epoch, seq, watermark FROM shard ORDER BY id;
 -- name: counts
 SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT count(*) FROM version),
   (SELECT count(*) FROM version_file), (SELECT count(*) FROM run), (SELECT count(*) FROM attempt),
-  (SELECT count(*) FROM event), (SELECT count(*) FROM request), (SELECT count(*) FROM message),
+  (SELECT count(*) FROM event) + (SELECT count(events_begun) FROM run), (SELECT count(*) FROM request), (SELECT count(*) FROM message),
   (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire),
   (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run), (SELECT count(*) FROM queue), (SELECT count(*) FROM class),
-  (SELECT count(*) FROM line);
+  (SELECT ifnull(sum(count), 0) FROM line);
 
 -- name: runStates
 SELECT state, count(*) FROM run GROUP BY state;
@@ -71,7 +71,9 @@ INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cau
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
 
 -- name: export event
-SELECT r.id, e.seq, e.at, e.records, e.hands FROM event e LEFT JOIN run r ON r.n = e.run ORDER BY e.run, e.seq;
+-- Of these, too, what lies in the rows of runs.
+SELECT r.id, e.seq, e.at, e.records, e.hands FROM event e LEFT JOIN run r ON r.n = e.run
+UNION ALL SELECT id, begun_seq, begun_at, events_begun, hands_begun FROM run WHERE events_begun IS NOT NULL;
 
 -- name: import event
 INSERT INTO event (run, seq, at, records, hands) VALUES (?1, ?2, ?3, ?4, ?5);
@@ -143,10 +145,10 @@ SELECT name, cpu, memory, actor, created, modified FROM class ORDER BY name;
 INSERT INTO class (name, cpu, memory, actor, created, modified) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
 
 -- name: export line
-SELECT l.line, l.level, l.asked, r.id, l.kept FROM line l LEFT JOIN run r ON r.n = l.run ORDER BY l.line, l.level, l.asked, l.run;
+SELECT s.line, s.level, s.asked, r.id, s.kept FROM stander s LEFT JOIN run r ON r.n = s.run ORDER BY s.line, s.level, s.asked, s.run;
 
 -- name: import line
-INSERT INTO line (line, level, asked, run, kept) VALUES (?1, ?2, ?3, ?4, ?5);
+INSERT INTO line (line, level, asked, first, kept, count, runs) VALUES (?1, ?2, ?3, ?4, ?5, 1, '[0]');
 
 -- name: importHead
 UPDATE meta SET cluster = ?1, created = ?2;

@@ -24,6 +24,13 @@ UPDATE run SET state = ?4, intent = ?5, generation = ?6, cause = ?7, message = ?
   split = ?12, started = ?13, finished = ?14, leader = ?15, leader_at = ?16, claim = ?17
 WHERE n = ?1 AND shard = ?2 AND state = ?3;
 
+-- name: beginRun
+-- A run that waited, or was written without its owner, begins: its transaction's history goes into the row.
+UPDATE run SET state = ?4, intent = ?5, generation = ?6, cause = ?7, message = ?8, graph = ?9, base = ?10, final = ?11,
+  split = ?12, started = ?13, finished = ?14, leader = ?15, leader_at = ?16, claim = ?17,
+  begun_seq = ?18, begun_at = ?19, events_begun = ?20, hands_begun = ?21
+WHERE n = ?1 AND shard = ?2 AND state = ?3 AND generation = 1 AND begun_seq IS NULL;
+
 -- name: fillRun
 UPDATE run SET params = ?2 WHERE n = ?1;
 
@@ -51,6 +58,7 @@ SELECT task, token FROM attempt WHERE run = ?1;
 -- name: packedOfRun
 SELECT hands FROM run WHERE n = ?1 AND hands IS NOT NULL
 UNION ALL SELECT ends FROM run WHERE n = ?1 AND ends IS NOT NULL
+UNION ALL SELECT hands_begun FROM run WHERE n = ?1 AND hands_begun IS NOT NULL
 UNION ALL SELECT hands FROM event WHERE run = ?1 AND hands IS NOT NULL;
 
 -- name: updateAttempt

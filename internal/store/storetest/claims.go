@@ -65,6 +65,17 @@ func claims() []check {
 		{"a line goes with its run", lineGoes},
 		{"many come to a line at once", manyCome},
 		{"many leave a line at once", manyLeave},
+		{"lines at random", linesAtRandom},
+		{"who is not in line cannot leave it", func(b *bed) {
+			in, out := b.claiming(dag.ClaimAsked, "q", "", dag.Medium, 100), b.claiming(dag.ClaimGranted, "q", "", dag.Medium, 100)
+			b.add(in, out)
+			x, was := b.batch(), *out.Claim
+			was.Stage = dag.ClaimAsked
+			u := dag.RunUpdate{RunRow: out, Was: out.State, Claimed: &was}
+			u.Message = "granted twice"
+			x.RunUpdates = []dag.RunUpdate{u}
+			b.fails(x, store.ErrFenced)
+		}},
 		{"the first who have a place or a lock, and how many", holders},
 		{"places in a long line", longLine},
 		{"places in a line that ages", agingLine},

@@ -177,7 +177,7 @@ func endsAtOnce(b *bed) {
 
 // endsWithoutHistory: a transaction that writes no history of the run has no place for its ends but rows.
 func endsWithoutHistory(b *bed) {
-	r, open := b.handedOver()
+	r, open := b.handedOver(false)
 	b.put(func(x *store.Batch) {
 		for _, a := range open {
 			x.AttemptUpdates = append(x.AttemptUpdates, plainly(a))

@@ -12,7 +12,7 @@ import (
 func hands() []check {
 	guard := func(change func(u *dag.AttemptUpdate)) func(b *bed) {
 		return func(b *bed) {
-			_, all := b.handedOver()
+			_, all := b.handedOver(false)
 			for _, known := range []bool{true, false} { // by who handed it over, and by an owner that has only read it
 				if !known {
 					b.take()
@@ -28,15 +28,17 @@ func hands() []check {
 		}
 	}
 	return []check{
-		{"are read", handsAreRead},
-		{"end with the next owner", func(b *bed) { handsEnd(b, func() { b.take() }) }},
+		{"are read", func(b *bed) { handsAreRead(b, false) }},
+		{"are read of a run that waited", func(b *bed) { handsAreRead(b, true) }},
+		{"end with the next owner", func(b *bed) { handsEnd(b, false, func() { b.take() }) }},
+		{"end with the next owner, of a run that waited", func(b *bed) { handsEnd(b, true, func() { b.take() }) }},
 		{"end after the store was opened again", func(b *bed) {
 			if b.e.Reopen != nil {
-				handsEnd(b, func() { b.reopen(); b.take() })
+				handsEnd(b, false, func() { b.reopen(); b.take() })
 			}
 		}},
 		{"end after a failed commit", func(b *bed) {
-			handsEnd(b, func() {
+			handsEnd(b, false, func() {
 				x := b.batch()
 				x.Consumed = []int64{999}
 				b.fails(x, store.ErrFenced)
@@ -52,15 +54,28 @@ func hands() []check {
 	}
 }
 
-// handedOver is a run of which four attempts have been handed over in three transactions, and one has ended.
-func (b *bed) handedOver() (dag.RunRow, []dag.AttemptRow) {
+// handedOver is a run of which four attempts have been handed over in three transactions, and one has ended. The first of these
+// begins it, or it was there already and waited.
+func (b *bed) handedOver(waited bool) (dag.RunRow, []dag.AttemptRow) {
 	b.Helper()
 	r := b.run(dag.RunRunning)
+	if waited {
+		was := r
+		was.State = dag.RunWaiting
+		b.put(func(x *store.Batch) {
+			x.RunInserts = []dag.RunRow{was}
+			x.Events = []dag.EventRow{event(r.ID, 4)}
+		})
+	}
 	first, second, over, last := b.attempt(r.ID, 0, 3), b.attempt(r.ID, 1, 7), b.attempt(r.ID, 2, 1), b.attempt(r.ID, 0, 6)
 	leader := b.attempt(r.ID, dag.LeaderTask, 1)
 	second.Handler, second.Generation, second.Assigned = b.owner+9, 3, 1<<52
 	b.put(func(x *store.Batch) {
-		x.RunInserts = []dag.RunRow{r}
+		if waited {
+			x.RunUpdates = []dag.RunUpdate{{RunRow: r, Was: dag.RunWaiting}}
+		} else {
+			x.RunInserts = []dag.RunRow{r}
+		}
 		x.AttemptInserts = []dag.AttemptRow{first, leader}
 		x.Events = []dag.EventRow{event(r.ID, 5)}
 	})
@@ -76,8 +91,8 @@ func (b *bed) handedOver() (dag.RunRow, []dag.AttemptRow) {
 	return r, []dag.AttemptRow{leader, first, last, second}
 }
 
-func handsAreRead(b *bed) {
-	r, open := b.handedOver()
+func handsAreRead(b *bed, waited bool) {
+	r, open := b.handedOver(waited)
 	over := ended(b.attempt(r.ID, 2, 1)).AttemptRow
 	all := append(slices.Clone(open), over)
 	b.finds(store.AttemptQuery{Run: r.ID}, all)
@@ -101,7 +116,15 @@ func handsAreRead(b *bed) {
 	b.same(standing[0].Live, live, "who stands")
 	events, err := b.s.Events(b.ctx, r.ID, -1, 10)
 	b.ok(err)
-	b.same(len(events), 3, "rows of history")
+	var at []dag.Micros
+	for i := range events {
+		at = append(at, events[i].At)
+	}
+	want := []dag.Micros{event(r.ID, 5).At, event(r.ID, 6).At, event(r.ID, 7).At}
+	if waited {
+		want = append([]dag.Micros{event(r.ID, 4).At}, want...)
+	}
+	b.same(at, want, "rows of history")
 }
 
 // finds wants a query for attempts to find some.
@@ -113,8 +136,8 @@ func (b *bed) finds(q store.AttemptQuery, want []dag.AttemptRow) {
 }
 
 // handsEnd ends what was handed over after something that a store's memory need not survive.
-func handsEnd(b *bed, between func()) {
-	r, open := b.handedOver()
+func handsEnd(b *bed, waited bool, between func()) {
+	r, open := b.handedOver(waited)
 	between()
 	var want []dag.AttemptRow
 	b.put(func(x *store.Batch) {
@@ -135,7 +158,7 @@ func handsEnd(b *bed, between func()) {
 
 // handsChange: what is noted of an attempt that stays handed over makes it no other one.
 func handsChange(b *bed) {
-	r, open := b.handedOver()
+	r, open := b.handedOver(false)
 	for _, why := range []dag.Cause{"first", "second"} {
 		for i := range open {
 			was := open[i]
@@ -167,7 +190,7 @@ func handsChange(b *bed) {
 
 // handsAtTheEnd: a run that has no row of history left to hold what is handed over holds it nevertheless.
 func handsAtTheEnd(b *bed) {
-	r, open := b.handedOver()
+	r, open := b.handedOver(false)
 	end := dag.RunUpdate{RunRow: r, Was: r.State}
 	end.State, end.FinishedAt = dag.RunFailed, r.Created+5
 	late := b.attempt(r.ID, 9, 1)
