@@ -72,7 +72,7 @@ type DB struct {
 
 	mu      sync.Mutex // protects following fields; held by a transaction
 	conn    *sqlite.Conn
-	log     *os.File
+	log     *walFile
 	ahead   *ahead // carried out and not committed, if there is one
 	stmts   writeStmts
 	numbers numbers
@@ -144,6 +144,7 @@ func (d *DB) openWriter() error {
 		return errors.Join(err, conn.Close())
 	}
 	if err := d.openLog(); err != nil {
+		d.stmts.finalize()
 		return errors.Join(err, conn.Close())
 	}
 	d.conn = conn
@@ -154,7 +155,7 @@ func (d *DB) openWriter() error {
 // reopenWriter opens the writer's connection anew.
 func (d *DB) reopenWriter() error {
 	d.stmts.finalize()
-	_, _ = d.conn.Close(), d.log.Close() // they have failed
+	_, _ = d.conn.Close(), d.log.close() // they have failed
 	return d.openWriter()
 }
 
@@ -318,7 +319,7 @@ func (d *DB) Close() error {
 	if d.conn != nil {
 		d.dropAhead()
 		d.stmts.finalize()
-		err = errors.Join(err, d.conn.Close(), d.log.Close())
+		err = errors.Join(err, d.conn.Close(), d.log.close())
 		d.conn = nil
 	}
 	return err
