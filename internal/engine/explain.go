@@ -145,7 +145,7 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) err
 		if ready > 1 {
 			what = fmt.Sprintf("%d of its tasks are ready and wait for a slot", ready)
 		}
-		r, err := e.slotReason(ctx, v, first, what, v.Modified)
+		r, err := e.roomReason(ctx, v, first, what, v.Modified)
 		if err != nil {
 			return err
 		}
@@ -272,7 +272,7 @@ func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Ex
 		if n, err := e.explainShares(ctx, v, t.Name, x); n > 0 || err != nil {
 			return err
 		}
-		r, err := e.roomReason(ctx, v, t)
+		r, err := e.roomReason(ctx, v, t, "it is ready and waits for a slot", t.Modified)
 		if err != nil {
 			return err
 		}

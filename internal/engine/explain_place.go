@@ -12,8 +12,7 @@ import (
 
 // roomReason says what for a ready task waits that some worker could run: a slot or, if it takes
 // cpu or memory, that.
-func (e *Engine) roomReason(ctx context.Context, v *RunView, t *TaskView) (Reason, error) {
-	const what = "it is ready and waits for a slot"
+func (e *Engine) roomReason(ctx context.Context, v *RunView, t *TaskView, what string, since dag.Micros) (Reason, error) {
 	g, err := e.graphOf(&v.RunRow)
 	if err != nil {
 		return Reason{}, err
@@ -21,7 +20,7 @@ func (e *Engine) roomReason(ctx context.Context, v *RunView, t *TaskView) (Reaso
 	p := g.Policy(t.ID).Place
 	need := p.Need()
 	if need.IsZero() || e.reads() {
-		return e.slotReason(ctx, v, t, what, t.Modified)
+		return e.slotReason(ctx, v, t, what, since)
 	}
 	there, err := e.fitting(ctx, p)
 	if err != nil {
@@ -34,7 +33,7 @@ func (e *Engine) roomReason(ctx context.Context, v *RunView, t *TaskView) (Reaso
 			dag.Bytes(used.Memory), dag.Bytes(room.Memory)))
 	}
 	turn, err := e.turn(ctx, v, p)
-	return Reason{Kind: "resources", What: fmt.Sprintf("%s and %s%s", what, need, turn), Holder: some(holders), Since: t.Modified,
+	return Reason{Kind: "resources", What: fmt.Sprintf("%s and %s%s", what, need, turn), Holder: some(holders), Since: since,
 		Unblocks: "the end of attempts there that take cpu or memory; more of it: --cpu, --memory"}, err
 }
 

@@ -70,7 +70,7 @@ func (r *reader) waitCondition(t *Task, n *node, at string) {
 	case until != nil:
 		r.failNode(until, join(at, "until"), "a wait is until an instant, or until a condition holds", "keep one of them")
 	case cond == nil:
-		r.failNode(n, at, "the wait has neither until nor condition", "write {until: INSTANT} or {condition: EXPRESSION}")
+		r.failNode(n, at, "the wait has neither until nor condition", "write a length of time, as in wait: 10m, or {until: INSTANT}, or {condition: EXPRESSION}")
 	}
 	t.Wait.Every = durationOf(every)
 	if every != nil && time.Duration(t.Wait.Every) < lookEveryMin {
