@@ -74,11 +74,14 @@ func TestReportsOverLines(t *testing.T) {
 	}
 	gone.Store(true)
 	lines.Close()
-	for range 3 {
-		next()
+	for began := time.Now(); refused.Load() == 0; next() { // by calls, until it reports often enough to ask for a line again
+		if time.Since(began) > 2*time.Minute {
+			t.Fatal("nobody asked for a line since they ended")
+		}
 	}
+	next()
 	end()
-	if err := <-ended; err != nil || refused.Load() == 0 {
-		t.Errorf("%v; lines asked for since they ended: %d", err, refused.Load())
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
