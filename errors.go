@@ -20,6 +20,8 @@ var (
 	// ErrUnreachable: no server answered, or its answer broke off. A POST without an
 	// idempotency key may or may not have happened.
 	ErrUnreachable = errors.New("unreachable")
+	// ErrSpeaksTLS is the ErrUnreachable of an address with http:// at which a server speaks TLS.
+	ErrSpeaksTLS = fmt.Errorf("%w: the server speaks TLS, and its address says http://", ErrUnreachable)
 )
 
 // Error is a server's refusal.

@@ -92,6 +92,12 @@ func (c *Client) Status(ctx context.Context) (s api.Status, err error) {
 	return s, err
 }
 
+// Verify has the server recount every invariant from all that is stored, which may take long.
+func (c *Client) Verify(ctx context.Context) (v api.Verification, err error) {
+	_, err = c.do(ctx, newCall(http.MethodGet, nil, "verify"), &v)
+	return v, err
+}
+
 // ServerVersion reads the version of the server.
 func (c *Client) ServerVersion(ctx context.Context) (v api.ServerVersion, err error) {
 	k := newCall(http.MethodGet, nil, "version")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math/rand/v2"
 	"mime"
 	"net/http"
 	"net/url"
@@ -112,7 +113,7 @@ func (c *Client) send(ctx context.Context, k *call) (*http.Response, error) {
 		select {
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(e.RetryAfter):
+		case <-time.After(e.RetryAfter + rand.N(e.RetryAfter/4)): // so that who was refused together does not come back in step
 		}
 	}
 }
@@ -143,10 +144,17 @@ func (c *Client) sendOnce(ctx context.Context, k *call, body []byte) (*http.Resp
 	}
 	if resp.StatusCode >= 300 {
 		defer resp.Body.Close()
-		return nil, refusal(resp)
+		err := refusal(resp)
+		if c.base.Scheme == "http" && err.Problem.Detail == notTLS {
+			return nil, fmt.Errorf("%w: %s", ErrSpeaksTLS, c.base)
+		}
+		return nil, err
 	}
 	return resp, nil
 }
+
+// notTLS is what a server of Go that speaks TLS answers, in plain text, to who does not.
+const notTLS = "Client sent an HTTP request to an HTTPS server."
 
 // do sends a request and reads its JSON answer into out, if that is not nil.
 func (c *Client) do(ctx context.Context, k *call, out any) (status int, err error) {
@@ -172,7 +180,7 @@ func (c *Client) do(ctx context.Context, k *call, out any) (status int, err erro
 // problemMax bounds what is read of a refusal.
 const problemMax = 4 << 20
 
-func refusal(resp *http.Response) error {
+func refusal(resp *http.Response) *Error {
 	e := &Error{}
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
 		e.RetryAfter = time.Duration(s) * time.Second
@@ -182,6 +190,9 @@ func refusal(resp *http.Response) error {
 	if kind != "application/problem+json" || json.Unmarshal(b, &e.Problem) != nil {
 		e.Problem.Title = http.StatusText(resp.StatusCode)
 		e.Problem.Detail = "the server answered " + resp.Status
+		if resp.StatusCode == http.StatusBadRequest && strings.TrimSpace(string(b)) == notTLS {
+			e.Problem.Detail = notTLS
+		}
 	}
 	e.Problem.Status = resp.StatusCode
 	return e

@@ -4,7 +4,7 @@ package api
 type Node struct {
 	Name      string            `json:"name"`
 	Handler   string            `json:"handler" doc:"UUID, new at every start."`
-	State     string            `json:"state" doc:"Of a node that is alone, or that answers and is not well: starting, running, full (its disk has no room: it takes no task until it has), retaking: WHY, stopped. Of members of a cluster: active, full, cordoned, drained (cordoned, and nothing is left), stopped, leaving."`
+	State     string            `json:"state" doc:"Of a node that is alone, or that answers and is not well: starting, running, full (its disk has no room: it takes no task until it has), leaving (it waits for what runs on it, and takes nothing new), retaking: WHY, stopped. Of members of a cluster: active, full, cordoned, drained (cordoned, and nothing is left), stopped, leaving."`
 	Cordoned  bool              `json:"cordoned" doc:"It takes no shard and gives back those it has, until it is uncordoned."`
 	Stopped   bool              `json:"stopped" doc:"Its scheduler is stopped, by itself or with the whole cluster."`
 	Version   string            `json:"version"`
@@ -80,11 +80,24 @@ type Bytes struct {
 	Used  int64 `json:"used"`
 }
 
+// Verification is what a recount of all that is stored found.
+type Verification struct {
+	Violations []Violation `json:"violations" doc:"What does not hold: none, if all is well."`
+}
+
+// Violation is a rule that what is stored breaks.
+type Violation struct {
+	Run  string `json:"run,omitempty"`
+	Task string `json:"task,omitempty"`
+	Rule string `json:"rule"`
+	What string `json:"what"`
+}
+
 // Status is the node that answers, in short.
 type Status struct {
 	Node       string         `json:"node"`
 	Version    string         `json:"version"`
-	State      string         `json:"state"`
+	State      string         `json:"state" doc:"starting, running, leaving (it waits for what runs on it, and takes nothing new), retaking: WHY, stopped."`
 	Accepting  bool           `json:"accepting" doc:"Submissions are taken now."`
 	StartedAt  Time           `json:"started_at" format:"date-time"`
 	Store      Store          `json:"store"`

@@ -133,9 +133,10 @@ type RerunRequest struct {
 
 // MarkRequest is the body of mark.
 type MarkRequest struct {
-	State   string         `json:"state" enum:"succeeded,failed"`
-	Reason  string         `json:"reason" minLength:"1" maxLength:"1000"`
-	Outputs map[string]any `json:"outputs,omitempty" doc:"Of a task that succeeded: what others read as its outputs."`
+	State   string            `json:"state" enum:"succeeded,failed"`
+	Reason  string            `json:"reason" minLength:"1" maxLength:"1000"`
+	Outputs Params            `json:"outputs,omitempty" doc:"Of a task that succeeded: what others read as its outputs. What the task declares must be there, and of its type."`
+	Texts   map[string]string `json:"texts,omitempty" doc:"Outputs given as texts: each becomes what the task declares of it; one that is not declared JSON, if it is JSON."`
 }
 
 // ApproveRequest decides about a task that waits for a person.

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -113,7 +114,13 @@ func TestOpenNode(t *testing.T) {
 	}
 
 	// The command line: without the authority, without a token, with both.
-	w.refused(exitUnreachable, []string{"certificate"}, "--server", p.url, "run", "list")
+	w.refused(exitUnreachable, []string{"certificate", "--ca-cert FILE"}, "--server", p.url, "run", "list")
+	w.refused(exitUnreachable, []string{"speaks TLS", "https://"}, "--server", strings.Replace(p.url, "https://", "http://", 1), "run", "list")
+	w.refused(exitUsage, []string{"none.token", "skein token create"}, "--server", p.url, "--token-file", "none.token", "run", "list")
+	shown := w.write("ann.token", secret+"\n")
+	if o := w.skein("--server", p.url, "--ca-cert", cert, "--token-file", shown, "run", "list"); o.code != exitOK {
+		t.Errorf("with a token in a file: %v", o)
+	}
 	w.refused(exitNotAllowed, []string{"a token", "--kind api"}, "--server", p.url, "--ca-cert", cert, "run", "list")
 	w.refused(exitNotAllowed, []string{"a token", "--kind api"}, "--ca-cert", cert, "run", "list") // found by the data folder
 	w.env = append(w.env, "SKEIN_API_TOKEN="+secret, "SKEIN_CA_CERT="+cert)
@@ -137,6 +144,50 @@ func TestOpenNode(t *testing.T) {
 	w.eventually("the renewed certificate is shown", func() bool {
 		return fmt.Sprint(serial(t, trusting(t, renewed), p.url)) != before
 	})
+}
+
+// TestRefusedWorker: a worker whose token the nodes refuse says which one it needs and how it is made; once that lies in
+// its file, it is taken.
+func TestRefusedWorker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	create := func(kind string) string {
+		t.Helper()
+		o := w.skein("token", "create", "--kind", kind, "--name", kind)
+		if o.code != exitOK {
+			t.Fatal(o)
+		}
+		return strings.TrimSpace(o.out)
+	}
+	api, right := create("api"), create("worker")
+	cert, key := w.certificate()
+	p := w.server("--listen", "0.0.0.0:0", "--tls-cert", cert, "--tls-key", key)
+	args := []string{"worker", "--name", "w7", "--data", filepath.Join(w.dir, "w7"), "--server", p.url, "--drain", "1s"}
+	says := func(q *process, text string) {
+		t.Helper()
+		w.eventually("it says "+text, func() bool { return strings.Contains(q.log.String(), text) })
+	}
+	ends := func(q *process) {
+		t.Helper()
+		q.signal(syscall.SIGINT)
+		<-q.ended
+	}
+	q := w.start(args...)
+	says(q, "--ca-cert FILE")
+	ends(q)
+	q = w.start(append(args, "--ca-cert", cert)...)
+	says(q, "the nodes ask for a token of the kind worker: make one where the cluster runs: skein token create --kind worker --name w7")
+	says(q, "--token-file FILE")
+	ends(q)
+	file := w.write("w7.token", api)
+	q = w.start(append(args, "--ca-cert", cert, "--token-file", file)...)
+	says(q, "the token is not of the kind worker")
+	says(q, "put it in place of the token file")
+	w.write("w7.token", right+"x")
+	says(q, "the token is unknown to the nodes, revoked or expired")
+	w.write("w7.token", right)
+	says(q, "ALONE") // the token is taken: this node is no cluster
+	<-q.ended
 }
 
 // serial is that of the certificate that a server shows; nil: not one that the client trusts.

@@ -240,6 +240,9 @@ ends the watching, not the backfill.
 			w := c.newWaiter(false)
 			defer w.stopSignals()
 			w.own = false
+			w.what, w.again = "no server has answered in the time given", "skein backfill watch "+args[0]
+			ctx, stop := w.within(ctx, timeout)
+			defer stop()
 			var id int64
 			err := w.withServer(ctx, func(s *session) (err error) {
 				id, err = findBackfill(ctx, s, args[0])
@@ -249,7 +252,7 @@ ends the watching, not the backfill.
 				w.leave(ctx)
 				return err
 			}
-			return w.awaitBackfill(ctx, id, timeout)
+			return w.awaitBackfill(ctx, id)
 		}),
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "watch no longer than this (exit 8)")
@@ -257,16 +260,10 @@ ends the watching, not the backfill.
 }
 
 // awaitBackfill waits for the end of a backfill, shows it and gives the error that makes the exit code.
-func (w *waiter) awaitBackfill(ctx context.Context, id int64, timeout time.Duration) error {
-	var late <-chan time.Time
-	if timeout > 0 {
-		timer := time.NewTimer(timeout)
-		defer timer.Stop()
-		late = timer.C
-	}
+func (w *waiter) awaitBackfill(ctx context.Context, id int64) error {
 	var b api.Backfill
 	err := w.withServer(ctx, func(s *session) (err error) {
-		b, err = w.watchBackfill(ctx, id, late)
+		b, err = w.watchBackfill(ctx, id)
 		return err
 	})
 	w.screen.clear()
@@ -297,7 +294,7 @@ func backfillVerdict(c *cli, b *api.Backfill) error {
 }
 
 // watchBackfill follows a backfill until it ends: a bar on a terminal, a line whenever it has moved in a pipe.
-func (w *waiter) watchBackfill(ctx context.Context, id int64, late <-chan time.Time) (api.Backfill, error) {
+func (w *waiter) watchBackfill(ctx context.Context, id int64) (api.Backfill, error) {
 	tick := time.NewTicker(drawEvery)
 	defer tick.Stop()
 	told, toldAt := int64(-1), time.Time{}
@@ -307,6 +304,7 @@ func (w *waiter) watchBackfill(ctx context.Context, id int64, late <-chan time.T
 			return b, err
 		}
 		w.contact()
+		w.what, w.again = "the backfill is still "+b.State, "skein backfill watch "+backfillName(b)
 		w.screen.draw([]string{backfillLine(painter{colour: w.c.errTTY && !set("NO_COLOR")}, &b)})
 		if !w.screen.moves && b.Ended != told && (b.Over() || time.Since(toldAt) >= drawAnyway) {
 			w.screen.print("%s runs have ended", backfillDone(b))
@@ -317,8 +315,6 @@ func (w *waiter) watchBackfill(ctx context.Context, id int64, late <-chan time.T
 		}
 		select {
 		case <-tick.C:
-		case <-late:
-			return b, hint(&said{errTimedOut, "the backfill is still " + b.State + "; stopped waiting"}, "look again: skein backfill watch "+backfillName(b))
 		case <-w.signals:
 			return b, errInterrupted
 		case <-ctx.Done():

@@ -171,13 +171,15 @@ func (c *cli) createBackfill(ctx context.Context, workflow string, f *backfillFl
 	if err != nil {
 		return err
 	}
-	given, err := splitParams(f.params)
+	given, err := splitPairs("-p", f.params)
 	if err != nil {
 		return err
 	}
 	w := c.newWaiter(false)
 	defer w.stopSignals()
 	w.own, w.hold = false, !f.wait
+	ctx, stop := w.within(ctx, f.timeout)
+	defer stop()
 	if f.key == "" {
 		f.key = uuid.NewString() // so that a request whose answer was lost can be sent again
 	}
@@ -204,7 +206,7 @@ func (c *cli) createBackfill(ctx context.Context, workflow string, f *backfillFl
 		if !w.screen.moves {
 			c.say("backfill %d of %s: %s", b.ID, b.Workflow, count(int(b.Total), "run"))
 		}
-		return w.awaitBackfill(ctx, b.ID, f.timeout)
+		return w.awaitBackfill(ctx, b.ID)
 	default:
 		c.say("accepted; watch it: skein backfill watch %d", b.ID)
 		err = one(c, b, backfillName(b), func() error { return c.backfillTable([]api.Backfill{b}) })

@@ -208,8 +208,10 @@ func TestThreeNodes(t *testing.T) {
 		}
 		return true
 	})
-	if out := f.members[0].home.run("verify"); !bytes.Contains(out, []byte(`"violations": []`)) {
-		t.Errorf("verify: %s", out)
+	for _, where := range [][]string{nil, {"--server", f.members[1].client.URL()}} {
+		if out := f.members[0].home.run(append([]string{"verify"}, where...)...); !bytes.Contains(out, []byte(`"violations": []`)) {
+			t.Errorf("verify %v: %s", where, out)
+		}
 	}
 	began := time.Now()
 	f.members[1].stop()

@@ -104,6 +104,38 @@ func lastLine(t *testing.T, log []byte) time.Time {
 	return time.Unix(sec, nano)
 }
 
+// TestLogsOfAWorker: what a task printed on a worker that is no node is all there when its run has ended, for who follows and for who asks
+// afterwards, by way of any node; also the last line of a task that failed.
+func TestLogsOfAWorker(t *testing.T) {
+	t.Parallel()
+	f := newFlight(t, 2, "SKEIN_ROLES=api,scheduler")
+	w := f.worker("w", "--slots", "4")
+	f.listed(3)
+	whole, err := exec.Command("sh", "-c", "seq 1 2000; echo LAST").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.members[0].apply("w", "  a: {run: 'seq 1 2000; echo LAST'}\n  b: {needs: a, run: 'echo why; exit 3'}\n")
+	for i := range 6 {
+		m := f.members[i%2]
+		args := []string{"run", "w"}
+		if i < 4 {
+			args = append(args, "--follow")
+		}
+		said, _ := m.home.cmd(args...).CombinedOutput() // it fails
+		if got := bytes.Count(said, []byte("a │ ")); i < 4 && got != 2001 || !bytes.Contains(said, []byte("│ why\n")) {
+			t.Errorf("%v: %d lines of a; at its end\n%s", args, got, said[max(0, len(said)-300):])
+		}
+		if got := m.home.run("logs", "w@latest/a"); !bytes.Equal(got, whole) {
+			t.Errorf("%d bytes of %d", len(got), len(whole))
+		}
+	}
+	w.stop()
+	for _, m := range f.members {
+		m.stop()
+	}
+}
+
 // TestLongLogs: the database keeps the end of a long log; the node that ran it has all of it, and the others read it
 // there. A shared folder keeps all whoever is there.
 func TestLongLogs(t *testing.T) {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -47,10 +49,19 @@ func (c *cli) newClient(url string, opts ...skein.Option) (*skein.Client, error)
 	return k, nil
 }
 
+// servers are those that a command talks to. A data folder or a database on the command line counts more than servers
+// named in the environment.
+func (c *cli) servers() []string {
+	if !c.cfg.ByFlag("server") && (c.cfg.ByFlag("data") || c.cfg.ByFlag("db")) {
+		return nil
+	}
+	return c.cfg.Server
+}
+
 // remote connects to the first of the servers named that is ready.
 func (c *cli) remote(ctx context.Context) (*session, error) {
 	var errs []error
-	for _, url := range c.cfg.Server {
+	for _, url := range c.servers() {
 		k, err := c.newClient(url)
 		if err != nil {
 			return nil, err
@@ -65,12 +76,26 @@ func (c *cli) remote(ctx context.Context) (*session, error) {
 	if errors.Is(err, skein.ErrNotAllowed) {
 		return nil, refused(err)
 	}
-	return nil, hint(err, "is it running? start one with: skein server")
+	return nil, unreached(err)
+}
+
+// unreached adds to an error of reaching a server what is to be done about it.
+func unreached(err error) error {
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case errors.Is(err, skein.ErrSpeaksTLS):
+		return hint(err, "ask it by its address with https://, and --ca-cert FILE if no public authority signed its certificate")
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return hint(err, "it speaks no TLS: ask it by its address with http://")
+	case errors.As(err, &unknown):
+		return hint(err, "name the authority that signed its certificate: --ca-cert FILE (or SKEIN_CA_CERT)")
+	}
+	return hint(err, "is it running? start one with: skein server")
 }
 
 // refused is for a server that is there and does not take the token, or misses one.
 func refused(err error) error {
-	return hint(err, "its operators make tokens for people: skein token create --kind api --out FILE; it is shown with SKEIN_TOKEN_FILE=FILE")
+	return hint(err, "its operators make tokens for people: skein token create --kind api --out FILE; it is shown with --token-file FILE")
 }
 
 // holder connects to the server that holds the data folder; nil: nobody does.
@@ -107,7 +132,7 @@ const greetWait = 10 * time.Second
 
 // forReading gives whoever can answer questions: a server, or the data folder itself.
 func (c *cli) forReading(ctx context.Context) (*session, error) {
-	if len(c.cfg.Server) > 0 {
+	if len(c.servers()) > 0 {
 		return c.remote(ctx)
 	}
 	if s, err := c.holder(ctx); s != nil || err != nil {
@@ -133,7 +158,7 @@ const connectTries = 20
 // forWriting gives whoever can change something: a server, or a node in this process, which others find by
 // the data folder as they would find a server.
 func (c *cli) forWriting(ctx context.Context, hold bool) (*session, error) {
-	if len(c.cfg.Server) > 0 {
+	if len(c.servers()) > 0 {
 		return c.remote(ctx)
 	}
 	for try := 0; ; try++ {
@@ -158,6 +183,9 @@ func (c *cli) inProcess(ctx context.Context, hold bool) (*session, error) {
 	}
 	cfg.Drain = 0 // who ends this process has waited, or does not want to
 	cfg.Hold, cfg.ByHand = hold, true
+	if cfg.Postgres != "" && cfg.Default("name") { // the host's: that of a server on this machine, which it would replace
+		cfg.Name = fmt.Sprintf("%s-%d", cfg.Name, os.Getpid())
+	}
 	node, err := app.Open(ctx, &cfg, c.quietLog(&cfg))
 	if err != nil {
 		return nil, err

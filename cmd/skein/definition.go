@@ -24,7 +24,8 @@ const sourceBytesMax = 16 << 20
 type definition struct {
 	*workflow.Workflow
 	request api.ApplyRequest
-	above   int // lines of the file before the document
+	above   int    // lines of the file before the document
+	whole   []byte // the text of the file
 }
 
 // readSource reads a file, "-" is stdin.
@@ -116,7 +117,7 @@ func readDefinitions(path string, tasksMax int) ([]*definition, error) {
 		above = max(bytes.Count(src, []byte("\n"))-bytes.Count(bytes.Join(texts, nil), []byte("\n")), 0)
 	}
 	for i, w := range parsed {
-		d := &definition{Workflow: w, request: api.ApplyRequest{Source: string(texts[i]), File: path}, above: above}
+		d := &definition{Workflow: w, request: api.ApplyRequest{Source: string(texts[i]), File: path}, above: above, whole: src}
 		above += bytes.Count(texts[i], []byte("\n"))
 		if path != "-" {
 			d.request.Dir = folder

@@ -45,7 +45,9 @@ func (c *cli) serve(ctx context.Context, ready func(context.Context, *app.Node) 
 	}
 	sig, stopSignals := signals()
 	defer stopSignals()
-	node, err := app.Open(ctx, &cfg, app.NewLog(&cfg, c.err))
+	opening, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	node, err := c.openNode(opening, giveUp, &cfg, sig)
 	var locked *app.LockedError
 	if errors.As(err, &locked) {
 		return c.alreadyHeld(ctx, locked)
@@ -83,6 +85,25 @@ func (c *cli) serve(ctx context.Context, ready func(context.Context, *app.Node) 
 			}
 		}
 	}
+}
+
+// openNode opens a node, unless a signal comes before that is done: a database may be waited for.
+func (c *cli) openNode(ctx context.Context, giveUp func(), cfg *app.Config, sig <-chan os.Signal) (node *app.Node, err error) {
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
+		node, err = app.Open(ctx, cfg, app.NewLog(cfg, c.err))
+	}()
+	select {
+	case <-opened:
+		return node, err
+	case <-sig:
+	}
+	giveUp()
+	if <-opened; err == nil {
+		_ = node.Run(ctx) // ends it
+	}
+	return nil, errInterrupted
 }
 
 // alreadyHeld says who has the data folder, with its address.

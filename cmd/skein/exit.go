@@ -83,6 +83,7 @@ func exits() []struct {
 		{errConflict, exitConflict},
 		{errInvalid, exitInvalid},
 		{errUnreachable, exitUnreachable},
+		{app.ErrUnreachable, exitUnreachable},
 		{skein.ErrNotFound, exitNotFound},
 		{skein.ErrNotAllowed, exitNotAllowed},
 		{app.ErrNotAllowed, exitNotAllowed},

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
@@ -142,6 +147,60 @@ func cpu(t testing.TB, p *process) string {
 	}
 	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	return f[11] + "+" + f[12]
+}
+
+// TestDiskThatLoses: the kernel cannot write what it has taken, which a sync says once. The server ends at once, and says so; what runs goes
+// on, and the next server, which writes the log again, goes on with it.
+func TestDiskThatLoses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	below := w.smallDisk("below", 24<<20)
+	w.data = filepath.Join(w.dir, "thin")
+	if err := os.Mkdir(w.data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// A disk of 64 MiB that has room for 24.
+	image := filepath.Join(below, "image")
+	if out, err := exec.Command("sh", "-c", `truncate -s 64M "$0" && mkfs.ext4 -q -O ^has_journal "$0" && mount -o loop "$0" "$1"`, image, w.data).CombinedOutput(); err != nil {
+		t.Skipf("a disk without room behind it cannot be made here, which this test needs: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(w.data, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	w.env = append(w.env, "SKEIN_DATA="+w.data)
+	p := w.server()
+	p.apply("waits", "  a: {run: 'touch at-$SKEIN_TOKEN; until [ -e open ]; do sleep 0.02; done'}\n")
+	p.apply("quick", "  a: {run: 'true'}\n")
+	id := p.begin("waits", nil)
+	w.appears("at-1")
+	ballast := fill(t, below)
+	var known []string // of which it was said that they are accepted
+	p.eventually("the disk has lost something", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		run, _, err := p.Start(ctx, api.RunRequest{Workflow: "quick"})
+		if err == nil {
+			known = append(known, run.ID)
+		}
+		return err != nil
+	})
+	if code := p.wait(); code != exitError || !strings.Contains(p.log.String(), "nothing can be written any more") {
+		t.Errorf("it ended with %d", code)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	p = w.server()
+	w.gate("open")
+	for _, id := range append(known, id) {
+		if run := p.wantState(id, "succeeded"); len(run.Tasks[0].Attempts) != 1 {
+			t.Errorf("attempts: %+v", run.Tasks[0].Attempts)
+		}
+	}
+	p.stop()
+	w.verify()
 }
 
 // TestFullDiskAtStart: there is no room to begin with; that is said, and nothing is damaged.

@@ -108,7 +108,7 @@ func (c *cli) followRun(ctx context.Context, ref string) error {
 		return err
 	}
 	err = w.withServer(ctx, func(*session) error {
-		_, err := w.watch(ctx, id, nil)
+		_, err := w.watch(ctx, id)
 		return err
 	})
 	w.logs.wait()

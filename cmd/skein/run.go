@@ -119,7 +119,7 @@ func (c *cli) start(ctx context.Context, arg string, named bool, f *runFlags) er
 	if f.detach && f.follow {
 		return usage("--detach and --follow exclude each other")
 	}
-	given, err := splitParams(f.params)
+	given, err := splitPairs("-p", f.params)
 	if err != nil {
 		return err
 	}
@@ -132,6 +132,8 @@ func (c *cli) start(ctx context.Context, arg string, named bool, f *runFlags) er
 	w := c.newWaiter(f.follow)
 	defer w.stopSignals()
 	w.hold = f.detach
+	ctx, stop := w.within(ctx, f.timeout)
+	defer stop()
 	if f.key == "" {
 		f.key = api.KeyOnce + uuid.NewString() // so that a request whose answer was lost can be sent again
 	}
@@ -175,7 +177,7 @@ func (c *cli) start(ctx context.Context, arg string, named bool, f *runFlags) er
 	if !w.screen.moves {
 		c.say("run %s of %s", run.ID, run.Workflow)
 	}
-	return w.await(ctx, run.ID, f.timeout)
+	return w.await(ctx, run.ID)
 }
 
 // detached returns after the acceptance: the run is on the disk.
@@ -192,13 +194,16 @@ func (c *cli) detached(ctx context.Context, w *waiter, run *api.Run) error {
 	})
 }
 
-// splitParams takes -p name=value apart.
-func splitParams(params []string) (map[string]string, error) {
-	given := make(map[string]string, len(params))
-	for _, p := range params {
+// pairShown is how much of what was given is repeated.
+const pairShown = 80
+
+// splitPairs takes apart what a flag that may be repeated was given as name=value.
+func splitPairs(flag string, pairs []string) (map[string]string, error) {
+	given := make(map[string]string, len(pairs))
+	for _, p := range pairs {
 		name, value, ok := strings.Cut(p, "=")
 		if !ok || name == "" {
-			return nil, usage("-p %s: want name=value", p)
+			return nil, usage("%s %s: want name=value", flag, clip(p, pairShown))
 		}
 		given[name] = value
 	}

@@ -230,19 +230,22 @@ func (c *cli) runWatchCmd() *cobra.Command {
 			w := c.newWaiter(follow)
 			defer w.stopSignals()
 			w.own = false
+			w.what, w.again = "no server has answered in the time given", "skein run watch "+args[0]
+			ctx, stop := w.within(ctx, timeout)
+			defer stop()
 			var err error
 			if w.s, err = c.forWatching(ctx, args[0]); err != nil {
-				return err
+				return w.late(ctx, err)
 			}
 			id, err := findRun(ctx, w.s, args[0])
 			if err != nil {
 				w.leave(ctx)
-				return err
+				return w.late(ctx, err)
 			}
 			if !w.screen.moves {
 				c.say("watching run %s", id)
 			}
-			return w.await(ctx, id, timeout)
+			return w.await(ctx, id)
 		}),
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "watch no longer than this (exit 8)")

@@ -165,7 +165,7 @@ func (c *cli) rerunCmd() *cobra.Command {
 			"unless told otherwise. To go on with a run instead, with its results: skein run recover.\n" + runRefHelp + verbHelp,
 		Example: "  skein run rerun nightly-orders@latest\n  skein run rerun 0190a0b0 --newest -p day=2026-11-20",
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
-			given, err := splitParams(params)
+			given, err := splitPairs("-p", params)
 			if err != nil {
 				return err
 			}

@@ -281,6 +281,8 @@ func (c *cli) fire(ctx context.Context, arg string, f *fireFlags) error {
 	w := c.newWaiter(f.follow)
 	defer w.stopSignals()
 	w.hold = f.detach
+	ctx, stop := w.within(ctx, f.timeout)
+	defer stop()
 	if f.key == "" {
 		f.key = uuid.NewString() // so that a request whose answer was lost can be sent again
 	}
@@ -323,5 +325,5 @@ func (c *cli) fire(ctx context.Context, arg string, f *fireFlags) error {
 	if !w.screen.moves {
 		c.say("run %s of %s, by trigger %s", *came.Run, came.Workflow, came.Trigger)
 	}
-	return w.await(ctx, *came.Run, f.timeout)
+	return w.await(ctx, *came.Run)
 }

@@ -55,7 +55,11 @@ func (c *cli) statusCard(ctx context.Context, s *session, st *api.Status) error 
 	}
 	rows = append(rows, more...)
 	if !s.observing {
-		rows = append(rows, []string{"slots", fmt.Sprintf("%d of %d busy", st.Slots.Busy, st.Slots.Total)})
+		slots := api.Slots{}
+		for i := range nodes { // the server's own are among them
+			slots.Busy, slots.Total = slots.Busy+nodes[i].Slots.Busy, slots.Total+nodes[i].Slots.Total
+		}
+		rows = append(rows, []string{"slots", fmt.Sprintf("%d of %d busy", slots.Busy, slots.Total)})
 		for i := range nodes {
 			rows = append(rows, []string{"resources", nodes[i].Name + ": " + roomText(&nodes[i])})
 		}

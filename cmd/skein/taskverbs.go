@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/spf13/cobra"
 
@@ -53,7 +52,8 @@ func (c *cli) taskMarkCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "mark RUN/TASK succeeded|failed", Short: "Say how a task ended, with a reason",
 		Long: "Says how a task ended, with a reason that stays in the history: what needs it goes by that. Of a task that has ended it\n" +
-			"begins a new generation of the run; one that runs is stopped first.\n" + runRefHelp,
+			"begins a new generation of the run; one that runs is refused: stop it first, with skein task stop. Outputs that the task\n" +
+			"declares must be given, and be of their types.\n" + runRefHelp,
 		Example: "  skein task mark nightly-orders@latest/load succeeded --reason 'loaded by hand' --output rows=1200",
 		Args:    cobra.ExactArgs(2),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -64,18 +64,9 @@ func (c *cli) taskMarkCmd() *cobra.Command {
 			if reason == "" {
 				return usage("mark needs a --reason: it stays in the history")
 			}
-			given, err := splitParams(outputs)
-			if err != nil {
+			var err error
+			if req.Texts, err = splitPairs("--output", outputs); err != nil {
 				return err
-			}
-			for name, value := range given {
-				if req.Outputs == nil {
-					req.Outputs = map[string]any{}
-				}
-				req.Outputs[name] = value
-				if json.Valid([]byte(value)) {
-					req.Outputs[name] = json.RawMessage(value)
-				}
 			}
 			run, task, err := findTask(ctx, s, args[0])
 			if err != nil {
@@ -89,6 +80,6 @@ func (c *cli) taskMarkCmd() *cobra.Command {
 		})),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; must be given")
-	cmd.Flags().StringArrayVar(&outputs, "output", nil, "an output of the task, as name=value (JSON, else a text); may be repeated")
+	cmd.Flags().StringArrayVar(&outputs, "output", nil, "an output of the task, as name=value, of the type that the task declares; may be repeated")
 	return cmd
 }

@@ -27,6 +27,9 @@ type waiter struct {
 	interrupts int
 	met        bool      // a server has answered
 	alone      time.Time // since when the server that this waited on is away; zero: it is there
+	pause      time.Duration
+	what       string // how what is waited for stands, as a sentence; "": it is not known yet
+	again      string // what looks at it again
 }
 
 func (c *cli) newWaiter(follow bool) *waiter {
@@ -39,16 +42,6 @@ func (c *cli) newWaiter(follow bool) *waiter {
 	return w
 }
 
-const (
-	// contactWait is how long a server may be away.
-	contactWait = 30 * time.Second
-	// takeOverAfter is how long a server that holds the data folder may take to come back before this process
-	// takes its place: a supervisor that restarts it must not find the folder taken.
-	takeOverAfter = 10 * time.Second
-	// contactPoll is the pause between two tries to reach it.
-	contactPoll = 100 * time.Millisecond
-)
-
 // withServer calls f with a server; if nobody answers (any more), it looks for one again for a while.
 func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error {
 	for {
@@ -56,13 +49,13 @@ func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error
 		if err == nil {
 			err = f(w.s)
 		}
-		if err == nil || !notHere(err) {
+		if err = w.late(ctx, err); err == nil || !notHere(err) {
 			return err
 		}
 		// A server that was named and has never answered is a mistake, not an outage; one that refuses has answered.
 		var refusal *skein.Error
 		w.met = w.met || errors.As(err, &refusal)
-		if !w.met && len(w.c.cfg.Server) > 0 {
+		if !w.met && len(w.c.servers()) > 0 {
 			return err
 		}
 		was := w.s
@@ -79,10 +72,10 @@ func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return w.late(ctx, ctx.Err())
 		case <-w.signals:
 			return errInterrupted
-		case <-time.After(contactPoll):
+		case <-time.After(w.breath(err)):
 		}
 	}
 }
@@ -102,12 +95,12 @@ func notNow(e *skein.Error) string {
 }
 
 // contact notes that the server answers.
-func (w *waiter) contact() { w.alone, w.met = time.Time{}, true }
+func (w *waiter) contact() { w.alone, w.met, w.pause = time.Time{}, true, 0 }
 
 func (w *waiter) connect(ctx context.Context) (err error) {
 	switch {
 	case w.s != nil:
-	case w.met && len(w.c.cfg.Server) == 0 && !w.alone.IsZero() && time.Since(w.alone) < takeOverAfter:
+	case w.met && len(w.c.servers()) == 0 && !w.alone.IsZero() && time.Since(w.alone) < takeOverAfter:
 		if w.s, err = w.c.holder(ctx); w.s == nil && err == nil {
 			err = fmt.Errorf("%w: no server holds %s", skein.ErrUnreachable, w.c.cfg.Data)
 		}
@@ -142,25 +135,21 @@ func (w *waiter) leave(ctx context.Context) {
 	w.c.linger(ctx, w.s)
 }
 
-// await waits, shows the end and gives the error that makes the exit code. timeout 0: for ever.
-func (w *waiter) await(ctx context.Context, id string, timeout time.Duration) error {
-	var late <-chan time.Time
-	if timeout > 0 {
-		timer := time.NewTimer(timeout)
-		defer timer.Stop()
-		late = timer.C
-	}
+// await waits, shows the end and gives the error that makes the exit code.
+func (w *waiter) await(ctx context.Context, id string) error {
+	w.what, w.again = "the run was accepted", "skein run watch "+id
 	var run api.Run
 	err := w.withServer(ctx, func(s *session) (err error) {
-		run, err = w.watch(ctx, id, late)
+		run, err = w.watch(ctx, id)
 		return err
 	})
 	if err == nil {
 		w.logs.wait()
 		w.screen.clear()
-		err = w.c.conclude(ctx, w.s, &run)
+		w.what, w.again = "the run has "+run.State+", but the server does not tell the rest", "skein run get "+id
+		err = w.late(ctx, w.c.conclude(ctx, w.s, &run))
 	}
-	if errors.Is(err, errTimedOut) && w.s.node != nil {
+	if errors.Is(err, errTimedOut) && (w.s == nil || w.s.node != nil) {
 		w.disconnect() // waiting for it once more is not what was asked
 		return err
 	}
@@ -181,7 +170,7 @@ const (
 )
 
 // watch follows a run until it ends.
-func (w *waiter) watch(ctx context.Context, id string, late <-chan time.Time) (run api.Run, err error) {
+func (w *waiter) watch(ctx context.Context, id string) (run api.Run, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	changes, lost, err := w.subscribe(ctx, id)
@@ -192,6 +181,7 @@ func (w *waiter) watch(ctx context.Context, id string, late <-chan time.Time) (r
 		return run, err
 	}
 	w.contact()
+	w.what = "the run is still " + run.State
 	if err := w.catchUp(ctx, &run); err != nil {
 		return run, err
 	}
@@ -209,8 +199,6 @@ func (w *waiter) watch(ctx context.Context, id string, late <-chan time.Time) (r
 		case <-tick.C:
 			since := time.Since(asked)
 			now = since > askShare*cost && (news || since > drawAnyway)
-		case <-late:
-			return run, hint(&said{errTimedOut, "the run is still " + run.State + "; stopped waiting"}, "look again: skein run watch "+id)
 		case <-w.signals:
 			if err := w.interrupt(ctx, id); err != nil {
 				return run, err
@@ -225,7 +213,7 @@ func (w *waiter) watch(ctx context.Context, id string, late <-chan time.Time) (r
 		if run, err = w.s.Run(ctx, id); err != nil {
 			return run, err
 		}
-		cost = time.Since(asked)
+		cost, w.what = time.Since(asked), "the run is still "+run.State
 		w.screen.draw(w.view.lines(&run))
 	}
 	return run, nil

@@ -35,7 +35,6 @@ elsewhere. A second signal ends the waiting.`,
 	f.String("label", "", "labels that it carries, as NAME=VALUE,…")
 	f.String("cpu", "", "cores for tasks that name what they take (default: what this process may use)")
 	f.String("memory", "", "memory for tasks that name what they take, such as 4Gi (default: what this process may use)")
-	f.String("token-file", "", "file with the token to show to the nodes (or SKEIN_API_TOKEN)")
 	f.String("log-level", "", "debug | info | warn | error")
 	f.String("log-format", "", "text | json")
 	return cmd

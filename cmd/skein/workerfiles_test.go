@@ -115,16 +115,16 @@ func TestInputsOfWorkers(t *testing.T) {
 	const size = 24 << 20
 	p := f.place()
 	one.apply("flow", fmt.Sprintf(`
-  n1: {node: n1, run: 'echo of n1 > small', artifacts: [small]}
-  n2: {node: n2, run: 'echo of n2 > small', artifacts: [small]}
+  n1: {node: n1, run: 'echo of n1 > first', artifacts: [first]}
+  n2: {node: n2, run: 'echo of n2 > second', artifacts: [second]}
   big: {node: w1, run: 'head -c %d /dev/zero > zeros; echo end >> zeros', artifacts: [zeros], needs: [n1, n2]}
   hold: {node: w2, needs: big, run: 'touch %[2]s/at; until [ -e %[2]s/go ]; do sleep 0.05; done'}
   use:
     needs: [hold]
     node: w2
-    inputs: {a: n1/small, d/b: n2/small, big: big/zeros}
+    inputs: {a: n1/first, d/b: n2/second, big: big/zeros}
     run: 'cat a d/b; tail -c 4 big; sha256sum < big'
-  local: {needs: use, node: n2, inputs: {a: n1/small, big: big/zeros}, run: 'cat a; sha256sum < big'}
+  local: {needs: use, node: n2, inputs: {a: n1/first, big: big/zeros}, run: 'cat a; sha256sum < big'}
 `, size, p.dir))
 	sum := fmt.Sprintf("%x", sha256.Sum256(append(make([]byte, size), "end\n"...)))
 	id := one.detach("flow")

@@ -47,44 +47,6 @@ func versionText(w *api.Workflow) string {
 	return fmt.Sprint(w.Version)
 }
 
-func (c *cli) workflowApplyCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "apply FILE…", Short: "Make a new version of the workflows in files, if they changed",
-		Long:    "Makes a new version of each workflow in the files; one that is the same as before makes none. - is stdin.",
-		Example: "  skein workflow apply nightly.yaml\n  skein workflow apply workflows/*.yaml",
-		Args:    cobra.MinimumNArgs(1),
-		RunE: c.do(func(ctx context.Context, args []string) error {
-			var defs []*definition
-			for _, path := range args {
-				more, err := readDefinitions(path, c.cfg.TasksMax)
-				if err != nil {
-					return err
-				}
-				defs = append(defs, more...)
-			}
-			return c.writing(func(ctx context.Context, s *session, _ []string) error {
-				applied := []api.Applied{}
-				for _, d := range defs {
-					a, err := d.apply(ctx, s)
-					if err != nil {
-						for i := range applied {
-							c.say("%s: version %s stands, %s", applied[i].Workflow.Workflow, versionText(&applied[i].Workflow), changed(applied[i].Changed))
-						}
-						return err
-					}
-					applied = append(applied, a)
-					c.warn(&a)
-				}
-				return show(c, applied, func(a api.Applied) string { return a.Workflow.Workflow }, []column[api.Applied]{
-					{head: "WORKFLOW", get: func(a api.Applied) string { return a.Workflow.Workflow }},
-					{head: "VERSION", get: func(a api.Applied) string { return versionText(&a.Workflow) }},
-					{head: "WHAT", get: func(a api.Applied) string { return changed(a.Changed) }},
-				})
-			})(ctx, args)
-		}),
-	}
-}
-
 // warn says what would go wrong with runs of what was applied.
 func (c *cli) warn(a *api.Applied) {
 	for _, w := range a.Warnings {

@@ -35,7 +35,7 @@ func newMembership(cfg *Config, st store.Store, log *slog.Logger) (*membership, 
 	}
 	if cfg.open() && cfg.APIToken == "" {
 		return nil, fmt.Errorf("%w on %s: the other nodes of the cluster will ask this one for a token; make one (skein token create --kind node) "+
-			"and give it in SKEIN_API_TOKEN", ErrNotAllowed, cfg.Listen)
+			"and give it with --token-file FILE, or in SKEIN_API_TOKEN", ErrNotAllowed, cfg.Listen)
 	}
 	rt, err := Transport(cfg)
 	if err != nil {

@@ -39,6 +39,7 @@ type Config struct {
 	LogLevel  string            // debug | info | warn | error
 	LogFormat string            // text | json
 	APIToken  string            // what this process shows to servers
+	TokenFile string            // where that was read; "": it was said
 	Room      dag.Need          // cpu and memory that this process has for tasks
 	Groups    []string          // of workers that this process belongs to
 	Labels    map[string]string // what tasks may ask of it
@@ -282,22 +283,30 @@ func setTokenFile(c *Config, v string) error {
 	if v == "" {
 		return nil
 	}
-	data, err := os.ReadFile(v)
+	token, err := readToken(v)
+	c.APIToken, c.TokenFile = token, v
+	return err
+}
+
+func readToken(file string) (string, error) {
+	data, err := os.ReadFile(file)
 	if err != nil {
-		return err
+		return "", fmt.Errorf("%w; make a token with: skein token create --kind api|worker|node --out FILE", err)
 	}
-	if c.APIToken = strings.TrimSpace(string(data)); c.APIToken == "" {
-		return fmt.Errorf("%s is empty", v)
+	token := strings.TrimSpace(string(data))
+	if token == "" {
+		return "", fmt.Errorf("%s is empty; make a token with: skein token create --kind api|worker|node --out FILE", file)
 	}
-	return nil
+	return token, nil
 }
 
 // nameMax is the length of the longest name of a node, in bytes.
 const nameMax = 100
 
 func setName(c *Config, v string) error {
-	if v == "" || len(v) > nameMax || strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return fmt.Errorf("%q is not a name: 1 to %d characters without spaces", v, nameMax)
+	odd := func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`/\?#%"'<>`, r) } // it stands in addresses
+	if v == "" || v == "." || v == ".." || len(v) > nameMax || strings.ContainsFunc(v, odd) {
+		return fmt.Errorf("%q is not a name: 1 to %d letters, digits and the like; no spaces, quotes or slashes", v, nameMax)
 	}
 	c.Name = v
 	return nil
@@ -418,6 +427,16 @@ func (e *SettingError) Unwrap() error { return e.Err }
 
 // IsFlag reports whether the value was typed on the command line.
 func (e *SettingError) IsFlag() bool { return strings.HasPrefix(e.Origin, originFlag) }
+
+// Default reports whether nobody chose a setting.
+func (c *Config) Default(name string) bool {
+	return slices.ContainsFunc(c.Values, func(v Value) bool { return v.Name == name && v.Origin == originDefault })
+}
+
+// ByFlag reports whether a setting was given on the command line.
+func (c *Config) ByFlag(name string) bool {
+	return slices.ContainsFunc(c.Values, func(v Value) bool { return v.Name == name && strings.HasPrefix(v.Origin, originFlag) })
+}
 
 const (
 	originFlag    = "flag --"

@@ -143,6 +143,15 @@ func readStore(ctx context.Context, cfg *Config) (st store.Store, err error) {
 	return st, nil
 }
 
+// ErrUnreachable says that a database does not answer now.
+var ErrUnreachable = errors.New("the database does not answer")
+
+// unanswered is an error that is an ErrUnreachable, and says what it said.
+type unanswered struct{ error }
+
+func (u unanswered) Is(target error) bool { return target == ErrUnreachable }
+func (u unanswered) Unwrap() error        { return u.error }
+
 func openPostgres(ctx context.Context, cfg *Config, how func(*postgres.Options)) (store.Store, error) {
 	o, err := postgres.ParseAddress(cfg.Postgres)
 	if err != nil {
@@ -151,6 +160,9 @@ func openPostgres(ctx context.Context, cfg *Config, how func(*postgres.Options))
 	o.Application = "skein " + cfg.Name
 	how(&o)
 	db, err := postgres.Open(ctx, o)
+	if err != nil && postgres.Passes(err) {
+		return nil, unanswered{err}
+	}
 	if err != nil {
 		return nil, err
 	}

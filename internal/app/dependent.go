@@ -51,25 +51,29 @@ func (l logic) dependent(ctx context.Context, v *version, d *workflow.Needed, q 
 		return engine.Prepared{}, ofStore(err)
 	}
 	why := engine.Reason{Kind: "dependent", What: d.Words(target, from, until) + "; there is none yet", Unblocks: "such a run: skein run list --workflow " + target}
+	known := d.Task == "" // whether some run has the task
 	for i := range found {
-		o := &found[i]
-		state := o.State.String()
+		o := &other{RunRow: &found[i], state: found[i].State.String(), has: true}
 		if d.Task != "" {
-			if state, err = l.taskState(ctx, o, d.Task); err != nil {
+			if err := l.lookAt(ctx, o, d.Task); err != nil {
 				return engine.Prepared{}, ofStore(err)
 			}
+			known = known || o.has
 		}
-		if d.Accepts(state) {
-			leaves, err := json.Marshal(map[string]string{"run": o.ID.String(), "state": state})
+		if d.Accepts(o.state) {
+			leaves, err := json.Marshal(map[string]string{"run": o.ID.String(), "state": o.state})
 			return engine.Prepared{Leaves: leaves}, err
 		}
 		if why.Holder != "" {
 			continue
 		}
 		why.Holder = "run " + o.ID.String() // the newest
-		why.What = d.Words(target, from, until) + "; run " + o.ID.String() + " is " + o.State.String()
-		if why.Unblocks = "its end: skein explain " + o.ID.String(); o.State.Terminal() {
-			why.Unblocks = "skein run recover " + o.ID.String() + ", or another run within that span"
+		why.What = d.Words(target, from, until) + "; " + o.words(d.Task)
+		why.Unblocks = o.remedy(d.Task)
+	}
+	if !known {
+		if err := l.taskToCome(&row, target, d.Task); err != nil {
+			return engine.Prepared{}, ofStore(err)
 		}
 	}
 	now, err := l.store.Clock(ctx)
@@ -102,20 +106,70 @@ func (l logic) inSpan(ctx context.Context, id dag.WorkflowID, from, until dag.Mi
 	return found, nil
 }
 
-// taskState is how a task of another run stands; "" if that has no such task (yet).
-func (l logic) taskState(ctx context.Context, row *dag.RunRow, task string) (string, error) {
-	if row.SplitAt == 0 {
-		return "", nil
+// other is a run that a task looks at.
+type other struct {
+	*dag.RunRow
+	state string // of the run, or of the task of it that is asked for; "": that is not there yet
+	has   bool   // it has that task, or will
+}
+
+// lookAt finds how a task of a run stands.
+func (l logic) lookAt(ctx context.Context, o *other, task string) error {
+	o.state = ""
+	if o.SplitAt == 0 { // its version tells what it will have
+		v, err := l.versions.get(versionID{o.Workflow, o.Version})
+		if err == nil {
+			_, o.has = v.Find(task)
+		}
+		return err
 	}
-	g, views, err := l.engine.Standing(ctx, row)
+	g, views, err := l.engine.Standing(ctx, o.RunRow)
 	if err != nil {
-		return "", err
+		return err
 	}
 	t, ok := g.Find(task)
-	if !ok {
-		return "", nil
+	if o.has = ok; ok {
+		o.state = views[t].State.String()
 	}
-	return views[t].State.String(), nil
+	return nil
+}
+
+// words say how it stands.
+func (o *other) words(task string) string {
+	run := "run " + o.ID.String()
+	switch {
+	case !o.has:
+		return fmt.Sprintf("%s, of version %d, has no task %s", run, o.Version, task)
+	case task == "" || o.state == "":
+		return run + " is " + o.State.String()
+	}
+	return fmt.Sprintf("%s is %s, its task %s is %s", run, o.State, task, o.state)
+}
+
+// remedy is what lets those through that wait for it: a verb that the run takes.
+func (o *other) remedy(task string) string {
+	const another = "another run within that span"
+	switch {
+	case !o.has, o.State == dag.RunSkipped, o.State.Terminal() && o.SplitAt == 0:
+		return another
+	case !o.State.Terminal():
+		return "its end: skein explain " + o.ID.String()
+	case task != "" && (o.State == dag.RunSucceeded || o.state == dag.Skipped.String()): // a plain recover leaves it as it is
+		return "skein run recover " + o.ID.String() + " --from " + task + ", or " + another
+	}
+	return "skein run recover " + o.ID.String() + ", or " + another
+}
+
+// taskToCome fails if the runs to come of a workflow have no such task either.
+func (l logic) taskToCome(row *store.Workflow, target, task string) error {
+	v, err := l.versions.get(versionID{row.ID, row.Version})
+	if err != nil {
+		return err
+	}
+	if _, ok := v.Find(task); ok {
+		return nil
+	}
+	return errors.New(v.WithoutTask(target, task) + "; correct the name or apply that workflow with the task, then recover this run")
 }
 
 // find is a workflow that starts runs, or will.

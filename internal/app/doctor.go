@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/threads"
 )
 
@@ -92,6 +93,12 @@ func checkStore(ctx context.Context, cfg *Config) Check {
 	}
 	if err != nil {
 		c.State, c.Found, c.Remedy = CheckBad, err.Error(), "restore a backup, or choose another data folder: --data DIR"
+		switch {
+		case errors.Is(err, ErrUnreachable):
+			c.Remedy = "start the database, or name another: --db"
+		case errors.Is(err, store.ErrFormat):
+			c.Remedy = "use the skein that wrote it, " + c.Remedy
+		}
 	}
 	return c
 }

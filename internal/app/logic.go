@@ -10,6 +10,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/output"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
@@ -19,14 +20,10 @@ type logic struct{ *resolver }
 
 // Prepare evaluates the instant of a wait, or what a call starts.
 func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepared, error) {
-	v, err := l.versions.get(versionID{q.Row.Workflow, q.Row.Version})
-	if err != nil {
-		return engine.Prepared{}, ofStore(err)
-	}
 	a := engine.Assignment{Run: q.Row.ID, Task: q.Task, Token: q.Token, Name: q.Graph.Name(q.Task), Graph: q.Graph}
-	t, ok := v.position(&a)
-	if !ok {
-		return engine.Prepared{}, fmt.Errorf("version %d of workflow %s has no task %q", q.Row.Version, v.Name, a.Name)
+	v, t, err := l.declared(&q, &a)
+	if err != nil {
+		return engine.Prepared{}, err
 	}
 	if by := v.Tasks[t].Approval; by != nil {
 		return engine.Prepared{By: by.By}, nil
@@ -55,6 +52,19 @@ func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepa
 		return l.made(ctx, v, t, &q, in)
 	}
 	return l.call(ctx, v, t, in)
+}
+
+// declared finds a task in the version that its run is of.
+func (l logic) declared(q *engine.PrepareQuery, a *engine.Assignment) (*version, int, error) {
+	v, err := l.versions.get(versionID{q.Row.Workflow, q.Row.Version})
+	if err != nil {
+		return nil, 0, ofStore(err)
+	}
+	t, ok := v.position(a)
+	if !ok {
+		return nil, 0, fmt.Errorf("version %d of workflow %s has no task %q", q.Row.Version, v.Name, a.Name)
+	}
+	return v, t, nil
 }
 
 // made applies, as a workflow of its own beside the run's, what a task is made of. The same tasks are the same
@@ -135,8 +145,22 @@ func (l logic) call(ctx context.Context, v *version, t int, in workflow.Inputs) 
 	return engine.Prepared{Workflow: row.ID, Version: row.Version, Name: name, Priority: child.Level(), Params: params}, nil
 }
 
-// Outputs makes the outputs of a call of those of the last tasks of its run.
-func (l logic) Outputs(last [][]byte) ([]byte, error) { return workflow.MergeOutputs(last) }
+// Outputs makes the outputs of a call of those of the last tasks of its run: what the call declares is to be among them, and of its type.
+func (l logic) Outputs(_ context.Context, q engine.PrepareQuery, last [][]byte) ([]byte, error) {
+	v, t, err := l.declared(&q, &engine.Assignment{Run: q.Row.ID, Task: q.Task, Name: q.Graph.Name(q.Task), Graph: q.Graph})
+	if err != nil {
+		return nil, err
+	}
+	merged, err := workflow.MergeOutputs(last)
+	if err != nil {
+		return nil, err
+	}
+	out, err := output.Object(merged, v.types[t])
+	if err != nil {
+		return nil, fmt.Errorf("what the last tasks of its run left: %w", err)
+	}
+	return out, nil
+}
 
 // ofStore has the engine ask again what the store could not read now.
 func ofStore(err error) error {

@@ -52,6 +52,7 @@ type Node struct {
 	http         *http.Server
 
 	leaving atomic.Bool // nothing new is accepted
+	over    bool        // the engine has ended by itself
 	ready   chan struct{}
 	hurry   chan struct{} // closed: end the drain now
 	once    sync.Once
@@ -153,7 +154,7 @@ func (n *Node) open(ctx context.Context) error {
 	n.executor.engine, n.executor.resolve.engine = n.engine, n.engine
 	n.executor.resolve.kept = &keptFiles{own: newArtifactSource(cfg), member: n.member}
 	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log})
-	srv, err := newServer(cfg, n.engine, log, n.listener.Addr().String(), neighboursOf(n.store, n.member, n.logs))
+	srv, err := newServer(cfg, n.engine, log, face{n.listener.Addr().String(), n.leaving.Load}, neighboursOf(n.store, n.member, n.logs))
 	if err != nil {
 		return err
 	}
@@ -177,11 +178,17 @@ func compiler() dag.Compiler {
 	return new(workflow.Compiler).Condition
 }
 
-func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, address string, near neighbours) (*server.Server, error) {
+// face is what a server shows of its process.
+type face struct {
+	address string
+	leaving func() bool // nil: it never is
+}
+
+func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, own face, near neighbours) (*server.Server, error) {
 	srv, err := server.New(server.Config{
-		Engine: e, Tokens: near.tokens, Classes: near.classes, Remote: near.remote, Holder: near.holder, Neighbours: near.others, Cluster: near.cluster, Logs: logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs}, Artifacts: newArtifactSource(cfg), Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax,
-		Retention: workflow.Retention{Age: workflow.Duration(cfg.RetentionAge), Runs: int64(cfg.RetentionRuns)}, Version: Version(), DefaultUser: systemUser(), Listen: address, AnyHost: cfg.open(), Counts: near.counts, Log: log,
-		Node: server.Node{Name: cfg.Name, Roles: cfg.roles(), Started: time.Now()},
+		Engine: e, Verify: func(ctx context.Context) ([]engine.Violation, error) { return Verify(ctx, cfg) }, Tokens: near.tokens, Classes: near.classes, Remote: near.remote, Holder: near.holder, Neighbours: near.others, Cluster: near.cluster, Logs: logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs}, Artifacts: newArtifactSource(cfg), Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax,
+		Retention: workflow.Retention{Age: workflow.Duration(cfg.RetentionAge), Runs: int64(cfg.RetentionRuns)}, Version: Version(), DefaultUser: systemUser(), Listen: own.address, AnyHost: cfg.open(), Counts: near.counts, Log: log,
+		Node: server.Node{Name: cfg.Name, Roles: cfg.roles(), Started: time.Now()}, Leaving: own.leaving,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
@@ -341,6 +348,9 @@ func (n *Node) until(ctx context.Context, engineEnd, httpEnd chan error, member 
 		return nil
 	case err := <-engineEnd:
 		engineEnd <- nil
+		if n.over = err != nil; n.over {
+			n.log.Error("nothing can be written any more; what runs goes on for the next server", "err", err)
+		}
 		return err
 	case err := <-httpEnd:
 		return err
@@ -354,6 +364,9 @@ func (n *Node) drain() {
 	n.leaving.Store(true)
 	n.engine.Drain()
 	n.executor.hold()
+	if n.over { // nobody would take a report
+		return
+	}
 	if n.cfg.Hold { // what it has adopted, and nobody has stopped, is for the next process
 		over, cancel := context.WithTimeout(context.Background(), obeyWait)
 		n.barrier() // a stop is passed on when it is written
@@ -479,7 +492,7 @@ func Observe(ctx context.Context, cfg *Config) (*Observer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), ListenDefault, neighboursOf(db, nil, shared))
+	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), face{address: ListenDefault}, neighboursOf(db, nil, shared))
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

@@ -31,7 +31,11 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 		return errors.Join(err, lock.release())
 	}
 	rt.MaxIdleConnsPerHost = 8
-	w, err := remote.New(ctx, remote.Config{Lease: cfg.Lease, Servers: cfg.Server, Token: cfg.APIToken, Transport: rt, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
+	var renewed func() (string, error)
+	if cfg.TokenFile != "" {
+		renewed = func() (string, error) { return readToken(cfg.TokenFile) }
+	}
+	w, err := remote.New(ctx, remote.Config{Renewed: renewed, Lease: cfg.Lease, Servers: cfg.Server, Token: cfg.APIToken, Transport: rt, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
 		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Drain: cfg.Drain, Version: Version(), Log: log})
 	if err != nil {
 		return errors.Join(err, lock.release())

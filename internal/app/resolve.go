@@ -359,18 +359,18 @@ func idempotencyKey(a *engine.Assignment, generation int32) string {
 	return key
 }
 
-// output is what an expression sees of a task.
-type output struct {
+// remains is what an expression sees of a task.
+type remains struct {
 	json  json.RawMessage
 	state dag.TaskState
 }
 
 // outputs reads what the expressions of a task read, and nothing if they read nothing.
-func (r *resolver) outputs(ctx context.Context, a *engine.Assignment, names []string) (map[string]output, error) {
+func (r *resolver) outputs(ctx context.Context, a *engine.Assignment, names []string) (map[string]remains, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	known := make(map[string]output, len(names))
+	known := make(map[string]remains, len(names))
 	var underived []string
 	for _, name := range names {
 		t, ok := a.Graph.Find(name)
@@ -394,21 +394,21 @@ func (r *resolver) outputs(ctx context.Context, a *engine.Assignment, names []st
 }
 
 // lastOf takes the state of a task from its newest attempt, if that tells.
-func lastOf(rows []dag.AttemptRow) (output, bool) {
+func lastOf(rows []dag.AttemptRow) (remains, bool) {
 	if len(rows) == 0 {
-		return output{}, false
+		return remains{}, false
 	}
 	switch last := &rows[len(rows)-1]; last.State {
 	case dag.AttemptSucceeded:
-		return output{json: last.Outputs, state: dag.Succeeded}, true
+		return remains{json: last.Outputs, state: dag.Succeeded}, true
 	case dag.AttemptStopped:
-		return output{state: dag.Stopped}, true
+		return remains{state: dag.Stopped}, true
 	}
-	return output{}, false
+	return remains{}, false
 }
 
 // derive fills in the states of tasks that no attempt tells: skipped, upstream_failed, failed for good.
-func (r *resolver) derive(ctx context.Context, a *engine.Assignment, names []string, known map[string]output) error {
+func (r *resolver) derive(ctx context.Context, a *engine.Assignment, names []string, known map[string]remains) error {
 	row, err := r.store.Run(ctx, a.Run)
 	if err != nil {
 		return fmt.Errorf("read the run: %w", err)
@@ -419,7 +419,7 @@ func (r *resolver) derive(ctx context.Context, a *engine.Assignment, names []str
 	}
 	for _, name := range names {
 		t, _ := g.Find(name)
-		known[name] = output{state: views[t].State}
+		known[name] = remains{state: views[t].State}
 	}
 	return nil
 }

@@ -49,10 +49,10 @@ var allowed = map[string][]string{
 	"tools/protogen":                 {}, // a module of its own
 	"api/v1":                         {},
 	".":                              {"api/v1", "api/worker/v1", "api/worker/v1/workerv1connect", "internal/output", "internal/line"}, // the SDK shares wire types with the server, never the domain
-	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "api/v1"},
+	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "internal/output", "api/v1"},
 	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/worker", "internal/trigger", "internal/workflow"},
 	"internal/app": {"internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs", "internal/artifact",
-		"internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "internal/bench", "internal/threads", "api/v1", ".", "examples"},
+		"internal/output", "internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "internal/bench", "internal/threads", "api/v1", ".", "examples"},
 	"internal/convert":      {"internal/cron", "internal/workflow"},
 	"internal/convert/dagu": {"internal/cron", "internal/workflow", "internal/convert"},
 	"internal/convert/argo": {"internal/cron", "internal/workflow", "internal/convert"},

@@ -21,6 +21,8 @@ const (
 	// believed is for how long an answer of the store counts: a token that is revoked is refused
 	// by every node after that time.
 	believed = 5 * time.Second
+	// lookMax bounds how long a request waits for an answer of the store.
+	lookMax = 5 * time.Second
 	// knownMax bounds the answers that are kept.
 	knownMax = 10_000
 	// looksMax bounds the looks into the store at one time, whoever calls.
@@ -149,11 +151,13 @@ func (g *Gate) look(ctx context.Context, hash []byte) (answer, error) {
 	if known && time.Now().Before(a.until) {
 		return a, nil
 	}
+	ctx, done := context.WithTimeout(ctx, lookMax)
+	defer done()
 	select {
 	case g.looks <- struct{}{}:
 		defer func() { <-g.looks }()
 	case <-ctx.Done():
-		return answer{}, ctx.Err()
+		return g.doubtful(a, known, ctx.Err())
 	}
 	t, err := g.cfg.Store.TokenByHash(ctx, hash)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

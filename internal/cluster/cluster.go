@@ -79,6 +79,9 @@ type Config struct {
 // ErrDeposed: the other nodes declared this one dead.
 var ErrDeposed = errors.New("the other nodes of the cluster declared this one dead")
 
+// ErrReplaced: a process that was started later has this node's name.
+var ErrReplaced = errors.New("another process has taken this node's name")
+
 // Node is this node's membership.
 type Node struct {
 	cfg   Config
@@ -104,6 +107,7 @@ type Node struct {
 	watch  watch                  // of the goroutine of Run
 	buried map[dag.HandlerID]bool // listed in the last look; likewise
 	before before                 // likewise
+	fails  troubles               // likewise; renewing is of renewals
 	format int                    // of the database, as Rise said last; likewise
 	agreed int                    // that all nodes know, when Rise was asked last; likewise
 }
@@ -126,7 +130,7 @@ func New(cfg Config) *Node {
 		cfg.Boot = func() time.Duration { return cfg.Host.Now().Sub(began) + 1 } // 0 is never
 	}
 	return &Node{cfg: cfg, host: cfg.Host, log: cfg.Log, self: cfg.Self, wake: make(chan struct{}, 1), state: make(chan struct{}, 1),
-		watch: newWatch(cfg.Lag)}
+		watch: newWatch(cfg.Lag), fails: newTroubles()}
 }
 
 // Run is a member until ctx ends; then it gives its shards back and leaves.
@@ -160,17 +164,23 @@ func (n *Node) turns(ctx context.Context) error {
 	met := time.Time{}
 	for ctx.Err() == nil {
 		began := n.host.Now()
-		if err := n.turn(ctx); err != nil {
+		seen, err := n.turn(ctx)
+		if err != nil {
 			return err
 		}
-		if n.host.Now().Sub(met) >= meetEvery {
+		pause := max(lookEvery-n.host.Now().Sub(began), 0)
+		switch {
+		case !seen: // the store does not answer: it is not asked more than it takes to notice that it does again
+			pause = n.backOff(n.fails.looking.tries)
+		case n.host.Now().Sub(met) >= meetEvery:
 			met = n.host.Now()
 			n.meet(ctx)
+			pause = max(lookEvery-n.host.Now().Sub(began), 0)
 		}
 		n.mu.Lock()
 		n.turned = n.host.Now()
 		n.mu.Unlock()
-		if n.host.Await(ctx, n.wake, max(lookEvery-n.host.Now().Sub(began), 0)) {
+		if n.host.Await(ctx, n.wake, pause) {
 			met = time.Time{}
 		}
 	}
@@ -182,18 +192,22 @@ func (n *Node) join(ctx context.Context) error {
 	for pause := lookEvery; ; pause = min(2*pause, n.cfg.Beat) {
 		sent, boot := n.host.Now(), n.cfg.Boot()
 		m := n.Self()
-		err := n.cfg.Store.Join(ctx, m)
+		// Not given up in the midst: it might be carried out after this node has left.
+		joining, over := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
+		err := n.cfg.Store.Join(joining, m)
+		over()
 		if err == nil {
 			n.mu.Lock()
 			n.sure = boot
 			n.joined, n.lost, n.written, n.beaten, n.turned = true, false, m.State, sent, n.host.Now()
 			n.mu.Unlock()
+			n.succeeded(&n.fails.joining)
 			return nil
 		}
 		if ctx.Err() != nil || errors.Is(err, store.ErrFormat) || errors.Is(err, store.ErrRefused) {
 			return err
 		}
-		n.log.Warn("cannot join the cluster yet", "err", err)
+		n.failed(&n.fails.joining, err)
 		// The jitter keeps nodes that lost the store together from coming back in step.
 		if n.host.Await(ctx, nil, pause/2+n.host.Jitter(pause)); ctx.Err() != nil {
 			return ctx.Err()
@@ -201,33 +215,37 @@ func (n *Node) join(ctx context.Context) error {
 	}
 }
 
-// turn looks who is there, and acts on it. Its error is final.
-func (n *Node) turn(ctx context.Context) error {
+// turn looks who is there, and acts on it; it reports whether the store said who is. Its error is final.
+func (n *Node) turn(ctx context.Context) (seen bool, err error) {
 	n.mu.Lock()
 	lost := n.lost
 	n.mu.Unlock()
 	switch {
 	case lost && n.cfg.ExitOnLoss:
-		return ErrDeposed
+		return false, ErrDeposed
 	case lost:
+		if err := n.replaced(ctx); err != nil {
+			return false, err
+		}
 		if err := n.rejoin(ctx); err != nil {
-			return err
+			return false, err
 		}
 	}
 	members, shards, err := n.cfg.Store.Members(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			n.log.Warn("cannot read who is in the cluster", "err", err)
+			n.failed(&n.fails.looking, err)
 		}
-		return nil
+		return false, nil
 	}
+	n.succeeded(&n.fails.looking)
 	n.see(members, shards)
 	n.depose(ctx, members)
 	n.rise(ctx, members)
 	n.own(ctx, members, shards)
 	n.started(ctx, slices.DeleteFunc(slices.Clone(members), func(m store.Member) bool { return m.Worker }))
 	n.heed(members, shards)
-	return nil
+	return true, nil
 }
 
 // rise has the format of the database rise when all nodes know a newer one.
@@ -264,9 +282,12 @@ func (n *Node) renewals(ctx context.Context) {
 			return
 		}
 		pause = n.cfg.Beat
-		if err := n.renew(ctx); err != nil && ctx.Err() == nil {
-			pause = min(pause, lookEvery)
-			n.log.Warn("cannot renew this node's row", "err", err)
+		switch err := n.renew(ctx); {
+		case err == nil:
+			n.succeeded(&n.fails.renewing)
+		case ctx.Err() == nil:
+			n.failed(&n.fails.renewing, err)
+			pause = n.retry(n.fails.renewing.tries)
 		}
 	}
 }
@@ -310,14 +331,31 @@ func (n *Node) renew(ctx context.Context) error {
 	return nil
 }
 
+// replaced is an error if a younger process has this node's name: who starts under a listed name replaces it at once. If the older one came
+// back, they would depose each other for ever.
+func (n *Node) replaced(ctx context.Context) error {
+	members, _, err := n.cfg.Store.Members(ctx)
+	if err != nil {
+		return nil // whoever joins needs the store, too, and looks again
+	}
+	self := n.Self()
+	for i := range members {
+		if m := &members[i]; m.Name == self.Name && !m.Worker && m.Handler > self.Handler {
+			return fmt.Errorf("%w: %s, of the process at %s; a node needs a name of its own: --name", ErrReplaced, m.Name, m.Address)
+		}
+	}
+	return nil
+}
+
 // rejoin begins a new life: this node was taken for dead, and what it had is with others.
 func (n *Node) rejoin(ctx context.Context) error {
 	n.log.Error("the other nodes declared this one dead; it stops what it runs and joins under a new handler")
 	h, err := n.cfg.Owner.Reborn(ctx)
 	if err != nil {
-		n.log.Warn("cannot begin a new life yet", "err", err)
+		n.failed(&n.fails.born, err)
 		return nil // the next turn tries again
 	}
+	n.succeeded(&n.fails.born)
 	n.mu.Lock()
 	n.self.Handler, n.self.UUID, n.self.Started = h.ID, h.UUID, h.Started
 	n.joined = false
@@ -398,8 +436,12 @@ func (n *Node) own(ctx context.Context, members []store.Member, shards []store.S
 	n.watch.settled = err == nil && slices.Equal(got, want)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		n.log.Warn("shards could not be taken or given back", "err", err)
-	case !slices.Equal(got, have):
+		n.failed(&n.fails.owning, err)
+		return
+	case err == nil:
+		n.succeeded(&n.fails.owning)
+	}
+	if !slices.Equal(got, have) {
 		n.log.Info("shards", "owned", len(got), "of", len(shards))
 	}
 }
@@ -421,22 +463,28 @@ func (n *Node) disown(ctx context.Context, shards []store.ShardRow, got []dag.Sh
 }
 
 func (n *Node) meet(ctx context.Context) {
-	if err := n.cfg.Owner.Meet(ctx); err != nil && ctx.Err() == nil {
-		n.log.Warn("cannot look for runs that others have inserted", "err", err)
+	switch err := n.cfg.Owner.Meet(ctx); {
+	case err == nil:
+		n.succeeded(&n.fails.meeting)
+	case ctx.Err() == nil:
+		n.failed(&n.fails.meeting, err)
 	}
 }
 
-// leaveMax bounds the farewell.
+// leaveMax bounds each part of the farewell.
 const leaveMax = 5 * time.Second
 
-// leave gives the shards back, so that the others need not wait for this node's silence.
+// leave gives the shards back, so that the others need not wait for this node's silence. An engine that does not
+// manage to in time, while nobody renews the row any more, does not keep it from going: with that the shards are free.
 func (n *Node) leave() {
-	ctx, cancel := context.WithTimeout(context.Background(), leaveMax)
-	defer cancel()
-	if _, err := n.cfg.Owner.Own(ctx, nil); err != nil {
+	giving, given := context.WithTimeout(context.Background(), min(leaveMax, n.cfg.Lag/4))
+	if _, err := n.cfg.Owner.Own(giving, nil); err != nil {
 		n.log.Warn("shards could not be given back", "err", err)
 	}
-	if err := n.cfg.Store.Leave(ctx, n.Self().Handler); err != nil {
+	given()
+	leaving, left := context.WithTimeout(context.Background(), leaveMax)
+	defer left()
+	if err := n.cfg.Store.Leave(leaving, n.Self().Handler); err != nil {
 		n.log.Warn("cannot leave the cluster; the others will notice", "err", err)
 	}
 }

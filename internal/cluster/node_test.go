@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -277,6 +278,23 @@ func TestExitOnLoss(t *testing.T) {
 	})
 }
 
+// TestOneName: of two processes with one name the younger one stays, and the other ends and says why, instead of coming back.
+func TestOneName(t *testing.T) {
+	scenario(t, func(b *bed) {
+		a := b.start("a")
+		c := b.start("c")
+		b.spread(a, c)
+		again := b.start("a")
+		if err := <-a.done; !errors.Is(err, cluster.ErrReplaced) {
+			b.Errorf("the elder ended with %v", err)
+		}
+		b.spread(again, c)
+		if again.owner.lives() != 1 {
+			b.Error("the younger began a new life")
+		}
+	})
+}
+
 // TestStopWithoutStore: a node that is told to end while it cannot join, or join again, ends in
 // good order.
 func TestStopWithoutStore(t *testing.T) {
@@ -294,5 +312,43 @@ func TestStopWithoutStore(t *testing.T) {
 		c.down.Store(false)
 		b.until("it has learned that it was deposed", func() bool { return c.handler() != was })
 		c.ends(b)
+	})
+}
+
+// stuck is an owner that, once it has shards, never manages to give all of them back.
+type stuck struct {
+	cluster.Owner
+	had atomic.Bool
+}
+
+func (s *stuck) Own(ctx context.Context, want []dag.ShardID) ([]dag.ShardID, error) {
+	if len(want) > 0 || !s.had.Load() {
+		s.had.Store(len(want) > 0)
+		return s.Owner.Own(ctx, want)
+	}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestLeavesAnyway: a node that ends while its engine is stuck leaves no row behind, and with it no shard.
+func TestLeavesAnyway(t *testing.T) {
+	scenario(t, func(b *bed) {
+		a := b.start("a")
+		c := b.start("c", func(cfg *cluster.Config) { cfg.Owner = &stuck{Owner: cfg.Owner} })
+		b.spread(a, c)
+		c.ends(b)
+		members, shards := b.view()
+		if _, listed := members[c.handler()]; listed {
+			b.Error("its row is left")
+		}
+		for i := range shards {
+			if shards[i].Owner == c.handler() {
+				b.Fatalf("it owns shard %d", shards[i].ID)
+			}
+		}
+		b.spread(a)
+		if b.deposed.Load() != 0 {
+			b.Error("it was taken for dead")
+		}
 	})
 }

@@ -27,10 +27,8 @@ func NewGraph(spec GraphSpec) (*Graph, error) {
 	}}
 	b.indexNames()
 	b.linkNeeds()
-	if len(b.errs) == 0 {
-		b.reverse()
-		b.sort()
-	}
+	b.reverse()
+	b.sort() // also beside other faults: what waits for itself is told at once
 	if len(b.errs) == 0 {
 		b.policies()
 		b.conditions()
@@ -148,41 +146,8 @@ func (b *builder) sort() {
 	}
 	g.topo = topo
 	if len(topo) < n {
-		b.fail(&GraphError{Kind: Cycle, Path: b.cycle(left)})
+		b.cycles(left)
 	}
-}
-
-// cycle walks needs backwards among the tasks that could not be ordered; each of them
-// needs another such task, so the walk must meet itself.
-func (b *builder) cycle(left []int32) []string {
-	var at TaskID
-	for t, l := range left {
-		if l > 0 {
-			at = TaskID(t)
-			break
-		}
-	}
-	seen := map[TaskID]int{}
-	var walk []TaskID
-	for {
-		if from, ok := seen[at]; ok {
-			walk = append(walk[from:], at)
-			break
-		}
-		seen[at] = len(walk)
-		walk = append(walk, at)
-		for _, need := range b.g.needs.of(at) {
-			if left[need] > 0 {
-				at = need
-				break
-			}
-		}
-	}
-	path := make([]string, len(walk))
-	for i, t := range walk {
-		path[i] = b.g.names[t]
-	}
-	return path
 }
 
 func (b *builder) policies() {

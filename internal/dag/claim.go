@@ -39,7 +39,7 @@ type Claim struct {
 	// Kept: its owner has it in memory while it waits, because other limits count it.
 	Kept  bool `json:"kept,omitempty"`
 	Stage ClaimStage
-	// Level is the run's in its line: its priority, or 0 if the queue is first in, first out.
+	// Level is the run's in its line: its priority, whether the queue's order heeds it now or not. 0: it names no queue.
 	Level Priority `json:"level,omitempty"`
 	// Asked is since when it stands in line. It is another at each asking.
 	Asked Micros

@@ -53,42 +53,72 @@ func (r *Run) startLate(ev *Event, now Now, fx *Effects) Verdict {
 
 // watchLoaded asks again for the start deadlines of what is ready, with what is left of them.
 func (r *Run) watchLoaded(views []TaskView, attempts []AttemptRow, now Now, fx *Effects) {
-	var since []Micros // by task, when it was settled; made when somebody asks
-	newest := map[TaskID]*AttemptRow{}
+	w := readiness{g: r.Graph, begun: r.StartedAt, views: views, attempts: attempts}
 	for t := range r.tasks {
-		limit := r.Graph.Policy(TaskID(t)).StartDeadline
-		if limit == 0 || r.tasks[t].state != Ready || r.Graph.Logic(TaskID(t)) != nil {
-			continue // or it is never handed over: that of a foreach is its instances'
+		if d, ok := w.startBy(TaskID(t)); ok && !d.Said {
+			r.watchStartOf(TaskID(t), now.Mono+clamp(d.Due-now.Wall, d.Limit), fx)
 		}
-		if since == nil {
-			since = r.settledAt(views, attempts, newest)
-		}
-		from := r.turnOf(TaskID(t), newest)
-		for _, n := range r.Graph.needs.of(TaskID(t)) {
-			from = max(from, since[n])
-		}
-		if a := newest[TaskID(t)]; a != nil && views[t].Own {
-			if a.byOperator() && a.Cause == CauseDeadline {
-				continue // it was said
-			}
-			from = max(from, a.Finished)
-		}
-		r.watchStartOf(TaskID(t), now.Mono+clamp(from+Micros(limit.Microseconds())-now.Wall, limit), fx)
 	}
+}
+
+// StartBy is by when a ready task is to be handed over.
+type StartBy struct {
+	Due   Micros
+	Limit time.Duration // counted from ready
+	Warns bool          // to be late is only recorded
+	Said  bool          // that it is late was recorded
+}
+
+// StartsBy gives the start deadlines of those of some tasks that are ready and have one.
+func StartsBy(g *Graph, row *RunRow, views []TaskView, attempts []AttemptRow) func(TaskID) (StartBy, bool) {
+	w := readiness{g: g, begun: row.StartedAt, views: views, attempts: attempts}
+	return w.startBy
+}
+
+// readiness tells from the rows of a run since when its tasks are ready.
+type readiness struct {
+	g        *Graph
+	begun    Micros
+	views    []TaskView
+	attempts []AttemptRow
+
+	since  []Micros // by task, when it was settled; made when somebody asks
+	newest map[TaskID]*AttemptRow
+}
+
+func (w *readiness) startBy(t TaskID) (StartBy, bool) {
+	p := w.g.Policy(t)
+	d := StartBy{Limit: p.StartDeadline, Warns: p.WarnOnTimeout}
+	if d.Limit == 0 || w.views[t].State != Ready || w.g.Logic(t) != nil {
+		return d, false // or it is never handed over: that of a foreach is its instances'
+	}
+	if w.since == nil {
+		w.settledAt()
+	}
+	from := w.turnOf(t)
+	for _, n := range w.g.needs.of(t) {
+		from = max(from, w.since[n])
+	}
+	if a := w.newest[t]; a != nil && w.views[t].Own {
+		d.Said = a.byOperator() && a.Cause == CauseDeadline
+		from = max(from, a.Finished)
+	}
+	d.Due = from + Micros(d.Limit.Microseconds())
+	return d, true
 }
 
 // turnOf is when a ready task could be ready at the earliest, as far as it is an instance: once its
 // foreach task had its items and, with a cap, the last one before it ended. Which one made room is
 // in no row; the newest end gives it no less time than it has.
-func (r *Run) turnOf(t TaskID, newest map[TaskID]*AttemptRow) Micros {
-	of, ok := r.Graph.InstanceOf(t)
-	if !ok || newest[of] == nil {
-		return r.StartedAt
+func (w *readiness) turnOf(t TaskID) Micros {
+	of, ok := w.g.InstanceOf(t)
+	if !ok || w.newest[of] == nil {
+		return w.begun
 	}
-	from := max(r.StartedAt, newest[of].Started)
-	if r.Graph.logic[of].Parallel > 0 {
-		for _, i := range r.Graph.fans[of].order {
-			if a := newest[i]; a != nil {
+	from := max(w.begun, w.newest[of].Started)
+	if w.g.logic[of].Parallel > 0 {
+		for _, i := range w.g.fans[of].order {
+			if a := w.newest[i]; a != nil {
 				from = max(from, a.Finished)
 			}
 		}
@@ -96,22 +126,21 @@ func (r *Run) turnOf(t TaskID, newest map[TaskID]*AttemptRow) Micros {
 	return from
 }
 
-// settledAt is when each task that has ended did: by its attempt, or by what it needs.
-func (r *Run) settledAt(views []TaskView, attempts []AttemptRow, newest map[TaskID]*AttemptRow) []Micros {
-	at := make([]Micros, len(r.tasks))
-	for i := range attempts {
-		if a := &attempts[i]; a.Task >= 0 && a.Token == views[a.Task].Token {
-			newest[a.Task] = a
+// settledAt finds when each task that has ended did: by its attempt, or by what it needs.
+func (w *readiness) settledAt() {
+	w.since, w.newest = make([]Micros, len(w.views)), map[TaskID]*AttemptRow{}
+	for i := range w.attempts {
+		if a := &w.attempts[i]; a.Task >= 0 && a.Token == w.views[a.Task].Token {
+			w.newest[a.Task] = a
 		}
 	}
-	for _, t := range r.Graph.topo {
-		if a := newest[t]; a != nil && views[t].Own {
-			at[t] = a.Finished
+	for _, t := range w.g.topo {
+		if a := w.newest[t]; a != nil && w.views[t].Own {
+			w.since[t] = a.Finished
 			continue
 		}
-		for _, n := range r.Graph.needs.of(t) {
-			at[t] = max(at[t], at[n])
+		for _, n := range w.g.needs.of(t) {
+			w.since[t] = max(w.since[t], w.since[n])
 		}
 	}
-	return at
 }

@@ -82,11 +82,12 @@ func TestEndIsRead(t *testing.T) {
 	}
 }
 
-// TestSwitchWaitsForWhatItReads: told to choose again, it does so when what it reads has run again.
+// TestSwitchWaitsForWhatItReads: told to choose again, it does so when what it reads, and does not need itself, has run again.
 func TestSwitchWaitsForWhatItReads(t *testing.T) {
 	w, do := foundWorld(t, GraphSpec{Tasks: []TaskSpec{
 		{Name: "read"},
-		{Name: "switch", Needs: []string{"read"}, If: cond("failure()"), Logic: &Logic{Kind: Switch, Branches: []Branch{{Then: "then", If: cond("out(read)=1")}}}},
+		{Name: "between", Needs: []string{"read"}},
+		{Name: "switch", Needs: []string{"between"}, If: cond("out(between)=9"), Logic: &Logic{Kind: Switch, Branches: []Branch{{Then: "then", If: cond("out(read)=1")}}}},
 		{Name: "then", Needs: []string{"switch"}},
 		{Name: "open"},
 	}})
@@ -95,14 +96,50 @@ func TestSwitchWaitsForWhatItReads(t *testing.T) {
 		do(Event{Kind: EvReport, Task: task, Handler: 1, Token: w.run.at(task).token, Result: Result{State: AttemptSucceeded, Outputs: []byte(out)}})
 	}
 	run(0, "2")
+	run(1, "")
 	do(Event{Kind: EvIntent, Task: LeaderTask, Intent: IntentPause}) // the switch is skipped
-	do(Event{Kind: EvMark, Task: 1, Mark: MarkRetry})
+	do(Event{Kind: EvMark, Task: 2, Mark: MarkRetry})
 	do(Event{Kind: EvMark, Task: 0, Mark: MarkRetry})
 	do(Event{Kind: EvIntent, Task: LeaderTask, Intent: IntentRun})
 	must(w.crash())
 	run(0, "1")
-	if s, then := w.run.at(1).state, w.run.at(2).state; s != Succeeded || then != Ready {
+	if s, then := w.run.at(2).state, w.run.at(3).state; s != Succeeded || then != Ready {
 		t.Errorf("the switch is %s, its branch %s", s, then)
+	}
+}
+
+// TestReadyWaitsForWhatIsDoneAgain: a task that was told to run, and does not yet because its run is paused, waits for what
+// it needs when that is told to run again; then it is what that leaves it.
+func TestReadyWaitsForWhatIsDoneAgain(t *testing.T) {
+	for _, c := range []struct {
+		condition string
+		want      TaskState
+	}{{"always()", Ready}, {"failure()", Skipped}} {
+		w, do := foundWorld(t, GraphSpec{Tasks: []TaskSpec{
+			{Name: "first"},
+			{Name: "then", Needs: []string{"first"}, If: cond(c.condition)},
+			{Name: "open"},
+		}})
+		run := func(task TaskID) {
+			do(Event{Kind: EvAssign, Task: task, Handler: 1})
+			do(Event{Kind: EvReport, Task: task, Handler: 1, Token: w.run.at(task).token, Result: Result{State: AttemptSucceeded}})
+		}
+		run(0)
+		if c.want == Ready {
+			run(1)
+		}
+		do(Event{Kind: EvIntent, Task: LeaderTask, Intent: IntentPause})
+		do(Event{Kind: EvMark, Task: 1, Mark: MarkRetry})
+		do(Event{Kind: EvMark, Task: 0, Mark: MarkRetry})
+		do(Event{Kind: EvIntent, Task: LeaderTask, Intent: IntentRun})
+		must(w.crash())
+		if s := w.run.at(1).state; s != Pending {
+			t.Errorf("%s: beside what it needs it is %s", c.condition, s)
+		}
+		run(0)
+		if s := w.run.at(1).state; s != c.want {
+			t.Errorf("%s: it is %s, want %s", c.condition, s, c.want)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,22 @@ func TestGraphErrorsAreAllSaidAndBounded(t *testing.T) {
 	if len(es) != 4 || err.Error() != `task "b" is defined twice (and 3 more)` {
 		t.Errorf("%d: %v", len(es), err)
 	}
+	_, err = NewGraph(spec("a b; b a; c c; d e x; e d; f e; g f a"))
+	var said []string
+	for _, e := range err.(GraphErrors) {
+		said = append(said, e.Error())
+	}
+	if want := []string{`task "c" needs itself`, `task "d" needs "x", which does not exist`,
+		"the tasks wait for each other in a circle: a → b → a", "the tasks wait for each other in a circle: d → e → d"}; !slices.Equal(said, want) {
+		t.Errorf("%q", said)
+	}
+	pairs := chain(5000)
+	for i := range pairs.Tasks {
+		pairs.Tasks[i].Needs = []string{pairs.Tasks[i^1].Name}
+	}
+	if _, err = NewGraph(pairs); len(err.(GraphErrors)) != 100 {
+		t.Errorf("%d errors", len(err.(GraphErrors)))
+	}
 	s := GraphSpec{Tasks: make([]TaskSpec, 5000)}
 	_, err = NewGraph(s)
 	if es := err.(GraphErrors); len(es) != 100 {
@@ -111,18 +128,55 @@ func TestCyclePath(t *testing.T) {
 			checkOrder(t, g)
 			return
 		}
-		path := err.(GraphErrors)[0].Path
-		if len(path) < 3 || path[0] != path[len(path)-1] {
-			t.Fatalf("path %v", path)
+		var met []string // the first task of each cycle that is named
+		for _, e := range err.(GraphErrors) {
+			checkCycle(t, e.Path, needs)
+			met = append(met, e.Path[0])
 		}
-		seen := map[string]bool{}
-		for i := range len(path) - 1 {
-			if !needs[path[i]+" "+path[i+1]] || seen[path[i]] {
-				t.Fatalf("path %v: %s does not need %s, or is named twice", path, path[i], path[i+1])
-			}
-			seen[path[i]] = true
+		if want := firstOfKnots(n, needs); !slices.Equal(met, want) {
+			t.Fatalf("cycles of %v are named, want those of %v", met, want)
 		}
 	})
+}
+
+func checkCycle(t *rapid.T, path []string, needs map[string]bool) {
+	if len(path) < 3 || path[0] != path[len(path)-1] {
+		t.Fatalf("path %v", path)
+	}
+	seen := map[string]bool{}
+	for i := range len(path) - 1 {
+		if !needs[path[i]+" "+path[i+1]] || seen[path[i]] {
+			t.Fatalf("path %v: %s does not need %s, or is named twice", path, path[i], path[i+1])
+		}
+		seen[path[i]] = true
+	}
+}
+
+// firstOfKnots finds by brute force the tasks that reach themselves, and of those that reach each other the first.
+func firstOfKnots(n int, needs map[string]bool) []string {
+	reach := map[[2]int]bool{}
+	for range n {
+		for i := range n {
+			for j := range n {
+				for k := range n {
+					if needs[fmt.Sprint(i, " ", j)] || reach[[2]int{i, k}] && reach[[2]int{k, j}] {
+						reach[[2]int{i, j}] = true
+					}
+				}
+			}
+		}
+	}
+	var first []string
+	for i := range n {
+		before := false
+		for j := range i {
+			before = before || reach[[2]int{i, j}] && reach[[2]int{j, i}]
+		}
+		if reach[[2]int{i, i}] && !before {
+			first = append(first, fmt.Sprint(i))
+		}
+	}
+	return first
 }
 
 func checkOrder(t *rapid.T, g *Graph) {

@@ -172,8 +172,8 @@ func (r *Run) put(row *AttemptRow, p *task, now Now) {
 	r.touch(i)
 }
 
-// following is the task itself and what follows from how it ends, as far as that has no result
-// of its own.
+// following is the task itself and what follows from how it ends, as far as that has no result of its own and is not
+// under way: what was ready, be it because an operator said so, waits for what it needs, and is decided anew.
 func (r *Run) following(t TaskID) []bool {
 	again := make([]bool, len(r.tasks))
 	again[t] = true
@@ -192,7 +192,7 @@ func (r *Run) following(t TaskID) []bool {
 		}
 		for _, all := range [][]TaskID{r.Graph.deps.of(t), readers[t]} {
 			for _, d := range all {
-				if !again[d] && !r.tasks[d].own {
+				if p := &r.tasks[d]; !again[d] && (!p.own || p.state == Ready) {
 					again[d] = true
 					work = append(work, d)
 				}
@@ -298,9 +298,21 @@ func (r *Run) fitting(s TaskState) (all []string) {
 
 // missing is a task without which t cannot run.
 func (r *Run) missing(t TaskID) (TaskID, bool) {
-	t = r.Graph.host(t)
-	for _, n := range r.Graph.needs.of(t) {
-		if p := &r.tasks[n]; !p.settled() || p.fails() && !r.Graph.handles(t) {
+	return r.Graph.missing(t, func(n TaskID) (settled, fails bool) { return r.tasks[n].settled(), r.tasks[n].fails() })
+}
+
+// Missing is a task without which t cannot be told to run again, by what the rows say.
+func (g *Graph) Missing(t TaskID, views []TaskView) (TaskID, bool) {
+	return g.missing(t, func(n TaskID) (settled, fails bool) {
+		v := &views[n]
+		return v.State.settled() || v.Halted, v.State.fails() || v.Halted
+	})
+}
+
+func (g *Graph) missing(t TaskID, stands func(TaskID) (settled, fails bool)) (TaskID, bool) {
+	t = g.host(t)
+	for _, n := range g.needs.of(t) {
+		if settled, fails := stands(n); !settled || fails && !g.handles(t) {
 			return n, true
 		}
 	}

@@ -2,6 +2,7 @@ package dag
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"time"
 )
@@ -62,6 +63,39 @@ func (r *Run) list(t TaskID) {
 	l.last = int32(t) + 1
 	r.tasks[t].listed, r.tasks[t].blockers = true, 0
 	r.enlisted(pol, list, 1)
+	r.number(t)
+}
+
+// number notes when a task became ready, once the run has more than one list: those before are before.
+func (r *Run) number(t TaskID) {
+	if len(r.placed) == 0 && len(r.shares) == 0 {
+		return
+	}
+	if n := len(r.tasks) - len(r.turns); n > 0 {
+		r.turns = append(r.turns, make([]int32, n)...)
+	}
+	r.turn++
+	r.turns[t] = r.turn
+}
+
+// Rank is where a ready task stands among those of its run, whichever workers may run them: the lower
+// goes first.
+type Rank struct {
+	Level Priority `json:"level,omitempty"`
+	Turn  int32    `json:"turn,omitempty"` // in the order in which they became ready
+}
+
+// Compare orders ranks.
+func (k Rank) Compare(o Rank) int {
+	return cmp.Or(cmp.Compare(k.Level, o.Level), cmp.Compare(k.Turn, o.Turn))
+}
+
+func (r *Run) rank(t TaskID) Rank {
+	k := Rank{Level: r.Graph.Policy(t).Priority}
+	if int(t) < len(r.turns) {
+		k.Turn = r.turns[t]
+	}
+	return k
 }
 
 // enlisted counts what a list holds.
@@ -158,35 +192,56 @@ func (r *Run) NextReady() TaskID { return r.NextAt(Anywhere) }
 
 // NextAt is NextReady for the tasks of a place.
 func (r *Run) NextAt(p Place) TaskID {
+	t, _ := r.best(p)
+	if t != LeaderTask {
+		r.unlist(t)
+	}
+	return t
+}
+
+// RankAt is the rank of the task that NextAt would take.
+func (r *Run) RankAt(p Place) Rank {
+	_, k := r.best(p)
+	return k
+}
+
+// best is the task of a place whose turn it is. Only call it when there is one.
+func (r *Run) best(p Place) (first TaskID, best Rank) {
 	list := &r.ready
 	if p != Anywhere {
 		list = &r.lineAt(p, true).list
 	} else if r.leader.state == Ready {
-		return LeaderTask
+		return LeaderTask, Rank{}
 	}
-	first, best := list.head()
+	first, any := list.head()
+	if any {
+		best = r.rank(first)
+	}
 	for _, s := range r.shares {
-		if l := s.at(p, false); l != nil && s.free() > 0 {
-			if t, level := l.list.head(); level < best {
-				first, best = t, level
+		l := s.at(p, false)
+		if l == nil || s.free() == 0 {
+			continue
+		}
+		if t, some := l.list.head(); some {
+			if k := r.rank(t); !any || k.Compare(best) < 0 {
+				first, best, any = t, k, true
 			}
 		}
 	}
-	if best == Levels {
+	if !any {
 		panic("dag: no task is ready")
 	}
-	r.unlist(first)
-	return first
+	return first, best
 }
 
-// head is the first of the best level that has any; Levels: the list is empty.
-func (l *readyList) head() (t TaskID, level int) {
+// head is the first of the best level that has any; false: the list is empty.
+func (l *readyList) head() (t TaskID, some bool) {
 	for i := range l.levels {
 		if first := l.levels[i].first; first != 0 {
-			return TaskID(first - 1), i
+			return TaskID(first - 1), true
 		}
 	}
-	return 0, Levels
+	return 0, false
 }
 
 // Board is the ready tasks of one owner, by the place where they may run: a queue for each.
@@ -268,27 +323,60 @@ func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
 	if len(b.placed) == 0 {
 		return best, at
 	}
-	for p, q := range b.placed { // the order of a map does not matter: (level, run, place) is total
+	for p, q := range b.placed { // the order of a map does not matter: (level, run, rank) is total
 		if !open(p) {
 			continue
 		}
-		r := q.Head(now)
-		if best == nil || q.Sooner(r, best, now) || r == best && p < at {
+		if r := q.Head(now); best == nil || q.Sooner(r, best, now) || r == best && r.RankAt(p).Compare(r.RankAt(at)) < 0 {
 			best, at = r, p
 		}
 	}
 	return best, at
 }
 
-// Before counts the runs whose tasks of a place come before those of r, up to a number.
-func (b *Board) Before(r *Run, p Place, now Micros, most int) int {
-	if p == Anywhere {
-		return b.any.Before(r, now, most)
+// Ahead counts the ready tasks of the run that go before one of them, up to a number: those whose places are
+// shared with it.
+func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
+	than := r.rank(t)
+	count := func(p Place, l *readyList) {
+		if !shared(p) {
+			return
+		}
+		for i := range l.levels[:than.Level+1] {
+			for at := l.levels[i].first; at != 0 && n < most; at = r.tasks[at-1].blockers {
+				if TaskID(at-1) == t || r.rank(TaskID(at-1)).Compare(than) > 0 {
+					break // they stand in the order of their turns
+				}
+				n++
+			}
+		}
 	}
-	if q := b.placed[p]; q != nil {
-		return q.Before(r, now, most)
+	count(Anywhere, &r.ready)
+	for _, l := range r.placed {
+		count(l.place, &l.list)
 	}
-	return 0
+	for _, s := range r.shares {
+		for _, l := range s.lists {
+			if s.free() > 0 { // the others wait for what only they wait for
+				count(l.place, &l.list)
+			}
+		}
+	}
+	return n
+}
+
+// Before counts the runs with tasks, of places that are shared, that come before those of r, up to a number.
+func (b *Board) Before(r *Run, shared func(Place) bool, now Micros, most int) int {
+	seen := map[*Run]bool{}
+	b.Places(func(p Place, q *Queue) {
+		if shared(p) {
+			q.before(r, now, func(o *Run) bool {
+				seen[o] = true
+				return len(seen) < most
+			})
+		}
+	})
+	return len(seen)
 }
 
 // Any reports whether there are ready tasks that only some workers may run, or that take of what
@@ -381,20 +469,22 @@ func (q *Queue) Sooner(a, b *Run, now Micros) bool {
 	return x < y || x == y && earlier(a, b)
 }
 
-// Before counts the runs whose tasks come before those of r, up to a number: no more of the queue is looked at.
-func (q *Queue) Before(r *Run, now Micros, most int) (n int) {
+// before calls f for the runs whose tasks come before those of r, until it says false: no more of the queue is looked at.
+func (q *Queue) before(r *Run, now Micros, f func(*Run) bool) {
 	for p := range q.levels {
 		h := q.levels[p]
-		for work := []int{0}; len(work) > 0 && n < most; {
+		for work := []int{0}; len(work) > 0; {
 			i := work[len(work)-1]
 			work = work[:len(work)-1]
-			if i < len(h) && h[i].run != r && q.Sooner(h[i].run, r, now) { // else nobody below it is, either
-				n++
-				work = append(work, 2*i+1, 2*i+2)
+			if i >= len(h) || h[i].run == r || !q.Sooner(h[i].run, r, now) { // then nobody below it is, either
+				continue
 			}
+			if !f(h[i].run) {
+				return
+			}
+			work = append(work, 2*i+1, 2*i+2)
 		}
 	}
-	return n
 }
 
 // Head is the run whose task is next, or nil.

@@ -2,6 +2,7 @@ package dag
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func TestQueueIsExact(t *testing.T) {
 				t.Fatalf("head %v of %d, want the first of %d", head, q.Len(), len(want))
 			}
 			for i, r := range want {
-				if n, few := q.Before(r, now, 1000), q.Before(r, now, 2); n != i || few != min(i, 2) {
+				if n, few := runsBefore(&q, r, now, 1000), runsBefore(&q, r, now, 2); n != i || few != min(i, 2) {
 					t.Fatalf("%d, at most 2: %d, go before the run that is number %d", n, few, i)
 				}
 			}
@@ -101,6 +102,14 @@ func TestQueueIsExact(t *testing.T) {
 	})
 }
 
+func runsBefore(q *Queue, r *Run, now Micros, most int) (n int) {
+	q.before(r, now, func(*Run) bool {
+		n++
+		return n < most
+	})
+	return n
+}
+
 func drawTasks(t *rapid.T) GraphSpec {
 	s := GraphSpec{}
 	for i := range rapid.IntRange(1, 4).Draw(t, "tasks") {
@@ -110,13 +119,13 @@ func drawTasks(t *rapid.T) GraphSpec {
 }
 
 // TestReadyOrder: the tasks of a run come by priority, then as they became ready, also
-// when some are taken out of turn.
+// when some are taken out of turn, and whether they name a queue or not.
 func TestReadyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := GraphSpec{}
 		n := rapid.IntRange(1, 12).Draw(t, "tasks")
 		for i := range n {
-			p := Policy{Priority: Priority(rapid.IntRange(0, 4).Draw(t, "priority"))}
+			p := Policy{Priority: Priority(rapid.IntRange(0, 4).Draw(t, "priority")), Queue: rapid.SampledFrom([]string{"", "", "q", "p"}).Draw(t, "queue")}
 			s.Tasks = append(s.Tasks, TaskSpec{Name: string(rune('a' + i)), Policy: p})
 		}
 		g, err := NewGraph(s)
@@ -125,6 +134,14 @@ func TestReadyOrder(t *testing.T) {
 		var fx Effects
 		now := Now{Wall: 1}
 		r.Step(&Event{Kind: EvSubmit, Graph: g}, now, &fx)
+		give := func() { // places enough
+			told, _ := r.Balance(now.Wall)
+			for _, s := range told {
+				s.Got = s.Need
+				r.PutShare(&s)
+			}
+		}
+		give()
 		naive := seq(n) // in the order in which they became ready
 		for len(naive) > 0 {
 			sort.SliceStable(naive, func(i, j int) bool {
@@ -144,6 +161,18 @@ func TestReadyOrder(t *testing.T) {
 				r.Step(&Event{Kind: EvLost, Task: task, Token: token, Handler: 1}, now, &fx)
 				r.Step(&Event{Kind: EvTimer, Timer: TimerRetry, Task: task, Token: token}, now, &fx) // after a pause
 				naive = append(naive, int(task))
+			}
+			give()
+			for i, task := range naive {
+				before := 0
+				for j, o := range naive {
+					if k, than := g.Policy(TaskID(o)).Priority, g.Policy(TaskID(task)).Priority; k < than || k == than && j < i {
+						before++
+					}
+				}
+				if got := r.Ahead(TaskID(task), func(Place) bool { return true }, n); got != before {
+					t.Fatalf("%d go before task %d, want %d", got, task, before)
+				}
 			}
 			if err := checkRun(r); err != nil {
 				t.Fatalf("%v", err)
@@ -183,17 +212,19 @@ func TestQueueRemoval(t *testing.T) {
 }
 
 // TestBoardIsExact: among the places that are open the order over all runs is that of a naive
-// sort, and what is closed keeps nobody else waiting.
+// sort, that of the tasks of one run, too, and what is closed keeps nobody else waiting.
 func TestBoardIsExact(t *testing.T) {
-	places := []Place{Anywhere, NewPlace("", "etl", nil), NewPlace("w1", "", nil)}
+	places := []Place{Anywhere, NewPlace("", "etl", nil), NewPlace("", "", map[string]string{"disk": "ssd"})}
 	rapid.Check(t, func(t *rapid.T) {
 		var b Board
 		var fx Effects
 		var runs []*Run
+		ready := map[*Run][]TaskID{} // in the order in which they became so
 		for i := range rapid.IntRange(1, 8).Draw(t, "runs") {
 			s := GraphSpec{}
 			for j := range rapid.IntRange(1, 5).Draw(t, "tasks") {
-				s.Tasks = append(s.Tasks, TaskSpec{Name: string(rune('a' + j)), Policy: Policy{Place: rapid.SampledFrom(places).Draw(t, "place")}})
+				p := Policy{Place: rapid.SampledFrom(places).Draw(t, "place"), Priority: Priority(rapid.IntRange(0, 2).Draw(t, "of task"))}
+				s.Tasks = append(s.Tasks, TaskSpec{Name: string(rune('a' + j)), Policy: p})
 			}
 			g, err := NewGraph(s)
 			must(err)
@@ -203,6 +234,9 @@ func TestBoardIsExact(t *testing.T) {
 			r.ID[0] = byte(i)
 			r.Step(&Event{Kind: EvSubmit, Graph: g}, Now{Wall: 9}, &fx)
 			runs = append(runs, r)
+			for t := range g.Len() {
+				ready[r] = append(ready[r], TaskID(t))
+			}
 			b.Update(r)
 		}
 		for range 40 {
@@ -225,11 +259,23 @@ func TestBoardIsExact(t *testing.T) {
 				t.Fatalf("head %v at %q, want %v", head, at, want)
 			}
 			if head != nil {
-				task := head.NextAt(at)
-				if head.Graph.Policy(task).Place != at {
-					t.Fatalf("task %d is not of place %q", task, at)
+				first := -1
+				for i, task := range ready[head] {
+					if p := head.Graph.Policy(task); open(p.Place) && (first < 0 || p.Priority < head.Graph.Policy(ready[head][first]).Priority) {
+						first = i
+					}
 				}
+				task := head.NextAt(at)
+				if head.Graph.Policy(task).Place != at || task != ready[head][first] {
+					t.Fatalf("task %d of place %q is given for %q, of %v task %d is first", task, head.Graph.Policy(task).Place, at, ready[head], ready[head][first])
+				}
+				ready[head] = slices.Delete(ready[head], first, first+1)
 				head.Step(&Event{Kind: EvAssign, Task: task, Handler: 1}, Now{Wall: 9}, &fx)
+				if token := head.tasks[task].token; rapid.IntRange(0, 3).Draw(t, "lost") == 0 && token < lossesMax {
+					head.Step(&Event{Kind: EvLost, Task: task, Token: token, Handler: 1}, Now{Wall: 9}, &fx)
+					head.Step(&Event{Kind: EvTimer, Timer: TimerRetry, Task: task, Token: token}, Now{Wall: 9}, &fx)
+					ready[head] = append(ready[head], task)
+				}
 				b.Update(head)
 			}
 			if r := rapid.SampledFrom(runs).Draw(t, "run"); rapid.IntRange(0, 9).Draw(t, "stop") == 0 {

@@ -72,6 +72,8 @@ type Run struct {
 	ready  readyList // those that any worker may run
 	placed []*line   // the others, by their place
 	shares []*share  // those that name queues, whatever their place
+	turns  []int32   // by task: when it became ready last, if there was more than one list
+	turn   int32     // the last of them
 	slots  []attempt // live attempts and those touched since the last flush
 	free   []int32
 

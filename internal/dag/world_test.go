@@ -335,9 +335,16 @@ func checkRun(r *Run) error {
 			return fmt.Errorf("task %s: %w", r.Graph.Name(TaskID(t)), err)
 		}
 	}
-	if left != r.left || failed != r.failed || active != r.active || listed != r.ready.n {
+	stands := r.ready.n
+	for _, l := range r.placed {
+		stands += l.list.n
+	}
+	for _, s := range r.shares {
+		stands += int32(s.ready)
+	}
+	if left != r.left || failed != r.failed || active != r.active || listed != stands {
 		return fmt.Errorf("left %d failed %d active %d listed %d, recount %d %d %d %d",
-			r.left, r.failed, r.active, r.ready.n, left, failed, active, listed)
+			r.left, r.failed, r.active, stands, left, failed, active, listed)
 	}
 	if err := checkSpreads(r); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -77,11 +78,17 @@ func (e *Engine) childOf(ctx context.Context, row *dag.RunRow, a *dag.AttemptRow
 			continue
 		}
 		was, err := e.store.Run(ctx, child.Run)
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-		case err != nil:
+		if errors.Is(err, store.ErrNotFound) {
+			break
+		}
+		if err != nil {
 			return nil, fromStore("read run "+child.Run.String(), err)
-		case was.Workflow != is.Workflow || is.Exact && was.Version != is.Version:
+		}
+		same, err := e.sameVersion(ctx, &was, is)
+		switch {
+		case err != nil:
+			return nil, err
+		case !same:
 		case !was.State.Terminal():
 			s.Run, s.Generation = was.ID, was.Generation
 		case (was.State == dag.RunFailed || was.State == dag.RunStopped) && was.SplitAt != 0 && was.Cause != dag.CauseCorrupt:
@@ -90,6 +97,20 @@ func (e *Engine) childOf(ctx context.Context, row *dag.RunRow, a *dag.AttemptRow
 		break
 	}
 	return s, nil
+}
+
+// sameVersion reports whether a run is of what a call wants to be run. Of a workflow that is made of emitted tasks
+// the numbers do not tell: what others emitted in between makes the same tasks another number.
+func (e *Engine) sameVersion(ctx context.Context, was *dag.RunRow, is *Prepared) (bool, error) {
+	if was.Workflow != is.Workflow || !is.Exact || was.Version == is.Version {
+		return was.Workflow == is.Workflow, nil
+	}
+	a, err := e.Version(ctx, was.Workflow, was.Version)
+	if err != nil {
+		return false, err
+	}
+	b, err := e.Version(ctx, is.Workflow, is.Version)
+	return err == nil && bytes.Equal(a.Digest, b.Digest), err
 }
 
 // lineOf is what a child of the run descends from. A workflow that is among it already would
@@ -120,6 +141,9 @@ func (w *writer) sendChild(l letter) error {
 	if w.held(wf.Shard) == nil {
 		w.tx.letters[wf.Shard] = append(w.tx.letters[wf.Shard], l)
 		return nil
+	}
+	if len(w.fences) > 1 { // what is not found here may have come to be at the next owner of the shard: its fence tells
+		w.tx.addressed = append(w.tx.addressed, wf.Shard)
 	}
 	return w.hearChild(l.Child)
 }
@@ -265,7 +289,7 @@ func (w *writer) tellParent(r *dag.Run) error {
 
 // ended makes the end of a call of the end of its child; no item: the child goes on. If it does although its parent
 // is to end, somebody has had it go on after it was told, and it is told again.
-func (w *writer) ended(ctx context.Context, p *dag.Prepare, child dag.Child, wanted dag.Intent) (item, error) {
+func (w *writer) ended(ctx context.Context, p *dag.Prepare, child dag.Child, parent *dag.RunRow) (item, error) {
 	row, err := w.e.store.Run(ctx, child.Run)
 	if errors.Is(err, store.ErrNotFound) {
 		return item{}, nil // its start is on its way
@@ -274,7 +298,7 @@ func (w *writer) ended(ctx context.Context, p *dag.Prepare, child dag.Child, wan
 		return item{}, fromStore("read run "+child.Run.String(), err)
 	}
 	if !row.State.Terminal() || row.Generation < child.Generation {
-		if wanted < dag.IntentStop || row.Intent >= dag.IntentStop {
+		if parent.Intent < dag.IntentStop || row.Intent >= dag.IntentStop {
 			return item{}, nil
 		}
 		return item{op: func(w *writer) answer {
@@ -288,7 +312,7 @@ func (w *writer) ended(ctx context.Context, p *dag.Prepare, child dag.Child, wan
 	switch row.State {
 	case dag.RunSucceeded:
 		res = dag.Result{State: dag.AttemptSucceeded}
-		if res.Outputs, err = w.e.childOutputs(ctx, &row); errors.Is(err, ErrUnavailable) {
+		if res.Outputs, err = w.e.callOutputs(ctx, p, parent, &row); errors.Is(err, ErrUnavailable) {
 			return item{}, err
 		} else if err != nil {
 			res = dag.Result{State: dag.AttemptFailed, Cause: dag.CauseOutput, Message: clean(err.Error())}
@@ -309,15 +333,15 @@ func endOf(row *dag.RunRow) string {
 	return what
 }
 
-// childOutputs is what the last tasks of a run left: those that nothing needs.
-func (e *Engine) childOutputs(ctx context.Context, row *dag.RunRow) ([]byte, error) {
+// callOutputs is what a call leaves behind: what the last tasks of its run left, those that nothing needs.
+func (e *Engine) callOutputs(ctx context.Context, p *dag.Prepare, parent, row *dag.RunRow) ([]byte, error) {
 	g, err := e.graphOf(row)
 	if err != nil {
 		return nil, err
 	}
 	var last [][]byte
 	for t := range dag.TaskID(g.Len()) {
-		if len(g.Dependents(t)) > 0 {
+		if _, instance := g.InstanceOf(t); instance || len(g.Dependents(t)) > 0 {
 			continue
 		}
 		out, err := e.Outputs(ctx, row.ID, t)
@@ -328,10 +352,10 @@ func (e *Engine) childOutputs(ctx context.Context, row *dag.RunRow) ([]byte, err
 			last = append(last, out)
 		}
 	}
-	if len(last) == 0 {
-		return nil, nil
+	if g, err = e.graphOf(parent); err != nil {
+		return nil, err
 	}
-	out, err := e.cfg.Preparer.Outputs(last)
+	out, err := e.cfg.Preparer.Outputs(ctx, PrepareQuery{Row: parent, Graph: g, Task: p.Task, Token: p.Token}, last)
 	if err == nil && len(out) > outputsMax {
 		err = fmt.Errorf("%w: the outputs of run %s have %d bytes, at most %d are kept", ErrInvalid, row.ID, len(out), outputsMax)
 	}

@@ -27,7 +27,12 @@ func (c caller) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prep
 	return engine.Prepared{Workflow: wf.ID, Version: wf.Version, Name: "test/" + name, Priority: dag.Medium}, nil
 }
 
-func (c caller) Outputs(last [][]byte) ([]byte, error) { return last[len(last)-1], nil }
+func (c caller) Outputs(_ context.Context, _ engine.PrepareQuery, last [][]byte) ([]byte, error) {
+	if len(last) == 0 {
+		return nil, nil
+	}
+	return last[len(last)-1], nil
+}
 
 func calls(c *engine.Config) { c.Preparer = caller{c.Store} }
 

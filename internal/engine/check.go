@@ -15,19 +15,18 @@ const sweeper = SystemNamespace + "/" + RecoveryName
 // and repair what is wrong with them. It says of how many that was so. Done twice it finds
 // nothing the second time.
 func (e *Engine) CheckAll(ctx context.Context, list []Suspect) (repaired int, err error) {
-	_, err = e.writer.inbox.send(ctx, item{ask: func(w *writer) error {
+	return ask(ctx, e.writer.inbox, func(w *writer) (repaired int, err error) {
 		for i := range list {
 			fixed, err := w.suspected(&list[i])
 			if err != nil {
-				return err
+				return repaired, err
 			}
 			if fixed {
 				repaired++
 			}
 		}
-		return nil
-	}})
-	return repaired, err
+		return repaired, nil
+	})
 }
 
 // suspected checks one run.
@@ -64,6 +63,10 @@ func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 	if r == nil {
 		w.e.stats.Faults[faults-1].Add(1)
 		return true, nil
+	}
+	if err := w.certain(context.Background(), &f); err != nil {
+		w.unsure = errors.Join(w.unsure, err)
+		return false, err
 	}
 	fault, why := w.fault(s, before, r, &f)
 	if fault != "" { // its line first: what follows may end the run

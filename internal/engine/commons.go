@@ -334,25 +334,40 @@ func (q *queue) pace(now dag.Micros) {
 	q.Paced = max(q.Paced, now-min(slack, q.Each/dag.Micros(q.Rate))) + q.Each/dag.Micros(q.Rate)
 }
 
-// head is the next of a line that has its locks, or nil: who had a place before, then by
-// effective level, then who asked first.
+// head is the next of a line that has its locks: who had a place before, then by effective level if the queue's order
+// heeds it, then who asked first. It is nil if nobody waits, and while somebody may be the next whom only the store knows.
 func (l *line) head(now dag.Micros, ageing dag.Micros) *claimant {
 	if len(l.again) > 0 {
 		return l.again[0]
 	}
+	flat := l.q == nil || l.q.Order != store.QueuePriority
 	var best *claimant
-	bestLevel := int64(0)
+	var bestLevel int64
+	hidden, hiddenLevel := endOfTime, int64(0) // the first that the store may have
 	for p := range l.levels {
-		if len(l.levels[p].list) == 0 {
+		v := &l.levels[p]
+		if len(v.list) == 0 && !v.more {
 			continue
 		}
-		c, level := l.levels[p].list[0], int64(p)
-		if ageing > 0 {
-			level = max(level-int64(max(0, now-c.claim.Asked)/ageing), 0)
+		asked := v.from
+		if len(v.list) > 0 {
+			asked = v.list[0].claim.Asked
 		}
-		if best == nil || level < bestLevel || level == bestLevel && byAsked(c, best) < 0 {
-			best, bestLevel = c, level
+		level := int64(0)
+		if !flat {
+			level = aged(dag.Priority(p), asked, now, ageing)
 		}
+		switch {
+		case len(v.list) == 0:
+			if hidden == endOfTime || level < hiddenLevel || level == hiddenLevel && asked < hidden {
+				hidden, hiddenLevel = asked, level
+			}
+		case best == nil || level < bestLevel || level == bestLevel && byAsked(v.list[0], best) < 0:
+			best, bestLevel = v.list[0], level
+		}
+	}
+	if best != nil && hidden != endOfTime && (hiddenLevel < bestLevel || hiddenLevel == bestLevel && hidden <= best.claim.Asked) {
+		return nil
 	}
 	return best
 }

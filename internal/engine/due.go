@@ -17,6 +17,8 @@ const (
 	dueLook = 15 * time.Second
 	// duePause is how long a trigger that cannot be decided holds back the next look.
 	duePause = time.Second
+	// clockFresh is how long a reading of the store's clock is good for, beside what has passed since by this machine's.
+	clockFresh = time.Second
 	// clockBack is how far a clock goes back before it is worth a word.
 	clockBack = 2 * time.Second
 )
@@ -73,9 +75,14 @@ func (e *Engine) readClock(ctx context.Context) (reading, error) {
 	return reading{wall, e.host.Now()}, nil
 }
 
-// goBy has the instants go by a reading from here on, if none is newer.
+// goBy has the instants go by a reading from here on, if none is newer. One that is old by now, because the process stood still, is made anew.
 func (w *writer) goBy(r reading) {
 	d := &w.due
+	if d.read().Sub(r.asOf) > clockFresh {
+		if again, err := w.e.readClock(context.Background()); err == nil { // else nothing can be written, either
+			r = again
+		}
+	}
 	if r.asOf.Before(d.asOf) {
 		return
 	}

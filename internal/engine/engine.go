@@ -221,13 +221,14 @@ func (e *Engine) setState(s string) { e.state.Store(&s) }
 
 // Accepting reports whether submissions are taken now; if not, the error says why.
 func (e *Engine) Accepting() error {
-	if s := e.State(); s != stateRunning {
+	if s := e.State(); s != StateRunning {
 		return fmt.Errorf("%w: the node is %s", ErrUnavailable, s)
 	}
 	return nil
 }
 
-const stateRunning = "running"
+// StateRunning is the State of an engine that takes submissions.
+const StateRunning = "running"
 
 // Stats gives the counters.
 func (e *Engine) Stats() *Stats { return &e.stats }

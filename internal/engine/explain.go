@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -12,7 +13,7 @@ import (
 
 // Reason is one answer to "why does it not move?". Zero times do not apply.
 type Reason struct {
-	Kind     string // ended, paused, stopping, limit, queue, lock, splitting, needs, slot, place, resources, retry, operator, running, wait, approval, call, circle, nobody
+	Kind     string // ended, paused, stopping, limit, queue, lock, splitting, needs, slot, place, resources, retry, operator, running, wait, approval, call, circle, start_deadline, nobody
 	What     string // a sentence
 	Holder   string // who has what it waits for
 	Since    dag.Micros
@@ -118,40 +119,27 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) err
 		case dag.Ready:
 			waiting = append(waiting, t)
 		case dag.Assigned, dag.Running, dag.RetryWait:
-			e.explainHeld(t, x)
+			e.explainHeld(v, t, x)
 		case dag.Deferred:
 			if err := e.explainDeferred(ctx, v, t, x); err != nil {
 				return err
 			}
 		}
 	}
-	ready, first := len(waiting), (*TaskView)(nil)
-	if ready > 0 && v.Intent == dag.IntentRun {
-		n, other, err := e.misplaced(ctx, v, x, waiting...)
+	if len(waiting) > 0 && v.Intent == dag.IntentRun {
+		groups, err := e.misplaced(ctx, v, x, waiting...)
 		if err != nil {
 			return err
 		}
-		ready, first = ready-n, other
-	}
-	if ready > 0 && v.Intent == dag.IntentRun {
-		n, err := e.explainShares(ctx, v, "", x)
+		queued, err := e.explainShares(ctx, v, "", x)
 		if err != nil {
 			return err
 		}
-		ready -= n
-	}
-	if ready > 0 && v.Intent == dag.IntentRun {
-		what := "1 of its tasks is ready and waits for a slot"
-		if ready > 1 {
-			what = fmt.Sprintf("%d of its tasks are ready and wait for a slot", ready)
-		}
-		r, err := e.roomReason(ctx, v, first, what, v.Modified)
-		if err != nil {
+		if err := e.explainSlots(ctx, v, groups, queued, x); err != nil {
 			return err
 		}
-		x.add(r)
 	}
-	return nil
+	return e.explainStartBy(ctx, v, x, waiting...)
 }
 
 // explainWaiting says which limit holds a run back, and who is through it.
@@ -215,21 +203,25 @@ func (e *Engine) waitsFor(ctx context.Context, v *RunView, atTrigger bool) (olde
 }
 
 // explainHeld covers a task that somebody has, or that waits for its next try.
-func (e *Engine) explainHeld(t *TaskView, x *Explanation) {
+func (e *Engine) explainHeld(v *RunView, t *TaskView, x *Explanation) {
 	a := &t.Attempts[len(t.Attempts)-1]
 	if t.State == dag.RetryWait && a.Cause == dag.CauseAsk {
 		x.add(Reason{Kind: "operator", What: fmt.Sprintf("task %s lost its handler, and on_lost: ask has it wait for a person", t.Name),
 			Since: a.Finished, Unblocks: "skein task retry, skip or mark " + a.Run.String() + "/" + t.Name})
 		return
 	}
-	if t.State == dag.RetryWait && a.State == dag.AttemptLost {
-		x.add(Reason{Kind: "retry", What: fmt.Sprintf("task %s was lost again (%s) and is handed over once more", t.Name, describe(&a.AttemptRow)),
-			Since: a.Finished, Unblocks: "time, or skein task retry " + a.Run.String() + "/" + t.Name, Expected: a.RetryAt})
-		return
-	}
 	if t.State == dag.RetryWait {
-		x.add(Reason{Kind: "retry", What: fmt.Sprintf("task %s failed (%s) and is tried again", t.Name, describe(&a.AttemptRow)),
-			Since: a.Finished, Unblocks: "time", Expected: a.RetryAt})
+		r := Reason{Kind: "retry", What: fmt.Sprintf("task %s failed (%s) and is tried again", t.Name, describe(&a.AttemptRow)),
+			Since: a.Finished, Unblocks: "time", Expected: a.RetryAt}
+		if a.State == dag.AttemptLost {
+			r.What = fmt.Sprintf("task %s was lost again (%s) and is handed over once more", t.Name, describe(&a.AttemptRow))
+			r.Unblocks = "time, or skein task retry " + a.Run.String() + "/" + t.Name
+		}
+		if v.Intent == dag.IntentPause { // who knows when that ends
+			r.What += ", once its run goes on"
+			r.Unblocks, r.Expected = fmt.Sprintf("skein run resume %s; it is tried no sooner than %s", v.ID, a.RetryAt.Time().UTC().Format(time.RFC3339)), 0
+		}
+		x.add(r)
 		return
 	}
 	r := Reason{Kind: "running", What: fmt.Sprintf("task %s, attempt %d, is %s", t.Name, a.Token, t.State),
@@ -258,46 +250,45 @@ func describe(a *dag.AttemptRow) string {
 
 func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Explanation) error {
 	switch t.State {
-	case dag.Assigned, dag.Running, dag.RetryWait:
-		e.explainHeld(t, x)
+	case dag.Assigned, dag.Running:
+		e.explainHeld(v, t, x)
+		return nil
+	case dag.RetryWait:
+		_, err := e.explainIntent(ctx, v, x)
+		e.explainHeld(v, t, x)
+		return err
 	case dag.Deferred:
 		return e.explainDeferred(ctx, v, t, x)
 	case dag.Ready:
-		if complete, err := e.explainIntent(ctx, v, x); complete || v.Intent != dag.IntentRun || err != nil {
+		if err := e.explainReady(ctx, v, t, x); err != nil {
 			return err
 		}
-		if n, _, err := e.misplaced(ctx, v, x, t); n > 0 || err != nil {
-			return err
-		}
-		if n, err := e.explainShares(ctx, v, t.Name, x); n > 0 || err != nil {
-			return err
-		}
-		r, err := e.roomReason(ctx, v, t, "it is ready and waits for a slot", t.Modified)
-		if err != nil {
-			return err
-		}
-		x.add(r)
+		return e.explainStartBy(ctx, v, x, t)
 	case dag.Pending:
 		if _, err := e.explainIntent(ctx, v, x); err != nil {
 			return err
 		}
 		return e.explainNeeds(ctx, v, t, x)
-	default:
-		what, unblocks := "it has ended: "+t.State.String(), "skein task retry "+v.ID.String()+"/"+t.Name
-		if n := len(t.Attempts); n > 0 && t.State == dag.Failed {
-			what += " (" + describe(&t.Attempts[n-1].AttemptRow) + ")"
-		} else if t.Cause != "" {
-			why, err := e.condition(ctx, v, t)
-			if err != nil {
-				return err
-			}
-			what += " (" + why + ")"
-		}
-		if t.State == dag.UpstreamFailed { // it cannot be retried: what it needs comes first
-			unblocks = "skein run recover " + v.ID.String() + " does again what failed before it; skein task skip or mark " + v.ID.String() + "/" + t.Name
-		}
-		x.add(Reason{Kind: "ended", What: what, Since: t.Modified, Unblocks: unblocks})
 	}
+	return e.explainEnded(ctx, v, t, x)
+}
+
+// explainReady says what a task waits for that needs nothing more but to be handed over.
+func (e *Engine) explainReady(ctx context.Context, v *RunView, t *TaskView, x *Explanation) error {
+	if complete, err := e.explainIntent(ctx, v, x); complete || v.Intent != dag.IntentRun || err != nil {
+		return err
+	}
+	if groups, err := e.misplaced(ctx, v, x, t); len(groups) == 0 || err != nil {
+		return err
+	}
+	if n, err := e.explainShares(ctx, v, t.Name, x); n > 0 || err != nil {
+		return err
+	}
+	r, err := e.roomReason(ctx, wanting{run: v, task: t, what: "it is ready and waits for a slot", since: t.Modified})
+	if err != nil {
+		return err
+	}
+	x.add(r)
 	return nil
 }
 
@@ -315,27 +306,4 @@ func (e *Engine) explainNeeds(ctx context.Context, v *RunView, t *TaskView, x *E
 			Since: v.SplitAt, Unblocks: "the end of task " + g.Name(n)})
 	}
 	return nil
-}
-
-// causeScanMax bounds the transactions of a run that are looked through for one sentence.
-const causeScanMax = 1000
-
-// condition is why a task without an attempt has the end that it has. The sentence of an if that could not be
-// evaluated stands only in the history.
-func (e *Engine) condition(ctx context.Context, v *RunView, t *TaskView) (string, error) {
-	if t.State != dag.Failed || t.Cause != string(dag.CauseCondition) {
-		return t.Cause, nil
-	}
-	events, err := e.Events(ctx, v.ID, 0, causeScanMax)
-	if err != nil {
-		return "", err
-	}
-	for i := range events {
-		for _, rec := range events[i].Records {
-			if rec.Kind == dag.RecEnded && rec.Task == t.ID && rec.Reason != "" {
-				return rec.Reason, nil
-			}
-		}
-	}
-	return t.Cause, nil
 }

@@ -129,7 +129,7 @@ func (e *Engine) seat(ctx context.Context, views []RunView) error {
 				is = row.Order == store.QueuePriority
 				ages[name] = is
 			}
-			s.Ages = is
+			s.Ages, s.Flat = is, !is
 		}
 		q.Seats, at = append(q.Seats, s), append(at, i)
 	}

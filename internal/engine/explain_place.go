@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,17 +11,50 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
+// wanting is what is asked about: one ready task of a run that some worker could run, or all of them that have its place.
+type wanting struct {
+	run   *RunView
+	task  *TaskView // or the first of them
+	all   bool
+	what  string
+	since dag.Micros
+}
+
+// explainSlots says what for the ready tasks of a run wait that some worker could run, by the place where they may. Of
+// these, some wait for places in queues: then it is told of the others together.
+func (e *Engine) explainSlots(ctx context.Context, v *RunView, groups [][]*TaskView, queued int, x *Explanation) error {
+	if queued > 0 && len(groups) > 0 {
+		groups = [][]*TaskView{slices.Concat(groups...)}
+	}
+	for _, tasks := range groups {
+		n := len(tasks) - queued
+		if n <= 0 {
+			continue
+		}
+		what := "1 of its tasks is ready and waits for a slot"
+		if n > 1 {
+			what = fmt.Sprintf("%d of its tasks are ready and wait for a slot", n)
+		}
+		r, err := e.roomReason(ctx, wanting{run: v, task: tasks[0], all: true, what: what, since: v.Modified})
+		if err != nil {
+			return err
+		}
+		x.add(r)
+	}
+	return nil
+}
+
 // roomReason says what for a ready task waits that some worker could run: a slot or, if it takes
 // cpu or memory, that.
-func (e *Engine) roomReason(ctx context.Context, v *RunView, t *TaskView, what string, since dag.Micros) (Reason, error) {
-	g, err := e.graphOf(&v.RunRow)
+func (e *Engine) roomReason(ctx context.Context, q wanting) (Reason, error) {
+	g, err := e.graphOf(&q.run.RunRow)
 	if err != nil {
 		return Reason{}, err
 	}
-	p := g.Policy(t.ID).Place
+	p := g.Policy(q.task.ID).Place
 	need := p.Need()
 	if need.IsZero() || e.reads() {
-		return e.slotReason(ctx, v, t, what, since)
+		return e.slotReason(ctx, q)
 	}
 	there, err := e.fitting(ctx, p)
 	if err != nil {
@@ -28,25 +62,29 @@ func (e *Engine) roomReason(ctx context.Context, v *RunView, t *TaskView, what s
 	}
 	var holders []string
 	for i := range there {
-		used, room := there[i].Traits.Used, there[i].Traits.Room
+		m := &there[i]
+		used, room := m.Traits.Used, m.Traits.Room
+		if m.Busy >= m.Slots && need.Within(room.Minus(used)) { // all that is missing is a slot
+			return e.slotReason(ctx, q)
+		}
 		holders = append(holders, fmt.Sprintf("%s (cpu %s of %s taken, memory %s of %s)", there[i].Name, dag.Cores(used.CPU), dag.Cores(room.CPU),
 			dag.Bytes(used.Memory), dag.Bytes(room.Memory)))
 	}
-	turn, err := e.turn(ctx, v, p)
-	return Reason{Kind: "resources", What: fmt.Sprintf("%s and %s%s", what, need, turn), Holder: some(holders), Since: since,
+	turn, err := e.turn(ctx, q, there)
+	return Reason{Kind: "resources", What: fmt.Sprintf("%s and %s%s", q.what, need, turn), Holder: some(holders), Since: q.since,
 		Unblocks: "the end of attempts there that take cpu or memory; more of it: --cpu, --memory"}, err
 }
 
 // slotReason says who has the slots that a ready task could have, and how many runs go before its own.
-func (e *Engine) slotReason(ctx context.Context, v *RunView, t *TaskView, what string, since dag.Micros) (Reason, error) {
+func (e *Engine) slotReason(ctx context.Context, q wanting) (Reason, error) {
 	if e.reads() {
-		return Reason{Kind: "slot", What: what, Since: since, Unblocks: startServer}, nil
+		return Reason{Kind: "slot", What: q.what, Since: q.since, Unblocks: startServer}, nil
 	}
-	g, err := e.graphOf(&v.RunRow)
+	g, err := e.graphOf(&q.run.RunRow)
 	if err != nil {
 		return Reason{}, err
 	}
-	p := g.Policy(t.ID).Place
+	p := g.Policy(q.task.ID).Place
 	there, err := e.fitting(ctx, p)
 	if err != nil {
 		return Reason{}, err
@@ -61,12 +99,15 @@ func (e *Engine) slotReason(ctx context.Context, v *RunView, t *TaskView, what s
 		}
 		holders = append(holders, who)
 	}
-	turn, err := e.turn(ctx, v, p)
+	if q.all && p != dag.Anywhere {
+		q.what += " (" + p.String() + ")"
+	}
+	turn, err := e.turn(ctx, q, there)
 	is := "are"
 	if busy == 1 {
 		is = "is"
 	}
-	r := Reason{Kind: "slot", What: fmt.Sprintf("%s: %d of %d %s busy%s", what, busy, all, is, turn), Holder: some(holders), Since: since,
+	r := Reason{Kind: "slot", What: fmt.Sprintf("%s: %d of %d %s busy%s", q.what, busy, all, is, turn), Holder: some(holders), Since: q.since,
 		Unblocks: "the end of any running attempt there; more slots: --slots"}
 	if e.cluster != nil {
 		r.Unblocks += ", or another skein worker"
@@ -110,14 +151,22 @@ const (
 	turnWait = time.Second
 )
 
-// turn says how many runs go before another one that waits for slots of a place; only its owner knows.
-func (e *Engine) turn(ctx context.Context, v *RunView, p dag.Place) (string, error) {
-	before, known := 0, false
+// turn says how many runs, and tasks of the same run, go before one that waits for slots of those who are there for it; only
+// its owner knows.
+func (e *Engine) turn(ctx context.Context, q wanting, there []store.Member) (string, error) {
+	v, runs, tasks, known := q.run, 0, 0, false
+	shared := func(p dag.Place) bool {
+		return slices.ContainsFunc(there, func(m store.Member) bool { return fits(p, &m) })
+	}
 	short, cancel := context.WithTimeout(ctx, turnWait)
 	defer cancel()
 	_, err := e.writer.inbox.send(short, item{ask: func(w *writer) error {
-		if r := w.runs[v.ID]; r != nil {
-			before, known = w.queue.Before(r, p, w.tx.now.Wall, turnsMax), true
+		r := w.runs[v.ID]
+		if r == nil {
+			return nil
+		}
+		if runs, known = w.queue.Before(r, shared, w.tx.now.Wall, turnsMax), true; !q.all && r.Graph != nil && int(q.task.ID) < r.Graph.Len() {
+			tasks = r.Ahead(q.task.ID, shared, turnsMax)
 		}
 		return nil
 	}})
@@ -126,14 +175,10 @@ func (e *Engine) turn(ctx context.Context, v *RunView, p dag.Place) (string, err
 		return "", ctx.Err()
 	case err != nil:
 		return "", nil // it cannot say now
-	case known && before == 0:
+	case known && runs == 0 && tasks == 0:
 		return "; it is next", nil
-	case known && before == 1:
-		return "; 1 run goes before it", nil
-	case known && before < turnsMax:
-		return fmt.Sprintf("; %d runs go before it", before), nil
 	case known:
-		return fmt.Sprintf("; at least %d runs go before it", before), nil
+		return "; " + ahead(runs, tasks), nil
 	case e.cluster == nil:
 		return "", nil
 	}
@@ -149,4 +194,28 @@ func (e *Engine) turn(ctx context.Context, v *RunView, p dag.Place) (string, err
 		}
 	}
 	return "", nil
+}
+
+// ahead says what goes before a task.
+func ahead(runs, tasks int) string {
+	count := func(n int, one, many string) string {
+		switch n {
+		case 0:
+			return ""
+		case 1:
+			return "1 " + one
+		case turnsMax:
+			return fmt.Sprintf("at least %d %s", n, many)
+		}
+		return fmt.Sprintf("%d %s", n, many)
+	}
+	of, its := count(runs, "run", "runs"), count(tasks, "other task of its run", "other tasks of its run")
+	verb := " go before it"
+	if runs+tasks == 1 {
+		verb = " goes before it"
+	}
+	if of != "" && its != "" {
+		of += " and "
+	}
+	return of + its + verb
 }

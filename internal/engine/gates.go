@@ -40,6 +40,15 @@ func (g *gates) forget() {
 	g.of, g.open = map[store.TriggerKey]*gate{}, map[store.TriggerKey]bool{}
 }
 
+// reopen has all be looked at again where somebody waits: the transaction that looked is undone, and with it what it made of their limits.
+func (g *gates) reopen() {
+	for k, is := range g.of {
+		if is.waiting.Len() > 0 {
+			g.open[k] = true
+		}
+	}
+}
+
 func (w *writer) gate(k store.TriggerKey) *gate {
 	g := w.gates.of[k]
 	if g == nil {

@@ -26,6 +26,14 @@ func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	if err := w.putBack(ctx); err != nil {
 		return w.retake(ctx, 0, err)
 	}
+	// It need not be a run that the items are about: the gate may have called it. If that does not help, they are looked at.
+	if about := (*store.RunError)(nil); errors.As(cause, &about) && about.Run != w.blamed {
+		w.blamed = about.Run
+		if err := w.quarantine(about.Run, cause); err != nil {
+			return w.retake(ctx, 0, err)
+		}
+		return nil
+	}
 	if tried > 1 {
 		w.itemsMax = max(tried/2, 1)
 		return nil
@@ -55,8 +63,8 @@ func (w *writer) punish(cause error) error {
 	case !bug && it.ev.Kind == dag.EvReport && !it.stripped:
 		strip(it)
 		return nil
-	case !bug && it.submit != nil && !it.again: // perhaps somebody deposited it meanwhile: then it is found
-		it.again = true
+	case !bug && it.submit != nil && !it.refused: // perhaps somebody deposited it meanwhile: then it is found
+		it.again, it.refused = true, true
 		return nil
 	case it.submit != nil || it.define != nil || it.ask != nil || it.op != nil || !bug && it.done != nil:
 	default:
@@ -108,6 +116,7 @@ func (w *writer) putBack(ctx context.Context) error {
 	w.triggers.forget()
 	w.commons.forget()
 	w.due.looked = time.Time{}
+	w.gates.reopen()
 	if w.unsure != nil {
 		return w.unsure
 	}

@@ -30,6 +30,7 @@ type item struct {
 	behind   bool // it waits behind all reports that came before it
 	again    bool // was applied before, in a transaction whose outcome was unknown
 	stripped bool // a report without what the store refused of it
+	refused  bool // a submission that the store refused: it is looked for once more
 	gone     bool // of a loss: its holder says that it runs no more
 }
 
@@ -177,6 +178,24 @@ func (b *inbox) send(ctx context.Context, it item) (answer, error) {
 	}
 	// It may yet be written: the caller's key tells when it tries again.
 	return answer{}, fmt.Errorf("%w: no answer yet, it may have been accepted: %w", ErrUnavailable, ctx.Err())
+}
+
+// ask has the writer look, and returns what it says, which may be something beside an error. Who does not wait for the answer
+// any more gets nothing: the writer may be looking yet.
+func ask[T any](ctx context.Context, b *inbox, look func(w *writer) (T, error)) (T, error) {
+	said := make(chan T, 1)
+	_, err := b.send(ctx, item{ask: func(w *writer) error {
+		seen, err := look(w)
+		said <- seen
+		return err
+	}})
+	select {
+	case seen := <-said:
+		return seen, err
+	default:
+		var nothing T
+		return nothing, err
+	}
 }
 
 // fifo is a queue of items in one array.

@@ -39,10 +39,11 @@ type Market interface {
 type Demand struct {
 	Place dag.Place
 	N     int // at least; bounded by demandMax
-	// The best of them: its run's level, submission and id. The lowest is served first.
+	// The best of them: its run's level, submission and id, and its rank there. The lowest is served first.
 	Level   int64
 	Created dag.Micros
 	Run     dag.RunID
+	Rank    dag.Rank `json:",omitzero"`
 	// Aged: it has waited for so long that room is kept for it.
 	Aged bool `json:",omitempty"`
 }
@@ -67,7 +68,8 @@ func (w *writer) demand() {
 		}
 		now := w.clock.now().Wall
 		r := q.Head(now)
-		ds = append(ds, Demand{Place: p, N: min(q.Len()-1+r.ReadyAt(p), demandMax), Level: q.Level(r, now), Created: r.Created, Run: r.ID, Aged: w.aged(r, now)})
+		ds = append(ds, Demand{Place: p, N: min(q.Len()-1+r.ReadyAt(p), demandMax), Level: q.Level(r, now), Created: r.Created, Run: r.ID,
+			Rank: r.RankAt(p), Aged: w.aged(r, now)})
 	})
 	spare := 0
 	if !w.queue.Some(w.e.here) && w.e.home.taking() {

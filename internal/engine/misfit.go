@@ -118,19 +118,18 @@ func (e *Engine) Unplaced(ctx context.Context, g *dag.Graph) ([]Unplaced, error)
 	return all, nil
 }
 
-// misplaced adds a reason for each place that nobody has of tasks that are ready, and returns how many tasks these are, and
-// the first of the others.
-func (e *Engine) misplaced(ctx context.Context, v *RunView, x *Explanation, ts ...*TaskView) (n int, other *TaskView, err error) {
+// misplaced adds a reason for each place that nobody has of tasks that are ready, and returns the others, by their places.
+func (e *Engine) misplaced(ctx context.Context, v *RunView, x *Explanation, ts ...*TaskView) (others [][]*TaskView, err error) {
 	if e.reads() {
-		return 0, ts[0], nil
+		return [][]*TaskView{ts}, nil
 	}
 	g, err := e.graphOf(&v.RunRow)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	there, err := e.there(ctx)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	var places []dag.Place
 	of := map[dag.Place][]*TaskView{}
@@ -144,12 +143,9 @@ func (e *Engine) misplaced(ctx context.Context, v *RunView, x *Explanation, ts .
 	for _, p := range places {
 		why, tasks := Misfit(p, there), of[p]
 		if why == "" {
-			if other == nil {
-				other = tasks[0]
-			}
+			others = append(others, tasks)
 			continue
 		}
-		n += len(tasks)
 		what := "task " + tasks[0].Name + " fits nobody who is there: "
 		if more := len(tasks) - 1; more > 0 {
 			what = fmt.Sprintf("task %s and %d more fit nobody who is there: ", tasks[0].Name, more)
@@ -160,7 +156,7 @@ func (e *Engine) misplaced(ctx context.Context, v *RunView, x *Explanation, ts .
 		}
 		x.add(r)
 	}
-	return n, other, nil
+	return others, nil
 }
 
 // unblocked is what a person can do for tasks of a place that fits nobody. A node that is alone takes no workers.

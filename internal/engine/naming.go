@@ -176,9 +176,7 @@ func (w *writer) claimOf(r *dag.Run) (*dag.Claim, *denial, error) {
 	if c.Key, err = w.keyOf(&q, params, r.Instant()); err != nil {
 		return nil, &denial{cause: dag.CauseQueue, why: clean(fmt.Sprintf("the per_key %s of queue %s: %v", q.PerKey, q.Name, err))}, nil
 	}
-	if q.Order == store.QueuePriority {
-		c.Level = r.Priority
-	}
+	c.Level = r.Priority // also if the queue is first in, first out: that may change while it waits
 	return c, nil, nil
 }
 

@@ -45,11 +45,11 @@ func (w *writer) own(ctx context.Context) (*taken, error) {
 		}
 		switch {
 		case err == nil:
-			w.e.setState(stateRunning)
+			w.e.setState(StateRunning)
 			return first, nil
 		case ctx.Err() != nil:
 			return nil, nil
-		case errors.Is(err, store.ErrFormat):
+		case hopeless(err):
 			return nil, fromStore("take the shards", err)
 		}
 		w.e.setState("retaking its shards: " + err.Error())
@@ -198,11 +198,7 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 		k := attemptKey{r.ID, a.Task, a.Token}
 		switch {
 		case a.Handler != w.e.me().ID && a.Task != dag.LeaderTask && w.e.alive(a.Handler): // it reports
-			if w.isWorker(a.Handler) {
-				f.away = append(f.away, assignment(r, a))
-			} else {
-				w.abroad.add(r.ID)
-			}
+			w.others(r, a, w.isWorker(a.Handler), f)
 		case a.Handler != w.e.me().ID: // Leader work is the owner's: of another it is lost
 			f.lost = append(f.lost, *a)
 		case a.Task == dag.LeaderTask:
@@ -215,6 +211,39 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 		}
 	})
 	return r, nil
+}
+
+// others notes what somebody else holds who is there.
+func (w *writer) others(r *dag.Run, a *dag.AttemptRow, worker bool, f *found) {
+	if worker {
+		f.away = append(f.away, assignment(r, a))
+	} else {
+		w.abroad.add(r.ID)
+	}
+}
+
+// certain takes off what seems lost what is not: whoever holds something by a row that was just read was listed before,
+// but this node may not have looked since, as after a freeze.
+func (w *writer) certain(ctx context.Context, f *found) error {
+	doubted := func(a dag.AttemptRow) bool { return a.Handler != w.e.me().ID && a.Task != dag.LeaderTask }
+	if w.e.cluster == nil || !slices.ContainsFunc(f.lost, doubted) {
+		return nil
+	}
+	members, _, err := w.e.cluster.Members(ctx)
+	if err != nil {
+		return fmt.Errorf("look who is there: %w", err)
+	}
+	f.lost = slices.DeleteFunc(f.lost, func(a dag.AttemptRow) bool {
+		i := slices.IndexFunc(members, func(m store.Member) bool { return m.Handler == a.Handler })
+		if i < 0 || !doubted(a) {
+			return false
+		}
+		if r := w.runs[a.Run]; r != nil {
+			w.others(r, &a, members[i].Worker, f)
+		}
+		return true
+	})
+	return nil
 }
 
 // rouse has a run that was taken up go on.
@@ -257,6 +286,9 @@ func (w *writer) revived(rec *store.RunRecord, fx *dag.Effects) (r *dag.Run, err
 // takeOver settles what a load found: attempts of this process that its executor does not
 // have are sent again under their token; those of earlier lives are lost.
 func (w *writer) takeOver(ctx context.Context, f *found) error {
+	if err := w.certain(ctx, f); err != nil {
+		return err
+	}
 	if len(f.lost) > 0 && w.e.cfg.Reap != nil {
 		if err := w.e.cfg.Reap(ctx, f.lost); err != nil {
 			return fmt.Errorf("end what an earlier life of this node left running: %w", err)
@@ -348,10 +380,15 @@ func (w *writer) failed(ctx context.Context, n int, cause error) error {
 	if errors.Is(cause, errGuilty) || errors.Is(cause, store.ErrRefused) {
 		return w.halve(ctx, n, cause)
 	}
-	if errors.Is(cause, store.ErrFormat) {
-		return fromStore("write", cause) // a damaged database: no trying again will mend it
+	if hopeless(cause) {
+		return fromStore("write", cause)
 	}
 	return w.retake(ctx, n, cause)
+}
+
+// hopeless reports whether no trying again will help: a damaged database, or one that must be opened anew.
+func hopeless(err error) bool {
+	return errors.Is(err, store.ErrFormat) || errors.Is(err, store.ErrLost)
 }
 
 // retake takes the shards again and finds out what became of the transaction.

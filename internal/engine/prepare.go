@@ -17,8 +17,9 @@ type Preparer interface {
 	// error fails the task.
 	Prepare(ctx context.Context, q PrepareQuery) (Prepared, error)
 	// Outputs makes the outputs of a call of those that the last tasks of its run left, in the
-	// order of the graph: a JSON object, or nil.
-	Outputs(last [][]byte) ([]byte, error)
+	// order of the graph: a JSON object, or nil. ErrUnavailable is asked again, any other error
+	// fails the call.
+	Outputs(ctx context.Context, q PrepareQuery, last [][]byte) ([]byte, error)
 }
 
 // PrepareQuery is a deferred task.
@@ -37,7 +38,7 @@ type Prepared struct {
 	// Of a call: the workflow as it is now, and what its run is started with. No workflow: there is nothing
 	// to be done, and it has succeeded.
 	Workflow dag.WorkflowID
-	// Exact: a child of an earlier attempt goes on only if it is of that version.
+	// Exact: a child of an earlier attempt goes on only if it is of that version, or of one with the same content.
 	Exact    bool
 	Version  int32
 	Name     string // NAMESPACE/NAME
@@ -152,7 +153,7 @@ func (w *writer) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
 		return item{}, err
 	}
 	if child, ok := dag.ChildOf(a); ok {
-		return w.ended(ctx, p, child, row.Intent)
+		return w.ended(ctx, p, child, &row)
 	}
 	if p.Kind == dag.Call && a.Started != 0 {
 		return item{}, nil

@@ -37,6 +37,9 @@ func (e *Engine) SetQueue(ctx context.Context, q store.Queue, revision int64) (s
 		if is != nil {
 			next.State, next.Actor, next.Reason, next.Until = is.State, is.Actor, is.Reason, is.Until
 			next.Paced, next.Revision, next.Created = is.Paced, is.Revision, is.Created
+			if q.Rate > 0 { // a pause of a slower rate is not waited out
+				next.Paced = min(next.Paced, w.tx.now.Wall+q.Each/dag.Micros(q.Rate))
+			}
 			next.Modified = is.Modified
 		}
 		return &next, nil
@@ -144,7 +147,10 @@ func (e *Engine) changeQueue(ctx context.Context, name string, revision int64, c
 		}
 		return answer{}
 	}})
-	return out, err
+	if err != nil { // also that nobody waits any more: out is the writer's then
+		return store.Queue{}, err
+	}
+	return out, nil
 }
 
 // putQueue writes a definition, and lets through whom it lets through.
@@ -163,6 +169,9 @@ func (w *writer) putQueue(is *queue, next *store.Queue) {
 		c.QueueInserts = append(c.QueueInserts, *next)
 		g.queues[next.Name] = &queue{Queue: *next, lines: map[string]*line{}}
 		return
+	}
+	if next.Paced != is.Paced {
+		w.paced(&queue{Queue: *next})
 	}
 	next.Revision, next.Modified = is.Revision+1, w.tx.now.Wall
 	c.QueueUpdates = append(c.QueueUpdates, *next)

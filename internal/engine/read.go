@@ -291,6 +291,35 @@ func (e *Engine) Task(ctx context.Context, id dag.RunID, name string) (TaskView,
 	return views[0], nil
 }
 
+// DefinedTask is where the definition of a task of a run stands.
+type DefinedTask struct {
+	Workflow dag.WorkflowID
+	Version  int32
+	Task     dag.TaskID // its place; of an instance that of the task with foreach
+	Spread   bool       // it is such a task itself
+}
+
+// DefinedTask finds the definition of a task of a run.
+func (e *Engine) DefinedTask(ctx context.Context, id dag.RunID, name string) (DefinedTask, error) {
+	row, err := e.store.Run(ctx, id)
+	if err != nil {
+		return DefinedTask{}, fromStore("run "+id.String(), err)
+	}
+	g, err := e.graphOf(&row)
+	if err != nil {
+		return DefinedTask{}, err
+	}
+	t, ok := g.Find(name)
+	if !ok {
+		return DefinedTask{}, fmt.Errorf("task %s of run %s: %w", name, id, ErrNotFound)
+	}
+	d := DefinedTask{Workflow: row.Workflow, Version: row.Version, Task: t, Spread: g.Kind(t) == dag.Foreach}
+	if of, ok := g.InstanceOf(t); ok {
+		d.Task, d.Spread = of, false
+	}
+	return d, nil
+}
+
 // Outputs reads the outputs of a task's accepted attempt, as those that need it see them. What plainly ended left none.
 func (e *Engine) Outputs(ctx context.Context, id dag.RunID, t dag.TaskID) ([]byte, error) {
 	attempts, err := e.store.Attempts(ctx, store.AttemptQuery{Run: id, Task: t, One: true, Outputs: true, Sparing: true})

@@ -301,11 +301,20 @@ func inherited(t *testing.T) (x *swept, p *neighbours, id dag.RunID) {
 	return x, p, id
 }
 
-// TestSweepHandlerGone: who holds an attempt is not listed any more, and nobody noticed.
+// TestSweepHandlerGone: who holds an attempt is not listed any more, and nobody noticed. Of somebody who is listed
+// nothing is lost, though this node may not have looked since he came.
 func TestSweepHandlerGone(t *testing.T) {
 	x, p, id := inherited(t)
 	x.sweeps(0)
 	p.alive.Store(false)
+	x.sweeps(0)
+	attempts, err := x.Attempts(t.Context(), id, 0)
+	if err != nil || len(attempts) != 1 || attempts[0].State.Ended() {
+		t.Fatalf("attempts %+v, %v", attempts, err)
+	}
+	if err := x.st.Leave(t.Context(), attempts[0].Handler); err != nil {
+		t.Fatal(err)
+	}
 	x.sweeps(1)
 	x.ends(id, dag.RunSucceeded)
 	x.repaired(id, engine.FaultHandlerGone)

@@ -128,7 +128,7 @@ func (w *writer) reserve() {
 		if !w.aged(r, now) {
 			return
 		}
-		if best == nil || q.Sooner(r, best, now) || r == best && p < at {
+		if best == nil || q.Sooner(r, best, now) || r == best && r.RankAt(p).Compare(r.RankAt(at)) < 0 {
 			best, at = r, p
 		}
 	})

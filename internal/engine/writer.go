@@ -39,6 +39,7 @@ type writer struct {
 	want   []dag.ShardID // what is to be held
 	runs   map[dag.RunID]*dag.Run
 	bad    map[dag.RunID]string // quarantined for this ownership: their rows cannot be read
+	blamed dag.RunID            // of the last refusal that named a run
 	queue  dag.Board
 	timers timers
 	defs   definitions
@@ -93,7 +94,7 @@ type transaction struct {
 	lines   map[store.TriggerKey]lineAt // the newest line of the ledger, if it lies in the batch
 	filled  map[int64]bool              // backfills with a row in the batch
 	// letters are what the transaction says to shards of other nodes; addressed are the shards
-	// whose messages it consumes.
+	// whose messages it consumes, or to which it says something here.
 	letters   map[dag.ShardID][]letter
 	addressed []dag.ShardID
 	common    bool // what all shards share is looked at or changed
@@ -167,7 +168,7 @@ func newWriter(e *Engine) *writer {
 // forget drops everything that is only a cache.
 func (w *writer) forget() {
 	w.runs = map[dag.RunID]*dag.Run{}
-	w.bad = map[dag.RunID]string{}
+	w.bad, w.blamed = map[dag.RunID]string{}, dag.RunID{}
 	w.queue = dag.Board{Ageing: w.queue.Ageing}
 	w.timers = timers{}
 	w.defs.forget()

@@ -158,7 +158,7 @@ func (w *worker) gives(d, kept *engine.Demand) bool {
 }
 
 func order(a, b *engine.Demand) int {
-	return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Created, b.Created), bytes.Compare(a.Run[:], b.Run[:]))
+	return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Created, b.Created), bytes.Compare(a.Run[:], b.Run[:]), a.Rank.Compare(b.Rank))
 }
 
 // serve lends free slots to whoever wants some.

@@ -18,6 +18,8 @@ import (
 const (
 	// every is how often files are looked at: what is lost with a machine is about as much.
 	every = time.Second
+	// soon is how long the end of a log waits for those of others.
+	soon = 100 * time.Millisecond
 	// chunkMax bounds what is read of a file at once, batchMax what is sent at once, roundMax
 	// what is sent until every file had its turn again; in bytes.
 	chunkMax = 256 << 10
@@ -41,7 +43,8 @@ type Shipper struct {
 	to    Sink
 	local Folder
 	log   *slog.Logger
-	wake  chan struct{} // something has begun or ended
+	wake  chan struct{} // something has begun
+	hurry chan struct{} // something has ended: people may wait for the rest of it
 
 	round sync.Mutex // held by the one that sends; protects failing
 	// failing: the last round did not come through.
@@ -62,7 +65,7 @@ type tail struct {
 
 // NewShipper sends the logs under the data folder data.
 func NewShipper(to Sink, data string, log *slog.Logger) *Shipper {
-	return &Shipper{to: to, local: Folder{data}, log: log, wake: make(chan struct{}, 1), live: map[store.LogID]*tail{}}
+	return &Shipper{to: to, local: Folder{data}, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), live: map[store.LogID]*tail{}}
 }
 
 // Begin says that an attempt writes a log here. An attempt that goes on after a restart may be
@@ -76,7 +79,7 @@ func (s *Shipper) Begin(ref Ref) {
 		s.live[ref.ID()] = &tail{ref: ref}
 	}
 	s.mu.Unlock()
-	s.nudge()
+	nudge(s.wake)
 }
 
 // End says that an attempt has ended, and how long its log is.
@@ -97,6 +100,7 @@ func (s *Shipper) End(ref Ref, size int64) {
 	default:
 		t.over = true
 		s.ended++
+		nudge(s.hurry)
 	}
 }
 
@@ -107,9 +111,9 @@ func (s *Shipper) Has(ref Ref) bool {
 	return s.live[ref.ID()] != nil
 }
 
-func (s *Shipper) nudge() {
+func nudge(c chan<- struct{}) {
 	select {
-	case s.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -133,6 +137,12 @@ func (s *Shipper) Run(ctx context.Context) {
 				return
 			case <-tick.C:
 				_ = s.Flush(ctx) // it is said in the log, and sent again
+			case <-s.hurry:
+				select {
+				case <-ctx.Done():
+				case <-time.After(soon):
+					_ = s.flush(ctx, true)
+				}
 			}
 		}
 	}
@@ -149,9 +159,14 @@ func (s *Shipper) Flush(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
+	return s.flush(ctx, false)
+}
+
+// flush sends what there is now of all logs, or of those that have ended.
+func (s *Shipper) flush(ctx context.Context, ended bool) error {
 	s.round.Lock()
 	defer s.round.Unlock()
-	err := s.send(ctx)
+	err := s.send(ctx, ended)
 	if failing := err != nil; failing != s.failing && ctx.Err() == nil {
 		s.failing = failing
 		if failing {
@@ -171,8 +186,8 @@ func (s *Shipper) Flush(ctx context.Context) error {
 }
 
 // send goes through the files once, and then again through those that had more than a chunk.
-func (s *Shipper) send(ctx context.Context) error {
-	turn := s.tails()
+func (s *Shipper) send(ctx context.Context, ended bool) error {
+	turn := s.tails(ended)
 	var batch []Chunk
 	var of, more []*tail
 	bytes, total := 0, 0
@@ -227,12 +242,14 @@ func (s *Shipper) send(ctx context.Context) error {
 
 // tails is a copy of the list. over is read before the files are: what an ended attempt wrote
 // is in its file by then.
-func (s *Shipper) tails() []*tail {
+func (s *Shipper) tails(ended bool) []*tail {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*tail, 0, len(s.live))
+	var all []*tail
 	for _, t := range s.live {
-		all = append(all, &tail{ref: t.ref, sent: t.sent, over: t.over})
+		if t.over || !ended {
+			all = append(all, &tail{ref: t.ref, sent: t.sent, over: t.over})
+		}
 	}
 	return all
 }

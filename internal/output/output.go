@@ -37,7 +37,7 @@ func Parse(data []byte, types map[string]string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if name := missing(values, types); name != "" {
+	if name := Missing(values, types); name != "" {
 		return nil, fmt.Errorf(`output %q is declared but was not given: write "%s=…" as a line to $SKEIN_OUTPUT`, name, name)
 	}
 	if len(values) == 0 {
@@ -46,8 +46,8 @@ func Parse(data []byte, types map[string]string) (json.RawMessage, error) {
 	return Marshal(values)
 }
 
-// missing is the first of the declared outputs that is not there; "": none.
-func missing(values map[string]json.RawMessage, types map[string]string) string {
+// Missing is the first of the declared outputs that is not there; "": none.
+func Missing(values map[string]json.RawMessage, types map[string]string) string {
 	for _, name := range slices.Sorted(maps.Keys(types)) {
 		if _, ok := values[name]; !ok {
 			return name
@@ -78,7 +78,7 @@ func Object(data []byte, types map[string]string) (json.RawMessage, error) {
 		}
 		object[key] = typed
 	}
-	if name := missing(object, types); name != "" {
+	if name := Missing(object, types); name != "" {
 		return nil, fmt.Errorf("output %q is declared but was not returned", name)
 	}
 	if len(object) == 0 {
@@ -139,6 +139,23 @@ func parseObject(data []byte, types map[string]string, values map[string]json.Ra
 		values[key] = typed
 	}
 	return nil
+}
+
+// Texts types values that a person wrote. Each is what is declared of it; one that is not declared is JSON, if it is that, else a text.
+func Texts(given, types map[string]string) (map[string]json.RawMessage, error) {
+	values := make(map[string]json.RawMessage, len(given))
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		value, kind := given[key], types[key]
+		if kind == "" && json.Valid([]byte(value)) {
+			kind = "json"
+		}
+		typed, err := fromText(value, kind)
+		if err != nil {
+			return nil, fmt.Errorf("the outputs: %q must be %w, not %q", excerpt(key), err, excerpt(value))
+		}
+		values[key] = typed
+	}
+	return values, nil
 }
 
 // What a value must be; the sentence around them names key and line.

@@ -43,6 +43,27 @@ func TestOutputsGood(t *testing.T) {
 	}
 }
 
+func TestTexts(t *testing.T) {
+	types := some("s i f j")
+	for _, c := range []struct{ key, text, want string }{
+		{"s", "5", `"5"`}, {"i", "5", "5"}, {"f", "5", "5.0"}, {"j", "[ 1 ]", "[1]"},
+		{"other", "5", "5"}, {"other", "9007199254740993", "9007199254740993"}, {"other", "a b", `"a b"`}, {"other", `"x"`, `"x"`},
+	} {
+		got, err := Texts(map[string]string{c.key: c.text}, types)
+		if err != nil || string(got[c.key]) != c.want {
+			t.Errorf("%s=%s: %s, %v, want %s", c.key, c.text, got[c.key], err, c.want)
+		}
+	}
+	for key, text := range map[string]string{"i": "5.5", "f": "NaN", "j": "[1"} {
+		if got, err := Texts(map[string]string{key: text}, types); err == nil {
+			t.Errorf("%s=%s: %s", key, text, got[key])
+		}
+	}
+	if _, err := Texts(map[string]string{"i": strings.Repeat("9", 70_000)}, types); err == nil || len(err.Error()) > 200 {
+		t.Errorf("%.300v", err)
+	}
+}
+
 func TestOutputsBad(t *testing.T) {
 	for _, c := range []struct{ text, declared, want string }{
 		{"a=1\nnonsense", "", `line 2 of the outputs is not key=value: "nonsense"`},

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -29,6 +30,8 @@ import (
 type Config struct {
 	Servers []string // URLs of nodes, tried in turn; it learns the others from its home
 	Token   string   // sent as a bearer token; "": none
+	// Renewed gives the token anew after it was refused; nil: there is no other.
+	Renewed func() (string, error)
 	// Transport reaches the nodes; nil: one that trusts whom this machine trusts.
 	Transport http.RoundTripper
 	Name      string
@@ -70,9 +73,10 @@ type Worker struct {
 	outgoing artifact.Folder
 	brings   chan struct{} // cap bringsMax
 	bringing sync.WaitGroup
-	life     context.Context // of what goes on beside
-	kick     chan struct{}   // cap 1: there is something to report
-	idle     chan struct{}   // cap 1: something ended
+	life     context.Context        // of what goes on beside
+	token    atomic.Pointer[string] // what is shown
+	kick     chan struct{}          // cap 1: there is something to report
+	idle     chan struct{}          // cap 1: something ended
 
 	mu       sync.Mutex // protects following fields
 	has      map[attemptName]*attempt
@@ -109,6 +113,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 	if r.http = (&http.Client{Transport: cfg.Transport}); cfg.Transport == nil {
 		r.http.Transport = &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute}
 	}
+	r.token.Store(&cfg.Token)
 	data, err := filepath.Abs(cfg.Data) // the keeper is elsewhere
 	if err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
@@ -136,8 +141,8 @@ func (r *Worker) closeWork() error {
 func (r *Worker) bearer() connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-			if r.cfg.Token != "" {
-				req.Header().Set("Authorization", "Bearer "+r.cfg.Token)
+			if token := *r.token.Load(); token != "" {
+				req.Header().Set("Authorization", "Bearer "+token)
 			}
 			return next(ctx, req)
 		}
@@ -275,7 +280,7 @@ func (r *Worker) detached() {
 
 // sessions attaches to one home after another. Its error is one that no waiting will cure.
 func (r *Worker) sessions(ctx context.Context) error {
-	pause := pauseMin
+	pause, why := pauseMin, refusal{}
 	for ctx.Err() == nil {
 		if !r.attached() {
 			err := r.attach(ctx)
@@ -295,14 +300,14 @@ func (r *Worker) sessions(ctx context.Context) error {
 				continue
 			}
 			if err != nil {
-				if ctx.Err() == nil && pause >= pauseMax {
-					r.log.Warn("no node takes this worker yet", "err", err)
+				if ctx.Err() == nil {
+					r.refused(&why, err, pause >= pauseMax)
 				}
 				wait(ctx, pause)
 				pause = min(2*pause, pauseMax)
 				continue
 			}
-			pause = pauseMin
+			pause, why = pauseMin, refusal{}
 		}
 		if err := r.turn(ctx); err != nil && ctx.Err() == nil {
 			r.log.Info("lost the home", "home", r.home, "err", err)

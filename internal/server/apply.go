@@ -150,10 +150,13 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 		return nil, f
 	}
 	if def.Namespace == engine.SystemNamespace {
-		return nil, fail(http.StatusConflict, api.ProblemConflict, "the namespace %s is for workflows that come with the program; choose another one", def.Namespace)
+		return nil, fail(http.StatusConflict, api.ProblemConflict, "the namespace %s %s; %s", def.Namespace, reservedNamespace, otherNamespace)
 	}
-	if err := s.callCycle(ctx, req, def); err != nil {
+	if faults, err = s.callCycle(ctx, &candidate{req: req, def: def}); err != nil {
 		return nil, err
+	}
+	if len(faults) > 0 {
+		return nil, invalidWorkflow(faults)
 	}
 	revision, isNew, err := s.expected(ctx, in)
 	if err != nil {
@@ -197,7 +200,26 @@ func (s *Server) warnings(ctx context.Context, def *workflow.Workflow) []string 
 		}
 		all = append(all, text+" would wait: "+u.Why)
 	}
-	return append(all, s.withoutQueue(ctx, def)...)
+	return append(append(all, s.withoutQueue(ctx, def)...), s.withoutTask(ctx, def)...)
+}
+
+// withoutTask says which tasks wait for a task that another workflow, as it is now, does not have.
+func (s *Server) withoutTask(ctx context.Context, def *workflow.Workflow) (all []string) {
+	for i := range def.Tasks {
+		d := def.Tasks[i].Dependent
+		if d == nil || d.Task == "" {
+			continue
+		}
+		target := def.TargetOf(d)
+		w, err := s.callee(ctx, &candidate{}, target)
+		if err != nil || w == nil {
+			continue
+		}
+		if _, ok := w.Find(d.Task); !ok {
+			all = append(all, fmt.Sprintf("task %s would fail: %s", def.Tasks[i].Name, w.WithoutTask(target, d.Task)))
+		}
+	}
+	return all
 }
 
 // withoutQueue says what names queues that are not there.
@@ -287,20 +309,6 @@ func digest(req *api.ApplyRequest, def *workflow.Workflow) []byte {
 		part(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(c.Need.CPU)), uint64(c.Need.Memory)))
 	}
 	return h.Sum(nil)
-}
-
-type validateIn struct{ DefinitionBody }
-
-func (s *Server) validate(ctx context.Context, in *validateIn) (*jsonOut[api.Validation], error) {
-	req, err := in.request()
-	if err != nil {
-		return nil, err
-	}
-	_, faults, err := s.parse(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return &jsonOut[api.Validation]{Body: api.Validation{Errors: fileErrors(faults)}}, nil
 }
 
 var errDeep = fmt.Errorf("JSON is nested more than %d deep", depthMax)

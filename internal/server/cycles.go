@@ -14,12 +14,26 @@ import (
 // callsMax bounds the workflows that are looked at for a cycle; what lies beyond is found when it starts.
 const callsMax = 1000
 
-// callCycle refuses a workflow whose calls lead back to it by way of others as they are now. Two that are
+// candidate is a workflow of a request, before it is stored.
+type candidate struct {
+	req    *api.ApplyRequest
+	place  int // among the workflows of the file
+	def    *workflow.Workflow
+	beside map[string]*workflow.Workflow // what is to be applied with it, by NAMESPACE/NAME
+}
+
+// fault points to what stands below the keys of a path.
+func (a *candidate) fault(message, hint string, path ...string) workflow.Errors {
+	line, column := workflow.Locate([]byte(a.req.Source), a.place, path...)
+	return workflow.Errors{{File: a.req.File, Line: line, Column: column, Key: strings.Join(path, "."), Message: message, Hint: hint}}
+}
+
+// callCycle finds whether the calls of a workflow lead back to it by way of others as they are now, or will be with it. Two that are
 // applied at the same moment may still form one: a run of them fails at the call.
-func (s *Server) callCycle(ctx context.Context, req *api.ApplyRequest, def *workflow.Workflow) error {
-	self := def.Namespace + "/" + def.Name
+func (s *Server) callCycle(ctx context.Context, a *candidate) (workflow.Errors, error) {
+	self := a.def.Namespace + "/" + a.def.Name
 	from := map[string]string{} // by whom a workflow was found to be called
-	todo := def.Calls()
+	todo := a.def.Calls()
 	for _, name := range todo {
 		from[name] = self
 	}
@@ -29,21 +43,12 @@ func (s *Server) callCycle(ctx context.Context, req *api.ApplyRequest, def *work
 		if name == self {
 			break
 		}
-		namespace, short, _ := strings.Cut(name, "/")
-		row, err := s.engine.Workflow(ctx, namespace, short)
-		if errors.Is(err, engine.ErrNotFound) {
+		called, err := s.callee(ctx, a, name)
+		if err != nil {
+			return nil, err
+		}
+		if called == nil {
 			continue
-		}
-		if err != nil {
-			return err
-		}
-		v, err := s.engine.Version(ctx, row.ID, row.Version)
-		if err != nil {
-			return err
-		}
-		called, err := workflow.Decode(v.Def)
-		if err != nil {
-			return err
 		}
 		for _, next := range called.Calls() {
 			if _, known := from[next]; !known {
@@ -53,7 +58,7 @@ func (s *Server) callCycle(ctx context.Context, req *api.ApplyRequest, def *work
 		}
 	}
 	if from[self] == "" {
-		return nil
+		return nil, nil
 	}
 	path := []string{self}
 	for at := from[self]; at != self; at = from[at] {
@@ -61,8 +66,28 @@ func (s *Server) callCycle(ctx context.Context, req *api.ApplyRequest, def *work
 	}
 	path = append(path, self)
 	slices.Reverse(path)
-	first := slices.IndexFunc(def.Tasks, func(t workflow.Task) bool { return t.Call != nil && def.Target(t.Call) == path[1] })
-	line, column := workflow.Locate([]byte(req.Source), "tasks", def.Tasks[first].Name, "workflow")
-	return invalidWorkflow(workflow.Errors{{File: req.File, Line: line, Column: column, Key: "tasks." + def.Tasks[first].Name + ".workflow",
-		Message: "task " + def.Tasks[first].Name + " begins a cycle of calls: " + strings.Join(path, " → "), Hint: "no workflow may call itself, also not by way of others"}})
+	first := slices.IndexFunc(a.def.Tasks, func(t workflow.Task) bool { return t.Call != nil && a.def.Target(t.Call) == path[1] })
+	name := a.def.Tasks[first].Name
+	return a.fault("task "+name+" begins a cycle of calls: "+strings.Join(path, " → "), "no workflow may call itself, also not by way of others",
+		"tasks", name, "workflow"), nil
+}
+
+// callee is a workflow as it is now, or will be with what is applied; nil: there is none.
+func (s *Server) callee(ctx context.Context, a *candidate, name string) (*workflow.Workflow, error) {
+	if w := a.beside[name]; w != nil {
+		return w, nil
+	}
+	namespace, short, _ := strings.Cut(name, "/")
+	row, err := s.engine.Workflow(ctx, namespace, short)
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.engine.Version(ctx, row.ID, row.Version)
+	if err != nil {
+		return nil, err
+	}
+	return workflow.Decode(v.Def)
 }

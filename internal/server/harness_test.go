@@ -22,6 +22,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/server"
+	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 	"skein.dev/skein/internal/store/sqlite"
 	"skein.dev/skein/internal/trigger"
@@ -167,6 +168,7 @@ type bed struct {
 	dir    string
 	auto   bool
 	exec   *executor
+	frozen *frozen // lies between the engine and the store if it is set before start
 	engine *engine.Engine
 	logs   *logs
 	srv    *server.Server
@@ -174,6 +176,8 @@ type bed struct {
 	client *skein.Client
 	spec   *spec
 	stop   func()
+
+	violations []engine.Violation
 }
 
 func newBed(t *testing.T, auto bool) *bed {
@@ -195,10 +199,14 @@ func (b *bed) start() {
 	b.t.Helper()
 	st := must(sqlite.Open(filepath.Join(b.dir, "skein.db")))
 	b.exec = newExecutor(b.auto)
-	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: st, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition, Planner: trigger.New(st)}))
+	var under store.Store = st
+	if b.frozen != nil {
+		b.frozen.Store, under = st, b.frozen
+	}
+	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: under, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition, Planner: trigger.New(st)}))
 	b.exec.e = b.engine
 	b.srv = must(server.New(server.Config{Engine: b.engine, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: st, Secrets: secrets{"hook": "s3cret"}, Version: "1.2.3", DefaultUser: "osuser", Listen: "skein.example:8080",
-		Node: server.Node{Name: "node-1", Roles: []string{"api"}}}))
+		Node: server.Node{Name: "node-1", Roles: []string{"api"}}, Verify: func(context.Context) ([]engine.Violation, error) { return b.violations, nil }}))
 	b.http = httptest.NewUnstartedServer(nil)
 	b.http.Config = b.srv.HTTP()
 	b.http.Start()

@@ -16,6 +16,7 @@ import (
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
 )
 
 // logPoll is how often a growing log is looked at: files tell nobody that they grow.
@@ -24,6 +25,14 @@ const logPoll = 200 * time.Millisecond
 // logLook is how often a node of a cluster looks whether an attempt has ended: it hears only of
 // what it owns.
 const logLook = time.Second
+
+const (
+	// logLate is how long a log that another machine sends stands still, after its attempt has ended, before it counts as
+	// whole: no row says how long it is.
+	logLate = time.Second
+	// logOld is how long after its attempt's end it does in any case.
+	logOld = 15 * time.Second
+)
 
 const logType = "text/plain; charset=utf-8"
 
@@ -44,6 +53,7 @@ type logOf struct {
 	task    dag.TaskID
 	ended   bool          // the attempt is over: nothing is added to what the file has now
 	settled bool          // the attempt never was and never will be
+	end     dag.Micros    // of the attempt
 	handler dag.HandlerID // that has, or had, the attempt; 0: nobody yet
 	reader  LogReader
 }
@@ -58,6 +68,9 @@ func (s *Server) getLog(ctx context.Context, in *logIn) (*streamOut, error) {
 		r, w := humago.Unwrap(hc)
 		w.Header().Set(api.HeaderAttempt, strconv.Itoa(int(l.ref.Attempt)))
 		w.Header().Set("Content-Type", logType)
+		if !in.Follow {
+			l.arrive(r.Context())
+		}
 		if l.ended && !in.Follow && in.Offset == 0 && in.Limit == 0 && l.first() == 0 {
 			l.whole(w, r)
 			return
@@ -102,6 +115,9 @@ func (s *Server) findLog(ctx context.Context, in *logIn) (*logOf, error) {
 				return nil, err
 			}
 		}
+		if in.Follow {
+			ctx = store.Within(ctx, 0) // the reader is for as long as the attempt runs
+		}
 		return l, l.open(ctx)
 	case in.Follow && !l.settled:
 		l.ref.Attempt = max(l.ref.Attempt, 1)
@@ -123,7 +139,7 @@ func (l *logOf) look(ctx context.Context) (there bool, err error) {
 	}
 	for i := range attempts {
 		if attempts[i].Token == l.ref.Attempt {
-			l.ended, l.handler = attempts[i].State.Ended(), attempts[i].Handler
+			l.ended, l.end, l.handler = attempts[i].State.Ended(), attempts[i].Finished, attempts[i].Handler
 			return true, nil
 		}
 	}
@@ -135,6 +151,31 @@ func (l *logOf) look(ctx context.Context) (there bool, err error) {
 	}
 	l.settled = t.State.Terminal()
 	return false, nil
+}
+
+// comes reports whether something of an ended attempt's log may be on its way from another machine.
+func (l *logOf) comes() bool {
+	return l.ended && l.handler != l.s.engine.Handler().ID && time.Since(l.end.Time()) < logOld
+}
+
+// arrive returns when a log is whole, or ctx ends.
+func (l *logOf) arrive(ctx context.Context) {
+	var last int64
+	for still := l.end.Time(); l.comes() && time.Since(still) < logLate; {
+		if err := l.open(ctx); err != nil {
+			return // who reads meets it again
+		}
+		if size, err := l.size(); err != nil {
+			return
+		} else if size != last {
+			last, still = size, time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(logPoll):
+		}
+	}
 }
 
 // open opens the log; one that is not there has nothing in it, yet.
@@ -273,22 +314,30 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 		defer ticker.Stop()
 		look = ticker.C
 	}
-	stale := true // the attempt's state may have changed since it was read
+	stale := true       // the attempt's state may have changed since it was read
+	still := time.Now() // since when neither that nor the log has
 	notices := sub.C
 	for {
 		over := !in.Follow
 		if in.Follow && stale {
+			was := l.ended
 			if err := l.again(ctx); err != nil {
 				return err
 			}
-			stale = false
+			if stale = false; l.ended != was {
+				still = time.Now()
+			}
 		}
-		over = over || l.ended || l.settled // decided before the last read: nothing comes after it
+		over = over || l.settled || l.ended && (!l.comes() || time.Since(still) >= logLate) // decided before the last read: nothing comes after it
+		was := at
 		if at, left, err = l.copy(ctx, out, at, left); err != nil {
 			return err
 		}
 		if over || left == 0 {
 			return nil
+		}
+		if at != was {
+			still = time.Now()
 		}
 		select {
 		case n, open := <-notices:

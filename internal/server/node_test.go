@@ -144,6 +144,19 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// TestVerify: a recount is asked for like anything else, and says what does not hold.
+func TestVerify(t *testing.T) {
+	b := newBed(t, true)
+	if v := want[api.Verification](t, b.get("/api/v1/verify"), 200); v.Violations == nil || len(v.Violations) != 0 {
+		t.Errorf("%+v", v)
+	}
+	b.violations = []engine.Violation{{Run: "r", Task: "t", Rule: "order", What: "too early"}}
+	v, err := b.client.Verify(t.Context())
+	if err != nil || len(v.Violations) != 1 || v.Violations[0] != (api.Violation{Run: "r", Task: "t", Rule: "order", What: "too early"}) {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
 func TestABugIsAProblem(t *testing.T) {
 	b := newBed(t, true)
 	b.apply("w")

@@ -92,10 +92,10 @@ func (s *Server) alone(ctx context.Context) (api.Node, error) {
 		return api.Node{}, err
 	}
 	h := s.engine.Handler()
-	n := api.Node{Name: s.cfg.Node.Name, Handler: h.UUID, State: s.engine.State(), Version: s.cfg.Version, Roles: s.roles(),
+	n := api.Node{Name: s.cfg.Node.Name, Handler: h.UUID, State: s.state(), Version: s.cfg.Version, Roles: s.roles(),
 		Address: textOrNull(s.cfg.Listen), Groups: append([]string{}, s.engine.Traits().Groups...), Labels: labelsOf(s.engine.Traits()), Slots: s.slots(), Resources: resources(s.engine.Room()), Shards: api.Shards{Owned: info.Shards, List: []int32{}, Moved: []int32{}},
 		StartedAt: instant(h.Started)}
-	if s.engine.Accepting() == nil && s.engine.IsShut() != "" {
+	if n.State == engine.StateRunning && s.engine.IsShut() != "" {
 		n.State = stateFull
 	}
 	for i := range info.Shards {
@@ -126,8 +126,8 @@ func (s *Server) memberOf(r *roll, m *store.Member) api.Node {
 		if n.State == store.MemberActive && s.engine.IsShut() != "" {
 			n.State = stateFull
 		}
-		if s.engine.Accepting() != nil {
-			n.State = s.engine.State()
+		if state := s.state(); state != engine.StateRunning {
+			n.State = state
 		}
 	}
 	return n
@@ -148,6 +148,15 @@ func resources(total, used dag.Need) api.Resources {
 
 // stateFull is that of a node or worker whose disk has no room for attempts.
 const stateFull = "full"
+
+// state is that of this node: leaving while it waits for the end of what runs here, otherwise what the engine says.
+func (s *Server) state() string {
+	state := s.engine.State()
+	if state == engine.StateRunning && s.cfg.Leaving != nil && s.cfg.Leaving() {
+		return store.MemberLeaving
+	}
+	return state
+}
 
 func stateOf(m *store.Member) string {
 	switch {

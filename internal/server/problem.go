@@ -244,9 +244,9 @@ func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
 		if !known {
 			problem = api.ProblemInternal
 		}
-		p := api.Problem{Type: problem, Title: titles[problem], Status: e.Status, Detail: e.Detail, Instance: u.Path}
+		p := api.Problem{Type: problem, Title: titles[problem], Status: e.Status, Detail: brief(e.Detail), Instance: u.Path}
 		for _, d := range e.Errors {
-			p.Errors = append(p.Errors, api.FileError{Line: 1, Column: 1, Key: d.Location, Message: d.Message})
+			p.Errors = append(p.Errors, api.FileError{Line: 1, Column: 1, Key: brief(d.Location), Message: brief(d.Message)})
 		}
 		if len(p.Errors) > 0 {
 			p.Detail = strings.TrimPrefix(p.Errors[0].Key+": "+p.Errors[0].Message, ": ")
@@ -254,6 +254,16 @@ func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
 		return p, nil
 	}
 	return v, nil
+}
+
+// refusalRunesMax bounds what a refusal by a library says: some repeat what a client sent, however long.
+const refusalRunesMax = 300
+
+func brief(text string) string {
+	if runes := []rune(text); len(runes) > refusalRunesMax {
+		return string(runes[:refusalRunesMax]) + "…"
+	}
+	return text
 }
 
 // places bounds how many requests of a kind are served at a time.

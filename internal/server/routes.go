@@ -43,6 +43,7 @@ func (s *Server) nodeRoutes(nodes tag) {
 	route(s, accepted(nodes.verb("/admin/scheduler:stop", "stop-scheduler", "Advance no run, in the whole cluster or on one node; submissions are accepted")), s.stopScheduler)
 	route(s, accepted(nodes.verb("/admin/scheduler:start", "start-scheduler", "Advance runs again")), s.startScheduler)
 	route(s, nodes.get("/status", "get-status", "Read the state of the node that answers"), s.getStatus)
+	route(s, nodes.get("/verify", "verify", "Recount every invariant from all that is stored"), s.verify)
 }
 
 func (s *Server) workflowRoutes(workflows tag) {
@@ -164,7 +165,8 @@ func route[I, O any](s *Server, op huma.Operation, h func(context.Context, *I) (
 		if rc, ok := ctx.Value(controllerKey{}).(*http.ResponseController); ok {
 			_ = rc.SetReadDeadline(time.Time{}) // there is no connection in process
 		}
-		out, err := h(ctx, in)
+		// What streams, in the body of an answer, does so under the context of the request, which has no bound.
+		out, err := h(store.Within(ctx, readMax), in)
 		if err != nil {
 			return nil, failed(err)
 		}

@@ -33,6 +33,8 @@ type Config struct {
 
 	Tokens  store.Tokens  // the rights to call
 	Classes store.Classes // the resource classes
+	// Verify recounts every invariant from what is stored.
+	Verify func(context.Context) ([]engine.Violation, error)
 
 	// Remote finds the node of the cluster that has the files of what a handler ran, if that is
 	// another one that is there; nil: there is no other.
@@ -51,7 +53,8 @@ type Config struct {
 	TasksMax    int    // of one workflow; 0: dag.TasksMax
 	Version     string // of the program
 	Node        Node
-	DefaultUser string // who asks when nobody says
+	Leaving     func() bool // whether the process is about to end, and only waits for what runs; nil: it never is
+	DefaultUser string      // who asks when nobody says
 	// Listen is the address that people reach the server by. Requests for another host are
 	// refused, except for those of loopback.
 	Listen string
@@ -120,6 +123,7 @@ const (
 	idleTimeout      = 2 * time.Minute
 	writeTimeout     = 30 * time.Second // of one write of a stream
 	waitMax          = 5 * time.Minute  // Prefer: wait
+	readMax          = 10 * time.Second // of one read of the store
 	pageDefault      = 100
 	pageMax          = 1000
 	tasksInRunMax    = 1000
@@ -139,7 +143,9 @@ type Server struct {
 	hooks   places
 	costly  places
 	bulks   places
-	through http.Handler // by which verbs on single runs find who has them
+
+	recounts places
+	through  http.Handler // by which verbs on single runs find who has them
 }
 
 // New makes a server.
@@ -161,7 +167,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, engine: cfg.Engine, mux: http.NewServeMux(), guard: newGuard(cfg.Listen),
 		hooks: make(places, hooksMax), costly: make(places, costlyMax)}
-	s.bulks = make(places, bulksMax)
+	s.bulks, s.recounts = make(places, bulksMax), make(places, 1)
 	s.through = s.Handler()
 	s.guard.any = cfg.AnyHost
 	s.metrics = newMetrics(&cfg)

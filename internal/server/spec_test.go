@@ -114,7 +114,7 @@ var contract = []string{
 	"GET /runs/{id}/tasks/{task}/explain", "GET /runs/{id}/tasks/{task}/logs",
 	"GET /runs/{id}/tasks/{task}/artifacts", "GET /runs/{id}/tasks/{task}/artifacts/{name}", "GET /users/{id}/runs", "GET /nodes", "GET /worker-groups", "GET /nodes/{name}", "POST /nodes/{name}:cordon", "POST /nodes/{name}:uncordon",
 	"POST /nodes/{name}:drain", "POST /shards/{id}:move", "POST /workflows/{ns}/{name}:move", "GET /admin/scheduler", "POST /admin/scheduler:stop",
-	"POST /admin/scheduler:start", "GET /status", "GET /events",
+	"POST /admin/scheduler:start", "GET /status", "GET /verify", "GET /events",
 	"GET /schedules", "GET /schedules/next", "POST /schedules:simulate", "GET /schedules/{ns}/{workflow}/{trigger}", "GET /schedules/{ns}/{workflow}/{trigger}/next",
 	"GET /schedules/{ns}/{workflow}/{trigger}/fires", "POST /schedules/{ns}/{workflow}/{trigger}:pause",
 	"POST /schedules/{ns}/{workflow}/{trigger}:resume", "POST /schedules/{ns}/{workflow}/{trigger}:trigger", "GET /fires",

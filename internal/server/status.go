@@ -8,6 +8,8 @@ import (
 	"time"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
 )
 
 // readyTimeout bounds the look at the store for /readyz.
@@ -34,7 +36,7 @@ func (s *Server) getStatus(ctx context.Context, _ *struct{}) (*jsonOut[api.Statu
 		return nil, err
 	}
 	out := api.Status{
-		Node: s.cfg.Node.Name, Version: s.cfg.Version, State: s.engine.State(), Accepting: s.engine.Accepting() == nil,
+		Node: s.cfg.Node.Name, Version: s.cfg.Version, State: s.state(), Accepting: s.state() == engine.StateRunning,
 		StartedAt: instant(s.engine.Handler().Started), Runs: runs, ReadyTasks: s.engine.Stats().ReadyTasks.Load(), Slots: s.slots(),
 		Store: api.Store{Engine: info.Engine, Location: info.Location, Cluster: info.Cluster, Format: info.Format, Shards: info.Shards, Bytes: info.Bytes},
 	}
@@ -82,4 +84,21 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v) // the client is gone
+}
+
+// verify recounts what is stored; once at a time: it reads all of it.
+func (s *Server) verify(ctx context.Context, _ *struct{}) (*jsonOut[api.Verification], error) {
+	if err := s.recounts.enter("recounts are under way"); err != nil {
+		return nil, err
+	}
+	defer s.recounts.leave()
+	found, err := s.cfg.Verify(store.Within(ctx, 0)) // it reads everything
+	if err != nil {
+		return nil, err
+	}
+	out := &jsonOut[api.Verification]{Body: api.Verification{Violations: []api.Violation{}}}
+	for _, v := range found {
+		out.Body.Violations = append(out.Body.Violations, api.Violation(v))
+	}
+	return out, nil
 }

@@ -43,34 +43,6 @@ func (s *Server) taskVerb(v taskVerb) func(context.Context, *taskVerbIn) (*taskO
 	}
 }
 
-type markTaskIn struct {
-	TaskPath
-	Idempotent
-	Body api.MarkRequest
-}
-
-// outputsMax bounds the outputs that come with a mark, in bytes.
-const outputsMax = 64 << 10
-
-func (s *Server) markTask(ctx context.Context, in *markTaskIn) (*taskOut, error) {
-	c := engine.Command{Mark: dag.MarkSucceeded, Reason: in.Body.Reason}
-	switch {
-	case in.Body.State == "failed" && len(in.Body.Outputs) > 0:
-		return nil, invalid("outputs: a task that failed has none")
-	case in.Body.State == "failed":
-		c.Mark = dag.MarkFailed
-	case len(in.Body.Outputs) > 0:
-		var err error
-		if c.Outputs, err = json.Marshal(in.Body.Outputs); err != nil {
-			return nil, invalid("outputs: %s", err)
-		}
-		if len(c.Outputs) > outputsMax {
-			return nil, invalid("outputs: %d bytes, at most %d are kept", len(c.Outputs), outputsMax)
-		}
-	}
-	return s.onTask(ctx, &in.TaskPath, in.Key, "mark", c)
-}
-
 func (s *Server) onTask(ctx context.Context, in *TaskPath, key, name string, c engine.Command) (*taskOut, error) {
 	id, err := in.run()
 	if err != nil {

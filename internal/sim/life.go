@@ -143,7 +143,7 @@ const bootPause = 200 * time.Millisecond
 func (l *life) main() {
 	w := l.w
 	cfg := engine.Config{
-		Store: w.mutant.store(l, w.st), Executor: l.work, Compile: compile, Node: fmt.Sprintf("n%d", l.node), Slots: w.swarm.slots + w.mutant.slots,
+		Store: w.mutant.store(l, true), Executor: l.work, Compile: compile, Node: fmt.Sprintf("n%d", l.node), Slots: w.swarm.slots + w.mutant.slots,
 		Reap: l.reap, Host: l, Planner: w.planner,
 	}
 	if w.stage.Ahead {
@@ -169,7 +169,7 @@ func (l *life) main() {
 		return
 	}
 	h := l.eng.Handler()
-	l.member = cluster.New(cluster.Config{Store: w.mutant.store(l, w.st), Owner: owner{l}, Host: l, Beat: beat, Lag: lag,
+	l.member = cluster.New(cluster.Config{Store: w.mutant.store(l, false), Owner: owner{l}, Host: l, Beat: beat, Lag: lag,
 		Self: store.Member{Handler: h.ID, UUID: h.UUID, Name: h.Node, Started: h.Started, Slots: int32(w.swarm.slots), Format: 1}})
 	stop, end := context.WithCancel(l.root)
 	var wg sync.WaitGroup

@@ -38,22 +38,33 @@ type Mutant struct {
 	noSweep   bool                // nobody sweeps
 }
 
-// view is the store as the engine of one life sees it.
+// view is the store as one life sees it.
 type view struct {
 	*memory.Store
-	l    *life
-	m    *Mutant
-	seen dag.RunID
+	l      *life
+	m      *Mutant
+	engine bool // it is the engine that looks, not the node's membership
+	seen   dag.RunID
 }
 
 var _ database = (*view)(nil)
 
 // store gives a life its view; without a bug it is the store itself.
-func (m *Mutant) store(l *life, st *memory.Store) database {
+func (m *Mutant) store(l *life, engine bool) database {
 	if m.Name == "" {
-		return st
+		return l.w.st
 	}
-	return &view{Store: st, l: l, m: m}
+	return &view{Store: l.w.st, l: l, m: m, engine: engine}
+}
+
+// Members, to an engine that takes the living for dead, are this node alone.
+func (v *view) Members(ctx context.Context) ([]store.Member, []store.ShardRow, error) {
+	members, shards, err := v.Store.Members(ctx)
+	if v.engine && v.m.alive != nil && !v.m.alive(true) {
+		self := v.l.eng.Handler().ID
+		members = slices.DeleteFunc(members, func(m store.Member) bool { return m.Handler != self })
+	}
+	return members, shards, err
 }
 
 func (v *view) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {

@@ -175,7 +175,7 @@ func (p preparer) Prepare(_ context.Context, q engine.PrepareQuery) (engine.Prep
 }
 
 // Outputs are those of the last task.
-func (p preparer) Outputs(last [][]byte) ([]byte, error) {
+func (p preparer) Outputs(_ context.Context, _ engine.PrepareQuery, last [][]byte) ([]byte, error) {
 	if len(last) == 0 {
 		return nil, nil
 	}

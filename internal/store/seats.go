@@ -9,13 +9,14 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Seat is a run that stands in a line. Its order there is by level, then by Asked.
+// Seat is a run that stands in a line. Its order there is by level, then by Asked; or by Asked alone.
 type Seat struct {
 	Run   dag.RunID
 	Line  string
 	Level dag.Priority
 	Asked dag.Micros
 	Ages  bool // in its line who waits comes a level higher with each ageing
+	Flat  bool // in its line levels do not count
 }
 
 // SeatQuery asks where seats are in their lines.
@@ -84,8 +85,11 @@ func CountSeats(q *SeatQuery, inOrder func(a, b *Seat) int, count func([]Span) (
 	return placesOf(len(at), lines, spans, counts), nil
 }
 
-// level is what a seat's level has become by now.
+// level is what a seat's level is worth by now.
 func (q *SeatQuery) level(s *Seat) dag.Priority {
+	if s.Flat {
+		return 0
+	}
 	if !s.Ages || q.Ageing <= 0 {
 		return s.Level
 	}
@@ -97,7 +101,8 @@ func begin(line string, level dag.Priority, asked dag.Micros) Seat {
 	return Seat{Line: line, Level: level, Asked: asked}
 }
 
-// spansOf parts a line at its seats. In one that ages each level is parted for itself: of each the eldest come before a seat.
+// spansOf parts a line at its seats. In one that ages, or where levels do not count, each level is parted for itself: of each the
+// eldest come before a seat.
 func (q *SeatQuery) spansOf(seats []int, ordered func(a, b *Seat) int) (spans []Span) {
 	line := q.Seats[seats[0]].Line
 	part := func(first, last Seat, cut func(*Seat) Seat) {
@@ -108,20 +113,23 @@ func (q *SeatQuery) spansOf(seats []int, ordered func(a, b *Seat) int) (spans []
 		}
 		spans = append(spans, Span{Line: line, From: first, To: last, turn: len(seats)})
 	}
-	if !q.Seats[seats[0]].Ages || q.Ageing <= 0 {
+	flat := q.Seats[seats[0]].Flat
+	if !flat && (!q.Seats[seats[0]].Ages || q.Ageing <= 0) {
 		part(begin(line, 0, math.MinInt64), begin(line, dag.Levels, math.MinInt64), func(s *Seat) Seat { return *s })
 		return spans
 	}
 	for l := range dag.Priority(dag.Levels) {
 		end := begin(line, l+1, math.MinInt64)
 		part(begin(line, l, math.MinInt64), end, func(s *Seat) Seat {
-			is := q.level(s)
+			is, cut := q.level(s), *s
+			if cut.Level = l; flat {
+				return cut
+			}
 			if l < is {
 				return end
 			}
 			// Of the same level by now: who asked before it, and has aged so far.
-			cut := *s
-			if cut.Level = l; l > is {
+			if l > is {
 				if aged := begin(line, l, q.Now-dag.Micros(l-is)*q.Ageing+1); ordered(&aged, &cut) < 0 {
 					cut = aged
 				}

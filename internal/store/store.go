@@ -42,7 +42,20 @@ var (
 	ErrCorrupt = errors.New("corrupt row")
 	// ErrFormat: the database is of a format that this program does not know.
 	ErrFormat = errors.New("unknown database format")
+	// ErrLost: what was written may never come to the disk. The store is over; it must be opened anew, by another process best.
+	ErrLost = errors.New("what was written may be lost; start again")
 )
+
+// RunError is an ErrRefused that is about one run of a batch: without that the rest may pass.
+type RunError struct {
+	Run dag.RunID
+	Err error
+}
+
+func (e *RunError) Error() string { return fmt.Sprintf("run %s: %v", e.Run, e.Err) }
+
+// Unwrap gives what was met.
+func (e *RunError) Unwrap() error { return e.Err }
 
 // Fence is what an owner holds of a shard. Seq numbers the shard's transactions.
 type Fence struct {

@@ -249,21 +249,26 @@ func TestNothingSurvives(t *testing.T) {
 		for _, end := range []string{"exit 0", "exit 3", "kill -9 $$", "stop", "timeout"} {
 			dir := t.TempDir()
 			b := newBell(t)
-			tail := end
-			if end == "stop" || end == "timeout" {
-				tail = "echo up > " + b.path + "; exec sleep 1000"
+			tail := map[string]string{"stop": "echo up > " + b.path + "; exec sleep 1000", "timeout": "echo ready; exec sleep 1000"}[end]
+			if tail == "" {
+				tail = end
 			}
-			job := r.sh(daemons + tail)
+			job := r.sh("rm -f $W/*; " + daemons + tail)
 			job.Env = []string{"W=" + dir}
-			if end == "timeout" {
-				job.Timeout, job.KillGrace = time.Second, time.Millisecond
-			}
-			r.Start(job)
-			if end == "stop" {
+			var res Result
+			switch end {
+			case "timeout":
+				job.KillGrace = time.Millisecond
+				res = r.runUntilReady(job)
+			case "stop":
+				r.Start(job)
 				b.line(t)
 				r.Stop(job.Key, ModeTerm)
+				res = r.wait()
+			default:
+				res = r.run(job)
 			}
-			if res := r.wait(); end == "exit 0" && res.State != Succeeded || end == "stop" && res.State != Stopped {
+			if end == "exit 0" && res.State != Succeeded || end == "stop" && res.State != Stopped {
 				t.Errorf("%s: %+v", end, res)
 			}
 			for _, name := range []string{"setsid", "double", "child", "deaf"} {
@@ -394,10 +399,14 @@ func TestTimeout(t *testing.T) {
 	if !res.TimedOut || res.Signal != "SIGTERM" {
 		t.Errorf("%+v", res)
 	}
-	res = r.runUntilReady("trap '' TERM; echo ready; while :; do sleep 0.01; done", 20*time.Millisecond)
+	job = r.sh("trap '' TERM; echo ready; while :; do sleep 0.01; done")
+	job.KillGrace = 20 * time.Millisecond
+	res = r.runUntilReady(job)
 	want(t, res, Failed, CauseTimeout, "ended by SIGKILL")
 
-	res = r.runUntilReady("trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done", time.Hour)
+	job = r.sh("trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done")
+	job.KillGrace = time.Hour
+	res = r.runUntilReady(job)
 	want(t, res, Failed, CauseTimeout, "exit code 0")
 
 	job = r.sh("sleep 0.1; echo x=1 > $SKEIN_OUTPUT")
@@ -430,12 +439,11 @@ func TestKillAfterTimeout(t *testing.T) {
 	want(t, r.wait(), Failed, CauseTimeout, "SIGKILL")
 }
 
-// runUntilReady runs a script with longer and longer timeouts until one has left it the time to set its
-// traps, after which it says that it is ready.
-func (r *rig) runUntilReady(script string, grace time.Duration) Result {
-	for timeout := 50 * time.Millisecond; ; timeout *= 2 {
-		job := r.sh(script)
-		job.Timeout, job.KillGrace = timeout, grace
+// runUntilReady runs a job with longer and longer timeouts until one has left its script the time to say, with all its
+// traps set and its children there, that it is ready.
+func (r *rig) runUntilReady(job Job) Result {
+	for job.Timeout = 50 * time.Millisecond; ; job.Timeout *= 2 {
+		job.Key = r.key()
 		res := r.run(job)
 		if strings.Contains(r.log(job.Key), "ready") {
 			return res
@@ -487,14 +495,14 @@ func TestOutputsOfAttempts(t *testing.T) {
 func TestProcScan(t *testing.T) {
 	r := newRig(t)
 	b := newBell(t)
-	job := r.sh("echo $$ > " + b.path + "; exec sleep 1000")
-	job.Env = []string{"BIG=" + string(bytes.Repeat([]byte("x"), 100<<10)), "ZZZ=last"}
+	job := r.sh("echo up > " + b.path + "; read held < " + newBell(t).path) // no exec: in the midst of one nothing can be read
+	job.Env = []string{"BIG=" + string(bytes.Repeat([]byte("x"), 100<<10)), "ZZZ=" + b.path}
 	r.Start(job)
 	b.line(t)
 	found := 0
 	var scan procScan
 	for _, pid := range pids() {
-		if scan.has(pid, "SKEIN_RUN_ID=0191-run") && scan.has(pid, "ZZZ=last") && !scan.has(pid, "ZZZ=las") && !scan.has(pid, "ZZ=last") {
+		if scan.has(pid, "SKEIN_RUN_ID=0191-run") && scan.has(pid, "ZZZ="+b.path) && !scan.has(pid, "ZZZ="+b.path[:len(b.path)-1]) && !scan.has(pid, "ZZ="+b.path) {
 			found++
 		}
 	}

@@ -140,3 +140,19 @@ func (q *Needed) Accepts(state string) bool {
 	}
 	return state == "succeeded"
 }
+
+// WithoutTask says that a workflow, as it is now, has no such task, and which one may be meant.
+func (w *Workflow) WithoutTask(target, task string) string {
+	text := fmt.Sprintf("workflow %s has no task %s", target, task)
+	near := nearest(task, func(yield func(string) bool) {
+		for i := range w.Tasks {
+			if !yield(w.Tasks[i].Name) {
+				return
+			}
+		}
+	})
+	if near != "" {
+		text += " (did you mean " + near + "?)"
+	}
+	return text
+}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"skein.dev/skein/internal/dag"
 )
@@ -205,11 +206,21 @@ func isRange(n *node) bool {
 	return n.kind == mapNode && n.get("to") != nil && !slices.ContainsFunc(n.keys, func(k *node) bool { return !slices.Contains(rangeKeys, k.text) })
 }
 
+const foreachIs = "a list, an expression that gives one, or a range"
+
+// foreachHint is what helps who wrote something else. Each key of a mapping is a level: parallel is none.
+func foreachHint(at string) string {
+	if strings.HasSuffix(at, ".foreach.parallel") {
+		return "write parallel: beside foreach:, as a key of the task"
+	}
+	return "write [a, b], ${{ tasks.NAME.outputs.KEY }} or {from: 1, to: 9}"
+}
+
 // level reads one level of foreach.
 func (r *reader) level(t *Task, name string, n *node, at string) {
 	switch {
 	case n.kind == mapNode && !isRange(n), n.kind == scalarNode && !n.isText():
-		r.failNode(n, at, "foreach needs a list, an expression that gives one, or a range", "write [a, b], ${{ tasks.NAME.outputs.KEY }} or {from: 1, to: 9}")
+		r.failNode(n, at, at+" must be "+foreachIs, foreachHint(at))
 		return
 	case n.kind != scalarNode && holdsTemplate(n):
 		r.failNode(n, at, "${{ }} is evaluated only in a text of its own, not inside a list or a mapping", "make one expression of it, such as ${{ [params.a, params.b] }}")
@@ -239,7 +250,7 @@ func (c *readCheck) checkForeach(n *node, at string, read func(n *node, at strin
 			c.complain(v, key, 0, got.faults)
 			read(v, key, got.refs)
 			if slices.Contains([]string{"int", "uint", "double", "bool", "null_type", "google.protobuf.Timestamp", "google.protobuf.Duration"}, got.out) {
-				c.failNode(v, key, "foreach needs a list, an expression that gives one, or a range; this is of the type "+typeWord(got.out), "write [a, b], ${{ tasks.NAME.outputs.KEY }} or {from: 1, to: 9}")
+				c.failNode(v, key, key+" must be "+foreachIs+"; this is of the type "+typeWord(got.out), foreachHint(key))
 			}
 		}
 	}

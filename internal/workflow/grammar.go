@@ -36,7 +36,23 @@ func keyName() *shape {
 
 func priorities() *shape { return oneOf("highest", "high", "medium", "low", "lowest") }
 
-func valueType() *shape { return oneOf("string", "int", "float", "bool", "json") }
+func valueType() *shape {
+	sh := oneOf("string", "int", "float", "bool", "json")
+	sh.means = map[string]string{"str": "string", "text": "string", "integer": "int", "number": "float", "double": "float", "boolean": "bool",
+		"list": "json", "array": "json", "map": "json", "object": "json"}
+	return sh
+}
+
+// paramType is valueType where a text may have a format.
+func paramType() *shape {
+	sh := valueType()
+	for _, format := range paramFormats {
+		sh.means[format] = "string, with format: " + format
+	}
+	return sh
+}
+
+var paramFormats = []string{"date", "date-time", "duration"}
 
 // env is a table of variables. Values are taken as they are written.
 func env() *shape {
@@ -92,9 +108,9 @@ func retry() *shape {
 
 func param() *shape {
 	literal := &shape{kind: anyShape}
-	return forms("a type such as string, or a mapping such as {type: string, default: a}", valueType(), object("",
-		key{name: "type", doc: "string (default), int, float, bool or json.", shape: valueType()},
-		key{name: "format", doc: "What a string must look like.", shape: oneOf("date", "date-time", "duration")},
+	return forms("a type such as string, or a mapping such as {type: string, default: a}", paramType(), object("",
+		key{name: "type", doc: "string (default), int, float, bool or json.", shape: paramType()},
+		key{name: "format", doc: "What a string must look like.", shape: oneOf(paramFormats...)},
 		key{name: "default", doc: "The value when a start gives none. A text may hold ${{ }} over trigger.time and date().", shape: literal},
 		key{name: "enum", doc: "The values that are allowed.",
 			shape: &shape{kind: listShape, is: "a list of values", item: literal, least: 1}},

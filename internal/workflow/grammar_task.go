@@ -84,12 +84,19 @@ func taskActionsLater() []key {
 			key{name: "require", doc: "succeeded (default) or ended.", shape: oneOf("succeeded", "ended")})},
 		{name: "wait", doc: "Waits for a duration, until an instant, or until a condition holds, and holds no slot.", shape: wait()},
 		{name: "approval", doc: "Waits until somebody approves, and holds no slot.", shape: object("a mapping such as {by: [ops], timeout: 4h}",
-			key{name: "by", doc: "Who may approve; nobody named: anybody.", shape: list("a list of users", keyOrDash("the name of a user"))},
+			key{name: "by", doc: "Who may approve; without it anybody.", shape: approvers()},
 			key{name: "timeout", doc: "How long to wait; then it fails.", shape: duration(false)},
 			key{name: "message", doc: "What is asked.", shape: text("a text")})},
 		{name: "http", doc: "Sends an HTTP request; outputs are status, body and headers.", shape: http()},
 		{name: "kind", doc: "A kind of task that workers register; with is its input.", shape: keyOrDash("the name of a kind, such as vm.create: letters, digits, _, . and -")},
 	}
+}
+
+// approvers refuses a list of nobody: it reads as if nobody could approve, and to take it for anybody would open a gate.
+func approvers() *shape {
+	sh := list("a list of users", keyOrDash("the name of a user"))
+	sh.least, sh.empty = 1, "name who may approve, as in by: [ada]; leave by out if anybody may"
+	return sh
 }
 
 func branches(branch *shape) *shape {

@@ -2,24 +2,31 @@ package workflow
 
 import "skein.dev/skein/internal/dag"
 
-// Locate is where a value stands in the first document of a file, from 1: that below the keys of a path, or as far as they
-// lead. 1:1 is the whole file.
-func Locate(src []byte, path ...string) (line, column int) {
+// Locate is where a value stands in a file, from 1: in the workflow that comes at a place, counted from 0, that below the
+// keys of a path, or as far as they lead. 1:1 is the whole file.
+func Locate(src []byte, place int, path ...string) (line, column int) {
 	line, column = 1, 1
 	s, ok := newSource(src, "")
 	if !ok {
 		return line, column
 	}
 	s.tasksMax = dag.TasksMax
-	docs := s.documents()
-	if len(docs) == 0 {
-		return line, column
-	}
-	for n := s.parse(docs[0]); len(path) > 0; path = path[1:] {
-		if n = n.get(path[0]); n == nil {
-			break
+	for _, d := range s.documents() {
+		n := s.parse(d)
+		if n == nil { // nothing but comments
+			continue
 		}
-		line, column = int(n.line), int(n.col)
+		if place--; place >= 0 {
+			continue
+		}
+		line, column = d.line, 1
+		for ; len(path) > 0; path = path[1:] {
+			if n = n.get(path[0]); n == nil {
+				break
+			}
+			line, column = int(n.line), int(n.col)
+		}
+		break
 	}
 	return line, column
 }

@@ -249,3 +249,13 @@ func (w *Workflow) Target(c *Call) string {
 	}
 	return w.Namespace + "/" + c.Workflow
 }
+
+// OutputTypes are the outputs of a task by type. promised: its author declares them; what an approval or a request leaves by
+// itself is known, but nobody else has to give it.
+func (t *Task) OutputTypes() (types map[string]string, promised bool) {
+	types = make(map[string]string, len(t.Outputs))
+	for _, out := range t.Outputs {
+		types[out.Name] = string(out.Type)
+	}
+	return types, t.HTTP == nil && (!t.Logical() || t.Call != nil || t.Made != nil)
+}

@@ -86,6 +86,7 @@ func TestMadeTasks(t *testing.T) {
 		`{"a":{"run":"x","needs":"b"}}`:    `"b"`,
 		`{"a":{"run":"x","queue":"-x y"}}`: "tasks.a.queue",
 		`{"a":{"run":"x"},"b":{"run":"x","needs":"c"},"c":{"run":"x","needs":"b"}}`: "circle",
+		`{"a":{"approval":{"by":[]}}}`:                                              "tasks.a.approval.by is an empty list",
 		`[{"name":"a","run":"x"},{"name":"a","run":"y"}]`:                           "tasks",
 		`["` + strings.Repeat("x", MadeBytesMax) + `"]`:                             "the limit is",
 		`[` + strings.Join(many, ",") + `]`:                                         "10001 tasks, the limit is 10000",

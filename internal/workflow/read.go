@@ -163,12 +163,20 @@ func (r *reader) params(w *Workflow, n *node) {
 
 func (r *reader) param(k, n *node) Param {
 	p := Param{Name: k.text, Type: String}
+	typ := n
+	if n.kind != scalarNode {
+		typ = n.get("type")
+	}
+	if typ != nil {
+		if !valueType().takes(typ) { // the grammar has said so; whether the rest fits cannot be told
+			return Param{Name: k.text, Type: JSON}
+		}
+		p.Type = Type(typ.text)
+	}
 	if n.kind == scalarNode {
-		p.Type = Type(n.text)
 		return p
 	}
 	at := join("params", k.text)
-	p.Type = Type(firstText(n.get("type").str(), "string"))
 	p.Format, p.Description = n.get("format").str(), n.get("description").str()
 	if p.Format != "" && p.Type != String {
 		r.failNode(n.get("format"), join(at, "format"), "format is for texts, this parameter is "+string(p.Type), "remove format, or type")

@@ -123,7 +123,9 @@ func (r *reader) checkGraph(w *Workflow, tasks *node) {
 	at := make(map[string]int, len(w.Tasks))
 	for i := range w.Tasks {
 		spec.Tasks[i] = dag.TaskSpec{Name: w.Tasks[i].Name, Needs: w.Tasks[i].Needs}
-		at[w.Tasks[i].Name] = i
+		if _, twice := at[w.Tasks[i].Name]; !twice { // the graph takes the first, too
+			at[w.Tasks[i].Name] = i
+		}
 	}
 	g, err := dag.NewGraph(spec)
 	var faults dag.GraphErrors

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -31,7 +32,9 @@ type shape struct {
 	keys   []key
 	choose []string // of an object: exactly one of these keys must be there
 	forms  []*shape
-	least  int // of a list: fewest items
+	least  int               // of a list: fewest items
+	empty  string            // of a list: what would be right if it has none; "": what is
+	means  map[string]string // of one of several words: what another may have meant
 }
 
 // key is one key of an object.
@@ -186,7 +189,7 @@ func (c *checker) check(n *node, sh *shape, path string) {
 			c.check(v, sh.item, path+"["+strconv.Itoa(i)+"]")
 		}
 		if len(n.vals) < sh.least {
-			c.failNode(n, path, path+" is an empty list", "it must be "+sh.is)
+			c.failNode(n, path, path+" is an empty list", cmp.Or(sh.empty, "it must be "+sh.is))
 		}
 	case sh.kind == tableShape:
 		c.checkTable(n, sh, path)
@@ -228,6 +231,9 @@ func (sh *shape) suggest(n *node) string {
 	words, ok := sh.schema["enum"].([]string)
 	if !ok || n.kind != scalarNode {
 		return ""
+	}
+	if w := sh.means[n.text]; w != "" {
+		return "did you mean " + w + "?"
 	}
 	if w := nearest(n.text, slices.Values(words)); w != "" {
 		return "did you mean " + w + "?"

@@ -263,3 +263,20 @@ func TestFrozenServer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReadsHaveAnEnd: a database that takes a question and never answers it holds nobody for longer than he has patience.
+func TestReadsHaveAnEnd(t *testing.T) {
+	p := newProxy(t, server.Addr())
+	db := open(t, postgres.Options{URL: through(p.addr(), pgtest.Superuser, "postgres"), Schema: newSchema(), Readers: 1})
+	if _, err := db.Runs(t.Context(), store.RunQuery{}); err != nil {
+		t.Fatal(err)
+	}
+	within := store.Within(t.Context(), 50*time.Millisecond)
+	p.arm(hold)
+	_, err := db.Runs(within, store.RunQuery{})
+	is(t, err, store.ErrUnavailable, "the database has not answered within 50ms")
+	is(t, err, context.DeadlineExceeded, "")
+	if _, err := db.Runs(store.Within(t.Context(), time.Minute), store.RunQuery{}); err != nil {
+		t.Errorf("it answers again: %v", err)
+	}
+}

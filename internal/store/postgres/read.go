@@ -27,6 +27,20 @@ func (d *DB) queries(ctx context.Context, all ...query) error {
 	if err := ended(ctx, all[0].name); err != nil {
 		return err
 	}
+	patience := store.Patience(ctx)
+	if patience == 0 {
+		return d.read(ctx, all)
+	}
+	within, done := context.WithTimeout(ctx, patience)
+	defer done()
+	err := d.read(within, all)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%s: %w: the database has not answered within %v: %w", all[0].name, store.ErrUnavailable, patience, within.Err())
+	}
+	return err
+}
+
+func (d *DB) read(ctx context.Context, all []query) error {
 	c, err := d.readers.take(ctx)
 	if err != nil {
 		return err

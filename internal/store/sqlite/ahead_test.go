@@ -324,16 +324,17 @@ func TestRefusedAhead(t *testing.T) {
 // that failed has left is what the shard says, and never is what was written ahead of it.
 func TestDisksThatFail(t *testing.T) {
 	for seed := range uint64(3) {
-		d, _ := openTemp(t)
+		d, path := openTemp(t)
 		o := newOwner(t, d)
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		var fails atomic.Bool
-		d.syncFile = func(f *os.File) error {
+		disk := func(f *os.File) error {
 			if fails.Load() {
-				return errors.New("the disk fails")
+				return errDisk
 			}
 			return syncData(f)
 		}
+		d.syncFile = disk
 		var live []dag.RunRow
 		ended, failures := 0, 0
 		for step := range 50 {
@@ -353,7 +354,6 @@ func TestDisksThatFail(t *testing.T) {
 				d.Stage(next)
 				close(staged)
 			}()
-			conn := d.conn
 			_, err := d.Commit(t.Context(), b)
 			<-staged
 			fails.Store(false)
@@ -362,10 +362,16 @@ func TestDisksThatFail(t *testing.T) {
 				if failures++; !errors.Is(err, store.ErrUnknown) {
 					t.Fatal(err)
 				}
-				d.Unstage()
-				if o.take(); d.conn == conn {
-					t.Error("the connection is the one that has failed")
+				if err := d.Close(); err != nil {
+					t.Fatal(err)
 				}
+				var err error
+				if d, err = Open(path); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = d.Close() })
+				d.syncFile, o.d = disk, d
+				o.take()
 			} else {
 				o.fence.Seq++
 			}

@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -23,7 +25,7 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	end := sqlitex.Transaction(conn)
 	defer end(&err)
 	lists := map[rollKey]*[rollBits / 64]uint64{}
@@ -61,11 +63,7 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 		})
 	}
 	if err == nil {
-		err = d.on(conn, "wrongLines", nil, func(s *sqlite.Stmt) error {
-			bad = report(bad, "line %s, level %d, asked %d, from run number %d on: it counts others than it names", s.ColumnText(0), s.ColumnInt64(1),
-				s.ColumnInt64(2), s.ColumnInt64(3))
-			return nil
-		})
+		bad, err = d.checkLines(conn, bad)
 	}
 	for key, words := range lists {
 		for w, left := range words {
@@ -78,6 +76,48 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	if err == nil {
 		bad, err = d.checkListening(conn, bad)
 	}
+	return bad, err
+}
+
+// checkLines compares the lines with what runs claim: each stands where its claim says, and once.
+func (d *DB) checkLines(conn *sqlite.Conn, bad []string) ([]string, error) {
+	err := d.on(conn, "allLines", nil, func(s *sqlite.Stmt) error {
+		first := s.ColumnInt64(3)
+		runs, ok := unpackLine(first, s.ColumnText(5))
+		rising := slices.IsSortedFunc(runs, func(a, b int64) int { return cmp.Or(cmp.Compare(a, b), 1) })
+		if !ok || int64(len(runs)) != s.ColumnInt64(4) || runs[0] != first || !rising {
+			bad = report(bad, "line %s, level %d, asked %d, from run number %d on: it counts others than it names", s.ColumnText(0), s.ColumnInt64(1),
+				s.ColumnInt64(2), first)
+		}
+		return nil
+	})
+	if err != nil {
+		return bad, err
+	}
+	stand := map[int64]bool{}
+	err = d.on(conn, "allStanders", nil, func(s *sqlite.Stmt) error {
+		n := s.ColumnInt64(0)
+		c, _, err := dag.UnpackClaims((&row{s: s, col: 5}).blob())
+		is := stander{s.ColumnText(1), dag.Priority(s.ColumnInt64(2)), dag.Micros(s.ColumnInt64(3)), s.ColumnInt64(4) != 0, n, dag.RunID{}}
+		switch {
+		case err != nil || !c.InLine() || is != standing(c, n):
+			bad = report(bad, "run number %d stands in a line, %s, level %d, asked %d, and does not claim that", n, is.line, is.level, is.asked)
+		case stand[n]:
+			bad = report(bad, "run number %d stands in a line, %s, twice", n, is.line)
+		}
+		stand[n] = true
+		return nil
+	})
+	if err != nil {
+		return bad, err
+	}
+	err = d.on(conn, "allClaims", nil, func(s *sqlite.Stmt) error {
+		n := s.ColumnInt64(0)
+		if c, _, err := dag.UnpackClaims((&row{s: s, col: 1}).blob()); err == nil && c.InLine() && !stand[n] {
+			bad = report(bad, "run number %d is to stand in a line, %s, and does not", n, c.Line())
+		}
+		return nil
+	})
 	return bad, err
 }
 

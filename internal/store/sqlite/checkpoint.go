@@ -32,6 +32,7 @@ type checkpointer struct {
 	conn *sqlite.Conn
 	rows int // written since the last wake-up; the writer's
 	long atomic.Bool
+	off  atomic.Bool // what the log holds may be no good
 }
 
 func (c *checkpointer) start(path string) error {
@@ -55,7 +56,10 @@ func (c *checkpointer) run() {
 			return
 		case <-c.wake:
 		}
-		// An error here (busy, full) is met again by the writer, which reports it.
+		if c.off.Load() {
+			continue
+		}
+		// After an error here (full, say) the log only grows; when there is no room for that either, the writer says so.
 		_ = sqlitex.ExecuteTransient(c.conn, "PRAGMA wal_checkpoint(PASSIVE)", &sqlitex.ExecOptions{
 			ResultFunc: func(s *sqlite.Stmt) error {
 				if s.ColumnInt64(1) > walPagesMax {

@@ -95,12 +95,12 @@ func (d *DB) Queues(ctx context.Context, after string, limit int) ([]store.Queue
 
 // Holding implements store.Claims: of the unfinished runs, those that do not stand in line
 // and have something.
-func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) ([]store.Claimant, error) {
+func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) (_ []store.Claimant, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	from := int64(0)
 	if !after.IsZero() {
 		if from, err = d.numberOf(conn, after); err != nil {
@@ -138,12 +138,12 @@ func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) ([]store.C
 }
 
 // Holders implements store.Claims. Of who has something else no more is read than that.
-func (d *DB) Holders(ctx context.Context, q store.HolderQuery) ([]store.Claimant, int, error) {
+func (d *DB) Holders(ctx context.Context, q store.HolderQuery) (_ []store.Claimant, _ int, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	found, about := store.FirstHolders[int64]{Most: q.First}, q.About()
 	var page []byte // numbers, as a list in JSON
 	numbers := 0
@@ -197,12 +197,12 @@ func (d *DB) InLine(ctx context.Context, line string, level dag.Priority, from d
 }
 
 // Places implements store.Claims.
-func (d *DB) Places(ctx context.Context, q *store.SeatQuery) ([]store.Place, error) {
+func (d *DB) Places(ctx context.Context, q *store.SeatQuery) (_ []store.Place, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	numbers := make(map[dag.RunID]int64, len(q.Seats))
 	for i := range q.Seats {
 		err := d.on(conn, "numberOf", []any{q.Seats[i].Run[:]}, func(s *sqlite.Stmt) error {

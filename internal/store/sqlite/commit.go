@@ -61,9 +61,10 @@ func (d *DB) write(ctx context.Context, b *store.Batch) (w written, err error) {
 		}
 	}()
 	if err := ctx.Err(); err != nil {
+		d.dropAhead()
 		return w, fmt.Errorf("commit: %w: %w", store.ErrUnavailable, err)
 	}
-	if d.ahead.is(b) && !d.broken.Load() {
+	if d.ahead.is(b) && !d.broken.Load() && d.alive() == nil {
 		err, d.ahead = d.ahead.failed, nil
 		if err == nil {
 			w, err = d.end(nil)
@@ -94,6 +95,9 @@ func (d *DB) begin() error {
 	if d.closed.Load() {
 		return fmt.Errorf("the database is closed: %w", store.ErrUnavailable)
 	}
+	if err := d.alive(); err != nil {
+		return err
+	}
 	d.dropAhead()
 	if d.broken.Load() {
 		if d.conn == nil {
@@ -117,7 +121,7 @@ func (d *DB) end(err error) (written, error) {
 		if _, err = d.stmts.commit.row().exec(d.conn); err == nil {
 			return w, nil
 		}
-		d.syncs.over(w.n)
+		_ = d.sync(w) // nobody need wait for it; but those before it are not there before they are on the disk
 		// A full disk is met when the log is written, and the mark of the commit is written
 		// last: without room for it there is no commit. Any other error leaves it open.
 		if !errors.Is(err, store.ErrFull) {
@@ -288,7 +292,7 @@ func (d *DB) updateRun(r *dag.RunUpdate) error {
 			return err
 		}
 	}
-	if err := d.line(r.Claimed, r.Claim, n); err != nil {
+	if err := d.line(r.ID, r.Claimed, r.Claim, n); err != nil {
 		return err
 	}
 	if r.Filled {
@@ -322,7 +326,7 @@ func (d *DB) enlistNew(r *dag.RunRow, n int64) error {
 			return err
 		}
 	}
-	if err := d.line(nil, r.Claim, n); err != nil {
+	if err := d.line(r.ID, nil, r.Claim, n); err != nil {
 		return err
 	}
 	workflow, user := d.lists.of(r)

@@ -64,7 +64,7 @@ type DB struct {
 	read    map[string]string // statements by name
 	pool    *sqlitex.Pool
 	closed  atomic.Bool
-	broken  atomic.Bool // a commit failed: the connection must be opened anew
+	broken  atomic.Bool // a COMMIT failed: the connection must be opened anew
 	syncs   syncs
 	stages  stages
 	// syncFile is syncData; another one in tests.
@@ -102,22 +102,30 @@ func Open(path string) (*DB, error) {
 		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
 	d := closedDB(path)
-	if err := d.openWriter(); err != nil {
+	if err := d.open(); err != nil {
 		return nil, err
-	}
-	if err := d.openReaders(); err != nil {
-		return nil, errors.Join(err, d.conn.Close())
-	}
-	if err := d.checkpoints.start(path); err != nil {
-		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
+func (d *DB) open() error {
+	if err := d.restoreLog(); err != nil {
+		return err
+	}
+	if err := d.openWriter(); err != nil {
+		return err
+	}
+	if err := d.openReaders(); err != nil {
+		return errors.Join(err, d.conn.Close(), d.log.close())
+	}
+	if err := d.checkpoints.start(d.path); err != nil {
+		return errors.Join(err, d.Close())
+	}
+	return nil
+}
+
 func closedDB(path string) *DB {
-	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL), syncFile: syncData}
-	d.syncs.more.L = &d.syncs.mu
-	return d
+	return &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL), syncFile: syncData}
 }
 
 // OpenReadOnly opens an existing database beside its writer; every write is
@@ -154,6 +162,9 @@ func (d *DB) openWriter() error {
 
 // reopenWriter opens the writer's connection anew.
 func (d *DB) reopenWriter() error {
+	if err := d.sync(written{d.syncs.written.Load(), d.log}); err != nil { // those that wait need its log no more
+		return err
+	}
 	d.stmts.finalize()
 	_, _ = d.conn.Close(), d.log.close() // they have failed
 	return d.openWriter()
@@ -319,7 +330,10 @@ func (d *DB) Close() error {
 	if d.conn != nil {
 		d.dropAhead()
 		d.stmts.finalize()
-		err = errors.Join(err, d.conn.Close(), d.log.close())
+		if d.alive() == nil { // else it stays open: the last one to close copies the log into the database
+			err = errors.Join(err, d.conn.Close())
+		}
+		err = errors.Join(err, d.log.close())
 		d.conn = nil
 	}
 	return err

@@ -25,6 +25,12 @@ type stander struct {
 	asked dag.Micros
 	kept  bool
 	run   int64
+	id    dag.RunID // of one that leaves
+}
+
+// standing is where a run stands that claims this.
+func standing(c *dag.Claim, n int64) stander {
+	return stander{c.Line(), c.Level, c.Asked, c.Kept, n, dag.RunID{}}
 }
 
 // besides orders those that stand in lines, and finds those that a row can have together.
@@ -44,6 +50,7 @@ func (s *stander) keeps() int64 {
 type lineMoves struct {
 	come, leave []stander
 	packed      []byte
+	left        []bool
 }
 
 func (m *lineMoves) reset() {
@@ -53,16 +60,18 @@ func (m *lineMoves) reset() {
 }
 
 // line puts a run into the line that its claim names, or takes it out of the one it was in: see moveLines.
-func (d *DB) line(was, is *dag.Claim, n int64) error {
+func (d *DB) line(id dag.RunID, was, is *dag.Claim, n int64) error {
 	in, now := was.InLine(), is.InLine()
 	if in && now && was.Line() == is.Line() && was.Level == is.Level && was.Asked == is.Asked && was.Kept == is.Kept {
 		return nil
 	}
 	if in {
-		d.moves.leave = append(d.moves.leave, stander{was.Line(), was.Level, was.Asked, was.Kept, n})
+		s := standing(was, n)
+		s.id = id
+		d.moves.leave = append(d.moves.leave, s)
 	}
 	if now {
-		d.moves.come = append(d.moves.come, stander{is.Line(), is.Level, is.Asked, is.Kept, n})
+		d.moves.come = append(d.moves.come, standing(is, n))
 	}
 	if was.Aside() == is.Aside() {
 		return nil
@@ -121,32 +130,37 @@ type lineRow struct {
 	runs  []int64
 }
 
-// leaveLine takes runs out of the rows that they came with.
+// leaveLine takes runs out of the rows that they came with. One that stands in none, because a row is damaged, refuses the transaction.
 func (d *DB) leaveLine(leave []stander) error {
 	s := &leave[0]
 	var rows []lineRow
 	err := d.stmts.lineUpTo.row().text(s.line).int(int64(s.level)).int(int64(s.asked)).int(s.keeps()).int(leave[len(leave)-1].run).
 		each(func(r row) error {
 			first := r.int()
-			runs, err := unpackLine(first, r.text())
-			rows = append(rows, lineRow{first, runs})
-			return err
+			if runs, ok := unpackLine(first, r.text()); ok {
+				rows = append(rows, lineRow{first, runs})
+			}
+			return nil
 		})
-	left := 0
+	left := slices.Grow(d.moves.left[:0], len(leave))[:len(leave)]
+	d.moves.left = left
+	clear(left)
 	for i := 0; i < len(rows) && err == nil; i++ {
 		row := &rows[i]
 		stood := len(row.runs)
 		row.runs = slices.DeleteFunc(row.runs, func(n int64) bool {
-			_, found := slices.BinarySearchFunc(leave, n, func(s stander, n int64) int { return cmp.Compare(s.run, n) })
+			at, found := slices.BinarySearchFunc(leave, n, func(s stander, n int64) int { return cmp.Compare(s.run, n) })
+			if found {
+				left[at] = true
+			}
 			return found
 		})
-		if n := stood - len(row.runs); n > 0 {
-			left += n
+		if len(row.runs) < stood {
 			err = d.rewriteLine(s, row)
 		}
 	}
-	if err == nil && left != len(leave) {
-		err = fmt.Errorf("%d of %d runs stand in line %s: %w", left, len(leave), s.line, store.ErrFenced)
+	if at := slices.Index(left, false); err == nil && at >= 0 {
+		err = &store.RunError{Run: leave[at].id, Err: fmt.Errorf("it does not stand in line %s: %w", s.line, store.ErrRefused)}
 	}
 	return err
 }
@@ -176,15 +190,17 @@ func (m *lineMoves) pack(runs iter.Seq[int64]) []byte {
 	return m.packed
 }
 
-// unpackLine gives the numbers of the runs of a row.
-func unpackLine(first int64, packed string) ([]int64, error) {
-	runs := make([]int64, 0, strings.Count(packed, ",")+1)
-	for part := range strings.SplitSeq(strings.Trim(packed, "[]"), ",") {
+// unpackLine gives the numbers of the runs of a row; false: it is damaged.
+func unpackLine(first int64, packed string) (runs []int64, ok bool) {
+	runs = make([]int64, 0, strings.Count(packed, ",")+1)
+	list, opens := strings.CutPrefix(packed, "[")
+	list, ends := strings.CutSuffix(list, "]")
+	for part := range strings.SplitSeq(list, ",") {
 		n, err := strconv.ParseInt(part, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("the runs of a line from number %d on, %.40q: %w", first, packed, store.ErrCorrupt)
+			return nil, false
 		}
 		runs = append(runs, first+n)
 	}
-	return runs, nil
+	return runs, opens && ends
 }

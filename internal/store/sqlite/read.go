@@ -25,19 +25,22 @@ func (d *DB) take(ctx context.Context) (*sqlite.Conn, error) {
 	return conn, nil
 }
 
-// give takes a connection back, and returns when all that it may have read is on the disk.
-func (d *DB) give(conn *sqlite.Conn) {
+// give takes a connection back, and returns when all that it may have read is on the disk. If it never comes there, or not before ctx
+// ends, the read has failed.
+func (d *DB) give(ctx context.Context, conn *sqlite.Conn, err *error) {
 	d.pool.Put(conn)
-	d.syncs.wait()
+	if failed := d.syncs.wait(ctx); *err == nil {
+		*err = failed
+	}
 }
 
 // query runs a named statement on a connection of its own.
-func (d *DB) query(ctx context.Context, name string, args []any, see func(*sqlite.Stmt) error) error {
+func (d *DB) query(ctx context.Context, name string, args []any, see func(*sqlite.Stmt) error) (err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	return d.on(conn, name, args, see)
 }
 
@@ -61,12 +64,12 @@ func first[T any](d *DB, ctx context.Context, name string, args []any, scan func
 }
 
 // list reads all rows of a statement.
-func list[T any](d *DB, ctx context.Context, name string, args []any, scan func(*sqlite.Stmt, *T) error) ([]T, error) {
+func list[T any](d *DB, ctx context.Context, name string, args []any, scan func(*sqlite.Stmt, *T) error) (_ []T, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	return listOn(d, conn, name, args, scan)
 }
 
@@ -108,12 +111,12 @@ func scanNumbered(s *sqlite.Stmt, r *numbered) error {
 }
 
 // Load implements store.Store.
-func (d *DB) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, error) {
+func (d *DB) Load(ctx context.Context, q store.LoadQuery) (_ []store.RunRecord, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	var runs []numbered
 	if q.IDs == nil && q.Shard == theShard {
 		after := int64(0)
@@ -192,14 +195,14 @@ func limitOf(limit int) int {
 const lookMax = 10_000
 
 // Runs implements store.Store.
-func (d *DB) Runs(ctx context.Context, q store.RunQuery) (store.RunPage, error) {
+func (d *DB) Runs(ctx context.Context, q store.RunQuery) (_ store.RunPage, err error) {
 	var page store.RunPage
 	limit := min(limitOf(q.Limit), limitDefault)
 	conn, err := d.take(ctx)
 	if err != nil {
 		return page, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	before, err := d.numberOf(conn, q.Before)
 	if err != nil {
 		return page, err
@@ -286,7 +289,7 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	}
 	give := d.give
 	if q.Sparing { // the owner asks, for what it knows to be on the disk
-		give = d.pool.Put
+		give = func(_ context.Context, conn *sqlite.Conn, _ *error) { d.pool.Put(conn) }
 	}
 	return ofRun(d, ctx, q.Run, give, func(conn *sqlite.Conn, r *numbered) ([]dag.AttemptRow, error) {
 		if !q.One {
@@ -339,12 +342,12 @@ func (d *DB) Events(ctx context.Context, run dag.RunID, after int64, limit int) 
 }
 
 // ofRun reads rows that hang on a run's number; a run that is not there has none.
-func ofRun[T any](d *DB, ctx context.Context, id dag.RunID, give func(*sqlite.Conn), read func(*sqlite.Conn, *numbered) ([]T, error)) ([]T, error) {
+func ofRun[T any](d *DB, ctx context.Context, id dag.RunID, give func(context.Context, *sqlite.Conn, *error), read func(*sqlite.Conn, *numbered) ([]T, error)) (_ []T, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer give(conn)
+	defer give(ctx, conn, &err)
 	r := numbered{RunRow: dag.RunRow{Header: dag.Header{ID: id}}}
 	err = d.on(conn, "numberOfRun", []any{id[:]}, func(s *sqlite.Stmt) error {
 		r.n = s.ColumnInt64(0)
@@ -358,12 +361,12 @@ func ofRun[T any](d *DB, ctx context.Context, id dag.RunID, give func(*sqlite.Co
 }
 
 // Handlers implements store.Store.
-func (d *DB) Handlers(ctx context.Context, ids []dag.HandlerID) ([]store.Handler, error) {
+func (d *DB) Handlers(ctx context.Context, ids []dag.HandlerID) (_ []store.Handler, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	var all []store.Handler
 	for _, id := range ids {
 		one, err := listOn(d, conn, "handlerById", []any{int64(id)}, scanHandler)
@@ -434,7 +437,7 @@ func (d *DB) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow)
 	if err != nil {
 		return err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	end := sqlitex.Transaction(conn) // one snapshot for all that follows
 	defer end(&err)
 	return d.on(conn, "allRuns", nil, func(s *sqlite.Stmt) error {
@@ -458,7 +461,7 @@ func (d *DB) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow)
 }
 
 // Info implements store.Store.
-func (d *DB) Info(ctx context.Context) (store.Info, error) {
+func (d *DB) Info(ctx context.Context) (_ store.Info, err error) {
 	info := store.Info{Engine: "sqlite", Location: d.path, Cluster: d.cluster, Format: format, Known: format, Shards: 1}
 	for _, f := range []string{d.path, d.path + "-wal"} {
 		if st, err := os.Stat(f); err == nil {
@@ -469,17 +472,17 @@ func (d *DB) Info(ctx context.Context) (store.Info, error) {
 	if err != nil {
 		return info, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	return info, d.on(conn, "meta", nil, func(*sqlite.Stmt) error { return nil })
 }
 
 // Unfinished implements store.Store.
-func (d *DB) Unfinished(ctx context.Context) (map[string]int, error) {
+func (d *DB) Unfinished(ctx context.Context) (_ map[string]int, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	runs := map[string]int{}
 	err = d.walkUp(conn, activeList, 0, func(n int64) (bool, error) {
 		return true, d.on(conn, "stateByNumber", []any{n}, func(s *sqlite.Stmt) error {

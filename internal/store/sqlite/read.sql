@@ -96,10 +96,14 @@ SELECT list, page, bits FROM roll;
 -- name: runLists
 SELECT n, workflow, user, finished, n IN (SELECT run FROM stander WHERE kept = 0) FROM run;
 
--- name: wrongLines
--- Rows of lines that count others than they name.
-SELECT line, level, asked, first FROM line
-WHERE NOT json_valid(runs) OR json_array_length(runs) <> count OR json_extract(runs, '$[0]') IS NOT 0 LIMIT 100;
+-- name: allLines
+SELECT line, level, asked, first, count, runs FROM line;
+
+-- name: allStanders
+SELECT s.run, s.line, s.level, s.asked, s.kept, r.claim FROM stander s LEFT JOIN run r ON r.n = s.run;
+
+-- name: allClaims
+SELECT n, claim FROM run WHERE claim IS NOT NULL;
 
 -- name: wrongKeys
 -- Runs with keys that are not listed by them, and what is listed without such a run.

@@ -72,12 +72,12 @@ func (d *DB) expire(r *expired, w dag.WorkflowID) error {
 }
 
 // expired finds what need not be kept, oldest first.
-func (d *DB) expired(ctx context.Context, x store.Expiry) ([]expired, error) {
+func (d *DB) expired(ctx context.Context, x store.Expiry) (_ []expired, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	filling := false
 	err = d.on(conn, "backfillGoesOn", []any{int64(x.Workflow)}, func(*sqlite.Stmt) error {
 		filling = true
@@ -153,12 +153,12 @@ func (d *DB) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.Ve
 
 // leastVersion is the oldest version that a run of a workflow has, or one that none can have; 0: there are too
 // many runs to tell.
-func (d *DB) leastVersion(ctx context.Context, w dag.WorkflowID) (int64, error) {
+func (d *DB) leastVersion(ctx context.Context, w dag.WorkflowID) (_ int64, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return 0, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	least, looked := int64(math.MaxInt32), 0
 	err = d.walkUp(conn, workflowList(w), 0, func(n int64) (bool, error) {
 		looked++

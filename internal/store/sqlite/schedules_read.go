@@ -22,12 +22,12 @@ func pageOf(limit int) int { return min(limitOf(limit), limitDefault) }
 
 // legible reads the rows of a statement that can be read: one damaged row does not hide the
 // others, or keep them from firing; verify names it.
-func legible[T any](d *DB, ctx context.Context, name string, args []any, scan func(*sqlite.Stmt, *T) error) ([]T, error) {
+func legible[T any](d *DB, ctx context.Context, name string, args []any, scan func(*sqlite.Stmt, *T) error) (_ []T, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	return legibleOn(d, conn, name, args, scan)
 }
 
@@ -100,7 +100,7 @@ func (d *DB) Listening(ctx context.Context, workflow string, limit int) ([]store
 
 // Sensors implements store.Schedules. Each kind is a range of the index; the page is the
 // least of their heads.
-func (d *DB) Sensors(ctx context.Context, shards []dag.ShardID, kinds []string, after store.TriggerKey, limit int) ([]store.Trigger, error) {
+func (d *DB) Sensors(ctx context.Context, shards []dag.ShardID, kinds []string, after store.TriggerKey, limit int) (_ []store.Trigger, err error) {
 	if !slices.Contains(shards, theShard) {
 		return nil, nil
 	}
@@ -108,7 +108,7 @@ func (d *DB) Sensors(ctx context.Context, shards []dag.ShardID, kinds []string, 
 	if err != nil {
 		return nil, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	kinds = slices.Compact(slices.Sorted(slices.Values(kinds)))
 	var all []store.Trigger
 	for _, kind := range kinds {

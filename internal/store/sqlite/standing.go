@@ -12,7 +12,7 @@ import (
 )
 
 // Standing implements store.Sweeps: two statements for a page.
-func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, limit int) ([]store.Standing, error) {
+func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, limit int) (_ []store.Standing, err error) {
 	if shard != theShard {
 		return nil, nil
 	}
@@ -20,7 +20,7 @@ func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, l
 	if err != nil {
 		return nil, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	from := int64(0)
 	if !after.IsZero() {
 		if from, err = d.numberOf(conn, after); err != nil {

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,67 +14,107 @@ import (
 
 // The writer's connection does not sync the log at a COMMIT (synchronous NORMAL); it is synced here, so that the next
 // transaction may be carried out meanwhile. A commit returns when that is done, and so does everybody who may have read what it wrote.
+//
+// After a sync that failed nobody knows what of the log is on the disk, and not for ever what it holds: the kernel takes pages that it
+// could not write for written, and may read them back as they were. So that is the end of this DB (store.ErrLost), which copies nothing of
+// its log into the database any more. Whoever opens the database next writes the log again before SQLite finds, by its
+// checksums, what of it is whole.
 
 // syncs counts commits, and those of them that are on the disk.
 type syncs struct {
 	written atomic.Uint64 // or about to be
 	mu      sync.Mutex    // protects following fields
-	more    sync.Cond
 	done    uint64
+	lost    error         // a sync has failed
+	more    chan struct{} // closed when one of these changes; nil: nobody waits
 }
 
 // write gives a commit its number, before anybody can see it.
 func (s *syncs) write() uint64 { return s.written.Add(1) }
 
-// over takes in that nobody need wait for a commit any more, nor for those before it.
+// over takes in that a commit is on the disk, and those before it.
 func (s *syncs) over(n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.done < n {
-		s.done = n
-		s.more.Broadcast()
+	s.done = max(s.done, n)
+	s.tell()
+}
+
+// lose takes in that a sync has failed.
+func (s *syncs) lose(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = err
+	s.tell()
+}
+
+func (s *syncs) tell() {
+	if s.more != nil {
+		close(s.more)
+		s.more = nil
 	}
 }
 
-// wait returns when all that can be seen now is on the disk.
-func (s *syncs) wait() {
-	n := s.written.Load()
-	if n == 0 {
-		return
-	}
+// state tells whether a commit is on the disk, why it may never be, and what to wait for if neither is so.
+func (s *syncs) state(n uint64) (done bool, lost error, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.done < n {
-		s.more.Wait()
+	if s.done < n && s.lost == nil && s.more == nil {
+		s.more = make(chan struct{})
 	}
+	return s.done >= n, s.lost, s.more
+}
+
+// wait returns when all that can be seen now is on the disk.
+func (s *syncs) wait(ctx context.Context) error {
+	n := s.written.Load()
+	if n == 0 {
+		return nil
+	}
+	for {
+		done, lost, more := s.state(n)
+		switch {
+		case done:
+			return nil
+		case lost != nil:
+			return unsynced(lost)
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the disk: %w: %w", store.ErrUnavailable, ctx.Err())
+		}
+	}
+}
+
+// unsynced is what everything says from a sync that failed on.
+func unsynced(lost error) error {
+	return fmt.Errorf("the log could not be synced: %w: %w: %w", store.ErrUnavailable, store.ErrLost, lost)
 }
 
 // walFile is the log, opened to sync it.
 type walFile struct {
-	f      *os.File
-	mu     sync.Mutex // one sync at a time: the kernel tells one of them that it has lost something, and only once
-	failed error      // what it holds may never come to the disk, whatever a later sync says
+	f  *os.File
+	mu sync.Mutex // one sync at a time: the kernel tells one of them that it has lost something, and only once
 }
 
-// openLog opens the log, which there is since the first transaction. What another process wrote, and was killed before it synced that, is
-// to be on the disk before it is read. After a sync that failed the kernel takes pages that it has lost for written: so all of the
-// log is written again, as it is. Nobody else writes to it meanwhile.
-func (d *DB) openLog() error {
+// restoreLog writes again, and syncs, what another process has left of a log, before anybody reads it: that process may have been killed
+// before it had synced it, or have ended because it could not.
+func (d *DB) restoreLog() error {
 	f, err := os.OpenFile(d.path+"-wal", os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
 	if err == nil {
-		if d.log != nil { // something has failed
-			err = rewrite(f)
-		}
-		if err == nil {
+		if err = rewrite(f); err == nil {
 			err = d.syncFile(f)
 		}
-		if err == nil {
-			d.log = &walFile{f: f}
-			return nil
-		}
-		_ = f.Close()
+		err = errors.Join(err, f.Close())
 	}
-	return fmt.Errorf("open the log of %s: %w: %w", d.path, store.ErrUnavailable, err)
+	if err != nil {
+		return fmt.Errorf("restore the log of %s: %w: %w", d.path, store.ErrUnavailable, err)
+	}
+	return nil
 }
 
 // rewrite writes what a file holds once more.
@@ -93,24 +134,54 @@ func rewrite(f *os.File) error {
 	}
 }
 
+// openLog opens the log, which there is since the first transaction.
+func (d *DB) openLog() error {
+	f, err := os.OpenFile(d.path+"-wal", os.O_RDWR, 0)
+	if err == nil {
+		if err = d.syncFile(f); err == nil {
+			d.log = &walFile{f: f}
+			return nil
+		}
+		d.lose(err)
+		_ = f.Close()
+	}
+	return fmt.Errorf("open the log of %s: %w: %w", d.path, store.ErrUnavailable, err)
+}
+
 // written is a commit that is in the log.
 type written struct {
 	n   uint64
 	log *walFile
 }
 
-// sync brings a commit to the disk, and those before it. After a failure nobody knows what is there, nor of those that were written to
-// the log before the connection is opened anew.
+// sync brings a commit to the disk, and those before it.
 func (d *DB) sync(w written) error {
-	defer d.syncs.over(w.n)
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()
-	if w.log.failed == nil {
-		w.log.failed = d.syncFile(w.log.f)
+	done, lost, _ := d.syncs.state(w.n)
+	if done {
+		return nil
 	}
-	if err := w.log.failed; err != nil {
-		d.broken.Store(true)
-		return fmt.Errorf("sync the log: %w: %w", store.ErrUnknown, err)
+	if lost == nil {
+		if lost = d.syncFile(w.log.f); lost == nil {
+			d.syncs.over(w.n)
+			return nil
+		}
+		d.lose(lost)
+	}
+	return fmt.Errorf("sync the log: %w: %w: %w", store.ErrUnknown, store.ErrLost, lost)
+}
+
+// lose is the end of a DB whose log could not be synced.
+func (d *DB) lose(err error) {
+	d.checkpoints.off.Store(true)
+	d.syncs.lose(err)
+}
+
+// alive is an error once the log could not be synced.
+func (d *DB) alive() error {
+	if _, lost, _ := d.syncs.state(0); lost != nil {
+		return unsynced(lost)
 	}
 	return nil
 }
@@ -119,8 +190,5 @@ func (d *DB) sync(w written) error {
 func (w *walFile) close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.failed == nil {
-		w.failed = os.ErrClosed
-	}
 	return w.f.Close()
 }

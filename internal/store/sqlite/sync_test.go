@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,46 +16,109 @@ import (
 
 var errDisk = errors.New("the disk fails")
 
-// TestWhatADiskLostIsWrittenAgain: a kernel that could not write a page takes it for written from then on, so the log is written once more
-// before it counts as synced; until that works nothing is committed.
+// TestWhatADiskLostIsWrittenAgain: a sync that failed is the end of a DB, for those who read, too; it copies nothing of the log into the
+// database any more. A kernel that could not write a page takes it for written from then on, so whoever opens the database writes the log
+// once more before it counts as synced.
 func TestWhatADiskLostIsWrittenAgain(t *testing.T) {
-	d, _ := openTemp(t)
+	d, path := openTemp(t)
 	o := newOwner(t, d)
 	o.commit(o.batch(0, 2, nil))
-	fails, lost := 3, time.Time{}
+	var lost time.Time
 	d.syncFile = func(f *os.File) error {
-		time.Sleep(20 * time.Millisecond) // a file's time goes by the kernel's ticks
-		is, err := f.Stat()
-		if err != nil {
-			t.Error(err)
-		}
-		if !lost.IsZero() && is.ModTime().Equal(lost) {
+		lost = modified(t, f)
+		return errDisk
+	}
+	database := size(t, path)
+	if _, err := d.Commit(t.Context(), o.batch(0, 1, nil)); !errors.Is(err, store.ErrUnknown) || !errors.Is(err, store.ErrLost) {
+		t.Error(err)
+	}
+	d.syncFile = syncData
+	if _, err := d.Acquire(t.Context(), o.id, []dag.ShardID{theShard}); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, store.ErrLost) {
+		t.Errorf("taking the shard says %v", err)
+	}
+	if _, err := d.Workflows(t.Context(), store.WorkflowQuery{}); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a reader is told %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if size(t, path) != database || size(t, path+"-wal") == 0 {
+		t.Error("the log has been copied into the database")
+	}
+	time.Sleep(20 * time.Millisecond) // a file's time goes by the kernel's ticks
+	d = closedDB(path)
+	d.syncFile = func(f *os.File) error {
+		if modified(t, f).Equal(lost) {
 			t.Error("what is synced was not written again")
-		}
-		if lost = is.ModTime(); fails > 0 {
-			fails--
-			return errDisk
 		}
 		return syncData(f)
 	}
-	if _, err := d.Commit(t.Context(), o.batch(0, 1, nil)); !errors.Is(err, store.ErrUnknown) {
-		t.Error(err)
+	if err := d.open(); err != nil {
+		t.Fatal(err)
 	}
-	for range 2 {
-		if _, err := d.Acquire(t.Context(), o.id, []dag.ShardID{theShard}); !errors.Is(err, store.ErrUnavailable) {
-			t.Error(err)
-		}
-	}
+	defer d.Close()
+	o.d = d
 	o.take()
-	d.syncFile = syncData
 	o.are(3, 0)
 	o.commit(o.batch(0, 1, nil))
 	o.are(4, 0)
 }
 
+func modified(t *testing.T, f *os.File) time.Time {
+	is, err := f.Stat()
+	if err != nil {
+		t.Error(err)
+		return time.Time{}
+	}
+	return is.ModTime()
+}
+
+// TestPagesThatComeBack: a file system that takes pages which it could not write back to what the disk has leaves a database that is whole.
+// Beneath the log, which had been started over, lies an older one.
+func TestPagesThatComeBack(t *testing.T) {
+	d, path := openTemp(t)
+	o := newOwner(t, d)
+	for range 5 {
+		o.commit(o.batch(0, 300, nil))
+	}
+	d.checkpoints.long.Store(true)
+	o.commit(o.batch(0, 1, nil)) // the log starts over
+	before, err := os.ReadFile(path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.syncFile = func(f *os.File) error {
+		if _, err := f.WriteAt(before, 0); err != nil {
+			t.Error(err)
+		}
+		return errDisk
+	}
+	if _, err := d.Commit(t.Context(), o.batch(0, 300, nil)); !errors.Is(err, store.ErrUnknown) {
+		t.Fatal(err)
+	}
+	d.syncFile = syncData
+	d.checkpoints.wake <- struct{}{}
+	o.until("the checkpointer has heard it", func() bool { return len(d.checkpoints.wake) == 0 })
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	next := filepath.Join(t.TempDir(), "skein.db") // for the next process: this one still has a connection
+	copyFile(t, path, next)
+	copyFile(t, path+"-wal", next+"-wal")
+	if d, err = Open(next); err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	o.d = d
+	o.are(1501, 0)
+	if faults, err := scalar(d.conn, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"); err != nil || faults != 0 {
+		t.Errorf("%d faults, %v", faults, err)
+	}
+}
+
 // TestASyncThatFailsIsForAll: whoever is in the log by then has not been written, whatever the next sync says.
 func TestASyncThatFailsIsForAll(t *testing.T) {
-	d, _ := openTemp(t)
+	d, path := openTemp(t)
 	o := newOwner(t, d)
 	within, fail := make(chan bool), make(chan bool)
 	d.syncFile = func(f *os.File) error {
@@ -82,6 +147,57 @@ func TestASyncThatFailsIsForAll(t *testing.T) {
 			t.Errorf("a commit says %v", err)
 		}
 	}
-	o.take()
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	d, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	o.d = d
 	o.are(1, 0)
+}
+
+// TestAFailedCommitLetsNobodyGo: who has read what is on its way to the disk waits for that, also when a later COMMIT fails meanwhile; but
+// not beyond its deadline.
+func TestAFailedCommitLetsNobodyGo(t *testing.T) {
+	d, path := openTemp(t)
+	o := newOwner(t, d)
+	reached, let := slow(t, d, path, filepath.Join(t.TempDir(), "skein.db"))
+	first := o.batch(0, 1, nil)
+	ended := make(chan error, 2)
+	go func() {
+		_, err := d.Commit(t.Context(), first)
+		ended <- err
+	}()
+	<-reached
+	d.mu.Lock()
+	commit := d.stmts.commit
+	var err error
+	if d.stmts.commit, err = prepare(d.conn, "fails", map[string]string{"fails": "SELECT json('no')"}); err != nil {
+		t.Fatal(err)
+	}
+	d.mu.Unlock()
+	n := d.syncs.written.Load()
+	go func() {
+		_, err := d.Register(t.Context(), uuid.NewString(), "other")
+		ended <- err
+	}()
+	o.until("the other has failed", func() bool { return d.syncs.written.Load() == n+1 })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := d.Run(ctx, first.RunInserts[0].ID); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a reader has returned what is not on the disk: %v", err)
+	}
+	let()
+	for range 2 {
+		if err := <-ended; err != nil && !errors.Is(err, store.ErrUnknown) {
+			t.Error(err)
+		}
+	}
+	d.stmts.commit = commit
+	if _, err := d.Run(t.Context(), first.RunInserts[0].ID); err != nil {
+		t.Error(err)
+	}
 }

@@ -26,7 +26,7 @@ func (d *DB) Export(ctx context.Context, to store.Rows) (err error) {
 	if err != nil {
 		return err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	end := sqlitex.Transaction(conn) // one snapshot for all that follows
 	defer end(&err)
 	sql := statements(transferSQL)
@@ -146,12 +146,12 @@ func whichRow(s *sqlite.Stmt, t *store.Table) string {
 }
 
 // Counts implements store.Portable.
-func (d *DB) Counts(ctx context.Context) (map[string]int64, error) {
+func (d *DB) Counts(ctx context.Context) (_ map[string]int64, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	return counts(conn)
 }
 
@@ -167,12 +167,12 @@ func counts(conn *sqlite.Conn) (map[string]int64, error) {
 }
 
 // RunStates implements store.Portable.
-func (d *DB) RunStates(ctx context.Context) (map[string]int64, error) {
+func (d *DB) RunStates(ctx context.Context) (_ map[string]int64, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer d.give(conn)
+	defer d.give(ctx, conn, &err)
 	n := map[string]int64{}
 	return n, each(conn, "count runs", statements(transferSQL)["runStates"], func(s *sqlite.Stmt) error {
 		n[s.ColumnText(0)] = s.ColumnInt64(1)

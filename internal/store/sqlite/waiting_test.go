@@ -115,3 +115,43 @@ func TestWhatWaitedTravels(t *testing.T) {
 		t.Errorf("counts %v and %v, %v", is, has, err)
 	}
 }
+
+// TestCheckOfLines: verify finds every run that stands in no line although it says so, or in another place, or twice.
+func TestCheckOfLines(t *testing.T) {
+	for name, damage := range map[string]string{
+		"no list":            "UPDATE line SET runs = '[0,'",
+		"no end":             "UPDATE line SET runs = '[0,1,2'",
+		"twice in a row":     "UPDATE line SET runs = '[0,0,2]' WHERE kept = 0",
+		"others counted":     "UPDATE line SET count = 2 WHERE kept = 0",
+		"falling":            "UPDATE line SET runs = '[0,2,1]' WHERE kept = 0",
+		"no numbers":         "UPDATE line SET runs = '[0,1.5,2]' WHERE kept = 0",
+		"at another instant": "UPDATE line SET asked = asked - 1",
+		"at another level":   "UPDATE line SET level = level + 1",
+		"in another line":    "UPDATE line SET line = 'other/'",
+		"kept by now":        "UPDATE line SET kept = 1",
+		"kept, in no line":   "DELETE FROM line WHERE kept = 1",
+		"kept, another one":  "UPDATE line SET runs = '[0,1,20]' WHERE kept = 1",
+		"in two rows":        "INSERT INTO line SELECT line, level, asked + 1, first, kept, count, runs FROM line",
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, path := openTemp(t)
+			o := newOwner(t, d)
+			for i, kept := range []bool{false, true} {
+				b := o.batch(0, 3, nil)
+				for j := range b.RunInserts {
+					r := &b.RunInserts[j]
+					r.State, r.Claim = dag.RunWaiting, &dag.Claim{Queue: "q", Stage: dag.ClaimAsked, Asked: dag.Micros(100 * (i + 1)), Kept: kept}
+				}
+				b.AttemptInserts = nil
+				o.commit(b)
+			}
+			if bad, err := d.Check(t.Context()); err != nil || len(bad) != 0 {
+				t.Fatalf("before: %q, %v", bad, err)
+			}
+			script(t, path, damage)
+			if bad, err := d.Check(t.Context()); err != nil || len(bad) == 0 {
+				t.Errorf("not found: %q, %v", bad, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/workflow"
+)
+
+func (c *cli) workflowApplyCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "apply FILE…", Short: "Make a new version of the workflows in files, if they changed",
+		Long: "Makes a new version of each workflow in the files; one that is the same as before makes none. - is stdin.\n" +
+			"All are checked before the first is applied: if one is wrong, none is, and every mistake of every file is told.",
+		Example: "  skein workflow apply nightly.yaml\n  skein workflow apply workflows/*.yaml",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: c.do(func(ctx context.Context, args []string) error {
+			defs, err := readEvery(args, c.cfg.TasksMax)
+			if err != nil {
+				return err
+			}
+			return c.writing(func(ctx context.Context, s *session, _ []string) error {
+				if err := checkTogether(ctx, s, defs); err != nil {
+					return err
+				}
+				return c.applyEach(ctx, s, defs)
+			})(ctx, args)
+		}),
+	}
+}
+
+// readEvery reads the workflows of files; the mistakes of all files are one error.
+func readEvery(paths []string, tasksMax int) (defs []*definition, err error) {
+	var faults workflow.Errors
+	for _, path := range paths {
+		more, err := readDefinitions(path, tasksMax)
+		var found workflow.Errors
+		switch {
+		case errors.As(err, &found):
+			faults = append(faults, found...)
+		case err != nil:
+			return nil, err
+		}
+		defs = append(defs, more...)
+	}
+	return defs, faults.Err()
+}
+
+// checkTogether asks the server about every file before one of several workflows is applied. One alone needs no question: an
+// apply that is refused changes nothing.
+func checkTogether(ctx context.Context, s *session, defs []*definition) error {
+	if len(defs) < 2 {
+		return nil
+	}
+	var faults workflow.Errors
+	for len(defs) > 0 {
+		n := 1
+		for n < len(defs) && defs[n].request.File == defs[0].request.File {
+			n++
+		}
+		v, err := s.Validate(ctx, together(defs[:n]))
+		if err != nil {
+			return err
+		}
+		for _, e := range v.Errors {
+			faults = append(faults, workflow.Error{File: e.File, Line: e.Line, Column: e.Column, Key: e.Key, Message: e.Message, Hint: e.Hint, Snippet: e.Snippet})
+		}
+		defs = defs[n:]
+	}
+	return faults.Err()
+}
+
+// together is a whole file, with the calendars that its workflows name; no other files of theirs are looked at.
+func together(defs []*definition) api.ApplyRequest {
+	req := api.ApplyRequest{Source: string(defs[0].whole), File: defs[0].request.File, Dir: defs[0].request.Dir}
+	have := map[string]bool{}
+	for _, d := range defs {
+		for _, f := range d.request.Files {
+			if !have[f.Name] && d.reads(f.Name) {
+				have[f.Name] = true
+				req.Files = append(req.Files, f)
+			}
+		}
+	}
+	return req
+}
+
+// reads reports whether a trigger names a file as its calendar.
+func (d *definition) reads(name string) bool {
+	for i := range d.Triggers {
+		if _, ok := d.Triggers[i].Calendars[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// applyEach applies one workflow after the other. What was right when all were checked may be refused now: then it is said
+// which of them stand.
+func (c *cli) applyEach(ctx context.Context, s *session, defs []*definition) error {
+	applied := []api.Applied{}
+	for _, d := range defs {
+		a, err := d.apply(ctx, s)
+		if err != nil {
+			for i := range applied {
+				c.say("%s: version %s stands, %s", applied[i].Workflow.Workflow, versionText(&applied[i].Workflow), changed(applied[i].Changed))
+			}
+			return err
+		}
+		applied = append(applied, a)
+		c.warn(&a)
+	}
+	return show(c, applied, func(a api.Applied) string { return a.Workflow.Workflow }, []column[api.Applied]{
+		{head: "WORKFLOW", get: func(a api.Applied) string { return a.Workflow.Workflow }},
+		{head: "VERSION", get: func(a api.Applied) string { return versionText(&a.Workflow) }},
+		{head: "WHAT", get: func(a api.Applied) string { return changed(a.Changed) }},
+	})
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	skein "skein.dev/skein"
+)
+
+const (
+	// contactWait is how long a server may be away.
+	contactWait = 30 * time.Second
+	// takeOverAfter is how long a server that holds the data folder may take to come back before this process
+	// takes its place: a supervisor that restarts it must not find the folder taken.
+	takeOverAfter = 10 * time.Second
+	// contactPoll is the first pause between two tries to reach it; each is twice as long as the one before, up to contactPollMax.
+	contactPoll    = 100 * time.Millisecond
+	contactPollMax = 2 * time.Second
+	// retryAfterMax bounds what a server may ask for between two tries.
+	retryAfterMax = 10 * time.Second
+)
+
+// breath is the pause before a server is tried again that has failed with err. Commands that have lost one
+// server together do not come back to it in step.
+func (w *waiter) breath(err error) time.Duration {
+	w.pause = min(max(2*w.pause, contactPoll), contactPollMax)
+	pause := w.pause/2 + rand.N(w.pause/2)
+	var e *skein.Error
+	if errors.As(err, &e) && e.RetryAfter > 0 {
+		least := min(e.RetryAfter, retryAfterMax)
+		pause = max(pause, least+rand.N(least/4))
+	}
+	return pause
+}
+
+// within bounds all that a command does from here on, looking for a server included. 0: there is no bound.
+func (w *waiter) within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, timeout, errTimedOut)
+}
+
+// late is err, or if the time is over that the command may take, that it is: whatever failed did so because of it.
+func (w *waiter) late(ctx context.Context, err error) error {
+	var told *said
+	switch {
+	case err == nil || !errors.Is(context.Cause(ctx), errTimedOut):
+		return err
+	case errors.As(err, &told) && told.kind == errTimedOut:
+		return err
+	case w.what == "":
+		return hint(&said{errTimedOut, "no server has taken it in the time given; stopped waiting"}, "whether it was taken all the same is not known: skein run list")
+	}
+	return hint(&said{errTimedOut, w.what + "; stopped waiting"}, "look again: "+w.again)
+}

@@ -1,0 +1,130 @@
+package dag
+
+// cycles finds what tasks wait for each other, among those that could not be ordered: left counts their needs that were not.
+// Tasks that all reach each other are one knot, told by one path; the order is that of the first task of each.
+func (b *builder) cycles(left []int32) {
+	k := knots{g: b.g, left: left, seen: make([]int32, len(left)), low: make([]int32, len(left)), of: make([]TaskID, len(left))}
+	for t := range left {
+		k.of[t] = noKnot
+	}
+	for t := range left {
+		if left[t] > 0 && k.seen[t] == 0 {
+			k.walk(TaskID(t))
+		}
+	}
+	told := make([]bool, len(left))
+	for t := range left {
+		knot := k.of[t]
+		if knot == noKnot || k.size[knot] < 2 || told[knot] {
+			continue
+		}
+		if len(b.errs) >= errorsMax {
+			return
+		}
+		told[knot] = true
+		b.fail(&GraphError{Kind: Cycle, Path: k.path(TaskID(t))})
+	}
+}
+
+const noKnot = TaskID(-1)
+
+// knots finds the strongly connected components along needs, in the way of Tarjan, without recursion: a chain may
+// have 100,000 tasks.
+type knots struct {
+	g     *Graph
+	left  []int32
+	count int32
+	seen  []int32 // when a task was met; 0: not yet
+	low   []int32 // the earliest that is reached from it
+	of    []TaskID
+	size  map[TaskID]int
+	open  []TaskID // met, and of no knot yet
+}
+
+// visit is a task whose needs are being looked at.
+type visit struct {
+	task TaskID
+	next int
+}
+
+func (k *knots) enter(t TaskID) visit {
+	k.count++
+	k.seen[t], k.low[t] = k.count, k.count
+	k.open = append(k.open, t)
+	return visit{task: t}
+}
+
+func (k *knots) walk(from TaskID) {
+	way := []visit{k.enter(from)}
+	for len(way) > 0 {
+		v := &way[len(way)-1]
+		t, needs := v.task, k.g.needs.of(v.task)
+		if v.next < len(needs) {
+			need := needs[v.next]
+			v.next++
+			switch {
+			case k.left[need] == 0 || k.of[need] != noKnot:
+			case k.seen[need] == 0:
+				way = append(way, k.enter(need))
+			default:
+				k.low[t] = min(k.low[t], k.seen[need])
+			}
+			continue
+		}
+		if way = way[:len(way)-1]; len(way) > 0 {
+			before := way[len(way)-1].task
+			k.low[before] = min(k.low[before], k.low[t])
+		}
+		if k.low[t] == k.seen[t] {
+			k.close(t)
+		}
+	}
+}
+
+// close makes a knot of a task and of what was met after it.
+func (k *knots) close(t TaskID) {
+	if k.size == nil {
+		k.size = map[TaskID]int{}
+	}
+	for {
+		last := k.open[len(k.open)-1]
+		k.open = k.open[:len(k.open)-1]
+		k.of[last] = t
+		k.size[t]++
+		if last == t {
+			return
+		}
+	}
+}
+
+// path is a shortest way from a task of a knot back to itself.
+func (k *knots) path(start TaskID) []string {
+	after := map[TaskID]TaskID{} // by task, the one that needs it on the way
+	queue := []TaskID{start}
+	for i := 0; i < len(queue); i++ {
+		at := queue[i]
+		for _, need := range k.g.needs.of(at) {
+			if need == start {
+				return k.names(after, start, at)
+			}
+			if _, met := after[need]; !met && k.of[need] == k.of[start] {
+				after[need] = at
+				queue = append(queue, need)
+			}
+		}
+	}
+	return nil
+}
+
+// names lists the way from start to its last task, and start again.
+func (k *knots) names(after map[TaskID]TaskID, start, last TaskID) []string {
+	way := []string{k.g.names[start]}
+	for at := last; at != start; at = after[at] {
+		way = append(way, k.g.names[at])
+	}
+	way = append(way, k.g.names[start])
+	for i, j := 0, len(way)-1; i < j; i, j = i+1, j-1 {
+		way[i], way[j] = way[j], way[i]
+	}
+	return way
+}

@@ -1,0 +1,82 @@
+package remote
+
+import (
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+)
+
+// refusedTell is how often it is told that no node takes a worker.
+const refusedTell = time.Minute
+
+// refusal tells of tries to attach that fail. It is of one goroutine.
+type refusal struct {
+	told time.Time
+	said string // the remedy, as last told
+}
+
+// refused tells that no node takes this worker: at once if somebody can do something about it, and else when it has lasted
+// for a while; then seldom. A token in a file may be another one by now: the next try shows that.
+func (r *Worker) refused(f *refusal, err error, lasting bool) {
+	remedy := r.remedy(err)
+	switch {
+	case remedy == "" && !lasting:
+	case remedy == f.said && time.Since(f.told) < refusedTell:
+	case remedy == "":
+		r.log.Warn("no node takes this worker yet; it is tried again", "err", err)
+		f.said, f.told = remedy, time.Now()
+	default:
+		r.log.Warn("no node takes this worker; it is tried again", "err", err, "remedy", remedy)
+		f.said, f.told = remedy, time.Now()
+	}
+	if r.cfg.Renewed != nil && isRefused(err) {
+		if token, err := r.cfg.Renewed(); err == nil && token != "" {
+			r.token.Store(&token)
+		}
+	}
+}
+
+func isRefused(err error) bool {
+	return hasCode(err, connect.CodeUnauthenticated) || hasCode(err, connect.CodePermissionDenied)
+}
+
+// hasCode reports whether one of the nodes answered with a code.
+func hasCode(err error, code connect.Code) bool {
+	if joined, several := err.(interface{ Unwrap() []error }); several {
+		for _, e := range joined.Unwrap() {
+			if hasCode(e, code) {
+				return true
+			}
+		}
+		return false
+	}
+	return connect.CodeOf(err) == code
+}
+
+// remedy is what a person can do about an error of attaching; "": nothing but wait.
+func (r *Worker) remedy(err error) string {
+	how := "make one where the cluster runs: skein token create --kind worker --name " + r.cfg.Name + " --out FILE; then start this worker with --token-file FILE, or with the token in SKEIN_API_TOKEN"
+	if r.cfg.Renewed != nil {
+		how = "make one where the cluster runs, skein token create --kind worker --name " + r.cfg.Name + " --out FILE, and put it in place of the token file, which is read again at every try"
+	}
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case hasCode(err, connect.CodeUnauthenticated) && *r.token.Load() == "":
+		return "the nodes ask for a token of the kind worker: " + how
+	case hasCode(err, connect.CodeUnauthenticated):
+		return "the token is unknown to the nodes, revoked or expired: " + how
+	case hasCode(err, connect.CodePermissionDenied):
+		return "the token is not of the kind worker: " + how
+	case errors.As(err, &unknown):
+		return "the authority that signed the node's certificate is not known here: name it with --ca-cert FILE"
+	case errors.Is(err, http.ErrSchemeMismatch) || strings.Contains(err.Error(), http.ErrSchemeMismatch.Error()):
+		return "the node speaks no TLS: its address begins with http://"
+	case strings.Contains(err.Error(), "http://") && strings.Contains(err.Error(), "400 Bad Request"):
+		return "if the node speaks TLS its address begins with https://"
+	}
+	return ""
+}

@@ -1,0 +1,126 @@
+package server_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/server"
+	"skein.dev/skein/internal/store"
+)
+
+// frozen is a store that once it is frozen answers no read any more: who has patience loses it at once, and who
+// would wait for ever is noted.
+type frozen struct {
+	store.Store
+	mu     sync.Mutex // protects following fields
+	is     bool
+	hanged []string
+}
+
+func (f *frozen) read(ctx context.Context, what string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.is {
+		return nil
+	}
+	if d := store.Patience(ctx); d <= 0 || d > time.Minute {
+		f.hanged = append(f.hanged, what)
+	}
+	return context.DeadlineExceeded
+}
+
+func (f *frozen) Run(ctx context.Context, id dag.RunID) (dag.RunRow, error) {
+	if err := f.read(ctx, "Run"); err != nil {
+		return dag.RunRow{}, err
+	}
+	return f.Store.Run(ctx, id)
+}
+
+func (f *frozen) Runs(ctx context.Context, q store.RunQuery) (store.RunPage, error) {
+	if err := f.read(ctx, "Runs"); err != nil {
+		return store.RunPage{}, err
+	}
+	return f.Store.Runs(ctx, q)
+}
+
+func (f *frozen) Workflow(ctx context.Context, namespace, name string) (store.Workflow, error) {
+	if err := f.read(ctx, "Workflow"); err != nil {
+		return store.Workflow{}, err
+	}
+	return f.Store.Workflow(ctx, namespace, name)
+}
+
+func (f *frozen) Workflows(ctx context.Context, q store.WorkflowQuery) ([]store.Workflow, error) {
+	if err := f.read(ctx, "Workflows"); err != nil {
+		return nil, err
+	}
+	return f.Store.Workflows(ctx, q)
+}
+
+func (f *frozen) Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error) {
+	if err := f.read(ctx, "Events"); err != nil {
+		return nil, err
+	}
+	return f.Store.Events(ctx, run, after, limit)
+}
+
+func (f *frozen) Triggers(ctx context.Context, q store.TriggerQuery) ([]store.Trigger, error) {
+	if err := f.read(ctx, "Triggers"); err != nil {
+		return nil, err
+	}
+	return f.Store.Triggers(ctx, q)
+}
+
+func (f *frozen) Fires(ctx context.Context, q store.FireQuery) ([]store.Fire, error) {
+	if err := f.read(ctx, "Fires"); err != nil {
+		return nil, err
+	}
+	return f.Store.Fires(ctx, q)
+}
+
+func (f *frozen) Backfills(ctx context.Context, w dag.WorkflowID, state string, before int64, limit int) ([]store.Backfill, error) {
+	if err := f.read(ctx, "Backfills"); err != nil {
+		return nil, err
+	}
+	return f.Store.Backfills(ctx, w, state, before, limit)
+}
+
+// TestFrozenStore: while the store does not answer, no request waits for it for ever: it is told 503, and when to come again.
+func TestFrozenStore(t *testing.T) {
+	b := &bed{t: t, dir: t.TempDir(), auto: true, frozen: &frozen{}, logs: &logs{text: map[server.LogRef][]byte{}}}
+	b.start()
+	t.Cleanup(func() { b.stop() })
+	b.apply("w")
+	id := b.run("w").ID
+	b.frozen.mu.Lock()
+	b.frozen.is = true
+	b.frozen.mu.Unlock()
+	run := api.Prefix + "/runs/" + id
+	for _, path := range []string{"/runs", "/users/osuser/runs", "/workflows", "/workflows/default/w/versions", "/schedules", "/fires", "/backfills"} {
+		b.waitsNot(http.MethodGet, api.Prefix+path, "")
+	}
+	for _, path := range []string{"", "/tasks", "/graph", "/events", "/explain", "/tasks/a", "/tasks/a/explain", "/tasks/a/logs"} {
+		b.waitsNot(http.MethodGet, run+path, "")
+	}
+	b.waitsNot(http.MethodPost, api.Prefix+"/runs", `{"workflow":"other"}`)
+	b.frozen.mu.Lock()
+	defer b.frozen.mu.Unlock()
+	if len(b.frozen.hanged) > 0 {
+		t.Errorf("these reads would hang: %s", strings.Join(b.frozen.hanged, ", "))
+	}
+	b.frozen.is = false
+}
+
+func (b *bed) waitsNot(method, path, body string) {
+	b.t.Helper()
+	a := b.do(method, path, body)
+	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+		b.t.Errorf("%s %s: %d, Retry-After %q, %s", method, path, a.status, a.header.Get("Retry-After"), a.body)
+	}
+}

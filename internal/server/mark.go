@@ -1,0 +1,111 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/output"
+	"skein.dev/skein/internal/workflow"
+)
+
+type markTaskIn struct {
+	TaskPath
+	Idempotent
+	Body api.MarkRequest
+}
+
+func (s *Server) markTask(ctx context.Context, in *markTaskIn) (*taskOut, error) {
+	c := engine.Command{Mark: dag.MarkSucceeded, Reason: in.Body.Reason}
+	switch {
+	case in.Body.State == "failed" && len(in.Body.Outputs)+len(in.Body.Texts) > 0:
+		return nil, invalid("outputs: a task that failed has none")
+	case in.Body.State == "failed":
+		c.Mark = dag.MarkFailed
+	default:
+		var err error
+		if c.Outputs, err = s.markOutputs(ctx, in); err != nil {
+			return nil, err
+		}
+	}
+	return s.onTask(ctx, &in.TaskPath, in.Key, "mark", c)
+}
+
+// markOutputs holds what was given against what the task declares, as an attempt that ends is: those that read it rely on it.
+func (s *Server) markOutputs(ctx context.Context, in *markTaskIn) ([]byte, error) {
+	types, err := s.outputTypes(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	given, err := output.Texts(in.Body.Texts, types)
+	if err != nil {
+		return nil, invalid("task %s: %s", in.Task, err)
+	}
+	for name, value := range in.Body.Outputs {
+		if _, twice := given[name]; twice {
+			return nil, invalid("outputs: %s is given twice, also as a text", name)
+		}
+		if given[name], err = output.Marshal(value); err != nil {
+			return nil, invalid("outputs: %s holds a number that is too large", name)
+		}
+	}
+	if name := output.Missing(given, types); name != "" {
+		return nil, invalid("task %s declares the output %s (%s), which is missing; give it, as in --output %s=VALUE", in.Task, name, types[name], name)
+	}
+	if len(given) == 0 {
+		return nil, nil
+	}
+	raw, err := output.Marshal(given)
+	if err != nil {
+		return nil, fmt.Errorf("encode the outputs of task %s: %w", in.Task, err)
+	}
+	out, err := output.Object(raw, types)
+	if err != nil {
+		return nil, invalid("task %s: %s", in.Task, err)
+	}
+	return out, nil
+}
+
+// outputTypes are what a task declares; nil: nothing is asked of it. That a task is not there, its run's owner says better.
+func (s *Server) outputTypes(ctx context.Context, in *markTaskIn) (map[string]string, error) {
+	id, err := in.run()
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.engine.DefinedTask(ctx, id, in.Task)
+	if errors.Is(err, engine.ErrNotFound) || err == nil && d.Spread {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(in.Body.Outputs)+len(in.Body.Texts) == 0 { // to say again what it is changes nothing
+		if v, err := s.engine.Task(ctx, id, in.Task); err == nil && v.State == dag.Succeeded {
+			return nil, nil
+		}
+	}
+	v, err := s.engine.Version(ctx, d.Workflow, d.Version)
+	if err != nil {
+		return nil, err
+	}
+	w, err := workflow.Decode(v.Def)
+	if err != nil || int(d.Task) >= len(w.Tasks) {
+		return nil, err
+	}
+	types, promised := w.Tasks[d.Task].OutputTypes()
+	if !promised {
+		maps.DeleteFunc(types, func(name, _ string) bool { return !gives(&in.Body, name) })
+	}
+	return types, nil
+}
+
+// gives reports whether an output comes with a mark.
+func gives(req *api.MarkRequest, name string) bool {
+	_, value := req.Outputs[name]
+	_, text := req.Texts[name]
+	return value || text
+}
