@@ -11,19 +11,18 @@ import (
 // MemoryDiff says where the owner's memory differs from a fresh load of its rows, or "".
 // It looks between transactions.
 func (e *Engine) MemoryDiff(ctx context.Context) (string, error) {
-	var diff string
-	err := e.Ask(ctx, func() error {
-		var err error
-		diff, err = e.writer.mirror(ctx, 0)
-		return err
-	})
-	return diff, err
+	return ask(ctx, e.writer.inbox, func(w *writer) (string, error) { return w.mirror(ctx, 0) })
 }
 
 // Ask runs f on the writer's goroutine, between transactions.
 func (e *Engine) Ask(ctx context.Context, f func() error) error {
 	_, err := e.writer.inbox.send(ctx, item{ask: func(*writer) error { return f() }})
 	return err
+}
+
+// Shards is what the writer has.
+func (e *Engine) Shards(ctx context.Context) ([]dag.ShardID, error) {
+	return ask(ctx, e.writer.inbox, func(w *writer) ([]dag.ShardID, error) { return w.shards(), nil })
 }
 
 // Timers is the length of the heap, Cached the size of what is kept of definitions. Both
@@ -89,9 +88,7 @@ func (e *Engine) Shares(n int) (shares [4]int) {
 // GatesDiff says where the counts of the gates differ from what the runs in memory say, or
 // "". It looks between transactions.
 func (e *Engine) GatesDiff(ctx context.Context) (string, error) {
-	var diff string
-	err := e.Ask(ctx, func() error { diff = e.writer.gatesDiff(); return nil })
-	return diff, err
+	return ask(ctx, e.writer.inbox, func(w *writer) (string, error) { return w.gatesDiff(), nil })
 }
 
 // DueWait is how long the writer may sleep before it has to look; on its goroutine.

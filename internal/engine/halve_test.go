@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,6 +32,31 @@ func (n *node) together(do func(), waiting int) {
 	do()
 	eventually(n.t, "all of it waits", func() bool { return n.Waiting() >= waiting })
 	close(hold)
+}
+
+// TestGivenUp asks a writer that is busy, and does not wait: what the writer sees later is not theirs. The race detector is what
+// finds fault; nothing may order the two, so nobody waits for who asked before the writer goes on.
+func TestGivenUp(t *testing.T) {
+	n := start(t, openMemory(t), newHands(t))
+	looked := make(chan struct{})
+	var all sync.WaitGroup
+	n.together(func() {
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 20 {
+			all.Go(func() {
+				if shards, err := n.Shards(over); err != nil && (len(shards) > 0 || !errors.Is(err, engine.ErrUnavailable)) {
+					t.Errorf("given up with %v, %v", shards, err)
+				}
+				<-looked // the detector knows only those that live
+			})
+		}
+	}, 20)
+	if err := n.Barrier(t.Context()); err != nil {
+		t.Error(err)
+	}
+	close(looked)
+	all.Wait()
 }
 
 // TestHalvingSubmissions has one submission among 200 that the store refuses: it alone is.

@@ -427,7 +427,7 @@ func (e *Engine) checkAt(ctx context.Context, shard dag.ShardID, list []Suspect)
 // Missing tells which of these attempts this process does not have: they do not run here, and
 // no report of them is on its way.
 func (e *Engine) Missing(ctx context.Context, list []Held) (missing []Held, err error) {
-	_, err = e.writer.inbox.send(ctx, item{ask: func(w *writer) error {
+	return ask(ctx, e.writer.inbox, func(w *writer) (missing []Held, err error) {
 		told := w.told()
 		for _, h := range list {
 			k := attemptKey{h.Run, h.Task, h.Token}
@@ -435,7 +435,6 @@ func (e *Engine) Missing(ctx context.Context, list []Held) (missing []Held, err 
 				missing = append(missing, h)
 			}
 		}
-		return nil
-	}})
-	return missing, err
+		return missing, nil
+	})
 }

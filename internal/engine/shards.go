@@ -125,13 +125,10 @@ func (e *Engine) Own(ctx context.Context, shards []dag.ShardID) ([]dag.ShardID, 
 		return nil, errors.New("engine: this node is alone and owns every shard")
 	}
 	want := slices.Compact(slices.Sorted(slices.Values(shards)))
-	var have []dag.ShardID
-	_, err := e.writer.inbox.send(ctx, item{ask: func(w *writer) error {
+	return ask(ctx, e.writer.inbox, func(w *writer) ([]dag.ShardID, error) {
 		err := w.change(ctx, want)
-		have = w.shards()
-		return err
-	}})
-	return have, err
+		return w.shards(), err
+	})
 }
 
 // change gives shards back and takes others. It runs between transactions.
