@@ -186,6 +186,10 @@ func ask[T any](ctx context.Context, b *inbox, look func(w *writer) (T, error)) 
 	said := make(chan T, 1)
 	_, err := b.send(ctx, item{ask: func(w *writer) error {
 		seen, err := look(w)
+		select {
+		case <-said: // of a transaction before that failed; only the last look counts
+		default:
+		}
 		said <- seen
 		return err
 	}})
