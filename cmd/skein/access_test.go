@@ -63,7 +63,9 @@ func TestOpenNode(t *testing.T) {
 	const wide = "0.0.0.0:0"
 	w.refused(exitNotAllowed, []string{"--tls-cert", "--insecure-plaintext", "SSH"}, "server", "--listen", wide)
 	cert, key := w.certificate()
-	w.refused(exitConflict, []string{"belong together"}, "server", "--listen", wide, "--tls-cert", cert)
+	for given, missing := range map[string]string{"--tls-cert": "--tls-key", "--tls-key": "--tls-cert"} {
+		w.refused(exitUsage, []string{"belong together", "no " + missing}, "server", "--listen", wide, given, cert)
+	}
 	w.refused(exitConflict, []string{"none.pem"}, "server", "--listen", "127.0.0.1:0", "--tls-cert", filepath.Join(w.dir, "none.pem"), "--tls-key", key)
 	w.refused(exitNotAllowed, []string{"skein token create --kind api"}, "server", "--listen", wide, "--tls-cert", cert, "--tls-key", key)
 

@@ -30,14 +30,21 @@ func isLoopback(host string) bool {
 // whoever reaches the port can run commands here.
 func mayOpen(c *Config) error {
 	switch {
-	case (c.TLSCert == "") != (c.TLSKey == ""):
-		return fmt.Errorf("%w: --tls-cert and --tls-key belong together", ErrListen)
+	case c.TLSCert == "" && c.TLSKey != "":
+		return alone(c, "tls_key", "--tls-cert")
+	case c.TLSCert != "" && c.TLSKey == "":
+		return alone(c, "tls_cert", "--tls-key")
 	case !c.open() || c.TLSCert != "" || c.Plaintext:
 		return nil
 	}
 	return fmt.Errorf("%w on %s: it can be reached from other machines, and tokens and everything else would pass in plain text; "+
 		"give it a certificate (--tls-cert, --tls-key), or a loopback address such as %s with an SSH tunnel from elsewhere; "+
 		"--insecure-plaintext allows it all the same, for a network where nobody listens", ErrNotAllowed, c.Listen, ListenDefault)
+}
+
+// alone is the error of a setting that means nothing without another one.
+func alone(c *Config, name, other string) error {
+	return &SettingError{Name: name, Origin: c.origin(name), Err: fmt.Errorf("--tls-cert and --tls-key belong together, and there is no %s; add it", other)}
 }
 
 // someToken refuses to open the node before anybody could be let in.

@@ -156,7 +156,7 @@ func settings() []setting {
 			return oneOf(v, "text", "json")
 		}},
 		{name: "roles", def: text("api,scheduler,worker"), set: setRoles},
-		{name: "group", def: text(""), set: func(c *Config, v string) error { c.Groups = commaList(v); return nil }},
+		{name: "group", def: text(""), set: setGroups},
 		{name: "label", def: text(""), set: setLabels},
 		{name: "dispatch", def: text(home.LeastLoaded), set: func(c *Config, v string) error {
 			c.Dispatch = v
@@ -264,18 +264,6 @@ func (c *Config) roles() []string {
 		return []string{"api", "scheduler"}
 	}
 	return []string{"api", "scheduler", "worker"}
-}
-
-func setLabels(c *Config, v string) error {
-	c.Labels = map[string]string{}
-	for _, part := range commaList(v) {
-		name, value, ok := strings.Cut(part, "=")
-		if !ok || name == "" || strings.ContainsAny(part, " \n") {
-			return fmt.Errorf("%q is not a label such as disk=ssd", part)
-		}
-		c.Labels[name] = value
-	}
-	return nil
 }
 
 // setTokenFile reads the token from a file, which beats api_token.

@@ -32,8 +32,13 @@ func reachable(c *Config, host string) error {
 	if c.Postgres == "" || c.Advertise != "" || host != "" && (ip == nil || !ip.IsUnspecified()) {
 		return nil
 	}
-	return fmt.Errorf("%w on %s without --advertise: the other nodes of the cluster need an address that leads to this one; "+
-		"say --advertise http://HOST:PORT", ErrListen, c.Listen)
+	scheme := "http"
+	if c.TLSCert != "" {
+		scheme = "https"
+	}
+	return &SettingError{Name: "listen", Origin: c.origin("listen"),
+		Err: fmt.Errorf("%s leads the other nodes of the cluster nowhere without --advertise: say by which address they reach this one, "+
+			"--advertise %s://HOST:PORT", c.Listen, scheme)}
 }
 
 // listen opens the node's address. One that nobody chose moves to the next free port; one that was chosen

@@ -115,20 +115,22 @@ func (h *Home) attach(ctx context.Context, m *store.Member) error {
 	return nil
 }
 
+// Plain reports whether s can be the name of a worker, a group or a kind, or a part of a label.
+func Plain(s string) bool {
+	return s != "" && len(s) <= nameMax && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) })
+}
+
 func checkRegister(in *workerv1.RegisterRequest) error {
 	bad := fmt.Errorf
-	plain := func(s string) bool {
-		return s != "" && len(s) <= nameMax && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) })
-	}
 	switch _, err := uuid.Parse(in.Uuid); {
 	case err != nil:
 		return bad("uuid %q is none", in.Uuid)
-	case !plain(in.Name):
+	case !Plain(in.Name):
 		return bad("name %q: want 1 to %d printable characters without spaces", in.Name, nameMax)
 	case in.Slots < 1 || in.Slots > slotsMax:
 		return bad("%d slots: want 1 to %d", in.Slots, slotsMax)
-	case len(in.Groups) > traitsMax || len(in.Labels) > traitsMax || len(in.Kinds) > traitsMax:
-		return bad("more than %d groups, labels or kinds", traitsMax)
+	case len(in.Groups) > TraitsMax || len(in.Labels) > TraitsMax || len(in.Kinds) > TraitsMax:
+		return bad("more than %d groups, labels or kinds", TraitsMax)
 	case len(in.Running) > attemptsMax || len(in.Ended) > attemptsMax:
 		return bad("more than %d attempts", attemptsMax)
 	case in.CpuMillis < 0 || in.MemoryBytes < 0:
@@ -144,17 +146,17 @@ func checkRegister(in *workerv1.RegisterRequest) error {
 		}
 	}
 	for _, g := range in.Groups {
-		if !plain(g) {
+		if !Plain(g) {
 			return bad("group %q: want 1 to %d printable characters without spaces", g, nameMax)
 		}
 	}
 	for _, k := range in.Kinds {
-		if !plain(k) {
+		if !Plain(k) {
 			return bad("kind %q: want 1 to %d printable characters without spaces", k, nameMax)
 		}
 	}
 	for k, v := range in.Labels {
-		if !plain(k) || v != "" && !plain(v) || strings.Contains(k, "=") {
+		if !Plain(k) || v != "" && !Plain(v) || strings.Contains(k, "=") {
 			return bad("label %q: want NAME=VALUE of printable characters without spaces", k+"="+v)
 		}
 	}

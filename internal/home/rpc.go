@@ -19,11 +19,13 @@ import (
 const (
 	callBytesMax = 32 << 20
 	nameMax      = 100 // bytes of a name, a group, a label
-	traitsMax    = 100 // groups, and labels
 	slotsMax     = 10_000
 	resultsMax   = 1000 // of one report
 	attemptsMax  = 2 * slotsMax
 )
+
+// TraitsMax is how many groups, labels and kinds a worker has at most, of each.
+const TraitsMax = 100
 
 // Prefix is where the protocol is answered.
 const Prefix = "/" + workerv1connect.WorkersName + "/"

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestBadSettings: every setting that cannot be is refused by name, with the right code, before anything is done.
+func TestBadSettings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, f := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{exitUsage, "slots", []string{"server", "--slots", "0"}},
+		{exitUsage, "slots", []string{"server", "--slots", "-1"}},
+		{exitUsage, "slots", []string{"server", "--slots", "99999999999999999999"}},
+		{exitUsage, "slots", []string{"server", "--slots", "10001"}},
+		{exitUsage, "slots", []string{"server", "--slots", ""}},
+		{exitUsage, "drain", []string{"server", "--drain", "soon"}},
+		{exitUsage, "drain", []string{"server", "--drain", "-5s"}},
+		{exitUsage, "log_level", []string{"server", "--log-level", "loud"}},
+		{exitUsage, "log_format", []string{"server", "--log-format", "xml"}},
+		{exitUsage, "name", []string{"server", "--name", "a b"}},
+		{exitUsage, "name", []string{"server", "--name", strings.Repeat("n", 101)}},
+		{exitUsage, "--advertise https://", []string{"server", "--db", "postgres://nobody@127.0.0.1:1/x", "--listen", "0.0.0.0:0", "--tls-cert", "c", "--tls-key", "k"}},
+		{exitUsage, "--advertise http://", []string{"server", "--db", "postgres://nobody@127.0.0.1:1/x", "--listen", ":0", "--insecure-plaintext"}},
+		{exitUsage, `"a b" is not the name of a group`, []string{"worker", "--group", "a b", "--server", "http://127.0.0.1:1"}},
+		{exitUsage, "name of a group", []string{"server", "--group", "a,b\tc"}},
+		{exitUsage, "name of a group", []string{"worker", "--group", strings.Repeat("g", 101)}},
+		{exitUsage, "not a label", []string{"worker", "--label", "disk=s d"}},
+		{exitUsage, "not a label", []string{"worker", "--label", "=ssd"}},
+		{exitUsage, "101 groups are too many", []string{"worker", "--group", commas(101)}},
+		{exitUsage, "pass_env", []string{"server", "--pass-env", "SKEIN_TOKEN"}},
+		{exitUsage, "pass_env", []string{"server", "--pass-env", "A=B"}},
+		{exitUsage, "db", []string{"server", "--db", "mysql://x"}},
+		{exitUsage, "pdf", []string{"status", "-o", "pdf"}},
+		{exitUsage, "--server", []string{"status", "--server", "ftp://x"}},
+		{exitUsage, "unknown flag", []string{"server", "--nope"}},
+		{exitUsage, "unknown command", []string{"serve"}},
+		{exitNotAllowed, "--tls-cert", []string{"server", "--listen", "0.0.0.0:0"}},
+		{exitNotAllowed, "--tls-cert", []string{"server", "--listen", "[::]:0"}},
+		{exitNotAllowed, "--tls-cert", []string{"server", "--listen", ":0"}},
+		{exitNotAllowed, "--tls-cert", []string{"dev", "--listen", "10.0.0.1:80"}},
+		{exitNotAllowed, "--tls-cert", []string{"server", "--listen", "example.com:80"}},
+		{exitUsage, "HOST:PORT", []string{"server", "--listen", "127.0.0.1"}},
+		{exitUsage, "HOST:PORT", []string{"server", "--listen", "127.0.0.1:99999"}},
+		{exitUsage, "HOST:PORT", []string{"server", "--listen", "127.0.0.1:http"}},
+		{exitUnreachable, "127.0.0.1:1", []string{"status", "--server", "http://127.0.0.1:1"}},
+	} {
+		w.refused(f.code, []string{f.says}, f.args...)
+	}
+	for setting, says := range map[string]string{
+		"SKEIN_SLOTS=many": "SKEIN_SLOTS", "SKEIN_TASKS_MAX=-1": "SKEIN_TASKS_MAX", "SKEIN_TASKS_MAX=1e9": "SKEIN_TASKS_MAX",
+		"SKEIN_DRAIN=1": "SKEIN_DRAIN", "SKEIN_DB=x": "SKEIN_DB", "SKEIN_LOG_LEVEL=9": "SKEIN_LOG_LEVEL", "SKEIN_NAME=a b": "SKEIN_NAME",
+		"SKEIN_LISTEN=here": "SKEIN_LISTEN",
+	} {
+		cmd := w.command("server")
+		cmd.Env = append(cmd.Env, setting)
+		w.expect(w.call(cmd), exitInvalid, []string{says}, []string{setting})
+	}
+	for content, says := range map[string]string{
+		"slots: 0\n": "slots", "slotz: 4\n": "slotz", "[1]\n": "config.yaml", "\x00": "config.yaml", "slots: {a: 1}\n": "slots",
+		"a: &a [*a]\n": "config.yaml",
+	} {
+		path := w.write("config.yaml", content)
+		o := w.skein("server", "--config", path)
+		if o.code != exitInvalid || !strings.Contains(o.err, says) {
+			t.Errorf("config file %q: want %d and %q: %v", content, exitInvalid, says, o)
+		}
+	}
+	w.refused(exitNotFound, []string{"gone.yaml"}, "server", "--config", w.dir+"/gone.yaml")
+	if _, err := os.Stat(w.data); err == nil {
+		t.Error("a command that was refused has made the data folder")
+	}
+}
+
+// commas is a list of n names.
+func commas(n int) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprint("g", i)
+	}
+	return strings.Join(names, ",")
+}

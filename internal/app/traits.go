@@ -1,0 +1,39 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+
+	"skein.dev/skein/internal/home"
+)
+
+// What nodes refuse from a worker is refused here, too: where it was typed, and before anything is done.
+
+func setGroups(c *Config, v string) error {
+	c.Groups = commaList(v)
+	for _, g := range c.Groups {
+		if !home.Plain(g) {
+			return fmt.Errorf("%q is not the name of a group: at most 100 printable characters without spaces; several are said as A,B", g)
+		}
+	}
+	return notMany(len(c.Groups), "groups")
+}
+
+func setLabels(c *Config, v string) error {
+	c.Labels = map[string]string{}
+	for _, part := range commaList(v) {
+		name, value, ok := strings.Cut(part, "=")
+		if !ok || !home.Plain(name) || value != "" && !home.Plain(value) {
+			return fmt.Errorf("%q is not a label such as disk=ssd: at most 100 printable characters without spaces on either side", part)
+		}
+		c.Labels[name] = value
+	}
+	return notMany(len(c.Labels), "labels")
+}
+
+func notMany(n int, what string) error {
+	if n > home.TraitsMax {
+		return fmt.Errorf("%d %s are too many: at most %d", n, what, home.TraitsMax)
+	}
+	return nil
+}
