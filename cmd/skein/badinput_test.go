@@ -225,6 +225,15 @@ func TestSecondServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.refused(exitConflict, says[:2], "server", "--data", filepath.Join(w.dir, "other-name"))
+	w.refused(exitConflict, append(says, "status --data "), "worker", "--server", "http://127.0.0.1:1")
+	w.remedy("server", "--data", filepath.Join(w.dir, "other-name"))
+	odd := filepath.Join(w.dir, "it's a folder")
+	if err := os.Symlink(w.data, odd); err != nil {
+		t.Fatal(err)
+	}
+	w.env = append(w.env, "SKEIN_SERVER=http://127.0.0.1:1") // what is typed counts more
+	w.remedy("server", "--data", odd)
+	w.env = w.env[:len(w.env)-1]
 	p.kill()
 	if lock := w.read("data/lock"); !strings.Contains(lock, p.url) {
 		t.Fatalf("kill -9 leaves its address: %q", lock)
@@ -237,6 +246,19 @@ func TestSecondServer(t *testing.T) {
 	for _, rubbish := range []string{"", "\x00\xff", `{"pid":1,"address":"http://127.0.0.1:1"}`, `{"pid":-1}`, strings.Repeat("x", 1<<16)} {
 		w.write("data/lock", rubbish)
 		w.server().stop()
+	}
+}
+
+// remedy types the command that a refused one suggests, as it stands there, into a shell: it must find the server.
+func (w *world) remedy(args ...string) {
+	w.t.Helper()
+	o := w.refused(exitConflict, []string{"use it: skein status --data "}, args...)
+	_, after, _ := strings.Cut(o.err, "use it: skein ")
+	typed, _, _ := strings.Cut(after, "; or")
+	cmd := w.command()
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", w.bin + " " + typed}
+	if o := w.call(cmd); o.code != exitOK || !strings.Contains(o.out, "http://") {
+		w.t.Errorf("skein %s: %v", typed, o)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	skein "skein.dev/skein"
 	"skein.dev/skein/examples"
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/convert"
 )
 
 func (c *cli) devCmd() *cobra.Command {
@@ -111,11 +112,22 @@ func (c *cli) alreadyHeld(ctx context.Context, locked *app.LockedError) error {
 	if h, err := app.FindHolder(ctx, locked.Data); err == nil && h != nil {
 		locked = h
 	}
-	next := "use it, or take another data folder: --data DIR"
-	if locked.Address != "" {
-		next = "use it: skein status; or take another data folder: --data DIR"
+	next := "take another data folder: --data DIR"
+	switch {
+	case locked.Address != "":
+		next = "use it: skein status" + c.dataFlag(locked.Data) + "; or " + next
+	case !locked.Worker:
+		next = "wait for it, or " + next
 	}
 	return hint(locked, next)
+}
+
+// dataFlag is what a command needs to find the server over a data folder; "" if it looks there by itself.
+func (c *cli) dataFlag(data string) string {
+	if c.cfg.Default("data") && data == c.cfg.Data && len(c.cfg.Server) == 0 {
+		return ""
+	}
+	return " --data " + convert.QuoteShell(data)
 }
 
 // welcome loads the examples and says what to try.

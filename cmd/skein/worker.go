@@ -56,6 +56,10 @@ func (c *cli) work(ctx context.Context) error {
 			if errors.Is(err, app.ErrNoServer) {
 				return usage("%v", err)
 			}
+			var locked *app.LockedError
+			if errors.As(err, &locked) {
+				return c.alreadyHeld(ctx, locked)
+			}
 			return err
 		case <-sig:
 			switch n++; n {
