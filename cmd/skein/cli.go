@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -105,6 +106,9 @@ func (c *cli) do(f func(ctx context.Context, args []string) error) func(*cobra.C
 		if err := checkFormat(c.format); err != nil {
 			return err
 		}
+		if i := slices.Index(args, ""); i >= 0 { // most likely a variable that is not set, and no name at all
+			return hint(usage("%s: argument %d is empty", words(cmd), i+1), "see: "+cmd.CommandPath()+" --help")
+		}
 		if set("CI") {
 			c.noInput = true
 		}
@@ -114,6 +118,14 @@ func (c *cli) do(f func(ctx context.Context, args []string) error) func(*cobra.C
 		}
 		return f(cmd.Context(), args)
 	}
+}
+
+// words are how a command is written: with its arguments, without flags.
+func words(cmd *cobra.Command) string {
+	if cmd.HasParent() {
+		return cmd.Parent().CommandPath() + " " + cmd.Use
+	}
+	return cmd.Use
 }
 
 // changedFlags are the flags that were given and can be settings.

@@ -21,10 +21,10 @@ func findRun(ctx context.Context, s *session, ref string) (string, error) {
 	switch {
 	case isRunID(ref):
 		return ref, nil
+	case ref == "", name == "" && named: // the newest run of all would be anybody's
+		return "", usage("%q names no run: say an id, the beginning of one, or NAME@latest", ref)
 	case named:
 		return newestOf(ctx, s, name, which)
-	case ref == "":
-		return "", usage("a run is missing: an id, the beginning of one, or NAME@latest")
 	}
 	id, err := byPrefix(ctx, s, ref)
 	if id == "" && err == nil {

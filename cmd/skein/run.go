@@ -68,8 +68,20 @@ Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops
 		c.verbCmd("stop", "Stop a run: nothing new starts, what runs gets TERM, grace, KILL", skeinStop),
 		c.verbCmd("kill", "Kill a run: what runs gets KILL at once", skeinKill),
 		c.verbCmd("pause", "Pause a run: what runs finishes, nothing new starts", skeinPause),
-		c.verbCmd("resume", "Resume a paused run", skeinResume), c.recoverCmd(), c.rerunCmd())
+		c.verbCmd("resume", "Resume a paused run", skeinResume), c.recoverCmd(), c.rerunCmd(), c.runOpenCmd())
 	return cmd
+}
+
+// runOpenCmd keeps the word for the web page of a run, so that no script comes to mean a workflow by it.
+func (c *cli) runOpenCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "open RUN", Short: "Reserved for the web page of a run", Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			c.entered = true
+			return hint(usage("skein run open is reserved for the web page of a run, which there is not yet"),
+				"look at a run here: skein run watch RUN; start a workflow that is called open: skein run -- open; or a file: skein run ./open")
+		},
+	}
 }
 
 // isFile: the rule of the command line.
