@@ -155,9 +155,13 @@ func (c *cli) workflowDiffCmd() *cobra.Command {
 	var cmd *cobra.Command
 	cmd = &cobra.Command{
 		Use: "diff FILE | NAME [VERSION [VERSION]]", Short: "Compare a file with what was applied, or two versions",
-		Long:    "Compares a file with the current version of its workflow, or two versions (default the current and the one before).\nExit code: 0 in both cases; no output: no difference.",
-		Example: "  skein workflow diff nightly.yaml\n  skein workflow diff nightly-orders 3 5",
-		Args:    cobra.RangeArgs(1, 3),
+		Long: `Compares a file with the current version of its workflow, or two versions (default the current and the one before). What it
+prints is a patch. Exit code: 0 in both cases; no output: no difference.`,
+		Example: `  skein workflow diff nightly.yaml
+  skein workflow diff nightly.yaml | patch -R nightly.yaml   # the file becomes what was applied again
+  skein workflow diff nightly-orders 3 5
+  skein workflow diff nightly-orders 5 3 | patch nightly.yaml`,
+		Args: cobra.RangeArgs(1, 3),
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
 			var from, to labelled
 			var err error
@@ -182,20 +186,17 @@ func (c *cli) workflowDiffCmd() *cobra.Command {
 	return cmd
 }
 
-// labelled is one side of a comparison.
-type labelled struct{ name, text string }
-
 func fileAndCurrent(ctx context.Context, s *session, path string, tasksMax int) (from, to labelled, err error) {
 	d, err := readDefinition(path, tasksMax)
 	if err != nil {
 		return from, to, err
 	}
-	to = labelled{path, d.request.Source}
+	to = labelled{path, "the file", d.request.Source}
 	w, err := s.Workflow(ctx, d.fullName())
 	if errors.Is(err, skein.ErrNotFound) {
-		return labelled{name: d.fullName() + " (not applied yet)"}, to, nil
+		return labelled{name: path, what: d.fullName() + ", not applied yet"}, to, nil
 	}
-	return labelled{fmt.Sprintf("%s, version %d", d.fullName(), w.Version), text(w.Source)}, to, err
+	return labelled{path, fmt.Sprintf("%s, version %d", d.fullName(), w.Version), text(w.Source)}, to, err
 }
 
 func twoVersions(ctx context.Context, s *session, args []string) (from, to labelled, err error) {
@@ -217,7 +218,7 @@ func twoVersions(ctx context.Context, s *session, args []string) (from, to label
 		if err != nil {
 			return from, to, err
 		}
-		sides[i] = labelled{fmt.Sprintf("%s, version %d", args[0], n), text(v.Source)}
+		sides[i] = labelled{args[0], fmt.Sprintf("version %d", n), text(v.Source)}
 	}
 	return sides[0], sides[1], nil
 }
