@@ -35,6 +35,7 @@ var kinds = []struct{ store, ours error }{
 	{store.ErrUnavailable, ErrUnavailable},
 	{store.ErrFormat, ErrUnavailable},
 	{store.ErrCorrupt, ErrDamaged},
+	{store.ErrDamaged, ErrDamaged},
 }
 
 // fromStore wraps an error of the store with what was tried.

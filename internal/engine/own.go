@@ -388,7 +388,7 @@ func (w *writer) failed(ctx context.Context, n int, cause error) error {
 
 // hopeless reports whether no trying again will help: a damaged database, or one that must be opened anew.
 func hopeless(err error) bool {
-	return errors.Is(err, store.ErrFormat) || errors.Is(err, store.ErrLost)
+	return errors.Is(err, store.ErrFormat) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrLost)
 }
 
 // retake takes the shards again and finds out what became of the transaction.

@@ -40,6 +40,8 @@ var (
 	ErrFull = fmt.Errorf("the disk is full: %w", ErrUnavailable)
 	// ErrCorrupt: a row that cannot be read: an unknown state, a damaged value.
 	ErrCorrupt = errors.New("corrupt row")
+	// ErrDamaged: the database itself cannot be read, or not all of it: more than rows, which are ErrCorrupt. No trying again helps.
+	ErrDamaged = errors.New("the database is damaged")
 	// ErrFormat: the database is of a format that this program does not know.
 	ErrFormat = errors.New("unknown database format")
 	// ErrLost: what was written may never come to the disk. The store is over; it must be opened anew, by another process best.

@@ -30,13 +30,13 @@ func Backup(ctx context.Context, path, to string) error {
 func vacuumInto(ctx context.Context, path, to string) error {
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly|sqlite.OpenURI)
 	if err != nil {
-		return translate("open "+path, err)
+		return opening(path, err)
 	}
 	defer conn.Close()
 	conn.SetBusyTimeout(busyWait)
 	conn.SetInterrupt(ctx.Done())
 	if err := checkFormat(conn); err != nil {
-		return translate("open "+path, err)
+		return opening(path, err)
 	}
 	err = sqlitex.ExecuteTransient(conn, "VACUUM INTO ?1", &sqlitex.ExecOptions{Args: []any{to}})
 	if ctx.Err() != nil {
@@ -53,7 +53,7 @@ var ErrInUse = fmt.Errorf("another process has the database open: %w", store.Err
 func Alone(path string) error {
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenURI)
 	if err != nil {
-		return translate("open "+path, err)
+		return opening(path, err)
 	}
 	defer conn.Close()
 	conn.SetBusyTimeout(0)
@@ -64,13 +64,13 @@ func Alone(path string) error {
 	}
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultOK:
-		return translate("open "+path, sqlitex.ExecuteTransient(conn, "ROLLBACK", nil))
+		return opening(path, sqlitex.ExecuteTransient(conn, "ROLLBACK", nil))
 	case sqlite.ResultBusy, sqlite.ResultLocked:
 		return fmt.Errorf("%s: %w", path, ErrInUse)
 	case sqlite.ResultReadOnly: // nobody can write there, so nobody works on it
 		return nil
 	}
-	return translate("open "+path, err)
+	return opening(path, err)
 }
 
 // Inspect looks at a database without opening it for work. A file that is not there has
@@ -80,17 +80,17 @@ func Inspect(path string) (store.Seen, error) {
 	if _, err := os.Stat(path); err == nil {
 		conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly|sqlite.OpenURI)
 		if err != nil {
-			return seen, translate("open "+path, err)
+			return seen, opening(path, err)
 		}
 		defer conn.Close()
 		conn.SetBusyTimeout(busyWait)
 		version, err := pragmaInt(conn, "user_version")
 		if err != nil {
-			return seen, translate("open "+path, err)
+			return seen, opening(path, err)
 		}
 		if seen.Format = int(version); seen.Format <= format {
 			if err := checkFormat(conn); err != nil {
-				return seen, translate("open "+path, err)
+				return seen, opening(path, err)
 			}
 		}
 	} else if !errors.Is(err, os.ErrNotExist) {

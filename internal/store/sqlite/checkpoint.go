@@ -38,7 +38,7 @@ type checkpointer struct {
 func (c *checkpointer) start(path string) error {
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenURI)
 	if err != nil {
-		return translate("open "+path, err)
+		return opening(path, err)
 	}
 	conn.SetBusyTimeout(0)
 	if err := sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = FULL", nil); err != nil {

@@ -145,7 +145,7 @@ func OpenReadOnly(path string) (*DB, error) {
 func (d *DB) openWriter() error {
 	conn, err := sqlite.OpenConn(d.path, sqlite.OpenReadWrite|sqlite.OpenCreate|sqlite.OpenURI)
 	if err != nil {
-		return translate("open "+d.path, err)
+		return opening(d.path, err)
 	}
 	conn.SetBusyTimeout(busyWait)
 	if err := d.prepareWriter(conn); err != nil {
@@ -176,7 +176,7 @@ func (d *DB) prepareWriter(conn *sqlite.Conn) error {
 		err = checkFormat(conn)
 	}
 	if err != nil {
-		return translate("open "+d.path, err)
+		return opening(d.path, err)
 	}
 	for _, pragma := range []string{
 		"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", fmt.Sprint("PRAGMA cache_size = -", cacheKiB),
@@ -190,7 +190,7 @@ func (d *DB) prepareWriter(conn *sqlite.Conn) error {
 		return translate("migrate "+d.path, err)
 	}
 	if err := sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = NORMAL", nil); err != nil { // from now on the log is synced here
-		return translate("open "+d.path, err)
+		return opening(d.path, err)
 	}
 	return d.stmts.prepare(conn, statements(writeSQL, schedulesWriteSQL, claimsWriteSQL))
 }
@@ -204,22 +204,22 @@ func (d *DB) openReaders() error {
 		},
 	})
 	if err != nil {
-		return translate("open "+d.path, err)
+		return opening(d.path, err)
 	}
 	d.pool = pool
-	err = d.query(context.Background(), "meta", nil, func(s *sqlite.Stmt) error {
-		d.cluster = s.ColumnText(0)
-		return nil
-	})
-	if err == nil && d.cluster == "" {
-		err = fmt.Errorf("%s: %w: it holds no Skein database", d.path, store.ErrFormat)
+	conn, err := pool.Take(context.Background())
+	if err == nil {
+		err = opening(d.path, checkReadable(conn))
+		pool.Put(conn)
 	}
 	if err == nil {
-		var conn *sqlite.Conn
-		if conn, err = pool.Take(context.Background()); err == nil {
-			err = d.checkReadable(conn)
-			pool.Put(conn)
-		}
+		err = d.query(context.Background(), "meta", nil, func(s *sqlite.Stmt) error {
+			d.cluster = s.ColumnText(0)
+			return nil
+		})
+	}
+	if err == nil && d.cluster == "" {
+		err = fmt.Errorf("%s: %w: it has no number of its own", d.path, store.ErrCorrupt)
 	}
 	if err != nil {
 		return errors.Join(err, pool.Close())
@@ -251,17 +251,22 @@ func checkFormat(conn *sqlite.Conn) error {
 }
 
 // checkReadable refuses formats that reading does not bring to the newest one.
-func (d *DB) checkReadable(conn *sqlite.Conn) error {
+func checkReadable(conn *sqlite.Conn) error {
 	err := checkFormat(conn)
 	if err != nil {
 		return err
 	}
 	version, err := pragmaInt(conn, "user_version")
-	if err == nil && version < format {
-		err = fmt.Errorf("%s: %w: it has format %d and this program reads format %d; start a node on it once, that brings it up to date",
-			d.path, store.ErrFormat, version, format)
+	switch {
+	case err != nil:
+		return err
+	case version == 0:
+		return fmt.Errorf("%w: it holds no Skein database", store.ErrFormat)
+	case version < format:
+		return fmt.Errorf("%w: it has format %d and this program reads format %d; start a node on it once, that brings it up to date",
+			store.ErrFormat, version, format)
 	}
-	return err
+	return nil
 }
 
 // migrate brings the database to the newest format, one transaction for each step, so

@@ -121,6 +121,19 @@ func TestOpenRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, store.ErrFormat, "not a database"},
+		{"a long text", func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte(strings.Repeat("\n234567\n", 2048)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, store.ErrFormat, "not a database"},
+		{"the first bytes are others", spoil(0, 16), store.ErrDamaged, "skein db restore"},
+		{"the header is another", spoil(0, 100), store.ErrDamaged, "skein db restore"},
+		{"the first page is another", spoil(0, 4096), store.ErrDamaged, "skein db restore"},
+		{"the page size is another", spoil(16, 18), store.ErrDamaged, "skein db restore"},
+		{"the schema is another", spoil(100, 4096), store.ErrDamaged, "malformed"},
+		{"all but the header is another", spoil(100, 1<<20), store.ErrDamaged, "malformed"},
+		{"the second half is gone", shorten(func(size int64) int64 { return size / 2 }), store.ErrDamaged, "malformed"},
+		{"only the header is there", shorten(func(int64) int64 { return 100 }), store.ErrDamaged, "skein db restore"},
 		{"a folder", func(t *testing.T, path string) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
@@ -146,7 +159,47 @@ func TestOpenRefuses(t *testing.T) {
 			if after, _ := os.ReadFile(path); string(after) != string(before) {
 				t.Error("the file was changed")
 			}
+			switch d, err := OpenReadOnly(path); {
+			case err == nil:
+				_ = d.Close()
+				t.Error("opened to look at it")
+			case !errors.Is(err, c.kind) || !strings.Contains(err.Error(), says):
+				t.Errorf("to look at it: %v, want %v with %q", err, c.kind, says)
+			}
 		})
+	}
+}
+
+// spoil makes a database of which some bytes are others.
+func spoil(from, to int) func(*testing.T, string) {
+	return func(t *testing.T, path string) {
+		shorten(func(size int64) int64 { return size })(t, path)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := from; i < min(to, len(b)); i++ {
+			b[i] ^= 0xa5
+		}
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// shorten makes a database and leaves so much of it.
+func shorten(left func(size int64) int64) func(*testing.T, string) {
+	return func(t *testing.T, path string) {
+		d, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, left(size(t, path))); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

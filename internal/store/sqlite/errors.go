@@ -1,8 +1,12 @@
 package sqlite
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 
 	"zombiezen.com/go/sqlite"
 
@@ -15,7 +19,7 @@ func translate(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, kind := range []error{store.ErrFormat, store.ErrFenced, store.ErrRefused, store.ErrUnavailable, store.ErrNotFound, store.ErrUnknown, store.ErrCorrupt} {
+	for _, kind := range []error{store.ErrFormat, store.ErrFenced, store.ErrRefused, store.ErrUnavailable, store.ErrNotFound, store.ErrUnknown, store.ErrCorrupt, store.ErrDamaged} {
 		if errors.Is(err, kind) {
 			return fmt.Errorf("%s: %w", doing, err)
 		}
@@ -26,8 +30,72 @@ func translate(doing string, err error) error {
 		kind = store.ErrRefused
 	case sqlite.ResultFull:
 		kind = store.ErrFull
-	case sqlite.ResultNotADB, sqlite.ResultCorrupt:
+	case sqlite.ResultNotADB:
 		kind = store.ErrFormat
+	case sqlite.ResultCorrupt:
+		return fmt.Errorf("%s: %w", doing, damaged(err))
 	}
 	return fmt.Errorf("%s: %w: %w", doing, kind, err)
+}
+
+func damaged(err error) error {
+	return fmt.Errorf("%w: %w; restore a backup: skein db restore FILE --force", store.ErrDamaged, err)
+}
+
+// opening translates an error of opening a file: what SQLite takes for no database may have been one.
+func opening(path string, err error) error {
+	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultNotADB && wasDatabase(path) {
+		err = damaged(err)
+	}
+	return translate("open "+path, err)
+}
+
+// The file format of SQLite, as far as it takes to know a file again whose beginning is spoilt.
+const (
+	pageBytes   = 4096 // of every database that is made here
+	magic       = "SQLite format 3\x00"
+	idAt        = 68 // where the header has the application's id
+	pagesLooked = 16
+)
+
+// wasDatabase reports whether a file looks like a database of which the first page is damaged: its header says in one place or
+// another that it is ours, or what follows the first page are pages of tables.
+func wasDatabase(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	text := make([]byte, pageBytes*(1+pagesLooked))
+	n, err := io.ReadFull(f, text)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false
+	}
+	text = text[:n]
+	ours := len(text) >= idAt+4 && binary.BigEndian.Uint32(text[idAt:]) == applicationID
+	if ours || bytes.HasPrefix(text, []byte(magic)) {
+		return true
+	}
+	pages, tables := 0, 0
+	for at := pageBytes; at+pageBytes <= len(text); at += pageBytes {
+		pages++
+		if isTree(text[at : at+pageBytes]) {
+			tables++
+		}
+	}
+	return pages > 0 && 2*tables > pages // others hold long values, or nothing
+}
+
+// isTree reports whether a page can be one of a table or an index, by the head that each of them has.
+func isTree(page []byte) bool {
+	head := 8
+	switch page[0] {
+	case 2, 5: // with children
+		head = 12
+	case 10, 13:
+	default:
+		return false
+	}
+	free, cells, content := binary.BigEndian.Uint16(page[1:]), int(binary.BigEndian.Uint16(page[3:])), int(binary.BigEndian.Uint16(page[5:]))
+	return free < pageBytes && head+2*cells <= content && content <= pageBytes && page[7] <= 60
 }
