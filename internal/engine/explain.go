@@ -113,14 +113,18 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) err
 	if err != nil {
 		return err
 	}
+	now, err := e.Clock(ctx)
+	if err != nil {
+		return err
+	}
 	var waiting []*TaskView
 	for i := range tasks {
-		switch t := &tasks[i]; t.State {
-		case dag.Ready:
+		switch t := &tasks[i]; {
+		case t.State == dag.Ready, v.Intent == dag.IntentRun && dueAgain(t, now):
 			waiting = append(waiting, t)
-		case dag.Assigned, dag.Running, dag.RetryWait:
-			e.explainHeld(v, t, x)
-		case dag.Deferred:
+		case t.State == dag.Assigned, t.State == dag.Running, t.State == dag.RetryWait:
+			e.explainHeld(v, t, now, x)
+		case t.State == dag.Deferred:
 			if err := e.explainDeferred(ctx, v, t, x); err != nil {
 				return err
 			}
@@ -202,8 +206,17 @@ func (e *Engine) waitsFor(ctx context.Context, v *RunView, atTrigger bool) (olde
 	return oldest, nil
 }
 
+// dueAgain reports whether the next try of a task is due. It waits for a slot then, as one does that is ready, which its rows
+// do not tell.
+func dueAgain(t *TaskView, now dag.Micros) bool {
+	return t.State == dag.RetryWait && isDue(&t.Attempts[len(t.Attempts)-1].AttemptRow, now)
+}
+
+// isDue reports whether the try after an attempt is due: who waits for a person has none.
+func isDue(a *dag.AttemptRow, now dag.Micros) bool { return a.RetryAt != 0 && a.RetryAt <= now }
+
 // explainHeld covers a task that somebody has, or that waits for its next try.
-func (e *Engine) explainHeld(v *RunView, t *TaskView, x *Explanation) {
+func (e *Engine) explainHeld(v *RunView, t *TaskView, now dag.Micros, x *Explanation) {
 	a := &t.Attempts[len(t.Attempts)-1]
 	if t.State == dag.RetryWait && a.Cause == dag.CauseAsk {
 		x.add(Reason{Kind: "operator", What: fmt.Sprintf("task %s lost its handler, and on_lost: ask has it wait for a person", t.Name),
@@ -219,7 +232,10 @@ func (e *Engine) explainHeld(v *RunView, t *TaskView, x *Explanation) {
 		}
 		if v.Intent == dag.IntentPause { // who knows when that ends
 			r.What += ", once its run goes on"
-			r.Unblocks, r.Expected = fmt.Sprintf("skein run resume %s; it is tried no sooner than %s", v.ID, a.RetryAt.Time().UTC().Format(time.RFC3339)), 0
+			r.Unblocks, r.Expected = "skein run resume "+v.ID.String(), 0
+			if a.RetryAt > now {
+				r.Unblocks += "; it is tried no sooner than " + a.RetryAt.Time().UTC().Format(time.RFC3339)
+			}
 		}
 		x.add(r)
 		return
@@ -251,11 +267,18 @@ func describe(a *dag.AttemptRow) string {
 func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Explanation) error {
 	switch t.State {
 	case dag.Assigned, dag.Running:
-		e.explainHeld(v, t, x)
+		e.explainHeld(v, t, 0, x)
 		return nil
 	case dag.RetryWait:
-		_, err := e.explainIntent(ctx, v, x)
-		e.explainHeld(v, t, x)
+		now, err := e.Clock(ctx)
+		if err != nil {
+			return err
+		}
+		if v.Intent == dag.IntentRun && dueAgain(t, now) {
+			return e.explainReady(ctx, v, t, x)
+		}
+		_, err = e.explainIntent(ctx, v, x)
+		e.explainHeld(v, t, now, x)
 		return err
 	case dag.Deferred:
 		return e.explainDeferred(ctx, v, t, x)
@@ -284,7 +307,12 @@ func (e *Engine) explainReady(ctx context.Context, v *RunView, t *TaskView, x *E
 	if n, err := e.explainShares(ctx, v, t.Name, x); n > 0 || err != nil {
 		return err
 	}
-	r, err := e.roomReason(ctx, wanting{run: v, task: t, what: "it is ready and waits for a slot", since: t.Modified})
+	q := wanting{run: v, task: t, what: "it is ready and waits for a slot", since: t.Modified}
+	if t.State == dag.RetryWait {
+		a := &t.Attempts[len(t.Attempts)-1]
+		q.what, q.since = fmt.Sprintf("its next try is due (%s) and waits for a slot", describe(&a.AttemptRow)), a.RetryAt
+	}
+	r, err := e.roomReason(ctx, q)
 	if err != nil {
 		return err
 	}

@@ -23,9 +23,19 @@ type queueTasks struct {
 
 // tasksOf sorts the tasks of a run by the queue that they name.
 func (e *Engine) tasksOf(ctx context.Context, row *dag.RunRow) (map[string]*queueTasks, error) {
-	g, _, views, err := e.derive(ctx, row)
+	g, attempts, views, err := e.derive(ctx, row)
 	if err != nil {
 		return nil, err
+	}
+	now, err := e.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range attempts {
+		a := &attempts[i]
+		if a.Task >= 0 && views[a.Task].State == dag.RetryWait && views[a.Task].Token == a.Token && isDue(a, now) {
+			views[a.Task].State = dag.Ready
+		}
 	}
 	all := map[string]*queueTasks{}
 	for t := range dag.TaskID(g.Len()) {
