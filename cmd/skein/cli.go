@@ -33,6 +33,7 @@ type cli struct {
 	configFile string
 	format     string
 	noInput    bool
+	flags      *pflag.FlagSet // of the command, once it has begun
 
 	cfg *app.Config // once a command has begun
 }
@@ -105,6 +106,10 @@ func (c *cli) do(f func(ctx context.Context, args []string) error) func(*cobra.C
 		c.entered = true
 		if err := checkFormat(c.format); err != nil {
 			return err
+		}
+		c.flags = cmd.Flags()
+		if d, err := c.flags.GetDuration("timeout"); err == nil && d < 0 { // 0 is no bound; this would be none, too
+			return usage("--timeout %v: want a length of time such as 30s", d)
 		}
 		if i := slices.Index(args, ""); i >= 0 { // most likely a variable that is not set, and no name at all
 			return hint(usage("%s: argument %d is empty", words(cmd), i+1), "see: "+cmd.CommandPath()+" --help")
@@ -201,7 +206,7 @@ func (c *cli) complain(err error) {
 		fmt.Fprint(c.err, faults.Error())
 		c.say("%s", count(len(faults), "error"))
 	case errors.As(err, &problem) && len(problem.Errors) > 0:
-		c.say("skein: %v", err)
+		c.say("skein: %s", c.asTyped(err.Error()))
 		for _, e := range problem.Errors {
 			switch said := strings.Contains(err.Error(), e.Message); {
 			case !said:
@@ -211,12 +216,24 @@ func (c *cli) complain(err error) {
 			}
 		}
 	default:
-		c.say("skein: %v", err)
+		c.say("skein: %s", c.asTyped(err.Error()))
 	}
 	var h *hinted
 	if errors.As(err, &h) {
 		c.say("  → %s", h.hint)
 	}
+}
+
+// asTyped names the flag that was typed where the API names the field of the request that it became.
+func (c *cli) asTyped(text string) string {
+	if c.flags != nil {
+		c.flags.Visit(func(f *pflag.Flag) {
+			for _, part := range []string{"body.", "query."} {
+				text = strings.ReplaceAll(text, part+f.Name+": ", fmt.Sprintf("--%s %s: ", f.Name, f.Value))
+			}
+		})
+	}
+	return text
 }
 
 func faultLine(e api.FileError) string {

@@ -20,6 +20,7 @@ func (c *cli) dbCmd() *cobra.Command {
 
 An SQLite file belongs to the node that holds its data folder; a PostgreSQL schema may be shared by many.`,
 	}
+	needsVerb(cmd)
 	cmd.AddCommand(c.dbStatusCmd(), c.dbMigrateCmd(), c.dbBackupCmd(), c.dbRestoreCmd(), c.dbCopyCmd())
 	return cmd
 }

@@ -279,6 +279,9 @@ func (c *cli) workflowRollbackCmd() *cobra.Command {
 		Example: "  skein workflow rollback nightly-orders\n  skein workflow rollback nightly-orders --to 3",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
+			if to < 0 {
+				return usage("--to %d: want the number of a version", to)
+			}
 			if to == 0 {
 				w, err := s.Workflow(ctx, args[0])
 				if err != nil {

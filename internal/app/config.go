@@ -116,10 +116,7 @@ func text(s string) func() string { return func() string { return s } }
 // settings is the one table: what can be set, its default and what a value means.
 func settings() []setting {
 	return []setting{
-		{name: "data", def: dataDefault, set: func(c *Config, v string) (err error) {
-			c.Data, err = filepath.Abs(v)
-			return err
-		}},
+		{name: "data", def: dataDefault, set: setData},
 		{name: "db", def: text(""), set: setDB, shown: shownDB},
 		{name: "listen", def: text(ListenDefault), set: func(c *Config, v string) error {
 			c.Listen = v
@@ -181,6 +178,14 @@ func settings() []setting {
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 		{name: "token_file", def: text(""), set: setTokenFile},
 	}
+}
+
+func setData(c *Config, v string) (err error) {
+	if v == "" { // a variable that is not set must not mean the folder where we are
+		return errors.New("it names no folder")
+	}
+	c.Data, err = filepath.Abs(v)
+	return err
 }
 
 func setLogs(c *Config, v string) error { return setPath(&c.Logs, v) }

@@ -3,7 +3,10 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net/url"
+	"strings"
 
 	"skein.dev/skein/internal/remote"
 )
@@ -13,8 +16,9 @@ var ErrNoServer = errors.New("a worker needs the URL of a node: --server http://
 
 // RunWorker is a worker that is no node, until ctx ends and it has drained; hurry ends that.
 func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan struct{}) error {
-	if len(cfg.Server) == 0 {
-		return ErrNoServer
+	servers, err := nodesOf(cfg)
+	if err != nil {
+		return err
 	}
 	if err := prepareData(cfg.Data); err != nil {
 		return err
@@ -35,11 +39,30 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 	if cfg.TokenFile != "" {
 		renewed = func() (string, error) { return readToken(cfg.TokenFile) }
 	}
-	w, err := remote.New(ctx, remote.Config{Renewed: renewed, Lease: cfg.Lease, Servers: cfg.Server, Token: cfg.APIToken, Transport: rt, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
+	w, err := remote.New(ctx, remote.Config{Renewed: renewed, Lease: cfg.Lease, Servers: servers, Token: cfg.APIToken, Transport: rt, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
 		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Drain: cfg.Drain, Version: Version(), Log: log})
 	if err != nil {
 		return errors.Join(err, lock.release())
 	}
-	log.Info("worker", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", cfg.Server)
+	log.Info("worker", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", servers)
 	return errors.Join(w.Run(ctx, hurry), lock.release())
+}
+
+// nodesOf are the nodes that a worker was told of. An address that cannot be one would be tried for ever.
+func nodesOf(cfg *Config) (all []string, err error) {
+	for _, given := range cfg.Server {
+		text := given
+		if !strings.Contains(text, "://") {
+			text = "http://" + text
+		}
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+			return nil, &SettingError{Name: "server", Origin: cfg.origin("server"), Err: fmt.Errorf("%q is not a URL such as http://node-1:8080", given)}
+		}
+		all = append(all, strings.TrimSuffix(text, "/"))
+	}
+	if len(all) == 0 {
+		return nil, ErrNoServer
+	}
+	return all, nil
 }

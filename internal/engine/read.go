@@ -48,6 +48,9 @@ type AttemptView struct {
 // GetRun reads one run.
 func (e *Engine) GetRun(ctx context.Context, id dag.RunID) (RunView, error) {
 	row, err := e.store.Run(ctx, id)
+	if errors.Is(err, store.ErrNotFound) { // how the store looked for it tells nobody anything
+		return RunView{}, fmt.Errorf("run %s: %w", id, ErrNotFound)
+	}
 	if err != nil {
 		return RunView{}, fromStore("run "+id.String(), err)
 	}
