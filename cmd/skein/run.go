@@ -174,6 +174,9 @@ func (c *cli) start(ctx context.Context, arg string, named bool, f *runFlags) er
 		if err == nil {
 			w.contact()
 		}
+		if f.version != 0 && errors.Is(err, skein.ErrNotFound) {
+			return hint(err, "list workflows: skein workflow list; versions of one: skein workflow versions "+req.Workflow)
+		}
 		if def == nil && f.from == "" {
 			return noSuchName(err, arg)
 		}

@@ -77,7 +77,14 @@ func Alone(path string) error {
 // format 0.
 func Inspect(path string) (store.Seen, error) {
 	seen := store.Seen{Known: format}
-	if _, err := os.Stat(path); err == nil {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return seen, fmt.Errorf("open %s: %w", path, err)
+	case !info.Mode().IsRegular():
+		return seen, fmt.Errorf("%s is no file: want that of a SQLite database", path)
+	default:
 		conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly|sqlite.OpenURI)
 		if err != nil {
 			return seen, opening(path, err)
@@ -93,8 +100,6 @@ func Inspect(path string) (store.Seen, error) {
 				return seen, opening(path, err)
 			}
 		}
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return seen, fmt.Errorf("open %s: %w", path, err)
 	}
 	files, err := migrations.ReadDir("migrations")
 	if err != nil {
