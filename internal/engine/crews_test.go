@@ -436,6 +436,27 @@ func crewWork(n *node, died <-chan struct{}) bool {
 	return !over
 }
 
+// TestSweepDueRetry: a task whose next try is due stands as it should while there is no slot for it, however long.
+func TestSweepDueRetry(t *testing.T) {
+	x := newSwept(t, func(c *engine.Config) { c.Slots = 1 })
+	x.hands.held = true
+	retried := x.apply("w", graph(t, "a", func(s *dag.GraphSpec) {
+		s.Tasks[0].Policy.Retry = dag.Retry{Max: 1, Delay: 50 * time.Millisecond}
+	}))
+	first := x.submit(retried)
+	k := x.hands.holding(1)[0]
+	second := x.submit(x.apply("v", graph(t, "a")))
+	x.hands.end(k, dag.Result{State: dag.AttemptFailed, Exited: true, ExitCode: 3})
+	k = x.hands.holding(1)[0]
+	x.later(10 * time.Minute)
+	x.sweeps(0)
+	x.hands.end(k, done)
+	x.ends(second, dag.RunSucceeded)
+	x.hands.end(x.hands.holding(1)[0], done)
+	x.ends(first, dag.RunSucceeded)
+	x.sound()
+}
+
 // TestSweepTaskQueue: tasks that wait for a place, while slots are spare, stand as they should.
 func TestSweepTaskQueue(t *testing.T) {
 	x := newSwept(t, naming)

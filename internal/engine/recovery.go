@@ -298,7 +298,7 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 		at := due[dag.TaskID(t)]
 		switch st := views[t].State; {
 		case st.Terminal():
-		case st == dag.Ready && s.spare[shard] && placed(g, r, dag.TaskID(t)), st == dag.RetryWait && at != 0 && s.old(at, standstill):
+		case (st == dag.Ready || st == dag.RetryWait && at != 0 && s.old(at, standstill)) && s.spare[shard] && placed(g, r, dag.TaskID(t)):
 			work = true
 		case st == dag.Pending:
 			left = true
