@@ -267,12 +267,14 @@ func TestPatience(t *testing.T) {
 	}
 	for name, last := range map[string]struct {
 		status   int
+		after    string
 		patience time.Duration
-	}{"another refusal": {http.StatusConflict, time.Minute}, "no patience": {http.StatusServiceUnavailable, time.Millisecond}} {
+	}{"another refusal": {http.StatusConflict, "1", time.Minute}, "no patience": {http.StatusServiceUnavailable, "1", time.Millisecond},
+		"centuries": {http.StatusServiceUnavailable, "9223372037", time.Minute}} {
 		status, keys = last.status, nil
 		c := client(t, func(w http.ResponseWriter, r *http.Request) {
 			keys = append(keys, "")
-			w.Header().Set("Retry-After", "1")
+			w.Header().Set("Retry-After", last.after)
 			w.WriteHeader(last.status)
 		}, skein.WithPatience(last.patience, nil))
 		if _, err := c.StopRun(t.Context(), "x", "why"); err == nil || len(keys) != 1 {

@@ -180,10 +180,13 @@ func (c *Client) do(ctx context.Context, k *call, out any) (status int, err erro
 // problemMax bounds what is read of a refusal.
 const problemMax = 4 << 20
 
+// retryAfterMax bounds, in seconds, what a server may ask a client to wait.
+const retryAfterMax = 24 * 3600
+
 func refusal(resp *http.Response) *Error {
 	e := &Error{}
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
-		e.RetryAfter = time.Duration(s) * time.Second
+		e.RetryAfter = time.Duration(min(s, retryAfterMax)) * time.Second
 	}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, problemMax))
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))

@@ -16,6 +16,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/store"
 )
 
 // TestMain makes this test binary a keeper when a node starts one.
@@ -95,6 +96,31 @@ func end(t *testing.T, k *skein.Client, id string) api.Run {
 		if run.Ended() {
 			return run
 		}
+	}
+}
+
+// dies is a store that is over when its test says so.
+type dies struct {
+	store.Store
+	over chan struct{}
+}
+
+func (d dies) Lost() <-chan struct{} { return d.over }
+
+// TestStoreIsOver: a node that has nothing to do ends when its store does, whoever has met that, and says why.
+func TestStoreIsOver(t *testing.T) {
+	n, err := Open(t.Context(), testConfig(t, nil), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	n.store = dies{n.store, over} // the engine has the one below, which lives on
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(t.Context()) }()
+	<-n.Ready()
+	close(over)
+	if err := <-ended; !errors.Is(err, store.ErrLost) {
+		t.Errorf("it ended with %v", err)
 	}
 }
 

@@ -354,9 +354,22 @@ func (n *Node) until(ctx context.Context, engineEnd, httpEnd chan error, member 
 		return err
 	case err := <-httpEnd:
 		return err
+	case <-ended(n.store):
+		n.over = true
+		n.log.Error("what was written may be lost; what runs goes on for the next server")
+		return store.ErrLost
 	case err := <-member:
+		n.Hurry() // what runs here is others' by now
 		return err
 	}
+}
+
+// ended is closed when a store is over, whoever has met that: on an idle server its engine may not for hours.
+func ended(st store.Store) <-chan struct{} {
+	if m, ok := st.(store.Mortal); ok {
+		return m.Lost()
+	}
+	return nil
 }
 
 // drain ends the attempts and has their reports written.

@@ -135,7 +135,7 @@ func New(cfg Config) *Node {
 
 // Run is a member until ctx ends; then it gives its shards back and leaves.
 func (n *Node) Run(ctx context.Context) error {
-	if err := n.join(ctx); err != nil {
+	if err := n.join(ctx, 0); err != nil {
 		if ctx.Err() == nil {
 			return err
 		}
@@ -187,14 +187,21 @@ func (n *Node) turns(ctx context.Context) error {
 	return nil
 }
 
-// join writes this node's row, and tries until it is there.
-func (n *Node) join(ctx context.Context) error {
+// join writes this node's row, and tries until it is there, or until a process has its name that is younger than the
+// life before, if there was one.
+func (n *Node) join(ctx context.Context, before dag.HandlerID) error {
 	for pause := lookEvery; ; pause = min(2*pause, n.cfg.Beat) {
 		sent, boot := n.host.Now(), n.cfg.Boot()
 		m := n.Self()
 		// Not given up in the midst: it might be carried out after this node has left.
 		joining, over := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
-		err := n.cfg.Store.Join(joining, m)
+		var err error
+		if before != 0 {
+			err = n.replaced(joining, before)
+		}
+		if err == nil {
+			err = n.cfg.Store.Join(joining, m)
+		}
 		over()
 		if err == nil {
 			n.mu.Lock()
@@ -204,7 +211,7 @@ func (n *Node) join(ctx context.Context) error {
 			n.succeeded(&n.fails.joining)
 			return nil
 		}
-		if ctx.Err() != nil || errors.Is(err, store.ErrFormat) || errors.Is(err, store.ErrRefused) {
+		if ctx.Err() != nil || errors.Is(err, ErrReplaced) || errors.Is(err, store.ErrFormat) || errors.Is(err, store.ErrRefused) {
 			return err
 		}
 		n.failed(&n.fails.joining, err)
@@ -224,9 +231,6 @@ func (n *Node) turn(ctx context.Context) (seen bool, err error) {
 	case lost && n.cfg.ExitOnLoss:
 		return false, ErrDeposed
 	case lost:
-		if err := n.replaced(ctx); err != nil {
-			return false, err
-		}
 		if err := n.rejoin(ctx); err != nil {
 			return false, err
 		}
@@ -331,16 +335,16 @@ func (n *Node) renew(ctx context.Context) error {
 	return nil
 }
 
-// replaced is an error if a younger process has this node's name: who starts under a listed name replaces it at once. If the older one came
-// back, they would depose each other for ever.
-func (n *Node) replaced(ctx context.Context) error {
+// replaced is an error if a process that is younger than a life of this one has this node's name: who starts under a listed name replaces it
+// at once. If the older one came back, they would depose each other for ever.
+func (n *Node) replaced(ctx context.Context, life dag.HandlerID) error {
 	members, _, err := n.cfg.Store.Members(ctx)
 	if err != nil {
-		return nil // whoever joins needs the store, too, and looks again
+		return err
 	}
 	self := n.Self()
 	for i := range members {
-		if m := &members[i]; m.Name == self.Name && !m.Worker && m.Handler > self.Handler {
+		if m := &members[i]; m.Name == self.Name && !m.Worker && m.Handler > life && m.Handler != self.Handler {
 			return fmt.Errorf("%w: %s, of the process at %s; a node needs a name of its own: --name", ErrReplaced, m.Name, m.Address)
 		}
 	}
@@ -350,6 +354,7 @@ func (n *Node) replaced(ctx context.Context) error {
 // rejoin begins a new life: this node was taken for dead, and what it had is with others.
 func (n *Node) rejoin(ctx context.Context) error {
 	n.log.Error("the other nodes declared this one dead; it stops what it runs and joins under a new handler")
+	life := n.Self().Handler
 	h, err := n.cfg.Owner.Reborn(ctx)
 	if err != nil {
 		n.failed(&n.fails.born, err)
@@ -360,7 +365,7 @@ func (n *Node) rejoin(ctx context.Context) error {
 	n.self.Handler, n.self.UUID, n.self.Started = h.ID, h.UUID, h.Started
 	n.joined = false
 	n.mu.Unlock()
-	return n.join(ctx)
+	return n.join(ctx, life)
 }
 
 // see keeps what was read for those who ask.

@@ -141,11 +141,20 @@ func (s *Shipper) Run(ctx context.Context) {
 				select {
 				case <-ctx.Done():
 				case <-time.After(soon):
-					_ = s.flush(ctx, true)
+					if s.reaches() {
+						_ = s.flush(ctx, true)
+					}
 				}
 			}
 		}
 	}
+}
+
+// reaches reports whether the store took what was sent last.
+func (s *Shipper) reaches() bool {
+	s.round.Lock()
+	defer s.round.Unlock()
+	return !s.failing
 }
 
 func (s *Shipper) idle() bool {

@@ -265,6 +265,12 @@ type Stager interface {
 	Unstage()
 }
 
+// Mortal is a store that can be over before it is closed (ErrLost), whoever writes then.
+type Mortal interface {
+	// Lost is closed when the store is over.
+	Lost() <-chan struct{}
+}
+
 // Store keeps the rows. All methods may be called from any goroutine; Commit is called by
 // one goroutine per writer and has one transaction in flight.
 type Store interface {

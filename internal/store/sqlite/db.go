@@ -88,7 +88,10 @@ type DB struct {
 	checkpoints checkpointer
 }
 
-var _ store.Store = (*DB)(nil)
+var (
+	_ store.Store  = (*DB)(nil)
+	_ store.Mortal = (*DB)(nil)
+)
 
 // Open opens or makes a database for writing. An empty file is made one; a file that is
 // no database, or of a newer format, is an error and stays as it is.

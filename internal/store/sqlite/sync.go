@@ -26,6 +26,7 @@ type syncs struct {
 	mu      sync.Mutex    // protects following fields
 	done    uint64
 	lost    error         // a sync has failed
+	gone    chan struct{} // closed when it has; nil before somebody asks
 	more    chan struct{} // closed when one of these changes; nil: nobody waits
 }
 
@@ -44,8 +45,23 @@ func (s *syncs) over(n uint64) {
 func (s *syncs) lose(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.lost == nil && s.gone != nil {
+		close(s.gone)
+	}
 	s.lost = err
 	s.tell()
+}
+
+// end is closed once a sync has failed.
+func (s *syncs) end() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone == nil {
+		if s.gone = make(chan struct{}); s.lost != nil {
+			close(s.gone)
+		}
+	}
+	return s.gone
 }
 
 func (s *syncs) tell() {
@@ -171,6 +187,9 @@ func (d *DB) sync(w written) error {
 	}
 	return fmt.Errorf("sync the log: %w: %w: %w", store.ErrUnknown, store.ErrLost, lost)
 }
+
+// Lost implements store.Mortal.
+func (d *DB) Lost() <-chan struct{} { return d.syncs.end() }
 
 // lose is the end of a DB whose log could not be synced.
 func (d *DB) lose(err error) {

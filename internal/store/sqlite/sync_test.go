@@ -141,7 +141,14 @@ func TestASyncThatFailsIsForAll(t *testing.T) {
 		ended <- err
 	}()
 	o.until("both are in the log", func() bool { return d.syncs.written.Load() == n+2 })
+	lost := d.Lost()
+	select {
+	case <-lost:
+		t.Fatal("it is over before the sync has failed")
+	default:
+	}
 	close(fail)
+	<-lost
 	for range 2 {
 		if err := <-ended; !errors.Is(err, store.ErrUnknown) {
 			t.Errorf("a commit says %v", err)
@@ -185,7 +192,7 @@ func TestAFailedCommitLetsNobodyGo(t *testing.T) {
 		ended <- err
 	}()
 	o.until("the other has failed", func() bool { return d.syncs.written.Load() == n+1 })
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // enough for SQLite, so that it is the disk that is waited for
 	defer cancel()
 	if _, err := d.Run(ctx, first.RunInserts[0].ID); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a reader has returned what is not on the disk: %v", err)
