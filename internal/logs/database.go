@@ -143,7 +143,7 @@ func (r *rowReader) Size() (int64, error) {
 }
 
 // First implements Reader.
-func (r *rowReader) First() int64 { return r.span.First }
+func (r *rowReader) First(at int64) int64 { return max(at, r.span.First) }
 
 // Close implements Reader.
 func (r *rowReader) Close() error { return nil }
@@ -173,7 +173,7 @@ func (r *rowReader) load(at int64) error {
 		return err
 	case part.Offset > at:
 		r.span.First = part.Offset
-		return fmt.Errorf("the log's bytes from %d to %d are not kept any more: %w", at, part.Offset, fs.ErrNotExist)
+		return notKept(at, part.Offset)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(part.Data))
 	if err != nil {

@@ -114,4 +114,4 @@ func (r fileReader) Size() (int64, error) {
 }
 
 // First implements Reader.
-func (fileReader) First() int64 { return 0 }
+func (fileReader) First(at int64) int64 { return at }

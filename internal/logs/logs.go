@@ -63,12 +63,12 @@ type Store interface {
 	Keep() int64
 }
 
-// Reader reads a log that may still grow.
+// Reader reads a log that may still grow. It is of one goroutine.
 type Reader interface {
 	io.ReaderAt
 	io.Closer
 	// Size is where the log ends now.
 	Size() (int64, error)
-	// First is the offset of the first byte that is kept.
-	First() int64
+	// First is where reading can begin that was to begin at an offset: there, or at the first byte that is kept.
+	First(at int64) int64
 }

@@ -46,11 +46,11 @@ func read(t *testing.T, s Store, ref Ref) (text string, first int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := io.ReadAll(io.NewSectionReader(r, r.First(), size-r.First()))
+	all, err := io.ReadAll(io.NewSectionReader(r, r.First(0), size-r.First(0)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(all), r.First()
+	return string(all), r.First(0)
 }
 
 // both kinds of store mean the same, but for what they keep.

@@ -98,6 +98,7 @@ type logs struct {
 	mu   sync.Mutex // protects following fields
 	text map[server.LogRef][]byte
 	gone int64 // bytes of each that are not kept any more
+	goes int64 // so many are not from the next read on
 	bug  bool  // opening one panics
 }
 
@@ -108,7 +109,7 @@ func (l *logs) add(ref server.LogRef, s string) {
 }
 
 func (l *logs) Open(_ context.Context, ref server.LogRef) (server.LogReader, error) {
-	ref.Index = 0 // the name says it
+	ref.Index, ref.Handler = 0, 0 // the name says it
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.bug {
@@ -128,6 +129,9 @@ type logReader struct {
 func (r *logReader) ReadAt(p []byte, off int64) (int, error) {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
+	if r.l.gone = max(r.l.gone, r.l.goes); off < r.l.gone {
+		return 0, fs.ErrNotExist
+	}
 	n := copy(p, r.l.text[r.ref][off:])
 	if n < len(p) {
 		return n, io.EOF
@@ -141,10 +145,10 @@ func (r *logReader) Size() (int64, error) {
 	return int64(len(r.l.text[r.ref])), nil
 }
 
-func (r *logReader) First() int64 {
+func (r *logReader) First(at int64) int64 {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
-	return r.l.gone
+	return max(at, r.l.gone)
 }
 
 func (r *logReader) Close() error { return nil }

@@ -51,10 +51,9 @@ type logOf struct {
 	s       *Server
 	ref     LogRef
 	task    dag.TaskID
-	ended   bool          // the attempt is over: nothing is added to what the file has now
-	settled bool          // the attempt never was and never will be
-	end     dag.Micros    // of the attempt
-	handler dag.HandlerID // that has, or had, the attempt; 0: nobody yet
+	ended   bool       // the attempt is over: nothing is added to what the file has now
+	settled bool       // the attempt never was and never will be
+	end     dag.Micros // of the attempt
 	reader  LogReader
 }
 
@@ -71,7 +70,7 @@ func (s *Server) getLog(ctx context.Context, in *logIn) (*streamOut, error) {
 		if !in.Follow {
 			l.arrive(r.Context())
 		}
-		if l.ended && !in.Follow && in.Offset == 0 && in.Limit == 0 && l.first() == 0 {
+		if l.ended && !in.Follow && in.Offset == 0 && in.Limit == 0 && l.first(0) == 0 {
 			l.whole(w, r)
 			return
 		}
@@ -111,7 +110,7 @@ func (s *Server) findLog(ctx context.Context, in *logIn) (*logOf, error) {
 		return nil, err
 	case there:
 		if !in.Here {
-			if err := s.here(ctx, l.handler); err != nil {
+			if err := s.here(ctx, l.ref.Handler); err != nil {
 				return nil, err
 			}
 		}
@@ -139,7 +138,7 @@ func (l *logOf) look(ctx context.Context) (there bool, err error) {
 	}
 	for i := range attempts {
 		if attempts[i].Token == l.ref.Attempt {
-			l.ended, l.end, l.handler = attempts[i].State.Ended(), attempts[i].Finished, attempts[i].Handler
+			l.ended, l.end, l.ref.Handler = attempts[i].State.Ended(), attempts[i].Finished, attempts[i].Handler
 			return true, nil
 		}
 	}
@@ -155,7 +154,7 @@ func (l *logOf) look(ctx context.Context) (there bool, err error) {
 
 // comes reports whether something of an ended attempt's log may be on its way from another machine.
 func (l *logOf) comes() bool {
-	return l.ended && l.handler != l.s.engine.Handler().ID && time.Since(l.end.Time()) < logOld
+	return l.ended && l.ref.Handler != l.s.engine.Handler().ID && time.Since(l.end.Time()) < logOld
 }
 
 // arrive returns when a log is whole, or ctx ends.
@@ -211,12 +210,12 @@ func (l *logOf) size() (int64, error) {
 	return n, nil
 }
 
-// first is the offset of the first byte that there is.
-func (l *logOf) first() int64 {
+// first is where reading can begin that was to begin at an offset, but for the mark.
+func (l *logOf) first(at int64) int64 {
 	if l.reader == nil {
-		return 0
+		return at
 	}
-	return l.reader.First()
+	return l.reader.First(at)
 }
 
 // mark is what stands in place of the last bytes that are not kept, so that what follows it has
@@ -230,7 +229,7 @@ func mark(first int64) string {
 
 // from is where reading can begin that was to begin at an offset.
 func (l *logOf) from(at int64) int64 {
-	if first := l.first(); at < first {
+	if first := l.first(at); at < first {
 		return max(at, first-int64(len(mark(first))))
 	}
 	return at
@@ -372,7 +371,8 @@ func (l *logOf) concerns(records []dag.Record) bool {
 	return false
 }
 
-// copy sends what the log has from an offset on, at most left bytes, and gives where to go on.
+// copy sends what the log has from an offset on, at most left bytes, and gives where to go on. What goes while it is read is
+// passed over: each turn gets further.
 func (l *logOf) copy(ctx context.Context, out *streamWriter, at, left int64) (next, rest int64, err error) {
 	if err := l.open(ctx); err != nil {
 		return at, left, err
@@ -381,25 +381,26 @@ func (l *logOf) copy(ctx context.Context, out *streamWriter, at, left int64) (ne
 	if err != nil {
 		return at, left, err
 	}
-	if at = l.from(at); at < l.first() {
-		text := mark(l.first())
-		text = text[len(text)-int(l.first()-at):]
-		text = text[:min(int64(len(text)), left)]
-		if err := out.write([]byte(text)); err != nil {
-			return at, left, err
+	for at < size && left > 0 {
+		at = l.from(at)
+		if first := l.first(at); at < first {
+			text := mark(first)
+			text = text[len(text)-int(first-at):]
+			text = text[:min(int64(len(text)), left)]
+			if err := out.write([]byte(text)); err != nil {
+				return at, left, err
+			}
+			at, left = at+int64(len(text)), left-int64(len(text))
+			continue
 		}
-		at, left = at+int64(len(text)), left-int64(len(text))
+		n, err := io.Copy(writerFunc(out.write), io.NewSectionReader(l.reader, at, min(size-at, left)))
+		at, left = at+n, left-n
+		switch {
+		case err == nil:
+			return at, left, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return at, left, fmt.Errorf("send the log: %w", err)
+		}
 	}
-	if at >= size || left == 0 {
-		return at, left, nil
-	}
-	part := io.NewSectionReader(l.reader, at, min(size-at, left))
-	n, err := io.Copy(writerFunc(out.write), part)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // it has gone meanwhile: the next turn begins at what there is
-	}
-	if err != nil {
-		err = fmt.Errorf("send the log: %w", err)
-	}
-	return at + n, left - n, err
+	return at, left, nil
 }

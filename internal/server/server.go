@@ -91,6 +91,7 @@ type LogRef struct {
 	Task                string
 	Index               dag.TaskID // of the task
 	Attempt             dag.Token
+	Handler             dag.HandlerID // that has, or had, the attempt; 0: nobody yet, or it is not asked for
 }
 
 // LogSource finds logs. An attempt that has written nothing (yet) is fs.ErrNotExist.
@@ -104,8 +105,9 @@ type LogReader interface {
 	io.Closer
 	// Size is where the log ends now.
 	Size() (int64, error)
-	// First is the offset of the first byte that is kept.
-	First() int64
+	// First is where reading can begin that was to begin at an offset: there, or at the first byte that is kept. It may
+	// take seconds to find out.
+	First(at int64) int64
 }
 
 // Bounds of a request.

@@ -177,6 +177,10 @@ func TestCutLogs(t *testing.T) {
 	b.exec.end(a, succeeded())
 	<-b.exec.got // what follows a has been started: a's end is on the disk
 	check()
+	b.logs.gone, b.logs.goes = 0, 200
+	if got := b.get(path + "?offset=3"); got.body != mark+text[200:] {
+		t.Errorf("gone while it is read: %q", got.body)
+	}
 	if all := string(must(io.ReadAll(l))); all != mark+text[200:] {
 		t.Errorf("followed: %q", all)
 	}

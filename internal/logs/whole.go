@@ -1,0 +1,84 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// PieceMax bounds what a Giver gives at once, in bytes: as JSON between two nodes it stays below what one reads of an answer.
+const PieceMax = 512 << 10
+
+// Giver gives what was printed from an offset on, at most PieceMax bytes, from where the file is. None: that is not there
+// (any more).
+type Giver func(ctx context.Context, offset int64) ([]byte, error)
+
+// Whole reads what a store keeps of a log from there, and what was before it from the Giver, piece by piece, one at a time.
+// What that does not give counts as not kept. ctx is the reader's.
+func Whole(ctx context.Context, kept Reader, give Giver) Reader {
+	return &whole{Reader: kept, ctx: ctx, give: give}
+}
+
+type whole struct {
+	Reader // what is kept
+	ctx    context.Context
+	give   Giver
+	at     int64 // of block
+	block  []byte
+	lost   int64 // what is before was asked for in vain, and is not again
+}
+
+// First implements Reader. It looks, for what the store does not have.
+func (r *whole) First(at int64) int64 {
+	first := r.Reader.First(at)
+	if first == at || r.has(at) || r.load(at) == nil {
+		return at
+	}
+	return first
+}
+
+// ReadAt implements io.ReaderAt.
+func (r *whole) ReadAt(p []byte, off int64) (n int, err error) {
+	for n < len(p) {
+		at := off + int64(n)
+		switch {
+		case r.has(at):
+			n += copy(p[n:], r.block[at-r.at:])
+		case r.Reader.First(at) == at:
+			m, err := r.Reader.ReadAt(p[n:], at)
+			if n += m; !errors.Is(err, fs.ErrNotExist) {
+				return n, err
+			}
+		default:
+			if err := r.load(at); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}
+
+func (r *whole) has(at int64) bool { return at >= r.at && at < r.at+int64(len(r.block)) }
+
+// load has the piece given that begins at an offset.
+func (r *whole) load(at int64) error {
+	if at < r.lost {
+		return notKept(at, r.Reader.First(at))
+	}
+	data, err := r.give(r.ctx, at)
+	switch {
+	case r.ctx.Err() != nil:
+		return r.ctx.Err()
+	case err != nil || len(data) == 0:
+		r.lost = r.Reader.First(at)
+		return notKept(at, r.lost)
+	}
+	r.at, r.block = at, data
+	return nil
+}
+
+// notKept says that a log has to be read from another offset on.
+func notKept(at, first int64) error {
+	return fmt.Errorf("the log's bytes from %d to %d are not kept any more: %w", at, first, fs.ErrNotExist)
+}
