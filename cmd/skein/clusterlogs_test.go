@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -136,6 +137,146 @@ func TestLogsOfAWorker(t *testing.T) {
 	}
 }
 
+// TestWholeLogsOfAWorker: a log that the database keeps the end of is read whole by way of any node while the worker is there that
+// has it: afterwards, from anywhere in it, and followed while it runs. One that is frozen or has gone leaves what is kept.
+func TestWholeLogsOfAWorker(t *testing.T) {
+	t.Parallel()
+	f := newFlight(t, 2, "SKEIN_ROLES=api,scheduler", "SKEIN_LAG=1m") // who is frozen here is there still
+	w := f.worker("w", "--slots", "4")
+	f.listed(3)
+	whole, err := exec.Command("seq", "1000000", "1700000").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	f.members[0].apply("long", "  a: {run: 'seq 1000000 1700000; while ! [ -e "+dir+"/over ]; do sleep 0.05; done; echo LAST'}\n")
+	id := f.members[0].detach("long")
+	var followed []<-chan []byte
+	for _, m := range f.members {
+		followed = append(followed, m.follow(id))
+	}
+	f.until("the database has the last of it", func() bool {
+		return bytes.HasSuffix(f.members[0].home.run("logs", id+"/a", "--tail-bytes", "8"), []byte("1700000\n"))
+	})
+	for _, m := range f.members { // one that comes late
+		followed = append(followed, m.follow(id))
+		if got := m.home.run("logs", id+"/a"); !bytes.Equal(got, whole) {
+			t.Errorf("while it runs: %d bytes of %d", len(got), len(whole))
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "over"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.members[0].home.run("run", "watch", id)
+	whole = append(whole, "LAST\n"...)
+	for i, got := range followed {
+		if text := <-got; !bytes.Equal(text, whole) {
+			t.Errorf("follower %d: %d bytes of %d", i, len(text), len(whole))
+		}
+	}
+	f.readsWhole(id, whole)
+	f.signal(w, syscall.SIGSTOP)
+	for _, m := range f.members {
+		checkKept(t, m.home.run("logs", id+"/a"), whole)
+	}
+	if f.row("handler", "w") == "" {
+		t.Error("a frozen worker was waited for until it was gone")
+	}
+	f.signal(w, syscall.SIGCONT)
+	f.until("it answers again", func() bool { return bytes.Equal(f.members[1].home.run("logs", id+"/a"), whole) })
+	w.stop()
+	for _, m := range f.members {
+		checkKept(t, m.home.run("logs", id+"/a"), whole)
+	}
+	w.start() // under another handler: it has its files still
+	f.listed(3)
+	f.readsWhole(id, whole)
+	other, was := f.members[1], f.row("home", "w")
+	if f.row("handler", "n2") == was {
+		other = f.members[0]
+	}
+	for _, m := range f.members {
+		if m != other {
+			m.kill()
+		}
+	}
+	if got := other.home.run("logs", id+"/a"); !bytes.Equal(got, whole) {
+		t.Errorf("as its home is killed: %d bytes of %d", len(got), len(whole))
+	}
+	w.kill()
+	other.stop()
+}
+
+// follow reads the log of the task a as it comes, from its first byte.
+func (m *member) follow(id string) <-chan []byte {
+	got := make(chan []byte, 1)
+	t := m.home.t
+	go func() {
+		defer close(got)
+		l, err := m.client.Logs(t.Context(), id, "a", skein.LogQuery{Follow: true})
+		if err != nil {
+			t.Errorf("follow: %v", err)
+			return
+		}
+		defer l.Close()
+		text, err := io.ReadAll(l)
+		if err != nil {
+			t.Errorf("follow: %v", err)
+		}
+		got <- text
+	}()
+	return got
+}
+
+// readsWhole reads a log by way of every node: all of it, and parts.
+func (f *flight) readsWhole(id string, whole []byte) {
+	f.t.Helper()
+	for _, m := range f.members {
+		if got := m.home.run("logs", id+"/a"); !bytes.Equal(got, whole) {
+			f.t.Errorf("by way of %s: %d bytes of %d", m.name, len(got), len(whole))
+		}
+		for _, at := range []struct{ offset, limit int64 }{{0, 20}, {7, 3_000_000}, {int64(len(whole)) - 1<<20 - 500_000, 0}, {-2_000_000, 20}, {-20, 0}} {
+			l, err := m.client.Logs(f.t.Context(), id, "a", skein.LogQuery{Offset: at.offset, Limit: at.limit})
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			text, err := io.ReadAll(l)
+			l.Close()
+			from := at.offset
+			if from < 0 {
+				from += int64(len(whole))
+			}
+			to := int64(len(whole))
+			if at.limit > 0 {
+				to = min(to, from+at.limit)
+			}
+			if err != nil || !bytes.Equal(text, whole[from:to]) {
+				f.t.Errorf("by way of %s, from %d at most %d: %d bytes of %d, %v", m.name, at.offset, at.limit, len(text), to-from, err)
+			}
+		}
+	}
+}
+
+// signal sends one to a worker's process.
+func (f *flight) signal(w *hand, s syscall.Signal) {
+	f.t.Helper()
+	if err := w.cmd.Process.Signal(s); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// checkKept: the end of a log, which the database keeps, with the line that says what is missing.
+func checkKept(t *testing.T, got, whole []byte) {
+	t.Helper()
+	mark, kept, _ := bytes.Cut(got, []byte("\n"))
+	if wanted := fmt.Sprintf("[skein: the first %d bytes of this log are not kept]", len(whole)-len(kept)); string(mark) != wanted {
+		t.Errorf("%.100q, want %q", mark, wanted)
+	}
+	if len(kept) < 1<<20 || len(kept) > 1<<20+1<<16 || !bytes.HasSuffix(whole, kept) {
+		t.Errorf("the database has %d bytes", len(kept))
+	}
+}
+
 // TestLongLogs: the database keeps the end of a long log; the node that ran it has all of it, and the others read it
 // there. A shared folder keeps all whoever is there.
 func TestLongLogs(t *testing.T) {
@@ -169,13 +310,7 @@ func TestLongLogs(t *testing.T) {
 					t.Errorf("the shared folder has %d bytes of %d", len(got), len(whole))
 				}
 			} else {
-				mark, kept, _ := bytes.Cut(got, []byte("\n"))
-				if wanted := fmt.Sprintf("[skein: the first %d bytes of this log are not kept]", len(whole)-len(kept)); string(mark) != wanted {
-					t.Errorf("%q, want %q", mark, wanted)
-				}
-				if len(kept) < 1<<20 || len(kept) > 1<<20+1<<16 || !bytes.HasSuffix(whole, kept) {
-					t.Errorf("the database has %d bytes", len(kept))
-				}
+				checkKept(t, got, whole)
 			}
 			two.start() // under another handler: it has its files still
 			one.home.until("n1 sees n2 again", func() bool { return bytes.Equal(one.home.run("logs", id+"/a"), whole) })

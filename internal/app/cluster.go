@@ -103,6 +103,7 @@ func (m *membership) pending(id engine.AttemptID) bool { return m != nil && m.pe
 type neighbours struct {
 	remote  func(context.Context, dag.HandlerID) (dag.HandlerID, bool)
 	holder  func(context.Context, server.LogRef) (dag.HandlerID, bool)
+	giver   func(*logs.Ref, dag.HandlerID) logs.Giver
 	others  server.Neighbours
 	cluster server.Cluster
 	logs    logs.Store // that they share
@@ -126,6 +127,7 @@ func neighboursOf(st store.Store, m *membership, shared logs.Store) neighbours {
 	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared, tokens: st, classes: st}
 	if m != nil {
 		n.counts, n.holder, n.others = m.counts(), m.holder, streets{m}
+		n.giver = func(ref *logs.Ref, h dag.HandlerID) logs.Giver { return m.giver(st, ref, h) }
 		n.remote = func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool) { return m.remote(ctx, st, h) }
 	}
 	return n
@@ -220,7 +222,7 @@ func (m *membership) remote(ctx context.Context, st store.Store, h dag.HandlerID
 		return 0, false
 	}
 	if o, ok := m.node.Member(h); ok {
-		return h, !o.Worker // what a worker's attempts print is where all nodes find it
+		return h, !o.Worker // what a worker gives comes by any node: see giver
 	}
 	was, err := st.Handlers(ctx, []dag.HandlerID{h})
 	if err != nil || len(was) == 0 {

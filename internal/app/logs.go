@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
@@ -29,10 +31,11 @@ func openLogs(cfg *Config, st store.Store) (logs.Store, error) {
 }
 
 // logSource finds the logs of attempts: in the data folder of this node, where they are whole,
-// or else where all nodes find them.
+// or else where all nodes find them; what is not kept there of a worker's comes from that.
 type logSource struct {
 	own    logs.Folder
-	shared logs.Store // nil: there is none
+	shared logs.Store                                      // nil: there is none
+	giver  func(ref *logs.Ref, h dag.HandlerID) logs.Giver // nil: there are no workers
 }
 
 var _ server.LogSource = logSource{}
@@ -43,9 +46,43 @@ func (l logSource) Open(ctx context.Context, ref server.LogRef) (server.LogReade
 	found, err := l.own.Open(ctx, r)
 	if errors.Is(err, fs.ErrNotExist) && l.shared != nil {
 		found, err = l.shared.Open(ctx, r)
+		if err == nil && l.giver != nil && l.shared.Keep() > 0 {
+			found = logs.Whole(ctx, found, l.giver(&r, ref.Handler))
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return found, nil
+}
+
+// giver gives pieces of a log from the worker that has, or had, the attempt: perhaps in a later life, under another handler.
+func (m *membership) giver(st store.Store, ref *logs.Ref, h dag.HandlerID) logs.Giver {
+	return func(ctx context.Context, offset int64) ([]byte, error) {
+		w, ok := m.workerOf(ctx, st, h)
+		if !ok {
+			return nil, nil
+		}
+		return m.home.ReadLog(ctx, w, *ref, offset)
+	}
+}
+
+// workerOf finds the worker that a handler is or was, if it is there.
+func (m *membership) workerOf(ctx context.Context, st store.Store, h dag.HandlerID) (dag.HandlerID, bool) {
+	if m.node == nil {
+		return 0, false
+	}
+	if o, ok := m.node.Member(h); ok {
+		return h, o.Worker
+	}
+	was, err := st.Handlers(ctx, []dag.HandlerID{h})
+	if err != nil || len(was) == 0 {
+		return 0, false
+	}
+	members, _ := m.node.View()
+	i := slices.IndexFunc(members, func(o store.Member) bool { return o.Worker && o.Name == was[0].Node })
+	if i < 0 {
+		return 0, false
+	}
+	return members[i].Handler, true
 }

@@ -39,6 +39,9 @@ type worker struct {
 	inputs   map[key][]artifact.Input // what attempts get, once it was asked
 	deposits bool                     // it brings artifacts
 	fetches  bool                     // it fetches inputs
+	reader   bool                     // it gives pieces of logs
+	reads    map[string]*reading      // that it is asked for, by ticket
+	turns    chan struct{}            // cap readsMax
 	doubts   map[key]bool             // attempts that it says to have, being looked up
 
 	fresh     []*holding      // whose job is to be made
@@ -108,7 +111,7 @@ const endedMax = 8192
 
 func newWorker(m store.Member) *worker {
 	return &worker{member: m, since: time.Now(), heard: true, running: map[key]*holding{}, accounts: map[loan]*account{},
-		ended: newRing(endedMax), names: newRegister(endedMax), uploads: map[key]*upload{}, inputs: map[key][]artifact.Input{}, doubts: map[key]bool{}, out: map[key]*errand{}, wake: make(chan struct{}, 1)}
+		ended: newRing(endedMax), names: newRegister(endedMax), uploads: map[key]*upload{}, inputs: map[key][]artifact.Input{}, doubts: map[key]bool{}, reads: map[string]*reading{}, turns: make(chan struct{}, readsMax), out: map[key]*errand{}, wake: make(chan struct{}, 1)}
 }
 
 // epoch tells totals of one attachment from those of another; a node, which may come back under its
@@ -205,6 +208,7 @@ func (h *Home) detach(w *worker) {
 		for k := range w.uploads {
 			w.endUpload(k)
 		}
+		w.hushed()
 		w.out = nil // a poll that waits finds that it is over
 		w.poke()
 		h.log.Info("a worker is attached here no more", "worker", w.member.Name)

@@ -22,5 +22,6 @@
 //	purse.go   the slots that this node has been lent: the engine's Market
 //	send.go    attempts on their way to their handlers
 //	rpc.go     the protocol of workers (api/worker/v1)
+//	reads.go   what of a log only a worker has
 //	artifacts.go  files that attempts of workers leave behind
 package home

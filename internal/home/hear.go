@@ -24,6 +24,7 @@ const (
 	GrantPath   = PeerPrefix + "grant"
 	DeliverPath = PeerPrefix + "deliver"
 	ReportPath  = PeerPrefix + "report"
+	LogPath     = PeerPrefix + "log"
 )
 
 // word is a worker's report on its way to the owner of its run, with the slots of that home that
@@ -290,6 +291,10 @@ func (h *Home) PeerHandler() http.Handler {
 	take(mux, AskPath, func(_ context.Context, a *ask) (any, error) { h.Ask(a); return nil, nil })
 	take(mux, GrantPath, func(_ context.Context, l *lent) (any, error) { return nil, h.Granted(l) })
 	take(mux, DeliverPath, func(_ context.Context, d *delivery) (any, error) { return nil, h.Deliver(d) })
+	take(mux, LogPath, func(ctx context.Context, p *logPiece) (any, error) {
+		out, err := h.readLog(ctx, p)
+		return out, err
+	})
 	take(mux, ReportPath, func(ctx context.Context, x *word) (any, error) {
 		out, err := h.Heard(ctx, x)
 		return out, err

@@ -70,7 +70,7 @@ type Names struct {
 	Artifacts                 bool
 }
 
-// Config is what a home needs; all but Strategy and Log are required.
+// Config is what a home needs; all but ReadMax, Strategy and Log are required.
 type Config struct {
 	Store    store.Cluster
 	Register func(ctx context.Context, uuid, name string) (store.Handler, error)
@@ -82,10 +82,13 @@ type Config struct {
 	Executor  engine.Executor // of this process; its slots are lent, too
 	Slots     int             // of this process
 	// Boot is the time since the machine started, with the time that it slept.
-	Boot     func() time.Duration
-	Traits   store.Traits  // of this process
-	Beat     time.Duration // between two renewals of a worker
-	Lag      time.Duration // silence after which a worker counts as dead
+	Boot   func() time.Duration
+	Traits store.Traits  // of this process
+	Beat   time.Duration // between two renewals of a worker
+	Lag    time.Duration // silence after which a worker counts as dead
+	// ReadMax is how long a piece of a log is waited for: for its turn, for the worker, and for the home of a worker that
+	// moves; 0: readDefault.
+	ReadMax  time.Duration
 	Version  string
 	Format   int
 	Strategy string // least-loaded (default), round-robin, random
@@ -122,6 +125,9 @@ var _ engine.Market = (*Home)(nil)
 func New(cfg Config) *Home {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.ReadMax == 0 {
+		cfg.ReadMax = readDefault
 	}
 	h := &Home{cfg: cfg, log: cfg.Log, kick: make(chan struct{}, 1), lines: line.NewLines(), workers: map[dag.HandlerID]*worker{}, wants: map[dag.HandlerID]*want{}}
 	h.purse.credits, h.purse.expected = map[lot]*credit{}, map[dag.HandlerID]int{}

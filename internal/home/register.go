@@ -31,7 +31,7 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 	}
 	w := newWorker(m)
 	w.sure = sent
-	w.draining, w.full, w.deposits, w.fetches = in.Draining, in.Full, in.Artifacts, in.Inputs
+	w.draining, w.full, w.deposits, w.fetches, w.reader = in.Draining, in.Full, in.Artifacts, in.Inputs, in.GivesLogs
 	out := &workerv1.RegisterResponse{Handler: int64(m.Handler), Lease: m.Lease, PollMillis: h.cfg.Beat.Milliseconds(),
 		LagMillis: h.cfg.Lag.Milliseconds(), Nodes: h.nodes(), Logs: h.cfg.Logs != nil}
 	if out.Logs {

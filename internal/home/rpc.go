@@ -97,6 +97,7 @@ func (d *desk) arrive(in *workerv1.PollRequest, has map[key]*workerv1.Attempt, a
 	w.arrived(has, in.Again)
 	h.compare(w, has, in.Ack)
 	early = w.heeded(in.Ack)
+	w.reread(in.Ack)
 	h.serve()
 	return w, w.polls, early, nil
 }
@@ -116,7 +117,7 @@ func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*worker
 		w.poke() // the newest one's turn
 		return &workerv1.PollResponse{Seq: w.seq, BehindMillis: millisUp(h.behind(w, at))}, nil
 	}
-	if len(w.ready) == 0 && !slices.ContainsFunc(w.stops, func(s stop) bool { return s.seq == 0 }) {
+	if len(w.ready) == 0 && !w.unasked() && !slices.ContainsFunc(w.stops, func(s stop) bool { return s.seq == 0 }) {
 		return nil, nil
 	}
 	return h.answer(w, at), nil
@@ -143,7 +144,7 @@ func millisUp(d time.Duration) int64 { return (d + time.Millisecond - 1).Millise
 func (h *Home) answer(w *worker, at time.Duration) *workerv1.PollResponse {
 	w.seq++
 	out := &workerv1.PollResponse{Seq: w.seq, Nodes: h.nodes(), BehindMillis: millisUp(h.behind(w, at))}
-	out.Start = w.errands(false)
+	out.Start, out.Read = w.errands(false), w.wanted()
 	for i := range w.stops {
 		s := &w.stops[i]
 		s.seq = w.seq

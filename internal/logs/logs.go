@@ -3,7 +3,8 @@
 // The file that a worker writes stays the first copy: it is complete, and fastest where it is.
 // A Shipper on each node sends what its files grow by to a Store about once a second, so what
 // is lost with a machine is what was printed in its last second. A Store is the database or a
-// shared folder; one file each.
+// shared folder; one file each. What a Store keeps no more may be given by who has the file: see
+// Whole.
 //
 // Logs are not part of a run's state: nothing waits for them, and nothing of the engine reads
 // them.

@@ -53,19 +53,21 @@ type scripted struct {
 	next     []*workerv1.Job // likewise, with answers to reports
 	again    int             // polls that said that an answer was missed
 	stop     []*workerv1.Stop
+	read     []*workerv1.LogRead
 	sent     *workerv1.PollResponse // the last one, which says something
 	leases   int64
 	seq      int64
 	// What was heard.
 	registers []*workerv1.RegisterRequest
 	last      *workerv1.PollRequest
-	results   map[attemptName][]*workerv1.Result // ends, not that it runs
+	results   map[attemptName][]*workerv1.Result    // ends, not that it runs
+	given     map[string][]*workerv1.GiveLogRequest // pieces of logs, by ticket
 	left      int
 	tokens    map[string]bool
 }
 
 func newHome(t *testing.T, tls bool) *scripted {
-	h := &scripted{t: t, results: map[attemptName][]*workerv1.Result{}, tokens: map[string]bool{}, polling: 100 * time.Millisecond}
+	h := &scripted{t: t, results: map[attemptName][]*workerv1.Result{}, given: map[string][]*workerv1.GiveLogRequest{}, tokens: map[string]bool{}, polling: 100 * time.Millisecond}
 	path, handler := workerv1connect.NewWorkersHandler(h)
 	mux := http.NewServeMux()
 	mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
@@ -142,12 +144,13 @@ func (h *scripted) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv
 		}
 		if h.sent != nil && in.Ack != h.sent.Seq { // it did not arrive: the worker has hung up meanwhile
 			h.start, h.stop = append(h.missing(in), h.start...), append(h.sent.Stop, h.stop...)
+			h.read = append(h.sent.Read, h.read...)
 		}
 		h.sent = nil
-		if len(h.start)+len(h.stop) > 0 {
+		if len(h.start)+len(h.stop)+len(h.read) > 0 {
 			h.seq++
-			out := &workerv1.PollResponse{Seq: h.seq, Start: h.start, Stop: h.stop, Nodes: h.nodes}
-			h.sent, h.start, h.stop = out, nil, nil
+			out := &workerv1.PollResponse{Seq: h.seq, Start: h.start, Stop: h.stop, Read: h.read, Nodes: h.nodes}
+			h.sent, h.start, h.stop, h.read = out, nil, nil, nil
 			h.mu.Unlock()
 			return out, nil
 		}
@@ -341,4 +344,12 @@ func exists(dir, name string) func() bool {
 		_, err := os.Stat(filepath.Join(dir, name))
 		return err == nil
 	}
+}
+
+// GiveLog takes whatever is given.
+func (h *scripted) GiveLog(_ context.Context, in *workerv1.GiveLogRequest) (*workerv1.GiveLogResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.given[in.Ticket] = append(h.given[in.Ticket], in)
+	return &workerv1.GiveLogResponse{}, nil
 }

@@ -71,8 +71,9 @@ type Worker struct {
 	adopted *worker.Adopted
 	// Artifacts wait in outgoing until a home has them.
 	outgoing artifact.Folder
-	brings   chan struct{} // cap bringsMax
-	bringing sync.WaitGroup
+	brings   chan struct{}          // cap bringsMax
+	gives    chan struct{}          // cap givesMax
+	bringing sync.WaitGroup         // of artifacts, and of pieces of logs
 	life     context.Context        // of what goes on beside
 	token    atomic.Pointer[string] // what is shown
 	kick     chan struct{}          // cap 1: there is something to report
@@ -119,6 +120,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	r.outgoing, r.brings = artifact.Folder{Path: filepath.Join(data, outgoingName)}, make(chan struct{}, bringsMax)
+	r.gives = make(chan struct{}, givesMax)
 	if r.work, r.adopted, err = worker.Connect(ctx, worker.LinkConfig{Lease: cfg.Lease, Config: worker.Config{DataDir: cfg.Data, Slots: cfg.Slots,
 		PassEnv: cfg.PassEnv, Log: cfg.Log, Report: r.told, Started: r.started, Room: r.room}}); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
@@ -324,7 +326,7 @@ func (r *Worker) attach(ctx context.Context) error {
 		r.uuid = uuid.NewString()
 	}
 	in := &workerv1.RegisterRequest{Name: r.cfg.Name, Uuid: r.uuid, Handler: r.handler, Slots: int32(r.cfg.Slots), Groups: r.cfg.Groups,
-		Labels: r.cfg.Labels, Version: r.cfg.Version, CpuMillis: r.cfg.Room.CPU, MemoryBytes: r.cfg.Room.Memory, Draining: r.draining || r.anew, Artifacts: true, Inputs: true, Full: r.full}
+		Labels: r.cfg.Labels, Version: r.cfg.Version, CpuMillis: r.cfg.Room.CPU, MemoryBytes: r.cfg.Room.Memory, Draining: r.draining || r.anew, Artifacts: true, Inputs: true, GivesLogs: true, Full: r.full}
 	in.Running, in.Ended = r.lists()
 	urls := slices.Clone(r.nodes)
 	if i := slices.Index(urls, r.home); i > 0 {
@@ -443,6 +445,7 @@ func (r *Worker) turn(ctx context.Context) error {
 		}
 		r.end(s.Attempt, mode)
 	}
+	r.give(out.Read)
 	if refused {
 		wait(ctx, pauseMin) // it will be sent again
 	}

@@ -178,10 +178,11 @@ type RegisterRequest struct {
 	Kinds         []string `protobuf:"bytes,10,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	CpuMillis     int64    `protobuf:"varint,11,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"` // what it has for tasks that name what they take
 	MemoryBytes   int64    `protobuf:"varint,12,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	Draining      bool     `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"`   // it takes nothing new
-	Artifacts     bool     `protobuf:"varint,14,opt,name=artifacts,proto3" json:"artifacts,omitempty"` // it brings what tasks are to leave behind: PutArtifact
-	Inputs        bool     `protobuf:"varint,15,opt,name=inputs,proto3" json:"inputs,omitempty"`       // it fetches what tasks get of others: ListInputs
-	Full          bool     `protobuf:"varint,16,opt,name=full,proto3" json:"full,omitempty"`           // its disk has no room for attempts
+	Draining      bool     `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"`                    // it takes nothing new
+	Artifacts     bool     `protobuf:"varint,14,opt,name=artifacts,proto3" json:"artifacts,omitempty"`                  // it brings what tasks are to leave behind: PutArtifact
+	Inputs        bool     `protobuf:"varint,15,opt,name=inputs,proto3" json:"inputs,omitempty"`                        // it fetches what tasks get of others: ListInputs
+	Full          bool     `protobuf:"varint,16,opt,name=full,proto3" json:"full,omitempty"`                            // its disk has no room for attempts
+	GivesLogs     bool     `protobuf:"varint,17,opt,name=gives_logs,json=givesLogs,proto3" json:"gives_logs,omitempty"` // it answers a LogRead: GiveLog
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,6 +325,13 @@ func (x *RegisterRequest) GetInputs() bool {
 func (x *RegisterRequest) GetFull() bool {
 	if x != nil {
 		return x.Full
+	}
+	return false
+}
+
+func (x *RegisterRequest) GetGivesLogs() bool {
+	if x != nil {
+		return x.GivesLogs
 	}
 	return false
 }
@@ -546,7 +554,8 @@ type PollResponse struct {
 	Nodes []string               `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// How long before the arrival of the poll the store had last confirmed that the worker is listed, beyond what is
 	// usual, in milliseconds: by so much less does the answer extend what the worker runs.
-	BehindMillis  int64 `protobuf:"varint,5,opt,name=behind_millis,json=behindMillis,proto3" json:"behind_millis,omitempty"`
+	BehindMillis  int64      `protobuf:"varint,5,opt,name=behind_millis,json=behindMillis,proto3" json:"behind_millis,omitempty"`
+	Read          []*LogRead `protobuf:"bytes,6,rep,name=read,proto3" json:"read,omitempty"` // each is to be answered once, within seconds, or it is not waited for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -616,6 +625,106 @@ func (x *PollResponse) GetBehindMillis() int64 {
 	return 0
 }
 
+func (x *PollResponse) GetRead() []*LogRead {
+	if x != nil {
+		return x.Read
+	}
+	return nil
+}
+
+// LogRead asks for a piece of what an attempt of this worker printed. It may have ended long ago.
+type LogRead struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ticket        string                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"` // of the answer
+	Attempt       *Attempt               `protobuf:"bytes,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Workflow      string                 `protobuf:"bytes,4,opt,name=workflow,proto3" json:"workflow,omitempty"`
+	Task          string                 `protobuf:"bytes,5,opt,name=task,proto3" json:"task,omitempty"`
+	Offset        int64                  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"` // of the first byte
+	Limit         int32                  `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`   // bytes at most
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogRead) Reset() {
+	*x = LogRead{}
+	mi := &file_worker_v1_worker_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogRead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogRead) ProtoMessage() {}
+
+func (x *LogRead) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogRead.ProtoReflect.Descriptor instead.
+func (*LogRead) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *LogRead) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *LogRead) GetAttempt() *Attempt {
+	if x != nil {
+		return x.Attempt
+	}
+	return nil
+}
+
+func (x *LogRead) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *LogRead) GetWorkflow() string {
+	if x != nil {
+		return x.Workflow
+	}
+	return ""
+}
+
+func (x *LogRead) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *LogRead) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *LogRead) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 type Stop struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attempt       *Attempt               `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -626,7 +735,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_worker_v1_worker_proto_msgTypes[5]
+	mi := &file_worker_v1_worker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -638,7 +747,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[5]
+	mi := &file_worker_v1_worker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -651,7 +760,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{5}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Stop) GetAttempt() *Attempt {
@@ -704,7 +813,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_worker_v1_worker_proto_msgTypes[6]
+	mi := &file_worker_v1_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +825,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[6]
+	mi := &file_worker_v1_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +838,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{6}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Job) GetAttempt() *Attempt {
@@ -918,7 +1027,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_worker_v1_worker_proto_msgTypes[7]
+	mi := &file_worker_v1_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +1039,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[7]
+	mi := &file_worker_v1_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1052,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{7}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Request) GetMethod() string {
@@ -1019,7 +1128,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_worker_v1_worker_proto_msgTypes[8]
+	mi := &file_worker_v1_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1140,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[8]
+	mi := &file_worker_v1_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1153,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{8}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Header) GetName() string {
@@ -1073,7 +1182,7 @@ type Script struct {
 
 func (x *Script) Reset() {
 	*x = Script{}
-	mi := &file_worker_v1_worker_proto_msgTypes[9]
+	mi := &file_worker_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1194,7 @@ func (x *Script) String() string {
 func (*Script) ProtoMessage() {}
 
 func (x *Script) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[9]
+	mi := &file_worker_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1207,7 @@ func (x *Script) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Script.ProtoReflect.Descriptor instead.
 func (*Script) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Script) GetInterpreter() string {
@@ -1142,7 +1251,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[10]
+	mi := &file_worker_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1263,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[10]
+	mi := &file_worker_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1276,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReportRequest) GetHandler() int64 {
@@ -1226,7 +1335,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_worker_v1_worker_proto_msgTypes[11]
+	mi := &file_worker_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1347,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[11]
+	mi := &file_worker_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1360,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Result) GetAttempt() *Attempt {
@@ -1350,7 +1459,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[12]
+	mi := &file_worker_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1362,7 +1471,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[12]
+	mi := &file_worker_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1375,7 +1484,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReportResponse) GetVerdicts() []Verdict {
@@ -1404,7 +1513,7 @@ type FilesRequest struct {
 
 func (x *FilesRequest) Reset() {
 	*x = FilesRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[13]
+	mi := &file_worker_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1525,7 @@ func (x *FilesRequest) String() string {
 func (*FilesRequest) ProtoMessage() {}
 
 func (x *FilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[13]
+	mi := &file_worker_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1538,7 @@ func (x *FilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilesRequest.ProtoReflect.Descriptor instead.
 func (*FilesRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FilesRequest) GetHandler() int64 {
@@ -1469,7 +1578,7 @@ type FilesResponse struct {
 
 func (x *FilesResponse) Reset() {
 	*x = FilesResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[14]
+	mi := &file_worker_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1481,7 +1590,7 @@ func (x *FilesResponse) String() string {
 func (*FilesResponse) ProtoMessage() {}
 
 func (x *FilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[14]
+	mi := &file_worker_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1494,7 +1603,7 @@ func (x *FilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilesResponse.ProtoReflect.Descriptor instead.
 func (*FilesResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FilesResponse) GetFiles() []*File {
@@ -1515,7 +1624,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_worker_v1_worker_proto_msgTypes[15]
+	mi := &file_worker_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1527,7 +1636,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[15]
+	mi := &file_worker_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1540,7 +1649,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *File) GetName() string {
@@ -1576,7 +1685,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_worker_v1_worker_proto_msgTypes[16]
+	mi := &file_worker_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1697,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[16]
+	mi := &file_worker_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1710,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Artifact) GetName() string {
@@ -1641,7 +1750,7 @@ type PutArtifactRequest struct {
 
 func (x *PutArtifactRequest) Reset() {
 	*x = PutArtifactRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[17]
+	mi := &file_worker_v1_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1653,7 +1762,7 @@ func (x *PutArtifactRequest) String() string {
 func (*PutArtifactRequest) ProtoMessage() {}
 
 func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[17]
+	mi := &file_worker_v1_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1666,7 +1775,7 @@ func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactRequest.ProtoReflect.Descriptor instead.
 func (*PutArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PutArtifactRequest) GetHandler() int64 {
@@ -1735,7 +1844,7 @@ type PutArtifactResponse struct {
 
 func (x *PutArtifactResponse) Reset() {
 	*x = PutArtifactResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[18]
+	mi := &file_worker_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1747,7 +1856,7 @@ func (x *PutArtifactResponse) String() string {
 func (*PutArtifactResponse) ProtoMessage() {}
 
 func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[18]
+	mi := &file_worker_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1760,7 +1869,7 @@ func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactResponse.ProtoReflect.Descriptor instead.
 func (*PutArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PutArtifactResponse) GetIndex() int32 {
@@ -1790,7 +1899,7 @@ type KeepArtifactsRequest struct {
 
 func (x *KeepArtifactsRequest) Reset() {
 	*x = KeepArtifactsRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[19]
+	mi := &file_worker_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1802,7 +1911,7 @@ func (x *KeepArtifactsRequest) String() string {
 func (*KeepArtifactsRequest) ProtoMessage() {}
 
 func (x *KeepArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[19]
+	mi := &file_worker_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1815,7 +1924,7 @@ func (x *KeepArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*KeepArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{19}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *KeepArtifactsRequest) GetHandler() int64 {
@@ -1861,7 +1970,7 @@ type KeepArtifactsResponse struct {
 
 func (x *KeepArtifactsResponse) Reset() {
 	*x = KeepArtifactsResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[20]
+	mi := &file_worker_v1_worker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +1982,7 @@ func (x *KeepArtifactsResponse) String() string {
 func (*KeepArtifactsResponse) ProtoMessage() {}
 
 func (x *KeepArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[20]
+	mi := &file_worker_v1_worker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +1995,7 @@ func (x *KeepArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*KeepArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{20}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{21}
 }
 
 type ListInputsRequest struct {
@@ -1901,7 +2010,7 @@ type ListInputsRequest struct {
 
 func (x *ListInputsRequest) Reset() {
 	*x = ListInputsRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[21]
+	mi := &file_worker_v1_worker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1913,7 +2022,7 @@ func (x *ListInputsRequest) String() string {
 func (*ListInputsRequest) ProtoMessage() {}
 
 func (x *ListInputsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[21]
+	mi := &file_worker_v1_worker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1926,7 +2035,7 @@ func (x *ListInputsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInputsRequest.ProtoReflect.Descriptor instead.
 func (*ListInputsRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{21}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListInputsRequest) GetHandler() int64 {
@@ -1966,7 +2075,7 @@ type ListInputsResponse struct {
 
 func (x *ListInputsResponse) Reset() {
 	*x = ListInputsResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[22]
+	mi := &file_worker_v1_worker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1978,7 +2087,7 @@ func (x *ListInputsResponse) String() string {
 func (*ListInputsResponse) ProtoMessage() {}
 
 func (x *ListInputsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[22]
+	mi := &file_worker_v1_worker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1991,7 +2100,7 @@ func (x *ListInputsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInputsResponse.ProtoReflect.Descriptor instead.
 func (*ListInputsResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{22}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListInputsResponse) GetInputs() []*Artifact {
@@ -2015,7 +2124,7 @@ type GetInputRequest struct {
 
 func (x *GetInputRequest) Reset() {
 	*x = GetInputRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[23]
+	mi := &file_worker_v1_worker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2136,7 @@ func (x *GetInputRequest) String() string {
 func (*GetInputRequest) ProtoMessage() {}
 
 func (x *GetInputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[23]
+	mi := &file_worker_v1_worker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2149,7 @@ func (x *GetInputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInputRequest.ProtoReflect.Descriptor instead.
 func (*GetInputRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{23}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetInputRequest) GetHandler() int64 {
@@ -2094,7 +2203,7 @@ type GetInputResponse struct {
 
 func (x *GetInputResponse) Reset() {
 	*x = GetInputResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[24]
+	mi := &file_worker_v1_worker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2215,7 @@ func (x *GetInputResponse) String() string {
 func (*GetInputResponse) ProtoMessage() {}
 
 func (x *GetInputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[24]
+	mi := &file_worker_v1_worker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2228,7 @@ func (x *GetInputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInputResponse.ProtoReflect.Descriptor instead.
 func (*GetInputResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{24}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetInputResponse) GetData() []byte {
@@ -2141,7 +2250,7 @@ type PushLogsRequest struct {
 
 func (x *PushLogsRequest) Reset() {
 	*x = PushLogsRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[25]
+	mi := &file_worker_v1_worker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2153,7 +2262,7 @@ func (x *PushLogsRequest) String() string {
 func (*PushLogsRequest) ProtoMessage() {}
 
 func (x *PushLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[25]
+	mi := &file_worker_v1_worker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2166,7 +2275,7 @@ func (x *PushLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushLogsRequest.ProtoReflect.Descriptor instead.
 func (*PushLogsRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{25}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PushLogsRequest) GetHandler() int64 {
@@ -2213,7 +2322,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_worker_v1_worker_proto_msgTypes[26]
+	mi := &file_worker_v1_worker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2334,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[26]
+	mi := &file_worker_v1_worker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,7 +2347,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{26}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LogChunk) GetAttempt() *Attempt {
@@ -2301,7 +2410,7 @@ type PushLogsResponse struct {
 
 func (x *PushLogsResponse) Reset() {
 	*x = PushLogsResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[27]
+	mi := &file_worker_v1_worker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2313,7 +2422,7 @@ func (x *PushLogsResponse) String() string {
 func (*PushLogsResponse) ProtoMessage() {}
 
 func (x *PushLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[27]
+	mi := &file_worker_v1_worker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2326,7 +2435,7 @@ func (x *PushLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushLogsResponse.ProtoReflect.Descriptor instead.
 func (*PushLogsResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{27}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PushLogsResponse) GetEnds() []int64 {
@@ -2334,6 +2443,118 @@ func (x *PushLogsResponse) GetEnds() []int64 {
 		return x.Ends
 	}
 	return nil
+}
+
+type GiveLogRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Handler       int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
+	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Uuid          string                 `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	Ticket        string                 `protobuf:"bytes,4,opt,name=ticket,proto3" json:"ticket,omitempty"` // of the LogRead
+	Data          []byte                 `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`     // none: it does not have that piece (any more)
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GiveLogRequest) Reset() {
+	*x = GiveLogRequest{}
+	mi := &file_worker_v1_worker_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GiveLogRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GiveLogRequest) ProtoMessage() {}
+
+func (x *GiveLogRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GiveLogRequest.ProtoReflect.Descriptor instead.
+func (*GiveLogRequest) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *GiveLogRequest) GetHandler() int64 {
+	if x != nil {
+		return x.Handler
+	}
+	return 0
+}
+
+func (x *GiveLogRequest) GetLease() int64 {
+	if x != nil {
+		return x.Lease
+	}
+	return 0
+}
+
+func (x *GiveLogRequest) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+func (x *GiveLogRequest) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *GiveLogRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type GiveLogResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GiveLogResponse) Reset() {
+	*x = GiveLogResponse{}
+	mi := &file_worker_v1_worker_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GiveLogResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GiveLogResponse) ProtoMessage() {}
+
+func (x *GiveLogResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GiveLogResponse.ProtoReflect.Descriptor instead.
+func (*GiveLogResponse) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{30}
 }
 
 type LeaveRequest struct {
@@ -2347,7 +2568,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[28]
+	mi := &file_worker_v1_worker_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2359,7 +2580,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[28]
+	mi := &file_worker_v1_worker_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2372,7 +2593,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{28}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LeaveRequest) GetHandler() int64 {
@@ -2404,7 +2625,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[29]
+	mi := &file_worker_v1_worker_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2416,7 +2637,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[29]
+	mi := &file_worker_v1_worker_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2429,7 +2650,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{29}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{32}
 }
 
 var File_worker_v1_worker_proto protoreflect.FileDescriptor
@@ -2443,7 +2664,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\x05R\x05token\x12\x1d\n" +
 	"\n" +
 	"cpu_millis\x18\x04 \x01(\x03R\tcpuMillis\x12!\n" +
-	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xbe\x04\n" +
+	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xdd\x04\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x18\n" +
@@ -2462,7 +2683,9 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\bdraining\x18\r \x01(\bR\bdraining\x12\x1c\n" +
 	"\tartifacts\x18\x0e \x01(\bR\tartifacts\x12\x16\n" +
 	"\x06inputs\x18\x0f \x01(\bR\x06inputs\x12\x12\n" +
-	"\x04full\x18\x10 \x01(\bR\x04full\x1a9\n" +
+	"\x04full\x18\x10 \x01(\bR\x04full\x12\x1d\n" +
+	"\n" +
+	"gives_logs\x18\x11 \x01(\bR\tgivesLogs\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfd\x01\n" +
@@ -2486,13 +2709,22 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\bdraining\x18\x06 \x01(\bR\bdraining\x12\x12\n" +
 	"\x04uuid\x18\a \x01(\tR\x04uuid\x12\x12\n" +
 	"\x04full\x18\b \x01(\bR\x04full\x12\x14\n" +
-	"\x05again\x18\t \x01(\bR\x05again\"\xb2\x01\n" +
+	"\x05again\x18\t \x01(\bR\x05again\"\xe0\x01\n" +
 	"\fPollResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12*\n" +
 	"\x05start\x18\x02 \x03(\v2\x14.skein.worker.v1.JobR\x05start\x12)\n" +
 	"\x04stop\x18\x03 \x03(\v2\x15.skein.worker.v1.StopR\x04stop\x12\x14\n" +
 	"\x05nodes\x18\x04 \x03(\tR\x05nodes\x12#\n" +
-	"\rbehind_millis\x18\x05 \x01(\x03R\fbehindMillis\"N\n" +
+	"\rbehind_millis\x18\x05 \x01(\x03R\fbehindMillis\x12,\n" +
+	"\x04read\x18\x06 \x03(\v2\x18.skein.worker.v1.LogReadR\x04read\"\xd1\x01\n" +
+	"\aLogRead\x12\x16\n" +
+	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x122\n" +
+	"\aattempt\x18\x02 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x1a\n" +
+	"\bworkflow\x18\x04 \x01(\tR\bworkflow\x12\x12\n" +
+	"\x04task\x18\x05 \x01(\tR\x04task\x12\x16\n" +
+	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x14\n" +
+	"\x05limit\x18\a \x01(\x05R\x05limit\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
 	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xd7\x06\n" +
@@ -2632,7 +2864,14 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x03cut\x18\x06 \x01(\bR\x03cut\x12\x12\n" +
 	"\x04data\x18\a \x01(\fR\x04data\"&\n" +
 	"\x10PushLogsResponse\x12\x12\n" +
-	"\x04ends\x18\x01 \x03(\x03R\x04ends\"R\n" +
+	"\x04ends\x18\x01 \x03(\x03R\x04ends\"\x80\x01\n" +
+	"\x0eGiveLogRequest\x12\x18\n" +
+	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
+	"\x05lease\x18\x02 \x01(\x03R\x05lease\x12\x12\n" +
+	"\x04uuid\x18\x03 \x01(\tR\x04uuid\x12\x16\n" +
+	"\x06ticket\x18\x04 \x01(\tR\x06ticket\x12\x12\n" +
+	"\x04data\x18\x05 \x01(\fR\x04data\"\x11\n" +
+	"\x0fGiveLogResponse\"R\n" +
 	"\fLeaveRequest\x12\x18\n" +
 	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x12\x12\n" +
@@ -2645,7 +2884,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\rVERDICT_STALE\x10\x03\x12\x15\n" +
 	"\x11VERDICT_RUN_ENDED\x10\x04\x12\x15\n" +
 	"\x11VERDICT_MALFORMED\x10\x05\x12\x17\n" +
-	"\x13VERDICT_UNAVAILABLE\x10\x062\xad\x06\n" +
+	"\x13VERDICT_UNAVAILABLE\x10\x062\xfb\x06\n" +
 	"\aWorkers\x12O\n" +
 	"\bRegister\x12 .skein.worker.v1.RegisterRequest\x1a!.skein.worker.v1.RegisterResponse\x12C\n" +
 	"\x04Poll\x12\x1c.skein.worker.v1.PollRequest\x1a\x1d.skein.worker.v1.PollResponse\x12I\n" +
@@ -2656,7 +2895,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"ListInputs\x12\".skein.worker.v1.ListInputsRequest\x1a#.skein.worker.v1.ListInputsResponse\x12O\n" +
 	"\bGetInput\x12 .skein.worker.v1.GetInputRequest\x1a!.skein.worker.v1.GetInputResponse\x12O\n" +
-	"\bPushLogs\x12 .skein.worker.v1.PushLogsRequest\x1a!.skein.worker.v1.PushLogsResponse\x12F\n" +
+	"\bPushLogs\x12 .skein.worker.v1.PushLogsRequest\x1a!.skein.worker.v1.PushLogsResponse\x12L\n" +
+	"\aGiveLog\x12\x1f.skein.worker.v1.GiveLogRequest\x1a .skein.worker.v1.GiveLogResponse\x12F\n" +
 	"\x05Leave\x12\x1d.skein.worker.v1.LeaveRequest\x1a\x1e.skein.worker.v1.LeaveResponseB(Z&skein.dev/skein/api/worker/v1;workerv1b\x06proto3"
 
 var (
@@ -2672,7 +2912,7 @@ func file_worker_v1_worker_proto_rawDescGZIP() []byte {
 }
 
 var file_worker_v1_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_worker_v1_worker_proto_goTypes = []any{
 	(Verdict)(0),                  // 0: skein.worker.v1.Verdict
 	(*Attempt)(nil),               // 1: skein.worker.v1.Attempt
@@ -2680,89 +2920,96 @@ var file_worker_v1_worker_proto_goTypes = []any{
 	(*RegisterResponse)(nil),      // 3: skein.worker.v1.RegisterResponse
 	(*PollRequest)(nil),           // 4: skein.worker.v1.PollRequest
 	(*PollResponse)(nil),          // 5: skein.worker.v1.PollResponse
-	(*Stop)(nil),                  // 6: skein.worker.v1.Stop
-	(*Job)(nil),                   // 7: skein.worker.v1.Job
-	(*Request)(nil),               // 8: skein.worker.v1.Request
-	(*Header)(nil),                // 9: skein.worker.v1.Header
-	(*Script)(nil),                // 10: skein.worker.v1.Script
-	(*ReportRequest)(nil),         // 11: skein.worker.v1.ReportRequest
-	(*Result)(nil),                // 12: skein.worker.v1.Result
-	(*ReportResponse)(nil),        // 13: skein.worker.v1.ReportResponse
-	(*FilesRequest)(nil),          // 14: skein.worker.v1.FilesRequest
-	(*FilesResponse)(nil),         // 15: skein.worker.v1.FilesResponse
-	(*File)(nil),                  // 16: skein.worker.v1.File
-	(*Artifact)(nil),              // 17: skein.worker.v1.Artifact
-	(*PutArtifactRequest)(nil),    // 18: skein.worker.v1.PutArtifactRequest
-	(*PutArtifactResponse)(nil),   // 19: skein.worker.v1.PutArtifactResponse
-	(*KeepArtifactsRequest)(nil),  // 20: skein.worker.v1.KeepArtifactsRequest
-	(*KeepArtifactsResponse)(nil), // 21: skein.worker.v1.KeepArtifactsResponse
-	(*ListInputsRequest)(nil),     // 22: skein.worker.v1.ListInputsRequest
-	(*ListInputsResponse)(nil),    // 23: skein.worker.v1.ListInputsResponse
-	(*GetInputRequest)(nil),       // 24: skein.worker.v1.GetInputRequest
-	(*GetInputResponse)(nil),      // 25: skein.worker.v1.GetInputResponse
-	(*PushLogsRequest)(nil),       // 26: skein.worker.v1.PushLogsRequest
-	(*LogChunk)(nil),              // 27: skein.worker.v1.LogChunk
-	(*PushLogsResponse)(nil),      // 28: skein.worker.v1.PushLogsResponse
-	(*LeaveRequest)(nil),          // 29: skein.worker.v1.LeaveRequest
-	(*LeaveResponse)(nil),         // 30: skein.worker.v1.LeaveResponse
-	nil,                           // 31: skein.worker.v1.RegisterRequest.LabelsEntry
-	nil,                           // 32: skein.worker.v1.Job.OutputsEntry
+	(*LogRead)(nil),               // 6: skein.worker.v1.LogRead
+	(*Stop)(nil),                  // 7: skein.worker.v1.Stop
+	(*Job)(nil),                   // 8: skein.worker.v1.Job
+	(*Request)(nil),               // 9: skein.worker.v1.Request
+	(*Header)(nil),                // 10: skein.worker.v1.Header
+	(*Script)(nil),                // 11: skein.worker.v1.Script
+	(*ReportRequest)(nil),         // 12: skein.worker.v1.ReportRequest
+	(*Result)(nil),                // 13: skein.worker.v1.Result
+	(*ReportResponse)(nil),        // 14: skein.worker.v1.ReportResponse
+	(*FilesRequest)(nil),          // 15: skein.worker.v1.FilesRequest
+	(*FilesResponse)(nil),         // 16: skein.worker.v1.FilesResponse
+	(*File)(nil),                  // 17: skein.worker.v1.File
+	(*Artifact)(nil),              // 18: skein.worker.v1.Artifact
+	(*PutArtifactRequest)(nil),    // 19: skein.worker.v1.PutArtifactRequest
+	(*PutArtifactResponse)(nil),   // 20: skein.worker.v1.PutArtifactResponse
+	(*KeepArtifactsRequest)(nil),  // 21: skein.worker.v1.KeepArtifactsRequest
+	(*KeepArtifactsResponse)(nil), // 22: skein.worker.v1.KeepArtifactsResponse
+	(*ListInputsRequest)(nil),     // 23: skein.worker.v1.ListInputsRequest
+	(*ListInputsResponse)(nil),    // 24: skein.worker.v1.ListInputsResponse
+	(*GetInputRequest)(nil),       // 25: skein.worker.v1.GetInputRequest
+	(*GetInputResponse)(nil),      // 26: skein.worker.v1.GetInputResponse
+	(*PushLogsRequest)(nil),       // 27: skein.worker.v1.PushLogsRequest
+	(*LogChunk)(nil),              // 28: skein.worker.v1.LogChunk
+	(*PushLogsResponse)(nil),      // 29: skein.worker.v1.PushLogsResponse
+	(*GiveLogRequest)(nil),        // 30: skein.worker.v1.GiveLogRequest
+	(*GiveLogResponse)(nil),       // 31: skein.worker.v1.GiveLogResponse
+	(*LeaveRequest)(nil),          // 32: skein.worker.v1.LeaveRequest
+	(*LeaveResponse)(nil),         // 33: skein.worker.v1.LeaveResponse
+	nil,                           // 34: skein.worker.v1.RegisterRequest.LabelsEntry
+	nil,                           // 35: skein.worker.v1.Job.OutputsEntry
 }
 var file_worker_v1_worker_proto_depIdxs = []int32{
-	31, // 0: skein.worker.v1.RegisterRequest.labels:type_name -> skein.worker.v1.RegisterRequest.LabelsEntry
+	34, // 0: skein.worker.v1.RegisterRequest.labels:type_name -> skein.worker.v1.RegisterRequest.LabelsEntry
 	1,  // 1: skein.worker.v1.RegisterRequest.running:type_name -> skein.worker.v1.Attempt
 	1,  // 2: skein.worker.v1.RegisterRequest.ended:type_name -> skein.worker.v1.Attempt
 	1,  // 3: skein.worker.v1.RegisterResponse.revoked:type_name -> skein.worker.v1.Attempt
 	1,  // 4: skein.worker.v1.PollRequest.running:type_name -> skein.worker.v1.Attempt
 	1,  // 5: skein.worker.v1.PollRequest.ended:type_name -> skein.worker.v1.Attempt
-	7,  // 6: skein.worker.v1.PollResponse.start:type_name -> skein.worker.v1.Job
-	6,  // 7: skein.worker.v1.PollResponse.stop:type_name -> skein.worker.v1.Stop
-	1,  // 8: skein.worker.v1.Stop.attempt:type_name -> skein.worker.v1.Attempt
-	1,  // 9: skein.worker.v1.Job.attempt:type_name -> skein.worker.v1.Attempt
-	10, // 10: skein.worker.v1.Job.script:type_name -> skein.worker.v1.Script
-	32, // 11: skein.worker.v1.Job.outputs:type_name -> skein.worker.v1.Job.OutputsEntry
-	8,  // 12: skein.worker.v1.Job.request:type_name -> skein.worker.v1.Request
-	9,  // 13: skein.worker.v1.Request.headers:type_name -> skein.worker.v1.Header
-	12, // 14: skein.worker.v1.ReportRequest.results:type_name -> skein.worker.v1.Result
-	1,  // 15: skein.worker.v1.Result.attempt:type_name -> skein.worker.v1.Attempt
-	0,  // 16: skein.worker.v1.ReportResponse.verdicts:type_name -> skein.worker.v1.Verdict
-	7,  // 17: skein.worker.v1.ReportResponse.start:type_name -> skein.worker.v1.Job
-	1,  // 18: skein.worker.v1.FilesRequest.attempt:type_name -> skein.worker.v1.Attempt
-	16, // 19: skein.worker.v1.FilesResponse.files:type_name -> skein.worker.v1.File
-	1,  // 20: skein.worker.v1.PutArtifactRequest.attempt:type_name -> skein.worker.v1.Attempt
-	17, // 21: skein.worker.v1.PutArtifactRequest.artifact:type_name -> skein.worker.v1.Artifact
-	1,  // 22: skein.worker.v1.KeepArtifactsRequest.attempt:type_name -> skein.worker.v1.Attempt
-	17, // 23: skein.worker.v1.KeepArtifactsRequest.artifacts:type_name -> skein.worker.v1.Artifact
-	1,  // 24: skein.worker.v1.ListInputsRequest.attempt:type_name -> skein.worker.v1.Attempt
-	17, // 25: skein.worker.v1.ListInputsResponse.inputs:type_name -> skein.worker.v1.Artifact
-	1,  // 26: skein.worker.v1.GetInputRequest.attempt:type_name -> skein.worker.v1.Attempt
-	27, // 27: skein.worker.v1.PushLogsRequest.chunks:type_name -> skein.worker.v1.LogChunk
-	1,  // 28: skein.worker.v1.LogChunk.attempt:type_name -> skein.worker.v1.Attempt
-	2,  // 29: skein.worker.v1.Workers.Register:input_type -> skein.worker.v1.RegisterRequest
-	4,  // 30: skein.worker.v1.Workers.Poll:input_type -> skein.worker.v1.PollRequest
-	11, // 31: skein.worker.v1.Workers.Report:input_type -> skein.worker.v1.ReportRequest
-	14, // 32: skein.worker.v1.Workers.Files:input_type -> skein.worker.v1.FilesRequest
-	18, // 33: skein.worker.v1.Workers.PutArtifact:input_type -> skein.worker.v1.PutArtifactRequest
-	20, // 34: skein.worker.v1.Workers.KeepArtifacts:input_type -> skein.worker.v1.KeepArtifactsRequest
-	22, // 35: skein.worker.v1.Workers.ListInputs:input_type -> skein.worker.v1.ListInputsRequest
-	24, // 36: skein.worker.v1.Workers.GetInput:input_type -> skein.worker.v1.GetInputRequest
-	26, // 37: skein.worker.v1.Workers.PushLogs:input_type -> skein.worker.v1.PushLogsRequest
-	29, // 38: skein.worker.v1.Workers.Leave:input_type -> skein.worker.v1.LeaveRequest
-	3,  // 39: skein.worker.v1.Workers.Register:output_type -> skein.worker.v1.RegisterResponse
-	5,  // 40: skein.worker.v1.Workers.Poll:output_type -> skein.worker.v1.PollResponse
-	13, // 41: skein.worker.v1.Workers.Report:output_type -> skein.worker.v1.ReportResponse
-	15, // 42: skein.worker.v1.Workers.Files:output_type -> skein.worker.v1.FilesResponse
-	19, // 43: skein.worker.v1.Workers.PutArtifact:output_type -> skein.worker.v1.PutArtifactResponse
-	21, // 44: skein.worker.v1.Workers.KeepArtifacts:output_type -> skein.worker.v1.KeepArtifactsResponse
-	23, // 45: skein.worker.v1.Workers.ListInputs:output_type -> skein.worker.v1.ListInputsResponse
-	25, // 46: skein.worker.v1.Workers.GetInput:output_type -> skein.worker.v1.GetInputResponse
-	28, // 47: skein.worker.v1.Workers.PushLogs:output_type -> skein.worker.v1.PushLogsResponse
-	30, // 48: skein.worker.v1.Workers.Leave:output_type -> skein.worker.v1.LeaveResponse
-	39, // [39:49] is the sub-list for method output_type
-	29, // [29:39] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	8,  // 6: skein.worker.v1.PollResponse.start:type_name -> skein.worker.v1.Job
+	7,  // 7: skein.worker.v1.PollResponse.stop:type_name -> skein.worker.v1.Stop
+	6,  // 8: skein.worker.v1.PollResponse.read:type_name -> skein.worker.v1.LogRead
+	1,  // 9: skein.worker.v1.LogRead.attempt:type_name -> skein.worker.v1.Attempt
+	1,  // 10: skein.worker.v1.Stop.attempt:type_name -> skein.worker.v1.Attempt
+	1,  // 11: skein.worker.v1.Job.attempt:type_name -> skein.worker.v1.Attempt
+	11, // 12: skein.worker.v1.Job.script:type_name -> skein.worker.v1.Script
+	35, // 13: skein.worker.v1.Job.outputs:type_name -> skein.worker.v1.Job.OutputsEntry
+	9,  // 14: skein.worker.v1.Job.request:type_name -> skein.worker.v1.Request
+	10, // 15: skein.worker.v1.Request.headers:type_name -> skein.worker.v1.Header
+	13, // 16: skein.worker.v1.ReportRequest.results:type_name -> skein.worker.v1.Result
+	1,  // 17: skein.worker.v1.Result.attempt:type_name -> skein.worker.v1.Attempt
+	0,  // 18: skein.worker.v1.ReportResponse.verdicts:type_name -> skein.worker.v1.Verdict
+	8,  // 19: skein.worker.v1.ReportResponse.start:type_name -> skein.worker.v1.Job
+	1,  // 20: skein.worker.v1.FilesRequest.attempt:type_name -> skein.worker.v1.Attempt
+	17, // 21: skein.worker.v1.FilesResponse.files:type_name -> skein.worker.v1.File
+	1,  // 22: skein.worker.v1.PutArtifactRequest.attempt:type_name -> skein.worker.v1.Attempt
+	18, // 23: skein.worker.v1.PutArtifactRequest.artifact:type_name -> skein.worker.v1.Artifact
+	1,  // 24: skein.worker.v1.KeepArtifactsRequest.attempt:type_name -> skein.worker.v1.Attempt
+	18, // 25: skein.worker.v1.KeepArtifactsRequest.artifacts:type_name -> skein.worker.v1.Artifact
+	1,  // 26: skein.worker.v1.ListInputsRequest.attempt:type_name -> skein.worker.v1.Attempt
+	18, // 27: skein.worker.v1.ListInputsResponse.inputs:type_name -> skein.worker.v1.Artifact
+	1,  // 28: skein.worker.v1.GetInputRequest.attempt:type_name -> skein.worker.v1.Attempt
+	28, // 29: skein.worker.v1.PushLogsRequest.chunks:type_name -> skein.worker.v1.LogChunk
+	1,  // 30: skein.worker.v1.LogChunk.attempt:type_name -> skein.worker.v1.Attempt
+	2,  // 31: skein.worker.v1.Workers.Register:input_type -> skein.worker.v1.RegisterRequest
+	4,  // 32: skein.worker.v1.Workers.Poll:input_type -> skein.worker.v1.PollRequest
+	12, // 33: skein.worker.v1.Workers.Report:input_type -> skein.worker.v1.ReportRequest
+	15, // 34: skein.worker.v1.Workers.Files:input_type -> skein.worker.v1.FilesRequest
+	19, // 35: skein.worker.v1.Workers.PutArtifact:input_type -> skein.worker.v1.PutArtifactRequest
+	21, // 36: skein.worker.v1.Workers.KeepArtifacts:input_type -> skein.worker.v1.KeepArtifactsRequest
+	23, // 37: skein.worker.v1.Workers.ListInputs:input_type -> skein.worker.v1.ListInputsRequest
+	25, // 38: skein.worker.v1.Workers.GetInput:input_type -> skein.worker.v1.GetInputRequest
+	27, // 39: skein.worker.v1.Workers.PushLogs:input_type -> skein.worker.v1.PushLogsRequest
+	30, // 40: skein.worker.v1.Workers.GiveLog:input_type -> skein.worker.v1.GiveLogRequest
+	32, // 41: skein.worker.v1.Workers.Leave:input_type -> skein.worker.v1.LeaveRequest
+	3,  // 42: skein.worker.v1.Workers.Register:output_type -> skein.worker.v1.RegisterResponse
+	5,  // 43: skein.worker.v1.Workers.Poll:output_type -> skein.worker.v1.PollResponse
+	14, // 44: skein.worker.v1.Workers.Report:output_type -> skein.worker.v1.ReportResponse
+	16, // 45: skein.worker.v1.Workers.Files:output_type -> skein.worker.v1.FilesResponse
+	20, // 46: skein.worker.v1.Workers.PutArtifact:output_type -> skein.worker.v1.PutArtifactResponse
+	22, // 47: skein.worker.v1.Workers.KeepArtifacts:output_type -> skein.worker.v1.KeepArtifactsResponse
+	24, // 48: skein.worker.v1.Workers.ListInputs:output_type -> skein.worker.v1.ListInputsResponse
+	26, // 49: skein.worker.v1.Workers.GetInput:output_type -> skein.worker.v1.GetInputResponse
+	29, // 50: skein.worker.v1.Workers.PushLogs:output_type -> skein.worker.v1.PushLogsResponse
+	31, // 51: skein.worker.v1.Workers.GiveLog:output_type -> skein.worker.v1.GiveLogResponse
+	33, // 52: skein.worker.v1.Workers.Leave:output_type -> skein.worker.v1.LeaveResponse
+	42, // [42:53] is the sub-list for method output_type
+	31, // [31:42] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_worker_v1_worker_proto_init() }
@@ -2776,7 +3023,7 @@ func file_worker_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_worker_v1_worker_proto_rawDesc), len(file_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   32,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

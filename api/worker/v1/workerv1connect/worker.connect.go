@@ -51,6 +51,8 @@ const (
 	WorkersGetInputProcedure = "/skein.worker.v1.Workers/GetInput"
 	// WorkersPushLogsProcedure is the fully-qualified name of the Workers's PushLogs RPC.
 	WorkersPushLogsProcedure = "/skein.worker.v1.Workers/PushLogs"
+	// WorkersGiveLogProcedure is the fully-qualified name of the Workers's GiveLog RPC.
+	WorkersGiveLogProcedure = "/skein.worker.v1.Workers/GiveLog"
 	// WorkersLeaveProcedure is the fully-qualified name of the Workers's Leave RPC.
 	WorkersLeaveProcedure = "/skein.worker.v1.Workers/Leave"
 )
@@ -97,6 +99,10 @@ type WorkersClient interface {
 	GetInput(context.Context, *v1.GetInputRequest) (*v1.GetInputResponse, error)
 	// PushLogs adds what attempts have printed since.
 	PushLogs(context.Context, *v1.PushLogsRequest) (*v1.PushLogsResponse, error)
+	// GiveLog answers a LogRead of a Poll: somebody reads what the cluster does not keep of a log.
+	//
+	//	STALE (failed_precondition): nobody waits for it (any more).
+	GiveLog(context.Context, *v1.GiveLogRequest) (*v1.GiveLogResponse, error)
 	// Leave ends an attachment in order. What the worker still has is lost.
 	Leave(context.Context, *v1.LeaveRequest) (*v1.LeaveResponse, error)
 }
@@ -166,6 +172,12 @@ func NewWorkersClient(httpClient connect.HTTPClient, baseURL string, opts ...con
 			connect.WithSchema(workersMethods.ByName("PushLogs")),
 			connect.WithClientOptions(opts...),
 		),
+		giveLog: connect.NewClient[v1.GiveLogRequest, v1.GiveLogResponse](
+			httpClient,
+			baseURL+WorkersGiveLogProcedure,
+			connect.WithSchema(workersMethods.ByName("GiveLog")),
+			connect.WithClientOptions(opts...),
+		),
 		leave: connect.NewClient[v1.LeaveRequest, v1.LeaveResponse](
 			httpClient,
 			baseURL+WorkersLeaveProcedure,
@@ -186,6 +198,7 @@ type workersClient struct {
 	listInputs    *connect.Client[v1.ListInputsRequest, v1.ListInputsResponse]
 	getInput      *connect.Client[v1.GetInputRequest, v1.GetInputResponse]
 	pushLogs      *connect.Client[v1.PushLogsRequest, v1.PushLogsResponse]
+	giveLog       *connect.Client[v1.GiveLogRequest, v1.GiveLogResponse]
 	leave         *connect.Client[v1.LeaveRequest, v1.LeaveResponse]
 }
 
@@ -270,6 +283,15 @@ func (c *workersClient) PushLogs(ctx context.Context, req *v1.PushLogsRequest) (
 	return nil, err
 }
 
+// GiveLog calls skein.worker.v1.Workers.GiveLog.
+func (c *workersClient) GiveLog(ctx context.Context, req *v1.GiveLogRequest) (*v1.GiveLogResponse, error) {
+	response, err := c.giveLog.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // Leave calls skein.worker.v1.Workers.Leave.
 func (c *workersClient) Leave(ctx context.Context, req *v1.LeaveRequest) (*v1.LeaveResponse, error) {
 	response, err := c.leave.CallUnary(ctx, connect.NewRequest(req))
@@ -321,6 +343,10 @@ type WorkersHandler interface {
 	GetInput(context.Context, *v1.GetInputRequest) (*v1.GetInputResponse, error)
 	// PushLogs adds what attempts have printed since.
 	PushLogs(context.Context, *v1.PushLogsRequest) (*v1.PushLogsResponse, error)
+	// GiveLog answers a LogRead of a Poll: somebody reads what the cluster does not keep of a log.
+	//
+	//	STALE (failed_precondition): nobody waits for it (any more).
+	GiveLog(context.Context, *v1.GiveLogRequest) (*v1.GiveLogResponse, error)
 	// Leave ends an attachment in order. What the worker still has is lost.
 	Leave(context.Context, *v1.LeaveRequest) (*v1.LeaveResponse, error)
 }
@@ -386,6 +412,12 @@ func NewWorkersHandler(svc WorkersHandler, opts ...connect.HandlerOption) (strin
 		connect.WithSchema(workersMethods.ByName("PushLogs")),
 		connect.WithHandlerOptions(opts...),
 	)
+	workersGiveLogHandler := connect.NewUnaryHandlerSimple(
+		WorkersGiveLogProcedure,
+		svc.GiveLog,
+		connect.WithSchema(workersMethods.ByName("GiveLog")),
+		connect.WithHandlerOptions(opts...),
+	)
 	workersLeaveHandler := connect.NewUnaryHandlerSimple(
 		WorkersLeaveProcedure,
 		svc.Leave,
@@ -412,6 +444,8 @@ func NewWorkersHandler(svc WorkersHandler, opts ...connect.HandlerOption) (strin
 			workersGetInputHandler.ServeHTTP(w, r)
 		case WorkersPushLogsProcedure:
 			workersPushLogsHandler.ServeHTTP(w, r)
+		case WorkersGiveLogProcedure:
+			workersGiveLogHandler.ServeHTTP(w, r)
 		case WorkersLeaveProcedure:
 			workersLeaveHandler.ServeHTTP(w, r)
 		default:
@@ -457,6 +491,10 @@ func (UnimplementedWorkersHandler) GetInput(context.Context, *v1.GetInputRequest
 
 func (UnimplementedWorkersHandler) PushLogs(context.Context, *v1.PushLogsRequest) (*v1.PushLogsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("skein.worker.v1.Workers.PushLogs is not implemented"))
+}
+
+func (UnimplementedWorkersHandler) GiveLog(context.Context, *v1.GiveLogRequest) (*v1.GiveLogResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("skein.worker.v1.Workers.GiveLog is not implemented"))
 }
 
 func (UnimplementedWorkersHandler) Leave(context.Context, *v1.LeaveRequest) (*v1.LeaveResponse, error) {

@@ -1,0 +1,212 @@
+package home_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/api/worker/v1/workerv1connect"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/logs"
+)
+
+// unhurried is a home that waits for as long as a slow machine may take.
+func unhurried(c *home.Config) { c.ReadMax = time.Minute }
+
+// printer registers a worker that gives pieces of logs.
+func (t *town) printer(n *node, name string) *hand {
+	t.Helper()
+	h := &hand{t: t, uuid: uuid.NewString()}
+	h.printsAt(n, name)
+	t.until("every node knows it", func() bool {
+		for _, n := range t.nodes {
+			if _, ok := n.m.Member(dag.HandlerID(h.handler)); !ok {
+				return false
+			}
+		}
+		return true
+	})
+	return h
+}
+
+// printsAt attaches it to a node.
+func (h *hand) printsAt(n *node, name string) {
+	h.t.Helper()
+	h.c = workerv1connect.NewWorkersClient(n.http.Client(), n.http.URL)
+	out, err := h.c.Register(h.t.Context(), &workerv1.RegisterRequest{Name: name, Uuid: h.uuid, Handler: h.handler, Slots: 1, GivesLogs: true})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.handler, h.lease, h.ack = out.Handler, out.Lease, 0
+}
+
+// asked polls until it is asked for pieces.
+func (h *hand) asked(n int) (all []*workerv1.LogRead) {
+	h.t.Helper()
+	h.t.until("a worker is asked for a piece of a log", func() bool { all = append(all, h.poll().Read...); return len(all) >= n })
+	return all
+}
+
+// give answers, and says why that is not taken.
+func (h *hand) give(ticket, data string) string {
+	if _, err := h.c.GiveLog(h.t.Context(), &workerv1.GiveLogRequest{Handler: h.handler, Lease: h.lease, Uuid: h.uuid, Ticket: ticket, Data: []byte(data)}); err != nil {
+		return reason(err)
+	}
+	return ""
+}
+
+// piece is what a reader got.
+type piece struct {
+	text string
+	err  error
+}
+
+// wants reads a piece of a log of a worker by way of a node.
+func (h *hand) wants(ctx context.Context, n *node) <-chan piece {
+	got := make(chan piece, 1)
+	go func() {
+		data, err := n.h.ReadLog(ctx, dag.HandlerID(h.handler), logs.Ref{Namespace: "test", Workflow: "w", Run: dag.RunID{1}, Task: 2, Name: "t2", Token: 3}, 40)
+		got <- piece{string(data), err}
+	}()
+	return got
+}
+
+// TestReads: a piece of a log comes from its worker by way of any node; only what was asked for is taken, once, from the one that was asked.
+func TestReads(t *testing.T) {
+	t.Parallel()
+	tn := newTown(t, 2, unhurried)
+	a, b := tn.printer(tn.nodes[0], "a"), tn.printer(tn.nodes[0], "b")
+	for _, n := range tn.nodes {
+		got := a.wants(t.Context(), n)
+		want := a.asked(1)[0]
+		if x := want.Attempt; x.Run != (dag.RunID{1}).String() || x.Task != 2 || x.Token != 3 || want.Namespace != "test" || want.Workflow != "w" || want.Task != "t2" ||
+			want.Offset != 40 || want.Limit != logs.PieceMax {
+			t.Errorf("asked for %v", want)
+		}
+		if why := a.give(want.Ticket, strings.Repeat("x", logs.PieceMax+1)); why != "MALFORMED" {
+			t.Errorf("too much: %s", why)
+		}
+		for _, bad := range []string{b.give(want.Ticket, "of b"), a.give("guessed", "more"), a.give("", "")} {
+			if bad != "STALE" {
+				t.Errorf("what was not asked for: %q", bad)
+			}
+		}
+		if why := a.give(want.Ticket, "text"); why != "" {
+			t.Errorf("what was asked for: %s", why)
+		}
+		if p := <-got; p.text != "text" || p.err != nil {
+			t.Errorf("by way of %s: %q %v", n.name, p.text, p.err)
+		}
+		if why := a.give(want.Ticket, "text"); why != "STALE" {
+			t.Errorf("once more: %q", why)
+		}
+	}
+}
+
+// TestReadsInVain: who does not have it says so, an older worker is not asked, who has left gives nothing, and who has gone waits for nothing.
+func TestReadsInVain(t *testing.T) {
+	t.Parallel()
+	tn := newTown(t, 2, unhurried)
+	old := tn.hand(tn.nodes[0], "old", 1)
+	a := tn.printer(tn.nodes[0], "a")
+	tn.until("the older one is known", func() bool { _, ok := tn.nodes[1].m.Member(dag.HandlerID(old.handler)); return ok })
+	for _, n := range tn.nodes {
+		if p := <-old.wants(t.Context(), n); p.text != "" || p.err != nil {
+			t.Errorf("an older worker: %v", p)
+		}
+		got := a.wants(t.Context(), n)
+		if why := a.give(a.asked(1)[0].Ticket, ""); why != "" {
+			t.Error(why)
+		}
+		if p := <-got; p.text != "" || p.err != nil {
+			t.Errorf("it has none: %v", p)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		got = a.wants(ctx, n)
+		ticket := a.asked(1)[0].Ticket
+		cancel()
+		if p := <-got; p.err == nil {
+			t.Errorf("who has gone got %q", p.text)
+		}
+		tn.until("nobody waits for it", func() bool { return a.give(ticket, "") == "STALE" })
+	}
+	if _, err := a.c.Leave(t.Context(), &workerv1.LeaveRequest{Handler: a.handler, Lease: a.lease, Uuid: a.uuid}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range tn.nodes {
+		if p := <-a.wants(t.Context(), n); p.text != "" {
+			t.Errorf("a worker that has left: %v", p)
+		}
+	}
+}
+
+// TestReadsOfAFrozenWorker: one that does not answer is not waited for without end.
+func TestReadsOfAFrozenWorker(t *testing.T) {
+	t.Parallel()
+	tn := newTown(t, 2, func(c *home.Config) { c.ReadMax = time.Millisecond })
+	a := tn.printer(tn.nodes[0], "a")
+	for _, got := range []<-chan piece{a.wants(t.Context(), tn.nodes[0]), a.wants(t.Context(), tn.nodes[1])} {
+		if p := <-got; p.err == nil {
+			t.Errorf("nobody gave %q", p.text)
+		}
+	}
+}
+
+// TestReadsAtOnce: a worker is asked for a few pieces at a time; each reader has its turn.
+func TestReadsAtOnce(t *testing.T) {
+	t.Parallel()
+	tn := newTown(t, 1, unhurried)
+	a := tn.printer(tn.nodes[0], "a")
+	const readers, most = 20, 4
+	var all []<-chan piece
+	for range readers {
+		all = append(all, a.wants(t.Context(), tn.nodes[0]))
+	}
+	for given := 0; given < readers; {
+		wants := a.asked(1)
+		if len(wants) > most {
+			t.Errorf("asked for %d pieces at once", len(wants))
+		}
+		for _, want := range wants {
+			if why := a.give(want.Ticket, "text"); why != "" {
+				t.Error(why)
+			}
+			given++
+		}
+	}
+	for _, got := range all {
+		if p := <-got; p.text != "text" {
+			t.Errorf("%v", p)
+		}
+	}
+}
+
+// TestReadsAgain: a worker that did not hear the question is asked again, also by its next home.
+func TestReadsAgain(t *testing.T) {
+	t.Parallel()
+	tn := newTown(t, 2, unhurried)
+	a := tn.printer(tn.nodes[0], "a")
+	got := a.wants(t.Context(), tn.nodes[1])
+	ack := a.ack
+	first := a.asked(1)[0]
+	a.ack = ack // that answer did not arrive
+	if again := a.asked(1)[0]; again.Ticket != first.Ticket {
+		t.Errorf("asked for %v, then for %v", first, again)
+	}
+	a.printsAt(tn.nodes[1], "a")
+	for began := time.Now(); ; {
+		if why := a.give(a.asked(1)[0].Ticket, "text"); why == "" {
+			break
+		} else if time.Since(began) > time.Minute {
+			t.Fatal(why)
+		}
+	}
+	if p := <-got; p.text != "text" {
+		t.Errorf("%v", p)
+	}
+}

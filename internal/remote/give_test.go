@@ -1,0 +1,84 @@
+package remote
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/logs"
+)
+
+// wants asks for a piece of what a job printed.
+func wants(ticket string, j *workerv1.Job, offset int64, limit int32) *workerv1.LogRead {
+	return &workerv1.LogRead{Ticket: ticket, Attempt: j.Attempt, Namespace: j.Namespace, Workflow: j.Workflow, Task: j.Task, Offset: offset, Limit: limit}
+}
+
+// piece asks for one and waits for it.
+func (h *scripted) piece(want *workerv1.LogRead) (data string) {
+	h.t.Helper()
+	h.do(func() { h.read = append(h.read, want) })
+	h.until("the piece "+want.Ticket, func() bool {
+		all := h.given[want.Ticket]
+		if len(all) > 0 {
+			data = string(all[len(all)-1].Data)
+		}
+		return len(all) > 0
+	})
+	return data
+}
+
+// TestGivesLogs: a worker gives its home any piece of what ran there, while it runs and after its end, also as the next process; and nothing else.
+func TestGivesLogs(t *testing.T) {
+	t.Parallel()
+	h, data := newHome(t, false), t.TempDir()
+	w := works(t, data, []string{h.url})
+	j := shell("a", `i=0; while [ $i -lt 20000 ]; do echo 0123456789012345678901234567890123456789012345678; i=$((i+1)); done; : > "`+data+`/printed"; while ! [ -e "`+data+`/over" ]; do sleep 0.05; done`)
+	h.give(j)
+	h.until("it has printed", exists(data, "printed"))
+	text := strings.Repeat("0123456789012345678901234567890123456789012345678\n", 20000)
+	pieces := func(when string) {
+		t.Helper()
+		for i, at := range []struct {
+			offset int64
+			limit  int32
+		}{{0, 10}, {7, 100}, {0, 1 << 30}, {600_000, logs.PieceMax}, {999_999, 5}, {1_000_000, 5}, {2_000_000, 5}, {0, 0}, {5, -1}} {
+			want := text[min(at.offset, 1_000_000):min(at.offset+max(0, min(logs.PieceMax, int64(at.limit))), 1_000_000)]
+			if got := h.piece(wants(fmt.Sprint(when, i), j, at.offset, at.limit)); got != want {
+				t.Errorf("%s: from %d at most %d: %d bytes, want %d", when, at.offset, at.limit, len(got), len(want))
+			}
+		}
+		for i, change := range []func(*workerv1.LogRead){
+			func(r *workerv1.LogRead) { r.Attempt.Token = 2 },
+			func(r *workerv1.LogRead) { r.Attempt.Run = "../../etc" },
+			func(r *workerv1.LogRead) { r.Attempt = nil },
+			func(r *workerv1.LogRead) { r.Task = "../a" },
+			func(r *workerv1.LogRead) { r.Workflow = ".." },
+			func(r *workerv1.LogRead) { r.Namespace = "" },
+			func(r *workerv1.LogRead) { r.Offset = -1 },
+		} {
+			bad := proto.Clone(wants(fmt.Sprint(when, "bad", i), j, 0, 10)).(*workerv1.LogRead)
+			change(bad)
+			if got := h.piece(bad); got != "" {
+				t.Errorf("%s: %v: %q", when, bad, got)
+			}
+		}
+	}
+	pieces("while it runs")
+	over := shell("b", `: > "`+data+`/over"`)
+	h.give(over)
+	h.ends(j)
+	pieces("after its end")
+	if err := w.over(false); err != nil {
+		t.Fatal(err)
+	}
+	works(t, data, []string{h.url})
+	pieces("as the next process")
+	h.do(func() {
+		if !h.registers[0].GivesLogs {
+			t.Error("it does not say that it gives logs")
+		}
+	})
+}
