@@ -189,7 +189,9 @@ func TestWholeLogsOfAWorker(t *testing.T) {
 		checkKept(t, m.home.run("logs", id+"/a"), whole)
 	}
 	w.start() // under another handler: it has its files still
-	f.listed(3)
+	for _, m := range f.members {
+		f.until(m.name+" sees it again", func() bool { return bytes.Equal(m.home.run("logs", id+"/a"), whole) })
+	}
 	f.readsWhole(id, whole)
 	other, was := f.members[1], f.row("home", "w")
 	if f.row("handler", "n2") == was {
