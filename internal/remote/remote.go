@@ -203,6 +203,7 @@ func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
 	})
 	wg.Go(func() { r.reports(life) })
 	wg.Go(func() { r.shipper.Run(life) })
+	wg.Go(func() { r.tidies(life) })
 	var err error
 	select {
 	case <-ctx.Done():

@@ -1,0 +1,87 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"skein.dev/skein/internal/worker"
+)
+
+const (
+	// logsKept is how long a log stays here after its last line. A worker does not hear which runs are kept; the cluster has the end
+	// of their logs for as long as they are.
+	logsKept = 7 * 24 * time.Hour
+	// tidyFirst after the start, then every tidyEvery, old logs are looked for.
+	tidyFirst = time.Minute
+	tidyEvery = 6 * time.Hour
+)
+
+// tidies deletes old logs until ctx ends.
+func (r *Worker) tidies(ctx context.Context) {
+	for next := tidyFirst; ; next = tidyEvery {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(next):
+		}
+		if n, err := r.tidy(ctx, time.Now().Add(-logsKept)); err != nil && ctx.Err() == nil {
+			r.log.Warn("old logs could not be deleted; the next attempt is later", "err", err, "in", tidyEvery)
+		} else if n > 0 {
+			r.log.Info("old logs were deleted", "logs", n, "kept", logsKept)
+		}
+	}
+}
+
+// tidy deletes the logs of attempts that this worker does not have any more and that were written last before an instant, and
+// folders that have been empty since. It says how many logs went.
+func (r *Worker) tidy(ctx context.Context, before time.Time) (gone int, err error) {
+	root, live := filepath.Join(r.cfg.Data, "logs"), r.logsInUse()
+	var folders []string
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // nothing was ever printed
+			return nil
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case live[path] || path == root:
+			return nil
+		}
+		if info, err := d.Info(); err != nil || !info.ModTime().Before(before) {
+			return nil // of this moment, or gone
+		}
+		if d.IsDir() {
+			folders = append(folders, path)
+			return nil
+		}
+		gone++
+		return os.Remove(path)
+	})
+	for i := len(folders) - 1; i >= 0 && err == nil; i-- { // the innermost first
+		_ = os.Remove(folders[i]) // unless something is in it
+	}
+	if err != nil {
+		return gone, fmt.Errorf("delete old logs: %w", err)
+	}
+	return gone, nil
+}
+
+// logsInUse are the files that attempts here may yet write to, or that wait for the cluster.
+func (r *Worker) logsInUse() map[string]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	live := make(map[string]bool, len(r.has))
+	for _, a := range r.has {
+		live[worker.LogPath(r.cfg.Data, a.key)] = true
+	}
+	for _, a := range r.unsent {
+		live[worker.LogPath(r.cfg.Data, a.key)] = true
+	}
+	return live
+}
