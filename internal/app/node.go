@@ -348,20 +348,23 @@ func (n *Node) until(ctx context.Context, engineEnd, httpEnd chan error, member 
 		return nil
 	case err := <-engineEnd:
 		engineEnd <- nil
-		if n.over = err != nil; n.over {
-			n.log.Error("nothing can be written any more; what runs goes on for the next server", "err", err)
-		}
-		return err
+		return n.stranded(err)
 	case err := <-httpEnd:
 		return err
 	case <-ended(n.store):
-		n.over = true
-		n.log.Error("what was written may be lost; what runs goes on for the next server")
-		return store.ErrLost
+		return n.stranded(store.ErrLost)
 	case err := <-member:
 		n.Hurry() // what runs here is others' by now
 		return err
 	}
+}
+
+// stranded takes in that nothing can be written any more, if there is a reason for the end.
+func (n *Node) stranded(err error) error {
+	if n.over = err != nil; n.over {
+		n.log.Error("nothing can be written any more; what runs goes on for the next server", "err", err)
+	}
+	return err
 }
 
 // ended is closed when a store is over, whoever has met that: on an idle server its engine may not for hours.
