@@ -33,6 +33,7 @@ func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepa
 		return engine.Prepared{}, ofStore(err)
 	}
 	in := workflow.Inputs{RunID: q.Row.ID.String(), Version: int(q.Row.Version), Attempt: int(q.Token), Params: q.Row.Params, TriggerTime: q.Row.Instant().Time(),
+		Item:    q.Graph.Item(q.Task),
 		Outputs: func(task string) (json.RawMessage, dag.TaskState) { o := known[task]; return o.json, o.state }}
 	if q.Graph.Kind(q.Task) == dag.Foreach {
 		items, err := v.Items(t, in)
@@ -142,7 +143,11 @@ func (l logic) call(ctx context.Context, v *version, t int, in workflow.Inputs) 
 	if err != nil {
 		return engine.Prepared{}, fmt.Errorf("the parameters of workflow %s: %w", name, err)
 	}
-	return engine.Prepared{Workflow: row.ID, Version: row.Version, Name: name, Priority: child.Level(), Params: params}, nil
+	is := engine.Prepared{Workflow: row.ID, Version: row.Version, Name: name, Priority: child.Level(), Params: params}
+	for _, g := range v.Tasks[t].Call.With {
+		is.Given = append(is.Given, g.Name)
+	}
+	return is, nil
 }
 
 // Outputs makes the outputs of a call of those of the last tasks of its run: what the call declares is to be among them, and of its type.

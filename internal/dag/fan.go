@@ -11,7 +11,8 @@ import (
 
 // A foreach task is one node of its version's graph, and one attempt that is deferred while its
 // instances run. The instances are tasks of the run alone: they stand behind the tasks of the
-// version, need nothing, and have the policy of the task that they are of. A run's graph is
+// version, need nothing, and have the policy of the task that they are of. A worker runs them, or
+// each is a call, with a child run of its own. A run's graph is
 // its version's, which runs share, and what its row adds: segments, in their order.
 //
 // An instance keeps its place and its name for ever. If a new generation finds other items,

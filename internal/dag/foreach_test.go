@@ -22,7 +22,8 @@ func (n *naiveRun) foreach(t *TaskSpec, f *fact) TaskState {
 		if n.facts[name] == nil {
 			continue
 		}
-		s := n.task(&TaskSpec{Name: name})
+		one := &TaskSpec{Name: name, Logic: t.Logic.Each}
+		s := n.logical(one, n.task(one))
 		n.state[name] = s
 		if !s.Terminal() {
 			begun++
@@ -32,7 +33,7 @@ func (n *naiveRun) foreach(t *TaskSpec, f *fact) TaskState {
 		if n.facts[name] == nil {
 			n.state[name] = Pending
 			if begun++; begun <= most {
-				n.state[name] = Ready
+				n.state[name] = n.logical(&TaskSpec{Name: name, Logic: t.Logic.Each}, Ready)
 			}
 		}
 		s := n.state[name]
@@ -155,7 +156,9 @@ func checkInstance(r *Run, t TaskID) error {
 		return fmt.Errorf("%s while its foreach task is %s", p.state, r.tasks[of].state)
 	case goes(p.state) && r.Graph.retired(t):
 		return fmt.Errorf("%s without an item", p.state)
-	case p.state.Held() != (p.slot != 0) || p.state.Held() && p.token == 0 || p.listed && p.state != Ready:
+	case (r.Graph.Kind(t) == Call) != (p.state == Deferred) && (p.state.Held() || p.state == Deferred || p.listed):
+		return fmt.Errorf("an instance of kind %s is %s, listed %v", r.Graph.Kind(t), p.state, p.listed)
+	case (p.state.Held() || p.state == Deferred) != (p.slot != 0) || p.slot != 0 && p.token == 0 || p.listed && p.state != Ready:
 		return fmt.Errorf("%s slot %d token %d listed %v", p.state, p.slot, p.token, p.listed)
 	case r.Graph.Item(t) == nil && !r.Graph.retired(t):
 		return fmt.Errorf("it has no item")

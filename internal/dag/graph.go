@@ -102,6 +102,7 @@ type Graph struct {
 	logic    map[TaskID]*Logic
 	switches map[TaskID][]TaskID // by task, the switches that it is a branch of
 	queued   bool                // some task names a queue
+	calling  bool                // the instances of some foreach are calls
 
 	// What a run adds; see fan.go. A version's graph has none of it.
 	grown []instance // the tasks that follow

@@ -50,6 +50,7 @@ type Logic struct {
 	Branches []Branch      // Switch: the first that holds
 	Parallel int32         // Foreach: most instances at one time; 0: all
 	Collect  bool          // Foreach: its outputs are the list of theirs
+	Each     *Logic        // Foreach: what an instance does, a Call; nil: a worker runs it
 }
 
 // Branch is a choice of a switch.
@@ -129,11 +130,16 @@ func ChildID(a *AttemptRow) RunID {
 }
 
 // Logic tells what a logical task does; nil: a worker runs the task.
-func (g *Graph) Logic(t TaskID) *Logic { return g.logic[t] }
+func (g *Graph) Logic(t TaskID) *Logic {
+	if of, ok := g.InstanceOf(t); ok {
+		return g.logic[of].Each
+	}
+	return g.logic[t]
+}
 
 // Kind tells how a task is carried out.
 func (g *Graph) Kind(t TaskID) Kind {
-	if l := g.logic[t]; l != nil {
+	if l := g.Logic(t); l != nil {
 		return l.Kind
 	}
 	return Work
@@ -214,7 +220,12 @@ func (r *Run) nextLogical() (t TaskID, any bool) {
 		if r.tasks[t].state == Ready && !r.Graph.choosable(t, r) {
 			continue
 		}
-		if r.logical = slices.Delete(r.logical, i, i+1); len(r.logical) == 0 {
+		if i == 0 { // nearly always: of many, none has to make room
+			r.logical = r.logical[1:]
+		} else {
+			r.logical = slices.Delete(r.logical, i, i+1)
+		}
+		if len(r.logical) == 0 {
 			r.logical = nil
 		}
 		return t, true

@@ -22,6 +22,7 @@ func (b *builder) logic() {
 		}
 		t := TaskID(i)
 		b.g.logic[t] = l
+		b.g.calling = b.g.calling || l.Each != nil
 		why := ""
 		switch {
 		case l.Kind >= kinds:
@@ -30,11 +31,13 @@ func (b *builder) logic() {
 			why = "it waits for less than nothing"
 		case l.Parallel < 0 || l.Kind != Foreach && (l.Parallel > 0 || l.Collect):
 			why = "only a foreach has a cap on its instances, of 1 or more"
+		case l.Each != nil && (l.Kind != Foreach || !l.Each.isCall()):
+			why = "the instances of a foreach are work, or calls"
 		case (l.Kind == Switch) != (len(l.Branches) > 0) || len(l.Branches) > branchesMax:
 			why = fmt.Sprintf("a switch has 1 to %d branches, other tasks have none", branchesMax)
-		case l.Kind != Foreach && b.spec.Tasks[i].Policy.Retry.Max > 0:
+		case !l.works() && b.spec.Tasks[i].Policy.Retry.Max > 0:
 			why = "a logical task is not tried again"
-		case l.Kind != Foreach && b.spec.Tasks[i].Policy.Queue != "":
+		case !l.works() && b.spec.Tasks[i].Policy.Queue != "":
 			why = "no worker runs a logical task: it passes no queue"
 		}
 		if why != "" {
@@ -50,6 +53,14 @@ func (b *builder) logic() {
 			}
 		}
 	}
+}
+
+// works reports whether it is a foreach whose instances a worker runs: what is said of attempts is meant for those.
+func (l *Logic) works() bool { return l.Kind == Foreach && l.Each == nil }
+
+// isCall reports whether it is a call, and says nothing else.
+func (l *Logic) isCall() bool {
+	return l.Kind == Call && l.For == 0 && l.Branches == nil && l.Parallel == 0 && !l.Collect && l.Each == nil
 }
 
 // branches links a switch with what it chooses from. What it chose is kept in memory.
@@ -93,6 +104,9 @@ func (w *packer) logic(g *Graph) {
 		if l.Kind == Foreach {
 			w.uint(uint64(l.Parallel))
 			w.bool(l.Collect)
+			if g.calling {
+				w.bool(l.Each != nil)
+			}
 		}
 		w.uint(uint64(len(l.Branches)))
 		for i := range l.Branches {
@@ -106,11 +120,14 @@ func (w *packer) logic(g *Graph) {
 	}
 }
 
-func (u *unpacker) logic(tasks []TaskSpec, compile Compiler) error {
+func (u *unpacker) logic(tasks []TaskSpec, calling bool, compile Compiler) error {
 	for range u.count(4) {
 		t, l := u.uint(), &Logic{Kind: Kind(u.byte()), For: time.Duration(u.uint())}
 		if l.Kind == Foreach {
 			l.Parallel, l.Collect = int32(u.uint()), u.bool()
+			if calling && u.bool() {
+				l.Each = &Logic{Kind: Call}
+			}
 		}
 		for range u.count(2) {
 			source, then := u.text(), u.text()

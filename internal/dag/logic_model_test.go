@@ -19,6 +19,9 @@ func drawLogic(t *rapid.T, spec *GraphSpec) {
 		if k == Foreach {
 			task.Logic.Parallel = int32(rapid.IntRange(0, 2).Draw(t, "parallel"))
 			task.Logic.Collect = rapid.Bool().Draw(t, "collect")
+			if rapid.IntRange(0, 2).Draw(t, "calls") == 0 {
+				task.Logic.Each, task.Policy.Retry, task.Policy.Queue = &Logic{Kind: Call}, Retry{}, ""
+			}
 			continue
 		}
 		task.Policy.Retry = Retry{}
@@ -107,8 +110,8 @@ func (m *machine) noteLogical() {
 
 // noteWaited keeps what an accepted event says of a deferred task.
 func (m *machine) noteWaited(ev Event, before Intent) {
-	f, l := m.fact(ev.Task), m.w.g.Logic(ev.Task)
-	pol := m.w.g.Policy(ev.Task)
+	f, l := m.fact(ev.Task), m.w.run.Graph.Logic(ev.Task)
+	pol := m.w.run.Graph.Policy(ev.Task)
 	switch {
 	case ev.Kind == EvArm && l.Kind == Foreach:
 		f.armed, f.items = true, []string{}

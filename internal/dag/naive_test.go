@@ -1,6 +1,9 @@
 package dag
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // fact is all that is known of one task from outside: what became of its attempts.
 type fact struct {
@@ -76,12 +79,8 @@ func (n *naiveRun) look() (state map[string]TaskState, held, over, failed bool) 
 		}
 	}
 	over = true
-	for i := range n.spec.Tasks {
-		s := n.state[n.spec.Tasks[i].Name]
-		held = held || s == Assigned || s == Running || s == Deferred && n.end && !n.spec.Tasks[i].isForeach() // a call: its child ends first
-	}
 	for name, s := range n.state {
-		held = held || s == Assigned || s == Running
+		held = held || s == Assigned || s == Running || s == Deferred && n.end && !n.isForeach(name) // a call: its child ends first
 		failed = failed || s == Failed || s == UpstreamFailed || halted(n.facts, name)
 		over = over && s.Terminal()
 	}
@@ -131,7 +130,7 @@ func (n *naiveRun) holds(t *TaskSpec, c Condition) bool {
 func (n *naiveRun) alive(state map[string]TaskState, paused bool) RunState {
 	waits := false
 	for i := range n.spec.Tasks {
-		if t := &n.spec.Tasks[i]; t.isForeach() && state[t.Name] == Deferred {
+		if t := &n.spec.Tasks[i]; t.isForeach() && state[t.Name] == Deferred && !n.calling(t) {
 			return RunRunning
 		}
 	}
@@ -145,6 +144,17 @@ func (n *naiveRun) alive(state map[string]TaskState, paused bool) RunState {
 		return RunSuspended
 	}
 	return RunRunning
+}
+
+func (n *naiveRun) isForeach(name string) bool {
+	i := slices.IndexFunc(n.spec.Tasks, func(t TaskSpec) bool { return t.Name == name })
+	return i >= 0 && n.spec.Tasks[i].isForeach()
+}
+
+// calling reports whether an instance of a foreach task waits for its child run.
+func (n *naiveRun) calling(t *TaskSpec) bool {
+	f := n.facts[t.Name]
+	return f != nil && slices.ContainsFunc(f.items, func(name string) bool { return n.state[name] == Deferred })
 }
 
 func (n *naiveRun) task(t *TaskSpec) TaskState {

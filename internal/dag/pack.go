@@ -74,12 +74,13 @@ func CountStates(packed []byte) (map[TaskState]int, error) {
 }
 
 // The first byte of a packed graph: without and with logical tasks; graphPlaced is added if tasks
-// have places, graphQueued if they name queues. A program that does not know a byte does not read the graph.
+// have places, graphQueued if they name queues, graphCalling if instances of a foreach are calls. A program that does not know a byte does not read the graph.
 const (
-	graphFormat = 1
-	graphLogic  = 2
-	graphPlaced = 4
-	graphQueued = 8
+	graphFormat  = 1
+	graphLogic   = 2
+	graphPlaced  = 4
+	graphQueued  = 8
+	graphCalling = 16
 )
 
 // Pack writes the graph for its version's row: names, needs, policies, conditions as text.
@@ -95,6 +96,9 @@ func (g *Graph) Pack() []byte {
 	}
 	if g.queued {
 		format |= graphQueued
+	}
+	if g.calling {
+		format |= graphCalling
 	}
 	w.byte(format)
 	w.bool(g.EndOnFailure)
@@ -135,8 +139,8 @@ func (g *Graph) Pack() []byte {
 func UnpackGraph(b []byte, compile Compiler) (*Graph, error) {
 	u := unpacker{b: b}
 	format := u.byte()
-	placed, queued := format&graphPlaced != 0, format&graphQueued != 0
-	if format &^= graphPlaced | graphQueued; format != graphFormat && format != graphLogic {
+	placed, queued, calling := format&graphPlaced != 0, format&graphQueued != 0, format&graphCalling != 0
+	if format &^= graphPlaced | graphQueued | graphCalling; format != graphFormat && format != graphLogic {
 		return nil, fmt.Errorf("graph: %w", errPacked)
 	}
 	spec := GraphSpec{EndOnFailure: u.bool(), Timeout: time.Duration(u.uint())}
@@ -175,7 +179,7 @@ func UnpackGraph(b []byte, compile Compiler) (*Graph, error) {
 		}
 	}
 	if format == graphLogic {
-		if err := u.logic(spec.Tasks, compile); err != nil {
+		if err := u.logic(spec.Tasks, calling, compile); err != nil {
 			return nil, err
 		}
 	}

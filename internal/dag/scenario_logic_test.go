@@ -7,7 +7,7 @@ import (
 
 // Logical tasks in the transcripts. LOGIC of a task is one of
 //
-//	wait:D   wait   approval   call   dependent   foreach[:PARALLEL][:collect]
+//	wait:D   wait   approval   call   dependent   foreach[:PARALLEL][:collect][:calls]
 //	switch:COND>TASK|COND>TASK|>TASK             the last one is else
 //
 // and what the owner of the run says of one is
@@ -38,7 +38,12 @@ func parseLogic(text string) *Logic {
 		l.For = duration(rest)
 	case l.Kind == Foreach && rest != "":
 		for _, word := range strings.Split(rest, ":") {
-			if l.Collect = l.Collect || word == "collect"; word != "collect" {
+			switch word {
+			case "collect":
+				l.Collect = true
+			case "calls":
+				l.Each = &Logic{Kind: Call}
+			default:
 				l.Parallel = int32(number(word))
 			}
 		}

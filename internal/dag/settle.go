@@ -365,7 +365,7 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 		r.moveRun(RunPaused)
 		r.record(Record{Kind: RecState, Task: LeaderTask, Text: r.State.String()})
 	default:
-		r.suspend(r.deferred > 0 && r.fanning == 0 && r.retrying == 0 && !r.listed())
+		r.suspend(r.deferred > r.fanning && r.retrying == 0 && !r.listed() && !r.spreading())
 	}
 }
 

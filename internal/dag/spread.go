@@ -75,6 +75,21 @@ func (r *Run) armed(of TaskID) bool {
 	return p.state == Deferred && r.slots[p.slot-1].Started != 0
 }
 
+// spreading reports whether a foreach task finds out its items, or collects what its instances left. Only for a
+// run of which nothing runs, is ready or is to be tried again: then what lives of instances are calls.
+func (r *Run) spreading() bool {
+	if r.fanning == 0 {
+		return false
+	}
+	idle := int32(0)
+	for of, sp := range r.spreads {
+		if sp.live > 0 && r.tasks[of].state == Deferred {
+			idle++
+		}
+	}
+	return idle < r.fanning
+}
+
 // recountSpread counts the instances of a foreach task from their states.
 func (r *Run) recountSpread(of TaskID) *spread {
 	sp := &spread{}
@@ -282,7 +297,11 @@ func (r *Run) stopInstances(ev *Event, now Now, fx *Effects) {
 		case p.state.Held():
 			r.haltHeld(&one, p, fx)
 		default:
-			r.decree(&one, p, now)
+			if p.state == Deferred {
+				r.decreeDeferred(&one, p, now, fx)
+			} else {
+				r.decree(&one, p, now)
+			}
 			r.failed++
 			r.noteHalt(t)
 		}

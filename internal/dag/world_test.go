@@ -352,7 +352,7 @@ func checkRun(r *Run) error {
 	if retrying != r.retrying || deferred != r.deferred {
 		return fmt.Errorf("retrying %d deferred %d, recount %d %d", r.retrying, r.deferred, retrying, deferred)
 	}
-	if idle := active == 0 && listed == 0 && retrying == 0 && deferred > 0 && r.fanning == 0 && r.Intent == IntentRun; idle != (r.State == RunSuspended) {
+	if idle := active == 0 && listed == 0 && retrying == 0 && deferred > r.fanning && !r.spreading() && r.Intent == IntentRun; idle != (r.State == RunSuspended) {
 		return fmt.Errorf("the run is %s with %d active, %d listed, %d to be tried again, %d deferred", r.State, active, listed, retrying, deferred)
 	}
 	if err := checkSlots(r); err != nil {

@@ -3,8 +3,10 @@ package engine
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -88,7 +90,7 @@ func (e *Engine) childOf(ctx context.Context, row *dag.RunRow, a *dag.AttemptRow
 		switch {
 		case err != nil:
 			return nil, err
-		case !same:
+		case !same || !sameGiven(was.Params, is):
 		case !was.State.Terminal():
 			s.Run, s.Generation = was.ID, was.Generation
 		case (was.State == dag.RunFailed || was.State == dag.RunStopped) && was.SplitAt != 0 && was.Cause != dag.CauseCorrupt:
@@ -111,6 +113,19 @@ func (e *Engine) sameVersion(ctx context.Context, was *dag.RunRow, is *Prepared)
 	}
 	b, err := e.Version(ctx, is.Workflow, is.Version)
 	return err == nil && bytes.Equal(a.Digest, b.Digest), err
+}
+
+// sameGiven reports whether a run was given what a call gives now: what the call is for may have changed since, be it
+// that what it reads was done again, or that another item stands at the place of an instance.
+func sameGiven(params []byte, is *Prepared) bool {
+	var was, now map[string]json.RawMessage
+	if len(is.Given) == 0 {
+		return true
+	}
+	if json.Unmarshal(params, &was) != nil || json.Unmarshal(is.Params, &now) != nil {
+		return false
+	}
+	return !slices.ContainsFunc(is.Given, func(name string) bool { return !bytes.Equal(was[name], now[name]) })
 }
 
 // lineOf is what a child of the run descends from. A workflow that is among it already would

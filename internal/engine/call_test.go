@@ -16,7 +16,7 @@ import (
 type caller struct{ st store.Store }
 
 func (c caller) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepared, error) {
-	name := q.Graph.Name(q.Task)
+	name, _, _ := strings.Cut(q.Graph.Name(q.Task), ".") // of an instance that of its foreach
 	if q.Graph.Kind(q.Task) == dag.Wait {
 		return engine.Prepared{Until: q.Row.Created}, nil
 	}

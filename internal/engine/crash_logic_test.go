@@ -199,6 +199,38 @@ func TestForeachCrashesAtEveryCommit(t *testing.T) {
 	d.everywhere(t)
 }
 
+// TestForeachOfCallsCrashesAtEveryCommit: instances that are calls, two at a time. Whenever the process dies, each has one
+// run, of its own, and the foreach leaves the list of what those left.
+func TestForeachOfCallsCrashesAtEveryCommit(t *testing.T) {
+	items := map[string]*dag.Items{"leaf": {Values: [][]byte{[]byte("1"), []byte("2"), []byte("3")}}}
+	d := &doomed{least: 10, preparer: func(st store.Store) engine.Preparer { return lists{caller{st}, items} }, want: dag.RunSucceeded}
+	d.result = func(engine.Assignment) dag.Result {
+		return dag.Result{State: dag.AttemptSucceeded, Exited: true, Outputs: []byte(`{"n":1}`)}
+	}
+	d.build = func(n *node) store.Workflow {
+		n.apply("leaf", graph(n.t, "x"))
+		kinds := map[string]*dag.Logic{"leaf": {Kind: dag.Foreach, Parallel: 2, Collect: true, Each: call}}
+		return n.apply("w", graph(n.t, "leaf; z: leaf", logical(kinds)))
+	}
+	d.check = func(t *testing.T, n *node, id dag.RunID) {
+		rows, of := runsOf(t, n.store, n.named("leaf")), map[dag.TaskID]bool{}
+		for i := range rows {
+			if r := &rows[i]; r.State != dag.RunSucceeded || r.Generation != 1 || r.Parent() == nil || of[r.Parent().Task] {
+				t.Errorf("run %s of an instance: %+v", r.ID, r)
+			} else {
+				of[r.Parent().Task] = true
+			}
+		}
+		if len(of) != 3 {
+			t.Errorf("%d instances have a run, want 3", len(of))
+		}
+		if v, err := n.Task(t.Context(), id, "leaf"); err != nil || string(v.Outputs) != `[{"n":1},{"n":1},{"n":1}]` {
+			t.Errorf("it left %s: %v", v.Outputs, err)
+		}
+	}
+	d.everywhere(t)
+}
+
 // maker makes the workflow of a task of tasks, as the one of production does: it applies it beside the run's, and
 // has exactly that version started.
 type maker struct {

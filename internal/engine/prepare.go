@@ -44,6 +44,7 @@ type Prepared struct {
 	Name     string // NAMESPACE/NAME
 	Priority dag.Priority
 	Params   []byte
+	Given    []string // names of those Params that the call gives
 	// Of what is looked at again and again: Later is when next, 0 if it is so. Then Leaves is what the
 	// task leaves behind, a JSON object or nil; until then Why says what is missing.
 	Later  time.Duration

@@ -58,27 +58,33 @@ func (w *World) drawRich() {
 
 // richPlans are the graphs of rich worlds.
 func (w *World) richPlans() []*plan {
-	if w.rich.tasks {
+	switch {
+	case w.rich.tasks:
 		return queuedPlans()
+	case w.Seed%7 == 3:
+		return callingPlans()
 	}
 	return unqueuedPlans()
 }
 
-var unqueuedPlans = sync.OnceValue(func() []*plan { return drawPlans(nil) })
+var unqueuedPlans = sync.OnceValue(func() []*plan { return drawPlans(nil, false) })
 
 // queuedPlans are the same, with tasks that name a queue.
-var queuedPlans = sync.OnceValue(func() []*plan { return drawPlans(rand.New(rand.NewPCG(9, 9))) })
+var queuedPlans = sync.OnceValue(func() []*plan { return drawPlans(rand.New(rand.NewPCG(9, 9)), false) })
 
-func drawPlans(queues *rand.Rand) (all []*plan) {
+// callingPlans are the same, but the instances of every other foreach are calls.
+var callingPlans = sync.OnceValue(func() []*plan { return drawPlans(nil, true) })
+
+func drawPlans(queues *rand.Rand, calls bool) (all []*plan) {
 	for r := rand.New(rand.NewPCG(8, 8)); len(all) < plansMax/2; {
-		all = append(all, richPlan(r, queues))
+		all = append(all, richPlan(r, queues, calls))
 	}
 	return all
 }
 
 // richPlan draws a graph with logical tasks. A call's name says how much further down the line of the
 // workflows its child is.
-func richPlan(r, queues *rand.Rand) *plan {
+func richPlan(r, queues *rand.Rand, calls bool) *plan {
 	needs := make([][]int, 2+r.IntN(5))
 	for i := range needs {
 		for n := range i {
@@ -96,6 +102,9 @@ func richPlan(r, queues *rand.Rand) *plan {
 		switch r.IntN(12) {
 		case 0, 1:
 			t.Logic = &dag.Logic{Kind: dag.Foreach, Parallel: r.Int32N(3), Collect: r.IntN(2) == 0}
+			if calls && i%2 == 0 {
+				t.Logic.Each = &dag.Logic{Kind: dag.Call}
+			}
 		case 2, 3, 4:
 			t.Logic = &dag.Logic{Kind: dag.Call}
 		case 5:
@@ -105,7 +114,10 @@ func richPlan(r, queues *rand.Rand) *plan {
 			t.Policy.Timeout = time.Duration(r.IntN(3)) * time.Second
 		}
 		if (t.Logic == nil || t.Logic.Kind == dag.Foreach) && r.IntN(3) == 0 {
-			t.Policy.Retry = dag.Retry{Max: 1, Delay: time.Duration(r.IntN(400)) * time.Millisecond}
+			retry := dag.Retry{Max: 1, Delay: time.Duration(r.IntN(400)) * time.Millisecond}
+			if t.Logic == nil || t.Logic.Each == nil {
+				t.Policy.Retry = retry
+			}
 		}
 		if queues != nil && (t.Logic == nil || t.Logic.Kind == dag.Foreach) && queues.IntN(3) > 0 {
 			t.Policy.Queue = "tasks" // of the world, see drawRich

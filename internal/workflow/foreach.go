@@ -22,6 +22,9 @@ type Level struct {
 // levelsMax bounds the levels of one foreach.
 const levelsMax = 5
 
+// repeatable are the keys of which a task with foreach has one.
+var repeatable = []string{"run", "http", "kind", "workflow"}
+
 // rangeKeys are those of a range; to is its last number.
 var rangeKeys = []string{"from", "to", "step"}
 
@@ -31,6 +34,11 @@ func (t *Task) foreachScope() scope {
 		return inForeach
 	}
 	return inTask
+}
+
+// spread is a task with foreach as the graph has it: what each instance does is what the task does without.
+func (t *Task) spread(does *dag.Logic, read bool) *dag.Logic {
+	return &dag.Logic{Kind: dag.Foreach, Parallel: t.Parallel, Collect: len(t.Outputs) > 0 && read, Each: does}
 }
 
 // Items evaluates the foreach of a task: what its instances are called, and what each is for.
@@ -183,8 +191,8 @@ func (r *reader) foreach(t *Task, n *node, at string) {
 		t.Parallel = int32(p)
 	}
 	here := join(at, "foreach")
-	if n.get("run") == nil && n.get("http") == nil && n.get("kind") == nil {
-		r.failNode(v, here, "foreach belongs to a task with run, http or kind", "let the instances do the work, and such a task need this one")
+	if !slices.ContainsFunc(repeatable, func(k string) bool { return n.get(k) != nil }) {
+		r.failNode(v, here, "foreach belongs to a task with run, http, kind or workflow", "let the instances do the work, and such a task need this one")
 		return
 	}
 	if v.kind != mapNode || isRange(v) {

@@ -138,6 +138,7 @@ func (w *Workflow) CallParams(task int, in Inputs, child *Workflow) (json.RawMes
 		return nil, fmt.Errorf("task %s calls no workflow", t.Name)
 	}
 	from := w.valuesOf(&in)
+	from.item = in.Item
 	known := make(map[string]any, len(t.Call.With))
 	var errs ValueErrors
 	for _, g := range t.Call.With {
@@ -146,7 +147,7 @@ func (w *Workflow) CallParams(task int, in Inputs, child *Workflow) (json.RawMes
 			known[g.Name] = nil // CheckParams says that there is no such parameter
 			continue
 		}
-		v, err := w.givenTo(&child.Params[i], g.Value, &from)
+		v, err := w.givenTo(&child.Params[i], g.Value, t.foreachScope(), &from)
 		if err != nil {
 			errs = append(errs, ValueError{Name: g.Name, Message: "parameter " + g.Name + " " + err.Error(), Hint: child.Params[i].Description})
 			continue
@@ -160,7 +161,7 @@ func (w *Workflow) CallParams(task int, in Inputs, child *Workflow) (json.RawMes
 }
 
 // givenTo is a value of a call for CheckParams.
-func (w *Workflow) givenTo(p *Param, raw json.RawMessage, from *values) (any, error) {
+func (w *Workflow) givenTo(p *Param, raw json.RawMessage, in scope, from *values) (any, error) {
 	text, isText := jsonString(raw)
 	if !isText || !hasTemplate(text) {
 		if p.Type == JSON {
@@ -172,7 +173,7 @@ func (w *Workflow) givenTo(p *Param, raw json.RawMessage, from *values) (any, er
 		err := dec.Decode(&v)
 		return v, err
 	}
-	t, err := w.exprs.get(text, inTask)
+	t, err := w.exprs.get(text, in)
 	if err != nil {
 		return nil, fmt.Errorf("cannot be evaluated: %w", err)
 	}

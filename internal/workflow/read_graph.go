@@ -224,7 +224,7 @@ func (c *readCheck) check(i int, n *node, at string) {
 		in = inForeach
 	}
 	c.checkEnv(n.get("env"), join(at, "env"), in, read)
-	c.checkLogic(i, n, at, read)
+	c.checkLogic(i, n, at, in, read)
 	c.checkHTTP(n, at, in, read)
 	c.checkInput(n, at, in, read)
 	c.checkForeach(n, at, read)

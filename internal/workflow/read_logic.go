@@ -135,10 +135,10 @@ func given(n *node) []Given {
 }
 
 // checkLogic checks what the expressions of a logical task read, and where a switch leads.
-func (c *readCheck) checkLogic(i int, n *node, at string, read func(n *node, at string, refs []ref)) {
+func (c *readCheck) checkLogic(i int, n *node, at string, in scope, read func(n *node, at string, refs []ref)) {
 	text := func(v *node, key string) {
 		if v != nil && v.isText() && hasTemplate(v.text) {
-			got := c.compile(v.text, inTask)
+			got := c.compile(v.text, in)
 			c.complain(v, key, 0, got.faults)
 			read(v, key, got.refs)
 		}

@@ -179,7 +179,7 @@ func (d *declarations) resolve(path []string, in scope) (ref, *cel.Type, *compla
 	if in == inForeach {
 		return ref{kind: itemRef}, cel.DynType, nil
 	}
-	return ref{}, nil, &complaint{message: "item is known only in the env, the dir, the request, the input and the inner levels of a task with foreach"}
+	return ref{}, nil, &complaint{message: "item is known only in the env, the dir, the request, the input, the parameters of a call and the inner levels of a task with foreach"}
 }
 
 // beforeRun refuses what no run has yet: where a trigger decides what to start.

@@ -286,7 +286,7 @@ func (w *Workflow) Graph(tasksMax int) (*dag.Graph, error) {
 	if read := w.collects(&spec); read != nil {
 		for i := range w.Tasks {
 			if t := &w.Tasks[i]; len(t.Foreach) > 0 {
-				spec.Tasks[i].Logic = &dag.Logic{Kind: dag.Foreach, Parallel: t.Parallel, Collect: len(t.Outputs) > 0 && read[t.Name]}
+				spec.Tasks[i].Logic = t.spread(spec.Tasks[i].Logic, read[t.Name])
 			}
 		}
 	}

@@ -66,10 +66,10 @@ var itemReference = regexp.MustCompile(`\{\{\s*item\b`)
 // noForeach says why a task cannot be a foreach; "": it can.
 func (d *sheet) noForeach(c call, when *workflow.Value, l *loop) string {
 	script := c.template.Get("script")
-	one := script != nil || c.template.Get("container") != nil || c.template.Get("http") != nil
+	one := script != nil || c.template.Get("container") != nil || c.template.Get("http") != nil || c.template.Get("resource") != nil
 	switch {
 	case !one:
-		return "foreach repeats one task that runs, and its template is no container, script or request"
+		return "foreach repeats one task that runs, and its template is no container, script, request or resource"
 	case when != nil && itemReference.MatchString(when.Str()):
 		return "its when asks for the item, and the if of a foreach is asked once"
 	case len(l.items) > 10_000 || l.list == "" && len(l.items) == 0:

@@ -187,8 +187,6 @@ func (d *sheet) resource(c call, s *scope, f *convert.Fields) *node {
 		return d.failed(c, "it makes a workflow whose templates stand in the manifest", "make that a file of its own, import it, and write workflow: NAME")
 	case !strings.Contains(b.Get("successCondition").Str(), "Succeeded"):
 		return d.failed(c, "it makes a workflow and does not wait for its end", "have it run skein run NAME --detach, or write workflow: NAME, which waits")
-	case c.each != nil:
-		return d.failed(c, "foreach does not repeat calls of workflows", remedy)
 	}
 	t, n := d.begin(c)
 	t.Call = &convert.Call{Workflow: convert.WorkflowName(ref)}

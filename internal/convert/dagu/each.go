@@ -2,7 +2,6 @@ package dagu
 
 import (
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -136,81 +135,27 @@ func (d *dag) repeat(s *step, v *workflow.Value) {
 		s.output, s.opaque = o.Text, "it is known inside of the foreach only"
 	}
 	d.fill(s)
-	if s.task.Call != nil || s.task.Approval != nil || s.fans != nil {
+	if s.task.Approval != nil || s.task.Wait != 0 {
 		s.task.Each = nil
-		s.task.Drop("foreach: it repeats a call of another DAG, and only a task that runs is repeated", "put what that does into a script")
+		s.task.Drop("foreach: it repeats a question or a pause, and only what runs, sends or calls is repeated", "ask once")
 	}
 }
 
-// fan writes a call out for each item; the step itself is done when they are.
-func (d *dag) fan(s *step, v *workflow.Value) {
-	f := convert.NewFields(v)
-	list := v
-	if v.Kind == workflow.MapValue {
-		list = f.Take("items")
-	}
-	src, why := d.items(s, f, list)
-	f.Rest(nil, func(key *workflow.Value, why string) { d.Drop(key, "parallel."+why, "") })
-	switch {
-	case why != "":
-		s.task.Drop("parallel: "+why, "write the calls by hand")
-		return
-	case src.list != "":
-		s.task.Drop("parallel: its items are known only when it runs, and foreach repeats a task that runs, no call of a workflow", "have a task with foreach run: skein run NAME")
-		return
-	}
-	if s.output != "" {
-		s.opaque = "it stands for a report of Dagu about all items"
-	}
-	for i, item := range src.items {
-		one := &step{at: s.at, env: s.env, depends: s.depends, handler: s.handler, item: "ITEM", known: item}
-		one.task = d.Task(s.at, s.task.Name+"-"+strconv.Itoa(i))
-		one.task.Need(s.task.Needs...)
-		one.task.If = s.task.If
-		one.fields = s.fields.Again()
-		d.call(one, one.fields)
-		s.fans = append(s.fans, one)
-		d.order = append(d.order, one)
-	}
-	child(s.fields)
-	if int64(len(src.items)) > src.parallel {
-		s.task.Approximate("parallel: all calls begin at once, where Dagu has " + strconv.FormatInt(src.parallel, 10) + " at a time")
-	}
-	s.task.Needs, s.task.If = nil, ""
-	for _, one := range s.fans {
-		s.task.Need(one.task.Name)
-	}
-	s.depends = slices.Clone(s.fans)
-	s.task.Run = convert.Run{Shell: "true"}
-}
-
-// itemText is the item of a foreach, or of a call that was written out.
+// itemText is the item of a foreach.
 func (s *step) itemText(name string) (value convert.Text, missing string, ok bool) {
 	rest, ok := strings.CutPrefix(name, s.item)
 	if s.item == "" || !ok || rest != "" && rest[0] != '.' {
 		return nil, "", false
 	}
 	key := strings.TrimPrefix(rest, ".")
-	none := "${" + convert.Clip(name, 60) + "} is no member of its item"
-	switch item := s.known.(type) {
-	case nil:
-		if key != "" {
-			return convert.Expr(convert.Member("item", key)), "", true
-		}
+	if key == "" {
 		return convert.Expr("item"), "", true
-	case string:
-		if key != "" {
-			return nil, none, true
-		}
-		return convert.Lit(item), "", true
-	case map[string]string:
-		if v, has := item[key]; has {
-			return convert.Lit(v), "", true
-		}
-		if key == "" {
-			raw, _ := json.Marshal(item)
-			return convert.Lit(string(raw)), "", true
+	}
+	for _, item := range s.items {
+		m, _ := item.(map[string]string)
+		if _, has := m[key]; !has {
+			return nil, "${" + convert.Clip(name, 60) + "} is no member of an item", true
 		}
 	}
-	return nil, none, true
+	return convert.Expr(convert.Member("item", key)), "", true
 }

@@ -126,9 +126,6 @@ func (d *dag) conditions(s *step) {
 		if o.onFailure {
 			states = append(states, "failed")
 		}
-		if o.onFailure && o.fans != nil {
-			states = append(states, "upstream_failed")
-		}
 		if o.onSkip {
 			states = append(states, "skipped")
 		}
@@ -144,7 +141,7 @@ func (d *dag) conditions(s *step) {
 			all = append(all, convert.StateIn(o.gate.Name, slices.DeleteFunc(states, func(s string) bool { return s == "failed" })...))
 		}
 	}
-	if !explicit || s.fans != nil {
+	if !explicit {
 		return
 	}
 	if s.task.If != "" {

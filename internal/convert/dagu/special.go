@@ -2,6 +2,7 @@ package dagu
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -110,28 +111,20 @@ func (d *dag) given(s *step, params *workflow.Value) []convert.Var {
 			}
 		}
 	}
-	switch item := s.known.(type) {
-	case string:
-		if params == nil {
-			positional(item)
+	if s.hands && params == nil {
+		var first any
+		if len(s.items) > 0 {
+			first = s.items[0]
 		}
-	case map[string]string:
-		if params == nil {
-			for _, key := range sortedKeys(item) {
-				give(key, item[key])
+		if m, ok := first.(map[string]string); ok {
+			for _, key := range slices.Sorted(maps.Keys(m)) {
+				give(key, "${ITEM."+key+"}")
 			}
+		} else {
+			positional("${ITEM}")
 		}
 	}
 	read(params)
-	return all
-}
-
-func sortedKeys(m map[string]string) []string {
-	all := make([]string, 0, len(m))
-	for k := range m {
-		all = append(all, k)
-	}
-	slices.Sort(all)
 	return all
 }
 

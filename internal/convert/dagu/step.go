@@ -23,8 +23,8 @@ type step struct {
 	maySkip           bool
 
 	item   string        // what the item of a foreach or parallel is called; "": there is none
-	known  any           // the item, if the step was written out for it
-	fans   []*step       // the calls that were written out for it
+	items  []any         // those that stand in the file
+	hands  bool          // the DAG that it calls gets the item, if nothing else is said
 	gate   *convert.Task // that waits for its approval
 	calls  bool          // another DAG
 	sends  bool          // a request
@@ -155,7 +155,7 @@ func (d *dag) fill(s *step) {
 	}
 	f.Rest(reasons(), func(key *workflow.Value, why string) { d.Drop(key, why, "") })
 	switch {
-	case t.Call != nil || t.HTTP != nil || t.Approval != nil || s.fans != nil || s.fields != f:
+	case t.Call != nil || t.HTTP != nil || t.Approval != nil || s.fields != f:
 	default:
 		t.Outputs = append(t.Outputs, s.declared...)
 		if s.output != "" && s.opaque == "" {
@@ -167,11 +167,11 @@ func (d *dag) fill(s *step) {
 // how reads timeout, retry and place of a step.
 func (d *dag) how(s *step) {
 	f, t := s.fields, s.task
-	if n, ok := convert.Int(f.Take("timeoutSec")); ok && n > 0 && t.Wait == 0 && s.fans == nil {
+	if n, ok := convert.Int(f.Take("timeoutSec")); ok && n > 0 && t.Wait == 0 {
 		t.Settings.Add("timeout", convert.Seconds(n))
 	}
 	retry := f.Take("retryPolicy")
-	logical := t.Call != nil || t.Approval != nil || s.fans != nil
+	logical := t.Call != nil || t.Approval != nil
 	switch r := d.retry(retry); {
 	case r == nil:
 	case logical:
@@ -218,7 +218,7 @@ func (d *dag) action(s *step) {
 		shell = words(v)
 	}
 	shell = append(shell, convert.Texts(f.Take("shellArgs"))...)
-	if v := f.Take("parallel"); v != nil && !d.repeatSelf(s, v) {
+	if v := f.Take("parallel"); v != nil && !d.repeated(s, v) {
 		return
 	}
 	run, script, command := f.Peek("run"), f.Peek("script"), f.Peek("command")
@@ -258,32 +258,35 @@ func (d *dag) action(s *step) {
 	}
 }
 
-// repeatSelf is parallel of a step that calls nobody: no grammar of Dagu's, but what it means is clear.
-func (d *dag) repeatSelf(s *step, v *workflow.Value) bool {
+// repeated converts parallel. That of a step that calls nobody is no grammar of Dagu's, but what it means is clear.
+func (d *dag) repeated(s *step, v *workflow.Value) bool {
 	in := convert.NewFields(v)
 	list := v
 	if v.Kind == workflow.MapValue {
 		list = in.Take("items")
 	}
 	src, why := d.items(s, in, list)
+	in.Rest(nil, func(key *workflow.Value, why string) { d.Drop(key, "parallel."+why, "") })
 	if why != "" {
 		s.task.Drop("parallel: "+why, "write foreach by hand")
 		return false
 	}
-	s.item = "ITEM"
+	s.item, s.items = "ITEM", src.items
 	s.task.Each = &convert.Each{Items: src.items, List: src.list, Parallel: src.parallel}
 	return true
 }
 
 // calling is a step that runs another DAG, once or for each of several items.
 func (d *dag) calling(s *step, parallel *workflow.Value) {
-	if parallel != nil {
-		d.fan(s, parallel)
-		return
-	}
-	d.call(s, s.fields)
 	if s.output != "" {
 		s.opaque = "it stands for a report of Dagu about the other DAG; read outputs of its last tasks"
+	}
+	s.hands = parallel != nil
+	if s.hands && !d.repeated(s, parallel) {
+		return
+	}
+	if d.call(s, s.fields); s.task.Call == nil {
+		s.task.Each = nil
 	}
 }
 
