@@ -57,7 +57,7 @@ func taskLater() []key {
 		{name: "resources", doc: "What the task takes of its worker, beside a slot: basic (0.25 cores, 256Mi), regular (1, 1Gi), premium (2, 4Gi), a class that was made with skein class set, or {cpu: 2, memory: 4Gi}. It starts where so much is left.", shape: resources()},
 		{name: "queue", doc: "Named queue that limits how many tasks run at a time that name it, of whatever run; it is made with skein queue set.",
 			shape: keyOrDash("the name of a queue")},
-		{name: "foreach", doc: "Runs the task once for each item of a list, or of an expression that gives one; env and dir see it as item.", shape: items},
+		{name: "foreach", doc: "Runs the task once for each item of a list, or of an expression that gives one; env, dir and the parameters of a call see it as item.", shape: items},
 		{name: "parallel", doc: "Most instances of foreach at one time; default: all.", shape: integer(1, 100_000)},
 		{name: "with", doc: "Parameters of the workflow that is called, or the input of a kind. Texts may hold ${{ }}.",
 			shape: table("a mapping of values", text("a name"), &shape{kind: anyShape})},
