@@ -92,12 +92,32 @@ With one, others can look on and start runs:      skein dev`,
 	add("manage", c.workflowCmd(), c.taskCmd(), c.serverCmd(), c.workerCmd(), c.workerGroupCmd(), c.nodeCmd(), c.tokenCmd(), c.configCmd(), c.importCmd(), c.dbCmd())
 	add("manage", c.scheduleCmd(), c.backfillCmd(), c.queueCmd(), c.lockCmd(), c.classCmd())
 	add("tools", c.schemaCmd(), c.doctorCmd(), c.verifyCmd(), c.benchCmd(), c.versionCmd())
+	root.InitDefaultHelpCmd()
 	root.SetHelpCommandGroupID("tools")
+	c.knownTopics(root)
 	root.SetCompletionCommandGroupID("tools")
 	c.completions(root)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	return root
+}
+
+// knownTopics has help fail for a word that is no command, as the word itself would; by itself it only prints that.
+func (c *cli) knownTopics(root *cobra.Command) {
+	help, _, err := root.Find([]string{"help"})
+	if err != nil {
+		panic(err) // the line before made it
+	}
+	show := help.Run
+	help.Run = nil
+	help.RunE = func(cmd *cobra.Command, args []string) error {
+		c.entered = true
+		if of, rest, err := root.Find(args); err != nil || len(rest) > 0 && of.HasSubCommands() {
+			return hint(usage("unknown command %q", strings.Join(args, " ")), "what there is: skein help")
+		}
+		show(cmd, args)
+		return nil
+	}
 }
 
 // do makes a RunE: the command line was understood, settings are read, then f.

@@ -39,7 +39,7 @@ func (c *cli) runCmd() *cobra.Command {
 		Use:   "run FILE|NAME",
 		Short: "Run a workflow and wait for its end; also: look at runs and end them",
 		Long: `Runs a workflow and waits for its end. The argument is a FILE if it contains a / or ends in .yaml, .yml or
-.json, else the NAME of a workflow that was applied. Outside the namespace default that is NS/NAME, which is taken for
+.json, standard input if it is -, else the NAME of a workflow that was applied. Outside the namespace default that is NS/NAME, which is taken for
 a file only if there is one. After -- it is a name in any case, also one that reads like a verb: skein run -- list.
 
 It talks to --server, else to the server that holds the data folder; if there is none, it runs here.
@@ -86,7 +86,7 @@ func (c *cli) runOpenCmd() *cobra.Command {
 
 // isFile: the rule of the command line.
 func isFile(arg string) bool {
-	if strings.Contains(arg, "/") {
+	if arg == "-" || strings.Contains(arg, "/") {
 		return true
 	}
 	for _, end := range []string{".yaml", ".yml", ".json"} {
