@@ -17,7 +17,7 @@ func (n *naiveRun) foreach(t *TaskSpec, f *fact) TaskState {
 	if t.Logic.Parallel > 0 {
 		most = int(t.Logic.Parallel)
 	}
-	over, failed := true, false
+	over, failed, late := true, false, f.late
 	for _, name := range f.items {
 		if n.facts[name] == nil {
 			continue
@@ -25,6 +25,7 @@ func (n *naiveRun) foreach(t *TaskSpec, f *fact) TaskState {
 		one := &TaskSpec{Name: name, Logic: t.Logic.Each}
 		s := n.logical(one, n.task(one))
 		n.state[name] = s
+		late = late || n.facts[name].stopped // with the run
 		if !s.Terminal() {
 			begun++
 		}
@@ -43,7 +44,7 @@ func (n *naiveRun) foreach(t *TaskSpec, f *fact) TaskState {
 	switch {
 	case over && failed && !n.end:
 		return Failed
-	case !over || f.late || n.end && !n.joined[t.Name] || t.Logic.Collect && len(f.items) > 0 || failed:
+	case !over || late || n.end && !n.joined[t.Name] || t.Logic.Collect && len(f.items) > 0 || failed:
 		return Deferred
 	case t.Logic.Collect:
 		n.outs[t.Name] = []byte("[]")
