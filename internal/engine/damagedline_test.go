@@ -54,7 +54,7 @@ func TestDamagedLine(t *testing.T) {
 			h.end(h.holding(1)[0], dag.Result{State: dag.AttemptSucceeded}) // its place is free
 			n.ends(first, dag.RunSucceeded)
 			id := n.submit(other)
-			h.end(h.holding(1)[0], dag.Result{State: dag.AttemptSucceeded})
+			h.end(h.of(id), dag.Result{State: dag.AttemptSucceeded})
 			n.ends(id, dag.RunSucceeded)
 			err = <-stopped
 			quarantined := n.Stats().Quarantined.Load() == 1

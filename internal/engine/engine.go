@@ -85,6 +85,7 @@ type Engine struct {
 	store    store.Store
 	handler  atomic.Pointer[store.Handler] // of this life
 	graphs   graphCache
+	grown    grownCache
 	handlers handlerCache
 	home     home
 	hub      hub

@@ -28,8 +28,12 @@ type Explanation struct {
 	Reasons []Reason
 }
 
-// reasonsMax bounds an explanation.
-const reasonsMax = 50
+const (
+	// reasonsMax bounds an explanation.
+	reasonsMax = 50
+	// goingMax bounds what it says of tasks that somebody has, or that wait outside the run: room is left for those that nobody has.
+	goingMax = 40
+)
 
 // holderPages bounds the search for the run that another one waits for, in pages of 1,000.
 const holderPages = 10
@@ -122,6 +126,7 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) err
 		switch t := &tasks[i]; {
 		case t.State == dag.Ready, v.Intent == dag.IntentRun && dueAgain(t, now):
 			waiting = append(waiting, t)
+		case len(x.Reasons) >= goingMax:
 		case t.State == dag.Assigned, t.State == dag.Running, t.State == dag.RetryWait:
 			e.explainHeld(v, t, now, x)
 		case t.State == dag.Deferred:

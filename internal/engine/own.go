@@ -273,7 +273,7 @@ func (w *writer) revived(rec *store.RunRecord, fx *dag.Effects) (r *dag.Run, err
 	}
 	var g *dag.Graph
 	if rec.Run.SplitAt != 0 {
-		if g, err = w.e.graphOf(&rec.Run); err != nil {
+		if g, err = w.e.ownGraph(&rec.Run); err != nil {
 			return nil, err
 		}
 	}
