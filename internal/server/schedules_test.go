@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -392,7 +393,7 @@ func TestWaitingRunsSayWhy(t *testing.T) {
 	if x := must(b.client.Explain(t.Context(), *waits.Run, "")); len(x.Reasons) == 0 || x.State != "waiting" {
 		t.Errorf("%+v", x)
 	}
-	if page := want[api.List[api.Run]](t, b.get("/api/v1/runs?state=waiting&workflow=timed"), 200); len(page.Items) != 1 || page.Items[0].ID != *waits.Run {
+	if page := want[api.List[api.Run]](t, b.get("/api/v1/runs?state=waiting&workflow=timed"), 200); !slices.ContainsFunc(page.Items, func(r api.Run) bool { return r.ID == *waits.Run }) { // another trigger's instant may come just now
 		t.Errorf("%+v", page.Items)
 	}
 	b.exec.end(held, succeeded())
