@@ -2,6 +2,7 @@ package artifact
 
 import (
 	"context"
+	"errors"
 	"io"
 )
 
@@ -45,11 +46,19 @@ type Usage struct {
 	Bytes int64
 }
 
+// ErrFinal says that other files of the attempt were kept before. ErrKept says that the same ones were: somebody did not
+// hear of it, and may count it as done.
+var (
+	ErrFinal = errors.New("other files of this attempt are kept already, and what is kept is final")
+	ErrKept  = errors.New("these files of this attempt are kept already")
+)
+
 // Deposit takes the files of one attempt. One of Commit and Discard ends it.
 type Deposit interface {
 	// Add keeps a file; a name comes once.
 	Add(name string, content io.Reader) (Info, error)
-	// Commit makes everything that was added seen, durably, at once.
+	// Commit makes everything that was added seen, durably, at once. What an attempt has committed is final: to commit
+	// other files is ErrFinal, to commit the same ones is ErrKept. Both leave what is there.
 	Commit() error
 	// Discard leaves nothing behind. After Commit it does nothing.
 	Discard()

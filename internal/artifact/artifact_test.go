@@ -121,14 +121,21 @@ func TestKeep(t *testing.T) {
 	if err != nil || string(text) != "hello" || r.Close() != nil {
 		t.Errorf("%q %v", text, err)
 	}
-	// The same attempt once more: an earlier commit of which nobody heard.
-	if err := k.Keep(ref, dir, []string{"out/c"}, never); err != nil {
+	// The same attempt once more: the same files are kept already, and others never are.
+	used, _ := f.Used(t.Context(), ref.Run)
+	if err := k.Keep(ref, dir, []string{"report.html", "out/**"}, never); err != nil {
 		t.Fatal(err)
 	}
-	if list, _ := f.List(t.Context(), ref); names(list) != "out/c" {
+	if err := k.Keep(ref, dir, []string{"out/c"}, never); !errors.Is(err, ErrFinal) {
+		t.Errorf("other files: %v", err)
+	}
+	if now, _ := f.Used(t.Context(), ref.Run); now != used || *k.used[ref.Run] != used {
+		t.Errorf("used %+v, and %+v are counted, instead of %+v", now, *k.used[ref.Run], used)
+	}
+	if list, _ := f.List(t.Context(), ref); names(list) != "out/a/b.bin out/c report.html" {
 		t.Errorf("again: %v", list)
 	}
-	for _, name := range []string{"report.html", "../index.json", "out", "/etc/passwd", ""} {
+	for _, name := range []string{"other.html", "../index.json", "out", "/etc/passwd", ""} {
 		if _, _, err := f.Open(t.Context(), ref, name); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("open %q: %v", name, err)
 		}

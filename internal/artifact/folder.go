@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Folder keeps artifacts in files:
@@ -161,22 +163,33 @@ func (d *folderDeposit) Commit() error {
 	if err := errors.Join(syncDir(filepath.Join(d.temp, filesName)), syncDir(d.temp)); err != nil {
 		return err
 	}
-	err = os.Rename(d.temp, d.at)
-	if err != nil && exists(d.at) { // an earlier commit of the attempt, of which nobody heard
-		if err = os.RemoveAll(d.at); err == nil {
-			err = os.Rename(d.temp, d.at)
+	if err := os.Rename(d.temp, d.at); errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, fs.ErrExist) {
+		if err := d.again(); err != nil {
+			return err
 		}
-	}
-	if err != nil {
+	} else if err != nil {
 		return err
 	}
 	d.over = true
 	return errors.Join(d.root.Close(), syncDir(filepath.Dir(d.at)))
 }
 
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
+// again says what came of an attempt whose place is taken. What was committed there is never replaced: the index is
+// written before the place is taken, so a place without one holds nothing that anybody could have read.
+func (d *folderDeposit) again() error {
+	kept, err := readIndex(d.at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err = os.RemoveAll(d.at); err == nil {
+			err = os.Rename(d.temp, d.at)
+		}
+		return err
+	case err != nil:
+		return err
+	case !slices.Equal(kept, d.items):
+		return ErrFinal
+	}
+	return ErrKept
 }
 
 // Discard implements Deposit.

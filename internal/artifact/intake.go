@@ -129,11 +129,15 @@ func (in *Intake) Commit(list []Info) error {
 	if in.now != nil || !slices.Equal(list, in.whole) {
 		return ErrIncomplete
 	}
-	if err := in.to.Commit(); err != nil {
-		return err
+	err := in.to.Commit()
+	switch {
+	case errors.Is(err, ErrKept):
+		in.Discard() // its room was counted when it was kept
+		return nil
+	case err == nil:
+		in.taken = Usage{} // it stays taken
 	}
-	in.taken = Usage{} // it stays taken
-	return nil
+	return err
 }
 
 // Discard leaves nothing behind, and gives the run its room back. After Commit it does nothing.

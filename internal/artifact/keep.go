@@ -67,7 +67,11 @@ func (k *Keeper) Keep(ref Ref, dir string, globs []string, stop func() bool) (er
 			return err
 		}
 	}
-	if err := d.Commit(); err != nil {
+	switch err := d.Commit(); {
+	case errors.Is(err, ErrKept):
+		d.Discard()
+		k.give(ref.Run, t.taken) // its room was counted when it was kept
+	case err != nil:
 		return fmt.Errorf("artifacts cannot be kept: %w", err)
 	}
 	return nil

@@ -110,6 +110,8 @@ func (d *desk) KeepArtifacts(ctx context.Context, in *workerv1.KeepArtifactsRequ
 		switch {
 		case err == nil && slices.Equal(kept, list):
 			return &workerv1.KeepArtifactsResponse{}, nil
+		case err == nil:
+			return nil, h.notKept(artifact.ErrFinal)
 		case len(list) > 0:
 			return nil, h.notKept(artifact.ErrIncomplete)
 		}
@@ -145,18 +147,17 @@ func (h *Home) depositor(ctx context.Context, in caller, a *workerv1.Attempt) (*
 	if err != nil {
 		return nil, k, ref, h.malformed("%v", err)
 	}
-	h.mu.Lock()
-	held := w.running[k] != nil
-	h.mu.Unlock()
-	if !held {
-		return nil, k, ref, h.stale(k)
+	if _, err := h.affirm(ctx, w, k); err != nil {
+		return nil, k, ref, err
 	}
 	n, own, err := h.named(ctx, w, k)
 	switch {
 	case err != nil:
 		return nil, k, ref, connect.NewError(connect.CodeUnavailable, err)
-	case !own || !n.Artifacts:
+	case !own:
 		return nil, k, ref, h.stale(k)
+	case !n.Artifacts:
+		return nil, k, ref, h.no(connect.CodeFailedPrecondition, Stale, "task %s of %s/%s keeps no artifacts", n.Task, n.Namespace, n.Workflow)
 	}
 	return w, k, artifact.Ref{Run: artifact.Run{Namespace: n.Namespace, Workflow: n.Workflow, ID: k.run.String()}, Task: n.Task, Attempt: int(k.token)}, nil
 }
@@ -188,10 +189,6 @@ func (h *Home) upload(ctx context.Context, w *worker, k key, ref artifact.Ref) (
 	return fresh, nil
 }
 
-func (h *Home) stale(k key) error {
-	return h.no(connect.CodeFailedPrecondition, Stale, "run %s, task %d, token %d: the worker does not have that attempt, or the task keeps no artifacts", k.run, k.task, k.token)
-}
-
 // notKept says why something was not kept.
 func (h *Home) notKept(err error) error {
 	var bound *artifact.BoundError
@@ -200,6 +197,8 @@ func (h *Home) notKept(err error) error {
 		return h.no(connect.CodeResourceExhausted, TooMuch, "%v", err)
 	case errors.Is(err, artifact.ErrCorrupt):
 		return h.no(connect.CodeDataLoss, Corrupt, "%v", err)
+	case errors.Is(err, artifact.ErrFinal):
+		return h.no(connect.CodeAlreadyExists, Final, "%v", err)
 	case errors.Is(err, artifact.ErrIncomplete):
 		return h.no(connect.CodeFailedPrecondition, Incomplete, "%v than are to be kept; begin again", err)
 	}

@@ -62,6 +62,8 @@ type holding struct {
 	engine.Assignment
 	known bool // Assignment is more than its name
 	asked bool // its job was asked for
+	// affirmed is when the rows said that the worker has it: see affirm. Zero: they have not, or it was cancelled since.
+	affirmed time.Time
 
 	confirmed bool  // the worker has said that it has it
 	sent      int64 // the first answer after it had
@@ -247,7 +249,7 @@ func (h *Home) accept(w *worker, d *delivery) {
 			continue
 		}
 		h.Stats.Delivered.Add(1)
-		x := &holding{Assignment: d.Items[i], known: true}
+		x := &holding{Assignment: d.Items[i], known: true, affirmed: time.Now()}
 		n := x.Place.Need()
 		switch a := w.account(d.Owner, n); {
 		case a.idle() > 0:
@@ -285,7 +287,11 @@ func (h *Home) Cancel(cs []dag.Cancel) {
 			mine = append(mine, c)
 			continue
 		}
-		w.stops = append(w.stops, stop{key: key{c.Run, c.Task, c.Token}, kill: c.Kill})
+		k := key{c.Run, c.Task, c.Token}
+		if x := w.running[k]; x != nil {
+			x.affirmed = time.Time{}
+		}
+		w.stops = append(w.stops, stop{key: k, kill: c.Kill})
 		w.poke()
 	}
 	h.mu.Unlock()
@@ -338,30 +344,36 @@ type register struct {
 	names map[key]called
 }
 
-// called is the name of an attempt, and since when it is over; zero: it is not, as far as is known here.
+// called is the name of an attempt, when the rows said that it is its worker's, and since when it is over; zero: it is
+// not, as far as is known here.
 type called struct {
 	Names
-	over time.Time
+	affirmed, over time.Time
 }
 
 func newRegister(n int) register { return register{newRing(n), map[key]called{}} }
 
-// of is how an attempt is called; late: it has been over for too long.
+// of is how an attempt is called; late: it has been over for too long. What was affirmed too long ago is not known.
 func (r *register) of(k key, now time.Time) (n Names, known, late bool) {
 	c, known := r.names[k]
-	return c.Names, known, known && !c.over.IsZero() && now.Sub(c.over) > engine.LateMax
+	if !known || !c.over.IsZero() {
+		return c.Names, known, known && now.Sub(c.over) > engine.LateMax
+	}
+	return c.Names, now.Sub(c.affirmed) <= engine.LateMax, false
 }
 
 func (r *register) ended(k key, now time.Time) {
 	if c, known := r.names[k]; known {
-		r.names[k] = called{c.Names, now}
+		c.over = now
+		r.names[k] = c
 	}
 }
 
-func (r *register) add(k key, n Names) {
+// add notes the name of an attempt that is its worker's, as the rows said at an instant.
+func (r *register) add(k key, n Names, affirmed time.Time) {
 	if len(r.order.keys) == r.order.max && !r.order.has(k) {
 		delete(r.names, r.order.keys[r.order.next])
 	}
 	r.order.add(k)
-	r.names[k] = called{Names: n}
+	r.names[k] = called{Names: n, affirmed: affirmed}
 }

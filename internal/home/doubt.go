@@ -2,14 +2,12 @@ package home
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
-	"skein.dev/skein/internal/store"
 )
 
 // lookMax bounds how long the rows are asked about an attempt.
@@ -48,6 +46,7 @@ func (h *Home) compare(w *worker, has map[key]*workerv1.Attempt, ack int64) {
 func (h *Home) doubt(w *worker, k key, p dag.Place) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookMax)
 	defer cancel()
+	asked := time.Now()
 	holds, err := h.eng.Holds(ctx, w.member.Handler, k.run, k.task, k.token)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,7 +55,7 @@ func (h *Home) doubt(w *worker, k key, p dag.Place) {
 		return // the next poll asks again
 	}
 	if holds {
-		w.running[k] = &holding{Assignment: engine.Assignment{Place: p}, confirmed: true, sent: w.seq}
+		w.running[k] = &holding{Assignment: engine.Assignment{Place: p}, affirmed: asked, confirmed: true, sent: w.seq}
 		w.hold(p.Need())
 		return
 	}
@@ -67,34 +66,6 @@ func (h *Home) doubt(w *worker, k key, p dag.Place) {
 		w.stops = append(w.stops, stop{key: k, kill: true})
 	}
 	w.poke()
-}
-
-// named says how an attempt is called that is or was a worker's; false: it is not its own, and was not lately.
-func (h *Home) named(ctx context.Context, w *worker, k key) (Names, bool, error) {
-	h.mu.Lock()
-	n, known, late := w.names.of(k, time.Now())
-	own := known || w.running[k] != nil
-	h.mu.Unlock()
-	if known {
-		return n, !late, nil
-	}
-	var err error
-	if !own {
-		own, err = h.eng.Had(ctx, w.member.Handler, k.run, k.task, k.token)
-	}
-	if err == nil && own {
-		n, err = h.cfg.Jobs.Names(ctx, k.run, k.task)
-	}
-	switch {
-	case errors.Is(err, engine.ErrNotFound), errors.Is(err, store.ErrNotFound): // it was deleted
-		return n, false, nil
-	case err != nil || !own:
-		return n, false, err
-	}
-	h.mu.Lock()
-	w.names.add(k, n)
-	h.mu.Unlock()
-	return n, true, nil
 }
 
 // answerFor reports for a worker what it does not say itself, until somebody has heard.

@@ -102,7 +102,7 @@ func (h *Home) make(w *worker, most int) {
 	for i, x := range batch {
 		k := keyOf(&x.Assignment)
 		if job := made[i]; job != nil && w.out != nil && w.running[k] == x {
-			w.names.add(k, Names{job.Namespace, job.Workflow, job.Task, len(job.Artifacts) > 0})
+			w.names.add(k, Names{job.Namespace, job.Workflow, job.Task, len(job.Artifacts) > 0}, x.affirmed)
 			w.out[k] = &errand{job: job}
 			w.offer(k)
 		}

@@ -52,12 +52,12 @@ func (h *Home) inputs(ctx context.Context, in caller, a *workerv1.Attempt) ([]ar
 	if err != nil {
 		return nil, h.malformed("%v", err)
 	}
-	h.mu.Lock()
-	held, list := w.running[k] != nil, w.inputs[k]
-	h.mu.Unlock()
-	if !held {
-		return nil, h.no(connect.CodeFailedPrecondition, Stale, "run %s, task %d, token %d: the worker does not have that attempt", k.run, k.task, k.token)
+	if _, err := h.affirm(ctx, w, k); err != nil {
+		return nil, err
 	}
+	h.mu.Lock()
+	list := w.inputs[k]
+	h.mu.Unlock()
 	if list != nil {
 		return list, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -26,7 +27,8 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 		State: store.MemberActive, Slots: in.Slots, Busy: int32(len(in.Running)), Home: h.self(), Lease: 1,
 		Traits: store.Traits{Groups: in.Groups, Labels: in.Labels, Kinds: in.Kinds, Room: dag.Need{CPU: in.CpuMillis, Memory: in.MemoryBytes}}}
 	sent := h.cfg.Boot()
-	if err := h.attach(ctx, &m); err != nil {
+	err := h.attach(ctx, &m)
+	if err != nil {
 		return nil, err
 	}
 	w := newWorker(m)
@@ -37,17 +39,8 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 	if out.Logs {
 		out.LogsKeep = h.cfg.Logs.Keep()
 	}
-	for _, a := range in.Running {
-		k, _ := keyOfWire(a) // it was checked
-		holds, err := h.eng.Holds(ctx, m.Handler, k.run, k.task, k.token)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return nil, err
-		case err == nil && !holds:
-			out.Revoked = append(out.Revoked, a)
-		}
-		w.running[k] = &holding{Assignment: engine.Assignment{Place: placeOf(a)}, confirmed: true}
-		w.hold(w.running[k].Place.Need())
+	if out.Revoked, err = h.claimed(ctx, w, in.Running); err != nil {
+		return nil, err
 	}
 	h.mu.Lock()
 	if old := h.workers[m.Handler]; old != nil {
@@ -66,6 +59,30 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 	h.dir.Wake()
 	h.poke()
 	return out, nil
+}
+
+// claimed takes the attempts that a worker says to run: those that the rows affirm are its own, and the others are
+// revoked. One whose row cannot be read takes a slot, and every call about it asks the rows again.
+func (h *Home) claimed(ctx context.Context, w *worker, all []*workerv1.Attempt) (revoked []*workerv1.Attempt, err error) {
+	for _, a := range all {
+		k, _ := keyOfWire(a) // it was checked
+		x := &holding{Assignment: engine.Assignment{Place: placeOf(a)}, affirmed: time.Now(), confirmed: true}
+		holds, err := h.eng.Holds(ctx, w.member.Handler, k.run, k.task, k.token)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, err
+		case err == nil && !holds, err != nil && missing(err):
+			revoked = append(revoked, a)
+			continue
+		case err != nil:
+			x.affirmed = time.Time{}
+		}
+		if w.running[k] == nil {
+			w.running[k] = x
+			w.hold(x.Place.Need())
+		}
+	}
+	return revoked, nil
 }
 
 // placeOf is a place with what an attempt takes of its worker.

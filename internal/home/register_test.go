@@ -21,13 +21,14 @@ func TestLateLogs(t *testing.T) {
 	}
 	r.ended(at(1), now)
 	check(1, 0, false, false)
-	r.add(at(1), Names{Task: "t"})
-	check(1, 10*engine.LateMax, true, false)
+	r.add(at(1), Names{Task: "t"}, now)
+	check(1, engine.LateMax, true, false)
+	check(1, engine.LateMax+1, false, false) // the rows are asked again
 	r.ended(at(1), now)
 	check(1, engine.LateMax, true, false)
 	check(1, engine.LateMax+1, true, true)
 	for task := 2; task < 4; task++ {
-		r.add(at(task), Names{Task: "t"})
+		r.add(at(task), Names{Task: "t"}, now)
 	}
 	check(1, 0, false, false)
 	check(3, 0, true, false)

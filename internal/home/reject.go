@@ -32,10 +32,11 @@ const (
 	Incomplete // other files were brought than are to be kept
 	NoInput    // what an attempt gets of others does not exist
 	Away       // nobody who is there has it
+	Final      // other files of the attempt were kept before
 	reasons
 )
 
-var reasonNames = [reasons]string{"UNREADABLE", "MALFORMED", "NAME_TAKEN", "NOT_ATTACHED", "FENCED", "FORGED", "STALE", "RUN_ENDED", "NO_LOGS", "TOO_MUCH", "CORRUPT", "INCOMPLETE", "NO_INPUT", "AWAY"}
+var reasonNames = [reasons]string{"UNREADABLE", "MALFORMED", "NAME_TAKEN", "NOT_ATTACHED", "FENCED", "FORGED", "STALE", "RUN_ENDED", "NO_LOGS", "TOO_MUCH", "CORRUPT", "INCOMPLETE", "NO_INPUT", "AWAY", "FINAL"}
 
 // Reasons are all of them.
 func Reasons() []Reason {

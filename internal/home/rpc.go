@@ -200,15 +200,11 @@ func (d *desk) Files(ctx context.Context, in *workerv1.FilesRequest) (*workerv1.
 	if err != nil {
 		return nil, h.malformed("%v", err)
 	}
-	h.mu.Lock()
-	w, err := h.attached(in)
-	var x *holding
-	if err == nil {
-		if x = w.running[k]; x == nil {
-			err = h.no(connect.CodeFailedPrecondition, Stale, "handler %d does not have that attempt", in.Handler)
-		}
+	w, err := h.find(in)
+	if err != nil {
+		return nil, err
 	}
-	h.mu.Unlock()
+	x, err := h.affirm(ctx, w, k)
 	if err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ func (r *Worker) deliver(ctx context.Context, a *attempt) error {
 			return context.Cause(ctx)
 		case why == malformed && len(list) == 0: // a home of an older version is not told that there is nothing
 			return nil
-		case errors.Is(err, errLocal), why == tooMuch:
+		case errors.Is(err, errLocal), why == tooMuch, why == final:
 			return err
 		case why == corrupt || why == incomplete:
 			if again++; again == againMax {

@@ -179,6 +179,7 @@ const (
 	incomplete  = "INCOMPLETE"
 	noInput     = "NO_INPUT"
 	away        = "AWAY"
+	final       = "FINAL"
 )
 
 // Run works until ctx ends. Then it takes nothing new, lets what runs finish for Config.Drain (or until

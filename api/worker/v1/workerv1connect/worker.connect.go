@@ -87,6 +87,7 @@ type WorkersClient interface {
 	// KeepArtifacts keeps all that was brought, durably and at once; before, nobody sees any of it.
 	//
 	//	INCOMPLETE (failed_precondition): these files did not come all, in this order; begin again.
+	//	FINAL (already_exists): other files of the attempt were kept before; they stay.
 	KeepArtifacts(context.Context, *v1.KeepArtifactsRequest) (*v1.KeepArtifactsResponse, error)
 	// ListInputs names the files of other attempts that an attempt which the worker has gets in its working folder
 	// before it starts. It is the same whoever is asked, and whenever.
@@ -331,6 +332,7 @@ type WorkersHandler interface {
 	// KeepArtifacts keeps all that was brought, durably and at once; before, nobody sees any of it.
 	//
 	//	INCOMPLETE (failed_precondition): these files did not come all, in this order; begin again.
+	//	FINAL (already_exists): other files of the attempt were kept before; they stay.
 	KeepArtifacts(context.Context, *v1.KeepArtifactsRequest) (*v1.KeepArtifactsResponse, error)
 	// ListInputs names the files of other attempts that an attempt which the worker has gets in its working folder
 	// before it starts. It is the same whoever is asked, and whenever.

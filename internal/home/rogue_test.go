@@ -1,0 +1,265 @@
+package home_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/artifact"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+)
+
+// theft is a scene with a third worker, which calls about an attempt that is not its own (any more).
+type theft struct {
+	*scene
+	rogue  *hand
+	named  string
+	victim *workerv1.Attempt // the attempt that the rogue calls about
+	text   string            // what is in it
+}
+
+var left = file{"salaries", "0123456789"}
+
+// callsOf are the methods of the worker protocol that name an attempt or something that belongs to one. Each calls
+// once as the rogue and gives the reason of the refusal; "": it was served. A method without a line here fails
+// TestRogueWorker.
+var callsOf = map[string]func(*theft) string{
+	"Register": func(s *theft) string {
+		out, err := s.rogue.c.Register(s.Context(), &workerv1.RegisterRequest{Name: s.named, Uuid: s.rogue.uuid, Handler: s.rogue.handler, Slots: 2,
+			Groups: []string{"rogue"}, Running: []*workerv1.Attempt{s.victim}, Artifacts: true, Inputs: true})
+		switch {
+		case err != nil:
+			return reason(err)
+		case len(out.Revoked) != 1:
+			return ""
+		}
+		s.rogue.lease = out.Lease
+		return "REVOKED"
+	},
+	"Poll": func(s *theft) string {
+		in := s.rogue.pollRequest()
+		in.Running = []*workerv1.Attempt{s.victim}
+		for range 5 { // each lasts until there is news
+			out, err := s.rogue.c.Poll(s.Context(), in)
+			if err != nil {
+				return reason(err)
+			}
+			if slices.ContainsFunc(out.Stop, func(x *workerv1.Stop) bool { return x.Kill && same(x.Attempt, s.victim) }) {
+				return "STOP"
+			}
+			in.Ack = out.Seq
+		}
+		return ""
+	},
+	"Report": func(s *theft) string { return report(s.rogue, good(s.victim)) },
+	"Files": func(s *theft) string {
+		_, err := s.rogue.c.Files(s.Context(), &workerv1.FilesRequest{Handler: s.rogue.handler, Lease: s.rogue.lease, Uuid: s.rogue.uuid, Attempt: s.victim})
+		return refusalOf(err)
+	},
+	"PutArtifact": func(s *theft) string {
+		_, _, why := s.rogue.put(s.victim, 0, file{"salaries", "EVIL"}.wire(), 0, "EVIL")
+		return why
+	},
+	"KeepArtifacts": func(s *theft) string { return s.rogue.keep(s.victim) },
+	"ListInputs":    func(s *theft) string { _, why := s.rogue.list(s.victim); return why },
+	"GetInput":      func(s *theft) string { _, why := s.rogue.read(s.victim, 0, 0); return why },
+	"PushLogs": func(s *theft) string {
+		out, err := s.rogue.c.PushLogs(s.Context(), &workerv1.PushLogsRequest{Handler: s.rogue.handler, Lease: s.rogue.lease, Uuid: s.rogue.uuid,
+			Chunks: []*workerv1.LogChunk{{Attempt: s.victim, Namespace: "test", Workflow: "w", Task: "t0", Offset: int64(len(s.text)), Data: []byte("FORGED LINE\n")}}})
+		switch {
+		case err != nil:
+			return reason(err)
+		case out.Ends[0] < 0:
+			return "STALE"
+		}
+		return ""
+	},
+	"GiveLog": func(s *theft) string {
+		_, err := s.rogue.c.GiveLog(s.Context(), &workerv1.GiveLogRequest{Handler: s.rogue.handler, Lease: s.rogue.lease, Uuid: s.rogue.uuid, Ticket: s.victim.Run, Data: []byte("x")})
+		return refusalOf(err)
+	},
+	"Leave": func(s *theft) string {
+		_, err := s.rogue.c.Leave(s.Context(), &workerv1.LeaveRequest{Handler: s.rogue.handler, Lease: s.rogue.lease, Uuid: s.rogue.uuid})
+		return refusalOf(err)
+	},
+}
+
+func refusalOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return reason(err)
+}
+
+// stands are how the rogue comes to the attempt that it calls about, and what is expected of the calls that differ from STALE.
+var stands = []struct {
+	name string
+	as   func(*theft)
+	want map[string]string
+	soon bool // a look at the rows counts for a moment
+}{
+	{name: "foreign", as: func(s *theft) {}, want: map[string]string{"Register": "REVOKED", "Poll": "STOP", "Leave": ""}},
+	{name: "revoked", as: func(s *theft) {
+		s.rogue.uuid, s.rogue.handler, s.rogue.running = uuid.NewString(), 0, []*workerv1.Attempt{s.victim}
+		s.named = "rogue2"
+		s.rogue.register(s.named, 2, "rogue")
+	}, want: map[string]string{"Register": "REVOKED", "Poll": "STOP", "Leave": ""}},
+	{name: "ended, as another home has heard", soon: true, as: func(s *theft) {
+		s.own()
+		k := s.victim
+		run, err := dag.ParseRunID(k.Run)
+		if err != nil {
+			s.Fatal(err)
+		}
+		done := make(chan dag.Verdict, 1)
+		if err := s.n.e.HearAll(dag.HandlerID(s.rogue.handler), []engine.Report{{Run: run, Task: dag.TaskID(k.Task), Token: dag.Token(k.Token),
+			Result: dag.Result{State: dag.AttemptSucceeded, Finished: 1}}}, func(_ int, v dag.Verdict, err error) { done <- v }); err != nil {
+			s.Fatal(err)
+		}
+		if v := <-done; v != dag.Accepted {
+			s.Fatalf("the end is %v", v)
+		}
+	}, want: map[string]string{"Register": "REVOKED", "Poll": "", "Leave": "", "Report": "RUN_ENDED", "PushLogs": ""}},
+	{name: "ended", as: func(s *theft) {
+		s.own()
+		if v := s.rogue.end(s.victim); v != workerv1.Verdict_VERDICT_ACCEPTED {
+			s.Fatal(v)
+		}
+	}, want: map[string]string{"Register": "REVOKED", "Poll": "", "Leave": "", "Report": "RUN_ENDED", "PushLogs": ""}},
+	{name: "another's, and ended", as: func(s *theft) {
+		s.a.end(s.x)
+	}, want: map[string]string{"Register": "REVOKED", "Poll": "STOP", "Leave": "", "Report": "RUN_ENDED"}},
+	{name: "in another handler's name", as: func(s *theft) {
+		s.rogue.handler, s.rogue.lease, s.named = s.a.handler, s.a.lease, "stranger"
+	}, want: map[string]string{"Register": "FENCED", "": "FORGED"}},
+}
+
+// own gives the rogue an attempt of its own, with a deposit, and has it call about that.
+func (s *theft) own() {
+	s.Helper()
+	s.submit(s.apply("mine", dag.NewPlace("", "rogue", nil)))
+	s.rogue.get(1)
+	s.victim, s.text = s.rogue.running[0], ""
+}
+
+// TestRogueWorker: a worker with a valid token calls every method of the protocol about attempts that are not its own,
+// were taken from it, or have ended, and as another handler. Each call is refused by name, and what the honest worker
+// has printed and left behind is what is read afterwards.
+func TestRogueWorker(t *testing.T) {
+	methods := workerv1.File_worker_v1_worker_proto.Services().ByName("Workers").Methods()
+	for i := range methods.Len() {
+		name := string(methods.Get(i).Name())
+		if callsOf[name] == nil {
+			t.Errorf("the method %s of the worker protocol has no line in callsOf: say what a worker may do with it", name)
+		}
+	}
+	if n := methods.Len(); n != len(callsOf) {
+		t.Errorf("%d methods, %d calls", n, len(callsOf))
+	}
+	for _, st := range stands {
+		for _, method := range slices.Sorted(maps.Keys(callsOf)) {
+			t.Run(st.name+"/"+method, func(t *testing.T) {
+				t.Parallel()
+				s := newTheft(t)
+				st.as(s)
+				want, known := st.want[method]
+				if !known {
+					if want, known = st.want[""]; !known {
+						want = "STALE"
+					}
+				}
+				got := callsOf[method](s)
+				if st.soon && got != want {
+					s.until("it is refused", func() bool { got = callsOf[method](s); return got == want })
+				}
+				if got != want {
+					t.Errorf("answered %q, want %q", got, want)
+				}
+				s.intact()
+			})
+		}
+	}
+}
+
+// newTheft is a scene in which the honest worker has printed a line and left a file behind.
+func newTheft(t *testing.T) *theft {
+	s := &theft{scene: newScene(t), named: "rogue"}
+	s.rogue, s.victim = s.hand(s.n, "rogue", 2, "rogue"), s.x
+	if why := s.a.printed(s.x, 0, "honest\n"); why != "" {
+		t.Fatal(why)
+	}
+	s.text = "honest\n"
+	if _, _, why := s.a.put(s.x, 0, left.wire(), 0, left.text); why != "" {
+		t.Fatal(why)
+	}
+	if why := s.a.keep(s.x, left); why != "" {
+		t.Fatal(why)
+	}
+	return s
+}
+
+// printed brings a line of a log.
+func (h *hand) printed(x *workerv1.Attempt, offset int, text string) string {
+	out, err := h.c.PushLogs(h.t.Context(), &workerv1.PushLogsRequest{Handler: h.handler, Lease: h.lease, Uuid: h.uuid,
+		Chunks: []*workerv1.LogChunk{{Attempt: x, Offset: int64(offset), Data: []byte(text)}}})
+	switch {
+	case err != nil:
+		return reason(err)
+	case out.Ends[0] < 0:
+		return "STALE"
+	}
+	return ""
+}
+
+// intact checks that what the honest worker had done is what is there, and that it goes on.
+func (s *theft) intact() {
+	s.Helper()
+	s.logs.mu.Lock()
+	for ref, text := range s.logs.text {
+		if ref.Run == s.run && (text != "honest\n" || ref.Name != "t0") {
+			s.Errorf("the log of %s is %q", ref.Name, text)
+		}
+	}
+	s.logs.mu.Unlock()
+	list, err := s.files.List(s.Context(), s.ref())
+	if w := left.wire(); err != nil || len(list) != 1 || list[0] != (artifact.Info{Name: w.Name, Size: w.Size, SHA256: w.Sha256}) {
+		s.Errorf("the honest worker's files are %v, %v", list, err)
+	}
+	if v := s.a.end(s.x); v != workerv1.Verdict_VERDICT_ACCEPTED && v != workerv1.Verdict_VERDICT_DUPLICATE && v != workerv1.Verdict_VERDICT_RUN_ENDED {
+		s.Errorf("the end of the honest worker's attempt is %s", v)
+	}
+	row, err := s.n.e.RunRow(s.Context(), s.run)
+	if err != nil || row.State != dag.RunSucceeded {
+		s.Errorf("the run is %s, %v", row.State, err)
+	}
+}
+
+// TestDepositIsFinal: what an attempt has left behind and was kept stays as it is, also for the worker that has the
+// attempt; to say the same once more is no error.
+func TestDepositIsFinal(t *testing.T) {
+	t.Parallel()
+	s := newTheft(t)
+	evil := file{"salaries", "EVIL"}
+	if _, _, why := s.a.put(s.x, 0, evil.wire(), 0, evil.text); why != "" {
+		t.Fatal(why)
+	}
+	if why := s.a.keep(s.x, evil); why != "FINAL" {
+		t.Errorf("other files are answered %q", why)
+	}
+	if why := s.a.keep(s.x); why != "FINAL" {
+		t.Errorf("no files are answered %q", why)
+	}
+	if _, _, why := s.a.put(s.x, 0, left.wire(), 0, left.text); why != "" {
+		t.Fatal(why)
+	}
+	for range 2 {
+		if why := s.a.keep(s.x, left); why != "" {
+			t.Errorf("the same files are answered %q", why)
+		}
+	}
+	s.intact()
+}
