@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Limits is what the disk and the database can do at best.
@@ -67,7 +65,7 @@ func fdatasyncs(path string) (float64, error) {
 		if _, err := file.WriteAt(block, int64(i%syncBlocks)*syncBytes); err != nil {
 			return 0, fmt.Errorf("bench: %w", err)
 		}
-		if err := unix.Fdatasync(int(file.Fd())); err != nil {
+		if err := datasync(file); err != nil {
 			return 0, fmt.Errorf("bench: fdatasync: %w", err)
 		}
 		samples[i] = time.Since(began)
