@@ -41,12 +41,13 @@ vet: ## look for mistakes without running anything
 	$(GO) vet ./...
 
 .PHONY: tools
-tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer
+tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer
 	@$(GO) mod download
 	@missing=; for t in $(NEEDED); do \
 		command -v $${t%%:*} >/dev/null || missing="$$missing $${t##*:}"; done; \
 	case "$$missing" in *gcc*) missing="$$missing libc6-dev";; esac; \
 	ls $(PGBIN) >/dev/null 2>&1 && command -v psql >/dev/null || missing="$$missing postgresql"; \
+	PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || missing="$$missing pgbouncer"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	give_up() { echo "make tools: the tests need$$missing, and $$1." >&2; \
 		echo "Install them by hand (PostgreSQL 14 or newer, its programs in $(PGBIN)); a server need not run." >&2; exit 1; }; \

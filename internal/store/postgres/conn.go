@@ -21,6 +21,7 @@ type conn struct {
 	prepared map[string]*pgconn.StatementDescription
 	rows     map[string]*rows // room for parameters, kept from use to use
 	writes   bool             // all that a transaction may need is prepared
+	backend  uint32           // the server process that serves the session; PID() is a pooler's number if there is one
 	made     time.Time
 	idle     time.Time // since when
 }

@@ -121,6 +121,7 @@ type DB struct {
 	logs     *pool
 	settings args
 	stands   atomic.Int32 // the database's format, as far as is known
+	pooler   pooler
 	handed   store.Handed
 	waves    waves
 	flights  flights
@@ -218,7 +219,14 @@ func (d *DB) connect(ctx context.Context, sql map[string]string) (*conn, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.query(ctx, "session", d.settings, nil); err != nil {
+	err = c.query(ctx, "session", d.settings, func(r *row) error {
+		c.backend = uint32(r.int())
+		return nil
+	})
+	if err = pooled(err); err == nil && c.backend != c.PID() {
+		err = d.checkPooler(ctx)
+	}
+	if err != nil {
 		hangUp(c)
 		return nil, err
 	}

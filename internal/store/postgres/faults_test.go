@@ -95,6 +95,12 @@ func TestCommitInDoubt(t *testing.T) {
 // TestAcquireEndsAFrozenTransaction: the owner stops in the middle of sending. Its session
 // waits for the rest with the shard's row locked, and only the next owner can end that.
 func TestAcquireEndsAFrozenTransaction(t *testing.T) {
+	t.Run("direct", func(t *testing.T) { acquireFromFrozen(t, server.URL("postgres")) })
+	t.Run("pooler", func(t *testing.T) { acquireFromFrozen(t, server.Pooler(t, "session")) })
+}
+
+// acquireFromFrozen has an owner freeze, and the next one come by way of url.
+func acquireFromFrozen(t *testing.T, url string) {
 	p := newProxy(t, server.Addr())
 	schema := newSchema()
 	frozen := open(t, postgres.Options{URL: through(p.addr(), pgtest.Superuser, "postgres"), Schema: schema, Shards: 2})
@@ -105,7 +111,7 @@ func TestAcquireEndsAFrozenTransaction(t *testing.T) {
 	p.arm(hold)
 	var wg sync.WaitGroup
 	wg.Go(func() { is(t, l.commit(l.batch(3)), store.ErrUnknown, "") })
-	next := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema})
+	next := open(t, postgres.Options{URL: url, Schema: schema})
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	h, err := next.Register(ctx, uuid.NewString(), "next")

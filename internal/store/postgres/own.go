@@ -86,7 +86,7 @@ func (d *DB) change(ctx context.Context, blocked func(ctx context.Context, pid u
 				case <-watching.Done():
 					return
 				case <-time.After(blockedMax):
-					blocked(watching, c.PID())
+					blocked(watching, c.backend)
 				}
 			}
 		})

@@ -2,7 +2,7 @@
 -- index, between bounds, so that a statement looks at a bounded number of rows.
 
 -- name: session
-SELECT set_config('application_name', $1, false), set_config('search_path', $2, false),
+SELECT pg_backend_pid(), set_config('application_name', $1, false), set_config('search_path', $2, false),
   set_config('statement_timeout', $3, false), set_config('lock_timeout', $4, false),
   set_config('idle_in_transaction_session_timeout', $5, false), set_config('tcp_user_timeout', $6, false),
   set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
@@ -334,3 +334,13 @@ ORDER BY r.id;
 SELECT a.run, a.task, a.token, a.handler, a.state, a.assigned, a.started, a.finished, a.retry_at
 FROM (SELECT run FROM unfinished WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3) r JOIN attempt a ON a.run = r.run
 ORDER BY a.run, a.task, a.token;
+
+-- name: facts
+SELECT current_setting('server_version'), current_setting('synchronous_commit'), current_setting('fsync') = 'on',
+  pg_is_in_recovery(), current_setting('autovacuum') = 'on',
+  current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
+  (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
+  (SELECT count(*) FROM pg_stat_replication), (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')),
+  coalesce((SELECT (extract(epoch FROM clock_timestamp() - min(xact_start)) * 1000000)::bigint
+    FROM pg_stat_activity WHERE xact_start IS NOT NULL AND backend_type = 'client backend' AND pid <> pg_backend_pid()), 0),
+  (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;

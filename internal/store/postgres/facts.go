@@ -1,0 +1,49 @@
+package postgres
+
+import (
+	"context"
+	"time"
+)
+
+// Facts are what an operator should know of the server behind a DB.
+type Facts struct {
+	Version           string        // as the server writes it
+	SynchronousCommit string        // the server's setting; sessions of Skein always use on
+	Fsync             bool          // false: a power cut damages the database
+	Recovering        bool          // the server is a standby: it takes no writes
+	Autovacuum        bool          // false: tables grow with every update
+	Connections       int           // clients connected now
+	ConnectionsMax    int           // clients that may connect, without the superuser's
+	Standbys          int           // standbys that stream now
+	Synchronous       int           // of those, how many confirm each commit
+	OldestTransaction time.Duration // age of the oldest open transaction of other clients, 0 if none
+	Ahead             time.Duration // how far the server's clock is ahead of this machine's, within the round trip
+	RoundTrip         time.Duration
+	Pooler            bool // a pooler in session mode is in front of the server
+}
+
+// Facts asks the server. It returns ErrUnavailable if the server does not answer.
+func (d *DB) Facts(ctx context.Context) (Facts, error) {
+	var f Facts
+	var clock time.Time
+	c, err := d.readers.take(ctx)
+	if err != nil {
+		return f, err
+	}
+	defer d.readers.give(c)
+	if err := c.prepare(ctx, "facts"); err != nil {
+		return f, err
+	}
+	began := time.Now()
+	err = c.query(ctx, "facts", nil, func(r *row) error {
+		f.Version, f.SynchronousCommit, f.Fsync, f.Recovering, f.Autovacuum = r.text(), r.text(), r.bool(), r.bool(), r.bool()
+		f.ConnectionsMax, f.Connections, f.Standbys, f.Synchronous = int(r.int()), int(r.int()), int(r.int()), int(r.int())
+		f.OldestTransaction = time.Duration(r.int()) * time.Microsecond
+		clock = r.micros().Time()
+		return r.damaged("the server's settings")
+	})
+	f.RoundTrip = time.Since(began)
+	f.Ahead = clock.Sub(began.Add(f.RoundTrip / 2)) // the server read its clock about half way
+	f.Pooler = d.pooler.inFront()
+	return f, err
+}

@@ -1,0 +1,106 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"skein.dev/skein/internal/store"
+)
+
+// codePrepared is PostgreSQL's answer when a statement of that name is prepared already. A new session has none, so the
+// session is not new: a pooler handed out one that another client had.
+const codePrepared = "42P05"
+
+// pooler remembers what checkPooler found, so that it looks once per DB.
+type pooler struct {
+	mu     sync.Mutex // held while checkPooler looks
+	looked bool
+	found  bool // a pooler in session mode is in front of the database
+}
+
+// inFront reports whether a pooler is in front of the database.
+func (p *pooler) inFront() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.found
+}
+
+// errPooler refuses a pooler that gives a client another session for each transaction. Settings, prepared statements and
+// the process number of a session would be those of other clients. Its code is not transient: trying again does not help.
+func errPooler() error {
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, &answered{codePrepared,
+		"a connection pooler in transaction mode is in front of the database, and Skein needs sessions of its own: " +
+			"set pool_mode = session for this database, or connect to PostgreSQL directly"})
+}
+
+// pooled turns the failure that a pooler in transaction mode causes in a new session into errPooler.
+func pooled(err error) error {
+	if answer := (*answered)(nil); errors.As(err, &answer) && answer.code == codePrepared {
+		return errPooler()
+	}
+	return err
+}
+
+// checkPooler is called when the process that serves a session is not the one that the connection was told: a pooler is in
+// front of the database. It returns errPooler if the pooler works by transaction: then two clients share one session, or
+// one client changes its session while the other holds the first one in a transaction.
+func (d *DB) checkPooler(ctx context.Context) error {
+	d.pooler.mu.Lock()
+	defer d.pooler.mu.Unlock()
+	if d.pooler.looked {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectMax)
+	defer cancel()
+	shared, err := d.sharesSessions(ctx)
+	if err != nil {
+		return err
+	}
+	if shared {
+		return errPooler()
+	}
+	d.pooler.looked, d.pooler.found = true, true
+	return nil
+}
+
+// sharesSessions asks over two connections which process serves them, the first one before and while the second one is in
+// a transaction.
+func (d *DB) sharesSessions(ctx context.Context) (bool, error) {
+	var clients [2]*pgconn.PgConn
+	for i := range clients {
+		c, err := dial(ctx, d.config, nil)
+		if err != nil {
+			return false, err
+		}
+		defer hangUp(c)
+		clients[i] = c.PgConn
+	}
+	before, err := backend(ctx, clients[0], "")
+	if err != nil {
+		return false, err
+	}
+	other, err := backend(ctx, clients[1], "BEGIN; ")
+	if err != nil {
+		return false, err
+	}
+	after, err := backend(ctx, clients[0], "")
+	return before == other || before != after, err
+}
+
+// backend asks which process serves a client, after the statements first. It prepares nothing.
+func backend(ctx context.Context, c *pgconn.PgConn, first string) (int, error) {
+	results, err := c.Exec(ctx, first+"SELECT pg_backend_pid()").ReadAll()
+	if err != nil {
+		return 0, translate("look for a pooler", err)
+	}
+	last := results[len(results)-1]
+	if len(last.Rows) != 1 {
+		return 0, fmt.Errorf("look for a pooler: %w: no process number", store.ErrUnavailable)
+	}
+	return strconv.Atoi(string(last.Rows[0][0]))
+}

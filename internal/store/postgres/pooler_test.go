@@ -1,0 +1,58 @@
+package postgres_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"skein.dev/skein/internal/store/postgres"
+)
+
+// TestPoolerByTransaction: a pooler that shares sessions between clients is refused in words, at once and without patience.
+func TestPoolerByTransaction(t *testing.T) {
+	url := server.Pooler(t, "transaction")
+	for range 3 { // the second one meets what the first one has prepared
+		db, err := postgres.Open(t.Context(), postgres.Options{URL: url, Schema: newSchema(), Patience: time.Hour})
+		if err == nil {
+			_ = db.Close()
+			t.Fatal("a pooler in transaction mode was accepted")
+		}
+		if !strings.Contains(err.Error(), "pool_mode = session") || postgres.Passes(err) {
+			t.Errorf("the error names no remedy, or passes: %v", err)
+		}
+	}
+}
+
+// TestPoolerBySession: behind a pooler in session mode a store works, and says that there is one.
+func TestPoolerBySession(t *testing.T) {
+	db := open(t, postgres.Options{URL: server.Pooler(t, "session"), Schema: newSchema()})
+	f, err := db.Facts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !f.Pooler {
+		t.Error("the pooler was not found")
+	}
+	direct := open(t, postgres.Options{URL: server.URL("postgres"), Schema: newSchema()})
+	if f, err = direct.Facts(t.Context()); err != nil || f.Pooler {
+		t.Errorf("a pooler was found where none is: %+v, %v", f, err)
+	}
+}
+
+// TestFacts: what doctor shows of a server is what the server is.
+func TestFacts(t *testing.T) {
+	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: newSchema()})
+	f, err := db.Facts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Fsync || f.Recovering || !f.Autovacuum || f.SynchronousCommit != "on" || f.Standbys != 0 {
+		t.Errorf("settings of the test's server: %+v", f)
+	}
+	if f.Connections < 1 || f.Connections >= f.ConnectionsMax || f.ConnectionsMax != 57 {
+		t.Errorf("%d of %d connections, want some of 57", f.Connections, f.ConnectionsMax)
+	}
+	if f.Ahead.Abs() > time.Minute {
+		t.Errorf("one machine's clock is %v ahead of itself", f.Ahead)
+	}
+}
