@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/postgres"
 	"skein.dev/skein/internal/threads"
 )
 
@@ -35,7 +36,8 @@ func Doctor(ctx context.Context, cfg *Config) []Check {
 	folder := checkFolder(cfg)
 	checks := []Check{folder}
 	if folder.State != CheckBad {
-		checks = append(append(checks, checkDisk(cfg), checkStore(ctx, cfg)), checkProcesses(ctx)...)
+		checks = append(append(checks, checkDisk(cfg)), checkStore(ctx, cfg)...)
+		checks = append(checks, checkProcesses(ctx)...)
 	}
 	return append(checks, checkPort(ctx, cfg), checkLimits(cfg), checkThreads(), checkClock())
 }
@@ -78,18 +80,22 @@ func checkDisk(cfg *Config) Check {
 	return c
 }
 
-func checkStore(ctx context.Context, cfg *Config) Check {
+func checkStore(ctx context.Context, cfg *Config) []Check {
 	c := Check{Name: "store", State: CheckGood}
 	db, err := readStore(ctx, cfg)
 	if errors.Is(err, os.ErrNotExist) {
 		c.Found = cfg.dbName() + " (not made yet)"
-		return c
+		return []Check{c}
 	}
+	var more []Check
 	if err == nil {
 		defer db.Close()
 		info, e := db.Info(ctx)
 		c.Found = fmt.Sprintf("%s, format %d, %d MiB", cfg.dbName(), info.Format, info.Bytes>>20)
 		err = e
+		if pg, ok := db.(*postgres.DB); ok && err == nil {
+			more = checkPostgres(ctx, pg)
+		}
 	}
 	if err != nil {
 		c.State, c.Found, c.Remedy = CheckBad, err.Error(), "restore a backup, or choose another data folder: --data DIR"
@@ -100,7 +106,7 @@ func checkStore(ctx context.Context, cfg *Config) Check {
 			c.Remedy = "use the skein that wrote it, " + c.Remedy
 		}
 	}
-	return c
+	return append([]Check{c}, more...)
 }
 
 // checkProcesses looks how processes are held together and killed, in a folder of its own.

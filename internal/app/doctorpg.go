@@ -1,0 +1,110 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/store/postgres"
+)
+
+const (
+	// connectionsPerNode is how many connections a node opens at most: for writing, for reading, for logs, to spare.
+	connectionsPerNode = 20
+	// transactionOld is the age from which an open transaction is worth a warning: until it ends, vacuum removes nothing
+	// that was deleted or changed since it began.
+	transactionOld = 10 * time.Minute
+	// clockOff is how far two clocks may be apart without a warning.
+	clockOff = 2 * time.Second
+)
+
+// checkPostgres says what an operator should know of the server behind a database of a cluster.
+func checkPostgres(ctx context.Context, db *postgres.DB) []Check {
+	f, err := db.Facts(ctx)
+	if err != nil {
+		return []Check{{Name: "database server", State: CheckBad, Found: err.Error(), Remedy: "start the database, or name another: --db"}}
+	}
+	return []Check{serverCheck(&f), durabilityCheck(&f), poolerCheck(&f), connectionsCheck(&f), transactionsCheck(&f), databaseClockCheck(&f)}
+}
+
+func serverCheck(f *postgres.Facts) Check {
+	c := Check{Name: "database server", State: CheckGood, Found: "PostgreSQL " + f.Version}
+	switch {
+	case f.Recovering:
+		c.State = CheckBad
+		c.Found += ", a standby: it takes no writes"
+		c.Remedy = "name all servers in --db, and add target_session_attrs=read-write, so that nodes find the primary"
+	case !f.Autovacuum:
+		c.State = CheckWarn
+		c.Found += ", autovacuum is off: tables only grow"
+		c.Remedy = "set autovacuum = on"
+	default:
+		c.Found += ", autovacuum is on"
+	}
+	return c
+}
+
+// durabilityCheck says what a power cut and a failover would lose.
+func durabilityCheck(f *postgres.Facts) Check {
+	c := Check{Name: "database durability", State: CheckGood}
+	said := []string{"synchronous_commit " + f.SynchronousCommit + " (Skein's sessions use on)"}
+	switch {
+	case f.Standbys == 0:
+		said = append(said, "no standby is connected")
+	case f.Synchronous == 0:
+		said = append(said, fmt.Sprintf("%d standbys, none of them synchronous: a failover loses the last commits", f.Standbys))
+		c.State, c.Remedy = CheckWarn, "set synchronous_standby_names (Patroni: synchronous_mode: true)"
+	default:
+		said = append(said, fmt.Sprintf("%d standbys, %d of them synchronous", f.Standbys, f.Synchronous))
+	}
+	if !f.Fsync {
+		said = append(said, "fsync is off: a power cut damages the database")
+		c.State, c.Remedy = CheckBad, "set fsync = on"
+	}
+	c.Found = strings.Join(said, "; ")
+	return c
+}
+
+// poolerCheck has only good news: a pooler that works by transaction is refused before.
+func poolerCheck(f *postgres.Facts) Check {
+	c := Check{Name: "database pooler", State: CheckGood, Found: "none"}
+	if f.Pooler {
+		c.Found = "one in session mode"
+	}
+	return c
+}
+
+func connectionsCheck(f *postgres.Facts) Check {
+	left := f.ConnectionsMax - f.Connections
+	c := Check{Name: "database connections", State: CheckGood, Found: fmt.Sprintf("%d of %d in use, %d left", f.Connections, f.ConnectionsMax, left)}
+	if left < connectionsPerNode {
+		c.State = CheckWarn
+		c.Found += fmt.Sprintf("; a node takes up to %d", connectionsPerNode)
+		c.Remedy = "raise max_connections"
+	}
+	return c
+}
+
+func transactionsCheck(f *postgres.Facts) Check {
+	c := Check{Name: "database transactions", State: CheckGood, Found: "no transaction of another client is open"}
+	if f.OldestTransaction > 0 {
+		c.Found = fmt.Sprintf("the oldest open one is %v old", f.OldestTransaction.Round(time.Second))
+	}
+	if f.OldestTransaction >= transactionOld {
+		c.State = CheckWarn
+		c.Found += "; until it ends, vacuum cannot clean up"
+		c.Remedy = "look for it in pg_stat_activity (xact_start), and end it"
+	}
+	return c
+}
+
+func databaseClockCheck(f *postgres.Facts) Check {
+	apart := f.Ahead.Abs()
+	c := Check{Name: "database clock", State: CheckGood, Found: fmt.Sprintf("%v apart from this machine's", apart.Round(time.Millisecond))}
+	if apart > clockOff+f.RoundTrip {
+		c.State = CheckWarn
+		c.Remedy = "set both clocks (chrony, systemd-timesyncd): Skein stores the database's time"
+	}
+	return c
+}
