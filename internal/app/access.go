@@ -12,6 +12,7 @@ import (
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/peer"
+	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 )
 
@@ -67,7 +68,7 @@ func someToken(ctx context.Context, c *Config, st store.Tokens) error {
 
 // secure shows the certificate, and asks who comes from elsewhere for a token.
 func (n *Node) secure() (err error) {
-	n.http.Handler = gated(n.cfg, n.store, n.handler, n.log)
+	n.http.Handler = server.UnderBase(n.cfg.BasePath, gated(n.cfg, n.store, n.handler, n.log))
 	n.http.TLSConfig, err = serverTLS(n.cfg, n.log)
 	return err
 }

@@ -46,6 +46,8 @@ type Config struct {
 	Dispatch  string            // how one of several workers is chosen
 	NoWorker  bool              // it runs no task itself
 	TasksMax  int               // of one workflow
+	NoUI      bool              // it serves no web page
+	BasePath  string            // under which browsers reach it; "": the root
 	// Logs is a folder that the nodes share, and that keeps all that tasks print; "": the database
 	// of a cluster keeps the end of it, and each node has files of its own.
 	Logs string
@@ -160,6 +162,11 @@ func settings() []setting {
 			return oneOf(v, home.LeastLoaded, home.RoundRobin, home.Random)
 		}},
 		{name: "tasks_max", def: func() string { return strconv.Itoa(dag.TasksMax) }, set: setTasksMax},
+		{name: "no_ui", def: text("false"), set: func(c *Config, v string) error {
+			c.NoUI = v == "true"
+			return oneOf(v, "true", "false")
+		}},
+		{name: "base_path", def: text(""), set: setBasePath},
 		{name: "tls_cert", def: text(""), set: func(c *Config, v string) error { return setPath(&c.TLSCert, v) }},
 		{name: "tls_key", def: text(""), set: func(c *Config, v string) error { return setPath(&c.TLSKey, v) }},
 		{name: "ca_cert", def: text(""), set: func(c *Config, v string) error { return setPath(&c.CACert, v) }},

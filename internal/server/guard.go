@@ -54,7 +54,7 @@ func (g guard) check(r *http.Request) *failure {
 	if !g.any && !g.ours(r.Host) && !strings.HasPrefix(r.URL.Path, hooksPath) {
 		return fail(http.StatusMisdirectedRequest, api.ProblemForeignHost, "this server does not answer for the host %q", r.Host)
 	}
-	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+	if site := r.Header.Get("Sec-Fetch-Site"); (site == "cross-site" || site == "same-site") && !navigates(r) {
 		return fail(http.StatusForbidden, api.ProblemForeignOrigin, "requests from pages of another site are refused")
 	}
 	origin := r.Header.Get("Origin")

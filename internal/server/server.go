@@ -58,6 +58,8 @@ type Config struct {
 	// Listen is the address that people reach the server by. Requests for another host are
 	// refused, except for those of loopback.
 	Listen string
+	// UI is the web page; nil: there is none.
+	UI *UI
 	// AnyHost: requests come under any name, because each has shown a token before it is here.
 	AnyHost bool
 	// Counts are shown with the metrics.
@@ -147,6 +149,7 @@ type Server struct {
 	bulks   places
 
 	recounts places
+	page     *page
 	through  http.Handler // by which verbs on single runs find who has them
 }
 
@@ -172,6 +175,10 @@ func New(cfg Config) (*Server, error) {
 	s.bulks, s.recounts = make(places, bulksMax), make(places, 1)
 	s.through = s.Handler()
 	s.guard.any = cfg.AnyHost
+	var err error
+	if s.page, err = newPage(cfg.UI); err != nil {
+		return nil, err
+	}
 	s.metrics = newMetrics(&cfg)
 	s.api = huma.NewAPI(s.humaConfig(), newAdapter(s.mux))
 	s.routes()
@@ -229,6 +236,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	ctx = context.WithValue(ctx, controllerKey{}, http.NewResponseController(rec))
 	if isBulk(r) {
 		ctx = context.WithValue(ctx, requestKey{}, r)
+	}
+	if s.page.takes(r) {
+		r.Pattern = "GET /" // for the metrics
+		s.page.ServeHTTP(rec, r)
+		return
 	}
 	r2 := r.WithContext(ctx)
 	if unrouted, pattern := s.mux.Handler(r2); pattern == "" {

@@ -60,6 +60,7 @@ func (s *Server) plain() error {
 		_, _ = w.Write(doc) // the client is gone
 	})
 	s.mux.Handle("GET "+docsPath, page)
+	// A browser gets the page here, if there is one; every other client is sent to the documentation.
 	s.mux.Handle("GET /{$}", http.RedirectHandler(docsPath, http.StatusFound))
 	return nil
 }

@@ -1,0 +1,175 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// UI is the web page of a server. Its zero value serves none.
+type UI struct {
+	// Files is the built page: index.html and its assets, each compressed as NAME.gz. Without it
+	// every address shows Placeholder.
+	Files       fs.FS
+	Placeholder []byte
+	// BasePath is the path under which a browser reaches the server, such as /skein; "" is the root.
+	BasePath string
+}
+
+// assetsPath is where the page's own files are. Their names change with their content.
+const assetsPath = "/-/"
+
+// pagePolicy is the content policy of every page: nothing inline, nothing from elsewhere.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
+	"worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+	"require-trusted-types-for 'script'; trusted-types skein"
+
+// page serves the web page; nil serves nothing.
+type page struct {
+	files fs.FS
+	index []byte
+}
+
+// newPage prepares index.html once: the addresses in it get the base path.
+func newPage(c *UI) (*page, error) {
+	if c == nil {
+		return nil, nil
+	}
+	p := &page{files: c.Files, index: c.Placeholder}
+	if c.Files != nil {
+		index, err := fs.ReadFile(c.Files, "index.html")
+		if err != nil {
+			return nil, fmt.Errorf("web page: %w", err)
+		}
+		p.index = index
+	}
+	base := []byte(c.BasePath)
+	p.index = bytes.ReplaceAll(p.index, []byte(`="./-/`), []byte(`="`+c.BasePath+assetsPath))
+	p.index = bytes.ReplaceAll(p.index, []byte(`href="/`), append([]byte(`href="`), append(base, '/')...))
+	p.index = bytes.ReplaceAll(p.index, []byte(`name="skein-base" content=""`), []byte(`name="skein-base" content="`+c.BasePath+`"`))
+	return p, nil
+}
+
+// takes reports whether a request is for the page: a browser asks for a document, or for one of the page's files.
+func (p *page) takes(r *http.Request) bool {
+	if p == nil || r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return false
+	}
+	if strings.HasPrefix(r.URL.Path, assetsPath) {
+		return true
+	}
+	return !ownPath(r.URL.Path) && strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// ownPath reports whether a path belongs to the interfaces, so that no page is there.
+func ownPath(p string) bool {
+	switch p {
+	case "/livez", "/readyz", "/version", "/metrics", "/api":
+		return true
+	}
+	return strings.HasPrefix(p, "/api/") || strings.HasPrefix(p, "/internal/")
+}
+
+// navigates reports whether a person follows a link to a page. Links from other sites are let in, because a page
+// holds no data and its address does nothing.
+func navigates(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" &&
+		!ownPath(r.URL.Path)
+}
+
+func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if strings.HasPrefix(r.URL.Path, assetsPath) {
+		p.asset(w, r)
+		return
+	}
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(p.index)))
+	_, _ = w.Write(p.index) // the client is gone
+}
+
+// asset serves one of the page's files. They are kept compressed; few clients need them otherwise.
+func (p *page) asset(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
+	f, err := p.open(name + ".gz")
+	if err != nil {
+		missing := notFound("the page has no file %s; the program may have been replaced: load the page again", r.URL.Path)
+		if !errors.Is(err, fs.ErrNotExist) {
+			missing = internal()
+		}
+		missing.write(w, r)
+		return
+	}
+	defer f.Close()
+	h := w.Header()
+	h.Set("Content-Type", contentType(name))
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Vary", "Accept-Encoding")
+	var from io.Reader = f
+	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
+		h.Set("Content-Encoding", "gzip")
+	} else if from, err = gzip.NewReader(f); err != nil {
+		internal().write(w, r)
+		return
+	}
+	if r.Method == http.MethodGet {
+		_, _ = io.Copy(w, from) // the client is gone
+	}
+}
+
+func (p *page) open(name string) (fs.File, error) {
+	if p.files == nil {
+		return nil, fs.ErrNotExist
+	}
+	return p.files.Open(name)
+}
+
+func contentType(name string) string {
+	if t := mime.TypeByExtension(path.Ext(name)); t != "" {
+		return t
+	}
+	return "application/octet-stream"
+}
+
+// acceptsGzip reads a header such as "br, gzip;q=0.8".
+func acceptsGzip(header string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		name, params, _ := strings.Cut(part, ";")
+		if name = strings.TrimSpace(name); name != "gzip" && name != "*" {
+			continue
+		}
+		q, given := strings.CutPrefix(strings.ReplaceAll(params, " ", ""), "q=")
+		weight, err := strconv.ParseFloat(q, 64)
+		return !given || err == nil && weight > 0
+	}
+	return false
+}
+
+// UnderBase has next answer under a base path as well as at the root: some proxies strip the path, others do not.
+func UnderBase(base string, next http.Handler) http.Handler {
+	if base == "" {
+		return next
+	}
+	strip := http.StripPrefix(base, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == base:
+			http.Redirect(w, r, base+"/", http.StatusFound)
+		case strings.HasPrefix(r.URL.Path, base+"/"):
+			strip.ServeHTTP(w, r)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
