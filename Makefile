@@ -12,7 +12,7 @@ SQLITE  := TestConformance(Ahead)?$$/(concurrent|life|unknown)|TestReadOnlyBesid
 PLAIN   := ./internal/engine/... $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 14m
 # What the tests call, as command:package of Debian.
-NEEDED  := sh:dash python3:python3 gcc:gcc
+NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm
 # Where PostgreSQL's own programs lie: initdb and postgres are not in the PATH.
 PGBIN   := /usr/lib/postgresql/*/bin/postgres
 
@@ -27,14 +27,32 @@ run: build ## build, start a node on 127.0.0.1:8080 (the next free port if taken
 	@exec $(BIN) dev
 
 .PHONY: build
-build: ## build bin/skein
+build: page ## build bin/skein
 	@$(GO) build -o $(BIN) ./cmd/skein
 
 .PHONY: test
-test: tools vet ## install what the tests need and run them all (≤ 15 minutes on 2 cores)
+test: tools vet webtest ## install what the tests need and run them all (≤ 15 minutes on 2 cores)
 	$(GO) test -race -timeout $(TIMEOUT) $(RACED)
 	$(GO) test -race -timeout $(TIMEOUT) -run '$(SQLITE)' ./internal/store/sqlite
 	$(GO) test -timeout $(TIMEOUT) $(PLAIN)
+
+# Whether Node is there, and new enough for the page.
+NODE    := node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || a === 20 && b >= 19 ? 0 : 1)' 2>/dev/null
+
+.PHONY: page
+page:
+	@if $(NODE); then $(MAKE) -s web; else echo "the web page is not built: it needs Node 20.19 or newer; the rest works" >&2; fi
+
+.PHONY: web
+web: ## build the web page into the program, if its sources have changed (needs Node 20.19 or newer)
+	@$(NODE) || { echo "make web needs Node 20.19 or newer" >&2; exit 1; }
+	@cd web && is=$$(node tools/stamp.mjs) && if ! grep -qs "$$is" ui/static/app/build.json; then \
+		cmp -s package-lock.json node_modules/.lock || { npm ci --silent && cp package-lock.json node_modules/.lock; }; \
+		npm run -s build; fi
+
+.PHONY: webtest
+webtest: web ## check the web page: types, lint, unit tests
+	@cd web && npm run -s types && npm run -s lint && npm run -s unit
 
 .PHONY: vet
 vet: ## look for mistakes without running anything

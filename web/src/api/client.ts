@@ -1,0 +1,107 @@
+// Calls of the REST interface: problems as errors, ETag, Idempotency-Key, and when each answer came.
+import type { Problem } from './types'
+
+export const basePath =
+  document.querySelector('meta[name="skein-base"]')?.getAttribute('content')?.replace(/\/$/, '') ?? ''
+
+const prefix = `${basePath}/api/v1`
+
+/** An answer that is no success. problem is what the server says of it. */
+export class Failure extends Error {
+  problem: Problem
+  retryAfter: number | undefined
+  constructor(problem: Problem, retryAfter?: number) {
+    super(problem.detail || problem.title)
+    this.problem = problem
+    this.retryAfter = retryAfter
+  }
+  /** The last part of the problem's type, such as not-found. */
+  get kind(): string {
+    return this.problem.type.split('/').pop() ?? ''
+  }
+}
+
+export type Query = Record<string, string | number | boolean | undefined | null>
+
+export function address(path: string, query?: Query): string {
+  const params = new URLSearchParams()
+  for (const [name, value] of Object.entries(query ?? {})) {
+    if (value !== undefined && value !== null && value !== '' && value !== false)
+      params.set(name, String(value))
+  }
+  const text = params.toString()
+  return `${prefix}${path}${text ? `?${text}` : ''}`
+}
+
+/** Joins parts of a path, each escaped. */
+export const path = (...parts: (string | number)[]) =>
+  `/${parts.map((part) => encodeURIComponent(part)).join('/')}`
+
+/** Names a workflow in a path: NAMESPACE/NAME; a bare name is of the namespace default. */
+export function workflowPath(name: string): string {
+  const [first, second] = name.split('/')
+  return second === undefined ? path('default', first ?? '') : path(first ?? '', second)
+}
+
+export type Options = {
+  method?: string
+  query?: Query
+  body?: unknown
+  key?: string
+  headers?: Record<string, string>
+  signal?: AbortSignal
+}
+
+/** Sends a request and gives the response, or throws a Failure. */
+export async function send(where: string, o: Options = {}): Promise<Response> {
+  const headers: Record<string, string> = { Accept: 'application/json', ...o.headers }
+  if (o.body !== undefined) headers['Content-Type'] = 'application/json'
+  if (o.key) headers['Idempotency-Key'] = o.key
+  let response: Response
+  try {
+    response = await fetch(address(where, o.query), {
+      method: o.method ?? 'GET',
+      headers,
+      body: o.body === undefined ? undefined : JSON.stringify(o.body),
+      signal: o.signal,
+      credentials: 'same-origin',
+    })
+  } catch (e) {
+    if (e instanceof DOMException && e.name === 'AbortError') throw e
+    throw new Failure({
+      type: 'network',
+      title: 'The server cannot be reached',
+      status: 0,
+      detail: 'The server cannot be reached.',
+    })
+  }
+  if (response.ok) return response
+  throw new Failure(await problemOf(response), Number(response.headers.get('Retry-After')) || undefined)
+}
+
+async function problemOf(response: Response): Promise<Problem> {
+  try {
+    const body = await response.json()
+    if (typeof body?.type === 'string') return body
+  } catch {
+    // A proxy answered, not the server.
+  }
+  return {
+    type: response.status >= 500 ? 'unavailable' : 'internal',
+    title: 'The server did not answer as it should',
+    status: response.status,
+    detail: `The answer had the status ${response.status}.`,
+  }
+}
+
+export async function get<T>(where: string, query?: Query, signal?: AbortSignal): Promise<T> {
+  return (await send(where, { query, signal })).json()
+}
+
+export async function post<T>(where: string, body?: unknown, key?: string): Promise<T> {
+  const response = await send(where, { method: 'POST', body, key })
+  return response.status === 204 ? (undefined as T) : response.json()
+}
+
+/** Makes an idempotency key. A dialog makes one when it opens, so that a repeated click asks for the same thing. */
+export const newKey = (): string => crypto.randomUUID()

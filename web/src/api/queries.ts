@@ -1,0 +1,113 @@
+// Reads that several pages share. Keys that begin with 'live' are read again when one of their topics changes.
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { liveKey } from '../live/live'
+import { get, path, type Query, workflowPath } from './client'
+import type * as T from './types'
+
+export const quick = 5_000
+export const slow = 30_000
+
+export const useStatus = () =>
+  useQuery({
+    queryKey: liveKey(['runs'], 'status'),
+    queryFn: ({ signal }) => get<T.Status>('/status', {}, signal),
+  })
+
+export const useRuns = (filter: Query, enabled = true) =>
+  useQuery({
+    queryKey: liveKey(['runs'], 'list', filter),
+    queryFn: ({ signal }) => get<T.ListRun>('/runs', filter, signal),
+    placeholderData: keepPreviousData,
+    enabled,
+  })
+
+export const useRun = (id: string) =>
+  useQuery({
+    queryKey: liveKey([`run ${id}`], 'run'),
+    queryFn: ({ signal }) => get<T.Run>(path('runs', id), {}, signal),
+  })
+
+export const useExplain = (id: string, task?: string, enabled = true) =>
+  useQuery({
+    queryKey: liveKey([`run ${id}`], 'explain', task ?? ''),
+    queryFn: ({ signal }) =>
+      get<T.Explanation>(
+        task ? path('runs', id, 'tasks', task, 'explain') : path('runs', id, 'explain'),
+        {},
+        signal,
+      ),
+    enabled,
+  })
+
+export const useWorkflow = (name: string) =>
+  useQuery({
+    queryKey: ['workflow', name],
+    queryFn: ({ signal }) => get<T.Workflow>(`/workflows${workflowPath(name)}`, {}, signal),
+    refetchInterval: slow,
+  })
+
+export const useNodes = () =>
+  useQuery({
+    queryKey: ['nodes'],
+    queryFn: ({ signal }) => get<T.ListNode>('/nodes', {}, signal),
+    refetchInterval: quick,
+  })
+
+export const useQueues = () =>
+  useQuery({
+    queryKey: ['queues'],
+    queryFn: ({ signal }) => get<T.ListQueue>('/queues', { limit: 1000 }, signal),
+    refetchInterval: quick,
+  })
+
+/** Reads pages of a list until it ends, or until there are enough. */
+export async function all<I>(where: string, query: Query, signal: AbortSignal, max = 5000): Promise<I[]> {
+  const items: I[] = []
+  let cursor: string | null | undefined
+  do {
+    const page = await get<{ items: I[]; next: string | null }>(
+      where,
+      { limit: 1000, ...query, cursor },
+      signal,
+    )
+    items.push(...page.items)
+    cursor = page.next
+  } while (cursor && items.length < max)
+  return items
+}
+
+export const useWorkflows = () =>
+  useQuery({
+    queryKey: ['workflows'],
+    queryFn: ({ signal }) => all<T.Workflow>('/workflows', {}, signal),
+    refetchInterval: slow,
+  })
+
+export const useTasks = (id: string) =>
+  useQuery({
+    queryKey: liveKey([`run ${id}`], 'tasks'),
+    queryFn: ({ signal }) => all<T.Task>(path('runs', id, 'tasks'), {}, signal),
+    placeholderData: keepPreviousData,
+  })
+
+export const useSchedules = (filter: Query = {}) =>
+  useQuery({
+    queryKey: ['schedules', filter],
+    queryFn: ({ signal }) => all<T.Schedule>('/schedules', filter, signal),
+    refetchInterval: slow,
+  })
+
+export const useNext = (query: Query) =>
+  useQuery({
+    queryKey: ['next', query],
+    queryFn: ({ signal }) => get<T.NextFires>('/schedules/next', query, signal),
+    refetchInterval: slow,
+  })
+
+export const useFires = (query: Query) =>
+  useQuery({
+    queryKey: ['fires', query],
+    queryFn: ({ signal }) => get<T.ListFire>('/fires', query, signal),
+    refetchInterval: slow,
+    placeholderData: keepPreviousData,
+  })

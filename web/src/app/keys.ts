@@ -1,0 +1,81 @@
+// Keys of the whole page. Single letters work outside of fields only, and can be turned off (WCAG 2.1.4).
+import { useEffect, useRef } from 'react'
+import { preference } from './preferences'
+
+export type Handler = (event: KeyboardEvent) => void
+export type Keys = Record<string, Handler>
+
+const layers: { current: Keys }[] = []
+const chordTime = 1000
+let first = ''
+let firstAt = 0
+
+const inField = (target: EventTarget | null) =>
+  target instanceof HTMLElement &&
+  (target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName))
+
+/** Names a key as handlers do: Ctrl-k, Escape, g, ?. */
+export function nameOf(e: KeyboardEvent): string {
+  const main = e.key === ' ' ? 'Space' : e.key
+  return e.ctrlKey || e.metaKey ? `Ctrl-${main.toLowerCase()}` : main
+}
+
+export function onKey(e: KeyboardEvent, now = Date.now()) {
+  if (e.altKey || e.isComposing) return
+  const name = nameOf(e)
+  const single = name.length === 1
+  if (single && (inField(e.target) || preference('keys') === 'off')) return
+  if (name === 'Escape' && inField(e.target)) return
+  // A dialog or a menu has the keyboard to itself, except for what it asks for.
+  const modal = document.querySelector('.overlay, .popover')
+  const chord = now - firstAt < chordTime ? `${first} ${name}` : ''
+  for (const layer of [...layers].reverse()) {
+    const handler = layer.current[chord] ?? layer.current[name]
+    if (!handler || (modal && !name.startsWith('Ctrl-'))) continue
+    e.preventDefault()
+    first = ''
+    handler(e)
+    return
+  }
+  if (single) {
+    first = name
+    firstAt = now
+  }
+}
+
+/** Handles keys while the component is shown; what was shown last comes first. */
+export function useKeys(keys: Keys) {
+  const layer = useRef(keys)
+  layer.current = keys
+  useEffect(() => {
+    layers.push(layer)
+    return () => {
+      layers.splice(layers.indexOf(layer), 1)
+    }
+  }, [])
+}
+
+export const keyTable: [string, string][] = [
+  ['Ctrl-K', 'Search or run a command'],
+  ['/', 'Filter this page'],
+  ['g h', 'Home'],
+  ['g w', 'Workflows'],
+  ['g r', 'Runs'],
+  ['g s', 'Schedules'],
+  ['g q', 'Queues'],
+  ['g c', 'Cluster'],
+  ['j k', 'Next and previous row'],
+  ['Enter', 'Open the row'],
+  ['Escape', 'Up one level'],
+  ['x', 'Select the row'],
+  ['1 … 9', 'Tab'],
+  ['l', 'Log of the selected task'],
+  ['f', 'Follow the log'],
+  ['e', 'First error in the log'],
+  ['r', 'Recover the run'],
+  ['s', 'Stop the run'],
+  ['p', 'Pause or resume'],
+  ['a', 'Approve'],
+  ['y', 'Copy the link'],
+  ['?', 'This table'],
+]

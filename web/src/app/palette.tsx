@@ -1,0 +1,151 @@
+// Ctrl-K: every page and every workflow by a few letters, and runs by their id.
+import { useNavigate } from '@tanstack/react-router'
+import { useMemo, useState } from 'react'
+import { Dialog as AriaDialog, Modal, ModalOverlay } from 'react-aria-components'
+import { useRuns, useWorkflows } from '../api/queries'
+import { shortID } from '../kit/format'
+import { Icon } from '../kit/icons'
+import { Mark } from '../kit/parts'
+import { score } from './score'
+
+type Entry = { text: string; detail: string; icon?: string; state?: string; go: () => void }
+
+const shownMax = 12
+const runID = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i
+
+export function Palette({ onClose }: { onClose: () => void }) {
+  const [text, setText] = useState('')
+  const [at, setAt] = useState(0)
+  const entries = useEntries()
+  const found = useMemo(() => {
+    const scored = entries
+      .map((e) => ({ e, s: score(text, `${e.text} ${e.detail}`) }))
+      .filter(({ s }) => s > 0)
+    return scored
+      .sort((a, b) => b.s - a.s)
+      .slice(0, shownMax)
+      .map(({ e }) => e)
+  }, [entries, text])
+  const navigate = useNavigate()
+  const id = text.trim()
+  const all: Entry[] = runID.test(id)
+    ? [
+        {
+          text: `Run ${id}`,
+          detail: 'Run',
+          icon: 'runs',
+          go: () => void navigate({ to: '/r/$id', params: { id } }),
+        },
+        ...found,
+      ]
+    : found
+  const here = Math.min(at, all.length - 1)
+  const choose = (entry: Entry | undefined) => {
+    if (!entry) return
+    onClose()
+    entry.go()
+  }
+  return (
+    <ModalOverlay className="overlay" isOpen onOpenChange={(open) => !open && onClose()} isDismissable>
+      <Modal className="modal palette">
+        <AriaDialog aria-label="Search or run a command" className="palette-in">
+          <div className="row palette-field">
+            <Icon name="search" />
+            <input
+              // biome-ignore lint/a11y/noAutofocus: the dialog was opened to type into it
+              autoFocus
+              role="combobox"
+              aria-expanded="true"
+              aria-controls="palette-list"
+              aria-activedescendant={all.length > 0 ? `palette-${here}` : undefined}
+              aria-label="Search or run a command"
+              placeholder="Page, workflow, run or command"
+              value={text}
+              onChange={(e) => {
+                setText(e.target.value)
+                setAt(0)
+              }}
+              onKeyDown={(e) => {
+                if (e.key === 'ArrowDown') setAt(Math.min(here + 1, all.length - 1))
+                else if (e.key === 'ArrowUp') setAt(Math.max(here - 1, 0))
+                else if (e.key === 'Enter') choose(all[here])
+                else return
+                e.preventDefault()
+              }}
+            />
+          </div>
+          <div role="listbox" id="palette-list" aria-label="Results">
+            {all.map((entry, i) => (
+              // biome-ignore lint/a11y/useKeyWithClickEvents: the field above has the keyboard
+              <div
+                key={`${entry.text} ${entry.detail}`}
+                id={`palette-${i}`}
+                role="option"
+                aria-selected={i === here}
+                className="palette-row"
+                onClick={() => choose(entry)}
+                onMouseMove={() => setAt(i)}
+              >
+                {entry.state ? <Mark state={entry.state} /> : <Icon name={entry.icon ?? 'right'} />}
+                <span className="grow clip">{entry.text}</span>
+                <span className="sub">{entry.detail}</span>
+              </div>
+            ))}
+          </div>
+          {all.length === 0 ? <p className="empty">Nothing has that name.</p> : null}
+        </AriaDialog>
+      </Modal>
+    </ModalOverlay>
+  )
+}
+
+function useEntries(): Entry[] {
+  const navigate = useNavigate()
+  const workflows = useWorkflows().data
+  const runs = useRuns({ limit: 50 }).data
+  return useMemo(() => {
+    const page = (text: string, to: string, icon: string): Entry => ({
+      text,
+      detail: 'Page',
+      icon,
+      go: () => void navigate({ to }),
+    })
+    const pages = [
+      page('Home', '/', 'home'),
+      page('Workflows', '/workflows', 'workflow'),
+      page('Runs', '/runs', 'runs'),
+      page('Failed runs', '/runs?state=failed', 'runs'),
+      page('Schedules', '/schedules', 'calendar'),
+      page('Next fires', '/schedules/next', 'calendar'),
+      page('Missed and late fires', '/schedules/missed', 'calendar'),
+      page('Queues and locks', '/queues', 'queue'),
+      page('Cluster', '/cluster', 'cluster'),
+    ]
+    const named = (workflows ?? []).flatMap((w): Entry[] => {
+      const params = { ns: w.namespace, name: w.name }
+      return [
+        {
+          text: w.workflow,
+          detail: 'Workflow',
+          icon: 'workflow',
+          go: () => void navigate({ to: '/w/$ns/$name', params }),
+        },
+        {
+          text: `Start ${w.workflow}`,
+          detail: 'Command',
+          icon: 'play',
+          go: () => void navigate({ to: '/w/$ns/$name/start', params }),
+        },
+      ]
+    })
+    const recent = (runs?.items ?? []).map(
+      (r): Entry => ({
+        text: `${r.workflow} ${shortID(r.id)}`,
+        detail: 'Run',
+        state: r.state,
+        go: () => void navigate({ to: '/r/$id', params: { id: r.id } }),
+      }),
+    )
+    return [...pages, ...named, ...recent]
+  }, [navigate, workflows, runs])
+}

@@ -1,0 +1,112 @@
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  retainSearchParams,
+} from '@tanstack/react-router'
+import { basePath } from '../api/client'
+import { ProblemBox } from '../kit/problem'
+import { Home } from '../pages/home'
+import { every, only, parseSearch, stringifySearch } from './search'
+import { Shell } from './shell'
+
+const root = createRootRoute({
+  component: Shell,
+  validateSearch: only('ns'),
+  search: { middlewares: [retainSearchParams(['ns'])] },
+  notFoundComponent: () => (
+    <div className="empty">
+      <h1>There is no such page</h1>
+      <p>Press Ctrl-K to find a page, a workflow or a run.</p>
+    </div>
+  ),
+  errorComponent: ({ error }) => <ProblemBox error={error as Error} retry={() => location.reload()} />,
+})
+
+const parent = () => root
+
+/** Every page of Skein: its address, and the values in it that say what is shown. */
+const routes = [
+  createRoute({ getParentRoute: parent, path: '/', component: Home }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/workflows',
+    validateSearch: only('q', 'state', 'sort'),
+    component: lazyRouteComponent(() => import('../pages/workflows'), 'Workflows'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/w/$ns/$name',
+    validateSearch: only('tab', 'version', 'compare', 'state'),
+    component: lazyRouteComponent(() => import('../pages/workflow'), 'Workflow'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/w/$ns/$name/start',
+    validateSearch: every,
+    component: lazyRouteComponent(() => import('../pages/start'), 'Start'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/runs',
+    validateSearch: only('state', 'workflow', 'user', 'since', 'cursor'),
+    component: lazyRouteComponent(() => import('../pages/runs'), 'Runs'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/r/$id',
+    validateSearch: only('view', 'task', 'tab', 'attempt', 'q', 'state'),
+    component: lazyRouteComponent(() => import('../pages/run'), 'RunPage'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/r/$id/log/$task',
+    validateSearch: only('attempt', 'l', 'q', 'lv', 'follow'),
+    component: lazyRouteComponent(() => import('../pages/log'), 'LogPage'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/schedules',
+    validateSearch: only('q', 'state'),
+    component: lazyRouteComponent(() => import('../pages/schedules'), 'Schedules'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/schedules/next',
+    validateSearch: only('workflow'),
+    component: lazyRouteComponent(() => import('../pages/schedules'), 'Next'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/schedules/missed',
+    validateSearch: only('outcome', 'since', 'cursor'),
+    component: lazyRouteComponent(() => import('../pages/schedules'), 'Missed'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/queues',
+    component: lazyRouteComponent(() => import('../pages/cluster'), 'Queues'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/cluster',
+    component: lazyRouteComponent(() => import('../pages/cluster'), 'Cluster'),
+  }),
+]
+
+export const makeRouter = () =>
+  createRouter({
+    routeTree: root.addChildren(routes),
+    basepath: basePath || '/',
+    parseSearch,
+    stringifySearch,
+    defaultPreload: 'intent',
+    scrollRestoration: true,
+  })
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: ReturnType<typeof makeRouter>
+  }
+}

@@ -1,0 +1,219 @@
+import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
+import { useState } from 'react'
+import { basePath } from '../api/client'
+import { useRuns, useWorkflows } from '../api/queries'
+import { Dialog, Menu, Toasts } from '../kit/dialog'
+import { clock } from '../kit/format'
+import { Icon } from '../kit/icons'
+import { Button } from '../kit/parts'
+import { useLive } from '../live/live'
+import { keyTable, useKeys } from './keys'
+import { useNamespace } from './namespace'
+import { Palette } from './palette'
+import { usePreference } from './preferences'
+
+const places = [
+  { to: '/', icon: 'home', label: 'Home', key: 'h' },
+  { to: '/workflows', icon: 'workflow', label: 'Workflows', key: 'w', also: ['/w/'] },
+  { to: '/runs', icon: 'runs', label: 'Runs', key: 'r', also: ['/r/'] },
+  { to: '/schedules', icon: 'calendar', label: 'Schedules', key: 's' },
+  { to: '/queues', icon: 'queue', label: 'Queues', key: 'q' },
+  { to: '/cluster', icon: 'cluster', label: 'Cluster', key: 'c' },
+] as const
+
+export function Shell() {
+  const navigate = useNavigate()
+  const [palette, setPalette] = useState(false)
+  const [help, setHelp] = useState(false)
+  useKeys({
+    'Ctrl-k': () => setPalette(true),
+    '?': () => setHelp(true),
+    '/': () => document.querySelector<HTMLInputElement>('[data-filter]')?.focus(),
+    Escape: () => void navigate({ to: '..' }),
+    y: () => void navigator.clipboard?.writeText(location.href),
+    ...Object.fromEntries(places.map((p) => [`g ${p.key}`, () => void navigate({ to: p.to })])),
+  })
+  return (
+    <div className="shell">
+      <a href="#main" className="skip">
+        Skip to the content
+      </a>
+      <Rail />
+      <header className="top">
+        <Namespace />
+        <button
+          type="button"
+          className="search"
+          onClick={() => setPalette(true)}
+          aria-keyshortcuts="Control+K"
+        >
+          <Icon name="search" />
+          <span>Search or run a command</span>
+          <kbd>Ctrl-K</kbd>
+        </button>
+        <Fresh />
+        <ApprovalsBadge />
+        <Settings onHelp={() => setHelp(true)} />
+      </header>
+      <Staleness />
+      <main id="main" tabIndex={-1}>
+        <Outlet />
+      </main>
+      {palette ? <Palette onClose={() => setPalette(false)} /> : null}
+      <Dialog title="Keyboard" isOpen={help} onClose={() => setHelp(false)}>
+        <dl className="facts">
+          {keyTable.map(([keys, what]) => (
+            <div key={keys} className="contents">
+              <dt>
+                <kbd>{keys}</kbd>
+              </dt>
+              <dd>{what}</dd>
+            </div>
+          ))}
+        </dl>
+      </Dialog>
+      <Toasts />
+    </div>
+  )
+}
+
+function Rail() {
+  const where = useRouterState({ select: (s) => s.location.pathname })
+  return (
+    <nav className="rail" aria-label="Pages">
+      <Link to="/" className="brand" aria-label="Skein, home">
+        <svg
+          width="22"
+          height="22"
+          viewBox="0 0 32 32"
+          fill="none"
+          strokeWidth="3"
+          strokeLinecap="round"
+          aria-hidden="true"
+        >
+          <path d="M4 9c8 0 8 14 16 14h8" stroke="var(--busy)" />
+          <path d="M4 23c8 0 8-14 16-14h8" stroke="var(--good)" />
+          <path d="M4 16h24" stroke="currentColor" />
+        </svg>
+        <span>Skein</span>
+      </Link>
+      <ul>
+        {places.map((p) => {
+          const also: readonly string[] = 'also' in p ? p.also : []
+          const current = where === p.to || also.some((prefix) => where.startsWith(prefix))
+          return (
+            <li key={p.to}>
+              <Link to={p.to} aria-current={current ? 'page' : undefined} title={`${p.label} (g ${p.key})`}>
+                <Icon name={p.icon} />
+                <span>{p.label}</span>
+              </Link>
+            </li>
+          )
+        })}
+      </ul>
+    </nav>
+  )
+}
+
+function Namespace() {
+  const [namespace, setNamespace] = useNamespace()
+  const { data } = useWorkflows()
+  const names = [...new Set([...(data ?? []).map((w) => w.namespace), namespace])]
+    .filter((n) => n !== '')
+    .sort()
+  return (
+    <label className="namespace">
+      <span className="hidden-text">Namespace</span>
+      <select className="select" value={namespace} onChange={(e) => setNamespace(e.target.value)}>
+        <option value="">All namespaces</option>
+        {names.map((n) => (
+          <option key={n}>{n}</option>
+        ))}
+      </select>
+    </label>
+  )
+}
+
+const words = {
+  live: ['Live', 'Changes are shown as they are committed.'],
+  connecting: ['Connecting', 'The page connects to the server.'],
+  polling: ['Not live', 'The stream of changes is broken. The page reads again every 5 seconds.'],
+  offline: ['Offline', 'The browser has no network.'],
+} as const
+
+function Fresh() {
+  const { state } = useLive()
+  return (
+    <span className="fresh" data-state={state} title={words[state][1]}>
+      <i />
+      <span>{words[state][0]}</span>
+    </span>
+  )
+}
+
+/** Says over the page that it may not be up to date, and as of when it was. */
+function Staleness() {
+  const { state, asOf } = useLive()
+  if (state !== 'polling' && state !== 'offline') return <div className="banner-place" />
+  return (
+    <div className="banner-place">
+      <p className="banner" role="status">
+        <Icon name="warn" />
+        {words[state][1]} As of {clock(asOf)}.
+      </p>
+    </div>
+  )
+}
+
+function ApprovalsBadge() {
+  const { data } = useRuns({ state: 'suspended', limit: 100 })
+  const n = data?.items.length ?? 0
+  return (
+    <Link to="/runs" search={{ state: 'suspended' }} className="badge" title="Runs that wait for an answer">
+      <Icon name="hand" />
+      <span>Approvals</span>
+      {n > 0 ? <b>{data?.next ? `${n}+` : n}</b> : null}
+    </Link>
+  )
+}
+
+function Settings({ onHelp }: { onHelp: () => void }) {
+  const [theme, setTheme] = usePreference('theme')
+  const [density, setDensity] = usePreference('density')
+  const [keys, setKeys] = usePreference('keys')
+  const mark = (on: boolean, text: string) => (on ? `${text} ✓` : text)
+  return (
+    <div className="row">
+      <Button
+        kind="quiet"
+        icon={document.documentElement.dataset.theme === 'dark' || theme === 'dark' ? 'sun' : 'moon'}
+        aria-label={theme === 'dark' ? 'Light theme' : 'Dark theme'}
+        onPress={() => setTheme(theme === 'dark' ? 'light' : 'dark')}
+      />
+      <Menu
+        label="Settings of the page"
+        items={[
+          {
+            id: 'system',
+            label: mark(theme === 'system', 'Theme of the system'),
+            onAction: () => setTheme('system'),
+          },
+          { id: 'light', label: mark(theme === 'light', 'Light theme'), onAction: () => setTheme('light') },
+          { id: 'dark', label: mark(theme === 'dark', 'Dark theme'), onAction: () => setTheme('dark') },
+          {
+            id: 'density',
+            label: mark(density === 'compact', 'Compact rows'),
+            onAction: () => setDensity(density === 'compact' ? 'normal' : 'compact'),
+          },
+          {
+            id: 'keys',
+            label: mark(keys === 'on', 'Single-letter keys'),
+            onAction: () => setKeys(keys === 'on' ? 'off' : 'on'),
+          },
+          { id: 'help', label: 'Keyboard', onAction: onHelp },
+          { id: 'api', label: 'REST interface', onAction: () => location.assign(`${basePath}/api/docs`) },
+        ]}
+      />
+    </div>
+  )
+}

@@ -1,0 +1,173 @@
+// Small parts that every page uses.
+import { Link } from '@tanstack/react-router'
+import { type ReactNode, useEffect, useState } from 'react'
+import { Button as AriaButton, type ButtonProps, Tooltip, TooltipTrigger } from 'react-aria-components'
+import { ago, clock, duration, full, shortID } from './format'
+import { Icon } from './icons'
+import { lookOf } from './states'
+
+/** Draws a state as glyph, colour and fill. */
+export function Mark({ state, size = 16 }: { state: string; size?: number }) {
+  const { tone, fill, glyph } = lookOf(state)
+  return (
+    <span className="mark" data-tone={tone} data-fill={fill}>
+      <Icon name={glyph} size={size - 4} />
+    </span>
+  )
+}
+
+/** A state in words, with its mark. */
+export function State({ state, children }: { state: string; children?: ReactNode }) {
+  const { tone, label } = lookOf(state)
+  return (
+    <span className="state" data-tone={tone}>
+      <Mark state={state} />
+      <span>{children ?? label}</span>
+    </span>
+  )
+}
+
+export type Kind = 'plain' | 'primary' | 'danger' | 'quiet'
+
+export function Button({
+  kind = 'plain',
+  icon,
+  hint,
+  children,
+  ...rest
+}: Omit<ButtonProps, 'children'> & {
+  kind?: Kind
+  icon?: string
+  hint?: string
+  children?: ReactNode
+}) {
+  const button = (
+    <AriaButton
+      {...rest}
+      className="button"
+      data-kind={kind}
+      data-icon={icon && !children ? 'only' : undefined}
+    >
+      {icon ? <Icon name={icon} /> : null}
+      {children}
+    </AriaButton>
+  )
+  if (!hint) return button
+  return (
+    <TooltipTrigger delay={400}>
+      {button}
+      <Tooltip className="tooltip" offset={6}>
+        {hint}
+      </Tooltip>
+    </TooltipTrigger>
+  )
+}
+
+let tickers = new Set<(now: number) => void>()
+let ticking: ReturnType<typeof setInterval> | undefined
+
+/** Gives the present time, at most once a second, from one timer for the whole page. */
+export function useNow(): number {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    tickers.add(setNow)
+    ticking ??= setInterval(() => {
+      if (document.visibilityState === 'visible') for (const tick of tickers) tick(Date.now())
+    }, 1000)
+    return () => {
+      tickers = new Set([...tickers].filter((tick) => tick !== setNow))
+      if (tickers.size === 0) {
+        clearInterval(ticking)
+        ticking = undefined
+      }
+    }
+  }, [])
+  return now
+}
+
+/** An instant, as the time since or until it. The tooltip has it in full. */
+export function Ago({ time }: { time: string | null | undefined }) {
+  const now = useNow()
+  if (!time) return <span className="muted">–</span>
+  return (
+    <time dateTime={time} title={full(time)}>
+      {ago(time, now)}
+    </time>
+  )
+}
+
+/** An instant as a time of day, in the viewer's zone. */
+export function Clock({ time }: { time: string | null | undefined }) {
+  if (!time) return <span className="muted">–</span>
+  return (
+    <time dateTime={time} title={full(time)}>
+      {clock(time)}
+    </time>
+  )
+}
+
+/** How long something took, or has taken so far. */
+export function Span({ from, to }: { from: string | null | undefined; to?: string | null }) {
+  if (!from) return <span className="muted">–</span>
+  if (to) return <>{duration(Date.parse(to) - Date.parse(from))}</>
+  return <Running from={from} />
+}
+
+function Running({ from }: { from: string }) {
+  const now = useNow()
+  return <>{duration(Math.max(0, now - Date.parse(from)))}</>
+}
+
+export function RunLink({ id, task, children }: { id: string; task?: string; children?: ReactNode }) {
+  return (
+    <Link to="/r/$id" params={{ id }} search={task ? { task } : {}} className={children ? undefined : 'mono'}>
+      {children ?? shortID(id)}
+    </Link>
+  )
+}
+
+export function WorkflowLink({ name, tab, children }: { name: string; tab?: string; children?: ReactNode }) {
+  const [ns, own] = name.includes('/') ? (name.split('/') as [string, string]) : ['default', name]
+  return (
+    <Link to="/w/$ns/$name" params={{ ns, name: own }} search={tab ? { tab } : {}}>
+      {children ?? name}
+    </Link>
+  )
+}
+
+export function Copy({ text, label = 'Copy' }: { text: string; label?: string }) {
+  const [done, setDone] = useState(false)
+  useEffect(() => {
+    if (!done) return
+    const timer = setTimeout(() => setDone(false), 1500)
+    return () => clearTimeout(timer)
+  }, [done])
+  return (
+    <Button
+      kind="quiet"
+      icon={done ? 'check' : 'copy'}
+      aria-label={done ? 'Copied' : label}
+      hint={done ? 'Copied' : label}
+      onPress={() => void navigator.clipboard?.writeText(text).then(() => setDone(true))}
+    />
+  )
+}
+
+/** A command of the command line that does the same. */
+export function Command({ text }: { text: string }) {
+  return (
+    <div className="command">
+      <code>{text}</code>
+      <Copy text={text} label="Copy the command" />
+    </div>
+  )
+}
+
+export function Field({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <>
+      <dt>{label}</dt>
+      <dd>{children}</dd>
+    </>
+  )
+}

@@ -1,0 +1,56 @@
+// One way to show every problem: what, where, why, and what to press.
+import { useEffect, useState } from 'react'
+import { Failure } from '../api/client'
+import { Icon } from './icons'
+import { Button, Command } from './parts'
+
+const advice: Record<string, string> = {
+  'not-found': 'It may have been deleted, or retention no longer keeps it.',
+  'precondition-failed':
+    'Somebody changed it since you read it. Look at it again before you repeat your change.',
+  'idempotency-conflict': 'Close the dialog and open it again to ask anew.',
+  busy: 'The server does too much of this at once.',
+  unavailable: 'The server cannot do it at the moment.',
+  'storage-full': 'Free some space on the disk of the server.',
+  network: 'The page shows what it read last. It connects again by itself.',
+}
+
+const passing = new Set(['busy', 'unavailable', 'network'])
+
+export function ProblemBox({ error, retry, stale }: { error: Error; retry?: () => void; stale?: boolean }) {
+  const failure = error instanceof Failure ? error : undefined
+  const kind = failure?.kind ?? 'internal'
+  return (
+    <div className="problem" role="alert" data-kind={passing.has(kind) ? 'passing' : undefined}>
+      <Icon name="warn" />
+      <div>
+        <strong>{stale ? 'This is not up to date' : (failure?.problem.title ?? 'The page met a bug')}</strong>
+        <p>{failure?.problem.detail ?? error.message}</p>
+        {advice[kind] ? <p className="muted">{advice[kind]}</p> : null}
+        {failure?.problem.errors?.map((e) => (
+          <p key={`${e.line}:${e.column}:${e.key}`} className="mono">
+            {e.file ? `${e.file}:${e.line}:${e.column}: ` : e.key ? `${e.key}: ` : ''}
+            {e.message}
+            {e.hint ? <span className="muted"> ({e.hint})</span> : null}
+          </p>
+        ))}
+        {kind === 'damaged' ? <Command text="skein verify" /> : null}
+      </div>
+      {retry ? <Again seconds={failure?.retryAfter} retry={retry} /> : null}
+    </div>
+  )
+}
+
+/** Asks again when the server said to, or when the button is pressed. */
+function Again({ seconds, retry }: { seconds?: number | undefined; retry: () => void }) {
+  const [left, setLeft] = useState(seconds ?? 0)
+  useEffect(() => {
+    if (left <= 0) return
+    const timer = setTimeout(() => {
+      setLeft(left - 1)
+      if (left === 1) retry()
+    }, 1000)
+    return () => clearTimeout(timer)
+  }, [left, retry])
+  return <Button onPress={retry}>{left > 0 ? `Try again (${left} s)` : 'Try again'}</Button>
+}

@@ -1,0 +1,92 @@
+// Rows draws only the rows on screen. Rows are addressed by number: the height of an element ends at some 16 million
+// pixels, so beyond that the scrollbar is mapped onto the rows.
+import { type ReactNode, type Ref, useEffect, useImperativeHandle, useRef, useState } from 'react'
+
+const heightMax = 8_000_000
+const spare = 8
+
+export type RowsHandle = { show: (index: number, block?: 'center' | 'end') => void; atEnd: () => boolean }
+
+/** The first row and the number of rows to draw, for a scroll position. */
+export function windowOf(
+  top: number,
+  height: number,
+  row: number,
+  n: number,
+): { first: number; count: number; pad: number } {
+  const total = n * row
+  const drawn = Math.min(total, heightMax)
+  const scale = drawn > height ? (total - height) / (drawn - height) : 1
+  const real = top * scale
+  const first = Math.max(0, Math.floor(real / row) - spare)
+  const count = Math.min(n - first, Math.ceil(height / row) + 2 * spare)
+  return { first, count: Math.max(0, count), pad: top - (real - first * row) }
+}
+
+export function Rows({
+  n,
+  row,
+  children,
+  className,
+  label,
+  handle,
+  onTop,
+  onScrolled,
+}: {
+  n: number
+  row: number
+  children: (index: number) => ReactNode
+  className?: string
+  label: string
+  handle?: Ref<RowsHandle>
+  onTop?: () => void
+  onScrolled?: (atEnd: boolean) => void
+}) {
+  const box = useRef<HTMLDivElement>(null)
+  const [view, setView] = useState({ top: 0, height: 600 })
+  useEffect(() => {
+    const el = box.current
+    if (!el) return
+    const measure = () => setView({ top: el.scrollTop, height: el.clientHeight })
+    const observer = new ResizeObserver(measure)
+    observer.observe(el)
+    measure()
+    return () => observer.disconnect()
+  }, [])
+  useImperativeHandle(handle, () => ({
+    show: (index, block = 'center') => {
+      const el = box.current
+      if (!el) return
+      const total = n * row
+      const drawn = Math.min(total, heightMax)
+      const scale = drawn > el.clientHeight ? (total - el.clientHeight) / (drawn - el.clientHeight) : 1
+      const at = block === 'end' ? (index + 1) * row - el.clientHeight : index * row - el.clientHeight / 2
+      el.scrollTop = Math.max(0, at) / scale
+    },
+    atEnd: () => {
+      const el = box.current
+      return !el || el.scrollTop + el.clientHeight >= el.scrollHeight - 2 * row
+    },
+  }))
+  const { first, count, pad } = windowOf(view.top, view.height, row, n)
+  return (
+    <section
+      ref={box}
+      className={className}
+      tabIndex={0}
+      aria-label={label}
+      onScroll={(e) => {
+        const el = e.currentTarget
+        setView({ top: el.scrollTop, height: el.clientHeight })
+        if (el.scrollTop === 0) onTop?.()
+        onScrolled?.(el.scrollTop + el.clientHeight >= el.scrollHeight - 2 * row)
+      }}
+    >
+      <div style={{ height: Math.min(n * row, heightMax), position: 'relative' }}>
+        <div style={{ position: 'absolute', top: pad, minWidth: '100%' }}>
+          {Array.from({ length: count }, (_, i) => children(first + i))}
+        </div>
+      </div>
+    </section>
+  )
+}

@@ -1,0 +1,115 @@
+// Buttons of verbs: one that is not allowed is there, disabled, and says which role it takes.
+import { type ReactNode, useState } from 'react'
+import { newKey } from '../api/client'
+import { useCan } from '../api/me'
+import { useVerb } from '../api/verbs'
+import { Dialog, toast } from './dialog'
+import { Button, type Kind } from './parts'
+import { ProblemBox } from './problem'
+
+/** Runs verbs and says in a toast what went wrong. */
+export const useToastVerb = () => useVerb((e) => toast(e.message, { bad: true }))
+
+export function VerbButton({
+  verb,
+  namespace,
+  kind,
+  icon,
+  children,
+  onPress,
+  isDisabled,
+}: {
+  verb: string
+  namespace: string
+  kind?: Kind
+  icon?: string
+  children: ReactNode
+  onPress: () => void
+  isDisabled?: boolean
+}) {
+  const allowed = useCan()(verb, namespace)
+  return (
+    <Button
+      {...(kind ? { kind } : {})}
+      {...(icon ? { icon } : {})}
+      {...(allowed ? {} : { hint: `You need a role with ${verb} in the namespace ${namespace}.` })}
+      isDisabled={isDisabled || !allowed}
+      onPress={onPress}
+    >
+      {children}
+    </Button>
+  )
+}
+
+export type Question = {
+  title: string
+  /** What follows from it. */
+  text?: ReactNode
+  /** The word on the button. */
+  answer: string
+  danger?: boolean
+  reason?: 'optional' | 'required'
+  act: (reason: string, key: string) => Promise<unknown>
+  done?: string
+  undo?: () => void
+}
+
+/** Asks before a verb that cannot be undone. Ctrl-Enter or Enter in the reason does it. */
+export function Confirm({ question, onClose }: { question: Question | undefined; onClose: () => void }) {
+  return (
+    <Dialog title={question?.title ?? ''} isOpen={question !== undefined} onClose={onClose}>
+      {question ? <Ask question={question} onClose={onClose} /> : null}
+    </Dialog>
+  )
+}
+
+function Ask({ question: q, onClose }: { question: Question; onClose: () => void }) {
+  const [reason, setReason] = useState('')
+  const [key] = useState(newKey)
+  const [error, setError] = useState<Error>()
+  const { run, isPending } = useVerb(setError)
+  const missing = q.reason === 'required' && reason.trim() === ''
+  const act = () =>
+    run(
+      () => q.act(reason.trim(), key),
+      () => {
+        onClose()
+        if (q.done) toast(q.done, q.undo ? { undo: q.undo } : {})
+      },
+    )
+  return (
+    <form
+      className="contents"
+      onSubmit={(e) => {
+        e.preventDefault()
+        if (!missing && !isPending) act()
+      }}
+    >
+      {q.text ? <div>{q.text}</div> : null}
+      {q.reason ? (
+        <label className="field">
+          <span>Reason{q.reason === 'optional' ? ' (optional)' : ''}</span>
+          <input
+            className="input"
+            value={reason}
+            onChange={(e) => setReason(e.target.value)}
+            maxLength={500}
+          />
+        </label>
+      ) : null}
+      {error ? <ProblemBox error={error} /> : null}
+      <footer>
+        <Button onPress={onClose}>Cancel</Button>
+        <Button
+          kind={q.danger ? 'danger' : 'primary'}
+          type="submit"
+          isDisabled={missing || isPending}
+          // Without a reason to write, the focus is on the answer.
+          autoFocus={!q.reason}
+        >
+          {q.answer}
+        </Button>
+      </footer>
+    </form>
+  )
+}

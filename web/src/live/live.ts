@@ -1,0 +1,166 @@
+// The tab's side of the stream: what is fresh, and which queries are read again when something changes.
+import type { QueryClient } from '@tanstack/react-query'
+import { useEffect, useSyncExternalStore } from 'react'
+import { basePath } from '../api/client'
+import { type Change, everything, type Freshness, type ToTab } from './protocol'
+import { Stream } from './stream'
+import workerURL from './worker?sharedworker&url'
+
+export type Live = { state: Freshness; asOf: number }
+
+type Port = { watch: (topics: string[]) => void; retry: () => void; bye: () => void }
+
+const pollEvery = 5_000
+const again = 400
+
+/** Holds what the stream says, for one tab. */
+export class LiveStore {
+  private now: Live = { state: 'connecting', asOf: Date.now() }
+  private listeners = new Set<() => void>()
+  private watched = new Map<symbol, string[]>()
+  private port: Port | undefined
+  private dirty = new Set<string>()
+  private timer: ReturnType<typeof setTimeout> | undefined
+  /** Counts the messages that were handled, for tests that wait for one. */
+  seen = 0
+
+  constructor(private queries: QueryClient) {}
+
+  start(open: (tell: (message: ToTab) => void) => Port) {
+    this.port = open((message) => this.take(message))
+    this.send()
+    const poll = setInterval(() => {
+      if (this.now.state === 'polling') void this.queries.invalidateQueries({ refetchType: 'active' })
+    }, pollEvery)
+    const wake = () =>
+      document.visibilityState === 'visible' && this.now.state !== 'live' && this.port?.retry()
+    const leave = () => this.port?.bye()
+    const online = () => this.port?.retry()
+    document.addEventListener('visibilitychange', wake)
+    window.addEventListener('online', online)
+    window.addEventListener('pagehide', leave)
+    return () => {
+      clearInterval(poll)
+      document.removeEventListener('visibilitychange', wake)
+      window.removeEventListener('online', online)
+      window.removeEventListener('pagehide', leave)
+      leave()
+    }
+  }
+
+  /** Watches topics until the returned function is called. */
+  watch(topics: string[]): () => void {
+    const id = Symbol('watch')
+    this.watched.set(id, topics)
+    this.send()
+    return () => {
+      this.watched.delete(id)
+      this.send()
+    }
+  }
+
+  subscribe = (listener: () => void) => {
+    this.listeners.add(listener)
+    return () => this.listeners.delete(listener)
+  }
+
+  get = () => this.now
+
+  private send() {
+    this.port?.watch([...this.watched.values()].flat())
+  }
+
+  private take(message: ToTab) {
+    this.seen++
+    if (message.kind === 'state') {
+      this.now = { state: message.state, asOf: message.asOf }
+      for (const listener of this.listeners) listener()
+    } else if (message.kind === 'reset') {
+      void this.queries.invalidateQueries({ refetchType: 'active' })
+    } else {
+      this.changed(message.changes)
+    }
+  }
+
+  private changed(changes: Change[]) {
+    for (const change of changes) {
+      this.dirty.add(`run ${change.run}`)
+      this.dirty.add(`workflow ${change.workflow}`)
+    }
+    this.dirty.add('runs')
+    this.timer ??= setTimeout(() => this.refresh(), again)
+  }
+
+  private refresh() {
+    this.timer = undefined
+    const dirty = this.dirty
+    this.dirty = new Set()
+    // A key begins with its topics: ['live', [topic…], …].
+    void this.queries.invalidateQueries({
+      refetchType: 'active',
+      predicate: ({ queryKey }) =>
+        queryKey[0] === 'live' && (queryKey[1] as string[]).some((topic) => dirty.has(topic)),
+    })
+  }
+}
+
+/** Makes the key of a query that is read again when one of the topics changes: runs, run ID, workflow NAME. */
+export const liveKey = (topics: string[], ...rest: unknown[]) => ['live', topics, ...rest]
+
+/** Opens the shared worker; a browser without one reads the stream in the tab. */
+export function openWorker(tell: (message: ToTab) => void): Port {
+  const events = `${basePath}/api/v1/events`
+  if (typeof SharedWorker === 'undefined') {
+    const stream = new Stream(events, {
+      state: (state, asOf) => tell({ kind: 'state', state, asOf }),
+      changes: (changes) => tell({ kind: 'changes', changes }),
+      reset: () => tell({ kind: 'reset' }),
+    })
+    return {
+      watch: (topics) => stream.watch(topics),
+      retry: () => stream.retry(),
+      bye: () => stream.watch([]),
+    }
+  }
+  const where = new URL(workerURL, import.meta.url)
+  where.searchParams.set('events', events)
+  const worker = new SharedWorker(trusted(where.href), { type: 'module', name: 'skein' })
+  worker.port.onmessage = ({ data }: MessageEvent<ToTab>) => tell(data)
+  return {
+    watch: (topics) => worker.port.postMessage({ kind: 'watch', topics: [...topics] }),
+    retry: () => worker.port.postMessage({ kind: 'retry' }),
+    bye: () => worker.port.postMessage({ kind: 'bye' }),
+  }
+}
+
+type Policy = { createScriptURL: (url: string) => string }
+type Factory = { createPolicy: (name: string, rules: Policy) => Policy }
+let policy: Policy | undefined
+
+/** Lets the address of our own worker pass, and no other. */
+function trusted(url: string): string {
+  const factory = (window as unknown as { trustedTypes?: Factory }).trustedTypes
+  if (!factory) return url
+  policy ??= factory.createPolicy('skein', {
+    createScriptURL: (text) => {
+      if (new URL(text).origin !== location.origin) throw new TypeError('a worker of another origin')
+      return text
+    },
+  })
+  return policy.createScriptURL(url)
+}
+
+let store: LiveStore | undefined
+export const setLive = (s: LiveStore) => {
+  store = s
+}
+
+export function useLive(): Live {
+  if (!store) throw new Error('the live store is not set')
+  return useSyncExternalStore(store.subscribe, store.get)
+}
+
+/** Watches a topic while the component is shown; without one it watches everything. */
+export function useWatch(topic: string = everything) {
+  useEffect(() => store?.watch([topic]), [topic])
+}

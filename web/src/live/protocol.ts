@@ -1,0 +1,17 @@
+// What the shared worker and the tabs of one browser tell each other.
+
+/** How fresh the page is. polling: the stream is broken and the page reads again every few seconds. */
+export type Freshness = 'connecting' | 'live' | 'polling' | 'offline'
+
+export type ToWorker = { kind: 'watch'; topics: string[] } | { kind: 'bye' } | { kind: 'retry' }
+
+export type ToTab =
+  | { kind: 'state'; state: Freshness; asOf: number }
+  | { kind: 'changes'; changes: Change[] }
+  | { kind: 'reset' }
+
+/** One run that changed, with the tasks and the kinds of events that said so. */
+export type Change = { run: string; workflow: string; seq: number; events: string[]; tasks: string[] }
+
+/** Watches everything. Others are run:ID and workflow:NAME. */
+export const everything = '*'

@@ -1,0 +1,164 @@
+// Reads the stream of events, gathers changes for a moment, and tells how fresh they are. It runs in the shared worker.
+import { type Change, everything, type Freshness } from './protocol'
+
+export const silence = 25_000
+export const gather = 200
+const backoffMax = 10_000
+
+export type Sink = {
+  state: (state: Freshness, asOf: number) => void
+  changes: (changes: Change[]) => void
+  reset: () => void
+}
+
+/** Parses a stream of server-sent events, however it is cut into pieces. */
+export class Frames {
+  private rest = ''
+  push(text: string): { event: string; data: string }[] {
+    const blocks = (this.rest + text).split('\n\n')
+    this.rest = blocks.pop() ?? ''
+    return blocks.flatMap((block) => {
+      const frame = { event: '', data: '' }
+      for (const line of block.split('\n')) {
+        if (line.startsWith('event: ')) frame.event = line.slice(7)
+        if (line.startsWith('data: ')) frame.data += line.slice(6)
+      }
+      return frame.event ? [frame] : []
+    })
+  }
+}
+
+/** Merges changes of one run: the tabs read again once, however much happened. */
+export class Gathered {
+  private runs = new Map<string, Change>()
+  add(data: string) {
+    const { run, workflow, seq, events } = JSON.parse(data) as {
+      run: string
+      workflow: string
+      seq: number
+      events: { kind: string; task: string | null }[]
+    }
+    const change = this.runs.get(run) ?? { run, workflow, seq, events: [], tasks: [] }
+    change.seq = Math.max(change.seq, seq)
+    for (const e of events) {
+      if (!change.events.includes(e.kind)) change.events.push(e.kind)
+      if (e.task && change.tasks.length < 200 && !change.tasks.includes(e.task)) change.tasks.push(e.task)
+    }
+    this.runs.set(run, change)
+  }
+  take(): Change[] {
+    const all = [...this.runs.values()]
+    this.runs.clear()
+    return all
+  }
+}
+
+/** Keeps one stream open for the topics that it is given. */
+export class Stream {
+  private topics = ''
+  private abort: AbortController | undefined
+  private failures = 0
+  private heard = 0
+  private gathered = new Gathered()
+  private timer: ReturnType<typeof setTimeout> | undefined
+  private watchdog: ReturnType<typeof setInterval> | undefined
+  private wake: (() => void) | undefined
+  state: Freshness = 'connecting'
+  asOf = Date.now()
+
+  constructor(
+    private url: string,
+    private sink: Sink,
+  ) {}
+
+  /** Watches these topics from now on; none closes the stream. */
+  watch(topics: string[]) {
+    const wanted = topics.includes(everything)
+      ? everything
+      : [...new Set(topics)].sort().slice(0, 500).join(',')
+    if (wanted === this.topics) return
+    const began = this.topics !== ''
+    this.topics = wanted
+    this.abort?.abort()
+    this.wake?.()
+    if (wanted !== '' && !began) void this.run()
+  }
+
+  /** Connects again at once, for instance after the machine woke. */
+  retry() {
+    this.failures = 0
+    this.abort?.abort()
+    this.wake?.()
+  }
+
+  private tell(state: Freshness) {
+    this.state = state
+    if (state === 'live') this.asOf = Date.now()
+    this.sink.state(state, this.asOf)
+  }
+
+  private async run() {
+    this.watchdog = setInterval(() => {
+      if (this.state === 'live' && Date.now() - this.heard > silence) this.abort?.abort()
+    }, 1000)
+    let first = true
+    while (this.topics !== '') {
+      const topics = this.topics
+      try {
+        await this.read(topics, first)
+      } catch {
+        // The reason is the same to the reader: the page is no longer live.
+      }
+      first = false
+      if (this.topics !== topics) continue
+      this.failures++
+      this.tell(typeof navigator !== 'undefined' && navigator.onLine === false ? 'offline' : 'polling')
+      await this.pause(Math.min(backoffMax, 250 * 2 ** this.failures))
+    }
+    clearInterval(this.watchdog)
+  }
+
+  private pause(ms: number) {
+    return new Promise<void>((done) => {
+      this.wake = done
+      setTimeout(done, ms)
+    })
+  }
+
+  private async read(topics: string, first: boolean) {
+    this.abort = new AbortController()
+    const query = topics === everything ? '' : `?topics=${encodeURIComponent(topics).replaceAll('%2C', ',')}`
+    const response = await fetch(this.url + query, {
+      signal: this.abort.signal,
+      headers: { Accept: 'text/event-stream' },
+      cache: 'no-store',
+    })
+    if (!response.ok || !response.body) throw new Error(String(response.status))
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
+    const frames = new Frames()
+    for (;;) {
+      const { value, done } = await reader.read()
+      if (done) return
+      this.heard = Date.now()
+      if (this.state !== 'live') {
+        this.failures = 0
+        this.tell('live')
+        // What happened before the stream stood is not in it.
+        if (!first) this.sink.reset()
+      }
+      this.asOf = this.heard
+      for (const frame of frames.push(value)) {
+        if (frame.event === 'reset') this.sink.reset()
+        if (frame.event === 'change') this.gathered.add(frame.data)
+      }
+      this.timer ??= setTimeout(() => this.flush(), gather)
+    }
+  }
+
+  private flush() {
+    this.timer = undefined
+    const changes = this.gathered.take()
+    if (changes.length > 0) this.sink.changes(changes)
+    this.sink.state(this.state, this.asOf)
+  }
+}

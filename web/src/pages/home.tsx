@@ -1,0 +1,318 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { get } from '../api/client'
+import { useExplain, useNext, useNodes, useRuns, useStatus } from '../api/queries'
+import type { Fire, Instant, ListFire, Run } from '../api/types'
+import { runVerb } from '../api/verbs'
+import { useNamespace, within } from '../app/namespace'
+import { toast } from '../kit/dialog'
+import { count, plural, timeOf } from '../kit/format'
+import { Icon } from '../kit/icons'
+import { Loaded, Panel } from '../kit/panel'
+import { Ago, Clock, Mark, RunLink, State, useNow, WorkflowLink } from '../kit/parts'
+import { useToastVerb, VerbButton } from '../kit/verbs'
+import { liveKey, useLive, useWatch } from '../live/live'
+import { Head } from './head'
+import { failing, hours } from './homedata'
+import { Reasons } from './reasons'
+
+const dayMs = 86_400_000
+const shownMax = 8
+
+/** Answers what is failing, late, stuck, and waiting for a person, and offers the verb that helps. */
+export function Home() {
+  useWatch()
+  const [ns] = useNamespace()
+  const ended = useRuns({ limit: 500, since: useSince() })
+  const failed = failing((ended.data?.items ?? []).filter((r) => within(ns, r.namespace)))
+  const waiting = useRuns({ state: 'waiting', limit: 50 })
+  const stuck = (waiting.data?.items ?? []).filter((r) => within(ns, r.namespace))
+  const missed = useUnfired()
+  const late = (missed.data?.items ?? []).filter((f) => within(ns, f.namespace))
+  return (
+    <>
+      <Head title="Now" label="Home">
+        <Tally failing={failed.length} late={late.length} waiting={stuck.length} />
+      </Head>
+      <Panel
+        title="Failing now"
+        count={failed.length > 0 ? failed.length : undefined}
+        actions={
+          <Link to="/runs" search={{ state: 'failed' }}>
+            All failed runs
+          </Link>
+        }
+      >
+        <Loaded
+          query={ended}
+          rows={3}
+          isEmpty={() => failed.length === 0}
+          empty={<Fine text="The last run of every workflow of the past day ended well." />}
+        >
+          {() => (
+            <ul className="alarms">
+              {failed.slice(0, shownMax).map((f) => (
+                <Failing key={f.run.id} run={f.run} times={f.times} />
+              ))}
+            </ul>
+          )}
+        </Loaded>
+      </Panel>
+      <Panel
+        title="Late, missed, waiting"
+        count={late.length + stuck.length || undefined}
+        actions={<Link to="/schedules/missed">All missed and late fires</Link>}
+      >
+        <Loaded
+          query={missed}
+          rows={3}
+          isEmpty={() => late.length + stuck.length === 0}
+          empty={<Fine text="Every schedule fired on time, and no run waits for a place." />}
+        >
+          {() => (
+            <ul className="alarms">
+              {stuck.slice(0, shownMax).map((run) => (
+                <Stuck key={run.id} run={run} />
+              ))}
+              {late.slice(0, shownMax).map((fire) => (
+                <Late key={`${fire.workflow} ${fire.trigger} ${fire.at}`} fire={fire} />
+              ))}
+            </ul>
+          )}
+        </Loaded>
+      </Panel>
+      <div className="columns">
+        <Ahead ns={ns} />
+        <Nodes />
+      </div>
+    </>
+  )
+}
+
+/** The start of the past day, to the minute, so that the query keeps its key for a while. */
+function useSince(): string {
+  const now = useNow()
+  return new Date(Math.floor(now / 600_000) * 600_000 - dayMs).toISOString()
+}
+
+const useUnfired = () => {
+  const since = useSince()
+  return useQuery({
+    queryKey: liveKey(['runs'], 'unfired', since),
+    queryFn: async ({ signal }) => {
+      const [missed, late] = await Promise.all([
+        get<ListFire>('/fires', { outcome: 'missed', since, limit: 50 }, signal),
+        get<ListFire>('/fires', { outcome: 'late', since, limit: 50 }, signal),
+      ])
+      return { items: [...missed.items, ...late.items].sort((a, b) => b.at.localeCompare(a.at)), next: null }
+    },
+  })
+}
+
+function Fine({ text }: { text: string }) {
+  return (
+    <p className="row">
+      <Mark state="succeeded" /> {text}
+    </p>
+  )
+}
+
+function Tally({ failing, late, waiting }: { failing: number; late: number; waiting: number }) {
+  const { data } = useStatus()
+  const { asOf } = useLive()
+  const runs = data?.runs as Record<string, number> | undefined
+  const number = (states: string[]) => states.reduce((sum, s) => sum + (runs?.[s] ?? 0), 0)
+  const tiles = [
+    { state: 'failed', n: failing, text: 'failing', to: '/runs', search: { state: 'failed' } },
+    { state: 'late', n: late, text: 'late or missed', to: '/schedules/missed', search: {} },
+    { state: 'waiting', n: waiting, text: 'waiting', to: '/runs', search: { state: 'waiting' } },
+    {
+      state: 'suspended',
+      n: number(['suspended']),
+      text: 'suspended',
+      to: '/runs',
+      search: { state: 'suspended' },
+    },
+    {
+      state: 'running',
+      n: number(['running', 'splitting', 'finalising']),
+      text: 'running',
+      to: '/runs',
+      search: { state: 'running' },
+    },
+    {
+      state: 'ready',
+      n: data?.ready_tasks ?? 0,
+      text: 'tasks ready',
+      to: '/runs',
+      search: { state: 'active' },
+    },
+  ]
+  return (
+    <div className="tally">
+      {tiles.map((tile) => (
+        <Link key={tile.text} to={tile.to} search={tile.search} data-none={tile.n === 0 || undefined}>
+          <Mark state={tile.state} />
+          <b>{count(tile.n)}</b> {tile.text}
+        </Link>
+      ))}
+      <span className="sub">
+        as of <Clock time={new Date(asOf).toISOString()} />
+      </span>
+    </div>
+  )
+}
+
+function Failing({ run, times }: { run: Run; times: number }) {
+  const { run: act } = useToastVerb()
+  const explain = useExplain(run.id)
+  return (
+    <li>
+      <Mark state="failed" />
+      <div className="grow">
+        <WorkflowLink name={run.workflow} />
+        {times > 1 ? <span className="sub"> · {times} in a row</span> : null}
+        <Reasons reasons={explain.data?.reasons} fallback={run.message ?? ''} />
+      </div>
+      <span className="sub nowrap">
+        <Ago time={run.finished_at} />
+      </span>
+      <div className="row">
+        <Link to="/r/$id" params={{ id: run.id }} className="button">
+          Open
+        </Link>
+        <VerbButton
+          verb="run.recover"
+          namespace={run.namespace}
+          onPress={() =>
+            act(
+              () => runVerb(run.id, 'recover'),
+              () => toast(`Recovery of ${run.workflow} was asked for.`),
+            )
+          }
+        >
+          Recover
+        </VerbButton>
+      </div>
+    </li>
+  )
+}
+
+function Stuck({ run }: { run: Run }) {
+  const explain = useExplain(run.id)
+  return (
+    <li>
+      <Mark state="waiting" />
+      <div className="grow">
+        <WorkflowLink name={run.workflow} /> <RunLink id={run.id} />
+        <Reasons reasons={explain.data?.reasons} fallback="" />
+      </div>
+      <span className="sub nowrap">
+        <Ago time={run.created_at} />
+      </span>
+      <Link to="/r/$id" params={{ id: run.id }} className="button">
+        Open
+      </Link>
+    </li>
+  )
+}
+
+function Late({ fire }: { fire: Fire }) {
+  return (
+    <li>
+      <Mark state={fire.outcome} />
+      <div className="grow">
+        <WorkflowLink name={fire.workflow} tab="triggers" /> {fire.trigger}{' '}
+        <span className="sub">
+          for <Clock time={fire.at} />
+          {fire.count > 1 ? ` and ${plural(fire.count - 1, 'more instant')}` : ''}
+        </span>
+        <p className="sub">
+          {fire.reason ?? (fire.outcome === 'late' ? 'It fired late.' : 'It did not fire.')}
+        </p>
+      </div>
+      <span className="sub nowrap">
+        <Ago time={fire.at} />
+      </span>
+      {fire.run ? <RunLink id={fire.run}>Open its run</RunLink> : null}
+    </li>
+  )
+}
+
+const ahead = 6
+
+function Ahead({ ns }: { ns: string }) {
+  const now = useNow()
+  const next = useNext({ n: 1000 })
+  return (
+    <Panel title={`Next ${ahead} hours`} actions={<Link to="/schedules/next">All next fires</Link>}>
+      <Loaded query={next} rows={3}>
+        {({ items }) => <Hours items={items.filter((i) => within(ns, i.namespace))} now={now} />}
+      </Loaded>
+    </Panel>
+  )
+}
+
+function Hours({ items, now }: { items: Instant[]; now: number }) {
+  const bars = hours(items, now, ahead)
+  const most = Math.max(1, ...bars.map((b) => b.n))
+  const total = bars.reduce((sum, b) => sum + b.n, 0)
+  if (total === 0) return <p className="empty">No schedule fires in the next {ahead} hours.</p>
+  return (
+    <div className="hours-in">
+      <ol className="hours">
+        {bars.map((b) => (
+          <li key={b.at} title={`${plural(b.n, 'fire')} from ${timeOf(b.at)} on`}>
+            <i style={{ height: `${(100 * b.n) / most}%` }} />
+            <b>{b.n || ''}</b>
+            <span>{timeOf(b.at)}</span>
+          </li>
+        ))}
+      </ol>
+      <ul className="list">
+        {items.slice(0, 5).map((i) => (
+          <li key={`${i.workflow} ${i.trigger} ${i.time}`} className="row">
+            <span className="num sub">
+              <Clock time={i.time} />
+            </span>
+            <WorkflowLink name={i.workflow} />
+            <span className="sub">{i.trigger}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  )
+}
+
+function Nodes() {
+  const nodes = useNodes()
+  return (
+    <Panel title="Nodes" count={nodes.data?.items.length} actions={<Link to="/cluster">Cluster</Link>}>
+      <Loaded query={nodes} rows={2}>
+        {({ items }) => (
+          <ul className="list pad">
+            {items.map((n) => (
+              <li key={n.name} className="row spread">
+                <span className="row">
+                  <State state={n.stopped ? 'stopped' : n.state}>{n.name}</State>
+                  {n.state === 'running' ? null : <span className="sub">{n.state}</span>}
+                </span>
+                <span className="row sub">
+                  <span className="bar" data-tone="busy" aria-hidden="true">
+                    <i style={{ width: `${(100 * n.slots.busy) / Math.max(1, n.slots.total)}%` }} />
+                  </span>
+                  {n.slots.busy} of {plural(n.slots.total, 'slot')}
+                </span>
+              </li>
+            ))}
+            {items.length === 0 ? (
+              <li className="row">
+                <Icon name="warn" /> No node is there.
+              </li>
+            ) : null}
+          </ul>
+        )}
+      </Loaded>
+    </Panel>
+  )
+}

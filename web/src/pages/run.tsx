@@ -1,0 +1,257 @@
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { useEffect } from 'react'
+import { useExplain, useRun, useTasks } from '../api/queries'
+import type { Run } from '../api/types'
+import { useKeys } from '../app/keys'
+import { shortID } from '../kit/format'
+import { Loaded, Panel } from '../kit/panel'
+import { Ago, Clock, Command, Copy, Field, RunLink, Span, State, WorkflowLink } from '../kit/parts'
+import { isActive, taskOrder } from '../kit/states'
+import { useWatch } from '../live/live'
+import { Head } from './head'
+import { Reasons } from './reasons'
+import { Events } from './runevents'
+import { TaskList } from './runtasks'
+import { RunVerbs } from './runverbs'
+import { TaskPane } from './taskpane'
+
+const views = [
+  ['list', 'Tasks'],
+  ['events', 'History'],
+  ['about', 'About'],
+] as const
+
+/** Answers what failed, why, and what to do now. */
+export function RunPage() {
+  const { id } = useParams({ from: '/r/$id' })
+  const search = useSearch({ from: '/r/$id' })
+  const navigate = useNavigate({ from: '/r/$id' })
+  useWatch(`run:${id}`)
+  const run = useRun(id)
+  const view = search.view ?? 'list'
+  useFirstFailure(id, run.data, search.task)
+  useKeys({
+    ...Object.fromEntries(
+      views.map(([v], i) => [
+        String(i + 1),
+        () => void navigate({ search: (old) => ({ ...old, view: v === 'list' ? undefined : v }) }),
+      ]),
+    ),
+    Escape: () => void navigate({ to: '/runs' }),
+    ...(search.task
+      ? { l: () => void navigate({ to: '/r/$id/log/$task', params: { id, task: search.task ?? '' } }) }
+      : {}),
+  })
+  return (
+    <Loaded query={run} rows={12}>
+      {(r) => (
+        <>
+          <RunHead run={r} />
+          <Strip run={r} />
+          <nav className="tabs" aria-label="Views of the run">
+            {views.map(([v, label]) => (
+              <Link
+                key={v}
+                to="/r/$id"
+                params={{ id }}
+                search={(old) => ({ ...old, view: v === 'list' ? undefined : v })}
+                aria-current={v === view ? 'page' : undefined}
+              >
+                {label}
+              </Link>
+            ))}
+          </nav>
+          <div className="split" data-open={search.task && view !== 'about' ? '' : undefined}>
+            <div className="grow">
+              {view === 'list' ? <TaskList run={r} /> : null}
+              {view === 'events' ? <Events id={id} task={search.task} /> : null}
+              {view === 'about' ? <About run={r} /> : null}
+            </div>
+            {search.task && view !== 'about' ? <TaskPane run={r} task={search.task} /> : null}
+          </div>
+        </>
+      )}
+    </Loaded>
+  )
+}
+
+/** Opens the page of a failed run on the task that failed, unless the address names one. */
+function useFirstFailure(id: string, run: Run | undefined, task: string | undefined) {
+  const navigate = useNavigate({ from: '/r/$id' })
+  const tasks = useTasks(id)
+  const failed =
+    run?.state === 'failed' && !task ? tasks.data?.find((t) => t.state === 'failed')?.name : undefined
+  useEffect(() => {
+    if (failed && window.innerWidth > 640)
+      void navigate({ search: (old) => ({ ...old, task: failed }), replace: true })
+  }, [failed, navigate])
+}
+
+function RunHead({ run }: { run: Run }) {
+  const regular = run.origin === 'schedule' || run.origin === 'backfill'
+  return (
+    <Head
+      label={`${run.workflow} ${shortID(run.id)}`}
+      title={
+        <>
+          <WorkflowLink name={run.workflow} />
+          <span className="mono sub" title={run.id}>
+            {shortID(run.id)}
+          </span>
+          <Copy text={run.id} label="Copy the id of the run" />
+        </>
+      }
+      actions={<RunVerbs run={run} />}
+    >
+      <p className="row facts-line">
+        <State state={run.state} />
+        {run.intent !== 'run' && isActive(run.state) ? (
+          <span className="sub">asked to {run.intent}</span>
+        ) : null}
+        {regular ? (
+          <span className="sub">
+            for <Clock time={run.instant} />
+          </span>
+        ) : null}
+        <span className="sub">
+          <Link
+            to="/w/$ns/$name"
+            params={{ ns: run.namespace, name: run.workflow.split('/').pop() ?? '' }}
+            search={{ tab: 'versions' }}
+          >
+            v{run.version}
+          </Link>
+        </span>
+        {run.generation > 1 ? <span className="sub">generation {run.generation}</span> : null}
+        <span className="sub">
+          {run.finished_at ? (
+            <>
+              ended <Ago time={run.finished_at} />
+            </>
+          ) : (
+            <>
+              created <Ago time={run.created_at} />
+            </>
+          )}
+        </span>
+        {run.started_at ? (
+          <span className="sub">
+            {run.finished_at ? 'took' : 'runs for'} <Span from={run.started_at} to={run.finished_at} />
+          </span>
+        ) : null}
+        <span className="sub">
+          {run.origin}
+          {run.trigger ? ` ${run.trigger}` : ''}
+          {run.user ? ` by ${run.user}` : ''}
+        </span>
+      </p>
+    </Head>
+  )
+}
+
+/** Why the run is as it is, and how its tasks stand. */
+function Strip({ run }: { run: Run }) {
+  const explain = useExplain(run.id)
+  const counts = run.counts as Record<string, number>
+  const shown = taskOrder.filter((s) => (counts[s] ?? 0) > 0)
+  const total = Object.values(counts).reduce((sum, n) => sum + n, 0)
+  return (
+    <Panel>
+      <div className="strip">
+        {run.state === 'succeeded' ? null : (
+          <Reasons reasons={explain.data?.reasons} fallback={run.message ?? ''} full />
+        )}
+        {total > 0 ? (
+          <div className="row">
+            <div className="bar wide" aria-hidden="true">
+              {shown.map((s) => (
+                <i key={s} data-tone={toneOf(s)} style={{ width: `${(100 * (counts[s] ?? 0)) / total}%` }} />
+              ))}
+            </div>
+            {shown.map((s) => (
+              <Link
+                key={s}
+                to="/r/$id"
+                params={{ id: run.id }}
+                search={(old) => ({ ...old, view: undefined, state: s })}
+              >
+                <State state={s}>
+                  {counts[s]} {s.replaceAll('_', ' ')}
+                </State>
+              </Link>
+            ))}
+          </div>
+        ) : (
+          <p className="sub">The run has not begun: no task is there yet.</p>
+        )}
+      </div>
+    </Panel>
+  )
+}
+
+const tones: Record<string, string> = {
+  succeeded: 'good',
+  failed: 'bad',
+  upstream_failed: 'bad',
+  running: 'busy',
+  assigned: 'busy',
+  retry_wait: 'warn',
+  stopped: 'over',
+  skipped: 'over',
+}
+const toneOf = (state: string) => tones[state] ?? 'calm'
+
+function About({ run }: { run: Run }) {
+  const params = Object.entries((run.params ?? {}) as Record<string, unknown>)
+  return (
+    <div className="columns">
+      <Panel title="Parameters" count={params.length}>
+        {params.length === 0 ? <p className="empty">The run has no parameters.</p> : null}
+        <dl className="facts pad">
+          {params.map(([name, value]) => (
+            <Field key={name} label={name}>
+              <code>{typeof value === 'string' ? value : JSON.stringify(value)}</code>
+            </Field>
+          ))}
+        </dl>
+      </Panel>
+      <Panel title="About">
+        <dl className="facts pad">
+          <Field label="Id">
+            <code>{run.id}</code> <Copy text={run.id} />
+          </Field>
+          <Field label="Created">
+            <Clock time={run.created_at} />
+          </Field>
+          <Field label="Started">
+            <Clock time={run.started_at} />
+          </Field>
+          <Field label="Ended">
+            <Clock time={run.finished_at} />
+          </Field>
+          <Field label="Instant">
+            <Clock time={run.instant} />
+          </Field>
+          <Field label="Priority">{run.priority}</Field>
+          <Field label="Leader">{run.leader.node ?? '–'}</Field>
+          {run.parent ? (
+            <Field label="Parent">
+              <RunLink id={run.parent} {...(run.parent_task ? { task: run.parent_task } : {})} />{' '}
+              {run.parent_task}
+            </Field>
+          ) : null}
+          {run.rerun_of ? (
+            <Field label="Rerun of">
+              <RunLink id={run.rerun_of} />
+            </Field>
+          ) : null}
+          {run.backfill ? <Field label="Backfill">{run.backfill}</Field> : null}
+          {run.idempotency_key ? <Field label="Idempotency key">{run.idempotency_key}</Field> : null}
+        </dl>
+        <div className="pad">
+          <Command text={`skein run get ${run.id}`} />
+        </div>
+      </Panel>
+    </div>
+  )
+}

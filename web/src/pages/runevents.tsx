@@ -1,0 +1,81 @@
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { get, path } from '../api/client'
+import type { Event, ListEvent } from '../api/types'
+import { clock, full } from '../kit/format'
+import { Loaded, Panel } from '../kit/panel'
+import { Button, State } from '../kit/parts'
+import { liveKey } from '../live/live'
+
+/** The history of a run: what happened, when, and by whom; only of one task if it is given. */
+export function Events({ id, task }: { id: string; task?: string | undefined }) {
+  const query = useInfiniteQuery({
+    queryKey: liveKey([`run ${id}`], 'events'),
+    queryFn: ({ pageParam, signal }) =>
+      get<ListEvent>(path('runs', id, 'events'), { limit: 500, cursor: pageParam }, signal),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (last) => last.next ?? undefined,
+  })
+  const events = (query.data?.pages ?? [])
+    .flatMap((p) => p.items)
+    .filter((e) => !task || e.task === task || e.task === null)
+  return (
+    <Panel title={task ? `History, with the task ${task}` : 'History'}>
+      <Loaded query={query} rows={8}>
+        {() => (
+          <>
+            <div className="scroll">
+              <table>
+                <thead>
+                  <tr>
+                    <th>Time</th>
+                    <th>What</th>
+                    <th>Task</th>
+                    <th>Detail</th>
+                    <th>By</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {events.map((e, i) => (
+                    <tr key={`${e.seq} ${i}`}>
+                      <td className="nowrap mono" title={full(e.at)}>
+                        {clock(e.at)}
+                      </td>
+                      <td className="nowrap">
+                        {e.state ? (
+                          <State state={e.state}>{`${e.kind}: ${e.state.replaceAll('_', ' ')}`}</State>
+                        ) : (
+                          e.kind
+                        )}
+                      </td>
+                      <td className="nowrap">{e.task ?? ''}</td>
+                      <td className="sub">{detail(e)}</td>
+                      <td className="nowrap sub">{e.actor ?? e.node ?? ''}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+            {query.hasNextPage ? (
+              <footer className="pager">
+                <Button onPress={() => void query.fetchNextPage()} isDisabled={query.isFetchingNextPage}>
+                  Later events
+                </Button>
+              </footer>
+            ) : null}
+          </>
+        )}
+      </Loaded>
+    </Panel>
+  )
+}
+
+function detail(e: Event): string {
+  const parts = [
+    e.attempt ? `attempt ${e.attempt}` : '',
+    e.exit_code === null ? '' : `exit code ${e.exit_code}`,
+    e.tasks ? `${e.tasks} tasks` : '',
+    e.text ?? '',
+    e.reason ?? '',
+  ]
+  return parts.filter((p) => p !== '').join(' · ')
+}

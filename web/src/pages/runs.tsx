@@ -1,0 +1,305 @@
+import { useNavigate, useSearch } from '@tanstack/react-router'
+import { useEffect, useState } from 'react'
+import { useRuns } from '../api/queries'
+import type { Run } from '../api/types'
+import { useNamespace, within } from '../app/namespace'
+import { plural } from '../kit/format'
+import { Loaded, Panel } from '../kit/panel'
+import { Ago, Button, Command, RunLink, Span, State, WorkflowLink } from '../kit/parts'
+import { useWatch } from '../live/live'
+import { Bulk, type BulkVerb, bulkVerbs } from './bulk'
+import { Head } from './head'
+import { useRowKeys } from './rowkeys'
+
+const pageSize = 100
+const states = [
+  'active',
+  'failed',
+  'running',
+  'waiting',
+  'suspended',
+  'paused',
+  'succeeded',
+  'stopped',
+  'skipped',
+]
+const spans: [string, string][] = [
+  ['1h', 'last hour'],
+  ['24h', 'last 24 hours'],
+  ['7d', 'last 7 days'],
+  ['30d', 'last 30 days'],
+]
+const unit: Record<string, number> = { h: 3_600_000, d: 86_400_000 }
+
+/** Turns 24h into the instant that it begins with; an instant stays as it is. */
+export function sinceOf(text: string | undefined, now: number): string | undefined {
+  const m = text?.match(/^(\d+)([hd])$/)
+  if (!m) return text
+  return new Date(Math.floor(now / 60_000) * 60_000 - Number(m[1]) * (unit[m[2] ?? 'h'] ?? 0)).toISOString()
+}
+
+export function Runs() {
+  useWatch()
+  const [ns] = useNamespace()
+  const search = useSearch({ from: '/runs' })
+  const navigate = useNavigate({ from: '/runs' })
+  const [opened] = useState(Date.now)
+  const since = sinceOf(search.since, opened)
+  const { state, workflow, user, cursor } = search
+  const runs = useRuns({ state, workflow, user, since, cursor, limit: pageSize })
+  // Without a namespace or a workflow, the runs of the system itself are left out.
+  const shown = (runs.data?.items ?? []).filter((r) => workflow || within(ns, r.namespace))
+  const [selected, setSelected] = useState(new Set<string>())
+  const [bulk, setBulk] = useState<{ verb: BulkVerb; all: boolean }>()
+  const keys = useRowKeys(
+    shown.length,
+    (i) => shown[i] && void navigate({ to: '/r/$id', params: { id: shown[i].id } }),
+    (i) => shown[i] && toggle(shown[i].id),
+  )
+  const set = (change: Partial<typeof search>) => {
+    setSelected(new Set())
+    void navigate({ search: (old) => ({ ...old, cursor: undefined, ...change }), replace: true })
+  }
+  const toggle = (id: string) => {
+    const to = new Set(selected)
+    if (!to.delete(id)) to.add(id)
+    setSelected(to)
+  }
+  const everyOne = shown.length > 0 && shown.every((r) => selected.has(r.id))
+  const narrow = Boolean(workflow || user || since)
+  return (
+    <>
+      <Head title="Runs" label="Runs" />
+      <div className="filters">
+        <div className="row">
+          <button
+            type="button"
+            className="chip"
+            aria-pressed={!state}
+            onClick={() => set({ state: undefined })}
+          >
+            All states
+          </button>
+          {states.map((s) => (
+            <button
+              key={s}
+              type="button"
+              className="chip"
+              aria-pressed={state === s}
+              onClick={() => set({ state: state === s ? undefined : s })}
+            >
+              {s === 'active' ? 'Unfinished' : <State state={s} />}
+            </button>
+          ))}
+        </div>
+        <div className="row">
+          <Text name="workflow" label="Workflow" value={workflow} set={(v) => set({ workflow: v })} filter />
+          <Text name="user" label="User" value={user} set={(v) => set({ user: v })} />
+          <select
+            className="select"
+            aria-label="Created"
+            value={search.since ?? ''}
+            onChange={(e) => set({ since: e.target.value || undefined })}
+          >
+            <option value="">of any time</option>
+            {spans.map(([value, text]) => (
+              <option key={value} value={value}>
+                {text}
+              </option>
+            ))}
+            {search.since && !spans.some(([v]) => v === search.since) ? (
+              <option value={search.since}>since {search.since}</option>
+            ) : null}
+          </select>
+          {state || workflow || user || search.since ? (
+            <Button
+              kind="quiet"
+              icon="cross"
+              onPress={() =>
+                set({ state: undefined, workflow: undefined, user: undefined, since: undefined })
+              }
+            >
+              Clear
+            </Button>
+          ) : null}
+        </div>
+      </div>
+      <Panel
+        title={selected.size > 0 ? `${plural(selected.size, 'run')} selected` : 'Runs'}
+        count={selected.size > 0 || !runs.data ? undefined : `${shown.length}${runs.data.next ? '+' : ''}`}
+        actions={
+          <div className="row">
+            {bulkVerbs.map((verb) => (
+              <Button
+                key={verb.name}
+                kind={verb.danger ? 'danger' : 'plain'}
+                isDisabled={selected.size === 0}
+                onPress={() => setBulk({ verb, all: false })}
+              >
+                {verb.label}
+              </Button>
+            ))}
+            {narrow && shown.length > 0 ? (
+              <Button kind="quiet" onPress={() => setBulk({ verb: bulkVerbs[0] as BulkVerb, all: true })}>
+                All that fit the filter…
+              </Button>
+            ) : null}
+          </div>
+        }
+      >
+        <Loaded
+          query={runs}
+          rows={10}
+          isEmpty={() => shown.length === 0}
+          empty={<NoRuns filtered={narrow || Boolean(state)} />}
+        >
+          {() => (
+            <div className="scroll">
+              <table>
+                <thead>
+                  <tr>
+                    <th className="tick">
+                      <input
+                        type="checkbox"
+                        aria-label="Select all runs of this page"
+                        checked={everyOne}
+                        onChange={() => setSelected(new Set(everyOne ? [] : shown.map((r) => r.id)))}
+                      />
+                    </th>
+                    <th>State</th>
+                    <th>Workflow</th>
+                    <th>Run</th>
+                    <th>Reason</th>
+                    <th>Created</th>
+                    <th className="num">Took</th>
+                    <th>Origin</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {shown.map((run, i) => (
+                    <Row
+                      key={run.id}
+                      run={run}
+                      selected={selected.has(run.id)}
+                      toggle={() => toggle(run.id)}
+                      current={keys.at === i}
+                    />
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )}
+        </Loaded>
+        <footer className="pager">
+          {cursor ? <Button onPress={() => set({ cursor: undefined })}>Newest</Button> : null}
+          {runs.data?.next ? (
+            <Button
+              onPress={() =>
+                void navigate({ search: (old) => ({ ...old, cursor: runs.data?.next ?? undefined }) })
+              }
+            >
+              Older
+            </Button>
+          ) : null}
+        </footer>
+      </Panel>
+      <Bulk
+        open={bulk}
+        choice={bulk?.all ? { workflow, user, since, state } : { runs: [...selected] }}
+        onClose={() => setBulk(undefined)}
+        onDone={() => setSelected(new Set())}
+      />
+    </>
+  )
+}
+
+function Text({
+  name,
+  label,
+  value = '',
+  set,
+  filter,
+}: {
+  name: string
+  label: string
+  value?: string | undefined
+  set: (v: string | undefined) => void
+  filter?: boolean
+}) {
+  const [text, setText] = useState(value)
+  useEffect(() => setText(value), [value])
+  return (
+    <input
+      className="input"
+      type="search"
+      name={name}
+      aria-label={label}
+      placeholder={label}
+      data-filter={filter || undefined}
+      value={text}
+      onChange={(e) => setText(e.target.value)}
+      onBlur={() => text !== value && set(text || undefined)}
+      onKeyDown={(e) => e.key === 'Enter' && set(text || undefined)}
+    />
+  )
+}
+
+function Row({
+  run,
+  selected,
+  toggle,
+  current,
+}: {
+  run: Run
+  selected: boolean
+  toggle: () => void
+  current: boolean
+}) {
+  return (
+    <tr aria-selected={selected} data-current={current || undefined}>
+      <td className="tick">
+        <input type="checkbox" aria-label={`Select run ${run.id}`} checked={selected} onChange={toggle} />
+      </td>
+      <td>
+        <State state={run.state} />
+      </td>
+      <td className="nowrap">
+        <WorkflowLink name={run.workflow} /> <span className="sub">v{run.version}</span>
+      </td>
+      <td>
+        <RunLink id={run.id} />
+      </td>
+      <td className="reason">
+        <span className="clip sub" title={run.message ?? undefined}>
+          {run.position
+            ? `in line for ${run.position.line}${run.position.number ? `, ${run.position.number} of ${run.position.of}` : ''}`
+            : (run.message ?? '')}
+        </span>
+      </td>
+      <td className="nowrap">
+        <Ago time={run.created_at} />
+      </td>
+      <td className="num">
+        <Span from={run.started_at} to={run.finished_at} />
+      </td>
+      <td className="nowrap sub">
+        {run.origin}
+        {run.trigger ? ` ${run.trigger}` : ''}
+        {run.user && run.origin !== 'schedule' ? ` · ${run.user}` : ''}
+      </td>
+    </tr>
+  )
+}
+
+function NoRuns({ filtered }: { filtered: boolean }) {
+  if (filtered) return <p>No run fits the filter.</p>
+  return (
+    <>
+      <p>
+        Here you see every run with its state and its reason. There is none yet. Start one from the page of a
+        workflow, or so:
+      </p>
+      <Command text="skein run hello" />
+    </>
+  )
+}

@@ -1,0 +1,158 @@
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { useMemo } from 'react'
+import { useTasks } from '../api/queries'
+import type { Run, Task } from '../api/types'
+import { plural } from '../kit/format'
+import { Loaded, Panel } from '../kit/panel'
+import { Ago, Span, State } from '../kit/parts'
+import { Rows } from '../kit/rows'
+import { taskOrder } from '../kit/states'
+import { useRowKeys } from './rowkeys'
+
+const rowHeight = 32
+const tableMax = 300
+
+/** The tasks of a run. The order of the graph is the order of the file; what needs a person comes first if asked. */
+export function TaskList({ run }: { run: Run }) {
+  const { q = '', state = '', task } = useSearch({ from: '/r/$id' })
+  const navigate = useNavigate({ from: '/r/$id' })
+  const tasks = useTasks(run.id)
+  const shown = useMemo(() => {
+    const rows = (tasks.data ?? []).filter((t) => t.name.includes(q) && (state === '' || t.state === state))
+    if (rows.length > tableMax)
+      rows.sort((a, b) => taskOrder.indexOf(a.state) - taskOrder.indexOf(b.state) || a.id - b.id)
+    return rows
+  }, [tasks.data, q, state])
+  const open = (name: string) => void navigate({ search: (old) => ({ ...old, task: name }), replace: true })
+  const keys = useRowKeys(shown.length, (i) => shown[i] && open(shown[i].name))
+  const set = (change: object) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
+  return (
+    <Panel
+      title="Tasks"
+      count={tasks.data ? plural(shown.length, 'task') : undefined}
+      actions={
+        <div className="row">
+          <input
+            data-filter
+            className="input"
+            type="search"
+            placeholder="Filter by name"
+            aria-label="Filter tasks by name"
+            value={q}
+            onChange={(e) => set({ q: e.target.value || undefined })}
+          />
+          {state ? (
+            <button
+              type="button"
+              className="chip"
+              aria-pressed="true"
+              onClick={() => set({ state: undefined })}
+              aria-label={`Show all states, not only ${state}`}
+            >
+              <State state={state} /> ×
+            </button>
+          ) : null}
+        </div>
+      }
+    >
+      <Loaded
+        query={tasks}
+        rows={8}
+        isEmpty={() => shown.length === 0}
+        empty={
+          <p>
+            {tasks.data?.length
+              ? 'No task fits the filter.'
+              : 'The run has no tasks yet: they are there once it has begun.'}
+          </p>
+        }
+      >
+        {() =>
+          shown.length > tableMax ? (
+            <Rows n={shown.length} row={rowHeight} label="Tasks" className="rows tasks-rows">
+              {(i) => {
+                const t = shown[i]
+                return t ? (
+                  <div
+                    key={t.id}
+                    className="task-row"
+                    data-current={t.name === task || undefined}
+                    style={{ height: rowHeight }}
+                  >
+                    <State state={t.state} />
+                    <TaskName run={run} task={t} />
+                    <span className="num sub">
+                      <Took task={t} />
+                    </span>
+                  </div>
+                ) : null
+              }}
+            </Rows>
+          ) : (
+            <div className="scroll">
+              <table>
+                <thead>
+                  <tr>
+                    <th>State</th>
+                    <th>Task</th>
+                    <th>Reason</th>
+                    <th className="num">Attempts</th>
+                    <th className="num">Took</th>
+                    <th>Started</th>
+                    <th>Node</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {shown.map((t, i) => {
+                    const last = t.attempts?.at(-1)
+                    return (
+                      <tr key={t.id} data-current={t.name === task || keys.at === i || undefined}>
+                        <td>
+                          <State state={t.state} />
+                        </td>
+                        <td>
+                          <TaskName run={run} task={t} />
+                        </td>
+                        <td className="reason">
+                          <span className="sub clip" title={t.message ?? undefined}>
+                            {t.message ?? ''}
+                          </span>
+                        </td>
+                        <td className="num">{t.attempts?.length || '–'}</td>
+                        <td className="num">
+                          <Took task={t} />
+                        </td>
+                        <td className="nowrap sub">
+                          {last?.started_at ? <Ago time={last.started_at} /> : '–'}
+                        </td>
+                        <td className="nowrap sub">{last?.node || '–'}</td>
+                      </tr>
+                    )
+                  })}
+                </tbody>
+              </table>
+            </div>
+          )
+        }
+      </Loaded>
+    </Panel>
+  )
+}
+
+function TaskName({ run, task }: { run: Run; task: Task }) {
+  return (
+    <Link
+      to="/r/$id"
+      params={{ id: run.id }}
+      search={(old) => ({ ...old, task: task.name })}
+      className="nowrap"
+    >
+      {task.name}
+    </Link>
+  )
+}
+
+function Took({ task }: { task: Task }) {
+  const last = task.attempts?.at(-1)
+  return <Span from={last?.started_at} to={last?.finished_at ?? null} />
+}

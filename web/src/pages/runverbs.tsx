@@ -1,0 +1,131 @@
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { useCan } from '../api/me'
+import type { Run } from '../api/types'
+import { runVerb } from '../api/verbs'
+import { useKeys } from '../app/keys'
+import { type Item, Menu, toast } from '../kit/dialog'
+import { isActive } from '../kit/states'
+import { Confirm, type Question, useToastVerb, VerbButton } from '../kit/verbs'
+
+/** The verbs that fit the state of a run. */
+export function RunVerbs({ run }: { run: Run }) {
+  const [question, ask] = useState<Question>()
+  const navigate = useNavigate()
+  const { run: act } = useToastVerb()
+  const can = useCan()
+  const active = isActive(run.state)
+  const paused = run.state === 'paused' || run.intent === 'pause'
+  const tasks = run.counts as Record<string, number>
+  const again = (tasks.failed ?? 0) + (tasks.upstream_failed ?? 0) + (tasks.stopped ?? 0)
+
+  const recover = () =>
+    ask({
+      title: `Recover ${run.workflow}`,
+      text: `${again === 0 ? 'What did not succeed' : `${again} tasks that did not succeed`} will be done again. The results of ${tasks.succeeded ?? 0} succeeded tasks are kept.`,
+      answer: 'Recover',
+      reason: 'optional',
+      act: (reason, key) => runVerb(run.id, 'recover', reason ? { reason } : {}, key),
+      done: 'Recovery was asked for.',
+    })
+  const stop = () =>
+    ask({
+      title: `Stop ${run.workflow}`,
+      text: 'Nothing new starts. What runs gets TERM, and KILL after its grace time.',
+      answer: 'Stop the run',
+      danger: true,
+      reason: 'optional',
+      act: (reason, key) => runVerb(run.id, 'stop', { reason }, key),
+      done: 'The stop was asked for. Recover brings the run back.',
+    })
+  const kill = () =>
+    ask({
+      title: `Kill ${run.workflow}`,
+      text: `${tasks.running ?? 0} running tasks end at once, without a chance to clean up.`,
+      answer: 'Kill the run',
+      danger: true,
+      reason: 'optional',
+      act: (reason, key) => runVerb(run.id, 'kill', { reason }, key),
+      done: 'The kill was asked for.',
+    })
+  const pause = () =>
+    act(
+      () => runVerb(run.id, 'pause'),
+      () =>
+        toast(`${run.workflow} is paused: nothing new starts.`, {
+          undo: () => act(() => runVerb(run.id, 'resume')),
+        }),
+    )
+  const resume = () =>
+    act(
+      () => runVerb(run.id, 'resume'),
+      () => toast(`${run.workflow} goes on.`, { undo: () => act(() => runVerb(run.id, 'pause')) }),
+    )
+  const rerun = () =>
+    act(
+      () => runVerb(run.id, 'rerun') as Promise<Run>,
+      (made) => {
+        toast('A new run was started.')
+        if (made.id) void navigate({ to: '/r/$id', params: { id: made.id } })
+      },
+    )
+  const why = (verb: string, fits: boolean, text: string) =>
+    can(verb, run.namespace) ? (fits ? undefined : text) : `You need a role with ${verb}.`
+  const recoverable = !active && run.state !== 'succeeded'
+  const items: Item[] = [
+    { id: 'rerun', label: 'Run again, as a new run', onAction: rerun, disabled: why('run.rerun', true, '') },
+    {
+      id: 'edit',
+      label: 'Run again with other parameters…',
+      onAction: () =>
+        void navigate({
+          to: '/w/$ns/$name/start',
+          params: { ns: run.namespace, name: run.workflow.split('/').pop() ?? '' },
+          search: Object.fromEntries(
+            Object.entries((run.params ?? {}) as Record<string, unknown>).map(([n, v]) => [
+              `p.${n}`,
+              typeof v === 'string' ? v : JSON.stringify(v),
+            ]),
+          ),
+        }),
+    },
+    {
+      id: 'kill',
+      label: 'Kill…',
+      onAction: kill,
+      danger: true,
+      disabled: why('run.kill', active, 'The run has ended.'),
+    },
+  ]
+  useKeys({
+    r: () => recoverable && recover(),
+    s: () => active && stop(),
+    p: () => active && (paused ? resume() : pause()),
+  })
+  return (
+    <>
+      {recoverable ? (
+        <VerbButton verb="run.recover" namespace={run.namespace} kind="primary" onPress={recover}>
+          Recover
+        </VerbButton>
+      ) : null}
+      {active ? (
+        <>
+          <VerbButton
+            verb="run.pause"
+            namespace={run.namespace}
+            icon={paused ? 'play' : 'pause'}
+            onPress={paused ? resume : pause}
+          >
+            {paused ? 'Resume' : 'Pause'}
+          </VerbButton>
+          <VerbButton verb="run.stop" namespace={run.namespace} kind="danger" icon="stop" onPress={stop}>
+            Stop
+          </VerbButton>
+        </>
+      ) : null}
+      <Menu label="More verbs" items={items} />
+      <Confirm question={question} onClose={() => ask(undefined)} />
+    </>
+  )
+}

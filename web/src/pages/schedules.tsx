@@ -1,0 +1,207 @@
+import { Link, useSearch } from '@tanstack/react-router'
+import { path } from '../api/client'
+import { useFires, useNext, useSchedules } from '../api/queries'
+import type { Schedule } from '../api/types'
+import { plainVerb } from '../api/verbs'
+import { useNamespace, within } from '../app/namespace'
+import { toast } from '../kit/dialog'
+import { Loaded, Panel } from '../kit/panel'
+import { Ago, Clock, RunLink, State, WorkflowLink } from '../kit/parts'
+import { useToastVerb, VerbButton } from '../kit/verbs'
+import { useWatch } from '../live/live'
+import { Head } from './head'
+
+const tabs = [
+  ['/schedules', 'All'],
+  ['/schedules/next', 'Next'],
+  ['/schedules/missed', 'Missed and late'],
+] as const
+
+function Top({ here }: { here: string }) {
+  return (
+    <>
+      <Head title="Schedules" label="Schedules" />
+      <nav className="tabs" aria-label="Views of the schedules">
+        {tabs.map(([to, label]) => (
+          <Link key={to} to={to} aria-current={to === here ? 'page' : undefined}>
+            {label}
+          </Link>
+        ))}
+      </nav>
+    </>
+  )
+}
+
+export function Schedules() {
+  useWatch()
+  const [ns] = useNamespace()
+  const query = useSchedules()
+  const shown = (query.data ?? []).filter((s) => within(ns, s.namespace))
+  return (
+    <>
+      <Top here="/schedules" />
+      <Panel title="Triggers" count={query.data ? shown.length : undefined}>
+        <Loaded query={query} isEmpty={() => shown.length === 0} empty="No workflow has a trigger.">
+          {() => <ScheduleTable all={shown} />}
+        </Loaded>
+      </Panel>
+    </>
+  )
+}
+
+export function ScheduleTable({ all }: { all: Schedule[] }) {
+  return (
+    <div className="scroll">
+      <table>
+        <thead>
+          <tr>
+            <th>State</th>
+            <th>Workflow</th>
+            <th>Trigger</th>
+            <th>Rule</th>
+            <th>Next</th>
+            <th className="num">Fired</th>
+            <th />
+          </tr>
+        </thead>
+        <tbody>
+          {all.map((s) => (
+            <Row key={`${s.workflow} ${s.name}`} s={s} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+function Row({ s }: { s: Schedule }) {
+  const { run: act } = useToastVerb()
+  const paused = s.state === 'paused'
+  const verb = (name: string) =>
+    plainVerb(`${path('schedules', s.namespace, s.workflow.split('/').pop() ?? '', s.name)}:${name}`, {})
+  const [does, undoes] = paused ? ['resume', 'pause'] : ['pause', 'resume']
+  return (
+    <tr>
+      <td>
+        <State state={s.state} />
+      </td>
+      <td className="nowrap">
+        <WorkflowLink name={s.workflow} tab="triggers" />
+      </td>
+      <td className="nowrap">{s.name}</td>
+      <td>
+        {s.description} <span className="sub">{s.timezone}</span>
+      </td>
+      <td className="nowrap">
+        <Ago time={s.next} />
+      </td>
+      <td className="num">{s.fired}</td>
+      <td className="num">
+        {s.state === 'ended' ? null : (
+          <VerbButton
+            verb="trigger.pause"
+            namespace={s.namespace}
+            onPress={() =>
+              act(
+                () => verb(does),
+                () =>
+                  toast(`${s.name} of ${s.workflow} is ${paused ? 'active' : 'paused'}.`, {
+                    undo: () => act(() => verb(undoes)),
+                  }),
+              )
+            }
+          >
+            {paused ? 'Resume' : 'Pause'}
+          </VerbButton>
+        )}
+      </td>
+    </tr>
+  )
+}
+
+export function Next() {
+  const [ns] = useNamespace()
+  const { workflow } = useSearch({ from: '/schedules/next' })
+  const query = useNext({ n: 200, workflow })
+  const shown = (query.data?.items ?? []).filter((i) => within(ns, i.namespace))
+  return (
+    <>
+      <Top here="/schedules/next" />
+      <Panel title="Next fires">
+        <Loaded query={query} isEmpty={() => shown.length === 0} empty="No schedule will fire.">
+          {() => (
+            <table>
+              <tbody>
+                {shown.map((i) => (
+                  <tr key={`${i.workflow} ${i.trigger} ${i.time}`}>
+                    <td className="nowrap">
+                      <Clock time={i.time} />
+                    </td>
+                    <td className="nowrap">
+                      <Ago time={i.time} />
+                    </td>
+                    <td>
+                      <WorkflowLink name={i.workflow} /> <span className="sub">{i.trigger}</span>
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          )}
+        </Loaded>
+      </Panel>
+    </>
+  )
+}
+
+export function Missed() {
+  const [ns] = useNamespace()
+  const { outcome = 'missed' } = useSearch({ from: '/schedules/missed' })
+  const query = useFires({ outcome, limit: 200 })
+  const shown = (query.data?.items ?? []).filter((f) => within(ns, f.namespace))
+  return (
+    <>
+      <Top here="/schedules/missed" />
+      <div className="row">
+        {['missed', 'late', 'skipped', 'merged', 'fired'].map((o) => (
+          <Link
+            key={o}
+            to="/schedules/missed"
+            search={{ outcome: o }}
+            className="chip"
+            aria-current={o === outcome ? 'true' : undefined}
+          >
+            <State state={o} />
+          </Link>
+        ))}
+      </div>
+      <Panel title="Ledger">
+        <Loaded query={query} isEmpty={() => shown.length === 0} empty="No instant had this outcome.">
+          {() => (
+            <div className="scroll">
+              <table>
+                <tbody>
+                  {shown.map((f) => (
+                    <tr key={`${f.workflow} ${f.trigger} ${f.at}`}>
+                      <td>
+                        <State state={f.outcome} />
+                      </td>
+                      <td className="nowrap">
+                        <Clock time={f.at} />
+                      </td>
+                      <td>
+                        <WorkflowLink name={f.workflow} /> <span className="sub">{f.trigger}</span>
+                      </td>
+                      <td className="sub">{f.reason ?? ''}</td>
+                      <td>{f.run ? <RunLink id={f.run} /> : null}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )}
+        </Loaded>
+      </Panel>
+    </>
+  )
+}

@@ -1,0 +1,309 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import { address, get, path } from '../api/client'
+import { useExplain } from '../api/queries'
+import type { ListArtifact, Run, Task } from '../api/types'
+import { taskVerb } from '../api/verbs'
+import { useKeys } from '../app/keys'
+import { toast } from '../kit/dialog'
+import { bytes } from '../kit/format'
+import { Loaded } from '../kit/panel'
+import { Button, Clock, Copy, RunLink, Span, State } from '../kit/parts'
+import { Confirm, type Question, useToastVerb, VerbButton } from '../kit/verbs'
+import { liveKey } from '../live/live'
+import { Approve } from './approve'
+import { Log } from './logview'
+import { Reasons } from './reasons'
+
+const tabs = [
+  ['log', 'Log'],
+  ['attempts', 'Attempts'],
+  ['outputs', 'Outputs'],
+  ['why', 'Why'],
+] as const
+
+export const useTask = (id: string, task: string) =>
+  useQuery({
+    queryKey: liveKey([`run ${id}`], 'task', task),
+    queryFn: ({ signal }) => get<Task>(path('runs', id, 'tasks', task), {}, signal),
+  })
+
+/** Shows one task of a run: its log, its attempts, its outputs and why it is as it is. */
+export function TaskPane({ run, task }: { run: Run; task: string }) {
+  const search = useSearch({ from: '/r/$id' })
+  const navigate = useNavigate({ from: '/r/$id' })
+  const query = useTask(run.id, task)
+  const close = () =>
+    void navigate({
+      search: (old) => ({ ...old, task: undefined, tab: undefined, attempt: undefined }),
+      replace: true,
+    })
+  const waits = query.data?.state === 'deferred'
+  const tab = search.tab ?? (waits || query.data?.attempts?.length === 0 ? 'why' : 'log')
+  useKeys({
+    Escape: close,
+    w: () => void navigate({ search: (old) => ({ ...old, tab: 'why' }), replace: true }),
+  })
+  return (
+    <aside className="pane" aria-label={`Task ${task}`}>
+      <header className="pane-head">
+        <h2 className="grow clip">{task}</h2>
+        {query.data ? <State state={query.data.state} /> : null}
+        <Button kind="quiet" icon="cross" aria-label="Close the task" onPress={close} />
+      </header>
+      <Loaded query={query} rows={6}>
+        {(t) => (
+          <>
+            <TaskVerbs run={run} task={t} />
+            {waits ? <Approve run={run} task={t} /> : null}
+            <nav className="tabs" aria-label="About the task">
+              {tabs.map(([id, label]) => (
+                <Link
+                  key={id}
+                  to="/r/$id"
+                  params={{ id: run.id }}
+                  replace
+                  search={(old) => ({ ...old, tab: id })}
+                  aria-current={id === tab ? 'page' : undefined}
+                >
+                  {label}
+                </Link>
+              ))}
+            </nav>
+            {tab === 'log' ? (
+              <LogOf run={run} task={t} {...(search.attempt ? { attempt: search.attempt } : {})} />
+            ) : null}
+            {tab === 'attempts' ? <Attempts run={run} task={t} /> : null}
+            {tab === 'outputs' ? <Outputs run={run} task={t} /> : null}
+            {tab === 'why' ? <Why run={run} task={t.name} /> : null}
+          </>
+        )}
+      </Loaded>
+    </aside>
+  )
+}
+
+function LogOf({ run, task, attempt }: { run: Run; task: Task; attempt?: string }) {
+  const last = task.attempts?.at(-1)
+  const child = last?.child
+  if (child) {
+    return (
+      <p className="empty">
+        <span>
+          The task is a run of its own: <RunLink id={child}>open it</RunLink>.
+        </span>
+      </p>
+    )
+  }
+  if (!last) return <p className="empty">The task has not been started, so it has no log.</p>
+  const number = attempt ? Number(attempt) : last.number
+  return (
+    <Log
+      run={run.id}
+      task={task.name}
+      attempt={number}
+      ended={task.attempts?.find((a) => a.number === number)?.finished_at != null}
+      attempts={task.attempts ?? []}
+    />
+  )
+}
+
+function TaskVerbs({ run, task }: { run: Run; task: Task }) {
+  const [question, ask] = useState<Question>()
+  const { run: act } = useToastVerb()
+  const active = ['assigned', 'running', 'deferred', 'retry_wait'].includes(task.state)
+  const open = active || task.state === 'pending' || task.state === 'ready'
+  const failed = ['failed', 'stopped', 'retry_wait'].includes(task.state)
+  const on = (verb: string, body?: object, key?: string) => taskVerb(run.id, task.name, verb, body, key)
+  return (
+    <div className="row pad">
+      {failed ? (
+        <VerbButton
+          verb="task.retry"
+          namespace={run.namespace}
+          icon="retry"
+          onPress={() =>
+            act(
+              () => on('retry'),
+              () => toast(`A retry of ${task.name} was asked for.`),
+            )
+          }
+        >
+          Retry
+        </VerbButton>
+      ) : null}
+      {active ? (
+        <VerbButton
+          verb="task.stop"
+          namespace={run.namespace}
+          icon="stop"
+          onPress={() =>
+            ask({
+              title: `Stop ${task.name}`,
+              text: 'The run goes on. Tasks that need this one cannot run.',
+              answer: 'Stop the task',
+              danger: true,
+              reason: 'optional',
+              act: (reason, key) => on('stop', { reason }, key),
+              done: 'The stop was asked for.',
+            })
+          }
+        >
+          Stop
+        </VerbButton>
+      ) : null}
+      {open || failed ? (
+        <VerbButton
+          verb="task.skip"
+          namespace={run.namespace}
+          onPress={() =>
+            ask({
+              title: `Skip ${task.name}`,
+              text: 'The task counts as skipped. What needs it goes on as after a condition that did not hold.',
+              answer: 'Skip the task',
+              reason: 'optional',
+              act: (reason, key) => on('skip', { reason }, key),
+              done: `${task.name} is skipped.`,
+            })
+          }
+        >
+          Skip
+        </VerbButton>
+      ) : null}
+      {open || failed ? (
+        <VerbButton
+          verb="task.mark"
+          namespace={run.namespace}
+          onPress={() =>
+            ask({
+              title: `Mark ${task.name} as succeeded`,
+              text: 'Nothing is run. Tasks that need it go on as if it had succeeded.',
+              answer: 'Mark as succeeded',
+              reason: 'required',
+              act: (reason, key) => on('mark', { state: 'succeeded', reason }, key),
+              done: `${task.name} counts as succeeded.`,
+            })
+          }
+        >
+          Mark as succeeded
+        </VerbButton>
+      ) : null}
+      <Confirm question={question} onClose={() => ask(undefined)} />
+    </div>
+  )
+}
+
+function Attempts({ run, task }: { run: Run; task: Task }) {
+  if (!task.attempts?.length) return <p className="empty">The task has not been started.</p>
+  return (
+    <ol className="attempts">
+      {[...task.attempts].reverse().map((a) => (
+        <li key={a.token}>
+          <div className="row spread">
+            <span className="row">
+              <b>Attempt {a.number}</b> <State state={a.state} />
+            </span>
+            <Link
+              to="/r/$id"
+              params={{ id: run.id }}
+              replace
+              search={(old) => ({ ...old, tab: 'log', attempt: String(a.number) })}
+            >
+              Log
+            </Link>
+          </div>
+          {a.message ? <p>{a.message}</p> : null}
+          <p className="sub row">
+            <span>
+              {a.started_at ? (
+                <Clock time={a.started_at} />
+              ) : (
+                <>
+                  assigned <Clock time={a.assigned_at} />
+                </>
+              )}
+            </span>
+            {a.started_at ? (
+              <span>
+                <Span from={a.started_at} to={a.finished_at} />
+              </span>
+            ) : null}
+            {a.exit_code === null ? null : <span>exit code {a.exit_code}</span>}
+            {a.signal ? <span>signal {a.signal}</span> : null}
+            <span>{a.node}</span>
+            {a.retry_at ? (
+              <span>
+                next try <Clock time={a.retry_at} />
+              </span>
+            ) : null}
+            {a.child ? <RunLink id={a.child}>its run</RunLink> : null}
+          </p>
+        </li>
+      ))}
+    </ol>
+  )
+}
+
+function Outputs({ run, task }: { run: Run; task: Task }) {
+  const outputs = Object.entries((task.outputs ?? {}) as Record<string, unknown>)
+  const artifacts = useQuery({
+    queryKey: liveKey([`run ${run.id}`], 'artifacts', task.name),
+    queryFn: ({ signal }) =>
+      get<ListArtifact>(path('runs', run.id, 'tasks', task.name, 'artifacts'), {}, signal),
+    enabled: (task.attempts?.length ?? 0) > 0,
+    retry: false,
+  })
+  const files = artifacts.data?.items ?? []
+  return (
+    <div className="pad stack">
+      {outputs.length === 0 && files.length === 0 ? (
+        <p className="muted">The task left no outputs and no artifacts.</p>
+      ) : null}
+      {outputs.map(([name, value]) => {
+        const text = typeof value === 'string' ? value : JSON.stringify(value, null, 1)
+        return (
+          <div key={name}>
+            <h3 className="row spread">
+              {name} <Copy text={text} />
+            </h3>
+            <pre className="value">{text.length > 20_000 ? `${text.slice(0, 20_000)}…` : text}</pre>
+          </div>
+        )
+      })}
+      {files.length > 0 ? (
+        <div>
+          <h3>Artifacts</h3>
+          <ul className="list">
+            {files.map((f) => (
+              <li key={f.name} className="row spread">
+                <a
+                  href={address(path('runs', run.id, 'tasks', task.name, 'artifacts', f.name), {
+                    attempt: f.attempt,
+                  })}
+                  download
+                >
+                  {f.name}
+                </a>
+                <span className="sub" title={`SHA-256 ${f.sha256}`}>
+                  {bytes(f.size)}
+                </span>
+              </li>
+            ))}
+          </ul>
+        </div>
+      ) : null}
+    </div>
+  )
+}
+
+function Why({ run, task }: { run: Run; task: string }) {
+  const explain = useExplain(run.id, task)
+  return (
+    <div className="pad">
+      <Loaded query={explain} rows={3} isEmpty={(e) => !e.reasons?.length} empty="Nothing holds this task.">
+        {(e) => <Reasons reasons={e.reasons ?? undefined} fallback="" full />}
+      </Loaded>
+    </div>
+  )
+}

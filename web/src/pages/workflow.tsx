@@ -1,0 +1,223 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link, useParams, useSearch } from '@tanstack/react-router'
+import { get, path } from '../api/client'
+import { useRuns, useSchedules, useWorkflow } from '../api/queries'
+import type { Workflow as Definition, ListVersion } from '../api/types'
+import { plainVerb } from '../api/verbs'
+import { toast } from '../kit/dialog'
+import { Loaded, Panel } from '../kit/panel'
+import { Ago, RunLink, Span, State } from '../kit/parts'
+import { useToastVerb, VerbButton } from '../kit/verbs'
+import { useWatch } from '../live/live'
+import { Head } from './head'
+import { ScheduleTable } from './schedules'
+
+const tabs = [
+  ['runs', 'Runs'],
+  ['triggers', 'Triggers'],
+  ['versions', 'Versions'],
+  ['source', 'Source'],
+] as const
+
+export function Workflow() {
+  const { ns, name } = useParams({ from: '/w/$ns/$name' })
+  const { tab = 'runs' } = useSearch({ from: '/w/$ns/$name' })
+  const workflow = ns === 'default' ? name : `${ns}/${name}`
+  useWatch(`workflow:${workflow}`)
+  const query = useWorkflow(workflow)
+  return (
+    <Loaded query={query} rows={10}>
+      {(w) => (
+        <>
+          <Top w={w} />
+          <nav className="tabs" aria-label="Views of the workflow">
+            {tabs.map(([id, label]) => (
+              <Link
+                key={id}
+                to="/w/$ns/$name"
+                params={{ ns, name }}
+                search={{ tab: id === 'runs' ? undefined : id }}
+                aria-current={id === tab ? 'page' : undefined}
+              >
+                {label}
+              </Link>
+            ))}
+          </nav>
+          {tab === 'runs' ? <RunsOf workflow={workflow} /> : null}
+          {tab === 'triggers' ? <TriggersOf workflow={workflow} /> : null}
+          {tab === 'versions' ? <Versions w={w} /> : null}
+          {tab === 'source' ? (
+            <Panel title={`Source of version ${w.version}`}>
+              <pre className="source">{w.source}</pre>
+            </Panel>
+          ) : null}
+        </>
+      )}
+    </Loaded>
+  )
+}
+
+function Top({ w }: { w: Definition }) {
+  const { run: act } = useToastVerb()
+  const paused = w.state === 'paused'
+  const verb = (name: string) => plainVerb(`${path('workflows', w.namespace, w.name)}:${name}`)
+  const [does, undoes] = paused ? ['resume', 'pause'] : ['pause', 'resume']
+  const toggle = () =>
+    act(
+      () => verb(does),
+      () =>
+        toast(paused ? `${w.workflow} is active again.` : `${w.workflow} is paused: nothing of it starts.`, {
+          undo: () => act(() => verb(undoes)),
+        }),
+    )
+  return (
+    <Head
+      label={w.workflow}
+      title={
+        <>
+          {w.workflow} <State state={w.state} />
+        </>
+      }
+      actions={
+        <>
+          <Link
+            className="button"
+            data-kind="primary"
+            to="/w/$ns/$name/start"
+            params={{ ns: w.namespace, name: w.name }}
+          >
+            Start
+          </Link>
+          <VerbButton
+            verb="workflow.pause"
+            namespace={w.namespace}
+            icon={paused ? 'play' : 'pause'}
+            onPress={toggle}
+          >
+            {paused ? 'Resume' : 'Pause'}
+          </VerbButton>
+        </>
+      }
+    >
+      <p className="sub">
+        {w.description ? `${w.description} · ` : ''}
+        {w.tasks ?? 0} tasks · version {w.version}
+      </p>
+    </Head>
+  )
+}
+
+function RunsOf({ workflow }: { workflow: string }) {
+  const runs = useRuns({ workflow, limit: 50 })
+  return (
+    <Panel
+      title="Runs"
+      actions={
+        <Link to="/runs" search={{ workflow }}>
+          Filter and act on many
+        </Link>
+      }
+    >
+      <Loaded
+        query={runs}
+        isEmpty={(d) => d.items.length === 0}
+        empty="The workflow has not run yet. Start it with the button above."
+      >
+        {({ items }) => (
+          <div className="scroll">
+            <table>
+              <thead>
+                <tr>
+                  <th>State</th>
+                  <th>Run</th>
+                  <th>Reason</th>
+                  <th>Created</th>
+                  <th className="num">Took</th>
+                  <th>Origin</th>
+                </tr>
+              </thead>
+              <tbody>
+                {items.map((r) => (
+                  <tr key={r.id}>
+                    <td>
+                      <State state={r.state} />
+                    </td>
+                    <td>
+                      <RunLink id={r.id} />
+                    </td>
+                    <td className="reason">
+                      <span className="sub clip">{r.message ?? ''}</span>
+                    </td>
+                    <td className="nowrap">
+                      <Ago time={r.created_at} />
+                    </td>
+                    <td className="num">
+                      <Span from={r.started_at} to={r.finished_at} />
+                    </td>
+                    <td className="sub nowrap">
+                      {r.origin} {r.trigger ?? ''}
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </Loaded>
+    </Panel>
+  )
+}
+
+function TriggersOf({ workflow }: { workflow: string }) {
+  const schedules = useSchedules({ workflow })
+  return (
+    <Panel title="Triggers">
+      <Loaded
+        query={schedules}
+        isEmpty={(d) => d.length === 0}
+        empty="The workflow has no triggers: it runs when it is started."
+      >
+        {(all) => <ScheduleTable all={all} />}
+      </Loaded>
+    </Panel>
+  )
+}
+
+function Versions({ w }: { w: Definition }) {
+  const versions = useQuery({
+    queryKey: ['versions', w.workflow, w.revision],
+    queryFn: ({ signal }) => get<ListVersion>(path('workflows', w.namespace, w.name, 'versions'), {}, signal),
+  })
+  return (
+    <Panel title="Versions">
+      <Loaded query={versions}>
+        {({ items }) => (
+          <table>
+            <thead>
+              <tr>
+                <th>Version</th>
+                <th>Applied</th>
+                <th>By</th>
+                <th>Digest</th>
+              </tr>
+            </thead>
+            <tbody>
+              {items.map((v) => (
+                <tr key={v.version}>
+                  <td>
+                    v{v.version} {v.current ? <span className="sub">current</span> : null}
+                  </td>
+                  <td>
+                    <Ago time={v.created_at} />
+                  </td>
+                  <td>{v.user}</td>
+                  <td className="mono">{v.digest.slice(0, 12)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        )}
+      </Loaded>
+    </Panel>
+  )
+}

@@ -1,0 +1,195 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { useMemo } from 'react'
+import { get } from '../api/client'
+import { useSchedules, useWorkflows } from '../api/queries'
+import type { ListRun, Run, Schedule, Workflow } from '../api/types'
+import { useNamespace, within } from '../app/namespace'
+import { plural } from '../kit/format'
+import { Loaded, Panel } from '../kit/panel'
+import { Ago, Command, State, WorkflowLink } from '../kit/parts'
+import { liveKey, useWatch } from '../live/live'
+import { Bars } from './bars'
+import { Head } from './head'
+import { useRowKeys } from './rowkeys'
+
+const lastRuns = 14
+
+export function Workflows() {
+  useWatch()
+  const [ns] = useNamespace()
+  const { q = '', state = '', sort = 'name' } = useSearch({ from: '/workflows' })
+  const navigate = useNavigate({ from: '/workflows' })
+  const workflows = useWorkflows()
+  const next = useNextOf(useSchedules().data)
+  const recent = useRecent()
+  const shown = useMemo(() => {
+    const rows = (workflows.data ?? []).filter(
+      (w) => within(ns, w.namespace) && w.workflow.includes(q) && (state === '' || w.state === state),
+    )
+    const last = (w: Workflow) => recent.get(w.workflow)?.[0]?.created_at ?? ''
+    if (sort === 'recent') rows.sort((a, b) => last(b).localeCompare(last(a)))
+    if (sort === 'next')
+      rows.sort((a, b) => (next.get(a.workflow) ?? '~').localeCompare(next.get(b.workflow) ?? '~'))
+    return rows
+  }, [workflows.data, ns, q, state, sort, recent, next])
+  const keys = useRowKeys(shown.length, (i) => {
+    const w = shown[i]
+    if (w) void navigate({ to: '/w/$ns/$name', params: { ns: w.namespace, name: w.name } })
+  })
+  const set = (change: Record<string, string | undefined>) =>
+    void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
+  return (
+    <>
+      <Head title="Workflows" label="Workflows" />
+      <div className="row">
+        <input
+          data-filter
+          className="input"
+          type="search"
+          placeholder="Filter by name"
+          aria-label="Filter by name"
+          value={q}
+          onChange={(e) => set({ q: e.target.value || undefined })}
+        />
+        {['', 'active', 'paused'].map((s) => (
+          <button
+            key={s}
+            type="button"
+            className="chip"
+            aria-pressed={state === s}
+            onClick={() => set({ state: s || undefined })}
+          >
+            {s === '' ? 'All' : s === 'active' ? 'Active' : 'Paused'}
+          </button>
+        ))}
+        <label className="row sub">
+          Sort by
+          <select
+            className="select"
+            value={sort}
+            onChange={(e) => set({ sort: e.target.value === 'name' ? undefined : e.target.value })}
+          >
+            <option value="name">name</option>
+            <option value="recent">last run</option>
+            <option value="next">next fire</option>
+          </select>
+        </label>
+      </div>
+      <Panel title="Workflows" count={workflows.data ? plural(shown.length, 'workflow') : undefined}>
+        <Loaded
+          query={workflows}
+          rows={8}
+          isEmpty={() => shown.length === 0}
+          empty={<None filtered={q !== '' || state !== '' || ns !== ''} />}
+        >
+          {() => (
+            <div className="scroll">
+              <table>
+                <thead>
+                  <tr>
+                    <th>Workflow</th>
+                    <th>Last {lastRuns} runs</th>
+                    <th>Last run</th>
+                    <th>Next fire</th>
+                    <th className="num">Tasks</th>
+                    <th className="num">Version</th>
+                    <th />
+                  </tr>
+                </thead>
+                <tbody>
+                  {shown.map((w, i) => (
+                    <Row
+                      key={w.workflow}
+                      w={w}
+                      runs={recent.get(w.workflow)}
+                      next={next.get(w.workflow)}
+                      current={keys.at === i}
+                    />
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )}
+        </Loaded>
+      </Panel>
+    </>
+  )
+}
+
+function Row({
+  w,
+  runs = [],
+  next,
+  current,
+}: {
+  w: Workflow
+  runs?: Run[] | undefined
+  next: string | undefined
+  current: boolean
+}) {
+  const last = runs[0]
+  return (
+    <tr data-current={current || undefined}>
+      <td>
+        <span className="row">
+          <WorkflowLink name={w.workflow} />
+          {w.state === 'paused' ? <State state="paused" /> : null}
+        </span>
+        {w.description ? <p className="sub clip narrow">{w.description}</p> : null}
+      </td>
+      <td>
+        <Bars runs={runs.slice(0, lastRuns)} />
+      </td>
+      <td className="nowrap">
+        {last ? <Ago time={last.created_at} /> : <span className="muted">never</span>}
+      </td>
+      <td className="nowrap">{next ? <Ago time={next} /> : <span className="muted">–</span>}</td>
+      <td className="num">{w.tasks ?? '–'}</td>
+      <td className="num">v{w.version}</td>
+      <td className="num">
+        <Link className="button" to="/w/$ns/$name/start" params={{ ns: w.namespace, name: w.name }}>
+          Start
+        </Link>
+      </td>
+    </tr>
+  )
+}
+
+function None({ filtered }: { filtered: boolean }) {
+  if (filtered) return <p>No workflow fits the filter.</p>
+  return (
+    <>
+      <p>Here you see every workflow with its last runs and its next fire. There is none yet.</p>
+      <Command text="skein init my.yaml && skein workflow apply my.yaml" />
+    </>
+  )
+}
+
+/** The newest runs of all workflows in one request, by workflow. */
+function useRecent(): Map<string, Run[]> {
+  const { data } = useQuery({
+    queryKey: liveKey(['runs'], 'recent'),
+    queryFn: ({ signal }) => get<ListRun>('/runs', { limit: 1000 }, signal),
+  })
+  return useMemo(() => {
+    const by = new Map<string, Run[]>()
+    for (const run of data?.items ?? []) {
+      const runs = by.get(run.workflow)
+      if (runs) runs.push(run)
+      else by.set(run.workflow, [run])
+    }
+    return by
+  }, [data])
+}
+
+function useNextOf(schedules: Schedule[] | undefined): Map<string, string> {
+  return useMemo(() => {
+    const first = new Map<string, string>()
+    for (const s of schedules ?? []) {
+      const is = first.get(s.workflow)
+      if (s.next && s.state === 'active' && (is === undefined || s.next < is)) first.set(s.workflow, s.next)
+    }
+    return first
+  }, [schedules])
+}

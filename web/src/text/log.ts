@@ -1,0 +1,63 @@
+// A window on a log: bytes from an offset on, cut into lines. It grows at both ends and forgets nothing within its bound.
+export const block = 256 * 1024
+export const windowMax = 16 * 1024 * 1024
+
+export class LogWindow {
+  /** The offset of the first byte that is here, and that of the byte after the last. */
+  from = 0
+  to = 0
+  lines: string[] = []
+  private tail = ''
+  private decoder = new TextDecoder('utf-8', { fatal: false })
+
+  /** Begins at an offset with these bytes. */
+  begin(from: number, bytes: Uint8Array) {
+    this.from = from
+    this.to = from
+    this.lines = []
+    this.tail = ''
+    this.decoder = new TextDecoder('utf-8', { fatal: false })
+    this.append(bytes)
+    // A window that begins within a line does not show the rest of that line.
+    if (from > 0) {
+      const end = bytes.indexOf(10)
+      if (end >= 0 && this.lines.length > 0) {
+        this.lines.shift()
+        this.from = from + end + 1
+      }
+    }
+  }
+
+  append(bytes: Uint8Array) {
+    if (bytes.length === 0) return
+    this.to += bytes.length
+    const parts = (this.tail + this.decoder.decode(bytes, { stream: true })).split('\n')
+    this.tail = parts.pop() ?? ''
+    for (const line of parts) this.lines.push(line)
+  }
+
+  /** Puts the bytes just before the window in front of it. */
+  prepend(from: number, bytes: Uint8Array) {
+    let start = 0
+    if (from > 0) start = bytes.indexOf(10) + 1
+    const text = new TextDecoder('utf-8').decode(bytes.subarray(start))
+    const parts = text.split('\n')
+    parts.pop()
+    this.lines = [...parts, ...this.lines]
+    this.from = from + start
+  }
+
+  /** The number of lines, with the one that has no end yet. */
+  get length() {
+    return this.lines.length + (this.tail ? 1 : 0)
+  }
+
+  line(i: number): string {
+    return i < this.lines.length ? (this.lines[i] ?? '') : this.tail
+  }
+
+  /** Whether line numbers are known: only a window from the first byte can count. */
+  get numbered() {
+    return this.from === 0
+  }
+}

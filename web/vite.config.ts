@@ -1,0 +1,50 @@
+import react from '@vitejs/plugin-react'
+import { defineConfig } from 'vitest/config'
+
+// The page is built into ui/static/app, which the Go program embeds. Only that folder is emptied.
+const node = process.env.SKEIN_URL ?? 'http://127.0.0.1:8080'
+
+export default defineConfig({
+  base: './',
+  plugins: [react()],
+  build: {
+    outDir: 'ui/static/app',
+    emptyOutDir: true,
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    target: 'es2023',
+    cssTarget: 'chrome123',
+    rollupOptions: {
+      output: {
+        entryFileNames: '-/a/[name].[hash].js',
+        chunkFileNames: '-/a/[name].[hash].js',
+        assetFileNames: '-/a/[name].[hash][extname]',
+      },
+    },
+  },
+  worker: { format: 'es', rollupOptions: { output: { entryFileNames: '-/a/[name].[hash].js' } } },
+  server: {
+    // The node refuses requests of foreign origins, so the proxy names the node itself.
+    proxy: Object.fromEntries(
+      ['/api', '/version'].map((path) => [
+        path,
+        { target: node, changeOrigin: true, headers: { origin: node } },
+      ]),
+    ),
+  },
+  test: {
+    projects: [
+      { test: { name: 'unit', include: ['test/unit/**/*.test.{ts,tsx}'], environment: 'happy-dom' } },
+      {
+        test: {
+          name: 'e2e',
+          include: ['test/e2e/**/*.test.ts'],
+          environment: 'node',
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+          fileParallelism: false,
+        },
+      },
+    ],
+  },
+})
