@@ -12,7 +12,7 @@ SQLITE  := TestConformance(Ahead)?$$/(concurrent|life|unknown)|TestReadOnlyBesid
 PLAIN   := ./internal/engine/... $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 14m
 # What the tests call, as command:package of Debian.
-NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm
+NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm chromium:chromium
 # Where PostgreSQL's own programs lie: initdb and postgres are not in the PATH.
 PGBIN   := /usr/lib/postgresql/*/bin/postgres
 
@@ -51,8 +51,9 @@ web: ## build the web page into the program, if its sources have changed (needs 
 		npm run -s build; fi
 
 .PHONY: webtest
-webtest: web ## check the web page: types, lint, unit tests
-	@cd web && npm run -s types && npm run -s lint && npm run -s unit
+webtest: web ## check the web page: types, lint, unit tests, flows in Chromium on the real program
+	@$(GO) build -o $(BIN) ./cmd/skein
+	@cd web && npm run -s types && npm run -s lint && npm run -s unit && npm run -s e2e
 
 .PHONY: vet
 vet: ## look for mistakes without running anything
@@ -64,6 +65,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	@missing=; for t in $(NEEDED); do \
 		command -v $${t%%:*} >/dev/null || missing="$$missing $${t##*:}"; done; \
 	case "$$missing" in *gcc*) missing="$$missing libc6-dev";; esac; \
+	case "$$missing" in *chromium*) missing="$$missing fonts-dejavu-core fonts-noto-core";; esac; \
 	ls $(PGBIN) >/dev/null 2>&1 && command -v psql >/dev/null || missing="$$missing postgresql"; \
 	PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || missing="$$missing pgbouncer"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \

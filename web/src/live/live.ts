@@ -67,7 +67,9 @@ export class LiveStore {
   get = () => this.now
 
   private send() {
-    this.port?.watch([...this.watched.values()].flat())
+    const topics = [...this.watched.values()].flat()
+    // A page that watches nothing of its own still shows the counts of the top bar.
+    this.port?.watch(topics.length > 0 ? topics : [everything])
   }
 
   private take(message: ToTab) {

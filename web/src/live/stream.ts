@@ -58,6 +58,7 @@ export class Stream {
   private topics = ''
   private abort: AbortController | undefined
   private failures = 0
+  private running = false
   private heard = 0
   private gathered = new Gathered()
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -77,11 +78,10 @@ export class Stream {
       ? everything
       : [...new Set(topics)].sort().slice(0, 500).join(',')
     if (wanted === this.topics) return
-    const began = this.topics !== ''
     this.topics = wanted
     this.abort?.abort()
     this.wake?.()
-    if (wanted !== '' && !began) void this.run()
+    if (wanted !== '' && !this.running) void this.run()
   }
 
   /** Connects again at once, for instance after the machine woke. */
@@ -98,24 +98,24 @@ export class Stream {
   }
 
   private async run() {
+    this.running = true
     this.watchdog = setInterval(() => {
       if (this.state === 'live' && Date.now() - this.heard > silence) this.abort?.abort()
     }, 1000)
-    let first = true
     while (this.topics !== '') {
       const topics = this.topics
       try {
-        await this.read(topics, first)
+        await this.read(topics)
       } catch {
         // The reason is the same to the reader: the page is no longer live.
       }
-      first = false
       if (this.topics !== topics) continue
       this.failures++
       this.tell(typeof navigator !== 'undefined' && navigator.onLine === false ? 'offline' : 'polling')
       await this.pause(Math.min(backoffMax, 250 * 2 ** this.failures))
     }
     clearInterval(this.watchdog)
+    this.running = false
   }
 
   private pause(ms: number) {
@@ -125,7 +125,7 @@ export class Stream {
     })
   }
 
-  private async read(topics: string, first: boolean) {
+  private async read(topics: string) {
     this.abort = new AbortController()
     const query = topics === everything ? '' : `?topics=${encodeURIComponent(topics).replaceAll('%2C', ',')}`
     const response = await fetch(this.url + query, {
@@ -136,15 +136,17 @@ export class Stream {
     if (!response.ok || !response.body) throw new Error(String(response.status))
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
     const frames = new Frames()
+    let begun = false
     for (;;) {
       const { value, done } = await reader.read()
       if (done) return
       this.heard = Date.now()
-      if (this.state !== 'live') {
+      if (!begun) {
+        begun = true
         this.failures = 0
         this.tell('live')
-        // What happened before the stream stood is not in it.
-        if (!first) this.sink.reset()
+        // What was committed before the subscription stood is not in the stream, so it is read again.
+        this.sink.reset()
       }
       this.asOf = this.heard
       for (const frame of frames.push(value)) {

@@ -61,7 +61,9 @@ export function ScheduleTable({ all }: { all: Schedule[] }) {
             <th>Rule</th>
             <th>Next</th>
             <th className="num">Fired</th>
-            <th />
+            <th>
+              <span className="hidden-text">Verbs</span>
+            </th>
           </tr>
         </thead>
         <tbody>

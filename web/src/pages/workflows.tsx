@@ -94,7 +94,9 @@ export function Workflows() {
                     <th>Next fire</th>
                     <th className="num">Tasks</th>
                     <th className="num">Version</th>
-                    <th />
+                    <th>
+                      <span className="hidden-text">Verbs</span>
+                    </th>
                   </tr>
                 </thead>
                 <tbody>

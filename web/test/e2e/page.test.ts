@@ -1,0 +1,182 @@
+// Flows on the real program with a fresh data folder. bin/skein must have been built with the page.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+
+const program = join(process.cwd(), '../bin/skein')
+const chromiumPath = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync)
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+let node: ChildProcess
+let folder: string
+let base: string
+let browser: Browser
+let wrong: string[] = []
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'skein-page-'))
+  node = spawn(program, ['dev', '--data', folder, '--listen', '127.0.0.1:0', '--name', 'n1'], {
+    cwd: join(process.cwd(), '..'),
+  })
+  base = await new Promise((found, fail) => {
+    let text = ''
+    node.stdout?.on('data', (chunk) => {
+      text += chunk
+      const m = text.match(/address +(http:\S+)/)
+      if (m && text.includes('Try, in another')) found(m[1] as string)
+    })
+    node.on('exit', (code) => fail(new Error(`the node ended with ${code}: ${text}`)))
+  })
+  browser = await chromium.launch({ executablePath: chromiumPath as string, args: ['--no-sandbox'] })
+})
+
+afterAll(async () => {
+  await browser?.close()
+  if (node && node.exitCode === null) {
+    const ended = new Promise((done) => node.once('exit', done))
+    node.kill('SIGINT')
+    await ended
+  }
+  rmSync(folder, { recursive: true, force: true })
+})
+
+async function context(colorScheme: 'light' | 'dark' = 'light'): Promise<BrowserContext> {
+  wrong = []
+  const c = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme })
+  await c.addInitScript(() =>
+    document.addEventListener('securitypolicyviolation', (e) =>
+      console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`),
+    ),
+  )
+  c.on('console', (m) => m.type() === 'error' && wrong.push(m.text()))
+  c.on('weberror', (e) => wrong.push(e.error().message))
+  c.on(
+    'request',
+    (r) =>
+      !r.url().startsWith(base) && !r.url().startsWith('data:') && wrong.push(`foreign request: ${r.url()}`),
+  )
+  return c
+}
+
+async function open(c: BrowserContext, path: string): Promise<Page> {
+  const page = await c.newPage()
+  await page.goto(base + path)
+  await page.locator('h1').first().waitFor()
+  await idle(page)
+  return page
+}
+
+const idle = (page: Page) =>
+  page.waitForFunction(() => (window as unknown as { skein?: { idle: () => boolean } }).skein?.idle())
+
+async function call(path: string, body: object): Promise<{ id: string }> {
+  const response = await fetch(`${base}/api/v1${path}`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  return (await response.json()) as { id: string }
+}
+
+async function failedRun(): Promise<string> {
+  const { id } = await call('/runs', { workflow: 'job-center', params: { fail: 't4' } })
+  const ended = await fetch(`${base}/api/v1/runs/${id}`, { headers: { Prefer: 'wait=60' } })
+  expect(((await ended.json()) as { state: string }).state).toBe('failed')
+  return id
+}
+
+test('the first five minutes: find a workflow, start it, see it succeed live, read its log', async () => {
+  const c = await context()
+  const page = await open(c, '/')
+  await page.keyboard.press('Control+k')
+  await page.keyboard.type('start hello')
+  await page.keyboard.press('Enter')
+  await page.getByRole('button', { name: 'Start the run' }).click()
+  await page.waitForURL(/\/r\//)
+  await page.locator('.facts-line').getByText('Succeeded').waitFor()
+  await page.getByRole('table').getByRole('link').first().click()
+  await page.locator('.log-lines .line').first().waitFor()
+  expect(wrong).toEqual([])
+  await c.close()
+})
+
+test('a failure: Home names it, its page opens on the task that failed, recover asks first', async () => {
+  const id = await failedRun()
+  const c = await context()
+  const page = await open(c, '/')
+  await page.locator('.alarms li', { hasText: 'job-center' }).getByRole('link', { name: 'Open' }).click()
+  await page.waitForURL(new RegExp(`/r/${id}.*task=t4`))
+  await page.locator('.log-lines', { hasText: 'failing, because' }).waitFor()
+  await page.getByRole('button', { name: 'Recover' }).click()
+  await page.getByRole('dialog').getByText('will be done again').waitFor()
+  await page.getByRole('dialog').getByRole('button', { name: 'Recover' }).click()
+  await page.getByText('generation 2').waitFor()
+  expect(wrong).toEqual([])
+  await c.close()
+})
+
+test('a pause can be undone', async () => {
+  const c = await context()
+  const page = await open(c, '/w/default/hello')
+  await page.getByRole('button', { name: 'Pause', exact: true }).click()
+  await page.getByRole('heading', { level: 1 }).getByText('Paused').waitFor()
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await page.getByRole('heading', { level: 1 }).getByText('Active').waitFor()
+  expect(wrong).toEqual([])
+  await c.close()
+})
+
+test.each(['light', 'dark'] as const)(
+  'no page has an accessibility fault or a forbidden request (%s)',
+  async (theme) => {
+    const id = await failedRun()
+    const c = await context(theme)
+    for (const path of [
+      '/',
+      '/workflows',
+      '/w/default/hello',
+      '/w/default/hello?tab=versions',
+      '/w/default/job-center/start',
+      '/runs',
+      `/r/${id}?task=t4`,
+      `/r/${id}?view=events`,
+      `/r/${id}?view=about`,
+      `/r/${id}/log/t4`,
+      '/schedules',
+      '/schedules/next',
+      '/schedules/missed',
+      '/queues',
+      '/cluster',
+    ]) {
+      const page = await open(c, path)
+      // The policy forbids scripts that are added to the page; the debugger may run one.
+      await page.evaluate(axe)
+      const faults = await page.evaluate(async () => {
+        const { violations } = await (
+          window as unknown as {
+            axe: {
+              run: () => Promise<{
+                violations: { id: string; nodes: { html: string; failureSummary: string }[] }[]
+              }>
+            }
+          }
+        ).axe.run()
+        return violations.map(
+          (v) =>
+            `${v.id}: ${v.nodes
+              .slice(0, 3)
+              .map((n) => `${n.html.slice(0, 140)} ${n.failureSummary.slice(0, 160)}`)
+              .join(' | ')}`,
+        )
+      })
+      expect.soft(faults, path).toEqual([])
+      await page.close()
+    }
+    expect(wrong).toEqual([])
+    await c.close()
+  },
+)
