@@ -179,6 +179,17 @@ type Reason struct {
 	Since      *Time   `json:"since" format:"date-time"`
 	Unblocks   *string `json:"unblocks" doc:"What will move it, or what a person can do."`
 	ExpectedAt *Time   `json:"expected_at" format:"date-time"`
+
+	Code    string         `json:"code" doc:"What kind of sentence what is. It stays when the words change."`
+	Args    map[string]any `json:"args" doc:"What the sentence names."`
+	Actions []Action       `json:"actions" doc:"What a person can do about it."`
+}
+
+// Action is a request that would help.
+type Action struct {
+	Verb  string `json:"verb" doc:"The last part of the path, such as retry."`
+	Path  string `json:"path" doc:"Where to POST it."`
+	Label string `json:"label" doc:"What a button says."`
 }
 
 // Event is one line of a run's history: history and audit in one.

@@ -173,6 +173,25 @@ func (r *Run) Held(f func(a *AttemptRow)) {
 	}
 }
 
+// Views copies what memory knows of every task: what Derive makes of the rows.
+func (r *Run) Views() []TaskView {
+	views := make([]TaskView, len(r.tasks))
+	for t := range r.tasks {
+		p := &r.tasks[t]
+		views[t] = TaskView{State: p.state, Token: p.token, Retries: p.retries, Losses: int32(p.losses), Own: p.own, Halted: p.halted}
+	}
+	return views
+}
+
+// Open copies the attempt that a task holds, also one that waits for something outside the run.
+// It returns false if the task holds none.
+func (r *Run) Open(t TaskID) (AttemptRow, bool) {
+	if !r.has(t) || r.at(t).slot == 0 {
+		return AttemptRow{}, false
+	}
+	return r.slots[r.at(t).slot-1].AttemptRow, true
+}
+
 // Unfinished reports whether the run still moves: its owner keeps it in memory.
 func (r *Run) Unfinished() bool { return !r.State.Terminal() }
 

@@ -358,7 +358,7 @@ func (e *Engine) waits(ctx context.Context, now dag.Micros, before *waits) (*wai
 const explainPatience = time.Second
 
 // explainCircle says whether a run waits in a circle, or for one.
-func (e *Engine) explainCircle(ctx context.Context, v *RunView, x *Explanation) error {
+func (e *Engine) explainCircle(ctx context.Context, v *RunView, x *explaining) error {
 	since := inLine(&store.Standing{State: v.State, Created: v.Created, Claim: v.Claim})
 	if since == 0 && !slices.ContainsFunc(x.Reasons, func(r Reason) bool { return r.Kind == dag.Call.String() }) {
 		return nil
@@ -389,7 +389,9 @@ func (e *Engine) explainCircle(ctx context.Context, v *RunView, x *Explanation) 
 	if circle == nil {
 		return nil
 	}
-	x.add(Reason{Kind: "circle", What: "it waits in vain, as runs wait for each other in a circle: " + g.tell(circle), Since: inLine(&last(circle).Standing),
+	x.add(Reason{Kind: "circle", Code: "wait_circle", Actions: on(last(circle).Run, "", "stop"),
+		What:   "it waits in vain, as runs wait for each other in a circle: " + g.tell(circle),
+		Since:  inLine(&last(circle).Standing),
 		Holder: "run " + last(circle).Run.String(), Unblocks: "the next sweep of recovery, which has the last of them fail; or stop one: skein run stop " + last(circle).Run.String()})
 	return nil
 }

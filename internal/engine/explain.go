@@ -19,7 +19,30 @@ type Reason struct {
 	Since    dag.Micros
 	Unblocks string // what will move it, or what a person can do
 	Expected dag.Micros
+	Code     string         // what kind of sentence What is: it stays when the words change
+	Args     map[string]any // what the sentence names
+	Actions  []Action       // what a person can do about it
 }
+
+// Action is a verb that would help. It is about the task, the queue or the run that it names first in this order.
+type Action struct {
+	Verb  string // as in the address of its route: retry
+	Run   dag.RunID
+	Task  string
+	Queue string
+}
+
+// on gives actions on one task of a run, or on the run if the task is "".
+func on(run dag.RunID, task string, verbs ...string) []Action {
+	all := make([]Action, len(verbs))
+	for i, verb := range verbs {
+		all[i] = Action{Verb: verb, Run: run, Task: task}
+	}
+	return all
+}
+
+// args are what a sentence names.
+type args = map[string]any
 
 // Explanation is a run's or a task's state and all reasons for it.
 type Explanation struct {
@@ -38,44 +61,54 @@ const (
 // holderPages bounds the search for the run that another one waits for, in pages of 1,000.
 const holderPages = 10
 
+// explaining is an explanation that is being made, and what it rests on.
+type explaining struct {
+	Explanation
+	*sight // nil until the tasks of the run are looked at
+}
+
 // Explain says why a run, or one task of it, stands where it stands.
 func (e *Engine) Explain(ctx context.Context, id dag.RunID, task string) (Explanation, error) {
-	v, err := e.GetRun(ctx, id)
+	v, err := e.outline(ctx, id)
 	if err != nil {
 		return Explanation{}, err
 	}
-	x := Explanation{ID: id.String(), State: v.State.String()}
+	x := &explaining{Explanation: Explanation{ID: id.String(), State: v.State.String()}}
 	if task == "" {
 		if !v.State.Terminal() {
-			e.explainNobody(&x)
+			e.explainNobody(x)
 		}
-		if err := e.explainRun(ctx, &v, &x); err != nil {
-			return x, err
+		if err := e.explainRun(ctx, &v, x); err != nil {
+			return x.Explanation, err
 		}
-		return x, e.explainCircle(ctx, &v, &x)
+		return x.Explanation, e.explainCircle(ctx, &v, x)
 	}
-	t, err := e.Task(ctx, id, task)
+	t, err := e.taskOf(ctx, &v, task, x)
 	if errors.Is(err, ErrNotFound) && v.SplitAt == 0 && e.declares(&v.RunRow, task) { // it has no tasks yet, and the reason is the same
 		x.ID = id.String() + "/" + task
-		return x, e.explainRun(ctx, &v, &x)
+		err = e.explainRun(ctx, &v, x)
+		return x.Explanation, err
 	}
 	if err != nil {
-		return x, err
+		return x.Explanation, err
 	}
 	x.ID, x.State = id.String()+"/"+task, t.State.String()
 	if !t.State.Terminal() {
-		e.explainNobody(&x)
+		e.explainNobody(x)
 	}
-	return x, e.explainTask(ctx, &v, &t, &x)
+	err = e.explainTask(ctx, &v, &t, x)
+	return x.Explanation, err
 }
 
 // startServer unblocks whatever stands because nobody is there.
 const startServer = "a server over this data folder: skein server"
 
 // explainNobody says that nobody works here: this engine only reads, and who ever had something is gone.
-func (e *Engine) explainNobody(x *Explanation) {
+func (e *Engine) explainNobody(x *explaining) {
 	if e.reads() {
-		x.add(Reason{Kind: "nobody", What: "no server holds the data folder: nothing runs and nothing new starts", Unblocks: startServer})
+		x.add(Reason{Kind: "nobody", Code: "no_server",
+			What:     "no server holds the data folder: nothing runs and nothing new starts",
+			Unblocks: startServer})
 	}
 }
 
@@ -89,13 +122,16 @@ func (e *Engine) reads() bool {
 	}
 }
 
-func (x *Explanation) add(r Reason) {
+func (x *explaining) add(r Reason) {
+	if r.Code == "" {
+		r.Code = r.Kind
+	}
 	if len(x.Reasons) < reasonsMax {
 		x.Reasons = append(x.Reasons, r)
 	}
 }
 
-func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) error {
+func (e *Engine) explainRun(ctx context.Context, v *RunView, x *explaining) error {
 	if complete, err := e.explainIntent(ctx, v, x); complete || err != nil {
 		return err
 	}
@@ -113,27 +149,12 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) err
 		x.add(r)
 		return nil
 	}
-	tasks, _, err := e.Tasks(ctx, v.ID, 0, -1)
-	if err != nil {
+	if err := x.look(ctx, e, v, dag.LeaderTask); err != nil {
 		return err
 	}
-	now, err := e.Clock(ctx)
+	waiting, err := e.explainGoing(ctx, v, x)
 	if err != nil {
 		return err
-	}
-	var waiting []*TaskView
-	for i := range tasks {
-		switch t := &tasks[i]; {
-		case t.State == dag.Ready, v.Intent == dag.IntentRun && dueAgain(t, now):
-			waiting = append(waiting, t)
-		case len(x.Reasons) >= goingMax:
-		case t.State == dag.Assigned, t.State == dag.Running, t.State == dag.RetryWait:
-			e.explainHeld(v, t, now, x)
-		case t.State == dag.Deferred:
-			if err := e.explainDeferred(ctx, v, t, x); err != nil {
-				return err
-			}
-		}
 	}
 	if len(waiting) > 0 && v.Intent == dag.IntentRun {
 		groups, err := e.misplaced(ctx, v, x, waiting...)
@@ -151,9 +172,38 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *Explanation) err
 	return e.explainStartBy(ctx, v, x, waiting...)
 }
 
+// explainGoing covers the tasks that somebody has or that wait outside the run, and returns those that wait for a slot.
+func (e *Engine) explainGoing(ctx context.Context, v *RunView, x *explaining) (waiting []dag.TaskID, err error) {
+	looks := 0
+	for t := range x.views {
+		t := dag.TaskID(t)
+		switch state := x.views[t].State; {
+		case v.Intent == dag.IntentRun && (state == dag.Ready || x.again[t]),
+			state == dag.Ready && (x.views[t].Token == 0 || looks >= goingMax):
+			waiting = append(waiting, t)
+		case len(x.Reasons) >= goingMax:
+		case state == dag.RetryWait, state == dag.Deferred, state == dag.Ready, state.Held():
+			looks++
+			task, err := e.viewOf(ctx, v, t, x)
+			if err != nil {
+				return nil, err
+			}
+			if len(task.Attempts) == 0 || task.State == dag.Ready { // it has moved on meanwhile
+				waiting = append(waiting, t)
+			} else if state != dag.Deferred {
+				e.explainHeld(v, &task, x)
+			} else if err := e.explainDeferred(ctx, v, &task, x); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return waiting, nil
+}
+
 // explainWaiting says which limit holds a run back, and who is through it.
-func (e *Engine) explainWaiting(ctx context.Context, v *RunView, x *Explanation) error {
-	r := Reason{Kind: "limit", What: "a limit on concurrent runs holds it back", Since: v.Created, Unblocks: "the end of one of them"}
+func (e *Engine) explainWaiting(ctx context.Context, v *RunView, x *explaining) error {
+	r := Reason{Kind: "limit", Code: "run_limit", What: "a limit on concurrent runs holds it back",
+		Since: v.Created, Unblocks: "the end of one of them"}
 	rows, err := e.store.Events(ctx, v.ID, 0, 1)
 	if err != nil {
 		return fromStore("read the run's history", err)
@@ -180,6 +230,7 @@ func (e *Engine) explainWaiting(ctx context.Context, v *RunView, x *Explanation)
 		r.Unblocks += "; not begun by then, it ends skipped"
 		r.Expected = v.Fire.StartBy
 	}
+	r.Args = args{"limit": r.What, "holder": r.Holder}
 	x.add(r)
 	return nil
 }
@@ -211,45 +262,48 @@ func (e *Engine) waitsFor(ctx context.Context, v *RunView, atTrigger bool) (olde
 	return oldest, nil
 }
 
-// dueAgain reports whether the next try of a task is due. It waits for a slot then, as one does that is ready, which its rows
-// do not tell.
-func dueAgain(t *TaskView, now dag.Micros) bool {
-	return t.State == dag.RetryWait && isDue(&t.Attempts[len(t.Attempts)-1].AttemptRow, now)
-}
-
 // isDue reports whether the try after an attempt is due: who waits for a person has none.
 func isDue(a *dag.AttemptRow, now dag.Micros) bool { return a.RetryAt != 0 && a.RetryAt <= now }
 
 // explainHeld covers a task that somebody has, or that waits for its next try.
-func (e *Engine) explainHeld(v *RunView, t *TaskView, now dag.Micros, x *Explanation) {
+func (e *Engine) explainHeld(v *RunView, t *TaskView, x *explaining) {
 	a := &t.Attempts[len(t.Attempts)-1]
 	if t.State == dag.RetryWait && a.Cause == dag.CauseAsk {
-		x.add(Reason{Kind: "operator", What: fmt.Sprintf("task %s lost its handler, and on_lost: ask has it wait for a person", t.Name),
-			Since: a.Finished, Unblocks: "skein task retry, skip or mark " + a.Run.String() + "/" + t.Name})
+		x.add(Reason{Kind: "operator", Code: "lost_asks", Args: args{"task": t.Name},
+			Actions: on(v.ID, t.Name, "retry", "skip", "mark"),
+			What:    fmt.Sprintf("task %s lost its handler, and on_lost: ask has it wait for a person", t.Name),
+			Since:   a.Finished, Unblocks: "skein task retry, skip or mark " + a.Run.String() + "/" + t.Name})
 		return
 	}
 	if t.State == dag.RetryWait {
-		r := Reason{Kind: "retry", What: fmt.Sprintf("task %s failed (%s) and is tried again", t.Name, describe(&a.AttemptRow)),
+		r := Reason{Kind: "retry",
+			Args:  args{"task": t.Name, "attempt": a.Token, "why": describe(&a.AttemptRow)},
+			What:  fmt.Sprintf("task %s failed (%s) and is tried again", t.Name, describe(&a.AttemptRow)),
 			Since: a.Finished, Unblocks: "time", Expected: a.RetryAt}
 		if a.State == dag.AttemptLost {
 			r.What = fmt.Sprintf("task %s was lost again (%s) and is handed over once more", t.Name, describe(&a.AttemptRow))
 			r.Unblocks = "time, or skein task retry " + a.Run.String() + "/" + t.Name
+			r.Code, r.Actions = "lost_again", on(v.ID, t.Name, "retry")
 		}
 		if v.Intent == dag.IntentPause { // who knows when that ends
 			r.What += ", once its run goes on"
 			r.Unblocks, r.Expected = "skein run resume "+v.ID.String(), 0
-			if a.RetryAt > now {
+			r.Actions = on(v.ID, "", "resume")
+			if a.RetryAt > x.now {
 				r.Unblocks += "; it is tried no sooner than " + a.RetryAt.Time().UTC().Format(time.RFC3339)
 			}
 		}
 		x.add(r)
 		return
 	}
-	r := Reason{Kind: "running", What: fmt.Sprintf("task %s, attempt %d, is %s", t.Name, a.Token, t.State),
-		Holder: a.By.Node + " (" + a.By.UUID + ")", Since: max(a.Assigned, a.Started), Unblocks: "the end of that attempt"}
+	r := Reason{Kind: "running", Code: "attempt_" + t.State.String(),
+		Args:    args{"task": t.Name, "attempt": a.Token, "node": a.By.Node},
+		Actions: on(v.ID, t.Name, "stop"),
+		What:    fmt.Sprintf("task %s, attempt %d, is %s", t.Name, a.Token, t.State),
+		Holder:  a.By.Node + " (" + a.By.UUID + ")", Since: max(a.Assigned, a.Started), Unblocks: "the end of that attempt"}
 	if e.reads() {
 		r.What = fmt.Sprintf("task %s, attempt %d, was %s on a node that is gone; it is lost", t.Name, a.Token, t.State)
-		r.Unblocks = startServer
+		r.Unblocks, r.Code, r.Actions = startServer, "attempt_gone", nil
 	}
 	x.add(r)
 }
@@ -269,21 +323,17 @@ func describe(a *dag.AttemptRow) string {
 	return string(a.Cause)
 }
 
-func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Explanation) error {
+func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *explaining) error {
 	switch t.State {
 	case dag.Assigned, dag.Running:
-		e.explainHeld(v, t, 0, x)
+		e.explainHeld(v, t, x)
 		return nil
 	case dag.RetryWait:
-		now, err := e.Clock(ctx)
-		if err != nil {
-			return err
-		}
-		if v.Intent == dag.IntentRun && dueAgain(t, now) {
+		if v.Intent == dag.IntentRun && x.again[t.ID] {
 			return e.explainReady(ctx, v, t, x)
 		}
-		_, err = e.explainIntent(ctx, v, x)
-		e.explainHeld(v, t, now, x)
+		_, err := e.explainIntent(ctx, v, x)
+		e.explainHeld(v, t, x)
 		return err
 	case dag.Deferred:
 		return e.explainDeferred(ctx, v, t, x)
@@ -291,7 +341,7 @@ func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Ex
 		if err := e.explainReady(ctx, v, t, x); err != nil {
 			return err
 		}
-		return e.explainStartBy(ctx, v, x, t)
+		return e.explainStartBy(ctx, v, x, t.ID)
 	case dag.Pending:
 		if _, err := e.explainIntent(ctx, v, x); err != nil {
 			return err
@@ -302,19 +352,19 @@ func (e *Engine) explainTask(ctx context.Context, v *RunView, t *TaskView, x *Ex
 }
 
 // explainReady says what a task waits for that needs nothing more but to be handed over.
-func (e *Engine) explainReady(ctx context.Context, v *RunView, t *TaskView, x *Explanation) error {
+func (e *Engine) explainReady(ctx context.Context, v *RunView, t *TaskView, x *explaining) error {
 	if complete, err := e.explainIntent(ctx, v, x); complete || v.Intent != dag.IntentRun || err != nil {
 		return err
 	}
-	if groups, err := e.misplaced(ctx, v, x, t); len(groups) == 0 || err != nil {
+	if groups, err := e.misplaced(ctx, v, x, t.ID); len(groups) == 0 || err != nil {
 		return err
 	}
 	if n, err := e.explainShares(ctx, v, t.Name, x); n > 0 || err != nil {
 		return err
 	}
-	q := wanting{run: v, task: t, what: "it is ready and waits for a slot", since: t.Modified}
-	if t.State == dag.RetryWait {
-		a := &t.Attempts[len(t.Attempts)-1]
+	q := wanting{run: v, task: t.ID, place: x.g.Policy(t.ID).Place, what: "it is ready and waits for a slot", since: t.Modified}
+	if n := len(t.Attempts); n > 0 && t.Attempts[n-1].RetryAt != 0 { // the owner calls it ready
+		a := &t.Attempts[n-1]
 		q.what, q.since = fmt.Sprintf("its next try is due (%s) and waits for a slot", describe(&a.AttemptRow)), a.RetryAt
 	}
 	r, err := e.roomReason(ctx, q)
@@ -325,18 +375,25 @@ func (e *Engine) explainReady(ctx context.Context, v *RunView, t *TaskView, x *E
 	return nil
 }
 
-func (e *Engine) explainNeeds(ctx context.Context, v *RunView, t *TaskView, x *Explanation) error {
-	g, _, states, err := e.derive(ctx, &v.RunRow)
-	if err != nil {
-		return err
-	}
-	for _, n := range g.Needs(t.ID) {
-		s := states[n].State
+func (e *Engine) explainNeeds(ctx context.Context, v *RunView, t *TaskView, x *explaining) error {
+	for _, n := range x.g.Needs(t.ID) {
+		s := x.views[n].State
 		if s.Terminal() {
 			continue
 		}
-		x.add(Reason{Kind: "needs", What: fmt.Sprintf("it needs task %s, which is %s", g.Name(n), s), Holder: g.Name(n),
-			Since: v.SplitAt, Unblocks: "the end of task " + g.Name(n)})
+		if s == dag.Ready && x.views[n].Token != 0 { // it may be its next try that is due
+			need, err := e.viewOf(ctx, v, n, x)
+			if err != nil {
+				return err
+			}
+			s = need.State
+		}
+		x.add(Reason{Kind: "needs", Args: args{"task": x.g.Name(n), "state": s.String()},
+			What: fmt.Sprintf("it needs task %s, which is %s", x.g.Name(n), s), Holder: x.g.Name(n),
+			Since: v.SplitAt, Unblocks: "the end of task " + x.g.Name(n)})
+		if len(x.Reasons) == reasonsMax {
+			break
+		}
 	}
 	return nil
 }

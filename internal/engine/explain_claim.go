@@ -25,7 +25,7 @@ const (
 // explainClaim says what a run waits for of what all shards share: queue or lock, who has it,
 // its place in the line, since when, and what lets it through. It reads rows only, so any
 // node can tell.
-func (e *Engine) explainClaim(ctx context.Context, v *RunView, x *Explanation) error {
+func (e *Engine) explainClaim(ctx context.Context, v *RunView, x *explaining) error {
 	c := v.Claim
 	since := c.Asked
 	for _, name := range c.Locks {
@@ -37,7 +37,8 @@ func (e *Engine) explainClaim(ctx context.Context, v *RunView, x *Explanation) e
 			return fromStore("read who has lock "+name, err)
 		}
 		if n > 0 {
-			x.add(Reason{Kind: "lock", What: "it waits for lock " + name, Holder: runsOf(holders, n), Since: since,
+			x.add(Reason{Kind: "lock", Code: "lock_held", Args: args{"lock": name, "runs": n},
+				What: "it waits for lock " + name, Holder: runsOf(holders, n), Since: since,
 				Unblocks: "the end of " + runsOf(holders, n)})
 		}
 	}
@@ -47,16 +48,20 @@ func (e *Engine) explainClaim(ctx context.Context, v *RunView, x *Explanation) e
 		}
 	}
 	if len(x.Reasons) == 0 {
-		x.add(Reason{Kind: "lock", What: "it asks for " + c.What() + "; others asked before", Since: since, Unblocks: "the end of those before it"})
+		x.add(Reason{Kind: "lock", Code: "lock_asked", Args: args{"asks": c.What()},
+			What: "it asks for " + c.What() + "; others asked before", Since: since,
+			Unblocks: "the end of those before it"})
 	}
 	return nil
 }
 
-func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) error {
+func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *explaining) error {
 	c := v.Claim
 	q, err := e.store.Queue(ctx, c.Queue)
 	if errors.Is(err, store.ErrNotFound) {
-		x.add(Reason{Kind: "queue", What: "there is no queue " + c.Queue, Since: c.Asked, Unblocks: "skein queue set " + c.Queue + " --limit N"})
+		x.add(Reason{Kind: "queue", Code: "queue_missing", Args: args{"queue": c.Queue},
+			What: "there is no queue " + c.Queue, Since: c.Asked,
+			Unblocks: "skein queue set " + c.Queue + " --limit N"})
 		return nil
 	}
 	if err != nil {
@@ -74,14 +79,19 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) e
 	if c.Key != "" {
 		where += " for " + c.Key
 	}
-	r := Reason{Kind: "queue", Since: c.Asked, Holder: runsOf(holders, held)}
+	r := Reason{Kind: "queue", Code: "queue_turn",
+		Args: args{"queue": q.Name, "key": c.Key, "limit": q.Limit, "held": held}, Since: c.Asked,
+		Holder: runsOf(holders, held)}
 	switch state := effective(&q, now); {
 	case state == store.QueuePaused:
 		r.What, r.Holder = where+" is paused"+because(q.Reason), q.Actor
+		r.Code, r.Actions = "queue_paused", []Action{{Verb: "resume", Queue: q.Name}}
 		r.Unblocks, r.Expected = "skein queue resume "+q.Name, q.Until
 	case q.Limit > 0 && held >= int(q.Limit):
+		r.Code = "queue_full"
 		r.What, r.Unblocks = lets(where, q.Limit), "the end of one of them; more at a time: skein queue set "+q.Name+" --limit N"
 	case q.Rate > 0 && q.Paced > now:
+		r.Code = "queue_rate"
 		r.What, r.Holder = paces(where, q.Rate, "run", q.Each), ""
 		r.Unblocks, r.Expected = "time", q.Paced // of the first in line
 		if v.Place != nil && v.Place.Number > 1 {
@@ -93,6 +103,7 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *Explanation) e
 	if place := v.Place; place != nil {
 		switch more := map[bool]string{true: "more than "}[place.More]; {
 		case place.Number > 0:
+			r.Args["number"], r.Args["of"] = place.Number, place.Of
 			r.What += fmt.Sprintf("; it is number %d of %s%d in line", place.Number, more, place.Of)
 		default:
 			r.What += fmt.Sprintf("; %s%d are before it in line", more, place.Of)

@@ -8,7 +8,7 @@ import (
 
 // explainIntent covers what is true of the whole run, whatever its tasks do: it has ended, or somebody has
 // paused or stopped it, and who that was, when and why.
-func (e *Engine) explainIntent(ctx context.Context, v *RunView, x *Explanation) (complete bool, err error) {
+func (e *Engine) explainIntent(ctx context.Context, v *RunView, x *explaining) (complete bool, err error) {
 	terminal := v.State.Terminal()
 	if v.Intent == dag.IntentRun && v.State != dag.RunPaused && !terminal {
 		return false, nil
@@ -32,23 +32,35 @@ func (e *Engine) explainIntent(ctx context.Context, v *RunView, x *Explanation) 
 		if v.Message != "" && (v.State != dag.RunStopped || v.Message != said.reason) {
 			what += " (" + v.Message + ")"
 		}
-		unblocks := "skein run rerun " + id + " starts it anew"
+		unblocks, verbs := "skein run rerun "+id+" starts it anew", []string{"rerun"}
 		if v.State != dag.RunSucceeded && v.State != dag.RunSkipped && v.SplitAt != 0 && v.Cause != dag.CauseCorrupt {
 			unblocks = "skein run recover " + id + " does again what failed; skein run rerun starts it anew"
+			verbs = []string{"recover", "rerun"}
 		}
-		x.add(Reason{Kind: "ended", What: what, Since: v.FinishedAt, Unblocks: unblocks})
+		x.add(Reason{Kind: "ended", Code: "run_ended",
+			Args: args{"state": v.State.String(), "message": v.Message}, Actions: on(v.ID, "", verbs...),
+			What: what, Since: v.FinishedAt, Unblocks: unblocks})
 		return true, nil
 	case v.State == dag.RunPaused:
-		x.add(Reason{Kind: "paused", What: "it is paused" + said.words() + ": nothing runs and nothing new starts", Holder: said.actor, Since: since, Unblocks: "skein run resume " + id})
+		x.add(Reason{Kind: "paused", Code: "run_paused", Args: args{"by": said.actor, "reason": said.reason},
+			Actions: on(v.ID, "", "resume"),
+			What:    "it is paused" + said.words() + ": nothing runs and nothing new starts", Holder: said.actor,
+			Since: since, Unblocks: "skein run resume " + id})
 		return true, nil
 	case v.Intent == dag.IntentPause:
-		x.add(Reason{Kind: "paused", What: "it is being paused" + said.words() + ": what runs finishes, nothing new starts", Holder: said.actor, Since: since, Unblocks: "skein run resume " + id})
+		x.add(Reason{Kind: "paused", Code: "run_pausing", Args: args{"by": said.actor, "reason": said.reason},
+			Actions: on(v.ID, "", "resume"),
+			What:    "it is being paused" + said.words() + ": what runs finishes, nothing new starts",
+			Holder:  said.actor, Since: since, Unblocks: "skein run resume " + id})
 	case v.Intent >= dag.IntentStop:
 		unblocks := "the end of the attempts that still run"
 		if e.reads() {
 			unblocks = startServer
 		}
-		x.add(Reason{Kind: "stopping", What: "it is being ended (" + v.Intent.String() + ")" + said.words() + ": nothing new starts", Holder: said.actor, Since: since, Unblocks: unblocks})
+		x.add(Reason{Kind: "stopping", Code: "run_stopping",
+			Args: args{"by": said.actor, "reason": said.reason}, Actions: on(v.ID, "", "kill"),
+			What:   "it is being ended (" + v.Intent.String() + ")" + said.words() + ": nothing new starts",
+			Holder: said.actor, Since: since, Unblocks: unblocks})
 	}
 	return false, nil
 }

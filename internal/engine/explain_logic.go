@@ -11,25 +11,25 @@ import (
 )
 
 // explainDeferred covers a task that waits for something outside its run.
-func (e *Engine) explainDeferred(ctx context.Context, v *RunView, t *TaskView, x *Explanation) error {
-	g, err := e.graphOf(&v.RunRow)
-	if err != nil {
-		return err
-	}
-	a := &t.Attempts[len(t.Attempts)-1]
-	r := Reason{Kind: g.Logic(t.ID).Name(), Since: a.Assigned, Expected: a.RetryAt}
+func (e *Engine) explainDeferred(ctx context.Context, v *RunView, t *TaskView, x *explaining) error {
+	g, a := x.g, &t.Attempts[len(t.Attempts)-1]
+	r := Reason{Kind: g.Logic(t.ID).Name(), Args: args{"task": t.Name}, Since: a.Assigned,
+		Expected: a.RetryAt}
 	address := v.ID.String() + "/" + t.Name
 	switch g.Kind(t.ID) {
 	case dag.Wait:
 		r.What, r.Unblocks = fmt.Sprintf("task %s waits until its time has come", t.Name), "time"
+		r.Code, r.Actions = "wait_time", on(v.ID, t.Name, "skip")
 		if a.RetryAt == 0 {
 			r.What, r.Unblocks = fmt.Sprintf("task %s waits for an instant that is being worked out", t.Name), "that"
+			r.Code = "wait_instant"
 		}
 	case dag.Approval:
 		r.What = fmt.Sprintf("task %s waits for a person to approve", t.Name)
+		r.Actions = on(v.ID, t.Name, "approve")
 		if by := e.approvers(ctx, v, g, t, a); len(by) > 0 {
 			r.Holder = strings.Join(by, " or ")
-			r.What = fmt.Sprintf("task %s waits for %s to approve", t.Name, r.Holder)
+			r.What, r.Args["by"] = fmt.Sprintf("task %s waits for %s to approve", t.Name, r.Holder), by
 		}
 		r.Unblocks = "skein task approve " + address + ", or with --reject"
 		if a.RetryAt != 0 {
@@ -37,8 +37,10 @@ func (e *Engine) explainDeferred(ctx context.Context, v *RunView, t *TaskView, x
 		}
 	case dag.Foreach:
 		r.What, r.Unblocks = fmt.Sprintf("task %s waits for its %d instances", t.Name, len(g.Instances(t.ID))), "their end"
+		r.Code, r.Args["instances"] = "foreach_instances", len(g.Instances(t.ID))
 		if a.Started == 0 {
 			r.What, r.Unblocks = fmt.Sprintf("task %s waits for its items, which are being worked out", t.Name), "that"
+			r.Code = "foreach_items"
 		}
 	case dag.Call:
 		return e.explainCall(ctx, t, a, r, x)
@@ -76,10 +78,13 @@ func (e *Engine) explainDependent(ctx context.Context, v *RunView, g *dag.Graph,
 			return err
 		case err != nil:
 			r.What, r.Unblocks = fmt.Sprintf("task %s fails: %v", t.Name, err), "nothing"
+			r.Code, r.Args["why"] = "wait_fails", err.Error()
 		case is.Later == 0:
 			r.What, r.Unblocks = fmt.Sprintf("task %s waited for what is there now", t.Name), "the next look of its owner"
+			r.Code = "wait_met"
 		default:
 			r.Kind, r.What, r.Holder, r.Unblocks = is.Why.Kind, fmt.Sprintf("task %s waits %s", t.Name, is.Why.What), is.Why.Holder, is.Why.Unblocks
+			r.Code, r.Args["what"] = "wait_"+is.Why.Kind, is.Why.What
 		}
 	}
 	if a.RetryAt != 0 {
@@ -89,15 +94,17 @@ func (e *Engine) explainDependent(ctx context.Context, v *RunView, g *dag.Graph,
 }
 
 // explainCall says how the run stands that a task has called.
-func (e *Engine) explainCall(ctx context.Context, t *TaskView, a *AttemptView, r Reason, x *Explanation) error {
+func (e *Engine) explainCall(ctx context.Context, t *TaskView, a *AttemptView, r Reason, x *explaining) error {
 	child, ok := dag.ChildOf(&a.AttemptRow)
 	if !ok {
+		r.Code = "call_starting"
 		r.What, r.Unblocks = fmt.Sprintf("task %s calls a workflow, whose run is being started", t.Name), "that"
 		x.add(r)
 		return nil
 	}
 	row, err := e.store.Run(ctx, child.Run)
 	if errors.Is(err, store.ErrNotFound) {
+		r.Code, r.Args["run"] = "call_sent", child.Run.String()
 		r.What, r.Unblocks = fmt.Sprintf("task %s waits for run %s, which is on its way to its owner", t.Name, child.Run), "its owner"
 		x.add(r)
 		return nil
@@ -105,6 +112,7 @@ func (e *Engine) explainCall(ctx context.Context, t *TaskView, a *AttemptView, r
 	if err != nil {
 		return fromStore("read run "+child.Run.String(), err)
 	}
+	r.Code, r.Args["run"], r.Args["state"] = "call_unfinished", child.Run.String(), row.State.String()
 	r.Holder = "run " + child.Run.String()
 	r.What = fmt.Sprintf("task %s waits for run %s, which is %s", t.Name, child.Run, row.State)
 	r.Unblocks = "its end; skein explain " + child.Run.String() + " says what it waits for"

@@ -14,7 +14,8 @@ import (
 // wanting is what is asked about: one ready task of a run that some worker could run, or all of them that have its place.
 type wanting struct {
 	run   *RunView
-	task  *TaskView // or the first of them
+	task  dag.TaskID // or the first of them
+	place dag.Place  // of the task
 	all   bool
 	what  string
 	since dag.Micros
@@ -22,9 +23,9 @@ type wanting struct {
 
 // explainSlots says what for the ready tasks of a run wait that some worker could run, by the place where they may. Of
 // these, some wait for places in queues: then it is told of the others together.
-func (e *Engine) explainSlots(ctx context.Context, v *RunView, groups [][]*TaskView, queued int, x *Explanation) error {
+func (e *Engine) explainSlots(ctx context.Context, v *RunView, groups [][]dag.TaskID, queued int, x *explaining) error {
 	if queued > 0 && len(groups) > 0 {
-		groups = [][]*TaskView{slices.Concat(groups...)}
+		groups = [][]dag.TaskID{slices.Concat(groups...)}
 	}
 	for _, tasks := range groups {
 		n := len(tasks) - queued
@@ -35,7 +36,7 @@ func (e *Engine) explainSlots(ctx context.Context, v *RunView, groups [][]*TaskV
 		if n > 1 {
 			what = fmt.Sprintf("%d of its tasks are ready and wait for a slot", n)
 		}
-		r, err := e.roomReason(ctx, wanting{run: v, task: tasks[0], all: true, what: what, since: v.Modified})
+		r, err := e.roomReason(ctx, wanting{run: v, task: tasks[0], place: x.g.Policy(tasks[0]).Place, all: true, what: what, since: v.Modified})
 		if err != nil {
 			return err
 		}
@@ -47,11 +48,7 @@ func (e *Engine) explainSlots(ctx context.Context, v *RunView, groups [][]*TaskV
 // roomReason says what for a ready task waits that some worker could run: a slot or, if it takes
 // cpu or memory, that.
 func (e *Engine) roomReason(ctx context.Context, q wanting) (Reason, error) {
-	g, err := e.graphOf(&q.run.RunRow)
-	if err != nil {
-		return Reason{}, err
-	}
-	p := g.Policy(q.task.ID).Place
+	p := q.place
 	need := p.Need()
 	if need.IsZero() || e.reads() {
 		return e.slotReason(ctx, q)
@@ -71,20 +68,19 @@ func (e *Engine) roomReason(ctx context.Context, q wanting) (Reason, error) {
 			dag.Bytes(used.Memory), dag.Bytes(room.Memory)))
 	}
 	turn, err := e.turn(ctx, q, there)
-	return Reason{Kind: "resources", What: fmt.Sprintf("%s and %s%s", q.what, need, turn), Holder: some(holders), Since: q.since,
+	return Reason{Kind: "resources", Code: "no_resources",
+		Args: args{"need": need.String(), "place": p.String()},
+		What: fmt.Sprintf("%s and %s%s", q.what, need, turn), Holder: some(holders), Since: q.since,
 		Unblocks: "the end of attempts there that take cpu or memory; more of it: --cpu, --memory"}, err
 }
 
 // slotReason says who has the slots that a ready task could have, and how many runs go before its own.
 func (e *Engine) slotReason(ctx context.Context, q wanting) (Reason, error) {
 	if e.reads() {
-		return Reason{Kind: "slot", What: q.what, Since: q.since, Unblocks: startServer}, nil
+		return Reason{Kind: "slot", Code: "no_server", What: q.what, Since: q.since,
+			Unblocks: startServer}, nil
 	}
-	g, err := e.graphOf(&q.run.RunRow)
-	if err != nil {
-		return Reason{}, err
-	}
-	p := g.Policy(q.task.ID).Place
+	p := q.place
 	there, err := e.fitting(ctx, p)
 	if err != nil {
 		return Reason{}, err
@@ -107,7 +103,9 @@ func (e *Engine) slotReason(ctx context.Context, q wanting) (Reason, error) {
 	if busy == 1 {
 		is = "is"
 	}
-	r := Reason{Kind: "slot", What: fmt.Sprintf("%s: %d of %d %s busy%s", q.what, busy, all, is, turn), Holder: some(holders), Since: q.since,
+	r := Reason{Kind: "slot", Code: "no_slot", Args: args{"busy": busy, "slots": all, "place": p.String()},
+		What: fmt.Sprintf("%s: %d of %d %s busy%s", q.what, busy, all, is, turn), Holder: some(holders),
+		Since:    q.since,
 		Unblocks: "the end of any running attempt there; more slots: --slots"}
 	if e.cluster != nil {
 		r.Unblocks += ", or another skein worker"
@@ -165,8 +163,8 @@ func (e *Engine) turn(ctx context.Context, q wanting, there []store.Member) (str
 		if r == nil {
 			return nil
 		}
-		if runs, known = w.queue.Before(r, shared, w.tx.now.Wall, turnsMax), true; !q.all && r.Graph != nil && int(q.task.ID) < r.Graph.Len() {
-			tasks = r.Ahead(q.task.ID, shared, turnsMax)
+		if runs, known = w.queue.Before(r, shared, w.tx.now.Wall, turnsMax), true; !q.all && r.Graph != nil && int(q.task) < r.Graph.Len() {
+			tasks = r.Ahead(q.task, shared, turnsMax)
 		}
 		return nil
 	}})

@@ -21,51 +21,39 @@ type queueTasks struct {
 	ready []string // of those that are ready
 }
 
-// tasksOf sorts the tasks of a run by the queue that they name.
-func (e *Engine) tasksOf(ctx context.Context, row *dag.RunRow) (map[string]*queueTasks, error) {
-	g, attempts, views, err := e.derive(ctx, row)
-	if err != nil {
-		return nil, err
-	}
-	now, err := e.Clock(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for i := range attempts {
-		a := &attempts[i]
-		if a.Task >= 0 && views[a.Task].State == dag.RetryWait && views[a.Task].Token == a.Token && isDue(a, now) {
-			views[a.Task].State = dag.Ready
-		}
-	}
+// queueTasks sorts the tasks of a run by the queue that they name.
+func (s *sight) queueTasks() map[string]*queueTasks {
 	all := map[string]*queueTasks{}
-	for t := range dag.TaskID(g.Len()) {
-		q, s := g.Policy(t).Queue, views[t].State
-		if q == "" || g.Logic(t) != nil || s != dag.Ready && !s.Held() {
+	for t := range dag.TaskID(s.g.Len()) {
+		q, state := s.g.Policy(t).Queue, s.views[t].State
+		if q == "" || s.g.Logic(t) != nil {
+			continue
+		}
+		if s.again[t] {
+			state = dag.Ready
+		}
+		if state != dag.Ready && !state.Held() {
 			continue
 		}
 		if all[q] == nil {
 			all[q] = &queueTasks{}
 		}
-		if s == dag.Ready {
-			all[q].ready = append(all[q].ready, g.Name(t))
+		if state == dag.Ready {
+			all[q].ready = append(all[q].ready, s.g.Name(t))
 		} else {
-			all[q].used = append(all[q].used, g.Name(t))
+			all[q].used = append(all[q].used, s.g.Name(t))
 		}
 	}
-	return all, nil
+	return all
 }
 
 // explainShares adds a reason for each queue that ready tasks of a run wait for, and returns how many they
 // are. With a task, it looks at that one alone.
-func (e *Engine) explainShares(ctx context.Context, v *RunView, task string, x *Explanation) (waiting int, err error) {
-	g, err := e.graphOf(&v.RunRow)
-	if err != nil || !g.Queued() {
-		return 0, err
+func (e *Engine) explainShares(ctx context.Context, v *RunView, task string, x *explaining) (waiting int, err error) {
+	if !x.g.Queued() {
+		return 0, nil
 	}
-	all, err := e.tasksOf(ctx, &v.RunRow)
-	if err != nil {
-		return 0, err
-	}
+	all := x.queueTasks()
 	for _, queue := range slices.Sorted(maps.Keys(all)) {
 		q := all[queue]
 		s := &dag.Share{Queue: queue}
@@ -95,9 +83,11 @@ func (e *Engine) explainShares(ctx context.Context, v *RunView, task string, x *
 
 // shareReason says why a share has no more places: who has them, and whose turn is before.
 func (e *Engine) shareReason(ctx context.Context, v *RunView, s *dag.Share, what string) (Reason, error) {
-	r := Reason{Kind: "queue", What: what + " in " + s.What(), Since: cmp.Or(s.Asked, v.Modified)}
+	r := Reason{Kind: "queue", Code: "queue_tasks", Args: args{"queue": s.Queue, "key": s.Key},
+		What: what + " in " + s.What(), Since: cmp.Or(s.Asked, v.Modified)}
 	q, err := e.store.Queue(ctx, s.Queue)
 	if errors.Is(err, store.ErrNotFound) {
+		r.Code = "queue_missing"
 		r.What, r.Unblocks = what+": there is no queue "+s.Queue, "skein queue set "+s.Queue+" --limit N"
 		return r, nil
 	}
@@ -132,7 +122,10 @@ func (e *Engine) shareReason(ctx context.Context, v *RunView, s *dag.Share, what
 		r.Holder += fmt.Sprintf(", %d more", more)
 	}
 	if state := effective(&q, now); state != store.QueueActive {
-		r.Holder = q.Actor
+		r.Holder, r.Code = q.Actor, "queue_"+state
+		if state == store.QueuePaused {
+			r.Actions = []Action{{Verb: "resume", Queue: q.Name}}
+		}
 	}
 	if mine == nil || mine.share.Wants() == 0 {
 		return r, nil
@@ -205,11 +198,11 @@ func (e *Engine) crewsIn(ctx context.Context, queue string) ([]CrewView, error) 
 			if err != nil {
 				return nil, fromStore("run "+c.Run.String(), err)
 			}
-			tasks, err := e.tasksOf(ctx, &row)
+			seen, err := e.look(FromRows(ctx), &row, dag.LeaderTask)
 			if err != nil {
 				return nil, err
 			}
-			if t := tasks[queue]; t != nil {
+			if t := seen.queueTasks()[queue]; t != nil {
 				c.Running, c.Ready = t.used[:min(len(t.used), crewTasksShown)], t.ready[:min(len(t.ready), crewTasksShown)]
 			}
 		}

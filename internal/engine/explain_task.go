@@ -8,39 +8,35 @@ import (
 )
 
 // explainStartBy names the start deadline of the ready task that has to be handed over first. It counts on in a run that is paused.
-func (e *Engine) explainStartBy(ctx context.Context, v *RunView, x *Explanation, ready ...*TaskView) error {
-	g, err := e.graphOf(&v.RunRow)
-	if err != nil {
-		return err
-	}
+func (e *Engine) explainStartBy(ctx context.Context, v *RunView, x *explaining, ready ...dag.TaskID) error {
 	limited := false
 	for _, t := range ready {
-		limited = limited || g.Policy(t.ID).StartDeadline > 0
+		limited = limited || x.g.Policy(t).StartDeadline > 0
 	}
 	if !limited || v.State.Terminal() {
 		return nil
 	}
-	g, attempts, views, err := e.derive(ctx, &v.RunRow)
+	startBy, err := e.startsBy(ctx, v, x, ready)
 	if err != nil {
 		return err
 	}
 	var first dag.StartBy
 	var name string
-	startBy := dag.StartsBy(g, &v.RunRow, views, attempts)
 	for _, t := range ready {
-		if d, ok := startBy(t.ID); ok && (name == "" || first.Said && !d.Said || first.Said == d.Said && d.Due < first.Due) {
-			first, name = d, t.Name
+		if d, ok := startBy(t); ok && (name == "" || first.Said && !d.Said || first.Said == d.Said && d.Due < first.Due) {
+			first, name = d, x.g.Name(t)
 		}
 	}
 	if name == "" {
 		return nil
 	}
-	r := Reason{Kind: "start_deadline", What: fmt.Sprintf("task %s fails if it is not handed over within %s of being ready", name, first.Limit),
+	r := Reason{Kind: "start_deadline", Args: args{"task": name, "limit": first.Limit.String()},
+		What:  fmt.Sprintf("task %s fails if it is not handed over within %s of being ready", name, first.Limit),
 		Since: first.Due - dag.Micros(first.Limit.Microseconds()), Unblocks: "that it is handed over; at the instant expected it fails", Expected: first.Due}
 	switch {
 	case first.Said:
 		r.What = fmt.Sprintf("task %s was not handed over within %s of being ready; that was only recorded (on_timeout: warn)", name, first.Limit)
-		r.Unblocks, r.Expected = "nothing needs to be done about that", 0
+		r.Unblocks, r.Expected, r.Code = "nothing needs to be done about that", 0, "start_late"
 	case first.Warns:
 		r.What = fmt.Sprintf("task %s is recorded as late if it is not handed over within %s of being ready (on_timeout: warn)", name, first.Limit)
 		r.Unblocks = "that it is handed over; at the instant expected that is recorded, and it waits on"
@@ -50,7 +46,7 @@ func (e *Engine) explainStartBy(ctx context.Context, v *RunView, x *Explanation,
 }
 
 // explainEnded says how a task ended, and what makes it run again.
-func (e *Engine) explainEnded(ctx context.Context, v *RunView, t *TaskView, x *Explanation) error {
+func (e *Engine) explainEnded(ctx context.Context, v *RunView, t *TaskView, x *explaining) error {
 	what := "it has ended: " + t.State.String()
 	if n := len(t.Attempts); n > 0 && t.State == dag.Failed {
 		what += " (" + describe(&t.Attempts[n-1].AttemptRow) + ")"
@@ -61,27 +57,24 @@ func (e *Engine) explainEnded(ctx context.Context, v *RunView, t *TaskView, x *E
 		}
 		what += " (" + why + ")"
 	}
-	unblocks, err := e.again(ctx, v, t)
-	if err != nil {
-		return err
-	}
-	x.add(Reason{Kind: "ended", What: what, Since: t.Modified, Unblocks: unblocks})
+	unblocks, actions := e.again(v, t, x)
+	x.add(Reason{Kind: "ended", Code: "task_ended", Args: args{"task": t.Name, "state": t.State.String()},
+		Actions: actions, What: what,
+		Since: t.Modified, Unblocks: unblocks})
 	return nil
 }
 
 // again names the verb that makes a task which has ended run again, and that would be taken now.
-func (e *Engine) again(ctx context.Context, v *RunView, t *TaskView) (string, error) {
+func (e *Engine) again(v *RunView, t *TaskView, x *explaining) (string, []Action) {
 	id := v.ID.String()
 	if !v.State.Terminal() && v.Intent >= dag.IntentStop {
 		return "the end of the run, and then skein run recover " + id, nil
 	}
 	if t.State == dag.UpstreamFailed { // it cannot be retried: what it needs comes first
-		return "skein run recover " + id + " does again what failed before it; skein task skip or mark " + id + "/" + t.Name, nil
+		return "skein run recover " + id + " does again what failed before it; skein task skip or mark " + id + "/" + t.Name,
+			append(on(v.ID, "", "recover"), on(v.ID, t.Name, "skip", "mark")...)
 	}
-	g, _, views, err := e.derive(ctx, &v.RunRow)
-	if err != nil {
-		return "", err
-	}
+	g, views := x.g, x.views
 	first := t.ID
 	for range g.Len() { // a graph has no circle
 		n, ok := g.Missing(first, views)
@@ -92,14 +85,15 @@ func (e *Engine) again(ctx context.Context, v *RunView, t *TaskView) (string, er
 	}
 	switch {
 	case first == t.ID:
-		return "skein task retry " + id + "/" + t.Name, nil
+		return "skein task retry " + id + "/" + t.Name, on(v.ID, t.Name, "retry")
 	case !views[first].State.Terminal():
 		return fmt.Sprintf("the end of task %s, which is %s and comes before it; then skein task retry %s/%s", g.Name(first), views[first].State, id, t.Name), nil
 	case v.State.Terminal():
 		return fmt.Sprintf("skein run recover %s does again all that did not succeed; by itself it needs task %s first, which is %s: skein task retry %s/%s",
-			id, g.Name(first), views[first].State, id, g.Name(first)), nil
+			id, g.Name(first), views[first].State, id, g.Name(first)), append(on(v.ID, "", "recover"), on(v.ID, g.Name(first), "retry")...)
 	}
-	return fmt.Sprintf("skein task retry %s/%s, which comes first: task %s is %s; then skein task retry %s/%s", id, g.Name(first), g.Name(first), views[first].State, id, t.Name), nil
+	return fmt.Sprintf("skein task retry %s/%s, which comes first: task %s is %s; then skein task retry %s/%s", id, g.Name(first), g.Name(first), views[first].State, id, t.Name),
+		on(v.ID, g.Name(first), "retry")
 }
 
 // causeScanMax bounds the transactions of a run that are looked through for one sentence.

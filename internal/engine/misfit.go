@@ -119,22 +119,18 @@ func (e *Engine) Unplaced(ctx context.Context, g *dag.Graph) ([]Unplaced, error)
 }
 
 // misplaced adds a reason for each place that nobody has of tasks that are ready, and returns the others, by their places.
-func (e *Engine) misplaced(ctx context.Context, v *RunView, x *Explanation, ts ...*TaskView) (others [][]*TaskView, err error) {
+func (e *Engine) misplaced(ctx context.Context, v *RunView, x *explaining, ts ...dag.TaskID) (others [][]dag.TaskID, err error) {
 	if e.reads() {
-		return [][]*TaskView{ts}, nil
-	}
-	g, err := e.graphOf(&v.RunRow)
-	if err != nil {
-		return nil, err
+		return [][]dag.TaskID{ts}, nil
 	}
 	there, err := e.there(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var places []dag.Place
-	of := map[dag.Place][]*TaskView{}
+	of := map[dag.Place][]dag.TaskID{}
 	for _, t := range ts {
-		p := g.Policy(t.ID).Place
+		p := x.g.Policy(t).Place
 		if of[p] == nil {
 			places = append(places, p)
 		}
@@ -146,13 +142,20 @@ func (e *Engine) misplaced(ctx context.Context, v *RunView, x *Explanation, ts .
 			others = append(others, tasks)
 			continue
 		}
-		what := "task " + tasks[0].Name + " fits nobody who is there: "
+		first := x.g.Name(tasks[0])
+		what := "task " + first + " fits nobody who is there: "
 		if more := len(tasks) - 1; more > 0 {
-			what = fmt.Sprintf("task %s and %d more fit nobody who is there: ", tasks[0].Name, more)
+			what = fmt.Sprintf("task %s and %d more fit nobody who is there: ", first, more)
 		}
-		r := Reason{Kind: "place", What: what + why, Since: tasks[0].Modified, Unblocks: e.unblocked(p)}
+		since, err := e.momentOf(ctx, v, tasks[0], x)
+		if err != nil {
+			return nil, err
+		}
+		r := Reason{Kind: "place", Code: "no_worker",
+			Args: args{"task": first, "tasks": len(tasks), "place": p.String(), "why": why}, What: what + why,
+			Since: since, Unblocks: e.unblocked(p)}
 		if strings.HasSuffix(why, noRoom) {
-			r.Unblocks = "room on that disk: it goes on by itself"
+			r.Unblocks, r.Code = "room on that disk: it goes on by itself", "no_disk"
 		}
 		x.add(r)
 	}

@@ -45,6 +45,24 @@ type AttemptView struct {
 	By store.Handler
 }
 
+// outline reads one run without counting its tasks.
+func (e *Engine) outline(ctx context.Context, id dag.RunID) (v RunView, err error) {
+	v.RunRow, err = e.store.Run(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return v, fmt.Errorf("run %s: %w", id, ErrNotFound)
+	}
+	if err != nil {
+		return v, fromStore("run "+id.String(), err)
+	}
+	v.Modified = max(v.Created, v.SplitAt, v.FinishedAt)
+	if v.Workflow, err = e.store.WorkflowByID(ctx, v.RunRow.Workflow); err != nil {
+		return v, fromStore("workflow of run "+id.String(), err)
+	}
+	one := []RunView{v}
+	err = e.seat(ctx, one)
+	return one[0], err
+}
+
 // GetRun reads one run.
 func (e *Engine) GetRun(ctx context.Context, id dag.RunID) (RunView, error) {
 	row, err := e.store.Run(ctx, id)
@@ -190,12 +208,8 @@ func (e *Engine) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]Ta
 		if err := e.addAttempts(ctx, &v, attempts[first:next]); err != nil {
 			return nil, 0, err
 		}
-		byHand := v.State == dag.Skipped && v.Cause == string(dag.CauseSkip)
-		if v.State == dag.UpstreamFailed || v.State == dag.Skipped && !byHand || v.State == dag.Failed && len(v.Attempts) == 0 {
-			v.Cause = derivedCause(g, states, t)
-			if begins != nil && !begins[t] && v.State == dag.Skipped && len(v.Attempts) == 0 {
-				v.Cause = "the run began at task " + row.Fire.From
-			}
+		if v.Cause = causeWithout(g, states, &v); begins != nil && !begins[t] && v.State == dag.Skipped && len(v.Attempts) == 0 {
+			v.Cause = "the run began at task " + row.Fire.From
 		}
 		views = append(views, v)
 	}
@@ -247,6 +261,23 @@ func (e *Engine) addOutputs(ctx context.Context, id dag.RunID, views []TaskView)
 		}
 	}
 	return nil
+}
+
+// causeOf says why one task has the state that it has, for those that have no cause: "".
+func causeOf(g *dag.Graph, row *dag.RunRow, states []dag.TaskView, v *TaskView) string {
+	if begins := beginning(g, row); begins != nil && !begins[v.ID] && v.State == dag.Skipped && len(v.Attempts) == 0 {
+		return "the run began at task " + row.Fire.From
+	}
+	return causeWithout(g, states, v)
+}
+
+// causeWithout is the cause of the newest attempt of a task, or why it has its end without one.
+func causeWithout(g *dag.Graph, states []dag.TaskView, v *TaskView) string {
+	byHand := v.State == dag.Skipped && v.Cause == string(dag.CauseSkip)
+	if v.State == dag.UpstreamFailed || v.State == dag.Skipped && !byHand || v.State == dag.Failed && len(v.Attempts) == 0 {
+		return derivedCause(g, states, v.ID)
+	}
+	return v.Cause
 }
 
 // derivedCause says why a task has the end that it has without an attempt.

@@ -134,12 +134,20 @@ func destination(dir Directory, elsewhere string) (store.Member, error) {
 	return m, nil
 }
 
-// post is what is left of a request that nobody answers: a verb is written down for whoever is going to.
+// post is what is left of a request that nobody answers. A verb is written down for the next owner. A read is
+// answered by this node from what is stored.
 func post(w http.ResponseWriter, r *http.Request, body *buffered, next http.Handler, why error) {
 	if r.Method == http.MethodPost && r.Context().Err() == nil {
 		body.again(r)
 		catch := &catcher{ResponseWriter: w}
 		next.ServeHTTP(catch, r.WithContext(engine.WithPosting(r.Context())))
+		if catch.elsewhere == "" {
+			return
+		}
+	}
+	if r.Method == http.MethodGet && r.Context().Err() == nil {
+		catch := &catcher{ResponseWriter: w}
+		next.ServeHTTP(catch, r.WithContext(engine.FromRows(r.Context())))
 		if catch.elsewhere == "" {
 			return
 		}

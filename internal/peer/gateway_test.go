@@ -35,8 +35,12 @@ func TestGateway(t *testing.T) {
 		owner http.HandlerFunc // nil: it does not listen
 		dead  bool             // it is taken for dead while it has the request
 		post  bool             // what may be posted
+		get   bool             // a read
 		want  string
 	}{
+		{name: "a read of the owner", get: true, owner: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "owner") }, want: "200 owner"},
+		{name: "a read while it does not listen", get: true, want: "200 from rows"},
+		{name: "a read while it is frozen, and taken for dead", get: true, owner: frozen, dead: true, want: "200 from rows"},
 		{name: "the owner answers", owner: func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			_, _ = w.Write(append([]byte("owner: "), body...))
@@ -57,6 +61,10 @@ func TestGateway(t *testing.T) {
 					_, _ = w.Write(append([]byte("posted: "), body...))
 					return
 				}
+				if c.get && engine.RowsOnly(r.Context()) {
+					_, _ = io.WriteString(w, "from rows")
+					return
+				}
 				w.Header().Set(HeaderElsewhere, "shard 3")
 				w.WriteHeader(http.StatusServiceUnavailable)
 			})
@@ -65,7 +73,11 @@ func TestGateway(t *testing.T) {
 			defer near.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, near.URL+"/api/v1/runs/1:stop", strings.NewReader("stop it"))
+			method, path, body := http.MethodPost, "/api/v1/runs/1:stop", io.Reader(strings.NewReader("stop it"))
+			if c.get {
+				method, path, body = http.MethodGet, "/api/v1/runs/1/explain", nil
+			}
+			req, err := http.NewRequestWithContext(ctx, method, near.URL+path, body)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,8 +86,8 @@ func TestGateway(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer resp.Body.Close()
-			body, err := io.ReadAll(resp.Body)
-			if got := resp.Status[:4] + string(body); err != nil || got != c.want && !strings.Contains(got, c.want[4:]) || got[:3] != c.want[:3] {
+			said, err := io.ReadAll(resp.Body)
+			if got := resp.Status[:4] + string(said); err != nil || got != c.want && !strings.Contains(got, c.want[4:]) || got[:3] != c.want[:3] {
 				t.Errorf("%s, want %s: %v", got, c.want, err)
 			}
 		})

@@ -352,8 +352,17 @@ func TestTasksEventsGraphExplain(t *testing.T) {
 	if x.ID != run.ID || x.State != "failed" || len(x.Reasons) == 0 || x.Reasons[0].Kind == "" {
 		t.Errorf("%+v", x)
 	}
-	if x := want[api.Explanation](t, b.get(path+"/tasks/a/explain"), 200); x.ID != run.ID+"/a" {
-		t.Errorf("%+v", x)
+	if r := x.Reasons[0]; r.Code != "run_ended" || r.Args["state"] != "failed" || len(r.Actions) != 2 || r.Actions[0].Verb != "recover" {
+		t.Errorf("the run is explained by %+v", r)
+	}
+	task := want[api.Explanation](t, b.get(path+"/tasks/a/explain?limit=1"), 200)
+	if r := task.Reasons; task.ID != run.ID+"/a" || len(r) != 1 || r[0].Code != "task_ended" || r[0].Actions[0].Label != "Retry task a" {
+		t.Errorf("%+v", task)
+	}
+	for _, a := range append(x.Reasons[0].Actions, task.Reasons[0].Actions...) {
+		if got := b.post(a.Path, `{"unknown": 1}`); got.status != 422 { // the route is there, and refuses only the body
+			t.Errorf("%s: %d %s", a.Path, got.status, got.body)
+		}
 	}
 	var kinds []string
 	for e, err := range b.client.EachEvent(t.Context(), run.ID) {

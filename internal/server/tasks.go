@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"errors"
+	"net/url"
 	"strconv"
+	"strings"
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
@@ -123,15 +125,30 @@ func (s *Server) listEvents(ctx context.Context, in *listEventsIn) (*jsonOut[api
 	return list(events, next), nil
 }
 
-func (s *Server) explainRun(ctx context.Context, in *RunPath) (*jsonOut[api.Explanation], error) {
-	return s.explain(ctx, in, "")
+type explainRunIn struct {
+	RunPath
+	ReasonLimit
 }
 
-func (s *Server) explainTask(ctx context.Context, in *TaskPath) (*jsonOut[api.Explanation], error) {
-	return s.explain(ctx, &in.RunPath, in.Task)
+type explainTaskIn struct {
+	TaskPath
+	ReasonLimit
 }
 
-func (s *Server) explain(ctx context.Context, in *RunPath, task string) (*jsonOut[api.Explanation], error) {
+// ReasonLimit bounds an explanation.
+type ReasonLimit struct {
+	Limit int `query:"limit" minimum:"1" maximum:"50" default:"50" doc:"How many reasons there are at most."`
+}
+
+func (s *Server) explainRun(ctx context.Context, in *explainRunIn) (*jsonOut[api.Explanation], error) {
+	return s.explain(ctx, &in.RunPath, "", in.Limit)
+}
+
+func (s *Server) explainTask(ctx context.Context, in *explainTaskIn) (*jsonOut[api.Explanation], error) {
+	return s.explain(ctx, &in.RunPath, in.Task, in.Limit)
+}
+
+func (s *Server) explain(ctx context.Context, in *RunPath, task string, limit int) (*jsonOut[api.Explanation], error) {
 	id, err := in.run()
 	if err != nil {
 		return nil, err
@@ -144,9 +161,28 @@ func (s *Server) explain(ctx context.Context, in *RunPath, task string) (*jsonOu
 		return nil, err
 	}
 	out := api.Explanation{ID: x.ID, State: x.State, Reasons: []api.Reason{}}
-	for _, r := range x.Reasons {
-		out.Reasons = append(out.Reasons, api.Reason{Kind: r.Kind, What: r.What, Holder: textOrNull(r.Holder), Since: instantOrNull(r.Since),
-			Unblocks: textOrNull(r.Unblocks), ExpectedAt: instantOrNull(r.Expected)})
+	for i := range x.Reasons[:min(len(x.Reasons), limit)] {
+		out.Reasons = append(out.Reasons, reasonOf(&x.Reasons[i]))
 	}
 	return &jsonOut[api.Explanation]{Body: out}, nil
+}
+
+func reasonOf(r *engine.Reason) api.Reason {
+	out := api.Reason{Kind: r.Kind, What: r.What, Holder: textOrNull(r.Holder), Since: instantOrNull(r.Since),
+		Unblocks: textOrNull(r.Unblocks), ExpectedAt: instantOrNull(r.Expected), Code: r.Code, Args: r.Args, Actions: []api.Action{}}
+	if out.Args == nil {
+		out.Args = map[string]any{}
+	}
+	for _, a := range r.Actions {
+		about, path := "run", "/runs/"+a.Run.String()
+		switch {
+		case a.Task != "":
+			about, path = "task "+a.Task, path+"/tasks/"+url.PathEscape(a.Task)
+		case a.Queue != "":
+			about, path = "queue "+a.Queue, "/queues/"+url.PathEscape(a.Queue)
+		}
+		out.Actions = append(out.Actions, api.Action{
+			Verb: a.Verb, Path: api.Prefix + path + ":" + a.Verb, Label: strings.ToUpper(a.Verb[:1]) + a.Verb[1:] + " " + about})
+	}
+	return out
 }
