@@ -115,6 +115,9 @@ func (w *writer) awaited(t *dag.Timer) bool {
 		return false
 	}
 	state, token := r.Task(t.Task)
+	if t.Kind == dag.TimerStart {
+		return token == t.Token && state == dag.Ready
+	}
 	return token == t.Token && (state == dag.Running || state == dag.RetryWait || state == dag.Deferred)
 }
 
