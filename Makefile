@@ -41,13 +41,14 @@ NODE    := node -e 'const [a, b] = process.versions.node.split(".").map(Number);
 
 .PHONY: page
 page:
-	@if $(NODE); then $(MAKE) -s web; else echo "the web page is not built: it needs Node 20.19 or newer; the rest works" >&2; fi
+	@if ! $(NODE); then echo "the web page is not built: it needs Node 20.19 or newer; the rest works" >&2; \
+	elif ! $(MAKE) -s web; then echo "the web page is not built, for the reason above; the rest works" >&2; fi
 
 .PHONY: web
 web: ## build the web page into the program, if its sources have changed (needs Node 20.19 or newer)
 	@$(NODE) || { echo "make web needs Node 20.19 or newer" >&2; exit 1; }
 	@cd web && is=$$(node tools/stamp.mjs) && if ! grep -qs "$$is" ui/static/app/build.json; then \
-		cmp -s package-lock.json node_modules/.lock || { npm ci --silent && cp package-lock.json node_modules/.lock; }; \
+		cmp -s package-lock.json node_modules/.lock || { npm ci --no-progress >/dev/null && cp package-lock.json node_modules/.lock || exit 1; }; \
 		npm run -s build; fi
 
 .PHONY: webtest
