@@ -11,7 +11,8 @@ type Condition interface {
 	Handles() bool
 	// Reads says what it looks at, so that nothing else is kept in memory.
 	Reads() Reads
-	// Holds evaluates it. An error fails the task with cause "condition".
+	// Holds evaluates it. An error fails the task with cause "condition". If the view is Light and the evaluation
+	// costs more than StepCostMax, the error is ErrCostly.
 	Holds(View) (bool, error)
 }
 
@@ -26,6 +27,7 @@ type View struct {
 	Success bool   // no need failed and at least one succeeded, or there are no needs
 	Failure bool   // some need failed or is upstream_failed
 	Params  []byte // a JSON object; nil if the condition does not read parameters
+	Light   bool   // it is evaluated inside of a step: see StepCostMax
 	// Task gives the state of a task that Reads named and its outputs, a JSON object or
 	// nil. Only tasks that are terminal are ever asked for.
 	Task func(name string) (TaskState, []byte)

@@ -1,6 +1,7 @@
 package dag
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -21,7 +22,16 @@ type TaskView struct {
 // reader on any node sees, and what verify counts.
 //
 // Outputs of attempts are needed only for tasks that conditions read (see Graph.Keeps).
+//
+// Derive evaluates every condition, whatever that costs. The owner of a run does not: see Effects.Evaluations. Until it
+// has the results, memory lags behind what Derive says.
 func Derive(g *Graph, run *RunRow, attempts []AttemptRow) ([]TaskView, error) {
+	d, err := derived(g, run, attempts, nil)
+	return d.views, err
+}
+
+// derived is Derive; fx, if not nil, says which conditions are not to be evaluated now, and is told of them.
+func derived(g *Graph, run *RunRow, attempts []AttemptRow, fx *Effects) (*deriver, error) {
 	views := make([]TaskView, g.Len())
 	latest := make([]int32, g.Len()) // index in attempts + 1
 	for i := range attempts {
@@ -30,7 +40,7 @@ func Derive(g *Graph, run *RunRow, attempts []AttemptRow) ([]TaskView, error) {
 			continue
 		}
 		if int(a.Task) >= g.Len() || a.Task < 0 {
-			return nil, fmt.Errorf("run %s has an attempt of task %d, its graph has %d tasks", run.ID, a.Task, g.Len())
+			return &deriver{}, fmt.Errorf("run %s has an attempt of task %d, its graph has %d tasks", run.ID, a.Task, g.Len())
 		}
 		v := &views[a.Task]
 		if a.Token > v.Token {
@@ -45,8 +55,8 @@ func Derive(g *Graph, run *RunRow, attempts []AttemptRow) ([]TaskView, error) {
 			v.Retries++
 		}
 	}
-	d := deriver{g: g, run: run, attempts: attempts, views: views, latest: latest}
-	return views, d.derive()
+	d := &deriver{g: g, run: run, attempts: attempts, views: views, latest: latest, fx: fx}
+	return d, d.derive()
 }
 
 type deriver struct {
@@ -55,6 +65,20 @@ type deriver struct {
 	attempts []AttemptRow
 	views    []TaskView
 	latest   []int32
+	fx       *Effects     // nil: every condition is evaluated
+	asked    []Evaluation // what was not evaluated
+}
+
+func (d *deriver) holds(t TaskID, branch int32, c Condition, v View) (bool, error) {
+	if d.fx == nil {
+		return c.Holds(v)
+	}
+	holds, err := d.fx.evaluate(c, v)
+	if errors.Is(err, ErrCostly) {
+		e := Evaluation{Run: d.run.ID, Generation: d.run.Generation, Task: t, Branch: branch, Condition: c}
+		d.asked = append(d.asked, e.outside(v))
+	}
+	return holds, err
 }
 
 func (d *deriver) derive() error {
@@ -197,13 +221,19 @@ func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*
 	if g == nil {
 		return nil, fmt.Errorf("run %s has no graph", row.ID)
 	}
-	views, err := Derive(g, row, attempts)
+	d, err := derived(g, row, attempts, fx)
 	if err != nil {
 		return nil, err
 	}
+	views := d.views
 	r.adopt(g)
 	r.loadShares(row.Shares)
+	r.fx = fx
+	for _, e := range d.asked {
+		r.ask(e)
+	}
 	r.loadTasks(views)
+	r.fx = nil
 	r.frozen = countFrozen(row.Base)
 	r.loadAttempts(attempts, now, fx)
 	r.watchLoaded(views, attempts, now, fx)
@@ -284,7 +314,7 @@ func (r *Run) loadTasks(views []TaskView) {
 			r.logical = append(r.logical, TaskID(t))
 		case p.state == Ready:
 			r.list(TaskID(t))
-		case p.state == Pending && p.blockers == 0:
+		case p.state == Pending && p.blockers == 0 && !r.open(TaskID(t)):
 			r.late = append(r.late, TaskID(t))
 		}
 	}

@@ -7,25 +7,26 @@ type EventKind uint8
 
 // The events of a run.
 const (
-	EvSubmit  EventKind = iota + 1 // the first: the run is accepted
-	EvSplit                        // Leader work ended: Graph or Err
-	EvAssign                       // a slot was booked: Task goes to Handler
-	EvStarted                      // the attempt is known to run, since At
-	EvReport                       // the attempt ended: Result
-	EvLost                         // the attempt's handler is gone, or has not got it (Here)
-	EvTimer                        // a timer that Step asked for is due
-	EvIntent                       // an operator wants Intent
-	EvRecover                      // an operator wants what failed to be tried again
-	EvCheck                        // look at everything once more; repairs what stands still
-	EvAdmit                        // what a waiting run waited for is there: like EvSubmit
-	EvMark                         // an operator decides about one task: Mark
-	EvArm                          // a deferred task is prepared: Due, Child
-	EvSettle                       // what a deferred task waited for is there: Result
-	EvDeny                         // a waiting run does not get what it claims: it ends with Cause and Reason
-	EvRefuse                       // tasks that wait for a place in Queue do not get one: they fail with Reason
+	EvSubmit    EventKind = iota + 1 // the first: the run is accepted
+	EvSplit                          // Leader work ended: Graph or Err
+	EvAssign                         // a slot was booked: Task goes to Handler
+	EvStarted                        // the attempt is known to run, since At
+	EvReport                         // the attempt ended: Result
+	EvLost                           // the attempt's handler is gone, or has not got it (Here)
+	EvTimer                          // a timer that Step asked for is due
+	EvIntent                         // an operator wants Intent
+	EvRecover                        // an operator wants what failed to be tried again
+	EvCheck                          // look at everything once more; repairs what stands still
+	EvAdmit                          // what a waiting run waited for is there: like EvSubmit
+	EvMark                           // an operator decides about one task: Mark
+	EvArm                            // a deferred task is prepared: Due, Child
+	EvSettle                         // what a deferred task waited for is there: Result
+	EvDeny                           // a waiting run does not get what it claims: it ends with Cause and Reason
+	EvRefuse                         // tasks that wait for a place in Queue do not get one: they fail with Reason
+	EvEvaluated                      // conditions were evaluated: Evaluated, of Generation
 )
 
-var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked", "admitted", "marked", "armed", "settled", "denied", "refused"}
+var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked", "admitted", "marked", "armed", "settled", "denied", "refused", "evaluated"}
 
 func (k EventKind) String() string { return eventNames[k] }
 
@@ -58,6 +59,9 @@ type Event struct {
 	Child   Child  // EvArm, EvSettle of a call: the run that it started; EvSettle of a foreach: the generation that was read
 	Items   *Items // EvArm of a foreach
 	Fault   string // EvCheck: what recovery found and repairs with this; "": it only looks
+
+	Generation int32       // EvEvaluated
+	Evaluated  []Evaluated // EvEvaluated
 }
 
 // Result is what became of an attempt, as its holder reports it.
@@ -166,6 +170,11 @@ type Effects struct {
 	Orders []Order
 	// Poisoned are tasks that failed because they were lost too often: an operator is to hear of them.
 	Poisoned []Poisoned
+	// Evaluations are conditions that were not evaluated inside of the step: their owner answers with EvEvaluated.
+	Evaluations []Evaluation
+	// Evaluate is the owner's: it evaluates a condition inside of a step, or says ErrCostly. nil: every condition is
+	// evaluated there that costs no more than StepCostMax.
+	Evaluate func(Condition, View) (bool, error)
 }
 
 // Poisoned is a task that is suspected to end whatever runs it.
@@ -181,6 +190,8 @@ func (fx *Effects) Reset() {
 	fx.Prepares = fx.Prepares[:0]
 	fx.Orders = fx.Orders[:0]
 	fx.Poisoned = fx.Poisoned[:0]
+	clear(fx.Evaluations)
+	fx.Evaluations = fx.Evaluations[:0]
 }
 
 // Verdict is the answer to an event. Everything but Accepted changed nothing; its text

@@ -173,7 +173,7 @@ func (g *Graph) choosable(t TaskID, k known) bool {
 // beginLogical begins the next logical task that is ready; false: there is none. A paused
 // run begins none.
 func (r *Run) beginLogical(now Now, fx *Effects) bool {
-	t, any := r.nextLogical()
+	t, to, any := r.nextLogical()
 	if !any {
 		return false
 	}
@@ -191,7 +191,7 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 	wait := l.For
 	switch {
 	case l.Kind == Switch:
-		r.choose(t, p, l, now)
+		r.choose(t, p, to, now)
 		return true
 	case l.Kind == Foreach: // its policy is that of its instances
 	case l.Kind != Wait:
@@ -211,14 +211,21 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 }
 
 // nextLogical takes the first one from the list that can begin. A switch that an operator has told to
-// choose again waits until what it reads has ended, if that was told to run again, too.
-func (r *Run) nextLogical() (t TaskID, any bool) {
+// choose again waits until what it reads has ended, if that was told to run again, too. One whose conditions are
+// evaluated outside of the step waits for their results.
+func (r *Run) nextLogical() (t TaskID, to choice, any bool) {
 	if r.Intent != IntentRun || r.State.Terminal() || r.State == RunWaiting { // recovered, it has not yet what it claims
-		return 0, false
+		return 0, to, false
 	}
 	for i, t := range r.logical {
 		if r.tasks[t].state == Ready && !r.Graph.choosable(t, r) {
 			continue
+		}
+		if r.tasks[t].state == Ready {
+			var err error
+			if to, err = r.chooses(t); err != nil {
+				continue
+			}
 		}
 		if i == 0 { // nearly always: of many, none has to make room
 			r.logical = r.logical[1:]
@@ -228,9 +235,9 @@ func (r *Run) nextLogical() (t TaskID, any bool) {
 		if len(r.logical) == 0 {
 			r.logical = nil
 		}
-		return t, true
+		return t, to, true
 	}
-	return 0, false
+	return 0, to, false
 }
 
 // expect asks for what a deferred attempt needs to go on: its timer, its preparation.
@@ -244,38 +251,15 @@ func (r *Run) expect(a *AttemptRow, now Now, fx *Effects) {
 	}
 }
 
-// choose settles a switch: the first branch whose condition holds.
-func (r *Run) choose(t TaskID, p *task, l *Logic, now Now) {
-	needs := r.Graph.needs.of(t)
-	failure, success := false, len(needs) == 0
-	for _, n := range needs {
-		failure = failure || r.failedAt(n)
-		success = success || r.stateOf(n) == Succeeded
-	}
-	view := viewOf(r.Graph, r.Params, success && !failure, failure, r)
-	then, why := "", ""
-	for i := range l.Branches {
-		b := &l.Branches[i]
-		holds, err := b.If == nil, error(nil)
-		if b.If != nil {
-			holds, err = b.If.Holds(view)
-		}
-		if err != nil {
-			why = fmt.Sprintf("the branch to %s: %v", b.Then, err)
-			break
-		}
-		if holds {
-			then = b.Then
-			break
-		}
-	}
+// choose settles a switch.
+func (r *Run) choose(t TaskID, p *task, to choice, now Now) {
 	a := r.endLogical(p, now)
-	if why != "" {
-		r.failLogical(t, a, CauseCondition, why)
+	if to.why != "" {
+		r.failLogical(t, a, CauseCondition, to.why)
 		return
 	}
-	a.State, a.Outputs = AttemptSucceeded, BranchOutputs(then)
-	r.record(Record{Kind: RecEnded, Task: t, Token: a.Token, State: Succeeded, Reason: then})
+	a.State, a.Outputs = AttemptSucceeded, BranchOutputs(to.then)
+	r.record(Record{Kind: RecEnded, Task: t, Token: a.Token, State: Succeeded, Reason: to.then})
 	r.succeed(t, a)
 }
 

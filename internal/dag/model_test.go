@@ -121,6 +121,10 @@ func newMachine(t *rapid.T) *machine {
 	g, err := NewGraph(m.spec)
 	must(err)
 	m.w = newWorld(g)
+	// With on_failure: end a failure stops what is not decided yet, as a stop does: there the place of an evaluation counts.
+	if !m.spec.EndOnFailure && rapid.Bool().Draw(t, "beside") {
+		m.w.beside = func() bool { return rapid.Bool().Draw(t, "costly") }
+	}
 	m.w.own = rapid.IntRange(0, 4).Draw(t, "own") == 0
 	for i := range m.spec.Tasks {
 		task := &m.spec.Tasks[i]

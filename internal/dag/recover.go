@@ -204,7 +204,7 @@ func (r *Run) regenerate(again []bool, rec *Record, to RunState, now Now, fx *Ef
 
 // recount counts anew what a new generation changed, and decides what can be decided in it.
 func (r *Run) recount() {
-	r.failed, r.late = 0, nil
+	r.failed, r.late, r.questions, r.asking = 0, nil, nil, 0
 	r.frozen = countFrozen(r.base)
 	for t := range r.tasks {
 		p := &r.tasks[t]

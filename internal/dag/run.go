@@ -69,6 +69,10 @@ type Run struct {
 	stirred                     []TaskID           // foreach tasks that something happened to in this step
 	logical                     []TaskID           // ready logical tasks: begun at the end of the step, unless the run is paused
 
+	questions map[TaskID][]question // conditions that are evaluated outside of the steps
+	asking    int32                 // those of them without an answer
+	fx        *Effects              // of the step or load that is under way
+
 	ready  readyList // those that any worker may run
 	placed []*line   // the others, by their place
 	shares []*share  // those that name queues, whatever their place

@@ -2,6 +2,7 @@ package dag
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -102,7 +103,7 @@ func (r *Run) verdictOn(t TaskID, p *task) bool {
 	to, why := judge(r.Graph, r.Params, t, p.blockers == 0, r)
 	switch to {
 	case Pending:
-		if p.blockers == 0 {
+		if p.blockers == 0 && !r.open(t) {
 			r.late = append(r.late, t)
 		}
 		return false
@@ -129,6 +130,8 @@ type known interface {
 	stateOf(TaskID) TaskState
 	failedAt(TaskID) bool // it makes what needs it upstream_failed
 	outputOf(TaskID) []byte
+	// holds evaluates a condition of a task; ErrCostly: it is not known yet.
+	holds(t TaskID, branch int32, c Condition, v View) (bool, error)
 }
 
 // judge is the whole rule for a task without a row: what it is, given the states of what
@@ -139,7 +142,8 @@ type known interface {
 //   - otherwise it stays pending until all needs are settled;
 //   - then: all needs skipped → skipped; its condition false → skipped; else ready;
 //   - but not before every task that the condition reads has ended: those are further up, and
-//     have, unless an operator decided about a task in between.
+//     have, unless an operator decided about a task in between;
+//   - and not before the condition's result is there, if it is evaluated outside of the step.
 func judge(g *Graph, params []byte, t TaskID, settled bool, k known) (TaskState, string) {
 	to, why := judgeIf(g, params, t, settled, k)
 	if to == Ready && !g.choosable(t, k) {
@@ -182,8 +186,10 @@ func judgeIf(g *Graph, params []byte, t TaskID, settled bool, k known) (TaskStat
 	if !handles && !readable(g, cond, k) {
 		return Pending, ""
 	}
-	holds, err := cond.Holds(viewOf(g, params, success && !failure, failure, k))
+	holds, err := k.holds(t, OwnIf, cond, viewOf(g, params, success && !failure, failure, k))
 	switch {
+	case errors.Is(err, ErrCostly):
+		return Pending, ""
 	case err != nil:
 		return Failed, fmt.Sprintf("the if of task %s: %v", g.Name(t), err)
 	case holds:
@@ -365,7 +371,7 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 		r.moveRun(RunPaused)
 		r.record(Record{Kind: RecState, Task: LeaderTask, Text: r.State.String()})
 	default:
-		r.suspend(r.deferred > r.fanning && r.retrying == 0 && !r.listed() && !r.spreading())
+		r.suspend(r.deferred > r.fanning && r.retrying == 0 && !r.listed() && !r.spreading() && !r.Evaluating())
 	}
 }
 

@@ -202,6 +202,7 @@ func (r *Run) moveTask(t TaskID, to TaskState) {
 	case s.state.Terminal():
 		r.left++
 	}
+	r.dropQuestions(t)
 	from := s.state
 	r.count(t, from, -1)
 	r.count(t, to, 1)

@@ -13,8 +13,10 @@ const lossesMax = 5
 // A panic means a bug or a corrupt row: the owner forgets the run, reloads the others
 // and quarantines this one.
 func (r *Run) Step(ev *Event, now Now, fx *Effects) Verdict {
+	r.fx = fx
 	v := r.step(ev, now, fx)
 	r.watchReady(now, fx)
+	r.fx = nil
 	return v
 }
 
@@ -49,8 +51,10 @@ func (r *Run) step(ev *Event, now Now, fx *Effects) Verdict {
 		return r.arm(ev, now, fx)
 	case EvSettle:
 		return r.conclude(ev, now, fx)
+	case EvEvaluated:
+		return r.evaluated(ev, now, fx)
 	case EvCheck:
-		if ev.Fault != "" {
+		if ev.Fault != "" && !r.Evaluating() { // else it stands still for a good reason
 			r.record(Record{Kind: RecRepaired, Task: LeaderTask, Actor: ev.Actor, Text: ev.Fault, Reason: ev.Reason})
 		}
 		r.settleRun(now, fx)

@@ -173,6 +173,12 @@ type world struct {
 	prepares []Prepare
 	orders   []Order
 
+	// beside, if not nil, says of each condition that a step evaluates whether it is evaluated outside. The result comes
+	// back before anything is checked, unless late says so: then it waits in asked.
+	beside func() bool
+	late   bool
+	asked  []Evaluation
+
 	generation int32 // and the states and tokens after the last step
 	states     []TaskState
 	tokens     []Token
@@ -189,13 +195,14 @@ func newWorld(g *Graph) *world {
 
 // step applies one event and checks every invariant.
 func (w *world) step(ev Event) (Verdict, error) {
-	var fx Effects
+	fx := w.effects()
 	if w.heard != nil {
 		w.heard(ev)
 	}
 	records := len(w.run.records)
 	pending := w.run.Pending()
 	v := w.run.Step(&ev, w.now, &fx)
+	w.answer(&fx)
 	w.timers = append(w.timers, fx.Timers...)
 	w.cancels = append(w.cancels, fx.Cancels...)
 	w.prepares, w.orders = append(w.prepares, fx.Prepares...), append(w.orders, fx.Orders...)
@@ -209,6 +216,31 @@ func (w *world) step(ev Event) (Verdict, error) {
 		return v, fmt.Errorf("after %s of %d: %w", ev.Kind, ev.Task, err)
 	}
 	return v, nil
+}
+
+func (w *world) effects() Effects {
+	if w.beside == nil {
+		return Effects{}
+	}
+	return Effects{Evaluate: func(c Condition, v View) (bool, error) {
+		if w.run.Intent < IntentStop && w.beside() { // a stop waits for no condition
+			return false, ErrCostly
+		}
+		return c.Holds(v)
+	}}
+}
+
+// answer evaluates what a step asked for, the last first, each as an event of its own.
+func (w *world) answer(fx *Effects) {
+	if w.late {
+		w.asked = append(w.asked, fx.Evaluations...)
+		return
+	}
+	for n := len(fx.Evaluations); n > 0; n = len(fx.Evaluations) {
+		e := fx.Evaluations[n-1]
+		fx.Evaluations = fx.Evaluations[:n-1]
+		w.run.Step(&Event{Kind: EvEvaluated, Generation: e.Generation, Evaluated: []Evaluated{e.Do()}}, w.now, fx)
+	}
 }
 
 // flush commits, and checks that a load of the rows is what memory is.
@@ -227,12 +259,15 @@ func (w *world) flush() error {
 			return err
 		}
 	}
-	other, _, err := w.load()
+	other, _, err := w.load(Effects{})
 	if err != nil {
 		return err
 	}
 	if err := checkRun(other); err != nil {
 		return fmt.Errorf("loaded run: %w", err)
+	}
+	if w.run.Evaluating() { // memory lags behind the rows
+		return nil
 	}
 	if d := Diff(w.run, other); d != "" {
 		return fmt.Errorf("memory and rows differ: %s", d)
@@ -240,8 +275,7 @@ func (w *world) flush() error {
 	return w.checkDerived()
 }
 
-func (w *world) load() (*Run, Effects, error) {
-	var fx Effects
+func (w *world) load(fx Effects) (*Run, Effects, error) {
 	row := *w.rows.run
 	g, err := RunGraph(w.g, row.Graph, compileCond)
 	if err != nil {
@@ -253,10 +287,15 @@ func (w *world) load() (*Run, Effects, error) {
 
 // crash forgets memory, timers and cancels, and loads what was committed.
 func (w *world) crash() error {
-	r, fx, err := w.load()
+	r, fx, err := w.load(w.effects())
 	if err != nil {
 		return err
 	}
+	w.run, w.asked = r, nil
+	if r.Stirs() {
+		r.Step(&Event{Kind: EvCheck}, w.now, &fx)
+	}
+	w.answer(&fx)
 	w.run, w.timers, w.cancels = r, fx.Timers, append(w.cancels, fx.Cancels...)
 	w.prepares, w.orders = append(w.prepares, fx.Prepares...), append(w.orders, fx.Orders...)
 	w.generation = 0 // what was not committed never happened

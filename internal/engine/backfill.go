@@ -280,7 +280,7 @@ func (w *writer) backfillRun(b *store.Backfill, wf *store.Workflow, pol *Policy,
 		return err
 	}
 	w.tx.rows += 2 * rowsPerItem
-	params, err := w.e.cfg.Planner.Params(context.Background(), ParamsQuery{Workflow: wf.ID, Version: version, Given: pol.Params, Instant: at})
+	params, err := w.plannedParams(ParamsQuery{Workflow: wf.ID, Version: version, Given: pol.Params, Instant: at})
 	if errors.Is(err, ErrInvalid) { // it has no run, and counts as failed
 		w.e.log.Warn("an instant of a backfill has no parameters", "backfill", b.ID, "instant", at.Time(), "err", err)
 		next := *b

@@ -27,6 +27,9 @@ type Config struct {
 	SubmitMax int
 	// AheadRows is from how many rows of a transaction on the next one is made while it is under way; 0: 400.
 	AheadRows int
+	// EvaluateMax is how long one transaction evaluates conditions and keys; what is left is evaluated beside the
+	// writer. 0: 20 ms; negative: it evaluates none.
+	EvaluateMax time.Duration
 	// Reap kills what attempts of earlier lives of this node left running; it is called
 	// before their tasks are given to anybody again, and again if the engine has to load
 	// them once more. nil: nothing can be left.
@@ -115,6 +118,7 @@ type Stats struct {
 	CommitNanos, ActiveRuns atomic.Int64 // ActiveRuns goes up and down
 	ReadyTasks, InboxItems  atomic.Int64 // as of the last transaction
 	Sweeps                  atomic.Int64
+	Evaluated               atomic.Int64         // conditions that were evaluated beside the writer
 	Faults                  [faults]atomic.Int64 // what sweeps found and repaired, as Faults lists them
 }
 
@@ -151,6 +155,9 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	if cfg.SubmitMax == 0 {
 		cfg.SubmitMax = submitMaxDefault
+	}
+	if cfg.EvaluateMax == 0 {
+		cfg.EvaluateMax = evaluateMaxDefault
 	}
 	if cfg.AheadRows == 0 {
 		cfg.AheadRows = aheadRowsDefault

@@ -172,8 +172,7 @@ func (f *firing) run(wf *store.Workflow, s *Start) (id dag.RunID, why string, er
 	if err != nil {
 		return id, "", err
 	}
-	params, err := w.e.cfg.Planner.Params(context.Background(), ParamsQuery{Workflow: wf.ID, Version: version,
-		Given: f.pol.Params, Instant: s.Instant, Event: s.Event})
+	params, err := w.plannedParams(ParamsQuery{Workflow: wf.ID, Version: version, Given: f.pol.Params, Instant: s.Instant, Event: s.Event})
 	switch {
 	case errors.Is(err, ErrInvalid):
 		return id, clean("its parameters: " + err.Error()), nil

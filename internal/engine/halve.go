@@ -107,6 +107,7 @@ func (w *writer) putBack(ctx context.Context) error {
 		w.queue.Remove(r)
 		w.exit(r)
 		delete(w.runs, r.ID)
+		w.evaluating.drop(r.ID) // the load asks again
 	}
 	for i := range w.tx.assigns {
 		w.unbook(&w.tx.assigns[i])
@@ -184,6 +185,7 @@ func (w *writer) leave(id dag.RunID) {
 		w.queue.Remove(r)
 		w.exit(r)
 		delete(w.runs, id)
+		w.evaluating.drop(id)
 	}
 }
 

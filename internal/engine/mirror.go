@@ -155,7 +155,13 @@ func (w *writer) mirrorRun(rec *store.RunRecord) (string, error) {
 	if w.spare == nil && w.tx != nil && w.tx.touches(r) {
 		return "", nil // memory is ahead of the transaction under way
 	}
-	var fx dag.Effects
+	if r.Evaluating() {
+		return "", nil // memory lags behind the rows until the results are there
+	}
+	fx := dag.Effects{Evaluate: func(c dag.Condition, v dag.View) (bool, error) {
+		v.Light = false
+		return c.Holds(v)
+	}}
 	loaded, err := w.revived(rec, &fx)
 	if err != nil {
 		return "", err

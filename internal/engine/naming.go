@@ -120,7 +120,9 @@ func (w *writer) keyOf(q *store.Queue, params []byte, at dag.Micros) (string, er
 		}
 		w.naming.keys[q.PerKey] = f
 	}
-	key, err := f(params, at)
+	var key string
+	var err error
+	w.timed(func() { key, err = f(params, at) })
 	if err == nil && len(key) > dag.ClaimNameMax {
 		err = fmt.Errorf("a key of %d bytes, at most %d", len(key), dag.ClaimNameMax)
 	}
@@ -145,7 +147,8 @@ func (w *writer) claimOf(r *dag.Run) (*dag.Claim, *denial, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	n, err := names.Of(trigger, params, r.Instant())
+	var n Named
+	w.timed(func() { n, err = names.Of(trigger, params, r.Instant()) })
 	if err != nil {
 		return nil, &denial{cause: dag.CauseLock, why: clean("its locks: " + err.Error())}, nil
 	}

@@ -248,7 +248,7 @@ func (w *writer) certain(ctx context.Context, f *found) error {
 
 // rouse has a run that was taken up go on.
 func (w *writer) rouse(r *dag.Run) {
-	stuck := r.Active() == 0 && (r.Unsettled() == 0 || r.Intent != dag.IntentRun)
+	stuck := r.Active() == 0 && (r.Unsettled() == 0 || r.Intent != dag.IntentRun) || r.Stirs()
 	switch {
 	case r.State == dag.RunSubmitted, r.State == dag.RunSplitting, stuck:
 		w.nudge(r)
@@ -276,6 +276,9 @@ func (w *writer) revived(rec *store.RunRecord, fx *dag.Effects) (r *dag.Run, err
 		if g, err = w.e.ownGraph(&rec.Run); err != nil {
 			return nil, err
 		}
+	}
+	if fx.Evaluate == nil {
+		fx.Evaluate = w.evaluate
 	}
 	if p := guarded(func() { r, err = dag.Load(&rec.Run, g, rec.Attempts, w.clock.now(), fx) }); p != nil {
 		return nil, p

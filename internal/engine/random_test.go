@@ -53,12 +53,13 @@ func TestRandom(t *testing.T) {
 
 // chaos is one random workload.
 type chaos struct {
-	t     *testing.T
-	dice  *dice
-	calm  atomic.Bool // nothing fails any more
-	st    *storetest.Faulty
-	node  *node
-	flows []store.Workflow
+	t      *testing.T
+	beside bool
+	dice   *dice
+	calm   atomic.Bool // nothing fails any more
+	st     *storetest.Faulty
+	node   *node
+	flows  []store.Workflow
 
 	mu       sync.Mutex
 	accepted map[dag.RunID]bool
@@ -66,7 +67,7 @@ type chaos struct {
 }
 
 func newChaos(t *testing.T, st store.Store, seed uint64) *chaos {
-	c := &chaos{t: t, dice: newDice(seed), accepted: map[dag.RunID]bool{}, byKey: map[string]dag.RunID{}}
+	c := &chaos{t: t, beside: seed%3 == 2, dice: newDice(seed), accepted: map[dag.RunID]bool{}, byKey: map[string]dag.RunID{}}
 	c.st = &storetest.Faulty{Store: st, Next: c.fault}
 	return c
 }
@@ -106,7 +107,11 @@ func (c *chaos) hands() *hands {
 }
 
 func (c *chaos) run() {
-	c.node = start(c.t, c.st, c.hands())
+	c.node = start(c.t, c.st, c.hands(), func(cfg *engine.Config) {
+		if c.beside { // no condition is evaluated on the writer
+			cfg.EvaluateMax = -1
+		}
+	})
 	r := rand.New(rand.NewPCG(uint64(c.dice.n(1<<30)), 2))
 	for i := range 3 {
 		g := randomGraph(c.t, r)

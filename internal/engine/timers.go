@@ -128,6 +128,7 @@ func (w *writer) arm(fx *dag.Effects) {
 	}
 	w.timers.prune(w.awaited)
 	w.prepare(fx.Prepares)
+	w.evaluateBeside(fx.Evaluations)
 }
 
 // dueTimers turns timers that are due into items.

@@ -59,6 +59,8 @@ type writer struct {
 	system  dag.WorkflowID      // whose tasks are carried out here, without a slot; 0: not known
 	// Deferred tasks that are looked at beside the shard.
 	preparing preparing
+	// Conditions that are evaluated beside the writer.
+	evaluating evaluating
 
 	tx    *transaction
 	spare *transaction // empty; nil while one is under way: see ahead.go
@@ -99,12 +101,13 @@ type transaction struct {
 	addressed []dag.ShardID
 	common    bool // what all shards share is looked at or changed
 	// declared: a trigger is another than it was, not only further on.
-	declared bool
-	rows     int // estimate
-	tried    int // items and assignments begun
-	tally    tally
-	staged   bool         // the store has taken its batch in: it is not to change
-	next     *transaction // made on top of it while it was under way, and not written yet; nil: none was
+	declared  bool
+	evaluated time.Duration // how long it has evaluated expressions
+	rows      int           // estimate
+	tried     int           // items and assignments begun
+	tally     tally
+	staged    bool         // the store has taken its batch in: it is not to change
+	next      *transaction // made on top of it while it was under way, and not written yet; nil: none was
 }
 
 // tally is what the counters rise by when the transaction commits.
@@ -150,12 +153,13 @@ func (t *transaction) reset() {
 	t.ended, t.declared, t.common = t.ended[:0], false, false
 	t.touched, t.assigns, t.splits, t.answers = t.touched[:0], t.assigns[:0], t.splits[:0], t.answers[:0]
 	t.serial++
-	t.current, t.rows, t.tried, t.tally, t.staged, t.next = nil, 0, 0, tally{}, false, nil
+	t.current, t.rows, t.tried, t.tally, t.staged, t.next, t.evaluated = nil, 0, 0, tally{}, false, nil, 0
 }
 
 func newWriter(e *Engine) *writer {
 	w := &writer{e: e, inbox: newInbox(e.host, e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[attemptKey]bool{}, carried: map[attemptKey]bool{}}
 	w.tx, w.spare, w.reading = newTransaction(0), newTransaction(1), map[int64]dag.ShardID{}
+	w.tx.fx.Evaluate, w.spare.fx.Evaluate = w.evaluate, w.evaluate
 	w.queue.Ageing = e.cfg.Ageing
 	w.clock.read, w.due.read = e.host.Now, e.host.Now
 	if e.cluster == nil {
@@ -182,6 +186,7 @@ func (w *writer) forget() {
 	w.backfills.forget()
 	w.due.looked = time.Time{}
 	w.todo = fifo{}
+	w.evaluating.dropAll()
 	w.unsure = nil
 	w.tx.reset()
 }
@@ -288,7 +293,7 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 	}
 	w.commons.grants = 0
 	err = guarded(func() {
-		for n < len(items) && n < w.itemsMax && w.tx.rows < takeMax*rowsPerItem {
+		for n < len(items) && n < w.itemsMax && w.tx.rows < takeMax*rowsPerItem && (n == 0 || !w.full()) {
 			if items[n].ask != nil && n > 0 {
 				break // it looks before anything is half done
 			}
@@ -433,6 +438,7 @@ func (w *writer) retire() {
 		if !r.Unfinished() {
 			w.queue.Remove(r)
 			delete(w.runs, r.ID)
+			w.evaluating.drop(r.ID)
 		}
 	}
 }

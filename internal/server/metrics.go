@@ -95,6 +95,7 @@ func engineCollector(e *engine.Engine, counts []Count) prometheus.Collector {
 	count("shards_retaken_total", "Shards taken again after a failed transaction.", &st.Retaken)
 	count("runs_quarantined_total", "Runs set aside because their rows cannot be used.", &st.Quarantined)
 	count("tasks_poisoned_total", "Tasks that failed because they were lost too often.", &st.Poisoned)
+	count("conditions_evaluated_beside_total", "Conditions that were evaluated beside the writer: they cost more than a transaction may take.", &st.Evaluated)
 	count("runs_expired_total", "Finished runs deleted because they need not be kept.", &st.Expired)
 	count("commits_total", "Transactions committed.", &st.Commits)
 	count("commits_ahead_total", "Transactions that were made while the one before was under way.", &st.Ahead)

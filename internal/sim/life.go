@@ -149,6 +149,9 @@ func (l *life) main() {
 	if w.stage.Ahead {
 		cfg.AheadRows = 1
 	}
+	if w.swarm.beside {
+		cfg.EvaluateMax = -1
+	}
 	w.serve(&cfg)
 	if w.swarm.nodes > 1 {
 		cfg.Peers = &peers{l}

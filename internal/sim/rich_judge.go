@@ -51,7 +51,8 @@ func judgeRich(was *shadow, is *store.RunRecord, said map[attemptKey]dag.Attempt
 			open++
 		}
 	}
-	if (open == 0) != r.State.Terminal() && r.State != dag.RunWaiting { // decided by operators, and what it claims is not there yet
+	late := was.beside && open == 0
+	if (open == 0) != r.State.Terminal() && r.State != dag.RunWaiting && !late { // decided by operators, and what it claims is not there yet
 		fs.add("finalised at once", "%d tasks have not ended, and it is %s", open, r.State)
 	}
 	return fs

@@ -47,6 +47,7 @@ type shadow struct {
 	attempts []dag.AttemptRow
 	intent   dag.Intent // that somebody was told is durable
 	ended    bool       // once, and it was not skipped: perhaps it was recovered since
+	beside   bool       // its conditions are evaluated beside the writer: memory may lag behind the rows
 }
 
 func (v *witness) open(w *World) {

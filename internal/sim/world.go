@@ -50,6 +50,7 @@ type swarm struct {
 	badRuns  int
 	triggers bool
 	limit    bool // workflows let only some runs be active
+	beside   bool // conditions are evaluated beside the writer
 }
 
 // Bounds of a history. One that needs more steps goes round in circles.
@@ -97,6 +98,7 @@ func (w *World) draw() {
 	s.fail, s.stray, s.poison, s.vanish = some(60, 30), some(20, 8), some(20, 8), some(25, 8)
 	s.long, s.twice, s.ghosts = some(40, 30), some(40, 40), some(50, 80)
 	s.verbs, s.badRuns = some(40, 2), some(10, 1)
+	s.beside = w.Seed%9 == 3 // not drawn: older seeds keep their histories
 	s.triggers, s.limit = r.IntN(4) == 0, r.IntN(4) == 0
 	if w.stage.Ahead { // they need shards, and much at once
 		s.shards, s.runs, s.flows = max(s.shards, 2), 2*s.runs+2, 3

@@ -1,9 +1,11 @@
 package workflow
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"skein.dev/skein/internal/dag"
 
@@ -20,6 +22,7 @@ const conditionsMax = 10_000
 type Compiler struct {
 	mu    sync.Mutex
 	known map[string]dag.Condition
+	memo  memo
 }
 
 // Condition is a dag.Compiler.
@@ -30,10 +33,11 @@ func (c *Compiler) Condition(source string) (dag.Condition, error) {
 	if known != nil {
 		return known, nil
 	}
-	compiled, err := CompileCondition(source)
+	compiled, err := compileCondition(source)
 	if err != nil {
 		return nil, err
 	}
+	compiled.memo = &c.memo
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known == nil || len(c.known) >= conditionsMax {
@@ -46,6 +50,14 @@ func (c *Compiler) Condition(source string) (dag.Condition, error) {
 // CompileCondition compiles one condition from its stored text alone; the program itself
 // is made when it is first asked. Whoever compiles many uses a [Compiler].
 func CompileCondition(source string) (dag.Condition, error) {
+	c, err := compileCondition(source)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func compileCondition(source string) (*condition, error) {
 	x, faults := (*declarations)(nil).compile(conditionText(source), inIf)
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("condition %s: %w", quoteShort(source), faults[0])
@@ -82,15 +94,39 @@ type condition struct {
 	x       *expression
 	handles bool
 	reads   dag.Reads
+	costly  atomic.Bool // it has cost more than a step may take, and may do so again
+	memo    *memo       // nil: nothing is kept
 }
 
 func (c *condition) Source() string   { return c.source }
 func (c *condition) Handles() bool    { return c.handles }
 func (c *condition) Reads() dag.Reads { return c.reads }
 
+// Holds implements dag.Condition. What costs more than a step may take is evaluated a second time outside of it, and
+// only once for the same view.
 func (c *condition) Holds(v dag.View) (bool, error) {
+	if c.costly.Load() {
+		if v.Light {
+			return false, dag.ErrCostly
+		}
+		return c.memo.of(c, &v)
+	}
+	holds, err := c.within(limitStep, &v)
+	if !errors.As(err, new(costError)) {
+		return holds, err
+	}
+	c.costly.Store(true)
+	if v.Light {
+		return false, dag.ErrCostly
+	}
+	return c.memo.of(c, &v)
+}
+
+func (c *condition) full(v *dag.View) (bool, error) { return c.within(limitFull, v) }
+
+func (c *condition) within(l limit, v *dag.View) (bool, error) {
 	from := values{params: v.Params, outputs: v.Task}
-	got, err := c.x.run(func(r ref) celref.Val {
+	got, err := c.x.within(l, func(r ref) celref.Val {
 		switch r.kind {
 		case successRef:
 			return types.Bool(v.Success)

@@ -1,24 +1,53 @@
 package workflow
 
 import (
+	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
+	"skein.dev/skein/internal/dag"
+
 	"github.com/google/cel-go/cel"
+	celcost "github.com/google/cel-go/checker"
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	celref "github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
 )
 
 // Bounds of expressions.
 const (
 	exprBytesMax   = 4 << 10  // source of one expression
 	resultBytesMax = 64 << 10 // text of one result
-	exprCostMax    = 500_000  // CEL's units; about a tenth of a second
 )
+
+// A limit is how many of CEL's units an evaluation may cost. 500,000 are about a tenth of a second.
+type limit uint8
+
+const (
+	limitStep   limit = iota // what the writer of a shard evaluates: about a millisecond
+	limitFilter              // what a stranger's call makes a node evaluate
+	limitFull
+	limits
+)
+
+var costMax = [limits]uint64{dag.StepCostMax, 100_000, 500_000}
+
+// limit is what one evaluation may cost at most. Conditions of tasks may cost more than a step takes: then they are
+// evaluated outside of it.
+func (s scope) limit() limit {
+	switch s {
+	case inClaim, inTrigger, inDefault:
+		return limitStep
+	case inFilter:
+		return limitFilter
+	}
+	return limitFull
+}
 
 // language is the CEL environment without variables. It is built once; nothing changes it.
 var language = sync.OnceValues(func() (*cel.Env, error) {
@@ -35,11 +64,17 @@ type expression struct {
 	out    *cel.Type
 	path   *ref // the whole expression is this ref: no program is needed
 
-	env     *cel.Env
-	ast     *cel.Ast
-	once    sync.Once
-	program cel.Program // made at the first use
-	broken  error
+	env      *cel.Env
+	ast      *cel.Ast
+	limit    limit
+	programs [limits]program
+}
+
+// program is an expression with a limit of its cost, made at the first use.
+type program struct {
+	once   sync.Once
+	is     cel.Program
+	broken error
 }
 
 // plainPath is an expression that is one dotted path.
@@ -52,7 +87,7 @@ func splitPath(source string) []string {
 
 // compile compiles an expression against what is declared; d may be nil.
 func (d *declarations) compile(source string, in scope) (*expression, []complaint) {
-	x := &expression{source: source}
+	x := &expression{source: source, limit: in.limit()}
 	if len(source) > exprBytesMax {
 		return nil, []complaint{{message: "the expression is longer than " + sizeText(exprBytesMax), hint: "compute it in a task"}}
 	}
@@ -114,8 +149,40 @@ func (x *expression) compile(d *declarations, in scope) (*expression, []complain
 		return nil, x.complaints(parsed.NativeRep().SourceInfo(), issues)
 	}
 	x.refs, x.out, x.env, x.ast = w.refs, checked.OutputType(), env, checked
+	if d != nil { // what is stored is not refused: it may be cheaper than it looks
+		if fault := x.tooCostly(); fault != nil {
+			return nil, []complaint{*fault}
+		}
+	}
 	return x, nil
 }
+
+// tooCostly says if the expression can be seen to cost more than it may: it costs too much in any case, or everything
+// that it goes through is written in it.
+func (x *expression) tooCostly() *complaint {
+	cost, err := x.env.EstimateCost(x.ast, sizes{})
+	most := costMax[x.limit]
+	switch {
+	case err != nil || cost.Max <= most || cost.Min <= most && cost.Max >= unboundCost:
+		return nil
+	case cost.Min > most:
+		return &complaint{message: fmt.Sprintf("the expression costs at least %d units to evaluate, at most %d are allowed here", cost.Min, most),
+			hint: "go through shorter lists, or compute it in a task"}
+	}
+	return &complaint{message: fmt.Sprintf("the expression costs up to %d units to evaluate, at most %d are allowed here", cost.Max, most),
+		hint: "go through shorter lists, or compute it in a task"}
+}
+
+// sizes says that nothing is known about the sizes of values.
+type sizes struct{}
+
+func (sizes) EstimateSize(celcost.AstNode) *celcost.SizeEstimate { return nil }
+func (sizes) EstimateCallCost(string, string, *celcost.AstNode, []celcost.AstNode) *celcost.CallEstimate {
+	return nil
+}
+
+// unboundCost is an estimate that rests on a size that is not known.
+const unboundCost = 1 << 40
 
 // complaints translates what CEL says; at most three, because the rest follows from them.
 func (x *expression) complaints(info *celast.SourceInfo, issues *cel.Issues) []complaint {
@@ -171,25 +238,40 @@ func celWords(m string) (message, hint string) {
 
 // run evaluates the expression; lookup gives the value of a ref.
 func (x *expression) run(lookup func(ref) celref.Val) (celref.Val, error) {
+	return x.within(x.limit, lookup)
+}
+
+// within evaluates the expression unless that costs more than a limit: the error is then a costError.
+func (x *expression) within(l limit, lookup func(ref) celref.Val) (celref.Val, error) {
 	if x.path != nil {
 		v := lookup(*x.path)
 		return v, valueError(v)
 	}
-	x.once.Do(func() {
-		x.program, x.broken = x.env.Program(x.ast, cel.CostLimit(exprCostMax))
-	})
-	if x.broken != nil {
-		return nil, x.broken
+	p := &x.programs[l]
+	p.once.Do(func() { p.is, p.broken = x.env.Program(x.ast, cel.CostLimit(costMax[l])) })
+	if p.broken != nil {
+		return nil, p.broken
 	}
 	vars := variables{refs: x.refs, lookup: lookup}
-	v, _, err := x.program.Eval(&vars)
+	v, _, err := p.is.Eval(&vars)
 	if vars.err != nil {
 		return nil, vars.err
+	}
+	var cancelled interpreter.EvalCancelledError
+	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
+		return nil, costError{costMax[l]}
 	}
 	if err != nil {
 		return nil, complaint{message: strings.TrimPrefix(err.Error(), "operation cancelled: ")}
 	}
 	return v, valueError(v)
+}
+
+// costError is of an evaluation that cost more than it may.
+type costError struct{ most uint64 }
+
+func (e costError) Error() string {
+	return fmt.Sprintf("its evaluation would cost more than %d units: go through shorter lists, or compute it in a task", e.most)
 }
 
 func valueError(v celref.Val) error {
