@@ -261,7 +261,7 @@ func (w *World) why() (text string) {
 		if w.rich == nil || sh.row.State.Terminal() || l == nil || l.eng == nil {
 			continue
 		}
-		x, err := l.eng.Explain(context.Background(), id, "")
+		x, err := l.eng.Explain(engine.FromRows(context.Background()), id, "") // no process of the world asks, so none can wait for the writer
 		text += fmt.Sprintf("\n\t%s of w%d, claim %+v: %+v %v", w.runName(id), sh.row.Workflow-1, sh.row.Claim, x.Reasons, err)
 	}
 	return text
