@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -65,10 +66,14 @@ func newSession(w *Worker) *session {
 }
 
 const (
-	pauseMin    = 50 * time.Millisecond
-	pauseMax    = 2 * time.Second
-	registerMax = 3 * time.Second
-	callMax     = 10 * time.Second
+	pauseMin = 50 * time.Millisecond
+	pauseMax = 2 * time.Second
+	// lostPause is before a worker that has lost its home registers again.
+	lostPause = 200 * time.Millisecond
+	// comeAgainMax bounds what a node may ask for: far less than a lease.
+	comeAgainMax = 5 * time.Second
+	registerMax  = 3 * time.Second
+	callMax      = 10 * time.Second
 	// answerBytesMax bounds what a node says in one answer.
 	answerBytesMax = 64 << 20
 	// lastMax is how long handlers may take to end when they were told to because the worker ends.
@@ -82,6 +87,19 @@ func wait(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d/2 + rand.N(d)):
 	}
+}
+
+// comeAgain is how long a node that is busy asks a worker to wait; 0: it does not.
+func comeAgain(err error) time.Duration {
+	var is *connect.Error
+	if !errors.As(err, &is) {
+		return 0
+	}
+	seconds, err := strconv.Atoi(is.Meta().Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, comeAgainMax)
 }
 
 func (s *session) client(url string) workerv1connect.WorkersClient {
@@ -185,7 +203,7 @@ func (s *session) sessions(ctx context.Context) error {
 				if ctx.Err() == nil && pause >= pauseMax {
 					s.log.Warn("no node takes this worker yet", "err", err)
 				}
-				wait(ctx, pause)
+				wait(ctx, max(pause, comeAgain(err)))
 				pause = min(2*pause, pauseMax)
 				continue
 			}
@@ -196,6 +214,7 @@ func (s *session) sessions(ctx context.Context) error {
 			s.mu.Lock()
 			s.lease = 0
 			s.mu.Unlock()
+			wait(ctx, lostPause) // others have lost it, too: they are not to come back in step
 		}
 	}
 	return nil

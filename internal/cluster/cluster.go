@@ -93,6 +93,7 @@ type Node struct {
 	mu       sync.Mutex // protects following fields
 	self     store.Member
 	members  []store.Member
+	index    map[dag.HandlerID]int // of members
 	shards   []store.ShardRow
 	joined   bool
 	written  string        // the state in the row
@@ -370,8 +371,12 @@ func (n *Node) rejoin(ctx context.Context) error {
 
 // see keeps what was read for those who ask.
 func (n *Node) see(members []store.Member, shards []store.ShardRow) {
+	index := make(map[dag.HandlerID]int, len(members))
+	for i := range members {
+		index[members[i].Handler] = i
+	}
 	n.mu.Lock()
-	n.members, n.shards = members, shards
+	n.members, n.index, n.shards = members, index, shards
 	now := n.host.Now()
 	n.read = now
 	unheard := n.unheard(now)
@@ -547,12 +552,11 @@ func (n *Node) Alive(h dag.HandlerID) bool {
 func (n *Node) Member(h dag.HandlerID) (store.Member, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for i := range n.members {
-		if n.members[i].Handler == h {
-			return n.members[i], true
-		}
+	i, ok := n.index[h]
+	if !ok {
+		return store.Member{}, false
 	}
-	return store.Member{}, false
+	return n.members[i], true
 }
 
 // OwnerOf finds the member that owns a shard; false: nobody does now.

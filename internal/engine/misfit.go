@@ -14,7 +14,7 @@ const noRoom = "has no room on its disk"
 
 // Misfit says what is missing for tasks of a place to run on one of those who are there; "": some may.
 func Misfit(p dag.Place, there []store.Member) string {
-	fit, cordoned, full := false, []string{}, []string{}
+	cordoned, full := []string{}, []string{}
 	for i := range there {
 		switch m := &there[i]; {
 		case m.Slots == 0 || !fits(p, m):
@@ -23,12 +23,10 @@ func Misfit(p dag.Place, there []store.Member) string {
 		case m.Traits.Full:
 			full = append(full, m.Name)
 		default:
-			fit = true
+			return ""
 		}
 	}
 	switch {
-	case fit:
-		return ""
 	case len(cordoned) > 0:
 		return "only " + strings.Join(cordoned, ", ") + " would do, and is cordoned"
 	case len(full) > 0:

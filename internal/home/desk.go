@@ -21,6 +21,8 @@ func keyOf(a *engine.Assignment) key { return key{a.Run, a.Task, a.Token} }
 
 // worker is one that is attached here, or this process.
 type worker struct {
+	seat   seat[*worker] // among those that lend
+	turn   int           // when it lent last, as Home.turn counted
 	member store.Member
 	local  bool
 	since  time.Time // it is attached
@@ -175,7 +177,7 @@ func (h *Home) claim(w *worker, n dag.Need) bool {
 	case w.used >= int(w.member.Slots) || !w.fits(n):
 		return false
 	}
-	w.hold(n)
+	h.hold(w, n)
 	return true
 }
 
@@ -185,23 +187,49 @@ func (w *worker) fits(n dag.Need) bool {
 }
 
 // hold counts a slot that is used with so much room.
-func (w *worker) hold(n dag.Need) {
+func (h *Home) hold(w *worker, n dag.Need) {
 	w.used++
 	w.room = w.room.Plus(n)
+	h.relist(w)
 }
 
 func (h *Home) release(w *worker, n dag.Need) {
 	w.used--
 	w.room = w.room.Minus(n)
+	h.relist(w)
 	if w.local {
 		h.eng.Regain(n)
 	}
 }
 
+// admit adds a worker to those that are here.
+func (h *Home) admit(w *worker) {
+	h.workers[w.member.Handler] = w
+	h.lenders.enter(w, w.member.Name, "a worker", &w.member.Traits, dag.Need{})
+	h.relist(w)
+}
+
+// admitSelf makes this process a lender, or one of other traits than before.
+func (h *Home) admitSelf(m store.Member) {
+	if s := h.local.seat; s.class != nil && s.name == m.Name && s.class.key == classKey(&m.Traits, thisProcess, dag.Need{}) {
+		h.local.member = m
+		return
+	}
+	h.lenders.leave(h.local)
+	h.local.member = m
+	h.lenders.enter(h.local, m.Name, thisProcess, &m.Traits, dag.Need{})
+	h.relist(h.local)
+}
+
+// thisProcess is apart from all workers: what it lends never goes to its own shards.
+const thisProcess = "this process"
+
 // detach forgets a worker: it is gone, or attached elsewhere. Owners find out by its row.
 func (h *Home) detach(w *worker) {
 	if h.workers[w.member.Handler] == w {
 		delete(h.workers, w.member.Handler)
+		delete(h.owed, w)
+		h.lenders.leave(w)
 		for k, x := range w.running {
 			if x.asked {
 				h.cfg.Jobs.Left(k.run)
@@ -260,6 +288,7 @@ func (h *Home) accept(w *worker, d *delivery) {
 		default: // its slot was lent by another home, or to an owner that is gone
 			h.Stats.Held.Add(1)
 			w.waiting = append(w.waiting, x)
+			h.relist(w)
 		}
 	}
 }

@@ -19,6 +19,8 @@
 //	desk.go    the workers that are here, and what they have
 //	errands.go  from an attempt to the answer that brings its job
 //	serve.go   who gets a slot that is free
+//	roster.go  the workers with free slots, in the order in which they lend
+//	there.go   who is in the cluster, as it was last read
 //	purse.go   the slots that this node has been lent: the engine's Market
 //	send.go    attempts on their way to their handlers
 //	rpc.go     the protocol of workers (api/worker/v1)

@@ -56,7 +56,7 @@ func (h *Home) doubt(w *worker, k key, p dag.Place) {
 	}
 	if holds {
 		w.running[k] = &holding{Assignment: engine.Assignment{Place: p}, affirmed: asked, confirmed: true, sent: w.seq}
-		w.hold(p.Need())
+		h.hold(w, p.Need())
 		return
 	}
 	h.Stats.rejected[Stale].Add(1)

@@ -164,12 +164,16 @@ func (h *Home) listen(id dag.HandlerID, reports []engine.Report, heard func(i in
 // over notes that an attempt of a worker is over where it ran; h.mu is held. Its slot is left to the owner of its run, or
 // lent to somebody else.
 func (h *Home) over(w *worker, k key, r *engine.Report, owner dag.HandlerID) {
-	w.full = w.full || !w.local && r.Lost == dag.LostNoRoom // until its next poll says otherwise
+	if !w.local && r.Lost == dag.LostNoRoom { // until its next poll says otherwise
+		w.full = true
+		h.relist(w)
+	}
 	if r.Started != 0 {
 		return
 	}
 	if len(w.waiting) > 0 { // it never came to wait for a slot, or to begin
 		w.waiting = slices.DeleteFunc(w.waiting, func(x *holding) bool { return keyOf(&x.Assignment) == k })
+		h.relist(w)
 	}
 	x := w.running[k]
 	if x == nil || w.out == nil {
@@ -288,7 +292,7 @@ func (h *Home) Heard(ctx context.Context, x *word) (out heard, err error) {
 // PeerHandler takes the calls of other nodes.
 func (h *Home) PeerHandler() http.Handler {
 	mux := http.NewServeMux()
-	take(mux, AskPath, func(_ context.Context, a *ask) (any, error) { h.Ask(a); return nil, nil })
+	take(mux, AskPath, func(ctx context.Context, a *ask) (any, error) { return nil, h.Ask(ctx, a) })
 	take(mux, GrantPath, func(_ context.Context, l *lent) (any, error) { return nil, h.Granted(l) })
 	take(mux, DeliverPath, func(_ context.Context, d *delivery) (any, error) { return nil, h.Deliver(d) })
 	take(mux, LogPath, func(ctx context.Context, p *logPiece) (any, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
@@ -106,12 +107,19 @@ type Home struct {
 	lines *line.Lines   // of workers; over when Run is
 	Stats Stats
 
+	registering chan struct{} // cap registersMax
+	listing     listing
+	seen        atomic.Pointer[view]
+	waking      atomic.Bool // the directory is about to be woken
+
 	mu      sync.Mutex // protects following fields
 	workers map[dag.HandlerID]*worker
 	local   *worker // this process as a lender
+	lenders roster[*worker]
+	owed    map[*worker]struct{} // with grants that their owners were not told of
 	wants   map[dag.HandlerID]*want
 	spare   int // slots of this process that its own shards have no use for
-	turn    int // of round-robin
+	turn    int // counts what was lent
 	purse   purse
 	mail    mail
 	// Between Handed and Settled: the workers for whose attempts jobs are to be made then.
@@ -129,8 +137,11 @@ func New(cfg Config) *Home {
 	if cfg.ReadMax == 0 {
 		cfg.ReadMax = readDefault
 	}
-	h := &Home{cfg: cfg, log: cfg.Log, kick: make(chan struct{}, 1), lines: line.NewLines(), workers: map[dag.HandlerID]*worker{}, wants: map[dag.HandlerID]*want{}}
-	h.purse.credits, h.purse.expected = map[lot]*credit{}, map[dag.HandlerID]int{}
+	h := &Home{cfg: cfg, log: cfg.Log, kick: make(chan struct{}, 1), lines: line.NewLines(), workers: map[dag.HandlerID]*worker{}, owed: map[*worker]struct{}{}, wants: map[dag.HandlerID]*want{}}
+	h.lenders = newRoster(false, func(w *worker) *seat[*worker] { return &w.seat }, h.before(cfg.Strategy))
+	h.purse.open(cfg.Strategy)
+	h.seen.Store(&view{})
+	h.registering = make(chan struct{}, registersMax)
 	h.mail.open = map[dag.HandlerID]*parcel{}
 	return h
 }
@@ -138,8 +149,9 @@ func New(cfg Config) *Home {
 // Connect says who is there. Nothing may be asked of the home before.
 func (h *Home) Connect(dir Directory, e Engine) {
 	h.dir, h.eng = dir, e
-	h.local = newWorker(dir.Self())
+	h.local = newWorker(store.Member{})
 	h.local.local = true
+	h.admitSelf(dir.Self())
 }
 
 func (h *Home) self() dag.HandlerID { return h.dir.Self().Handler }
@@ -175,6 +187,7 @@ func (h *Home) Run(ctx context.Context) {
 			return
 		case <-look.C:
 			h.look()
+			h.misplaced()
 		case <-h.kick:
 		}
 		h.tell(ctx, &wg)
@@ -188,11 +201,8 @@ func (h *Home) Run(ctx context.Context) {
 
 // look drops what belongs to those who are gone.
 func (h *Home) look() {
-	members, _ := h.dir.View()
-	there := make(map[dag.HandlerID]*store.Member, len(members))
-	for i := range members {
-		there[members[i].Handler] = &members[i]
-	}
+	v := h.there()
+	there := v.by
 	if there[h.self()] == nil {
 		return // it has not joined, or is about to begin a new life
 	}
@@ -206,9 +216,11 @@ func (h *Home) look() {
 			h.detach(w)
 		case m != nil:
 			w.member.Cordoned = m.Cordoned
+			h.relist(w)
 		}
 	}
-	h.local.member = *there[h.self()]
+	h.admitSelf(*there[h.self()])
+	h.relist(h.local)
 	for owner := range h.wants {
 		if there[owner] == nil {
 			delete(h.wants, owner)
@@ -225,7 +237,6 @@ func (h *Home) look() {
 		}
 	}
 	h.purse.look(there)
-	h.misplaced(members)
 	gone, anew := h.mail.look(there)
 	for _, id := range anew {
 		h.eng.Resend(id)
@@ -238,11 +249,16 @@ func (h *Home) look() {
 	h.serve()
 }
 
-// misplaced notices ready tasks that nobody who is there may run, and says so once.
-func (h *Home) misplaced(members []store.Member) {
+// misplaced notices ready tasks that nobody who is there may run, and says so once. Only the loop of Run calls it:
+// to look at everybody who is there takes long.
+func (h *Home) misplaced() {
+	members := h.there().members
+	h.mu.Lock()
+	demands := h.purse.demands // replaced as a whole
+	h.mu.Unlock()
 	said := make(map[dag.Place]bool, len(h.purse.unserved))
-	for i := range h.purse.demands {
-		d := &h.purse.demands[i]
+	for i := range demands {
+		d := &demands[i]
 		why := engine.Misfit(d.Place, members)
 		if why == "" {
 			continue
@@ -355,9 +371,9 @@ func (h *Home) Reset() {
 		h.cfg.Executor.Cancel([]dag.Cancel{{Run: k.run, Task: k.task, Token: k.token, Kill: true}})
 	}
 	h.local.accounts = map[loan]*account{}
+	clear(h.owed)
 	h.wants = map[dag.HandlerID]*want{}
-	h.purse.credits = map[lot]*credit{}
-	h.purse.total.Store(0)
+	h.purse.open(h.cfg.Strategy)
 	h.mail.open = map[dag.HandlerID]*parcel{}
 }
 

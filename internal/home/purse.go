@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,10 +19,12 @@ import (
 type purse struct {
 	total   atomic.Int64
 	credits map[lot]*credit
+	atHand  roster[*credit] // those with slots that are not used yet
+	back    map[lot]*credit // with returned slots of which their homes were not told
 	demands []engine.Demand
 	changed bool
 	said    time.Time
-	turn    int
+	turn    int // counts what was used
 	// expected is how many reports of a worker are with the engine: the slots that they free may be used in the
 	// transaction that settles them.
 	expected map[dag.HandlerID]int
@@ -43,14 +44,62 @@ func (a lot) compare(b lot) int {
 
 // credit is the slots of one lot.
 type credit struct {
+	lot
+	seat     seat[*credit]
+	turn     int // when one of its slots was used last, as purse.turn counted
 	home     dag.HandlerID
 	lease    int64
 	granted  int64 // as its home said last
 	returned int64
 	told     int64 // of returned
 	avail    int64
-	name     string
-	traits   store.Traits
+}
+
+// open empties the purse of slots.
+func (p *purse) open(strategy string) {
+	p.credits, p.back = map[lot]*credit{}, map[lot]*credit{}
+	if p.expected == nil {
+		p.expected = map[dag.HandlerID]int{}
+	}
+	var before func(a, b *credit) bool // nil: at random
+	switch strategy {
+	case Random:
+	case RoundRobin:
+		before = func(a, b *credit) bool { return cmp.Or(cmp.Compare(a.turn, b.turn), a.compare(b.lot)) < 0 }
+	default:
+		before = func(a, b *credit) bool { return cmp.Or(cmp.Compare(b.avail, a.avail), a.compare(b.lot)) < 0 }
+	}
+	p.atHand = newRoster(true, func(c *credit) *seat[*credit] { return &c.seat }, before)
+	p.total.Store(0)
+}
+
+// add counts slots that come to hand, or go.
+func (p *purse) add(c *credit, n int64) {
+	c.avail += n
+	p.total.Add(n)
+	p.atHand.update(c, c.avail > 0)
+}
+
+// enter notes the first slots of a lot.
+func (p *purse) enter(c *credit, name string, t *store.Traits) {
+	p.credits[c.lot] = c
+	p.atHand.enter(c, name, "", t, c.need)
+	p.atHand.update(c, c.avail > 0)
+}
+
+// forget drops the slots of a lot.
+func (p *purse) forget(c *credit) {
+	p.total.Add(-c.avail)
+	p.atHand.leave(c)
+	delete(p.credits, c.lot)
+	delete(p.back, c.lot)
+}
+
+// giveBack returns slots that nobody here has a use for.
+func (p *purse) giveBack(c *credit, n int64) {
+	c.returned += n
+	p.add(c, -n)
+	p.back[c.lot] = c
 }
 
 // expect counts reports of a worker that go to the engine, or are back.
@@ -78,26 +127,25 @@ func (h *Home) grant(l *lent) (all bool) {
 func (h *Home) granted(l *lent) (all bool) {
 	all = true
 	for _, g := range l.Granted {
-		if _, listed := h.dir.Member(g.Worker); !listed {
+		m, listed := h.dir.Member(g.Worker)
+		if !listed {
 			all = false
 			continue
 		}
 		c := h.purse.credits[lot{g.Worker, g.Need}]
 		if c == nil || c.lease < g.Lease || c.home != l.Home {
-			m, _ := h.dir.Member(g.Worker)
 			if w := h.workers[g.Worker]; w != nil {
 				m = w.member // newer than what was read
 			}
 			if c != nil {
-				h.purse.total.Add(-c.avail)
+				h.purse.forget(c)
 			}
-			c = &credit{home: l.Home, lease: g.Lease, name: m.Name, traits: m.Traits}
-			h.purse.credits[lot{g.Worker, g.Need}] = c
+			c = &credit{lot: lot{g.Worker, g.Need}, home: l.Home, lease: g.Lease}
+			h.purse.enter(c, m.Name, &m.Traits)
 		}
 		if n := g.N - c.granted; c.lease == g.Lease && n > 0 {
 			c.granted += n
-			c.avail += n
-			h.purse.total.Add(n)
+			h.purse.add(c, n)
 		}
 	}
 	return all
@@ -119,8 +167,7 @@ func (p *purse) look(there map[dag.HandlerID]*store.Member) {
 	for id, c := range p.credits {
 		m := there[id.worker]
 		if m == nil || m.Worker && m.Lease > c.lease || there[c.home] == nil {
-			p.total.Add(-c.avail)
-			delete(p.credits, id)
+			p.forget(c)
 		}
 	}
 }
@@ -132,36 +179,8 @@ func (h *Home) Open(p dag.Place) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, ok := h.purse.pick(p, "")
+	_, ok := h.purse.atHand.pick(p, nil)
 	return ok
-}
-
-// pick chooses among the slots at hand that fit: those with the room that the place asks for.
-func (p *purse) pick(place dag.Place, strategy string) (at lot, ok bool) {
-	var fit []lot
-	need := place.Need()
-	for id, c := range p.credits {
-		if c.avail > 0 && id.need == need && place.Fits(c.name, &c.traits) {
-			if strategy == "" {
-				return id, true
-			}
-			fit = append(fit, id)
-		}
-	}
-	if len(fit) == 0 {
-		return lot{}, false
-	}
-	slices.SortFunc(fit, lot.compare)
-	switch strategy {
-	case Random:
-		return fit[rand.IntN(len(fit))], true
-	case RoundRobin:
-		p.turn++
-		return fit[p.turn%len(fit)], true
-	}
-	return slices.MaxFunc(fit, func(a, b lot) int {
-		return cmp.Or(cmp.Compare(p.credits[a].avail, p.credits[b].avail), b.compare(a))
-	}), true
 }
 
 // Take implements engine.Market.
@@ -171,13 +190,14 @@ func (h *Home) Take(p dag.Place) (dag.HandlerID, bool) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	at, ok := h.purse.pick(p, cmp.Or(h.cfg.Strategy, LeastLoaded))
+	c, ok := h.purse.atHand.pick(p, nil)
 	if !ok {
 		return 0, false
 	}
-	h.purse.credits[at].avail--
-	h.purse.total.Add(-1)
-	return at.worker, true
+	h.purse.turn++
+	c.turn = h.purse.turn
+	h.purse.add(c, -1)
+	return c.worker, true
 }
 
 // Worker implements engine.Market.
@@ -191,8 +211,7 @@ func (h *Home) Back(id dag.HandlerID, p dag.Place) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c := h.purse.credits[lot{id, p.Need()}]; c != nil {
-		c.avail++
-		h.purse.total.Add(1)
+		h.purse.add(c, 1)
 	}
 }
 
@@ -203,31 +222,43 @@ const wantAgain = time.Second
 func (h *Home) Want(ds []engine.Demand, spare int) {
 	h.mu.Lock()
 	p := &h.purse
-	back := false
-	for at, c := range p.credits { // nobody here has a use for these
-		n := c.avail - int64(p.expected[at.worker])
-		if n > 0 && !slices.ContainsFunc(ds, func(d engine.Demand) bool {
-			return d.Place.Fits(c.name, &c.traits) && d.Place.Need() == at.need
-		}) {
-			p.total.Add(-n)
-			c.returned += n
-			c.avail -= n
-			back = true
-		}
-	}
+	back := p.unwanted(ds)
 	if !slices.Equal(ds, p.demands) {
 		p.demands, p.changed = slices.Clone(ds), true
 	}
 	more := spare > h.spare
 	h.spare = spare
+	h.relist(h.local)
 	if more {
-		h.serve()
+		h.offer(h.local)
 	}
 	tell := back || p.changed
 	h.mu.Unlock()
 	if tell {
 		h.poke()
 	}
+}
+
+// unwanted returns the slots that nobody here has a use for; false: there are none.
+func (p *purse) unwanted(ds []engine.Demand) (back bool) {
+	if p.total.Load() == 0 {
+		return false
+	}
+	var idle []*credit
+	for _, class := range p.atHand.classes {
+		if !slices.ContainsFunc(ds, func(d engine.Demand) bool { return class.meets(p.atHand.site(d.Place)) }) {
+			idle = append(idle, class.free...)
+		}
+	}
+	for _, c := range idle {
+		n := c.avail - int64(p.expected[c.worker])
+		if n <= 0 || slices.ContainsFunc(ds, func(d engine.Demand) bool { return p.atHand.fits(c, d.Place) }) {
+			continue
+		}
+		p.giveBack(c, n)
+		back = true
+	}
+	return back
 }
 
 // tell says to every home what this node wants and returns, and to every owner what it was lent.
@@ -245,17 +276,22 @@ func (h *Home) tellOwners(ctx context.Context, wg *sync.WaitGroup) {
 		n int64
 	}
 	notes := map[dag.HandlerID][]note{}
-	for _, w := range h.all() {
+	for w := range h.owed {
+		owes := false
 		for at, a := range w.accounts {
 			owner := at.owner
 			if a.granted == a.told {
 				continue
 			}
+			owes = true
 			if byOwner[owner] == nil {
 				byOwner[owner] = &lent{Home: h.self(), Owner: owner}
 			}
 			byOwner[owner].Granted = append(byOwner[owner].Granted, total{w.member.Handler, w.epoch(), a.granted, at.need})
 			notes[owner] = append(notes[owner], note{a, a.granted})
+		}
+		if !owes {
+			delete(h.owed, w)
 		}
 	}
 	h.mu.Unlock()
@@ -280,7 +316,7 @@ func (h *Home) tellOwners(ctx context.Context, wg *sync.WaitGroup) {
 }
 
 func (h *Home) tellHomes(ctx context.Context, wg *sync.WaitGroup) {
-	members, _ := h.dir.View()
+	nodes := h.there().nodes
 	self := h.self()
 	h.mu.Lock()
 	p := &h.purse
@@ -289,8 +325,8 @@ func (h *Home) tellHomes(ctx context.Context, wg *sync.WaitGroup) {
 		p.changed, p.said = false, time.Now()
 	}
 	asks := map[dag.HandlerID]*ask{}
-	for i := range members {
-		if m := &members[i]; say && !m.Worker || m.Handler == self && say {
+	for _, m := range nodes {
+		if say {
 			asks[m.Handler] = &ask{Owner: self, Demands: p.demands}
 		}
 	}
@@ -299,8 +335,9 @@ func (h *Home) tellHomes(ctx context.Context, wg *sync.WaitGroup) {
 		n int64
 	}
 	notes := map[dag.HandlerID][]note{}
-	for id, c := range p.credits {
+	for id, c := range p.back {
 		if c.returned == c.told {
+			delete(p.back, id)
 			continue
 		}
 		a := asks[c.home]
@@ -321,8 +358,9 @@ func (h *Home) tellHomes(ctx context.Context, wg *sync.WaitGroup) {
 			}
 		}
 		if id == self {
-			h.Ask(a)
-			done()
+			if h.Ask(ctx, a) == nil {
+				done()
+			}
 			continue
 		}
 		if m, ok := h.dir.Member(id); ok {

@@ -5,6 +5,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
 )
 
 // TestExpectedReports: the slots that reports have freed which are with the engine are not returned before it has settled
@@ -12,9 +13,12 @@ import (
 func TestExpectedReports(t *testing.T) {
 	t.Parallel()
 	h := New(Config{})
-	c := &credit{granted: 3, avail: 3}
-	h.purse.credits[lot{worker: 7}] = c
-	h.purse.total.Store(3)
+	h.dir = nowhere{}
+	h.local = newWorker(store.Member{})
+	h.local.local = true
+	c := &credit{lot: lot{worker: 7}, granted: 3}
+	h.purse.enter(c, "w", &store.Traits{})
+	h.purse.add(c, 3)
 	h.purse.expect(7, 2)
 	h.Want(nil, 0)
 	if c.avail != 2 || c.returned != 1 || h.purse.total.Load() != 2 {

@@ -2,7 +2,10 @@ package home
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -26,8 +29,13 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 	m := store.Member{Handler: dag.HandlerID(in.Handler), UUID: in.Uuid, Name: in.Name, Worker: true, Version: in.Version, Format: h.cfg.Format,
 		State: store.MemberActive, Slots: in.Slots, Busy: int32(len(in.Running)), Home: h.self(), Lease: 1,
 		Traits: store.Traits{Groups: in.Groups, Labels: in.Labels, Kinds: in.Kinds, Room: dag.Need{CPU: in.CpuMillis, Memory: in.MemoryBytes}}}
+	leave, err := h.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	sent := h.cfg.Boot()
-	err := h.attach(ctx, &m)
+	err = h.attach(ctx, &m)
 	if err != nil {
 		return nil, err
 	}
@@ -35,30 +43,71 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 	w.sure = sent
 	w.draining, w.full, w.deposits, w.fetches, w.reader = in.Draining, in.Full, in.Artifacts, in.Inputs, in.GivesLogs
 	out := &workerv1.RegisterResponse{Handler: int64(m.Handler), Lease: m.Lease, PollMillis: h.cfg.Beat.Milliseconds(),
-		LagMillis: h.cfg.Lag.Milliseconds(), Nodes: h.nodes(), Logs: h.cfg.Logs != nil}
+		LagMillis: h.cfg.Lag.Milliseconds(), Nodes: h.there().addresses, Logs: h.cfg.Logs != nil}
 	if out.Logs {
 		out.LogsKeep = h.cfg.Logs.Keep()
 	}
 	if out.Revoked, err = h.claimed(ctx, w, in.Running); err != nil {
 		return nil, err
 	}
+	if err := h.welcome(ctx, w); err != nil {
+		return nil, err
+	}
+	h.Stats.Registered.Add(1)
+	h.log.Info("a worker is attached", "worker", m.Name, "slots", m.Slots, "lease", m.Lease, "running", len(in.Running))
+	h.wakeSoon()
+	h.poke()
+	return out, nil
+}
+
+const (
+	// registersMax is how many registrations are carried out at a time. Each writes rows and reads who is there, so that
+	// more of them would only make each one slower, until their callers give up and come again.
+	registersMax = 16
+	// enterMax is how long a registration waits until it is carried out: less than its caller waits for the answer.
+	enterMax = time.Second
+	// comeAgain is what a worker is told to wait if that was too long. Workers wait half to one and a half times as long.
+	comeAgain = 2 * time.Second
+)
+
+// enter waits until a registration may be carried out. The caller is to call leave after it. A node that is busy with
+// others says when to come again.
+func (h *Home) enter(ctx context.Context) (leave func(), err error) {
+	over := time.NewTimer(enterMax)
+	defer over.Stop()
+	select {
+	case h.registering <- struct{}{}:
+		return func() { <-h.registering }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-over.C:
+	}
+	err = h.no(connect.CodeUnavailable, Busy, "more than %d workers register at this node now; come again in %v, or ask another node", registersMax, comeAgain)
+	if is := new(connect.Error); errors.As(err, &is) {
+		is.Meta().Set("Retry-After", strconv.Itoa(int(comeAgain.Seconds())))
+	}
+	return nil, err
+}
+
+// welcome takes in a worker whose row says that it is attached here.
+func (h *Home) welcome(ctx context.Context, w *worker) error {
 	h.mu.Lock()
-	if old := h.workers[m.Handler]; old != nil {
+	defer h.mu.Unlock()
+	if err := ctx.Err(); err != nil { // it registers again, under another lease
+		return err
+	}
+	if old := h.workers[w.member.Handler]; old != nil {
 		h.detach(old)
 	}
-	h.workers[m.Handler] = w
-	for id, old := range h.workers { // its row went with the one that has come: it learns that now, and ends what it runs
-		if id < m.Handler && old.member.Name == m.Name {
+	// The row of an older one of its name went when its own came: that one learns it now, and ends what it runs.
+	for _, old := range slices.Clone(h.lenders.named[w.member.Name]) {
+		if !old.local && old.member.Handler < w.member.Handler {
 			h.detach(old)
 		}
 	}
-	h.serve()
-	h.mu.Unlock()
-	h.Stats.Registered.Add(1)
-	h.log.Info("a worker is attached", "worker", m.Name, "slots", m.Slots, "lease", m.Lease, "running", len(in.Running))
-	h.dir.Wake()
-	h.poke()
-	return out, nil
+	h.admit(w)
+	h.offer(w)
+	return nil
 }
 
 // claimed takes the attempts that a worker says to run: those that the rows affirm are its own, and the others are
@@ -79,7 +128,7 @@ func (h *Home) claimed(ctx context.Context, w *worker, all []*workerv1.Attempt) 
 		}
 		if w.running[k] == nil {
 			w.running[k] = x
-			w.hold(x.Place.Need())
+			h.hold(w, x.Place.Need())
 		}
 	}
 	return revoked, nil
@@ -98,7 +147,7 @@ func (h *Home) attach(ctx context.Context, m *store.Member) error {
 		case err != nil:
 			return connect.NewError(connect.CodeUnavailable, err)
 		case lease == 0:
-			members, _, err := h.cfg.Store.Members(ctx)
+			members, err := h.listed(ctx)
 			if err != nil {
 				return connect.NewError(connect.CodeUnavailable, err)
 			}
@@ -112,7 +161,7 @@ func (h *Home) attach(ctx context.Context, m *store.Member) error {
 		m.Lease = lease
 		return nil
 	}
-	members, _, err := h.cfg.Store.Members(ctx)
+	members, err := h.listed(ctx)
 	if err != nil {
 		return connect.NewError(connect.CodeUnavailable, err)
 	}
@@ -178,16 +227,4 @@ func checkRegister(in *workerv1.RegisterRequest) error {
 		}
 	}
 	return nil
-}
-
-// nodes are the addresses where a worker can register.
-func (h *Home) nodes() []string {
-	members, _ := h.dir.View()
-	all := []string{}
-	for i := range members {
-		if !members[i].Worker && members[i].Address != "" {
-			all = append(all, members[i].Address)
-		}
-	}
-	return all
 }

@@ -1,8 +1,14 @@
 package home
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"connectrpc.com/connect"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -32,4 +38,39 @@ func TestLateLogs(t *testing.T) {
 	}
 	check(1, 0, false, false)
 	check(3, 0, true, false)
+}
+
+// TestBusyNodePutsWorkersOff: a registration that would wait for too long is told when to come again, and a call that nobody
+// waits for any more takes no turn.
+func TestBusyNodePutsWorkersOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Config{})
+		var leaves []func()
+		for range registersMax {
+			leave, err := h.enter(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			leaves = append(leaves, leave)
+		}
+		began := time.Now()
+		_, err := h.enter(t.Context())
+		var is *connect.Error
+		if !errors.As(err, &is) || !strings.HasPrefix(is.Message(), Busy.String()+":") || is.Meta().Get("Retry-After") != "2" || time.Since(began) != enterMax {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if h.Stats.Rejected(Busy) != 1 {
+			t.Errorf("it was counted %d times", h.Stats.Rejected(Busy))
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := h.enter(over); !errors.Is(err, context.Canceled) {
+			t.Errorf("a call that nobody waits for: %v", err)
+		}
+		leaves[0]()
+		if _, err := h.enter(t.Context()); err != nil {
+			t.Errorf("after another one: %v", err)
+		}
+	})
 }

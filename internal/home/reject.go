@@ -33,10 +33,11 @@ const (
 	NoInput    // what an attempt gets of others does not exist
 	Away       // nobody who is there has it
 	Final      // other files of the attempt were kept before
+	Busy       // too many register at once
 	reasons
 )
 
-var reasonNames = [reasons]string{"UNREADABLE", "MALFORMED", "NAME_TAKEN", "NOT_ATTACHED", "FENCED", "FORGED", "STALE", "RUN_ENDED", "NO_LOGS", "TOO_MUCH", "CORRUPT", "INCOMPLETE", "NO_INPUT", "AWAY", "FINAL"}
+var reasonNames = [reasons]string{"UNREADABLE", "MALFORMED", "NAME_TAKEN", "NOT_ATTACHED", "FENCED", "FORGED", "STALE", "RUN_ENDED", "NO_LOGS", "TOO_MUCH", "CORRUPT", "INCOMPLETE", "NO_INPUT", "AWAY", "FINAL", "BUSY"}
 
 // Reasons are all of them.
 func Reasons() []Reason {

@@ -20,9 +20,16 @@ func TestRoomOfAWorker(t *testing.T) {
 	h.dir = nowhere{}
 	h.local = newWorker(store.Member{})
 	h.local.local = true
+	h.admitSelf(store.Member{})
 	w := newWorker(store.Member{Handler: 7, Slots: 10, Lease: 1, Traits: store.Traits{Room: dag.Need{CPU: 4000, Memory: 8 << 30}}})
-	h.workers[7] = w
+	h.admit(w)
 	small, large := dag.Need{CPU: 1500}, dag.Need{CPU: 3000}
+	say := func(a *ask) {
+		t.Helper()
+		if err := h.Ask(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
 	demand := func(n dag.Need, created dag.Micros, aged bool) engine.Demand {
 		return engine.Demand{Place: dag.Anywhere.With(n), N: 10, Created: created, Run: dag.RunID{byte(created)}, Aged: aged}
 	}
@@ -36,16 +43,16 @@ func TestRoomOfAWorker(t *testing.T) {
 			t.Fatalf("%v is taken, want %v", w.room, want)
 		}
 	}
-	h.Ask(&ask{Owner: 1, Demands: []engine.Demand{demand(small, 5, false)}})
+	say(&ask{Owner: 1, Demands: []engine.Demand{demand(small, 5, false)}})
 	lent(2, 0, 2)
 	both := []engine.Demand{demand(large, 3, true), demand(small, 5, false)}
-	h.Ask(&ask{Owner: 1, Demands: both, Returned: []total{{7, 1, 1, small}}})
+	say(&ask{Owner: 1, Demands: both, Returned: []total{{7, 1, 1, small}}})
 	lent(1, 0, 1)
-	h.Ask(&ask{Owner: 1, Demands: both, Returned: []total{{7, 1, 1, small}}})
+	say(&ask{Owner: 1, Demands: both, Returned: []total{{7, 1, 1, small}}})
 	lent(1, 0, 1) // said twice
-	h.Ask(&ask{Owner: 1, Demands: []engine.Demand{demand(large, 3, true)}, Returned: []total{{7, 1, 2, small}}})
+	say(&ask{Owner: 1, Demands: []engine.Demand{demand(large, 3, true)}, Returned: []total{{7, 1, 2, small}}})
 	lent(0, 1, 1)
-	h.Ask(&ask{Owner: 1, Demands: []engine.Demand{demand(dag.Need{Memory: 9 << 30}, 1, true), demand(dag.Need{}, 2, false)}, Returned: []total{{7, 1, 1, large}}})
+	say(&ask{Owner: 1, Demands: []engine.Demand{demand(dag.Need{Memory: 9 << 30}, 1, true), demand(dag.Need{}, 2, false)}, Returned: []total{{7, 1, 1, large}}})
 	if n := w.account(1, dag.Need{}).granted; n != 10 || w.room != (dag.Need{}) {
 		t.Errorf("what takes nothing got %d of 10 slots; %v is taken", n, w.room)
 	}

@@ -52,7 +52,7 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 	end := time.NewTimer(h.cfg.Beat)
 	defer end.Stop()
 	at := h.cfg.Boot()
-	w, mine, early, err := d.arrive(in, has, at)
+	w, mine, early, err := d.arrive(ctx, in, has, at)
 	if err != nil {
 		return nil, err
 	}
@@ -76,10 +76,13 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 
 // arrive takes what a poll says: the attempts that the worker has, and whether they run. A worker of which nothing
 // is certain for long is sent away while it has time to find a home that sees the store.
-func (d *desk) arrive(in *workerv1.PollRequest, has map[key]*workerv1.Attempt, at time.Duration) (w *worker, mine int64, early bool, err error) {
+func (d *desk) arrive(ctx context.Context, in *workerv1.PollRequest, has map[key]*workerv1.Attempt, at time.Duration) (w *worker, mine int64, early bool, err error) {
 	h := d.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err = ctx.Err(); err != nil { // it polls again, or has
+		return nil, 0, false, err
+	}
 	if w, err = h.attached(in); err != nil {
 		return nil, 0, false, err
 	}
@@ -92,13 +95,14 @@ func (d *desk) arrive(in *workerv1.PollRequest, has map[key]*workerv1.Attempt, a
 	w.poke() // the poll before it ends
 	w.full = in.Full
 	if w.draining = in.Draining; w.draining {
-		h.dir.Wake()
+		h.wakeSoon()
 	}
 	w.arrived(has, in.Again)
 	h.compare(w, has, in.Ack)
 	early = w.heeded(in.Ack)
 	w.reread(in.Ack)
-	h.serve()
+	h.relist(w)
+	h.offer(w)
 	return w, w.polls, early, nil
 }
 
@@ -143,7 +147,7 @@ func millisUp(d time.Duration) int64 { return (d + time.Millisecond - 1).Millise
 // answer is all that a worker is to know, whose poll came at an instant.
 func (h *Home) answer(w *worker, at time.Duration) *workerv1.PollResponse {
 	w.seq++
-	out := &workerv1.PollResponse{Seq: w.seq, Nodes: h.nodes(), BehindMillis: millisUp(h.behind(w, at))}
+	out := &workerv1.PollResponse{Seq: w.seq, Nodes: h.there().addresses, BehindMillis: millisUp(h.behind(w, at))}
 	out.Start, out.Read = w.errands(false), w.wanted()
 	for i := range w.stops {
 		s := &w.stops[i]
@@ -288,7 +292,7 @@ func (d *desk) Leave(ctx context.Context, in *workerv1.LeaveRequest) (*workerv1.
 	if err := h.cfg.Store.Leave(ctx, w.member.Handler); err != nil {
 		return nil, connect.NewError(connect.CodeUnavailable, err)
 	}
-	h.dir.Wake()
+	h.wakeSoon()
 	return &workerv1.LeaveResponse{}, nil
 }
 

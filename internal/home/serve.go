@@ -3,7 +3,8 @@ package home
 import (
 	"bytes"
 	"cmp"
-	"math/rand/v2"
+	"container/heap"
+	"context"
 	"slices"
 	"time"
 
@@ -14,8 +15,17 @@ import (
 // want is what an owner waits for, as it said last.
 type want struct {
 	demands []engine.Demand
-	served  []int // by demand: how many slots it got since
+	needs   []dag.Need // of each
+	served  []int      // by demand: how many slots it got since
 	at      time.Time
+}
+
+func newWant(ds []engine.Demand) *want {
+	x := &want{demands: ds, needs: make([]dag.Need, len(ds)), served: make([]int, len(ds)), at: time.Now()}
+	for i := range ds {
+		x.needs[i] = ds[i].Place.Need()
+	}
+	return x
 }
 
 // wantMax is how long a want counts that is not said again.
@@ -42,10 +52,13 @@ type lent struct {
 	Granted     []total
 }
 
-// Ask takes what an owner wants and returns.
-func (h *Home) Ask(a *ask) {
+// Ask takes what an owner wants and returns. Its caller says it again if ctx is over before.
+func (h *Home) Ask(ctx context.Context, a *ask) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	for _, r := range a.Returned {
 		w := h.workers[r.Worker]
 		if r.Worker == h.self() {
@@ -64,9 +77,10 @@ func (h *Home) Ask(a *ask) {
 	if len(a.Demands) == 0 {
 		delete(h.wants, a.Owner)
 	} else {
-		h.wants[a.Owner] = &want{demands: a.Demands, served: make([]int, len(a.Demands)), at: time.Now()}
+		h.wants[a.Owner] = newWant(a.Demands)
 	}
 	h.serve()
+	return nil
 }
 
 // vacate makes a slot free, or gives it to what waits for one at this worker.
@@ -75,6 +89,7 @@ func (h *Home) vacate(w *worker, n dag.Need) {
 		if x := w.waiting[0]; w.fits(x.Place.Need().Minus(n)) {
 			w.waiting = w.waiting[1:]
 			w.room = w.room.Minus(n).Plus(x.Place.Need())
+			h.relist(w)
 			h.begin(w, x)
 			return
 		}
@@ -87,64 +102,110 @@ func (w *worker) open() bool {
 	return !w.draining && !w.full && !w.member.Cordoned && len(w.waiting) == 0
 }
 
+// relist puts a worker where it belongs among the lenders. It is called after every change of what it has free.
+func (h *Home) relist(w *worker) {
+	if w.local {
+		h.lenders.update(w, w.open() && h.spare > 0)
+		return
+	}
+	h.lenders.update(w, w.open() && w.used < int(w.member.Slots))
+}
+
 // freed is called when an attempt of a worker has ended; owner has its run (0: not to be lent to
 // it). The slot stays with the owner, whose next task may be ready in the transaction that settles
 // this one, unless somebody else has a better claim.
 func (h *Home) freed(w *worker, owner dag.HandlerID, n dag.Need) {
 	if owner != 0 && w.open() && !w.local && n.IsZero() {
-		if best, at := h.best(w); best == 0 || best == owner && h.wants[best].demands[at].Place.Need().IsZero() {
-			w.account(owner, n).granted++
+		best, at := h.best(w, time.Now(), h.aged())
+		if best == 0 || best == owner && h.wants[best].needs[at].IsZero() {
+			h.lend(w, owner, n)
 			return
 		}
 	}
 	h.vacate(w, n)
-	h.serve()
+	h.offer(w)
 }
 
-// best is the owner whose demand comes first of those that a worker fits, and which demand it is;
-// 0: there is none. Of several owners, who was served since it spoke comes after who was not: the
-// head of its list is another one by now.
-func (h *Home) best(w *worker) (owner dag.HandlerID, at int) {
-	var first *engine.Demand
-	served := 0
-	kept := h.kept(w)
+// lend grants an owner a slot that was claimed for it. The owner is told soon.
+func (h *Home) lend(w *worker, owner dag.HandlerID, n dag.Need) {
+	w.account(owner, n).granted++
+	h.owed[w] = struct{}{}
+}
+
+// demand is one that an owner has.
+type demand struct {
+	*engine.Demand
+	need   dag.Need
+	owner  dag.HandlerID
+	at     int // in the owner's want
+	served int
+}
+
+// before reports whether a demand comes before another one. Of several owners, who was served since it spoke comes
+// after who was not: the head of its list is another one by now.
+func (d *demand) before(o *demand) bool {
+	return cmp.Or(cmp.Compare(d.served, o.served), order(d.Demand, o.Demand), cmp.Compare(d.owner, o.owner), cmp.Compare(d.at, o.at)) < 0
+}
+
+// demands shows those that still want slots.
+func (h *Home) demands(now time.Time, see func(demand)) {
 	for id, x := range h.wants {
-		if time.Since(x.at) > wantMax || w.local && id == h.self() {
+		if now.Sub(x.at) > wantMax {
 			continue
 		}
 		for i := range x.demands {
-			d := &x.demands[i]
-			if x.served[i] >= d.N || !d.Place.Fits(w.member.Name, &w.member.Traits) || !w.gives(d, kept) {
-				continue
-			}
-			if first == nil || cmp.Or(cmp.Compare(x.served[i], served), order(d, first), cmp.Compare(id, owner)) < 0 {
-				first, served, owner, at = d, x.served[i], id, i
+			if d := &x.demands[i]; x.served[i] < d.N {
+				see(demand{d, x.needs[i], id, i, x.served[i]})
 			}
 		}
 	}
-	return owner, at
+}
+
+// best is the owner whose demand comes first of those that a worker fits, and which demand it is;
+// 0: there is none.
+func (h *Home) best(w *worker, now time.Time, aged []demand) (owner dag.HandlerID, at int) {
+	if len(h.wants) == 0 {
+		return 0, 0
+	}
+	var first demand
+	kept := h.kept(w, aged)
+	h.demands(now, func(d demand) {
+		if w.local && d.owner == h.self() || first.owner != 0 && !d.before(&first) {
+			return
+		}
+		if h.lenders.fits(w, d.Place) && w.gives(&d, kept) {
+			first = d
+		}
+	})
+	return first.owner, first.at
+}
+
+// aged are the demands for cpu and memory that have waited for long, best first.
+func (h *Home) aged() (all []demand) {
+	h.demands(time.Now(), func(d demand) {
+		if d.Aged && !d.need.IsZero() {
+			all = append(all, d)
+		}
+	})
+	slices.SortFunc(all, func(a, b demand) int { return order(a.Demand, b.Demand) })
+	return all
 }
 
 // kept is the demand for which the room of a worker is kept: the best of those that have waited
 // for long and would fit if nobody else were there.
-func (h *Home) kept(w *worker) (first *engine.Demand) {
-	for _, x := range h.wants {
-		for i := range x.demands {
-			d := &x.demands[i]
-			n := d.Place.Need()
-			if d.Aged && !n.IsZero() && x.served[i] < d.N && time.Since(x.at) <= wantMax && n.Within(w.member.Traits.Room) &&
-				d.Place.Fits(w.member.Name, &w.member.Traits) && (first == nil || order(d, first) < 0) {
-				first = d
-			}
+func (h *Home) kept(w *worker, aged []demand) *demand {
+	for i := range aged {
+		if d := &aged[i]; h.wants[d.owner].served[d.at] < d.N && d.need.Within(w.member.Traits.Room) && h.lenders.fits(w, d.Place) {
+			return d
 		}
 	}
-	return first
+	return nil
 }
 
 // gives reports whether a worker has the room that a demand asks for, beside what is kept. This
 // process's own is counted by the engine.
-func (w *worker) gives(d, kept *engine.Demand) bool {
-	n := d.Place.Need()
+func (w *worker) gives(d, kept *demand) bool {
+	n := d.need
 	if n.IsZero() {
 		return true
 	}
@@ -152,7 +213,7 @@ func (w *worker) gives(d, kept *engine.Demand) bool {
 		return false
 	}
 	if kept != nil && kept.Run != d.Run {
-		n = n.Plus(kept.Place.Need())
+		n = n.Plus(kept.need)
 	}
 	return w.local || w.fits(n)
 }
@@ -161,35 +222,86 @@ func order(a, b *engine.Demand) int {
 	return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Created, b.Created), bytes.Compare(a.Run[:], b.Run[:]), a.Rank.Compare(b.Rank))
 }
 
-// serve lends free slots to whoever wants some.
+// wanting is demands as a heap, the one that is served next first.
+type wanting []demand
+
+func (q wanting) Len() int           { return len(q) }
+func (q wanting) Less(i, j int) bool { return q[i].before(&q[j]) }
+func (q wanting) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *wanting) Push(x any)        { *q = append(*q, x.(demand)) }
+func (q *wanting) Pop() any {
+	last := len(*q) - 1
+	x := (*q)[last]
+	*q = (*q)[:last]
+	return x
+}
+
+// serve lends free slots to whoever wants some. It goes by what is wanted: it ends when nothing is, or nobody fits.
 func (h *Home) serve() {
 	if len(h.wants) == 0 {
 		return
 	}
-	lentAny := false
-	full := map[dag.HandlerID]bool{}
-	for {
-		w := h.choose(full)
-		if w == nil {
-			break
+	var q wanting
+	h.demands(time.Now(), func(d demand) { q = append(q, d) })
+	heap.Init(&q)
+	aged, shut := h.aged(), false
+	for len(q) > 0 {
+		d := &q[0]
+		w, found := h.lenders.pick(d.Place, func(w *worker) bool {
+			if w.local && (shut || d.owner == h.self()) {
+				return false
+			}
+			return d.need.IsZero() || w.gives(d, h.kept(w, aged))
+		})
+		switch {
+		case !found:
+			heap.Pop(&q)
+			continue
+		case !h.give(w, d):
+			shut = shut || w.local // its slots are counted by the engine, too
+			continue
 		}
-		owner, at := h.best(w)
+		if d.served++; d.served == d.N {
+			heap.Pop(&q)
+		} else {
+			heap.Fix(&q, 0)
+		}
+	}
+}
+
+// offer lends what has come free at one worker: what the others have was looked at when it came free, or was wanted.
+func (h *Home) offer(w *worker) {
+	if len(h.wants) == 0 {
+		return
+	}
+	if len(h.aged()) > 0 { // to serve one of these may end what is kept at others
+		h.serve()
+		return
+	}
+	for now := time.Now(); w.seat.at != none; {
+		owner, at := h.best(w, now, nil)
 		if owner == 0 {
-			full[w.member.Handler] = true
-			continue
+			return
 		}
-		n := h.wants[owner].demands[at].Place.Need()
-		if !h.claim(w, n) {
-			full[w.member.Handler] = true
-			continue
+		x := h.wants[owner]
+		if !h.give(w, &demand{&x.demands[at], x.needs[at], owner, at, x.served[at]}) {
+			return
 		}
-		h.wants[owner].served[at]++
-		w.account(owner, n).granted++
-		lentAny = true
 	}
-	if lentAny {
-		h.poke()
+}
+
+// give claims a slot of a worker for a demand and lends it; false: it has none.
+func (h *Home) give(w *worker, d *demand) bool {
+	h.turn++
+	w.turn = h.turn
+	if !h.claim(w, d.need) {
+		h.relist(w)
+		return false
 	}
+	h.wants[d.owner].served[d.at]++
+	h.lend(w, d.owner, d.need)
+	h.poke()
+	return true
 }
 
 // Strategies of choosing among workers that fit.
@@ -199,26 +311,19 @@ const (
 	Random      = "random"
 )
 
-// choose picks the worker that lends next; nil: none can.
-func (h *Home) choose(full map[dag.HandlerID]bool) *worker {
-	var all []*worker
-	for _, w := range h.all() {
-		if !full[w.member.Handler] && w.open() && (w.local && h.spare > 0 || !w.local && w.used < int(w.member.Slots)) {
-			all = append(all, w)
+// before is the order in which workers lend by a strategy; nil: at random.
+func (h *Home) before(strategy string) func(a, b *worker) bool {
+	switch strategy {
+	case Random:
+		return nil
+	case RoundRobin: // whose turn was longest ago
+		return func(a, b *worker) bool {
+			return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.member.Handler, b.member.Handler)) < 0
 		}
 	}
-	if len(all) == 0 {
-		return nil
+	return func(a, b *worker) bool {
+		return cmp.Or(cmp.Compare(h.load(a), h.load(b)), cmp.Compare(a.member.Handler, b.member.Handler)) < 0
 	}
-	slices.SortFunc(all, func(a, b *worker) int { return cmp.Compare(a.member.Handler, b.member.Handler) })
-	switch h.cfg.Strategy {
-	case Random:
-		return all[rand.IntN(len(all))]
-	case RoundRobin:
-		h.turn++
-		return all[h.turn%len(all)]
-	}
-	return slices.MinFunc(all, func(a, b *worker) int { return cmp.Compare(h.load(a), h.load(b)) })
 }
 
 // load is the part of a worker's slots that is taken.

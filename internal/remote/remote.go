@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -226,7 +227,24 @@ func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
 const (
 	pauseMin = 50 * time.Millisecond
 	pauseMax = 2 * time.Second
+	// lostPause is before a worker that has lost its home registers again.
+	lostPause = 200 * time.Millisecond
+	// comeAgainMax bounds what a node may ask for: far less than a lease.
+	comeAgainMax = 5 * time.Second
 )
+
+// comeAgain is how long a node that is busy asks a worker to wait; 0: it does not.
+func comeAgain(err error) time.Duration {
+	var is *connect.Error
+	if !errors.As(err, &is) {
+		return 0
+	}
+	seconds, err := strconv.Atoi(is.Meta().Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, comeAgainMax)
+}
 
 func wait(ctx context.Context, d time.Duration) {
 	select {
@@ -307,7 +325,7 @@ func (r *Worker) sessions(ctx context.Context) error {
 				if ctx.Err() == nil {
 					r.refused(&why, err, pause >= pauseMax)
 				}
-				wait(ctx, pause)
+				wait(ctx, max(pause, comeAgain(err)))
 				pause = min(2*pause, pauseMax)
 				continue
 			}
@@ -316,6 +334,7 @@ func (r *Worker) sessions(ctx context.Context) error {
 		if err := r.turn(ctx); err != nil && ctx.Err() == nil {
 			r.log.Info("lost the home", "home", r.home, "err", err)
 			r.detached()
+			wait(ctx, lostPause) // others have lost it, too: they are not to come back in step
 		}
 	}
 	return nil
