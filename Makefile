@@ -34,7 +34,6 @@ build: page ## build bin/skein
 test: tools vet webtest ## install what the tests need and run them all (≤ 15 minutes on 2 cores)
 	$(GO) test -race -timeout $(TIMEOUT) $(RACED)
 	$(GO) test -race -timeout $(TIMEOUT) -run '$(SQLITE)' ./internal/store/sqlite
-	$(GO) test -timeout $(TIMEOUT) -run TestThousandWorkers ./internal/home
 	$(GO) test -timeout $(TIMEOUT) $(PLAIN)
 
 # Whether Node is there, and new enough for the page.
