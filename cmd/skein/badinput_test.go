@@ -372,6 +372,10 @@ func copyFile(t testing.TB, from, to string, mode os.FileMode) {
 		t.Fatal(err)
 	}
 	defer in.Close()
+	// A child that another test forks now would inherit the open file until it calls exec, and no program can be started
+	// while a process has it open for writing.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		t.Fatal(err)
