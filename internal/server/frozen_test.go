@@ -21,6 +21,8 @@ type frozen struct {
 	mu     sync.Mutex // protects following fields
 	is     bool
 	hanged []string
+
+	attempts func() // called once, after the first read of attempts
 }
 
 func (f *frozen) read(ctx context.Context, what string) error {
@@ -68,6 +70,18 @@ func (f *frozen) Events(ctx context.Context, run dag.RunID, after int64, limit i
 		return nil, err
 	}
 	return f.Store.Events(ctx, run, after, limit)
+}
+
+func (f *frozen) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptRow, error) {
+	rows, err := f.Store.Attempts(ctx, q)
+	f.mu.Lock()
+	call := f.attempts
+	f.attempts = nil
+	f.mu.Unlock()
+	if call != nil {
+		call()
+	}
+	return rows, err
 }
 
 func (f *frozen) Triggers(ctx context.Context, q store.TriggerQuery) ([]store.Trigger, error) {

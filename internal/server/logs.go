@@ -129,6 +129,21 @@ func (s *Server) findLog(ctx context.Context, in *logIn) (*logOf, error) {
 
 // look reads where the attempt stands; attempt 0 becomes the newest.
 func (l *logOf) look(ctx context.Context) (there bool, err error) {
+	if there, err = l.attempt(ctx); there || err != nil {
+		return there, err
+	}
+	over, err := l.over(ctx)
+	if err != nil || !over {
+		return false, err
+	}
+	// The attempt may have begun and ended between the two reads. No attempt begins after this one.
+	there, err = l.attempt(ctx)
+	l.settled = err == nil && !there
+	return there, err
+}
+
+// attempt reads the attempt, if it has begun.
+func (l *logOf) attempt(ctx context.Context) (there bool, err error) {
 	attempts, err := l.s.engine.Attempts(ctx, l.ref.Run, l.task)
 	if err != nil {
 		return false, err
@@ -142,14 +157,17 @@ func (l *logOf) look(ctx context.Context) (there bool, err error) {
 			return true, nil
 		}
 	}
-	t, err := l.s.engine.Task(ctx, l.ref.Run, l.ref.Task)
-	if err != nil {
-		row, again := l.s.engine.RunRow(ctx, l.ref.Run)
-		l.settled = again != nil || row.State.Terminal() // not split: it has no tasks yet
-		return false, again
-	}
-	l.settled = t.State.Terminal()
 	return false, nil
+}
+
+// over reports whether the task has ended, so that it begins no more attempts.
+func (l *logOf) over(ctx context.Context) (bool, error) {
+	t, err := l.s.engine.Task(ctx, l.ref.Run, l.ref.Task)
+	if err == nil {
+		return t.State.Terminal(), nil
+	}
+	row, err := l.s.engine.RunRow(ctx, l.ref.Run) // not split: it has no tasks yet
+	return err == nil && row.State.Terminal(), err
 }
 
 // comes reports whether something of an ended attempt's log may be on its way from another machine.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
@@ -216,6 +217,35 @@ func TestFollowedLogs(t *testing.T) {
 	b.exec.end(last, succeeded())
 	if text := string(must(io.ReadAll(d))); text != "d says" || d.Attempt != 1 {
 		t.Errorf("%q", text)
+	}
+}
+
+// TestFollowingAnAttemptThatIsShort checks that the log of an attempt that begins and ends between two reads of the server is sent.
+func TestFollowingAnAttemptThatIsShort(t *testing.T) {
+	b := &bed{t: t, dir: t.TempDir(), frozen: &frozen{}, logs: &logs{text: map[server.LogRef][]byte{}}}
+	b.start()
+	t.Cleanup(func() { b.stop() })
+	b.apply("w")
+	run := b.run("w")
+	first := <-b.exec.got
+	ended := func() {
+		b.exec.end(first, succeeded())
+		for range 2 {
+			b.exec.end(<-b.exec.got, succeeded())
+		}
+		b.logs.add(server.LogRef{Namespace: "default", Workflow: "w", Run: first.Run, Task: "d", Attempt: 1}, "d says")
+		b.exec.end(<-b.exec.got, succeeded())
+		for row := (dag.RunRow{}); !row.State.Terminal(); time.Sleep(time.Millisecond) {
+			row = must(b.engine.RunRow(t.Context(), first.Run))
+		}
+	}
+	b.frozen.mu.Lock()
+	b.frozen.attempts = ended
+	b.frozen.mu.Unlock()
+	d := must(b.client.Logs(t.Context(), run.ID, "d", skein.LogQuery{Follow: true}))
+	defer d.Close()
+	if text := string(must(io.ReadAll(d))); text != "d says" || d.Attempt != 1 {
+		t.Errorf("%q, attempt %d", text, d.Attempt)
 	}
 }
 
