@@ -20,6 +20,9 @@ type past struct {
 func newPast(n int) past { return past{names: make([]attemptName, n), in: map[attemptName]bool{}} }
 
 func (p *past) add(n attemptName) {
+	if p.in[n] {
+		return
+	}
 	delete(p.in, p.names[p.next])
 	p.names[p.next], p.in[n] = n, true
 	p.next = (p.next + 1) % len(p.names)
@@ -41,7 +44,10 @@ func (s *session) start(j *workerv1.Job, lease int64) bool {
 	}
 	name := nameOf(j.Attempt)
 	switch {
-	case s.has[name] != nil || s.past.in[name] || s.lease != lease:
+	case s.has[name] != nil || s.lease != lease:
+		return true
+	case s.past.in[name]:
+		s.refute(name, j)
 		return true
 	case s.running >= s.w.o.Slots:
 		s.log.Warn("all slots are taken; an attempt is refused", "run", j.Attempt.Run, "task", j.Task)
@@ -62,6 +68,19 @@ func (s *session) start(j *workerv1.Job, lease int64) bool {
 	})
 	return true
 }
+
+// refute says of an attempt that ended here long ago, and whose result was taken, that it does not run: a home that gives it
+// again has forgotten that, as after a failover that lost what its database had taken. The mutex is held.
+func (s *session) refute(name attemptName, j *workerv1.Job) {
+	a := &attempt{job: j, began: time.Now(), cancel: func(error) {},
+		result: &workerv1.Result{Attempt: j.Attempt, State: stateLost, Cause: causeDone}}
+	s.has[name] = a
+	s.ended = append(s.ended, a)
+	s.wake()
+}
+
+// causeDone is why an attempt is lost that is given out again after its result was taken.
+const causeDone = "it has ended at this worker before"
 
 // runnerIdleMax is for how long a goroutine waits for its next handler: its stack has grown as handlers want it.
 const runnerIdleMax = time.Second

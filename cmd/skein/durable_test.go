@@ -74,7 +74,12 @@ func (h *home) server() (*exec.Cmd, *skein.Client) {
 	if err := cmd.Start(); err != nil {
 		h.t.Fatal(err)
 	}
-	h.t.Cleanup(func() { _ = cmd.Process.Kill() }) // most have ended by then
+	h.t.Cleanup(func() {
+		if h.t.Failed() {
+			h.t.Logf("server %s:\n%s", h.dir, &said)
+		}
+		_ = cmd.Process.Kill() // most have ended by then
+	})
 	var held *app.LockedError
 	for began := time.Now(); held == nil || held.PID != cmd.Process.Pid || held.Address == ""; time.Sleep(2 * time.Millisecond) {
 		ended := hasEnded(cmd.Process.Pid)

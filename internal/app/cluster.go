@@ -57,7 +57,23 @@ func (m *membership) helpers() engine.Helpers {
 	if m == nil {
 		return nil
 	}
-	return m.peers
+	return asking{m}
+}
+
+// asking is how a sweep reaches the holders of attempts: nodes themselves, workers by way of their homes.
+type asking struct{ m *membership }
+
+// Check implements engine.Helpers.
+func (a asking) Check(ctx context.Context, s dag.ShardID, list []engine.Suspect) (int, error) {
+	return a.m.peers.Check(ctx, s, list)
+}
+
+// Missing implements engine.Helpers.
+func (a asking) Missing(ctx context.Context, h dag.HandlerID, list []engine.Held) ([]engine.Held, error) {
+	if is, ok := a.m.node.Member(h); ok && is.Worker {
+		return a.m.home.Missing(ctx, h, list)
+	}
+	return a.m.peers.Missing(ctx, h, list)
 }
 
 // market keeps a nil membership a nil interface.

@@ -105,6 +105,7 @@ type strangers struct{}
 
 func (strangers) Alive(dag.HandlerID) bool                  { return false }
 func (strangers) Report(engine.Report)                      {}
+func (strangers) Pending(engine.AttemptID) bool             { return false }
 func (strangers) Cancel(dag.HandlerID, []dag.Cancel)        {}
 func (strangers) Confirm(dag.HandlerID, []engine.AttemptID) {}
 func (strangers) Nudge(dag.ShardID)                         {}

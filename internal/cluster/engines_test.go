@@ -77,6 +77,15 @@ func (m *machine) Report(r engine.Report) {
 	m.reports = append(m.reports, report{m.e.Handler().ID, r})
 }
 
+// Pending implements engine.Peers.
+func (m *machine) Pending(id engine.AttemptID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.reports, func(r report) bool {
+		return engine.AttemptID{Run: r.Run, Task: r.Task, Token: r.Token} == id
+	})
+}
+
 // Cancel implements engine.Peers.
 func (m *machine) Cancel(h dag.HandlerID, cs []dag.Cancel) {
 	if to := m.all.by(h); to != nil {
@@ -104,15 +113,17 @@ func (m *machine) Nudge(s dag.ShardID) {
 func (m *machine) carry(ctx context.Context) {
 	for ctx.Err() == nil {
 		m.mu.Lock()
-		reports := m.reports
-		m.reports = nil
+		reports := slices.Clone(m.reports)
 		m.mu.Unlock()
+		left := 0 // of these, at the head of the list: those that come meanwhile are behind them
 		for _, r := range reports {
 			if !m.bring(ctx, r) {
-				m.mu.Lock()
-				m.reports = append(m.reports, r)
-				m.mu.Unlock()
+				left++
+				continue
 			}
+			m.mu.Lock()
+			m.reports = slices.Delete(m.reports, left, left+1)
+			m.mu.Unlock()
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

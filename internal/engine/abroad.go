@@ -22,7 +22,8 @@ type abroad struct {
 	asked time.Time
 }
 
-func (b *abroad) forget() { b.runs = nil }
+// forget has them asked at once for what is loaded next.
+func (b *abroad) forget() { b.runs, b.asked = nil, time.Time{} }
 
 func (b *abroad) add(id dag.RunID) {
 	if b.runs == nil {
@@ -64,7 +65,7 @@ func (e *Engine) Disown(ids []AttemptID) error {
 		for _, id := range ids {
 			k := attemptKey{id.Run, id.Task, id.Token}
 			// What was reported and is not written yet is booked, or carried, or before this in the list.
-			if e.home.has(k) || w.carried[k] || e.cfg.Executor.Running(id.Run, id.Task, id.Token) {
+			if e.home.has(k) || w.onItsWay(k) || e.cfg.Executor.Running(id.Run, id.Task, id.Token) {
 				continue
 			}
 			w.carry(k)

@@ -19,6 +19,7 @@ type alone struct {
 }
 
 func (*alone) Alive(dag.HandlerID) bool                  { return false }
+func (*alone) Pending(engine.AttemptID) bool             { return false }
 func (*alone) Report(engine.Report)                      {}
 func (*alone) Cancel(dag.HandlerID, []dag.Cancel)        {}
 func (*alone) Confirm(dag.HandlerID, []engine.AttemptID) {}

@@ -203,7 +203,7 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 			f.lost = append(f.lost, *a)
 		case a.Task == dag.LeaderTask:
 			f.mine = append(f.mine, assignment(r, a))
-		case w.e.cfg.Executor.Running(r.ID, a.Task, a.Token) || w.carried[k]: // it is reported, or was
+		case w.e.cfg.Executor.Running(r.ID, a.Task, a.Token) || w.onItsWay(k): // it is reported, or will be
 		case w.e.home.has(k):
 			f.mine = append(f.mine, assignment(r, a))
 		default: // the process before this one handed it over, and has not left it to us
@@ -344,7 +344,7 @@ func (w *writer) unsent(mine []Assignment) []Assignment {
 	}
 	told := w.told()
 	return slices.DeleteFunc(slices.Clone(mine), func(a Assignment) bool {
-		return told[a.key()] || w.carried[a.key()] || w.leading[a.key()]
+		return told[a.key()] || w.onItsWay(a.key()) || w.leading[a.key()]
 	})
 }
 

@@ -431,7 +431,7 @@ func (e *Engine) Missing(ctx context.Context, list []Held) (missing []Held, err 
 		told := w.told()
 		for _, h := range list {
 			k := attemptKey{h.Run, h.Task, h.Token}
-			if !told[k] && !w.carried[k] && !w.leading[k] && (h.Handler != e.me().ID || !e.cfg.Executor.Running(h.Run, h.Task, h.Token)) {
+			if !told[k] && !w.onItsWay(k) && !w.leading[k] && (h.Handler != e.me().ID || !e.cfg.Executor.Running(h.Run, h.Task, h.Token)) {
 				missing = append(missing, h)
 			}
 		}

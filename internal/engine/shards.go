@@ -19,6 +19,8 @@ type Peers interface {
 	// Report takes what attempts of this process say of runs whose shards are elsewhere to
 	// their owners, and does not forget it while this process lives.
 	Report(r Report)
+	// Pending reports whether something that Report was told of an attempt has not been taken yet.
+	Pending(id AttemptID) bool
 	// Cancel asks another handler to end attempts. It may be lost: a reload asks again.
 	Cancel(h dag.HandlerID, cs []dag.Cancel)
 	// Confirm asks another handler which of these attempts it does not hold; it reports them as
@@ -313,13 +315,25 @@ func (w *writer) moved(it *item) error {
 const carriedMax = 100_000
 
 // carry notes that the peers have the report of an attempt of this process: if its shard comes
-// back, the attempt is over, and not to be started again. No token comes twice, so this need not
-// be taken back when the report has arrived.
+// back, the attempt is over, and not to be started again. When the report has been taken, the rows say that.
 func (w *writer) carry(k attemptKey) {
 	if len(w.carried) >= carriedMax {
 		clear(w.carried)
 	}
 	w.carried[k] = true
+}
+
+// onItsWay reports whether the peers have a report of an attempt that its owner has not taken yet. What the owner has taken
+// its rows say, unless they went back since: then the attempt is lost.
+func (w *writer) onItsWay(k attemptKey) bool {
+	if !w.carried[k] {
+		return false
+	}
+	if w.e.cfg.Peers.Pending(AttemptID{k.run, k.task, k.token}) {
+		return true
+	}
+	delete(w.carried, k)
+	return false
 }
 
 // Hear takes a report of an attempt of another handler and waits until it is durable. A

@@ -103,6 +103,7 @@ func TestByHand(t *testing.T) {
 type nobody struct{}
 
 func (nobody) Alive(dag.HandlerID) bool                  { return false }
+func (nobody) Pending(engine.AttemptID) bool             { return false }
 func (nobody) Report(engine.Report)                      {}
 func (nobody) Cancel(dag.HandlerID, []dag.Cancel)        {}
 func (nobody) Nudge(dag.ShardID)                         {}

@@ -55,7 +55,7 @@ type writer struct {
 	abroad    abroad
 
 	leading map[attemptKey]bool // Leader work under way beside the shard
-	carried map[attemptKey]bool // whose reports the peers have, or had
+	carried map[attemptKey]bool // whose reports the peers have, or had: see onItsWay
 	system  dag.WorkflowID      // whose tasks are carried out here, without a slot; 0: not known
 	// Deferred tasks that are looked at beside the shard.
 	preparing preparing

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -35,16 +36,21 @@ type worker struct {
 	running  map[key]*holding // attempts that have a slot
 	waiting  []*holding       // delivered, and no slot is free
 	accounts map[loan]*account
-	ended    ring     // attempts whose end was reported
+	ended    ring // attempts whose end was reported
+	// echoes were delivered after their end was reported and before the report was taken. Those that the rows still hold
+	// by then are lost.
+	echoes   map[key]*delivery
+	settled  ring     // of ended, those whose report was taken: their rows say so, unless what the rows said was lost
 	names    register // of attempts that are or were its own
 	uploads  map[key]*upload
-	inputs   map[key][]artifact.Input // what attempts get, once it was asked
-	deposits bool                     // it brings artifacts
-	fetches  bool                     // it fetches inputs
-	reader   bool                     // it gives pieces of logs
-	reads    map[string]*reading      // that it is asked for, by ticket
-	turns    chan struct{}            // cap readsMax
-	doubts   map[key]bool             // attempts that it says to have, being looked up
+	inputs   map[key][]artifact.Input  // what attempts get, once it was asked
+	deposits bool                      // it brings artifacts
+	fetches  bool                      // it fetches inputs
+	reader   bool                      // it gives pieces of logs
+	reads    map[string]*reading       // that it is asked for, by ticket
+	turns    chan struct{}             // cap readsMax
+	doubts   map[key]bool              // attempts that it says to have, being looked up
+	said     map[key]*workerv1.Attempt // that it has, by its newest poll; nil: it has not polled yet
 
 	fresh     []*holding      // whose job is to be made
 	preparing int             // who makes them
@@ -67,9 +73,11 @@ type holding struct {
 	// affirmed is when the rows said that the worker has it: see affirm. Zero: they have not, or it was cancelled since.
 	affirmed time.Time
 
-	confirmed bool  // the worker has said that it has it
-	sent      int64 // the first answer after it had
-	missing   bool  // the worker has it no more
+	confirmed bool      // the worker has said that it has it
+	sent      int64     // the first answer after it had
+	missing   bool      // the worker has it no more
+	over      bool      // its end was reported and taken before it was delivered again: it is lost
+	at        time.Time // it was to begin
 }
 
 // stop is an attempt to be ended. It was told in the answer seq; 0: in none yet.
@@ -115,7 +123,7 @@ const endedMax = 8192
 
 func newWorker(m store.Member) *worker {
 	return &worker{member: m, since: time.Now(), heard: true, running: map[key]*holding{}, accounts: map[loan]*account{},
-		ended: newRing(endedMax), names: newRegister(endedMax), uploads: map[key]*upload{}, inputs: map[key][]artifact.Input{}, doubts: map[key]bool{}, reads: map[string]*reading{}, turns: make(chan struct{}, readsMax), out: map[key]*errand{}, wake: make(chan struct{}, 1)}
+		ended: newRing(endedMax), settled: newRing(endedMax), echoes: map[key]*delivery{}, names: newRegister(endedMax), uploads: map[key]*upload{}, inputs: map[key][]artifact.Input{}, doubts: map[key]bool{}, reads: map[string]*reading{}, turns: make(chan struct{}, readsMax), out: map[key]*errand{}, wake: make(chan struct{}, 1)}
 }
 
 // epoch tells totals of one attachment from those of another; a node, which may come back under its
@@ -273,11 +281,15 @@ func (h *Home) Deliver(d *delivery) error {
 func (h *Home) accept(w *worker, d *delivery) {
 	for i := range d.Items {
 		k := keyOf(&d.Items[i])
-		if w.has(k) || w.local && h.cfg.Executor.Running(k.run, k.task, k.token) {
+		over := w.settled.has(k) && !w.holds(k)
+		if !over && w.has(k) || w.local && h.cfg.Executor.Running(k.run, k.task, k.token) {
+			if w.ended.has(k) && !w.local {
+				w.echoes[k] = &delivery{Owner: d.Owner, Handler: d.Handler, Lease: d.Lease, Items: []engine.Assignment{d.Items[i]}}
+			}
 			continue
 		}
 		h.Stats.Delivered.Add(1)
-		x := &holding{Assignment: d.Items[i], known: true, affirmed: time.Now()}
+		x := &holding{Assignment: d.Items[i], known: true, affirmed: time.Now(), over: over}
 		n := x.Place.Need()
 		switch a := w.account(d.Owner, n); {
 		case a.idle() > 0:
@@ -294,8 +306,11 @@ func (h *Home) accept(w *worker, d *delivery) {
 }
 
 // has reports whether a worker has an attempt, or had it.
-func (w *worker) has(k key) bool {
-	if w.running[k] != nil || w.ended.has(k) {
+func (w *worker) has(k key) bool { return w.ended.has(k) || w.holds(k) }
+
+// holds reports whether a worker has an attempt, or will have it when a slot is free.
+func (w *worker) holds(k key) bool {
+	if w.running[k] != nil {
 		return true
 	}
 	for _, x := range w.waiting {

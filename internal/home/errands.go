@@ -35,7 +35,11 @@ const (
 // begin has a worker start an attempt, in a slot that was claimed.
 func (h *Home) begin(w *worker, x *holding) {
 	k := keyOf(&x.Assignment)
-	w.running[k] = x
+	w.running[k], x.at = x, time.Now()
+	if x.over {
+		h.refute(w, x)
+		return
+	}
 	if w.local {
 		h.cfg.Executor.Start([]engine.Assignment{x.Assignment})
 		return
@@ -48,6 +52,22 @@ func (h *Home) begin(w *worker, x *holding) {
 	case len(w.fresh) == 1:
 		h.unmade = append(h.unmade, w)
 	}
+}
+
+// refute tells the owner of an attempt that has long ended here that the attempt is lost: the owner's rows have gone back
+// to a time before the end. h.mu is held.
+func (h *Home) refute(w *worker, x *holding) {
+	k := keyOf(&x.Assignment)
+	x.missing = true
+	go func() {
+		v := h.answerFor(w, engine.Report{Run: k.run, Task: k.task, Token: k.token, Lost: "it has ended before, and its end is not known any more"})
+		if v != workerv1.Verdict_VERDICT_ACCEPTED {
+			return // it was delivered twice
+		}
+		h.Stats.Lost.Add(1)
+		h.log.Warn("an attempt was handed out again whose end was taken; it is lost", "code", "attempt_over", "worker", w.member.Name,
+			"run", k.run.String(), "task", k.task, "token", k.token)
+	}()
 }
 
 // Settled implements engine.Market: who has reported what was settled takes what was handed out with it. If that is

@@ -24,6 +24,7 @@ const (
 	GrantPath   = PeerPrefix + "grant"
 	DeliverPath = PeerPrefix + "deliver"
 	ReportPath  = PeerPrefix + "report"
+	MissingPath = PeerPrefix + "missing"
 	LogPath     = PeerPrefix + "log"
 )
 
@@ -191,6 +192,20 @@ func (h *Home) over(w *worker, k key, r *engine.Report, owner dag.HandlerID) {
 	h.freed(w, owner, x.Place.Need())
 }
 
+// took notes that the report of an end was taken, whatever it was worth: nobody says it again.
+func (h *Home) took(w *worker, x *spoken) {
+	if x.report.Started != 0 || x.verdict == workerv1.Verdict_VERDICT_UNAVAILABLE {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w.settled.add(x.key)
+	if d := w.echoes[x.key]; d != nil {
+		delete(w.echoes, x.key)
+		h.accept(w, d)
+	}
+}
+
 // due are the slots of a worker that an owner has been lent and was not told of; nil: there are none. h.mu is held.
 func (h *Home) due(w *worker, owner dag.HandlerID) (l *lent) {
 	for at, a := range w.accounts {
@@ -295,6 +310,7 @@ func (h *Home) PeerHandler() http.Handler {
 	take(mux, AskPath, func(ctx context.Context, a *ask) (any, error) { return nil, h.Ask(ctx, a) })
 	take(mux, GrantPath, func(_ context.Context, l *lent) (any, error) { return nil, h.Granted(l) })
 	take(mux, DeliverPath, func(_ context.Context, d *delivery) (any, error) { return nil, h.Deliver(d) })
+	take(mux, MissingPath, func(_ context.Context, q *question) (any, error) { return h.missing(q) })
 	take(mux, LogPath, func(ctx context.Context, p *logPiece) (any, error) {
 		out, err := h.readLog(ctx, p)
 		return out, err

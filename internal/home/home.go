@@ -87,6 +87,8 @@ type Config struct {
 	Traits store.Traits  // of this process
 	Beat   time.Duration // between two renewals of a worker
 	Lag    time.Duration // silence after which a worker counts as dead
+	// Unclaimed is after how long an attempt that its worker has not taken up is lost; 0: unclaimedDefault.
+	Unclaimed time.Duration
 	// ReadMax is how long a piece of a log is waited for: for its turn, for the worker, and for the home of a worker that
 	// moves; 0: readDefault.
 	ReadMax  time.Duration
@@ -136,6 +138,9 @@ func New(cfg Config) *Home {
 	}
 	if cfg.ReadMax == 0 {
 		cfg.ReadMax = readDefault
+	}
+	if cfg.Unclaimed == 0 {
+		cfg.Unclaimed = unclaimedDefault
 	}
 	h := &Home{cfg: cfg, log: cfg.Log, kick: make(chan struct{}, 1), lines: line.NewLines(), workers: map[dag.HandlerID]*worker{}, owed: map[*worker]struct{}{}, wants: map[dag.HandlerID]*want{}}
 	h.lenders = newRoster(false, func(w *worker) *seat[*worker] { return &w.seat }, h.before(cfg.Strategy))

@@ -97,6 +97,7 @@ func (d *desk) arrive(ctx context.Context, in *workerv1.PollRequest, has map[key
 	if w.draining = in.Draining; w.draining {
 		h.wakeSoon()
 	}
+	w.said = has
 	w.arrived(has, in.Again)
 	h.compare(w, has, in.Ack)
 	early = w.heeded(in.Ack)
@@ -186,6 +187,7 @@ func (d *desk) Report(ctx context.Context, in *workerv1.ReportRequest) (*workerv
 	for i := range words {
 		x := &words[i]
 		out.Verdicts[x.at] = x.verdict
+		h.took(w, x)
 		switch x.verdict {
 		case workerv1.Verdict_VERDICT_STALE:
 			h.Stats.rejected[Stale].Add(1)

@@ -32,6 +32,9 @@ type past struct {
 func newPast(n int) past { return past{names: make([]attemptName, n), in: map[attemptName]bool{}} }
 
 func (p *past) add(n attemptName) {
+	if p.in[n] {
+		return
+	}
 	delete(p.in, p.names[p.next])
 	p.names[p.next], p.in[n] = n, true
 	p.next = (p.next + 1) % len(p.names)
@@ -65,8 +68,13 @@ func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
 	r.mu.Lock()
 	in.Handler, in.Uuid = r.handler, r.uuid
 	switch {
-	case r.has[name] != nil || r.past.in[name] || r.lease != lease:
+	case r.has[name] != nil || r.lease != lease:
 		r.mu.Unlock()
+		return true
+	case r.past.in[name]:
+		r.refute(name, j.Attempt)
+		r.mu.Unlock()
+		r.wake()
 		return true
 	case r.running >= r.cfg.Slots:
 		r.mu.Unlock()
@@ -92,6 +100,15 @@ func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
 }
 
 const filesMax = time.Minute
+
+// refute says of an attempt that ended here long ago, and whose result was taken, that it does not run: a home that gives it
+// again has forgotten that, as after a failover that lost what its database had taken. r.mu is held.
+func (r *Worker) refute(name attemptName, wire *workerv1.Attempt) {
+	r.has[name] = &attempt{name: wire, result: &workerv1.Result{Attempt: wire, State: "lost", Cause: causeDone}}
+}
+
+// causeDone is why an attempt is lost that is given out again after its result was taken.
+const causeDone = "it has ended at this worker before"
 
 // begin has what an attempt prints sent from now on; r.mu is held, if anybody else is there.
 func (r *Worker) begin(a *attempt) {

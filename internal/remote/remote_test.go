@@ -40,7 +40,9 @@ func hangUp(path string) func(string, http.ResponseWriter) bool {
 	}
 }
 
-// TestReportedUntilTaken: whatever the home answers, an end is said again until there is a verdict, and never after it.
+// TestReportedUntilTaken: whatever the home answers, an end is said again until there is a verdict, and never after it. An
+// attempt that is given again after its verdict does not run again and is not ignored: its home has forgotten the verdict, as
+// after a failover that lost it, and would wait for ever. It is told once that the attempt is lost.
 func TestReportedUntilTaken(t *testing.T) {
 	t.Parallel()
 	verdict := func(v workerv1.Verdict, err error) func(h *scripted) {
@@ -105,15 +107,20 @@ func TestReportedUntilTaken(t *testing.T) {
 			})
 			told := 0
 			h.do(func() { told = len(h.said(j)) })
-			h.give(j) // sent again, as by a home that has not heard yet
+			h.give(j)
+			h.until("the attempt is lost", func() bool {
+				all := h.said(j)
+				return len(all) == told+1 && all[told].State == "lost"
+			})
+			h.until("it has nothing more to say", func() bool { return w.open() == 0 })
 			last := shell("b", "true")
 			h.give(last)
 			h.ends(last)
 			if err := w.over(false); err != nil {
 				t.Error(err)
 			}
-			if n := len(h.said(j)); n != told || h.left != 1 {
-				t.Errorf("after its verdict it was said %d times more; it left %d times", n-told, h.left)
+			if n := len(h.said(j)); n != told+1 || h.left != 1 {
+				t.Errorf("after its verdict %d results more were told, want 1; it left %d times", n-told, h.left)
 			}
 		})
 	}

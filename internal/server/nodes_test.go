@@ -27,6 +27,7 @@ type far struct {
 }
 
 func (*far) Alive(dag.HandlerID) bool                  { return true }
+func (*far) Pending(engine.AttemptID) bool             { return false }
 func (*far) Report(engine.Report)                      {}
 func (*far) Cancel(dag.HandlerID, []dag.Cancel)        {}
 func (*far) Nudge(dag.ShardID)                         {}

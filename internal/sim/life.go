@@ -154,7 +154,7 @@ func (l *life) main() {
 	}
 	w.serve(&cfg)
 	if w.swarm.nodes > 1 {
-		cfg.Peers = &peers{l}
+		cfg.Peers = &peers{l, map[engine.AttemptID]int{}}
 	}
 	for {
 		var err error

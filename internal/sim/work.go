@@ -180,7 +180,13 @@ func (w *World) haunt(wk *worker, from dag.HandlerID, r engine.Report) {
 
 // peers is what a node says to the others: package peer does it over HTTP, this does it over a
 // network that loses, doubles and delays.
-type peers struct{ l *life }
+type peers struct {
+	l       *life
+	pending map[engine.AttemptID]int // reports that nobody has taken yet
+}
+
+// Pending reports whether a report of an attempt is on its way.
+func (p *peers) Pending(id engine.AttemptID) bool { return p.pending[id] > 0 }
 
 // Alive reports whether a handler is listed.
 func (p *peers) Alive(h dag.HandlerID) bool {
@@ -203,10 +209,16 @@ func (p *peers) Report(r engine.Report) {
 	if l.dead {
 		return
 	}
-	from := l.handler
+	from, id := l.handler, engine.AttemptID{Run: r.Run, Task: r.Task, Token: r.Token}
 	l.w.unarrived++
+	p.pending[id]++
 	l.w.spawn(l, "carry", func() {
-		defer func() { l.w.unarrived-- }()
+		defer func() {
+			l.w.unarrived--
+			if p.pending[id]--; p.pending[id] == 0 {
+				delete(p.pending, id)
+			}
+		}()
 		for pause := pauseMin; !l.dead; pause = min(2*pause, pauseMax) {
 			if p.try(from, r) || l.w.mutant.forgetful {
 				return

@@ -73,13 +73,18 @@ func Start(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{bin: bin, dir: dir}
+	return s, s.guarded(func() error { return s.make(o) })
+}
+
+// guarded fills the server's folder. If that fails, nothing of the server is left.
+func (s *Server) guarded(fill func() error) error {
 	if err := s.guard(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return errors.Join(err, os.RemoveAll(s.dir))
 	}
-	if err := s.make(o); err != nil {
-		return nil, errors.Join(err, s.Close())
+	if err := fill(); err != nil {
+		return errors.Join(err, s.Close())
 	}
-	return s, nil
+	return nil
 }
 
 // make fills the folder and starts the server.
@@ -122,6 +127,16 @@ func (s *Server) configure(o Options) error {
 	for k, v := range o.Settings {
 		settings[k] = v
 	}
+	if err := s.set(settings); err != nil {
+		return err
+	}
+	hba := "local all all trust\nhost all " + Locked + " 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n" +
+		"local replication all trust\n"
+	return os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(hba), 0o600)
+}
+
+// set adds settings to those of the server. They count from its next start on.
+func (s *Server) set(settings map[string]string) error {
 	var lines []string
 	for k, v := range settings {
 		lines = append(lines, fmt.Sprintf("%s = '%s'\n", k, strings.ReplaceAll(v, "'", "''")))
@@ -132,11 +147,7 @@ func (s *Server) configure(o Options) error {
 		return err
 	}
 	_, err = conf.WriteString(strings.Join(lines, ""))
-	if err := errors.Join(err, conf.Close()); err != nil {
-		return err
-	}
-	hba := "local all all trust\nhost all " + Locked + " 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n"
-	return os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(hba), 0o600)
+	return errors.Join(err, conf.Close())
 }
 
 // programs finds the newest PostgreSQL.

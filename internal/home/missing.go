@@ -1,0 +1,73 @@
+package home
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+)
+
+// unclaimedDefault is after how long an attempt that its worker has not taken up is lost.
+const unclaimedDefault = 5 * time.Minute
+
+// question asks the home of a worker which of these attempts the worker does not have.
+type question struct {
+	Handler dag.HandlerID
+	List    []engine.Held
+}
+
+// Missing tells which of these attempts a worker does not have. Its home knows, which may be another node. An attempt counts
+// as held while its report is on its way. An error says that nobody can tell now.
+func (h *Home) Missing(ctx context.Context, id dag.HandlerID, list []engine.Held) (missing []engine.Held, err error) {
+	q := &question{id, list}
+	m, ok := h.dir.Member(id)
+	if !ok {
+		return nil, fmt.Errorf("handler %d is gone", id)
+	}
+	to, ok := h.dir.Member(m.Home)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("worker %s is attached to no node", m.Name)
+	case to.Handler == h.self():
+		return h.missing(q)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callMax)
+	defer cancel()
+	return missing, h.cfg.Caller.Call(ctx, to, MissingPath, q, &missing)
+}
+
+// missing is Missing of a worker that is attached here. What the worker was given and has not taken up for long counts as
+// missing and is lost.
+func (h *Home) missing(q *question) (missing []engine.Held, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := h.workers[q.Handler]
+	switch {
+	case w == nil:
+		return nil, away(q.Handler)
+	case w.said == nil:
+		return nil, fmt.Errorf("worker %s has not said yet what it has", w.member.Name)
+	}
+	for _, is := range q.List {
+		k := key{is.Run, is.Task, is.Token}
+		_, said := w.said[k]
+		x := w.running[k]
+		switch {
+		case said, w.doubts[k], x != nil && (x.confirmed || time.Since(x.at) < h.cfg.Unclaimed):
+		case x != nil:
+			if !x.missing {
+				x.missing = true
+				h.Stats.Lost.Add(1)
+				w.stops = append(w.stops, stop{key: k, kill: true}) // it may come late
+				go h.answerFor(w, engine.Report{Run: k.run, Task: k.task, Token: k.token, Lost: "its worker has not taken it up"})
+			}
+			missing = append(missing, is)
+		case w.has(k) && !w.settled.has(k): // it waits for a slot, or its report is on its way
+		default:
+			missing = append(missing, is)
+		}
+	}
+	return missing, nil
+}
