@@ -31,7 +31,8 @@ func (c *cli) benchCmd() *cobra.Command {
 		Long: `Runs tasks that do nothing through the real path, durably, and measures the raw limit of the same disk and store
 in the same run. With --store postgres it works in a schema of its own in the database of --db (or the setting db), and drops
 it at the end; a benchmark that is killed leaves one behind that is called skein_bench_…. Shapes: single, chain:N, fan:N (1 → N → 1), dag9, wide:N, shell:N (real processes with logs,
-beside bare fork and exec, as many at once: --slots, here by default twenty per core), all.`,
+beside bare fork and exec, as many at once: --slots, here by default twenty per core), all; and http: starts and lists over
+the listener of a whole node, with a token, in turn with a route that does nothing; --runs is the number of turns (5).`,
 		Example: "  skein bench\n  skein bench --shape fan:100 -o json\n  skein bench --shape all\n  skein bench --triggers 1000000 --due 10000 --within 1m\n" +
 			"  skein bench --store postgres --db 'postgres://skein@127.0.0.1:5432/skein'",
 		Args: cobra.NoArgs,
@@ -43,7 +44,7 @@ beside bare fork and exec, as many at once: --slots, here by default twenty per 
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.store, "store", "sqlite", "sqlite | postgres")
-	fl.StringVar(&f.shape, "shape", "single", "single | chain:N | fan:N | dag9 | wide:N | shell:N | all")
+	fl.StringVar(&f.shape, "shape", "single", "single | chain:N | fan:N | dag9 | wide:N | shell:N | all | http")
 	fl.IntVar(&f.runs, "runs", 0, "number of runs (default depends on the shape)")
 	fl.IntVar(&f.workflows, "workflows", 4, "workflows that the runs are spread over")
 	fl.IntVar(&f.history, "history", 0, "finished tasks that lie in the database before the measurement")
@@ -53,6 +54,7 @@ beside bare fork and exec, as many at once: --slots, here by default twenty per 
 	fl.IntVar(&f.due, "due", 10_000, "with --triggers: how many of them are due")
 	fl.DurationVar(&f.within, "within", 0, "with --triggers: the span over which those are due (default all in the same second)")
 	nodeFlags(cmd)
+	cmd.AddCommand(c.benchCallsCmd())
 	return cmd
 }
 
@@ -71,6 +73,9 @@ func (c *cli) bench(ctx context.Context, f benchFlags) error {
 	}
 	if f.triggers != 0 {
 		return c.benchTriggers(ctx, f)
+	}
+	if f.shape == "http" {
+		return c.benchDoor(ctx, f)
 	}
 	names := []string{f.shape}
 	if f.shape == "all" {

@@ -67,11 +67,43 @@ func floor(ctx context.Context, n, slots int) (float64, error) {
 
 // shellLoad runs the load on a node of its own and gives how long it took and the rows it wrote.
 func shellLoad(ctx context.Context, cfg *Config, dir string, tasks, runs int) (seconds float64, rows int64, err error) {
+	var source strings.Builder
+	source.WriteString("name: bench\ntasks:\n")
+	for i := range tasks {
+		fmt.Fprintf(&source, "  t%05d: {run: \"true\"}\n", i)
+	}
+	err = benchNode(ctx, cfg, dir, source.String(), func(node *Node) error {
+		k, err := skein.New(node.URL(), skein.WithHandler(node.Handler()))
+		if err != nil {
+			return err
+		}
+		rows = node.engine.Stats().Rows.Load()
+		began := time.Now()
+		for range runs {
+			run, _, err := k.Start(ctx, api.RunRequest{Workflow: "bench"})
+			for err == nil && !run.Ended() {
+				run, err = k.Run(ctx, run.ID, skein.Wait(time.Minute))
+			}
+			if err != nil {
+				return err
+			}
+			if run.State != "succeeded" {
+				return fmt.Errorf("bench: a run of `true` is %s", run.State)
+			}
+		}
+		seconds, rows = time.Since(began).Seconds(), node.engine.Stats().Rows.Load()-rows
+		return nil
+	})
+	return seconds, rows, err
+}
+
+// benchNode has a node of its own work in a folder, with a workflow bench, for as long as f takes.
+func benchNode(ctx context.Context, cfg *Config, dir, source string, f func(*Node) error) (err error) {
 	own := *cfg
 	own.Data, own.Listen, own.ListenChosen, own.Drain = dir, "127.0.0.1:0", true, 0
 	node, err := Open(ctx, &own, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	work, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -86,33 +118,14 @@ func shellLoad(ctx context.Context, cfg *Config, dir string, tasks, runs int) (s
 	case <-node.Ready():
 	case err := <-ended:
 		ended <- nil
-		return 0, 0, fmt.Errorf("bench: the node ended at once: %w", err)
+		return fmt.Errorf("bench: the node ended at once: %w", err)
 	}
 	k, err := skein.New(node.URL(), skein.WithHandler(node.Handler()))
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
-	var source strings.Builder
-	source.WriteString("name: bench\ntasks:\n")
-	for i := range tasks {
-		fmt.Fprintf(&source, "  t%05d: {run: \"true\"}\n", i)
+	if _, err := k.Apply(ctx, "bench", api.ApplyRequest{Source: source}); err != nil {
+		return err
 	}
-	if _, err := k.Apply(ctx, "bench", api.ApplyRequest{Source: source.String()}); err != nil {
-		return 0, 0, err
-	}
-	rows = node.engine.Stats().Rows.Load()
-	began := time.Now()
-	for range runs {
-		run, _, err := k.Start(ctx, api.RunRequest{Workflow: "bench"})
-		for err == nil && !run.Ended() {
-			run, err = k.Run(ctx, run.ID, skein.Wait(time.Minute))
-		}
-		if err != nil {
-			return 0, 0, err
-		}
-		if run.State != "succeeded" {
-			return 0, 0, fmt.Errorf("bench: a run of `true` is %s", run.State)
-		}
-	}
-	return time.Since(began).Seconds(), node.engine.Stats().Rows.Load() - rows, nil
+	return f(node)
 }

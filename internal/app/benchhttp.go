@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/bench"
+	"skein.dev/skein/internal/store"
+)
+
+// DoorConfig says how a node's HTTP interface is measured.
+type DoorConfig struct {
+	bench.Config               // Runs is the number of rounds
+	Span         time.Duration // of each half of a round
+	Make         bench.Make    // makes the calls; nil: this process does
+}
+
+// doorRounds is the usual number of rounds.
+const doorRounds = 5
+
+// doorWorkflow has one task, which its condition leaves out: a run of it is started and ended by the scheduler
+// alone, so the figures are about starts.
+const doorWorkflow = "name: bench\ntasks:\n  nothing: {run: \"true\", if: \"false\"}\n"
+
+// BenchHTTP measures calls to a whole node over its listener, with a token, in turn with a route that does nothing.
+func BenchHTTP(ctx context.Context, cfg *Config, c DoorConfig) (bench.Door, error) {
+	door := bench.Door{Store: c.At.Engine()}
+	limits, err := bench.Measure(ctx, c.Dir, c.At)
+	if err != nil {
+		return door, err
+	}
+	door.FdatasyncP50 = limits.FdatasyncP50
+	own := *cfg
+	if err := setDB(&own, c.At.Database()); err != nil {
+		return door, err
+	}
+	if c.Make == nil {
+		c.Make = func(ctx context.Context, k bench.Calls) (bench.CallTally, error) { return k.Make(ctx) }
+	}
+	if c.Runs == 0 {
+		c.Runs = doorRounds
+	}
+	err = benchNode(ctx, &own, c.Dir, doorWorkflow, func(n *Node) error {
+		secret := auth.NewSecret(store.TokenAPI)
+		hash, err := auth.HashSecret(secret)
+		if err != nil {
+			return err
+		}
+		if _, err := n.store.AddToken(ctx, store.Token{Kind: store.TokenAPI, Name: "bench", Hash: hash, By: "bench"}); err != nil {
+			return fmt.Errorf("bench: make a token: %w", err)
+		}
+		door.Lines, err = doorLines(ctx, &c, bench.Calls{URL: n.URL(), Token: secret, Span: c.Span})
+		return err
+	})
+	return door, err
+}
+
+// doorLines measures each kind of call.
+func doorLines(ctx context.Context, c *DoorConfig, of bench.Calls) (lines []bench.DoorLine, err error) {
+	for _, k := range []struct {
+		call        string
+		connections int
+		calls       bench.Calls
+	}{
+		{"start", 1, bench.Calls{Method: http.MethodPost, Path: api.Prefix + "/runs", Body: `{"workflow":"bench"}`, Keyed: true}},
+		{"start", 64, bench.Calls{Method: http.MethodPost, Path: api.Prefix + "/runs", Body: `{"workflow":"bench"}`, Keyed: true}},
+		{"list", 4, bench.Calls{Method: http.MethodGet, Path: api.Prefix + "/runs?limit=50"}},
+	} {
+		bare := of
+		bare.Method, bare.Path, bare.Connections = http.MethodGet, "/livez", k.connections
+		k.calls.URL, k.calls.Token, k.calls.Span, k.calls.Connections = of.URL, of.Token, of.Span, k.connections
+		line, err := bench.Beside(ctx, c.Make, k.calls, bare, 1, c.Runs)
+		if err != nil {
+			return lines, err
+		}
+		line.Call = k.call
+		lines = append(lines, line)
+	}
+	return lines, nil
+}
