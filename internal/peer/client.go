@@ -307,6 +307,13 @@ func (c *Client) post(ctx context.Context, m store.Member, path string, body any
 	return c.Call(ctx, m, path, body, nil)
 }
 
+// authorize gives a call to another node the credential of this one.
+func (c *Client) authorize(r *http.Request) {
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+}
+
 // answerMax bounds what is read of an answer.
 const answerMax = 1 << 20
 
@@ -316,9 +323,7 @@ func (c *Client) Open(ctx context.Context, m store.Member, path string) (io.Read
 	if err != nil {
 		return nil, fmt.Errorf("address of node %s: %w", m.Name, err)
 	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
+	c.authorize(req)
 	stream := http.Client{Transport: c.http.Transport, CheckRedirect: never} // without the time limit of calls
 	resp, err := stream.Do(req)
 	if err != nil {
@@ -342,9 +347,7 @@ func (c *Client) Call(ctx context.Context, m store.Member, path string, body, an
 		return fmt.Errorf("address of node %s: %w", m.Name, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
+	c.authorize(req)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return fmt.Errorf("node %s: %w", m.Name, err)

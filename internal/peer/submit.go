@@ -74,6 +74,7 @@ func (c *Client) submitTo(ctx context.Context, m store.Member, sub *engine.Submi
 		return engine.Accepted{}, fmt.Errorf("address of node %s: %w", m.Name, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	c.authorize(req)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return engine.Accepted{}, fmt.Errorf("node %s: %w", m.Name, err)
@@ -83,7 +84,7 @@ func (c *Client) submitTo(ctx context.Context, m store.Member, sub *engine.Submi
 		return engine.Accepted{}, fmt.Errorf("node %s: %s", m.Name, resp.Status)
 	}
 	var a submitted
-	if err := json.NewDecoder(http.MaxBytesReader(nil, resp.Body, bodyMax)).Decode(&a); err != nil {
+	if err := json.NewDecoder(http.MaxBytesReader(nil, resp.Body, BodyMax)).Decode(&a); err != nil {
 		return engine.Accepted{}, fmt.Errorf("answer of node %s: %w", m.Name, err)
 	}
 	if a.Kind == "" {
