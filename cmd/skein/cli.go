@@ -190,6 +190,7 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("tls-cert", "", "PEM file of the certificate to show; with it, and a token, the node may listen beyond loopback")
 	f.String("tls-key", "", "PEM file of its key")
 	f.Bool("insecure-plaintext", false, "listen beyond loopback without a certificate: tokens and all else can be read on the way")
+	f.String("connections-per-address", "", "connections of one address that are served before they show a token (default 64)")
 	f.Bool("no-ui", false, "serve no web page")
 	f.String("base-path", "", "path under which browsers reach the server, such as /skein behind a proxy")
 	f.String("roles", "", "what it does: api,scheduler,worker (default), or api,scheduler and leave tasks to workers elsewhere")

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -66,16 +65,31 @@ func someToken(ctx context.Context, c *Config, st store.Tokens) error {
 		ErrNotAllowed, c.Listen)
 }
 
-// secure shows the certificate, and asks who comes from elsewhere for a token.
+// secure shows the certificate, requires tokens of callers from elsewhere, and bounds what callers cost.
 func (n *Node) secure() (err error) {
-	n.http.Handler = server.UnderBase(n.cfg.BasePath, gated(n.cfg, n.store, n.handler, n.log))
+	n.gate = auth.New(auth.Config{Store: n.store, Required: n.cfg.open(), Route: n.route, Log: n.log})
+	n.conns = auth.NewConnections(n.listener, n.cfg.Connections)
+	n.http.Handler = server.UnderBase(n.cfg.BasePath, n.gate.Wrap(n.handler))
+	n.http.ConnContext, n.http.ConnState = n.conns.Context, n.conns.State
 	n.http.TLSConfig, err = serverTLS(n.cfg, n.log)
 	return err
 }
 
-// gated asks every caller for a token, if other machines can call.
-func gated(c *Config, st auth.Store, next http.Handler, log *slog.Logger) http.Handler {
-	return auth.New(auth.Config{Store: st, Required: c.open(), Kind: tokenKind, Log: log}).Wrap(next)
+// route is what is known of a request before its body is read.
+func (n *Node) route(r *http.Request) auth.Route {
+	out := auth.Route{Kind: tokenKind(r.URL.Path)}
+	switch path := r.URL.Path; {
+	case r.ContentLength == 0: // whatever it may be
+	case strings.HasPrefix(path, home.Prefix):
+		out.BodyMax = home.CallBytesMax
+	case strings.HasPrefix(path, home.PeerPrefix):
+		out.BodyMax = home.PeerBytesMax
+	case strings.HasPrefix(path, peer.Prefix):
+		out.BodyMax = peer.BodyMax
+	default:
+		out.BodyMax = n.server.BodyMax(r)
+	}
+	return out
 }
 
 // tokenKind says which token a path asks for. Whether the process lives tells nobody anything, and calls to

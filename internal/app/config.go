@@ -18,6 +18,7 @@ import (
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/worker"
@@ -59,6 +60,8 @@ type Config struct {
 	// do without. CACert is a further authority that this process believes.
 	TLSCert, TLSKey, CACert string
 	Plaintext               bool
+	// Connections is how many connections of one address are served that have shown no valid credential.
+	Connections int
 
 	// Of a node of a cluster: where the others reach it ("": where it listens), how often it
 	// renews its row, after what silence it counts as dead, and what it does when it was taken
@@ -170,10 +173,8 @@ func settings() []setting {
 		{name: "tls_cert", def: text(""), set: func(c *Config, v string) error { return setPath(&c.TLSCert, v) }},
 		{name: "tls_key", def: text(""), set: func(c *Config, v string) error { return setPath(&c.TLSKey, v) }},
 		{name: "ca_cert", def: text(""), set: func(c *Config, v string) error { return setPath(&c.CACert, v) }},
-		{name: "insecure_plaintext", def: text("false"), set: func(c *Config, v string) error {
-			c.Plaintext = v == "true"
-			return oneOf(v, "true", "false")
-		}},
+		{name: "insecure_plaintext", def: text("false"), set: setPlaintext},
+		{name: "connections_per_address", def: func() string { return strconv.Itoa(auth.ConnectionsDefault) }, set: setConnections},
 		{name: "logs", def: text(""), set: setLogs},
 		{name: "artifacts", def: text(""), set: func(c *Config, v string) error { return setPath(&c.Artifacts, v) }},
 		{name: "retention_age", def: text("90d"), set: func(c *Config, v string) error {
@@ -321,6 +322,23 @@ func setSlots(c *Config, v string) error {
 		return fmt.Errorf("%q is not a number from 1 to %d", v, slotsMax)
 	}
 	c.Slots = n
+	return nil
+}
+
+func setPlaintext(c *Config, v string) error {
+	c.Plaintext = v == "true"
+	return oneOf(v, "true", "false")
+}
+
+// connectionsMax keeps a typo from taking the bound away.
+const connectionsMax = 100_000
+
+func setConnections(c *Config, v string) error {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > connectionsMax {
+		return fmt.Errorf("%q is not a number from 1 to %d", v, connectionsMax)
+	}
+	c.Connections = n
 	return nil
 }
 

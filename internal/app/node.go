@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/logs"
@@ -48,8 +49,11 @@ type Node struct {
 	logs         logs.Store    // beside the files of this node; nil: there is none
 	shipper      *logs.Shipper // nil: likewise
 	engine       *engine.Engine
+	server       *server.Server
 	handler      http.Handler
 	http         *http.Server
+	gate         *auth.Gate
+	conns        *auth.Connections
 
 	leaving atomic.Bool // nothing new is accepted
 	over    bool        // the engine has ended by itself
@@ -158,7 +162,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.handler = srv.Handler()
+	n.server, n.handler = srv, srv.Handler()
 	if n.member != nil {
 		n.member.connect(n, info)
 		n.handler = n.member.handler(n, n.handler)
@@ -302,9 +306,9 @@ func (n *Node) Run(ctx context.Context) error {
 
 func (n *Node) serve() error {
 	if n.http.TLSConfig != nil {
-		return n.http.ServeTLS(n.listener, "", "")
+		return n.http.ServeTLS(n.conns, "", "")
 	}
-	return n.http.Serve(n.listener)
+	return n.http.Serve(n.conns)
 }
 
 // byHand reports whether nothing starts by itself here. A command that is a member of a cluster

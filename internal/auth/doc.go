@@ -1,8 +1,13 @@
-// Package auth says who may call a node that others than this machine can reach.
+// Package auth says who may call a node, and bounds what callers cost before and while they are served.
 //
 //   - secret.go: what the holder of a token shows, and the hash that is stored of it.
-//   - gate.go: the handler in front of all routes of a listener.
+//   - gate.go: the handler in front of all routes of a listener: who calls, and whether the call is allowed.
+//   - book.go: the tokens of the store, as this node knows them.
+//   - body.go: the limit, the deadline and the budget of the body of a request.
+//   - answer.go: the answer: the headers that every answer has, and refusals that end the connection.
+//   - connections.go: the connections of one address that have shown no credential.
+//   - refusals.go: the refusals that one address gets in a second.
 //
-// On a loopback address no token is asked for: who is on the machine may do what its user may.
-// One that is shown counts all the same, and a wrong one is refused.
+// On a loopback address no token is required: a program on this machine may do what the user of the node may.
+// A token that is shown counts all the same, and a wrong one is refused.
 package auth

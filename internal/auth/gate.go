@@ -1,14 +1,14 @@
 package auth
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	api "skein.dev/skein/api/v1"
@@ -17,22 +17,18 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-const (
-	// believed is for how long an answer of the store counts: a token that is revoked is refused
-	// by every node after that time.
-	believed = 5 * time.Second
-	// lookMax bounds how long a request waits for an answer of the store.
-	lookMax = 5 * time.Second
-	// knownMax bounds the answers that are kept.
-	knownMax = 10_000
-	// looksMax bounds the looks into the store at one time, whoever calls.
-	looksMax = 8
-)
-
 // Store is where tokens are.
 type Store interface {
-	TokenByHash(ctx context.Context, hash []byte) (store.Token, error)
+	TokenList(ctx context.Context) ([]store.Token, error)
 	Clock(ctx context.Context) (dag.Micros, error)
+}
+
+// Route is what is known of a request by its path, before anything of its body is read.
+type Route struct {
+	// Kind is the kind of token that the route asks for; "": none, the route is open or has a proof of its own.
+	Kind string
+	// BodyMax bounds the body, in bytes; 0: the route takes none.
+	BodyMax int64
 }
 
 // Config says how a gate is kept.
@@ -40,32 +36,41 @@ type Config struct {
 	Store Store
 	// Required: every call must show a token; otherwise only one that is shown counts.
 	Required bool
-	// Kind is the kind of token that a path asks for; "": none, the route is open or has a proof of
-	// its own.
-	Kind func(path string) string
-	Log  *slog.Logger
+	// Route finds the route of a request.
+	Route func(r *http.Request) Route
+	// Refusals is how many refusals an address gets in a second; 0: the default.
+	Refusals int
+	// StrangerBody is how long the body of a caller may take that has shown no credential, CallerBody that of another
+	// one; 0: the default.
+	StrangerBody, CallerBody time.Duration
+	Log                      *slog.Logger
 }
 
-// Gate lets calls through that may be made.
+// Gate lets calls through that are allowed, within their bounds.
 type Gate struct {
-	cfg   Config
-	looks chan struct{}
-
-	mu    sync.Mutex // protects following fields
-	known map[string]answer
-}
-
-// answer is what the store said of a hash.
-type answer struct {
-	token store.Token
-	ok    bool
-	until time.Time
+	cfg      Config
+	book     *book
+	refusals refusals
+	strange  budget // bytes of bodies of callers without a credential
+	known    budget // of the others
+	refused  atomic.Int64
 }
 
 // New makes a gate.
 func New(cfg Config) *Gate {
-	return &Gate{cfg: cfg, looks: make(chan struct{}, looksMax), known: map[string]answer{}}
+	g := &Gate{cfg: cfg, book: &book{store: cfg.Store, log: cfg.Log}}
+	g.strange.max, g.known.max = strangerBytesMax, callerBytesMax
+	g.refusals.from = newCounts()
+	g.refusals.max = cmp.Or(cfg.Refusals, refusalsMax)
+	g.cfg.StrangerBody, g.cfg.CallerBody = cmp.Or(cfg.StrangerBody, strangerBodyMax), cmp.Or(cfg.CallerBody, callerBodyMax)
+	return g
 }
+
+// Refused is how many calls were refused because of their token.
+func (g *Gate) Refused() int64 { return g.refused.Load() }
+
+// BodyBytes is how many bytes of bodies are in flight.
+func (g *Gate) BodyBytes() int64 { return g.strange.used.Load() + g.known.used.Load() }
 
 type holderKey struct{}
 
@@ -77,53 +82,146 @@ func Holder(ctx context.Context) (store.Token, bool) {
 
 // Wrap puts the gate in front of a handler.
 func (g *Gate) Wrap(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		kind := g.cfg.Kind(r.URL.Path)
-		if kind == "" {
-			next.ServeHTTP(w, r)
-			return
-		}
-		shown := r.Header.Get("Authorization")
-		if shown == "" {
-			if g.cfg.Required {
-				refuse(w, r, http.StatusUnauthorized, "this node asks for a token: send it as Authorization: Bearer TOKEN "+
-					"(--token-file or SKEIN_API_TOKEN); whoever runs the cluster makes one with skein token create --kind "+kind)
-				return
-			}
-			next.ServeHTTP(w, r)
-			return
-		}
-		t, err := g.check(r.Context(), shown)
-		switch {
-		case errors.Is(err, errRefused):
-			refuse(w, r, http.StatusUnauthorized, err.Error())
-		case err != nil:
-			w.Header().Set("Retry-After", "2")
-			refuse(w, r, http.StatusServiceUnavailable, "whether the token is right cannot be looked up now")
-		case t.Kind != kind:
-			refuse(w, r, http.StatusForbidden, fmt.Sprintf("the token %s is of the kind %s, this route asks for %s", t.Name, t.Kind, kind))
-		default:
-			ctx := context.WithValue(r.Context(), holderKey{}, t)
-			if r.Header.Get("Upgrade") != "" { // it stays for longer than a call
-				ctx = line.Checked(ctx, func() error { return g.still(r.Context(), shown) })
-			}
-			next.ServeHTTP(w, r.WithContext(ctx))
-		}
-	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serve(w, r, next) })
 }
 
-var errRefused = errors.New("the token is refused")
+func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	a := &answer{ResponseWriter: w, r: r, rc: http.NewResponseController(w)}
+	a.conn, _ = r.Context().Value(connKey{}).(*conn)
+	route := g.cfg.Route(r)
+	if r.ContentLength != 0 {
+		a.body = &body{ReadCloser: r.Body, rc: a.rc, max: route.BodyMax, lasts: g.cfg.StrangerBody, budget: &g.strange}
+		defer a.body.done()
+	}
+	t, held, ok := g.admit(a, route)
+	if !ok {
+		return
+	}
+	if route.Kind != "" {
+		a.conn.trust()
+		if a.body != nil {
+			a.body.lasts, a.body.budget = g.cfg.CallerBody, &g.known
+		}
+	}
+	if !g.takes(a, route) {
+		return
+	}
+	if held {
+		ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), holderKey{}, t))
+		defer cancel(nil)
+		stop := g.watch(ctx, cancel, r.Header.Get("Authorization"))
+		defer stop()
+		if r.Header.Get("Upgrade") != "" { // it stays for longer than a call
+			ctx = line.Checked(ctx, func() error { return g.still(r.Context(), r.Header.Get("Authorization")) })
+		}
+		a.r = r.WithContext(ctx)
+	}
+	next.ServeHTTP(a, a.r)
+	a.end()
+}
+
+// takes puts the bounds around the body, and refuses one that is larger than its route allows.
+func (g *Gate) takes(a *answer, route Route) bool {
+	switch {
+	case a.body == nil:
+	case route.BodyMax == 0:
+		a.r.Body = http.NoBody // nobody reads it
+	case a.r.ContentLength > route.BodyMax:
+		a.refuse(http.StatusRequestEntityTooLarge, api.ProblemTooLarge, tooLarge(route.BodyMax))
+		return false
+	default:
+		a.r.Body = a.body
+	}
+	return true
+}
+
+// admit finds the token that a call shows, and refuses the call if that is not what its route asks for.
+func (g *Gate) admit(a *answer, route Route) (t store.Token, held, ok bool) {
+	if route.Kind == "" {
+		return t, false, true
+	}
+	shown := a.r.Header.Get("Authorization")
+	from := addressOf(a.r.RemoteAddr)
+	if shown == "" && !g.cfg.Required {
+		return t, false, true
+	}
+	var err error
+	if shown == "" {
+		err = fmt.Errorf("%w: this node asks for a token: send it as Authorization: Bearer TOKEN (--token-file or SKEIN_API_TOKEN); "+
+			"the operator of the cluster makes one with skein token create --kind %s", errMissing, route.Kind)
+	} else {
+		t, err = g.check(a.r.Context(), shown, func() bool { return g.refusals.over(from) })
+	}
+	if err == nil && t.Kind == route.Kind {
+		return t, true, true
+	}
+	if err == nil {
+		err = fmt.Errorf("%w: the token %s is of the kind %s, this route asks for %s", errKind, t.Name, t.Kind, route.Kind)
+	}
+	g.turnAway(a, from, err)
+	return t, false, false
+}
+
+// turnAway refuses a call.
+func (g *Gate) turnAway(a *answer, from addressPrefix, err error) {
+	g.refused.Add(1)
+	counted := errors.Is(err, errMissing) || errors.Is(err, errRefused) || errors.Is(err, errKind)
+	switch {
+	case errors.Is(err, errStrangers), errors.Is(err, errOften), counted && g.refusals.over(from):
+		a.refuse(http.StatusTooManyRequests, api.ProblemBusy, "too many calls of this address were refused; try again in a second")
+		return
+	case errors.Is(err, errKind):
+		a.refuse(http.StatusForbidden, api.ProblemForbidden, textOf(err, errKind))
+	case counted:
+		a.refuse(http.StatusUnauthorized, api.ProblemUnauthenticated, textOf(err, errMissing))
+	default:
+		a.refuse(http.StatusServiceUnavailable, api.ProblemUnavailable, "the tokens cannot be read now, so the call is not allowed yet; try again")
+	}
+	if counted {
+		g.refusals.add(from)
+	}
+}
+
+var (
+	errRefused = errors.New("the token is refused")
+	errMissing = errors.New("no token")
+	errKind    = errors.New("another kind of token")
+	errOften   = errors.New("too many refusals")
+)
+
+// textOf is an error without the kind that it begins with.
+func textOf(err, kind error) string { return strings.TrimPrefix(err.Error(), kind.Error()+": ") }
+
+// watch checks the token of a call again for as long as the call lasts, and ends the call when the token has
+// been revoked or has expired.
+func (g *Gate) watch(ctx context.Context, cancel context.CancelCauseFunc, shown string) (stop func()) {
+	var timer atomic.Pointer[time.Timer]
+	look := func() {
+		if ctx.Err() != nil {
+			return
+		}
+		if _, err := g.check(ctx, shown, nil); errors.Is(err, errRefused) {
+			cancel(err)
+			return
+		}
+		timer.Load().Reset(recheckEach)
+	}
+	first := time.AfterFunc(time.Hour, look)
+	timer.Store(first)
+	first.Reset(recheckEach)
+	return func() { first.Stop() }
+}
 
 // still refuses a call on a line whose token is no more what it was when the line began.
 func (g *Gate) still(ctx context.Context, shown string) error {
-	if _, err := g.check(ctx, shown); err != nil {
+	if _, err := g.check(ctx, shown, nil); err != nil {
 		return &line.Refused{Code: line.Unauthenticated, Text: err.Error()}
 	}
 	return nil
 }
 
-// check finds the token that a call shows.
-func (g *Gate) check(ctx context.Context, shown string) (store.Token, error) {
+// check finds the token that a call shows. over, if not nil, is asked before an unknown token is looked up.
+func (g *Gate) check(ctx context.Context, shown string, over func() bool) (store.Token, error) {
 	scheme, secret, _ := strings.Cut(shown, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return store.Token{}, fmt.Errorf("%w: send it as Authorization: Bearer TOKEN", errRefused)
@@ -132,76 +230,12 @@ func (g *Gate) check(ctx context.Context, shown string) (store.Token, error) {
 	if err != nil {
 		return store.Token{}, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	a, err := g.look(ctx, hash)
-	if err != nil {
-		return store.Token{}, err
+	if over != nil && !g.book.knows(hash) && over() {
+		return store.Token{}, errOften
 	}
-	if !a.ok {
-		return store.Token{}, fmt.Errorf("%w: it is unknown, revoked or expired", errRefused)
+	t, ok, err := g.book.find(ctx, hash)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: it is unknown, revoked or expired", errRefused)
 	}
-	return a.token, nil
-}
-
-// look asks the store, unless it has answered a moment ago.
-func (g *Gate) look(ctx context.Context, hash []byte) (answer, error) {
-	key := string(hash)
-	g.mu.Lock()
-	a, known := g.known[key]
-	g.mu.Unlock()
-	if known && time.Now().Before(a.until) {
-		return a, nil
-	}
-	ctx, done := context.WithTimeout(ctx, lookMax)
-	defer done()
-	select {
-	case g.looks <- struct{}{}:
-		defer func() { <-g.looks }()
-	case <-ctx.Done():
-		return g.doubtful(a, known, ctx.Err())
-	}
-	t, err := g.cfg.Store.TokenByHash(ctx, hash)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return g.doubtful(a, known, err)
-	}
-	found := err == nil
-	now, err := g.cfg.Store.Clock(ctx)
-	if err != nil {
-		return g.doubtful(a, known, err)
-	}
-	a = answer{token: t, ok: found && t.Valid(now), until: time.Now().Add(believed)}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.known) >= knownMax {
-		clear(g.known)
-	}
-	g.known[key] = a
-	return a, nil
-}
-
-// doubtful answers while the store does not: who was right a moment ago goes on, so that an
-// outage of the database ends no worker's attempts.
-func (g *Gate) doubtful(a answer, known bool, err error) (answer, error) {
-	if known && a.ok {
-		return a, nil
-	}
-	if g.cfg.Log != nil {
-		g.cfg.Log.Warn("tokens cannot be looked up", "err", err)
-	}
-	return answer{}, err
-}
-
-func refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
-	p := api.Problem{Type: api.ProblemUnauthenticated, Title: "No valid token", Status: status, Detail: detail, Instance: r.URL.Path}
-	switch status {
-	case http.StatusUnauthorized:
-		w.Header().Set("WWW-Authenticate", `Bearer realm="skein"`)
-	case http.StatusForbidden:
-		p.Type, p.Title = api.ProblemForbidden, "Not for this token"
-	default:
-		p.Type, p.Title = api.ProblemUnavailable, "The node cannot do it now"
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(p) // a client that does not read its answer is not our problem
+	return t, err
 }

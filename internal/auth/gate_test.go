@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,24 +22,33 @@ import (
 // away is a store that can be out of reach.
 type away struct {
 	*memory.Store
-	err error
+	err   error
+	reads atomic.Int64
 }
 
-func (a *away) TokenByHash(ctx context.Context, hash []byte) (store.Token, error) {
+func (a *away) TokenList(ctx context.Context) ([]store.Token, error) {
+	a.reads.Add(1)
 	if a.err != nil {
-		return store.Token{}, a.err
+		return nil, a.err
 	}
-	return a.Store.TokenByHash(ctx, hash)
+	return a.Store.TokenList(ctx)
 }
 
-func kindOf(path string) string {
-	switch {
+// bodyMax is what the routes of these tests take.
+const bodyMax = 1 << 20
+
+func routeOf(r *http.Request) auth.Route {
+	switch path := r.URL.Path; {
 	case path == "/livez":
-		return ""
+		return auth.Route{}
+	case path == "/hook":
+		return auth.Route{BodyMax: bodyMax}
 	case strings.HasPrefix(path, "/internal/"):
-		return store.TokenNode
+		return auth.Route{Kind: store.TokenNode, BodyMax: bodyMax}
+	case path == "/none":
+		return auth.Route{Kind: store.TokenAPI}
 	}
-	return store.TokenAPI
+	return auth.Route{Kind: store.TokenAPI, BodyMax: bodyMax}
 }
 
 func add(t *testing.T, s store.Tokens, kind, name string, expires dag.Micros) (string, store.Token) {
@@ -91,7 +101,7 @@ func TestGate(t *testing.T) {
 		{"wrong although nobody need be", "/api", "Bearer nonsense", false, 401, "no token"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := auth.New(auth.Config{Store: s, Required: c.required, Kind: kindOf})
+			g := auth.New(auth.Config{Store: s, Required: c.required, Route: routeOf})
 			r := httptest.NewRequest(http.MethodGet, c.path, nil)
 			if c.shown != "" {
 				r.Header.Set("Authorization", c.shown)
@@ -121,7 +131,7 @@ func TestRevokedOnALine(t *testing.T) {
 			r := httptest.NewRequest(http.MethodGet, "/api", nil)
 			r.Header.Set("Authorization", "Bearer "+secret)
 			r.Header.Set("Upgrade", upgrade)
-			g := auth.New(auth.Config{Store: s, Required: true, Kind: kindOf})
+			g := auth.New(auth.Config{Store: s, Required: true, Route: routeOf})
 			g.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() })).ServeHTTP(httptest.NewRecorder(), r)
 			return ctx
 		}
@@ -147,8 +157,7 @@ func TestRevokedOnALine(t *testing.T) {
 func TestStoreAway(t *testing.T) {
 	s := &away{Store: memory.New(memory.Options{})}
 	secret, _ := add(t, s, store.TokenAPI, "ann", 0)
-	other, _ := add(t, s, store.TokenAPI, "ben", 0)
-	g := auth.New(auth.Config{Store: s, Required: true, Kind: kindOf})
+	g := auth.New(auth.Config{Store: s, Required: true, Route: routeOf})
 	call := func(secret string) int {
 		r := httptest.NewRequest(http.MethodGet, "/api", nil)
 		r.Header.Set("Authorization", "Bearer "+secret)
@@ -159,6 +168,7 @@ func TestStoreAway(t *testing.T) {
 	if got := call(secret); got != 200 {
 		t.Fatal(got)
 	}
+	other, _ := add(t, s, store.TokenAPI, "ben", 0)
 	s.err = errors.New("away")
 	if got := call(secret); got != 200 {
 		t.Errorf("who is known gets %d", got)

@@ -322,13 +322,13 @@ func (h *Home) PeerHandler() http.Handler {
 	return mux
 }
 
-// peerBytesMax bounds a call between nodes, in bytes.
-const peerBytesMax = 32 << 20
+// PeerBytesMax bounds a call between nodes, in bytes.
+const PeerBytesMax = 32 << 20
 
 func take[T any](mux *http.ServeMux, path string, do func(context.Context, *T) (any, error)) {
 	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		in := new(T)
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, peerBytesMax)).Decode(in); err != nil {
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, PeerBytesMax)).Decode(in); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}

@@ -127,7 +127,7 @@ func Handler(h *Home) http.Handler {
 			return next(ctx, req)
 		}
 	})
-	_, handler := workerv1connect.NewWorkersHandler(&desk{h}, connect.WithReadMaxBytes(callBytesMax), connect.WithInterceptors(note),
+	_, handler := workerv1connect.NewWorkersHandler(&desk{h}, connect.WithReadMaxBytes(CallBytesMax), connect.WithInterceptors(note),
 		connect.WithCompressMinBytes(compressMin))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == LinePath {

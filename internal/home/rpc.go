@@ -17,8 +17,8 @@ import (
 
 // Bounds of a call.
 const (
-	callBytesMax = 32 << 20
-	nameMax      = 100 // bytes of a name, a group, a label
+	CallBytesMax = 32 << 20 // of one call of a worker
+	nameMax      = 100      // bytes of a name, a group, a label
 	slotsMax     = 10_000
 	resultsMax   = 1000 // of one report
 	attemptsMax  = 2 * slotsMax

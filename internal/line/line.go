@@ -110,6 +110,7 @@ func (l *Lines) Serve(w http.ResponseWriter, r *http.Request, answer func(ctx co
 		return
 	}
 	defer l.remove(conn)
+	defer context.AfterFunc(r.Context(), func() { _ = conn.Close() })() // its caller is allowed to call no more
 	now := time.Now()
 	if errors.Join(conn.SetReadDeadline(now.Add(l.life)), conn.SetWriteDeadline(now.Add(l.life+2*replyTime))) != nil {
 		return

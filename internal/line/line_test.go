@@ -178,3 +178,27 @@ func TestEnds(t *testing.T) {
 		t.Error("a call outlived the server's lines")
 	}
 }
+
+// TestEndsWithItsRequest: a line ends when the request that it began with is ended, also while no call is made.
+func TestEndsWithItsRequest(t *testing.T) {
+	lines := line.NewLines()
+	end := make(chan context.CancelFunc, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		end <- cancel
+		lines.Serve(w, r.WithContext(ctx), func(context.Context, []byte) ([]byte, error) { return []byte("yes"), nil })
+	}))
+	defer s.Close()
+	defer lines.Close()
+	l := open(t, s.URL)
+	if _, err := l.Call(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	(<-end)()
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(time.Millisecond) {
+		if _, err := l.Call(t.Context(), nil); err != nil {
+			return
+		}
+	}
+	t.Error("the line goes on")
+}

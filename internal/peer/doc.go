@@ -38,8 +38,8 @@ const (
 // hopsMax bounds how often a request is passed on: ownership may move while it travels.
 const hopsMax = 3
 
-// bodyMax bounds a call between nodes, in bytes.
-const bodyMax = 4 << 20
+// BodyMax bounds a call between nodes, in bytes.
+const BodyMax = 4 << 20
 
 // Directory knows who is in the cluster: the node's membership.
 type Directory interface {

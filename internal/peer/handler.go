@@ -69,7 +69,7 @@ func OnlyJSON(next http.Handler) http.Handler {
 }
 
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyMax)).Decode(into)
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, BodyMax)).Decode(into)
 	if err != nil {
 		http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
 	}

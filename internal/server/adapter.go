@@ -14,10 +14,13 @@ import (
 type adapter struct {
 	*http.ServeMux
 	verbs map[string]map[string]func(http.ResponseWriter, *http.Request) // pattern → verb
+	// bodies is how large the body of a request may be, by pattern; a pattern that is not there takes none.
+	bodies map[string]int64
 }
 
 func newAdapter(mux *http.ServeMux) *adapter {
-	return &adapter{ServeMux: mux, verbs: map[string]map[string]func(http.ResponseWriter, *http.Request){}}
+	return &adapter{ServeMux: mux, verbs: map[string]map[string]func(http.ResponseWriter, *http.Request){},
+		bodies: map[string]int64{}}
 }
 
 // Handle is called by huma, before the first request.
@@ -26,6 +29,7 @@ func (a *adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	m := regexp.MustCompile(`^(.*)\{([a-z]+)\}:([a-z]+)$`).FindStringSubmatch(op.Path)
 	if m == nil {
 		a.HandleFunc(op.Method+" "+op.Path, serve)
+		a.bounds(op.Method+" "+op.Path, op)
 		return
 	}
 	before, name, verb := m[1], m[2], m[3]
@@ -35,6 +39,20 @@ func (a *adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 		a.HandleFunc(pattern, a.dispatch(pattern, name))
 	}
 	a.verbs[pattern][verb] = serve
+	a.bounds(pattern, op)
+}
+
+// bounds notes the limit of an operation that takes a body: huma refuses a body that fills MaxBodyBytes.
+func (a *adapter) bounds(pattern string, op *huma.Operation) {
+	if op.RequestBody != nil {
+		a.bodies[pattern] = max(a.bodies[pattern], op.MaxBodyBytes-1)
+	}
+}
+
+// BodyMax returns how large the body of a request may be, in bytes; 0: the route takes none, or there is no such route.
+func (s *Server) BodyMax(r *http.Request) int64 {
+	_, pattern := s.mux.Handler(r)
+	return s.adapter.bodies[pattern]
 }
 
 func (a *adapter) dispatch(pattern, name string) http.HandlerFunc {

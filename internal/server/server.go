@@ -15,6 +15,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
@@ -142,6 +143,7 @@ type Server struct {
 	runs    runNames
 	metrics *metrics
 	mux     *http.ServeMux
+	adapter *adapter
 	api     huma.API
 	guard   guard
 	hooks   places
@@ -180,7 +182,8 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.metrics = newMetrics(&cfg)
-	s.api = huma.NewAPI(s.humaConfig(), newAdapter(s.mux))
+	s.adapter = newAdapter(s.mux)
+	s.api = huma.NewAPI(s.humaConfig(), s.adapter)
 	s.routes()
 	return s, s.plain()
 }
@@ -218,11 +221,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		s.metrics.request(r, rec.status, time.Since(began))
 	}()
-	h := rec.Header()
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Cache-Control", "no-store")
+	auth.SetHeaders(rec.Header(), r)
 	if f := s.guard.check(r); f != nil {
 		f.write(rec, r)
 		return

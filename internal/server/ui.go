@@ -164,7 +164,7 @@ func UnderBase(base string, next http.Handler) http.Handler {
 	strip := http.StripPrefix(base, next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.URL.Path == base:
+		case r.URL.Path == base && r.ContentLength == 0:
 			http.Redirect(w, r, base+"/", http.StatusFound)
 		case strings.HasPrefix(r.URL.Path, base+"/"):
 			strip.ServeHTTP(w, r)

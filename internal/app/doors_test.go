@@ -1,0 +1,368 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/peer"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/postgres/pgtest"
+)
+
+// selfSigned writes a certificate for this machine and its key.
+func selfSigned(t *testing.T) (cert, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalECPrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "EC PRIVATE KEY", Bytes: raw}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
+// openNode is a node that asks for tokens, with a token of each kind.
+type openNode struct {
+	*Node
+	tokens map[string]string // by kind
+	config *tls.Config       // nil: in plain text
+	host   string
+	web    *http.Client // by HTTP/2 in plain text, by HTTP/1.1 over TLS
+}
+
+// newOpenNode runs a node with tokens, and with a certificate or in plain text. Bodies that do not arrive are given up
+// after a second.
+func newOpenNode(t *testing.T, flags map[string]string, encrypted bool) *openNode {
+	t.Helper()
+	cert, key := selfSigned(t)
+	flags["listen"], flags["ca-cert"] = "0.0.0.0:0", cert
+	flags["advertise"] = "https://localhost:1" // nobody else is there
+	if encrypted {
+		flags["tls-cert"], flags["tls-key"] = cert, key
+	} else {
+		flags["insecure-plaintext"] = "true"
+	}
+	c := testConfig(t, flags)
+	st, err := openDatabase(t, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &openNode{tokens: map[string]string{}}
+	for _, kind := range []string{store.TokenAPI, store.TokenWorker, store.TokenNode} {
+		o.tokens[kind] = auth.NewSecret(kind)
+		hash, err := auth.HashSecret(o.tokens[kind])
+		if err == nil {
+			_, err = st.AddToken(t.Context(), store.Token{Kind: kind, Name: kind + " of " + c.Name, Hash: hash})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.APIToken = o.tokens[store.TokenNode]
+	if o.Node, err = Open(t.Context(), c, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	o.gate = auth.New(auth.Config{Store: o.store, Required: true, Route: o.route, Refusals: 1 << 20,
+		StrangerBody: time.Second, CallerBody: time.Second})
+	o.http.Handler = o.gate.Wrap(o.handler)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- o.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the node ended: %v", err)
+		}
+	})
+	<-o.Ready()
+	_, port, _ := net.SplitHostPort(o.listener.Addr().String())
+	o.host = net.JoinHostPort("localhost", port)
+	transport := &http.Transport{MaxConnsPerHost: 4}
+	if encrypted {
+		text, err := os.ReadFile(cert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(text)
+		o.config = &tls.Config{RootCAs: pool, ServerName: "localhost"}
+		transport.TLSClientConfig = o.config
+	} else {
+		transport.Protocols = new(http.Protocols)
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	}
+	o.web = &http.Client{Transport: transport}
+	t.Cleanup(o.web.CloseIdleConnections)
+	return o
+}
+
+func (o *openNode) url(path string) string {
+	if o.config == nil {
+		return "http://" + o.host + path
+	}
+	return "https://" + o.host + path
+}
+
+func openDatabase(t *testing.T, c *Config) (store.Store, error) {
+	t.Helper()
+	if err := prepareData(c.Data); err != nil {
+		return nil, err
+	}
+	return openStore(t.Context(), c, nil)
+}
+
+// endpoint is one method of one path, with the kind of token that it asks for.
+type endpoint struct{ method, path, kind string }
+
+// endpoints are all that a node serves: what its document lists, the pages beside it, every method of the protocol of workers, and
+// what nodes call.
+func (o *openNode) endpoints(t *testing.T) []endpoint {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, o.url("/api/v1/openapi.json"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+o.tokens[store.TokenAPI])
+	resp, err := o.web.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var doc struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	var all []endpoint
+	name := regexp.MustCompile(`\{[a-z_]+\}`)
+	for path, methods := range doc.Paths {
+		for method := range methods {
+			e := endpoint{strings.ToUpper(method), name.ReplaceAllString(path, "1"), store.TokenAPI}
+			if strings.HasPrefix(path, "/api/v1/hooks/") {
+				e.kind = ""
+			}
+			all = append(all, e)
+		}
+	}
+	for _, path := range []string{"/", "/version", "/metrics", "/api/docs", "/api/v1/openapi.json", "/nothing/here"} {
+		all = append(all, endpoint{http.MethodGet, path, store.TokenAPI}, endpoint{http.MethodPost, path, store.TokenAPI})
+	}
+	all = append(all, endpoint{http.MethodPost, "/livez", ""}, endpoint{http.MethodGet, "/readyz", ""})
+	methods := workerv1.File_worker_v1_worker_proto.Services().ByName("Workers").Methods()
+	for i := range methods.Len() {
+		all = append(all, endpoint{http.MethodPost, home.Prefix + string(methods.Get(i).Name()), store.TokenWorker})
+	}
+	for _, path := range []string{"report", "cancel", "submit", "check", "missing", "disown", "nothing"} {
+		all = append(all, endpoint{http.MethodPost, peer.Prefix + path, store.TokenNode})
+	}
+	for _, path := range []string{holdingPath, keptListPath, keptReadPath, home.PeerPrefix + "want"} {
+		all = append(all, endpoint{http.MethodPost, path, store.TokenNode})
+	}
+	if len(all) < 100 {
+		t.Fatalf("only %d endpoints", len(all))
+	}
+	return all
+}
+
+// endless gives bytes for as long as somebody takes them.
+type endless struct{ ctx context.Context }
+
+func (e endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), e.ctx.Err()
+}
+
+// unfinished gives a few bytes, and then none until it is closed.
+type unfinished struct {
+	said atomic.Bool
+	over chan struct{}
+	once sync.Once
+}
+
+func newUnfinished() *unfinished { return &unfinished{over: make(chan struct{})} }
+
+func (u *unfinished) Read(p []byte) (int, error) {
+	if !u.said.Swap(true) {
+		return copy(p, "  "), nil
+	}
+	<-u.over
+	return 0, io.ErrUnexpectedEOF
+}
+
+func (u *unfinished) Close() error {
+	u.once.Do(func() { close(u.over) })
+	return nil
+}
+
+// TestEveryRouteIsBounded walks all that a node serves, alone and in a cluster, over TLS by HTTP/1.1 and in plain text by HTTP/2:
+// with a body that does not go on and one that never ends, with the right token and with none, every call is answered, and
+// nothing stays behind.
+func TestEveryRouteIsBounded(t *testing.T) {
+	pg, err := pgtest.Start(pgtest.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pg.Close() }()
+	for name, db := range map[string]string{"alone": "", "cluster": pg.URL("postgres")} {
+		for how, encrypted := range map[string]bool{"HTTP/1.1 over TLS": true, "HTTP/2": false} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				flags := map[string]string{}
+				if db != "" {
+					flags["db"], flags["name"] = db, strings.Fields(strings.ReplaceAll(how, "/", "-"))[0]
+				}
+				o := newOpenNode(t, flags, encrypted)
+				room := make(chan struct{}, 24)
+				var wg sync.WaitGroup
+				for _, e := range o.endpoints(t) {
+					for _, token := range []string{"", o.tokens[e.kind]} {
+						for _, endless := range []bool{false, true} {
+							room <- struct{}{}
+							if n := o.gate.BodyBytes(); n > 272<<20 {
+								t.Errorf("%d bytes of bodies at once", n)
+							}
+							wg.Go(func() {
+								defer func() { <-room }()
+								o.bounded(t, e, token, endless)
+							})
+						}
+					}
+				}
+				wg.Wait()
+				if n := o.gate.BodyBytes(); n != 0 {
+					t.Errorf("%d bytes of bodies are left", n)
+				}
+			})
+		}
+	}
+}
+
+// bounded makes one call. It must be answered, by 401 if it shows no token.
+func (o *openNode) bounded(t *testing.T, e endpoint, token string, ends bool) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	call := o.byTwo
+	if o.config != nil {
+		call = o.byOne
+	}
+	status, err := call(ctx, e, token, ends)
+	if err != nil || token == "" && e.kind != "" && status != http.StatusUnauthorized {
+		t.Errorf("%s %s, token %.12q, endless %v: %d, %v", e.method, e.path, token, ends, status, err)
+	}
+}
+
+// byTwo makes a call by HTTP/2.
+func (o *openNode) byTwo(ctx context.Context, e endpoint, token string, ends bool) (int, error) {
+	var body io.Reader = newUnfinished()
+	if ends {
+		body = endless{ctx}
+	}
+	req, err := http.NewRequestWithContext(ctx, e.method, o.url(e.path), body)
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := o.web.Transport.RoundTrip(req)
+	if err != nil {
+		return 0, err
+	}
+	if resp.ProtoMajor != 2 {
+		err = errors.New("this was " + resp.Proto)
+	}
+	return resp.StatusCode, errors.Join(err, resp.Body.Close())
+}
+
+// byOne makes a call over a connection of its own, which must end.
+func (o *openNode) byOne(ctx context.Context, e endpoint, token string, ends bool) (int, error) {
+	dialer := tls.Dialer{Config: o.config}
+	c, err := dialer.DialContext(ctx, "tcp", o.host)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	deadline, _ := ctx.Deadline()
+	_ = c.SetDeadline(deadline)
+	head := e.method + " " + e.path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+	if token != "" {
+		head += "Authorization: Bearer " + token + "\r\n"
+	}
+	if !ends {
+		_, err = io.WriteString(c, head+"Content-Length: 100000\r\n\r\n  ")
+	} else if _, err = io.WriteString(c, head+"Transfer-Encoding: chunked\r\n\r\n"); err == nil {
+		go func() {
+			chunk := "8000\r\n" + strings.Repeat(" ", 0x8000) + "\r\n"
+			for {
+				if _, err := io.WriteString(c, chunk); err != nil {
+					return // the server has closed the connection
+				}
+			}
+		}()
+	}
+	if err != nil {
+		return 0, err
+	}
+	from := bufio.NewReader(c)
+	resp, err := http.ReadResponse(from, nil)
+	if err != nil {
+		return 0, err
+	}
+	if resp.Header.Get("Content-Type") == "text/event-stream" {
+		return resp.StatusCode, nil
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil && !ends { // what still comes may cut a long answer
+		return 0, fmt.Errorf("the body of the answer: %w", err)
+	}
+	if _, err := from.ReadByte(); err == nil || os.IsTimeout(err) {
+		return 0, fmt.Errorf("the connection goes on: %w", err)
+	}
+	return resp.StatusCode, nil
+}

@@ -1,0 +1,191 @@
+package auth
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// titles say what the problems mean that are made here.
+var titles = map[string]string{
+	api.ProblemUnauthenticated: "No valid token",
+	api.ProblemForbidden:       "Not for this token",
+	api.ProblemUnavailable:     "The node cannot do it now",
+	api.ProblemBusy:            "Too much of this is going on",
+	api.ProblemTooLarge:        "The request is too large",
+	api.ProblemInvalid:         "The request is not valid",
+}
+
+// headers are those of every answer, unless its handler says something else.
+var headers = [...][2]string{
+	{"X-Content-Type-Options", "nosniff"},
+	{"Referrer-Policy", "no-referrer"},
+	{"X-Frame-Options", "DENY"},
+	{"Cache-Control", "no-store"},
+	{"Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+	{"Cross-Origin-Opener-Policy", "same-origin"},
+	{"Cross-Origin-Resource-Policy", "same-origin"},
+}
+
+// hstsYear has browsers use TLS for a year once they have met it.
+const hstsYear = "max-age=31536000"
+
+// SetHeaders gives an answer the headers that every answer has, where it has none of that name.
+func SetHeaders(h http.Header, r *http.Request) {
+	for _, one := range headers {
+		if h[one[0]] == nil {
+			h[one[0]] = []string{one[1]}
+		}
+	}
+	if r.TLS != nil && h["Strict-Transport-Security"] == nil && !local(r.Host) {
+		h["Strict-Transport-Security"] = []string{hstsYear}
+	}
+}
+
+// local reports whether a host is this machine for whoever calls it: other programs there use other ports of it.
+func local(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.Trim(hostport, "[]")
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// answer is the answer to a request, past all handlers. It puts the headers that every answer has, says what was
+// wrong with the body, and ends the connection where the rest of a body would be waited for, or nobody is known
+// to have the right to keep it open.
+type answer struct {
+	http.ResponseWriter
+	r        *http.Request
+	rc       *http.ResponseController
+	conn     *conn
+	body     *body
+	began    bool
+	refused  bool // by the gate
+	replaced bool // what the handler says is not sent
+	taken    bool // the connection is the handler's
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	if a.began || status < 200 && status != http.StatusSwitchingProtocols {
+		if !a.began {
+			a.ResponseWriter.WriteHeader(status)
+		}
+		return
+	}
+	a.began = true
+	p := a.problem(status)
+	if p != nil {
+		a.replaced, status = true, p.Status
+		for _, name := range []string{"Content-Length", "Content-Encoding", "Etag", "Location", "Retry-After"} {
+			a.Header().Del(name)
+		}
+		a.Header().Set("Content-Type", "application/problem+json")
+		if status == http.StatusServiceUnavailable {
+			a.Header().Set("Retry-After", "1")
+		}
+	}
+	SetHeaders(a.Header(), a.r)
+	if a.ends(status) {
+		a.Header().Set("Connection", "close")
+		if a.body.unread() {
+			_ = a.rc.SetReadDeadline(time.Now()) // nobody waits for the rest
+		}
+	}
+	a.ResponseWriter.WriteHeader(status)
+	if p != nil {
+		p.Instance = a.r.URL.Path
+		_ = json.NewEncoder(a.ResponseWriter).Encode(p) // the client has gone
+	}
+}
+
+// problem is what is answered in place of what the handler says; nil: that stands.
+func (a *answer) problem(status int) *api.Problem {
+	if status < 400 {
+		return nil
+	}
+	if a.body != nil && a.body.problem != nil {
+		return a.body.problem
+	}
+	if err := context.Cause(a.r.Context()); errors.Is(err, errRefused) {
+		return &api.Problem{Type: api.ProblemUnauthenticated, Title: titles[api.ProblemUnauthenticated],
+			Status: http.StatusUnauthorized, Detail: err.Error()}
+	}
+	return nil
+}
+
+// ends reports whether the connection ends with this answer. Streams of HTTP/2 end by themselves; only that of a
+// caller without a credential takes its connection with it.
+func (a *answer) ends(status int) bool {
+	switch {
+	case a.r.ProtoMajor < 2 && (a.refused || a.body.unread()):
+		return true
+	case a.conn == nil:
+		return false
+	}
+	return status >= 400 && !a.conn.trusted.Load()
+}
+
+// Write implements io.Writer.
+func (a *answer) Write(p []byte) (int, error) {
+	if !a.began {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.replaced {
+		return len(p), nil
+	}
+	return a.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach deadlines.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// Flush implements http.Flusher.
+func (a *answer) Flush() { _ = a.FlushError() }
+
+// FlushError is for http.ResponseController.
+func (a *answer) FlushError() error {
+	if !a.began {
+		a.WriteHeader(http.StatusOK)
+	}
+	return a.rc.Flush()
+}
+
+// Hijack implements http.Hijacker.
+func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, buf, err := a.rc.Hijack()
+	a.taken = err == nil
+	return c, buf, err
+}
+
+// end is after the handler: an answer of which it has said nothing is 200.
+func (a *answer) end() {
+	if !a.began && !a.taken {
+		a.WriteHeader(http.StatusOK)
+	}
+}
+
+// refuse answers with a problem in place of all handlers.
+func (a *answer) refuse(status int, problem, detail string) {
+	a.refused = true
+	h := a.Header()
+	switch status {
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", `Bearer realm="skein"`)
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		h.Set("Retry-After", "1")
+	}
+	h.Set("Content-Type", "application/problem+json")
+	a.WriteHeader(status)
+	_ = json.NewEncoder(a).Encode(api.Problem{Type: problem, Title: titles[problem], Status: status,
+		Detail: detail, Instance: a.r.URL.Path}) // the client has gone
+}

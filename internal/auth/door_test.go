@@ -1,0 +1,318 @@
+package auth_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/memory"
+)
+
+// door is a server behind a gate, with a bound on the connections of an address.
+type door struct {
+	gate    *auth.Gate
+	conns   *auth.Connections
+	address string
+}
+
+func newDoor(t *testing.T, s auth.Store, connections int, next http.HandlerFunc) *door {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &door{gate: auth.New(auth.Config{Store: s, Required: true, Route: routeOf}), conns: auth.NewConnections(l, connections), address: l.Addr().String()}
+	server := &http.Server{Handler: d.gate.Wrap(next), ConnContext: d.conns.Context, ConnState: d.conns.State, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(d.conns) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return d
+}
+
+// dial opens a connection from an address of this machine and sends some bytes.
+func (d *door) dial(t *testing.T, from, text string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c, err := dialer.DialContext(t.Context(), "tcp", d.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	return c, bufio.NewReader(c)
+}
+
+func answerOf(t *testing.T, from *bufio.Reader) *http.Response {
+	t.Helper()
+	resp, err := http.ReadResponse(from, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+// TestRefusalsEndTheConnection: a call that is refused, or whose body no route takes, is answered at once, and nothing waits for
+// the rest of its body.
+func TestRefusalsEndTheConnection(t *testing.T) {
+	s := memory.New(memory.Options{})
+	secret, _ := add(t, s, store.TokenAPI, "ann", 0)
+	d := newDoor(t, s, 64, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/unread" {
+			return
+		}
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	token := "Authorization: Bearer " + secret + "\r\n"
+	for name, c := range map[string]struct {
+		path, header string
+		status       int
+	}{
+		"no token":              {"/runs", "Content-Length: 100000\r\n", 401},
+		"a wrong token":         {"/runs", "Content-Length: 100000\r\nAuthorization: Bearer nonsense\r\n", 401},
+		"another kind of token": {"/internal/x", "Content-Length: 100000\r\n" + token, 403},
+		"no token, chunked":     {"/runs", "Transfer-Encoding: chunked\r\n", 401},
+		"too large":             {"/runs", fmt.Sprintf("Content-Length: %d\r\n", bodyMax+1) + token, 413},
+		"too large for a hook":  {"/hook", fmt.Sprintf("Content-Length: %d\r\n", bodyMax+1), 413},
+		"a route without body":  {"/none", "Content-Length: 100000\r\n" + token, 200},
+		"a body that is unread": {"/unread", "Content-Length: 100000\r\n" + token, 200},
+		"broken chunks":         {"/runs", "Transfer-Encoding: chunked\r\n" + token + "\r\nnonsense\r\n", 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, from := d.dial(t, "127.0.0.1", "POST "+c.path+" HTTP/1.1\r\nHost: x\r\n"+c.header+"\r\n")
+			resp := answerOf(t, from)
+			if resp.StatusCode != c.status || !resp.Close {
+				t.Errorf("%s, closes: %v", resp.Status, resp.Close)
+			}
+			if _, err := from.ReadByte(); err != io.EOF {
+				t.Errorf("the connection goes on: %v", err)
+			}
+			for _, h := range []string{"X-Content-Type-Options", "Referrer-Policy", "Content-Security-Policy", "Cross-Origin-Opener-Policy",
+				"Cross-Origin-Resource-Policy"} {
+				if resp.Header.Get(h) == "" {
+					t.Errorf("the answer has no %s", h)
+				}
+			}
+		})
+	}
+	_, from := d.dial(t, "127.0.0.1", "POST /runs HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"+token+"\r\n{}")
+	if resp := answerOf(t, from); resp.StatusCode != 200 || resp.Close {
+		t.Errorf("a good call: %s, closes: %v", resp.Status, resp.Close)
+	}
+	if n := d.gate.BodyBytes(); n != 0 {
+		t.Errorf("%d bytes of bodies count when all calls are over", n)
+	}
+}
+
+// TestBodiesHaveABudget: the bodies of calls without a credential share 16 MiB; the call beyond that is told so, and a call with a
+// token goes on.
+func TestBodiesHaveABudget(t *testing.T) {
+	const budget = 16 << 20
+	s := memory.New(memory.Options{})
+	secret, _ := add(t, s, store.TokenAPI, "ann", 0)
+	g := auth.New(auth.Config{Store: s, Required: true, Route: routeOf})
+	read := make(chan struct{})
+	h := g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadFull(r.Body, make([]byte, bodyMax)); err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		if r.URL.Path == "/hook" {
+			read <- struct{}{}
+			<-r.Context().Done()
+		}
+	}))
+	call := func(ctx context.Context, path, shown string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(strings.Repeat("x", bodyMax)))
+		r.Header.Set("Authorization", shown)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	ctx, end := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range budget / bodyMax {
+		wg.Go(func() { call(ctx, "/hook", "") })
+		<-read
+	}
+	if w := call(t.Context(), "/hook", ""); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), api.ProblemUnavailable) {
+		t.Errorf("beyond the budget: %d %s", w.Code, w.Body)
+	}
+	if w := call(t.Context(), "/runs", "Bearer "+secret); w.Code != http.StatusOK {
+		t.Errorf("with a token: %d %s", w.Code, w.Body)
+	}
+	end()
+	wg.Wait()
+	if n := g.BodyBytes(); n != 0 {
+		t.Errorf("%d bytes count when all calls are over", n)
+	}
+	var again sync.WaitGroup
+	ctx, end = context.WithCancel(t.Context())
+	again.Go(func() { call(ctx, "/hook", "") })
+	<-read
+	end()
+	again.Wait()
+}
+
+// TestConnectionsOfAnAddress: connections that have shown no credential are bounded per address; those that have shown one are not
+// counted, and another address is not concerned. An idle one makes room.
+func TestConnectionsOfAnAddress(t *testing.T) {
+	const most = 4
+	s := memory.New(memory.Options{})
+	secret, _ := add(t, s, store.TokenAPI, "ann", 0)
+	d := newDoor(t, s, most, func(http.ResponseWriter, *http.Request) {})
+	good := "GET /runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + secret + "\r\n\r\n"
+	for range 10 * most { // all stay open
+		_, from := d.dial(t, "127.0.0.1", good)
+		if resp := answerOf(t, from); resp.StatusCode != 200 || resp.Close {
+			t.Fatalf("%s, closes: %v", resp.Status, resp.Close)
+		}
+	}
+	silent := make([]net.Conn, most)
+	for i := range silent {
+		silent[i], _ = d.dial(t, "127.0.0.1", "GET /ru") // and no more
+	}
+	waits, from := d.dial(t, "127.0.0.1", good)
+	_, other := d.dial(t, "127.0.0.2", good)
+	if resp := answerOf(t, other); resp.StatusCode != 200 {
+		t.Errorf("another address: %s", resp.Status)
+	}
+	if err := waits.SetReadDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := from.Peek(1); err == nil {
+		t.Fatalf("a connection beyond the bound is answered: %q", b)
+	}
+	_ = silent[0].Close()
+	_ = waits.SetReadDeadline(time.Now().Add(time.Minute))
+	if resp := answerOf(t, bufio.NewReader(waits)); resp.StatusCode != 200 {
+		t.Errorf("after its turn has come: %s", resp.Status)
+	}
+	// A check of health keeps its connection; being idle, it makes room.
+	idle, answer := d.dial(t, "127.0.0.1", "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+	answerOf(t, answer)
+	_, from = d.dial(t, "127.0.0.1", good)
+	if resp := answerOf(t, from); resp.StatusCode != 200 {
+		t.Errorf("in place of an idle one: %s", resp.Status)
+	}
+	_ = idle.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := answer.ReadByte(); err == nil {
+		t.Error("the idle connection goes on")
+	}
+}
+
+// TestFloodOfUnknownTokens: any number of unknown tokens costs few looks into the store, evicts no known token, and after 20
+// refusals in a second an address is told to wait, without a look.
+func TestFloodOfUnknownTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &away{Store: memory.New(memory.Options{})}
+		secret, _ := add(t, s.Store, store.TokenAPI, "ann", 0)
+		g := auth.New(auth.Config{Store: s, Required: true, Route: routeOf})
+		h := g.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		call := func(from, secret string) int {
+			r := httptest.NewRequest(http.MethodGet, "/runs", nil)
+			r.RemoteAddr = from + ":1"
+			r.Header.Set("Authorization", "Bearer "+secret)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Code
+		}
+		if code := call("10.0.0.1", secret); code != 200 {
+			t.Fatal(code)
+		}
+		codes := map[int]int{}
+		for range 30 { // all in one instant of the bubble's clock, but for the waits for the store
+			codes[call("10.0.0.2", "nonsense")]++
+		}
+		if codes[401] != 20 || codes[429] != 10 {
+			t.Errorf("one address gets %v", codes)
+		}
+		var wg sync.WaitGroup
+		s.reads.Store(0)
+		for i := range 2000 {
+			wg.Go(func() { call(fmt.Sprintf("10.1.%d.%d", i/250, i%250), auth.NewSecret("api")) })
+		}
+		wg.Wait()
+		if n := s.reads.Load(); n > 5 {
+			t.Errorf("2,000 unknown tokens at once cost %d readings", n)
+		}
+		s.err = errors.New("away")
+		time.Sleep(time.Minute)
+		if code := call("10.0.0.1", secret); code != 200 {
+			t.Errorf("a known holder gets %d while the store is away, after the flood", code)
+		}
+		if code := call("10.0.0.2", secret); code != 200 {
+			t.Errorf("a known holder at the address of the flood gets %d", code)
+		}
+	})
+}
+
+// TestStreamsEndWithTheirToken: a call that lasts ends within five seconds when its token is revoked, or expires.
+func TestStreamsEndWithTheirToken(t *testing.T) {
+	for _, how := range []string{"revoked", "expired"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := memory.New(memory.Options{})
+				expires := dag.Micros(0)
+				if how == "expired" {
+					now, err := s.Clock(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					expires = now + 60_000_000
+				}
+				secret, row := add(t, s, store.TokenAPI, "ann", expires)
+				g := auth.New(auth.Config{Store: s, Required: true, Route: routeOf})
+				r := httptest.NewRequest(http.MethodGet, "/events", nil)
+				r.Header.Set("Authorization", "Bearer "+secret)
+				w := httptest.NewRecorder()
+				over := make(chan time.Time, 1)
+				go func() {
+					g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						<-r.Context().Done()
+						w.WriteHeader(http.StatusServiceUnavailable) // what a wait that is cut short says
+					})).ServeHTTP(w, r)
+					over <- time.Now()
+				}()
+				time.Sleep(time.Minute)
+				if how == "revoked" {
+					synctest.Wait()
+					select {
+					case <-over:
+						t.Fatal("it ended before")
+					default:
+					}
+					if err := s.RevokeToken(t.Context(), row.ID); err != nil {
+						t.Fatal(err)
+					}
+				}
+				was := time.Now()
+				if at := <-over; at.Sub(was) > 5*time.Second {
+					t.Errorf("it ended %v after the token was %s", at.Sub(was), how)
+				}
+				if w.Code != http.StatusUnauthorized {
+					t.Errorf("the answer is %d", w.Code)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package auth
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	// refusalsMax is how many refusals one address gets in a second before its calls are answered with 429.
+	refusalsMax = 20
+	// addressesMax bounds the addresses that are counted; beyond it the count of this second begins again.
+	addressesMax = 10_000
+)
+
+// addressPrefix is what counts as one caller.
+type addressPrefix = netip.Prefix
+
+func newCounts() map[addressPrefix]*refused { return map[addressPrefix]*refused{} }
+
+// refusals counts, per address, the refusals of the present second.
+type refusals struct {
+	max int
+
+	mu   sync.Mutex // protects following fields
+	from map[addressPrefix]*refused
+}
+
+type refused struct {
+	since time.Time
+	n     int
+}
+
+// over reports whether an address has had all refusals that it gets in this second.
+func (f *refusals) over(a addressPrefix) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := f.from[a]
+	return r != nil && r.n >= f.max && time.Since(r.since) < time.Second
+}
+
+// add counts a refusal.
+func (f *refusals) add(a addressPrefix) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	r := f.from[a]
+	switch {
+	case r == nil && len(f.from) >= addressesMax:
+		clear(f.from)
+		fallthrough
+	case r == nil:
+		f.from[a] = &refused{since: now, n: 1}
+	case now.Sub(r.since) >= time.Second:
+		r.since, r.n = now, 1
+	default:
+		r.n++
+	}
+}
+
+// addressOf is what one caller counts as: an address of IPv4, the 64 bits of a network of IPv6. Callers
+// without an address are in this process; they count as one.
+func addressOf(remote string) addressPrefix {
+	a, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return addressPrefix{}
+	}
+	ip, bits := a.Addr().Unmap().WithZone(""), 32
+	if ip.Is6() {
+		bits = 64
+	}
+	p, _ := ip.Prefix(bits) // bits are right for both
+	return p
+}
