@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -88,6 +89,9 @@ func (c *cli) serve(ctx context.Context, ready func(context.Context, *app.Node) 
 	}
 }
 
+// openMax is how long a signal waits for a node that is being opened to give that up.
+const openMax = 10 * time.Second
+
 // openNode opens a node, unless a signal comes before that is done: a database may be waited for.
 func (c *cli) openNode(ctx context.Context, giveUp func(), cfg *app.Config, sig <-chan os.Signal) (node *app.Node, err error) {
 	opened := make(chan struct{})
@@ -101,8 +105,12 @@ func (c *cli) openNode(ctx context.Context, giveUp func(), cfg *app.Config, sig 
 	case <-sig:
 	}
 	giveUp()
-	if <-opened; err == nil {
-		_ = node.Run(ctx) // ends it
+	select {
+	case <-opened:
+		if err == nil {
+			_ = node.Run(ctx) // ends it
+		}
+	case <-time.After(openMax):
 	}
 	return nil, errInterrupted
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"skein.dev/skein/internal/cluster"
 	"skein.dev/skein/internal/dag"
@@ -126,6 +127,7 @@ type neighbours struct {
 	tokens  store.Tokens
 	classes store.Classes
 	counts  []server.Count
+	stuck   func() time.Duration // of the broker of slots
 }
 
 // town is the cluster as a node's server sees it.
@@ -142,7 +144,7 @@ func neighboursOf(st store.Store, m *membership, shared logs.Store) neighbours {
 	}
 	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared, tokens: st, classes: st}
 	if m != nil {
-		n.counts, n.holder, n.others = m.counts(), m.holder, streets{m}
+		n.counts, n.stuck, n.holder, n.others = m.counts(), m.home.StuckFor, m.holder, streets{m}
 		n.giver = func(ref *logs.Ref, h dag.HandlerID) logs.Giver { return m.giver(st, ref, h) }
 		n.remote = func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool) { return m.remote(ctx, st, h) }
 	}

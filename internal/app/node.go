@@ -60,6 +60,8 @@ type Node struct {
 	ready   chan struct{}
 	hurry   chan struct{} // closed: end the drain now
 	once    sync.Once
+	// stopMax is how much longer than the drain a shutdown may take.
+	stopMax time.Duration
 }
 
 // Open takes the data folder and makes everything, but starts nothing. It gives a *LockedError if another
@@ -74,7 +76,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	if err := prepareData(cfg.Data); err != nil {
 		return nil, err
 	}
-	n = &Node{cfg: cfg, log: log, life: uuid.NewString(), stopRenewals: func() {}, ready: make(chan struct{}), hurry: make(chan struct{})}
+	n = &Node{cfg: cfg, log: log, life: uuid.NewString(), stopRenewals: func() {}, ready: make(chan struct{}), hurry: make(chan struct{}), stopMax: stopMax}
 	if n.lock, err = takeLock(cfg.Data); err != nil {
 		return nil, err
 	}
@@ -195,7 +197,7 @@ func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, own face, near n
 	}
 	srv, err := server.New(server.Config{
 		Engine: e, Verify: func(ctx context.Context) ([]engine.Violation, error) { return Verify(ctx, cfg) }, Tokens: near.tokens, Classes: near.classes, Remote: near.remote, Holder: near.holder, Neighbours: near.others, Cluster: near.cluster, Logs: logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs, giver: near.giver}, Artifacts: newArtifactSource(cfg), Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax,
-		Retention: workflow.Retention{Age: workflow.Duration(cfg.RetentionAge), Runs: int64(cfg.RetentionRuns)}, Version: Version(), DefaultUser: systemUser(), Listen: own.address, UI: page, AnyHost: cfg.open(), Counts: near.counts, Log: log,
+		Retention: workflow.Retention{Age: workflow.Duration(cfg.RetentionAge), Runs: int64(cfg.RetentionRuns)}, Version: Version(), DefaultUser: systemUser(), Listen: own.address, UI: page, AnyHost: cfg.open(), Counts: near.counts, SlotsStuckFor: near.stuck, Log: log,
 		Node: server.Node{Name: cfg.Name, Roles: cfg.roles(), Started: time.Now()}, Leaving: own.leaving,
 	})
 	if err != nil {
@@ -248,10 +250,8 @@ const stopWait = 5 * time.Second
 // obeyWait is how long a command that has told attempts to end waits for that: longer than their usual grace.
 const obeyWait = 15 * time.Second
 
-// Run works until ctx ends. Then it takes nothing new, lets running attempts finish for Config.Drain (or
-// until Hurry), kills the rest, writes what was reported, and gives everything back. Attempts that did not
-// finish are found by the next life of the data folder, declared lost, and their tasks go on there.
-func (n *Node) Run(ctx context.Context) error {
+// work is Run without its limit.
+func (n *Node) work(ctx context.Context) error {
 	n.worker.Begin()
 	n.executor.replay(n.adopted)
 	stopTaking := n.beside(func(ctx context.Context) { n.executor.acknowledge(ctx, n.member.pending) })

@@ -45,7 +45,8 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 		return errors.Join(err, lock.release())
 	}
 	log.Info("worker", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", servers)
-	return errors.Join(w.Run(ctx, hurry), lock.release())
+	d := deadline{drain: cfg.Drain, most: stopMax, hurry: hurry, log: log}
+	return d.run(ctx, func() error { return errors.Join(w.Run(ctx, hurry), lock.release()) })
 }
 
 // nodesOf are the nodes that a worker was told of. An address that cannot be one would be tried for ever.

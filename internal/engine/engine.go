@@ -97,6 +97,7 @@ type Engine struct {
 	cluster  store.Cluster                 // nil: alone
 	holding  atomic.Pointer[[]dag.ShardID] // those that are owned, as of the last change
 	writer   *writer
+	pulse    *pulse
 
 	ready chan struct{} // closed once the shards are loaded
 	state atomic.Pointer[string]
@@ -179,7 +180,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fromStore("read the database", err)
 	}
-	e := &Engine{cfg: cfg, host: cfg.Host, log: cfg.Log, store: cfg.Store, ready: make(chan struct{})}
+	e := &Engine{cfg: cfg, host: cfg.Host, log: cfg.Log, store: cfg.Store, ready: make(chan struct{}), pulse: newPulse(cfg.Host)}
 	e.handler.Store(&h)
 	e.holding.Store(new([]dag.ShardID))
 	for i := range info.Shards {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/host"
@@ -55,8 +56,10 @@ func (it *item) reply(a answer) {
 // reports, so that submissions never hold up a report: those are bounded by the slots,
 // these are refused at a bound of their own.
 type inbox struct {
-	host host.Host
-	wake chan struct{} // cap 1: many wake-ups mean one look
+	host  host.Host
+	pulse *pulse
+	wake  chan struct{} // cap 1: many wake-ups mean one look
+	since atomic.Int64  // when something came while nothing waited, as pulse counts
 
 	mu        sync.Mutex // protects following fields
 	events    fifo
@@ -66,8 +69,8 @@ type inbox struct {
 	closed    bool
 }
 
-func newInbox(h host.Host, submitMax int) *inbox {
-	return &inbox{host: h, wake: make(chan struct{}, 1), submitMax: submitMax}
+func newInbox(h host.Host, p *pulse, submitMax int) *inbox {
+	return &inbox{host: h, pulse: p, wake: make(chan struct{}, 1), submitMax: submitMax}
 }
 
 // put hands items to the writer, all or none. Submissions beyond the bound are refused; a
@@ -89,6 +92,9 @@ func (b *inbox) put(items ...item) error {
 		return fmt.Errorf("%w (%d); try again in a moment", ErrBusy, b.submitMax)
 	}
 	b.submits += submits
+	if b.events.len()+b.calls.len() == 0 {
+		b.since.Store(b.pulse.now())
+	}
 	for i := range items {
 		if items[i].done != nil && !items[i].behind {
 			b.calls.push(items[i])

@@ -157,7 +157,7 @@ func (t *transaction) reset() {
 }
 
 func newWriter(e *Engine) *writer {
-	w := &writer{e: e, inbox: newInbox(e.host, e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[attemptKey]bool{}, carried: map[attemptKey]bool{}}
+	w := &writer{e: e, inbox: newInbox(e.host, e.pulse, e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[attemptKey]bool{}, carried: map[attemptKey]bool{}}
 	w.tx, w.spare, w.reading = newTransaction(0), newTransaction(1), map[int64]dag.ShardID{}
 	w.tx.fx.Evaluate, w.spare.fx.Evaluate = w.evaluate, w.evaluate
 	w.queue.Ageing = e.cfg.Ageing
@@ -199,12 +199,15 @@ func (w *writer) run(ctx context.Context, wg *sync.WaitGroup) error {
 		return err
 	}
 	close(w.e.ready)
+	defer w.e.pulse.end()
 	for ctx.Err() == nil {
+		w.e.pulse.beat()
 		if err := w.transact(ctx); err != nil {
 			return err
 		}
 		w.look(ctx)
 		if !w.busy() {
+			w.e.pulse.rest()
 			w.e.host.Await(ctx, w.inbox.wake, w.wait())
 		}
 	}
@@ -417,6 +420,7 @@ func (w *writer) settle(n int) {
 	w.drop(n)
 	w.tx.reset()
 	w.demand()
+	w.e.pulse.beat()
 	w.defs.trim()
 	w.triggers.trim()
 	w.backfills.retire()

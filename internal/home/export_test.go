@@ -11,3 +11,9 @@ func (h *Home) Cordoned(name string) bool {
 	}
 	return false
 }
+
+// Seize holds the home's lock until release is called.
+func (h *Home) Seize() (release func()) {
+	h.mu.Lock()
+	return h.mu.Unlock
+}

@@ -112,7 +112,9 @@ type Home struct {
 	registering chan struct{} // cap registersMax
 	listing     listing
 	seen        atomic.Pointer[view]
-	waking      atomic.Bool // the directory is about to be woken
+	waking      atomic.Bool  // the directory is about to be woken
+	began       time.Time    // of this home
+	turned      atomic.Int64 // when Run completed a round, as the time since began; 0: it does not run
 
 	mu      sync.Mutex // protects following fields
 	workers map[dag.HandlerID]*worker
@@ -142,7 +144,7 @@ func New(cfg Config) *Home {
 	if cfg.Unclaimed == 0 {
 		cfg.Unclaimed = unclaimedDefault
 	}
-	h := &Home{cfg: cfg, log: cfg.Log, kick: make(chan struct{}, 1), lines: line.NewLines(), workers: map[dag.HandlerID]*worker{}, owed: map[*worker]struct{}{}, wants: map[dag.HandlerID]*want{}}
+	h := &Home{cfg: cfg, began: time.Now(), log: cfg.Log, kick: make(chan struct{}, 1), lines: line.NewLines(), workers: map[dag.HandlerID]*worker{}, owed: map[*worker]struct{}{}, wants: map[dag.HandlerID]*want{}}
 	h.lenders = newRoster(false, func(w *worker) *seat[*worker] { return &w.seat }, h.before(cfg.Strategy))
 	h.purse.open(cfg.Strategy)
 	h.seen.Store(&view{})
@@ -186,7 +188,9 @@ func (h *Home) Run(ctx context.Context) {
 	wg.Go(func() { h.renewals(ctx) })
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
+	defer h.turned.Store(0)
 	for {
+		h.turned.Store(int64(time.Since(h.began)))
 		select {
 		case <-ctx.Done():
 			return
@@ -202,6 +206,16 @@ func (h *Home) Run(ctx context.Context) {
 		case <-time.After(gapMin):
 		}
 	}
+}
+
+// StuckFor returns for how long the loop of Run has been late with a round: it does one twice a second. It takes no lock, so
+// that a broker that waits for its own can be seen.
+func (h *Home) StuckFor() time.Duration {
+	at := h.turned.Load()
+	if at == 0 {
+		return 0
+	}
+	return max(0, time.Since(h.began)-time.Duration(at)-lookEvery)
 }
 
 // look drops what belongs to those who are gone.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
@@ -182,7 +184,17 @@ type bed struct {
 	stop   func()
 
 	violations []engine.Violation
+	clock      clock
+	slotsStuck atomic.Int64 // for how long the broker of slots says that it is
 }
+
+// clock is a machine whose clock can be set forward.
+type clock struct {
+	host.Machine
+	ahead atomic.Int64
+}
+
+func (c *clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
 func newBed(t *testing.T, auto bool) *bed {
 	t.Helper()
@@ -207,9 +219,9 @@ func (b *bed) start() {
 	if b.frozen != nil {
 		b.frozen.Store, under = st, b.frozen
 	}
-	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: under, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition, Planner: trigger.New(st)}))
+	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: under, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition, Planner: trigger.New(st), Host: &b.clock}))
 	b.exec.e = b.engine
-	b.srv = must(server.New(server.Config{Engine: b.engine, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: st, Secrets: secrets{"hook": "s3cret"}, Version: "1.2.3", DefaultUser: "osuser", Listen: "skein.example:8080",
+	b.srv = must(server.New(server.Config{SlotsStuckFor: func() time.Duration { return time.Duration(b.slotsStuck.Load()) }, Engine: b.engine, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: st, Secrets: secrets{"hook": "s3cret"}, Version: "1.2.3", DefaultUser: "osuser", Listen: "skein.example:8080",
 		Node: server.Node{Name: "node-1", Roles: []string{"api"}}, Verify: func(context.Context) ([]engine.Violation, error) { return b.violations, nil }}))
 	b.http = httptest.NewUnstartedServer(nil)
 	b.http.Config = b.srv.HTTP()

@@ -33,7 +33,7 @@ func newMetrics(cfg *Config) *metrics {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "skein_build_info", Help: "Always 1.",
 		ConstLabels: prometheus.Labels{"version": cfg.Version, "go": runtime.Version()}})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.seconds, m.streams, build, engineCollector(cfg.Engine, cfg.Counts),
+	m.registry.MustRegister(m.requests, m.seconds, m.streams, build, engineCollector(cfg),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -67,7 +67,8 @@ type stat struct {
 	read func() float64
 }
 
-func engineCollector(e *engine.Engine, counts []Count) prometheus.Collector {
+func engineCollector(cfg *Config) prometheus.Collector {
+	e := cfg.Engine
 	st := e.Stats()
 	c := &engineStats{e: e}
 	add := func(name, help string, kind prometheus.ValueType, read func() float64) {
@@ -107,30 +108,45 @@ func engineCollector(e *engine.Engine, counts []Count) prometheus.Collector {
 	gauge("inbox_items", "Items of the last transaction.", &st.InboxItems)
 	add("slots", "Attempts that may run at once.", prometheus.GaugeValue, func() float64 { n, _ := e.Slots(); return float64(n) })
 	add("slots_busy", "Slots taken.", prometheus.GaugeValue, func() float64 { _, n := e.Slots(); return float64(n) })
-	add("disk_full", "1 if no task is taken, for the disk of the data folder has no room.", prometheus.GaugeValue, func() float64 {
-		if e.IsShut() != "" {
-			return 1
-		}
-		return 0
-	})
-	add("accepting", "1 if submissions are taken.", prometheus.GaugeValue, func() float64 {
-		if e.Accepting() != nil {
-			return 0
-		}
-		return 1
-	})
-	for _, n := range counts {
-		labels := prometheus.Labels{}
-		if n.Label != "" {
-			labels[n.Label] = n.Value
-		}
-		kind := prometheus.CounterValue
-		if n.Falls {
-			kind = prometheus.GaugeValue
-		}
-		c.stats = append(c.stats, stat{prometheus.NewDesc("skein_"+n.Name, n.Help, nil, labels), kind, func() float64 { return float64(n.Read()) }})
+	c.states(cfg)
+	for i := range cfg.Counts {
+		c.count(&cfg.Counts[i])
 	}
 	return c
+}
+
+// states adds what the node is like now.
+func (c *engineStats) states(cfg *Config) {
+	e := cfg.Engine
+	gauge := func(name, help string, labels prometheus.Labels, read func() float64) {
+		c.stats = append(c.stats, stat{prometheus.NewDesc("skein_"+name, help, nil, labels), prometheus.GaugeValue, read})
+	}
+	gauge("disk_full", "1 if no task is taken, for the disk of the data folder has no room.", nil, func() float64 { return is(e.IsShut() != "") })
+	gauge("accepting", "1 if submissions are taken.", nil, func() float64 { return is(e.Accepting() == nil) })
+	for _, part := range []string{partWriter, partSlots} {
+		gauge("turn_stuck_seconds", "For how long a part of the node has completed no turn although work waits.", prometheus.Labels{"part": part},
+			func() float64 { return cfg.stuckFor(part).Seconds() })
+	}
+}
+
+func is(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
+}
+
+// count adds a number that somebody else keeps.
+func (c *engineStats) count(n *Count) {
+	labels := prometheus.Labels{}
+	if n.Label != "" {
+		labels[n.Label] = n.Value
+	}
+	kind := prometheus.CounterValue
+	if n.Falls {
+		kind = prometheus.GaugeValue
+	}
+	c.stats = append(c.stats, stat{prometheus.NewDesc("skein_"+n.Name, n.Help, nil, labels), kind, func() float64 { return float64(n.Read()) }})
 }
 
 // Describe and Collect make it a prometheus.Collector.

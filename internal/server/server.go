@@ -61,6 +61,8 @@ type Config struct {
 	Listen string
 	// UI is the web page; nil: there is none.
 	UI *UI
+	// SlotsStuckFor is for how long the broker of slots has been late with a round; nil: there is none.
+	SlotsStuckFor func() time.Duration
 	// AnyHost: requests come under any name, because each has shown a token before it is here.
 	AnyHost bool
 	// Counts are shown with the metrics.

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"runtime"
 	"time"
@@ -65,11 +67,42 @@ func (s *Server) plain() error {
 	return nil
 }
 
-// readyz is 200 once the store, its format and the shards stand and submissions are taken.
+// stuckMax is for how long the writer, or the broker of slots, may complete no turn while work waits, before the node counts
+// as not ready.
+const stuckMax = 5 * time.Second
+
+// Parts of a node that take turns.
+const (
+	partWriter = "writer"
+	partSlots  = "slots"
+)
+
+// stuckFor is for how long each part that takes turns has completed none.
+func (c *Config) stuckFor(part string) time.Duration {
+	switch {
+	case part == partWriter:
+		return c.Engine.StuckFor()
+	case c.SlotsStuckFor != nil:
+		return c.SlotsStuckFor()
+	}
+	return 0
+}
+
+// progress returns an error if a part of the node has been stuck for too long.
+func (s *Server) progress() error {
+	for part, what := range map[string]string{partWriter: "the writer", partSlots: "the broker of slots"} {
+		if d := s.cfg.stuckFor(part); d > stuckMax {
+			return fmt.Errorf("%w: %s has completed no turn for %v although work waits", engine.ErrUnavailable, what, d.Round(time.Second))
+		}
+	}
+	return nil
+}
+
+// readyz is 200 once the store, its format and the shards stand, submissions are taken, and no part is stuck.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
-	err := s.engine.Accepting()
+	err := errors.Join(s.engine.Accepting(), s.progress())
 	if err == nil {
 		_, err = s.engine.Info(ctx)
 	}

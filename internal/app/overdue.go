@@ -1,0 +1,85 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// stopMax is how much longer than its drain a shutdown may take, whatever is stuck.
+const stopMax = 10 * time.Second
+
+// ErrOverdue says that a node or worker did not stop in time: a part of it is stuck. The process must end.
+var ErrOverdue = errors.New("the shutdown did not end in time")
+
+// deadline bounds a shutdown.
+type deadline struct {
+	drain, most time.Duration // most is how much longer it may take
+	hurry       <-chan struct{}
+	log         *slog.Logger
+	// stuck says what may be the reason; nil: it is not known.
+	stuck func() string
+}
+
+// run works until ctx ends and the work has ended, too. It returns ErrOverdue if that takes too long; the work goes on then.
+func (d *deadline) run(ctx context.Context, work func() error) error {
+	over := make(chan error, 1)
+	go func() { over <- work() }()
+	select {
+	case err := <-over:
+		return err
+	case <-ctx.Done():
+	}
+	limit, hurry := d.drain+d.most, d.hurry
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		select {
+		case err := <-over:
+			return err
+		case <-hurry:
+			hurry = nil
+			timer.Reset(d.most)
+		case <-timer.C:
+			return d.overdue(limit)
+		}
+	}
+}
+
+func (d *deadline) overdue(limit time.Duration) error {
+	why := "not known"
+	if d.stuck != nil {
+		why = d.stuck()
+	}
+	d.log.Error("the shutdown takes too long; the process ends now, and the next start goes on as after a crash",
+		"code", "shutdown_overdue", "drain", d.drain, "limit", limit, "cause", why)
+	return fmt.Errorf("%w: %v after the signal it was still under way (cause: %s); the next start goes on as after a crash", ErrOverdue, limit, why)
+}
+
+// Run works until ctx ends. Then it takes nothing new, lets running attempts finish for Config.Drain (or
+// until Hurry), kills the rest, writes what was reported, and gives everything back. Attempts that did not
+// finish are found by the next life of the data folder, declared lost, and their tasks go on there.
+// It returns ErrOverdue if that takes more than stopMax longer than the drain; what is stuck then still runs, and the next
+// life of the data folder finds everything as after a crash.
+func (n *Node) Run(ctx context.Context) error {
+	d := deadline{drain: n.cfg.Drain, most: n.stopMax, hurry: n.hurry, log: n.log, stuck: n.stuck}
+	if n.cfg.Hold { // it waits for attempts that were told to end, and for two barriers
+		d.drain = obeyWait + 2*stopWait
+	}
+	return d.run(ctx, func() error { return n.work(ctx) })
+}
+
+// stuck says which part of the node makes no progress.
+func (n *Node) stuck() string {
+	if d := n.engine.StuckFor(); d > stopWait {
+		return fmt.Sprintf("the writer has completed no turn for %v", d.Round(time.Second))
+	}
+	if n.member != nil {
+		if d := n.member.home.StuckFor(); d > stopWait {
+			return fmt.Sprintf("the broker of slots has completed no turn for %v", d.Round(time.Second))
+		}
+	}
+	return "not known"
+}

@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"sync/atomic"
+	"time"
+
+	"skein.dev/skein/internal/host"
+)
+
+// pulse tells other goroutines whether the writer makes progress. The writer sets it; readers take no lock, so that a stuck
+// writer can be seen.
+type pulse struct {
+	host host.Host
+	born time.Time // of this engine: instants are counted from here
+	// turned is when the writer completed a turn, or woke up; 0: it has not begun, or has ended.
+	turned atomic.Int64
+	rests  atomic.Bool // the writer has nothing to do
+}
+
+func newPulse(h host.Host) *pulse { return &pulse{host: h, born: h.Now()} }
+
+// now is the time since the engine was made; never 0.
+func (p *pulse) now() int64 { return int64(p.host.Now().Sub(p.born)) + 1 }
+
+// beat notes that a turn was completed, or that the writer woke up for one.
+func (p *pulse) beat() {
+	p.turned.Store(p.now())
+	p.rests.Store(false)
+}
+
+func (p *pulse) rest() { p.rests.Store(true) }
+
+func (p *pulse) end() { p.turned.Store(0) }
+
+// StuckFor returns for how long the writer has completed no turn although work waits. It returns 0 if none waits.
+func (e *Engine) StuckFor() time.Duration {
+	since := e.pulse.turned.Load()
+	if since == 0 {
+		return 0
+	}
+	if e.pulse.rests.Load() {
+		if since = max(since, e.writer.inbox.since.Load()); e.writer.inbox.len() == 0 {
+			return 0
+		}
+	}
+	return time.Duration(e.pulse.now() - since)
+}

@@ -1,0 +1,53 @@
+package server_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// TestReadyzOfAStuckNode: a node is not ready while its writer, or its broker of slots, completes no turn although work waits.
+// One that has nothing to do is, however long ago its last turn was.
+func TestReadyzOfAStuckNode(t *testing.T) {
+	b := newBed(t, true)
+	b.apply("w")
+	const stuck = `skein_turn_stuck_seconds{part="writer"} `
+	b.clock.ahead.Add(int64(time.Hour))
+	if a, m := b.get("/readyz"), b.get("/metrics").body; a.status != http.StatusOK || !strings.Contains(m, stuck+"0\n") {
+		t.Errorf("of an idle node: %d %s", a.status, a.body)
+	}
+	b.slotsStuck.Store(int64(6 * time.Second))
+	if p := wantProblem(t, b.get("/readyz"), http.StatusServiceUnavailable, api.ProblemUnavailable); !strings.Contains(p.Detail, "slots") {
+		t.Errorf("%+v", p)
+	}
+	if m := b.get("/metrics").body; !strings.Contains(m, `skein_turn_stuck_seconds{part="slots"} 6`+"\n") {
+		t.Error(m)
+	}
+	b.slotsStuck.Store(int64(time.Second))
+
+	b.exec.mu.Lock() // the writer waits for it when it hands out a task
+	b.exec.auto = false
+	answered := make(chan answer)
+	before := b.engine.Stats().Commits.Load()
+	go func() { answered <- b.post("/api/v1/runs", `{"workflow":"w"}`) }()
+	for b.engine.Stats().Commits.Load() == before {
+		time.Sleep(time.Millisecond)
+	}
+	for b.get("/readyz").status == http.StatusOK { // between the commit and the hand-over it is not stuck yet
+		b.clock.ahead.Add(int64(6 * time.Second))
+	}
+	p := wantProblem(t, b.get("/readyz"), http.StatusServiceUnavailable, api.ProblemUnavailable)
+	if m := b.get("/metrics").body; !strings.Contains(p.Detail, "writer") || strings.Contains(m, stuck+"0\n") {
+		t.Errorf("%+v", p)
+	}
+	b.exec.mu.Unlock()
+	if a := <-answered; a.status != http.StatusAccepted {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	for b.get("/readyz").status != http.StatusOK {
+		time.Sleep(time.Millisecond)
+	}
+}
