@@ -56,7 +56,7 @@ func (n *Node) connect(ctx context.Context) <-chan connected {
 	got := make(chan connected, 1)
 	go func() {
 		var c connected
-		c.link, c.adopted, c.err = worker.Connect(ctx, worker.LinkConfig{Lease: n.cfg.lease(), Config: worker.Config{DataDir: n.cfg.Data,
+		c.link, c.adopted, c.err = worker.Connect(ctx, worker.LinkConfig{Lease: n.cfg.lease(), Lock: n.lock.file, Config: worker.Config{DataDir: n.cfg.Data,
 			Slots: n.cfg.Slots, PassEnv: n.cfg.PassEnv, Log: n.log, Report: n.executor.ended, Started: n.executor.started, Room: n.executor.room}})
 		got <- c
 	}()

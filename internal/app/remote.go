@@ -39,7 +39,7 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 	if cfg.TokenFile != "" {
 		renewed = func() (string, error) { return readToken(cfg.TokenFile) }
 	}
-	w, err := remote.New(ctx, remote.Config{Renewed: renewed, Lease: cfg.Lease, Servers: servers, Token: cfg.APIToken, Transport: rt, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
+	w, err := remote.New(ctx, remote.Config{Renewed: renewed, Lease: cfg.Lease, Lock: lock.file, Servers: servers, Token: cfg.APIToken, Transport: rt, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
 		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Drain: cfg.Drain, Version: Version(), Log: log})
 	if err != nil {
 		return errors.Join(err, lock.release())

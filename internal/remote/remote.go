@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -40,7 +41,8 @@ type Config struct {
 	Room      dag.Need // cpu and memory for tasks
 	Groups    []string
 	Labels    map[string]string
-	Data      string // locked by the caller
+	Data      string   // locked by the caller
+	Lock      *os.File // by which it is, for the keeper
 	PassEnv   []string
 	Lease     time.Duration // how long attempts outlive the last answer; 0: worker.LeaseDefault
 	Drain     time.Duration
@@ -122,7 +124,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 	}
 	r.outgoing, r.brings = artifact.Folder{Path: filepath.Join(data, outgoingName)}, make(chan struct{}, bringsMax)
 	r.gives = make(chan struct{}, givesMax)
-	if r.work, r.adopted, err = worker.Connect(ctx, worker.LinkConfig{Lease: cfg.Lease, Config: worker.Config{DataDir: cfg.Data, Slots: cfg.Slots,
+	if r.work, r.adopted, err = worker.Connect(ctx, worker.LinkConfig{Lease: cfg.Lease, Lock: cfg.Lock, Config: worker.Config{DataDir: cfg.Data, Slots: cfg.Slots,
 		PassEnv: cfg.PassEnv, Log: cfg.Log, Report: r.told, Started: r.started, Room: r.room}}); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}

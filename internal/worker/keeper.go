@@ -53,7 +53,7 @@ const (
 )
 
 // keeper holds the attempts of a data folder. There is one per folder, which is shown by the lock. Its
-// worker may go and another one come: who has the newest connection is it.
+// worker may go and another one come: it has the newest connection, and holds the data folder.
 type keeper struct {
 	data  string
 	work  string // <data>/work
@@ -62,6 +62,9 @@ type keeper struct {
 	w     *Worker
 	over  chan struct{} // closed at the end
 	once  sync.Once
+	// holds is the lock of the data folder as the process that started the keeper has shown it, before anything is accepted.
+	holds    deed
+	greeters greeters
 
 	mu      sync.Mutex // protects following fields
 	journal *journal
@@ -151,8 +154,12 @@ func (k *keeper) run(groups bool) error {
 	}
 	terminate := make(chan os.Signal, 1)
 	signal.Notify(terminate, syscall.SIGTERM)
-	go k.accept(listener)
-	go k.first()
+	first := make(chan struct{})
+	go k.first(first)
+	go func() {
+		<-first
+		k.accept(listener)
+	}()
 	go k.tend(terminate)
 	<-k.over
 	_ = listener.Close()
@@ -229,53 +236,6 @@ func viaFolder[T any](folder string, use func(path string) (T, error)) (T, error
 	}
 	defer unix.Close(fd)
 	return use(fmt.Sprintf("/proc/self/fd/%d/%s", fd, keeperSocket))
-}
-
-// first serves the worker that has started this process.
-func (k *keeper) first() {
-	file := os.NewFile(firstFile, "worker")
-	conn, err := net.FileConn(file)
-	_ = file.Close()
-	if c, ok := conn.(*net.UnixConn); ok && err == nil {
-		k.serve(c)
-	}
-}
-
-// firstFile is the descriptor of the connection that a keeper is born with.
-const firstFile = 3
-
-func (k *keeper) accept(l *net.UnixListener) {
-	for {
-		conn, err := l.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // no descriptors, mostly
-			time.Sleep(tendEvery)
-			continue
-		}
-		go func() {
-			if cred := peerOf(conn); cred == nil || cred.Uid != uint32(os.Geteuid()) && cred.Uid != 0 {
-				_ = conn.Close()
-				return
-			}
-			k.serve(conn)
-		}()
-	}
-}
-
-// peerOf tells who is at the other end of a connection.
-func peerOf(conn *net.UnixConn) (cred *unix.Ucred) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return nil
-	}
-	_ = raw.Control(func(fd uintptr) {
-		if c, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			cred = c
-		}
-	})
-	return cred
 }
 
 // tend ends the lease in time, and the keeper when nothing is left to do.
@@ -365,11 +325,11 @@ func (k *keeper) rouse() {
 }
 
 // serve talks to a worker until it goes, or another one comes.
-func (k *keeper) serve(conn *net.UnixConn) {
+func (k *keeper) serve(conn *net.UnixConn, proves func(shown *os.File) error) {
 	s := newStream(conn, orderMax)
 	defer conn.Close()
-	var first order
-	if s.greet(time.Now().Add(greetMax)) != nil || s.read(&first) != nil || first.Hello == nil {
+	said := k.meet(s, proves)
+	if said == nil {
 		return
 	}
 	gone := make(chan struct{})
@@ -379,7 +339,7 @@ func (k *keeper) serve(conn *net.UnixConn) {
 		_ = k.conn.conn.Close()
 	}
 	k.expire()
-	k.w.resize(first.Hello.Slots, first.Hello.LogMax, first.Hello.Base)
+	k.w.resize(said.Slots, said.LogMax, said.Base)
 	k.conn, k.met, k.parked = s, true, nil // what was not begun is lost with who wanted it
 	k.out = news{Welcome: k.welcome(), Lines: k.out.Lines}
 	k.rouse()

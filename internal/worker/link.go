@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -22,6 +23,7 @@ import (
 type Link struct {
 	cfg   Config
 	lease time.Duration
+	lock  *os.File
 	data  string
 	log   *slog.Logger
 	stop  chan struct{} // closed by End
@@ -65,6 +67,9 @@ type parcelState struct {
 type LinkConfig struct {
 	Config
 	Lease time.Duration // how long attempts outlive the last renewal; 0: LeaseDefault
+	// Lock is the open file by which the caller holds the data folder: it proves to the keeper that it may be spoken to. It
+	// stays open until the Link has ended. nil: the keeper of this Link is adopted by no other one.
+	Lock *os.File
 }
 
 // Adopted is what an earlier worker of the data folder has left in the keeper's hands.
@@ -90,7 +95,7 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 	if cfg.Lease <= 0 {
 		cfg.Lease = LeaseDefault
 	}
-	l := &Link{cfg: c, lease: cfg.Lease, data: data, log: c.Log, stop: make(chan struct{}), wake: make(chan struct{}, 1),
+	l := &Link{cfg: c, lease: cfg.Lease, lock: cfg.Lock, data: data, log: c.Log, stop: make(chan struct{}), wake: make(chan struct{}, 1),
 		live: map[ID]*parcelState{}, idle: make(chan struct{}), incoming: incoming(data)}
 	l.life, l.die = context.WithCancel(context.Background())
 	p, w, err := l.find(ctx)

@@ -23,12 +23,16 @@ type bond struct {
 	adopted *Adopted
 	results chan Result
 	data    string
+	lock    *os.File
 }
 
 func newBond(t *testing.T, data string, lease time.Duration) *bond {
 	t.Helper()
-	b := &bond{t: t, data: data, results: make(chan Result, 10_000)}
-	l, a, err := Connect(t.Context(), LinkConfig{Config: Config{DataDir: data, Slots: 64, Report: b.take}, Lease: lease})
+	b := &bond{t: t, data: data, results: make(chan Result, 10_000), lock: lockOf(t, data)}
+	if err := unix.Flock(int(b.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		t.Fatal(err)
+	}
+	l, a, err := Connect(t.Context(), LinkConfig{Config: Config{DataDir: data, Slots: 64, Report: b.take}, Lease: lease, Lock: b.lock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,6 +41,17 @@ func newBond(t *testing.T, data string, lease time.Duration) *bond {
 	b.Begin()
 	t.Cleanup(b.over)
 	return b
+}
+
+// lockOf opens the lock of a data folder.
+func lockOf(t *testing.T, data string) *os.File {
+	t.Helper()
+	lock, err := os.OpenFile(filepath.Join(data, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = lock.Close() })
+	return lock
 }
 
 func (b *bond) take(rs ...Result) {
@@ -70,6 +85,7 @@ func (b *bond) crash() {
 	_ = p.conn.Close()
 	close(b.stop)
 	b.wg.Wait()
+	_ = b.lock.Close()
 }
 
 func (b *bond) result() Result {

@@ -92,6 +92,7 @@ func (l *Link) greet(ctx context.Context, p *peer, limit time.Duration) (*welcom
 	if err := p.stream.greet(deadline); err != nil {
 		return nil, err
 	}
+	p.wire.show = l.lock // a keeper that is frozen has not greeted, and is not left with the lock
 	if err := p.write(l.hello()); err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ type order struct {
 	Release bool // of what the keeper holds the worker wants nothing
 }
 
-// hello says how the worker wants attempts to be run.
+// hello says how the worker wants attempts to be run. The open file of its folder's lock comes with it: see proof.go.
 type hello struct {
 	Slots  int
 	LogMax int64
@@ -112,6 +112,7 @@ type line struct {
 // stream is one side of a connection. One goroutine reads and one writes.
 type stream struct {
 	conn *net.UnixConn
+	wire *wire
 	enc  *gob.Encoder
 	dec  *gob.Decoder
 	in   limited
@@ -120,7 +121,8 @@ type stream struct {
 
 // newStream makes a side that takes messages of at most so many bytes.
 func newStream(conn *net.UnixConn, most int) *stream {
-	s := &stream{conn: conn, in: limited{r: bufio.NewReaderSize(conn, 64<<10), most: most}, out: bufio.NewWriterSize(conn, 64<<10)}
+	w := &wire{UnixConn: conn}
+	s := &stream{conn: conn, wire: w, in: limited{r: bufio.NewReaderSize(w, 64<<10), most: most}, out: bufio.NewWriterSize(w, 64<<10)}
 	s.enc, s.dec = gob.NewEncoder(s.out), gob.NewDecoder(&s.in)
 	return s
 }

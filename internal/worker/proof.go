@@ -1,0 +1,262 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A keeper listens to the process that holds its data folder, and to no other one. The proof is the open file of the
+// folder's lock: it travels with the first words of a connection (SCM_RIGHTS), and only the process that took the lock,
+// or was given its descriptor, has one on which the lock can be taken while it is held. So a process of the same user that
+// reads every file of the folder still cannot take the place of a worker that lives, and a worker that is started again
+// proves itself by what it needs anyway. See docs/decisions/064-a-keeper-listens-to-the-holder-of-its-folder.md.
+
+const (
+	// helloMax bounds what is read of a process that has proved nothing yet, in bytes.
+	helloMax = 4 << 20
+	// greetersMax is how many connections may be without a proof at a time; the oldest one goes. A worker proves itself at
+	// once, so that others cannot keep it out by connecting.
+	greetersMax = 16
+	// strangersTell is how often it is told that processes were refused.
+	strangersTell = time.Minute
+)
+
+// errStranger says that the other side of a connection does not hold the data folder.
+var errStranger = errors.New("it does not hold the data folder")
+
+// wire is a connection that can carry an open file with its first bytes.
+type wire struct {
+	*net.UnixConn
+	show   *os.File // goes with what is written next
+	listen bool     // for an open file
+	shown  *os.File // the first that came
+}
+
+// Write implements io.Writer.
+func (w *wire) Write(p []byte) (int, error) {
+	if w.show == nil {
+		return w.UnixConn.Write(p)
+	}
+	rights := unix.UnixRights(int(w.show.Fd()))
+	w.show = nil
+	n, _, err := w.WriteMsgUnix(p, rights, nil)
+	if err == nil && n < len(p) {
+		var rest int
+		rest, err = w.UnixConn.Write(p[n:])
+		n += rest
+	}
+	return n, err
+}
+
+// Read implements io.Reader.
+func (w *wire) Read(p []byte) (int, error) {
+	if !w.listen {
+		return w.UnixConn.Read(p)
+	}
+	oob := make([]byte, unix.CmsgSpace(4)) // of one descriptor: the kernel closes any other
+	n, oobn, _, _, err := w.ReadMsgUnix(p, oob)
+	if oobn > 0 {
+		w.take(oob[:oobn])
+	}
+	if n <= 0 && err == nil && len(p) > 0 {
+		err = io.EOF
+	}
+	return max(n, 0), err
+}
+
+func (w *wire) take(oob []byte) {
+	all, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return
+	}
+	for i := range all {
+		fds, err := unix.ParseUnixRights(&all[i])
+		if err != nil {
+			continue
+		}
+		for _, fd := range fds {
+			if file := os.NewFile(uintptr(fd), "shown"); w.shown == nil {
+				w.shown = file
+			} else {
+				_ = file.Close()
+			}
+		}
+	}
+}
+
+// proof gives the open file that came, which is the caller's to close, and listens for none any more.
+func (w *wire) proof() *os.File {
+	file := w.shown
+	w.listen, w.shown = false, nil
+	return file
+}
+
+// deed is what the lock of a data folder is known by.
+type deed struct{ dev, ino uint64 }
+
+// deedOf is that of an open file; zero: it is none.
+func deedOf(file *os.File) (d deed) {
+	var st unix.Stat_t
+	if file != nil && unix.Fstat(int(file.Fd()), &st) == nil {
+		d = deed{uint64(st.Dev), st.Ino} //nolint:unconvert // its type depends on the machine
+	}
+	return d
+}
+
+// proves checks that an open file holds the lock that the keeper was born with. To take the lock once more by the file that
+// holds it changes nothing; by another one it fails as long as a process holds it.
+func (d deed) proves(file *os.File) error {
+	switch {
+	case file == nil:
+		return fmt.Errorf("%w: it shows nothing", errStranger)
+	case d == deed{} || deedOf(file) != d:
+		return fmt.Errorf("%w: it shows another file than its lock", errStranger)
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("%w: another process does: %w", errStranger, err)
+	}
+	return nil
+}
+
+// greeters are the connections that have proved nothing yet.
+type greeters struct {
+	mu   sync.Mutex // protects following fields
+	all  []*net.UnixConn
+	told time.Time
+}
+
+// add notes a connection, and closes the oldest one if there are too many.
+func (g *greeters) add(conn *net.UnixConn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.all) >= greetersMax {
+		_ = g.all[0].Close()
+		g.all = g.all[1:]
+	}
+	g.all = append(g.all, conn)
+}
+
+// done: a connection has proved itself, or is over.
+func (g *greeters) done(conn *net.UnixConn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i, c := range g.all {
+		if c == conn {
+			g.all = append(g.all[:i:i], g.all[i+1:]...)
+			return
+		}
+	}
+}
+
+// tells reports whether it is time to tell of a stranger.
+func (g *greeters) tells() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if time.Since(g.told) < strangersTell {
+		return false
+	}
+	g.told = time.Now()
+	return true
+}
+
+// first serves the worker that has started this process: the connection was inherited, and is proof enough. It closes
+// met when it knows the lock of the data folder, or never will.
+func (k *keeper) first(met chan struct{}) {
+	file := os.NewFile(firstFile, "worker")
+	conn, err := net.FileConn(file)
+	_ = file.Close()
+	if c, ok := conn.(*net.UnixConn); ok && err == nil {
+		k.serve(c, func(shown *os.File) error {
+			k.holds = deedOf(shown)
+			close(met)
+			return nil
+		})
+	}
+	select {
+	case <-met:
+	default:
+		close(met)
+	}
+}
+
+// firstFile is the descriptor of the connection that a keeper is born with.
+const firstFile = 3
+
+func (k *keeper) accept(l *net.UnixListener) {
+	for {
+		conn, err := l.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // no descriptors, mostly
+			time.Sleep(tendEvery)
+			continue
+		}
+		go func() {
+			if cred := peerOf(conn); cred == nil || cred.Uid != uint32(os.Geteuid()) && cred.Uid != 0 {
+				_ = conn.Close()
+				return
+			}
+			k.greeters.add(conn)
+			defer k.greeters.done(conn)
+			k.serve(conn, func(shown *os.File) error {
+				k.greeters.done(conn)
+				return k.holds.proves(shown)
+			})
+		}()
+	}
+}
+
+// peerOf tells who is at the other end of a connection.
+func peerOf(conn *net.UnixConn) (cred *unix.Ucred) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if c, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			cred = c
+		}
+	})
+	return cred
+}
+
+// meet hears the first words of a connection, which are to come with a proof; nil: they did not.
+func (k *keeper) meet(s *stream, proves func(shown *os.File) error) *hello {
+	s.wire.listen, s.in.most = true, helloMax
+	var first order
+	err := s.greet(time.Now().Add(greetMax))
+	if err == nil {
+		_ = s.conn.SetDeadline(time.Now().Add(greetMax))
+		err = s.read(&first)
+	}
+	shown := s.wire.proof()
+	if shown != nil {
+		defer shown.Close() // or the lock would outlive its holder
+	}
+	if err != nil || first.Hello == nil {
+		return nil
+	}
+	if err := proves(shown); err != nil {
+		if k.greeters.tells() {
+			pid := 0
+			if cred := peerOf(s.conn); cred != nil {
+				pid = int(cred.Pid)
+			}
+			k.log.Warn("a process spoke to the keeper and was refused", "code", "keeper_stranger", "pid", pid, "err", err)
+		}
+		return nil
+	}
+	s.in.most = orderMax
+	if s.conn.SetDeadline(time.Time{}) != nil {
+		return nil
+	}
+	return first.Hello
+}
