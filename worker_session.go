@@ -138,6 +138,8 @@ const (
 	reasonNameTaken = "NAME_TAKEN"
 	reasonAlone     = "ALONE"
 	reasonMalformed = "MALFORMED"
+	reasonNameHeld  = "NAME_HELD"
+	reasonTooMany   = "TOO_MANY"
 )
 
 // final reports whether no waiting cures a rejection.
@@ -188,7 +190,7 @@ func (s *session) run(ctx context.Context) error {
 
 // sessions attaches to one home after another. Its error is one that no waiting will cure.
 func (s *session) sessions(ctx context.Context) error {
-	pause := pauseMin
+	pause, told := pauseMin, ""
 	for ctx.Err() == nil {
 		if !s.attached() {
 			err := s.attach(ctx)
@@ -200,14 +202,20 @@ func (s *session) sessions(ctx context.Context) error {
 				s.begone(ctx)
 				continue
 			case err != nil:
-				if ctx.Err() == nil && pause >= pauseMax {
+				why := reason(err)
+				switch waits := why == reasonNameHeld || why == reasonTooMany; {
+				case ctx.Err() != nil, waits && why == told:
+				case waits:
+					told = why
+					s.log.Warn("no node takes this worker yet; it is tried again until one does", "code", strings.ToLower(why), "err", err)
+				case pause >= pauseMax:
 					s.log.Warn("no node takes this worker yet", "err", err)
 				}
 				wait(ctx, max(pause, comeAgain(err)))
 				pause = min(2*pause, pauseMax)
 				continue
 			}
-			pause = pauseMin
+			pause, told = pauseMin, ""
 		}
 		if err := s.turn(ctx); err != nil && ctx.Err() == nil {
 			s.log.Info("lost the home", "err", err)
@@ -229,7 +237,7 @@ func (s *session) attached() bool {
 // attach registers with the first node that takes it, beginning with the home of before.
 func (s *session) attach(ctx context.Context) error {
 	s.mu.Lock()
-	if s.handler == 0 {
+	if s.uuid == "" { // kept until an answer comes: the first one may have been lost
 		s.uuid = uuid.NewString()
 	}
 	o := &s.w.o
@@ -251,7 +259,7 @@ func (s *session) attach(ctx context.Context) error {
 			s.settle(url, out, sent)
 			return ctx.Err()
 		}
-		if final(err) || reason(err) == reasonFenced {
+		if why := reason(err); final(err) || why == reasonFenced || why == reasonNameHeld || why == reasonTooMany {
 			return err
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", url, err))

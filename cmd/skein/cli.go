@@ -196,6 +196,8 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("roles", "", "what it does: api,scheduler,worker (default), or api,scheduler and leave tasks to workers elsewhere")
 	f.String("group", "", "worker groups that it belongs to, as A,B,…")
 	f.String("label", "", "labels that it carries, as NAME=VALUE,…")
+	f.String("workers-max", "", "in a cluster: how many workers may be listed (default 10000)")
+	f.String("worker-slots-max", "", "in a cluster: how many slots a worker may have (default 10000)")
 	f.String("dispatch", "", "how one of several workers is chosen: least-loaded | round-robin | random")
 	f.String("advertise", "", "in a cluster: URL by which the other nodes reach this one (default where it listens)")
 	f.String("heartbeat", "", "in a cluster: time between two signs of life (default 5s)")

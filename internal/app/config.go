@@ -45,10 +45,12 @@ type Config struct {
 	Groups    []string          // of workers that this process belongs to
 	Labels    map[string]string // what tasks may ask of it
 	Dispatch  string            // how one of several workers is chosen
-	NoWorker  bool              // it runs no task itself
-	TasksMax  int               // of one workflow
-	NoUI      bool              // it serves no web page
-	BasePath  string            // under which browsers reach it; "": the root
+	// WorkersMax bounds the workers of the cluster, WorkerSlotsMax the slots of each, as this node takes them.
+	WorkersMax, WorkerSlotsMax int
+	NoWorker                   bool   // it runs no task itself
+	TasksMax                   int    // of one workflow
+	NoUI                       bool   // it serves no web page
+	BasePath                   string // under which browsers reach it; "": the root
 	// Logs is a folder that the nodes share, and that keeps all that tasks print; "": the database
 	// of a cluster keeps the end of it, and each node has files of its own.
 	Logs string
@@ -118,6 +120,8 @@ const slotsPerCore = 2
 
 func text(s string) func() string { return func() string { return s } }
 
+func count(n int) func() string { return text(strconv.Itoa(n)) }
+
 // settings is the one table: what can be set, its default and what a value means.
 func settings() []setting {
 	return []setting{
@@ -164,6 +168,8 @@ func settings() []setting {
 			c.Dispatch = v
 			return oneOf(v, home.LeastLoaded, home.RoundRobin, home.Random)
 		}},
+		{name: "workers_max", def: count(home.WorkersDefault), set: func(c *Config, v string) error { return setCount(&c.WorkersMax, v, workersMost) }},
+		{name: "worker_slots_max", def: count(slotsMax), set: func(c *Config, v string) error { return setCount(&c.WorkerSlotsMax, v, slotsMax) }},
 		{name: "tasks_max", def: func() string { return strconv.Itoa(dag.TasksMax) }, set: setTasksMax},
 		{name: "no_ui", def: text("false"), set: func(c *Config, v string) error {
 			c.NoUI = v == "true"
@@ -177,15 +183,17 @@ func settings() []setting {
 		{name: "connections_per_address", def: func() string { return strconv.Itoa(auth.ConnectionsDefault) }, set: setConnections},
 		{name: "logs", def: text(""), set: setLogs},
 		{name: "artifacts", def: text(""), set: func(c *Config, v string) error { return setPath(&c.Artifacts, v) }},
-		{name: "retention_age", def: text("90d"), set: func(c *Config, v string) error {
-			d, err := workflow.ParseDuration(v)
-			c.RetentionAge = time.Duration(d)
-			return err
-		}},
+		{name: "retention_age", def: text("90d"), set: setRetentionAge},
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 		{name: "token_file", def: text(""), set: setTokenFile},
 	}
+}
+
+func setRetentionAge(c *Config, v string) error {
+	d, err := workflow.ParseDuration(v)
+	c.RetentionAge = time.Duration(d)
+	return err
 }
 
 func setData(c *Config, v string) (err error) {
@@ -316,12 +324,18 @@ func setName(c *Config, v string) error {
 // slotsMax keeps a typo from taking all descriptors: an attempt needs about four.
 const slotsMax = 10_000
 
-func setSlots(c *Config, v string) error {
+func setSlots(c *Config, v string) error { return setCount(&c.Slots, v, slotsMax) }
+
+// workersMost bounds what may be said of the number of workers.
+const workersMost = 1_000_000
+
+// setCount reads a number from 1 to most.
+func setCount(to *int, v string, most int) error {
 	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 || n > slotsMax {
-		return fmt.Errorf("%q is not a number from 1 to %d", v, slotsMax)
+	if err != nil || n < 1 || n > most {
+		return fmt.Errorf("%q is not a number from 1 to %d", v, most)
 	}
-	c.Slots = n
+	*to = n
 	return nil
 }
 

@@ -32,7 +32,8 @@ func (n *Node) newHome(info store.Info) *home.Home {
 	}
 	return home.New(home.Config{Boot: worker.Boot, Logs: sink, Artifacts: &artifact.Keeper{Store: artifact.Folder{Path: kept}, Limits: artifact.LimitsDefault},
 		Store: n.store.(store.Cluster), Register: n.store.Register, Caller: n.member.peers, Jobs: jobs{n.executor}, Executor: n.executor,
-		Slots: n.cfg.Slots, Traits: n.cfg.traits(), Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, Unclaimed: n.cfg.Unclaimed, Version: Version(), Format: info.Known,
+		Slots: n.cfg.Slots, Traits: n.cfg.traits(), Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, Unclaimed: n.cfg.Unclaimed,
+		WorkersMax: n.cfg.WorkersMax, SlotsMax: n.cfg.WorkerSlotsMax, Version: Version(), Format: info.Known,
 		Strategy: n.cfg.Dispatch, Log: n.log,
 	})
 }

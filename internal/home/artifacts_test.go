@@ -152,6 +152,7 @@ func TestArtifactsRefused(t *testing.T) {
 		{"a piece that is too large", "MALFORMED", home.Malformed, func(s *scene) string { return begin(s, small, strings.Repeat("x", 1<<20+1)) }},
 		{"the worker dies", "", -1, func(s *scene) string {
 			s.a.put(s.x, 0, small.wire(), 0, "01")
+			s.deposed(s.a)
 			s.a.register2(s.n)
 			s.a.get(1)
 			s.nothingLeft()

@@ -1,6 +1,7 @@
 package home
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,7 @@ type Names struct {
 	Artifacts                 bool
 }
 
-// Config is what a home needs; all but ReadMax, Strategy and Log are required.
+// Config is what a home needs; all but Unclaimed, WorkersMax, SlotsMax, ReadMax, Strategy and Log are required.
 type Config struct {
 	Store    store.Cluster
 	Register func(ctx context.Context, uuid, name string) (store.Handler, error)
@@ -89,6 +90,8 @@ type Config struct {
 	Lag    time.Duration // silence after which a worker counts as dead
 	// Unclaimed is after how long an attempt that its worker has not taken up is lost; 0: unclaimedDefault.
 	Unclaimed time.Duration
+	// WorkersMax bounds the workers that are listed in the cluster, SlotsMax the slots of each; 0: WorkersDefault, slotsMax.
+	WorkersMax, SlotsMax int
 	// ReadMax is how long a piece of a log is waited for: for its turn, for the worker, and for the home of a worker that
 	// moves; 0: readDefault.
 	ReadMax  time.Duration
@@ -138,6 +141,7 @@ func New(cfg Config) *Home {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	cfg.WorkersMax, cfg.SlotsMax = cmp.Or(cfg.WorkersMax, WorkersDefault), cmp.Or(cfg.SlotsMax, slotsMax)
 	if cfg.ReadMax == 0 {
 		cfg.ReadMax = readDefault
 	}

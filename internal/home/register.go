@@ -139,46 +139,81 @@ func placeOf(a *workerv1.Attempt) dag.Place {
 	return dag.Anywhere.With(dag.Need{CPU: a.GetCpuMillis(), Memory: a.GetMemoryBytes()})
 }
 
-// attach writes the row of a worker: a new one, or another home in the one that it has.
+// attach writes the row of a worker: a new one, or another home in the one that it has. A name belongs to the worker that
+// is listed under it, until it leaves or its lease is over (record 065). To register again with the uuid of the row is
+// the answer to a registration that did not arrive.
 func (h *Home) attach(ctx context.Context, m *store.Member) error {
+	if int(m.Slots) > h.cfg.SlotsMax {
+		return h.no(connect.CodeResourceExhausted, TooMany, "worker %s has %d slots, and the nodes allow %d (worker_slots_max); start it with --slots %d, or the nodes with a higher --worker-slots-max",
+			m.Name, m.Slots, h.cfg.SlotsMax, h.cfg.SlotsMax)
+	}
 	if m.Handler != 0 {
-		lease, err := h.cfg.Store.Attach(ctx, *m)
-		switch {
-		case err != nil:
-			return connect.NewError(connect.CodeUnavailable, err)
-		case lease == 0:
-			members, err := h.listed(ctx)
-			if err != nil {
-				return connect.NewError(connect.CodeUnavailable, err)
-			}
-			for i := range members { // or the two would replace each other for ever
-				if o := &members[i]; o.Name == m.Name && o.Worker && o.Handler != m.Handler {
-					return h.no(connect.CodeAlreadyExists, NameTaken, "another worker was started under the name %s and has replaced this one; give one of them another: --name", m.Name)
-				}
-			}
-			return h.no(connect.CodeFailedPrecondition, Fenced, "handler %d is listed no more: what it had was given to others", m.Handler)
-		}
-		m.Lease = lease
-		return nil
+		return h.attachAgain(ctx, m)
 	}
 	members, err := h.listed(ctx)
 	if err != nil {
 		return connect.NewError(connect.CodeUnavailable, err)
 	}
+	workers := 0
 	for i := range members {
-		if members[i].Name == m.Name && !members[i].Worker {
-			return h.no(connect.CodeAlreadyExists, NameTaken, "a node has the name %s; give the worker another: --name", m.Name)
+		o := &members[i]
+		if o.Worker {
+			workers++
 		}
+		switch {
+		case o.Name != m.Name:
+		case !o.Worker:
+			return h.no(connect.CodeAlreadyExists, NameTaken, "a node has the name %s; give the worker another: --name", m.Name)
+		case o.UUID == m.UUID:
+			m.Handler = o.Handler
+			return h.attachAgain(ctx, m)
+		default:
+			return h.held(m.Name)
+		}
+	}
+	if workers >= h.cfg.WorkersMax {
+		return h.no(connect.CodeResourceExhausted, TooMany, "%d workers are listed, and the nodes allow %d (workers_max); start the nodes with a higher --workers-max, or end workers",
+			workers, h.cfg.WorkersMax)
 	}
 	reg, err := h.cfg.Register(ctx, m.UUID, m.Name)
 	if err == nil {
 		m.Handler = reg.ID
 		err = h.cfg.Store.Join(ctx, *m)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, store.ErrNameHeld): // another one was faster
+		return h.held(m.Name)
+	case err != nil:
 		return connect.NewError(connect.CodeUnavailable, err)
 	}
 	return nil
+}
+
+// attachAgain writes another home into the row of a life that is listed.
+func (h *Home) attachAgain(ctx context.Context, m *store.Member) error {
+	lease, err := h.cfg.Store.Attach(ctx, *m)
+	switch {
+	case err != nil:
+		return connect.NewError(connect.CodeUnavailable, err)
+	case lease == 0:
+		members, err := h.listed(ctx)
+		if err != nil {
+			return connect.NewError(connect.CodeUnavailable, err)
+		}
+		for i := range members {
+			if o := &members[i]; o.Name == m.Name && o.Worker && o.Handler != m.Handler {
+				return h.no(connect.CodeAlreadyExists, NameTaken, "handler %d was declared dead, and another worker has the name %s since; give one of them another: --name", m.Handler, m.Name)
+			}
+		}
+		return h.no(connect.CodeFailedPrecondition, Fenced, "handler %d is listed no more: what it had was given to others", m.Handler)
+	}
+	m.Lease = lease
+	return nil
+}
+
+// held refuses a name that belongs to a worker which is listed.
+func (h *Home) held(name string) error {
+	return h.no(connect.CodeAlreadyExists, NameHeld, "a worker with the name %s is listed; the name is free when that one has left, or %v after it was last heard of; if both are to run, give one another name: --name", name, h.cfg.Lag)
 }
 
 // Plain reports whether s can be the name of a worker, a group or a kind, or a part of a label.

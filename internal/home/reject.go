@@ -34,10 +34,13 @@ const (
 	Away       // nobody who is there has it
 	Final      // other files of the attempt were kept before
 	Busy       // too many register at once
+	NameHeld   // a worker that is listed has that name
+	TooMany    // workers, or slots of one
 	reasons
 )
 
-var reasonNames = [reasons]string{"UNREADABLE", "MALFORMED", "NAME_TAKEN", "NOT_ATTACHED", "FENCED", "FORGED", "STALE", "RUN_ENDED", "NO_LOGS", "TOO_MUCH", "CORRUPT", "INCOMPLETE", "NO_INPUT", "AWAY", "FINAL", "BUSY"}
+var reasonNames = [reasons]string{"UNREADABLE", "MALFORMED", "NAME_TAKEN", "NOT_ATTACHED", "FENCED", "FORGED", "STALE", "RUN_ENDED", "NO_LOGS",
+	"TOO_MUCH", "CORRUPT", "INCOMPLETE", "NO_INPUT", "AWAY", "FINAL", "BUSY", "NAME_HELD", "TOO_MANY"}
 
 // Reasons are all of them.
 func Reasons() []Reason {

@@ -119,6 +119,10 @@ var forgeries = []rejected{
 		_, err := s.b.c.Register(s.Context(), &workerv1.RegisterRequest{Name: s.n.name, Uuid: uuid.NewString(), Slots: 1})
 		return reason(err)
 	}},
+	{name: "a registration under the name of a worker", want: "NAME_HELD", why: home.NameHeld, call: func(s *scene) string {
+		_, err := s.b.c.Register(s.Context(), &workerv1.RegisterRequest{Name: "a", Uuid: uuid.NewString(), Slots: 1, Groups: []string{"etl"}})
+		return reason(err)
+	}},
 	{name: "a registration with an attempt that is none", want: "MALFORMED", why: home.Malformed, call: func(s *scene) string {
 		_, err := s.b.c.Register(s.Context(), &workerv1.RegisterRequest{Name: "c", Uuid: uuid.NewString(), Slots: 1, Running: []*workerv1.Attempt{{Run: "x"}}})
 		return reason(err)
@@ -208,11 +212,13 @@ var others = []rejected{
 		return report(s.a, failed(old))
 	}},
 	{name: "a life whose name another worker has by now", want: "NAME_TAKEN", why: home.NameTaken, over: true, call: func(s *scene) string {
+		s.deposed(s.a)
 		s.hand(s.n, "a", 2, "etl")
 		_, err := s.a.c.Register(s.Context(), &workerv1.RegisterRequest{Name: "a", Uuid: s.a.uuid, Handler: s.a.handler, Slots: 2, Running: s.a.running})
 		return reason(err)
 	}},
 	{name: "a poll of a life whose name another worker has just taken", want: "NOT_ATTACHED", why: home.NotAttached, over: true, call: func(s *scene) string {
+		s.deposed(s.a)
 		s.hand(s.n, "a", 2, "etl")
 		_, err := s.a.c.Poll(s.Context(), s.a.pollRequest())
 		return reason(err)

@@ -24,6 +24,9 @@ const (
 	attemptsMax  = 2 * slotsMax
 )
 
+// WorkersDefault is how many workers a cluster lists at most, if its nodes are not told otherwise.
+const WorkersDefault = 10_000
+
 // TraitsMax is how many groups, labels and kinds a worker has at most, of each.
 const TraitsMax = 100
 

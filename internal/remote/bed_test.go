@@ -18,6 +18,7 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/api/worker/v1/workerv1connect"
@@ -269,6 +270,7 @@ type bench struct {
 	ended chan error
 	once  sync.Once
 	log   *said
+	lock  *os.File // of the data folder
 }
 
 // said is a log that a test reads while a worker writes it.
@@ -298,10 +300,32 @@ func made(t *testing.T, data string, servers []string, change ...func(*Config)) 
 		c(&cfg)
 	}
 	var err error
+	cfg.Lock = locks(t, data)
+	b.lock = cfg.Lock
 	if b.Worker, err = New(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// locks locks a data folder. A child that another test forks just now has a copy of the former lock until it calls exec,
+// so a taken lock is tried again.
+func locks(t *testing.T, data string) *os.File {
+	t.Helper()
+	file, err := os.OpenFile(filepath.Join(data, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return file
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Since(began) > patience {
+			t.Fatalf("lock %s: %v", data, err)
+		}
+	}
 }
 
 // works has one work until the end of the test, or over.
@@ -328,6 +352,7 @@ func (b *bench) over(now bool) (err error) {
 		}
 		b.stop()
 		err = <-b.ended
+		_ = b.lock.Close()
 	})
 	return err
 }

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,10 +37,13 @@ func (r *Worker) brand(l life) {
 // reported.
 func (r *Worker) inherit(a *worker.Adopted) error {
 	defer r.sweep()
+	var t tag
 	if len(a.Running)+len(a.Ended) == 0 {
+		if json.Unmarshal([]byte(a.Tag), &t) == nil && t.Life != nil && t.Life.Name == r.cfg.Name {
+			r.former = t.Life
+		}
 		return nil
 	}
-	var t tag
 	if json.Unmarshal([]byte(a.Tag), &t) != nil || t.Life == nil || t.Life.Name != r.cfg.Name {
 		r.log.Warn("the keeper holds attempts of another worker or node: they are killed", "attempts", len(a.Running))
 		return r.work.Forsake()
@@ -101,7 +105,37 @@ func (r *Worker) bequeath(ctx context.Context) {
 	}
 	cancel()
 	polling.Wait()
+	if r.attached() { // or the name would be held until its lease is over
+		r.bye()
+	}
 	r.forget()
+}
+
+// bury ends the life of an earlier process of this worker, so that its name is free: nothing is left of what it ran, the
+// keeper has seen to that, and the uuid is known to that worker alone. false: there is none, or no node can do it now.
+func (r *Worker) bury(ctx context.Context) bool {
+	r.mu.Lock()
+	old, urls := r.former, slices.Clone(r.nodes)
+	r.mu.Unlock()
+	if old == nil {
+		return false
+	}
+	for _, url := range urls {
+		try, cancel := context.WithTimeout(ctx, registerMax)
+		out, err := r.client(url).Register(try, &workerv1.RegisterRequest{Name: old.Name, Uuid: old.UUID, Handler: old.Handler, Slots: 1, Version: r.cfg.Version, Draining: true})
+		if err == nil {
+			_, err = r.client(url).Leave(try, &workerv1.LeaveRequest{Handler: out.Handler, Lease: out.Lease, Uuid: old.UUID})
+		}
+		cancel()
+		if why := reason(err); err == nil || why == fenced || why == nameTaken {
+			r.log.Info("the earlier life of this worker is ended: it has left nothing", "handler", old.Handler)
+			r.mu.Lock()
+			r.former = nil
+			r.mu.Unlock()
+			return err == nil
+		}
+	}
+	return false
 }
 
 const bequeathMax = 10 * time.Second

@@ -91,6 +91,7 @@ type Worker struct {
 	past     past
 	handler  int64
 	uuid     string
+	former   *life // of an earlier process that has left nothing; nil: there is none, or it is over
 	lease    int64 // 0: not attached
 	home     string
 	nodes    []string
@@ -173,6 +174,8 @@ const (
 	fenced      = "FENCED"
 	notAttached = "NOT_ATTACHED"
 	nameTaken   = "NAME_TAKEN"
+	nameHeld    = "NAME_HELD"
+	tooMany     = "TOO_MANY"
 	alone       = "ALONE"
 	malformed   = "MALFORMED"
 	stale       = "STALE"
@@ -317,6 +320,10 @@ func (r *Worker) sessions(ctx context.Context) error {
 				return err
 			case alone, malformed:
 				return err
+			case nameHeld:
+				if r.bury(ctx) {
+					continue
+				}
 			case fenced:
 				r.log.Error("the cluster declared this worker dead; it ends what it runs and registers anew")
 				r.killAll(ctx)
@@ -345,7 +352,7 @@ func (r *Worker) sessions(ctx context.Context) error {
 // attach registers with the first node that takes it, beginning with the home of before.
 func (r *Worker) attach(ctx context.Context) error {
 	r.mu.Lock()
-	if r.handler == 0 {
+	if r.uuid == "" { // kept until an answer comes: the first one may have been lost
 		r.uuid = uuid.NewString()
 	}
 	in := &workerv1.RegisterRequest{Name: r.cfg.Name, Uuid: r.uuid, Handler: r.handler, Slots: int32(r.cfg.Slots), Groups: r.cfg.Groups,
@@ -365,7 +372,7 @@ func (r *Worker) attach(ctx context.Context) error {
 		if err == nil {
 			return r.settle(ctx, url, out, sent)
 		}
-		if why := reason(err); why == fenced || why == nameTaken || why == malformed || why == alone {
+		if why := reason(err); why == fenced || why == nameTaken || why == malformed || why == alone || why == nameHeld || why == tooMany {
 			return err
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", url, err))
@@ -538,9 +545,9 @@ func (r *Worker) drain(hurry <-chan struct{}) {
 // leave says goodbye, so that nobody has to wait for this worker's silence.
 func (r *Worker) leave() {
 	r.mu.Lock()
-	in, home := &workerv1.LeaveRequest{Handler: r.handler, Lease: r.lease, Uuid: r.uuid}, r.home
+	lease := r.lease
 	r.mu.Unlock()
-	if in.Lease == 0 {
+	if lease == 0 {
 		return
 	}
 	_ = r.closeWork() // what is still there ends before others begin it
@@ -549,6 +556,16 @@ func (r *Worker) leave() {
 	if err := r.shipper.Flush(ctx); err != nil {
 		r.log.Warn("the end of some logs is on this machine only", "err", err)
 	}
+	r.bye()
+}
+
+// bye ends the attachment.
+func (r *Worker) bye() {
+	r.mu.Lock()
+	in, home := &workerv1.LeaveRequest{Handler: r.handler, Lease: r.lease, Uuid: r.uuid}, r.home
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), registerMax)
+	defer cancel()
 	if _, err := r.client(home).Leave(ctx, in); err != nil {
 		r.log.Warn("the home was not told that this worker leaves; it will notice", "err", err)
 	}

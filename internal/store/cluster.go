@@ -80,7 +80,8 @@ type Cluster interface {
 	// Join writes the row of a member's new life. A node that says that it does not know the format
 	// of the database is refused (ErrFormat). The row of an earlier life of that name goes,
 	// and its shards are free, in the same transaction; what was moved to it is to go to the
-	// new life.
+	// new life. A worker replaces nobody: while its name is that of a member under another
+	// handler, it is refused (ErrNameHeld) and changes nothing.
 	Join(ctx context.Context, m Member) error
 	// Renew moves the member's counter and writes State and Busy; false: there is no such row
 	// with that Home and Lease any more: somebody deposed it, or it is attached elsewhere.

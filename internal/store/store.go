@@ -42,6 +42,8 @@ var (
 	ErrCorrupt = errors.New("corrupt row")
 	// ErrDamaged: the database itself cannot be read, or not all of it: more than rows, which are ErrCorrupt. No trying again helps.
 	ErrDamaged = errors.New("the database is damaged")
+	// ErrNameHeld: the name belongs to a listed worker or node.
+	ErrNameHeld = errors.New("the name is held by another member")
 	// ErrFormat: the database is of a format that this program does not know.
 	ErrFormat = errors.New("unknown database format")
 	// ErrLost: what was written may never come to the disk. The store is over; it must be opened anew, by another process best.

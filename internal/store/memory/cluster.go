@@ -30,6 +30,11 @@ func (s *Store) Join(ctx context.Context, m store.Member) error {
 		if old, listed := s.members[m.Handler]; listed && old.Name != m.Name {
 			return refused("handler %d is listed as %s", m.Handler, old.Name)
 		}
+		for h, old := range s.members {
+			if m.Worker && old.Name == m.Name && h != m.Handler {
+				return fmt.Errorf("join as %s: %w", m.Name, store.ErrNameHeld)
+			}
+		}
 		m.Seen = s.clock()
 		m.Beat = int64(m.Seen) // not the number of an earlier time, see store.Member
 		m.Started = m.Seen

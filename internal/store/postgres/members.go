@@ -17,6 +17,14 @@ func (d *DB) Join(ctx context.Context, m store.Member) error {
 	own, named := args{}.text(m.Name).int8(int64(m.Handler)), args{}.text(m.Name)
 	row := args{}.int8(int64(m.Handler)).text(m.UUID).text(m.Name).text(m.Address).text(m.Version).int4(int32(m.Format)).
 		text(m.State).int4(m.Slots).int4(m.Busy).flag(m.Worker).int8(int64(m.Home)).int8(m.Lease).text(traits(m.Traits))
+	if m.Worker { // it owns no shards, and none goes to it
+		joined := false
+		err := d.alter(ctx, "join the cluster", d.endBlockers, query{"joinWorker", row, mark(&joined)})
+		if err == nil && !joined {
+			err = fmt.Errorf("join the cluster as %s: %w", m.Name, store.ErrNameHeld)
+		}
+		return err
+	}
 	return d.alter(ctx, "join the cluster", d.endBlockers, query{"lockNamed", named, nil}, query{"freeNamed", own, nil}, query{"join", row, nil},
 		query{"rewant", args{}.text(m.Name).int8(int64(m.Handler)), nil})
 }

@@ -26,6 +26,19 @@ ON CONFLICT (name) DO UPDATE SET handler = excluded.handler, uuid = excluded.uui
   beat = member.beat + 1, started = excluded.started, seen = excluded.seen, worker = excluded.worker, home = excluded.home,
   lease = excluded.lease, traits = excluded.traits;
 
+-- name: joinWorker
+-- The name belongs to its holder: a row of another handler stays as it is, and nothing is returned.
+INSERT INTO member (handler, uuid, name, address, version, format, state, slots, busy, beat, started, seen, worker, home, lease, traits)
+SELECT $1::bigint, $2::text::uuid, $3::text, $4::text, $5::text, $6::int, $7::text, $8::int, $9::int, now.at,
+  coalesce(h.started, now.at), now.at, $10::bool, $11::bigint, $12::bigint, $13::text
+FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS at OFFSET 0) now LEFT JOIN handler h ON h.id = $1::bigint
+ON CONFLICT (name) DO UPDATE SET handler = excluded.handler, uuid = excluded.uuid, address = excluded.address,
+  version = excluded.version, format = excluded.format, state = excluded.state, slots = excluded.slots, busy = excluded.busy,
+  beat = member.beat + 1, started = excluded.started, seen = excluded.seen, worker = excluded.worker, home = excluded.home,
+  lease = excluded.lease, traits = excluded.traits
+WHERE member.handler = excluded.handler
+RETURNING handler;
+
 -- name: lockMeta
 -- Who joins meanwhile waits, and is held against the format that comes of this.
 SELECT format FROM meta FOR UPDATE;

@@ -112,6 +112,9 @@ func attached(b *bed, c store.Cluster) {
 	is = members[w.Handler]
 	b.same([]any{is.Home, is.Slots, is.Busy, is.Traits, is.Beat - was}, []any{second.Handler, int32(10), int32(7), store.Traits{}, int64(3)}, "the row")
 
+	b.held(c, to, first)
+	members, _ = b.look(c)
+	is = members[w.Handler]
 	wrong := to
 	wrong.UUID = uuid(104)
 	lease, err = c.Attach(b.ctx, wrong)
@@ -126,6 +129,26 @@ func attached(b *bed, c store.Cluster) {
 	lease, err = c.Attach(b.ctx, to)
 	b.ok(err)
 	b.same(lease, int64(0), "who was deposed")
+}
+
+// held: no worker takes the name of another member, and nothing changes by the try; one that joins again under its own
+// handler does.
+func (b *bed) held(c store.Cluster, w, node store.Member) {
+	b.Helper()
+	before, shards := b.look(c)
+	for i, name := range []string{w.Name, node.Name} {
+		h, err := b.s.Register(b.ctx, uuid(110+i), name)
+		b.ok(err)
+		other := w
+		other.Handler, other.UUID, other.Name, other.Slots = h.ID, h.UUID, name, 1
+		b.is(c.Join(b.ctx, other), store.ErrNameHeld)
+	}
+	after, shardsAfter := b.look(c)
+	b.same(after, before, "members after a worker was refused a name")
+	b.same(shardsAfter, shards, "shards after a worker was refused a name")
+	b.ok(c.Join(b.ctx, w))
+	again, _ := b.look(c)
+	b.same(again[w.Handler].Beat-before[w.Handler].Beat, int64(1), "the counter of a worker that joins again")
 }
 
 // look reads members by handler, and shards.

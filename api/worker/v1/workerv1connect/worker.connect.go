@@ -63,7 +63,10 @@ type WorkersClient interface {
 	//
 	//	FENCED (failed_precondition): the cluster has declared this life dead. What it runs must be
 	//	ended; then it may register as a new one.
-	//	NAME_TAKEN (already_exists): a node has that name.
+	//	NAME_TAKEN (already_exists): a node has that name, or this life was declared dead and another worker has it since.
+	//	NAME_HELD (already_exists): another worker is listed under that name. Try again, under the same uuid: the name is
+	//	free when that worker has left or was declared dead.
+	//	TOO_MANY (resource_exhausted): the nodes allow no more workers, or fewer slots. Try again later.
 	//	ALONE (unimplemented): this node is not one of a cluster.
 	Register(context.Context, *v1.RegisterRequest) (*v1.RegisterResponse, error)
 	// Poll renews the lease, confirms what has arrived, and waits for news, for a few seconds.
@@ -308,7 +311,10 @@ type WorkersHandler interface {
 	//
 	//	FENCED (failed_precondition): the cluster has declared this life dead. What it runs must be
 	//	ended; then it may register as a new one.
-	//	NAME_TAKEN (already_exists): a node has that name.
+	//	NAME_TAKEN (already_exists): a node has that name, or this life was declared dead and another worker has it since.
+	//	NAME_HELD (already_exists): another worker is listed under that name. Try again, under the same uuid: the name is
+	//	free when that worker has left or was declared dead.
+	//	TOO_MANY (resource_exhausted): the nodes allow no more workers, or fewer slots. Try again later.
 	//	ALONE (unimplemented): this node is not one of a cluster.
 	Register(context.Context, *v1.RegisterRequest) (*v1.RegisterResponse, error)
 	// Poll renews the lease, confirms what has arrived, and waits for news, for a few seconds.
