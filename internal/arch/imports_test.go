@@ -22,6 +22,7 @@ var allowed = map[string][]string{
 	"internal/cron":                  {},
 	"internal/workflow":              {"internal/dag", "internal/cron", "internal/glob"},
 	"internal/host":                  {},
+	"internal/layout":                {},
 	"internal/threads":               {},
 	"internal/store":                 {"internal/dag"},
 	"internal/store/memory":          {"internal/dag", "internal/store"},
@@ -49,7 +50,7 @@ var allowed = map[string][]string{
 	"tools/protogen":                 {}, // a module of its own
 	"api/v1":                         {},
 	".":                              {"api/v1", "api/worker/v1", "api/worker/v1/workerv1connect", "internal/output", "internal/line"}, // the SDK shares wire types with the server, never the domain
-	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "internal/output", "api/v1"},
+	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "internal/output", "internal/layout", "api/v1"},
 	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/worker", "internal/trigger", "internal/workflow"},
 	"internal/app": {"internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs", "internal/artifact",
 		"internal/output", "internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "internal/bench", "internal/threads", "api/v1", ".", "examples", "web/ui"},
@@ -68,7 +69,7 @@ var allowed = map[string][]string{
 
 // pure packages decide; they do not look or wait. time is allowed for durations, but no
 // function of it that reads a clock (see TestPure).
-var pure = map[string]bool{"internal/dag": true, "internal/cron": true, "internal/crontab": true, "internal/glob": true, "internal/convert": true, "internal/convert/dagu": true, "internal/convert/argo": true}
+var pure = map[string]bool{"internal/dag": true, "internal/cron": true, "internal/crontab": true, "internal/glob": true, "internal/layout": true, "internal/convert": true, "internal/convert/dagu": true, "internal/convert/argo": true}
 
 var impure = []string{"os", "net", "log", "database", "sync", "context", "io/ioutil", "math/rand", "runtime", "unsafe"}
 

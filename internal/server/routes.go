@@ -17,6 +17,7 @@ import (
 func (s *Server) routes() {
 	s.runRoutes(tag("runs"))
 	s.workflowRoutes(tag("workflows"))
+	s.drawingRoutes(tag("workflows"), tag("runs"))
 	s.scheduleRoutes(tag("schedules"))
 	s.backfillRoutes(tag("backfills"))
 	s.queueRoutes(tag("queues"))

@@ -143,6 +143,7 @@ type Server struct {
 	engine  *engine.Engine
 	defs    definitions
 	runs    runNames
+	layouts *layouts
 	metrics *metrics
 	mux     *http.ServeMux
 	adapter *adapter
@@ -175,7 +176,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.DefaultUser = "unknown"
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, engine: cfg.Engine, mux: http.NewServeMux(), guard: newGuard(cfg.Listen),
-		hooks: make(places, hooksMax), costly: make(places, costlyMax)}
+		layouts: newLayouts(), hooks: make(places, hooksMax), costly: make(places, costlyMax)}
 	s.bulks, s.recounts = make(places, bulksMax), make(places, 1)
 	s.through = s.Handler()
 	s.guard.any = cfg.AnyHost

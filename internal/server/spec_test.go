@@ -68,8 +68,10 @@ func (s *spec) check(t *testing.T, method, path string, a answer) {
 			status = "default"
 		}
 		content, _ := responses[status].(map[string]any)["content"].(map[string]any)
+		got := a.header.Get("Content-Type")
 		for kind := range content {
-			if strings.Contains(kind, "json") && a.body != "" {
+			another := got != kind && content[got] != nil // a route with several forms
+			if strings.Contains(kind, "json") && a.body != "" && !another {
 				s.validate(t, []string{"paths", r.path, strings.ToLower(method), "responses", status, "content", kind, "schema"}, a.body)
 			}
 		}
@@ -105,6 +107,7 @@ var contract = []string{
 	"GET /tokens", "POST /tokens", "POST /tokens/{id}:revoke",
 	"GET /workflows", "GET /workflows/{ns}/{name}", "PUT /workflows/{ns}/{name}", "DELETE /workflows/{ns}/{name}",
 	"GET /workflows/{ns}/{name}/versions", "GET /workflows/{ns}/{name}/versions/{version}", "GET /workflows/{ns}/{name}/graph",
+	"GET /workflows/{ns}/{name}/layout", "GET /runs/{id}/layout", "GET /runs/{id}/states",
 	"POST /workflows/{ns}/{name}:pause", "POST /workflows/{ns}/{name}:resume", "POST /workflows/{ns}/{name}:rollback", "POST /validate",
 	"POST /runs", "GET /runs", "GET /runs/{id}", "POST /runs/{id}:stop", "POST /runs/{id}:kill", "POST /runs/{id}:pause", "POST /runs/{id}:resume",
 	"POST /runs/{id}:recover", "POST /runs/{id}:rerun", "POST /runs:stop", "POST /runs:kill", "POST /runs:pause", "POST /runs:resume", "POST /runs:recover", "POST /runs:rerun",

@@ -313,11 +313,19 @@ type graphIn struct {
 }
 
 func (s *Server) workflowGraph(ctx context.Context, in *graphIn) (*jsonOut[api.Graph], error) {
-	w, err := s.workflow(ctx, &in.WorkflowPath)
+	g, err := s.versionGraph(ctx, &in.WorkflowPath, in.Version)
 	if err != nil {
 		return nil, err
 	}
-	version := in.Version
+	return &jsonOut[api.Graph]{Body: graphOf(g, nil)}, nil
+}
+
+// versionGraph reads the graph of a version; 0 is the current one.
+func (s *Server) versionGraph(ctx context.Context, in *WorkflowPath, version int32) (*dag.Graph, error) {
+	w, err := s.workflow(ctx, in)
+	if err != nil {
+		return nil, err
+	}
 	if version == 0 {
 		version = w.Version
 	}
@@ -325,8 +333,5 @@ func (s *Server) workflowGraph(ctx context.Context, in *graphIn) (*jsonOut[api.G
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil, notFound("workflow %s has no version %d", fullName(w.Namespace, w.Name), version)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &jsonOut[api.Graph]{Body: graphOf(g, nil)}, nil
+	return g, err
 }

@@ -1,0 +1,40 @@
+package api
+
+// Layout is a drawing of a graph: every task is in a column right of all that it needs.
+type Layout struct {
+	Columns     int          `json:"columns"`
+	ColumnWidth int          `json:"column_width" doc:"Pixels from one column to the next."`
+	RowHeight   int          `json:"row_height" doc:"Pixels from one task to the next of its column, at least."`
+	Nodes       []LayoutNode `json:"nodes" nullable:"false"`
+	Edges       [][2]int32   `json:"edges" nullable:"false" doc:"Pairs of numbers: the second task needs the first."`
+}
+
+// LayoutNode is where a task is drawn. Instances of a foreach task are not drawn: the task stands for them.
+type LayoutNode struct {
+	ID   int32   `json:"id"`
+	Name string  `json:"name"`
+	Kind string  `json:"kind" doc:"work, wait, approval, switch, call, dependent or foreach."`
+	X    int     `json:"x" doc:"Left edge, in pixels."`
+	Y    float64 `json:"y" doc:"Upper edge, in pixels."`
+}
+
+// TaskStates is the state of every task of a run at one moment, as spans of equal ones in the order of the graph.
+type TaskStates struct {
+	Run       string         `json:"run"`
+	State     string         `json:"state" doc:"Of the run."`
+	Tasks     int            `json:"tasks" doc:"Instances of foreach tasks included; they come last."`
+	States    []StateSpan    `json:"states" nullable:"false"`
+	Instances []InstanceSpan `json:"instances" nullable:"false" doc:"Which foreach tasks the instances belong to."`
+}
+
+// StateSpan is a number of tasks, one after the other, in one state.
+type StateSpan struct {
+	State string `json:"state"`
+	Count int    `json:"count"`
+}
+
+// InstanceSpan is a number of instances, one after the other, of one foreach task.
+type InstanceSpan struct {
+	Of    int32 `json:"of" doc:"The number of the foreach task."`
+	Count int   `json:"count"`
+}
