@@ -17,7 +17,7 @@ import (
 	skein "skein.dev/skein"
 	"skein.dev/skein/examples"
 	"skein.dev/skein/internal/app"
-	"skein.dev/skein/internal/convert"
+	"skein.dev/skein/internal/importer"
 )
 
 func (c *cli) devCmd() *cobra.Command {
@@ -135,7 +135,7 @@ func (c *cli) dataFlag(data string) string {
 	if c.cfg.Default("data") && data == c.cfg.Data && len(c.cfg.Server) == 0 {
 		return ""
 	}
-	return " --data " + convert.QuoteShell(data)
+	return " --data " + importer.QuoteShell(data)
 }
 
 // welcome loads the examples and says what to try.

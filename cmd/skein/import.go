@@ -16,9 +16,9 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
-	"skein.dev/skein/internal/convert"
 	"skein.dev/skein/internal/cron"
-	"skein.dev/skein/internal/crontab"
+	"skein.dev/skein/internal/importer"
+	"skein.dev/skein/internal/importer/crontab"
 )
 
 func (c *cli) importCmd() *cobra.Command {
@@ -39,7 +39,7 @@ type importFlags struct {
 
 // imported is what `skein import … -o json` prints: a contract.
 type imported struct {
-	*convert.Result
+	*importer.Result
 	Written []string      `json:"written"`
 	Applied []api.Applied `json:"applied"`
 	done    []string      // what became of each workflow, for people
@@ -96,7 +96,7 @@ func (c *cli) importCrontab(ctx context.Context, path string, f importFlags) err
 }
 
 // takeImport does with the workflows what was asked, and reports.
-func (c *cli) takeImport(ctx context.Context, result *convert.Result, f importFlags) error {
+func (c *cli) takeImport(ctx context.Context, result *importer.Result, f importFlags) error {
 	var err error
 	i := &imported{Result: result, Written: []string{}, Applied: []api.Applied{}, done: make([]string, len(result.Workflows))}
 	if len(i.Workflows) == 0 {
@@ -116,19 +116,19 @@ func (c *cli) takeImport(ctx context.Context, result *convert.Result, f importFl
 	return c.showImported(i, f)
 }
 
-func nothingConverted(r *convert.Result) error {
-	kind, what := convert.KindEntry, "line"
+func nothingConverted(r *importer.Result) error {
+	kind, what := importer.KindEntry, "line"
 	if isDocuments(r) {
-		kind, what = convert.KindDocument, "document"
+		kind, what = importer.KindDocument, "document"
 	}
-	if r.Count(kind, convert.Dropped) == 0 {
+	if r.Count(kind, importer.Dropped) == 0 {
 		return &said{errInvalid, "there is nothing to convert: no " + what + " of " + r.File + " runs anything"}
 	}
 	return &said{errInvalid, "no " + what + " of " + r.File + " could be converted"}
 }
 
 // isDocuments reports whether a file held documents, not lines.
-func isDocuments(r *convert.Result) bool { return r.Format == "dagu" || r.Format == "argo" }
+func isDocuments(r *importer.Result) bool { return r.Format == "dagu" || r.Format == "argo" }
 
 // namespacePattern is what the workflow file takes.
 const namespacePattern = `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`
@@ -351,30 +351,30 @@ func (c *cli) showImported(i *imported, f importFlags) error {
 // summary counts what became of everything.
 func (i *imported) summary() string {
 	of := func(kind, one, more string) string {
-		n, what := i.Count(kind, convert.Converted), more
+		n, what := i.Count(kind, importer.Converted), more
 		if n == 1 {
 			what = one
 		}
-		return fmt.Sprintf("%d %s converted, %d approximated, %d dropped", n, what, i.Count(kind, convert.Approximated), i.Count(kind, convert.Dropped))
+		return fmt.Sprintf("%d %s converted, %d approximated, %d dropped", n, what, i.Count(kind, importer.Approximated), i.Count(kind, importer.Dropped))
 	}
 	if isDocuments(i.Result) {
-		return of(convert.KindDocument, "workflow", "workflows") + "; " + of(convert.KindTask, "task", "tasks") + "; " +
-			count(i.Count(convert.KindSetting, convert.Dropped), "setting") + " dropped"
+		return of(importer.KindDocument, "workflow", "workflows") + "; " + of(importer.KindTask, "task", "tasks") + "; " +
+			count(i.Count(importer.KindSetting, importer.Dropped), "setting") + " dropped"
 	}
-	return of(convert.KindEntry, "entry", "entries") + "; " + count(i.Count(convert.KindVariable, convert.Dropped), "variable") + " dropped"
+	return of(importer.KindEntry, "entry", "entries") + "; " + count(i.Count(importer.KindVariable, importer.Dropped), "variable") + " dropped"
 }
 
-func reportLine(l convert.Line) string {
+func reportLine(l importer.Line) string {
 	where := fmt.Sprintf("line %d", l.Line)
-	if l.Outcome == convert.Dropped || l.Kind == convert.KindTask || l.Kind == convert.KindSetting {
+	if l.Outcome == importer.Dropped || l.Kind == importer.KindTask || l.Kind == importer.KindSetting {
 		where += fmt.Sprintf(":%d", l.Column)
 	}
 	what := string(l.Outcome)
 	if l.Task != "" {
 		what += ", task " + l.Task
-	} else if l.Workflow != "" && l.Kind != convert.KindSetting {
+	} else if l.Workflow != "" && l.Kind != importer.KindSetting {
 		what += ", " + l.Workflow
-	} else if name, _, ok := strings.Cut(l.Text, "="); ok && l.Kind == convert.KindVariable {
+	} else if name, _, ok := strings.Cut(l.Text, "="); ok && l.Kind == importer.KindVariable {
 		what += ", " + strings.TrimSpace(name)
 	}
 	return strings.Join(append([]string{where + ": " + what}, l.Notes...), "\n      ")
@@ -400,7 +400,7 @@ func (c *cli) nextStep(i *imported, f importFlags) {
 	}
 }
 
-func refOf(w convert.Workflow) string {
+func refOf(w importer.Workflow) string {
 	if w.Namespace == api.NamespaceDefault {
 		return w.Name
 	}
@@ -409,7 +409,7 @@ func refOf(w convert.Workflow) string {
 
 // importRow is one line of the report with what became of its workflow.
 type importRow struct {
-	convert.Line
+	importer.Line
 	where, done string
 }
 
@@ -430,7 +430,7 @@ func (c *cli) importTable(i *imported, f importFlags) error {
 		}
 		if l.Task != "" {
 			rows[n].where += "/" + l.Task
-		} else if l.Kind != convert.KindSetting {
+		} else if l.Kind != importer.KindSetting {
 			rows[n].done = i.done[at[l.Workflow]]
 		}
 	}

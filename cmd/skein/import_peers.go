@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skein.dev/skein/internal/convert"
-	"skein.dev/skein/internal/convert/argo"
-	"skein.dev/skein/internal/convert/dagu"
+	"skein.dev/skein/internal/importer"
+	"skein.dev/skein/internal/importer/argo"
+	"skein.dev/skein/internal/importer/dagu"
 )
 
 // importLong is what the imports of YAML files have in common.
@@ -50,7 +50,7 @@ name an image; run runs their commands and scripts on the node, without the imag
 			if f.containers != "drop" && f.containers != "run" {
 				return usage("--containers %s: there are drop, run", f.containers)
 			}
-			return c.importYAML(ctx, args[0], f, func(src []byte, opt convert.Options) (*convert.Result, error) {
+			return c.importYAML(ctx, args[0], f, func(src []byte, opt importer.Options) (*importer.Result, error) {
 				return argo.Convert(src, argo.Options{Options: opt, Run: f.containers == "run"})
 			})
 		}),
@@ -60,12 +60,12 @@ name an image; run runs their commands and scripts on the node, without the imag
 	return cmd
 }
 
-func (c *cli) importYAML(ctx context.Context, path string, f importFlags, make func([]byte, convert.Options) (*convert.Result, error)) error {
+func (c *cli) importYAML(ctx context.Context, path string, f importFlags, make func([]byte, importer.Options) (*importer.Result, error)) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	opt := convert.Options{Path: path, Zone: f.timezone, Namespace: f.namespace}
-	src, err := readImport(path, "a file", convert.BytesMax)
+	opt := importer.Options{Path: path, Zone: f.timezone, Namespace: f.namespace}
+	src, err := readImport(path, "a file", importer.BytesMax)
 	if err != nil {
 		return err
 	}

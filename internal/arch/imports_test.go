@@ -54,22 +54,31 @@ var allowed = map[string][]string{
 	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/worker", "internal/trigger", "internal/workflow"},
 	"internal/app": {"internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs", "internal/artifact",
 		"internal/output", "internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "internal/bench", "internal/threads", "api/v1", ".", "examples", "web/ui"},
-	"web/ui":                {},
-	"internal/convert":      {"internal/cron", "internal/workflow"},
-	"internal/convert/dagu": {"internal/cron", "internal/workflow", "internal/convert"},
-	"internal/convert/argo": {"internal/cron", "internal/workflow", "internal/convert"},
-	"internal/crontab":      {"internal/cron", "internal/workflow", "internal/convert"},
-	"examples":              {},
-	"examples/sdk":          {"."},
-	"cmd/skein":             {"internal/app", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/convert", "internal/convert/dagu", "internal/convert/argo", "internal/crontab", "internal/engine", "internal/dag", "api/v1", ".", "examples"},
-	"internal/arch":         {},
+	"web/ui":                    {},
+	"internal/importer":         {"internal/cron", "internal/workflow"},
+	"internal/importer/dagu":    {"internal/cron", "internal/workflow", "internal/importer"},
+	"internal/importer/argo":    {"internal/cron", "internal/workflow", "internal/importer"},
+	"internal/importer/crontab": {"internal/cron", "internal/workflow", "internal/importer"},
+	"examples":                  {},
+	"examples/sdk":              {"."},
+	"cmd/skein":                 {"internal/app", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/dag", "api/v1", ".", "examples"},
+	"internal/arch":             {},
 	// Tests only: nothing imports it.
 	"internal/sim": {"internal/dag", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/cluster", "internal/trigger", "internal/workflow"},
 }
 
 // pure packages decide; they do not look or wait. time is allowed for durations, but no
 // function of it that reads a clock (see TestPure).
-var pure = map[string]bool{"internal/dag": true, "internal/cron": true, "internal/crontab": true, "internal/glob": true, "internal/layout": true, "internal/convert": true, "internal/convert/dagu": true, "internal/convert/argo": true}
+var pure = map[string]bool{
+	"internal/cron":             true,
+	"internal/dag":              true,
+	"internal/glob":             true,
+	"internal/importer":         true,
+	"internal/importer/argo":    true,
+	"internal/importer/crontab": true,
+	"internal/importer/dagu":    true,
+	"internal/layout":           true,
+}
 
 var impure = []string{"os", "net", "log", "database", "sync", "context", "io/ioutil", "math/rand", "runtime", "unsafe"}
 

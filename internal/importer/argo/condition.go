@@ -1,0 +1,166 @@
+package argo
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"skein.dev/skein/internal/importer"
+)
+
+// dependsToken is a piece of depends: a task with what it must have come to, or a sign.
+var dependsToken = regexp.MustCompile(`^\s*(?:(&&|\|\||!|\(|\))|([A-Za-z0-9_-]+)(?:\.([A-Za-z]+))?)`)
+
+// namesOf are the tasks that depends names.
+func namesOf(text string) []string {
+	var all []string
+	for text = strings.TrimSpace(text); text != ""; {
+		m := dependsToken.FindStringSubmatch(text)
+		if m == nil {
+			return all
+		}
+		if m[2] != "" {
+			all = append(all, m[2])
+		}
+		text = strings.TrimSpace(text[len(m[0]):])
+	}
+	return all
+}
+
+// depends makes a condition of an expression over tasks; "": that all have succeeded, as needs
+// says by itself.
+func (s *scope) depends(text string) (needs []string, cond string, err error) {
+	plain := true
+	var b strings.Builder
+	for rest := strings.TrimSpace(text); rest != ""; {
+		m := dependsToken.FindStringSubmatch(rest)
+		if m == nil {
+			return nil, "", fmt.Errorf("depends: %s is not understood; write needs and if by hand", strconv.Quote(importer.Clip(rest, 40)))
+		}
+		rest = strings.TrimSpace(rest[len(m[0]):])
+		if m[2] == "" {
+			plain = plain && m[1] == "&&"
+			switch m[1] {
+			case "&&", "||":
+				b.WriteString(" " + m[1] + " ")
+			default:
+				b.WriteString(m[1])
+			}
+			continue
+		}
+		n := s.nodes[m[2]]
+		if n == nil {
+			return nil, "", fmt.Errorf("depends: there is no task %s", importer.Clip(m[2], 60))
+		}
+		needs = append(needs, n.ends...)
+		is, ok := n.is(m[3])
+		if !ok {
+			return nil, "", fmt.Errorf("depends: %s.%s is not imported; write needs and if by hand", m[2], m[3])
+		}
+		plain = plain && (m[3] == "" || m[3] == "Succeeded") && !n.maySkip && !n.goesOn
+		b.WriteString(is)
+	}
+	if plain {
+		return needs, "", nil
+	}
+	return needs, b.String(), nil
+}
+
+// is the condition that a node came to something.
+func (n *node) is(status string) (string, bool) {
+	states, sign := []string{"succeeded", "skipped"}, " && "
+	switch status {
+	case "":
+		if n.goesOn {
+			states = append(states, "failed")
+		}
+	case "Succeeded":
+		states = states[:1]
+	case "Skipped":
+		states = states[1:]
+	case "Failed", "Errored":
+		states, sign = []string{"failed", "upstream_failed"}, " || "
+	default:
+		return "", false
+	}
+	all := make([]string, len(n.ends))
+	for i, end := range n.ends {
+		all[i] = importer.StateIn(end, states...)
+	}
+	if len(all) == 1 {
+		return all[0], true
+	}
+	return "(" + strings.Join(all, sign) + ")", len(all) > 0
+}
+
+var comparison = regexp.MustCompile(`^(.+?)\s*(==|!=|<=|>=|<|>)\s*(.+)$`)
+
+// when makes a condition of simple comparisons with && and ||.
+func (s *scope) when(text string) (string, error) {
+	whole := strings.TrimSpace(text)
+	if whole == "true" || whole == "false" {
+		return whole, nil
+	}
+	for _, sign := range []string{"||", "&&"} {
+		if parts := strings.Split(whole, sign); len(parts) > 1 {
+			for i, p := range parts {
+				c, err := s.when(p)
+				if err != nil {
+					return "", err
+				}
+				if parts[i] = c; strings.Contains(c, "&&") {
+					parts[i] = "(" + c + ")"
+				}
+			}
+			return strings.Join(parts, " "+sign+" "), nil
+		}
+	}
+	fail := fmt.Errorf("when: %s is no simple comparison; write the if by hand", strconv.Quote(importer.Clip(whole, 60)))
+	m := comparison.FindStringSubmatch(whole)
+	if m == nil || strings.ContainsAny(reference.ReplaceAllString(whole, ""), "()~?+") {
+		return "", fail
+	}
+	var sides [2]string
+	for i, side := range []string{m[1], m[3]} {
+		side = strings.TrimSpace(side)
+		if n := len(side); n > 1 && (side[0] == '"' || side[0] == '\'') && side[n-1] == side[0] {
+			side = side[1 : n-1]
+		}
+		v, err := s.value(side)
+		if err != nil {
+			return "", fmt.Errorf("when: %w", err)
+		}
+		c, known := v.Const()
+		_, notNumber := strconv.ParseFloat(c, 64)
+		switch {
+		case strings.ContainsAny(m[2], "<>") && known && notNumber != nil:
+			return "", fail
+		case strings.ContainsAny(m[2], "<>") && known:
+			sides[i] = c
+		case strings.ContainsAny(m[2], "<>"):
+			sides[i] = "double(" + v.CEL() + ")"
+		default:
+			sides[i] = v.CEL()
+		}
+	}
+	return sides[0] + " " + m[2] + " " + sides[1], nil
+}
+
+// both joins two conditions.
+func both(a, b string) string {
+	switch {
+	case a == "":
+		return b
+	case b == "":
+		return a
+	}
+	return paren(a) + " && " + paren(b)
+}
+
+func paren(c string) string {
+	if strings.Contains(c, "||") {
+		return "(" + c + ")"
+	}
+	return c
+}

@@ -1,0 +1,173 @@
+package argo
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"skein.dev/skein/internal/importer"
+	"skein.dev/skein/internal/workflow"
+)
+
+// kept is an artifact: a file that a task leaves behind, by the name under which it is kept.
+type kept struct{ task, name string }
+
+// noInputs is why artifacts do not arrive.
+const noInputs = "only what a task before it leaves in its working folder arrives, by from: \"{{tasks.NAME.outputs.artifacts.NAME}}\"; fetch other files in the script"
+
+// inside is where a path lies in the working folder; false: it does not.
+func inside(name, dir string) (string, bool) {
+	if rest, ok := strings.CutPrefix(name, strings.TrimRight(dir, "/")+"/"); ok && dir != "" {
+		name = rest
+	}
+	if name == "" || strings.HasPrefix(name, "/") {
+		return name, false
+	}
+	name = path.Clean(name)
+	return name, importer.CheckTask(&importer.Task{Artifacts: []string{name}}) == nil
+}
+
+// artifacts are files that are kept: those that lie in the working folder.
+func (d *sheet) artifacts(t *importer.Task, v *workflow.Value, dir string) map[string]kept {
+	all := map[string]kept{}
+	if v == nil {
+		return all
+	}
+	for _, a := range v.Vals {
+		name, ok := inside(a.Get("path").Str(), dir)
+		if !ok {
+			d.Drop(a, "outputs.artifacts: "+importer.Clip(name, 60)+" does not lie in the working folder, and only what lies there is kept", "have it write there, and name it under artifacts")
+			continue
+		}
+		t.Artifacts = append(t.Artifacts, name)
+		all[a.Get("name").Str()] = kept{t.Name, name}
+		if a.Get("name").Str() != name {
+			d.Approximate(a, "outputs.artifacts: "+importer.Clip(a.Get("name").Str(), 60)+" is kept under its path, "+importer.Clip(name, 60)+"; a folder is written as PATH/**")
+		}
+	}
+	return all
+}
+
+var wholeReference = regexp.MustCompile(`^\s*\{\{\s*([^{}]*?)\s*\}\}\s*$`)
+
+// file finds the artifact that a from means.
+func (s *scope) file(from string) (kept, bool) {
+	m := wholeReference.FindStringSubmatch(from)
+	if m == nil {
+		return kept{}, false
+	}
+	if name, ok := strings.CutPrefix(m[1], "inputs.artifacts."); ok {
+		k, ok := s.files[name]
+		return k, ok
+	}
+	p := strings.Split(m[1], ".")
+	if len(p) != 5 || p[0] != "tasks" && p[0] != "steps" || p[2] != "outputs" || p[3] != "artifacts" || s.nodes[p[1]] == nil {
+		return kept{}, false
+	}
+	k, ok := s.nodes[p[1]].files[p[4]]
+	return k, ok
+}
+
+// files are the artifacts that a template is called with.
+func (c *call) files(in *workflow.Value) map[string]kept {
+	all := map[string]kept{}
+	if list := c.args.Get("artifacts"); list != nil {
+		for _, a := range list.Vals {
+			name := a.Get("name").Str()
+			if k, ok := c.outer.file(a.Get("from").Str()); ok {
+				all[name] = k
+				continue
+			}
+			c.outer.Drop(a, "arguments.artifacts: "+importer.Clip(name, 60)+": "+noInputs, "")
+			all[name] = kept{}
+		}
+	}
+	if list := in.Get("artifacts"); list != nil {
+		for _, a := range list.Vals {
+			if _, given := all[a.Get("name").Str()]; !given {
+				c.outer.Drop(a, "inputs.artifacts: "+importer.Clip(a.Get("name").Str(), 60)+": "+noInputs, "")
+			}
+		}
+	}
+	return all
+}
+
+// handOn are the artifacts that a dag or steps leave: those of their tasks.
+func (s *scope) handOn(list *workflow.Value) map[string]kept {
+	all := map[string]kept{}
+	if list == nil {
+		return all
+	}
+	for _, a := range list.Vals {
+		k, ok := s.file(a.Get("from").Str())
+		if !ok {
+			s.Drop(a, "outputs.artifacts: only from: \"{{tasks.NAME.outputs.artifacts.NAME}}\" of a file in a working folder is imported here", "name the file under artifacts of the task that makes it")
+			continue
+		}
+		all[a.Get("name").Str()] = k
+	}
+	return all
+}
+
+// gets gives a task the artifacts that its template takes in.
+func (s *scope) gets(t *importer.Task, list *workflow.Value, dir string) {
+	if list == nil {
+		return
+	}
+	for _, a := range list.Vals {
+		k := s.files[a.Get("name").Str()]
+		if k.task == "" {
+			continue // that was said
+		}
+		to, ok := inside(a.Get("path").Str(), dir)
+		of := s.made(k.task)
+		what := "inputs.artifacts: " + importer.Clip(a.Get("name").Str(), 60)
+		switch {
+		case !ok:
+			s.Drop(a, what+": "+importer.Clip(to, 60)+" does not lie in the working folder, and only there files arrive", "have it read there, and name it under inputs")
+		case of == nil || of.Each != nil:
+			s.Drop(a, what+": it is of a task that is repeated, so there are several", "name a folder for them under inputs")
+		case !s.before(of.Name, t):
+			s.Drop(a, what+": the task does not need "+importer.Clip(of.Name, 60)+", which makes it", "add it to dependencies")
+		case slices.ContainsFunc(t.Inputs, func(in importer.Input) bool {
+			return in.To == to || strings.HasPrefix(in.To, to+"/") || strings.HasPrefix(to, in.To+"/")
+		}):
+			s.Drop(a, what+": two files would be "+importer.Clip(to, 60), "give one of them another path")
+		default:
+			t.Inputs = append(t.Inputs, importer.Input{To: to, Task: of.Name, Name: k.name})
+			if importer.IsTrue(a.Get("optional")) {
+				s.Approximate(a, what+" is optional; here a file that is named must be there, and a pattern need not: the task fails without it")
+			}
+		}
+	}
+}
+
+func (d *sheet) made(name string) *importer.Task {
+	i := slices.IndexFunc(d.Tasks, func(t *importer.Task) bool { return t.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return d.Tasks[i]
+}
+
+// before reports whether a task surely ends before another begins.
+func (d *sheet) before(name string, t *importer.Task) bool {
+	byName := make(map[string]*importer.Task, len(d.Tasks))
+	for _, t := range d.Tasks {
+		byName[t.Name] = t
+	}
+	seen, next := map[string]bool{}, slices.Clone(t.Needs)
+	for len(next) > 0 {
+		need := next[len(next)-1]
+		next = next[:len(next)-1]
+		if need == name {
+			return true
+		}
+		if of := byName[need]; of != nil && !seen[need] {
+			seen[need] = true
+			next = append(next, of.Needs...)
+		}
+	}
+	return false
+}

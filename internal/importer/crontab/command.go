@@ -1,0 +1,234 @@
+package crontab
+
+import (
+	"strings"
+
+	"skein.dev/skein/internal/importer"
+)
+
+// percent divides what stands in the line into the command and its standard input, as cron
+// does: the first % that has no backslash before it ends the command, each later one is a
+// line end, and \% is a %. All other backslashes stay.
+func percent(text string) (command, input string, has bool) {
+	var out strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '\\' && i+1 < len(text):
+			i++
+			if text[i] != '%' {
+				out.WriteByte('\\')
+			}
+			out.WriteByte(text[i])
+		case text[i] == '%':
+			return out.String(), inputOf(text[i+1:]), true
+		default:
+			out.WriteByte(text[i])
+		}
+	}
+	return out.String(), "", false
+}
+
+// inputOf turns what follows the first % into lines. Here a backslash behind a backslash may
+// escape a %, too: cron reads the two parts by different rules.
+func inputOf(text string) string {
+	var out strings.Builder
+	escaped := false
+	for i := 0; i < len(text); i++ {
+		ch := text[i]
+		switch {
+		case escaped && ch != '%':
+			out.WriteByte('\\')
+		case !escaped && ch == '%':
+			ch = '\n'
+		}
+		if escaped = ch == '\\'; !escaped {
+			out.WriteByte(ch)
+		}
+	}
+	if escaped {
+		out.WriteByte('\\')
+	}
+	return out.String()
+}
+
+// execution is what the task runs: a text for sh, or a program with arguments.
+type execution struct {
+	text string
+	argv []string
+}
+
+// commandVar carries a command that the file could not hold as it is.
+const commandVar = "CRON_COMMAND"
+
+// command says what the entry runs.
+func (c *converter) command(d *draft) *fault {
+	e := d.entry
+	command, input, has := percent(e.command)
+	command = trimRight(command)
+	if command == "" {
+		return &fault{e.begin, "the command is empty: the % ends it", `write \% for a percent sign`}
+	}
+	if strings.Contains(command, `\\`) {
+		d.approximate(`\\ in the command stays as it is; cron of Debian makes one \ of it`)
+	}
+	d.env = c.environment(d)
+	shell := c.vars.value("SHELL", "/bin/sh")
+	script := command
+	if isPosix(shell) {
+		script = d.unguard(command)
+	}
+	if has {
+		c.noteInput(d, command)
+	}
+	if input != "" && isPosix(shell) {
+		script = d.withInput(script, input)
+	}
+	switch {
+	case input != "" && !isPosix(shell):
+		d.run.text = d.withInput("exec "+importer.QuoteShell(shell)+" -c "+importer.QuoteShell(script), input)
+	case isSh(shell) && c.findsSh():
+		d.run.text = script
+	default:
+		d.run.argv = []string{shell, "-c", script}
+	}
+	d.escape()
+	return nil
+}
+
+// noteInput says so when a % was most likely not meant to end the command.
+func (c *converter) noteInput(d *draft, command string) {
+	if _, whole := segments(command); !whole || strings.HasSuffix(command, "+") {
+		d.approximate(`a % without \ ends the command for cron, so it never ran as it was meant; if a percent sign is meant, correct run`)
+		return
+	}
+	d.notes = append(d.notes, "what follows the first % is its standard input")
+}
+
+// inputVar carries an input that fits in no here-document.
+const inputVar = "CRON_INPUT"
+
+// withInput gives a script its standard input. exec in front changes that of the shell itself,
+// so it holds for every command of the script, whatever that looks like.
+func (d *draft) withInput(script, input string) string {
+	input = strings.TrimSuffix(input, "\n")
+	lines := strings.Split(input, "\n")
+	for _, end := range []string{"INPUT", "END", "DATA", "TEXT", "LINES", "OVER", "STDIN", "Q", "X", "Z"} {
+		if !clashes(lines, end) {
+			return "exec <<'" + end + "'\n" + input + "\n" + end + "\n" + script
+		}
+	}
+	d.env = append(d.env, variable{inputVar, input})
+	return "exec <<INPUT\n$" + inputVar + "\nINPUT\n" + script
+}
+
+// clashes reports whether a line would be taken for the end of a here-document, or begins like
+// it and goes on with a byte above ASCII: dash loses a byte there.
+func clashes(lines []string, end string) bool {
+	for _, line := range lines {
+		n := 0
+		for n < len(line) && n < len(end) && line[n] == end[n] {
+			n++
+		}
+		if n == len(end) || n > 0 && n < len(line) && line[n] >= 0x80 {
+			return true
+		}
+	}
+	return false
+}
+
+// escape moves a command that holds ${{ into a variable: inside of run that is refused, so
+// that no value can become code, and there is no way to write it.
+func (d *draft) escape() {
+	const open = "${{"
+	text := d.run.text
+	if d.run.argv != nil {
+		text = d.run.argv[2]
+	}
+	if !strings.Contains(text, open) {
+		return
+	}
+	d.env = append(d.env, variable{commandVar, text})
+	d.notes = append(d.notes, "the command holds ${{, which run cannot; it stands in the variable "+commandVar)
+	if d.run.argv != nil {
+		d.run = execution{text: "exec " + importer.QuoteShell(d.run.argv[0]) + ` -c "$` + commandVar + `"`}
+		return
+	}
+	d.run.text = `eval "$` + commandVar + `"`
+}
+
+// user says as whom, and where, the entry runs.
+func (c *converter) user(d *draft) {
+	d.dir = c.vars.value("HOME", c.opt.Home)
+	name, _, _ := strings.Cut(d.entry.user, ":") // FreeBSD: user:group
+	if name != "" && name != c.opt.User {
+		d.approximate("it ran as " + importer.Clip(name, 40) + "; run_as is not supported yet, so it runs as the user of the node")
+	}
+}
+
+// trimRight takes blanks from the end that mean nothing to a shell.
+func trimRight(command string) string {
+	trimmed := strings.TrimRight(command, " \t")
+	if strings.HasSuffix(trimmed, `\`) && trimmed != command {
+		return command[:len(trimmed)+1]
+	}
+	return trimmed
+}
+
+// unguard changes "test -x PROGRAM && PROGRAM" so that a test that says no ends well. Cron does
+// not look at exit codes; in Skein a run would fail because a program is not installed.
+func (d *draft) unguard(command string) string {
+	all, whole := segments(command)
+	if !whole {
+		return command
+	}
+	n := 0
+	for n < len(all) && all[n].op == "&&" && isGuard(command[all[n].from:all[n].to]) {
+		n++
+	}
+	if n == 0 {
+		return command
+	}
+	for _, s := range all[n:] {
+		if s.op != "&&" && s.op != "" {
+			d.notes = append(d.notes, "if the test in front says no, the run may fail; cron did not care")
+			return command
+		}
+	}
+	guard := strings.TrimSpace(command[all[0].from:all[n-1].to])
+	rest := strings.TrimLeft(command[all[n].from:], " \t")
+	d.notes = append(d.notes, "a test in front that says no ends the run well; cron did not look at exit codes")
+	return guard + " || exit 0\n" + rest
+}
+
+// isGuard knows commands that only look whether something is there.
+func isGuard(segment string) bool {
+	words := strings.Fields(segment)
+	if len(words) > 0 && words[0] == "!" {
+		words = words[1:]
+	}
+	if len(words) < 2 || strings.ContainsAny(segment, "|") {
+		return false
+	}
+	switch words[0] {
+	case "test", "which", "type", "hash":
+		return true
+	case "[", "[[":
+		return true
+	case "command":
+		return words[1] == "-v"
+	}
+	return false
+}
+
+// findsSh reports whether a node finds sh in the PATH of the crontab; cron does not search it there.
+func (c *converter) findsSh() bool {
+	folders := strings.Split(c.vars.value("PATH", "/bin"), ":")
+	return contains(folders, "/bin") || contains(folders, "/usr/bin")
+}
+
+func isSh(shell string) bool { return shell == "/bin/sh" || shell == "/usr/bin/sh" }
+
+// isPosix reports whether a shell reads what sh reads.
+func isPosix(shell string) bool {
+	return contains([]string{"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"}, shell[strings.LastIndexByte(shell, '/')+1:])
+}

@@ -1,0 +1,254 @@
+package crontab
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"skein.dev/skein/internal/cron"
+	"skein.dev/skein/internal/importer"
+	"skein.dev/skein/internal/workflow"
+)
+
+// Bounds of one crontab.
+const (
+	BytesMax   = 1 << 20
+	EntriesMax = 10_000
+	outputMax  = 16 << 20 // of all workflows, as of a workflow file: variables are repeated in each that sees them
+)
+
+// Options are what a crontab does not say itself.
+type Options struct {
+	Path      string // how the file is called in texts; its folder tells the format; "" or "-" is standard input
+	Format    Format // Auto, or how it must be read
+	Zone      string // IANA name of the time zone that cron has; "" is UTC
+	Namespace string // of the workflows; "" is the default one
+	User      string // as whom the workflows will run; "" is unknown
+	Home      string // the folder in which cron starts commands of User, absolute; "" is unknown
+	// IsUser reports whether the machine has a user, to tell the formats apart; nil knows the
+	// accounts that every system has.
+	IsUser func(name string) bool
+}
+
+// Convert reads a crontab. Lines that cannot be converted are in the report and do not stop
+// the others; the errors are about the file as a whole: too large, not text, a zone that does
+// not exist.
+func Convert(src []byte, opt Options) (*importer.Result, error) {
+	c := &converter{opt: opt, file: importer.FileName(opt.Path), vars: &variables{}, names: map[string]int{}}
+	text, err := c.check(src)
+	if err != nil {
+		return nil, err
+	}
+	if c.opt.Zone == "" {
+		c.opt.Zone = "UTC"
+	}
+	if _, err := cron.LoadZone(c.opt.Zone); err != nil {
+		return nil, c.fail(1, fmt.Sprintf("the time zone of cron: %v", err), "give it with --timezone")
+	}
+	c.result = importer.NewResult(c.file, c.opt.Zone)
+	lines := cutLines(text)
+	if err := c.bound(lines); err != nil {
+		return nil, err
+	}
+	format, because, err := c.format(lines)
+	if err != nil {
+		return nil, err
+	}
+	c.opt.Format, c.result.Format, c.result.Because = format, string(format), because
+	c.remark(text)
+	for i := range lines {
+		if err := c.line(&lines[i]); err != nil {
+			return nil, err
+		}
+	}
+	return c.result, nil
+}
+
+func (c *converter) bound(lines []line) error {
+	entries := 0
+	for i := range lines {
+		if k, _ := lines[i].kind(); k == entryLine {
+			entries++
+		}
+		if entries > EntriesMax {
+			return c.fail(lines[i].number, fmt.Sprintf("the crontab has more than %d entries", EntriesMax), "split it")
+		}
+	}
+	return nil
+}
+
+// remark notes what concerns the file as a whole.
+func (c *converter) remark(text string) {
+	note := func(s string) { c.result.Notes = append(c.result.Notes, s) }
+	if strings.Contains(text, "\r\n") {
+		note("the file has Windows line ends, which cron would pass to the commands; they are taken off")
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		note("the last line has no end, so cron would not take it; here it counts")
+	}
+	if f, _ := formatOfPath(c.opt.Path); f == System {
+		name := c.opt.Path[strings.LastIndexByte(c.opt.Path, '/')+1:]
+		if strings.IndexFunc(name, func(r rune) bool { return !isName("_"+string(r)) && r != '-' }) >= 0 {
+			note("cron of Debian does not read files with such a name; here it counts")
+		}
+	}
+}
+
+// converter is one conversion.
+type converter struct {
+	opt    Options
+	file   string
+	vars   *variables
+	names  map[string]int // of the workflows so far: the next number to try behind each
+	above  []string       // the comment lines right above
+	output int            // bytes of YAML so far
+	result *importer.Result
+}
+
+func (c *converter) fail(line int, message, hint string) error {
+	return workflow.Errors{{File: c.file, Line: line, Column: 1, Message: message, Hint: hint}}
+}
+
+// check bounds the file and says if it is no text at all.
+func (c *converter) check(src []byte) (string, error) {
+	if len(src) > BytesMax {
+		return "", c.fail(1, fmt.Sprintf("the crontab is larger than %d MiB", BytesMax>>20), "split it, or is this another file?")
+	}
+	text := strings.TrimPrefix(string(src), "\ufeff")
+	if i := strings.IndexByte(text, 0); i >= 0 {
+		return "", c.fail(strings.Count(text[:i], "\n")+1, "this is no crontab: it holds bytes that are no text", "is it the right file? crontab -l prints yours")
+	}
+	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
+		return "", c.fail(1, "the file is UTF-16", "convert it: iconv -f utf-16 -t utf-8")
+	}
+	if bad := invalidBytes(text); bad > 16 && bad*10 > len(text) {
+		return "", c.fail(1, "this is no crontab: it holds bytes that are no text", "is it the right file? crontab -l prints yours")
+	}
+	return text, nil
+}
+
+// invalidBytes counts the bytes that are not part of a character.
+func invalidBytes(text string) int {
+	n := 0
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		if r == utf8.RuneError && size == 1 {
+			n++
+		}
+		i += size
+	}
+	return n
+}
+
+// line converts one line.
+func (c *converter) line(l *line) error {
+	kind, v := l.kind()
+	if kind == commentLine {
+		c.above = append(c.above, strings.TrimSpace(strings.TrimLeft(l.text, "# \t")))
+		return nil
+	}
+	above := c.above
+	c.above = nil
+	switch {
+	case kind == blankLine:
+	case !utf8.ValidString(l.text):
+		c.drop(l, fault{0, "the line is not UTF-8, so it is unclear what it says", "convert the file: iconv -f latin1 -t utf-8"})
+	case kind == variableLine:
+		c.variable(l, v)
+	default:
+		return c.entry(l, above)
+	}
+	return nil
+}
+
+func (c *converter) report(l *line, o importer.Outcome, name string, notes []string) {
+	if notes == nil {
+		notes = []string{}
+	}
+	kind := importer.KindEntry
+	if k, _ := l.kind(); k == variableLine {
+		kind = importer.KindVariable
+	}
+	c.result.Lines = append(c.result.Lines, importer.Line{Line: l.number, Column: l.column(l.begin()), Kind: kind, Outcome: o, Workflow: name,
+		Notes: notes, Text: l.shown()})
+}
+
+// fault is what is wrong with a line: at an offset in its text, why, and what would be right.
+type fault struct {
+	at     int
+	reason string
+	hint   string
+}
+
+func (f fault) String() string {
+	if f.hint == "" {
+		return f.reason
+	}
+	return f.reason + "; " + f.hint
+}
+
+func (c *converter) drop(l *line, f fault) {
+	c.report(l, importer.Dropped, "", []string{f.String()})
+	c.result.Lines[len(c.result.Lines)-1].Column = l.column(max(f.at, l.begin()))
+}
+
+// entry converts a line that runs something.
+func (c *converter) entry(l *line, above []string) error {
+	e, f := c.parseEntry(l)
+	if f == nil {
+		e.above = above
+		f = c.convert(e)
+	}
+	if f != nil {
+		c.drop(l, *f)
+		return nil
+	}
+	if c.output > outputMax {
+		return c.fail(l.number, fmt.Sprintf("the workflows are larger than %d MiB: each carries the variables above it", outputMax>>20),
+			"split the crontab, or move large variables into a script")
+	}
+	return nil
+}
+
+// convert makes the workflow of an entry.
+func (c *converter) convert(e *entry) *fault {
+	d := &draft{entry: e, namespace: c.opt.Namespace, file: c.file}
+	if f := c.trigger(d); f != nil {
+		return f
+	}
+	if f := c.command(d); f != nil {
+		return f
+	}
+	c.user(d)
+	d.description = c.describe(e)
+	base := nameOf(e.command, e.line.number)
+	if e.id != "" {
+		base = slug(e.id)
+	}
+	d.name = c.unique(base)
+	source, err := d.render()
+	if err != nil {
+		return &fault{e.line.begin(), "its workflow would not mean the same: " + err.Error(), "write it by hand"}
+	}
+	c.names[d.name] = 2
+	c.output += len(source)
+	c.report(e.line, d.outcome(), d.name, d.notes)
+	c.result.Workflows = append(c.result.Workflows, importer.Workflow{Name: d.name, Namespace: c.namespace(), Line: e.line.number, Source: source})
+	return nil
+}
+
+func (c *converter) namespace() string {
+	if c.opt.Namespace == "" {
+		return "default"
+	}
+	return c.opt.Namespace
+}
+
+// describe is the comment above the line, if it reads like one, and the line itself.
+func (c *converter) describe(e *entry) string {
+	origin := fmt.Sprintf("From %s, line %d: %s", c.file, e.line.number, e.line.shown())
+	if comment := prose(e.above); comment != "" {
+		return comment + "\n" + origin
+	}
+	return origin
+}

@@ -1,0 +1,217 @@
+package crontab
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"skein.dev/skein/internal/importer"
+)
+
+// line is one line of the file, without its end.
+type line struct {
+	number int // from 1
+	text   string
+}
+
+// cutLines divides a text. Windows line ends are taken as line ends: cron would pass the
+// carriage return on to the command, where nobody wants it.
+func cutLines(text string) []line {
+	var lines []line
+	for s := range strings.SplitSeq(text, "\n") {
+		lines = append(lines, line{len(lines) + 1, strings.TrimSuffix(s, "\r")})
+	}
+	return lines
+}
+
+// space is what cron skips between fields; \v and \f count inside of variables only.
+func space(c byte) bool { return c == ' ' || c == '\t' }
+
+// begin is the offset of the first character that is no blank.
+func (l *line) begin() int { return skip(l.text, 0) }
+
+func skip(s string, i int) int {
+	for i < len(s) && space(s[i]) {
+		i++
+	}
+	return i
+}
+
+// wordEnd is the offset of the first blank from i on.
+func wordEnd(s string, i int) int {
+	for i < len(s) && !space(s[i]) {
+		i++
+	}
+	return i
+}
+
+// column of an offset, from 1, in characters.
+func (l *line) column(at int) int { return utf8.RuneCountInString(l.text[:min(at, len(l.text))]) + 1 }
+
+// shownMax bounds the text of a line in reports and descriptions, in characters.
+const shownMax = 1000
+
+// shown is the line as a person can read it: blanks trimmed, tabs and what cannot be printed
+// as a space.
+func (l *line) shown() string {
+	return importer.Clip(importer.OneLine(strings.ToValidUTF8(strings.TrimSpace(l.text), "?")), shownMax)
+}
+
+type lineKind uint8
+
+const (
+	blankLine lineKind = iota
+	commentLine
+	variableLine
+	entryLine
+)
+
+// kind tells what a line is, as cron does: what can be read as a variable is one.
+func (l *line) kind() (lineKind, *variable) {
+	rest := l.text[l.begin():]
+	switch {
+	case strings.TrimSpace(rest) == "":
+		return blankLine, nil
+	case rest[0] == '#':
+		return commentLine, nil
+	}
+	if v := parseVariable(rest); v != nil {
+		return variableLine, v
+	}
+	return entryLine, nil
+}
+
+// variable is NAME=value.
+type variable struct{ name, value string }
+
+// parseVariable reads NAME=value by cron's rules: blanks around = are allowed, name and value
+// may stand in quotes of either kind, which take everything but themselves as it is; an
+// unquoted value loses the blanks at its end. There are no escapes, and $ means nothing.
+// Nil: it is no variable.
+func parseVariable(s string) *variable {
+	name, rest, ok := quotedName(s)
+	if !ok {
+		return nil
+	}
+	if rest = trimSpaceLeft(rest); !strings.HasPrefix(rest, "=") {
+		return nil
+	}
+	value := trimSpaceLeft(rest[1:])
+	if value == "" || value[0] != '"' && value[0] != '\'' {
+		return &variable{name, strings.TrimRightFunc(value, asciiSpace)}
+	}
+	end := strings.IndexByte(value[1:], value[0])
+	if end < 0 || trimSpaceLeft(value[end+2:]) != "" {
+		return nil
+	}
+	return &variable{name, value[1 : end+1]}
+}
+
+// quotedName takes the name in front of a =.
+func quotedName(s string) (name, rest string, ok bool) {
+	if s[0] == '"' || s[0] == '\'' {
+		end := strings.IndexByte(s[1:], s[0])
+		if end < 0 || strings.Contains(s[1:end+1], "=") {
+			return "", "", false
+		}
+		return s[1 : end+1], s[end+2:], true
+	}
+	end := strings.IndexFunc(s, func(r rune) bool { return r == '=' || asciiSpace(r) })
+	if end < 0 {
+		return "", "", false
+	}
+	return s[:end], s[end:], true
+}
+
+func asciiSpace(r rune) bool { return r == ' ' || r >= '\t' && r <= '\r' }
+
+func trimSpaceLeft(s string) string { return strings.TrimLeftFunc(s, asciiSpace) }
+
+// entry is a line that runs something, taken apart.
+type entry struct {
+	line    *line
+	above   []string // the comment above it
+	at      string   // the word behind @; "": fields
+	fields  [5]field
+	period  string // of anacron
+	delay   int    // of anacron, minutes
+	id      string // of anacron: the name of the job
+	user    string // "": the owner of the crontab
+	command string // as written, % and all
+	begin   int    // of the command in the line
+	notes   []string
+}
+
+// field is one time field and where it stands in the line.
+type field struct {
+	text string
+	at   int
+}
+
+// parseEntry takes an entry apart.
+func (c *converter) parseEntry(l *line) (*entry, *fault) {
+	if c.opt.Format == Anacron {
+		return parseAnacron(l)
+	}
+	e := &entry{line: l}
+	i := l.begin()
+	if l.text[i] == '-' {
+		e.notes = append(e.notes, "the - in front only kept cron from writing to the system log")
+		i = skip(l.text, i+1)
+	}
+	var f *fault
+	if i < len(l.text) && l.text[i] == '@' {
+		end := wordEnd(l.text, i)
+		e.at = l.text[i+1 : end]
+		if f := checkAt(e.at, i); f != nil {
+			return nil, f
+		}
+		i = skip(l.text, end)
+	} else if i, f = e.takeFields(i); f != nil {
+		return nil, f
+	}
+	if c.opt.Format == System {
+		if i, f = e.takeUser(i); f != nil {
+			return nil, f
+		}
+	}
+	for strings.HasPrefix(l.text[i:], "-n ") || strings.HasPrefix(l.text[i:], "-n\t") {
+		e.notes = append(e.notes, "the -n in front only kept cron from mailing what a successful command prints")
+		i = skip(l.text, i+2)
+	}
+	if e.begin, e.command = i, l.text[i:]; strings.TrimSpace(e.command) == "" {
+		return nil, &fault{i, "there is no command", "add what is to be run at the end of the line"}
+	}
+	return e, nil
+}
+
+func (e *entry) takeFields(i int) (int, *fault) {
+	text, all := e.line.text, specs()
+	for n := range e.fields {
+		end := wordEnd(text, i)
+		if end == i {
+			return i, &fault{i, "the line has only " + plural(n, "field"),
+				"write minute, hour, day of month, month, day of week and a command, or NAME=value"}
+		}
+		e.fields[n] = field{text[i:end], i}
+		if f := all[n].check(e.fields[n]); f != nil {
+			return i, f
+		}
+		i = skip(text, end)
+	}
+	return i, nil
+}
+
+func (e *entry) takeUser(i int) (int, *fault) {
+	text := e.line.text
+	end := wordEnd(text, i)
+	if end == i {
+		return i, &fault{i, "there is no user and no command", "a line of this format is: five time fields, user, command"}
+	}
+	e.user = text[i:end]
+	next := skip(text, end)
+	if next == len(text) {
+		return next, &fault{next, "there is no command behind the user " + e.user,
+			"a line of this format is: five time fields, user, command; --format user if there is no user"}
+	}
+	return next, nil
+}

@@ -1,0 +1,50 @@
+package dagu
+
+import "skein.dev/skein/internal/importer"
+
+// reasons says of keys that are known, and dropped, why. They are folded.
+func reasons() map[string]string {
+	const (
+		mail      = "Skein sends no mail, alerts are not supported yet; add a task with if: failure()"
+		container = "tasks run as processes of the node, not in containers; have the script call docker"
+		logs      = "what tasks print is kept: skein logs RUN/TASK"
+	)
+	return map[string]string{
+		"dotenv": "files of variables are not read; write the variables under env, secrets with --pass-env at the node",
+		"tags":   "workflows have no tags; use namespaces", "labels": "workflows have no labels; use namespaces", "group": "workflows have no groups; use namespaces",
+		"mailon": mail, "mailonerror": mail, "smtp": mail, "errormail": mail, "infomail": mail, "waitmail": mail,
+		"maxactivesteps":   "how many tasks of one run go at a time is not limited; the slots of the nodes limit all",
+		"repeatpolicy":     "a task ends when it has ended; loop in the script, or give the workflow the trigger again",
+		"skipifsuccessful": "a run starts whether or not another one succeeded", "restartwaitsec": "nothing restarts runs",
+		"retrypolicy":    "a run is not retried by itself; give the tasks retry, or use skein run recover",
+		"maxcleanuptime": "tasks have kill_grace for that",
+		"maxoutputsize":  "outputs have a bound of 64 KiB for a task",
+		"logdir":         logs, "logoutput": logs, "stdout": "it is not written to a file; redirect it in the script. " + logs, "stderr": "it is not written to a file; redirect it in the script. " + logs,
+		"container": container, "registryauths": container, "kubernetes": container,
+		"resources": "they are of a whole run; here each task has its own: resources: {cpu: 1, memory: 1Gi}",
+		"secrets":   "secrets are not read from there; pass variables of the node to tasks with --pass-env",
+		"ssh":       "nothing runs over ssh; have the script call ssh", "s3": "nothing speaks to S3; have the script call aws or rclone",
+		"redis": "nothing speaks to Redis; have the script call redis-cli", "tools": "tools are not installed; install them on the nodes",
+		"artifacts": "the folder of a run is not kept; name the files under the task's artifacts", "otel": "traces are a matter of the node", "runconfig": "what a person may change at a start is not limited",
+		"webhook": "webhooks are triggers here: triggers: [{webhook: {secret: NAME}}]", "overlappolicy": "without a catch-up window nothing is made up for",
+		"actions": "actions are not imported; write out what they run", "steptypes": "step types are not imported; write out what they run",
+		"llm": "nothing speaks to language models", "harness": "nothing runs coding agents", "harnesses": "nothing runs coding agents", "messages": "nothing speaks to language models",
+		"tasks": "goals of agents are not imported", "outputschema": "what a step prints is not checked; check it in the script",
+		"dependencies": "files are not copied by step; name them under files", "inputs": "files of builds are not checked", "routes": "routes are not imported; write if", "value": "routes are not imported; write if",
+		"shellpackages": "packages are not installed; install them on the nodes", "maxcleanuptimesec": "tasks have kill_grace for that",
+	}
+}
+
+// executorReason says why a kind of step is not imported.
+func executorReason(kind string) string {
+	known := map[string]string{
+		"docker": "it runs in a container, and tasks run as processes of the node; have it run docker run …",
+		"ssh":    "nothing runs over ssh; have it run ssh HOST COMMAND", "ssh.run": "nothing runs over ssh; have it run ssh HOST COMMAND",
+		"mail": "Skein sends no mail; have it run mail or sendmail", "mail.send": "Skein sends no mail; have it run mail or sendmail",
+		"jq": "there is no such kind of task; have it run jq", "jq.filter": "there is no such kind of task; have it run jq",
+	}
+	if why, ok := known[kind]; ok {
+		return "executor " + kind + ": " + why
+	}
+	return "executor " + importer.Clip(kind, 40) + ": there is no such kind of task; have it run a program that does the same"
+}

@@ -1,0 +1,204 @@
+package dagu
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"skein.dev/skein/internal/importer"
+	"skein.dev/skein/internal/workflow"
+)
+
+// reference is ${a.b.c}, ${NAME} or $NAME at the beginning of a text.
+var reference = regexp.MustCompile(`^\$(?:\{([A-Za-z0-9_][A-Za-z0-9_.-]*)\}|([A-Za-z_][A-Za-z0-9_]*|[1-9]))`)
+
+// lookup is the value of a reference by its name. missing says why there is none; plain: sh knows
+// the variable by that name.
+func (d *dag) lookup(name string, s *step) (value importer.Text, plain bool, missing string) {
+	if rest, ok := strings.CutPrefix(name, "params."); ok {
+		name = rest
+	} else if rest, ok := strings.CutPrefix(name, "env."); ok {
+		name = rest
+	}
+	if key, ok := d.params[name]; ok {
+		return importer.Expr(importer.Member("params", key)), key == name, ""
+	}
+	if s != nil {
+		if v, missing, ok := s.itemText(name); ok {
+			return v, false, missing
+		}
+		if v, ok := s.env[name]; ok {
+			return v, true, ""
+		}
+		if v, plain, missing, known := d.fromStep(name, s); known {
+			return v, plain, missing
+		}
+	}
+	if v, ok := d.env[name]; ok {
+		return v, !strings.HasPrefix(name, "consts."), ""
+	}
+	switch name {
+	case "DAG_RUN_ID", "DAGU_RUN_ID", "context.run.id", "context.run_id":
+		return importer.Expr("run.id"), false, ""
+	case "DAG_NAME", "context.dag.name":
+		return importer.Expr("run.workflow"), false, ""
+	case "DAG_RUN_STEP_NAME", "DAGU_STEP_NAME", "context.step.name":
+		if s != nil {
+			return importer.Lit(s.task.Name), false, ""
+		}
+	case "ITEM":
+		return nil, false, "there is no item: the step is not repeated"
+	}
+	if strings.Contains(name, ".") || strings.HasPrefix(name, "DAG_") || strings.HasPrefix(name, "DAGU_") && !strings.HasPrefix(name, "DAGU_OUTPUT") {
+		return nil, false, "${" + importer.Clip(name, 60) + "} stands for nothing here"
+	}
+	return nil, true, ""
+}
+
+// fromStep is a value of another step: its output variable, or ${ID.outputs.NAME}.
+func (d *dag) fromStep(name string, s *step) (value importer.Text, plain bool, missing string, known bool) {
+	from, output, member := d.producer(name, s)
+	switch {
+	case from == nil:
+		path := strings.Split(strings.TrimPrefix(name, "steps."), ".")
+		if _, ok := d.steps[path[0]]; !ok || len(path) < 2 {
+			return nil, false, "", false
+		}
+		return nil, false, "${" + importer.Clip(name, 60) + "} is no output that the step declares; have it write to $SKEIN_OUTPUT", true
+	case from.opaque != "":
+		return nil, false, "${" + importer.Clip(name, 60) + "}: " + from.opaque, true
+	case member != "":
+		return importer.Expr(from.asJSON(output) + member), false, "", true
+	case from.asksPerson():
+		return nil, false, "${" + importer.Clip(name, 60) + "}: who approves gives a comment, and no values", true
+	case from.sends:
+		return importer.Expr(importer.TaskOutput(from.task.Name, "body")), name == output, "", true
+	}
+	return importer.Expr(importer.TaskOutput(from.task.Name, output)), name == output, "", true
+}
+
+// producer is the step whose output a reference reads: the variable of a step before, or
+// ID.outputs.NAME; and of a value that is JSON the member.
+func (d *dag) producer(name string, s *step) (from *step, output, member string) {
+	variable, rest, dotted := strings.Cut(name, ".")
+	if o, ok := d.outputOf(variable, s); ok {
+		if dotted {
+			member = "." + rest
+		}
+		if !dotted || memberPath.MatchString(member) {
+			return o, o.output, member
+		}
+	}
+	path := strings.Split(strings.TrimPrefix(name, "steps."), ".")
+	o, ok := d.steps[path[0]]
+	switch {
+	case !ok || len(path) < 2:
+	case len(path) == 3 && path[1] == "outputs" && o.calls:
+		if !slices.Contains(o.task.Outputs, path[2]) && simpleName.MatchString(path[2]) {
+			o.task.Outputs = append(o.task.Outputs, path[2])
+			o.task.Approximate("it hands on " + path[2] + ", which must be an output of the last tasks of what it calls")
+		}
+		return o, path[2], ""
+	case len(path) == 3 && path[1] == "outputs" && (o.declares(path[2]) || o.asksPerson()):
+		return o, path[2], ""
+	case len(path) == 2 && path[1] == "output" && o.output != "":
+		return o, o.output, ""
+	}
+	return nil, "", ""
+}
+
+// memberPath is names, one in another, that an expression reads.
+var memberPath = regexp.MustCompile(`^(\.[A-Za-z_][A-Za-z0-9_]*)+$`)
+
+// outputOf is the last step before s, in the graph, that hands on a variable.
+func (d *dag) outputOf(name string, s *step) (*step, bool) {
+	for i := len(d.order) - 1; i >= 0; i-- {
+		if o := d.order[i]; o != s && o.output == name && (s.handler || s.after(o)) {
+			return o, true
+		}
+	}
+	return nil, false
+}
+
+// value makes a text of what stands in a place where Dagu replaces ${…}, and no shell does.
+func (d *dag) value(at *workflow.Value, text string, s *step) importer.Text {
+	return d.valueOr(text, s, func(missing string) { d.Drop(at, missing, "use the variable in the script itself") })
+}
+
+// valueOr is value; miss is told of what has none.
+func (d *dag) valueOr(text string, s *step, miss func(missing string)) importer.Text {
+	var out importer.Text
+	lit := func(piece string) {
+		if n := len(out); n > 0 && out[n-1].Expr == "" {
+			out[n-1].Lit += piece
+			return
+		}
+		out = append(out, importer.Part{Lit: piece})
+	}
+	for i := 0; i < len(text); {
+		m := reference.FindStringSubmatch(text[i:])
+		if m == nil {
+			n := strings.IndexByte(text[i+1:], '$') + 1
+			if n == 0 {
+				n = len(text) - i
+			}
+			lit(text[i : i+n])
+			i += n
+			continue
+		}
+		value, _, missing := d.lookup(m[1]+m[2], s)
+		if missing == "" && value == nil {
+			missing = "$" + m[1] + m[2] + " is set nowhere in the file, and a value here does not see the machine's variables"
+		}
+		if missing != "" {
+			miss(missing)
+			lit(m[0])
+		}
+		for _, p := range value {
+			if p.Expr == "" {
+				lit(p.Lit)
+			} else {
+				out = append(out, p)
+			}
+		}
+		i += len(m[0])
+	}
+	if out == nil {
+		return importer.Lit("")
+	}
+	return out
+}
+
+// script moves the references of a script into variables of its task.
+func (d *dag) script(text string, s *step) string {
+	out, err := importer.Shell(text, func(rest string) (string, int, bool) {
+		if rest[0] != '$' {
+			return "", 0, false
+		}
+		m := reference.FindStringSubmatch(rest)
+		if m == nil {
+			return "", 0, false
+		}
+		name := m[1] + m[2]
+		value, plain, missing := d.lookup(name, s)
+		switch {
+		case missing != "":
+			s.task.Drop(missing, "have the task that makes it write it to $SKEIN_OUTPUT, or set it in the script")
+			return "", 0, false
+		case value == nil: // of the machine, or of the script itself
+			return "", 0, false
+		case !plain || m[1] != "" && strings.Contains(m[1], "."):
+			return s.task.Bind(strings.TrimPrefix(name, "steps."), value, text), len(m[0]), false
+		}
+		s.seen(name, value)
+		if m[1] == "" { // it stays as it is; in single quotes Dagu replaces only what is in braces
+			return "", 0, false
+		}
+		return name, len(m[0]), true
+	})
+	if err != nil {
+		s.task.Drop(err.Error(), "")
+		return text
+	}
+	return out
+}

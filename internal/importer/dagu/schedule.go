@@ -1,0 +1,80 @@
+package dagu
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"skein.dev/skein/internal/importer"
+	"skein.dev/skein/internal/workflow"
+)
+
+func rawInt(n int64) importer.Raw { return importer.Raw(strconv.FormatInt(n, 10)) }
+
+var cronZone = regexp.MustCompile(`^(?:CRON_TZ|TZ)=(\S+)\s+`)
+
+// schedules makes the triggers. Dagu starts no run while one is active, and what it missed it makes
+// up for only within a catch-up window.
+func (d *dag) schedules(f *importer.Fields) {
+	v := f.Take("schedule")
+	catchup := "none"
+	if w := f.Take("catchupWindow"); w != nil {
+		catchup = "latest"
+		if p := f.Take("overlapPolicy"); p.Str() == "all" {
+			catchup = "all"
+		}
+		d.Approximate(w, "catchupWindow: what was missed is made up for (catchup: "+catchup+"), however long ago; catchup_limit bounds how many")
+	}
+	if v.Null() {
+		return
+	}
+	if v.Kind != workflow.MapValue {
+		d.schedule(v, catchup)
+		return
+	}
+	in := importer.NewFields(v)
+	if at := in.Take("cron", "at"); at != nil {
+		d.schedule(v, catchup)
+		return
+	}
+	d.schedule(in.Take("start"), catchup)
+	in.Rest(map[string]string{
+		"stop":    "nothing stops a run at a given time; give the workflow a timeout, or another one that runs skein run stop",
+		"restart": "nothing restarts a run at a given time; a schedule with overlap: cancel_running comes close",
+	}, func(key *workflow.Value, why string) { d.Drop(key, "schedule."+why, "") })
+}
+
+// schedule is one expression, a list of them, or mappings with cron or at.
+func (d *dag) schedule(v *workflow.Value, catchup string) {
+	switch {
+	case v.Null():
+	case v.Kind == workflow.ListValue:
+		for _, e := range v.Vals {
+			d.schedule(e, catchup)
+		}
+	case v.Kind == workflow.MapValue:
+		in := importer.NewFields(v)
+		switch expr, at := in.Take("cron"), in.Take("at"); {
+		case expr != nil:
+			d.schedule(expr, catchup)
+		case at != nil:
+			d.trigger(at, importer.Map{{Key: "at", Value: at.Str()}, {Key: "overlap", Value: "skip"}})
+		}
+		in.Rest(nil, func(key *workflow.Value, why string) { d.Drop(key, "schedule."+why, "") })
+	default:
+		zone, expr := d.conv.Zone, strings.TrimSpace(v.Str())
+		if m := cronZone.FindStringSubmatch(expr); m != nil {
+			zone, expr = m[1], strings.TrimSpace(expr[len(m[0]):])
+		}
+		d.trigger(v, importer.Map{{Key: "cron", Value: importer.Raw(importer.DoubleQuoted(expr))}, {Key: "timezone", Value: zone}, {Key: "overlap", Value: "skip"}, {Key: "catchup", Value: catchup}})
+	}
+}
+
+// trigger adds a trigger, if Skein takes it: a schedule that is wrong must not cost the workflow.
+func (d *dag) trigger(at *workflow.Value, m importer.Map) {
+	if err := importer.CheckTrigger(m); err != nil {
+		d.Drop(at, "schedule: "+err.Error(), "write the trigger by hand")
+		return
+	}
+	d.Triggers = append(d.Triggers, m)
+}

@@ -1,0 +1,283 @@
+package dagu
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"skein.dev/skein/internal/importer"
+	"skein.dev/skein/internal/workflow"
+)
+
+// child is the other DAG that a step runs; nil: it runs none.
+func child(f *importer.Fields) (target *workflow.Value, params *workflow.Value) {
+	with := f.Peek("with", "config")
+	kind := executor(f.Again())
+	target = f.Take("call")
+	params = f.Peek("params")
+	if kind == "dag.run" {
+		f.Take("with", "config")
+		target = with.Get("dag")
+		if p := with.Get("params"); p != nil {
+			params = p
+		}
+		if target == nil {
+			target = &workflow.Value{Kind: workflow.ScalarValue}
+		}
+	}
+	run := f.Peek("run")
+	old := kind == "dag" || kind == "subworkflow"
+	if target == nil && run != nil && run.Kind == workflow.ScalarValue && (old || params != nil || strings.HasSuffix(run.Text, ".yaml")) {
+		target = f.Take("run") // the old form: run names a DAG
+	}
+	if target == nil && old {
+		if target = f.Take("command"); target == nil {
+			target = &workflow.Value{Kind: workflow.ScalarValue}
+		}
+	}
+	if target != nil {
+		f.Take("params")
+		executor(f)
+	}
+	return target, params
+}
+
+// call converts a step that runs another DAG.
+func (d *dag) call(s *step, f *importer.Fields) {
+	t := s.task
+	target, params := child(f)
+	file, known := d.valueOr(target.Str(), s, func(string) {}).Const()
+	base := file[strings.LastIndexByte(file, '/')+1:]
+	name := importer.WorkflowName(strings.TrimSuffix(strings.TrimSuffix(base, ".yaml"), ".yml"))
+	switch {
+	case !known || strings.TrimSpace(base) == "":
+		t.Drop("which DAG it runs is known only when it runs, or not said", "write workflow: NAME")
+		return
+	case name == importer.WorkflowName(d.name):
+		t.Drop("it runs its own DAG, which a graph cannot", "loop in a script")
+		return
+	}
+	t.Call = &importer.Call{Workflow: name, With: d.given(s, params)}
+	slices.SortStableFunc(t.Call.With, func(a, b importer.Var) int { return strings.Compare(a.Name, b.Name) })
+	t.Call.With = slices.CompactFunc(t.Call.With, func(a, b importer.Var) bool { return a.Name == b.Name })
+	if err := importer.CheckTask(t); err != nil {
+		t.Drop(err.Error(), "write the task by hand")
+		return
+	}
+	if !d.inFile(name) {
+		t.Approximate("it calls the workflow " + name + ": import that DAG too")
+	}
+}
+
+// given are the values of the parameters of a DAG that a step runs.
+func (d *dag) given(s *step, params *workflow.Value) []importer.Var {
+	var all []importer.Var
+	fail := func(missing string) { s.task.Drop(missing, "give the value in another way") }
+	give := func(key, text string) {
+		all = append(all, importer.Var{Name: importer.KeyName(key), Value: d.valueOr(text, s, fail)})
+	}
+	place := 0
+	positional := func(text string) {
+		place++
+		give(string(rune('0'+min(place, 9))), strings.Trim(text, `"'`))
+	}
+	pair := func(text string) {
+		if key, value, ok := strings.Cut(text, "="); ok && simpleName.MatchString(key) {
+			give(key, strings.Trim(value, `"'`))
+		} else {
+			positional(text)
+		}
+	}
+	var read func(v *workflow.Value)
+	read = func(v *workflow.Value) {
+		switch {
+		case v.Null():
+		case v.Kind == workflow.ScalarValue:
+			for _, w := range splitLine(v.Text) {
+				pair(w)
+			}
+		case v.Kind == workflow.ListValue:
+			for _, e := range v.Vals {
+				if e.Kind == workflow.ScalarValue {
+					pair(e.Str())
+				} else {
+					read(e)
+				}
+			}
+		default:
+			for i, k := range v.Keys {
+				give(k.Text, v.Vals[i].Str())
+			}
+		}
+	}
+	if s.hands && params == nil {
+		var first any
+		if len(s.items) > 0 {
+			first = s.items[0]
+		}
+		if m, ok := first.(map[string]string); ok {
+			for _, key := range slices.Sorted(maps.Keys(m)) {
+				give(key, "${ITEM."+key+"}")
+			}
+		} else {
+			positional("${ITEM}")
+		}
+	}
+	read(params)
+	return all
+}
+
+// inFile reports whether a DAG of that name stands in the same file.
+func (d *dag) inFile(name string) bool {
+	return slices.ContainsFunc(d.conv.Documents, func(o workflow.Document) bool {
+		return o.Value.Kind == workflow.MapValue && importer.WorkflowName(o.Value.Get("name").Str()) == name && o.Value.Get("name") != nil
+	})
+}
+
+// methods are those that a request may have.
+var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+
+// isRequest reports whether a step sends an HTTP request.
+func isRequest(f *importer.Fields) bool {
+	kind := executor(f.Again())
+	return kind == "http" || kind == "http.request"
+}
+
+// request converts a step that sends an HTTP request.
+func (d *dag) request(s *step, with *workflow.Value) {
+	f, t, in := s.fields, s.task, importer.NewFields(with)
+	words := importer.Texts(f.Take("command"))
+	if len(words) == 1 {
+		words = strings.Fields(words[0])
+	}
+	method, address := in.Take("method").Str(), in.Take("url").Str()
+	if len(words) > 0 && method == "" {
+		method, words = words[0], words[1:]
+	}
+	words = append(words, importer.Texts(f.Take("args"))...)
+	if len(words) > 0 && address == "" {
+		address = words[0]
+	}
+	fail := func(missing string) { t.Drop(missing, "give the value in another way") }
+	q := &importer.Request{Method: strings.ToUpper(method), URL: d.valueOr(address, s, fail)}
+	t.HTTP = q
+	if q.Method == "GET" {
+		q.Method = ""
+	}
+	body := in.Take("body")
+	if script := f.Take("script"); body == nil {
+		body = script
+	}
+	if body != nil {
+		q.Body = d.valueOr(body.Str(), s, fail)
+	}
+	if hs := in.Take("headers"); hs != nil {
+		for i, k := range hs.Keys {
+			q.Headers = append(q.Headers, importer.Var{Name: k.Text, Value: d.valueOr(hs.Vals[i].Str(), s, fail)})
+		}
+	}
+	d.query(s, q, in.Take("query"))
+	if n, ok := importer.Int(in.Take("timeout")); ok && n > 0 {
+		q.Timeout, _ = workflow.ParseDuration(string(importer.Seconds(n)))
+	}
+	silent := importer.IsTrue(in.Take("silent"))
+	if s.output != "" {
+		q.Answer = "text"
+		t.Outputs = []string{"body"}
+		if !silent || in.Take("format", "json") != nil {
+			t.Approximate("what it hands on is the body of the answer alone; status and headers are outputs of their own")
+		}
+	}
+	in.Take("debug")
+	in.Rest(map[string]string{
+		"skiptlsverify": "certificates are always verified; set SSL_CERT_FILE of the worker", "form": "forms with parts are not sent; have it run curl",
+		"files": "files are not sent; have it run curl", "output": "the answer is not written to a file; have it run curl",
+		"format": "the log has the status, and outputs what is kept", "json": "the log has the status, and outputs what is kept",
+	}, func(key *workflow.Value, why string) { d.Drop(key, "http."+why, "") })
+	t.Dir = nil
+	switch {
+	case with.Get("form") != nil || with.Get("files") != nil:
+		t.Drop("http: forms with parts and files are not sent", "have it run curl")
+	case !slices.Contains(methods, q.Method) && q.Method != "" || address == "":
+		t.Drop("http: it needs a method and an address that stand in the file", "write the task by hand")
+	default:
+		if err := importer.CheckTask(t); err != nil {
+			t.Drop(err.Error(), "write the task by hand")
+		}
+	}
+}
+
+// query puts parameters behind an address.
+func (d *dag) query(s *step, q *importer.Request, v *workflow.Value) {
+	if v.Null() {
+		return
+	}
+	sign := "?"
+	if text, _ := q.URL.Const(); strings.Contains(text, "?") {
+		sign = "&"
+	}
+	for i, k := range v.Keys {
+		value, known := d.valueOr(v.Vals[i].Str(), s, func(string) {}).Const()
+		if !known {
+			s.task.Drop("http: a parameter of its address is known only when it runs, and would have to be escaped", "build the address in a task before it")
+			return
+		}
+		q.URL = append(q.URL, importer.Part{Lit: sign + escaped(k.Text) + "=" + escaped(value)})
+		sign = "&"
+	}
+}
+
+// escaped writes a text for the query of an address.
+func escaped(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// approval is a step that waits for a person.
+func (d *dag) approval(t *importer.Task, v *workflow.Value, fail func(at *workflow.Value)) {
+	f := importer.NewFields(v)
+	prompt := f.Take("prompt")
+	if strings.Contains(prompt.Str(), "${") {
+		d.Approximate(prompt, "prompt: references in it are shown as they stand")
+	}
+	t.Approval = &importer.Approval{Message: strings.ReplaceAll(prompt.Str(), "${{", "$ {{")}
+	for _, key := range []string{"input", "required", "form", "rewindTo"} {
+		if in := f.Take(key); in != nil && len(in.Vals)+len(in.Text) > 0 {
+			fail(in)
+		}
+	}
+	f.Rest(nil, func(key *workflow.Value, why string) { d.Drop(key, "approval."+why, "") })
+}
+
+// gate makes the task that waits for the approval of a step: what needs the step needs it too.
+func (d *dag) gate(s *step, v *workflow.Value) {
+	t := d.Task(v, s.task.Name+"-approval")
+	t.Need(s.task.Name)
+	d.approval(t, v, func(at *workflow.Value) {
+		d.Drop(at, "approval: who approves gives a comment, and no values; a rejected task fails and is not done again", "read tasks."+t.Name+".outputs.comment; skein run recover --from does it again")
+	})
+	s.gate = t
+}
+
+// gates lets those wait for an approval that need the step.
+func (d *dag) gates() {
+	for _, s := range d.order {
+		if s.gate == nil {
+			continue
+		}
+		for _, t := range d.Tasks {
+			if t != s.gate && slices.Contains(t.Needs, s.task.Name) {
+				t.Need(s.gate.Name)
+			}
+		}
+	}
+}

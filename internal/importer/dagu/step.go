@@ -1,0 +1,357 @@
+package dagu
+
+import (
+	"slices"
+	"strings"
+
+	"skein.dev/skein/internal/importer"
+	"skein.dev/skein/internal/workflow"
+)
+
+// step is one step of a DAG.
+type step struct {
+	at       *workflow.Value
+	fields   *importer.Fields
+	task     *importer.Task
+	env      map[string]importer.Text
+	output   string   // the variable that holds what it prints
+	declared []string // outputs that it writes itself
+	depends  []*step
+	handler  bool
+	// What counts as good enough for the steps that need it, besides success.
+	onFailure, onSkip bool
+	maySkip           bool
+
+	item   string         // what the item of a foreach or parallel is called; "": there is none
+	items  []any          // those that stand in the file
+	hands  bool           // the DAG that it calls gets the item, if nothing else is said
+	gate   *importer.Task // that waits for its approval
+	calls  bool           // another DAG
+	sends  bool           // a request
+	opaque string         // why nobody can read its output
+}
+
+// asksPerson reports whether the step is nothing but a question.
+func (s *step) asksPerson() bool { return s.task.Approval != nil }
+
+func (s *step) declares(name string) bool { return slices.Contains(s.declared, name) }
+
+// after reports whether the step needs another, directly or not.
+func (s *step) after(o *step) bool {
+	seen := map[*step]bool{}
+	todo := slices.Clone(s.depends)
+	for len(todo) > 0 {
+		next := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if next == o {
+			return true
+		}
+		if !seen[next] {
+			seen[next] = true
+			todo = append(todo, next.depends...)
+		}
+	}
+	return false
+}
+
+// seen gives the step's task a variable that comes from another step.
+func (s *step) seen(name string, value importer.Text) {
+	if len(value) != 1 || !strings.HasPrefix(value[0].Expr, "tasks") || slices.ContainsFunc(s.task.Env, func(v importer.Var) bool { return v.Name == name }) {
+		return
+	}
+	s.task.Env = append(s.task.Env, importer.Var{Name: name, Value: value})
+}
+
+// begin makes a step of a value: a command, or a mapping. Names of steps are known only when all
+// have begun.
+func (d *dag) begin(at *workflow.Value, v *workflow.Value, name string) *step {
+	s := &step{at: at, fields: importer.NewFields(v), env: map[string]importer.Text{}}
+	if v.Kind == workflow.ScalarValue {
+		s.fields = importer.NewFields(&workflow.Value{Kind: workflow.MapValue, Keys: []*workflow.Value{{Text: "run"}}, Vals: []*workflow.Value{v}})
+	}
+	id, long := s.fields.Take("id").Str(), s.fields.Take("name").Str()
+	switch {
+	case name != "":
+	case id != "":
+		name = id
+	case long != "":
+		name = long
+	default:
+		name = "step-" + string(rawInt(int64(len(d.order)+1)))
+	}
+	s.task = d.Task(at, name)
+	s.sends = isRequest(s.fields)
+	if target, _ := child(s.fields.Again()); target != nil {
+		s.calls = s.fields.Peek("parallel") == nil
+	}
+	for _, n := range []string{name, id, long} {
+		if n == "" {
+			continue
+		}
+		if o, dup := d.steps[n]; dup && o != s {
+			s.task.Approximate("another step is called " + importer.Clip(n, 60) + " too; the first one is meant where it is needed")
+			continue
+		}
+		d.steps[n] = s
+	}
+	switch o := s.fields.Take("output"); {
+	case o == nil:
+	case o.Kind == workflow.ScalarValue && simpleName.MatchString(strings.TrimPrefix(o.Text, "$")):
+		s.output = strings.TrimPrefix(o.Text, "$")
+	case o.Kind == workflow.MapValue && simpleName.MatchString(o.Get("name").Str()):
+		s.output = o.Get("name").Str()
+	default:
+		d.Drop(o, "output: only a variable for what the step prints is imported", "have the step write key=value lines to $SKEIN_OUTPUT")
+	}
+	for _, o := range outputsOf(s.fields.Take("outputs")) {
+		if simpleName.MatchString(o) && !s.declares(o) {
+			s.declared = append(s.declared, o)
+		}
+	}
+	d.order = append(d.order, s)
+	return s
+}
+
+func outputsOf(v *workflow.Value) []string {
+	var all []string
+	if v != nil {
+		for _, o := range v.Vals {
+			all = append(all, o.Get("name").Str())
+		}
+	}
+	return all
+}
+
+// fill converts what a step runs and how.
+func (d *dag) fill(s *step) {
+	f, t := s.fields, s.task
+	t.Description = f.Take("description").Str()
+	d.eachPair(f.Take("env"), "env", func(at *workflow.Value, name, value string) {
+		if commands.MatchString(value) || strings.HasPrefix(name, "SKEIN_") {
+			d.Drop(at, "env: "+name+" is the output of a command, or has a name of Skein's own", "set it in the script")
+			return
+		}
+		text := d.value(at, value, s)
+		s.env[name] = text
+		t.Env = append(slices.DeleteFunc(t.Env, func(v importer.Var) bool { return v.Name == name }), importer.Var{Name: name, Value: text})
+	})
+	d.check(s, f.Take("preconditions", "precondition"), "it finds out whether "+t.Name+" runs")
+	t.Dir = d.dir
+	if v := f.Take("workingDir", "dir"); v != nil {
+		t.Dir = nil
+		if v.Text != "." {
+			t.Dir = d.value(v, v.Str(), s)
+		}
+	}
+	d.action(s)
+	if s.fields == f { // else it was done with the body of a foreach
+		d.how(s)
+	}
+	if v := f.Take("signalOnStop"); v != nil && v.Str() != "SIGTERM" {
+		t.Approximate("signalOnStop: " + importer.Clip(v.Str(), 30) + " is not sent: a task gets TERM, and KILL after kill_grace; catch TERM in the script")
+	}
+	if v := f.Take("approval"); v != nil {
+		d.gate(s, v)
+	}
+	f.Rest(reasons(), func(key *workflow.Value, why string) { d.Drop(key, why, "") })
+	switch {
+	case t.Call != nil || t.HTTP != nil || t.Approval != nil || s.fields != f:
+	default:
+		t.Outputs = append(t.Outputs, s.declared...)
+		if s.output != "" && s.opaque == "" {
+			t.Capture(s.output, nil)
+		}
+	}
+}
+
+// how reads timeout, retry and place of a step.
+func (d *dag) how(s *step) {
+	f, t := s.fields, s.task
+	if n, ok := importer.Int(f.Take("timeoutSec")); ok && n > 0 && t.Wait == 0 {
+		t.Settings.Add("timeout", importer.Seconds(n))
+	}
+	retry := f.Take("retryPolicy")
+	logical := t.Call != nil || t.Approval != nil
+	switch r := d.retry(retry); {
+	case r == nil:
+	case logical:
+		d.Drop(retry, "retryPolicy: a task that only waits is not retried; what it calls is", "give the tasks of the other workflow a retry")
+	default:
+		if t.HTTP != nil {
+			r = slices.DeleteFunc(r, func(p importer.Pair) bool { return p.Key == "on_exit" })
+		}
+		t.Settings.Add("retry", r)
+	}
+	labels := d.labels
+	if own := d.selector(f.Take("workerSelector")); own != nil {
+		labels = own
+	}
+	if labels != nil && !logical {
+		t.Settings.Add("labels", labels)
+	}
+	if logical || t.HTTP != nil {
+		t.Env, t.Dir = nil, nil
+	}
+}
+
+// action finds out what a step runs.
+func (d *dag) action(s *step) {
+	f, t := s.fields, s.task
+	if v := f.Take("foreach"); v != nil {
+		d.repeat(s, v)
+		return
+	}
+	if target, _ := child(f.Again()); target != nil {
+		d.calling(s, f.Take("parallel"))
+		return
+	}
+	with := f.Take("with", "config")
+	if with == nil {
+		with = f.Peek("executor").Get("config")
+	}
+	shell := slices.Clone(d.shell)
+	if v := with.Get("shell"); v != nil {
+		shell = words(v)
+	}
+	shell = append(shell, importer.Texts(with.Get("shell_args"))...)
+	if v := f.Take("shell"); v != nil {
+		shell = words(v)
+	}
+	shell = append(shell, importer.Texts(f.Take("shellArgs"))...)
+	if v := f.Take("parallel"); v != nil && !d.repeated(s, v) {
+		return
+	}
+	run, script, command := f.Peek("run"), f.Peek("script"), f.Peek("command")
+	kind := executor(f)
+	switch {
+	case s.sends:
+		d.request(s, with)
+		return
+	case kind == "human.task" || kind == "hitl":
+		d.approval(t, with, func(at *workflow.Value) {
+			d.Drop(at, "who approves gives a comment, and no values", "read tasks."+t.Name+".outputs.comment")
+		})
+		return
+	case strings.HasPrefix(kind, "dag.") || kind == "subworkflow":
+		t.Drop("it starts another DAG and does not wait for it", "have it run: skein run NAME --detach, or write workflow: NAME, which waits")
+		return
+	}
+	f.Take("run")
+	f.Take("script")
+	f.Take("command")
+	f.Take("params", "args")
+	switch {
+	case kind != "" && kind != "shell" && kind != "command" && kind != "local":
+		t.Drop(executorReason(kind), "")
+	case f.Take("container") != nil:
+		t.Drop("it runs in a container, and tasks run as processes of the node", "have it run docker run … if the node has docker")
+	case script != nil && command != nil && command.Kind == workflow.ScalarValue:
+		d.source(s, strings.Fields(command.Text), script.Str())
+	case script != nil:
+		d.source(s, shell, script.Str())
+	case run != nil:
+		d.commands(s, shell, run)
+	case command != nil:
+		d.commands(s, shell, command)
+	default:
+		t.Drop("there is nothing that it runs", "give it a command")
+	}
+}
+
+// repeated converts parallel. That of a step that calls nobody is no grammar of Dagu's, but what it means is clear.
+func (d *dag) repeated(s *step, v *workflow.Value) bool {
+	in := importer.NewFields(v)
+	list := v
+	if v.Kind == workflow.MapValue {
+		list = in.Take("items")
+	}
+	src, why := d.items(s, in, list)
+	in.Rest(nil, func(key *workflow.Value, why string) { d.Drop(key, "parallel."+why, "") })
+	if why != "" {
+		s.task.Drop("parallel: "+why, "write foreach by hand")
+		return false
+	}
+	s.item, s.items = "ITEM", src.items
+	s.task.Each = &importer.Each{Items: src.items, List: src.list, Parallel: src.parallel}
+	return true
+}
+
+// calling is a step that runs another DAG, once or for each of several items.
+func (d *dag) calling(s *step, parallel *workflow.Value) {
+	if s.output != "" {
+		s.opaque = "it stands for a report of Dagu about the other DAG; read outputs of its last tasks"
+	}
+	s.hands = parallel != nil
+	if s.hands && !d.repeated(s, parallel) {
+		return
+	}
+	if d.call(s, s.fields); s.task.Call == nil {
+		s.task.Each = nil
+	}
+}
+
+// executor is the kind of a step that is no command.
+func executor(f *importer.Fields) string {
+	if v := f.Take("action"); v != nil {
+		return v.Str()
+	}
+	v := f.Take("executor", "type")
+	if v != nil && v.Kind == workflow.MapValue {
+		return v.Get("type").Str()
+	}
+	return v.Str()
+}
+
+// commands are a line, or a list of them, each with a shell of its own.
+func (d *dag) commands(s *step, shell []string, v *workflow.Value) {
+	lines := importer.Texts(v)
+	if v.Kind == workflow.ScalarValue || len(lines) == 1 {
+		d.source(s, shell, lines[0])
+		return
+	}
+	if s.fields.Take("args") == nil && len(lines) > 0 && !strings.ContainsAny(lines[0], " \t\n") && v.Get("") == nil {
+		s.task.Approximate("the list is taken for a program and its arguments; newer versions of Dagu run each item as a command")
+		for i, l := range lines {
+			lines[i] = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`").Replace(l) + `"`
+		}
+		d.source(s, shell, strings.Join(lines, " "))
+		return
+	}
+	d.source(s, shell, "(\n"+strings.Join(lines, "\n) || exit\n(\n")+"\n) || exit")
+}
+
+// source is a script with the program that reads it; none is sh.
+func (d *dag) source(s *step, program []string, text string) {
+	if line, rest, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(line, "#!") {
+		program, text = strings.Fields(strings.TrimPrefix(line, "#!")), rest
+		if len(program) > 1 && strings.HasSuffix(program[0], "/env") {
+			program = program[1:]
+		}
+	}
+	text = strings.TrimSuffix(text, "\n")
+	if strings.TrimSpace(text) == "" {
+		s.task.Drop("there is nothing that it runs", "give it a command")
+		return
+	}
+	if n := len(program); n > 1 && program[n-1] == "-c" {
+		program = program[:n-1]
+	}
+	if len(program) == 0 || importer.Shells(program[0]) {
+		text = d.script(text, s)
+		if strings.Contains(text, "DAGU_OUTPUT") {
+			text = "DAGU_OUTPUT_FILE=$SKEIN_OUTPUT\nexport DAGU_OUTPUT_FILE\n" + text
+			s.task.Approximate("it writes its outputs to $SKEIN_OUTPUT: key=value lines only, without <<")
+		}
+		if len(program) == 0 && strings.Contains(text, "\n") {
+			text = "set -e\n" + text // as Dagu's own shell does
+		}
+	} else if m := reference.FindStringSubmatch(text[max(strings.Index(text, "${"), 0):]); m != nil && strings.Contains(m[1], ".") {
+		s.task.Drop("${"+importer.Clip(m[1], 60)+"} stands in a program that is no shell script, where a value would be taken for code", "give the task a variable and read it in the program")
+		return
+	}
+	if strings.Contains(text, "${{") {
+		s.task.Drop("it holds ${{, which run cannot", "move it into a script of its own and run that")
+		return
+	}
+	s.task.Run = importer.Source(program, text)
+}

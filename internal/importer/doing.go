@@ -1,0 +1,259 @@
+package importer
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"skein.dev/skein/internal/workflow"
+)
+
+// Each repeats a task for the items of a list: those that stand in the file, or those that an
+// expression gives.
+type Each struct {
+	Items    []any // texts, and mappings from texts to texts
+	List     string
+	Parallel int64 // most at one time; 0: all
+}
+
+// Doing is what a task does without a process: at most one of the fields is set, and then it has
+// no Run.
+type Doing struct {
+	Call     *Call
+	HTTP     *Request
+	Wait     workflow.Duration
+	Approval *Approval
+}
+
+// Call runs another workflow.
+type Call struct {
+	Workflow string
+	With     []Var
+}
+
+// Request is sent over HTTP.
+type Request struct {
+	Method   string // "": GET
+	URL      Text
+	Headers  []Var
+	Body     Text // nil: none
+	Timeout  workflow.Duration
+	Status   []int // that are a success; none: 200 to 299
+	Contains string
+	Answer   string // text | json; "": the body is not kept
+}
+
+// Approval waits for a person.
+type Approval struct {
+	Message string
+	Timeout workflow.Duration
+}
+
+func (d *Doing) none() bool {
+	return d.Call == nil && d.HTTP == nil && d.Wait == 0 && d.Approval == nil
+}
+
+// file adds what stands in the workflow file.
+func (d *Doing) file(m *Map) {
+	switch {
+	case d.Call != nil:
+		m.Add("workflow", d.Call.Workflow)
+		if len(d.Call.With) > 0 {
+			m.Add("with", environment(d.Call.With))
+		}
+	case d.HTTP != nil:
+		m.Add("http", d.HTTP.file())
+	case d.Wait != 0:
+		m.Add("wait", Raw(d.Wait.String()))
+	case d.Approval != nil:
+		a := Map{}
+		if d.Approval.Message != "" {
+			a.Add("message", d.Approval.Message)
+		}
+		if d.Approval.Timeout > 0 {
+			a.Add("timeout", Raw(d.Approval.Timeout.String()))
+		}
+		if len(a) == 0 {
+			m.Add("approval", Raw("{}"))
+		} else {
+			m.Add("approval", a)
+		}
+	}
+}
+
+func (q *Request) file() Map {
+	m := Map{}
+	if q.Method != "" {
+		m.Add("method", q.Method)
+	}
+	m.Add("url", q.URL.Template())
+	if len(q.Headers) > 0 {
+		m.Add("headers", environment(q.Headers))
+	}
+	if q.Body != nil {
+		m.Add("body", q.Body.Template())
+	}
+	if q.Timeout > 0 {
+		m.Add("timeout", Raw(q.Timeout.String()))
+	}
+	if len(q.Status) > 0 || q.Contains != "" {
+		var e Map
+		if len(q.Status) > 0 {
+			raw, _ := json.Marshal(q.Status)
+			e.Add("status", Raw(raw))
+		}
+		if q.Contains != "" {
+			e.Add("body", q.Contains)
+		}
+		m.Add("expect", e)
+	}
+	if q.Answer != "" {
+		m.Add("answer", q.Answer)
+	}
+	return m
+}
+
+// file is the value of foreach.
+func (e *Each) file() any {
+	if e.List != "" {
+		return "${{ " + e.List + " }}"
+	}
+	raw, _ := json.Marshal(e.Items) // texts and mappings of texts
+	return Raw(raw)
+}
+
+// same reports whether a task that was read does what is meant.
+func (d *Doing) same(is *workflow.Task) bool {
+	switch {
+	case d.Call != nil:
+		return is.Call != nil && is.Call.Workflow == d.Call.Workflow && slices.EqualFunc(is.Call.With, d.Call.With, func(g workflow.Given, v Var) bool {
+			return g.Name == v.Name && sameJSON(g.Value, v.Value.Template())
+		})
+	case d.HTTP != nil:
+		q, want := is.HTTP, d.HTTP
+		return q != nil && q.URL == want.URL.Template() && q.Method == want.Method && sameEnv(q.Headers, want.Headers) && q.Answer == want.Answer &&
+			q.Contains == want.Contains && slices.Equal(q.Status, want.Status) && q.Timeout == want.Timeout &&
+			(want.Body == nil) == (q.Body == nil) && (want.Body == nil || sameJSON(q.Body, want.Body.Template()))
+	case d.Wait != 0:
+		return is.Wait != nil && is.Wait.For == d.Wait
+	case d.Approval != nil:
+		return is.Approval != nil && is.Approval.Message == d.Approval.Message
+	}
+	return !is.Logical() && is.HTTP == nil
+}
+
+func (e *Each) same(is *workflow.Task) bool {
+	switch {
+	case e == nil:
+		return len(is.Foreach) == 0
+	case len(is.Foreach) != 1 || int64(is.Parallel) != e.Parallel:
+		return false
+	case e.List != "":
+		return sameJSON(is.Foreach[0].Value, "${{ "+e.List+" }}")
+	}
+	return sameJSON(is.Foreach[0].Value, e.Items)
+}
+
+// sameJSON compares by what is written: JSON of equal values is equal.
+func sameJSON(raw json.RawMessage, want any) bool {
+	var is any
+	if json.Unmarshal(raw, &is) != nil {
+		return false
+	}
+	a, err := json.Marshal(is)
+	b, _ := json.Marshal(want)
+	return err == nil && string(a) == string(b)
+}
+
+// expressions are those of the texts of a task, without its if.
+func (t *Task) expressions() []string {
+	texts := []Text{t.Dir}
+	for _, v := range t.Env {
+		texts = append(texts, v.Value)
+	}
+	if t.Call != nil {
+		for _, v := range t.Call.With {
+			texts = append(texts, v.Value)
+		}
+	}
+	if q := t.HTTP; q != nil {
+		texts = append(texts, q.URL, q.Body)
+		for _, h := range q.Headers {
+			texts = append(texts, h.Value)
+		}
+	}
+	var all []string
+	for _, text := range texts {
+		for _, p := range text {
+			if p.Expr != "" {
+				all = append(all, p.Expr)
+			}
+		}
+	}
+	if t.Each != nil && t.Each.List != "" {
+		all = append(all, t.Each.List)
+	}
+	return all
+}
+
+// readsTask finds tasks in an expression.
+var readsTask = regexp.MustCompile(`\btasks(?:\.([A-Za-z0-9_]+)|\["([A-Za-z0-9_-]+)"\])`)
+
+// needWhatIsRead: a task whose if decides by itself when it runs needs at first hand what it reads.
+func (t *Task) needWhatIsRead(names map[string]bool) {
+	if t.If == "" {
+		return
+	}
+	for _, e := range t.expressions() {
+		for _, m := range readsTask.FindAllStringSubmatch(e, -1) {
+			if name := m[1] + m[2]; name != t.Name && names[name] {
+				t.Need(name)
+			}
+		}
+	}
+}
+
+// CheckTask says what is wrong with something that a task is to have: a request, resources, a list.
+func CheckTask(t *Task) error {
+	one := *t
+	one.Name, one.Needs, one.If, one.Env, one.Dir, one.capture = "t", nil, "", nil, nil, nil
+	if one.Doing.none() && one.Run.Argv == nil && one.Run.Lang == "" {
+		one.Run = Run{Shell: "true"}
+	}
+	if q := one.HTTP; q != nil { // what it reads is known only in the whole
+		plain := *q
+		plain.URL, plain.Headers, plain.Body = blanked(q.URL), slices.Clone(q.Headers), blanked(q.Body)
+		for i := range plain.Headers {
+			plain.Headers[i].Value = blanked(plain.Headers[i].Value)
+		}
+		one.HTTP = &plain
+	}
+	if c := one.Call; c != nil {
+		plain := Call{Workflow: c.Workflow, With: slices.Clone(c.With)}
+		for i := range plain.With {
+			plain.With[i].Value = blanked(plain.With[i].Value)
+		}
+		one.Call = &plain
+	}
+	if e := one.Each; e != nil && e.List != "" {
+		one.Each = &Each{Items: []any{"x"}, Parallel: e.Parallel}
+	}
+	d := Draft{Name: "t", Description: "t", Tasks: []*Task{&one}}
+	if _, err := d.render("", ""); err != nil {
+		return errors.New("Skein would not take it: " + strings.ReplaceAll(err.Error(), "tasks.t.", ""))
+	}
+	return nil
+}
+
+// blanked is a text in which every expression is one that means something anywhere.
+func blanked(t Text) Text {
+	all := slices.Clone(t)
+	for i := range all {
+		if all[i].Expr != "" {
+			all[i].Expr = "run.id"
+		}
+	}
+	return all
+}

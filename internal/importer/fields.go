@@ -1,0 +1,104 @@
+package importer
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/workflow"
+)
+
+// Fields are the keys of a mapping, each asked for once. Keys in camelCase and snake_case are the same.
+type Fields struct {
+	value *workflow.Value
+	used  map[int]bool
+}
+
+// NewFields are the keys of a value; of one that is no mapping there are none.
+func NewFields(v *workflow.Value) *Fields {
+	if v == nil {
+		v = &workflow.Value{}
+	}
+	return &Fields{value: v, used: map[int]bool{}}
+}
+
+// Fold is the form in which keys are compared.
+func Fold(key string) string { return strings.ToLower(strings.ReplaceAll(key, "_", "")) }
+
+// Take is the value of the first of these keys that is there and holds something.
+func (f *Fields) Take(names ...string) *workflow.Value {
+	var found *workflow.Value
+	for _, name := range names {
+		for i, k := range f.value.Keys {
+			if Fold(k.Text) != Fold(name) || f.used[i] {
+				continue
+			}
+			if f.value.Vals[i].Null() {
+				f.used[i] = true
+			} else if found == nil {
+				f.used[i] = true
+				found = f.value.Vals[i]
+			}
+		}
+	}
+	return found
+}
+
+// Peek is what Take would be, and takes nothing.
+func (f *Fields) Peek(names ...string) *workflow.Value { return f.Again().Take(names...) }
+
+// Again is the same keys, of which the same were asked for.
+func (f *Fields) Again() *Fields { return &Fields{value: f.value, used: maps.Clone(f.used)} }
+
+// Rest gives every key that nobody took, with the reason for it, or a general one.
+func (f *Fields) Rest(reasons map[string]string, drop func(key *workflow.Value, why string)) {
+	for i, k := range f.value.Keys {
+		if f.used[i] || f.value.Vals[i].Null() {
+			continue
+		}
+		why, known := reasons[Fold(k.Text)]
+		if !known {
+			why = "Skein's import does not know it; write by hand what it stands for"
+		}
+		drop(k, Clip(k.Text, 60)+": "+why)
+	}
+}
+
+// Int is a value as a whole number.
+func Int(v *workflow.Value) (int64, bool) {
+	n, err := strconv.ParseInt(strings.TrimSpace(v.Str()), 10, 64)
+	return n, err == nil
+}
+
+// Seconds is a number of seconds as a duration of the workflow file.
+func Seconds(n int64) Raw {
+	n = min(max(n, 0), int64(99*365*24*time.Hour/time.Second))
+	return Raw(workflow.Duration(time.Duration(n) * time.Second).String())
+}
+
+// IsTrue reports whether a value says yes.
+func IsTrue(v *workflow.Value) bool { return strings.EqualFold(v.Str(), "true") }
+
+// Texts is a text or a list of them.
+func Texts(v *workflow.Value) []string {
+	switch {
+	case v.Null():
+		return nil
+	case v.Kind == workflow.ScalarValue:
+		return []string{v.Text}
+	}
+	var all []string
+	for _, e := range v.Vals {
+		all = append(all, e.Str())
+	}
+	return all
+}
+
+// StateIn is the condition that a task ended in one of these states.
+func StateIn(task string, states ...string) string {
+	if len(states) == 1 {
+		return TaskState(task) + ` == "` + states[0] + `"`
+	}
+	return TaskState(task) + ` in ["` + strings.Join(states, `", "`) + `"]`
+}

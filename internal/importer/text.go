@@ -1,0 +1,81 @@
+package importer
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Part is a piece of a Text: characters, or an expression that is evaluated when the task runs.
+type Part struct {
+	Lit  string
+	Expr string // CEL, without ${{ }}; if it is set, Lit is not
+}
+
+// Text is a text some pieces of which are known only at run time.
+type Text []Part
+
+// Lit is a text that is known.
+func Lit(s string) Text { return Text{{Lit: s}} }
+
+// Expr is a text that an expression gives.
+func Expr(cel string) Text { return Text{{Expr: cel}} }
+
+// Const is the text, if all of it is known.
+func (t Text) Const() (string, bool) {
+	var b strings.Builder
+	for _, p := range t {
+		if p.Expr != "" {
+			return "", false
+		}
+		b.WriteString(p.Lit)
+	}
+	return b.String(), true
+}
+
+// Template writes the text for a place that knows ${{ }}.
+func (t Text) Template() string {
+	var b strings.Builder
+	for _, p := range t {
+		if p.Expr != "" {
+			b.WriteString("${{ " + p.Expr + " }}")
+		} else {
+			b.WriteString(Literal(p.Lit))
+		}
+	}
+	return b.String()
+}
+
+// CEL writes the text as an expression.
+func (t Text) CEL() string {
+	if len(t) == 0 {
+		return `""`
+	}
+	parts := make([]string, len(t))
+	for i, p := range t {
+		if parts[i] = p.Expr; p.Expr == "" {
+			parts[i] = strconv.Quote(p.Lit)
+		}
+	}
+	return strings.Join(parts, " + ")
+}
+
+var simpleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// Member is NAME.KEY in an expression, or NAME["KEY"] where CEL would not take it for a name.
+func Member(name, key string) string {
+	if simpleName.MatchString(key) && !celReserved[key] {
+		return name + "." + key
+	}
+	return name + `["` + key + `"]`
+}
+
+var celReserved = map[string]bool{"true": true, "false": true, "null": true, "in": true, "as": true, "break": true, "const": true,
+	"continue": true, "else": true, "for": true, "function": true, "if": true, "import": true, "let": true, "loop": true,
+	"package": true, "namespace": true, "return": true, "var": true, "void": true, "while": true}
+
+// TaskState is the state of a task in an expression.
+func TaskState(task string) string { return Member("tasks", task) + ".state" }
+
+// TaskOutput is an output of a task in an expression.
+func TaskOutput(task, key string) string { return Member(Member("tasks", task)+".outputs", key) }
