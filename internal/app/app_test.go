@@ -309,19 +309,6 @@ func TestListen(t *testing.T) {
 	}
 }
 
-func TestLRU(t *testing.T) {
-	loads := map[int]int{}
-	c := newLRU(2, func(k int) (int, error) { loads[k]++; return 10 * k, nil })
-	for _, k := range []int{1, 2, 1, 3, 1, 2} { // 3 drives out 2, 2 drives out 3
-		if v, err := c.get(k); v != 10*k || err != nil {
-			t.Errorf("%d gave %d, %v", k, v, err)
-		}
-	}
-	if loads[1] != 1 || loads[2] != 2 || loads[3] != 1 {
-		t.Errorf("loads %v", loads)
-	}
-}
-
 func TestRing(t *testing.T) {
 	r := newRing(3)
 	for i := range 5 {

@@ -117,7 +117,7 @@ type other struct {
 func (l logic) lookAt(ctx context.Context, o *other, task string) error {
 	o.state = ""
 	if o.SplitAt == 0 { // its version tells what it will have
-		v, err := l.versions.get(versionID{o.Workflow, o.Version})
+		v, err := l.versions.Get(versionID{o.Workflow, o.Version})
 		if err == nil {
 			_, o.has = v.Find(task)
 		}
@@ -162,7 +162,7 @@ func (o *other) remedy(task string) string {
 
 // taskToCome fails if the runs to come of a workflow have no such task either.
 func (l logic) taskToCome(row *store.Workflow, target, task string) error {
-	v, err := l.versions.get(versionID{row.ID, row.Version})
+	v, err := l.versions.Get(versionID{row.ID, row.Version})
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (j jobs) Names(ctx context.Context, run dag.RunID, t dag.TaskID) (home.Name
 		return home.Names{}, fmt.Errorf("read the run: %w", err)
 	}
 	a := engine.Assignment{Run: run, Task: t, Workflow: row.Workflow, Version: row.Version}
-	v, err := j.x.resolve.versions.get(versionID{row.Workflow, row.Version})
+	v, err := j.x.resolve.versions.Get(versionID{row.Workflow, row.Version})
 	if err == nil {
 		err = j.x.resolve.graphFor(ctx, &a, &row)
 	}
@@ -119,7 +119,7 @@ func (jobs) Refused(err error) dag.Result {
 
 // Files implements home.Jobs.
 func (j jobs) Files(_ context.Context, w dag.WorkflowID, version int32) ([]*workerv1.File, error) {
-	v, err := j.x.resolve.versions.get(versionID{w, version})
+	v, err := j.x.resolve.versions.Get(versionID{w, version})
 	if err != nil {
 		return nil, err
 	}

@@ -120,7 +120,7 @@ func (j jobs) Inputs(ctx context.Context, run dag.RunID, t dag.TaskID) ([]artifa
 		return nil, fmt.Errorf("read the run: %w", err)
 	}
 	a := engine.Assignment{Run: run, Task: t, Workflow: row.Workflow, Version: row.Version}
-	v, err := r.versions.get(versionID{row.Workflow, row.Version})
+	v, err := r.versions.Get(versionID{row.Workflow, row.Version})
 	if err == nil {
 		err = r.graphFor(ctx, &a, &row)
 	}

@@ -57,7 +57,7 @@ func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepa
 
 // declared finds a task in the version that its run is of.
 func (l logic) declared(q *engine.PrepareQuery, a *engine.Assignment) (*version, int, error) {
-	v, err := l.versions.get(versionID{q.Row.Workflow, q.Row.Version})
+	v, err := l.versions.Get(versionID{q.Row.Workflow, q.Row.Version})
 	if err != nil {
 		return nil, 0, ofStore(err)
 	}
@@ -135,7 +135,7 @@ func (l logic) call(ctx context.Context, v *version, t int, in workflow.Inputs) 
 	if row.State != store.WorkflowActive {
 		return engine.Prepared{}, fmt.Errorf("workflow %s is %s and starts nothing; resume it, then recover this run", name, row.State)
 	}
-	child, err := l.versions.get(versionID{row.ID, row.Version})
+	child, err := l.versions.Get(versionID{row.ID, row.Version})
 	if err != nil {
 		return engine.Prepared{}, ofStore(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/lru"
 	"skein.dev/skein/internal/remote"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/worker"
@@ -47,7 +48,7 @@ func causeOf(err error) dag.Cause {
 // folder, files. What repeats is kept: definitions for long, a run's row as long as attempts of it are here.
 type resolver struct {
 	store     store.Store
-	versions  *lru[versionID, *version]
+	versions  *lru.Loader[versionID, *version]
 	artifacts string         // folder that the nodes share for them; "": the node's own
 	kept      *keptFiles     // set before the first job
 	engine    *engine.Engine // set before the first job
@@ -95,7 +96,7 @@ const (
 
 func newResolver(st store.Store) resolver {
 	r := resolver{store: st, mu: &sync.Mutex{}, runs: map[dag.RunID]*runEntry{}}
-	r.versions = newLRU(versionsKept, r.loadVersion)
+	r.versions = lru.NewLoader(versionsKept, r.loadVersion)
 	return r
 }
 
@@ -275,7 +276,7 @@ func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*resolved
 			return nil, err
 		}
 	}
-	v, err := r.versions.get(versionID{a.Workflow, a.Version})
+	v, err := r.versions.Get(versionID{a.Workflow, a.Version})
 	if err != nil {
 		return nil, err
 	}

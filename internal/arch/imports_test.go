@@ -18,9 +18,11 @@ const module = "skein.dev/skein"
 // allowed says which of our own packages each package may import, in files that are not
 // tests. A package that is not listed does not pass. Imports point down only.
 var allowed = map[string][]string{
-	"internal/dag":                   {},
-	"internal/cron":                  {},
-	"internal/workflow":              {"internal/dag", "internal/cron", "internal/glob"},
+	"internal/lru":                   {},
+	"internal/suggest":               {},
+	"internal/dag":                   {"internal/suggest"},
+	"internal/cron":                  {"internal/suggest"},
+	"internal/workflow":              {"internal/dag", "internal/cron", "internal/glob", "internal/suggest"},
 	"internal/host":                  {},
 	"internal/layout":                {},
 	"internal/threads":               {},
@@ -38,7 +40,7 @@ var allowed = map[string][]string{
 	"internal/glob":                  {},
 	"internal/artifact":              {"internal/glob"},
 	"internal/auth":                  {"internal/dag", "internal/store", "internal/line", "api/v1"},
-	"internal/trigger":               {"internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/workflow"},
+	"internal/trigger":               {"internal/lru", "internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/workflow"},
 	"internal/output":                {},
 	"internal/line":                  {},
 	"internal/worker":                {"internal/dag", "internal/artifact", "internal/output", "internal/threads"},
@@ -52,7 +54,7 @@ var allowed = map[string][]string{
 	".":                              {"api/v1", "api/worker/v1", "api/worker/v1/workerv1connect", "internal/output", "internal/line"}, // the SDK shares wire types with the server, never the domain
 	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "internal/output", "internal/layout", "api/v1"},
 	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/worker", "internal/trigger", "internal/workflow"},
-	"internal/app": {"internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs", "internal/artifact",
+	"internal/app": {"internal/lru", "internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs", "internal/artifact",
 		"internal/output", "internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "internal/bench", "internal/threads", "api/v1", ".", "examples", "web/ui"},
 	"web/ui":                    {},
 	"internal/importer":         {"internal/cron", "internal/workflow"},
@@ -78,6 +80,7 @@ var pure = map[string]bool{
 	"internal/importer/crontab": true,
 	"internal/importer/dagu":    true,
 	"internal/layout":           true,
+	"internal/suggest":          true,
 }
 
 var impure = []string{"os", "net", "log", "database", "sync", "context", "io/ioutil", "math/rand", "runtime", "unsafe"}

@@ -3,6 +3,8 @@ package cron
 import (
 	"strings"
 	"time"
+
+	"skein.dev/skein/internal/suggest"
 )
 
 // reach is farther than any wall time can be from an instant that it causes, in seconds: the
@@ -185,7 +187,7 @@ func nearZones(name string) []string {
 		case want == city:
 			slips = 1
 		case len(want) >= shortMax: // a shorter one resembles too much
-			slips = min(distance(want, key, slipsMax), distance(want, city, slipsMax)+1)
+			slips = min(slipsTo(want, key, slipsMax), slipsTo(want, city, slipsMax)+1)
 		}
 		if slips < slipsMax {
 			best[slips] = append(best[slips], known)
@@ -209,26 +211,10 @@ func zoneKey(s string) string {
 	}, strings.ToLower(s))
 }
 
-// distance is the number of single-byte edits between two short names (Levenshtein).
-// enough is the answer for names whose lengths alone differ by that much.
-func distance(a, b string, enough int) int {
+// slipsTo returns the number of edits between two names; enough if their lengths alone differ by that much.
+func slipsTo(a, b string, enough int) int {
 	if len(a)-len(b) >= enough || len(b)-len(a) >= enough {
 		return enough
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diag
-			if a[i] != b[j] {
-				cost = 1 + min(diag, row[j], row[j+1])
-			}
-			diag, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
+	return suggest.Distance(a, b)
 }

@@ -11,6 +11,7 @@ import (
 	"skein.dev/skein/internal/cron"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/lru"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
@@ -33,11 +34,11 @@ type Definitions interface {
 // called from any goroutine.
 type Planner struct {
 	defs      Definitions
-	declared  *lru[digest, *declared]
-	schedules *lru[digest, *cron.Schedule] // many triggers have the same instants
-	zones     *lru[string, *time.Location]
-	starters  *lru[versionKey, *workflow.Workflow]
-	params    *lru[paramsKey, []byte]
+	declared  *lru.Cache[digest, *declared]
+	schedules *lru.Cache[digest, *cron.Schedule] // many triggers have the same instants
+	zones     *lru.Cache[string, *time.Location]
+	starters  *lru.Cache[versionKey, *workflow.Workflow]
+	params    *lru.Cache[paramsKey, []byte]
 }
 
 var _ engine.Planner = (*Planner)(nil)
@@ -59,11 +60,11 @@ type paramsKey struct {
 func New(defs Definitions) *Planner {
 	return &Planner{
 		defs:      defs,
-		declared:  newLRU[digest, *declared](keptMax, keptSpecBytesMax),
-		schedules: newLRU[digest, *cron.Schedule](keptMax, keptSpecBytesMax),
-		zones:     newLRU[string, *time.Location](keptZonesMax, keptZonesMax),
-		starters:  newLRU[versionKey, *workflow.Workflow](keptMax, keptParamsBytesMax),
-		params:    newLRU[paramsKey, []byte](keptMax, keptParamsBytesMax),
+		declared:  lru.New[digest, *declared](keptMax, keptSpecBytesMax),
+		schedules: lru.New[digest, *cron.Schedule](keptMax, keptSpecBytesMax),
+		zones:     lru.New[string, *time.Location](keptZonesMax, keptZonesMax),
+		starters:  lru.New[versionKey, *workflow.Workflow](keptMax, keptParamsBytesMax),
+		params:    lru.New[paramsKey, []byte](keptMax, keptParamsBytesMax),
 	}
 }
 
@@ -88,14 +89,14 @@ func (p *Planner) Declared(namespace, name string, def []byte) (engine.Declarati
 // compiled is the declaration of a row.
 func (p *Planner) compiled(t *store.Trigger) (*declared, error) {
 	key := sha256.Sum256(t.Spec)
-	if d, ok := p.declared.get(key); ok {
+	if d, ok := p.declared.Get(key); ok {
 		return d, nil
 	}
 	d, err := compileWith(t, p.schedule)
 	if err != nil {
 		return nil, err
 	}
-	p.declared.put(key, d, len(t.Spec))
+	p.declared.Put(key, d, len(t.Spec))
 	return d, nil
 }
 
@@ -106,25 +107,25 @@ func (p *Planner) schedule(t *workflow.Trigger) (*cron.Schedule, error) {
 	}
 	text := timing(t)
 	key := sha256.Sum256(text)
-	if when, ok := p.schedules.get(key); ok {
+	if when, ok := p.schedules.Get(key); ok {
 		return when, nil
 	}
 	when, err := t.ScheduleWith(p.zone)
 	if err != nil {
 		return nil, err
 	}
-	p.schedules.put(key, when, len(text))
+	p.schedules.Put(key, when, len(text))
 	return when, nil
 }
 
 // zone loads a time zone, or takes it as it was loaded before.
 func (p *Planner) zone(name string) (*time.Location, error) {
-	if loc, ok := p.zones.get(name); ok {
+	if loc, ok := p.zones.Get(name); ok {
 		return loc, nil
 	}
 	loc, err := cron.LoadZone(name)
 	if err == nil {
-		p.zones.put(name, loc, 1)
+		p.zones.Put(name, loc, 1)
 	}
 	return loc, err
 }
@@ -254,7 +255,7 @@ func (p *Planner) Policy(t *store.Trigger) (engine.Policy, error) {
 func (p *Planner) Params(ctx context.Context, q engine.ParamsQuery) ([]byte, error) {
 	version := versionKey{q.Workflow, q.Version}
 	key := paramsKey{version, sha256.Sum256(q.Given), q.Literal}
-	if out, ok := p.params.get(key); ok {
+	if out, ok := p.params.Get(key); ok {
 		return out, nil
 	}
 	w, err := p.starter(ctx, version)
@@ -270,7 +271,7 @@ func (p *Planner) Params(ctx context.Context, q engine.ParamsQuery) ([]byte, err
 		return nil, fmt.Errorf("%w: %w", engine.ErrInvalid, err)
 	}
 	if !w.NeedsInstant(q.Given) {
-		p.params.put(key, out, len(out)+len(key.given))
+		p.params.Put(key, out, len(out)+len(key.given))
 	}
 	return out, nil
 }
@@ -278,7 +279,7 @@ func (p *Planner) Params(ctx context.Context, q engine.ParamsQuery) ([]byte, err
 // starter is what of a definition is needed to work out parameters: the tasks of a large
 // workflow are not kept for it.
 func (p *Planner) starter(ctx context.Context, key versionKey) (*workflow.Workflow, error) {
-	if w, ok := p.starters.get(key); ok {
+	if w, ok := p.starters.Get(key); ok {
 		return w, nil
 	}
 	fail := func(kind, err error) (*workflow.Workflow, error) {
@@ -304,6 +305,6 @@ func (p *Planner) starter(ctx context.Context, key versionKey) (*workflow.Workfl
 	if err != nil {
 		return fail(engine.ErrInvalid, err)
 	}
-	p.starters.put(key, w, len(small))
+	p.starters.Put(key, w, len(small))
 	return w, nil
 }

@@ -407,17 +407,6 @@ func TestDeclaredAndPolicy(t *testing.T) {
 }
 
 func TestWhatIsKeptIsBounded(t *testing.T) {
-	c := newLRU[int, []byte](3, 100)
-	for i := range 10 {
-		c.put(i, make([]byte, 10), 10)
-	}
-	if _, ok := c.get(9); !ok || c.order.Len() != 3 || len(c.at) != 3 || c.bytes != 30 {
-		t.Errorf("%d values, %d bytes", c.order.Len(), c.bytes)
-	}
-	c.put(10, nil, 95)
-	if c.order.Len() != 1 || c.bytes != 95 {
-		t.Errorf("%d values, %d bytes", c.order.Len(), c.bytes)
-	}
 	p := New(noDefinitions{})
 	for i := range keptMax + 100 {
 		row := store.Trigger{Spec: cronDecl("0 0 * * *", func(d *workflow.Trigger) { d.Name = fmt.Sprint(i) }).Encode(), Decided: 1}
@@ -425,7 +414,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if p.declared.order.Len() != keptMax {
-		t.Errorf("%d declarations are kept", p.declared.order.Len())
+	if n := p.declared.Len(); n != keptMax {
+		t.Errorf("%d declarations are kept", n)
 	}
 }

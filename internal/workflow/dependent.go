@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	celref "github.com/google/cel-go/common/types/ref"
+
+	"skein.dev/skein/internal/suggest"
 )
 
 // Needed is a run of another workflow that a task waits for.
@@ -144,7 +146,7 @@ func (q *Needed) Accepts(state string) bool {
 // WithoutTask says that a workflow, as it is now, has no such task, and which one may be meant.
 func (w *Workflow) WithoutTask(target, task string) string {
 	text := fmt.Sprintf("workflow %s has no task %s", target, task)
-	near := nearest(task, func(yield func(string) bool) {
+	near := suggest.Nearest(task, func(yield func(string) bool) {
 		for i := range w.Tasks {
 			if !yield(w.Tasks[i].Name) {
 				return

@@ -11,6 +11,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	celref "github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+
+	"skein.dev/skein/internal/suggest"
 )
 
 // refWalk replaces, in a parsed expression, every path that is a ref by one variable of
@@ -118,7 +120,7 @@ func (w *refWalk) visitIdent(e celast.Expr) {
 	hint := "a text needs quotes"
 	if slices.Contains([]string{"success", "failure", "always"}, name) {
 		hint = "write " + name + "()"
-	} else if near := nearest(name, slices.Values(roots)); near != "" {
+	} else if near := suggest.Nearest(name, slices.Values(roots)); near != "" {
 		hint = "did you mean " + near + "?"
 	}
 	w.fault(e, complaint{message: "the name " + quoteShort(name) + " is not known", hint: hint})
@@ -157,7 +159,7 @@ func (w *refWalk) visitCall(e celast.Expr) {
 func (w *refWalk) nearFunction(name string) string {
 	known := slices.Sorted(maps.Keys(w.base.Functions()))
 	known = slices.DeleteFunc(known, func(f string) bool { return !plainWord(f) })
-	if near := nearest(name, slices.Values(append(known, "success", "failure", "always", "has"))); near != "" {
+	if near := suggest.Nearest(name, slices.Values(append(known, "success", "failure", "always", "has"))); near != "" {
 		return "did you mean " + near + "()?"
 	}
 	return ""

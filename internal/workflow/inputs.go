@@ -9,6 +9,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/glob"
+	"skein.dev/skein/internal/suggest"
 )
 
 // Inputs of a task are files that tasks before it have kept as artifacts. They are put into its working
@@ -165,7 +166,7 @@ func (c *readCheck) input(i int, in *Input) (fault, hint string) {
 	switch {
 	case !known:
 		hint = "the part before the first slash is the task that keeps the file"
-		if near := nearest(in.Task, maps.Keys(c.tasks)); near != "" {
+		if near := suggest.Nearest(in.Task, maps.Keys(c.tasks)); near != "" {
 			hint = "did you mean " + near + "?"
 		}
 		return fmt.Sprintf("there is no task %q to get files of", in.Task), hint

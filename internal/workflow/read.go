@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/suggest"
 )
 
 // reader makes the definition from nodes that the grammar has checked. What the grammar
@@ -330,7 +331,7 @@ func (r *reader) nearFile(name string) string {
 	for _, e := range entries {
 		names[e.Name()] = true
 	}
-	if near := nearest(path.Base(name), slices.Values(slices.Sorted(maps.Keys(names)))); near != "" {
+	if near := suggest.Nearest(path.Base(name), slices.Values(slices.Sorted(maps.Keys(names)))); near != "" {
 		return "did you mean " + path.Join(path.Dir(name), near) + "?"
 	}
 	return "paths are relative to the workflow file's folder"

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/suggest"
 )
 
 // compiled is what a text compiles to; texts are compiled once for all tasks.
@@ -164,7 +165,7 @@ func (r *reader) graphFault(f *dag.GraphError, tasks *node, at map[string]int) {
 	switch f.Kind {
 	case dag.UnknownNeed:
 		hint := "add the task, or remove the need"
-		if near := nearest(f.Other, maps.Keys(at)); near != "" {
+		if near := suggest.Nearest(f.Other, maps.Keys(at)); near != "" {
 			hint = "did you mean " + near + "?"
 		}
 		if f.Other != "" { // an item that is no text was refused already

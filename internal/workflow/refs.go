@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/cel"
+
+	"skein.dev/skein/internal/suggest"
 )
 
 // scope is where an expression stands; it decides what it may see.
@@ -224,7 +226,7 @@ func resolveEvent(path []string, in scope) (ref, *cel.Type, *complaint) {
 		return r, cel.MapType(cel.StringType, cel.DynType), nil
 	case !slices.Contains(eventKeys, path[1]):
 		hint := "write event.body, for example"
-		if near := nearest(path[1], slices.Values(eventKeys)); near != "" {
+		if near := suggest.Nearest(path[1], slices.Values(eventKeys)); near != "" {
 			hint = "did you mean event." + near + "?"
 		}
 		return r, nil, &complaint{message: "a call has only " + strings.Join(eventKeys, ", ") + ", not " + quoteShort(path[1]), hint: hint}
@@ -247,7 +249,7 @@ func (d *declarations) resolveParam(path []string, in scope) (ref, *cel.Type, *c
 	p, ok := d.params[path[1]]
 	if !ok {
 		hint := "declare it under params"
-		if near := nearest(path[1], maps.Keys(d.params)); near != "" {
+		if near := suggest.Nearest(path[1], maps.Keys(d.params)); near != "" {
 			hint = "did you mean params." + near + "?"
 		}
 		return r, nil, &complaint{message: "there is no parameter " + quoteShort(path[1]), hint: hint}
@@ -311,7 +313,7 @@ func (d *declarations) resolveTask(path []string, in scope) (ref, *cel.Type, *co
 		return r, nil, undeclaredOutput(task, path[3], outputs)
 	}
 	hint := fmt.Sprintf("write tasks.%s.outputs.%s", task, path[2])
-	if near := nearest(path[2], slices.Values([]string{"outputs", "state"})); near != "" {
+	if near := suggest.Nearest(path[2], slices.Values([]string{"outputs", "state"})); near != "" {
 		hint = fmt.Sprintf("did you mean %s?", strings.Join(append([]string{"tasks", task, near}, path[3:]...), "."))
 	}
 	return ref{}, nil, &complaint{message: fmt.Sprintf("a task has outputs and state, not %s", quoteShort(path[2])), hint: hint}
@@ -331,7 +333,7 @@ func foreachOutputs(path []string, outputs []Output) (ref, *cel.Type, *complaint
 }
 
 func (d *declarations) nearTask(task string) string {
-	if near := nearest(task, maps.Keys(d.outputs)); near != "" {
+	if near := suggest.Nearest(task, maps.Keys(d.outputs)); near != "" {
 		return "did you mean " + near + "?"
 	}
 	return `a name with - is written tasks["a-b"]`
@@ -348,7 +350,7 @@ func undeclaredOutput(task, key string, outputs []Output) *complaint {
 	}
 	if key == "body" && slices.Contains(outputs, Output{Name: "status", Type: Int}) {
 		hint = "http keeps it with answer: text or answer: json"
-	} else if near := nearest(key, names); near != "" {
+	} else if near := suggest.Nearest(key, names); near != "" {
 		hint = "did you mean " + near + "? Otherwise " + hint
 	}
 	return &complaint{message: fmt.Sprintf("task %s does not declare an output %s", quoteShort(task), quoteShort(key)), hint: hint}

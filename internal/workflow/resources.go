@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/suggest"
 )
 
 // classes are the resource classes that come with the program.
@@ -92,7 +93,7 @@ func classNames(own map[string]dag.Need) string {
 func nearClass(name string, own map[string]dag.Need) string {
 	known := slices.AppendSeq(slices.Collect(maps.Keys(classes)), maps.Keys(own))
 	slices.Sort(known)
-	if near := nearest(name, slices.Values(known)); near != "" {
+	if near := suggest.Nearest(name, slices.Values(known)); near != "" {
 		return "did you mean " + near + "?"
 	}
 	return "name one of these, write {cpu: 2, memory: 4Gi}, or make it: skein class set " + name + " --cpu 2 --memory 4Gi"

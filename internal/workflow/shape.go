@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"skein.dev/skein/internal/suggest"
 )
 
 type shapeKind uint8
@@ -235,7 +237,7 @@ func (sh *shape) suggest(n *node) string {
 	if w := sh.means[n.text]; w != "" {
 		return "did you mean " + w + "?"
 	}
-	if w := nearest(n.text, slices.Values(words)); w != "" {
+	if w := suggest.Nearest(n.text, slices.Values(words)); w != "" {
 		return "did you mean " + w + "?"
 	}
 	return ""
