@@ -141,6 +141,9 @@ var (
 	ErrDraining = errors.New("the worker ends")
 )
 
+// tokensOfEra is how many tokens an attempt's task has in each era of the database; see api/worker/v1.
+const tokensOfEra = 1 << 20
+
 // Task is the attempt that a handler works on. What is written to it as an [io.Writer] is in the attempt's log.
 //
 // Tasks are done at least once: an attempt whose worker dies is done again. An effect elsewhere happens once if it is
@@ -149,8 +152,8 @@ type Task struct {
 	Run, Name           string // id of the run, name of the task
 	Workflow, Namespace string
 	Kind                string
-	// Attempt is the number of this one, from 1. It is its token, too: it rises with every attempt of the task, so what
-	// comes with a lower one than was seen before comes from an attempt that is over.
+	// Attempt is the number of this one, from 1. Token rises with every attempt of the task, also after the database has
+	// gone back to an earlier state: what comes with a lower token than was seen before is from an attempt that is over.
 	Attempt, Token int
 	// IdempotencyKey is the same for all attempts of the task, until the run is recovered or started again.
 	IdempotencyKey string
@@ -198,6 +201,6 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // taskOf is what a handler sees of a job.
 func taskOf(j *workerv1.Job, l *attemptLog) *Task {
-	return &Task{Run: j.Attempt.Run, Name: j.Task, Workflow: j.Workflow, Namespace: j.Namespace, Kind: j.Kind, Attempt: int(j.Attempt.Token),
+	return &Task{Run: j.Attempt.Run, Name: j.Task, Workflow: j.Workflow, Namespace: j.Namespace, Kind: j.Kind, Attempt: int(j.Attempt.Token % tokensOfEra),
 		Token: int(j.Attempt.Token), IdempotencyKey: j.IdempotencyKey, LockToken: j.LockToken, Instant: time.UnixMicro(j.InstantMicros).UTC(), log: l}
 }

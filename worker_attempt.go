@@ -14,8 +14,9 @@ import (
 
 // attemptName identifies an attempt.
 type attemptName struct {
-	run         string
-	task, token int32
+	run   string
+	task  int32
+	token int64
 }
 
 func nameOf(a *workerv1.Attempt) attemptName { return attemptName{a.Run, a.Task, a.Token} }

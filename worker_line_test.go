@@ -55,7 +55,7 @@ func TestReportsOverLines(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
-	token := int32(0)
+	token := int64(0)
 	next := func() {
 		token++
 		d.jobs <- job(token, `{}`)

@@ -152,7 +152,7 @@ func (d *desk) begin(register func(*skein.Worker)) func() {
 	}
 }
 
-func job(token int32, input string) *workerv1.Job {
+func job(token int64, input string) *workerv1.Job {
 	return &workerv1.Job{Attempt: &workerv1.Attempt{Run: "r", Task: 1, Token: token}, Task: "t", Kind: "k", Input: []byte(input), IdempotencyKey: "r/t"}
 }
 
@@ -194,11 +194,11 @@ func TestAnswersBringWhatFollows(t *testing.T) {
 	end := d.begin(func(w *skein.Worker) {
 		skein.Handle(w, "k", func(context.Context, *skein.Task, struct{}) (struct{}, error) { calls++; return struct{}{}, nil }) // one after the other
 	})
-	for token := range int32(3) {
+	for token := range int64(3) {
 		d.next <- job(token+2, `{}`)
 	}
 	d.jobs <- job(1, `{}`)
-	for _, token := range []int32{1, 1, 2, 3, 4} {
+	for _, token := range []int64{1, 1, 2, 3, 4} {
 		if r := <-d.told; r.Attempt.Token != token || r.State != "succeeded" {
 			t.Errorf("it said %v", r)
 		}
@@ -273,7 +273,7 @@ func TestEndsOfHandlers(t *testing.T) {
 			case "number":
 				return 5, nil
 			case "stop":
-				d.stops <- &workerv1.Stop{Attempt: &workerv1.Attempt{Run: "r", Task: 1, Token: int32(task.Token)}}
+				d.stops <- &workerv1.Stop{Attempt: &workerv1.Attempt{Run: "r", Task: 1, Token: int64(task.Token)}}
 				<-ctx.Done()
 				return nil, task.Progress(1, 2, "")
 			case "timeout":
@@ -297,7 +297,7 @@ func TestEndsOfHandlers(t *testing.T) {
 		{"panic", "failed", "panic", "panic: oh"}, {"goexit", "failed", "panic", "ended its goroutine"}, {"text", "failed", "output", `"id" must be an int`}, {"print", "failed", "output", `"id" is declared`},
 		{"", "failed", "error", "not now\ufffd\ufffd"}, {"x\", \"y\": \"", "failed", "permanent", "unknown field"},
 	} {
-		j := job(int32(i+1), `{"do": "`+c.do+`"}`)
+		j := job(int64(i+1), `{"do": "`+c.do+`"}`)
 		if c.do == "timeout" {
 			j.TimeoutMillis = 1
 		}

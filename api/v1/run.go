@@ -76,7 +76,8 @@ type Task struct {
 // Attempt is one try of a task by one handler.
 type Attempt struct {
 	Number     int32   `json:"number" doc:"From 1, per task, never reset."`
-	Token      int32   `json:"token" doc:"Fences: only the newest can settle the task. The same as number."`
+	Era        int32   `json:"era" doc:"How often the database had gone back to an earlier state when the attempt was handed over."`
+	Token      int64   `json:"token" doc:"Fences: only the newest can settle the task. It is era × 1048576 + number, so it is the number while era is 0, and no two attempts of a task ever had the same."`
 	Generation int32   `json:"generation"`
 	Handler    string  `json:"handler"`
 	Node       string  `json:"node"`
@@ -199,7 +200,8 @@ type Event struct {
 	At       Time    `json:"at" format:"date-time"`
 	Kind     string  `json:"kind" enum:"submitted,split,assigned,started,ended,lost,timeout,intent,state,rejected,recovered,waiting,admitted,marked,task stop,deferred,repaired"`
 	Task     *string `json:"task" doc:"null: the run itself."`
-	Attempt  *int32  `json:"attempt"`
+	Attempt  *int32  `json:"attempt" doc:"The number of the attempt."`
+	Token    *int64  `json:"token" doc:"The token of the attempt: logs and artifacts are found by it."`
 	Handler  *string `json:"handler"`
 	Node     *string `json:"node"`
 	State    *string `json:"state" doc:"What the task, or the run, is now."`

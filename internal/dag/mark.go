@@ -164,7 +164,7 @@ func byOperator(what string, ev *Event) string {
 
 // put writes the row of a decision: an attempt that has ended and that nobody held.
 func (r *Run) put(row *AttemptRow, p *task, now Now) {
-	p.token++
+	p.token = p.token.Next(now.Era)
 	p.revoked, p.own = true, true
 	row.Token, row.Generation, row.Assigned, row.Finished = p.token, r.Generation, now.Wall, now.Wall
 	i := r.slot()

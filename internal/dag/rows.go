@@ -156,7 +156,7 @@ func (r *Run) Flush(c *Changes, now Micros) {
 // attempt of a task then takes a task without any for one that left nothing. An instance is asked for by its foreach, and what
 // waits for something else by whoever wakes it.
 func (r *Run) plain(a *AttemptRow) bool {
-	if a.State != AttemptSucceeded || a.Outputs != nil || a.Token != 1 || a.Task == LeaderTask || r.Graph == nil {
+	if a.State != AttemptSucceeded || a.Outputs != nil || a.Token.Number() != 1 || a.Task == LeaderTask || r.Graph == nil {
 		return false
 	}
 	_, instance := r.Graph.InstanceOf(a.Task)

@@ -96,18 +96,18 @@ type Run struct {
 	seat    seat   // in a queue
 }
 
-// task is what memory holds of a task: 24 bytes.
+// task is what memory holds of a task: 32 bytes.
 type task struct {
 	state    TaskState
 	losses   uint8 // in this generation
 	revoked  bool  // its newest attempt was ended without its holder
 	listed   bool  // it is in the ready list
+	own      bool  // its state comes from its newest attempt, or did when a generation before kept it
+	halted   bool  // stopped for itself, not with its run: what needs it cannot run
 	token    Token
 	blockers int32 // while pending: needs not settled; while listed: the next of the list + 1
 	slot     int32 // index in Run.slots + 1; 0: none
 	retries  int32 // in this generation
-	own      bool  // its state comes from its newest attempt, or did when a generation before kept it
-	halted   bool  // stopped for itself, not with its run: what needs it cannot run
 }
 
 // attempt is a try whose row is not final, or not yet flushed.
@@ -202,7 +202,7 @@ func (r *Run) Unfinished() bool { return !r.State.Terminal() }
 // hold opens an attempt for the task and lists it for the next flush.
 func (r *Run) hold(t TaskID, p *task, h HandlerID, now Now) {
 	i := r.slot()
-	p.token++
+	p.token = p.token.Next(now.Era)
 	p.revoked, p.own = false, t != LeaderTask
 	p.slot = i + 1
 	r.slots[i] = attempt{isNew: true, AttemptRow: AttemptRow{

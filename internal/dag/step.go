@@ -215,6 +215,10 @@ func (r *Run) assign(ev *Event, now Now) Verdict {
 	return Accepted
 }
 
+// eraOver is why an attempt of an older era is lost, whatever it says of its end: it may have begun from what the
+// database does not know any more.
+const eraOver = "the database went back to an earlier state while it ran"
+
 // heard takes what a holder says of its attempt; the token and the holder must be the
 // newest.
 func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
@@ -229,6 +233,12 @@ func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
 	case EvStarted:
 		return r.started(ev, p, now, fx)
 	case EvReport:
+		if ev.Token.Era() < now.Era {
+			over := *ev
+			over.Reason = eraOver
+			r.lost(&over, p, now, fx)
+			break
+		}
 		if ev.Result.State != AttemptStopped || r.Intent >= IntentStop || r.halting(p) {
 			r.report(ev, p, now, fx)
 			break

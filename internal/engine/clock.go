@@ -14,6 +14,7 @@ type clock struct {
 	taken time.Time        // monotonic
 	asOf  time.Time        // monotonic
 	wall  dag.Micros
+	era   dag.Era
 }
 
 func (c *clock) start(wall dag.Micros) {
@@ -30,5 +31,5 @@ func (c *clock) mono() time.Duration { return c.read().Sub(c.taken) }
 
 func (c *clock) now() dag.Now {
 	at := c.read()
-	return dag.Now{Wall: c.wall + dag.Micros(at.Sub(c.asOf).Microseconds()), Mono: at.Sub(c.taken)}
+	return dag.Now{Wall: c.wall + dag.Micros(at.Sub(c.asOf).Microseconds()), Mono: at.Sub(c.taken), Era: c.era}
 }

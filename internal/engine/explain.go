@@ -277,7 +277,7 @@ func (e *Engine) explainHeld(v *RunView, t *TaskView, x *explaining) {
 	}
 	if t.State == dag.RetryWait {
 		r := Reason{Kind: "retry",
-			Args:  args{"task": t.Name, "attempt": a.Token, "why": describe(&a.AttemptRow)},
+			Args:  args{"task": t.Name, "attempt": a.Token.Number(), "why": describe(&a.AttemptRow)},
 			What:  fmt.Sprintf("task %s failed (%s) and is tried again", t.Name, describe(&a.AttemptRow)),
 			Since: a.Finished, Unblocks: "time", Expected: a.RetryAt}
 		if a.State == dag.AttemptLost {
@@ -297,12 +297,12 @@ func (e *Engine) explainHeld(v *RunView, t *TaskView, x *explaining) {
 		return
 	}
 	r := Reason{Kind: "running", Code: "attempt_" + t.State.String(),
-		Args:    args{"task": t.Name, "attempt": a.Token, "node": a.By.Node},
+		Args:    args{"task": t.Name, "attempt": a.Token.Number(), "node": a.By.Node},
 		Actions: on(v.ID, t.Name, "stop"),
-		What:    fmt.Sprintf("task %s, attempt %d, is %s", t.Name, a.Token, t.State),
+		What:    fmt.Sprintf("task %s, attempt %s, is %s", t.Name, a.Token.Name(), t.State),
 		Holder:  a.By.Node + " (" + a.By.UUID + ")", Since: max(a.Assigned, a.Started), Unblocks: "the end of that attempt"}
 	if e.reads() {
-		r.What = fmt.Sprintf("task %s, attempt %d, was %s on a node that is gone; it is lost", t.Name, a.Token, t.State)
+		r.What = fmt.Sprintf("task %s, attempt %s, was %s on a node that is gone; it is lost", t.Name, a.Token.Name(), t.State)
 		r.Unblocks, r.Code, r.Actions = startServer, "attempt_gone", nil
 	}
 	x.add(r)

@@ -187,6 +187,7 @@ func (w *writer) hold(got []store.Acquired) {
 		w.fences = append(w.fences, a.Fence)
 		w.due.watermark = max(w.due.watermark, a.Watermark)
 		w.due.setClock(a.Now)
+		w.clock.era = max(w.clock.era, a.Era())
 	}
 	slices.SortFunc(w.fences, func(a, b store.Fence) int { return int(a.Shard - b.Shard) })
 	w.announce()

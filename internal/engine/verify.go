@@ -101,7 +101,7 @@ func (v *verifier) run(rec *store.RunRecord, events []dag.EventRow) {
 	v.order()
 }
 
-// attempts: tokens are 1, 2, 3… per task; only the newest may be unfinished; none is in an
+// attempts: numbers are 1, 2, 3… per task, and eras do not fall; only the newest may be unfinished; none is in an
 // ended run; at most one succeeded in a generation, and it is the last of it.
 func (v *verifier) attempts() {
 	all := v.rec.Attempts
@@ -109,18 +109,18 @@ func (v *verifier) attempts() {
 		a := &all[i]
 		first := i == 0 || all[i-1].Task != a.Task
 		last := i == len(all)-1 || all[i+1].Task != a.Task
-		want := dag.Token(1)
+		before := dag.Token(0)
 		if !first {
-			want = all[i-1].Token + 1
+			before = all[i-1].Token
 		}
-		if a.Token != want {
+		if want := before.Next(a.Token.Era()); a.Token != want {
 			v.fail("tokens", a.Task, "token %d where %d is due", a.Token, want)
 		}
 		if !a.State.Ended() && (!last || v.rec.Run.State.Terminal()) {
 			v.fail("one holder", a.Task, "attempt %d is %s, but it is not the newest of a live run", a.Token, a.State)
 		}
 		if a.State == dag.AttemptSucceeded && !last && all[i+1].Generation == a.Generation {
-			v.fail("terminal is absorbing", a.Task, "attempt %d follows a succeeded one", a.Token+1)
+			v.fail("terminal is absorbing", a.Task, "attempt %d follows a succeeded one", all[i+1].Token)
 		}
 		if a.State.Ended() != (a.Finished != 0) {
 			v.fail("finished", a.Task, "attempt %d is %s, finished at %d", a.Token, a.State, a.Finished)

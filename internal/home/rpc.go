@@ -315,5 +315,5 @@ func keyOfWire(a *workerv1.Attempt) (key, error) {
 }
 
 func wireAttempt(k key) *workerv1.Attempt {
-	return &workerv1.Attempt{Run: k.run.String(), Task: int32(k.task), Token: int32(k.token)}
+	return &workerv1.Attempt{Run: k.run.String(), Task: int32(k.task), Token: int64(k.token)}
 }

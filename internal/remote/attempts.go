@@ -13,8 +13,9 @@ import (
 const pastMax = 8192
 
 type attemptName struct {
-	Run         string
-	Task, Token int32
+	Run   string
+	Task  int32
+	Token int64
 }
 
 // nameOf gives the name of none for no attempt: nobody has that.

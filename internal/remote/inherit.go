@@ -61,7 +61,7 @@ func (r *Worker) inherit(a *worker.Adopted) error {
 
 // take makes an attempt this worker's that its keeper has.
 func (r *Worker) take(k worker.Key, cpu, memory int64) {
-	a := &attempt{key: k, kept: true, files: true, name: &workerv1.Attempt{Run: k.RunID, Task: int32(k.Ref), Token: int32(k.Attempt), CpuMillis: cpu, MemoryBytes: memory}}
+	a := &attempt{key: k, kept: true, files: true, name: &workerv1.Attempt{Run: k.RunID, Task: int32(k.Ref), Token: int64(k.Attempt), CpuMillis: cpu, MemoryBytes: memory}}
 	r.has[nameOf(a.name)], r.byKey[k.ID()] = a, a
 	r.running++
 	r.begin(a)

@@ -42,7 +42,7 @@ func (p push) Append(ctx context.Context, chunks []logs.Chunk) ([]int64, error) 
 	}
 	for i := range chunks {
 		c := &chunks[i]
-		in.Chunks = append(in.Chunks, &workerv1.LogChunk{Attempt: &workerv1.Attempt{Run: c.Run.String(), Task: int32(c.Task), Token: int32(c.Token)},
+		in.Chunks = append(in.Chunks, &workerv1.LogChunk{Attempt: &workerv1.Attempt{Run: c.Run.String(), Task: int32(c.Task), Token: int64(c.Token)},
 			Namespace: c.Namespace, Workflow: c.Workflow, Task: c.Name, Offset: c.Offset, Cut: c.Cut, Data: c.Data})
 	}
 	out, err := r.client(home).PushLogs(ctx, in)

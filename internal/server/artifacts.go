@@ -59,7 +59,7 @@ func (s *Server) artifactRoutes(runs tag) {
 // AttemptPath is the place of what an attempt left behind. Its name is exported for huma.
 type AttemptPath struct {
 	TaskPath
-	Attempt int32 `query:"attempt" minimum:"1" doc:"Absent: the newest that succeeded."`
+	Attempt int64 `query:"attempt" minimum:"1" doc:"Its token or its number. Absent: the newest that succeeded."`
 	Here    bool  `header:"X-Skein-Here" hidden:"true"`
 }
 
@@ -100,7 +100,7 @@ func (s *Server) leftBy(ctx context.Context, in *AttemptPath) (l left, err error
 	var handler dag.HandlerID
 	for i := range v.Attempts {
 		a := &v.Attempts[i]
-		if in.Attempt == int32(a.Token) || in.Attempt == 0 && a.State == dag.AttemptSucceeded {
+		if a.Token.Is(in.Attempt) || in.Attempt == 0 && a.State == dag.AttemptSucceeded {
 			l.Attempt, l.node, handler = a.Token, a.By.Node, a.Handler
 		}
 	}
@@ -141,7 +141,7 @@ func (s *Server) listArtifacts(ctx context.Context, in *AttemptPath) (*jsonOut[a
 	}
 	items := make([]api.Artifact, len(list))
 	for i, a := range list {
-		items[i] = api.Artifact{Name: a.Name, Size: a.Size, SHA256: a.SHA256, Attempt: int32(l.Attempt)}
+		items[i] = api.Artifact{Name: a.Name, Size: a.Size, SHA256: a.SHA256, Attempt: int64(l.Attempt)}
 	}
 	return &jsonOut[api.List[api.Artifact]]{Body: api.List[api.Artifact]{Items: items}}, nil
 }

@@ -38,7 +38,7 @@ const logType = "text/plain; charset=utf-8"
 
 type logIn struct {
 	TaskPath
-	Attempt int32 `query:"attempt" minimum:"1" doc:"Absent: the newest."`
+	Attempt int64 `query:"attempt" minimum:"1" doc:"Its token or its number. Absent: the newest."`
 	Offset  int64 `query:"offset" doc:"First byte; negative: from the end."`
 	Limit   int64 `query:"limit" minimum:"1" doc:"Bytes at most."`
 	Follow  bool  `query:"follow" doc:"Go on until the attempt ends; before its start, wait for it."`
@@ -152,7 +152,8 @@ func (l *logOf) attempt(ctx context.Context) (there bool, err error) {
 		l.ref.Attempt = attempts[n-1].Token
 	}
 	for i := range attempts {
-		if attempts[i].Token == l.ref.Attempt {
+		if attempts[i].Token.Is(int64(l.ref.Attempt)) {
+			l.ref.Attempt = attempts[i].Token
 			l.ended, l.end, l.ref.Handler = attempts[i].State.Ended(), attempts[i].Finished, attempts[i].Handler
 			return true, nil
 		}

@@ -61,12 +61,19 @@ func (e *RunError) Error() string { return fmt.Sprintf("run %s: %v", e.Run, e.Er
 // Unwrap gives what was met.
 func (e *RunError) Unwrap() error { return e.Err }
 
-// Fence is what an owner holds of a shard. Seq numbers the shard's transactions.
+// Fence is what an owner holds of a shard. Seq numbers the shard's transactions. Epoch is the era × EpochsOfEra + how often
+// the shard was taken, so an owner of an older era holds no shard of a later one.
 type Fence struct {
 	Shard dag.ShardID
 	Epoch int64
 	Seq   int64
 }
+
+// EpochsOfEra is how far the epochs of all shards rise with the era.
+const EpochsOfEra = 1 << 32
+
+// Era is the era of the database in which the shard was taken.
+func (f Fence) Era() dag.Era { return dag.Era(f.Epoch / EpochsOfEra) }
 
 // Batch is one transaction. Engines apply it in the order of the fields. A batch without
 // fences is somebody else's than the owner's: it may hold only inserts of submitted runs,

@@ -36,7 +36,6 @@ func baseEnv(pass []string) []string {
 // job's before the node's. It also gives the PATH in it, where programs are searched.
 func taskEnv(job *Job, base []string, output string) (env []string, path string) {
 	k := &job.Key
-	attempt := strconv.Itoa(k.Attempt)
 	idempotency := k.IdempotencyKey
 	if idempotency == "" {
 		idempotency = k.RunID + "/" + k.Task
@@ -50,8 +49,8 @@ func taskEnv(job *Job, base []string, output string) (env []string, path string)
 		outputVar+"="+output,
 		"SKEIN_RUN_ID="+k.RunID,
 		"SKEIN_TASK="+k.Task,
-		"SKEIN_ATTEMPT="+attempt,
-		"SKEIN_TOKEN="+attempt,
+		"SKEIN_ATTEMPT="+strconv.Itoa(k.Attempt%TokensOfEra),
+		"SKEIN_TOKEN="+strconv.Itoa(k.Attempt),
 		"SKEIN_IDEMPOTENCY_KEY="+idempotency,
 		"SKEIN_WORKFLOW="+k.Workflow,
 		"SKEIN_NAMESPACE="+k.Namespace,

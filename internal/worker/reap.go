@@ -164,7 +164,7 @@ func (r *reaper) read(env []byte) (mark string, key Key, life string) {
 			key.RunID = value
 		case "SKEIN_TASK":
 			key.Task = value
-		case "SKEIN_ATTEMPT":
+		case "SKEIN_TOKEN":
 			key.Attempt, _ = strconv.Atoi(value)
 		case "SKEIN_IDEMPOTENCY_KEY":
 			key.IdempotencyKey = value

@@ -83,12 +83,12 @@ func (Verdict) EnumDescriptor() ([]byte, []int) {
 	return file_worker_v1_worker_proto_rawDescGZIP(), []int{0}
 }
 
-// Attempt names an attempt; the token is the number of the attempt, and its fence.
+// Attempt names an attempt. The token is its fence: the era in which it was handed over × 2^20 + the number of the attempt.
 type Attempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Task  int32                  `protobuf:"varint,2,opt,name=task,proto3" json:"task,omitempty"`
-	Token int32                  `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
+	Token int64                  `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
 	// What it takes of the worker; at registration of those that run.
 	CpuMillis     int64 `protobuf:"varint,4,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"`
 	MemoryBytes   int64 `protobuf:"varint,5,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
@@ -140,7 +140,7 @@ func (x *Attempt) GetTask() int32 {
 	return 0
 }
 
-func (x *Attempt) GetToken() int32 {
+func (x *Attempt) GetToken() int64 {
 	if x != nil {
 		return x.Token
 	}
@@ -2661,7 +2661,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\aAttempt\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\x05R\x04task\x12\x14\n" +
-	"\x05token\x18\x03 \x01(\x05R\x05token\x12\x1d\n" +
+	"\x05token\x18\x03 \x01(\x03R\x05token\x12\x1d\n" +
 	"\n" +
 	"cpu_millis\x18\x04 \x01(\x03R\tcpuMillis\x12!\n" +
 	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xdd\x04\n" +
