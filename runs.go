@@ -38,21 +38,48 @@ func IfRevision(revision int64) CallOption {
 
 // RunsQuery selects runs. Zero fields select everything.
 type RunsQuery struct {
-	Workflow string // NAME or NS/NAME
-	State    string // a state, or "active"
-	User     string
-	Since    time.Time
-	Limit    int
-	Cursor   string
+	Workflow  string // NAME or NS/NAME
+	Namespace string
+	State     string   // a state, or "active"
+	States    []string // any of these, besides State
+	User      string
+	Origin    string
+	Trigger   string // the name of the trigger that started them
+	Cause     string
+	Backfill  int64
+	Parent    string // the run whose task called them
+	Node      string // the node that made their tasks
+	Text      string // part of their id, workflow, key, user, cause or message
+	Since     time.Time
+	Until     time.Time
+	Params    bool // with their parameters, which lists leave out
+	Count     bool // with Total
+	Limit     int
+	Cursor    string
 }
 
 func (q RunsQuery) values() url.Values {
 	v := pageQuery(q.Cursor, q.Limit)
-	set(v, "workflow", q.Workflow)
-	set(v, "state", q.State)
-	set(v, "user", q.User)
-	if !q.Since.IsZero() {
-		v.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
+	for name, value := range map[string]string{"workflow": q.Workflow, "ns": q.Namespace, "state": q.State, "user": q.User,
+		"origin": q.Origin, "trigger": q.Trigger, "cause": q.Cause, "parent": q.Parent, "node": q.Node, "q": q.Text} {
+		set(v, name, value)
+	}
+	for _, state := range q.States {
+		v.Add("state", state)
+	}
+	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
+		if !at.IsZero() {
+			v.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	if q.Backfill != 0 {
+		v.Set("backfill", strconv.FormatInt(q.Backfill, 10))
+	}
+	if q.Params {
+		v.Set("include", "params")
+	}
+	if q.Count {
+		v.Set("count", "true")
 	}
 	return v
 }
@@ -72,7 +99,7 @@ func (c *Client) Run(ctx context.Context, id string, opts ...CallOption) (run ap
 	return run, err
 }
 
-// Runs lists one page of runs, newest first.
+// Runs lists one page of runs, newest first. They come without their parameters unless q asks for them.
 func (c *Client) Runs(ctx context.Context, q RunsQuery) (page api.List[api.Run], err error) {
 	k := newCall(http.MethodGet, nil, "runs")
 	k.query = q.values()

@@ -32,5 +32,12 @@ const KeyOnce = "once:"
 // short, even empty, and still have a next one.
 type List[T any] struct {
 	Items []T     `json:"items" nullable:"false"`
-	Next  *string `json:"next" doc:"Cursor of the following page; null if there is none."`
+	Next  *string `json:"next" doc:"Cursor of the following page; null if there is none. A page can be shorter than its limit and have one."`
+	Total *Total  `json:"total,omitempty" doc:"Of lists that can count: only if it was asked for."`
+}
+
+// Total is how many items a list selects, over all of its pages.
+type Total struct {
+	N     int64 `json:"n"`
+	Exact bool  `json:"exact" doc:"false: there are at least n."`
 }

@@ -4,36 +4,38 @@ import "encoding/json"
 
 // Run is one execution of a workflow's version.
 type Run struct {
-	ID         string         `json:"id" format:"uuid" doc:"UUIDv7: ids sort by the time of their making."`
-	Workflow   string         `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
-	Namespace  string         `json:"namespace"`
-	Version    int32          `json:"version"`
-	State      string         `json:"state" enum:"submitted,waiting,splitting,running,suspended,paused,finalising,succeeded,failed,stopped,skipped"`
-	Intent     string         `json:"intent" enum:"run,pause,stop,kill" doc:"What an operator, or a rule of the run, wants of it."`
-	Cause      *string        `json:"cause" doc:"Why it ended otherwise than well."`
-	Message    *string        `json:"message" doc:"One sentence for a person."`
-	Generation int32          `json:"generation" doc:"+1 at each recover or rerun."`
-	CreatedAt  Time           `json:"created_at" format:"date-time"`
-	StartedAt  *Time          `json:"started_at" format:"date-time"`
-	FinishedAt *Time          `json:"finished_at" format:"date-time"`
-	User       string         `json:"user"`
-	Origin     string         `json:"origin" enum:"manual,api,schedule,sensor,backfill,parent,recovery,enqueue"`
-	Trigger    *string        `json:"trigger" doc:"What started it, by its name in the workflow; null: a person or a program."`
-	Instant    Time           `json:"instant" format:"date-time" doc:"The instant it is for: trigger.time. Without a trigger it is created_at."`
-	Backfill   *int64         `json:"backfill" doc:"The backfill it is part of."`
-	RerunOf    *string        `json:"rerun_of" doc:"The run that it repeats."`
-	From       *string        `json:"from" doc:"The task that it begins at; what does not depend on it counts as skipped."`
-	Parent     *string        `json:"parent" format:"uuid" doc:"The run whose task called it; null: none did."`
-	ParentTask *string        `json:"parent_task" doc:"The task of that run."`
-	Priority   string         `json:"priority" enum:"highest,high,medium,low,lowest"`
-	Position   *Position      `json:"position" doc:"In the line of its queue, or of its lock; null: it stands in none."`
-	Key        *string        `json:"idempotency_key"`
-	Params     Params         `json:"params" nullable:"false" doc:"As the run sees them: defaults filled in."`
-	SplitAt    *Time          `json:"split_at" format:"date-time" doc:"When the Leader made tasks of it."`
-	ModifiedAt Time           `json:"modified_at" format:"date-time" doc:"Of its newest event."`
-	Leader     Leader         `json:"leader" doc:"Who split it."`
-	Counts     map[string]int `json:"counts" doc:"Tasks by state; empty until it is split."`
-	Tasks      []Task         `json:"tasks" nullable:"true" doc:"Only with include=tasks and up to 1,000; null otherwise: read /tasks."`
+	ID          string         `json:"id" format:"uuid" doc:"UUIDv7: ids sort by the time of their making."`
+	Workflow    string         `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
+	Namespace   string         `json:"namespace"`
+	Version     int32          `json:"version"`
+	State       string         `json:"state" enum:"submitted,waiting,splitting,running,suspended,paused,finalising,succeeded,failed,stopped,skipped"`
+	Intent      string         `json:"intent" enum:"run,pause,stop,kill" doc:"What an operator, or a rule of the run, wants of it."`
+	Cause       *string        `json:"cause" doc:"Why it ended otherwise than well."`
+	Message     *string        `json:"message" doc:"One sentence for a person."`
+	Generation  int32          `json:"generation" doc:"+1 at each recover or rerun."`
+	CreatedAt   Time           `json:"created_at" format:"date-time"`
+	StartedAt   *Time          `json:"started_at" format:"date-time"`
+	FinishedAt  *Time          `json:"finished_at" format:"date-time"`
+	Duration    *float64       `json:"duration" doc:"Seconds from its start to its end; null until it has ended."`
+	User        string         `json:"user"`
+	Origin      string         `json:"origin" enum:"manual,api,schedule,sensor,backfill,parent,recovery,enqueue"`
+	Trigger     *string        `json:"trigger" doc:"What started it, by its name in the workflow; null: a person or a program."`
+	Instant     Time           `json:"instant" format:"date-time" doc:"The instant it is for: trigger.time. Without a trigger it is created_at."`
+	Backfill    *int64         `json:"backfill" doc:"The backfill it is part of."`
+	RerunOf     *string        `json:"rerun_of" doc:"The run that it repeats."`
+	From        *string        `json:"from" doc:"The task that it begins at; what does not depend on it counts as skipped."`
+	Parent      *string        `json:"parent" format:"uuid" doc:"The run whose task called it; null: none did."`
+	ParentTask  *string        `json:"parent_task" doc:"The task of that run."`
+	Priority    string         `json:"priority" enum:"highest,high,medium,low,lowest"`
+	Position    *Position      `json:"position" doc:"In the line of its queue, or of its lock; null: it stands in none."`
+	Key         *string        `json:"idempotency_key"`
+	Params      Params         `json:"params" nullable:"true" doc:"As the run sees them: defaults filled in. null in lists, unless they are asked for with include=params."`
+	SplitAt     *Time          `json:"split_at" format:"date-time" doc:"When the Leader made tasks of it."`
+	ModifiedAt  Time           `json:"modified_at" format:"date-time" doc:"Of its newest event."`
+	Leader      Leader         `json:"leader" doc:"Who split it."`
+	Counts      map[string]int `json:"counts" doc:"Tasks by state; empty until it is split."`
+	FailedTasks []string       `json:"failed_tasks" nullable:"false" doc:"The first tasks that failed, at most 3."`
+	Tasks       []Task         `json:"tasks" nullable:"true" doc:"Only with include=tasks, up to 1,000 of 8 MiB together; null otherwise: read /tasks."`
 }
 
 // Position is where a run stands in its line.

@@ -75,16 +75,20 @@ func tasksDone(r api.Run) string {
 
 func (c *cli) runListCmd() *cobra.Command {
 	var q skein.RunsQuery
-	var since string
+	var since, until string
 	var all bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List runs, newest first",
 		Example: "  skein run list --state failed --since 24h\n  skein run list --workflow nightly-orders -o name",
 		Args:    cobra.NoArgs,
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) (err error) {
-			if q.Since, err = sinceTime(since); err != nil {
+			if q.Since, err = momentOf("since", since); err != nil {
 				return err
 			}
+			if q.Until, err = momentOf("until", until); err != nil {
+				return err
+			}
+			q.Params = c.format == "json" || c.format == "jsonl" || c.format == "yaml"
 			limit := q.Limit
 			if limit < 0 {
 				return usage("--limit %d: want 0 or more", limit)
@@ -107,9 +111,13 @@ func (c *cli) runListCmd() *cobra.Command {
 		}))}
 	f := cmd.Flags()
 	f.StringVar(&q.Workflow, "workflow", "", "only of this workflow")
-	f.StringVar(&q.State, "state", "", "only in this state; active: all that are unfinished")
+	f.StringVar(&q.Namespace, "namespace", "", "only of workflows of this namespace")
+	f.StringSliceVar(&q.States, "state", nil, "only in this state, or in one of several; active: all that are unfinished")
 	f.StringVar(&q.User, "user", "", "only of this user")
+	f.StringVar(&q.Trigger, "trigger", "", "only started by the trigger of this name")
+	f.StringVar(&q.Text, "search", "", "only with this text in the id, workflow, key, user, cause or message")
 	f.StringVar(&since, "since", "", "only started since: a length of time (24h) or an RFC 3339 instant")
+	f.StringVar(&until, "until", "", "only started before: a length of time (24h) or an RFC 3339 instant")
 	f.IntVar(&q.Limit, "limit", 50, "at most so many; 0: all")
 	f.BoolVar(&all, "all", false, "all of them")
 	c.emptyIsFine(cmd)
@@ -117,7 +125,10 @@ func (c *cli) runListCmd() *cobra.Command {
 }
 
 // sinceTime reads 24h or an instant.
-func sinceTime(text string) (time.Time, error) {
+func sinceTime(text string) (time.Time, error) { return momentOf("since", text) }
+
+// momentOf reads the value of a flag: 24h, which is so long ago, or an instant.
+func momentOf(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -126,7 +137,7 @@ func sinceTime(text string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return t, usage("--since %s: want a length of time such as 24h, or an instant such as 2026-11-21T08:00:00Z", text)
+		return t, usage("--%s %s: want a length of time such as 24h, or an instant such as 2026-11-21T08:00:00Z", flag, text)
 	}
 	return t, nil
 }

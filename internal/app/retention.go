@@ -64,14 +64,38 @@ func newForgetting(n *Node) *forgetting {
 	return &forgetting{n: n, rows: rows, limit: forgetRunsMin, rules: map[dag.WorkflowID]rule{}, stray: map[string]string{}, superseded: supersededMin}
 }
 
+// upgrade has the store go on with what a migration has begun, until that is done.
+func (f *forgetting) upgrade(ctx context.Context) {
+	st, ok := f.n.store.(store.Upgrader)
+	if !ok || f.n.byHand() {
+		return
+	}
+	for ctx.Err() == nil {
+		began := time.Now()
+		more, err := st.Upgrade(ctx)
+		if err != nil && ctx.Err() == nil {
+			f.n.log.Info("a step of the database's upgrade could not be done; the next attempt is later", "code", "upgrade_step", "err", err, "in", forgetEvery)
+		}
+		if err != nil || !more {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Since(began)):
+		}
+	}
+}
+
 // run forgets until ctx ends.
 func (f *forgetting) run(ctx context.Context) {
+	f.upgrade(ctx)
 	for next := forgetFirst; ; next = forgetEvery {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(next):
 		}
+		f.upgrade(ctx)
 		if f.n.byHand() || f.rows == nil {
 			continue
 		}

@@ -73,6 +73,24 @@ func CountStates(packed []byte) (map[TaskState]int, error) {
 	return counts, nil
 }
 
+// TasksIn gives the first tasks of a packed list that are in a state, at most so many. It stops at what cannot be read.
+func TasksIn(packed []byte, state TaskState, most int) (tasks []TaskID) {
+	for t := TaskID(0); len(packed) > 0 && len(tasks) < most; {
+		n, w := binary.Uvarint(packed[1:])
+		if w <= 0 || n > math.MaxInt32 {
+			break
+		}
+		if TaskState(packed[0]) == state {
+			for i := range min(n, uint64(most-len(tasks))) {
+				tasks = append(tasks, t+TaskID(i))
+			}
+		}
+		t += TaskID(n)
+		packed = packed[1+w:]
+	}
+	return tasks
+}
+
 // The first byte of a packed graph: without and with logical tasks; graphPlaced is added if tasks
 // have places, graphQueued if they name queues, graphCalling if instances of a foreach are calls. A program that does not know a byte does not read the graph.
 const (

@@ -238,7 +238,7 @@ func (e *Engine) explainWaiting(ctx context.Context, v *RunView, x *explaining) 
 // waitsFor is the oldest run that is through where v waits: at the gate of its trigger, or at
 // that of its workflow. It is zero if there is none among those that are looked at.
 func (e *Engine) waitsFor(ctx context.Context, v *RunView, atTrigger bool) (oldest dag.RunID, err error) {
-	q := store.RunQuery{Workflow: v.Workflow.ID, State: "active", Limit: 1000}
+	q := store.RunQuery{Workflow: v.Workflow.ID, States: []string{store.StateActive}, Limit: 1000}
 	for range holderPages {
 		page, err := e.store.Runs(ctx, q)
 		if err != nil {

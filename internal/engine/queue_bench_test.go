@@ -177,7 +177,7 @@ func BenchmarkLine(b *testing.B) {
 		<-x.c
 		waits = append(waits, time.Since(began))
 	}
-	page, err := st.Runs(b.Context(), store.RunQuery{State: dag.RunWaiting.String(), Limit: 100})
+	page, err := st.Runs(b.Context(), store.RunQuery{States: []string{dag.RunWaiting.String()}, Limit: 100})
 	if err != nil || len(page.Runs) == 0 {
 		b.Fatalf("%d runs wait, %v", len(page.Runs), err)
 	}

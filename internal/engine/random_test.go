@@ -256,15 +256,15 @@ func (c *chaos) finish() {
 			}
 			_ = c.node.Check(ctx, id)
 		}
-		page, _, err := c.node.Runs(ctx, store.RunQuery{State: "active"})
+		page, err := c.node.Runs(ctx, store.RunQuery{States: []string{store.StateActive}})
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		for i := range page { // accepted although nobody was told
-			c.accepted[page[i].ID] = true
+		for i := range page.Runs { // accepted although nobody was told
+			c.accepted[page.Runs[i].ID] = true
 		}
 		if time.Now().After(deadline) {
-			c.t.Fatalf("these runs do not end: %d, %s", len(page), c.node.State())
+			c.t.Fatalf("these runs do not end: %d, %s", len(page.Runs), c.node.State())
 		}
 	}
 	eventually(c.t, "every slot is free", func() bool { return c.node.Free() == c.node.slots })

@@ -19,6 +19,7 @@ type RunView struct {
 	dag.RunRow
 	Workflow store.Workflow
 	Counts   map[dag.TaskState]int // tasks by state; empty until it is split
+	Failed   []string              // the first tasks that failed, at most failedNamesMax
 	Modified dag.Micros            // of its newest event
 	Leader   store.Handler         // who split it; zero: nobody yet
 	// ParentTask is the task of another run that called it; "": none did.
@@ -96,25 +97,46 @@ func (e *Engine) view(ctx context.Context, row dag.RunRow) (RunView, error) {
 		}
 	}
 	if row.Final != nil {
-		v.Counts, err = dag.CountStates(row.Final)
+		if v.Counts, err = dag.CountStates(row.Final); err == nil && v.Counts[dag.Failed] > 0 {
+			v.Failed = e.failedOf(&row)
+		}
 		return v, err
 	}
 	v.Counts = map[dag.TaskState]int{}
 	if row.SplitAt == 0 || row.Cause == dag.CauseCorrupt { // nothing to count, or nothing that can be
 		return v, nil
 	}
-	_, attempts, views, err := e.derive(ctx, &row)
+	g, attempts, views, err := e.derive(ctx, &row)
 	if err != nil {
 		return v, err
 	}
 	v.RunRow = row
 	for i := range views {
-		v.Counts[views[i].State]++
+		if v.Counts[views[i].State]++; views[i].State == dag.Failed && len(v.Failed) < failedNamesMax {
+			v.Failed = append(v.Failed, g.Name(dag.TaskID(i)))
+		}
 	}
 	for i := range attempts {
 		v.Modified = max(v.Modified, attempts[i].Assigned, attempts[i].Started, attempts[i].Finished)
 	}
 	return v, nil
+}
+
+// failedNamesMax is how many tasks that failed are named with their run.
+const failedNamesMax = 3
+
+// failedOf names tasks of an ended run that failed. What cannot be read names none: the run is shown all the same.
+func (e *Engine) failedOf(row *dag.RunRow) (names []string) {
+	g, err := e.graphOf(row)
+	if err != nil {
+		return nil
+	}
+	for _, t := range dag.TasksIn(row.Final, dag.Failed, failedNamesMax) {
+		if int(t) < g.Len() {
+			names = append(names, g.Name(t))
+		}
+	}
+	return names
 }
 
 // rereads is how often a run that goes on while it is read is read again.
@@ -153,29 +175,36 @@ func (e *Engine) Standing(ctx context.Context, row *dag.RunRow) (*dag.Graph, []d
 	return g, views, err
 }
 
+// RunPage is one page of a list of runs.
+type RunPage struct {
+	Runs  []RunView
+	Next  dag.RunID // where the following page begins; zero: there is none
+	Total store.Total
+}
+
 // Runs lists runs, newest first.
-func (e *Engine) Runs(ctx context.Context, q store.RunQuery) ([]RunView, dag.RunID, error) {
+func (e *Engine) Runs(ctx context.Context, q store.RunQuery) (RunPage, error) {
 	page, err := e.store.Runs(ctx, q)
 	if err != nil {
-		return nil, dag.RunID{}, fromStore("list runs", err)
+		return RunPage{}, fromStore("list runs", err)
 	}
 	views := make([]RunView, 0, len(page.Runs))
 	for _, row := range page.Runs {
 		v, err := e.view(ctx, row)
 		if errors.Is(err, ErrUnavailable) {
-			return nil, dag.RunID{}, err
+			return RunPage{}, err
 		}
 		if err != nil { // one damaged run does not hide the others
 			v.Counts = map[dag.TaskState]int{}
 		}
 		views = append(views, v)
 	}
-	return views, page.Next, e.seat(ctx, views)
+	return RunPage{views, page.Next, page.Total}, e.seat(ctx, views)
 }
 
 // Tasks reads tasks of a run in the order of its graph, from one on; a negative limit
 // reads all. It returns how many tasks there are. Outputs come with pages of at most
-// outputsPageMax tasks.
+// outputsPageMax tasks; such a page ends early where they are more than outputsBytesMax together.
 func (e *Engine) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]TaskView, int, error) {
 	row, err := e.store.Run(ctx, id)
 	if err != nil {
@@ -214,7 +243,7 @@ func (e *Engine) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]Ta
 		views = append(views, v)
 	}
 	if len(views) <= outputsPageMax {
-		err = e.addOutputs(ctx, id, views)
+		views, err = e.addOutputs(ctx, id, views)
 	}
 	return views, g.Len(), err
 }
@@ -231,8 +260,11 @@ func beginning(g *dag.Graph, row *dag.RunRow) []bool {
 	return g.After(from)
 }
 
-// outputsPageMax bounds the outputs that one read holds: each may be 64 KiB.
-const outputsPageMax = 1000
+// Bounds of the outputs that one read holds: each may be 64 KiB.
+const (
+	outputsPageMax  = 1000
+	outputsBytesMax = 8 << 20
+)
 
 func (e *Engine) addAttempts(ctx context.Context, v *TaskView, attempts []dag.AttemptRow) error {
 	for i := range attempts {
@@ -248,7 +280,9 @@ func (e *Engine) addAttempts(ctx context.Context, v *TaskView, attempts []dag.At
 	return nil
 }
 
-func (e *Engine) addOutputs(ctx context.Context, id dag.RunID, views []TaskView) error {
+// addOutputs adds outputs to tasks, and leaves out those for which there is no room.
+func (e *Engine) addOutputs(ctx context.Context, id dag.RunID, views []TaskView) ([]TaskView, error) {
+	bytes := 0
 	for i := range views {
 		v := &views[i]
 		n := len(v.Attempts)
@@ -257,10 +291,13 @@ func (e *Engine) addOutputs(ctx context.Context, id dag.RunID, views []TaskView)
 		}
 		var err error
 		if v.Outputs, err = e.Outputs(ctx, id, v.ID); err != nil {
-			return err
+			return nil, err
+		}
+		if bytes += len(v.Outputs); bytes > outputsBytesMax && i > 0 {
+			return views[:i], nil
 		}
 	}
-	return nil
+	return views, nil
 }
 
 // causeOf says why one task has the state that it has, for those that have no cause: "".

@@ -290,9 +290,9 @@ func TestViews(t *testing.T) {
 	if err != nil || len(events) < 5 || events[0].Records[0].Kind != dag.RecSubmitted {
 		t.Errorf("events: %+v %v", events, err)
 	}
-	runs, _, err := n.Runs(t.Context(), store.RunQuery{Workflow: w.ID})
-	if err != nil || len(runs) != 1 || runs[0].Counts[dag.Stopped] != 3 {
-		t.Errorf("runs: %+v %v", runs, err)
+	page, err := n.Runs(t.Context(), store.RunQuery{Workflow: w.ID})
+	if err != nil || len(page.Runs) != 1 || page.Runs[0].Counts[dag.Stopped] != 3 {
+		t.Errorf("runs: %+v %v", page, err)
 	}
 }
 

@@ -135,6 +135,11 @@ type appliedOut struct {
 }
 
 func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, error) {
+	leave, err := s.heavy.enter(ctx, len(in.RawBody))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	req, err := in.request()
 	if err != nil {
 		return nil, err

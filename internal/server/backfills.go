@@ -137,11 +137,12 @@ func (s *Server) keptBackfill(ctx context.Context, w *store.Workflow, asked stor
 // expand works out which instants a request means.
 func (s *Server) expand(ctx context.Context, w *store.Workflow, req *api.BackfillRequest) (store.Backfill, error) {
 	none := store.Backfill{}
-	if req.Only != "" && req.Only != "all" { // each instant is looked up
-		if err := s.costly.enter("backfills and simulations are being worked out"); err != nil {
+	if req.DryRun || req.Only != "" && req.Only != "all" { // each instant is shown, or looked up
+		leave, err := s.heavy.enter(ctx, heavyWhole)
+		if err != nil {
 			return none, err
 		}
-		defer s.costly.leave()
+		defer leave()
 	}
 	t, err := s.backfilled(ctx, w, req)
 	if err != nil {
@@ -353,26 +354,38 @@ func (s *Server) listBackfills(ctx context.Context, in *listBackfillsIn) (*jsonO
 		}
 		of = w.ID
 	}
-	rows, err := s.engine.Backfills(ctx, of, in.State, before, in.Limit+1)
-	if err != nil {
-		return nil, err
-	}
-	rows, more := cut(rows, in.Limit)
-	names, items, next := s.workflowNames(), make([]api.Backfill, len(rows)), ""
-	for i := range rows {
-		w, err := names.get(ctx, rows[i].Workflow)
+	names, items, bytes := s.workflowNames(), []api.Backfill{}, 0
+	for { // each may be 2 MiB
+		rows, err := s.engine.Backfills(ctx, of, in.State, before, min(in.Limit-len(items), backfillsStep)+1)
 		if err != nil {
 			return nil, err
 		}
-		if items[i], err = backfillOf(w, &rows[i]); err != nil {
-			return nil, err
+		rows, more := cut(rows, min(in.Limit-len(items), backfillsStep))
+		for i := range rows {
+			w, err := names.get(ctx, rows[i].Workflow)
+			if err != nil {
+				return nil, err
+			}
+			item, err := backfillOf(w, &rows[i])
+			if err != nil {
+				return nil, err
+			}
+			if bytes += sizeOf(&item); bytes > answerRoom && len(items) > 0 {
+				return list(items, strconv.FormatInt(before, 10)), nil
+			}
+			items, before = append(items, item), item.ID
+		}
+		if !more {
+			return list(items, ""), nil
+		}
+		if len(items) == in.Limit {
+			return list(items, strconv.FormatInt(before, 10)), nil
 		}
 	}
-	if more {
-		next = strconv.FormatInt(rows[len(rows)-1].ID, 10)
-	}
-	return list(items, next), nil
 }
+
+// backfillsStep is how many backfills are read at a time.
+const backfillsStep = 20
 
 type BackfillPath struct {
 	ID int64 `path:"id" minimum:"1" doc:"The backfill's id."`

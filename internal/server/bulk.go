@@ -138,7 +138,7 @@ func (s *Server) choose(ctx context.Context, c *api.BulkRequest) (items []api.Bu
 	if limit == 0 {
 		limit = bulkMax
 	}
-	f := RunFilter{Workflow: c.Workflow, State: c.State, Since: c.Since, Page: Page{Cursor: c.Cursor}}
+	f := RunFilter{Workflow: c.Workflow, State: []string{c.State}, Since: c.Since, Page: Page{Cursor: c.Cursor}}
 	for {
 		f.Limit = limit - len(items)
 		page, err := s.runPage(ctx, &f, c.User)

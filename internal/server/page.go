@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"strconv"
 
 	api "skein.dev/skein/api/v1"
@@ -25,6 +26,29 @@ func list[T any](items []T, next string) *jsonOut[api.List[T]] {
 		l.Next = &c
 	}
 	return &jsonOut[api.List[T]]{Body: l}
+}
+
+// answerRoom is the part of answerBytesMax that the items of a list have.
+const answerRoom = answerBytesMax - 64<<10
+
+// sizeOf is how many bytes an item takes in an answer.
+func sizeOf(item any) int {
+	b, err := json.Marshal(item)
+	if err != nil { // the answer will say so
+		return 0
+	}
+	return len(b) + len(",")
+}
+
+// fit ends a page where the answer would become too large, but not before its first item.
+func fit[T any](items []T, size func(*T) int) (page []T, cut bool) {
+	bytes := 0
+	for i := range items {
+		if bytes += size(&items[i]); bytes > answerRoom && i > 0 {
+			return items[:i], true
+		}
+	}
+	return items, false
 }
 
 // cut takes a page that was read with one row too many to its limit; more: there is a next

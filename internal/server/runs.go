@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,9 +28,20 @@ func (p *RunPath) run() (dag.RunID, error) {
 
 type RunFilter struct {
 	Page
-	Workflow string `query:"workflow" doc:"NAME or NAMESPACE/NAME."`
-	State    string `query:"state" enum:"active,submitted,waiting,splitting,running,suspended,paused,finalising,succeeded,failed,stopped,skipped" doc:"active: all that are unfinished."`
-	Since    string `query:"since" doc:"RFC 3339: only runs created at or after it."`
+	Workflow  string   `query:"workflow" doc:"NAME or NAMESPACE/NAME."`
+	State     []string `query:"state,explode" maxItems:"12" enum:"active,submitted,waiting,splitting,running,suspended,paused,finalising,succeeded,failed,stopped,skipped" doc:"Runs in this state; repeat it for several. active: all that are unfinished."`
+	Since     string   `query:"since" doc:"RFC 3339: only runs created at or after it."`
+	Until     string   `query:"until" doc:"RFC 3339: only runs created before it."`
+	Namespace string   `query:"ns" maxLength:"63" doc:"Only runs of workflows of this namespace."`
+	Origin    string   `query:"origin" enum:"manual,api,schedule,sensor,backfill,parent,recovery,enqueue"`
+	Trigger   string   `query:"trigger" maxLength:"255" doc:"Only runs that the trigger of this name has started."`
+	Cause     string   `query:"cause" maxLength:"255" doc:"Only runs that ended for this cause."`
+	Backfill  int64    `query:"backfill" minimum:"1" doc:"Only runs of this backfill."`
+	Parent    string   `query:"parent" maxLength:"36" doc:"Only runs that a task of this run has called."`
+	Node      string   `query:"node" maxLength:"255" doc:"Only runs whose tasks this node has made: their leader."`
+	Text      string   `query:"q" maxLength:"255" doc:"Only runs with this text in their id, workflow, key, user, cause or message. Case does not matter."`
+	Count     bool     `query:"count" doc:"With total: how many runs are selected."`
+	Include   []string `query:"include" maxItems:"1" enum:"params" doc:"params: with their parameters, which lists leave out. A page ends early if they are large."`
 }
 
 type listRunsIn struct {
@@ -51,44 +63,83 @@ func (s *Server) listUserRuns(ctx context.Context, in *userRunsIn) (*jsonOut[api
 }
 
 func (s *Server) runPage(ctx context.Context, f *RunFilter, user string) (*jsonOut[api.List[api.Run]], error) {
-	q := store.RunQuery{State: f.State, User: user, Limit: f.Limit}
+	q, err := s.runQuery(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	q.User = user
+	page, err := s.engine.Runs(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	runs := make([]api.Run, len(page.Runs))
+	for i := range page.Runs {
+		if runs[i], err = runOf(&page.Runs[i]); err != nil {
+			return nil, err
+		}
+		if !q.Params {
+			runs[i].Params = nil
+		}
+	}
+	next := ""
+	if !page.Next.IsZero() {
+		next = page.Next.String()
+	}
+	if q.Params { // nothing else of a run is large
+		cut := false
+		if runs, cut = fit(runs, func(r *api.Run) int { return sizeOf(r) }); cut {
+			next = runs[len(runs)-1].ID
+		}
+	}
+	out := list(runs, next)
+	if q.Count {
+		out.Body.Total = &api.Total{N: page.Total.N, Exact: page.Total.Exact}
+	}
+	return out, nil
+}
+
+// runQuery reads what a list of runs selects.
+func (s *Server) runQuery(ctx context.Context, f *RunFilter) (q store.RunQuery, err error) {
+	q = store.RunQuery{Namespace: f.Namespace, States: f.State, Origin: dag.Origin(f.Origin), Trigger: f.Trigger, Cause: f.Cause,
+		Backfill: f.Backfill, Node: f.Node, Text: f.Text, Count: f.Count, Limit: f.Limit,
+		Params: slices.Contains(f.Include, "params"), Bytes: answerBytesMax}
 	if f.Workflow != "" {
 		w, err := s.findWorkflow(ctx, f.Workflow)
 		if err != nil {
-			return nil, err
+			return q, err
 		}
 		q.Workflow = w.ID
 	}
-	if f.Since != "" {
-		t, err := time.Parse(time.RFC3339Nano, f.Since)
-		if err != nil {
-			return nil, invalid("since: want an RFC 3339 instant such as 2026-01-31T12:00:00Z, not %q", f.Since)
+	if f.Parent != "" {
+		if q.Parent, err = dag.ParseRunID(f.Parent); err != nil {
+			return q, invalid("parent: there is no run %q: %s", f.Parent, err)
 		}
-		q.Since = dag.Micro(t)
+	}
+	if q.Since, err = instantOf("since", f.Since); err != nil {
+		return q, err
+	}
+	if q.Until, err = instantOf("until", f.Until); err != nil {
+		return q, err
 	}
 	after, err := f.after()
-	if err != nil {
-		return nil, err
-	}
-	if after != "" {
+	if err == nil && after != "" {
 		if q.Before, err = dag.ParseRunID(after); err != nil {
-			return nil, badCursor()
+			err = badCursor()
 		}
 	}
-	views, next, err := s.engine.Runs(ctx, q)
+	return q, err
+}
+
+// instantOf reads an instant that a query names; "": none.
+func instantOf(name, text string) (dag.Micros, error) {
+	if text == "" {
+		return 0, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return nil, err
+		return 0, invalid("%s: want an RFC 3339 instant such as 2026-01-31T12:00:00Z, not %q", name, text)
 	}
-	runs := make([]api.Run, len(views))
-	for i := range views {
-		if runs[i], err = runOf(&views[i]); err != nil {
-			return nil, err
-		}
-	}
-	if next.IsZero() {
-		return list(runs, ""), nil
-	}
-	return list(runs, next.String()), nil
+	return dag.Micro(t), nil
 }
 
 type Prefer struct {
@@ -121,7 +172,7 @@ func applied(wait time.Duration) string {
 type getRunIn struct {
 	RunPath
 	Prefer
-	Include string `query:"include" enum:"tasks" doc:"tasks: with its tasks, if they are at most 1,000."`
+	Include string `query:"include" enum:"tasks" doc:"tasks: with its tasks, if they are at most 1,000 and 8 MiB."`
 }
 
 type runOut struct {
@@ -165,10 +216,14 @@ func (s *Server) readRun(ctx context.Context, id dag.RunID, tasks bool) (run api
 			return run, err
 		}
 		views, total, err := s.engine.Tasks(ctx, id, 0, tasksInRunMax)
-		if err != nil || total > tasksInRunMax {
+		if err != nil || total > len(views) {
 			return run, err
 		}
-		run.Tasks = tasksOf(views)
+		tasks, cut := fit(tasksOf(views), func(t *api.Task) int { return sizeOf(t) })
+		if cut {
+			return run, nil
+		}
+		run.Tasks = tasks
 		before := v
 		if v, err = s.engine.GetRun(ctx, id); err == nil && before.State == v.State && before.Modified == v.Modified {
 			return run, nil

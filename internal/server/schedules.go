@@ -154,13 +154,14 @@ func (s *Server) listSchedules(ctx context.Context, in *listSchedulesIn) (*jsonO
 		return nil, err
 	}
 	var items []api.Schedule
+	bytes := 0
 	more, err := s.scan(ctx, &in.TriggerFilter, q, func(w *store.Workflow, t *store.Trigger) (bool, error) {
 		if in.Kind != "" && t.Kind != in.Kind {
 			return false, nil
 		}
 		item, err := s.scheduleOf(ctx, w, t)
-		items = append(items, item)
-		return len(items) == in.Limit, err
+		items, bytes = append(items, item), bytes+sizeOf(&item)
+		return len(items) == in.Limit || bytes > answerRoom/2, err
 	})
 	if err != nil {
 		return nil, err

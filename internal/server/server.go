@@ -121,7 +121,6 @@ const (
 	applyBytesMax = 32 << 20
 	// backfillBytesMax has room for dag.InstantsMax instants.
 	backfillBytesMax = 8 << 20
-	costlyMax        = 2  // requests that keep a processor busy for seconds, at a time
 	hooksMax         = 64 // calls to webhooks that are looked at, or wait for their commit, at a time
 	headerBytesMax   = 64 << 10
 	depthMax         = 100 // of JSON
@@ -131,6 +130,7 @@ const (
 	writeTimeout     = 30 * time.Second // of one write of a stream
 	waitMax          = 5 * time.Minute  // Prefer: wait
 	readMax          = 10 * time.Second // of one read of the store
+	answerBytesMax   = 8 << 20          // of a list: a page ends before it and goes on with next
 	pageDefault      = 100
 	pageMax          = 1000
 	tasksInRunMax    = 1000
@@ -150,7 +150,7 @@ type Server struct {
 	api     huma.API
 	guard   guard
 	hooks   places
-	costly  places
+	heavy   weights
 	bulks   places
 
 	recounts places
@@ -176,7 +176,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.DefaultUser = "unknown"
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, engine: cfg.Engine, mux: http.NewServeMux(), guard: newGuard(cfg.Listen),
-		layouts: newLayouts(), hooks: make(places, hooksMax), costly: make(places, costlyMax)}
+		layouts: newLayouts(), hooks: make(places, hooksMax)}
 	s.bulks, s.recounts = make(places, bulksMax), make(places, 1)
 	s.through = s.Handler()
 	s.guard.any = cfg.AnyHost

@@ -25,10 +25,11 @@ const (
 type simulateIn struct{ Body api.SimulateRequest }
 
 func (s *Server) simulate(ctx context.Context, in *simulateIn) (*jsonOut[api.Simulation], error) {
-	if err := s.costly.enter("backfills and simulations are being worked out"); err != nil {
+	leave, err := s.heavy.enter(ctx, heavyWhole)
+	if err != nil {
 		return nil, err
 	}
-	defer s.costly.leave()
+	defer leave()
 	req := &in.Body
 	now, err := s.engine.Clock(ctx)
 	if err != nil {
@@ -102,12 +103,12 @@ func (p *planning) measure(ctx context.Context, w *store.Workflow, one *trigger.
 	p.measured++
 	var runs []dag.RunRow
 	for _, state := range []dag.RunState{dag.RunSucceeded, dag.RunFailed} {
-		page, _, err := p.s.engine.Runs(ctx, store.RunQuery{Workflow: w.ID, State: state.String(), Limit: measuredRunsMax})
+		page, err := p.s.engine.Runs(ctx, store.RunQuery{Workflow: w.ID, States: []string{state.String()}, Limit: measuredRunsMax})
 		if err != nil {
 			return err
 		}
-		for i := range page {
-			if r := &page[i].RunRow; r.StartedAt != 0 && r.FinishedAt >= r.StartedAt {
+		for i := range page.Runs {
+			if r := &page.Runs[i].RunRow; r.StartedAt != 0 && r.FinishedAt >= r.StartedAt {
 				runs = append(runs, *r)
 			}
 		}

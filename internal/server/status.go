@@ -126,6 +126,11 @@ func (s *Server) verify(ctx context.Context, _ *struct{}) (*jsonOut[api.Verifica
 		return nil, err
 	}
 	defer s.recounts.leave()
+	leave, err := s.heavy.enter(ctx, heavyWhole)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	found, err := s.cfg.Verify(store.Within(ctx, 0)) // it reads everything
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -33,11 +34,12 @@ func (s *Server) listTasks(ctx context.Context, in *listTasksIn) (*jsonOut[api.L
 	if err != nil {
 		return nil, err
 	}
+	tasks, _ := fit(tasksOf(views), func(t *api.Task) int { return sizeOf(t) })
 	next := ""
-	if end := int(from) + len(views); end < total {
+	if end := int(from) + len(tasks); end < total {
 		next = strconv.Itoa(end)
 	}
-	return list(tasksOf(views), next), nil
+	return list(tasks, next), nil
 }
 
 type TaskPath struct {
@@ -105,7 +107,7 @@ func (s *Server) listEvents(ctx context.Context, in *listEventsIn) (*jsonOut[api
 	if err != nil {
 		return nil, err
 	}
-	after, err := in.afterInt()
+	after, skip, err := in.afterEvent()
 	if err != nil {
 		return nil, err
 	}
@@ -120,9 +122,50 @@ func (s *Server) listEvents(ctx context.Context, in *listEventsIn) (*jsonOut[api
 	}
 	events := []api.Event{}
 	for i := range views {
-		events = append(events, eventsOf(id, views[i].Seq, views[i].At, views[i].Records)...)
+		lines := eventsOf(id, views[i].Seq, views[i].At, views[i].Records)
+		if i == 0 {
+			lines = lines[min(skip, len(lines)):]
+		}
+		events = append(events, lines...)
+	}
+	events, cut := fit(events, func(e *api.Event) int { return sizeOf(e) })
+	if cut { // perhaps in the middle of a transaction
+		next = inEvents(events, after, skip)
 	}
 	return list(events, next), nil
+}
+
+// afterEvent reads a cursor: SEQ, or SEQ.N, after the first N lines of the transaction that follows SEQ.
+func (p *Page) afterEvent() (seq int64, lines int, err error) {
+	text, err := p.after()
+	if err != nil || text == "" {
+		return 0, 0, err
+	}
+	before, rest, within := strings.Cut(text, ".")
+	if seq, err = strconv.ParseInt(before, 10, 64); err == nil && within {
+		lines, err = strconv.Atoi(rest)
+	}
+	if err != nil || seq < 0 || lines < 0 {
+		return 0, 0, badCursor()
+	}
+	return seq, lines, nil
+}
+
+// inEvents is the cursor behind the last line of a page that began behind so many lines of the transaction after one.
+func inEvents(page []api.Event, after int64, skip int) string {
+	last, lines := page[len(page)-1].Seq, 0
+	before := after
+	for i := range page {
+		if page[i].Seq == last {
+			lines++
+		} else {
+			before = page[i].Seq
+		}
+	}
+	if before == after { // the page has lines of one transaction only
+		lines += skip
+	}
+	return fmt.Sprintf("%d.%d", before, lines)
 }
 
 type explainRunIn struct {

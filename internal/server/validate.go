@@ -18,6 +18,11 @@ type validateIn struct{ DefinitionBody }
 
 // validate finds all that an apply of these workflows, one after the other, would be refused for.
 func (s *Server) validate(ctx context.Context, in *validateIn) (*jsonOut[api.Validation], error) {
+	leave, err := s.heavy.enter(ctx, len(in.RawBody))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	req, err := in.request()
 	if err != nil {
 		return nil, err

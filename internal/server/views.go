@@ -54,7 +54,12 @@ func runOf(v *engine.RunView) (api.Run, error) {
 		Generation: v.Generation, CreatedAt: instant(v.Created), StartedAt: instantOrNull(v.StartedAt), FinishedAt: instantOrNull(v.FinishedAt),
 		User: v.User, Origin: string(v.Origin), Priority: v.Priority.String(), Key: textOrNull(v.Key), Params: api.Params{},
 		SplitAt: instantOrNull(v.SplitAt), ModifiedAt: instant(v.Modified), Counts: map[string]int{},
-		Leader: api.Leader{Handler: textOrNull(v.Leader.UUID), Node: textOrNull(v.Leader.Node), AssignedAt: instantOrNull(v.LeaderAt)},
+		FailedTasks: append([]string{}, v.Failed...),
+		Leader:      api.Leader{Handler: textOrNull(v.Leader.UUID), Node: textOrNull(v.Leader.Node), AssignedAt: instantOrNull(v.LeaderAt)},
+	}
+	if v.StartedAt != 0 && v.FinishedAt >= v.StartedAt {
+		took := float64(v.FinishedAt-v.StartedAt) / 1e6
+		r.Duration = &took
 	}
 	if p := v.Place; p != nil {
 		r.Position = &api.Position{Line: v.Claim.Line(), Number: someOrNull(p.Number, p.Number > 0), Of: p.Of, More: p.More}

@@ -216,23 +216,6 @@ type LoadQuery struct {
 	Moving bool
 }
 
-// RunQuery selects runs for people, newest first. Zero fields select everything.
-type RunQuery struct {
-	Workflow dag.WorkflowID
-	State    string // a run state, or "active" for all that are unfinished
-	User     string
-	Since    dag.Micros
-	Before   dag.RunID // the cursor: only older ones
-	Limit    int       // at most 1,000
-}
-
-// RunPage is one page. Next is where the following page begins; zero if this is the last.
-// A page can be short and still have a next one: a query looks at a bounded number of rows.
-type RunPage struct {
-	Runs []dag.RunRow
-	Next dag.RunID
-}
-
 // AttemptQuery selects attempts of one run, by task, then token.
 type AttemptQuery struct {
 	Run     dag.RunID
@@ -278,6 +261,12 @@ type Stager interface {
 type Mortal interface {
 	// Lost is closed when the store is over.
 	Lost() <-chan struct{}
+}
+
+// Upgrader is a Store that goes on, in small steps beside everything else, with what a migration has begun.
+type Upgrader interface {
+	// Upgrade does the next step, and reports whether there are more. Several nodes may call it at once.
+	Upgrade(ctx context.Context) (more bool, err error)
 }
 
 // Store keeps the rows. All methods may be called from any goroutine; Commit is called by

@@ -105,59 +105,6 @@ func (s *Store) RunByKey(ctx context.Context, w dag.WorkflowID, key string) (dag
 	return row, err
 }
 
-// Runs selects runs for people, newest first.
-func (s *Store) Runs(ctx context.Context, q store.RunQuery) (store.RunPage, error) {
-	var p store.RunPage
-	err := s.read(ctx, Read, func() error {
-		index, limit := s.indexLocked(q), min(pageSize(q.Limit), pageMax)
-		at := len(index)
-		if !q.Before.IsZero() {
-			at, _ = index.find(q.Before)
-		}
-		stop := max(0, at-lookMax)
-		for at > stop && len(p.Runs) < limit {
-			at--
-			if row := &s.runs[index[at]].row; matches(row, &q) {
-				p.Runs = append(p.Runs, cloneRun(*row))
-			}
-		}
-		if at > 0 {
-			p.Next = index[at]
-		}
-		return nil
-	})
-	return p, err
-}
-
-func (s *Store) indexLocked(q store.RunQuery) ids {
-	var index *ids
-	switch {
-	case q.Workflow != 0:
-		index = s.byWorkflow[q.Workflow]
-	case q.User != "":
-		index = s.byUser[q.User]
-	default:
-		index = &s.all
-	}
-	if index == nil {
-		return nil
-	}
-	return *index
-}
-
-func matches(r *dag.RunRow, q *store.RunQuery) bool {
-	switch {
-	case q.Workflow != 0 && r.Workflow != q.Workflow:
-	case q.User != "" && r.User != q.User:
-	case r.Created < q.Since:
-	case q.State == "active":
-		return r.FinishedAt == 0
-	default:
-		return q.State == "" || r.State.String() == q.State
-	}
-	return false
-}
-
 // Attempts selects attempts of one run.
 func (s *Store) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptRow, error) {
 	var found []dag.AttemptRow

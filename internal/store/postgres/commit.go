@@ -78,7 +78,7 @@ func (d *DB) commit(ctx context.Context, b *store.Batch, f *flight) (dag.Micros,
 }
 
 // writeNames are the statements of a transaction; those that have a form for one row are prepared in both.
-var writeNames = []string{"fence", "hold", "insertRun", "updateRun", "fillRun", "enlist", "relist", "strike", "unpackWaves", "insertWave", "dropWaves", "await", "met", "insertEvent", "insertEventAhead", "insertAttempt", "firstAttempt", "updateAttempt",
+var writeNames = []string{"fence", "hold", "insertRun", "updateRun", "fillRun", "enlist", "listState", "unlistState", "relist", "strike", "unpackWaves", "insertWave", "dropWaves", "await", "met", "insertEvent", "insertEventAhead", "insertAttempt", "firstAttempt", "updateAttempt",
 	"insertWorkflow", "updateWorkflow", "insertVersion", "insertFile", "insertRequest", "insertMessage",
 	"consumeMessages", "insertTrigger", "updateTrigger", "deleteTrigger", "hear", "unhear", "insertFire", "updateFire",
 	"insertBackfill", "updateBackfill", "insertBackfillRun",

@@ -43,7 +43,7 @@ var claimsSQL string
 
 const (
 	// formatNewest rises with the migrations.
-	formatNewest = 15
+	formatNewest = 16
 	// formatRising is the first one of a database that says how much was applied, and whose format
 	// rises when all nodes know the next.
 	formatRising = 10
@@ -55,6 +55,8 @@ const (
 	formatWaves = 14
 	// formatAhead is the first one under which transactions are written ahead: whoever takes a shard waits for such.
 	formatAhead = 15
+	// formatStates is the first one under which all programs list the runs that ended otherwise than well.
+	formatStates = 16
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 
@@ -125,6 +127,8 @@ type DB struct {
 	handed   store.Handed
 	waves    waves
 	flights  flights
+	// statesListed: all runs that ended otherwise than well are listed by their states, as far as is known.
+	statesListed atomic.Bool
 }
 
 var _ store.Store = (*DB)(nil)

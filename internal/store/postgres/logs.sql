@@ -40,7 +40,9 @@ WITH floor AS (
     AND (o.origin <> 'backfill' OR NOT EXISTS (SELECT FROM backfill b WHERE b.workflow = $1 AND b.state IN ('running', 'paused')))
   ORDER BY o.id LIMIT $5
 ), gone AS (
-  DELETE FROM run WHERE id = ANY (ARRAY(SELECT id FROM old)) AND finished > 0 RETURNING id
+  DELETE FROM run WHERE id = ANY (ARRAY(SELECT id FROM old)) AND finished > 0 RETURNING id, state
+), s AS (
+  DELETE FROM unsuccessful u USING gone g WHERE u.state = g.state AND u.run = g.id
 ), a AS (
   DELETE FROM attempt WHERE run = ANY (ARRAY(SELECT id FROM gone))
 ), e AS (

@@ -52,42 +52,71 @@ SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r
   r.leader, r.leader_at, r.claim
 FROM run r WHERE r.workflow = $1 AND r.key = $2;
 
--- The newest runs of a list, and below them the place of a page's end: a page looks at a
--- bounded number of rows.
+-- The newest runs of a list, without their parameters but with the size of these. floor is the place of a page's end below
+-- them: a page looks at a bounded number of rows. count tells how many are on the list.
 
 -- name: runsNewest
-SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
+SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, NULL::bytea, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
-  r.leader, r.leader_at, r.claim
-FROM run r WHERE r.id <= $1 AND r.id >= $2 AND ($3 = '' OR r.state = $3) AND r.created >= $4
+  r.leader, r.leader_at, r.claim, coalesce(octet_length(r.params), 0)::bigint
+FROM run r WHERE r.id <= $1 AND r.id >= $2 AND (cardinality($3::text[]) = 0 OR r.state = ANY ($3)) AND r.created >= $4 AND ($8 = 0::bigint OR r.created < $8)
+  AND ($9 = '' OR r.origin = $9) AND ($10 = '' OR r.cause = $10)
+  AND ($6 = 0::bigint OR r.workflow = $6) AND ($7 = '' OR r.username = $7)
 ORDER BY r.id DESC LIMIT $5;
 
 -- name: runsOfWorkflow
-SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
+SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, NULL::bytea, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
-  r.leader, r.leader_at, r.claim
-FROM run r WHERE r.id <= $1 AND r.id >= $2 AND ($3 = '' OR r.state = $3) AND r.created >= $4
+  r.leader, r.leader_at, r.claim, coalesce(octet_length(r.params), 0)::bigint
+FROM run r WHERE r.id <= $1 AND r.id >= $2 AND (cardinality($3::text[]) = 0 OR r.state = ANY ($3)) AND r.created >= $4 AND ($8 = 0::bigint OR r.created < $8)
+  AND ($9 = '' OR r.origin = $9) AND ($10 = '' OR r.cause = $10)
   AND r.workflow = $6 AND ($7 = '' OR r.username = $7)
 ORDER BY r.id DESC LIMIT $5;
 
 -- name: runsOfUser
-SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
+SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, NULL::bytea, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
-  r.leader, r.leader_at, r.claim
-FROM run r WHERE r.id <= $1 AND r.id >= $2 AND ($3 = '' OR r.state = $3) AND r.created >= $4
-  AND r.username = $6
+  r.leader, r.leader_at, r.claim, coalesce(octet_length(r.params), 0)::bigint
+FROM run r WHERE r.id <= $1 AND r.id >= $2 AND (cardinality($3::text[]) = 0 OR r.state = ANY ($3)) AND r.created >= $4 AND ($8 = 0::bigint OR r.created < $8)
+  AND ($9 = '' OR r.origin = $9) AND ($10 = '' OR r.cause = $10)
+  AND ($6 = 0::bigint OR r.workflow = $6) AND r.username = $7
 ORDER BY r.id DESC LIMIT $5;
 
 -- name: runsActive
 -- Each shard's newest, merged. The runs are looked up by the list, one by one (OFFSET 0), whatever the database believes of an
 -- empty table: the other way round it reads the list for each run that there is.
-SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
+SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, NULL::bytea, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
-  r.leader, r.leader_at, r.claim
+  r.leader, r.leader_at, r.claim, coalesce(octet_length(r.params), 0)::bigint
 FROM shard s CROSS JOIN LATERAL (
   SELECT a.* FROM unfinished l CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = l.run OFFSET 0) a
-  WHERE l.shard = s.id AND l.run <= $1 AND l.run >= $2
-    AND ($3 = 'active' OR a.state = $3) AND a.created >= $4 AND ($6 = 0::bigint OR a.workflow = $6)
+  WHERE l.shard = s.id AND l.run <= $1 AND l.run >= $2 AND (cardinality($3::text[]) = 0 OR a.state = ANY ($3)) AND a.created >= $4 AND ($8 = 0::bigint OR a.created < $8)
+    AND ($9 = '' OR a.origin = $9) AND ($10 = '' OR a.cause = $10)
+    AND ($6 = 0::bigint OR a.workflow = $6) AND ($7 = '' OR a.username = $7)
+  ORDER BY l.run DESC LIMIT $5) r
+ORDER BY r.id DESC LIMIT $5;
+
+-- name: runsUnsuccessful
+-- Each state's newest, merged.
+SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, NULL::bytea, r.fire, r.created,
+  r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
+  r.leader, r.leader_at, r.claim, coalesce(octet_length(r.params), 0)::bigint
+FROM unnest($3::text[]) s (state) CROSS JOIN LATERAL (
+  SELECT a.* FROM unsuccessful l CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = l.run OFFSET 0) a
+  WHERE l.state = s.state AND l.run <= $1 AND l.run >= $2 AND a.state = s.state AND a.created >= $4 AND ($8 = 0::bigint OR a.created < $8)
+    AND ($9 = '' OR a.origin = $9) AND ($10 = '' OR a.cause = $10)
+    AND ($6 = 0::bigint OR a.workflow = $6) AND ($7 = '' OR a.username = $7)
+  ORDER BY l.run DESC LIMIT $5) r
+ORDER BY r.id DESC LIMIT $5;
+
+-- name: runsUnsuccessfulOf
+SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, NULL::bytea, r.fire, r.created,
+  r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
+  r.leader, r.leader_at, r.claim, coalesce(octet_length(r.params), 0)::bigint
+FROM unnest($3::text[]) s (state) CROSS JOIN LATERAL (
+  SELECT a.* FROM unsuccessful l CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = l.run OFFSET 0) a
+  WHERE l.workflow = $6 AND l.state = s.state AND l.run <= $1 AND l.run >= $2 AND a.state = s.state AND a.created >= $4 AND ($8 = 0::bigint OR a.created < $8)
+    AND ($9 = '' OR a.origin = $9) AND ($10 = '' OR a.cause = $10)
     AND ($7 = '' OR a.username = $7)
   ORDER BY l.run DESC LIMIT $5) r
 ORDER BY r.id DESC LIMIT $5;
@@ -105,6 +134,48 @@ SELECT id FROM run WHERE id <= $1 AND username = $3 ORDER BY id DESC OFFSET $2 L
 SELECT a.run FROM shard s CROSS JOIN LATERAL (
   SELECT run FROM unfinished WHERE shard = s.id AND run <= $1 ORDER BY run DESC LIMIT $2::bigint + 1) a
 ORDER BY a.run DESC OFFSET $2 LIMIT 1;
+
+-- name: floorUnsuccessful
+SELECT a.run FROM unnest($3::text[]) s (state) CROSS JOIN LATERAL (
+  SELECT run FROM unsuccessful u WHERE u.state = s.state AND u.run <= $1 ORDER BY u.run DESC LIMIT $2::bigint + 1) a
+ORDER BY a.run DESC OFFSET $2 LIMIT 1;
+
+-- name: floorUnsuccessfulOf
+SELECT a.run FROM unnest($4::text[]) s (state) CROSS JOIN LATERAL (
+  SELECT run FROM unsuccessful u WHERE u.workflow = $3 AND u.state = s.state AND u.run <= $1 ORDER BY u.run DESC LIMIT $2::bigint + 1) a
+ORDER BY a.run DESC OFFSET $2 LIMIT 1;
+
+-- name: countNewest
+SELECT count(*) FROM (SELECT FROM run WHERE id <= $1 ORDER BY id LIMIT $2) x;
+
+-- name: countOfWorkflow
+SELECT count(*) FROM (SELECT FROM run WHERE id <= $1 AND workflow = $3 ORDER BY id LIMIT $2) x;
+
+-- name: countOfUser
+SELECT count(*) FROM (SELECT FROM run WHERE id <= $1 AND username = $3 ORDER BY id LIMIT $2) x;
+
+-- name: countActive
+SELECT count(*) FROM (SELECT FROM shard s JOIN unfinished u ON u.shard = s.id WHERE u.run <= $1 LIMIT $2) x;
+
+-- name: countUnsuccessful
+SELECT count(*) FROM (SELECT FROM unnest($3::text[]) s (state) JOIN unsuccessful u ON u.state = s.state WHERE u.run <= $1 LIMIT $2) x;
+
+-- name: countUnsuccessfulOf
+SELECT count(*) FROM (SELECT FROM unnest($4::text[]) s (state) JOIN unsuccessful u ON u.workflow = $3 AND u.state = s.state
+  WHERE u.run <= $1 LIMIT $2) x;
+
+-- name: paramsOfRuns
+SELECT id, params FROM run WHERE id = ANY ($1::uuid[]) AND params IS NOT NULL;
+
+-- name: namesOfWorkflows
+SELECT id, namespace || '/' || name FROM workflow WHERE id = ANY ($1::bigint[]);
+
+-- name: namesOfNodes
+SELECT id, node FROM handler WHERE id = ANY ($1::bigint[]);
+
+-- name: statesListed
+-- Whether all are, and whether their listing begins.
+SELECT listed IS NULL, listed = 'ffffffff-ffff-ffff-ffff-ffffffffffff' FROM meta;
 
 -- name: loadPage
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
@@ -323,6 +394,13 @@ WHERE r.id IS NULL OR r.finished <> 0 LIMIT $1;
 
 -- name: missingActive
 SELECT r.id FROM run r WHERE r.finished = 0 AND NOT EXISTS (SELECT FROM unfinished a WHERE a.shard = r.shard AND a.run = r.id) LIMIT $1;
+
+-- name: strayUnsuccessful
+SELECT u.run FROM unsuccessful u LEFT JOIN run r ON r.id = u.run AND r.state = u.state AND r.workflow = u.workflow WHERE r.id IS NULL LIMIT $1;
+
+-- name: missingUnsuccessful
+SELECT r.id FROM run r WHERE r.state IN ('failed', 'stopped', 'skipped') AND r.id >= coalesce((SELECT listed FROM meta), r.id)
+  AND NOT EXISTS (SELECT FROM unsuccessful u WHERE u.state = r.state AND u.run = r.id) LIMIT $1;
 
 -- name: standingRuns
 SELECT r.id, r.shard, r.workflow, r.state, r.intent, r.created, r.split, r.started,

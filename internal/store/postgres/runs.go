@@ -2,86 +2,321 @@ package postgres
 
 import (
 	"context"
+	_ "embed"
+	"encoding/binary"
 	"errors"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
 
-// lookMax is how many rows one page of runs may look at.
-const lookMax = 10_000
+//go:embed upgrade.sql
+var upgradeSQL string
+
+const (
+	// lookMax is how many rows one page of runs may look at.
+	lookMax = 10_000
+	// lookStep is how many of them come in one answer, if the database cannot tell which are selected.
+	lookStep = 500
+)
 
 // runList is the index that a query for runs goes by.
 type runList struct {
-	page, floor string // statements
-	by          args   // what they want beyond the bounds
-	and         args   // what only page wants
-	exact       bool   // every row of the list is wanted
+	page, floor, count string // statements
+	by                 args   // what floor and count want beyond the bounds
+	exact              bool   // every row of the list is wanted
 }
 
-func listOf(q *store.RunQuery) runList {
-	plain := q.State == "" && q.Since == 0
-	switch {
-	case q.State != "" && !endState(q.State):
-		return runList{page: "runsActive", floor: "floorActive", and: args{}.int8(int64(q.Workflow)).text(q.User),
-			exact: q.State == "active" && q.Since == 0 && q.Workflow == 0 && q.User == ""}
-	case q.Workflow != 0:
-		return runList{page: "runsOfWorkflow", floor: "floorOfWorkflow", by: args{}.int8(int64(q.Workflow)),
-			and: args{}.text(q.User), exact: plain && q.User == ""}
-	case q.User != "":
-		return runList{page: "runsOfUser", floor: "floorOfUser", by: args{}.text(q.User), exact: plain}
+// statesStep is how many runs one step of Upgrade looks at.
+const statesStep = 5000
+
+// Upgrade implements store.Upgrader: it lists older runs by their states.
+func (d *DB) Upgrade(ctx context.Context) (more bool, err error) {
+	begins, err := d.statesKnown(ctx)
+	if err != nil || d.statesListed.Load() || d.stands.Load() < formatStates {
+		return false, err
 	}
-	return runList{page: "runsNewest", floor: "floorNewest", exact: plain}
+	c, err := d.logs.take(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer d.logs.give(c)
+	if begins {
+		_, err := c.Exec(ctx, statements(upgradeSQL)["clearStates"]).ReadAll()
+		return err == nil, translate("clearStates", err)
+	}
+	more = true // or another node is at it
+	err = c.change(ctx, []query{{"listStates", args{}.int8(statesStep), func(r *row) error {
+		more = r.bool()
+		return r.damaged("the list of states")
+	}}})
+	return more, err
 }
 
-func endState(s string) bool {
-	state, ok := dag.ParseRunState(s)
-	return ok && state.Terminal()
+// statesKnown finds out whether all runs are listed by their states, or else whether their listing is still to begin.
+func (d *DB) statesKnown(ctx context.Context) (begins bool, err error) {
+	if d.statesListed.Load() {
+		return false, nil
+	}
+	err = d.query(ctx, "statesListed", nil, func(r *row) error {
+		if r.bool() {
+			d.statesListed.Store(true)
+		}
+		begins = r.bool()
+		return r.damaged("what is said of the lists")
+	})
+	return begins, err
+}
+
+// listOf finds the index. Until the runs of an older database are listed by their states, those lists do not count.
+func (d *DB) listOf(q *store.RunQuery, states []string) runList {
+	unfinished, unsuccessful := len(states) > 0, len(states) > 0 && d.statesListed.Load()
+	for _, name := range states {
+		s, ok := dag.ParseRunState(name)
+		unfinished = unfinished && ok && !s.Terminal()
+		unsuccessful = unsuccessful && ok && store.Unsuccessful(s)
+	}
+	plain := q.Since == 0 && q.Until == 0 && q.Origin == "" && q.Cause == "" && !q.Looks()
+	every := slices.Equal(states, (&store.RunQuery{States: []string{store.StateActive}}).Expanded())
+	switch {
+	case unfinished:
+		return runList{page: "runsActive", floor: "floorActive", count: "countActive", exact: every && plain && q.Workflow == 0 && q.User == ""}
+	case unsuccessful && q.Workflow != 0:
+		return runList{page: "runsUnsuccessfulOf", floor: "floorUnsuccessfulOf", count: "countUnsuccessfulOf", by: args{}.int8(int64(q.Workflow)).array(texts(states)),
+			exact: plain && q.User == ""}
+	case unsuccessful:
+		return runList{page: "runsUnsuccessful", floor: "floorUnsuccessful", count: "countUnsuccessful", by: args{}.array(texts(states)), exact: plain && q.User == ""}
+	case q.Workflow != 0:
+		return runList{page: "runsOfWorkflow", floor: "floorOfWorkflow", count: "countOfWorkflow", by: args{}.int8(int64(q.Workflow)),
+			exact: plain && len(states) == 0 && q.User == ""}
+	case q.User != "":
+		return runList{page: "runsOfUser", floor: "floorOfUser", count: "countOfUser", by: args{}.text(q.User), exact: plain && len(states) == 0}
+	}
+	return runList{page: "runsNewest", floor: "floorNewest", count: "countNewest", exact: plain && len(states) == 0}
+}
+
+// listing is a query for runs that is being answered.
+type listing struct {
+	*DB
+	q      *store.RunQuery
+	states []string
+	list   runList
+	names  store.Names
+	from   dag.RunID // the greatest id that is looked at
+	floor  dag.RunID // the least
+	cut    bool      // there may be more below the floor
 }
 
 // Runs implements store.Store. A page ends where it has enough runs, or where it has looked
 // at enough rows.
 func (d *DB) Runs(ctx context.Context, q store.RunQuery) (store.RunPage, error) {
-	var page store.RunPage
-	limit := int(min(limitOf(q.Limit), limitDefault))
-	from, l := upTo(q.Before), listOf(&q)
-	var floor dag.RunID
-	if !l.exact {
-		a := append(args{}.id(from).int8(lookMax-1), l.by...)
-		err := d.query(ctx, l.floor, a, func(r *row) error {
-			floor = r.id()
-			return r.bad
-		})
-		if err != nil {
-			return page, err
+	if _, err := d.statesKnown(ctx); err != nil {
+		return store.RunPage{}, err
+	}
+	l := listing{DB: d, q: &q, states: q.Expanded()}
+	l.names = store.Names{Workflows: map[dag.WorkflowID]string{}, Nodes: map[dag.HandlerID]string{}}
+	l.list = d.listOf(&q, l.states)
+	if err := l.span(ctx, q.Before); err != nil {
+		return store.RunPage{}, err
+	}
+	page, err := l.page(ctx)
+	if err == nil && q.Params {
+		err = l.params(ctx, &page)
+	}
+	if err == nil && q.Count {
+		page.Total, err = l.total(ctx, &page)
+	}
+	return page, err
+}
+
+// span finds the ids between which the page lies.
+func (l *listing) span(ctx context.Context, before dag.RunID) error {
+	slack := dag.Micros(store.ClockSlack.Microseconds())
+	l.from, l.floor, l.cut = upTo(before), dag.RunID{}, false
+	if l.q.Until != 0 {
+		if least := upTo(idAt(l.q.Until + slack)); slices.Compare(least[:], l.from[:]) < 0 {
+			l.from = least
 		}
 	}
-	a := args{}.id(from).id(floor).text(q.State).int8(int64(q.Since)).int8(int64(limit) + 1)
-	a = append(append(a, l.by...), l.and...)
-	found, last := 0, dag.RunID{}
-	err := d.query(ctx, l.page, a, func(r *row) error {
-		if found++; found > limit {
-			return nil
+	if l.q.Since > slack {
+		l.floor = idAt(l.q.Since - slack)
+	}
+	if l.list.exact {
+		return nil
+	}
+	return l.query(ctx, l.list.floor, l.bounded(lookMax-1), func(r *row) error {
+		if id := r.id(); slices.Compare(id[:], l.floor[:]) > 0 {
+			l.floor, l.cut = id, true
 		}
+		return r.bad
+	})
+}
+
+// idAt is the least id that a run can have that was made at an instant.
+func idAt(at dag.Micros) (id dag.RunID) {
+	var head [8]byte
+	binary.BigEndian.PutUint64(head[:], uint64(at/1000)<<16)
+	copy(id[:], head[:6])
+	return id
+}
+
+// bounded are the parameters of the statements that find the floor and count.
+func (l *listing) bounded(rows int64) args {
+	return append(args{}.id(l.from).int8(rows), l.list.by...)
+}
+
+// rows reads the next runs of the list, as many as a limit, and gives the last one that was read.
+func (l *listing) rows(ctx context.Context, limit int) (rows []dag.RunRow, sizes []int64, last dag.RunID, read int, err error) {
+	a := args{}.id(l.from).id(l.floor).array(texts(l.states)).int8(int64(l.q.Since)).int8(int64(limit)).
+		int8(int64(l.q.Workflow)).text(l.q.User).int8(int64(l.q.Until)).text(string(l.q.Origin)).text(l.q.Cause)
+	err = l.query(ctx, l.list.page, a, func(r *row) error {
+		read++
 		var run dag.RunRow
 		err := scanRun(r, &run)
 		last = run.ID
 		if errors.Is(err, store.ErrCorrupt) {
 			return nil // one damaged row does not hide the others; verify names it
 		}
-		page.Runs = append(page.Runs, run)
+		rows, sizes = append(rows, run), append(sizes, r.int())
 		return err
 	})
-	if err != nil {
-		return store.RunPage{}, err
+	return rows, sizes, last, read, err
+}
+
+func (l *listing) page(ctx context.Context) (page store.RunPage, err error) {
+	limit := int(min(limitOf(l.q.Limit), limitDefault))
+	bytes := int64(0)
+	for {
+		step := limit + 1 - len(page.Runs)
+		if l.q.Looks() {
+			step = lookStep
+		}
+		rows, sizes, last, read, err := l.rows(ctx, step)
+		if err == nil {
+			err = l.learn(ctx, rows)
+		}
+		if err != nil {
+			return store.RunPage{}, err
+		}
+		for i := range rows {
+			if !l.q.Fits(&rows[i], l.states, &l.names) {
+				continue
+			}
+			bytes += sizes[i]
+			if len(page.Runs) == limit || l.q.Params && l.q.Bytes > 0 && bytes > int64(l.q.Bytes) && len(page.Runs) > 0 {
+				page.Next = page.Runs[len(page.Runs)-1].ID
+				return page, nil
+			}
+			page.Runs = append(page.Runs, rows[i])
+		}
+		if read < step {
+			if l.cut {
+				page.Next = l.floor
+			}
+			return page, nil
+		}
+		l.from = upTo(last)
 	}
-	switch {
-	case found > limit:
-		page.Next = last
-	case !floor.IsZero():
-		page.Next = floor
+}
+
+// learn reads the names that the query needs of runs.
+func (l *listing) learn(ctx context.Context, rows []dag.RunRow) error {
+	workflows, nodes := l.q.Names()
+	var flows []dag.WorkflowID
+	var handlers []dag.HandlerID
+	for i := range rows {
+		r := &rows[i]
+		if _, known := l.names.Workflows[r.Workflow]; workflows && !known {
+			l.names.Workflows[r.Workflow] = ""
+			flows = append(flows, r.Workflow)
+		}
+		if _, known := l.names.Nodes[r.Leader]; nodes && !known {
+			l.names.Nodes[r.Leader] = ""
+			handlers = append(handlers, r.Leader)
+		}
 	}
-	return page, nil
+	var all []query
+	if len(flows) > 0 {
+		all = append(all, query{"namesOfWorkflows", args{}.array(int8s(flows)), func(r *row) error {
+			l.names.Workflows[dag.WorkflowID(r.int())] = r.text()
+			return r.damaged("a workflow")
+		}})
+	}
+	if len(handlers) > 0 {
+		all = append(all, query{"namesOfNodes", args{}.array(int8s(handlers)), func(r *row) error {
+			l.names.Nodes[dag.HandlerID(r.int())] = r.text()
+			return r.damaged("a handler")
+		}})
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return l.queries(ctx, all...)
+}
+
+// params brings the parameters of a page.
+func (l *listing) params(ctx context.Context, page *store.RunPage) error {
+	at := make(map[dag.RunID]int, len(page.Runs))
+	for i := range page.Runs {
+		at[page.Runs[i].ID] = i
+	}
+	named := make([]dag.RunID, 0, len(at))
+	for i := range page.Runs {
+		named = append(named, page.Runs[i].ID)
+	}
+	if len(named) == 0 {
+		return nil
+	}
+	return l.query(ctx, "paramsOfRuns", args{}.array(ids(named)), func(r *row) error {
+		id := r.id()
+		page.Runs[at[id]].Params = r.blob()
+		return r.damaged("run %s", id)
+	})
+}
+
+// total counts the runs that the query selects, up to store.CountMax of its list.
+func (l *listing) total(ctx context.Context, page *store.RunPage) (store.Total, error) {
+	if l.q.Before.IsZero() && page.Next.IsZero() {
+		return store.Total{N: int64(len(page.Runs)), Exact: true}, nil
+	}
+	if err := l.span(ctx, dag.RunID{}); err != nil {
+		return store.Total{}, err
+	}
+	if l.list.exact { // the list is what is counted
+		t := store.Total{}
+		err := l.query(ctx, l.list.count, l.bounded(store.CountMax+1), func(r *row) error {
+			t.N = r.int()
+			return r.damaged("a count")
+		})
+		t.Exact = t.N <= store.CountMax
+		t.N = min(t.N, store.CountMax)
+		return t, err
+	}
+	return l.lookTotal(ctx)
+}
+
+// lookTotal looks at the rows.
+func (l *listing) lookTotal(ctx context.Context) (t store.Total, err error) {
+	for {
+		rows, _, last, read, err := l.rows(ctx, lookStep)
+		if err == nil {
+			err = l.learn(ctx, rows)
+		}
+		if err != nil {
+			return t, err
+		}
+		for i := range rows {
+			if l.q.Fits(&rows[i], l.states, &l.names) {
+				t.N++
+			}
+		}
+		if read < lookStep {
+			t.Exact = !l.cut
+			return t, nil
+		}
+		l.from = upTo(last)
+	}
 }
 
 // upTo is the greatest id before a cursor.

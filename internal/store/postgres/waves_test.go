@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/store/postgres"
 )
 
-const noWaves = "DROP VIEW unfinished; DROP TABLE wave"
+const noWaves = "DROP VIEW unfinished; DROP TABLE wave; " + noStates
 
 // surf is a store under load, whose list of unfinished runs is looked at after each step.
 type surf struct {

@@ -88,7 +88,7 @@ func (x *tx) seq(shard dag.ShardID) (seq int64, fenced bool) {
 
 func (x *tx) insertRuns(b *store.Batch) {
 	rows, list, wait := x.conn.room("insertRun"), x.conn.room("enlist"), x.conn.room("await")
-	line := x.conn.room("putInLine")
+	line, states := x.conn.room("putInLine"), x.conn.room("listState")
 	for i := range b.RunInserts {
 		r := &b.RunInserts[i]
 		seq, fenced := x.seq(r.Shard)
@@ -111,15 +111,21 @@ func (x *tx) insertRuns(b *store.Batch) {
 		if r.State == dag.RunSubmitted {
 			wait.row().id(&r.ID).int4(int32(r.Shard))
 		}
+		if store.Unsuccessful(r.State) {
+			states.row().id(&r.ID).text(r.State.String())
+		}
 		x.full(rows)
 		x.full(list)
 		x.full(wait)
 		x.full(line)
 	}
-	x.push(rows)
-	x.push(list)
-	x.push(wait)
-	x.push(line)
+	x.pushAll(rows, list, wait, line, states)
+}
+
+func (x *tx) pushAll(all ...*rows) {
+	for _, r := range all {
+		x.push(r)
+	}
 }
 
 // inLine is where a run stands in line.
@@ -142,6 +148,7 @@ func (x *tx) updateRuns(b *store.Batch) {
 	rows, list, struck := x.conn.room("updateRun"), x.conn.room("relist"), x.conn.room("strike")
 	wait, met, fill := x.conn.room("await"), x.conn.room("met"), x.conn.room("fillRun")
 	left, line := x.conn.room("leaveLine"), x.conn.room("putInLine")
+	unlist, states := x.conn.room("unlistState"), x.conn.room("listState")
 	var seen store.RunIndex
 	seen.Reset(len(b.RunUpdates))
 	for i := range b.RunUpdates {
@@ -152,14 +159,7 @@ func (x *tx) updateRuns(b *store.Batch) {
 			return
 		}
 		if _, added := seen.Add(r.ID); !added { // a statement changes a row once
-			x.push(rows)
-			x.push(list)
-			x.push(struck)
-			x.push(wait)
-			x.push(met)
-			x.push(left)
-			x.push(line)
-			x.push(fill)
+			x.pushAll(rows, list, struck, wait, met, left, line, fill, unlist, states)
 			seen.Reset(len(b.RunUpdates) - i)
 			seen.Add(r.ID)
 		}
@@ -180,6 +180,12 @@ func (x *tx) updateRuns(b *store.Batch) {
 		case !submitted && r.Was == dag.RunSubmitted:
 			met.row().id(&r.ID).int4(int32(r.Shard))
 		}
+		if r.State != r.Was && store.Unsuccessful(r.Was) {
+			unlist.row().id(&r.ID).text(r.Was.String())
+		}
+		if r.State != r.Was && store.Unsuccessful(r.State) {
+			states.row().id(&r.ID).text(r.State.String())
+		}
 		rows.row().id(&r.ID).int4(int32(r.Shard)).text(r.Was.String())
 		runState(rows, &r.RunRow)
 		var ends []byte
@@ -199,14 +205,7 @@ func (x *tx) updateRuns(b *store.Batch) {
 		}
 		x.full(rows)
 	}
-	x.push(rows)
-	x.push(list)
-	x.push(struck)
-	x.push(wait)
-	x.push(met)
-	x.push(left)
-	x.push(line)
-	x.push(fill)
+	x.pushAll(rows, list, struck, wait, met, left, line, fill, unlist, states)
 }
 
 func (x *tx) insertAttempts(b *store.Batch) {

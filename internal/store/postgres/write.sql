@@ -307,3 +307,25 @@ INSERT INTO backfill_run (backfill, instant, workflow, run)
 SELECT x.backfill, coalesce(x.instant, $3), coalesce(x.workflow, $5), coalesce(x.run, $7)
 FROM unnest($1::bigint[], $2::bigint[], $4::bigint[], $6::uuid[])
   x (backfill, instant, workflow, run);
+
+-- name: listStates
+-- The next older runs. A row that somebody is changing makes it fail (NOWAIT): waiting with rows held would have others wait in
+-- a circle.
+WITH at AS (
+  SELECT listed FROM meta WHERE listed < 'ffffffff-ffff-ffff-ffff-ffffffffffff' FOR UPDATE SKIP LOCKED
+), page AS MATERIALIZED (
+  SELECT r.id FROM at CROSS JOIN LATERAL (SELECT id FROM run WHERE id < at.listed ORDER BY id DESC LIMIT $1) r
+), found AS MATERIALIZED (
+  SELECT r.id, r.workflow, r.state FROM page JOIN run r ON r.id = page.id WHERE r.state IN ('failed', 'stopped', 'skipped') FOR SHARE OF r NOWAIT
+), listed AS (
+  INSERT INTO unsuccessful (run, workflow, state) SELECT id, workflow, state FROM found ON CONFLICT DO NOTHING
+)
+UPDATE meta SET listed = (SELECT id FROM page ORDER BY id LIMIT 1) FROM at RETURNING meta.listed IS NOT NULL;
+
+-- name: listState
+INSERT INTO unsuccessful (run, workflow, state) SELECT r.id, r.workflow, coalesce(x.state, $3)
+FROM unnest($1::uuid[], $2::text[]) x (run, state) JOIN run r ON r.id = x.run
+ON CONFLICT DO NOTHING;
+
+-- name: unlistState
+DELETE FROM unsuccessful u USING unnest($1::uuid[], $2::text[]) x (run, state) WHERE u.state = coalesce(x.state, $3) AND u.run = x.run;

@@ -46,6 +46,9 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 		if s.ColumnInt64(4) != 0 {
 			expect = append(expect, lineList)
 		}
+		if state := s.ColumnText(5); slices.Contains(store.UnsuccessfulStates(), state) {
+			expect = append(expect, stateList(state))
+		}
 		for _, list := range expect {
 			words, bit := lists[rollKey{list, n / rollBits}], uint64(1)<<(n%64)
 			if words == nil || words[n%rollBits/64]&bit == 0 {

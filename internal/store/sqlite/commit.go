@@ -300,10 +300,25 @@ func (d *DB) updateRun(r *dag.RunUpdate) error {
 			return err
 		}
 	}
-	if r.State.Terminal() == r.Was.Terminal() {
-		return nil
+	if r.State.Terminal() != r.Was.Terminal() {
+		if err := d.enlist(activeList, n, !r.State.Terminal()); err != nil {
+			return err
+		}
 	}
-	return d.enlist(activeList, n, !r.State.Terminal())
+	return d.relist(r.Was, r.State, n)
+}
+
+// relist keeps the lists of runs that ended otherwise than well.
+func (d *DB) relist(was, is dag.RunState, n int64) error {
+	if was != is && store.Unsuccessful(was) {
+		if err := d.enlist(stateList(was.String()), n, false); err != nil {
+			return err
+		}
+	}
+	if was != is && store.Unsuccessful(is) {
+		return d.enlist(stateList(is.String()), n, true)
+	}
+	return nil
 }
 
 // rowOf is the statement for a change of a run: its first generation begins once, after it has waited, and ends once.
@@ -323,6 +338,10 @@ func (d *DB) rowOf(r *dag.RunUpdate) *stmt {
 func (d *DB) enlistNew(r *dag.RunRow, n int64) error {
 	if !r.State.Terminal() {
 		if err := d.enlist(activeList, n, true); err != nil {
+			return err
+		}
+	} else if store.Unsuccessful(r.State) {
+		if err := d.enlist(stateList(r.State.String()), n, true); err != nil {
 			return err
 		}
 	}

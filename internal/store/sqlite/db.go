@@ -44,7 +44,7 @@ const (
 	// applicationID marks a database as ours, in its header: "Skei".
 	applicationID = 0x536b6569
 	// format is the newest that this program knows; it rises with the migrations.
-	format = 9
+	format = 10
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
 	// cacheKiB bounds the pages that the writer keeps. More is slower: a transaction that divides pages and puts them
@@ -288,7 +288,11 @@ func migrate(conn *sqlite.Conn) error {
 		if err != nil {
 			return err
 		}
-		version++
+		if version++; version == formatStates {
+			if err := listStates(conn); err != nil {
+				return fmt.Errorf("%s: %w", f.Name(), err)
+			}
+		}
 		text := fmt.Sprintf("%s\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;", script, applicationID, version)
 		if version == 1 {
 			text += fmt.Sprintf("\nINSERT INTO meta (one, cluster, created) VALUES (1, '%s', %d);",

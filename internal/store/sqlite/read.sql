@@ -16,17 +16,36 @@ SELECT n, hands, ends, hands_begun FROM run WHERE id = ?1;
 -- The place of a cursor: the newest run that is older than an id that may be gone.
 SELECT coalesce((SELECT n FROM run WHERE id = ?1), (SELECT max(n) + 1 FROM run), 1);
 
+-- name: numbersOfRuns
+-- The least number, and what is greater than all.
+SELECT coalesce((SELECT min(n) FROM run), 0), coalesce((SELECT max(n) FROM run), 0) + 1;
+
+-- name: createdFrom
+SELECT n, created FROM run WHERE n >= ?1 ORDER BY n LIMIT 1;
+
+-- name: idFrom
+SELECT id FROM run WHERE n >= ?1 ORDER BY n LIMIT 1;
+
+-- name: nameOfWorkflow
+SELECT namespace || '/' || name FROM workflow WHERE id = ?1;
+
+-- name: nameOfNode
+SELECT node FROM handler WHERE id = ?1;
+
 -- name: runByNumber
 SELECT * FROM run WHERE n = ?1;
 
 -- name: runsNewest
-SELECT * FROM run WHERE n < ?1 ORDER BY n DESC LIMIT ?2;
+SELECT * FROM run WHERE n < ?1 AND n >= ?3 ORDER BY n DESC LIMIT ?2;
 
 -- name: rollUp
 SELECT page, bits FROM roll WHERE list = ?1 AND page >= ?2 ORDER BY page;
 
 -- name: rollDown
 SELECT page, bits FROM roll WHERE list = ?1 AND page <= ?2 ORDER BY page DESC;
+
+-- name: rollBelow
+SELECT page FROM roll WHERE list = ?1 AND page <= ?2 ORDER BY page DESC LIMIT 1;
 
 -- name: rollPage
 SELECT bits FROM roll WHERE list = ?1 AND page = ?2;
@@ -94,7 +113,7 @@ SELECT cluster FROM meta;
 SELECT list, page, bits FROM roll;
 
 -- name: runLists
-SELECT n, workflow, user, finished, n IN (SELECT run FROM stander WHERE kept = 0) FROM run;
+SELECT n, workflow, user, finished, n IN (SELECT run FROM stander WHERE kept = 0), state FROM run;
 
 -- name: allLines
 SELECT line, level, asked, first, count, runs FROM line;
@@ -114,7 +133,7 @@ SELECT k.run, k.key FROM run_key k WHERE NOT EXISTS (SELECT 1 FROM run r WHERE r
 LIMIT 100;
 
 -- name: finishedRun
-SELECT id, finished, coalesce(key, ''), origin, user FROM run WHERE n = ?1 AND finished > 0;
+SELECT id, finished, coalesce(key, ''), origin, user, state FROM run WHERE n = ?1 AND finished > 0;
 
 -- name: versionOfRun
 SELECT version FROM run WHERE n = ?1;

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 
@@ -18,6 +19,7 @@ type expired struct {
 	id        dag.RunID
 	n         int64
 	key, user string
+	state     string
 }
 
 // Expire implements store.Retention. What may go is looked for beside the writer; the deletion
@@ -51,7 +53,7 @@ func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) ([
 
 func (d *DB) expire(r *expired, w dag.WorkflowID) error {
 	// One that has begun again meanwhile stops it all; the next look leaves it out.
-	if err := d.stmts.expireRun.row().int(r.n).one(d.conn); err != nil {
+	if err := d.stmts.expireRun.row().int(r.n).text(r.state).one(d.conn); err != nil {
 		return err
 	}
 	for _, s := range []*stmt{d.stmts.expireAttempts, d.stmts.expireEvents} {
@@ -66,6 +68,11 @@ func (d *DB) expire(r *expired, w dag.WorkflowID) error {
 	}
 	if err := d.enlist(workflowList(w), r.n, false); err != nil {
 		return err
+	}
+	if slices.Contains(store.UnsuccessfulStates(), r.state) {
+		if err := d.enlist(stateList(r.state), r.n, false); err != nil {
+			return err
+		}
 	}
 	d.numbers.drop(r.id)
 	return d.enlist(userList(r.user), r.n, false)
@@ -99,7 +106,7 @@ func (d *DB) expired(ctx context.Context, x store.Expiry) (_ []expired, err erro
 			if finished >= x.Before && n > floor || key != "" && finished >= x.KeptFrom(key) || origin == dag.OriginBackfill && filling {
 				return nil
 			}
-			r := expired{n: n, key: key, user: s.ColumnText(4)}
+			r := expired{n: n, key: key, user: s.ColumnText(4), state: s.ColumnText(5)}
 			s.ColumnBytes(0, r.id[:])
 			all = append(all, r)
 			return nil
@@ -112,7 +119,7 @@ func (d *DB) expired(ctx context.Context, x store.Expiry) (_ []expired, err erro
 // newestBut is the newest finished run of a workflow that is not among those to keep; 0: none.
 func (d *DB) newestBut(conn *sqlite.Conn, x store.Expiry) (floor int64, err error) {
 	left := max(x.Keep, 1)
-	err = d.walkDown(conn, []string{workflowList(x.Workflow)}, 1<<62, func(n int64) (bool, error) {
+	err = d.walkDown(conn, workflowList(x.Workflow), 1<<62, func(n int64) (bool, error) {
 		err := d.on(conn, "finishedRun", []any{n}, func(*sqlite.Stmt) error {
 			if left--; left < 0 {
 				floor = n

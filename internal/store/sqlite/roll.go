@@ -17,9 +17,11 @@ const (
 	rollPagesMax = 4096
 )
 
-// The lists that a run is on; activeList only while it is unfinished, lineList (claims.go) only
-// while it stands in some line.
+// The lists that a run is on; activeList only while it is unfinished, that of its state only while it has ended
+// otherwise than well, lineList (claims.go) only while it stands in some line.
 const activeList = "active"
+
+func stateList(s string) string { return "s/" + s }
 
 func workflowList(w dag.WorkflowID) string { return "w/" + strconv.FormatInt(int64(w), 10) }
 func userList(user string) string          { return "u/" + user }
@@ -153,7 +155,7 @@ func readBits(s *sqlite.Stmt, col int) (words [rollBits / 64]uint64, err error) 
 
 // walkUp shows the runs of a list in rising order, from a number on, until see says stop.
 func (d *DB) walkUp(conn *sqlite.Conn, list string, from int64, see func(n int64) (bool, error)) error {
-	return d.walk(conn, "rollUp", []string{list}, from, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
+	return d.walk(conn, "rollUp", list, from, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
 		return upwards(page, words, from, see)
 	})
 }
@@ -165,7 +167,7 @@ func (d *DB) walkActive(conn *sqlite.Conn, from int64, see func(n int64) (bool, 
 // walkMoving is walkActive without the runs that stand in some line: those cost nothing but
 // the reading of two bitmaps.
 func (d *DB) walkMoving(conn *sqlite.Conn, from int64, see func(n int64) (bool, error)) error {
-	return d.walk(conn, "rollUp", []string{activeList}, from, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
+	return d.walk(conn, "rollUp", activeList, from, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
 		err := d.on(conn, "rollPage", []any{lineList, page}, func(s *sqlite.Stmt) error {
 			waits, err := readBits(s, 0)
 			for w := range words {
@@ -197,46 +199,38 @@ func upwards(page int64, words *[rollBits / 64]uint64, from int64, see func(n in
 	return true, nil
 }
 
-// walkDown shows the runs that are on every one of the lists, in falling order, below a
-// number, until see says stop.
-func (d *DB) walkDown(conn *sqlite.Conn, lists []string, below int64, see func(n int64) (bool, error)) error {
-	return d.walk(conn, "rollDown", lists, below, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
-		for w := len(words) - 1; w >= 0; w-- {
-			for left := words[w]; left != 0; {
-				top := 63 - bits.LeadingZeros64(left)
-				left &^= 1 << top
-				n := page*rollBits + int64(w*64+top)
-				if n >= below {
-					continue
-				}
-				if more, err := see(n); !more || err != nil {
-					return false, err
-				}
+// downwards shows the runs of a page in falling order, below a number; more is false if see
+// has said stop.
+func downwards(page int64, words *[rollBits / 64]uint64, below int64, see func(n int64) (bool, error)) (more bool, err error) {
+	for w := len(words) - 1; w >= 0; w-- {
+		for left := words[w]; left != 0; {
+			top := 63 - bits.LeadingZeros64(left)
+			left &^= 1 << top
+			n := page*rollBits + int64(w*64+top)
+			if n >= below {
+				continue
+			}
+			if more, err := see(n); !more || err != nil {
+				return false, err
 			}
 		}
-		return true, nil
+	}
+	return true, nil
+}
+
+// walkDown shows the runs of a list in falling order, below a number, until see says stop.
+func (d *DB) walkDown(conn *sqlite.Conn, list string, below int64, see func(n int64) (bool, error)) error {
+	return d.walk(conn, "rollDown", list, below, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
+		return downwards(page, words, below, see)
 	})
 }
 
-func (d *DB) walk(conn *sqlite.Conn, name string, lists []string, from int64, see func(int64, *[rollBits / 64]uint64) (bool, error)) error {
+func (d *DB) walk(conn *sqlite.Conn, name, list string, from int64, see func(int64, *[rollBits / 64]uint64) (bool, error)) error {
 	more := true
-	err := d.on(conn, name, []any{lists[0], from / rollBits}, func(s *sqlite.Stmt) error {
+	err := d.on(conn, name, []any{list, from / rollBits}, func(s *sqlite.Stmt) error {
 		words, err := readBits(s, 1)
 		if err != nil {
 			return err
-		}
-		for _, other := range lists[1:] {
-			var also [rollBits / 64]uint64
-			err := d.on(conn, "rollPage", []any{other, s.ColumnInt64(0)}, func(s *sqlite.Stmt) (err error) {
-				also, err = readBits(s, 0)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			for w := range words {
-				words[w] &= also[w]
-			}
 		}
 		if more, err = see(s.ColumnInt64(0), &words); err == nil && !more {
 			err = errEnough

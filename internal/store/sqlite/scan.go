@@ -14,6 +14,7 @@ import (
 const (
 	colNumber  = 0
 	colID      = 1
+	colParams  = 10
 	colCreated = 11
 	colState   = 15
 	colFire    = 31 // and claim behind it
@@ -71,10 +72,19 @@ func word[T any](r *row, parse func(string) (T, bool)) T {
 }
 
 func scanRun(s *sqlite.Stmt, r *dag.RunRow) error {
+	c := row{s: s, col: colParams}
+	r.Params = c.blob()
+	return scanLeanRun(s, r)
+}
+
+// scanLeanRun reads a run without its parameters.
+func scanLeanRun(s *sqlite.Stmt, r *dag.RunRow) error {
 	c := row{s: s, col: colID}
 	r.ID, r.Shard, r.Workflow, r.Version = c.id(), dag.ShardID(c.int()), dag.WorkflowID(c.int()), int32(c.int())
 	r.Priority, r.Origin, r.User = word(&c, dag.ParsePriority), dag.Origin(c.text()), c.text()
-	r.Key, r.KeyHash, r.Params, r.Created = c.text(), c.blob(), c.blob(), c.micros()
+	r.Key, r.KeyHash = c.text(), c.blob()
+	c.col = colCreated
+	r.Created = c.micros()
 	c.col = colState
 	r.State, r.Intent, r.Generation = word(&c, dag.ParseRunState), word(&c, dag.ParseIntent), int32(c.int())
 	r.Cause, r.Message = dag.Cause(c.text()), c.text()

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -314,6 +315,9 @@ func (in *importer) list(t *store.Table, values []store.Value) error {
 	lists := []string{workflowList(dag.WorkflowID(values[t.Index("workflow")].Int)), userList(string(values[t.Index("user")].Bytes))}
 	if values[t.Index("finished")].Int == 0 {
 		lists = append(lists, activeList)
+	}
+	if state := string(values[t.Index("state")].Bytes); slices.Contains(store.UnsuccessfulStates(), state) {
+		lists = append(lists, stateList(state))
 	}
 	for _, list := range lists {
 		if err := in.db.enlist(list, n, true); err != nil {

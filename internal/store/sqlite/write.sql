@@ -113,7 +113,7 @@ INSERT INTO handler (uuid, node, started) VALUES (?1, ?2, ?3);
 UPDATE shard SET owner = owner WHERE id = ?1 AND owner = ?2;
 
 -- name: expireRun
-DELETE FROM run WHERE n = ?1 AND finished > 0;
+DELETE FROM run WHERE n = ?1 AND finished > 0 AND state = ?2;
 
 -- name: expireKey
 DELETE FROM run_key WHERE workflow = ?1 AND key = ?2 AND run = ?3;

@@ -212,7 +212,7 @@ func info(b *bed) {
 	got, err := b.s.Info(b.ctx)
 	b.ok(err)
 	want := map[string]int{}
-	for _, r := range b.pages(store.RunQuery{State: "active"}, nil) {
+	for _, r := range b.pages(store.RunQuery{States: []string{"active"}}, nil) {
 		want[r.State.String()]++
 	}
 	runs, err := b.s.Unfinished(b.ctx)

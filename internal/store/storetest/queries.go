@@ -1,8 +1,13 @@
 package storetest
 
 import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -19,16 +24,16 @@ func queries() []check {
 			b.wantRuns(b.mixed(), store.RunQuery{User: "bob"}, func(r *dag.RunRow) bool { return r.User == "bob" })
 		}},
 		{"active", func(b *bed) {
-			b.wantRuns(b.mixed(), store.RunQuery{State: "active"}, func(r *dag.RunRow) bool { return !r.State.Terminal() })
+			b.wantRuns(b.mixed(), store.RunQuery{States: []string{"active"}}, func(r *dag.RunRow) bool { return !r.State.Terminal() })
 		}},
 		{"in each state", func(b *bed) {
 			rows := b.mixed()
 			for s := dag.RunSubmitted; s <= dag.RunSkipped; s++ {
-				b.wantRuns(rows, store.RunQuery{State: s.String()}, func(r *dag.RunRow) bool { return r.State == s })
+				b.wantRuns(rows, store.RunQuery{States: []string{s.String()}}, func(r *dag.RunRow) bool { return r.State == s })
 			}
 		}},
 		{"in a state that does not exist", func(b *bed) {
-			b.wantRuns(b.mixed(), store.RunQuery{State: "asleep"}, func(*dag.RunRow) bool { return false })
+			b.wantRuns(b.mixed(), store.RunQuery{States: []string{"asleep"}}, func(*dag.RunRow) bool { return false })
 		}},
 		{"since", func(b *bed) {
 			rows := b.mixed()
@@ -47,10 +52,10 @@ func queries() []check {
 			since := rows[9].Created
 			for _, q := range []store.RunQuery{
 				{Workflow: 2, User: "bob", Since: since},
-				{Workflow: 1, User: "ada", State: "active"},
-				{Workflow: 1, State: "failed", Since: since},
-				{User: "bob", State: "active", Since: since},
-				{Workflow: 2, User: "bob", State: "succeeded", Since: since, Before: rows[40].ID},
+				{Workflow: 1, User: "ada", States: []string{"active"}},
+				{Workflow: 1, States: []string{"failed"}, Since: since},
+				{User: "bob", States: []string{"active"}, Since: since},
+				{Workflow: 2, User: "bob", States: []string{"succeeded"}, Since: since, Before: rows[40].ID},
 			} {
 				in := rows
 				if !q.Before.IsZero() {
@@ -58,12 +63,12 @@ func queries() []check {
 				}
 				b.wantRuns(in, q, func(r *dag.RunRow) bool {
 					return (q.Workflow == 0 || r.Workflow == q.Workflow) && (q.User == "" || r.User == q.User) && r.Created >= q.Since &&
-						(q.State == "" || r.State.String() == q.State || q.State == "active" && !r.State.Terminal())
+						(len(q.States) == 0 || slices.Contains(q.Expanded(), r.State.String()))
 				})
 			}
 		}},
 		{"nothing there", func(b *bed) {
-			for _, q := range []store.RunQuery{{}, {Workflow: 1}, {User: "ada"}, {State: "active"}, {State: "failed"}, {Limit: 5}} {
+			for _, q := range []store.RunQuery{{}, {Workflow: 1}, {User: "ada"}, {States: []string{"active"}}, {States: []string{"failed"}}, {Limit: 5}} {
 				b.wantRuns(nil, q, all)
 			}
 		}},
@@ -72,6 +77,195 @@ func queries() []check {
 		{"while runs are inserted by others", pagesBesideInserting},
 		{"an ended run changes its state", runsFollowUpdates},
 		{"a needle among 12,000", needle},
+		{"in several states", runsInStates},
+		{"the state of a run that begins again", runsChangeLists},
+		{"what a run has, and what it does not", runsThatFit},
+		{"between two instants", runsBetween},
+		{"parameters, as far as a page has room", runParams},
+		{"how many there are", runTotals},
+	}
+}
+
+func runsInStates(b *bed) {
+	rows := b.mixed()
+	for _, states := range [][]string{{"failed", "stopped"}, {"failed", "stopped", "skipped"}, {"failed", "active"}, {"succeeded", "failed"},
+		{"running", "waiting"}, {"succeeded"}, {"succeeded", "active"}, {"active", "running"}, {"failed", "failed"}, {"failed", "asleep"}} {
+		for _, q := range []store.RunQuery{{States: states}, {States: states, Workflow: 2}, {States: states, Workflow: 1, User: "bob"}, {States: states, User: "ada"}} {
+			b.wantRuns(rows, q, func(r *dag.RunRow) bool {
+				return (q.Workflow == 0 || r.Workflow == q.Workflow) && (q.User == "" || r.User == q.User) && slices.Contains(q.Expanded(), r.State.String())
+			})
+		}
+	}
+}
+
+// runsChangeLists: a run is in no list of a state that it has left.
+func runsChangeLists(b *bed) {
+	r := b.run(dag.RunRunning)
+	b.add(r)
+	for _, to := range []dag.RunState{dag.RunFailed, dag.RunRunning, dag.RunStopped, dag.RunRunning, dag.RunSucceeded, dag.RunRunning, dag.RunFailed} {
+		u := dag.RunUpdate{RunRow: r, Was: r.State}
+		if u.State, u.FinishedAt = to, 0; to.Terminal() {
+			u.FinishedAt = 77
+		} else {
+			u.Generation++
+		}
+		b.put(func(x *store.Batch) { x.RunUpdates = []dag.RunUpdate{u} })
+		r = u.RunRow
+		for s := dag.RunSubmitted; s <= dag.RunSkipped; s++ {
+			b.wantRuns([]dag.RunRow{r}, store.RunQuery{States: []string{s.String()}}, func(r *dag.RunRow) bool { return r.State == s })
+			b.wantRuns([]dag.RunRow{r}, store.RunQuery{States: []string{s.String()}, Workflow: 1}, func(r *dag.RunRow) bool { return r.State == s })
+		}
+	}
+	b.sound()
+}
+
+// sound has the engine compare what it keeps twice.
+func (b *bed) sound() {
+	b.Helper()
+	if c, ok := b.s.(interface {
+		Check(ctx context.Context) ([]string, error)
+	}); ok {
+		bad, err := c.Check(b.ctx)
+		b.ok(err)
+		b.same(bad, []string(nil), "what is kept twice")
+	}
+}
+
+// runsThatFit looks at each thing that a query can ask for.
+func runsThatFit(b *bed) {
+	b.put(func(x *store.Batch) {
+		one, two := workflow(1, "alpha"), workflow(2, "beta")
+		two.Namespace = "shop"
+		x.WorkflowInserts = []store.Workflow{one, two}
+	})
+	parent := b.run(dag.RunRunning)
+	other, err := b.s.Register(b.ctx, "0190a7a8-0000-7000-8000-00000000beef", "n2")
+	b.ok(err)
+	var rows []dag.RunRow
+	for i, change := range []func(*dag.RunRow){
+		func(*dag.RunRow) {},
+		func(r *dag.RunRow) { r.Workflow = 2 },
+		func(r *dag.RunRow) { r.Origin, r.Fire = dag.OriginSchedule, &dag.Fire{Trigger: "nightly", Instant: 5} },
+		func(r *dag.RunRow) {
+			r.Origin, r.Fire = dag.OriginBackfill, &dag.Fire{Trigger: "nightly", Instant: 6, Backfill: 9}
+		},
+		func(r *dag.RunRow) {
+			r.Fire = &dag.Fire{Parent: &dag.Parent{Task: 1, Line: []dag.Ancestor{{Run: parent.ID, Workflow: 1}}}}
+		},
+		func(r *dag.RunRow) { r.Leader = other.ID },
+		func(r *dag.RunRow) { r.State, r.Cause, r.Message = dag.RunFailed, dag.CauseLost, "Disk full at /srv" },
+		func(r *dag.RunRow) { r.Key, r.KeyHash = "order-4711", []byte{1} },
+	} {
+		r := b.run(dag.RunSucceeded)
+		r.FinishedAt = dag.Micros(900 + i)
+		change(&r)
+		rows = append(rows, r)
+	}
+	b.add(append(rows, parent)...)
+	rows = append(rows, parent)
+	for what, c := range map[string]struct {
+		q    store.RunQuery
+		want []int
+	}{
+		"namespace":          {store.RunQuery{Namespace: "shop"}, []int{1}},
+		"trigger":            {store.RunQuery{Trigger: "nightly"}, []int{2, 3}},
+		"trigger and origin": {store.RunQuery{Trigger: "nightly", Origin: dag.OriginSchedule}, []int{2}},
+		"backfill":           {store.RunQuery{Backfill: 9}, []int{3}},
+		"parent":             {store.RunQuery{Parent: parent.ID}, []int{4}},
+		"node":               {store.RunQuery{Node: "n2"}, []int{5}},
+		"cause":              {store.RunQuery{Cause: string(dag.CauseLost)}, []int{6}},
+		"text of a message":  {store.RunQuery{Text: "disk FULL"}, []int{6}},
+		"text of a key":      {store.RunQuery{Text: "4711"}, []int{7}},
+		"text of a workflow": {store.RunQuery{Text: "shop/be"}, []int{1}},
+		"text of an id":      {store.RunQuery{Text: rows[0].ID.String()}, []int{0}},
+		"text and state":     {store.RunQuery{Text: "disk", States: []string{"failed"}, Workflow: 1}, []int{6}},
+		"nothing":            {store.RunQuery{Namespace: "sho"}, nil},
+		"no such parent":     {store.RunQuery{Parent: rows[0].ID}, nil},
+	} {
+		var want []dag.RunRow
+		for _, i := range c.want {
+			want = append(want, rows[i])
+		}
+		slices.Reverse(want)
+		for _, limit := range []int{1, 100} {
+			c.q.Limit = limit
+			b.same(b.pages(c.q, nil), want, what)
+		}
+	}
+}
+
+// runsBetween: bounds in time are exact where the clock went back, as long as that is not far.
+func runsBetween(b *bed) {
+	const hour = dag.Micros(3600 * 1e6)
+	at := dag.Micro(time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC))
+	var rows []dag.RunRow
+	for i := range 200 {
+		r := b.run(dag.RunSucceeded)
+		if i%10 == 3 {
+			r.State = dag.RunFailed
+		}
+		r.Created = at + dag.Micros(i)*hour/4
+		if i%7 == 0 {
+			r.Created -= hour / 2
+		}
+		r.ID = madeAt(at+dag.Micros(i)*hour/4, uint16(i))
+		rows = append(rows, r)
+	}
+	b.add(rows...)
+	for _, q := range []store.RunQuery{
+		{Since: rows[150].Created}, {Until: rows[50].Created}, {Since: rows[20].Created, Until: rows[22].Created},
+		{Since: rows[20].Created, Until: rows[120].Created, States: []string{"failed"}},
+		{Since: rows[20].Created, Until: rows[120].Created, Workflow: 1}, {Since: rows[30].Created, Until: rows[30].Created},
+		{Until: 1}, {Since: at + 1000*hour},
+	} {
+		b.wantRuns(rows, q, func(r *dag.RunRow) bool {
+			return r.Created >= q.Since && (q.Until == 0 || r.Created < q.Until) && (len(q.States) == 0 || r.State == dag.RunFailed)
+		})
+	}
+}
+
+// madeAt is an id that was made at an instant.
+func madeAt(at dag.Micros, n uint16) (id dag.RunID) {
+	binary.BigEndian.PutUint64(id[:8], uint64(at/1000)<<16|7<<12)
+	id[8] = 0x80
+	binary.BigEndian.PutUint16(id[14:], n)
+	return id
+}
+
+func runParams(b *bed) {
+	var rows []dag.RunRow
+	for range 10 {
+		r := b.run(dag.RunSucceeded)
+		r.Params = bytes.Repeat([]byte("x"), 1000)
+		rows = append(rows, r)
+	}
+	b.add(rows...)
+	page, err := b.s.Runs(b.ctx, store.RunQuery{Limit: 100})
+	b.ok(err)
+	b.same(len(page.Runs), 10, "runs without parameters")
+	b.same(page.Runs[0].Params, []byte(nil), "parameters that nobody asked for")
+	for bytes, want := range map[int]int{1: 1, 999: 1, 1000: 1, 2999: 2, 3000: 3, 10_000: 10, 0: 10} {
+		q := store.RunQuery{Limit: 100, Params: true, Bytes: bytes}
+		page, err := b.s.Runs(b.ctx, q)
+		b.ok(err)
+		b.same(len(page.Runs), want, fmt.Sprintf("runs of a page of %d bytes", bytes))
+		b.same(page.Next.IsZero(), want == 10, "no more")
+		b.same(len(b.pages(q, nil)), 10, "runs of all pages")
+	}
+}
+
+func runTotals(b *bed) {
+	rows := b.mixed()
+	for _, q := range []store.RunQuery{{}, {Workflow: 1}, {User: "bob"}, {States: []string{"active"}}, {States: []string{"failed"}},
+		{States: []string{"failed", "skipped"}, Workflow: 2}, {States: []string{"succeeded"}, Workflow: 1}, {States: []string{"running"}},
+		{States: []string{"failed"}, Workflow: 1, User: "ada"}, {Text: "bob"}, {Since: rows[10].Created}, {States: []string{"asleep"}}} {
+		want := int64(len(b.pages(q, nil)))
+		for _, limit := range []int{1, 3, 100} {
+			q.Limit, q.Count = limit, true
+			page, err := b.s.Runs(b.ctx, q)
+			b.ok(err)
+			b.same(page.Total, store.Total{N: want, Exact: true}, fmt.Sprintf("total of %+v", q))
+		}
 	}
 }
 
@@ -115,6 +309,7 @@ func (b *bed) wantRuns(rows []dag.RunRow, q store.RunQuery, match func(*dag.RunR
 func (b *bed) pages(q store.RunQuery, between func()) []dag.RunRow {
 	b.Helper()
 	var got []dag.RunRow
+	q.Params = true
 	for {
 		page, err := b.s.Runs(b.ctx, q)
 		b.ok(err)
@@ -192,9 +387,9 @@ func runsFollowUpdates(b *bed) {
 	u.State, u.FinishedAt = dag.RunStopped, 77
 	b.put(func(x *store.Batch) { x.RunUpdates = []dag.RunUpdate{u} })
 	none := func(*dag.RunRow) bool { return false }
-	b.wantRuns([]dag.RunRow{u.RunRow}, store.RunQuery{State: "active"}, none)
-	b.wantRuns([]dag.RunRow{u.RunRow}, store.RunQuery{State: "running"}, none)
-	b.wantRuns([]dag.RunRow{u.RunRow}, store.RunQuery{State: "stopped"}, all)
+	b.wantRuns([]dag.RunRow{u.RunRow}, store.RunQuery{States: []string{"active"}}, none)
+	b.wantRuns([]dag.RunRow{u.RunRow}, store.RunQuery{States: []string{"running"}}, none)
+	b.wantRuns([]dag.RunRow{u.RunRow}, store.RunQuery{States: []string{"stopped"}}, all)
 	b.wantRuns([]dag.RunRow{u.RunRow}, store.RunQuery{Workflow: 1}, all)
 }
 
@@ -315,8 +510,11 @@ func needle(b *bed) {
 		}
 		b.add(rows...)
 	}
-	for _, q := range []store.RunQuery{{State: "failed", Limit: 2}, {State: "failed", Workflow: 1, User: "ada"}, {User: "ada", State: "failed"}} {
+	for _, q := range []store.RunQuery{{States: []string{"failed"}, Limit: 2}, {States: []string{"failed"}, Workflow: 1, User: "ada"}, {User: "ada", States: []string{"failed"}}} {
 		b.same(b.pages(q, nil), []dag.RunRow{found}, "runs")
+		page, err := b.s.Runs(b.ctx, q)
+		b.ok(err)
+		b.same(len(page.Runs), 1, "runs of the first page")
 	}
-	b.same(b.pages(store.RunQuery{State: "active"}, nil), []dag.RunRow(nil), "active runs")
+	b.same(b.pages(store.RunQuery{States: []string{"active"}}, nil), []dag.RunRow(nil), "active runs")
 }

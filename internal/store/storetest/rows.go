@@ -85,7 +85,7 @@ func runFields(b *bed) {
 	r := b.fullRun()
 	b.add(r)
 	b.same(b.record(r.ID).Run, r, "the run")
-	page, err := b.s.Runs(b.ctx, store.RunQuery{Limit: 5})
+	page, err := b.s.Runs(b.ctx, store.RunQuery{Limit: 5, Params: true})
 	b.ok(err)
 	b.same(page, store.RunPage{Runs: []dag.RunRow{r}}, "the page")
 	found, err := b.s.RunByKey(b.ctx, r.Workflow, r.Key)

@@ -1,0 +1,130 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/postgres"
+)
+
+// noStates undoes the migration to format 16.
+const noStates = "DROP TABLE unsuccessful; ALTER TABLE meta DROP listed"
+
+// TestOlderRunsAreListedByState has a database that does not list its runs by state yet: lists are right before, during and after
+// the steps that list them, also where a run begins again meanwhile, and a step that meets a row that is being changed leaves it to the next.
+func TestOlderRunsAreListedByState(t *testing.T) {
+	ctx, schema := t.Context(), newSchema()
+	o := postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1}
+	db, err := postgres.Open(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	got, err := db.Acquire(ctx, 1, []dag.ShardID{0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const runs, every = 12_000, 1000
+	b := store.Batch{Fences: []store.Fence{got[0].Fence}}
+	for n := range runs {
+		r := dag.RunRow{Header: dag.Header{ID: dag.RunID{0, 1, byte(n >> 8), byte(n)}, Workflow: 1, Version: 1, Origin: dag.OriginAPI, User: "ada", Created: 1},
+			State: dag.RunSucceeded, Generation: 1, FinishedAt: 9}
+		if n%every == 7 {
+			r.State = dag.RunFailed
+		}
+		b.RunInserts = append(b.RunInserts, r)
+	}
+	commit := func() {
+		t.Helper()
+		if _, err := db.Commit(ctx, &b); err != nil {
+			t.Fatal(err)
+		}
+		b.Fences[0].Seq++
+		b.Reset()
+	}
+	commit()
+	conn, err := pgx.Connect(ctx, server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(fmt.Sprintf("SET search_path = %s; DELETE FROM unsuccessful WHERE run > (SELECT min(run::text) FROM unsuccessful)::uuid; UPDATE unsuccessful SET state = 'stopped'; UPDATE meta SET listed = 'ffffffff-ffff-ffff-ffff-ffffffffffff'", schema))
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if db, err = postgres.Open(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	failed := func(want int) {
+		t.Helper()
+		for _, w := range []dag.WorkflowID{0, 1} {
+			n, q := 0, store.RunQuery{States: []string{"failed"}, Workflow: w}
+			for {
+				page, err := db.Runs(ctx, q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n, q.Before = n+len(page.Runs), page.Next; q.Before.IsZero() {
+					break
+				}
+			}
+			if n != want {
+				t.Errorf("%d failed runs of workflow %d, want %d", n, w, want)
+			}
+		}
+	}
+	const all = runs / every
+	failed(all)
+	if more, err := db.Upgrade(ctx); err != nil || !more { // it begins
+		t.Errorf("the first step: %v %v", more, err)
+	}
+	exec("BEGIN; SELECT FROM run WHERE state = 'failed' ORDER BY id DESC LIMIT 1 FOR UPDATE")
+	if _, err := db.Upgrade(ctx); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a step that meets a row that is being changed: %v", err)
+	}
+	exec("ROLLBACK")
+	again := dag.RunRow{Header: dag.Header{ID: dag.RunID{0, 1, 0, 7}}, State: dag.RunRunning, Generation: 2}
+	for step := 0; ; step++ {
+		more, err := db.Upgrade(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch step {
+		case 0:
+			b.RunUpdates = []dag.RunUpdate{{RunRow: again, Was: dag.RunFailed}}
+			commit()
+			failed(all - 1)
+		case 1:
+			again.State, again.FinishedAt = dag.RunFailed, 10
+			b.RunUpdates = []dag.RunUpdate{{RunRow: again, Was: dag.RunRunning}}
+			commit()
+			failed(all)
+		}
+		if !more {
+			break
+		}
+	}
+	failed(all)
+	if bad, err := db.Check(ctx); err != nil || len(bad) > 0 {
+		t.Errorf("check: %v %v", bad, err)
+	}
+	page, err := db.Runs(ctx, store.RunQuery{States: []string{"failed"}, Count: true, Limit: 1})
+	if err != nil || page.Total != (store.Total{N: all, Exact: true}) || len(page.Runs) != 1 {
+		t.Errorf("the list: %d runs, %+v, %v", len(page.Runs), page.Total, err)
+	}
+	if more, err := db.Upgrade(ctx); err != nil || more {
+		t.Errorf("there is more: %v %v", more, err)
+	}
+}

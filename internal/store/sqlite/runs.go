@@ -1,0 +1,399 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+	"slices"
+
+	"zombiezen.com/go/sqlite"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+const (
+	// lookMax is how many rows one page of runs may look at.
+	lookMax = 10_000
+	// rollLookMax is how many pages of lists one page of runs may look at: those of 8,000,000 runs.
+	rollLookMax = 4096
+)
+
+// choice names the lists that the selected runs are on: on each of all, on one of some unless that is empty, and on
+// none of not.
+type choice struct {
+	all, some, not []string
+	exact          bool // the lists tell all that the query asks for
+}
+
+// choiceOf finds the lists for a query.
+func choiceOf(q *store.RunQuery, states []string) (c choice) {
+	if q.Workflow != 0 {
+		c.all = append(c.all, workflowList(q.Workflow))
+	}
+	if q.User != "" {
+		c.all = append(c.all, userList(q.User))
+	}
+	c.exact = !q.Looks() && q.Since == 0 && q.Until == 0 && q.Origin == "" && q.Cause == ""
+	if len(states) == 0 {
+		c.exact = c.exact && len(c.all) > 0
+		return c
+	}
+	unfinished, every := 0, 0
+	for s := dag.RunSubmitted; s <= dag.RunSkipped; s++ {
+		switch has := slices.Contains(states, s.String()); {
+		case s.Terminal() && store.Unsuccessful(s) && has:
+			c.some = append(c.some, stateList(s.String()))
+		case s.Terminal() && store.Unsuccessful(s):
+			c.not = append(c.not, stateList(s.String()))
+		case !s.Terminal():
+			if every++; has {
+				unfinished++
+			}
+		}
+	}
+	if unfinished > 0 {
+		c.some = append(c.some, activeList)
+	} else {
+		c.not = append(c.not, activeList)
+	}
+	c.exact = c.exact && (unfinished == 0 || unfinished == every)
+	if slices.Contains(states, dag.RunSucceeded.String()) { // no list has those
+		c.some = nil
+		c.exact = c.exact && len(c.all) > 0
+	} else {
+		c.not = nil
+	}
+	return c
+}
+
+// free reports whether no list bounds the choice.
+func (c *choice) free() bool { return len(c.all)+len(c.some) == 0 }
+
+// pageBelow is the greatest page, up to one, on which the choice can have runs; -1: there is none.
+func (d *DB) pageBelow(conn *sqlite.Conn, c *choice, page int64) (int64, error) {
+	below := func(list string, page int64) (at int64, err error) {
+		at = -1
+		err = d.on(conn, "rollBelow", []any{list, page}, func(s *sqlite.Stmt) error {
+			at = s.ColumnInt64(0)
+			return nil
+		})
+		return at, err
+	}
+	for { // it falls each time
+		at := page
+		for _, list := range c.all {
+			var err error
+			if at, err = below(list, at); err != nil || at < 0 {
+				return -1, err
+			}
+		}
+		if len(c.some) > 0 {
+			best := int64(-1)
+			for _, list := range c.some {
+				one, err := below(list, at)
+				if err != nil {
+					return -1, err
+				}
+				best = max(best, one)
+			}
+			if at = best; at < 0 {
+				return -1, nil
+			}
+		}
+		if at == page {
+			return at, nil
+		}
+		page = at
+	}
+}
+
+// chosen are the runs of a choice on a page.
+func (d *DB) chosen(conn *sqlite.Conn, c *choice, page int64) (words [rollBits / 64]uint64, err error) {
+	read := func(list string) (words [rollBits / 64]uint64, err error) {
+		err = d.on(conn, "rollPage", []any{list, page}, func(s *sqlite.Stmt) (err error) {
+			words, err = readBits(s, 0)
+			return err
+		})
+		return words, err
+	}
+	for _, list := range c.some {
+		one, err := read(list)
+		if err != nil {
+			return words, err
+		}
+		for w := range words {
+			words[w] |= one[w]
+		}
+	}
+	for i, list := range c.all {
+		one, err := read(list)
+		if err != nil {
+			return words, err
+		}
+		for w := range words {
+			if i == 0 && len(c.some) == 0 {
+				words[w] = one[w]
+			} else {
+				words[w] &= one[w]
+			}
+		}
+	}
+	for _, list := range c.not {
+		one, err := read(list)
+		if err != nil {
+			return words, err
+		}
+		for w := range words {
+			words[w] &^= one[w]
+		}
+	}
+	return words, nil
+}
+
+// end says why a walk over runs has ended.
+type end struct {
+	enough bool  // see said stop
+	page   int64 // the last page that was looked at, if there may be more below it; else 0
+}
+
+// pages shows the pages of a choice that have runs, in falling order from one on.
+func (d *DB) pages(conn *sqlite.Conn, c *choice, from int64, see func(page int64, words *[rollBits / 64]uint64) (bool, error)) (e end, err error) {
+	for looked := 0; from >= 0; looked++ {
+		page, err := d.pageBelow(conn, c, from)
+		if err != nil || page < 0 {
+			return end{}, err
+		}
+		if looked == rollLookMax {
+			return end{page: page + 1}, nil
+		}
+		words, err := d.chosen(conn, c, page)
+		if err != nil {
+			return end{}, err
+		}
+		if more, err := see(page, &words); err != nil || !more {
+			return end{enough: true}, err
+		}
+		from = page - 1
+	}
+	return end{}, nil
+}
+
+// newest shows rows of runs in falling order of their numbers, from below one down to a floor, until see wants no more.
+func (d *DB) newest(conn *sqlite.Conn, c *choice, below, floor int64, see func(*sqlite.Stmt) (bool, error)) (end, error) {
+	enough := false
+	row := func(s *sqlite.Stmt) error {
+		more, err := see(s)
+		if err == nil && !more {
+			enough, err = true, errEnough
+		}
+		return err
+	}
+	if c.free() {
+		err := d.on(conn, "runsNewest", []any{below, int64(lookMax) + 1, floor}, row)
+		if enough {
+			err = nil
+		}
+		return end{enough: enough}, err
+	}
+	e, err := d.pages(conn, c, (below-1)/rollBits, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
+		if (page+1)*rollBits <= floor {
+			return false, nil
+		}
+		_, err := downwards(page, words, below, func(n int64) (bool, error) {
+			if n < floor {
+				return false, nil
+			}
+			err := d.on(conn, "runByNumber", []any{n}, row)
+			return !enough, err
+		})
+		return !enough, err
+	})
+	if enough {
+		return end{enough: true}, nil
+	}
+	e.enough = false
+	return e, err
+}
+
+// Runs implements store.Store.
+func (d *DB) Runs(ctx context.Context, q store.RunQuery) (_ store.RunPage, err error) {
+	conn, err := d.take(ctx)
+	if err != nil {
+		return store.RunPage{}, err
+	}
+	defer d.give(ctx, conn, &err)
+	l := listing{DB: d, conn: conn, q: &q, states: q.Expanded()}
+	l.names = store.Names{Workflows: map[dag.WorkflowID]string{}, Nodes: map[dag.HandlerID]string{}}
+	l.choice = choiceOf(&q, l.states)
+	page, err := l.page()
+	if err == nil && q.Count {
+		page.Total, err = l.total(&page)
+	}
+	return page, err
+}
+
+// listing is a query for runs that is being answered.
+type listing struct {
+	*DB
+	conn   *sqlite.Conn
+	q      *store.RunQuery
+	states []string
+	choice choice
+	names  store.Names
+}
+
+// bounds are the numbers between which the runs lie that were created in the time that is asked for.
+func (l *listing) bounds() (floor, below int64, err error) {
+	below = 1 << 62
+	if l.q.Until != 0 {
+		if below, err = l.numberSince(l.q.Until + dag.Micros(store.ClockSlack.Microseconds())); err != nil {
+			return 0, 0, err
+		}
+	}
+	if since := l.q.Since - dag.Micros(store.ClockSlack.Microseconds()); since > 0 {
+		floor, err = l.numberSince(since)
+	}
+	return floor, below, err
+}
+
+// numberSince is the least number of a run that was created at or after an instant, or one that is greater than all.
+// Numbers rise with time, as far as the clock does.
+func (l *listing) numberSince(at dag.Micros) (n int64, err error) {
+	var low, high int64
+	err = l.on(l.conn, "numbersOfRuns", nil, func(s *sqlite.Stmt) error {
+		low, high = s.ColumnInt64(0), s.ColumnInt64(1)
+		return nil
+	})
+	for low < high && err == nil {
+		middle := low + (high-low)/2
+		next, created := high, at
+		err = l.on(l.conn, "createdFrom", []any{middle}, func(s *sqlite.Stmt) error {
+			next, created = s.ColumnInt64(0), dag.Micros(s.ColumnInt64(1))
+			return nil
+		})
+		if created >= at {
+			high = middle
+		} else {
+			low = next + 1
+		}
+	}
+	return low, err
+}
+
+func (l *listing) page() (page store.RunPage, err error) {
+	limit := min(limitOf(l.q.Limit), limitDefault)
+	floor, below, err := l.bounds()
+	if err != nil {
+		return page, err
+	}
+	before, err := l.numberOf(l.conn, l.q.Before)
+	if err != nil {
+		return page, err
+	}
+	looked, bytes := 0, 0
+	e, err := l.newest(l.conn, &l.choice, min(below, before), floor, func(s *sqlite.Stmt) (bool, error) {
+		if len(page.Runs) == limit || looked == lookMax {
+			return false, nil
+		}
+		looked++
+		r, fits, err := l.row(s)
+		if err != nil {
+			return false, err
+		}
+		if fits {
+			if l.q.Params {
+				bytes += len(r.Params)
+				if l.q.Bytes > 0 && bytes > l.q.Bytes && len(page.Runs) > 0 {
+					return false, nil
+				}
+			}
+			page.Runs = append(page.Runs, r)
+		}
+		s.ColumnBytes(colID, page.Next[:])
+		return true, nil
+	})
+	switch {
+	case err != nil || e.enough:
+	case e.page > 0:
+		err = l.on(l.conn, "idFrom", []any{e.page * rollBits}, func(s *sqlite.Stmt) error {
+			s.ColumnBytes(0, page.Next[:])
+			return nil
+		})
+	default:
+		page.Next = dag.RunID{}
+	}
+	return page, err
+}
+
+// row reads a row if the query selects it. A damaged one does not hide the others; verify names it.
+func (l *listing) row(s *sqlite.Stmt) (r dag.RunRow, fits bool, err error) {
+	if len(l.states) > 0 && !slices.Contains(l.states, s.ColumnText(colState)) {
+		return r, false, nil
+	}
+	scan := scanLeanRun
+	if l.q.Params {
+		scan = scanRun
+	}
+	if err = scan(s, &r); errors.Is(err, store.ErrCorrupt) {
+		return r, false, nil
+	}
+	if err == nil {
+		err = l.learn(&r)
+	}
+	return r, err == nil && l.q.Fits(&r, l.states, &l.names), err
+}
+
+// learn reads the names that the query needs of a run.
+func (l *listing) learn(r *dag.RunRow) (err error) {
+	workflows, nodes := l.q.Names()
+	if _, known := l.names.Workflows[r.Workflow]; workflows && !known {
+		l.names.Workflows[r.Workflow] = ""
+		err = l.on(l.conn, "nameOfWorkflow", []any{int64(r.Workflow)}, func(s *sqlite.Stmt) error {
+			l.names.Workflows[r.Workflow] = s.ColumnText(0)
+			return nil
+		})
+	}
+	if _, known := l.names.Nodes[r.Leader]; nodes && !known && err == nil {
+		l.names.Nodes[r.Leader] = ""
+		err = l.on(l.conn, "nameOfNode", []any{int64(r.Leader)}, func(s *sqlite.Stmt) error {
+			l.names.Nodes[r.Leader] = s.ColumnText(0)
+			return nil
+		})
+	}
+	return err
+}
+
+// total counts the runs that the query selects, by its lists alone if they tell.
+func (l *listing) total(page *store.RunPage) (t store.Total, err error) {
+	if l.q.Before.IsZero() && page.Next.IsZero() {
+		return store.Total{N: int64(len(page.Runs)), Exact: true}, nil
+	}
+	if l.choice.exact {
+		e, err := l.pages(l.conn, &l.choice, 1<<62/rollBits, func(_ int64, words *[rollBits / 64]uint64) (bool, error) {
+			for _, w := range words {
+				t.N += int64(bits.OnesCount64(w))
+			}
+			return true, nil
+		})
+		t.Exact = e.page == 0
+		return t, err
+	}
+	floor, below, err := l.bounds()
+	if err != nil {
+		return t, err
+	}
+	looked := 0
+	e, err := l.newest(l.conn, &l.choice, below, floor, func(s *sqlite.Stmt) (bool, error) {
+		if looked++; looked > store.CountMax {
+			return false, nil
+		}
+		_, fits, err := l.row(s)
+		if fits {
+			t.N++
+		}
+		return true, err
+	})
+	t.Exact = !e.enough && e.page == 0
+	return t, err
+}
