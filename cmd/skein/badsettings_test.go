@@ -44,6 +44,8 @@ func TestBadSettings(t *testing.T) {
 		{exitUsage, "pass_env", []string{"server", "--pass-env", "SKEIN_TOKEN"}},
 		{exitUsage, "pass_env", []string{"server", "--pass-env", "A=B"}},
 		{exitUsage, "db", []string{"server", "--db", "mysql://x"}},
+		{exitUsage, "egress", []string{"server", "--egress", "10.0.0.1/8"}},
+		{exitUsage, "egress_proxy", []string{"worker", "--egress-proxy", "proxy:3128"}},
 		{exitUsage, "pdf", []string{"status", "-o", "pdf"}},
 		{exitUsage, "--server", []string{"status", "--server", "ftp://x"}},
 		{exitUsage, "unknown flag", []string{"server", "--nope"}},

@@ -183,6 +183,8 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("pass-env", "", "further variables of this process that tasks get, as A,B,…")
 	f.String("logs", "", "folder that the nodes share, for all that tasks print (default: the database of a cluster keeps the last MiB of each log)")
 	f.String("artifacts", "", "folder that the nodes share, for the files that tasks leave behind (default: each node keeps its own)")
+	f.String("egress", "", "addresses that http tasks may call: any, public, or networks, as public,10.0.0.0/8 (default any on loopback, else public)")
+	f.String("egress-proxy", "", "proxy that http tasks go through: a URL, or environment for that of http_proxy (default none)")
 	f.String("lease", "", "how long running tasks outlive a server that is gone or frozen (default 15s)")
 	f.String("drain", "", "how long a shutdown waits for running attempts (default 1m)")
 	f.String("retention-age", "", "finished runs are kept that long, unless their workflow says otherwise; 0: for ever (default 90d)")

@@ -65,6 +65,10 @@ type Config struct {
 	// Connections is how many connections of one address are served that have shown no valid credential.
 	Connections int
 
+	// Egress is which addresses the requests of tasks may reach, "": see egressPolicy; EgressProxy is the proxy that they go
+	// through, "": none.
+	Egress, EgressProxy string
+
 	// Of a node of a cluster: where the others reach it ("": where it listens), how often it
 	// renews its row, after what silence it counts as dead, and what it does when it was taken
 	// for dead.
@@ -124,7 +128,7 @@ func count(n int) func() string { return text(strconv.Itoa(n)) }
 
 // settings is the one table: what can be set, its default and what a value means.
 func settings() []setting {
-	return []setting{
+	return append([]setting{
 		{name: "data", def: dataDefault, set: setData},
 		{name: "db", def: text(""), set: setDB, shown: shownDB},
 		{name: "listen", def: text(ListenDefault), set: func(c *Config, v string) error {
@@ -187,7 +191,7 @@ func settings() []setting {
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 		{name: "token_file", def: text(""), set: setTokenFile},
-	}
+	}, egressSettings()...)
 }
 
 func setRetentionAge(c *Config, v string) error {

@@ -21,6 +21,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/secret"
@@ -125,9 +126,14 @@ func (n *Node) open(ctx context.Context) error {
 	cfg, log := n.cfg, n.log
 	n.executor.resolve, n.executor.worker = newResolver(n.store), n.worker
 	n.executor.resolve.artifacts = cfg.Artifacts
+	database, err := ownDatabase(cfg)
+	if err != nil {
+		return err
+	}
+	n.executor.resolve.egress, n.executor.resolve.here = func() egress.Rules { return n.egressRules(database) }, n.egressHere
 	var life *engine.Life
 	var info store.Info
-	err := n.patiently(ctx, func() (err error) {
+	err = n.patiently(ctx, func() (err error) {
 		if info, err = n.store.Info(ctx); err != nil {
 			return fmt.Errorf("database %s: %w", cfg.dbName(), err)
 		}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/remote"
 )
 
@@ -39,7 +40,11 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 	if cfg.TokenFile != "" {
 		renewed = func() (string, error) { return readToken(cfg.TokenFile) }
 	}
-	w, err := remote.New(ctx, remote.Config{Renewed: renewed, Lease: cfg.Lease, Lock: lock.file, Servers: servers, Token: cfg.APIToken, Transport: rt, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
+	limits := egress.Rules{Proxy: cfg.EgressProxy}
+	if cfg.Egress != "" {
+		limits.Policies = []string{cfg.Egress}
+	}
+	w, err := remote.New(ctx, remote.Config{Egress: limits, Renewed: renewed, Lease: cfg.Lease, Lock: lock.file, Servers: servers, Token: cfg.APIToken, Transport: rt, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
 		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Drain: cfg.Drain, Version: Version(), Log: log})
 	if err != nil {
 		return errors.Join(err, lock.release())

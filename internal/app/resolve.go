@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/lru"
 	"skein.dev/skein/internal/remote"
@@ -52,6 +53,9 @@ type resolver struct {
 	artifacts string         // folder that the nodes share for them; "": the node's own
 	kept      *keptFiles     // set before the first job
 	engine    *engine.Engine // set before the first job
+	// egress is what requests may reach wherever they are sent; here adds what holds for this node. Set before the first job.
+	egress func() egress.Rules
+	here   func(egress.Rules) egress.Rules
 
 	mu   *sync.Mutex // protects following fields
 	runs map[dag.RunID]*runEntry
@@ -239,6 +243,9 @@ func (r *resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 		return nil, err
 	}
 	job := is.job
+	if job.HTTP != nil {
+		job.HTTP.Egress = r.here(job.HTTP.Egress)
+	}
 	if is.kind != "" { // no place leads it here
 		return nil, &notStarted{causeStart, fmt.Errorf("task %s is of kind %s, for which a node has no handler", a.Name, is.kind)}
 	}
@@ -314,6 +321,7 @@ func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*resolved
 	}
 	if setRun(job, &res.Run); res.Request != nil {
 		job.HTTP = request(res.Request)
+		job.HTTP.Egress = r.egress()
 	}
 	return &resolved{job, v, res.Dir, v.Tasks[t].Kind, res.Input, row.Instant().Time()}, nil
 }

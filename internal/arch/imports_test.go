@@ -42,11 +42,12 @@ var allowed = map[string][]string{
 	"internal/auth":                  {"internal/dag", "internal/store", "internal/line", "api/v1"},
 	"internal/trigger":               {"internal/lru", "internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/workflow"},
 	"internal/output":                {},
+	"internal/egress":                {},
 	"internal/line":                  {},
-	"internal/worker":                {"internal/dag", "internal/artifact", "internal/output", "internal/threads"},
+	"internal/worker":                {"internal/dag", "internal/artifact", "internal/output", "internal/threads", "internal/egress"},
 	"internal/logs":                  {"internal/dag", "internal/store", "internal/worker"},
 	"internal/home":                  {"internal/line", "internal/dag", "internal/artifact", "internal/logs", "internal/store", "internal/engine", "api/worker/v1", "api/worker/v1/workerv1connect"},
-	"internal/remote":                {"internal/dag", "internal/artifact", "internal/logs", "internal/worker", "api/worker/v1", "api/worker/v1/workerv1connect"},
+	"internal/remote":                {"internal/dag", "internal/egress", "internal/artifact", "internal/logs", "internal/worker", "api/worker/v1", "api/worker/v1/workerv1connect"},
 	"api/worker/v1":                  {},
 	"api/worker/v1/workerv1connect":  {"api/worker/v1"},
 	"tools/protogen":                 {}, // a module of its own
@@ -54,7 +55,7 @@ var allowed = map[string][]string{
 	".":                              {"api/v1", "api/worker/v1", "api/worker/v1/workerv1connect", "internal/output", "internal/line"}, // the SDK shares wire types with the server, never the domain
 	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "internal/output", "internal/layout", "api/v1"},
 	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/worker", "internal/trigger", "internal/workflow"},
-	"internal/app": {"internal/lru", "internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs", "internal/artifact",
+	"internal/app": {"internal/lru", "internal/egress", "internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs", "internal/artifact",
 		"internal/output", "internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "internal/bench", "internal/threads", "api/v1", ".", "examples", "web/ui"},
 	"web/ui":                    {},
 	"internal/importer":         {"internal/cron", "internal/workflow"},

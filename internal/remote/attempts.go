@@ -68,6 +68,9 @@ func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
 	})
 	r.mu.Lock()
 	in.Handler, in.Uuid = r.handler, r.uuid
+	if job.HTTP != nil {
+		job.HTTP.Egress = r.rules(j.Request)
+	}
 	switch {
 	case r.has[name] != nil || r.lease != lease:
 		r.mu.Unlock()

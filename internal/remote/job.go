@@ -73,7 +73,7 @@ func Wire(j *worker.Job, origin, dir string, files bool) *workerv1.Job {
 	}
 	if q := j.HTTP; q != nil {
 		out.Request = &workerv1.Request{Method: q.Method, Url: q.URL, Body: q.Body, TimeoutMillis: q.Timeout.Milliseconds(),
-			Contains: q.Contains, Answer: q.Answer, Keep: q.Keep}
+			Contains: q.Contains, Answer: q.Answer, Keep: q.Keep, Egress: q.Egress.Policies, Own: wireOwn(q.Egress.Own)}
 		for _, s := range q.Status {
 			out.Request.Status = append(out.Request.Status, int32(s))
 		}

@@ -24,6 +24,7 @@ import (
 	"skein.dev/skein/api/worker/v1/workerv1connect"
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/worker"
 )
@@ -47,6 +48,7 @@ type Config struct {
 	Lease     time.Duration // how long attempts outlive the last answer; 0: worker.LeaseDefault
 	Drain     time.Duration
 	Version   string
+	Egress    egress.Rules // of the requests of tasks, besides what the home says
 	Log       *slog.Logger
 }
 

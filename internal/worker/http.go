@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/output"
 )
 
@@ -32,6 +33,7 @@ type Request struct {
 	Contains string        // what the body must hold
 	Answer   string        // what becomes of the body: AnswerText, AnswerJSON, "" = nothing
 	Keep     []string      // headers of the answer that are handed on
+	Egress   egress.Rules  // which addresses it may reach
 }
 
 // What becomes of the body of an answer.
@@ -43,14 +45,16 @@ const (
 // Bounds of requests.
 const (
 	requestTimeout = 30 * time.Second
-	redirectsMax   = 5
 	searchMax      = 1 << 20   // bytes of a body that are searched for Contains
 	headersMax     = 256 << 10 // bytes of the headers of an answer
 	excerptMax     = 4 << 10   // bytes of an unexpected body that go to the log
 )
 
-// CauseHTTP is of a request that was not answered as expected.
-const CauseHTTP = "http"
+// Causes of failed requests.
+const (
+	CauseHTTP   = "http"   // it was not answered as expected
+	CauseEgress = "egress" // its address is refused; nothing was sent
+)
 
 // send is an attempt that is a request. Another goroutine sends it and writes the log into a pipe,
 // as a process would; so the attempt is followed, stopped and timed out like any other.
@@ -150,23 +154,28 @@ func (q *Request) do(ctx context.Context, job *Job, log io.Writer) answer {
 	if err != nil {
 		return fault(CauseStart, "the request cannot be made: %w", plainError(err))
 	}
-	client := &http.Client{
-		// A connection of its own: one that was left over may be dead, and the request would be sent twice.
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: headersMax},
-		CheckRedirect: q.redirect,
+	rt, err := egress.Transport(q.Egress)
+	if err != nil {
+		return fault(CauseStart, "the request cannot be made: %w", err)
 	}
+	// A connection of its own: one that was left over may be dead, and the request would be sent twice.
+	rt.DisableKeepAlives, rt.MaxResponseHeaderBytes = true, headersMax
+	client := &http.Client{Transport: rt, CheckRedirect: q.redirect}
 	began := time.Now()
-	fmt.Fprintf(log, "%s %s\n", req.Method, plainURL(req.URL))
+	fmt.Fprintf(log, "%s %s\n", req.Method, egress.PlainURL(req.URL))
 	res, err := client.Do(req)
 	var got answer
 	if err == nil {
 		got = q.read(res, log, began)
 		_ = res.Body.Close()
 	} else {
-		got = fault(CauseHTTP, "%s %s: %w", req.Method, plainURL(req.URL), plainError(err))
+		got = fault(CauseHTTP, "%s %s: %w", req.Method, egress.PlainURL(req.URL), plainError(err))
+	}
+	if refused, ok := egress.Refused(err); ok {
+		got = fault(CauseEgress, "%s %s: %w", req.Method, egress.PlainURL(req.URL), refused)
 	}
 	if errors.Is(got.err, context.DeadlineExceeded) {
-		got = fault(CauseTimeout, "%s %s: there was no answer within %v", req.Method, plainURL(req.URL), limit)
+		got = fault(CauseTimeout, "%s %s: there was no answer within %v", req.Method, egress.PlainURL(req.URL), limit)
 	}
 	if got.err != nil {
 		fmt.Fprintln(log, got.err)
@@ -207,26 +216,16 @@ func (q *Request) make(ctx context.Context, job *Job) (*http.Request, error) {
 	return req, nil
 }
 
-// redirect follows a few, keeps what the author gave from other hosts, and never leaves TLS.
+// redirect follows a few, unless the redirect is the answer that is expected.
 func (q *Request) redirect(req *http.Request, via []*http.Request) error {
-	first := via[0].URL
-	switch {
-	case slices.ContainsFunc(q.Status, func(s int) bool { return s >= 300 && s <= 399 }):
-		return http.ErrUseLastResponse // the redirect is the answer
-	case len(via) > redirectsMax:
-		return fmt.Errorf("more than %d redirects", redirectsMax)
-	case first.Scheme == "https" && req.URL.Scheme != "https":
-		return fmt.Errorf("it is redirected to %s, without TLS", plainURL(req.URL))
-	case req.URL.Scheme == first.Scheme && req.URL.Host == first.Host:
-		return nil
-	case req.Body != nil && req.Body != http.NoBody:
-		return fmt.Errorf("it is redirected to %s, another host, which would get its body", plainURL(req.URL))
+	if slices.ContainsFunc(q.Status, func(s int) bool { return s >= 300 && s <= 399 }) {
+		return http.ErrUseLastResponse
 	}
-	for _, h := range q.Header {
-		req.Header.Del(h[0])
+	named := make([]string, len(q.Header))
+	for i, h := range q.Header {
+		named[i] = h[0]
 	}
-	req.Host = ""
-	return nil
+	return egress.Redirect(req, via, named)
 }
 
 // read takes an answer.
@@ -302,15 +301,6 @@ func (q *Request) outputs(res *http.Response, body []byte) answer {
 		return fault(CauseOutput, "what is kept of the answer is larger than %d bytes: fetch it with run, and keep it as an artifact", outputsMaxDefault)
 	}
 	return answer{outputs: raw}
-}
-
-// plainURL is an address without what may be secret in it: its user and its query.
-func plainURL(u *url.URL) string {
-	plain := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	if u.RawQuery != "" {
-		return plain.String() + "?…"
-	}
-	return plain.String()
 }
 
 // plainError takes the address out of the errors of package http.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"skein.dev/skein/internal/egress"
 )
 
 // answers is a server for requests: what its paths do.
@@ -57,6 +59,25 @@ func answers(t *testing.T) *httptest.Server {
 	return s
 }
 
+// redirected is the HOST:PORT that an address is redirected to.
+func redirected(t *testing.T, url string) string {
+	t.Helper()
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	to, err := res.Location()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to.Host
+}
+
+// anywhere allows every address but those of clouds.
+var anywhere = egress.Rules{Policies: []string{egress.Any}}
+
 func TestHTTP(t *testing.T) {
 	r, s := newRig(t), answers(t)
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
@@ -97,6 +118,11 @@ func TestHTTP(t *testing.T) {
 		{"broken", Request{URL: "/broken"}, Failed, CauseHTTP, "the answer broke off: unexpected EOF"},
 		{"nobody", Request{URL: nobody + "/p?token=k4"}, Failed, CauseHTTP, "GET " + nobody + "/p?…: dial tcp"},
 		{"slow", Request{URL: "/hang", Timeout: 50 * time.Millisecond}, Failed, CauseTimeout, "there was no answer within 50ms"},
+		{"refused", Request{URL: "/json?token=k4", Egress: egress.Rules{Policies: []string{egress.Public}}}, Failed, CauseEgress,
+			"127.0.0.1/32 to that setting"},
+		{"refused metadata", Request{URL: "http://169.254.169.254/latest?token=k4"}, Failed, CauseEgress, "gives credentials to a machine"},
+		{"refused redirect", Request{URL: "/away", Egress: egress.Rules{Policies: []string{egress.Any}, Own: []egress.Own{{What: "node", Address: redirected(t, s.URL+"/away")}}}},
+			Failed, CauseEgress, "a node of Skein"},
 		{"no address", Request{URL: "ftp://x/"}, Failed, CauseStart, "must begin with http:// or https://"},
 		{"bad header", Request{URL: "/json", Header: [][2]string{{"X-Key", "a\nk5"}}}, Failed, CauseHTTP, "invalid header field value"},
 	} {
@@ -106,6 +132,9 @@ func TestHTTP(t *testing.T) {
 			}
 			if c.q.Method == "" {
 				c.q.Method = http.MethodGet
+			}
+			if len(c.q.Egress.Policies) == 0 {
+				c.q.Egress = anywhere
 			}
 			job := Job{Key: r.key(), HTTP: &c.q}
 			res := r.run(job)
@@ -134,7 +163,7 @@ func TestHTTP(t *testing.T) {
 func TestHTTPEnds(t *testing.T) {
 	r, s := newRig(t), answers(t)
 	hang := func(timeout time.Duration) Job {
-		return Job{Key: r.key(), HTTP: &Request{Method: "POST", URL: s.URL + "/hang", Body: []byte("x")}, Timeout: timeout}
+		return Job{Key: r.key(), HTTP: &Request{Method: "POST", URL: s.URL + "/hang", Body: []byte("x"), Egress: anywhere}, Timeout: timeout}
 	}
 	want(t, r.run(hang(50*time.Millisecond)), Failed, CauseTimeout, "there was no answer within the timeout of 50ms")
 	for _, c := range []struct {

@@ -1021,6 +1021,10 @@ type Request struct {
 	Contains      string                 `protobuf:"bytes,7,opt,name=contains,proto3" json:"contains,omitempty"`                                 // what the body of the answer must hold
 	Answer        string                 `protobuf:"bytes,8,opt,name=answer,proto3" json:"answer,omitempty"`                                     // what the output body is: text, json; "": there is none
 	Keep          []string               `protobuf:"bytes,9,rep,name=keep,proto3" json:"keep,omitempty"`                                         // headers of the answer, in the output headers
+	// Which addresses it may reach: any, public, networks, or several of them with commas; each of the texts must allow an
+	// address. None: the home does not say, and the worker decides.
+	Egress        []string `protobuf:"bytes,10,rep,name=egress,proto3" json:"egress,omitempty"`
+	Own           []*Own   `protobuf:"bytes,11,rep,name=own,proto3" json:"own,omitempty"` // addresses of Skein itself, which it never reaches, whatever egress says
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1118,6 +1122,73 @@ func (x *Request) GetKeep() []string {
 	return nil
 }
 
+func (x *Request) GetEgress() []string {
+	if x != nil {
+		return x.Egress
+	}
+	return nil
+}
+
+func (x *Request) GetOwn() []*Own {
+	if x != nil {
+		return x.Own
+	}
+	return nil
+}
+
+// Own is an address of Skein itself.
+type Own struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	What          string                 `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`       // node, database
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"` // HOST:PORT
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Own) Reset() {
+	*x = Own{}
+	mi := &file_worker_v1_worker_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Own) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Own) ProtoMessage() {}
+
+func (x *Own) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Own.ProtoReflect.Descriptor instead.
+func (*Own) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Own) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *Own) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
 type Header struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1128,7 +1199,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_worker_v1_worker_proto_msgTypes[9]
+	mi := &file_worker_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1211,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[9]
+	mi := &file_worker_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,7 +1224,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Header) GetName() string {
@@ -1182,7 +1253,7 @@ type Script struct {
 
 func (x *Script) Reset() {
 	*x = Script{}
-	mi := &file_worker_v1_worker_proto_msgTypes[10]
+	mi := &file_worker_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1194,7 +1265,7 @@ func (x *Script) String() string {
 func (*Script) ProtoMessage() {}
 
 func (x *Script) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[10]
+	mi := &file_worker_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1207,7 +1278,7 @@ func (x *Script) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Script.ProtoReflect.Descriptor instead.
 func (*Script) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Script) GetInterpreter() string {
@@ -1251,7 +1322,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[11]
+	mi := &file_worker_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1334,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[11]
+	mi := &file_worker_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1347,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReportRequest) GetHandler() int64 {
@@ -1335,7 +1406,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_worker_v1_worker_proto_msgTypes[12]
+	mi := &file_worker_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1347,7 +1418,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[12]
+	mi := &file_worker_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1360,7 +1431,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Result) GetAttempt() *Attempt {
@@ -1459,7 +1530,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[13]
+	mi := &file_worker_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1471,7 +1542,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[13]
+	mi := &file_worker_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1484,7 +1555,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReportResponse) GetVerdicts() []Verdict {
@@ -1513,7 +1584,7 @@ type FilesRequest struct {
 
 func (x *FilesRequest) Reset() {
 	*x = FilesRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[14]
+	mi := &file_worker_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1596,7 @@ func (x *FilesRequest) String() string {
 func (*FilesRequest) ProtoMessage() {}
 
 func (x *FilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[14]
+	mi := &file_worker_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1609,7 @@ func (x *FilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilesRequest.ProtoReflect.Descriptor instead.
 func (*FilesRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FilesRequest) GetHandler() int64 {
@@ -1578,7 +1649,7 @@ type FilesResponse struct {
 
 func (x *FilesResponse) Reset() {
 	*x = FilesResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[15]
+	mi := &file_worker_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +1661,7 @@ func (x *FilesResponse) String() string {
 func (*FilesResponse) ProtoMessage() {}
 
 func (x *FilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[15]
+	mi := &file_worker_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +1674,7 @@ func (x *FilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilesResponse.ProtoReflect.Descriptor instead.
 func (*FilesResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FilesResponse) GetFiles() []*File {
@@ -1624,7 +1695,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_worker_v1_worker_proto_msgTypes[16]
+	mi := &file_worker_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1636,7 +1707,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[16]
+	mi := &file_worker_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1649,7 +1720,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *File) GetName() string {
@@ -1685,7 +1756,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_worker_v1_worker_proto_msgTypes[17]
+	mi := &file_worker_v1_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1697,7 +1768,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[17]
+	mi := &file_worker_v1_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1710,7 +1781,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Artifact) GetName() string {
@@ -1750,7 +1821,7 @@ type PutArtifactRequest struct {
 
 func (x *PutArtifactRequest) Reset() {
 	*x = PutArtifactRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[18]
+	mi := &file_worker_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1762,7 +1833,7 @@ func (x *PutArtifactRequest) String() string {
 func (*PutArtifactRequest) ProtoMessage() {}
 
 func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[18]
+	mi := &file_worker_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1775,7 +1846,7 @@ func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactRequest.ProtoReflect.Descriptor instead.
 func (*PutArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PutArtifactRequest) GetHandler() int64 {
@@ -1844,7 +1915,7 @@ type PutArtifactResponse struct {
 
 func (x *PutArtifactResponse) Reset() {
 	*x = PutArtifactResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[19]
+	mi := &file_worker_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +1927,7 @@ func (x *PutArtifactResponse) String() string {
 func (*PutArtifactResponse) ProtoMessage() {}
 
 func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[19]
+	mi := &file_worker_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +1940,7 @@ func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactResponse.ProtoReflect.Descriptor instead.
 func (*PutArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{19}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PutArtifactResponse) GetIndex() int32 {
@@ -1899,7 +1970,7 @@ type KeepArtifactsRequest struct {
 
 func (x *KeepArtifactsRequest) Reset() {
 	*x = KeepArtifactsRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[20]
+	mi := &file_worker_v1_worker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1911,7 +1982,7 @@ func (x *KeepArtifactsRequest) String() string {
 func (*KeepArtifactsRequest) ProtoMessage() {}
 
 func (x *KeepArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[20]
+	mi := &file_worker_v1_worker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1924,7 +1995,7 @@ func (x *KeepArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*KeepArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{20}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *KeepArtifactsRequest) GetHandler() int64 {
@@ -1970,7 +2041,7 @@ type KeepArtifactsResponse struct {
 
 func (x *KeepArtifactsResponse) Reset() {
 	*x = KeepArtifactsResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[21]
+	mi := &file_worker_v1_worker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +2053,7 @@ func (x *KeepArtifactsResponse) String() string {
 func (*KeepArtifactsResponse) ProtoMessage() {}
 
 func (x *KeepArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[21]
+	mi := &file_worker_v1_worker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +2066,7 @@ func (x *KeepArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*KeepArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{21}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{22}
 }
 
 type ListInputsRequest struct {
@@ -2010,7 +2081,7 @@ type ListInputsRequest struct {
 
 func (x *ListInputsRequest) Reset() {
 	*x = ListInputsRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[22]
+	mi := &file_worker_v1_worker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +2093,7 @@ func (x *ListInputsRequest) String() string {
 func (*ListInputsRequest) ProtoMessage() {}
 
 func (x *ListInputsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[22]
+	mi := &file_worker_v1_worker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +2106,7 @@ func (x *ListInputsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInputsRequest.ProtoReflect.Descriptor instead.
 func (*ListInputsRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{22}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListInputsRequest) GetHandler() int64 {
@@ -2075,7 +2146,7 @@ type ListInputsResponse struct {
 
 func (x *ListInputsResponse) Reset() {
 	*x = ListInputsResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[23]
+	mi := &file_worker_v1_worker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2158,7 @@ func (x *ListInputsResponse) String() string {
 func (*ListInputsResponse) ProtoMessage() {}
 
 func (x *ListInputsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[23]
+	mi := &file_worker_v1_worker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2171,7 @@ func (x *ListInputsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInputsResponse.ProtoReflect.Descriptor instead.
 func (*ListInputsResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{23}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListInputsResponse) GetInputs() []*Artifact {
@@ -2124,7 +2195,7 @@ type GetInputRequest struct {
 
 func (x *GetInputRequest) Reset() {
 	*x = GetInputRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[24]
+	mi := &file_worker_v1_worker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2136,7 +2207,7 @@ func (x *GetInputRequest) String() string {
 func (*GetInputRequest) ProtoMessage() {}
 
 func (x *GetInputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[24]
+	mi := &file_worker_v1_worker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2149,7 +2220,7 @@ func (x *GetInputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInputRequest.ProtoReflect.Descriptor instead.
 func (*GetInputRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{24}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetInputRequest) GetHandler() int64 {
@@ -2203,7 +2274,7 @@ type GetInputResponse struct {
 
 func (x *GetInputResponse) Reset() {
 	*x = GetInputResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[25]
+	mi := &file_worker_v1_worker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2215,7 +2286,7 @@ func (x *GetInputResponse) String() string {
 func (*GetInputResponse) ProtoMessage() {}
 
 func (x *GetInputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[25]
+	mi := &file_worker_v1_worker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2228,7 +2299,7 @@ func (x *GetInputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInputResponse.ProtoReflect.Descriptor instead.
 func (*GetInputResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{25}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetInputResponse) GetData() []byte {
@@ -2250,7 +2321,7 @@ type PushLogsRequest struct {
 
 func (x *PushLogsRequest) Reset() {
 	*x = PushLogsRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[26]
+	mi := &file_worker_v1_worker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2262,7 +2333,7 @@ func (x *PushLogsRequest) String() string {
 func (*PushLogsRequest) ProtoMessage() {}
 
 func (x *PushLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[26]
+	mi := &file_worker_v1_worker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2275,7 +2346,7 @@ func (x *PushLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushLogsRequest.ProtoReflect.Descriptor instead.
 func (*PushLogsRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{26}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PushLogsRequest) GetHandler() int64 {
@@ -2322,7 +2393,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_worker_v1_worker_proto_msgTypes[27]
+	mi := &file_worker_v1_worker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2334,7 +2405,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[27]
+	mi := &file_worker_v1_worker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2347,7 +2418,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{27}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LogChunk) GetAttempt() *Attempt {
@@ -2410,7 +2481,7 @@ type PushLogsResponse struct {
 
 func (x *PushLogsResponse) Reset() {
 	*x = PushLogsResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[28]
+	mi := &file_worker_v1_worker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2422,7 +2493,7 @@ func (x *PushLogsResponse) String() string {
 func (*PushLogsResponse) ProtoMessage() {}
 
 func (x *PushLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[28]
+	mi := &file_worker_v1_worker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2435,7 +2506,7 @@ func (x *PushLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushLogsResponse.ProtoReflect.Descriptor instead.
 func (*PushLogsResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{28}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PushLogsResponse) GetEnds() []int64 {
@@ -2458,7 +2529,7 @@ type GiveLogRequest struct {
 
 func (x *GiveLogRequest) Reset() {
 	*x = GiveLogRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[29]
+	mi := &file_worker_v1_worker_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2470,7 +2541,7 @@ func (x *GiveLogRequest) String() string {
 func (*GiveLogRequest) ProtoMessage() {}
 
 func (x *GiveLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[29]
+	mi := &file_worker_v1_worker_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2483,7 +2554,7 @@ func (x *GiveLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveLogRequest.ProtoReflect.Descriptor instead.
 func (*GiveLogRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{29}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GiveLogRequest) GetHandler() int64 {
@@ -2529,7 +2600,7 @@ type GiveLogResponse struct {
 
 func (x *GiveLogResponse) Reset() {
 	*x = GiveLogResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[30]
+	mi := &file_worker_v1_worker_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2541,7 +2612,7 @@ func (x *GiveLogResponse) String() string {
 func (*GiveLogResponse) ProtoMessage() {}
 
 func (x *GiveLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[30]
+	mi := &file_worker_v1_worker_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2554,7 +2625,7 @@ func (x *GiveLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveLogResponse.ProtoReflect.Descriptor instead.
 func (*GiveLogResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{30}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{31}
 }
 
 type LeaveRequest struct {
@@ -2568,7 +2639,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[31]
+	mi := &file_worker_v1_worker_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2651,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[31]
+	mi := &file_worker_v1_worker_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2664,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{31}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *LeaveRequest) GetHandler() int64 {
@@ -2625,7 +2696,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[32]
+	mi := &file_worker_v1_worker_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2637,7 +2708,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[32]
+	mi := &file_worker_v1_worker_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2650,7 +2721,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{32}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{33}
 }
 
 var File_worker_v1_worker_proto protoreflect.FileDescriptor
@@ -2758,7 +2829,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x06inputs\x18\x18 \x01(\bR\x06inputs\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x81\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc1\x02\n" +
 	"\aRequest\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x121\n" +
@@ -2768,7 +2839,13 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x06status\x18\x06 \x03(\x05R\x06status\x12\x1a\n" +
 	"\bcontains\x18\a \x01(\tR\bcontains\x12\x16\n" +
 	"\x06answer\x18\b \x01(\tR\x06answer\x12\x12\n" +
-	"\x04keep\x18\t \x03(\tR\x04keep\"2\n" +
+	"\x04keep\x18\t \x03(\tR\x04keep\x12\x16\n" +
+	"\x06egress\x18\n" +
+	" \x03(\tR\x06egress\x12&\n" +
+	"\x03own\x18\v \x03(\v2\x14.skein.worker.v1.OwnR\x03own\"3\n" +
+	"\x03Own\x12\x12\n" +
+	"\x04what\x18\x01 \x01(\tR\x04what\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"2\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"f\n" +
@@ -2912,7 +2989,7 @@ func file_worker_v1_worker_proto_rawDescGZIP() []byte {
 }
 
 var file_worker_v1_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_worker_v1_worker_proto_goTypes = []any{
 	(Verdict)(0),                  // 0: skein.worker.v1.Verdict
 	(*Attempt)(nil),               // 1: skein.worker.v1.Attempt
@@ -2924,35 +3001,36 @@ var file_worker_v1_worker_proto_goTypes = []any{
 	(*Stop)(nil),                  // 7: skein.worker.v1.Stop
 	(*Job)(nil),                   // 8: skein.worker.v1.Job
 	(*Request)(nil),               // 9: skein.worker.v1.Request
-	(*Header)(nil),                // 10: skein.worker.v1.Header
-	(*Script)(nil),                // 11: skein.worker.v1.Script
-	(*ReportRequest)(nil),         // 12: skein.worker.v1.ReportRequest
-	(*Result)(nil),                // 13: skein.worker.v1.Result
-	(*ReportResponse)(nil),        // 14: skein.worker.v1.ReportResponse
-	(*FilesRequest)(nil),          // 15: skein.worker.v1.FilesRequest
-	(*FilesResponse)(nil),         // 16: skein.worker.v1.FilesResponse
-	(*File)(nil),                  // 17: skein.worker.v1.File
-	(*Artifact)(nil),              // 18: skein.worker.v1.Artifact
-	(*PutArtifactRequest)(nil),    // 19: skein.worker.v1.PutArtifactRequest
-	(*PutArtifactResponse)(nil),   // 20: skein.worker.v1.PutArtifactResponse
-	(*KeepArtifactsRequest)(nil),  // 21: skein.worker.v1.KeepArtifactsRequest
-	(*KeepArtifactsResponse)(nil), // 22: skein.worker.v1.KeepArtifactsResponse
-	(*ListInputsRequest)(nil),     // 23: skein.worker.v1.ListInputsRequest
-	(*ListInputsResponse)(nil),    // 24: skein.worker.v1.ListInputsResponse
-	(*GetInputRequest)(nil),       // 25: skein.worker.v1.GetInputRequest
-	(*GetInputResponse)(nil),      // 26: skein.worker.v1.GetInputResponse
-	(*PushLogsRequest)(nil),       // 27: skein.worker.v1.PushLogsRequest
-	(*LogChunk)(nil),              // 28: skein.worker.v1.LogChunk
-	(*PushLogsResponse)(nil),      // 29: skein.worker.v1.PushLogsResponse
-	(*GiveLogRequest)(nil),        // 30: skein.worker.v1.GiveLogRequest
-	(*GiveLogResponse)(nil),       // 31: skein.worker.v1.GiveLogResponse
-	(*LeaveRequest)(nil),          // 32: skein.worker.v1.LeaveRequest
-	(*LeaveResponse)(nil),         // 33: skein.worker.v1.LeaveResponse
-	nil,                           // 34: skein.worker.v1.RegisterRequest.LabelsEntry
-	nil,                           // 35: skein.worker.v1.Job.OutputsEntry
+	(*Own)(nil),                   // 10: skein.worker.v1.Own
+	(*Header)(nil),                // 11: skein.worker.v1.Header
+	(*Script)(nil),                // 12: skein.worker.v1.Script
+	(*ReportRequest)(nil),         // 13: skein.worker.v1.ReportRequest
+	(*Result)(nil),                // 14: skein.worker.v1.Result
+	(*ReportResponse)(nil),        // 15: skein.worker.v1.ReportResponse
+	(*FilesRequest)(nil),          // 16: skein.worker.v1.FilesRequest
+	(*FilesResponse)(nil),         // 17: skein.worker.v1.FilesResponse
+	(*File)(nil),                  // 18: skein.worker.v1.File
+	(*Artifact)(nil),              // 19: skein.worker.v1.Artifact
+	(*PutArtifactRequest)(nil),    // 20: skein.worker.v1.PutArtifactRequest
+	(*PutArtifactResponse)(nil),   // 21: skein.worker.v1.PutArtifactResponse
+	(*KeepArtifactsRequest)(nil),  // 22: skein.worker.v1.KeepArtifactsRequest
+	(*KeepArtifactsResponse)(nil), // 23: skein.worker.v1.KeepArtifactsResponse
+	(*ListInputsRequest)(nil),     // 24: skein.worker.v1.ListInputsRequest
+	(*ListInputsResponse)(nil),    // 25: skein.worker.v1.ListInputsResponse
+	(*GetInputRequest)(nil),       // 26: skein.worker.v1.GetInputRequest
+	(*GetInputResponse)(nil),      // 27: skein.worker.v1.GetInputResponse
+	(*PushLogsRequest)(nil),       // 28: skein.worker.v1.PushLogsRequest
+	(*LogChunk)(nil),              // 29: skein.worker.v1.LogChunk
+	(*PushLogsResponse)(nil),      // 30: skein.worker.v1.PushLogsResponse
+	(*GiveLogRequest)(nil),        // 31: skein.worker.v1.GiveLogRequest
+	(*GiveLogResponse)(nil),       // 32: skein.worker.v1.GiveLogResponse
+	(*LeaveRequest)(nil),          // 33: skein.worker.v1.LeaveRequest
+	(*LeaveResponse)(nil),         // 34: skein.worker.v1.LeaveResponse
+	nil,                           // 35: skein.worker.v1.RegisterRequest.LabelsEntry
+	nil,                           // 36: skein.worker.v1.Job.OutputsEntry
 }
 var file_worker_v1_worker_proto_depIdxs = []int32{
-	34, // 0: skein.worker.v1.RegisterRequest.labels:type_name -> skein.worker.v1.RegisterRequest.LabelsEntry
+	35, // 0: skein.worker.v1.RegisterRequest.labels:type_name -> skein.worker.v1.RegisterRequest.LabelsEntry
 	1,  // 1: skein.worker.v1.RegisterRequest.running:type_name -> skein.worker.v1.Attempt
 	1,  // 2: skein.worker.v1.RegisterRequest.ended:type_name -> skein.worker.v1.Attempt
 	1,  // 3: skein.worker.v1.RegisterResponse.revoked:type_name -> skein.worker.v1.Attempt
@@ -2964,52 +3042,53 @@ var file_worker_v1_worker_proto_depIdxs = []int32{
 	1,  // 9: skein.worker.v1.LogRead.attempt:type_name -> skein.worker.v1.Attempt
 	1,  // 10: skein.worker.v1.Stop.attempt:type_name -> skein.worker.v1.Attempt
 	1,  // 11: skein.worker.v1.Job.attempt:type_name -> skein.worker.v1.Attempt
-	11, // 12: skein.worker.v1.Job.script:type_name -> skein.worker.v1.Script
-	35, // 13: skein.worker.v1.Job.outputs:type_name -> skein.worker.v1.Job.OutputsEntry
+	12, // 12: skein.worker.v1.Job.script:type_name -> skein.worker.v1.Script
+	36, // 13: skein.worker.v1.Job.outputs:type_name -> skein.worker.v1.Job.OutputsEntry
 	9,  // 14: skein.worker.v1.Job.request:type_name -> skein.worker.v1.Request
-	10, // 15: skein.worker.v1.Request.headers:type_name -> skein.worker.v1.Header
-	13, // 16: skein.worker.v1.ReportRequest.results:type_name -> skein.worker.v1.Result
-	1,  // 17: skein.worker.v1.Result.attempt:type_name -> skein.worker.v1.Attempt
-	0,  // 18: skein.worker.v1.ReportResponse.verdicts:type_name -> skein.worker.v1.Verdict
-	8,  // 19: skein.worker.v1.ReportResponse.start:type_name -> skein.worker.v1.Job
-	1,  // 20: skein.worker.v1.FilesRequest.attempt:type_name -> skein.worker.v1.Attempt
-	17, // 21: skein.worker.v1.FilesResponse.files:type_name -> skein.worker.v1.File
-	1,  // 22: skein.worker.v1.PutArtifactRequest.attempt:type_name -> skein.worker.v1.Attempt
-	18, // 23: skein.worker.v1.PutArtifactRequest.artifact:type_name -> skein.worker.v1.Artifact
-	1,  // 24: skein.worker.v1.KeepArtifactsRequest.attempt:type_name -> skein.worker.v1.Attempt
-	18, // 25: skein.worker.v1.KeepArtifactsRequest.artifacts:type_name -> skein.worker.v1.Artifact
-	1,  // 26: skein.worker.v1.ListInputsRequest.attempt:type_name -> skein.worker.v1.Attempt
-	18, // 27: skein.worker.v1.ListInputsResponse.inputs:type_name -> skein.worker.v1.Artifact
-	1,  // 28: skein.worker.v1.GetInputRequest.attempt:type_name -> skein.worker.v1.Attempt
-	28, // 29: skein.worker.v1.PushLogsRequest.chunks:type_name -> skein.worker.v1.LogChunk
-	1,  // 30: skein.worker.v1.LogChunk.attempt:type_name -> skein.worker.v1.Attempt
-	2,  // 31: skein.worker.v1.Workers.Register:input_type -> skein.worker.v1.RegisterRequest
-	4,  // 32: skein.worker.v1.Workers.Poll:input_type -> skein.worker.v1.PollRequest
-	12, // 33: skein.worker.v1.Workers.Report:input_type -> skein.worker.v1.ReportRequest
-	15, // 34: skein.worker.v1.Workers.Files:input_type -> skein.worker.v1.FilesRequest
-	19, // 35: skein.worker.v1.Workers.PutArtifact:input_type -> skein.worker.v1.PutArtifactRequest
-	21, // 36: skein.worker.v1.Workers.KeepArtifacts:input_type -> skein.worker.v1.KeepArtifactsRequest
-	23, // 37: skein.worker.v1.Workers.ListInputs:input_type -> skein.worker.v1.ListInputsRequest
-	25, // 38: skein.worker.v1.Workers.GetInput:input_type -> skein.worker.v1.GetInputRequest
-	27, // 39: skein.worker.v1.Workers.PushLogs:input_type -> skein.worker.v1.PushLogsRequest
-	30, // 40: skein.worker.v1.Workers.GiveLog:input_type -> skein.worker.v1.GiveLogRequest
-	32, // 41: skein.worker.v1.Workers.Leave:input_type -> skein.worker.v1.LeaveRequest
-	3,  // 42: skein.worker.v1.Workers.Register:output_type -> skein.worker.v1.RegisterResponse
-	5,  // 43: skein.worker.v1.Workers.Poll:output_type -> skein.worker.v1.PollResponse
-	14, // 44: skein.worker.v1.Workers.Report:output_type -> skein.worker.v1.ReportResponse
-	16, // 45: skein.worker.v1.Workers.Files:output_type -> skein.worker.v1.FilesResponse
-	20, // 46: skein.worker.v1.Workers.PutArtifact:output_type -> skein.worker.v1.PutArtifactResponse
-	22, // 47: skein.worker.v1.Workers.KeepArtifacts:output_type -> skein.worker.v1.KeepArtifactsResponse
-	24, // 48: skein.worker.v1.Workers.ListInputs:output_type -> skein.worker.v1.ListInputsResponse
-	26, // 49: skein.worker.v1.Workers.GetInput:output_type -> skein.worker.v1.GetInputResponse
-	29, // 50: skein.worker.v1.Workers.PushLogs:output_type -> skein.worker.v1.PushLogsResponse
-	31, // 51: skein.worker.v1.Workers.GiveLog:output_type -> skein.worker.v1.GiveLogResponse
-	33, // 52: skein.worker.v1.Workers.Leave:output_type -> skein.worker.v1.LeaveResponse
-	42, // [42:53] is the sub-list for method output_type
-	31, // [31:42] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	11, // 15: skein.worker.v1.Request.headers:type_name -> skein.worker.v1.Header
+	10, // 16: skein.worker.v1.Request.own:type_name -> skein.worker.v1.Own
+	14, // 17: skein.worker.v1.ReportRequest.results:type_name -> skein.worker.v1.Result
+	1,  // 18: skein.worker.v1.Result.attempt:type_name -> skein.worker.v1.Attempt
+	0,  // 19: skein.worker.v1.ReportResponse.verdicts:type_name -> skein.worker.v1.Verdict
+	8,  // 20: skein.worker.v1.ReportResponse.start:type_name -> skein.worker.v1.Job
+	1,  // 21: skein.worker.v1.FilesRequest.attempt:type_name -> skein.worker.v1.Attempt
+	18, // 22: skein.worker.v1.FilesResponse.files:type_name -> skein.worker.v1.File
+	1,  // 23: skein.worker.v1.PutArtifactRequest.attempt:type_name -> skein.worker.v1.Attempt
+	19, // 24: skein.worker.v1.PutArtifactRequest.artifact:type_name -> skein.worker.v1.Artifact
+	1,  // 25: skein.worker.v1.KeepArtifactsRequest.attempt:type_name -> skein.worker.v1.Attempt
+	19, // 26: skein.worker.v1.KeepArtifactsRequest.artifacts:type_name -> skein.worker.v1.Artifact
+	1,  // 27: skein.worker.v1.ListInputsRequest.attempt:type_name -> skein.worker.v1.Attempt
+	19, // 28: skein.worker.v1.ListInputsResponse.inputs:type_name -> skein.worker.v1.Artifact
+	1,  // 29: skein.worker.v1.GetInputRequest.attempt:type_name -> skein.worker.v1.Attempt
+	29, // 30: skein.worker.v1.PushLogsRequest.chunks:type_name -> skein.worker.v1.LogChunk
+	1,  // 31: skein.worker.v1.LogChunk.attempt:type_name -> skein.worker.v1.Attempt
+	2,  // 32: skein.worker.v1.Workers.Register:input_type -> skein.worker.v1.RegisterRequest
+	4,  // 33: skein.worker.v1.Workers.Poll:input_type -> skein.worker.v1.PollRequest
+	13, // 34: skein.worker.v1.Workers.Report:input_type -> skein.worker.v1.ReportRequest
+	16, // 35: skein.worker.v1.Workers.Files:input_type -> skein.worker.v1.FilesRequest
+	20, // 36: skein.worker.v1.Workers.PutArtifact:input_type -> skein.worker.v1.PutArtifactRequest
+	22, // 37: skein.worker.v1.Workers.KeepArtifacts:input_type -> skein.worker.v1.KeepArtifactsRequest
+	24, // 38: skein.worker.v1.Workers.ListInputs:input_type -> skein.worker.v1.ListInputsRequest
+	26, // 39: skein.worker.v1.Workers.GetInput:input_type -> skein.worker.v1.GetInputRequest
+	28, // 40: skein.worker.v1.Workers.PushLogs:input_type -> skein.worker.v1.PushLogsRequest
+	31, // 41: skein.worker.v1.Workers.GiveLog:input_type -> skein.worker.v1.GiveLogRequest
+	33, // 42: skein.worker.v1.Workers.Leave:input_type -> skein.worker.v1.LeaveRequest
+	3,  // 43: skein.worker.v1.Workers.Register:output_type -> skein.worker.v1.RegisterResponse
+	5,  // 44: skein.worker.v1.Workers.Poll:output_type -> skein.worker.v1.PollResponse
+	15, // 45: skein.worker.v1.Workers.Report:output_type -> skein.worker.v1.ReportResponse
+	17, // 46: skein.worker.v1.Workers.Files:output_type -> skein.worker.v1.FilesResponse
+	21, // 47: skein.worker.v1.Workers.PutArtifact:output_type -> skein.worker.v1.PutArtifactResponse
+	23, // 48: skein.worker.v1.Workers.KeepArtifacts:output_type -> skein.worker.v1.KeepArtifactsResponse
+	25, // 49: skein.worker.v1.Workers.ListInputs:output_type -> skein.worker.v1.ListInputsResponse
+	27, // 50: skein.worker.v1.Workers.GetInput:output_type -> skein.worker.v1.GetInputResponse
+	30, // 51: skein.worker.v1.Workers.PushLogs:output_type -> skein.worker.v1.PushLogsResponse
+	32, // 52: skein.worker.v1.Workers.GiveLog:output_type -> skein.worker.v1.GiveLogResponse
+	34, // 53: skein.worker.v1.Workers.Leave:output_type -> skein.worker.v1.LeaveResponse
+	43, // [43:54] is the sub-list for method output_type
+	32, // [32:43] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_worker_v1_worker_proto_init() }
@@ -3023,7 +3102,7 @@ func file_worker_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_worker_v1_worker_proto_rawDesc), len(file_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -2,7 +2,13 @@ package postgres
 
 import (
 	"fmt"
+	"net"
 	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"skein.dev/skein/internal/store"
 )
@@ -25,6 +31,26 @@ func ParseAddress(address string) (Options, error) {
 	q.Del(schemaParam)
 	u.RawQuery = q.Encode()
 	return Options{URL: u.String(), Schema: schema}, nil
+}
+
+// Addresses are HOST:PORT of the servers that an address names. A server behind a socket of this machine has none.
+func (o *Options) Addresses() ([]string, error) {
+	config, err := pgconn.ParseConfig(o.URL)
+	if err != nil { // whose text may hold a password
+		return nil, fmt.Errorf("the address of the database cannot be read: %w", store.ErrUnavailable)
+	}
+	var all []string
+	add := func(host string, port uint16) {
+		address := net.JoinHostPort(host, strconv.Itoa(int(port)))
+		if !strings.HasPrefix(host, "/") && !slices.Contains(all, address) {
+			all = append(all, address)
+		}
+	}
+	add(config.Host, config.Port)
+	for _, f := range config.Fallbacks {
+		add(f.Host, f.Port)
+	}
+	return all, nil
 }
 
 // WithSchema gives an address in the form that ParseAddress reads, with another schema.

@@ -1,0 +1,64 @@
+package arch
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// outgoing are the places that may make connections, and whom they call. Whoever calls an address that a person chooses takes
+// the transport of package egress.
+var outgoing = map[string]string{
+	"internal/egress":                "addresses that people choose, checked",
+	"internal/bench":                 "the node that it measures",
+	"internal/peer":                  "the nodes of the cluster",
+	"internal/remote":                "the nodes of the cluster",
+	"internal/app/tls.go":            "the nodes of the cluster, servers",
+	"internal/store/postgres":        "the database",
+	"internal/worker/spawn.go":       "the keeper, by its socket",
+	"internal/worker/http.go":        "by the transport of egress",
+	"client.go":                      "the server",
+	"worker.go":                      "the nodes of the cluster",
+	"worker_session.go":              "the nodes of the cluster",
+	"internal/store/postgres/pgtest": "a database of a test",
+}
+
+var connects = regexp.MustCompile(`http\.(Client\{|Transport\{|DefaultClient|DefaultTransport|ProxyFromEnvironment|Get\(|Post\(|Head\(|PostForm\()|net\.(Dial\w*\(|Dialer\b)`)
+
+func TestOutgoingCalls(t *testing.T) {
+	root := repoRoot(t)
+	used := map[string]bool{}
+	goFiles(t, func(dir, file string) {
+		rel, err := filepath.Rel(root, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(src), "\n") {
+			if !connects.MatchString(line) {
+				continue
+			}
+			place := filepath.ToSlash(rel)
+			if _, ok := outgoing[place]; !ok {
+				place = dir
+			}
+			if _, ok := outgoing[place]; !ok {
+				t.Errorf("%s:%d: %s: take the transport of internal/egress, or say here whom it calls", rel, i+1, strings.TrimSpace(line))
+			}
+			used[place] = true
+		}
+	})
+	for place := range outgoing {
+		if !used[place] {
+			t.Errorf("%s makes no connection any more", place)
+		}
+	}
+}

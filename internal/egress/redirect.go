@@ -1,0 +1,43 @@
+package egress
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+)
+
+// redirectsMax bounds the redirects of one call.
+const redirectsMax = 5
+
+// Redirect is for [http.Client.CheckRedirect]. It follows at most 5 redirects and never leaves TLS. Another host gets no body,
+// none of the headers that the caller named, and no Referer, because that holds the query of the first address.
+func Redirect(req *http.Request, via []*http.Request, named []string) error {
+	first := via[0].URL
+	switch {
+	case len(via) > redirectsMax:
+		return fmt.Errorf("more than %d redirects", redirectsMax)
+	case first.Scheme == "https" && req.URL.Scheme != "https":
+		return fmt.Errorf("it is redirected to %s, without TLS", PlainURL(req.URL))
+	case req.URL.Scheme == first.Scheme && req.URL.Host == first.Host:
+		return nil
+	case req.Body != nil && req.Body != http.NoBody:
+		return fmt.Errorf("it is redirected to %s, another host, which would get its body", PlainURL(req.URL))
+	}
+	for _, name := range named {
+		req.Header.Del(name)
+	}
+	req.Header.Del("Authorization")
+	req.Header.Del("Cookie")
+	req.Header.Del("Referer")
+	req.Host = ""
+	return nil
+}
+
+// PlainURL is an address without what may be secret in it: its user and its query.
+func PlainURL(u *url.URL) string {
+	plain := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	if u.RawQuery != "" {
+		return plain.String() + "?…"
+	}
+	return plain.String()
+}

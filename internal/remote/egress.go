@@ -1,0 +1,51 @@
+package remote
+
+import (
+	"net"
+	"net/url"
+	"slices"
+
+	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/egress"
+)
+
+// wireOwn are addresses of Skein itself as they are sent.
+func wireOwn(all []egress.Own) []*workerv1.Own {
+	out := make([]*workerv1.Own, len(all))
+	for i, own := range all {
+		out[i] = &workerv1.Own{What: own.What, Address: own.Address}
+	}
+	return out
+}
+
+// rules say which addresses a request may reach: what the home allows for it, and this worker for all. Own addresses are those
+// that came with the job, and the nodes that this worker knows. r.mu is held.
+func (r *Worker) rules(q *workerv1.Request) egress.Rules {
+	out := egress.Rules{Policies: slices.Concat(q.Egress, r.cfg.Egress.Policies), Proxy: r.cfg.Egress.Proxy}
+	if len(out.Policies) == 0 && onLoopback(r.cfg.Servers) {
+		out.Policies = []string{egress.Any}
+	}
+	for _, own := range q.Own {
+		out.Own = append(out.Own, egress.Own{What: own.What, Address: own.Address})
+	}
+	for _, node := range r.nodes {
+		if own, ok := egress.OwnURL("node", node); ok {
+			out.Own = append(out.Own, own)
+		}
+	}
+	return out
+}
+
+// onLoopback reports whether all nodes that a worker was told of are on its own machine.
+func onLoopback(servers []string) bool {
+	for _, server := range servers {
+		u, err := url.Parse(server)
+		if err != nil {
+			return false
+		}
+		if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return false
+		}
+	}
+	return true
+}
