@@ -174,3 +174,12 @@ func (r *Run) row() RunRow {
 	}
 	return row
 }
+
+// Counts counts the tasks by their states; there are none before the run is split.
+func (r *Run) Counts() map[TaskState]int {
+	n := map[TaskState]int{}
+	for i := range r.tasks {
+		n[r.tasks[i].state]++
+	}
+	return n
+}

@@ -85,7 +85,12 @@ func (w *writer) submit(it *item) answer {
 	if s.Key != "" {
 		w.tx.keys[keyOf{wf.ID, s.Key}] = r
 	}
-	return answer{run: r.ID}
+	a := answer{run: r.ID}
+	if s.View {
+		a.view = &RunView{Workflow: wf}
+		w.tx.shown++
+	}
+	return a
 }
 
 // keyOf is an idempotency key in its scope.

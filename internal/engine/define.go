@@ -40,12 +40,16 @@ type definition struct {
 // here is exact, while what a gateway has read may be out of date.
 type definitions struct {
 	known map[dag.WorkflowID]store.Workflow
+	names *directory // what the gateways keep of them
 }
 
 // definitionsMax bounds them; what is dropped is read again.
 const definitionsMax = 10_000
 
-func (d *definitions) forget() { d.known = map[dag.WorkflowID]store.Workflow{} }
+func (d *definitions) forget() {
+	d.known = map[dag.WorkflowID]store.Workflow{}
+	d.names.forget()
+}
 
 // trim is called between transactions: what is changed in one must be found in it.
 func (d *definitions) trim() {

@@ -82,22 +82,23 @@ const (
 
 // Engine owns all shards of a store.
 type Engine struct {
-	cfg      Config
-	host     host.Host
-	log      *slog.Logger
-	store    store.Store
-	handler  atomic.Pointer[store.Handler] // of this life
-	graphs   graphCache
-	grown    grownCache
-	handlers handlerCache
-	home     home
-	hub      hub
-	stats    Stats
-	shards   []dag.ShardID                 // all there are
-	cluster  store.Cluster                 // nil: alone
-	holding  atomic.Pointer[[]dag.ShardID] // those that are owned, as of the last change
-	writer   *writer
-	pulse    *pulse
+	cfg       Config
+	host      host.Host
+	log       *slog.Logger
+	store     store.Store
+	handler   atomic.Pointer[store.Handler] // of this life
+	graphs    graphCache
+	grown     grownCache
+	handlers  handlerCache
+	directory directory
+	home      home
+	hub       hub
+	stats     Stats
+	shards    []dag.ShardID                 // all there are
+	cluster   store.Cluster                 // nil: alone
+	holding   atomic.Pointer[[]dag.ShardID] // those that are owned, as of the last change
+	writer    *writer
+	pulse     *pulse
 
 	ready chan struct{} // closed once the shards are loaded
 	state atomic.Pointer[string]

@@ -40,6 +40,7 @@ type answer struct {
 	verdict  dag.Verdict
 	run      dag.RunID
 	existing bool
+	view     *RunView // of the run that a submission made, as its transaction leaves it; nil: nobody asked
 	workflow store.Workflow
 	occurred Occurred
 	backfill store.Backfill

@@ -197,6 +197,7 @@ func (w *writer) hold(got []store.Acquired) {
 func (w *writer) announce() {
 	all := w.shards()
 	was := w.e.holding.Swap(&all)
+	w.e.directory.forget()
 	if w.e.cfg.Declared != nil && !slices.Equal(*was, all) {
 		w.e.cfg.Declared() // other sensors are this node's now
 	}

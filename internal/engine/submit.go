@@ -26,6 +26,7 @@ type Submission struct {
 	Of       dag.RunID  // the run that it repeats; zero: none
 	Instant  dag.Micros // the logical instant of that; 0: now
 	From     string     // the task that it begins at; "": the first
+	View     bool       `json:"-"` // the caller wants to see the run as it was accepted
 
 	named bool // the caller chose the ID: a run with it may be there
 }
@@ -34,6 +35,8 @@ type Submission struct {
 type Accepted struct {
 	Run      dag.RunID
 	Existing bool // an earlier submission with this key made it
+	// View is the run as the transaction left it that made it. nil: nobody asked for it, or it has to be read.
+	View *RunView `json:"-"`
 }
 
 // NewRunID makes an id whose order is the order of making.
@@ -45,7 +48,19 @@ func (e *Engine) Submit(ctx context.Context, s Submission) (Accepted, error) {
 		return Accepted{}, err
 	}
 	a, err := e.writer.inbox.send(ctx, item{submit: &s})
-	return Accepted{Run: a.run, Existing: a.existing}, err
+	return e.accepted(ctx, &a), err
+}
+
+// accepted is what a caller is told of an answer.
+func (e *Engine) accepted(ctx context.Context, a *answer) Accepted {
+	out := Accepted{Run: a.run, Existing: a.existing, View: a.view}
+	if v := a.view; v != nil {
+		var err error
+		if v.Leader, err = e.handlers.get(ctx, e.store, v.RunRow.Leader); err != nil || v.Claim.InLine() {
+			out.View = nil // where it stands in its line has to be read
+		}
+	}
+	return out
 }
 
 // SubmitAll starts runs together, in as few transactions as they fit in, and waits for all
@@ -72,7 +87,7 @@ func (e *Engine) SubmitAll(ctx context.Context, all []Submission) ([]Accepted, e
 	for range all {
 		select {
 		case n := <-got:
-			out[n.i] = Accepted{Run: n.a.run, Existing: n.a.existing}
+			out[n.i] = e.accepted(ctx, &n.a)
 			if first == nil {
 				first = n.a.err
 			}

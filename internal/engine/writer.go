@@ -103,6 +103,7 @@ type transaction struct {
 	// declared: a trigger is another than it was, not only further on.
 	declared  bool
 	evaluated time.Duration // how long it has evaluated expressions
+	shown     int           // answers that show how their run stands
 	rows      int           // estimate
 	tried     int           // items and assignments begun
 	tally     tally
@@ -153,14 +154,14 @@ func (t *transaction) reset() {
 	t.ended, t.declared, t.common = t.ended[:0], false, false
 	t.touched, t.assigns, t.splits, t.answers = t.touched[:0], t.assigns[:0], t.splits[:0], t.answers[:0]
 	t.serial++
-	t.current, t.rows, t.tried, t.tally, t.staged, t.next, t.evaluated = nil, 0, 0, tally{}, false, nil, 0
+	t.current, t.rows, t.tried, t.tally, t.staged, t.next, t.evaluated, t.shown = nil, 0, 0, tally{}, false, nil, 0, 0
 }
 
 func newWriter(e *Engine) *writer {
 	w := &writer{e: e, inbox: newInbox(e.host, e.pulse, e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[attemptKey]bool{}, carried: map[attemptKey]bool{}}
 	w.tx, w.spare, w.reading = newTransaction(0), newTransaction(1), map[int64]dag.ShardID{}
 	w.tx.fx.Evaluate, w.spare.fx.Evaluate = w.evaluate, w.evaluate
-	w.queue.Ageing = e.cfg.Ageing
+	w.queue.Ageing, w.defs.names = e.cfg.Ageing, &e.directory
 	w.clock.read, w.due.read = e.host.Now, e.host.Now
 	if e.cluster == nil {
 		w.want = e.shards
@@ -336,6 +337,29 @@ func (w *writer) flush() {
 			w.tx.tally.ended++
 		}
 	}
+	if w.tx.shown > 0 {
+		w.show()
+	}
+}
+
+// show completes the answers of those who want to know how the run stands that they started.
+func (w *writer) show() {
+	inserts, at := w.tx.batch.RunInserts, 0
+	for i := range w.tx.answers {
+		a := &w.tx.answers[i]
+		if a.view == nil {
+			continue
+		}
+		for at < len(inserts) && inserts[at].ID != a.run { // both are in the order of the items
+			at++
+		}
+		if at == len(inserts) {
+			a.view, at = nil, 0
+			continue
+		}
+		a.view.RunRow, a.view.Modified = inserts[at], w.tx.now.Wall
+		a.view.Counts = w.runs[a.run].Counts()
+	}
 }
 
 // commit writes the transaction, if there is anything to write.
@@ -391,6 +415,9 @@ func guarded(f func()) (err error) {
 func (w *writer) settle(n int) {
 	w.retire()
 	w.standAside()
+	if b := &w.tx.batch; len(b.WorkflowInserts)+len(b.WorkflowUpdates) > 0 {
+		w.e.directory.forget()
+	}
 	abroad := w.dispatch(w.tx.assigns)
 	for i := range w.tx.splits {
 		w.lead(w.tx.splits[i])

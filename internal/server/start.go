@@ -36,15 +36,12 @@ func (s *Server) startRun(ctx context.Context, in *startRunIn) (*runOut, error) 
 	case in.Key != "" && in.Key != req.IdempotencyKey:
 		return nil, invalid("the header Idempotency-Key and the field idempotency_key differ")
 	}
-	id, existing, err := s.submit(ctx, req, nil)
+	a, err := s.submit(ctx, req, nil)
 	if err != nil {
 		return nil, err
 	}
 	wait := in.wait()
-	if err := s.await(ctx, id, wait); err != nil {
-		return nil, err
-	}
-	run, err := s.readRun(ctx, id, false)
+	run, err := s.startedRun(ctx, &a, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +49,7 @@ func (s *Server) startRun(ctx context.Context, in *startRunIn) (*runOut, error) 
 	left, most := s.engine.SubmitRoom()
 	out.RateLimit, out.RateLimitPolicy = fmt.Sprintf(`"submissions";r=%d`, left), fmt.Sprintf(`"submissions";q=%d`, most)
 	switch {
-	case existing:
+	case a.Existing:
 		out.Status = http.StatusOK
 	case wait > 0 && run.Ended():
 		out.Status = http.StatusCreated
@@ -60,61 +57,106 @@ func (s *Server) startRun(ctx context.Context, in *startRunIn) (*runOut, error) 
 	return out, nil
 }
 
-// submit starts a run, or finds the one that its key made. of is the run that it repeats, if any.
-func (s *Server) submit(ctx context.Context, req *api.RunRequest, of *dag.Header) (id dag.RunID, existing bool, err error) {
-	w, err := s.findWorkflow(ctx, req.Workflow)
-	if err != nil {
-		return id, false, err
+// startedRun is the run of a submission: as it was accepted if the engine has said that, else as it is after a wait.
+func (s *Server) startedRun(ctx context.Context, a *engine.Accepted, wait time.Duration) (api.Run, error) {
+	if a.View != nil && wait == 0 {
+		return runOf(a.View)
 	}
-	sub := engine.Submission{Workflow: w, Version: req.Version, Origin: dag.OriginAPI, User: userOf(ctx), Key: req.IdempotencyKey, From: req.From}
+	if err := s.await(ctx, a.Run, wait); err != nil {
+		return api.Run{}, err
+	}
+	return s.readRun(ctx, a.Run, false)
+}
+
+// submit starts a run, or finds the one that its key made. of is the run that it repeats, if any.
+func (s *Server) submit(ctx context.Context, req *api.RunRequest, of *dag.Header) (engine.Accepted, error) {
+	w, kept, err := s.startable(ctx, req.Workflow)
+	if err != nil {
+		return engine.Accepted{}, err
+	}
+	a, err := s.submitTo(ctx, &w, req, of)
+	var moved *engine.Elsewhere
+	if !errors.As(err, &moved) {
+		return a, err
+	}
+	if kept { // its owner may have changed it since
+		if w, err = s.findWorkflow(ctx, req.Workflow); err != nil {
+			return engine.Accepted{}, err
+		}
+		a, err = s.submitTo(ctx, &w, req, of)
+	}
+	if errors.As(err, &moved) && s.cfg.Cluster != nil {
+		sub, err := s.submission(ctx, &w, req, of)
+		if err != nil {
+			return engine.Accepted{}, err
+		}
+		a, err = s.cfg.Cluster.Submit(ctx, moved.Shard, sub)
+		return a, sameKey(&a, &sub, err)
+	}
+	return a, err
+}
+
+// submitTo starts a run here, if this node owns the workflow.
+func (s *Server) submitTo(ctx context.Context, w *store.Workflow, req *api.RunRequest, of *dag.Header) (engine.Accepted, error) {
+	sub, err := s.submission(ctx, w, req, of)
+	if err != nil {
+		// What was valid when the key's run was started need not be valid now.
+		if sub.Key != "" && sub.KeyHash != nil {
+			if row, look := s.engine.RunByKey(ctx, w.ID, sub.Key); look == nil {
+				return engine.Accepted{Run: row.ID, Existing: true}, sameRequest(row.KeyHash, sub.KeyHash)
+			} else if !errors.Is(look, engine.ErrNotFound) {
+				return engine.Accepted{}, look
+			}
+		}
+		return engine.Accepted{}, err
+	}
+	a, err := s.engine.Submit(ctx, sub)
+	return a, sameKey(&a, &sub, err)
+}
+
+// sameKey says of a conflict over an idempotency key what it is.
+func sameKey(a *engine.Accepted, sub *engine.Submission, err error) error {
+	if errors.Is(err, engine.ErrConflict) && a.Existing {
+		return sameRequest(nil, sub.KeyHash)
+	}
+	return err
+}
+
+// submission is what a request asks of the engine, checked. Its key is there also beside an error.
+func (s *Server) submission(ctx context.Context, w *store.Workflow, req *api.RunRequest, of *dag.Header) (sub engine.Submission, err error) {
+	sub = engine.Submission{Workflow: *w, Version: req.Version, Origin: dag.OriginAPI, User: userOf(ctx), From: req.From, View: true}
 	if of != nil {
 		if of.Workflow != w.ID {
-			return id, false, fail(http.StatusConflict, api.ProblemConflict, "the workflow of run %s is deleted", of.ID)
+			return sub, fail(http.StatusConflict, api.ProblemConflict, "the workflow of run %s is deleted", of.ID)
 		}
 		sub.Of, sub.Instant = of.ID, of.Instant()
 	}
 	if req.Origin != "" {
 		sub.Origin = dag.Origin(req.Origin)
 	}
-	if sub.Key != "" {
-		if sub.KeyHash, err = startHash(&w, req, of); err != nil {
-			return id, false, err
-		}
-		// Asked before the parameters are looked at: what was valid then need not be now.
-		row, err := s.engine.RunByKey(ctx, w.ID, sub.Key)
-		if err == nil {
-			return row.ID, true, sameRequest(row.KeyHash, sub.KeyHash)
-		}
-		if !errors.Is(err, engine.ErrNotFound) {
-			return id, false, err
+	if sub.Key = req.IdempotencyKey; sub.Key != "" {
+		if sub.KeyHash, err = startHash(w, req, of); err != nil {
+			return sub, err
 		}
 	}
 	if sub.Version == 0 {
 		sub.Version = w.Version
 	}
-	def, err := s.definition(ctx, &w, sub.Version)
+	def, err := s.definition(ctx, w, sub.Version)
 	if err != nil {
-		return id, false, err
+		return sub, err
 	}
-	if err := s.hasTask(&w, sub.Version, req.From); err != nil {
-		return id, false, err
+	if err := s.hasTask(w, sub.Version, req.From); err != nil {
+		return sub, err
 	}
 	if sub.Params, err = def.CheckParams(req.Params, time.Now()); err != nil {
-		return id, false, invalidParams(err)
+		return sub, invalidParams(err)
 	}
 	sub.Priority = def.Level()
 	if req.Priority != "" {
 		sub.Priority, _ = dag.ParsePriority(req.Priority) // the schema has checked it
 	}
-	a, err := s.engine.Submit(ctx, sub)
-	var moved *engine.Elsewhere
-	if errors.As(err, &moved) && s.cfg.Cluster != nil {
-		a, err = s.cfg.Cluster.Submit(ctx, moved.Shard, sub)
-	}
-	if errors.Is(err, engine.ErrConflict) && a.Existing {
-		return id, false, sameRequest(nil, sub.KeyHash) // two at once
-	}
-	return a.Run, a.Existing, err
+	return sub, nil
 }
 
 // startHash tells requests under one key apart: what was asked, not what became of it.
@@ -188,15 +230,31 @@ func invalidParams(err error) error {
 
 // findWorkflow takes NAME or NAMESPACE/NAME.
 func (s *Server) findWorkflow(ctx context.Context, name string) (store.Workflow, error) {
-	namespace := api.NamespaceDefault
-	if ns, n, ok := strings.Cut(name, "/"); ok {
-		namespace, name = ns, n
-	}
+	namespace, name := cutName(name)
 	w, err := s.engine.Workflow(ctx, namespace, name)
-	if errors.Is(err, engine.ErrNotFound) {
-		return w, notFound("there is no workflow %s", fullName(namespace, name))
+	return w, noWorkflow(namespace, name, err)
+}
+
+// startable is findWorkflow for a start; the engine says whether it had kept it.
+func (s *Server) startable(ctx context.Context, name string) (store.Workflow, bool, error) {
+	namespace, name := cutName(name)
+	w, kept, err := s.engine.Startable(ctx, namespace, name)
+	return w, kept, noWorkflow(namespace, name, err)
+}
+
+func cutName(full string) (namespace, name string) {
+	if namespace, name, ok := strings.Cut(full, "/"); ok {
+		return namespace, name
 	}
-	return w, err
+	return api.NamespaceDefault, full
+}
+
+// noWorkflow names the workflow that was not found.
+func noWorkflow(namespace, name string, err error) error {
+	if errors.Is(err, engine.ErrNotFound) {
+		return notFound("there is no workflow %s", fullName(namespace, name))
+	}
+	return err
 }
 
 // definition decodes a version, or finds that it was decoded lately.

@@ -145,14 +145,14 @@ func (s *Server) rerunRun(ctx context.Context, in *rerunIn) (*runOut, error) {
 	for name, value := range again.Params {
 		req.Params[name] = value
 	}
-	run, existing, err := s.submit(ctx, &req, &of.Header)
+	a, err := s.submit(ctx, &req, &of.Header)
 	if err != nil {
 		return nil, err
 	}
-	out := &runOut{Status: http.StatusAccepted, Location: api.Prefix + "/runs/" + run.String()}
-	if existing {
+	out := &runOut{Status: http.StatusAccepted, Location: api.Prefix + "/runs/" + a.Run.String()}
+	if a.Existing {
 		out.Status = http.StatusOK
 	}
-	out.Body, err = s.readRun(ctx, run, false)
+	out.Body, err = s.startedRun(ctx, &a, 0)
 	return out, err
 }

@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"context"
+	"sync"
+
+	"skein.dev/skein/internal/store"
+)
+
+// directory keeps workflows of owned shards by their names, for starts: a start needs its workflow, and would read it each
+// time. Only the owner of a shard changes its workflows. So a kept one is exact unless the shard has been lost unnoticed, and
+// then no transaction here commits any more.
+type directory struct {
+	mu      sync.Mutex // protects following fields
+	known   map[workflowName]store.Workflow
+	changes uint64 // rises with every forget: what was read before is not kept
+}
+
+type workflowName struct{ namespace, name string }
+
+// directoryMax bounds the directory; a full one starts over.
+const directoryMax = 10_000
+
+func (d *directory) get(n workflowName) (wf store.Workflow, changes uint64, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	wf, ok = d.known[n]
+	return wf, d.changes, ok
+}
+
+// put keeps what was read when the directory had changed so often.
+func (d *directory) put(n workflowName, wf store.Workflow, changes uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.changes != changes {
+		return
+	}
+	if d.known == nil || len(d.known) >= directoryMax {
+		d.known = map[workflowName]store.Workflow{}
+	}
+	d.known[n] = wf
+}
+
+func (d *directory) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.known)
+	d.changes++
+}
+
+// Startable finds a workflow by its name, as a start needs it. If it is kept, it may be out of date where Submit then says
+// Elsewhere: read it again, by Workflow.
+func (e *Engine) Startable(ctx context.Context, namespace, name string) (wf store.Workflow, kept bool, err error) {
+	n := workflowName{namespace, name}
+	wf, changes, ok := e.directory.get(n)
+	if ok {
+		return wf, true, nil
+	}
+	if wf, err = e.Workflow(ctx, namespace, name); err == nil && e.Owns(wf.Shard) {
+		e.directory.put(n, wf, changes)
+	}
+	return wf, false, err
+}
