@@ -83,8 +83,9 @@ export const useWorkflows = () =>
     refetchInterval: slow,
   })
 
-export const useTasks = (id: string) =>
+export const useTasks = (id: string, enabled = true) =>
   useQuery({
+    enabled,
     queryKey: liveKey([`run ${id}`], 'tasks'),
     queryFn: ({ signal }) => all<T.Task>(path('runs', id, 'tasks'), {}, signal),
     placeholderData: keepPreviousData,

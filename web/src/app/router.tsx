@@ -38,7 +38,7 @@ const routes = [
   createRoute({
     getParentRoute: parent,
     path: '/w/$ns/$name',
-    validateSearch: only('tab', 'version', 'compare', 'state'),
+    validateSearch: only('tab', 'version', 'compare', 'state', 'task', 'q'),
     component: lazyRouteComponent(() => import('../pages/workflow'), 'Workflow'),
   }),
   createRoute({

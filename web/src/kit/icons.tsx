@@ -32,6 +32,8 @@ const paths: Record<string, string> = {
   link: 'M6.8 9.2l2.4-2.4M7.5 5.5l1.2-1.2a2.3 2.3 0 0 1 3.2 3.2l-1.2 1.2M8.5 10.5l-1.2 1.2a2.3 2.3 0 0 1-3.2-3.2l1.2-1.2',
   filter: 'M2.5 4h11M4.5 8h7M6.5 12h3',
   plus: 'M8 3.5v9M3.5 8h9',
+  minus: 'M3.5 8h9',
+  fit: 'M3 6V3h3M10 3h3v3M13 10v3h-3M6 13H3v-3',
   back: 'M13 8H3.5M7 4L3 8l4 4',
   warn: 'M8 2.8l5.8 10.4H2.2zM8 6.5v3M8 11.4h.01',
   info: 'M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11M8 7.5v3.2M8 5.2h.01',
@@ -39,6 +41,18 @@ const paths: Record<string, string> = {
 }
 
 const filled = new Set(['play', 'stop', 'dot', 'bolt'])
+
+const known = new Map<string, Path2D>()
+
+/** The path of a symbol for canvases; a browser without paths draws none. */
+export function iconPath(name: string): Path2D | undefined {
+  if (typeof Path2D === 'undefined') return undefined
+  const path = known.get(name) ?? new Path2D(paths[name] ?? paths.dot)
+  known.set(name, path)
+  return path
+}
+
+export const isFilled = (name: string) => filled.has(name)
 
 export function Icon({ name, size = 16 }: { name: string; size?: number }) {
   return (

@@ -118,6 +118,9 @@ function Running({ from }: { from: string }) {
   return <>{duration(Math.max(0, now - Date.parse(from)))}</>
 }
 
+/** Has a link count as the current one only if its whole search part is that of the page. */
+export const exactly = { exact: true, includeSearch: true, explicitUndefined: true } as const
+
 export function RunLink({ id, task, children }: { id: string; task?: string; children?: ReactNode }) {
   return (
     <Link to="/r/$id" params={{ id }} search={task ? { task } : {}} className={children ? undefined : 'mono'}>

@@ -1,22 +1,27 @@
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import { useEffect } from 'react'
+import { useEffect, useRef } from 'react'
+import { path } from '../api/client'
+import { useDrawing, useStates } from '../api/columns'
 import { useExplain, useRun, useTasks } from '../api/queries'
 import type { Run } from '../api/types'
 import { useKeys } from '../app/keys'
+import type { Drawing, States } from '../canvas/drawing'
+import { GraphView } from '../canvas/graphview'
 import { shortID } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, Clock, Command, Copy, Field, RunLink, Span, State, WorkflowLink } from '../kit/parts'
+import { Ago, Clock, Command, Copy, exactly, Field, RunLink, Span, State, WorkflowLink } from '../kit/parts'
 import { isActive, taskOrder } from '../kit/states'
 import { useWatch } from '../live/live'
 import { Head } from './head'
 import { Reasons } from './reasons'
 import { Events } from './runevents'
-import { TaskList } from './runtasks'
+import { isLarge, TaskList } from './runtasks'
 import { RunVerbs } from './runverbs'
 import { TaskPane } from './taskpane'
 
 const views = [
   ['list', 'Tasks'],
+  ['graph', 'Graph'],
   ['events', 'History'],
   ['about', 'About'],
 ] as const
@@ -55,6 +60,7 @@ export function RunPage() {
                 to="/r/$id"
                 params={{ id }}
                 search={(old) => ({ ...old, view: v === 'list' ? undefined : v })}
+                activeOptions={exactly}
                 aria-current={v === view ? 'page' : undefined}
               >
                 {label}
@@ -64,6 +70,7 @@ export function RunPage() {
           <div className="split" data-open={search.task && view !== 'about' ? '' : undefined}>
             <div className="grow">
               {view === 'list' ? <TaskList run={r} /> : null}
+              {view === 'graph' ? <RunGraph id={id} task={search.task} q={search.q ?? ''} /> : null}
               {view === 'events' ? <Events id={id} task={search.task} /> : null}
               {view === 'about' ? <About run={r} /> : null}
             </div>
@@ -75,17 +82,50 @@ export function RunPage() {
   )
 }
 
+function RunGraph({ id, task, q }: { id: string; task: string | undefined; q: string }) {
+  const navigate = useNavigate({ from: '/r/$id' })
+  const drawing = useDrawing(path('runs', id, 'layout'))
+  const states = useStates(id, drawing.data)
+  return (
+    <Loaded query={drawing} rows={12}>
+      {(d) => (
+        <GraphView
+          drawing={d}
+          states={states.data}
+          selected={task}
+          onSelect={(name) => void navigate({ search: (old) => ({ ...old, task: name }), replace: true })}
+          q={q}
+          onFind={(text) =>
+            void navigate({ search: (old) => ({ ...old, q: text || undefined }), replace: true })
+          }
+          narrow={task !== undefined}
+        />
+      )}
+    </Loaded>
+  )
+}
+
 /** Opens the page of a failed run on the task that failed, unless the address names one. */
 function useFirstFailure(id: string, run: Run | undefined, task: string | undefined) {
   const navigate = useNavigate({ from: '/r/$id' })
-  const tasks = useTasks(id)
-  const failed =
-    run?.state === 'failed' && !task ? tasks.data?.find((t) => t.state === 'failed')?.name : undefined
+  const done = useRef('') // once for each run, so that the pane can be closed
+  if (task) done.current = id
+  const wanted = run?.state === 'failed' && !task && done.current !== id
+  const large = run !== undefined && isLarge(run)
+  const tasks = useTasks(id, wanted && !large)
+  const drawing = useDrawing(path('runs', id, 'layout'), {}, wanted && large)
+  const states = useStates(wanted && large ? id : undefined, drawing.data)
+  const failed = wanted
+    ? (tasks.data?.find((t) => t.state === 'failed')?.name ?? firstFailed(drawing.data, states.data))
+    : undefined
   useEffect(() => {
     if (failed && window.innerWidth > 640)
       void navigate({ search: (old) => ({ ...old, task: failed }), replace: true })
   }, [failed, navigate])
 }
+
+const firstFailed = (d: Drawing | undefined, s: States | undefined) =>
+  d?.names.find((_, t) => s?.names[s.of[t] ?? 0] === 'failed')
 
 function RunHead({ run }: { run: Run }) {
   const regular = run.origin === 'schedule' || run.origin === 'backfill'

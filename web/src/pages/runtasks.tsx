@@ -1,7 +1,10 @@
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useMemo } from 'react'
+import { path } from '../api/client'
+import { useDrawing, useStates } from '../api/columns'
 import { useTasks } from '../api/queries'
 import type { Run, Task } from '../api/types'
+import type { Drawing, States } from '../canvas/drawing'
 import { plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, Span, State } from '../kit/parts'
@@ -12,8 +15,18 @@ import { useRowKeys } from './rowkeys'
 const rowHeight = 32
 const tableMax = 300
 
-/** The tasks of a run. The order of the graph is the order of the file; what needs a person comes first if asked. */
+/** A run with more tasks is listed by its states alone: what each attempt did would be megabytes. */
+const largeAt = 2000
+
+export const isLarge = (run: Run) =>
+  Object.values(run.counts as Record<string, number>).reduce((sum, n) => sum + n, 0) > largeAt
+
+/** The tasks of a run. The order of the graph is the order of the file; in a long list what needs a person comes first. */
 export function TaskList({ run }: { run: Run }) {
+  return isLarge(run) ? <LargeList run={run} /> : <SmallList run={run} />
+}
+
+function SmallList({ run }: { run: Run }) {
   const { q = '', state = '', task } = useSearch({ from: '/r/$id' })
   const navigate = useNavigate({ from: '/r/$id' })
   const tasks = useTasks(run.id)
@@ -25,35 +38,11 @@ export function TaskList({ run }: { run: Run }) {
   }, [tasks.data, q, state])
   const open = (name: string) => void navigate({ search: (old) => ({ ...old, task: name }), replace: true })
   const keys = useRowKeys(shown.length, (i) => shown[i] && open(shown[i].name))
-  const set = (change: object) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
   return (
     <Panel
       title="Tasks"
       count={tasks.data ? plural(shown.length, 'task') : undefined}
-      actions={
-        <div className="row">
-          <input
-            data-filter
-            className="input"
-            type="search"
-            placeholder="Filter by name"
-            aria-label="Filter tasks by name"
-            value={q}
-            onChange={(e) => set({ q: e.target.value || undefined })}
-          />
-          {state ? (
-            <button
-              type="button"
-              className="chip"
-              aria-pressed="true"
-              onClick={() => set({ state: undefined })}
-              aria-label={`Show all states, not only ${state}`}
-            >
-              <State state={state} /> ×
-            </button>
-          ) : null}
-        </div>
-      }
+      actions={<Filter q={q} state={state} />}
     >
       <Loaded
         query={tasks}
@@ -80,7 +69,7 @@ export function TaskList({ run }: { run: Run }) {
                     style={{ height: rowHeight }}
                   >
                     <State state={t.state} />
-                    <TaskName run={run} task={t} />
+                    <TaskName run={run} name={t.name} />
                     <span className="num sub">
                       <Took task={t} />
                     </span>
@@ -111,7 +100,7 @@ export function TaskList({ run }: { run: Run }) {
                           <State state={t.state} />
                         </td>
                         <td>
-                          <TaskName run={run} task={t} />
+                          <TaskName run={run} name={t.name} />
                         </td>
                         <td className="reason">
                           <span className="sub clip" title={t.message ?? undefined}>
@@ -139,15 +128,97 @@ export function TaskList({ run }: { run: Run }) {
   )
 }
 
-function TaskName({ run, task }: { run: Run; task: Task }) {
+function Filter({ q, state }: { q: string; state: string }) {
+  const navigate = useNavigate({ from: '/r/$id' })
+  const set = (change: object) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
   return (
-    <Link
-      to="/r/$id"
-      params={{ id: run.id }}
-      search={(old) => ({ ...old, task: task.name })}
-      className="nowrap"
+    <div className="row">
+      <input
+        data-filter
+        className="input"
+        type="search"
+        placeholder="Filter by name"
+        aria-label="Filter tasks by name"
+        value={q}
+        onChange={(e) => set({ q: e.target.value || undefined })}
+      />
+      {state ? (
+        <button
+          type="button"
+          className="chip"
+          aria-pressed="true"
+          onClick={() => set({ state: undefined })}
+          aria-label={`Show all states, not only ${state}`}
+        >
+          <State state={state} /> ×
+        </button>
+      ) : null}
+    </div>
+  )
+}
+
+function LargeList({ run }: { run: Run }) {
+  const { q = '', state = '', task } = useSearch({ from: '/r/$id' })
+  const drawing = useDrawing(path('runs', run.id, 'layout'))
+  const states = useStates(run.id, drawing.data)
+  const shown = useMemo(
+    () => ordered(drawing.data, states.data, q, state),
+    [drawing.data, states.data, q, state],
+  )
+  return (
+    <Panel
+      title="Tasks"
+      count={states.data ? plural(shown.length, 'task') : undefined}
+      actions={<Filter q={q} state={state} />}
     >
-      {task.name}
+      <Loaded
+        query={states}
+        rows={8}
+        isEmpty={() => shown.length === 0}
+        empty={<p>No task fits the filter.</p>}
+      >
+        {(s) => (
+          <Rows n={shown.length} row={rowHeight} label="Tasks" className="rows tasks-rows">
+            {(i) => {
+              const t = shown[i] ?? 0
+              const name = drawing.data?.names[t] ?? ''
+              return (
+                <div
+                  key={t}
+                  className="task-row"
+                  data-current={name === task || undefined}
+                  style={{ height: rowHeight }}
+                >
+                  <State state={s.names[s.of[t] ?? 0] ?? 'pending'} />
+                  <TaskName run={run} name={name} />
+                </div>
+              )
+            }}
+          </Rows>
+        )}
+      </Loaded>
+    </Panel>
+  )
+}
+
+/** The tasks that fit a filter, from the state that needs a person most. */
+function ordered(d: Drawing | undefined, s: States | undefined, q: string, state: string): number[] {
+  if (!d || !s) return []
+  const groups = new Map<string, number[]>()
+  for (let t = 0; t < d.n; t++) {
+    const name = s.names[s.of[t] ?? 0] ?? 'pending'
+    if ((state && name !== state) || !d.names[t]?.includes(q)) continue
+    const group = groups.get(name)
+    if (group) group.push(t)
+    else groups.set(name, [t])
+  }
+  return taskOrder.flatMap((name) => groups.get(name) ?? [])
+}
+
+function TaskName({ run, name }: { run: Run; name: string }) {
+  return (
+    <Link to="/r/$id" params={{ id: run.id }} search={(old) => ({ ...old, task: name })} className="nowrap">
+      {name}
     </Link>
   )
 }

@@ -9,7 +9,7 @@ import { useKeys } from '../app/keys'
 import { toast } from '../kit/dialog'
 import { bytes } from '../kit/format'
 import { Loaded } from '../kit/panel'
-import { Button, Clock, Copy, RunLink, Span, State } from '../kit/parts'
+import { Button, Clock, Copy, exactly, RunLink, Span, State } from '../kit/parts'
 import { Confirm, type Question, useToastVerb, VerbButton } from '../kit/verbs'
 import { liveKey } from '../live/live'
 import { Approve } from './approve'
@@ -65,6 +65,7 @@ export function TaskPane({ run, task }: { run: Run; task: string }) {
                   params={{ id: run.id }}
                   replace
                   search={(old) => ({ ...old, tab: id })}
+                  activeOptions={exactly}
                   aria-current={id === tab ? 'page' : undefined}
                 >
                   {label}

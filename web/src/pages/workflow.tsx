@@ -1,12 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link, useParams, useSearch } from '@tanstack/react-router'
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { get, path } from '../api/client'
+import { useDrawing } from '../api/columns'
 import { useRuns, useSchedules, useWorkflow } from '../api/queries'
 import type { Workflow as Definition, ListVersion } from '../api/types'
 import { plainVerb } from '../api/verbs'
+import { GraphView } from '../canvas/graphview'
 import { toast } from '../kit/dialog'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, RunLink, Span, State } from '../kit/parts'
+import { Ago, exactly, RunLink, Span, State } from '../kit/parts'
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
 import { Head } from './head'
@@ -14,6 +16,7 @@ import { ScheduleTable } from './schedules'
 
 const tabs = [
   ['runs', 'Runs'],
+  ['graph', 'Graph'],
   ['triggers', 'Triggers'],
   ['versions', 'Versions'],
   ['source', 'Source'],
@@ -37,6 +40,7 @@ export function Workflow() {
                 to="/w/$ns/$name"
                 params={{ ns, name }}
                 search={{ tab: id === 'runs' ? undefined : id }}
+                activeOptions={exactly}
                 aria-current={id === tab ? 'page' : undefined}
               >
                 {label}
@@ -44,6 +48,7 @@ export function Workflow() {
             ))}
           </nav>
           {tab === 'runs' ? <RunsOf workflow={workflow} /> : null}
+          {tab === 'graph' ? <GraphOf w={w} /> : null}
           {tab === 'triggers' ? <TriggersOf workflow={workflow} /> : null}
           {tab === 'versions' ? <Versions w={w} /> : null}
           {tab === 'source' ? (
@@ -165,6 +170,28 @@ function RunsOf({ workflow }: { workflow: string }) {
         )}
       </Loaded>
     </Panel>
+  )
+}
+
+function GraphOf({ w }: { w: Definition }) {
+  const { version, task, q = '' } = useSearch({ from: '/w/$ns/$name' })
+  const navigate = useNavigate({ from: '/w/$ns/$name' })
+  const drawing = useDrawing(path('workflows', w.namespace, w.name, 'layout'), {
+    version: version ?? w.version,
+  })
+  const set = (change: object) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
+  return (
+    <Loaded query={drawing} rows={12}>
+      {(d) => (
+        <GraphView
+          drawing={d}
+          selected={task}
+          onSelect={(name) => set({ task: name })}
+          q={q}
+          onFind={(text) => set({ q: text || undefined })}
+        />
+      )}
+    </Loaded>
   )
 }
 

@@ -119,6 +119,30 @@ test('a failure: Home names it, its page opens on the task that failed, recover 
   await c.close()
 })
 
+test('a graph: find the failed task, walk along the edges by keys, open it in the list', async () => {
+  const id = await failedRun()
+  const c = await context()
+  const page = await open(c, `/r/${id}?view=graph`)
+  await page.getByRole('complementary', { name: 'Task t4' }).waitFor()
+  await page.getByRole('button', { name: 'Close the task' }).click()
+  const graph = page.getByRole('application', { name: /Graph of \d+ tasks/ })
+  await page.getByRole('searchbox', { name: 'Find tasks' }).fill('state:failed')
+  await page.getByRole('status').getByText('1 found').waitFor()
+  expect(
+    await page.getByRole('region', { name: 'Tasks of the graph' }).getByRole('button').allInnerTexts(),
+  ).toEqual(['t4\nFailed'])
+  await page.getByRole('region', { name: 'Tasks of the graph' }).getByRole('button').click()
+  await page.waitForURL(/task=t4/)
+  await graph.focus()
+  await page.keyboard.press('ArrowLeft')
+  await page.waitForURL((url) => url.searchParams.get('task') !== 't4' && url.searchParams.has('task'))
+  await page.keyboard.press('ArrowRight')
+  await page.keyboard.press('+')
+  expect(await graph.getAttribute('data-level')).toBe('boxes')
+  expect(wrong).toEqual([])
+  await c.close()
+})
+
 test('a pause can be undone', async () => {
   const c = await context()
   const page = await open(c, '/w/default/hello')
@@ -143,6 +167,8 @@ test.each(['light', 'dark'] as const)(
       '/w/default/job-center/start',
       '/runs',
       `/r/${id}?task=t4`,
+      `/r/${id}?view=graph`,
+      '/w/default/job-center?tab=graph&task=t4',
       `/r/${id}?view=events`,
       `/r/${id}?view=about`,
       `/r/${id}/log/t4`,
