@@ -119,7 +119,7 @@ func TestOpenNode(t *testing.T) {
 	w.refused(exitUnreachable, []string{"certificate", "--ca-cert FILE"}, "--server", p.url, "run", "list")
 	w.refused(exitUnreachable, []string{"speaks TLS", "https://"}, "--server", strings.Replace(p.url, "https://", "http://", 1), "run", "list")
 	w.refused(exitUsage, []string{"none.token", "skein token create"}, "--server", p.url, "--token-file", "none.token", "run", "list")
-	shown := w.write("ann.token", secret+"\n")
+	shown := w.secret("ann.token", secret+"\n")
 	if o := w.skein("--server", p.url, "--ca-cert", cert, "--token-file", shown, "run", "list"); o.code != exitOK {
 		t.Errorf("with a token in a file: %v", o)
 	}
@@ -181,13 +181,13 @@ func TestRefusedWorker(t *testing.T) {
 	says(q, "the nodes ask for a token of the kind worker: make one where the cluster runs: skein token create --kind worker --name w7")
 	says(q, "--token-file FILE")
 	ends(q)
-	file := w.write("w7.token", api)
+	file := w.secret("w7.token", api)
 	q = w.start(append(args, "--ca-cert", cert, "--token-file", file)...)
 	says(q, "the token is not of the kind worker")
 	says(q, "put it in place of the token file")
-	w.write("w7.token", right+"x")
+	w.secret("w7.token", right+"x")
 	says(q, "the token is unknown to the nodes, revoked or expired")
-	w.write("w7.token", right)
+	w.secret("w7.token", right)
 	says(q, "ALONE") // the token is taken: this node is no cluster
 	<-q.ended
 }

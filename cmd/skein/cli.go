@@ -72,8 +72,9 @@ With one, others can look on and start runs:      skein dev`,
 	f.BoolVar(&c.noInput, "no-input", false, "never ask")
 	f.String("data", "", "data folder (default $XDG_DATA_HOME/skein)")
 	f.String("db", "", "database, sqlite:PATH or postgres://user@host:port/database?schema=NAME (default sqlite in the data folder)")
+	f.String("db-file", "", "file with the database's address, for one that has a password; others must not be able to read it")
 	f.String("ca-cert", "", "PEM file of an authority that signs the certificates of servers, besides those of the system")
-	f.String("token-file", "", "file with the token to show to servers, and between the nodes of a cluster (or SKEIN_API_TOKEN)")
+	f.String("token-file", "", "file with the token to show to servers, and between the nodes of a cluster (or SKEIN_API_TOKEN); others must not be able to read it")
 	f.String("server", "", "URL of a server to talk to (default: the one that holds the data folder)")
 	root.AddGroup(
 		&cobra.Group{ID: "start", Title: "Start here:"},

@@ -52,7 +52,7 @@ func (c *cli) newClient(url string, opts ...skein.Option) (*skein.Client, error)
 // servers are those that a command talks to. A data folder or a database on the command line counts more than servers
 // named in the environment.
 func (c *cli) servers() []string {
-	if !c.cfg.ByFlag("server") && (c.cfg.ByFlag("data") || c.cfg.ByFlag("db")) {
+	if !c.cfg.ByFlag("server") && (c.cfg.ByFlag("data") || c.cfg.ByFlag("db") || c.cfg.ByFlag("db_file")) {
 		return nil
 	}
 	return c.cfg.Server

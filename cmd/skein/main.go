@@ -2,6 +2,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 
@@ -19,5 +20,9 @@ func main() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(2 * runtime.NumCPU())
 	}
-	os.Exit(run(os.Args[1:]))
+	args, err := app.HideSecrets(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "skein:", err)
+	}
+	os.Exit(run(args))
 }

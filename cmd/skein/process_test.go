@@ -117,6 +117,16 @@ func (w *world) write(name, content string) string {
 	return path
 }
 
+// secret makes a file in the world that others cannot read, and gives its path.
+func (w *world) secret(name, content string) string {
+	w.t.Helper()
+	path := filepath.Join(w.dir, name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
 // workflow writes a workflow file named like the workflow.
 func (w *world) workflow(name, tasks string) string {
 	w.t.Helper()

@@ -100,7 +100,7 @@ type Config struct {
 type Value struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
-	Origin string `json:"origin"` // flag --x | environment SKEIN_X | file PATH | default
+	Origin string `json:"origin"` // flag --x | environment SKEIN_X | file PATH | credential X | default
 }
 
 // setting is one row of the table of settings.
@@ -109,6 +109,9 @@ type setting struct {
 	def   func() string
 	set   func(c *Config, text string) error
 	shown func(text string) string // what may be shown of it; nil: all
+	// credential is the name of the credential of a service whose file is the default; replaces is the setting whose value
+	// is in that file.
+	credential, replaces string
 }
 
 // Env is the name of the setting's environment variable.
@@ -131,6 +134,7 @@ func settings() []setting {
 	return append([]setting{
 		{name: "data", def: dataDefault, set: setData},
 		{name: "db", def: text(""), set: setDB, shown: shownDB},
+		{name: "db_file", def: text(""), set: setDBFile, credential: "db", replaces: "db"},
 		{name: "listen", def: text(ListenDefault), set: func(c *Config, v string) error {
 			c.Listen = v
 			_, _, err := splitAddress(v)
@@ -190,7 +194,7 @@ func settings() []setting {
 		{name: "retention_age", def: text("90d"), set: setRetentionAge},
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
-		{name: "token_file", def: text(""), set: setTokenFile},
+		{name: "token_file", def: text(""), set: setTokenFile, credential: "token", replaces: "api_token"},
 	}, egressSettings()...)
 }
 
@@ -289,28 +293,6 @@ func (c *Config) roles() []string {
 		return []string{"api", "scheduler"}
 	}
 	return []string{"api", "scheduler", "worker"}
-}
-
-// setTokenFile reads the token from a file, which beats api_token.
-func setTokenFile(c *Config, v string) error {
-	if v == "" {
-		return nil
-	}
-	token, err := readToken(v)
-	c.APIToken, c.TokenFile = token, v
-	return err
-}
-
-func readToken(file string) (string, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("%w; make a token with: skein token create --kind api|worker|node --out FILE", err)
-	}
-	token := strings.TrimSpace(string(data))
-	if token == "" {
-		return "", fmt.Errorf("%s is empty; make a token with: skein token create --kind api|worker|node --out FILE", file)
-	}
-	return token, nil
 }
 
 // nameMax is the length of the longest name of a node, in bytes.
@@ -475,11 +457,12 @@ func (c *Config) ByFlag(name string) bool {
 }
 
 const (
-	originFlag    = "flag --"
-	originDefault = "default"
+	originFlag       = "flag --"
+	originCredential = "credential "
+	originDefault    = "default"
 )
 
-// Load reads the settings: flag, else environment, else config file, else default. flags holds the flags
+// Load reads the settings: flag, else environment, else config file, else credential of the service, else default. flags holds the flags
 // that were given, by name; path is the config file, "" for the usual place, where it may be missing.
 func Load(flags map[string]string, path string) (*Config, error) {
 	inFile, path, err := readFile(path)
@@ -491,6 +474,9 @@ func Load(flags map[string]string, path string) (*Config, error) {
 	for i := range table {
 		s := &table[i]
 		v := Value{Name: s.name, Value: s.def(), Origin: originDefault}
+		if file := credential(s.credential); file != "" {
+			v.Value, v.Origin = file, originCredential+s.credential
+		}
 		if inFile.Exists(s.name) {
 			v.Value, v.Origin = fileText(inFile, s.name), "file "+path
 		}
@@ -499,6 +485,9 @@ func Load(flags map[string]string, path string) (*Config, error) {
 		}
 		if flag, ok := flags[s.flag()]; ok {
 			v.Value, v.Origin = flag, originFlag+s.flag()
+		}
+		if s.gives(c, v.Origin) {
+			v.Value, v.Origin = s.def(), originDefault
 		}
 		if err := s.set(c, v.Value); err != nil {
 			return nil, &SettingError{Name: s.name, Origin: v.Origin, Err: err}

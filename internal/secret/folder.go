@@ -2,13 +2,12 @@
 package secret
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 )
 
@@ -38,6 +37,18 @@ func (f Folder) Secret(_ context.Context, namespace, name string) ([]byte, error
 		return nil, fmt.Errorf("secret %s: %w", name, err)
 	}
 	defer root.Close()
+	for _, dir := range [...]string{".", namespace} { // somebody else could put another file in the place of a secret
+		info, err := root.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = Closed(info, filepath.Join(f.Path, dir))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("secret %s: %w", name, err)
+		}
+	}
 	for _, file := range [...]string{namespace + "/" + name, name} {
 		data, err := read(root, file)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -61,22 +72,11 @@ func read(root *os.Root, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case !info.Mode().IsRegular():
+	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is not a regular file")
-	case info.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("others may read it (mode %04o): chmod 600 %s", info.Mode().Perm(), name)
 	}
-	data, err := io.ReadAll(io.LimitReader(file, sizeMax+1))
-	if err != nil {
+	if err := Closed(info, filepath.Join(root.Name(), name)); err != nil {
 		return nil, err
 	}
-	data = bytes.TrimRight(data, "\r\n")
-	switch {
-	case len(data) > sizeMax:
-		return nil, fmt.Errorf("it is larger than %d bytes", sizeMax)
-	case len(data) == 0:
-		return nil, errors.New("it is empty")
-	}
-	return data, nil
+	return all(file)
 }

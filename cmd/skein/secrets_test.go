@@ -1,0 +1,41 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestSecretsAreHidden: no process of the same user, such as a task, reads a server's secrets in what the kernel shows of
+// its environment and its arguments, nor in those of its keeper.
+func TestSecretsAreHidden(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.env = append(w.env, "SKEIN_API_TOKEN=s3cret-token", "PGPASSWORD=s3cret-pg", "BESIDE=seen")
+	p := w.server("--db", "sqlite:"+w.data+"/x.db?password=s3cret-flag")
+	w.env = w.env[:len(w.env)-3]
+	file := w.workflow("spy", fmt.Sprintf("  a: {run: 'cat /proc/%d/environ /proc/%d/cmdline > %s/spied'}\n", p.cmd.Process.Pid, p.cmd.Process.Pid, w.dir))
+	if o := w.skein("run", file, "--follow"); o.code != exitOK {
+		t.Fatal(o)
+	}
+	spied := w.read("spied")
+	if !strings.Contains(spied, "BESIDE=seen") || !strings.Contains(spied, "server") {
+		t.Errorf("the task has read %q", spied)
+	}
+	for _, pid := range []int{p.cmd.Process.Pid, keeperOf(w.data)} {
+		for _, of := range []string{"environ", "cmdline"} {
+			shown, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, of))
+			if err != nil || len(shown) == 0 {
+				t.Fatalf("%s of %d: %q, %v", of, pid, shown, err)
+			}
+			if bytes.Contains(shown, []byte("s3cret")) {
+				t.Errorf("%s of %d shows %q", of, pid, shown)
+			}
+		}
+	}
+	if strings.Contains(spied, "s3cret") {
+		t.Errorf("the task has read %q", spied)
+	}
+}

@@ -1,0 +1,198 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"skein.dev/skein/internal/secret"
+)
+
+// readCredential reads a file that holds a secret and names the command that makes one.
+func readCredential(file, made string) (string, error) {
+	data, err := secret.File(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("%w; %s", err, made)
+	case err != nil:
+		return "", fmt.Errorf("the file %s: %w", file, err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// setTokenFile reads the token from a file, which beats api_token.
+func setTokenFile(c *Config, v string) error {
+	if v == "" {
+		return nil
+	}
+	token, err := readToken(v)
+	c.APIToken, c.TokenFile = token, v
+	return err
+}
+
+func readToken(file string) (string, error) {
+	return readCredential(file, "make a token with: skein token create --kind api|worker|node --out FILE")
+}
+
+// setDBFile reads from a file what the setting db says. It is read once, at the start.
+func setDBFile(c *Config, v string) error {
+	if v == "" {
+		return nil
+	}
+	db, err := readCredential(v, "write the URL of the database into it, readable by this user only")
+	if err == nil {
+		err = setDB(c, db)
+	}
+	return err
+}
+
+// credential is the file of a credential that the service manager gives this process (systemd's LoadCredential); "": there
+// is none of that name.
+func credential(name string) string {
+	dir := os.Getenv("CREDENTIALS_DIRECTORY")
+	if name == "" || !filepath.IsAbs(dir) {
+		return ""
+	}
+	file := filepath.Join(dir, name)
+	if _, err := os.Stat(file); err != nil {
+		return ""
+	}
+	return file
+}
+
+// nearness orders where a setting comes from: a greater one counts more.
+func nearness(origin string) int {
+	for i, begin := range []string{originCredential, "file ", "environment ", originFlag} {
+		if strings.HasPrefix(origin, begin) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// gives reports whether the file of a setting counts less than the setting that it would replace. The file of db counts if
+// it was named as near as db or nearer. A token file counts always, unless it is only a credential of the service.
+func (s *setting) gives(c *Config, origin string) bool {
+	if s.replaces == "" {
+		return false
+	}
+	if s.name == "token_file" && nearness(origin) > nearness(originCredential) {
+		return false
+	}
+	return nearness(c.origin(s.replaces)) > nearness(origin)
+}
+
+// HideSecrets overwrites secrets in what the kernel shows of this process to others: values of variables in
+// /proc/PID/environ, which every process of the same user can read, tasks too, and passwords of database addresses in
+// /proc/PID/cmdline, which every user can read. It returns copies of args. The variables themselves stay set for this
+// process, which reads its settings from them. No task inherits them. It returns an error if a secret stays visible.
+func HideSecrets(args []string) ([]string, error) {
+	copies := make([]string, len(args))
+	for i, arg := range args { // the runtime's strings are the memory that is overwritten
+		copies[i] = strings.Clone(arg)
+	}
+	shown, err := os.ReadFile("/proc/self/environ")
+	if errors.Is(err, fs.ErrNotExist) { // no such system, or nothing is shown
+		return copies, nil
+	}
+	line, lineErr := os.ReadFile("/proc/self/cmdline")
+	spans, lineSpans := secretsIn(shown), passwordsIn(line)
+	if len(spans)+len(lineSpans) == 0 {
+		return copies, nil
+	}
+	if err == nil {
+		err = lineErr
+	}
+	if err == nil {
+		err = overwrite(spans, lineSpans)
+	}
+	if err != nil {
+		return copies, fmt.Errorf("secrets in the environment or the arguments of this process stay visible to others (%w); give them in files: --db-file, --token-file", err)
+	}
+	return copies, nil
+}
+
+// span is a part of a region of memory.
+type span struct{ from, to int }
+
+// secretVars are further variables whose values are hidden: libraries read them.
+var secretVars = []string{"PGPASSWORD", "PGSSLPASSWORD"}
+
+// secretsIn finds the values of variables that hold secrets.
+func secretsIn(environ []byte) (spans []span) {
+	names := secretVars
+	for _, s := range settings() {
+		if s.shown != nil {
+			names = append(names[:len(names):len(names)], s.env())
+		}
+	}
+	at := 0
+	for kv := range bytes.SplitSeq(environ, []byte{0}) {
+		for _, name := range names {
+			if value, ok := bytes.CutPrefix(kv, []byte(name+"=")); ok && len(bytes.Trim(value, "\x00")) > 0 {
+				spans = append(spans, span{at + len(kv) - len(value), at + len(kv)})
+			}
+		}
+		at += len(kv) + 1
+	}
+	return spans
+}
+
+// passwordIn finds passwords in addresses of databases.
+var passwordIn = regexp.MustCompile(`(?:postgres(?:ql)?://[^/@:?#\s\x00]*:([^/?#\s\x00]+)@|[?&](?:ssl)?password=([^&#\s\x00]+))`)
+
+func passwordsIn(line []byte) (spans []span) {
+	for _, m := range passwordIn.FindAllSubmatchIndex(line, -1) {
+		for g := 2; g < len(m); g += 2 {
+			if m[g] >= 0 {
+				spans = append(spans, span{m[g], m[g+1]})
+			}
+		}
+	}
+	return spans
+}
+
+// The fields of /proc/PID/stat that follow the name of the program, of which the first is the third of all.
+const (
+	statArgs    = 48 - 3
+	statEnviron = 50 - 3
+)
+
+// overwrite writes over parts of this process's environment and arguments.
+func overwrite(environ, args []span) error {
+	stat, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		return err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) <= statEnviron {
+		return errors.New("/proc/self/stat has too few fields")
+	}
+	mem, err := os.OpenFile("/proc/self/mem", os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer mem.Close()
+	for _, region := range []struct {
+		field int
+		with  byte
+		spans []span
+	}{{statEnviron, 0, environ}, {statArgs, 'x', args}} {
+		begin, err := strconv.ParseInt(fields[region.field], 10, 64)
+		if err != nil || begin <= 0 && len(region.spans) > 0 {
+			return errors.New("/proc/self/stat does not say where they are")
+		}
+		for _, s := range region.spans {
+			if _, err := mem.WriteAt(bytes.Repeat([]byte{region.with}, s.to-s.from), begin+int64(s.from)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

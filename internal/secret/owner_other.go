@@ -1,0 +1,8 @@
+//go:build !unix
+
+package secret
+
+import "io/fs"
+
+// ownerOf knows nothing on systems whose files have no owner in this sense.
+func ownerOf(fs.FileInfo) (owner, self int, known bool) { return 0, 0, false }
