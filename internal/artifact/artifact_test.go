@@ -99,11 +99,22 @@ func TestPick(t *testing.T) {
 	}
 }
 
+// opened is a folder as an attempt leaves it.
+func opened(t *testing.T, dir string) WorkDir {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	return WorkDir{Root: root}
+}
+
 // TestKeep: files come back as they were, with their sums, under their attempt only; deleted, they are gone.
 func TestKeep(t *testing.T) {
 	k, f := keeper(t, LimitsDefault)
 	dir := tree(t, map[string]string{"report.html": "hello", "out/a/b.bin": "", "out/c": "c"})
-	if err := k.Keep(ref, dir, []string{"report.html", "out/**"}, never); err != nil {
+	if err := k.Keep(ref, opened(t, dir), []string{"report.html", "out/**"}, never); err != nil {
 		t.Fatal(err)
 	}
 	list, err := f.List(t.Context(), ref)
@@ -123,10 +134,10 @@ func TestKeep(t *testing.T) {
 	}
 	// The same attempt once more: the same files are kept already, and others never are.
 	used, _ := f.Used(t.Context(), ref.Run)
-	if err := k.Keep(ref, dir, []string{"report.html", "out/**"}, never); err != nil {
+	if err := k.Keep(ref, opened(t, dir), []string{"report.html", "out/**"}, never); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.Keep(ref, dir, []string{"out/c"}, never); !errors.Is(err, ErrFinal) {
+	if err := k.Keep(ref, opened(t, dir), []string{"out/c"}, never); !errors.Is(err, ErrFinal) {
 		t.Errorf("other files: %v", err)
 	}
 	if now, _ := f.Used(t.Context(), ref.Run); now != used || *k.used[ref.Run] != used {
@@ -167,7 +178,7 @@ func TestBounds(t *testing.T) {
 	keep := func(attempt int, files map[string]string) error {
 		at := ref
 		at.Attempt = attempt
-		return k.Keep(at, tree(t, files), []string{"**"}, never)
+		return k.Keep(at, opened(t, tree(t, files)), []string{"**"}, never)
 	}
 	refused := func(err error, want string) {
 		t.Helper()
@@ -200,7 +211,7 @@ func TestBounds(t *testing.T) {
 func TestStopped(t *testing.T) {
 	k, f := keeper(t, LimitsDefault)
 	calls := 0
-	err := k.Keep(ref, tree(t, map[string]string{"a": "a", "b": "b"}), []string{"*"}, func() bool { calls++; return calls > 2 })
+	err := k.Keep(ref, opened(t, tree(t, map[string]string{"a": "a", "b": "b"})), []string{"*"}, func() bool { calls++; return calls > 2 })
 	if !errors.Is(err, ErrStopped) {
 		t.Errorf("%v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -35,14 +36,18 @@ type Keeper struct {
 	used map[Run]*Usage
 }
 
-// Keep keeps the files of dir that the globs name. That it is none is kept, too: otherwise it could not be told
+// WorkDir is the folder in which an attempt leaves its files.
+type WorkDir struct {
+	// Root was opened before the attempt began, so that what the attempt puts in the place of the folder changes nothing.
+	Root *os.Root
+	// Shut are folders and files that are no artifacts, as absolute paths without links.
+	Shut []string
+}
+
+// Keep keeps the files of a folder that the globs name. That it is none is kept, too: otherwise it could not be told
 // from files that are gone. When stop says so, it gives up with ErrStopped. Its errors are sentences for a person.
-func (k *Keeper) Keep(ref Ref, dir string, globs []string, stop func() bool) (err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("artifacts: the working directory cannot be read: %w", err)
-	}
-	defer root.Close()
+func (k *Keeper) Keep(ref Ref, from WorkDir, globs []string, stop func() bool) (err error) {
+	root := from.Root
 	names, err := pick(root.FS(), globs)
 	if err != nil {
 		return err
@@ -55,7 +60,7 @@ func (k *Keeper) Keep(ref Ref, dir string, globs []string, stop func() bool) (er
 	if err != nil {
 		return fmt.Errorf("artifacts cannot be kept: %w", err)
 	}
-	t := taking{k: k, run: ref.Run, root: root, to: d, stop: stop}
+	t := taking{k: k, run: ref.Run, from: from, to: d, stop: stop}
 	defer func() {
 		if err != nil {
 			d.Discard()
@@ -84,7 +89,7 @@ var ErrStopped = errors.New("stopped while its artifacts were kept")
 type taking struct {
 	k     *Keeper
 	run   Run
-	root  *os.Root
+	from  WorkDir
 	to    Deposit
 	stop  func() bool
 	taken Usage // of the run's bounds
@@ -92,7 +97,7 @@ type taking struct {
 
 // file keeps one file.
 func (t *taking) file(ctx context.Context, name string) error {
-	file, err := t.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // what became a FIFO must not hold us
+	file, err := t.from.Root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // what became a FIFO must not hold us
 	if err != nil {
 		return fmt.Errorf("artifact %s: %w", name, err)
 	}
@@ -108,6 +113,9 @@ func (t *taking) file(ctx context.Context, name string) error {
 	case size > t.k.Limits.FileBytes:
 		return fmt.Errorf("artifact %s is larger than %d bytes", name, t.k.Limits.FileBytes)
 	}
+	if err := t.from.allows(file); err != nil {
+		return fmt.Errorf("artifact %s: %w", name, err)
+	}
 	if err := t.k.take(ctx, t.run, size); err != nil {
 		return fmt.Errorf("artifact %s: %w", name, err)
 	}
@@ -120,6 +128,24 @@ func (t *taking) file(ctx context.Context, name string) error {
 		return fmt.Errorf("artifact %s cannot be kept: %w", name, err)
 	case kept.Size != size:
 		return fmt.Errorf("artifact %s changed while it was kept: a process that outlived the task still writes it", name)
+	}
+	return nil
+}
+
+// allows checks that an open file is in none of the folders that are shut. Its place is asked of the kernel: it counts where
+// the file is, whatever the name leads over.
+func (s WorkDir) allows(file *os.File) error {
+	if len(s.Shut) == 0 {
+		return nil
+	}
+	at, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+	if err != nil {
+		return fmt.Errorf("it cannot be told where it is: %w", err)
+	}
+	for _, shut := range s.Shut {
+		if at == shut || strings.HasPrefix(at, shut+"/") {
+			return fmt.Errorf("%s belongs to the system or to Skein, and no task leaves it behind: write a copy to another folder", shut)
+		}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/threads"
 )
 
@@ -47,6 +48,8 @@ type attempt struct {
 	job  *Job
 	log  logFile
 	cmd  *command
+	// leaves is where it leaves its artifacts; nil: it has none, or was not begun.
+	leaves *artifact.WorkDir
 
 	pid, pidfd, pipe int // pipe is -1 after its end
 	status           syscall.WaitStatus
@@ -99,6 +102,9 @@ func (a *attempt) run() Result {
 		a.end()
 		a.judge()
 	}
+	if a.leaves != nil {
+		_ = a.leaves.Root.Close()
+	}
 	if a.slot.folder != "" {
 		if err := a.slot.clean(); err != nil {
 			a.w.cfg.Log.Warn("an attempt's folder cannot be cleaned, it is left behind", a.attrs("folder", a.slot.folder, "err", err)...)
@@ -126,6 +132,9 @@ func (a *attempt) start() error {
 		return a.noRoom(err)
 	}
 	a.cmd = cmd
+	if err := a.openDir(); err != nil {
+		return err
+	}
 	err = a.fork()
 	if err == unix.EBUSY || err == unix.EOPNOTSUPP || err != nil && a.slot.tree.spent() {
 		// A task before this one, or somebody else, has divided or removed the slot's cgroup.

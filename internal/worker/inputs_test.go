@@ -27,10 +27,15 @@ func keptIn(t *testing.T, files map[string]string) (at string, list []artifact.I
 	}
 	f := artifact.Folder{Path: t.TempDir()}
 	k := artifact.Keeper{Store: f, Limits: artifact.LimitsDefault}
-	if err := k.Keep(ref, dir, []string{"**"}, func() bool { return false }); err != nil {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	at, err := f.Files(ref)
+	defer root.Close()
+	if err := k.Keep(ref, artifact.WorkDir{Root: root}, []string{"**"}, func() bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	at, err = f.Files(ref)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,9 @@ package worker
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"skein.dev/skein/internal/artifact"
@@ -28,6 +31,40 @@ func (w *Worker) keeperOf(folder string) *artifact.Keeper {
 	return k
 }
 
+// systemFolders hold files of the system that no task leaves behind.
+var systemFolders = []string{"/boot", "/dev", "/etc", "/proc", "/run/credentials", "/sys"}
+
+// dataNames are what Skein keeps in its data folder.
+var dataNames = []string{"access", "artifacts", "incoming", "lock", "logs", "outgoing", "secrets", "skein.db", "skein.db-shm", "skein.db-wal", "work"}
+
+// openDir opens the working folder of an attempt that leaves artifacts behind, before it begins: artifacts are the files of
+// that folder, whatever the attempt puts in its place. The keeper reads them, which may have more rights than the task, so
+// a folder that the task names gives no files of the system and none of Skein's.
+func (a *attempt) openDir() error {
+	if len(a.job.Artifacts) == 0 {
+		return nil
+	}
+	root, err := os.OpenRoot(a.cmd.dir)
+	if err != nil {
+		if why := badDir(a.cmd.dir); why != nil {
+			return why
+		}
+		return fmt.Errorf("artifacts: the working directory cannot be read: %w", err)
+	}
+	a.leaves = &artifact.WorkDir{Root: root}
+	if a.job.Dir != "" {
+		data, err := filepath.EvalSymlinks(a.w.data)
+		if err != nil {
+			return fmt.Errorf("artifacts: find the data folder: %w", err)
+		}
+		a.leaves.Shut = slices.Clone(systemFolders)
+		for _, name := range dataNames {
+			a.leaves.Shut = append(a.leaves.Shut, filepath.Join(data, name))
+		}
+	}
+	return nil
+}
+
 // keep keeps the artifacts. It is false if that ended the attempt otherwise than well: the time
 // that it takes counts against the timeout, and a stop ends it.
 func (a *attempt) keep() bool {
@@ -37,7 +74,7 @@ func (a *attempt) keep() bool {
 	late := func() bool {
 		return a.job.Timeout > 0 && !a.job.WarnOnTimeout && time.Since(a.began) >= a.job.Timeout
 	}
-	err := a.w.keeperOf(a.job.ArtifactsIn).Keep(artifactsOf(&a.job.Key), a.cmd.dir, a.job.Artifacts, func() bool { return a.want.Load() != 0 || late() })
+	err := a.w.keeperOf(a.job.ArtifactsIn).Keep(artifactsOf(&a.job.Key), *a.leaves, a.job.Artifacts, func() bool { return a.want.Load() != 0 || late() })
 	switch {
 	case err == nil:
 		return true

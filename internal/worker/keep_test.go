@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -89,4 +91,67 @@ func TestArtifactsOfAttempts(t *testing.T) {
 		r.Stop(stopped.Key, ModeTerm)
 	}()
 	want(t, r.run(stopped), Stopped, CauseStopped, "while its artifacts were kept")
+}
+
+// TestArtifactsOfTheWorkingFolder: an attempt leaves the files of the folder that it began in. A link in the place of that folder,
+// a folder of the system and the data folder give nothing, whatever the task names.
+func TestArtifactsOfTheWorkingFolder(t *testing.T) {
+	r := newRig(t)
+	key := Key{Namespace: "default", Workflow: "w", RunID: "place", Task: "a"}
+	job := func(dir, command string, globs ...string) Job {
+		key.Attempt++
+		return Job{Key: key, Dir: dir, Argv: []string{"sh", "-c", command}, Artifacts: globs}
+	}
+	kept := func() string {
+		t.Helper()
+		ref := artifact.Ref{Run: artifact.Run{Namespace: "default", Workflow: "w", ID: "place"}, Task: "a", Attempt: key.Attempt}
+		list, err := artifact.Folder{Path: r.data}.List(t.Context(), ref)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		all := ""
+		for _, in := range list {
+			file, _, err := artifact.Folder{Path: r.data}.Open(t.Context(), ref, in.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(io.NewSectionReader(file, 0, in.Size))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = file.Close()
+			all += in.Name + "=" + string(text)
+		}
+		return all
+	}
+	other, own, linked := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "linked")
+	if err := os.Mkdir(filepath.Join(r.data, "secrets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{filepath.Join(other, "file"): "stolen", filepath.Join(own, "file"): "own", filepath.Join(r.data, "secrets", "s"): "secret"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(r.data, linked); err != nil {
+		t.Fatal(err)
+	}
+	swap := `d=$(pwd); mv "$d" "$d.old" && ln -s ` + other + ` "$d"`
+	want(t, r.run(job("", swap, "file")), Failed, CauseArtifacts, "artifact file is not there")
+	want(t, r.run(job("", "echo mine > file; "+swap, "*")), Succeeded, "", "")
+	if got := kept(); got != "file=mine\n" {
+		t.Errorf("kept %q", got)
+	}
+	want(t, r.run(job(own, swap, "file")), Succeeded, "", "")
+	if got := kept(); got != "file=own" {
+		t.Errorf("kept %q", got)
+	}
+	for dir, name := range map[string]string{"/": "etc/passwd", "/etc": "passwd", r.data: "secrets/s",
+		filepath.Dir(r.data): filepath.Base(r.data) + "/secrets/s", linked: "secrets/s"} {
+		want(t, r.run(job(dir, "true", name)), Failed, CauseArtifacts, "no task leaves it behind")
+		want(t, r.run(job(dir, "true", filepath.Dir(name)+"/"+filepath.Base(name)[:1]+"*")), Failed, CauseArtifacts, "no task leaves it behind")
+		if got := kept(); got != "" {
+			t.Errorf("%s: kept %q", dir, got)
+		}
+	}
 }
