@@ -57,8 +57,18 @@ webtest: web ## check the web page: types, lint, unit tests, flows in Chromium o
 	@cd web && npm run -s types && npm run -s lint && npm run -s unit && npm run -s e2e
 
 .PHONY: vet
-vet: ## look for mistakes without running anything
+vet: cross ## look for mistakes without running anything
 	$(GO) vet ./...
+
+# Where the command line and the Go SDK work as a client; servers and workers need Linux.
+CLIENTS := darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+
+.PHONY: cross
+cross: ## compile for other systems: the command line, the SDK and their tests as a client, all of it for linux/arm64
+	@for t in $(CLIENTS); do echo "$$t" >&2; \
+		GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet . ./api/... ./cmd/skein || exit 1; \
+		GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build . ./api/... ./cmd/skein || exit 1; done
+	@echo linux/arm64 >&2; GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
 
 .PHONY: tools
 tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer

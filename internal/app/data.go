@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // ErrData is a data folder that cannot be used. Its text says which, why, and what to do.
@@ -28,8 +26,7 @@ func prepareData(dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("%w %s is a file, not a folder; choose another one with --data DIR", ErrData, dir)
 	}
-	// Faccess, because a folder that looks writable can be on a read-only file system.
-	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+	if err := writable(dir); err != nil {
 		return fmt.Errorf("%w %s is not writable for this user (%w); run `chmod u+rwx %s` or choose another one with --data DIR",
 			ErrData, dir, err, dir)
 	}

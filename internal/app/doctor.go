@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
 	"skein.dev/skein/internal/threads"
@@ -65,11 +63,10 @@ const (
 
 func checkDisk(cfg *Config) Check {
 	c := Check{Name: "disk", State: CheckGood}
-	var st unix.Statfs_t
-	if err := unix.Statfs(cfg.Data, &st); err != nil {
+	free, err := diskFree(cfg.Data)
+	if err != nil {
 		return Check{Name: "disk", State: CheckWarn, Found: err.Error()}
 	}
-	free := int64(st.Bavail) * st.Bsize
 	c.Found = fmt.Sprintf("%d MiB free", free>>20)
 	switch {
 	case free < diskNone:
@@ -153,22 +150,22 @@ const (
 
 func checkLimits(cfg *Config) Check {
 	c := Check{Name: "limits", State: CheckGood}
-	var files, procs unix.Rlimit
-	if err := errors.Join(unix.Getrlimit(unix.RLIMIT_NOFILE, &files), unix.Getrlimit(unix.RLIMIT_NPROC, &procs)); err != nil {
+	files, procs, err := processLimits()
+	if err != nil {
 		return Check{Name: c.Name, State: CheckWarn, Found: err.Error()}
 	}
-	c.Found = fmt.Sprintf("%d open files, %s processes, for %d slots", files.Cur, limitText(procs.Cur), cfg.Slots)
-	if need := uint64(filesPerSlot*cfg.Slots + filesElse); files.Cur < need {
+	c.Found = fmt.Sprintf("%d open files, %s processes, for %d slots", files, limitText(procs), cfg.Slots)
+	if need := uint64(filesPerSlot*cfg.Slots + filesElse); files < need {
 		c.State, c.Remedy = CheckWarn, fmt.Sprintf("raise the limit of open files (ulimit -n %d), or use fewer --slots", need)
 	}
-	if procs.Cur < uint64(4*cfg.Slots) {
+	if procs < uint64(4*cfg.Slots) {
 		c.State, c.Remedy = CheckWarn, fmt.Sprintf("raise the limit of processes (ulimit -u %d), or use fewer --slots", 16*cfg.Slots)
 	}
 	return c
 }
 
 func limitText(n uint64) string {
-	if n == unix.RLIM_INFINITY {
+	if n == noLimit {
 		return "unlimited"
 	}
 	return fmt.Sprint(n)

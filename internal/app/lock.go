@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // LockedError says that another process holds the data folder, and how to reach it.
@@ -60,13 +59,13 @@ func takeLock(data string) (*lock, error) {
 		return nil, fmt.Errorf("%w %s: lock it: %w", ErrData, data, reason(err))
 	}
 	for try := 0; ; try++ {
-		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) || try == lockTries {
+		err = flock(file, true)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || try == lockTries {
 			break
 		}
 		time.Sleep(lockPoll) // nothing tells when a lock is given back, and waiting in flock has no limit
 	}
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	if errors.Is(err, syscall.EWOULDBLOCK) {
 		h := readHolder(file)
 		_ = file.Close()
 		return nil, h.error(data)
@@ -149,17 +148,17 @@ func FindHolder(ctx context.Context, data string) (*LockedError, error) {
 // look reads the lock file and asks the kernel whether somebody holds it.
 func look(data string) (h holder, held bool, err error) {
 	file, err := os.Open(lockPath(data))
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return h, false, nil // whoever wants the folder says what is wrong with it
 	}
 	if err != nil {
 		return h, false, fmt.Errorf("%w %s: %w; choose another one with --data DIR", ErrData, data, reason(err))
 	}
 	defer file.Close() // gives a shared lock back
-	switch err := unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
+	switch err := flock(file, false); {
 	case err == nil:
 		return h, false, nil
-	case errors.Is(err, unix.EWOULDBLOCK):
+	case errors.Is(err, syscall.EWOULDBLOCK):
 		return readHolder(file), true, nil
 	default:
 		return h, false, fmt.Errorf("%w %s: look at its lock: %w", ErrData, data, err)

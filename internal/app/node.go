@@ -68,6 +68,9 @@ type Node struct {
 // Open takes the data folder and makes everything, but starts nothing. It gives a *LockedError if another
 // process holds the folder.
 func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err error) {
+	if err := worker.Supported(); err != nil {
+		return nil, err
+	}
 	if err := checkListen(cfg); err != nil {
 		return nil, err
 	}

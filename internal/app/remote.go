@@ -10,6 +10,7 @@ import (
 
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/remote"
+	"skein.dev/skein/internal/worker"
 )
 
 // ErrNoServer says that a worker was told of no node.
@@ -17,6 +18,9 @@ var ErrNoServer = errors.New("a worker needs the URL of a node: --server http://
 
 // RunWorker is a worker that is no node, until ctx ends and it has drained; hurry ends that.
 func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan struct{}) error {
+	if err := worker.Supported(); err != nil {
+		return err
+	}
 	servers, err := nodesOf(cfg)
 	if err != nil {
 		return err

@@ -17,8 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // Folder keeps artifacts in files:
@@ -163,7 +162,7 @@ func (d *folderDeposit) Commit() error {
 	if err := errors.Join(syncDir(filepath.Join(d.temp, filesName)), syncDir(d.temp)); err != nil {
 		return err
 	}
-	if err := os.Rename(d.temp, d.at); errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, fs.ErrExist) {
+	if err := os.Rename(d.temp, d.at); errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, fs.ErrExist) {
 		if err := d.again(); err != nil {
 			return err
 		}

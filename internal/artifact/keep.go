@@ -8,8 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // Limits bounds what is kept. All are positive.
@@ -97,7 +96,7 @@ type taking struct {
 
 // file keeps one file.
 func (t *taking) file(ctx context.Context, name string) error {
-	file, err := t.from.Root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // what became a FIFO must not hold us
+	file, err := t.from.Root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // what became a FIFO must not hold us
 	if err != nil {
 		return fmt.Errorf("artifact %s: %w", name, err)
 	}

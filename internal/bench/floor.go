@@ -6,7 +6,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -52,17 +51,4 @@ func look(program string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("bench: there is no program %q", program)
-}
-
-func once(path string, argv []string, null *os.File) error {
-	fd := null.Fd()
-	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{fd, fd, fd}})
-	if err != nil {
-		return err
-	}
-	for {
-		if _, err = syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
-			return err
-		}
-	}
 }

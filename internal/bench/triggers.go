@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sys/unix"
-
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
@@ -241,12 +239,4 @@ func resident() float64 {
 		return 0
 	}
 	return kb / 1e3
-}
-
-func processorTime() time.Duration {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

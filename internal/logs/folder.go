@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"skein.dev/skein/internal/worker"
 )
 
@@ -51,10 +49,10 @@ func (f Folder) Append(ctx context.Context, chunks []Chunk) ([]int64, error) {
 // grow adds a chunk if it begins where the file ends. Two that send the same bytes at once write
 // the same bytes to the same place.
 func grow(path string, c *Chunk) (int64, error) {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|noFollow, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
-			file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+			file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|noFollow, 0o600)
 		}
 	}
 	if err != nil {
@@ -79,7 +77,7 @@ func (f Folder) Open(_ context.Context, ref Ref) (Reader, error) {
 	if path == "" {
 		return nil, fmt.Errorf("log of %s, attempt %d: %w", ref.Name, ref.Token, fs.ErrNotExist)
 	}
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	file, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"skein.dev/skein/internal/store"
 )
 
@@ -270,7 +268,7 @@ func (s *Shipper) next(t *tail) (Chunk, error) {
 	if path == "" {
 		return c, ErrUnknown
 	}
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	file, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil // nothing was printed so far
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package worker
 
 import (
@@ -19,24 +21,11 @@ const (
 	killGraceDefault = 10 * time.Second
 	// startedAfter is how long an attempt runs before its start is told by itself (2-engine.md, Rows).
 	startedAfter = time.Second
-	// endLimit bounds the wait for killed processes. Only one that hangs inside the kernel takes longer.
-	endLimit = 10 * time.Second
 	// chunk is read from the pipe at once, in bytes: the capacity of a pipe.
 	chunk = 64 << 10
 	// drainMax bounds what is read after the end, in bytes: the largest pipe a task may ask for. A process
 	// outside the tree that was handed the pipe can write for ever.
 	drainMax = 1 << 20
-)
-
-// Mode says how an attempt is stopped. A higher one replaces a lower one.
-type Mode int
-
-// Modes.
-const (
-	ModeTerm  Mode = 1 + iota // TERM to the tree, after KillGrace KILL
-	ModeKill                  // KILL at once
-	modeClose                 // KILL at once, because the worker closes
-	modeLease                 // KILL at once, because nobody has renewed the lease
 )
 
 // attempt is one run of a job in a slot. Everything but want belongs to its goroutine.

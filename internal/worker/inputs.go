@@ -15,8 +15,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"skein.dev/skein/internal/artifact"
 )
 
@@ -117,51 +115,6 @@ func noInput(in *Input, format string, args ...any) error {
 	return inputError{fmt.Errorf("input %s: "+format, append([]any{in.Name}, args...)...)}
 }
 
-// bring puts the inputs of a job into its working folder. When stop says so it gives up.
-func (w *Worker) bring(dir string, job *Job, stop func() bool) error {
-	if len(job.Given) == 0 {
-		return nil
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		if why := badDir(dir); why != nil {
-			return why
-		}
-		return inputError{fmt.Errorf("the working directory cannot be written: %w", err)}
-	}
-	defer root.Close()
-	var from *os.Root
-	defer func() {
-		if from != nil {
-			_ = from.Close()
-		}
-	}()
-	for i := range job.Given {
-		in := &job.Given[i]
-		if i == 0 || in.At != job.Given[i-1].At {
-			if from != nil {
-				_ = from.Close()
-			}
-			if from, err = os.OpenRoot(in.At); err != nil {
-				return noInput(in, "%w", err)
-			}
-		}
-		if err := in.put(root, from, stop); err != nil {
-			return err
-		}
-	}
-	// A child of another attempt that is between fork and exec holds what was written open for writing: the task
-	// could not execute it. The lock is held for writing from fork to exec, so to have waited for it is enough.
-	syscall.ForkLock.RLock()
-	syscall.ForkLock.RUnlock()
-	if job.Fetched {
-		if err := incomingOf(w.data).Forget(artifactsOf(&job.Key)); err != nil {
-			w.cfg.Log.Warn("what was fetched for an attempt cannot be removed", "run", job.Key.RunID, "task", job.Key.Task, "err", err)
-		}
-	}
-	return nil
-}
-
 // put writes one file, beside its place and renamed there, so that nobody sees half of it. What is there
 // already with the same content stays as it is: tasks may share the folder.
 func (in *Input) put(root, from *os.Root, stop func() bool) error {
@@ -186,7 +139,7 @@ func (in *Input) put(root, from *os.Root, stop func() bool) error {
 			return noInput(in, "%w", err)
 		}
 	}
-	source, err := from.OpenFile(filepath.FromSlash(in.File), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	source, err := from.OpenFile(filepath.FromSlash(in.File), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return noInput(in, "%w", err)
 	}
@@ -237,7 +190,7 @@ func (in *Input) copy(root *os.Root, to string, source io.Reader) error {
 }
 
 func sumOf(root *os.Root, name string, stop func() bool) (string, error) {
-	file, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err
 	}

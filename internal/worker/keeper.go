@@ -1,3 +1,5 @@
+//go:build linux
+
 package worker
 
 import (
@@ -22,27 +24,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files of a keeper in <data>/work.
-const (
-	keeperFiles   = "keeper." // begins the names of all
-	keeperSocket  = "keeper.sock"
-	keeperLock    = "keeper.lock" // held as long as the keeper lives; its pid is in it
-	keeperJournal = "keeper.journal"
-	keeperLog     = "keeper.log" // what it has to say while nobody listens
-)
-
 // keeperVar marks the environment of a keeper; its value is the data folder.
 const keeperVar = "SKEIN_KEEPER"
-
-// LeaseDefault is how long attempts outlive the last renewal.
-const LeaseDefault = 15 * time.Second
 
 const (
 	// tendEvery is how often a keeper that runs something looks at the lease and at orphans. Go's timers
 	// do not count the sleep of a machine, so a look is what notices the end of a lease after it.
 	tendEvery = 250 * time.Millisecond
-	// greetMax is how long the other side of a connection may take for its first words.
-	greetMax = 10 * time.Second
 	// linesMax bounds the lines that wait for the worker.
 	linesMax = 1000
 	// predecessorMax is how long a predecessor may take to end by itself.

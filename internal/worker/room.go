@@ -2,12 +2,8 @@ package worker
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -29,34 +25,8 @@ type roomError struct{ error }
 func (e roomError) Unwrap() error { return e.error }
 
 // diskFull reports whether an error says that a disk, or what a user may have of it, is full.
-func diskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
-
-// crowded says why a data folder has no room for attempts, "" if it has. With trial it is written there.
-func crowded(data string, trial bool) string {
-	var st unix.Statfs_t
-	if err := unix.Statfs(data, &st); err != nil {
-		return "" // nothing is known, and attempts will say
-	}
-	blocks := st.Bavail
-	if os.Geteuid() == 0 {
-		blocks = st.Bfree // root may have what is kept back
-	}
-	switch free := blocks * uint64(st.Bsize); {
-	case st.Blocks > 0 && free < roomMin:
-		return fmt.Sprintf("the disk of %s is full: %d KiB are free", data, free>>10)
-	case st.Files > 0 && st.Ffree < inodesMin:
-		return fmt.Sprintf("the disk of %s is full: %d more files are possible", data, st.Ffree)
-	}
-	if !trial {
-		return ""
-	}
-	path := filepath.Join(data, "work", roomFile)
-	err := os.WriteFile(path, make([]byte, roomTrial), 0o600)
-	_ = os.Remove(path)
-	if diskFull(err) {
-		return fmt.Sprintf("the disk of %s is full: %v", data, err)
-	}
-	return ""
+func diskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // watchRoom tells of room that goes and comes until the Link ends.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package worker
 
 import (
@@ -16,41 +18,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"skein.dev/skein/internal/artifact"
 )
 
 const (
 	logMaxDefault = 1 << 30 // bytes
 	slotsPerCore  = 2
 )
-
-// Config is what a Worker needs. Only DataDir and Report are required.
-type Config struct {
-	DataDir string   // logs and work folders lie here; locked by the caller for the life of the Worker
-	Slots   int      // attempts at once; 0 = two per core
-	PassEnv []string // further names of the node's environment that tasks get
-	LogMax  int64    // bytes of log kept per attempt; 0 = 1 GiB
-	Log     *slog.Logger
-
-	// Report is called once per attempt that was given to Start, from the attempt's goroutine, after
-	// everything of it has gone and its slot is free: it may call Start. A Link gives together what it
-	// hears together.
-	Report func(...Result)
-	// Started is called at most once per attempt, when it has run for 1 s. It must not block: the attempt
-	// is not watched meanwhile.
-	Started func(Key, time.Time)
-
-	// Room is told by a Link when the data folder has no room for attempts any more, and why; and with "" when it has
-	// again. An attempt that met a full disk is reported, with CauseRoom, after that.
-	Room func(why string)
-
-	// Store is where artifacts are kept that belong into a folder; nil: files in that folder.
-	Store func(folder string) artifact.Store
-
-	// GroupsOnly never uses cgroups.
-	GroupsOnly bool
-}
 
 // Worker runs attempts. Its methods may be called from any goroutine.
 type Worker struct {
@@ -135,18 +108,6 @@ func (cfg *Config) complete() error {
 		return fmt.Errorf("make the work folder: %w", err)
 	}
 	return nil
-}
-
-// realPath is a data folder absolute and without links, so that every life writes it alike.
-func realPath(dir string) (string, error) {
-	data, err := filepath.Abs(dir)
-	if err != nil {
-		return "", fmt.Errorf("find the data folder: %w", err)
-	}
-	if data, err = filepath.EvalSymlinks(data); err != nil {
-		return "", fmt.Errorf("find the data folder: %w", err)
-	}
-	return data, nil
 }
 
 // needPidfd refuses kernels on which the end of a process cannot be polled.

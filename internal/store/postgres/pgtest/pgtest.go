@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package pgtest gives tests and benchmarks a PostgreSQL server of their own: made in a
 // temporary folder, reached over a unix socket and a loopback port, killed and started
 // again in place by tests of faults, and gone with the process that started it, however

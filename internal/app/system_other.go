@@ -1,0 +1,29 @@
+//go:build !linux && !darwin
+
+package app
+
+import (
+	"math"
+	"os"
+
+	"skein.dev/skein/internal/worker"
+)
+
+// noLimit is a limit of the system that is none.
+const noLimit = math.MaxUint64
+
+// flock lets readers look, and locks nothing: no server runs on this system.
+func flock(_ *os.File, alone bool) error {
+	if alone {
+		return worker.ErrSystem
+	}
+	return nil
+}
+
+func writable(string) error { return nil }
+
+// diskFree is not known on this system.
+func diskFree(string) (int64, error) { return 0, worker.ErrSystem }
+
+// processLimits are not known on this system.
+func processLimits() (files, procs uint64, err error) { return 0, 0, worker.ErrSystem }

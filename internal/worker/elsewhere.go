@@ -1,0 +1,56 @@
+//go:build !linux
+
+package worker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"time"
+)
+
+// ErrSystem says that attempts cannot run on this system.
+var ErrSystem = fmt.Errorf("this system (%s) runs no tasks yet: servers and workers need Linux; "+
+	"use skein as a client here, with --server URL", runtime.GOOS)
+
+// Supported returns an error if this system cannot run attempts.
+func Supported() error { return ErrSystem }
+
+// wire is a connection to a keeper. There is none on this system.
+type wire struct{ *net.UnixConn }
+
+// peer is a keeper as its worker sees it. There is none on this system.
+type peer struct {
+	*stream
+	pid  int
+	gone chan struct{}
+}
+
+func (p *peer) kill()                  {}
+func (p *peer) farewell(time.Duration) {}
+
+// complete refuses every configuration.
+func (cfg *Config) complete() error { return ErrSystem }
+
+func (l *Link) find(context.Context) (*peer, *welcome, error) { return nil, nil, ErrSystem }
+
+func crowded(string, bool) string { return "" }
+
+// KeeperMain refuses to hold attempts.
+func KeeperMain([]string) int {
+	fmt.Fprintln(os.Stderr, "skein keeper:", ErrSystem)
+	return 1
+}
+
+var started = time.Now()
+
+// Boot is the time since this process started.
+func Boot() time.Duration { return time.Since(started) }
+
+// Cores is 0: it is not known what tasks may take.
+func Cores() int64 { return 0 }
+
+// Memory is 0: it is not known what tasks may take.
+func Memory() int64 { return 0 }
