@@ -36,7 +36,7 @@ type Store interface {
 	Open(ctx context.Context, ref Ref, name string) (Reader, Info, error)
 	// Used is how much is kept of a run.
 	Used(ctx context.Context, run Run) (Usage, error)
-	// Delete deletes all of these runs. What is gone already is no error.
+	// Delete deletes all artifacts of these runs. It is no error if they are gone already.
 	Delete(ctx context.Context, runs []Run) error
 }
 
@@ -46,8 +46,8 @@ type Usage struct {
 	Bytes int64
 }
 
-// ErrFinal says that other files of the attempt were kept before. ErrKept says that the same ones were: somebody did not
-// hear of it, and may count it as done.
+// ErrFinal says that the attempt has committed other files before. ErrKept says that it has committed the
+// same files before: the caller missed the first answer and may treat this one as success.
 var (
 	ErrFinal = errors.New("other files of this attempt are kept already, and what is kept is final")
 	ErrKept  = errors.New("these files of this attempt are kept already")

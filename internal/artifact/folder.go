@@ -92,8 +92,8 @@ func (f Folder) Begin(_ context.Context, ref Ref) (Deposit, error) {
 // forgets bounds how often Begin makes the run's folder.
 const forgets = 10
 
-// Forget deletes what one attempt left behind, and the folder of its run if it is empty then. What is gone
-// already is no error.
+// Forget deletes the artifacts of one attempt, and the folder of its run if that is empty then. It is no
+// error if they are gone already.
 func (f Folder) Forget(ref Ref) error {
 	at, err := f.attempt(ref)
 	if err == nil {
@@ -105,7 +105,7 @@ func (f Folder) Forget(ref Ref) error {
 	return err
 }
 
-// folderDeposit writes into a folder beside the place, and renames it there.
+// folderDeposit writes into a temporary folder next to the final one, and renames it at the commit.
 type folderDeposit struct {
 	at, temp string
 	root     *os.Root // <temp>/files
@@ -173,8 +173,9 @@ func (d *folderDeposit) Commit() error {
 	return errors.Join(d.root.Close(), syncDir(filepath.Dir(d.at)))
 }
 
-// again says what came of an attempt whose place is taken. What was committed there is never replaced: the index is
-// written before the place is taken, so a place without one holds nothing that anybody could have read.
+// again returns the outcome for an attempt whose final folder exists. Committed files are never replaced: the
+// index is written before the rename, so a final folder without an index holds nothing that a reader could
+// have seen.
 func (d *folderDeposit) again() error {
 	kept, err := readIndex(d.at)
 	switch {
@@ -268,7 +269,7 @@ func (f Folder) Open(ctx context.Context, ref Ref, name string) (Reader, Info, e
 	return file, list[i], nil
 }
 
-// Used implements Store. What is being written does not count yet.
+// Used implements Store. Files that are still being written do not count.
 func (f Folder) Used(_ context.Context, run Run) (Usage, error) {
 	var u Usage
 	at, err := f.run(run)

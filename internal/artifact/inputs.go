@@ -27,7 +27,7 @@ type Input struct {
 	At string
 }
 
-// As is what is said of it under its new name.
+// As returns the description of the file under its new name.
 func (in *Input) As() Info { return Info{Name: in.At, Size: in.Size, SHA256: in.SHA256} }
 
 // Bounds of what one attempt gets.
@@ -38,9 +38,9 @@ const (
 
 // Why something cannot be had now.
 var (
-	// ErrAway: nobody who answers has it. Who has it may come back; one who does not takes it along.
+	// ErrAway says that no node that answers has the file. A node that is down may have it and come back.
 	ErrAway = errors.New("nobody who is there has it")
-	// ErrLater: who would know does not answer. That says nothing of what is wanted.
+	// ErrLater says that the node that would know does not answer. The file itself may be fine.
 	ErrLater = errors.New("nobody answers now")
 )
 
@@ -115,14 +115,14 @@ func within(all []Input) error {
 }
 
 const (
-	// awayMax is how long what nobody has is waited for.
+	// awayMax bounds the wait for a file that no node has.
 	awayMax = 2 * time.Minute
 	// Pauses between two tries.
 	againMin = 50 * time.Millisecond
 	againMax = 2 * time.Second
 )
 
-// Insist tries again and again: while nobody answers, until ctx ends; while it is away, for awayMax.
+// Insist calls try until it succeeds. It retries ErrLater until ctx ends, and ErrAway for awayMax.
 func Insist(ctx context.Context, try func() error) error {
 	var since time.Time // it is away
 	for pause := againMin; ; pause = min(2*pause, againMax) {
@@ -143,8 +143,8 @@ func Insist(ctx context.Context, try func() error) error {
 	}
 }
 
-// Fetch brings files to a store, as those of an attempt: all or none. read gives a piece of a file; Insist
-// has it asked again.
+// Fetch copies files into a store as those of one attempt: all or none. read returns a piece of a file; Fetch
+// retries it with Insist.
 func (k *Keeper) Fetch(ctx context.Context, ref Ref, list []Info, read func(ctx context.Context, index int, offset int64) ([]byte, error)) error {
 	in, err := k.Begin(ctx, ref)
 	if err != nil {

@@ -20,7 +20,7 @@ func (e *BoundError) Error() string { return e.text }
 
 func tooMuch(format string, args ...any) error { return &BoundError{fmt.Sprintf(format, args...)} }
 
-// ErrCorrupt says that what came is not what was said of it.
+// ErrCorrupt says that the received bytes do not match their announced size or digest.
 var ErrCorrupt = errors.New("not what its size and digest say")
 
 // Intake takes the files of one attempt that come from elsewhere, in pieces, one file after the other. After

@@ -25,8 +25,8 @@ var LimitsDefault = Limits{FileBytes: 1 << 30, RunBytes: 4 << 30, AttemptFiles: 
 // runsMax bounds the runs whose usage is remembered.
 const runsMax = 1000
 
-// Keeper takes the artifacts of attempts into a store. What a run may have is counted by each
-// node: what was there when it first kept something of the run, and what it has kept since.
+// Keeper takes the artifacts of attempts into a store. Each node counts for itself what a run may have: the
+// files that were there when the node first kept one of the run, and those it has kept since.
 type Keeper struct {
 	Store  Store
 	Limits Limits

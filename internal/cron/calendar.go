@@ -27,7 +27,7 @@ func (c *dates) Has(year int, month time.Month, day int) bool {
 	return inYears(d) && c[d>>6]>>(d&63)&1 != 0
 }
 
-// add sets the days from first to last; what is outside the years of this package is cut.
+// add sets the days from first to last. It cuts days outside of the years of this package.
 func (c *dates) add(first, last int) {
 	for d := max(first, 0); d <= min(last, dayMax-1); d++ {
 		c[d>>6] |= 1 << (d & 63)

@@ -145,7 +145,7 @@ func (c *clocks) describe() string {
 	if c.seconds != 1 {
 		words = append(words, unitWords(c.seconds, "second", false))
 	}
-	// What is finer than a unit already says "every" of it.
+	// A unit with finer units below it is already described as "every".
 	if c.minutes != 1<<60-1 || len(words) == 0 {
 		words = append(words, unitWords(c.minutes, "minute", len(words) > 0))
 	}

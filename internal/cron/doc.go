@@ -1,7 +1,7 @@
-// Package cron says when.
+// Package cron computes the instants of schedules.
 //
 // A [Schedule] is a set of instants, whole seconds between 1970 and 2199, that can be asked
-// three things: the next instant, the previous one, and how many lie in a span. It comes
+// three things: the next instant, the previous one, and the number in a span. It comes
 // from cron text ([Parse]), from an interval ([Every]), from fixed instants ([At]) or from a
 // plain form ([Daily], [Weekly], [Monthly], [Annually]); it can be cut to a span
 // ([Schedule.Between]), to days of a calendar ([Schedule.On]), and joined ([Union]).

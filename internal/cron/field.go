@@ -91,7 +91,7 @@ func (f *field) span() string {
 	return strconv.Itoa(f.lo) + " to " + strconv.Itoa(f.hi)
 }
 
-// reject makes an error of this field; the place is filled in by who knows it.
+// reject returns an error of this field. The caller fills in the position.
 func (f *field) reject(reason, hint string) *Error { return bad(f.name, "", reason, hint) }
 
 // progression is lo, lo+step, … up to hi; beyond the field's highest value it wraps.

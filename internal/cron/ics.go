@@ -14,13 +14,11 @@ const (
 	expandMax = 2_000_000
 )
 
-// ParseICS reads the days of the events of an iCalendar file (RFC 5545): from DTSTART to
-// before DTEND (or DURATION in days or weeks; one day if neither is there), repeated by RRULE
-// (YEARLY, MONTHLY, WEEKLY or DAILY with INTERVAL, COUNT, UNTIL, BYMONTH, BYMONTHDAY, BYDAY
-// and WKST) and RDATE, without EXDATE. An event with times covers each day that it touches.
-// Dates are taken as they are written, whatever zone stands beside them. Other components
-// than VEVENT and events that were cancelled are passed over; any other form of recurrence
-// is refused by name.
+// ParseICS reads the days of the events of an iCalendar file (RFC 5545): from DTSTART to before DTEND (or
+// DURATION in days or weeks; one day if neither is there), repeated by RRULE (YEARLY, MONTHLY, WEEKLY or
+// DAILY with INTERVAL, COUNT, UNTIL, BYMONTH, BYMONTHDAY, BYDAY and WKST) and RDATE, without EXDATE. An event
+// with times covers each day that it touches. Dates are taken as written; their zones are ignored. Components
+// other than VEVENT and cancelled events are skipped. Any other form of recurrence is an error that names it.
 func ParseICS(data []byte) (Calendar, error) {
 	if err := calendarSize(data); err != nil {
 		return nil, err

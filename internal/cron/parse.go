@@ -32,9 +32,8 @@ func (o *Options) place() (*time.Location, error) {
 // ExprMax bounds the text of one schedule, in bytes.
 const ExprMax = 1_000
 
-// Parse reads cron text; the grammar stands at the top of the package. Text that can never
-// fire is refused as [ErrImpossible], @reboot as [ErrReboot], all else as [ErrBad]; every
-// error is an [*Error].
+// Parse reads cron text by the grammar in the package documentation. Every error is an [*Error]:
+// [ErrImpossible] for a text that can never fire, [ErrReboot] for @reboot, [ErrBad] for all others.
 func Parse(expr string, o Options) (*Schedule, error) {
 	p := &parser{expr: clip(expr), seed: o.Seed}
 	if o.Location != nil {

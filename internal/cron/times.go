@@ -112,7 +112,7 @@ func (w *times) last(lo, hi int64) (int64, bool) {
 	return 0, false
 }
 
-// any reports whether a time lies in one of the intervals.
+// any reports whether one of the intervals contains a time.
 func (w *times) any(in []interval) bool {
 	for _, iv := range in {
 		if _, ok := w.first(iv.lo, iv.hi); ok {

@@ -201,7 +201,8 @@ func nearZones(name string) []string {
 	return nil
 }
 
-// zoneKey is a name without the differences that nobody remembers.
+// zoneKey returns the name without the differences that people forget: case, and the blank or hyphen for an
+// underscore.
 func zoneKey(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == ' ' || r == '-' {

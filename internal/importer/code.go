@@ -42,8 +42,8 @@ func (t *Task) Capture(stdout string, files []FileOutput) {
 	}
 }
 
-// AsList is the name of an output that holds as JSON what the given one holds as text. What is
-// captured has both; a program that writes its outputs itself writes JSON.
+// AsList returns the name of the output that holds as JSON the text of the given output. A captured output
+// has both forms; a program that writes its outputs itself writes JSON.
 func (t *Task) AsList(output string) string {
 	name := output
 	if t.capture != nil && (t.capture.stdout == output || slices.ContainsFunc(t.capture.files, func(f FileOutput) bool { return f.Name == output })) {
@@ -115,7 +115,8 @@ func (t *Task) shellText() string {
 // interpreters are the programs of the languages that a workflow file knows.
 var interpreters = map[string][]string{"python": {"python3"}, "node": {"node"}, "bash": {"bash"}, "sh": {"sh"}}
 
-// WithSource is a text for sh that has a program read its source beside its standard input.
+// WithSource returns a text for sh in which a program reads its source from a descriptor, so that its
+// standard input stays free.
 func WithSource(program []string, source string) string {
 	words := make([]string, len(program))
 	for i, w := range program {

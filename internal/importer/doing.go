@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Each repeats a task for the items of a list: those that stand in the file, or those that an
-// expression gives.
+// Each repeats a task for the items of a list. The items are written in the file, or an expression gives
+// them.
 type Each struct {
 	Items    []any // texts, and mappings from texts to texts
 	List     string
@@ -55,7 +55,7 @@ func (d *Doing) none() bool {
 	return d.Call == nil && d.HTTP == nil && d.Wait == 0 && d.Approval == nil
 }
 
-// file adds what stands in the workflow file.
+// file adds the keys of the workflow file.
 func (d *Doing) file(m *Map) {
 	switch {
 	case d.Call != nil:

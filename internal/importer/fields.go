@@ -51,7 +51,7 @@ func (f *Fields) Peek(names ...string) *workflow.Value { return f.Again().Take(n
 // Again is the same keys, of which the same were asked for.
 func (f *Fields) Again() *Fields { return &Fields{value: f.value, used: maps.Clone(f.used)} }
 
-// Rest gives every key that nobody took, with the reason for it, or a general one.
+// Rest calls drop for every key that Take did not return, with the key's own reason or a general one.
 func (f *Fields) Rest(reasons map[string]string, drop func(key *workflow.Value, why string)) {
 	for i, k := range f.value.Keys {
 		if f.used[i] || f.value.Vals[i].Null() {

@@ -264,7 +264,8 @@ func (s *Sheet) settle() (outcome Outcome, dropped int) {
 	return outcome, dropped
 }
 
-// fillParams gives parameters a value where a trigger starts runs, which asks nobody.
+// fillParams gives a value to each parameter without a default if a trigger starts the runs, because a
+// trigger can ask no person.
 func (s *Sheet) fillParams() {
 	if len(s.Triggers) == 0 {
 		return

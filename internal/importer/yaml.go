@@ -119,7 +119,7 @@ func Word(s string) string {
 	return `"` + s + `"`
 }
 
-// OneLine is a text without characters that nobody sees.
+// OneLine returns the text without invisible characters.
 func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !printable(r) || r == '\t' {

@@ -148,7 +148,7 @@ func (r *rowReader) First(at int64) int64 { return max(at, r.span.First) }
 // Close implements Reader.
 func (r *rowReader) Close() error { return nil }
 
-// ReadAt implements io.ReaderAt. What has gone since its offset was asked for is an error.
+// ReadAt implements io.ReaderAt. It returns an error if the bytes were cut off after the offset was computed.
 func (r *rowReader) ReadAt(p []byte, off int64) (int, error) {
 	n := 0
 	for n < len(p) {

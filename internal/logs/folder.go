@@ -25,8 +25,8 @@ func (f Folder) path(r *Ref) string {
 	return worker.LogPath(f.Path, worker.Key{Namespace: r.Namespace, Workflow: r.Workflow, RunID: r.Run.String(), Task: r.Name, Attempt: int(r.Token)})
 }
 
-// Append implements Store. It cannot know which attempts there are: whoever lets others send
-// asks the engine before.
+// Append implements Store. The folder does not know which attempts exist. A caller that accepts chunks from
+// other machines asks the engine first.
 func (f Folder) Append(ctx context.Context, chunks []Chunk) ([]int64, error) {
 	ends := make([]int64, len(chunks))
 	for i := range chunks {

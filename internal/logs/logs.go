@@ -1,13 +1,11 @@
-// Package logs keeps what attempts print where every node of a cluster can read it.
+// Package logs keeps the output of attempts where every node of a cluster can read it.
 //
 // The file that a worker writes stays the first copy: it is complete, and fastest where it is.
-// A Shipper on each node sends what its files grow by to a Store about once a second, so what
-// is lost with a machine is what was printed in its last second. A Store is the database or a
-// shared folder; one file each. What a Store keeps no more may be given by who has the file: see
-// Whole.
+// A Shipper on each node sends the new bytes of its files to a Store about once a second, so a lost machine
+// loses the output of its last second. A Store is the database or a shared folder, with one file for each log.
+// The node or worker with the file may serve what a Store has cut off: see Whole.
 //
-// Logs are not part of a run's state: nothing waits for them, and nothing of the engine reads
-// them.
+// Logs are not part of a run's state: no task waits for them, and the engine does not read them.
 package logs
 
 import (
@@ -39,7 +37,7 @@ type Chunk struct {
 	Ref
 	Offset int64 // of its first byte
 	Data   []byte
-	Cut    bool // nobody will bring what lies between the log's end and Offset
+	Cut    bool // the bytes between the log's end and Offset will never arrive
 }
 
 // Run names a run for Delete.
@@ -50,15 +48,15 @@ type Run struct {
 
 // Store keeps logs. Its methods may be called from any goroutine.
 type Store interface {
-	// Append adds chunks where their logs end, and gives for each where its log ends now, or
-	// -1 if there is no such attempt. What does not begin there changes nothing: whoever sends
-	// goes on from the end that it was told, also after an error or after a restart. Bytes that
-	// are there are never overwritten, whoever sends them again, and each token has a log of its
-	// own. So a node may pass on what a remote worker sends without knowing what came before.
+	// Append adds chunks at the ends of their logs. It returns for each chunk where its log ends now, or -1
+	// if there is no such attempt. A chunk that does not begin at the end changes nothing; the sender
+	// continues from the returned end, also after an error or a restart. Bytes that are stored are never
+	// overwritten, and each token has a log of its own. So a node may forward chunks of a remote worker
+	// without knowing what came before.
 	Append(ctx context.Context, chunks []Chunk) ([]int64, error)
 	// Open finds a log; fs.ErrNotExist: nothing of it has arrived.
 	Open(ctx context.Context, ref Ref) (Reader, error)
-	// Delete deletes all logs of runs. What is gone already is no error.
+	// Delete deletes all logs of runs. It is no error if they are gone already.
 	Delete(ctx context.Context, runs []Run) error
 	// Keep is how many bytes of a log are kept, its last ones; 0: all.
 	Keep() int64

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// every is how often files are looked at: what is lost with a machine is about as much.
+	// every is the interval between two looks at the files. About as much output is lost with a machine.
 	every = time.Second
 	// soon is how long the end of a log waits for those of others.
 	soon = 100 * time.Millisecond
@@ -287,7 +287,7 @@ func (s *Shipper) next(t *tail) (Chunk, error) {
 	c.Data = make([]byte, max(0, min(size-c.Offset, chunkMax)))
 	n, err := file.ReadAt(c.Data, c.Offset)
 	if errors.Is(err, io.EOF) {
-		err = nil // somebody has made it shorter
+		err = nil // another process has shortened it
 	}
 	c.Data = c.Data[:n]
 	return c, err

@@ -1,10 +1,9 @@
-// Package argo turns the files of Argo Workflows into workflows, with a report of what is not
-// the same.
+// Package argo turns the files of Argo Workflows into workflows, and reports what is not the same.
 //
-//   - argo.go: [Convert], and what concerns a workflow as a whole; reasons.go: what is dropped.
+//   - argo.go: [Convert], and the fields of a workflow as a whole; reasons.go: what is dropped.
 //   - expand.go: templates that call templates become one flat graph.
-//   - leaf.go: containers and scripts; special.go: what runs no process; loop.go: withItems and
-//     the like; sync.go: mutexes and semaphores.
+//   - leaf.go: containers and scripts; special.go: templates without a process; loop.go: withItems and
+//     similar; sync.go: mutexes and semaphores.
 //   - refs.go: {{…}}; condition.go: depends and when.
 package argo
 
@@ -59,7 +58,7 @@ type sheet struct {
 	shared    map[string]*workflow.Value
 	templates map[string]*workflow.Value
 	params    map[string]string // Argo's name → Skein's
-	text      string            // all texts of the document: who reads what
+	text      string            // all texts of the document, to find the readers of a value
 	calls     int
 	lists     map[string]func() (string, error) // values that may be JSON lists → the list
 	maps      map[string]*workflow.Value        // ConfigMaps of the file, by name

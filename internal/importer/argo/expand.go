@@ -15,7 +15,7 @@ const depthMax = 16
 type call struct {
 	at       *workflow.Value
 	name     string // of the task, or the prefix of its tasks
-	short    string // what the tasks beside it call it
+	short    string // the name that the other tasks of its template use
 	template *workflow.Value
 	outer    *scope
 	args     *workflow.Value

@@ -16,7 +16,7 @@ type kept struct{ task, name string }
 // noInputs is why artifacts do not arrive.
 const noInputs = "only what a task before it leaves in its working folder arrives, by from: \"{{tasks.NAME.outputs.artifacts.NAME}}\"; fetch other files in the script"
 
-// inside is where a path lies in the working folder; false: it does not.
+// inside returns the path relative to the working folder; ok is false if the path is outside of it.
 func inside(name, dir string) (string, bool) {
 	if rest, ok := strings.CutPrefix(name, strings.TrimRight(dir, "/")+"/"); ok && dir != "" {
 		name = rest
@@ -28,7 +28,7 @@ func inside(name, dir string) (string, bool) {
 	return name, importer.CheckTask(&importer.Task{Artifacts: []string{name}}) == nil
 }
 
-// artifacts are files that are kept: those that lie in the working folder.
+// artifacts returns the files to keep: the artifacts whose path is inside the working folder.
 func (d *sheet) artifacts(t *importer.Task, v *workflow.Value, dir string) map[string]kept {
 	all := map[string]kept{}
 	if v == nil {

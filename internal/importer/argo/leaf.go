@@ -66,7 +66,7 @@ func (d *sheet) begin(c call) (*importer.Task, *node) {
 	return t, &node{ends: []string{t.Name}, params: map[string]importer.Text{}, maySkip: c.cond != ""}
 }
 
-// readsResult reports whether somebody reads what a task prints.
+// readsResult reports whether another task reads the output that the task prints.
 func (d *sheet) readsResult(c call) bool {
 	return c.short != "" && strings.Contains(d.text, "."+c.short+".outputs.result")
 }

@@ -15,8 +15,8 @@ import (
 // itemsMax bounds the items of a list that are written out as tasks of their own.
 const itemsMax = 1000
 
-// loop is what a task is repeated for: items that stand in the file, each a text under "" or the
-// members of a mapping; or a list that an expression gives.
+// loop holds the items that a task is repeated for. The file lists them, each as a text under "" or as the
+// members of a mapping; or an expression gives the list.
 type loop struct {
 	items []map[string]string
 	list  string
@@ -164,7 +164,7 @@ func jsonItem(raw json.RawMessage) map[string]string {
 // numberFormat is a format for whole numbers, with something around it.
 var numberFormat = regexp.MustCompile(`^[^%]*%[-+0]?[0-9]{0,3}[dxXob][^%]*$`)
 
-// sequence counts; how far must stand in the file.
+// sequence returns the numbers of withSequence. The file must give its end as a number.
 func (s *scope) sequence(v *workflow.Value) (*loop, string) {
 	bound := func(key string, other int64) (int64, bool) {
 		v := v.Get(key)

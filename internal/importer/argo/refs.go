@@ -18,7 +18,7 @@ var reference = regexp.MustCompile(`\{\{([^{}]*)\}\}`)
 type scope struct {
 	*sheet
 	inputs map[string]importer.Text
-	nodes  map[string]*node // tasks or steps beside it
+	nodes  map[string]*node // tasks or steps of the same template
 	files  map[string]kept  // its artifacts
 	item   map[string]string
 	handle bool // in when of an exit handler
@@ -126,7 +126,7 @@ func (s *scope) value(text string) (importer.Text, error) {
 	return out, nil
 }
 
-// known replaces the references whose values stand in the file.
+// known replaces the references whose values the file gives.
 func (s *scope) known(text string) (string, error) {
 	var fault error
 	out := reference.ReplaceAllStringFunc(text, func(ref string) string {

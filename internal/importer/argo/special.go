@@ -21,7 +21,7 @@ func duration(v *workflow.Value) (workflow.Duration, bool) {
 	return n, err == nil && n > 0
 }
 
-// suspended is a template that waits: for a time, or for somebody.
+// suspended converts a template that waits for a time or for a person.
 func (d *sheet) suspended(c call, f *importer.Fields) *node {
 	t, n := d.begin(c)
 	t.Each = nil

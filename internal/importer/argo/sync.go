@@ -64,7 +64,7 @@ func (d *sheet) synchronize(v *workflow.Value) {
 	f.Rest(nil, d.drop("synchronization."))
 }
 
-// semaphore is the name of a queue for a semaphore, and its limit, if that stands in the file.
+// semaphore returns the name of a queue for a semaphore, and its limit if the file gives it.
 func (d *sheet) semaphore(v *workflow.Value) (name, limit string) {
 	ref := v.Get("configMapKeyRef")
 	limit = "N"

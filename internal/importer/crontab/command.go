@@ -6,9 +6,9 @@ import (
 	"skein.dev/skein/internal/importer"
 )
 
-// percent divides what stands in the line into the command and its standard input, as cron
-// does: the first % that has no backslash before it ends the command, each later one is a
-// line end, and \% is a %. All other backslashes stay.
+// percent splits the text of a line into the command and its standard input as cron does. The first % without
+// a backslash before it ends the command, each later one is a line end, and \% is a %. All other backslashes
+// stay.
 func percent(text string) (command, input string, has bool) {
 	var out strings.Builder
 	for i := 0; i < len(text); i++ {

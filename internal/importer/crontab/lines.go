@@ -13,8 +13,8 @@ type line struct {
 	text   string
 }
 
-// cutLines divides a text. Windows line ends are taken as line ends: cron would pass the
-// carriage return on to the command, where nobody wants it.
+// cutLines splits a text into lines. It accepts Windows line ends, because cron would pass the carriage
+// return to the command, which never means it.
 func cutLines(text string) []line {
 	var lines []line
 	for s := range strings.SplitSeq(text, "\n") {
@@ -83,10 +83,9 @@ func (l *line) kind() (lineKind, *variable) {
 // variable is NAME=value.
 type variable struct{ name, value string }
 
-// parseVariable reads NAME=value by cron's rules: blanks around = are allowed, name and value
-// may stand in quotes of either kind, which take everything but themselves as it is; an
-// unquoted value loses the blanks at its end. There are no escapes, and $ means nothing.
-// Nil: it is no variable.
+// parseVariable reads NAME=value by cron's rules and returns nil for any other line. Blanks around = are
+// allowed. Name and value may be quoted by either kind of quote, which keeps all other characters as they
+// are; an unquoted value loses the blanks at its end. There are no escapes, and $ has no meaning.
 func parseVariable(s string) *variable {
 	name, rest, ok := quotedName(s)
 	if !ok {
@@ -141,7 +140,7 @@ type entry struct {
 	notes   []string
 }
 
-// field is one time field and where it stands in the line.
+// field is one time field and its place in the line.
 type field struct {
 	text string
 	at   int

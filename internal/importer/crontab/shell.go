@@ -8,9 +8,9 @@ type segment struct {
 	op       string // that follows it; "" at the end
 }
 
-// segments finds the commands of a line at the top: what stands in quotes, brackets or
-// between if and fi belongs to one. False: the line cannot be told apart for sure (quotes
-// that do not close, case, a here-document, a comment); then nothing may be changed in it.
+// segments finds the commands at the top level of a line. Text in quotes or brackets, or between if and fi,
+// belongs to one command. It returns false if the commands cannot be told apart for certain (unclosed quotes,
+// case, a here-document, a comment); the line must then stay as it is.
 func segments(s string) ([]segment, bool) {
 	sc := scanner{s: s, verb: true}
 	for sc.i < len(s) {

@@ -135,7 +135,7 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// environment is what the commands of an entry see beside what a node gives.
+// environment returns the variables that the commands of an entry see in addition to those of the node.
 func (c *converter) environment(d *draft) []variable {
 	var env []variable
 	for _, s := range c.vars.list {

@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/cron"
 )
 
-// moment is a trigger: at the start, every so many days, or an expression.
+// moment is a trigger: at the start, every n days, or an expression.
 type moment struct {
 	start   bool
 	every   int // days
@@ -173,8 +173,8 @@ func changes(zone string) []time.Time {
 // randomDelayMax is the most that cronie takes, in minutes.
 const randomDelayMax = 24 * 60
 
-// delay is RANDOM_DELAY of cronie: each line is late by a share of so many minutes that is
-// chosen when cron starts. A spread over the minutes of the hour says the same, where they suffice.
+// delay converts RANDOM_DELAY of cronie, which delays each line by a random part of that many minutes, chosen
+// when cron starts. A spread over the minutes of the hour means the same if the minutes suffice.
 func (c *converter) delay(d *draft) {
 	v := c.vars.get("RANDOM_DELAY")
 	if v == nil {

@@ -1,11 +1,11 @@
-// Package dagu turns the files of Dagu into workflows, with a report of what is not the same.
+// Package dagu turns the files of Dagu into workflows, and reports what is not the same.
 //
-//   - dagu.go: [Convert], and what concerns a DAG as a whole.
+//   - dagu.go: [Convert], and the fields of a DAG as a whole.
 //   - schedule.go, values.go: its schedules, parameters and variables.
 //   - step.go, graph.go: its steps, what they run and what they need, handlerOn.
 //   - each.go: foreach and parallel; special.go: sub-DAGs, requests, approvals.
 //   - refs.go: ${…} in texts.
-//   - reasons.go: what is dropped, and why.
+//   - reasons.go: the fields that are dropped, and why.
 //
 // Keys are known in their old form, camelCase, and in the new one, snake_case.
 package dagu

@@ -12,7 +12,7 @@ import (
 // itemsMax is how many items Dagu takes.
 const itemsMax = 1000
 
-// source is where items come from: they stand in the file, or an expression gives the list.
+// source says where items come from: the file lists them, or an expression gives the list.
 type source struct {
 	items    []any // texts, and mappings from texts to texts
 	list     string

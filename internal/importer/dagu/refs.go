@@ -120,12 +120,12 @@ func (d *dag) outputOf(name string, s *step) (*step, bool) {
 	return nil, false
 }
 
-// value makes a text of what stands in a place where Dagu replaces ${…}, and no shell does.
+// value converts a text at a place where Dagu replaces ${…} and no shell does.
 func (d *dag) value(at *workflow.Value, text string, s *step) importer.Text {
 	return d.valueOr(text, s, func(missing string) { d.Drop(at, missing, "use the variable in the script itself") })
 }
 
-// valueOr is value; miss is told of what has none.
+// valueOr is like value; it calls miss for each reference that has no value.
 func (d *dag) valueOr(text string, s *step, miss func(missing string)) importer.Text {
 	var out importer.Text
 	lit := func(piece string) {

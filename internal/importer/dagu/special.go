@@ -128,7 +128,7 @@ func (d *dag) given(s *step, params *workflow.Value) []importer.Var {
 	return all
 }
 
-// inFile reports whether a DAG of that name stands in the same file.
+// inFile reports whether the same file holds a DAG of that name.
 func (d *dag) inFile(name string) bool {
 	return slices.ContainsFunc(d.conv.Documents, func(o workflow.Document) bool {
 		return o.Value.Kind == workflow.MapValue && importer.WorkflowName(o.Value.Get("name").Str()) == name && o.Value.Get("name") != nil

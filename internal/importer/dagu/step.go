@@ -23,12 +23,12 @@ type step struct {
 	maySkip           bool
 
 	item   string         // what the item of a foreach or parallel is called; "": there is none
-	items  []any          // those that stand in the file
+	items  []any          // those that the file lists
 	hands  bool           // the DAG that it calls gets the item, if nothing else is said
 	gate   *importer.Task // that waits for its approval
 	calls  bool           // another DAG
 	sends  bool           // a request
-	opaque string         // why nobody can read its output
+	opaque string         // why its output cannot be read
 }
 
 // asksPerson reports whether the step is nothing but a question.
@@ -258,7 +258,8 @@ func (d *dag) action(s *step) {
 	}
 }
 
-// repeated converts parallel. That of a step that calls nobody is no grammar of Dagu's, but what it means is clear.
+// repeated converts parallel. Dagu's grammar does not allow it for a step that calls no DAG, but its meaning
+// there is clear.
 func (d *dag) repeated(s *step, v *workflow.Value) bool {
 	in := importer.NewFields(v)
 	list := v
