@@ -23,6 +23,8 @@ var (
 	ErrDamaged = errors.New("what is stored is damaged")
 	// ErrFenced answers a report under an old token: its sender holds nothing any more.
 	ErrFenced = errors.New("fenced")
+	// ErrReplayed refuses an occurrence that came before, and means nothing here.
+	ErrReplayed = errors.New("it came before")
 )
 
 // kinds translates the store's errors into ours, once.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -369,10 +370,18 @@ func (w *writer) occur(k store.TriggerKey, o *Occurrence) answer {
 		return answer{err: err}
 	}
 	f := firing{w: w, t: t, pol: &pol, actor: o.Actor}
+	known, err := w.seen(k, o)
+	if err != nil {
+		return answer{err: err}
+	}
 	done, err := f.start(&Start{Instant: w.dueNow(), Key: o.Key, Reason: o.Reason, Event: o.Event})
 	if err != nil {
 		w.broken(err)
 		return answer{err: err}
+	}
+	if o.Seen.Key != "" && !known {
+		w.tx.rows++
+		w.tx.batch.Requests = append(w.tx.batch.Requests, store.Request{Scope: o.Seen.Scope, Key: o.Seen.Key, Answer: firedBy(k), Created: w.tx.now.Wall})
 	}
 	if !done.Existing && !done.Run.IsZero() {
 		next := *t
@@ -380,6 +389,31 @@ func (w *writer) occur(k store.TriggerKey, o *Occurrence) answer {
 		w.putTrigger(next)
 	}
 	return answer{occurred: done}
+}
+
+// firedBy names the trigger that an occurrence has fired.
+func firedBy(k store.TriggerKey) []byte { return fmt.Appendf(nil, "%d/%s", k.Workflow, k.Name) }
+
+// seen reports whether an occurrence has fired this trigger before. It returns ErrReplayed if it has fired
+// another trigger, or if this one has forgotten it.
+func (w *writer) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
+	if o.Seen.Key == "" {
+		return false, nil
+	}
+	was, err := w.request(o.Seen.Scope, o.Seen.Key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, fromStore("look for the call", err)
+	case !bytes.Equal(was.Answer, firedBy(k)):
+		return false, fmt.Errorf("%w: another trigger has fired for it, or this one of an earlier workflow", ErrReplayed)
+	}
+	line, err := w.firedBefore(k, o.Key)
+	if err == nil && line == nil {
+		err = fmt.Errorf("%w: this trigger has fired for it, and its line in the ledger is forgotten", ErrReplayed)
+	}
+	return err == nil, err
 }
 
 // Came tells a trigger that waits for something to be absent that it came, at an instant.

@@ -78,6 +78,8 @@ type Occurrence struct {
 	Event  []byte // a JSON value for trigger.event, or nil
 	Reason string // what happened, in a few words
 	Actor  string // the person, if it was one: then a paused trigger fires, too
+	// Seen names what happened apart from the trigger: what has it fires one trigger only. No Key: it has none.
+	Seen struct{ Scope, Key string }
 }
 
 // Occurred is what became of an occurrence.

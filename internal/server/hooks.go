@@ -3,8 +3,9 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
-	"net/url"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -19,77 +20,148 @@ import (
 // alone.
 const hooksPath = api.Prefix + "/hooks/"
 
-// outcomeFiltered is of a call that the trigger does not want: nothing is kept of it.
-const outcomeFiltered = "filtered"
+// What becomes of a call to a webhook: outcomes in the metric, and codes in the log.
+const (
+	hookTaken    = "taken"
+	hookFiltered = "filtered" // the trigger does not want it: nothing is kept of it
+	hookUnknown  = "unknown"  // there is no such webhook
+	hookNoSecret = "no_secret"
+	hookUnsigned = "unsigned"
+	hookStale    = "stale"
+	hookReplayed = "replayed" // it has fired another trigger
+	hookFailed   = "failed"
+)
 
 // callIn is a call as it came: any header and any query may count for the filter.
 type callIn struct {
 	TriggerPath
 	RawBody []byte `contentType:"application/octet-stream"`
-	header  http.Header
-	query   url.Values
+	call    trigger.Call
 }
 
 // Resolve takes what huma does not read by itself.
 func (in *callIn) Resolve(ctx huma.Context) []error {
-	in.header = http.Header{}
-	ctx.EachHeader(in.header.Add)
+	header := http.Header{}
+	ctx.EachHeader(header.Add)
 	u := ctx.URL()
-	in.query = u.Query()
+	in.call = trigger.Call{Header: header, Query: u.Query(), Target: u.RawQuery}
 	return nil
 }
 
-// callHook has a webhook fire. What is wrong with a signature is told to the log only, and
-// nothing but the name of the trigger is looked at before it holds.
+// callHook has a webhook fire. A stranger learns nothing: unknown, unsigned, late and repeated calls get one
+// answer, and are counted.
 func (s *Server) callHook(ctx context.Context, in *callIn) (*occurrenceOut, error) {
 	if err := s.hooks.enter("calls to webhooks are being looked at"); err != nil {
 		return nil, err
 	}
 	defer s.hooks.leave()
-	w, t, err := s.trigger(ctx, &in.TriggerPath)
-	if isNotFound(err) || err == nil && t.Kind != workflow.KindWebhook {
-		return nil, notFound("there is no webhook %s of workflow %s", in.Trigger, fullName(in.Namespace, in.Workflow))
+	in.call.Body = in.RawBody
+	target := in.Namespace + "/" + in.Workflow + "/" + in.Trigger
+	if query := in.call.Target; query != "" {
+		target += "?" + query
 	}
-	if err != nil {
-		return nil, err
-	}
-	o, err := s.verified(ctx, &w, &t, in)
-	switch {
-	case errors.Is(err, trigger.ErrSignature) || errors.Is(err, trigger.ErrStale):
-		s.log.Info("a call to a webhook is refused", "workflow", fullName(w.Namespace, w.Name), "trigger", t.Name, "why", err)
-		return nil, fail(http.StatusUnauthorized, api.ProblemSignature, "the call is not signed with the webhook's secret, or too long ago")
-	case errors.Is(err, trigger.ErrFiltered):
-		return occurred(&w, &t, "", engine.Occurred{Outcome: outcomeFiltered, Reason: err.Error()}), nil
-	case err != nil:
-		return nil, err
-	}
-	done, err := s.engine.Occur(ctx, store.TriggerKey{Workflow: t.Workflow, Name: t.Name}, o)
-	if err != nil {
-		return nil, err
-	}
-	return occurred(&w, &t, o.Key, done), nil
+	in.call.Target = target
+	out, form, outcome, err := s.fireHook(ctx, in)
+	s.metrics.hooks.WithLabelValues(outcome, form).Inc()
+	return out, err
 }
 
+// fireHook says besides what became of a call, for the metric.
+func (s *Server) fireHook(ctx context.Context, in *callIn) (out *occurrenceOut, form, outcome string, err error) {
+	w, t, err := s.trigger(ctx, &in.TriggerPath)
+	if isNotFound(err) || err == nil && t.Kind != workflow.KindWebhook {
+		now, err := s.engine.Clock(ctx)
+		if err != nil {
+			return nil, "", hookFailed, err
+		}
+		return nil, "", hookUnknown, refusedCall(trigger.Refuse(in.call, now))
+	}
+	if err != nil {
+		return nil, "", hookFailed, err
+	}
+	o, err := s.verified(ctx, &w, &t, &in.call)
+	switch {
+	case errors.Is(err, errNoSecret):
+		s.tellOnce(&w, &t, hookNoSecret, "no call to this webhook can be taken: its secret cannot be read; make its file, or mend it", err)
+		return nil, "", hookNoSecret, refusedCall(err)
+	case errors.Is(err, trigger.ErrStale):
+		return nil, "", hookStale, refusedCall(err)
+	case errors.Is(err, trigger.ErrSignature):
+		return nil, "", hookUnsigned, refusedCall(err)
+	case errors.Is(err, trigger.ErrFiltered):
+		return occurred(&w, &t, "", engine.Occurred{Outcome: hookFiltered, Reason: err.Error()}), o.Form, hookFiltered, nil
+	case err != nil:
+		return nil, o.Form, hookFailed, err
+	}
+	if weak := weakForms[o.Form]; weak != "" {
+		s.tellOnce(&w, &t, "webhook_signature_"+o.Form, "calls to this webhook are signed in an older form: "+weak, nil)
+	}
+	done, err := s.engine.Occur(ctx, store.TriggerKey{Workflow: t.Workflow, Name: t.Name}, o.Occurrence)
+	switch {
+	case errors.Is(err, engine.ErrReplayed):
+		return nil, o.Form, hookReplayed, refusedCall(err)
+	case err != nil:
+		return nil, o.Form, hookFailed, err
+	}
+	return occurred(&w, &t, o.Key, done), o.Form, hookTaken, nil
+}
+
+// weakForms are the older forms of signatures, with what they lack.
+var weakForms = map[string]string{
+	trigger.FormV1:  "v1 covers the body and the time only; sign with v3, or with Standard Webhooks",
+	trigger.FormV2:  "v2 covers neither the trigger nor the query; sign with v3, or with Standard Webhooks",
+	trigger.FormHub: "X-Hub-Signature-256 covers no time, so a call that was filtered can be sent again at any time; give this webhook a secret of its own",
+}
+
+// refusedCall is the one answer to a call that proves nothing.
+func refusedCall(cause error) error {
+	p := fail(http.StatusUnauthorized, api.ProblemSignature, "there is no such webhook, or the call is not signed with its secret, or was signed too long ago, or came before for another trigger")
+	p.cause = cause
+	return p
+}
+
+const (
+	toldEvery = time.Hour
+	toldMax   = 1000 // triggers and reasons that are remembered
+)
+
+// tellOnce logs something about a webhook, at most once in an hour on this node: a stranger must not fill
+// the log.
+func (s *Server) tellOnce(w *store.Workflow, t *store.Trigger, code, what string, err error) {
+	key := code + " " + fullName(w.Namespace, w.Name) + " " + t.Name
+	s.toldMu.Lock()
+	defer s.toldMu.Unlock()
+	if last, ok := s.told[key]; ok && time.Since(last) < toldEvery {
+		return
+	}
+	if len(s.told) >= toldMax {
+		clear(s.told)
+	}
+	s.told[key] = time.Now()
+	s.log.Warn(what, "code", code, "workflow", fullName(w.Namespace, w.Name), "trigger", t.Name, "err", err)
+}
+
+// errNoSecret is of a webhook whose secret cannot be read.
+var errNoSecret = errors.New("the secret cannot be read")
+
 // verified makes an event of a call that is genuine and meant.
-func (s *Server) verified(ctx context.Context, w *store.Workflow, t *store.Trigger, in *callIn) (engine.Occurrence, error) {
-	none := engine.Occurrence{}
+func (s *Server) verified(ctx context.Context, w *store.Workflow, t *store.Trigger, call *trigger.Call) (trigger.Verified, error) {
+	none := trigger.Verified{}
 	decl, err := workflow.DecodeTrigger(t.Spec)
 	if err != nil {
 		return none, err
-	}
-	unknown := fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "the secret of this webhook cannot be read here; the node's log says why")
-	if s.cfg.Secrets == nil {
-		unknown.cause = errors.New("this node has no secrets")
-		return none, unknown
-	}
-	secret, err := s.cfg.Secrets.Secret(ctx, w.Namespace, decl.Webhook.Secret)
-	if err != nil {
-		unknown.cause = err
-		return none, unknown
 	}
 	now, err := s.engine.Clock(ctx)
 	if err != nil {
 		return none, err
 	}
-	return trigger.VerifyHook(decl, secret, trigger.Call{Header: in.header, Query: in.query, Body: in.RawBody}, now)
+	if s.cfg.Secrets == nil {
+		return none, fmt.Errorf("%w: this node has no secrets", errNoSecret)
+	}
+	secret, err := s.cfg.Secrets.Secret(ctx, w.Namespace, decl.Webhook.Secret)
+	if err != nil {
+		_ = trigger.Refuse(*call, now)
+		return none, fmt.Errorf("%w: %w", errNoSecret, err)
+	}
+	return trigger.VerifyHook(decl, secret, *call, now)
 }

@@ -20,6 +20,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	streams  prometheus.Gauge
+	hooks    *prometheus.CounterVec
 }
 
 func newMetrics(cfg *Config) *metrics {
@@ -30,10 +31,12 @@ func newMetrics(cfg *Config) *metrics {
 			Help: "Time to answer; streams and waits count in full.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9)}, []string{"route"}),
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{Name: "skein_event_streams", Help: "Clients that watch events now."}),
 	}
+	m.hooks = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "skein_webhook_calls_total",
+		Help: "Calls to webhooks by what became of them; form is that of a signature that holds."}, []string{"outcome", "form"})
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "skein_build_info", Help: "Always 1.",
 		ConstLabels: prometheus.Labels{"version": cfg.Version, "go": runtime.Version()}})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.seconds, m.streams, build, engineCollector(cfg),
+	m.registry.MustRegister(m.requests, m.seconds, m.streams, m.hooks, build, engineCollector(cfg),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

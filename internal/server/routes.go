@@ -113,8 +113,9 @@ func (s *Server) scheduleRoutes(schedules tag) {
 	hook.RequestBody.Required = false // huma takes every raw body for required
 }
 
-const hookDoc = "Signed is the body, by one of the headers X-Skein-Signature (t=UNIX,v1=HEX: HMAC-SHA256 over UNIX, a dot and the body; " +
-	"or t=UNIX,id=ID,v2=HEX: over v2:UNIX:ID:BODY) and X-Hub-Signature-256 (sha256=HEX: over the body). A call that came before is not a second one. " +
+const hookDoc = "A call is signed by X-Skein-Signature (t=UNIX,id=ID,v3=HEX: HMAC-SHA256 over v3:UNIX:ID:NAMESPACE/WORKFLOW/TRIGGER?QUERY, a line feed and the body), " +
+	"by the headers of Standard Webhooks (Webhook-Id, Webhook-Timestamp, Webhook-Signature), or in an older form: X-Skein-Signature with t=UNIX,v1=HEX (over UNIX, a dot and the body) " +
+	"or t=UNIX,id=ID,v2=HEX (over v2:UNIX:ID:BODY), X-Hub-Signature-256 (sha256=HEX: over the body). A call that came before is not a second one, and fires no other trigger. " +
 	"Any query and any media type is taken. The Host of the call may be any; a call from a page of another site is refused."
 
 func (s *Server) backfillRoutes(backfills tag) {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -150,8 +151,12 @@ type Server struct {
 	api     huma.API
 	guard   guard
 	hooks   places
-	heavy   weights
-	bulks   places
+
+	toldMu sync.Mutex           // protects told
+	told   map[string]time.Time // what the log was told of webhooks, and when
+
+	heavy weights
+	bulks places
 
 	recounts places
 	page     *page
@@ -176,7 +181,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.DefaultUser = "unknown"
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, engine: cfg.Engine, mux: http.NewServeMux(), guard: newGuard(cfg.Listen),
-		layouts: newLayouts(), hooks: make(places, hooksMax)}
+		layouts: newLayouts(), hooks: make(places, hooksMax), told: map[string]time.Time{}}
 	s.bulks, s.recounts = make(places, bulksMax), make(places, 1)
 	s.through = s.Handler()
 	s.guard.any = cfg.AnyHost

@@ -1,14 +1,10 @@
 package trigger
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -46,21 +42,36 @@ type Call struct {
 	Header map[string][]string
 	Query  map[string][]string
 	Body   []byte
+	Target string // what is called: NAMESPACE/WORKFLOW/TRIGGER, and the query as it came behind a question mark, if there is one
+}
+
+// Verified is an event made of a genuine call.
+type Verified struct {
+	engine.Occurrence
+	Form string // of its signature
 }
 
 // VerifyHook checks that a call is genuine and meant, and makes an event of it. It takes
 //
+//	X-Skein-Signature: t=UNIX,id=ID,v3=HEX      HMAC-SHA256 over "v3:" UNIX ":" ID ":" TARGET "\n" BODY
+//	Webhook-Id, -Timestamp, -Signature          Standard Webhooks: HMAC-SHA256 over ID "." UNIX "." BODY
 //	X-Skein-Signature: t=UNIX,v1=HEX            HMAC-SHA256 over UNIX "." BODY
 //	X-Skein-Signature: t=UNIX,id=ID,v2=HEX      HMAC-SHA256 over "v2:" UNIX ":" ID ":" BODY
 //	X-Hub-Signature-256: sha256=HEX             HMAC-SHA256 over BODY, which is JSON or a form
+//
+// Only what is signed counts: the event has the body, with v3 also the query, and else what the trigger
+// names as unsigned.
 //
 // The event's key is made of signed bytes only. Headers such as X-GitHub-Delivery are not
 // signed, so a recorded call sent again under a fresh one would fire twice if it named the
 // event; the key is a hash of what was signed instead. That makes two calls of GitHub's
 // form with the same body one event, and of v1 two with the same body and second. A sender
-// that repeats what was not answered names the event itself with v2.
-func VerifyHook(t *workflow.Trigger, secret []byte, call Call, now dag.Micros) (engine.Occurrence, error) {
-	none := engine.Occurrence{}
+// that repeats what was not answered names the event itself with the other forms.
+//
+// Only v3 signs which trigger is meant. So each call that fires is remembered under its secret
+// (Occurrence.Seen), and fires no other trigger.
+func VerifyHook(t *workflow.Trigger, secret []byte, call Call, now dag.Micros) (Verified, error) {
+	none := Verified{}
 	switch {
 	case t.Webhook == nil:
 		return none, fmt.Errorf("trigger %s is not a webhook", t.Name)
@@ -69,105 +80,28 @@ func VerifyHook(t *workflow.Trigger, secret []byte, call Call, now dag.Micros) (
 	case len(secret) == 0:
 		return none, fmt.Errorf("%w: the secret %s is empty", ErrSignature, t.Webhook.Secret)
 	}
-	key, err := signedKey(secret, &call, now)
+	p, err := prove(secret, &call, now)
 	if err != nil {
 		return none, err
 	}
+	none.Form = p.form
 	d := declared{Trigger: t}
 	if out, _, err := d.outside(now); err != nil {
 		return none, err
 	} else if out {
 		return none, fmt.Errorf("%w: it lies outside of start and end", ErrFiltered)
 	}
-	event := call.event()
+	event := call.event(p.form == FormV3, t.Webhook.Unsigned)
 	passes, err := t.Webhook.Passes(event)
 	switch {
 	case err != nil:
-		return none, fmt.Errorf("%w: %w", ErrFilter, err)
+		return none, fmt.Errorf("%w: %w; of the headers and the query it sees what is signed (the query, with v3), and what the trigger lists in unsigned", ErrFilter, err)
 	case !passes:
 		return none, fmt.Errorf("%w: its filter does not hold", ErrFiltered)
 	}
-	return engine.Occurrence{Key: key, Event: event, Reason: "a signed call"}, nil
-}
-
-// signedKey checks the signature and gives the key of what it signs.
-func signedKey(secret []byte, call *Call, now dag.Micros) (string, error) {
-	if text := first(call.Header, "X-Skein-Signature"); text != "" {
-		return skeinKey(secret, text, call.Body, now)
-	}
-	text, ok := strings.CutPrefix(first(call.Header, "X-Hub-Signature-256"), "sha256=")
-	if !ok {
-		return "", fmt.Errorf("%w: the call has no X-Skein-Signature and no X-Hub-Signature-256", ErrSignature)
-	}
-	// Without this, what was signed in the other form, its time included, would pass here as
-	// a body at any later time.
-	if !json.Valid(call.Body) && !strings.HasPrefix(string(call.Body), "payload=") {
-		return "", fmt.Errorf("%w: a body under X-Hub-Signature-256 is JSON, or a form with payload", ErrSignature)
-	}
-	if !signs(secret, call.Body, text) {
-		return "", fmt.Errorf("%w: X-Hub-Signature-256", ErrSignature)
-	}
-	return hookKey(call.Body), nil
-}
-
-var eventID = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
-
-func skeinKey(secret []byte, text string, body []byte, now dag.Micros) (string, error) {
-	var stamp, id string
-	var v1, v2 []string
-	for _, part := range strings.Split(text, ",") {
-		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		switch name {
-		case "t":
-			stamp = value
-		case "id":
-			id = value
-		case "v1":
-			v1 = append(v1, value)
-		case "v2":
-			v2 = append(v2, value)
-		}
-	}
-	at, err := strconv.ParseInt(stamp, 10, 64)
-	if err != nil || strconv.FormatInt(at, 10) != stamp || at < 0 || len(v1)+len(v2) > hookSignaturesMax {
-		return "", fmt.Errorf("%w: X-Skein-Signature reads t=UNIX,v1=HEX", ErrSignature)
-	}
-	key, given := "", v1
-	signed := append([]byte(stamp+"."), body...)
-	if id != "" || len(v2) > 0 {
-		if !eventID.MatchString(id) {
-			return "", fmt.Errorf("%w: X-Skein-Signature with v2 reads t=UNIX,id=ID,v2=HEX; an id has up to 100 letters, digits, _ . -", ErrSignature)
-		}
-		key, given = "id/"+id, v2
-		signed = append([]byte("v2:"+stamp+":"+id+":"), body...)
-	}
-	good := false
-	for _, hex := range given {
-		good = signs(secret, signed, hex) || good
-	}
-	if !good {
-		return "", fmt.Errorf("%w: X-Skein-Signature", ErrSignature)
-	}
-	if age := now/second - dag.Micros(at); age > dag.Micros(hookAge/time.Second) || -age > dag.Micros(hookAge/time.Second) {
-		return "", fmt.Errorf("%w: it was signed at %s, and it is %s", ErrStale, time.Unix(at, 0).UTC().Format(time.RFC3339), clock(now))
-	}
-	if key == "" {
-		key = hookKey(signed)
-	}
-	return key, nil
-}
-
-// signs compares in constant time.
-func signs(secret, signed []byte, given string) bool {
-	is, err := hex.DecodeString(given)
-	mac := hmac.New(sha256.New, secret)
-	mac.Write(signed)
-	return err == nil && hmac.Equal(mac.Sum(nil), is)
-}
-
-func hookKey(signed []byte) string {
-	sum := sha256.Sum256(signed)
-	return "hook/" + hex.EncodeToString(sum[:16])
+	done := engine.Occurrence{Key: p.key, Event: event, Reason: "a signed call"}
+	done.Seen.Scope, done.Seen.Key = p.seen(secret)
+	return Verified{done, p.form}, nil
 }
 
 func first(m map[string][]string, name string) string {
@@ -177,10 +111,11 @@ func first(m map[string][]string, name string) string {
 	return ""
 }
 
-// event is what filter sees as event and params as trigger.event: body, the value of a JSON
-// body or else its text; headers and query, the first value of each name, headers in lower
-// case. What proves who calls is left out: it would end up in the parameters of runs.
-func (c *Call) event() json.RawMessage {
+// event is what filter sees as event and params as trigger.event: body, the value of a JSON body or else its
+// text; headers and query, the first value of each name, headers in lower case. Only what is signed is
+// there, and what is named as unsigned. What proves who calls is left out: it would end up in the parameters
+// of runs.
+func (c *Call) event(query bool, unsigned []string) json.RawMessage {
 	e := struct {
 		Body    any               `json:"body"`
 		Headers map[string]string `json:"headers"`
@@ -195,8 +130,7 @@ func (c *Call) event() json.RawMessage {
 	size := 0
 	for name, values := range c.Header {
 		lower := strings.ToLower(name)
-		switch lower {
-		case "authorization", "cookie", "proxy-authorization", "x-skein-signature", "x-hub-signature-256", "x-hub-signature":
+		if slices.Contains(proofs, lower) || !slices.Contains(unsigned, "headers."+lower) {
 			continue
 		}
 		if len(values) > 0 {
@@ -208,9 +142,12 @@ func (c *Call) event() json.RawMessage {
 		e.Headers = map[string]string{}
 	}
 	for name, values := range c.Query {
-		if len(values) > 0 {
+		if len(values) > 0 && (query || slices.Contains(unsigned, "query."+name)) {
 			e.Query[strings.ToValidUTF8(name, "\uFFFD")] = strings.ToValidUTF8(values[0], "\uFFFD")
 		}
 	}
 	return encode(e)
 }
+
+// proofs are the headers that prove who calls.
+var proofs = []string{"authorization", "cookie", "proxy-authorization", "x-skein-signature", "x-hub-signature-256", "x-hub-signature", "webhook-signature"}

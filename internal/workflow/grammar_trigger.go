@@ -164,7 +164,9 @@ func sensors() []key {
 	return []key{
 		{name: "webhook", doc: "A signed call from outside.", shape: object("a mapping such as {secret: NAME}",
 			key{name: "secret", must: true, doc: "Name of the secret that signs the calls.", shape: keyOrDash("the name of a secret")},
-			key{name: "filter", doc: "CEL expression over event.body, event.headers and event.query that must hold.", shape: text("an expression such as event.body.action == \"push\"")})},
+			key{name: "filter", doc: "CEL expression over event.body, event.headers and event.query that must hold.", shape: text("an expression such as event.body.action == \"push\"")},
+			key{name: "unsigned", doc: "Headers and queries that the filter and params may see although no signature covers them: whoever sends a call once more can change them.",
+				shape: list("a list such as [headers.x-github-event]", pattern("headers.NAME, in small letters, or query.NAME", `^(headers\.[a-z0-9_-]{1,100}|query\.[A-Za-z0-9_.-]{1,100})$`))})},
 		{name: "file", doc: "A file that arrived and no longer grows.", shape: file},
 		{name: "run_of", doc: "Another workflow's run that ended.", shape: forms("a workflow or a mapping such as {workflow: NAME}", workflowRef(), runOf)},
 		{name: "again", doc: "When the last run of this workflow ended.", shape: object("a mapping such as {max_per_hour: 6}",

@@ -172,7 +172,8 @@ func (r *triggerReader) kind() {
 	case KindDaily, KindWeekly, KindMonthly, KindAnnually:
 		r.wallClock(v)
 	case KindWebhook:
-		t.Webhook = &Webhook{Secret: v.get("secret").str(), Filter: conditionText(v.get("filter").str())}
+		t.Webhook = &Webhook{Secret: v.get("secret").str(), Filter: conditionText(v.get("filter").str()), Unsigned: texts(v.get("unsigned"))}
+		r.unique(v.get("unsigned"), join(at, "unsigned"))
 		r.filter(v.get("filter"), join(at, "filter"))
 	case KindFile:
 		t.File = r.file(v, at)

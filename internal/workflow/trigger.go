@@ -90,6 +90,9 @@ type Trigger struct {
 type Webhook struct {
 	Secret string `json:"secret"`           // the name of the secret that signs the calls
 	Filter string `json:"filter,omitempty"` // CEL over event, without ${{ }}; "" takes every call
+	// Unsigned are the headers and queries that event has although no signature covers them: headers.NAME,
+	// query.NAME.
+	Unsigned []string `json:"unsigned,omitempty"`
 }
 
 // FileWatch is a file that arrives in a folder and no longer grows.
