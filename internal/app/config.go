@@ -81,6 +81,8 @@ type Config struct {
 	// last RetentionAge (0: of any age), and of them the newest RetentionRuns.
 	RetentionAge  time.Duration
 	RetentionRuns int
+	// Bounds say how long everything else that happened is kept.
+	Bounds Bounds
 
 	// ListenChosen: somebody chose Listen, so no other port will do.
 	ListenChosen bool
@@ -195,7 +197,7 @@ func settings() []setting {
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 		{name: "token_file", def: text(""), set: setTokenFile, credential: "token", replaces: "api_token"},
-	}, egressSettings()...)
+	}, append(egressSettings(), boundSettings()...)...)
 }
 
 func setRetentionAge(c *Config, v string) error {

@@ -168,7 +168,8 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	n.executor.engine, n.executor.resolve.engine = n.engine, n.engine
 	n.executor.resolve.kept = &keptFiles{own: newArtifactSource(cfg), member: n.member}
-	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log})
+	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log,
+		Past: func(ctx context.Context, k store.TriggerKey) (dag.Micros, error) { return forgotten(ctx, n.store, k) }})
 	srv, err := newServer(cfg, n.engine, log, face{n.listener.Addr().String(), n.leaving.Load}, neighboursOf(n.store, n.member, n.logs))
 	if err != nil {
 		return err

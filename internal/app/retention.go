@@ -20,10 +20,10 @@ const (
 	// forgetFirst after the start, then every forgetEvery, it is looked which runs can go.
 	forgetFirst = time.Minute
 	forgetEvery = 10 * time.Minute
-	// keyedMin is how long a run with an idempotency key is kept in any case: who repeats a
-	// request within that time gets the same run.
-	keyedMin = 7 * 24 * time.Hour
-	// onceMin is the same for a key that a client has made by itself, as the command line does: it tries for minutes.
+	// A workflow of which nothing had to go is looked at later and later, at least every forgetIdle.
+	forgetIdle = 6 * time.Hour
+	// onceMin is how long a run is kept with a key that a client has made by itself, as the command line does:
+	// it tries for minutes.
 	onceMin = time.Hour
 	// forgetRunsMin and forgetRunsMax bound a transaction; between them it is as large as can be
 	// done in forgetTime. forgetRest times as long as it took nothing is deleted.
@@ -47,6 +47,10 @@ type forgetting struct {
 	rows  store.Retention // nil: the store forgets nothing
 	limit int
 	rules map[dag.WorkflowID]rule
+	turns map[dag.WorkflowID]turn
+	owner func() dag.HandlerID
+	owns  func(dag.ShardID) bool
+	gone  func(runs int)
 	stray map[string]string // by folder of logs or artifacts: the run looked at last
 	// superseded is supersededMin, less in tests.
 	superseded time.Duration
@@ -59,9 +63,19 @@ type rule struct {
 	emitted bool
 }
 
+// turn is when a workflow is looked at again.
+type turn struct {
+	next dag.Micros
+	wait time.Duration
+	past dag.Micros // when what happened besides runs is looked at
+}
+
 func newForgetting(n *Node) *forgetting {
 	rows, _ := n.store.(store.Retention)
-	return &forgetting{n: n, rows: rows, limit: forgetRunsMin, rules: map[dag.WorkflowID]rule{}, stray: map[string]string{}, superseded: supersededMin}
+	return &forgetting{n: n, rows: rows, limit: forgetRunsMin, rules: map[dag.WorkflowID]rule{}, turns: map[dag.WorkflowID]turn{},
+		stray: map[string]string{}, superseded: supersededMin,
+		owner: func() dag.HandlerID { return n.engine.Handler().ID }, owns: n.engine.Owns,
+		gone: func(runs int) { n.engine.Stats().Expired.Add(int64(runs)) }}
 }
 
 // upgrade has the store go on with what a migration has begun, until that is done.
@@ -107,67 +121,44 @@ func (f *forgetting) run(ctx context.Context) {
 
 // pass goes through all workflows whose shards are owned here, and then through files.
 func (f *forgetting) pass(ctx context.Context) error {
-	now, err := f.n.store.Clock(ctx)
-	if err != nil {
+	if err := f.tables(ctx); err != nil {
 		return err
 	}
-	for after := ""; ; {
-		page, err := f.n.store.Workflows(ctx, store.WorkflowQuery{After: after, Limit: 100})
-		if err != nil {
+	for _, root := range f.roots() {
+		if err := f.files(ctx, root); err != nil {
 			return err
-		}
-		for i := range page {
-			w := &page[i]
-			after = w.Namespace + "/" + w.Name
-			if !f.n.engine.Owns(w.Shard) {
-				delete(f.rules, w.ID)
-				continue
-			}
-			if err := f.workflow(ctx, w, now); err != nil && !errors.Is(err, store.ErrFenced) {
-				return fmt.Errorf("workflow %s: %w", after, err)
-			}
-		}
-		if len(page) < 100 {
-			break
-		}
-	}
-	roots := []string{f.n.cfg.Data}
-	if f.n.cfg.Logs != "" {
-		roots = append(roots, f.n.cfg.Logs)
-	}
-	if f.n.cfg.Artifacts != "" {
-		roots = append(roots, f.n.cfg.Artifacts)
-	}
-	for _, root := range roots {
-		for _, kind := range []string{"logs", "artifacts"} {
-			if err := f.files(ctx, filepath.Join(root, kind)); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-// workflow forgets what need not be kept of a workflow, a few runs at a time.
-func (f *forgetting) workflow(ctx context.Context, w *store.Workflow, now dag.Micros) error {
-	r, err := f.rule(ctx, w)
-	if err != nil {
-		return err
+// roots are the folders that have a folder of each namespace.
+func (f *forgetting) roots() (all []string) {
+	for _, root := range []string{f.n.cfg.Data, f.n.cfg.Logs, f.n.cfg.Artifacts} {
+		if root != "" {
+			all = append(all, filepath.Join(root, "logs"), filepath.Join(root, "artifacts"))
+		}
 	}
-	x := store.Expiry{Shard: w.Shard, Workflow: w.ID, Keep: int(r.Runs), Keyed: now - dag.Micros(keyedMin.Microseconds()), Once: now - dag.Micros(onceMin.Microseconds())}
+	return all
+}
+
+// runs forgets finished runs of a workflow, a few at a time, and reports how many.
+func (f *forgetting) runs(ctx context.Context, w *store.Workflow, r *rule, now dag.Micros) (total int, err error) {
+	b := &f.n.cfg.Bounds
+	x := store.Expiry{Shard: w.Shard, Workflow: w.ID, Keep: int(r.Runs), Keyed: before(now, b.KeysAge), KeyedKeep: b.Keys,
+		Once: before(now, onceMin)}
 	if r.Age > 0 {
 		x.Before = now - dag.Micros(time.Duration(r.Age).Microseconds())
 	}
-	total := 0
 	for {
 		x.Limit = f.limit
 		began := time.Now()
-		gone, err := f.rows.Expire(ctx, f.n.engine.Handler().ID, x)
+		gone, err := f.rows.Expire(ctx, f.owner(), x)
 		if err != nil {
-			return err
+			return total, err
 		}
 		took := time.Since(began)
-		f.n.engine.Stats().Expired.Add(int64(len(gone)))
+		f.gone(len(gone))
 		if err := f.deleteLogs(ctx, w, gone); err != nil {
 			f.n.log.Warn("files of deleted runs are left; they are looked for later", "err", err)
 		}
@@ -180,34 +171,14 @@ func (f *forgetting) workflow(ctx context.Context, w *store.Workflow, now dag.Mi
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return total, ctx.Err()
 		case <-time.After(forgetRest * took):
 		}
 	}
 	if total > 0 {
 		f.n.log.Info("finished runs were deleted", "workflow", w.Namespace+"/"+w.Name, "runs", total, "age", time.Duration(r.Age), "keep", r.Runs)
 	}
-	if r.emitted {
-		return f.versions(ctx, w, now)
-	}
-	return nil
-}
-
-// versions forgets versions of a workflow that a task makes: each list of tasks that is another is one.
-func (f *forgetting) versions(ctx context.Context, w *store.Workflow, now dag.Micros) error {
-	x := store.VersionExpiry{Shard: w.Shard, Workflow: w.ID, Superseded: now - dag.Micros(f.superseded.Microseconds()), Limit: forgetVersions}
-	for {
-		began := time.Now()
-		gone, err := f.rows.ExpireVersions(ctx, f.n.engine.Handler().ID, x)
-		if err != nil || gone < x.Limit {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(forgetRest * time.Since(began)):
-		}
-	}
+	return total, nil
 }
 
 // rule is what holds for a workflow: its present version's, or else the node's.
@@ -215,6 +186,9 @@ func (f *forgetting) rule(ctx context.Context, w *store.Workflow) (rule, error) 
 	r, known := f.rules[w.ID]
 	if !known || r.version != w.Version {
 		v, err := f.n.store.Version(ctx, w.ID, w.Version)
+		if errors.Is(err, store.ErrNotFound) && w.State == store.WorkflowDeleted {
+			return rule{Retention: workflow.Retention{Age: workflow.Duration(f.n.cfg.RetentionAge), Runs: int64(f.n.cfg.RetentionRuns)}}, nil
+		}
 		if err != nil {
 			return r, err
 		}

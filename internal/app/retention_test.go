@@ -111,7 +111,8 @@ func TestRetentionSettings(t *testing.T) {
 	}
 }
 
-// TestRetentionOfMade: of a workflow that a task makes, versions go whose runs are gone; others keep all of theirs.
+// TestRetentionOfMade: of a workflow that a task makes, versions go whose runs are gone; others keep their
+// newest.
 func TestRetentionOfMade(t *testing.T) {
 	n, k, stop := startNode(t, testConfig(t, map[string]string{"retention-runs": "1"}))
 	defer stop()
@@ -142,7 +143,7 @@ func TestRetentionOfMade(t *testing.T) {
 			if want := map[time.Duration]int{supersededMin: 4, 0: 1}[superseded]; err != nil || len(versions) != want || versions[0].Version != 4 {
 				t.Errorf("%s has %d versions after %v, %v", all[i].Name, len(versions), superseded, err)
 			}
-			f.rules = map[dag.WorkflowID]rule{}
+			f.rules, f.turns = map[dag.WorkflowID]rule{}, map[dag.WorkflowID]turn{}
 			all[i].Revision = -1 // it was seen
 		}
 	}

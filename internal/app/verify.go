@@ -94,7 +94,8 @@ func lines(ctx context.Context, st store.Schedules, t *store.Trigger) (all []sto
 		}
 		all = append(all, page...)
 		if len(page) < q.Limit {
-			return all, 0, nil
+			from, err := forgotten(ctx, st, store.TriggerKey{Workflow: t.Workflow, Name: t.Name})
+			return all, from, err
 		}
 		last := &page[len(page)-1]
 		q.Before = store.FireKey{Decided: last.Decided, Workflow: last.Workflow, Trigger: last.Trigger, At: last.At, Key: last.Key}
@@ -102,4 +103,14 @@ func lines(ctx context.Context, st store.Schedules, t *store.Trigger) (all []sto
 	// Lines come by the time of their decision, which rises with their instants.
 	oldest := slices.MinFunc(all, func(a, b store.Fire) int { return int(a.Decided - b.Decided) })
 	return all, oldest.Decided, nil
+}
+
+// forgotten is the instant up to which lines of a trigger may have been forgotten; 0: none was. What is read
+// of the ledger before is complete after it.
+func forgotten(ctx context.Context, st store.Schedules, k store.TriggerKey) (dag.Micros, error) {
+	days, err := st.FireDays(ctx, k, 0, 1)
+	if err != nil || len(days) == 0 {
+		return 0, err
+	}
+	return days[0].Until, nil
 }

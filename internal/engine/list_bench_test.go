@@ -37,8 +37,9 @@ func (x *failing) loop() {
 	}
 }
 
-// BenchmarkRunLists lists runs among as many as SKEIN_RUNS says, 20,000 if it does not, of which one in 2,451 has failed: four
-// pages and a bit of 1,000,000. They are of four workflows. What is measured is one page of 100, from the engine.
+// BenchmarkRunLists lists runs among as many as SKEIN_RUNS says, 20,000 if it does not, of which one in 2,451
+// has failed: four pages and a bit of 1,000,000. They are of four workflows. What is measured is one page of
+// 100, from the engine.
 func BenchmarkRunLists(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchmarkRunLists(b, openSQLite(b)) })
 	b.Run("postgres", func(b *testing.B) {

@@ -125,7 +125,8 @@ func (e *Engine) view(ctx context.Context, row dag.RunRow) (RunView, error) {
 // failedNamesMax is how many tasks that failed are named with their run.
 const failedNamesMax = 3
 
-// failedOf names tasks of an ended run that failed. What cannot be read names none: the run is shown all the same.
+// failedOf names tasks of an ended run that failed. What cannot be read names none: the run is shown all the
+// same.
 func (e *Engine) failedOf(row *dag.RunRow) (names []string) {
 	g, err := e.graphOf(row)
 	if err != nil {

@@ -37,8 +37,8 @@ func listed[T any](b *bed, path string, id func(*T) string) (items []T, pages in
 	}
 }
 
-// TestAnswersAreBounded: a page of runs with large parameters, also such as are larger in an answer than they are stored, of tasks with
-// large outputs, ends early and goes on.
+// TestAnswersAreBounded: a page of runs with large parameters, also such as are larger in an answer than they
+// are stored, of tasks with large outputs, ends early and goes on.
 func TestAnswersAreBounded(t *testing.T) {
 	b := newBed(t, false)
 	b.spec = nil // checking answers of this size against the document takes minutes

@@ -151,7 +151,8 @@ func (p *Page) afterEvent() (seq int64, lines int, err error) {
 	return seq, lines, nil
 }
 
-// inEvents is the cursor behind the last line of a page that began behind so many lines of the transaction after one.
+// inEvents is the cursor behind the last line of a page that began behind so many lines of the transaction
+// after one.
 func inEvents(page []api.Event, after int64, skip int) string {
 	last, lines := page[len(page)-1].Seq, 0
 	before := after

@@ -11,7 +11,8 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// Bounds of requests that take much memory or processor time: what they weigh is the bytes of what they bring.
+// Bounds of requests that take much memory or processor time: what they weigh is the bytes of what they
+// bring.
 const (
 	heavyMax        = 4 << 20 // weight of all that are worked on at a time
 	heavyWhole      = heavyMax / 2
@@ -20,8 +21,8 @@ const (
 	heavyRetryAfter = 5 // seconds
 )
 
-// weights bounds what requests weigh that are worked on at a time. They take turns in the order in which they come.
-// A semaphore would do, but for the bound on what waits.
+// weights bounds what requests weigh that are worked on at a time. They take turns in the order in which they
+// come. A semaphore would do, but for the bound on what waits.
 type weights struct {
 	mu      sync.Mutex // protects following fields
 	used    int64
@@ -37,7 +38,8 @@ type turn struct {
 	come   chan struct{} // closed when its turn has come
 }
 
-// enter waits until a request may be worked on, and gives what ends that. bytes is the size of what it brings.
+// enter waits until a request may be worked on, and gives what ends that. bytes is the size of what it
+// brings.
 func (w *weights) enter(ctx context.Context, bytes int) (leave func(), err error) {
 	weight := int64(min(max(bytes, 1), heavyWhole))
 	w.mu.Lock()

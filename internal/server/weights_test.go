@@ -14,8 +14,8 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// TestWeights: of large requests two are worked on at a time, of small ones many, in the order in which they come; one waits for no longer
-// than is said, and no more wait than there is room for.
+// TestWeights: of large requests two are worked on at a time, of small ones many, in the order in which they
+// come; one waits for no longer than is said, and no more wait than there is room for.
 func TestWeights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w weights
@@ -87,7 +87,8 @@ func isBusy(err error) bool {
 	return errors.As(err, &f) && f.Status == http.StatusTooManyRequests && f.header.Get("Retry-After") != ""
 }
 
-// TestEventsGoOnAnywhere cuts a history, whose transactions have from one to four lines, into pages of every size.
+// TestEventsGoOnAnywhere cuts a history, whose transactions have from one to four lines, into pages of every
+// size.
 func TestEventsGoOnAnywhere(t *testing.T) {
 	var all []api.Event
 	for seq := int64(3); seq < 40; seq += 1 + seq%3 {

@@ -64,6 +64,7 @@ func Tables() []*Table {
 			"fired i8, max_runs i4, revision i8, created i8, modified i8, hears t?, data b?, spec b?"),
 		table("trigger_on", "target t, workflow i8, name t"),
 		table("fire", "workflow i8, trigger t, at i8, key t, last i8, count i8, outcome t, reason t, run id?, decided i8"),
+		table("fire_day", "workflow i8, trigger t, day i4, fired i8, late i8, skipped i8, merged i8, missed i8, until i8"),
 		table("backfill", "id i8, workflow i8, shard i4, trigger t, state t, total i8, started i8, ended i8, failed i8, parallel i4, "+
 			"user t, revision i8, created i8, modified i8, spec b?, instants b?"),
 		table("backfill_run", "backfill i8, instant i8, workflow i8, run id"),

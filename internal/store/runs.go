@@ -26,7 +26,8 @@ type RunQuery struct {
 	Until  dag.Micros // created before it
 	Before dag.RunID  // the cursor: only older ones
 	Limit  int        // at most 1,000
-	// Params brings the parameters. A page ends before theirs exceed Bytes, but not before its first run. Bytes 0: no bound.
+	// Params brings the parameters. A page ends before theirs exceed Bytes, but not before its first run. Bytes
+	// 0: no bound.
 	Params bool
 	Bytes  int
 	// Count has the page say how many runs are selected in all.
@@ -51,14 +52,16 @@ type Total struct {
 	Exact bool
 }
 
-// CountMax is how many runs a query counts at most, unless the engine knows their number without looking at each.
+// CountMax is how many runs a query counts at most, unless the engine knows their number without looking at
+// each.
 const CountMax = 10_000
 
-// ClockSlack is how far the clocks of nodes may differ. Where runs are found by the time of their ids, this much more is
-// looked at on both sides.
+// ClockSlack is how far the clocks of nodes may differ. Where runs are found by the time of their ids, this
+// much more is looked at on both sides.
 const ClockSlack = time.Hour
 
-// UnsuccessfulStates are the states in which runs end otherwise than well. Engines list these runs by state: they are few.
+// UnsuccessfulStates are the states in which runs end otherwise than well. Engines list these runs by state:
+// they are few.
 func UnsuccessfulStates() []string {
 	return []string{dag.RunFailed.String(), dag.RunStopped.String(), dag.RunSkipped.String()}
 }
@@ -68,7 +71,8 @@ func Unsuccessful(s dag.RunState) bool {
 	return s == dag.RunFailed || s == dag.RunStopped || s == dag.RunSkipped
 }
 
-// Expanded gives the states that are selected, each by its own name; none: any. Unknown ones stay as they are.
+// Expanded gives the states that are selected, each by its own name; none: any. Unknown ones stay as they
+// are.
 func (q *RunQuery) Expanded() []string {
 	var all []string
 	for _, name := range q.States {
@@ -103,7 +107,8 @@ func (q *RunQuery) Looks() bool {
 	return workflows || nodes || q.Trigger != "" || q.Backfill != 0 || !q.Parent.IsZero()
 }
 
-// Fits reports whether the query selects a run, by its row. states are those of Expanded. The cursor does not count.
+// Fits reports whether the query selects a run, by its row. states are those of Expanded. The cursor does not
+// count.
 func (q *RunQuery) Fits(r *dag.RunRow, states []string, names *Names) bool {
 	switch {
 	case q.Workflow != 0 && r.Workflow != q.Workflow,

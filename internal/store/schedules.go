@@ -285,6 +285,9 @@ type Schedules interface {
 	// with an empty key the line without a key that an instant falls into: At ≤ at ≤ Last.
 	FireByKey(ctx context.Context, k TriggerKey, at dag.Micros, key string) (Fire, error)
 	Fires(ctx context.Context, q FireQuery) ([]Fire, error)
+	// FireDays lists what is kept of a trigger's lines that are forgotten, the newest days first, from before a
+	// day (0: from the newest).
+	FireDays(ctx context.Context, k TriggerKey, before int32, limit int) ([]FireDay, error)
 
 	Backfill(ctx context.Context, id int64) (Backfill, error)
 	// Backfills lists the newest (greatest id) first; before is a cursor (an id), 0: from

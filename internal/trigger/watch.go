@@ -52,6 +52,9 @@ type WatchConfig struct {
 	// Came tells a trigger of kind absent that its file came: the engine asks Heard with an
 	// Ended that has no workflow and is Finished at that instant.
 	Came func(ctx context.Context, k store.TriggerKey, at dag.Micros) error
+	// Past is the instant up to which lines of a trigger's ledger may have been forgotten; nil: none is. A file
+	// that arrived before it has been delivered.
+	Past func(ctx context.Context, k store.TriggerKey) (dag.Micros, error)
 	Log  *slog.Logger
 	Poll time.Duration
 	Now  func() time.Time
@@ -87,8 +90,9 @@ type folder struct {
 	decl   *workflow.Trigger
 	look   *workflow.FileWatch
 	since  dag.Micros
-	sum    digest // of the declaration
-	busy   bool   // somebody looks, under Watch.mu
+	past   dag.Micros // lines up to it may be forgotten, as of when the watch began: it remembers what it has seen since
+	sum    digest     // of the declaration
+	busy   bool       // somebody looks, under Watch.mu
 	state  WatchState
 	files  map[string]*arrival
 	logged string
@@ -176,9 +180,19 @@ func (w *Watch) reread(ctx context.Context) {
 		}
 		for i := range page {
 			after = store.TriggerKey{Workflow: page[i].Workflow, Name: page[i].Name}
-			if f := w.watched(&page[i]); f != nil && len(found) < watchedMax {
-				found[after] = f
+			f := w.watched(&page[i])
+			if f == nil || len(found) >= watchedMax {
+				continue
 			}
+			if w.cfg.Past != nil {
+				if f.past, err = w.cfg.Past(ctx, f.key); err != nil {
+					if ctx.Err() == nil {
+						w.cfg.Log.Warn("the ledger of a trigger that watches a folder cannot be read", "code", "ledger_unread", "trigger", f.key.Name, "err", err)
+					}
+					return
+				}
+			}
+			found[after] = f
 		}
 		if len(page) < sensorsPage {
 			break
@@ -352,7 +366,7 @@ func (f *folder) update(seen map[string]fs.FileInfo, now time.Time) {
 		if is != nil && is.size == info.Size() && is.modified.Equal(info.ModTime()) && is.inode == inode {
 			continue
 		}
-		f.files[name] = &arrival{size: info.Size(), modified: info.ModTime(), inode: inode, arrived: arrived, since: now, done: arrived <= f.since}
+		f.files[name] = &arrival{size: info.Size(), modified: info.ModTime(), inode: inode, arrived: arrived, since: now, done: arrived <= max(f.since, f.past)}
 	}
 }
 

@@ -18,7 +18,7 @@ func (s *Store) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry)
 		if !s.hasShard(x.Shard) || s.shards[x.Shard].owner != owner {
 			return fmt.Errorf("shard %d is another's: %w", x.Shard, store.ErrFenced)
 		}
-		gone = s.expiredLocked(&x)
+		gone = expiredLocked(s, &x)
 		for _, id := range gone {
 			s.expireLocked(id)
 		}
@@ -37,7 +37,7 @@ func (s *Store) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store
 			return fmt.Errorf("shard %d is another's: %w", x.Shard, store.ErrFenced)
 		}
 		w, all := s.workflows[x.Workflow], s.versions[x.Workflow]
-		least := min(w.Version, w.Latest)
+		least := min(w.Version, w.Latest-int32(max(x.Keep, 1))+1)
 		if list := s.byWorkflow[x.Workflow]; list != nil {
 			for _, id := range *list {
 				least = min(least, s.runs[id].row.Version)
@@ -53,7 +53,7 @@ func (s *Store) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store
 	return n, err
 }
 
-func (s *Store) expiredLocked(x *store.Expiry) (gone []dag.RunID) {
+func expiredLocked(s *Store, x *store.Expiry) (gone []dag.RunID) {
 	filling := false
 	for _, b := range s.backfills {
 		filling = filling || b.Workflow == x.Workflow && (b.State == store.BackfillRunning || b.State == store.BackfillPaused)
@@ -67,7 +67,7 @@ func (s *Store) expiredLocked(x *store.Expiry) (gone []dag.RunID) {
 		}
 	}
 	for i, r := range finished {
-		kept := r.FinishedAt >= x.Before && i >= len(finished)-max(x.Keep, 1) || r.Key != "" && r.FinishedAt >= x.KeptFrom(r.Key) ||
+		kept := r.FinishedAt >= x.Before && i >= len(finished)-max(x.Keep, 1) || r.Key != "" && r.FinishedAt >= x.KeptFrom(r.Key) && (x.KeyedKeep == 0 || i >= len(finished)-x.KeyedKeep) ||
 			r.Origin == dag.OriginBackfill && filling
 		if !kept && len(gone) < x.Limit {
 			gone = append(gone, r.ID)

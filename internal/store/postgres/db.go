@@ -43,7 +43,7 @@ var claimsSQL string
 
 const (
 	// formatNewest rises with the migrations.
-	formatNewest = 16
+	formatNewest = 17
 	// formatRising is the first one of a database that says how much was applied, and whose format
 	// rises when all nodes know the next.
 	formatRising = 10
@@ -57,6 +57,8 @@ const (
 	formatAhead = 15
 	// formatStates is the first one under which all programs list the runs that ended otherwise than well.
 	formatStates = 16
+	// formatPast is the first one under which all programs know that lines of the ledger are forgotten.
+	formatPast = 17
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 
@@ -149,7 +151,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		text(ms(lockMax)).text(ms(transactionIdleMax)).text(ms(silenceMax))}
 	config.DialFunc = dialer(silenceMax)
 	sql := statements(readSQL)
-	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL} {
+	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL} {
 		maps.Copy(sql, statements(more))
 	}
 	for _, name := range writeNames {

@@ -14,8 +14,9 @@ import (
 // TestEveryStatementPrepares holds all SQL to the schema, and every plan to an index: also
 // one that was made on an empty table, and that is what a session keeps.
 func TestEveryStatementPrepares(t *testing.T) {
-	// A table of one row, and the few members.
-	small := map[string]bool{"meta": true, "lockMeta": true, "rise": true, "statesListed": true, "listStates": true, "missingUnsuccessful": true}
+	// A table of one row, the few members and shards.
+	small := map[string]bool{"meta": true, "lockMeta": true, "rise": true, "statesListed": true, "listStates": true, "missingUnsuccessful": true,
+		"expireHandlers": true}
 	s, err := pgtest.Start(pgtest.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +46,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 		}
 	}
 	n := 0
-	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL} {
+	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL} {
 		n += len(statements(set))
 	}
 	for _, name := range writeNames {
@@ -94,7 +95,7 @@ func TestEveryStatementIsUsed(t *testing.T) {
 		}
 		code.Write(text)
 	}
-	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, upgradeSQL} {
+	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, upgradeSQL, pastSQL} {
 		for name := range statements(set) {
 			if !strings.Contains(code.String(), `"`+name+`"`) {
 				t.Errorf("statement %s is never used", name)

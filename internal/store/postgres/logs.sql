@@ -32,11 +32,14 @@ SELECT must(count(*) = 1, 'the shard is another''s') FROM shard WHERE id = $1 AN
 -- finished is changed by nobody, and one that begins again is locked by its writer.
 WITH floor AS (
   SELECT id FROM run WHERE workflow = $1 AND finished > 0 ORDER BY id DESC OFFSET $2 LIMIT 1
+), keyed AS (
+  SELECT id FROM run WHERE workflow = $1 AND finished > 0 ORDER BY id DESC OFFSET $8 LIMIT 1
 ), oldest AS (
   SELECT id, finished, key, origin FROM run WHERE workflow = $1 AND finished > 0 ORDER BY id LIMIT $6
 ), old AS MATERIALIZED (
   SELECT o.id FROM oldest o
-  WHERE (o.finished < $3 OR o.id <= (SELECT id FROM floor)) AND (o.key IS NULL OR o.finished < CASE WHEN o.key LIKE 'once:%' THEN $7::bigint ELSE $4 END)
+  WHERE (o.finished < $3 OR o.id <= (SELECT id FROM floor))
+    AND (o.key IS NULL OR o.finished < CASE WHEN o.key LIKE 'once:%' THEN $7::bigint ELSE $4 END OR o.id <= (SELECT id FROM keyed))
     AND (o.origin <> 'backfill' OR NOT EXISTS (SELECT FROM backfill b WHERE b.workflow = $1 AND b.state IN ('running', 'paused')))
   ORDER BY o.id LIMIT $5
 ), gone AS (
@@ -53,13 +56,15 @@ WITH floor AS (
 SELECT id FROM gone ORDER BY id;
 
 -- name: expireVersions
+-- Runs are looked at only if there is a version that could go.
 WITH run_versions AS (
-  SELECT version FROM run WHERE workflow = $1 ORDER BY id LIMIT $4::bigint + 1
+  SELECT version FROM run WHERE workflow = $1 AND EXISTS (SELECT FROM workflow w JOIN version v ON v.workflow = w.id
+    WHERE w.id = $1 AND v.version < least(w.version, w.latest - $5::int + 1)) LIMIT $4::bigint + 1
 ), looked AS (
   SELECT count(*) AS n, coalesce(min(version), 2147483647) AS least FROM run_versions
 ), gone AS (
   SELECT v.version FROM version v JOIN workflow w ON w.id = v.workflow CROSS JOIN looked l
-  WHERE v.workflow = $1 AND l.n <= $4::bigint AND v.version < least(l.least, w.version, w.latest)
+  WHERE v.workflow = $1 AND l.n <= $4::bigint AND v.version < least(l.least, w.version, w.latest - $5::int + 1)
     AND EXISTS (SELECT FROM version s WHERE s.workflow = $1 AND s.version > v.version AND s.created < $2)
   ORDER BY v.version LIMIT $3
 ), files AS (

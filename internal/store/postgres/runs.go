@@ -54,7 +54,8 @@ func (d *DB) Upgrade(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
-// statesKnown finds out whether all runs are listed by their states, or else whether their listing is still to begin.
+// statesKnown finds out whether all runs are listed by their states, or else whether their listing is still
+// to begin.
 func (d *DB) statesKnown(ctx context.Context) (begins bool, err error) {
 	if d.statesListed.Load() {
 		return false, nil
@@ -69,8 +70,9 @@ func (d *DB) statesKnown(ctx context.Context) (begins bool, err error) {
 	return begins, err
 }
 
-// listOf finds the index. Until the runs of an older database are listed by their states, those lists do not count.
-func (d *DB) listOf(q *store.RunQuery, states []string) runList {
+// listOf finds the index. Until the runs of an older database are listed by their states, those lists do not
+// count.
+func listOf(d *DB, q *store.RunQuery, states []string) runList {
 	unfinished, unsuccessful := len(states) > 0, len(states) > 0 && d.statesListed.Load()
 	for _, name := range states {
 		s, ok := dag.ParseRunState(name)
@@ -116,7 +118,7 @@ func (d *DB) Runs(ctx context.Context, q store.RunQuery) (store.RunPage, error) 
 	}
 	l := listing{DB: d, q: &q, states: q.Expanded()}
 	l.names = store.Names{Workflows: map[dag.WorkflowID]string{}, Nodes: map[dag.HandlerID]string{}}
-	l.list = d.listOf(&q, l.states)
+	l.list = listOf(d, &q, l.states)
 	if err := l.span(ctx, q.Before); err != nil {
 		return store.RunPage{}, err
 	}

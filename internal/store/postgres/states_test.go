@@ -13,11 +13,13 @@ import (
 	"skein.dev/skein/internal/store/postgres"
 )
 
-// noStates undoes the migration to format 16.
-const noStates = "DROP TABLE unsuccessful; ALTER TABLE meta DROP listed"
+// noStates undoes the migrations from format 16 on.
+const noStates = "DROP TABLE unsuccessful; ALTER TABLE meta DROP listed; DROP TABLE fire_day; " +
+	"DROP INDEX request_created; DROP INDEX backfill_workflow; DROP INDEX workflow_deleted"
 
-// TestOlderRunsAreListedByState has a database that does not list its runs by state yet: lists are right before, during and after
-// the steps that list them, also where a run begins again meanwhile, and a step that meets a row that is being changed leaves it to the next.
+// TestOlderRunsAreListedByState has a database that does not list its runs by state yet: lists are right
+// before, during and after the steps that list them, also where a run begins again meanwhile, and a step that
+// meets a row that is being changed leaves it to the next.
 func TestOlderRunsAreListedByState(t *testing.T) {
 	ctx, schema := t.Context(), newSchema()
 	o := postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1}

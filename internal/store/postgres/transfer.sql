@@ -11,7 +11,7 @@ SELECT epoch, seq, watermark FROM shard ORDER BY id;
 SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT count(*) FROM version),
   (SELECT count(*) FROM version_file), (SELECT count(*) FROM run), (SELECT count(*) FROM attempt),
   (SELECT count(*) FROM event), (SELECT count(*) FROM request), (SELECT count(*) FROM message),
-  (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire),
+  (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire), (SELECT count(*) FROM fire_day),
   (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run), (SELECT count(*) FROM queue), (SELECT count(*) FROM class),
   (SELECT count(*) FROM line);
 
@@ -126,6 +126,12 @@ SELECT workflow, trigger, at, key, last, count, outcome, reason, run, decided FR
 
 -- name: import fire
 COPY fire (workflow, trigger, at, key, last, count, outcome, reason, run, decided) FROM STDIN (FORMAT binary);
+
+-- name: export fire_day
+SELECT workflow, trigger, day, fired, late, skipped, merged, missed, until FROM fire_day ORDER BY workflow, trigger, day;
+
+-- name: import fire_day
+COPY fire_day (workflow, trigger, day, fired, late, skipped, merged, missed, until) FROM STDIN (FORMAT binary);
 
 -- name: export backfill
 SELECT id, workflow, shard, trigger, state, total, started, ended, failed, parallel, username, revision, created, modified, spec,

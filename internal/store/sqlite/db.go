@@ -44,7 +44,7 @@ const (
 	// applicationID marks a database as ours, in its header: "Skei".
 	applicationID = 0x536b6569
 	// format is the newest that this program knows; it rises with the migrations.
-	format = 10
+	format = 11
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
 	// cacheKiB bounds the pages that the writer keeps. More is slower: a transaction that divides pages and puts them
@@ -128,7 +128,7 @@ func (d *DB) open() error {
 }
 
 func closedDB(path string) *DB {
-	return &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL), syncFile: syncData}
+	return &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL), syncFile: syncData}
 }
 
 // OpenReadOnly opens an existing database beside its writer; every write is

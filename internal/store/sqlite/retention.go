@@ -25,7 +25,7 @@ type expired struct {
 // Expire implements store.Retention. What may go is looked for beside the writer; the deletion
 // looks again.
 func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) ([]dag.RunID, error) {
-	old, err := d.expired(ctx, x)
+	old, err := oldRuns(ctx, d, x)
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +78,8 @@ func (d *DB) expire(r *expired, w dag.WorkflowID) error {
 	return d.enlist(userList(r.user), r.n, false)
 }
 
-// expired finds what need not be kept, oldest first.
-func (d *DB) expired(ctx context.Context, x store.Expiry) (_ []expired, err error) {
+// oldRuns finds what need not be kept, oldest first.
+func oldRuns(ctx context.Context, d *DB, x store.Expiry) (_ []expired, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return nil, err
@@ -93,33 +93,55 @@ func (d *DB) expired(ctx context.Context, x store.Expiry) (_ []expired, err erro
 	if err != nil {
 		return nil, err
 	}
-	floor, err := d.newestBut(conn, x)
+	floor, err := newestBut(d, conn, x.Workflow, max(x.Keep, 1))
 	if err != nil {
 		return nil, err
+	}
+	keyed := int64(-1) // the newest run that a key does not protect, not known yet
+	kept := func(n int64, key string, finished dag.Micros) (bool, error) {
+		if key == "" || finished < x.KeptFrom(key) {
+			return false, nil
+		}
+		if keyed < 0 {
+			if keyed = 0; x.KeyedKeep > 0 {
+				var err error
+				if keyed, err = newestBut(d, conn, x.Workflow, x.KeyedKeep); err != nil {
+					return false, err
+				}
+			}
+		}
+		return n > keyed, nil
 	}
 	var all []expired
 	looked := 0
 	err = d.walkUp(conn, workflowList(x.Workflow), 0, func(n int64) (bool, error) {
 		looked++
+		var r *expired
+		finished := dag.Micros(0)
 		err := d.on(conn, "finishedRun", []any{n}, func(s *sqlite.Stmt) error {
-			finished, key, origin := dag.Micros(s.ColumnInt64(1)), s.ColumnText(2), dag.Origin(s.ColumnText(3))
-			if finished >= x.Before && n > floor || key != "" && finished >= x.KeptFrom(key) || origin == dag.OriginBackfill && filling {
+			if finished = dag.Micros(s.ColumnInt64(1)); finished >= x.Before && n > floor || dag.Origin(s.ColumnText(3)) == dag.OriginBackfill && filling {
 				return nil
 			}
-			r := expired{n: n, key: key, user: s.ColumnText(4), state: s.ColumnText(5)}
+			r = &expired{n: n, key: s.ColumnText(2), user: s.ColumnText(4), state: s.ColumnText(5)}
 			s.ColumnBytes(0, r.id[:])
-			all = append(all, r)
 			return nil
 		})
+		if err != nil || r == nil {
+			return looked < lookMax, err
+		}
+		is, err := kept(n, r.key, finished)
+		if !is {
+			all = append(all, *r)
+		}
 		return len(all) < x.Limit && looked < lookMax, err
 	})
 	return all, err
 }
 
 // newestBut is the newest finished run of a workflow that is not among those to keep; 0: none.
-func (d *DB) newestBut(conn *sqlite.Conn, x store.Expiry) (floor int64, err error) {
-	left := max(x.Keep, 1)
-	err = d.walkDown(conn, workflowList(x.Workflow), 1<<62, func(n int64) (bool, error) {
+func newestBut(d *DB, conn *sqlite.Conn, w dag.WorkflowID, keep int) (floor int64, err error) {
+	left := keep
+	err = d.walkDown(conn, workflowList(w), 1<<62, func(n int64) (bool, error) {
 		err := d.on(conn, "finishedRun", []any{n}, func(*sqlite.Stmt) error {
 			if left--; left < 0 {
 				floor = n
@@ -134,7 +156,12 @@ func (d *DB) newestBut(conn *sqlite.Conn, x store.Expiry) (floor int64, err erro
 // ExpireVersions implements store.Retention. Runs are looked at beside the writer: those that begin meanwhile
 // are of a version that is newer than what goes.
 func (d *DB) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.VersionExpiry) (int, error) {
-	least, err := d.leastVersion(ctx, x.Workflow)
+	keep := int64(max(x.Keep, 1))
+	may, err := owns(ctx, d, "versionsMayGo", []any{int64(x.Shard), int64(x.Workflow), keep}, owner)
+	if err != nil || !may {
+		return 0, err
+	}
+	least, err := leastVersion(ctx, d, x.Workflow)
 	if err != nil || least == 0 {
 		return 0, err
 	}
@@ -146,7 +173,7 @@ func (d *DB) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.Ve
 			return err
 		}
 		for _, s := range []*stmt{d.stmts.expireFiles, d.stmts.expireVersions} { // both see the same versions
-			if n, err = s.row().int(int64(x.Workflow)).int(least).int(int64(x.Superseded)).int(int64(x.Limit)).exec(d.conn); err != nil {
+			if n, err = s.row().int(int64(x.Workflow)).int(least).int(int64(x.Superseded)).int(int64(x.Limit)).int(keep).exec(d.conn); err != nil {
 				return err
 			}
 		}
@@ -160,7 +187,7 @@ func (d *DB) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.Ve
 
 // leastVersion is the oldest version that a run of a workflow has, or one that none can have; 0: there are too
 // many runs to tell.
-func (d *DB) leastVersion(ctx context.Context, w dag.WorkflowID) (_ int64, err error) {
+func leastVersion(ctx context.Context, d *DB, w dag.WorkflowID) (_ int64, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
 		return 0, err
@@ -173,9 +200,9 @@ func (d *DB) leastVersion(ctx context.Context, w dag.WorkflowID) (_ int64, err e
 			least = min(least, s.ColumnInt64(0))
 			return nil
 		})
-		return looked <= lookMax, err
+		return looked <= store.VersionRunsMax, err
 	})
-	if looked > lookMax {
+	if looked > store.VersionRunsMax {
 		least = 0
 	}
 	return least, err

@@ -17,8 +17,8 @@ const (
 	rollPagesMax = 4096
 )
 
-// The lists that a run is on; activeList only while it is unfinished, that of its state only while it has ended
-// otherwise than well, lineList (claims.go) only while it stands in some line.
+// The lists that a run is on; activeList only while it is unfinished, that of its state only while it has
+// ended otherwise than well, lineList (claims.go) only while it stands in some line.
 const activeList = "active"
 
 func stateList(s string) string { return "s/" + s }

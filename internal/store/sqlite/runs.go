@@ -19,8 +19,8 @@ const (
 	rollLookMax = 4096
 )
 
-// choice names the lists that the selected runs are on: on each of all, on one of some unless that is empty, and on
-// none of not.
+// choice names the lists that the selected runs are on: on each of all, on one of some unless that is empty,
+// and on none of not.
 type choice struct {
 	all, some, not []string
 	exact          bool // the lists tell all that the query asks for
@@ -179,7 +179,8 @@ func (d *DB) pages(conn *sqlite.Conn, c *choice, from int64, see func(page int64
 	return end{}, nil
 }
 
-// newest shows rows of runs in falling order of their numbers, from below one down to a floor, until see wants no more.
+// newest shows rows of runs in falling order of their numbers, from below one down to a floor, until see
+// wants no more.
 func (d *DB) newest(conn *sqlite.Conn, c *choice, below, floor int64, see func(*sqlite.Stmt) (bool, error)) (end, error) {
 	enough := false
 	row := func(s *sqlite.Stmt) error {
@@ -257,8 +258,8 @@ func (l *listing) bounds() (floor, below int64, err error) {
 	return floor, below, err
 }
 
-// numberSince is the least number of a run that was created at or after an instant, or one that is greater than all.
-// Numbers rise with time, as far as the clock does.
+// numberSince is the least number of a run that was created at or after an instant, or one that is greater
+// than all. Numbers rise with time, as far as the clock does.
 func (l *listing) numberSince(at dag.Micros) (n int64, err error) {
 	var low, high int64
 	err = l.on(l.conn, "numbersOfRuns", nil, func(s *sqlite.Stmt) error {

@@ -16,7 +16,8 @@ const (
 	statesStep = 64 * rollBits
 )
 
-// listStates lists the runs that a database of an older format has, by their states. If it is interrupted, it begins again.
+// listStates lists the runs that a database of an older format has, by their states. If it is interrupted, it
+// begins again.
 func listStates(conn *sqlite.Conn) error {
 	err := sqlitex.Execute(conn, "DELETE FROM roll WHERE list >= 's/' AND list < 's0'", nil)
 	if err != nil {

@@ -15,6 +15,12 @@ func retention() []check {
 		{"what is kept whatever its age", expireNever},
 		{"only the owner forgets", expireFenced},
 		{"versions go that no run has", expireVersions},
+		{"a key protects a number of runs", expireKeyed},
+		{"lines of the ledger go, and are counted by day", expireFires},
+		{"the newest line of a trigger stays", expireNewestFire},
+		{"backfills go with their instants", expireBackfills},
+		{"nothing is kept of a deleted workflow", expireWorkflow},
+		{"answers under idempotency keys go", expireRequests},
 	}
 }
 
@@ -211,5 +217,212 @@ func expireVersions(b *bed) {
 	expire()
 	b.same(numbers(), []int32{8, 7, 6}, "from the current one")
 	_, err = b.s.(store.Retention).ExpireVersions(b.ctx, b.owner+1, x)
+	b.is(err, store.ErrFenced)
+}
+
+func expireKeyed(b *bed) {
+	var ids []dag.RunID
+	for i := range 6 {
+		ids = append(ids, b.past(dag.Micros(100+i), func(r *dag.RunRow) { r.Key, r.KeyHash = fmt.Sprint("key", i), []byte{1} }).ID)
+	}
+	x := store.Expiry{Workflow: b.run(dag.RunRunning).Workflow, Keep: 1, Before: 1000, Keyed: 50, KeyedKeep: 4, Limit: 10}
+	b.same(b.expire(x), ids[:2], "all but the newest that a key protects")
+	x.KeyedKeep = 0
+	b.same(b.expire(x), []dag.RunID(nil), "all that a key protects")
+}
+
+const day = dag.Micros(24 * 3600 * 1e6)
+
+// ledger writes lines of a trigger, each decided a moment after its instant.
+func (b *bed) ledger(trigger string, at ...dag.Micros) {
+	b.Helper()
+	b.put(func(x *store.Batch) {
+		for i, at := range at {
+			f := store.Fire{Workflow: 1, Trigger: trigger, At: at, Last: at, Count: 1, Outcome: store.OutcomeFired, Run: b.run(dag.RunRunning).ID, Decided: at + 1}
+			if i%2 == 1 {
+				f.Outcome, f.Run, f.Reason, f.Last, f.Count = store.OutcomeSkipped, dag.RunID{}, "overlap", at+day/4, 3
+			}
+			x.Fires = append(x.Fires, f)
+		}
+	})
+}
+
+func (b *bed) expireFires(x store.FireExpiry) (gone int) {
+	b.Helper()
+	for range 100 {
+		did, err := b.s.(store.Retention).ExpireFires(b.ctx, b.owner, x)
+		b.ok(err)
+		gone += did.Gone
+		if x.After = did.Next; did.Next == (store.FireKey{}) {
+			return gone
+		}
+	}
+	b.Error("there is always more")
+	return gone
+}
+
+func (b *bed) linesAt(trigger string) (at []dag.Micros) {
+	b.Helper()
+	fs, err := b.s.Fires(b.ctx, store.FireQuery{Workflow: 1, Trigger: trigger, Limit: 100})
+	b.ok(err)
+	for i := range fs {
+		at = append(at, fs[i].At/day)
+	}
+	return at
+}
+
+func expireFires(b *bed) {
+	b.ledger("gone", 1*day, 2*day, 3*day, 4*day, 5*day, 6*day, 7*day, 8*day)
+	for limit := range 3 {
+		x := store.FireExpiry{Workflow: 1, Plain: 5 * day, Exceptions: 3 * day, Keep: 100, Limit: limit + 1}
+		want := []int{3, 0, 0}[limit]
+		b.same(b.expireFires(x), want, "lines that are gone")
+		b.same(b.linesAt("gone"), []dag.Micros{8, 7, 6, 5, 4}, "lines that are left")
+	}
+	days, err := b.s.FireDays(b.ctx, store.TriggerKey{Workflow: 1, Name: "gone"}, 0, 10)
+	b.ok(err)
+	b.same(days, []store.FireDay{{Workflow: 1, Trigger: "gone", Day: 3, Fired: 1, Until: 3 * day},
+		{Workflow: 1, Trigger: "gone", Day: 2, Skipped: 3, Until: 2*day + day/4}, {Workflow: 1, Trigger: "gone", Day: 1, Fired: 1, Until: day}}, "days")
+	b.ledger("gone", 4*day+1, 4*day+day/2)
+	x := store.FireExpiry{Workflow: 1, Plain: 5 * day, Exceptions: 5 * day, Keep: 100, Limit: 100, Days: 4}
+	b.same(b.expireFires(x), 3, "lines of one day")
+	days, err = b.s.FireDays(b.ctx, store.TriggerKey{Workflow: 1, Name: "gone"}, 0, 10)
+	b.ok(err)
+	b.same(days, []store.FireDay{{Workflow: 1, Trigger: "gone", Day: 4, Fired: 1, Skipped: 6, Until: 4*day + day/2 + day/4}}, "days that are left")
+	x.Plain, x.Exceptions, x.Keep = 0, 0, 2
+	b.same(b.expireFires(x), 2, "all but the newest")
+	b.same(b.linesAt("gone"), []dag.Micros{8, 7}, "the newest")
+	_, err = b.s.(store.Retention).ExpireFires(b.ctx, b.owner+1, x)
+	b.is(err, store.ErrFenced)
+	x.Workflow, x.Plain, x.Exceptions = 2, 100*day, 100*day
+	b.same(b.expireFires(x), 0, "of another workflow")
+}
+
+func expireNewestFire(b *bed) {
+	b.put(func(x *store.Batch) { x.TriggerInserts = []store.Trigger{trigger(1, "t", "cron")} })
+	b.ledger("t", 1*day, 2*day, 3*day)
+	x := store.FireExpiry{Workflow: 1, Plain: 100 * day, Exceptions: 100 * day, Keep: 100, Limit: 100, Days: 1000}
+	b.same(b.expireFires(x), 2, "all but the newest")
+	b.same(b.linesAt("t"), []dag.Micros{3}, "the newest")
+	days, err := b.s.FireDays(b.ctx, store.TriggerKey{Workflow: 1, Name: "t"}, 0, 10)
+	b.ok(err)
+	b.same(days, []store.FireDay{{Workflow: 1, Trigger: "t", Day: 2, Skipped: 3, Until: 2*day + day/4}}, "the newest day")
+}
+
+func expireBackfills(b *bed) {
+	fill := func(id int64, state string, modified dag.Micros) {
+		b.put(func(x *store.Batch) {
+			x.BackfillInserts = []store.Backfill{{ID: id, Workflow: 1, State: state, Revision: 1, Created: 1, Modified: modified, Parallel: 1}}
+			for i := range 3 {
+				x.BackfillRuns = append(x.BackfillRuns, store.BackfillRun{Backfill: id, Workflow: 1, Instant: dag.Micros(i), Run: b.run(dag.RunRunning).ID})
+			}
+		})
+	}
+	fill(1, store.BackfillDone, 100)
+	fill(2, store.BackfillPaused, 100)
+	fill(3, store.BackfillCancelled, 200)
+	fill(4, store.BackfillDone, 300)
+	x := store.BackfillExpiry{Workflow: 1, Before: 150, Keep: 100, Limit: 2}
+	expire := func() (all int) {
+		for range 20 {
+			n, err := b.s.(store.Retention).ExpireBackfills(b.ctx, b.owner, x)
+			b.ok(err)
+			if all += n; n == 0 {
+				return all
+			}
+		}
+		b.Error("there is always more")
+		return all
+	}
+	left := func() (ids []int64) {
+		bs, err := b.s.Backfills(b.ctx, 1, "", 0, 100)
+		b.ok(err)
+		for i := range bs {
+			ids = append(ids, bs[i].ID)
+		}
+		return ids
+	}
+	b.same(expire(), 4, "rows by age")
+	b.same(left(), []int64{4, 3, 2}, "left by age")
+	runs, err := b.s.BackfillRuns(b.ctx, 1, -1, 10)
+	b.ok(err)
+	b.same(len(runs), 0, "instants of one that is gone")
+	x.Before, x.Keep = 0, 1
+	b.same(expire(), 4, "rows by number")
+	b.same(left(), []int64{4, 2}, "left by number")
+	_, err = b.s.(store.Retention).ExpireBackfills(b.ctx, b.owner+1, x)
+	b.is(err, store.ErrFenced)
+}
+
+func expireWorkflow(b *bed) {
+	flow := workflow(1, "made")
+	b.put(func(x *store.Batch) {
+		x.WorkflowInserts = []store.Workflow{flow}
+		x.Versions = []store.Version{version(1, 1)}
+		x.BackfillInserts = []store.Backfill{{ID: 1, Workflow: 1, State: store.BackfillDone, Revision: 1, Created: 1, Modified: 1, Parallel: 1}}
+		x.BackfillRuns = []store.BackfillRun{{Backfill: 1, Workflow: 1, Instant: 1, Run: b.run(dag.RunRunning).ID}}
+	})
+	b.ledger("t", 1*day, 2*day)
+	x := store.WorkflowExpiry{Workflow: 1, Before: 1 << 60, Limit: 1}
+	expire := func() (all int) {
+		for range 20 {
+			n, err := b.s.(store.Retention).ExpireWorkflow(b.ctx, b.owner, x)
+			b.ok(err)
+			if all += n; n == 0 {
+				return all
+			}
+		}
+		b.Error("there is always more")
+		return all
+	}
+	b.same(expire(), 0, "one that is not deleted")
+	gone := flow
+	gone.State, gone.Revision, gone.Modified = store.WorkflowDeleted, flow.Revision+1, 500
+	b.put(func(x *store.Batch) { x.WorkflowUpdates = []store.Workflow{gone} })
+	deleted, err := b.s.(store.Retention).DeletedWorkflows(b.ctx, 0, 10)
+	b.ok(err)
+	b.same(len(deleted), 1, "deleted workflows")
+	r := b.past(100, nil)
+	b.same(expire(), 0, "one that has a run")
+	b.expire(store.Expiry{Workflow: 1, Keep: 1, Before: 1000, Limit: 10})
+	_, err = b.s.Run(b.ctx, r.ID)
+	b.is(err, store.ErrNotFound)
+	x.Before = 500
+	b.same(expire(), 0, "one that was deleted later")
+	x.Before = 501
+	if n := expire(); n == 0 {
+		b.Error("nothing is gone")
+	}
+	deleted, err = b.s.(store.Retention).DeletedWorkflows(b.ctx, 0, 10)
+	b.ok(err)
+	b.same(len(deleted), 0, "deleted workflows that are left")
+	_, err = b.s.Version(b.ctx, 1, 1)
+	b.is(err, store.ErrNotFound)
+	b.same(b.linesAt("t"), []dag.Micros(nil), "its ledger")
+	if bs, err := b.s.Backfills(b.ctx, 1, "", 0, 10); err != nil || len(bs) > 0 {
+		b.Error("its backfills", bs, err)
+	}
+}
+
+func expireRequests(b *bed) {
+	for i := range 5 {
+		b.put(func(x *store.Batch) {
+			x.Requests = []store.Request{{Scope: "s", Key: fmt.Sprint("k", i), Hash: []byte{1}, Answer: []byte{2}, Created: dag.Micros(100 + i)}}
+		})
+	}
+	x := store.RecordExpiry{Requests: 102, RequestsKeep: 100, RecordsKeep: 100, Limit: 100}
+	expire := func() int {
+		n, err := b.s.(store.Retention).ExpireRecords(b.ctx, b.owner, x)
+		b.ok(err)
+		return n
+	}
+	b.same(expire(), 2, "by age")
+	x.RequestsKeep = 1
+	b.same(expire(), 2, "by number")
+	_, err := b.s.Request(b.ctx, "s", "k3")
+	b.is(err, store.ErrNotFound)
+	_, err = b.s.Request(b.ctx, "s", "k4")
+	b.ok(err)
+	_, err = b.s.(store.Retention).ExpireRecords(b.ctx, b.owner+1, x)
 	b.is(err, store.ErrFenced)
 }

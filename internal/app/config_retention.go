@@ -1,0 +1,52 @@
+package app
+
+import (
+	"time"
+
+	"skein.dev/skein/internal/workflow"
+)
+
+// Bounds say how long is kept what happened besides runs, by age (0: for ever) and number.
+type Bounds struct {
+	KeysAge       time.Duration // idempotency keys: of runs, and answers to requests
+	Keys          int           // finished runs of a workflow that a key protects; answers in all
+	FiresAge      time.Duration // lines of the ledger that say that a run was started in time
+	ExceptionsAge time.Duration // all other lines
+	Fires         int           // lines of a workflow
+	DaysAge       time.Duration // what is counted by day of lines that are gone
+	BackfillsAge  time.Duration // backfills that are over
+	Backfills     int           // of a workflow
+	Versions      int           // of a workflow, besides those that a run has
+	RecordsAge    time.Duration // ended tokens, former processes, orders to nodes
+	Records       int           // former processes
+}
+
+// boundsMost is the greatest number that a bound can be: all, in practice.
+const boundsMost = 1_000_000_000
+
+// boundSettings are the settings of Bounds.
+func boundSettings() []setting {
+	age := func(name, otherwise string, to func(*Config) *time.Duration) setting {
+		return setting{name: name, def: text(otherwise), set: func(c *Config, v string) error {
+			d, err := workflow.ParseDuration(v)
+			*to(c) = time.Duration(d)
+			return err
+		}}
+	}
+	number := func(name, otherwise string, to func(*Config) *int) setting {
+		return setting{name: name, def: text(otherwise), set: func(c *Config, v string) error { return setCount(to(c), v, boundsMost) }}
+	}
+	return []setting{
+		age("retention_keys_age", "7d", func(c *Config) *time.Duration { return &c.Bounds.KeysAge }),
+		number("retention_keys", "100000", func(c *Config) *int { return &c.Bounds.Keys }),
+		age("retention_fires_age", "90d", func(c *Config) *time.Duration { return &c.Bounds.FiresAge }),
+		age("retention_exceptions_age", "730d", func(c *Config) *time.Duration { return &c.Bounds.ExceptionsAge }),
+		number("retention_fires", "100000", func(c *Config) *int { return &c.Bounds.Fires }),
+		age("retention_days_age", "1825d", func(c *Config) *time.Duration { return &c.Bounds.DaysAge }),
+		age("retention_backfills_age", "400d", func(c *Config) *time.Duration { return &c.Bounds.BackfillsAge }),
+		number("retention_backfills", "1000", func(c *Config) *int { return &c.Bounds.Backfills }),
+		number("retention_versions", "100", func(c *Config) *int { return &c.Bounds.Versions }),
+		age("retention_records_age", "400d", func(c *Config) *time.Duration { return &c.Bounds.RecordsAge }),
+		number("retention_records", "10000", func(c *Config) *int { return &c.Bounds.Records }),
+	}
+}

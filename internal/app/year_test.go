@@ -1,0 +1,324 @@
+package app
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	zsqlite "zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/postgres"
+	"skein.dev/skein/internal/store/postgres/pgtest"
+	"skein.dev/skein/internal/store/sqlite"
+)
+
+// What a year of TestYear is made of.
+const (
+	yearSteps     = 24 // half months
+	yearStep      = 365 * 24 * time.Hour / yearSteps
+	yearWorkflows = 10
+)
+
+// yearTables says of each table whether rows come with time. Those that do not are as many as people declare,
+// as there are shards and members, or as there is work that is unfinished.
+var yearTables = map[string]bool{
+	"workflow": true, "version": true, "version_file": true, "run": true, "attempt": true, "event": true, "request": true,
+	"fire": true, "fire_day": true, "backfill": true, "backfill_run": true, "handler": true, "token": true,
+	"roll": true, "run_key": true, // of SQLite
+	"unsuccessful": true, "log": true, "node_order": true, // of PostgreSQL
+	"meta": false, "shard": false, "trigger": false, "trigger_on": false, "queue": false, "class": false, "line": false,
+	"message": false, "member": false, "active": false, "submitted": false, "wave": false,
+}
+
+// TestYear lives a year in half months, with bounds that are reached within some months: every table and
+// every file stops growing. A table that is not in yearTables fails it: whoever adds one says how it is
+// bounded.
+func TestYear(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "skein.db")
+		db, err := sqlite.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		conn, err := zsqlite.OpenConn(path, zsqlite.OpenReadOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		liveYear(t, db, func(sql string, see func(name string, n int64)) error {
+			return sqlitex.Execute(conn, sql, &sqlitex.ExecOptions{ResultFunc: func(s *zsqlite.Stmt) error {
+				see(s.ColumnText(0), s.ColumnInt64(1))
+				return nil
+			}})
+		}, "SELECT name, 0 FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+	})
+	t.Run("postgres", func(t *testing.T) {
+		pg, err := pgtest.Start(pgtest.Options{NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pg.Close()
+		db, err := postgres.Open(t.Context(), postgres.Options{URL: pg.URL("postgres"), Shards: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		conn, err := pgx.Connect(t.Context(), pg.URL("postgres"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.Background())
+		liveYear(t, db, func(sql string, see func(name string, n int64)) error {
+			rows, err := conn.Query(t.Context(), sql)
+			if err != nil {
+				return err
+			}
+			name, n := "", int64(0)
+			_, err = pgx.ForEachRow(rows, []any{&name, &n}, func() error {
+				see(name, n)
+				return nil
+			})
+			return err
+		}, "SELECT schemaname || '.' || tablename, 0::bigint FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')")
+	})
+}
+
+// yearStore is a store whose clock is the year's.
+type yearStore struct {
+	store.Store
+	store.Retention
+	now dag.Micros
+}
+
+func (s *yearStore) Clock(context.Context) (dag.Micros, error) { return s.now, nil }
+
+// year is what happens in it.
+type year struct {
+	*testing.T
+	st       *yearStore
+	tokens   store.Tokens
+	logs     store.Logs    // nil: the database has none
+	cluster  store.Cluster // nil: it is for one node
+	data     string
+	batch    store.Batch
+	owner    dag.HandlerID
+	step     int
+	last     uint32 // number of the last id
+	versions int32
+}
+
+// engineOfYear is what the store of a year has to be able to do.
+type engineOfYear interface {
+	store.Store
+	store.Retention
+	store.Tokens
+}
+
+func liveYear(t *testing.T, db engineOfYear, query func(sql string, see func(string, int64)) error, tables string) {
+	c := testConfig(t, nil)
+	c.RetentionRuns, c.RetentionAge = 4, 90*24*time.Hour
+	c.Bounds = Bounds{KeysAge: 20 * 24 * time.Hour, Keys: 50, FiresAge: 30 * 24 * time.Hour, ExceptionsAge: 60 * 24 * time.Hour, Fires: 1000,
+		DaysAge: 90 * 24 * time.Hour, BackfillsAge: 60 * 24 * time.Hour, Backfills: 3, Versions: 2, RecordsAge: 40 * 24 * time.Hour, Records: 10}
+	st := &yearStore{Store: db, Retention: db, now: dag.Micro(time.Now())}
+	y := &year{T: t, st: st, tokens: db, data: c.Data}
+	y.logs, _ = any(db).(store.Logs)
+	y.cluster, _ = any(db).(store.Cluster)
+	f := newForgetting(&Node{store: st, cfg: c, log: slog.New(slog.DiscardHandler)})
+	f.owner, f.owns, f.gone = func() dag.HandlerID { return y.owner }, func(dag.ShardID) bool { return true }, func(int) {}
+	y.begin()
+	var known []string
+	y.ok(query(tables, func(name string, _ int64) { known = append(known, name) }))
+	seen := make([]map[string]int64, yearSteps)
+	for y.step = range yearSteps {
+		y.live()
+		st.now += dag.Micros(yearStep.Microseconds())
+		y.ok(f.tables(t.Context()))
+		counts := map[string]int64{"files": y.files()}
+		for _, name := range known {
+			y.ok(query("SELECT '', count(*) FROM "+name, func(_ string, n int64) { counts[filepath.Ext("." + name)[1:]] = n }))
+		}
+		seen[y.step] = counts
+	}
+	for name := range seen[0] {
+		comes, is := yearTables[name]
+		if name == "files" {
+			comes, is = true, true
+		}
+		if !is {
+			t.Errorf("table %s is new: say in yearTables how it is bounded, and have rows of it come", name)
+		}
+		most := func(from, to int) (n int64) {
+			for _, counts := range seen[from:to] {
+				n = max(n, counts[name])
+			}
+			return n
+		}
+		early, late := most(yearSteps/3, 2*yearSteps/3), most(2*yearSteps/3, yearSteps)
+		if late > early {
+			t.Errorf("%s grows: at most %d in the second third of the year, %d in the last", name, early, late)
+		}
+		if comes && most(0, yearSteps) == 0 {
+			t.Errorf("%s was always empty: nothing is shown of it", name)
+		}
+	}
+}
+
+func (y *year) ok(err error) {
+	y.Helper()
+	if err != nil {
+		y.Fatal(err)
+	}
+}
+
+func (y *year) files() (n int64) {
+	err := filepath.WalkDir(y.data, func(string, fs.DirEntry, error) error {
+		n++
+		return nil
+	})
+	y.ok(err)
+	return n
+}
+
+func (y *year) commit() {
+	y.Helper()
+	if _, err := y.st.Commit(y.Context(), &y.batch); err != nil {
+		y.Fatal(err)
+	}
+	y.batch.Fences[0].Seq++
+	y.batch.Reset()
+}
+
+// begin takes the shard and declares the workflows that stay.
+func (y *year) begin() {
+	h, err := y.st.Register(y.Context(), uuid.NewString(), "node")
+	y.ok(err)
+	y.owner = h.ID
+	got, err := y.st.Acquire(y.Context(), h.ID, []dag.ShardID{0})
+	y.ok(err)
+	y.batch.Fences = []store.Fence{got[0].Fence}
+	for w := range yearWorkflows {
+		id := dag.WorkflowID(w + 1)
+		y.workflow(id)
+		y.batch.TriggerInserts = append(y.batch.TriggerInserts, store.Trigger{Workflow: id, Name: "hourly", Version: 1, Kind: "cron", Spec: []byte("{}"),
+			State: store.TriggerActive, Revision: 1, Created: y.st.now, Modified: y.st.now, Since: y.st.now, Decided: y.st.now})
+	}
+	y.versions = 1
+	y.commit()
+}
+
+func (y *year) workflow(id dag.WorkflowID) store.Workflow {
+	w := store.Workflow{ID: id, Namespace: "default", Name: fmt.Sprint("w", id), State: store.WorkflowActive, Version: 1, Latest: 1, Revision: 1,
+		Created: y.st.now, Modified: y.st.now}
+	y.batch.WorkflowInserts = append(y.batch.WorkflowInserts, w)
+	y.batch.Versions = append(y.batch.Versions, y.version(id, 1))
+	return w
+}
+
+func (y *year) version(id dag.WorkflowID, n int32) store.Version {
+	return store.Version{Workflow: id, Version: n, Source: []byte("x"), Def: []byte("{}"), Graph: []byte{1}, Digest: []byte{byte(n)}, User: "ada",
+		Created: y.st.now, Files: []store.File{{Name: "a", Mode: 0o644, Data: []byte("x")}}}
+}
+
+// live has something of everything happen.
+func (y *year) live() {
+	y.versions++
+	for w := range yearWorkflows {
+		id := dag.WorkflowID(w + 1)
+		y.runs(id)
+		b := store.Backfill{ID: int64(y.step*yearWorkflows + w + 1), Workflow: id, State: store.BackfillDone, Parallel: 1, Revision: 1, Created: y.st.now, Modified: y.st.now}
+		y.batch.BackfillInserts = append(y.batch.BackfillInserts, b)
+		for i := range 3 {
+			y.batch.BackfillRuns = append(y.batch.BackfillRuns, store.BackfillRun{Backfill: b.ID, Workflow: id, Instant: dag.Micros(i), Run: y.id()})
+		}
+		y.batch.Versions = append(y.batch.Versions, y.version(id, y.versions))
+		y.batch.WorkflowUpdates = append(y.batch.WorkflowUpdates, store.Workflow{ID: id, Namespace: "default", Name: fmt.Sprint("w", id),
+			State: store.WorkflowActive, Version: y.versions, Latest: y.versions, Revision: int64(y.versions), Modified: y.st.now})
+	}
+	for i := range 20 {
+		y.batch.Requests = append(y.batch.Requests, store.Request{Scope: "s", Key: fmt.Sprint(y.step, "/", i), Hash: []byte{1}, Answer: []byte{1}, Created: y.st.now})
+	}
+	y.commit()
+	gone := y.workflow(dag.WorkflowID(1000 + y.step))
+	y.commit()
+	y.runs(gone.ID)
+	gone.State, gone.Revision = store.WorkflowDeleted, 2
+	y.batch.WorkflowUpdates = append(y.batch.WorkflowUpdates, gone)
+	y.commit()
+	for i := range 5 {
+		h, err := y.st.Register(y.Context(), uuid.NewString(), fmt.Sprint("worker-", y.step, "-", i))
+		y.ok(err)
+		token, err := y.tokens.AddToken(y.Context(), store.Token{Kind: store.TokenAPI, Name: fmt.Sprint("t", h.ID), Hash: []byte(h.UUID), By: "ada"})
+		y.ok(err)
+		y.ok(y.tokens.RevokeToken(y.Context(), token.ID))
+		if y.cluster != nil {
+			_, err := y.cluster.Order(y.Context(), store.Order{Node: h.Node, What: "cordon", Actor: "ada"}, true)
+			y.ok(err)
+		}
+	}
+}
+
+// runs has runs of a workflow, each with a line of the ledger, some with a key, some failed.
+func (y *year) runs(w dag.WorkflowID) {
+	var made []dag.RunRow
+	for i := range 6 {
+		at := y.st.now + dag.Micros(i)*dag.Micros((yearStep/7).Microseconds())
+		r := dag.RunRow{Header: dag.Header{ID: y.id(), Workflow: w, Version: 1, Origin: dag.OriginSchedule, User: fmt.Sprint("user-", y.step), Created: at},
+			State: dag.RunRunning, Generation: 1}
+		if w < 1000 {
+			r.Version = y.versions
+		}
+		if i%2 == 0 {
+			r.Key, r.KeyHash = fmt.Sprint(y.step, "-", i), []byte{1}
+		}
+		made = append(made, r)
+		y.batch.RunInserts = append(y.batch.RunInserts, r)
+		y.batch.AttemptInserts = append(y.batch.AttemptInserts, dag.AttemptRow{Run: r.ID, Task: 0, Token: 1, Generation: 1, Handler: y.owner,
+			Assigned: at, State: dag.AttemptFailed, Finished: at + 1})
+		y.batch.Events = append(y.batch.Events, dag.EventRow{Run: r.ID, At: at, Records: []byte{1}})
+		y.batch.Fires = append(y.batch.Fires, store.Fire{Workflow: w, Trigger: "hourly", At: at, Last: at, Count: 1, Outcome: store.OutcomeFired, Run: r.ID, Decided: at},
+			store.Fire{Workflow: w, Trigger: fmt.Sprint("renamed-", y.step), At: at, Last: at, Count: 1, Outcome: store.OutcomeSkipped, Reason: "overlap", Decided: at})
+		dir := filepath.Join(y.data, "logs", "default", fmt.Sprint("w", w), r.ID.String())
+		y.ok(os.MkdirAll(dir, 0o700))
+		y.ok(os.WriteFile(filepath.Join(dir, "0.1.log"), []byte("said"), 0o600))
+	}
+	y.commit()
+	if y.logs != nil {
+		_, err := y.logs.AppendLogs(y.Context(), []store.LogPart{{LogID: store.LogID{Run: made[0].ID, Task: 0, Token: 1}, Size: 4, Data: []byte("said")}}, 100)
+		y.ok(err)
+	}
+	for range 2 {
+		for i := range made {
+			y.batch.Events = append(y.batch.Events, dag.EventRow{Run: made[i].ID, At: made[i].Created + 1, Records: []byte{1}})
+		}
+		y.commit()
+	}
+	for i := range made {
+		u := dag.RunUpdate{RunRow: made[i], Was: dag.RunRunning}
+		if u.State, u.FinishedAt = dag.RunSucceeded, u.Created+2; i%3 == 0 {
+			u.State = dag.RunFailed
+		}
+		y.batch.RunUpdates = append(y.batch.RunUpdates, u)
+	}
+	y.commit()
+}
+
+// id is that of a run that is made now.
+func (y *year) id() (id dag.RunID) {
+	y.last++
+	binary.BigEndian.PutUint64(id[:8], uint64(y.st.now/1000)<<16|7<<12)
+	id[8] = 0x80
+	binary.BigEndian.PutUint32(id[12:], y.last)
+	return id
+}

@@ -1,0 +1,185 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// expireAs makes a change that forgets, for the owner of a shard.
+func expireAs(ctx context.Context, s *Store, shard dag.ShardID, owner dag.HandlerID, change func()) error {
+	return s.write(ctx, Op{Kind: LogsBefore}, LogsAfter, func() error {
+		if !s.hasShard(shard) || s.shards[shard].owner != owner {
+			return fmt.Errorf("shard %d is another's: %w", shard, store.ErrFenced)
+		}
+		change()
+		return nil
+	})
+}
+
+// ExpireFires deletes lines of the ledger and counts them by day.
+func (s *Store) ExpireFires(ctx context.Context, owner dag.HandlerID, x store.FireExpiry) (did store.FiresExpired, err error) {
+	err = expireAs(ctx, s, x.Shard, owner, func() {
+		var all []store.Fire
+		for k, lines := range s.ledger {
+			if k.Workflow == x.Workflow {
+				all = append(all, lines...)
+			}
+		}
+		slices.SortFunc(all, func(a, b store.Fire) int { return byFireKey(fireKey(&a), fireKey(&b)) })
+		least := dag.Micros(-1)
+		if n := len(all) - 1 - max(x.Keep, 1); n >= 0 {
+			least = all[n].Decided
+		}
+		looked := 0
+		for i := range all {
+			f := &all[i]
+			if byFireKey(fireKey(f), x.After) <= 0 || f.Decided >= max(x.Plain, x.Exceptions, least+1) {
+				continue
+			}
+			if looked++; looked == x.Limit {
+				did.Next = fireKey(f)
+			}
+			bound := x.Exceptions
+			if f.Plain() {
+				bound = x.Plain
+			}
+			if (f.Decided < bound || f.Decided <= least) && !newestLocked(s, f) {
+				forgetFireLocked(s, f)
+				did.Gone++
+			}
+			if looked == x.Limit {
+				break
+			}
+		}
+		forgetDaysLocked(s, &x)
+	})
+	return did, err
+}
+
+// newestLocked reports whether a line is the newest of a trigger that exists.
+func newestLocked(s *Store, f *store.Fire) bool {
+	k := store.TriggerKey{Workflow: f.Workflow, Name: f.Trigger}
+	_, exists := s.triggers[k]
+	last := &s.ledger[k][len(s.ledger[k])-1]
+	return exists && last.At == f.At && last.Key == f.Key
+}
+
+func forgetFireLocked(s *Store, f *store.Fire) {
+	k := store.TriggerKey{Workflow: f.Workflow, Name: f.Trigger}
+	s.ledger[k] = slices.DeleteFunc(slices.Clone(s.ledger[k]), func(l store.Fire) bool { return l.At == f.At && l.Key == f.Key })
+	day := store.DayOf(f.At)
+	i, found := slices.BinarySearchFunc(s.days[k], day, func(d store.FireDay, day int32) int { return cmp.Compare(d.Day, day) })
+	if !found {
+		s.days[k] = slices.Insert(s.days[k], i, store.FireDay{Workflow: k.Workflow, Trigger: k.Name, Day: day})
+	}
+	s.days[k][i].Add(f)
+}
+
+func forgetDaysLocked(s *Store, x *store.FireExpiry) {
+	for k, days := range s.days {
+		_, exists := s.triggers[k]
+		if k.Workflow != x.Workflow {
+			continue
+		}
+		n := 0
+		for n < len(days) && days[n].Day < x.Days && (!exists || n < len(days)-1) {
+			n++
+		}
+		s.days[k] = slices.Clone(days[n:])
+	}
+}
+
+// FireDays lists what is kept of forgotten lines.
+func (s *Store) FireDays(ctx context.Context, k store.TriggerKey, before int32, limit int) ([]store.FireDay, error) {
+	var found []store.FireDay
+	err := s.read(ctx, Read, func() error {
+		for _, d := range slices.Backward(s.days[k]) {
+			if (before == 0 || d.Day < before) && len(found) < pageSize(limit) {
+				found = append(found, d)
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// ExpireBackfills deletes instants of the oldest backfill that need not be kept.
+func (s *Store) ExpireBackfills(ctx context.Context, owner dag.HandlerID, x store.BackfillExpiry) (n int, err error) {
+	err = expireAs(ctx, s, x.Shard, owner, func() {
+		var over []int64
+		for _, id := range slices.Sorted(maps.Keys(s.backfills)) {
+			if b := s.backfills[id]; b.Workflow == x.Workflow && (b.State == store.BackfillDone || b.State == store.BackfillCancelled) {
+				over = append(over, id)
+			}
+		}
+		for i, id := range over {
+			if s.backfills[id].Modified >= x.Before && i >= len(over)-max(x.Keep, 1) {
+				continue
+			}
+			n = min(len(s.backfillRuns[id]), x.Limit)
+			if s.backfillRuns[id] = slices.Clone(s.backfillRuns[id][n:]); len(s.backfillRuns[id]) == 0 {
+				delete(s.backfillRuns, id)
+				delete(s.backfills, id)
+				n++
+			}
+			return
+		}
+	})
+	return n, err
+}
+
+// ExpireWorkflow deletes all of a deleted workflow.
+func (s *Store) ExpireWorkflow(ctx context.Context, owner dag.HandlerID, x store.WorkflowExpiry) (n int, err error) {
+	err = expireAs(ctx, s, x.Shard, owner, func() {
+		w, is := s.workflows[x.Workflow]
+		if list := s.byWorkflow[x.Workflow]; !is || w.State != store.WorkflowDeleted || w.Modified >= x.Before || list != nil && len(*list) > 0 {
+			return
+		}
+		maps.DeleteFunc(s.ledger, func(k store.TriggerKey, _ []store.Fire) bool { return k.Workflow == x.Workflow })
+		maps.DeleteFunc(s.days, func(k store.TriggerKey, _ []store.FireDay) bool { return k.Workflow == x.Workflow })
+		maps.DeleteFunc(s.backfillRuns, func(id int64, _ []store.BackfillRun) bool { return s.backfills[id].Workflow == x.Workflow })
+		maps.DeleteFunc(s.backfills, func(_ int64, b store.Backfill) bool { return b.Workflow == x.Workflow })
+		delete(s.versions, x.Workflow)
+		delete(s.byWorkflow, x.Workflow)
+		delete(s.workflows, x.Workflow)
+		n = 1
+	})
+	return n, err
+}
+
+// DeletedWorkflows lists deleted workflows by id.
+func (s *Store) DeletedWorkflows(ctx context.Context, after dag.WorkflowID, limit int) ([]store.Workflow, error) {
+	var found []store.Workflow
+	err := s.read(ctx, Read, func() error {
+		for _, id := range slices.Sorted(maps.Keys(s.workflows)) {
+			if w := s.workflows[id]; id > after && w.State == store.WorkflowDeleted && len(found) < pageSize(limit) {
+				found = append(found, w)
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// ExpireRecords deletes answers to requests. Tokens and handlers stay: this store lives as long as its
+// process.
+func (s *Store) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.RecordExpiry) (n int, err error) {
+	err = expireAs(ctx, s, x.Shard, owner, func() {
+		keys := slices.SortedFunc(maps.Keys(s.requests), func(a, b requestKey) int {
+			return cmp.Or(cmp.Compare(s.requests[a].Created, s.requests[b].Created), cmp.Compare(a.scope, b.scope), cmp.Compare(a.key, b.key))
+		})
+		for i, k := range keys {
+			if n < x.Limit && (s.requests[k].Created < x.Requests || i < len(keys)-max(x.RequestsKeep, 1)) {
+				delete(s.requests, k)
+				n++
+			}
+		}
+	})
+	return n, err
+}

@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"context"
+	_ "embed"
+	"math"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+//go:embed past.sql
+var pastSQL string
+
+// expireAs carries out statements that forget, for the owner of a shard. It has the connection of logs:
+// writers need theirs.
+func expireAs(ctx context.Context, d *DB, shard dag.ShardID, owner dag.HandlerID, all ...query) error {
+	if err := ended(ctx, all[0].name); err != nil {
+		return err
+	}
+	c, err := d.logs.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.logs.give(c)
+	return c.change(ctx, append([]query{{"holds", args{}.int4(int32(shard)).int8(int64(owner)), nil}}, all...))
+}
+
+// count adds up what statements say.
+func count(ctx context.Context, d *DB, shard dag.ShardID, owner dag.HandlerID, all ...query) (n int, err error) {
+	for i := range all {
+		all[i].see = func(r *row) error {
+			n += int(r.int())
+			return r.damaged("a count")
+		}
+	}
+	return n, expireAs(ctx, d, shard, owner, all...)
+}
+
+// ExpireFires implements store.Retention. As long as programs are there that expect the whole ledger, nothing
+// goes.
+func (d *DB) ExpireFires(ctx context.Context, owner dag.HandlerID, x store.FireExpiry) (did store.FiresExpired, err error) {
+	if d.stands.Load() < formatPast {
+		return did, nil
+	}
+	lines := args{}.int8(int64(x.Workflow)).int8(int64(x.Plain)).int8(int64(x.Exceptions)).int8(int64(max(x.Keep, 1))).
+		int8(int64(x.After.Decided)).text(x.After.Trigger).int8(int64(x.After.At)).text(x.After.Key).int8(int64(x.Limit))
+	err = expireAs(ctx, d, x.Shard, owner, query{"expireFires", lines, func(r *row) error {
+		did.Gone = int(r.int())
+		more := int(r.int()) == x.Limit
+		if last := (store.FireKey{Decided: r.micros(), Workflow: x.Workflow, Trigger: r.text(), At: r.micros(), Key: r.text()}); more {
+			did.Next = last
+		}
+		return r.damaged("the ledger")
+	}}, query{"expireDays", args{}.int8(int64(x.Workflow)).int4(x.Days), nil})
+	return did, err
+}
+
+// FireDays implements store.Schedules.
+func (d *DB) FireDays(ctx context.Context, k store.TriggerKey, before int32, limit int) ([]store.FireDay, error) {
+	if before == 0 {
+		before = math.MaxInt32
+	}
+	a := args{}.int8(int64(k.Workflow)).text(k.Name).int4(before).int8(int64(limitOf(limit)))
+	return list(ctx, d, query{name: "fireDays", args: a}, func(r *row, v *store.FireDay) error {
+		v.Workflow, v.Trigger, v.Day = dag.WorkflowID(r.int()), r.text(), int32(r.int())
+		v.Fired, v.Late, v.Skipped, v.Merged, v.Missed, v.Until = r.int(), r.int(), r.int(), r.int(), r.int(), r.micros()
+		return r.damaged("what is kept of trigger %s", v.Trigger)
+	})
+}
+
+// ExpireBackfills implements store.Retention.
+func (d *DB) ExpireBackfills(ctx context.Context, owner dag.HandlerID, x store.BackfillExpiry) (int, error) {
+	return count(ctx, d, x.Shard, owner, query{name: "expireBackfills",
+		args: args{}.int8(int64(x.Workflow)).int8(int64(x.Before)).int8(int64(max(x.Keep, 1))).int8(int64(x.Limit))})
+}
+
+// ExpireWorkflow implements store.Retention.
+func (d *DB) ExpireWorkflow(ctx context.Context, owner dag.HandlerID, x store.WorkflowExpiry) (int, error) {
+	return count(ctx, d, x.Shard, owner, query{name: "expireWorkflow",
+		args: args{}.int8(int64(x.Workflow)).int8(int64(x.Before)).int8(int64(x.Limit))})
+}
+
+// DeletedWorkflows implements store.Retention.
+func (d *DB) DeletedWorkflows(ctx context.Context, after dag.WorkflowID, limit int) ([]store.Workflow, error) {
+	return list(ctx, d, query{name: "deletedWorkflows", args: args{}.int8(int64(after)).int8(int64(limitOf(limit)))}, scanWorkflow)
+}
+
+// ExpireRecords implements store.Retention.
+func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.RecordExpiry) (int, error) {
+	by := func(before dag.Micros, keep int) args {
+		return args{}.int8(int64(before)).int8(int64(max(keep, 1))).int8(int64(x.Limit))
+	}
+	return count(ctx, d, x.Shard, owner, query{name: "expireRequests", args: by(x.Requests, x.RequestsKeep)},
+		query{name: "expireHandlers", args: by(x.Records, x.RecordsKeep)}, query{name: "expireTokens", args: args{}.int8(int64(x.Records))})
+}
