@@ -258,6 +258,11 @@ func (c *cli) asTyped(text string) string {
 		c.flags.Visit(func(f *pflag.Flag) {
 			for _, part := range []string{"body.", "query."} {
 				text = strings.ReplaceAll(text, part+f.Name+": ", fmt.Sprintf("--%s %s: ", f.Name, f.Value))
+				if list, ok := f.Value.(pflag.SliceValue); ok {
+					for i, value := range list.GetSlice() {
+						text = strings.ReplaceAll(text, fmt.Sprintf("%s%s[%d]: ", part, f.Name, i), fmt.Sprintf("--%s %s: ", f.Name, value))
+					}
+				}
 			}
 		})
 	}
