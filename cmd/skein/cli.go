@@ -75,6 +75,7 @@ With one, others can look on and start runs:      skein dev`,
 	f.String("db-file", "", "file with the database's address, for one that has a password; others must not be able to read it")
 	f.String("ca-cert", "", "PEM file of an authority that signs the certificates of servers, besides those of the system")
 	f.String("token-file", "", "file with the token to show to servers, and between the nodes of a cluster (or SKEIN_API_TOKEN); others must not be able to read it")
+	f.Bool("insecure-plaintext", false, "send tokens over http:// to other machines, and as a server listen for them without a certificate: all can be read on the way")
 	f.String("server", "", "URL of a server to talk to (default: the one that holds the data folder)")
 	root.AddGroup(
 		&cobra.Group{ID: "start", Title: "Start here:"},
@@ -192,7 +193,6 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("retention-runs", "", "and so many of each workflow (default 1000)")
 	f.String("tls-cert", "", "PEM file of the certificate to show; with it, and a token, the node may listen beyond loopback")
 	f.String("tls-key", "", "PEM file of its key")
-	f.Bool("insecure-plaintext", false, "listen beyond loopback without a certificate: tokens and all else can be read on the way")
 	f.String("connections-per-address", "", "connections of one address that are served before they show a token (default 64)")
 	f.Bool("no-ui", false, "serve no web page")
 	f.String("base-path", "", "path under which browsers reach the server, such as /skein behind a proxy")

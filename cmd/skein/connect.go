@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -58,10 +59,23 @@ func (c *cli) servers() []string {
 	return c.cfg.Server
 }
 
+// private refuses to send a token over a connection that others can read on its way.
+func (c *cli) private(server string) error {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "http" || c.cfg.APIToken == "" || c.cfg.Plaintext || app.IsLoopback(u.Hostname()) {
+		return nil // what is no URL is told of where it is used
+	}
+	return hint(usage("--server %s: the token would pass in plain text to another machine, and whoever reads it can use it", server),
+		"ask it by its address with https://, go through an SSH tunnel, or allow it for a network where nobody listens: --insecure-plaintext")
+}
+
 // remote connects to the first of the servers named that is ready.
 func (c *cli) remote(ctx context.Context) (*session, error) {
 	var errs []error
 	for _, url := range c.servers() {
+		if err := c.private(url); err != nil {
+			return nil, err
+		}
 		k, err := c.newClient(url)
 		if err != nil {
 			return nil, err

@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -39,5 +41,27 @@ func TestSecretsAreHidden(t *testing.T) {
 	}
 	if strings.Contains(spied, "s3cret") {
 		t.Errorf("the task has read %q", spied)
+	}
+}
+
+// TestTokenStaysPrivate: the command line sends no token in plain text to an address that is not loopback, unless it is told to.
+func TestTokenStaysPrivate(t *testing.T) {
+	t.Parallel()
+	shown := make(chan string, 100)
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown <- r.Header.Get("Authorization")
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer node.Close()
+	w := newWorld(t)
+	token := w.secret("t", "skein_api_x")
+	url := "http://0.0.0.0:" + node.URL[strings.LastIndex(node.URL, ":")+1:] // which leads to this machine
+	w.refused(exitUsage, []string{"plain text", "https://", "--insecure-plaintext"}, "--server", url, "--token-file", token, "run", "list")
+	if n := len(shown); n != 0 {
+		t.Errorf("the node was asked %d times", n)
+	}
+	w.skein("--server", url, "--token-file", token, "--insecure-plaintext", "run", "list")
+	if len(shown) == 0 || <-shown != "Bearer skein_api_x" {
+		t.Error("told to, it does not show the token")
 	}
 }

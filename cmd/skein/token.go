@@ -32,8 +32,9 @@ func (c *cli) tokenCreateCmd() *cobra.Command {
 		Use: "create", Short: "Make a token; it is shown once",
 		Long: `Makes a token and prints it, once: only a hash of it is stored. Its holder gives it in a file (--token-file) or in
 SKEIN_API_TOKEN. Kinds: api for people and programs, worker for skein worker, node for what the nodes of a cluster say
-to each other. A node that listens beyond loopback asks every caller for one.`,
-		Example: "  skein token create --kind api --name ann --expires 90d\n  skein token create --kind worker --name rack-7 --out /etc/skein/token",
+to each other. A node that listens beyond loopback asks every caller for one. A token counts for 90 days unless
+--expires says otherwise; skein doctor names those that expire within 14 days.`,
+		Example: "  skein token create --kind api --name ann --expires 30d\n  skein token create --kind worker --name rack-7 --expires never --out /etc/skein/token",
 		Args:    cobra.NoArgs,
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, _ []string) error {
 			return c.createToken(ctx, s, f)
@@ -42,7 +43,7 @@ to each other. A node that listens beyond loopback asks every caller for one.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.kind, "kind", "api", "api | worker | node")
 	fl.StringVar(&f.name, "name", "", "on whose behalf calls with it are made (default the kind and the day)")
-	fl.StringVar(&f.expires, "expires", "", "how long it counts, such as 90d (default: until it is revoked)")
+	fl.StringVar(&f.expires, "expires", "90d", "how long it counts, such as 30d; never: until it is revoked")
 	fl.StringVar(&f.out, "out", "", "file to write it to, readable by nobody else, instead of showing it")
 	notSettings(fl, "name")
 	return cmd
@@ -56,10 +57,10 @@ func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
 	if req.Name == "" {
 		req.Name = f.kind + "-" + time.Now().UTC().Format("2006-01-02")
 	}
-	if f.expires != "" {
+	if f.expires != "never" {
 		d, err := workflow.ParseDuration(f.expires)
 		if err != nil || d <= 0 {
-			return usage("--expires %s: want a duration such as 90d", f.expires)
+			return usage("--expires %s: want a duration such as 90d, or never", f.expires)
 		}
 		req.Expires = &api.Time{Time: time.Now().UTC().Add(time.Duration(d))}
 	}
@@ -81,16 +82,24 @@ func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
 		if err := os.WriteFile(f.out, []byte(t.Secret+"\n"), 0o600); err != nil {
 			return err
 		}
-		c.say("token %s of the kind %s is in %s", t.Name, t.Kind, f.out)
+		c.say("token %s of the kind %s is in %s%s", t.Name, t.Kind, f.out, until(t.ExpiresAt))
 		t.Secret = ""
 	}
 	return one(c, t, t.Name, func() error {
 		if f.out == "" {
-			c.say("token %s of the kind %s; it is not shown again:", t.Name, t.Kind)
+			c.say("token %s of the kind %s%s; it is not shown again:", t.Name, t.Kind, until(t.ExpiresAt))
 			fmt.Fprintln(c.out, t.Secret)
 		}
 		return nil
 	})
+}
+
+// until says how long a token counts.
+func until(end *api.Time) string {
+	if end == nil {
+		return ", until it is revoked"
+	}
+	return ", until " + end.UTC().Format(time.DateOnly)
 }
 
 func (c *cli) tokenListCmd() *cobra.Command {

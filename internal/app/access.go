@@ -21,6 +21,9 @@ func (c *Config) open() bool {
 	return err == nil && !isLoopback(host)
 }
 
+// IsLoopback reports whether a host is this machine by its loopback address.
+func IsLoopback(host string) bool { return isLoopback(host) }
+
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

@@ -488,7 +488,7 @@ func Load(flags map[string]string, path string) (*Config, error) {
 		if flag, ok := flags[s.flag()]; ok {
 			v.Value, v.Origin = flag, originFlag+s.flag()
 		}
-		if s.gives(c, v.Origin) {
+		if s.outranked(c, v.Origin) {
 			v.Value, v.Origin = s.def(), originDefault
 		}
 		if err := s.set(c, v.Value); err != nil {

@@ -76,9 +76,9 @@ func nearness(origin string) int {
 	return 0
 }
 
-// gives reports whether the file of a setting counts less than the setting that it would replace. The file of db counts if
+// outranked reports whether the file of a setting counts less than the setting that it would replace. The file of db counts if
 // it was named as near as db or nearer. A token file counts always, unless it is only a credential of the service.
-func (s *setting) gives(c *Config, origin string) bool {
+func (s *setting) outranked(c *Config, origin string) bool {
 	if s.replaces == "" {
 		return false
 	}

@@ -1,10 +1,17 @@
 package app
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
 )
 
 // TestSecretsFromFiles: the address of the database and the token come from files that are named, or that the service
@@ -109,5 +116,61 @@ func TestSecretsInMemory(t *testing.T) {
 		if got := cut(text, passwordsIn([]byte(text))); got != want {
 			t.Errorf("%q becomes %q", text, got)
 		}
+	}
+}
+
+// TestDataFolderOfOthers: a data folder into which others can write is refused with the command that closes it.
+func TestDataFolderOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	for _, mode := range []os.FileMode{0o777, 0o775, 0o707, 0o720} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		err := prepareData(dir)
+		if !errors.Is(err, ErrData) || !strings.Contains(err.Error(), fmt.Sprintf("chmod %o %s", mode&^0o022, dir)) {
+			t.Errorf("mode %o: %v", mode, err)
+		}
+		if c := checkFolder(&Config{Data: dir}); c.State != CheckBad || !strings.Contains(c.Remedy, "closes it") {
+			t.Errorf("mode %o: doctor says %+v", mode, c)
+		}
+	}
+	for _, mode := range []os.FileMode{0o755, 0o700} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := prepareData(dir); err != nil {
+			t.Errorf("mode %o: %v", mode, err)
+		}
+	}
+}
+
+// someTokens is a store that has nothing else.
+type someTokens struct {
+	store.Tokens
+	all []store.Token
+}
+
+func (s someTokens) TokenList(context.Context) ([]store.Token, error) { return s.all, nil }
+
+// TestTokensThatExpire: doctor names valid tokens before they end.
+func TestTokensThatExpire(t *testing.T) {
+	in := func(d time.Duration) dag.Micros { return dag.Micros(time.Now().Add(d).UnixMicro()) }
+	const day = 24 * time.Hour
+	far := store.Token{Name: "far", Kind: "api", Expires: in(60 * day)}
+	for name, c := range map[string]struct {
+		all         []store.Token
+		state, says string
+	}{
+		"good": {[]store.Token{far, {Name: "never", Kind: "node"}}, CheckGood, "2 are valid"},
+		"soon": {[]store.Token{far, {Name: "rack", Kind: "worker", Expires: in(3 * day)}}, CheckWarn, "rack (worker, "},
+		"over": {[]store.Token{{Name: "old", Expires: in(-day)}, {Name: "gone", Expires: in(day), Revoked: 1}}, CheckGood, "0 are valid"},
+	} {
+		got := checkTokens(t.Context(), someTokens{all: c.all})
+		if len(got) != 1 || got[0].State != c.state || !strings.Contains(got[0].Found, c.says) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := checkTokens(t.Context(), someTokens{}); got != nil {
+		t.Errorf("without tokens: %+v", got)
 	}
 }

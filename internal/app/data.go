@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"skein.dev/skein/internal/secret"
 )
 
 // ErrData is a data folder that cannot be used. Its text says which, why, and what to do.
@@ -25,6 +27,10 @@ func prepareData(dir string) error {
 		return fmt.Errorf("%w %s: %w; choose another one with --data DIR", ErrData, dir, reason(err))
 	case !info.IsDir():
 		return fmt.Errorf("%w %s is a file, not a folder; choose another one with --data DIR", ErrData, dir)
+	default: // a user who can write into it could plant secrets, or replace the database
+		if err := secret.Closed(info, dir); err != nil {
+			return fmt.Errorf("%w: %w; or choose another one with --data DIR, such as a new folder inside of it", ErrData, err)
+		}
 	}
 	if err := writable(dir); err != nil {
 		return fmt.Errorf("%w %s is not writable for this user (%w); run `chmod u+rwx %s` or choose another one with --data DIR",

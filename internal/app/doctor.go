@@ -7,8 +7,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/secret"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
 	"skein.dev/skein/internal/threads"
@@ -44,6 +47,9 @@ func checkFolder(cfg *Config) Check {
 	c := Check{Name: "data folder", State: CheckGood, Found: cfg.Data}
 	if err := prepareData(cfg.Data); err != nil {
 		c.State, c.Found, c.Remedy = CheckBad, err.Error(), "choose a folder that this user may write: --data DIR"
+		if errors.Is(err, secret.ErrOpen) {
+			c.Remedy = "run the command that closes it, or choose another folder: --data DIR"
+		}
 		return c
 	}
 	info, err := os.Stat(cfg.Data)
@@ -90,8 +96,11 @@ func checkStore(ctx context.Context, cfg *Config) []Check {
 		info, e := db.Info(ctx)
 		c.Found = fmt.Sprintf("%s, format %d, %d MiB", cfg.dbName(), info.Format, info.Bytes>>20)
 		err = e
+		if tokens, ok := db.(store.Tokens); ok && err == nil {
+			more = append(more, checkTokens(ctx, tokens)...)
+		}
 		if pg, ok := db.(*postgres.DB); ok && err == nil {
-			more = checkPostgres(ctx, pg)
+			more = append(more, checkPostgres(ctx, pg)...)
 		}
 	}
 	if err != nil {
@@ -105,6 +114,39 @@ func checkStore(ctx context.Context, cfg *Config) []Check {
 	}
 	return append([]Check{c}, more...)
 }
+
+// tokenSoon is how long before its end a token is told of.
+const tokenSoon = 14 * 24 * time.Hour
+
+// checkTokens names tokens that expire soon: with them ends what their holders do.
+func checkTokens(ctx context.Context, tokens store.Tokens) []Check {
+	all, err := tokens.TokenList(ctx)
+	if err != nil {
+		return []Check{{Name: "tokens", State: CheckWarn, Found: err.Error()}}
+	}
+	now, soon, valid := dag.Micros(time.Now().UnixMicro()), []string{}, 0
+	for i := range all {
+		t := &all[i]
+		if !t.Valid(now) {
+			continue
+		}
+		valid++
+		if !t.Valid(now + dag.Micros(tokenSoon.Microseconds())) {
+			soon = append(soon, fmt.Sprintf("%s (%s, %s)", t.Name, t.Kind, t.Expires.Time().UTC().Format(time.DateOnly)))
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return nil
+	case len(soon) == 0:
+		return []Check{{Name: "tokens", State: CheckGood, Found: fmt.Sprintf("%d are valid", valid)}}
+	}
+	return []Check{{Name: "tokens", State: CheckWarn, Found: "these expire soon: " + strings.Join(soon[:min(len(soon), tokensTold)], ", "),
+		Remedy: "give their holders new ones: skein token create"}}
+}
+
+// tokensTold is how many tokens doctor names.
+const tokensTold = 10
 
 // checkProcesses looks how processes are held together and killed, in a folder of its own.
 func checkProcesses(ctx context.Context) []Check {

@@ -53,6 +53,11 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 	if err != nil {
 		return errors.Join(err, lock.release())
 	}
+	for _, server := range servers {
+		if u, err := url.Parse(server); err == nil && u.Scheme == "http" && cfg.APIToken != "" && !cfg.Plaintext && !isLoopback(u.Hostname()) {
+			log.Warn("the token passes in plain text: ask the node by its address with https://", "code", "token_in_plaintext", "server", server)
+		}
+	}
 	log.Info("worker", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", servers)
 	d := deadline{drain: cfg.Drain, most: stopMax, hurry: hurry, log: log}
 	return d.run(ctx, func() error { return errors.Join(w.Run(ctx, hurry), lock.release()) })

@@ -1,10 +1,14 @@
+//go:build unix
+
 package secret
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -54,5 +58,77 @@ func TestFolder(t *testing.T) {
 	}
 	if _, err := (Folder{filepath.Join(dir, "gone")}).Secret(t.Context(), "a", "b"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("no folder: %v", err)
+	}
+}
+
+// owned is a file of a user.
+type owned struct {
+	fs.FileInfo
+	mode fs.FileMode
+	uid  int
+}
+
+func (o owned) Mode() fs.FileMode { return o.mode }
+func (o owned) IsDir() bool       { return o.mode.IsDir() }
+func (o owned) Sys() any          { return &syscall.Stat_t{Uid: uint32(o.uid)} }
+
+// TestClosed: only this user and root can replace what is closed, and only they read a file. The group reads what root gives it.
+func TestClosed(t *testing.T) {
+	me := os.Geteuid()
+	root := os.FileMode(0o640)
+	if me == 0 {
+		root = 0o600
+	}
+	for _, c := range []struct {
+		owned
+		says string
+	}{
+		{owned{mode: 0o600, uid: me}, ""},
+		{owned{mode: 0o400, uid: me}, ""},
+		{owned{mode: root, uid: 0}, ""},
+		{owned{mode: 0o700 | fs.ModeDir, uid: me}, ""},
+		{owned{mode: 0o755 | fs.ModeDir, uid: me}, ""},
+		{owned{mode: 0o600, uid: me + 1}, "chown"},
+		{owned{mode: 0o700 | fs.ModeDir, uid: me + 1}, "chown"},
+		{owned{mode: 0o644, uid: me}, "chmod 600 it"},
+		{owned{mode: 0o604, uid: me}, "chmod 600 it"},
+		{owned{mode: 0o660, uid: 0}, "chmod 6"},
+		{owned{mode: 0o602, uid: me}, "chmod 600 it"},
+		{owned{mode: 0o770 | fs.ModeDir, uid: me}, "chmod 750 it"},
+		{owned{mode: 0o777 | fs.ModeDir | fs.ModeSticky, uid: me}, "chmod 755 it"},
+	} {
+		err := Closed(c.owned, "it")
+		if c.says == "" && err != nil || c.says != "" && (!errors.Is(err, ErrOpen) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%v of %d: %v, want %q", c.mode, c.uid, err, c.says)
+		}
+	}
+}
+
+// TestSecretsThatOthersPlant: a secret in a folder that others can write into is none.
+func TestSecretsThatOthersPlant(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "shop"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"s", "shop/n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := Folder{dir}
+	for _, open := range []string{"", "shop"} {
+		at := filepath.Join(dir, open)
+		if err := os.Chmod(at, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Secret(t.Context(), "shop", "n"); !errors.Is(err, ErrOpen) || !strings.Contains(err.Error(), "chmod 755 "+at) {
+			t.Errorf("%s of mode 777: %v", at, err)
+		}
+		if err := os.Chmod(at, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := f.Secret(t.Context(), "shop", "n"); err != nil || string(got) != "x" {
+		t.Errorf("%q, %v", got, err)
 	}
 }
