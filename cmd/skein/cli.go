@@ -22,12 +22,14 @@ import (
 // cli is one call of the program.
 type cli struct {
 	in       *os.File
-	out, err io.Writer
-	outTTY   bool // stdout is a terminal
-	errTTY   bool // stderr is a terminal: progress may move
-	colour   bool // of stdout
-	entered  bool // the command line was understood
-	patient  bool // what a server cannot do just now is tried again for a while
+	out, err io.Writer // on a terminal: what is text of others passes a filter
+	// rawOut and rawErr write bytes as they are: the moving part of the screen, and what was asked for as bytes.
+	rawOut, rawErr io.Writer
+	outTTY         bool // stdout is a terminal
+	errTTY         bool // stderr is a terminal: progress may move
+	colour         bool // of stdout
+	entered        bool // the command line was understood
+	patient        bool // what a server cannot do just now is tried again for a while
 
 	// Flags that every command has.
 	configFile string
@@ -39,8 +41,13 @@ type cli struct {
 }
 
 func newCLI(in, out, errs *os.File) *cli {
-	c := &cli{in: in, out: out, err: errs}
-	c.outTTY = term.IsTerminal(int(out.Fd()))
+	c := &cli{in: in, out: out, err: errs, rawOut: out, rawErr: errs}
+	if c.outTTY = term.IsTerminal(int(out.Fd())); c.outTTY {
+		c.out = &shown{to: out, sgr: ownColours}
+	}
+	if term.IsTerminal(int(errs.Fd())) {
+		c.err = &shown{to: errs, sgr: ownColours}
+	}
 	c.errTTY = term.IsTerminal(int(errs.Fd())) && os.Getenv("TERM") != "dumb" && !set("CI")
 	c.colour = c.outTTY && !set("NO_COLOR") && os.Getenv("TERM") != "dumb"
 	return c

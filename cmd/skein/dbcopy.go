@@ -49,11 +49,11 @@ func (c *cli) copied() func(table string, rows int64, done bool) {
 	return func(table string, rows int64, done bool) {
 		switch {
 		case done && c.errTTY:
-			c.say("\r%s: %d   ", table, rows)
+			fmt.Fprintf(c.rawErr, "\r%s: %d   \n", table, rows)
 		case done:
 			c.say("%s: %d", table, rows)
 		case c.errTTY:
-			fmt.Fprintf(c.err, "\r%s: %d …", table, rows)
+			fmt.Fprintf(c.rawErr, "\r%s: %d …", table, rows)
 		}
 	}
 }

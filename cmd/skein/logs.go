@@ -16,10 +16,12 @@ func (c *cli) logsCmd() *cobra.Command {
 	var follow bool
 	var attempt int
 	var last int64
+	var raw bool
 	cmd := &cobra.Command{
 		Use: "logs RUN[/TASK]", Short: "Show what tasks printed",
-		Long: `Shows what a task printed, byte for byte; without TASK, what all tasks of the run printed, each after a line
-with its name (on stderr). ` + runRefHelp,
+		Long: `Shows what a task printed; without TASK, what all tasks of the run printed, each after a line
+with its name (on stderr). In a pipe or a file it is byte for byte. On a terminal only text and its colours are shown, because a task could
+print what moves the cursor or writes the clipboard; --raw shows all bytes. ` + runRefHelp,
 		Example: `  skein logs timezones@latest/extract
   skein logs nightly-orders@latest -f
   skein logs 0190a0b0/load --attempt 1 > load.log`,
@@ -29,6 +31,11 @@ with its name (on stderr). ` + runRefHelp,
 			id, err := findRun(ctx, s, ref)
 			if err != nil {
 				return err
+			}
+			if c.outTTY && !raw {
+				c.out = &shown{to: c.rawOut, sgr: allColours}
+			} else {
+				c.out = c.rawOut
 			}
 			q := skein.LogQuery{Attempt: attempt, Follow: follow}
 			if last > 0 {
@@ -48,6 +55,7 @@ with its name (on stderr). ` + runRefHelp,
 	f := cmd.Flags()
 	f.BoolVarP(&follow, "follow", "f", false, "go on until the end")
 	f.IntVar(&attempt, "attempt", 0, "of this attempt (default the newest)")
+	f.BoolVar(&raw, "raw", false, "on a terminal, too, show all bytes that a task printed")
 	f.Int64Var(&last, "tail-bytes", 0, "only the last so many bytes")
 	return cmd
 }

@@ -53,7 +53,7 @@ func (s *screen) clear() {
 
 func (s *screen) eraseLocked() {
 	if s.drawn > 0 {
-		fmt.Fprintf(s.c.err, "\x1b[%dA\x1b[J", s.drawn)
+		fmt.Fprintf(s.c.rawErr, "\x1b[%dA\x1b[J", s.drawn)
 		s.drawn = 0
 	}
 }
