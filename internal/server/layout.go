@@ -135,7 +135,7 @@ func keyOf(g *dag.Graph) (key [32]byte) {
 type layoutIn struct {
 	WorkflowPath
 	Form
-	Version int32 `query:"version" minimum:"1" doc:"Absent: the current one."`
+	Version int32 `query:"version" minimum:"1" maximum:"2147483647" doc:"Absent: the current one."`
 }
 
 type runLayoutIn struct {

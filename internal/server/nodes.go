@@ -285,7 +285,7 @@ func (s *Server) order(ctx context.Context, name, what string, stand bool) error
 }
 
 type moveShardIn struct {
-	ID   int32 `path:"id" minimum:"0"`
+	ID   int32 `path:"id" minimum:"0" maximum:"2147483647"`
 	Body api.MoveRequest
 }
 

@@ -279,7 +279,7 @@ func (s *Server) listVersions(ctx context.Context, in *listVersionsIn) (*jsonOut
 
 type versionIn struct {
 	WorkflowPath
-	Version int32 `path:"version" minimum:"1"`
+	Version int32 `path:"version" minimum:"1" maximum:"2147483647"`
 }
 
 func (s *Server) getVersion(ctx context.Context, in *versionIn) (*jsonOut[api.Version], error) {
@@ -309,7 +309,7 @@ func (s *Server) getVersion(ctx context.Context, in *versionIn) (*jsonOut[api.Ve
 
 type graphIn struct {
 	WorkflowPath
-	Version int32 `query:"version" minimum:"1" doc:"Absent: the current one."`
+	Version int32 `query:"version" minimum:"1" maximum:"2147483647" doc:"Absent: the current one."`
 }
 
 func (s *Server) workflowGraph(ctx context.Context, in *graphIn) (*jsonOut[api.Graph], error) {
