@@ -83,6 +83,9 @@ func TestCostlyConditionsHoldUpNobody(t *testing.T) {
 	if s := n.state(id); s.Terminal() {
 		t.Fatalf("the run is %s before its conditions are known", s)
 	}
+	if x, err := n.Explain(t.Context(), id, "t5"); err != nil || len(x.Reasons) != 1 || x.Reasons[0].Code != "evaluating" {
+		t.Errorf("task t5 is explained by %+v, %v", x.Reasons, err)
+	}
 	open()
 	open = nil
 	n.ends(id, dag.RunSucceeded)

@@ -376,11 +376,13 @@ func (e *Engine) explainReady(ctx context.Context, v *RunView, t *TaskView, x *e
 }
 
 func (e *Engine) explainNeeds(ctx context.Context, v *RunView, t *TaskView, x *explaining) error {
+	needs := false
 	for _, n := range x.g.Needs(t.ID) {
 		s := x.views[n].State
 		if s.Terminal() {
 			continue
 		}
+		needs = true
 		if s == dag.Ready && x.views[n].Token != 0 { // it may be its next try that is due
 			need, err := e.viewOf(ctx, v, n, x)
 			if err != nil {
@@ -394,6 +396,11 @@ func (e *Engine) explainNeeds(ctx context.Context, v *RunView, t *TaskView, x *e
 		if len(x.Reasons) == reasonsMax {
 			break
 		}
+	}
+	if !needs && v.Intent == dag.IntentRun { // a step decides such a task at once, unless its condition is costly
+		x.add(Reason{Kind: "evaluating", Args: args{"task": t.Name},
+			What: "its condition costs more than a step may take, and is being evaluated outside of the step", Since: t.Modified,
+			Unblocks: "the result of the condition"})
 	}
 	return nil
 }
