@@ -45,6 +45,16 @@ type Fire struct {
 	Decided   Time    `json:"decided" format:"date-time" doc:"When it was written."`
 }
 
+// FireDay counts the instants of ledger lines that were deleted, by the day on which each line began.
+type FireDay struct {
+	Day     string `json:"day" format:"date" doc:"In UTC."`
+	Fired   int64  `json:"fired"`
+	Late    int64  `json:"late"`
+	Skipped int64  `json:"skipped"`
+	Merged  int64  `json:"merged"`
+	Missed  int64  `json:"missed"`
+}
+
 // Instant is when a trigger will fire.
 type Instant struct {
 	Workflow  string `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`

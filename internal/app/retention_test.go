@@ -14,6 +14,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/trigger"
 )
 
 // TestRetention: a workflow keeps as many finished runs as it says, what goes takes its log files with it, runs that go
@@ -149,5 +150,61 @@ func TestRetentionOfMade(t *testing.T) {
 	}
 	if !slices.ContainsFunc(all, func(w store.Workflow) bool { return w.Revision == -1 }) {
 		t.Error("there is no workflow that the task has made")
+	}
+}
+
+// TestForgottenFires deletes lines of a schedule's ledger: their counts are read by day, and verify checks the ledger after
+// them.
+func TestForgottenFires(t *testing.T) {
+	n, k, stop := startNode(t, testConfig(t, nil))
+	defer stop()
+	text := "name: w\ntriggers:\n  - {name: often, every: 1s}\ntasks:\n  a: {run: 'true'}\n"
+	if _, err := k.Apply(t.Context(), "w", api.ApplyRequest{Source: text}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := n.store.Workflow(t.Context(), "default", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := store.TriggerKey{Workflow: w.ID, Name: "often"}
+	ledger := func() []store.Fire {
+		t.Helper()
+		lines, err := n.store.Fires(t.Context(), store.FireQuery{Workflow: w.ID, Limit: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lines
+	}
+	for len(ledger()) < 4 {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if _, err := k.PauseSchedule(t.Context(), "w", "often", "to see"); err != nil {
+		t.Fatal(err)
+	}
+	before := ledger()
+	n.cfg.Bounds.FiresAge = time.Microsecond
+	if err := newForgetting(n).tables(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after := ledger()
+	if len(after) >= len(before) || len(after) == 0 {
+		t.Fatalf("%d lines of %d are left", len(after), len(before))
+	}
+	row, err := n.store.Trigger(t.Context(), w.ID, "often")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := trigger.Verify(&row, after, 0); len(found) == 0 {
+		t.Error("no instant is missing from the lines that are left")
+	}
+	if found, err := verifyStore(t.Context(), n.store); err != nil || len(found) > 0 {
+		t.Errorf("verify: %v %v", found, err)
+	}
+	days, err := k.ScheduleDays(t.Context(), "w", "often", "", 0)
+	if err != nil || len(days.Items) == 0 || days.Items[0].Fired+days.Items[0].Late == 0 {
+		t.Errorf("days: %+v %v", days, err)
+	}
+	if at, err := forgotten(t.Context(), n.store, key); err != nil || at == 0 {
+		t.Errorf("forgotten up to %v, %v", at, err)
 	}
 }

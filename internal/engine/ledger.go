@@ -43,6 +43,12 @@ func (e *Engine) Fires(ctx context.Context, q store.FireQuery) ([]store.Fire, er
 	return fs, fromStore("read the ledger", err)
 }
 
+// FireDays lists the counts of deleted ledger lines of a trigger, the newest days first. before 0: from the newest.
+func (e *Engine) FireDays(ctx context.Context, k store.TriggerKey, before int32, limit int) ([]store.FireDay, error) {
+	ds, err := e.store.FireDays(ctx, k, before, limit)
+	return ds, fromStore("read the counts of a trigger", err)
+}
+
 // LastFire reads the line of the newest instant of a trigger.
 func (e *Engine) LastFire(ctx context.Context, k store.TriggerKey) (store.Fire, error) {
 	f, err := e.store.LastFire(ctx, k.Workflow, k.Name)

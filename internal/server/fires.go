@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"math"
+	"strconv"
 	"time"
 
 	api "skein.dev/skein/api/v1"
@@ -144,4 +146,43 @@ func fireOf(w *store.Workflow, f *store.Fire) api.Fire {
 		out.Run = textOrNull(f.Run.String())
 	}
 	return out
+}
+
+type triggerDaysIn struct {
+	TriggerPath
+	Page
+}
+
+// listTriggerDays reads the counts of deleted ledger lines. The trigger may have been removed from its workflow.
+func (s *Server) listTriggerDays(ctx context.Context, in *triggerDaysIn) (*jsonOut[api.List[api.FireDay]], error) {
+	before, err := in.afterInt()
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.findWorkflow(ctx, in.workflow())
+	if err != nil {
+		return nil, err
+	}
+	if before > math.MaxInt32 {
+		return nil, badCursor()
+	}
+	days, err := s.engine.FireDays(ctx, store.TriggerKey{Workflow: w.ID, Name: in.Trigger}, int32(before), in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	if len(days) == 0 {
+		if _, err := s.triggerOf(ctx, &w, in.Trigger); err != nil {
+			return nil, err
+		}
+	}
+	items, next := make([]api.FireDay, len(days)), ""
+	for i := range days {
+		d := &days[i]
+		items[i] = api.FireDay{Day: time.Unix(int64(d.Day)*24*3600, 0).UTC().Format(time.DateOnly), Fired: d.Fired, Late: d.Late,
+			Skipped: d.Skipped, Merged: d.Merged, Missed: d.Missed}
+	}
+	if len(days) == in.Limit {
+		next = strconv.Itoa(int(days[len(days)-1].Day))
+	}
+	return list(items, next), nil
 }

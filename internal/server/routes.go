@@ -100,6 +100,7 @@ func (s *Server) scheduleRoutes(schedules tag) {
 	route(s, schedules.get(one, "get-schedule", "Read a trigger"), s.getSchedule)
 	route(s, schedules.get(one+"/next", "list-schedule-next", "Tell when a schedule fires next; of a paused one, when it would"), s.nextOfSchedule)
 	route(s, schedules.get(one+"/fires", "list-schedule-fires", "Read the ledger of a trigger, newest first"), s.listTriggerFires)
+	route(s, schedules.get(one+"/days", "list-schedule-days", "Count the fires of a trigger by day, of ledger lines that were deleted"), s.listTriggerDays)
 	route(s, schedules.verb(one+":pause", "pause-schedule", "Stop a trigger from firing; what passes is recorded as skipped"), s.pauseSchedule)
 	route(s, schedules.verb(one+":resume", "resume-schedule", "Let a trigger fire again, from now on"), s.resumeSchedule)
 	route(s, occurring(schedules.verb(one+":trigger", "fire-schedule", "Fire a trigger now, by hand, also a paused one")), s.fireSchedule)

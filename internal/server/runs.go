@@ -63,7 +63,7 @@ func (s *Server) listUserRuns(ctx context.Context, in *userRunsIn) (*jsonOut[api
 }
 
 func (s *Server) runPage(ctx context.Context, f *RunFilter, user string) (*jsonOut[api.List[api.Run]], error) {
-	q, err := s.runQuery(ctx, f)
+	q, err := runQuery(ctx, s, f)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (s *Server) runPage(ctx context.Context, f *RunFilter, user string) (*jsonO
 }
 
 // runQuery reads what a list of runs selects.
-func (s *Server) runQuery(ctx context.Context, f *RunFilter) (q store.RunQuery, err error) {
+func runQuery(ctx context.Context, s *Server, f *RunFilter) (q store.RunQuery, err error) {
 	q = store.RunQuery{Namespace: f.Namespace, States: f.State, Origin: dag.Origin(f.Origin), Trigger: f.Trigger, Cause: f.Cause,
 		Backfill: f.Backfill, Node: f.Node, Text: f.Text, Count: f.Count, Limit: f.Limit,
 		Params: slices.Contains(f.Include, "params"), Bytes: answerBytesMax}

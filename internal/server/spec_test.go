@@ -119,7 +119,7 @@ var contract = []string{
 	"POST /nodes/{name}:drain", "POST /shards/{id}:move", "POST /workflows/{ns}/{name}:move", "GET /admin/scheduler", "POST /admin/scheduler:stop",
 	"POST /admin/scheduler:start", "GET /status", "GET /verify", "GET /events",
 	"GET /schedules", "GET /schedules/next", "POST /schedules:simulate", "GET /schedules/{ns}/{workflow}/{trigger}", "GET /schedules/{ns}/{workflow}/{trigger}/next",
-	"GET /schedules/{ns}/{workflow}/{trigger}/fires", "POST /schedules/{ns}/{workflow}/{trigger}:pause",
+	"GET /schedules/{ns}/{workflow}/{trigger}/fires", "GET /schedules/{ns}/{workflow}/{trigger}/days", "POST /schedules/{ns}/{workflow}/{trigger}:pause",
 	"POST /schedules/{ns}/{workflow}/{trigger}:resume", "POST /schedules/{ns}/{workflow}/{trigger}:trigger", "GET /fires",
 	"POST /hooks/{ns}/{workflow}/{trigger}", "POST /backfills", "GET /backfills", "GET /backfills/{id}", "GET /backfills/{id}/runs",
 	"POST /backfills/{id}:pause", "POST /backfills/{id}:resume", "POST /backfills/{id}:cancel",
