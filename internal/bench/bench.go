@@ -1,7 +1,7 @@
-// Package bench measures the engine and the store with tasks that do nothing, beside the raw limit of the
-// same disk and the same database, so that a figure says something on any machine.
+// Package bench measures the engine and the store with tasks that do nothing, together with the raw limit of
+// the same disk and the same database, so that a figure means something on any machine.
 //
-// Nothing here asserts anything: it prints. docs/performance.md holds the table.
+// The package asserts nothing: it prints. docs/performance.md holds the table.
 package bench
 
 import (
@@ -24,7 +24,7 @@ type Config struct {
 	Runs      int    // 0: the shape's usual number
 	Workflows int    // over how many workflows the runs are spread
 	Nodes     int    // over how many schedulers: more than one only over a shared database
-	History   int    // finished tasks that lie in the database before the measurement
+	History   int    // finished tasks in the database before the measurement
 	Cold      bool   // measure the first runs of a new process, with none before them
 	Dir       string // an empty folder on the disk to measure
 	At        Place  // where the database lies; nil: in Dir
@@ -143,9 +143,9 @@ func (b *bench) stop() error {
 	return err
 }
 
-// warmUpTasks is how many tasks, no more than are measured, run before the clock is started. The shapes by themselves
-// are over in a fifth of a second: a third of that would be a process that has no memory yet, while the limit beside
-// it writes for longer than it needs to get going.
+// warmUpTasks bounds the tasks that run before the clock starts; at most as many run as are measured. A shape
+// alone takes a fifth of a second, and a third of that would measure a process that has not allocated its
+// memory yet. The raw limit writes for longer than it needs to warm up.
 const warmUpTasks = 20_000
 
 // measure runs the load, then, with nothing else going on, the chain of hops.

@@ -59,7 +59,7 @@ func (f fleet) apply(ctx context.Context, name string, n int, specs []dag.TaskSp
 	for i := range all {
 		def := engine.Definition{Namespace: "bench", Name: fmt.Sprintf("%s-%d", name, i), Def: scheduledDef(), Graph: packed, Digest: []byte(name), User: "bench"}
 		var elsewhere *engine.Elsewhere
-		for _, b := range f { // whoever owns the shard that has fewest
+		for _, b := range f { // the owner of the fewest shards
 			if all[i].Workflow, _, err = b.engine.Apply(ctx, def); !errors.As(err, &elsewhere) {
 				break
 			}

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/store/postgres"
 )
 
-// schema is a schema of its own in somebody's PostgreSQL.
+// schema is a schema of its own in a given PostgreSQL database.
 type schema struct {
 	name    string
 	address string // with the name

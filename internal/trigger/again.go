@@ -11,11 +11,11 @@ import (
 
 // again keeps a workflow running: the end of one run starts the next.
 //
-// It does not start the first run; a person or another trigger does, and from then on it
-// goes on by itself. A run that was stopped ends that: whoever stops a run does not want
-// the next one at once. It goes on when somebody starts a run again. A run that failed, or
-// was skipped, is followed like one that succeeded; what fails at once is held back by
-// max_per_hour. A paused trigger hears nothing.
+// A person or another trigger starts the first run. The trigger then continues by itself. A
+// stopped run ends the chain, because a person who stops a run does not want the next one at
+// once; the next start of a run resumes it. A run that failed or was skipped is followed like
+// one that succeeded; max_per_hour bounds runs that fail at once. A paused trigger starts
+// nothing.
 
 // starts reads when runs were started within the hour before now, rising.
 func (m *memory) started(t *store.Trigger, now dag.Micros) ([]dag.Micros, error) {

@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// lateAfter is how old an instant may be when it is found and still be on time: a slow
-// tick, a restart of the process. What is older was missed while nothing ran.
+// lateAfter is the age up to which an instant counts as on time when it is found: a tick may be slow, a
+// process may restart. An older instant was missed while no process ran.
 const lateAfter = 60 * second
 
 const (

@@ -29,7 +29,8 @@ type memory struct {
 	// Came is of absent: when what is expected came, by where it came from, one for each
 	// interval that is not decided.
 	Came map[string][]dag.Micros `json:"came,omitempty"`
-	// Folder is of file: what was watched, to tell an edit of that from one of anything else.
+	// Folder is the folder of a file sensor. An edit of the folder makes a new watch; an edit of another
+	// field does not.
 	Folder string `json:"folder,omitempty"`
 }
 
@@ -97,7 +98,7 @@ func (d *declared) beginHearing(t *store.Trigger, since dag.Micros) {
 	}
 }
 
-// passedSensor says once that a sensor was paused: nobody looked at what happened.
+// passedSensor returns a line that says once that a sensor was paused, so that no event was observed.
 func (d *declared) passedSensor(t *store.Trigger, now dag.Micros, reason string) engine.Plan {
 	p := d.waiting(t, now)
 	if now > t.Decided && d.Kind != workflow.KindStart { // of that each start has its line
@@ -179,7 +180,7 @@ func (d *declared) heardRunOf(t *store.Trigger, run *engine.Ended) (engine.Plan,
 	return p, nil
 }
 
-// keepWithin drops runs that do not lie in one span with the newest of them.
+// keepWithin drops the runs that are outside of the span of the newest of them.
 func (d *declared) keepWithin(runs map[string]heardRun) error {
 	var newest dag.Micros
 	for _, r := range runs {
@@ -193,8 +194,8 @@ func (d *declared) keepWithin(runs map[string]heardRun) error {
 	return nil
 }
 
-// spanStart is the beginning of the span of run_of.within that ends with at, or that at
-// lies in; 0: there is no span.
+// spanStart returns the beginning of the span of run_of.within that contains at or ends with it; 0 if there
+// is no span.
 func (d *declared) spanStart(at dag.Micros) (dag.Micros, error) {
 	if d.RunOf.Within == "" {
 		return 0, nil

@@ -130,10 +130,9 @@ func (p *Planner) zone(name string) (*time.Location, error) {
 	return loc, err
 }
 
-// Begin completes a row that is declared, or declared anew, at now. It is active, or paused
-// if the declaration says so; that a person's pause outlives an edit is the engine's doing.
-// Since and Data may be what the row of the declaration before it held: what a sensor waits
-// for, has heard or counts outlives an edit of something else.
+// Begin completes a row that is declared, or declared again, at now. The row is active, or paused if the
+// declaration says so; the engine keeps a person's pause over an edit. Since and Data may be those of the row
+// of the former declaration: the events a sensor has counted or waits for survive an edit of another field.
 func (p *Planner) Begin(t *store.Trigger, now dag.Micros) error {
 	d, err := p.compiled(t)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// startsMax is how many runs one plan starts. What is owed beyond follows in the next one,
-// so that no transaction grows with how long nothing ran.
+// startsMax bounds the runs that one plan starts. The next plan starts the rest, so that no transaction grows
+// with the length of an outage.
 const startsMax = 1000
 
 // Catchup policies; anything else is latest.

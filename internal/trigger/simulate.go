@@ -47,8 +47,8 @@ type PlannedTrigger struct {
 	Fired  int64 // for count
 }
 
-// Report is what a span of time will bring, if runs take as long as they did. Sensors are
-// not in it: nobody knows what they will hear. Nor is what catches up, or a backfill.
+// Report is a forecast of a span of time, if runs take as long as they did. It leaves out sensors, whose
+// events cannot be predicted, catch-up and backfills.
 type Report struct {
 	From     dag.Micros       `json:"from"`
 	To       dag.Micros       `json:"to"`

@@ -93,8 +93,8 @@ func (v *audit) next() {
 	}
 }
 
-// instants checks that the lines of the schedule lie beside each other, each as long as it
-// says, with no instant before, between or after them.
+// instants checks that the lines of the schedule follow each other, that each has the length it states, and
+// that no instant is before, between or after them.
 func (v *audit) instants(lines []store.Fire) {
 	var own []store.Fire
 	for _, l := range lines {

@@ -84,7 +84,7 @@ type WatchState struct {
 	Settling int       // files that still grow, or did a moment ago
 }
 
-// folder is one trigger's watch. Whoever looks owns files.
+// folder is one trigger's watch. The goroutine that looks into the folder owns files.
 type folder struct {
 	key    store.TriggerKey
 	decl   *workflow.Trigger
@@ -92,7 +92,7 @@ type folder struct {
 	since  dag.Micros
 	past   dag.Micros // lines up to it may be forgotten, as of when the watch began: it remembers what it has seen since
 	sum    digest     // of the declaration
-	busy   bool       // somebody looks, under Watch.mu
+	busy   bool       // a goroutine looks into the folder; under Watch.mu
 	state  WatchState
 	files  map[string]*arrival
 	logged string
@@ -227,8 +227,8 @@ func (w *Watch) watched(t *store.Trigger) *folder {
 		state: WatchState{OK: true, Text: "has not looked yet", Since: w.cfg.Now()}}
 }
 
-// poll has every folder looked into that nobody looks into still, as far as there is room;
-// it begins elsewhere each time, so that each has its turn.
+// poll starts a look into every folder that is not being looked into, within the bound of concurrent looks.
+// It begins at another folder each time, so that each has its turn.
 func (w *Watch) poll(ctx context.Context, lookers *sync.WaitGroup, turn int) {
 	w.mu.Lock()
 	all := make([]*folder, 0, len(w.folders))
@@ -309,8 +309,8 @@ func (w *Watch) look(ctx context.Context, f *folder) WatchState {
 	return state
 }
 
-// scan gives the regular files of the folder whose names match. Links are not followed:
-// who may write into the folder could otherwise have any file seen.
+// scan returns the regular files of the folder whose names match. It does not follow links, because a link
+// could show any file of the machine to a user who may write into the folder only.
 func (f *folder) scan() (seen map[string]fs.FileInfo, more bool, err error) {
 	dir, err := os.Open(f.look.Path)
 	if err != nil {
@@ -397,8 +397,8 @@ func (f *folder) settling() int {
 	return n
 }
 
-// deliver hands a file over. Its key is what it is, not when it was seen: the same file
-// found after a restart is the same event, one that was written anew is another.
+// deliver hands a file over. The key comes from the file, not from the time it was seen: the same file after
+// a restart is the same event, and a rewritten file is another one.
 func (w *Watch) deliver(ctx context.Context, f *folder, name string, a *arrival) error {
 	if f.decl.Kind == workflow.KindAbsent {
 		return w.cfg.Came(ctx, f.key, a.arrived)
