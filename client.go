@@ -36,8 +36,7 @@ func WithTransport(rt http.RoundTripper) Option {
 // only has to be one that h takes for its own.
 func WithHandler(h http.Handler) Option { return WithTransport(handlerTransport{h}) }
 
-// WithUser says on whose behalf requests are made, where the server believes it (on
-// loopback, until there are accounts).
+// WithUser names the user of a program that shows no token. Servers show it as claimed_by and decide nothing by it.
 func WithUser(name string) Option { return func(k *Client) { k.user = name } }
 
 // WithToken sends an API token with every request.

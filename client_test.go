@@ -60,7 +60,7 @@ func TestRequests(t *testing.T) {
 	}
 	_, _ = c.Task(ctx, "id", "a b/c:d")
 	check("GET", "/base/api/v1/runs/id/tasks/a%20b%2Fc:d")
-	if got.Header.Get("X-Skein-User") != "ada" || got.Header.Get("Authorization") != "Bearer secret" || got.Host != "localhost" {
+	if got.Header.Get("Skein-Claimed-By") != "ada" || got.Header.Get("Authorization") != "Bearer secret" || got.Host != "localhost" {
 		t.Errorf("%v", got.Header)
 	}
 	_, _ = c.StopRun(ctx, "id", "enough", skein.Key("k"))

@@ -133,7 +133,7 @@ func (c *Client) sendOnce(ctx context.Context, k *call, body []byte) (*http.Resp
 		req.Header.Set("Accept", "application/json")
 	}
 	if c.user != "" {
-		req.Header.Set(api.HeaderUser, c.user)
+		req.Header.Set(api.HeaderClaimedBy, c.user)
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)

@@ -123,7 +123,7 @@ func TestBadRequests(t *testing.T) {
 		"origin":         {"POST", "/runs", map[string]string{"Content-Type": "application/json", "Origin": "http://evil.example"}, `{"workflow":"a"}`, []int{403}},
 		"null origin":    {"POST", "/runs", map[string]string{"Content-Type": "application/json", "Origin": "null"}, `{"workflow":"a"}`, []int{403}},
 		"cross site":     {"POST", "/runs", map[string]string{"Content-Type": "application/json", "Sec-Fetch-Site": "cross-site"}, `{"workflow":"a"}`, []int{403}},
-		"user":           {"GET", "/runs", map[string]string{"X-Skein-User": "a\tb"}, "", []int{422}},
+		"user":           {"GET", "/runs", map[string]string{"Skein-Claimed-By": "a\tb"}, "", []int{422}},
 		"topics":         {"GET", "/events?topics=" + rep("run:"+id+",", 1200), nil, "", []int{422, 431, 414}},
 		"header bomb":    {"GET", "/runs", map[string]string{"X-Bomb": rep("x", 1<<20)}, "", []int{431, 0}},
 	} {

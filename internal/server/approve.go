@@ -31,15 +31,15 @@ func (s *Server) approve(ctx context.Context, in *approveIn) (*jsonOut[api.Task]
 	if d.Outputs, err = json.Marshal(map[string]string{"approved_by": d.Actor, "comment": d.Comment}); err != nil {
 		return nil, err
 	}
-	d.May = func(row *dag.RunRow) error { return s.mayApprove(ctx, row, in.Task, d.Actor) }
+	d.May = func(row *dag.RunRow) error { return s.mayApprove(ctx, row, in.Task) }
 	if err := s.engine.Decide(ctx, d); err != nil {
 		return nil, err
 	}
 	return s.getTask(ctx, &in.TaskPath)
 }
 
-// mayApprove holds an approval to those whom the workflow names.
-func (s *Server) mayApprove(ctx context.Context, row *dag.RunRow, task, actor string) error {
+// mayApprove holds an approval to those whom the workflow names. Their name must be that of the token that is shown.
+func (s *Server) mayApprove(ctx context.Context, row *dag.RunRow, task string) error {
 	def, err := s.definition(ctx, &store.Workflow{ID: row.Workflow}, row.Version)
 	if err != nil {
 		return err
@@ -48,8 +48,13 @@ func (s *Server) mayApprove(ctx context.Context, row *dag.RunRow, task, actor st
 	if !ok || def.Tasks[i].Approval == nil {
 		return notFound("run %s has no approval %q", row.ID, task)
 	}
-	if by := def.Tasks[i].Approval.By; len(by) > 0 && !slices.Contains(by, actor) {
-		return fail(http.StatusForbidden, api.ProblemNotAllowed, "task %s is decided by %s, not by %s", task, strings.Join(by, " or "), actor)
+	by, name := def.Tasks[i].Approval.By, provedOf(ctx)
+	switch {
+	case len(by) == 0 || name != "" && slices.Contains(by, name):
+		return nil
+	case name == "":
+		return fail(http.StatusForbidden, api.ProblemNotAllowed, "task %s is decided by %s, and this call shows no token; show the token of that name (--token-file FILE)",
+			task, strings.Join(by, " or "))
 	}
-	return nil
+	return fail(http.StatusForbidden, api.ProblemNotAllowed, "task %s is decided by %s, not by %s", task, strings.Join(by, " or "), name)
 }

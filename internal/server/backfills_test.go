@@ -53,9 +53,9 @@ func TestBackfill(t *testing.T) {
 	if page := must(b.client.Backfills(t.Context(), skein.BackfillsQuery{})); len(page.Items) != 0 {
 		t.Errorf("a dry run is kept: %+v", page.Items)
 	}
-	a := b.post("/api/v1/backfills", `{"workflow":"daily","order":"descending","parallel":2,"params":{"n":3},`+january+`}`, api.HeaderUser, "ada")
+	a := b.post("/api/v1/backfills", `{"workflow":"daily","order":"descending","parallel":2,"params":{"n":3},`+january+`}`, api.HeaderClaimedBy, "ada")
 	made := want[api.Backfill](t, a, 202)
-	if made.ID == 0 || made.Total != 5 || *made.Trigger != "d" || made.Order != "descending" || made.Parallel != 2 || made.Only != "all" || made.User != "ada" ||
+	if made.ID == 0 || made.Total != 5 || *made.Trigger != "d" || made.Order != "descending" || made.Parallel != 2 || made.Only != "all" || made.User != "local (ada)" ||
 		made.Priority != "low" || made.Params["n"] != int64(3) || made.From.String() != "2026-01-01T00:00:00.000000Z" || made.First.Day() != 5 || made.Samples != nil {
 		t.Errorf("%+v", made)
 	}

@@ -192,7 +192,7 @@ func (s *Server) one(ctx context.Context, from *http.Request, verb, key string, 
 	}
 	if from != nil {
 		r.Host, r.RemoteAddr = from.Host, from.RemoteAddr
-		for _, h := range []string{"Authorization", api.HeaderUser, "Traceparent"} {
+		for _, h := range []string{"Authorization", api.HeaderClaimedBy, "Traceparent"} {
 			if v := from.Header.Get(h); v != "" {
 				r.Header.Set(h, v)
 			}

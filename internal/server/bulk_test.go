@@ -18,7 +18,7 @@ func TestBulk(t *testing.T) {
 	b.apply("shape")
 	var ids []string
 	for range 3 {
-		ids = append(ids, want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"hold"}`, "X-Skein-User", "ada"), 202).ID)
+		ids = append(ids, want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"hold"}`, api.HeaderClaimedBy, "ada"), 202).ID)
 	}
 	other := want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"shape"}`), 202).ID
 	intent := func(id string) string { return want[api.Run](t, b.get("/api/v1/runs/"+id), 200).Intent }
@@ -51,7 +51,7 @@ func TestBulk(t *testing.T) {
 		}
 	}
 
-	page := want[api.BulkResult](t, b.post("/api/v1/runs:pause", `{"user":"ada","limit":2,"confirm":true}`, "X-Skein-User", "eve"), 200)
+	page := want[api.BulkResult](t, b.post("/api/v1/runs:pause", `{"user":"ada","limit":2,"confirm":true}`, api.HeaderClaimedBy, "eve"), 200)
 	if page.Done != 2 || page.Next == nil || intent(ids[0]) != "run" || intent(ids[1]) != "pause" {
 		t.Errorf("%+v", page)
 	}
@@ -117,7 +117,7 @@ func TestBulkThrough(t *testing.T) {
 		keys[r.Header.Get("Idempotency-Key")] = true
 		mu.Unlock()
 		switch {
-		case r.Header.Get("Authorization") != "Bearer t" || r.Header.Get("X-Skein-User") != "eve":
+		case r.Header.Get("Authorization") != "Bearer t" || r.Header.Get(api.HeaderClaimedBy) != "eve":
 			http.Error(w, "who?", http.StatusUnauthorized)
 		case strings.Contains(r.URL.Path, ids[3]):
 			panic(http.ErrAbortHandler)
@@ -127,7 +127,7 @@ func TestBulkThrough(t *testing.T) {
 			b.srv.Handler().ServeHTTP(w, r)
 		}
 	}))
-	res := want[api.BulkResult](t, b.post("/api/v1/runs:stop", `{"workflow":"hold","expect":40}`, "Authorization", "Bearer t", "X-Skein-User", "eve"), 200)
+	res := want[api.BulkResult](t, b.post("/api/v1/runs:stop", `{"workflow":"hold","expect":40}`, "Authorization", "Bearer t", api.HeaderClaimedBy, "eve"), 200)
 	if res.Done != 38 || res.Refused != 2 || len(keys) != 40 {
 		t.Errorf("%d done, %d refused, %d keys", res.Done, res.Refused, len(keys))
 	}

@@ -116,7 +116,7 @@ func TestFrozenStore(t *testing.T) {
 	b.frozen.is = true
 	b.frozen.mu.Unlock()
 	run := api.Prefix + "/runs/" + id
-	for _, path := range []string{"/runs", "/users/osuser/runs", "/workflows", "/workflows/default/w/versions", "/schedules", "/fires", "/backfills"} {
+	for _, path := range []string{"/runs", "/users/local/runs", "/workflows", "/workflows/default/w/versions", "/schedules", "/fires", "/backfills"} {
 		b.waitsNot(http.MethodGet, api.Prefix+path, "")
 	}
 	for _, path := range []string{"", "/tasks", "/graph", "/events", "/explain", "/tasks/a", "/tasks/a/explain", "/tasks/a/logs"} {

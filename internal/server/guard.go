@@ -1,17 +1,13 @@
 package server
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	api "skein.dev/skein/api/v1"
-	"skein.dev/skein/internal/auth"
 )
 
 // guard keeps web pages out: a page of another site can make a browser send requests here,
@@ -81,36 +77,4 @@ func (g guard) ours(hostport string) bool {
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.Unmap().IsLoopback()
-}
-
-type userKey struct{}
-
-// userMax bounds a user's name, in bytes.
-const userMax = 100
-
-// user says on whose behalf a request is made: that of the token that it showed. Until there
-// are accounts, who is on this machine is believed.
-func (s *Server) user(r *http.Request) (string, *failure) {
-	name := r.Header.Get(api.HeaderUser)
-	if name == "" || !fromLoopback(r) {
-		if t, ok := auth.Holder(r.Context()); ok {
-			return t.Name, nil
-		}
-		return s.cfg.DefaultUser, nil
-	}
-	bad := !utf8.ValidString(name) || len(name) > userMax || strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) })
-	if bad {
-		return "", fail(http.StatusUnprocessableEntity, api.ProblemInvalid, "%s: want at most %d bytes of printable text", api.HeaderUser, userMax)
-	}
-	return name, nil
-}
-
-func fromLoopback(r *http.Request) bool {
-	a, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && a.Addr().Unmap().IsLoopback()
-}
-
-func userOf(ctx context.Context) string {
-	name, _ := ctx.Value(userKey{}).(string)
-	return name
 }

@@ -34,7 +34,7 @@ func TestWebhook(t *testing.T) {
 	b.put("timed", strings.Replace(timed, "tasks:", "  - {name: any, webhook: {secret: hook}, overlap: allow}\ntasks:", 1))
 	const body = `{"ref":"main","n":1}`
 	proof := signed(time.Now(), body)
-	a := b.post(hookPath+"?from=there", body, append(proof, "X-Skein-User", "mallory")...)
+	a := b.post(hookPath+"?from=there", body, append(proof, api.HeaderClaimedBy, "mallory")...)
 	o := want[api.Occurrence](t, a, 202)
 	if o.Outcome != "fired" || o.Run == nil || o.Existing || o.Key == nil || a.header.Get("Location") != "/api/v1/runs/"+*o.Run {
 		t.Errorf("%+v", o)

@@ -63,16 +63,21 @@ func TestForeignPagesAreRefused(t *testing.T) {
 func TestWhoAsks(t *testing.T) {
 	b := newBed(t, true)
 	b.apply("w")
-	wantProblem(t, b.post("/api/v1/runs", `{"workflow":"w"}`, "X-Skein-User", strings.Repeat("u", 101)), 422, api.ProblemInvalid)
-	wantProblem(t, b.post("/api/v1/runs", `{"workflow":"w"}`, "X-Skein-User", "a\tb"), 422, api.ProblemInvalid)
-	// From another machine the header is not believed.
-	r := httptest.NewRequestWithContext(t.Context(), "POST", "http://localhost/api/v1/runs", strings.NewReader(`{"workflow":"w"}`))
-	r.Header.Set("X-Skein-User", "root")
-	r.Header.Set("Content-Type", "application/json")
-	w := httptest.NewRecorder()
-	b.srv.Handler().ServeHTTP(w, r) // RemoteAddr is 192.0.2.1
-	if run := want[api.Run](t, answer{w.Code, w.Header(), w.Body.String()}, 202); run.User != "osuser" {
+	wantProblem(t, b.post("/api/v1/runs", `{"workflow":"w"}`, api.HeaderClaimedBy, strings.Repeat("u", 101)), 422, api.ProblemInvalid)
+	wantProblem(t, b.post("/api/v1/runs", `{"workflow":"w"}`, api.HeaderClaimedBy, "a\tb"), 422, api.ProblemInvalid)
+	wantProblem(t, b.post("/api/v1/runs", `{"workflow":"w"}`, api.HeaderClaimedBy, "a) (b"), 422, api.ProblemInvalid)
+	wantProblem(t, b.post("/api/v1/tokens", `{"kind":"api","name":"local"}`), 422, api.ProblemInvalid)
+	wantProblem(t, b.post("/api/v1/tokens", `{"kind":"api","name":"local (ada)"}`), 422, api.ProblemInvalid)
+	if run := want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"w"}`, "X-Skein-User", "root"), 202); run.User != "local" || run.ClaimedBy != nil {
+		t.Errorf("a header that is gone counts: %+v", run)
+	}
+	run := want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"w"}`, api.HeaderClaimedBy, "ada"), 202)
+	if run.User != "local (ada)" || run.ClaimedBy == nil || *run.ClaimedBy != "ada" {
 		t.Errorf("%+v", run)
+	}
+	first := want[api.List[api.Event]](t, b.get("/api/v1/runs/"+run.ID+"/events"), 200).Items[0]
+	if first.ClaimedBy == nil || *first.ClaimedBy != "ada" {
+		t.Errorf("%+v", first)
 	}
 }
 

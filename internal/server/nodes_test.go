@@ -45,7 +45,7 @@ func newTown(t *testing.T) (*bed, *far) {
 	b.engine = must(engine.New(t.Context(), engine.Config{Store: f.Store, Peers: f, Executor: b.exec, Slots: 4, Node: "node-1",
 		Compile: new(workflow.Compiler).Condition, Planner: trigger.New(f.Store)}))
 	b.exec.e, f.e = b.engine, b.engine
-	b.srv = must(server.New(server.Config{Engine: b.engine, Cluster: f, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: memory.New(memory.Options{}), Version: "1.2.3", DefaultUser: "osuser",
+	b.srv = must(server.New(server.Config{Engine: b.engine, Cluster: f, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: memory.New(memory.Options{}), Version: "1.2.3",
 		Node: server.Node{Name: "node-1", Roles: []string{"api", "scheduler"}}}))
 	b.http = httptest.NewServer(b.srv.Handler())
 	b.client = must(skein.New(b.http.URL))
@@ -187,7 +187,7 @@ func TestScheduler(t *testing.T) {
 	b, f := newTown(t)
 	post := func(what string) api.Scheduler {
 		t.Helper()
-		return want[api.Scheduler](t, b.post("/api/v1/admin/scheduler:"+what, "", "X-Skein-User", "ada"), 202)
+		return want[api.Scheduler](t, b.post("/api/v1/admin/scheduler:"+what, "", api.HeaderClaimedBy, "ada"), 202)
 	}
 	if s := post("stop?node=node-2"); s.Stopped || !slices.Equal(s.Nodes, []string{"node-2"}) {
 		t.Errorf("%+v", s)
@@ -200,7 +200,7 @@ func TestScheduler(t *testing.T) {
 	}
 	post("stop?node=node-3")
 	for range 2 {
-		if s := post("stop"); !s.Stopped || *s.User != "ada" || s.StoppedAt.IsZero() {
+		if s := post("stop"); !s.Stopped || *s.User != "local (ada)" || s.StoppedAt.IsZero() {
 			t.Errorf("%+v", s)
 		}
 	}

@@ -46,7 +46,7 @@ type RunFilter struct {
 
 type listRunsIn struct {
 	RunFilter
-	User string `query:"user"`
+	User string `query:"user" doc:"The name of a token, or the name that a program without a token claimed."`
 }
 
 func (s *Server) listRuns(ctx context.Context, in *listRunsIn) (*jsonOut[api.List[api.Run]], error) {
@@ -55,7 +55,7 @@ func (s *Server) listRuns(ctx context.Context, in *listRunsIn) (*jsonOut[api.Lis
 
 type userRunsIn struct {
 	RunFilter
-	ID string `path:"id" doc:"The user's name."`
+	ID string `path:"id" doc:"The name of a token, or the name that a program without a token claimed."`
 }
 
 func (s *Server) listUserRuns(ctx context.Context, in *userRunsIn) (*jsonOut[api.List[api.Run]], error) {
@@ -68,7 +68,7 @@ func (s *Server) runPage(ctx context.Context, f *RunFilter, user string) (*jsonO
 		return nil, err
 	}
 	q.User = user
-	page, err := s.engine.Runs(ctx, q)
+	page, err := s.runsOf(ctx, q)
 	if err != nil {
 		return nil, err
 	}

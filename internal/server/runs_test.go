@@ -14,6 +14,7 @@ import (
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
 )
 
 func TestRunObjectIsTheContract(t *testing.T) {
@@ -55,7 +56,7 @@ func TestRunObjectIsTheContract(t *testing.T) {
 		t.Errorf("outputs %v", task.Outputs)
 	}
 	got := want[api.Run](t, a, 200)
-	if got.Workflow != "shape" || got.Namespace != "default" || got.Version != 1 || got.State != "succeeded" || got.User != "osuser" ||
+	if got.Workflow != "shape" || got.Namespace != "default" || got.Version != 1 || got.State != "succeeded" || got.User != "local" ||
 		got.Counts["succeeded"] != 4 || got.Counts["failed"] != 0 || *got.Leader.Node != "node-1" || got.Params["day"] != "monday" || got.Cause != nil {
 		t.Errorf("%+v", got)
 	}
@@ -76,7 +77,7 @@ func TestStart(t *testing.T) {
 		t.Errorf("origin %q", run.Origin)
 	}
 	wantProblem(t, b.post("/api/v1/runs", `{"workflow":"hold","origin":"schedule"}`), 422, api.ProblemInvalid)
-	a := b.post("/api/v1/runs", `{"workflow":"default/hold","params":{"n":9007199254740993},"priority":"high"}`, "X-Skein-User", "ada")
+	a := b.post("/api/v1/runs", `{"workflow":"default/hold","params":{"n":9007199254740993},"priority":"high"}`, api.HeaderClaimedBy, "ada")
 	run := want[api.Run](t, a, 202)
 	if loc := a.header.Get("Location"); loc != "/api/v1/runs/"+run.ID {
 		t.Errorf("Location %q", loc)
@@ -84,7 +85,7 @@ func TestStart(t *testing.T) {
 	if room, policy := a.header.Get("RateLimit"), a.header.Get("RateLimit-Policy"); !strings.HasPrefix(room, `"submissions";r=`) || policy != `"submissions";q=20000` {
 		t.Errorf("RateLimit %q, policy %q", room, policy)
 	}
-	if run.User != "ada" || run.Priority != "high" || run.Params["n"] != int64(9007199254740993) || run.FinishedAt != nil || run.Origin != "api" {
+	if run.User != "local (ada)" || *run.ClaimedBy != "ada" || run.Priority != "high" || run.Params["n"] != int64(9007199254740993) || run.FinishedAt != nil || run.Origin != "api" {
 		t.Errorf("%+v", run)
 	}
 	if again := want[api.Run](t, b.get(a.header.Get("Location")), 200); again.ID != run.ID {
@@ -147,7 +148,7 @@ func TestVerbs(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	b.exec.end(first, succeeded())
-	if got := want[api.Run](t, b.post(path+":resume", `{"reason":"go on"}`, "X-Skein-User", "ada"), 202); got.Intent != "run" {
+	if got := want[api.Run](t, b.post(path+":resume", `{"reason":"go on"}`, api.HeaderClaimedBy, "ada"), 202); got.Intent != "run" {
 		t.Errorf("%+v", got)
 	}
 	<-b.exec.got
@@ -179,7 +180,7 @@ func TestVerbs(t *testing.T) {
 			lines = append(lines, *e.Actor+" "+*e.Text)
 		}
 	}
-	if !slices.Equal(lines, []string{"osuser pause", "ada run", "osuser stop"}) {
+	if !slices.Equal(lines, []string{"local pause", "local (ada) run", "local stop"}) {
 		t.Errorf("intents %q", lines)
 	}
 	if last := events.Items[len(events.Items)-1]; last.Kind != "state" || *last.State != "stopped" || last.Task != nil {
@@ -274,7 +275,7 @@ func TestRunListsAndCursors(t *testing.T) {
 	var ids []string // newest first
 	for i := range 5 {
 		name := []string{"one", "two"}[i%2]
-		a := b.post("/api/v1/runs", `{"workflow":"`+name+`"}`, "Prefer", "wait=60", "X-Skein-User", fmt.Sprintf("u%d", i%2))
+		a := b.post("/api/v1/runs", `{"workflow":"`+name+`"}`, "Prefer", "wait=60", api.HeaderClaimedBy, fmt.Sprintf("u%d", i%2))
 		ids = append([]string{want[api.Run](t, a, 201).ID}, ids...)
 	}
 	pages := func(path string) (got []string) {
@@ -297,6 +298,7 @@ func TestRunListsAndCursors(t *testing.T) {
 		"/api/v1/runs?":                           ids,
 		"/api/v1/runs?workflow=two":               {ids[1], ids[3]},
 		"/api/v1/runs?user=u0":                    {ids[0], ids[2], ids[4]},
+		"/api/v1/runs?user=local+(u0)":            {ids[0], ids[2], ids[4]},
 		"/api/v1/users/u1/runs?":                  {ids[1], ids[3]},
 		"/api/v1/runs?state=succeeded":            ids,
 		"/api/v1/runs?state=active":               nil,
@@ -306,7 +308,20 @@ func TestRunListsAndCursors(t *testing.T) {
 			t.Errorf("%s: %v, want %v", path, got, wanted)
 		}
 	}
-	if a := b.get("/api/v1/runs?state=active"); !strings.Contains(a.body, `"items":[],"next":null`) {
+	// A name of a user is that of a token, or one that was claimed: both lists are one.
+	wf := must(b.engine.Workflow(t.Context(), "default", "one"))
+	mixed := []string{ids[1], ids[3]}
+	for i := range 5 {
+		a := must(b.engine.Submit(t.Context(), engine.Submission{Workflow: wf, Origin: dag.OriginAPI, User: []string{"u1", "local (u1)"}[i%2]}))
+		mixed = append([]string{a.Run.String()}, mixed...)
+	}
+	if got := pages("/api/v1/runs?user=u1"); !slices.Equal(got, mixed) {
+		t.Errorf("of a user: %v, want %v", got, mixed)
+	}
+	if got := pages("/api/v1/runs?user=local+(u1)"); !slices.Equal(got, []string{mixed[1], mixed[3], mixed[5], mixed[6]}) {
+		t.Errorf("of a claim: %v of %v", got, mixed)
+	}
+	if a := b.get("/api/v1/runs?state=active&user=nobody"); !strings.Contains(a.body, `"items":[],"next":null`) {
 		t.Error(a.body)
 	}
 	for _, bad := range []string{"cursor=%25%25", "cursor=bm9uZQ", "limit=0", "limit=1001", "limit=x", "state=done", "since=yesterday", "colour=red"} {
@@ -403,7 +418,7 @@ func TestInProcess(t *testing.T) {
 	}
 	defer w.Close()
 	run, started, err := c.Start(t.Context(), api.RunRequest{Workflow: "inside"})
-	if err != nil || !started || run.User != "me" {
+	if err != nil || !started || run.User != "local (me)" {
 		t.Fatalf("%+v %v", run, err)
 	}
 	for range 4 {

@@ -209,12 +209,12 @@ func TestSchedulePauseAndResume(t *testing.T) {
 	b := newBed(t, true)
 	b.put("timed", timed)
 	body := `{"reason":"stock taking"}`
-	p := want[api.Schedule](t, b.post(oneSchedule+"nightly:pause", body, api.HeaderUser, "ada", api.HeaderIdempotencyKey, "k1"), 200)
-	if p.State != "paused" || *p.PausedBy != "ada" || *p.Reason != "stock taking" || p.Next != nil {
+	p := want[api.Schedule](t, b.post(oneSchedule+"nightly:pause", body, api.HeaderClaimedBy, "ada", api.HeaderIdempotencyKey, "k1"), 200)
+	if p.State != "paused" || *p.PausedBy != "local (ada)" || *p.Reason != "stock taking" || p.Next != nil {
 		t.Errorf("%+v", p)
 	}
-	again := want[api.Schedule](t, b.post(oneSchedule+"nightly:pause", `{"reason":"me too"}`, api.HeaderUser, "bob"), 200)
-	if *again.PausedBy != "ada" || again.ModifiedAt != p.ModifiedAt {
+	again := want[api.Schedule](t, b.post(oneSchedule+"nightly:pause", `{"reason":"me too"}`, api.HeaderClaimedBy, "bob"), 200)
+	if *again.PausedBy != "local (ada)" || again.ModifiedAt != p.ModifiedAt {
 		t.Errorf("paused twice: %+v", again)
 	}
 	want[api.Schedule](t, b.post(oneSchedule+"nightly:resume", ""), 200)
@@ -273,18 +273,18 @@ func TestEndedScheduleIsNotResumed(t *testing.T) {
 func TestFireByHand(t *testing.T) {
 	b := newBed(t, true)
 	b.put("timed", timed)
-	a := b.post(oneSchedule+"weekly:trigger", `{"reason":"to see"}`, api.HeaderUser, "ada", api.HeaderIdempotencyKey, "one")
+	a := b.post(oneSchedule+"weekly:trigger", `{"reason":"to see"}`, api.HeaderClaimedBy, "ada", api.HeaderIdempotencyKey, "one")
 	o := want[api.Occurrence](t, a, 202)
 	if o.Outcome != "fired" || o.Run == nil || o.Existing || a.header.Get("Location") != "/api/v1/runs/"+*o.Run || o.Trigger != "weekly" {
 		t.Errorf("%+v %v", o, a.header)
 	}
-	again := want[api.Occurrence](t, b.post(oneSchedule+"weekly:trigger", `{"reason":"to see"}`, api.HeaderUser, "ada", api.HeaderIdempotencyKey, "one"), 200)
+	again := want[api.Occurrence](t, b.post(oneSchedule+"weekly:trigger", `{"reason":"to see"}`, api.HeaderClaimedBy, "ada", api.HeaderIdempotencyKey, "one"), 200)
 	if !again.Existing || *again.Run != *o.Run {
 		t.Errorf("%+v", again)
 	}
-	wantProblem(t, b.post(oneSchedule+"weekly:trigger", `{"reason":"other"}`, api.HeaderUser, "ada", api.HeaderIdempotencyKey, "one"), 409, api.ProblemIdempotency)
+	wantProblem(t, b.post(oneSchedule+"weekly:trigger", `{"reason":"other"}`, api.HeaderClaimedBy, "ada", api.HeaderIdempotencyKey, "one"), 409, api.ProblemIdempotency)
 	run := must(b.client.Run(t.Context(), *o.Run, skein.Wait(30*time.Second)))
-	if run.Origin != "manual" || run.User != "ada" || *run.Trigger != "weekly" || run.State != "succeeded" {
+	if run.Origin != "manual" || run.User != "local (ada)" || *run.Trigger != "weekly" || run.State != "succeeded" {
 		t.Errorf("%+v", run)
 	}
 	if s := must(b.client.Schedule(t.Context(), "timed", "weekly")); s.State != "paused" || s.Fired != 1 {

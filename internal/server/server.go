@@ -52,11 +52,10 @@ type Config struct {
 	// Retention is what holds for the runs of workflows that say nothing of it.
 	Retention workflow.Retention
 
-	TasksMax    int    // of one workflow; 0: dag.TasksMax
-	Version     string // of the program
-	Node        Node
-	Leaving     func() bool // whether the process is about to end, and only waits for what runs; nil: it never is
-	DefaultUser string      // who asks when nobody says
+	TasksMax int    // of one workflow; 0: dag.TasksMax
+	Version  string // of the program
+	Node     Node
+	Leaving  func() bool // whether the process is about to end, and only waits for what runs; nil: it never is
 	// Listen is the address that people reach the server by. Requests for another host are
 	// refused, except for those of loopback.
 	Listen string
@@ -176,9 +175,6 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.TasksMax == 0 {
 		cfg.TasksMax = dag.TasksMax
-	}
-	if cfg.DefaultUser == "" {
-		cfg.DefaultUser = "unknown"
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, engine: cfg.Engine, mux: http.NewServeMux(), guard: newGuard(cfg.Listen),
 		layouts: newLayouts(), hooks: make(places, hooksMax), told: map[string]time.Time{}}

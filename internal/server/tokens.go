@@ -45,6 +45,9 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 	if strings.TrimSpace(req.Name) != req.Name || strings.ContainsFunc(req.Name, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		return nil, invalid("the name of a token is printable text without spaces around it")
 	}
+	if reserved(req.Name) {
+		return nil, invalid("the name %s is that of programs without a token; choose another one", localUser)
+	}
 	now, err := s.engine.Clock(ctx)
 	if err != nil {
 		return nil, err

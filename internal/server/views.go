@@ -52,7 +52,7 @@ func runOf(v *engine.RunView) (api.Run, error) {
 		ID: v.ID.String(), Workflow: fullName(v.Workflow.Namespace, v.Workflow.Name), Namespace: v.Workflow.Namespace,
 		Version: v.Version, State: v.State.String(), Intent: v.Intent.String(), Cause: textOrNull(v.Cause), Message: textOrNull(v.Message),
 		Generation: v.Generation, CreatedAt: instant(v.Created), StartedAt: instantOrNull(v.StartedAt), FinishedAt: instantOrNull(v.FinishedAt),
-		User: v.User, Origin: string(v.Origin), Priority: v.Priority.String(), Key: textOrNull(v.Key), Params: api.Params{},
+		User: v.User, ClaimedBy: textOrNull(claimOf(v.User)), Origin: string(v.Origin), Priority: v.Priority.String(), Key: textOrNull(v.Key), Params: api.Params{},
 		SplitAt: instantOrNull(v.SplitAt), ModifiedAt: instant(v.Modified), Counts: map[string]int{},
 		FailedTasks: append([]string{}, v.Failed...),
 		Leader:      api.Leader{Handler: textOrNull(v.Leader.UUID), Node: textOrNull(v.Leader.Node), AssignedAt: instantOrNull(v.LeaderAt)},
@@ -128,7 +128,7 @@ func eventsOf(run dag.RunID, seq int64, at dag.Micros, records []engine.RecordVi
 			Seq: seq, Run: run.String(), At: instant(at), Kind: r.Kind.String(), Task: textOrNull(r.TaskName),
 			Attempt: intOrNull(r.Token.Number(), r.Token != 0), Token: someOrNull(int64(r.Token), r.Token != 0), Handler: textOrNull(r.By.UUID), Node: textOrNull(r.By.Node),
 			ExitCode: intOrNull(r.ExitCode, r.Exited), Tasks: intOrNull(r.Count, r.Count != 0),
-			Actor: textOrNull(r.Actor), Text: textOrNull(r.Text), Reason: textOrNull(r.Reason),
+			Actor: textOrNull(r.Actor), ClaimedBy: textOrNull(claimOf(r.Actor)), Text: textOrNull(r.Text), Reason: textOrNull(r.Reason),
 		}
 		switch r.Kind {
 		case dag.RecState:

@@ -39,7 +39,7 @@ func TestApply(t *testing.T) {
 		t.Error("the same, with files, made a version")
 	}
 	v := want[api.Version](t, b.get(path+"/versions/2"), 200)
-	if *v.Source != src || !v.Current || len(v.Files) != 1 || v.Files[0].Name != "lib/x.sh" || v.Files[0].Mode != 0o755 || v.Files[0].Size != 4 || len(v.Digest) != 64 || v.User != "osuser" {
+	if *v.Source != src || !v.Current || len(v.Files) != 1 || v.Files[0].Name != "lib/x.sh" || v.Files[0].Mode != 0o755 || v.Files[0].Size != 4 || len(v.Digest) != 64 || v.User != "local" {
 		t.Errorf("%+v", v)
 	}
 	g := want[api.Graph](t, b.get(path+"/graph?version=1"), 200)

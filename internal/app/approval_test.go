@@ -1,0 +1,89 @@
+package app
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+)
+
+// TestApprovalNeedsAToken: an approval that names who decides is decided by the holder of a token of that name. No header stands for
+// a token, neither the one that there was nor the one that the command line sends.
+func TestApprovalNeedsAToken(t *testing.T) {
+	n, k, stop := startNode(t, testConfig(t, nil))
+	run := begin(t, k, "  pay: {approval: {by: [cfo]}}\n  any: {approval: {}}\n")
+	call := func(path, body string, header ...string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.URL()+api.Prefix+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+	bearer := map[string]string{}
+	for _, name := range []string{"cfo", "clerk"} {
+		status, text := call("/tokens", `{"kind":"api","name":"`+name+`"}`)
+		var made api.NewToken
+		if err := json.Unmarshal([]byte(text), &made); err != nil || status/100 != 2 {
+			t.Fatalf("%d %s %v", status, text, err)
+		}
+		bearer[name] = "Bearer " + made.Secret
+	}
+	waits := func(task string) bool {
+		got, err := k.Run(t.Context(), run, skein.WithTasks())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, is := range got.Tasks {
+			if is.Name == task {
+				return is.State == "deferred"
+			}
+		}
+		return false
+	}
+	for began := time.Now(); !waits("pay") || !waits("any"); time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatal("the approvals are not waited for")
+		}
+	}
+	for name, header := range map[string][]string{
+		"nothing":             nil,
+		"the header of old":   {"X-Skein-User", "cfo"},
+		"a claim":             {api.HeaderClaimedBy, "cfo"},
+		"another's token":     {"Authorization", bearer["clerk"]},
+		"that, and a claim":   {"Authorization", bearer["clerk"], api.HeaderClaimedBy, "cfo", "X-Skein-User", "cfo"},
+		"a principal made up": {"X-Skein-Principal", "cfo"},
+	} {
+		if status, text := call("/runs/"+run+"/tasks/pay:approve", "{}", header...); status != http.StatusForbidden || !strings.Contains(text, api.ProblemNotAllowed) {
+			t.Errorf("%s: %d %s", name, status, text)
+		}
+	}
+	if status, text := call("/runs/"+run+"/tasks/pay:approve", "{}", "Authorization", bearer["cfo"]); status/100 != 2 {
+		t.Errorf("the holder: %d %s", status, text)
+	}
+	if status, text := call("/runs/"+run+"/tasks/any:approve", "{}", api.HeaderClaimedBy, "ada"); status/100 != 2 || !strings.Contains(text, "local (ada)") {
+		t.Errorf("an approval of anybody: %d %s", status, text)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
