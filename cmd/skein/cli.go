@@ -209,7 +209,7 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("workers-max", "", "in a cluster: how many workers may be listed (default 10000)")
 	f.String("worker-slots-max", "", "in a cluster: how many slots a worker may have (default 10000)")
 	f.String("dispatch", "", "how one of several workers is chosen: least-loaded | round-robin | random")
-	f.String("advertise", "", "in a cluster: URL by which the other nodes reach this one (default where it listens)")
+	f.String("advertise", "", "in a cluster: URL by which the other nodes reach this one (default where it listens; port 0: the port that it listens on)")
 	f.String("heartbeat", "", "in a cluster: time between two signs of life (default 5s)")
 	f.String("lag", "", "in a cluster: silence after which a node counts as dead (default 20s)")
 	f.String("on-lease-loss", "", "in a cluster, taken for dead by the others: rejoin | exit (default rejoin)")

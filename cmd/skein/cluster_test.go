@@ -36,6 +36,9 @@ type flight struct {
 	env     []string // of the nodes, besides the usual
 	disk    int      // bytes that the data folder of each node and worker holds; 0: what the machine has
 	members []*member
+	// doors is how nodes, workers and commands reach each other; nil: in plain text on loopback, without tokens.
+	doors *secured
+	plain bool // that is meant
 }
 
 func newFlight(t *testing.T, nodes int, env ...string) *flight {
@@ -50,16 +53,34 @@ func newFlight(t *testing.T, nodes int, env ...string) *flight {
 		}
 	})
 	f := &flight{t: t, pg: pg, db: pg.URL("postgres"), env: env}
+	f.addAll(nodes)
+	return f
+}
+
+// newPlainFlight is a cluster whose nodes listen on loopback, without tokens.
+func newPlainFlight(t *testing.T, nodes int, env ...string) *flight {
+	t.Helper()
+	f := newFlight(t, 0, env...)
+	f.plain = true
+	f.addAll(nodes)
+	return f
+}
+
+func (f *flight) addAll(nodes int) {
+	f.t.Helper()
 	for range nodes {
 		f.add()
 	}
-	return f
 }
 
 // newHome makes one with a disk of the wanted size.
 func (f *flight) newHome() *home {
 	f.t.Helper()
 	h := newHome(f.t)
+	if f.doors == nil && !f.plain {
+		f.secure(nil)
+	}
+	h.doors = f.doors
 	if f.disk > 0 {
 		if err := mountSmall(f.t, h.data(), f.disk); err != nil {
 			f.t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -34,7 +33,7 @@ func measured(t *testing.T, variable, format string, nodes int, want ...any) *fl
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = pg.Close() })
-	f := &flight{t: t, pg: pg, db: pg.URL("postgres"), env: []string{"SKEIN_ROLES=api,scheduler", "SKEIN_HEARTBEAT=5s", "SKEIN_LAG=20s"}}
+	f := &flight{t: t, pg: pg, plain: true, db: pg.URL("postgres"), env: []string{"SKEIN_ROLES=api,scheduler", "SKEIN_HEARTBEAT=5s", "SKEIN_LAG=20s"}}
 	for range nodes {
 		f.add()
 	}
@@ -155,7 +154,7 @@ var activeRuns = regexp.MustCompile(`(?m)^skein_runs_active (\d+)`)
 
 // active is how many unfinished runs a member has in memory.
 func (m *member) active() int {
-	res, err := http.Get(m.client.URL() + "/metrics")
+	res, err := m.get("/metrics")
 	if err != nil {
 		return 0
 	}

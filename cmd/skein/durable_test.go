@@ -19,6 +19,7 @@ import (
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/store"
 )
 
 // home is a folder with a data folder in it, and the real program.
@@ -27,6 +28,8 @@ type home struct {
 	dir string
 	bin string
 	env []string // besides the usual
+	// doors is how it is reached; nil: in plain text on loopback.
+	doors *secured
 }
 
 func newHome(t *testing.T) *home {
@@ -51,7 +54,7 @@ func (h *home) cmd(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(h.t.Context(), h.bin, args...)
 	cmd.Dir = h.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "SKEIN_DATA=" + h.data(), "SKEIN_LISTEN=127.0.0.1:0", "SKEIN_RECOVERY=off"}
-	cmd.Env = append(cmd.Env, h.env...)
+	cmd.Env = append(append(cmd.Env, h.doors.env()...), h.env...)
 	return cmd
 }
 
@@ -71,7 +74,7 @@ func (h *home) run(args ...string) []byte {
 func (h *home) server() (*exec.Cmd, *skein.Client) {
 	h.t.Helper()
 	var said transcript
-	cmd := h.cmd("server", "--log-level", "warn")
+	cmd := h.cmd(append([]string{"server", "--log-level", "warn"}, h.doors.args(store.TokenNode)...)...)
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		h.t.Fatal(err)
@@ -92,11 +95,7 @@ func (h *home) server() (*exec.Cmd, *skein.Client) {
 		}
 		held, _ = app.FindHolder(h.t.Context(), h.data())
 	}
-	k, err := skein.New(held.Address)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return cmd, k
+	return cmd, h.doors.client(h.t, held.Address)
 }
 
 // hasEnded reports whether a child has ended that nobody has waited for yet.

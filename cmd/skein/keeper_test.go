@@ -297,7 +297,7 @@ func TestKeepersOfACluster(t *testing.T) {
 	f := newFlight(t, 1)
 	one := f.members[0]
 	wall, through := newWall(t, f.db)
-	two := &member{home: newHome(t), name: "n2"}
+	two := &member{home: f.newHome(), name: "n2"}
 	two.home.env = []string{"SKEIN_DB=" + through, "SKEIN_NAME=n2", "SKEIN_HEARTBEAT=500ms", "SKEIN_LAG=8s", "SKEIN_DRAIN=30s"}
 	one.stop()
 	one.home.env = append(one.home.env, "SKEIN_LAG=8s")

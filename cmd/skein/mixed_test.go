@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/postgres"
 )
 
@@ -47,6 +48,8 @@ func TestMixedVersions(t *testing.T) {
 	before := &member{home: newHome(t), name: "before"}
 	before.home.bin = older(t, n-1)
 	before.home.env = append([]string{"SKEIN_DB=" + f.db, "SKEIN_NAME=before", "SKEIN_HEARTBEAT=500ms", "SKEIN_DRAIN=30s"}, env...)
+	f.secure(byProgram(before.home)) // this program would make a database that the older one refuses
+	before.home.doors = f.doors
 	f.members = append(f.members, before)
 	before.start()
 	p := f.place()
@@ -111,7 +114,7 @@ func TestMixedVersions(t *testing.T) {
 	}
 	before.stop()
 	f.until("the format rises", func() bool { return format() == strconv.Itoa(n) })
-	out, err := before.home.cmd("server").CombinedOutput()
+	out, err := before.home.cmd(append([]string{"server"}, f.doors.args(store.TokenNode)...)...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "use a newer skein") {
 		t.Errorf("the older one starts: %v\n%s", err, out)
 	}

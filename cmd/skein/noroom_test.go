@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,7 +70,7 @@ func TestNoRoomForAttempts(t *testing.T) {
 	f.until("it is said why they wait", func() bool {
 		return strings.Contains(string(f.members[0].home.run("explain", waits)), "has no room on its disk")
 	})
-	res, err := http.Get(n2.client.URL() + "/metrics")
+	res, err := n2.get("/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,8 @@ func (f *flight) working(h *handlers, name string) func() {
 	for _, m := range f.members {
 		urls = append(urls, m.client.URL())
 	}
-	w := skein.NewWorker(strings.Join(urls, ","), skein.WorkerOptions{Name: name, Slots: 20, Drain: 10 * time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	rt, token := f.doors.worker()
+	w := skein.NewWorker(strings.Join(urls, ","), skein.WorkerOptions{Name: name, Slots: 20, Transport: rt, Token: token, Drain: 10 * time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	h.register(w)
 	ctx, cancel := context.WithCancel(f.t.Context())
 	done := make(chan error, 1)
@@ -331,7 +332,7 @@ func (f *flight) printed(c *skein.Client, run, task, want string) {
 // TestSDKExample runs the program of examples/sdk against a cluster of one node.
 func TestSDKExample(t *testing.T) {
 	t.Parallel()
-	f := newFlight(t, 1)
+	f := newPlainFlight(t, 1) // it shows no token
 	program := filepath.Join(t.TempDir(), "sdk")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, "skein.dev/skein/examples/sdk").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -19,6 +19,7 @@ import (
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/store"
 )
 
 // hand is a worker under test: a process with a data folder of its own, and no way to the database.
@@ -47,7 +48,8 @@ func (w *hand) start() {
 			urls = append(urls, held.Address)
 		}
 	}
-	args := append([]string{"worker", "--server", strings.Join(urls, ","), "--name", w.name, "--drain", "30s"}, w.args...)
+	args := append([]string{"worker", "--server", strings.Join(urls, ","), "--name", w.name, "--drain", "30s"}, w.home.doors.args(store.TokenWorker)...)
+	args = append(args, w.args...)
 	w.log = &bytes.Buffer{}
 	w.cmd = w.home.cmd(args...)
 	w.cmd.Stderr, w.cmd.Stdout = w.log, w.log

@@ -70,7 +70,7 @@ func someToken(ctx context.Context, c *Config, st store.Tokens) error {
 
 // secure shows the certificate, requires tokens of callers from elsewhere, and bounds what callers cost.
 func (n *Node) secure() (err error) {
-	n.gate = auth.New(auth.Config{Store: n.store, Required: n.cfg.open(), Route: n.route, Log: n.log})
+	n.gate = auth.New(auth.Config{Store: n.store, Required: n.cfg.open(), Route: n.route, Channel: n.member.proofs(), Log: n.log})
 	n.conns = auth.NewConnections(n.listener, n.cfg.Connections)
 	n.http.Handler = server.UnderBase(n.cfg.BasePath, n.gate.Wrap(n.handler))
 	n.http.ConnContext, n.http.ConnState = n.conns.Context, n.conns.State

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/cluster"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -27,11 +28,14 @@ type membership struct {
 	peers *peer.Client
 	rt    http.RoundTripper
 	home  *home.Home
+	// channel proves to other nodes for whom this one passes requests on, and the other way round.
+	channel auth.Channel
 }
 
 // member is made before the engine, which needs the peers.
-func newMembership(cfg *Config, st store.Store, log *slog.Logger) (*membership, error) {
-	if _, ok := st.(store.Cluster); !ok {
+func newMembership(ctx context.Context, cfg *Config, st store.Store, log *slog.Logger) (*membership, error) {
+	shared, ok := st.(store.Cluster)
+	if !ok {
 		return nil, nil
 	}
 	if cfg.open() && cfg.APIToken == "" {
@@ -42,7 +46,28 @@ func newMembership(cfg *Config, st store.Store, log *slog.Logger) (*membership, 
 	if err != nil {
 		return nil, err
 	}
-	return &membership{peers: peer.NewClient(rt, cfg.APIToken, log), rt: rt}, nil
+	channel, err := auth.NewKeyChannel(ctx, keyStore{shared, st})
+	if err != nil {
+		return nil, err
+	}
+	return &membership{peers: peer.NewClient(rt, cfg.APIToken, log), rt: rt, channel: channel}, nil
+}
+
+// keyStore is where the nodes have their key, and the clock that they share.
+type keyStore struct {
+	store.Cluster
+	st store.Store
+}
+
+// Clock implements auth.KeyStore.
+func (k keyStore) Clock(ctx context.Context) (dag.Micros, error) { return k.st.Clock(ctx) }
+
+// proofs keeps a nil membership a nil interface.
+func (m *membership) proofs() auth.Channel {
+	if m == nil {
+		return nil
+	}
+	return m.channel
 }
 
 // enginePeers keeps a nil membership a nil interface.
@@ -96,10 +121,7 @@ func (m *membership) workers() http.Handler {
 // connect completes it with the engine.
 func (m *membership) connect(n *Node, info store.Info) {
 	h := n.engine.Handler()
-	address := n.cfg.Advertise
-	if address == "" {
-		address = n.URL()
-	}
+	address := n.advertised()
 	m.node = cluster.New(cluster.Config{Started: n.greet, Deposed: n.deposed,
 		Store: n.store.(store.Cluster), Owner: reborn{n.engine, func(h store.Handler) { n.worker.Brand(tagOf(h)) }}, Boot: worker.Boot, Blind: m.peers.Blind, Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, ExitOnLoss: n.cfg.ExitOnLoss, Log: n.log,
 		Self: store.Member{Handler: h.ID, UUID: n.life, Name: n.cfg.Name, Address: address, Version: Version(), Format: info.Known,
@@ -175,7 +197,7 @@ func (m *membership) handler(n *Node, next http.Handler) http.Handler {
 	slots := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.OnlyJSON(m.home.PeerHandler()))
 	kept := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.OnlyJSON(holding(newArtifactSource(n.cfg))))
 	files := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.OnlyJSON(answerKept(newArtifactSource(n.cfg))))
-	outer := peer.Gateway(next, m.node, m.rt, n.log)
+	outer := peer.Gateway(next, m.node, m.rt, m.channel.Vouch, n.log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasPrefix(r.URL.Path, home.PeerPrefix):

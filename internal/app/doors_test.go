@@ -106,7 +106,7 @@ func newOpenNode(t *testing.T, flags map[string]string, encrypted bool) *openNod
 	if o.Node, err = Open(t.Context(), c, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	o.gate = auth.New(auth.Config{Store: o.store, Required: true, Route: o.route, Refusals: 1 << 20,
+	o.gate = auth.New(auth.Config{Store: o.store, Required: true, Route: o.route, Channel: o.member.proofs(), Refusals: 1 << 20,
 		StrangerBody: time.Second, CallerBody: time.Second})
 	o.http.Handler = o.gate.Wrap(o.handler)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -145,7 +146,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if n.member, err = newMembership(cfg, n.store, log); err != nil {
+	if n.member, err = newMembership(ctx, cfg, n.store, log); err != nil {
 		return err
 	}
 	if n.member != nil {
@@ -232,6 +233,21 @@ func (n *Node) URL() string {
 		return "https://" + address
 	}
 	return "http://" + address
+}
+
+// advertised is the address by which the other nodes of the cluster reach this one. Port 0 of --advertise is the port
+// that the node listens on.
+func (n *Node) advertised() string {
+	if n.cfg.Advertise == "" {
+		return n.URL()
+	}
+	u, err := url.Parse(n.cfg.Advertise)
+	_, port, split := net.SplitHostPort(n.listener.Addr().String())
+	if err == nil && split == nil && u.Port() == "0" {
+		u.Host = net.JoinHostPort(u.Hostname(), port)
+		return u.String()
+	}
+	return n.cfg.Advertise
 }
 
 // Handler answers requests without a socket.

@@ -1,8 +1,10 @@
 package auth
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net"
 	"net/http"
@@ -52,6 +54,8 @@ type body struct {
 	began   bool
 	ended   bool
 	problem *api.Problem
+	passed  *Principal // for whom another node passes it on; nil: it comes from outside
+	sum     hash.Hash  // of what was read, if another node passes it on
 }
 
 var errBody = errors.New("the body is refused")
@@ -69,6 +73,12 @@ func (b *body) Read(p []byte) (int, error) {
 		_ = b.rc.SetReadDeadline(time.Now().Add(b.lasts)) // there may be no connection
 	}
 	n, err := b.ReadCloser.Read(p)
+	if b.passed != nil {
+		if b.sum == nil {
+			b.sum = sha256.New()
+		}
+		b.sum.Write(p[:n])
+	}
 	switch b.n += int64(n); {
 	case b.n > b.max:
 		b.n -= int64(n)
@@ -77,6 +87,9 @@ func (b *body) Read(p []byte) (int, error) {
 		b.n -= int64(n)
 		return 0, b.fail(http.StatusServiceUnavailable, api.ProblemUnavailable,
 			"the bodies of too many requests are on their way; send yours again in a second")
+	case err == io.EOF && b.passed != nil && !b.passed.fits(b.sum.Sum(nil)):
+		b.ended = true
+		return 0, b.fail(http.StatusBadRequest, api.ProblemInvalid, "the body is not the one that a node passed on; send the request again")
 	case err == io.EOF:
 		b.ended = true
 		_ = b.rc.SetReadDeadline(time.Time{}) // it would end a request that lasts

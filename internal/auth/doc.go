@@ -5,6 +5,7 @@
 //   - book.go: the tokens of the store, as this node knows them.
 //   - body.go: the limit, the deadline and the budget of the body of a request.
 //   - answer.go: the answer: the headers that every answer has, and refusals that end the connection.
+//   - channel.go: how a node proves to another one for whom it passes a request on.
 //   - connections.go: the connections of one address that have shown no credential.
 //   - refusals.go: the refusals that one address gets in a second.
 //

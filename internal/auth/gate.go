@@ -3,6 +3,7 @@ package auth
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,6 +39,8 @@ type Config struct {
 	Required bool
 	// Route finds the route of a request.
 	Route func(r *http.Request) Route
+	// Channel proves what other nodes pass on; nil: there are no other nodes.
+	Channel Channel
 	// Refusals is how many refusals an address gets in a second; 0: the default.
 	Refusals int
 	// StrangerBody is how long the body of a caller may take that has shown no credential, CallerBody that of another
@@ -93,11 +96,12 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		a.body = &body{ReadCloser: r.Body, rc: a.rc, max: route.BodyMax, lasts: g.cfg.StrangerBody, budget: &g.strange}
 		defer a.body.done()
 	}
-	t, held, ok := g.admit(a, route)
+	passed := g.passed(a)
+	t, held, ok := g.admit(a, route, passed)
 	if !ok {
 		return
 	}
-	if route.Kind != "" {
+	if route.Kind != "" || passed != nil {
 		a.conn.trust()
 		if a.body != nil {
 			a.body.lasts, a.body.budget = g.cfg.CallerBody, &g.known
@@ -106,7 +110,10 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	if !g.takes(a, route) {
 		return
 	}
-	if held {
+	switch {
+	case held && passed != nil && passed.Token.Kind == t.Kind: // the node that passes it on ends it with its token
+		a.r = r.WithContext(context.WithValue(r.Context(), holderKey{}, t))
+	case held:
 		ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), holderKey{}, t))
 		defer cancel(nil)
 		stop := g.watch(ctx, cancel, r.Header.Get("Authorization"))
@@ -118,6 +125,26 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	}
 	next.ServeHTTP(a, a.r)
 	a.end()
+}
+
+// passed returns for whom another node passes a call on; nil: it comes from outside. Then headers that count only
+// between nodes are dropped.
+func (g *Gate) passed(a *answer) *Principal {
+	if g.cfg.Channel != nil && a.r.Header[HeaderPrincipal] != nil {
+		p, ok := g.cfg.Channel.Passed(a.r)
+		if ok && a.body == nil {
+			empty := sha256.Sum256(nil)
+			ok = p.fits(empty[:])
+		}
+		if ok {
+			if a.body != nil {
+				a.body.passed = &p
+			}
+			return &p
+		}
+	}
+	dropOutside(a.r.Header)
+	return nil
 }
 
 // takes puts the bounds around the body, and refuses one that is larger than its route allows.
@@ -136,9 +163,12 @@ func (g *Gate) takes(a *answer, route Route) bool {
 }
 
 // admit finds the token that a call shows, and refuses the call if that is not what its route asks for.
-func (g *Gate) admit(a *answer, route Route) (t store.Token, held, ok bool) {
-	if route.Kind == "" {
+func (g *Gate) admit(a *answer, route Route, passed *Principal) (t store.Token, held, ok bool) {
+	switch {
+	case route.Kind == "":
 		return t, false, true
+	case passed != nil && passed.Token.Kind == route.Kind:
+		return passed.Token, true, true
 	}
 	shown := a.r.Header.Get("Authorization")
 	from := addressOf(a.r.RemoteAddr)

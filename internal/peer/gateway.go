@@ -30,10 +30,12 @@ const (
 	settlePoll = 50 * time.Millisecond
 )
 
-// Gateway answers requests by next, and passes on those that next says another node has to
-// answer, by rt and as they came, with the token that they showed. Everything else goes
-// straight through, streams too.
-func Gateway(next http.Handler, dir Directory, rt http.RoundTripper, log *slog.Logger) http.Handler {
+// Vouch adds the proof for whom a node passes on a request, of which body is the whole body.
+type Vouch func(r *http.Request, body []byte) error
+
+// Gateway answers requests by next, and passes on those that next says another node has to answer, by rt, with
+// the token that they showed and with what vouch proves. Everything else goes straight through, streams too.
+func Gateway(next http.Handler, dir Directory, rt http.RoundTripper, vouch Vouch, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := taken(r)
 		if err != nil {
@@ -49,9 +51,8 @@ func Gateway(next http.Handler, dir Directory, rt http.RoundTripper, log *slog.L
 			}
 			to, err := destination(dir, catch.elsewhere)
 			if err == nil && hops < hopsMax {
-				r.Header.Set(HeaderHops, strconv.Itoa(hops+1))
 				body.again(r)
-				d := detour{to: to, dir: dir, next: next, rt: rt, log: log}
+				d := detour{to: to, dir: dir, next: next, rt: rt, log: log, body: body.whole(), hops: hops + 1, vouch: vouch}
 				if strings.HasPrefix(catch.elsewhere, "handler ") {
 					passStream(w, r, d)
 				} else if !pass(w, r, d) {
@@ -110,6 +111,14 @@ func (b *buffered) again(r *http.Request) {
 			io.Closer
 		}{io.MultiReader(bytes.NewReader(b.data), b.rest), b.rest}
 	}
+}
+
+// whole is the body, as far as it was read before the request is passed on.
+func (b *buffered) whole() []byte {
+	if b == nil {
+		return nil
+	}
+	return b.data
 }
 
 // destination finds the node that a handler's word of elsewhere means.
@@ -171,7 +180,7 @@ func pass(w http.ResponseWriter, r *http.Request, d detour) (answered bool) {
 	answered = true
 	proxy := &httputil.ReverseProxy{
 		Transport:     d.rt,
-		Rewrite:       func(p *httputil.ProxyRequest) { p.SetURL(target) },
+		Rewrite:       d.onward(target),
 		FlushInterval: -1,
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
 			d.log.Warn("a request could not be passed on", "node", d.to.Name, "err", err)

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -69,7 +70,7 @@ func TestGateway(t *testing.T) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			})
 			dir := &mortal{village{self: store.Member{Handler: 1}, owner: store.Member{Handler: 2, Address: far.URL, Name: "far"}}, c.dead}
-			near := httptest.NewServer(Gateway(here, dir, http.DefaultTransport, slog.New(slog.DiscardHandler)))
+			near := httptest.NewServer(Gateway(here, dir, http.DefaultTransport, unproved, slog.New(slog.DiscardHandler)))
 			defer near.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
@@ -93,3 +94,49 @@ func TestGateway(t *testing.T) {
 		})
 	}
 }
+
+// TestGatewayVouches: what is passed on says for whom by a proof of this node, over the whole body, and nothing that only a
+// browser or a stranger says goes with it.
+func TestGatewayVouches(t *testing.T) {
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		for _, elsewhere := range []string{"shard 3", "handler 2"} {
+			got := make(chan http.Header, 1)
+			far := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Clone() }))
+			defer far.Close()
+			here := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set(HeaderElsewhere, elsewhere)
+				w.WriteHeader(http.StatusServiceUnavailable)
+			})
+			dir := &mortal{village: village{self: store.Member{Handler: 1}, owner: store.Member{Handler: 2, Address: far.URL, Name: "far"}}}
+			vouch := func(r *http.Request, body []byte) error {
+				r.Header.Set("X-Skein-Principal", fmt.Sprintf("%s?%s %q", r.URL.Path, r.URL.RawQuery, body))
+				return nil
+			}
+			r := httptest.NewRequestWithContext(t.Context(), method, "/api/v1/runs/1:stop?a=1", strings.NewReader("{}"))
+			want := `/api/v1/runs/1:stop?a=1 "{}"`
+			if method == http.MethodGet {
+				r.Body, r.ContentLength = http.NoBody, 0
+				want = `/api/v1/runs/1:stop?a=1 ""`
+			}
+			for _, name := range []string{"Origin", "Cookie", "Referer", "Sec-Fetch-Site", "Sec-Fetch-Mode", "X-Skein-Principal", "X-Skein-Here", "X-Skein-Hops",
+				"X-Skein-Anything", "X-Skein-Signature", "Authorization", "Skein-Claimed-By"} {
+				r.Header.Set(name, "said")
+			}
+			Gateway(here, dir, http.DefaultTransport, vouch, slog.New(slog.DiscardHandler)).ServeHTTP(httptest.NewRecorder(), r)
+			h := <-got
+			for name := range h {
+				switch name {
+				case "X-Skein-Principal", "X-Skein-Hops", "X-Skein-Signature", "Authorization", "Skein-Claimed-By", "Accept-Encoding", "Content-Length", "User-Agent":
+				default:
+					t.Errorf("%s %s: %s: %s is passed on", method, elsewhere, name, h.Get(name))
+				}
+			}
+			if h.Get("X-Skein-Principal") != want || h.Get("X-Skein-Hops") != "1" || h.Get("Authorization") != "said" {
+				t.Errorf("%s %s: %v", method, elsewhere, h)
+			}
+		}
+	}
+}
+
+// unproved passes requests on without a proof.
+func unproved(*http.Request, []byte) error { return nil }

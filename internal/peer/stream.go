@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,35 @@ type detour struct {
 	next http.Handler
 	rt   http.RoundTripper
 	log  *slog.Logger
+
+	body  []byte // of the request
+	hops  int    // with this one
+	vouch Vouch
+}
+
+// onward makes the request of a caller one of this node. The node that gets it does not check again what only a
+// browser says, which was checked here against the address that the browser used.
+func (d *detour) onward(target *url.URL) func(*httputil.ProxyRequest) {
+	return func(p *httputil.ProxyRequest) {
+		for name := range p.Out.Header {
+			if fromBrowser(name) || strings.HasPrefix(name, "X-Skein-") && name != headerSignature {
+				p.Out.Header.Del(name)
+			}
+		}
+		p.Out.Header.Set(HeaderHops, strconv.Itoa(d.hops))
+		if err := d.vouch(p.Out, d.body); err != nil { // the token of the caller is shown all the same
+			d.log.Warn("a request is passed on without a proof for whom", "code", "pass_unproved", "node", d.to.Name, "err", err)
+		}
+		p.SetURL(target)
+	}
+}
+
+// headerSignature is the proof of a webhook, by which the node that fires it believes its caller.
+const headerSignature = "X-Skein-Signature"
+
+// fromBrowser reports whether a header says from which page a browser sends a request, or holds its session.
+func fromBrowser(name string) bool {
+	return name == "Origin" || name == "Cookie" || name == "Referer" || strings.HasPrefix(name, "Sec-Fetch-")
 }
 
 // passStream passes on a request for a log.
@@ -43,7 +73,7 @@ func passStream(w http.ResponseWriter, r *http.Request, d detour) {
 	watching.Go(func() { d.untilGone(ctx, cancel) })
 	proxy := &httputil.ReverseProxy{
 		Transport:     d.rt,
-		Rewrite:       func(p *httputil.ProxyRequest) { p.SetURL(target) },
+		Rewrite:       d.onward(target),
 		FlushInterval: -1,
 		ModifyResponse: func(resp *http.Response) error {
 			if resp.StatusCode >= http.StatusInternalServerError {

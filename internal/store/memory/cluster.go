@@ -62,6 +62,15 @@ func (s *Store) Join(ctx context.Context, m store.Member) error {
 	})
 }
 
+// NodeKey implements store.Cluster: the nodes of this store are in one process.
+func (s *Store) NodeKey(ctx context.Context) (key []byte, err error) {
+	err = s.read(ctx, Read, func() error {
+		key = []byte("the nodes of a store in memory")
+		return nil
+	})
+	return key, err
+}
+
 // Rise implements store.Cluster: there is only one format.
 func (s *Store) Rise(ctx context.Context) (format int, err error) {
 	err = s.member(ctx, func() error { format = formatOnly; return nil })

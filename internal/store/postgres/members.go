@@ -57,6 +57,18 @@ func (d *DB) Attach(ctx context.Context, m store.Member) (int64, error) {
 	return lease, nil
 }
 
+// NodeKey implements store.Cluster.
+func (d *DB) NodeKey(ctx context.Context) ([]byte, error) {
+	key, err := first(ctx, d, query{name: "nodeKey"}, func(r *row, key *[]byte) error {
+		*key = r.blob()
+		return r.bad
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the key of the nodes: %w", err)
+	}
+	return key, nil
+}
+
 // Rise implements store.Cluster.
 func (d *DB) Rise(ctx context.Context) (int, error) {
 	is := 0

@@ -43,6 +43,9 @@ RETURNING handler;
 -- Who joins meanwhile waits, and is held against the format that comes of this.
 SELECT format FROM meta FOR UPDATE;
 
+-- name: nodeKey
+SELECT node_key FROM meta;
+
 -- name: rise
 UPDATE meta SET format = greatest(format, least(applied,
   coalesce((SELECT min(m.format) FROM member m WHERE NOT m.worker AND m.format > 0), applied)))

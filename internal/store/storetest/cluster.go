@@ -78,6 +78,14 @@ func risen(b *bed, c store.Cluster) {
 		b.same([]int{is, info.Format}, []int{b.knows(), b.knows()}, "the format")
 		b.member(c, 1+i, "a")
 	}
+	key, err := c.NodeKey(b.ctx)
+	b.ok(err)
+	again, err := c.NodeKey(b.ctx)
+	b.ok(err)
+	b.same(again, key, "the key of the nodes")
+	if len(key) < 16 {
+		b.Errorf("a key of %d bytes", len(key))
+	}
 }
 
 // attached: a worker keeps its row from home to home, and only the present one renews it.

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	skein "skein.dev/skein"
+	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/postgres"
+)
+
+// selfSigned makes a pair for localhost that signs itself, in PEM.
+func selfSigned(t testing.TB) (cert, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalECPrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}))
+}
+
+// secured is how the processes of a cluster under test reach each other: over TLS, each with a token of its kind.
+type secured struct {
+	dir    string            // of the files cert.pem, key.pem, and those of the tokens, which are called by their kinds
+	tokens map[string]string // by kind
+	http   *http.Client
+}
+
+// newSecured makes what a cluster needs. create makes a token in its database.
+func newSecured(t *testing.T, create func(kind string) string) *secured {
+	t.Helper()
+	s := &secured{dir: t.TempDir(), tokens: map[string]string{}}
+	files := map[string]string{}
+	files["cert.pem"], files["key.pem"] = selfSigned(t)
+	for _, kind := range []string{store.TokenAPI, store.TokenNode, store.TokenWorker} {
+		s.tokens[kind] = create(kind)
+		files[kind] = s.tokens[kind] + "\n"
+	}
+	for name, text := range files {
+		if err := os.WriteFile(s.path(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.http = trusting(t, s.path("cert.pem"))
+	s.http.Timeout = 0 // logs and events are streams
+	return s
+}
+
+func (s *secured) path(name string) string { return filepath.Join(s.dir, name) }
+
+// env is for every process: a command shows the token of people. That of servers and workers is in files.
+func (s *secured) env() []string {
+	if s == nil {
+		return nil
+	}
+	return []string{"SKEIN_LISTEN=0.0.0.0:0", "SKEIN_ADVERTISE=https://localhost:0", "SKEIN_TLS_CERT=" + s.path("cert.pem"), "SKEIN_TLS_KEY=" + s.path("key.pem"),
+		"SKEIN_CA_CERT=" + s.path("cert.pem"), "SKEIN_API_TOKEN=" + s.tokens[store.TokenAPI]}
+}
+
+// args are those of a process that shows a token of another kind.
+func (s *secured) args(kind string) []string {
+	if s == nil {
+		return nil
+	}
+	return []string{"--token-file", s.path(kind)}
+}
+
+// client makes a client of a node.
+func (s *secured) client(t *testing.T, url string) *skein.Client {
+	t.Helper()
+	var opts []skein.Option
+	if s != nil {
+		opts = []skein.Option{skein.WithHTTPClient(s.http), skein.WithToken(s.tokens[store.TokenAPI])}
+	}
+	k, err := skein.New(url, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// get reads something of a node that its client has no method for.
+func (m *member) get(path string) (*http.Response, error) {
+	s, c := m.home.doors, http.DefaultClient
+	req, err := http.NewRequestWithContext(m.home.t.Context(), http.MethodGet, m.client.URL()+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	if s != nil {
+		c = s.http
+		req.Header.Set("Authorization", "Bearer "+s.tokens[store.TokenAPI])
+	}
+	return c.Do(req)
+}
+
+// secure has the cluster ask for tokens and speak TLS. Its database is made now, unless create has another program do that.
+func (f *flight) secure(create func(kind string) string) {
+	f.t.Helper()
+	if create == nil {
+		db, err := postgres.Open(f.t.Context(), postgres.Options{URL: f.db})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		defer func() { _ = db.Close() }()
+		create = func(kind string) string {
+			secret := auth.NewSecret(kind)
+			hash, err := auth.HashSecret(secret)
+			if err == nil {
+				_, err = db.AddToken(f.t.Context(), store.Token{Kind: kind, Name: "the-" + kind, Hash: hash})
+			}
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			return secret
+		}
+	}
+	f.doors = newSecured(f.t, create)
+}
+
+// byProgram makes tokens with the program of a home.
+func byProgram(h *home) func(kind string) string {
+	return func(kind string) string {
+		return strings.TrimSpace(string(h.run("token", "create", "--kind", kind, "--name", "the-"+kind)))
+	}
+}
+
+// trusted is the transport of workers in this process, and their token.
+func (s *secured) worker() (http.RoundTripper, string) {
+	if s == nil {
+		return nil, ""
+	}
+	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.http.Transport.(*http.Transport).TLSClientConfig.RootCAs}}, s.tokens[store.TokenWorker]
+}

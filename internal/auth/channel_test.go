@@ -1,0 +1,131 @@
+package auth_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/memory"
+)
+
+// keyed is a store with a key of its own.
+type keyed struct {
+	*memory.Store
+	key string
+}
+
+func (k *keyed) NodeKey(context.Context) ([]byte, error) { return []byte(k.key), nil }
+
+func (k *keyed) Clock(ctx context.Context) (dag.Micros, error) { return k.Store.Clock(ctx) }
+
+// TestPassedRequests: a request that a node passes on counts as that of the caller there, for half a minute and as it was passed
+// on; whatever else is in the header counts for nothing, and neither does another header that nodes use.
+func TestPassedRequests(t *testing.T) {
+	const body = `{"reason":"x"}`
+	for name, c := range map[string]struct {
+		change func(r *http.Request)
+		key    string // of the node that passes it on
+		waits  time.Duration
+		status int
+	}{
+		"as it was passed on": {status: 200},
+		"after 29 s":          {waits: 29 * time.Second, status: 200},
+		"after 31 s":          {waits: 31 * time.Second, status: 401},
+		"by another cluster":  {key: "of another cluster", status: 401},
+		"another method":      {change: func(r *http.Request) { r.Method = http.MethodPut }, status: 401},
+		"another path":        {change: func(r *http.Request) { r.URL.Path = "/runs/2" }, status: 401},
+		"another query":       {change: func(r *http.Request) { r.URL.RawQuery = "a=2" }, status: 401},
+		"another body":        {change: func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader(`{"reason":"y"}`)) }, status: 400},
+		"no body":             {change: func(r *http.Request) { r.Body, r.ContentLength = http.NoBody, 0 }, status: 401},
+		"another kind":        {change: func(r *http.Request) { r.URL.Path = "/internal/x" }, status: 401},
+		"twice": {change: func(r *http.Request) {
+			r.Header[auth.HeaderPrincipal] = append(r.Header[auth.HeaderPrincipal], r.Header[auth.HeaderPrincipal]...)
+		}, status: 401},
+		"made up":   {change: func(r *http.Request) { r.Header.Set(auth.HeaderPrincipal, "e30.e30") }, status: 401},
+		"empty":     {change: func(r *http.Request) { r.Header.Set(auth.HeaderPrincipal, "") }, status: 401},
+		"very long": {change: func(r *http.Request) { r.Header.Set(auth.HeaderPrincipal, strings.Repeat("a", 1<<20)) }, status: 401},
+		"cut": {change: func(r *http.Request) {
+			said := r.Header.Get(auth.HeaderPrincipal)
+			r.Header.Set(auth.HeaderPrincipal, said[:len(said)-1])
+		}, status: 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := memory.New(memory.Options{})
+				secret, _ := add(t, s, store.TokenAPI, "ann", 0)
+				channel := func(key string) *auth.KeyChannel {
+					c, err := auth.NewKeyChannel(t.Context(), &keyed{s, key})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return c
+				}
+				key := "of this cluster"
+				there := channel(key)
+				if c.key != "" {
+					key = c.key
+				}
+				here := channel(key)
+				var passed *http.Request
+				first := auth.New(auth.Config{Store: s, Required: true, Route: routeOf, Channel: here}).Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					passed = httptest.NewRequest(r.Method, r.URL.String(), strings.NewReader(body)).WithContext(r.Context())
+					if err := here.Vouch(passed, []byte(body)); err != nil {
+						t.Error(err)
+					}
+				}))
+				r := httptest.NewRequest(http.MethodPost, "/runs?a=1", strings.NewReader(body))
+				r.Header.Set("Authorization", "Bearer "+secret)
+				first.ServeHTTP(httptest.NewRecorder(), r)
+				r = passed.WithContext(t.Context())
+				r.Header.Set("X-Skein-Here", "true")
+				r.Header.Set("X-Skein-Signature", "of a webhook")
+				if c.change != nil {
+					c.change(r)
+				}
+				time.Sleep(c.waits)
+				served := ""
+				second := auth.New(auth.Config{Store: s, Required: true, Route: routeOf, Channel: there}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if _, err := io.ReadAll(r.Body); err != nil {
+						w.WriteHeader(http.StatusInternalServerError)
+						return
+					}
+					holder, _ := auth.Holder(r.Context())
+					served = holder.Name
+				}))
+				w := httptest.NewRecorder()
+				second.ServeHTTP(w, r)
+				if w.Code != c.status || served != map[bool]string{true: "ann"}[c.status == 200] {
+					t.Errorf("%d in the name of %q: %s", w.Code, served, w.Body)
+				}
+			})
+		})
+	}
+}
+
+// TestHeadersOfNodes: headers that count between nodes are dropped from requests that come from elsewhere.
+func TestHeadersOfNodes(t *testing.T) {
+	s := memory.New(memory.Options{})
+	c, err := auth.NewKeyChannel(t.Context(), &keyed{s, "of this cluster"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, channel := range map[string]auth.Channel{"alone": nil, "cluster": c} {
+		r := httptest.NewRequest(http.MethodGet, "/hook", nil)
+		for _, h := range []string{auth.HeaderPrincipal, "X-Skein-Here", "X-Skein-User", "X-Skein-Anything", "X-Skein-Signature", "Skein-Claimed-By"} {
+			r.Header.Set(h, "x")
+		}
+		auth.New(auth.Config{Store: s, Route: routeOf, Channel: channel}).Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if len(r.Header) != 2 || r.Header.Get("X-Skein-Signature") == "" || r.Header.Get("Skein-Claimed-By") == "" {
+				t.Errorf("%s: %v", name, r.Header)
+			}
+		})).ServeHTTP(httptest.NewRecorder(), r)
+	}
+}
