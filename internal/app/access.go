@@ -73,6 +73,7 @@ func (n *Node) secure() (err error) {
 	n.gate = auth.New(auth.Config{Store: n.store, Required: n.cfg.open(), Route: n.route, Channel: n.member.proofs(), Log: n.log})
 	n.conns = auth.NewConnections(n.listener, n.cfg.Connections)
 	n.http.Handler = server.UnderBase(n.cfg.BasePath, n.gate.Wrap(n.handler))
+	n.http.ReadTimeout = auth.StrangerBodyMax // of what net/http answers itself; the gate sets its own
 	n.http.ConnContext, n.http.ConnState = n.conns.Context, n.conns.State
 	n.http.TLSConfig, err = serverTLS(n.cfg, n.log)
 	return err

@@ -69,6 +69,7 @@ type answer struct {
 	conn     *conn
 	body     *body
 	began    bool
+	admitted bool // the caller has shown a credential, where one is required
 	refused  bool // by the gate
 	replaced bool // what the handler says is not sent
 	taken    bool // the connection is the handler's
@@ -95,11 +96,14 @@ func (a *answer) WriteHeader(status int) {
 		}
 	}
 	SetHeaders(a.Header(), a.r)
-	if a.ends(status) {
+	switch {
+	case a.ends(status):
 		a.Header().Set("Connection", "close")
 		if a.body.unread() {
 			_ = a.rc.SetReadDeadline(time.Now()) // nobody waits for the rest
 		}
+	case a.body.unread():
+		_ = a.rc.SetReadDeadline(time.Now().Add(drainMax)) // the server reads the rest before the answer
 	}
 	a.ResponseWriter.WriteHeader(status)
 	if p != nil {
@@ -127,12 +131,25 @@ func (a *answer) problem(status int) *api.Problem {
 // caller without a credential takes its connection with it.
 func (a *answer) ends(status int) bool {
 	switch {
-	case a.r.ProtoMajor < 2 && (a.refused || a.body.unread()):
+	case a.r.ProtoMajor < 2 && (a.refused || a.body.unread() && !a.drains()):
 		return true
 	case a.conn == nil:
 		return false
 	}
 	return status >= 400 && !a.conn.trusted.Load()
+}
+
+const (
+	// drainBytesMax is how large a body may be whose rest is read so that its connection can be used again.
+	drainBytesMax = 64 << 10
+	// drainMax is how long that may take.
+	drainMax = time.Second
+)
+
+// drains reports whether the rest of a body is read: it is small, and its caller has shown a credential.
+func (a *answer) drains() bool {
+	stream := a.r.Method == http.MethodGet || a.r.Method == http.MethodHead // the deadline would end it
+	return a.admitted && !stream && a.r.ContentLength > 0 && a.r.ContentLength <= drainBytesMax
 }
 
 // Write implements io.Writer.

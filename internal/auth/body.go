@@ -20,9 +20,9 @@ const (
 	// those of the others, all together.
 	strangerBytesMax = 16 << 20
 	callerBytesMax   = 256 << 20
-	// strangerBodyMax is how long the body of a caller may take that has shown no credential, callerBodyMax that of
+	// StrangerBodyMax is how long the body of a caller may take that has shown no credential, callerBodyMax that of
 	// another one.
-	strangerBodyMax = 10 * time.Second
+	StrangerBodyMax = 10 * time.Second
 	callerBodyMax   = time.Minute
 )
 

@@ -95,6 +95,7 @@ func TestRefusalsEndTheConnection(t *testing.T) {
 		"too large for a hook":  {"/hook", fmt.Sprintf("Content-Length: %d\r\n", bodyMax+1), 413},
 		"a route without body":  {"/none", "Content-Length: 100000\r\n" + token, 200},
 		"a body that is unread": {"/unread", "Content-Length: 100000\r\n" + token, 200},
+		"a small one cut off":   {"/unread", "Content-Length: 10\r\n" + token + "\r\n{}", 200},
 		"broken chunks":         {"/runs", "Transfer-Encoding: chunked\r\n" + token + "\r\nnonsense\r\n", 400},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,9 +115,16 @@ func TestRefusalsEndTheConnection(t *testing.T) {
 			}
 		})
 	}
-	_, from := d.dial(t, "127.0.0.1", "POST /runs HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"+token+"\r\n{}")
-	if resp := answerOf(t, from); resp.StatusCode != 200 || resp.Close {
-		t.Errorf("a good call: %s, closes: %v", resp.Status, resp.Close)
+	for _, path := range []string{"/runs", "/unread", "/none"} {
+		c, from := d.dial(t, "127.0.0.1", "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"+token+"\r\n{}")
+		for range 2 { // the connection can be used again
+			if resp := answerOf(t, from); resp.StatusCode != 200 || resp.Close {
+				t.Errorf("a good call of %s: %s, closes: %v", path, resp.Status, resp.Close)
+			}
+			if _, err := io.WriteString(c, "POST /runs HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"+token+"\r\n{}"); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	if n := d.gate.BodyBytes(); n != 0 {
 		t.Errorf("%d bytes of bodies count when all calls are over", n)

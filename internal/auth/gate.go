@@ -65,7 +65,7 @@ func New(cfg Config) *Gate {
 	g.strange.max, g.known.max = strangerBytesMax, callerBytesMax
 	g.refusals.from = newCounts()
 	g.refusals.max = cmp.Or(cfg.Refusals, refusalsMax)
-	g.cfg.StrangerBody, g.cfg.CallerBody = cmp.Or(cfg.StrangerBody, strangerBodyMax), cmp.Or(cfg.CallerBody, callerBodyMax)
+	g.cfg.StrangerBody, g.cfg.CallerBody = cmp.Or(cfg.StrangerBody, StrangerBodyMax), cmp.Or(cfg.CallerBody, callerBodyMax)
 	return g
 }
 
@@ -91,6 +91,7 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	a := &answer{ResponseWriter: w, r: r, rc: http.NewResponseController(w)}
 	a.conn, _ = r.Context().Value(connKey{}).(*conn)
+	_ = a.rc.SetReadDeadline(time.Time{}) // that of the server is for what it answers itself; there may be no connection
 	route := g.cfg.Route(r)
 	if r.ContentLength != 0 {
 		a.body = &body{ReadCloser: r.Body, rc: a.rc, max: route.BodyMax, lasts: g.cfg.StrangerBody, budget: &g.strange}
@@ -102,6 +103,7 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		return
 	}
 	if route.Kind != "" || passed != nil {
+		a.admitted = true
 		a.conn.trust()
 		if a.body != nil {
 			a.body.lasts, a.body.budget = g.cfg.CallerBody, &g.known

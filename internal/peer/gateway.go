@@ -43,6 +43,7 @@ func Gateway(next http.Handler, dir Directory, rt http.RoundTripper, vouch Vouch
 			return
 		}
 		hops, _ := strconv.Atoi(r.Header.Get(HeaderHops)) // what is no number is a first hop
+		hops = max(hops, 0)
 		for began := time.Now(); ; {
 			catch := &catcher{ResponseWriter: w}
 			next.ServeHTTP(catch, r)

@@ -320,8 +320,8 @@ var errDeep = fmt.Errorf("JSON is nested more than %d deep", depthMax)
 
 // decodeJSON reads one JSON value of bounded depth.
 func decodeJSON(b []byte, v any) error {
-	if tooDeep(b) {
-		return errDeep
+	if err := unambiguous(b); err != nil {
+		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -332,25 +332,4 @@ func decodeJSON(b []byte, v any) error {
 		return errors.New("something follows the JSON value")
 	}
 	return nil
-}
-
-// tooDeep counts brackets outside of texts.
-func tooDeep(b []byte) bool {
-	depth, text := 0, false
-	for i := 0; i < len(b); i++ {
-		switch c := b[i]; {
-		case text && c == '\\':
-			i++
-		case c == '"':
-			text = !text
-		case text:
-		case c == '{' || c == '[':
-			if depth++; depth > depthMax {
-				return true
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return false
 }

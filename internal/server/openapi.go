@@ -23,8 +23,8 @@ import (
 // elsewhere, and its schema links would add a field to every object.
 func (s *Server) humaConfig() huma.Config {
 	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: func(b []byte, v any) error {
-		if tooDeep(b) {
-			return errDeep
+		if err := unambiguous(b); err != nil {
+			return err
 		}
 		return json.Unmarshal(b, v)
 	}}

@@ -53,13 +53,14 @@ func TestPreferences(t *testing.T) {
 	}
 }
 
-func FuzzTooDeep(f *testing.F) {
+func FuzzUnambiguous(f *testing.F) {
 	f.Add(`{"a":[1,"[\"["]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		var v any
-		if tooDeep([]byte(text)) && strings.Count(text, "[")+strings.Count(text, "{") <= depthMax {
+		err := unambiguous([]byte(text))
+		if err == errDeep && strings.Count(text, "[")+strings.Count(text, "{") <= depthMax {
 			t.Errorf("%q", text)
 		}
+		var v any
 		_ = decodeJSON([]byte(text), &v) // must return
 	})
 }

@@ -204,6 +204,7 @@ func (s *Server) Through(h http.Handler) { s.through = h }
 func (s *Server) HTTP() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true) // gRPC of workers
 	return &http.Server{
 		Handler:           s.Handler(),
@@ -211,7 +212,9 @@ func (s *Server) HTTP() *http.Server {
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytesMax,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		// It would wait for the body of OPTIONS *, past all handlers.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
 }
 
@@ -246,8 +249,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r2 := r.WithContext(ctx)
-	if unrouted, pattern := s.mux.Handler(r2); pattern == "" {
+	unrouted, pattern := s.mux.Handler(r2)
+	if pattern == "" {
 		s.unrouted(rec, r2, unrouted)
+		return
+	}
+	if f := s.plainHeaders(r2, pattern); f != nil {
+		f.write(rec, r2)
 		return
 	}
 	s.mux.ServeHTTP(rec, r2)

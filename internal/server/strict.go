@@ -1,0 +1,131 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// A proxy, a log and this server must not understand one request in different ways, so the names in a body count as
+// they are written.
+var _ = func() bool {
+	huma.ValidateStrictCasing = true
+	return true
+}()
+
+// plainHeaders refuses what would make a request mean something else than it says.
+func (s *Server) plainHeaders(r *http.Request, pattern string) *failure {
+	if strings.ContainsFunc(r.Header.Get(api.HeaderIdempotencyKey), unicode.IsControl) {
+		return fail(http.StatusUnprocessableEntity, api.ProblemInvalid, "%s: want text without tabs and other control characters",
+			api.HeaderIdempotencyKey)
+	}
+	if r.ContentLength == 0 || r.Header.Get("Content-Type") != "" || s.adapter.bodies[pattern] == 0 || strings.HasPrefix(r.URL.Path, hooksPath) {
+		return nil
+	}
+	return fail(http.StatusUnsupportedMediaType, api.ProblemMediaType, "the body has no Content-Type; send it with Content-Type: application/json "+
+		"(curl -H 'Content-Type: application/json' -d …), a workflow file with application/yaml")
+}
+
+// errAmbiguous is JSON that readers understand in different ways.
+type errAmbiguous struct{ key string }
+
+func (e *errAmbiguous) Error() string {
+	return fmt.Sprintf("the key %.100q is there twice in one object; leave one of them out", e.key)
+}
+
+// frame is an object or a list that is being read.
+type frame struct {
+	object, key bool // an object; a key comes next
+	few         []string
+	many        map[string]bool // once there are too many to compare with each
+}
+
+// fewKeys is how many keys of an object are compared with each other.
+const fewKeys = 16
+
+// add notes a key; false: it is there already.
+func (f *frame) add(key string) bool {
+	if f.many == nil && len(f.few) < fewKeys {
+		for _, is := range f.few {
+			if is == key {
+				return false
+			}
+		}
+		f.few = append(f.few, key)
+		return true
+	}
+	if f.many == nil {
+		f.many = make(map[string]bool, 2*fewKeys)
+		for _, is := range f.few {
+			f.many[is] = true
+		}
+	}
+	if f.many[key] {
+		return false
+	}
+	f.many[key] = true
+	return true
+}
+
+// unambiguous refuses JSON that is nested too deep, or has an object with one key twice. What is no JSON is left to the
+// decoder, which says where.
+func unambiguous(b []byte) error {
+	var open []frame
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			end := textEnd(b, i)
+			if n := len(open); n > 0 && open[n-1].key {
+				open[n-1].key = false
+				key := nameOf(b[i:end])
+				if !open[n-1].add(key) {
+					return &errAmbiguous{key}
+				}
+			}
+			i = end - 1
+		case '{', '[':
+			if len(open) == depthMax {
+				return errDeep
+			}
+			open = append(open, frame{object: b[i] == '{', key: b[i] == '{'})
+		case ',':
+			if n := len(open); n > 0 {
+				open[n-1].key = open[n-1].object
+			}
+		case '}', ']':
+			if n := len(open); n > 0 {
+				open = open[:n-1]
+			}
+		}
+	}
+	return nil
+}
+
+// textEnd is the index after the string that begins at i.
+func textEnd(b []byte, i int) int {
+	for i++; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(b)
+}
+
+// nameOf is what a quoted key says.
+func nameOf(quoted []byte) string {
+	if n := len(quoted); n >= 2 && quoted[n-1] == '"' && !strings.Contains(string(quoted), `\`) {
+		return string(quoted[1 : n-1])
+	}
+	var key string
+	_ = json.Unmarshal(quoted, &key) // the decoder says what is wrong with it
+	return key
+}

@@ -1,0 +1,45 @@
+package server_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// TestOneMeaning: a request that readers could understand in different ways is refused.
+func TestOneMeaning(t *testing.T) {
+	b := newBed(t, true)
+	b.apply("w")
+	many := ""
+	for i := range 40 {
+		many += `"k` + strings.Repeat("x", i) + `":1,`
+	}
+	for name, c := range map[string]struct {
+		body   string
+		header []string
+		status int
+		kind   string
+	}{
+		"as it should be":      {`{"workflow":"w","params":{"a":{"b":1},"b":[{"b":1},{"b":2}]}}`, nil, 422, api.ProblemInvalidParams},
+		"a key twice":          {`{"workflow":"x","workflow":"w"}`, nil, 400, api.ProblemInvalid},
+		"a key twice, deeper":  {`{"workflow":"w","params":{"a":[{"b":1,"c":2,"b":1}]}}`, nil, 400, api.ProblemInvalid},
+		"a key twice, escaped": {`{"workflow":"w","work\u0066low":"w"}`, nil, 400, api.ProblemInvalid},
+		"a key twice of many":  {`{"workflow":"w","params":{` + many + `"k":1}}`, nil, 400, api.ProblemInvalid},
+		"another case":         {`{"Workflow":"w"}`, nil, 422, api.ProblemInvalid},
+		"both cases":           {`{"workflow":"w","Workflow":"x"}`, nil, 422, api.ProblemInvalid},
+		"no media type":        {`{"workflow":"w"}`, []string{"Content-Type", ""}, 415, api.ProblemMediaType},
+		"a form":               {`{"workflow":"w"}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, api.ProblemMediaType},
+		"a tab in the key":     {`{"workflow":"w"}`, []string{api.HeaderIdempotencyKey, "a\tb"}, 422, api.ProblemInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantProblem(t, b.post("/api/v1/runs", c.body, c.header...), c.status, c.kind)
+		})
+	}
+	wantProblem(t, b.do(http.MethodPut, "/api/v1/workflows/default/w", "name: w\ntasks:\n  a: {run: \"true\"}\n", "Content-Type", ""), 415, api.ProblemMediaType)
+	wantProblem(t, b.do(http.MethodPut, "/api/v1/workflows/default/w", `{"source":"x","source":"name: w\ntasks:\n  a: {run: \"true\"}\n"}`), 400, api.ProblemInvalid)
+	if a := b.post("/api/v1/runs", `{"workflow":"w","params":{}}`); a.status != http.StatusAccepted {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
