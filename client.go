@@ -36,7 +36,8 @@ func WithTransport(rt http.RoundTripper) Option {
 // only has to be one that h takes for its own.
 func WithHandler(h http.Handler) Option { return WithTransport(handlerTransport{h}) }
 
-// WithUser names the user of a program that shows no token. Servers show it as claimed_by and decide nothing by it.
+// WithUser names the user of a program that shows no token. Servers show it as claimed_by and decide nothing
+// by it.
 func WithUser(name string) Option { return func(k *Client) { k.user = name } }
 
 // WithToken sends an API token with every request.

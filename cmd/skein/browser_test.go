@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestBrowserInACluster: a page that a browser has from one node changes runs whichever node has their shards, in the name
-// of its token. What a stranger says between nodes does not count.
+// TestBrowserInACluster: a page that a browser has from one node changes runs whichever node has their
+// shards, in the name of its token. What a stranger says between nodes does not count.
 func TestBrowserInACluster(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 2)

@@ -44,7 +44,8 @@ func selfSigned(t testing.TB) (cert, key string) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}))
 }
 
-// secured is how the processes of a cluster under test reach each other: over TLS, each with a token of its kind.
+// secured is how the processes of a cluster under test reach each other: over TLS, each with a token of its
+// kind.
 type secured struct {
 	dir    string            // of the files cert.pem, key.pem, and those of the tokens, which are called by their kinds
 	tokens map[string]string // by kind
@@ -118,7 +119,8 @@ func (m *member) get(path string) (*http.Response, error) {
 	return c.Do(req)
 }
 
-// secure has the cluster ask for tokens and speak TLS. Its database is made now, unless create has another program do that.
+// secure has the cluster ask for tokens and speak TLS. Its database is made now, unless create has another
+// program do that.
 func (f *flight) secure(create func(kind string) string) {
 	f.t.Helper()
 	if create == nil {

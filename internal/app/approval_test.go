@@ -12,8 +12,8 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// TestApprovalNeedsAToken: an approval that names who decides is decided by the holder of a token of that name. No header stands for
-// a token, neither the one that there was nor the one that the command line sends.
+// TestApprovalNeedsAToken: an approval that names who decides is decided by the holder of a token of that
+// name. No header stands for a token, neither the one that there was nor the one that the command line sends.
 func TestApprovalNeedsAToken(t *testing.T) {
 	n, k, stop := startNode(t, testConfig(t, nil))
 	run := begin(t, k, "  pay: {approval: {by: [cfo]}}\n  any: {approval: {}}\n")

@@ -79,7 +79,7 @@ func newOpenNode(t *testing.T, flags map[string]string, encrypted bool) *openNod
 	cert, key := selfSigned(t)
 	flags["listen"], flags["ca-cert"] = "0.0.0.0:0", cert
 	flags["connections-per-address"] = "100000" // all come from one
-	flags["advertise"] = "https://localhost:1" // nobody else is there
+	flags["advertise"] = "https://localhost:1"  // nobody else is there
 	if encrypted {
 		flags["tls-cert"], flags["tls-key"] = cert, key
 	} else {
@@ -243,9 +243,9 @@ func (u *unfinished) Close() error {
 	return nil
 }
 
-// TestEveryRouteIsBounded walks all that a node serves, alone and in a cluster, in plain text and over TLS, by HTTP/1.1 and by
-// HTTP/2: with a body that does not go on and one that never ends, with the right token and with none, every call is
-// answered, and nothing stays behind.
+// TestEveryRouteIsBounded walks all that a node serves, alone and in a cluster, in plain text and over TLS,
+// by HTTP/1.1 and by HTTP/2: with a body that does not go on and one that never ends, with the right token
+// and with none, every call is answered, and nothing stays behind.
 func TestEveryRouteIsBounded(t *testing.T) {
 	pg, err := pgtest.Start(pgtest.Options{NoSync: true})
 	if err != nil {

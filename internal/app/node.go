@@ -235,8 +235,8 @@ func (n *Node) URL() string {
 	return "http://" + address
 }
 
-// advertised is the address by which the other nodes of the cluster reach this one. Port 0 of --advertise is the port
-// that the node listens on.
+// advertised is the address by which the other nodes of the cluster reach this one. Port 0 of --advertise is
+// the port that the node listens on.
 func (n *Node) advertised() string {
 	if n.cfg.Advertise == "" {
 		return n.URL()

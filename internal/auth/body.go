@@ -20,8 +20,8 @@ const (
 	// those of the others, all together.
 	strangerBytesMax = 16 << 20
 	callerBytesMax   = 256 << 20
-	// StrangerBodyMax is how long the body of a caller may take that has shown no credential, callerBodyMax that of
-	// another one.
+	// StrangerBodyMax is how long the body of a caller may take that has shown no credential, callerBodyMax that
+	// of another one.
 	StrangerBodyMax = 10 * time.Second
 	callerBodyMax   = time.Minute
 )

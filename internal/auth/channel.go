@@ -22,7 +22,8 @@ const HeaderPrincipal = "X-Skein-Principal"
 
 // Principal is on whose behalf a node passes on a request.
 type Principal struct {
-	// Token is the one that the caller showed; no Kind: none, the caller is a program on the machine of that node.
+	// Token is the one that the caller showed; no Kind: none, the caller is a program on the machine of that
+	// node.
 	Token store.Token
 	// Digest is that of the body.
 	Digest [sha256.Size]byte
@@ -39,8 +40,8 @@ type Channel interface {
 const (
 	// passedMax is for how long a proof counts, by the clock of the store.
 	passedMax = 30 * time.Second
-	// keyFresh is for how long the key and the clock that were read count without another look. A look that fails is
-	// repeated after keyRetry, and takes keyReadMax at most.
+	// keyFresh is for how long the key and the clock that were read count without another look. A look that
+	// fails is repeated after keyRetry, and takes keyReadMax at most.
 	keyFresh   = time.Minute
 	keyRetry   = 5 * time.Second
 	keyReadMax = 5 * time.Second
@@ -167,8 +168,8 @@ func (p *Principal) fits(digest []byte) bool {
 	return subtle.ConstantTimeCompare(p.Digest[:], digest) == 1
 }
 
-// dropOutside takes the headers away that count only between nodes. The number of hops stays: it can only end a detour
-// early. So does the proof of a webhook, which is its caller's.
+// dropOutside takes the headers away that count only between nodes. The number of hops stays: it can only end
+// a detour early. So does the proof of a webhook, which is its caller's.
 func dropOutside(h http.Header) {
 	for name := range h {
 		if strings.HasPrefix(name, "X-Skein-") && name != "X-Skein-Hops" && name != "X-Skein-Signature" {

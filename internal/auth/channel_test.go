@@ -26,8 +26,9 @@ func (k *keyed) NodeKey(context.Context) ([]byte, error) { return []byte(k.key),
 
 func (k *keyed) Clock(ctx context.Context) (dag.Micros, error) { return k.Store.Clock(ctx) }
 
-// TestPassedRequests: a request that a node passes on counts as that of the caller there, for half a minute and as it was passed
-// on; whatever else is in the header counts for nothing, and neither does another header that nodes use.
+// TestPassedRequests: a request that a node passes on counts as that of the caller there, for half a minute
+// and as it was passed on; whatever else is in the header counts for nothing, and neither does another header
+// that nodes use.
 func TestPassedRequests(t *testing.T) {
 	const body = `{"reason":"x"}`
 	for name, c := range map[string]struct {

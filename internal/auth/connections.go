@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -243,6 +244,24 @@ func (k *conn) wait() error {
 	}
 	// The deadline that was set for the header began when the connection came.
 	return k.Conn.SetReadDeadline(time.Now().Add(turnMax))
+}
+
+// CloseWrite lets net/http end an answer before the connection, so that a client that still sends gets to
+// read it.
+func (k *conn) CloseWrite() error {
+	half, is := k.Conn.(interface{ CloseWrite() error })
+	if !is {
+		return errors.ErrUnsupported
+	}
+	return half.CloseWrite()
+}
+
+// ReadFrom implements io.ReaderFrom: files go from the disk to the network without a copy in this process.
+func (k *conn) ReadFrom(r io.Reader) (int64, error) {
+	if from, is := k.Conn.(io.ReaderFrom); is {
+		return from.ReadFrom(r)
+	}
+	return io.Copy(struct{ io.Writer }{k.Conn}, r)
 }
 
 // Close implements net.Conn.

@@ -324,3 +324,39 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 		})
 	}
 }
+
+// TestConnectionsAreWhatNetHTTPWants: a bounded connection can do what net/http uses of one of TCP.
+func TestConnectionsAreWhatNetHTTPWants(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conns := auth.NewConnections(l, 1)
+	defer conns.Close()
+	there, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	here, err := conns.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer here.Close()
+	n, err := here.(io.ReaderFrom).ReadFrom(strings.NewReader("all"))
+	if err != nil || n != 3 {
+		t.Errorf("%d %v", n, err)
+	}
+	if err := here.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(there); err != nil || string(got) != "all" {
+		t.Errorf("%q %v", got, err)
+	}
+	if _, err := io.WriteString(there, "still heard"); err != nil {
+		t.Error(err)
+	}
+	if got, err := io.ReadAll(io.LimitReader(here, 11)); err != nil || string(got) != "still heard" {
+		t.Errorf("%q %v", got, err)
+	}
+}

@@ -129,8 +129,8 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	a.end()
 }
 
-// passed returns for whom another node passes a call on; nil: it comes from outside. Then headers that count only
-// between nodes are dropped.
+// passed returns for whom another node passes a call on; nil: it comes from outside. Then headers that count
+// only between nodes are dropped.
 func (g *Gate) passed(a *answer) *Principal {
 	if g.cfg.Channel != nil && a.r.Header[HeaderPrincipal] != nil {
 		p, ok := g.cfg.Channel.Passed(a.r)

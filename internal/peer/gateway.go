@@ -33,8 +33,9 @@ const (
 // Vouch adds the proof for whom a node passes on a request, of which body is the whole body.
 type Vouch func(r *http.Request, body []byte) error
 
-// Gateway answers requests by next, and passes on those that next says another node has to answer, by rt, with
-// the token that they showed and with what vouch proves. Everything else goes straight through, streams too.
+// Gateway answers requests by next, and passes on those that next says another node has to answer, by rt,
+// with the token that they showed and with what vouch proves. Everything else goes straight through, streams
+// too.
 func Gateway(next http.Handler, dir Directory, rt http.RoundTripper, vouch Vouch, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := taken(r)

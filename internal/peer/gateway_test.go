@@ -95,8 +95,8 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-// TestGatewayVouches: what is passed on says for whom by a proof of this node, over the whole body, and nothing that only a
-// browser or a stranger says goes with it.
+// TestGatewayVouches: what is passed on says for whom by a proof of this node, over the whole body, and
+// nothing that only a browser or a stranger says goes with it.
 func TestGatewayVouches(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		for _, elsewhere := range []string{"shard 3", "handler 2"} {

@@ -34,8 +34,8 @@ type detour struct {
 	vouch Vouch
 }
 
-// onward makes the request of a caller one of this node. The node that gets it does not check again what only a
-// browser says, which was checked here against the address that the browser used.
+// onward makes the request of a caller one of this node. The node that gets it does not check again what only
+// a browser says, which was checked here against the address that the browser used.
 func (d *detour) onward(target *url.URL) func(*httputil.ProxyRequest) {
 	return func(p *httputil.ProxyRequest) {
 		for name := range p.Out.Header {

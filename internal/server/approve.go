@@ -38,7 +38,8 @@ func (s *Server) approve(ctx context.Context, in *approveIn) (*jsonOut[api.Task]
 	return s.getTask(ctx, &in.TaskPath)
 }
 
-// mayApprove holds an approval to those whom the workflow names. Their name must be that of the token that is shown.
+// mayApprove holds an approval to those whom the workflow names. Their name must be that of the token that is
+// shown.
 func (s *Server) mayApprove(ctx context.Context, row *dag.RunRow, task string) error {
 	def, err := s.definition(ctx, &store.Workflow{ID: row.Workflow}, row.Version)
 	if err != nil {

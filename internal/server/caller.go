@@ -24,8 +24,9 @@ type userKey struct{}
 // claimMax bounds a name that a program claims, in bytes.
 const claimMax = 100
 
-// user returns on whose behalf a request is made: the name of its token, or local. What a program without a token
-// says of its user is written behind that, so it is shown wherever the user is. It is never compared with anything.
+// user returns on whose behalf a request is made: the name of its token, or local. What a program without a
+// token says of its user is written behind that, so it is shown wherever the user is. It is never compared
+// with anything.
 func (s *Server) user(r *http.Request) (string, *failure) {
 	if t, ok := auth.Holder(r.Context()); ok {
 		return t.Name, nil
@@ -55,8 +56,8 @@ func claimOf(user string) string {
 	return claim
 }
 
-// runsOf returns one page of runs. A name of a user selects the runs of the token of that name, and those of programs
-// without a token that claimed it.
+// runsOf returns one page of runs. A name of a user selects the runs of the token of that name, and those of
+// programs without a token that claimed it.
 func (s *Server) runsOf(ctx context.Context, q store.RunQuery) (engine.RunPage, error) {
 	page, err := s.engine.Runs(ctx, q)
 	if err != nil || q.User == "" || claimOf(q.User) != "" {

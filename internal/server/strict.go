@@ -12,8 +12,8 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// A proxy, a log and this server must not understand one request in different ways, so the names in a body count as
-// they are written.
+// A proxy, a log and this server must not understand one request in different ways, so the names in a body
+// count as they are written.
 var _ = func() bool {
 	huma.ValidateStrictCasing = true
 	return true
@@ -73,8 +73,8 @@ func (f *frame) add(key string) bool {
 	return true
 }
 
-// unambiguous refuses JSON that is nested too deep, or has an object with one key twice. What is no JSON is left to the
-// decoder, which says where.
+// unambiguous refuses JSON that is nested too deep, or has an object with one key twice. What is no JSON is
+// left to the decoder, which says where.
 func unambiguous(b []byte) error {
 	var open []frame
 	for i := 0; i < len(b); i++ {

@@ -109,8 +109,8 @@ type Cluster interface {
 	// Rise raises the format of the database to the newest that all nodes which are listed know, and
 	// returns what it is now. It never falls.
 	Rise(ctx context.Context) (int, error)
-	// NodeKey reads the key by which nodes prove to each other for whom they pass a request on. It was made by chance
-	// together with the database.
+	// NodeKey reads the key by which nodes prove to each other for whom they pass a request on. It was made by
+	// chance together with the database.
 	NodeKey(ctx context.Context) ([]byte, error)
 	// Orders reads what stands, by node and what.
 	Orders(ctx context.Context) ([]Order, error)
