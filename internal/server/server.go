@@ -254,7 +254,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.unrouted(rec, r2, unrouted)
 		return
 	}
-	if f := s.plainHeaders(r2, pattern); f != nil {
+	if f := plainHeaders(r2, s.adapter.bodies[pattern] > 0); f != nil {
 		f.write(rec, r2)
 		return
 	}

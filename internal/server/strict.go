@@ -20,12 +20,12 @@ var _ = func() bool {
 }()
 
 // plainHeaders refuses what would make a request mean something else than it says.
-func (s *Server) plainHeaders(r *http.Request, pattern string) *failure {
+func plainHeaders(r *http.Request, takesBody bool) *failure {
 	if strings.ContainsFunc(r.Header.Get(api.HeaderIdempotencyKey), unicode.IsControl) {
 		return fail(http.StatusUnprocessableEntity, api.ProblemInvalid, "%s: want text without tabs and other control characters",
 			api.HeaderIdempotencyKey)
 	}
-	if r.ContentLength == 0 || r.Header.Get("Content-Type") != "" || s.adapter.bodies[pattern] == 0 || strings.HasPrefix(r.URL.Path, hooksPath) {
+	if r.ContentLength == 0 || r.Header.Get("Content-Type") != "" || !takesBody || strings.HasPrefix(r.URL.Path, hooksPath) {
 		return nil
 	}
 	return fail(http.StatusUnsupportedMediaType, api.ProblemMediaType, "the body has no Content-Type; send it with Content-Type: application/json "+

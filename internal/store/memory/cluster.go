@@ -165,7 +165,7 @@ func (s *Store) Members(ctx context.Context) ([]store.Member, []store.ShardRow, 
 			shards = append(shards, store.ShardRow{ID: dag.ShardID(i), Epoch: s.shards[i].epoch, Owner: s.ownerLocked(i), Wanted: s.shards[i].wanted})
 		}
 		for _, w := range s.workflows {
-			if w.State != store.WorkflowDeleted && s.hasShard(w.Shard) {
+			if w.State != store.WorkflowDeleted && hasShard(s, w.Shard) {
 				shards[w.Shard].Workflows++
 			}
 		}
@@ -203,7 +203,7 @@ func (s *Store) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.Sha
 	var got []store.Acquired
 	err := s.write(ctx, op, ClaimAfter, func() error {
 		for _, id := range shards {
-			if !s.hasShard(id) {
+			if !hasShard(s, id) {
 				return fmt.Errorf("claim shard %d: %w", id, store.ErrNotFound)
 			}
 		}
@@ -230,7 +230,7 @@ func (s *Store) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.Sha
 func (s *Store) Release(ctx context.Context, fences []store.Fence) error {
 	return s.member(ctx, func() error {
 		for _, f := range fences {
-			if s.hasShard(f.Shard) && s.shards[f.Shard].epoch == f.Epoch {
+			if hasShard(s, f.Shard) && s.shards[f.Shard].epoch == f.Epoch {
 				s.shards[f.Shard].owner = 0
 			}
 		}
@@ -241,7 +241,7 @@ func (s *Store) Release(ctx context.Context, fences []store.Fence) error {
 // Move writes down to which member a shard shall go.
 func (s *Store) Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error {
 	return s.member(ctx, func() error {
-		if !s.hasShard(shard) {
+		if !hasShard(s, shard) {
 			return fmt.Errorf("move shard %d: %w", shard, store.ErrNotFound)
 		}
 		s.shards[shard].wanted = to
@@ -296,7 +296,7 @@ func (s *Store) Submitted(ctx context.Context, shards []dag.ShardID, limit int) 
 	var found ids
 	err := s.read(ctx, Read, func() error {
 		for _, shard := range shards {
-			if !s.hasShard(shard) {
+			if !hasShard(s, shard) {
 				continue
 			}
 			for _, id := range s.active[shard] {

@@ -99,7 +99,7 @@ func (x *tx) fences(b *store.Batch) error {
 		if i > 0 && f.Shard <= b.Fences[i-1].Shard {
 			return missed("fences of shards %d and %d are not in rising order", b.Fences[i-1].Shard, f.Shard)
 		}
-		if !x.s.hasShard(f.Shard) {
+		if !hasShard(x.s, f.Shard) {
 			return missed("there is no shard %d", f.Shard)
 		}
 		if sh := x.s.shards[f.Shard]; sh.epoch != f.Epoch || sh.seq != f.Seq {
@@ -133,7 +133,7 @@ func (x *tx) insertRun(r *dag.RunRow) error {
 	if err := checkRun(r); err != nil {
 		return err
 	}
-	if !s.hasShard(r.Shard) {
+	if !hasShard(s, r.Shard) {
 		return refused("run %s: there is no shard %d", r.ID, r.Shard)
 	}
 	if _, fenced := x.seqs[r.Shard]; !fenced && len(x.seqs) > 0 {
@@ -373,7 +373,7 @@ func (x *tx) insertRequest(r *store.Request) error {
 
 func (x *tx) insertMessage(m *store.Message) error {
 	s := x.s
-	if !s.hasShard(m.To) {
+	if !hasShard(s, m.To) {
 		return refused("message to shard %d, which does not exist", m.To)
 	}
 	if err := checkSize("message", len(m.Payload)); err != nil {

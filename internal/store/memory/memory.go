@@ -122,7 +122,7 @@ func (s *Store) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.S
 	var got []store.Acquired
 	err := s.write(ctx, op, AcquireAfter, func() error {
 		for _, id := range shards {
-			if !s.hasShard(id) {
+			if !hasShard(s, id) {
 				return fmt.Errorf("acquire shard %d: %w", id, store.ErrNotFound)
 			}
 		}
@@ -141,7 +141,7 @@ func (s *Store) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.S
 	return got, nil
 }
 
-func (s *Store) hasShard(id dag.ShardID) bool { return id >= 0 && int(id) < len(s.shards) }
+func hasShard(s *Store, id dag.ShardID) bool { return id >= 0 && int(id) < len(s.shards) }
 
 // Register writes down a life of a process.
 func (s *Store) Register(ctx context.Context, uuid, node string) (store.Handler, error) {

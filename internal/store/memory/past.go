@@ -14,7 +14,7 @@ import (
 // expireAs makes a change that forgets, for the owner of a shard.
 func expireAs(ctx context.Context, s *Store, shard dag.ShardID, owner dag.HandlerID, change func()) error {
 	return s.write(ctx, Op{Kind: LogsBefore}, LogsAfter, func() error {
-		if !s.hasShard(shard) || s.shards[shard].owner != owner {
+		if !hasShard(s, shard) || s.shards[shard].owner != owner {
 			return fmt.Errorf("shard %d is another's: %w", shard, store.ErrFenced)
 		}
 		change()

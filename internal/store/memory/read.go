@@ -53,7 +53,7 @@ func (s *Store) selectLocked(q store.LoadQuery) ids {
 		}
 		return named
 	}
-	if !s.hasShard(q.Shard) {
+	if !hasShard(s, q.Shard) {
 		return nil
 	}
 	active := s.active[q.Shard]

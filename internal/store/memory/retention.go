@@ -15,7 +15,7 @@ var _ store.Retention = (*Store)(nil)
 func (s *Store) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) ([]dag.RunID, error) {
 	var gone []dag.RunID
 	err := s.write(ctx, Op{Kind: LogsBefore}, LogsAfter, func() error {
-		if !s.hasShard(x.Shard) || s.shards[x.Shard].owner != owner {
+		if !hasShard(s, x.Shard) || s.shards[x.Shard].owner != owner {
 			return fmt.Errorf("shard %d is another's: %w", x.Shard, store.ErrFenced)
 		}
 		gone = expiredLocked(s, &x)
@@ -33,7 +33,7 @@ func (s *Store) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry)
 // ExpireVersions deletes versions that need not be kept.
 func (s *Store) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.VersionExpiry) (n int, err error) {
 	err = s.write(ctx, Op{Kind: LogsBefore}, LogsAfter, func() error {
-		if !s.hasShard(x.Shard) || s.shards[x.Shard].owner != owner {
+		if !hasShard(s, x.Shard) || s.shards[x.Shard].owner != owner {
 			return fmt.Errorf("shard %d is another's: %w", x.Shard, store.ErrFenced)
 		}
 		w, all := s.workflows[x.Workflow], s.versions[x.Workflow]

@@ -71,7 +71,7 @@ func (x *tx) applySchedules(c *store.ScheduleChanges) error {
 
 // fenced holds a new row to the shards that exist and that the transaction may write.
 func (x *tx) fenced(id dag.ShardID, what string) error {
-	if !x.s.hasShard(id) {
+	if !hasShard(x.s, id) {
 		return refused("%s: there is no shard %d", what, id)
 	}
 	if _, fenced := x.seqs[id]; !fenced {

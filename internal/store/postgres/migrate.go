@@ -100,7 +100,7 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 	}
 	// Scripts of many statements are no prepared statements, so this text is made here. All
 	// that goes into it is a name that was checked, numbers, and a UUID.
-	if err := run(fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d)", d.lockKey())); err != nil {
+	if err := run(fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d)", lockKey(d.schema))); err != nil {
 		return err
 	}
 	is, applied, err := d.readMeta(ctx, c)
@@ -133,8 +133,8 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 }
 
 // lockKey is the advisory lock of a schema's migrations.
-func (d *DB) lockKey() int64 {
+func lockKey(schema string) int64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte("skein.migrate." + d.schema))
+	_, _ = h.Write([]byte("skein.migrate." + schema))
 	return int64(h.Sum64())
 }
