@@ -56,6 +56,8 @@ type RunsQuery struct {
 	Count     bool // with Total
 	Limit     int
 	Cursor    string
+	// System brings runs of what comes with the program, too.
+	System bool
 }
 
 func (q RunsQuery) values() url.Values {
@@ -78,9 +80,8 @@ func (q RunsQuery) values() url.Values {
 	if q.Params {
 		v.Set("include", "params")
 	}
-	if q.Count {
-		v.Set("count", "true")
-	}
+	setTrue(v, "count", q.Count)
+	setTrue(v, "system", q.System)
 	return v
 }
 

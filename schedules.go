@@ -16,6 +16,12 @@ func setTime(v url.Values, key string, t time.Time) {
 	}
 }
 
+func setTrue(v url.Values, key string, is bool) {
+	if is {
+		v.Set(key, "true")
+	}
+}
+
 // scheduleCall is about one trigger of a workflow (NAME or NS/NAME).
 func scheduleCall(method, workflow, trigger string, opts []CallOption, more ...string) *call {
 	ns, name := splitName(workflow)
@@ -28,6 +34,7 @@ type SchedulesQuery struct {
 	Workflow  string // NAME or NS/NAME
 	State     string // active, paused or ended
 	Kind      string // cron, every, webhook …
+	System    bool   // with those that come with the program
 	Limit     int
 	Cursor    string
 }
@@ -40,6 +47,7 @@ func (c *Client) Schedules(ctx context.Context, q SchedulesQuery) (page api.List
 	set(k.query, "workflow", q.Workflow)
 	set(k.query, "state", q.State)
 	set(k.query, "kind", q.Kind)
+	setTrue(k.query, "system", q.System)
 	_, err = c.do(ctx, k, &page)
 	return page, err
 }
@@ -72,6 +80,7 @@ type NextQuery struct {
 	From      time.Time // instants strictly after it; zero: what is not decided yet
 	Namespace string    // only of NextFires of all triggers
 	Workflow  string    // only of NextFires of all triggers: NAME or NS/NAME
+	System    bool      // only of NextFires of all triggers: with those that come with the program
 }
 
 func (q *NextQuery) values() url.Values {
@@ -96,6 +105,7 @@ func (c *Client) AllNextFires(ctx context.Context, q NextQuery) (n api.NextFires
 	k.query = q.values()
 	set(k.query, "namespace", q.Namespace)
 	set(k.query, "workflow", q.Workflow)
+	setTrue(k.query, "system", q.System)
 	_, err = c.do(ctx, k, &n)
 	return n, err
 }
@@ -106,6 +116,7 @@ type FiresQuery struct {
 	Trigger  string // only with Workflow
 	Outcome  string // fired, late, skipped, merged or missed
 	Unfired  bool   // every outcome without a run
+	System   bool   // with those of what comes with the program
 	Since    time.Time
 	Until    time.Time
 	Limit    int
@@ -119,9 +130,8 @@ func (c *Client) Fires(ctx context.Context, q FiresQuery) (page api.List[api.Fir
 	set(k.query, "workflow", q.Workflow)
 	set(k.query, "trigger", q.Trigger)
 	set(k.query, "outcome", q.Outcome)
-	if q.Unfired {
-		k.query.Set("unfired", "true")
-	}
+	setTrue(k.query, "unfired", q.Unfired)
+	setTrue(k.query, "system", q.System)
 	setTime(k.query, "since", q.Since)
 	setTime(k.query, "until", q.Until)
 	_, err = c.do(ctx, k, &page)

@@ -23,13 +23,35 @@ func workflowCall(method, workflow string, opts []CallOption, more ...string) *c
 	return newCall(method, opts, append([]string{"workflows", ns, name}, more...)...)
 }
 
-// Workflows lists one page of workflows by name. namespace "": all; limit 0: the server's.
-func (c *Client) Workflows(ctx context.Context, namespace, cursor string, limit int) (page api.List[api.Workflow], err error) {
+// WorkflowsQuery selects workflows. Zero fields select everything but what comes with the program.
+type WorkflowsQuery struct {
+	Namespace string
+	System    bool // with those that come with the program
+	Limit     int  // 0: the server's
+	Cursor    string
+}
+
+// ListWorkflows lists one page of workflows by name.
+func (c *Client) ListWorkflows(ctx context.Context, q WorkflowsQuery) (page api.List[api.Workflow], err error) {
 	k := newCall(http.MethodGet, nil, "workflows")
-	k.query = pageQuery(cursor, limit)
-	set(k.query, "namespace", namespace)
+	k.query = pageQuery(q.Cursor, q.Limit)
+	set(k.query, "namespace", q.Namespace)
+	setTrue(k.query, "system", q.System)
 	_, err = c.do(ctx, k, &page)
 	return page, err
+}
+
+// EachListedWorkflow goes through all pages from q on. An error is the last pair.
+func (c *Client) EachListedWorkflow(ctx context.Context, q WorkflowsQuery) iter.Seq2[api.Workflow, error] {
+	return each(q.Cursor, func(cursor string) (api.List[api.Workflow], error) {
+		q.Cursor = cursor
+		return c.ListWorkflows(ctx, q)
+	})
+}
+
+// Workflows lists one page of workflows by name. namespace "": all; limit 0: the server's.
+func (c *Client) Workflows(ctx context.Context, namespace, cursor string, limit int) (page api.List[api.Workflow], err error) {
+	return c.ListWorkflows(ctx, WorkflowsQuery{Namespace: namespace, Cursor: cursor, Limit: limit})
 }
 
 // EachWorkflow goes through all workflows. An error is the last pair.

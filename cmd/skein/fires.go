@@ -23,6 +23,7 @@ type fireQuery struct {
 	outcome            string
 	limit              int
 	all, unfired       bool
+	system             bool
 }
 
 func (c *cli) scheduleMissedCmd() *cobra.Command {
@@ -65,6 +66,7 @@ func (c *cli) ledgerCmd(q *fireQuery, cmd *cobra.Command) *cobra.Command {
 	f.StringVar(&q.zone, "timezone", "", "whose days dates are (default UTC)")
 	f.IntVar(&q.limit, "limit", firesDefault, "at most so many lines; 0: all")
 	f.BoolVar(&q.all, "all", false, "all of them")
+	f.BoolVar(&q.system, "system", false, systemHelp)
 	c.emptyIsFine(cmd)
 	return cmd
 }
@@ -83,7 +85,7 @@ func (c *cli) ledger(ctx context.Context, s *session, args []string, f *fireQuer
 	if err != nil {
 		return nil, err
 	}
-	q := skein.FiresQuery{Outcome: f.outcome, Unfired: f.unfired, Limit: min(f.limit, 1000)}
+	q := skein.FiresQuery{Outcome: f.outcome, Unfired: f.unfired, System: f.system, Limit: min(f.limit, 1000)}
 	if q.Since, err = when.from("--since", f.since); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ type nextFlags struct {
 	cron, zone, from  string
 	gap, repeat, seed string
 	n                 int
+	system            bool
 }
 
 func (c *cli) scheduleNextCmd() *cobra.Command {
@@ -68,6 +69,7 @@ A clock change that touches the expression is remarked. Exit code 6: the express
 	fl.IntVarP(&f.n, "count", "n", nextDefault, fmt.Sprintf("how many, 1 to %d; of triggers to %d", nextMax, comingMax))
 	fl.StringVar(&f.gap, "dst-gap", "", "a time that a clock change leaves out: run_after (default) | skip | run_before")
 	fl.StringVar(&f.repeat, "dst-repeat", "", "a time that comes twice: once (default, the first) | second | both")
+	fl.BoolVar(&f.system, "system", false, systemHelp)
 	fl.StringVar(&f.seed, "seed", "", "what H is hashed from; of a trigger: NAMESPACE/WORKFLOW/TRIGGER")
 	return cmd
 }
@@ -181,7 +183,7 @@ func (c *cli) nextOfTriggers(ctx context.Context, s *session, args []string, f *
 	if err != nil {
 		return err
 	}
-	q := skein.NextQuery{N: f.n}
+	q := skein.NextQuery{N: f.n, System: f.system}
 	if q.From, err = when.from("--from", f.from); err != nil {
 		return err
 	}

@@ -120,6 +120,7 @@ func (c *cli) runListCmd() *cobra.Command {
 	f.StringVar(&until, "until", "", "only started before: a length of time (24h) or an RFC 3339 instant")
 	f.IntVar(&q.Limit, "limit", 50, "at most so many; 0: all")
 	f.BoolVar(&all, "all", false, "all of them")
+	f.BoolVar(&q.System, "system", false, systemHelp)
 	c.emptyIsFine(cmd)
 	return cmd
 }

@@ -108,6 +108,7 @@ func (c *cli) scheduleListCmd() *cobra.Command {
 	f.StringVar(&q.State, "state", "", "only in this state: active | paused | ended")
 	f.StringVar(&q.Kind, "kind", "", "only of this kind: cron, every, at, daily, …, webhook, file, run_of, again, absent")
 	f.StringVar(&q.Namespace, "namespace", "", "only of this namespace")
+	f.BoolVar(&q.System, "system", false, systemHelp)
 	c.emptyIsFine(cmd)
 	return cmd
 }

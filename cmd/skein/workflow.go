@@ -26,6 +26,9 @@ func (c *cli) workflowCmd() *cobra.Command {
 	return cmd
 }
 
+// systemHelp is what --system does.
+const systemHelp = "also what comes with the program (namespace system)"
+
 // workflowTable shows workflows. Descriptions are in the files, which lists do not read.
 func (c *cli) workflowTable(all []api.Workflow, described bool) error {
 	cols := []column[api.Workflow]{
@@ -62,14 +65,14 @@ func changed(yes bool) string {
 }
 
 func (c *cli) workflowListCmd() *cobra.Command {
-	var namespace string
+	var q skein.WorkflowsQuery
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List workflows",
 		Example: "  skein workflow list\n  skein workflow list -o name",
 		Args:    cobra.NoArgs,
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
 			all := []api.Workflow{}
-			for w, err := range s.EachWorkflow(ctx, namespace) {
+			for w, err := range s.EachListedWorkflow(ctx, q) {
 				if err != nil {
 					return err
 				}
@@ -78,7 +81,8 @@ func (c *cli) workflowListCmd() *cobra.Command {
 			return c.workflowTable(all, false)
 		})),
 	}
-	cmd.Flags().StringVar(&namespace, "namespace", "", "only of this namespace")
+	cmd.Flags().StringVar(&q.Namespace, "namespace", "", "only of this namespace")
+	cmd.Flags().BoolVar(&q.System, "system", false, systemHelp)
 	c.emptyIsFine(cmd)
 	return cmd
 }

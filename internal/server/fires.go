@@ -66,6 +66,7 @@ func (p *Page) afterFire() (k store.FireKey, err error) {
 
 type listFiresIn struct {
 	FireFilter
+	SystemFilter
 	Workflow string `query:"workflow" doc:"NAME or NAMESPACE/NAME."`
 	Trigger  string `query:"trigger" doc:"Only with workflow: a trigger of it, also one that is no longer declared."`
 }
@@ -85,7 +86,56 @@ func (s *Server) listFires(ctx context.Context, in *listFiresIn) (*jsonOut[api.L
 		}
 		q.Workflow, q.Trigger = w.ID, in.Trigger
 	}
+	if in.hides("", in.Workflow) {
+		return firePageWithout(ctx, s, q)
+	}
 	return s.firePage(ctx, q)
+}
+
+const (
+	// fireRounds is how often the ledger is read for a page that leaves lines out: then the page is short.
+	fireRounds = 10
+	// fireStep is how many lines are read at a time, after the first.
+	fireStep = 1000
+)
+
+// firePageWithout is a page without the lines of what comes with the program.
+func firePageWithout(ctx context.Context, s *Server, q store.FireQuery) (*jsonOut[api.List[api.Fire]], error) {
+	want := q.Limit - 1
+	items, next, names := make([]api.Fire, 0, want), "", s.workflowNames()
+	for range fireRounds {
+		lines, err := s.engine.Fires(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range lines {
+			w, err := names.get(ctx, lines[i].Workflow)
+			if err != nil {
+				return nil, err
+			}
+			if !isSystem(w) {
+				if len(items) == want {
+					return list(items, next), nil
+				}
+				items = append(items, fireOf(w, &lines[i]))
+			}
+			if next, q.Before, err = fireCursor(&lines[i]); err != nil {
+				return nil, err
+			}
+		}
+		if len(lines) < q.Limit {
+			return list(items, ""), nil
+		}
+		q.Limit = fireStep
+	}
+	return list(items, next), nil
+}
+
+// fireCursor is where a page goes on after a line.
+func fireCursor(f *store.Fire) (string, store.FireKey, error) {
+	k := store.FireKey{Decided: f.Decided, Workflow: f.Workflow, Trigger: f.Trigger, At: f.At, Key: f.Key}
+	b, err := json.Marshal(k)
+	return string(b), k, err
 }
 
 type triggerFiresIn struct {
@@ -119,12 +169,9 @@ func (s *Server) firePage(ctx context.Context, q store.FireQuery) (*jsonOut[api.
 	next := ""
 	lines, more := cut(lines, q.Limit-1)
 	if more {
-		last := &lines[len(lines)-1]
-		b, err := json.Marshal(store.FireKey{Decided: last.Decided, Workflow: last.Workflow, Trigger: last.Trigger, At: last.At, Key: last.Key})
-		if err != nil {
+		if next, _, err = fireCursor(&lines[len(lines)-1]); err != nil {
 			return nil, err
 		}
-		next = string(b)
 	}
 	names, items := s.workflowNames(), make([]api.Fire, 0, len(lines))
 	for i := range lines {

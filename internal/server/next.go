@@ -132,7 +132,7 @@ func (s *Server) nextOfAll(ctx context.Context, in *allNextIn) (*jsonOut[api.Nex
 	}
 	var rows []dueRow
 	if from == 0 && in.Workflow == "" && in.Namespace == "" {
-		rows, err = s.soonestOfAll(ctx, in.N)
+		rows, err = s.soonestOfAll(ctx, in)
 	} else {
 		rows, err = s.soonestOf(ctx, in, from)
 	}
@@ -153,8 +153,8 @@ func (s *Server) nextOfAll(ctx context.Context, in *allNextIn) (*jsonOut[api.Nex
 }
 
 // soonestOfAll goes by the index on what is next, so the number of triggers costs nothing.
-func (s *Server) soonestOfAll(ctx context.Context, n int) ([]dueRow, error) {
-	names := s.workflowNames()
+func (s *Server) soonestOfAll(ctx context.Context, in *allNextIn) ([]dueRow, error) {
+	names, n := s.workflowNames(), in.N
 	for limit := 2 * n; ; limit *= 4 {
 		page, err := s.engine.Upcoming(ctx, limit)
 		if err != nil {
@@ -166,7 +166,7 @@ func (s *Server) soonestOfAll(ctx context.Context, n int) ([]dueRow, error) {
 				continue
 			}
 			w, err := names.get(ctx, page[i].Workflow)
-			if errors.Is(err, engine.ErrNotFound) {
+			if errors.Is(err, engine.ErrNotFound) || err == nil && isSystem(w) && in.hides("", "") {
 				continue
 			}
 			if err != nil {

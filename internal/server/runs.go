@@ -28,6 +28,7 @@ func (p *RunPath) run() (dag.RunID, error) {
 
 type RunFilter struct {
 	Page
+	SystemFilter
 	Workflow  string   `query:"workflow" doc:"NAME or NAMESPACE/NAME."`
 	State     []string `query:"state,explode" maxItems:"12" enum:"active,submitted,waiting,splitting,running,suspended,paused,finalising,succeeded,failed,stopped,skipped" doc:"Runs in this state; repeat it for several. active: all that are unfinished."`
 	Since     string   `query:"since" doc:"RFC 3339: only runs created at or after it."`
@@ -109,6 +110,11 @@ func runQuery(ctx context.Context, s *Server, f *RunFilter) (q store.RunQuery, e
 			return q, err
 		}
 		q.Workflow = w.ID
+	}
+	if f.hides(f.Namespace, f.Workflow) {
+		if q.Not, err = s.builtin.read(ctx, s.engine); err != nil {
+			return q, err
+		}
 	}
 	if f.Parent != "" {
 		if q.Parent, err = dag.ParseRunID(f.Parent); err != nil {

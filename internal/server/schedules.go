@@ -99,6 +99,7 @@ func (n *workflowNames) get(ctx context.Context, id dag.WorkflowID) (*store.Work
 }
 
 type TriggerFilter struct {
+	SystemFilter
 	Namespace string `query:"namespace" doc:"Absent: all."`
 	Workflow  string `query:"workflow" doc:"NAME or NAMESPACE/NAME."`
 }
@@ -123,7 +124,7 @@ func (s *Server) scan(ctx context.Context, f *TriggerFilter, q store.TriggerQuer
 			t := &page[i]
 			q.After = store.TriggerKey{Workflow: t.Workflow, Name: t.Name}
 			w, err := names.get(ctx, t.Workflow)
-			if errors.Is(err, engine.ErrNotFound) || f.Namespace != "" && w.Namespace != f.Namespace {
+			if errors.Is(err, engine.ErrNotFound) || f.Namespace != "" && w.Namespace != f.Namespace || isSystem(w) && f.hides(f.Namespace, f.Workflow) {
 				continue
 			}
 			if err != nil {

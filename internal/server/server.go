@@ -140,6 +140,7 @@ const (
 type Server struct {
 	cfg     Config
 	log     *slog.Logger
+	builtin systemWorkflow
 	engine  *engine.Engine
 	defs    definitions
 	runs    runNames

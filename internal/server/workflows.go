@@ -17,6 +17,7 @@ import (
 
 type listWorkflowsIn struct {
 	Page
+	SystemFilter
 	Namespace string `query:"namespace" doc:"Absent: all."`
 }
 
@@ -25,7 +26,11 @@ func (s *Server) listWorkflows(ctx context.Context, in *listWorkflowsIn) (*jsonO
 	if err != nil {
 		return nil, err
 	}
-	ws, err := s.engine.Workflows(ctx, store.WorkflowQuery{Namespace: in.Namespace, After: after, Limit: in.Limit + 1})
+	q := store.WorkflowQuery{Namespace: in.Namespace, After: after, Limit: in.Limit + 1}
+	if in.hides(in.Namespace, "") {
+		q.Not = engine.SystemNamespace
+	}
+	ws, err := s.engine.Workflows(ctx, q)
 	if err != nil {
 		return nil, err
 	}

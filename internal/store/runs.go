@@ -11,8 +11,9 @@ import (
 // RunQuery selects runs for people, newest first. Zero fields select everything.
 type RunQuery struct {
 	Workflow  dag.WorkflowID
-	Namespace string   // of the workflow
-	States    []string // any of these run states; StateActive stands for all that are unfinished
+	Not       dag.WorkflowID // only runs of other workflows
+	Namespace string         // of the workflow
+	States    []string       // any of these run states; StateActive stands for all that are unfinished
 	User      string
 	Origin    dag.Origin
 	Cause     string
@@ -112,6 +113,7 @@ func (q *RunQuery) Looks() bool {
 func (q *RunQuery) Fits(r *dag.RunRow, states []string, names *Names) bool {
 	switch {
 	case q.Workflow != 0 && r.Workflow != q.Workflow,
+		q.Not != 0 && r.Workflow == q.Not,
 		q.User != "" && r.User != q.User,
 		q.Origin != "" && r.Origin != q.Origin,
 		q.Cause != "" && string(r.Cause) != q.Cause,

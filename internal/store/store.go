@@ -231,6 +231,7 @@ type AttemptQuery struct {
 // that Next gives.
 type WorkflowQuery struct {
 	Namespace string // "": all
+	Not       string // a namespace that is left out; "": none is
 	After     string // "namespace/name"
 	Limit     int
 }

@@ -181,7 +181,7 @@ func (s *Store) Workflows(ctx context.Context, q store.WorkflowQuery) ([]store.W
 	after := workflowName{namespace, name}
 	err := s.read(ctx, Read, func() error {
 		for _, key := range slices.SortedFunc(maps.Keys(s.names), byName) {
-			if byName(key, after) <= 0 && q.After != "" || q.Namespace != "" && key.namespace != q.Namespace {
+			if byName(key, after) <= 0 && q.After != "" || q.Namespace != "" && key.namespace != q.Namespace || q.Not != "" && key.namespace == q.Not {
 				continue
 			}
 			if len(found) == pageSize(q.Limit) {

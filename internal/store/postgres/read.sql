@@ -264,7 +264,7 @@ WHERE namespace = $1 AND name = $2 AND state <> 'deleted';
 
 -- name: workflowsOf
 SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified FROM workflow
-WHERE state <> 'deleted' AND ($1 = '' OR namespace = $1) AND (namespace, name) > ($2, $3)
+WHERE state <> 'deleted' AND ($1 = '' OR namespace = $1) AND ($5 = '' OR namespace <> $5) AND (namespace, name) > ($2, $3)
 ORDER BY namespace, name LIMIT $4;
 
 -- name: versionOf

@@ -188,10 +188,10 @@ func (l *listing) rows(ctx context.Context, limit int) (rows []dag.RunRow, sizes
 
 func (l *listing) page(ctx context.Context) (page store.RunPage, err error) {
 	limit := int(min(limitOf(l.q.Limit), limitDefault))
-	bytes := int64(0)
+	bytes, looked, others := int64(0), 0, false
 	for {
 		step := limit + 1 - len(page.Runs)
-		if l.q.Looks() {
+		if l.q.Looks() || others {
 			step = lookStep
 		}
 		rows, sizes, last, read, err := l.rows(ctx, step)
@@ -212,13 +212,17 @@ func (l *listing) page(ctx context.Context) (page store.RunPage, err error) {
 			}
 			page.Runs = append(page.Runs, rows[i])
 		}
-		if read < step {
+		others = l.q.Not != 0 // there may be many of them in a row
+		if looked += read; read < step {
 			if l.cut {
 				page.Next = l.floor
 			}
 			return page, nil
 		}
-		l.from = upTo(last)
+		if l.from = upTo(last); others && looked >= lookMax {
+			page.Next = last
+			return page, nil
+		}
 	}
 }
 
@@ -282,6 +286,7 @@ func (l *listing) total(ctx context.Context, page *store.RunPage) (store.Total, 
 	if l.q.Before.IsZero() && page.Next.IsZero() {
 		return store.Total{N: int64(len(page.Runs)), Exact: true}, nil
 	}
+	l.list.exact = l.list.exact && l.q.Not == 0
 	if err := l.span(ctx, dag.RunID{}); err != nil {
 		return store.Total{}, err
 	}

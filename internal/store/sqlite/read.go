@@ -301,7 +301,7 @@ func (d *DB) WorkflowByID(ctx context.Context, id dag.WorkflowID) (store.Workflo
 // Workflows implements store.Store.
 func (d *DB) Workflows(ctx context.Context, q store.WorkflowQuery) ([]store.Workflow, error) {
 	namespace, name := cut(q.After)
-	return list(d, ctx, "workflowsOf", []any{q.Namespace, namespace, name, limitOf(q.Limit)}, scanWorkflow)
+	return list(d, ctx, "workflowsOf", []any{q.Namespace, namespace, name, limitOf(q.Limit), q.Not}, scanWorkflow)
 }
 
 func cut(after string) (namespace, name string) {

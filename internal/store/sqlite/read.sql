@@ -87,7 +87,7 @@ SELECT * FROM workflow WHERE id = ?1;
 SELECT * FROM workflow WHERE namespace = ?1 AND name = ?2 AND state <> 'deleted';
 
 -- name: workflowsOf
-SELECT * FROM workflow WHERE state <> 'deleted' AND (?1 = '' OR namespace = ?1)
+SELECT * FROM workflow WHERE state <> 'deleted' AND (?1 = '' OR namespace = ?1) AND (?5 = '' OR namespace <> ?5)
   AND (namespace, name) > (?2, ?3) ORDER BY namespace, name LIMIT ?4;
 
 -- name: versionOf

@@ -227,6 +227,9 @@ func (d *DB) Runs(ctx context.Context, q store.RunQuery) (_ store.RunPage, err e
 	l := listing{DB: d, conn: conn, q: &q, states: q.Expanded()}
 	l.names = store.Names{Workflows: map[dag.WorkflowID]string{}, Nodes: map[dag.HandlerID]string{}}
 	l.choice = choiceOf(&q, l.states)
+	if q.Not != 0 {
+		l.choice.not = append(l.choice.not, workflowList(q.Not))
+	}
 	page, err := l.page()
 	if err == nil && q.Count {
 		page.Total, err = l.total(&page)

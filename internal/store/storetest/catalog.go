@@ -3,6 +3,7 @@ package storetest
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -134,6 +135,9 @@ func listWorkflows(b *bed) {
 	b.same(b.listed(store.WorkflowQuery{Namespace: "a", Limit: 10}), all[1:4], "of a namespace")
 	b.same(b.listed(store.WorkflowQuery{Namespace: "a", After: "a/b", Limit: 1}), all[2:3], "of a namespace, after")
 	b.same(b.listed(store.WorkflowQuery{Namespace: "none", Limit: 10}), []string(nil), "of no namespace")
+	others := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return strings.HasPrefix(name, "a/") })
+	b.same(b.listed(store.WorkflowQuery{Not: "a", Limit: 10}), others, "of other namespaces")
+	b.same(b.listed(store.WorkflowQuery{Not: "a", After: all[0], Limit: 1}), others[1:2], "of other namespaces, after")
 }
 
 func versions() []check {

@@ -20,6 +20,27 @@ func queries() []check {
 		{"of a workflow", func(b *bed) {
 			b.wantRuns(b.mixed(), store.RunQuery{Workflow: 2}, func(r *dag.RunRow) bool { return r.Workflow == 2 })
 		}},
+		{"of other workflows", func(b *bed) {
+			rows := b.mixed()
+			for _, q := range []store.RunQuery{{Not: 2}, {Not: 2, States: []string{"active"}}, {Not: 2, States: []string{"failed"}},
+				{Not: 1, States: []string{"succeeded"}}, {Not: 2, User: "bob"}, {Not: 99}} {
+				others := func(r *dag.RunRow) bool {
+					return r.Workflow != q.Not && (q.User == "" || r.User == q.User) && (len(q.States) == 0 || slices.Contains(q.Expanded(), r.State.String()))
+				}
+				b.wantRuns(rows, q, others)
+				n := int64(0)
+				for i := range rows {
+					if others(&rows[i]) {
+						n++
+					}
+				}
+				counted := q
+				counted.Count, counted.Limit = true, 2
+				page, err := b.s.Runs(b.ctx, counted)
+				b.ok(err)
+				b.same(page.Total, store.Total{N: n, Exact: true}, "the number of runs of other workflows")
+			}
+		}},
 		{"of a user", func(b *bed) {
 			b.wantRuns(b.mixed(), store.RunQuery{User: "bob"}, func(r *dag.RunRow) bool { return r.User == "bob" })
 		}},
