@@ -108,6 +108,9 @@ func (r *Worker) bequeath(ctx context.Context) {
 	if r.attached() { // or the name would be held until its lease is over
 		r.bye()
 	}
+	r.mu.Lock()
+	r.former = &life{r.cfg.Name, r.uuid, r.handler} // if no node was told, it is ended when the name is found to be held
+	r.mu.Unlock()
 	r.forget()
 }
 
@@ -144,7 +147,7 @@ const bequeathMax = 10 * time.Second
 // with that life.
 func (r *Worker) stay(ctx context.Context) {
 	for ctx.Err() == nil {
-		if r.attached() && r.turn(ctx) != nil {
+		if r.attached() && r.turn(ctx) != nil && ctx.Err() == nil { // a poll that was given up lost nothing
 			r.detached()
 		}
 		wait(ctx, pauseMin)
