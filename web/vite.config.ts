@@ -40,7 +40,8 @@ export default defineConfig({
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
           environment: 'node',
-          testTimeout: 60_000,
+          // A bound for a machine that is busy, not a limit that is meant to be met.
+          testTimeout: 240_000,
           hookTimeout: 60_000,
           fileParallelism: false,
         },

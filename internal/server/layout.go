@@ -38,6 +38,8 @@ func (s *Server) drawingRoutes(workflows, runs tag) {
 	route(s, columns[api.Layout](s, ofRun, layout.MediaType, layoutDoc), s.runLayout)
 	states := runs.get("/runs/{id}/states", "get-run-states", "Read the state of every task of a run")
 	route(s, columns[api.TaskStates](s, states, statesType, statesDoc), s.runStates)
+	route(s, workflows.get("/workflows/{ns}/{name}/grid", "get-workflow-grid", "Read how the tasks of a workflow stood in its runs"), s.workflowGrid)
+	route(s, runs.get("/runs/{id}/timeline", "get-run-timeline", "Read when the attempts of a run took place"), s.runTimeline)
 }
 
 // layouts keeps drawings by what they are made of, so that versions and runs with the same tasks share one.
@@ -222,11 +224,11 @@ func (s *Server) runStates(ctx context.Context, in *runLayoutIn) (*streamOut, er
 //	until all tasks are told: u8 state, an index into the names, and varint count
 //	to the end: varint number of a foreach task and varint count of the instances that follow
 func packStates(all []dag.TaskState, out *api.TaskStates, g *dag.Graph) []byte {
-	names := len(dag.TaskStates())
+	names := stateNames()
 	b := binary.LittleEndian.AppendUint32([]byte("SKS1"), uint32(len(all)))
-	b = append(b, byte(names))
-	for i := range names {
-		b = append(append(b, dag.TaskState(i).String()...), 0)
+	b = append(b, byte(len(names)))
+	for _, name := range names {
+		b = append(append(b, name...), 0)
 	}
 	for t := 0; t < len(all); {
 		from := t

@@ -64,6 +64,7 @@ export const keyTable: [string, string][] = [
   ['g s', 'Schedules'],
   ['g q', 'Queues'],
   ['g c', 'Cluster'],
+  ['g m', 'Admin'],
   ['j k', 'Next and previous row'],
   ['Enter', 'Open the row'],
   ['Escape', 'Up one level'],

@@ -118,6 +118,10 @@ function useEntries(): Entry[] {
       page('Schedules', '/schedules', 'calendar'),
       page('Next fires', '/schedules/next', 'calendar'),
       page('Missed and late fires', '/schedules/missed', 'calendar'),
+      page('Backfills', '/backfills', 'calendar'),
+      page('New backfill', '/backfills/new', 'calendar'),
+      page('Approvals', '/approvals', 'hand'),
+      page('Tokens', '/admin/tokens', 'key'),
       page('Queues and locks', '/queues', 'queue'),
       page('Cluster', '/cluster', 'cluster'),
     ]

@@ -38,7 +38,7 @@ const routes = [
   createRoute({
     getParentRoute: parent,
     path: '/w/$ns/$name',
-    validateSearch: only('tab', 'version', 'compare', 'state', 'task', 'q'),
+    validateSearch: only('tab', 'version', 'compare', 'state', 'task', 'q', 'sort', 'run', 'cursor'),
     component: lazyRouteComponent(() => import('../pages/workflow'), 'Workflow'),
   }),
   createRoute({
@@ -50,13 +50,13 @@ const routes = [
   createRoute({
     getParentRoute: parent,
     path: '/runs',
-    validateSearch: only('state', 'workflow', 'user', 'since', 'cursor'),
+    validateSearch: only('state', 'workflow', 'user', 'since', 'cursor', 'backfill', 'trigger', 'q'),
     component: lazyRouteComponent(() => import('../pages/runs'), 'Runs'),
   }),
   createRoute({
     getParentRoute: parent,
     path: '/r/$id',
-    validateSearch: only('view', 'task', 'tab', 'attempt', 'q', 'state'),
+    validateSearch: only('view', 'task', 'tab', 'attempt', 'q', 'state', 'critical', 'from', 'to', 'fold'),
     component: lazyRouteComponent(() => import('../pages/run'), 'RunPage'),
   }),
   createRoute({
@@ -82,6 +82,34 @@ const routes = [
     path: '/schedules/missed',
     validateSearch: only('outcome', 'since', 'cursor'),
     component: lazyRouteComponent(() => import('../pages/schedules'), 'Missed'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/approvals',
+    component: lazyRouteComponent(() => import('../pages/approvals'), 'Approvals'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/backfills',
+    validateSearch: only('state'),
+    component: lazyRouteComponent(() => import('../pages/backfills'), 'Backfills'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/backfills/new',
+    validateSearch: only('workflow', 'trigger', 'from', 'to', 'parallel', 'only', 'order'),
+    component: lazyRouteComponent(() => import('../pages/newbackfill'), 'NewBackfill'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/backfills/$id',
+    validateSearch: only('cursor'),
+    component: lazyRouteComponent(() => import('../pages/backfills'), 'BackfillPage'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/admin/tokens',
+    component: lazyRouteComponent(() => import('../pages/tokens'), 'Tokens'),
   }),
   createRoute({
     getParentRoute: parent,

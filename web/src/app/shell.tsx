@@ -16,9 +16,10 @@ const places = [
   { to: '/', icon: 'home', label: 'Home', key: 'h' },
   { to: '/workflows', icon: 'workflow', label: 'Workflows', key: 'w', also: ['/w/'] },
   { to: '/runs', icon: 'runs', label: 'Runs', key: 'r', also: ['/r/'] },
-  { to: '/schedules', icon: 'calendar', label: 'Schedules', key: 's' },
+  { to: '/schedules', icon: 'calendar', label: 'Schedules', key: 's', also: ['/schedules/', '/backfills'] },
   { to: '/queues', icon: 'queue', label: 'Queues', key: 'q' },
   { to: '/cluster', icon: 'cluster', label: 'Cluster', key: 'c' },
+  { to: '/admin/tokens', icon: 'key', label: 'Admin', key: 'm' },
 ] as const
 
 export function Shell() {
@@ -169,7 +170,7 @@ function ApprovalsBadge() {
   const { data } = useRuns({ state: 'suspended', limit: 100 })
   const n = data?.items.length ?? 0
   return (
-    <Link to="/runs" search={{ state: 'suspended' }} className="badge" title="Runs that wait for an answer">
+    <Link to="/approvals" className="badge" title="Tasks that wait for an answer">
       <Icon name="hand" />
       <span>Approvals</span>
       {n > 0 ? <b>{data?.next ? `${n}+` : n}</b> : null}

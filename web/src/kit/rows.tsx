@@ -1,6 +1,15 @@
 // Rows draws only the rows on screen. Rows are addressed by number: the height of an element ends at some 16 million
 // pixels, so beyond that the scrollbar is mapped onto the rows.
-import { type ReactNode, type Ref, useEffect, useImperativeHandle, useRef, useState } from 'react'
+import {
+  type KeyboardEvent,
+  type MouseEvent,
+  type ReactNode,
+  type Ref,
+  useEffect,
+  useImperativeHandle,
+  useRef,
+  useState,
+} from 'react'
 
 const heightMax = 8_000_000
 const spare = 8
@@ -30,6 +39,7 @@ export function Rows({
   className,
   label,
   handle,
+  grid,
   onTop,
   onScrolled,
 }: {
@@ -39,6 +49,8 @@ export function Rows({
   className?: string
   label: string
   handle?: Ref<RowsHandle>
+  /** What makes the rows those of a grid. */
+  grid?: { columns: number; onKeyDown: (e: KeyboardEvent) => void; onClick: (e: MouseEvent) => void }
   onTop?: () => void
   onScrolled?: (atEnd: boolean) => void
 }) {
@@ -70,11 +82,21 @@ export function Rows({
   }))
   const { first, count, pad } = windowOf(view.top, view.height, row, n)
   return (
-    <section
+    // biome-ignore lint/a11y/useAriaPropsSupportedByRole: both roles have a name.
+    <div
       ref={box}
       className={className}
       tabIndex={0}
+      role={grid ? 'grid' : 'region'}
       aria-label={label}
+      {...(grid
+        ? {
+            'aria-rowcount': n,
+            'aria-colcount': grid.columns,
+            onKeyDown: grid.onKeyDown,
+            onClick: grid.onClick,
+          }
+        : {})}
       onScroll={(e) => {
         const el = e.currentTarget
         setView({ top: el.scrollTop, height: el.clientHeight })
@@ -82,11 +104,11 @@ export function Rows({
         onScrolled?.(el.scrollTop + el.clientHeight >= el.scrollHeight - 2 * row)
       }}
     >
-      <div style={{ height: Math.min(n * row, heightMax), position: 'relative' }}>
-        <div style={{ position: 'absolute', top: pad, minWidth: '100%' }}>
+      <div role="presentation" style={{ height: Math.min(n * row, heightMax), position: 'relative' }}>
+        <div role="presentation" style={{ position: 'absolute', top: pad, minWidth: '100%' }}>
           {Array.from({ length: count }, (_, i) => children(first + i))}
         </div>
       </div>
-    </section>
+    </div>
   )
 }

@@ -15,7 +15,8 @@ export function Approve({ run, task, keys = true }: { run: Run; task: Task; keys
   return asks ? <Answer run={run} task={task.name} keys={keys} /> : null
 }
 
-function Answer({ run, task, keys }: { run: Run; task: string; keys: boolean }) {
+/** A yes or a no to a task, with a comment. */
+export function Answer({ run, task, keys }: { run: Run; task: string; keys: boolean }) {
   const [comment, setComment] = useState('')
   const [error, setError] = useState<Error>()
   const { run: act, isPending } = useVerb(setError)

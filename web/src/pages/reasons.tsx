@@ -46,5 +46,5 @@ export function Reasons({
 }
 
 /** Begins a sentence with a capital letter; a command stays as it is typed. */
-const sentence = (text: string) =>
+export const sentence = (text: string) =>
   text.startsWith('skein ') ? text : text.charAt(0).toUpperCase() + text.slice(1)

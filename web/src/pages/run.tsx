@@ -18,10 +18,12 @@ import { Events } from './runevents'
 import { isLarge, TaskList } from './runtasks'
 import { RunVerbs } from './runverbs'
 import { TaskPane } from './taskpane'
+import { TimelineView } from './timeline'
 
 const views = [
   ['list', 'Tasks'],
   ['graph', 'Graph'],
+  ['timeline', 'Timeline'],
   ['events', 'History'],
   ['about', 'About'],
 ] as const
@@ -34,7 +36,7 @@ export function RunPage() {
   useWatch(`run:${id}`)
   const run = useRun(id)
   const view = search.view ?? 'list'
-  useFirstFailure(id, run.data, search.task)
+  useFirstFailure(id, view === 'timeline' ? undefined : run.data, search.task)
   useKeys({
     ...Object.fromEntries(
       views.map(([v], i) => [
@@ -71,6 +73,7 @@ export function RunPage() {
             <div className="grow">
               {view === 'list' ? <TaskList run={r} /> : null}
               {view === 'graph' ? <RunGraph id={id} task={search.task} q={search.q ?? ''} /> : null}
+              {view === 'timeline' ? <TimelineView run={r} task={search.task} /> : null}
               {view === 'events' ? <Events id={id} task={search.task} /> : null}
               {view === 'about' ? <About run={r} /> : null}
             </div>

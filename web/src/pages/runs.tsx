@@ -3,7 +3,7 @@ import { useEffect, useState } from 'react'
 import { useRuns } from '../api/queries'
 import type { Run } from '../api/types'
 import { useNamespace, within } from '../app/namespace'
-import { plural } from '../kit/format'
+import { count, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, Button, Command, RunLink, Span, State, WorkflowLink } from '../kit/parts'
 import { useWatch } from '../live/live'
@@ -38,6 +38,10 @@ export function sinceOf(text: string | undefined, now: number): string | undefin
   return new Date(Math.floor(now / 60_000) * 60_000 - Number(m[1]) * (unit[m[2] ?? 'h'] ?? 0)).toISOString()
 }
 
+/** Reports whether the server's count is that of the list: without a filter it has the runs of the system, too. */
+const narrowed = (f: { workflow?: string | undefined; ns?: string | undefined }) =>
+  Boolean(f.workflow || f.ns)
+
 export function Runs() {
   useWatch()
   const [ns] = useNamespace()
@@ -45,8 +49,9 @@ export function Runs() {
   const navigate = useNavigate({ from: '/runs' })
   const [opened] = useState(Date.now)
   const since = sinceOf(search.since, opened)
-  const { state, workflow, user, cursor } = search
-  const runs = useRuns({ state, workflow, user, since, cursor, limit: pageSize })
+  const { state, workflow, user, cursor, backfill, trigger, q } = search
+  const filter = { state, workflow, user, since, backfill, trigger, q, ns: ns || undefined }
+  const runs = useRuns({ ...filter, cursor, limit: pageSize, count: cursor ? undefined : true })
   // Without a namespace or a workflow, the runs of the system itself are left out.
   const shown = (runs.data?.items ?? []).filter((r) => workflow || within(ns, r.namespace))
   const [selected, setSelected] = useState(new Set<string>())
@@ -66,7 +71,10 @@ export function Runs() {
     setSelected(to)
   }
   const everyOne = shown.length > 0 && shown.every((r) => selected.has(r.id))
-  const narrow = Boolean(workflow || user || since)
+  const narrow = Boolean(workflow || user || since || backfill || trigger || q)
+  // The verbs on several runs know these filters only: more runs than are shown must not be meant.
+  const bulkable = Boolean(workflow || user || since) && !(backfill || trigger || q || ns)
+  const total = runs.data?.total
   return (
     <>
       <Head title="Runs" label="Runs" />
@@ -95,6 +103,7 @@ export function Runs() {
         <div className="row">
           <Text name="workflow" label="Workflow" value={workflow} set={(v) => set({ workflow: v })} filter />
           <Text name="user" label="User" value={user} set={(v) => set({ user: v })} />
+          <Text name="q" label="Text in id, key, user or message" value={q} set={(v) => set({ q: v })} />
           <select
             className="select"
             aria-label="Created"
@@ -111,12 +120,30 @@ export function Runs() {
               <option value={search.since}>since {search.since}</option>
             ) : null}
           </select>
-          {state || workflow || user || search.since ? (
+          {backfill || trigger ? (
+            <button
+              type="button"
+              className="chip"
+              aria-pressed="true"
+              onClick={() => set({ backfill: undefined, trigger: undefined })}
+            >
+              {backfill ? `Backfill ${backfill}` : `Trigger ${trigger}`} ×
+            </button>
+          ) : null}
+          {state || narrow ? (
             <Button
               kind="quiet"
               icon="cross"
               onPress={() =>
-                set({ state: undefined, workflow: undefined, user: undefined, since: undefined })
+                set({
+                  state: undefined,
+                  workflow: undefined,
+                  user: undefined,
+                  since: undefined,
+                  backfill: undefined,
+                  trigger: undefined,
+                  q: undefined,
+                })
               }
             >
               Clear
@@ -126,7 +153,13 @@ export function Runs() {
       </div>
       <Panel
         title={selected.size > 0 ? `${plural(selected.size, 'run')} selected` : 'Runs'}
-        count={selected.size > 0 || !runs.data ? undefined : `${shown.length}${runs.data.next ? '+' : ''}`}
+        count={
+          selected.size > 0 || !runs.data
+            ? undefined
+            : total && narrowed(filter)
+              ? `${count(total.n)}${total.exact ? '' : '+'}`
+              : `${shown.length}${runs.data.next ? '+' : ''}`
+        }
         actions={
           <div className="row">
             {bulkVerbs.map((verb) => (
@@ -139,7 +172,7 @@ export function Runs() {
                 {verb.label}
               </Button>
             ))}
-            {narrow && shown.length > 0 ? (
+            {bulkable && shown.length > 0 ? (
               <Button kind="quiet" onPress={() => setBulk({ verb: bulkVerbs[0] as BulkVerb, all: true })}>
                 All that fit the filter…
               </Button>

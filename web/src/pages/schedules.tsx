@@ -15,6 +15,7 @@ const tabs = [
   ['/schedules', 'All'],
   ['/schedules/next', 'Next'],
   ['/schedules/missed', 'Missed and late'],
+  ['/backfills', 'Backfills'],
 ] as const
 
 function Top({ here }: { here: string }) {

@@ -11,11 +11,13 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, exactly, RunLink, Span, State } from '../kit/parts'
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
+import { GridOf } from './grid'
 import { Head } from './head'
 import { ScheduleTable } from './schedules'
 
 const tabs = [
   ['runs', 'Runs'],
+  ['grid', 'Grid'],
   ['graph', 'Graph'],
   ['triggers', 'Triggers'],
   ['versions', 'Versions'],
@@ -48,6 +50,7 @@ export function Workflow() {
             ))}
           </nav>
           {tab === 'runs' ? <RunsOf workflow={workflow} /> : null}
+          {tab === 'grid' ? <GridOf w={w} /> : null}
           {tab === 'graph' ? <GraphOf w={w} /> : null}
           {tab === 'triggers' ? <TriggersOf workflow={workflow} /> : null}
           {tab === 'versions' ? <Versions w={w} /> : null}

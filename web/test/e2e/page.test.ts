@@ -82,6 +82,15 @@ async function call(path: string, body: object): Promise<{ id: string }> {
   return (await response.json()) as { id: string }
 }
 
+async function apply(name: string, text: string) {
+  const answer = await fetch(`${base}/api/v1/workflows/default/${name}`, {
+    method: 'PUT',
+    headers: { 'Content-Type': 'application/yaml' },
+    body: text,
+  })
+  expect(answer.status, await answer.text()).toBeLessThan(300)
+}
+
 async function failedRun(): Promise<string> {
   const { id } = await call('/runs', { workflow: 'job-center', params: { fail: 't4' } })
   const ended = await fetch(`${base}/api/v1/runs/${id}`, { headers: { Prefer: 'wait=60' } })
@@ -143,6 +152,88 @@ test('a graph: find the failed task, walk along the edges by keys, open it in th
   await c.close()
 })
 
+test('the grid leads from a failed cell to its run, whose timeline shows the critical path', async () => {
+  const id = await failedRun()
+  const c = await context()
+  const page = await open(c, '/w/default/job-center?tab=grid&sort=failed')
+  const grid = page.getByRole('grid', { name: 'Tasks of job-center by run' })
+  await grid.getByRole('gridcell', { name: 'Failed', exact: true }).last().click()
+  await page.waitForURL(new RegExp(`task=t4&.*run=${id}`))
+  await grid.press('ArrowDown')
+  await page.waitForURL((url) => url.searchParams.get('task') !== 't4' && url.searchParams.get('run') === id)
+  await grid.press('ArrowUp')
+  await page
+    .getByRole('complementary', { name: 'Task t4' })
+    .getByRole('link', { name: 'Open in its run' })
+    .click()
+  await page.waitForURL(new RegExp(`/r/${id}`))
+  await page.getByRole('link', { name: 'Timeline' }).click()
+  const rows = page.getByRole('region', { name: /Tasks by the time/ }).getByRole('button')
+  await rows.filter({ hasText: 't4' }).waitFor()
+  const all = await rows.count()
+  await page.getByRole('button', { name: 'Critical path' }).click()
+  await page.getByText('decided how long the run took').waitFor()
+  expect(await rows.count()).toBeLessThan(all)
+  expect(wrong).toEqual([])
+  await c.close()
+})
+
+test('an approval is answered in the inbox', async () => {
+  await apply('ask', 'name: ask\ntasks:\n  ok: {approval: {}}\n  go: {needs: ok, run: "true"}\n')
+  const { id } = await call('/runs', { workflow: 'ask' })
+  const c = await context()
+  const page = await open(c, '/approvals')
+  const item = page.getByRole('listitem').filter({ hasText: 'ask' }).filter({ hasText: 'ok' })
+  await item.getByRole('textbox', { name: 'Comment' }).fill('looks right')
+  await item.getByRole('button', { name: 'Approve' }).click()
+  await page.getByText('Nothing waits for an answer').waitFor()
+  const ended = await fetch(`${base}/api/v1/runs/${id}`, { headers: { Prefer: 'wait=60' } })
+  expect(((await ended.json()) as { state: string }).state).toBe('succeeded')
+  expect(wrong).toEqual([])
+  await c.close()
+})
+
+test('a backfill is counted before it is started', async () => {
+  await apply(
+    'past',
+    'name: past\ntriggers:\n  - name: daily\n    cron: "0 3 * * *"\ntasks:\n  a: {run: "true"}\n',
+  )
+  const c = await context()
+  const page = await open(
+    c,
+    '/backfills/new?workflow=past&trigger=daily&from=2026-01-01T00:00&to=2026-01-03T23:00',
+  )
+  await page.getByRole('button', { name: 'Count the instants' }).click()
+  await page.getByRole('status').getByText('3 instants').waitFor()
+  await page.getByRole('spinbutton', { name: 'Runs at a time' }).fill('2')
+  await page.getByRole('button', { name: 'Count the instants' }).click()
+  await page.getByRole('button', { name: 'Start 3 runs' }).click()
+  await page
+    .getByRole('heading', { level: 1, name: /Backfill \d+/ })
+    .getByText('Done')
+    .waitFor()
+  expect(await page.getByRole('table').getByText('Succeeded').count()).toBe(3)
+  expect(wrong).toEqual([])
+  await c.close()
+})
+
+test('a token shows its secret once and can be revoked', async () => {
+  const c = await context()
+  const page = await open(c, '/admin/tokens')
+  await page.getByRole('button', { name: 'New token' }).click()
+  await page.getByRole('textbox', { name: /Name/ }).fill('deploys')
+  await page.getByRole('button', { name: 'Make the token' }).click()
+  expect(await page.locator('[data-secret]').innerText()).toMatch(/^\S{20,}$/)
+  await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click()
+  expect(await page.locator('[data-secret]').count()).toBe(0)
+  const row = page.getByRole('row').filter({ hasText: 'deploys' })
+  await row.getByRole('button', { name: 'Revoke' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Revoke the token' }).click()
+  await row.getByText('Revoked').waitFor()
+  expect(wrong).toEqual([])
+  await c.close()
+})
+
 test('a pause can be undone', async () => {
   const c = await context()
   const page = await open(c, '/w/default/hello')
@@ -169,12 +260,18 @@ test.each(['light', 'dark'] as const)(
       `/r/${id}?task=t4`,
       `/r/${id}?view=graph`,
       '/w/default/job-center?tab=graph&task=t4',
+      `/r/${id}?view=timeline`,
+      `/w/default/job-center?tab=grid&task=t4&run=${id}`,
       `/r/${id}?view=events`,
       `/r/${id}?view=about`,
       `/r/${id}/log/t4`,
       '/schedules',
       '/schedules/next',
       '/schedules/missed',
+      '/approvals',
+      '/backfills',
+      '/backfills/new',
+      '/admin/tokens',
       '/queues',
       '/cluster',
     ]) {

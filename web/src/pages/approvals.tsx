@@ -1,0 +1,111 @@
+// What waits for a yes or a no, of every run, the oldest first. The decision is made in place.
+import { useQueries } from '@tanstack/react-query'
+import { get, path } from '../api/client'
+import { useRuns } from '../api/queries'
+import type { Explanation, Reason, Run, Task } from '../api/types'
+import { useNamespace, within } from '../app/namespace'
+import { Loaded, Panel } from '../kit/panel'
+import { Ago, RunLink, WorkflowLink } from '../kit/parts'
+import { liveKey, useWatch } from '../live/live'
+import { taskOfAction } from './approvalsdata'
+import { Answer } from './approve'
+import { Head } from './head'
+import { sentence } from './reasons'
+
+const runsMax = 100
+
+export function Approvals() {
+  useWatch()
+  const [ns] = useNamespace()
+  const runs = useRuns({ state: 'suspended', limit: runsMax, ns: ns || undefined, include: 'params' })
+  const shown = (runs.data?.items ?? []).filter((r) => within(ns, r.namespace))
+  const reasons = useQueries({
+    queries: shown.map((r) => ({
+      queryKey: liveKey([`run ${r.id}`], 'explain', ''),
+      queryFn: ({ signal }: { signal: AbortSignal }) =>
+        get<Explanation>(path('runs', r.id, 'explain'), {}, signal),
+    })),
+  })
+  const waiting = shown
+    .flatMap((run, i) =>
+      (reasons[i]?.data?.reasons ?? [])
+        .filter((reason) => reason.kind === 'approval')
+        .map((reason) => ({ run, reason, task: taskOfAction(reason) })),
+    )
+    .sort((a, b) => (a.reason.since ?? '').localeCompare(b.reason.since ?? ''))
+  const pending = runs.isPending || reasons.some((r) => r.isPending)
+  const broken = reasons.filter((r) => r.error).length
+  return (
+    <>
+      <Head title="Approvals" label="Approvals" />
+      {broken > 0 ? (
+        <p className="sub">The reasons of {broken} runs could not be read. They are read again.</p>
+      ) : null}
+      <Panel title="Waiting for an answer" count={pending ? undefined : waiting.length}>
+        <Loaded
+          query={runs}
+          isEmpty={() => !pending && waiting.length === 0}
+          empty={
+            <p>Nothing waits for an answer. A task with the key approval asks here before its run goes on.</p>
+          }
+        >
+          {() => (
+            <ul className="inbox">
+              {waiting.map(({ run, reason, task }) => (
+                <Item key={`${run.id} ${task ?? reason.what}`} run={run} reason={reason} task={task} />
+              ))}
+            </ul>
+          )}
+        </Loaded>
+      </Panel>
+      {runs.data?.next ? (
+        <p className="sub">Only the newest {runsMax} suspended runs are looked at.</p>
+      ) : null}
+    </>
+  )
+}
+
+function Item({ run, reason, task }: { run: Run; reason: Reason; task: Task['name'] | undefined }) {
+  const params = Object.entries((run.params ?? {}) as Record<string, unknown>)
+  return (
+    <li className="stack">
+      <div className="row spread">
+        <span className="row">
+          <b>
+            <WorkflowLink name={run.workflow} />
+          </b>
+          {task ? (
+            <RunLink id={run.id} task={task}>
+              {task}
+            </RunLink>
+          ) : null}
+          <span className="sub">
+            run <RunLink id={run.id} />
+            {run.user ? ` by ${run.user}` : ''}
+          </span>
+        </span>
+        <span className="sub">
+          {reason.since ? (
+            <>
+              since <Ago time={reason.since} />
+            </>
+          ) : null}
+          {reason.expected_at ? (
+            <>
+              {' · '}ends <Ago time={reason.expected_at} />
+            </>
+          ) : null}
+        </span>
+      </div>
+      <p>{sentence(reason.what)}</p>
+      {params.length > 0 ? (
+        <p className="sub">
+          {params
+            .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
+            .join(' · ')}
+        </p>
+      ) : null}
+      {task ? <Answer run={run} task={task} keys={false} /> : null}
+    </li>
+  )
+}

@@ -1,0 +1,296 @@
+// How the tasks of a workflow stood in its last runs: a row for each task, a column for each run, the newest right.
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { type KeyboardEvent, type MouseEvent, useMemo } from 'react'
+import { get, path } from '../api/client'
+import { useDrawing } from '../api/columns'
+import { useExplain } from '../api/queries'
+import type { Workflow as Definition, Grid, GridRun } from '../api/types'
+import { absent, type Columns, readColumns, rowsOf } from '../canvas/cells'
+import type { Drawing } from '../canvas/drawing'
+import { clock, duration, plural } from '../kit/format'
+import { Loaded, Panel } from '../kit/panel'
+import { Ago, Button, Clock, RunLink, Span, State } from '../kit/parts'
+import { Rows } from '../kit/rows'
+import { lookOf } from '../kit/states'
+import { liveKey } from '../live/live'
+import { Reasons } from './reasons'
+import { useTask } from './taskpane'
+
+const row = 24
+const runsShown = 25
+
+export function GridOf({ w }: { w: Definition }) {
+  const { cursor } = useSearch({ from: '/w/$ns/$name' })
+  const where = path('workflows', w.namespace, w.name)
+  const drawing = useDrawing(`${where}/layout`, { version: w.version })
+  const grid = useQuery({
+    queryKey: liveKey([`workflow ${w.workflow}`], 'grid', cursor ?? '', w.version),
+    queryFn: ({ signal }) =>
+      get<Grid>(`${where}/grid`, { runs: runsShown, cursor, version: w.version }, signal),
+    placeholderData: keepPreviousData,
+  })
+  return (
+    <Loaded query={drawing} rows={12}>
+      {(d) => (
+        <Loaded
+          query={grid}
+          rows={12}
+          isEmpty={(g) => g.runs.length === 0}
+          empty="The workflow has not run yet. Start it with the button above."
+        >
+          {(g) => <GridPanel w={w} grid={g} drawing={d} />}
+        </Loaded>
+      )}
+    </Loaded>
+  )
+}
+
+function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: Drawing }) {
+  const { q = '', sort = '', task, run, cursor } = useSearch({ from: '/w/$ns/$name' })
+  const navigate = useNavigate({ from: '/w/$ns/$name' })
+  const set = (change: object, replace = true) =>
+    void navigate({ search: (old) => ({ ...old, ...change }), replace })
+  const columns = useMemo(() => readColumns(grid), [grid])
+  const rows = useMemo(
+    () => rowsOf(columns, drawing.sorted, drawing.names, q, sort),
+    [columns, drawing, q, sort],
+  )
+  // Old left, new right, as time goes.
+  const order = useMemo(() => grid.runs.map((_, i) => grid.runs.length - 1 - i), [grid.runs])
+  const t = task === undefined ? -1 : drawing.names.indexOf(task)
+  const i = grid.runs.findIndex((r) => r.id === run)
+  const select = (row: number, column: number) => {
+    const name = drawing.names[rows[row] ?? -1]
+    const id = grid.runs[order[column] ?? -1]?.id
+    if (name && id) set({ task: name, run: id })
+  }
+  const onKey = (e: KeyboardEvent) => {
+    const steps: Record<string, [number, number]> = {
+      ArrowUp: [-1, 0],
+      ArrowDown: [1, 0],
+      ArrowLeft: [0, -1],
+      ArrowRight: [0, 1],
+    }
+    const step = steps[e.key]
+    if (!step) return
+    e.preventDefault()
+    const [at, col] = [rows.indexOf(t), order.indexOf(i)]
+    const clamp = (n: number, most: number) => Math.max(0, Math.min(most, n))
+    select(
+      at < 0 ? 0 : clamp(at + step[0], rows.length - 1),
+      col < 0 ? order.length - 1 : clamp(col + step[1], order.length - 1),
+    )
+  }
+  const onClick = (e: MouseEvent) => {
+    const cell = (e.target as HTMLElement).closest<HTMLElement>('[data-cell]')
+    if (cell) select(Number(cell.dataset.row), Number(cell.dataset.cell))
+  }
+  return (
+    <Panel
+      title="Grid"
+      count={`${plural(rows.length, 'task')}, ${plural(grid.runs.length, 'run')}`}
+      actions={
+        <div className="row">
+          <input
+            data-filter
+            className="input"
+            type="search"
+            placeholder="Filter by name"
+            aria-label="Filter tasks by name"
+            value={q}
+            onChange={(e) => set({ q: e.target.value || undefined })}
+          />
+          <button
+            type="button"
+            className="chip"
+            aria-pressed={sort === 'failed'}
+            onClick={() => set({ sort: sort === 'failed' ? undefined : 'failed' })}
+          >
+            Failed lately
+          </button>
+          <Button
+            kind="quiet"
+            icon="left"
+            isDisabled={!grid.next}
+            onPress={() => set({ cursor: grid.next ?? undefined, run: undefined }, false)}
+          >
+            Older
+          </Button>
+          {cursor ? (
+            <Button kind="quiet" onPress={() => set({ cursor: undefined, run: undefined }, false)}>
+              Newest
+            </Button>
+          ) : null}
+        </div>
+      }
+    >
+      <div className="grid-body">
+        <div className="grid-table">
+          <Head runs={order.map((n) => grid.runs[n] as GridRun)} />
+          {rows.length === 0 ? (
+            <p className="empty">
+              {sort === 'failed' && !q ? 'No task failed in these runs.' : 'No task fits the filter.'}
+            </p>
+          ) : (
+            <Rows
+              n={rows.length}
+              row={row}
+              label={`Tasks of ${w.workflow} by run`}
+              className="rows grid-rows"
+              grid={{ columns: order.length + 1, onKeyDown: onKey, onClick }}
+            >
+              {(at) => (
+                <GridRow
+                  key={rows[at]}
+                  at={at}
+                  name={drawing.names[rows[at] ?? 0] ?? ''}
+                  task={rows[at] ?? 0}
+                  columns={columns}
+                  order={order}
+                  runs={grid.runs}
+                  selected={rows[at] === t ? i : undefined}
+                />
+              )}
+            </Rows>
+          )}
+        </div>
+        {task !== undefined && run !== undefined ? <Cell run={run} task={task} /> : null}
+      </div>
+    </Panel>
+  )
+}
+
+/** The runs over the columns: the height is the duration, a line stands where the version changed. */
+function Head({ runs }: { runs: GridRun[] }) {
+  const span = (r: GridRun) =>
+    r.started_at ? Date.parse(r.finished_at ?? new Date().toISOString()) - Date.parse(r.started_at) : 0
+  const most = Math.max(1, ...runs.map(span))
+  return (
+    <div className="grid-head">
+      <span className="sub">up to {duration(most)}</span>
+      <span className="grid-cells">
+        {runs.map((r, i) => {
+          const text = `${lookOf(r.state).label}, ${duration(span(r))}, v${r.version}, ${clock(r.instant)}`
+          const look = lookOf(r.state)
+          return (
+            <Link
+              key={r.id}
+              to="/r/$id"
+              params={{ id: r.id }}
+              title={text}
+              aria-label={text}
+              className="grid-bar"
+              data-tone={look.tone}
+              data-fill={look.fill}
+              data-edge={(i > 0 && runs[i - 1]?.version !== r.version) || undefined}
+            >
+              <i style={{ height: `${12 + (88 * span(r)) / most}%` }} />
+            </Link>
+          )
+        })}
+      </span>
+    </div>
+  )
+}
+
+function GridRow({
+  at,
+  name,
+  task,
+  columns,
+  order,
+  runs,
+  selected,
+}: {
+  at: number
+  name: string
+  task: number
+  columns: Columns
+  order: number[]
+  runs: GridRun[]
+  selected: number | undefined
+}) {
+  return (
+    <div
+      role="row"
+      aria-rowindex={at + 1}
+      className="grid-row"
+      style={{ height: row }}
+      data-current={selected !== undefined || undefined}
+    >
+      <span role="rowheader" className="clip" title={name}>
+        {name}
+      </span>
+      <span className="grid-cells">
+        {order.map((n, column) => {
+          const state = columns.cells[n]?.[task] ?? absent
+          const known = state !== absent
+          const look = lookOf(columns.names[state] ?? '')
+          return (
+            <span
+              key={runs[n]?.id ?? n}
+              role="gridcell"
+              aria-label={known ? look.label : 'not in this version'}
+              aria-selected={selected === n}
+              title={known ? `${name}: ${look.label}` : `${name} is not in v${runs[n]?.version}`}
+              data-cell={column}
+              data-row={at}
+              data-edge={
+                (column > 0 && runs[order[column - 1] ?? 0]?.version !== runs[n]?.version) || undefined
+              }
+            >
+              {known ? <i data-tone={look.tone} data-fill={look.fill} /> : null}
+            </span>
+          )
+        })}
+      </span>
+    </div>
+  )
+}
+
+/** One task in one run: what became of it, and where to go on. */
+function Cell({ run, task }: { run: string; task: string }) {
+  const query = useTask(run, task)
+  const explain = useExplain(run, task)
+  return (
+    <aside className="grid-cell pad stack" aria-label={`Task ${task}`}>
+      <h3 className="clip">{task}</h3>
+      <Loaded query={query} rows={3}>
+        {(t) => {
+          const last = t.attempts?.at(-1)
+          return (
+            <>
+              <State state={t.state} />
+              <p className="sub">
+                run <RunLink id={run} />
+                {last ? (
+                  <>
+                    {' · '}attempt {last.number} on {last.node || '–'} ·{' '}
+                    <Clock time={last.started_at ?? last.assigned_at} /> (
+                    <Ago time={last.started_at ?? last.assigned_at} />) ·{' '}
+                    <Span from={last.started_at} to={last.finished_at} />
+                  </>
+                ) : null}
+              </p>
+              {t.message ? <p>{t.message}</p> : null}
+              {t.state === 'succeeded' ? null : (
+                <Reasons reasons={explain.data?.reasons ?? undefined} fallback="" full />
+              )}
+              <p className="row">
+                <Link className="button" to="/r/$id" params={{ id: run }} search={{ task }}>
+                  Open in its run
+                </Link>
+                {last ? (
+                  <Link className="button" to="/r/$id/log/$task" params={{ id: run, task }}>
+                    Log
+                  </Link>
+                ) : null}
+              </p>
+            </>
+          )
+        }}
+      </Loaded>
+    </aside>
+  )
+}

@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest'
+import { taskOfAction } from '../../src/pages/approvalsdata'
+import { backfillCommand, requestOf } from '../../src/pages/backfilldata'
+
+test('the task that an approval is about', () => {
+  expect(taskOfAction({ args: { task: 'sign-off' }, actions: [] })).toBe('sign-off')
+  const path = '/api/v1/runs/0190/tasks/sign%20off%2Feu:approve'
+  expect(taskOfAction({ args: {}, actions: [{ verb: 'approve', path, label: 'Approve' }] })).toBe(
+    'sign off/eu',
+  )
+  expect(taskOfAction({ args: {}, actions: [] })).toBeUndefined()
+})
+
+test('a backfill is asked for as the form says, with the usual values left out', () => {
+  const from = '2026-01-01T00:00'
+  const request = requestOf({
+    workflow: 'shop/load',
+    trigger: 'daily',
+    from,
+    parallel: '99999',
+    only: 'all',
+    order: 'descending',
+  })
+  expect(request).toEqual({
+    workflow: 'shop/load',
+    trigger: 'daily',
+    from: new Date(from).toISOString(),
+    parallel: 10_000,
+    order: 'descending',
+  })
+  expect(requestOf({ to: 'no date', parallel: '0' })).toEqual({ workflow: '', parallel: 1 })
+  expect(backfillCommand(request)).toBe(
+    `skein backfill create shop/load --trigger daily --from ${request.from} --parallel 10000 --order descending`,
+  )
+})
