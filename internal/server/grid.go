@@ -25,8 +25,8 @@ type gridIn struct {
 	Version int32  `query:"version" minimum:"1" doc:"Whose tasks are the rows. Absent: the current one."`
 }
 
-func (s *Server) workflowGrid(ctx context.Context, in *gridIn) (*jsonOut[api.Grid], error) {
-	w, err := s.workflow(ctx, &in.WorkflowPath)
+func (d drawings) workflowGrid(ctx context.Context, in *gridIn) (*jsonOut[api.Grid], error) {
+	w, err := d.s.workflow(ctx, &in.WorkflowPath)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (s *Server) workflowGrid(ctx context.Context, in *gridIn) (*jsonOut[api.Gri
 	if version == 0 {
 		version = w.Version
 	}
-	g, err := s.versionGraph(ctx, &in.WorkflowPath, version)
+	g, err := d.s.versionGraph(ctx, &in.WorkflowPath, version)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (s *Server) workflowGrid(ctx context.Context, in *gridIn) (*jsonOut[api.Gri
 			return nil, badCursor()
 		}
 	}
-	runs, err := s.engine.Runs(ctx, q)
+	runs, err := d.s.engine.Runs(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (s *Server) workflowGrid(ctx context.Context, in *gridIn) (*jsonOut[api.Gri
 		col := &out.Runs[i]
 		*col = api.GridRun{ID: r.ID.String(), State: r.State.String(), Version: r.Version, Generation: r.Generation,
 			Instant: instant(r.Instant()), StartedAt: instantOrNull(r.StartedAt), FinishedAt: instantOrNull(r.FinishedAt)}
-		glance, err := s.engine.Glance(ctx, r.ID)
+		glance, err := d.s.engine.Glance(ctx, r.ID)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, err
@@ -128,12 +128,12 @@ func packCells(n int, cell func(t int) byte) (b []byte) {
 	return b
 }
 
-func (s *Server) runTimeline(ctx context.Context, in *RunPath) (*jsonOut[api.Timeline], error) {
+func (d drawings) runTimeline(ctx context.Context, in *RunPath) (*jsonOut[api.Timeline], error) {
 	id, err := in.run()
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.engine.Course(ctx, id)
+	c, err := d.s.engine.Course(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -26,20 +26,24 @@ const statesType = "application/vnd.skein.states"
 // layoutBytesMax bounds the drawings that are kept; a full cache starts over. A drawing of 100,000 tasks has 2 MB.
 const layoutBytesMax = 64 << 20
 
+// drawings answers what the pictures of the web page are made of.
+type drawings struct{ s *Server }
+
 // drawingRoutes are the reads behind the pictures of the web page.
 func (s *Server) drawingRoutes(workflows, runs tag) {
+	d := drawings{s}
 	const (
 		layoutDoc = "The drawing as JSON or, if Accept names that type, packed as package internal/layout describes."
 		statesDoc = "The states as JSON or, if Accept names that type, packed."
 	)
 	ofVersion := workflows.get("/workflows/{ns}/{name}/layout", "get-workflow-layout", "Read where the tasks of a version are drawn")
-	route(s, columns[api.Layout](s, ofVersion, layout.MediaType, layoutDoc), s.workflowLayout)
+	route(s, columns[api.Layout](s, ofVersion, layout.MediaType, layoutDoc), d.workflowLayout)
 	ofRun := runs.get("/runs/{id}/layout", "get-run-layout", "Read where the tasks of a run are drawn")
-	route(s, columns[api.Layout](s, ofRun, layout.MediaType, layoutDoc), s.runLayout)
+	route(s, columns[api.Layout](s, ofRun, layout.MediaType, layoutDoc), d.runLayout)
 	states := runs.get("/runs/{id}/states", "get-run-states", "Read the state of every task of a run")
-	route(s, columns[api.TaskStates](s, states, statesType, statesDoc), s.runStates)
-	route(s, workflows.get("/workflows/{ns}/{name}/grid", "get-workflow-grid", "Read how the tasks of a workflow stood in its runs"), s.workflowGrid)
-	route(s, runs.get("/runs/{id}/timeline", "get-run-timeline", "Read when the attempts of a run took place"), s.runTimeline)
+	route(s, columns[api.TaskStates](s, states, statesType, statesDoc), d.runStates)
+	route(s, workflows.get("/workflows/{ns}/{name}/grid", "get-workflow-grid", "Read how the tasks of a workflow stood in its runs"), d.workflowGrid)
+	route(s, runs.get("/runs/{id}/timeline", "get-run-timeline", "Read when the attempts of a run took place"), d.runTimeline)
 }
 
 // layouts keeps drawings by what they are made of, so that versions and runs with the same tasks share one.
@@ -151,41 +155,41 @@ type Form struct {
 	IfNoneMatch string `header:"If-None-Match"`
 }
 
-func (s *Server) workflowLayout(ctx context.Context, in *layoutIn) (*streamOut, error) {
-	g, err := s.versionGraph(ctx, &in.WorkflowPath, in.Version)
+func (d drawings) workflowLayout(ctx context.Context, in *layoutIn) (*streamOut, error) {
+	g, err := d.s.versionGraph(ctx, &in.WorkflowPath, in.Version)
 	if err != nil {
 		return nil, err
 	}
-	return s.layoutOf(ctx, g, &in.Form)
+	return d.layoutOf(ctx, g, &in.Form)
 }
 
-func (s *Server) runLayout(ctx context.Context, in *runLayoutIn) (*streamOut, error) {
+func (d drawings) runLayout(ctx context.Context, in *runLayoutIn) (*streamOut, error) {
 	id, err := in.run()
 	if err != nil {
 		return nil, err
 	}
-	row, err := s.engine.RunRow(ctx, id)
+	row, err := d.s.engine.RunRow(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	g, err := s.engine.RunGraph(&row)
+	g, err := d.s.engine.RunGraph(&row)
 	if err != nil {
 		return nil, err
 	}
-	return s.layoutOf(ctx, g, &in.Form)
+	return d.layoutOf(ctx, g, &in.Form)
 }
 
-func (s *Server) layoutOf(ctx context.Context, g *dag.Graph, in *Form) (*streamOut, error) {
+func (d drawings) layoutOf(ctx context.Context, g *dag.Graph, in *Form) (*streamOut, error) {
 	key := keyOf(g)
 	a := in.answer(key, layout.MediaType)
 	if a.known {
 		return a.send(nil, nil), nil
 	}
-	d, err := s.layouts.get(ctx, g, key)
+	made, err := d.s.layouts.get(ctx, g, key)
 	if err != nil {
 		return nil, err
 	}
-	return a.send(d.packed, func() any { return layoutBody(g, d) }), nil
+	return a.send(made.packed, func() any { return layoutBody(g, made) }), nil
 }
 
 func layoutBody(g *dag.Graph, d *drawing) *api.Layout {
@@ -203,12 +207,12 @@ func layoutBody(g *dag.Graph, d *drawing) *api.Layout {
 	return out
 }
 
-func (s *Server) runStates(ctx context.Context, in *runLayoutIn) (*streamOut, error) {
+func (d drawings) runStates(ctx context.Context, in *runLayoutIn) (*streamOut, error) {
 	id, err := in.run()
 	if err != nil {
 		return nil, err
 	}
-	glance, err := s.engine.Glance(ctx, id)
+	glance, err := d.s.engine.Glance(ctx, id)
 	if err != nil {
 		return nil, err
 	}
