@@ -15,13 +15,13 @@ import (
 
 func (c *cli) dbCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "db", Short: "Look after the database: status, migrate, backup, restore, copy",
+		Use: "db", Short: "Look after the database: status, migrate, backup, restore, recovered, copy",
 		Long: `Looks after the database of the settings (--db, else SQLite in the data folder).
 
 An SQLite file belongs to the node that holds its data folder; a PostgreSQL schema may be shared by many.`,
 	}
 	needsVerb(cmd)
-	cmd.AddCommand(c.dbStatusCmd(), c.dbMigrateCmd(), c.dbBackupCmd(), c.dbRestoreCmd(), c.dbCopyCmd())
+	cmd.AddCommand(c.dbStatusCmd(), c.dbMigrateCmd(), c.dbBackupCmd(), c.dbRestoreCmd(), c.dbRecoveredCmd(), c.dbCopyCmd())
 	return cmd
 }
 
@@ -195,8 +195,8 @@ func (c *cli) dbRestoreCmd() *cobra.Command {
 		Use: "restore FILE", Short: "Make a backup the database",
 		Long: `Makes FILE, an SQLite database such as skein db backup writes, the database of the settings, and verifies it before
 anything is replaced. No node may hold the data folder. A database that is there stays, unless --force: then it is kept
-under another name. A PostgreSQL schema must be empty. Unfinished runs go on when a node starts: what they did after
-the backup was taken, they do again.`,
+under another name. A PostgreSQL schema must be empty. Another era begins: unfinished runs go on when a node starts, and what they
+did after the backup was taken they do again, under new tokens.`,
 		Example: "  skein db restore /backup/skein.db\n  skein db restore /backup/skein.db --db 'postgres://skein@db/skein'",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(func(ctx context.Context, args []string) error {
@@ -220,6 +220,31 @@ the backup was taken, they do again.`,
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "replace the database that is there (it is kept under another name), and take a backup with violations")
 	return cmd
+}
+
+func (c *cli) dbRecoveredCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "recovered", Short: "Say that the database was recovered to an earlier state",
+		Long: `Begins another era of the database, after it was recovered to a point in time, restored by other tools than skein db
+restore, or copied back by hand. All attempts that were handed over before end and begin again under new tokens, so no two
+attempts of a task ever have the same. Nodes that run notice by themselves that the database went back, and so does a
+node that starts where it ran before: then this command is not needed, and does no harm. On PostgreSQL nodes may run; an SQLite
+file must not be in use.`,
+		Example: "  skein db recovered --db 'postgres://skein@db/skein'",
+		Args:    cobra.NoArgs,
+		RunE: c.do(func(ctx context.Context, _ []string) error {
+			ctx, stop := interruptible(ctx)
+			defer stop()
+			r, err := app.RecoveredDB(ctx, c.cfg)
+			if err != nil {
+				return dbHint(err)
+			}
+			return one(c, r, r.Location, func() error {
+				_, err := fmt.Fprintf(c.out, "%s is in era %d\n", r.Location, r.Era)
+				return err
+			})
+		}),
+	}
 }
 
 // dbHint says what to do about what stands in the way, and gives it the exit code of a conflict.

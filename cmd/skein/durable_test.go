@@ -30,6 +30,8 @@ type home struct {
 	env []string // besides the usual
 	// doors is how it is reached; nil: in plain text on loopback.
 	doors *secured
+	// said is what the server that was started last wrote into its log.
+	said *transcript
 }
 
 func newHome(t *testing.T) *home {
@@ -73,15 +75,16 @@ func (h *home) run(args ...string) []byte {
 // server starts a server and waits until it answers.
 func (h *home) server() (*exec.Cmd, *skein.Client) {
 	h.t.Helper()
-	var said transcript
+	said := new(transcript)
+	h.said = said
 	cmd := h.cmd(append([]string{"server", "--log-level", "warn"}, h.doors.args(store.TokenNode)...)...)
-	cmd.Stderr = &said
+	cmd.Stderr = said
 	if err := cmd.Start(); err != nil {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() {
 		if h.t.Failed() {
-			h.t.Logf("server %s:\n%s", h.dir, &said)
+			h.t.Logf("server %s:\n%s", h.dir, said)
 		}
 		_ = cmd.Process.Kill() // most have ended by then
 	})
@@ -91,7 +94,7 @@ func (h *home) server() (*exec.Cmd, *skein.Client) {
 		if ended || time.Since(began) > awaitMax {
 			_ = cmd.Process.Signal(syscall.SIGQUIT) // shows where it stands
 			_ = cmd.Wait()
-			h.t.Fatalf("a server does not answer, ended by itself: %v, holder %+v; it said:\n%s", ended, held, &said)
+			h.t.Fatalf("a server does not answer, ended by itself: %v, holder %+v; it said:\n%s", ended, held, said)
 		}
 		held, _ = app.FindHolder(h.t.Context(), h.data())
 	}

@@ -123,7 +123,7 @@ func (m *membership) connect(n *Node, info store.Info) {
 	h := n.engine.Handler()
 	address := n.advertised()
 	m.node = cluster.New(cluster.Config{Started: n.greet, Deposed: n.deposed,
-		Store: n.store.(store.Cluster), Owner: reborn{n.engine, func(h store.Handler) { n.worker.Brand(tagOf(h)) }}, Boot: worker.Boot, Blind: m.peers.Blind, Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, ExitOnLoss: n.cfg.ExitOnLoss, Log: n.log,
+		Store: n.store.(store.Cluster), Owner: reborn{n.engine, func(h store.Handler) { n.worker.Brand(tagOf(h)) }}, Boot: worker.Boot, Blind: m.peers.Blind, Look: func() cluster.Compare { return n.past.Look() }, Beat: n.cfg.Heartbeat, Lag: n.cfg.Lag, ExitOnLoss: n.cfg.ExitOnLoss, Log: n.log,
 		Self: store.Member{Handler: h.ID, UUID: n.life, Name: n.cfg.Name, Address: address, Version: Version(), Format: info.Known,
 			Slots: int32(n.cfg.Slots), Started: h.Started, Traits: n.cfg.traits()},
 		Used: func() dag.Need { _, used := n.engine.Room(); return used },

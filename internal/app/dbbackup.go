@@ -177,7 +177,7 @@ func (r *RestoreResult) intoPostgres(ctx context.Context, cfg *Config, o CopyOpt
 	}
 	defer os.RemoveAll(dir)
 	mine := filepath.Join(dir, "skein.db") // brought to the newest format without touching the backup
-	if err := r.prepare(ctx, mine, o); err != nil {
+	if err := r.prepare(ctx, cfg, mine, o); err != nil {
 		return err
 	}
 	c, err := CopyDB(ctx, cfg, sqliteScheme+mine, cfg.Postgres, o)
@@ -214,7 +214,7 @@ func (r *RestoreResult) intoFolder(ctx context.Context, cfg *Config, force bool,
 	}
 	defer os.RemoveAll(dir)
 	mine := filepath.Join(dir, "skein.db")
-	if err := r.prepare(ctx, mine, o); err != nil {
+	if err := r.prepare(ctx, cfg, mine, o); err != nil {
 		return err
 	}
 	if len(r.Violations) > 0 && !force {
@@ -231,8 +231,9 @@ func (r *RestoreResult) intoFolder(ctx context.Context, cfg *Config, force bool,
 	return settle(mine, to, true)
 }
 
-// prepare makes a copy of the backup in the newest format, closed and on the disk, and verifies it.
-func (r *RestoreResult) prepare(ctx context.Context, path string, o CopyOptions) error {
+// prepare makes a copy of the backup in the newest format and in an era of its own, closed and on
+// the disk, and verifies it.
+func (r *RestoreResult) prepare(ctx context.Context, cfg *Config, path string, o CopyOptions) error {
 	if err := sqlite.Backup(ctx, r.File, path); err != nil {
 		return err
 	}
@@ -245,6 +246,9 @@ func (r *RestoreResult) prepare(ctx context.Context, path string, o CopyOptions)
 	r.Violations = append(r.Violations, found...)
 	if err == nil {
 		r.Runs, err = st.RunStates(ctx)
+	}
+	if err == nil {
+		err = raiseRestored(ctx, cfg, st)
 	}
 	if err = errors.Join(err, st.Close()); err != nil {
 		return fmt.Errorf("backup %s: %w", r.File, err)

@@ -99,6 +99,9 @@ func checkStore(ctx context.Context, cfg *Config) []Check {
 		if tokens, ok := db.(store.Tokens); ok && err == nil {
 			more = append(more, checkTokens(ctx, tokens)...)
 		}
+		if err == nil {
+			more = append(more, checkPast(ctx, cfg, db))
+		}
 		if pg, ok := db.(*postgres.DB); ok && err == nil {
 			more = append(more, checkPostgres(ctx, pg)...)
 		}

@@ -24,6 +24,7 @@ import (
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/logs"
+	"skein.dev/skein/internal/past"
 	"skein.dev/skein/internal/secret"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
@@ -63,6 +64,11 @@ type Node struct {
 	once    sync.Once
 	// stopMax is how much longer than the drain a shutdown may take.
 	stopMax time.Duration
+	// past is how far the database had come; wentBack counts the times that it was found to have
+	// gone back before the engine and the membership were there, which begun says.
+	past     *past.Past
+	wentBack atomic.Int64
+	begun    atomic.Bool
 }
 
 // Open takes the data folder and makes everything, but starts nothing. It gives a *LockedError if another
@@ -146,6 +152,9 @@ func (n *Node) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err = n.remember(ctx, info); err != nil {
+		return err
+	}
 	if n.member, err = newMembership(ctx, cfg, n.store, log); err != nil {
 		return err
 	}
@@ -153,7 +162,7 @@ func (n *Node) open(ctx context.Context) error {
 		n.member.home = n.newHome(info)
 	}
 	planner := trigger.New(n.store)
-	config := engine.Config{Store: n.store, Peers: n.member.enginePeers(), Market: n.member.market(), Traits: cfg.traits(), Helpers: n.member.helpers(), Unclaimed: cfg.Unclaimed, Executor: n.executor, Compile: compiler(),
+	config := engine.Config{Store: n.store, Past: n.past, Peers: n.member.enginePeers(), Market: n.member.market(), Traits: cfg.traits(), Helpers: n.member.helpers(), Unclaimed: cfg.Unclaimed, Executor: n.executor, Compile: compiler(),
 		Planner: planner, Namer: planner, Preparer: logic{&n.executor.resolve}, ByHand: n.byHand, Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Life: life, Reap: n.reap, Log: log}
 	err = n.patiently(ctx, func() (err error) {
 		n.engine, err = engine.New(ctx, config)
@@ -185,6 +194,8 @@ func (n *Node) open(ctx context.Context) error {
 	if err := n.secure(); err != nil {
 		return err
 	}
+	n.begun.Store(true)
+	n.engine.Regressed(n.wentBack.Load())
 	n.stopRenewals = n.beside(n.renew)
 	return nil
 }
@@ -272,6 +283,7 @@ const obeyWait = 15 * time.Second
 func (n *Node) work(ctx context.Context) error {
 	n.worker.Begin()
 	n.executor.replay(n.adopted)
+	stopPast := n.beside(func(ctx context.Context) { _ = n.past.Run(ctx) })
 	stopTaking := n.beside(func(ctx context.Context) { n.executor.acknowledge(ctx, n.member.pending) })
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -314,6 +326,7 @@ func (n *Node) work(ctx context.Context) error {
 	n.drain()
 	n.shipRest()
 	err = errors.Join(err, stopMember())
+	stopPast()
 	stopTaking()
 	cancel()
 	<-shipping

@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 	"internal/engine":                {"internal/dag", "internal/store", "internal/host"},
 	"internal/cluster":               {"internal/dag", "internal/store", "internal/host"},
 	"internal/transfer":              {"internal/dag", "internal/store"},
+	"internal/past":                  {"internal/dag", "internal/store"},
 	"internal/peer":                  {"internal/dag", "internal/store", "internal/engine"},
 	"internal/secret":                {},
 	"internal/glob":                  {},
@@ -55,7 +56,7 @@ var allowed = map[string][]string{
 	".":                              {"api/v1", "api/worker/v1", "api/worker/v1/workerv1connect", "internal/output", "internal/line"}, // the SDK shares wire types with the server, never the domain
 	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "internal/output", "internal/layout", "api/v1"},
 	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/worker", "internal/trigger", "internal/workflow"},
-	"internal/app": {"internal/lru", "internal/egress", "internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs", "internal/artifact",
+	"internal/app": {"internal/lru", "internal/egress", "internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/past", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs", "internal/artifact",
 		"internal/output", "internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "internal/bench", "internal/threads", "api/v1", ".", "examples", "web/ui"},
 	"web/ui":                    {},
 	"internal/importer":         {"internal/cron", "internal/workflow"},
@@ -67,7 +68,7 @@ var allowed = map[string][]string{
 	"cmd/skein":                 {"internal/app", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/dag", "api/v1", ".", "examples"},
 	"internal/arch":             {},
 	// Tests only: nothing imports it.
-	"internal/sim": {"internal/dag", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/cluster", "internal/trigger", "internal/workflow"},
+	"internal/sim": {"internal/dag", "internal/past", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/cluster", "internal/trigger", "internal/workflow"},
 }
 
 // pure packages decide; they do not look or wait. time is allowed for durations, but no

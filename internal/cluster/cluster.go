@@ -53,10 +53,12 @@ type Config struct {
 	// Self is the row to join with: Handler, UUID, Name, Address, Version, Format, Slots.
 	Self store.Member
 	Used func() dag.Need // cpu and memory that attempts take; nil: not told
-	Full func() bool     // whether it takes no attempts, for its disk has no room; nil: it has
-	Busy func() int      // attempts that run, or whose end nobody has heard of; nil: not told
-	Beat time.Duration   // between two renewals; 0: BeatDefault
-	Lag  time.Duration   // silence after which a member counts as dead; 0: LagDefault
+	// Look, if not nil, begins a reading of the shards, and is told what was read: see past.Past.
+	Look func() Compare
+	Full func() bool   // whether it takes no attempts, for its disk has no room; nil: it has
+	Busy func() int    // attempts that run, or whose end nobody has heard of; nil: not told
+	Beat time.Duration // between two renewals; 0: BeatDefault
+	Lag  time.Duration // silence after which a member counts as dead; 0: LagDefault
 	// Started, if not nil, is called once if the cluster starts with this node: no other was there
 	// before it, or all of them began together. life is the same for all of these. It is called
 	// when the node owns its shards, on a goroutine of its own; Run waits for it.
@@ -236,7 +238,7 @@ func (n *Node) turn(ctx context.Context) (seen bool, err error) {
 			return false, err
 		}
 	}
-	members, shards, err := n.cfg.Store.Members(ctx)
+	members, shards, err := n.readMembers(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
 			n.failed(&n.fails.looking, err)

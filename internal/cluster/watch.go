@@ -16,6 +16,7 @@ type watch struct {
 	beats   map[dag.HandlerID]int64
 	since   map[dag.HandlerID]time.Time
 	settled bool // the engine owns what it should, as of its last answer
+	era     dag.Era
 }
 
 // gapMax bounds the gap, which must be short beside the lag and long beside a look.

@@ -38,14 +38,21 @@ func (b *abroad) ask(w *writer) {
 		return
 	}
 	b.asked = w.e.host.Now()
-	held := map[dag.HandlerID][]AttemptID{}
+	held, old := map[dag.HandlerID][]AttemptID{}, map[dag.HandlerID][]Held{}
 	for _, id := range slices.SortedFunc(maps.Keys(b.runs), func(a, b dag.RunID) int { return bytes.Compare(a[:], b[:]) }) {
 		any := false
 		if r := w.runs[id]; r != nil {
 			r.Held(func(a *dag.AttemptRow) {
 				if a.Handler != w.e.me().ID && a.Task != dag.LeaderTask {
-					held[a.Handler] = append(held[a.Handler], AttemptID{id, a.Task, a.Token})
 					any = true
+					if ofOldEra(w, a) { // asked again: a cancel may be lost
+						w.cancel([]dag.Cancel{{Run: id, Task: a.Task, Token: a.Token, Handler: a.Handler, Kill: true}})
+					}
+					if ofOldEra(w, a) && w.isWorker(a.Handler) && w.e.cfg.Helpers != nil {
+						old[a.Handler] = append(old[a.Handler], Held{id, a.Task, a.Token, a.Handler})
+					} else {
+						held[a.Handler] = append(held[a.Handler], AttemptID{id, a.Task, a.Token})
+					}
 				}
 			})
 		}
@@ -56,6 +63,7 @@ func (b *abroad) ask(w *writer) {
 	for _, h := range slices.Sorted(maps.Keys(held)) {
 		w.e.cfg.Peers.Confirm(h, held[h])
 	}
+	askWorkers(w, old)
 }
 
 // Disown reports as lost those of these attempts that this process does not hold: others have

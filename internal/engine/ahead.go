@@ -198,6 +198,7 @@ func (w *writer) arrive(f *flight) {
 	b := &f.tx.batch
 	if f.err == nil {
 		w.committed(f.wall)
+		w.confirmed(b)
 		w.e.stats.count(b.Rows(), f.took)
 		return
 	}

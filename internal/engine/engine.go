@@ -50,6 +50,8 @@ type Config struct {
 	// Declared, if not nil, is called when triggers were declared, paused or resumed, and when
 	// other shards are owned than before; on the writer's goroutine.
 	Declared func()
+	// Past remembers what the store has confirmed; nil: nobody notices when the store goes back.
+	Past Past
 	// Peers makes this engine one of a cluster: it owns what Own says. The store must be a
 	// store.Cluster. nil: it is alone and owns every shard.
 	Peers Peers
@@ -120,6 +122,7 @@ type Stats struct {
 	CommitNanos, ActiveRuns atomic.Int64 // ActiveRuns goes up and down
 	ReadyTasks, InboxItems  atomic.Int64 // as of the last transaction
 	Sweeps                  atomic.Int64
+	Regressed               atomic.Int64         // times that the store went back to an earlier state
 	Evaluated               atomic.Int64         // conditions that were evaluated beside the writer
 	Faults                  [faults]atomic.Int64 // what sweeps found and repaired, as Faults lists them
 }
@@ -160,6 +163,9 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	if cfg.EvaluateMax == 0 {
 		cfg.EvaluateMax = evaluateMaxDefault
+	}
+	if cfg.Past == nil {
+		cfg.Past = forgetful{}
 	}
 	if cfg.AheadRows == 0 {
 		cfg.AheadRows = aheadRowsDefault

@@ -24,6 +24,8 @@ type letter struct {
 	// Child, if not nil, is about a run and the run that called it; the rest does not count.
 	Child *childLetter `json:"child,omitempty"`
 	Word  *word        `json:"word,omitempty"` // of what a run claims; then the others do not count
+	// Back says that the database has gone back; it is alone in its message.
+	Back *backWord `json:"back,omitempty"`
 	// Posted is a verb on a run; it is alone in its message.
 	Posted *posted `json:"posted,omitempty"`
 }
@@ -106,6 +108,19 @@ func (w *writer) receive(m *store.Message) answer {
 			delete(w.reading, m.ID) // it is read again
 			return answer{}
 		}
+		letters = nil
+	}
+	if len(letters) == 1 && letters[0].Back != nil {
+		done, err := w.tellBack(m, letters[0].Back)
+		if err != nil {
+			w.broken(err)
+			return answer{err: err}
+		}
+		if !done {
+			w.todo.push(item{mail: m.ID, op: func(w *writer) answer { return w.receive(m) }}) // for the runs after those
+			return answer{}
+		}
+		delete(w.telling, m.ID)
 		letters = nil
 	}
 	w.tx.batch.Consumed = append(w.tx.batch.Consumed, m.ID)

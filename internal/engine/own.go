@@ -45,6 +45,7 @@ func (w *writer) own(ctx context.Context) (*taken, error) {
 		}
 		switch {
 		case err == nil:
+			endHeld(w)
 			w.e.setState(StateRunning)
 			return first, nil
 		case ctx.Err() != nil:
@@ -75,10 +76,14 @@ func (w *writer) acquire(ctx context.Context) ([]store.Acquired, error) {
 	w.fences = nil
 	var got []store.Acquired
 	var err error
+	look := w.e.cfg.Past.Look()
 	if w.e.cluster == nil {
 		got, err = w.e.store.Acquire(ctx, w.e.me().ID, w.want)
 	} else { // what another has got meanwhile stays with it
 		got, err = w.claim(ctx)
+	}
+	if err == nil {
+		err = compared(ctx, look, got)
 	}
 	if err != nil {
 		return nil, err
@@ -121,6 +126,11 @@ func (w *writer) loadShards(ctx context.Context, got []store.Acquired) error {
 	var f found
 	if err := w.findSystem(ctx); err != nil {
 		return err
+	}
+	if w.clock.era > 0 { // runs hear that the database has gone back before they come to their ends
+		if err := w.collect(ctx); err != nil {
+			return err
+		}
 	}
 	for i := range got {
 		var after dag.RunID
@@ -197,6 +207,8 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 	r.Held(func(a *dag.AttemptRow) {
 		k := attemptKey{r.ID, a.Task, a.Token}
 		switch {
+		case ofOldEra(w, a):
+			endOld(w, r, a, f)
 		case a.Handler != w.e.me().ID && a.Task != dag.LeaderTask && w.e.alive(a.Handler): // it reports
 			w.others(r, a, w.isWorker(a.Handler), f)
 		case a.Handler != w.e.me().ID: // Leader work is the owner's: of another it is lost

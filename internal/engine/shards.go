@@ -168,7 +168,14 @@ func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 	if len(take) == 0 {
 		return nil
 	}
+	look := w.e.cfg.Past.Look()
 	got, err := w.e.cluster.Claim(ctx, w.e.me().ID, take)
+	if err == nil {
+		err = compared(ctx, look, got)
+	}
+	if errors.Is(err, errBack) {
+		w.unsure = errors.Join(w.unsure, err)
+	}
 	if err != nil {
 		return fromStore("take shards", err)
 	}
@@ -185,9 +192,11 @@ func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 func (w *writer) hold(got []store.Acquired) {
 	for _, a := range got {
 		w.fences = append(w.fences, a.Fence)
+		w.e.cfg.Past.Confirm([]store.Fence{a.Fence})
 		w.due.watermark = max(w.due.watermark, a.Watermark)
 		w.due.setClock(a.Now)
 		w.clock.era = max(w.clock.era, a.Era())
+		w.tx.now.Era = w.clock.era // what is handed over in the transaction under way is of this era, too
 	}
 	slices.SortFunc(w.fences, func(a, b store.Fence) int { return int(a.Shard - b.Shard) })
 	w.announce()

@@ -53,6 +53,8 @@ type writer struct {
 	due       due
 	reading   map[int64]dag.ShardID // messages on their way to a transaction, and those that cannot be taken in
 	abroad    abroad
+	marks     []store.Fence       // room for confirmed
+	telling   map[int64]dag.RunID // by message: the last run that was told; see tellBack
 
 	leading map[attemptKey]bool // Leader work under way beside the shard
 	carried map[attemptKey]bool // whose reports the peers have, or had: see onItsWay
@@ -184,6 +186,7 @@ func (w *writer) forget() {
 	w.triggers.forget()
 	w.triggers.touched = nil // another may have written
 	clear(w.reading)
+	w.telling = map[int64]dag.RunID{}
 	w.backfills.forget()
 	w.due.looked = time.Time{}
 	w.todo = fifo{}
@@ -386,6 +389,7 @@ func (w *writer) write(ctx context.Context, b *store.Batch) error {
 	for _, f := range b.Fences {
 		w.held(f.Shard).Seq++
 	}
+	w.confirmed(b)
 	w.due.watermark = max(w.due.watermark, b.Watermark)
 	w.committed(wall)
 	return nil

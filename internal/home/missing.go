@@ -3,6 +3,7 @@ package home
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -11,6 +12,31 @@ import (
 
 // unclaimedDefault is after how long an attempt that its worker has not taken up is lost.
 const unclaimedDefault = 5 * time.Minute
+
+// EndOld has the workers that are attached here end what they hold of older eras: the database has
+// gone back to an earlier state, and knows nothing of some of it.
+func (h *Home) EndOld(era dag.Era) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.workers {
+		for k, x := range w.running {
+			if k.token.Era() < era {
+				x.affirmed = time.Time{}
+				w.stops = append(w.stops, stop{key: k, kill: true})
+			}
+		}
+		w.waiting = slices.DeleteFunc(w.waiting, func(x *holding) bool {
+			k := keyOf(&x.Assignment)
+			old := k.token.Era() < era
+			if old {
+				go h.answerFor(w, engine.Report{Run: k.run, Task: k.task, Token: k.token, Lost: "it waited for a slot when the database went back"})
+			}
+			return old
+		})
+		h.relist(w)
+		w.poke()
+	}
+}
 
 // question asks the home of a worker which of these attempts the worker does not have.
 type question struct {

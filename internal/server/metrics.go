@@ -96,6 +96,7 @@ func engineCollector(cfg *Config) prometheus.Collector {
 		c.stats = append(c.stats, stat{prometheus.NewDesc("skein_recovery_faults_total", "What sweeps found and repaired; they should find nothing.", nil,
 			prometheus.Labels{"fault": fault}), prometheus.CounterValue, func() float64 { return float64(st.Faults[i].Load()) }})
 	}
+	count("store_regressed_total", "Times that the database went back to an earlier state: a failover that lost commits, or a restore.", &st.Regressed)
 	count("shards_retaken_total", "Shards taken again after a failed transaction.", &st.Retaken)
 	count("runs_quarantined_total", "Runs set aside because their rows cannot be used.", &st.Quarantined)
 	count("tasks_poisoned_total", "Tasks that failed because they were lost too often.", &st.Poisoned)

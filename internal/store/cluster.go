@@ -69,6 +69,7 @@ func (m *Member) Able() bool {
 type ShardRow struct {
 	ID    dag.ShardID
 	Epoch int64
+	Seq   int64
 	Owner dag.HandlerID
 	// Wanted is the member that it shall go to; 0: wherever.
 	Wanted    dag.HandlerID

@@ -317,5 +317,6 @@ type Store interface {
 	Classes
 	Claims
 	Sweeps
+	Eras
 	Close() error
 }

@@ -162,7 +162,7 @@ func (s *Store) Members(ctx context.Context) ([]store.Member, []store.ShardRow, 
 			m.Stopped = m.Stopped || all
 		}
 		for i := range s.shards {
-			shards = append(shards, store.ShardRow{ID: dag.ShardID(i), Epoch: s.shards[i].epoch, Owner: s.ownerLocked(i), Wanted: s.shards[i].wanted})
+			shards = append(shards, store.ShardRow{ID: dag.ShardID(i), Epoch: s.shards[i].epoch, Seq: s.shards[i].seq, Owner: s.ownerLocked(i), Wanted: s.shards[i].wanted})
 		}
 		for _, w := range s.workflows {
 			if w.State != store.WorkflowDeleted && hasShard(s, w.Shard) {

@@ -64,6 +64,7 @@ type Store struct {
 	queues     map[string]store.Queue
 	classes    map[string]store.Class
 	schedules
+	eras
 }
 
 type shard struct {
@@ -106,7 +107,7 @@ func New(o Options) *Store {
 	var id dag.RunID
 	rand.Read(id[:])
 	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
-	return &Store{
+	s := &Store{
 		clock: o.Clock, fault: o.Fault, cluster: id.String(),
 		shards: make([]shard, o.Shards), active: make([]ids, o.Shards),
 		runs: map[dag.RunID]*run{}, byWorkflow: map[dag.WorkflowID]*ids{}, byUser: map[string]*ids{},
@@ -114,6 +115,8 @@ func New(o Options) *Store {
 		names: map[workflowName]dag.WorkflowID{}, versions: map[dag.WorkflowID][]store.Version{},
 		requests: map[requestKey]store.Request{}, members: map[dag.HandlerID]store.Member{}, queues: map[string]store.Queue{}, classes: map[string]store.Class{}, logs: map[store.LogID][]store.LogPart{}, schedules: newSchedules(),
 	}
+	s.eras = eras{s}
+	return s
 }
 
 // Acquire takes shards for a handler.

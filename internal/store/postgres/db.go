@@ -116,6 +116,7 @@ type Options struct {
 
 // DB is an open database.
 type DB struct {
+	eras
 	config   *pgconn.Config
 	schema   string
 	cluster  string
@@ -149,6 +150,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	ms := func(t time.Duration) string { return strconv.FormatInt(t.Milliseconds(), 10) }
 	d := &DB{config: config, schema: o.Schema, settings: args{}.text(o.Application).text(o.Schema).text(ms(statementMax)).
 		text(ms(lockMax)).text(ms(transactionIdleMax)).text(ms(silenceMax))}
+	d.eras = eras{d}
 	config.DialFunc = dialer(silenceMax)
 	sql := statements(readSQL)
 	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL} {

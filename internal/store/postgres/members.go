@@ -116,7 +116,7 @@ func scanMember(r *row, m *store.Member) error {
 
 func scanShard(r *row, s *store.ShardRow) error {
 	s.ID, s.Epoch, s.Owner, s.Wanted = dag.ShardID(r.int()), r.int(), dag.HandlerID(r.int()), dag.HandlerID(r.int())
-	s.Workflows = int(r.int())
+	s.Workflows, s.Seq = int(r.int()), r.int()
 	return r.damaged("shard %d", s.ID)
 }
 

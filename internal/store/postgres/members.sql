@@ -76,7 +76,7 @@ SELECT m.handler, m.uuid::text, m.name, m.address, m.version, m.format, m.state,
 FROM member m ORDER BY m.handler;
 
 -- name: shards
-SELECT s.id, s.epoch, coalesce(m.handler, 0), s.wanted, s.workflows
+SELECT s.id, s.epoch, coalesce(m.handler, 0), s.wanted, s.workflows, s.seq
 FROM shard s LEFT JOIN member m ON m.handler = s.owner ORDER BY s.id;
 
 -- name: depose

@@ -422,3 +422,12 @@ SELECT current_setting('server_version'), current_setting('synchronous_commit'),
   coalesce((SELECT (extract(epoch FROM clock_timestamp() - min(xact_start)) * 1000000)::bigint
     FROM pg_stat_activity WHERE xact_start IS NOT NULL AND backend_type = 'client backend' AND pid <> pg_backend_pid()), 0),
   (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+
+-- name: marks
+SELECT id, epoch, seq FROM shard ORDER BY id;
+
+-- name: lineage
+-- The first eight digits of the name of a file of the log are the timeline.
+SELECT (SELECT system_identifier::text FROM pg_control_system()),
+  ('x' || lpad(left(pg_walfile_name(pg_current_wal_lsn()), 8), 16, '0'))::bit(64)::bigint,
+  (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint, coalesce((pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint, 0);

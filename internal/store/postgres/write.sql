@@ -194,6 +194,19 @@ ORDER BY x.n;
 WITH gone AS (DELETE FROM message WHERE id = ANY ($1::bigint[]) AND target = ANY ($2::int[]) RETURNING 1)
 SELECT must(count(*) = cardinality($1), 'a message is gone, or another shard''s') FROM gone;
 
+-- name: raise
+-- The era is the upper half of every epoch. Whoever writes under a lock is waited for, and the epochs are those after that.
+WITH held AS MATERIALIZED (SELECT id, epoch FROM shard ORDER BY id FOR UPDATE),
+is_now AS (SELECT max(epoch) / 4294967296 AS era FROM held),
+raised AS (
+  UPDATE shard s SET epoch = $2::bigint * 4294967296 FROM held, is_now WHERE s.id = held.id AND is_now.era = $1::bigint
+  RETURNING s.id
+), told AS (
+  INSERT INTO message (sender, target, payload, created)
+  SELECT id, id, $3::bytea, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM raised WHERE $3::bytea IS NOT NULL
+)
+SELECT CASE WHEN EXISTS (SELECT FROM raised) THEN $2::bigint ELSE era END FROM is_now;
+
 -- name: acquire
 -- In the order of their ids, like the fence. Whoever writes under a lock is waited for, hold's as well.
 WITH held AS MATERIALIZED (SELECT id, owner FROM shard WHERE id = ANY ($1::int[]) ORDER BY id FOR UPDATE)

@@ -59,6 +59,7 @@ const (
 
 // DB is an open database.
 type DB struct {
+	eras
 	path    string
 	cluster string
 	read    map[string]string // statements by name
@@ -128,7 +129,9 @@ func (d *DB) open() error {
 }
 
 func closedDB(path string) *DB {
-	return &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL), syncFile: syncData}
+	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL), syncFile: syncData}
+	d.eras = eras{d}
+	return d
 }
 
 // OpenReadOnly opens an existing database beside its writer; every write is

@@ -154,7 +154,7 @@ func (s *stmt) one(conn *sqlite.Conn) error {
 // writeStmts are the writer's statements.
 type writeStmts struct {
 	begin, commit, rollback        *stmt
-	fence, acquire                 *stmt
+	fence, acquire, raise          *stmt
 	readRoll, writeRoll, dropRoll  *stmt
 	insertRun, runNumber           *stmt
 	insertKey, expireKey           *stmt
@@ -196,7 +196,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		to   **stmt
 	}{
 		{"begin", &w.begin}, {"commit", &w.commit}, {"rollback", &w.rollback},
-		{"fence", &w.fence}, {"acquire", &w.acquire},
+		{"fence", &w.fence}, {"acquire", &w.acquire}, {"raise", &w.raise},
 		{"readRoll", &w.readRoll}, {"writeRoll", &w.writeRoll}, {"dropRoll", &w.dropRoll},
 		{"insertRun", &w.insertRun}, {"runNumber", &w.runNumber},
 		{"insertKey", &w.insertKey}, {"expireKey", &w.expireKey},

@@ -6,6 +6,9 @@ UPDATE shard SET seq = seq + 1 WHERE id = ?1 AND epoch = ?2 AND seq = ?3;
 -- name: acquire
 UPDATE shard SET epoch = epoch + 1, owner = ?2 WHERE id = ?1;
 
+-- name: raise
+UPDATE shard SET epoch = ?2 WHERE id = ?1;
+
 -- name: insertRun
 INSERT INTO run (id, shard, workflow, version, priority, origin, user, key, key_hash, params, created,
   first_seq, first_at, events_first, state, intent, generation, cause, message, graph, base, final,

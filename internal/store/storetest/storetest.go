@@ -95,6 +95,7 @@ func Run(t *testing.T, e Engine) {
 		{"retention", retention()},
 		{"tokens", tokens()},
 		{"classes", classes()},
+		{"eras", eras()},
 		{"reload", reloads()},
 	} {
 		t.Run(group.name, func(t *testing.T) {

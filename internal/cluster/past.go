@@ -1,0 +1,45 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"skein.dev/skein/internal/store"
+)
+
+// Compare holds what was read of shards against what the store had confirmed before the reading
+// began. It reports whether the store has gone back to an earlier state; then the era has been
+// raised.
+type Compare func(ctx context.Context, read []store.Fence) (back bool, err error)
+
+// readMembers reads who is there and who owns what, and holds the shards against what was confirmed
+// before. What was read of a store that has gone back counts all the same: only its shards are of
+// another era then.
+func (n *Node) readMembers(ctx context.Context) ([]store.Member, []store.ShardRow, error) {
+	if n.cfg.Look == nil {
+		return n.cfg.Store.Members(ctx)
+	}
+	look := n.cfg.Look()
+	members, shards, err := n.cfg.Store.Members(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	marks := make([]store.Fence, len(shards))
+	for i, s := range shards {
+		marks[i] = store.Fence{Shard: s.ID, Epoch: s.Epoch, Seq: s.Seq}
+	}
+	if _, err := look(ctx, marks); err != nil {
+		return nil, nil, err
+	}
+	if era := store.EraOf(marks); era != n.watch.era { // the rows of owners may be of an earlier state
+		n.watch.era, n.watch.settled = era, false
+	}
+	return members, shards, nil
+}
+
+// Beaten is when the newest renewal was sent that the store has confirmed. Zero: none was.
+func (n *Node) Beaten() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.beaten
+}

@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Past remembers what the store has confirmed, and notices when the store has gone back to an
+// earlier state. Its methods may be called from any goroutine.
+type Past interface {
+	// Confirm remembers what a transaction that the store has confirmed left of its shards. It does
+	// not block.
+	Confirm(fences []store.Fence)
+	// Look begins a reading of shards. What it returns is called with what was read, and reports
+	// whether the store has gone back; then the era has been raised, and what was read is worth
+	// nothing.
+	Look() func(ctx context.Context, read []store.Fence) (back bool, err error)
+}
+
+// forgetful is the past of an engine that has none.
+type forgetful struct{}
+
+func (forgetful) Confirm([]store.Fence) {}
+func (forgetful) Look() func(context.Context, []store.Fence) (bool, error) {
+	return func(context.Context, []store.Fence) (bool, error) { return false, nil }
+}
+
+// errBack has the shards taken again, of the new era.
+var errBack = fmt.Errorf("the database has gone back to an earlier state: %w", store.ErrFenced)
+
+// FaultRegressed is what the history of a run says when the database has gone back to an earlier
+// state.
+const FaultRegressed = "store_regressed"
+
+// backWord tells a shard that the database has gone back. Whoever raises the era writes it, in the
+// same transaction.
+type backWord struct {
+	Era dag.Era `json:"era"`
+	By  string  `json:"by"`
+	Why string  `json:"why"`
+}
+
+// LetterOfEra is the message by which a shard learns why an era began.
+func LetterOfEra(era dag.Era, by, why string) []byte {
+	return envelope([]letter{{Back: &backWord{era, by, why}}})
+}
+
+// Back is told that the era has risen. Shards that are held under an older one are taken again.
+func (e *Engine) Back(era dag.Era) {
+	e.stats.Regressed.Add(1)
+	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
+		if w.clock.era < era { // also of a node that owns no shard: it is done once
+			w.clock.era = era
+			w.unsure = errors.Join(w.unsure, errBack)
+		}
+		return answer{}
+	}})
+}
+
+// Regressed counts times that the database was found to have gone back before the engine was there.
+func (e *Engine) Regressed(n int64) { e.stats.Regressed.Add(n) }
+
+// endHeld ends what this process holds of older eras, also for shards of other nodes and for runs
+// that the database does not know any more. What they say of their ends goes to the owners.
+func endHeld(w *writer) {
+	var kills []dag.Cancel
+	for _, k := range slices.SortedFunc(maps.Keys(w.e.home.booked), attemptKey.compare) {
+		if k.token.Era() < w.clock.era {
+			kills = append(kills, dag.Cancel{Run: k.run, Task: k.task, Token: k.token, Handler: w.e.me().ID, Kill: true})
+		}
+	}
+	if len(kills) > 0 {
+		w.e.cfg.Executor.Cancel(kills)
+	}
+}
+
+// compared holds shards that were just taken against what was confirmed before.
+func compared(ctx context.Context, look func(context.Context, []store.Fence) (bool, error), got []store.Acquired) error {
+	marks := make([]store.Fence, len(got))
+	for i := range got {
+		marks[i] = got[i].Fence
+	}
+	back, err := look(ctx, marks)
+	if err == nil && back {
+		err = errBack
+	}
+	return err
+}
+
+// confirmed remembers that the transaction of a batch is in the store for good.
+func (w *writer) confirmed(b *store.Batch) {
+	w.marks = w.marks[:0]
+	for _, f := range b.Fences {
+		f.Seq++
+		w.marks = append(w.marks, f)
+	}
+	w.e.cfg.Past.Confirm(w.marks)
+}
+
+// ofOldEra reports whether an attempt was handed over before the database went back. It may have
+// begun from what the database does not know any more, so it is ended wherever it runs, and lost.
+func ofOldEra(w *writer, a *dag.AttemptRow) bool { return a.Token.Era() < w.clock.era }
+
+// endOld ends an attempt of an older era. It is lost when its holder says that it has ended, or
+// does not have it: until then it may run, and the task is not handed over again.
+func endOld(w *writer, r *dag.Run, a *dag.AttemptRow, f *found) {
+	k := attemptKey{r.ID, a.Task, a.Token}
+	kill := dag.Cancel{Run: r.ID, Task: a.Task, Token: a.Token, Handler: a.Handler, Kill: true}
+	switch {
+	case a.Task == dag.LeaderTask:
+		f.lost = append(f.lost, *a)
+	case a.Handler != w.e.me().ID && w.e.alive(a.Handler):
+		f.fx.Cancels = append(f.fx.Cancels, kill)
+		w.abroad.add(r.ID)
+	case a.Handler != w.e.me().ID:
+		f.lost = append(f.lost, *a)
+	case w.e.cfg.Executor.Running(r.ID, a.Task, a.Token):
+		f.fx.Cancels = append(f.fx.Cancels, kill)
+	case !w.onItsWay(k):
+		w.e.home.unbook(k)
+		f.lost = append(f.lost, *a)
+	}
+}
+
+// askWorkers has the homes of workers say which attempts of an older era these do not have: nobody
+// else will.
+func askWorkers(w *writer, held map[dag.HandlerID][]Held) {
+	for h, list := range held {
+		w.e.host.Go(w.wg, func() {
+			ctx, cancel := context.WithTimeout(w.ctx, abroadEvery)
+			defer cancel()
+			missing, err := w.e.cfg.Helpers.Missing(ctx, h, list)
+			if err != nil {
+				w.e.log.Debug("a worker cannot be asked yet what it has", "handler", h, "err", err)
+			}
+			for _, m := range missing {
+				_ = w.inbox.put(item{run: m.Run, ev: dag.Event{Kind: dag.EvLost, Task: m.Task, Token: m.Token, Handler: m.Handler, Here: true,
+					Reason: "its worker does not have it"}})
+			}
+		})
+	}
+}
+
+// tellMax is how many runs of a shard learn in one transaction that the database has gone back.
+const tellMax = 200
+
+// tellBack writes into the history of the unfinished runs of a shard that the database has gone
+// back. done: all of them have it. After a crash it begins again, and some have it twice.
+func (w *writer) tellBack(m *store.Message, said *backWord) (done bool, err error) {
+	page, err := w.e.store.Load(context.Background(), store.LoadQuery{Shard: m.To, After: w.telling[m.ID], Limit: tellMax})
+	if err != nil {
+		return false, fromStore("load the runs of a shard", err)
+	}
+	for i := range page {
+		id := page[i].Run.ID
+		w.telling[m.ID] = id
+		if page[i].Bad != nil || page[i].Run.Created > m.Created {
+			continue
+		}
+		if w.runs[id] == nil {
+			if _, err := w.fetch(id); err != nil {
+				return false, err
+			}
+		}
+		if w.runs[id] == nil {
+			continue
+		}
+		ev := dag.Event{Kind: dag.EvCheck, Fault: FaultRegressed, Actor: said.By,
+			Reason: fmt.Sprintf("era %d began: %s", said.Era, said.Why)}
+		if a := w.event(&item{run: id, ev: ev}); a.err != nil {
+			return false, a.err
+		}
+	}
+	return len(page) < tellMax, nil
+}

@@ -1,0 +1,67 @@
+package past
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// fileMax bounds the file, in bytes: thousands of shards fit in.
+const fileMax = 1 << 20
+
+// Known reads which regresses a file knows of, newest first; there reports whether there is one.
+func Known(file string) (all []Regress, there bool, err error) {
+	m, err := read(file)
+	return m.Regresses, m.Cluster != "", err
+}
+
+// EraKnown is the latest era that a file knows of.
+func EraKnown(file string) (dag.Era, error) {
+	m, err := read(file)
+	return m.Era, err
+}
+
+func read(file string) (m knowledge, err error) {
+	if file == "" {
+		return m, nil
+	}
+	info, err := os.Stat(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return m, nil
+	}
+	if err == nil && info.Size() > fileMax {
+		err = fmt.Errorf("%s is of %d bytes, and at most %d make sense", file, info.Size(), fileMax)
+	}
+	if err != nil {
+		return m, err
+	}
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if err != nil {
+		return knowledge{}, err
+	}
+	return m, nil
+}
+
+// write replaces a file, so that it is the old one or the new one whenever the machine stops.
+func write(file string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(file), ".past-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,344 @@
+// Package past notices when a store has gone back to an earlier state: after a failover that lost
+// commits, a recovery to a point in time, or a restore. It remembers per shard the greatest epoch
+// and seq that the store has confirmed, also in a file that outlives the process, and holds what it
+// reads later against that. Who finds less raises the era of the store, so that no owner of before
+// writes, no token is given twice, and whatever is held under an older era ends.
+package past
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+)
+
+// Code names a store that went back, in logs, in the history of runs and in doctor.
+const Code = "store_regressed"
+
+// Store is what is remembered of.
+type Store = store.Eras
+
+// Config says whose past is remembered. Store is required.
+type Config struct {
+	Store Store
+	// Cluster is the number of the database: of another one nothing is remembered.
+	Cluster string
+	Node    string // who finds it
+	File    string // where the memory outlives the process; "": it does not
+	// Letter makes what each shard is told when the store has gone back; nil: nothing.
+	Letter func(Regress) []byte
+	// Back is called when the era has risen, whoever raised it. It must not block.
+	Back func(era dag.Era)
+	// Sure says when a commit of this node was sent that has been confirmed; nil: nobody can say,
+	// and no position of the server's log counts as confirmed.
+	Sure func() time.Time
+	Log  *slog.Logger
+}
+
+// Regress is a store that went back.
+type Regress struct {
+	Era dag.Era   `json:"era"` // that began with it
+	At  time.Time `json:"at"`
+	By  string    `json:"by"`
+	Why string    `json:"why"`
+}
+
+// regressesMax bounds those that are remembered.
+const regressesMax = 20
+
+// knowledge is what is remembered, and written into the file.
+type knowledge struct {
+	Cluster   string        `json:"cluster"`
+	Era       dag.Era       `json:"era"`
+	Lineage   store.Lineage `json:"lineage"` // Position has been confirmed
+	Shards    []mark        `json:"shards"`
+	Regresses []Regress     `json:"regresses"` // newest first
+}
+
+type mark struct {
+	Epoch int64 `json:"epoch"`
+	Seq   int64 `json:"seq"`
+}
+
+// Past is the memory of a node. Its methods may be called from any goroutine.
+type Past struct {
+	cfg Config
+
+	mu      sync.Mutex // protects following fields
+	is      knowledge
+	changed bool // since it was written
+	// reach is a lineage that was read at a time, and whose position is not confirmed yet.
+	reach   store.Lineage
+	reached time.Time
+	raising string // why this node raises the era now; "": it does not
+}
+
+// Open begins with what the file holds.
+func Open(cfg Config) *Past {
+	p := &Past{cfg: cfg}
+	if p.cfg.Log == nil {
+		p.cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	m, err := read(cfg.File)
+	if err != nil {
+		p.cfg.Log.Warn("cannot read how far the database had come when this node ran last; only skein db recovered can tell if it went back",
+			"code", "past_unreadable", "file", cfg.File, "err", err)
+	}
+	if m.Cluster == cfg.Cluster {
+		p.is = m
+	}
+	p.is.Cluster = cfg.Cluster
+	return p
+}
+
+// Regresses are those that this node knows of, newest first.
+func (p *Past) Regresses() []Regress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.is.Regresses)
+}
+
+// Confirm remembers what a transaction that the store has confirmed left of its shards.
+func (p *Past) Confirm(fences []store.Fence) {
+	p.mu.Lock()
+	p.remember(fences)
+	p.mu.Unlock()
+}
+
+// remember takes the greater of what is known and read. Another era begins a new memory. p.mu is
+// held.
+func (p *Past) remember(fences []store.Fence) {
+	for _, f := range fences {
+		if f.Era() < p.is.Era {
+			continue
+		}
+		if f.Era() > p.is.Era {
+			p.is.Era, p.is.Shards, p.is.Lineage, p.reach = f.Era(), nil, store.Lineage{}, store.Lineage{}
+		}
+		if n := int(f.Shard) + 1; n > len(p.is.Shards) {
+			p.is.Shards = append(p.is.Shards, make([]mark, n-len(p.is.Shards))...)
+		}
+		if m := &p.is.Shards[f.Shard]; f.Epoch > m.Epoch || f.Seq > m.Seq {
+			*m, p.changed = mark{max(m.Epoch, f.Epoch), max(m.Seq, f.Seq)}, true
+		}
+	}
+}
+
+// Look begins a reading of the store. What it returns is called with what was read: it holds that
+// against what had been confirmed before the reading began, and reports whether the store has gone
+// back. Then the era has been raised, and what was read is worth nothing. An error says that the
+// era could not be raised: read again.
+func (p *Past) Look() func(ctx context.Context, read []store.Fence) (back bool, err error) {
+	p.mu.Lock()
+	era, marks := p.is.Era, slices.Clone(p.is.Shards)
+	p.mu.Unlock()
+	return func(ctx context.Context, read []store.Fence) (bool, error) {
+		if why := less(era, marks, read); why != "" {
+			return true, p.raise(ctx, era, why)
+		}
+		p.advance(read, "another node has found it, or skein db recovered was told")
+		return false, nil
+	}
+}
+
+// less says what is less than it was; "": nothing. In a later era all is new.
+func less(era dag.Era, marks []mark, read []store.Fence) string {
+	for _, f := range read {
+		switch {
+		case f.Era() > era:
+			continue
+		case f.Era() < era:
+			return fmt.Sprintf("era %d had been confirmed, and the database is in era %d", era, f.Era())
+		case int(f.Shard) >= len(marks):
+			continue
+		}
+		switch m := marks[f.Shard]; {
+		case f.Seq < m.Seq:
+			return fmt.Sprintf("transaction %d of shard %d had been confirmed, and the database knows %d", m.Seq, f.Shard, f.Seq)
+		case f.Epoch < m.Epoch:
+			return fmt.Sprintf("shard %d had been taken for the %dth time, and the database knows %d", f.Shard, m.Epoch%store.EpochsOfEra, f.Epoch%store.EpochsOfEra)
+		}
+	}
+	return ""
+}
+
+// raise begins the era after the greatest one that is known, unless somebody has raised it since.
+func (p *Past) raise(ctx context.Context, known dag.Era, why string) error {
+	marks, err := p.cfg.Store.Marks(ctx)
+	if err != nil {
+		return fmt.Errorf("the database went back (%s), and cannot be asked: %w", why, err)
+	}
+	from := store.EraOf(marks)
+	if from > known { // another one has found it
+		p.advance(marks, why)
+		return nil
+	}
+	to := max(known, from) + 1
+	if to > dag.EraMax {
+		return fmt.Errorf("the database went back (%s), and era %d is the last: copy it into a new one with skein db copy", why, dag.EraMax)
+	}
+	var letter []byte
+	if p.cfg.Letter != nil {
+		letter = p.cfg.Letter(Regress{Era: to, At: time.Now().UTC(), By: p.cfg.Node, Why: why})
+	}
+	p.mu.Lock()
+	p.raising = why
+	p.mu.Unlock()
+	if _, err = p.cfg.Store.Raise(ctx, from, to, letter); err == nil {
+		marks, err = p.cfg.Store.Marks(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("the database went back (%s), and its era cannot be raised: %w", why, err)
+	}
+	p.advance(marks, why)
+	return nil
+}
+
+// advance remembers marks. If they are of a later era than was known, the database has gone back,
+// and it tells of that. Who knows nothing yet has nothing to tell.
+func (p *Past) advance(marks []store.Fence, why string) {
+	p.mu.Lock()
+	era := store.EraOf(marks)
+	back := era > p.is.Era && (len(p.is.Shards) > 0 || p.is.Era > 0)
+	p.remember(marks)
+	if back {
+		if p.raising != "" {
+			why = p.raising
+		}
+		p.raising = ""
+		p.is.Regresses = slices.Insert(p.is.Regresses, 0, Regress{Era: era, At: time.Now().UTC(), By: p.cfg.Node, Why: why})
+		p.is.Regresses = p.is.Regresses[:min(len(p.is.Regresses), regressesMax)]
+		p.changed = true
+	}
+	p.mu.Unlock()
+	if !back {
+		return
+	}
+	p.cfg.Log.Error("the database has gone back to an earlier state: what was confirmed since is lost; all attempts end and begin again under "+
+		"tokens of a new era", "code", Code, "era", era, "why", why)
+	if err := p.Save(); err != nil {
+		p.cfg.Log.Warn("cannot write how far the database has come", "code", "past_unwritable", "file", p.cfg.File, "err", err)
+	}
+	if p.cfg.Back != nil {
+		p.cfg.Back(era)
+	}
+}
+
+// Raise begins another era because somebody says that the database was restored.
+func (p *Past) Raise(ctx context.Context, why string) (dag.Era, error) {
+	marks, err := p.cfg.Store.Marks(ctx)
+	if err != nil {
+		return 0, err
+	}
+	p.mu.Lock()
+	known := max(p.is.Era, store.EraOf(marks))
+	p.mu.Unlock()
+	p.advance(marks, why)
+	if err := p.raise(ctx, known, why); err != nil {
+		return 0, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.is.Era, nil
+}
+
+// Check reads the store once, with its lineage, and raises the era if it has gone back.
+func (p *Past) Check(ctx context.Context) (back bool, err error) {
+	look := p.Look()
+	marks, err := p.cfg.Store.Marks(ctx)
+	if err != nil {
+		return false, err
+	}
+	if back, err = look(ctx, marks); back || err != nil {
+		return back, err
+	}
+	return p.lineage(ctx)
+}
+
+// lineage holds the server's history against the position that was confirmed.
+func (p *Past) lineage(ctx context.Context) (back bool, err error) {
+	s, knows := p.cfg.Store.(store.Lined)
+	if !knows {
+		return false, nil
+	}
+	at := time.Now()
+	is, err := s.Lineage(ctx)
+	if err != nil {
+		return false, nil // it is a second witness: not every server tells
+	}
+	p.mu.Lock()
+	was, era := p.is.Lineage, p.is.Era
+	if p.cfg.Sure != nil && p.reach.System != "" && p.cfg.Sure().After(p.reached) {
+		was = p.reach
+	}
+	p.mu.Unlock()
+	if is.System == was.System && is.Timeline != was.Timeline && is.Replayed != 0 && is.Replayed < was.Position {
+		return true, p.raise(ctx, era, fmt.Sprintf("the server is on timeline %d, which has of timeline %d only what is before the last that was confirmed",
+			is.Timeline, was.Timeline))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.is.Era != era {
+		return false, nil
+	}
+	if was.System == is.System && was.Timeline == is.Timeline && was.Position > p.is.Lineage.Position {
+		p.is.Lineage, p.changed = was, true
+	}
+	if is.System != was.System || is.Timeline != was.Timeline {
+		p.is.Lineage = store.Lineage{}
+	}
+	p.reach, p.reached = is, at
+	return false, nil
+}
+
+// saveEvery is how often the memory is written, if it has changed, and the lineage is compared.
+const saveEvery = 5 * time.Second
+
+// Run looks and writes the memory every few seconds until ctx ends, and once more then.
+func (p *Past) Run(ctx context.Context) error {
+	tick := time.NewTicker(saveEvery)
+	defer tick.Stop()
+	failed := false
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+			if _, err := p.Check(ctx); err != nil && ctx.Err() == nil {
+				p.cfg.Log.Debug("cannot compare what the database holds with what was confirmed; it is tried again", "err", err)
+			}
+		}
+		err := p.Save()
+		if err != nil && !failed {
+			p.cfg.Log.Warn("cannot write how far the database has come", "code", "past_unwritable", "file", p.cfg.File, "err", err)
+		}
+		failed = err != nil
+	}
+	return nil
+}
+
+// Save writes the memory, if it has changed.
+func (p *Past) Save() error {
+	p.mu.Lock()
+	if p.cfg.File == "" || !p.changed {
+		p.mu.Unlock()
+		return nil
+	}
+	text, err := json.Marshal(&p.is)
+	p.changed = false
+	p.mu.Unlock()
+	if err == nil {
+		err = write(p.cfg.File, text)
+	}
+	if err != nil {
+		p.mu.Lock()
+		p.changed = true
+		p.mu.Unlock()
+	}
+	return err
+}

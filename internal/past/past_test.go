@@ -1,0 +1,153 @@
+package past
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/memory"
+)
+
+// told is a store of two shards whose marks a test decides, and a server's lineage.
+type told struct {
+	*memory.Store
+	marks   []store.Fence
+	lineage store.Lineage
+}
+
+func (s *told) Lineage(context.Context) (store.Lineage, error) { return s.lineage, nil }
+func (s *told) Marks(context.Context) ([]store.Fence, error)   { return s.marks, nil }
+func (s *told) Raise(_ context.Context, from, to dag.Era, _ []byte) (dag.Era, error) {
+	if is := store.EraOf(s.marks); is != from {
+		return is, nil
+	}
+	for i := range s.marks {
+		s.marks[i].Epoch = int64(to) * store.EpochsOfEra
+	}
+	return to, nil
+}
+
+func marks(epoch, seq, epoch2, seq2 int64) []store.Fence {
+	return []store.Fence{{Shard: 0, Epoch: epoch, Seq: seq}, {Shard: 1, Epoch: epoch2, Seq: seq2}}
+}
+
+const era1 = store.EpochsOfEra
+
+// TestRegress: what a node has seen confirmed is held against what it reads, also by its next
+// process, and the era rises once for each time that the store goes back.
+func TestRegress(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		confirmed []store.Fence
+		read      []store.Fence
+		back      bool
+		era       dag.Era
+	}{
+		"nothing was known":            {nil, marks(3, 40, 2, 7), false, 0},
+		"the same":                     {marks(3, 40, 2, 7), marks(3, 40, 2, 7), false, 0},
+		"more":                         {marks(3, 40, 2, 7), marks(4, 40, 2, 9), false, 0},
+		"a transaction less":           {marks(3, 40, 2, 7), marks(3, 39, 2, 7), true, 1},
+		"of an idle shard":             {marks(3, 40, 2, 7), marks(3, 40, 2, 6), true, 1},
+		"taken less often":             {marks(3, 40, 2, 7), marks(2, 40, 2, 7), true, 1},
+		"taken again, after less":      {marks(3, 40, 2, 7), marks(9, 30, 2, 7), true, 1},
+		"another has raised the era":   {marks(3, 40, 2, 7), marks(era1, 30, era1, 7), false, 1},
+		"an older era":                 {marks(era1+1, 5, era1, 7), marks(8, 90, 9, 90), true, 2},
+		"an earlier state of that era": {marks(era1+1, 5, era1, 7), marks(era1+1, 4, era1, 7), true, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &told{Store: memory.New(memory.Options{Shards: 2}), marks: c.read}
+			cfg := Config{Store: s, Cluster: "x", File: filepath.Join(t.TempDir(), "past.json")}
+			before := Open(cfg)
+			before.Confirm(c.confirmed)
+			if err := before.Save(); err != nil {
+				t.Fatal(err)
+			}
+			risen := 0
+			cfg.Back = func(dag.Era) { risen++ }
+			p := Open(cfg)
+			back, err := p.Check(t.Context())
+			if err != nil || back != c.back || store.EraOf(s.marks) != c.era {
+				t.Errorf("it has gone back: %v, %v; era %d, want %v in era %d", back, err, store.EraOf(s.marks), c.back, c.era)
+			}
+			if want := min(int(c.era), 1); risen != want {
+				t.Errorf("it was told %d times, want %d", risen, want)
+			}
+			if known, _, err := Known(cfg.File); c.back && (err != nil || len(known) != 1 || known[0].Era != c.era) {
+				t.Errorf("the file knows of %v, %v", known, err)
+			}
+			if back, err := p.Check(t.Context()); back || err != nil {
+				t.Errorf("and once more: %v, %v", back, err)
+			}
+		})
+	}
+}
+
+// TestLookIsOfBefore: what is confirmed while a reading is under way is not held against it.
+func TestLookIsOfBefore(t *testing.T) {
+	t.Parallel()
+	s := &told{Store: memory.New(memory.Options{}), marks: marks(1, 10, 1, 10)}
+	p := Open(Config{Store: s})
+	p.Confirm(s.marks)
+	look := p.Look()
+	p.Confirm(marks(1, 11, 1, 10))
+	if back, err := look(t.Context(), marks(1, 10, 1, 10)); back || err != nil {
+		t.Errorf("it has gone back: %v, %v", back, err)
+	}
+	if back, err := p.Look()(t.Context(), marks(1, 10, 1, 10)); !back || err != nil {
+		t.Errorf("it has not gone back: %v, %v", back, err)
+	}
+}
+
+// TestLineage: a promoted server that does not have what was confirmed has gone back, although each
+// shard has come further since.
+func TestLineage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		is   store.Lineage
+		back bool
+	}{
+		"the same server":                           {store.Lineage{System: "a", Timeline: 1, Position: 900}, false},
+		"promoted, with all of it":                  {store.Lineage{System: "a", Timeline: 2, Position: 900, Replayed: 500}, false},
+		"promoted, with less":                       {store.Lineage{System: "a", Timeline: 2, Position: 900, Replayed: 499}, true},
+		"promoted, and started again since":         {store.Lineage{System: "a", Timeline: 2, Position: 900}, false},
+		"filled from a dump: positions say nothing": {store.Lineage{System: "b", Timeline: 2, Position: 900, Replayed: 1}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &told{Store: memory.New(memory.Options{}), marks: marks(1, 10, 1, 10)}
+			p := Open(Config{Store: s})
+			p.is.Lineage = store.Lineage{System: "a", Timeline: 1, Position: 500}
+			s.lineage, s.marks = c.is, marks(2, 20, 2, 20)
+			if back, err := p.Check(t.Context()); back != c.back || err != nil {
+				t.Errorf("it has gone back: %v, %v", back, err)
+			}
+		})
+	}
+}
+
+// TestDamagedFile: a file that makes no sense keeps no node from starting, and another database's
+// says nothing.
+func TestDamagedFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "past.json")
+	s := &told{Store: memory.New(memory.Options{}), marks: marks(1, 1, 1, 1)}
+	for _, text := range []string{"{", `{"cluster":"other","era":9,"shards":[{"epoch":99,"seq":99}]}`} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := Open(Config{Store: s, Cluster: "x", File: file})
+		if back, err := p.Check(t.Context()); back || err != nil {
+			t.Errorf("%s: it has gone back: %v, %v", text, back, err)
+		}
+		if err := p.Save(); err != nil {
+			t.Error(err)
+		}
+		if _, there, err := Known(file); !there || err != nil {
+			t.Errorf("%s: the file was not written: %v", text, err)
+		}
+	}
+}
