@@ -38,7 +38,7 @@ func (v *witness) judge(l *life, rec *store.RunRecord) {
 func (v *witness) losses(was *shadow, is *store.RunRecord) {
 	for i := range is.Attempts {
 		a := &is.Attempts[i]
-		if a.State != dag.AttemptLost || a.Task < 0 || sameAttempt(was.attempts, a) {
+		if a.State != dag.AttemptLost || a.Task < 0 || int(a.Token.Era()) < v.w.era() || sameAttempt(was.attempts, a) {
 			continue
 		}
 		h := v.w.byHandler[a.Handler]
@@ -145,7 +145,7 @@ func judgeAttempts(was *shadow, is *store.RunRecord, said map[attemptKey]dag.Att
 	for i := range is.Attempts {
 		a := &is.Attempts[i]
 		k := attemptKey{a.Run, a.Task, a.Token}
-		if a.Token != last[a.Task]+1 {
+		if a.Token != last[a.Task].Next(a.Token.Era()) {
 			fs.add("tokens", "task %d has token %d after %d", a.Task, a.Token, last[a.Task])
 		}
 		last[a.Task] = a.Token

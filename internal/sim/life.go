@@ -152,6 +152,17 @@ func (l *life) main() {
 	if w.swarm.beside {
 		cfg.EvaluateMax = -1
 	}
+	var look func() cluster.Compare
+	if w.stage.Back {
+		p := w.remembers()
+		cfg.Past, look = p, func() cluster.Compare { return p.Look() }
+		for _, err := p.Check(l.ctx); err != nil; _, err = p.Check(l.ctx) {
+			if l.Await(l.ctx, nil, bootPause); l.ctx.Err() != nil || l.dead {
+				return
+			}
+		}
+	}
+	w.watchPast(l)
 	w.serve(&cfg)
 	if w.swarm.nodes > 1 {
 		cfg.Peers = &peers{l, map[engine.AttemptID]int{}}
@@ -172,7 +183,7 @@ func (l *life) main() {
 		return
 	}
 	h := l.eng.Handler()
-	l.member = cluster.New(cluster.Config{Store: w.mutant.store(l, false), Owner: owner{l}, Host: l, Beat: beat, Lag: lag,
+	l.member = cluster.New(cluster.Config{Store: w.mutant.store(l, false), Owner: owner{l}, Host: l, Beat: beat, Lag: lag, Look: look,
 		Self: store.Member{Handler: h.ID, UUID: h.UUID, Name: h.Node, Started: h.Started, Slots: int32(w.swarm.slots), Format: 1}})
 	stop, end := context.WithCancel(l.root)
 	var wg sync.WaitGroup

@@ -35,6 +35,7 @@ type Mutant struct {
 	anyToken  bool                // reports count for the newest attempt
 	forgetful bool                // a report is sent once
 	again     bool                // what runs is started again
+	eraless   bool                // nobody raises the era
 	noSweep   bool                // nobody sweeps
 }
 
@@ -396,5 +397,6 @@ var Mutants = []*Mutant{
 	{Name: "clock-ahead", Like: "instants by the node's own clock", ahead: 700_000},
 	{Name: "circles-not-looked-for", Like: "runs wait for each other, each with what the next one needs", noSweep: true},
 	{Name: "never-due", Like: "a trigger is stuck for ever (Quartz #145)", noneDue: true},
+	{Name: "no-era", Like: "a failover that lost commits gives tokens again", eraless: true},
 	{Name: "limit-not-looked-at", Like: "more runs of a workflow are active than may be (Airflow #45388)", boundless: true},
 }

@@ -40,6 +40,8 @@ type Stage struct {
 	idle []*coro
 	// Ahead has a transaction be made while the one before is under way, however small they are.
 	Ahead bool
+	// Back has the store go back to an earlier state, and nodes remember what it confirmed.
+	Back bool
 }
 
 func (s *Stage) take() *coro {

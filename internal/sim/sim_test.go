@@ -20,6 +20,7 @@ import (
 var (
 	seedFlag   = flag.Uint64("seed", 0, "the seed that TestSeed replays, and the first of TestSoak")
 	aheadFlag  = flag.Bool("ahead", false, "whether TestSeed and TestSoak have small transactions be made ahead, too")
+	backFlag   = flag.Bool("back", false, "whether TestSeed has the store go back to an earlier state")
 	seedsFlag  = flag.Uint64("seeds", 20_000, "how many seeds TestSoak plays")
 	mutantFlag = flag.String("mutant", "", "the bug that TestSeed and TestSoak play with")
 )
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 
 // TestSeed replays one seed; with -v it prints the whole history.
 func TestSeed(t *testing.T) {
-	stage := &Stage{Ahead: *aheadFlag}
+	stage := &Stage{Ahead: *aheadFlag, Back: *backFlag}
 	defer stage.Close()
 	var trace *os.File
 	if testing.Verbose() {

@@ -29,6 +29,8 @@ type witness struct {
 	moved   int64                           // when a run or an attempt last changed
 	active  map[dag.WorkflowID][2]int32     // runs, and how many there may be: 0 any number
 	Commits int
+	backs   int                // times that the store had gone back
+	given   map[attemptKey]int // by attempt that began, in whatever history: how often the store had gone back
 }
 
 // pulse is a member's counter and when it last moved.
@@ -56,6 +58,7 @@ func (v *witness) open(w *World) {
 	v.taker = map[dag.ShardID]dag.HandlerID{}
 	v.members, v.runs = map[dag.HandlerID]pulse{}, map[dag.RunID]*shadow{}
 	v.keys, v.said = map[string]dag.RunID{}, map[attemptKey]dag.AttemptState{}
+	v.given = map[attemptKey]int{}
 	v.once, v.active = map[string]bool{}, map[dag.WorkflowID][2]int32{}
 	for _, s := range w.allShards() {
 		v.epoch[s] = 1 // of the one who set up
@@ -90,7 +93,11 @@ func (v *witness) look(l *life, op memory.Op) {
 	w := v.w
 	members, shards, err := w.st.Members(context.Background())
 	must(err)
-	for _, s := range shards {
+	for i := range shards {
+		s := &shards[i]
+		if v.raised(s) {
+			continue
+		}
 		if s.Epoch > v.epoch[s.ID] {
 			if was := v.owner[s.ID]; was != 0 && was != op.Owner {
 				w.violate("owner", "%s takes shard %d from handler %d, which still has it", l, s.ID, was)
@@ -123,7 +130,7 @@ func (v *witness) look(l *life, op memory.Op) {
 		}
 		w.count("deposed")
 		w.tell("%s deposes %s (handler %d)", l, gone, h)
-		if silent := w.now - p.since; float64(silent) < 0.95*float64(lag) {
+		if silent := w.now - p.since; w.backs == 0 && float64(silent) < 0.95*float64(lag) {
 			w.violate("false death", "%s was declared dead after %.3f s of silence", gone, float64(silent)/1e9)
 		}
 	}
@@ -248,6 +255,9 @@ func (v *witness) promised(a *asked) {
 	w := v.w
 	row, ok := w.peekRun(a.acked)
 	switch {
+	case !ok && w.backs > 0: // its answer was on the way when the store went back
+		a.acked = dag.RunID{}
+		return
 	case !ok:
 		w.violate("acknowledged", "run %s was acknowledged and is not there", a.acked)
 	case row.Key != a.key, a.key == "" && row.Priority != a.priority, row.Workflow != w.flows[a.flow].row.ID, !a.id.IsZero() && a.key == "" && row.ID != a.id:
@@ -266,6 +276,9 @@ func (v *witness) promised(a *asked) {
 // ordered: somebody was told that an intent is durable.
 func (v *witness) ordered(id dag.RunID, intent dag.Intent) {
 	row, ok := v.w.peekRun(id)
+	if v.w.backs > 0 { // what was told may be lost
+		return
+	}
 	if !ok || row.Intent < intent && !row.State.Terminal() && intent >= dag.IntentStop && v.w.rich == nil { // or it goes on in a new generation
 		v.w.violate("acknowledged", "run %s was told to %s, its row says %s", v.w.runName(id), intent, row.Intent)
 	}

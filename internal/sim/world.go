@@ -11,6 +11,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/past"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 	"skein.dev/skein/internal/trigger"
@@ -103,6 +104,10 @@ func (w *World) draw() {
 	if w.stage.Ahead { // they need shards, and much at once
 		s.shards, s.runs, s.flows = max(s.shards, 2), 2*s.runs+2, 3
 	}
+	if w.stage.Back { // of triggers and of what all shards share the witness does not know what was lost
+		s.triggers, s.limit = false, false
+		return
+	}
 	w.drawRich()
 	w.drawTimed()
 }
@@ -138,6 +143,9 @@ type World struct {
 	workers   []*worker
 	unarrived int // reports on their way
 	calm      bool
+	backAt    int64      // when it went back last
+	backs     int        // times that the store went back
+	past      *past.Past // nil: nobody remembers
 
 	flows   []flow
 	client  client
@@ -289,6 +297,7 @@ func (w *World) script() {
 		w.ahead += [...]dag.Micros{3600e6, -3600e6, 30e6, -30e6, 2e6, -2e6}[w.rng.IntN(6)]
 		w.tell("the clock of the database jumps: it is %d s off", w.ahead/1e6)
 	})
+	w.goBack()
 	w.client.script(w)
 	w.client.operate(w)
 	w.sweepUp()
@@ -360,7 +369,7 @@ func (w *World) settled() bool {
 			return false
 		}
 	}
-	return w.client.open == 0 && w.unarrived == 0 && w.left() == ""
+	return w.pastSeen() && w.client.open == 0 && w.unarrived == 0 && w.left() == ""
 }
 
 // left says what has not ended.

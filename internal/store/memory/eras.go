@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"skein.dev/skein/internal/dag"
@@ -47,4 +48,61 @@ func (e eras) Raise(ctx context.Context, from, to dag.Era, letter []byte) (is da
 		return nil
 	})
 	return is, err
+}
+
+// Saved is what a store held at an instant.
+type Saved struct{ is *Store }
+
+// Save keeps what the store holds now, for GoBack.
+func Save(s *Store) *Saved {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return &Saved{copied(s)}
+}
+
+// GoBack takes the store back to an earlier state, as a failover to a standby that lacks the last
+// transactions does. Numbers of handlers and messages are not given again: servers take them from
+// sequences, which they log ahead.
+func GoBack(s *Store, to *Saved) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	is := copied(to.is)
+	s.shards, s.members, s.orders, s.runs, s.all, s.active = is.shards, is.members, is.orders, is.runs, is.all, is.active
+	s.byWorkflow, s.byUser, s.byKey, s.workflows, s.names, s.versions = is.byWorkflow, is.byUser, is.byKey, is.workflows, is.names, is.versions
+	s.requests, s.messages, s.logs, s.tokens, s.queues, s.classes = is.requests, is.messages, is.logs, is.tokens, is.queues, is.classes
+	s.schedules = is.schedules
+}
+
+// copied is a store with the same rows. The bytes behind rows are shared: nobody changes them in
+// place.
+func copied(s *Store) *Store {
+	c := &Store{shards: slices.Clone(s.shards), members: maps.Clone(s.members), orders: slices.Clone(s.orders), runs: map[dag.RunID]*run{},
+		all: slices.Clone(s.all), byWorkflow: map[dag.WorkflowID]*ids{}, byUser: map[string]*ids{}, byKey: maps.Clone(s.byKey),
+		workflows: maps.Clone(s.workflows), names: maps.Clone(s.names), versions: eachCloned(s.versions), requests: maps.Clone(s.requests),
+		messages: slices.Clone(s.messages), logs: eachCloned(s.logs), tokens: slices.Clone(s.tokens), queues: maps.Clone(s.queues),
+		classes: maps.Clone(s.classes), schedules: schedules{triggers: maps.Clone(s.triggers), ledger: eachCloned(s.ledger),
+			backfills: maps.Clone(s.backfills), backfillRuns: eachCloned(s.backfillRuns)}}
+	for _, list := range s.active {
+		c.active = append(c.active, slices.Clone(list))
+	}
+	for id, r := range s.runs {
+		c.runs[id] = &run{row: r.row, attempts: slices.Clone(r.attempts), events: slices.Clone(r.events)}
+	}
+	for k, list := range s.byWorkflow {
+		all := slices.Clone(*list)
+		c.byWorkflow[k] = &all
+	}
+	for k, list := range s.byUser {
+		all := slices.Clone(*list)
+		c.byUser[k] = &all
+	}
+	return c
+}
+
+func eachCloned[K comparable, V any](m map[K][]V) map[K][]V {
+	c := maps.Clone(m)
+	for k, list := range c {
+		c[k] = slices.Clone(list)
+	}
+	return c
 }

@@ -1,0 +1,163 @@
+package sim
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/past"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/memory"
+)
+
+// saved is the state of a world's store at an instant, and what the witness knew of it.
+type saved struct {
+	st      *memory.Saved
+	witness witness
+}
+
+// goBack plans that the store goes back, once or twice, to how it was a moment before: a failover
+// to a standby that lacks the last transactions.
+func (w *World) goBack() {
+	if !w.stage.Back {
+		return
+	}
+	for range 1 + w.rng.IntN(2) {
+		at := time.Duration(w.rng.Int64N(int64(w.swarm.active)))
+		w.after(at, func() {
+			was := w.save()
+			w.after(w.delay(2*time.Second), func() { w.back(was) })
+		})
+	}
+}
+
+func (w *World) save() *saved {
+	v := w.witness
+	v.epoch, v.seq, v.owner, v.taker = maps.Clone(v.epoch), maps.Clone(v.seq), maps.Clone(v.owner), maps.Clone(v.taker)
+	v.members, v.order, v.keys, v.active = maps.Clone(v.members), slices.Clone(v.order), maps.Clone(v.keys), maps.Clone(v.active)
+	v.runs = map[dag.RunID]*shadow{}
+	for id, sh := range w.witness.runs {
+		is := *sh
+		v.runs[id] = &is
+	}
+	return &saved{memory.Save(w.st), v}
+}
+
+// back takes the store to an earlier state. What was promised since is lost, and nobody is to
+// blame.
+func (w *World) back(to *saved) {
+	v := &w.witness
+	if w.calm || to.witness.Commits == v.Commits || w.backs > 0 && to.witness.backs < w.backs {
+		return // it is too late, nothing is lost, or it was another history
+	}
+	w.backs++
+	w.backAt = w.now
+	w.count("store that goes back")
+	w.tell("the database goes back by %d transactions", v.Commits-to.witness.Commits)
+	memory.GoBack(w.st, to.st)
+	was, heard := to.witness, v.members
+	v.epoch, v.seq, v.owner, v.taker = was.epoch, was.seq, was.owner, was.taker
+	v.members, v.order, v.keys, v.active, v.runs = was.members, was.order, was.keys, was.active, was.runs
+	v.backs, v.moved = w.backs, w.now
+	for h, p := range v.members { // those who were listed meanwhile were heard meanwhile
+		if p.since = w.now; heard[h].since != 0 {
+			p.since = heard[h].since
+		}
+		v.members[h] = p
+	}
+	for _, a := range w.client.asked {
+		if _, there := w.peekRun(a.acked); !there {
+			a.acked = dag.RunID{}
+		}
+	}
+}
+
+// remembers is the past of all nodes: what one has seen confirmed, the others read half a second later.
+// That half second is not played.
+func (w *World) remembers() *past.Past {
+	if w.past == nil {
+		w.past = past.Open(past.Config{Store: nowStore{w}, Node: "n",
+			Letter: func(r past.Regress) []byte { return engine.LetterOfEra(r.Era, r.By, r.Why) },
+			Back: func(era dag.Era) {
+				for _, l := range w.lives {
+					if l != nil && !l.dead && l.eng != nil {
+						l.do(func() { l.eng.Back(era) })
+					}
+				}
+			}})
+	}
+	return w.past
+}
+
+// pastSeen reports whether every node has had the time to see that the store went back.
+func (w *World) pastSeen() bool { return w.backs == 0 || w.now-w.backAt > int64(3*pastEvery) }
+
+// pastEvery is how often a node looks whether the store has gone back.
+const pastEvery = 5 * time.Second
+
+// watchPast looks every few seconds whether the store has gone back, as past.Run does.
+func (w *World) watchPast(l *life) {
+	if !w.stage.Back {
+		return
+	}
+	w.spawn(l, "past", func() {
+		for !l.dead && l.ctx.Err() == nil {
+			l.Await(l.ctx, nil, pastEvery)
+			_, _ = w.remembers().Check(l.ctx)
+		}
+	})
+}
+
+// nowStore is the store as whoever looks sees it.
+type nowStore struct{ w *World }
+
+func (s nowStore) now() database {
+	if p := s.w.cur; p != nil && p.life != nil {
+		return s.w.mutant.store(p.life, true)
+	}
+	return s.w.st
+}
+
+// Marks implements past.Store.
+func (s nowStore) Marks(ctx context.Context) ([]store.Fence, error) { return s.now().Marks(ctx) }
+
+// Raise implements past.Store.
+func (s nowStore) Raise(ctx context.Context, from, to dag.Era, letter []byte) (dag.Era, error) {
+	return s.now().Raise(ctx, from, to, letter)
+}
+
+// Raise, where nobody raises the era, says that it did.
+func (v *view) Raise(ctx context.Context, from, to dag.Era, letter []byte) (dag.Era, error) {
+	if v.m.eraless {
+		return to, nil
+	}
+	return v.Store.Raise(ctx, from, to, letter)
+}
+
+// begins judges the begin of an attempt: no token begins twice, whatever was lost since.
+func (v *witness) begins(k attemptKey) {
+	if before, given := v.given[k]; given && before != v.w.backs {
+		v.w.violate("token given twice", "attempt %s begins, and had begun before the store went back", v.w.name(k))
+	}
+	v.given[k] = v.w.backs
+}
+
+// raised notes that an era began, and reports whether it did.
+func (v *witness) raised(s *store.ShardRow) bool {
+	if s.Epoch%store.EpochsOfEra != 0 || s.Epoch <= v.epoch[s.ID] {
+		return false
+	}
+	v.epoch[s.ID], v.owner[s.ID], v.taker[s.ID] = s.Epoch, s.Owner, 0
+	return true
+}
+
+// era is that of the store.
+func (w *World) era() (is int) {
+	for _, epoch := range w.witness.epoch {
+		is = max(is, int(epoch/store.EpochsOfEra))
+	}
+	return is
+}
