@@ -29,7 +29,7 @@ type Assignment struct {
 	LockToken int64
 }
 
-func (a *Assignment) key() attemptKey { return attemptKey{a.Run, a.Task, a.Token} }
+func (a *Assignment) key() attemptKey { return keyAt(a.Run, a.Task, a.Token) }
 
 // AttemptID names an attempt.
 type AttemptID struct {
@@ -38,11 +38,16 @@ type AttemptID struct {
 	Token dag.Token
 }
 
-// attemptKey is an AttemptID as the engine keeps it.
+// attemptKey is an AttemptID as the engine keeps it. Its fields leave no room between them: a key of a map with such room is
+// hashed and compared field by field.
 type attemptKey struct {
 	run   dag.RunID
-	task  dag.TaskID
+	task  int64
 	token dag.Token
+}
+
+func keyAt(run dag.RunID, task dag.TaskID, token dag.Token) attemptKey {
+	return attemptKey{run, int64(task), token}
 }
 
 func (k attemptKey) compare(o attemptKey) int {

@@ -204,7 +204,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	e.home.room.open(cfg.Traits.Room)
 	if cfg.Life != nil {
 		for _, id := range cfg.Life.Held {
-			e.home.book(attemptKey{id.Run, id.Task, id.Token})
+			e.home.book(keyAt(id.Run, id.Task, id.Token))
 		}
 	}
 	e.graphs.load = e.loadGraph

@@ -205,7 +205,7 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 	w.runs[r.ID] = r
 	w.count(r)
 	r.Held(func(a *dag.AttemptRow) {
-		k := attemptKey{r.ID, a.Task, a.Token}
+		k := keyAt(r.ID, a.Task, a.Token)
 		switch {
 		case ofOldEra(w, a):
 			endOld(w, r, a, f)
@@ -365,7 +365,7 @@ func (w *writer) told() map[attemptKey]bool {
 	told := map[attemptKey]bool{}
 	see := func(it *item) {
 		if it.ev.Kind == dag.EvReport || it.ev.Kind == dag.EvSplit {
-			told[attemptKey{it.run, it.ev.Task, it.ev.Token}] = true
+			told[keyAt(it.run, it.ev.Task, it.ev.Token)] = true
 		}
 	}
 	for i := range w.kept {

@@ -79,7 +79,7 @@ func (w *writer) prepare(ps []dag.Prepare) {
 		q.pending = map[attemptKey]bool{}
 	}
 	for _, p := range ps {
-		k := attemptKey{p.Run, p.Task, p.Token}
+		k := keyAt(p.Run, p.Task, p.Token)
 		if _, known := q.pending[k]; known {
 			q.pending[k] = true // what is being read now may be older
 			continue
@@ -125,7 +125,7 @@ func (w *writer) prepareOne(ctx context.Context, p *dag.Prepare) {
 		}
 		w.e.host.Await(ctx, nil, pause)
 	}
-	q, k := &w.preparing, attemptKey{p.Run, p.Task, p.Token}
+	q, k := &w.preparing, keyAt(p.Run, p.Task, p.Token)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.pending[k] {

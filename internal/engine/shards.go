@@ -267,7 +267,7 @@ func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
 		}
 		var kills []dag.Cancel
 		for _, k := range slices.SortedFunc(maps.Keys(e.home.booked), attemptKey.compare) {
-			kills = append(kills, dag.Cancel{Run: k.run, Task: k.task, Token: k.token, Handler: h.ID, Kill: true})
+			kills = append(kills, dag.Cancel{Run: k.run, Task: dag.TaskID(k.task), Token: k.token, Handler: h.ID, Kill: true})
 		}
 		if len(kills) > 0 {
 			e.cfg.Executor.Cancel(kills)
@@ -311,7 +311,7 @@ func (w *writer) moved(it *item) error {
 	}
 	if ev := &it.ev; it.done == nil && ev.Handler == w.e.me().ID && (ev.Kind == dag.EvReport || ev.Kind == dag.EvStarted || ev.Kind == dag.EvLost) {
 		if ev.Kind != dag.EvStarted {
-			w.carry(attemptKey{it.run, ev.Task, ev.Token})
+			w.carry(keyAt(it.run, ev.Task, ev.Token))
 		}
 		w.e.cfg.Peers.Report(Report{Run: it.run, Task: ev.Task, Token: ev.Token, Result: ev.Result, Started: ev.At, Lost: ev.Reason})
 	}
@@ -340,7 +340,7 @@ func (w *writer) onItsWay(k attemptKey) bool {
 	if !w.carried[k] {
 		return false
 	}
-	if w.e.cfg.Peers.Pending(AttemptID{k.run, k.task, k.token}) {
+	if w.e.cfg.Peers.Pending(AttemptID{k.run, dag.TaskID(k.task), k.token}) {
 		return true
 	}
 	delete(w.carried, k)

@@ -30,13 +30,14 @@ type Handed struct {
 // lateMax is how many ends are remembered for that, twice.
 const lateMax = 1 << 14
 
+// attemptKey leaves no room between its fields: a key of a map with such room is hashed and compared field by field.
 type attemptKey struct {
 	Run   dag.RunID
-	Task  dag.TaskID
+	Task  int64
 	Token dag.Token
 }
 
-func keyOf(a *dag.AttemptRow) attemptKey { return attemptKey{a.Run, a.Task, a.Token} }
+func keyOf(a *dag.AttemptRow) attemptKey { return attemptKey{a.Run, int64(a.Task), a.Token} }
 
 type hand struct {
 	handler    dag.HandlerID
@@ -323,7 +324,9 @@ func (h *Handed) look(b *Batch, with *HandPacker, p *HandPlan) error {
 		}
 	}
 	found, over := map[attemptKey]hand{}, map[attemptKey]bool{}
-	has := func(run dag.RunID, task dag.TaskID, token dag.Token) { over[attemptKey{run, task, token}] = true }
+	has := func(run dag.RunID, task dag.TaskID, token dag.Token) {
+		over[attemptKey{run, int64(task), token}] = true
+	}
 	err := with.Look(runs, has, func(run dag.RunID, packed []byte) error {
 		err := UnpackHands(run, packed, func(a *dag.AttemptRow) {
 			if a.State.Ended() {
@@ -381,7 +384,7 @@ func onlyOf(b *Batch, updates []int, found map[attemptKey]hand) map[attemptKey]h
 func (h *Handed) Knows(id LogID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	k := attemptKey(id)
+	k := attemptKey{id.Run, int64(id.Task), id.Token}
 	_, open := h.open[k]
 	_, late := h.late[k]
 	_, later := h.later[k]
