@@ -56,8 +56,13 @@ func (e *Engine) accepted(ctx context.Context, a *answer) Accepted {
 	out := Accepted{Run: a.run, Existing: a.existing, View: a.view}
 	if v := a.view; v != nil {
 		var err error
-		if v.Leader, err = e.handlers.get(ctx, e.store, v.RunRow.Leader); err != nil || v.Claim.InLine() {
-			out.View = nil // where it stands in its line has to be read
+		v.Leader, err = e.handlers.get(ctx, e.store, v.RunRow.Leader)
+		failed := v.Counts[dag.Failed] > 0
+		switch {
+		case err != nil, v.Claim.InLine(), failed && v.Final == nil:
+			out.View = nil // the position in the queue and the names of failed tasks must be read from the store
+		case failed:
+			v.Failed = e.failedOf(&v.RunRow)
 		}
 	}
 	return out

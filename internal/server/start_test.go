@@ -17,6 +17,7 @@ func TestStartAnswersAsAccepted(t *testing.T) {
 	for name, source := range map[string]string{
 		"running": `tasks: {a: {run: "true"}, b: {needs: a, run: "true"}}`,
 		"ended":   `tasks: {a: {run: "true", if: "false"}, b: {needs: a, run: "true"}}`,
+		"failed":  "params: {n: {type: int, default: 0}}\ntasks: {a: {run: \"true\", if: \"1 / params.n == 1\"}}",
 		"gated":   "max_concurrent_runs: 1\ntasks: {a: {run: \"true\"}}",
 		"locked":  "locks: [one]\ntasks: {a: {run: \"true\"}}",
 		"urgent":  "priority: high\nparams: {n: {type: int, default: 7}}\ntasks: {a: {run: \"true\"}}",
