@@ -61,7 +61,7 @@ vet: cross ## look for mistakes without running anything
 	$(GO) vet ./...
 
 # Where the command line and the Go SDK work as a client; servers and workers need Linux.
-CLIENTS := darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+CLIENTS := darwin/amd64 windows/amd64
 
 .PHONY: cross
 cross: ## compile for other systems: the command line, the SDK and their tests as a client, all of it for linux/arm64
