@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,13 +113,14 @@ func (c *chaos) join() {
 	wall := newTap(c.t, func() string {
 		if m := is.Load(); m != nil {
 			if held, err := app.FindHolder(c.t.Context(), m.home.data()); err == nil && held != nil {
-				return strings.TrimPrefix(held.Address, "http://")
+				_, address, _ := strings.Cut(held.Address, "://")
+				return address
 			}
 		}
 		return "127.0.0.1:1" // it does not listen now
 	})
 	db, env := c.db, c.env
-	c.db, c.env = p.url(), append(slices.Clip(c.env), "SKEIN_ADVERTISE=http://"+wall.l.Addr().String())
+	c.db, c.env = p.url(), append(slices.Clip(c.env), fmt.Sprint("SKEIN_ADVERTISE=https://localhost:", wall.l.Addr().(*net.TCPAddr).Port))
 	m := c.add()
 	is.Store(m)
 	c.db, c.env = db, env

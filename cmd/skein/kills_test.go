@@ -38,8 +38,6 @@ type lane struct {
 	pid    func() int
 	kill   func() // -9, and it stays away
 	start  func()
-	// replace has another process take its name, and gives the last moment at which it had not; nil: nobody can.
-	replace func() (due time.Time, back func())
 
 	ended int                        // processes that were to go
 	left  int                        // processes that did not
@@ -123,39 +121,15 @@ func serverLane(t *testing.T) *lane {
 // workerLane is a worker of a node that runs nothing itself.
 func workerLane(t *testing.T) *lane {
 	f := newFlight(t, 1, "SKEIN_ROLES=api,scheduler", "SKEIN_LAG=3s")
-	args := []string{"--slots", "4", killsSpan("--lease=")}
-	w := f.worker("w1", args...)
+	w := f.worker("w1", "--slots", "4", killsSpan("--lease="))
 	f.listed(2)
-	l := &lane{home: w.home, name: "worker", client: func() *skein.Client { return f.members[0].client }, pid: func() int { return w.cmd.Process.Pid },
-		kill: w.kill, start: w.start}
-	l.replace = func() (due time.Time, back func()) {
-		was := f.row("handler", "w1")
-		due = time.Now()
-		other := f.worker("w1", args...)
-		f.until("another worker has the name", func() bool {
-			asked := time.Now()
-			h := f.row("handler", "w1")
-			if h == was {
-				due = asked
-			}
-			return h != "" && h != was
-		})
-		return due, func() {
-			if err := w.cmd.Wait(); err == nil || !strings.Contains(w.log.String(), "another worker was started under the name w1") {
-				l.t.Errorf("a worker whose name another one took ended with %v and said:\n%s", err, w.log)
-			}
-			other.stop()
-			was := f.row("handler", "w1")
-			w.start()
-			f.until("it has its name alone", func() bool { h := f.row("handler", "w1"); return h != "" && h != was })
-		}
-	}
-	return l
+	return &lane{home: w.home, name: "worker", client: func() *skein.Client { return f.members[0].client },
+		pid: func() int { return w.cmd.Process.Pid }, kill: w.kill, start: w.start}
 }
 
 // killKinds are the ways in which attempts end before their time.
 var killKinds = []string{"run stopped", "run killed", "task stopped", "timeout", "process killed", "process frozen", "keeper killed", "keeper frozen",
-	"process and keeper killed", "first process killed", "replaced by its name"}
+	"process and keeper killed", "first process killed"}
 
 // workflows applies what the kills happen to.
 func (l *lane) workflows(wiped string) {
@@ -172,15 +146,13 @@ func (l *lane) workflows(wiped string) {
 	}
 }
 
-// all makes so many kills, each kind as often as the others.
+// all makes a number of kills, each kind as often as the others.
 func (l *lane) all(kills int, rng *rand.Rand) {
 	var kinds []string
 	for n := 0; n < kills; n++ {
 		if len(kinds) == 0 {
 			for _, i := range rng.Perm(len(killKinds)) {
-				if killKinds[i] != "replaced by its name" || l.replace != nil {
-					kinds = append(kinds, killKinds[i])
-				}
+				kinds = append(kinds, killKinds[i])
 			}
 		}
 		l.once(kinds[0])
@@ -287,8 +259,6 @@ func (l *lane) strike(kind, run string, began time.Time) (due time.Time, restore
 		for _, first := range l.firsts(run) {
 			signal(first, syscall.SIGKILL)
 		}
-	case "replaced by its name":
-		due, restore = l.replace()
 	}
 	if err != nil {
 		l.t.Fatalf("%s: %v", kind, err)

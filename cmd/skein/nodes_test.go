@@ -83,7 +83,7 @@ func TestOperateCluster(t *testing.T) {
 	one, two := f.members[0], f.members[1]
 	f.own(map[string]int{"n1": 16, "n2": 16})
 	for name, n := range one.nodes() {
-		if n.State != "active" || n.Lag > 5 || n.SeenAt == nil || len(n.Roles) != 3 || !strings.HasPrefix(*n.Address, "http://127.0.0.1:") || n.Slots.Total < 1 {
+		if n.State != "active" || n.Lag > 5 || n.SeenAt == nil || len(n.Roles) != 3 || !strings.HasPrefix(*n.Address, "https://localhost:") || n.Slots.Total < 1 {
 			t.Errorf("%s: %+v", name, n)
 		}
 	}

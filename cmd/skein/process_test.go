@@ -497,7 +497,7 @@ func mountSmall(t testing.TB, path string, size int) error {
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mount("tmpfs", path, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
+	if err := unix.Mount("tmpfs", path, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", size)); err != nil {
 		return err
 	}
 	t.Cleanup(func() {

@@ -218,7 +218,7 @@ func TestLogOnFullDisk(t *testing.T) {
 	if err := os.Mkdir(logs, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mount("tmpfs", logs, "tmpfs", 0, "size=256k"); err != nil {
+	if err := unix.Mount("tmpfs", logs, "tmpfs", 0, "size=256k,mode=0700"); err != nil {
 		t.Skipf("no right to mount a small disk: %v", err)
 	}
 	t.Cleanup(func() {

@@ -16,7 +16,7 @@ import (
 func TestEveryStatementPrepares(t *testing.T) {
 	// A table of one row, the few members and shards.
 	small := map[string]bool{"meta": true, "lockMeta": true, "rise": true, "statesListed": true, "listStates": true, "missingUnsuccessful": true,
-		"expireHandlers": true, "marks": true, "raise": true}
+		"expireHandlers": true, "marks": true, "raise": true, "nodeKey": true}
 	s, err := pgtest.Start(pgtest.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)
