@@ -22,7 +22,7 @@ type gridIn struct {
 	WorkflowPath
 	Cursor  string `query:"cursor" maxLength:"1000" doc:"next of the page before."`
 	Runs    int    `query:"runs" minimum:"1" maximum:"100" default:"25"`
-	Version int32  `query:"version" minimum:"1" doc:"Whose tasks are the rows. Absent: the current one."`
+	Version int32  `query:"version" minimum:"1" maximum:"2147483647" doc:"Whose tasks are the rows. Absent: the current one."`
 }
 
 func (d drawings) workflowGrid(ctx context.Context, in *gridIn) (*jsonOut[api.Grid], error) {

@@ -83,7 +83,7 @@ func TestBuiltInIsHidden(t *testing.T) {
 	}{
 		{"/api/v1/runs?limit=9", runs, 1, 2, "ns"},
 		{"/api/v1/runs?limit=1&count=true", total, 1, 2, "ns"},
-		{"/api/v1/users/osuser/runs?limit=9", runs, 1, 2, "ns"},
+		{"/api/v1/users/local/runs?limit=9", runs, 1, 2, "ns"},
 		{"/api/v1/workflows?limit=9", workflows, 1, 2, "namespace"},
 		{"/api/v1/schedules?limit=9", schedules, 1, 2, "namespace"},
 		{"/api/v1/schedules/next?n=9", next, 9, 9, "namespace"},
