@@ -297,6 +297,7 @@ type caller func(ctx context.Context, e endpoint, token string, endless bool) (i
 func (o *openNode) walk(t *testing.T, call caller) {
 	room := make(chan struct{}, 48)
 	var wg sync.WaitGroup
+	var calls, unanswered atomic.Int64
 	for _, e := range o.endpoints(t) {
 		for _, token := range []string{"", o.tokens[e.kind]} {
 			for _, endless := range []bool{false, true} {
@@ -306,12 +307,18 @@ func (o *openNode) walk(t *testing.T, call caller) {
 				}
 				wg.Go(func() {
 					defer func() { <-room }()
-					bounded(t, call, e, token, endless)
+					calls.Add(1)
+					if !bounded(t, call, e, token, endless) {
+						unanswered.Add(1)
+					}
 				})
 			}
 		}
 	}
 	wg.Wait()
+	if n, all := unanswered.Load(), calls.Load(); n > all/20 {
+		t.Errorf("%d of %d calls were not answered", n, all)
+	}
 	for began := time.Now(); o.gate.BodyBytes() != 0; time.Sleep(time.Millisecond) { // a handler may end after its answer
 		if time.Since(began) > time.Minute {
 			t.Fatalf("%d bytes of bodies are left", o.gate.BodyBytes())
@@ -320,17 +327,20 @@ func (o *openNode) walk(t *testing.T, call caller) {
 }
 
 // bounded makes one call. It must end: with an answer, which is 401 for a call without a token, or with the end of the
-// connection. A caller that still sends when the node closes the connection may miss the answer.
-func bounded(t *testing.T, call caller, e endpoint, token string, endless bool) {
+// connection. A caller that still sends when the node closes the connection may miss the answer; then bounded returns false.
+func bounded(t *testing.T, call caller, e endpoint, token string, endless bool) (answered bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	status, err := call(ctx, e, token, endless)
-	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
-		return
+	for _, end := range []error{syscall.ECONNRESET, syscall.EPIPE, io.EOF} {
+		if errors.Is(err, end) {
+			return false
+		}
 	}
 	if err != nil || token == "" && e.kind != "" && status != http.StatusUnauthorized {
 		t.Errorf("%s %s, token %.12q, endless %v: %d, %v", e.method, e.path, token, endless, status, err)
 	}
+	return true
 }
 
 // byTwo makes a call by HTTP/2.
