@@ -143,9 +143,10 @@ export function Next() {
                     <td className="nowrap">
                       <Ago time={i.time} />
                     </td>
-                    <td>
-                      <WorkflowLink name={i.workflow} /> <span className="sub">{i.trigger}</span>
+                    <td className="nowrap">
+                      <WorkflowLink name={i.workflow} />
                     </td>
+                    <td className="grow">{i.trigger}</td>
                   </tr>
                 ))}
               </tbody>
