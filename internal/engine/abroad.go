@@ -71,7 +71,7 @@ func (b *abroad) ask(w *writer) {
 func (e *Engine) Disown(ids []AttemptID) error {
 	return e.writer.inbox.put(item{op: func(w *writer) answer {
 		for _, id := range ids {
-			k := keyAt(id.Run, id.Task, id.Token)
+			k := dag.KeyOf(id.Run, id.Task, id.Token)
 			// What was reported and is not written yet is booked, or carried, or before this in the list.
 			if e.home.has(k) || w.onItsWay(k) || e.cfg.Executor.Running(id.Run, id.Task, id.Token) {
 				continue

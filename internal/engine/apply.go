@@ -149,7 +149,7 @@ func sameBody(was, is []byte) error {
 // event steps the run that it is about.
 func (w *writer) event(it *item) answer {
 	ev := &it.ev
-	k := keyAt(it.run, ev.Task, ev.Token)
+	k := dag.KeyOf(it.run, ev.Task, ev.Token)
 	switch {
 	case ev.Kind == dag.EvReport || it.gone: // the attempt is over where it ran: its slot is free for this transaction
 		w.e.home.unbook(k)

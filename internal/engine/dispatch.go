@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"sync/atomic"
@@ -29,29 +28,13 @@ type Assignment struct {
 	LockToken int64
 }
 
-func (a *Assignment) key() attemptKey { return keyAt(a.Run, a.Task, a.Token) }
+func (a *Assignment) key() dag.AttemptKey { return dag.KeyOf(a.Run, a.Task, a.Token) }
 
 // AttemptID names an attempt.
 type AttemptID struct {
 	Run   dag.RunID
 	Task  dag.TaskID
 	Token dag.Token
-}
-
-// attemptKey is an AttemptID as the engine keeps it. Its fields leave no room between them: a key of a map with such room is
-// hashed and compared field by field.
-type attemptKey struct {
-	run   dag.RunID
-	task  int64
-	token dag.Token
-}
-
-func keyAt(run dag.RunID, task dag.TaskID, token dag.Token) attemptKey {
-	return attemptKey{run, int64(task), token}
-}
-
-func (k attemptKey) compare(o attemptKey) int {
-	return cmp.Or(slices.Compare(k.run[:], o.run[:]), cmp.Compare(k.task, o.task), cmp.Compare(k.token, o.token))
 }
 
 // Executor runs attempts. It is the seam behind which workers are: in this process, in a
@@ -76,7 +59,7 @@ type home struct {
 	free    atomic.Int64
 	drained atomic.Bool            // nothing is booked any more
 	shut    atomic.Pointer[string] // why nothing is booked for now; nil: it is
-	booked  map[attemptKey]struct{}
+	booked  map[dag.AttemptKey]struct{}
 	room    room
 }
 
@@ -112,7 +95,7 @@ func (e *Engine) IsShut() string {
 
 // has reports whether this process has handed an attempt over, or goes on with it, and has not
 // taken its report.
-func (h *home) has(k attemptKey) bool {
+func (h *home) has(k dag.AttemptKey) bool {
 	_, in := h.booked[k]
 	return in
 }
@@ -131,17 +114,17 @@ func (h *home) claim() bool {
 }
 
 // note names the attempt for which a slot was claimed.
-func (h *home) note(k attemptKey) { h.booked[k] = struct{}{} }
+func (h *home) note(k dag.AttemptKey) { h.booked[k] = struct{}{} }
 
 // book takes a slot for an attempt that has one by its rows, whether there is one or not.
-func (h *home) book(k attemptKey) {
+func (h *home) book(k dag.AttemptKey) {
 	if _, in := h.booked[k]; !in {
 		h.booked[k] = struct{}{}
 		h.free.Add(-1)
 	}
 }
 
-func (h *home) unbook(k attemptKey) {
+func (h *home) unbook(k dag.AttemptKey) {
 	if _, in := h.booked[k]; in {
 		delete(h.booked, k)
 		h.free.Add(1)

@@ -200,11 +200,11 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		}
 	}
 	e.home.free.Store(int64(cfg.Slots))
-	e.home.booked = map[attemptKey]struct{}{}
+	e.home.booked = map[dag.AttemptKey]struct{}{}
 	e.home.room.open(cfg.Traits.Room)
 	if cfg.Life != nil {
 		for _, id := range cfg.Life.Held {
-			e.home.book(keyAt(id.Run, id.Task, id.Token))
+			e.home.book(dag.KeyOf(id.Run, id.Task, id.Token))
 		}
 	}
 	e.graphs.load = e.loadGraph

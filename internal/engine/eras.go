@@ -70,9 +70,9 @@ func (e *Engine) Regressed(n int64) { e.stats.Regressed.Add(n) }
 // that the database does not know any more. What they say of their ends goes to the owners.
 func endHeld(w *writer) {
 	var kills []dag.Cancel
-	for _, k := range slices.SortedFunc(maps.Keys(w.e.home.booked), attemptKey.compare) {
-		if k.token.Era() < w.clock.era {
-			kills = append(kills, dag.Cancel{Run: k.run, Task: dag.TaskID(k.task), Token: k.token, Handler: w.e.me().ID, Kill: true})
+	for _, k := range slices.SortedFunc(maps.Keys(w.e.home.booked), dag.AttemptKey.Compare) {
+		if k.Token.Era() < w.clock.era {
+			kills = append(kills, dag.Cancel{Run: k.Run, Task: dag.TaskID(k.Task), Token: k.Token, Handler: w.e.me().ID, Kill: true})
 		}
 	}
 	if len(kills) > 0 {
@@ -110,7 +110,7 @@ func ofOldEra(w *writer, a *dag.AttemptRow) bool { return a.Token.Era() < w.cloc
 // endOld ends an attempt of an older era. It is lost when its holder says that it has ended, or
 // does not have it: until then it may run, and the task is not handed over again.
 func endOld(w *writer, r *dag.Run, a *dag.AttemptRow, f *found) {
-	k := keyAt(r.ID, a.Task, a.Token)
+	k := dag.KeyOf(r.ID, a.Task, a.Token)
 	kill := dag.Cancel{Run: r.ID, Task: a.Task, Token: a.Token, Handler: a.Handler, Kill: true}
 	switch {
 	case a.Task == dag.LeaderTask:

@@ -205,7 +205,7 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 	w.runs[r.ID] = r
 	w.count(r)
 	r.Held(func(a *dag.AttemptRow) {
-		k := keyAt(r.ID, a.Task, a.Token)
+		k := dag.KeyOf(r.ID, a.Task, a.Token)
 		switch {
 		case ofOldEra(w, a):
 			endOld(w, r, a, f)
@@ -361,11 +361,11 @@ func (w *writer) unsent(mine []Assignment) []Assignment {
 }
 
 // told are the attempts whose reports wait here.
-func (w *writer) told() map[attemptKey]bool {
-	told := map[attemptKey]bool{}
+func (w *writer) told() map[dag.AttemptKey]bool {
+	told := map[dag.AttemptKey]bool{}
 	see := func(it *item) {
 		if it.ev.Kind == dag.EvReport || it.ev.Kind == dag.EvSplit {
-			told[keyAt(it.run, it.ev.Task, it.ev.Token)] = true
+			told[dag.KeyOf(it.run, it.ev.Task, it.ev.Token)] = true
 		}
 	}
 	for i := range w.kept {

@@ -63,7 +63,7 @@ const (
 type preparing struct {
 	mu      sync.Mutex // protects following fields
 	todo    []dag.Prepare
-	pending map[attemptKey]bool // waits, or is being prepared: true if it is to be looked at once more
+	pending map[dag.AttemptKey]bool // waits, or is being prepared: true if it is to be looked at once more
 	helpers int
 }
 
@@ -76,10 +76,10 @@ func (w *writer) prepare(ps []dag.Prepare) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.pending == nil {
-		q.pending = map[attemptKey]bool{}
+		q.pending = map[dag.AttemptKey]bool{}
 	}
 	for _, p := range ps {
-		k := keyAt(p.Run, p.Task, p.Token)
+		k := dag.KeyOf(p.Run, p.Task, p.Token)
 		if _, known := q.pending[k]; known {
 			q.pending[k] = true // what is being read now may be older
 			continue
@@ -125,7 +125,7 @@ func (w *writer) prepareOne(ctx context.Context, p *dag.Prepare) {
 		}
 		w.e.host.Await(ctx, nil, pause)
 	}
-	q, k := &w.preparing, keyAt(p.Run, p.Task, p.Token)
+	q, k := &w.preparing, dag.KeyOf(p.Run, p.Task, p.Token)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.pending[k] {

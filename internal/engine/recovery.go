@@ -430,7 +430,7 @@ func (e *Engine) Missing(ctx context.Context, list []Held) (missing []Held, err 
 	return ask(ctx, e.writer.inbox, func(w *writer) (missing []Held, err error) {
 		told := w.told()
 		for _, h := range list {
-			k := keyAt(h.Run, h.Task, h.Token)
+			k := dag.KeyOf(h.Run, h.Task, h.Token)
 			if !told[k] && !w.onItsWay(k) && !w.leading[k] && (h.Handler != e.me().ID || !e.cfg.Executor.Running(h.Run, h.Task, h.Token)) {
 				missing = append(missing, h)
 			}

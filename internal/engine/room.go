@@ -10,7 +10,7 @@ import (
 // room is what this process has of cpu and memory, and what its attempts take. Tasks that name
 // neither never come here. It is used by the writer and by whoever lends to other nodes.
 type room struct {
-	booked map[attemptKey]dag.Need // the writer's
+	booked map[dag.AttemptKey]dag.Need // the writer's
 
 	mu   sync.Mutex // protects following fields
 	free dag.Need
@@ -19,7 +19,7 @@ type room struct {
 	kept dag.Place
 }
 
-func (r *room) open(all dag.Need) { r.free, r.booked = all, map[attemptKey]dag.Need{} }
+func (r *room) open(all dag.Need) { r.free, r.booked = all, map[dag.AttemptKey]dag.Need{} }
 
 // has reports whether there is room for a task of a place now.
 func (r *room) has(p dag.Place) bool {
@@ -65,14 +65,14 @@ func (r *room) back(n dag.Need) {
 }
 
 // note names the attempt for which room was taken.
-func (r *room) note(k attemptKey, p dag.Place) {
+func (r *room) note(k dag.AttemptKey, p dag.Place) {
 	if n := p.Need(); !n.IsZero() {
 		r.booked[k] = n
 	}
 }
 
 // book takes room for an attempt that has it by its rows, whether there is any or not.
-func (r *room) book(k attemptKey, p dag.Place) {
+func (r *room) book(k dag.AttemptKey, p dag.Place) {
 	n := p.Need()
 	if _, in := r.booked[k]; in || n.IsZero() {
 		return
@@ -84,7 +84,7 @@ func (r *room) book(k attemptKey, p dag.Place) {
 }
 
 // settle gives back the room of an attempt, if it has any.
-func (r *room) settle(k attemptKey) {
+func (r *room) settle(k dag.AttemptKey) {
 	if len(r.booked) == 0 {
 		return
 	}

@@ -266,8 +266,8 @@ func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
 			e.cfg.Market.Reset()
 		}
 		var kills []dag.Cancel
-		for _, k := range slices.SortedFunc(maps.Keys(e.home.booked), attemptKey.compare) {
-			kills = append(kills, dag.Cancel{Run: k.run, Task: dag.TaskID(k.task), Token: k.token, Handler: h.ID, Kill: true})
+		for _, k := range slices.SortedFunc(maps.Keys(e.home.booked), dag.AttemptKey.Compare) {
+			kills = append(kills, dag.Cancel{Run: k.Run, Task: dag.TaskID(k.Task), Token: k.Token, Handler: h.ID, Kill: true})
 		}
 		if len(kills) > 0 {
 			e.cfg.Executor.Cancel(kills)
@@ -311,7 +311,7 @@ func (w *writer) moved(it *item) error {
 	}
 	if ev := &it.ev; it.done == nil && ev.Handler == w.e.me().ID && (ev.Kind == dag.EvReport || ev.Kind == dag.EvStarted || ev.Kind == dag.EvLost) {
 		if ev.Kind != dag.EvStarted {
-			w.carry(keyAt(it.run, ev.Task, ev.Token))
+			w.carry(dag.KeyOf(it.run, ev.Task, ev.Token))
 		}
 		w.e.cfg.Peers.Report(Report{Run: it.run, Task: ev.Task, Token: ev.Token, Result: ev.Result, Started: ev.At, Lost: ev.Reason})
 	}
@@ -327,7 +327,7 @@ const carriedMax = 100_000
 
 // carry notes that the peers have the report of an attempt of this process: if its shard comes
 // back, the attempt is over, and not to be started again. When the report has been taken, the rows say that.
-func (w *writer) carry(k attemptKey) {
+func (w *writer) carry(k dag.AttemptKey) {
 	if len(w.carried) >= carriedMax {
 		clear(w.carried)
 	}
@@ -336,11 +336,11 @@ func (w *writer) carry(k attemptKey) {
 
 // onItsWay reports whether the peers have a report of an attempt that its owner has not taken yet. What the owner has taken
 // its rows say, unless they went back since: then the attempt is lost.
-func (w *writer) onItsWay(k attemptKey) bool {
+func (w *writer) onItsWay(k dag.AttemptKey) bool {
 	if !w.carried[k] {
 		return false
 	}
-	if w.e.cfg.Peers.Pending(AttemptID{k.run, dag.TaskID(k.task), k.token}) {
+	if w.e.cfg.Peers.Pending(AttemptID{k.Run, dag.TaskID(k.Task), k.Token}) {
 		return true
 	}
 	delete(w.carried, k)

@@ -56,9 +56,9 @@ type writer struct {
 	marks     []store.Fence       // room for confirmed
 	telling   map[int64]dag.RunID // by message: the last run that was told; see tellBack
 
-	leading map[attemptKey]bool // Leader work under way beside the shard
-	carried map[attemptKey]bool // whose reports the peers have, or had: see onItsWay
-	system  dag.WorkflowID      // whose tasks are carried out here, without a slot; 0: not known
+	leading map[dag.AttemptKey]bool // Leader work under way beside the shard
+	carried map[dag.AttemptKey]bool // whose reports the peers have, or had: see onItsWay
+	system  dag.WorkflowID          // whose tasks are carried out here, without a slot; 0: not known
 	// Deferred tasks that are looked at beside the shard.
 	preparing preparing
 	// Conditions that are evaluated beside the writer.
@@ -160,7 +160,7 @@ func (t *transaction) reset() {
 }
 
 func newWriter(e *Engine) *writer {
-	w := &writer{e: e, inbox: newInbox(e.host, e.pulse, e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[attemptKey]bool{}, carried: map[attemptKey]bool{}}
+	w := &writer{e: e, inbox: newInbox(e.host, e.pulse, e.cfg.SubmitMax), itemsMax: batchRowsMax, leading: map[dag.AttemptKey]bool{}, carried: map[dag.AttemptKey]bool{}}
 	w.tx, w.spare, w.reading = newTransaction(0), newTransaction(1), map[int64]dag.ShardID{}
 	w.tx.fx.Evaluate, w.spare.fx.Evaluate = w.evaluate, w.evaluate
 	w.queue.Ageing, w.defs.names = e.cfg.Ageing, &e.directory

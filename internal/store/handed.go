@@ -20,24 +20,17 @@ const handedMax = 1 << 17
 // Its methods may be called from any goroutine.
 type Handed struct {
 	mu     sync.Mutex
-	open   map[attemptKey]hand
+	open   map[dag.AttemptKey]hand
 	plans  uint64 // made
 	staged map[*Batch]*HandPlan
 	// late and later are attempts that ended without a row a while ago: what they printed last may come after that.
-	late, later map[attemptKey]struct{}
+	late, later map[dag.AttemptKey]struct{}
 }
 
 // lateMax is how many ends are remembered for that, twice.
 const lateMax = 1 << 14
 
-// attemptKey leaves no room between its fields: a key of a map with such room is hashed and compared field by field.
-type attemptKey struct {
-	Run   dag.RunID
-	Task  int64
-	Token dag.Token
-}
-
-func keyOf(a *dag.AttemptRow) attemptKey { return attemptKey{a.Run, int64(a.Task), a.Token} }
+func keyOf(a *dag.AttemptRow) dag.AttemptKey { return dag.KeyOf(a.Run, a.Task, a.Token) }
 
 type hand struct {
 	handler    dag.HandlerID
@@ -197,7 +190,7 @@ func (h *Handed) check(b *Batch, with *HandPacker) *HandPlan {
 		h.open = nil
 	}
 	if h.open == nil {
-		h.open = make(map[attemptKey]hand, len(b.AttemptInserts))
+		h.open = make(map[dag.AttemptKey]hand, len(b.AttemptInserts))
 	}
 	h.plans++
 	p.number = h.plans
@@ -302,12 +295,12 @@ func (h *Handed) update(b *Batch, i int, with *HandPacker, p *HandPlan) (known b
 	return true, nil
 }
 
-func (h *Handed) remember(k attemptKey) {
+func (h *Handed) remember(k dag.AttemptKey) {
 	if len(h.late) >= lateMax {
 		h.later, h.late = h.late, nil
 	}
 	if h.late == nil {
-		h.late = make(map[attemptKey]struct{}, lateMax)
+		h.late = make(map[dag.AttemptKey]struct{}, lateMax)
 	}
 	h.late[k] = struct{}{}
 }
@@ -323,9 +316,9 @@ func (h *Handed) look(b *Batch, with *HandPacker, p *HandPlan) error {
 			runs = append(runs, id)
 		}
 	}
-	found, over := map[attemptKey]hand{}, map[attemptKey]bool{}
+	found, over := map[dag.AttemptKey]hand{}, map[dag.AttemptKey]bool{}
 	has := func(run dag.RunID, task dag.TaskID, token dag.Token) {
-		over[attemptKey{run, int64(task), token}] = true
+		over[dag.KeyOf(run, task, token)] = true
 	}
 	err := with.Look(runs, has, func(run dag.RunID, packed []byte) error {
 		err := UnpackHands(run, packed, func(a *dag.AttemptRow) {
@@ -350,7 +343,7 @@ func (h *Handed) look(b *Batch, with *HandPacker, p *HandPlan) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.open == nil {
-		h.open = make(map[attemptKey]hand, len(found))
+		h.open = make(map[dag.AttemptKey]hand, len(found))
 	}
 	if len(h.staged) > 0 { // what has been staged since may have ended others of them
 		found = onlyOf(b, p.missing, found)
@@ -369,8 +362,8 @@ func (h *Handed) look(b *Batch, with *HandPacker, p *HandPlan) error {
 }
 
 // onlyOf leaves what some updates of a batch are about.
-func onlyOf(b *Batch, updates []int, found map[attemptKey]hand) map[attemptKey]hand {
-	left := make(map[attemptKey]hand, len(updates))
+func onlyOf(b *Batch, updates []int, found map[dag.AttemptKey]hand) map[dag.AttemptKey]hand {
+	left := make(map[dag.AttemptKey]hand, len(updates))
 	for _, i := range updates {
 		k := keyOf(&b.AttemptUpdates[i].AttemptRow)
 		if is, there := found[k]; there {
@@ -384,7 +377,7 @@ func onlyOf(b *Batch, updates []int, found map[attemptKey]hand) map[attemptKey]h
 func (h *Handed) Knows(id LogID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	k := attemptKey{id.Run, int64(id.Task), id.Token}
+	k := dag.KeyOf(id.Run, id.Task, id.Token)
 	_, open := h.open[k]
 	_, late := h.late[k]
 	_, later := h.later[k]

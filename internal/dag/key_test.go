@@ -1,13 +1,13 @@
-package engine
+package dag
 
 import (
 	"reflect"
 	"testing"
 )
 
-// TestKeysHaveNoRoom: a key of a map with room between its fields is hashed and compared field by field, on the hot path.
-func TestKeysHaveNoRoom(t *testing.T) {
-	of := reflect.TypeFor[attemptKey]()
+// TestAttemptKeyHasNoPadding checks that the size of a key is the sum of its fields.
+func TestAttemptKeyHasNoPadding(t *testing.T) {
+	of := reflect.TypeFor[AttemptKey]()
 	var fields uintptr
 	for i := range of.NumField() {
 		fields += of.Field(i).Type.Size()
