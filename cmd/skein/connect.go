@@ -66,7 +66,7 @@ func (c *cli) private(server string) error {
 		return nil // what is no URL is told of where it is used
 	}
 	return hint(usage("--server %s: the token would pass in plain text to another machine, and whoever reads it can use it", server),
-		"ask it by its address with https://, go through an SSH tunnel, or allow it for a network where nobody listens: --insecure-plaintext")
+		"ask it by its address with https://, go through an SSH tunnel, or allow it on a network that no one else can read: --insecure-plaintext")
 }
 
 // remote connects to the first of the servers named that is ready.

@@ -42,7 +42,7 @@ func mayOpen(c *Config) error {
 	}
 	return fmt.Errorf("%w on %s: it can be reached from other machines, and tokens and everything else would pass in plain text; "+
 		"give it a certificate (--tls-cert, --tls-key), or a loopback address such as %s with an SSH tunnel from elsewhere; "+
-		"--insecure-plaintext allows it all the same, for a network where nobody listens", ErrNotAllowed, c.Listen, ListenDefault)
+		"--insecure-plaintext allows it on a network that no one else can read", ErrNotAllowed, c.Listen, ListenDefault)
 }
 
 // alone is the error of a setting that means nothing without another one.
