@@ -198,7 +198,7 @@ func (s *session) sessions(ctx context.Context) error {
 			case final(err):
 				return err
 			case reason(err) == reasonFenced:
-				s.log.Error("the cluster declared this worker dead; its handlers are told to end, and it registers anew")
+				s.log.Error("the registration of this worker has ended; it cancels its task functions and registers under a new one", "err", err)
 				s.begone(ctx)
 				continue
 			case err != nil:

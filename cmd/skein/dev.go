@@ -93,22 +93,26 @@ func (c *cli) serve(ctx context.Context, ready func(context.Context, *app.Node) 
 const openMax = 10 * time.Second
 
 // openNode opens a node, unless a signal comes before that is done: a database may be waited for.
-func (c *cli) openNode(ctx context.Context, giveUp func(), cfg *app.Config, sig <-chan os.Signal) (node *app.Node, err error) {
-	opened := make(chan struct{})
+func (c *cli) openNode(ctx context.Context, giveUp func(), cfg *app.Config, sig <-chan os.Signal) (*app.Node, error) {
+	type outcome struct {
+		node *app.Node
+		err  error
+	}
+	opened := make(chan outcome, 1) // so that the goroutine ends when it is late
 	go func() {
-		defer close(opened)
-		node, err = app.Open(ctx, cfg, app.NewLog(cfg, c.err))
+		node, err := app.Open(ctx, cfg, app.NewLog(cfg, c.err))
+		opened <- outcome{node, err}
 	}()
 	select {
-	case <-opened:
-		return node, err
+	case o := <-opened:
+		return o.node, o.err
 	case <-sig:
 	}
 	giveUp()
 	select {
-	case <-opened:
-		if err == nil {
-			_ = node.Run(ctx) // ends it
+	case o := <-opened:
+		if o.err == nil {
+			_ = o.node.Run(ctx) // ends it
 		}
 	case <-time.After(openMax):
 	}

@@ -83,10 +83,11 @@ func RecoveredDB(ctx context.Context, cfg *Config) (r Recovered, err error) {
 	}
 	info, err := st.Info(ctx)
 	if err == nil {
-		p := past.Open(past.Config{Store: st, Cluster: info.Cluster, Node: cfg.Name, File: pastFile(cfg), Letter: letterOf})
-		if r.Era, err = p.Raise(ctx, "skein db recovered said that the database was recovered to an earlier state"); err == nil {
-			err = p.Save()
+		c := past.Config{Store: st, Cluster: info.Cluster, Node: cfg.Name, Letter: letterOf}
+		if cfg.Postgres == "" {
+			c.File = pastFile(cfg) // nodes of a cluster notice the era and write their own files
 		}
+		r.Era, err = past.Open(c).Raise(ctx, "skein db recovered said that the database was recovered to an earlier state")
 	}
 	return r, errors.Join(err, st.Close())
 }

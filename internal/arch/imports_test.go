@@ -54,7 +54,7 @@ var allowed = map[string][]string{
 	"tools/protogen":                 {}, // a module of its own
 	"api/v1":                         {},
 	".":                              {"api/v1", "api/worker/v1", "api/worker/v1/workerv1connect", "internal/output", "internal/line"}, // the SDK shares wire types with the server, never the domain
-	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "internal/output", "internal/layout", "api/v1"},
+	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "internal/output", "internal/layout", "internal/lru", "api/v1"},
 	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/worker", "internal/trigger", "internal/workflow"},
 	"internal/app": {"internal/lru", "internal/egress", "internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/past", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs", "internal/artifact",
 		"internal/output", "internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "internal/bench", "internal/threads", "api/v1", ".", "examples", "web/ui"},

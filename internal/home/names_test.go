@@ -78,6 +78,27 @@ func TestNameAtOnce(t *testing.T) {
 	}
 }
 
+// TestNameAfterARefusal checks that a worker that was refused for its name gets it with the next life once it is free: the
+// refused try may have left a handler under its uuid.
+func TestNameAfterARefusal(t *testing.T) {
+	t.Parallel()
+	tn := newTown(t, 1)
+	m := uuid.NewString()
+	if _, err := tn.store.Register(t.Context(), m, "a"); err != nil { // the node died before the second transaction
+		t.Fatal(err)
+	}
+	register := func(id string) string {
+		_, err := tn.client(0).Register(t.Context(), &workerv1.RegisterRequest{Name: "a", Uuid: id, Slots: 1})
+		return refusalOf(err)
+	}
+	if got := register(m); got != "FENCED" { // it tells the worker to take a new uuid
+		t.Errorf("the uuid of an earlier try is answered %q", got)
+	}
+	if got := register(uuid.NewString()); got != "" {
+		t.Errorf("a new uuid is answered %q", got)
+	}
+}
+
 // TestRegistrationsAreBounded: the refusal names the limit and its setting, and those that are listed come back.
 func TestRegistrationsAreBounded(t *testing.T) {
 	t.Parallel()

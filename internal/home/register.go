@@ -176,6 +176,9 @@ func (h *Home) attach(ctx context.Context, m *store.Member) error {
 			workers, h.cfg.WorkersMax)
 	}
 	reg, err := h.cfg.Register(ctx, m.UUID, m.Name)
+	if errors.Is(err, store.ErrRefused) { // an earlier try wrote this handler, and then failed or was deposed
+		return h.no(connect.CodeFailedPrecondition, Fenced, "the uuid %s was registered before and is not listed; register under a new one", m.UUID)
+	}
 	if err == nil {
 		m.Handler = reg.ID
 		err = h.cfg.Store.Join(ctx, *m)

@@ -21,12 +21,9 @@ import (
 // Code names a store that went back, in logs, in the history of runs and in doctor.
 const Code = "store_regressed"
 
-// Store is what is remembered of.
-type Store = store.Eras
-
 // Config says whose past is remembered. Store is required.
 type Config struct {
-	Store Store
+	Store store.Eras
 	// Cluster is the number of the database: of another one nothing is remembered.
 	Cluster string
 	Node    string // who finds it
@@ -68,7 +65,8 @@ type mark struct {
 
 // Past is the memory of a node. Its methods may be called from any goroutine.
 type Past struct {
-	cfg Config
+	cfg    Config
+	saving sync.Mutex // held while the file is written, so that no older text replaces a newer one
 
 	mu      sync.Mutex // protects following fields
 	is      knowledge
@@ -95,13 +93,6 @@ func Open(cfg Config) *Past {
 	}
 	p.is.Cluster = cfg.Cluster
 	return p
-}
-
-// Regresses are those that this node knows of, newest first.
-func (p *Past) Regresses() []Regress {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.is.Regresses)
 }
 
 // Confirm remembers what a transaction that the store has confirmed left of its shards.
@@ -193,15 +184,20 @@ func (p *Past) raise(ctx context.Context, known dag.Era, why string) error {
 	if _, err = p.cfg.Store.Raise(ctx, from, to, letter); err == nil {
 		marks, err = p.cfg.Store.Marks(ctx)
 	}
+	if err == nil {
+		p.advance(marks, why)
+	}
+	p.mu.Lock()
+	p.raising = ""
+	p.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("the database went back (%s), and its era cannot be raised: %w", why, err)
 	}
-	p.advance(marks, why)
 	return nil
 }
 
 // advance remembers marks. If they are of a later era than was known, the database has gone back,
-// and it tells of that. Who knows nothing yet has nothing to tell.
+// and advance reports it. A node without earlier marks reports nothing.
 func (p *Past) advance(marks []store.Fence, why string) {
 	p.mu.Lock()
 	era := store.EraOf(marks)
@@ -220,8 +216,8 @@ func (p *Past) advance(marks []store.Fence, why string) {
 	if !back {
 		return
 	}
-	p.cfg.Log.Error("the database has gone back to an earlier state: what was confirmed since is lost; all attempts end and begin again under "+
-		"tokens of a new era", "code", Code, "era", era, "why", why)
+	p.cfg.Log.Error("the database has gone back to an earlier state: later transactions are lost; all attempts end and run again "+
+		"under tokens of a new era", "code", Code, "era", era, "why", why)
 	if err := p.Save(); err != nil {
 		p.cfg.Log.Warn("cannot write how far the database has come", "code", "past_unwritable", "file", p.cfg.File, "err", err)
 	}
@@ -267,19 +263,25 @@ func (p *Past) lineage(ctx context.Context) (back bool, err error) {
 	if !knows {
 		return false, nil
 	}
-	at := time.Now()
+	// A commit that is confirmed before the reading was confirmed on the timeline of reach, or on an earlier one. After a
+	// promotion the next commit is confirmed by another server and proves nothing about reach.
+	var sure time.Time
+	if p.cfg.Sure != nil {
+		sure = p.cfg.Sure()
+	}
 	is, err := s.Lineage(ctx)
 	if err != nil {
 		return false, nil // it is a second witness: not every server tells
 	}
+	at := time.Now() // only a commit that is sent after the reading covers its position
 	p.mu.Lock()
 	was, era := p.is.Lineage, p.is.Era
-	if p.cfg.Sure != nil && p.reach.System != "" && p.cfg.Sure().After(p.reached) {
+	if p.reach.System == is.System && p.reach.Timeline == is.Timeline && sure.After(p.reached) {
 		was = p.reach
 	}
 	p.mu.Unlock()
 	if is.System == was.System && is.Timeline != was.Timeline && is.Replayed != 0 && is.Replayed < was.Position {
-		return true, p.raise(ctx, era, fmt.Sprintf("the server is on timeline %d, which has of timeline %d only what is before the last that was confirmed",
+		return true, p.raise(ctx, era, fmt.Sprintf("the server is on timeline %d and lacks confirmed transactions of timeline %d",
 			is.Timeline, was.Timeline))
 	}
 	p.mu.Lock()
@@ -324,6 +326,8 @@ func (p *Past) Run(ctx context.Context) error {
 
 // Save writes the memory, if it has changed.
 func (p *Past) Save() error {
+	p.saving.Lock()
+	defer p.saving.Unlock()
 	p.mu.Lock()
 	if p.cfg.File == "" || !p.changed {
 		p.mu.Unlock()

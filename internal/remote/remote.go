@@ -327,7 +327,7 @@ func (r *Worker) sessions(ctx context.Context) error {
 					continue
 				}
 			case fenced:
-				r.log.Error("the cluster declared this worker dead; it ends what it runs and registers anew")
+				r.log.Error("the registration of this worker has ended; it ends its attempts and registers under a new one", "err", err)
 				r.killAll(ctx)
 				r.forget()
 				continue

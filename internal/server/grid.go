@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"strings"
 
@@ -12,9 +13,6 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// gridRunsMax bounds the runs of one answer: each may have 100,000 tasks.
-const gridRunsMax = 100
-
 // absent is the cell of a task that a run does not have.
 const absent = 255
 
@@ -22,7 +20,7 @@ type gridIn struct {
 	WorkflowPath
 	Cursor  string `query:"cursor" maxLength:"1000" doc:"next of the page before."`
 	Runs    int    `query:"runs" minimum:"1" maximum:"100" default:"25"`
-	Version int32  `query:"version" minimum:"1" maximum:"2147483647" doc:"Whose tasks are the rows. Absent: the current one."`
+	Version int32  `query:"version" minimum:"1" maximum:"2147483647" doc:"The version whose tasks are the rows. Absent: the current one."`
 }
 
 func (d drawings) workflowGrid(ctx context.Context, in *gridIn) (*jsonOut[api.Grid], error) {
@@ -38,7 +36,7 @@ func (d drawings) workflowGrid(ctx context.Context, in *gridIn) (*jsonOut[api.Gr
 	if err != nil {
 		return nil, err
 	}
-	q := store.RunQuery{Workflow: w.ID, Limit: min(in.Runs, gridRunsMax)}
+	q := store.RunQuery{Workflow: w.ID, Limit: in.Runs}
 	page := Page{Cursor: in.Cursor}
 	if after, err := page.after(); err != nil {
 		return nil, err
@@ -62,12 +60,13 @@ func (d drawings) workflowGrid(ctx context.Context, in *gridIn) (*jsonOut[api.Gr
 		*col = api.GridRun{ID: r.ID.String(), State: r.State.String(), Version: r.Version, Generation: r.Generation,
 			Instant: instant(r.Instant()), StartedAt: instantOrNull(r.StartedAt), FinishedAt: instantOrNull(r.FinishedAt)}
 		glance, err := d.s.engine.Glance(ctx, r.ID)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil, err
-			}
-			col.Cells = packCells(len(g.Order()), func(int) byte { return absent }) // a damaged run does not hide the others
+		if errors.Is(err, engine.ErrDamaged) || errors.Is(err, engine.ErrNotFound) {
+			// A run that is damaged, or was deleted meanwhile, does not hide the others.
+			col.Cells = packCells(len(g.Order()), func(int) byte { return absent })
 			continue
+		}
+		if err != nil {
+			return nil, err
 		}
 		col.Cells = rows.cells(&glance)
 	}
@@ -162,7 +161,7 @@ func (d drawings) runTimeline(ctx context.Context, in *RunPath) (*jsonOut[api.Ti
 	for i := range c.Attempts {
 		a := &c.Attempts[i]
 		out.Task = append(out.Task, int32(a.Task))
-		out.Number = append(out.Number, int32(a.Token))
+		out.Number = append(out.Number, a.Token.Number())
 		out.Outcome = append(out.Outcome, indexOf(&out.States, a.State.String()))
 		out.Assigned = append(out.Assigned, since(a.Assigned))
 		out.Started = append(out.Started, since(a.Started))

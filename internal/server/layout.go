@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -18,15 +17,19 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/layout"
+	"skein.dev/skein/internal/lru"
 )
 
 // statesType names the packed form of the states of a run's tasks.
 const statesType = "application/vnd.skein.states"
 
-// layoutBytesMax bounds the drawings that are kept; a full cache starts over. A drawing of 100,000 tasks has 2 MB.
-const layoutBytesMax = 64 << 20
+// Bounds of the drawings that are kept. A drawing of 100,000 tasks has 2 MB.
+const (
+	layoutsMax     = 10_000
+	layoutBytesMax = 64 << 20
+)
 
-// drawings answers what the pictures of the web page are made of.
+// drawings serves layouts, states, grids and timelines.
 type drawings struct{ s *Server }
 
 // drawingRoutes are the reads behind the pictures of the web page.
@@ -50,9 +53,7 @@ func (s *Server) drawingRoutes(workflows, runs tag) {
 type layouts struct {
 	busy chan struct{} // holds one token: one drawing is made at a time
 
-	mu    sync.Mutex // protects following fields
-	known map[[32]byte]*drawing
-	bytes int
+	kept *lru.Cache[[32]byte, *drawing]
 }
 
 // drawing is a layout and its packed form.
@@ -63,30 +64,14 @@ type drawing struct {
 }
 
 func newLayouts() *layouts {
-	c := &layouts{busy: make(chan struct{}, 1)}
+	c := &layouts{busy: make(chan struct{}, 1), kept: lru.New[[32]byte, *drawing](layoutsMax, layoutBytesMax)}
 	c.busy <- struct{}{}
 	return c
 }
 
-func (c *layouts) find(key [32]byte) *drawing {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.known[key]
-}
-
-func (c *layouts) keep(key [32]byte, d *drawing) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known == nil || c.bytes > layoutBytesMax {
-		c.known, c.bytes = map[[32]byte]*drawing{}, 0
-	}
-	c.known[key] = d
-	c.bytes += 2*len(d.packed) + 8*len(d.graph.Needs)
-}
-
 // get gives the drawing of a graph and makes it if need be. It returns an error only if ctx ends.
 func (c *layouts) get(ctx context.Context, g *dag.Graph, key [32]byte) (*drawing, error) {
-	if d := c.find(key); d != nil {
+	if d, ok := c.kept.Get(key); ok {
 		return d, nil
 	}
 	select {
@@ -95,11 +80,11 @@ func (c *layouts) get(ctx context.Context, g *dag.Graph, key [32]byte) (*drawing
 	case <-c.busy:
 	}
 	defer func() { c.busy <- struct{}{} }()
-	if d := c.find(key); d != nil {
+	if d, ok := c.kept.Get(key); ok {
 		return d, nil
 	}
 	d := draw(g)
-	c.keep(key, d)
+	c.kept.Put(key, d, 2*len(d.packed)+8*len(d.graph.Needs))
 	return d, nil
 }
 
@@ -121,9 +106,14 @@ func draw(g *dag.Graph) *drawing {
 }
 
 // keyOf is the hash of what a drawing shows.
+// drawnAs names the algorithm of drawings and their packed form. Change it with either, so that no browser keeps an old
+// drawing under the same ETag.
+const drawnAs = "1"
+
 func keyOf(g *dag.Graph) (key [32]byte) {
 	h := sha256.New()
-	var b []byte
+	b := []byte(drawnAs)
+	h.Write(b)
 	for t := range len(g.Order()) {
 		id := dag.TaskID(t)
 		b = append(append(b[:0], g.Name(id)...), 0, byte(g.Kind(id)))

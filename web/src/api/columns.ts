@@ -1,5 +1,5 @@
 // Reads of the answers that come packed in columns.
-import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { type Drawing, layoutType, readDrawing, readStates, statesType } from '../canvas/drawing'
 import { liveKey } from '../live/live'
 import { path, type Query, send } from './client'
@@ -26,5 +26,4 @@ export const useStates = (id: string | undefined, drawing: Drawing | undefined) 
       readStates(await packed(path('runs', id ?? '', 'states'), {}, statesType, signal), drawing?.n ?? 0),
     structuralSharing: false,
     enabled: id !== undefined && drawing !== undefined,
-    placeholderData: keepPreviousData,
   })

@@ -88,7 +88,6 @@ export const useTasks = (id: string, enabled = true) =>
     enabled,
     queryKey: liveKey([`run ${id}`], 'tasks'),
     queryFn: ({ signal }) => all<T.Task>(path('runs', id, 'tasks'), {}, signal),
-    placeholderData: keepPreviousData,
   })
 
 export const useSchedules = (filter: Query = {}) =>

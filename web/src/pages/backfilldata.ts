@@ -1,4 +1,5 @@
 import type { BackfillRequest } from '../api/types'
+import { quote } from './startdata'
 
 export type BackfillSearch = {
   [K in 'workflow' | 'trigger' | 'from' | 'to' | 'parallel' | 'only' | 'order']?: string
@@ -28,11 +29,11 @@ export function requestOf(s: BackfillSearch): BackfillRequest {
 export const backfillCommand = (r: BackfillRequest) =>
   [
     'skein backfill create',
-    r.workflow || 'WORKFLOW',
-    ...(r.trigger ? [`--trigger ${r.trigger}`] : []),
+    quote(r.workflow || 'WORKFLOW'),
+    ...(r.trigger ? [`--trigger ${quote(r.trigger)}`] : []),
     ...(r.from ? [`--from ${r.from}`] : []),
     ...(r.to ? [`--to ${r.to}`] : []),
     ...(r.parallel && r.parallel > 1 ? [`--parallel ${r.parallel}`] : []),
-    ...(r.only ? [`--only ${r.only}`] : []),
-    ...(r.order ? [`--order ${r.order}`] : []),
+    ...(r.only ? [`--only ${quote(r.only)}`] : []),
+    ...(r.order ? [`--order ${quote(r.order)}`] : []),
   ].join(' ')

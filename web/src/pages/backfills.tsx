@@ -99,6 +99,7 @@ export function Backfills() {
           )}
         </Loaded>
       </Panel>
+      {query.data?.next ? <p className="sub">Only the newest 100 backfills are shown.</p> : null}
     </>
   )
 }

@@ -1,5 +1,5 @@
 // How the tasks of a workflow stood in its last runs: a row for each task, a column for each run, the newest right.
-import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { type KeyboardEvent, type MouseEvent, useMemo } from 'react'
 import { get, path } from '../api/client'
@@ -28,7 +28,7 @@ export function GridOf({ w }: { w: Definition }) {
     queryKey: liveKey([`workflow ${w.workflow}`], 'grid', cursor ?? '', w.version),
     queryFn: ({ signal }) =>
       get<Grid>(`${where}/grid`, { runs: runsShown, cursor, version: w.version }, signal),
-    placeholderData: keepPreviousData,
+    placeholderData: (old) => (old?.version === w.version ? old : undefined),
   })
   return (
     <Loaded query={drawing} rows={12}>

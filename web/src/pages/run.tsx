@@ -115,9 +115,9 @@ function useFirstFailure(id: string, run: Run | undefined, task: string | undefi
   if (task) done.current = id
   const wanted = run?.state === 'failed' && !task && done.current !== id
   const large = run !== undefined && isLarge(run)
-  const tasks = useTasks(id, wanted && !large)
   const drawing = useDrawing(path('runs', id, 'layout'), {}, wanted && large)
   const states = useStates(wanted && large ? id : undefined, drawing.data)
+  const tasks = useTasks(id, wanted && (!large || Boolean(states.data?.instances.size)))
   const failed = wanted
     ? (tasks.data?.find((t) => t.state === 'failed')?.name ?? firstFailed(drawing.data, states.data))
     : undefined

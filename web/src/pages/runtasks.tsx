@@ -165,6 +165,8 @@ function LargeList({ run }: { run: Run }) {
     () => ordered(drawing.data, states.data, q, state),
     [drawing.data, states.data, q, state],
   )
+  // The packed states do not name the instances of foreach tasks.
+  if (states.data?.instances.size) return <SmallList run={run} />
   return (
     <Panel
       title="Tasks"
@@ -172,12 +174,12 @@ function LargeList({ run }: { run: Run }) {
       actions={<Filter q={q} state={state} />}
     >
       <Loaded
-        query={states}
+        query={drawing.isError ? drawing : states}
         rows={8}
         isEmpty={() => shown.length === 0}
         empty={<p>No task fits the filter.</p>}
       >
-        {(s) => (
+        {() => (
           <Rows n={shown.length} row={rowHeight} label="Tasks" className="rows tasks-rows">
             {(i) => {
               const t = shown[i] ?? 0
@@ -189,7 +191,7 @@ function LargeList({ run }: { run: Run }) {
                   data-current={name === task || undefined}
                   style={{ height: rowHeight }}
                 >
-                  <State state={s.names[s.of[t] ?? 0] ?? 'pending'} />
+                  <State state={states.data?.names[states.data.of[t] ?? 0] ?? 'pending'} />
                   <TaskName run={run} name={name} />
                 </div>
               )

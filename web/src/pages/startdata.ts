@@ -17,12 +17,13 @@ export function typed(p: Pick<Param, 'name' | 'type'>, text: string): unknown {
   }
 }
 
-const quote = (text: string) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`)
+/** Quotes a text for a shell. */
+export const quote = (text: string) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`)
 
 /** Writes the command that starts the same run. */
 export const command = (workflow: string, texts: Record<string, string>) =>
   [
     'skein run',
-    workflow,
+    quote(workflow),
     ...Object.entries(texts).flatMap(([n, v]) => (v ? [`-p ${quote(`${n}=${v}`)}`] : [])),
   ].join(' ')
