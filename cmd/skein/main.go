@@ -11,18 +11,18 @@ import (
 )
 
 func main() {
-	_ = threads.Calm()                              // if that may not be, all works as well, and skein doctor says what it costs
-	if len(os.Args) > 1 && os.Args[1] == "keeper" { // no command for people: a server starts it
-		os.Exit(app.KeeperMain(os.Args[2:]))
-	}
-	// A fork holds one of the runtime's processors without using it, until the child has called exec. With
-	// one per core, whatever else has to be done waits for that.
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(2 * runtime.NumCPU())
-	}
+	_ = threads.Calm() // if the kernel refuses, short tasks cost more, and skein doctor says how much
 	args, err := app.HideSecrets(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "skein:", err)
+	}
+	if len(args) > 0 && args[0] == "keeper" { // no command for people: a server starts it
+		os.Exit(app.KeeperMain(args[1:]))
+	}
+	// A fork holds one of the runtime's processors without using it, until the child has called exec. With one
+	// per core, all other work waits for that.
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(2 * runtime.NumCPU())
 	}
 	os.Exit(run(args))
 }

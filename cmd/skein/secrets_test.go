@@ -17,9 +17,11 @@ import (
 func TestSecretsAreHidden(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.env = append(w.env, "SKEIN_API_TOKEN=s3cret-token", "PGPASSWORD=s3cret-pg", "BESIDE=seen")
-	p := w.server("--db", "sqlite:"+w.data+"/x.db?password=s3cret-flag")
-	w.env = w.env[:len(w.env)-3]
+	before := w.env
+	w.env = append(before[:len(before):len(before)], "SKEIN_API_TOKEN=s3cret-token", "PGPASSWORD=s3cret-pg",
+		"https_proxy=http://ada:s3cret-proxy@proxy:3128", "BESIDE=seen")
+	p := w.server("--db", "sqlite:"+w.data+"/x.db?password=s3cret-flag", "--egress-proxy", "http://ada:s3cret-proxy@proxy:3128")
+	w.env = before
 	file := w.workflow("spy", fmt.Sprintf("  a: {run: 'cat /proc/%d/environ /proc/%d/cmdline > %s/spied'}\n", p.cmd.Process.Pid, p.cmd.Process.Pid, w.dir))
 	if o := w.skein("run", file, "--follow"); o.code != exitOK {
 		t.Fatal(o)

@@ -89,7 +89,7 @@ func (s *setting) outranked(c *Config, origin string) bool {
 }
 
 // HideSecrets overwrites secrets in what the kernel shows of this process to others: values of variables in
-// /proc/PID/environ, which every process of the same user can read, tasks too, and passwords of database addresses in
+// /proc/PID/environ, which every process of the same user can read, tasks too, and passwords of addresses in
 // /proc/PID/cmdline, which every user can read. It returns copies of args. The variables themselves stay set for this
 // process, which reads its settings from them. No task inherits them. It returns an error if a secret stays visible.
 func HideSecrets(args []string) ([]string, error) {
@@ -121,8 +121,9 @@ func HideSecrets(args []string) ([]string, error) {
 // span is a part of a region of memory.
 type span struct{ from, to int }
 
-// secretVars are further variables whose values are hidden: libraries read them.
-var secretVars = []string{"PGPASSWORD", "PGSSLPASSWORD"}
+// secretVars are further variables whose values are hidden. Libraries read them. The address of a proxy can
+// hold a password.
+var secretVars = []string{"PGPASSWORD", "PGSSLPASSWORD", "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"}
 
 // secretsIn finds the values of variables that hold secrets.
 func secretsIn(environ []byte) (spans []span) {
@@ -144,8 +145,8 @@ func secretsIn(environ []byte) (spans []span) {
 	return spans
 }
 
-// passwordIn finds passwords in addresses of databases.
-var passwordIn = regexp.MustCompile(`(?:postgres(?:ql)?://[^/@:?#\s\x00]*:([^/?#\s\x00]+)@|[?&](?:ssl)?password=([^&#\s\x00]+))`)
+// passwordIn finds passwords in addresses of databases and proxies.
+var passwordIn = regexp.MustCompile(`(?:(?:postgres(?:ql)?|https?)://[^/@:?#\s\x00]*:([^/?#\s\x00]+)@|[?&](?:ssl)?password=([^&#\s\x00]+))`)
 
 func passwordsIn(line []byte) (spans []span) {
 	for _, m := range passwordIn.FindAllSubmatchIndex(line, -1) {

@@ -99,6 +99,7 @@ func TestSecretsInMemory(t *testing.T) {
 	for text, want := range map[string]string{
 		"PATH=/bin\x00SKEIN_DB=postgres://a:b@c/d\x00HOME=/\x00":    "PATH=/bin\x00SKEIN_DB=******************\x00HOME=/\x00",
 		"SKEIN_API_TOKEN=t\x00PGPASSWORD=p":                         "SKEIN_API_TOKEN=*\x00PGPASSWORD=*",
+		"https_proxy=http://a:b@p\x00NO_PROXY=n\x00HTTP_PROXY=h":    "https_proxy=************\x00NO_PROXY=n\x00HTTP_PROXY=*",
 		"XSKEIN_DB=x\x00SKEIN_DB_FILE=/f\x00SKEIN_DB=\x00\x00":      "XSKEIN_DB=x\x00SKEIN_DB_FILE=/f\x00SKEIN_DB=\x00\x00",
 		"SKEIN_DB=\x00\x00\x00\x00SKEIN_DATA=/d\x00SKEIN_DBX=y\x00": "SKEIN_DB=\x00\x00\x00\x00SKEIN_DATA=/d\x00SKEIN_DBX=y\x00",
 	} {
@@ -111,6 +112,8 @@ func TestSecretsInMemory(t *testing.T) {
 		"--db=postgresql://db/s?sslpassword=k&password=p\x00server": "--db=postgresql://db/s?sslpassword=*&password=*\x00server",
 		"--db\x00postgres://ada@db:5432/s\x00-p\x00a=b@c\x00":       "--db\x00postgres://ada@db:5432/s\x00-p\x00a=b@c\x00",
 		"--server\x00http://n1:8080/x?password=y\x00":               "--server\x00http://n1:8080/x?password=*\x00",
+		"--egress-proxy=http://ada:p@w@proxy:3128\x00worker\x00":    "--egress-proxy=http://ada:***@proxy:3128\x00worker\x00",
+		"--egress-proxy\x00https://:p@[::1]:3128/x:y@z\x00":         "--egress-proxy\x00https://:*@[::1]:3128/x:y@z\x00",
 		"-p\x00url=postgres://db:5432/s\x00-p\x00mail=ada:x@db\x00": "-p\x00url=postgres://db:5432/s\x00-p\x00mail=ada:x@db\x00",
 	} {
 		if got := cut(text, passwordsIn([]byte(text))); got != want {

@@ -66,7 +66,7 @@ type RefusedError struct {
 	Why     string // the rule and the remedy
 }
 
-func (e *RefusedError) Error() string { return e.Address + " is refused: " + e.Why }
+func (e *RefusedError) Error() string { return e.Address + " is refused (" + e.Code + "): " + e.Why }
 
 // Refused finds a RefusedError in an error of package http.
 func Refused(err error) (*RefusedError, bool) {

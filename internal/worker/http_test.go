@@ -119,7 +119,7 @@ func TestHTTP(t *testing.T) {
 		{"nobody", Request{URL: nobody + "/p?token=k4"}, Failed, CauseHTTP, "GET " + nobody + "/p?…: dial tcp"},
 		{"slow", Request{URL: "/hang", Timeout: 50 * time.Millisecond}, Failed, CauseTimeout, "there was no answer within 50ms"},
 		{"refused", Request{URL: "/json?token=k4", Egress: egress.Rules{Policies: []string{egress.Public}}}, Failed, CauseEgress,
-			"127.0.0.1/32 to that setting"},
+			"(egress_policy): the setting egress"},
 		{"refused metadata", Request{URL: "http://169.254.169.254/latest?token=k4"}, Failed, CauseEgress, "gives credentials to a machine"},
 		{"refused redirect", Request{URL: "/away", Egress: egress.Rules{Policies: []string{egress.Any}, Own: []egress.Own{{What: "node", Address: redirected(t, s.URL+"/away")}}}},
 			Failed, CauseEgress, "a node of Skein"},
@@ -179,5 +179,54 @@ func TestHTTPEnds(t *testing.T) {
 		}
 		r.Stop(job.Key, c.mode)
 		want(t, r.wait(), Stopped, c.cause, "on request")
+	}
+}
+
+// TestProxyOfTheEnvironment sends requests through a keeper that is a process of its own, with each variable
+// that names a proxy. A host of NO_PROXY is called directly. The host is 0.0.0.0, because no proxy is used
+// for loopback addresses.
+func TestProxyOfTheEnvironment(t *testing.T) {
+	said := func(what string) *httptest.Server {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodConnect {
+				http.Error(w, "a tunnel", http.StatusTeapot)
+				return
+			}
+			_, _ = io.WriteString(w, what)
+		}))
+		t.Cleanup(s.Close)
+		return s
+	}
+	proxy, site := said("the proxy"), said("the site")
+	to := "://0.0.0.0" + site.URL[strings.LastIndex(site.URL, ":"):]
+	for _, c := range []struct {
+		name, url string
+		env       []string
+		outputs   string // or the message
+	}{
+		{"capitals", "http" + to, []string{"HTTP_PROXY"}, `{"body":"the proxy","status":200}`},
+		{"small letters", "http" + to, []string{"http_proxy"}, `{"body":"the proxy","status":200}`},
+		{"https", "https" + to, []string{"HTTPS_PROXY"}, "I'm a teapot"},
+		{"https, small letters", "https" + to, []string{"https_proxy"}, "I'm a teapot"},
+		{"exempt", "http" + to, []string{"HTTP_PROXY", "NO_PROXY"}, `{"body":"the site","status":200}`},
+		{"exempt, small letters", "http" + to, []string{"http_proxy", "no_proxy"}, `{"body":"the site","status":200}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"} {
+				t.Setenv(name, "")
+			}
+			for _, name := range c.env {
+				if t.Setenv(name, proxy.URL); strings.EqualFold(name, "NO_PROXY") {
+					t.Setenv(name, "0.0.0.0")
+				}
+			}
+			b := newBond(t, t.TempDir(), time.Minute)
+			b.Link.Start(Job{Key: Key{Namespace: "default", Workflow: "w", RunID: "r1", Task: "ask", Attempt: 1}, HTTP: &Request{Method: http.MethodGet, URL: c.url, Answer: AnswerText,
+				Egress: egress.Rules{Policies: []string{egress.Any}, Proxy: egress.Environment}}})
+			r := b.result()
+			if got := string(r.Outputs) + r.Message; !strings.Contains(got, c.outputs) {
+				t.Errorf("%s, %s, want %s", r.State, got, c.outputs)
+			}
+		})
 	}
 }

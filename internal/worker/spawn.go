@@ -203,10 +203,16 @@ func (l *Link) stillborn(p *peer, err error, said string) error {
 	return fmt.Errorf("%s: %w%s", p.state, err, said)
 }
 
-// keeperEnv is the environment of a keeper: what programs need, no secrets; tasks get theirs with hello.
+// keeperVars are the variables of this process that its keeper gets. The proxies count for requests with the
+// proxy egress.Environment. Their addresses can hold a password, so the keeper hides them as the server does.
+var keeperVars = []string{"PATH", "HOME", "TMPDIR", "GOMAXPROCS", "GODEBUG", "GOCOVERDIR",
+	"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"}
+
+// keeperEnv returns the environment of a keeper. Tasks get none of it: their variables come with the
+// greeting.
 func keeperEnv(data string) []string {
 	env := []string{keeperVar + "=" + data}
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOMAXPROCS", "GODEBUG", "GOCOVERDIR"} {
+	for _, name := range keeperVars {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}
