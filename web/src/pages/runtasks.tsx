@@ -173,7 +173,7 @@ function LargeList({ run }: { run: Run }) {
       count={states.data ? plural(shown.length, 'task') : undefined}
       actions={<Filter q={q} state={state} />}
     >
-      <Loaded
+      <Loaded<Drawing | States>
         query={drawing.isError ? drawing : states}
         rows={8}
         isEmpty={() => shown.length === 0}

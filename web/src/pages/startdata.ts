@@ -18,7 +18,8 @@ export function typed(p: Pick<Param, 'name' | 'type'>, text: string): unknown {
 }
 
 /** Quotes a text for a shell. */
-export const quote = (text: string) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`)
+export const quote = (text: string) =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 
 /** Writes the command that starts the same run. */
 export const command = (workflow: string, texts: Record<string, string>) =>
