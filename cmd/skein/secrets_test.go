@@ -8,8 +8,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml"
 )
 
 // TestSecretsAreHidden: no process of the same user, such as a task, reads a server's secrets in what the kernel shows of
@@ -65,5 +70,57 @@ func TestTokenStaysPrivate(t *testing.T) {
 	w.skein("--server", url, "--token-file", token, "--insecure-plaintext", "run", "list")
 	if len(shown) == 0 || <-shown != "Bearer skein_api_x" {
 		t.Error("told to, it does not show the token")
+	}
+}
+
+// TestComposeMakesTokens runs the script of the compose file that makes the tokens, as sh does in the
+// container. A start that broke off between the token and its file leaves an empty file; the next start mends
+// that. A file that is whole stays.
+func TestComposeMakesTokens(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../deploy/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Services map[string]struct{ Command []string }
+	}
+	if err := yaml.UnmarshalWithOptions(text, &file, yaml.AllowDuplicateMapKey()); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	script := strings.NewReplacer("$$", "$", "/run/skein", w.dir).Replace(file.Services["tokens"].Command[0])
+	kinds := []string{"api", "node", "worker"}
+	for _, kind := range kinds {
+		if err := os.Mkdir(filepath.Join(w.dir, kind), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	makeTokens := func() {
+		t.Helper()
+		cmd := w.command("-c", script)
+		if cmd.Path, err = exec.LookPath("sh"); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Env = append(slices.Clip(cmd.Env), "PATH="+w.dir+":"+os.Getenv("PATH"))
+		if o := w.call(cmd); o.code != exitOK {
+			t.Fatal(o)
+		}
+	}
+	makeTokens()
+	whole := w.read("api/token")
+	for _, kind := range []string{"node", "worker"} {
+		if err := os.Truncate(filepath.Join(w.dir, kind, "token"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	makeTokens()
+	for _, kind := range kinds {
+		if token := w.read(kind + "/token"); !strings.HasPrefix(token, "skein_"+kind+"_") {
+			t.Errorf("the token of the kind %s is %q", kind, token)
+		}
+	}
+	if w.read("api/token") != whole {
+		t.Error("a token that was whole was made again")
 	}
 }
