@@ -7,13 +7,15 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
-// ErrOpen says that other users can read or replace a secret. Its text names the command that mends it.
+// ErrOpen says that other users can read or replace a secret. Its text names the remedy.
 var ErrOpen = errors.New("other users have access to it")
 
-// File reads a file that holds one secret, such as a token. Line ends at its end do not count. It returns ErrOpen if
-// other users can read or replace the file. A pipe is read as it is: its end is given by its descriptor alone.
+// File reads a file that holds one secret, such as a token. Line ends at its end do not count. It returns
+// ErrOpen if other users can read the file, or can replace it in its folder. A pipe is read without a check:
+// the descriptor alone gives access to it.
 func File(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -33,31 +35,77 @@ func File(path string) ([]byte, error) {
 	if err := Closed(info, path); err != nil {
 		return nil, err
 	}
+	if err := foldersOf(path); err != nil {
+		return nil, err
+	}
 	return all(file)
 }
 
-// Closed returns ErrOpen unless a file or folder belongs to this user or to root and is closed to others: they can neither
-// read nor replace a file, and cannot write into a folder. The group may read a file of root's: that is how root gives a
-// service a file, and how systemd shows a credential.
+// foldersOf returns ErrOpen if others can replace a file: in the folder that its path names, and in the
+// folder to which links lead. In a folder with the sticky bit, such as /tmp, only the owner of a file
+// replaces it. A group that has the number of its user is the user's own, as distributions with the umask 002
+// make it.
+func foldersOf(path string) error {
+	names := []string{path}
+	switch real, err := filepath.EvalSymlinks(path); {
+	case err == nil:
+		names = append(names, real)
+	case !errors.Is(err, fs.ErrNotExist): // an open file without a name cannot be replaced
+		return err
+	}
+	for _, name := range names {
+		dir := filepath.Dir(name)
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		mode := info.Mode()
+		if mode&fs.ModeSticky != 0 {
+			mode &^= 0o022
+		} else if ownGroup(info) {
+			mode &^= 0o020
+		}
+		if owner, self, known := ownerOf(info); known {
+			if err := closed(mode, dir, owner, self); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Closed returns ErrOpen unless a file or folder belongs to this user or to root, and others can neither read
+// nor replace the file, or write into the folder. The group may read a file that belongs to root: this is how
+// root gives a service a file, and how systemd shows a credential.
 func Closed(info fs.FileInfo, path string) error {
 	owner, self, known := ownerOf(info)
 	if !known {
 		return nil
 	}
+	return closed(info.Mode(), path, owner, self)
+}
+
+// closed judges the mode and the owner of a path for the user self.
+func closed(mode fs.FileMode, path string, owner, self int) error {
 	if owner != self && owner != 0 {
 		return fmt.Errorf("%w: %s belongs to the user %d, not to this one (%d) or root: chown %d %s", ErrOpen, path, owner, self, self, path)
 	}
 	bad := fs.FileMode(0o077)
 	switch {
-	case info.IsDir():
+	case mode.IsDir():
 		bad = 0o022
 	case owner == 0 && self != 0:
 		bad = 0o037
 	}
-	if mode := info.Mode().Perm(); mode&bad != 0 {
-		return fmt.Errorf("%w: %s has the mode %04o: chmod %o %s", ErrOpen, path, mode, mode&^bad, path)
+	is := mode.Perm()
+	switch {
+	case is&bad == 0:
+		return nil
+	case owner == 0 && self != 0 && !mode.IsDir(): // without the bits of others, this user may have no access
+		return fmt.Errorf("%w: %s belongs to root and has the mode %04o: chown %d %s && chmod 600 %s; if a container mounts it, "+
+			"mount it with the mode 0440 and a group of this user", ErrOpen, path, is, self, path, path)
 	}
-	return nil
+	return fmt.Errorf("%w: %s has the mode %04o: chmod %o %s", ErrOpen, path, is, is&^bad, path)
 }
 
 // all reads a secret to its end.

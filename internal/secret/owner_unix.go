@@ -16,3 +16,9 @@ func ownerOf(info fs.FileInfo) (owner, self int, known bool) {
 	}
 	return int(st.Uid), os.Geteuid(), true
 }
+
+// ownGroup reports whether the group of a file has the number of its owner.
+func ownGroup(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Gid == st.Uid
+}
