@@ -131,6 +131,7 @@ func TestUnits(t *testing.T) {
 				t.Errorf("%s: nothing reads the credential %s", unit, name)
 			}
 		}
+		keepsRights(t, unit, is)
 		if calls := is["SystemCallFilter"]; len(calls) == 0 || !strings.HasPrefix(calls[0], "@system-service ") {
 			t.Errorf("%s: SystemCallFilter is %q", unit, calls)
 		}
@@ -145,6 +146,27 @@ func TestUnits(t *testing.T) {
 				t.Errorf("%s: a secret is in %s", unit, name)
 			}
 		}
+	}
+}
+
+// impliesNoNewPrivileges are the settings for which systemd.exec(5) of systemd 252 says that they set
+// NoNewPrivileges.
+var impliesNoNewPrivileges = []string{"DynamicUser", "LockPersonality", "MemoryDenyWriteExecute", "PrivateDevices", "ProtectClock", "ProtectHostname",
+	"ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables", "RestrictAddressFamilies", "RestrictNamespaces", "RestrictRealtime",
+	"RestrictSUIDSGID", "SystemCallArchitectures", "SystemCallFilter", "SystemCallLog"}
+
+// keepsRights checks that the drop-in for sudo takes back each setting of a unit that would keep tasks from
+// gaining rights.
+func keepsRights(t *testing.T, unit string, is map[string][]string) {
+	t.Helper()
+	drop := unitOf(t, "../../deploy/systemd/allow-sudo.conf")
+	for _, key := range impliesNoNewPrivileges {
+		if is[key] != nil && (len(drop[key]) != 1 || drop[key][0] != "no" && drop[key][0] != "") {
+			t.Errorf("%s: the drop-in sets %s to %q", unit, key, drop[key])
+		}
+	}
+	if !slices.Equal(drop["NoNewPrivileges"], []string{"no"}) || !slices.Equal(drop["CapabilityBoundingSet"], []string{"~"}) {
+		t.Errorf("%s: the drop-in is %q", unit, drop)
 	}
 }
 
