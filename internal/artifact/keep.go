@@ -37,16 +37,24 @@ type Keeper struct {
 
 // WorkDir is the folder in which an attempt leaves its files.
 type WorkDir struct {
-	// Root was opened before the attempt began, so that what the attempt puts in the place of the folder changes nothing.
+	// Root was opened before the attempt began. A link that the attempt puts in the place of the folder changes
+	// nothing.
 	Root *os.Root
+	// Path is where Root was then, as PathOf tells it. If the folder is not there any more, its files may not be
+	// those that the task means; "": it is not checked.
+	Path string
 	// Shut are folders and files that are no artifacts, as absolute paths without links.
 	Shut []string
 }
 
-// Keep keeps the files of a folder that the globs name. That it is none is kept, too: otherwise it could not be told
-// from files that are gone. When stop says so, it gives up with ErrStopped. Its errors are sentences for a person.
+// Keep keeps the files of a folder that the globs name. If they name no file, this is recorded, too: an
+// absent record means that the files are gone. If stop reports true, Keep returns ErrStopped. Its errors are
+// sentences for a person.
 func (k *Keeper) Keep(ref Ref, from WorkDir, globs []string, stop func() bool) (err error) {
 	root := from.Root
+	if err := from.moved(); err != nil {
+		return err
+	}
 	names, err := pick(root.FS(), globs)
 	if err != nil {
 		return err
@@ -131,8 +139,34 @@ func (t *taking) file(ctx context.Context, name string) error {
 	return nil
 }
 
-// allows checks that an open file is in none of the folders that are shut. Its place is asked of the kernel: it counts where
-// the file is, whatever the name leads over.
+// PathOf returns the path of an open folder without links, as the kernel knows it now.
+func PathOf(root *os.Root) (string, error) {
+	dir, err := root.Open(".")
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	return os.Readlink(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
+}
+
+// moved returns an error if the folder is no longer where it was. The task then has another folder in its
+// place, or none, and files that it wrote there would be lost without a word.
+func (s WorkDir) moved() error {
+	if s.Path == "" {
+		return nil
+	}
+	switch now, err := PathOf(s.Root); {
+	case err != nil:
+		return fmt.Errorf("artifacts cannot be kept: find the working directory: %w", err)
+	case now != s.Path:
+		return fmt.Errorf("artifacts cannot be kept: the task moved or removed its working directory %s; "+
+			"let it replace what is in the directory, not the directory", s.Path)
+	}
+	return nil
+}
+
+// allows checks that an open file is in none of the folders that are shut. The kernel tells where the file
+// is, so links on the way to it do not count.
 func (s WorkDir) allows(file *os.File) error {
 	if len(s.Shut) == 0 {
 		return nil

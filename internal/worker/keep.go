@@ -33,8 +33,9 @@ func (w *Worker) keeperOf(folder string) *artifact.Keeper {
 	return k
 }
 
-// systemFolders hold files of the system that no task leaves behind.
-var systemFolders = []string{"/boot", "/dev", "/etc", "/proc", "/run/credentials", "/sys"}
+// systemFolders hold files of the system, which are no artifacts of a task. In /dev the only regular files
+// are those of users, such as in /dev/shm.
+var systemFolders = []string{"/boot", "/etc", "/proc", "/run/credentials", "/sys"}
 
 // dataNames are what Skein keeps in its data folder.
 var dataNames = []string{"access", "artifacts", "incoming", "lock", "logs", "outgoing", "secrets", "skein.db", "skein.db-shm", "skein.db-wal", "work"}
@@ -54,6 +55,9 @@ func (a *attempt) openDir() error {
 		return fmt.Errorf("artifacts: the working directory cannot be read: %w", err)
 	}
 	a.leaves = &artifact.WorkDir{Root: root}
+	if a.leaves.Path, err = artifact.PathOf(root); err != nil {
+		return fmt.Errorf("artifacts: the working directory cannot be found: %w", err)
+	}
 	if a.job.Dir != "" {
 		data, err := filepath.EvalSymlinks(a.w.data)
 		if err != nil {

@@ -93,8 +93,9 @@ func TestArtifactsOfAttempts(t *testing.T) {
 	want(t, r.run(stopped), Stopped, CauseStopped, "while its artifacts were kept")
 }
 
-// TestArtifactsOfTheWorkingFolder: an attempt leaves the files of the folder that it began in. A link in the place of that folder,
-// a folder of the system and the data folder give nothing, whatever the task names.
+// TestArtifactsOfTheWorkingFolder: an attempt leaves the files of the folder that it began in, and fails if
+// the task moved or removed that folder. A folder of the system and the data folder give nothing, whatever
+// the task names.
 func TestArtifactsOfTheWorkingFolder(t *testing.T) {
 	r := newRig(t)
 	key := Key{Namespace: "default", Workflow: "w", RunID: "place", Task: "a"}
@@ -137,12 +138,24 @@ func TestArtifactsOfTheWorkingFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	swap := `d=$(pwd); mv "$d" "$d.old" && ln -s ` + other + ` "$d"`
-	want(t, r.run(job("", swap, "file")), Failed, CauseArtifacts, "artifact file is not there")
-	want(t, r.run(job("", "echo mine > file; "+swap, "*")), Succeeded, "", "")
-	if got := kept(); got != "file=mine\n" {
+	const moved = "moved or removed its working directory"
+	for _, job := range []Job{job("", swap, "file"), job("", "echo mine > file; "+swap, "*"), job(own, swap, "file"),
+		job("", `d=$(pwd); rm -rf "$d"; mkdir "$d"; cd "$d"; echo new > file`, "*")} {
+		want(t, r.run(job), Failed, CauseArtifacts, moved)
+		if got := kept(); got != "" {
+			t.Errorf("kept %q", got)
+		}
+	}
+	want(t, r.run(job(own+".old", "true", "file")), Succeeded, "", "")
+	if got := kept(); got != "file=own" {
 		t.Errorf("kept %q", got)
 	}
-	want(t, r.run(job(own, swap, "file")), Succeeded, "", "")
+	// A link to the folder may change: the task runs in the folder itself.
+	current := filepath.Join(t.TempDir(), "current")
+	if err := os.Symlink(own+".old", current); err != nil {
+		t.Fatal(err)
+	}
+	want(t, r.run(job(current, "ln -sfn "+other+" "+current, "file")), Succeeded, "", "")
 	if got := kept(); got != "file=own" {
 		t.Errorf("kept %q", got)
 	}
@@ -154,4 +167,19 @@ func TestArtifactsOfTheWorkingFolder(t *testing.T) {
 			t.Errorf("%s: kept %q", dir, got)
 		}
 	}
+}
+
+// TestArtifactsOfSharedMemory: files in /dev/shm are those of the task. Other paths of /dev are no regular
+// files.
+func TestArtifactsOfSharedMemory(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "skein-test-")
+	if err != nil {
+		t.Skipf("this machine has no shared memory: %v", err)
+	}
+	defer os.RemoveAll(dir)
+	r := newRig(t)
+	key := Key{Namespace: "default", Workflow: "w", RunID: "shm", Task: "a", Attempt: 1}
+	want(t, r.run(Job{Key: key, Dir: dir, Argv: []string{"sh", "-c", "echo x > file"}, Artifacts: []string{"file"}}), Succeeded, "", "")
+	key.Attempt++
+	want(t, r.run(Job{Key: key, Dir: "/dev", Argv: []string{"true"}, Artifacts: []string{"null"}}), Failed, CauseArtifacts, "not a regular file")
 }
