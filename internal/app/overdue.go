@@ -32,8 +32,8 @@ func (d *deadline) run(ctx context.Context, work func() error) error {
 		return err
 	case <-ctx.Done():
 	}
-	limit, hurry := d.drain+d.most, d.hurry
-	timer := time.NewTimer(limit)
+	began, hurry := time.Now(), d.hurry
+	timer := time.NewTimer(d.drain + d.most)
 	defer timer.Stop()
 	for {
 		select {
@@ -43,19 +43,20 @@ func (d *deadline) run(ctx context.Context, work func() error) error {
 			hurry = nil
 			timer.Reset(d.most)
 		case <-timer.C:
-			return d.overdue(limit)
+			return d.overdue(time.Since(began).Round(time.Millisecond))
 		}
 	}
 }
 
-func (d *deadline) overdue(limit time.Duration) error {
+// overdue is called when the shutdown has taken the time took, counted from the signal.
+func (d *deadline) overdue(took time.Duration) error {
 	why := "not known"
 	if d.stuck != nil {
 		why = d.stuck()
 	}
 	d.log.Error("the shutdown takes too long; the process ends now, and the next start goes on as after a crash",
-		"code", "shutdown_overdue", "drain", d.drain, "limit", limit, "cause", why)
-	return fmt.Errorf("%w: %v after the signal it was still under way (cause: %s); the next start goes on as after a crash", ErrOverdue, limit, why)
+		"code", "shutdown_overdue", "drain", d.drain, "took", took, "cause", why)
+	return fmt.Errorf("%w: %v after the signal it was still under way (cause: %s); the next start goes on as after a crash", ErrOverdue, took, why)
 }
 
 // Run works until ctx ends. Then it takes nothing new, lets running attempts finish for Config.Drain (or

@@ -1,9 +1,12 @@
 package app
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	api "skein.dev/skein/api/v1"
@@ -39,5 +42,28 @@ func TestStuckNodeEnds(t *testing.T) {
 			return
 		}
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestOverdueTime: the error of a shutdown that is stuck says how long it took, also after a second signal.
+func TestOverdueTime(t *testing.T) {
+	for _, c := range []struct {
+		hurryAfter time.Duration // 0: never
+		says       string
+	}{{0, "1m10s after the signal"}, {5 * time.Second, "15s after the signal"}} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			hurry, free := make(chan struct{}), make(chan struct{})
+			if c.hurryAfter > 0 {
+				time.AfterFunc(c.hurryAfter, func() { close(hurry) })
+			}
+			d := deadline{drain: time.Minute, most: 10 * time.Second, hurry: hurry, log: slog.New(slog.DiscardHandler)}
+			err := d.run(ctx, func() error { <-free; return nil })
+			if !errors.Is(err, ErrOverdue) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("hurry after %v: %v, want %s", c.hurryAfter, err, c.says)
+			}
+			close(free)
+		})
 	}
 }
