@@ -190,7 +190,9 @@ func settings() []setting {
 		{name: "tls_key", def: text(""), set: func(c *Config, v string) error { return setPath(&c.TLSKey, v) }},
 		{name: "ca_cert", def: text(""), set: func(c *Config, v string) error { return setPath(&c.CACert, v) }},
 		{name: "insecure_plaintext", def: text("false"), set: setPlaintext},
-		{name: "connections_per_address", def: func() string { return strconv.Itoa(auth.ConnectionsDefault) }, set: setConnections},
+		{name: "connections_per_address", def: func() string { return strconv.Itoa(auth.ConnectionsDefault) }, set: func(c *Config, v string) error {
+			return setCount(&c.Connections, v, connectionsMax)
+		}},
 		{name: "logs", def: text(""), set: setLogs},
 		{name: "artifacts", def: text(""), set: func(c *Config, v string) error { return setPath(&c.Artifacts, v) }},
 		{name: "retention_age", def: text("90d"), set: setRetentionAge},
@@ -335,15 +337,6 @@ func setPlaintext(c *Config, v string) error {
 // connectionsMax keeps a typo from taking the bound away.
 const connectionsMax = 100_000
 
-func setConnections(c *Config, v string) error {
-	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 || n > connectionsMax {
-		return fmt.Errorf("%q is not a number from 1 to %d", v, connectionsMax)
-	}
-	c.Connections = n
-	return nil
-}
-
 func setRecovery(c *Config, v string) error {
 	c.Recovery = v == "on"
 	return oneOf(v, "on", "off")
@@ -367,25 +360,13 @@ func setMemory(c *Config, v string) error {
 // tasksMaxMax is the largest bound that may be set: what the packed forms can number.
 const tasksMaxMax = 1 << 24
 
-func setTasksMax(c *Config, v string) error {
-	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 || n > tasksMaxMax {
-		return fmt.Errorf("%q is not a number from 1 to %d", v, tasksMaxMax)
-	}
-	c.TasksMax = n
-	return nil
-}
+func setTasksMax(c *Config, v string) error { return setCount(&c.TasksMax, v, tasksMaxMax) }
 
 // retentionRunsMax is the greatest number of runs to keep: all, in practice.
 const retentionRunsMax = 1_000_000_000
 
 func setRetentionRuns(c *Config, v string) error {
-	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 || n > retentionRunsMax {
-		return fmt.Errorf("%q is not a number from 1 to %d", v, retentionRunsMax)
-	}
-	c.RetentionRuns = n
-	return nil
+	return setCount(&c.RetentionRuns, v, retentionRunsMax)
 }
 
 func setPassEnv(c *Config, v string) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -167,9 +168,14 @@ func TestTokensThatExpire(t *testing.T) {
 		"good": {[]store.Token{far, {Name: "never", Kind: "node"}}, CheckGood, "2 are valid"},
 		"soon": {[]store.Token{far, {Name: "rack", Kind: "worker", Expires: in(3 * day)}}, CheckWarn, "rack (worker, "},
 		"over": {[]store.Token{{Name: "old", Expires: in(-day)}, {Name: "gone", Expires: in(day), Revoked: 1}}, CheckGood, "0 are valid"},
+		"many": {slices.Repeat([]store.Token{{Name: "rack", Kind: "worker", Expires: in(3 * day)}}, tokensTold+2), CheckWarn, ") and 2 more"},
+		"ten":  {slices.Repeat([]store.Token{{Name: "rack", Kind: "worker", Expires: in(3 * day)}}, tokensTold), CheckWarn, "rack (worker, "},
 	} {
 		got := checkTokens(t.Context(), someTokens{all: c.all})
 		if len(got) != 1 || got[0].State != c.state || !strings.Contains(got[0].Found, c.says) {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if len(c.all) <= tokensTold && strings.Contains(got[0].Found, "more") {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

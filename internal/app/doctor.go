@@ -32,7 +32,8 @@ type Check struct {
 	Remedy string `json:"remedy"` // what to do; "": nothing
 }
 
-// Doctor looks whether a node can work here. It changes nothing but makes the data folder if it is missing.
+// Doctor checks whether a node can work here. It makes the data folder if it is missing, and changes nothing
+// else.
 func Doctor(ctx context.Context, cfg *Config) []Check {
 	folder := checkFolder(cfg)
 	checks := []Check{folder}
@@ -118,10 +119,10 @@ func checkStore(ctx context.Context, cfg *Config) []Check {
 	return append([]Check{c}, more...)
 }
 
-// tokenSoon is how long before its end a token is told of.
+// tokenSoon is how long before its end doctor warns of a token.
 const tokenSoon = 14 * 24 * time.Hour
 
-// checkTokens names tokens that expire soon: with them ends what their holders do.
+// checkTokens names tokens that expire soon. The nodes refuse their holders afterwards.
 func checkTokens(ctx context.Context, tokens store.Tokens) []Check {
 	all, err := tokens.TokenList(ctx)
 	if err != nil {
@@ -144,7 +145,11 @@ func checkTokens(ctx context.Context, tokens store.Tokens) []Check {
 	case len(soon) == 0:
 		return []Check{{Name: "tokens", State: CheckGood, Found: fmt.Sprintf("%d are valid", valid)}}
 	}
-	return []Check{{Name: "tokens", State: CheckWarn, Found: "these expire soon: " + strings.Join(soon[:min(len(soon), tokensTold)], ", "),
+	found := "these expire soon: " + strings.Join(soon[:min(len(soon), tokensTold)], ", ")
+	if more := len(soon) - tokensTold; more > 0 {
+		found += fmt.Sprintf(" and %d more", more)
+	}
+	return []Check{{Name: "tokens", State: CheckWarn, Found: found,
 		Remedy: "give their holders new ones: skein token create"}}
 }
 
