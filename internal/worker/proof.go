@@ -14,19 +14,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A keeper listens to the process that holds its data folder, and to no other one. The proof is the open file of the
-// folder's lock: it travels with the first words of a connection (SCM_RIGHTS), and only the process that took the lock,
-// or was given its descriptor, has one on which the lock can be taken while it is held. So a process of the same user that
-// reads every file of the folder still cannot take the place of a worker that lives, and a worker that is started again
-// proves itself by what it needs anyway. See docs/decisions/064-a-keeper-listens-to-the-holder-of-its-folder.md.
+// A keeper takes orders only from the process that holds its data folder. The proof is the open file of the
+// folder's lock. A worker sends it with its first message (SCM_RIGHTS). While the lock is held, it can be
+// taken again only on that open file. A process of the same user that reads every file of the folder has only
+// other open files. A worker that is started again takes the lock anyway, so adoption needs no other secret.
+// Record 064 names the attacks that remain: see
+// docs/decisions/064-a-keeper-listens-to-the-holder-of-its-folder.md.
 
 const (
-	// helloMax bounds what is read of a process that has proved nothing yet, in bytes.
+	// helloMax bounds the first message of a process that has shown no proof yet, in bytes.
 	helloMax = 4 << 20
-	// greetersMax is how many connections may be without a proof at a time; the oldest one goes. A worker proves itself at
-	// once, so that others cannot keep it out by connecting.
+	// greetersMax is how many connections may be without a proof at a time. The oldest one is closed for a new
+	// one, so connections that others leave open do not keep a worker out.
 	greetersMax = 16
-	// strangersTell is how often it is told that processes were refused.
+	// strangersTell is the time between two log lines about refused processes.
 	strangersTell = time.Minute
 )
 
@@ -57,12 +58,12 @@ func (w *wire) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Read implements io.Reader.
+// Read implements io.Reader. While it listens for an open file, it reads one message with its control data.
 func (w *wire) Read(p []byte) (int, error) {
 	if !w.listen {
 		return w.UnixConn.Read(p)
 	}
-	oob := make([]byte, unix.CmsgSpace(4)) // of one descriptor: the kernel closes any other
+	oob := make([]byte, unix.CmsgSpace(4)) // room for one descriptor: the kernel closes all others
 	n, oobn, _, _, err := w.ReadMsgUnix(p, oob)
 	if oobn > 0 {
 		w.take(oob[:oobn])
@@ -93,17 +94,18 @@ func (w *wire) take(oob []byte) {
 	}
 }
 
-// proof gives the open file that came, which is the caller's to close, and listens for none any more.
+// proof returns the open file that came with the first message; nil: none came. The caller closes it. The
+// connection accepts no other open file afterwards.
 func (w *wire) proof() *os.File {
 	file := w.shown
 	w.listen, w.shown = false, nil
 	return file
 }
 
-// deed is what the lock of a data folder is known by.
+// deed identifies the lock file of a data folder.
 type deed struct{ dev, ino uint64 }
 
-// deedOf is that of an open file; zero: it is none.
+// deedOf returns the identity of an open file. It is zero if there is no file.
 func deedOf(file *os.File) (d deed) {
 	var st unix.Stat_t
 	if file != nil && unix.Fstat(int(file.Fd()), &st) == nil {
@@ -112,8 +114,9 @@ func deedOf(file *os.File) (d deed) {
 	return d
 }
 
-// proves checks that an open file holds the lock that the keeper was born with. To take the lock once more by the file that
-// holds it changes nothing; by another one it fails as long as a process holds it.
+// proves returns errStranger unless an open file holds the lock that the keeper was started with. The lock
+// can be taken again on the open file that holds it. On any other open file that fails as long as a process
+// holds the lock.
 func (d deed) proves(file *os.File) error {
 	switch {
 	case file == nil:
@@ -127,7 +130,7 @@ func (d deed) proves(file *os.File) error {
 	return nil
 }
 
-// greeters are the connections that have proved nothing yet.
+// greeters are the connections that have shown no proof yet.
 type greeters struct {
 	mu   sync.Mutex // protects following fields
 	all  []*net.UnixConn
@@ -145,7 +148,7 @@ func (g *greeters) add(conn *net.UnixConn) {
 	g.all = append(g.all, conn)
 }
 
-// done: a connection has proved itself, or is over.
+// done removes a connection that has shown its proof, or has ended.
 func (g *greeters) done(conn *net.UnixConn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -157,7 +160,7 @@ func (g *greeters) done(conn *net.UnixConn) {
 	}
 }
 
-// tells reports whether it is time to tell of a stranger.
+// tells reports whether a refused process may be logged now: once in strangersTell.
 func (g *greeters) tells() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -168,8 +171,9 @@ func (g *greeters) tells() bool {
 	return true
 }
 
-// first serves the worker that has started this process: the connection was inherited, and is proof enough. It closes
-// met when it knows the lock of the data folder, or never will.
+// first serves the worker that has started this process. The connection was inherited, so it needs no further
+// proof. first closes met when the keeper knows the lock of the data folder, or when the connection ended
+// before.
 func (k *keeper) first(met chan struct{}) {
 	file := os.NewFile(firstFile, "worker")
 	conn, err := net.FileConn(file)
@@ -188,7 +192,7 @@ func (k *keeper) first(met chan struct{}) {
 	}
 }
 
-// firstFile is the descriptor of the connection that a keeper is born with.
+// firstFile is the descriptor of the connection that a keeper inherits.
 const firstFile = 3
 
 func (k *keeper) accept(l *net.UnixListener) {
@@ -197,7 +201,7 @@ func (k *keeper) accept(l *net.UnixListener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // no descriptors, mostly
+		if err != nil { // mostly: there are no free descriptors
 			time.Sleep(tendEvery)
 			continue
 		}
@@ -216,7 +220,7 @@ func (k *keeper) accept(l *net.UnixListener) {
 	}
 }
 
-// peerOf tells who is at the other end of a connection.
+// peerOf returns the process at the other end of a connection; nil: the kernel does not tell.
 func peerOf(conn *net.UnixConn) (cred *unix.Ucred) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -230,7 +234,8 @@ func peerOf(conn *net.UnixConn) (cred *unix.Ucred) {
 	return cred
 }
 
-// meet hears the first words of a connection, which are to come with a proof; nil: they did not.
+// meet reads the first message of a connection and checks its proof. It returns nil if either is missing or
+// wrong.
 func (k *keeper) meet(s *stream, proves func(shown *os.File) error) *hello {
 	s.wire.listen, s.in.most = true, helloMax
 	var first order
