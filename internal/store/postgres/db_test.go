@@ -15,7 +15,8 @@ import (
 // one that was made on an empty table, and that is what a session keeps.
 func TestEveryStatementPrepares(t *testing.T) {
 	// A table of one row, the few members and shards.
-	small := map[string]bool{"meta": true, "lockMeta": true, "rise": true, "statesListed": true, "listStates": true, "missingUnsuccessful": true,
+	small := map[string]bool{"meta": true, "lockMeta": true, "rise": true, "statesListed": true, "listStates": true,
+		"missingUnsuccessful": true, "strayUnsuccessful": true,
 		"expireHandlers": true, "marks": true, "raise": true, "nodeKey": true}
 	s, err := pgtest.Start(pgtest.Options{NoSync: true})
 	if err != nil {

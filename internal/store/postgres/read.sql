@@ -396,7 +396,9 @@ WHERE r.id IS NULL OR r.finished <> 0 LIMIT $1;
 SELECT r.id FROM run r WHERE r.finished = 0 AND NOT EXISTS (SELECT FROM unfinished a WHERE a.shard = r.shard AND a.run = r.id) LIMIT $1;
 
 -- name: strayUnsuccessful
-SELECT u.run FROM unsuccessful u LEFT JOIN run r ON r.id = u.run AND r.state = u.state AND r.workflow = u.workflow WHERE r.id IS NULL LIMIT $1;
+-- Programs of older formats delete no rows of this list. Until the list is made, its rows mean nothing.
+SELECT u.run FROM unsuccessful u LEFT JOIN run r ON r.id = u.run AND r.state = u.state AND r.workflow = u.workflow
+WHERE r.id IS NULL AND (SELECT listed FROM meta) IS DISTINCT FROM 'ffffffff-ffff-ffff-ffff-ffffffffffff' LIMIT $1;
 
 -- name: missingUnsuccessful
 SELECT r.id FROM run r WHERE r.state IN ('failed', 'stopped', 'skipped') AND r.id >= coalesce((SELECT listed FROM meta), r.id)
