@@ -30,6 +30,8 @@ const (
 	forgetRunsMin, forgetRunsMax = 10, 500
 	forgetTime                   = 20 * time.Millisecond
 	forgetRest                   = 4
+	// upgradeRest is the least pause between two steps of an upgrade.
+	upgradeRest = 100 * time.Millisecond
 	// strayLooks bounds the folders of logs that one pass looks at; strayAge is how long one
 	// must have been left alone whose run is not there.
 	strayLooks = 2000
@@ -52,6 +54,8 @@ type forgetting struct {
 	owns  func(dag.ShardID) bool
 	gone  func(runs int)
 	stray map[string]string // by folder of logs or artifacts: the run looked at last
+	// passes counts the passes through all workflows.
+	passes int64
 	// superseded is supersededMin, less in tests.
 	superseded time.Duration
 }
@@ -63,11 +67,13 @@ type rule struct {
 	emitted bool
 }
 
-// turn is when a workflow is looked at again.
+// turn says when a workflow is cleaned up again.
 type turn struct {
-	next dag.Micros
-	wait time.Duration
-	past dag.Micros // when what happened besides runs is looked at
+	next  dag.Micros
+	wait  time.Duration
+	past  dag.Micros    // when its ledger, backfills and versions are cleaned up again
+	fires store.FireKey // where the next pass continues in the ledger; zero: at its beginning
+	pass  int64         // the last pass that saw the workflow
 }
 
 func newForgetting(n *Node) *forgetting {
@@ -78,7 +84,8 @@ func newForgetting(n *Node) *forgetting {
 		gone: func(runs int) { n.engine.Stats().Expired.Add(int64(runs)) }}
 }
 
-// upgrade has the store go on with what a migration has begun, until that is done.
+// upgrade lets the store complete what a migration has begun. It rests between two steps for as long as a step
+// took, at least upgradeRest: another node may be at work.
 func (f *forgetting) upgrade(ctx context.Context) {
 	st, ok := f.n.store.(store.Upgrader)
 	if !ok || f.n.byHand() {
@@ -88,14 +95,14 @@ func (f *forgetting) upgrade(ctx context.Context) {
 		began := time.Now()
 		more, err := st.Upgrade(ctx)
 		if err != nil && ctx.Err() == nil {
-			f.n.log.Info("a step of the database's upgrade could not be done; the next attempt is later", "code", "upgrade_step", "err", err, "in", forgetEvery)
+			f.n.log.Info("a step of the database's upgrade failed; it is tried again later", "code", "upgrade_step", "err", err, "in", forgetEvery)
 		}
 		if err != nil || !more {
 			return
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Since(began)):
+		case <-time.After(max(upgradeRest, time.Since(began))):
 		}
 	}
 }
@@ -114,22 +121,22 @@ func (f *forgetting) run(ctx context.Context) {
 			continue
 		}
 		if err := f.pass(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrFenced) {
-			f.n.log.Warn("finished runs could not be deleted; the next attempt is later", "err", err, "in", forgetEvery)
+			f.n.log.Warn("retention failed in part; the next pass tries again", "code", "retention_failed", "err", err, "in", forgetEvery)
 		}
 	}
 }
 
-// pass goes through all workflows whose shards are owned here, and then through files.
+// pass deletes rows of all workflows whose shards this node owns, then files. A failure of the rows does not
+// keep the files.
 func (f *forgetting) pass(ctx context.Context) error {
-	if err := f.tables(ctx); err != nil {
-		return err
-	}
+	err := f.tables(ctx)
 	for _, root := range f.roots() {
-		if err := f.files(ctx, root); err != nil {
-			return err
+		if ctx.Err() != nil {
+			break
 		}
+		err = errors.Join(err, f.files(ctx, root))
 	}
-	return nil
+	return err
 }
 
 // roots are the folders that have a folder of each namespace.
