@@ -33,9 +33,13 @@ setLive(live)
 live.start(openWorker)
 document.addEventListener('keydown', (e) => onKey(e))
 
-// For tests: whether nothing is being read, and how many messages of the stream were handled.
+// For tests: whether nothing is being read, how many messages of the stream were handled, and a way to read all again.
 Object.assign(window, {
-  skein: { idle: () => queries.isFetching() === 0 && queries.isMutating() === 0, seen: () => live.seen },
+  skein: {
+    idle: () => queries.isFetching() === 0 && queries.isMutating() === 0,
+    seen: () => live.seen,
+    again: () => void queries.invalidateQueries({ refetchType: 'active' }),
+  },
 })
 
 const root = document.getElementById('root')

@@ -10,7 +10,7 @@ export function Cluster() {
     <>
       <Head title="Cluster" label="Cluster" />
       <Panel title="Nodes and workers" count={nodes.data?.items.length}>
-        <Loaded query={nodes}>
+        <Loaded query={nodes} isEmpty={(d) => d.items.length === 0} empty="No node has joined the cluster.">
           {({ items }) => (
             <div className="scroll">
               <table>

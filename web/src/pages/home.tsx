@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/react-query'
+import { type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { get } from '../api/client'
 import { useExplain, useNext, useNodes, useRuns, useStatus } from '../api/queries'
@@ -64,7 +64,7 @@ export function Home() {
         actions={<Link to="/schedules/missed">All missed and late fires</Link>}
       >
         <Loaded
-          query={missed}
+          query={both(waiting, missed)}
           rows={3}
           isEmpty={() => late.length + stuck.length === 0}
           empty={<Fine text="Every schedule fired on time, and no run waits for a place." />}
@@ -87,6 +87,13 @@ export function Home() {
       </div>
     </>
   )
+}
+
+type Part<T> = Pick<UseQueryResult<T>, 'data' | 'error' | 'isPending' | 'refetch'>
+
+/** Joins two reads that one panel shows: without either of them it must not say that all is well. */
+function both<A, B>(a: Part<A>, b: Part<B>): Part<A | B> {
+  return a.data === undefined || a.error ? a : b
 }
 
 /** The start of the past day, to the minute, so that the query keeps its key for a while. */

@@ -1,100 +1,38 @@
-// Flows on the real program with a fresh data folder. bin/skein must have been built with the page.
-import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+// Flows on the real program with a fresh data folder.
+import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import * as harness from './harness'
+import { axe, ended } from './harness'
 
-const program = join(process.cwd(), '../bin/skein')
-const chromiumPath = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync)
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-
-let node: ChildProcess
-let folder: string
+let server: harness.Server
 let base: string
 let browser: Browser
 let wrong: string[] = []
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'skein-page-'))
-  node = spawn(program, ['dev', '--data', folder, '--listen', '127.0.0.1:0', '--name', 'n1'], {
-    cwd: join(process.cwd(), '..'),
-  })
-  base = await new Promise((found, fail) => {
-    let text = ''
-    node.stdout?.on('data', (chunk) => {
-      text += chunk
-      const m = text.match(/address +(http:\S+)/)
-      if (m && text.includes('Try, in another')) found(m[1] as string)
-    })
-    node.on('exit', (code) => fail(new Error(`the node ended with ${code}: ${text}`)))
-  })
-  browser = await chromium.launch({ executablePath: chromiumPath as string, args: ['--no-sandbox'] })
+  server = await harness.serve()
+  base = server.base
+  browser = await harness.launch()
 })
 
 afterAll(async () => {
   await browser?.close()
-  if (node && node.exitCode === null) {
-    const ended = new Promise((done) => node.once('exit', done))
-    node.kill('SIGINT')
-    await ended
-  }
-  rmSync(folder, { recursive: true, force: true })
+  await server?.end()
 })
 
 async function context(colorScheme: 'light' | 'dark' = 'light'): Promise<BrowserContext> {
-  wrong = []
-  const c = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme })
-  await c.addInitScript(() =>
-    document.addEventListener('securitypolicyviolation', (e) =>
-      console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`),
-    ),
-  )
-  c.on('console', (m) => m.type() === 'error' && wrong.push(m.text()))
-  c.on('weberror', (e) => wrong.push(e.error().message))
-  c.on(
-    'request',
-    (r) =>
-      !r.url().startsWith(base) && !r.url().startsWith('data:') && wrong.push(`foreign request: ${r.url()}`),
-  )
-  return c
+  const opened = await harness.contextOf(browser, base, { colorScheme })
+  wrong = opened.wrong
+  return opened.context
 }
 
-async function open(c: BrowserContext, path: string): Promise<Page> {
-  const page = await c.newPage()
-  await page.goto(base + path)
-  await page.locator('h1').first().waitFor()
-  await idle(page)
-  return page
-}
-
-const idle = (page: Page) =>
-  page.waitForFunction(() => (window as unknown as { skein?: { idle: () => boolean } }).skein?.idle())
-
-async function call(path: string, body: object): Promise<{ id: string }> {
-  const response = await fetch(`${base}/api/v1${path}`, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify(body),
-  })
-  return (await response.json()) as { id: string }
-}
-
-async function apply(name: string, text: string) {
-  const answer = await fetch(`${base}/api/v1/workflows/default/${name}`, {
-    method: 'PUT',
-    headers: { 'Content-Type': 'application/yaml' },
-    body: text,
-  })
-  expect(answer.status, await answer.text()).toBeLessThan(300)
-}
+const open = (c: BrowserContext, path: string): Promise<Page> => harness.open(c, base + path)
+const call = (path: string, body: object) => harness.call(base, path, body)
+const apply = (name: string, text: string) => harness.apply(base, name, text)
 
 async function failedRun(): Promise<string> {
   const { id } = await call('/runs', { workflow: 'job-center', params: { fail: 't4' } })
-  const ended = await fetch(`${base}/api/v1/runs/${id}`, { headers: { Prefer: 'wait=60' } })
-  expect(((await ended.json()) as { state: string }).state).toBe('failed')
+  expect(await ended(base, id)).toBe('failed')
   return id
 }
 
@@ -187,8 +125,7 @@ test('an approval is answered in the inbox', async () => {
   await item.getByRole('textbox', { name: 'Comment' }).fill('looks right')
   await item.getByRole('button', { name: 'Approve' }).click()
   await page.getByText('Nothing waits for an answer').waitFor()
-  const ended = await fetch(`${base}/api/v1/runs/${id}`, { headers: { Prefer: 'wait=60' } })
-  expect(((await ended.json()) as { state: string }).state).toBe('succeeded')
+  expect(await ended(base, id)).toBe('succeeded')
   expect(wrong).toEqual([])
   await c.close()
 })

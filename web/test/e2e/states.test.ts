@@ -1,0 +1,213 @@
+// Every page in each of its states, by answers that the test gives in place of the server; and the loss of the stream.
+import type { Browser, Page, Route } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { apply, call, contextOf, ended, idle, launch, open, type Server, serve } from './harness'
+
+let server: Server
+let browser: Browser
+
+beforeAll(async () => {
+  server = await serve()
+  browser = await launch()
+})
+
+afterAll(async () => {
+  await browser?.close()
+  await server?.end()
+})
+
+const json = (body: unknown) => ({ status: 200, contentType: 'application/json', body: JSON.stringify(body) })
+const none = json({ items: [], next: null, shifts: [] })
+const broken = {
+  status: 500,
+  contentType: 'application/problem+json',
+  body: JSON.stringify({
+    type: 'internal',
+    title: 'Internal error',
+    status: 500,
+    detail: 'the disk said no',
+  }),
+}
+
+/** A page, the request that it is made of, and what it says when that is empty. */
+const pages: { path: string; reads: RegExp; empty: string; full: RegExp | string }[] = [
+  { path: '/workflows', reads: /\/workflows\?/, empty: 'There is none yet', full: 'hello' },
+  { path: '/runs', reads: /\/runs\?.*limit=100&/, empty: 'There is none yet', full: 'hello' },
+  { path: '/schedules', reads: /\/schedules\?/, empty: 'No workflow has a trigger', full: 'heartbeat' },
+  { path: '/schedules/next', reads: /\/schedules\/next/, empty: 'No schedule will fire', full: 'heartbeat' },
+  { path: '/schedules/missed', reads: /\/fires/, empty: 'No instant had this outcome', full: 'No instant' },
+  { path: '/backfills', reads: /\/backfills\?/, empty: 'No backfill is kept', full: 'No backfill' },
+  { path: '/approvals', reads: /\/runs\?.*state=suspended/, empty: 'Nothing waits', full: 'Nothing waits' },
+  { path: '/admin/tokens', reads: /\/tokens/, empty: 'There is no token yet', full: 'There is no token' },
+  { path: '/queues', reads: /\/queues/, empty: 'No workflow uses a named queue', full: /none|Held/ },
+  { path: '/cluster', reads: /\/nodes/, empty: 'No node has joined', full: 'n1' },
+  {
+    path: '/w/default/hello',
+    reads: /\/runs\?.*workflow=hello/,
+    empty: 'has not run yet',
+    full: /Succeeded/,
+  },
+  { path: '/w/default/hello?tab=grid', reads: /\/grid/, empty: 'has not run yet', full: /Grid/ },
+  {
+    path: '/w/default/hello?tab=triggers',
+    reads: /\/schedules\?/,
+    empty: 'no triggers',
+    full: 'no triggers',
+  },
+]
+
+/** Answers what a page reads as the test wants; the rest comes from the server. */
+async function faked(url: RegExp, answer: (route: Route) => Promise<unknown>) {
+  const opened = await contextOf(browser, server.base)
+  const page = await opened.context.newPage()
+  await page.route(
+    (u) => u.pathname.startsWith('/api/') && url.test(u.pathname + u.search),
+    async (route) => void (await answer(route)),
+  )
+  return { ...opened, page }
+}
+
+const main = (page: Page) => page.locator('main')
+
+beforeAll(async () => {
+  const { id } = await call(server.base, '/runs', { workflow: 'hello' })
+  expect(await ended(server.base, id)).toBe('succeeded')
+})
+
+test.each(pages)('$path: empty says what would be there', async ({ path, reads, empty }) => {
+  const { context, page, wrong } = await faked(reads, (r) => {
+    const grid = { next: null, runs: [], states: [], tasks: 0, version: 1 }
+    return r.fulfill(reads.source.includes('grid') ? json(grid) : none)
+  })
+  await page.goto(server.base + path)
+  await main(page).getByText(empty).first().waitFor()
+  expect(wrong).toEqual([])
+  await context.close()
+})
+
+test.each(pages)(
+  '$path: loading shows its shape, an error its reason, and the button reads again',
+  async ({ path, reads, full }) => {
+    let answer = () => {}
+    const held = new Promise<void>((done) => {
+      answer = done
+    })
+    let fail = true
+    const { context, page } = await faked(reads, async (route) => {
+      await held
+      await (fail ? route.fulfill(broken) : route.continue())
+    })
+    await page.goto(server.base + path)
+    await main(page).locator('[aria-busy]').first().waitFor()
+    answer()
+    const alert = main(page).getByRole('alert')
+    await alert.getByText('the disk said no').first().waitFor()
+    expect(await main(page).locator('[aria-busy]').count()).toBe(0)
+    fail = false
+    await alert.getByRole('button', { name: 'Try again' }).first().click()
+    await main(page).getByText(full).first().waitFor()
+    await alert.first().waitFor({ state: 'detached' })
+    await context.close()
+  },
+)
+
+test('old rows stay when a later read fails, and the page says that they are old', async () => {
+  let fail = false
+  const { context, page } = await faked(/\/workflows\?/, (r) => (fail ? r.fulfill(broken) : r.continue()))
+  await page.goto(`${server.base}/workflows`)
+  await main(page).getByRole('link', { name: 'hello', exact: true }).waitFor()
+  fail = true
+  await page.evaluate(() => (window as unknown as { skein: { again: () => void } }).skein.again())
+  await main(page).getByText('This is not up to date').waitFor()
+  expect(await main(page).getByRole('link', { name: 'hello', exact: true }).count()).toBe(1)
+  await context.close()
+})
+
+test('Home does not say that all is well when a part of it could not be read', async () => {
+  const { context, page } = await faked(/\/runs\?.*state=waiting/, (r) => r.fulfill(broken))
+  await page.goto(`${server.base}/`)
+  await main(page).getByRole('alert').getByText('the disk said no').waitFor()
+  expect(await main(page).getByText('no run waits').count()).toBe(0)
+  await context.close()
+})
+
+test('a run and a workflow that do not exist are said to be absent', async () => {
+  const { context } = await contextOf(browser, server.base)
+  const page = await context.newPage()
+  for (const path of ['/r/01900000-0000-7000-8000-000000000000', '/w/default/nothing', '/nowhere']) {
+    await page.goto(server.base + path)
+    await main(page)
+      .getByText(/not found|no such page/i)
+      .first()
+      .waitFor()
+  }
+  await context.close()
+})
+
+test('a verb on many runs is not carried out on another number than the one that was shown', async () => {
+  await apply(server.base, 'broken', 'name: broken\ntasks:\n  a: {run: "exit 3"}\n')
+  const fail = async () => {
+    const { id } = await call(server.base, '/runs', { workflow: 'broken' })
+    expect(await ended(server.base, id)).toBe('failed')
+  }
+  await fail()
+  const { context } = await contextOf(browser, server.base)
+  const page = await open(context, `${server.base}/runs?workflow=broken&state=failed`)
+  await page.getByRole('button', { name: 'All that fit the filter' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByRole('button', { name: 'Rerun', exact: true }).click()
+  await dialog.getByText('1 run would be started again').waitFor()
+  await fail()
+  await dialog.getByRole('button', { name: 'Rerun 1 run' }).click()
+  await dialog.getByText('2 runs would be started again').waitFor()
+  await dialog.getByRole('alert').waitFor()
+  await dialog.getByRole('button', { name: 'Rerun 2 runs' }).click()
+  await page.getByText('2 runs started again').waitFor()
+  await context.close()
+})
+
+test('a log grows while its task runs, and stays where it is when the task ends', async () => {
+  const { writeFileSync, mkdtempSync, rmSync } = await import('node:fs')
+  const gate = mkdtempSync('/tmp/skein-gate-')
+  const text = `name: talk\ntasks:\n  a:\n    run: |\n      echo first\n      until [ -e ${gate}/one ]; do sleep 0.1; done\n      echo second\n      until [ -e ${gate}/two ]; do sleep 0.1; done\n      echo third\n`
+  await apply(server.base, 'talk', text)
+  const { id } = await call(server.base, '/runs', { workflow: 'talk' })
+  const { context, wrong } = await contextOf(browser, server.base)
+  const page = await context.newPage()
+  await page.goto(`${server.base}/r/${id}/log/a`)
+  const lines = page.locator('.log-lines .line')
+  await lines.filter({ hasText: 'first' }).waitFor()
+  expect(await lines.filter({ hasText: 'second' }).count()).toBe(0)
+  writeFileSync(`${gate}/one`, '')
+  await lines.filter({ hasText: 'second' }).waitFor()
+  // The lines that were read must not go away for a moment: this mark would be gone with them.
+  await page.locator('.log-lines').evaluate((el) => el.setAttribute('data-kept', ''))
+  writeFileSync(`${gate}/two`, '')
+  await lines.filter({ hasText: 'third' }).waitFor()
+  await page.getByText('the attempt is running').waitFor({ state: 'detached' })
+  expect(await page.locator('.log-lines[data-kept]').count()).toBe(1)
+  expect(await lines.count()).toBe(3)
+  expect(wrong).toEqual([])
+  rmSync(gate, { recursive: true })
+  await context.close()
+})
+
+test('a node that is killed leaves the page visibly stale, and a new one makes it right', async () => {
+  const { context } = await contextOf(browser, server.base)
+  const page = await open(context, `${server.base}/runs?workflow=hello`)
+  await page.locator('.fresh[data-state="live"]').waitFor()
+  const rows = page.getByRole('row').filter({ hasText: 'Succeeded' })
+  const before = await rows.count()
+  await server.kill()
+  await page.locator('.fresh[data-state="polling"]').waitFor()
+  await page.getByRole('status').getByText('The stream of changes is broken').waitFor()
+  expect(await rows.count()).toBe(before)
+  await server.start()
+  await page.locator('.fresh[data-state="live"]').waitFor()
+  const { id } = await call(server.base, '/runs', { workflow: 'hello' })
+  expect(await ended(server.base, id)).toBe('succeeded')
+  await expect.poll(() => rows.count(), { timeout: 60_000 }).toBe(before + 1)
+  await idle(page)
+  expect(await page.getByText('This is not up to date').count()).toBe(0)
+  await context.close()
+})
