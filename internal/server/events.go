@@ -202,10 +202,11 @@ func (st *stream) since(ctx context.Context, run dag.RunID, lastID string) error
 		return err
 	}
 	for {
-		views, err := st.s.engine.Events(ctx, run, after, pageMax)
+		views, err := st.s.engine.Events(ctx, run, after, pageMax+seqRowsMax)
 		if err != nil {
 			return err
 		}
+		views, more := wholeTransactions(views, pageMax)
 		for i := range views {
 			if err := st.change(name, views[i].Seq, views[i].At, views[i].Records); err != nil {
 				return err
@@ -213,7 +214,7 @@ func (st *stream) since(ctx context.Context, run dag.RunID, lastID string) error
 			after = views[i].Seq
 		}
 		st.seen = after
-		if len(views) < pageMax {
+		if !more {
 			return nil
 		}
 	}

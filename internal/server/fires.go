@@ -96,7 +96,7 @@ const (
 	// fireRounds is how often the ledger is read for a page that leaves lines out: then the page is short.
 	fireRounds = 10
 	// fireStep is how many lines are read at a time, after the first.
-	fireStep = 1000
+	fireStep = pageMax
 )
 
 // firePageWithout is a page without the lines of what comes with the program.
@@ -123,7 +123,7 @@ func firePageWithout(ctx context.Context, s *Server, q store.FireQuery) (*jsonOu
 				return nil, err
 			}
 		}
-		if len(lines) < q.Limit {
+		if len(lines) < min(q.Limit, pageMax) { // a store gives at most pageMax lines
 			return list(items, ""), nil
 		}
 		q.Limit = fireStep

@@ -10,6 +10,7 @@ import (
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 )
@@ -23,6 +24,10 @@ type frozen struct {
 	hanged []string
 
 	attempts func() // called once, after the first read of attempts
+	// history, if set, answers the reads of events; builtIn, if set, is called before a workflow of namespace system is read.
+	history func(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error)
+	builtIn func()
+	away    bool // triggers are of a shard that this node does not have
 }
 
 func (f *frozen) read(ctx context.Context, what string) error {
@@ -55,6 +60,12 @@ func (f *frozen) Workflow(ctx context.Context, namespace, name string) (store.Wo
 	if err := f.read(ctx, "Workflow"); err != nil {
 		return store.Workflow{}, err
 	}
+	f.mu.Lock()
+	call := f.builtIn
+	f.mu.Unlock()
+	if call != nil && namespace == engine.SystemNamespace {
+		call()
+	}
 	return f.Store.Workflow(ctx, namespace, name)
 }
 
@@ -68,6 +79,12 @@ func (f *frozen) Workflows(ctx context.Context, q store.WorkflowQuery) ([]store.
 func (f *frozen) Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error) {
 	if err := f.read(ctx, "Events"); err != nil {
 		return nil, err
+	}
+	f.mu.Lock()
+	answer := f.history
+	f.mu.Unlock()
+	if answer != nil {
+		return answer(ctx, run, after, limit)
 	}
 	return f.Store.Events(ctx, run, after, limit)
 }
@@ -89,6 +106,14 @@ func (f *frozen) Triggers(ctx context.Context, q store.TriggerQuery) ([]store.Tr
 		return nil, err
 	}
 	return f.Store.Triggers(ctx, q)
+}
+
+func (f *frozen) Trigger(ctx context.Context, w dag.WorkflowID, name string) (store.Trigger, error) {
+	t, err := f.Store.Trigger(ctx, w, name)
+	if f.away {
+		t.Shard = 1 << 10
+	}
+	return t, err
 }
 
 func (f *frozen) Fires(ctx context.Context, q store.FireQuery) ([]store.Fire, error) {

@@ -13,7 +13,7 @@ import (
 
 // SystemFilter is of lists that leave out what comes with the program: everything of the namespace system.
 type SystemFilter struct {
-	System bool `query:"system" doc:"With what comes with the program (namespace system), which lists leave out unless that namespace, or a workflow of it, is named."`
+	System bool `query:"system" doc:"Include the program's own workflows (namespace system). Lists leave them out, unless you name that namespace or a workflow of it."`
 }
 
 // hides reports whether a list leaves the namespace system out; namespace and workflow are those that it names, if any.
@@ -24,7 +24,8 @@ func (f *SystemFilter) hides(namespace, workflow string) bool {
 // isSystem reports whether a workflow comes with the program.
 func isSystem(w *store.Workflow) bool { return w.Namespace == engine.SystemNamespace }
 
-// systemKept is for how long the id of the built-in workflow is believed: it is made anew if somebody deletes it.
+// systemKept is for how long the id of the built-in workflow counts. The workflow gets another id if it is deleted: the
+// node makes it again.
 const systemKept = 10 * time.Second
 
 // systemWorkflow remembers the id of the workflow that comes with the program.
@@ -34,17 +35,25 @@ type systemWorkflow struct {
 	at time.Time // when it was read
 }
 
-// read returns the id of the workflow that comes with the program; 0: it is not there.
+// read returns the id of the workflow that comes with the program; 0: it is not there. The lock is not held while the
+// store is read, so a slow read delays its own caller only.
 func (k *systemWorkflow) read(ctx context.Context, e *engine.Engine) (dag.WorkflowID, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.id != 0 && time.Since(k.at) < systemKept {
-		return k.id, nil
+	if id, fresh := k.known(); fresh {
+		return id, nil
 	}
 	w, err := e.Workflow(ctx, engine.SystemNamespace, engine.RecoveryName)
 	if err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return 0, err
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.id, k.at = w.ID, time.Now()
-	return k.id, nil
+	return w.ID, nil
+}
+
+// known returns the id that was read last, and whether it still counts.
+func (k *systemWorkflow) known() (id dag.WorkflowID, fresh bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.id, k.id != 0 && time.Since(k.at) < systemKept
 }

@@ -111,28 +111,43 @@ func (s *Server) listEvents(ctx context.Context, in *listEventsIn) (*jsonOut[api
 	if err != nil {
 		return nil, err
 	}
-	views, err := s.engine.Events(ctx, id, after, in.Limit+1)
+	views, err := s.engine.Events(ctx, id, after, in.Limit+seqRowsMax)
 	if err != nil {
 		return nil, err
 	}
 	next := ""
-	if len(views) > in.Limit {
-		views = views[:in.Limit]
+	views, more := wholeTransactions(views, in.Limit)
+	if more {
 		next = strconv.FormatInt(views[len(views)-1].Seq, 10)
 	}
-	events := []api.Event{}
+	events, first := []api.Event{}, 0 // lines of the first transaction
 	for i := range views {
 		lines := eventsOf(id, views[i].Seq, views[i].At, views[i].Records)
-		if i == 0 {
-			lines = lines[min(skip, len(lines)):]
+		if events = append(events, lines...); views[i].Seq == views[0].Seq {
+			first += len(lines)
 		}
-		events = append(events, lines...)
 	}
+	events = events[min(skip, first):]
 	events, cut := fit(events, func(e *api.Event) int { return sizeOf(e) })
 	if cut { // perhaps in the middle of a transaction
 		next = inEvents(events, after, skip)
 	}
 	return list(events, next), nil
+}
+
+// seqRowsMax bounds the rows of one transaction in the history of one run: the row of the transaction, and those that
+// the run keeps of its acceptance, its start and its end.
+const seqRowsMax = 4
+
+// wholeTransactions returns at least limit rows, if there are that many, and all rows of their last transaction; more:
+// others follow. The rows were read with a limit of limit + seqRowsMax.
+func wholeTransactions(rows []engine.EventView, limit int) (page []engine.EventView, more bool) {
+	for i := limit; i < len(rows); i++ {
+		if rows[i].Seq != rows[limit-1].Seq {
+			return rows[:i], true
+		}
+	}
+	return rows, false
 }
 
 // afterEvent reads a cursor: SEQ, or SEQ.N, after the first N lines of the transaction that follows SEQ.
@@ -151,8 +166,8 @@ func (p *Page) afterEvent() (seq int64, lines int, err error) {
 	return seq, lines, nil
 }
 
-// inEvents is the cursor behind the last line of a page that began behind so many lines of the transaction
-// after one.
+// inEvents returns the cursor that follows the last line of a page. The page began after the first skip lines of the
+// transaction that follows after.
 func inEvents(page []api.Event, after int64, skip int) string {
 	last, lines := page[len(page)-1].Seq, 0
 	before := after
