@@ -62,7 +62,9 @@ func (s *Server) callHook(ctx context.Context, in *callIn) (*occurrenceOut, erro
 	}
 	in.call.Target = target
 	out, form, outcome, err := s.fireHook(ctx, in)
-	s.metrics.hooks.WithLabelValues(outcome, form).Inc()
+	if !isElsewhere(err) { // the node that answers counts the call
+		s.metrics.hooks.WithLabelValues(outcome, form).Inc()
+	}
 	return out, err
 }
 

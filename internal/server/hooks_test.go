@@ -13,6 +13,7 @@ import (
 	"time"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/server"
 )
 
 const hookPath = "/api/v1/hooks/default/timed/hook"
@@ -216,5 +217,23 @@ tasks:
 		if !strings.Contains(metrics, line) {
 			t.Errorf("the metrics do not have %s", line)
 		}
+	}
+}
+
+// TestCallsOfAnotherNodesHooks: a call that another node answers is counted there, not here as failed.
+func TestCallsOfAnotherNodesHooks(t *testing.T) {
+	b := &bed{t: t, dir: t.TempDir(), auto: true, frozen: &frozen{}, logs: &logs{text: map[server.LogRef][]byte{}}}
+	b.start()
+	t.Cleanup(func() { b.stop() })
+	b.put("timed", timed)
+	const body = `{"ref":"main"}`
+	b.frozen.away = true
+	b.restart()
+	a := b.post(hookPath, body, signed(time.Now(), body)...)
+	if a.status != http.StatusServiceUnavailable || a.header.Get("X-Skein-Elsewhere") == "" {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if strings.Contains(b.get("/metrics").body, "skein_webhook_calls_total{") {
+		t.Error("the call is counted")
 	}
 }

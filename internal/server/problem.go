@@ -143,6 +143,12 @@ func (f *failure) elsewhere(err error) {
 	}
 }
 
+// isElsewhere reports whether another node has to answer.
+func isElsewhere(err error) bool {
+	var e *engine.Elsewhere
+	return errors.As(err, &e)
+}
+
 // level is how much an operator should hear of a failure: what another node answers is none.
 func (f *failure) level() slog.Level {
 	if f.header.Get(headerElsewhere) != "" {
