@@ -78,6 +78,7 @@ type Version struct {
 	CreatedAt Time    `json:"created_at" format:"date-time"`
 	Source    *string `json:"source" doc:"null in lists."`
 	Files     []File  `json:"files" nullable:"true" doc:"null in lists."`
+	Dir       *string `json:"dir,omitempty" doc:"If include=files asks for it: the folder that the version was applied from, empty over the API."`
 }
 
 // RollbackRequest names the version that new runs shall get.
@@ -88,4 +89,5 @@ type RollbackRequest struct {
 // Validation is every fault of a file; none: it is good.
 type Validation struct {
 	Errors []FileError `json:"errors" nullable:"false"`
+	Layout *Layout     `json:"layout,omitempty" doc:"If include=layout asks for it: where the tasks of the file are drawn."`
 }

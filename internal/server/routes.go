@@ -60,6 +60,10 @@ func (s *Server) workflowRoutes(workflows tag) {
 	route(s, workflows.verb("/workflows/{ns}/{name}:resume", "resume-workflow", "End a pause"), s.resumeWorkflow)
 	route(s, workflows.verb("/workflows/{ns}/{name}:rollback", "rollback-workflow", "Make an earlier version the one that new runs get"), s.rollbackWorkflow)
 	route(s, applying(workflows.verb("/validate", "validate", "Find every fault of a workflow file; nothing is kept")), s.validate)
+	schema := streaming(workflows.get("/schema/workflow.json", "get-workflow-schema", "Read the schema of a workflow file"), "application/schema+json", schemaDoc)
+	schema.Responses["200"].Content["application/schema+json"].Schema = &huma.Schema{Type: huma.TypeObject}
+	schema.Responses["304"] = &huma.Response{Description: "It is what the ETag of If-None-Match names."}
+	route(s, schema, s.workflowSchema)
 }
 
 func (s *Server) runRoutes(runs tag) {

@@ -2,6 +2,14 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/engine"
@@ -14,7 +22,10 @@ const (
 	otherNamespace    = "choose another one"
 )
 
-type validateIn struct{ DefinitionBody }
+type validateIn struct {
+	Include string `query:"include" enum:"layout" doc:"layout: where the tasks of the file are drawn. It is absent if the file has a fault or several workflows."`
+	DefinitionBody
+}
 
 // validate finds all that an apply of these workflows, one after the other, would be refused for.
 func (s *Server) validate(ctx context.Context, in *validateIn) (*jsonOut[api.Validation], error) {
@@ -34,7 +45,51 @@ func (s *Server) validate(ctx context.Context, in *validateIn) (*jsonOut[api.Val
 	if err != nil {
 		return nil, err
 	}
-	return &jsonOut[api.Validation]{Body: api.Validation{Errors: fileErrors(faults)}}, nil
+	out := api.Validation{Errors: fileErrors(faults)}
+	if in.Include == "layout" && len(faults) == 0 && len(defs) == 1 {
+		if out.Layout, err = s.draftLayout(ctx, defs[0]); err != nil {
+			return nil, err
+		}
+	}
+	return &jsonOut[api.Validation]{Body: out}, nil
+}
+
+// draftLayout draws a workflow that is not applied. The drawing is kept like those of versions, which it becomes by an apply.
+func (s *Server) draftLayout(ctx context.Context, def *workflow.Workflow) (*api.Layout, error) {
+	g, err := def.Graph(s.cfg.TasksMax)
+	if err != nil {
+		return nil, nil // the answer has that as a fault
+	}
+	made, err := s.layouts.get(ctx, g, keyOf(g))
+	if err != nil {
+		return nil, err
+	}
+	return layoutBody(g, made), nil
+}
+
+const schemaDoc = "The JSON Schema (2020-12) that editors complete and check with."
+
+type schemaIn struct {
+	IfNoneMatch string `header:"If-None-Match"`
+}
+
+// workflowSchema serves the JSON Schema of a workflow file. It changes with the program only.
+func (s *Server) workflowSchema(_ context.Context, in *schemaIn) (*streamOut, error) {
+	schema := workflow.Schema()
+	hash := sha256.Sum256(schema)
+	tag := strconv.Quote(hex.EncodeToString(hash[:12]))
+	return &streamOut{Body: func(hc huma.Context) {
+		_, w := humago.Unwrap(hc)
+		h := w.Header()
+		h.Set("ETag", tag)
+		h.Set("Cache-Control", "no-cache")
+		h.Set("Content-Type", "application/schema+json")
+		if strings.Contains(in.IfNoneMatch, tag) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_, _ = w.Write(schema) // the client is gone
+	}}, nil
 }
 
 // refused is what stands against workflows that are good by themselves. Of those that call each other in a circle, the

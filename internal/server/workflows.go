@@ -284,7 +284,8 @@ func (s *Server) listVersions(ctx context.Context, in *listVersionsIn) (*jsonOut
 
 type versionIn struct {
 	WorkflowPath
-	Version int32 `path:"version" minimum:"1" maximum:"2147483647"`
+	Version int32  `path:"version" minimum:"1" maximum:"2147483647"`
+	Include string `query:"include" enum:"files" doc:"files: the content of the files and the folder, so that an edited source can be applied with them."`
 }
 
 func (s *Server) getVersion(ctx context.Context, in *versionIn) (*jsonOut[api.Version], error) {
@@ -307,7 +308,18 @@ func (s *Server) getVersion(ctx context.Context, in *versionIn) (*jsonOut[api.Ve
 	source := string(v.Source)
 	out.Source, out.Files = &source, []api.File{}
 	for _, f := range files {
-		out.Files = append(out.Files, api.File{Name: f.Name, Mode: f.Mode, Size: len(f.Data)})
+		file := api.File{Name: f.Name, Mode: f.Mode, Size: len(f.Data)}
+		if in.Include == "files" {
+			file.Data = f.Data
+		}
+		out.Files = append(out.Files, file)
+	}
+	if in.Include == "files" {
+		def, err := s.definition(ctx, &w, in.Version)
+		if err != nil {
+			return nil, err
+		}
+		out.Dir = &def.Origin
 	}
 	return &jsonOut[api.Version]{Body: out}, nil
 }

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/workflow"
 )
 
 const yaml = "application/yaml"
@@ -57,6 +59,56 @@ func TestApply(t *testing.T) {
 	wantProblem(t, b.get(path+"/versions/zero"), 422, api.ProblemInvalid)
 	wantProblem(t, b.get(path+"/graph?version=3"), 404, api.ProblemNotFound)
 	wantProblem(t, b.get("/api/v1/workflows/default/none"), 404, api.ProblemNotFound)
+}
+
+// A draft is drawn as its version is, and a draft with a fault is not drawn.
+func TestDraftIsDrawn(t *testing.T) {
+	b := newBed(t, true)
+	src := fmt.Sprintf(diamond, "w")
+	v := want[api.Validation](t, b.post("/api/v1/validate?include=layout", src, "Content-Type", yaml), 200)
+	want[api.Applied](t, b.do("PUT", "/api/v1/workflows/default/w", src, "Content-Type", yaml), 201)
+	is := want[api.Layout](t, b.get("/api/v1/workflows/default/w/layout"), 200)
+	if v.Layout == nil || len(v.Layout.Nodes) == 0 || !reflect.DeepEqual(*v.Layout, is) {
+		t.Errorf("the draft is drawn as %+v, its version as %+v", v.Layout, is)
+	}
+	if v := want[api.Validation](t, b.post("/api/v1/validate", src, "Content-Type", yaml), 200); v.Layout != nil {
+		t.Error("a layout that was not asked for")
+	}
+	bad := strings.Replace(src, "needs: a,", "needs: nowhere,", 1)
+	if v := want[api.Validation](t, b.post("/api/v1/validate?include=layout", bad, "Content-Type", yaml), 200); v.Layout != nil || len(v.Errors) == 0 {
+		t.Errorf("a draft with a fault: %+v", v)
+	}
+	wantProblem(t, b.post("/api/v1/validate?include=nothing", src, "Content-Type", yaml), 422, api.ProblemInvalid)
+}
+
+// A version can be applied again from what the server says of it, as an editor does with another source.
+func TestVersionGivesItsFiles(t *testing.T) {
+	b := newBed(t, true)
+	sent := api.ApplyRequest{Source: fmt.Sprintf(diamond, "w"), Dir: "/srv/jobs", Files: []api.File{{Name: "a.sh", Mode: 0o755, Data: []byte("true\n")}}}
+	const path = "/api/v1/workflows/default/w"
+	want[api.Applied](t, b.do("PUT", path, string(must(json.Marshal(sent)))), 201)
+	v := want[api.Version](t, b.get(path+"/versions/1?include=files"), 200)
+	if v.Dir == nil || *v.Dir != sent.Dir || len(v.Files) != 1 || string(v.Files[0].Data) != "true\n" || v.Files[0].Mode != 0o755 {
+		t.Fatalf("%+v", v)
+	}
+	again := api.ApplyRequest{Source: *v.Source, Dir: *v.Dir, Files: v.Files}
+	if a := want[api.Applied](t, b.do("PUT", path, string(must(json.Marshal(again)))), 200); a.Changed {
+		t.Error("the same source, folder and files made another version")
+	}
+	if v := want[api.Version](t, b.get(path+"/versions/1"), 200); v.Dir != nil || v.Files[0].Data != nil {
+		t.Errorf("content that was not asked for: %+v", v)
+	}
+}
+
+func TestWorkflowSchemaIsServed(t *testing.T) {
+	b := newBed(t, true)
+	a := b.get("/api/v1/schema/workflow.json")
+	if a.status != 200 || a.body != string(workflow.Schema()) || a.header.Get("ETag") == "" {
+		t.Errorf("%d %v %.200s", a.status, a.header, a.body)
+	}
+	if again := b.get("/api/v1/schema/workflow.json", "If-None-Match", a.header.Get("ETag")); again.status != 304 || again.body != "" {
+		t.Errorf("the same schema again: %d, %d bytes", again.status, len(again.body))
+	}
 }
 
 func TestApplyRefuses(t *testing.T) {
