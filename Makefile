@@ -116,6 +116,10 @@ kills: tools ## kill attempts, servers, workers and keepers KILLS times (default
 generate: ## make the code of api/worker/v1 from its .proto again (fetches its tools as Go modules)
 	@cd tools/protogen && $(GO) run . ../../api worker/v1/worker.proto
 
+.PHONY: docs
+docs: ## make the reference pages of docs/ again
+	$(GO) test ./internal/metric -run 'TestDocument$$' -count 1 -update
+
 .PHONY: bench
 bench: build ## measure this machine: every shape, beside the raw limit of its disk
 	@$(BIN) bench --shape all

@@ -16,6 +16,7 @@ import (
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/logs"
+	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
@@ -148,7 +149,7 @@ type neighbours struct {
 	logs    logs.Store // that they share
 	tokens  store.Tokens
 	classes store.Classes
-	counts  []server.Count
+	metrics []metric.Source
 	stuck   func() time.Duration // of the broker of slots
 }
 
@@ -166,7 +167,7 @@ func neighboursOf(st store.Store, m *membership, shared logs.Store) neighbours {
 	}
 	n := neighbours{cluster: &town{c, st.Clock, m}, logs: shared, tokens: st, classes: st}
 	if m != nil {
-		n.counts, n.stuck, n.holder, n.others = m.counts(), m.home.StuckFor, m.holder, streets{m}
+		n.metrics, n.stuck, n.holder, n.others = []metric.Source{m.metrics}, m.home.StuckFor, m.holder, streets{m}
 		n.giver = func(ref *logs.Ref, h dag.HandlerID) logs.Giver { return m.giver(st, ref, h) }
 		n.remote = func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool) { return m.remote(ctx, st, h) }
 	}

@@ -14,6 +14,7 @@ import (
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/logs"
+	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/remote"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
@@ -38,20 +39,15 @@ func (n *Node) newHome(info store.Info) *home.Home {
 	})
 }
 
-// counts are what the home of workers counts.
-func (m *membership) counts() []server.Count {
+// metrics shows what the home of workers counts.
+func (m *membership) metrics(p *metric.Page) {
 	st := &m.home.Stats
-	all := []server.Count{
-		{Name: "worker_registrations_total", Help: "Workers that were attached to this node.", Read: st.Registered.Load},
-		{Name: "worker_attempts_lost_total", Help: "Attempts that a worker had, and had no more without a word.", Read: st.Lost.Load},
-	}
-	all = append(all, server.Count{Name: "places_unserved", Help: "Places (node, group, labels) for which ready tasks of this node's shards wait, and that nobody has.",
-		Falls: true, Read: st.Unserved.Load})
+	p.Set("worker_registrations_total", float64(st.Registered.Load()))
+	p.Set("worker_attempts_lost_total", float64(st.Lost.Load()))
+	p.Set("places_unserved", float64(st.Unserved.Load()))
 	for _, why := range home.Reasons() {
-		all = append(all, server.Count{Name: "worker_calls_rejected_total", Help: "What workers said and was not taken.", Label: "reason", Value: why.String(),
-			Read: func() int64 { return st.Rejected(why) }})
+		p.Set("worker_calls_rejected_total", float64(st.Rejected(why)), why.String())
 	}
-	return all
 }
 
 // traits are what tasks choose this process by.

@@ -218,7 +218,7 @@ func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, own face, near n
 	}
 	srv, err := server.New(server.Config{
 		Engine: e, Verify: func(ctx context.Context) ([]engine.Violation, error) { return Verify(ctx, cfg) }, Tokens: near.tokens, Classes: near.classes, Remote: near.remote, Holder: near.holder, Neighbours: near.others, Cluster: near.cluster, Logs: logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs, giver: near.giver}, Artifacts: newArtifactSource(cfg), Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax,
-		Retention: workflow.Retention{Age: workflow.Duration(cfg.RetentionAge), Runs: int64(cfg.RetentionRuns)}, Version: Version(), Listen: own.address, UI: page, AnyHost: cfg.open(), Counts: near.counts, SlotsStuckFor: near.stuck, Log: log,
+		Retention: workflow.Retention{Age: workflow.Duration(cfg.RetentionAge), Runs: int64(cfg.RetentionRuns)}, Version: Version(), Listen: own.address, UI: page, AnyHost: cfg.open(), Metrics: near.metrics, SlotsStuckFor: near.stuck, Log: log,
 		Node: server.Node{Name: cfg.Name, Roles: cfg.roles(), Started: time.Now()}, Leaving: own.leaving,
 	})
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"reflect"
 )
 
-// Diff says in one line where two runs in memory differ, or "" if they are the same: the
-// owner's run and one loaded from its rows must never differ after a commit. The order of
-// the ready list is not compared (a reload orders by task), nor whether a retry's timer
-// has been delivered yet (that is the clock, not a decision).
+// Diff says in one line where two runs in memory differ, or "" if they are the same: the owner's run and one
+// loaded from its rows must never differ after a commit. The order of the ready list is not compared (a
+// reload orders by task), nor since when a task is ready, nor whether a retry's timer has been delivered yet
+// (that is the clock, not a decision).
 func Diff(a, b *Run) string {
 	if x, y := headOf(a), headOf(b); x != y {
 		return fmt.Sprintf("run: %+v, other: %+v", x, y)
@@ -76,6 +76,6 @@ func (r *Run) canonical(t TaskID) (task, *AttemptRow) {
 	if p.state != Pending {
 		p.blockers = 0
 	}
-	p.slot, p.listed = 0, false
+	p.slot, p.listed, p.since = 0, false, 0
 	return p, held
 }

@@ -119,6 +119,17 @@ const (
 	CauseCycle     Cause = "wait_cycle"  // of a run: it waited for itself, by way of others
 )
 
+// Causes lists the causes that the domain knows, and those of processes.
+func Causes() []Cause {
+	return []Cause{
+		"signal", "start", "memory", "artifacts", "inputs",
+		CauseExit, CauseOutput, CauseTimeout, CausePermanent, CauseOverdue, CauseCondition, CauseLost,
+		CauseNodeGone, CausePoison, CauseNoRetake, CauseOnLost, CauseAsk, CauseDeadline, CauseMarked, CauseSkip,
+		CauseRetry, CauseFrom, CauseHalted, CauseMissed, CauseStopped, CauseKilled, CauseTask, CauseSplit,
+		CauseCorrupt, CauseChild, CauseRejected, CausePrepare, CauseInstances, CauseQueue, CauseLock, CauseCycle,
+	}
+}
+
 // TimerKind says what a timer is for.
 type TimerKind uint8
 

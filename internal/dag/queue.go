@@ -61,7 +61,7 @@ func (r *Run) list(t TaskID) {
 		r.tasks[l.last-1].blockers = int32(t) + 1
 	}
 	l.last = int32(t) + 1
-	r.tasks[t].listed, r.tasks[t].blockers = true, 0
+	r.tasks[t].listed, r.tasks[t].blockers, r.tasks[t].since = true, 0, uint32(r.clock/1000)
 	r.enlisted(pol, list, 1)
 	r.number(t)
 }
@@ -232,6 +232,18 @@ func (r *Run) best(p Place) (first TaskID, best Rank) {
 		panic("dag: no task is ready")
 	}
 	return first, best
+}
+
+// Waited returns for how long a ready task of the list has waited, up to 24 days. After a reload it counts
+// from there.
+func (r *Run) Waited(t TaskID, now Micros) time.Duration {
+	if t == LeaderTask {
+		return 0
+	}
+	if ms := int32(uint32(now/1000) - r.tasks[t].since); ms > 0 {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return 0 // the clock was set back
 }
 
 // head is the first of the best level that has any; false: the list is empty.

@@ -72,6 +72,7 @@ type Run struct {
 	questions map[TaskID][]question // conditions that are evaluated outside of the steps
 	asking    int32                 // those of them without an answer
 	fx        *Effects              // of the step or load that is under way
+	clock     Micros                // of the step or load that is under way
 
 	ready  readyList // those that any worker may run
 	placed []*line   // the others, by their place
@@ -105,9 +106,10 @@ type task struct {
 	own      bool  // its state comes from its newest attempt, or did when a generation before kept it
 	halted   bool  // stopped for itself, not with its run: what needs it cannot run
 	token    Token
-	blockers int32 // while pending: needs not settled; while listed: the next of the list + 1
-	slot     int32 // index in Run.slots + 1; 0: none
-	retries  int32 // in this generation
+	blockers int32  // while pending: needs not settled; while listed: the next of the list + 1
+	slot     int32  // index in Run.slots + 1; 0: none
+	retries  int32  // in this generation
+	since    uint32 // while listed: when it became ready, in ms of the owner's clock, modulo 2^32
 }
 
 // attempt is a try whose row is not final, or not yet flushed.

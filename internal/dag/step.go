@@ -13,7 +13,7 @@ const lossesMax = 5
 // A panic means a bug or a corrupt row: the owner forgets the run, reloads the others
 // and quarantines this one.
 func (r *Run) Step(ev *Event, now Now, fx *Effects) Verdict {
-	r.fx = fx
+	r.fx, r.clock = fx, now.Wall
 	v := r.step(ev, now, fx)
 	r.watchReady(now, fx)
 	r.fx = nil

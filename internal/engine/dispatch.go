@@ -227,11 +227,14 @@ func (w *writer) unbook(a *Assignment) {
 // assign hands a ready task to a handler.
 func (w *writer) assign(r *dag.Run, t dag.TaskID, h dag.HandlerID) Assignment {
 	ev := dag.Event{Kind: dag.EvAssign, Task: t, Handler: h}
+	waited := r.Waited(t, w.tx.now.Wall)
 	if v := r.Step(&ev, w.tx.now, &w.tx.fx); v != dag.Accepted {
 		panic("engine: a ready task of run " + r.ID.String() + " refuses its slot: " + v.String())
 	}
 	_, token := r.Task(t)
-	return assignment(r, &dag.AttemptRow{Task: t, Token: token, Handler: h, Generation: r.Generation})
+	a := assignment(r, &dag.AttemptRow{Task: t, Token: token, Handler: h, Generation: r.Generation})
+	w.tx.draft.assigned(&a, waited)
+	return a
 }
 
 // assignment says of an attempt of a run what who has it must know.

@@ -125,6 +125,9 @@ type Stats struct {
 	Regressed               atomic.Int64         // times that the store went back to an earlier state
 	Evaluated               atomic.Int64         // conditions that were evaluated beside the writer
 	Faults                  [faults]atomic.Int64 // what sweeps found and repaired, as Faults lists them
+
+	meter *Meter
+	name  func(context.Context, dag.WorkflowID) string // of a workflow
 }
 
 // count takes note of a transaction.
@@ -189,6 +192,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, host: cfg.Host, log: cfg.Log, store: cfg.Store, ready: make(chan struct{}), pulse: newPulse(cfg.Host)}
 	e.handler.Store(&h)
+	e.stats.meter, e.stats.name = newMeter(cfg.Host.Now()), namer(cfg.Store)
 	e.holding.Store(new([]dag.ShardID))
 	for i := range info.Shards {
 		e.shards = append(e.shards, dag.ShardID(i))

@@ -265,6 +265,7 @@ func (l *fireLine) occurred() Occurred {
 func (w *writer) line(l store.Fire) error {
 	l.Decided = w.tx.now.Wall
 	l.Reason = clean(l.Reason)
+	w.tx.draft.fired(&l, w.tx.now.Wall)
 	k := store.TriggerKey{Workflow: l.Workflow, Name: l.Trigger}
 	if l.Run.IsZero() && l.Key == "" {
 		last, err := w.lastLine(k)
@@ -335,6 +336,7 @@ func (w *writer) missed(r *dag.Run) error {
 		return nil
 	}
 	u := store.FireUpdate{Fire: l, WasOutcome: l.Outcome, WasCount: l.Count}
+	w.tx.draft.fires[store.OutcomeMissed]++
 	u.Outcome, u.Reason, u.Decided = store.OutcomeMissed, clean(r.Message), w.tx.now.Wall
 	w.tx.batch.FireUpdates = append(w.tx.batch.FireUpdates, u)
 	return nil

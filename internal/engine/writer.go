@@ -109,6 +109,7 @@ type transaction struct {
 	rows      int           // estimate
 	tried     int           // items and assignments begun
 	tally     tally
+	draft     draft        // of the metrics
 	staged    bool         // the store has taken its batch in: it is not to change
 	next      *transaction // made on top of it while it was under way, and not written yet; nil: none was
 }
@@ -123,7 +124,7 @@ type tally struct {
 func newTransaction(side int) *transaction {
 	return &transaction{
 		side: side, serial: 1, keys: map[keyOf]*dag.Run{}, written: map[store.TriggerKey]bool{}, lines: map[store.TriggerKey]lineAt{},
-		filled: map[int64]bool{}, letters: map[dag.ShardID][]letter{},
+		filled: map[int64]bool{}, letters: map[dag.ShardID][]letter{}, draft: newDraft(),
 	}
 }
 
@@ -156,6 +157,7 @@ func (t *transaction) reset() {
 	t.ended, t.declared, t.common = t.ended[:0], false, false
 	t.touched, t.assigns, t.splits, t.answers = t.touched[:0], t.assigns[:0], t.splits[:0], t.answers[:0]
 	t.serial++
+	t.draft.reset()
 	t.current, t.rows, t.tried, t.tally, t.staged, t.next, t.evaluated, t.shown = nil, 0, 0, tally{}, false, nil, 0, 0
 }
 
@@ -331,8 +333,10 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 
 func (w *writer) flush() {
 	for _, r := range w.tx.touched {
-		n := len(w.tx.batch.Events)
-		r.Flush(&w.tx.batch.Changes, w.tx.now.Wall)
+		c := &w.tx.batch.Changes
+		n, inserts, updates, runs := len(c.Events), len(c.AttemptInserts), len(c.AttemptUpdates), len(c.RunUpdates)
+		r.Flush(c, w.tx.now.Wall)
+		w.tx.draft.flushed(r, c, inserts, updates, runs)
 		if f := w.held(r.Shard); f != nil && len(w.tx.batch.Events) > n {
 			w.tx.batch.Events[n].Seq = f.Seq + 1 // as the store will number it
 		}
@@ -447,6 +451,7 @@ func (w *writer) settle(n int) {
 		w.e.cfg.Declared()
 	}
 	w.e.stats.add(&w.tx.tally, len(w.tx.assigns))
+	w.e.stats.meter.take(&w.tx.draft, w.e.host.Now())
 	w.alert(w.tx.fx.Poisoned)
 	w.drop(n)
 	w.tx.reset()

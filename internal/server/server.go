@@ -19,6 +19,7 @@ import (
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
@@ -65,16 +66,9 @@ type Config struct {
 	SlotsStuckFor func() time.Duration
 	// AnyHost: requests come under any name, because each has shown a token before it is here.
 	AnyHost bool
-	// Counts are shown with the metrics.
-	Counts []Count
-	Log    *slog.Logger
-}
-
-// Count is a number that somebody else keeps. Counts of one name differ in the value of Label.
-type Count struct {
-	Name, Help, Label, Value string
-	Falls                    bool // it is a gauge
-	Read                     func() int64
+	// Metrics are more numbers for /metrics.
+	Metrics []metric.Source
+	Log     *slog.Logger
 }
 
 // Node is what the process says of itself.

@@ -60,6 +60,11 @@ const (
 	OutcomeMissed  = "missed"  // nobody could start it in time
 )
 
+// Outcomes lists every outcome of a fire.
+func Outcomes() []string {
+	return []string{OutcomeFired, OutcomeLate, OutcomeSkipped, OutcomeMerged, OutcomeMissed}
+}
+
 // Fire is one line of a trigger's ledger. (Workflow, Trigger, At, Key) is unique. Equal
 // consecutive outcomes without a run are one line: from At to Last, Count instants.
 type Fire struct {

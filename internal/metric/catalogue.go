@@ -1,0 +1,127 @@
+package metric
+
+// Type says how Prometheus treats a family.
+type Type string
+
+// The types.
+const (
+	Counter  Type = "counter"
+	Gauge    Type = "gauge"
+	Duration Type = "histogram" // of durations
+)
+
+// On says which processes show a family.
+type On uint8
+
+// The processes.
+const (
+	Nodes   On = iota // every node
+	Cluster           // nodes of a cluster on PostgreSQL
+	Workers           // `skein worker --health-listen`
+	Files             // nodes on SQLite
+	Some              // a node, if what is counted exists there
+)
+
+// Family is one line of the catalogue.
+type Family struct {
+	Section string
+	Name    string // without Prefix
+	Type    Type
+	Unit    string
+	Labels  []string
+	On      On
+	Help    string
+}
+
+// The sections of the catalogue.
+const (
+	secRuns     = "Runs and attempts"
+	secWaiting  = "Waiting"
+	secTime     = "Schedules"
+	secWorkers  = "Workers and slots"
+	secStore    = "Database"
+	secCluster  = "Nodes and shards"
+	secRecovery = "Recovery"
+	secUpkeep   = "Logs, retention, backups"
+	secHTTP     = "HTTP"
+	secWorker   = "Workers' own page"
+)
+
+const (
+	unitRuns     = "runs"
+	unitAttempts = "attempts"
+	unitTasks    = "tasks"
+	unitSeconds  = "seconds"
+	unitBytes    = "bytes"
+	unitSlots    = "slots"
+	unitBool     = "0 or 1"
+)
+
+var catalogue = []Family{
+	{secRuns, "runs_accepted_total", Counter, unitRuns, nil, Nodes, "Runs that were written durably."},
+	{secRuns, "runs_ended_total", Counter, unitRuns, []string{"workflow", "state", "cause"}, Nodes,
+		"Runs that ended, by their state and cause. A run that is recovered ends again."},
+	{secRuns, "run_seconds", Duration, unitSeconds, []string{"workflow"}, Nodes, "Time from the start of a run to its end."},
+	{secRuns, "runs_active", Gauge, unitRuns, nil, Nodes, "Unfinished runs in memory."},
+	{secRuns, "runs_revived_total", Counter, unitRuns, nil, Nodes, "Runs that continued after their end. Each ends again."},
+	{secRuns, "runs_quarantined_total", Counter, unitRuns, nil, Nodes, "Runs set aside because their rows cannot be used."},
+	{secRuns, "attempts_started_total", Counter, unitAttempts, nil, Nodes, "Attempts that were assigned to a slot."},
+	{secRuns, "attempts_ended_total", Counter, unitAttempts, []string{"kind", "state", "cause"}, Nodes,
+		"Attempts that ended, by the kind of task, their state and cause. The kind of processes and HTTP calls is work."},
+	{secRuns, "attempts_lost_total", Counter, unitAttempts, nil, Nodes, "Attempts whose worker is gone."},
+	{secRuns, "reports_rejected_total", Counter, "reports", nil, Nodes, "Reports of attempts that their sender does not hold any more."},
+	{secRuns, "tasks_poisoned_total", Counter, unitTasks, nil, Nodes, "Tasks that failed because their workers were lost too often."},
+	{secRuns, "conditions_evaluated_beside_total", Counter, "conditions", nil, Nodes,
+		"Conditions that were evaluated outside of a transaction because they cost too much."},
+
+	{secWaiting, "task_wait_seconds", Duration, unitSeconds, []string{"why"}, Nodes,
+		"Time from ready to assigned. slot: any worker fits; place: only some workers fit; queue: the task, or its run, waits " +
+			"for a queue slot; lock: its run waits for locks. A waiting run counts once, when it gets what it waits for."},
+	{secWaiting, "runs_ready", Gauge, unitRuns, nil, Nodes, "Runs with tasks that wait for a slot."},
+	{secWaiting, "inbox_items", Gauge, "items", nil, Nodes, "Items that wait for the writer, as of the last transaction."},
+
+	{secTime, "fires_total", Counter, "instants", []string{"outcome"}, Nodes,
+		"Decided instants and events of triggers, by outcome. A run that was started and then did not begin in time counts as " +
+			"fired and as missed."},
+	{secTime, "fire_lag_seconds", Duration, unitSeconds, nil, Nodes,
+		"Time from the instant of a schedule to the transaction that started its run."},
+
+	{secWorkers, "slots", Gauge, unitSlots, nil, Nodes, "Slots of this process."},
+	{secWorkers, "slots_busy", Gauge, unitSlots, nil, Nodes, "Slots of this process that are taken."},
+	{secWorkers, "places_unserved", Gauge, "placements", nil, Cluster,
+		"Placements (node, group, labels, kind) of ready tasks of this node's shards that no worker has."},
+	{secWorkers, "worker_registrations_total", Counter, "registrations", nil, Cluster, "Workers that were attached to this node."},
+	{secWorkers, "worker_attempts_lost_total", Counter, unitAttempts, nil, Cluster,
+		"Attempts that a worker lost without a report."},
+	{secWorkers, "worker_calls_rejected_total", Counter, "calls", []string{"reason"}, Cluster,
+		"Calls and messages of workers that were rejected."},
+
+	{secStore, "commits_total", Counter, "transactions", nil, Nodes, "Committed transactions."},
+	{secStore, "commits_ahead_total", Counter, "transactions", nil, Nodes,
+		"Transactions that were prepared during the one before."},
+	{secStore, "rows_written_total", Counter, "rows", nil, Nodes, "Rows that were written by committed transactions."},
+	{secStore, "commit_seconds_total", Counter, unitSeconds, nil, Nodes, "Time spent in committed transactions."},
+	{secStore, "store_regressed_total", Counter, "regresses", nil, Nodes,
+		"Times that the database went back to an earlier state: a failover that lost commits, or a restore."},
+	{secStore, "disk_full", Gauge, unitBool, nil, Nodes, "1 if the node takes no task because the disk of its data folder is full."},
+
+	{secCluster, "build_info", Gauge, "always 1", []string{"version", "go"}, Nodes, "The version of the program and of Go."},
+	{secCluster, "accepting", Gauge, unitBool, nil, Nodes, "1 if the node takes submissions."},
+	{secCluster, "turn_stuck_seconds", Gauge, unitSeconds, []string{"part"}, Nodes,
+		"Time for which a part of the node has completed no turn although work waits."},
+	{secCluster, "shards_retaken_total", Counter, "times", nil, Nodes, "Times that shards were taken again after a failed transaction."},
+
+	{secRecovery, "sweeps_total", Counter, "sweeps", nil, Nodes, "Sweeps of recovery over all runs."},
+	{secRecovery, "recovery_faults_total", Counter, "faults", []string{"fault"}, Nodes,
+		"Faults that sweeps found and repaired. A healthy cluster has none."},
+	{secRecovery, "repaired_total", Counter, unitRuns, nil, Nodes, "Repairs of runs by recovery. A healthy cluster has none."},
+
+	{secUpkeep, "runs_expired_total", Counter, unitRuns, nil, Nodes, "Finished runs that retention deleted."},
+
+	{secHTTP, "http_requests_total", Counter, "requests", []string{"route", "code"}, Nodes, "Answered requests, by route and status."},
+	{secHTTP, "http_request_duration_seconds", Duration, unitSeconds, []string{"route"}, Nodes,
+		"Time to answer a request. Streams and waits count in full."},
+	{secHTTP, "event_streams", Gauge, "clients", nil, Nodes, "Clients that watch events now."},
+	{secHTTP, "webhook_calls_total", Counter, "calls", []string{"outcome", "form"}, Nodes,
+		"Calls to webhooks, by outcome. form is the form of a valid signature."},
+}
