@@ -148,8 +148,8 @@ func (f *forgetting) look(ctx context.Context, w *store.Workflow, now dag.Micros
 	return failed.add(ctx, "workflow "+w.Namespace+"/"+w.Name, err)
 }
 
-// workflow deletes runs of a workflow and, once in pastEvery, its other rows. It returns the number of deleted
-// rows.
+// workflow deletes runs of a workflow and, once in pastEvery, its other rows. It returns the number of
+// deleted rows.
 func (f *forgetting) workflow(ctx context.Context, w *store.Workflow, t *turn, now dag.Micros) (gone int, err error) {
 	r, err := f.rule(ctx, w)
 	if err != nil {
@@ -248,8 +248,8 @@ func (f *forgetting) deleted(ctx context.Context, w *store.Workflow, now dag.Mic
 	return gone, more, err
 }
 
-// folders deletes the empty folders of a workflow that is gone. A folder that is not empty stays: the files of
-// runs are deleted separately.
+// folders deletes the empty folders of a workflow that is gone. A folder that is not empty stays: the files
+// of runs are deleted separately.
 func (f *forgetting) folders(ctx context.Context, w *store.Workflow) {
 	if _, err := f.n.store.Workflow(ctx, w.Namespace, w.Name); !errors.Is(err, store.ErrNotFound) {
 		return // there is a new one of this name

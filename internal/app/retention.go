@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -84,8 +85,8 @@ func newForgetting(n *Node) *forgetting {
 		gone: func(runs int) { n.engine.Stats().Expired.Add(int64(runs)) }}
 }
 
-// upgrade lets the store complete what a migration has begun. It rests between two steps for as long as a step
-// took, at least upgradeRest: another node may be at work.
+// upgrade lets the store complete what a migration has begun. It rests between two steps for as long as a
+// step took, at least upgradeRest: another node may be at work.
 func (f *forgetting) upgrade(ctx context.Context) {
 	st, ok := f.n.store.(store.Upgrader)
 	if !ok || f.n.byHand() {
@@ -107,16 +108,29 @@ func (f *forgetting) upgrade(ctx context.Context) {
 	}
 }
 
-// run forgets until ctx ends.
+// upgrades lets the store upgrade itself until ctx ends. A step can take long and must not hold up retention,
+// and the last steps become possible when the last older node has left.
+func (f *forgetting) upgrades(ctx context.Context) {
+	for ctx.Err() == nil {
+		f.upgrade(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(forgetEvery):
+		}
+	}
+}
+
+// run deletes old rows and files until ctx ends.
 func (f *forgetting) run(ctx context.Context) {
-	f.upgrade(ctx)
+	var upgrading sync.WaitGroup
+	defer upgrading.Wait()
+	upgrading.Go(func() { f.upgrades(ctx) })
 	for next := forgetFirst; ; next = forgetEvery {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(next):
 		}
-		f.upgrade(ctx)
 		if f.n.byHand() || f.rows == nil {
 			continue
 		}

@@ -1,12 +1,13 @@
-// Package postgres is the store of a cluster: one schema of a PostgreSQL database (14 or
-// newer), shared by any number of nodes.
+// Package postgres is the store of a cluster: one schema of a PostgreSQL database (14 or newer), shared by
+// any number of nodes.
 //
-// A commit is one round trip on a connection of its own: everything is sent at once, the
-// fence first – or, while the one before is under way, all but the fence, which then is last (ahead.go) –, and whatever misses raises inside the database, so that nothing of the
-// transaction stays. Rows travel by columns, thousands in one statement.
+// A commit is one round trip on a connection of its own: everything is sent at once, the fence first – or,
+// while the one before is under way, all but the fence, which then is last (ahead.go) –, and whatever misses
+// raises inside the database, so that nothing of the transaction stays. Rows travel by columns, thousands in
+// one statement.
 //
-// A DB mends itself: connections that are gone are made anew when they are needed, and
-// until the database answers every call is store.ErrUnavailable.
+// A DB mends itself: connections that are gone are made anew when they are needed, and until the database
+// answers every call is store.ErrUnavailable.
 package postgres
 
 import (
@@ -53,7 +54,8 @@ const (
 	formatEnds = 13
 	// formatWaves is the first one under which runs are listed by waves.
 	formatWaves = 14
-	// formatAhead is the first one under which transactions are written ahead: whoever takes a shard waits for such.
+	// formatAhead is the first one under which transactions are written ahead: whoever takes a shard waits for
+	// such.
 	formatAhead = 15
 	// formatStates is the first one under which all programs list the runs that ended otherwise than well.
 	formatStates = 16
@@ -80,8 +82,9 @@ const (
 	silenceMax = 15 * time.Second
 )
 
-// claims is how much a build says that it knows of what there is, "" being all: a build that claims less is for trying
-// how versions work together; its statements name all that migrations add, so it carries out all of them (-ldflags "-X skein.dev/skein/internal/store/postgres.claims=9").
+// claims is how much a build says that it knows of what there is, "" being all: a build that claims less is
+// for trying how versions work together; its statements name all that migrations add, so it carries out all
+// of them (-ldflags "-X skein.dev/skein/internal/store/postgres.claims=9").
 var claims string
 
 // format is the newest that this program knows.
@@ -130,8 +133,10 @@ type DB struct {
 	handed   store.Handed
 	waves    waves
 	flights  flights
-	// statesListed: all runs that ended otherwise than well are listed by their states, as far as is known.
+	// statesListed is set once this process knows that all unsuccessful runs are listed by their states.
 	statesListed atomic.Bool
+	// built is set once this process knows that Upgrade has built all indexes and set up all tables.
+	built atomic.Bool
 }
 
 var _ store.Store = (*DB)(nil)

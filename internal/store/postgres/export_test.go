@@ -41,3 +41,6 @@ func (d *DB) WrittenAhead(b *store.Batch) bool {
 	<-f.ready
 	return f.x != nil
 }
+
+// BuildKey is the advisory lock under which an index is built.
+func BuildKey(schema string) int64 { return buildKey(schema) }

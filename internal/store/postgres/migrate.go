@@ -86,9 +86,12 @@ func (d *DB) readMeta(ctx context.Context, c *conn) (is, applied int, err error)
 	return is, applied, err
 }
 
-// migrate adds to the schema what is missing, in one transaction. Nodes that start at once queue at
-// the advisory lock, and all but the first find nothing to do. The format rises with it unless a
-// node that is listed does not know the new one; then it rises later (Rise).
+// migrate carries out the missing migrations in one transaction. Nodes that start at once queue at the
+// advisory lock, and all but the first find nothing to do. The format rises in the same transaction, unless a
+// listed node does not know the new one; then it rises later (Rise). A migration must not build an index of a
+// large table or wait for a vacuum: nodes of the version before would wait for its locks. Upgrade does that.
+// The transaction has no bound of time, because a half-done one would never be completed; each wait for a
+// lock is bounded by lockMax.
 func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 	files, err := migrations.ReadDir("migrations")
 	if err != nil {
@@ -100,7 +103,7 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 	}
 	// Scripts of many statements are no prepared statements, so this text is made here. All
 	// that goes into it is a name that was checked, numbers, and a UUID.
-	if err := run(fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d)", lockKey(d.schema))); err != nil {
+	if err := run(fmt.Sprintf("BEGIN; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(%d)", lockKey(d.schema))); err != nil {
 		return err
 	}
 	is, applied, err := d.readMeta(ctx, c)
@@ -133,8 +136,13 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 }
 
 // lockKey is the advisory lock of a schema's migrations.
-func lockKey(schema string) int64 {
+func lockKey(schema string) int64 { return advisoryKey("skein.migrate." + schema) }
+
+// buildKey is the advisory lock of a session that builds indexes of a schema.
+func buildKey(schema string) int64 { return advisoryKey("skein.build." + schema) }
+
+func advisoryKey(name string) int64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte("skein.migrate." + schema))
+	_, _ = h.Write([]byte(name))
 	return int64(h.Sum64())
 }

@@ -86,11 +86,19 @@ func (d *DB) DeletedWorkflows(ctx context.Context, after dag.WorkflowID, limit i
 	return list(ctx, d, query{name: "deletedWorkflows", args: args{}.int8(int64(after)).int8(int64(limitOf(limit)))}, scanWorkflow)
 }
 
-// ExpireRecords implements store.Retention.
+// ExpireRecords implements store.Retention. Until Upgrade has built the index of requests by their time, no
+// request is deleted: finding the old ones would read the whole table.
 func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.RecordExpiry) (int, error) {
 	by := func(before dag.Micros, keep int) args {
 		return args{}.int8(int64(before)).int8(int64(max(keep, 1))).int8(int64(x.Limit))
 	}
-	return count(ctx, d, x.Shard, owner, query{name: "expireRequests", args: by(x.Requests, x.RequestsKeep)},
-		query{name: "expireHandlers", args: by(x.Records, x.RecordsKeep)}, query{name: "expireTokens", args: args{}.int8(int64(x.Records))})
+	all := []query{{name: "expireHandlers", args: by(x.Records, x.RecordsKeep)}, {name: "expireTokens", args: args{}.int8(int64(x.Records))}}
+	state, err := requestIndex(ctx, d)
+	if err != nil {
+		return 0, err
+	}
+	if state == indexValid {
+		all = append(all, query{name: "expireRequests", args: by(x.Requests, x.RequestsKeep)})
+	}
+	return count(ctx, d, x.Shard, owner, all...)
 }

@@ -85,7 +85,8 @@ func into[T any](all *[]T, scan func(*row, *T) error) func(*row) error {
 	}
 }
 
-// records collects runs, then what was handed over of them, then their attempts. One damaged row spoils its run only.
+// records collects runs, then what was handed over of them, then their attempts. One damaged row spoils its
+// run only.
 type records struct {
 	all    []store.RunRecord
 	at     map[dag.RunID]int

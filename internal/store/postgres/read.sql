@@ -173,8 +173,21 @@ SELECT id, namespace || '/' || name FROM workflow WHERE id = ANY ($1::bigint[]);
 -- name: namesOfNodes
 SELECT id, node FROM handler WHERE id = ANY ($1::bigint[]);
 
+-- name: untuned
+-- The large tables whose autovacuum has the server's settings.
+SELECT c.relname::text FROM pg_class c
+WHERE c.oid IN (to_regclass('run'), to_regclass('attempt'), to_regclass('event'), to_regclass('log'), to_regclass('fire'))
+  AND NOT EXISTS (SELECT FROM unnest(c.reloptions) o WHERE o LIKE 'autovacuum%');
+
+-- name: indexState
+-- No index is 0, one that is not valid is 1, a valid one is 2.
+SELECT count(*) + count(*) FILTER (WHERE indisvalid) FROM pg_index WHERE indexrelid = to_regclass('request_created');
+
+-- name: tryLock
+SELECT pg_try_advisory_lock($1);
+
 -- name: statesListed
--- Whether all are, and whether their listing begins.
+-- Whether the list of states is complete, and whether its making has not begun.
 SELECT listed IS NULL, listed = 'ffffffff-ffff-ffff-ffff-ffffffffffff' FROM meta;
 
 -- name: loadPage

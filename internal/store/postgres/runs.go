@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -10,9 +9,6 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
-
-//go:embed upgrade.sql
-var upgradeSQL string
 
 const (
 	// lookMax is how many rows one page of runs may look at.
@@ -26,48 +22,6 @@ type runList struct {
 	page, floor, count string // statements
 	by                 args   // what floor and count want beyond the bounds
 	exact              bool   // every row of the list is wanted
-}
-
-// statesStep is how many runs one step of Upgrade looks at.
-const statesStep = 5000
-
-// Upgrade implements store.Upgrader: it lists older runs by their states.
-func (d *DB) Upgrade(ctx context.Context) (more bool, err error) {
-	begins, err := d.statesKnown(ctx)
-	if err != nil || d.statesListed.Load() || d.stands.Load() < formatStates {
-		return false, err
-	}
-	c, err := d.logs.take(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer d.logs.give(c)
-	if begins {
-		_, err := c.Exec(ctx, statements(upgradeSQL)["clearStates"]).ReadAll()
-		return err == nil, translate("clearStates", err)
-	}
-	more = true // or another node is at it
-	err = c.change(ctx, []query{{"listStates", args{}.int8(statesStep), func(r *row) error {
-		more = r.bool()
-		return r.damaged("the list of states")
-	}}})
-	return more, err
-}
-
-// statesKnown finds out whether all runs are listed by their states, or else whether their listing is still
-// to begin.
-func (d *DB) statesKnown(ctx context.Context) (begins bool, err error) {
-	if d.statesListed.Load() {
-		return false, nil
-	}
-	err = d.query(ctx, "statesListed", nil, func(r *row) error {
-		if r.bool() {
-			d.statesListed.Store(true)
-		}
-		begins = r.bool()
-		return r.damaged("what is said of the lists")
-	})
-	return begins, err
 }
 
 // listOf finds the index. Until the runs of an older database are listed by their states, those lists do not

@@ -33,6 +33,7 @@ LOCK TABLE handler IN EXCLUSIVE MODE;
 INSERT INTO active (run, shard) SELECT id, shard FROM run WHERE finished = 0;
 INSERT INTO submitted (run, shard) SELECT id, shard FROM run WHERE finished = 0 AND state = 'submitted';
 INSERT INTO unsuccessful (run, workflow, state) SELECT id, workflow, state FROM run WHERE state IN ('failed', 'stopped', 'skipped');
+UPDATE meta SET listed = NULL WHERE format >= 16; -- no program is left that does not write the list
 SELECT setval(pg_get_serial_sequence('handler', 'id'), greatest(max(id), 1), max(id) IS NOT NULL) FROM handler;
 SELECT setval(pg_get_serial_sequence('message', 'id'), greatest(max(id), 1), max(id) IS NOT NULL) FROM message;
 

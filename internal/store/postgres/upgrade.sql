@@ -1,11 +1,27 @@
--- Scripts of upgrades. Each is one transaction.
+-- Texts of upgrades. They are not prepared.
 
 -- name: clearStates
--- Programs of older formats did not keep this list, so its rows are not to be trusted. The lock waits for writers that have
--- changed the list, and holds up others until the end.
-LOCK TABLE unsuccessful IN EXCLUSIVE MODE;
-WITH at AS (
-  UPDATE meta SET listed = 'ffffffff-ffff-ffff-ffff-fffffffffffe'
-  WHERE listed = 'ffffffff-ffff-ffff-ffff-ffffffffffff' AND format >= 16 RETURNING 1
-)
-DELETE FROM unsuccessful WHERE EXISTS (SELECT FROM at);
+-- Programs of older formats did not write this list, so its rows mean nothing. The lock waits for writers
+-- that have changed the list. It holds up others for a moment only: TRUNCATE reads no rows.
+LOCK TABLE unsuccessful IN ACCESS EXCLUSIVE MODE;
+DO $$ BEGIN
+  UPDATE meta SET listed = 'ffffffff-ffff-ffff-ffff-fffffffffffe' WHERE listed = 'ffffffff-ffff-ffff-ffff-ffffffffffff' AND format >= 16;
+  IF FOUND THEN
+    TRUNCATE unsuccessful;
+  END IF;
+END $$;
+
+-- name: tune
+-- Dead rows are removed before they are a fifth of a table: of a large table that is too much.
+ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+
+-- name: unbound
+-- CREATE INDEX CONCURRENTLY waits for all older transactions. It holds up no writer meanwhile.
+SET lock_timeout = 0;
+SET statement_timeout = %d;
+
+-- name: dropRequests
+DROP INDEX CONCURRENTLY IF EXISTS request_created;
+
+-- name: indexRequests
+CREATE INDEX CONCURRENTLY request_created ON request (created);

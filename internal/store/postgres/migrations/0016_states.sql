@@ -1,5 +1,6 @@
--- Format 16: the runs that ended failed, stopped or skipped are listed by state: they are few, and people ask for them. It
--- is a table for the reason that active is one: an index of run on what its end changes costs every run.
+-- Format 16: runs that ended failed, stopped or skipped are listed by state. They are few, and people often
+-- ask for them. The list is a table, as active is one: an index of run on a column that changes at the end of
+-- a run would cost every run.
 
 CREATE TABLE unsuccessful (
   run      uuid   NOT NULL,
@@ -9,15 +10,8 @@ CREATE TABLE unsuccessful (
 );
 CREATE INDEX unsuccessful_workflow ON unsuccessful (workflow, state, run);
 
--- Programs of older formats do not keep this list. Once there are none, the runs that are there are listed from the newest
--- to the oldest, in small steps beside everything else: those with smaller ids than listed are still to come. NULL: all are
--- listed, and queries go by the list.
+-- Programs of older formats do not write this list. Once no such program is left, Upgrade adds the existing
+-- runs, from the newest to the oldest, in small steps. listed says how far it has come: only runs with ids
+-- from listed on are in the list. If listed is NULL, the list is complete, and queries use it.
 ALTER TABLE meta ADD COLUMN listed uuid;
 UPDATE meta SET listed = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
-
--- What dies is cleared before it is a fifth of a table: of a large one that is too much.
-ALTER TABLE run SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
-ALTER TABLE attempt SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
-ALTER TABLE event SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
-ALTER TABLE log SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
-ALTER TABLE fire SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);

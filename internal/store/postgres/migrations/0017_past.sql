@@ -1,6 +1,7 @@
--- Format 17: what happened is forgotten, too: lines of the ledger, answers under idempotency keys, backfills, deleted workflows.
+-- Format 17: old lines of the ledger, answers under idempotency keys, backfills and deleted workflows are
+-- deleted.
 
--- What is kept of lines that are forgotten: how many instants had which outcome, by trigger and day.
+-- The counts of deleted lines of the ledger: the number of instants with each outcome, by trigger and day.
 CREATE TABLE fire_day (
   workflow bigint  NOT NULL,
   fired    bigint  NOT NULL,
@@ -13,6 +14,13 @@ CREATE TABLE fire_day (
   trigger  text    NOT NULL COLLATE "C",
   PRIMARY KEY (workflow, trigger, day)
 );
-CREATE INDEX request_created ON request (created);
 CREATE INDEX backfill_workflow ON backfill (workflow, id);
 CREATE INDEX workflow_deleted ON workflow (id) WHERE state = 'deleted';
+
+-- Upgrade builds the index request_created of a table that has rows: nodes of the version before write to it
+-- all the time.
+DO $$ BEGIN
+  IF NOT EXISTS (SELECT FROM request) THEN
+    CREATE INDEX request_created ON request (created);
+  END IF;
+END $$;

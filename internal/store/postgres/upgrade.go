@@ -1,0 +1,150 @@
+package postgres
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"skein.dev/skein/internal/store"
+)
+
+//go:embed upgrade.sql
+var upgradeSQL string
+
+const (
+	// statesStep is the number of runs that one step of Upgrade looks at.
+	statesStep = 5000
+	// buildMax bounds the time in which an index is built. A build that took longer is repeated from its
+	// beginning.
+	buildMax = time.Hour
+)
+
+var _ store.Upgrader = (*DB)(nil)
+
+// Upgrade implements store.Upgrader. It lists older runs by their states. Then it sets up tables and builds
+// an index: a migration would hold its locks until the end of its transaction, and nodes of the version
+// before would wait for them.
+func (d *DB) Upgrade(ctx context.Context) (more bool, err error) {
+	if more, err = upgradeStates(ctx, d); more && err == nil || d.built.Load() {
+		return more, err
+	}
+	tuned := tuneTables(ctx, d)
+	built, failed := buildIndex(ctx, d)
+	d.built.Store(built && tuned == nil)
+	return false, errors.Join(err, tuned, failed)
+}
+
+// upgradeStates lists the next older runs by their states.
+func upgradeStates(ctx context.Context, d *DB) (more bool, err error) {
+	begins, err := d.statesKnown(ctx)
+	if err != nil || d.statesListed.Load() || d.stands.Load() < formatStates {
+		return false, err
+	}
+	c, err := d.logs.take(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer d.logs.give(c)
+	if begins {
+		_, err := c.Exec(ctx, statements(upgradeSQL)["clearStates"]).ReadAll()
+		return err == nil, translate("clearStates", err)
+	}
+	more = true // also if another node holds the row of meta: it is at work
+	err = c.change(ctx, []query{{"listStates", args{}.int8(statesStep), func(r *row) error {
+		more = r.bool()
+		return r.damaged("the list of states")
+	}}})
+	return more, err
+}
+
+// statesKnown learns whether all runs are listed by their states. begins reports whether the listing has not
+// begun.
+func (d *DB) statesKnown(ctx context.Context) (begins bool, err error) {
+	if d.statesListed.Load() {
+		return false, nil
+	}
+	err = d.query(ctx, "statesListed", nil, func(r *row) error {
+		if r.bool() {
+			d.statesListed.Store(true)
+		}
+		begins = r.bool()
+		return r.damaged("the progress of the list of states")
+	})
+	return begins, err
+}
+
+// tuneTables lets autovacuum work on the large tables before a fifth of their rows is dead. It leaves a table
+// alone whose settings somebody has changed.
+func tuneTables(ctx context.Context, d *DB) error {
+	tables, err := list(ctx, d, query{name: "untuned"}, func(r *row, table *string) error {
+		*table = r.text()
+		return r.damaged("the settings of tables")
+	})
+	if err != nil || len(tables) == 0 {
+		return err
+	}
+	c, err := d.writers.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.writers.give(c)
+	for _, table := range tables {
+		_, failed := c.Exec(ctx, fmt.Sprintf(statements(upgradeSQL)["tune"], table)).ReadAll()
+		err = errors.Join(err, translate("tune table "+table, failed))
+	}
+	return err
+}
+
+// The states of an index in the answer of indexState.
+const (
+	indexMissing = iota
+	indexInvalid // its build has failed or is under way
+	indexValid
+)
+
+// requestIndex returns the state of the index of requests by their time.
+func requestIndex(ctx context.Context, d *DB) (state int64, err error) {
+	return state, d.query(ctx, "indexState", nil, func(r *row) error {
+		state = r.int()
+		return r.damaged("the state of an index")
+	})
+}
+
+// buildIndex builds the index of requests by their time without holding up writers, and reports whether it is
+// valid. A connection of its own does it, because it can take long. While another node builds the index, this
+// one does nothing.
+func buildIndex(ctx context.Context, d *DB) (built bool, err error) {
+	if state, err := requestIndex(ctx, d); err != nil || state == indexValid {
+		return err == nil, err
+	}
+	c, err := d.logs.open(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer hangUp(c) // this releases the advisory lock
+	sql := statements(upgradeSQL)
+	if _, err = c.Exec(ctx, fmt.Sprintf(sql["unbound"], buildMax.Milliseconds())).ReadAll(); err != nil {
+		return false, translate("build the index request_created", err)
+	}
+	mine, state := false, int64(indexMissing)
+	err = c.query(ctx, "tryLock", args{}.int8(buildKey(d.schema)), func(r *row) error {
+		mine = r.bool()
+		return r.damaged("an advisory lock")
+	})
+	if err != nil || !mine {
+		return false, err
+	}
+	err = c.query(ctx, "indexState", nil, func(r *row) error { // another node may have built it before the lock was free
+		state = r.int()
+		return r.damaged("the state of an index")
+	})
+	if err == nil && state == indexInvalid {
+		_, err = c.Exec(ctx, sql["dropRequests"]).ReadAll()
+	}
+	if err == nil && state != indexValid {
+		_, err = c.Exec(ctx, sql["indexRequests"]).ReadAll()
+	}
+	return err == nil, translate("build the index request_created", err)
+}
