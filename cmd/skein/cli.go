@@ -38,6 +38,8 @@ type cli struct {
 	flags      *pflag.FlagSet // of the command, once it has begun
 
 	cfg *app.Config // once a command has begun
+	// load reads the settings again, with the flags of this call.
+	load func() (*app.Config, error)
 }
 
 func newCLI(in, out, errs *os.File) *cli {
@@ -146,8 +148,10 @@ func (c *cli) do(f func(ctx context.Context, args []string) error) func(*cobra.C
 		if set("CI") {
 			c.noInput = true
 		}
+		flags := changedFlags(cmd)
+		c.load = func() (*app.Config, error) { return app.Load(flags, c.configFile) }
 		var err error
-		if c.cfg, err = app.Load(changedFlags(cmd), c.configFile); err != nil {
+		if c.cfg, err = c.load(); err != nil {
 			return err
 		}
 		return f(cmd.Context(), args)

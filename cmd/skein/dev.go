@@ -24,7 +24,8 @@ func (c *cli) devCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dev", Short: "Start a server with the examples loaded, and say what to try",
 		Long: `Starts a server with a worker, durable in the data folder, reachable from this machine only, and loads the
-examples. A second one on the same data folder names the first and ends (exit 5).`,
+examples. A second one on the same data folder names the first and ends (exit 5). It ends with its terminal, unless nohup
+keeps it.`,
 		Example: "  skein dev\n  skein dev --data /tmp/try --listen 127.0.0.1:9000",
 		Args:    cobra.NoArgs,
 		RunE:    c.do(func(ctx context.Context, _ []string) error { return c.serve(ctx, c.welcome) }),
@@ -45,7 +46,7 @@ func (c *cli) serve(ctx context.Context, ready func(context.Context, *app.Node) 
 			}
 		}
 	}
-	sig, stopSignals := signals()
+	sig, hup, stopSignals := serverSignals(ready != nil)
 	defer stopSignals()
 	opening, giveUp := context.WithCancel(ctx)
 	defer giveUp()
@@ -73,6 +74,8 @@ func (c *cli) serve(ctx context.Context, ready func(context.Context, *app.Node) 
 			}
 		case err := <-ended:
 			return err
+		case <-hup:
+			node.Reload(c.load)
 		case <-sig:
 			switch n++; n {
 			case 1:
@@ -86,6 +89,21 @@ func (c *cli) serve(ctx context.Context, ready func(context.Context, *app.Node) 
 				return errInterrupted
 			}
 		}
+	}
+}
+
+// serverSignals gives the signals that end a server, and those after which it reads its settings again. HUP
+// ends skein dev, because it means that the terminal was closed.
+func serverSignals(dev bool) (end, reload <-chan os.Signal, stop func()) {
+	if dev {
+		end, stop = signals(closedTerminal()...)
+		return end, nil, stop
+	}
+	end, stopEnd := signals()
+	reload, stopReload := hangups()
+	return end, reload, func() {
+		stopEnd()
+		stopReload()
 	}
 }
 

@@ -14,6 +14,9 @@ func (c *cli) serverCmd() *cobra.Command {
 TERM or Ctrl-C: nothing new is taken, running attempts may finish for --drain, then they are killed. What is
 unfinished goes on at the next start. A second signal ends the waiting.
 
+HUP reads the settings again. log_level, pass_env, the settings of retention and the certificate take effect at once;
+the log names other settings that changed and need a restart. If a file has an error, nothing changes.
+
 With --db postgres://… it is a node of a cluster: every server on that database, each with a --name and a data folder of its
 own. They share the work, and take over from one that is silent for longer than --lag.`,
 		Example: `  skein server

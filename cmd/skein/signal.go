@@ -12,9 +12,25 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }
 
-// signals gives every Ctrl-C and TERM, one by one.
-func signals() (ch chan os.Signal, stop func()) {
-	ch = make(chan os.Signal, 4) // an impatient person's
-	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
+// signals gives every Ctrl-C and TERM, one by one, and those of more.
+func signals(more ...os.Signal) (ch chan os.Signal, stop func()) {
+	ch = make(chan os.Signal, 4) // a person may press Ctrl-C several times
+	signal.Notify(ch, append([]os.Signal{os.Interrupt, syscall.SIGTERM}, more...)...)
 	return ch, func() { signal.Stop(ch) }
+}
+
+// hangups gives every HUP. A second one that comes while the first waits adds nothing.
+func hangups() (ch chan os.Signal, stop func()) {
+	ch = make(chan os.Signal, 1)
+	signal.Notify(ch, syscall.SIGHUP)
+	return ch, func() { signal.Stop(ch) }
+}
+
+// closedTerminal is the signal of a terminal that was closed, for a program that ends with its terminal.
+// nohup has it ignored.
+func closedTerminal() []os.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return nil
+	}
+	return []os.Signal{syscall.SIGHUP}
 }

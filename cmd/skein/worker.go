@@ -19,7 +19,7 @@ what it ran goes on for --lease; started again over the same data folder within 
 Tasks choose workers by group, labels or name (group:, labels:, node: in the workflow file).
 
 TERM or Ctrl-C: nothing new is taken, running attempts may finish for --drain, then they are killed, and run again
-elsewhere. A second signal ends the waiting.`,
+elsewhere. A second signal ends the waiting. HUP reads log_level and pass_env again, and names other settings that changed.`,
 		Example: `  skein worker --server http://node-1:8080,http://node-2:8080 --name w1 --slots 8
   skein worker --server http://node-1:8080 --group etl-workers --label disk=ssd,zone=a --data /srv/skein-w1`,
 		Args: cobra.NoArgs,
@@ -47,11 +47,14 @@ elsewhere. A second signal ends the waiting.`,
 func (c *cli) work(ctx context.Context) error {
 	sig, stopSignals := signals()
 	defer stopSignals()
+	hup, stopHangups := hangups()
+	defer stopHangups()
+	reload := make(chan func() (*app.Config, error), 1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	hurry := make(chan struct{})
 	ended := make(chan error, 1)
-	go func() { ended <- app.RunWorker(ctx, c.cfg, app.NewLog(c.cfg, c.err), hurry) }()
+	go func() { ended <- app.RunWorker(ctx, c.cfg, app.NewLog(c.cfg, c.err), hurry, reload) }()
 	for n := 0; ; {
 		select {
 		case err := <-ended:
@@ -63,6 +66,11 @@ func (c *cli) work(ctx context.Context) error {
 				return c.alreadyHeld(ctx, locked)
 			}
 			return err
+		case <-hup:
+			select {
+			case reload <- c.load:
+			default: // one waits already
+			}
 		case <-sig:
 			switch n++; n {
 			case 1:

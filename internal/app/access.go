@@ -75,7 +75,7 @@ func (n *Node) secure() (err error) {
 	n.http.Handler = server.UnderBase(n.cfg.BasePath, n.gate.Wrap(n.handler))
 	n.http.ReadTimeout = auth.StrangerBodyMax // of what net/http answers itself; the gate sets its own
 	n.http.ConnContext, n.http.ConnState = n.conns.Context, n.conns.State
-	n.http.TLSConfig, err = serverTLS(n.cfg, n.log)
+	n.http.TLSConfig, n.settled.read, err = serverTLS(n.cfg, n.log)
 	return err
 }
 

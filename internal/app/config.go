@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -37,7 +38,7 @@ type Config struct {
 	PassEnv   []string          // further variables of this process that tasks get
 	Lease     time.Duration     // how long attempts outlive the last renewal
 	Drain     time.Duration     // how long a shutdown waits for running attempts
-	LogLevel  string            // debug | info | warn | error
+	LogLevel  string            // debug | info | warn | error, at the start
 	LogFormat string            // text | json
 	APIToken  string            // what this process shows to servers
 	TokenFile string            // where that was read; "": it was said
@@ -93,7 +94,8 @@ type Config struct {
 	ByHand bool
 	// Recovery has this node see to it that all runs are looked at every minute.
 	Recovery  bool
-	Unclaimed time.Duration // how long an attempt may be handed over without being known to run
+	Unclaimed time.Duration  // how long an attempt may be handed over without being known to run
+	level     *slog.LevelVar // of the log; nil: no log was made yet
 	// Values is every setting in the order of the table, for `skein config view`.
 	Values []Value
 }

@@ -176,7 +176,7 @@ func (f *forgetting) workflow(ctx context.Context, w *store.Workflow, t *turn, n
 // past deletes lines of the ledger, backfills and versions of a workflow. more reports whether the next pass
 // has to continue.
 func (f *forgetting) past(ctx context.Context, w *store.Workflow, r *rule, t *turn, now dag.Micros) (gone int, more bool, err error) {
-	b := &f.n.cfg.Bounds
+	b := &f.n.keeping().Bounds
 	x := store.FireExpiry{Shard: w.Shard, Workflow: w.ID, Plain: before(now, b.FiresAge), Exceptions: before(now, b.ExceptionsAge), Keep: b.Fires,
 		Limit: pastRows, Days: store.DayOf(before(now, b.DaysAge)), After: t.fires}
 	lines, moreLines, err := f.steps(ctx, func() (n int, more bool, err error) {
@@ -232,7 +232,7 @@ func (f *forgetting) steps(ctx context.Context, step func() (n int, more bool, e
 // deleted deletes the rows of a deleted workflow once its runs are gone, and at last its own row. A retention
 // age of 0 keeps it for ever.
 func (f *forgetting) deleted(ctx context.Context, w *store.Workflow, now dag.Micros) (gone int, more bool, err error) {
-	age := f.n.cfg.RetentionAge
+	age := f.n.keeping().RetentionAge
 	if age == 0 {
 		return 0, false, nil
 	}
@@ -264,7 +264,7 @@ func (f *forgetting) records(ctx context.Context, now dag.Micros) error {
 	if !f.owns(recordsShard) {
 		return nil
 	}
-	b := &f.n.cfg.Bounds
+	b := &f.n.keeping().Bounds
 	x := store.RecordExpiry{Shard: recordsShard, Requests: before(now, b.KeysAge), RequestsKeep: b.Keys, Records: before(now, b.RecordsAge),
 		RecordsKeep: b.Records, Limit: pastRows}
 	n, _, err := f.steps(ctx, func() (n int, more bool, err error) {

@@ -5,14 +5,27 @@ import (
 	"log/slog"
 )
 
+// levels returns the level of the log, which can change while the process runs.
+func (c *Config) levels() *slog.LevelVar {
+	if c.level == nil {
+		c.level = new(slog.LevelVar)
+		c.level.Set(levelOf(c.LogLevel))
+	}
+	return c.level
+}
+
+// levelOf reads a level. A text that is none means info.
+func levelOf(text string) (level slog.Level) {
+	if err := level.UnmarshalText([]byte(text)); err != nil {
+		return slog.LevelInfo
+	}
+	return level
+}
+
 // NewLog makes the node's log. Lines about attempts carry workflow, run, task and attempt; lines about
 // runs carry run.
 func NewLog(c *Config, to io.Writer) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
-		level = slog.LevelInfo
-	}
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: c.levels()}
 	if c.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(to, options))
 	}

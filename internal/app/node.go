@@ -57,6 +57,12 @@ type Node struct {
 	gate         *auth.Gate
 	conns        *auth.Connections
 
+	settled *settled
+	// newer are the settings of the last reload, of which those of retention count; nil: there was none. rekept
+	// tells that they changed.
+	newer  atomic.Pointer[Config]
+	rekept chan struct{} // cap 1
+
 	leaving atomic.Bool // nothing new is accepted
 	over    bool        // the engine has ended by itself
 	ready   chan struct{}
@@ -86,7 +92,9 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	if err := prepareData(cfg.Data); err != nil {
 		return nil, err
 	}
-	n = &Node{cfg: cfg, log: log, life: uuid.NewString(), stopRenewals: func() {}, ready: make(chan struct{}), hurry: make(chan struct{}), stopMax: stopMax}
+	n = &Node{cfg: cfg, log: log, life: uuid.NewString(), stopRenewals: func() {}, ready: make(chan struct{}), hurry: make(chan struct{}), stopMax: stopMax, rekept: make(chan struct{}, 1)}
+	n.settled = newSettled(cfg, log)
+	n.settled.apply = n.apply
 	if n.lock, err = takeLock(cfg.Data); err != nil {
 		return nil, err
 	}
@@ -179,7 +187,7 @@ func (n *Node) open(ctx context.Context) error {
 	n.executor.resolve.kept = &keptFiles{own: newArtifactSource(cfg), member: n.member}
 	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log,
 		Past: func(ctx context.Context, k store.TriggerKey) (dag.Micros, error) { return forgotten(ctx, n.store, k) }})
-	srv, err := newServer(cfg, n.engine, log, face{n.listener.Addr().String(), n.leaving.Load}, neighboursOf(n.store, n.member, n.logs))
+	srv, err := newServer(cfg, n.engine, log, face{n.listener.Addr().String(), n.leaving.Load, func() workflow.Retention { return n.keeping().retention() }}, neighboursOf(n.store, n.member, n.logs))
 	if err != nil {
 		return err
 	}
@@ -207,8 +215,9 @@ func compiler() dag.Compiler {
 
 // face is what a server shows of its process.
 type face struct {
-	address string
-	leaving func() bool // nil: it never is
+	address   string
+	leaving   func() bool // nil: it never is
+	retention func() workflow.Retention
 }
 
 func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, own face, near neighbours) (*server.Server, error) {
@@ -218,7 +227,7 @@ func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, own face, near n
 	}
 	srv, err := server.New(server.Config{
 		Engine: e, Verify: func(ctx context.Context) ([]engine.Violation, error) { return Verify(ctx, cfg) }, Tokens: near.tokens, Classes: near.classes, Remote: near.remote, Holder: near.holder, Neighbours: near.others, Cluster: near.cluster, Logs: logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs, giver: near.giver}, Artifacts: newArtifactSource(cfg), Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax,
-		Retention: workflow.Retention{Age: workflow.Duration(cfg.RetentionAge), Runs: int64(cfg.RetentionRuns)}, Version: Version(), Listen: own.address, UI: page, AnyHost: cfg.open(), Metrics: near.metrics, SlotsStuckFor: near.stuck, Log: log,
+		Retention: own.retention, Version: Version(), Listen: own.address, UI: page, AnyHost: cfg.open(), Metrics: near.metrics, SlotsStuckFor: near.stuck, Log: log,
 		Node: server.Node{Name: cfg.Name, Roles: cfg.roles(), Started: time.Now()}, Leaving: own.leaving,
 	})
 	if err != nil {
@@ -547,7 +556,7 @@ func Observe(ctx context.Context, cfg *Config) (*Observer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), face{address: ListenDefault}, neighboursOf(db, nil, shared))
+	srv, err := newServer(cfg, e, slog.New(slog.DiscardHandler), face{address: ListenDefault, retention: cfg.retention}, neighboursOf(db, nil, shared))
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

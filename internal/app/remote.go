@@ -16,8 +16,9 @@ import (
 // ErrNoServer says that a worker was told of no node.
 var ErrNoServer = errors.New("a worker needs the URL of a node: --server http://node-1:8080[,http://node-2:8080]")
 
-// RunWorker is a worker that is no node, until ctx ends and it has drained; hurry ends that.
-func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan struct{}) error {
+// RunWorker runs a worker that is no node until ctx ends and the worker has drained. hurry ends the drain.
+// For each load that comes from reload, the worker reads its settings again with it.
+func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan struct{}, reload <-chan func() (*Config, error)) error {
 	if err := worker.Supported(); err != nil {
 		return err
 	}
@@ -58,6 +59,12 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 			log.Warn("the token passes in plain text: ask the node by its address with https://", "code", "token_in_plaintext", "server", server)
 		}
 	}
+	settled := newSettled(cfg, log)
+	settled.ignored = []string{"api_token"} // the worker reads the file again when a node refuses the token
+	settled.apply = func(name string, to *Config) bool {
+		return name == "log_level" || name == "pass_env" && w.PassEnv(to.PassEnv)
+	}
+	defer settled.follow(reload)()
 	log.Info("worker", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", servers)
 	d := deadline{drain: cfg.Drain, most: stopMax, hurry: hurry, log: log}
 	return d.run(ctx, func() error { return errors.Join(w.Run(ctx, hurry), lock.release()) })

@@ -130,6 +130,8 @@ func (f *forgetting) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-time.After(next):
+		case <-f.n.rekept:
+			clear(f.turns) // other bounds hold for each workflow now
 		}
 		if f.n.byHand() || f.rows == nil {
 			continue
@@ -165,7 +167,7 @@ func (f *forgetting) roots() (all []string) {
 
 // runs forgets finished runs of a workflow, a few at a time, and reports how many.
 func (f *forgetting) runs(ctx context.Context, w *store.Workflow, r *rule, now dag.Micros) (total int, err error) {
-	b := &f.n.cfg.Bounds
+	b := &f.n.keeping().Bounds
 	x := store.Expiry{Shard: w.Shard, Workflow: w.ID, Keep: int(r.Runs), Keyed: before(now, b.KeysAge), KeyedKeep: b.Keys,
 		Once: before(now, onceMin)}
 	if r.Age > 0 {
@@ -208,7 +210,7 @@ func (f *forgetting) rule(ctx context.Context, w *store.Workflow) (rule, error) 
 	if !known || r.version != w.Version {
 		v, err := f.n.store.Version(ctx, w.ID, w.Version)
 		if errors.Is(err, store.ErrNotFound) && w.State == store.WorkflowDeleted {
-			return rule{Retention: workflow.Retention{Age: workflow.Duration(f.n.cfg.RetentionAge), Runs: int64(f.n.cfg.RetentionRuns)}}, nil
+			return rule{Retention: workflow.Retention{Age: workflow.Duration(f.n.keeping().RetentionAge), Runs: int64(f.n.keeping().RetentionRuns)}}, nil
 		}
 		if err != nil {
 			return r, err
@@ -224,10 +226,10 @@ func (f *forgetting) rule(ctx context.Context, w *store.Workflow) (rule, error) 
 		f.rules[w.ID] = r
 	}
 	if r.Age == 0 {
-		r.Age = workflow.Duration(f.n.cfg.RetentionAge)
+		r.Age = workflow.Duration(f.n.keeping().RetentionAge)
 	}
 	if r.Runs == 0 {
-		r.Runs = int64(f.n.cfg.RetentionRuns)
+		r.Runs = int64(f.n.keeping().RetentionRuns)
 	}
 	return r, nil
 }

@@ -46,6 +46,13 @@ func (c *certificate) read() error {
 	return nil
 }
 
+// reload reads the pair at once, without waiting for certLook.
+func (c *certificate) reload() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.read()
+}
+
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,16 +67,17 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
-// serverTLS is what a node listens with; nil: in plain text.
-func serverTLS(cfg *Config, log *slog.Logger) (*tls.Config, error) {
+// serverTLS makes the TLS settings that a node listens with, and a function that reads its certificate again.
+// Both are nil for plain text.
+func serverTLS(cfg *Config, log *slog.Logger) (*tls.Config, func() error, error) {
 	if cfg.TLSCert == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	c, err := newCertificate(cfg.TLSCert, cfg.TLSKey, log)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrListen, err)
+		return nil, nil, fmt.Errorf("%w: %w", ErrListen, err)
 	}
-	return &tls.Config{GetCertificate: c.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
+	return &tls.Config{GetCertificate: c.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, c.reload, nil
 }
 
 // Transport is what this process calls servers and nodes with: the ordinary one, which also trusts

@@ -190,6 +190,9 @@ const (
 	final       = "FINAL"
 )
 
+// PassEnv changes the variables of this process that tasks get: see worker.Link.PassEnv.
+func (r *Worker) PassEnv(names []string) bool { return r.work.PassEnv(names) }
+
 // Run works until ctx ends. Then it takes nothing new, lets what runs finish for Config.Drain (or until
 // hurry is closed), ends the rest, and leaves.
 func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {

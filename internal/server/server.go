@@ -50,8 +50,8 @@ type Config struct {
 	// Cluster is the one that the node is in; nil: it is alone.
 	Cluster Cluster
 
-	// Retention is what holds for the runs of workflows that say nothing of it.
-	Retention workflow.Retention
+	// Retention returns the retention of runs whose workflow has none.
+	Retention func() workflow.Retention
 
 	TasksMax int    // of one workflow; 0: dag.TasksMax
 	Version  string // of the program

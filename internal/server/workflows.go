@@ -109,7 +109,7 @@ func (s *Server) fullWorkflow(ctx context.Context, w *store.Workflow) (api.Workf
 
 // retention is what holds for a workflow: what it says, and the node's for the rest.
 func (s *Server) retention(def *workflow.Workflow) *api.Retention {
-	keep, own := def.Retention, s.cfg.Retention
+	keep, own := def.Retention, s.cfg.Retention()
 	out := &api.Retention{Default: keep == workflow.Retention{}}
 	if keep.Age == 0 {
 		keep.Age = own.Age

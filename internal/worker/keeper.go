@@ -361,7 +361,7 @@ func (k *keeper) serve(conn *net.UnixConn, proves func(shown *os.File) error) {
 }
 
 func (k *keeper) welcome() *welcome {
-	w := &welcome{Tag: k.journal.tag, Containment: k.w.Containment(), Left: k.until - Boot(), Ended: k.journal.ended()}
+	w := &welcome{Tag: k.journal.tag, Containment: k.w.Containment(), Left: k.until - Boot(), Ended: k.journal.ended(), Rebases: true}
 	for _, h := range k.running {
 		w.Running = append(w.Running, *h)
 	}
@@ -387,6 +387,9 @@ func (k *keeper) obey(from *stream, o *order) bool {
 	}
 	if o.Release {
 		k.release()
+	}
+	if o.Base != nil {
+		k.w.equip(o.Base)
 	}
 	jobs := append(k.parked, o.Jobs...)
 	k.parked = nil

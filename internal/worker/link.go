@@ -39,7 +39,9 @@ type Link struct {
 	outSize int // of the jobs in out
 	wake    chan struct{}
 	live    map[ID]*parcelState
-	said    string // the containment
+	said    string   // the containment
+	pass    []string // variables of this process that tasks get, besides those that every task gets
+	rebases bool     // the keeper takes another environment while it runs
 	tag     *string
 	renewed time.Duration
 	closing bool
@@ -96,23 +98,36 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 		cfg.Lease = LeaseDefault
 	}
 	l := &Link{cfg: c, lease: cfg.Lease, lock: cfg.Lock, data: data, log: c.Log, stop: make(chan struct{}), wake: make(chan struct{}, 1),
-		live: map[ID]*parcelState{}, idle: make(chan struct{}), incoming: incoming(data)}
+		pass: c.PassEnv, live: map[ID]*parcelState{}, idle: make(chan struct{}), incoming: incoming(data)}
 	l.life, l.die = context.WithCancel(context.Background())
 	p, w, err := l.find(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	l.sweepIncoming(w.Running)
-	l.peer, l.said = p, w.Containment
+	l.peer, l.said, l.rebases = p, w.Containment, w.Rebases
 	for _, h := range w.Running {
 		l.live[h.Key.ID()] = &parcelState{key: h.Key, sent: p}
 	}
 	return l, &Adopted{Tag: w.Tag, Running: w.Running, Ended: w.Ended, Anew: p.gone != nil}, nil
 }
 
-// hello is what every keeper is told first.
+// hello makes the first message to a keeper.
 func (l *Link) hello() *order {
-	return &order{Hello: &hello{Slots: l.cfg.Slots, LogMax: l.cfg.LogMax, Base: baseEnv(l.cfg.PassEnv)}}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &order{Hello: &hello{Slots: l.cfg.Slots, LogMax: l.cfg.LogMax, Base: baseEnv(l.pass)}}
+}
+
+// PassEnv changes the variables of this process that tasks get, for attempts that begin from now on. It
+// returns false if the keeper is of an earlier version; the next keeper knows the names in any case.
+func (l *Link) PassEnv(names []string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pass = slices.Clone(names)
+	l.out.Base = baseEnv(l.pass)
+	l.rouse()
+	return l.rebases
 }
 
 // Begin starts the reports. What is adopted and runs will be reported; its ends that Connect has told, and

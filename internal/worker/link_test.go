@@ -561,3 +561,42 @@ func TestLastWords(t *testing.T) {
 		t.Errorf("on a full disk: %q", got)
 	}
 }
+
+// TestPassEnv: attempts that begin later get the variables that were named later, also from the next keeper.
+// A keeper of an earlier version does not take them.
+func TestPassEnv(t *testing.T) {
+	t.Setenv("ALPHA", "one")
+	b := newBond(t, t.TempDir(), time.Minute)
+	outputs := func(task string) string {
+		t.Helper()
+		b.Start(shell(task, 1, "echo a=$ALPHA >> $SKEIN_OUTPUT"))
+		return string(b.result().Outputs)
+	}
+	if got := outputs("before"); got != `{"a":""}` {
+		t.Errorf("before: %s", got)
+	}
+	if !b.PassEnv([]string{"ALPHA"}) {
+		t.Error("the keeper does not take another environment")
+	}
+	if got := outputs("after"); got != `{"a":"one"}` {
+		t.Errorf("after: %s", got)
+	}
+	b.mu.Lock()
+	p := b.peer
+	b.mu.Unlock()
+	p.kill()
+	b.until("another keeper", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.peer != nil && b.peer != p
+	})
+	if got := outputs("again"); got != `{"a":"one"}` {
+		t.Errorf("with the next keeper: %s", got)
+	}
+	b.mu.Lock()
+	b.rebases = false
+	b.mu.Unlock()
+	if b.PassEnv(nil) {
+		t.Error("a keeper of an earlier version takes another environment")
+	}
+}

@@ -79,8 +79,8 @@ func (l *Link) meet(p *peer, w *welcome) {
 	l.settle(w.Ended...)
 	var lost []Key
 	l.mu.Lock()
-	l.peer, l.said = p, w.Containment
-	l.out, l.outSize, l.ponged = order{Tag: l.tag, Renew: l.renewed, Taken: l.out.Taken}, 0, l.pinged
+	l.peer, l.said, l.rebases = p, w.Containment, w.Rebases
+	l.out, l.outSize, l.ponged = order{Tag: l.tag, Renew: l.renewed, Taken: l.out.Taken, Base: baseEnv(l.pass)}, 0, l.pinged
 	if l.closing {
 		l.out.Kill = true
 	}
@@ -174,7 +174,7 @@ func (l *Link) next(p *peer) *order {
 }
 
 func (o *order) empty() bool {
-	return o.Hello == nil && o.Renew == 0 && o.Ping == 0 && o.Tag == nil && len(o.Jobs)+len(o.Stops)+len(o.Taken) == 0 && !o.Kill && !o.End && !o.Release
+	return o.Hello == nil && o.Renew == 0 && o.Ping == 0 && o.Tag == nil && len(o.Jobs)+len(o.Stops)+len(o.Taken) == 0 && !o.Kill && !o.End && !o.Release && o.Base == nil
 }
 
 // ping kills a keeper that has not answered for about a lease: frozen, it could hold nothing to its end.

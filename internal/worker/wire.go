@@ -48,6 +48,9 @@ type order struct {
 	Kill    bool // everything, because the worker closes
 	End     bool // nothing is left to do
 	Release bool // of what the keeper holds the worker wants nothing
+	// Base replaces that of the greeting for attempts that begin from now on. A keeper whose welcome has no
+	// Rebases ignores it.
+	Base []string
 }
 
 // hello says how the worker wants attempts to be run. The open file of its folder's lock comes with it: see proof.go.
@@ -93,6 +96,7 @@ type welcome struct {
 	Left        time.Duration // of the lease; negative: it has ended
 	Running     []Held
 	Ended       []Result // not taken yet
+	Rebases     bool     // the keeper takes order.Base
 }
 
 // Held is an attempt that a keeper runs.

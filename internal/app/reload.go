@@ -1,0 +1,207 @@
+package app
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"skein.dev/skein/internal/workflow"
+)
+
+// settled is the settings of a process while it runs: those of its start, and those that changed since.
+type settled struct {
+	log *slog.Logger
+	// read checks files that a reload reads besides the settings; nil: there are none.
+	read func() error
+	// apply puts a setting into force. It returns false if that needs a restart.
+	apply func(name string, to *Config) bool
+	// ignored are settings whose values this process reads again by itself.
+	ignored []string
+
+	mu    sync.Mutex // protects following fields
+	start *Config
+	now   map[string]string // values of settings that changed since the start
+}
+
+func newSettled(cfg *Config, log *slog.Logger) *settled {
+	cfg.levels()
+	return &settled{log: log, start: cfg, now: map[string]string{}}
+}
+
+// value returns a setting as it holds now. The lock is held.
+func (s *settled) value(name string) string {
+	if name == "log_level" {
+		return s.level()
+	}
+	if v, ok := s.now[name]; ok {
+		return v
+	}
+	for _, v := range s.start.Values {
+		if v.Name == name {
+			return v.Value
+		}
+	}
+	return ""
+}
+
+// level returns the level of the log.
+func (s *settled) level() string { return strings.ToLower(s.start.levels().Level().String()) }
+
+// setLevel changes the level of the log until the process ends, or until the next reload.
+func (s *settled) setLevel(level string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from := s.level()
+	if from == level {
+		return
+	}
+	s.tell("log_level", from, level, func() { s.start.levels().Set(levelOf(level)) })
+}
+
+// tell logs a change and makes it. If the log becomes quieter, the line comes first.
+func (s *settled) tell(name, from, to string, change func()) {
+	quieter := name == "log_level" && levelOf(to) > levelOf(from)
+	if !quieter {
+		change()
+	}
+	s.log.Info("setting changed", "code", "setting_changed", "setting", name, "from", from, "to", to)
+	if quieter {
+		change()
+	}
+}
+
+// reload reads the settings again and puts those into force that can change while the process runs. It names the others. If
+// the settings cannot be read, it changes nothing.
+func (s *settled) reload(load func() (*Config, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to, err := load()
+	if err == nil && s.read != nil {
+		err = s.read()
+	}
+	if err != nil {
+		s.log.Error("the settings could not be read again; nothing changed", "code", "reload_failed", "err", err)
+		return
+	}
+	fixed, changed := []string(nil), false
+	for _, v := range s.inOrder(to.Values) {
+		from := s.value(v.Name)
+		name, differs := s.differs(&v, from, to)
+		if !differs || slices.Contains(s.ignored, v.Name) {
+			continue
+		}
+		if !s.apply(name, to) {
+			fixed = append(fixed, name)
+			continue
+		}
+		changed = true
+		s.now[v.Name] = v.Value
+		s.tell(name, from, v.Value, func() {
+			if name == "log_level" {
+				s.start.levels().Set(levelOf(v.Value))
+			}
+		})
+	}
+	switch {
+	case len(fixed) > 0:
+		s.log.Warn("changed settings need a restart", "code", "settings_need_restart", "settings", strings.Join(fixed, ","))
+	case !changed:
+		s.log.Info("the settings were read again; none changed", "code", "settings_unchanged")
+	}
+}
+
+// inOrder puts the level of the log first if the log becomes louder, and last if it becomes quieter, so that the log has a
+// line for each change.
+func (s *settled) inOrder(values []Value) []Value {
+	rest, level := slices.Clone(values), Value{}
+	for i, v := range rest {
+		if v.Name == "log_level" {
+			rest, level = slices.Delete(rest, i, i+1), v
+			break
+		}
+	}
+	if levelOf(level.Value) > s.start.levels().Level() {
+		return append(rest, level)
+	}
+	return append([]Value{level}, rest...)
+}
+
+// follow reloads with each load that comes, until stop is called.
+func (s *settled) follow(loads <-chan func() (*Config, error)) (stop func()) {
+	over, wait := make(chan struct{}), sync.WaitGroup{}
+	wait.Go(func() {
+		for {
+			select {
+			case load := <-loads:
+				s.reload(load)
+			case <-over:
+				return
+			}
+		}
+	})
+	return func() {
+		close(over)
+		wait.Wait()
+	}
+}
+
+// differs compares a setting with the one in force, and names the setting that the operator changed. A default
+// may depend on the machine, so two defaults are equal. A value that is not shown is compared where it is used.
+func (s *settled) differs(v *Value, from string, to *Config) (name string, differs bool) {
+	a, b := s.start, to
+	switch v.Name {
+	case "db":
+		return settingOf(v, "db_file"), a.Postgres != b.Postgres || a.DB != b.DB
+	case "api_token":
+		return settingOf(v, "token_file"), a.APIToken != b.APIToken
+	case "egress_proxy":
+		return v.Name, a.EgressProxy != b.EgressProxy
+	}
+	if _, changed := s.now[v.Name]; !changed && v.Origin == originDefault && s.start.Default(v.Name) && v.Name != "log_level" {
+		return v.Name, false
+	}
+	return v.Name, from != v.Value
+}
+
+// settingOf returns the name of a setting, or of the setting that names the file with its value.
+func settingOf(v *Value, file string) string {
+	if v.Origin == originDefault {
+		return file
+	}
+	return v.Name
+}
+
+// Reload reads the settings again while the node runs, see settled.reload.
+func (n *Node) Reload(load func() (*Config, error)) { n.settled.reload(load) }
+
+// apply puts a changed setting into force, if that needs no restart.
+func (n *Node) apply(name string, to *Config) bool {
+	switch {
+	case name == "log_level":
+		return true // settled does it
+	case name == "pass_env":
+		return n.worker.PassEnv(to.PassEnv)
+	case strings.HasPrefix(name, "retention_"):
+		n.newer.Store(to)
+		select {
+		case n.rekept <- struct{}{}:
+		default:
+		}
+		return true
+	}
+	return false
+}
+
+// keeping returns the settings of retention that hold now.
+func (n *Node) keeping() *Config {
+	if c := n.newer.Load(); c != nil {
+		return c
+	}
+	return n.cfg
+}
+
+// retention is what holds for runs whose workflow has no retention.
+func (c *Config) retention() workflow.Retention {
+	return workflow.Retention{Age: workflow.Duration(c.RetentionAge), Runs: int64(c.RetentionRuns)}
+}
