@@ -40,6 +40,7 @@ var allowed = map[string][]string{
 	"internal/past":                  {"internal/dag", "internal/store"},
 	"internal/peer":                  {"internal/dag", "internal/store", "internal/engine"},
 	"internal/secret":                {},
+	"internal/access":                {"internal/dag", "internal/suggest"},
 	"internal/glob":                  {},
 	"internal/artifact":              {"internal/glob"},
 	"internal/auth":                  {"internal/dag", "internal/store", "internal/line", "api/v1"},

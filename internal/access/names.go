@@ -1,0 +1,63 @@
+package access
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// nameMax bounds the name of a principal or a role, in bytes, as it was written and as it is kept.
+const nameMax = 100
+
+// Name returns the one form in which the name of a principal or a role is kept and compared: NFKC, case-folded. It
+// refuses a text that is no name. Name of a name that it returned is that name.
+func Name(text string) (string, error) {
+	if text == "" || len(text) > nameMax || !utf8.ValidString(text) {
+		return "", fmt.Errorf("%.60q is no name: a name has 1 to %d bytes of text", text, nameMax)
+	}
+	name := fold(text)
+	if len(name) > nameMax || fold(name) != name {
+		return "", fmt.Errorf("%.60q is no name: it has no short normal form", text)
+	}
+	for i, c := range name {
+		if nameRune(c) && (i > 0 || unicode.IsLetter(c) || unicode.IsDigit(c)) {
+			continue
+		}
+		return "", fmt.Errorf("%.60q is no name: %q cannot be there; names begin with a letter or a digit and have letters, "+
+			"digits and -_.@+ only", text, c)
+	}
+	return name, nil
+}
+
+// fold is NFKC and case folding. Folding can undo the normal form, and the reverse, so each is applied twice.
+func fold(text string) string {
+	for range 2 {
+		text = norm.NFKC.String(cases.Fold().String(norm.NFKC.String(text)))
+	}
+	return text
+}
+
+// nameRune reports whether a character may be in a name. Characters that are not drawn may not.
+func nameRune(c rune) bool {
+	if unicode.Is(unicode.Other_Default_Ignorable_Code_Point, c) || unicode.Is(unicode.Variation_Selector, c) {
+		return false
+	}
+	return unicode.IsLetter(c) || unicode.IsMark(c) || unicode.IsDigit(c) || strings.ContainsRune("-_.@+", c)
+}
+
+// namespacePattern is how the workflow file writes a namespace.
+var namespacePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// checkNamespace refuses a text that names no namespace, nor all of them.
+func checkNamespace(ns string) error {
+	if ns == Everywhere || namespacePattern.MatchString(ns) {
+		return nil
+	}
+	return fmt.Errorf("%.70q names no namespace: want a name of a-z, 0-9 and -, at most 63 characters, or %s for all",
+		ns, Everywhere)
+}

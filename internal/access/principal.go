@@ -1,0 +1,239 @@
+package access
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// Kind is what a principal is.
+type Kind uint8
+
+// The kinds of principals. The zero Kind is none: it may do nothing that is not public.
+const (
+	_ Kind = iota
+	User
+	Service
+	Worker // calls the protocol of workers, nothing else
+	Node   // calls the other nodes of the cluster, nothing else
+)
+
+var kindNames = [...]string{"none", "user", "service", "worker", "node"}
+
+// String returns the kind's name.
+func (k Kind) String() string {
+	if int(k) >= len(kindNames) {
+		return kindNames[0]
+	}
+	return kindNames[k]
+}
+
+// Binding gives a role to a principal in one namespace, or Everywhere.
+type Binding struct {
+	Role      Role
+	Namespace string
+	Expires   dag.Micros // by the store's clock; 0: never
+}
+
+// Scope narrows the rights of a principal to those of one of its tokens. The zero Scope leaves nothing.
+type Scope struct {
+	Verbs      Verbs
+	Namespaces []string // Everywhere among them: all
+}
+
+// Whole is the scope of a token that may do all that its principal may.
+func Whole() Scope { return Scope{Verbs: assignable, Namespaces: []string{Everywhere}} }
+
+// grant is a set of verbs that counts until an instant.
+type grant struct {
+	verbs   Verbs
+	expires dag.Micros // 0: never
+}
+
+func (g grant) has(v Verb, now dag.Micros) bool {
+	return g.verbs.Has(v) && (g.expires == 0 || now < g.expires)
+}
+
+// BindingsMax bounds the bindings of one principal.
+const BindingsMax = 1000
+
+// Principal is a caller with its rights, as its bindings and the scope of its token give them. It does not change. The
+// zero Principal may do nothing that is not public.
+type Principal struct {
+	Name  string
+	Kind  Kind
+	all   []grant // in all namespaces and for the cluster
+	in    map[string][]grant
+	scope Verbs // for the cluster
+}
+
+// NewPrincipal gives a principal the rights that its bindings have in common with a scope. A binding for a namespace
+// that has no valid name gives nothing. Workers and nodes have no bindings.
+func NewPrincipal(kind Kind, name string, bindings []Binding, scope Scope) (*Principal, error) {
+	p := &Principal{Name: name, Kind: kind, in: map[string][]grant{}}
+	switch {
+	case len(bindings) > BindingsMax:
+		return nil, fmt.Errorf("%s has %d bindings, at most %d count; give roles for all namespaces instead", name, len(bindings), BindingsMax)
+	case kind == Worker || kind == Node:
+		return p, nil
+	}
+	wide := slices.Contains(scope.Namespaces, Everywhere)
+	for _, b := range bindings {
+		g := grant{b.Role.Verbs & scope.Verbs & assignable, b.Expires}
+		switch {
+		case g.verbs == 0 || checkNamespace(b.Namespace) != nil:
+		case b.Namespace == Everywhere && wide:
+			p.all = add(p.all, g)
+		case b.Namespace == Everywhere:
+			for _, ns := range scope.Namespaces {
+				if checkNamespace(ns) == nil {
+					p.in[ns] = add(p.in[ns], g)
+				}
+			}
+		case wide || slices.Contains(scope.Namespaces, b.Namespace):
+			p.in[b.Namespace] = add(p.in[b.Namespace], g)
+		}
+	}
+	return p, nil
+}
+
+// add joins grants that expire at the same instant.
+func add(to []grant, g grant) []grant {
+	for i := range to {
+		if to[i].expires == g.expires {
+			to[i].verbs |= g.verbs
+			return to
+		}
+	}
+	return append(to, g)
+}
+
+// Decide reports whether a principal has a verb in a namespace now, by the store's clock. For what belongs to the
+// cluster the namespace is Everywhere: then only bindings for all namespaces count. The zero Verb, a principal that is
+// nil, and an empty namespace deny.
+func Decide(p *Principal, v Verb, namespace string, now dag.Micros) bool {
+	if v >= Public {
+		return special(p, v)
+	}
+	if p == nil || namespace == "" {
+		return false
+	}
+	for i := range p.all {
+		if p.all[i].has(v, now) {
+			return true
+		}
+	}
+	for _, g := range p.in[namespace] {
+		if g.has(v, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// special decides about the verbs that no role holds.
+func special(p *Principal, v Verb) bool {
+	switch v {
+	case Public:
+		return true
+	case Self:
+		return p != nil && (p.Kind == User || p.Kind == Service)
+	case WorkerCall:
+		return p != nil && p.Kind == Worker
+	case NodeCall:
+		return p != nil && p.Kind == Node
+	}
+	return false
+}
+
+// Namespaces is a set of namespaces that a list shows. The zero Namespaces is none.
+type Namespaces struct {
+	all   bool
+	names []string // in order
+}
+
+// All reports whether the set has every namespace.
+func (n Namespaces) All() bool { return n.all }
+
+// Names returns the namespaces in order. It returns nothing if the set has every namespace: ask All first.
+func (n Namespaces) Names() []string { return n.names }
+
+// Has reports whether a namespace is in the set.
+func (n Namespaces) Has(namespace string) bool {
+	_, in := slices.BinarySearch(n.names, namespace)
+	return n.all || in
+}
+
+// Visible returns the namespaces in which a principal has a verb now. A list shows these and no others.
+func Visible(p *Principal, v Verb, now dag.Micros) (seen Namespaces) {
+	if p == nil || v >= Public {
+		return seen
+	}
+	if seen.all = slices.ContainsFunc(p.all, func(g grant) bool { return g.has(v, now) }); seen.all {
+		return seen
+	}
+	for _, ns := range slices.Sorted(maps.Keys(p.in)) {
+		if slices.ContainsFunc(p.in[ns], func(g grant) bool { return g.has(v, now) }) {
+			seen.names = append(seen.names, ns)
+		}
+	}
+	return seen
+}
+
+// Can returns the verbs that a principal has now, by namespace. Those that it has in all namespaces and for the cluster
+// are under Everywhere, and not repeated elsewhere.
+func Can(p *Principal, now dag.Micros) map[string]Verbs {
+	can := map[string]Verbs{}
+	if p == nil {
+		return can
+	}
+	sum := func(grants []grant) (set Verbs) {
+		for v := range assignable.All() {
+			if slices.ContainsFunc(grants, func(g grant) bool { return g.has(v, now) }) {
+				set |= VerbsOf(v)
+			}
+		}
+		return set
+	}
+	everywhere := sum(p.all)
+	for ns, grants := range p.in {
+		if set := sum(grants) &^ everywhere; set != 0 {
+			can[ns] = set
+		}
+	}
+	if everywhere != 0 {
+		can[Everywhere] = everywhere
+	}
+	return can
+}
+
+// MayGive refuses to let a principal give a role, or a token with some verbs, in a namespace, unless it has each of
+// the verbs there. So no right is ever given by a principal that does not have it.
+func MayGive(p *Principal, verbs Verbs, namespace string, now dag.Micros) error {
+	if err := checkNamespace(namespace); err != nil {
+		return err
+	}
+	missing := verbs &^ assignable
+	for v := range verbs.All() {
+		if !Decide(p, v, namespace, now) {
+			missing |= VerbsOf(v)
+		}
+	}
+	switch {
+	case verbs == 0:
+		return errors.New("there is no verb to give; name at least one")
+	case missing != 0:
+		return fmt.Errorf("you can give only verbs that you have in %s; you do not have %s", place(namespace), missing)
+	}
+	return nil
+}
+
+func place(namespace string) string {
+	if namespace == Everywhere {
+		return "all namespaces"
+	}
+	return "the namespace " + namespace
+}

@@ -1,0 +1,50 @@
+package access
+
+import (
+	"fmt"
+	"strings"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// Refusal is why a call is refused.
+type Refusal struct {
+	// Verb is the one that is missing, in Namespace (Everywhere: for the cluster).
+	Verb      Verb
+	Namespace string
+	// Hidden: the caller may not know that the object exists. The answer is the one for an object that is not there.
+	Hidden bool
+	// Roles have the verb.
+	Roles []string
+}
+
+// Error names the verb that is missing and the roles that have it. If the refusal is hidden, it names nothing.
+func (r *Refusal) Error() string {
+	if r.Hidden {
+		return "there is no such object"
+	}
+	text := fmt.Sprintf("this call needs the verb %s in %s", r.Verb, place(r.Namespace))
+	if len(r.Roles) > 0 {
+		text += "; the roles that have it: " + strings.Join(r.Roles, ", ")
+	}
+	return text
+}
+
+// Need is what a call needs.
+type Need struct {
+	Verb Verb
+	// See is the verb that shows the object. Zero: the object is no secret.
+	See Verb
+	// Namespace is the object's; Everywhere: the object belongs to the cluster.
+	Namespace string
+}
+
+// Check returns a *Refusal for a call, unless the principal has the verb that it needs. The refusal is hidden if the
+// principal may not see the object. custom are the roles beyond the built-in ones that the refusal names.
+func Check(p *Principal, need Need, now dag.Micros, custom ...Role) error {
+	if Decide(p, need.Verb, need.Namespace, now) {
+		return nil
+	}
+	hidden := need.See != 0 && !Decide(p, need.See, need.Namespace, now)
+	return &Refusal{Verb: need.Verb, Namespace: need.Namespace, Hidden: hidden, Roles: holders(need.Verb, custom)}
+}

@@ -1,0 +1,80 @@
+package access
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Role is a named set of verbs.
+type Role struct {
+	Name  string
+	Verbs Verbs
+}
+
+// Everywhere is the namespace of a binding that counts in all namespaces and for the cluster.
+const Everywhere = "*"
+
+var (
+	viewerVerbs = VerbsOf(WorkflowRead, RunRead, ScheduleRead, QueueRead, Graph, Explain, Events,
+		LogRead, ArtifactRead, RunValues)
+	operatorVerbs = viewerVerbs | VerbsOf(RunStart, RunControl, RunRedo, ScheduleOperate, BackfillWrite,
+		WorkflowOperate, RunApprove, RunMark)
+	editorVerbs = operatorVerbs | VerbsOf(WorkflowSource, WorkflowWrite, WorkflowDelete, QueueWrite)
+	adminVerbs  = editorVerbs | VerbsOf(SecretList, SecretWrite, MemberWrite, TokenNamespace, AuditRead)
+	// assignable is what roles can hold: each verb before Public.
+	assignable   = Verbs(1<<Public - 1<<WorkflowRead)
+	auditorVerbs = VerbsOf(AuditRead, WorkflowRead, RunRead, ScheduleRead, QueueRead, UserRead, RoleRead)
+)
+
+// builtin are the roles that come with the program, from the narrowest to the widest.
+var builtin = []Role{
+	{"viewer", viewerVerbs},
+	{"operator", operatorVerbs},
+	{"editor", editorVerbs},
+	{"admin", adminVerbs},
+	{"cluster", assignable},
+	{"auditor", auditorVerbs},
+}
+
+// Builtin returns the roles that come with the program.
+func Builtin() []Role { return slices.Clone(builtin) }
+
+// BuiltinRole finds a role that comes with the program.
+func BuiltinRole(name string) (Role, bool) {
+	for _, r := range builtin {
+		if r.Name == name {
+			return r, true
+		}
+	}
+	return Role{}, false
+}
+
+// NewRole makes a custom role. It refuses names that are taken by the program and sets that hold nothing.
+func NewRole(name string, verbs Verbs) (Role, error) {
+	name, err := Name(name)
+	if err != nil {
+		return Role{}, err
+	}
+	switch _, taken := BuiltinRole(name); {
+	case taken:
+		return Role{}, fmt.Errorf("the role %s comes with the program; choose another name", name)
+	case verbs == 0:
+		return Role{}, fmt.Errorf("the role %s has no verb; give it at least one", name)
+	case !assignable.Covers(verbs):
+		return Role{}, fmt.Errorf("the role %s has verbs that no role can hold: %s", name, verbs&^assignable)
+	}
+	return Role{name, verbs}, nil
+}
+
+// holders returns the names of the roles that hold a verb, first the ones that come with the program.
+func holders(v Verb, custom []Role) []string {
+	names := []string{}
+	for _, roles := range [...][]Role{builtin, custom} {
+		for _, r := range roles {
+			if r.Verbs.Has(v) {
+				names = append(names, r.Name)
+			}
+		}
+	}
+	return names
+}
