@@ -50,7 +50,7 @@ type Config struct {
 	// Cluster is the one that the node is in; nil: it is alone.
 	Cluster Cluster
 
-	// Retention returns the retention of runs whose workflow has none.
+	// Retention returns the retention of runs whose workflow has none; nil: there is none.
 	Retention func() workflow.Retention
 
 	TasksMax int    // of one workflow; 0: dag.TasksMax
@@ -170,6 +170,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.TasksMax == 0 {
 		cfg.TasksMax = dag.TasksMax
+	}
+	if cfg.Retention == nil {
+		cfg.Retention = func() workflow.Retention { return workflow.Retention{} }
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, engine: cfg.Engine, mux: http.NewServeMux(), guard: newGuard(cfg.Listen),
 		layouts: newLayouts(), hooks: make(places, hooksMax), told: map[string]time.Time{}}
