@@ -10,6 +10,7 @@ import (
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
@@ -71,12 +72,26 @@ func someToken(ctx context.Context, c *Config, st store.Tokens) error {
 // secure shows the certificate, requires tokens of callers from elsewhere, and bounds what callers cost.
 func (n *Node) secure() (err error) {
 	n.gate = auth.New(auth.Config{Store: n.store, Required: n.cfg.open(), Route: n.route, Channel: n.member.proofs(), Log: n.log})
-	n.conns = auth.NewConnections(n.listener, n.cfg.Connections)
+	n.conns = auth.NewConnections(n.listener, n.cfg.Connections, max(n.cfg.Connections, auth.ConnectionsOfAll))
 	n.http.Handler = server.UnderBase(n.cfg.BasePath, n.gate.Wrap(n.handler))
 	n.http.ReadTimeout = auth.StrangerBodyMax // of what net/http answers itself; the gate sets its own
 	n.http.ConnContext, n.http.ConnState = n.conns.Context, n.conns.State
 	n.http.TLSConfig, n.settled.read, err = serverTLS(n.cfg, n.log)
 	return err
+}
+
+// neighbours returns what the server needs of the cluster and of this process.
+func (n *Node) neighbours() neighbours {
+	near := neighboursOf(n.store, n.member, n.logs)
+	near.metrics = append(near.metrics, n.doorMetrics)
+	return near
+}
+
+// doorMetrics shows what the bounds of calls and connections count.
+func (n *Node) doorMetrics(p *metric.Page) {
+	p.Set("calls_refused_total", float64(n.gate.Refused()))
+	p.Set("connections_closed_total", float64(n.conns.Closed()))
+	p.Set("body_bytes", float64(n.gate.BodyBytes()))
 }
 
 // route is what is known of a request before its body is read.

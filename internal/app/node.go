@@ -187,7 +187,8 @@ func (n *Node) open(ctx context.Context) error {
 	n.executor.resolve.kept = &keptFiles{own: newArtifactSource(cfg), member: n.member}
 	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log,
 		Past: func(ctx context.Context, k store.TriggerKey) (dag.Micros, error) { return forgotten(ctx, n.store, k) }})
-	srv, err := newServer(cfg, n.engine, log, face{n.listener.Addr().String(), n.leaving.Load, func() workflow.Retention { return n.keeping().retention() }}, neighboursOf(n.store, n.member, n.logs))
+	own := face{n.listener.Addr().String(), n.leaving.Load, func() workflow.Retention { return n.keeping().retention() }}
+	srv, err := newServer(cfg, n.engine, log, own, n.neighbours())
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,7 @@ var headers = [...][2]string{
 	{"Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
 	{"Cross-Origin-Opener-Policy", "same-origin"},
 	{"Cross-Origin-Resource-Policy", "same-origin"},
+	{"Permissions-Policy", "camera=(), display-capture=(), geolocation=(), microphone=(), midi=(), payment=(), serial=(), usb=()"},
 }
 
 // hstsYear has browsers use TLS for a year once they have met it.
@@ -49,7 +50,8 @@ func SetHeaders(h http.Header, r *http.Request) {
 	}
 }
 
-// local reports whether a host is this machine for whoever calls it: other programs there use other ports of it.
+// local reports whether a host is this machine for whoever calls it: other programs there use other ports of
+// it.
 func local(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
@@ -59,9 +61,9 @@ func local(hostport string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// answer is the answer to a request, past all handlers. It puts the headers that every answer has, says what was
-// wrong with the body, and ends the connection where the rest of a body would be waited for, or nobody is known
-// to have the right to keep it open.
+// answer is the answer to a request, past all handlers. It puts the headers that every answer has, says what
+// was wrong with the body, and ends the connection where the rest of a body would be waited for, or nobody is
+// known to have the right to keep it open.
 type answer struct {
 	http.ResponseWriter
 	r        *http.Request
@@ -127,8 +129,8 @@ func (a *answer) problem(status int) *api.Problem {
 	return nil
 }
 
-// ends reports whether the connection ends with this answer. Streams of HTTP/2 end by themselves; only that of a
-// caller without a credential takes its connection with it.
+// ends reports whether the connection ends with this answer. Streams of HTTP/2 end by themselves; only that
+// of a caller without a credential takes its connection with it.
 func (a *answer) ends(status int) bool {
 	switch {
 	case a.r.ProtoMajor < 2 && (a.refused || a.body.unread() && !a.drains()):

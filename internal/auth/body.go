@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,40 +17,79 @@ import (
 
 // Bounds of the bodies of requests.
 const (
-	// strangerBytesMax bounds the bytes of bodies in flight of callers that have shown no credential, callerBytesMax
-	// those of the others, all together.
+	// strangerBytesMax bounds the bytes of bodies in flight of callers that have shown no credential,
+	// callerBytesMax those of the others, all together.
 	strangerBytesMax = 16 << 20
 	callerBytesMax   = 256 << 20
-	// StrangerBodyMax is how long the body of a caller may take that has shown no credential, callerBodyMax that
-	// of another one.
+	// addressBytesMax is the part of strangerBytesMax that one address has.
+	addressBytesMax = strangerBytesMax / 4
+	// StrangerBodyMax is how long the body of a caller may take that has shown no credential.
 	StrangerBodyMax = 10 * time.Second
-	callerBodyMax   = time.Minute
 )
+
+// BodyTime returns how long the body of a caller that has shown a credential may take on a route that takes
+// limit bytes: 60 s, and 1 s for each 64 KiB, so that a slow line has the time for a large body.
+func BodyTime(limit int64) time.Duration {
+	return time.Minute + time.Duration(limit>>16)*time.Second
+}
 
 // budget is a number of bytes that requests share.
 type budget struct {
 	max  int64
+	each int64 // of one address; 0: all
 	used atomic.Int64
+
+	mu   sync.Mutex              // protects from
+	from map[addressPrefix]int64 // bytes in use, of addresses that have any
 }
 
-func (b *budget) take(n int64) bool {
-	if b.used.Add(n) <= b.max {
+// take takes n bytes for a request from an address. It returns false, and takes none, if they are not left.
+func (b *budget) take(from addressPrefix, n int64) bool {
+	if b.used.Add(n) > b.max || !b.takeOf(from, n) {
+		b.used.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (b *budget) takeOf(from addressPrefix, n int64) bool {
+	if b.each == 0 || n == 0 {
 		return true
 	}
-	b.used.Add(-n)
-	return false
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.from[from]+n > b.each {
+		return false
+	}
+	if b.from == nil {
+		b.from = map[addressPrefix]int64{}
+	}
+	b.from[from] += n
+	return true
 }
 
-func (b *budget) give(n int64) { b.used.Add(-n) }
+// give gives n bytes back.
+func (b *budget) give(from addressPrefix, n int64) {
+	b.used.Add(-n)
+	if b.each == 0 || n == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.from[from] -= n; b.from[from] <= 0 {
+		delete(b.from, from)
+	}
+}
 
-// body is the body of a request within its bounds: those of its route, and the bytes and the time that are left.
-// What goes wrong is answered with a problem, whatever the handler that reads it makes of the error.
+// body is the body of a request within its bounds: those of its route, and the bytes and the time that are
+// left. What goes wrong is answered with a problem, whatever the handler that reads it makes of the error.
 type body struct {
 	io.ReadCloser
 	rc      *http.ResponseController
 	max     int64 // bytes; 0: the route takes none
 	lasts   time.Duration
 	budget  *budget
+	from    addressPrefix
 	n       int64 // that have been read, all of the budget
 	began   bool
 	ended   bool
@@ -83,7 +123,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case b.n > b.max:
 		b.n -= int64(n)
 		return 0, b.fail(http.StatusRequestEntityTooLarge, api.ProblemTooLarge, tooLarge(b.max))
-	case !b.budget.take(int64(n)):
+	case !b.budget.take(b.from, int64(n)):
 		b.n -= int64(n)
 		return 0, b.fail(http.StatusServiceUnavailable, api.ProblemUnavailable,
 			"the bodies of too many requests are on their way; send yours again in a second")
@@ -121,7 +161,7 @@ func (b *body) fail(status int, problem, detail string) error {
 // done gives the budget back.
 func (b *body) done() {
 	if b != nil {
-		b.budget.give(b.n)
+		b.budget.give(b.from, b.n)
 		b.n = 0
 	}
 }

@@ -31,7 +31,7 @@ const (
 
 var (
 	// errStrangers refuses a call with an unknown token because too many of these wait.
-	errStrangers = errors.New("too many calls with unknown tokens wait")
+	errStrangers = errors.New("the node is checking too many unknown tokens, from all addresses together; try again in 1 s")
 	errAway      = errors.New("the tokens could not be read a moment ago")
 )
 
@@ -52,8 +52,8 @@ type book struct {
 	strangers int
 }
 
-// find returns the token of a hash; ok is false if it is unknown, revoked or expired. While the store does not
-// answer, known tokens go on, so that an outage of the database ends no worker's attempts.
+// find returns the token of a hash; ok is false if it is unknown, revoked or expired. While the store does
+// not answer, known tokens go on, so that an outage of the database ends no worker's attempts.
 func (b *book) find(ctx context.Context, hash []byte) (t store.Token, ok bool, err error) {
 	arrived, stranger := time.Now(), false
 	defer func() {

@@ -1,10 +1,10 @@
 package auth
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -16,40 +16,52 @@ import (
 const (
 	// ConnectionsDefault is how many connections of one address are served that have shown no valid credential.
 	ConnectionsDefault = 64
-	// turnMax is how long a connection beyond that waits until one before it shows a credential or ends.
+	// ConnectionsOfAll is how many connections of all addresses together are served that have shown no valid
+	// credential. One costs about 48 KiB, so all of them cost about 200 MiB.
+	ConnectionsOfAll = 4096
+	// turnMax is how long a connection beyond the bound of its address waits for its turn.
 	turnMax = 10 * time.Second
-	// turnsMax bounds the connections that wait, of all addresses. More are closed at once.
+	// turnsMax bounds the waiting connections of all addresses. More are closed at once.
 	turnsMax = 2048
 )
 
-var errTurn = errors.New("too many connections of this address have shown no credential")
+var errTurn = errors.New("too many connections from this address have shown no credential")
 
-// Connections is a listener that bounds, per address, the connections that have shown no valid credential. A
-// connection that shows one counts no more, so any number of workers may come from one address. A connection
-// beyond the bound is not read until it is its turn; one that is idle makes room for it.
+// Connections is a listener that bounds the connections that have shown no valid credential, per address and
+// of all addresses together. A connection that shows a credential no longer counts, so any number of workers
+// may come from one address.
+//
+// If an address has reached its bound, an idle connection of this address is closed in favour of the new one.
+// If none is idle, the new connection waits, and is not read until another one of its address ends or shows a
+// credential. If the bound of all addresses is reached, the connection that has been without a request for
+// the longest time is closed in favour of the new one. So a flood of silent connections from many addresses
+// locks no caller out.
 type Connections struct {
 	net.Listener
-	max    int
-	closed atomic.Int64
+	max, all int
+	closed   atomic.Int64
 
 	mu      sync.Mutex // protects following fields
 	from    map[addressPrefix]*strangers
 	waiting int
+	open    int       // of all addresses
+	quiet   list.List // of *conn: those of them that have no request under way; the longest quiet first
 }
 
 // strangers are the connections of one address that have shown no valid credential.
 type strangers struct {
 	open  int
-	idle  []*conn // of those that are open; the longest idle first
-	turns []*conn // that wait, in the order in which they came
+	idle  []*conn // open ones that have had a request; the longest idle first
+	turns []*conn // waiting ones, in the order in which they came
 }
 
-// NewConnections bounds what a listener accepts.
-func NewConnections(l net.Listener, limit int) *Connections {
-	return &Connections{Listener: l, max: limit, from: map[addressPrefix]*strangers{}}
+// NewConnections bounds what a listener accepts: limit connections of one address, and all of all addresses
+// together.
+func NewConnections(l net.Listener, limit, all int) *Connections {
+	return &Connections{Listener: l, max: limit, all: all, from: map[addressPrefix]*strangers{}}
 }
 
-// Closed is how many connections were closed because too many of their address had shown no credential.
+// Closed returns the number of connections that were closed because too many had shown no credential.
 func (c *Connections) Closed() int64 { return c.closed.Load() }
 
 type connState int
@@ -70,8 +82,9 @@ type conn struct {
 	turn    chan struct{} // closed when it may, or is closed
 
 	trusted atomic.Bool
-	state   connState // protected by of.mu, as the field below
+	state   connState // protected by of.mu, as the fields below
 	idle    bool
+	quiet   *list.Element // its place in of.quiet; nil: it has none
 }
 
 // Accept implements net.Listener.
@@ -86,43 +99,88 @@ func (c *Connections) Accept() (net.Conn, error) {
 			return k, nil
 		}
 		c.closed.Add(1)
-		_ = nc.Close() // nobody has read from it
+		_ = nc.Close() // nothing was read from it
 	}
 }
 
-// arrived has a connection counted, or wait for its turn; false: neither.
+// arrived counts a new connection, or lets it wait for its turn. It returns false if there is no room for
+// either.
 func (c *Connections) arrived(k *conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.from[k.address]
-	if s == nil {
-		s = &strangers{}
-		c.from[k.address] = s
-	}
+	s := c.of(k.address)
 	if s.open >= c.max && len(s.idle) > 0 {
-		c.end(s, s.idle[0])
+		c.end(s.idle[0])
 	}
-	switch {
-	case s.open < c.max:
-		s.open++
-		k.state = connCounts
-		k.let.Store(true)
-	case c.waiting >= turnsMax:
-		return false
-	default:
+	if s.open >= c.max {
+		if c.waiting >= turnsMax {
+			return false
+		}
 		c.waiting++
 		s.turns = append(s.turns, k)
+		return true
 	}
+	if c.open >= c.all {
+		oldest := c.quiet.Front()
+		if oldest == nil {
+			c.tidy(k.address)
+			return false
+		}
+		c.end(oldest.Value.(*conn))
+	}
+	c.count(k)
 	return true
 }
 
-// end closes a connection that is idle. The caller holds the mutex.
-func (c *Connections) end(s *strangers, k *conn) {
+// of returns the connections of an address.
+func (c *Connections) of(a addressPrefix) *strangers {
+	s := c.from[a]
+	if s == nil {
+		s = &strangers{}
+		c.from[a] = s
+	}
+	return s
+}
+
+// tidy forgets an address that has no connection left.
+func (c *Connections) tidy(a addressPrefix) {
+	if s := c.from[a]; s != nil && s.open == 0 && len(s.turns) == 0 {
+		delete(c.from, a)
+	}
+}
+
+// count lets a connection be read, and counts it. The caller holds the mutex.
+func (c *Connections) count(k *conn) {
+	c.of(k.address).open++
+	c.open++
+	k.state, k.quiet = connCounts, c.quiet.PushBack(k)
+	k.let.Store(true)
+}
+
+// uncount is the reverse of count. The caller holds the mutex.
+func (c *Connections) uncount(k *conn, to connState) {
+	s := c.from[k.address]
 	s.unidle(k)
+	c.busy(k)
 	s.open--
-	k.state = connClosed
+	c.open--
+	k.state = to
+}
+
+// busy takes a connection out of the quiet ones. The caller holds the mutex.
+func (c *Connections) busy(k *conn) {
+	if k.quiet != nil {
+		c.quiet.Remove(k.quiet)
+		k.quiet = nil
+	}
+}
+
+// end closes a connection that has no request under way. The caller holds the mutex.
+func (c *Connections) end(k *conn) {
+	c.uncount(k, connClosed)
+	c.tidy(k.address)
 	c.closed.Add(1)
-	_ = k.Conn.Close() // its peer opens another
+	_ = k.Conn.Close() // its peer opens another one
 }
 
 func (s *strangers) unidle(k *conn) {
@@ -140,37 +198,32 @@ func (c *Connections) leave(k *conn, to connState) {
 		s.turns = slices.DeleteFunc(s.turns, func(o *conn) bool { return o == k })
 		c.waiting--
 		close(k.turn)
+		k.state = to
 	case connCounts:
-		s.unidle(k)
-		s.open--
+		c.uncount(k, to)
 	default:
 		if to == connClosed {
 			k.state = to
 		}
 		return
 	}
-	k.state = to
 	c.next(s)
-	if s.open == 0 && len(s.turns) == 0 {
-		delete(c.from, k.address)
-	}
+	c.tidy(k.address)
 }
 
-// next lets in a connection that waits, if there is room. The caller holds the mutex.
+// next lets the next waiting connection of an address in, if there is room. The caller holds the mutex.
 func (c *Connections) next(s *strangers) {
-	if s.open >= c.max || len(s.turns) == 0 {
+	if s.open >= c.max || c.open >= c.all || len(s.turns) == 0 {
 		return
 	}
 	k := s.turns[0]
 	s.turns = s.turns[1:]
 	c.waiting--
-	s.open++
-	k.state = connCounts
-	k.let.Store(true)
+	c.count(k)
 	close(k.turn)
 }
 
-// State is for http.Server.ConnState: a connection that is idle makes room for another.
+// State is for http.Server.ConnState. It notes which connections have no request under way.
 func (c *Connections) State(nc net.Conn, to http.ConnState) {
 	k := connOf(nc)
 	if k == nil || k.trusted.Load() {
@@ -183,11 +236,15 @@ func (c *Connections) State(nc net.Conn, to http.ConnState) {
 	}
 	s := c.from[k.address]
 	s.unidle(k)
-	if k.idle = to == http.StateIdle; k.idle {
-		s.idle = append(s.idle, k)
+	if to != http.StateNew {
+		c.busy(k)
 	}
-	if k.idle && len(s.turns) > 0 {
-		c.end(s, s.idle[0])
+	if k.idle = to == http.StateIdle; !k.idle {
+		return
+	}
+	s.idle, k.quiet = append(s.idle, k), c.quiet.PushBack(k)
+	if len(s.turns) > 0 {
+		c.end(s.idle[0])
 		c.next(s)
 	}
 }
@@ -207,7 +264,7 @@ func connOf(nc net.Conn) *conn {
 	return k
 }
 
-// trust says that a connection has shown a valid credential.
+// trust notes that a connection has shown a valid credential.
 func (k *conn) trust() {
 	if k == nil || k.trusted.Swap(true) {
 		return
@@ -242,26 +299,18 @@ func (k *conn) wait() error {
 	if !k.let.Load() {
 		return net.ErrClosed
 	}
-	// The deadline that was set for the header began when the connection came.
+	// The deadline for the header began when the connection came.
 	return k.Conn.SetReadDeadline(time.Now().Add(turnMax))
 }
 
-// CloseWrite lets net/http end an answer before the connection, so that a client that still sends gets to
-// read it.
+// CloseWrite lets net/http end an answer before the connection, so that a client that still sends can read
+// it.
 func (k *conn) CloseWrite() error {
 	half, is := k.Conn.(interface{ CloseWrite() error })
 	if !is {
 		return errors.ErrUnsupported
 	}
 	return half.CloseWrite()
-}
-
-// ReadFrom implements io.ReaderFrom: files go from the disk to the network without a copy in this process.
-func (k *conn) ReadFrom(r io.Reader) (int64, error) {
-	if from, is := k.Conn.(io.ReaderFrom); is {
-		return from.ReadFrom(r)
-	}
-	return io.Copy(struct{ io.Writer }{k.Conn}, r)
 }
 
 // Close implements net.Conn.

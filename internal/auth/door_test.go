@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -35,7 +36,7 @@ func newDoor(t *testing.T, s auth.Store, connections int, next http.HandlerFunc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &door{gate: auth.New(auth.Config{Store: s, Required: true, Route: routeOf}), conns: auth.NewConnections(l, connections), address: l.Addr().String()}
+	d := &door{gate: auth.New(auth.Config{Store: s, Required: true, Route: routeOf}), conns: auth.NewConnections(l, connections, 8*connections), address: l.Addr().String()}
 	server := &http.Server{Handler: d.gate.Wrap(next), ConnContext: d.conns.Context, ConnState: d.conns.State, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(d.conns) }()
 	t.Cleanup(func() { _ = server.Close() })
@@ -51,6 +52,9 @@ func (d *door) dial(t *testing.T, from, text string) (net.Conn, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil { // only for the case that a test fails
+		t.Fatal(err)
+	}
 	if _, err := io.WriteString(c, text); err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +73,8 @@ func answerOf(t *testing.T, from *bufio.Reader) *http.Response {
 	return resp
 }
 
-// TestRefusalsEndTheConnection: a call that is refused, or whose body no route takes, is answered at once, and nothing waits for
-// the rest of its body.
+// TestRefusalsEndTheConnection: a call that is refused, or whose body no route takes, is answered at once,
+// and nothing waits for the rest of its body.
 func TestRefusalsEndTheConnection(t *testing.T) {
 	s := memory.New(memory.Options{})
 	secret, _ := add(t, s, store.TokenAPI, "ann", 0)
@@ -108,7 +112,7 @@ func TestRefusalsEndTheConnection(t *testing.T) {
 				t.Errorf("the connection goes on: %v", err)
 			}
 			for _, h := range []string{"X-Content-Type-Options", "Referrer-Policy", "Content-Security-Policy", "Cross-Origin-Opener-Policy",
-				"Cross-Origin-Resource-Policy"} {
+				"Cross-Origin-Resource-Policy", "Permissions-Policy"} {
 				if resp.Header.Get(h) == "" {
 					t.Errorf("the answer has no %s", h)
 				}
@@ -131,8 +135,8 @@ func TestRefusalsEndTheConnection(t *testing.T) {
 	}
 }
 
-// TestBodiesHaveABudget: the bodies of calls without a credential share 16 MiB; the call beyond that is told so, and a call with a
-// token goes on.
+// TestBodiesHaveABudget: the bodies of calls without a credential share 16 MiB, of which one address has a
+// quarter. The call beyond that is answered so, and a call with a token passes.
 func TestBodiesHaveABudget(t *testing.T) {
 	const budget = 16 << 20
 	s := memory.New(memory.Options{})
@@ -144,28 +148,42 @@ func TestBodiesHaveABudget(t *testing.T) {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
-		if r.URL.Path == "/hook" {
-			read <- struct{}{}
-			<-r.Context().Done()
+		if r.URL.Path != "/hook" {
+			return
 		}
+		select {
+		case read <- struct{}{}:
+		case <-r.Context().Done():
+		}
+		<-r.Context().Done()
 	}))
-	call := func(ctx context.Context, path, shown string) *httptest.ResponseRecorder {
+	call := func(ctx context.Context, from, path, shown string) *httptest.ResponseRecorder {
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(strings.Repeat("x", bodyMax)))
+		r.RemoteAddr = from + ":1"
 		r.Header.Set("Authorization", shown)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		return w
 	}
 	ctx, end := context.WithCancel(t.Context())
+	soon, cancel := context.WithTimeout(t.Context(), time.Minute) // only for the case that the test fails
+	defer cancel()
 	var wg sync.WaitGroup
-	for range budget / bodyMax {
-		wg.Go(func() { call(ctx, "/hook", "") })
+	for i := range budget / bodyMax {
+		from := fmt.Sprintf("10.0.0.%d", i/4)
+		wg.Go(func() { call(ctx, from, "/hook", "") })
 		<-read
+		if i%4 != 3 {
+			continue
+		}
+		if w := call(soon, from, "/hook", ""); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), api.ProblemUnavailable) {
+			t.Errorf("beyond the budget of one address: %d %s", w.Code, w.Body)
+		}
 	}
-	if w := call(t.Context(), "/hook", ""); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), api.ProblemUnavailable) {
+	if w := call(soon, "10.0.0.9", "/hook", ""); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), api.ProblemUnavailable) {
 		t.Errorf("beyond the budget: %d %s", w.Code, w.Body)
 	}
-	if w := call(t.Context(), "/runs", "Bearer "+secret); w.Code != http.StatusOK {
+	if w := call(t.Context(), "10.0.0.1", "/runs", "Bearer "+secret); w.Code != http.StatusOK {
 		t.Errorf("with a token: %d %s", w.Code, w.Body)
 	}
 	end()
@@ -175,14 +193,14 @@ func TestBodiesHaveABudget(t *testing.T) {
 	}
 	var again sync.WaitGroup
 	ctx, end = context.WithCancel(t.Context())
-	again.Go(func() { call(ctx, "/hook", "") })
+	again.Go(func() { call(ctx, "10.0.0.1", "/hook", "") })
 	<-read
 	end()
 	again.Wait()
 }
 
-// TestConnectionsOfAnAddress: connections that have shown no credential are bounded per address; those that have shown one are not
-// counted, and another address is not concerned. An idle one makes room.
+// TestConnectionsOfAnAddress: connections that have shown no credential are bounded per address; those that
+// have shown one are not counted, and another address is not concerned. An idle one makes room.
 func TestConnectionsOfAnAddress(t *testing.T) {
 	const most = 4
 	s := memory.New(memory.Options{})
@@ -228,8 +246,100 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 	}
 }
 
-// TestFloodOfUnknownTokens: any number of unknown tokens costs few looks into the store, evicts no known token, and after 20
-// refusals in a second an address is told to wait, without a look.
+// TestConnectionsOfAllAddresses: silent connections from many addresses, each within its bound, lock no
+// caller out. The one that has been silent for longest makes room; one whose request is under way does not.
+func TestConnectionsOfAllAddresses(t *testing.T) {
+	const most = 2 // of one address; 16 of all
+	s := memory.New(memory.Options{})
+	secret, _ := add(t, s, store.TokenAPI, "ann", 0)
+	working, work := make(chan struct{}), make(chan struct{})
+	d := newDoor(t, s, most, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hook" {
+			working <- struct{}{}
+			<-work
+		}
+	})
+	good := "GET /runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + secret + "\r\n\r\n"
+	hook := "GET /hook HTTP/1.1\r\nHost: x\r\n\r\n"
+	_, busy := d.dial(t, "127.0.0.2", hook)
+	<-working
+	_, first := d.dial(t, "127.0.0.3", "GET /li")
+	for i := range 60 {
+		d.dial(t, fmt.Sprintf("127.0.1.%d", i/most+1), "GET /li")
+	}
+	if _, err := first.ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("the oldest silent connection goes on: %v", err)
+	}
+	for range 20 { // more than all
+		_, from := d.dial(t, "127.0.0.1", good)
+		if resp := answerOf(t, from); resp.StatusCode != 200 {
+			t.Errorf("a caller with a token: %s", resp.Status)
+		}
+	}
+	if d.conns.Closed() < 40 {
+		t.Errorf("%d connections were closed", d.conns.Closed())
+	}
+	busies := []*bufio.Reader{busy}
+	for i := range 15 { // then all are busy
+		_, from := d.dial(t, fmt.Sprintf("127.0.2.%d", i/most+1), hook)
+		busies = append(busies, from)
+		<-working
+	}
+	_, from := d.dial(t, "127.0.0.1", good)
+	if b, err := from.ReadByte(); err == nil {
+		t.Errorf("a connection beyond the bound is answered: %d", b)
+	}
+	close(work)
+	for _, from := range busies {
+		if resp := answerOf(t, from); resp.StatusCode != 200 {
+			t.Errorf("a request that was under way: %s", resp.Status)
+		}
+	}
+	_, from = d.dial(t, "127.0.0.1", good)
+	if resp := answerOf(t, from); resp.StatusCode != 200 {
+		t.Errorf("once there is room: %s", resp.Status)
+	}
+}
+
+// deadlines is an answer that notes when the connection is to be read by.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	longest time.Duration
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	if !at.IsZero() {
+		d.longest = max(d.longest, time.Until(at))
+	}
+	return nil
+}
+
+// TestLargeBodiesHaveMoreTime: a body of 32 MiB may come over a line of 64 KiB/s, if its caller has shown a
+// credential.
+func TestLargeBodiesHaveMoreTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Options{})
+		secret, _ := add(t, s, store.TokenAPI, "ann", 0)
+		for path, want := range map[string]time.Duration{"/hook": 10 * time.Second, "/runs": 76 * time.Second, "/apply": 572 * time.Second} {
+			g := auth.New(auth.Config{Store: s, Required: true, Route: func(r *http.Request) auth.Route {
+				if r.URL.Path == "/apply" {
+					return auth.Route{Kind: store.TokenAPI, BodyMax: 32 << 20}
+				}
+				return routeOf(r)
+			}})
+			d := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader("x"))
+			r.Header.Set("Authorization", "Bearer "+secret)
+			g.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = r.Body.Read(make([]byte, 1)) })).ServeHTTP(d, r)
+			if d.longest != want {
+				t.Errorf("%s: %v, want %v", path, d.longest, want)
+			}
+		}
+	})
+}
+
+// TestFloodOfUnknownTokens: any number of unknown tokens costs few looks into the store, evicts no known
+// token, and after 20 refusals in a second an address is told to wait, without a look.
 func TestFloodOfUnknownTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &away{Store: memory.New(memory.Options{})}
@@ -274,7 +384,8 @@ func TestFloodOfUnknownTokens(t *testing.T) {
 	})
 }
 
-// TestStreamsEndWithTheirToken: a call that lasts ends within five seconds when its token is revoked, or expires.
+// TestStreamsEndWithTheirToken: a call that lasts ends within five seconds when its token is revoked, or
+// expires.
 func TestStreamsEndWithTheirToken(t *testing.T) {
 	for _, how := range []string{"revoked", "expired"} {
 		t.Run(how, func(t *testing.T) {
@@ -331,7 +442,7 @@ func TestConnectionsAreWhatNetHTTPWants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conns := auth.NewConnections(l, 1)
+	conns := auth.NewConnections(l, 1, 1)
 	defer conns.Close()
 	there, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
 	if err != nil {
@@ -343,9 +454,8 @@ func TestConnectionsAreWhatNetHTTPWants(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer here.Close()
-	n, err := here.(io.ReaderFrom).ReadFrom(strings.NewReader("all"))
-	if err != nil || n != 3 {
-		t.Errorf("%d %v", n, err)
+	if _, err := io.WriteString(here, "all"); err != nil {
+		t.Fatal(err)
 	}
 	if err := here.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
 		t.Fatal(err)

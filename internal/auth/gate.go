@@ -43,8 +43,8 @@ type Config struct {
 	Channel Channel
 	// Refusals is how many refusals an address gets in a second; 0: the default.
 	Refusals int
-	// StrangerBody is how long the body of a caller may take that has shown no credential, CallerBody that of another
-	// one; 0: the default.
+	// StrangerBody is how long the body of a caller may take that has shown no credential, CallerBody that of
+	// another one; 0: the default.
 	StrangerBody, CallerBody time.Duration
 	Log                      *slog.Logger
 }
@@ -62,14 +62,14 @@ type Gate struct {
 // New makes a gate.
 func New(cfg Config) *Gate {
 	g := &Gate{cfg: cfg, book: &book{store: cfg.Store, log: cfg.Log}}
-	g.strange.max, g.known.max = strangerBytesMax, callerBytesMax
+	g.strange.max, g.strange.each, g.known.max = strangerBytesMax, addressBytesMax, callerBytesMax
 	g.refusals.from = newCounts()
 	g.refusals.max = cmp.Or(cfg.Refusals, refusalsMax)
-	g.cfg.StrangerBody, g.cfg.CallerBody = cmp.Or(cfg.StrangerBody, StrangerBodyMax), cmp.Or(cfg.CallerBody, callerBodyMax)
+	g.cfg.StrangerBody = cmp.Or(cfg.StrangerBody, StrangerBodyMax)
 	return g
 }
 
-// Refused is how many calls were refused because of their token.
+// Refused returns the number of calls that were refused because of their token.
 func (g *Gate) Refused() int64 { return g.refused.Load() }
 
 // BodyBytes is how many bytes of bodies are in flight.
@@ -94,7 +94,8 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	_ = a.rc.SetReadDeadline(time.Time{}) // that of the server is for what it answers itself; there may be no connection
 	route := g.cfg.Route(r)
 	if r.ContentLength != 0 {
-		a.body = &body{ReadCloser: r.Body, rc: a.rc, max: route.BodyMax, lasts: g.cfg.StrangerBody, budget: &g.strange}
+		a.body = &body{ReadCloser: r.Body, rc: a.rc, max: route.BodyMax, lasts: g.cfg.StrangerBody, budget: &g.strange,
+			from: addressOf(r.RemoteAddr)}
 		defer a.body.done()
 	}
 	passed := g.passed(a)
@@ -106,7 +107,7 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		a.admitted = true
 		a.conn.trust()
 		if a.body != nil {
-			a.body.lasts, a.body.budget = g.cfg.CallerBody, &g.known
+			a.body.lasts, a.body.budget = cmp.Or(g.cfg.CallerBody, BodyTime(route.BodyMax)), &g.known
 		}
 	}
 	if !g.takes(a, route) {
@@ -199,8 +200,11 @@ func (g *Gate) turnAway(a *answer, from addressPrefix, err error) {
 	g.refused.Add(1)
 	counted := errors.Is(err, errMissing) || errors.Is(err, errRefused) || errors.Is(err, errKind)
 	switch {
-	case errors.Is(err, errStrangers), errors.Is(err, errOften), counted && g.refusals.over(from):
-		a.refuse(http.StatusTooManyRequests, api.ProblemBusy, "too many calls of this address were refused; try again in a second")
+	case errors.Is(err, errStrangers):
+		a.refuse(http.StatusTooManyRequests, api.ProblemBusy, err.Error())
+		return
+	case errors.Is(err, errOften), counted && g.refusals.over(from):
+		a.refuse(http.StatusTooManyRequests, api.ProblemBusy, "too many calls from this address were refused; try again in 1 s")
 		return
 	case errors.Is(err, errKind):
 		a.refuse(http.StatusForbidden, api.ProblemForbidden, textOf(err, errKind))

@@ -124,4 +124,8 @@ var catalogue = []Family{
 	{secHTTP, "event_streams", Gauge, "clients", nil, Nodes, "Clients that watch events now."},
 	{secHTTP, "webhook_calls_total", Counter, "calls", []string{"outcome", "form"}, Nodes,
 		"Calls to webhooks, by outcome. form is the form of a valid signature."},
+	{secHTTP, "calls_refused_total", Counter, "calls", nil, Nodes, "Calls that were refused because of their token, or because they had none."},
+	{secHTTP, "connections_closed_total", Counter, "connections", nil, Nodes,
+		"Connections that were closed because too many had shown no credential."},
+	{secHTTP, "body_bytes", Gauge, "bytes", nil, Nodes, "Bytes of the bodies of requests in flight."},
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
 )
@@ -166,7 +167,7 @@ func route[I, O any](s *Server, op huma.Operation, h func(context.Context, *I) (
 	if op.MaxBodyBytes == 0 {
 		op.MaxBodyBytes = jsonBytesMax + 1 // huma refuses what fills it
 	}
-	op.BodyReadTimeout = bodyTimeout
+	op.BodyReadTimeout = auth.BodyTime(op.MaxBodyBytes)
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		// The body has been read; its deadline would end a request that waits for a run.
 		if rc, ok := ctx.Value(controllerKey{}).(*http.ResponseController); ok {

@@ -119,7 +119,6 @@ const (
 	headerBytesMax   = 64 << 10
 	depthMax         = 100 // of JSON
 	headerTimeout    = 10 * time.Second
-	bodyTimeout      = time.Minute
 	idleTimeout      = 2 * time.Minute
 	writeTimeout     = 30 * time.Second // of one write of a stream
 	waitMax          = 5 * time.Minute  // Prefer: wait

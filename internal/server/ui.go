@@ -88,8 +88,6 @@ func navigates(r *http.Request) bool {
 func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", pagePolicy)
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	if strings.HasPrefix(r.URL.Path, assetsPath) {
 		p.asset(w, r)
 		return
