@@ -49,7 +49,8 @@ func (a *adapter) bounds(pattern string, op *huma.Operation) {
 	}
 }
 
-// BodyMax returns how large the body of a request may be, in bytes; 0: the route takes none, or there is no such route.
+// BodyMax returns how large the body of a request may be, in bytes; 0: the route takes none, or there is no
+// such route.
 func (s *Server) BodyMax(r *http.Request) int64 {
 	_, pattern := s.mux.Handler(r)
 	return s.adapter.bodies[pattern]

@@ -187,7 +187,8 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 	return out, nil
 }
 
-// warnings say which tasks nobody could run now, and which queues are not there. The workflow is stored by then: not to know is no error.
+// warnings say which tasks nobody could run now, and which queues are not there. The workflow is stored by
+// then: not to know is no error.
 func (s *Server) warnings(ctx context.Context, def *workflow.Workflow) []string {
 	all := []string{}
 	g, err := def.Graph(s.cfg.TasksMax)
@@ -294,8 +295,8 @@ func (s *Server) pack(req *api.ApplyRequest, def *workflow.Workflow) (engine.Def
 	return d, nil
 }
 
-// digest is of all that makes a version what it is, what its resource classes mean now included; every part with its length, so that
-// none can pass for two.
+// digest is of all that makes a version what it is, what its resource classes mean now included; every part
+// with its length, so that none can pass for two.
 func digest(req *api.ApplyRequest, def *workflow.Workflow) []byte {
 	h := sha256.New()
 	part := func(b []byte) {

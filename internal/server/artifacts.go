@@ -116,7 +116,8 @@ func (s *Server) leftBy(ctx context.Context, in *AttemptPath) (l left, err error
 	return l, s.here(ctx, handler)
 }
 
-// elsewhere says who has what an attempt left behind: what a worker's did is with a node that was its home then.
+// elsewhere says who has what an attempt left behind: what a worker's did is with a node that was its home
+// then.
 func (s *Server) elsewhere(ctx context.Context, in *AttemptPath, l *left) error {
 	if s.cfg.Holder != nil && !in.Here {
 		if h, found := s.cfg.Holder(ctx, l.LogRef); found {

@@ -28,8 +28,8 @@ func (a *candidate) fault(message, hint string, path ...string) workflow.Errors 
 	return workflow.Errors{{File: a.req.File, Line: line, Column: column, Key: strings.Join(path, "."), Message: message, Hint: hint}}
 }
 
-// callCycle finds whether the calls of a workflow lead back to it by way of others as they are now, or will be with it. Two that are
-// applied at the same moment may still form one: a run of them fails at the call.
+// callCycle finds whether the calls of a workflow lead back to it by way of others as they are now, or will
+// be with it. Two that are applied at the same moment may still form one: a run of them fails at the call.
 func (s *Server) callCycle(ctx context.Context, a *candidate) (workflow.Errors, error) {
 	self := a.def.Namespace + "/" + a.def.Name
 	from := map[string]string{} // by whom a workflow was found to be called

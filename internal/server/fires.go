@@ -200,7 +200,8 @@ type triggerDaysIn struct {
 	Page
 }
 
-// listTriggerDays reads the counts of deleted ledger lines. The trigger may have been removed from its workflow.
+// listTriggerDays reads the counts of deleted ledger lines. The trigger may have been removed from its
+// workflow.
 func (s *Server) listTriggerDays(ctx context.Context, in *triggerDaysIn) (*jsonOut[api.List[api.FireDay]], error) {
 	before, err := in.afterInt()
 	if err != nil {

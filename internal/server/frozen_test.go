@@ -15,8 +15,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// frozen is a store that once it is frozen answers no read any more: who has patience loses it at once, and who
-// would wait for ever is noted.
+// frozen is a store that once it is frozen answers no read any more: who has patience loses it at once, and
+// who would wait for ever is noted.
 type frozen struct {
 	store.Store
 	mu     sync.Mutex // protects following fields
@@ -24,7 +24,8 @@ type frozen struct {
 	hanged []string
 
 	attempts func() // called once, after the first read of attempts
-	// history, if set, answers the reads of events; builtIn, if set, is called before a workflow of namespace system is read.
+	// history, if set, answers the reads of events; builtIn, if set, is called before a workflow of namespace
+	// system is read.
 	history func(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error)
 	builtIn func()
 	away    bool // triggers are of a shard that this node does not have
@@ -130,7 +131,8 @@ func (f *frozen) Backfills(ctx context.Context, w dag.WorkflowID, state string, 
 	return f.Store.Backfills(ctx, w, state, before, limit)
 }
 
-// TestFrozenStore: while the store does not answer, no request waits for it for ever: it is told 503, and when to come again.
+// TestFrozenStore: while the store does not answer, no request waits for it for ever: it is told 503, and
+// when to come again.
 func TestFrozenStore(t *testing.T) {
 	b := &bed{t: t, dir: t.TempDir(), auto: true, frozen: &frozen{}, logs: &logs{text: map[server.LogRef][]byte{}}}
 	b.start()

@@ -160,8 +160,8 @@ func TestTooManyCallsOfWebhooks(t *testing.T) {
 	eventually(t, "places are free again", func() bool { return b.post(hookPath, body, signed(time.Now(), body)...).status < 300 })
 }
 
-// TestReplayedCalls: a call that has fired a trigger fires no other one with the same secret, not after a rename, and not when the
-// workflow was deleted and applied again.
+// TestReplayedCalls: a call that has fired a trigger fires no other one with the same secret, not after a
+// rename, and not when the workflow was deleted and applied again.
 func TestReplayedCalls(t *testing.T) {
 	const workflow = `
 name: hooked

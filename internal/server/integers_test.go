@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestIntegersOutOfRange calls every route that takes an integer in its path or query with integers that no parameter can hold. A
-// number that is cut to fewer bits would name another object: version 4294967297 was version 1.
+// TestIntegersOutOfRange calls every route that takes an integer in its path or query with integers that no
+// parameter can hold. A number that is cut to fewer bits would name another object: version 4294967297 was
+// version 1.
 func TestIntegersOutOfRange(t *testing.T) {
 	b := newBed(t, true)
 	tried := 0

@@ -105,9 +105,8 @@ func draw(g *dag.Graph) *drawing {
 	return d
 }
 
-// keyOf is the hash of what a drawing shows.
-// drawnAs names the algorithm of drawings and their packed form. Change it with either, so that no browser keeps an old
-// drawing under the same ETag.
+// keyOf is the hash of what a drawing shows. drawnAs names the algorithm of drawings and their packed form.
+// Change it with either, so that no browser keeps an old drawing under the same ETag.
 const drawnAs = "1"
 
 func keyOf(g *dag.Graph) (key [32]byte) {

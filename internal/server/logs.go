@@ -27,8 +27,8 @@ const logPoll = 200 * time.Millisecond
 const logLook = time.Second
 
 const (
-	// logLate is how long a log that another machine sends stands still, after its attempt has ended, before it counts as
-	// whole: no row says how long it is.
+	// logLate is how long a log that another machine sends stands still, after its attempt has ended, before it
+	// counts as whole: no row says how long it is.
 	logLate = time.Second
 	// logOld is how long after its attempt's end it does in any case.
 	logOld = 15 * time.Second
@@ -390,8 +390,8 @@ func (l *logOf) concerns(records []dag.Record) bool {
 	return false
 }
 
-// copy sends what the log has from an offset on, at most left bytes, and gives where to go on. What goes while it is read is
-// passed over: each turn gets further.
+// copy sends what the log has from an offset on, at most left bytes, and gives where to go on. What goes
+// while it is read is passed over: each turn gets further.
 func (l *logOf) copy(ctx context.Context, out *streamWriter, at, left int64) (next, rest int64, err error) {
 	if err := l.open(ctx); err != nil {
 		return at, left, err

@@ -35,7 +35,8 @@ func (s *Server) markTask(ctx context.Context, in *markTaskIn) (*taskOut, error)
 	return s.onTask(ctx, &in.TaskPath, in.Key, "mark", c)
 }
 
-// markOutputs holds what was given against what the task declares, as an attempt that ends is: those that read it rely on it.
+// markOutputs holds what was given against what the task declares, as an attempt that ends is: those that
+// read it rely on it.
 func (s *Server) markOutputs(ctx context.Context, in *markTaskIn) ([]byte, error) {
 	types, err := s.outputTypes(ctx, in)
 	if err != nil {
@@ -70,7 +71,8 @@ func (s *Server) markOutputs(ctx context.Context, in *markTaskIn) ([]byte, error
 	return out, nil
 }
 
-// outputTypes are what a task declares; nil: nothing is asked of it. That a task is not there, its run's owner says better.
+// outputTypes are what a task declares; nil: nothing is asked of it. That a task is not there, its run's
+// owner says better.
 func (s *Server) outputTypes(ctx context.Context, in *markTaskIn) (map[string]string, error) {
 	id, err := in.run()
 	if err != nil {

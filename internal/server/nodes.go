@@ -149,7 +149,8 @@ func resources(total, used dag.Need) api.Resources {
 // stateFull is that of a node or worker whose disk has no room for attempts.
 const stateFull = "full"
 
-// state is that of this node: leaving while it waits for the end of what runs here, otherwise what the engine says.
+// state is that of this node: leaving while it waits for the end of what runs here, otherwise what the engine
+// says.
 func (s *Server) state() string {
 	state := s.engine.State()
 	if state == engine.StateRunning && s.cfg.Leaving != nil && s.cfg.Leaving() {

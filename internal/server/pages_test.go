@@ -67,8 +67,8 @@ func (s *rowsOfOne) Events(_ context.Context, run dag.RunID, after int64, limit 
 	return rows, nil
 }
 
-// TestHistoryInPages reads a history in pages of every size: a transaction of several rows is split by the bound on the
-// bytes of an answer, and no line is lost or comes twice.
+// TestHistoryInPages reads a history in pages of every size: a transaction of several rows is split by the
+// bound on the bytes of an answer, and no line is lost or comes twice.
 func TestHistoryInPages(t *testing.T) {
 	f := &frozen{}
 	b := &bed{t: t, dir: t.TempDir(), auto: true, frozen: f, logs: &logs{text: map[server.LogRef][]byte{}}}
@@ -104,7 +104,8 @@ func TestHistoryInPages(t *testing.T) {
 	}
 }
 
-// TestSlowReadOfTheBuiltIn: a read of the program's own workflow that the store does not answer delays no other list.
+// TestSlowReadOfTheBuiltIn: a read of the program's own workflow that the store does not answer delays no
+// other list.
 func TestSlowReadOfTheBuiltIn(t *testing.T) {
 	f := &frozen{}
 	b := &bed{t: t, dir: t.TempDir(), auto: true, frozen: f, logs: &logs{text: map[server.LogRef][]byte{}}}

@@ -104,8 +104,8 @@ type LogReader interface {
 	io.Closer
 	// Size is where the log ends now.
 	Size() (int64, error)
-	// First is where reading can begin that was to begin at an offset: there, or at the first byte that is kept. It may
-	// take seconds to find out.
+	// First is where reading can begin that was to begin at an offset: there, or at the first byte that is kept.
+	// It may take seconds to find out.
 	First(at int64) int64
 }
 

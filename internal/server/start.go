@@ -57,7 +57,8 @@ func (s *Server) startRun(ctx context.Context, in *startRunIn) (*runOut, error) 
 	return out, nil
 }
 
-// startedRun is the run of a submission: as it was accepted if the engine has said that, else as it is after a wait.
+// startedRun is the run of a submission: as it was accepted if the engine has said that, else as it is after
+// a wait.
 func (s *Server) startedRun(ctx context.Context, a *engine.Accepted, wait time.Duration) (api.Run, error) {
 	if a.View != nil && wait == 0 {
 		return runOf(a.View)

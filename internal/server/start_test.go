@@ -10,8 +10,8 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// TestStartAnswersAsAccepted starts workflows whose runs stand still once they are accepted: what the start answers, which
-// nothing reads from the store, is what is read there afterwards.
+// TestStartAnswersAsAccepted starts workflows whose runs stand still once they are accepted: what the start
+// answers, which nothing reads from the store, is what is read there afterwards.
 func TestStartAnswersAsAccepted(t *testing.T) {
 	b := newBed(t, false)
 	for name, source := range map[string]string{
@@ -53,8 +53,8 @@ func TestStartAnswersAsAccepted(t *testing.T) {
 	}
 }
 
-// TestStartSeesEveryChange starts a workflow right after each change of it: the node keeps workflows for starts, and a kept
-// one that is out of date is never used.
+// TestStartSeesEveryChange starts a workflow right after each change of it: the node keeps workflows for
+// starts, and a kept one that is out of date is never used.
 func TestStartSeesEveryChange(t *testing.T) {
 	b, _ := newTown(t)
 	start := func(status int) answer {

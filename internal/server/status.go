@@ -67,8 +67,8 @@ func (s *Server) plain() error {
 	return nil
 }
 
-// stuckMax is for how long the writer, or the broker of slots, may complete no turn while work waits, before the node counts
-// as not ready.
+// stuckMax is for how long the writer, or the broker of slots, may complete no turn while work waits, before
+// the node counts as not ready.
 const stuckMax = 5 * time.Second
 
 // Parts of a node that take turns.

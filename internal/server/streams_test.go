@@ -220,7 +220,8 @@ func TestFollowedLogs(t *testing.T) {
 	}
 }
 
-// TestFollowingAnAttemptThatIsShort checks that the log of an attempt that begins and ends between two reads of the server is sent.
+// TestFollowingAnAttemptThatIsShort checks that the log of an attempt that begins and ends between two reads
+// of the server is sent.
 func TestFollowingAnAttemptThatIsShort(t *testing.T) {
 	b := &bed{t: t, dir: t.TempDir(), frozen: &frozen{}, logs: &logs{text: map[server.LogRef][]byte{}}}
 	b.start()

@@ -9,8 +9,8 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// TestReadyzOfAStuckNode: a node is not ready while its writer, or its broker of slots, completes no turn although work waits.
-// One that has nothing to do is, however long ago its last turn was.
+// TestReadyzOfAStuckNode: a node is not ready while its writer, or its broker of slots, completes no turn
+// although work waits. One that has nothing to do is, however long ago its last turn was.
 func TestReadyzOfAStuckNode(t *testing.T) {
 	b := newBed(t, true)
 	b.apply("w")

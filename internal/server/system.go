@@ -16,7 +16,8 @@ type SystemFilter struct {
 	System bool `query:"system" doc:"Include the program's own workflows (namespace system). Lists leave them out, unless you name that namespace or a workflow of it."`
 }
 
-// hides reports whether a list leaves the namespace system out; namespace and workflow are those that it names, if any.
+// hides reports whether a list leaves the namespace system out; namespace and workflow are those that it
+// names, if any.
 func (f *SystemFilter) hides(namespace, workflow string) bool {
 	return !f.System && namespace == "" && workflow == ""
 }
@@ -24,8 +25,8 @@ func (f *SystemFilter) hides(namespace, workflow string) bool {
 // isSystem reports whether a workflow comes with the program.
 func isSystem(w *store.Workflow) bool { return w.Namespace == engine.SystemNamespace }
 
-// systemKept is for how long the id of the built-in workflow counts. The workflow gets another id if it is deleted: the
-// node makes it again.
+// systemKept is for how long the id of the built-in workflow counts. The workflow gets another id if it is
+// deleted: the node makes it again.
 const systemKept = 10 * time.Second
 
 // systemWorkflow remembers the id of the workflow that comes with the program.
@@ -35,8 +36,8 @@ type systemWorkflow struct {
 	at time.Time // when it was read
 }
 
-// read returns the id of the workflow that comes with the program; 0: it is not there. The lock is not held while the
-// store is read, so a slow read delays its own caller only.
+// read returns the id of the workflow that comes with the program; 0: it is not there. The lock is not held
+// while the store is read, so a slow read delays its own caller only.
 func (k *systemWorkflow) read(ctx context.Context, e *engine.Engine) (dag.WorkflowID, error) {
 	if id, fresh := k.known(); fresh {
 		return id, nil

@@ -36,8 +36,8 @@ func (b *bed) applyBuiltIn() {
 	}
 }
 
-// TestBuiltInIsHidden: lists leave out what comes with the program unless it is asked for, by system, by its namespace or by its
-// name.
+// TestBuiltInIsHidden: lists leave out what comes with the program unless it is asked for, by system, by its
+// namespace or by its name.
 func TestBuiltInIsHidden(t *testing.T) {
 	b := newBed(t, true)
 	b.applyBuiltIn()

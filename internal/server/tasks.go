@@ -135,12 +135,12 @@ func (s *Server) listEvents(ctx context.Context, in *listEventsIn) (*jsonOut[api
 	return list(events, next), nil
 }
 
-// seqRowsMax bounds the rows of one transaction in the history of one run: the row of the transaction, and those that
-// the run keeps of its acceptance, its start and its end.
+// seqRowsMax bounds the rows of one transaction in the history of one run: the row of the transaction, and
+// those that the run keeps of its acceptance, its start and its end.
 const seqRowsMax = 4
 
-// wholeTransactions returns at least limit rows, if there are that many, and all rows of their last transaction; more:
-// others follow. The rows were read with a limit of limit + seqRowsMax.
+// wholeTransactions returns at least limit rows, if there are that many, and all rows of their last
+// transaction; more: others follow. The rows were read with a limit of limit + seqRowsMax.
 func wholeTransactions(rows []engine.EventView, limit int) (page []engine.EventView, more bool) {
 	for i := limit; i < len(rows); i++ {
 		if rows[i].Seq != rows[limit-1].Seq {
@@ -166,8 +166,8 @@ func (p *Page) afterEvent() (seq int64, lines int, err error) {
 	return seq, lines, nil
 }
 
-// inEvents returns the cursor that follows the last line of a page. The page began after the first skip lines of the
-// transaction that follows after.
+// inEvents returns the cursor that follows the last line of a page. The page began after the first skip lines
+// of the transaction that follows after.
 func inEvents(page []api.Event, after int64, skip int) string {
 	last, lines := page[len(page)-1].Seq, 0
 	before := after

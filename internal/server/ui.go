@@ -58,7 +58,8 @@ func newPage(c *UI) (*page, error) {
 	return p, nil
 }
 
-// takes reports whether a request is for the page: a browser asks for a document, or for one of the page's files.
+// takes reports whether a request is for the page: a browser asks for a document, or for one of the page's
+// files.
 func (p *page) takes(r *http.Request) bool {
 	if p == nil || r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
@@ -78,8 +79,8 @@ func ownPath(p string) bool {
 	return strings.HasPrefix(p, "/api/") || strings.HasPrefix(p, "/internal/")
 }
 
-// navigates reports whether a person follows a link to a page. Links from other sites are let in, because a page
-// holds no data and its address does nothing.
+// navigates reports whether a person follows a link to a page. Links from other sites are let in, because a
+// page holds no data and its address does nothing.
 func navigates(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" &&
 		!ownPath(r.URL.Path)
@@ -154,7 +155,8 @@ func acceptsGzip(header string) bool {
 	return false
 }
 
-// UnderBase has next answer under a base path as well as at the root: some proxies strip the path, others do not.
+// UnderBase has next answer under a base path as well as at the root: some proxies strip the path, others do
+// not.
 func UnderBase(base string, next http.Handler) http.Handler {
 	if base == "" {
 		return next

@@ -54,7 +54,8 @@ func (s *Server) validate(ctx context.Context, in *validateIn) (*jsonOut[api.Val
 	return &jsonOut[api.Validation]{Body: out}, nil
 }
 
-// draftLayout draws a workflow that is not applied. The drawing is kept like those of versions, which it becomes by an apply.
+// draftLayout draws a workflow that is not applied. The drawing is kept like those of versions, which it
+// becomes by an apply.
 func (s *Server) draftLayout(ctx context.Context, def *workflow.Workflow) (*api.Layout, error) {
 	g, err := def.Graph(s.cfg.TasksMax)
 	if err != nil {
@@ -92,8 +93,8 @@ func (s *Server) workflowSchema(_ context.Context, in *schemaIn) (*streamOut, er
 	}}, nil
 }
 
-// refused is what stands against workflows that are good by themselves. Of those that call each other in a circle, the
-// first that leads into it is told.
+// refused is what stands against workflows that are good by themselves. Of those that call each other in a
+// circle, the first that leads into it is told.
 func (s *Server) refused(ctx context.Context, req *api.ApplyRequest, defs []*workflow.Workflow) (all workflow.Errors, err error) {
 	beside := map[string]*workflow.Workflow{}
 	for _, def := range defs {
