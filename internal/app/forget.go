@@ -266,7 +266,7 @@ func (f *forgetting) records(ctx context.Context, now dag.Micros) error {
 	}
 	b := &f.n.keeping().Bounds
 	x := store.RecordExpiry{Shard: recordsShard, Requests: before(now, b.KeysAge), RequestsKeep: b.Keys, Records: before(now, b.RecordsAge),
-		RecordsKeep: b.Records, Limit: pastRows}
+		RecordsMin: before(now, f.n.keeping().RetentionAge), RecordsKeep: b.Records, Limit: pastRows}
 	n, _, err := f.steps(ctx, func() (n int, more bool, err error) {
 		n, err = f.rows.ExpireRecords(ctx, f.owner(), x)
 		return n, n > 0, err

@@ -25,6 +25,7 @@ type shelf struct {
 	calls     map[string]int           // by method and workflow
 	continued []store.FireKey          // where each call for endless began
 	upgrades  int                      // steps that are left
+	runs      []bool                   // which of the finished runs are deleted
 }
 
 func (s *shelf) call(method string, w dag.WorkflowID) { s.calls[fmt.Sprint(method, " ", w)]++ }
@@ -45,9 +46,19 @@ func (s *shelf) DeletedWorkflows(_ context.Context, after dag.WorkflowID, _ int)
 func (s *shelf) Version(context.Context, dag.WorkflowID, int32) (store.Version, error) {
 	return store.Version{Def: []byte("{}")}, nil
 }
-func (s *shelf) Expire(_ context.Context, _ dag.HandlerID, x store.Expiry) ([]dag.RunID, error) {
+func (s *shelf) FinishedBut(_ context.Context, w dag.WorkflowID, keep int) (store.RunPos, error) {
+	s.call("newest", w)
+	return store.RunPos{15: byte(max(0, len(s.runs)-keep))}, nil
+}
+func (s *shelf) Expire(_ context.Context, _ dag.HandlerID, x store.Expiry) (did store.Expired, err error) {
 	s.call("runs", x.Workflow)
-	return nil, s.failing[x.Workflow]
+	for at := x.After[15]; int(at) < len(s.runs) && did.Next[15] < x.After[15]+10; at++ {
+		if did.Next[15] = at + 1; at+1 <= x.To[15] && !s.runs[at] {
+			did.Runs = append(did.Runs, dag.RunID{at + 1})
+			s.runs[at] = true
+		}
+	}
+	return did, s.failing[x.Workflow]
 }
 func (s *shelf) ExpireFires(_ context.Context, _ dag.HandlerID, x store.FireExpiry) (store.FiresExpired, error) {
 	s.call("fires", x.Workflow)
@@ -112,6 +123,25 @@ func TestLargeLedgerHoldsUpNoOther(t *testing.T) {
 	}
 }
 
+// TestPassCountsOnce finds out once in a pass which runs are among the newest, and goes through the others
+// once.
+func TestPassCountsOnce(t *testing.T) {
+	s, f := newShelf(t, 1, map[string]string{"retention-runs": "100"})
+	f.n.cfg.Bounds.Keys = 120
+	s.runs = make([]bool, 200)
+	if err := f.tables(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.calls["newest 1"] != 2 || s.calls["runs 1"] != 11 {
+		t.Errorf("100 runs to keep of 200, 10 in a call: %v", s.calls)
+	}
+	for i, gone := range s.runs {
+		if gone != (i < 100) {
+			t.Fatalf("run %d is deleted: %v", i, gone)
+		}
+	}
+}
+
 // TestFailureOfOneWorkflow does not keep the rows of others, or those of no workflow. Only a database that
 // answers no workflow ends a pass.
 func TestFailureOfOneWorkflow(t *testing.T) {
@@ -134,8 +164,8 @@ func TestFailureOfOneWorkflow(t *testing.T) {
 	if err := f.tables(t.Context()); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("the error of the pass: %v", err)
 	}
-	if len(s.calls) != unansweredMax {
-		t.Errorf("a database that does not answer was asked for %d workflows", len(s.calls))
+	if last := fmt.Sprint("runs ", unansweredMax); len(s.calls) != 2*unansweredMax || s.calls[last] != 1 {
+		t.Errorf("calls of a database that does not answer: %v", s.calls)
 	}
 }
 

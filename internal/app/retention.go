@@ -165,30 +165,47 @@ func (f *forgetting) roots() (all []string) {
 	return all
 }
 
-// runs forgets finished runs of a workflow, a few at a time, and reports how many.
-func (f *forgetting) runs(ctx context.Context, w *store.Workflow, r *rule, now dag.Micros) (total int, err error) {
+// expiry says which runs of a workflow may be deleted in this pass.
+func (f *forgetting) expiry(ctx context.Context, w *store.Workflow, r *rule, now dag.Micros) (x store.Expiry, err error) {
 	b := &f.n.keeping().Bounds
-	x := store.Expiry{Shard: w.Shard, Workflow: w.ID, Keep: int(r.Runs), Keyed: before(now, b.KeysAge), KeyedKeep: b.Keys,
-		Once: before(now, onceMin)}
+	x = store.Expiry{Shard: w.Shard, Workflow: w.ID, Keyed: before(now, b.KeysAge), Once: before(now, onceMin)}
 	if r.Age > 0 {
 		x.Before = now - dag.Micros(time.Duration(r.Age).Microseconds())
+	}
+	if x.To, err = f.rows.FinishedBut(ctx, w.ID, int(r.Runs)); err != nil {
+		return x, err
+	}
+	if x.To.IsZero() && int64(b.Keys) >= r.Runs { // there are no more runs than a key protects
+		return x, nil
+	}
+	x.KeyedTo, err = f.rows.FinishedBut(ctx, w.ID, b.Keys)
+	return x, err
+}
+
+// runs deletes finished runs of a workflow, a few in a transaction, and returns their number.
+func (f *forgetting) runs(ctx context.Context, w *store.Workflow, r *rule, now dag.Micros) (total int, err error) {
+	x, err := f.expiry(ctx, w, r, now)
+	if err != nil {
+		return 0, err
 	}
 	for {
 		x.Limit = f.limit
 		began := time.Now()
-		gone, err := f.rows.Expire(ctx, f.owner(), x)
+		did, err := f.rows.Expire(ctx, f.owner(), x)
 		if err != nil {
 			return total, err
 		}
 		took := time.Since(began)
-		f.gone(len(gone))
-		if err := f.deleteLogs(ctx, w, gone); err != nil {
+		f.gone(len(did.Runs))
+		if err := f.deleteLogs(ctx, w, did.Runs); err != nil {
 			f.n.log.Warn("files of deleted runs are left; they are looked for later", "err", err)
 		}
-		total += len(gone)
-		if len(gone) < x.Limit {
+		total += len(did.Runs)
+		// Later runs than To are selected by age alone, and most are younger than those before them.
+		if did.Next.IsZero() || len(did.Runs) == 0 && did.Next.Compare(x.To) > 0 {
 			break
 		}
+		x.After = did.Next
 		if f.limit = min(2*f.limit, forgetRunsMax); took > forgetTime {
 			f.limit = max(x.Limit/2, forgetRunsMin)
 		}

@@ -1,29 +1,50 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"strings"
 
 	"skein.dev/skein/internal/dag"
 )
 
-// Expiry says which finished runs of a workflow need not be kept: those that finished before Before, and all
-// but the newest Keep. Never those with a key that finished at or after Keyed (at or after Once, if the key
-// begins with KeyOnce: a client made it for one request) and are among the newest KeyedKeep finished runs,
-// and none of a backfill while a backfill of the workflow goes on.
+// RunPos is the position of a run in the order in which an engine deletes runs. Only the engine that returned
+// it can read it. Later runs have greater positions, byte by byte. The zero position is before all runs.
+type RunPos [16]byte
+
+// IsZero reports whether a position is before all runs.
+func (p RunPos) IsZero() bool { return p == RunPos{} }
+
+// Compare compares two positions of one engine, as bytes.Compare does.
+func (p RunPos) Compare(other RunPos) int { return bytes.Compare(p[:], other[:]) }
+
+// Expiry selects the finished runs of a workflow that may be deleted: those that finished before Before, and
+// those up to the position To. It never selects a run with a key that finished at or after Keyed (at or after
+// Once, if the key begins with KeyOnce) and is after the position KeyedTo. It selects no run of a backfill
+// while a backfill of the workflow is unfinished.
 type Expiry struct {
 	Shard    dag.ShardID
 	Workflow dag.WorkflowID
-	Keep     int        // at least 1
 	Before   dag.Micros // 0: age does not matter
+	To       RunPos     // of FinishedBut; zero: number does not matter
 	Keyed    dag.Micros
 	Once     dag.Micros
-	// KeyedKeep bounds the runs that a key protects; 0: no bound.
-	KeyedKeep int
-	Limit     int // most runs to delete at once
+	KeyedTo  RunPos // of FinishedBut; zero: a key protects any number of runs
+	After    RunPos // only later runs are looked at
+	Limit    int    // at most this number of runs is deleted
 }
 
-// KeyOnce begins keys that nobody but the client that made them knows: it sends one request again with it.
+// Expired is the result of Expire.
+type Expired struct {
+	Runs []dag.RunID
+	Next RunPos // the next call's After; zero: all runs have been looked at
+}
+
+// ExpireLooks is the number of runs that Expire looks at for each run that it may delete.
+const ExpireLooks = 4
+
+// KeyOnce is the prefix of keys that a client makes for one request. The client sends the key only when it
+// repeats that request.
 const KeyOnce = "once:"
 
 // KeptFrom is the instant at or after which a run with a key must have finished to be kept for that.
@@ -34,9 +55,9 @@ func (x *Expiry) KeptFrom(key string) dag.Micros {
 	return x.Keyed
 }
 
-// VersionExpiry says which versions of a workflow need not be kept: those that no run has, nor one
-// that is older than theirs, that are neither current nor among the newest Keep, and that a version follows
-// which was made before Superseded.
+// VersionExpiry selects the versions of a workflow that may be deleted. Such a version is older than the
+// versions of all runs, is neither current nor among the newest Keep, and has a successor that was made
+// before Superseded.
 type VersionExpiry struct {
 	Shard      dag.ShardID
 	Workflow   dag.WorkflowID
@@ -45,13 +66,13 @@ type VersionExpiry struct {
 	Limit      int // most versions to delete at once
 }
 
-// VersionRunsMax is how many runs of a workflow ExpireVersions looks at to find the oldest version that one
-// has.
+// VersionRunsMax is the number of runs of a workflow that ExpireVersions looks at to find their oldest
+// version.
 const VersionRunsMax = 1_000_000
 
-// FireExpiry says which lines of a workflow's ledger need not be kept: plain ones (a run was started in time)
-// that were decided before Plain, others that were decided before Exceptions, and all but the newest Keep.
-// The newest line of a trigger that exists stays.
+// FireExpiry selects the lines of a workflow's ledger that may be deleted: plain lines that were decided
+// before Plain, other lines that were decided before Exceptions, and all but the newest Keep. A plain line
+// says that a run was started in time. The newest line of an existing trigger stays.
 type FireExpiry struct {
 	Shard      dag.ShardID
 	Workflow   dag.WorkflowID
@@ -60,19 +81,19 @@ type FireExpiry struct {
 	Keep       int     // at least 1
 	After      FireKey // only lines that were decided after this one
 	Limit      int     // most lines to look at
-	// Days before this one (days since 1970) are forgotten, too, but for the newest of a trigger that exists.
+	// Days is a day since 1970. Counts of earlier days are deleted, except those of the newest day of an existing
+	// trigger. A call with an After deletes none: the first call of a series has done so.
 	Days int32
 }
 
-// FiresExpired is what ExpireFires has done.
+// FiresExpired is the result of ExpireFires.
 type FiresExpired struct {
 	Gone int
 	Next FireKey // the next call's After; zero: there are no more lines to look at
 }
 
-// FireDay is what is kept of the lines of a trigger that are forgotten: how many instants had which outcome,
-// by the day of the first instant of each line. No line that ends at or before Until is complete in the
-// ledger.
+// FireDay holds the counts of deleted lines of a trigger: the number of instants with each outcome, by the
+// day of the first instant of each line. The ledger may lack lines that end at or before Until.
 type FireDay struct {
 	Workflow                             dag.WorkflowID
 	Trigger                              string
@@ -84,7 +105,7 @@ type FireDay struct {
 // DayOf is the day of an instant.
 func DayOf(at dag.Micros) int32 { return int32(at / (24 * 3600 * 1e6)) }
 
-// Add counts a line that is forgotten.
+// Add counts a deleted line.
 func (d *FireDay) Add(f *Fire) {
 	switch f.Outcome {
 	case OutcomeFired:
@@ -104,8 +125,8 @@ func (d *FireDay) Add(f *Fire) {
 // Plain reports whether a line says that a run was started in time.
 func (f *Fire) Plain() bool { return f.Outcome == OutcomeFired && !f.Run.IsZero() }
 
-// BackfillExpiry says which backfills of a workflow need not be kept: those that are over and were last
-// changed before Before, and of them all but the newest Keep.
+// BackfillExpiry selects the backfills of a workflow that may be deleted: ended ones that were last changed
+// before Before, and all ended ones but the newest Keep.
 type BackfillExpiry struct {
 	Shard    dag.ShardID
 	Workflow dag.WorkflowID
@@ -114,7 +135,7 @@ type BackfillExpiry struct {
 	Limit    int // most instants to delete at once
 }
 
-// WorkflowExpiry names a deleted workflow. Nothing of it is kept if it was deleted before Before and has no
+// WorkflowExpiry names a deleted workflow. Its rows may be deleted if it was deleted before Before and has no
 // run.
 type WorkflowExpiry struct {
 	Shard    dag.ShardID
@@ -123,43 +144,47 @@ type WorkflowExpiry struct {
 	Limit    int // most rows of a table to delete at once
 }
 
-// RecordExpiry says what need not be kept of what belongs to no workflow: answers to requests with an
-// idempotency key that were given before Requests, and all but the newest RequestsKeep; tokens that ended
-// before Records, processes that registered before Records or are not among the newest RecordsKeep, and
-// orders to nodes that were given before Records. Nodes and workers that are members, and owners of shards,
-// are kept.
+// RecordExpiry selects rows that belong to no workflow and may be deleted:
+//
+//   - answers to requests with an idempotency key that were given before Requests, and all but the newest
+//     RequestsKeep;
+//   - tokens that ended before Records, and orders to nodes that were given before Records;
+//   - processes that registered before Records, and processes that registered before RecordsMin and are not among
+//     the newest RecordsKeep. Members and owners of shards stay.
 type RecordExpiry struct {
-	Shard        dag.ShardID // whose owner does it
+	Shard        dag.ShardID // whose owner deletes them
 	Requests     dag.Micros
 	RequestsKeep int
 	Records      dag.Micros
+	RecordsMin   dag.Micros // runs that are kept name later processes
 	RecordsKeep  int
-	Limit        int // most rows of a table to delete at once
+	Limit        int // at most this number of rows of a table is deleted
 }
 
-// Retention is the part of a store that forgets.
+// Retention is the part of a store that deletes old rows. Each method that deletes does so in one
+// transaction, and returns ErrFenced if the shard does not belong to the owner.
 type Retention interface {
-	// Expire deletes the oldest of the finished runs that need not be kept, with their attempts,
-	// their history and what the database has of their logs, in one transaction, and names them.
-	// Lines of the ledger and instants of backfills stay: they have bounds of their own. It looks at a
-	// bounded number of runs. ErrFenced: the shard is not the owner's.
-	Expire(ctx context.Context, owner dag.HandlerID, x Expiry) ([]dag.RunID, error)
-	// ExpireVersions deletes the oldest versions that need not be kept, with their files, in one
-	// transaction, and says how many. It looks at a bounded number of runs, and deletes none if there are
-	// more. ErrFenced: the shard is not the owner's.
+	// FinishedBut returns the position of the newest finished run of a workflow that is not among the newest keep
+	// finished runs. The zero position says that there is no such run.
+	FinishedBut(ctx context.Context, w dag.WorkflowID, keep int) (RunPos, error)
+	// Expire deletes the oldest of the selected runs with their attempts, their history and the part of their
+	// logs that is in the database. It looks at no more than ExpireLooks times Limit runs. Lines of the ledger
+	// and instants of backfills stay.
+	Expire(ctx context.Context, owner dag.HandlerID, x Expiry) (Expired, error)
+	// ExpireVersions deletes the oldest of the selected versions with their files, and returns their number. It
+	// deletes none if the workflow has more than VersionRunsMax runs.
 	ExpireVersions(ctx context.Context, owner dag.HandlerID, x VersionExpiry) (int, error)
-	// ExpireFires deletes lines of the ledger, the oldest decisions first, and counts them by day in the same
-	// transaction. ErrFenced as above; so for the following.
+	// ExpireFires deletes selected lines of the ledger, the oldest decisions first, and counts them by day.
 	ExpireFires(ctx context.Context, owner dag.HandlerID, x FireExpiry) (FiresExpired, error)
-	// ExpireBackfills deletes instants of the oldest backfill that need not be kept, and it when it has none
-	// left. It returns how many rows are gone; 0: there is no more to do.
+	// ExpireBackfills deletes instants of the oldest selected backfill, and the backfill itself when it has no
+	// instant left. It returns the number of deleted rows; 0: there is no more to do.
 	ExpireBackfills(ctx context.Context, owner dag.HandlerID, x BackfillExpiry) (int, error)
-	// ExpireWorkflow deletes rows of a deleted workflow, and it when it has none left. It returns how many rows
-	// are gone; 0: there is no more to do.
+	// ExpireWorkflow deletes rows of a deleted workflow, and its own row when no other is left. It returns the
+	// number of deleted rows; 0: there is no more to do.
 	ExpireWorkflow(ctx context.Context, owner dag.HandlerID, x WorkflowExpiry) (int, error)
-	// ExpireRecords deletes what belongs to no workflow. It returns how many rows are gone; 0: there is no more
-	// to do.
+	// ExpireRecords deletes selected rows that belong to no workflow. It returns their number; 0: there is no
+	// more to do.
 	ExpireRecords(ctx context.Context, owner dag.HandlerID, x RecordExpiry) (int, error)
-	// DeletedWorkflows lists deleted workflows by id, after one.
+	// DeletedWorkflows lists deleted workflows with greater ids than after, by id.
 	DeletedWorkflows(ctx context.Context, after dag.WorkflowID, limit int) ([]Workflow, error)
 }

@@ -72,6 +72,12 @@ func Unsuccessful(s dag.RunState) bool {
 	return s == dag.RunFailed || s == dag.RunStopped || s == dag.RunSkipped
 }
 
+// UnsuccessfulName is Unsuccessful of the name of a state. An unknown name is of no such state.
+func UnsuccessfulName(name string) bool {
+	s, ok := dag.ParseRunState(name)
+	return ok && Unsuccessful(s)
+}
+
 // Expanded gives the states that are selected, each by its own name; none: any. Unknown ones stay as they
 // are.
 func (q *RunQuery) Expanded() []string {

@@ -57,7 +57,9 @@ func (s *Store) ExpireFires(ctx context.Context, owner dag.HandlerID, x store.Fi
 				break
 			}
 		}
-		forgetDaysLocked(s, &x)
+		if x.After == (store.FireKey{}) {
+			forgetDaysLocked(s, &x)
+		}
 	})
 	return did, err
 }

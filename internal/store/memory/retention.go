@@ -11,23 +11,34 @@ import (
 
 var _ store.Retention = (*Store)(nil)
 
-// Expire deletes finished runs that need not be kept.
-func (s *Store) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) ([]dag.RunID, error) {
-	var gone []dag.RunID
-	err := s.write(ctx, Op{Kind: LogsBefore}, LogsAfter, func() error {
+// FinishedBut finds the newest finished run that is not among the newest.
+func (s *Store) FinishedBut(ctx context.Context, w dag.WorkflowID, keep int) (pos store.RunPos, err error) {
+	err = s.read(ctx, Read, func() error {
+		finished := finishedLocked(s, w)
+		if n := len(finished) - 1 - keep; n >= 0 {
+			pos = store.RunPos(finished[n].ID)
+		}
+		return nil
+	})
+	return pos, err
+}
+
+// Expire deletes finished runs that may be deleted.
+func (s *Store) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) (did store.Expired, err error) {
+	err = s.write(ctx, Op{Kind: LogsBefore}, LogsAfter, func() error {
 		if !hasShard(s, x.Shard) || s.shards[x.Shard].owner != owner {
 			return fmt.Errorf("shard %d is another's: %w", x.Shard, store.ErrFenced)
 		}
-		gone = expiredLocked(s, &x)
-		for _, id := range gone {
-			s.expireLocked(id)
+		did = expiredLocked(s, &x)
+		for _, id := range did.Runs {
+			expireLocked(s, id)
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return store.Expired{}, err
 	}
-	return gone, nil
+	return did, nil
 }
 
 // ExpireVersions deletes versions that need not be kept.
@@ -53,30 +64,46 @@ func (s *Store) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store
 	return n, err
 }
 
-func expiredLocked(s *Store, x *store.Expiry) (gone []dag.RunID) {
-	filling := false
-	for _, b := range s.backfills {
-		filling = filling || b.Workflow == x.Workflow && (b.State == store.BackfillRunning || b.State == store.BackfillPaused)
-	}
-	var finished []*dag.RunRow
-	if list := s.byWorkflow[x.Workflow]; list != nil {
+// finishedLocked lists the finished runs of a workflow by id.
+func finishedLocked(s *Store, w dag.WorkflowID) (finished []*dag.RunRow) {
+	if list := s.byWorkflow[w]; list != nil {
 		for _, id := range *list {
 			if r := &s.runs[id].row; r.FinishedAt > 0 {
 				finished = append(finished, r)
 			}
 		}
 	}
-	for i, r := range finished {
-		kept := r.FinishedAt >= x.Before && i >= len(finished)-max(x.Keep, 1) || r.Key != "" && r.FinishedAt >= x.KeptFrom(r.Key) && (x.KeyedKeep == 0 || i >= len(finished)-x.KeyedKeep) ||
-			r.Origin == dag.OriginBackfill && filling
-		if !kept && len(gone) < x.Limit {
-			gone = append(gone, r.ID)
-		}
-	}
-	return gone
+	return finished
 }
 
-func (s *Store) expireLocked(id dag.RunID) {
+func expiredLocked(s *Store, x *store.Expiry) (did store.Expired) {
+	filling := false
+	for _, b := range s.backfills {
+		filling = filling || b.Workflow == x.Workflow && (b.State == store.BackfillRunning || b.State == store.BackfillPaused)
+	}
+	looked := 0
+	for _, r := range finishedLocked(s, x.Workflow) {
+		pos := store.RunPos(r.ID)
+		if pos.Compare(x.After) <= 0 {
+			continue
+		}
+		if len(did.Runs) == x.Limit || looked == store.ExpireLooks*x.Limit {
+			return did
+		}
+		looked++
+		did.Next = pos
+		kept := r.FinishedAt >= x.Before && pos.Compare(x.To) > 0 ||
+			r.Key != "" && r.FinishedAt >= x.KeptFrom(r.Key) && pos.Compare(x.KeyedTo) > 0 ||
+			r.Origin == dag.OriginBackfill && filling
+		if !kept {
+			did.Runs = append(did.Runs, r.ID)
+		}
+	}
+	did.Next = store.RunPos{}
+	return did
+}
+
+func expireLocked(s *Store, id dag.RunID) {
 	row := s.runs[id].row
 	delete(s.runs, id)
 	s.all.remove(id)

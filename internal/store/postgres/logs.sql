@@ -22,24 +22,23 @@ WHERE at + size > $4 ORDER BY at LIMIT 1;
 -- name: deleteLogs
 DELETE FROM log WHERE run = ANY ($1::uuid[]);
 
--- What follows forgets runs.
+-- The following statements delete old runs.
 
 -- name: holds
 SELECT must(count(*) = 1, 'the shard is another''s') FROM shard WHERE id = $1 AND owner = $2;
 
+-- name: finishedBut
+SELECT id FROM run WHERE workflow = $1 AND finished > 0 ORDER BY id DESC OFFSET $2::bigint LIMIT 1;
+
 -- name: expire
--- Ids rise with time, so the oldest runs are looked at first, and no more of them than $6. What is
--- finished is changed by nobody, and one that begins again is locked by its writer.
-WITH floor AS (
-  SELECT id FROM run WHERE workflow = $1 AND finished > 0 ORDER BY id DESC OFFSET $2 LIMIT 1
-), keyed AS (
-  SELECT id FROM run WHERE workflow = $1 AND finished > 0 ORDER BY id DESC OFFSET $8 LIMIT 1
-), oldest AS (
-  SELECT id, finished, key, origin FROM run WHERE workflow = $1 AND finished > 0 ORDER BY id LIMIT $6
+-- Ids rise with time, so the oldest runs come first. A finished run does not change. The writer of a run that begins again
+-- holds the lock of its row.
+WITH oldest AS MATERIALIZED (
+  SELECT id, finished, key, origin FROM run WHERE workflow = $1 AND id > $9::uuid AND finished > 0 ORDER BY id LIMIT $6
 ), old AS MATERIALIZED (
   SELECT o.id FROM oldest o
-  WHERE (o.finished < $3 OR o.id <= (SELECT id FROM floor))
-    AND (o.key IS NULL OR o.finished < CASE WHEN o.key LIKE 'once:%' THEN $7::bigint ELSE $4 END OR o.id <= (SELECT id FROM keyed))
+  WHERE (o.finished < $3 OR o.id <= $2::uuid)
+    AND (o.key IS NULL OR o.finished < CASE WHEN o.key LIKE 'once:%' THEN $7::bigint ELSE $4 END OR o.id <= $8::uuid)
     AND (o.origin <> 'backfill' OR NOT EXISTS (SELECT FROM backfill b WHERE b.workflow = $1 AND b.state IN ('running', 'paused')))
   ORDER BY o.id LIMIT $5
 ), gone AS (
@@ -52,8 +51,11 @@ WITH floor AS (
   DELETE FROM event WHERE run = ANY (ARRAY(SELECT id FROM gone))
 ), l AS (
   DELETE FROM log WHERE run = ANY (ARRAY(SELECT id FROM gone))
+), next AS (
+  SELECT CASE WHEN (SELECT count(*) FROM old) = $5 THEN (SELECT id FROM old ORDER BY id DESC LIMIT 1)
+    WHEN (SELECT count(*) FROM oldest) = $6 THEN (SELECT id FROM oldest ORDER BY id DESC LIMIT 1) END AS id
 )
-SELECT id FROM gone ORDER BY id;
+SELECT id, false FROM gone UNION ALL SELECT id, true FROM next WHERE id IS NOT NULL ORDER BY 2, 1;
 
 -- name: expireVersions
 -- Runs are looked at only if there is a version that could go.

@@ -12,8 +12,8 @@ import (
 //go:embed past.sql
 var pastSQL string
 
-// expireAs carries out statements that forget, for the owner of a shard. It has the connection of logs:
-// writers need theirs.
+// expireAs runs statements that delete old rows in one transaction, for the owner of a shard. It uses the
+// connection of logs: writers need the others.
 func expireAs(ctx context.Context, d *DB, shard dag.ShardID, owner dag.HandlerID, all ...query) error {
 	if err := ended(ctx, all[0].name); err != nil {
 		return err
@@ -26,7 +26,7 @@ func expireAs(ctx context.Context, d *DB, shard dag.ShardID, owner dag.HandlerID
 	return c.change(ctx, append([]query{{"holds", args{}.int4(int32(shard)).int8(int64(owner)), nil}}, all...))
 }
 
-// count adds up what statements say.
+// count runs statements that each return a count, and adds the counts up.
 func count(ctx context.Context, d *DB, shard dag.ShardID, owner dag.HandlerID, all ...query) (n int, err error) {
 	for i := range all {
 		all[i].see = func(r *row) error {
@@ -37,23 +37,26 @@ func count(ctx context.Context, d *DB, shard dag.ShardID, owner dag.HandlerID, a
 	return n, expireAs(ctx, d, shard, owner, all...)
 }
 
-// ExpireFires implements store.Retention. As long as programs are there that expect the whole ledger, nothing
-// goes.
+// ExpireFires implements store.Retention. It deletes nothing while a program is left that expects the whole
+// ledger.
 func (d *DB) ExpireFires(ctx context.Context, owner dag.HandlerID, x store.FireExpiry) (did store.FiresExpired, err error) {
 	if d.stands.Load() < formatPast {
 		return did, nil
 	}
 	lines := args{}.int8(int64(x.Workflow)).int8(int64(x.Plain)).int8(int64(x.Exceptions)).int8(int64(max(x.Keep, 1))).
 		int8(int64(x.After.Decided)).text(x.After.Trigger).int8(int64(x.After.At)).text(x.After.Key).int8(int64(x.Limit))
-	err = expireAs(ctx, d, x.Shard, owner, query{"expireFires", lines, func(r *row) error {
+	all := []query{{"expireFires", lines, func(r *row) error {
 		did.Gone = int(r.int())
 		more := int(r.int()) == x.Limit
 		if last := (store.FireKey{Decided: r.micros(), Workflow: x.Workflow, Trigger: r.text(), At: r.micros(), Key: r.text()}); more {
 			did.Next = last
 		}
 		return r.damaged("the ledger")
-	}}, query{"expireDays", args{}.int8(int64(x.Workflow)).int4(x.Days), nil})
-	return did, err
+	}}}
+	if x.After == (store.FireKey{}) {
+		all = append(all, query{"expireDays", args{}.int8(int64(x.Workflow)).int4(x.Days), nil})
+	}
+	return did, expireAs(ctx, d, x.Shard, owner, all...)
 }
 
 // FireDays implements store.Schedules.
@@ -92,7 +95,7 @@ func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.Rec
 	by := func(before dag.Micros, keep int) args {
 		return args{}.int8(int64(before)).int8(int64(max(keep, 1))).int8(int64(x.Limit))
 	}
-	all := []query{{name: "expireHandlers", args: by(x.Records, x.RecordsKeep)}, {name: "expireTokens", args: args{}.int8(int64(x.Records))}}
+	all := []query{{name: "expireHandlers", args: by(x.Records, x.RecordsKeep).int8(int64(x.RecordsMin))}, {name: "expireTokens", args: args{}.int8(int64(x.Records))}}
 	state, err := requestIndex(ctx, d)
 	if err != nil {
 		return 0, err

@@ -1,8 +1,7 @@
--- The statements that forget what happened. They go over the connection of logs.
+-- The statements that delete old rows. They use the connection of logs.
 
 -- name: expireFires
--- The lines of a page, of which those go that need not be kept. The newest line of a trigger that exists stays: its owner
--- may make it longer.
+-- It deletes the lines of a page that may be deleted. The newest line of an existing trigger stays: the owner may extend it.
 WITH least AS (
   SELECT decided FROM fire WHERE workflow = $1 ORDER BY decided DESC, trigger DESC, at DESC, key DESC OFFSET $4::bigint LIMIT 1
 ), page AS MATERIALIZED (
@@ -90,9 +89,9 @@ SELECT (SELECT rows FROM n) + (SELECT count(*) FROM gone);
 
 -- name: expireRequests
 WITH least AS (
-  SELECT created FROM request ORDER BY created DESC OFFSET $2::bigint LIMIT 1
+  SELECT created + 1 AS created FROM request ORDER BY created DESC OFFSET $2::bigint LIMIT 1
 ), page AS MATERIALIZED (
-  SELECT scope, key FROM request WHERE created < $1 OR created <= (SELECT created FROM least) ORDER BY created LIMIT $3::bigint
+  SELECT scope, key FROM request WHERE created < greatest($1::bigint, (SELECT created FROM least)) ORDER BY created LIMIT $3::bigint
 ), gone AS (
   DELETE FROM request r USING page p WHERE r.scope = p.scope AND r.key = p.key RETURNING 1
 )
@@ -102,7 +101,7 @@ SELECT count(*) FROM gone;
 WITH least AS (
   SELECT id FROM handler ORDER BY id DESC OFFSET $2::bigint LIMIT 1
 ), page AS MATERIALIZED (
-  SELECT h.id FROM handler h WHERE (h.started < $1 OR h.id <= (SELECT id FROM least))
+  SELECT h.id FROM handler h WHERE (h.started < $1 OR h.started < $4 AND h.id <= (SELECT id FROM least))
     AND NOT EXISTS (SELECT FROM member m WHERE m.handler = h.id) AND NOT EXISTS (SELECT FROM shard s WHERE s.owner = h.id OR s.wanted = h.id)
   ORDER BY h.id LIMIT $3::bigint
 ), gone AS (

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"math"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -10,27 +9,32 @@ import (
 
 var _ store.Retention = (*DB)(nil)
 
-// Expire implements store.Retention. It has the connection of logs: writers need theirs.
-func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) ([]dag.RunID, error) {
-	if err := ended(ctx, "expire runs"); err != nil {
-		return nil, err
-	}
-	c, err := d.logs.take(ctx)
+// FinishedBut implements store.Retention.
+func (d *DB) FinishedBut(ctx context.Context, w dag.WorkflowID, keep int) (pos store.RunPos, err error) {
+	err = d.query(ctx, "finishedBut", args{}.int8(int64(w)).int8(int64(keep)), func(r *row) error {
+		pos = store.RunPos(r.id())
+		return r.damaged("a run's id")
+	})
+	return pos, err
+}
+
+// Expire implements store.Retention. It uses the connection of logs: writers need the others.
+func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) (did store.Expired, err error) {
+	a := args{}.int8(int64(x.Workflow)).id(dag.RunID(x.To)).int8(int64(x.Before)).int8(int64(x.Keyed)).int8(int64(x.Limit)).
+		int8(int64(store.ExpireLooks * x.Limit)).int8(int64(x.Once)).id(dag.RunID(x.KeyedTo)).id(dag.RunID(x.After))
+	err = expireAs(ctx, d, x.Shard, owner, query{"expire", a, func(r *row) error {
+		id, next := r.id(), r.bool()
+		if next {
+			did.Next = store.RunPos(id)
+		} else {
+			did.Runs = append(did.Runs, id)
+		}
+		return r.damaged("a run's id")
+	}})
 	if err != nil {
-		return nil, err
+		return store.Expired{}, err
 	}
-	defer d.logs.give(c)
-	var gone []dag.RunID
-	keyedKeep := x.KeyedKeep
-	if keyedKeep == 0 {
-		keyedKeep = math.MaxInt32
-	}
-	a := args{}.int8(int64(x.Workflow)).int8(int64(max(x.Keep, 1))).int8(int64(x.Before)).int8(int64(x.Keyed)).int8(int64(x.Limit)).int8(lookMax).int8(int64(x.Once)).int8(int64(keyedKeep))
-	err = c.change(ctx, []query{{"holds", args{}.int4(int32(x.Shard)).int8(int64(owner)), nil}, {"expire", a, into(&gone, scanID)}})
-	if err != nil {
-		return nil, err
-	}
-	return gone, nil
+	return did, nil
 }
 
 // ExpireVersions implements store.Retention.

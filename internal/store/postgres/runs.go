@@ -67,7 +67,7 @@ type listing struct {
 // Runs implements store.Store. A page ends where it has enough runs, or where it has looked
 // at enough rows.
 func (d *DB) Runs(ctx context.Context, q store.RunQuery) (store.RunPage, error) {
-	if _, err := d.statesKnown(ctx); err != nil {
+	if _, err := statesKnown(ctx, d); err != nil {
 		return store.RunPage{}, err
 	}
 	l := listing{DB: d, q: &q, states: q.Expanded()}

@@ -38,7 +38,7 @@ func (d *DB) Upgrade(ctx context.Context) (more bool, err error) {
 
 // upgradeStates lists the next older runs by their states.
 func upgradeStates(ctx context.Context, d *DB) (more bool, err error) {
-	begins, err := d.statesKnown(ctx)
+	begins, err := statesKnown(ctx, d)
 	if err != nil || d.statesListed.Load() || d.stands.Load() < formatStates {
 		return false, err
 	}
@@ -61,7 +61,7 @@ func upgradeStates(ctx context.Context, d *DB) (more bool, err error) {
 
 // statesKnown learns whether all runs are listed by their states. begins reports whether the listing has not
 // begun.
-func (d *DB) statesKnown(ctx context.Context) (begins bool, err error) {
+func statesKnown(ctx context.Context, d *DB) (begins bool, err error) {
 	if d.statesListed.Load() {
 		return false, nil
 	}

@@ -17,9 +17,9 @@ import (
 // checkMax bounds what one check reports.
 const checkMax = 100
 
-// Check compares what is kept twice, in one snapshot: every run is on the lists it belongs
-// to, and no list has a run that it should not have, and so it is with its key; every active trigger is listed under
-// what it hears of, and nothing else is.
+// Check compares what is kept twice, in one snapshot: every run is on the lists it belongs to, and no list
+// has a run that it should not have, and so it is with its key; every active trigger is listed under what it
+// hears of, and nothing else is.
 func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 		if s.ColumnInt64(4) != 0 {
 			expect = append(expect, lineList)
 		}
-		if state := s.ColumnText(5); slices.Contains(store.UnsuccessfulStates(), state) {
+		if state := s.ColumnText(5); store.UnsuccessfulName(state) {
 			expect = append(expect, stateList(state))
 		}
 		for _, list := range expect {

@@ -103,7 +103,7 @@ func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) (_ []store
 	defer d.give(ctx, conn, &err)
 	from := int64(0)
 	if !after.IsZero() {
-		if from, err = d.numberOf(conn, after); err != nil {
+		if from, _, err = d.numberOf(conn, after); err != nil {
 			return nil, err
 		}
 	}

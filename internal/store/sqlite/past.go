@@ -62,15 +62,18 @@ func drops(d *DB, names []string, args ...any) (all int, err error) {
 	return all, nil
 }
 
-// ExpireFires implements store.Retention. What may go is looked for beside the writer.
+// ExpireFires implements store.Retention. A reader looks for lines that may be deleted.
 func (d *DB) ExpireFires(ctx context.Context, owner dag.HandlerID, x store.FireExpiry) (did store.FiresExpired, err error) {
 	old, next, err := oldFires(ctx, d, &x)
 	if err != nil {
 		return did, err
 	}
-	days, err := owns(ctx, d, "daysMayGo", []any{int64(x.Shard), int64(x.Workflow), x.Days}, owner)
-	if err != nil || len(old) == 0 && !days {
-		return store.FiresExpired{Next: next}, err
+	first := x.After == (store.FireKey{})
+	if len(old) == 0 {
+		days, err := owns(ctx, d, "daysMayGo", []any{int64(x.Shard), int64(x.Workflow), x.Days}, owner)
+		if err != nil || !first || !days {
+			return store.FiresExpired{Next: next}, err
+		}
 	}
 	err = expireAs(ctx, d, x.Shard, owner, "expire lines of the ledger", func() error {
 		for i := range old {
@@ -90,6 +93,9 @@ func (d *DB) ExpireFires(ctx context.Context, owner dag.HandlerID, x store.FireE
 			if err != nil {
 				return err
 			}
+		}
+		if !first {
+			return nil
 		}
 		_, err := drop(d, "expireDays", int64(x.Workflow), x.Days)
 		return err
@@ -218,7 +224,7 @@ func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.Rec
 		if err != nil {
 			return err
 		}
-		handlers, err := drop(d, "expireHandlers", int64(x.Records), max(x.RecordsKeep, 1), x.Limit)
+		handlers, err := drop(d, "expireHandlers", int64(x.Records), max(x.RecordsKeep, 1), x.Limit, int64(x.RecordsMin))
 		if err != nil {
 			return err
 		}

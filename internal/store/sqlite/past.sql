@@ -1,10 +1,10 @@
--- The statements that forget what happened.
+-- The statements that delete old rows.
 
 -- name: leastFire
 SELECT decided FROM fire INDEXED BY fire_workflow WHERE workflow = ?1 ORDER BY decided DESC, trigger DESC, at DESC, key DESC LIMIT 1 OFFSET ?2;
 
 -- name: oldFires
--- Whether a line is the newest of a trigger that exists comes last: its owner may make it longer.
+-- The last column says whether a line is the newest of an existing trigger: the owner may extend such a line.
 SELECT f.*, NOT EXISTS (SELECT 1 FROM fire n WHERE n.workflow = ?1 AND n.trigger = f.trigger AND (n.at, n.key) > (f.at, f.key))
   AND EXISTS (SELECT 1 FROM trigger t WHERE t.workflow = ?1 AND t.name = f.trigger)
 FROM fire f INDEXED BY fire_workflow WHERE f.workflow = ?1 AND (f.decided, f.trigger, f.at, f.key) > (?2, ?3, ?4, ?5) AND f.decided < ?6
@@ -69,16 +69,19 @@ DELETE FROM workflow WHERE id = ?1 AND state = 'deleted';
 
 -- name: expireRequests
 DELETE FROM request WHERE (scope, key) IN (SELECT scope, key FROM request
-  WHERE created < ?1 OR created <= (SELECT created FROM request ORDER BY created DESC LIMIT 1 OFFSET ?2) ORDER BY created LIMIT ?3);
+  WHERE created < max(?1, coalesce((SELECT created + 1 FROM request ORDER BY created DESC LIMIT 1 OFFSET ?2), 0)) ORDER BY created LIMIT ?3);
 
 -- name: expireHandlers
 DELETE FROM handler WHERE id IN (SELECT id FROM handler
-  WHERE (started < ?1 OR id <= (SELECT id FROM handler ORDER BY id DESC LIMIT 1 OFFSET ?2))
+  WHERE (started < ?1 OR started < ?4 AND id <= (SELECT id FROM handler ORDER BY id DESC LIMIT 1 OFFSET ?2))
     AND NOT EXISTS (SELECT 1 FROM shard WHERE owner = handler.id) ORDER BY id LIMIT ?3);
 
 -- name: expireTokens
--- Not the newest: its number must not be given again.
+-- The newest token stays: its number must not be given again.
 DELETE FROM token WHERE (revoked > 0 AND revoked < ?1 OR expires > 0 AND expires < ?1) AND id < (SELECT max(id) FROM token);
+
+-- name: holderOfShard
+SELECT owner, 1 FROM shard WHERE id = ?1;
 
 -- name: versionsMayGo
 SELECT owner, EXISTS (SELECT 1 FROM workflow w JOIN version v ON v.workflow = w.id

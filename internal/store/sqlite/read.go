@@ -25,8 +25,8 @@ func (d *DB) take(ctx context.Context) (*sqlite.Conn, error) {
 	return conn, nil
 }
 
-// give takes a connection back, and returns when all that it may have read is on the disk. If it never comes there, or not before ctx
-// ends, the read has failed.
+// give takes a connection back, and returns when all that it may have read is on the disk. If it never comes
+// there, or not before ctx ends, the read has failed.
 func (d *DB) give(ctx context.Context, conn *sqlite.Conn, err *error) {
 	d.pool.Put(conn)
 	if failed := d.syncs.wait(ctx); *err == nil {
@@ -121,7 +121,7 @@ func (d *DB) Load(ctx context.Context, q store.LoadQuery) (_ []store.RunRecord, 
 	if q.IDs == nil && q.Shard == theShard {
 		after := int64(0)
 		if !q.After.IsZero() {
-			if after, err = d.numberOf(conn, q.After); err != nil {
+			if after, _, err = d.numberOf(conn, q.After); err != nil {
 				return nil, err
 			}
 		}
@@ -162,13 +162,14 @@ func (d *DB) Load(ctx context.Context, q store.LoadQuery) (_ []store.RunRecord, 
 	return records, nil
 }
 
-// numberOf is the place of a cursor: the run's number, or past the newest if it is gone.
-func (d *DB) numberOf(conn *sqlite.Conn, id dag.RunID) (n int64, err error) {
+// numberOf is the number of a run. If the run has been deleted, there is false, and n is the number of the
+// newest run before its id, or 0.
+func (d *DB) numberOf(conn *sqlite.Conn, id dag.RunID) (n int64, there bool, err error) {
 	err = d.on(conn, "numberBefore", []any{id[:]}, func(s *sqlite.Stmt) error {
-		n = s.ColumnInt64(0)
+		n, there = s.ColumnInt64(0), s.ColumnInt64(1) != 0
 		return nil
 	})
-	return n, err
+	return n, there, err
 }
 
 // Run implements store.Store.
@@ -221,8 +222,8 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	})
 }
 
-// attemptsOn reads the attempts of a run. What is packed comes first: what has its row by the time that rows are read is
-// told by that.
+// attemptsOn reads the attempts of a run. What is packed comes first: what has its row by the time that rows
+// are read is told by that.
 func (d *DB) attemptsOn(conn *sqlite.Conn, r *numbered, scan func(*sqlite.Stmt, *dag.AttemptRow) error) ([]dag.AttemptRow, error) {
 	packed, err := d.packedOn(conn, r)
 	if err != nil {

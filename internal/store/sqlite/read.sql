@@ -13,8 +13,8 @@ SELECT r.* FROM run_key k CROSS JOIN run r ON r.n = k.run WHERE k.workflow = ?1 
 SELECT n, hands, ends, hands_begun FROM run WHERE id = ?1;
 
 -- name: numberBefore
--- The place of a cursor: the newest run that is older than an id that may be gone.
-SELECT coalesce((SELECT n FROM run WHERE id = ?1), (SELECT max(n) + 1 FROM run), 1);
+-- A run, or the newest run before its id if it has been deleted.
+SELECT n, id = ?1 FROM run WHERE id <= ?1 ORDER BY id DESC LIMIT 1;
 
 -- name: numbersOfRuns
 -- The least number, and what is greater than all.

@@ -2,9 +2,10 @@ package sqlite
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
+	"math/bits"
 
 	"zombiezen.com/go/sqlite"
 
@@ -14,7 +15,7 @@ import (
 
 var _ store.Retention = (*DB)(nil)
 
-// expired is a run that need not be kept.
+// expired is a run that may be deleted.
 type expired struct {
 	id        dag.RunID
 	n         int64
@@ -22,12 +23,37 @@ type expired struct {
 	state     string
 }
 
-// Expire implements store.Retention. What may go is looked for beside the writer; the deletion
-// looks again.
-func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) ([]dag.RunID, error) {
-	old, err := oldRuns(ctx, d, x)
+// posOf is the position of the run with a number.
+func posOf(n int64) (p store.RunPos) {
+	if n > 0 {
+		binary.BigEndian.PutUint64(p[8:], uint64(n))
+	}
+	return p
+}
+
+// numberAt is the number of the run at a position; 0: before all runs.
+func numberAt(p store.RunPos) int64 { return int64(binary.BigEndian.Uint64(p[8:]) & math.MaxInt64) }
+
+// FinishedBut implements store.Retention.
+func (d *DB) FinishedBut(ctx context.Context, w dag.WorkflowID, keep int) (_ store.RunPos, err error) {
+	conn, err := d.take(ctx)
 	if err != nil {
-		return nil, err
+		return store.RunPos{}, err
+	}
+	defer d.give(ctx, conn, &err)
+	n, err := newestBut(d, conn, w, keep)
+	return posOf(n), err
+}
+
+// Expire implements store.Retention. A reader looks for runs that may be deleted; the deletion checks them
+// again.
+func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) (store.Expired, error) {
+	if _, err := owns(ctx, d, "holderOfShard", []any{int64(x.Shard)}, owner); err != nil {
+		return store.Expired{}, err
+	}
+	old, next, err := oldRuns(ctx, d, &x)
+	if err != nil || len(old) == 0 {
+		return store.Expired{Next: posOf(next)}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,14 +71,14 @@ func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) ([
 		return d.writeRolls()
 	})
 	if err != nil {
-		return nil, fmt.Errorf("expire runs: %w", err)
+		return store.Expired{}, fmt.Errorf("expire runs: %w", err)
 	}
 	d.checkpoints.wrote(len(ids))
-	return ids, nil
+	return store.Expired{Runs: ids, Next: posOf(next)}, nil
 }
 
 func (d *DB) expire(r *expired, w dag.WorkflowID) error {
-	// One that has begun again meanwhile stops it all; the next look leaves it out.
+	// A run that has begun again meanwhile fails the transaction. The next call leaves that run out.
 	if err := d.stmts.expireRun.row().int(r.n).text(r.state).one(d.conn); err != nil {
 		return err
 	}
@@ -69,7 +95,7 @@ func (d *DB) expire(r *expired, w dag.WorkflowID) error {
 	if err := d.enlist(workflowList(w), r.n, false); err != nil {
 		return err
 	}
-	if slices.Contains(store.UnsuccessfulStates(), r.state) {
+	if store.UnsuccessfulName(r.state) {
 		if err := d.enlist(stateList(r.state), r.n, false); err != nil {
 			return err
 		}
@@ -78,11 +104,12 @@ func (d *DB) expire(r *expired, w dag.WorkflowID) error {
 	return d.enlist(userList(r.user), r.n, false)
 }
 
-// oldRuns finds what need not be kept, oldest first.
-func oldRuns(ctx context.Context, d *DB, x store.Expiry) (_ []expired, err error) {
+// oldRuns finds runs that may be deleted, the oldest first. next is the number of the last run that it has
+// looked at; 0: there are no more runs.
+func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, next int64, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer d.give(ctx, conn, &err)
 	filling := false
@@ -91,70 +118,67 @@ func oldRuns(ctx context.Context, d *DB, x store.Expiry) (_ []expired, err error
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	floor, err := newestBut(d, conn, x.Workflow, max(x.Keep, 1))
-	if err != nil {
-		return nil, err
+	to, keyedTo := numberAt(x.To), numberAt(x.KeyedTo)
+	may := func(n int64, s *sqlite.Stmt) bool {
+		finished, key := dag.Micros(s.ColumnInt64(1)), s.ColumnText(2)
+		return (finished < x.Before || n <= to) && (key == "" || finished < x.KeptFrom(key) || n <= keyedTo) &&
+			(!filling || dag.Origin(s.ColumnText(3)) != dag.OriginBackfill)
 	}
-	keyed := int64(-1) // the newest run that a key does not protect, not known yet
-	kept := func(n int64, key string, finished dag.Micros) (bool, error) {
-		if key == "" || finished < x.KeptFrom(key) {
+	looked, last := 0, int64(0)
+	err = d.walkUp(conn, workflowList(x.Workflow), numberAt(x.After)+1, func(n int64) (bool, error) {
+		if len(all) == x.Limit || looked == store.ExpireLooks*x.Limit {
+			next = last
 			return false, nil
 		}
-		if keyed < 0 {
-			if keyed = 0; x.KeyedKeep > 0 {
-				var err error
-				if keyed, err = newestBut(d, conn, x.Workflow, x.KeyedKeep); err != nil {
-					return false, err
-				}
-			}
-		}
-		return n > keyed, nil
-	}
-	var all []expired
-	looked := 0
-	err = d.walkUp(conn, workflowList(x.Workflow), 0, func(n int64) (bool, error) {
-		looked++
-		var r *expired
-		finished := dag.Micros(0)
-		err := d.on(conn, "finishedRun", []any{n}, func(s *sqlite.Stmt) error {
-			if finished = dag.Micros(s.ColumnInt64(1)); finished >= x.Before && n > floor || dag.Origin(s.ColumnText(3)) == dag.OriginBackfill && filling {
-				return nil
-			}
-			r = &expired{n: n, key: s.ColumnText(2), user: s.ColumnText(4), state: s.ColumnText(5)}
-			s.ColumnBytes(0, r.id[:])
-			return nil
-		})
-		if err != nil || r == nil {
-			return looked < lookMax, err
-		}
-		is, err := kept(n, r.key, finished)
-		if !is {
-			all = append(all, *r)
-		}
-		return len(all) < x.Limit && looked < lookMax, err
-	})
-	return all, err
-}
-
-// newestBut is the newest finished run of a workflow that is not among those to keep; 0: none.
-func newestBut(d *DB, conn *sqlite.Conn, w dag.WorkflowID, keep int) (floor int64, err error) {
-	left := keep
-	err = d.walkDown(conn, workflowList(w), 1<<62, func(n int64) (bool, error) {
-		err := d.on(conn, "finishedRun", []any{n}, func(*sqlite.Stmt) error {
-			if left--; left < 0 {
-				floor = n
+		looked, last = looked+1, n
+		return true, d.on(conn, "finishedRun", []any{n}, func(s *sqlite.Stmt) error {
+			if may(n, s) {
+				r := expired{n: n, key: s.ColumnText(2), user: s.ColumnText(4), state: s.ColumnText(5)}
+				s.ColumnBytes(0, r.id[:])
+				all = append(all, r)
 			}
 			return nil
 		})
-		return floor == 0, err
 	})
-	return floor, err
+	return all, next, err
 }
 
-// ExpireVersions implements store.Retention. Runs are looked at beside the writer: those that begin meanwhile
-// are of a version that is newer than what goes.
+// newestBut is the number of the newest finished run of a workflow that is not among the newest keep; 0:
+// there is none. It reads lists, which hold 2,048 runs on a page, and no rows.
+func newestBut(d *DB, conn *sqlite.Conn, w dag.WorkflowID, keep int) (found int64, err error) {
+	err = d.walk(conn, "rollDown", workflowList(w), 1<<62, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
+		err := d.on(conn, "rollPage", []any{activeList, page}, func(s *sqlite.Stmt) error {
+			active, err := readBits(s, 0)
+			for i := range words {
+				words[i] &^= active[i]
+			}
+			return err
+		})
+		if err != nil {
+			return false, err
+		}
+		on := 0
+		for _, word := range words {
+			on += bits.OnesCount64(word)
+		}
+		if on <= keep {
+			keep -= on
+			return true, nil
+		}
+		_, err = downwards(page, words, 1<<62, func(n int64) (bool, error) {
+			found = n
+			keep--
+			return keep >= 0, nil
+		})
+		return false, err
+	})
+	return found, err
+}
+
+// ExpireVersions implements store.Retention. A reader looks at the runs: a run that begins meanwhile has a
+// newer version than those that are deleted.
 func (d *DB) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.VersionExpiry) (int, error) {
 	keep := int64(max(x.Keep, 1))
 	may, err := owns(ctx, d, "versionsMayGo", []any{int64(x.Shard), int64(x.Workflow), keep}, owner)
@@ -185,8 +209,8 @@ func (d *DB) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.Ve
 	return n, nil
 }
 
-// leastVersion is the oldest version that a run of a workflow has, or one that none can have; 0: there are too
-// many runs to tell.
+// leastVersion is the oldest version of the runs of a workflow, or a greater one than any if there is no run;
+// 0: there are too many runs to tell.
 func leastVersion(ctx context.Context, d *DB, w dag.WorkflowID) (_ int64, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {

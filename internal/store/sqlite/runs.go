@@ -291,12 +291,18 @@ func (l *listing) page() (page store.RunPage, err error) {
 	if err != nil {
 		return page, err
 	}
-	before, err := l.numberOf(l.conn, l.q.Before)
-	if err != nil {
-		return page, err
+	if !l.q.Before.IsZero() {
+		before, there, err := l.numberOf(l.conn, l.q.Before)
+		if err != nil {
+			return page, err
+		}
+		if !there {
+			before++ // the run of the cursor has been deleted
+		}
+		below = min(below, before)
 	}
 	looked, bytes := 0, 0
-	e, err := l.newest(l.conn, &l.choice, min(below, before), floor, func(s *sqlite.Stmt) (bool, error) {
+	e, err := l.newest(l.conn, &l.choice, below, floor, func(s *sqlite.Stmt) (bool, error) {
 		if len(page.Runs) == limit || looked == lookMax {
 			return false, nil
 		}

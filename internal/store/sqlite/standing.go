@@ -23,7 +23,7 @@ func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, l
 	defer d.give(ctx, conn, &err)
 	from := int64(0)
 	if !after.IsZero() {
-		if from, err = d.numberOf(conn, after); err != nil {
+		if from, _, err = d.numberOf(conn, after); err != nil {
 			return nil, err
 		}
 	}

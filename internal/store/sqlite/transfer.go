@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -316,7 +315,7 @@ func (in *importer) list(t *store.Table, values []store.Value) error {
 	if values[t.Index("finished")].Int == 0 {
 		lists = append(lists, activeList)
 	}
-	if state := string(values[t.Index("state")].Bytes); slices.Contains(store.UnsuccessfulStates(), state) {
+	if state := string(values[t.Index("state")].Bytes); store.UnsuccessfulName(state) {
 		lists = append(lists, stateList(state))
 	}
 	for _, list := range lists {

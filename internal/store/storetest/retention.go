@@ -16,6 +16,8 @@ func retention() []check {
 		{"only the owner forgets", expireFenced},
 		{"versions go that no run has", expireVersions},
 		{"a key protects a number of runs", expireKeyed},
+		{"a pass continues after runs that stay", expireOn},
+		{"a page after a deleted run", expireCursor},
 		{"lines of the ledger go, and are counted by day", expireFires},
 		{"the newest line of a trigger stays", expireNewestFire},
 		{"backfills go with their instants", expireBackfills},
@@ -26,9 +28,17 @@ func retention() []check {
 
 func (b *bed) expire(x store.Expiry) []dag.RunID {
 	b.Helper()
-	gone, err := b.s.(store.Retention).Expire(b.ctx, b.owner, x)
+	did, err := b.s.(store.Retention).Expire(b.ctx, b.owner, x)
 	b.ok(err)
-	return gone
+	return did.Runs
+}
+
+// but is the position of the newest finished run that is not among the newest.
+func (b *bed) but(w dag.WorkflowID, keep int) store.RunPos {
+	b.Helper()
+	pos, err := b.s.(store.Retention).FinishedBut(b.ctx, w, keep)
+	b.ok(err)
+	return pos
 }
 
 // past is a finished run.
@@ -52,7 +62,9 @@ func expireByNumber(b *bed) {
 		}
 	}
 	w := b.run(dag.RunRunning).Workflow
-	x := store.Expiry{Workflow: w, Keep: 4, Limit: 4}
+	x := store.Expiry{Workflow: w, To: b.but(w, 4), Limit: 4}
+	b.same(b.but(w, 10), store.RunPos{}, "there are no more runs than to keep")
+	b.same(b.but(w+1, 0), store.RunPos{}, "there is no run")
 	b.same(b.expire(x), ids[:4], "the oldest")
 	b.same(b.expire(x), ids[4:6], "the others")
 	b.same(b.expire(x), []dag.RunID(nil), "nothing is left to go")
@@ -67,7 +79,7 @@ func expireByAge(b *bed) {
 	one := b.past(100, nil)
 	b.past(200, nil)
 	three := b.past(150, nil) // began later and ended sooner
-	x := store.Expiry{Workflow: one.Workflow, Keep: 1000, Before: 150, Limit: 10}
+	x := store.Expiry{Workflow: one.Workflow, Before: 150, Limit: 10}
 	b.same(b.expire(x), []dag.RunID{one.ID}, "what is older")
 	x.Before = 151
 	b.same(b.expire(x), []dag.RunID{three.ID}, "a moment later")
@@ -90,7 +102,7 @@ func expireWhole(b *bed) {
 	if l, ok := b.s.(store.Logs); ok {
 		b.print(l, store.LogID{Run: r.ID, Task: 3, Token: 1}, 0, "text")
 	}
-	x := store.Expiry{Workflow: r.Workflow, Keep: 1000, Before: 400, Keyed: 400, Limit: 10}
+	x := store.Expiry{Workflow: r.Workflow, Before: 400, Keyed: 400, Limit: 10}
 	b.same(b.expire(x), []dag.RunID{r.ID}, "what goes")
 	after := b.contents()
 	b.same(after, before, "what is left")
@@ -143,12 +155,12 @@ func expireNever(b *bed) {
 	b.past(900, nil)
 	backfill := store.Backfill{ID: 7, Workflow: keyed.Workflow, State: store.BackfillPaused, Revision: 1, Created: 1, Modified: 1, Parallel: 1}
 	b.put(func(x *store.Batch) { x.BackfillInserts = []store.Backfill{backfill} })
-	x := store.Expiry{Workflow: keyed.Workflow, Keep: 1, Before: 500, Keyed: 50, Limit: 10}
+	x := store.Expiry{Workflow: keyed.Workflow, To: b.but(keyed.Workflow, 1), Before: 500, Keyed: 50, Limit: 10}
 	b.same(b.expire(x), []dag.RunID(nil), "a key that is young, a backfill that goes on, a run that goes on")
 	x.Keyed = 101
 	b.same(b.expire(x), []dag.RunID{keyed.ID}, "the key is old enough")
 	once := b.past(200, func(r *dag.RunRow) { r.Key, r.KeyHash = store.KeyOnce+"k", []byte{1} })
-	x.Keep, x.Keyed, x.Once = 10, 101, 200
+	x.To, x.Keyed, x.Once = store.RunPos{}, 101, 200
 	b.same(b.expire(x), []dag.RunID(nil), "a key for one request that is young")
 	x.Once = 201
 	b.same(b.expire(x), []dag.RunID{once.ID}, "a key for one request")
@@ -162,7 +174,7 @@ func expireNever(b *bed) {
 
 func expireFenced(b *bed) {
 	r := b.past(100, nil)
-	x := store.Expiry{Workflow: r.Workflow, Keep: 1000, Before: 500, Limit: 10}
+	x := store.Expiry{Workflow: r.Workflow, Before: 500, Limit: 10}
 	_, err := b.s.(store.Retention).Expire(b.ctx, b.owner+1, x)
 	b.is(err, store.ErrFenced)
 	if _, err := b.s.Run(b.ctx, r.ID); err != nil {
@@ -211,7 +223,7 @@ func expireVersions(b *bed) {
 	files, err = b.s.Files(b.ctx, 1, 5)
 	b.ok(err)
 	b.same(len(files), 1, "files of one that is there")
-	b.expire(store.Expiry{Workflow: 1, Keep: 1, Before: 1000, Limit: 10})
+	b.expire(store.Expiry{Workflow: 1, To: b.but(1, 1), Before: 1000, Limit: 10})
 	_, err = b.s.Run(b.ctx, r.ID)
 	b.is(err, store.ErrNotFound)
 	expire()
@@ -225,10 +237,68 @@ func expireKeyed(b *bed) {
 	for i := range 6 {
 		ids = append(ids, b.past(dag.Micros(100+i), func(r *dag.RunRow) { r.Key, r.KeyHash = fmt.Sprint("key", i), []byte{1} }).ID)
 	}
-	x := store.Expiry{Workflow: b.run(dag.RunRunning).Workflow, Keep: 1, Before: 1000, Keyed: 50, KeyedKeep: 4, Limit: 10}
+	w := b.run(dag.RunRunning).Workflow
+	x := store.Expiry{Workflow: w, To: b.but(w, 1), Before: 1000, Keyed: 50, KeyedTo: b.but(w, 4), Limit: 10}
 	b.same(b.expire(x), ids[:2], "all but the newest that a key protects")
-	x.KeyedKeep = 0
+	x.KeyedTo = store.RunPos{}
 	b.same(b.expire(x), []dag.RunID(nil), "all that a key protects")
+}
+
+// expireOn goes through a workflow whose oldest runs stay: each call continues after the run at which the
+// call before has ended, also if that run is deleted.
+func expireOn(b *bed) {
+	var ids []dag.RunID
+	for i := range 30 {
+		ids = append(ids, b.past(dag.Micros(100+i), func(r *dag.RunRow) {
+			if i < 10 {
+				r.Key, r.KeyHash = fmt.Sprint("key", i), []byte{1}
+			}
+		}).ID)
+	}
+	w := b.run(dag.RunRunning).Workflow
+	x := store.Expiry{Workflow: w, To: b.but(w, 12), Keyed: 50, Limit: 2}
+	var gone []dag.RunID
+	for calls := 1; ; calls++ {
+		did, err := b.s.(store.Retention).Expire(b.ctx, b.owner, x)
+		b.ok(err)
+		gone = append(gone, did.Runs...)
+		if calls == 1 && (len(did.Runs) > 0 || did.Next.IsZero() || did.Next.Compare(x.To) >= 0) {
+			b.Error("the first call looks at protected runs only", did)
+		}
+		if did.Next.IsZero() || calls == 20 {
+			break
+		}
+		if did.Next.Compare(x.After) <= 0 {
+			b.Error("a call ends before its beginning", did)
+		}
+		x.After = did.Next
+	}
+	b.same(gone, ids[10:18], "runs after those that a key protects")
+}
+
+// expireCursor reads the page after a run that has been deleted.
+func expireCursor(b *bed) {
+	var ids []dag.RunID
+	for i := range 6 {
+		ids = append(ids, b.past(dag.Micros(100+i), nil).ID)
+	}
+	w := b.run(dag.RunRunning).Workflow
+	page := func(q store.RunQuery) (left []dag.RunID) {
+		found, err := b.s.Runs(b.ctx, q)
+		b.ok(err)
+		for i := range found.Runs {
+			left = append(left, found.Runs[i].ID)
+		}
+		return left
+	}
+	b.expire(store.Expiry{Workflow: w, To: b.but(w, 3), Limit: 10})
+	for _, q := range []store.RunQuery{{Before: ids[2]}, {Before: ids[2], Workflow: w}, {Before: ids[1], States: []string{"succeeded"}}} {
+		b.same(page(q), []dag.RunID(nil), fmt.Sprintf("runs before one that has been deleted, %+v", q))
+	}
+	gap := ids[4]
+	gap[15]-- // an id between two runs
+	b.same(page(store.RunQuery{Before: gap}), []dag.RunID{ids[3]}, "runs before an id between two runs")
+	b.same(page(store.RunQuery{}), []dag.RunID{ids[5], ids[4], ids[3]}, "all runs")
 }
 
 const day = dag.Micros(24 * 3600 * 1e6)
@@ -384,7 +454,7 @@ func expireWorkflow(b *bed) {
 	b.same(len(deleted), 1, "deleted workflows")
 	r := b.past(100, nil)
 	b.same(expire(), 0, "one that has a run")
-	b.expire(store.Expiry{Workflow: 1, Keep: 1, Before: 1000, Limit: 10})
+	b.expire(store.Expiry{Workflow: 1, To: b.but(1, 1), Before: 1000, Limit: 10})
 	_, err = b.s.Run(b.ctx, r.ID)
 	b.is(err, store.ErrNotFound)
 	x.Before = 500
@@ -410,7 +480,11 @@ func expireRequests(b *bed) {
 			x.Requests = []store.Request{{Scope: "s", Key: fmt.Sprint("k", i), Hash: []byte{1}, Answer: []byte{2}, Created: dag.Micros(100 + i)}}
 		})
 	}
-	x := store.RecordExpiry{Requests: 102, RequestsKeep: 100, RecordsKeep: 100, Limit: 100}
+	for i := range 4 {
+		_, err := b.s.Register(b.ctx, fmt.Sprintf("00000000-0000-4000-8000-00000000009%d", i), "node")
+		b.ok(err)
+	}
+	x := store.RecordExpiry{Requests: 102, RequestsKeep: 100, RecordsKeep: 1, RecordsMin: 1, Limit: 100} // no process is that old
 	expire := func() int {
 		n, err := b.s.(store.Retention).ExpireRecords(b.ctx, b.owner, x)
 		b.ok(err)
