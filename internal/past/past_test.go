@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -126,6 +127,63 @@ func TestLineage(t *testing.T) {
 				t.Errorf("it has gone back: %v, %v", back, err)
 			}
 		})
+	}
+}
+
+// TestLineageOfSureCommits counts a position of the server's log as confirmed only if a commit that was sent after
+// the position was read has been confirmed on the same timeline.
+func TestLineageOfSureCommits(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		sure  time.Duration // since the position was read
+		again bool          // the old server is read once more after that
+		back  bool
+	}{
+		"a later commit":                       {time.Hour, true, true},
+		"no later commit":                      {-time.Hour, true, false},
+		"a later commit, of the next server":   {time.Hour, false, false},
+		"no later commit, and another reading": {-time.Hour, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sure := time.Time{}
+			s := &told{Store: memory.New(memory.Options{}), marks: marks(1, 10, 1, 10)}
+			p := Open(Config{Store: s, Sure: func() time.Time { return sure }})
+			check := func(is store.Lineage, want bool) {
+				t.Helper()
+				s.lineage = is
+				if back, err := p.Check(t.Context()); back != want || err != nil {
+					t.Errorf("the database went back: %v, %v, want %v", back, err, want)
+				}
+			}
+			check(store.Lineage{System: "a", Timeline: 1, Position: 500}, false)
+			sure = time.Now().Add(c.sure)
+			if c.again {
+				check(store.Lineage{System: "a", Timeline: 1, Position: 600}, false)
+			}
+			s.marks = marks(2, 20, 2, 20)
+			check(store.Lineage{System: "a", Timeline: 2, Position: 900, Replayed: 499}, c.back)
+		})
+	}
+}
+
+// TestFileLeavesNothing replaces the file, and also a second file that a crash in the middle of a write has left.
+func TestFileLeavesNothing(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "past.json")
+	if err := os.WriteFile(file+".new", []byte("half of a text that a crash has left behind"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"one", "two"} {
+		if err := write(file, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if is, err := os.ReadFile(file); err != nil || string(is) != text {
+			t.Errorf("the file holds %q, %v", is, err)
+		}
+	}
+	if all, err := os.ReadDir(filepath.Dir(file)); err != nil || len(all) != 1 {
+		t.Errorf("the folder holds %v, %v", all, err)
 	}
 }
 
