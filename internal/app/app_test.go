@@ -27,6 +27,19 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// patience bounds the wait for a condition. Nothing depends on its length.
+const patience = time.Minute
+
+// eventually waits for a condition, and fails the test if it does not come.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
 // testConfig is a node on a free port over a folder of its own.
 func testConfig(t *testing.T, flags map[string]string) *Config {
 	t.Helper()

@@ -25,24 +25,16 @@ func TestStuckNodeEnds(t *testing.T) {
 		defer close(asked)
 		_, _, _ = k.Start(t.Context(), api.RunRequest{Workflow: "flow"}) // it is answered when the writer goes on, if ever
 	}()
-	for n.engine.StuckFor() < time.Second {
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "the writer is stuck for a second", func() bool { return n.engine.StuckFor() >= time.Second })
 	if err := stop(); !errors.Is(err, ErrOverdue) || !strings.Contains(err.Error(), "cause: ") {
 		t.Errorf("the node ended with %v, want %v", err, ErrOverdue)
 	}
 	n.executor.mu.Unlock()
 	<-asked
-	for { // what was stuck ends, too
+	eventually(t, "the stuck part of the node ends, too", func() bool {
 		l, err := takeLock(n.cfg.Data)
-		if err == nil {
-			if err = l.release(); err != nil {
-				t.Fatal(err)
-			}
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return err == nil && l.release() == nil
+	})
 }
 
 // TestOverdueTime: the error of a shutdown that is stuck says how long it took, also after a second signal.

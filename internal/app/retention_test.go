@@ -86,9 +86,7 @@ func TestRetention(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for !n.Idle() {
-		time.Sleep(10 * time.Millisecond)
-	}
+	eventually(t, "the node is idle", n.Idle)
 	if row, err := n.store.Run(t.Context(), id); err != nil || row.State != dag.RunSucceeded {
 		t.Errorf("%v, %v", row.State, err)
 	}
@@ -175,9 +173,7 @@ func TestForgottenFires(t *testing.T) {
 		}
 		return lines
 	}
-	for len(ledger()) < 4 {
-		time.Sleep(20 * time.Millisecond)
-	}
+	eventually(t, "the ledger has 4 lines", func() bool { return len(ledger()) >= 4 })
 	if _, err := k.PauseSchedule(t.Context(), "w", "often", "to see"); err != nil {
 		t.Fatal(err)
 	}

@@ -5,16 +5,13 @@ import (
 	"time"
 )
 
-// TestStuckFor: a home whose lock somebody keeps says that it is stuck, and for how long, without that lock.
+// TestStuckFor lets a home whose lock is held say for how long it is stuck, without that lock.
 func TestStuckFor(t *testing.T) {
 	t.Parallel()
-	h := newTown(t, 1).nodes[0].h
+	town := newTown(t, 1)
+	h := town.nodes[0].h
 	release := h.Seize()
-	for h.StuckFor() < time.Second {
-		time.Sleep(time.Millisecond)
-	}
+	town.until("the home is stuck for a second", func() bool { return h.StuckFor() >= time.Second })
 	release()
-	for h.StuckFor() != 0 {
-		time.Sleep(time.Millisecond)
-	}
+	town.until("the home works again", func() bool { return h.StuckFor() == 0 })
 }
