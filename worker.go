@@ -141,9 +141,6 @@ var (
 	ErrDraining = errors.New("the worker ends")
 )
 
-// tokensOfEra is how many tokens an attempt's task has in each era of the database; see api/worker/v1.
-const tokensOfEra = 1 << 20
-
 // Task is the attempt that a handler works on. What is written to it as an [io.Writer] is in the attempt's log.
 //
 // Tasks are done at least once: an attempt whose worker dies is done again. An effect elsewhere happens once if it is
@@ -201,6 +198,6 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // taskOf is what a handler sees of a job.
 func taskOf(j *workerv1.Job, l *attemptLog) *Task {
-	return &Task{Run: j.Attempt.Run, Name: j.Task, Workflow: j.Workflow, Namespace: j.Namespace, Kind: j.Kind, Attempt: int(j.Attempt.Token % tokensOfEra),
+	return &Task{Run: j.Attempt.Run, Name: j.Task, Workflow: j.Workflow, Namespace: j.Namespace, Kind: j.Kind, Attempt: int(j.Attempt.Token % workerv1.TokensOfEra),
 		Token: int(j.Attempt.Token), IdempotencyKey: j.IdempotencyKey, LockToken: j.LockToken, Instant: time.UnixMicro(j.InstantMicros).UTC(), log: l}
 }

@@ -13,6 +13,9 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
+// The wire and the domain agree on tokens: this does not compile otherwise.
+var _ [workerv1.TokensOfEra]struct{} = [dag.TokensOfEra]struct{}{}
+
 // Reason is why a call of a worker was rejected. The text of a rejection begins with it.
 type Reason int
 

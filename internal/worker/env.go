@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"skein.dev/skein/internal/dag"
 )
 
 // nodeEnv are the names that every task gets from the node's environment, if set there.
@@ -49,7 +51,7 @@ func taskEnv(job *Job, base []string, output string) (env []string, path string)
 		outputVar+"="+output,
 		"SKEIN_RUN_ID="+k.RunID,
 		"SKEIN_TASK="+k.Task,
-		"SKEIN_ATTEMPT="+strconv.Itoa(k.Attempt%TokensOfEra),
+		"SKEIN_ATTEMPT="+strconv.Itoa(int(dag.Token(k.Attempt).Number())),
 		"SKEIN_TOKEN="+strconv.Itoa(k.Attempt),
 		"SKEIN_IDEMPOTENCY_KEY="+idempotency,
 		"SKEIN_WORKFLOW="+k.Workflow,

@@ -16,15 +16,11 @@ type Key struct {
 	Namespace, Workflow string
 	RunID               string
 	Task                string // [A-Za-z0-9_-]{1,100}, for foreach instances followed by .0, .0.3, …
-	Attempt             int    // its fencing token: the era × TokensOfEra + the number of the attempt
+	Attempt             int    // its fencing token: a dag.Token
 	IdempotencyKey      string // "" = <run>/<task>, the same for every attempt
 	Traceparent         string // W3C; "" = one derived from the run
 	Ref                 int64  // the caller's own, which comes back with whatever is said of the attempt
 }
-
-// TokensOfEra is how many tokens a task has in each era of the database. The token modulo this is the number of
-// the attempt.
-const TokensOfEra = 1 << 20
 
 // Script is code for an interpreter: exactly one of Code and File is set.
 type Script struct {
