@@ -98,10 +98,15 @@ func TestGateway(t *testing.T) {
 // TestGatewayVouches: what is passed on says for whom by a proof of this node, over the whole body, and
 // nothing that only a browser or a stranger says goes with it.
 func TestGatewayVouches(t *testing.T) {
+	const query = "a=1;b=2&c=%zz" // a proxy would drop both parameters
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		for _, elsewhere := range []string{"shard 3", "handler 2"} {
 			got := make(chan http.Header, 1)
-			far := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Clone() }))
+			far := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				h := r.Header.Clone()
+				h.Set("X-Skein-Came", r.URL.RawQuery)
+				got <- h
+			}))
 			defer far.Close()
 			here := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set(HeaderElsewhere, elsewhere)
@@ -112,11 +117,11 @@ func TestGatewayVouches(t *testing.T) {
 				r.Header.Set("X-Skein-Principal", fmt.Sprintf("%s?%s %q", r.URL.Path, r.URL.RawQuery, body))
 				return nil
 			}
-			r := httptest.NewRequestWithContext(t.Context(), method, "/api/v1/runs/1:stop?a=1", strings.NewReader("{}"))
-			want := `/api/v1/runs/1:stop?a=1 "{}"`
+			r := httptest.NewRequestWithContext(t.Context(), method, "/api/v1/runs/1:stop?"+query, strings.NewReader("{}"))
+			want := `/api/v1/runs/1:stop?` + query + ` "{}"`
 			if method == http.MethodGet {
 				r.Body, r.ContentLength = http.NoBody, 0
-				want = `/api/v1/runs/1:stop?a=1 ""`
+				want = `/api/v1/runs/1:stop?` + query + ` ""`
 			}
 			for _, name := range []string{"Origin", "Cookie", "Referer", "Sec-Fetch-Site", "Sec-Fetch-Mode", "X-Skein-Principal", "X-Skein-Here", "X-Skein-Hops",
 				"X-Skein-Anything", "X-Skein-Signature", "Authorization", "Skein-Claimed-By"} {
@@ -126,12 +131,12 @@ func TestGatewayVouches(t *testing.T) {
 			h := <-got
 			for name := range h {
 				switch name {
-				case "X-Skein-Principal", "X-Skein-Hops", "X-Skein-Signature", "Authorization", "Skein-Claimed-By", "Accept-Encoding", "Content-Length", "User-Agent":
+				case "X-Skein-Came", "X-Skein-Principal", "X-Skein-Hops", "X-Skein-Signature", "Authorization", "Skein-Claimed-By", "Accept-Encoding", "Content-Length", "User-Agent":
 				default:
 					t.Errorf("%s %s: %s: %s is passed on", method, elsewhere, name, h.Get(name))
 				}
 			}
-			if h.Get("X-Skein-Principal") != want || h.Get("X-Skein-Hops") != "1" || h.Get("Authorization") != "said" {
+			if h.Get("X-Skein-Came") != query || h.Get("X-Skein-Principal") != want || h.Get("X-Skein-Hops") != "1" || h.Get("Authorization") != "said" {
 				t.Errorf("%s %s: %v", method, elsewhere, h)
 			}
 		}
