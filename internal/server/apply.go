@@ -12,6 +12,7 @@ import (
 	"mime"
 	"net/http"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -319,9 +320,9 @@ func digest(req *api.ApplyRequest, def *workflow.Workflow) []byte {
 
 var errDeep = fmt.Errorf("JSON is nested more than %d deep", depthMax)
 
-// decodeJSON reads one JSON value of bounded depth.
+// decodeJSON reads one JSON value of bounded depth. Names count as they are written.
 func decodeJSON(b []byte, v any) error {
-	if err := unambiguous(b); err != nil {
+	if err := unambiguous(b, namesOf(reflect.TypeOf(v))); err != nil {
 		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(b))

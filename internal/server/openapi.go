@@ -23,7 +23,7 @@ import (
 // elsewhere, and its schema links would add a field to every object.
 func (s *Server) humaConfig() huma.Config {
 	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: func(b []byte, v any) error {
-		if err := unambiguous(b); err != nil {
+		if err := unambiguous(b, nil); err != nil {
 			return err
 		}
 		return json.Unmarshal(b, v)

@@ -56,7 +56,7 @@ func TestPreferences(t *testing.T) {
 func FuzzUnambiguous(f *testing.F) {
 	f.Add(`{"a":[1,"[\"["]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		err := unambiguous([]byte(text))
+		err := unambiguous([]byte(text), nil)
 		if err == errDeep && strings.Count(text, "[")+strings.Count(text, "{") <= depthMax {
 			t.Errorf("%q", text)
 		}

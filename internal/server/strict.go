@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -73,9 +75,31 @@ func (f *frame) add(key string) bool {
 	return true
 }
 
-// unambiguous refuses JSON that is nested too deep, or has an object with one key twice. What is no JSON is
-// left to the decoder, which says where.
-func unambiguous(b []byte) error {
+// errCase is a key that differs from a name in its case only. The decoder of the library would take it for that name,
+// other readers would not.
+type errCase struct{ key, name string }
+
+func (e *errCase) Error() string {
+	return fmt.Sprintf("the key %.100q is not known; write it as %q", e.key, e.name)
+}
+
+// namesOf returns the names of all fields of a type and of the types in it.
+func namesOf(t reflect.Type) (names []string) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		return namesOf(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			names = append(append(names, name), namesOf(t.Field(i).Type)...)
+		}
+	}
+	return names
+}
+
+// unambiguous refuses JSON that is nested too deep, has an object with one key twice, or has a key that differs from one
+// of names in its case only. It leaves text that is not JSON to the decoder, which names the position.
+func unambiguous(b []byte, names []string) error {
 	var open []frame
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
@@ -86,6 +110,11 @@ func unambiguous(b []byte) error {
 				key := nameOf(b[i:end])
 				if !open[n-1].add(key) {
 					return &errAmbiguous{key}
+				}
+				if same := func(name string) bool { return strings.EqualFold(name, key) }; !slices.Contains(names, key) {
+					if i := slices.IndexFunc(names, same); i >= 0 {
+						return &errCase{key, names[i]}
+					}
 				}
 			}
 			i = end - 1

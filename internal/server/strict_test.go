@@ -39,6 +39,12 @@ func TestOneMeaning(t *testing.T) {
 	}
 	wantProblem(t, b.do(http.MethodPut, "/api/v1/workflows/default/w", "name: w\ntasks:\n  a: {run: \"true\"}\n", "Content-Type", ""), 415, api.ProblemMediaType)
 	wantProblem(t, b.do(http.MethodPut, "/api/v1/workflows/default/w", `{"source":"x","source":"name: w\ntasks:\n  a: {run: \"true\"}\n"}`), 400, api.ProblemInvalid)
+	const source = `"name: w\ntasks:\n  a: {run: \"true\"}\n"`
+	for _, body := range []string{`{"Source":` + source + `}`, `{"source":` + source + `,"SOURCE":"x"}`, `{"\u017fource":` + source + `}`,
+		`{"source":` + source + `,"files":[{"Name":"a","mode":420,"data":""}]}`, `{"source":` + source + `,"other":1}`} {
+		wantProblem(t, b.do(http.MethodPut, "/api/v1/workflows/default/w", body), 400, api.ProblemInvalid)
+		wantProblem(t, b.post("/api/v1/validate", body), 400, api.ProblemInvalid)
+	}
 	if a := b.post("/api/v1/runs", `{"workflow":"w","params":{}}`); a.status != http.StatusAccepted {
 		t.Errorf("%d %s", a.status, a.body)
 	}
