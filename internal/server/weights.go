@@ -11,46 +11,42 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// Bounds of requests that take much memory or processor time: what they weigh is the bytes of what they
-// bring.
+// Bounds of requests that take much memory or processor time. The weight of a request is the size of its body.
 const (
-	heavyMax        = 4 << 20 // weight of all that are worked on at a time
-	heavyWhole      = heavyMax / 2
-	heavyWaitingMax = 64 << 20 // bytes of all that wait
+	heavyMax        = 4 << 20      // weight of all requests in work
+	heavyWhole      = heavyMax / 2 // the largest weight of one request
+	heavyWaitingMax = 64 << 20     // bytes of all waiting requests
 	heavyWaitMax    = 30 * time.Second
 	heavyRetryAfter = 5 // seconds
 )
 
-// weights bounds what requests weigh that are worked on at a time. They take turns in the order in which they
-// come. A semaphore would do, but for the bound on what waits.
+// weights bounds the sum of the weights of the requests in work. Requests begin in the order of their arrival. A
+// semaphore would do, but it has no bound on waiting requests.
 type weights struct {
 	mu      sync.Mutex // protects following fields
 	used    int64
-	peak    int // most requests at a time that weigh heavyWhole
-	whole   int
 	waiting int64 // bytes
 	turns   []*turn
 }
 
-// turn is a request that waits.
+// turn is a waiting request.
 type turn struct {
 	weight int64
-	come   chan struct{} // closed when its turn has come
+	come   chan struct{} // closed when the request may begin
 }
 
-// enter waits until a request may be worked on, and gives what ends that. bytes is the size of what it
-// brings.
+// enter waits until a request may begin, and returns the function that ends its work. bytes is the size of its body.
 func (w *weights) enter(ctx context.Context, bytes int) (leave func(), err error) {
 	weight := int64(min(max(bytes, 1), heavyWhole))
 	w.mu.Lock()
 	if len(w.turns) == 0 && w.used+weight <= heavyMax {
-		w.begin(weight)
+		w.used += weight
 		w.mu.Unlock()
 		return func() { w.leave(weight) }, nil
 	}
 	if w.waiting+int64(bytes) > heavyWaitingMax {
 		w.mu.Unlock()
-		return nil, busy("others like it wait already, and together they are too large")
+		return nil, busy("the waiting requests are too large together")
 	}
 	t := &turn{weight, make(chan struct{})}
 	w.turns, w.waiting = append(w.turns, t), w.waiting+int64(bytes)
@@ -60,7 +56,7 @@ func (w *weights) enter(ctx context.Context, bytes int) (leave func(), err error
 	select {
 	case <-t.come:
 	case <-timer.C:
-		err = busy("its turn has not come within " + heavyWaitMax.String())
+		err = busy("this one could not begin within " + heavyWaitMax.String())
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -72,8 +68,8 @@ func (w *weights) enter(ctx context.Context, bytes int) (leave func(), err error
 	}
 	if at := slices.Index(w.turns, t); at >= 0 {
 		w.turns = slices.Delete(w.turns, at, at+1)
-	} else { // its turn has come in this moment
-		w.end(weight)
+	} else { // it was let in at this moment
+		w.used -= weight
 	}
 	w.next()
 	return nil, err
@@ -82,34 +78,21 @@ func (w *weights) enter(ctx context.Context, bytes int) (leave func(), err error
 func (w *weights) leave(weight int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.end(weight)
+	w.used -= weight
 	w.next()
 }
 
-func (w *weights) begin(weight int64) {
-	if w.used += weight; weight == heavyWhole {
-		w.whole++
-		w.peak = max(w.peak, w.whole)
-	}
-}
-
-func (w *weights) end(weight int64) {
-	if w.used -= weight; weight == heavyWhole {
-		w.whole--
-	}
-}
-
-// next lets those begin whose turn it is.
+// next lets the waiting requests begin that fit. The caller holds the mutex.
 func (w *weights) next() {
 	for len(w.turns) > 0 && w.used+w.turns[0].weight <= heavyMax {
-		w.begin(w.turns[0].weight)
+		w.used += w.turns[0].weight
 		close(w.turns[0].come)
 		w.turns = slices.Delete(w.turns, 0, 1)
 	}
 }
 
 func busy(why string) error {
-	f := fail(http.StatusTooManyRequests, api.ProblemBusy, "the server is busy with requests that take much work, and %s; ask again in %d s", why, heavyRetryAfter)
+	f := fail(http.StatusTooManyRequests, api.ProblemBusy, "the server is busy with large requests, and %s; try again in %d s", why, heavyRetryAfter)
 	f.header.Set("Retry-After", strconv.Itoa(heavyRetryAfter))
 	return f
 }
