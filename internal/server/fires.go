@@ -8,7 +8,6 @@ import (
 	"time"
 
 	api "skein.dev/skein/api/v1"
-	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
 
@@ -28,10 +27,10 @@ func (f *FireFilter) query() (q store.FireQuery, err error) {
 		}
 		q.Outcome = store.FireUnfired
 	}
-	if q.From, err = queryInstant("since", f.Since); err != nil {
+	if q.From, err = instantOf("since", f.Since); err != nil {
 		return q, err
 	}
-	if q.Until, err = queryInstant("until", f.Until); err != nil {
+	if q.Until, err = instantOf("until", f.Until); err != nil {
 		return q, err
 	}
 	if f.Until != "" && q.Until < q.From {
@@ -39,18 +38,6 @@ func (f *FireFilter) query() (q store.FireQuery, err error) {
 	}
 	q.Before, err = f.afterFire()
 	return q, err
-}
-
-// queryInstant reads an instant of a query; "" is 0.
-func queryInstant(name, text string) (dag.Micros, error) {
-	if text == "" {
-		return 0, nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return 0, invalid("%s: want an RFC 3339 instant such as 2026-01-31T12:00:00Z, not %q", name, text)
-	}
-	return dag.Micros(t.UnixMicro()), nil
 }
 
 func (p *Page) afterFire() (k store.FireKey, err error) {

@@ -100,7 +100,7 @@ type scheduleNextIn struct {
 }
 
 func (s *Server) nextOfSchedule(ctx context.Context, in *scheduleNextIn) (*jsonOut[api.NextFires], error) {
-	from, err := queryInstant("from", in.From)
+	from, err := instantOf("from", in.From)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ type allNextIn struct {
 
 // nextOfAll is of active triggers only: the others fire nothing.
 func (s *Server) nextOfAll(ctx context.Context, in *allNextIn) (*jsonOut[api.NextFires], error) {
-	from, err := queryInstant("from", in.From)
+	from, err := instantOf("from", in.From)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package server_test
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,24 +31,25 @@ func TestReadyzOfAStuckNode(t *testing.T) {
 
 	b.exec.mu.Lock() // the writer waits for it when it hands out a task
 	b.exec.auto = false
-	answered := make(chan answer)
+	release := sync.OnceFunc(b.exec.mu.Unlock) // also if the test ends early: the node could not end
+	defer release()
+	answered := make(chan answer, 1)
 	before := b.engine.Stats().Commits.Load()
 	go func() { answered <- b.post("/api/v1/runs", `{"workflow":"w"}`) }()
-	for b.engine.Stats().Commits.Load() == before {
-		time.Sleep(time.Millisecond)
-	}
-	for b.get("/readyz").status == http.StatusOK { // between the commit and the hand-over it is not stuck yet
+	eventually(t, "the run is committed", func() bool { return b.engine.Stats().Commits.Load() > before })
+	var ready answer
+	eventually(t, "the writer is stuck", func() bool { // between the commit and the hand-over it is not
 		b.clock.ahead.Add(int64(6 * time.Second))
-	}
-	p := wantProblem(t, b.get("/readyz"), http.StatusServiceUnavailable, api.ProblemUnavailable)
+		ready = b.get("/readyz")
+		return ready.status != http.StatusOK
+	})
+	p := wantProblem(t, ready, http.StatusServiceUnavailable, api.ProblemUnavailable)
 	if m := b.get("/metrics").body; !strings.Contains(p.Detail, "writer") || strings.Contains(m, stuck+"0\n") {
 		t.Errorf("%+v", p)
 	}
-	b.exec.mu.Unlock()
+	release()
 	if a := <-answered; a.status != http.StatusAccepted {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	for b.get("/readyz").status != http.StatusOK {
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "the node is ready again", func() bool { return b.get("/readyz").status == http.StatusOK })
 }
