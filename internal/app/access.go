@@ -77,13 +77,16 @@ func (n *Node) secure() (err error) {
 	n.http.ReadTimeout = auth.StrangerBodyMax // of what net/http answers itself; the gate sets its own
 	n.http.ConnContext, n.http.ConnState = n.conns.Context, n.conns.State
 	n.http.TLSConfig, n.settled.read, err = serverTLS(n.cfg, n.log)
+	if n.http.TLSConfig != nil {
+		n.upkeep.certificate = n.http.TLSConfig.GetCertificate
+	}
 	return err
 }
 
 // neighbours returns what the server needs of the cluster and of this process.
 func (n *Node) neighbours() neighbours {
 	near := neighboursOf(n.store, n.member, n.logs)
-	near.metrics = append(near.metrics, n.doorMetrics)
+	near.metrics = append(append(near.metrics, n.doorMetrics), n.sources()...)
 	return near
 }
 

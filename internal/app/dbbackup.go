@@ -75,7 +75,7 @@ func BackupDB(ctx context.Context, cfg *Config, file string, force bool) (res Ba
 		return res, err
 	}
 	res.Bytes, res.Seconds = info.Size(), time.Since(began).Seconds()
-	return res, nil
+	return res, noteBackup(cfg.Data, began)
 }
 
 // copyOut copies a PostgreSQL into a new SQLite file, from one snapshot.

@@ -1,13 +1,21 @@
 package app
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/metric"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
 // scrape reads the metrics of a node as text.
@@ -36,6 +44,9 @@ func shows(t *testing.T, page string, on ...metric.On) {
 			want = want || f.On == o
 		}
 		name := metric.Prefix + f.Name
+		if _, shown := is[name]; shown && f.On == metric.Some {
+			want = true
+		}
 		if kind, shown := is[name]; shown != want {
 			t.Errorf("%s is shown: %v, the catalogue says %v", name, shown, want)
 		} else if shown && kind != string(f.Type) {
@@ -60,13 +71,35 @@ func has(t *testing.T, page string, lines ...string) {
 	}
 }
 
+// value returns the number of one line of a page.
+func value(t *testing.T, page, line string) float64 {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(line) + ` (\S+)$`).FindStringSubmatch(page)
+	if m == nil {
+		t.Fatalf("no line %q", line)
+	}
+	v, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
 // TestMetrics runs a task that fails and one that succeeds on a node of its own, and reads all that it shows.
 func TestMetrics(t *testing.T) {
-	n, k, _ := startNode(t, testConfig(t, nil))
+	c := testConfig(t, nil)
+	n, k, _ := startNode(t, c)
+	ctx := t.Context()
+	if _, err := k.SetQueue(ctx, "q", api.QueueRequest{Limit: 1}); err != nil {
+		t.Fatal(err)
+	}
 	end(t, k, begin(t, k, "  a: {run: exit 3}\n"))
 	end(t, k, begin(t, k, "  a: {run: 'true'}\n"))
 	r := httptest.NewRequest(http.MethodPost, "http://localhost/api/v1/hooks/default/flow/none", strings.NewReader("{}"))
 	n.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	if _, err := BackupDB(ctx, c, filepath.Join(t.TempDir(), "backup"), false); err != nil {
+		t.Fatal(err)
+	}
 
 	page := scrape(t, n.Handler())
 	shows(t, page, metric.Nodes, metric.Files)
@@ -77,5 +110,81 @@ func TestMetrics(t *testing.T) {
 		`skein_attempts_ended_total{cause="exit",kind="work",state="failed"} 1`,
 		`skein_attempts_ended_total{cause="",kind="work",state="succeeded"} 1`,
 		`skein_task_wait_seconds_count{why="slot"} 2`,
+		`skein_store_up 1`,
+		`skein_queue_waiting{queue="q"} 0`,
+		`skein_queue_oldest_seconds{queue="q"} 0`,
+		`skein_worker_slots{group="",kind="",state="busy"} 0`,
+		fmt.Sprintf(`skein_worker_slots{group="",kind="",state="free"} %d`, c.Slots),
 	)
+	for _, line := range []string{`skein_store_bytes{table="database"}`, `skein_backup_age_seconds`, `skein_retention_oldest_seconds`,
+		`skein_store_seconds_count{op="commit"}`, `skein_store_seconds_count{op="acquire"}`, `skein_store_seconds_count{op="clock"}`} {
+		if v := value(t, page, line); v <= 0 {
+			t.Errorf("%s is %v", line, v)
+		}
+	}
+}
+
+// TestMetricsOfACluster reads all that a node of a cluster shows, with a certificate and with the logs of a
+// task in the database.
+func TestMetricsOfACluster(t *testing.T) {
+	pg, err := pgtest.Start(pgtest.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pg.Close() }()
+	o := newOpenNode(t, map[string]string{"db": pg.URL("postgres"), "name": "n"}, true)
+	k, err := skein.New(o.URL(), skein.WithHandler(o.Handler()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.SetQueue(t.Context(), "q", api.QueueRequest{Limit: 1}); err != nil {
+		t.Fatal(err)
+	}
+	end(t, k, begin(t, k, "  a: {run: echo hello}\n"))
+	if err := o.shipper.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, "http://localhost/api/v1/hooks/default/flow/none", strings.NewReader("{}"))
+	o.Handler().ServeHTTP(httptest.NewRecorder(), r)
+
+	page := scrape(t, o.Handler())
+	for over := time.Now().Add(time.Minute); !strings.Contains(page, "skein_shards_unowned 0\n") && time.Now().Before(over); {
+		time.Sleep(10 * time.Millisecond) // the node looks twice a second who is there
+		page = scrape(t, o.Handler())
+	}
+	shows(t, page, metric.Nodes, metric.Cluster)
+	has(t, page,
+		`skein_members{role="node",state="active"} 1`,
+		`skein_members{role="worker",state="active"} 0`,
+		`skein_shards_unowned 0`,
+		`skein_deposed_total 0`,
+		`skein_log_lag_bytes 0`,
+		`skein_log_dropped_bytes_total 0`,
+		`skein_store_pool_waiting 0`,
+		`skein_store_up 1`,
+	)
+	for _, line := range []string{`skein_store_bytes{table="run"}`, `skein_certificate_expires_seconds`, `skein_store_seconds_count{op="commit"}`} {
+		if v := value(t, page, line); v <= 0 {
+			t.Errorf("%s is %v", line, v)
+		}
+	}
+}
+
+// TestCensus counts members and slots, and the shards without an owner.
+func TestCensus(t *testing.T) {
+	members := []store.Member{
+		{Handler: 1, State: store.MemberActive, Slots: 4, Busy: 1},
+		{Handler: 2, State: store.MemberActive, Cordoned: true},
+		{Handler: 3, State: store.MemberActive, Worker: true, Slots: 10, Busy: 12, Traits: store.Traits{Groups: []string{"b", "a"}}},
+		{Handler: 4, State: store.MemberLeaving, Worker: true, Slots: 1, Traits: store.Traits{Kinds: []string{"k"}}},
+	}
+	c := countMembers(members)
+	if is, want := fmt.Sprint(c.all, c.busy, c.members), fmt.Sprint(
+		map[string]int64{"\n": 4, "a,b\n": 10, "\nk": 1}, map[string]int64{"\n": 1, "a,b\n": 10, "\nk": 0},
+		map[string]int{"node\nactive": 1, "node\ncordoned": 1, "worker\nactive": 1, "worker\nleaving": 1}); is != want {
+		t.Errorf("%s, want %s", is, want)
+	}
+	if n := unowned(members, []store.ShardRow{{Owner: 1}, {Owner: 0}, {Owner: 3}, {Owner: 9}}); n != 3 {
+		t.Errorf("%d shards have no owner, want 3", n)
+	}
 }

@@ -56,6 +56,7 @@ type Node struct {
 	http         *http.Server
 	gate         *auth.Gate
 	conns        *auth.Connections
+	upkeep       upkeep
 
 	settled *settled
 	// newer are the settings of the last reload, of which those of retention count; nil: there was none. rekept
@@ -92,7 +93,7 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	if err := prepareData(cfg.Data); err != nil {
 		return nil, err
 	}
-	n = &Node{cfg: cfg, log: log, life: uuid.NewString(), stopRenewals: func() {}, ready: make(chan struct{}), hurry: make(chan struct{}), stopMax: stopMax, rekept: make(chan struct{}, 1)}
+	n = &Node{upkeep: upkeep{began: time.Now()}, cfg: cfg, log: log, life: uuid.NewString(), stopRenewals: func() {}, ready: make(chan struct{}), hurry: make(chan struct{}), stopMax: stopMax, rekept: make(chan struct{}, 1)}
 	n.settled = newSettled(cfg, log)
 	n.settled.apply = n.apply
 	if n.lock, err = takeLock(cfg.Data); err != nil {

@@ -96,6 +96,7 @@ const sweepTries = 5
 
 // deposed has runs looked at at once when another node was declared dead.
 func (n *Node) deposed(ctx context.Context, m store.Member) {
+	n.upkeep.deposed.Add(1)
 	if !n.cfg.Recovery || n.cfg.ByHand {
 		return
 	}

@@ -136,7 +136,11 @@ func (f *forgetting) run(ctx context.Context) {
 		if f.n.byHand() || f.rows == nil {
 			continue
 		}
-		if err := f.pass(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrFenced) {
+		err := f.pass(ctx)
+		if err == nil {
+			f.n.upkeep.passed.Store(time.Now().UnixMicro())
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrFenced) {
 			f.n.log.Warn("retention failed in part; the next pass tries again", "code", "retention_failed", "err", err, "in", forgetEvery)
 		}
 	}

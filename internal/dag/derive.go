@@ -353,6 +353,9 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 				r.watch(a.Task, a.Token, ran, fx)
 			}
 		case p.state == Deferred:
+			if r.Graph.Kind(a.Task) == Approval {
+				r.approvalSince = min(r.approvalSince, a.Assigned)
+			}
 			r.adoptAttempt(p, a)
 			r.expect(a, now, fx)
 			if sp := r.spreads[a.Task]; sp != nil && sp.left == 0 && a.Started != 0 { // its outputs are to be read

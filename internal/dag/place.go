@@ -82,6 +82,17 @@ func (p Place) Kind() (kind string) {
 	return kind
 }
 
+// Group returns the group of workers that the place asks for; "": any.
+func (p Place) Group() (group string) {
+	p.each(func(part byte, text string) bool {
+		if part == placeGroup {
+			group = text
+		}
+		return group == ""
+	})
+	return group
+}
+
 // each calls f for the parts of p, until it says false.
 func (p Place) each(f func(kind byte, text string) bool) {
 	for part := range strings.SplitSeq(string(p), placeEnd) {

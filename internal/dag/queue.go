@@ -234,18 +234,6 @@ func (r *Run) best(p Place) (first TaskID, best Rank) {
 	return first, best
 }
 
-// Waited returns for how long a ready task of the list has waited, up to 24 days. After a reload it counts
-// from there.
-func (r *Run) Waited(t TaskID, now Micros) time.Duration {
-	if t == LeaderTask {
-		return 0
-	}
-	if ms := int32(uint32(now/1000) - r.tasks[t].since); ms > 0 {
-		return time.Duration(ms) * time.Millisecond
-	}
-	return 0 // the clock was set back
-}
-
 // head is the first of the best level that has any; false: the list is empty.
 func (l *readyList) head() (t TaskID, some bool) {
 	for i := range l.levels {
@@ -261,15 +249,20 @@ type Board struct {
 	Ageing time.Duration
 	any    Queue
 	placed map[Place]*Queue
+
+	running, approving Ages
+	approvals          int // tasks that wait for one
 }
 
 // Update puts a run where its ready tasks say.
 func (b *Board) Update(r *Run) {
 	b.any.Ageing = b.Ageing
 	b.any.Update(r)
+	b.aged(r)
 	for _, l := range r.placed {
 		q := b.placed[l.place]
-		switch ready := r.ReadyAt(l.place) > 0; {
+		n := r.ReadyAt(l.place)
+		switch ready := n > 0; {
 		case ready && q == nil:
 			if b.placed == nil {
 				b.placed = map[Place]*Queue{}
@@ -282,6 +275,10 @@ func (b *Board) Update(r *Run) {
 		case !ready && q != nil:
 			q.remove(&l.seat)
 			b.drop(l.place)
+			continue
+		}
+		if q = b.placed[l.place]; q != nil {
+			q.counted(&l.seat, n)
 		}
 	}
 }
@@ -289,6 +286,7 @@ func (b *Board) Update(r *Run) {
 // Remove takes a run out.
 func (b *Board) Remove(r *Run) {
 	b.any.Remove(r)
+	b.gone(r)
 	for _, l := range r.placed {
 		if q := b.placed[l.place]; q != nil {
 			q.remove(&l.seat)
@@ -423,6 +421,18 @@ type Queue struct {
 	Ageing time.Duration // 0: never
 	levels [Levels]runHeap
 	n      int
+	tasks  int // ready ones of its runs, as of their last Update
+}
+
+// Tasks is the number of ready tasks of the runs, as of the last Update of each.
+func (q *Queue) Tasks() int { return q.tasks }
+
+// counted notes how many ready tasks a run has.
+func (q *Queue) counted(s *seat, n int) {
+	if s.queue == q {
+		q.tasks += n - int(s.tasks)
+		s.tasks = int32(n)
+	}
 }
 
 // Len is the number of runs with ready tasks.
@@ -433,17 +443,20 @@ type seat struct {
 	run   *Run
 	queue *Queue // nil: none
 	where int32
+	tasks int32 // of its run that are ready, as of its last Update
 }
 
 // Update puts a run where its ready tasks say: call it after steps that may have changed
 // them.
 func (q *Queue) Update(r *Run) {
-	switch ready := r.Ready() > 0; {
+	n := r.Ready()
+	switch ready := n > 0; {
 	case ready && r.seat.queue == nil:
 		q.Put(r)
 	case !ready:
 		q.Remove(r)
 	}
+	q.counted(&r.seat, n)
 }
 
 // Put puts a run in whatever its tasks are: a queue of runs that wait as a whole.
@@ -461,6 +474,7 @@ func (q *Queue) Remove(r *Run) { q.remove(&r.seat) }
 func (q *Queue) remove(s *seat) {
 	if s.queue == q {
 		q.levels[s.run.Priority].remove(int(s.where))
+		q.counted(s, 0)
 		s.queue = nil
 		q.n--
 	}

@@ -95,6 +95,12 @@ type Run struct {
 	dirty   []int32
 	records []byte // packed: the history of this transaction
 	seat    seat   // in a queue
+
+	// Of the board: where the run is in its lists by age, and how many approvals it has counted.
+	running, approving age
+	approvalsSeen      int32
+	approvals          int32  // tasks that wait for one
+	approvalSince      Micros // since when one does
 }
 
 // task is what memory holds of a task: 32 bytes.

@@ -222,8 +222,11 @@ func (r *Run) count(t TaskID, s TaskState, by int32) {
 		r.retrying += by
 	case Deferred:
 		r.deferred += by
-		if r.Graph.Kind(t) == Foreach {
+		switch r.Graph.Kind(t) {
+		case Foreach:
 			r.fanning += by
+		case Approval:
+			r.awaits(by)
 		}
 	}
 }

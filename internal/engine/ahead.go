@@ -69,7 +69,7 @@ func (w *writer) stage() {
 		return
 	}
 	b.Fences = w.fenced(b)
-	if s, can := w.e.store.(store.Stager); can {
+	if s, can := w.e.cfg.Store.(store.Stager); can {
 		s.Stage(b)
 	}
 	w.tx.staged = true
@@ -209,7 +209,7 @@ func (w *writer) arrive(f *flight) {
 
 // fold makes one of a flight that failed and what was made since: nothing of that was sent.
 func (w *writer) fold(f *flight) {
-	if s, can := w.e.store.(store.Stager); can { // what was made since is made anew, perhaps in the same place
+	if s, can := w.e.cfg.Store.(store.Stager); can { // what was made since is made anew, perhaps in the same place
 		s.Unstage()
 	}
 	made := w.tx

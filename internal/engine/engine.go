@@ -11,6 +11,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/host"
+	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/store"
 )
 
@@ -127,6 +128,7 @@ type Stats struct {
 	Faults                  [faults]atomic.Int64 // what sweeps found and repaired, as Faults lists them
 
 	meter *Meter
+	store metric.Source
 	name  func(context.Context, dag.WorkflowID) string // of a workflow
 }
 
@@ -190,8 +192,10 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fromStore("read the database", err)
 	}
-	e := &Engine{cfg: cfg, host: cfg.Host, log: cfg.Log, store: cfg.Store, ready: make(chan struct{}), pulse: newPulse(cfg.Host)}
+	e := &Engine{cfg: cfg, host: cfg.Host, log: cfg.Log, ready: make(chan struct{}), pulse: newPulse(cfg.Host)}
 	e.handler.Store(&h)
+	watch := &stopwatch{Store: cfg.Store, host: cfg.Host}
+	e.store, e.stats.store = watch, watch.prober()
 	e.stats.meter, e.stats.name = newMeter(cfg.Host.Now()), namer(cfg.Store)
 	e.holding.Store(new([]dag.ShardID))
 	for i := range info.Shards {

@@ -288,9 +288,12 @@ func (m *Meter) find(name func(context.Context, dag.WorkflowID) string) {
 // findMax bounds the look for the names of workflows during one scrape.
 const findMax = time.Second
 
-// Metrics writes what the transactions of this engine did. The names of workflows come from the store, once
-// each.
-func (s *Stats) Metrics(p *metric.Page) { s.meter.show(p, s.name) }
+// Metrics writes what the transactions of this engine did, and how its store answers. The names of workflows
+// come from the store, once each.
+func (s *Stats) Metrics(p *metric.Page) {
+	s.meter.show(p, s.name)
+	s.store(p)
+}
 
 // namer returns how Stats finds the name of a workflow.
 func namer(st store.Store) func(context.Context, dag.WorkflowID) string {

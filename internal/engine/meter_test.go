@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/metric/metrictest"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/storetest"
@@ -114,4 +115,68 @@ func TestMeterLost(t *testing.T) {
 		// What an unknown commit did is found in the rows, and not counted.
 		x.counted(metrictest.Values{`fires_total{outcome="fired"}`: 2})
 	})
+}
+
+// TestBacklog reads what waits: for slots, for a queue, for an approval, and for an instant.
+func TestBacklog(t *testing.T) {
+	h := newHands(t)
+	h.held = true
+	st := openMemory(t)
+	n := start(t, st, h, naming, func(c *engine.Config) { c.Slots = 1 })
+	backlog := func() metrictest.Values { return metrictest.Read(t, engine.Backlog(n.Engine)) }
+	if v := backlog(); v["tasks_ready{group=\"\",kind=\"\"}"] != 0 || v["oldest_running_seconds"] != 0 || v["approvals_waiting"] != 0 {
+		t.Errorf("nothing waits, but %v", v)
+	}
+	n.queue("q", 1)
+	place := dag.NewPlace("", "gpu", nil)
+	w := n.shares("w", build(t, dag.GraphSpec{Tasks: []dag.TaskSpec{
+		{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "p", Policy: dag.Policy{Place: place}},
+		{Name: "k", Policy: dag.Policy{Place: place.OfKind("train")}},
+		{Name: "ok", Logic: &dag.Logic{Kind: dag.Approval}}}}))
+	flow := n.naming("queued", names{Queue: "q"})
+	id := n.submit(w)
+	h.holding(1)
+	for range 3 {
+		n.submit(flow)
+	}
+	want := metrictest.Values{
+		`tasks_ready{group="",kind=""}`:         3, // two of w, one of the run that is through the queue
+		`tasks_ready{group="gpu",kind=""}`:      1,
+		`tasks_ready{group="gpu",kind="train"}`: 1,
+		`queue_waiting{queue="q"}`:              2,
+		`approvals_waiting`:                     1,
+	}
+	same := func() {
+		t.Helper()
+		v := backlog()
+		for name, is := range want {
+			if v[name] != is {
+				t.Errorf("%s is %v, want %v", name, v[name], is)
+			}
+		}
+		for _, name := range []string{"oldest_running_seconds", "approval_oldest_seconds", `queue_oldest_seconds{queue="q"}`} {
+			if v[name] <= 0 {
+				t.Errorf("%s is %v", name, v[name])
+			}
+		}
+	}
+	same()
+	n.close()
+	h = newHands(t)
+	h.held = true
+	n = start(t, st, h, naming, func(c *engine.Config) { c.Slots = 1 }) // the same from the rows
+	busy := h.holding(1)
+	same()
+	if err := n.Decide(t.Context(), engine.Decision{Run: id, Task: "ok", Actor: "ada", May: func(*dag.RunRow) error { return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	h.end(busy[0], dag.Result{State: dag.AttemptSucceeded, Exited: true})
+	h.holding(1)
+	want = metrictest.Values{`tasks_ready{group="",kind=""}`: 2, `approvals_waiting`: 0}
+	v := backlog()
+	for name, is := range want {
+		if v[name] != is {
+			t.Errorf("%s is %v, want %v", name, v[name], is)
+		}
+	}
 }

@@ -170,11 +170,17 @@ func TestShipper(t *testing.T) {
 	if err := s.Flush(t.Context()); err == nil {
 		t.Error("a failure is no error")
 	}
+	if lag, dropped := s.Behind(); lag != int64(len("two\n")) || dropped != 0 {
+		t.Errorf("%d bytes wait and %d are dropped", lag, dropped)
+	}
 	fails = false
 	p.print("three\n")
 	flush()
 	if text, _ := read(t, db, ref); text != "one\ntwo\nthree\n" {
 		t.Errorf("%q", text)
+	}
+	if lag, _ := s.Behind(); lag != 0 {
+		t.Errorf("%d bytes wait", lag)
 	}
 	// A new life of the node goes on where the store is.
 	s = NewShipper(db, data, slog.New(slog.DiscardHandler))
@@ -223,6 +229,9 @@ func TestShipperForgets(t *testing.T) {
 	}
 	if len(s.live) != endedMax {
 		t.Errorf("%d wait", len(s.live))
+	}
+	if lag, dropped := s.Behind(); lag != 5*endedMax || dropped != 5*10 {
+		t.Errorf("%d bytes wait and %d are dropped", lag, dropped)
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

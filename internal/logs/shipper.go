@@ -52,12 +52,16 @@ type Shipper struct {
 	live    map[store.LogID]*tail
 	ended   int
 	dropped int64 // logs that were given up because too many wait
+	// behind are the bytes that the store does not have yet, of the sizes that the files had last; gaveUp are
+	// those of logs that were given up.
+	behind, gaveUp int64
 }
 
 // tail is a file that is being sent.
 type tail struct {
 	ref  Ref
 	sent int64 // bytes that the store has
+	size int64 // of the file, when it was last looked at
 	over bool  // the attempt has ended: nothing is added any more
 }
 
@@ -93,13 +97,37 @@ func (s *Shipper) End(ref Ref, size int64) {
 	case size == 0:
 		delete(s.live, ref.ID())
 	case s.ended >= endedMax:
+		s.measured(t, t.sent, size)
+		s.giveUp(t)
 		delete(s.live, ref.ID())
 		s.dropped++
 	default:
+		s.measured(t, t.sent, size)
 		t.over = true
 		s.ended++
 		nudge(s.hurry)
 	}
+}
+
+// Behind returns the bytes of logs that the store does not have yet, and those that it will never have because
+// the shipper gave up their logs. The sizes are those of the last round.
+func (s *Shipper) Behind() (lag, dropped int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.behind, s.gaveUp
+}
+
+// measured notes how far a log is sent, and how long its file is. The lock is held.
+func (s *Shipper) measured(t *tail, sent, size int64) {
+	s.behind -= max(0, t.size-t.sent)
+	t.sent, t.size = sent, size
+	s.behind += max(0, t.size-t.sent)
+}
+
+// giveUp counts what the store does not have of a log as dropped. The lock is held.
+func (s *Shipper) giveUp(t *tail) {
+	s.gaveUp += max(0, t.size-t.sent)
+	s.measured(t, t.size, t.size)
 }
 
 // Has reports whether there is, or may be, something of a log that the store does not have yet.
@@ -221,6 +249,7 @@ func (s *Shipper) send(ctx context.Context, ended bool) error {
 		for _, t := range turn {
 			c, err := s.next(t)
 			if err != nil {
+				s.unread(t)
 				s.log.Warn("a log cannot be read; it is not sent", "run", t.ref.Run, "task", t.ref.Name, "attempt", t.ref.Token, "err", err)
 				s.drop(t)
 				continue
@@ -281,6 +310,11 @@ func (s *Shipper) next(t *tail) (Chunk, error) {
 		return c, err
 	}
 	size := info.Size()
+	s.mu.Lock()
+	if l := s.live[t.ref.ID()]; l != nil {
+		s.measured(l, l.sent, size)
+	}
+	s.mu.Unlock()
 	if keep := s.to.Keep(); keep > 0 && size-c.Offset > keep {
 		c.Offset, c.Cut = size-keep, true
 	}
@@ -304,7 +338,7 @@ func (s *Shipper) took(t *tail, c *Chunk, end int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.live[t.ref.ID()]; l != nil {
-		l.sent = end
+		s.measured(l, end, max(l.size, end))
 		if complete && t.over {
 			s.dropLocked(t)
 		}
@@ -318,8 +352,18 @@ func (s *Shipper) drop(t *tail) {
 	s.dropLocked(t)
 }
 
+// unread gives up a log that cannot be read.
+func (s *Shipper) unread(t *tail) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.live[t.ref.ID()]; l != nil {
+		s.giveUp(l)
+	}
+}
+
 func (s *Shipper) dropLocked(t *tail) {
 	if l := s.live[t.ref.ID()]; l != nil {
+		s.measured(l, l.size, l.size)
 		if l.over {
 			s.ended--
 		}

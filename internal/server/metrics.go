@@ -34,6 +34,7 @@ func newMetrics(cfg *Config) *metrics {
 		func(p *metric.Page) { p.Set("build_info", 1, cfg.Version, runtime.Version()) },
 		func(p *metric.Page) { counters(p, cfg.Engine) },
 		cfg.Engine.Stats().Metrics,
+		engine.Backlog(cfg.Engine),
 		func(p *metric.Page) { cfg.showStates(p) },
 	}
 	m.registry = metric.Registry(append(sources, cfg.Metrics...)...)

@@ -30,6 +30,7 @@ type pool struct {
 	open   func(ctx context.Context) (*conn, error)
 	places chan struct{} // one for each connection lent or being made
 	closed chan struct{}
+	load   load
 
 	mu   sync.Mutex // protects following fields
 	idle []*conn    // the one used last at the end
@@ -46,6 +47,13 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 	if p.shut() {
 		return nil, notOpen()
 	}
+	select {
+	case p.places <- struct{}{}:
+		return p.enter(ctx)
+	default:
+	}
+	p.load.waiting.Add(1)
+	defer p.load.waiting.Add(-1)
 	select {
 	case p.places <- struct{}{}:
 	case <-p.closed:
@@ -97,8 +105,12 @@ func (p *pool) find(ctx context.Context) (*conn, error) {
 		}
 		now := time.Now()
 		trusted := now.Sub(c.idle) < trustMax && c.idle.After(lost)
-		if now.Sub(c.made) < ageMax && (trusted || c.Ping(ctx) == nil) {
+		young := now.Sub(c.made) < ageMax
+		if young && (trusted || c.Ping(ctx) == nil) {
 			return c, nil
+		}
+		if young {
+			p.load.failed.Add(1)
 		}
 		hangUp(c)
 	}
@@ -120,6 +132,7 @@ func (p *pool) give(c *conn) {
 	var drop []*conn
 	p.mu.Lock()
 	if c.IsClosed() {
+		p.load.failed.Add(1)
 		p.lost = c.idle
 	}
 	if p.done || !c.usable() {

@@ -303,6 +303,10 @@ SELECT r.state, count(*) FROM unfinished a JOIN run r ON r.id = a.run GROUP BY r
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
 WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r';
 
+-- name: sizes
+SELECT relname::text, pg_total_relation_size(oid)::bigint FROM pg_class
+WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r';
+
 -- What follows is of triggers, their ledger and backfills.
 
 -- name: wall

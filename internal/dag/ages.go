@@ -1,0 +1,137 @@
+package dag
+
+import "time"
+
+// Ages lists runs by since when something holds of them, the oldest first. A run is in it once.
+type Ages struct {
+	first, last *Run
+	at          func(*Run) *age
+}
+
+// age is the place of a run in an Ages.
+type age struct {
+	older, younger *Run
+	since          Micros
+	listed         bool
+}
+
+// ageWalk bounds the walk from the youngest run to the place of a run. Runs come nearly in order: only a
+// reload brings some that are out of it.
+const ageWalk = 100
+
+func (l *Ages) put(r *Run, since Micros) {
+	a := l.at(r)
+	if a.listed {
+		return
+	}
+	a.since, a.listed = since, true
+	older := l.last
+	if l.first != nil && since < l.at(l.first).since {
+		older = nil
+	}
+	for n := 0; n < ageWalk && older != nil && l.at(older).since > since; n++ {
+		older = l.at(older).older
+	}
+	if a.older = older; older == nil {
+		a.younger, l.first = l.first, r
+	} else {
+		a.younger = l.at(older).younger
+		l.at(older).younger = r
+	}
+	if a.younger == nil {
+		l.last = r
+	} else {
+		l.at(a.younger).older = r
+	}
+}
+
+func (l *Ages) remove(r *Run) {
+	a := l.at(r)
+	if !a.listed {
+		return
+	}
+	if a.older == nil {
+		l.first = a.younger
+	} else {
+		l.at(a.older).younger = a.younger
+	}
+	if a.younger == nil {
+		l.last = a.older
+	} else {
+		l.at(a.younger).older = a.older
+	}
+	*a = age{}
+}
+
+// Oldest returns since when it holds of the oldest run that is still there; 0: of none. A run that is not
+// there any more is taken off.
+func (l *Ages) Oldest(there func(*Run) bool) Micros {
+	for l.first != nil {
+		if there(l.first) {
+			return l.at(l.first).since
+		}
+		l.remove(l.first)
+	}
+	return 0
+}
+
+// Running returns the started runs that have not ended, by their start.
+func (b *Board) Running() *Ages {
+	b.running.at = func(r *Run) *age { return &r.running }
+	return &b.running
+}
+
+// Approving returns the runs with tasks that wait for an approval, by the first of these tasks.
+func (b *Board) Approving() *Ages {
+	b.approving.at = func(r *Run) *age { return &r.approving }
+	return &b.approving
+}
+
+// Approvals returns the number of tasks that wait for an approval.
+func (b *Board) Approvals() int { return b.approvals }
+
+// aged keeps the lists of runs by age.
+func (b *Board) aged(r *Run) {
+	switch {
+	case r.State.Terminal() || r.StartedAt == 0 || r.State == RunWaiting:
+		b.Running().remove(r)
+	case !r.running.listed:
+		b.Running().put(r, r.StartedAt)
+	}
+	if n := r.approvals; n != r.approvalsSeen {
+		b.approvals += int(n - r.approvalsSeen)
+		if r.approvalsSeen = n; n == 0 {
+			b.Approving().remove(r)
+		} else {
+			b.Approving().put(r, r.approvalSince)
+		}
+	}
+}
+
+// gone takes a run off the lists by age.
+func (b *Board) gone(r *Run) {
+	b.Running().remove(r)
+	b.Approving().remove(r)
+	b.approvals -= int(r.approvalsSeen)
+	r.approvalsSeen = 0
+}
+
+// awaits counts a task that begins to wait for an approval, or does no more.
+func (r *Run) awaits(by int32) {
+	if r.approvals == 0 {
+		r.approvalSince = r.clock
+	}
+	r.approvals += by
+}
+
+// Waited returns for how long a ready task of the list has waited, up to 24 days. After a reload it counts
+// from there.
+func (r *Run) Waited(t TaskID, now Micros) time.Duration {
+	if t == LeaderTask {
+		return 0
+	}
+	if ms := int32(uint32(now/1000) - r.tasks[t].since); ms > 0 {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return 0 // the clock was set back
+}
