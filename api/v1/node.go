@@ -3,7 +3,7 @@ package api
 // Node is a skein process.
 type Node struct {
 	Name      string            `json:"name"`
-	Handler   string            `json:"handler" doc:"UUID, new at every start."`
+	Handler   string            `json:"handler" doc:"Names one life of the process, in the form of a UUID; new at every start."`
 	State     string            `json:"state" doc:"Of a node that is alone, or that answers and is not well: starting, running, full (its disk has no room: it takes no task until it has), leaving (it waits for what runs on it, and takes nothing new), retaking: WHY, stopped. Of members of a cluster: active, full, cordoned, drained (cordoned, and nothing is left), stopped, leaving."`
 	Cordoned  bool              `json:"cordoned" doc:"It takes no shard and gives back those it has, until it is uncordoned."`
 	Stopped   bool              `json:"stopped" doc:"Its scheduler is stopped, by itself or with the whole cluster."`

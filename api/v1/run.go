@@ -58,7 +58,7 @@ func (r *Run) Ended() bool {
 
 // Leader is who made tasks of a run; all null until somebody does.
 type Leader struct {
-	Handler    *string `json:"handler" doc:"UUID of one life of a process."`
+	Handler    *string `json:"handler" doc:"Names one life of a process, in the form of a UUID."`
 	Node       *string `json:"node"`
 	AssignedAt *Time   `json:"assigned_at" format:"date-time"`
 }

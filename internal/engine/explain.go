@@ -300,7 +300,7 @@ func (e *Engine) explainHeld(v *RunView, t *TaskView, x *explaining) {
 		Args:    args{"task": t.Name, "attempt": a.Token.Number(), "node": a.By.Node},
 		Actions: on(v.ID, t.Name, "stop"),
 		What:    fmt.Sprintf("task %s, attempt %s, is %s", t.Name, a.Token.Name(), t.State),
-		Holder:  a.By.Node + " (" + a.By.UUID + ")", Since: max(a.Assigned, a.Started), Unblocks: "the end of that attempt"}
+		Holder:  a.By.Node + " (" + store.PublicID(a.By.UUID) + ")", Since: max(a.Assigned, a.Started), Unblocks: "the end of that attempt"}
 	if e.reads() {
 		r.What = fmt.Sprintf("task %s, attempt %s, was %s on a node that is gone; it is lost", t.Name, a.Token.Name(), t.State)
 		r.Unblocks, r.Code, r.Actions = startServer, "attempt_gone", nil

@@ -92,7 +92,7 @@ func (s *Server) alone(ctx context.Context) (api.Node, error) {
 		return api.Node{}, err
 	}
 	h := s.engine.Handler()
-	n := api.Node{Name: s.cfg.Node.Name, Handler: h.UUID, State: s.state(), Version: s.cfg.Version, Roles: s.roles(),
+	n := api.Node{Name: s.cfg.Node.Name, Handler: store.PublicID(h.UUID), State: s.state(), Version: s.cfg.Version, Roles: s.roles(),
 		Address: textOrNull(s.cfg.Listen), Groups: append([]string{}, s.engine.Traits().Groups...), Labels: labelsOf(s.engine.Traits()), Slots: s.slots(), Resources: resources(s.engine.Room()), Shards: api.Shards{Owned: info.Shards, List: []int32{}, Moved: []int32{}},
 		StartedAt: instant(h.Started)}
 	if n.State == engine.StateRunning && s.engine.IsShut() != "" {
@@ -107,7 +107,7 @@ func (s *Server) alone(ctx context.Context) (api.Node, error) {
 // memberOf is one of a cluster. This one is as it is now.
 func (s *Server) memberOf(r *roll, m *store.Member) api.Node {
 	seen := instant(m.Seen)
-	n := api.Node{Name: m.Name, Handler: m.UUID, State: stateOf(m), Cordoned: m.Cordoned, Stopped: m.Stopped, Version: m.Version,
+	n := api.Node{Name: m.Name, Handler: store.PublicID(m.UUID), State: stateOf(m), Cordoned: m.Cordoned, Stopped: m.Stopped, Version: m.Version,
 		Roles: s.rolesOf(m), Address: textOrNull(m.Address), Home: textOrNull(r.nameOf(m.Home)), Groups: append([]string{}, m.Traits.Groups...),
 		Labels: labelsOf(m.Traits), Slots: api.Slots{Total: int(m.Slots), Busy: int(m.Busy)}, Resources: resources(m.Traits.Room, m.Traits.Used),
 		Shards:    api.Shards{List: []int32{}, Moved: []int32{}},

@@ -279,3 +279,46 @@ func TestAlone(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestHandlersAreNamedPublicly shows the public name of a handler wherever an answer names one, and never its uuid:
+// the uuid proves to a node that a call is a worker's.
+func TestHandlersAreNamedPublicly(t *testing.T) {
+	held, ended := newBed(t, false), newBed(t, true)
+	for _, b := range []*bed{held, ended} {
+		b.apply("flow")
+	}
+	run, over := held.run("flow"), ended.run("flow")
+	<-held.exec.got
+	town, _ := newTown(t)
+	id := held.engine.Handler().UUID
+	for _, c := range []struct {
+		b     *bed
+		path  string
+		names bool
+	}{
+		{held, "/nodes", true},
+		{held, "/runs?include=tasks", false},
+		{held, "/runs/" + run.ID, true},
+		{held, "/runs/" + run.ID + "/tasks", true},
+		{held, "/runs/" + run.ID + "/tasks/a", true},
+		{held, "/runs/" + run.ID + "/tasks/a/explain", true},
+		{held, "/runs/" + run.ID + "/explain", true},
+		{held, "/runs/" + run.ID + "/timeline", false},
+		{held, "/runs/" + run.ID + "/events", false},
+		{ended, "/runs/" + over.ID, true},
+		{ended, "/runs/" + over.ID + "/tasks", true},
+		{ended, "/runs/" + over.ID + "/tasks/a", true},
+		{town, "/nodes", true},
+	} {
+		is, body := c.b.engine.Handler().UUID, string(c.b.get("/api/v1"+c.path).body)
+		if strings.Contains(body, is) || strings.Contains(body, "01900002-0000") {
+			t.Errorf("%s shows the uuid of a handler: %s", c.path, body)
+		}
+		if c.names && !strings.Contains(body, store.PublicID(is)) {
+			t.Errorf("%s does not name the handler: %s", c.path, body)
+		}
+	}
+	if store.PublicID("") != "" || len(store.PublicID(id)) != len(id) {
+		t.Errorf("the public name of %s is %s", id, store.PublicID(id))
+	}
+}

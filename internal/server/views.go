@@ -55,7 +55,7 @@ func runOf(v *engine.RunView) (api.Run, error) {
 		User: v.User, ClaimedBy: textOrNull(claimOf(v.User)), Origin: string(v.Origin), Priority: v.Priority.String(), Key: textOrNull(v.Key), Params: api.Params{},
 		SplitAt: instantOrNull(v.SplitAt), ModifiedAt: instant(v.Modified), Counts: map[string]int{},
 		FailedTasks: append([]string{}, v.Failed...),
-		Leader:      api.Leader{Handler: textOrNull(v.Leader.UUID), Node: textOrNull(v.Leader.Node), AssignedAt: instantOrNull(v.LeaderAt)},
+		Leader:      api.Leader{Handler: textOrNull(store.PublicID(v.Leader.UUID)), Node: textOrNull(v.Leader.Node), AssignedAt: instantOrNull(v.LeaderAt)},
 	}
 	if v.StartedAt != 0 && v.FinishedAt >= v.StartedAt {
 		took := float64(v.FinishedAt-v.StartedAt) / 1e6
@@ -110,7 +110,7 @@ func taskOf(v *engine.TaskView) api.Task {
 			signal, child = "", run.Run.String()
 		}
 		t.Attempts = append(t.Attempts, api.Attempt{
-			Number: a.Token.Number(), Era: int32(a.Token.Era()), Token: int64(a.Token), Generation: a.Generation, Handler: a.By.UUID, Node: a.By.Node,
+			Number: a.Token.Number(), Era: int32(a.Token.Era()), Token: int64(a.Token), Generation: a.Generation, Handler: store.PublicID(a.By.UUID), Node: a.By.Node,
 			State: a.State.String(), Cause: textOrNull(a.Cause), Message: textOrNull(a.Message), ExitCode: intOrNull(a.ExitCode, a.Exited),
 			Signal: textOrNull(signal), Child: textOrNull(child), AssignedAt: instant(a.Assigned), StartedAt: instantOrNull(a.Started),
 			FinishedAt: instantOrNull(a.Finished), RetryAt: instantOrNull(a.RetryAt),
@@ -126,7 +126,7 @@ func eventsOf(run dag.RunID, seq int64, at dag.Micros, records []engine.RecordVi
 		r := &records[i]
 		e := api.Event{
 			Seq: seq, Run: run.String(), At: instant(at), Kind: r.Kind.String(), Task: textOrNull(r.TaskName),
-			Attempt: intOrNull(r.Token.Number(), r.Token != 0), Token: someOrNull(int64(r.Token), r.Token != 0), Handler: textOrNull(r.By.UUID), Node: textOrNull(r.By.Node),
+			Attempt: intOrNull(r.Token.Number(), r.Token != 0), Token: someOrNull(int64(r.Token), r.Token != 0), Handler: textOrNull(store.PublicID(r.By.UUID)), Node: textOrNull(r.By.Node),
 			ExitCode: intOrNull(r.ExitCode, r.Exited), Tasks: intOrNull(r.Count, r.Count != 0),
 			Actor: textOrNull(r.Actor), ClaimedBy: textOrNull(claimOf(r.Actor)), Text: textOrNull(r.Text), Reason: textOrNull(r.Reason),
 		}

@@ -15,8 +15,11 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+
+	"github.com/google/uuid"
 
 	"skein.dev/skein/internal/dag"
 )
@@ -174,6 +177,15 @@ type Handler struct {
 	UUID    string
 	Node    string // its stable name
 	Started dag.Micros
+}
+
+// PublicID is the name of a handler for people and programs. It is made of the uuid by SHA-256, and has the form of a
+// UUID. The uuid itself is never shown: a worker proves by it that a call is its own (record 065).
+func PublicID(handler string) string {
+	if handler == "" {
+		return ""
+	}
+	return uuid.NewHash(sha256.New(), uuid.Nil, []byte(handler), 8).String()
 }
 
 // Acquired is what taking a shard gives.
