@@ -10,7 +10,8 @@ const chordTime = 1000
 let first = ''
 let firstAt = 0
 
-const inField = (target: EventTarget | null) =>
+/** Reports whether a key is for a field. A field within a shadow root is known by the path of the event only. */
+const inField = (e: KeyboardEvent, target = e.composedPath()[0] ?? e.target) =>
   target instanceof HTMLElement &&
   (target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName))
 
@@ -24,8 +25,8 @@ export function onKey(e: KeyboardEvent, now = Date.now()) {
   if (e.altKey || e.isComposing) return
   const name = nameOf(e)
   const single = name.length === 1
-  if (single && (inField(e.target) || preference('keys') === 'off')) return
-  if (name === 'Escape' && inField(e.target)) return
+  if (single && (inField(e) || preference('keys') === 'off')) return
+  if (name === 'Escape' && inField(e)) return
   // A dialog or a menu has the keyboard to itself, except for what it asks for.
   const modal = document.querySelector('.overlay, .popover')
   const chord = now - firstAt < chordTime ? `${first} ${name}` : ''
@@ -80,6 +81,9 @@ export const keyTable: [string, string][] = [
   ['s', 'Stop the run'],
   ['p', 'Pause or resume'],
   ['a', 'Approve'],
+  ['Ctrl-Enter', 'In the editor: look at the change and apply it'],
+  ['a Del F2', 'In the graph of a draft: add a task after the selected one, delete it, rename it'],
+  ['F8', 'In the editor: next problem'],
   ['y', 'Copy the link'],
   ['?', 'This table'],
 ]

@@ -49,6 +49,12 @@ const routes = [
   }),
   createRoute({
     getParentRoute: parent,
+    path: '/edit/$ns/$name',
+    validateSearch: only('task', 'new'),
+    component: lazyRouteComponent(() => import('../pages/editor'), 'Editor'),
+  }),
+  createRoute({
+    getParentRoute: parent,
     path: '/runs',
     validateSearch: only('state', 'workflow', 'user', 'since', 'cursor', 'backfill', 'trigger', 'q'),
     component: lazyRouteComponent(() => import('../pages/runs'), 'Runs'),

@@ -14,7 +14,7 @@ import { usePreference } from './preferences'
 
 const places = [
   { to: '/', icon: 'home', label: 'Home', key: 'h' },
-  { to: '/workflows', icon: 'workflow', label: 'Workflows', key: 'w', also: ['/w/'] },
+  { to: '/workflows', icon: 'workflow', label: 'Workflows', key: 'w', also: ['/w/', '/edit/'] },
   { to: '/runs', icon: 'runs', label: 'Runs', key: 'r', also: ['/r/'] },
   { to: '/schedules', icon: 'calendar', label: 'Schedules', key: 's', also: ['/schedules/', '/backfills'] },
   { to: '/queues', icon: 'queue', label: 'Queues', key: 'q' },

@@ -1,6 +1,8 @@
 // The packed drawing of a graph and the packed states of a run, as typed arrays. internal/layout and internal/server
 // describe the two forms.
 
+import type { Layout } from '../api/types'
+
 export const layoutType = 'application/vnd.skein.layout'
 export const statesType = 'application/vnd.skein.states'
 
@@ -114,27 +116,46 @@ export function readDrawing(buffer: ArrayBuffer): Drawing {
     needOff[t + 1] = e
   }
   const names = readNames(r, n)
+  return drawn({ n, columns, height, kinds, x, y, kind, names, needOff, needs }, column)
+}
+
+type Placed = Omit<Drawing, 'width' | 'nextOff' | 'next' | 'columnOff' | 'sorted' | 'rank'>
+
+function drawn(placed: Placed, column: Uint32Array): Drawing {
+  const { n, columns, needOff, needs, y } = placed
   const [nextOff, next] = turned(n, needOff, needs)
   const [columnOff, sorted, rank] = byColumn(columns, column, y)
   const width = Math.max(0, columns - 1) * columnWidth + boxWidth
-  return {
+  return { ...placed, width, nextOff, next, columnOff, sorted, rank }
+}
+
+/** Makes a drawing of one that the server sent as JSON, such as that of a draft. */
+export function drawingOf(layout: Layout): Drawing {
+  const n = layout.nodes.length
+  const kinds = [...new Set(layout.nodes.map((t) => t.kind))]
+  const lists: number[][] = Array.from({ length: n }, () => [])
+  for (const [from, to] of layout.edges as [number, number][]) lists[to]?.push(from)
+  const needOff = new Uint32Array(n + 1)
+  lists.forEach((list, t) => {
+    needOff[t + 1] = needOff[t]! + list.length
+  })
+  const y = Float64Array.from(layout.nodes, (t) => t.y)
+  const placed = {
     n,
-    columns,
-    width,
-    height,
+    columns: layout.columns,
+    height: y.reduce((most, top) => Math.max(most, top + boxHeight), 0),
     kinds,
-    x,
+    x: Float64Array.from(layout.nodes, (t) => t.x),
     y,
-    kind,
-    names,
+    kind: Uint8Array.from(layout.nodes, (t) => kinds.indexOf(t.kind)),
+    names: layout.nodes.map((t) => t.name),
     needOff,
-    needs,
-    nextOff,
-    next,
-    columnOff,
-    sorted,
-    rank,
+    needs: Uint32Array.from(lists.flat()),
   }
+  return drawn(
+    placed,
+    Uint32Array.from(layout.nodes, (t) => t.x / columnWidth),
+  )
 }
 
 function readNames(r: Reader, n: number): string[] {

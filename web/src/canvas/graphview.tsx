@@ -240,7 +240,10 @@ function useDrag(
 }
 
 /** React listens to the wheel passively, so that the page would scroll, too. */
-function useWheel(box: { current: HTMLElement | null }, act: (x: number, y: number, factor: number) => void) {
+export function useWheel(
+  box: { current: HTMLElement | null },
+  act: (x: number, y: number, factor: number) => void,
+) {
   const latest = useRef(act)
   latest.current = act
   useEffect(() => {

@@ -166,7 +166,7 @@ export function Command({ text }: { text: string }) {
   )
 }
 
-export function Field({ label, children }: { label: string; children: ReactNode }) {
+export function Field({ label, children }: { label: ReactNode; children: ReactNode }) {
   return (
     <>
       <dt>{label}</dt>

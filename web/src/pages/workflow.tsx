@@ -96,6 +96,9 @@ function Top({ w }: { w: Definition }) {
           >
             Start
           </Link>
+          <Link className="button" to="/edit/$ns/$name" params={{ ns: w.namespace, name: w.name }}>
+            Edit
+          </Link>
           <VerbButton
             verb="workflow.pause"
             namespace={w.namespace}

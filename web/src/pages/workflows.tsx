@@ -1,13 +1,15 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { useMemo } from 'react'
+import { useMemo, useState } from 'react'
 import { get } from '../api/client'
 import { useSchedules, useWorkflows } from '../api/queries'
 import type { ListRun, Run, Schedule, Workflow } from '../api/types'
 import { useNamespace, within } from '../app/namespace'
+import { Dialog } from '../kit/dialog'
 import { plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, Command, State, WorkflowLink } from '../kit/parts'
+import { Ago, Button, Command, State, WorkflowLink } from '../kit/parts'
+import { VerbButton } from '../kit/verbs'
 import { liveKey, useWatch } from '../live/live'
 import { Bars } from './bars'
 import { Head } from './head'
@@ -41,7 +43,7 @@ export function Workflows() {
     void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
   return (
     <>
-      <Head title="Workflows" label="Workflows" />
+      <Head title="Workflows" label="Workflows" actions={<NewWorkflow ns={ns} />} />
       <div className="row">
         <input
           data-filter
@@ -155,6 +157,52 @@ function Row({
         </Link>
       </td>
     </tr>
+  )
+}
+
+/** Asks for the name of a workflow that does not exist yet, and opens the editor with a first text. */
+function NewWorkflow({ ns }: { ns: string }) {
+  const navigate = useNavigate()
+  const [open, setOpen] = useState(false)
+  const [namespace, setNamespace] = useState(ns || 'default')
+  const [name, setName] = useState('')
+  const named = /^[a-z0-9][a-z0-9-]{0,62}$/
+  return (
+    <>
+      <VerbButton verb="workflow.apply" namespace={namespace} icon="plus" onPress={() => setOpen(true)}>
+        New workflow
+      </VerbButton>
+      <Dialog title="New workflow" isOpen={open} onClose={() => setOpen(false)}>
+        <form
+          className="contents"
+          onSubmit={(e) => {
+            e.preventDefault()
+            if (named.test(name) && named.test(namespace))
+              void navigate({
+                to: '/edit/$ns/$name',
+                params: { ns: namespace, name },
+                search: { new: 'yes' },
+              })
+          }}
+        >
+          <label className="field">
+            <span>Name</span>
+            <input className="input" autoFocus value={name} onChange={(e) => setName(e.target.value)} />
+            <small>Small letters, digits and -, at most 63.</small>
+          </label>
+          <label className="field">
+            <span>Namespace</span>
+            <input className="input" value={namespace} onChange={(e) => setNamespace(e.target.value)} />
+          </label>
+          <footer>
+            <Button onPress={() => setOpen(false)}>Cancel</Button>
+            <Button kind="primary" type="submit" isDisabled={!named.test(name) || !named.test(namespace)}>
+              Open the editor
+            </Button>
+          </footer>
+        </form>
+      </Dialog>
+    </>
   )
 }
 

@@ -211,6 +211,7 @@ test.each(['light', 'dark'] as const)(
       '/admin/tokens',
       '/queues',
       '/cluster',
+      '/edit/default/job-center?task=t4',
     ]) {
       const page = await open(c, path)
       // The policy forbids scripts that are added to the page; the debugger may run one.

@@ -1,0 +1,226 @@
+// What an apply will do, before it is done: the text, the tasks, the schedules, the runs that go on with their version.
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { Failure, get, path, post } from '../api/client'
+import type { Applied, ListRun, Simulation } from '../api/types'
+import { useVerb } from '../api/verbs'
+import { Dialog, toast } from '../kit/dialog'
+import { plural } from '../kit/format'
+import { Button } from '../kit/parts'
+import { ProblemBox } from '../kit/problem'
+import { TextDiff } from '../text/editor'
+import { joined, merge, type Part } from '../text/merge'
+import { readFile } from '../text/outline'
+import { applyDraft, type Base, readBase, requestOf, type TaskValues, taskChanges } from './editordata'
+
+const aheadDays = 7
+
+export type ApplyProps = {
+  ns: string
+  name: string
+  base: Base
+  text: string
+  onClose: () => void
+  onMerged: (base: Base, text: string) => void
+  onApplied: (base: Base) => void
+}
+
+export function ApplyDialog(props: ApplyProps) {
+  const workflow = props.ns === 'default' ? props.name : `${props.ns}/${props.name}`
+  return (
+    <Dialog title={`Apply ${workflow}`} isOpen onClose={props.onClose} wide>
+      <Plan {...props} workflow={workflow} />
+    </Dialog>
+  )
+}
+
+type Conflict = { theirs: Base; parts: Part[] }
+
+function Plan({ ns, name, base, text, workflow, ...on }: ApplyProps & { workflow: string }) {
+  const [error, setError] = useState<Error>()
+  const [merged, setMerged] = useState('')
+  const [conflict, setConflict] = useState<Conflict>()
+  const navigate = useNavigate()
+  const failed = async (e: Error) => {
+    if (!(e instanceof Failure) || e.kind !== 'precondition-failed') return setError(e)
+    const theirs = await readBase(ns, name)
+    const parts = merge(base.source, text, theirs.source)
+    if (parts.some((p) => 'mine' in p)) return setConflict({ theirs, parts })
+    finish(theirs, joined(parts, []))
+  }
+  const { run, isPending } = useVerb((e) => void failed(e).catch(setError))
+  const finish = (theirs: Base, result: string) => {
+    setConflict(undefined)
+    setMerged(
+      `Version ${theirs.version} was applied since you began. Your change is merged with it: look at it again.`,
+    )
+    on.onMerged(theirs, result)
+  }
+  const apply = () => {
+    setError(undefined)
+    run(
+      () => applyDraft(ns, name, base, text),
+      (done: Applied) => {
+        on.onApplied({ ...base, revision: done.revision, version: done.version, source: text })
+        const before = base.version
+        const restore = () => run(() => post(`${path('workflows', ns, name)}:rollback`, { version: before }))
+        toast(
+          `Version ${done.version} of ${workflow} is applied.${done.warnings?.length ? ` ${done.warnings.join(' ')}` : ''}`,
+          before > 0 ? { undo: restore } : {},
+        )
+        if (before === 0) void navigate({ to: '/w/$ns/$name', params: { ns, name } })
+      },
+    )
+  }
+  if (conflict)
+    return (
+      <Merge conflict={conflict} onClose={on.onClose} onDone={(result) => finish(conflict.theirs, result)} />
+    )
+  return (
+    <>
+      {merged ? (
+        <p className="notice" role="status">
+          {merged}
+        </p>
+      ) : null}
+      <TaskDiff from={base.source} to={text} />
+      <Effects workflow={workflow} base={base} text={text} />
+      <TextDiff from={base.source} to={text} label="Changes of the text" />
+      {error ? <ProblemBox error={error} /> : null}
+      <footer>
+        <Button onPress={on.onClose}>Cancel</Button>
+        <Button kind="primary" isDisabled={isPending || text === base.source} onPress={apply} autoFocus>
+          Apply
+        </Button>
+      </footer>
+    </>
+  )
+}
+
+const valuesOf = (text: string): TaskValues =>
+  new Map(
+    readFile(text).tasks.map((t) => [t.name, (t.entry.value?.toJSON() ?? {}) as Record<string, unknown>]),
+  )
+
+function TaskDiff({ from, to }: { from: string; to: string }) {
+  const { added, removed, changed } = taskChanges(valuesOf(from), valuesOf(to))
+  if (added.length + removed.length + changed.length === 0) return <p>No task changes.</p>
+  return (
+    <ul className="task-diff" aria-label="Changes of the tasks">
+      {added.map((n) => (
+        <li key={n} data-tone="good">
+          + {n}
+        </li>
+      ))}
+      {removed.map((n) => (
+        <li key={n} data-tone="bad">
+          − {n}
+        </li>
+      ))}
+      {changed.map(({ name, keys }) => (
+        <li key={name} data-tone="warn">
+          ~ {name} <span className="sub">{keys.join(', ')}</span>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+/** What the schedules will do differently, and which runs keep their version. */
+function Effects({ workflow, base, text }: { workflow: string; base: Base; text: string }) {
+  const simulation = useQuery({
+    queryKey: ['simulate', workflow, text],
+    queryFn: () =>
+      post<Simulation>('/schedules:simulate', {
+        to: new Date(Date.now() + aheadDays * 86_400_000).toISOString(),
+        // The server does not know a new workflow by its name.
+        ...(base.revision > 0 ? { workflow } : {}),
+        with: requestOf(base, text),
+      }),
+    gcTime: 0,
+    retry: false,
+  })
+  const active = useQuery({
+    queryKey: ['active', workflow],
+    queryFn: ({ signal }) => get<ListRun>('/runs', { workflow, state: 'active', limit: 100 }, signal),
+    enabled: base.revision > 0,
+  })
+  const changes = (simulation.data?.changes ?? []).filter((c) => c.change !== 'unchanged')
+  const running = active.data?.items.length ?? 0
+  return (
+    <ul className="list" aria-label="Effects">
+      {simulation.error ? (
+        <li className="sub">The schedules could not be simulated: {simulation.error.message}</li>
+      ) : null}
+      {simulation.isPending ? (
+        <li className="sub">The server works out what the schedules will do…</li>
+      ) : null}
+      {simulation.data && changes.length === 0 ? (
+        <li>The schedules fire as before in the next {aheadDays} days.</li>
+      ) : null}
+      {changes.map((c) => (
+        <li key={c.trigger}>
+          Trigger <b>{c.trigger}</b> {c.change}: {c.before ?? 'none'} → {c.after ?? 'none'}. Next {aheadDays}{' '}
+          days: {plural(c.gained.length, 'fire')} more, {c.lost.length} fewer.
+        </li>
+      ))}
+      {(simulation.data?.limits ?? []).slice(0, 3).map((l) => (
+        <li key={l.what}>
+          {l.what}: the limit of {l.limit} is reached {l.hits} times.
+        </li>
+      ))}
+      {running > 0 ? (
+        <li>
+          {plural(running, 'run')} {running === 1 ? 'keeps' : 'keep'} the version that{' '}
+          {running === 1 ? 'it' : 'they'} began with.
+        </li>
+      ) : null}
+    </ul>
+  )
+}
+
+/** Lets a person choose where two people changed the same lines. */
+function Merge({
+  conflict,
+  onClose,
+  onDone,
+}: {
+  conflict: Conflict
+  onClose: () => void
+  onDone: (text: string) => void
+}) {
+  const both = conflict.parts.flatMap((p) => ('mine' in p ? [p] : []))
+  const [choices, setChoices] = useState<('mine' | 'theirs')[]>(() => both.map(() => 'mine'))
+  return (
+    <>
+      <p className="notice" role="status">
+        Version {conflict.theirs.version} was applied since you began, and it changes the same lines. Choose
+        for each of these {both.length} places. Nothing is applied yet.
+      </p>
+      {both.map((p, i) => (
+        <fieldset key={i} className="conflict">
+          <legend>Place {i + 1}</legend>
+          {(['mine', 'theirs'] as const).map((side) => (
+            <label key={side}>
+              <input
+                type="radio"
+                name={`conflict-${i}`}
+                checked={choices[i] === side}
+                onChange={() => setChoices(choices.map((c, j) => (j === i ? side : c)))}
+              />
+              {side === 'mine' ? 'Yours' : `Version ${conflict.theirs.version}`}
+              <pre>{p[side].join('\n') || '(removed)'}</pre>
+            </label>
+          ))}
+        </fieldset>
+      ))}
+      <footer>
+        <Button onPress={onClose}>Cancel</Button>
+        <Button kind="primary" onPress={() => onDone(joined(conflict.parts, choices))}>
+          Merge
+        </Button>
+      </footer>
+    </>
+  )
+}

@@ -1,0 +1,345 @@
+// The editor of a workflow: text and graph in step, the form of a task, problems, and the apply.
+import './editor.css'
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { useEffect, useMemo, useRef, useState } from 'react'
+import type { FileError } from '../api/types'
+import { useKeys } from '../app/keys'
+import { type DropPlace, EditGraph, taskType } from '../canvas/editgraph'
+import { toast } from '../kit/dialog'
+import { clock, plural } from '../kit/format'
+import { Loaded, Panel } from '../kit/panel'
+import { Button } from '../kit/parts'
+import { ProblemBox } from '../kit/problem'
+import { VerbButton } from '../kit/verbs'
+import { type Draft, dropDraft, readDraft, saveDraft } from '../text/drafts'
+import { type EditorHandle, TextEditor } from '../text/editor'
+import { type File, readFile } from '../text/outline'
+import { addNeed, addTask, type Change, deleteTask, inTurn, removeNeed, setKey, unsetKey } from '../text/plan'
+import { renameTask } from '../text/rename'
+import type { Value } from '../text/values'
+import { ApplyDialog } from './applydialog'
+import { type Base, fixOf, nothing, placeOf, readBase, template, useCheck, useSchema } from './editordata'
+import { Head } from './head'
+import { Inspector } from './inspector'
+
+const saveEvery = 1000
+
+type Opened = { base: Base; text: string; savedAt: number | undefined }
+
+export function Editor() {
+  const { ns, name } = useParams({ from: '/edit/$ns/$name' })
+  const workflow = ns === 'default' ? name : `${ns}/${name}`
+  const { new: isNew } = useSearch({ from: '/edit/$ns/$name' })
+  const opened = useQuery({
+    queryKey: ['editor', workflow, isNew],
+    queryFn: async ({ signal }): Promise<Opened> => {
+      const [now, draft] = await Promise.all([
+        isNew ? nothing : readBase(ns, name, signal),
+        readDraft(workflow),
+      ])
+      const start = now.revision === 0 ? template(ns, name) : now.source
+      if (!draft || draft.text === now.source) return { base: now, text: start, savedAt: undefined }
+      // The draft goes on from where it began, so that an apply sees what came in between.
+      const base = { ...now, revision: draft.revision, version: draft.version, source: draft.base }
+      return { base, text: draft.text, savedAt: draft.savedAt }
+    },
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 0,
+    refetchOnWindowFocus: false,
+  })
+  // A read in the background must not take the desk away: it begins again only when the draft is discarded.
+  const [round, setRound] = useState(0)
+  const again = () => void opened.refetch().then(() => setRound((n) => n + 1))
+  return (
+    <Loaded query={opened} rows={12}>
+      {(o) => <Desk key={`${workflow} ${round}`} ns={ns} name={name} opened={o} again={again} />}
+    </Loaded>
+  )
+}
+
+type DeskProps = { ns: string; name: string; opened: Opened; again: () => void }
+
+function Desk({ ns, name, opened, again }: DeskProps) {
+  const workflow = ns === 'default' ? name : `${ns}/${name}`
+  const [base, setBase] = useState(opened.base)
+  const [text, setText] = useState(opened.text)
+  const [applying, setApplying] = useState(false)
+  const editor = useRef<EditorHandle>(null)
+  const file = useMemo(() => readFile(text), [text])
+  const check = useCheck(base, text)
+  const schema = useSchema()
+  const { task } = useSearch({ from: '/edit/$ns/$name' })
+  const navigate = useNavigate({ from: '/edit/$ns/$name' })
+  const select = (t: string | undefined) =>
+    void navigate({ search: (old) => ({ ...old, task: t }), replace: true })
+  const saved = useDraft(workflow, base, text, opened.savedAt)
+  const edits = useEdits(text, editor, select)
+  const chosen = file.tasks.find((t) => t.name === task)
+  const changed = text !== base.source
+  const problem = useNextProblem(check.errors, (p) => editor.current?.go(placeOf(text, p.line, p.column)))
+  useKeys({ 'Ctrl-Enter': () => setApplying(true), F8: problem })
+  const onKey = (key: string) => {
+    if (key === 'a') edits.add('run', task ? { after: task } : {})
+    else if (key === 'Delete' && chosen) edits.remove(chosen.name)
+    else if (key === 'F2' && chosen) document.querySelector<HTMLInputElement>('#inspector-name')?.focus()
+    else return false
+    return true
+  }
+  return (
+    <>
+      <Head
+        label={`Edit ${workflow}`}
+        title={base.revision === 0 ? `New workflow ${workflow}` : `Edit ${workflow}`}
+        actions={
+          <>
+            {changed && base.revision > 0 ? (
+              <Button kind="quiet" onPress={() => void dropDraft(workflow).then(again)}>
+                Discard the draft
+              </Button>
+            ) : null}
+            <VerbButton
+              verb="workflow.apply"
+              namespace={ns}
+              kind="primary"
+              isDisabled={!changed || check.errors.length > 0}
+              onPress={() => setApplying(true)}
+            >
+              Apply…
+            </VerbButton>
+          </>
+        }
+      >
+        <p className="sub" role="status">
+          {base.revision === 0
+            ? 'not applied yet'
+            : changed
+              ? `draft of v${base.version}`
+              : `v${base.version}, unchanged`}
+          {changed && saved ? ` · saved in this browser at ${clock(saved)}` : ''}
+        </p>
+      </Head>
+      <div className="editor">
+        <Panel title="Text">
+          <TextEditor
+            handle={editor}
+            initial={opened.text}
+            label={`Source of ${workflow}`}
+            onChange={setText}
+            onApply={() => setApplying(true)}
+            problems={check.errors}
+            schema={schema}
+            tasks={file.tasks.map((t) => t.name)}
+          />
+          <Problems
+            text={text}
+            errors={check.errors}
+            failure={check.failure}
+            checked={check.text === text}
+            go={(p) => editor.current?.go(placeOf(text, p.line, p.column))}
+            fix={(change) => editor.current?.change([change])}
+          />
+        </Panel>
+        <Panel
+          title="Graph"
+          count={plural(file.tasks.length, 'task')}
+          actions={<Palette add={(k) => edits.add(k, task ? { after: task } : {})} />}
+        >
+          {check.drawing ? (
+            <EditGraph
+              drawing={check.drawing}
+              selected={task}
+              old={check.errors.length > 0}
+              onSelect={select}
+              onLink={edits.link}
+              onDrop={edits.add}
+              onKey={onKey}
+            />
+          ) : (
+            <p className="empty">
+              {check.errors.length > 0
+                ? 'The graph is drawn once the text has no problem.'
+                : 'The server draws the graph…'}
+            </p>
+          )}
+          {chosen ? (
+            <Inspector
+              file={file}
+              task={chosen}
+              schema={schema}
+              onSet={(path, value) => edits.plan((f) => setKey(f, chosen.name, path, value))}
+              onUnset={(path) => edits.plan((f) => unsetKey(f, chosen.name, path))}
+              onRename={(to) => edits.plan((f) => renameTask(f, chosen.name, to)) && select(to)}
+              onNeed={(need, on) =>
+                edits.plan((f) => (on ? addNeed(f, chosen.name, need) : removeNeed(f, chosen.name, need)))
+              }
+              onDelete={() => edits.remove(chosen.name)}
+              onShow={(from, to) => editor.current?.go(from, to)}
+              onClose={() => select(undefined)}
+            />
+          ) : null}
+        </Panel>
+      </div>
+      {applying ? (
+        <ApplyDialog
+          ns={ns}
+          name={name}
+          base={base}
+          text={text}
+          onClose={() => setApplying(false)}
+          onMerged={(next, merged) => {
+            setBase(next)
+            editor.current?.replace(merged)
+          }}
+          onApplied={(next) => {
+            setBase(next)
+            setApplying(false)
+            void dropDraft(workflow)
+          }}
+        />
+      ) : null}
+    </>
+  )
+}
+
+/** Saves the draft in this browser a moment after each change. */
+function useDraft(workflow: string, base: Base, text: string, savedAt: number | undefined) {
+  const [saved, setSaved] = useState(savedAt)
+  useEffect(() => {
+    if (text === base.source) return
+    const timer = setTimeout(() => {
+      const { revision, version, source } = base
+      const draft: Draft = { workflow, text, revision, version, base: source, savedAt: Date.now() }
+      void saveDraft(draft).then((kept) => setSaved(kept ? draft.savedAt : undefined))
+    }, saveEvery)
+    return () => clearTimeout(timer)
+  }, [workflow, base, text])
+  return saved
+}
+
+function useNextProblem(errors: FileError[], go: (p: FileError) => void) {
+  const at = useRef(-1)
+  return () => {
+    if (errors.length === 0) return
+    at.current = (at.current + 1) % errors.length
+    go(errors[at.current] as FileError)
+  }
+}
+
+const kinds: Record<string, { label: string; base: string; body: Record<string, Value> }> = {
+  run: { label: 'Shell', base: 'task', body: { run: 'echo hello' } },
+  python: { label: 'Python', base: 'script', body: { run: { python: "print('hello')\n" } } },
+  http: { label: 'HTTP', base: 'request', body: { http: { url: 'http://127.0.0.1:8080/' } } },
+  foreach: {
+    label: 'For each',
+    base: 'each',
+    body: { foreach: ['a', 'b'], run: 'echo "$ITEM"', env: { ITEM: `\${{ item }}` } },
+  },
+  wait: { label: 'Wait', base: 'wait', body: { wait: '10s' } },
+  approval: { label: 'Approval', base: 'approve', body: { approval: { message: 'Continue?' } } },
+}
+
+/** The edits of the graph and of the form, as plans for the text. A plan that is refused says why. */
+function useEdits(
+  text: string,
+  editor: { current: EditorHandle | null },
+  select: (t: string | undefined) => void,
+) {
+  const plan = (make: (f: File) => Change[], ...then: ((f: File) => Change[])[]): boolean => {
+    try {
+      editor.current?.change(inTurn(text, make, ...then))
+      return true
+    } catch (e) {
+      toast((e as Error).message, { bad: true })
+      return false
+    }
+  }
+  const add = (kind: string, at: DropPlace) => {
+    const k = kinds[kind]
+    if (!k) return
+    const taken = new Set(readFile(text).tasks.map((t) => t.name))
+    let name = k.base
+    for (let i = 2; taken.has(name); i++) name = `${k.base}-${i}`
+    const between = at.between
+    const needs = between ? [between[0]] : at.after ? [at.after] : []
+    const steps = between
+      ? [(f: File) => removeNeed(f, between[1], between[0]), (f: File) => addNeed(f, between[1], name)]
+      : []
+    if (plan((f) => addTask(f, { name, needs, body: k.body }), ...steps)) select(name)
+  }
+  return {
+    plan,
+    add,
+    link: (from: string, to: string) => plan((f) => addNeed(f, to, from)),
+    remove: (name: string) => {
+      if (plan((f) => deleteTask(f, name))) select(undefined)
+    },
+  }
+}
+
+/** The kinds of tasks: drag one onto the graph, or press it to add it after the selected task. */
+function Palette({ add }: { add: (kind: string) => void }) {
+  return (
+    <ul className="row editor-palette" aria-label="Add a task">
+      {Object.entries(kinds).map(([kind, { label }]) => (
+        <li key={kind}>
+          <button
+            type="button"
+            className="chip"
+            draggable
+            title="Drag it onto the graph: on a task to come after it, on an edge to come between. A press adds it after the selected task."
+            onDragStart={(e) => {
+              e.dataTransfer.setData(taskType, kind)
+              e.dataTransfer.effectAllowed = 'copy'
+            }}
+            onClick={() => add(kind)}
+          >
+            + {label}
+          </button>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function Problems({
+  text,
+  errors,
+  failure,
+  checked,
+  go,
+  fix,
+}: {
+  text: string
+  errors: FileError[]
+  failure: Error | undefined
+  checked: boolean
+  go: (p: FileError) => void
+  fix: (change: Change) => void
+}) {
+  return (
+    <section className="problems" aria-label="Problems">
+      {failure ? <ProblemBox error={failure} /> : null}
+      {errors.length === 0 && !failure ? (
+        <p className="sub">{checked ? 'The server finds no problem.' : 'The server checks the text…'}</p>
+      ) : null}
+      <ul>
+        {errors.slice(0, 50).map((p) => {
+          const change = checked ? fixOf(text, p) : undefined
+          return (
+            <li key={`${p.line}:${p.column}:${p.message}`} className="row">
+              <button type="button" className="problem-line" onClick={() => go(p)}>
+                <span className="mono muted">
+                  {p.line}:{p.column}
+                </span>{' '}
+                {p.message}
+                {p.hint && !change ? <span className="muted"> ({p.hint})</span> : null}
+              </button>
+              {change ? <Button onPress={() => fix(change)}>Change to {change.insert}</Button> : null}
+            </li>
+          )
+        })}
+      </ul>
+    </section>
+  )
+}

@@ -1,0 +1,49 @@
+// Drafts of workflow files, kept in this browser until they are applied or discarded.
+
+export type Draft = {
+  workflow: string
+  text: string
+  /** What the draft began from: its revision (0: a new workflow), version and source. */
+  revision: number
+  version: number
+  base: string
+  savedAt: number
+}
+
+const open = (): Promise<IDBDatabase> =>
+  new Promise((done, fail) => {
+    const request = indexedDB.open('skein', 1)
+    request.onupgradeneeded = () => request.result.createObjectStore('drafts', { keyPath: 'workflow' })
+    request.onsuccess = () => done(request.result)
+    request.onerror = () => fail(request.error)
+  })
+
+async function inStore<T>(mode: IDBTransactionMode, act: (s: IDBObjectStore) => IDBRequest<T>): Promise<T> {
+  const db = await open()
+  try {
+    return await new Promise((done, fail) => {
+      const request = act(db.transaction('drafts', mode).objectStore('drafts'))
+      request.onsuccess = () => done(request.result)
+      request.onerror = () => fail(request.error)
+    })
+  } finally {
+    db.close()
+  }
+}
+
+/** Reads the draft of a workflow. A browser that keeps nothing has none. */
+export const readDraft = (workflow: string): Promise<Draft | undefined> =>
+  inStore<Draft | undefined>('readonly', (s) => s.get(workflow)).catch(() => undefined)
+
+/** Saves a draft and reports whether the browser kept it. */
+export const saveDraft = (draft: Draft): Promise<boolean> =>
+  inStore('readwrite', (s) => s.put(draft)).then(
+    () => true,
+    () => false,
+  )
+
+export const dropDraft = (workflow: string): Promise<void> =>
+  inStore('readwrite', (s) => s.delete(workflow)).then(
+    () => {},
+    () => {},
+  )

@@ -1,0 +1,63 @@
+// Reads of the JSON Schema of a workflow file: what may be written at a path, for the inspector and for completion.
+
+export type Schema = {
+  type?: string | string[]
+  description?: string
+  enum?: unknown[]
+  const?: unknown
+  pattern?: string
+  minimum?: number
+  maximum?: number
+  properties?: Record<string, Schema>
+  additionalProperties?: Schema | boolean
+  required?: string[]
+  items?: Schema
+  anyOf?: Schema[]
+}
+
+/** All forms of a schema: those of its alternatives, and what it says of itself beside them. */
+export function forms(schema: Schema | undefined): Schema[] {
+  if (!schema) return []
+  if (!schema.anyOf) return [schema]
+  const { anyOf, ...own } = schema
+  return [...(own.properties || own.items ? [own] : []), ...anyOf.flatMap(forms)]
+}
+
+/** The schema of what is written below a key; * stands for the items of a list. */
+export function below(schema: Schema | undefined, path: string[]): Schema | undefined {
+  let found = forms(schema)
+  for (const key of path) {
+    found = found.flatMap((s) => {
+      if (key === '*') return forms(s.items)
+      const own = s.properties?.[key]
+      if (own) return forms(own).map((f) => ({ description: own.description, ...f }) as Schema)
+      return typeof s.additionalProperties === 'object' ? forms(s.additionalProperties) : []
+    })
+  }
+  return found.length > 1
+    ? { ...(found[0]?.description ? { description: found[0].description } : {}), anyOf: found }
+    : found[0]
+}
+
+export const keysOf = (schema: Schema | undefined): [string, Schema][] =>
+  forms(schema).flatMap((s) => Object.entries(s.properties ?? {}))
+
+export const choicesOf = (schema: Schema | undefined): string[] =>
+  forms(schema).flatMap((s) => (s.enum ?? (s.type === 'boolean' ? [true, false] : [])).map(String))
+
+const scalarTypes = new Set(['string', 'number', 'integer', 'boolean'])
+const typesOf = (s: Schema) => (Array.isArray(s.type) ? s.type : s.type ? [s.type] : [])
+
+export type FieldKind = 'choice' | 'number' | 'text' | 'object' | 'other'
+
+/** How a value is entered: by the simplest of its forms. */
+export function fieldKind(schema: Schema): FieldKind {
+  const all = forms(schema)
+  if (all.some((s) => s.enum)) return 'choice'
+  const scalars = all.filter((s) => typesOf(s).some((t) => scalarTypes.has(t)))
+  if (scalars.length > 0) {
+    const types = scalars.flatMap(typesOf)
+    return types.includes('string') ? 'text' : types.includes('boolean') ? 'choice' : 'number'
+  }
+  return all.some((s) => s.properties) ? 'object' : 'other'
+}

@@ -1,0 +1,55 @@
+// Values as YAML text: short ones in one line, long texts as block scalars.
+import { Scalar, stringify } from 'yaml'
+
+export type Value = string | number | boolean | null | Value[] | { [key: string]: Value }
+
+const options = { lineWidth: 0, flowCollectionPadding: false, defaultStringType: Scalar.PLAIN } as const
+
+/** Writes a value in one line, as within { } or [ ]. */
+export function inlineText(value: Value): string {
+  if (typeof value === 'string' && /[\n\r]/.test(value)) return JSON.stringify(value)
+  if (Array.isArray(value)) return `[${value.map(inlineText).join(', ')}]`
+  if (value !== null && typeof value === 'object')
+    return `{${Object.entries(value)
+      .map(([k, v]) => `${inlineText(k)}: ${inlineText(v)}`)
+      .join(', ')}}`
+  const text = stringify(value, options).trimEnd()
+  // A plain text that is good in a line of its own may mean something within brackets.
+  return typeof value === 'string' && text === value && /[,[\]{}]/.test(text) ? JSON.stringify(value) : text
+}
+
+/** Writes what follows the colon of a key whose indentation is given. */
+export function blockText(value: Value, indent: string, eol: string): string {
+  if (typeof value === 'string' && value.includes('\n')) return textBlock(value, indent, eol)
+  if (value !== null && typeof value === 'object' && !Array.isArray(value)) {
+    const entries = Object.entries(value)
+    if (entries.length === 0) return ' {}'
+    if (indent.length > 2 && entries.every(([, v]) => v === null || typeof v !== 'object')) {
+      const flow = inlineText(value)
+      if (flow.length < 70 && !flow.includes('\\n')) return ` ${flow}`
+    }
+    return entries
+      .map(([k, v]) => `${eol}${indent}  ${inlineText(k)}:${blockText(v, `${indent}  `, eol)}`)
+      .join('')
+  }
+  if (typeof value === 'string') {
+    const text = stringify(value, options).trimEnd()
+    return text.includes('\n') ? ` ${JSON.stringify(value)}` : ` ${text}`
+  }
+  return ` ${inlineText(value)}`
+}
+
+function textBlock(value: string, indent: string, eol: string): string {
+  const lines = value.split('\n')
+  const keeps = value.endsWith('\n')
+  // A text that a block scalar cannot hold as it is: odd ends, odd beginnings, odd characters.
+  if (
+    /\n\n$/.test(value) ||
+    /^[ \n\t]/.test(value) ||
+    /[^\t\n\x20-\x7e\u00a0-\ufffd]/.test(value) ||
+    value.trim() === ''
+  )
+    return ` ${JSON.stringify(value)}`
+  if (keeps) lines.pop()
+  return ` |${keeps ? '' : '-'}${eol}${lines.map((l) => (l ? `${indent}  ${l}` : '')).join(eol)}`
+}

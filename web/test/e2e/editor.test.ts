@@ -1,0 +1,211 @@
+// The editor on the real program: by text, by drag and by keys, with an apply and a merge.
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { apply, contextOf, launch, open, type Server, serve } from './harness'
+
+let server: Server
+let browser: Browser
+let context: BrowserContext
+let wrong: string[]
+
+beforeAll(async () => {
+  server = await serve()
+  browser = await launch()
+  const opened = await contextOf(browser, server.base)
+  context = opened.context
+  wrong = opened.wrong
+})
+
+afterAll(async () => {
+  await browser?.close()
+  await server?.end()
+})
+
+async function source(name: string): Promise<string> {
+  const answer = await fetch(`${server.base}/api/v1/workflows/default/${name}`)
+  return ((await answer.json()) as { source: string }).source
+}
+
+const edit = (name: string): Promise<Page> => open(context, `${server.base}/edit/default/${name}`)
+const textOf = (page: Page) => page.getByRole('textbox', { name: /^Source of/ })
+const good = (page: Page) => page.getByText('The server finds no problem').waitFor()
+const graph = (page: Page, n: number) =>
+  page.getByRole('application', { name: `Graph of the draft, ${n} task` }).waitFor()
+
+async function applyIt(page: Page) {
+  await page.getByRole('button', { name: 'Apply…' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('The schedules fire as before').waitFor()
+  await dialog.getByRole('button', { name: 'Apply', exact: true }).click()
+}
+
+test('text: a problem is shown at its place, its fix is one press, and the apply makes a version', async () => {
+  const first = '# Mine.\nname: texted\ntasks:\n  load: {run: "true"} # first\n'
+  await apply(server.base, 'texted', first)
+  const page = await edit('texted')
+  await graph(page, 1)
+  await textOf(page).click()
+  await page.keyboard.press('Control+End')
+  await page.keyboard.type('  check: {needs: lod, run: "true"}')
+  await page.getByRole('region', { name: 'Problems' }).getByText('which does not exist').waitFor()
+  expect(await page.getByRole('button', { name: 'Apply…' }).isDisabled()).toBe(true)
+  await page.getByRole('button', { name: 'Change to load' }).click()
+  await good(page)
+  await graph(page, 2)
+  await applyIt(page)
+  await page.getByText('Version 2 of texted is applied').waitFor()
+  expect(await source('texted')).toBe(`${first}  check: {needs: load, run: "true"}`)
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await expect.poll(() => source('texted')).toBe(first)
+  expect(wrong).toEqual([])
+  await page.close()
+})
+
+test('graph: tasks are dropped on a task and on an edge, a need is drawn, and the text keeps its bytes', async () => {
+  const first =
+    'name: drawn\n\n# The tasks.\ntasks:\n  a:   {run: "true"}   # one\n  b: {needs: a, run: "true"}\n'
+  await apply(server.base, 'drawn', first)
+  const page = await edit('drawn')
+  await graph(page, 2)
+  const picture = page.getByRole('application')
+  const box = await picture.boundingBox()
+  const [w, h] = [box?.width ?? 0, box?.height ?? 0]
+  // Two columns of 220 px in the middle: the edge is in the middle of the picture.
+  const shell = page.getByRole('button', { name: '+ Shell' })
+  await shell.dragTo(picture, { targetPosition: { x: w / 2, y: h / 2 } })
+  await graph(page, 3)
+  await good(page)
+  await page.getByRole('region', { name: 'Task task' }).waitFor()
+  const between = `${first.replace('a:   {run: "true"}   # one\n', 'a:   {run: "true"}   # one\n  task: {needs: a, run: echo hello}\n').replace('needs: a, run: "true"}', 'needs: task, run: "true"}')}`
+  await applyIt(page)
+  await page.getByText('Version 2 of drawn is applied').waitFor()
+  expect(await source('drawn')).toBe(between)
+  // From the port of the first task to the last one: three columns of 220 px, in the middle.
+  const scale = Math.min(1, (w - 48) / 608)
+  const left = (w - 608 * scale) / 2
+  await page.getByRole('button', { name: 'Close the task' }).click()
+  await page.getByRole('button', { name: 'Show the whole graph' }).click()
+  const whole = await picture.boundingBox()
+  const y = (whole?.y ?? 0) + (whole?.height ?? 0) / 2
+  await page.mouse.move((whole?.x ?? 0) + left + 162 * scale, y)
+  await page.mouse.down()
+  await page.mouse.move((whole?.x ?? 0) + left + 300 * scale, y - 60)
+  await page.mouse.move((whole?.x ?? 0) + left + 520 * scale, y, { steps: 4 })
+  await page.mouse.up()
+  await page.getByText('draft of v2').waitFor()
+  await good(page)
+  await applyIt(page)
+  await page.getByText('Version 3 of drawn is applied').waitFor()
+  expect(await source('drawn')).toBe(between.replace('needs: task', 'needs: [task, a]'))
+  expect(wrong).toEqual([])
+  await page.close()
+})
+
+test('keys and form: add after, rename, set keys, delete, without a pointer on the graph', async () => {
+  await apply(server.base, 'typed', 'name: typed\ntasks:\n  a: {run: "true"}\n')
+  const page = await edit('typed')
+  await graph(page, 1)
+  await page.getByRole('application').focus()
+  await page.keyboard.press('ArrowRight')
+  await page.keyboard.press('a')
+  const form = page.getByRole('region', { name: 'Task task', exact: true })
+  await form.waitFor()
+  await graph(page, 2)
+  await page.getByRole('application').focus()
+  await page.keyboard.press('F2')
+  await page.keyboard.press('Control+a')
+  await page.keyboard.type('load')
+  await page.keyboard.press('Enter')
+  const named = page.getByRole('region', { name: 'Task load' })
+  await named.getByRole('textbox', { name: 'timeout' }).fill('5m')
+  await named
+    .getByRole('spinbutton')
+    .or(named.getByRole('textbox', { name: 'retry.max' }))
+    .first()
+    .fill('3')
+  await named.getByRole('textbox', { name: 'description' }).fill('Loads: all of it')
+  await named.getByRole('textbox', { name: 'description' }).press('Enter')
+  await good(page)
+  await applyIt(page)
+  await page.getByText('Version 2 of typed is applied').waitFor()
+  expect(await source('typed')).toBe(
+    'name: typed\ntasks:\n  a: {run: "true"}\n  load: {needs: a, run: echo hello, timeout: 5m, retry: {max: 3}, description: "Loads: all of it"}\n',
+  )
+  await page.getByRole('application').focus()
+  await page.keyboard.press('Delete')
+  await graph(page, 1)
+  await page.getByText('draft of v2').waitFor()
+  expect(wrong).toEqual([])
+  await page.close()
+})
+
+test('a draft is kept; what was applied meanwhile is merged, or asked about where both changed a line', async () => {
+  const first = 'name: shared\ntimeout: 5m\ntasks:\n  a: {run: "true"}\n  b: {run: "true"}\n'
+  await apply(server.base, 'shared', first)
+  let page = await edit('shared')
+  await textOf(page).click()
+  await page.keyboard.press('Control+End')
+  await page.keyboard.type('  mine: {run: "true"}')
+  await page.getByText('saved in this browser').waitFor()
+  await page.close()
+  await apply(server.base, 'shared', first.replace('timeout: 5m', 'timeout: 6m'))
+  page = await edit('shared')
+  await page.getByText('draft of v1').waitFor()
+  await graph(page, 3)
+  await applyIt(page)
+  await page.getByRole('dialog').getByText('Version 2 was applied since you began').waitFor()
+  expect(await source('shared')).toContain('timeout: 6m')
+  await page.getByRole('dialog').getByRole('button', { name: 'Apply', exact: true }).click()
+  await page.getByText('Version 3 of shared is applied').waitFor()
+  const merged = `${first.replace('5m', '6m')}  mine: {run: "true"}`
+  expect(await source('shared')).toBe(merged)
+  // Both change the same line.
+  await textOf(page).click()
+  await page.keyboard.press('Control+Home')
+  await page.keyboard.press('ArrowDown')
+  await page.keyboard.press('End')
+  await page.keyboard.type('0s')
+  await apply(server.base, 'shared', merged.replace('6m', '7m'))
+  await good(page)
+  await applyIt(page)
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('it changes the same lines').waitFor()
+  await dialog.getByRole('radio', { name: /^Version 4/ }).check()
+  await dialog.getByRole('button', { name: 'Merge' }).click()
+  await dialog.getByText('Version 4 was applied since you began').waitFor()
+  await dialog.getByRole('button', { name: 'Cancel' }).click()
+  await page.getByText('v4, unchanged').waitFor()
+  expect(await source('shared')).toBe(merged.replace('6m', '7m'))
+  // The browser reports each refusal that the merge is made for.
+  expect(wrong.splice(0).filter((text) => !text.includes('412'))).toEqual([])
+  await page.close()
+})
+
+test('a workflow keeps its files through an edit, and a new one begins with a template', async () => {
+  const page = await edit('job-center')
+  await textOf(page).click()
+  await page.keyboard.press('Control+End')
+  await page.keyboard.type('  t10: {needs: t9, run: sh ./step.sh}')
+  await graph(page, 10)
+  await applyIt(page)
+  await page.getByText('Version 2 of job-center is applied').waitFor()
+  const answer = await fetch(`${server.base}/api/v1/workflows/default/job-center/versions/2?include=files`)
+  const { files } = (await answer.json()) as { files: { name: string; data: string }[] }
+  expect(files.map((f) => f.name)).toEqual(['step.sh'])
+  expect(files[0]?.data.length).toBeGreaterThan(100)
+  await page.goto(`${server.base}/workflows`)
+  await page.getByRole('button', { name: 'New workflow' }).click()
+  await page
+    .getByRole('dialog')
+    .getByRole('textbox', { name: /^Name Small/ })
+    .fill('brand-new')
+  await page.getByRole('dialog').getByRole('button', { name: 'Open the editor' }).click()
+  await page.getByRole('heading', { name: 'New workflow brand-new' }).waitFor()
+  await graph(page, 1)
+  await page.getByRole('button', { name: 'Apply…' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Apply', exact: true }).click()
+  await page.waitForURL(/\/w\/default\/brand-new/)
+  expect(await source('brand-new')).toContain('echo hello')
+  expect(wrong).toEqual([])
+  await page.close()
+})
