@@ -44,6 +44,21 @@ func (c *Client) orderNode(ctx context.Context, name, verb string) (n api.Node, 
 	return n, err
 }
 
+// LogLevel reads the level of a node's log.
+func (c *Client) LogLevel(ctx context.Context, node string) (l api.LogLevel, err error) {
+	_, err = c.do(ctx, newCall(http.MethodGet, nil, "nodes", node, "log-level"), &l)
+	return l, err
+}
+
+// SetLogLevel changes the level of a node's log to debug, info, warn or error, until the node ends or reads
+// its settings again.
+func (c *Client) SetLogLevel(ctx context.Context, node, level string) (l api.LogLevel, err error) {
+	k := newCall(http.MethodPost, nil, "nodes", node)
+	k.verb, k.body = "log-level", api.LogLevelRequest{Level: level}
+	_, err = c.do(ctx, k, &l)
+	return l, err
+}
+
 // MoveShard has a node own a shard; "-": whichever node it is needed on.
 func (c *Client) MoveShard(ctx context.Context, id int32, node string) (api.Shard, error) {
 	return c.move(ctx, node, "shards", strconv.Itoa(int(id)))

@@ -122,3 +122,14 @@ type ServerVersion struct {
 	API       string `json:"api"`
 	GoVersion string `json:"go_version"`
 }
+
+// LogLevel is how much a node logs.
+type LogLevel struct {
+	Node  string `json:"node"`
+	Level string `json:"level" enum:"debug,info,warn,error"`
+}
+
+// LogLevelRequest asks a node to log more or less.
+type LogLevelRequest struct {
+	Level string `json:"level" enum:"debug,info,warn,error"`
+}

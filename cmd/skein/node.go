@@ -25,7 +25,7 @@ func (c *cli) nodeCmd() *cobra.Command {
 		c.nodeVerbCmd("cordon", "Give a node no shard, and take away those it has; what runs there finishes",
 			"The order stands until skein node uncordon, also when the node starts again.", (*skein.Client).Cordon),
 		c.nodeVerbCmd("uncordon", "Give a node shards again", "It undoes cordon and drain, also of a node that is away.", (*skein.Client).Uncordon),
-		c.nodeStopCmd(), c.nodeStartCmd())
+		c.nodeStopCmd(), c.nodeStartCmd(), c.nodeLogLevelCmd())
 	return cmd
 }
 
@@ -338,4 +338,28 @@ func schedulerText(s *api.Scheduler) string {
 		return "stopped on " + strings.Join(s.Nodes, ", ")
 	}
 	return "running"
+}
+
+func (c *cli) nodeLogLevelCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "log-level NODE [debug|info|warn|error]", Short: "Show or change the level of a node's log",
+		Long:    `Shows the level of a node's log, or changes it. A change holds until the node ends, or until it reads its settings again (HUP).`,
+		Example: "  skein node log-level n1\n  skein node log-level n1 debug",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) (err error) {
+			var l api.LogLevel
+			if len(args) == 1 {
+				l, err = s.LogLevel(ctx, args[0])
+			} else {
+				l, err = s.SetLogLevel(ctx, args[0], args[1])
+			}
+			if err != nil {
+				return err
+			}
+			return one(c, l, l.Level, func() error {
+				_, err := fmt.Fprintln(c.out, l.Level)
+				return err
+			})
+		})),
+	}
 }

@@ -95,6 +95,7 @@ func TestOperateCluster(t *testing.T) {
 	if out := one.home.run("status"); !bytes.Contains(out, []byte("n2 active, 16 shards")) {
 		t.Errorf("status: %s", out)
 	}
+	f.logLevels()
 	gate := filepath.Join(t.TempDir(), "gate")
 	f.flow("long", "until [ -e "+gate+" ]; do sleep 0.05; done")
 	f.flow("quick", "true")
@@ -108,6 +109,22 @@ func TestOperateCluster(t *testing.T) {
 	two.stop()
 	f.listed(1)
 	one.stop()
+}
+
+// logLevels changes the level of the second node's log through the first one.
+func (f *flight) logLevels() {
+	f.t.Helper()
+	one, two := f.members[0], f.members[1]
+	before := strings.TrimSpace(string(one.home.run("node", "log-level", "n1")))
+	if out := one.home.run("node", "log-level", "n2", "error"); strings.TrimSpace(string(out)) != "error" {
+		f.t.Errorf("n2: %s", out)
+	}
+	for node, want := range map[string]string{"n1": before, "n2": "error"} {
+		if l, err := two.client.LogLevel(f.t.Context(), node); err != nil || l.Level != want || l.Node != node {
+			f.t.Errorf("%s: %+v, %v, want %s", node, l, err, want)
+		}
+	}
+	one.home.run("node", "log-level", "n2", before)
 }
 
 // drainByHand drains the node that runs a task, and it is drained when that ends, not before.

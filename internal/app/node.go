@@ -188,7 +188,7 @@ func (n *Node) open(ctx context.Context) error {
 	n.executor.resolve.kept = &keptFiles{own: newArtifactSource(cfg), member: n.member}
 	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: log,
 		Past: func(ctx context.Context, k store.TriggerKey) (dag.Micros, error) { return forgotten(ctx, n.store, k) }})
-	own := face{n.listener.Addr().String(), n.leaving.Load, func() workflow.Retention { return n.keeping().retention() }}
+	own := face{n.listener.Addr().String(), n.leaving.Load, func() workflow.Retention { return n.keeping().retention() }, n.settled}
 	srv, err := newServer(cfg, n.engine, log, own, n.neighbours())
 	if err != nil {
 		return err
@@ -220,6 +220,7 @@ type face struct {
 	address   string
 	leaving   func() bool // nil: it never is
 	retention func() workflow.Retention
+	log       server.LogLevel // nil: the process has none
 }
 
 func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, own face, near neighbours) (*server.Server, error) {
@@ -229,7 +230,7 @@ func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, own face, near n
 	}
 	srv, err := server.New(server.Config{
 		Engine: e, Verify: func(ctx context.Context) ([]engine.Violation, error) { return Verify(ctx, cfg) }, Tokens: near.tokens, Classes: near.classes, Remote: near.remote, Holder: near.holder, Neighbours: near.others, Cluster: near.cluster, Logs: logSource{own: logs.Folder{Path: cfg.Data}, shared: near.logs, giver: near.giver}, Artifacts: newArtifactSource(cfg), Secrets: secret.Folder{Path: filepath.Join(cfg.Data, "secrets")}, TasksMax: cfg.TasksMax,
-		Retention: own.retention, Version: Version(), Listen: own.address, UI: page, AnyHost: cfg.open(), Metrics: near.metrics, SlotsStuckFor: near.stuck, Log: log,
+		Retention: own.retention, LogLevel: own.log, Version: Version(), Listen: own.address, UI: page, AnyHost: cfg.open(), Metrics: near.metrics, SlotsStuckFor: near.stuck, Log: log,
 		Node: server.Node{Name: cfg.Name, Roles: cfg.roles(), Started: time.Now()}, Leaving: own.leaving,
 	})
 	if err != nil {

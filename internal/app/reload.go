@@ -31,8 +31,8 @@ func newSettled(cfg *Config, log *slog.Logger) *settled {
 
 // value returns a setting as it holds now. The lock is held.
 func (s *settled) value(name string) string {
-	if name == "log_level" {
-		return s.level()
+	if name == levelSetting {
+		return s.Level()
 	}
 	if v, ok := s.now[name]; ok {
 		return v
@@ -45,29 +45,29 @@ func (s *settled) value(name string) string {
 	return ""
 }
 
-// level returns the level of the log.
-func (s *settled) level() string { return strings.ToLower(s.start.levels().Level().String()) }
+// Level implements server.LogLevel.
+func (s *settled) Level() string { return strings.ToLower(s.start.levels().Level().String()) }
 
-// setLevel changes the level of the log until the process ends, or until the next reload.
-func (s *settled) setLevel(level string) {
+// SetLevel implements server.LogLevel.
+func (s *settled) SetLevel(level, by string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	from := s.level()
-	if from == level {
-		return
+	if from := s.Level(); from != level {
+		s.changed(levelSetting, from, level, by)
 	}
-	s.tell("log_level", from, level, func() { s.start.levels().Set(levelOf(level)) })
 }
 
-// tell logs a change and makes it. If the log becomes quieter, the line comes first.
-func (s *settled) tell(name, from, to string, change func()) {
-	quieter := name == "log_level" && levelOf(to) > levelOf(from)
-	if !quieter {
-		change()
+const levelSetting = "log_level"
+
+// changed logs a change, and makes that of the level. If the log becomes quieter, the line comes first.
+func (s *settled) changed(name, from, to, by string) {
+	louder := name == levelSetting && levelOf(to) < levelOf(from)
+	if louder {
+		s.start.levels().Set(levelOf(to))
 	}
-	s.log.Info("setting changed", "code", "setting_changed", "setting", name, "from", from, "to", to)
-	if quieter {
-		change()
+	s.log.Info("setting changed", "code", "setting_changed", "setting", name, "from", from, "to", to, "by", by)
+	if name == levelSetting && !louder {
+		s.start.levels().Set(levelOf(to))
 	}
 }
 
@@ -97,11 +97,7 @@ func (s *settled) reload(load func() (*Config, error)) {
 		}
 		changed = true
 		s.now[v.Name] = v.Value
-		s.tell(name, from, v.Value, func() {
-			if name == "log_level" {
-				s.start.levels().Set(levelOf(v.Value))
-			}
-		})
+		s.changed(name, from, v.Value, v.Origin)
 	}
 	switch {
 	case len(fixed) > 0:
@@ -116,7 +112,7 @@ func (s *settled) reload(load func() (*Config, error)) {
 func (s *settled) inOrder(values []Value) []Value {
 	rest, level := slices.Clone(values), Value{}
 	for i, v := range rest {
-		if v.Name == "log_level" {
+		if v.Name == levelSetting {
 			rest, level = slices.Delete(rest, i, i+1), v
 			break
 		}
@@ -158,7 +154,7 @@ func (s *settled) differs(v *Value, from string, to *Config) (name string, diffe
 	case "egress_proxy":
 		return v.Name, a.EgressProxy != b.EgressProxy
 	}
-	if _, changed := s.now[v.Name]; !changed && v.Origin == originDefault && s.start.Default(v.Name) && v.Name != "log_level" {
+	if _, changed := s.now[v.Name]; !changed && v.Origin == originDefault && s.start.Default(v.Name) && v.Name != levelSetting {
 		return v.Name, false
 	}
 	return v.Name, from != v.Value
@@ -178,7 +174,7 @@ func (n *Node) Reload(load func() (*Config, error)) { n.settled.reload(load) }
 // apply puts a changed setting into force, if that needs no restart.
 func (n *Node) apply(name string, to *Config) bool {
 	switch {
-	case name == "log_level":
+	case name == levelSetting:
 		return true // settled does it
 	case name == "pass_env":
 		return n.worker.PassEnv(to.PassEnv)

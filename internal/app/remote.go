@@ -62,7 +62,7 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 	settled := newSettled(cfg, log)
 	settled.ignored = []string{"api_token"} // the worker reads the file again when a node refuses the token
 	settled.apply = func(name string, to *Config) bool {
-		return name == "log_level" || name == "pass_env" && w.PassEnv(to.PassEnv)
+		return name == levelSetting || name == "pass_env" && w.PassEnv(to.PassEnv)
 	}
 	defer settled.follow(reload)()
 	log.Info("worker", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", servers)

@@ -26,7 +26,7 @@ func newAdapter(mux *http.ServeMux) *adapter {
 // Handle is called by huma, before the first request.
 func (a *adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	serve := func(w http.ResponseWriter, r *http.Request) { handler(humago.NewContext(op, r, w)) }
-	m := regexp.MustCompile(`^(.*)\{([a-z]+)\}:([a-z]+)$`).FindStringSubmatch(op.Path)
+	m := regexp.MustCompile(`^(.*)\{([a-z]+)\}:([a-z-]+)$`).FindStringSubmatch(op.Path)
 	if m == nil {
 		a.HandleFunc(op.Method+" "+op.Path, serve)
 		a.bounds(op.Method+" "+op.Path, op)

@@ -177,6 +177,7 @@ type bed struct {
 	frozen *frozen // lies between the engine and the store if it is set before start
 	engine *engine.Engine
 	logs   *logs
+	level  level
 	srv    *server.Server
 	http   *httptest.Server
 	client *skein.Client
@@ -221,7 +222,7 @@ func (b *bed) start() {
 	}
 	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: under, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition, Planner: trigger.New(st), Host: &b.clock}))
 	b.exec.e = b.engine
-	b.srv = must(server.New(server.Config{SlotsStuckFor: func() time.Duration { return time.Duration(b.slotsStuck.Load()) }, Engine: b.engine, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: st, Secrets: secrets{"hook": "s3cret"}, Version: "1.2.3", Listen: "skein.example:8080",
+	b.srv = must(server.New(server.Config{SlotsStuckFor: func() time.Duration { return time.Duration(b.slotsStuck.Load()) }, Engine: b.engine, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: st, Secrets: secrets{"hook": "s3cret"}, Version: "1.2.3", LogLevel: &b.level, Listen: "skein.example:8080",
 		Node: server.Node{Name: "node-1", Roles: []string{"api"}}, Verify: func(context.Context) ([]engine.Violation, error) { return b.violations, nil }}))
 	b.http = httptest.NewUnstartedServer(nil)
 	b.http.Config = b.srv.HTTP()

@@ -45,7 +45,8 @@ func newTown(t *testing.T) (*bed, *far) {
 	b.engine = must(engine.New(t.Context(), engine.Config{Store: f.Store, Peers: f, Executor: b.exec, Slots: 4, Node: "node-1",
 		Compile: new(workflow.Compiler).Condition, Planner: trigger.New(f.Store)}))
 	b.exec.e, f.e = b.engine, b.engine
-	b.srv = must(server.New(server.Config{Engine: b.engine, Cluster: f, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: memory.New(memory.Options{}), Version: "1.2.3",
+	b.level.is = "info"
+	b.srv = must(server.New(server.Config{Engine: b.engine, Cluster: f, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: memory.New(memory.Options{}), Version: "1.2.3", LogLevel: &b.level,
 		Node: server.Node{Name: "node-1", Roles: []string{"api", "scheduler"}}}))
 	b.http = httptest.NewServer(b.srv.Handler())
 	b.client = must(skein.New(b.http.URL))
@@ -258,6 +259,40 @@ func TestStartWithoutOwner(t *testing.T) {
 	}
 }
 
+// level is the level of a log.
+type level struct{ is, by string }
+
+func (l *level) Level() string             { return l.is }
+func (l *level) SetLevel(level, by string) { l.is, l.by = level, by }
+
+// TestLogLevel: a node changes the level of its own log. A call that names another node goes there, and one
+// that names a worker says what to do.
+func TestLogLevel(t *testing.T) {
+	b, f := newTown(t)
+	f.join(t, store.Member{Handler: must(f.Register(t.Context(), "01900009-0000-7000-8000-000000000000", "w1")).ID, Name: "w1", Worker: true})
+	if l := want[api.LogLevel](t, b.get("/api/v1/nodes/node-1/log-level"), 200); l.Node != "node-1" || l.Level != "info" {
+		t.Errorf("%+v", l)
+	}
+	if l := want[api.LogLevel](t, b.post("/api/v1/nodes/node-1:log-level", `{"level":"debug"}`), 200); l.Level != "debug" || b.level.is != "debug" {
+		t.Errorf("%+v, %+v", l, b.level)
+	}
+	for _, a := range []answer{b.get("/api/v1/nodes/node-2/log-level"), b.post("/api/v1/nodes/node-2:log-level", `{"level":"warn"}`)} {
+		if a.status != 503 || !strings.HasPrefix(a.header.Get("X-Skein-Elsewhere"), "handler ") {
+			t.Errorf("%d %v", a.status, a.header)
+		}
+	}
+	wantProblem(t, b.post("/api/v1/nodes/w1:log-level", `{"level":"warn"}`), 409, api.ProblemConflict)
+	wantProblem(t, b.post("/api/v1/nodes/node-9:log-level", `{"level":"warn"}`), 404, api.ProblemNotFound)
+	wantProblem(t, b.post("/api/v1/nodes/node-1:log-level", `{"level":"loud"}`), 422, api.ProblemInvalid)
+	if b.level.is != "debug" {
+		t.Errorf("the level is %s", b.level.is)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantProblem(t, b.get("/api/v1/nodes/node-1/log-level"), 503, api.ProblemUnavailable)
+}
+
 // TestAlone: a node that is alone is the list of nodes, and cannot be told to give anything away.
 func TestAlone(t *testing.T) {
 	b := newBed(t, true)
@@ -267,6 +302,10 @@ func TestAlone(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	want[api.Node](t, b.get("/api/v1/nodes/node-1"), 200)
+	if l := want[api.LogLevel](t, b.post("/api/v1/nodes/node-1:log-level", `{"level":"warn"}`), 200); l.Level != "warn" || b.level.is != "warn" {
+		t.Errorf("%+v, %+v", l, b.level)
+	}
+	wantProblem(t, b.get("/api/v1/nodes/node-2/log-level"), 404, api.ProblemNotFound)
 	for _, path := range []string{"/nodes/node-1:cordon", "/nodes/node-1:uncordon", "/nodes/node-1:drain", "/admin/scheduler:stop", "/admin/scheduler:start"} {
 		if p := wantProblem(t, b.post("/api/v1"+path, ""), 409, api.ProblemConflict); !strings.Contains(p.Detail, "alone") {
 			t.Errorf("%s: %s", path, p.Detail)

@@ -39,6 +39,8 @@ func (s *Server) nodeRoutes(nodes tag) {
 	route(s, accepted(nodes.verb("/nodes/{name}:cordon", "cordon-node", "Give a node no shard, and take away those it has; what runs there finishes")), cordon)
 	route(s, accepted(nodes.verb("/nodes/{name}:drain", "drain-node", "Cordon a node; it is drained when its state says so")), cordon)
 	route(s, accepted(nodes.verb("/nodes/{name}:uncordon", "uncordon-node", "Give a node shards again")), s.ordersNode(store.OrderCordon, false))
+	route(s, nodes.get("/nodes/{name}/log-level", "get-log-level", "Read the level of a node's log"), logLevels{s}.get)
+	route(s, nodes.verb("/nodes/{name}:log-level", "set-log-level", "Change the level of a node's log until it ends or reads its settings again"), logLevels{s}.set)
 	route(s, accepted(nodes.verb("/shards/{id}:move", "move-shard", "Have a node own a shard")), s.moveShard)
 	route(s, accepted(nodes.verb("/workflows/{ns}/{name}:move", "move-workflow", "Have a node own the shard of a workflow")), s.moveWorkflow)
 	route(s, nodes.get("/admin/scheduler", "get-scheduler", "Tell where runs are not advanced"), s.getScheduler)

@@ -50,6 +50,7 @@ type Config struct {
 	// Cluster is the one that the node is in; nil: it is alone.
 	Cluster Cluster
 
+	LogLevel LogLevel // nil: the process has no log
 	// Retention returns the retention of runs whose workflow has none; nil: there is none.
 	Retention func() workflow.Retention
 

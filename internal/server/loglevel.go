@@ -1,0 +1,67 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	api "skein.dev/skein/api/v1"
+)
+
+// LogLevel is the level of the process's log.
+type LogLevel interface {
+	Level() string
+	// SetLevel changes the level until the process ends, or reads its settings again. by is the caller, for the log.
+	SetLevel(level, by string)
+}
+
+// logLevels answers the calls about the level of a node's log.
+type logLevels struct{ *Server }
+
+type logLevelIn struct {
+	Name string `path:"name" minLength:"1" maxLength:"100"`
+	Body api.LogLevelRequest
+}
+
+func (s logLevels) get(ctx context.Context, in *nodeIn) (*jsonOut[api.LogLevel], error) {
+	if err := s.isNode(ctx, in.Name); err != nil {
+		return nil, err
+	}
+	return &jsonOut[api.LogLevel]{Body: api.LogLevel{Node: in.Name, Level: s.cfg.LogLevel.Level()}}, nil
+}
+
+func (s logLevels) set(ctx context.Context, in *logLevelIn) (*jsonOut[api.LogLevel], error) {
+	if err := s.isNode(ctx, in.Name); err != nil {
+		return nil, err
+	}
+	s.cfg.LogLevel.SetLevel(in.Body.Level, userOf(ctx))
+	return &jsonOut[api.LogLevel]{Body: api.LogLevel{Node: in.Name, Level: s.cfg.LogLevel.Level()}}, nil
+}
+
+// isNode returns nil if this process is the node of that name and has a log. Another node of the cluster answers for itself.
+func (s logLevels) isNode(ctx context.Context, name string) error {
+	if s.cfg.Cluster == nil {
+		switch {
+		case name != s.cfg.Node.Name:
+			return noNode(name)
+		case s.cfg.LogLevel == nil:
+			return fail(http.StatusConflict, api.ProblemConflict, "node %s does not run now, so it has no log", name)
+		}
+		return nil
+	}
+	r, err := s.roll(ctx)
+	if err != nil {
+		return err
+	}
+	switch m := r.named(name); {
+	case m == nil:
+		return noNode(name)
+	case m.Worker:
+		return fail(http.StatusConflict, api.ProblemConflict,
+			"%s is a worker: change log_level in its config file and send it HUP", name)
+	case m.Handler != s.engine.Handler().ID:
+		return askThere(m.Handler)
+	case s.cfg.LogLevel == nil:
+		return fail(http.StatusConflict, api.ProblemConflict, "node %s has no log", name)
+	}
+	return nil
+}
