@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// stopMax is how much longer than its drain a shutdown may take, whatever is stuck.
+// stopMax bounds how much longer than its drain a shutdown may take.
 const stopMax = 10 * time.Second
 
-// ErrOverdue says that a node or worker did not stop in time: a part of it is stuck. The process must end.
+// ErrOverdue says that a node or worker did not stop in time because a part of it is stuck. The process
+// must end.
 var ErrOverdue = errors.New("the shutdown did not end in time")
 
 // deadline bounds a shutdown.
@@ -59,11 +60,11 @@ func (d *deadline) overdue(took time.Duration) error {
 	return fmt.Errorf("%w: %v after the signal it was still under way (cause: %s); the next start goes on as after a crash", ErrOverdue, took, why)
 }
 
-// Run works until ctx ends. Then it takes nothing new, lets running attempts finish for Config.Drain (or
-// until Hurry), kills the rest, writes what was reported, and gives everything back. Attempts that did not
-// finish are found by the next life of the data folder, declared lost, and their tasks go on there.
-// It returns ErrOverdue if that takes more than stopMax longer than the drain; what is stuck then still runs, and the next
-// life of the data folder finds everything as after a crash.
+// Run works until ctx ends. Then it accepts no more work, lets running attempts finish for Config.Drain or
+// until Hurry, kills the others, writes all reports, and gives up its shards. The next process over the
+// data folder finds the attempts that did not finish, declares them lost, and runs their tasks again. Run
+// returns ErrOverdue if it needs more than stopMax longer than the drain. The stuck part then still runs,
+// and the next process finds everything as after a crash.
 func (n *Node) Run(ctx context.Context) error {
 	d := deadline{drain: n.cfg.Drain, most: n.stopMax, hurry: n.hurry, log: n.log, stuck: n.stuck}
 	if n.cfg.Hold { // it waits for attempts that were told to end, and for two barriers
@@ -72,7 +73,7 @@ func (n *Node) Run(ctx context.Context) error {
 	return d.run(ctx, func() error { return n.work(ctx) })
 }
 
-// stuck says which part of the node makes no progress.
+// stuck names the part of the node that makes no progress.
 func (n *Node) stuck() string {
 	if d := n.engine.StuckFor(); d > stopWait {
 		return fmt.Sprintf("the writer has completed no turn for %v", d.Round(time.Second))

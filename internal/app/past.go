@@ -13,11 +13,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// pastFile is where a node writes how far its database has come.
+// pastFile is the file in which a node remembers the progress of its database.
 func pastFile(cfg *Config) string { return filepath.Join(cfg.Data, "past.json") }
 
-// remember holds the database against what it had confirmed when this node ran last, and raises the
-// era if it has gone back.
+// remember compares the database with the progress that it had confirmed when this node ran last, and
+// raises the era if the database has gone back.
 func (n *Node) remember(ctx context.Context, info store.Info) error {
 	n.past = past.Open(past.Config{Store: n.store, Cluster: info.Cluster, Node: n.cfg.Name, File: pastFile(n.cfg), Letter: letterOf,
 		Back: n.back, Sure: n.sureOf, Log: n.log})
@@ -31,8 +31,8 @@ func (n *Node) remember(ctx context.Context, info store.Info) error {
 
 func letterOf(r past.Regress) []byte { return engine.LetterOfEra(r.Era, r.By, r.Why) }
 
-// back is told that the era has risen. At the start there is no engine yet, and whatever is read
-// then is of the new era.
+// back is called when the era has risen. At the start there is no engine yet, and all later reads are of
+// the new era.
 func (n *Node) back(era dag.Era) {
 	if n.begun.Load() {
 		n.engine.Back(era)
@@ -42,7 +42,7 @@ func (n *Node) back(era dag.Era) {
 	n.wentBack.Add(1)
 }
 
-// sureOf is since when the database is known to have confirmed something of this node.
+// sureOf returns a time at which this node sent a commit that the database has confirmed since.
 func (n *Node) sureOf() time.Time {
 	if !n.begun.Load() || n.member == nil {
 		return time.Time{}
@@ -50,7 +50,7 @@ func (n *Node) sureOf() time.Time {
 	return n.member.node.Beaten()
 }
 
-// endOld has the workers of this node end what they hold of older eras.
+// endOld lets the workers of this node end their attempts of older eras.
 func (m *membership) endOld(era dag.Era) {
 	if m != nil {
 		m.home.EndOld(era)
@@ -99,7 +99,7 @@ func noDatabase(format int, cfg *Config) error {
 	return fmt.Errorf("%w: %s", ErrNoData, cfg.dbName())
 }
 
-// raiseRestored begins an era in a restored copy that is later than those of the copy and of the
+// raiseRestored begins an era in a restored copy that is later than the eras of the copy and of the
 // database that it replaces.
 func raiseRestored(ctx context.Context, cfg *Config, st store.Store) error {
 	known, err := past.EraKnown(pastFile(cfg))
@@ -125,7 +125,7 @@ func raiseRestored(ctx context.Context, cfg *Config, st store.Store) error {
 	return err
 }
 
-// checkPast says whether the database has gone back to an earlier state, as this node knows.
+// checkPast reports whether the database has gone back to an earlier state, as far as this node knows.
 func checkPast(ctx context.Context, cfg *Config, st store.Store) Check {
 	c := Check{Name: "history", State: CheckGood}
 	marks, err := st.Marks(ctx)

@@ -43,8 +43,7 @@ const (
 	forgetVersions = 100
 )
 
-// forgetting deletes finished runs that need not be kept, and files that no run is left of. Each
-// node does it for the shards that it owns, and for its own files.
+// forgetting deletes old rows of the shards that this node owns, and the files of runs that are gone.
 type forgetting struct {
 	n     *Node
 	rows  store.Retention // nil: the store forgets nothing
@@ -202,7 +201,7 @@ func (f *forgetting) runs(ctx context.Context, w *store.Workflow, r *rule, now d
 		took := time.Since(began)
 		f.gone(len(did.Runs))
 		if err := f.deleteLogs(ctx, w, did.Runs); err != nil {
-			f.n.log.Warn("files of deleted runs are left; they are looked for later", "err", err)
+			f.n.log.Warn("files of deleted runs are left; a later pass deletes them", "err", err)
 		}
 		total += len(did.Runs)
 		// Later runs than To are selected by age alone, and most are younger than those before them.
@@ -220,12 +219,13 @@ func (f *forgetting) runs(ctx context.Context, w *store.Workflow, r *rule, now d
 		}
 	}
 	if total > 0 {
-		f.n.log.Info("finished runs were deleted", "workflow", w.Namespace+"/"+w.Name, "runs", total, "age", time.Duration(r.Age), "keep", r.Runs)
+		f.n.log.Info("finished runs deleted", "code", "runs_deleted", "workflow", w.Namespace+"/"+w.Name, "runs", total, "age", time.Duration(r.Age), "keep", r.Runs)
 	}
 	return total, nil
 }
 
-// rule is what holds for a workflow: its present version's, or else the node's.
+// rule returns the retention of a workflow: that of its present version, completed by the settings of the
+// node.
 func (f *forgetting) rule(ctx context.Context, w *store.Workflow) (rule, error) {
 	r, known := f.rules[w.ID]
 	if !known || r.version != w.Version {
@@ -255,8 +255,8 @@ func (f *forgetting) rule(ctx context.Context, w *store.Workflow) (rule, error) 
 	return r, nil
 }
 
-// deleteLogs deletes what this node and the shared folders have of runs that are gone. The
-// database's part went with them.
+// deleteLogs deletes the log files and artifacts of deleted runs on this node and in the shared folders.
+// The part in the database was deleted with the runs.
 func (f *forgetting) deleteLogs(ctx context.Context, w *store.Workflow, gone []dag.RunID) error {
 	if len(gone) == 0 {
 		return nil
@@ -272,8 +272,9 @@ func (f *forgetting) deleteLogs(ctx context.Context, w *store.Workflow, gone []d
 	return errors.Join(err, f.deleteArtifacts(ctx, runs))
 }
 
-// files deletes folders of logs or artifacts whose run is gone: another node has deleted it, or this one died
-// in between. A pass looks at some of them and the next one goes on there.
+// files deletes folders of logs or artifacts whose run is gone: another node has deleted the run, or this
+// one died before it deleted the files. A pass looks at strayLooks of them, and the next pass continues
+// there.
 func (f *forgetting) files(ctx context.Context, root string) error {
 	all, err := filepath.Glob(filepath.Join(root, "*", "*", "*"))
 	if err != nil {
@@ -298,7 +299,7 @@ func (f *forgetting) files(ctx context.Context, root string) error {
 		}
 		if _, err := f.n.engine.RunRow(ctx, id); errors.Is(err, engine.ErrNotFound) {
 			if err := os.RemoveAll(path); err != nil {
-				return fmt.Errorf("delete what a run has left: %w", err)
+				return fmt.Errorf("delete the files of a run that is gone: %w", err)
 			}
 		} else if err != nil {
 			return err

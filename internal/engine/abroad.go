@@ -12,17 +12,16 @@ import (
 // abroadEvery is the pause between two times of asking other nodes for what they hold.
 const abroadEvery = 15 * time.Second
 
-// abroad are the loaded runs with attempts that other nodes hold. A node that is there does not
-// hold all that its handler did: its process may have ended, and another one gone on, with what
-// was handed over in between known to nobody; or the transaction that handed it over was in doubt
-// when the shard went. So it is asked from time to time. What it does not hold it reports as lost,
-// after all that it has reported before.
+// abroad holds the loaded runs with attempts on other nodes. A node that is alive may not hold all
+// attempts of its handler: its process may have been replaced, or the transaction that assigned an attempt
+// may have been in doubt when the shard moved. So the owner asks these nodes from time to time. A node
+// reports the attempts that it does not hold as lost, after all its earlier reports.
 type abroad struct {
 	runs  map[dag.RunID]bool
 	asked time.Time
 }
 
-// forget has them asked at once for what is loaded next.
+// forget drops the runs. The owner asks at once about the runs that it loads next.
 func (b *abroad) forget() { b.runs, b.asked = nil, time.Time{} }
 
 func (b *abroad) add(id dag.RunID) {
@@ -32,7 +31,7 @@ func (b *abroad) add(id dag.RunID) {
 	b.runs[id] = true
 }
 
-// ask asks, if it is time, and forgets the runs of which nobody else holds anything any more.
+// ask asks the other nodes if it is time. It drops the runs without attempts on other nodes.
 func (b *abroad) ask(w *writer) {
 	if len(b.runs) == 0 || w.e.host.Now().Sub(b.asked) < abroadEvery {
 		return

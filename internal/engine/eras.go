@@ -103,12 +103,12 @@ func (w *writer) confirmed(b *store.Batch) {
 	w.e.cfg.Past.Confirm(w.marks)
 }
 
-// ofOldEra reports whether an attempt was handed over before the database went back. It may have
-// begun from what the database does not know any more, so it is ended wherever it runs, and lost.
+// ofOldEra reports whether an attempt was assigned before the database went back. It may rest on data that
+// the database has lost, so it ends wherever it runs, and counts as lost.
 func ofOldEra(w *writer, a *dag.AttemptRow) bool { return a.Token.Era() < w.clock.era }
 
-// endOld ends an attempt of an older era. It is lost when its holder says that it has ended, or
-// does not have it: until then it may run, and the task is not handed over again.
+// endOld ends an attempt of an older era. The attempt counts as lost when its holder reports its end, or
+// reports that it does not hold it. Until then it may run, and the task is not assigned again.
 func endOld(w *writer, r *dag.Run, a *dag.AttemptRow, f *found) {
 	k := dag.KeyOf(r.ID, a.Task, a.Token)
 	kill := dag.Cancel{Run: r.ID, Task: a.Task, Token: a.Token, Handler: a.Handler, Kill: true}
@@ -128,8 +128,8 @@ func endOld(w *writer, r *dag.Run, a *dag.AttemptRow, f *found) {
 	}
 }
 
-// askWorkers has the homes of workers say which attempts of an older era these do not have: nobody
-// else will.
+// askWorkers asks the home nodes of workers which attempts of an older era these workers do not hold. No
+// other node can tell.
 func askWorkers(w *writer, held map[dag.HandlerID][]Held) {
 	for h, list := range held {
 		w.e.host.Go(w.wg, func() {

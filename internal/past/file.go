@@ -10,16 +10,16 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// fileMax bounds the file, in bytes: thousands of shards fit in.
+// fileMax bounds the size of the file in bytes. It has room for thousands of shards.
 const fileMax = 1 << 20
 
-// Known reads which regresses a file knows of, newest first; there reports whether there is one.
+// Known reads the regresses that a file holds, newest first. there reports whether the file exists.
 func Known(file string) (all []Regress, there bool, err error) {
 	m, err := read(file)
 	return m.Regresses, m.Cluster != "", err
 }
 
-// EraKnown is the latest era that a file knows of.
+// EraKnown returns the latest era that a file holds.
 func EraKnown(file string) (dag.Era, error) {
 	m, err := read(file)
 	return m.Era, err

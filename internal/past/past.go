@@ -1,8 +1,8 @@
-// Package past notices when a store has gone back to an earlier state: after a failover that lost
-// commits, a recovery to a point in time, or a restore. It remembers per shard the greatest epoch
-// and seq that the store has confirmed, also in a file that outlives the process, and holds what it
-// reads later against that. Who finds less raises the era of the store, so that no owner of before
-// writes, no token is given twice, and whatever is held under an older era ends.
+// Package past notices when a store has gone back to an earlier state: after a failover that lost commits,
+// a recovery to a point in time, or a restore. It remembers for each shard the greatest epoch and seq that
+// the store has confirmed. A file keeps this memory across restarts of the process. A node that reads less
+// than it remembers raises the era of the store. Then no earlier owner can write, no token is given twice,
+// and all attempts of an older era end.
 package past
 
 import (
@@ -18,38 +18,38 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Code names a store that went back, in logs, in the history of runs and in doctor.
+// Code is the stable code of a regress in logs, in the history of runs and in doctor.
 const Code = "store_regressed"
 
-// Config says whose past is remembered. Store is required.
+// Config says which store a node watches. Store is required.
 type Config struct {
 	Store store.Eras
-	// Cluster is the number of the database: of another one nothing is remembered.
+	// Cluster is the id of the database. A memory of another database is ignored.
 	Cluster string
-	Node    string // who finds it
+	Node    string // the node that compares
 	File    string // where the memory outlives the process; "": it does not
-	// Letter makes what each shard is told when the store has gone back; nil: nothing.
+	// Letter makes the message to each shard about a regress. If it is nil, there is no message.
 	Letter func(Regress) []byte
-	// Back is called when the era has risen, whoever raised it. It must not block.
+	// Back is called when the era has risen, also if another node has raised it. It must not block.
 	Back func(era dag.Era)
-	// Sure says when a commit of this node was sent that has been confirmed; nil: nobody can say,
-	// and no position of the server's log counts as confirmed.
+	// Sure returns a time at which this node sent a commit that has been confirmed since. If it is nil, no
+	// position of the server's log counts as confirmed.
 	Sure func() time.Time
 	Log  *slog.Logger
 }
 
-// Regress is a store that went back.
+// Regress describes one regress of a store.
 type Regress struct {
-	Era dag.Era   `json:"era"` // that began with it
+	Era dag.Era   `json:"era"` // the new one
 	At  time.Time `json:"at"`
 	By  string    `json:"by"`
 	Why string    `json:"why"`
 }
 
-// regressesMax bounds those that are remembered.
+// regressesMax bounds the number of remembered regresses.
 const regressesMax = 20
 
-// knowledge is what is remembered, and written into the file.
+// knowledge is the memory of a node, as the file holds it.
 type knowledge struct {
 	Cluster   string        `json:"cluster"`
 	Era       dag.Era       `json:"era"`
@@ -71,13 +71,13 @@ type Past struct {
 	mu      sync.Mutex // protects following fields
 	is      knowledge
 	changed bool // since it was written
-	// reach is a lineage that was read at a time, and whose position is not confirmed yet.
+	// reach is the lineage that was read last. No commit has confirmed its position yet.
 	reach   store.Lineage
 	reached time.Time
 	raising string // why this node raises the era now; "": it does not
 }
 
-// Open begins with what the file holds.
+// Open returns a memory with the content of the file.
 func Open(cfg Config) *Past {
 	p := &Past{cfg: cfg}
 	if p.cfg.Log == nil {
@@ -95,15 +95,15 @@ func Open(cfg Config) *Past {
 	return p
 }
 
-// Confirm remembers what a transaction that the store has confirmed left of its shards.
+// Confirm remembers the fences that a confirmed transaction has left.
 func (p *Past) Confirm(fences []store.Fence) {
 	p.mu.Lock()
 	p.remember(fences)
 	p.mu.Unlock()
 }
 
-// remember takes the greater of what is known and read. Another era begins a new memory. p.mu is
-// held.
+// remember keeps the greater of the known and the read marks. A later era replaces all marks. The caller
+// holds p.mu.
 func (p *Past) remember(fences []store.Fence) {
 	for _, f := range fences {
 		if f.Era() < p.is.Era {
@@ -121,10 +121,11 @@ func (p *Past) remember(fences []store.Fence) {
 	}
 }
 
-// Look begins a reading of the store. What it returns is called with what was read: it holds that
-// against what had been confirmed before the reading began, and reports whether the store has gone
-// back. Then the era has been raised, and what was read is worth nothing. An error says that the
-// era could not be raised: read again.
+// Look begins a reading of the store. The caller reads, then calls the returned function with the marks
+// that it has read. The function compares them with the marks that had been confirmed when Look was
+// called. It reports back if the store has gone back: then it has raised the era, and the caller must
+// discard what it has read. If it returns an error, the era could not be raised, and the caller must read
+// again.
 func (p *Past) Look() func(ctx context.Context, read []store.Fence) (back bool, err error) {
 	p.mu.Lock()
 	era, marks := p.is.Era, slices.Clone(p.is.Shards)
@@ -138,7 +139,8 @@ func (p *Past) Look() func(ctx context.Context, read []store.Fence) (back bool, 
 	}
 }
 
-// less says what is less than it was; "": nothing. In a later era all is new.
+// less describes the first mark that is smaller than the known one. It returns "" if there is none. In a
+// later era nothing is smaller.
 func less(era dag.Era, marks []mark, read []store.Fence) string {
 	for _, f := range read {
 		switch {
@@ -159,7 +161,7 @@ func less(era dag.Era, marks []mark, read []store.Fence) string {
 	return ""
 }
 
-// raise begins the era after the greatest one that is known, unless somebody has raised it since.
+// raise begins the era after the greatest known one, unless another node has raised it since.
 func (p *Past) raise(ctx context.Context, known dag.Era, why string) error {
 	marks, err := p.cfg.Store.Marks(ctx)
 	if err != nil {
@@ -196,8 +198,8 @@ func (p *Past) raise(ctx context.Context, known dag.Era, why string) error {
 	return nil
 }
 
-// advance remembers marks. If they are of a later era than was known, the database has gone back,
-// and advance reports it. A node without earlier marks reports nothing.
+// advance remembers marks. If they are of a later era than the known one, the database has gone back, and
+// advance reports that. A node without earlier marks reports nothing.
 func (p *Past) advance(marks []store.Fence, why string) {
 	p.mu.Lock()
 	era := store.EraOf(marks)
@@ -226,7 +228,7 @@ func (p *Past) advance(marks []store.Fence, why string) {
 	}
 }
 
-// Raise begins another era because somebody says that the database was restored.
+// Raise begins another era because an operator has recovered or restored the database.
 func (p *Past) Raise(ctx context.Context, why string) (dag.Era, error) {
 	marks, err := p.cfg.Store.Marks(ctx)
 	if err != nil {
@@ -257,14 +259,14 @@ func (p *Past) Check(ctx context.Context) (back bool, err error) {
 	return p.lineage(ctx)
 }
 
-// lineage holds the server's history against the position that was confirmed.
+// lineage compares the server's history with the position that was confirmed.
 func (p *Past) lineage(ctx context.Context) (back bool, err error) {
 	s, knows := p.cfg.Store.(store.Lined)
 	if !knows {
 		return false, nil
 	}
-	// A commit that is confirmed before the reading was confirmed on the timeline of reach, or on an earlier one. After a
-	// promotion the next commit is confirmed by another server and proves nothing about reach.
+	// A commit that is confirmed before the reading was confirmed on the timeline of reach or on an earlier
+	// one. After a promotion, another server confirms the next commit, and that proves nothing about reach.
 	var sure time.Time
 	if p.cfg.Sure != nil {
 		sure = p.cfg.Sure()
@@ -299,10 +301,11 @@ func (p *Past) lineage(ctx context.Context) (back bool, err error) {
 	return false, nil
 }
 
-// saveEvery is how often the memory is written, if it has changed, and the lineage is compared.
+// saveEvery is the interval at which the lineage is compared and a changed memory is written.
 const saveEvery = 5 * time.Second
 
-// Run looks and writes the memory every few seconds until ctx ends, and once more then.
+// Run compares the store with the memory and writes the memory every saveEvery until ctx ends. It writes
+// the memory a last time then.
 func (p *Past) Run(ctx context.Context) error {
 	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
@@ -324,7 +327,7 @@ func (p *Past) Run(ctx context.Context) error {
 	return nil
 }
 
-// Save writes the memory, if it has changed.
+// Save writes the memory if it has changed.
 func (p *Past) Save() error {
 	p.saving.Lock()
 	defer p.saving.Unlock()

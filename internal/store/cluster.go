@@ -41,9 +41,9 @@ type Member struct {
 	State   string
 	Slots   int32
 	Busy    int32 // slots taken at the last beat
-	// Beat is the renewal counter. Death is judged by whether it moves, on the judge's own
-	// monotonic clock; Seen, on the store's clock, is for people. It begins with another number
-	// at every Join: who was deposed and comes back is not the silent one any more.
+	// Beat is the renewal counter. Another member judges by its own monotonic clock whether the counter
+	// moves. Seen, on the store's clock, is for people. Each Join begins with another number, so a member
+	// that was deposed and joins again does not look silent.
 	Beat    int64
 	Started dag.Micros
 	Seen    dag.Micros
@@ -71,51 +71,49 @@ type ShardRow struct {
 	Epoch int64
 	Seq   int64
 	Owner dag.HandlerID
-	// Wanted is the member that it shall go to; 0: wherever.
+	// Wanted is the member to which the shard shall go; 0: any.
 	Wanted    dag.HandlerID
-	Workflows int // that belong to it and are not deleted
+	Workflows int // that are not deleted
 }
 
-// Cluster is the part of a store that several nodes meet in. A store for one node has none.
+// Cluster is the part of a store that several nodes share. A store for one node does not have it.
 type Cluster interface {
-	// Join writes the row of a member's new life. A node that says that it does not know the format
-	// of the database is refused (ErrFormat). The row of an earlier life of that name goes,
-	// and its shards are free, in the same transaction; what was moved to it is to go to the
-	// new life. A worker replaces nobody: while its name is that of a member under another
-	// handler, it is refused (ErrNameHeld) and changes nothing.
+	// Join writes the row of a member's new life. It returns ErrFormat if a node does not know the format of
+	// the database. For a node, the same transaction removes the row of an earlier life of that name and
+	// frees its shards; shards that were to move to the earlier life go to the new one. A worker replaces no
+	// member: Join returns ErrNameHeld and changes nothing while a member under another handler has the name.
 	Join(ctx context.Context, m Member) error
-	// Renew moves the member's counter and writes State and Busy; false: there is no such row
-	// with that Home and Lease any more: somebody deposed it, or it is attached elsewhere.
+	// Renew moves the member's counter and writes State and Busy. It returns false if there is no row with
+	// that Home and Lease: the member was deposed, or the worker is attached to another node.
 	Renew(ctx context.Context, m Member) (bool, error)
-	// Attach gives a worker that is listed under its handler and UUID another home: it writes
-	// Home, Slots, Busy and Traits, moves the counter, and returns the lease, one more than
-	// before; 0: there is no such row any more.
+	// Attach gives a worker that is listed under its handler and UUID another home. It writes Home, Slots,
+	// Busy and Traits, moves the counter, and returns the new lease, which is one more than before. It
+	// returns 0 if there is no such row.
 	Attach(ctx context.Context, m Member) (int64, error)
 	// Members reads all members and all shards in one snapshot.
 	Members(ctx context.Context) ([]Member, []ShardRow, error)
-	// Depose removes a member whose counter is still beat, and frees its shards in the same
-	// transaction; false: somebody was faster, or it has moved.
+	// Depose removes a member whose counter is still beat, and frees its shards in the same transaction. It
+	// returns false if the counter has moved or the row is gone.
 	Depose(ctx context.Context, handler dag.HandlerID, beat int64) (bool, error)
-	// Leave removes a member and frees what it still owns.
+	// Leave removes a member and frees the shards that it still owns.
 	Leave(ctx context.Context, handler dag.HandlerID) error
-	// Claim takes those of the shards that are free or the owner's already: epoch + 1, as
-	// Acquire does. It waits for a transaction of the previous owner that is under way.
+	// Claim takes the shards that are free or belong to the owner already. It raises their epochs by one, as
+	// Acquire does, and waits for an open transaction of the previous owner.
 	Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]Acquired, error)
-	// Release frees shards that are still held under their epoch; the others are left alone.
+	// Release frees the shards that are still held under their epoch.
 	Release(ctx context.Context, fences []Fence) error
-	// Move writes down to which member a shard shall go; 0: wherever. The owners heed it.
+	// Move records to which member a shard shall go; 0: to any. The owners carry it out.
 	Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error
-	// Order has an order stand, or takes it back; false: it was so already. At is the store's.
+	// Order sets or withdraws an order. It returns false if nothing changed. The store sets At.
 	Order(ctx context.Context, o Order, stand bool) (bool, error)
-	// Rise raises the format of the database to the newest that all nodes which are listed know, and
-	// returns what it is now. It never falls.
+	// Rise raises the format of the database to the newest one that all listed nodes know, and returns the
+	// format. The format never falls.
 	Rise(ctx context.Context) (int, error)
-	// NodeKey reads the key by which nodes prove to each other for whom they pass a request on. It was made by
-	// chance together with the database.
+	// NodeKey reads the key by which nodes prove to each other for which caller they pass a request on. The
+	// key is random and as old as the database.
 	NodeKey(ctx context.Context) ([]byte, error)
-	// Orders reads what stands, by node and what.
+	// Orders lists the present orders by node and what.
 	Orders(ctx context.Context) ([]Order, error)
-	// Submitted finds runs in state submitted, by the partial index, oldest first: those that
-	// others than the owner have inserted.
+	// Submitted lists runs in state submitted, oldest first: other callers than the owner have inserted them.
 	Submitted(ctx context.Context, shards []dag.ShardID, limit int) ([]dag.RunID, error)
 }

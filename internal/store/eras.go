@@ -6,20 +6,20 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Eras is the part of a store that tells how far its shards have come, and begins another era.
-// Whoever finds that the store has gone back to an earlier state raises the era: no owner of before
-// holds a shard then, and no token of before is given again.
+// Eras is the part of a store that reads the progress of its shards and raises its era. A node that finds
+// the store in an earlier state raises the era. Then no earlier owner holds a shard, and no earlier token
+// is given again.
 type Eras interface {
 	// Marks reads the epoch and seq of every shard, by shard, in one snapshot.
 	Marks(ctx context.Context) ([]Fence, error)
-	// Raise begins era to, if the era is from: it sets the epochs of all shards to its first, and
-	// writes letter, if it is not empty, as a message of each shard to itself, all in one
-	// transaction. It returns the era of the store, which is another one than to if the era was not
-	// from. It waits for transactions of owners that are under way.
+	// Raise begins the era to if the present era is from. In one transaction it sets the epochs of all shards
+	// to the first of that era, and writes a letter that is not empty as a message from each shard to itself.
+	// It returns the era of the store afterwards; that is not to if the era was not from. It waits for open
+	// transactions of owners.
 	Raise(ctx context.Context, from, to dag.Era, letter []byte) (dag.Era, error)
 }
 
-// EraOf is the era of a store with these marks.
+// EraOf returns the era of a store with these marks.
 func EraOf(marks []Fence) (is dag.Era) {
 	for _, m := range marks {
 		is = max(is, m.Era())
@@ -27,18 +27,18 @@ func EraOf(marks []Fence) (is dag.Era) {
 	return is
 }
 
-// Lineage says of which server's history the rows are. Zero fields are not known.
+// Lineage identifies the server history that the rows belong to. A zero field is unknown.
 type Lineage struct {
 	System   string // the identifier that the server's data got when they were made
 	Timeline int64  // rises with every promotion and every recovery to a point in time
-	// Position is how far the server's log had been written when this was read.
+	// Position is the end of the server's log at the time of the reading.
 	Position int64
-	// Replayed is up to where the server has the log of the timeline before, if it was promoted and
-	// has not been started again since.
+	// Replayed is the position up to which the server has the log of the previous timeline. It is known if
+	// the server was promoted and has not restarted since.
 	Replayed int64
 }
 
-// Lined is a store that knows its lineage.
+// Lined is a store that can read its lineage.
 type Lined interface {
 	Lineage(ctx context.Context) (Lineage, error)
 }

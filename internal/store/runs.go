@@ -27,41 +27,42 @@ type RunQuery struct {
 	Until  dag.Micros // created before it
 	Before dag.RunID  // the cursor: only older ones
 	Limit  int        // at most 1,000
-	// Params brings the parameters. A page ends before theirs exceed Bytes, but not before its first run. Bytes
-	// 0: no bound.
+	// Params includes the parameters. A page ends before its parameters exceed Bytes, but not before its
+	// first run. If Bytes is 0, there is no bound.
 	Params bool
 	Bytes  int
-	// Count has the page say how many runs are selected in all.
+	// Count includes the number of selected runs.
 	Count bool
 }
 
 // StateActive selects all runs that are unfinished.
 const StateActive = "active"
 
-// RunPage is one page. Next is where the following page begins; zero if this is the last.
-// A page can be short and still have a next one: a query looks at a bounded number of rows.
-// It is not short because of states if all of them are unfinished, or all of them are UnsuccessfulStates.
+// RunPage is one page of runs. Next is the cursor of the following page; it is zero on the last page. A
+// page can be short and still have a next one, because a query looks at a bounded number of rows. States
+// alone do not make a page short if all of them are unfinished states, or all of them are
+// UnsuccessfulStates.
 type RunPage struct {
 	Runs  []dag.RunRow
 	Next  dag.RunID
 	Total Total
 }
 
-// Total is how many runs a query selects. If it is not exact, there are at least so many.
+// Total is the number of runs that a query selects. If it is not exact, there are at least N.
 type Total struct {
 	N     int64
 	Exact bool
 }
 
-// CountMax is how many runs a query counts at most, unless the engine knows their number without looking at
-// each.
+// CountMax bounds the number of runs that a query counts. An engine that knows the number without looking
+// at each run may return more.
 const CountMax = 10_000
 
-// ClockSlack is how far the clocks of nodes may differ. Where runs are found by the time of their ids, this
-// much more is looked at on both sides.
+// ClockSlack bounds the difference between the clocks of nodes. A query that finds runs by the time of
+// their ids looks at this much more on both sides.
 const ClockSlack = time.Hour
 
-// UnsuccessfulStates are the states in which runs end otherwise than well. Engines list these runs by state:
+// UnsuccessfulStates are the final states other than succeeded. Engines list these runs by state, because
 // they are few.
 func UnsuccessfulStates() []string {
 	return []string{dag.RunFailed.String(), dag.RunStopped.String(), dag.RunSkipped.String()}
@@ -78,8 +79,8 @@ func UnsuccessfulName(name string) bool {
 	return ok && Unsuccessful(s)
 }
 
-// Expanded gives the states that are selected, each by its own name; none: any. Unknown ones stay as they
-// are.
+// Expanded returns the selected states by their own names. If it returns none, the query selects all
+// states. Unknown names are kept.
 func (q *RunQuery) Expanded() []string {
 	var all []string
 	for _, name := range q.States {
@@ -97,25 +98,25 @@ func (q *RunQuery) Expanded() []string {
 	return slices.Compact(all)
 }
 
-// Names are names of what runs only refer to.
+// Names holds the names of workflows and nodes to which runs refer by number.
 type Names struct {
 	Workflows map[dag.WorkflowID]string // NAMESPACE/NAME
 	Nodes     map[dag.HandlerID]string
 }
 
-// Names reports which names Fits needs of runs.
+// Names reports which names Fits needs.
 func (q *RunQuery) Names() (workflows, nodes bool) {
 	return q.Namespace != "" || q.Text != "", q.Node != ""
 }
 
-// Looks reports whether the query selects by what engines have no list of and no column for.
+// Looks reports whether the query has a condition for which engines have neither a list nor a column.
 func (q *RunQuery) Looks() bool {
 	workflows, nodes := q.Names()
 	return workflows || nodes || q.Trigger != "" || q.Backfill != 0 || !q.Parent.IsZero()
 }
 
-// Fits reports whether the query selects a run, by its row. states are those of Expanded. The cursor does not
-// count.
+// Fits reports whether the query selects a run, by its row. states is the result of Expanded. Fits ignores
+// the cursor.
 func (q *RunQuery) Fits(r *dag.RunRow, states []string, names *Names) bool {
 	switch {
 	case q.Workflow != 0 && r.Workflow != q.Workflow,

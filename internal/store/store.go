@@ -78,9 +78,8 @@ const EpochsOfEra = 1 << 32
 // Era is the era of the database in which the shard was taken.
 func (f Fence) Era() dag.Era { return dag.Era(f.Epoch / EpochsOfEra) }
 
-// Batch is one transaction. Engines apply it in the order of the fields. A batch without
-// fences is somebody else's than the owner's: it may hold only inserts of submitted runs,
-// messages and requests.
+// Batch is one transaction. Engines apply it in the order of the fields. A batch without fences does not
+// come from the owner: it may hold only inserts of submitted runs, messages and requests.
 type Batch struct {
 	Fences []Fence // in rising order of shard; their Seq is what the last commit left
 	dag.Changes
@@ -234,8 +233,9 @@ type AttemptQuery struct {
 	Task    dag.TaskID // only with One
 	One     bool
 	Outputs bool // bring outputs
-	// Sparing leaves out what an engine may keep in the run's history, which takes longer to read: what is merely handed
-	// over, and what has plainly ended (dag.AttemptUpdate). Of a task's attempts only the first can have.
+	// Sparing leaves out the attempts that an engine may keep in the run's history, which takes longer to
+	// read: attempts that have only been assigned, and attempts that just succeeded (dag.AttemptUpdate). Only
+	// the first attempt of a task can be one of them.
 	Sparing bool
 }
 
@@ -259,26 +259,29 @@ type Info struct {
 	Bytes    int64
 }
 
-// Stager is a Store that can do some of the work of a commit while another one is under way.
+// Stager is a Store that can do part of the work of a commit while the commit before it is under way.
 type Stager interface {
-	// Stage takes in the batch that will be committed next, after those that have been staged or committed before, if they are
-	// written. Nothing of it is written before Commit, nor to be seen by anybody. It may be called from one goroutine beside
-	// Commit's. The batch is not to change until it is committed or unstaged.
+	// Stage announces the batch that will be committed after all batches that were staged or committed
+	// before. The engine may write it already, but no reader sees it before Commit. One goroutine may call
+	// Stage while another calls Commit. The caller must not change the batch until it is committed or
+	// unstaged.
 	Stage(b *Batch)
-	// Unstage tells that what has been staged and not committed will not be. No commit is under way: one
-	// engine stages in a store.
+	// Unstage announces that no staged batch will be committed. No commit may be under way. One engine stages
+	// in a store.
 	Unstage()
 }
 
-// Mortal is a store that can be over before it is closed (ErrLost), whoever writes then.
+// Mortal is a store that can fail for good before it is closed (ErrLost), also because of another caller's
+// write.
 type Mortal interface {
-	// Lost is closed when the store is over.
+	// Lost is closed when the store has failed for good.
 	Lost() <-chan struct{}
 }
 
-// Upgrader is a Store that goes on, in small steps beside everything else, with what a migration has begun.
+// Upgrader is a Store that completes, in small steps and while it is used, what a migration has begun.
 type Upgrader interface {
-	// Upgrade does the next step, and reports whether there are more. Several nodes may call it at once.
+	// Upgrade does the next step, and reports whether there are more steps. Several nodes may call it at
+	// once.
 	Upgrade(ctx context.Context) (more bool, err error)
 }
 
