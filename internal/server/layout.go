@@ -261,7 +261,7 @@ func (in *Form) answer(hash [32]byte, packedType string) columnsAnswer {
 		a.tag, a.packed = a.tag+"-packed", packedType
 	}
 	a.tag = strconv.Quote(a.tag)
-	a.known = strings.Contains(in.IfNoneMatch, a.tag)
+	a.known = holds(in.IfNoneMatch, a.tag)
 	return a
 }
 
@@ -270,7 +270,7 @@ func (a columnsAnswer) send(packed []byte, body func() any) *streamOut {
 		_, w := humago.Unwrap(hc)
 		h := w.Header()
 		h.Set("ETag", a.tag)
-		h.Set("Cache-Control", "no-cache") // keep it, ask whether it is the same
+		h.Set("Cache-Control", cacheAsk)
 		h.Set("Vary", "Accept")
 		switch {
 		case a.known:

@@ -153,6 +153,7 @@ type Server struct {
 	bulks places
 
 	recounts places
+	zips     places // of answers that are compressed
 	page     *page
 	through  http.Handler // by which verbs on single runs find who has them
 }
@@ -176,7 +177,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, engine: cfg.Engine, mux: http.NewServeMux(), guard: newGuard(cfg.Listen),
 		layouts: newLayouts(), hooks: make(places, hooksMax), told: map[string]time.Time{}}
-	s.bulks, s.recounts = make(places, bulksMax), make(places, 1)
+	s.bulks, s.recounts, s.zips = make(places, bulksMax), make(places, 1), zips()
 	s.through = s.Handler()
 	s.guard.any = cfg.AnyHost
 	var err error
@@ -219,11 +220,13 @@ func (s *Server) HTTP() *http.Server {
 // serve is what every request passes: who may ask, what it is, how it went.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	rec := &recorder{ResponseWriter: w}
+	zip := s.zipping(w, r)
+	rec := &recorder{ResponseWriter: zip}
 	defer func() {
 		if p := recover(); p != nil {
 			s.recovered(rec, r, p)
 		}
+		zip.end()
 		s.metrics.request(r, rec.status, time.Since(began))
 	}()
 	auth.SetHeaders(rec.Header(), r)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,8 +58,16 @@ func (s *Server) plain() error {
 		writeJSON(w, api.ServerVersion{Version: s.cfg.Version, API: api.APIVersion, GoVersion: runtime.Version()})
 	})
 	s.mux.Handle("GET /metrics", s.metrics.handler())
-	s.mux.HandleFunc("GET "+openAPIPath, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version=3.1")
+	tag := tagOf(sha256.Sum256(doc))
+	s.mux.HandleFunc("GET "+openAPIPath, func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", "application/vnd.oai.openapi+json;version=3.1")
+		h.Set("ETag", tag)
+		h.Set("Cache-Control", cacheAsk)
+		if holds(r.Header.Get("If-None-Match"), tag) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
 		_, _ = w.Write(doc) // the client is gone
 	})
 	s.mux.Handle("GET "+docsPath, page)

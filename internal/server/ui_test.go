@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"skein.dev/skein/internal/auth"
 )
 
 func builtPage(t *testing.T) *UI {
@@ -64,6 +66,7 @@ func TestPageHeadersAndFiles(t *testing.T) {
 		r.Header.Set("Accept", "text/html")
 		r.Header.Set("Accept-Encoding", encoding)
 		w := httptest.NewRecorder()
+		auth.SetHeaders(w.Header(), r) // as for every answer of the server
 		p.ServeHTTP(w, r)
 		return w.Result()
 	}

@@ -3,10 +3,7 @@ package server
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -77,15 +74,14 @@ type schemaIn struct {
 // workflowSchema serves the JSON Schema of a workflow file. It changes with the program only.
 func (s *Server) workflowSchema(_ context.Context, in *schemaIn) (*streamOut, error) {
 	schema := workflow.Schema()
-	hash := sha256.Sum256(schema)
-	tag := strconv.Quote(hex.EncodeToString(hash[:12]))
+	tag := tagOf(sha256.Sum256(schema))
 	return &streamOut{Body: func(hc huma.Context) {
 		_, w := humago.Unwrap(hc)
 		h := w.Header()
 		h.Set("ETag", tag)
-		h.Set("Cache-Control", "no-cache")
+		h.Set("Cache-Control", cacheAsk)
 		h.Set("Content-Type", "application/schema+json")
-		if strings.Contains(in.IfNoneMatch, tag) {
+		if holds(in.IfNoneMatch, tag) {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}

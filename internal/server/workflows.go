@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,17 +74,11 @@ func (s *Server) getWorkflow(ctx context.Context, in *getWorkflowIn) (*workflowO
 	if err != nil {
 		return nil, err
 	}
-	if in.IfNoneMatch == etag(&w) {
-		return nil, notModified(&w)
+	if holds(in.IfNoneMatch, etag(&w)) {
+		return nil, notModified(etag(&w), cacheAsk)
 	}
 	full, err := s.fullWorkflow(ctx, &w)
 	return &workflowOut{Status: http.StatusOK, ETag: etag(&w), Body: full}, err
-}
-
-func notModified(w *store.Workflow) *failure {
-	f := fail(http.StatusNotModified, "", "not modified")
-	f.header.Set("ETag", etag(w))
-	return f
 }
 
 // fullWorkflow has what lists leave out.
@@ -286,12 +281,30 @@ type versionIn struct {
 	WorkflowPath
 	Version int32  `path:"version" minimum:"1" maximum:"2147483647"`
 	Include string `query:"include" enum:"files" doc:"files: the content of the files and the folder, so that an edited source can be applied with them."`
+	Conditions
 }
 
-func (s *Server) getVersion(ctx context.Context, in *versionIn) (*jsonOut[api.Version], error) {
+// Conditions are what a read takes whose answer a client may keep.
+type Conditions struct {
+	IfNoneMatch string `header:"If-None-Match" doc:"ETags that the client has: 304 if the content is one of them."`
+}
+
+// taggedOut is an answer that a client may keep.
+type taggedOut[T any] struct {
+	ETag         string `header:"ETag"`
+	CacheControl string `header:"Cache-Control"`
+	Body         T
+}
+
+func (s *Server) getVersion(ctx context.Context, in *versionIn) (*taggedOut[api.Version], error) {
 	w, err := s.workflow(ctx, &in.WorkflowPath)
 	if err != nil {
 		return nil, err
+	}
+	// The source of a version never changes. Whether the version is the current one does.
+	tag := fmt.Sprintf(`"%d.%d.%t.%s"`, w.ID, in.Version, in.Version == w.Version, in.Include)
+	if holds(in.IfNoneMatch, tag) {
+		return nil, notModified(tag, cacheAsk)
 	}
 	v, err := s.engine.Version(ctx, w.ID, in.Version)
 	if errors.Is(err, engine.ErrNotFound) {
@@ -321,20 +334,38 @@ func (s *Server) getVersion(ctx context.Context, in *versionIn) (*jsonOut[api.Ve
 		}
 		out.Dir = &def.Origin
 	}
-	return &jsonOut[api.Version]{Body: out}, nil
+	return &taggedOut[api.Version]{ETag: tag, CacheControl: cacheAsk, Body: out}, nil
 }
 
 type graphIn struct {
 	WorkflowPath
 	Version int32 `query:"version" minimum:"1" maximum:"2147483647" doc:"Absent: the current one."`
+	Conditions
 }
 
-func (s *Server) workflowGraph(ctx context.Context, in *graphIn) (*jsonOut[api.Graph], error) {
-	g, err := s.versionGraph(ctx, &in.WorkflowPath, in.Version)
+func (s *Server) workflowGraph(ctx context.Context, in *graphIn) (*taggedOut[api.Graph], error) {
+	w, err := s.workflow(ctx, &in.WorkflowPath)
 	if err != nil {
 		return nil, err
 	}
-	return &jsonOut[api.Graph]{Body: graphOf(g, nil)}, nil
+	version := cmp.Or(in.Version, w.Version)
+	tag := fmt.Sprintf(`"%d.%d"`, w.ID, version)
+	if holds(in.IfNoneMatch, tag) {
+		return nil, notModified(tag, cacheOf(in.Version))
+	}
+	g, err := s.graphOfVersion(&w, version)
+	if err != nil {
+		return nil, err
+	}
+	return &taggedOut[api.Graph]{ETag: tag, CacheControl: cacheOf(in.Version), Body: graphOf(g, nil)}, nil
+}
+
+// cacheOf is how long a client may keep what belongs to the version that a request names; 0: it names none.
+func cacheOf(version int32) string {
+	if version == 0 {
+		return cacheAsk
+	}
+	return cacheMinute
 }
 
 // versionGraph reads the graph of a version; 0 is the current one.
@@ -343,9 +374,10 @@ func (s *Server) versionGraph(ctx context.Context, in *WorkflowPath, version int
 	if err != nil {
 		return nil, err
 	}
-	if version == 0 {
-		version = w.Version
-	}
+	return s.graphOfVersion(&w, cmp.Or(version, w.Version))
+}
+
+func (s *Server) graphOfVersion(w *store.Workflow, version int32) (*dag.Graph, error) {
 	g, err := s.engine.Graph(w.ID, version)
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil, notFound("workflow %s has no version %d", fullName(w.Namespace, w.Name), version)

@@ -1,0 +1,171 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"mime"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/layout"
+)
+
+// zipLeast is the size, in bytes, from which on an answer is compressed.
+const zipLeast = 1 << 10
+
+// zips returns the places of answers that are compressed at the same time: half of the processors, so that
+// compression always leaves time for the rest. If all are taken, an answer is sent as it is.
+func zips() places { return make(places, max(1, runtime.GOMAXPROCS(0)/2)) }
+
+var zipWriters = sync.Pool{New: func() any {
+	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
+	return w
+}}
+
+// zipTypes are the media types that are worth compressing.
+var zipTypes = []string{"application/json", "application/problem+json", "application/schema+json", "application/vnd.oai.openapi+json",
+	layout.MediaType, statesType}
+
+// zipped is an answer that is compressed if it is large JSON, or the packed form of it. Streams have other
+// types.
+type zipped struct {
+	http.ResponseWriter
+	places places
+	status int // that the handler said; 0: none yet
+	sent   bool
+	gz     *gzip.Writer // nil: the answer is sent as it is
+	buf    bytes.Buffer // what gz has written
+}
+
+// zipping returns an answer that is compressed if its client asks for it. Only reads qualify, and checks of a
+// file that is in the request: the answer to a change may hold a new secret, and its length would tell how
+// much of the secret equals a part of the request.
+func (s *Server) zipping(w http.ResponseWriter, r *http.Request) *zipped {
+	z := &zipped{ResponseWriter: w}
+	checks := r.Method == http.MethodPost && (r.URL.Path == api.Prefix+"/validate" || r.URL.Path == api.Prefix+"/schedules:simulate")
+	if (r.Method == http.MethodGet || checks) && acceptsGzip(r.Header.Get("Accept-Encoding")) {
+		z.places = s.zips
+	}
+	return z
+}
+
+// WriteHeader implements http.ResponseWriter. The header is sent with the first bytes, whose number decides.
+func (z *zipped) WriteHeader(status int) {
+	switch {
+	case status < http.StatusOK:
+		z.ResponseWriter.WriteHeader(status)
+	case z.status == 0:
+		z.status = status
+	}
+}
+
+// begin sends the header; n is the number of the first bytes.
+func (z *zipped) begin(n int) {
+	z.sent = true
+	h := z.Header()
+	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type")) // what is no media type is not compressed
+	if slices.Contains(zipTypes, kind) {
+		h.Add("Vary", "Accept-Encoding")
+		bodied := z.status != http.StatusNoContent && z.status != http.StatusPartialContent && z.status != http.StatusNotModified
+		if n >= zipLeast && bodied && h.Get("Content-Encoding") == "" && len(z.places) < cap(z.places) {
+			h.Set("Content-Encoding", "gzip")
+			h.Del("Content-Length")
+			z.gz = zipWriters.Get().(*gzip.Writer)
+			z.gz.Reset(&z.buf)
+		}
+	}
+	z.ResponseWriter.WriteHeader(z.status)
+}
+
+// Write implements io.Writer.
+func (z *zipped) Write(p []byte) (int, error) {
+	if z.status == 0 {
+		z.status = http.StatusOK
+	}
+	if !z.sent {
+		z.begin(len(p))
+	}
+	if z.gz == nil {
+		return z.ResponseWriter.Write(p)
+	}
+	return len(p), z.compress(func() error {
+		_, err := z.gz.Write(p)
+		return err
+	})
+}
+
+// compress takes a place while f compresses, and none while the client takes the bytes.
+func (z *zipped) compress(f func() error) error {
+	z.places <- struct{}{}
+	err := f()
+	<-z.places
+	if err != nil {
+		return err
+	}
+	_, err = z.ResponseWriter.Write(z.buf.Bytes())
+	z.buf.Reset()
+	return err
+}
+
+// FlushError is for http.ResponseController. A stream is not compressed.
+func (z *zipped) FlushError() error {
+	if z.status == 0 {
+		z.status = http.StatusOK
+	}
+	if !z.sent {
+		z.begin(0)
+	}
+	return http.NewResponseController(z.ResponseWriter).Flush()
+}
+
+// Unwrap lets http.ResponseController reach deadlines.
+func (z *zipped) Unwrap() http.ResponseWriter { return z.ResponseWriter }
+
+// end sends what is left of an answer.
+func (z *zipped) end() {
+	if z.status != 0 && !z.sent {
+		z.begin(0)
+	}
+	if z.gz != nil {
+		_ = z.compress(z.gz.Close) // the client is gone
+		zipWriters.Put(z.gz)
+		z.gz = nil
+	}
+}
+
+// tagOf returns the ETag of content with a hash.
+func tagOf(hash [sha256.Size]byte) string { return strconv.Quote(hex.EncodeToString(hash[:12])) }
+
+// holds reports whether a client has an answer, by the ETags that it names.
+func holds(ifNoneMatch, tag string) bool {
+	for one := range strings.SplitSeq(ifNoneMatch, ",") {
+		if one = strings.TrimSpace(one); strings.TrimPrefix(one, "W/") == tag {
+			return true
+		}
+	}
+	return false
+}
+
+// How long a client may keep an answer.
+const (
+	// cacheAsk lets it keep the answer and ask whether it is still the same.
+	cacheAsk = "no-cache"
+	// cacheMinute is for the content of a version that a request names. It never changes, but the name of a
+	// deleted workflow can be given to another one, so clients ask again after a minute.
+	cacheMinute = "private, max-age=60"
+)
+
+// notModified is the answer to a client that has the content already.
+func notModified(tag, cache string) *failure {
+	f := fail(http.StatusNotModified, "", "not modified")
+	f.header.Set("ETag", tag)
+	f.header.Set("Cache-Control", cache)
+	return f
+}
