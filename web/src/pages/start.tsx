@@ -1,17 +1,22 @@
+import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
-import { newKey, post } from '../api/client'
+import { get, newKey, post } from '../api/client'
 import { useWorkflow } from '../api/queries'
-import type { Param, Run, Workflow } from '../api/types'
+import type { ListRun, Param, Run, Workflow } from '../api/types'
 import { useVerb } from '../api/verbs'
+import { toast } from '../kit/dialog'
 import { Loaded, Panel } from '../kit/panel'
-import { Command } from '../kit/parts'
+import { Button, Command, Copy } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
 import { VerbButton } from '../kit/verbs'
 import { Head } from './head'
-import { command, typed } from './startdata'
+import { command, curl, fault, requestOf, textOf } from './startdata'
 
-/** Starts a run with the parameters that its workflow declares. */
+const radiosMax = 5
+const priorities = ['highest', 'high', 'medium', 'low', 'lowest']
+
+/** Starts a run with the parameters that its workflow declares. The address holds what was typed, so it can be shared. */
 export function Start() {
   const { ns, name } = useParams({ from: '/w/$ns/$name/start' })
   const workflow = ns === 'default' ? name : `${ns}/${name}`
@@ -25,36 +30,42 @@ export function Start() {
 }
 
 function Form({ w }: { w: Workflow }) {
-  const search = useSearch({ from: '/w/$ns/$name/start' }) as Record<string, string>
+  const [search, setSearch] = useState(useSearch({ from: '/w/$ns/$name/start' }) as Record<string, string>)
+  const navigate = useNavigate({ from: '/w/$ns/$name/start' })
   const params = w.params ?? []
-  const [texts, setTexts] = useState<Record<string, string>>(() =>
-    Object.fromEntries(
-      params.flatMap((p) =>
-        search[`p.${p.name}`] === undefined ? [] : [[p.name, search[`p.${p.name}`] as string]],
-      ),
-    ),
-  )
+  const texts = Object.fromEntries(params.map((p) => [p.name, search[`p.${p.name}`] ?? '']))
+  const options = { priority: search.priority ?? '', version: search.version ?? '', key: search.key ?? '' }
   const [key] = useState(newKey)
   const [error, setError] = useState<Error>()
-  const navigate = useNavigate()
+  const [tried, setTried] = useState(false)
+  const set = (changes: Record<string, string>) => {
+    const to = { ...search, ...changes }
+    setSearch(to)
+    void navigate({ search: to as never, replace: true })
+  }
   const { run, isPending } = useVerb(setError)
+  const faults = new Map(
+    params.flatMap((p) => (fault(p, texts[p.name]) ? [[p.name, fault(p, texts[p.name])]] : [])),
+  )
+  const body = faults.size > 0 ? undefined : requestOf(w.workflow, params, texts, options)
+  const used = options.key || key
   const start = () => {
-    try {
-      const values = Object.fromEntries(
-        params.flatMap((p) => (texts[p.name] ? [[p.name, typed(p, texts[p.name] as string)]] : [])),
-      )
-      run(
-        () => post<Run>('/runs', { workflow: w.workflow, params: values }, key),
-        (made) => void navigate({ to: '/r/$id', params: { id: made.id } }),
-      )
-    } catch (e) {
-      setError(e as Error)
-    }
+    setTried(true)
+    if (!body) return
+    run(
+      () => post<Run>('/runs', body, used),
+      (made) => void navigate({ to: '/r/$id', params: { id: made.id }, search: {} }),
+    )
   }
   return (
-    <Panel>
+    <Panel
+      title="Parameters"
+      count={params.length}
+      actions={params.length > 0 ? <LastValues w={w} set={set} /> : null}
+    >
       <form
         className="form"
+        noValidate
         onSubmit={(e) => {
           e.preventDefault()
           start()
@@ -68,9 +79,51 @@ function Form({ w }: { w: Workflow }) {
               key={p.name}
               p={p}
               value={texts[p.name] ?? ''}
-              set={(v) => setTexts({ ...texts, [p.name]: v })}
+              // A field that was not filled yet is no fault before the first try.
+              fault={tried || texts[p.name] ? faults.get(p.name) : undefined}
+              set={(v) => set({ [`p.${p.name}`]: v })}
             />
           ))}
+        <details open={Boolean(options.priority || options.version || options.key)}>
+          <summary>More</summary>
+          <div className="form-more">
+            <label className="field">
+              <span>Priority</span>
+              <select
+                className="select"
+                value={options.priority}
+                onChange={(e) => set({ priority: e.target.value })}
+              >
+                <option value="">as the workflow says</option>
+                {priorities.map((p) => (
+                  <option key={p}>{p}</option>
+                ))}
+              </select>
+            </label>
+            <label className="field">
+              <span>Version</span>
+              <input
+                className="input"
+                type="number"
+                min={1}
+                max={w.latest}
+                value={options.version}
+                placeholder={`${w.version}, the current one`}
+                onChange={(e) => set({ version: e.target.value })}
+              />
+            </label>
+            <label className="field">
+              <span>Idempotency key</span>
+              <input
+                className="input"
+                value={options.key}
+                maxLength={255}
+                onChange={(e) => set({ key: e.target.value })}
+              />
+              <small>A start with the same key and the same parameters gives the same run.</small>
+            </label>
+          </div>
+        </details>
         {error ? <ProblemBox error={error} /> : null}
         <div className="row">
           <VerbButton
@@ -83,48 +136,105 @@ function Form({ w }: { w: Workflow }) {
           >
             Start the run
           </VerbButton>
+          <Copy text={location.href} label="Copy a link that fills this form" />
         </div>
-        <Command text={command(w.workflow, texts)} />
+        <Command text={command(w.workflow, texts, options)} />
+        {body ? <Command text={curl(`${location.origin}/api/v1/runs`, body, used)} /> : null}
       </form>
     </Panel>
   )
 }
 
-function Input({ p, value, set }: { p: Param; value: string; set: (v: string) => void }) {
-  const usual =
-    p.default === null || p.default === undefined
-      ? ''
-      : typeof p.default === 'string'
-        ? p.default
-        : JSON.stringify(p.default)
-  const choices = p.type === 'bool' ? ['true', 'false'] : (p.enum as unknown[] | null)?.map(String)
+/** Fills the form with the parameters of the last run. */
+function LastValues({ w, set }: { w: Workflow; set: (changes: Record<string, string>) => void }) {
+  const last = useQuery({
+    queryKey: ['last', w.workflow],
+    queryFn: ({ signal }) =>
+      get<ListRun>('/runs', { workflow: w.workflow, limit: 1, include: 'params' }, signal),
+  })
+  const values = last.data?.items[0]?.params as Record<string, unknown> | null | undefined
   return (
-    <label className="field" htmlFor={`param-${p.name}`}>
-      <span>
+    <Button
+      kind="quiet"
+      isDisabled={!values}
+      onPress={() => {
+        const known = (w.params ?? []).filter((p) => values && p.name in values)
+        set(Object.fromEntries(known.map((p) => [`p.${p.name}`, textOf(values?.[p.name])])))
+        toast('The form has the values of the last run.')
+      }}
+    >
+      Values of the last run
+    </Button>
+  )
+}
+
+type InputProps = { p: Param; value: string; fault: string | undefined; set: (v: string) => void }
+
+function Input(props: InputProps) {
+  const { p, fault: wrong } = props
+  const choices = p.type === 'bool' ? ['true', 'false'] : (p.enum as unknown[] | null)?.map(textOf)
+  const radios = choices && choices.length <= radiosMax
+  const Frame = radios ? 'fieldset' : 'label'
+  const Name = radios ? 'legend' : 'span'
+  return (
+    <Frame className="field">
+      <Name>
         {p.name} {p.required ? <small>required</small> : null}
-      </span>
-      {choices ? (
-        <select className="select" value={value} required={p.required} onChange={(e) => set(e.target.value)}>
-          <option value="">{p.required ? 'choose' : `default${usual ? `: ${usual}` : ''}`}</option>
-          {choices.map((c) => (
-            <option key={c}>{c}</option>
-          ))}
-        </select>
-      ) : (
-        <input
-          id={`param-${p.name}`}
-          className="input"
-          value={value}
-          required={p.required}
-          placeholder={usual}
-          inputMode={p.type === 'int' || p.type === 'float' ? 'decimal' : undefined}
-          onChange={(e) => set(e.target.value)}
-        />
-      )}
+      </Name>
+      {radios ? <Radios {...props} choices={choices} /> : <Entry {...props} choices={choices} />}
       <small>
-        {p.type}
+        {p.format ?? p.type}
         {p.description ? `: ${p.description}` : ''}
+        {p.default === null || p.default === undefined ? '' : ` · default ${textOf(p.default) || 'empty'}`}
       </small>
-    </label>
+      {wrong ? (
+        <span className="error" role="alert">
+          {wrong}
+        </span>
+      ) : null}
+    </Frame>
+  )
+}
+
+function Radios({ p, value, set, choices }: InputProps & { choices: string[] }) {
+  const all = p.required ? choices : ['', ...choices]
+  return (
+    <span className="row">
+      {all.map((c) => (
+        <label key={c} className="row">
+          <input type="radio" name={`param-${p.name}`} checked={value === c} onChange={() => set(c)} />
+          {c === '' ? <span className="muted">default</span> : c}
+        </label>
+      ))}
+    </span>
+  )
+}
+
+function Entry({ p, value, set, choices, fault: wrong }: InputProps & { choices: string[] | undefined }) {
+  const common = {
+    value,
+    required: p.required,
+    'aria-invalid': wrong ? true : undefined,
+    onChange: (e: { target: { value: string } }) => set(e.target.value),
+  }
+  if (choices)
+    return (
+      <select className="select" {...common}>
+        <option value="">{p.required ? 'choose' : 'default'}</option>
+        {choices.map((c) => (
+          <option key={c}>{c}</option>
+        ))}
+      </select>
+    )
+  if (p.type === 'json') return <textarea className="input mono" rows={4} spellCheck={false} {...common} />
+  const number = p.type === 'int' || p.type === 'float'
+  return (
+    <input
+      className="input"
+      type={p.format === 'date' ? 'date' : 'text'}
+      inputMode={number ? 'decimal' : undefined}
+      placeholder={textOf(p.default)}
+      {...common}
+    />
   )
 }

@@ -5,7 +5,7 @@ export function typed(p: Pick<Param, 'name' | 'type'>, text: string): unknown {
   if (p.type === 'bool') return text === 'true'
   if (p.type === 'int' || p.type === 'float') {
     const n = Number(text)
-    if (!Number.isFinite(n) || (p.type === 'int' && !Number.isSafeInteger(n)))
+    if (text.trim() === '' || !Number.isFinite(n) || (p.type === 'int' && !Number.isSafeInteger(n)))
       throw new Error(`${p.name}: ${text} is not a number of the type ${p.type}.`)
     return n
   }
@@ -17,14 +17,52 @@ export function typed(p: Pick<Param, 'name' | 'type'>, text: string): unknown {
   }
 }
 
+/** Says what is wrong with what was typed; undefined: nothing. An empty field stands for the default. */
+export function fault(p: Param, text: string | undefined): string | undefined {
+  if (text === undefined || text === '') return p.required ? 'A value is required.' : undefined
+  try {
+    const value = typed(p, text)
+    const allowed = p.enum as unknown[] | null
+    if (allowed && !allowed.some((a) => JSON.stringify(a) === JSON.stringify(value)))
+      return `The value must be one of ${allowed.map(String).join(', ')}.`
+    return undefined
+  } catch (e) {
+    return (e as Error).message.replace(`${p.name}: `, '')
+  }
+}
+
+/** Writes a value as it is typed. */
+export const textOf = (value: unknown): string =>
+  value === null || value === undefined ? '' : typeof value === 'string' ? value : JSON.stringify(value)
+
 /** Quotes a text for a shell. */
 export const quote = (text: string) =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 
+export type StartOptions = { priority?: string; version?: string; key?: string }
+
 /** Writes the command that starts the same run. */
-export const command = (workflow: string, texts: Record<string, string>) =>
+export const command = (workflow: string, texts: Record<string, string>, o: StartOptions = {}) =>
   [
     'skein run',
     quote(workflow),
     ...Object.entries(texts).flatMap(([n, v]) => (v ? [`-p ${quote(`${n}=${v}`)}`] : [])),
+    ...(['priority', 'version', 'key'] as const).flatMap((n) => (o[n] ? [`--${n} ${quote(o[n])}`] : [])),
   ].join(' ')
+
+/** Writes the body of the request that starts the same run. */
+export function requestOf(workflow: string, params: Param[], texts: Record<string, string>, o: StartOptions) {
+  const values = Object.fromEntries(
+    params.flatMap((p) => (texts[p.name] ? [[p.name, typed(p, texts[p.name] as string)]] : [])),
+  )
+  return {
+    workflow,
+    params: values,
+    ...(o.priority ? { priority: o.priority } : {}),
+    ...(o.version ? { version: Number(o.version) } : {}),
+  }
+}
+
+/** Writes the request for curl, with the key that makes a repetition harmless. */
+export const curl = (address: string, body: object, key: string) =>
+  `curl -H 'Content-Type: application/json' -H ${quote(`Idempotency-Key: ${key}`)} -d ${quote(JSON.stringify(body))} ${address}`

@@ -241,3 +241,33 @@ test.each(['light', 'dark'] as const)(
     await c.close()
   },
 )
+
+test('the start form: each type has its field, the address fills it, faults are at the field', async () => {
+  await apply(
+    'typed-start',
+    'name: typed-start\nparams:\n  day: {type: string, format: date}\n  n: {type: int, default: 3}\n  mode: {type: string, enum: [fast, safe], default: safe}\n  rest: {type: json}\n  dry: {type: bool, default: false}\ntasks:\n  a: {run: "true"}\n',
+  )
+  const c = await context()
+  const page = await open(c, '/w/default/typed-start/start?p.n=x&p.day=2026-11-02')
+  await page.getByRole('alert').getByText('not a number of the type int').waitFor()
+  await page.getByRole('button', { name: 'Start the run' }).click()
+  expect(page.url()).toContain('/start')
+  await page.getByRole('textbox', { name: /^n\b/ }).fill('7')
+  await page.getByRole('radio', { name: 'fast' }).check()
+  await page.getByRole('radio', { name: 'true' }).check()
+  await page.getByRole('textbox', { name: /^rest/ }).fill('{"a": [1]}')
+  await page.waitForURL((url) => url.searchParams.get('p.rest') === '{"a": [1]}')
+  await page.getByText(`skein run typed-start -p day=2026-11-02 -p n=7 -p mode=fast`).waitFor()
+  await page.getByRole('button', { name: 'Start the run' }).click()
+  await page.waitForURL(/\/r\//)
+  const id = page.url().split('/r/')[1]?.split('?')[0] ?? ''
+  const run = (await (await fetch(`${base}/api/v1/runs/${id}`)).json()) as { params: unknown }
+  expect(run.params).toEqual({ day: '2026-11-02', n: 7, mode: 'fast', rest: { a: [1] }, dry: true })
+  await page.goto(`${base}/w/default/typed-start/start`)
+  await page.getByRole('button', { name: 'Values of the last run' }).click()
+  await page.waitForURL(
+    (url) => url.searchParams.get('p.n') === '7' && url.searchParams.get('p.mode') === 'fast',
+  )
+  expect(wrong).toEqual([])
+  await c.close()
+})
