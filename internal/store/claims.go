@@ -8,8 +8,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// GateShard is the shard whose owner keeps what all shards share: named queues, locks,
-// rates. Only in a batch with its fence definitions of queues change.
+// GateShard is the shard whose owner keeps what all shards share: named queues, locks and rates. A batch
+// changes the definition of a queue only with the fence of this shard.
 const GateShard dag.ShardID = 0
 
 // Bounds of a queue's texts.
@@ -21,8 +21,8 @@ const (
 // Queue states.
 const (
 	QueueActive   = "active"
-	QueuePaused   = "paused"   // lets nobody through; who comes waits
-	QueueDraining = "draining" // lets those through that wait; who comes is sent away
+	QueuePaused   = "paused"   // gives no slot; new runs wait
+	QueueDraining = "draining" // gives slots to waiting runs; new runs are refused
 )
 
 // Orders of a queue.
@@ -31,7 +31,7 @@ const (
 	QueuePriority = "priority"
 )
 
-// What becomes of a run for which a queue has no place now.
+// The answers to a run for which a queue has no slot now.
 const (
 	OverflowWait = "wait"
 	OverflowSkip = "skip"
@@ -48,22 +48,22 @@ type Queue struct {
 	Rate     int32      // most runs that get a place within Each, of all keys; 0: any number
 	Each     dag.Micros // one second, minute or hour
 	State    string
-	Actor    string // who paused or drains it
+	Actor    string // the person who paused or drains it
 	Reason   string
-	Until    dag.Micros // State holds until then; 0: until somebody says otherwise
+	Until    dag.Micros // State holds until then; 0: until it is changed
 	Paced    dag.Micros // no place is given before: what Rate has left
 	Revision int64      // the guard of every update: + 1 at each
 	Created  dag.Micros
 	Modified dag.Micros
 }
 
-// QueuePace moves Paced; it leaves the revision as it is.
+// QueuePace moves Paced and leaves the revision unchanged.
 type QueuePace struct {
 	Name  string
 	Paced dag.Micros
 }
 
-// QueueChanges is what a transaction writes for queues. It needs the fence of GateShard.
+// QueueChanges are the writes of a transaction to queues. They need the fence of GateShard.
 type QueueChanges struct {
 	QueueInserts []Queue
 	QueueUpdates []Queue // guarded by Revision; all but Name, Paced and Created
@@ -86,7 +86,8 @@ func (c *QueueChanges) Reset() {
 	c.QueueDeletes, c.QueuePaces = c.QueueDeletes[:0], c.QueuePaces[:0]
 }
 
-// Check refuses what no engine takes, and changes without the fence that they need.
+// Check returns ErrRefused for values that no engine accepts, and for changes without the fence that they
+// need.
 func (c *QueueChanges) Check(fences []Fence) error {
 	if c.Rows() == 0 {
 		return nil
@@ -134,7 +135,7 @@ func (q *Queue) check() error {
 	return nil
 }
 
-// Claimant is an unfinished run with what it claims.
+// Claimant is an unfinished run with its claims.
 type Claimant struct {
 	Run      dag.RunID
 	Shard    dag.ShardID
@@ -145,18 +146,18 @@ type Claimant struct {
 	Shares   []dag.Share
 }
 
-// Holds reports whether it has, or its tasks have or want, anything that others may wait for.
+// Holds reports whether the run or its tasks have or want anything that other runs may wait for.
 func (c *Claimant) Holds() bool { return c.Claim.Holds() || len(c.Shares) > 0 }
 
-// HolderQuery asks for the unfinished runs, of all shards, that have a lock; without the name of one, for
-// those with a place in a queue for a key.
+// HolderQuery selects the unfinished runs of all shards that hold a lock. Without the name of a lock, it
+// selects the runs with a slot of a queue for a key.
 type HolderQuery struct {
 	Lock       string
 	Queue, Key string
 	First      int // how many are shown
 }
 
-// Of reports whether a claim has what is asked for.
+// Of reports whether a claim matches the query.
 func (q *HolderQuery) Of(c *dag.Claim) bool {
 	if q.Lock != "" {
 		return c.Holds() && slices.Contains(c.Locks, q.Lock)
@@ -164,7 +165,8 @@ func (q *HolderQuery) Of(c *dag.Claim) bool {
 	return c.Slot() && c.Queue == q.Queue && c.Key == q.Key
 }
 
-// About is part of every packed claim that the query is about: by it an engine finds rows without unpacking all of them.
+// About is a part of every packed claim that matches the query. An engine finds rows by it without
+// unpacking all of them.
 func (q *HolderQuery) About() []byte {
 	if q.Lock != "" {
 		return dag.PackNames(q.Lock)
@@ -172,7 +174,8 @@ func (q *HolderQuery) About() []byte {
 	return dag.PackNames(q.Queue, q.Key)
 }
 
-// FirstHolders keeps, of all that come, so many with the lowest grants, in their order, of whatever an engine knows them by.
+// FirstHolders keeps the claims with the lowest grants in their order, up to a number. An engine
+// identifies a claim by a value of type T of its own.
 type FirstHolders[T any] struct {
 	Most  int
 	Count int
@@ -180,7 +183,7 @@ type FirstHolders[T any] struct {
 	grant []int64
 }
 
-// Add takes one in.
+// Add adds a claim.
 func (f *FirstHolders[T]) Add(grant int64, v T) {
 	f.Count++
 	i, _ := slices.BinarySearch(f.grant, grant)
@@ -193,31 +196,31 @@ func (f *FirstHolders[T]) Add(grant int64, v T) {
 	}
 }
 
-// Line is a line of runs that wait, by the name that dag.Claim.Line gives, and those of one
-// level in it.
+// Line is a line of waiting runs, by the name that dag.Claim.Line gives, or the part of one level in it.
 type Line struct {
 	Name  string
 	Level dag.Priority
 	Runs  int64
 }
 
-// Claims is the part of a store that keeps what runs of all shards share. What a run claims
-// is written with its row; the lines of those that wait are kept in order.
+// Claims is the part of a store that keeps what runs of all shards share. The claims of a run are written
+// with its row. The lines of waiting runs are kept in order.
 type Claims interface {
 	Queue(ctx context.Context, name string) (Queue, error)
-	// Queues lists by name, after one.
+	// Queues lists queues by name, after one.
 	Queues(ctx context.Context, after string, limit int) ([]Queue, error)
-	// Holding reads the unfinished runs, of all shards, whose claim is granted, lent or asked
-	// for again, and those with shares of places for their tasks, in an order of the store's own, after
-	// one. A page can be short; the last one is empty.
+	// Holding reads the unfinished runs of all shards whose claim is granted, lent or asked for again, and
+	// those with shares of slots for their tasks. It reads them in an order of the engine, after one. A page
+	// can be short; the last page is empty.
 	Holding(ctx context.Context, after dag.RunID, limit int) ([]Claimant, error)
-	// Holders finds who has what a query names: the first of them by Grant, and how many there are.
+	// Holders finds the runs that a query selects: the first of them by Grant, and their number.
 	Holders(ctx context.Context, q HolderQuery) (first []Claimant, count int, err error)
-	// Lines reads all lines with somebody in them, by name and level.
+	// Lines reads all lines that are not empty, by name and level.
 	Lines(ctx context.Context) ([]Line, error)
-	// InLine reads the first of a line that have a level and asked at an instant or later, by
-	// Asked; those of one instant in any order.
+	// InLine reads the first runs of a line that have a level and asked at an instant or later, by Asked.
+	// Runs of one instant come in any order.
 	InLine(ctx context.Context, line string, level dag.Priority, from dag.Micros, limit int) ([]Claimant, error)
-	// Places tells where seats are in their lines, in one look. The place of one who stands there no more says nothing.
+	// Places returns the positions of seats in their lines in one reading. The position of a seat that has
+	// left its line has no meaning.
 	Places(ctx context.Context, q *SeatQuery) ([]Place, error)
 }

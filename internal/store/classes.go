@@ -6,8 +6,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Class is a resource class of one's own: what a task takes that names it. Versions hold its numbers
-// as they were when they were applied.
+// Class is a named amount of resources that tasks can ask for. A version of a workflow holds the amounts
+// of the time when it was applied.
 type Class struct {
 	Name     string
 	Need     dag.Need
@@ -21,8 +21,8 @@ const ClassesMax = 1000
 
 // Classes is the part of a store that keeps resource classes. It has nothing to do with shards.
 type Classes interface {
-	// PutClass writes a class down, in place of the one of its name; the times are the store's.
-	// ErrRefused: there are ClassesMax of them.
+	// PutClass adds or replaces the class of a name; the store sets the times. It returns ErrRefused if there
+	// are ClassesMax classes.
 	PutClass(ctx context.Context, c Class) (Class, error)
 	// DropClass removes a class. ErrNotFound: there is none.
 	DropClass(ctx context.Context, name string) error
@@ -30,7 +30,7 @@ type Classes interface {
 	ClassList(ctx context.Context) ([]Class, error)
 }
 
-// Needs gives what classes take, by name.
+// Needs returns the resources of classes by name.
 func Needs(all []Class) map[string]dag.Need {
 	needs := make(map[string]dag.Need, len(all))
 	for i := range all {

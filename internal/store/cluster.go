@@ -15,12 +15,12 @@ const (
 
 // Standing orders of an operator.
 const (
-	OrderCordon = "cordon" // take no shard, give back those you have; what runs finishes
-	OrderStop   = "stop"   // likewise, as the scheduler is stopped there
+	OrderCordon = "cordon" // take no shard, give back yours; running attempts finish
+	OrderStop   = "stop"   // as OrderCordon, because the scheduler is stopped on the node
 )
 
-// Order is what an operator has told a node. It stands until it is taken back, whatever
-// becomes of the node: it goes by the node's name.
+// Order is a standing order of an operator to a node. It belongs to the node's name, so it holds until it
+// is withdrawn, also for later processes of that name.
 type Order struct {
 	Node  string // "": every node, also those to come
 	What  string
@@ -28,8 +28,8 @@ type Order struct {
 	At    dag.Micros
 }
 
-// Member is a node or a worker as the cluster sees it: one row each, under the handler of its
-// present life. No two have one name.
+// Member is a node or a worker of the cluster: one row each, under the handler of its present life. A name
+// belongs to one member.
 type Member struct {
 	Handler dag.HandlerID
 	UUID    string

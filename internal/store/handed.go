@@ -7,15 +7,15 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// handedMax bounds what is known of attempts that are handed over: about 16 MiB.
+// handedMax bounds the number of attempts that Handed remembers: about 16 MiB.
 const handedMax = 1 << 17
 
-// Handed is what a store's writers know of the attempts that have been handed over and have not changed
-// since. They have no row that a guard could look at, so this is looked at instead, and is as good: no transaction is written
-// for a shard but by who wrote the one before it, and knows what that left. It holds what was
-// committed here, or read; what it does not know is read again. Nobody else writes for a shard without taking
-// it, so what it says of one that is held is so; it forgets everything when a shard is taken, when a transaction that has
-// attempts fails, and when there is too much of it.
+// Handed is what the writers of a store know of the attempts that have been assigned and have not changed
+// since. These attempts have no row that a guard could check, so the writers check Handed instead. That is
+// as safe as a guard: only the writer of the transaction before writes for a shard, and it knows the
+// result of that transaction. Another writer has to take the shard first, and the fence of this one misses
+// then. Handed holds what was committed here or read. It forgets everything when a shard is taken, when a
+// transaction with attempts fails, and when it becomes too large.
 //
 // Its methods may be called from any goroutine.
 type Handed struct {
@@ -23,11 +23,12 @@ type Handed struct {
 	open   map[dag.AttemptKey]hand
 	plans  uint64 // made
 	staged map[*Batch]*HandPlan
-	// late and later are attempts that ended without a row a while ago: what they printed last may come after that.
+	// late and later hold attempts that ended without a row a while ago. The last part of their output may
+	// arrive after their end.
 	late, later map[dag.AttemptKey]struct{}
 }
 
-// lateMax is how many ends are remembered for that, twice.
+// lateMax bounds the number of attempts in each of late and later.
 const lateMax = 1 << 14
 
 func keyOf(a *dag.AttemptRow) dag.AttemptKey { return dag.KeyOf(a.Run, a.Task, a.Token) }
@@ -52,11 +53,11 @@ type HandPlan struct {
 	missing []int    // updates of attempts that nothing is known of
 	runs    RunIndex // of those that something is packed of
 	packed  []packed // by their numbers
-	last    int      // what was packed into last
+	last    int      // the element that was packed into last
 	turn    int      // the next to be taken, if all are taken in that order
 }
 
-// AttemptForm is how a change of an attempt is written.
+// AttemptForm says how a change of an attempt is written.
 type AttemptForm uint8
 
 // The forms of a change.
@@ -66,15 +67,16 @@ const (
 	FormPacked                    // it ends without ever having one
 )
 
-// AttemptWrite is how a change is written, and what was settled by the hand-over: the first row has that, too.
+// AttemptWrite says how a change of an attempt is written. It includes the values of the assignment,
+// because the first row of an attempt needs them.
 type AttemptWrite struct {
 	Form       AttemptForm
 	Generation int32
 	Assigned   dag.Micros
 }
 
-// Take gives what is packed of a run, once; the caller's row holds it. Rows are mostly written in the order in which their
-// runs were packed, so the map is hardly asked.
+// Take returns the packed attempts of a run once; the row of the caller holds them. Rows are mostly
+// written in the order in which their runs were packed, so Take rarely needs the map.
 func (p *HandPlan) Take(id dag.RunID) []byte {
 	i := p.turn
 	if i >= len(p.packed) || p.packed[i].run != id {
@@ -88,7 +90,8 @@ func (p *HandPlan) Take(id dag.RunID) []byte {
 	return whole
 }
 
-// of is what is packed of a run, of so many at most. The attempts of a run mostly follow one another.
+// of returns the packed attempts of a run. runs bounds the number of runs. Attempts of one run mostly follow
+// one another.
 func (p *HandPlan) of(id dag.RunID, runs int) *packed {
 	if p.packed == nil {
 		p.runs.Reset(runs)
@@ -104,20 +107,22 @@ func (p *HandPlan) of(id dag.RunID, runs int) *packed {
 	return &p.packed[i]
 }
 
-// HandPacker is what a plan goes by.
+// HandPacker holds the questions of a plan to its engine.
 type HandPacker struct {
-	// Hands: the database takes hand-overs in the rows of histories. Ends: it takes ends as well.
+	// Hands says that the database takes assignments in the rows of histories. Ends says that it takes ends
+	// as well.
 	Hands, Ends bool
-	// Late: what ends without a row is remembered for a while, see Knows.
+	// Late remembers attempts that end without a row for a while; see Knows.
 	Late bool
 	// History reports whether the transaction writes history of a run.
 	History func(dag.RunID) bool
-	// Look reads which attempts of some runs have rows, and what is packed of them.
+	// Look reads which attempts of some runs have rows, and their packed attempts.
 	Look func(runs []dag.RunID, row func(dag.RunID, dag.TaskID, dag.Token), hands func(run dag.RunID, packed []byte) error) error
 }
 
-// Plan checks the attempts of a batch against what is known and decides how they are written. If the
-// transaction then fails, call Failed. A damaged hand-over is an ErrRefused: the rest of the batch may pass without its run.
+// Plan checks the attempts of a batch and decides how they are written. If the transaction fails, the
+// caller must call Failed. A damaged assignment is an ErrRefused: the rest of the batch may pass without
+// that run.
 func (h *Handed) Plan(b *Batch, with HandPacker) (*HandPlan, error) {
 	p := h.takeStaged(b)
 	if p == nil {
@@ -135,7 +140,8 @@ func (h *Handed) Plan(b *Batch, with HandPacker) (*HandPlan, error) {
 	return p, nil
 }
 
-// Stage makes what it can of the plan of a batch that will be committed when all before it, that have their plans, have been. It reads nothing.
+// Stage makes as much of the plan of a batch as needs no reading. The batch will be committed after all
+// batches whose plans have been made.
 func (h *Handed) Stage(b *Batch, with HandPacker) {
 	h.mu.Lock()
 	if h.staged[b] != nil { // it is another one now
@@ -151,7 +157,7 @@ func (h *Handed) Stage(b *Batch, with HandPacker) {
 	h.staged[b] = p
 }
 
-// Planned reports whether a batch is staged, as it is now, and all of its plan was made.
+// Planned reports whether a batch is staged in its present form and its whole plan is made.
 func (h *Handed) Planned(b *Batch) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,7 +165,7 @@ func (h *Handed) Planned(b *Batch) bool {
 	return p != nil && p.err == nil && p.missing == nil && p.fits(b)
 }
 
-// takeStaged gives the plan of a batch that was staged as it is now.
+// takeStaged returns the plan of a batch that was staged in its present form.
 func (h *Handed) takeStaged(b *Batch) *HandPlan {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,12 +181,12 @@ func (h *Handed) takeStaged(b *Batch) *HandPlan {
 	return p
 }
 
-// fits reports whether the plan is of a batch as it is now.
+// fits reports whether the plan is for a batch in its present form.
 func (p *HandPlan) fits(b *Batch) bool {
 	return len(p.Own) == len(b.AttemptInserts) && len(p.Changes) == len(b.AttemptUpdates)
 }
 
-// check goes through the batch, and packs what nothing need be read for.
+// check goes through the batch, and packs the attempts that need no reading.
 func (h *Handed) check(b *Batch, with *HandPacker) *HandPlan {
 	p := &HandPlan{Own: make([]bool, len(b.AttemptInserts)), Changes: make([]AttemptWrite, len(b.AttemptUpdates))}
 	ending := endingRuns(b)
@@ -214,7 +220,8 @@ func (h *Handed) check(b *Batch, with *HandPacker) *HandPlan {
 	return p
 }
 
-// endingRuns are the runs that end in a batch, if it hands anything over: the row of a run's end has no room for that.
+// endingRuns returns the runs that end in a batch, if the batch assigns anything: the last row of a run
+// has no room for assignments.
 func endingRuns(b *Batch) (ending RunIndex) {
 	if len(b.AttemptInserts) == 0 {
 		return ending
@@ -230,7 +237,7 @@ func endingRuns(b *Batch) (ending RunIndex) {
 	return ending
 }
 
-// pack packs what gets no row.
+// pack packs the attempts without a row.
 func (p *HandPlan) pack(b *Batch) {
 	for i, own := range p.Own {
 		if a := &b.AttemptInserts[i]; !own {
@@ -262,7 +269,7 @@ func (h *Handed) insert(b *Batch, i int, with *HandPacker, p *HandPlan, ending *
 	return nil
 }
 
-// update reports whether it is known how the attempt is stored.
+// update reports whether the form of the attempt is known.
 func (h *Handed) update(b *Batch, i int, with *HandPacker, p *HandPlan) (known bool, err error) {
 	u := &b.AttemptUpdates[i]
 	if u.Was != dag.AttemptAssigned {
@@ -305,8 +312,9 @@ func (h *Handed) remember(k dag.AttemptKey) {
 	h.late[k] = struct{}{}
 }
 
-// look reads what has been handed over of the runs of attempts that nothing is known of. Nobody else plans for
-// them meanwhile: a shard has one writer. What it does not find is left to the guard of an update, which misses.
+// look reads the packed attempts of the runs with unknown attempts. No other writer plans for these runs
+// meanwhile, because a shard has one writer. An attempt that look does not find misses the guard of its
+// update.
 func (h *Handed) look(b *Batch, with *HandPacker, p *HandPlan) error {
 	var runs []dag.RunID
 	asked := make(map[dag.RunID]bool, len(p.missing))
@@ -345,7 +353,7 @@ func (h *Handed) look(b *Batch, with *HandPacker, p *HandPlan) error {
 	if h.open == nil {
 		h.open = make(map[dag.AttemptKey]hand, len(found))
 	}
-	if len(h.staged) > 0 { // what has been staged since may have ended others of them
+	if len(h.staged) > 0 { // a later staged batch may have ended others of them
 		found = onlyOf(b, p.missing, found)
 	}
 	for k, is := range found {
@@ -361,7 +369,7 @@ func (h *Handed) look(b *Batch, with *HandPacker, p *HandPlan) error {
 	return nil
 }
 
-// onlyOf leaves what some updates of a batch are about.
+// onlyOf keeps the parts of a batch that some updates need.
 func onlyOf(b *Batch, updates []int, found map[dag.AttemptKey]hand) map[dag.AttemptKey]hand {
 	left := make(map[dag.AttemptKey]hand, len(updates))
 	for _, i := range updates {
@@ -373,7 +381,8 @@ func onlyOf(b *Batch, updates []int, found map[dag.AttemptKey]hand) map[dag.Atte
 	return left
 }
 
-// Knows reports whether an attempt without a row is known: it is handed over, or about to be, or ended a while ago.
+// Knows reports whether an attempt without a row is known: it is assigned, about to be assigned, or ended
+// a while ago.
 func (h *Handed) Knows(id LogID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -384,7 +393,7 @@ func (h *Handed) Knows(id LogID) bool {
 	return open || late || later
 }
 
-// Failed takes in that a batch was not surely written.
+// Failed handles a batch that may not have been written.
 func (h *Handed) Failed(b *Batch) {
 	h.mu.Lock()
 	staged := len(h.staged) > 0 // on top of it

@@ -10,17 +10,18 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// A hand-over is durable before anybody hears of it, and so is an end. As a row of its own an attempt would be
-// written twice, beside the history of its run, which is written anyway; so the SQL engines pack what a transaction
-// hands over of a run into the row of that history, and what plainly ends as well. Any other attempt gets its row
-// with the first change after its hand-over, mostly its end.
+// An assignment is durable before the worker learns of it, and so is an end before the caller learns of
+// it. With a row of its own an attempt would be written twice, in addition to the history of its run,
+// which is written anyway. So the SQL engines pack the assignments and the plain ends of a transaction
+// into the row of that history. Any other attempt gets its row with the first change after its assignment,
+// mostly its end.
 
-// plainHand reports whether an attempt is nothing but handed over.
+// plainHand reports whether an attempt has only been assigned.
 func plainHand(a *dag.AttemptRow) bool {
 	return a.State == dag.AttemptAssigned && !a.Exited && a.Started == 0 && a.Finished == 0 && bare(a)
 }
 
-// plainEnd reports whether an attempt has succeeded and there is nothing more to say of it.
+// plainEnd reports whether an attempt has succeeded and has nothing else to record.
 func plainEnd(a *dag.AttemptRow) bool {
 	return a.State == dag.AttemptSucceeded && a.ExitCode == 0 && bare(a)
 }
@@ -42,10 +43,10 @@ func handOf(a *dag.AttemptRow) [handFields]int64 {
 	return [...]int64{int64(a.Task), int64(a.Token), int64(a.Generation), int64(a.Handler), int64(a.Assigned)}
 }
 
-// packed is what a transaction packs of one run.
+// packed holds the packed attempts of one run in a transaction.
 type packed struct {
 	run               dag.RunID
-	whole             []byte // all of it, until a row has it
+	whole             []byte // the packed form, until a row has taken it
 	hands, ends       []byte
 	lastHand, lastEnd [handFields]int64
 }
@@ -57,7 +58,8 @@ func (p *packed) hand(a *dag.AttemptRow) {
 	p.hands = packHand(p.hands, handOf(a), &p.lastHand)
 }
 
-// end appends how an attempt was handed over, when it started and for how long it ran. The lowest bit of that says whether it exited.
+// end appends the assignment of an attempt, its start and its duration. The lowest bit of the duration
+// says whether the process exited.
 func (p *packed) end(a *dag.AttemptRow, w *AttemptWrite) {
 	if p.ends == nil {
 		p.ends = make([]byte, 0, 32)
@@ -72,7 +74,7 @@ func (p *packed) end(a *dag.AttemptRow, w *AttemptWrite) {
 	p.ends = binary.AppendVarint(p.ends, ran)
 }
 
-// bytes is all of it; nil: there is nothing.
+// bytes returns the packed form; nil if there is nothing.
 func (p *packed) bytes() []byte {
 	if p.ends == nil {
 		return p.hands
@@ -82,7 +84,7 @@ func (p *packed) bytes() []byte {
 	return append(b, p.hands...)
 }
 
-// packHand appends a hand-over to those of its run, of which last is the latest.
+// packHand appends an assignment to those of its run. last is the latest of them.
 func packHand(b []byte, is [handFields]int64, last *[handFields]int64) []byte {
 	for i, v := range is {
 		b = binary.AppendVarint(b, v-last[i])
@@ -93,8 +95,8 @@ func packHand(b []byte, is [handFields]int64, last *[handFields]int64) []byte {
 
 var errHands = errors.New("attempts that do not unpack")
 
-// UnpackHands shows the attempts in b: those that a transaction has handed over, as they were then, and those that
-// plainly ended in it. What it shows is valid until see returns.
+// UnpackHands shows the attempts in b to see: those that a transaction has assigned, in their state at
+// that time, and those that plainly ended in it. An attempt is valid until see returns.
 func UnpackHands(run dag.RunID, b []byte, see func(*dag.AttemptRow)) error {
 	if len(b) > 0 && b[0] == endForm {
 		size, n := binary.Uvarint(b[1:])
@@ -155,7 +157,8 @@ func ByTask(a, b dag.AttemptRow) int {
 	return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Token, b.Token))
 }
 
-// WithHands adds to the rows of a run's attempts, which are in order of task and token, those that have none.
+// WithHands adds the attempts without a row to the rows of a run's attempts, which are in order of task
+// and token.
 func WithHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte) ([]dag.AttemptRow, error) {
 	return withHands(rows, run, packed, func(dag.TaskID) bool { return true })
 }
@@ -192,7 +195,7 @@ func withHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte, wanted fun
 	return oneEach(all)
 }
 
-// oneEach drops the hand-overs of those that are there as ended, too.
+// oneEach drops the assignments of attempts that are also present as ended.
 func oneEach(rows []dag.AttemptRow) ([]dag.AttemptRow, error) {
 	to := 0
 	for i := range rows {
@@ -211,7 +214,8 @@ func isTwice(a *dag.AttemptRow) error {
 	return fmt.Errorf("attempt %s/%d/%d was handed over, or ended, twice: %w", a.Run, a.Task, a.Token, ErrCorrupt)
 }
 
-// StandingHands adds to a page of Standings the attempts that have no row: first See, then Has, then End.
+// StandingHands adds the attempts without a row to a page of Standings. The caller calls See, then Has,
+// then End.
 type StandingHands struct {
 	page []Standing
 	open map[standingHand]Live
@@ -224,12 +228,12 @@ type standingHand struct {
 	token dag.Token
 }
 
-// NewStandingHands is for one page.
+// NewStandingHands returns an empty StandingHands for one page.
 func NewStandingHands(page []Standing) *StandingHands {
 	return &StandingHands{page: page, open: map[standingHand]Live{}}
 }
 
-// See takes in what is packed of the page's run at a place.
+// See adds the packed attempts of the run at an index of the page.
 func (h *StandingHands) See(at int, packed []byte) {
 	r := &h.page[at]
 	err := UnpackHands(r.Run, packed, func(a *dag.AttemptRow) {
@@ -246,12 +250,12 @@ func (h *StandingHands) See(at int, packed []byte) {
 	}
 }
 
-// Has takes in that an attempt has a row.
+// Has records that an attempt has a row.
 func (h *StandingHands) Has(at int, task dag.TaskID, token dag.Token) {
 	delete(h.open, standingHand{at, task, token})
 }
 
-// End adds what is left.
+// End adds the attempts without a row to the page.
 func (h *StandingHands) End() {
 	for _, k := range h.over {
 		delete(h.open, k)

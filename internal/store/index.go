@@ -9,17 +9,18 @@ import (
 
 // RunIndex numbers the runs of a transaction from 0, and finds their numbers.
 //
-// A run has a place by the end of its id, which is random, or one of the next: a transaction asks several times for
-// thousands, and a map takes several times as long. The zero value is empty.
+// A run is stored at a position that the end of its id determines, or at one of the next positions. The
+// end of an id is random. A transaction asks several times for thousands of runs, and a map takes several
+// times as long. The zero value is empty.
 type RunIndex struct {
 	ids    []dag.RunID
 	places []int32 // a power of two, and at least twice as many as ids; the number of a run and 1, or 0
 }
 
-// placesMin is how many places there are at least.
+// placesMin is the least number of positions.
 const placesMin = 64
 
-// Reset empties the index and makes room for so many runs.
+// Reset empties the index and makes room for n runs.
 func (x *RunIndex) Reset(runs int) {
 	x.ids = x.ids[:0]
 	size := placesMin
@@ -36,7 +37,7 @@ func (x *RunIndex) Reset(runs int) {
 	}
 }
 
-// Add gives the number of a run, which is a new one if it had none.
+// Add returns the number of a run. added reports whether the run is new.
 func (x *RunIndex) Add(id dag.RunID) (n int, added bool) {
 	if 2*(len(x.ids)+1) > len(x.places) {
 		x.grow()
@@ -50,7 +51,7 @@ func (x *RunIndex) Add(id dag.RunID) (n int, added bool) {
 	return int(*p) - 1, added
 }
 
-// Find gives the number of a run, or -1.
+// Find returns the number of a run, or -1.
 func (x *RunIndex) Find(id dag.RunID) int {
 	if len(x.places) == 0 {
 		return -1
@@ -61,10 +62,10 @@ func (x *RunIndex) Find(id dag.RunID) int {
 // Has reports whether a run has a number.
 func (x *RunIndex) Has(id dag.RunID) bool { return x.Find(id) >= 0 }
 
-// Meets reports whether a run has a number in both.
+// Meets reports whether the two indexes have a run in common.
 func (x *RunIndex) Meets(o *RunIndex) bool { return slices.ContainsFunc(o.ids, x.Has) }
 
-// place is that of a run, or the free one that it would have.
+// place is the position of a run, or the free position for it.
 func (x *RunIndex) place(id dag.RunID) *int32 {
 	last := uint32(len(x.places) - 1)
 	for i := binary.BigEndian.Uint32(id[len(id)-4:]) & last; ; i = (i + 1) & last {

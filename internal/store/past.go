@@ -6,14 +6,14 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Past is a transaction's events by run, until a row has taken them.
+// Past holds the events of a transaction by run until a row has taken them.
 type Past struct {
 	rows  []dag.EventRow // the batch's
 	runs  RunIndex       // with the numbers of rows
 	taken []bool         // by the same
 }
 
-// Begin takes in the events of a transaction. ErrRefused: a run has two rows of them.
+// Begin sets the events of a transaction. It returns ErrRefused if a run has two rows of them.
 func (p *Past) Begin(events []dag.EventRow) error {
 	p.rows = events
 	p.runs.Reset(len(events))
@@ -36,7 +36,7 @@ func (p *Past) Tells(id dag.RunID) bool {
 	return i >= 0 && !p.taken[i]
 }
 
-// Of hands over a run's events, if there are any; the row of the run holds them.
+// Of returns the events of a run that no row has taken; the row of the run takes them.
 func (p *Past) Of(id dag.RunID) dag.EventRow {
 	if e := p.Take(id); e != nil {
 		return *e
@@ -44,7 +44,7 @@ func (p *Past) Of(id dag.RunID) dag.EventRow {
 	return dag.EventRow{}
 }
 
-// Take hands over a run's events; the caller's row holds them. nil: there are none left.
+// Take returns the events of a run that no row has taken, or nil; the row of the caller takes them.
 func (p *Past) Take(id dag.RunID) *dag.EventRow {
 	i := p.runs.Find(id)
 	if i < 0 || p.taken[i] {

@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Kind is what a column holds wherever it is stored.
+// Kind is the type of a column, in all engines.
 type Kind uint8
 
 // The kinds of columns.
@@ -26,14 +26,14 @@ type Column struct {
 	Null bool // it may be empty
 }
 
-// Table is one kind of row, as every engine can give and take it. What an engine keeps
-// besides (lists, bitmaps, numbers of its own) it makes itself.
+// Table is one kind of row that every engine can export and import. An engine derives its other data
+// (lists, bitmaps, numbers) from these rows.
 type Table struct {
 	Name    string
 	Columns []Column
 }
 
-// Index is the place of a column; -1: there is none of that name.
+// Index is the index of a column, or -1 if there is none of that name.
 func (t *Table) Index(name string) int {
 	for i := range t.Columns {
 		if t.Columns[i].Name == name {
@@ -43,9 +43,9 @@ func (t *Table) Index(name string) int {
 	return -1
 }
 
-// Tables are what a database consists of, in the order in which rows travel: what others
-// refer to comes first. A migration that adds a column adds it here; tests of the engines
-// compare this with their schemas.
+// Tables lists the tables of a database in the order in which rows travel: a row comes after the rows that
+// it refers to. A migration that adds a column adds it here; tests of the engines compare this list with
+// their schemas.
 func Tables() []*Table {
 	return []*Table{
 		table("handler", "id i8, uuid id, node t, started i8"),
@@ -87,52 +87,52 @@ func table(name, columns string) *Table {
 	return t
 }
 
-// Value is what a row has in a column: Int for integers, Bytes for everything else.
+// Value is the value of a column: Int for integers, Bytes for all other kinds.
 type Value struct {
 	Null  bool
 	Int   int64
 	Bytes []byte
 }
 
-// Head is what a database says of itself, and how far its shards have come.
+// Head describes a database and the progress of its shards.
 type Head struct {
 	Cluster string
 	Created dag.Micros
 	Shards  []ShardHead // by id
 }
 
-// ShardHead is how far a shard has come.
+// ShardHead is the progress of a shard.
 type ShardHead struct {
 	Epoch, Seq int64
 	Watermark  dag.Micros
 }
 
-// Rows takes what a database holds.
+// Rows receives the content of a database.
 type Rows interface {
 	// Head comes first.
 	Head(h Head) error
-	// Row takes one row; rows come in the order of Tables. The values belong to the caller
-	// and are valid until Row returns. ErrRefused: this row cannot be, others can.
+	// Row receives one row, in the order of Tables. The values belong to the caller and are valid until Row
+	// returns. ErrRefused says that this row is invalid; others may pass.
 	Row(t *Table, values []Value) error
-	// Bad says that there is a row that has no values of the kinds of its columns.
+	// Bad reports a row whose values do not have the kinds of its columns.
 	Bad(t *Table, which, why string) error
 }
 
-// Portable is the part of a store that moves to another one.
+// Portable is the part of a store that copies a whole database.
 type Portable interface {
-	// Export shows everything in one read snapshot. It may go on beside a writer.
+	// Export shows all rows in one read snapshot. A writer may work meanwhile.
 	Export(ctx context.Context, to Rows) error
-	// Import fills an empty database in one transaction: what fill gives is there as a whole,
-	// or nothing of it is. ErrRefused: the database is not empty. The head must have as many
-	// shards as the database; no shard is owned afterwards.
+	// Import fills an empty database in one transaction, so all rows from fill are there afterwards or none.
+	// It returns ErrRefused if the database is not empty. The head must have as many shards as the database.
+	// No shard has an owner afterwards.
 	Import(ctx context.Context, fill func(Rows) error) error
-	// Counts gives the number of rows by table.
+	// Counts returns the number of rows by table.
 	Counts(ctx context.Context) (map[string]int64, error)
 	// RunStates counts all runs by state, ended ones, too. It reads them all.
 	RunStates(ctx context.Context) (map[string]int64, error)
 }
 
-// Seen is what can be said of a database without opening it, and whatever its format.
+// Seen describes a database of any format without opening it.
 type Seen struct {
 	Known   int      // the newest format that this program knows
 	Format  int      // the format of the database; 0: there is none yet

@@ -6,8 +6,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Standing is how an unfinished run stands, without what it is made of: what a sweep of all runs
-// decides by.
+// Standing is the state of an unfinished run without its content. A sweep of all runs decides by it.
 type Standing struct {
 	Run      dag.RunID
 	Shard    dag.ShardID
@@ -15,19 +14,19 @@ type Standing struct {
 	State    dag.RunState
 	Intent   dag.Intent
 	Created  dag.Micros
-	// Moved is the latest instant that its rows tell of: it was made, was split, began, or an attempt of it
-	// was handed over, began, or ended.
+	// Moved is the latest instant in its rows: its creation, its split, its begin, or the assignment, begin
+	// or end of one of its attempts.
 	Moved dag.Micros
-	// Later is the latest instant at which an attempt is tried again, or is over by itself; 0: none is.
+	// Later is the latest instant at which an attempt is tried again or ends by itself; 0: there is none.
 	Later  dag.Micros
 	Claim  *dag.Claim
 	Parent dag.RunID // the run that has called it; zero: none has
-	Live   []Live    // attempts that somebody holds, by task and token
-	// Bad says why the rows could not be read; then only Run and Shard count.
+	Live   []Live    // attempts that workers hold, by task and token
+	// Bad is the reason why the rows could not be read. Then only Run and Shard are valid.
 	Bad error
 }
 
-// Live is an attempt that somebody holds.
+// Live is an attempt that a worker holds.
 type Live struct {
 	Task     dag.TaskID
 	Token    dag.Token
@@ -38,12 +37,12 @@ type Live struct {
 
 // Sweeps is the part of a store that a sweep reads.
 type Sweeps interface {
-	// Standing reads how the next unfinished runs of a shard stand, in an order of the store's own, after one.
-	// It is made for reading all of them: it brings neither parameters, graphs, outputs nor texts.
+	// Standing reads the states of the next unfinished runs of a shard, in an order of the engine, after one.
+	// A sweep reads all of them with it, so it returns neither parameters, graphs, outputs nor texts.
 	Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, limit int) ([]Standing, error)
 }
 
-// See takes in an attempt of the run.
+// See adds an attempt of the run.
 func (s *Standing) See(a *Live, started, finished, later dag.Micros) {
 	s.Moved = max(s.Moved, a.Assigned, started, finished)
 	s.Later = max(s.Later, later)
@@ -52,7 +51,7 @@ func (s *Standing) See(a *Live, started, finished, later dag.Micros) {
 	}
 }
 
-// Called takes in what started the run, packed; nil: no other run has.
+// Called adds the packed start of the run; nil: no other run started it.
 func (s *Standing) Called(fire []byte) error {
 	f, err := dag.UnpackFire(fire)
 	if err == nil && f != nil && f.Parent != nil {

@@ -20,10 +20,9 @@ const (
 	TriggerEnded  = "ended"  // nothing more will come: past its end, its count used up
 )
 
-// Trigger is a schedule or sensor of a workflow: its identity is (Workflow, Name). The
-// owner of the workflow's shard keeps exactly the triggers that the workflow's current
-// version declares; the ledger of one that is gone stays. An update leaves Shard and
-// Created as they are.
+// Trigger is a schedule or sensor of a workflow: its identity is (Workflow, Name). The owner of the
+// workflow's shard keeps exactly the triggers that the workflow's current version declares. The ledger of
+// a former trigger stays. An update does not change Shard and Created.
 type Trigger struct {
 	Workflow dag.WorkflowID
 	Name     string
@@ -34,18 +33,18 @@ type Trigger struct {
 	State    string
 	Actor    string // who paused it
 	Reason   string // why it is paused or ended
-	// Next is the first instant that is not decided yet; 0: none, it is paused, ended or a
-	// sensor that waits. A fire moves it in its own transaction.
+	// Next is the first instant that is not decided yet. It is 0 if the trigger is paused or has ended, and
+	// for a sensor. A fire moves it in its own transaction.
 	Next dag.Micros
-	// Decided: every instant of the schedule in (Since, Decided] has its outcome in the
-	// ledger. It never goes back, whatever the clocks do.
+	// Decided is the end of the decided time: every instant of the schedule in (Since, Decided] has its
+	// outcome in the ledger. It never goes back.
 	Decided dag.Micros
 	Since   dag.Micros // Spec holds since then
 	Fired   int64      // runs it has started, for count
 	MaxRuns int32      // most runs of it that may be active; 0: any number
 	On      []string   // "namespace/name" of the workflows whose ended runs it hears of
 	Data    []byte     // what a sensor remembers
-	// Revision is the guard of every update: + 1 at each.
+	// Revision guards every update, which raises it by one.
 	Revision int64
 	Created  dag.Micros
 	Modified dag.Micros
@@ -57,7 +56,7 @@ const (
 	OutcomeLate    = "late"    // a run was started, later than it should have been
 	OutcomeSkipped = "skipped" // a rule of the trigger said no
 	OutcomeMerged  = "merged"  // a later instant's run stands for this one, too
-	OutcomeMissed  = "missed"  // nobody could start it in time
+	OutcomeMissed  = "missed"  // no node could start it in time
 )
 
 // Outcomes lists every outcome of a fire.
@@ -80,7 +79,7 @@ type Fire struct {
 	Decided  dag.Micros
 }
 
-// FireUpdate is a line to rewrite, all but its key, and what it must be for that.
+// FireUpdate rewrites a line except its key, if the line still has the given state.
 type FireUpdate struct {
 	Fire
 	WasOutcome string
@@ -95,9 +94,9 @@ const (
 	BackfillDone      = "done" // every instant was started and ended
 )
 
-// Backfill starts runs of a workflow for a list of instants, a bounded number at a time.
-// An update rewrites how it stands (State, Started, Ended, Failed, Parallel, Modified) and
-// leaves what was asked.
+// Backfill starts runs of a workflow for a list of instants, a bounded number at a time. An update
+// rewrites its progress (State, Started, Ended, Failed, Parallel, Modified) and leaves the request
+// unchanged.
 type Backfill struct {
 	ID       int64 // made by its owner
 	Workflow dag.WorkflowID
@@ -105,7 +104,7 @@ type Backfill struct {
 	Trigger  string // whose instants these are; "": a list was given
 	State    string
 	Spec     []byte // as asked, in the canonical form of the trigger package
-	Instants []byte // what is to be started, packed in its order
+	Instants []byte // the instants to start, packed in their order
 	Total    int64  // of Instants
 	Started  int64  // how many of Instants have a run: the cursor
 	Ended    int64
@@ -126,8 +125,7 @@ type BackfillRun struct {
 	Run      dag.RunID
 }
 
-// ScheduleChanges is what a transaction writes for triggers. Only the owner of a shard
-// writes any of it.
+// ScheduleChanges are the writes of a transaction to triggers. Only the owner of a shard makes them.
 type ScheduleChanges struct {
 	TriggerInserts  []Trigger
 	TriggerUpdates  []Trigger // guarded by Revision: the row must be one revision behind
@@ -137,8 +135,8 @@ type ScheduleChanges struct {
 	BackfillInserts []Backfill
 	BackfillUpdates []Backfill // guarded by Revision
 	BackfillRuns    []BackfillRun
-	// Watermark, if not 0, raises the watermark of the fenced shards to it: the greatest
-	// instant up to which due work was looked for.
+	// Watermark, if it is not 0, is the greatest instant up to which due triggers were searched. The
+	// watermark of the fenced shards rises to it.
 	Watermark dag.Micros
 }
 
@@ -192,7 +190,7 @@ type FireQuery struct {
 // FireUnfired selects the lines without a run.
 const FireUnfired = "unfired"
 
-// FireKey is a place in a list of fires: by Decided, then the line's key, all descending.
+// FireKey is a position in a list of fires: by Decided, then by the line's key, all descending.
 type FireKey struct {
 	Decided  dag.Micros
 	Workflow dag.WorkflowID
@@ -201,8 +199,8 @@ type FireKey struct {
 	Key      string
 }
 
-// Check refuses what no engine takes: unknown states and outcomes, and values beyond their
-// bounds.
+// Check returns ErrRefused for values that no engine accepts: unknown states and outcomes, and values
+// beyond their bounds.
 func (c *ScheduleChanges) Check() error {
 	for _, list := range [][]Trigger{c.TriggerInserts, c.TriggerUpdates} {
 		for i := range list {
@@ -264,34 +262,33 @@ func (b *Backfill) check() error {
 	return nil
 }
 
-// Schedules is the part of a store that keeps triggers. Lists give at most 1,000 rows, but
-// for Due and Listening, whose limit is the caller's. Shards that a store does not have are
-// left out.
+// Schedules is the part of a store that keeps triggers. Lists return at most 1,000 rows, except Due and
+// Listening, whose limit the caller sets. Unknown shards are ignored.
 type Schedules interface {
 	// Clock is the store's clock now.
 	Clock(ctx context.Context) (dag.Micros, error)
 	Trigger(ctx context.Context, w dag.WorkflowID, name string) (Trigger, error)
 	Triggers(ctx context.Context, q TriggerQuery) ([]Trigger, error)
-	// Due reads triggers with 0 < Next ≤ until, the earliest first, those of one instant in
-	// any order. Their number costs nothing but the rows that are read: it goes by an index.
+	// Due reads triggers with 0 < Next ≤ until, the earliest first. Triggers of one instant come in any
+	// order. It reads an index, so other triggers cost nothing.
 	Due(ctx context.Context, shards []dag.ShardID, until dag.Micros, limit int) ([]Trigger, error)
 	// NextDue is the earliest Next of the shards; 0: none.
 	NextDue(ctx context.Context, shards []dag.ShardID) (dag.Micros, error)
-	// Listening reads the active triggers that hear of the ended runs of "namespace/name".
+	// Listening reads the active triggers that start on the end of runs of "namespace/name".
 	Listening(ctx context.Context, workflow string, limit int) ([]TriggerKey, error)
 	// Sensors lists the active triggers of some kinds in the shards. Triggers of the kinds
 	// of schedules cost it nothing.
 	Sensors(ctx context.Context, shards []dag.ShardID, kinds []string, after TriggerKey, limit int) ([]Trigger, error)
 
-	// LastFire is the newest line (by At, then Key) of a trigger; LastFire and FireByKey
-	// give ErrNotFound if there is none.
+	// LastFire returns the newest line (by At, then Key) of a trigger. LastFire and FireByKey return
+	// ErrNotFound if there is no such line.
 	LastFire(ctx context.Context, w dag.WorkflowID, trigger string) (Fire, error)
-	// FireByKey finds the line of an event by its id (the newest, at does not count), or
-	// with an empty key the line without a key that an instant falls into: At ≤ at ≤ Last.
+	// FireByKey finds the line of an event by its id: the newest, whatever its at. With an empty key it finds
+	// the line without a key that covers an instant: At ≤ at ≤ Last.
 	FireByKey(ctx context.Context, k TriggerKey, at dag.Micros, key string) (Fire, error)
 	Fires(ctx context.Context, q FireQuery) ([]Fire, error)
-	// FireDays lists what is kept of a trigger's lines that are forgotten, the newest days first, from before a
-	// day (0: from the newest).
+	// FireDays lists the counts of deleted lines of a trigger, the newest days first, from before a day (0:
+	// from the newest).
 	FireDays(ctx context.Context, k TriggerKey, before int32, limit int) ([]FireDay, error)
 
 	Backfill(ctx context.Context, id int64) (Backfill, error)

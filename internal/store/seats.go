@@ -9,32 +9,32 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Seat is a run that stands in a line. Its order there is by level, then by Asked; or by Asked alone.
+// Seat is a run in a line. Its order in the line is by level and then by Asked, or by Asked alone.
 type Seat struct {
 	Run   dag.RunID
 	Line  string
 	Level dag.Priority
 	Asked dag.Micros
-	Ages  bool // in its line who waits comes a level higher with each ageing
+	Ages  bool // a waiting run of its line rises a level with each ageing
 	Flat  bool // in its line levels do not count
 }
 
-// SeatQuery asks where seats are in their lines.
+// SeatQuery selects the seats whose positions are wanted.
 type SeatQuery struct {
 	Seats []Seat
-	// Most is about how many runs of each line are counted at the most, fewer if there are many lines.
+	// Most bounds about how many runs of each line are counted. It is less if there are many lines.
 	Most        int
 	Now, Ageing dag.Micros // of lines that age; Ageing 0: none does
 }
 
-// Place is where a seat is in its line.
+// Place is the position of a seat in its line.
 type Place struct {
 	Number int  // from 1; 0: more than Of are before it
 	Of     int  // how many are in the line
 	More   bool // there are more than Of
 }
 
-// Span is the part of a line from one seat up to and without another.
+// Span is the part of a line from one seat up to another one, without that.
 type Span struct {
 	Line     string
 	From, To Seat
@@ -43,11 +43,11 @@ type Span struct {
 	turn int // of the seats of its line in their order the first that comes after it
 }
 
-// seatSpanMin is how far at least each part of a line is counted.
+// seatSpanMin is the least number of runs that is counted of each part of a line.
 const seatSpanMin = 100
 
-// CountSeats makes places of the counts of spans, which do not overlap: whoever stands between two seats is
-// looked at once. inOrder is the engine's order of two runs that asked at the same instant; nil: by id.
+// CountSeats computes positions from the counts of spans, which do not overlap: a run between two seats is
+// counted once. inOrder is the engine's order of two runs that asked at the same instant; nil: by id.
 func CountSeats(q *SeatQuery, inOrder func(a, b *Seat) int, count func([]Span) ([]int, error)) ([]Place, error) {
 	if len(q.Seats) == 0 {
 		return nil, nil
@@ -85,7 +85,7 @@ func CountSeats(q *SeatQuery, inOrder func(a, b *Seat) int, count func([]Span) (
 	return placesOf(len(at), lines, spans, counts), nil
 }
 
-// level is what a seat's level is worth by now.
+// level is the present level of a seat, after ageing.
 func (q *SeatQuery) level(s *Seat) dag.Priority {
 	if s.Flat {
 		return 0
@@ -101,8 +101,8 @@ func begin(line string, level dag.Priority, asked dag.Micros) Seat {
 	return Seat{Line: line, Level: level, Asked: asked}
 }
 
-// spansOf parts a line at its seats. In one that ages, or where levels do not count, each level is parted for itself: of each the
-// eldest come before a seat.
+// spansOf divides a line at its seats. If the line ages, or if levels do not count in it, each level is
+// divided separately, because the eldest runs of each level come before a seat.
 func (q *SeatQuery) spansOf(seats []int, ordered func(a, b *Seat) int) (spans []Span) {
 	line := q.Seats[seats[0]].Line
 	part := func(first, last Seat, cut func(*Seat) Seat) {

@@ -28,13 +28,13 @@ import (
 var (
 	// ErrNotFound: no such row.
 	ErrNotFound = errors.New("not found")
-	// ErrFenced: the shard belongs to somebody else now, or its rows are not what the
-	// writer believes. Nothing was written. The writer's memory is worthless.
+	// ErrFenced: the shard has another owner now, or a row is not in the state that the writer expects.
+	// Nothing was written. The writer must drop what it holds in memory.
 	ErrFenced = errors.New("fenced")
 	// ErrRefused: the content was refused (a key that exists, a text with a NUL, a row
 	// too large). Nothing was written; a smaller batch may pass.
 	ErrRefused = errors.New("refused by the store")
-	// ErrUnknown: nobody knows whether the transaction happened.
+	// ErrUnknown: it cannot be known whether the transaction happened.
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrUnavailable: the store cannot write or read now (full, read-only, away).
 	// Nothing was written.
@@ -43,13 +43,15 @@ var (
 	ErrFull = fmt.Errorf("the disk is full: %w", ErrUnavailable)
 	// ErrCorrupt: a row that cannot be read: an unknown state, a damaged value.
 	ErrCorrupt = errors.New("corrupt row")
-	// ErrDamaged: the database itself cannot be read, or not all of it: more than rows, which are ErrCorrupt. No trying again helps.
+	// ErrDamaged: the database itself, or a part larger than single rows, cannot be read. Single rows are
+	// ErrCorrupt. Another try does not help.
 	ErrDamaged = errors.New("the database is damaged")
 	// ErrNameHeld: the name belongs to a listed worker or node.
 	ErrNameHeld = errors.New("the name is held by another member")
 	// ErrFormat: the database is of a format that this program does not know.
 	ErrFormat = errors.New("unknown database format")
-	// ErrLost: what was written may never come to the disk. The store is over; it must be opened anew, by another process best.
+	// ErrLost: the last writes may never reach the disk. The store cannot be used any more and must be opened
+	// again, if possible by another process.
 	ErrLost = errors.New("what was written may be lost; start again")
 )
 
@@ -61,18 +63,19 @@ type RunError struct {
 
 func (e *RunError) Error() string { return fmt.Sprintf("run %s: %v", e.Run, e.Err) }
 
-// Unwrap gives what was met.
+// Unwrap returns the error of the run.
 func (e *RunError) Unwrap() error { return e.Err }
 
-// Fence is what an owner holds of a shard. Seq numbers the shard's transactions. Epoch is the era × EpochsOfEra + how often
-// the shard was taken, so an owner of an older era holds no shard of a later one.
+// Fence is the proof of an owner that it holds a shard. Seq numbers the shard's transactions. Epoch is the
+// era × EpochsOfEra + the number of times that the shard was taken, so an owner of an older era holds no
+// shard of a later one.
 type Fence struct {
 	Shard dag.ShardID
 	Epoch int64
 	Seq   int64
 }
 
-// EpochsOfEra is how far the epochs of all shards rise with the era.
+// EpochsOfEra is the amount by which an era raises the epochs of all shards.
 const EpochsOfEra = 1 << 32
 
 // Era is the era of the database in which the shard was taken.
@@ -196,7 +199,7 @@ type Acquired struct {
 	Watermark dag.Micros // see ScheduleChanges
 }
 
-// Tells reports of a run whether the batch has history of it.
+// Tells returns a function that reports whether the batch has history of a run.
 func (b *Batch) Tells() func(dag.RunID) bool {
 	var of RunIndex
 	of.Reset(len(b.Events))
@@ -210,20 +213,19 @@ func (b *Batch) Tells() func(dag.RunID) bool {
 type RunRecord struct {
 	Run      dag.RunRow
 	Attempts []dag.AttemptRow // by task, then token
-	// Bad says why the rows could not be read; then only Run.ID counts. One damaged row
-	// must not keep the others from being loaded.
+	// Bad is the reason why the rows could not be read. Then only Run.ID is valid. One damaged row must not
+	// keep the others from being loaded.
 	Bad error
 }
 
-// LoadQuery asks for runs as their owner needs them. IDs, if not nil, names them;
-// otherwise it is the next Limit unfinished runs of the shard after After.
+// LoadQuery selects runs for their owner: those of IDs, or, if IDs is nil, the next Limit unfinished runs
+// of the shard after After.
 type LoadQuery struct {
 	Shard dag.ShardID
 	IDs   []dag.RunID
 	After dag.RunID
 	Limit int
-	// Moving leaves out those that stand aside, in line for what all shards share: see
-	// dag.Claim.Aside.
+	// Moving leaves out the runs that wait in a line for what all shards share; see dag.Claim.Aside.
 	Moving bool
 }
 
@@ -248,7 +250,7 @@ type WorkflowQuery struct {
 	Limit     int
 }
 
-// Info is what a database says of itself.
+// Info describes a database.
 type Info struct {
 	Engine   string // "sqlite", "postgres", "memory"
 	Location string
