@@ -9,14 +9,14 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// While the store is at work on a large transaction, the writer makes the next one, on top of what
-// memory says already; it is sent when the one before has committed. So there is still one transaction
-// at a time, in their order, and what is made ahead is nothing but memory that nobody has heard of: if
-// the one before fails, memory goes back to the rows, and the items are applied again.
+// While the store writes a large transaction, the writer makes the next one on top of the state in memory. It
+// sends the next one after the first has committed, so there is still one transaction at a time, in order.
+// The transaction made ahead exists only in memory, and no caller has seen it. If the first one fails, the
+// writer reloads the rows and applies the items again.
 //
-// What is made ahead must not ask the store for what the transaction under way is about to change. So
-// that one holds nothing but runs that have to do with no others (see plain), or only by what a gate that is
-// here has in memory, and of items only simple ones are applied ahead.
+// A transaction made ahead must not read rows that the transaction under way changes. So the transaction
+// under way holds only runs without relations to others (see plain), or with relations that the admission
+// owner on this node has in memory. Only simple items are applied ahead.
 
 // aheadRowsDefault is from how many rows on a transaction is large.
 const aheadRowsDefault = 400
@@ -32,8 +32,8 @@ type flight struct {
 	err  error
 }
 
-// depart has the store begin with the transaction that was made of items, if it is large and plain;
-// nil: it is for commit. What is made from now on is another one.
+// depart makes the store begin the transaction that was made of items, if it is large and plain. It returns
+// nil if the transaction is left to commit. Later changes go into a new transaction.
 func (w *writer) depart(items []item) *flight {
 	if !w.departs(items) {
 		return nil
@@ -41,7 +41,7 @@ func (w *writer) depart(items []item) *flight {
 	b := &w.tx.batch
 	w.stage()
 	f := &flight{tx: w.tx, n: len(items), done: make(chan struct{}, 1)}
-	for i := range b.Fences { // what is made ahead is numbered after it
+	for i := range b.Fences { // the transaction made ahead is numbered after it
 		w.held(b.Fences[i].Shard).Seq++
 	}
 	w.tx, w.spare = w.spare, nil
@@ -209,7 +209,7 @@ func (w *writer) arrive(f *flight) {
 
 // fold makes one of a flight that failed and what was made since: nothing of that was sent.
 func (w *writer) fold(f *flight) {
-	if s, can := w.e.cfg.Store.(store.Stager); can { // what was made since is made anew, perhaps in the same place
+	if s, can := w.e.cfg.Store.(store.Stager); can { // later transactions are made again, perhaps under the same number
 		s.Unstage()
 	}
 	made := w.tx

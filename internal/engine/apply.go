@@ -99,9 +99,8 @@ type keyOf struct {
 	key      string
 }
 
-// known finds the run that a submission has made before: by its key, or by its id if
-// somebody else than the engine chose it, or if it was applied in a transaction whose
-// outcome was unknown.
+// known finds the run that an earlier delivery of the submission has made: by its key, or by its id if the
+// caller chose the id, or if a transaction with an unknown outcome applied it.
 func (w *writer) known(it *item) (answer, bool) {
 	s := it.submit
 	if r := w.runs[s.ID]; r != nil {
@@ -237,7 +236,7 @@ func (w *writer) waits(r *dag.Run, ev *dag.Event) (_ *dag.Event, gated bool, err
 	return ev, ev.Wait != "", err
 }
 
-// called loads a run for a verb if it is not in memory because it stands in line.
+// called loads a run for a verb if the run is not in memory because it is queued.
 func (w *writer) called(r *dag.Run, it *item) (*dag.Run, error) {
 	switch {
 	case r != nil || w.bad[it.run] != "":

@@ -27,7 +27,7 @@ func (b *backfills) forget() {
 	b.over = nil
 }
 
-// retire is called between transactions: what is over need not be known.
+// retire drops the backfills that have ended. It is called between transactions.
 func (b *backfills) retire() {
 	for _, id := range b.over {
 		delete(b.known, id)
@@ -353,7 +353,7 @@ func (e *Engine) StartBackfill(ctx context.Context, b store.Backfill, once *stor
 	if b.Total < 1 || b.Parallel < 1 {
 		return b, fmt.Errorf("%w: a backfill of %d instants, %d at a time", ErrInvalid, b.Total, b.Parallel)
 	}
-	b.ID = e.host.Now().UnixMicro() // made here: whoever applies it twice meets it
+	b.ID = e.host.Now().UnixMicro() // chosen here, so that applying it twice finds the same row
 	a, err := e.operated(ctx, once, func(w *writer) answer { return w.startBackfill(b) })
 	return a.backfill, err
 }

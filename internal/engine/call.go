@@ -22,7 +22,7 @@ import (
 //   - The end of a child tells the parent's owner to look. It reads the child's rows and settles
 //     the call with them. A reload of the parent looks, too, so nothing depends on the telling.
 
-// childLetter is what is said to the owner of a child run, or of a parent.
+// childLetter is a message to the owner of a child run, or of a parent.
 type childLetter struct {
 	Workflow dag.WorkflowID `json:"workflow"` // of the run that it is about
 	Start    *childStart    `json:"start,omitempty"`
@@ -115,8 +115,8 @@ func (e *Engine) sameVersion(ctx context.Context, was *dag.RunRow, is *Prepared)
 	return err == nil && bytes.Equal(a.Digest, b.Digest), err
 }
 
-// sameGiven reports whether a run was given what a call gives now: what the call is for may have changed since, be it
-// that what it reads was done again, or that another item stands at the place of an instance.
+// sameGiven reports whether a run was given the same parameters as a call would give now. They may differ
+// because a task that the call reads ran again, or because another item has the index of an instance.
 func sameGiven(params []byte, is *Prepared) bool {
 	var was, now map[string]json.RawMessage
 	if len(is.Given) == 0 {
@@ -157,13 +157,13 @@ func (w *writer) sendChild(l letter) error {
 		w.tx.letters[wf.Shard] = append(w.tx.letters[wf.Shard], l)
 		return nil
 	}
-	if len(w.fences) > 1 { // what is not found here may have come to be at the next owner of the shard: its fence tells
+	if len(w.fences) > 1 { // a row that is missing here may exist at the shard's next owner: its fence tells
 		w.tx.addressed = append(w.tx.addressed, wf.Shard)
 	}
 	return w.hearChild(l.Child)
 }
 
-// hearChild takes in what is said of a run that is owned here.
+// hearChild applies a message about a run that is owned here.
 func (w *writer) hearChild(l *childLetter) error {
 	switch {
 	case l.Start != nil && l.Start.Generation > 1:
@@ -172,7 +172,7 @@ func (w *writer) hearChild(l *childLetter) error {
 		return w.startChild(l.Start)
 	case l.Order != nil:
 		it := item{run: l.Order.Run, ev: dag.Event{Kind: dag.EvIntent, Intent: l.Order.Intent, Task: dag.LeaderTask, Actor: "skein", Reason: clean(l.Order.Reason)}}
-		return w.event(&it).err // as a person's verb: it may have to ask anew for what it claims
+		return w.event(&it).err // like a verb of a person: it may have to ask for its claim again
 	case l.Look != nil:
 		if r := w.runs[l.Look.Run]; r != nil {
 			if a := r.Attempt(l.Look.Task); a != nil {
@@ -210,10 +210,10 @@ func (w *writer) startChild(s *childStart) error {
 	return w.catchUp(r)
 }
 
-// catchUp has a run that was started by a call do what its parent has wanted since. An order may overtake
-// the start, which travels by letter if another node owned the child's shard then, and finds nobody to tell.
-// Who gives an order has committed it before it is heard here, or is in this memory: if it came too early,
-// the parent says so now.
+// catchUp makes a run that was started by a call follow its parent's present intent. An order may overtake
+// the start and find no run, because the start travels as a message if another node owned the child's shard.
+// An order is committed before it is delivered here, or its sender is in this memory. So the parent's state
+// answers for an order that came too early.
 func (w *writer) catchUp(r *dag.Run) error {
 	up, task := r.Parent().Up(), r.Parent().Task
 	intent, a := dag.IntentRun, (*dag.AttemptRow)(nil)
@@ -259,7 +259,7 @@ func (w *writer) recoverChild(s *childStart) error {
 			return nil
 		}
 	}
-	if r.State.Terminal() && r.Generation < s.Generation { // it takes anew what it claims
+	if r.State.Terminal() && r.Generation < s.Generation { // it asks for its claim again
 		it := item{run: s.Run, ev: dag.Event{Kind: dag.EvRecover, Task: dag.LeaderTask, Actor: "skein", Reason: "its parent was recovered"}}
 		if a := w.step(&it, r); a.err != nil {
 			return a.err
@@ -302,8 +302,9 @@ func (w *writer) tellParent(r *dag.Run) error {
 	return w.sendChild(letter{Child: &childLetter{Workflow: up.Workflow, Look: &childLook{Run: up.Run, Task: p.Task}}})
 }
 
-// ended makes the end of a call of the end of its child; no item: the child goes on. If it does although its parent
-// is to end, somebody has had it go on after it was told, and it is told again.
+// ended turns the end of a child into the end of its call. It returns no item while the child runs. If the
+// child runs although its parent is to end, a person has resumed the child after the order, and the order is
+// sent again.
 func (w *writer) ended(ctx context.Context, p *dag.Prepare, child dag.Child, parent *dag.RunRow) (item, error) {
 	row, err := w.e.store.Run(ctx, child.Run)
 	if errors.Is(err, store.ErrNotFound) {

@@ -11,9 +11,8 @@ import (
 // sweeper is who asks for a check, in a run's history.
 const sweeper = SystemNamespace + "/" + RecoveryName
 
-// CheckAll has the writer look at runs of shards that are owned here once more, from their rows,
-// and repair what is wrong with them. It says of how many that was so. Done twice it finds
-// nothing the second time.
+// CheckAll makes the writer compare runs of owned shards with their rows, and repairs differences. It returns
+// the number of repaired runs. A second call finds nothing to repair.
 func (e *Engine) CheckAll(ctx context.Context, list []Suspect) (repaired int, err error) {
 	return ask(ctx, e.writer.inbox, func(w *writer) (repaired int, err error) {
 		for i := range list {

@@ -17,15 +17,15 @@ import (
 // Runs that wait for each other in a circle wait for ever. A run waits
 //
 //   - for each run that it has called;
-//   - at its workflow's max_concurrent_runs, for one of those that are through;
-//   - for a lock, for each run that has it; if nobody has, for those that asked before.
+//   - at its workflow's max_concurrent_runs, for one of the runs that were let through;
+//   - for a lock, for each run that holds it; if the lock is free, for the runs that asked earlier.
 //
-// Nothing else closes a circle. Who has a place in a queue runs, and lends it while it only waits; a slot
-// comes back with an attempt's end; whoever waits at a trigger's gate has nothing that others wait for; what a
-// dependent task waits for, another run may bring. Locks alone the gate looks after at once (commons_serve.go);
-// a circle through the gates of several shards nobody sees but who reads all of them: the sweep. Of each circle
-// the run that was the last to wait fails. What is found is so for good: who waits in a circle cannot leave it, so
-// two readings that agree, one after the other, have seen a state that was there in between.
+// Nothing else closes a circle. A run with a queue slot runs, and lends the slot while it only waits. An
+// attempt's end returns its slot. A run that waits at a trigger's limit holds nothing that others wait for.
+// Any other run may bring what a dependent task waits for. The admission owner finds circles of locks at once
+// (commons_serve.go). Only the sweep reads the limits of several shards together, so only it can find a
+// circle through them. In each circle the run that began to wait last fails. A circle is stable, because its
+// runs cannot leave it: if two successive readings agree, the circle existed in between.
 
 // waiter is a run that others may wait for.
 type waiter struct {
@@ -48,8 +48,9 @@ type waits struct {
 	wants   map[string]*queueOf
 }
 
-// queueOf is a list of waiters. Who moves does so for good, so what lies before the first one who does not is never
-// looked at again: many who wait for the same are looked at once, not once for each.
+// queueOf is a list of waiters. A waiter that moves stays so, so the head of the list before the first stuck
+// waiter is never examined again. Many runs that wait for the same thing then cost one pass, not one pass
+// each.
 type queueOf struct {
 	list  []*waiter
 	moved int // those at the head who move
@@ -121,7 +122,7 @@ func (g *waits) see(s *store.Standing) {
 	}
 }
 
-// settle finds out who waits in vain: everybody is taken to, until somebody that he waits for moves.
+// settle finds the runs that wait in vain: each waiter counts as stuck until a run that it waits for moves.
 func (g *waits) settle() {
 	for _, w := range g.all {
 		if up := g.of[w.Parent]; up != nil {
@@ -143,8 +144,8 @@ func (g *waits) settle() {
 			}
 		}
 	}
-	// Callers come before those they have called, who asks for a lock mostly behind who asked before: there and back
-	// again, so that a long chain is one pass.
+	// Callers come before the runs that they called, and a run that asks for a lock mostly comes after earlier
+	// ones. Passes in both directions resolve a long chain in one pass.
 	end := len(g.all) - 1
 	for pass, more := 0, true; more; pass++ {
 		more = false
@@ -172,7 +173,7 @@ func (g *waits) had(w *waiter) bool {
 	return w.Claim == nil || was.Claim.Stage == w.Claim.Stage && was.Claim.Asked == w.Claim.Asked && was.Claim.Grant == w.Claim.Grant
 }
 
-// waitsFor is somebody that a run waits for, and who does not move; nil: it may go on.
+// waitsFor returns a stuck waiter that the run waits for, or nil if the run may continue.
 func (g *waits) waitsFor(w *waiter) *waiter {
 	switch {
 	case atGate(&w.Standing):
@@ -192,7 +193,8 @@ func (g *waits) waitsFor(w *waiter) *waiter {
 	return nil
 }
 
-// lockFor is a lock that a run cannot have because of somebody who does not move; ahead if that one only asked before.
+// lockFor returns a lock that a run cannot have because of a stuck run o. ahead is true if o only asked
+// earlier.
 func (g *waits) lockFor(w *waiter) (name string, o *waiter, ahead bool) {
 	for _, name := range w.Claim.Locks {
 		for _, o := range g.has[name] {
@@ -232,8 +234,8 @@ func family(w *waiter) dag.RunID {
 	return w.Claim.Family
 }
 
-// circles are those in which runs wait. After settle everybody who waits in vain waits for somebody who does,
-// so whoever is followed long enough comes to a circle.
+// circles returns the circles in which runs wait. After settle each stuck run waits for a stuck run, so
+// following any of them ends in a circle.
 func (g *waits) circles() (all [][]*waiter) {
 	seen := map[*waiter]int{} // the walk on which it was
 	for i, w := range g.all {
@@ -377,7 +379,7 @@ func (e *Engine) explainCircle(ctx context.Context, v *RunView, x *explaining) e
 		return err
 	}
 	w := g.of[v.ID]
-	if w == nil { // nobody waits for it; it may wait all the same
+	if w == nil { // no run waits for it, but it may wait itself
 		w = &waiter{Standing: store.Standing{Run: v.ID, Workflow: v.RunRow.Workflow, State: v.State, Intent: v.Intent, Created: v.Created, Claim: v.Claim}}
 		for _, o := range g.all {
 			if o.Parent == v.ID {

@@ -20,7 +20,7 @@ func (w *writer) queueUp(r *dag.Run) (why string, d *denial, err error) {
 		if c, d, err = w.claimOf(r); c == nil {
 			return "", d, err
 		}
-	} else { // it asks anew: paused meanwhile, or in a new generation
+	} else { // it asks again: it was paused meanwhile, or is in a new generation
 		again := *r.Claim
 		c = &again
 	}
@@ -71,7 +71,7 @@ func (w *writer) left(id dag.RunID, asked dag.Micros) {
 	}
 }
 
-// released takes what a run that is quarantined has from it: its end is written beside its steps.
+// released gives back the claim of a quarantined run, whose end is written without a step.
 func (w *writer) released(r *dag.RunRow, b *store.Batch) {
 	if r.Claim == nil {
 		return
@@ -159,7 +159,8 @@ func (w *writer) claimed(r *dag.Run) {
 	}
 }
 
-// anew has a run ask anew that was paused while it waited, or that begins a new generation.
+// anew makes a run ask for its claim again if it was paused while it waited, or if it begins a new
+// generation.
 func (w *writer) anew(r *dag.Run, ev *dag.Event) error {
 	resumed := ev.Kind == dag.EvIntent && r.Claim.Stage == dag.ClaimNone
 	recovered := ev.Kind == dag.EvRecover || ev.Kind == dag.EvMark && ev.Wait != ""
@@ -281,7 +282,7 @@ func (w *writer) listen(said *word) error {
 	}
 	switch said.Kind {
 	case wordGrant:
-		_, err := w.goOn(said.Run, said.Claim) // who has left has said so
+		_, err := w.goOn(said.Run, said.Claim) // a run that has left has sent its own message
 		return err
 	case wordDeny:
 		return w.sendAway(said.Run, said.Claim, &denial{cause: said.Cause, why: said.Why, skip: said.Skip})
@@ -321,9 +322,9 @@ func (w *writer) listen(said *word) error {
 	return nil
 }
 
-// stillAsks reports whether a run asks for that now. The word may have lain here while the gate was
-// loaded from the rows, and the run was let through, and ended, by an owner of both shards: nobody
-// would ever give back what it got then.
+// stillAsks reports whether the run still asks for the claim of this message. The message may be old: while
+// the admission owner loaded the rows, an owner of both shards may have let the run through, and the run may
+// have ended. A grant to it would never come back.
 func (w *writer) stillAsks(said *word) (bool, error) {
 	if r := w.runs[said.Run]; r != nil {
 		return asks(r.Claim, said.Claim.Asked), nil
@@ -338,8 +339,8 @@ func (w *writer) stillAsks(said *word) (bool, error) {
 	return !row.State.Terminal() && asks(row.Claim, said.Claim.Asked), nil
 }
 
-// standAside forgets, after a commit, runs that stand in line and that no limit counts, if there
-// are many: their rows say it all, but for those that were changed again in a transaction made ahead.
+// standAside forgets, after a commit, queued runs that no limit counts, if there are many. Their rows hold
+// the whole state, except for runs that a transaction made ahead has changed again.
 func (w *writer) standAside() {
 	if len(w.runs) < asideMin {
 		return

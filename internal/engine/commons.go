@@ -10,27 +10,26 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Named queues, their rates, and locks belong to all shards. The owner of store.GateShard
-// grants them. What is held lies in the rows of the runs that hold it: this memory is made
-// of them, and of the messages that nobody has taken in yet. Locks and a place in a queue
-// are given in one step, so whoever waits has nothing, and whoever has a place waits for
-// nothing.
+// Named queues, their rates, and locks belong to all shards. The owner of store.GateShard grants them. The
+// rows of the runs record which run holds what. This memory is built from these rows and from the messages
+// that are not consumed yet. A run gets its locks and its queue slot in one step, so a waiting run holds
+// nothing, and a run with a queue slot waits for nothing.
 
 // commons is that memory. It is empty in a writer that does not own the shard.
 type commons struct {
 	loaded bool
 	queues map[string]*queue
-	of     map[dag.RunID]*claimant // who has something, and of each line the first
+	of     map[dag.RunID]*claimant // the runs that hold something, and the first of each queue
 	locks  map[string]*lock
 	lines  map[string]*line
-	open   map[string]bool   // lines where somebody may get through that could not before
+	open   map[string]bool   // queues in which a run may now get through that could not before
 	freed  map[string]bool   // locks, likewise
 	kin    int               // claimants that use the locks of ancestors: only they wait in circles
 	grants int64             // in the transaction being made
 	crews  map[crewKey]*crew // tasks that have places in queues, want one, or had one
 	turns  map[string]*turns
-	vacant map[string]bool // turns where somebody may get a place that could not before
-	// wake is when a rate or a pause lets somebody through; 0: nobody waits for that.
+	vacant map[string]bool // wait lists in which a run may now get a queue slot that could not before
+	// wake is when a rate or a pause lets a run through; 0: no run waits for that.
 	wake dag.Micros
 }
 
@@ -40,11 +39,11 @@ type queue struct {
 	lines map[string]*line
 }
 
-// claimant is a run that has something, or stands in line.
+// claimant is a run that holds something or is queued.
 type claimant struct {
 	run   dag.RunID
 	shard dag.ShardID
-	claim *dag.Claim // as its run has it, or will: another when it changes
+	claim *dag.Claim // as in the row of its run, now or after this transaction: a change makes another one
 	locks bool       // they are set aside for it, or held
 	slot  bool       // it has a place in its queue
 	line  *line
@@ -59,12 +58,13 @@ type line struct {
 	wait   int    // those that wait for locks
 	again  []*claimant
 	levels [dag.Levels]window
-	// full is what is said to those that find as many through as the queue lets, which is fullAt; 0: nobody was told yet.
+	// full is the reason given to runs that wait for a queue slot, and fullAt the limit that it names. 0: not
+	// given yet.
 	full   string
 	fullAt int32
 }
 
-// lock is who has a lock, and who wants it.
+// lock holds the runs that have a lock and those that want it.
 type lock struct {
 	name   string
 	family dag.RunID // whose members have it
@@ -87,7 +87,7 @@ func (g *commons) forget() {
 		crews: map[crewKey]*crew{}, turns: map[string]*turns{}, vacant: map[string]bool{}}
 }
 
-// busy reports whether somebody may get through now.
+// busy reports whether a run may get through now.
 func (g *commons) busy(now dag.Micros) bool {
 	return len(g.open)+len(g.freed)+len(g.vacant) > 0 || g.wake != 0 && g.wake <= now
 }
@@ -114,7 +114,7 @@ func removeAsked(list []*claimant, c *claimant) []*claimant {
 		case len(list) == 1: // its room is used again
 			list[0] = nil
 			return list[:0]
-		case i == 0: // what is at the head goes without a move of the others
+		case i == 0: // the head is removed without a move of the others
 			list[0] = nil
 			return list[1:]
 		}
@@ -153,7 +153,7 @@ func (g *commons) lockOf(name string) *lock {
 	return k
 }
 
-// tidy forgets what nobody uses.
+// tidy forgets a queue without runs.
 func (g *commons) tidy(l *line) {
 	if l.past > 0 || l.wait > 0 || len(l.again) > 0 || g.lines[l.name] != l {
 		return
@@ -170,8 +170,8 @@ func (g *commons) tidy(l *line) {
 	}
 }
 
-// enter has a claimant wait: for its locks, then for its place. It is false if there are so
-// many before it that only the store keeps it.
+// enter enqueues c for its locks and then for a queue slot. It returns false if the window in memory is full
+// and only the store keeps c.
 func (g *commons) enter(c *claimant) bool {
 	c.line = g.lineOf(c.claim)
 	if c.claim.Stage == dag.ClaimAgain {
@@ -183,7 +183,7 @@ func (g *commons) enter(c *claimant) bool {
 			v.more, v.from = true, c.claim.Asked
 		}
 		if v.more && c.claim.Asked >= v.from {
-			v.far = min(v.far, c.claim.Asked) // what comes behind has to be read, too
+			v.far = min(v.far, c.claim.Asked) // later runs have to be read, too
 			return false
 		}
 		return g.stand(c)
@@ -249,8 +249,8 @@ func (g *commons) leave(c *claimant) {
 	g.tidy(l)
 }
 
-// free reports whether a claimant may have a lock now: nobody has it and it is its turn, or an
-// ancestor's run has it.
+// free reports whether a claimant may have a lock now: the lock is free and it is the claimant's turn, or the
+// run of an ancestor holds it.
 func (g *commons) free(k *lock, c *claimant) bool {
 	if len(k.has) > 0 {
 		return k.family == c.family()
@@ -258,8 +258,9 @@ func (g *commons) free(k *lock, c *claimant) bool {
 	return g.turn(k, c)
 }
 
-// turn reports whether nobody comes before a claimant who wants the lock. Those who asked before, but
-// wait for another lock that its family has, do not: the family waits for it, and they for the family.
+// turn reports whether no other run comes before a claimant that wants the lock. Earlier claimants that wait
+// for another lock held by its family do not count: the family would wait for this lock, and they for the
+// family.
 func (g *commons) turn(k *lock, c *claimant) bool {
 	for _, o := range k.wants {
 		if o == c {
@@ -327,15 +328,16 @@ func (l *line) room(now dag.Micros) (ok bool, later dag.Micros) {
 	return true, 0
 }
 
-// pace uses up one of what a queue's rate lets through. What was not used in time is lost, but
-// for slack: the writer does not wake at every instant.
+// pace uses up one start of a queue's rate. Unused starts are lost, except within slack, because the writer
+// does not wake at every instant.
 func (q *queue) pace(now dag.Micros) {
 	const slack = 50_000
 	q.Paced = max(q.Paced, now-min(slack, q.Each/dag.Micros(q.Rate))) + q.Each/dag.Micros(q.Rate)
 }
 
-// head is the next of a line that has its locks: who had a place before, then by effective level if the queue's order
-// heeds it, then who asked first. It is nil if nobody waits, and while somebody may be the next whom only the store knows.
+// head returns the next run of a queue that has its locks: first the runs that had a queue slot before, then
+// by effective level if the queue orders by priority, then by the time of asking. It returns nil if no run
+// waits, and while the next run may be one that only the store knows.
 func (l *line) head(now dag.Micros, ageing dag.Micros) *claimant {
 	if len(l.again) > 0 {
 		return l.again[0]

@@ -49,7 +49,7 @@ func (w *writer) loadCommons(ctx context.Context) error {
 		w.aside += int(lines[i].Runs)
 	}
 	if g.loaded = true; w.e.cluster != nil {
-		w.aside = 0 // nobody knows whose they are
+		w.aside = 0 // their owners are not known
 	} else {
 		for _, r := range w.runs {
 			if r.Claim.InLine() {
@@ -122,7 +122,7 @@ func newClaimant(is *store.Claimant) *claimant {
 	return &claimant{run: is.Run, shard: is.Shard, claim: &claim}
 }
 
-// adopt takes in a claimant as its row, or a grant that is on its way, has it.
+// adopt takes in a claimant as its row has it, or as a grant that is on its way.
 func (g *commons) adopt(c *claimant) {
 	switch {
 	case g.of[c.run] != nil: // its grant is on its way
@@ -137,8 +137,8 @@ func (g *commons) adopt(c *claimant) {
 	}
 }
 
-// fillWindows reads the next of lines that are open and nearly empty, a page of each. It comes
-// before a transaction, when the store knows everybody who waits.
+// fillWindows reads a page of waiting runs for each open queue whose window is nearly empty. It is called
+// before a transaction, when the store knows every waiting run.
 func (w *writer) fillWindows(ctx context.Context) error {
 	g := &w.commons
 	for name := range g.open {

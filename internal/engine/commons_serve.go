@@ -28,15 +28,15 @@ type word struct {
 type wordKind string
 
 const (
-	wordAsk   wordKind = "ask"   // to the gate: it stands in line, or wants its place again
+	wordAsk   wordKind = "ask"   // to the admission owner: the run is queued, or wants its queue slot again
 	wordLeft  wordKind = "left"  // to the gate: it wants nothing any more, and has nothing
 	wordLend  wordKind = "lend"  // to the gate: its place is free, its locks are not
 	wordGrant wordKind = "grant" // from the gate
 	wordDeny  wordKind = "deny"  // from the gate
 
-	wordShare  wordKind = "share"  // to the gate: so many places its tasks want, and gave back
+	wordShare  wordKind = "share"  // to the admission owner: the queue slots that its tasks want, and those given back
 	wordOver   wordKind = "over"   // to the gate: it has ended, and its tasks have nothing
-	wordGave   wordKind = "gave"   // from the gate: so many places its tasks have got
+	wordGave   wordKind = "gave"   // from the admission owner: the queue slots that its tasks have got
 	wordRefuse wordKind = "refuse" // from the gate: its tasks get none
 )
 
@@ -53,8 +53,8 @@ func (w *writer) gateHere() bool {
 	return true
 }
 
-// comeIn takes a new claimant in, whose claim nobody else has yet. It may have everything at once; else it is said
-// what for it waits, or that it must not.
+// comeIn takes in a new claimant. The claimant may get everything at once. Otherwise comeIn returns the
+// reason of its wait, or its denial.
 func (w *writer) comeIn(c *claimant) (why string, d *denial) {
 	g := &w.commons
 	if was := g.of[c.run]; was != nil {
@@ -109,7 +109,7 @@ func (q *queue) full(why string) *denial {
 	return &denial{cause: dag.CauseQueue, why: why, skip: q.Overflow == store.OverflowSkip}
 }
 
-// held says why a line lets nobody through.
+// held says why a queue lets no run through.
 func (l *line) held() string {
 	q := l.q
 	of := ""
@@ -143,7 +143,7 @@ func each(p dag.Micros) string {
 	return "an hour"
 }
 
-// lockedBy says which lock a claimant waits for, and who has it.
+// lockedBy names the lock for which a claimant waits, and its holder.
 func (w *writer) lockedBy(c *claimant) string {
 	for _, name := range c.claim.Locks {
 		k := w.commons.lockOf(name)
@@ -201,7 +201,7 @@ func (w *writer) paced(q *queue) {
 	w.tx.batch.QueuePaces = append(w.tx.batch.QueuePaces, store.QueuePace{Name: q.Name, Paced: q.Paced})
 }
 
-// serve has everybody through who can be, after what the transaction has freed.
+// serve lets through every run that can be, after the transaction has freed locks and queue slots.
 func (w *writer) serve() error {
 	g := &w.commons
 	if !g.loaded {
@@ -306,7 +306,7 @@ func (w *writer) serveLine(l *line) (more bool, err error) {
 	}
 }
 
-// thin reports whether somebody waits whom only the store knows, and nobody else.
+// thin reports whether the store holds waiting runs of a level while few of them are in memory.
 func (l *line) thin() bool {
 	for p := range l.levels {
 		if v := &l.levels[p]; v.more && len(v.list) < windowThin {
@@ -372,9 +372,9 @@ func (w *writer) denied(c *claimant, d *denial) error {
 	return w.sendAway(c.run, c.claim, d)
 }
 
-// circle looks for a circle of families that wait for each other's locks, of which a claimant
-// is one, and denies the youngest that waits in it. Only who uses an ancestor's locks can close
-// one: everybody else waits before it has anything.
+// circle looks for a circle of families that wait for each other's locks and that includes the claimant. It
+// denies the youngest run that waits in the circle. Only a run that uses an ancestor's locks can close one:
+// every other run waits before it holds anything.
 func (w *writer) circle(from *claimant) *denial {
 	g := &w.commons
 	if g.kin == 0 {

@@ -11,16 +11,16 @@ type window struct {
 	more bool        // the store may have others, who asked at from or later
 	from dag.Micros
 	page int // how many are read next; 0: windowFill
-	// far is how far it was read before it was read once more for the locks of again.
+	// far is the point that reading had reached before it began again for the locks in again.
 	far   dag.Micros
 	again map[string]bool
 }
 
-// Bounds of a window: how many are read at a time when fewer than thin are left that have their
-// locks, and how many of those it grows to when knownMax are known in all lines together: until
-// then nobody has to be read again who came while the gate was here. Who waits for a lock stands
-// in its line instead, of which wantsMax are known, so that a crowd at a lock neither fills the
-// memory nor hides who is behind it.
+// Bounds of a window of waiting runs. When fewer than windowThin runs with free locks are left, windowFill
+// are read at a time. The window grows to windowMax; until knownMax runs are known in all queues together, no
+// run that arrived under this owner has to be read again. A run that waits for a lock is in the lock's list
+// instead, of which wantsMax are known, so that many runs at one lock neither fill the memory nor hide the
+// runs behind them.
 const (
 	windowFill = 200
 	windowThin = 50
@@ -56,10 +56,10 @@ func (g *commons) stand(c *claimant) bool {
 	return true
 }
 
-// crowded reports whether so many want a lock that a claimant cannot have now that this one need
-// not be known before they are fewer. It is noted where it is found then. Who uses the locks of
-// ancestors is always known: it may have to be found in a circle. And who does not wait for locks
-// is told so.
+// crowded reports whether the known runs that want one of c's locks are so numerous that c need not be in
+// memory until there are fewer. It notes the lock, so that c is read then. A run that uses the locks of its
+// ancestors is always known, because it may be part of a circle. So is a run that does not wait for locks,
+// because it must get its refusal.
 func (g *commons) crowded(c *claimant) bool {
 	if !c.claim.Family.IsZero() || c.claim.Fail {
 		return false

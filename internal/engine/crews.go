@@ -30,13 +30,13 @@ type crew struct {
 	priority dag.Priority
 	share    dag.Share // Got is what was given, though its run may not know it yet
 	turns    *turns
-	listed   bool // it wants a place, and stands in turns
+	listed   bool // it wants a queue slot and is in turns
 }
 
 func (c *crew) key() crewKey { return crewKey{c.run, c.share.Queue} }
 
-// turns is a line of crews for one key of a queue. Who was given a place stands behind the others
-// then, so that a run with many tasks keeps nobody out.
+// turns is the wait list of crews for one key of a queue. A crew that got a slot moves behind the others, so
+// that a run with many tasks keeps no other run out.
 type turns struct {
 	name   string
 	queue  string
@@ -122,7 +122,7 @@ func (g *commons) enroll(run *crew) {
 	k := run.key()
 	c := g.crews[k]
 	if c != nil && c.share.Life < run.share.Life {
-		g.dismiss(c) // its run has begun anew since
+		g.dismiss(c) // its run has begun again since
 		c = nil
 	}
 	switch {
@@ -215,8 +215,8 @@ func (w *writer) serveCrews() error {
 	return nil
 }
 
-// turnsInTurn are the lines that may let somebody through, that of the one who has waited longest
-// before the others: they may share a rate.
+// turnsInTurn returns the wait lists that may let a run through, the longest waiting first, because they may
+// share a rate.
 func (g *commons) turnsInTurn(now, ageing dag.Micros) []*turns {
 	var all []*turns
 	heads := map[*turns]*crew{}
@@ -286,8 +286,7 @@ func (w *writer) gave(c *crew) {
 	w.receiveShare(c.run, &given)
 }
 
-// turnAway has the tasks of a crew fail: there is no such queue. What it wants is nothing from then on,
-// which its run says, too.
+// turnAway fails the tasks of a run that wait for a missing queue, and clears the run's demand in its row.
 func (w *writer) turnAway(c *crew) error {
 	c.turns.unlist(c)
 	c.share.Need = c.share.Got
@@ -302,7 +301,7 @@ func (w *writer) turnAway(c *crew) error {
 	return nil
 }
 
-// heldTurns says why a line lets nobody through.
+// heldTurns explains why a wait list lets no run through.
 func heldTurns(q *store.Queue, s *dag.Share, has int64, now dag.Micros) (what, unblocks string, expected dag.Micros) {
 	switch state := effective(q, now); {
 	case state != store.QueueActive:

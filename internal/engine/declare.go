@@ -24,7 +24,7 @@ type triggers struct {
 	heardSince time.Time
 }
 
-// triggersMax bounds what is known; what is dropped is read again.
+// triggersMax bounds the triggers in memory. A dropped one is read again when needed.
 const triggersMax = 10_000
 
 func (t *triggers) forget() {
@@ -211,12 +211,12 @@ func (w *writer) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, erro
 			plan, err = w.e.cfg.Planner.Passed(t, now, pausedReason(t))
 		case t.Next != 0 && t.Next <= now && w.byHand():
 			plan, err = w.e.cfg.Planner.Passed(t, now, "no server ran to start it, and then the trigger was changed")
-		case w.tx.rows >= takeMax*rowsPerItem: // what is left of more than a transaction starts
+		case w.tx.rows >= takeMax*rowsPerItem: // more is due than one transaction can start
 			plan, err = w.e.cfg.Planner.Passed(t, now, "the trigger was changed when more was due than is started at once")
 		default:
 			plan, err = w.e.cfg.Planner.Plan(t, now)
 		}
-		if err != nil { // damaged: what it owed nobody can say, and it must be possible to replace it
+		if err != nil { // a damaged row: its due instants cannot be computed, and it must be possible to replace it
 			return t, w.undecided(t, now, err)
 		}
 		was := *t
@@ -298,7 +298,7 @@ func sortedNames(m map[string]*store.Trigger) []string {
 	return names
 }
 
-// PauseTrigger stops a trigger from firing, or lets it fire again: what passed in between is
+// PauseTrigger stops a trigger from firing, or lets it fire again. The instants that pass meanwhile are
 // recorded as skipped, in one line. once is as in SetState.
 func (e *Engine) PauseTrigger(ctx context.Context, k store.TriggerKey, p Pause, once *store.Request) error {
 	if err := checkTexts("reason", p.Reason, "actor", p.Actor); err != nil {
@@ -352,7 +352,7 @@ func (w *writer) pauseTrigger(k store.TriggerKey, p Pause) error {
 	default:
 		next.State, next.Actor, next.Reason = store.TriggerActive, "", ""
 		if t.Kind == kindFile {
-			next.Since = now // what arrived meanwhile was there before
+			next.Since = now // a file that arrived during the pause counts as present before
 		}
 		clear(w.triggers.heard) // it listens again
 	}

@@ -43,7 +43,7 @@ type definitions struct {
 	names *directory // what the gateways keep of them
 }
 
-// definitionsMax bounds them; what is dropped is read again.
+// definitionsMax bounds the definitions in memory. A dropped one is read again when needed.
 const definitionsMax = 10_000
 
 func (d *definitions) forget() {
@@ -51,7 +51,7 @@ func (d *definitions) forget() {
 	d.names.forget()
 }
 
-// trim is called between transactions: what is changed in one must be found in it.
+// trim is called between transactions, because a transaction must find the definitions that it changed.
 func (d *definitions) trim() {
 	if len(d.known) > definitionsMax {
 		d.forget()
@@ -93,8 +93,8 @@ func (w *writer) named(namespace, name string, beside *dag.ShardID) (store.Workf
 	return w.workflow(wf.ID)
 }
 
-// fresh is a workflow to be: beside another, or on the shard that has fewest, so that few workflows spread
-// evenly. If that is elsewhere, so is the change.
+// fresh prepares a new workflow. Its shard is that of the given workflow, or the one with the fewest
+// workflows, so that they spread evenly. It returns Elsewhere if another node owns the shard.
 func (w *writer) fresh(namespace, name string, beside *dag.ShardID) (store.Workflow, error) {
 	wf := store.Workflow{Namespace: namespace, Name: name}
 	if len(w.fences) == 0 {

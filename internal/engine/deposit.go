@@ -9,14 +9,13 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// depositTries bounds how often a deposit is tried whose outcome nobody knows, or that met
-// another one under its key.
+// depositTries bounds the tries of a deposit whose outcome is unknown, or that conflicts with another one
+// under its key.
 const depositTries = 3
 
-// Deposit starts a run whose owner cannot be reached, or that nobody owns now: it writes the
-// run's row as submitted, and whoever owns the shard finds it there. When it returns without
-// an error, the run is durable. The same submission may go both ways: its id and its key make
-// them meet.
+// Deposit starts a run whose owner cannot be reached, or whose shard has no owner. It writes the run's row as
+// submitted, and the next owner of the shard finds it there. When it returns without an error, the run is
+// durable. The same submission may also reach the owner directly: its id and its key make the two meet.
 func (e *Engine) Deposit(ctx context.Context, s Submission) (Accepted, error) {
 	if e.cluster == nil {
 		return Accepted{}, fmt.Errorf("%w: this node is alone and owns every shard", ErrUnavailable)
@@ -64,7 +63,7 @@ func (e *Engine) deposited(ctx context.Context, s *Submission) (Accepted, bool, 
 	return Accepted{Run: a.run, Existing: row.ID != s.ID}, true, a.err
 }
 
-// submitted is the row of a run that nobody has stepped yet.
+// submitted returns the row of a run that has not been stepped yet.
 func (e *Engine) submitted(ctx context.Context, s *Submission) (dag.RunRow, error) {
 	wf, err := e.store.WorkflowByID(ctx, s.Workflow.ID)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 type directory struct {
 	mu      sync.Mutex // protects following fields
 	known   map[workflowName]store.Workflow
-	changes uint64 // rises with every forget: what was read before is not kept
+	changes uint64 // rises with every forget, so that an outdated read is not kept
 }
 
 type workflowName struct{ namespace, name string }

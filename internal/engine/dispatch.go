@@ -37,8 +37,7 @@ type AttemptID struct {
 	Token dag.Token
 }
 
-// Executor runs attempts. It is the seam behind which workers are: in this process, in a
-// keeper beside it, or on other machines.
+// Executor runs attempts. Workers are behind it: in this process, in its keeper, or on other machines.
 type Executor interface {
 	// Start runs attempts. It does not block for them, and the slice is the engine's again
 	// when it returns; every attempt is reported once by Engine.Report. One that is
@@ -149,7 +148,7 @@ func (w *writer) fill(most int) {
 		}
 		h, ok := w.slot(place)
 		if !ok {
-			break // it was lent this moment; who gives it back wakes us
+			break // the slot was just lent to another owner; its return wakes the writer
 		}
 		w.tx.current = r
 		w.tx.tried++
@@ -189,7 +188,7 @@ func (w *writer) slot(p dag.Place) (dag.HandlerID, bool) {
 func (w *writer) handOver(r *dag.Run, p dag.Place, h dag.HandlerID) (a Assignment) {
 	mine, given := h == w.e.me().ID, false
 	defer func() {
-		if given { // else it panics, and nobody has the slot
+		if given { // after a panic the slot is released
 			return
 		}
 		if mine {
@@ -237,7 +236,7 @@ func (w *writer) assign(r *dag.Run, t dag.TaskID, h dag.HandlerID) Assignment {
 	return a
 }
 
-// assignment says of an attempt of a run what who has it must know.
+// assignment returns what the holder of an attempt must know of it and of its run.
 func assignment(r *dag.Run, is *dag.AttemptRow) Assignment {
 	t := is.Task
 	a := Assignment{Run: r.ID, Task: t, Token: is.Token, Workflow: r.Workflow, Version: r.Version, Generation: is.Generation, Shard: r.Shard, Handler: is.Handler, Graph: r.Graph}
@@ -308,8 +307,8 @@ func (w *writer) dispatch(as []Assignment) (abroad bool) {
 // leadPauseMax bounds the pause between two tries to read a version.
 const leadPauseMax = time.Second
 
-// lead does Leader work beside the shard: the graph of a large or not yet known version.
-// A store that does not answer is no fault of the run: it is asked again.
+// lead does Leader work in a goroutine of its own: the graph of a large version, or of one that is not in
+// memory yet. If the store does not answer, the run is not at fault, and the store is asked again.
 func (w *writer) lead(a Assignment) {
 	if w.leading[a.key()] {
 		return

@@ -17,14 +17,15 @@ const (
 	dueLook = 15 * time.Second
 	// duePause is how long a trigger that cannot be decided holds back the next look.
 	duePause = time.Second
-	// clockFresh is how long a reading of the store's clock is good for, beside what has passed since by this machine's.
+	// clockFresh is how long a reading of the store's clock may be used, with the time elapsed on this machine
+	// added.
 	clockFresh = time.Second
 	// clockBack is how far a clock goes back before it is worth a word.
 	clockBack = 2 * time.Second
 )
 
-// due is what the writer knows of the instants to come. The rows are read and worked out
-// beside the writer (look); it only carries out.
+// due is the writer's view of the coming instants. A separate goroutine (look) reads the rows and computes
+// the plans; the writer only carries them out.
 type due struct {
 	read    func() time.Time // the clock of this machine
 	next    dag.Micros       // the earliest instant not decided; 0: none
@@ -65,8 +66,8 @@ type reading struct {
 	asOf time.Time
 }
 
-// readClock is for whoever is about to decide what is due at somebody's wish: between two looks the
-// store's clock may have been set back, and nothing is to happen before its time for that.
+// readClock reads the store's clock for a caller that is about to decide what is due on request. The clock
+// may have been set back between two looks, and nothing may happen before its time.
 func (e *Engine) readClock(ctx context.Context) (reading, error) {
 	wall, err := e.store.Clock(ctx)
 	if err != nil {
@@ -75,7 +76,8 @@ func (e *Engine) readClock(ctx context.Context) (reading, error) {
 	return reading{wall, e.host.Now()}, nil
 }
 
-// goBy has the instants go by a reading from here on, if none is newer. One that is old by now, because the process stood still, is made anew.
+// goBy makes the instants follow a reading, if none is newer. If the process stood still and the reading is
+// old, goBy reads the clock again.
 func (w *writer) goBy(r reading) {
 	d := &w.due
 	if d.read().Sub(r.asOf) > clockFresh {
@@ -120,7 +122,7 @@ func (d *due) left() time.Duration {
 // byHand: see Config.
 func (w *writer) byHand() bool { return w.e.cfg.ByHand != nil && w.e.cfg.ByHand() }
 
-// look reads what is due and works out what it owes, beside the writer.
+// look reads what is due and computes its plans, in a goroutine of its own.
 func (w *writer) look(ctx context.Context) {
 	if w.e.cfg.Planner == nil || w.due.looking || w.due.wait() > 0 || w.byHand() {
 		return
@@ -146,7 +148,7 @@ func (w *writer) looked(l *look) {
 	if l.read {
 		d.next = earliest(l.next, d.changed)
 	}
-	// A damaged row is due for ever, and nobody can read it.
+	// A damaged row stays due, and no plan can be made for it.
 	if stuck := l.decided == 0 && d.next != 0 && d.next <= l.now; stuck || l.failed > 0 {
 		d.next = max(d.next, d.now()+dag.Micros(duePause.Microseconds()))
 	}
@@ -201,8 +203,9 @@ func (l *look) fail(ctx context.Context, err error) {
 	l.failed++
 }
 
-// decide has the writer carry out what a page of triggers owes, and waits for it. It reports whether the next
-// page is another one: an owner of before, who does not know yet that its shards are others', decides nothing.
+// decide makes the writer carry out the due instants of a page of triggers, and waits for it. It reports
+// whether the next page is a different one: a former owner that does not know yet that its shards have moved
+// decides nothing.
 func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micros) bool {
 	items := make([]item, 0, len(page))
 	told := make(chan struct{}, len(page))
@@ -246,8 +249,8 @@ func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micro
 	return stale < len(items)
 }
 
-// setAside pauses a trigger whose row nobody can understand, so that it is not due for ever
-// and others wait behind it. The ledger says what it missed; an edit replaces it.
+// setAside pauses a trigger with a damaged row, so that it is not due for ever and holds up the others. The
+// ledger says what it missed. An edit replaces the row.
 func (w *writer) setAside(was *store.Trigger, cause error) error {
 	t, err := w.trigger(keyOfTrigger(was))
 	if err != nil || t == nil || w.held(t.Shard) == nil || t.State != store.TriggerActive || t.Revision != was.Revision {
@@ -263,13 +266,12 @@ func (w *writer) setAside(was *store.Trigger, cause error) error {
 	return nil
 }
 
-// decide carries out a plan. If the trigger is not any more as it was when the plan was made,
-// another one is made: whoever edited it has decided what was due, but one that only heard of
-// something has not.
+// decide carries out a plan. If the trigger has changed since the plan was made, decide makes another plan:
+// an edit has decided what was due, but a mere event has not.
 func (w *writer) decide(was *store.Trigger, p *Plan, until dag.Micros) answer {
 	k := keyOfTrigger(was)
 	if w.triggers.known[k] == nil && w.triggers.touched != nil && !w.triggers.touched[k] {
-		w.triggers.known[k] = was // nobody else writes it
+		w.triggers.known[k] = was // this writer is the only one that writes it
 	}
 	t, err := w.trigger(k)
 	switch {

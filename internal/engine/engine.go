@@ -28,30 +28,29 @@ type Config struct {
 	SubmitMax int
 	// AheadRows is from how many rows of a transaction on the next one is made while it is under way; 0: 400.
 	AheadRows int
-	// EvaluateMax is how long one transaction evaluates conditions and keys; what is left is evaluated beside the
-	// writer. 0: 20 ms; negative: it evaluates none.
+	// EvaluateMax bounds the time in which one transaction evaluates conditions and keys. The rest is evaluated
+	// in other goroutines. 0: 20 ms; negative: it evaluates none.
 	EvaluateMax time.Duration
-	// Reap kills what attempts of earlier lives of this node left running; it is called
-	// before their tasks are given to anybody again, and again if the engine has to load
-	// them once more. nil: nothing can be left.
+	// Reap kills the processes of attempts that earlier handlers of this node left running. It is called before
+	// their tasks are assigned again, and again if the engine has to reload them. nil: none can be left.
 	Reap func(ctx context.Context, lost []dag.AttemptRow) error
 	// Life, if not nil, goes on with an earlier life of this node, whose attempts have outlived
 	// its process. nil: a new life begins, and what earlier ones held is lost.
 	Life *Life
 	// Planner knows what triggers mean; nil: nothing is declared, nothing fires.
 	Planner Planner
-	// Preparer finds out what logical tasks wait for; nil: nobody does.
+	// Preparer finds out what logical tasks wait for. nil: there are none.
 	Preparer Preparer
 	// Namer knows what definitions name of the things that all shards share; nil: nothing is named.
 	Namer Namer
-	// ByHand, if not nil, says that now only people start runs here: what is due stays due, for
-	// a later engine or a moment when it says no. What hears of a run's end still does: it
-	// would not hear of it again. It is asked on the writer's goroutine.
+	// ByHand, if not nil, reports whether only people may start runs now. Due instants then stay due for a later
+	// engine, or until ByHand returns false. Triggers that follow the end of a run still fire, because the event
+	// comes only once. ByHand is called on the writer's goroutine.
 	ByHand func() bool
 	// Declared, if not nil, is called when triggers were declared, paused or resumed, and when
 	// other shards are owned than before; on the writer's goroutine.
 	Declared func()
-	// Past remembers what the store has confirmed; nil: nobody notices when the store goes back.
+	// Past remembers what the store has confirmed. nil: the engine does not notice when the store goes back.
 	Past Past
 	// Peers makes this engine one of a cluster: it owns what Own says. The store must be a
 	// store.Cluster. nil: it is alone and owns every shard.
@@ -116,7 +115,7 @@ type Stats struct {
 	AttemptsEnded           atomic.Int64
 	Rejected                atomic.Int64 // reports of those who hold nothing any more
 	Lost, Repaired          atomic.Int64
-	RunsRevived             atomic.Int64 // brought back after their end: each ends once more
+	RunsRevived             atomic.Int64 // runs that continued after their end: each ends again
 	Retaken, Quarantined    atomic.Int64
 	Poisoned                atomic.Int64 // tasks that failed because they were lost too often
 	Expired                 atomic.Int64 // runs deleted because they need not be kept
@@ -124,7 +123,7 @@ type Stats struct {
 	ReadyTasks, InboxItems  atomic.Int64 // as of the last transaction
 	Sweeps                  atomic.Int64
 	Regressed               atomic.Int64         // times that the store went back to an earlier state
-	Evaluated               atomic.Int64         // conditions that were evaluated beside the writer
+	Evaluated               atomic.Int64         // conditions that were evaluated outside the writer's goroutine
 	Faults                  [faults]atomic.Int64 // what sweeps found and repaired, as Faults lists them
 
 	meter *Meter
@@ -221,8 +220,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Run owns the shards until ctx ends. It returns when nothing of it runs any more; what
-// was accepted is in the store and goes on at the next Run of any engine.
+// Run owns the shards until ctx ends. It returns when all its goroutines have ended. Accepted work is in the
+// store, and the next Run of any engine continues it.
 func (e *Engine) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer e.host.Wait(&wg)

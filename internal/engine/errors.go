@@ -19,7 +19,7 @@ var (
 	ErrUnavailable = errors.New("unavailable")
 	// ErrFull is the ErrUnavailable of a full disk.
 	ErrFull = fmt.Errorf("no room on the disk: %w", ErrUnavailable)
-	// ErrDamaged says that rows cannot be used, as somebody or something has changed them.
+	// ErrDamaged says that rows were changed from outside and cannot be used.
 	ErrDamaged = errors.New("what is stored is damaged")
 	// ErrFenced answers a report under an old token: its sender holds nothing any more.
 	ErrFenced = errors.New("fenced")

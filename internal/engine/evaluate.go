@@ -13,7 +13,7 @@ import (
 const (
 	// evaluateMaxDefault is how long one transaction evaluates expressions.
 	evaluateMaxDefault = 20 * time.Millisecond
-	// evaluatorsMax is how many goroutines evaluate conditions beside the writer.
+	// evaluatorsMax bounds the goroutines that evaluate conditions for the writer.
 	evaluatorsMax = 2
 	// evaluateTurn is how long one of them evaluates for one run before the next run has its turn.
 	evaluateTurn = 20 * time.Millisecond
@@ -21,8 +21,8 @@ const (
 	evaluatedMax = 256
 )
 
-// evaluating is what waits to be evaluated beside the writer. The writer and its helpers share it. Runs take turns, so
-// that a run with many conditions does not hold up those of others.
+// evaluating holds the conditions that wait to be evaluated outside the writer's goroutine. The writer and
+// its helpers share it. Runs take turns, so that a run with many conditions does not hold up those of others.
 type evaluating struct {
 	mu      sync.Mutex // protects following fields
 	todo    map[dag.RunID][]dag.Evaluation

@@ -15,7 +15,7 @@ import (
 type Reason struct {
 	Kind     string // ended, paused, stopping, limit, queue, lock, splitting, needs, slot, place, resources, retry, operator, running, wait, approval, call, circle, start_deadline, nobody
 	What     string // a sentence
-	Holder   string // who has what it waits for
+	Holder   string // the run, worker or person that it waits for
 	Since    dag.Micros
 	Unblocks string // what will move it, or what a person can do
 	Expected dag.Micros
@@ -54,7 +54,8 @@ type Explanation struct {
 const (
 	// reasonsMax bounds an explanation.
 	reasonsMax = 50
-	// goingMax bounds what it says of tasks that somebody has, or that wait outside the run: room is left for those that nobody has.
+	// goingMax bounds the reasons for tasks that have started or wait outside the run, so that the others have
+	// room.
 	goingMax = 40
 )
 
@@ -100,10 +101,10 @@ func (e *Engine) Explain(ctx context.Context, id dag.RunID, task string) (Explan
 	return x.Explanation, err
 }
 
-// startServer unblocks whatever stands because nobody is there.
+// startServer is the remedy if no server runs.
 const startServer = "a server over this data folder: skein server"
 
-// explainNobody says that nobody works here: this engine only reads, and who ever had something is gone.
+// explainNobody adds a reason if no server holds the data folder: this engine only reads.
 func (e *Engine) explainNobody(x *explaining) {
 	if e.reads() {
 		x.add(Reason{Kind: "nobody", Code: "no_server",
@@ -172,7 +173,8 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *explaining) erro
 	return e.explainStartBy(ctx, v, x, waiting...)
 }
 
-// explainGoing covers the tasks that somebody has or that wait outside the run, and returns those that wait for a slot.
+// explainGoing covers the tasks that have started or wait outside the run, and returns those that wait for a
+// slot.
 func (e *Engine) explainGoing(ctx context.Context, v *RunView, x *explaining) (waiting []dag.TaskID, err error) {
 	looks := 0
 	for t := range x.views {
@@ -200,7 +202,7 @@ func (e *Engine) explainGoing(ctx context.Context, v *RunView, x *explaining) (w
 	return waiting, nil
 }
 
-// explainWaiting says which limit holds a run back, and who is through it.
+// explainWaiting says which limit holds a run back, and which runs it has let through.
 func (e *Engine) explainWaiting(ctx context.Context, v *RunView, x *explaining) error {
 	r := Reason{Kind: "limit", Code: "run_limit", What: "a limit on concurrent runs holds it back",
 		Since: v.Created, Unblocks: "the end of one of them"}
@@ -262,10 +264,11 @@ func (e *Engine) waitsFor(ctx context.Context, v *RunView, atTrigger bool) (olde
 	return oldest, nil
 }
 
-// isDue reports whether the try after an attempt is due: who waits for a person has none.
+// isDue reports whether the try after an attempt is due. A task that waits for a person's decision has no
+// such time.
 func isDue(a *dag.AttemptRow, now dag.Micros) bool { return a.RetryAt != 0 && a.RetryAt <= now }
 
-// explainHeld covers a task that somebody has, or that waits for its next try.
+// explainHeld covers a task with an open attempt, or one that waits for its next try.
 func (e *Engine) explainHeld(v *RunView, t *TaskView, x *explaining) {
 	a := &t.Attempts[len(t.Attempts)-1]
 	if t.State == dag.RetryWait && a.Cause == dag.CauseAsk {
@@ -285,7 +288,7 @@ func (e *Engine) explainHeld(v *RunView, t *TaskView, x *explaining) {
 			r.Unblocks = "time, or skein task retry " + a.Run.String() + "/" + t.Name
 			r.Code, r.Actions = "lost_again", on(v.ID, t.Name, "retry")
 		}
-		if v.Intent == dag.IntentPause { // who knows when that ends
+		if v.Intent == dag.IntentPause { // no time can be given for the end of a pause
 			r.What += ", once its run goes on"
 			r.Unblocks, r.Expected = "skein run resume "+v.ID.String(), 0
 			r.Actions = on(v.ID, "", "resume")

@@ -22,9 +22,8 @@ const (
 	positionsMax = 20_000
 )
 
-// explainClaim says what a run waits for of what all shards share: queue or lock, who has it,
-// its place in the line, since when, and what lets it through. It reads rows only, so any
-// node can tell.
+// explainClaim explains a wait for something that all shards share: the queue or lock, its holder, the run's
+// position, since when, and what lets the run through. It reads rows only, so any node can answer.
 func (e *Engine) explainClaim(ctx context.Context, v *RunView, x *explaining) error {
 	c := v.Claim
 	since := c.Asked
@@ -119,7 +118,7 @@ func seatOf(r *dag.RunRow) store.Seat {
 	return store.Seat{Run: r.ID, Line: r.Claim.Line(), Level: r.Claim.Level, Asked: r.Claim.Asked}
 }
 
-// seat tells of those of a page that stand in line where they are.
+// seat adds their positions to the queued runs of a page.
 func (e *Engine) seat(ctx context.Context, views []RunView) error {
 	q := store.SeatQuery{Most: positionsMax, Ageing: dag.Micros(e.cfg.Ageing.Microseconds())}
 	var at []int
@@ -189,7 +188,7 @@ func (e *Engine) holders(ctx context.Context, of func(*dag.Claim) bool) ([]store
 	return found, nil
 }
 
-// runsOf names the first of so many runs.
+// runsOf names the first of a number of runs.
 func runsOf(first []store.Claimant, of int) string {
 	var names []string
 	for i := range first {
@@ -206,7 +205,7 @@ type QueueView struct {
 	store.Queue
 	Held    int64 // places taken
 	Waiting int64 // runs in its lines
-	Keys    int64 // lines with somebody in them, or with a place taken
+	Keys    int64 // keys with a run that waits, or with a queue slot in use
 	// Of tasks, which are counted apart: places taken, how many more are wanted, and, when one queue is
 	// read, by whom.
 	TasksHeld    int64
@@ -289,7 +288,7 @@ func (e *Engine) filled(ctx context.Context, page []store.Queue) ([]QueueView, e
 	return all, err
 }
 
-// LockView is a lock that somebody has.
+// LockView is a lock that a run holds.
 type LockView struct {
 	Name  string
 	Run   dag.RunID

@@ -6,8 +6,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// explainIntent covers what is true of the whole run, whatever its tasks do: it has ended, or somebody has
-// paused or stopped it, and who that was, when and why.
+// explainIntent covers the state of the whole run, whatever its tasks do: it has ended, or a person has
+// paused or stopped it. The reason names the person, the time and the given reason.
 func (e *Engine) explainIntent(ctx context.Context, v *RunView, x *explaining) (complete bool, err error) {
 	terminal := v.State.Terminal()
 	if v.Intent == dag.IntentRun && v.State != dag.RunPaused && !terminal {
@@ -65,7 +65,7 @@ func (e *Engine) explainIntent(ctx context.Context, v *RunView, x *explaining) (
 	return false, nil
 }
 
-// told is what somebody has told a run.
+// told is an order that a person gave to a run.
 type told struct {
 	at            dag.Micros
 	actor, reason string

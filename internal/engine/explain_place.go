@@ -21,8 +21,8 @@ type wanting struct {
 	since dag.Micros
 }
 
-// explainSlots says what for the ready tasks of a run wait that some worker could run, by the place where they may. Of
-// these, some wait for places in queues: then it is told of the others together.
+// explainSlots explains the wait of ready tasks that some worker could run, for each of their placements. If
+// other tasks wait for queue slots, it gives one reason for all of these together.
 func (e *Engine) explainSlots(ctx context.Context, v *RunView, groups [][]dag.TaskID, queued int, x *explaining) error {
 	if queued > 0 && len(groups) > 0 {
 		groups = [][]dag.TaskID{slices.Concat(groups...)}
@@ -122,7 +122,8 @@ func some(names []string) string {
 	return text
 }
 
-// fitting is everybody who could run tasks of a place, with what is taken of them: of others as of their last word.
+// fitting returns the members that could run tasks of a placement, with their slots in use: for other nodes
+// as of their last message.
 func (e *Engine) fitting(ctx context.Context, p dag.Place) ([]store.Member, error) {
 	all, err := e.there(ctx)
 	if err != nil {

@@ -81,7 +81,8 @@ func (e *Engine) explainShares(ctx context.Context, v *RunView, task string, x *
 	return waiting, nil
 }
 
-// shareReason says why a share has no more places: who has them, and whose turn is before.
+// shareReason says why a run gets no more queue slots for its tasks: which runs hold them, and which come
+// first.
 func (e *Engine) shareReason(ctx context.Context, v *RunView, s *dag.Share, what string) (Reason, error) {
 	r := Reason{Kind: "queue", Code: "queue_tasks", Args: args{"queue": s.Queue, "key": s.Key},
 		What: what + " in " + s.What(), Since: cmp.Or(s.Asked, v.Modified)}
@@ -172,7 +173,7 @@ type CrewView struct {
 	Ready   []string   // tasks that wait for a place, or a slot, the first of them
 }
 
-// Bounds of what is told of the tasks of one queue.
+// Bounds of the description of the tasks of one queue.
 const (
 	crewsShown     = 100
 	crewsNamed     = 20 // of those the names of tasks are told, too

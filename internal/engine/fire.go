@@ -50,8 +50,8 @@ func (w *writer) carryOut(t *store.Trigger, p *Plan) error {
 	}
 	w.putTrigger(next)
 	w.tx.batch.Watermark = max(w.tx.batch.Watermark, p.Decided)
-	// Whoever looked at the clock of the store may be ahead of this transaction's: what is declared
-	// later in it begins after what has been decided.
+	// A reader of the store's clock may be ahead of this transaction. A trigger that is declared later in it
+	// begins after the instants that have been decided.
 	w.tx.due = max(w.tx.due, p.Decided)
 	return nil
 }
@@ -120,7 +120,7 @@ func (f *firing) refused(wf *store.Workflow) (why string, err error) {
 		return fmt.Sprintf("overlap: run %s waits, and does what this one would do", r.ID), nil
 	}
 	k := keyOfTrigger(f.t)
-	if f.w.gates.open[k] { // who has room now does not wait: a reload put all at the first gate
+	if f.w.gates.open[k] { // a run with room now does not wait: a reload put all at the first limit
 		delete(f.w.gates.open, k)
 		if err := f.w.letAt(k); err != nil {
 			return "", err
@@ -195,9 +195,9 @@ func (f *firing) run(wf *store.Workflow, s *Start) (id dag.RunID, why string, er
 	return r.ID, "", w.accept(r, s.Key == "")
 }
 
-// startVersion is the version that a run is of which starts now: in the transaction that
-// makes another one current it is the one before. What is due by an edit is decided by what
-// was; and the new version cannot be read yet.
+// startVersion returns the version for a run that starts now. In a transaction that makes another version
+// current, it is the version before: an edit decides due instants by the old declaration, and the new version
+// cannot be read yet.
 func (w *writer) startVersion(wf *store.Workflow) (int32, error) {
 	same := func(o store.Workflow) bool { return o.ID == wf.ID }
 	if !slices.ContainsFunc(w.tx.batch.WorkflowUpdates, same) {
@@ -210,9 +210,9 @@ func (w *writer) startVersion(wf *store.Workflow) (int32, error) {
 	return is.Version, fromStore("read the current version", err)
 }
 
-// accept takes a new run up: it begins, or waits at a gate. With inline it may be split, and
-// even end, in this very transaction; what was started by the end of another run may not, so
-// that no ring of workflows goes round in one transaction.
+// accept takes up a new run: the run begins, or waits at a concurrency limit. With inline it may be split,
+// and even end, in this transaction. A run that the end of another run has started may not, so that no cycle
+// of workflows runs round in one transaction.
 func (w *writer) accept(r *dag.Run, inline bool) error {
 	w.tx.current = r
 	ev := dag.Event{Kind: dag.EvSubmit, Handler: w.e.me().ID}
@@ -282,7 +282,7 @@ func (w *writer) line(l store.Fire) error {
 	return nil
 }
 
-// lineAt is where the newest line of a trigger lies in the batch.
+// lineAt locates the newest ledger line of a trigger in the batch.
 type lineAt struct {
 	inserted bool
 	i        int
@@ -310,7 +310,7 @@ func (w *writer) prolong(k store.TriggerKey, last, by *store.Fire) {
 	last.Last, last.Decided = by.Last, by.Decided
 	last.Count += by.Count
 	if here {
-		return // last lies in the batch
+		return // last is in the batch
 	}
 	w.tx.batch.FireUpdates = append(w.tx.batch.FireUpdates, store.FireUpdate{Fire: *last, WasOutcome: was.Outcome, WasCount: was.Count})
 	w.tx.lines[k] = lineAt{i: len(w.tx.batch.FireUpdates) - 1}
@@ -342,8 +342,8 @@ func (w *writer) missed(r *dag.Run) error {
 	return nil
 }
 
-// Occur takes an event of a sensor, or a person's wish: what comes of it is durable when it
-// returns. The same key twice is one fire.
+// Occur records an event of a sensor, or a person's request to fire. The outcome is durable when it returns.
+// The same key given twice is one fire.
 func (e *Engine) Occur(ctx context.Context, k store.TriggerKey, o Occurrence) (Occurred, error) {
 	if err := checkTexts("event id", o.Key, "actor", o.Actor, "reason", o.Reason); err != nil {
 		return Occurred{}, err
@@ -426,7 +426,7 @@ func (e *Engine) Came(ctx context.Context, k store.TriggerKey, at dag.Micros) er
 		case err != nil:
 			return answer{err: err}
 		case t == nil || t.State != store.TriggerActive:
-			return answer{} // nobody waits for it any more
+			return answer{} // no caller waits for it any more
 		case w.held(t.Shard) == nil:
 			return answer{err: w.here(t.Shard)}
 		}
@@ -442,8 +442,8 @@ func (e *Engine) Came(ctx context.Context, k store.TriggerKey, at dag.Micros) er
 	})
 }
 
-// broken gives up the transaction being made: it is half done. What the store could not
-// read is read again once the shards are taken anew; anything else is a bug.
+// broken abandons the half-made transaction. If the store could not be read, the shards are taken again and
+// the read is repeated; any other error is a bug.
 func (w *writer) broken(err error) {
 	if errors.Is(err, ErrUnavailable) {
 		w.unsure = errors.Join(w.unsure, err)

@@ -11,7 +11,8 @@ import (
 // listMax bounds the outputs of a foreach task: the list of what its instances left.
 const listMax = 1 << 20
 
-// joinedOutputs reads what the instances of a foreach task left, beside the shard, and settles it.
+// joinedOutputs reads the outputs of the instances of a foreach task, outside the writer's goroutine, and
+// settles the task.
 func (w *writer) joinedOutputs(ctx context.Context, p *dag.Prepare, row *dag.RunRow, g *dag.Graph) (item, error) {
 	ev := dag.Event{Kind: dag.EvSettle, Task: p.Task, Token: p.Token, Of: dag.Foreach,
 		Child: dag.Child{Generation: row.Generation}, Result: dag.Result{State: dag.AttemptSucceeded}}

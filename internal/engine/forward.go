@@ -7,9 +7,9 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Forward divides a message between shards anew, for a database in which workflows belong to
-// other shards than when it was written. It gives a payload for each shard with a letter. What
-// is said of claims is left out: who loads the rows finds what they ask for, and what they have.
+// Forward divides a message between shards again, for a database in which workflows belong to other shards
+// than at the time of writing. It returns a payload for each shard with a letter. It leaves out messages
+// about claims: the node that loads the rows finds in them what the runs ask for and hold.
 func Forward(payload []byte, home func(dag.WorkflowID) dag.ShardID) (map[dag.ShardID][]byte, error) {
 	var letters []letter
 	if err := json.Unmarshal(payload, &letters); err != nil {

@@ -32,7 +32,7 @@ type gate struct {
 
 type gates struct {
 	of map[store.TriggerKey]*gate
-	// open are those where somebody may get through that could not before.
+	// open holds the limits where a run may get through that could not before.
 	open map[store.TriggerKey]bool
 }
 
@@ -40,7 +40,8 @@ func (g *gates) forget() {
 	g.of, g.open = map[store.TriggerKey]*gate{}, map[store.TriggerKey]bool{}
 }
 
-// reopen has all be looked at again where somebody waits: the transaction that looked is undone, and with it what it made of their limits.
+// reopen marks all limits with waiting runs to be tried again. The transaction that tried them, and the
+// limits that it read, are undone.
 func (g *gates) reopen() {
 	for k, is := range g.of {
 		if is.waiting.Len() > 0 {
@@ -108,7 +109,7 @@ func (w *writer) enter(r *dag.Run) (why string, d *denial, err error) {
 	return why, d, err
 }
 
-// try lets r through a gate, or has it wait there.
+// try lets r through a limit, or makes it wait there.
 func (w *writer) try(k store.TriggerKey, g *gate, r *dag.Run) (why string, err error) {
 	if why, err = w.closed(k, g); why != "" || err != nil {
 		if err == nil {
@@ -120,7 +121,7 @@ func (w *writer) try(k store.TriggerKey, g *gate, r *dag.Run) (why string, err e
 	return "", nil
 }
 
-// closed says why a gate lets nobody else through now, "" if it does.
+// closed says why a limit lets no other run through now. It returns "" if it does.
 func (w *writer) closed(k store.TriggerKey, g *gate) (why string, err error) {
 	limit, err := w.limit(k)
 	if err != nil || limit == 0 || g == nil || g.past < limit && g.waiting.Len() == 0 {
@@ -144,7 +145,7 @@ func (w *writer) shut(r *dag.Run) (why string, err error) {
 	return why, err
 }
 
-// count takes up a run as its rows have it: one that is waiting stands at its first gate.
+// count takes up a run as its rows have it: a waiting run is at its first limit.
 func (w *writer) count(r *dag.Run) {
 	k, triggered := triggerGate(r)
 	if triggered {
@@ -201,8 +202,8 @@ func (w *writer) exit(r *dag.Run) {
 	r.Gate = gateNone
 }
 
-// again has those that wait at their workflow's gate pass their trigger's once more: its limit
-// is another one. A reload does the same with all who wait.
+// again makes the runs that wait at their workflow's limit pass their trigger's limit again, because that has
+// changed. A reload does the same with all waiting runs.
 func (w *writer) again(k store.TriggerKey) {
 	w.gates.open[k] = true
 	g := w.gates.of[k]
@@ -219,7 +220,7 @@ func (w *writer) again(k store.TriggerKey) {
 	}
 }
 
-// opened notes that a place at a gate may be free, and forgets a gate that nobody uses.
+// opened notes that a run may get through a limit, and forgets a limit without runs.
 func (w *writer) opened(k store.TriggerKey, g *gate) {
 	switch {
 	case g.waiting.Len() > 0:

@@ -95,8 +95,8 @@ func (c *graphCache) peek(w dag.WorkflowID, version int32) *dag.Graph {
 	return entry.g
 }
 
-// grownCache keeps the graphs of the runs with instances that were read last: who looks at each of ten thousand calls
-// of one run needs the same graph every time.
+// grownCache keeps the graphs of the last read runs with instances. Reading each of ten thousand calls of one
+// run needs the same graph every time.
 type grownCache struct {
 	mu   sync.Mutex // protects following fields
 	last [2]grownGraph
@@ -144,7 +144,7 @@ func (e *Engine) graphOf(row *dag.RunRow) (*dag.Graph, error) {
 	return g, err
 }
 
-// ownGraph gives the graph of a run to one who may let it grow: nobody else has it.
+// ownGraph returns the graph of a run to a caller that may let it grow: the graph is not shared.
 func (e *Engine) ownGraph(row *dag.RunRow) (*dag.Graph, error) {
 	g, err := e.graphs.get(row.Workflow, row.Version)
 	if err != nil || row.Graph == nil {

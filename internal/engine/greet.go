@@ -18,10 +18,10 @@ const (
 // startPausedMax bounds the paused triggers that are gone through when the scheduler starts.
 const startPausedMax = 10_000
 
-// Greet tells the triggers of kind start, of the shards that are owned, that the scheduler has
-// started. life is the same for all nodes that start together, and another for each start:
-// who is greeted twice fires once. A paused one has a line that says so. Greet tries until
-// the store takes it, or ctx ends.
+// Greet fires the triggers of kind start, of the owned shards, because the scheduler has started. life is the
+// same for all nodes that start together, and different for each start, so a trigger that is greeted twice
+// fires once. A paused trigger gets a ledger line that says so. Greet tries until the store takes it, or ctx
+// ends.
 func (e *Engine) Greet(ctx context.Context, life string) error {
 	if e.cfg.Planner == nil {
 		return nil
@@ -89,7 +89,7 @@ func (e *Engine) greetEach(ctx context.Context, key string, read func(after stor
 func (e *Engine) greeted(err error) error {
 	var elsewhere *Elsewhere
 	switch {
-	case err == nil || errors.As(err, &elsewhere): // who has it now greets it
+	case err == nil || errors.As(err, &elsewhere): // its present owner greets it
 		return nil
 	case errors.Is(err, ErrUnavailable):
 		return err

@@ -63,7 +63,7 @@ func (w *writer) punish(cause error) error {
 	case !bug && it.ev.Kind == dag.EvReport && !it.stripped:
 		strip(it)
 		return nil
-	case !bug && it.submit != nil && !it.refused: // perhaps somebody deposited it meanwhile: then it is found
+	case !bug && it.submit != nil && !it.refused: // perhaps another node deposited it meanwhile: then it is found
 		it.again, it.refused = true, true
 		return nil
 	case it.submit != nil || it.define != nil || it.ask != nil || it.op != nil || !bug && it.done != nil:

@@ -20,8 +20,8 @@ type Notice struct {
 // noticesMax is how many notices a subscriber may be behind.
 const noticesMax = 1024
 
-// hub publishes what was committed to whoever watches. It never holds up the writer: who
-// is too slow loses notices, and is told so.
+// hub publishes committed changes to subscribers. It never holds up the writer: a subscriber that is too slow
+// loses notices, and gets a notice that says so.
 type hub struct {
 	mu     sync.Mutex // protects following fields
 	subs   map[*Subscription]bool
@@ -34,8 +34,8 @@ type Subscription struct {
 	c   chan Notice
 	run dag.RunID
 	hub *hub
-	// Of one run in a cluster: seq is the newest transaction that it was told of; stop ends
-	// what reads the store for it.
+	// For one run in a cluster: seq is the newest transaction that was published to it; stop ends the goroutine
+	// that reads the store for it.
 	seq  int64
 	stop func()
 	// lost: the last place of c went to a notice that is marked as lost. Until it has been

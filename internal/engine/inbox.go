@@ -11,9 +11,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// item is one thing for the writer to do: an event of a run, a submission, or a change of
-// a definition. done is set if somebody waits for the answer; it is called once, on the
-// writer's goroutine, after the commit or when it is sure that there will be none.
+// item is one thing for the writer to do: an event of a run, a submission, or a change of a definition. done
+// is set if a caller waits for the answer. It is called once, on the writer's goroutine, after the commit or
+// when it is certain that there will be none.
 type item struct {
 	run    dag.RunID
 	ev     dag.Event
@@ -31,7 +31,7 @@ type item struct {
 	behind   bool // it waits behind all reports that came before it
 	again    bool // was applied before, in a transaction whose outcome was unknown
 	stripped bool // a report without what the store refused of it
-	refused  bool // a submission that the store refused: it is looked for once more
+	refused  bool // a submission that the store refused: the writer looks for its run again
 	gone     bool // of a loss: its holder says that it runs no more
 }
 
@@ -40,7 +40,7 @@ type answer struct {
 	verdict  dag.Verdict
 	run      dag.RunID
 	existing bool
-	view     *RunView // of the run that a submission made, as its transaction leaves it; nil: nobody asked
+	view     *RunView // of the run that a submission made, as its transaction leaves it; nil: not asked for
 	workflow store.Workflow
 	occurred Occurred
 	backfill store.Backfill
@@ -187,8 +187,8 @@ func (b *inbox) send(ctx context.Context, it item) (answer, error) {
 	return answer{}, fmt.Errorf("%w: no answer yet, it may have been accepted: %w", ErrUnavailable, ctx.Err())
 }
 
-// ask has the writer look, and returns what it says, which may be something beside an error. Who does not wait for the answer
-// any more gets nothing: the writer may be looking yet.
+// ask makes the writer call look, and returns its result, which may come together with an error. If ctx ends
+// first, ask returns the zero value, because the writer may still be running look.
 func ask[T any](ctx context.Context, b *inbox, look func(w *writer) (T, error)) (T, error) {
 	said := make(chan T, 1)
 	_, err := b.send(ctx, item{ask: func(w *writer) error {
@@ -229,7 +229,7 @@ func (q *fifo) push(it item) {
 	q.items = append(q.items, it)
 }
 
-// move appends the first items, at most so many, to a list.
+// move appends the first items, at most most of them, to a list.
 func (q *fifo) move(to []item, most int) []item {
 	n := min(most, q.len())
 	if n <= 0 {

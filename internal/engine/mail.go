@@ -33,8 +33,8 @@ type letter struct {
 // mailMax is how many messages of a shard are read at a time.
 const mailMax = 100
 
-// heardFor is how long a node of a cluster believes that nobody listens to a workflow: who
-// begins to, elsewhere, is heard of after that.
+// heardFor is how long a node of a cluster relies on its knowledge that no trigger follows a workflow. A new
+// one on another node is noticed after that time.
 const heardFor = time.Second
 
 // post writes the letters of the transaction.
@@ -63,8 +63,7 @@ func (w *writer) announceMail() {
 	}
 }
 
-// collect reads what was said to the shards that are held, and has the next transactions take
-// it in.
+// collect reads the messages to the owned shards, and makes the next transactions consume them.
 func (w *writer) collect(ctx context.Context) error {
 	for _, s := range w.shards() {
 		page, err := w.e.store.Messages(ctx, s, mailMax)

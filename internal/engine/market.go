@@ -14,13 +14,13 @@ type Market interface {
 	// Open reports whether Take would find a slot for a task of that place now. Between that
 	// and Take no slot is lost.
 	Open(p dag.Place) bool
-	// Take uses a slot. It is the attempt's from then on, until the worker is rid of it.
+	// Take uses a slot. The slot belongs to the attempt until the worker has released it.
 	Take(p dag.Place) (dag.HandlerID, bool)
 	// Back returns a slot that was taken for an attempt at that place that was never handed over.
 	Back(h dag.HandlerID, p dag.Place)
-	// Want says what waits for slots; all of it, each time. The slice is the engine's. It ends
-	// with Engine.Wake when slots have come. spare is how many slots of this process nobody
-	// here has a use for.
+	// Want reports all demand for slots, each time in full. The slice is the engine's. The market calls
+	// Engine.Wake when slots have come. spare is the number of slots of this process for which the engine has no
+	// use.
 	Want(ds []Demand, spare int)
 	// Send hands out attempts that are durable, and says so again until their handler has them,
 	// or is gone. What it has already is left alone. The slice is the engine's.
@@ -101,7 +101,7 @@ func (e *Engine) Regain(n dag.Need) {
 	e.Wake()
 }
 
-// Resend hands out once more what a handler holds of the shards owned here.
+// Resend dispatches again the attempts that a handler holds of the shards owned here.
 func (e *Engine) Resend(h dag.HandlerID) {
 	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
 		var as []Assignment

@@ -8,8 +8,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Memory is only a cache: what is here holds it against the rows that it is a cache of. The
-// simulator does so after every commit, the engine's tests whenever they look.
+// Memory is only a cache: this file compares it with the rows. The simulator does so after every commit, the
+// engine's tests when they check.
 
 // Mirror says where memory differs from the rows of unfinished runs, as a fresh load would make
 // them, or "". It is called on the writer's goroutine, when what it knows of these is committed.
@@ -130,7 +130,7 @@ func (g *commons) crewsDiff(stored map[crewKey]dag.Share) string {
 	return ""
 }
 
-// unread reports whether only the store knows some that stand there and want a lock.
+// unread reports whether the store holds runs at that stand that want a lock and are not in memory.
 func (g *commons) unread(at stand) bool {
 	for _, k := range g.locks {
 		if _, more := k.more[at]; more {
@@ -251,8 +251,8 @@ func (w *writer) gatesDiff() string {
 	return w.gateStuck()
 }
 
-// gateStuck names a gate at which somebody waits although there is room, and that nobody is going
-// to look at.
+// gateStuck names a limit at which a run waits although there is room, and which the writer is not going to
+// try.
 func (w *writer) gateStuck() string {
 	for k, g := range w.gates.of {
 		if w.gates.open[k] { // as after a reload: the transaction being made lets them through

@@ -68,7 +68,7 @@ func fits(p dag.Place, m *store.Member) bool {
 // Traits are what tasks choose this process by, besides its name.
 func (e *Engine) Traits() store.Traits { return e.cfg.Traits }
 
-// there is everybody who may run tasks.
+// there returns the members that may run tasks.
 func (e *Engine) there(ctx context.Context) ([]store.Member, error) {
 	if e.cluster == nil {
 		t := e.cfg.Traits
@@ -79,14 +79,14 @@ func (e *Engine) there(ctx context.Context) ([]store.Member, error) {
 	return members, fromStore("list who is there", err)
 }
 
-// Unplaced is tasks that nobody who is there may run.
+// Unplaced describes tasks that no present member may run.
 type Unplaced struct {
 	Task string // the first
 	More int    // other tasks of that place
 	Why  string
 }
 
-// Unplaced finds the tasks of a graph that would wait, because nobody who is there now may run them.
+// Unplaced finds the tasks of a graph that would wait because no present member may run them.
 func (e *Engine) Unplaced(ctx context.Context, g *dag.Graph) ([]Unplaced, error) {
 	var all []Unplaced
 	at := map[dag.Place]int{}
@@ -116,7 +116,8 @@ func (e *Engine) Unplaced(ctx context.Context, g *dag.Graph) ([]Unplaced, error)
 	return all, nil
 }
 
-// misplaced adds a reason for each place that nobody has of tasks that are ready, and returns the others, by their places.
+// misplaced adds a reason for each placement of ready tasks that no member has, and returns the other tasks
+// by placement.
 func (e *Engine) misplaced(ctx context.Context, v *RunView, x *explaining, ts ...dag.TaskID) (others [][]dag.TaskID, err error) {
 	if e.reads() {
 		return [][]dag.TaskID{ts}, nil
@@ -160,7 +161,7 @@ func (e *Engine) misplaced(ctx context.Context, v *RunView, x *explaining, ts ..
 	return others, nil
 }
 
-// unblocked is what a person can do for tasks of a place that fits nobody. A node that is alone takes no workers.
+// unblocked names the remedy for tasks whose placement fits no member. A node that is alone takes no workers.
 func (e *Engine) unblocked(p dag.Place) string {
 	alone := e.cluster == nil
 	if kind := p.Kind(); kind != "" {

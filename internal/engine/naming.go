@@ -30,7 +30,7 @@ type Names interface {
 // Named is what one run names.
 type Named struct {
 	Queue string
-	By    string // who names the queue, in words: "the workflow" or "trigger nightly"
+	By    string // the definition that names the queue, in words: "the workflow" or "trigger nightly"
 	Locks []string
 	Fail  bool // lock_policy: fail
 }
@@ -57,7 +57,7 @@ type naming struct {
 	read   time.Time
 }
 
-// namesMax bounds each of its maps; what is dropped is read again.
+// namesMax bounds each of its maps. A dropped entry is read again when needed.
 const namesMax = 10_000
 
 // names gives what the runs of a version claim.
@@ -142,7 +142,7 @@ func (w *writer) claimOf(r *dag.Run) (*dag.Claim, *denial, error) {
 	}
 	params, err := w.completed(r)
 	if errors.Is(err, ErrInvalid) {
-		return nil, nil, nil // whoever splits the run says what is wrong with it
+		return nil, nil, nil // the split of the run reports the error
 	}
 	if err != nil {
 		return nil, nil, err

@@ -225,7 +225,7 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 	return r, nil
 }
 
-// others notes what somebody else holds who is there.
+// others notes the attempts that other present members hold.
 func (w *writer) others(r *dag.Run, a *dag.AttemptRow, worker bool, f *found) {
 	if worker {
 		f.away = append(f.away, assignment(r, a))
@@ -234,8 +234,8 @@ func (w *writer) others(r *dag.Run, a *dag.AttemptRow, worker bool, f *found) {
 	}
 }
 
-// certain takes off what seems lost what is not: whoever holds something by a row that was just read was listed before,
-// but this node may not have looked since, as after a freeze.
+// certain removes attempts from the lost ones that are not lost: the holder by a row that was just read was
+// registered earlier, but this node may not have looked since, as after a freeze.
 func (w *writer) certain(ctx context.Context, f *found) error {
 	doubted := func(a dag.AttemptRow) bool { return a.Handler != w.e.me().ID && a.Task != dag.LeaderTask }
 	if w.e.cluster == nil || !slices.ContainsFunc(f.lost, doubted) {
@@ -269,8 +269,8 @@ func (w *writer) rouse(r *dag.Run) {
 	}
 }
 
-// nudge looks once more at a run that nothing else would move: one that somebody inserted
-// as submitted, whose Leader work was never handed out, or whose end was not written.
+// nudge checks a run that no other event would move: one that was inserted as submitted, whose Leader work
+// was never assigned, or whose end was not written.
 func (w *writer) nudge(r *dag.Run) {
 	ev := dag.Event{Kind: dag.EvCheck}
 	if r.State == dag.RunSubmitted {
@@ -349,7 +349,7 @@ func (w *writer) resend(mine []Assignment) {
 	}
 }
 
-// unsent are those that nobody here works on or has reported.
+// unsent returns the assignments that this node neither runs nor has reported.
 func (w *writer) unsent(mine []Assignment) []Assignment {
 	if len(mine) == 0 {
 		return nil
@@ -401,7 +401,7 @@ func (w *writer) failed(ctx context.Context, n int, cause error) error {
 	return w.retake(ctx, n, cause)
 }
 
-// hopeless reports whether no trying again will help: a damaged database, or one that must be opened anew.
+// hopeless reports whether trying again cannot help: the database is damaged, or a new process must open it.
 func hopeless(err error) bool {
 	return errors.Is(err, store.ErrFormat) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrLost)
 }
@@ -421,7 +421,7 @@ func (w *writer) retake(ctx context.Context, n int, cause error) error {
 		}
 	}
 	if errors.Is(cause, store.ErrUnavailable) {
-		w.refuse(cause) // nobody waits for a full disk
+		w.refuse(cause) // callers do not wait for a full disk
 	}
 	first, err := w.own(ctx)
 	if err != nil || first == nil {
@@ -461,9 +461,9 @@ func (w *writer) resolve(d *doubt, first *taken) {
 	}
 }
 
-// happened tells from the shards' seq whether the transaction did. Somebody else who had
-// the shards in between may have moved them: then it counts as not happened, and what is
-// applied again is recognised by token, id or key.
+// happened tells from the shards' seq whether the transaction happened. Another owner in between may have
+// moved them: then it counts as not happened, and the items that are applied again are recognised by token,
+// id or key.
 func (d *doubt) happened(first *taken, me dag.HandlerID) bool {
 	if !d.unknown || len(d.answers) < d.n {
 		return false
@@ -481,8 +481,8 @@ func (d *doubt) happened(first *taken, me dag.HandlerID) bool {
 	return len(d.fences) > 0
 }
 
-// refuse answers everybody who waits, except for what may have been written, so that
-// nobody waits for a store that does not answer. What the world reports is kept.
+// refuse answers all waiting callers, except for items that may have been written, so that no caller waits
+// for a store that does not answer. Reports are kept.
 func (w *writer) refuse(cause error) {
 	err := fromStore("nothing was accepted", cause)
 	if !errors.Is(err, ErrUnavailable) { // not the store's, but in the way all the same

@@ -14,8 +14,8 @@ type Planner interface {
 	// Declared reads what a version's definition says of triggers. Of each it gives Name,
 	// Kind, Spec, MaxRuns and On; Begin completes it.
 	Declared(namespace, name string, def []byte) (Declaration, error)
-	// Begin completes the row of a trigger that is declared, or declared anew, at now: it
-	// sets Next, Decided, Since, State and Reason. No instant at or before now is due.
+	// Begin completes the row of a trigger that is declared at now, for the first time or again: it sets Next,
+	// Decided, Since, State and Reason. No instant at or before now is due.
 	Begin(t *store.Trigger, now dag.Micros) error
 	// Plan works out what an active trigger owes at now: everything in (t.Decided, now].
 	Plan(t *store.Trigger, now dag.Micros) (Plan, error)
@@ -30,8 +30,8 @@ type Planner interface {
 	// of a backfill: of that, Priority and Params count.
 	Policy(t *store.Trigger) (Policy, error)
 	BackfillPolicy(b *store.Backfill) (Policy, error)
-	// Params gives the parameters of a run: what is given over what the version says, with
-	// what depends on the instant or the event worked out. trigger may be "".
+	// Params returns the parameters of a run: the given ones over those of the version, with expressions of the
+	// instant or the event evaluated. trigger may be "".
 	Params(ctx context.Context, p ParamsQuery) ([]byte, error)
 }
 
@@ -74,11 +74,11 @@ type Start struct {
 
 // Occurrence is an event that a sensor saw, or a person's wish that a trigger fires now.
 type Occurrence struct {
-	Key    string // the event's id: what has it twice fires once
+	Key    string // the event's id: an event that is delivered twice fires once
 	Event  []byte // a JSON value for trigger.event, or nil
 	Reason string // what happened, in a few words
 	Actor  string // the person, if it was one: then a paused trigger fires, too
-	// Seen names what happened apart from the trigger: what has it fires one trigger only. No Key: it has none.
+	// Seen names the event across triggers: an event with a known Key fires one trigger only. Key may be empty.
 	Seen struct{ Scope, Key string }
 }
 

@@ -9,9 +9,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// A verb on a run that nobody answers for, because its node died a moment ago, is posted: it becomes
-// a message to the run's shard, and whoever owns that next takes it in, before anything else that
-// this owner is told about the run.
+// If a node has just died, its shards have no owner for a moment. A verb on such a run is posted: it becomes
+// a message to the run's shard. The next owner consumes it before any other event of the run.
 
 // posted is a verb in a letter.
 type posted struct {
@@ -93,7 +92,7 @@ func (w *writer) takeIn(p *posted) (bool, error) {
 
 type postingKey struct{}
 
-// WithPosting says that nobody answers for the shard that a request is about: a verb may be posted.
+// WithPosting allows a verb to be posted, because the shard of the request has no reachable owner.
 func WithPosting(ctx context.Context) context.Context {
 	return context.WithValue(ctx, postingKey{}, true)
 }

@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Preparer finds out what a logical task waits for. It reads definitions and outputs, so it
-// works beside the shard; all its methods may be called from any goroutine.
+// Preparer finds out what a logical task waits for. It reads definitions and outputs, so it works outside the
+// writer's goroutine. All its methods may be called from any goroutine.
 type Preparer interface {
 	// Prepare looks at one deferred task of a run. ErrUnavailable is asked again, any other
 	// error fails the task.
@@ -33,7 +33,7 @@ type PrepareQuery struct {
 // Prepared is what a deferred task waits for.
 type Prepared struct {
 	Until dag.Micros // of a wait: its instant
-	By    []string   // of an approval: who may decide; nil: anybody
+	By    []string   // of an approval: the principals that may decide; nil: all
 	Items *dag.Items // of a foreach
 	// Of a call: the workflow as it is now, and what its run is started with. No workflow: there is nothing
 	// to be done, and it has succeeded.
@@ -63,7 +63,7 @@ const (
 type preparing struct {
 	mu      sync.Mutex // protects following fields
 	todo    []dag.Prepare
-	pending map[dag.AttemptKey]bool // waits, or is being prepared: true if it is to be looked at once more
+	pending map[dag.AttemptKey]bool // waits, or is being prepared: true if it must be prepared again afterwards
 	helpers int
 }
 
@@ -81,7 +81,7 @@ func (w *writer) prepare(ps []dag.Prepare) {
 	for _, p := range ps {
 		k := dag.KeyOf(p.Run, p.Task, p.Token)
 		if _, known := q.pending[k]; known {
-			q.pending[k] = true // what is being read now may be older
+			q.pending[k] = true // the read under way may be outdated
 			continue
 		}
 		q.pending[k] = false
@@ -203,7 +203,8 @@ func (w *writer) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
 	}}, nil
 }
 
-// lookedAt settles what was looked at, or has it looked at later. Nothing of that is stored: a load looks at once.
+// lookedAt settles a prepared task, or sets a timer to look again later. The timer is not stored: a load
+// looks at once.
 func (w *writer) lookedAt(p *dag.Prepare, is *Prepared) item {
 	if is.Later > 0 {
 		return item{op: func(w *writer) answer {

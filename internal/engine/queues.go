@@ -80,7 +80,7 @@ type QueueState struct {
 	State  string // active, paused, draining
 	Actor  string
 	Reason string
-	Until  dag.Micros // 0: until somebody says otherwise
+	Until  dag.Micros // 0: until it is changed
 }
 
 // SetQueueState pauses, drains or resumes a queue.
@@ -107,7 +107,7 @@ func (e *Engine) SetQueueState(ctx context.Context, name string, s QueueState) (
 	})
 }
 
-// DropQueue removes a queue that nobody uses.
+// DropQueue removes a queue that no run uses.
 func (e *Engine) DropQueue(ctx context.Context, name string, revision int64) error {
 	_, err := e.changeQueue(ctx, name, revision, func(w *writer, is *queue) (*store.Queue, error) {
 		switch {
@@ -147,7 +147,7 @@ func (e *Engine) changeQueue(ctx context.Context, name string, revision int64, c
 		}
 		return answer{}
 	}})
-	if err != nil { // also that nobody waits any more: out is the writer's then
+	if err != nil { // also if ctx has ended: the writer may still use out
 		return store.Queue{}, err
 	}
 	return out, nil

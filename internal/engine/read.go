@@ -21,10 +21,10 @@ type RunView struct {
 	Counts   map[dag.TaskState]int // tasks by state; empty until it is split
 	Failed   []string              // the first tasks that failed, at most failedNamesMax
 	Modified dag.Micros            // of its newest event
-	Leader   store.Handler         // who split it; zero: nobody yet
+	Leader   store.Handler         // the handler that split it; zero: not split yet
 	// ParentTask is the task of another run that called it; "": none did.
 	ParentTask string
-	// Place is where it stands in its line; nil: in none.
+	// Place is its position in its queue. nil: it is not queued.
 	Place *store.Place
 }
 
@@ -40,7 +40,7 @@ type TaskView struct {
 	Outputs  []byte // of the succeeded attempt; a JSON object or nil
 }
 
-// AttemptView is an attempt and who has, or had, it.
+// AttemptView is an attempt and its present or last holder.
 type AttemptView struct {
 	dag.AttemptRow
 	By store.Handler
@@ -67,7 +67,7 @@ func (e *Engine) outline(ctx context.Context, id dag.RunID) (v RunView, err erro
 // GetRun reads one run.
 func (e *Engine) GetRun(ctx context.Context, id dag.RunID) (RunView, error) {
 	row, err := e.store.Run(ctx, id)
-	if errors.Is(err, store.ErrNotFound) { // how the store looked for it tells nobody anything
+	if errors.Is(err, store.ErrNotFound) { // the store's own message does not help the caller
 		return RunView{}, fmt.Errorf("run %s: %w", id, ErrNotFound)
 	}
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 
 // What a sweep may find. It should find nothing.
 const (
-	FaultHandlerGone = "handler_gone"  // who holds an attempt is not there
-	FaultReportLost  = "report_lost"   // who holds an attempt is there and has never heard of it, or has forgotten it
+	FaultHandlerGone = "handler_gone"  // the holder of an attempt is gone
+	FaultReportLost  = "report_lost"   // the holder of an attempt is present, but does not know the attempt
 	FaultUnclaimed   = "not_picked_up" // an attempt was handed over long ago and does not run
 	FaultUnfinalised = "not_finalised" // nothing is left to do, and the run has not ended
-	FaultUnsubmitted = "not_submitted" // something is to do, and nobody does it
+	FaultUnsubmitted = "not_submitted" // something is to do, and no component does it
 	FaultCircle      = "wait_circle"   // runs wait for each other, in a circle
 	FaultCorrupt     = "corrupt"       // rows that make no sense
 	faults           = 7
@@ -33,11 +33,11 @@ const (
 	unclaimedDefault = 5 * time.Minute
 	// standstill is how long a run may stand still, or an attempt be held, before anybody asks.
 	standstill = time.Minute
-	// suspectsMax bounds what one sweep asks for. What is repaired is not found again, so the next
-	// sweep gets further.
+	// suspectsMax bounds the suspects of one sweep. A repaired run is not found again, so the next sweep gets
+	// further.
 	suspectsMax = 1000
-	// lookMax bounds the runs that one sweep looks at in whole: those that stand still and that nobody holds
-	// anything of. If there are more, each sweep takes others.
+	// lookMax bounds the runs that one sweep reads whole: runs that stand still and have no open attempt. If
+	// there are more, each sweep takes others.
 	lookMax = 2000
 	// askMax is how many attempts a holder is asked for at a time.
 	askMax = 1000
@@ -46,7 +46,7 @@ const (
 	checkMax = 20
 )
 
-// Held names an attempt and who holds it.
+// Held names an attempt and its holder.
 type Held struct {
 	Run     dag.RunID     `json:"run"`
 	Task    dag.TaskID    `json:"task"`
@@ -115,7 +115,7 @@ func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 			errs = append(errs, err)
 		}
 	}
-	if s.unread == 0 && ctx.Err() == nil { // of a part nobody can tell who waits in vain
+	if s.unread == 0 && ctx.Err() == nil { // circles can only be judged from a complete reading
 		errs = append(errs, s.circles(ctx))
 	}
 	return s.done, errors.Join(append(errs, ctx.Err())...)
@@ -139,7 +139,7 @@ type sweep struct {
 	held    map[dag.HandlerID][]Held     // attempts whose holders are asked
 	begun   map[dag.WorkflowID]bool      // some run is through its gates
 	waiting map[dag.WorkflowID]dag.RunID // the longest that waits
-	idle    [2][]dag.RunID               // they stand still, and nobody has anything of them: those that may wait for good reason behind the others
+	idle    [2][]dag.RunID               // runs that stand still without an open attempt; those that may wait for a good reason are in the second list
 }
 
 func (s *sweep) minute() int { return int(s.now / dag.Micros(standstill.Microseconds())) }
@@ -182,7 +182,7 @@ func (s *sweep) shard(ctx context.Context, id dag.ShardID) error {
 	}
 	s.unread--
 	for wf, run := range s.waiting {
-		if !s.begun[wf] { // nobody is through, so nobody need wait
+		if !s.begun[wf] { // no run is through, so none need wait
 			s.found = append(s.found, Suspect{Run: run, Fault: FaultUnsubmitted})
 		}
 	}
@@ -231,7 +231,7 @@ func (s *sweep) judge(r *store.Standing, shard dag.ShardID) (fault string) {
 	return ""
 }
 
-// lookAll looks at runs that stand still in whole: at so many as each shard has its share of.
+// lookAll reads runs that stand still whole, for each shard up to its part of lookMax.
 func (s *sweep) lookAll(ctx context.Context, shard dag.ShardID) error {
 	for class := range s.idle {
 		room := max(lookMax-s.looked, 0) / s.left
@@ -257,7 +257,8 @@ func (s *sweep) lookAll(ctx context.Context, shard dag.ShardID) error {
 	return nil
 }
 
-// turn is a part of a list of at most about so many, of a long one another part each minute.
+// turn returns a part of a list, of about at most most runs. Of a long list it returns another part each
+// minute.
 func (s *sweep) turn(list []dag.RunID, most int) []dag.RunID {
 	if len(list) <= most || most == 0 {
 		return list[:min(len(list), most)]
@@ -272,7 +273,7 @@ func (s *sweep) old(at dag.Micros, than time.Duration) bool {
 	return s.now-at > dag.Micros(than.Microseconds())
 }
 
-// still says what is wrong with a run of which nobody holds anything.
+// still says what is wrong with a run without an open attempt.
 func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	r := &rec.Run
 	switch {
@@ -315,7 +316,7 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	return FaultUnfinalised
 }
 
-// placed reports whether a ready task of a run that nobody holds anything of waits for no place in a queue.
+// placed reports whether a ready task does not wait for a queue slot. Its run has no open attempt.
 func placed(g *dag.Graph, r *dag.RunRow, t dag.TaskID) bool {
 	q := g.Policy(t).Queue
 	return q == "" || slices.ContainsFunc(r.Shares, func(s dag.Share) bool { return s.Queue == q && s.Has() > 0 })
@@ -343,8 +344,7 @@ func (s *sweep) askHolders(ctx context.Context, shard dag.ShardID) error {
 	return errors.Join(errs...)
 }
 
-// missing asks a holder which of its attempts it does not have, for so many at a time that its writer does not
-// pause.
+// missing asks a holder which of its attempts it does not have, in pages, so that its writer does not pause.
 func (s *sweep) missing(ctx context.Context, h dag.HandlerID, list []Held) (all []Held, err error) {
 	for len(list) > 0 && err == nil {
 		var page []Held
@@ -359,8 +359,8 @@ func (s *sweep) missing(ctx context.Context, h dag.HandlerID, list []Held) (all 
 	return all, err
 }
 
-// circles has of each circle of waits the last who waits fail. What is found is read once more: the first reading
-// did not see all shards at one instant.
+// circles fails the run that began to wait last in each circle of waits. It reads the runs of a circle again
+// before, because the first reading did not see all shards at one instant.
 func (s *sweep) circles(ctx context.Context) error {
 	if s.waits.settle(); len(s.waits.circles()) == 0 {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Nobody tells a node what the owner of another shard commits. Who watches one run here is
-// told from the store, as long as the run is elsewhere.
+// A node is not notified of commits on shards that it does not own, so the watchers of such runs poll the
+// store.
 
 // remotePoll is how often the store is read for a watcher.
 const remotePoll = 250 * time.Millisecond
@@ -52,8 +52,8 @@ func (e *Engine) read(ctx context.Context, s *Subscription) {
 	}
 }
 
-// skip passes over what was committed before somebody watched. It may pass over some that was
-// committed since; so the watcher is told to read again.
+// skip passes over the events that were committed before the subscription began. It may also pass over newer
+// ones, so the subscriber is notified to read again.
 func (e *Engine) skip(ctx context.Context, s *Subscription) bool {
 	if !e.eachEvent(ctx, s, func(dag.EventRow) {}) {
 		return false

@@ -7,8 +7,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// room is what this process has of cpu and memory, and what its attempts take. Tasks that name
-// neither never come here. It is used by the writer and by whoever lends to other nodes.
+// room counts the cpu and memory of this process, and what its attempts take. Tasks that name neither do not
+// count. The writer uses it, and so do the goroutines that lend slots to other nodes.
 type room struct {
 	booked map[dag.AttemptKey]dag.Need // the writer's
 
@@ -71,7 +71,7 @@ func (r *room) note(k dag.AttemptKey, p dag.Place) {
 	}
 }
 
-// book takes room for an attempt that has it by its rows, whether there is any or not.
+// book takes room for an attempt that has it by its rows, even if there is not enough.
 func (r *room) book(k dag.AttemptKey, p dag.Place) {
 	n := p.Need()
 	if _, in := r.booked[k]; in || n.IsZero() {
@@ -94,7 +94,7 @@ func (r *room) settle(k dag.AttemptKey) {
 	}
 }
 
-// keep keeps room for a place: what becomes free of it goes to nobody else.
+// keep reserves room for a placement: room that becomes free goes to no other task.
 func (r *room) keep(p dag.Place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

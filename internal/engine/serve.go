@@ -29,8 +29,8 @@ func (e *Engine) Attempts(ctx context.Context, id dag.RunID, t dag.TaskID) ([]da
 	return as, fromStore("attempts of run "+id.String(), err)
 }
 
-// begun reads those of them of which there is more to say than that they were handed over, or plainly ended: that may lie in the
-// run's history, and takes longer to find.
+// begun reads only the attempts with a row of their own: not those in flight or with a plain success, which
+// are packed in the run's history and take longer to find.
 func (e *Engine) begun(ctx context.Context, id dag.RunID, t dag.TaskID) ([]dag.AttemptRow, error) {
 	as, err := e.store.Attempts(ctx, store.AttemptQuery{Run: id, Task: t, One: true, Sparing: true})
 	return as, fromStore("attempts of run "+id.String(), err)

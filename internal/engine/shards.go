@@ -19,7 +19,7 @@ type Peers interface {
 	// Report takes what attempts of this process say of runs whose shards are elsewhere to
 	// their owners, and does not forget it while this process lives.
 	Report(r Report)
-	// Pending reports whether something that Report was told of an attempt has not been taken yet.
+	// Pending reports whether a report of the attempt that was passed to Report has not been applied yet.
 	Pending(id AttemptID) bool
 	// Cancel asks another handler to end attempts. It may be lost: a reload asks again.
 	Cancel(h dag.HandlerID, cs []dag.Cancel)
@@ -196,7 +196,7 @@ func (w *writer) hold(got []store.Acquired) {
 		w.due.watermark = max(w.due.watermark, a.Watermark)
 		w.due.setClock(a.Now)
 		w.clock.era = max(w.clock.era, a.Era())
-		w.tx.now.Era = w.clock.era // what is handed over in the transaction under way is of this era, too
+		w.tx.now.Era = w.clock.era // assignments of the transaction under way are of this era, too
 	}
 	slices.SortFunc(w.fences, func(a, b store.Fence) int { return int(a.Shard - b.Shard) })
 	w.announce()
@@ -301,8 +301,8 @@ func (e *Engine) Meet(ctx context.Context) error {
 	return err
 }
 
-// moved handles an event of a run that is not in memory: it may be with another node now. If
-// the store cannot tell, whoever carries the report finds out.
+// moved handles an event of a run that is not in memory: another node may own the run now. If the store
+// cannot tell, the peers that carry the report find out.
 func (w *writer) moved(it *item) error {
 	row, err := w.e.store.Run(context.Background(), it.run)
 	away := errors.Is(err, store.ErrUnavailable)
@@ -321,8 +321,8 @@ func (w *writer) moved(it *item) error {
 	return &Elsewhere{row.Shard}
 }
 
-// carriedMax bounds what is known of reports on their way. What is forgotten of them may run
-// once more, if its shard comes back before its report.
+// carriedMax bounds the known reports on their way. An attempt that is forgotten here may run again, if its
+// shard comes back before its report.
 const carriedMax = 100_000
 
 // carry notes that the peers have the report of an attempt of this process: if its shard comes

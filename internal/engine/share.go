@@ -71,8 +71,8 @@ func (w *writer) shareOver(id dag.RunID, s *dag.Share) {
 	}
 }
 
-// receiveShare takes in what the gate has given to a run. What it has no use for any more it gives
-// back; what has ended has said so.
+// receiveShare takes in the queue slots that the admission owner has given to a run. The run gives unused
+// slots back. A run that has ended has said so already.
 func (w *writer) receiveShare(id dag.RunID, given *dag.Share) {
 	if r := w.runs[id]; r != nil && r.PutShare(given) {
 		w.touch(r)
@@ -103,8 +103,8 @@ func (w *writer) listenShare(said *word) (done bool, err error) {
 	case said.Kind == wordShare:
 		c := w.commons.crews[crewKey{said.Run, s.Queue}]
 		if c == nil || c.share.Life != s.Life {
-			// The word may have lain here while the gate was loaded from the rows, and the run ended:
-			// nobody would ever give back what it got then. So its row says what it wants, if anything.
+			// The message may have waited here while the admission owner loaded the rows, and the run may have ended:
+			// slots given to it would never come back. So the run's row says what it wants.
 			if s, err = w.shareNow(said.Run, s); s == nil {
 				return true, err
 			}

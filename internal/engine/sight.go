@@ -29,7 +29,7 @@ type sight struct {
 	ended    bool             // it is made of the row of a run that has ended
 	rows     bool             // it is made of all attempts of the run
 	attempts []dag.AttemptRow // those
-	at       []dag.Micros     // by task: when it came to its state; made when somebody asks
+	at       []dag.Micros     // by task: when it came to its state; computed on first use
 }
 
 const (
@@ -240,7 +240,7 @@ func (e *Engine) viewOf(ctx context.Context, v *RunView, t dag.TaskID, x *explai
 	return task, nil
 }
 
-// attemptsOf gives the attempts of one task: of one that has it, only the attempt that it holds.
+// attemptsOf returns the attempts of one task. Of a held task it returns only the open attempt.
 func (e *Engine) attemptsOf(ctx context.Context, v *RunView, t dag.TaskID, x *explaining) ([]dag.AttemptRow, error) {
 	if x.rows {
 		first, _ := slices.BinarySearchFunc(x.attempts, t, func(a dag.AttemptRow, t dag.TaskID) int { return int(a.Task - t) })

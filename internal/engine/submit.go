@@ -35,7 +35,7 @@ type Submission struct {
 type Accepted struct {
 	Run      dag.RunID
 	Existing bool // an earlier submission with this key made it
-	// View is the run as the transaction left it that made it. nil: nobody asked for it, or it has to be read.
+	// View is the run as the transaction that made it left it. nil: not asked for, or it has to be read.
 	View *RunView `json:"-"`
 }
 
@@ -51,7 +51,7 @@ func (e *Engine) Submit(ctx context.Context, s Submission) (Accepted, error) {
 	return e.accepted(ctx, &a), err
 }
 
-// accepted is what a caller is told of an answer.
+// accepted turns an answer into the caller's result.
 func (e *Engine) accepted(ctx context.Context, a *answer) Accepted {
 	out := Accepted{Run: a.run, Existing: a.existing, View: a.view}
 	if v := a.view; v != nil {
@@ -170,8 +170,8 @@ func (e *Engine) Barrier(ctx context.Context) error {
 	return err
 }
 
-// Check has the owner look at a run once more, from its rows: memory is put back to them,
-// and what does not run is handed out again.
+// Check makes the owner compare a run with its rows: memory is reset to the rows, and an attempt that does
+// not run is dispatched again.
 func (e *Engine) Check(ctx context.Context, id dag.RunID) error {
 	_, err := e.writer.inbox.send(ctx, item{run: id, ask: func(w *writer) error { return w.check(id) }})
 	return err

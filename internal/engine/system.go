@@ -57,7 +57,7 @@ func (w *writer) coalesced(id dag.WorkflowID) (waits *dag.Run) {
 	return waits
 }
 
-// carrySweep carries out a task of the workflow that sweeps, beside the shard.
+// carrySweep executes a task of the sweeping workflow, outside the writer's goroutine.
 func (w *writer) carrySweep(a Assignment) {
 	e, h := w.e, w.e.me().ID
 	e.host.Go(w.wg, func() {

@@ -17,8 +17,7 @@ const (
 	outputsMax = 64 << 10
 )
 
-// clean makes a sentence that every store can hold, whoever wrote it: UTF-8 without NULs,
-// and not endless.
+// clean makes a text that every store can hold: UTF-8 without NULs, of bounded length.
 func clean(s string) string {
 	if len(s) > messageMax {
 		s = s[:messageMax]
@@ -56,7 +55,7 @@ func checkTexts(pairs ...string) error {
 	return nil
 }
 
-// lets says what somebody waits for at a limit.
+// lets says what a limit allows.
 func lets[N int | int64 | int32](what string, limit N) string {
 	if limit == 1 {
 		return what + " lets one run be active at a time"

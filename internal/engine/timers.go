@@ -6,10 +6,9 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// timers is a binary heap, the next due first. Step never takes a timer back, so the heap
-// holds many that nobody waits for any more: of ended runs, of attempts that were in
-// time. They are thrown out whenever the heap has doubled, so that it stays in proportion
-// to what is really waited for, however long the timeouts are.
+// timers is a binary heap, the next due first. Step never removes a timer, so the heap holds many that have
+// no effect any more: of ended runs, of attempts that ended in time. They are removed whenever the heap has
+// doubled, so that it stays in proportion to the live timers, however long the timeouts are.
 type timers struct {
 	heap    []dag.Timer
 	pruneAt int
@@ -72,7 +71,7 @@ func (h *timers) down(i int) {
 	}
 }
 
-// prune throws out what nobody waits for, and what a reload has asked for twice.
+// prune removes timers without effect, and the duplicates that a reload has set.
 func (h *timers) prune(awaited func(*dag.Timer) bool) {
 	if len(h.heap) < max(h.pruneAt, pruneMin) {
 		return

@@ -25,8 +25,8 @@ type checker interface {
 	Check(ctx context.Context) ([]string, error)
 }
 
-// Verify recounts every invariant from the base tables, in one read snapshot, beside
-// running nodes. It trusts no derived value that it can compute itself.
+// Verify recounts every invariant from the base tables, in one read snapshot, while nodes run. It trusts no
+// derived value that it can compute itself.
 func Verify(ctx context.Context, st store.Store, compile dag.Compiler) ([]Violation, error) {
 	v := verifier{e: &Engine{store: st, cfg: Config{Compile: compile}},
 		claims: claimCount{places: map[string]*places{}, tasks: map[string]*places{}, locks: map[string]locked{}}}
@@ -212,8 +212,8 @@ func (v *verifier) order() {
 	}
 }
 
-// redone reports whether an operator had n, an instance of it or something that it needs done again, or marked, after
-// the task had begun: n may come to another end by that, and who has begun goes on.
+// redone reports whether an operator repeated or marked n, an instance of it or one of its needs after the
+// task had begun. The end of n may change by that, while a task that has begun continues.
 func (v *verifier) redone(n dag.TaskID, a *dag.AttemptRow) bool {
 	begun, known := v.given[attemptOf{a.Task, 1}]
 	until := v.given[attemptOf{a.Task, a.Token}]

@@ -10,7 +10,7 @@ import (
 // claimCount recounts, from the rows of one snapshot, what runs hold of what all share.
 type claimCount struct {
 	places map[string]*places // by line
-	tasks  map[string]*places // likewise, for tasks
+	tasks  map[string]*places // the same for tasks
 	locks  map[string]locked
 }
 
@@ -22,8 +22,7 @@ type places struct {
 
 type locked struct{ family, run dag.RunID }
 
-// claim: what has ended holds nothing; a run that moves has what it claims; who is in line
-// waits.
+// claim checks that an ended run holds nothing, a moving run has what it claims, and a queued run waits.
 func (v *verifier) claim(rec *store.RunRecord) {
 	r, c := &rec.Run, rec.Run.Claim
 	if r.State.Terminal() && len(r.Shares) > 0 {
@@ -68,8 +67,8 @@ func (v *verifier) claim(rec *store.RunRecord) {
 	}
 }
 
-// shares: what has ended has no places for tasks, no more tasks are with handlers than have one, and
-// all of one line are within its limit.
+// shares checks that an ended run has no queue slots for tasks, that no more tasks are held than have a slot,
+// and that the slots of one key are within its limit.
 func (v *verifier) shares(views []dag.TaskView) {
 	r := &v.rec.Run
 	used := map[string]int64{}

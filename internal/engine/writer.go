@@ -20,8 +20,8 @@ const (
 	// takeMax is how many items a transaction takes: they leave a quarter of it to the
 	// filling of free slots, so that no flood of items keeps ready tasks waiting.
 	takeMax = batchRowsMax * 3 / 4 / rowsPerItem
-	// grantRowsMax is up to how many rows a transaction gives places in queues: no flood of items keeps
-	// those waiting who stand in line, either.
+	// grantRowsMax bounds the rows up to which a transaction grants queue slots, so that a flood of items does
+	// not keep queued runs waiting.
 	grantRowsMax = batchRowsMax * 7 / 8
 )
 
@@ -35,8 +35,8 @@ type writer struct {
 	base  []item // the array behind kept
 
 	clock  clock
-	fences []store.Fence // what is held, as the last commit left it, in the order of shards
-	want   []dag.ShardID // what is to be held
+	fences []store.Fence // the owned shards, as the last commit left them, in order
+	want   []dag.ShardID // the shards to own
 	runs   map[dag.RunID]*dag.Run
 	bad    map[dag.RunID]string // quarantined for this ownership: their rows cannot be read
 	blamed dag.RunID            // of the last refusal that named a run
@@ -47,7 +47,7 @@ type writer struct {
 	gates     gates
 	commons   commons
 	naming    naming
-	aside     int // runs that stand in line and are not in memory
+	aside     int // queued runs that are not in memory
 	triggers  triggers
 	backfills backfills
 	due       due
@@ -56,12 +56,12 @@ type writer struct {
 	marks     []store.Fence       // room for confirmed
 	telling   map[int64]dag.RunID // by message: the last run that was told; see tellBack
 
-	leading map[dag.AttemptKey]bool // Leader work under way beside the shard
+	leading map[dag.AttemptKey]bool // Leader work under way in other goroutines
 	carried map[dag.AttemptKey]bool // whose reports the peers have, or had: see onItsWay
 	system  dag.WorkflowID          // whose tasks are carried out here, without a slot; 0: not known
-	// Deferred tasks that are looked at beside the shard.
+	// Deferred tasks that are prepared in other goroutines.
 	preparing preparing
-	// Conditions that are evaluated beside the writer.
+	// Conditions that are evaluated in other goroutines.
 	evaluating evaluating
 
 	tx    *transaction
@@ -69,8 +69,7 @@ type writer struct {
 	// itemsMax bounds the items of a transaction: halved when one is refused for its
 	// content, doubled when one commits. See halve.go.
 	itemsMax int
-	// unsure is set when nobody knows any more at which seq the shards are: nothing may
-	// be written until they are taken again.
+	// unsure is set when the seq of the shards is unknown: nothing may be written until they are taken again.
 	unsure error
 
 	ctx context.Context // of run: what lead stops for
@@ -91,11 +90,11 @@ type transaction struct {
 	ended   []*dag.Run   // those of touched that came to their end in it
 	current *dag.Run     // the one being stepped: a panic leaves it half changed
 	assigns []Assignment // to dispatch
-	splits  []Assignment // Leader work, likewise
+	splits  []Assignment // Leader work to dispatch
 	answers []answer     // by item
 	keys    map[keyOf]*dag.Run
 	written map[store.TriggerKey]bool   // triggers with a row in the batch
-	lines   map[store.TriggerKey]lineAt // the newest line of the ledger, if it lies in the batch
+	lines   map[store.TriggerKey]lineAt // the newest ledger line, if it is in the batch
 	filled  map[int64]bool              // backfills with a row in the batch
 	// letters are what the transaction says to shards of other nodes; addressed are the shards
 	// whose messages it consumes, or to which it says something here.
@@ -220,7 +219,7 @@ func (w *writer) run(ctx context.Context, wg *sync.WaitGroup) error {
 	return nil
 }
 
-// wait is how long the writer may sleep when nobody wakes it.
+// wait is how long the writer may sleep without being woken.
 func (w *writer) wait() time.Duration {
 	wait := w.timers.wait(w.clock.mono())
 	switch {
