@@ -20,7 +20,7 @@ type RunIndex struct {
 // placesMin is the least number of positions.
 const placesMin = 64
 
-// Reset empties the index and makes room for n runs.
+// Reset empties the index and makes room for a number of runs.
 func (x *RunIndex) Reset(runs int) {
 	x.ids = x.ids[:0]
 	size := placesMin

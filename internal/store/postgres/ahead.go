@@ -9,41 +9,45 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// A transaction that is staged while the one before it is under way is written ahead: a second session carries out all of it but
-// its end, which waits for Commit. A session of the database is one core at most, and at the end of a transaction it waits for the
-// disk; so two of one writer are at work at once, and still commit one by one, in their order: the fence, which moves seq, is sent
-// when the one before is known to be written. Until then nothing of it can be, whatever becomes of its client.
+// A staged transaction is written ahead while the transaction before it is under way: a second session
+// carries out all of it except its end, which waits for Commit. A session of the database uses at most one
+// core, and waits for the disk at the end of a transaction. With two sessions a writer uses both, and
+// still commits its transactions one by one, in order: it sends the fence, which moves seq, only when it
+// knows that the transaction before was written. Until then nothing of the staged transaction can be
+// committed, also if the client dies.
 //
-// It begins with hold, which looks at the epochs and locks the shards against whoever takes them, as the fence does, but not
-// against the one under way. And nothing in it may touch a row of that one: it would wait for it, or not see it. So it is about
-// other runs, and about nothing but runs.
+// A transaction that is written ahead begins with hold. Like the fence, hold checks the epochs and locks
+// the shards against a new owner, but not against the transaction under way. No statement may touch a row
+// of that transaction: it would wait for it, or not see its writes. So both transactions must write
+// disjoint sets of runs, and nothing but runs.
 
 // flight is a staged transaction, from Stage to the end of Commit.
 type flight struct {
 	batch  *store.Batch
 	rows   int           // of batch as it was staged
 	fences []store.Fence // likewise
-	taken  bool          // Commit has it; protected by flights
+	taken  bool          // Commit has taken it; protected by flights
 	ahead  bool          // it may be written ahead
 	before []*flight
 	ctx    context.Context // of what is sent ahead
 	cancel context.CancelFunc
 	ready  chan struct{} // closed when what can be sent ahead was
-	x      *tx           // what was sent; nil: nothing, it is committed like others
+	x      *tx           // the sent transaction; nil: nothing was sent, and it is committed like others
 
 	once  sync.Once
 	known chan struct{} // closed when runs are those that it is about, or are not to be known
 	runs  *store.RunIndex
 }
 
-// flights are the staged transactions, in their order.
+// flights holds the staged transactions in their order.
 type flights struct {
 	mu     sync.Mutex
 	all    []*flight
 	closed bool // none is written ahead any more
 }
 
-// stage takes in what is to be committed after all others; was is that of the same batch before it became another one, or nil.
+// stage adds a batch that will be committed after all others. was is the flight of the same batch in an
+// earlier form, or nil.
 func (s *flights) stage(b *store.Batch) (f, was *flight) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*commitMax) // of which one is that of the one before
 	s.mu.Lock()
@@ -61,8 +65,8 @@ func (s *flights) stage(b *store.Batch) (f, was *flight) {
 	return f, was
 }
 
-// take gives the flight of a batch that is committed now, or nil. What was staged before it and is not
-// committed yet never will be: it does not wait for that.
+// take returns the flight of a batch that is committed now, or nil. Batches that were staged before it and
+// are not committed yet never will be, so it does not wait for them.
 func (s *flights) take(b *store.Batch) *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +85,7 @@ func (s *flights) take(b *store.Batch) *flight {
 	return nil
 }
 
-// remove ends a flight, if f is one.
+// remove ends flight f if it is not nil.
 func (s *flights) remove(f *flight) {
 	if f == nil {
 		return
@@ -93,14 +97,14 @@ func (s *flights) remove(f *flight) {
 	s.all = slices.DeleteFunc(s.all, func(o *flight) bool { return o == f })
 }
 
-// close has nothing be written ahead from now on.
+// close lets no later transaction be written ahead.
 func (s *flights) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 }
 
-// untaken removes those that are not being committed.
+// untaken removes the flights that are not being committed.
 func (s *flights) untaken() (gone []*flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,13 +117,14 @@ func (s *flights) untaken() (gone []*flight) {
 	return gone
 }
 
-// onlyRuns reports whether a batch is about nothing but runs, which have rows of their own: the key of one may be that of another.
+// onlyRuns reports whether a batch writes only runs and their rows, is not small, and inserts no run with
+// a key: another transaction could insert the same key.
 func onlyRuns(b *store.Batch) bool {
 	return len(b.Fences) > 0 && b.Watermark == 0 && b.Rows() == b.Changes.Rows() && !small(b) &&
 		!slices.ContainsFunc(b.RunInserts, func(r dag.RunRow) bool { return r.Key != "" })
 }
 
-// runsOf are the runs that a batch is about.
+// runsOf returns the runs that a batch writes.
 func runsOf(b *store.Batch) *store.RunIndex {
 	runs := &store.RunIndex{}
 	runs.Reset(len(b.Events))
@@ -141,7 +146,8 @@ func runsOf(b *store.Batch) *store.RunIndex {
 	return runs
 }
 
-// tell says which runs the transaction is about, which is all that others ask: those of the batch and those that leave a wave.
+// tell announces the runs of the transaction: those of the batch and those that leave a wave. Later
+// flights need to know no more.
 func (f *flight) tell(runs *store.RunIndex, plan *wavePlan) {
 	for _, is := range plan.listed {
 		runs.Add(is.run)
@@ -152,10 +158,11 @@ func (f *flight) tell(runs *store.RunIndex, plan *wavePlan) {
 	})
 }
 
-// over ends the wait for tell: nobody is to be written ahead of it any more.
+// over ends the wait for tell: no later transaction can be written ahead of this one any more.
 func (f *flight) over() { f.once.Do(func() { close(f.known) }) }
 
-// apart waits until the transactions before it are known and reports whether none of them is about one of some runs.
+// apart waits until the runs of all earlier transactions are known, and reports whether none of them has a
+// run of the given ones.
 func (f *flight) apart(runs *store.RunIndex) bool {
 	for _, o := range f.before {
 		select {
@@ -170,7 +177,7 @@ func (f *flight) apart(runs *store.RunIndex) bool {
 	return true
 }
 
-// writeAhead sends what can be sent of a transaction before those before it have committed.
+// writeAhead sends the part of a transaction that can be sent before the earlier ones have committed.
 func (d *DB) writeAhead(f *flight) {
 	defer close(f.ready)
 	b, runs := f.batch, runsOf(f.batch)
@@ -179,7 +186,7 @@ func (d *DB) writeAhead(f *flight) {
 	}
 	c, err := d.writers.try(f.ctx)
 	if err != nil {
-		return // who commits it will meet that
+		return // its commit will meet the error
 	}
 	if err := c.prepareWrites(f.ctx); err != nil {
 		d.writers.give(c)
@@ -201,10 +208,11 @@ func (d *DB) writeAhead(f *flight) {
 	}
 }
 
-// warm has two sessions at hand that know all statements: for a transaction, and for the next. What fails here is met by whoever writes.
+// warm prepares all statements in two sessions: for a transaction, and for the next. A later write reports
+// an error that warm meets.
 func (d *DB) warm(ctx context.Context) {
 	for range 2 {
-		c, err := d.writers.try(ctx) // who has one must not wait for another
+		c, err := d.writers.try(ctx) // the caller may hold one and must not wait for another
 		if err != nil {
 			return
 		}
@@ -215,7 +223,7 @@ func (d *DB) warm(ctx context.Context) {
 	}
 }
 
-// hold is a fence that the transaction before passes.
+// hold is a fence that does not wait for the transaction before.
 func (x *tx) hold() {
 	epochs := make([]int64, 0, len(x.batch.Fences))
 	for _, f := range x.batch.Fences {
@@ -224,14 +232,14 @@ func (x *tx) hold() {
 	x.send("hold", args{}.shards(x.owned).array(int8s(epochs)))
 }
 
-// finish ends a transaction that was written ahead; ahead is false if it was not.
+// finish ends a transaction that was written ahead. ahead is false if it was not.
 func (d *DB) finish(f *flight) (now dag.Micros, ahead bool, err error) {
 	<-f.ready
 	x := f.x
 	if x == nil {
 		return 0, false, nil
 	}
-	if f.rows != f.batch.Rows() || !slices.Equal(f.fences, f.batch.Fences) { // it is another one now: what was sent is not to be
+	if f.rows != f.batch.Rows() || !slices.Equal(f.fences, f.batch.Fences) { // the batch has changed: the sent transaction is dropped
 		d.drop(f)
 		return 0, false, nil
 	}
@@ -241,7 +249,7 @@ func (d *DB) finish(f *flight) (now dag.Micros, ahead bool, err error) {
 	return now, true, err
 }
 
-// drop takes back what was written ahead.
+// drop takes back a transaction that was written ahead.
 func (d *DB) drop(f *flight) {
 	f.over()
 	f.cancel()
@@ -257,7 +265,7 @@ func (d *DB) drop(f *flight) {
 	}
 }
 
-// forget drops what is known by plans of which one was not carried out.
+// forget drops the knowledge that rests on a plan that was not carried out.
 func (d *DB) forget(b *store.Batch) {
 	d.handed.Forget()
 	d.waves.failed(b)

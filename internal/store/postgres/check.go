@@ -8,8 +8,8 @@ import (
 // checkMax bounds what one check reports.
 const checkMax = 100
 
-// Check compares what is derived from other rows with them, in one snapshot: the lists of
-// unfinished and of submitted runs, and how many workflows a shard has.
+// Check compares derived data with the rows that it is derived from, in one snapshot: the lists of runs,
+// and the number of workflows of each shard.
 func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	report := func(format string) func(*row) error {
 		return func(r *row) error {

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// queues writes what a transaction does to named queues.
+// queues writes the changes of a transaction to named queues.
 func (x *tx) queues(b *store.Batch) {
 	c := &b.QueueChanges
 	for i := range c.QueueInserts {
@@ -55,7 +55,7 @@ func scanClaimant(c *row, r *store.Claimant) error {
 	return c.damaged("run %s", r.Run)
 }
 
-// claimants reads those that can be read: a damaged row is its owner's to quarantine.
+// claimants reads the rows that can be read. The owner of a damaged row quarantines its run.
 func (d *DB) claimants(ctx context.Context, q query) ([]store.Claimant, error) {
 	var all []store.Claimant
 	err := d.query(ctx, q.name, q.args, func(r *row) error {

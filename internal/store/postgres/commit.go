@@ -14,15 +14,14 @@ import (
 )
 
 const (
-	// commitMax bounds a transaction that the database does not answer. Then its outcome
-	// is unknown.
+	// commitMax bounds the wait for the answer to a transaction. After it the outcome is unknown.
 	commitMax = time.Minute
-	// chunkRows and chunkBytes are how much one statement takes. What is sent while the
-	// database is at work costs no time.
+	// chunkRows and chunkBytes bound one statement. The client prepares the next one while the database
+	// works.
 	chunkRows  = 1000
 	chunkBytes = 8 << 20
-	// flushRows is how many rows a statement must have for the database to begin with it while the next one is
-	// made: with fewer it would only be woken more often.
+	// flushRows is the number of rows from which a statement is sent at once, so that the database begins
+	// with it while the next one is made. For fewer rows the extra wake-up costs more.
 	flushRows = 50
 )
 
@@ -49,7 +48,7 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 	return now, err
 }
 
-// commit carries out a transaction; f is its flight if it was staged, or nil.
+// commit carries out a transaction. f is its flight if it was staged, or nil.
 func (d *DB) commit(ctx context.Context, b *store.Batch, f *flight) (dag.Micros, error) {
 	if f != nil && f.ahead {
 		if now, ahead, err := d.finish(f); ahead {
@@ -77,14 +76,15 @@ func (d *DB) commit(ctx context.Context, b *store.Batch, f *flight) (dag.Micros,
 	return x.commit()
 }
 
-// writeNames are the statements of a transaction; those that have a form for one row are prepared in both.
+// writeNames are the statements of a transaction. Statements with a form for one row are prepared in both
+// forms.
 var writeNames = []string{"fence", "hold", "insertRun", "updateRun", "fillRun", "enlist", "listState", "unlistState", "relist", "strike", "unpackWaves", "insertWave", "dropWaves", "await", "met", "insertEvent", "insertEventAhead", "insertAttempt", "firstAttempt", "updateAttempt",
 	"insertWorkflow", "updateWorkflow", "insertVersion", "insertFile", "insertRequest", "insertMessage",
 	"consumeMessages", "insertTrigger", "updateTrigger", "deleteTrigger", "hear", "unhear", "insertFire", "updateFire",
 	"insertBackfill", "updateBackfill", "insertBackfillRun",
 	"putInLine", "leaveLine", "insertQueue", "updateQueue", "deleteQueue", "paceQueue", "clock"}
 
-// prepareWrites prepares all that a transaction may need, when a connection first commits.
+// prepareWrites prepares all statements of transactions before the first commit of a connection.
 func (c *conn) prepareWrites(ctx context.Context) error {
 	if c.writes {
 		return nil
@@ -100,13 +100,14 @@ func (c *conn) prepareWrites(ctx context.Context) error {
 	return err
 }
 
-// tx is a transaction on its way. There is no BEGIN and no COMMIT: what is sent up to one
-// Sync is one transaction, and the database commits it there, or not at all.
+// tx is a transaction under way. There is no BEGIN and no COMMIT: the statements up to one Sync are one
+// transaction, which the database commits at the Sync or not at all.
 type tx struct {
 	ctx   context.Context
 	conn  *conn
 	batch *store.Batch
-	// flight is what is told which runs this is about, once it is sent: not if it lists runs that nobody knows. nil: nobody asks.
+	// flight is notified of the runs of this transaction once it is sent, unless it lists runs that are not
+	// known. It is nil if the batch was not staged.
 	flight *flight
 	ahead  bool // it is written before its fence: see ahead.go
 	p      *pgconn.Pipeline
@@ -116,7 +117,7 @@ type tx struct {
 	owned  []int32 // shards
 	sent   []string
 	fail   error // no more is to be sent
-	// small: what is to be sent is held until the transaction is whole; see fold.go.
+	// small says that the statements are held until the transaction is complete; see fold.go.
 	small  bool
 	held   []held
 	folded string // the name of the one statement that it became
@@ -144,7 +145,7 @@ func (x *tx) commit() (dag.Micros, error) {
 
 func (x *tx) begin() { x.p = x.conn.StartPipeline(x.ctx) }
 
-// end ends what was sent and learns what became of it.
+// end sends the end of the transaction and reads the outcome.
 func (x *tx) end() (dag.Micros, error) {
 	if !x.small {
 		x.send("clock", nil)
@@ -178,7 +179,7 @@ func (x *tx) end() (dag.Micros, error) {
 	return 0, x.outcome(doing, err, answered)
 }
 
-// answers reads what the database says to each statement, up to the end of the transaction.
+// answers reads the answers to all statements, up to the end of the transaction.
 func (x *tx) answers(now *dag.Micros) (answered int, err error) {
 	clock := func(r *row) error { // the last column of the last statement
 		r.col = len(r.values) - 1
@@ -202,9 +203,9 @@ func (x *tx) answers(now *dag.Micros) (answered int, err error) {
 	return answered, err
 }
 
-// outcome tells what became of a transaction that was sent whole. An error that the
-// database reports has rolled it back. If it ends the connection before it has answered
-// every statement, it did not come to the end, either; after that nobody knows.
+// outcome says whether a transaction that was sent completely was committed. An error that the database
+// reports has rolled it back. If the database ends the connection before it has answered every statement,
+// the transaction was not committed either. After that point the outcome is unknown.
 func (x *tx) outcome(doing string, err error, answered int) error {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && (!fatal(answer) || answered < len(x.sent)) {
@@ -216,7 +217,7 @@ func (x *tx) outcome(doing string, err error, answered int) error {
 	return fmt.Errorf("%s: %w: %w", doing, store.ErrUnknown, err)
 }
 
-// send sends a statement on its way.
+// send sends a statement.
 func (x *tx) send(name string, params [][]byte) {
 	if x.fail != nil {
 		return
@@ -225,7 +226,7 @@ func (x *tx) send(name string, params [][]byte) {
 	x.sent = append(x.sent, name)
 }
 
-// push sends what was collected for a statement, if anything was.
+// push sends the collected rows of a statement, if there are any.
 func (x *tx) push(r *rows, more ...[]byte) {
 	if x.fail == nil {
 		x.fail = r.fail
@@ -245,7 +246,7 @@ func (x *tx) push(r *rows, more ...[]byte) {
 	r.reset()
 }
 
-// full pushes what is collected if it is enough for one statement.
+// full pushes the collected rows if they are enough for one statement.
 func (x *tx) full(r *rows, more ...[]byte) {
 	if r.n >= chunkRows || r.bytes >= chunkBytes || r.fail != nil {
 		x.push(r, more...)

@@ -14,7 +14,7 @@ import (
 // binaryForm asks for every parameter, or every column, in binary.
 var binaryForm = []int16{1}
 
-// conn is a connection with what is prepared on it. One goroutine uses it at a time.
+// conn is a connection with its prepared statements. One goroutine uses it at a time.
 type conn struct {
 	*pgconn.PgConn
 	sql      map[string]string // statements by name
@@ -26,7 +26,7 @@ type conn struct {
 	idle     time.Time // since when
 }
 
-// prepare prepares what is not yet prepared, in one round trip.
+// prepare prepares the statements that are not prepared yet, in one round trip.
 func (c *conn) prepare(ctx context.Context, names ...string) error {
 	var missing []string
 	for _, name := range names {
@@ -78,8 +78,8 @@ type query struct {
 	see  func(*row) error // nil: it gives none
 }
 
-// queries runs statements in one round trip. Unless the first begins a transaction and the
-// last ends it, each of them sees a snapshot of its own.
+// queries runs statements in one round trip. Each sees a snapshot of its own, unless the first begins a
+// transaction and the last ends it.
 func (c *conn) queries(ctx context.Context, all []query) error {
 	if err := c.prepare(ctx, names(all)...); err != nil {
 		return err
@@ -100,8 +100,8 @@ func names(all []query) []string {
 	return names
 }
 
-// change runs statements that write, in a transaction of their own. If the answer does not
-// come nobody knows whether it did.
+// change runs statements that write, in a transaction of their own. If no answer comes, the outcome is
+// unknown.
 func (c *conn) change(ctx context.Context, all []query) error {
 	if err := c.prepare(ctx, names(all)...); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (c *conn) change(ctx context.Context, all []query) error {
 	return fmt.Errorf("%s: %w: %w", doing, store.ErrUnknown, err)
 }
 
-// exchange sends prepared statements and reads their answers; doing is the one that failed.
+// exchange sends prepared statements and reads their answers. doing names the one that failed.
 func (c *conn) exchange(ctx context.Context, all []query) (doing string, err error) {
 	p := c.StartPipeline(ctx)
 	for _, q := range all {
@@ -135,7 +135,7 @@ func (c *conn) exchange(ctx context.Context, all []query) (doing string, err err
 	return doing, err
 }
 
-// callerError is an error of whoever sees the rows: it passes through as it is.
+// callerError is an error of the caller's function. It is returned as it is.
 type callerError struct{ error }
 
 func (e *callerError) Unwrap() error { return e.error }
@@ -163,7 +163,7 @@ func show(p *pgconn.Pipeline, see func(*row) error) error {
 	return err
 }
 
-// room gives the parameters of a statement, empty.
+// room returns the empty parameters of a statement.
 func (c *conn) room(name string) *rows {
 	r := c.rows[name]
 	if r == nil {

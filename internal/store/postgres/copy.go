@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// copyBuffer is how much of a COPY is sent at once.
+// copyBuffer is the number of bytes of a COPY that are sent at once.
 const copyBuffer = 256 << 10
 
 // copying is a COPY … FROM STDIN in binary form under way.
@@ -30,14 +30,14 @@ func startCopy(ctx context.Context, conn *pgconn.PgConn, table, sql string) *cop
 	go func() {
 		defer close(c.ended)
 		_, c.err = conn.CopyFrom(ctx, from, sql)
-		_ = from.CloseWithError(io.ErrClosedPipe) // whoever writes on learns that there is an answer
+		_ = from.CloseWithError(io.ErrClosedPipe) // the next write learns that there is an answer
 	}()
 	// Signature, flags, length of the extension.
 	_, _ = c.buf.WriteString("PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00")
 	return c
 }
 
-// write sends a row. An error is the database's, if it has one.
+// write sends a row. If the database has answered with an error, write returns that error.
 func (c *copying) write(row []byte) error {
 	_, err := c.buf.Write(row)
 	if err == nil {
@@ -50,7 +50,7 @@ func (c *copying) write(row []byte) error {
 	return c.failed(err)
 }
 
-// failed makes an error of a COPY final: unlike a refused row elsewhere it ends the transaction.
+// failed makes an error of a COPY final: it ends the transaction, unlike a refused row elsewhere.
 func (c *copying) failed(err error) error {
 	if err = translate("copy rows into "+c.table, err); errors.Is(err, store.ErrRefused) {
 		return fmt.Errorf("%w: %s", store.ErrFormat, err.Error())
@@ -58,7 +58,7 @@ func (c *copying) failed(err error) error {
 	return err
 }
 
-// finish sends the end and waits for the answer.
+// finish sends the end of the COPY and waits for the answer.
 func (c *copying) finish() error {
 	_, _ = c.buf.Write([]byte{0xff, 0xff})
 	_ = c.buf.Flush() // fails if there is an answer already: it is the one that counts
@@ -67,7 +67,7 @@ func (c *copying) finish() error {
 	return c.failed(c.err)
 }
 
-// abandon makes the database forget it.
+// abandon cancels the COPY.
 func (c *copying) abandon(why error) {
 	_ = c.pipe.CloseWithError(why)
 	<-c.ended

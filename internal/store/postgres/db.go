@@ -1,13 +1,13 @@
 // Package postgres is the store of a cluster: one schema of a PostgreSQL database (14 or newer), shared by
 // any number of nodes.
 //
-// A commit is one round trip on a connection of its own: everything is sent at once, the fence first – or,
-// while the one before is under way, all but the fence, which then is last (ahead.go) –, and whatever misses
-// raises inside the database, so that nothing of the transaction stays. Rows travel by columns, thousands in
+// A commit is one round trip on a connection of its own. All statements are sent at once, the fence first.
+// While the transaction before is under way, the fence is sent last (ahead.go). A guard that misses raises
+// an error inside the database, so nothing of the transaction stays. Rows travel by columns, thousands in
 // one statement.
 //
-// A DB mends itself: connections that are gone are made anew when they are needed, and until the database
-// answers every call is store.ErrUnavailable.
+// A DB mends itself: it replaces lost connections when they are needed. Until the database answers, every
+// call returns store.ErrUnavailable.
 package postgres
 
 import (
@@ -43,23 +43,23 @@ var membersSQL string
 var claimsSQL string
 
 const (
-	// formatNewest rises with the migrations.
+	// formatNewest is the newest format. It rises with the migrations.
 	formatNewest = 18
-	// formatRising is the first one of a database that says how much was applied, and whose format
-	// rises when all nodes know the next.
+	// formatRising is the first format of a database that records how many migrations were applied, and whose
+	// format rises when all nodes know the next one.
 	formatRising = 10
-	// formatHands is the first one under which hand-overs are written packed.
+	// formatHands is the first format with packed assignments.
 	formatHands = 12
-	// formatEnds is the first one under which plain ends are.
+	// formatEnds is the first format with packed plain ends.
 	formatEnds = 13
-	// formatWaves is the first one under which runs are listed by waves.
+	// formatWaves is the first format with lists of runs by waves.
 	formatWaves = 14
-	// formatAhead is the first one under which transactions are written ahead: whoever takes a shard waits for
-	// such.
+	// formatAhead is the first format under which transactions are written ahead. A new owner of a shard
+	// waits for them.
 	formatAhead = 15
-	// formatStates is the first one under which all programs list the runs that ended otherwise than well.
+	// formatStates is the first format under which all programs list the unsuccessful runs.
 	formatStates = 16
-	// formatPast is the first one under which all programs know that lines of the ledger are forgotten.
+	// formatPast is the first format under which all programs know that lines of the ledger are deleted.
 	formatPast = 17
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
@@ -70,24 +70,25 @@ const (
 	writersDefault = 8
 	readersDefault = 8
 
-	// statementMax bounds one statement. It is the database that ends it.
+	// statementMax bounds one statement. The database ends a statement that takes longer.
 	statementMax = 30 * time.Second
-	// lockMax bounds the wait for a row of another transaction.
+	// lockMax bounds the wait for a lock of another transaction.
 	lockMax = 10 * time.Second
-	// transactionIdleMax is after how long without a word of its client a transaction ends.
+	// transactionIdleMax bounds the time in which a transaction may hear nothing from its client. The
+	// database then ends it.
 	transactionIdleMax = 10 * time.Second
-	// tryPause is between two tries of a patient Open.
+	// tryPause is the pause between two tries of a patient Open.
 	tryPause = 250 * time.Millisecond
-	// silenceMax is after how long without an answer of the other machine a connection ends.
+	// silenceMax bounds the time without an answer of the other machine. Then the connection ends.
 	silenceMax = 15 * time.Second
 )
 
-// claims is how much a build says that it knows of what there is, "" being all: a build that claims less is
-// for trying how versions work together; its statements name all that migrations add, so it carries out all
-// of them (-ldflags "-X skein.dev/skein/internal/store/postgres.claims=9").
+// claims is the newest format that a build claims to know; "" means all. Tests build programs that claim
+// less to run versions side by side. Such a program still carries out all migrations, because its
+// statements name what they add (-ldflags "-X skein.dev/skein/internal/store/postgres.claims=9").
 var claims string
 
-// format is the newest that this program knows.
+// format is the newest format that this program claims to know.
 var format = known(claims)
 
 func known(claims string) int {
@@ -99,21 +100,24 @@ func known(claims string) int {
 
 // Options of a store. URL is enough.
 type Options struct {
-	// URL is where the database is: postgres://user@host:port/database?sslmode=…, or in the
-	// form of libpq; what it does not say is taken from the environment (PGHOST …).
+	// URL is the address of the database: postgres://user@host:port/database?sslmode=…, or in the form of
+	// libpq. Missing parts come from the environment (PGHOST …).
 	URL string
-	// Schema holds all tables and is made if it is not there. "" is "skein".
+	// Schema holds all tables. Open creates it if it does not exist. "" is "skein".
 	Schema string
-	// Shards is how many a new database gets, for good; 0 means 32. An existing one keeps its.
+	// Shards is the number of shards of a new database, for good; 0 means 32. An existing database keeps its
+	// number.
 	Shards int
-	// Application is how connections call themselves to the database; "" is "skein".
+	// Application is the application name of the connections; "" is "skein".
 	Application string
-	// Writers and Readers bound the connections; 0 means 8 of each.
+	// Writers and Readers bound the number of connections; 0 means 8 of each.
 	Writers, Readers int
-	// Patience is for how long Open tries again while the database does not answer, says that it cannot
-	// now, or takes no writes. 0: the first failure is its error, and reading is enough.
+	// Patience bounds the time in which Open tries again while the database does not answer, is temporarily
+	// unable to, or takes no writes. If it is 0, the first failure is returned, and a database that can only
+	// be read is accepted.
 	Patience time.Duration
-	// Waiting, if not nil, hears why Open tries again: of the first failure and whenever the reason changes.
+	// Waiting, if it is not nil, is called with the reason why Open tries again: at the first failure and
+	// whenever the reason changes.
 	Waiting func(error)
 }
 
@@ -141,8 +145,8 @@ type DB struct {
 
 var _ store.Store = (*DB)(nil)
 
-// Open connects to a database and makes or migrates the schema if that is needed; nodes
-// that do so at the same time wait for one another.
+// Open connects to a database and creates or migrates the schema if needed. Nodes that do so at the same
+// time wait for one another.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -175,7 +179,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	return d, nil
 }
 
-// await is ready, tried again for as long as the options say.
+// await calls ready again for as long as the options say.
 func (d *DB) await(ctx context.Context, o Options) error {
 	said := ""
 	for began := time.Now(); ; {
@@ -225,8 +229,8 @@ func (o Options) complete() (Options, error) {
 	return o, nil
 }
 
-// connect makes a connection and its session: in the schema, with bounds on everything that
-// holds locks.
+// connect makes a connection and sets up its session: the schema, and bounds on everything that holds
+// locks.
 func (d *DB) connect(ctx context.Context, sql map[string]string) (*conn, error) {
 	c, err := dial(ctx, d.config, sql)
 	if err != nil {
@@ -246,7 +250,7 @@ func (d *DB) connect(ctx context.Context, sql map[string]string) (*conn, error) 
 	return c, nil
 }
 
-// statements splits a .sql file into its named statements. A text that has two names is two statements.
+// statements splits a .sql file into its named statements. A text with two names becomes two statements.
 func statements(text string) map[string]string {
 	out := map[string]string{}
 	for _, part := range strings.Split(text, "-- name: ")[1:] {
@@ -259,7 +263,7 @@ func statements(text string) map[string]string {
 	return out
 }
 
-// Close waits for what is under way and closes every connection.
+// Close waits for calls under way and closes every connection.
 func (d *DB) Close() error {
 	d.flights.close()
 	d.Unstage() // it has connections
@@ -269,14 +273,14 @@ func (d *DB) Close() error {
 	return nil
 }
 
-// learn takes in what the database's format is. It never falls.
+// learn records the database's format. The recorded format never falls.
 func (d *DB) learn(is int) {
 	for was := d.stands.Load(); int32(is) > was && !d.stands.CompareAndSwap(was, int32(is)); {
 		was = d.stands.Load()
 	}
 }
 
-// hasShard reports whether a shard exists: they are made with the database.
+// hasShard reports whether a shard exists: all shards are created with the database.
 func (d *DB) hasShard(id dag.ShardID) bool { return id >= 0 && int(id) < d.shards }
 
 // Info implements store.Store.

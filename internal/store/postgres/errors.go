@@ -21,8 +21,8 @@ const codeUnique = "23505"
 // codeReadOnly is what PostgreSQL answers to a write while it recovers, or is a replica.
 const codeReadOnly = "25006"
 
-// kinds gives the codes of PostgreSQL their meaning: the longest prefix that is listed
-// counts, and what is not listed is unavailable, which writes nothing and is tried again.
+// kinds maps the codes of PostgreSQL to kinds of errors by the longest listed prefix. An unlisted code is
+// ErrUnavailable: nothing was written, and the caller tries again.
 var kinds = map[string]error{
 	codeFenced: store.ErrFenced,
 	"22":       store.ErrRefused, // data exception: a NUL, no UTF-8, a number out of range
@@ -53,9 +53,9 @@ func fatal(e *pgconn.PgError) bool {
 	return e.SeverityUnlocalized == "FATAL" || e.SeverityUnlocalized == "PANIC"
 }
 
-// translate gives a driver's error a kind, by its code, and a sentence with what was
-// tried. Errors that have a kind keep it. What is no answer of the database at all is a
-// connection that failed: nothing was written, if doing writes nothing.
+// translate returns a driver's error with a kind, chosen by its code, and with the operation that failed.
+// An error that has a kind keeps it. An error that is no answer of the database means that the connection
+// failed: nothing was written if the operation does not write.
 func translate(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -72,17 +72,17 @@ func translate(doing string, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, kindOf(answer.Code), &answered{answer.Code, sentence(answer)})
 }
 
-// answered is what the database said, without the driver's type.
+// answered is an answer of the database, without the driver's type.
 type answered struct{ code, text string }
 
 func (e *answered) Error() string { return e.text }
 
-// transient are the codes of answers that another try may not get: the database starts, stops or fails over,
-// has no connection or room left for the moment, or others hold what is wanted.
+// transient holds the codes of errors that may not occur at another try: the database starts, stops or
+// fails over, has no connection or room left at the moment, or other sessions hold a lock.
 var transient = []string{"08", codeReadOnly, "40", "53", "55P03", "57", "58"}
 
-// Passes reports whether an error may be gone by itself: nobody answered, or the database was not able to. A
-// wrong password, a database that is not there and a format that is not known stay.
+// Passes reports whether an error may disappear by itself: the database did not answer, or was not able
+// to. A wrong password, a missing database and an unknown format do not disappear.
 func Passes(err error) bool {
 	var answer *answered
 	if !errors.As(err, &answer) {
@@ -91,7 +91,8 @@ func Passes(err error) bool {
 	return slices.ContainsFunc(transient, func(code string) bool { return strings.HasPrefix(answer.code, code) })
 }
 
-// sentence is an answer for people: without positions in statements that they did not write.
+// sentence is the text of an answer for people. It leaves out positions in statements that they did not
+// write.
 func sentence(e *pgconn.PgError) string {
 	var b strings.Builder
 	b.WriteString(e.Message)

@@ -11,10 +11,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// A transaction of a few rows goes as one statement, made of the forms for one row of all that it would have been:
-// what each of several costs besides its row is most of what a small transaction costs the database. The fence comes
-// first, and the others are joined with what it has moved: where it misses they write nothing. Where it holds, nobody
-// has written for the shard since its owner did, so that the one snapshot that all of them see is as good as one for each.
+// A transaction of a few rows is sent as one statement, made of the one-row forms of all its statements:
+// for a small transaction the fixed cost of each statement is most of the work of the database. The fence
+// comes first, and the other parts are joined with the shards that it has moved. If the fence misses, they
+// write nothing. If it holds, no other session has written for the shard since its owner did, so one
+// snapshot for all parts is as good as one for each.
 
 // foldable are the statements that can be parts of one. None of them looks at what another one writes.
 var foldable = []string{"fence", "insertRun", "updateRun", "enlist", "strike", "await", "met", "insertEvent", "insertAttempt", "firstAttempt", "updateAttempt"}

@@ -11,10 +11,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// plan decides how the attempts of a transaction are written, before anything of it is sent. What it knows, or
-// reads, is as good as inside the transaction: if the fence holds, nobody has written for the shard since its owner
-// was told that the transaction before was written, or took the shard. For the same reason the plan of a transaction can do
-// no harm that is made while another one of its shard is under way: if that one fails, the fence of this one misses.
+// plan decides how the attempts of a transaction are written, before anything of it is sent. Its knowledge
+// and its readings are as good as inside the transaction: if the fence holds, no other session has written
+// for the shard since its owner learned that the transaction before was written, or took the shard. A plan
+// that is made while another transaction of its shard is under way does no harm for the same reason: if
+// that one fails, the fence of this one misses.
 func (x *tx) plan(d *DB) error {
 	err := x.past.Begin(x.batch.Events)
 	if err == nil {
@@ -29,7 +30,7 @@ func (x *tx) plan(d *DB) error {
 	if !errors.Is(err, store.ErrRefused) || len(x.batch.Fences) == 0 {
 		return err
 	}
-	// Whoever does not own the shard is told so first: its batch is not to be looked into.
+	// If the caller does not own the shard, it gets that error first: its batch is not examined.
 	shards, epochs, seqs := make([]int32, 0, len(x.batch.Fences)), []int64(nil), []int64(nil)
 	for _, f := range x.batch.Fences {
 		shards, epochs, seqs = append(shards, int32(f.Shard)), append(epochs, f.Epoch), append(seqs, f.Seq)
@@ -40,7 +41,7 @@ func (x *tx) plan(d *DB) error {
 	return err
 }
 
-// look reads which attempts have rows, and what is packed of their runs.
+// look reads which attempts have rows, and the packed attempts of their runs.
 func (x *tx) look(runs []dag.RunID, has func(dag.RunID, dag.TaskID, dag.Token), hands func(dag.RunID, []byte) error) error {
 	a := args{}.array(ids(runs))
 	return x.conn.queries(x.ctx, []query{{"attemptsThere", a, func(r *row) error {

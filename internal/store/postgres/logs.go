@@ -14,14 +14,14 @@ import (
 //go:embed logs.sql
 var logsSQL string
 
-// logWriters is how many connections write logs: they are never those of writers, so that
-// whatever is printed keeps no transaction of theirs waiting.
+// logWriters is the number of connections that write logs. Writers never use them, so the output of tasks
+// does not delay a transaction.
 const logWriters = 1
 
 var _ store.Logs = (*DB)(nil)
 
-// AppendLogs implements store.Logs. An attempt that has no row may have been handed over: the database cannot
-// see that in its packed form, so it is told.
+// AppendLogs implements store.Logs. An attempt without a row may have been assigned. The database cannot
+// see that in its packed form, so the statement gets it as a parameter.
 func (d *DB) AppendLogs(ctx context.Context, parts []store.LogPart, keep int64) ([]store.LogSpan, error) {
 	handed := map[store.LogID]bool{}
 	for i := range parts {
@@ -39,7 +39,7 @@ func (d *DB) AppendLogs(ctx context.Context, parts []store.LogPart, keep int64) 
 	return spans, nil
 }
 
-// appendHanded says those parts again whose attempts have no row, and have been handed over.
+// appendHanded repeats the parts whose attempts have no row and have been assigned.
 func (d *DB) appendHanded(ctx context.Context, parts []store.LogPart, spans []store.LogSpan, handed map[store.LogID]bool, keep int64) error {
 	if err := d.handedOver(ctx, parts, spans, handed); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (d *DB) appendHanded(ctx context.Context, parts []store.LogPart, spans []st
 	return err
 }
 
-// handedOver reads which attempts without a row have been handed over.
+// handedOver reads which attempts without a row have been assigned.
 func (d *DB) handedOver(ctx context.Context, parts []store.LogPart, spans []store.LogSpan, handed map[store.LogID]bool) error {
 	wanted, runs := map[store.LogID]bool{}, map[dag.RunID]bool{}
 	for i := range spans {

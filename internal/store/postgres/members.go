@@ -37,7 +37,7 @@ func (d *DB) Renew(ctx context.Context, m store.Member) (bool, error) {
 	return listed && err == nil, err
 }
 
-// traits is their form in a row; "": none. Plain texts always have one.
+// traits is the form of traits in a row; "": none. Marshalling plain texts cannot fail.
 func traits(t store.Traits) string {
 	if len(t.Groups)+len(t.Labels)+len(t.Kinds) == 0 && t.Room.IsZero() && t.Used.IsZero() && !t.Full {
 		return ""
@@ -154,7 +154,7 @@ func (d *DB) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardI
 	return got, nil
 }
 
-// known holds shards to those that there are.
+// known returns ErrNotFound if one of the shards does not exist.
 func (d *DB) known(doing string, shards ...dag.ShardID) error {
 	for _, id := range shards {
 		if !d.hasShard(id) {

@@ -62,13 +62,13 @@ func (d *DB) Register(ctx context.Context, id, node string) (store.Handler, erro
 	return h, err
 }
 
-// blockedMax is how long Acquire waits for a transaction of the previous owner before it
-// ends it. A process that was stopped in the middle of sending one leaves its locks with a
-// session that waits for the rest, and no setting of the database bounds that wait.
+// blockedMax is the time for which Acquire waits for a transaction of the previous owner before it ends
+// that transaction. If a process stops in the middle of sending one, its session keeps the locks and waits
+// for the rest, and no setting of the database bounds that wait.
 const blockedMax = 2 * time.Second
 
-// change runs statements that write, in one transaction. Whenever they have taken blockedMax longer,
-// blocked, if not nil, is called with the session's number.
+// change runs statements that write, in one transaction. Every time they have taken blockedMax longer, it
+// calls blocked, if that is not nil, with the number of the session.
 func (d *DB) change(ctx context.Context, blocked func(ctx context.Context, pid uint32), all ...query) error {
 	c, err := d.writers.take(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (d *DB) change(ctx context.Context, blocked func(ctx context.Context, pid u
 	return c.change(ctx, all)
 }
 
-// endBlockers ends what a session waits for. Its failure is no error: the wait has a bound
+// endBlockers ends the sessions that a session waits for. It ignores errors, because the wait has a bound
 // of its own.
 func (d *DB) endBlockers(ctx context.Context, pid uint32) {
 	_ = d.query(ctx, "endBlockers", args{}.int4(int32(pid)), nil)

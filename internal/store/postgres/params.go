@@ -187,9 +187,9 @@ func (c *column) one() []byte {
 	return c.buf[arrayHead+4 : c.first : c.first]
 }
 
-// rows are the parameters of a statement for many rows, by columns. A column whose values
-// are all the same is sent as one value beside no array: most columns of most batches are,
-// and taking an array apart is what a row of them costs the database most.
+// rows holds the parameters of a statement for many rows, by columns. A column whose values are all equal
+// is sent as one value and a NULL in place of an array. That holds for most columns of most batches, and
+// unpacking an array is the largest cost of a row in the database.
 type rows struct {
 	name   string
 	single string // the form for one row; "": it has none

@@ -15,17 +15,16 @@ import (
 const (
 	// connectMax bounds how long making a connection may take.
 	connectMax = 5 * time.Second
-	// trustMax is how long an idle connection is believed to work.
+	// trustMax is the time for which an idle connection is assumed to work.
 	trustMax = time.Second
-	// idleMax is how long a connection that nobody needs is kept.
+	// idleMax bounds the time for which an idle connection is kept.
 	idleMax = 5 * time.Minute
-	// ageMax bounds the life of a connection: its server process grows with what it has seen.
+	// ageMax bounds the age of a connection: its server process grows with use.
 	ageMax = time.Hour
 )
 
-// pool is a bounded number of connections. The one that was used last is lent first. A
-// connection that fails is replaced when the next is asked for, so a pool mends itself as
-// soon as the database answers.
+// pool is a bounded number of connections. It lends the one that was used last first. It replaces a failed
+// connection when the next one is asked for, so it works again as soon as the database answers.
 type pool struct {
 	open   func(ctx context.Context) (*conn, error)
 	places chan struct{} // one for each connection lent or being made
@@ -42,7 +41,7 @@ func newPool(size int, open func(ctx context.Context) (*conn, error)) *pool {
 	return &pool{open: open, places: make(chan struct{}, size), closed: make(chan struct{})}
 }
 
-// take lends a connection that works, as far as one can know; give it back.
+// take lends a connection that most likely works. The caller gives it back with give.
 func (p *pool) take(ctx context.Context) (*conn, error) {
 	if p.shut() {
 		return nil, notOpen()
@@ -64,7 +63,7 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 	return p.enter(ctx)
 }
 
-// try is take that does not wait for others to give one back.
+// try is take without waiting for a free connection.
 func (p *pool) try(ctx context.Context) (*conn, error) {
 	if p.shut() {
 		return nil, notOpen()
@@ -77,7 +76,7 @@ func (p *pool) try(ctx context.Context) (*conn, error) {
 	}
 }
 
-// shut reports whether nobody is let in any more.
+// shut reports whether the pool is closed.
 func (p *pool) shut() bool {
 	select {
 	case <-p.closed:
@@ -87,7 +86,7 @@ func (p *pool) shut() bool {
 	}
 }
 
-// enter finds a connection for who has a place.
+// enter returns a connection to a caller that has a place in places.
 func (p *pool) enter(ctx context.Context) (*conn, error) {
 	c, err := p.find(ctx)
 	if err != nil {
@@ -157,7 +156,7 @@ func hangUp(c *conn) {
 	_ = c.Close(ctx)
 }
 
-// close lets nobody in, waits for those who are, and closes every connection.
+// close refuses further callers, waits for those that hold a connection, and closes every connection.
 func (p *pool) close() {
 	p.mu.Lock()
 	if p.done {
@@ -197,7 +196,7 @@ func connectError(config *pgconn.Config, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, store.ErrUnavailable, err)
 }
 
-// place is where a database is, for people: without its password.
+// place describes the address of a database for people, without its password.
 func place(config *pgconn.Config) string {
 	if len(config.Host) > 0 && config.Host[0] == '/' {
 		return fmt.Sprintf("%s in %s (port %d)", config.Database, config.Host, config.Port)

@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// limitDefault is how many rows a list gives if no limit is named, and the most of runs.
+// limitDefault is the number of rows of a list without a limit, and the most runs of a list.
 const limitDefault = 1000
 
 func limitOf(limit int) int64 {
@@ -85,8 +85,8 @@ func into[T any](all *[]T, scan func(*row, *T) error) func(*row) error {
 	}
 }
 
-// records collects runs, then what was handed over of them, then their attempts. One damaged row spoils its
-// run only.
+// records collects runs, then their packed attempts, then the rows of their attempts. A damaged row
+// affects its own run only.
 type records struct {
 	all    []store.RunRecord
 	at     map[dag.RunID]int
@@ -273,9 +273,9 @@ func (d *DB) Messages(ctx context.Context, to dag.ShardID, limit int) ([]store.M
 }
 
 const (
-	// scanPage is how many runs one round trip of a scan brings.
+	// scanPage is the number of runs in one round trip of a scan.
 	scanPage = 200
-	// scanIdleMax is how long whoever sees a scan may take for a page.
+	// scanIdleMax bounds the time that the caller of a scan may take for a page.
 	scanIdleMax = "600000"
 )
 

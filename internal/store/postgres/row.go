@@ -11,8 +11,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// row reads the columns of a row in order. Its bytes belong to the connection: what is kept
-// of them is copied.
+// row reads the columns of a row in order. Its bytes belong to the connection: values that are kept are
+// copied.
 type row struct {
 	values [][]byte
 	result *pgconn.ResultReader

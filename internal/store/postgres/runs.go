@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// lookMax is how many rows one page of runs may look at.
+	// lookMax bounds the number of rows that one page of runs looks at.
 	lookMax = 10_000
-	// lookStep is how many of them come in one answer, if the database cannot tell which are selected.
+	// lookStep is the number of rows in one answer if the database cannot tell which are selected.
 	lookStep = 500
 )
 
-// runList is the index that a query for runs goes by.
+// runList is the index that a query for runs uses.
 type runList struct {
 	page, floor, count string // statements
 	by                 args   // what floor and count want beyond the bounds
 	exact              bool   // every row of the list is wanted
 }
 
-// listOf finds the index. Until the runs of an older database are listed by their states, those lists do not
-// count.
+// listOf chooses the index for a query. The lists by state do not count until the runs of an older
+// database are listed.
 func listOf(d *DB, q *store.RunQuery, states []string) runList {
 	unfinished, unsuccessful := len(states) > 0, len(states) > 0 && d.statesListed.Load()
 	for _, name := range states {
@@ -52,7 +52,7 @@ func listOf(d *DB, q *store.RunQuery, states []string) runList {
 	return runList{page: "runsNewest", floor: "floorNewest", count: "countNewest", exact: plain && len(states) == 0}
 }
 
-// listing is a query for runs that is being answered.
+// listing is a query for runs under way.
 type listing struct {
 	*DB
 	q      *store.RunQuery
@@ -86,7 +86,7 @@ func (d *DB) Runs(ctx context.Context, q store.RunQuery) (store.RunPage, error) 
 	return page, err
 }
 
-// span finds the ids between which the page lies.
+// span finds the range of ids that the page looks at.
 func (l *listing) span(ctx context.Context, before dag.RunID) error {
 	slack := dag.Micros(store.ClockSlack.Microseconds())
 	l.from, l.floor, l.cut = upTo(before), dag.RunID{}, false
@@ -122,7 +122,7 @@ func (l *listing) bounded(rows int64) args {
 	return append(args{}.id(l.from).int8(rows), l.list.by...)
 }
 
-// rows reads the next runs of the list, as many as a limit, and gives the last one that was read.
+// rows reads up to limit runs of the list, and returns the last id that it has read.
 func (l *listing) rows(ctx context.Context, limit int) (rows []dag.RunRow, sizes []int64, last dag.RunID, read int, err error) {
 	a := args{}.id(l.from).id(l.floor).array(texts(l.states)).int8(int64(l.q.Since)).int8(int64(limit)).
 		int8(int64(l.q.Workflow)).text(l.q.User).int8(int64(l.q.Until)).text(string(l.q.Origin)).text(l.q.Cause)
@@ -215,7 +215,7 @@ func (l *listing) learn(ctx context.Context, rows []dag.RunRow) error {
 	return l.queries(ctx, all...)
 }
 
-// params brings the parameters of a page.
+// params reads the parameters of a page.
 func (l *listing) params(ctx context.Context, page *store.RunPage) error {
 	at := make(map[dag.RunID]int, len(page.Runs))
 	for i := range page.Runs {

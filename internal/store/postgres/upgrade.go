@@ -75,8 +75,8 @@ func statesKnown(ctx context.Context, d *DB) (begins bool, err error) {
 	return begins, err
 }
 
-// tuneTables lets autovacuum work on the large tables before a fifth of their rows is dead. It leaves a table
-// alone whose settings somebody has changed.
+// tuneTables lets autovacuum work on the large tables before a fifth of their rows is dead. It does not
+// change a table that has settings of its own.
 func tuneTables(ctx context.Context, d *DB) error {
 	tables, err := list(ctx, d, query{name: "untuned"}, func(r *row, table *string) error {
 		*table = r.text()

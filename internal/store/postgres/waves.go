@@ -8,23 +8,24 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The list of unfinished runs is table active: an insert and a delete for each run, a ninth of what a run of one task
-// costs the database. The runs that a large transaction starts are mostly over a few transactions later; so they are one row of
-// another table, a wave, which goes when the last of them has ended, or when only a few are left, which then are
-// listed like others. View unfinished has both.
+// The list of unfinished runs is the table active, with an insert and a delete for each run: a ninth of
+// the work of the database for a run of one task. Most runs that a large transaction starts end within a
+// few transactions. So they share one row of another table, a wave. The row is deleted when the last of
+// them has ended. If only a few are left, these are listed in active, and the row is deleted. The view
+// unfinished has both.
 
 const (
-	// waveMax is how many waves a shard has at most: whoever reads the list unpacks them all.
+	// waveMax bounds the waves of a shard: every reader of the list unpacks all of them.
 	waveMax = 16
-	// waveFew is the part of a wave that it is not kept for.
+	// waveFew is the part of its runs, 1/waveFew, that must be left for a wave to be kept.
 	waveFew = 4
 )
 
-// waveMin is how many runs make a wave.
+// waveMin is the least number of runs of a wave.
 var waveMin = 16
 
-// waves is what a store's writers know of the waves of their shards. Who takes a shard unpacks those that there are, before
-// it reads its runs; and so does the first transaction after one that was not surely written.
+// waves is what a store's writers know of the waves of their shards. A new owner of a shard unpacks its
+// waves before it reads its runs. The first transaction after one with an unknown outcome does the same.
 type waves struct {
 	mu sync.Mutex
 	of map[dag.ShardID]*shardWaves // those that are known
@@ -35,19 +36,19 @@ type shardWaves struct {
 	live map[int64]*wave
 }
 
-// wave is the runs that one transaction started.
+// wave holds the runs that one transaction started.
 type wave struct {
 	runs []dag.RunID
 	left int // have not ended
 }
 
-// wavePlan is what a transaction does to waves.
+// wavePlan says how a transaction changes waves.
 type wavePlan struct {
 	unpack []int32               // shards
 	starts map[dag.ShardID]*wave // the wave of each shard
 	ended  []bool                // by the updates of runs, if any: it was in a wave, so it is not on the list
 	gone   []waveKey
-	listed []listedRun // what is left of those
+	listed []listedRun // the runs that are left of those
 }
 
 type waveKey struct {
@@ -66,20 +67,21 @@ func (p *wavePlan) none() bool { return p.unpack == nil && p.starts == nil && p.
 // rides reports whether a new run is in a wave.
 func (p *wavePlan) rides(r *dag.RunRow) bool { return p.starts[r.Shard] != nil && begins(r) }
 
-// begins reports whether a new run goes on at once: one that waits may do so for long.
+// begins reports whether a new run begins at once: a waiting run may wait for long.
 func begins(r *dag.RunRow) bool { return r.State == dag.RunRunning || r.State == dag.RunSplitting }
 
 // leaves reports whether the run of an update ends in a wave.
 func (p *wavePlan) leaves(update int) bool { return p.ended != nil && p.ended[update] }
 
-// known reports whether nothing of the shards of a batch need be unpacked.
+// known reports whether no shard of a batch has waves that must be unpacked.
 func (w *waves) known(b *store.Batch) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !slices.ContainsFunc(b.Fences, func(f store.Fence) bool { return w.of[f.Shard] == nil })
 }
 
-// plan takes in what a batch will have done. If it then is not surely written, call forget.
+// plan records the effect of a batch on waves. If the outcome of the batch is unknown, the caller must
+// call forget.
 func (w *waves) plan(b *store.Batch) (p wavePlan) {
 	if len(b.RunInserts)+len(b.RunUpdates) == 0 {
 		return p
@@ -126,7 +128,7 @@ func (w *waves) end(r *dag.RunUpdate) bool {
 	return in
 }
 
-// dissolve ends the waves of which few are left.
+// dissolve ends the waves with few runs left.
 func (s *shardWaves) dissolve(p *wavePlan, shard dag.ShardID) {
 	for seq, is := range s.live {
 		if is.left*waveFew > len(is.runs) {
@@ -177,7 +179,7 @@ func (w *waves) start(p *wavePlan, b *store.Batch) {
 	}
 }
 
-// forget drops what is known of some shards.
+// forget drops the knowledge of some shards.
 func (w *waves) forget(shards []dag.ShardID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,19 +188,20 @@ func (w *waves) forget(shards []dag.ShardID) {
 	}
 }
 
-// failed takes in that a batch was not surely written.
+// failed handles a batch with an unknown outcome.
 func (w *waves) failed(b *store.Batch) {
 	for _, f := range b.Fences {
 		w.forget([]dag.ShardID{f.Shard})
 	}
 }
 
-// unpackOwned lists the runs of waves of shards that somebody has just taken: its reading of them unpacks none.
+// unpackOwned lists the runs of waves of shards that a new owner has just taken: the statement that takes
+// shards unpacks none.
 func unpackOwned(owner dag.HandlerID, shards []dag.ShardID) query {
 	return query{"unpackOwned", args{}.shards(numbers(shards)).int8(int64(owner)), nil}
 }
 
-// unpackWaves lists the runs of waves that nobody knows.
+// unpackWaves lists the runs of waves that this process does not know.
 func (x *tx) unpackWaves() {
 	if x.waves.unpack != nil {
 		x.send("unpackWaves", args{}.shards(x.waves.unpack))

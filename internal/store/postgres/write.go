@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// check refuses what needs no database to see.
+// check returns ErrRefused for errors that are visible without the database.
 func (d *DB) check(b *store.Batch) error {
 	for i := 1; i < len(b.Fences); i++ {
 		if b.Fences[i-1].Shard >= b.Fences[i].Shard {
@@ -38,7 +38,7 @@ func (d *DB) check(b *store.Batch) error {
 	return nil
 }
 
-// onlyInserts holds what others than the owner may write.
+// onlyInserts returns ErrRefused for writes that only an owner may make.
 func onlyInserts(b *store.Batch) error {
 	bad := b.Watermark != 0 || b.Rows() > len(b.RunInserts)+len(b.Messages)+len(b.Requests)
 	for i := range b.RunInserts {
@@ -128,7 +128,7 @@ func (x *tx) pushAll(all ...*rows) {
 	}
 }
 
-// inLine is where a run stands in line.
+// inLine returns the position of a run in its line.
 func inLine(rows *rows, r *dag.RunRow) {
 	kept := int32(0)
 	if r.Claim.Kept {
