@@ -53,7 +53,7 @@ func (w *Workflow) Param(name, typ string, def any) *Workflow {
 	return w
 }
 
-// Task adds a task. What it does is said by Kind, Run or Set.
+// Task adds a task. Set its action with Kind, Run or Set.
 func (w *Workflow) Task(name string) *TaskDef {
 	t := &TaskDef{w: w, name: name}
 	for _, other := range w.tasks {
@@ -77,8 +77,8 @@ func (t *TaskDef) Set(key string, value any) *TaskDef {
 	return t
 }
 
-// Kind has a worker that registered the kind do the task. with is the input of its handler: what is a JSON object,
-// whose texts may hold ${{ }}; nil: an empty one.
+// Kind makes a worker with that registered kind execute the task. with is the input of its task function: a
+// value that encodes to a JSON object, whose strings may hold ${{ }}. nil: an empty object.
 func (t *TaskDef) Kind(kind string, with any) *TaskDef {
 	t.Set("kind", kind)
 	if with != nil {

@@ -21,7 +21,7 @@ func (c *Client) SetClass(ctx context.Context, name string, def api.ClassRequest
 	return class, err
 }
 
-// DeleteClass removes a resource class; what was applied with it stays as it is.
+// DeleteClass removes a resource class. Applied workflows that use it do not change.
 func (c *Client) DeleteClass(ctx context.Context, name string) error {
 	_, err := c.do(ctx, newCall(http.MethodDelete, nil, "classes", name), nil)
 	return err

@@ -75,7 +75,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 // wait for the end of a run.
 func newTransport() http.RoundTripper {
 	t, ok := http.DefaultTransport.(*http.Transport)
-	if !ok { // somebody replaced it: theirs knows better
+	if !ok { // the program replaced it: use theirs
 		return http.DefaultTransport
 	}
 	t = t.Clone()

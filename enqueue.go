@@ -13,7 +13,7 @@ import (
 // PostgreSQL of a cluster. The zero fields but Workflow may be left out.
 type Enqueue struct {
 	Workflow string // NAME or NAMESPACE/NAME
-	Params   any    // what is a JSON object: a map, a struct, a json.RawMessage
+	Params   any    // a value that encodes to a JSON object: a map, a struct, a json.RawMessage
 	Key      string // the same key with the same request is the same run
 	Priority string // highest, high, medium, low, lowest; "": the workflow's
 	User     string // "": the role of the connection

@@ -29,7 +29,7 @@ func (c *Client) SetQueue(ctx context.Context, name string, def api.QueueRequest
 	return q, err
 }
 
-// PauseQueue gives nobody a place until the queue is resumed: who comes waits.
+// PauseQueue stops a queue from granting slots until it is resumed. New runs wait.
 func (c *Client) PauseQueue(ctx context.Context, name string, why api.QueueStateRequest) (api.Queue, error) {
 	return c.queueVerb(ctx, name, "pause", why)
 }
@@ -51,7 +51,7 @@ func (c *Client) queueVerb(ctx context.Context, name, verb string, why api.Queue
 	return q, err
 }
 
-// DeleteQueue removes a queue that nobody uses.
+// DeleteQueue removes a queue that no run uses.
 func (c *Client) DeleteQueue(ctx context.Context, name string, opts ...CallOption) error {
 	_, err := c.do(ctx, newCall(http.MethodDelete, opts, "queues", name), nil)
 	return err

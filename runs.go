@@ -188,7 +188,7 @@ func (c *Client) StopTask(ctx context.Context, run, task, reason string, opts ..
 	return c.taskVerb(ctx, run, task, "stop", api.VerbRequest{Reason: reason}, opts)
 }
 
-// RetryTask runs a task now: once more, or without waiting for its next try.
+// RetryTask runs a task now: it repeats an ended task, or skips the wait for the next try.
 func (c *Client) RetryTask(ctx context.Context, run, task, reason string, opts ...CallOption) (api.Task, error) {
 	return c.taskVerb(ctx, run, task, "retry", api.VerbRequest{Reason: reason}, opts)
 }

@@ -77,7 +77,7 @@ func (c *Client) ScheduleDays(ctx context.Context, workflow, trigger, cursor str
 // NextQuery says which instants to come are asked for.
 type NextQuery struct {
 	N         int       // 0: 20
-	From      time.Time // instants strictly after it; zero: what is not decided yet
+	From      time.Time // instants strictly after it; zero: the instants that are not decided yet
 	Namespace string    // only of NextFires of all triggers
 	Workflow  string    // only of NextFires of all triggers: NAME or NS/NAME
 	System    bool      // only of NextFires of all triggers: with those that come with the program

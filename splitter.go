@@ -27,10 +27,12 @@ type splitOutput struct {
 	Tasks []entries `json:"tasks"`
 }
 
-// HandleSplitter registers a splitter: a kind that workflows name with splitter: in place of tasks. It is called once per run (and attempt), with
-// a slot of the worker, and gives the tasks of the run with their edges, made with [NewTask]; none is a success. They are checked
-// like those of a file; what is wrong with them fails the task work of the run. A planner compares what is with what is wanted, and
-// gives the tasks that make the one of the other. What [Handle] says of handlers and their errors holds for it, too.
+// HandleSplitter registers a splitter: a kind that workflows name with splitter: in place of tasks. It is
+// called once per run (and attempt), with a slot of the worker. It returns the tasks of the run with their
+// edges, made with [NewTask]; no tasks is a success. Returned tasks are checked like those of a file; a fault
+// fails the task work of the run. A planner compares the present state with the wanted one, and returns the
+// tasks that lead from one to the other. The rules of [Handle] for functions and their errors hold for it,
+// too.
 func HandleSplitter[P any](w *Worker, kind string, split func(ctx context.Context, s *Split[P]) ([]*TaskDef, error)) {
 	Handle(w, kind, func(ctx context.Context, t *Task, in splitInput[P]) (out splitOutput, err error) {
 		defs, err := split(ctx, &Split[P]{Task: t, Version: in.Version, Params: in.Params, With: in.With})

@@ -153,7 +153,7 @@ func (c *Client) sendOnce(ctx context.Context, k *call, body []byte) (*http.Resp
 	return resp, nil
 }
 
-// notTLS is what a server of Go that speaks TLS answers, in plain text, to who does not.
+// notTLS is the plain-text answer of a Go server that speaks TLS to a client that does not.
 const notTLS = "Client sent an HTTP request to an HTTPS server."
 
 // do sends a request and reads its JSON answer into out, if that is not nil.

@@ -22,7 +22,7 @@ import (
 
 // WorkerOptions says what a worker is. The zero value is one that works.
 type WorkerOptions struct {
-	Name   string            // of this worker in the cluster; "": host and process. Who starts under a listed name replaces it
+	Name   string            // of this worker in the cluster; "": host and process. A worker that starts under a listed name replaces it
 	Slots  int               // handlers that run at once; 0: four per core
 	Groups []string          // worker groups that it belongs to
 	Labels map[string]string // what tasks may ask of it
@@ -141,16 +141,18 @@ var (
 	ErrDraining = errors.New("the worker ends")
 )
 
-// Task is the attempt that a handler works on. What is written to it as an [io.Writer] is in the attempt's log.
+// Task is the attempt that a task function works on. Bytes written to it as an [io.Writer] go into the
+// attempt's log.
 //
-// Tasks are done at least once: an attempt whose worker dies is done again. An effect elsewhere happens once if it is
-// asked for under IdempotencyKey, or guarded by Token.
+// Tasks are executed at least once: if the worker of an attempt dies, another attempt begins. An effect
+// elsewhere happens once if it is requested under IdempotencyKey, or guarded by Token.
 type Task struct {
 	Run, Name           string // id of the run, name of the task
 	Workflow, Namespace string
 	Kind                string
-	// Attempt is the number of this one, from 1. Token rises with every attempt of the task, also after the database has
-	// gone back to an earlier state: what comes with a lower token than was seen before is from an attempt that is over.
+	// Attempt is the number of this attempt, from 1. Token rises with every attempt of the task, also after the
+	// database has gone back to an earlier state: a request with a lower token than an earlier one is from an
+	// attempt that has ended.
 	Attempt, Token int
 	// IdempotencyKey is the same for all attempts of the task, until the run is recovered or started again.
 	IdempotencyKey string
@@ -184,8 +186,9 @@ func (t *Task) Progress(done, of int64, what string) error {
 	return nil
 }
 
-// Run works until ctx ends. Then it takes nothing new, waits for its handlers as long as WorkerOptions.Drain says, and
-// leaves the cluster; what is not done by then is done again elsewhere. The error is one that no waiting would cure.
+// Run works until ctx ends. Then it accepts no new tasks, waits for its task functions up to
+// WorkerOptions.Drain, and leaves the cluster. Another worker repeats the tasks that have not ended by then.
+// Run returns only errors that no wait would cure.
 func (w *Worker) Run(ctx context.Context) error {
 	switch {
 	case w.err != nil:

@@ -30,7 +30,7 @@ type attempt struct {
 
 	result   *workerv1.Result // nil: it runs
 	told     bool             // that it runs
-	orphaned bool             // nobody wants its result
+	orphaned bool             // its result is not wanted any more
 }
 
 // Words of results that the server knows.

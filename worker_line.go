@@ -26,7 +26,8 @@ type lines struct {
 }
 
 const (
-	// lineWithin: one is asked for when two reports come within that time. Who reports less often has no use for it.
+	// lineWithin: a line is requested when two reports come within that time. A worker that reports less often
+	// has no use for it.
 	lineWithin = time.Second
 	// lineAgain is when a home that serves no lines is asked again: it may be of a newer version by then.
 	lineAgain = time.Minute
@@ -78,7 +79,7 @@ func overLine(ctx context.Context, l *line.Line, in *workerv1.ReportRequest) (*w
 	return out, proto.Unmarshal(reply, out)
 }
 
-// takeLine gives a line that nobody uses; nil: there is none.
+// takeLine returns an unused line, or nil if there is none.
 func (s *session) takeLine(home string) *line.Line {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +113,7 @@ func (s *session) dropLine(l *line.Line) {
 	_ = l.Close()
 }
 
-// wantLine asks for a line, beside, if reports come often and there are not enough.
+// wantLine requests a line in another goroutine, if reports come often and there are not enough lines.
 func (s *session) wantLine(home string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// logKeep is how many bytes of one log wait at most; what is older is left out.
+	// logKeep bounds the bytes of one log that wait to be sent. Older bytes are left out.
 	logKeep = 1 << 20
 	// logsEvery is how often logs are sent while handlers run.
 	logsEvery = time.Second
@@ -26,7 +26,7 @@ type attemptLog struct {
 	mu       sync.Mutex // protects following fields
 	buf      []byte
 	offset   int64 // of the first byte of buf
-	cut      bool  // what was before it is left out
+	cut      bool  // the bytes before it are left out
 	listed   bool
 	over     bool
 	progress time.Time

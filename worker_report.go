@@ -119,7 +119,7 @@ func (s *session) work(ctx context.Context, a *attempt) {
 	}
 	returned := false
 	defer func() {
-		if !returned { // nothing holds a runtime.Goexit up: what is left to do is another goroutine's
+		if !returned { // nothing stops a runtime.Goexit: another goroutine does the rest
 			go s.finish(a, a.judge(ctx, nil, errGoexit))
 		}
 	}()
@@ -128,7 +128,7 @@ func (s *session) work(ctx context.Context, a *attempt) {
 	s.finish(a, a.judge(ctx, raw, err))
 }
 
-// finish keeps the result of an attempt until somebody has it; nil: there is none.
+// finish keeps the result of an attempt until a node has it. nil: there is no result.
 func (s *session) finish(a *attempt, result *workerv1.Result) {
 	a.log.end()
 	s.mu.Lock()
@@ -189,7 +189,7 @@ func (s *session) orphan(name attemptName) {
 	}
 }
 
-// disown has nobody wait for the result of an attempt. The mutex is held.
+// disown marks the result of an attempt as not wanted any more. The mutex is held.
 func (s *session) disown(a *attempt) {
 	a.orphaned = true
 	a.cancel(ErrFenced)
@@ -230,7 +230,8 @@ const (
 	reportsMax = 4
 	// resultsMax bounds the results of one report.
 	resultsMax = 500
-	// startedAfter is when a node is told that an attempt runs: shorter ones are over before anybody looks.
+	// startedAfter is the age at which an attempt is reported as started. A shorter attempt ends before the news
+	// is of use.
 	startedAfter = time.Second
 )
 

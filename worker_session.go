@@ -30,7 +30,7 @@ type session struct {
 	kick chan struct{} // cap 1: there is something to report
 	idle chan struct{} // cap 1: something ended, or was acknowledged
 	asks sync.WaitGroup
-	life context.Context // of what goes on beside; set by run
+	life context.Context // of its background goroutines; set by run
 	room chan struct{}   // cap reportsMax: one for each report that is under way
 	// handlers are for goroutines that wait for one, until over is closed.
 	handlers chan func()
@@ -39,7 +39,7 @@ type session struct {
 	mu       sync.Mutex // protects following fields
 	clients  map[string]workerv1connect.WorkersClient
 	has      map[attemptName]*attempt
-	running  int        // handlers, also those whose result nobody wants
+	running  int        // task functions that run, also those whose result is not wanted any more
 	ended    []*attempt // with a result that is not on its way
 	lines    lines
 	past     past
@@ -76,7 +76,7 @@ const (
 	callMax      = 10 * time.Second
 	// answerBytesMax bounds what a node says in one answer.
 	answerBytesMax = 64 << 20
-	// lastMax is how long handlers may take to end when they were told to because the worker ends.
+	// lastMax bounds the time that task functions may take to end after the worker has ordered them to end.
 	lastMax = 10 * time.Second
 )
 
@@ -375,8 +375,8 @@ func (s *session) hear(at time.Time) {
 // before they are answered.
 const leasePerLagNum, leasePerLagDen = 3, 4
 
-// watch tells handlers to end when nobody has heard of this worker for as long as its lease: their attempts are
-// others' by now.
+// watch orders the task functions to end when no node has answered this worker for the length of its lease:
+// their attempts have been given to other workers by then.
 func (s *session) watch(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -462,7 +462,7 @@ func (s *session) quiet(d time.Duration) bool {
 	}
 }
 
-// leave says goodbye, so that nobody has to wait for this worker's silence.
+// leave announces the end of this worker, so that no node has to wait for its silence.
 func (s *session) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), registerMax)
 	defer cancel()

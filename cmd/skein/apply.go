@@ -98,8 +98,8 @@ func (d *definition) reads(name string) bool {
 	return false
 }
 
-// applyEach applies one workflow after the other. What was right when all were checked may be refused now: then it is said
-// which of them stand.
+// applyEach applies the workflows in order. A workflow that passed the check may be refused now: then the
+// message names the ones that were applied.
 func (c *cli) applyEach(ctx context.Context, s *session, defs []*definition) error {
 	applied := []api.Applied{}
 	for _, d := range defs {

@@ -274,7 +274,7 @@ func (w *waiter) awaitBackfill(ctx context.Context, id int64) error {
 	}
 	if errors.Is(err, errTimedOut) || errors.Is(err, errInterrupted) {
 		w.c.say("the backfill goes on; end it: skein backfill cancel %d", id)
-		w.disconnect() // waiting for its runs once more is not what was asked
+		w.disconnect() // the caller did not ask to wait for its runs again
 		return err
 	}
 	w.leave(ctx)

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// completeWait is how long a person waits for a Tab; what is not there by then is not offered.
+	// completeWait bounds the time that completion takes after a Tab. Later results are not offered.
 	completeWait = time.Second
 	// The others bound what is offered.
 	completeRunsMax      = 30

@@ -63,7 +63,7 @@ func (c *cli) servers() []string {
 func (c *cli) private(server string) error {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" || c.cfg.APIToken == "" || c.cfg.Plaintext || app.IsLoopback(u.Hostname()) {
-		return nil // what is no URL is told of where it is used
+		return nil // the place of use reports an invalid URL
 	}
 	return hint(usage("--server %s: the token would pass in plain text to another machine, and whoever reads it can use it", server),
 		"ask it by its address with https://, go through an SSH tunnel, or allow it on a network that no one else can read: --insecure-plaintext")
@@ -112,7 +112,7 @@ func refused(err error) error {
 	return hint(err, "its operators make tokens for people: skein token create --kind api --out FILE; it is shown with --token-file FILE")
 }
 
-// holder connects to the server that holds the data folder; nil: nobody does.
+// holder connects to the server that holds the data folder. It returns nil if none does.
 func (c *cli) holder(ctx context.Context) (*session, error) {
 	h, err := app.FindHolder(ctx, c.cfg.Data)
 	if err != nil || h == nil {
@@ -144,7 +144,7 @@ func (c *cli) holder(ctx context.Context) (*session, error) {
 // greetWait is how long a server on this machine may take for its first answer.
 const greetWait = 10 * time.Second
 
-// forReading gives whoever can answer questions: a server, or the data folder itself.
+// forReading connects to a server, or opens the data folder itself.
 func (c *cli) forReading(ctx context.Context) (*session, error) {
 	if len(c.servers()) > 0 {
 		return c.remote(ctx)
@@ -169,8 +169,8 @@ func (c *cli) forReading(ctx context.Context) (*session, error) {
 // connectTries bounds how often a data folder that changes hands meanwhile is looked at again.
 const connectTries = 20
 
-// forWriting gives whoever can change something: a server, or a node in this process, which others find by
-// the data folder as they would find a server.
+// forWriting connects to a server, or starts a node in this process, which other commands find by the data
+// folder like a server.
 func (c *cli) forWriting(ctx context.Context, hold bool) (*session, error) {
 	if len(c.servers()) > 0 {
 		return c.remote(ctx)
@@ -182,7 +182,7 @@ func (c *cli) forWriting(ctx context.Context, hold bool) (*session, error) {
 		s, err := c.inProcess(ctx, hold)
 		var locked *app.LockedError
 		if errors.As(err, &locked) && try < connectTries {
-			continue // somebody else was first: talk to them
+			continue // another process was first: connect to it
 		}
 		return s, err
 	}
@@ -195,7 +195,7 @@ func (c *cli) inProcess(ctx context.Context, hold bool) (*session, error) {
 	if !cfg.ListenChosen {
 		cfg.Listen, cfg.ListenChosen = "127.0.0.1:0", true
 	}
-	cfg.Drain = 0 // who ends this process has waited, or does not want to
+	cfg.Drain = 0 // a person who ends this process has waited, or does not want to
 	cfg.Hold, cfg.ByHand = hold, true
 	if cfg.Postgres != "" && cfg.Default("name") { // the host's: that of a server on this machine, which it would replace
 		cfg.Name = fmt.Sprintf("%s-%d", cfg.Name, os.Getpid())
@@ -283,8 +283,8 @@ func (c *cli) reading(f func(ctx context.Context, s *session, args []string) err
 	}
 }
 
-// writing wraps a command that changes something. Without a server it starts no task: who stops or pauses a
-// run after a crash must not have its lost attempts tried again first.
+// writing wraps a command that changes something. Without a server it starts no task: after a crash, a person
+// must be able to stop or pause a run before its lost attempts are tried again.
 func (c *cli) writing(f func(ctx context.Context, s *session, args []string) error) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
 		ctx, stop := interruptible(ctx)
@@ -300,7 +300,7 @@ func (c *cli) writing(f func(ctx context.Context, s *session, args []string) err
 	}
 }
 
-// notHere reports whether an error says that nobody answered, or will.
+// notHere reports whether an error means that no server answered.
 func notHere(err error) bool {
 	var e *skein.Error
 	if errors.As(err, &e) {

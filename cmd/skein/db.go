@@ -247,7 +247,7 @@ file must not be in use.`,
 	}
 }
 
-// dbHint says what to do about what stands in the way, and gives it the exit code of a conflict.
+// dbHint adds the remedy for an obstacle, and gives the error the exit code of a conflict.
 func dbHint(err error) error {
 	switch {
 	case errors.Is(err, app.ErrExists):

@@ -113,7 +113,7 @@ func readDefinitions(path string, tasksMax int) ([]*definition, error) {
 		}
 	}
 	all, above := make([]*definition, len(parsed)), 0
-	if len(parsed) > 1 { // what comes before the first document is none
+	if len(parsed) > 1 { // lines before the first document count as none
 		above = max(bytes.Count(src, []byte("\n"))-bytes.Count(bytes.Join(texts, nil), []byte("\n")), 0)
 	}
 	for i, w := range parsed {

@@ -202,7 +202,8 @@ func real(path string) string {
 	return path
 }
 
-// loadExamples applies every example: those beside us in a checkout, else the copies in this program.
+// loadExamples applies every example: those of the checkout in the working folder, else the copies in this
+// program.
 func (c *cli) loadExamples(ctx context.Context, s *session) (names []string, err error) {
 	folder := "examples"
 	if _, err := os.Stat(filepath.Join(folder, "hello", "workflow.yaml")); err != nil {
@@ -230,7 +231,8 @@ func (c *cli) loadExamples(ctx context.Context, s *session) (names []string, err
 	return names, errors.Join(errs...)
 }
 
-// unpack writes what is missing or of another version, and leaves alone what runs have put beside it.
+// unpack writes missing files and those of another version. It does not touch files that runs have written
+// there.
 func unpack(from fs.FS, folder string) error {
 	return fs.WalkDir(from, ".", func(path string, entry fs.DirEntry, err error) error {
 		to := filepath.Join(folder, path)

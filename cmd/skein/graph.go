@@ -81,7 +81,7 @@ func (d *definition) graph() api.Graph {
 	return g
 }
 
-// drawASCII lists the tasks by level: what can run at once stands in one block.
+// drawASCII lists the tasks by level: tasks that can run at the same time form one block.
 func drawASCII(w io.Writer, c *cli, g api.Graph) {
 	needs := map[string][]string{}
 	for _, e := range g.Edges {

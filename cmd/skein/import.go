@@ -178,8 +178,8 @@ func isUser(name string) bool {
 	return err == nil
 }
 
-// localZone is the time zone of this machine, which is that of its cron. TZ comes last: it is
-// that of whoever types, and cron does not see it.
+// localZone returns the time zone of this machine, which is that of its cron. TZ comes last, because it
+// belongs to the person at the terminal, and cron does not see it.
 func localZone() string {
 	var names []string
 	if link, err := filepath.EvalSymlinks("/etc/localtime"); err == nil {
@@ -259,8 +259,8 @@ func (i *imported) write(f importFlags) error {
 	return nil
 }
 
-// compare says of each workflow whether the server has it. Without --force, none may be there
-// that is something else: it could be somebody's work.
+// compare says of each workflow whether the server has it. Without --force a different workflow of that name
+// is refused, because it may be another person's work.
 func (i *imported) compare(ctx context.Context, s *session, f importFlags) error {
 	for n, w := range i.Workflows {
 		there, err := s.Workflow(ctx, w.Namespace+"/"+w.Name)

@@ -17,7 +17,7 @@ import (
 //go:embed template.yaml
 var template string
 
-// schemaFile lies beside a new workflow, so that editors complete and check without a network.
+// schemaFile is written next to a new workflow, so that editors complete and check without a network.
 const schemaFile = "workflow.schema.json"
 
 func (c *cli) initCmd() *cobra.Command {

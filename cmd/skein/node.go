@@ -91,7 +91,7 @@ nothing is left to wait for), stopped (skein node stop), leaving.`,
 	}
 }
 
-// observed corrects what an observer says of itself: nobody works there.
+// observed corrects the state that an observer reports of itself: it runs no tasks.
 func (s *session) observed(n *api.Node) {
 	if s.observing && n.SeenAt == nil {
 		n.State = "stopped"

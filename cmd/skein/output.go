@@ -231,7 +231,7 @@ func (c *cli) paint(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// looks is how states look: always a word, and on a terminal a sign and a colour beside it.
+// looks maps states to their display: always a word, and on a terminal also a sign and a colour.
 var looks = map[string][2]string{
 	"succeeded": {"✓", green}, "failed": {"✗", red}, "upstream_failed": {"✗", dim}, "stopped": {"■", yellow},
 	"skipped": {"○", dim}, "running": {"●", blue}, "assigned": {"●", blue}, "splitting": {"●", blue}, "finalising": {"●", blue},

@@ -30,7 +30,7 @@ func (c *cli) runTable(runs []api.Run) error {
 	})
 }
 
-// inLine is where a run stands in the line of its queue: "3 of 17"; "" if it stands in none.
+// inLine returns a run's position in its queue, as in "3 of 17", or "" if the run is not queued.
 func inLine(r api.Run) string {
 	p := r.Position
 	if p == nil {

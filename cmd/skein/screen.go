@@ -107,7 +107,7 @@ type runView struct {
 	shown   []string          // those of failed that are shown, in the order in which they failed
 
 	decided map[string]time.Time // when a task failed without an attempt, and that was said
-	// message is what an attempt says of its end, asked for the first asksMax of them; nil: nobody to ask.
+	// message returns the message of an attempt, for the first asksMax of them. nil: there is no server to ask.
 	message func(task string, attempt int32) string
 	asked   int
 }
@@ -143,7 +143,7 @@ func (v *runView) event(ev *api.Event) string {
 		if text(ev.State) == "failed" {
 			return v.fails(task, reasonOf(ev))
 		}
-	case "lost": // what becomes of it, if it is not handed over again, is said by its end
+	case "lost": // its end, or its next assignment, says what becomes of it
 		delete(v.running, task)
 		if v.lost[task] < n {
 			v.lost[task] = n
@@ -183,7 +183,7 @@ func (v *runView) hasFailed(task string) bool {
 	return failed
 }
 
-// absolve forgets that a task has failed: it is done again, or somebody has decided otherwise.
+// absolve forgets the failure of a task that is repeated, or whose end an operator has changed.
 func (v *runView) absolve(task string) {
 	if v.hasFailed(task) {
 		delete(v.failed, task)

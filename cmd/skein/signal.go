@@ -26,8 +26,8 @@ func hangups() (ch chan os.Signal, stop func()) {
 	return ch, func() { signal.Stop(ch) }
 }
 
-// closedTerminal is the signal of a terminal that was closed, for a program that ends with its terminal.
-// nohup has it ignored.
+// closedTerminal is the signal of a closed terminal, for a program that ends with its terminal. Under nohup
+// the signal is ignored.
 func closedTerminal() []os.Signal {
 	if signal.Ignored(syscall.SIGHUP) {
 		return nil

@@ -64,7 +64,7 @@ func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
 		}
 		req.Expires = &api.Time{Time: time.Now().UTC().Add(time.Duration(d))}
 	}
-	if f.out != "" { // before there is a token that nobody has
+	if f.out != "" { // before the token exists, so that none is lost
 		file, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return hint(err, "it must not exist yet")

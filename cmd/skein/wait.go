@@ -42,7 +42,8 @@ func (c *cli) newWaiter(follow bool) *waiter {
 	return w
 }
 
-// withServer calls f with a server; if nobody answers (any more), it looks for one again for a while.
+// withServer calls f with a server. If no server answers, or it is gone, withServer looks for one for a
+// while.
 func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error {
 	for {
 		err := w.connect(ctx)
@@ -150,7 +151,7 @@ func (w *waiter) await(ctx context.Context, id string) error {
 		err = w.late(ctx, w.c.conclude(ctx, w.s, &run))
 	}
 	if errors.Is(err, errTimedOut) && (w.s == nil || w.s.node != nil) {
-		w.disconnect() // waiting for it once more is not what was asked
+		w.disconnect() // the caller did not ask to wait for it again
 		return err
 	}
 	w.leave(ctx)
@@ -165,7 +166,7 @@ const (
 	drawEvery = 200 * time.Millisecond
 	// drawAnyway is how often without news: clocks run on.
 	drawAnyway = time.Second
-	// askShare: counting a large run costs the server something; at most one part in so many of the time.
+	// askShare: counting a large run costs the server time; it may take at most one part in askShare of the time.
 	askShare = 10
 )
 
@@ -265,13 +266,13 @@ func (w *waiter) catchUp(ctx context.Context, run *api.Run) error {
 			past = append(past, line)
 		}
 		if n++; n == catchUpMax {
-			// What comes after may have ended what is taken for running here; the present will tell.
+			// Later events may have ended tasks that count as running here. The present state tells.
 			clear(w.view.running)
 			break
 		}
 	}
 	for task, i := range failures {
-		if !w.view.hasFailed(task) { // somebody has decided otherwise since
+		if !w.view.hasFailed(task) { // an operator has decided otherwise since
 			past[i] = ""
 		}
 	}

@@ -2,8 +2,8 @@ package dag
 
 import "fmt"
 
-// What is particular to runs that nobody started by hand: they may have to begin by an
-// instant, and may not be resubmitted.
+// Rules for runs that were not started by hand: they may have to begin by an instant, and may not be
+// resubmitted.
 
 // watchStart asks to be told when the run should have begun. The instant is one of the
 // calendar, so what is left of it goes by the wall, whatever was waited before.
@@ -58,8 +58,8 @@ func (r *RunRow) unbegun() TaskState {
 	return Stopped
 }
 
-// Denied reports whether a run failed because it did not get what it asked for, whatever became of its tasks: those
-// of a run that was recovered may all have been marked as succeeded while it stood in line.
+// Denied reports whether a run failed because it did not get its claim. The states of its tasks do not tell:
+// an operator may have marked all tasks of a recovered run as succeeded while it was queued.
 func (r *RunRow) Denied() bool {
 	return r.Cause == CauseQueue || r.Cause == CauseLock || r.Cause == CauseCycle
 }

@@ -28,7 +28,7 @@ func NewGraph(spec GraphSpec) (*Graph, error) {
 	b.indexNames()
 	b.linkNeeds()
 	b.reverse()
-	b.sort() // also beside other faults: what waits for itself is told at once
+	b.sort() // also if there are other faults: a cycle is reported at once
 	if len(b.errs) == 0 {
 		b.policies()
 		b.conditions()

@@ -11,7 +11,7 @@ type ClaimStage uint8
 // The stages. Their numbers are stored: only append.
 const (
 	ClaimNone    ClaimStage = iota // it asks for nothing now, and has nothing
-	ClaimAsked                     // it stands in line
+	ClaimAsked                     // it is queued
 	ClaimGranted                   // it has everything
 	ClaimLent                      // it is suspended: it has its locks, and has given back its place in the queue
 	ClaimAgain                     // it has its locks, and asks for its place again
@@ -36,12 +36,13 @@ type Claim struct {
 	Key   string   `json:"key,omitempty"` // of the queue's per_key
 	Locks []string `json:"locks,omitempty"`
 	Fail  bool     `json:"fail,omitempty"` // a lock that another has fails the run
-	// Kept: its owner has it in memory while it waits, because other limits count it.
+	// Level is the run's level in its queue: its priority, even if the queue's order ignores it now. 0: it names
+	// no queue.
 	Kept  bool `json:"kept,omitempty"`
 	Stage ClaimStage
 	// Level is the run's in its line: its priority, whether the queue's order heeds it now or not. 0: it names no queue.
 	Level Priority `json:"level,omitempty"`
-	// Asked is since when it stands in line. It is another at each asking.
+	// Asked is the time since which it is queued. Each asking gets another one.
 	Asked Micros
 	// Grant is the number of the grant: each is greater than all before.
 	Grant   int64  `json:"grant,omitempty"`
@@ -54,7 +55,7 @@ type Claim struct {
 // InLine reports whether the run waits in a line. A nil claim waits in none.
 func (c *Claim) InLine() bool { return c != nil && c.Stage == ClaimAsked }
 
-// place is the claim if it stands in a line, else nil.
+// place returns the claim if it is queued, else nil.
 func (c *Claim) place() *Claim {
 	if c.InLine() {
 		return c
@@ -143,7 +144,7 @@ func (c *Claim) appendTo(b []byte) []byte {
 	return w.b
 }
 
-// PackNames is how names that follow each other stand in a packed claim.
+// PackNames packs consecutive names as a packed claim does.
 func PackNames(names ...string) []byte {
 	var w packer
 	for _, n := range names {

@@ -30,7 +30,8 @@ func Derive(g *Graph, run *RunRow, attempts []AttemptRow) ([]TaskView, error) {
 	return d.views, err
 }
 
-// derived is Derive; fx, if not nil, says which conditions are not to be evaluated now, and is told of them.
+// derived is Derive. If fx is not nil, it says which conditions are not to be evaluated now, and collects
+// them.
 func derived(g *Graph, run *RunRow, attempts []AttemptRow, fx *Effects) (*deriver, error) {
 	views := make([]TaskView, g.Len())
 	latest := make([]int32, g.Len()) // index in attempts + 1
@@ -66,7 +67,7 @@ type deriver struct {
 	views    []TaskView
 	latest   []int32
 	fx       *Effects     // nil: every condition is evaluated
-	asked    []Evaluation // what was not evaluated
+	asked    []Evaluation // conditions that were not evaluated
 }
 
 func (d *deriver) holds(t TaskID, branch int32, c Condition, v View) (bool, error) {

@@ -16,7 +16,7 @@ const (
 	EvTimer                          // a timer that Step asked for is due
 	EvIntent                         // an operator wants Intent
 	EvRecover                        // an operator wants what failed to be tried again
-	EvCheck                          // look at everything once more; repairs what stands still
+	EvCheck                          // check everything again; repairs a run that stands still
 	EvAdmit                          // what a waiting run waited for is there: like EvSubmit
 	EvMark                           // an operator decides about one task: Mark
 	EvArm                            // a deferred task is prepared: Due, Child
@@ -78,7 +78,7 @@ type Result struct {
 	Finished Micros
 }
 
-// LostNoRoom is why an attempt is lost that was never begun, because the disk of whoever had it is full.
+// LostNoRoom is the reason if an attempt is lost before it began, because the disk of its holder is full.
 const LostNoRoom = "its node has no room on its disk"
 
 // Cause says why a task or a run ended as it did. "" is the ordinary end.
@@ -93,7 +93,7 @@ const (
 	CauseOverdue   Cause = "overdue"   // execution cap, and its holder did not report
 	CauseCondition Cause = "condition" // its if could not be evaluated
 	CauseLost      Cause = "lost"      // its handler is gone
-	CauseNodeGone  Cause = "node_gone" // likewise, and the task may run nowhere else
+	CauseNodeGone  Cause = "node_gone" // its handler is gone, and the task may run nowhere else
 	CausePoison    Cause = "poison"    // lost too often
 	CauseNoRetake  Cause = "if_lost"   // lost, and its trigger says: fail
 	CauseOnLost    Cause = "on_lost"   // lost, and the task says: fail
@@ -176,8 +176,8 @@ type Effects struct {
 	Cancels []Cancel
 	// Prepares are deferred tasks whose owner has to find out what they wait for.
 	Prepares []Prepare
-	// Orders is what child runs are to be told. Unlike all else it belongs into the
-	// transaction: nobody asks again.
+	// Orders are messages to child runs. Unlike all other effects they belong into the transaction, because they
+	// are not asked for again.
 	Orders []Order
 	// Poisoned are tasks that failed because they were lost too often: an operator is to hear of them.
 	Poisoned []Poisoned

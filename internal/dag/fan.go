@@ -67,7 +67,7 @@ type fan struct {
 	order []TaskID          // those that have an item, in the order of the items
 	place []int32           // of all: where in order; -1: retired
 	items [][]byte          // of order
-	stale bool              // its items are to be found out anew before it is used again
+	stale bool              // its items must be found out again before it is used again
 }
 
 // instance says what a task behind the version's tasks is.
@@ -76,7 +76,7 @@ type instance struct {
 	nth int32 // in fan.all
 }
 
-// fixed is the number of tasks of the version; what has a greater number is an instance.
+// fixed is the number of tasks of the version. A task with a greater number is an instance.
 func (g *Graph) fixed() int { return len(g.names) }
 
 // InstanceOf is the foreach task that t is an instance of.
@@ -110,8 +110,8 @@ func (g *Graph) Instances(t TaskID) []TaskID {
 	return nil
 }
 
-// without reports whether the ith instance has no item any more; while the items are to be found out
-// anew, nobody knows.
+// without reports whether the ith instance has no item any more. While the items have to be found out again,
+// that is not known.
 func (f *fan) without(i int) bool { return f.place[i] < 0 && !f.stale }
 
 // retired reports whether an instance has no item any more.
@@ -138,8 +138,8 @@ func (g *Graph) findInstance(name string) (TaskID, bool) {
 // errTooManyTasks is wrapped by what grow says of too many.
 var errTooManyTasks = errors.New("the run would have too many tasks")
 
-// grow gives the graph of a run that splits a foreach task: the graph itself stays what it is. What
-// is common they share, so only one of all graphs that are grown from one may be grown further.
+// grow returns the graph of a run that splits a foreach task. The graph itself does not change. The two share
+// their common part, so of all graphs grown from one, only one may be grown further.
 func (g *Graph) grow(of TaskID, items *Items) (*Graph, error) {
 	was, n := g.fans[of], len(items.Values)
 	f := &fan{of: of, order: make([]TaskID, n), items: items.Values}
@@ -182,7 +182,7 @@ func (g *Graph) grow(of TaskID, items *Items) (*Graph, error) {
 	return &out, nil
 }
 
-// wither gives the graph in which the items of a foreach task are to be found out anew.
+// wither returns the graph in which the items of a foreach task have to be found out again.
 func (g *Graph) wither(of TaskID) *Graph {
 	out, f := *g, *g.fans[of]
 	f.stale = true
@@ -196,7 +196,7 @@ func (g *Graph) wither(of TaskID) *Graph {
 const (
 	segmentWhole = 1 // a whole graph, instead of the version's
 	segmentSplit = 2 // a foreach task has instances
-	segmentStale = 3 // its items are to be found out anew
+	segmentStale = 3 // its items have to be found out again
 )
 
 func appendSegment(own []byte, kind byte, content []byte) []byte {
@@ -250,8 +250,8 @@ func (u *unpacker) bytes() []byte {
 	return b
 }
 
-// RunGraph is the graph of a run: its version's, with what the run's row adds to it. Whoever reads
-// a run uses it, on any node.
+// RunGraph returns the graph of a run: its version's, with the additions of the run's row. All readers of a
+// run use it, on any node.
 func RunGraph(version *Graph, own []byte, compile Compiler) (*Graph, error) {
 	g, u := version, unpacker{b: own}
 	for len(u.b) > 0 {

@@ -39,7 +39,7 @@ func (h *Header) Parent() *Parent {
 	return h.Fire.Parent
 }
 
-// LineMax bounds how deep calls may go: a run has at most so many ancestors.
+// LineMax bounds the depth of calls: the number of ancestors of a run.
 const LineMax = 16
 
 const (

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// A logical task is one that no worker runs: it waits for something outside the run, or
-// decides something about it. When it becomes ready it gets an attempt like any task, in the
-// same step, but that attempt is deferred: nobody holds it, it takes no slot, and the end of
-// no node loses it. Its rows say everything, so a reload goes on waiting where it was.
+// A logical task runs on no worker: it waits for something outside the run, or decides something about it.
+// When it becomes ready it gets an attempt like any task, in the same step, but that attempt is deferred: it
+// has no holder, takes no slot, and no end of a node loses it. Its rows hold its whole state, so a reload
+// continues the wait.
 
 // Kind says how a task is carried out. The numbers are stored: only append.
 type Kind uint8
@@ -22,7 +22,7 @@ type Kind uint8
 const (
 	Work      Kind = iota // a worker runs it: not a logical task
 	Wait                  // until a duration has passed, or an instant
-	Approval              // until somebody says yes or no
+	Approval              // until a person approves or rejects
 	Switch                // chooses one of the tasks that need it
 	Call                  // starts a run of another workflow, and waits for its end
 	Dependent             // until what its owner looks at is so: another workflow's run, a condition
@@ -45,8 +45,8 @@ func (l *Logic) Name() string {
 	return l.Kind.String()
 }
 
-// Logic is what a logical task does. What only its owner needs (who may approve, which
-// workflow is called) stands in the definition.
+// Logic is the rule of a logical task. The definition holds what only its owner needs: who may approve, which
+// workflow is called.
 type Logic struct {
 	Kind     Kind
 	For      time.Duration // Wait: for how long; 0: until an instant that its owner finds out. Dependent: how often a condition is looked at; 0: it needs another run
@@ -67,9 +67,9 @@ func (l *Logic) prepared() bool {
 	return l.Kind == Call || l.Kind == Dependent || l.Kind == Foreach || l.Kind == Wait && l.For == 0
 }
 
-// Prepare asks the owner of a deferred task to find out what it waits for, beside the shard:
-// which run, which instant. It answers with EvArm, or with EvSettle if that cannot be. A load
-// asks again, also of a call that has its child: whether that has ended meanwhile.
+// Prepare asks the owner of a deferred task to find out what it waits for, outside the writer's goroutine:
+// which run, which instant. The owner answers with EvArm, or with EvSettle if there is nothing to wait for. A
+// load asks again, also for a call that has its child, because the child may have ended meanwhile.
 type Prepare struct {
 	Run   RunID
 	Task  TaskID
@@ -189,7 +189,7 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 	r.hold(t, p, 0, now)
 	a := &r.slots[p.slot-1]
 	a.State, p.revoked = AttemptDeferred, true
-	r.active-- // nobody holds it
+	r.active-- // it has no holder
 	r.record(Record{Kind: RecDeferred, Task: t, Token: p.token, Text: l.Name()})
 	wait := l.For
 	switch {
@@ -213,9 +213,9 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 	return true
 }
 
-// nextLogical takes the first one from the list that can begin. A switch that an operator has told to
-// choose again waits until what it reads has ended, if that was told to run again, too. One whose conditions are
-// evaluated outside of the step waits for their results.
+// nextLogical removes from the list the first task that can begin, and returns it. A switch that an operator
+// repeats waits for the tasks that it reads, if they are repeated, too. A switch whose conditions are
+// evaluated outside the step waits for their results.
 func (r *Run) nextLogical() (t TaskID, to choice, any bool) {
 	if r.Intent != IntentRun || r.State.Terminal() || r.State == RunWaiting { // recovered, it has not yet what it claims
 		return 0, to, false
@@ -421,8 +421,8 @@ func (r *Run) stopLogical(t TaskID, a *attempt) {
 	r.moveTask(t, Stopped)
 }
 
-// decreeDeferred gives a deferred task the end that an operator wants. The child run of a call
-// is stopped, and nobody waits for it.
+// decreeDeferred gives a deferred task the end that an operator wants. The child run of a call is stopped,
+// and the task does not wait for it.
 func (r *Run) decreeDeferred(ev *Event, p *task, now Now, fx *Effects) {
 	t := ev.Task
 	a := &r.slots[p.slot-1]
@@ -442,8 +442,8 @@ func (r *Run) decreeDeferred(ev *Event, p *task, now Now, fx *Effects) {
 	p.halted = state == Stopped
 }
 
-// endDeferred is what a stop does to deferred tasks: nobody has to be waited for, but the
-// child runs of calls, which are told.
+// endDeferred applies a stop to deferred tasks: they end at once, except for calls, whose child runs get an
+// order.
 func (r *Run) endDeferred(now Now, fx *Effects) {
 	for t := 0; t < len(r.tasks) && r.deferred > 0; t++ {
 		p := &r.tasks[t]
@@ -471,7 +471,8 @@ func (r *Run) tellChildren(fx *Effects) {
 	}
 }
 
-// Remind tells the child run of a call once more that this run is to end: somebody may have had it go on meanwhile.
+// Remind orders the child run of a call again to end with this run. A person may have resumed the child
+// meanwhile.
 func (r *Run) Remind(t TaskID, fx *Effects) {
 	if a := r.Attempt(t); a != nil && r.Intent >= IntentStop {
 		r.tell(a, "", fx)

@@ -55,7 +55,8 @@ func (b *builder) logic() {
 	}
 }
 
-// works reports whether it is a foreach whose instances a worker runs: what is said of attempts is meant for those.
+// works reports whether it is a foreach whose instances run on workers: its settings of attempts are meant
+// for those.
 func (l *Logic) works() bool { return l.Kind == Foreach && l.Each == nil }
 
 // isCall reports whether it is a call, and says nothing else.

@@ -13,9 +13,9 @@ const (
 	lostPolicies
 )
 
-// afterLosses is the pause before a task is handed over again that has lost its handler more than once. One that ends whatever
-// runs it takes all that runs beside it along; drawn apart by these pauses, the others come to their ends before it is
-// at its last loss.
+// afterLosses is the pause before a task that has lost its handler more than once is dispatched again. A task
+// that crashes every worker takes all tasks with it that run there. The pauses separate them, so that the
+// others end before the crashing task has reached its last loss.
 var afterLosses = Retry{Delay: time.Second, Backoff: 2, Jitter: 0.5}
 
 // afterLoss applies the policy of a task that lost its handler, not too often yet. If whose attempt it was is there, a

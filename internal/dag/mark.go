@@ -37,10 +37,10 @@ func (m Mark) end() (TaskState, AttemptState, Cause) {
 	return Stopped, AttemptStopped, CauseHalted
 }
 
-// mark carries out an operator's decision about a task. It is a row like an attempt, without a
-// holder, so that Derive and a reload give the same. What has ended stays so within its
-// generation; so a decision about it begins a new one, in which everything else stays what it
-// is and only what has no result of its own is decided anew.
+// mark carries out an operator's decision about a task. The decision is a row like an attempt, without a
+// holder, so that Derive and a reload give the same state. A terminal state does not change within its
+// generation. So a decision about an ended task begins a new generation: everything else keeps its state, and
+// only the tasks without a result of their own are decided again.
 func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
 	v, _ := r.markable(ev)
 	if v != Accepted {
@@ -57,7 +57,7 @@ func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
 		return Accepted
 	}
 	revised, to := p.state.Terminal(), RunRunning
-	anew := r.State.Terminal() && ev.Wait != "" // it takes anew what it claims
+	anew := r.State.Terminal() && ev.Wait != "" // it asks for its claim again
 	if anew {
 		to = RunWaiting
 	}
@@ -102,7 +102,7 @@ func (r *Run) haltHeld(ev *Event, p *task, fx *Effects) {
 	r.cancelTask(&a.AttemptRow, fx)
 }
 
-// decree gives a task that nobody holds the state that the operator wants.
+// decree gives a task without an open attempt the state that the operator wants.
 func (r *Run) decree(ev *Event, p *task, now Now) {
 	t := ev.Task
 	state, end, cause := ev.Mark.end()
@@ -162,7 +162,7 @@ func byOperator(what string, ev *Event) string {
 	return what
 }
 
-// put writes the row of a decision: an attempt that has ended and that nobody held.
+// put writes the row of a decision: an ended attempt without a holder.
 func (r *Run) put(row *AttemptRow, p *task, now Now) {
 	p.token = p.token.Next(now.Era)
 	p.revoked, p.own = true, true
@@ -172,8 +172,9 @@ func (r *Run) put(row *AttemptRow, p *task, now Now) {
 	r.touch(i)
 }
 
-// following is the task itself and what follows from how it ends, as far as that has no result of its own and is not
-// under way: what was ready, be it because an operator said so, waits for what it needs, and is decided anew.
+// following returns the task and the tasks that depend on its end, if they have no result of their own and
+// are not under way. Of these, a ready task waits for its needs again and is decided again, even if an
+// operator has made it ready.
 func (r *Run) following(t TaskID) []bool {
 	again := make([]bool, len(r.tasks))
 	again[t] = true
@@ -358,8 +359,8 @@ func (r *Run) cancelTask(a *AttemptRow, fx *Effects) {
 	fx.Cancels = append(fx.Cancels, Cancel{Run: r.ID, Task: a.Task, Token: a.Token, Handler: a.Handler})
 }
 
-// byOperator reports whether nobody held the attempt: the row is a decision about its task, or
-// the task a logical one.
+// byOperator reports whether the attempt had no holder: the row is a decision about its task, or the task is
+// a logical one.
 func (a *AttemptRow) byOperator() bool { return a.Handler == 0 && a.Task != LeaderTask }
 
 // halted reports whether it ended because its task was stopped for itself.

@@ -73,8 +73,8 @@ func CountStates(packed []byte) (map[TaskState]int, error) {
 	return counts, nil
 }
 
-// TasksIn gives the first tasks of a packed list that are in a state, at most so many. It stops at what
-// cannot be read.
+// TasksIn returns the first tasks of a packed list that are in a state, at most most. It stops where the list
+// is unreadable.
 func TasksIn(packed []byte, state TaskState, most int) (tasks []TaskID) {
 	for t := TaskID(0); len(packed) > 0 && len(tasks) < most; {
 		n, w := binary.Uvarint(packed[1:])

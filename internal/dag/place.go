@@ -123,8 +123,8 @@ func (p Place) Node() (name string) {
 	return name
 }
 
-// Fits reports whether a worker of that name, with these traits, may run the task. What it
-// takes is for who counts that.
+// Fits reports whether a worker of that name, with these traits, may run the task. The caller counts the
+// resources that the task takes.
 func (p Place) Fits(name string, t *Traits) bool {
 	fits, handled := true, false
 	p.each(func(kind byte, text string) bool {
@@ -140,7 +140,7 @@ func (p Place) Fits(name string, t *Traits) bool {
 			has, ok := t.Labels[k]
 			fits = ok && has == v
 		case placeCPU, placeMemory:
-		default: // of a later version: nobody here knows it
+		default: // of a later version: unknown here
 			fits = false
 		}
 		return fits

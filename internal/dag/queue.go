@@ -355,7 +355,7 @@ func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 		for i := range l.levels[:than.Level+1] {
 			for at := l.levels[i].first; at != 0 && n < most; at = r.tasks[at-1].blockers {
 				if TaskID(at-1) == t || r.rank(TaskID(at-1)).Compare(than) > 0 {
-					break // they stand in the order of their turns
+					break // the list is in the order of their turns
 				}
 				n++
 			}
@@ -502,7 +502,7 @@ func (q *Queue) before(r *Run, now Micros, f func(*Run) bool) {
 		for work := []int{0}; len(work) > 0; {
 			i := work[len(work)-1]
 			work = work[:len(work)-1]
-			if i >= len(h) || h[i].run == r || !q.Sooner(h[i].run, r, now) { // then nobody below it is, either
+			if i >= len(h) || h[i].run == r || !q.Sooner(h[i].run, r, now) { // then no run below it is, either
 				continue
 			}
 			if !f(h[i].run) {
@@ -588,7 +588,7 @@ func (h runHeap) down(i int) {
 	}
 }
 
-// Queued reports whether the run stands in a queue.
+// Queued reports whether the run has a position in a queue of ready tasks.
 func (r *Run) Queued() bool {
 	return r.seat.queue != nil || slices.ContainsFunc(r.placed, func(l *line) bool { return l.seat.queue != nil })
 }

@@ -25,7 +25,7 @@ func (ev *Event) named() TaskID {
 
 func (s Scope) base() Scope { return s &^ (ScopeUpstream | ScopeDependents) }
 
-// recover begins a new generation of an ended run: what is not to be done again keeps its end.
+// recover begins a new generation of an ended run. Tasks that are not repeated keep their end.
 func (r *Run) recover(ev *Event, now Now, fx *Effects) Verdict {
 	again, v, _ := r.recoverable(ev)
 	if v != Accepted {
@@ -42,7 +42,7 @@ func (r *Run) recover(ev *Event, now Now, fx *Effects) Verdict {
 		rec.Task = ev.Task
 	}
 	to := RunRunning
-	if ev.Wait != "" { // it takes anew what it claims
+	if ev.Wait != "" { // it asks for its claim again
 		to = RunWaiting
 	}
 	r.witherFans(r.closeFans(again, ev.named()))
@@ -202,7 +202,8 @@ func (r *Run) regenerate(again []bool, rec *Record, to RunState, now Now, fx *Ef
 	}
 }
 
-// recount counts anew what a new generation changed, and decides what can be decided in it.
+// recount updates the counts after a new generation has begun, and decides the tasks that can be decided in
+// it.
 func (r *Run) recount() {
 	r.failed, r.late, r.questions, r.asking = 0, nil, nil, 0
 	r.frozen = countFrozen(r.base)
@@ -259,7 +260,7 @@ func (r *Run) startFrom(now Now) {
 	r.recount()
 }
 
-// first is the task that the run was told to begin at.
+// first returns the task at which the run was asked to begin.
 func (r *Run) first() (TaskID, bool) {
 	if r.Fire == nil || r.Fire.From == "" {
 		return 0, false

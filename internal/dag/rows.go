@@ -23,8 +23,8 @@ type RunRow struct {
 	Shares     []Share // of places for its tasks; nil: they name no queue, or wanted none yet
 }
 
-// AttemptRow is an attempt as it is stored: written at the hand-over, once more at its
-// end, and in between only if it ran for long.
+// AttemptRow is an attempt as it is stored: written at its assignment and at its end, and in between only if
+// it runs long.
 type AttemptRow struct {
 	Run        RunID
 	Task       TaskID
@@ -53,7 +53,8 @@ type AttemptRow struct {
 type AttemptUpdate struct {
 	AttemptRow
 	Was AttemptState
-	// Plain: nobody will ask for this attempt alone, only for all of its run. A store may keep its end where it costs least.
+	// Plain: the attempt is never read alone, only with its whole run. A store may keep its end where that costs
+	// least.
 	Plain bool
 }
 
@@ -61,8 +62,8 @@ type AttemptUpdate struct {
 type RunUpdate struct {
 	RunRow
 	Was RunState
-	// Claimed is the claim by which the run stands in a line, as the row has it; nil: it stands in none. Stores keep lines
-	// of those that wait.
+	// Claimed is the claim of a queued run, as the row has it. nil: the run is not queued. Stores index the
+	// queued runs by it.
 	Claimed *Claim
 	// Filled: the parameters of the header are written, too.
 	Filled bool
@@ -152,9 +153,9 @@ func (r *Run) Flush(c *Changes, now Micros) {
 	}
 }
 
-// plain reports whether an attempt, the first of an ordinary task, has succeeded and left nothing: what reads the newest
-// attempt of a task then takes a task without any for one that left nothing. An instance is asked for by its foreach, and what
-// waits for something else by whoever wakes it.
+// plain reports whether an attempt is the first of an ordinary task and has succeeded without outputs. A
+// reader of the newest attempt of a task takes a missing row for such an end. Instances are excluded, because
+// their foreach reads them one by one, and tasks that wait for something else, because the waker reads them.
 func (r *Run) plain(a *AttemptRow) bool {
 	if a.State != AttemptSucceeded || a.Outputs != nil || a.Token.Number() != 1 || a.Task == LeaderTask || r.Graph == nil {
 		return false

@@ -12,8 +12,8 @@ const (
 	OriginBackfill Origin = "backfill"
 	OriginParent   Origin = "parent"
 	OriginRecovery Origin = "recovery"
-	// OriginEnqueue: somebody else's transaction inserted the run's row. Its parameters are as they were
-	// given, and completed when it is split.
+	// OriginEnqueue: a transaction of a program inserted the run's row. Its parameters are as given, and are
+	// completed when it is split.
 	OriginEnqueue Origin = "enqueue"
 )
 
@@ -89,7 +89,7 @@ type Run struct {
 
 	stored  bool     // the row exists
 	was     RunState // the state that the row is known to have
-	claimed *Claim   // likewise the claim, if it stands in a line
+	claimed *Claim   // the claim in the row, if the run is queued
 	changed bool     // the row differs from memory
 	filled  bool     // so do its parameters
 	dirty   []int32
@@ -127,7 +127,7 @@ type attempt struct {
 	was AttemptState
 }
 
-// Raw reports whether the parameters are as somebody gave them, and have yet to be checked.
+// Raw reports whether the parameters are as given, and have not been checked yet.
 func (r *Run) Raw() bool { return r.Origin == OriginEnqueue && r.SplitAt == 0 }
 
 // NewRun makes the run of a submission. Nothing is decided until Step gets EvSubmit.
@@ -157,7 +157,8 @@ func (r *Run) Active() int { return int(r.active) }
 // Unsettled is the number of tasks that have not ended.
 func (r *Run) Unsettled() int { return int(r.left) }
 
-// Holder is who holds the task's newest attempt, and under which token; false if nobody.
+// Holder returns the handler that holds the task's newest attempt, and its token. It returns false if none
+// does.
 func (r *Run) Holder(t TaskID) (HandlerID, Token, bool) {
 	if !r.has(t) {
 		return 0, 0, false

@@ -45,7 +45,7 @@ func (r *Run) keepOutputs(t TaskID, outputs []byte) {
 	r.outputs[t] = outputs
 }
 
-// forgetOutputs: the task is done anew.
+// forgetOutputs drops the outputs of a task that is repeated.
 func (r *Run) forgetOutputs(t TaskID) {
 	r.outputsSize -= len(r.outputs[t])
 	delete(r.outputs, t)

@@ -2,12 +2,12 @@ package dag
 
 import "fmt"
 
-// Share is what the tasks of a run have, and want, of the places of a named queue that a task
-// names: each place lets one attempt at a time be with a handler. Places are given to the run, which
-// gives them to its best ready task; so whoever grants them, on whatever shard, needs to know no
-// tasks, and what has a place has it by the rows.
+// Share counts the queue slots that the tasks of a run have and want in a named queue that they name. Each
+// slot lets one attempt at a time be with a handler. The admission owner grants slots to the run, and the run
+// gives them to its best ready task. So the admission owner, on any shard, need not know tasks, and the rows
+// tell which task has a slot.
 //
-// All counts only rise, so what is said twice, late or in another order counts once.
+// All counts only rise, so a message that is repeated, late or out of order counts once.
 type Share struct {
 	Queue string `json:"queue"`
 	Key   string `json:"key,omitempty"` // of the queue's per_key
@@ -136,8 +136,8 @@ func (r *Run) NewShares() (queues []string) {
 // PutKey notes the key of a new share.
 func (r *Run) PutKey(queue, key string) { r.shareOf(queue).Key = key }
 
-// PutShare takes what the gate has given. It is false if the run does not know of such a share any more:
-// then that is nobody's.
+// PutShare takes in granted slots. It returns false if the run has no such share any more: then the grant is
+// void.
 func (r *Run) PutShare(given *Share) bool {
 	for _, s := range r.shares {
 		if s.Queue != given.Queue || s.Life != given.Life || r.State.Terminal() {
@@ -152,10 +152,10 @@ func (r *Run) PutShare(given *Share) bool {
 	return false
 }
 
-// Balance wants places for what is ready, and gives back those of tasks that have ended, and what nothing has a
-// use for: it is called after every step, and does nothing if that changed nothing. A run that is held has no use for a
-// place but those of its handlers, so nobody waits for who waits himself. It returns what the gate has
-// to hear. Of a run that has ended, that is what it had, and it has nothing from then on.
+// Balance asks for slots for the ready tasks, and gives back the slots of ended tasks and unused ones. It is
+// called after every step, and does nothing if that changed nothing. A paused or waiting run keeps only the
+// slots of its held attempts, so that no other run waits for a run that waits itself. Balance returns the
+// messages to the admission owner. For a run that has ended, they return all that it had.
 func (r *Run) Balance(now Micros) (told []Share, over bool) {
 	if len(r.shares) == 0 {
 		return nil, false
@@ -205,7 +205,7 @@ func (r *Run) denyTasks(ev *Event, now Now, fx *Effects) Verdict {
 	}
 	for _, t := range wait {
 		p := &r.tasks[t]
-		if p.state != Ready { // what failed before it has ended it, too
+		if p.state != Ready { // a task that failed before has ended it, too
 			continue
 		}
 		r.unlist(t)
@@ -251,8 +251,8 @@ func PackClaims(c *Claim, shares []Share) []byte {
 	return w.b
 }
 
-// PackClaimsIn is PackClaims for who needs it only until the next one: it may lie in the room that was given, and
-// the room for the next is returned with it.
+// PackClaimsIn is PackClaims for a caller that needs the result only until the next call: the result may use
+// the given buffer, and the buffer for the next call is returned with it.
 func PackClaimsIn(room []byte, c *Claim, shares []Share) (packed, next []byte) {
 	if c == nil || len(shares) > 0 {
 		return PackClaims(c, shares), room

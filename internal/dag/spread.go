@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// What a foreach task does in its run. Its attempt is deferred until all instances have ended; it
-// is armed once it has them. Of the instances without an attempt the first are ready: as many as
-// its cap leaves beside those that are held, or wait to be tried again. So Derive tells the same
-// from the rows.
+// The rules of a foreach task in its run. Its attempt is deferred until all instances have ended; it is armed
+// once the instances exist. Of the instances without an attempt the first are ready: the cap, less those that
+// are held or wait for a retry. So Derive gives the same from the rows.
 
 // spread counts the instances of one foreach task in memory.
 type spread struct {
@@ -308,10 +307,10 @@ func (r *Run) stopInstances(ev *Event, now Now, fx *Effects) {
 	}
 }
 
-// closeFans completes what a new generation does again by the rule of foreach: if the task is the
-// one that was named, or something that it needs is done again, its items are found out anew and
-// all instances run. Otherwise they stay, and only those that were chosen run. It returns the
-// tasks whose items are found out anew, in their order.
+// closeFans completes the set of repeated tasks by the rule of foreach. If the foreach task was named itself,
+// or one of its needs is repeated, its items are found out again and all instances run. Otherwise the
+// instances stay, and only the chosen ones run. It returns the tasks whose items are found out again, in
+// their order.
 func (r *Run) closeFans(again []bool, named TaskID) (stale []TaskID) {
 	if len(r.Graph.fans) == 0 {
 		return nil
@@ -336,7 +335,7 @@ func (r *Run) closeFans(again []bool, named TaskID) (stale []TaskID) {
 	return stale
 }
 
-// witherFans stores which foreach tasks have to find out their items anew.
+// witherFans stores which foreach tasks have to find out their items again.
 func (r *Run) witherFans(stale []TaskID) {
 	for _, t := range stale {
 		if r.Graph.fans[t].stale {

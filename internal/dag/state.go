@@ -2,7 +2,7 @@ package dag
 
 import "fmt"
 
-// TaskState is where a task stands. What is stored and shown is its text.
+// TaskState is the state of a task. Its text is stored and shown.
 type TaskState uint8
 
 // The states of a task. Only assigned, running and the ends of attempts come from rows;
@@ -102,7 +102,7 @@ const (
 	AttemptSucceeded
 	AttemptFailed
 	AttemptStopped
-	AttemptLost     // its handler is gone; nobody knows how it ended
+	AttemptLost     // its handler is gone; its outcome is unknown
 	AttemptDeferred // of a logical task: no handler has it, it waits for something outside
 	attemptStates
 )

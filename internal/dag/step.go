@@ -63,10 +63,10 @@ func (r *Run) step(ev *Event, now Now, fx *Effects) Verdict {
 	return WrongState
 }
 
-// fence lets only the holder of the newest attempt through. What is said again of an
-// attempt that has ended is a duplicate: a sender whose acknowledgement was lost repeats
-// itself, and so does the owner's inbox after a commit of unknown outcome. Unless the
-// attempt was ended without its holder: then the sender learns that it was fenced.
+// fence lets only the holder of the newest attempt through. A repeated report of an ended attempt is a
+// duplicate: a sender repeats itself if the acknowledgement was lost, and so does the owner's inbox after a
+// commit of unknown outcome. If the attempt was ended without its holder, the sender learns that it was
+// fenced.
 func (r *Run) fence(ev *Event, p *task) Verdict {
 	switch {
 	case ev.Token != p.token || p.token == 0:
@@ -243,7 +243,7 @@ func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
 			r.report(ev, p, now, fx)
 			break
 		}
-		fallthrough // ended by its holder although nobody asked: that is a loss
+		fallthrough // ended by its holder without a request: that is a loss
 	default:
 		r.lost(ev, p, now, fx)
 	}
@@ -360,7 +360,7 @@ func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 		r.finalise(RunFailed, now)
 	case ev.Task == LeaderTask:
 		p.state = Ready
-	case halted && r.Intent < IntentStop: // nobody is left to say how it ended; it is not handed out again
+	case halted && r.Intent < IntentStop: // its outcome is unknown; it is not assigned again
 		r.halt(ev.Task, a)
 	case poison:
 		a.Cause, a.Message = CausePoison, fmt.Sprintf("lost for the %dth time", p.losses)
@@ -423,8 +423,8 @@ func (r *Run) warn(p *task) bool {
 	return true
 }
 
-// overdue settles an attempt whose holder is silent although its cap, the grace and more
-// are over; the holder, if it lives, is told to kill what it has.
+// overdue settles an attempt whose holder is silent although its cap and the grace have passed. If the holder
+// lives, it is ordered to kill the attempt.
 func (r *Run) overdue(ev *Event, p *task, now Now, fx *Effects) {
 	a := r.end(p)
 	a.State, a.Cause, a.Finished = AttemptFailed, CauseOverdue, now.Wall
