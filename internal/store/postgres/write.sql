@@ -322,8 +322,8 @@ FROM unnest($1::bigint[], $2::bigint[], $4::bigint[], $6::uuid[])
   x (backfill, instant, workflow, run);
 
 -- name: listStates
--- The next older runs. A row that somebody is changing makes it fail (NOWAIT): waiting with rows held would have others wait in
--- a circle.
+-- It lists the next older runs. NOWAIT makes it fail if another transaction holds a row: to wait with
+-- locked rows could cause a deadlock.
 WITH at AS (
   SELECT listed FROM meta WHERE listed < 'ffffffff-ffff-ffff-ffff-ffffffffffff' FOR UPDATE SKIP LOCKED
 ), page AS MATERIALIZED (

@@ -7,11 +7,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// A transaction that is staged is carried out as soon as the one before it is in the log, while that is still on its way to the
-// disk: all of it but its COMMIT, which waits for Commit. So the core that writes need not wait for the disk, nor for the engine.
-// Whoever else wants to write comes first: what is written ahead is taken back then, and written again.
+// A staged transaction is written ahead: as soon as the transaction before it is in the log, and while
+// that is being synced to the disk, the engine runs all of it except its COMMIT, which waits for Commit.
+// So the core that writes waits neither for the disk nor for the engine. Any other write comes first: then
+// the transaction that was written ahead is rolled back, and written again.
 
-// ahead is a transaction that is staged.
+// ahead is a staged transaction.
 type ahead struct {
 	batch  *store.Batch
 	rows   int           // of batch as it was staged
@@ -19,18 +20,18 @@ type ahead struct {
 	failed error         // it could not be carried out; protected by DB.mu
 }
 
-// is reports whether it is that of a batch as it is now.
+// is reports whether the staged transaction is for a batch in its present form.
 func (a *ahead) is(b *store.Batch) bool {
 	return a != nil && a.batch == b && a.rows == b.Rows() && slices.Equal(a.fences, b.Fences)
 }
 
-// stages are the staged transactions that are not in the log, in their order.
+// stages holds the staged transactions that are not in the log, in their order.
 type stages struct {
 	mu  sync.Mutex
 	all []*ahead
 }
 
-// add takes in a batch, and reports whether it is the first.
+// add adds a batch, and reports whether it is the first.
 func (s *stages) add(b *store.Batch) (a *ahead, first bool) {
 	a = &ahead{batch: b, rows: b.Rows(), fences: slices.Clone(b.Fences)}
 	s.mu.Lock()
@@ -39,7 +40,7 @@ func (s *stages) add(b *store.Batch) (a *ahead, first bool) {
 	return a, s.all[0] == a
 }
 
-// first is the one that may be carried out now, or nil.
+// first returns the transaction that may be written ahead now, or nil.
 func (s *stages) first() *ahead {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +50,8 @@ func (s *stages) first() *ahead {
 	return s.all[0]
 }
 
-// over takes out a batch that is in the log, or never will be, and those before it: nobody can commit them any more.
+// over removes a batch that is in the log or never will be, and the batches before it: they cannot be
+// committed any more.
 func (s *stages) over(b *store.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +82,7 @@ func (d *DB) Unstage() {
 	d.handed.Forget()
 }
 
-// writeAhead carries out what is staged, if it is the next. What fails here is what Commit says.
+// writeAhead runs the staged transaction if it is the next one. Commit reports an error that occurs here.
 func (d *DB) writeAhead(a *ahead) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -93,7 +95,7 @@ func (d *DB) writeAhead(a *ahead) {
 	d.ahead = a
 }
 
-// dropAhead takes back what is written ahead.
+// dropAhead rolls back the transaction that was written ahead.
 func (d *DB) dropAhead() {
 	if d.ahead != nil {
 		d.ahead = nil

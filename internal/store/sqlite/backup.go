@@ -12,10 +12,10 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Backup writes what a database holds at one moment into a new file and syncs it. The
-// database may be in use: readers and writers are not held up.
+// Backup writes the content of a database at one moment into a new file and syncs it. The database may be
+// in use: readers and writers do not wait.
 func Backup(ctx context.Context, path, to string) error {
-	// Made here, and not by SQLite, so that nobody else can read it.
+	// The file is made here and not by SQLite, so that only its owner can read it.
 	f, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)
@@ -48,8 +48,8 @@ func vacuumInto(ctx context.Context, path, to string) error {
 // ErrInUse says that another process has the database open.
 var ErrInUse = fmt.Errorf("another process has the database open: %w", store.ErrUnavailable)
 
-// Alone finds out whether nobody else has a database open at this moment, whatever its
-// folder's lock says.
+// Alone returns ErrInUse if another process has a database open at this moment, whatever the lock of its
+// folder says.
 func Alone(path string) error {
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenURI)
 	if err != nil {
@@ -57,7 +57,7 @@ func Alone(path string) error {
 	}
 	defer conn.Close()
 	conn.SetBusyTimeout(0)
-	// In this mode the first transaction needs the file for itself alone.
+	// In this mode the first transaction needs exclusive access to the file.
 	err = sqlitex.ExecuteTransient(conn, "PRAGMA locking_mode = EXCLUSIVE", nil)
 	if err == nil {
 		err = sqlitex.ExecuteTransient(conn, "BEGIN IMMEDIATE", nil)
@@ -67,14 +67,13 @@ func Alone(path string) error {
 		return opening(path, sqlitex.ExecuteTransient(conn, "ROLLBACK", nil))
 	case sqlite.ResultBusy, sqlite.ResultLocked:
 		return fmt.Errorf("%s: %w", path, ErrInUse)
-	case sqlite.ResultReadOnly: // nobody can write there, so nobody works on it
+	case sqlite.ResultReadOnly: // no process can write there, so none works on it
 		return nil
 	}
 	return opening(path, err)
 }
 
-// Inspect looks at a database without opening it for work. A file that is not there has
-// format 0.
+// Inspect reads the format of a database without opening it for work. A missing file has format 0.
 func Inspect(path string) (store.Seen, error) {
 	seen := store.Seen{Known: format}
 	info, err := os.Stat(path)

@@ -17,9 +17,9 @@ import (
 // checkMax bounds what one check reports.
 const checkMax = 100
 
-// Check compares what is kept twice, in one snapshot: every run is on the lists it belongs to, and no list
-// has a run that it should not have, and so it is with its key; every active trigger is listed under what it
-// hears of, and nothing else is.
+// Check compares derived lists with the rows, in one snapshot: each run is on exactly the lists that it
+// belongs to, and so is its key. Each active trigger is listed under the workflows that it listens to, and
+// no other row is.
 func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -82,7 +82,8 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	return bad, err
 }
 
-// checkLines compares the lines with what runs claim: each stands where its claim says, and once.
+// checkLines compares the lines with the claims of runs: each run is at the position of its claim, and
+// once.
 func (d *DB) checkLines(conn *sqlite.Conn, bad []string) ([]string, error) {
 	err := d.on(conn, "allLines", nil, func(s *sqlite.Stmt) error {
 		first := s.ColumnInt64(3)

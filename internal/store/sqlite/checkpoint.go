@@ -11,20 +11,21 @@ import (
 )
 
 const (
-	// checkpointRows is after how many written rows the log is copied into the database.
+	// checkpointRows is the number of written rows after which the log is copied into the database.
 	checkpointRows = 40_000
-	// walPagesMax is when the writer stops to start the log over: 256 MiB of 4 KiB pages.
+	// walPagesMax is the length of the log at which the writer stops to start it over: 256 MiB of 4 KiB
+	// pages.
 	walPagesMax = 65_536
-	// restartWait is how long the writer waits for readers when it starts the log over.
+	// restartWait bounds the writer's wait for readers when it starts the log over.
 	restartWait = 100 * time.Millisecond
-	// busyWait is how long a connection waits for another one of this file.
+	// busyWait bounds the wait of a connection for another one of this file.
 	busyWait = 10 * time.Second
 )
 
-// checkpointer copies the log into the database on a connection and a core of its own, so
-// that the writer's transactions do not stop for it. SQLite starts the log over by itself
-// when a transaction begins and all of it has been copied; if the writer never pauses
-// long enough for that, it stops for it once the log is walPagesMax long.
+// checkpointer copies the log into the database on a connection and a core of its own, so that the
+// writer's transactions do not wait for that. SQLite starts the log over by itself when a transaction
+// begins and all of the log has been copied. If the writer never pauses long enough for that, it waits for
+// it once the log has walPagesMax pages.
 type checkpointer struct {
 	wake chan struct{} // cap 1: many wake-ups mean one checkpoint
 	quit chan struct{}
@@ -71,10 +72,10 @@ func (c *checkpointer) run() {
 	}
 }
 
-// commitRows is what a transaction counts besides its rows: few rows touch as many pages.
+// commitRows is added to the rows of each transaction: a few rows change as many pages.
 const commitRows = 8
 
-// wrote counts what a transaction of the writer wrote.
+// wrote counts the rows of a transaction of the writer.
 func (c *checkpointer) wrote(rows int) {
 	if c.rows += rows + commitRows; c.rows < checkpointRows {
 		return
@@ -86,8 +87,8 @@ func (c *checkpointer) wrote(rows int) {
 	}
 }
 
-// restart starts an overlong log over, on the writer's connection and between its
-// transactions. Readers in the middle of a page make it fail; it is tried again later.
+// restart starts a long log over, on the writer's connection and between its transactions. It fails if a
+// reader is in the middle of a page, and is tried again later.
 func (c *checkpointer) restart(writer *sqlite.Conn) {
 	if c.long.Swap(false) {
 		writer.SetBusyTimeout(restartWait)

@@ -22,7 +22,7 @@ var claimsSQL string
 //go:embed claims_write.sql
 var claimsWriteSQL string
 
-// queues writes what a transaction does to named queues.
+// queues writes the changes of a transaction to named queues.
 func (d *DB) queues(b *store.Batch) error {
 	c := &b.QueueChanges
 	if err := c.Check(b.Fences); err != nil {
@@ -93,8 +93,8 @@ func (d *DB) Queues(ctx context.Context, after string, limit int) ([]store.Queue
 	return list(d, ctx, "queuesOf", []any{after, limitOf(limit)}, scanQueue)
 }
 
-// Holding implements store.Claims: of the unfinished runs, those that do not stand in line
-// and have something.
+// Holding implements store.Claims. Of the unfinished runs, it returns those that are in no line and hold
+// something.
 func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) (_ []store.Claimant, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -137,7 +137,7 @@ func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) (_ []store
 	return found, err
 }
 
-// Holders implements store.Claims. Of who has something else no more is read than that.
+// Holders implements store.Claims. Of a run that holds something else it reads no more than that.
 func (d *DB) Holders(ctx context.Context, q store.HolderQuery) (_ []store.Claimant, _ int, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -180,7 +180,7 @@ func (d *DB) Holders(ctx context.Context, q store.HolderQuery) (_ []store.Claima
 	return first, found.Count, err
 }
 
-// holdersPage is how many runs are looked at by one statement.
+// holdersPage is the number of runs that one statement looks at.
 const holdersPage = 2000
 
 // Lines implements store.Claims.

@@ -16,7 +16,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// checkText refuses what not every engine can hold: NULs, invalid UTF-8, endless texts.
+// checkText returns ErrRefused for texts that some engine cannot hold: texts with NUL, invalid UTF-8, and
+// texts that are too long.
 func checkText(s string) error {
 	if len(s) > textMax {
 		return fmt.Errorf("a text of %d bytes: %w", len(s), store.ErrRefused)
@@ -27,7 +28,7 @@ func checkText(s string) error {
 	return nil
 }
 
-// checkShard refuses what no owner would ever find.
+// checkShard returns ErrRefused for a shard that no owner would find.
 func checkShard(id dag.ShardID) error {
 	if id != theShard {
 		return fmt.Errorf("there is no shard %d: %w", id, store.ErrRefused)
@@ -78,7 +79,7 @@ func (d *DB) write(ctx context.Context, b *store.Batch) (w written, err error) {
 	return w, err
 }
 
-// transact runs f in a transaction, to the disk.
+// transact runs f in a transaction, and returns when that is on the disk.
 func (d *DB) transact(f func() error) error {
 	if err := d.begin(); err != nil {
 		return err
@@ -113,17 +114,18 @@ func (d *DB) begin() error {
 	return err
 }
 
-// end ends a transaction that err was met in: nil commits it to the log. An error before the COMMIT is final: nothing was
-// written. An error of the COMMIT itself, but for a full disk, is an unknown outcome, and the connection is opened anew.
+// end ends a transaction: if err is nil, it commits the transaction to the log. After an error before the
+// COMMIT nothing was written. An error of the COMMIT itself, except of a full disk, means an unknown
+// outcome, and the connection is opened again.
 func (d *DB) end(err error) (written, error) {
 	if err == nil {
 		w := written{d.syncs.write(), d.log}
 		if _, err = d.stmts.commit.row().exec(d.conn); err == nil {
 			return w, nil
 		}
-		_ = d.sync(w) // nobody need wait for it; but those before it are not there before they are on the disk
-		// A full disk is met when the log is written, and the mark of the commit is written
-		// last: without room for it there is no commit. Any other error leaves it open.
+		_ = d.sync(w) // no caller waits for it, but earlier commits must be on the disk
+		// A full disk is noticed when the log is written, and the mark of the commit is written last. So without
+		// room for it there is no commit. After any other error the outcome is unknown.
 		if !errors.Is(err, store.ErrFull) {
 			d.broken.Store(true)
 			d.forget()
@@ -134,7 +136,7 @@ func (d *DB) end(err error) (written, error) {
 	return written{}, err
 }
 
-// rollback takes back the transaction under way.
+// rollback rolls back the transaction under way.
 func (d *DB) rollback() {
 	if !d.conn.AutocommitEnabled() { // some errors have rolled back already
 		if _, err := d.stmts.rollback.row().exec(d.conn); err != nil {
@@ -144,7 +146,7 @@ func (d *DB) rollback() {
 	d.forget()
 }
 
-// forget drops what memory believes of rows that a failed transaction touched.
+// forget drops the memory of rows that a failed transaction has written.
 func (d *DB) forget() {
 	for _, s := range d.stmts.all {
 		_ = s.Reset()
@@ -188,7 +190,7 @@ func (d *DB) apply(b *store.Batch) error {
 	return d.writeRolls()
 }
 
-// onlyInserts holds what others than the owner may write.
+// onlyInserts returns ErrRefused for writes that only an owner may make.
 func onlyInserts(b *store.Batch) error {
 	bad := len(b.RunUpdates)+len(b.AttemptInserts)+len(b.AttemptUpdates)+len(b.Events)+len(b.WorkflowInserts)+
 		len(b.WorkflowUpdates)+len(b.Versions)+len(b.Consumed)+b.ScheduleChanges.Rows()+b.QueueChanges.Rows() > 0 || b.Watermark != 0
@@ -212,7 +214,7 @@ func (d *DB) plan(b *store.Batch) (err error) {
 	return err
 }
 
-// look reads inside the transaction which attempts have rows, and what is packed of their runs.
+// look reads inside the transaction which attempts have rows, and the packed attempts of their runs.
 func (d *DB) look(runs []dag.RunID, has func(dag.RunID, dag.TaskID, dag.Token), hands func(dag.RunID, []byte) error) error {
 	for _, id := range runs {
 		n, err := d.number(id)
@@ -264,7 +266,7 @@ func (d *DB) runs(b *store.Batch) error {
 	return d.moveLines()
 }
 
-// key lists a run by its idempotency key, if it has one; nobody else of its workflow may have that.
+// key lists a run by its idempotency key, if it has one. A key belongs to one run of a workflow.
 func (d *DB) key(w dag.WorkflowID, key string, n int64) error {
 	if key == "" {
 		return nil
@@ -308,7 +310,7 @@ func (d *DB) updateRun(r *dag.RunUpdate) error {
 	return d.relist(r.Was, r.State, n)
 }
 
-// relist keeps the lists of runs that ended otherwise than well.
+// relist updates the lists of unsuccessful runs.
 func (d *DB) relist(was, is dag.RunState, n int64) error {
 	if was != is && store.Unsuccessful(was) {
 		if err := d.enlist(stateList(was.String()), n, false); err != nil {
@@ -321,7 +323,8 @@ func (d *DB) relist(was, is dag.RunState, n int64) error {
 	return nil
 }
 
-// rowOf is the statement for a change of a run: its first generation begins once, after it has waited, and ends once.
+// rowOf returns the statement for a change of a run. In its first generation a run begins once, after it
+// has waited, and ends once.
 func (d *DB) rowOf(r *dag.RunUpdate) *stmt {
 	waits := func(s dag.RunState) bool { return s == dag.RunSubmitted || s == dag.RunWaiting }
 	switch {
@@ -380,7 +383,8 @@ func (d *DB) events(b *store.Batch) error {
 	return nil
 }
 
-// event writes a row for a run's history in the transaction, if there is any that no row has taken.
+// event writes a row for the history of a run in the transaction, if there are events that no row has
+// taken.
 func (d *DB) event(id dag.RunID, n int64) error {
 	e := d.past.Take(id)
 	if e == nil {
@@ -426,7 +430,7 @@ func (d *DB) changeAttempt(a *dag.AttemptUpdate) error {
 	return ended(s, &a.AttemptRow).one(d.conn)
 }
 
-// newAttempt writes the row of an attempt that has none and reports whether there is one more.
+// newAttempt writes the first row of an attempt and reports whether it has written one.
 func (d *DB) newAttempt(s *stmt, a *dag.AttemptRow, generation int32, assigned dag.Micros) (int, error) {
 	n, err := d.number(a.Run)
 	if err != nil {
@@ -436,7 +440,7 @@ func (d *DB) newAttempt(s *stmt, a *dag.AttemptRow, generation int32, assigned d
 	return ended(s, a).exec(d.conn)
 }
 
-// ended binds the columns of an attempt that change after its hand-over.
+// ended binds the columns of an attempt that change after its assignment.
 func ended(s *stmt, a *dag.AttemptRow) *stmt {
 	s.text(a.State.String()).text(string(a.Cause)).text(a.Message)
 	if a.Exited {
@@ -553,7 +557,7 @@ func (d *DB) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.Shar
 	return got, nil
 }
 
-// readShard reads, inside the transaction, what the shard will be after it.
+// readShard reads, inside the transaction, the state of the shard after the transaction.
 func (d *DB) readShard(id dag.ShardID, a *store.Acquired) error {
 	found := false
 	err := sqlitex.Execute(d.conn, d.read["shard"], &sqlitex.ExecOptions{Args: []any{int64(id)}, ResultFunc: func(s *sqlite.Stmt) error {

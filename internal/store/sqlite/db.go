@@ -1,9 +1,9 @@
-// Package sqlite is the store of a single node: one file, one writer connection, readers
-// on read-only connections. It uses the driver's native interface (no database/sql, no
-// cgo), WAL, and a log that is synced for every commit: one that returned is on the disk.
+// Package sqlite is the store of a single node: one file, one connection for the writer, read-only
+// connections for readers. It uses the driver's native interface (no database/sql, no cgo) and WAL. It
+// syncs the log for every commit, so a commit that has returned is on the disk.
 //
-// The process that opens a database for writing must be its only writer; whoever wires
-// it up locks the data folder for that.
+// The process that opens a database for writing must be its only writer. The caller locks the data folder
+// for that.
 package sqlite
 
 import (
@@ -43,17 +43,18 @@ var schedulesWriteSQL string
 const (
 	// applicationID marks a database as ours, in its header: "Skei".
 	applicationID = 0x536b6569
-	// format is the newest that this program knows; it rises with the migrations.
+	// format is the newest format that this program knows. It rises with the migrations.
 	format = 11
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
-	// cacheKiB bounds the pages that the writer keeps. More is slower: a transaction that divides pages and puts them
-	// in order of their numbers makes SQLite look at every page of the cache when it commits (a page's number
-	// passes through that of the locks at 1 GiB, and SQLite then takes all above the file's end to be left over).
+	// cacheKiB bounds the pages that the writer keeps. A larger cache is slower: if a transaction splits
+	// pages and reorders them by number, SQLite looks at every page of the cache at the commit. (The number
+	// of a page passes through that of the lock page at 1 GiB, and SQLite then assumes that all pages beyond
+	// the end of the file are left over.)
 	cacheKiB = 16 << 10
 	// textMax bounds one text or blob, in bytes.
 	textMax = 64 << 20
-	// theShard is the only one: SQLite has one writer.
+	// theShard is the only shard, because SQLite has one writer.
 	theShard = dag.ShardID(0)
 )
 
@@ -65,10 +66,10 @@ type DB struct {
 	read    map[string]string // statements by name
 	pool    *sqlitex.Pool
 	closed  atomic.Bool
-	broken  atomic.Bool // a COMMIT failed: the connection must be opened anew
+	broken  atomic.Bool // a COMMIT failed: the connection must be opened again
 	syncs   syncs
 	stages  stages
-	// syncFile is syncData; another one in tests.
+	// syncFile is syncData. Tests replace it.
 	syncFile func(*os.File) error
 
 	mu      sync.Mutex // protects following fields; held by a transaction
@@ -82,7 +83,7 @@ type DB struct {
 	packed  []byte // room for a packed claim
 	lists   lastLists
 	past    store.Past
-	seq     int64 // what is being written has in its shard
+	seq     int64 // of the transaction under way, in its shard
 	handed  store.Handed
 	hands   *store.HandPlan // of the transaction under way
 
@@ -94,10 +95,11 @@ var (
 	_ store.Mortal = (*DB)(nil)
 )
 
-// Open opens or makes a database for writing. An empty file is made one; a file that is
-// no database, or of a newer format, is an error and stays as it is.
+// Open opens or creates a database for writing. It makes a database of an empty file. If the file is no
+// database or has a newer format, Open returns an error and does not change it.
 func Open(path string) (*DB, error) {
-	// Made here, and not by SQLite, so that nobody else can read it; its log takes its mode.
+	// The file is made here and not by SQLite, so that only its owner can read it. Its log gets the same
+	// mode.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -134,7 +136,7 @@ func closedDB(path string) *DB {
 	return d
 }
 
-// OpenReadOnly opens an existing database beside its writer; every write is
+// OpenReadOnly opens an existing database that another process may be writing. Every write returns
 // store.ErrUnavailable.
 func OpenReadOnly(path string) (*DB, error) {
 	if _, err := os.Stat(path); err != nil {
@@ -166,7 +168,7 @@ func (d *DB) openWriter() error {
 	return nil
 }
 
-// reopenWriter opens the writer's connection anew.
+// reopenWriter opens the writer's connection again.
 func (d *DB) reopenWriter() error {
 	if err := d.sync(written{d.syncs.written.Load(), d.log}); err != nil { // those that wait need its log no more
 		return err
@@ -233,7 +235,7 @@ func (d *DB) openReaders() error {
 	return nil
 }
 
-// checkFormat refuses what this program must not touch.
+// checkFormat returns ErrFormat for a file that this program must not change.
 func checkFormat(conn *sqlite.Conn) error {
 	app, err := pragmaInt(conn, "application_id")
 	if err != nil {
@@ -256,7 +258,7 @@ func checkFormat(conn *sqlite.Conn) error {
 	return nil
 }
 
-// checkReadable refuses formats that reading does not bring to the newest one.
+// checkReadable returns ErrFormat for an older format: a reader does not migrate.
 func checkReadable(conn *sqlite.Conn) error {
 	err := checkFormat(conn)
 	if err != nil {
@@ -275,8 +277,8 @@ func checkReadable(conn *sqlite.Conn) error {
 	return nil
 }
 
-// migrate brings the database to the newest format, one transaction for each step, so
-// that a crash leaves it at a format that exists.
+// migrate brings the database to the newest format, in one transaction for each step, so that after a
+// crash it has a valid format.
 func migrate(conn *sqlite.Conn) error {
 	version, err := pragmaInt(conn, "user_version")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// translate gives a driver's error a kind, by its code, and a sentence with what was
-// tried. Errors that have a kind keep it.
+// translate returns a driver's error with a kind, chosen by its code, and with the operation that failed.
+// An error that has a kind keeps it.
 func translate(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -42,7 +42,8 @@ func damaged(err error) error {
 	return fmt.Errorf("%w: %w; restore a backup: skein db restore FILE --force", store.ErrDamaged, err)
 }
 
-// opening translates an error of opening a file: what SQLite takes for no database may have been one.
+// opening translates an error of opening a file. A file that SQLite does not accept as a database may be a
+// damaged one of ours.
 func opening(path string, err error) error {
 	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultNotADB && wasDatabase(path) {
 		err = damaged(err)
@@ -50,7 +51,7 @@ func opening(path string, err error) error {
 	return translate("open "+path, err)
 }
 
-// The file format of SQLite, as far as it takes to know a file again whose beginning is spoilt.
+// These are the parts of SQLite's file format by which a file with a damaged beginning can be recognised.
 const (
 	pageBytes   = 4096 // of every database that is made here
 	magic       = "SQLite format 3\x00"
@@ -58,8 +59,8 @@ const (
 	pagesLooked = 16
 )
 
-// wasDatabase reports whether a file looks like a database of which the first page is damaged: its header says in one place or
-// another that it is ours, or what follows the first page are pages of tables.
+// wasDatabase reports whether a file looks like a database whose first page is damaged: a part of its
+// header is intact, or the pages after the first are pages of tables.
 func wasDatabase(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -86,7 +87,7 @@ func wasDatabase(path string) bool {
 	return pages > 0 && 2*tables > pages // others hold long values, or nothing
 }
 
-// isTree reports whether a page can be one of a table or an index, by the head that each of them has.
+// isTree reports whether a page can be a page of a table or an index, by its head.
 func isTree(page []byte) bool {
 	head := 8
 	switch page[0] {

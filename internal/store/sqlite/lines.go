@@ -12,13 +12,13 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// lineList is the list of the runs that stand aside in some line.
+// lineList is the list of the runs that wait in a line.
 const lineList = "line"
 
-// lineRowMax is how many runs a row of a line has at the most: who leaves has the rest of the row written again.
+// lineRowMax bounds the runs in a row of a line: when a run leaves, the rest of its row is written again.
 const lineRowMax = 500
 
-// stander is a run in a line, as its claim and its number say it.
+// stander is a run in a line, as its claim and its number describe it.
 type stander struct {
 	line  string
 	level dag.Priority
@@ -28,12 +28,12 @@ type stander struct {
 	id    dag.RunID // of one that leaves
 }
 
-// standing is where a run stands that claims this.
+// standing returns the position in a line of a run with this claim.
 func standing(c *dag.Claim, n int64) stander {
 	return stander{c.Line(), c.Level, c.Asked, c.Kept, n, dag.RunID{}}
 }
 
-// besides orders those that stand in lines, and finds those that a row can have together.
+// besides orders the runs in lines, and finds those that one row can hold.
 func (s *stander) besides(o *stander) int {
 	return cmp.Or(cmp.Compare(s.line, o.line), cmp.Compare(s.level, o.level), cmp.Compare(s.asked, o.asked), cmp.Compare(s.keeps(), o.keeps()))
 }
@@ -45,8 +45,8 @@ func (s *stander) keeps() int64 {
 	return 0
 }
 
-// lineMoves are the runs that come to lines, and leave them, in the transaction being made. Most come to
-// the ends of lines and leave at their heads, so many of a line change few rows.
+// lineMoves holds the runs that join and leave lines in the transaction under way. Most runs join at the
+// end of a line and leave at its head, so many moves of a line change few rows.
 type lineMoves struct {
 	come, leave []stander
 	packed      []byte
@@ -59,7 +59,7 @@ func (m *lineMoves) reset() {
 	m.come, m.leave = m.come[:0], m.leave[:0]
 }
 
-// line puts a run into the line that its claim names, or takes it out of the one it was in: see moveLines.
+// line puts a run into the line that its claim names, or removes it from its line; see moveLines.
 func (d *DB) line(id dag.RunID, was, is *dag.Claim, n int64) error {
 	in, now := was.InLine(), is.InLine()
 	if in && now && was.Line() == is.Line() && was.Level == is.Level && was.Asked == is.Asked && was.Kept == is.Kept {
@@ -79,13 +79,13 @@ func (d *DB) line(id dag.RunID, was, is *dag.Claim, n int64) error {
 	return d.enlist(lineList, n, is.Aside())
 }
 
-// claims packs what a run claims; it is good until the next one is packed.
+// claims packs a claim. The result is valid until the next call.
 func (d *DB) claims(r *dag.RunRow) (packed []byte) {
 	packed, d.packed = dag.PackClaimsIn(d.packed, r.Claim, r.Shares)
 	return packed
 }
 
-// moveLines writes who leaves lines, then who comes.
+// moveLines writes the runs that leave lines, then those that join.
 func (d *DB) moveLines() error {
 	defer d.moves.reset()
 	if err := eachRow(d.moves.leave, d.leaveLine); err != nil {
@@ -94,7 +94,7 @@ func (d *DB) moveLines() error {
 	return eachRow(d.moves.come, d.comeToLine)
 }
 
-// comeToLine writes a row of those that come.
+// comeToLine writes a row of joining runs.
 func (d *DB) comeToLine(come []stander) error {
 	numbers := func(yield func(int64) bool) {
 		for i := range come {
@@ -108,7 +108,7 @@ func (d *DB) comeToLine(come []stander) error {
 		int(int64(len(come))).blob(d.moves.pack(numbers)).one(d.conn)
 }
 
-// eachRow shows those that a row can have together, in the order of their numbers.
+// eachRow shows the runs that one row can hold, in the order of their numbers.
 func eachRow(all []stander, see func([]stander) error) error {
 	slices.SortFunc(all, func(a, b stander) int { return cmp.Or(a.besides(&b), cmp.Compare(a.run, b.run)) })
 	for len(all) > 0 {
@@ -124,13 +124,14 @@ func eachRow(all []stander, see func([]stander) error) error {
 	return nil
 }
 
-// lineRow is a row of a line: the numbers of its runs, rising.
+// lineRow is a row of a line: the rising numbers of its runs.
 type lineRow struct {
 	first int64 // as it is written
 	runs  []int64
 }
 
-// leaveLine takes runs out of the rows that they came with. One that stands in none, because a row is damaged, refuses the transaction.
+// leaveLine removes runs from the rows in which they joined. It refuses the transaction if a run is in no
+// row, which means that a row is damaged.
 func (d *DB) leaveLine(leave []stander) error {
 	s := &leave[0]
 	var rows []lineRow
@@ -165,7 +166,7 @@ func (d *DB) leaveLine(leave []stander) error {
 	return err
 }
 
-// rewriteLine writes who is left of a row.
+// rewriteLine writes the remaining runs of a row.
 func (d *DB) rewriteLine(s *stander, r *lineRow) error {
 	if len(r.runs) == 0 {
 		return d.stmts.dropLine.row().text(s.line).int(int64(s.level)).int(int64(s.asked)).int(r.first).one(d.conn)
@@ -174,7 +175,7 @@ func (d *DB) rewriteLine(s *stander, r *lineRow) error {
 		int(r.runs[0]).int(int64(len(r.runs))).blob(d.moves.pack(slices.Values(r.runs))).one(d.conn)
 }
 
-// pack packs numbers of runs, which rise; it is good until the next are packed.
+// pack packs rising numbers of runs. The result is valid until the next call.
 func (m *lineMoves) pack(runs iter.Seq[int64]) []byte {
 	m.packed = append(m.packed[:0], '[')
 	first := int64(-1)
@@ -190,7 +191,7 @@ func (m *lineMoves) pack(runs iter.Seq[int64]) []byte {
 	return m.packed
 }
 
-// unpackLine gives the numbers of the runs of a row; false: it is damaged.
+// unpackLine returns the numbers of the runs of a row; false: the row is damaged.
 func unpackLine(first int64, packed string) (runs []int64, ok bool) {
 	runs = make([]int64, 0, strings.Count(packed, ",")+1)
 	list, opens := strings.CutPrefix(packed, "[")

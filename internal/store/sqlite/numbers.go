@@ -8,14 +8,14 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// numbersMax bounds the numbers remembered: 6 MiB, of which only what is used is touched.
+// numbersMax bounds the remembered numbers: 6 MiB, of which only used parts are touched.
 const numbersMax = 1 << 18
 
-// numbers remembers the numbers of runs lately written, so that their next rows need no
-// look-up. A number never changes; what a rollback takes back is forgotten.
+// numbers remembers the numbers of runs that were written lately, so that their next rows need no look-up.
+// A number never changes. Numbers of a transaction that was rolled back are dropped.
 //
-// A run has one place, by the end of its id, which is random, and keeps it until another one comes there: a transaction
-// asks for thousands, and a map takes three times as long.
+// The end of its id, which is random, determines the position of a run. The run keeps the position until
+// another run takes it. A transaction asks for thousands of numbers, and a map takes three times as long.
 type numbers struct{ known []knownRun }
 
 type knownRun struct {
@@ -32,7 +32,7 @@ func (m *numbers) place(id dag.RunID) *knownRun {
 
 func (m *numbers) put(id dag.RunID, n int64) { *m.place(id) = knownRun{id, n} }
 
-// drop forgets a run that has gone.
+// drop forgets a deleted run.
 func (m *numbers) drop(id dag.RunID) {
 	if p := m.place(id); p.id == id {
 		*p = knownRun{}

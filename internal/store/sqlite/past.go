@@ -16,7 +16,7 @@ import (
 //go:embed past.sql
 var pastSQL string
 
-// expireAs makes changes that forget, for the owner of a shard.
+// expireAs runs a change that deletes old rows, for the owner of a shard.
 func expireAs(ctx context.Context, d *DB, shard dag.ShardID, owner dag.HandlerID, what string, change func() error) error {
 	err := d.changeBeside(ctx, what, func() error {
 		if err := d.stmts.holdShard.row().int(int64(shard)).int(int64(owner)).one(d.conn); err != nil {
@@ -30,7 +30,8 @@ func expireAs(ctx context.Context, d *DB, shard dag.ShardID, owner dag.HandlerID
 	return nil
 }
 
-// owns finds out by a statement whether a shard is its owner's, and whether there may be something to forget.
+// owns runs a statement that returns the owner of a shard and whether there may be rows to delete. It
+// returns ErrFenced if the owner is another one.
 func owns(ctx context.Context, d *DB, name string, args []any, owner dag.HandlerID) (may bool, err error) {
 	err = d.query(ctx, name, args, func(s *sqlite.Stmt) error {
 		if is := dag.HandlerID(s.ColumnInt64(0)); is != owner {
@@ -42,7 +43,7 @@ func owns(ctx context.Context, d *DB, name string, args []any, owner dag.Handler
 	return may, err
 }
 
-// drop carries out one of the statements that forget, and returns how many rows it changed.
+// drop runs a statement that deletes, and returns the number of changed rows.
 func drop(d *DB, name string, args ...any) (int, error) {
 	if err := sqlitex.Execute(d.conn, d.read[name], &sqlitex.ExecOptions{Args: args}); err != nil {
 		return 0, translate(name, err)
@@ -50,7 +51,8 @@ func drop(d *DB, name string, args ...any) (int, error) {
 	return d.conn.Changes(), nil
 }
 
-// drops adds up what statements drop that take the same arguments.
+// drops runs several statements that delete, with the same arguments, and returns the number of changed
+// rows.
 func drops(d *DB, names []string, args ...any) (all int, err error) {
 	for _, name := range names {
 		n, err := drop(d, name, args...)
@@ -107,7 +109,7 @@ func (d *DB) ExpireFires(ctx context.Context, owner dag.HandlerID, x store.FireE
 	return did, nil
 }
 
-// oldFires finds the lines of a page that need not be kept, and where the next page begins.
+// oldFires finds the lines of a page that may be deleted, and the beginning of the next page.
 func oldFires(ctx context.Context, d *DB, x *store.FireExpiry) (old []store.Fire, next store.FireKey, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {

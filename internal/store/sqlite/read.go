@@ -25,8 +25,8 @@ func (d *DB) take(ctx context.Context) (*sqlite.Conn, error) {
 	return conn, nil
 }
 
-// give takes a connection back, and returns when all that it may have read is on the disk. If it never comes
-// there, or not before ctx ends, the read has failed.
+// give takes a connection back. It returns when all that the connection may have read is on the disk. If
+// that fails or takes longer than ctx, the reading has failed.
 func (d *DB) give(ctx context.Context, conn *sqlite.Conn, err *error) {
 	d.pool.Put(conn)
 	if failed := d.syncs.wait(ctx); *err == nil {
@@ -94,7 +94,7 @@ type numbered struct {
 	bad    error    // the row could not be read
 }
 
-// take reads what is packed in the row: hands, ends and hands_begun.
+// take reads the packed parts of the row: hands, ends and hands_begun.
 func (r *numbered) take(c row) {
 	for range 3 {
 		if b := c.blob(); b != nil {
@@ -182,7 +182,7 @@ func (d *DB) RunByKey(ctx context.Context, w dag.WorkflowID, key string) (dag.Ru
 	return first(d, ctx, "runByKey", []any{int64(w), key}, scanRun)
 }
 
-// limitDefault is how many rows a list gives if no limit is named, and the most of runs.
+// limitDefault is the number of rows of a list without a limit, and the most runs of a list.
 const limitDefault = 1000
 
 func limitOf(limit int) int {
@@ -222,8 +222,8 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	})
 }
 
-// attemptsOn reads the attempts of a run. What is packed comes first: what has its row by the time that rows
-// are read is told by that.
+// attemptsOn reads the attempts of a run. It reads the packed ones first: if an attempt gets its row
+// meanwhile, the row counts.
 func (d *DB) attemptsOn(conn *sqlite.Conn, r *numbered, scan func(*sqlite.Stmt, *dag.AttemptRow) error) ([]dag.AttemptRow, error) {
 	packed, err := d.packedOn(conn, r)
 	if err != nil {
@@ -236,7 +236,7 @@ func (d *DB) attemptsOn(conn *sqlite.Conn, r *numbered, scan func(*sqlite.Stmt, 
 	return store.WithHands(rows, r.ID, packed)
 }
 
-// packedOn reads what is packed of a run.
+// packedOn reads the packed attempts of a run.
 func (d *DB) packedOn(conn *sqlite.Conn, r *numbered) ([][]byte, error) {
 	between, err := listOn(d, conn, "packedBetween", []any{r.n}, func(s *sqlite.Stmt, b *[]byte) error {
 		*b = (&row{s: s}).blob()
@@ -252,7 +252,7 @@ func (d *DB) Events(ctx context.Context, run dag.RunID, after int64, limit int) 
 	})
 }
 
-// ofRun reads rows that hang on a run's number; a run that is not there has none.
+// ofRun reads rows that belong to the number of a run. A missing run has none.
 func ofRun[T any](d *DB, ctx context.Context, id dag.RunID, give func(context.Context, *sqlite.Conn, *error), read func(*sqlite.Conn, *numbered) ([]T, error)) (_ []T, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	rollPagesMax = 4096
 )
 
-// The lists that a run is on; activeList only while it is unfinished, that of its state only while it has
-// ended otherwise than well, lineList (claims.go) only while it stands in some line.
+// Names of the lists of runs. A run is on activeList while it is unfinished, on the list of its state if
+// it is unsuccessful, and on lineList (lines.go) while it waits in a line.
 const activeList = "active"
 
 func stateList(s string) string { return "s/" + s }
@@ -26,15 +26,15 @@ func stateList(s string) string { return "s/" + s }
 func workflowList(w dag.WorkflowID) string { return "w/" + strconv.FormatInt(int64(w), 10) }
 func userList(user string) string          { return "u/" + user }
 
-// lastLists are the lists of the run that was inserted last: most runs of a transaction are of one workflow and
-// user.
+// lastLists holds the lists of the run that was inserted last: most runs of a transaction have the same
+// workflow and user.
 type lastLists struct {
 	workflow, user string
 	w              dag.WorkflowID
 	u              string
 }
 
-// of gives the lists of the workflow and the user of a run.
+// of returns the lists of the workflow and of the user of a run.
 func (m *lastLists) of(r *dag.RunRow) (workflow, user string) {
 	if m.workflow == "" || m.w != r.Workflow || m.u != r.User {
 		*m = lastLists{workflowList(r.Workflow), userList(r.User), r.Workflow, r.User}
@@ -62,7 +62,7 @@ type rolls struct {
 
 func (m *rolls) reset() { m.pages, m.dirty = nil, m.dirty[:0] }
 
-// enlist puts a run on a list or takes it off, inside the transaction.
+// enlist puts a run on a list or removes it, inside the transaction.
 func (d *DB) enlist(list string, n int64, on bool) error {
 	key := rollKey{list, n / rollBits}
 	p := d.rolls.pages[key]
@@ -109,8 +109,8 @@ func (d *DB) loadRoll(key rollKey) (*rollPage, error) {
 	return p, nil
 }
 
-// writeRolls writes the pages that the transaction changed. An empty page goes: what a
-// reader of the unfinished runs looks at does not grow with history.
+// writeRolls writes the pages that the transaction has changed. It deletes empty pages, so the work of a
+// reader of the unfinished runs does not grow with history.
 func (d *DB) writeRolls() error {
 	for _, key := range d.rolls.dirty {
 		p := d.rolls.pages[key]
@@ -153,7 +153,7 @@ func readBits(s *sqlite.Stmt, col int) (words [rollBits / 64]uint64, err error) 
 	return words, nil
 }
 
-// walkUp shows the runs of a list in rising order, from a number on, until see says stop.
+// walkUp shows the runs of a list in rising order, from a number on, until see returns false.
 func (d *DB) walkUp(conn *sqlite.Conn, list string, from int64, see func(n int64) (bool, error)) error {
 	return d.walk(conn, "rollUp", list, from, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
 		return upwards(page, words, from, see)
@@ -164,8 +164,8 @@ func (d *DB) walkActive(conn *sqlite.Conn, from int64, see func(n int64) (bool, 
 	return d.walkUp(conn, activeList, from, see)
 }
 
-// walkMoving is walkActive without the runs that stand in some line: those cost nothing but
-// the reading of two bitmaps.
+// walkMoving is walkActive without the runs that wait in a line. Leaving them out costs the reading of two
+// bitmaps.
 func (d *DB) walkMoving(conn *sqlite.Conn, from int64, see func(n int64) (bool, error)) error {
 	return d.walk(conn, "rollUp", activeList, from, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
 		err := d.on(conn, "rollPage", []any{lineList, page}, func(s *sqlite.Stmt) error {
@@ -182,8 +182,8 @@ func (d *DB) walkMoving(conn *sqlite.Conn, from int64, see func(n int64) (bool, 
 	})
 }
 
-// upwards shows the runs of a page in rising order, from a number on; more is false if see
-// has said stop.
+// upwards shows the runs of a page in rising order, from a number on. more is false if see has returned
+// false.
 func upwards(page int64, words *[rollBits / 64]uint64, from int64, see func(n int64) (bool, error)) (more bool, err error) {
 	for w := range words {
 		for left := words[w]; left != 0; left &= left - 1 {
@@ -199,8 +199,8 @@ func upwards(page int64, words *[rollBits / 64]uint64, from int64, see func(n in
 	return true, nil
 }
 
-// downwards shows the runs of a page in falling order, below a number; more is false if see
-// has said stop.
+// downwards shows the runs of a page in falling order, below a number. more is false if see has returned
+// false.
 func downwards(page int64, words *[rollBits / 64]uint64, below int64, see func(n int64) (bool, error)) (more bool, err error) {
 	for w := len(words) - 1; w >= 0; w-- {
 		for left := words[w]; left != 0; {
@@ -218,7 +218,7 @@ func downwards(page int64, words *[rollBits / 64]uint64, below int64, see func(n
 	return true, nil
 }
 
-// walkDown shows the runs of a list in falling order, below a number, until see says stop.
+// walkDown shows the runs of a list in falling order, below a number, until see returns false.
 func (d *DB) walkDown(conn *sqlite.Conn, list string, below int64, see func(n int64) (bool, error)) error {
 	return d.walk(conn, "rollDown", list, below, func(page int64, words *[rollBits / 64]uint64) (bool, error) {
 		return downwards(page, words, below, see)

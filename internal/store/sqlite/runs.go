@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	// lookMax is how many rows one page of runs may look at.
+	// lookMax bounds the number of rows that one page of runs looks at.
 	lookMax = 10_000
-	// rollLookMax is how many pages of lists one page of runs may look at: those of 8,000,000 runs.
+	// rollLookMax bounds the number of pages of lists that one page of runs looks at. They hold 8,000,000
+	// runs.
 	rollLookMax = 4096
 )
 
-// choice names the lists that the selected runs are on: on each of all, on one of some unless that is empty,
-// and on none of not.
+// choice names the lists of the selected runs. A selected run is on each list of all, on one of some
+// unless some is empty, and on none of not.
 type choice struct {
 	all, some, not []string
 	exact          bool // the lists tell all that the query asks for
 }
 
-// choiceOf finds the lists for a query.
+// choiceOf chooses the lists for a query.
 func choiceOf(q *store.RunQuery, states []string) (c choice) {
 	if q.Workflow != 0 {
 		c.all = append(c.all, workflowList(q.Workflow))
@@ -70,7 +71,8 @@ func choiceOf(q *store.RunQuery, states []string) (c choice) {
 // free reports whether no list bounds the choice.
 func (c *choice) free() bool { return len(c.all)+len(c.some) == 0 }
 
-// pageBelow is the greatest page, up to one, on which the choice can have runs; -1: there is none.
+// pageBelow returns the greatest page, up to the given one, on which the choice can have runs; -1: there
+// is none.
 func (d *DB) pageBelow(conn *sqlite.Conn, c *choice, page int64) (int64, error) {
 	below := func(list string, page int64) (at int64, err error) {
 		at = -1
@@ -108,7 +110,7 @@ func (d *DB) pageBelow(conn *sqlite.Conn, c *choice, page int64) (int64, error) 
 	}
 }
 
-// chosen are the runs of a choice on a page.
+// chosen returns the runs of a choice on a page.
 func (d *DB) chosen(conn *sqlite.Conn, c *choice, page int64) (words [rollBits / 64]uint64, err error) {
 	read := func(list string) (words [rollBits / 64]uint64, err error) {
 		err = d.on(conn, "rollPage", []any{list, page}, func(s *sqlite.Stmt) (err error) {
@@ -157,7 +159,7 @@ type end struct {
 	page   int64 // the last page that was looked at, if there may be more below it; else 0
 }
 
-// pages shows the pages of a choice that have runs, in falling order from one on.
+// pages shows the pages of a choice that can have runs, in falling order.
 func (d *DB) pages(conn *sqlite.Conn, c *choice, from int64, see func(page int64, words *[rollBits / 64]uint64) (bool, error)) (e end, err error) {
 	for looked := 0; from >= 0; looked++ {
 		page, err := d.pageBelow(conn, c, from)
@@ -179,8 +181,8 @@ func (d *DB) pages(conn *sqlite.Conn, c *choice, from int64, see func(page int64
 	return end{}, nil
 }
 
-// newest shows rows of runs in falling order of their numbers, from below one down to a floor, until see
-// wants no more.
+// newest shows rows of runs in falling order of their numbers, from below the number below down to floor,
+// until see returns false.
 func (d *DB) newest(conn *sqlite.Conn, c *choice, below, floor int64, see func(*sqlite.Stmt) (bool, error)) (end, error) {
 	enough := false
 	row := func(s *sqlite.Stmt) error {
@@ -237,7 +239,7 @@ func (d *DB) Runs(ctx context.Context, q store.RunQuery) (_ store.RunPage, err e
 	return page, err
 }
 
-// listing is a query for runs that is being answered.
+// listing is a query for runs under way.
 type listing struct {
 	*DB
 	conn   *sqlite.Conn
@@ -247,7 +249,7 @@ type listing struct {
 	names  store.Names
 }
 
-// bounds are the numbers between which the runs lie that were created in the time that is asked for.
+// bounds returns the range of numbers of the runs that were created in the requested time.
 func (l *listing) bounds() (floor, below int64, err error) {
 	below = 1 << 62
 	if l.q.Until != 0 {
@@ -261,8 +263,8 @@ func (l *listing) bounds() (floor, below int64, err error) {
 	return floor, below, err
 }
 
-// numberSince is the least number of a run that was created at or after an instant, or one that is greater
-// than all. Numbers rise with time, as far as the clock does.
+// numberSince returns the least number of a run that was created at or after an instant, or a number
+// beyond all runs. Numbers rise with time, as far as the clock does.
 func (l *listing) numberSince(at dag.Micros) (n int64, err error) {
 	var low, high int64
 	err = l.on(l.conn, "numbersOfRuns", nil, func(s *sqlite.Stmt) error {
@@ -374,7 +376,7 @@ func (l *listing) learn(r *dag.RunRow) (err error) {
 	return err
 }
 
-// total counts the runs that the query selects, by its lists alone if they tell.
+// total counts the runs that the query selects. It reads only lists if these are exact.
 func (l *listing) total(page *store.RunPage) (t store.Total, err error) {
 	if l.q.Before.IsZero() && page.Next.IsZero() {
 		return store.Total{N: int64(len(page.Runs)), Exact: true}, nil

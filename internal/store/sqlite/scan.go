@@ -107,7 +107,7 @@ func scanLeanRun(s *sqlite.Stmt, r *dag.RunRow) error {
 	return nil
 }
 
-// outputsKept is how large outputs may be that a reload keeps for conditions.
+// outputsKept bounds the size of outputs that a reload keeps for conditions.
 const outputsKept = 64 << 10
 
 func scanAttempt(s *sqlite.Stmt, a *dag.AttemptRow) error { return scanAttemptUpTo(s, a, textMax) }

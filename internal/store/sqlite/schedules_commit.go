@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// schedules writes what a transaction does to triggers, their ledger and backfills.
+// schedules writes the changes of a transaction to triggers, their ledger and backfills.
 func (d *DB) schedules(b *store.Batch) error {
 	if err := b.ScheduleChanges.Check(); err != nil {
 		return err
@@ -71,8 +71,8 @@ func (d *DB) insertTrigger(t *store.Trigger) error {
 	return d.hear(t)
 }
 
-// updateTrigger first tries what nearly all updates are: a fire, which changes nothing that
-// other tables hang on.
+// updateTrigger first tries the form of nearly all updates: a fire, which changes no column that other
+// tables depend on.
 func (d *DB) updateTrigger(t *store.Trigger) error {
 	hears, err := packHears(t.On)
 	if err != nil {
@@ -119,7 +119,7 @@ func (d *DB) listen(s *stmt, t *store.Trigger, names []string) error {
 	return nil
 }
 
-// whatTriggerHears reads the names in a trigger's row as the transaction sees it.
+// whatTriggerHears reads the names of workflows in a trigger's row inside the transaction.
 func (d *DB) whatTriggerHears(t *store.Trigger) ([]string, error) {
 	s := d.stmts.whatTriggerHears.row().int(int64(t.Workflow)).text(t.Name)
 	if s.fail != nil {
@@ -139,7 +139,7 @@ func (d *DB) whatTriggerHears(t *store.Trigger) ([]string, error) {
 	return unpackHears(text)
 }
 
-// packHears is the column hears; "" for nothing.
+// packHears returns the value of the column hears; "" for no name.
 func packHears(names []string) (string, error) {
 	if len(names) == 0 {
 		return "", nil
@@ -217,7 +217,7 @@ func (d *DB) backfills(c *store.ScheduleChanges) error {
 	return nil
 }
 
-// backfillState binds how a backfill stands.
+// backfillState binds the progress of a backfill.
 func backfillState(s *stmt, f *store.Backfill) *stmt {
 	return s.row().int(f.ID).text(f.State).int(f.Started).int(f.Ended).int(f.Failed).int(int64(f.Parallel)).
 		int(f.Revision).int(int64(f.Modified))

@@ -20,8 +20,8 @@ var scheduleKinds = []string{"cron", "every", "at", "daily", "weekly", "monthly"
 // pageOf bounds lists for which the contract has a bound.
 func pageOf(limit int) int { return min(limitOf(limit), limitDefault) }
 
-// legible reads the rows of a statement that can be read: one damaged row does not hide the
-// others, or keep them from firing; verify names it.
+// legible reads the rows of a statement that can be read. A damaged row neither hides the others nor keeps
+// them from firing; verify names it.
 func legible[T any](d *DB, ctx context.Context, name string, args []any, scan func(*sqlite.Stmt, *T) error) (_ []T, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -145,7 +145,7 @@ func (d *DB) FireByKey(ctx context.Context, k store.TriggerKey, at dag.Micros, k
 	return f, err
 }
 
-// newestFireKey is past every line: where a list without a cursor begins.
+// newestFireKey is after every line: a list without a cursor begins there.
 var newestFireKey = store.FireKey{Decided: math.MaxInt64, Workflow: math.MaxInt64, Trigger: "\U0010ffff", At: math.MaxInt64, Key: "\U0010ffff"}
 
 // Fires implements store.Schedules.
@@ -198,7 +198,7 @@ func (d *DB) RunsAt(ctx context.Context, w dag.WorkflowID, instant dag.Micros) (
 	})
 }
 
-// corrupt is what a scan found wrong.
+// corrupt is an error that a scan has found.
 func (r *row) corrupt(what string) error {
 	if r.bad == nil {
 		return nil

@@ -70,7 +70,7 @@ func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, l
 	return all, err
 }
 
-// scanStanding notes what is damaged in the row: it is that run's matter alone.
+// scanStanding records damage in the row: it concerns that run only.
 func scanStanding(s *sqlite.Stmt, r *store.Standing) {
 	c := row{s: s, col: 1}
 	r.Run, r.Shard, r.Workflow = c.id(), dag.ShardID(c.int()), dag.WorkflowID(c.int())

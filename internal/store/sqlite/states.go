@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// formatStates is the first one with lists of the runs that ended otherwise than well.
+	// formatStates is the first format with lists of the unsuccessful runs.
 	formatStates = 10
-	// statesStep is how many numbers of runs one transaction of their making looks at.
+	// statesStep is the number of run numbers that one transaction of listStates looks at.
 	statesStep = 64 * rollBits
 )
 
-// listStates lists the runs that a database of an older format has, by their states. If it is interrupted, it
-// begins again.
+// listStates lists the unsuccessful runs of a database of an older format. If it is interrupted, it begins
+// again.
 func listStates(conn *sqlite.Conn) error {
 	err := sqlitex.Execute(conn, "DELETE FROM roll WHERE list >= 's/' AND list < 's0'", nil)
 	if err != nil {
@@ -30,7 +30,7 @@ func listStates(conn *sqlite.Conn) error {
 	return err
 }
 
-// listStatesFrom makes the pages of one step.
+// listStatesFrom lists the runs of one step.
 func listStatesFrom(conn *sqlite.Conn, from int64) (err error) {
 	defer sqlitex.Save(conn)(&err)
 	pages := map[rollKey]*[rollBits / 64]uint64{}

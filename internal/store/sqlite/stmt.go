@@ -9,9 +9,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// stmt is a prepared statement of the writer that binds by position. Values that repeat
-// from row to row (states, users, handlers, zeroes) are bound once: SQLite keeps a binding
-// until it is replaced, and each binding of a text is an allocation in its heap.
+// stmt is a prepared statement of the writer that binds by position. Values that repeat from row to row
+// (states, users, handlers, zeroes) are bound once: SQLite keeps a binding until it is replaced, and each
+// binding of a text allocates memory in SQLite.
 type stmt struct {
 	*sqlite.Stmt
 	name string
@@ -20,7 +20,7 @@ type stmt struct {
 	fail error // the first refusal of this row
 }
 
-// bound is what a position is bound to, as far as it is worth knowing.
+// bound is the value of a position, as far as comparing it pays.
 type bound struct {
 	kind boundKind
 	n    int64
@@ -36,10 +36,10 @@ const (
 	boundText
 )
 
-// prepare makes a statement that SQLite knows to be kept: its program stays out of the few blocks of memory that a
-// connection has at hand for what a step needs and gives back. Without them each step takes its cursors from the
-// heap, which may map and unmap a page for it each time. The name makes the text one that nobody else has
-// prepared: the connection gives the same statement for the same text.
+// prepare prepares a statement that SQLite knows to be kept. Its program then does not occupy the few
+// blocks of memory that a connection has for the work of a step. Otherwise each step would take its
+// cursors from the heap, which may map and unmap a page every time. The name makes the text unique,
+// because the connection returns the same statement for the same text.
 func prepare(conn *sqlite.Conn, name string, from map[string]string) (*stmt, error) {
 	if from[name] == "" {
 		return nil, fmt.Errorf("there is no statement %s", name)
@@ -57,7 +57,7 @@ func (s *stmt) row() *stmt {
 	return s
 }
 
-// keeps reports whether the next position is bound to this already, and notes that it will be.
+// keeps reports whether the next position has this value already, and records that it will have it.
 func (s *stmt) keeps(v bound) bool {
 	s.pos++
 	if s.last[s.pos-1] == v {
@@ -129,7 +129,7 @@ func (s *stmt) exec(conn *sqlite.Conn) (int, error) {
 	return conn.Changes(), nil
 }
 
-// each shows the rows that the statement gives.
+// each shows the rows of the statement.
 func (s *stmt) each(see func(row) error) error {
 	for {
 		more, err := s.Step()

@@ -12,28 +12,30 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The writer's connection does not sync the log at a COMMIT (synchronous NORMAL); it is synced here, so that the next
-// transaction may be carried out meanwhile. A commit returns when that is done, and so does everybody who may have read what it wrote.
+// The writer's connection does not sync the log at a COMMIT (synchronous NORMAL). This file syncs it, so
+// that the next transaction can run meanwhile. A commit returns when its sync is done, and so does every
+// reader that may have read its rows.
 //
-// After a sync that failed nobody knows what of the log is on the disk, and not for ever what it holds: the kernel takes pages that it
-// could not write for written, and may read them back as they were. So that is the end of this DB (store.ErrLost), which copies nothing of
-// its log into the database any more. Whoever opens the database next writes the log again before SQLite finds, by its
-// checksums, what of it is whole.
+// After a failed sync it is unknown which part of the log is on the disk, and the content of the log may
+// still change: the kernel treats pages that it could not write as written, and may read them back in
+// their earlier state. So this DB ends (store.ErrLost). It copies nothing more of its log into the
+// database. The next process that opens the database writes the log again before SQLite determines, by its
+// checksums, which part of the log is intact.
 
-// syncs counts commits, and those of them that are on the disk.
+// syncs counts the commits, and the commits that are on the disk.
 type syncs struct {
 	written atomic.Uint64 // or about to be
 	mu      sync.Mutex    // protects following fields
 	done    uint64
 	lost    error         // a sync has failed
-	gone    chan struct{} // closed when it has; nil before somebody asks
-	more    chan struct{} // closed when one of these changes; nil: nobody waits
+	gone    chan struct{} // closed when a sync has failed; nil until it is needed
+	more    chan struct{} // closed when one of these changes; nil: no call waits
 }
 
-// write gives a commit its number, before anybody can see it.
+// write gives a commit its number, before another connection can read it.
 func (s *syncs) write() uint64 { return s.written.Add(1) }
 
-// over takes in that a commit is on the disk, and those before it.
+// over records that a commit and those before it are on the disk.
 func (s *syncs) over(n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +43,7 @@ func (s *syncs) over(n uint64) {
 	s.tell()
 }
 
-// lose takes in that a sync has failed.
+// lose records that a sync has failed.
 func (s *syncs) lose(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +54,7 @@ func (s *syncs) lose(err error) {
 	s.tell()
 }
 
-// end is closed once a sync has failed.
+// end returns a channel that is closed once a sync has failed.
 func (s *syncs) end() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +73,8 @@ func (s *syncs) tell() {
 	}
 }
 
-// state tells whether a commit is on the disk, why it may never be, and what to wait for if neither is so.
+// state reports whether a commit is on the disk, or why it may never be. If neither is known, it returns a
+// channel to wait for.
 func (s *syncs) state(n uint64) (done bool, lost error, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +84,7 @@ func (s *syncs) state(n uint64) (done bool, lost error, more <-chan struct{}) {
 	return s.done >= n, s.lost, s.more
 }
 
-// wait returns when all that can be seen now is on the disk.
+// wait returns when every commit that can be read now is on the disk.
 func (s *syncs) wait(ctx context.Context) error {
 	n := s.written.Load()
 	if n == 0 {
@@ -103,7 +106,7 @@ func (s *syncs) wait(ctx context.Context) error {
 	}
 }
 
-// unsynced is what everything says from a sync that failed on.
+// unsynced is the error of every call after a failed sync.
 func unsynced(lost error) error {
 	return fmt.Errorf("the log could not be synced: %w: %w: %w", store.ErrUnavailable, store.ErrLost, lost)
 }
@@ -114,8 +117,8 @@ type walFile struct {
 	mu sync.Mutex // one sync at a time: the kernel tells one of them that it has lost something, and only once
 }
 
-// restoreLog writes again, and syncs, what another process has left of a log, before anybody reads it: that process may have been killed
-// before it had synced it, or have ended because it could not.
+// restoreLog writes and syncs again the log that another process has left, before it is read: that process
+// may have been killed before it synced the log, or may have ended because it could not.
 func (d *DB) restoreLog() error {
 	f, err := os.OpenFile(d.path+"-wal", os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -133,7 +136,7 @@ func (d *DB) restoreLog() error {
 	return nil
 }
 
-// rewrite writes what a file holds once more.
+// rewrite writes the content of a file again.
 func rewrite(f *os.File) error {
 	page := make([]byte, 1<<20)
 	for at := int64(0); ; {
@@ -150,7 +153,7 @@ func rewrite(f *os.File) error {
 	}
 }
 
-// openLog opens the log, which there is since the first transaction.
+// openLog opens the log. It exists since the first transaction.
 func (d *DB) openLog() error {
 	f, err := os.OpenFile(d.path+"-wal", os.O_RDWR, 0)
 	if err == nil {
@@ -170,7 +173,7 @@ type written struct {
 	log *walFile
 }
 
-// sync brings a commit to the disk, and those before it.
+// sync syncs a commit and those before it.
 func (d *DB) sync(w written) error {
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()
@@ -191,13 +194,13 @@ func (d *DB) sync(w written) error {
 // Lost implements store.Mortal.
 func (d *DB) Lost() <-chan struct{} { return d.syncs.end() }
 
-// lose is the end of a DB whose log could not be synced.
+// lose ends a DB whose log could not be synced.
 func (d *DB) lose(err error) {
 	d.checkpoints.off.Store(true)
 	d.syncs.lose(err)
 }
 
-// alive is an error once the log could not be synced.
+// alive returns an error once the log could not be synced.
 func (d *DB) alive() error {
 	if _, lost, _ := d.syncs.state(0); lost != nil {
 		return unsynced(lost)
@@ -205,7 +208,7 @@ func (d *DB) alive() error {
 	return nil
 }
 
-// close closes the file when nobody syncs it.
+// close closes the file when no sync is under way.
 func (w *walFile) close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

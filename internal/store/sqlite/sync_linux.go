@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData brings what a file holds to the disk, and of its inode what is needed to read that: its times are not.
+// syncData syncs the content of a file, and the parts of its inode that are needed to read it, which
+// excludes its times.
 func syncData(f *os.File) error {
 	c, err := f.SyscallConn()
 	if err != nil {

@@ -4,5 +4,5 @@ package sqlite
 
 import "os"
 
-// syncData brings what a file holds to the disk.
+// syncData syncs the content of a file.
 func syncData(f *os.File) error { return f.Sync() }

@@ -85,8 +85,8 @@ func exportTable(conn *sqlite.Conn, sql string, t *store.Table, to store.Rows) e
 	})
 }
 
-// readValue reads a column; why says what is wrong with it. SQLite stores any value in any
-// column, so what comes from a damaged file need not be of the column's kind.
+// readValue reads a column. why describes a value that is wrong: SQLite stores any value in any column, so
+// a damaged file may hold values of another kind.
 func readValue(s *sqlite.Stmt, i int, c *store.Column, v *store.Value) (why string) {
 	is := s.ColumnType(i)
 	v.Null = is == sqlite.TypeNull
@@ -124,7 +124,7 @@ func readValue(s *sqlite.Stmt, i int, c *store.Column, v *store.Value) (why stri
 	return ""
 }
 
-// whichRow names a damaged row by its first columns.
+// whichRow describes a damaged row by its first columns.
 func whichRow(s *sqlite.Stmt, t *store.Table) string {
 	var parts []string
 	for i := range min(4, len(t.Columns)) {
@@ -303,7 +303,7 @@ func (in *importer) number(id []byte) (int64, error) {
 	return n, nil
 }
 
-// list puts a run that was just inserted on the lists that it belongs to.
+// list puts a run that was just inserted on its lists.
 func (in *importer) list(t *store.Table, values []store.Value) error {
 	n := in.db.conn.LastInsertRowID()
 	in.db.numbers.put(dag.RunID(values[t.Index("id")].Bytes), n)
