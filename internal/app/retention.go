@@ -18,27 +18,31 @@ import (
 )
 
 const (
-	// forgetFirst after the start, then every forgetEvery, it is looked which runs can go.
+	// forgetFirst is the time from the start of the node to the first pass of retention. forgetEvery is the
+	// time between two passes.
 	forgetFirst = time.Minute
 	forgetEvery = 10 * time.Minute
-	// A workflow of which nothing had to go is looked at later and later, at least every forgetIdle.
+	// forgetIdle bounds the time between two looks at a workflow. If a pass deletes nothing of it, the next
+	// look comes later.
 	forgetIdle = 6 * time.Hour
-	// onceMin is how long a run is kept with a key that a client has made by itself, as the command line does:
-	// it tries for minutes.
+	// onceMin is the time for which a run is kept whose key a client has made by itself, as the command line
+	// does. The client tries again for minutes.
 	onceMin = time.Hour
-	// forgetRunsMin and forgetRunsMax bound a transaction; between them it is as large as can be
-	// done in forgetTime. forgetRest times as long as it took nothing is deleted.
+	// forgetRunsMin and forgetRunsMax bound the runs of a transaction. Between them the number adapts so that
+	// a transaction takes about forgetTime. Then deletion rests for forgetRest times the duration of the
+	// transaction.
 	forgetRunsMin, forgetRunsMax = 10, 500
 	forgetTime                   = 20 * time.Millisecond
 	forgetRest                   = 4
 	// upgradeRest is the least pause between two steps of an upgrade.
 	upgradeRest = 100 * time.Millisecond
-	// strayLooks bounds the folders of logs that one pass looks at; strayAge is how long one
-	// must have been left alone whose run is not there.
+	// strayLooks bounds the folders of logs that one pass looks at. strayAge is the least age of a folder
+	// without a run that is deleted.
 	strayLooks = 2000
 	strayAge   = 7 * 24 * time.Hour
-	// supersededMin is how long a version of a workflow that a task makes must have had a successor before
-	// it goes: whoever was about to start a run of it has done so. forgetVersions bounds a transaction.
+	// supersededMin is the least time for which a version of a workflow that a task makes must have had a
+	// successor before it is deleted. Every start of a run of the version has completed by then.
+	// forgetVersions bounds a transaction.
 	supersededMin  = 7 * 24 * time.Hour
 	forgetVersions = 100
 )

@@ -46,7 +46,7 @@ func (s *stander) keeps() int64 {
 }
 
 // lineMoves holds the runs that join and leave lines in the transaction under way. Most runs join at the
-// end of a line and leave at its head, so many moves of a line change few rows.
+// end of a line and leave at its head. So a transaction changes few rows for many moves in a line.
 type lineMoves struct {
 	come, leave []stander
 	packed      []byte

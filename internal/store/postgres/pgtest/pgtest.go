@@ -193,7 +193,7 @@ func (s *Server) run(name string, args ...string) error {
 	return nil
 }
 
-// SQL runs statements as the superuser, behind everybody's back.
+// SQL runs statements as the superuser.
 func (s *Server) SQL(database, statements string) error {
 	return s.run("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", s.dir, "-p", strconv.Itoa(s.port), "-U", Superuser,
 		"-d", database, "-c", statements)

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// janitor waits until nobody holds the other end of its input, which happens also when
-// the test was killed, and then ends the server and removes its folder.
+// janitor waits until every other end of its input is closed, which happens also when the test was killed.
+// Then it ends the server and removes its folder.
 const janitor = `read -r _
 pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid" 2>/dev/null
 while [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
