@@ -67,6 +67,12 @@ const routes = [
   }),
   createRoute({
     getParentRoute: parent,
+    path: '/compare',
+    validateSearch: only('a', 'b'),
+    component: lazyRouteComponent(() => import('../pages/compare'), 'Compare'),
+  }),
+  createRoute({
+    getParentRoute: parent,
     path: '/r/$id/log/$task',
     validateSearch: only('attempt', 'l', 'q', 'lv', 'follow'),
     component: lazyRouteComponent(() => import('../pages/log'), 'LogPage'),

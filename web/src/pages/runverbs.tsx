@@ -90,6 +90,11 @@ export function RunVerbs({ run }: { run: Run }) {
         }),
     },
     {
+      id: 'compare',
+      label: 'Compare with the last good run',
+      onAction: () => void navigate({ to: '/compare', search: { b: run.id } }),
+    },
+    {
       id: 'kill',
       label: 'Kill…',
       onAction: kill,

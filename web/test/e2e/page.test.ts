@@ -212,6 +212,7 @@ test.each(['light', 'dark'] as const)(
       '/queues',
       '/cluster',
       '/edit/default/job-center?task=t4',
+      `/compare?a=${id}&b=${id}`,
     ]) {
       const page = await open(c, path)
       // The policy forbids scripts that are added to the page; the debugger may run one.
@@ -268,6 +269,31 @@ test('the start form: each type has its field, the address fills it, faults are 
   await page.waitForURL(
     (url) => url.searchParams.get('p.n') === '7' && url.searchParams.get('p.mode') === 'fast',
   )
+  expect(wrong).toEqual([])
+  await c.close()
+})
+
+test('a failed run is compared with the last good one: parameters, tasks, and the file', async () => {
+  const file = (mode: string) =>
+    `name: compared\nparams:\n  code: {type: int, default: 0}\ntasks:\n  a: {run: "true"}\n  b: {needs: a, run: 'exit $CODE', env: {CODE: "\${{ params.code }}", MODE: ${mode}}}\n`
+  await apply('compared', file('one'))
+  const good = await call('/runs', { workflow: 'compared' })
+  expect(await ended(base, good.id)).toBe('succeeded')
+  await apply('compared', file('two'))
+  const bad = await call('/runs', { workflow: 'compared', params: { code: 3 } })
+  expect(await ended(base, bad.id)).toBe('failed')
+  const c = await context()
+  const page = await open(c, `/r/${bad.id}`)
+  await page.getByRole('button', { name: 'More verbs' }).click()
+  await page.getByRole('menuitem', { name: 'Compare with the last good run' }).click()
+  await page.waitForURL(new RegExp(`/compare\\?a=${good.id}&b=${bad.id}`))
+  const params = page.getByRole('row').filter({ hasText: 'code' })
+  expect(await params.getByRole('cell').allInnerTexts()).toEqual(['code', '0', '3'])
+  const first = page.getByRole('table').last().getByRole('row').nth(1)
+  await first.getByText('Failed').waitFor()
+  expect(await first.getByRole('cell').first().innerText()).toBe('b')
+  await page.getByRole('heading', { name: 'Workflow file, version 1 to 2' }).waitFor()
+  await page.locator('.text-diff').getByText('MODE: two').waitFor()
   expect(wrong).toEqual([])
   await c.close()
 })
