@@ -32,6 +32,7 @@ elsewhere. A second signal ends the waiting. HUP reads log_level and pass_env ag
 	f.String("egress", "", "addresses that http tasks may call: any, public, or networks, as public,10.0.0.0/8 (default what its home says)")
 	f.String("egress-proxy", "", "proxy that http tasks go through: a URL, or environment for that of http_proxy (default none)")
 	f.String("lease", "", "how long running tasks outlive a worker that is gone, frozen, or heard by no node (default 15s)")
+	f.String("health-listen", "", "address for /livez, /readyz and /metrics, such as :9090 (loopback if it has no host; default none)")
 	f.String("drain", "", "how long a shutdown waits for running attempts (default 1m)")
 	f.String("group", "", "worker groups that it belongs to, as A,B,…")
 	f.String("label", "", "labels that it carries, as NAME=VALUE,…")

@@ -69,6 +69,7 @@ type Config struct {
 	// Egress is which addresses the requests of tasks may reach, "": see egressPolicy; EgressProxy is the proxy that they go
 	// through, "": none.
 	Egress, EgressProxy string
+	HealthListen        string // where a worker answers /livez, /readyz and /metrics; "": nowhere
 
 	// Of a node of a cluster: where the others reach it ("": where it listens), how often it
 	// renews its row, after what silence it counts as dead, and what it does when it was taken
@@ -201,7 +202,7 @@ func settings() []setting {
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 		{name: "token_file", def: text(""), set: setTokenFile, credential: "token", replaces: "api_token"},
-	}, append(egressSettings(), boundSettings()...)...)
+	}, append(append(egressSettings(), healthSettings()...), boundSettings()...)...)
 }
 
 func setRetentionAge(c *Config, v string) error {

@@ -1,13 +1,18 @@
 package app
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,7 +107,7 @@ func TestMetrics(t *testing.T) {
 	}
 
 	page := scrape(t, n.Handler())
-	shows(t, page, metric.Nodes, metric.Files)
+	shows(t, page, metric.Nodes, metric.Both, metric.Files)
 	has(t, page,
 		`skein_runs_ended_total{cause="task_failed",state="failed",workflow="default/flow"} 1`,
 		`skein_runs_ended_total{cause="",state="succeeded",workflow="default/flow"} 1`,
@@ -152,7 +157,7 @@ func TestMetricsOfACluster(t *testing.T) {
 		time.Sleep(10 * time.Millisecond) // the node looks twice a second who is there
 		page = scrape(t, o.Handler())
 	}
-	shows(t, page, metric.Nodes, metric.Cluster)
+	shows(t, page, metric.Nodes, metric.Both, metric.Cluster)
 	has(t, page,
 		`skein_members{role="node",state="active"} 1`,
 		`skein_members{role="worker",state="active"} 0`,
@@ -167,6 +172,80 @@ func TestMetricsOfACluster(t *testing.T) {
 		if v := value(t, page, line); v <= 0 {
 			t.Errorf("%s is %v", line, v)
 		}
+	}
+}
+
+// TestWorkerHealth asks a worker how it stands: before a node is there, while it is attached, and what it counts.
+func TestWorkerHealth(t *testing.T) {
+	pg, err := pgtest.Start(pgtest.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pg.Close() }()
+	n, _, _ := startNode(t, testConfig(t, map[string]string{"db": pg.URL("postgres"), "name": "n"}))
+	var there atomic.Bool
+	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !there.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		n.http.Handler.ServeHTTP(w, r)
+	}))
+	defer door.Close()
+	probe, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(probe.Addr().String())
+	_ = probe.Close()
+	c := testConfig(t, map[string]string{"name": "w", "server": door.URL, "slots": "3", "health-listen": ":" + port})
+	if want := "127.0.0.1:" + port; c.HealthListen != want {
+		t.Errorf("it listens on %s, want %s", c.HealthListen, want)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- RunWorker(ctx, c, slog.New(slog.DiscardHandler), nil, nil) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the worker ended: %v", err)
+		}
+		http.DefaultClient.CloseIdleConnections()
+	}()
+	get := func(path string) (int, string) {
+		r, err := http.Get("http://" + c.HealthListen + path)
+		if err != nil {
+			return 0, ""
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		return r.StatusCode, string(body)
+	}
+	becomes := func(path string, want int) (body string) {
+		t.Helper()
+		is := 0
+		for over := time.Now().Add(time.Minute); time.Now().Before(over); time.Sleep(5 * time.Millisecond) {
+			if is, body = get(path); is == want {
+				return body
+			}
+		}
+		t.Fatalf("%s is %d (%s), want %d", path, is, body, want)
+		return ""
+	}
+	becomes("/livez", http.StatusOK)
+	if why := becomes("/readyz", http.StatusServiceUnavailable); !strings.Contains(why, "attached to no node") {
+		t.Errorf("it is not ready because %s", why)
+	}
+	there.Store(true)
+	becomes("/readyz", http.StatusOK)
+	page := becomes("/metrics", http.StatusOK)
+	shows(t, page, metric.Both, metric.Workers)
+	has(t, page, "skein_worker_attached 1", "skein_worker_draining 0", "skein_worker_unreported 0", "skein_slots 3", "skein_slots_busy 0")
+	if code, _ := get("/api/v1/runs"); code != http.StatusNotFound {
+		t.Errorf("it answers other paths: %d", code)
 	}
 }
 

@@ -26,6 +26,11 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 	if err != nil {
 		return err
 	}
+	health, err := listenHealth(cfg)
+	if err != nil {
+		return err
+	}
+	defer health.close()
 	if err := prepareData(cfg.Data); err != nil {
 		return err
 	}
@@ -59,6 +64,7 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 			log.Warn("the token passes in plain text: ask the node by its address with https://", "code", "token_in_plaintext", "server", server)
 		}
 	}
+	defer health.serve(w, log)()
 	settled := newSettled(cfg, log)
 	settled.ignored = []string{"api_token"} // the worker reads the file again when a node refuses the token
 	settled.apply = func(name string, to *Config) bool {

@@ -18,6 +18,7 @@ const (
 	Nodes   On = iota // every node
 	Cluster           // nodes of a cluster on PostgreSQL
 	Workers           // `skein worker --health-listen`
+	Both              // every node, and such workers
 	Files             // nodes on SQLite
 	Some              // a node, if what is counted exists there
 )
@@ -100,8 +101,8 @@ var catalogue = []Family{
 	{secTime, "schedule_next_overdue_seconds", Gauge, unitSeconds, nil, Nodes,
 		"Time since the earliest instant of a schedule that is due and not decided. 0: none is due."},
 
-	{secWorkers, "slots", Gauge, unitSlots, nil, Nodes, "Slots of this process."},
-	{secWorkers, "slots_busy", Gauge, unitSlots, nil, Nodes, "Slots of this process that are taken."},
+	{secWorkers, "slots", Gauge, unitSlots, nil, Both, "Slots of this process."},
+	{secWorkers, "slots_busy", Gauge, unitSlots, nil, Both, "Slots of this process that are taken."},
 	{secWorkers, "worker_slots", Gauge, unitSlots, []string{"group", "kind", "state"}, Nodes,
 		"Slots of all workers and nodes, free or busy, by their groups and kinds. Every node of a cluster shows all of them: take " +
 			"the maximum, not the sum."},
@@ -128,9 +129,9 @@ var catalogue = []Family{
 		"Size of the database: of each table with its indexes on PostgreSQL, of the whole file on SQLite. At most a minute old."},
 	{secStore, "store_regressed_total", Counter, "regresses", nil, Nodes,
 		"Times that the database went back to an earlier state: a failover that lost commits, or a restore."},
-	{secStore, "disk_full", Gauge, unitBool, nil, Nodes, "1 if the node takes no task because the disk of its data folder is full."},
+	{secStore, "disk_full", Gauge, unitBool, nil, Both, "1 if the node takes no task because the disk of its data folder is full."},
 
-	{secCluster, "build_info", Gauge, "always 1", []string{"version", "go"}, Nodes, "The version of the program and of Go."},
+	{secCluster, "build_info", Gauge, "always 1", []string{"version", "go"}, Both, "The version of the program and of Go."},
 	{secCluster, "accepting", Gauge, unitBool, nil, Nodes, "1 if the node takes submissions."},
 	{secCluster, "members", Gauge, "members", []string{"role", "state"}, Cluster,
 		"Nodes and workers that the cluster lists. Every node shows all of them."},
@@ -155,6 +156,11 @@ var catalogue = []Family{
 		"Bytes of logs that stay on this machine only, because too many logs waited for the shared store or a file was unreadable."},
 	{secUpkeep, "backup_age_seconds", Gauge, unitSeconds, nil, Some,
 		"Time since skein db backup last ran with the data folder of this node."},
+
+	{secWorker, "worker_attached", Gauge, unitBool, nil, Workers, "1 if the worker is attached to a node."},
+	{secWorker, "worker_draining", Gauge, unitBool, nil, Workers, "1 if the worker takes nothing new."},
+	{secWorker, "worker_unreported", Gauge, unitAttempts, nil, Workers,
+		"Attempts that have ended and whose result no node has acknowledged yet."},
 
 	{secHTTP, "http_requests_total", Counter, "requests", []string{"route", "code"}, Nodes, "Answered requests, by route and status."},
 	{secHTTP, "http_request_duration_seconds", Duration, unitSeconds, []string{"route"}, Nodes,

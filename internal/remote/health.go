@@ -1,0 +1,41 @@
+package remote
+
+// Health is how a worker stands at one moment.
+type Health struct {
+	Attached bool // a node is its home
+	Draining bool // it takes nothing new
+	Full     bool // its data folder has no room for attempts
+	Slots    int
+	Running  int // attempts that have not ended
+	// Unreported are attempts that have ended and whose result no node has acknowledged.
+	Unreported         int
+	LogLag, LogDropped int64 // in bytes
+}
+
+// HealthOf returns how a worker stands.
+func HealthOf(r *Worker) Health {
+	lag, dropped := r.shipper.Behind()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := Health{Attached: r.lease != 0, Draining: r.draining, Full: r.full, Slots: r.cfg.Slots, Running: r.running,
+		LogLag: lag, LogDropped: dropped}
+	for _, a := range r.has {
+		if a.result != nil {
+			h.Unreported++
+		}
+	}
+	return h
+}
+
+// Unready returns why the worker takes no attempt now; "": it does.
+func (h Health) Unready() string {
+	switch {
+	case h.Draining:
+		return "the worker is draining and takes nothing new"
+	case h.Full:
+		return "the data folder of the worker has no room"
+	case !h.Attached:
+		return "the worker is attached to no node"
+	}
+	return ""
+}
