@@ -1,0 +1,153 @@
+package app
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write docs/config.md")
+
+// described is what the page of settings says of one besides what the table of settings has.
+type described struct {
+	// def is the default, if it depends on the machine; "": it is that of the table.
+	def     string
+	meaning string
+	// reread: the setting takes effect without a restart.
+	reread bool
+}
+
+// descriptions are the meanings of all settings.
+var descriptions = map[string]described{
+	"data":                     {def: "`$XDG_DATA_HOME/skein`", meaning: "data folder"},
+	"db":                       {def: "in the data folder", meaning: "database: `sqlite:PATH`, or `postgres://user@host:port/database?schema=NAME` (schema: `skein`)"},
+	"db_file":                  {meaning: "file with the value of `db`, for an address with a password; others must not be able to read the file"},
+	"listen":                   {def: "127.0.0.1:8080, else the next free port", meaning: "address of a node; a port that you choose is used or refused"},
+	"server":                   {def: "the process that holds the data folder", meaning: "URL of a node, or several URLs with commas"},
+	"name":                     {def: "the name of the host", meaning: "stable name of the node or worker; of two nodes with one name on one database the older one exits"},
+	"slots":                    {def: "two per core", meaning: "attempts that run at once"},
+	"cpu":                      {def: "what the process may use", meaning: "cores for tasks with `resources`"},
+	"memory":                   {def: "what the process may use", meaning: "memory for tasks with `resources`"},
+	"pass_env":                 {meaning: "further variables of the process that tasks get, with commas", reread: true},
+	"advertise":                {def: "the address of `listen`", meaning: "URL by which the other nodes of the cluster reach the node"},
+	"heartbeat":                {meaning: "time between two renewals of a node's row in a cluster"},
+	"lag":                      {meaning: "silence after which the other nodes declare a node or worker dead"},
+	"recovery":                 {meaning: "`off`: the node starts no sweep of recovery"},
+	"unclaimed":                {meaning: "time after which an assigned attempt that is not known to run is lost"},
+	"on_lease_loss":            {meaning: "`rejoin` or `exit`: what a node does when the other nodes declared it dead"},
+	"lease":                    {meaning: "time for which running tasks outlive a server that is gone, frozen or cut off; in a cluster at least three heartbeats, and at most ¾ of `lag`"},
+	"drain":                    {meaning: "time for which a shutdown waits for running attempts"},
+	"log_level":                {meaning: "`debug`, `info`, `warn` or `error`", reread: true},
+	"log_format":               {meaning: "`text` or `json`"},
+	"roles":                    {meaning: "`api,scheduler`, or with `worker`: without it the node runs no task itself"},
+	"group":                    {meaning: "groups that the worker belongs to, with commas"},
+	"label":                    {meaning: "labels of the worker, as `NAME=VALUE,…`"},
+	"dispatch":                 {meaning: "choice between several free workers: `least-loaded`, `round-robin` or `random`"},
+	"workers_max":              {meaning: "workers that a cluster may list"},
+	"worker_slots_max":         {meaning: "slots that one worker may have"},
+	"tasks_max":                {meaning: "tasks of one workflow"},
+	"no_ui":                    {meaning: "`true`: serve no web page"},
+	"base_path":                {meaning: "path under which browsers reach the server, such as `/skein` behind a proxy; the proxy may strip it or not"},
+	"tls_cert":                 {meaning: "PEM file with the certificate of the node; a new file is used without a restart"},
+	"tls_key":                  {meaning: "PEM file with the key of the certificate; a new file is used without a restart"},
+	"ca_cert":                  {meaning: "PEM file with a further authority for certificates of other nodes"},
+	"insecure_plaintext":       {meaning: "`true`: send and take tokens without TLS; everything can be read on the way"},
+	"connections_per_address":  {meaning: "connections of one address that have shown no valid credential"},
+	"logs":                     {meaning: "folder that the nodes share for all that tasks print; without it the database of a cluster has the last MiB of each log"},
+	"artifacts":                {meaning: "folder that the nodes share for artifacts; without it each node keeps those of its own attempts and workers"},
+	"retention_age":            {meaning: "age up to which finished runs are kept, where their workflow does not say; 0: any", reread: true},
+	"retention_runs":           {meaning: "finished runs that are kept of a workflow, where it does not say", reread: true},
+	"api_token":                {meaning: "token that is sent to nodes; use `token_file`"},
+	"token_file":               {meaning: "file with the token that is sent to nodes; others must not be able to read it; it is read again when a node refuses the token"},
+	"egress":                   {def: "`any` on loopback, else `public`", meaning: "addresses that http tasks may call: `any`, `public`, networks, or several with commas; of a worker: what its home node says"},
+	"egress_proxy":             {meaning: "proxy of http tasks: a URL, or `environment` for `HTTP_PROXY` and `HTTPS_PROXY`"},
+	"health_listen":            {meaning: "address at which a worker answers `/livez`, `/readyz` and `/metrics`: `:9090` listens on loopback only, `0.0.0.0:9090` on all addresses"},
+	"retention_keys_age":       {meaning: "time for which an idempotency key protects its run, and answers to other requests", reread: true},
+	"retention_keys":           {meaning: "newest runs of a workflow that keys protect, and answers over all workflows", reread: true},
+	"retention_fires_age":      {meaning: "age of ledger lines of runs that were started in time", reread: true},
+	"retention_exceptions_age": {meaning: "age of all other ledger lines", reread: true},
+	"retention_fires":          {meaning: "ledger lines of a workflow", reread: true},
+	"retention_days_age":       {meaning: "age of counts by trigger and day of deleted ledger lines", reread: true},
+	"retention_backfills_age":  {meaning: "age of ended backfills, with their instants", reread: true},
+	"retention_backfills":      {meaning: "ended backfills of a workflow", reread: true},
+	"retention_versions":       {meaning: "newest versions of a workflow; older ones stay as long as a run has them or an older one", reread: true},
+	"retention_records_age":    {meaning: "age of revoked and expired tokens, orders to nodes that are gone, and former processes", reread: true},
+	"retention_records":        {meaning: "former processes, if they registered before `retention_age`", reread: true},
+}
+
+// TestConfigPage holds docs/config.md to the table of settings.
+func TestConfigPage(t *testing.T) {
+	const file = "../../docs/config.md"
+	want := configPage(t)
+	if *update {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(is, want) {
+		t.Errorf("%s differs from the table of settings: run make docs", file)
+	}
+}
+
+func configPage(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	b.WriteString(`# Settings
+
+This page is for operators: it lists every setting of nodes, workers and the command line. A setting has one name. It is taken from
+the flag (` + "`--log-level`" + `), else from the environment (` + "`SKEIN_LOG_LEVEL`" + `), else from the config file (` + "`log_level:`" + ` in
+` + "`$XDG_CONFIG_HOME/skein/config.yaml`, or `--config FILE`" + `), else it has its default. A command has the flags of the settings that it uses.
+` + "`skein config view --origin`" + ` shows the values, and where each came from.
+
+"Takes effect" says whether a running process reads the setting again on SIGHUP, or needs a restart. A restart is cheap: running
+attempts go on in the keeper.
+
+This page is generated by ` + "`make docs`" + ` from the table of settings.
+
+| setting | flag | environment | default | takes effect | meaning |
+|---|---|---|---|---|---|
+`)
+	seen := map[string]bool{}
+	for _, s := range settings() {
+		d, known := descriptions[s.name]
+		if !known {
+			t.Errorf("setting %s has no meaning", s.name)
+		}
+		seen[s.name] = true
+		def := d.def
+		if def == "" && s.def() != "" {
+			def = "`" + s.def() + "`"
+		}
+		effect := "restart"
+		if d.reread {
+			effect = "SIGHUP"
+		}
+		fmt.Fprintf(&b, "| `%s` | `--%s` | `%s` | %s | %s | %s |\n", s.name, s.flag(), s.env(), def, effect, strings.ReplaceAll(d.meaning, "|", `\|`))
+	}
+	for name := range descriptions {
+		if !seen[name] {
+			t.Errorf("there is no setting %s", name)
+		}
+	}
+	return b.Bytes()
+}
+
+// TestRereadSettings holds the page to what a node does with a changed setting.
+func TestRereadSettings(t *testing.T) {
+	n := &Node{rekept: make(chan struct{}, 1)}
+	for name, d := range descriptions {
+		if name == "pass_env" { // the keeper decides
+			continue
+		}
+		if is := n.apply(name, &Config{}); is != d.reread {
+			t.Errorf("%s is read again: %v, the page says %v", name, is, d.reread)
+		}
+	}
+}
