@@ -38,8 +38,8 @@ type CallTally struct {
 // connectionsMax bounds the connections of a generator.
 const connectionsMax = 1024
 
-// Make makes the calls, one after the other on each connection, and at least one on each. An answer other than 2xx ends
-// it with an error.
+// Make makes the calls, one after the other on each connection, and at least one on each. An answer other
+// than 2xx ends it with an error.
 func (c *Calls) Make(ctx context.Context) (CallTally, error) {
 	if c.Connections < 1 || c.Connections > connectionsMax || c.Span <= 0 {
 		return CallTally{}, fmt.Errorf("bench: calls on %d connections for %v: want 1 to %d, and a time", c.Connections, c.Span, connectionsMax)
@@ -97,7 +97,7 @@ func (c *Calls) call(ctx context.Context, rt http.RoundTripper) error {
 	return err
 }
 
-// Door is what a node answers over HTTP, beside a route that does nothing on the same listener.
+// Door compares the calls that a node answers over HTTP with a route on the same listener that does nothing.
 type Door struct {
 	Store        string     `json:"store"`
 	FdatasyncP50 float64    `json:"fdatasync_p50_us"`
@@ -112,17 +112,18 @@ type DoorLine struct {
 	PerS        float64 `json:"per_s"`
 	BarePerS    float64 `json:"bare_per_s"`
 	Ratio       float64 `json:"ratio"` // the middle of the rounds' ratios
-	// NodeUS and BareNodeUS are the node's processor time for one.
+	// NodeUS and BareNodeUS are the processor time of the node for one call, in µs.
 	NodeUS     float64 `json:"node_cpu_us"`
 	BareNodeUS float64 `json:"bare_node_cpu_us"`
 	// Generator is the generator's share of the processor time of both.
 	Generator float64 `json:"generator_share"`
 }
 
-// Make has calls made, in this process or in another one.
+// Make runs the calls, in this process or in another one.
 type Make func(context.Context, Calls) (CallTally, error)
 
-// Beside measures calls of which each does so many things, in turn with calls to a bare route, so often.
+// Beside measures calls in turn with calls to a bare route, in the given number of rounds. each is the number
+// of starts or rows of one call.
 func Beside(ctx context.Context, make Make, calls, bare Calls, each, rounds int) (DoorLine, error) {
 	line := DoorLine{Connections: calls.Connections, Rounds: rounds}
 	var perS, barePerS, ratios []float64

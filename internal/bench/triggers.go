@@ -223,7 +223,7 @@ func scheduledDef() []byte {
 	return def
 }
 
-// resident is the memory of this process, in MB; 0 if nobody can tell.
+// resident is the memory of this process, in MB; 0 if it is not known.
 func resident() float64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package glob is what names and patterns of files mean: with slashes, ** for any number of folders, and
-// what begins with a dot only where the pattern says so. It looks at no disk.
+// Package glob matches names of files with patterns: parts are separated by slashes, ** stands for any number of
+// folders, and a name with a leading dot needs a pattern with one. It reads no disk.
 package glob
 
 import (
@@ -16,7 +16,7 @@ func Names(glob, name string) bool {
 	return ok && err == nil
 }
 
-// Match says whether a name is what the parts of a glob name, and whether something below it can be.
+// Match reports whether a name matches the parts of a glob, and whether a name below it can match.
 func Match(parts, name []string) (ok, below bool, err error) {
 	if len(parts) == 0 {
 		return len(name) == 0, false, nil

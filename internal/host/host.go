@@ -1,7 +1,6 @@
-// Package host is what a service needs of the machine that it runs on: a clock, goroutines,
-// waiting, chance. Services of several goroutines that decide something (engine, cluster) take
-// all of it from here, so that the simulator (internal/sim) can play the machine: then the very
-// code of production runs on one thread, in an order and at a time that a seed decides.
+// Package host provides what a service needs from its machine: a clock, goroutines, waiting and random numbers.
+// The engine and the cluster take all of it from here, so that the simulator (internal/sim) can take the place of
+// the machine. Then the code of production runs on one thread, and a seed decides the order and the time.
 package host
 
 import (
@@ -16,7 +15,7 @@ import (
 // Forever, as a duration of Await, is no bound.
 const Forever time.Duration = -1
 
-// Host is a machine, or what plays one. Its methods may be called from any goroutine.
+// Host is a machine, or the simulator. Its methods may be called from any goroutine.
 type Host interface {
 	// Now is the machine's clock; differences of its readings are monotonic.
 	Now() time.Time
@@ -38,7 +37,7 @@ type Machine struct{}
 
 var _ Host = Machine{}
 
-// Or is h, or the real machine if h is nil.
+// Or returns h, or the real machine if h is nil.
 func Or(h Host) Host {
 	if h == nil {
 		return Machine{}

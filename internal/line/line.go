@@ -32,7 +32,7 @@ const (
 	replyTime = 10 * time.Second
 )
 
-// Refused is a reply that is an error: a number and a text of whoever serves.
+// Refused is a reply that is an error: a number and a text of the server.
 type Refused struct {
 	Code uint32
 	Text string
@@ -40,13 +40,14 @@ type Refused struct {
 
 func (e *Refused) Error() string { return e.Text }
 
-// Unauthenticated is the code of Refused for a caller who may call no more, as gRPC has it.
+// Unauthenticated is the code of Refused for a caller whose credential does not count any more. gRPC uses the
+// same number.
 const Unauthenticated = 16
 
 type checkKey struct{}
 
-// Checked gives the context of a request a check that every call on the line that begins with it must pass. What let the
-// request in may not hold for as long as the line.
+// Checked gives the context of a request a check that every call on the line that begins with it must pass.
+// What let the request in may not hold for as long as the line.
 func Checked(ctx context.Context, check func() error) context.Context {
 	return context.WithValue(ctx, checkKey{}, check)
 }
@@ -59,8 +60,8 @@ func Check(ctx context.Context) error {
 	return nil
 }
 
-// headBytes is what stands before a reply: its length, and the code of Refused, which is 0 if it is none. Before a call
-// there is its length alone.
+// headBytes is what stands before a reply: its length, and the code of Refused, which is 0 if it is none.
+// Before a call there is its length alone.
 const headBytes = 8
 
 // Lines are those that a server has.
@@ -93,7 +94,8 @@ func (l *Lines) Close() {
 	l.busy.Wait()
 }
 
-// Serve makes a line of a request and answers its calls, until it ends. The call is answer's until it returns.
+// Serve makes a line of a request and answers its calls, until it ends. The call is answer's until it
+// returns.
 func (l *Lines) Serve(w http.ResponseWriter, r *http.Request, answer func(ctx context.Context, call []byte) ([]byte, error)) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), Protocol) {
 		w.Header().Set("Upgrade", Protocol)
@@ -197,7 +199,7 @@ type Line struct {
 	call []byte
 }
 
-// ErrNone says that whoever is there serves no lines.
+// ErrNone: the server at this address serves no lines.
 var ErrNone = errors.New("there are no lines here")
 
 // Open asks for a line at a URL. The transport must speak HTTP/1.1. ErrNone: it is useless to ask again.
@@ -233,8 +235,8 @@ func (l *Line) Fresh() bool { return time.Now().Before(l.end) }
 // Close ends the line.
 func (l *Line) Close() error { return l.conn.Close() }
 
-// Call makes one. Its error is a Refused, or the line is broken and nobody knows what became of the call; the latter
-// as well if ctx ends meanwhile.
+// Call makes one call. It returns a Refused if the server rejected the call. After any other error, also of
+// ctx, the line is broken and the outcome of the call is unknown.
 func (l *Line) Call(ctx context.Context, call []byte) ([]byte, error) {
 	if len(call) > CallMax {
 		return nil, fmt.Errorf("a call of %d bytes, at most %d", len(call), CallMax)

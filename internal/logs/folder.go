@@ -46,8 +46,8 @@ func (f Folder) Append(ctx context.Context, chunks []Chunk) ([]int64, error) {
 	return ends, nil
 }
 
-// grow adds a chunk if it begins where the file ends. Two that send the same bytes at once write
-// the same bytes to the same place.
+// grow adds a chunk if it begins where the file ends. Two senders of the same bytes write them to the same
+// position.
 func grow(path string, c *Chunk) (int64, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|noFollow, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,7 +63,7 @@ func grow(path string, c *Chunk) (int64, error) {
 		return 0, errors.Join(err, file.Close())
 	}
 	end := info.Size()
-	if c.Offset == end || c.Offset > end && c.Cut { // what is not coming is a hole
+	if c.Offset == end || c.Offset > end && c.Cut { // the bytes that were cut are a hole
 		var n int
 		n, err = file.WriteAt(c.Data, c.Offset)
 		end = c.Offset + int64(n)

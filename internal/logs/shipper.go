@@ -109,8 +109,8 @@ func (s *Shipper) End(ref Ref, size int64) {
 	}
 }
 
-// Behind returns the bytes of logs that the store does not have yet, and those that it will never have because
-// the shipper gave up their logs. The sizes are those of the last round.
+// Behind returns the bytes of logs that the store does not have yet, and those that it will never have
+// because the shipper gave up their logs. The sizes are those of the last round.
 func (s *Shipper) Behind() (lag, dropped int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

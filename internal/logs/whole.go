@@ -7,26 +7,27 @@ import (
 	"io/fs"
 )
 
-// PieceMax bounds what a Giver gives at once, in bytes: as JSON between two nodes it stays below what one reads of an answer.
+// PieceMax bounds what a Giver gives at once, in bytes: as JSON between two nodes it stays below what one
+// reads of an answer.
 const PieceMax = 512 << 10
 
-// Giver gives what was printed from an offset on, at most PieceMax bytes, from where the file is. None: that is not there
-// (any more).
+// Giver gives what was printed from an offset on, at most PieceMax bytes, from where the file is. None: that
+// is not there (any more).
 type Giver func(ctx context.Context, offset int64) ([]byte, error)
 
-// Whole reads what a store keeps of a log from there, and what was before it from the Giver, piece by piece, one at a time.
-// What that does not give counts as not kept. ctx is the reader's.
+// Whole reads the part of a log that a store keeps, and the part before it from the Giver, one piece at a
+// time. A piece that the Giver does not have counts as not kept. ctx is the reader's.
 func Whole(ctx context.Context, kept Reader, give Giver) Reader {
 	return &whole{Reader: kept, ctx: ctx, give: give}
 }
 
 type whole struct {
-	Reader // what is kept
+	Reader // of the kept part
 	ctx    context.Context
 	give   Giver
 	at     int64 // of block
 	block  []byte
-	lost   int64 // what is before was asked for in vain, and is not again
+	lost   int64 // the Giver does not have what precedes this offset, and is not asked again
 }
 
 // First implements Reader. It looks, for what the store does not have.

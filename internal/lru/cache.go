@@ -43,7 +43,7 @@ func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	return e.Value.(entry[K, V]).value, true
 }
 
-// Put keeps a value of so many bytes. It keeps the first value of a key.
+// Put keeps a value that takes the given number of bytes. If the key has a value already, that one stays.
 func (c *Cache[K, V]) Put(key K, value V, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -255,7 +255,7 @@ func compact(raw []byte) json.RawMessage {
 	return b.Bytes()
 }
 
-// HoldsNUL tells whether \u0000 stands in JSON text. No database takes it in a text.
+// HoldsNUL reports whether JSON text contains \u0000, which no database accepts in a text.
 func HoldsNUL(raw []byte) bool {
 	const escape = `\u0000`
 	for from := 0; ; {

@@ -11,19 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Go's runtime has a thread, the monitor, that looks after the others: which of them is inside the kernel and keeps its
-// place from those that could work. As long as there is something to look at, it sleeps for 20 µs between two looks, which with
-// the 50 µs that Linux may add is 14,000 looks a second. A process that does a thousand small things a second, each of
-// which waits for the disk or for another process, spends a sixth to a fourth of its time on them (record 048). The kernel's
-// part of the sleep can be made longer from outside: looks become at most a thousand.
+// The monitor is a thread of Go's runtime. It looks for threads that are inside the kernel, and gives their
+// processors to other threads. While there is work, it sleeps for 20 µs between two looks. With the 50 µs that
+// Linux may add, these are 14,000 looks a second. A process with a thousand small operations a second, each of
+// which waits for the disk or for another process, spends a sixth to a fourth of its time on them (record 048).
+// The part of the sleep that the kernel adds can be raised from outside, which leaves at most a thousand looks.
 
-// calmSlack is how much later than asked the monitor may wake up. A thread inside the kernel keeps its place that long.
+// calmSlack is the delay that the kernel may add to a sleep of the monitor. A thread inside the kernel keeps its
+// processor for that long.
 const calmSlack = time.Millisecond
 
-// born is the timer slack that this process had at its beginning, in ns: package variables are set on its first thread.
+// born is the timer slack of this process at its start, in ns. Package variables are set on the first thread.
 var born = slackOf()
 
-// calm is set when threads may have another slack than that: those that the monitor starts take it on.
+// calm is true once threads may have another slack than born: a thread inherits that of the monitor.
 var calm atomic.Bool
 
 func slackOf() int {
@@ -34,8 +35,9 @@ func slackOf() int {
 	return ns
 }
 
-// Calm has the monitor look less often. It is called once, at the beginning of a program that serves; timers of this process may
-// then be late by a millisecond. Without the right to do so (CAP_SYS_NICE) everything stays as it is, and the error says so.
+// Calm lets the monitor look less often. Call it once, at the start of a program that serves. Timers of this
+// process may then be late by a millisecond. Without the right to do so (CAP_SYS_NICE) nothing changes, and the
+// error says so.
 func Calm() error {
 	monitor, err := second()
 	if err != nil {
@@ -49,7 +51,7 @@ func Calm() error {
 	return nil
 }
 
-// second is the thread that was made after the first one: the runtime makes the monitor before it makes any other.
+// second returns the second thread of the process, which is the monitor: the runtime makes it before all others.
 func second() (int, error) {
 	dir, err := os.Open("/proc/self/task") // lists them in the order in which they were made
 	if err != nil {
@@ -66,7 +68,7 @@ func second() (int, error) {
 	return strconv.Atoi(names[1])
 }
 
-// Unchanged gives the calling thread, which is about to fork, the slack that this process was born with: the child takes it on.
+// Unchanged gives the calling thread, which is about to fork, the slack born: its child inherits it.
 // The caller is locked to its thread.
 func Unchanged() {
 	if calm.Load() {

@@ -1,9 +1,9 @@
-// Package transfer copies all that one store holds into another one, whatever engines they
-// are: ids, runs, attempts, history, definitions, triggers and their ledger stay what they
-// are. Only shards are chosen anew if the stores have different numbers of them.
+// Package transfer copies everything from one store into another one, of any engine. Ids, runs, attempts,
+// history, definitions, triggers and their ledger do not change. Shards are assigned again only if the stores
+// have different numbers of them.
 //
-// The source is read in one snapshot, the target written in one transaction: there is a
-// whole copy or none.
+// The source is read in one snapshot, and the target is written in one transaction. So the copy is complete,
+// or there is none.
 package transfer
 
 import (
@@ -90,7 +90,7 @@ type mover struct {
 
 	homes    map[dag.WorkflowID]int64 // shards of workflows
 	next     int64                    // workflows that were given a shard
-	messages int64                    // that were written, where they are numbered anew
+	messages int64                    // that were written; they get new numbers
 
 	table           *store.Table
 	shard, workflow int // columns of the table; -1: none
@@ -100,8 +100,8 @@ type mover struct {
 func (m *mover) Head(h store.Head) error {
 	m.report.From = len(h.Shards)
 	if m.moving() {
-		// A run's history is numbered by its shard's transactions, and due work is never looked
-		// for behind a watermark: every shard goes on after whichever had come furthest.
+		// A run's history is numbered by its shard's transactions, and due work before a watermark is never
+		// looked for. So every shard continues from the greatest numbers of all.
 		var most store.ShardHead
 		for _, s := range h.Shards {
 			most.Epoch, most.Seq, most.Watermark = max(most.Epoch, s.Epoch), max(most.Seq, s.Seq), max(most.Watermark, s.Watermark)
@@ -114,7 +114,7 @@ func (m *mover) Head(h store.Head) error {
 	return m.into.Head(h)
 }
 
-// moving reports whether shards are chosen anew.
+// moving reports whether workflows get other shards.
 func (m *mover) moving() bool { return m.report.From != m.report.To }
 
 // Row implements store.Rows.
@@ -179,8 +179,8 @@ func (m *mover) progress(done bool) {
 	}
 }
 
-// rehome gives a row the shard of its workflow. Workflows are dealt out one after the other;
-// what is of no workflow that there is goes to the first.
+// rehome gives a row the shard of its workflow. Workflows are assigned to the shards in turn. A row without a
+// workflow goes to the first shard.
 func (m *mover) rehome(values []store.Value) {
 	switch {
 	case m.table.Name == "workflow":
