@@ -6,7 +6,7 @@ import (
 	"io/fs"
 )
 
-// What the examples produce (out/) lies beside them and must stay out.
+// The files that the examples produce (out/) are in the same folders and must stay out.
 //
 //go:embed */README.md */workflow.yaml */*.py */*.sh */*.ics */data
 var files embed.FS

@@ -18,7 +18,7 @@ const NamespaceDefault = "default"
 
 // Headers of the interface besides those of HTTP itself.
 const (
-	// HeaderClaimedBy names the user of a program that shows no token. It is shown beside runs and events, and
+	// HeaderClaimedBy names the user of a program that shows no token. It is shown with runs and events, and
 	// decides nothing.
 	HeaderClaimedBy      = "Skein-Claimed-By"
 	HeaderIdempotencyKey = "Idempotency-Key" // of a POST: the same key gets the same answer

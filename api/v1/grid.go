@@ -1,7 +1,7 @@
 package api
 
-// Grid is how the tasks of a workflow stood in several of its runs, newest run first. Its cells are in the order of the tasks of
-// Version.
+// Grid holds the states of a workflow's tasks in several of its runs, newest run first. Its cells are in the
+// order of the tasks of Version.
 type Grid struct {
 	Version int32     `json:"version"`
 	Tasks   int       `json:"tasks" doc:"Tasks of the version. Instances of foreach tasks are not among them."`

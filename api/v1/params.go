@@ -31,7 +31,7 @@ func numbers(v any) any {
 		if n, err := v.Int64(); err == nil {
 			return n
 		}
-		f, _ := v.Float64() // beyond its range: ±Inf is refused by whoever checks the type
+		f, _ := v.Float64() // beyond its range the check of the type refuses ±Inf
 		return f
 	case []any:
 		for i := range v {

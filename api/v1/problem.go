@@ -1,6 +1,6 @@
 package api
 
-// Problem is an error as RFC 9457 has it. Type is stable: act on it, show Detail.
+// Problem is an error in the form of RFC 9457. Type is stable: act on it, and show Detail.
 type Problem struct {
 	Type     string      `json:"type" format:"uri-reference" doc:"Stable: /problems/KIND."`
 	Title    string      `json:"title"`

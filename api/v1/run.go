@@ -39,7 +39,7 @@ type Run struct {
 	Tasks       []Task         `json:"tasks" nullable:"true" doc:"Only with include=tasks, up to 1,000 of 8 MiB together; null otherwise: read /tasks."`
 }
 
-// Position is where a run stands in its line.
+// Position is a run's position in its queue.
 type Position struct {
 	Line   string `json:"line" doc:"QUEUE/KEY, where KEY is that of the queue's per_key, or nothing; of a run that names no queue /LOCK."`
 	Number *int   `json:"number" doc:"From 1; null: more than are counted are before it."`
@@ -56,7 +56,7 @@ func (r *Run) Ended() bool {
 	return false
 }
 
-// Leader is who made tasks of a run; all null until somebody does.
+// Leader is the handler that made the tasks of a run. All fields are null until the run is split.
 type Leader struct {
 	Handler    *string `json:"handler" doc:"Names one life of a process, in the form of a UUID."`
 	Node       *string `json:"node"`

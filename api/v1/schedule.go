@@ -105,8 +105,8 @@ type SimulateRequest struct {
 	With *ApplyRequest `json:"with,omitempty"`
 }
 
-// Simulation is what a span of time will bring if runs take as long as they did lately.
-// Sensors are not in it: nobody knows what they will hear.
+// Simulation is the forecast for a span of time, if runs take as long as they did lately. It does not contain
+// sensors, because their events cannot be foreseen.
 type Simulation struct {
 	From     Time               `json:"from" format:"date-time"`
 	To       Time               `json:"to" format:"date-time"`

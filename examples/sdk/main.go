@@ -58,7 +58,7 @@ func invoice(_ context.Context, t *skein.Task, in Invoice) (Total, error) {
 	return sum, nil
 }
 
-// shop is the workflow: two prices beside each other, then their sum.
+// shop returns the workflow: two prices side by side, then their sum.
 func shop() *skein.Workflow {
 	return skein.NewWorkflow("shop").
 		Param("count", "int", 2).

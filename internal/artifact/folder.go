@@ -197,7 +197,7 @@ func (d *folderDeposit) Discard() {
 	if !d.over {
 		d.over = true
 		_ = d.root.Close()
-		_ = os.RemoveAll(d.temp) // what is left goes with the run
+		_ = os.RemoveAll(d.temp) // the rest is removed with the run
 	}
 }
 

@@ -114,7 +114,7 @@ func (in *Intake) begin(ctx context.Context, said Info) error {
 	c := &coming{said: said, into: w, done: make(chan added, 1)}
 	go func() {
 		info, err := in.to.Add(said.Name, r)
-		_ = r.CloseWithError(err) // who writes hears of it
+		_ = r.CloseWithError(err) // the writer gets the error
 		c.done <- added{info, err}
 	}()
 	in.now = c

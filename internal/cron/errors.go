@@ -18,7 +18,7 @@ var (
 
 // Error says what is wrong with a schedule, where, and what would be right.
 type Error struct {
-	Expr   string // what was given
+	Expr   string // the given text
 	Field  string // "minute", "day of month", "zone", …; "" for the whole
 	Pos    int    // offset in Expr, bytes, from 0
 	Reason string

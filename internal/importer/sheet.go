@@ -253,7 +253,7 @@ func (s *Sheet) settle() (outcome Outcome, dropped int) {
 			outcome = Approximated
 		}
 	}
-	for _, t := range s.Tasks { // what was given up leaves no files; what needs it does not run
+	for _, t := range s.Tasks { // a dropped task leaves no files, and the tasks that need it do not run
 		t.Inputs = slices.DeleteFunc(t.Inputs, func(in Input) bool {
 			return slices.ContainsFunc(s.Tasks, func(of *Task) bool { return of.Name == in.Task && of.Dropped() })
 		})

@@ -46,8 +46,8 @@ func (w *World) save() *saved {
 	return &saved{memory.Save(w.st), v}
 }
 
-// back takes the store to an earlier state. What was promised since is lost, and nobody is to
-// blame.
+// back takes the store to an earlier state. Promises given since are lost, and that is no fault of the
+// program.
 func (w *World) back(to *saved) {
 	v := &w.witness
 	if w.calm || to.witness.Commits == v.Commits || w.backs > 0 && to.witness.backs < w.backs {
@@ -111,7 +111,7 @@ func (w *World) watchPast(l *life) {
 	})
 }
 
-// nowStore is the store as whoever looks sees it.
+// nowStore is the store as a reader sees it.
 type nowStore struct{ w *World }
 
 func (s nowStore) now() database {
@@ -129,7 +129,7 @@ func (s nowStore) Raise(ctx context.Context, from, to dag.Era, letter []byte) (d
 	return s.now().Raise(ctx, from, to, letter)
 }
 
-// Raise, where nobody raises the era, says that it did.
+// Raise is the mutant that reports a raised era without raising it.
 func (v *view) Raise(ctx context.Context, from, to dag.Era, letter []byte) (dag.Era, error) {
 	if v.m.eraless {
 		return to, nil

@@ -54,7 +54,7 @@ func definition(text string) []byte {
 	return def
 }
 
-// setUp writes the workflows, as somebody who was there before.
+// setUp writes the workflows, from outside the world.
 func (w *World) setUp() {
 	w.aside++
 	defer func() { w.aside-- }()
@@ -233,7 +233,7 @@ func (c *client) ask(w *World, a *asked) {
 			w.after(w.delay(w.swarm.latency), func() { reply(got, err) })
 		}
 	})
-	w.after(5*time.Second, func() { reply(engine.Accepted{}, engine.ErrUnavailable) }) // nobody waits for ever
+	w.after(5*time.Second, func() { reply(engine.Accepted{}, engine.ErrUnavailable) }) // each caller gets an answer in the end
 }
 
 func (c *client) answered(w *World, a *asked, got engine.Accepted, err error, again func()) {
@@ -260,7 +260,7 @@ func (c *client) answered(w *World, a *asked, got engine.Accepted, err error, ag
 	}
 }
 
-// verb has somebody pause, resume, stop or kill a run.
+// verb makes a person pause, resume, stop or kill a run.
 func (c *client) verb(w *World) {
 	l := w.anyLife()
 	if l == nil || l.frozen || len(w.witness.order) == 0 {

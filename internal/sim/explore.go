@@ -31,7 +31,7 @@ const (
 	failed                      // … the commit fails, and the owner loads its rows again
 	unknown                     // … it succeeds, and the owner does not learn it
 	dieBefore                   // … the owner dies before the commit
-	dieAfter                    // … the owner dies after it, nothing was said to anybody
+	dieAfter                    // … the owner dies after it, before any answer
 	perish                      // the worker dies with what it runs
 	haunted                     // the report of a dead worker arrives
 )
@@ -296,8 +296,8 @@ func (s *scene) play(a action) {
 	s.ended(a.kind, &had)
 }
 
-// ended finishes the transaction that takes a report in, one way or the other. The report is kept
-// by its worker until somebody has taken it: it comes again.
+// ended finishes the transaction that takes in a report, one way or the other. The worker keeps the report
+// until an owner has taken it, so the report comes again.
 func (s *scene) ended(k actionKind, had *dag.AttemptRow) {
 	switch k {
 	case report:
@@ -344,8 +344,8 @@ func (s *scene) report(a *dag.AttemptRow) dag.Verdict {
 
 var sceneSeed = maphash.MakeSeed()
 
-// hash tells scenes apart: rows without their times, and who is dead. Which of the two workers is
-// which does not matter, nor what their handlers are called.
+// hash tells scenes apart: rows without their times, and which processes are dead. The two workers are
+// interchangeable, and the names of their handlers do not count.
 func (s *scene) hash() uint64 {
 	var h maphash.Hash
 	h.SetSeed(sceneSeed)

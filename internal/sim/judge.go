@@ -201,8 +201,8 @@ func judgeAttempts(was *shadow, is *store.RunRecord, said map[attemptKey]dag.Att
 // lossesMax: the one after these fails the task.
 const lossesMax = 6
 
-// judgeStart judges a new attempt: what it needs is settled, nobody said stop, and the attempt
-// before is over.
+// judgeStart judges a new attempt: its task's needs are settled, its run is not stopped, and the attempt
+// before has ended.
 func judgeStart(was *shadow, is *store.RunRecord, a *dag.AttemptRow, fs *findings) {
 	if was.row.Intent > dag.IntentRun && is.Run.Intent > dag.IntentRun && was.row.Generation == is.Run.Generation && a.Handler != 0 {
 		fs.add("stopped", "task %d starts, and the run is told to %s", a.Task, was.row.Intent)

@@ -23,7 +23,7 @@ type life struct {
 	number  int
 	root    context.Context // ends with the life
 	kill    context.CancelFunc
-	ctx     context.Context // ends when it is told to stop
+	ctx     context.Context // ends when the process is ordered to stop
 	cancel  context.CancelFunc
 	eng     *engine.Engine
 	member  *cluster.Node // nil: it is alone
@@ -32,7 +32,7 @@ type life struct {
 
 	dead, frozen bool
 	frozenAt     int64
-	later        []func() // what came while it was frozen
+	later        []func() // calls that arrived while it was frozen
 	asleep       int64    // nanoseconds that its clock stood still
 	skew         int64    // of its clock, in nanoseconds
 	drift        float64  // its clock's speed

@@ -24,18 +24,18 @@ type Mutant struct {
 	graph     func(p *plan) *plan // the one that the engine gets
 	slots     int                 // more than there are
 	ahead     dag.Micros          // the clock that the engine reads
-	alive     func(bool) bool     // what it is told of other handlers
+	alive     func(bool) bool     // the answer that it gets about other handlers
 	anyBeat   bool                // a member is deposed whatever its counter says
 	deaf      bool                // a node never learns that it was deposed
-	noKeys    bool                // nobody looks for idempotency keys
-	cursor    bool                // what was inserted by others is looked for behind the last one seen
-	unfenced  bool                // the store takes the writes of whoever
+	noKeys    bool                // idempotency keys are ignored
+	cursor    bool                // runs inserted by programs are searched only behind the last one seen
+	unfenced  bool                // the store takes the writes of former owners
 	noneDue   bool                // nothing is ever due
 	boundless bool                // a workflow lets any number of its runs be active
 	anyToken  bool                // reports count for the newest attempt
 	forgetful bool                // a report is sent once
 	again     bool                // what runs is started again
-	eraless   bool                // nobody raises the era
+	eraless   bool                // no node raises the era
 	noSweep   bool                // nobody sweeps
 }
 

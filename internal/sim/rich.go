@@ -46,7 +46,7 @@ func (w *World) drawRich() {
 	}
 	w.swarm.flows = 2 + r.IntN(2)
 	w.swarm.runs += r.IntN(3)
-	w.swarm.poison, w.swarm.badRuns = 0, 0 // what is refused is quarantined, and its family with it
+	w.swarm.poison, w.swarm.badRuns = 0, 0 // a refused run is quarantined, and its family with it
 	if w.rich.tasks = w.Seed%5 == 2 || w.Seed%5 == 4; w.rich.tasks {
 		tasks := store.Queue{Name: "tasks", Limit: 1 + r.Int32N(2), Order: store.QueueFIFO, Overflow: store.OverflowWait, State: store.QueueActive, Revision: 1}
 		if r.IntN(2) == 0 {

@@ -214,7 +214,7 @@ func (v *witness) saidOnce(ctx context.Context) {
 	}
 }
 
-// runGraph is the graph of a run as its row has it.
+// runGraph returns the graph of a run as its row has it.
 func runGraph(p *plan, row *dag.RunRow) *dag.Graph {
 	if len(row.Graph) == 0 {
 		return p.g

@@ -64,7 +64,7 @@ func (s *Stage) Close() {
 // proc is a thread with what it waits for.
 type proc struct {
 	c     *coro
-	life  *life // nil: it is nobody's
+	life  *life // nil: of no process
 	name  string
 	wake  <-chan struct{}
 	until int64 // nanoseconds of the world; < 0: for ever

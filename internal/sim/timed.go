@@ -62,7 +62,7 @@ func flowText(i int, lines string) string {
 	return fmt.Sprintf("name: w%d\nnamespace: sim\n%stasks:\n  a: {run: \"true\"}\n", i, lines)
 }
 
-// people has somebody change what is due, most of it at the instant itself.
+// people makes a person change due triggers, most of them at the due instant itself.
 func (c *client) people(w *World) {
 	if w.timed == nil {
 		return
@@ -76,7 +76,7 @@ func (c *client) people(w *World) {
 	}
 }
 
-// change draws what somebody does to a workflow or one of its triggers.
+// change draws a person's change of a workflow or of one of its triggers.
 func (c *client) change(w *World) {
 	d := w.timed
 	i := d.r.IntN(len(w.flows))
@@ -151,7 +151,7 @@ func (w *World) became(i int, row store.Workflow, err error) error {
 	return err
 }
 
-// snipe loses the owner that writes fires: before they are written, or after and nobody hears of it.
+// snipe kills the owner that writes fires: before they are written, or after the write and before any answer.
 func (w *World) snipe(l *life, op memory.Op) {
 	if w.timed == nil || w.calm || l.dead || op.Batch == nil || len(op.Batch.Fires) == 0 || w.timed.r.IntN(100) >= w.timed.snipe {
 		return

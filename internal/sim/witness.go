@@ -47,9 +47,9 @@ type shadow struct {
 	graph    *dag.Graph // the run's own
 	row      dag.RunRow
 	attempts []dag.AttemptRow
-	intent   dag.Intent // that somebody was told is durable
+	intent   dag.Intent // the intent that was acknowledged as durable
 	ended    bool       // once, and it was not skipped: perhaps it was recovered since
-	beside   bool       // its conditions are evaluated beside the writer: memory may lag behind the rows
+	beside   bool       // its conditions are evaluated outside the writer: memory may lag behind the rows
 }
 
 func (v *witness) open(w *World) {
@@ -88,7 +88,7 @@ func (v *witness) after(l *life, op memory.Op) {
 	}
 }
 
-// look follows who owns what, and who is declared dead.
+// look follows the owners of shards, and the handlers that are declared dead.
 func (v *witness) look(l *life, op memory.Op) {
 	w := v.w
 	members, shards, err := w.st.Members(context.Background())
@@ -273,10 +273,10 @@ func (v *witness) promised(a *asked) {
 	v.keys[key] = a.acked
 }
 
-// ordered: somebody was told that an intent is durable.
+// ordered notes that an intent was acknowledged as durable.
 func (v *witness) ordered(id dag.RunID, intent dag.Intent) {
 	row, ok := v.w.peekRun(id)
-	if v.w.backs > 0 { // what was told may be lost
+	if v.w.backs > 0 { // acknowledged writes may be lost
 		return
 	}
 	if !ok || row.Intent < intent && !row.State.Terminal() && intent >= dag.IntentStop && v.w.rich == nil { // or it goes on in a new generation

@@ -93,7 +93,7 @@ func (wk *worker) begin(at *attempt, g *dag.Graph) {
 // poison are outputs that the store refuses.
 var poison = []byte(`{"poison":true}`)
 
-// told is a time as this machine's clock has it.
+// told returns a time by this machine's clock.
 func (wk *worker) told() dag.Micros { return dag.Micro(wk.life.Now()) }
 
 func (wk *worker) started(at *attempt) {
@@ -167,7 +167,7 @@ func (wk *worker) orphan() {
 	}
 }
 
-// haunt brings the report of a dead process to whoever owns the run now.
+// haunt delivers the report of a dead process to the present owner of the run.
 func (w *World) haunt(wk *worker, from dag.HandlerID, r engine.Report) {
 	l := w.ownerOf(r.Run)
 	if wk.reaped || l == nil || l.eng == nil {
@@ -183,7 +183,7 @@ func (w *World) haunt(wk *worker, from dag.HandlerID, r engine.Report) {
 // network that loses, doubles and delays.
 type peers struct {
 	l       *life
-	pending map[engine.AttemptID]int // reports that nobody has taken yet
+	pending map[engine.AttemptID]int // reports that no owner has taken yet
 }
 
 // Pending reports whether a report of an attempt is on its way.
@@ -204,7 +204,7 @@ const (
 	replyWait = 3 * time.Second
 )
 
-// Report is repeated until an owner has it, or says that nobody waits for it any more.
+// Report repeats a report until an owner takes it, or answers that it is not wanted any more.
 func (p *peers) Report(r engine.Report) {
 	l := p.l
 	if l.dead {

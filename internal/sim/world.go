@@ -51,14 +51,15 @@ type swarm struct {
 	badRuns  int
 	triggers bool
 	limit    bool // workflows let only some runs be active
-	beside   bool // conditions are evaluated beside the writer
+	beside   bool // conditions are evaluated outside the writer
 }
 
 // Bounds of a history. One that needs more steps goes round in circles.
 const (
 	stepsMax = 400_000
-	// After the faults, in virtual time: nothing stands still for longer, and everything has ended by the end. What goes
-	// through a queue of one, or waits in circles of which the sweep resolves one a minute, takes its time.
+	// Bounds after the faults, in virtual time: nothing stands still for longer, and everything has ended by the
+	// end. Runs that go through a queue of one slot, or wait in circles of which the sweep resolves one a minute,
+	// take their time.
 	stillMax = 3 * time.Minute
 	endBound = 45 * time.Minute
 )
@@ -135,7 +136,7 @@ type World struct {
 	st        *memory.Store
 	ahead     dag.Micros // of the database's clock
 	outage    bool
-	aside     int // somebody looks who is not part of the world
+	aside     int // above 0 while the test itself uses the store, from outside the world
 	planner   engine.Planner
 	lives     []*life // by node
 	born      []int
@@ -145,7 +146,7 @@ type World struct {
 	calm      bool
 	backAt    int64      // when it went back last
 	backs     int        // times that the store went back
-	past      *past.Past // nil: nobody remembers
+	past      *past.Past // nil: confirmed states are not remembered
 
 	flows   []flow
 	client  client
@@ -335,7 +336,7 @@ func (w *World) anyLife() *life {
 func (w *World) heal() {
 	s := &w.swarm
 	w.calm, w.outage = true, false
-	if w.ahead += max(w.witness.latest-w.clock(), 0); w.ahead < 0 { // what is due must become due
+	if w.ahead += max(w.witness.latest-w.clock(), 0); w.ahead < 0 { // due triggers must become due
 		w.ahead = 0
 	}
 	s.stall = 0
@@ -364,7 +365,7 @@ func (w *World) settled() bool {
 			return false // it was deposed, and has not heard of it
 		}
 	}
-	for _, p := range w.procs { // what was said while there were faults may be heard only now
+	for _, p := range w.procs { // messages sent during the faults may arrive only now
 		if !p.done && p.life != nil && !p.life.dead && (p.name == "ask" || p.name == "decide" || p.name == "verb" || p.name == "change") {
 			return false
 		}

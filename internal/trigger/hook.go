@@ -30,8 +30,8 @@ var (
 	ErrStale = errors.New("the call is too old")
 	// ErrTooLarge: the body is larger than HookBytesMax.
 	ErrTooLarge = fmt.Errorf("the body is larger than %d bytes", HookBytesMax)
-	// ErrFiltered: it is genuine, but the trigger's filter, start or end says no. It is no
-	// fire and is not recorded: whoever holds the secret could otherwise fill the ledger.
+	// ErrFiltered: the call is genuine, but the trigger's filter, start or end refuses it. It is no fire and is
+	// not recorded: a holder of the secret could otherwise fill the ledger.
 	ErrFiltered = errors.New("the trigger does not take this call")
 	// ErrFilter: it is genuine, but the filter cannot be evaluated over it.
 	ErrFilter = errors.New("the filter cannot be evaluated")
@@ -42,7 +42,7 @@ type Call struct {
 	Header map[string][]string
 	Query  map[string][]string
 	Body   []byte
-	Target string // what is called: NAMESPACE/WORKFLOW/TRIGGER, and the query as it came behind a question mark, if there is one
+	Target string // the called NAMESPACE/WORKFLOW/TRIGGER, followed by a question mark and the unchanged query, if there is one
 }
 
 // Verified is an event made of a genuine call.

@@ -58,7 +58,7 @@ type Report struct {
 	Limits   []LimitReport    `json:"limits"`
 	Shifts   []ShiftReport    `json:"shifts"`
 	Changes  []ScheduleChange `json:"changes"` // nil: there is no edit
-	Notes    []string         `json:"notes"`   // what is not known or was left out
+	Notes    []string         `json:"notes"`   // facts that are unknown or were left out
 }
 
 // TriggerReport is what one trigger will do.

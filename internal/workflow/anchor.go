@@ -38,7 +38,7 @@ func (v *converter) anchor(n *ast.AnchorNode) *node {
 	return value
 }
 
-// alias repeats a value; what is wrong with it is reported where it is repeated.
+// alias repeats a value. Faults in it are reported at the place of the alias.
 func (v *converter) alias(n *ast.AliasNode) *node {
 	out := v.at(&node{plain: true}, n.Start)
 	name := anchorName(n.Value)

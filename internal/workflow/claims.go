@@ -34,8 +34,8 @@ func DecodeClaims(def []byte) (*Claims, error) {
 	return c, nil
 }
 
-// QueueOf is the queue of a run that a trigger has started, and who names it; trigger "": no
-// trigger has.
+// QueueOf returns the queue of a run that a trigger has started, and the definition that names the queue. For
+// a run without a trigger, trigger is "".
 func (c *Claims) QueueOf(trigger string) (queue, by string) {
 	for i := range c.Triggers {
 		if t := &c.Triggers[i]; trigger != "" && t.Name == trigger && t.Queue != "" {

@@ -47,8 +47,8 @@ func (c *Compiler) Condition(source string) (dag.Condition, error) {
 	return compiled, nil
 }
 
-// CompileCondition compiles one condition from its stored text alone; the program itself
-// is made when it is first asked. Whoever compiles many uses a [Compiler].
+// CompileCondition compiles one condition from its stored text alone. The program itself is made on first
+// use. A caller that compiles many conditions uses a [Compiler].
 func CompileCondition(source string) (dag.Condition, error) {
 	c, err := compileCondition(source)
 	if err != nil {

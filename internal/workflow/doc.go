@@ -1,10 +1,10 @@
 // Package workflow is the workflow file: YAML in, a checked definition out.
 //
-// What a reader should know, in this order:
+// Read in this order:
 //
 //   - workflow.go: the definition as it is stored with a version ([Workflow]).
 //   - grammar*.go, later.go: every key of the file in one table, with its description, its
-//     shape and, where a feature is still to come, the sentence that refuses it. Both the
+//     shape and, for a coming feature, the sentence that refuses it. Both the
 //     checker (shape.go) and the JSON Schema (schema.go) are made from that table, so they
 //     cannot disagree.
 //   - source.go, chunk.go, tree.go, anchor.go, jsontree.go: from bytes to nodes with
@@ -13,11 +13,13 @@
 //   - trigger*.go: a trigger as it is stored, its name, its words and its instants.
 //   - expr.go, exprwalk.go, refs.go, template.go: ${{ … }} and if, in CEL, type-checked
 //     against the declared parameters and outputs.
-//   - condition.go, params.go, start.go, resolve.go: what is evaluated when a task's needs
-//     have ended, when a run starts, by hand or by a trigger, and when an attempt is dispatched.
+//   - condition.go, params.go, start.go, resolve.go: the expressions that are evaluated when a
+//     task's needs have ended, when a run starts (by hand or by a trigger), and when an attempt
+//     is dispatched.
 //   - files.go: the files that travel with a version.
 //   - value_file.go: YAML of other grammars, within the same bounds, for imports.
 //
-// An expression may read only what has surely ended: the tasks that its task needs,
-// directly or not; in a task that runs although something failed, direct needs only.
+// An expression may read only the outputs of tasks that have certainly ended: the needs
+// of its task, direct or not. In a task that runs although something failed, it may read direct
+// needs only.
 package workflow

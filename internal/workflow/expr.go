@@ -149,7 +149,7 @@ func (x *expression) compile(d *declarations, in scope) (*expression, []complain
 		return nil, x.complaints(parsed.NativeRep().SourceInfo(), issues)
 	}
 	x.refs, x.out, x.env, x.ast = w.refs, checked.OutputType(), env, checked
-	if d != nil { // what is stored is not refused: it may be cheaper than it looks
+	if d != nil { // a stored expression is not refused: it may be cheaper than it looks
 		if fault := x.tooCostly(); fault != nil {
 			return nil, []complaint{*fault}
 		}

@@ -36,7 +36,8 @@ func (t *Task) foreachScope() scope {
 	return inTask
 }
 
-// spread is a task with foreach as the graph has it: what each instance does is what the task does without.
+// spread returns the graph's form of a task with foreach. Each instance does what the task would do without
+// foreach.
 func (t *Task) spread(does *dag.Logic, read bool) *dag.Logic {
 	return &dag.Logic{Kind: dag.Foreach, Parallel: t.Parallel, Collect: len(t.Outputs) > 0 && read, Each: does}
 }

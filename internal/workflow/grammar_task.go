@@ -49,7 +49,7 @@ func placement() []key {
 	}
 }
 
-// taskLater is the keys of coming features that stand beside an action.
+// taskLater returns the keys of coming features that a task may have next to its action.
 func taskLater() []key {
 	items := forms("a list, an expression that gives one, a range such as {from: 1, to: 9}, or a mapping of levels", text("an expression that gives a list"),
 		list("a list of values", &shape{kind: anyShape}), table("a range, or a mapping of levels", keyName(), &shape{kind: anyShape}))
@@ -92,7 +92,8 @@ func taskActionsLater() []key {
 	}
 }
 
-// approvers refuses a list of nobody: it reads as if nobody could approve, and to take it for anybody would open a gate.
+// approvers refuses an empty list: it reads as if no user could approve, and taking it for all users would be
+// unsafe.
 func approvers() *shape {
 	sh := list("a list of users", keyOrDash("the name of a user"))
 	sh.least, sh.empty = 1, "name who may approve, as in by: [ada]; leave by out if anybody may"

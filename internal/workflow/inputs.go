@@ -74,8 +74,8 @@ func inputNodes(n *node) []*node {
 	return n.vals
 }
 
-// At is where a file of a task lies in the working folder; instance is the name of the instance that has
-// kept it, "" if the task is no foreach.
+// At returns the path of a task's file in the working folder. instance is the name of the instance that has
+// kept the file, "" if the task has no foreach.
 func (in *Input) At(instance, file string) string {
 	switch {
 	case in.To == "":
@@ -156,7 +156,7 @@ func keepsOf(w *Workflow) map[string]keeps {
 
 // input says what is wrong with one, and what would be right.
 func (c *readCheck) input(i int, in *Input) (fault, hint string) {
-	if c.graph == nil { // what is wrong with it was said
+	if c.graph == nil { // its fault has been reported
 		return "", ""
 	}
 	t := dag.TaskID(i)

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Tasks of a kind: workers register handlers for kinds, and are given such tasks. What a handler gets
-// is the input, a JSON object; it is no process, so what is said of processes is refused.
+// Tasks of a kind: workers register functions for kinds, and get such tasks. A function gets the input, a
+// JSON object. It is no process, so keys about processes are refused.
 
 // inputBytesMax bounds the input of an attempt once it is evaluated.
 const inputBytesMax = 256 << 10

@@ -2,8 +2,8 @@ package workflow
 
 import "skein.dev/skein/internal/dag"
 
-// Locate is where a value stands in a file, from 1: in the workflow that comes at a place, counted from 0, that below the
-// keys of a path, or as far as they lead. 1:1 is the whole file.
+// Locate returns the line and column of a value in a file, from 1. place counts the workflows of the file
+// from 0. path is followed as far as it leads. 1:1 is the whole file.
 func Locate(src []byte, place int, path ...string) (line, column int) {
 	line, column = 1, 1
 	s, ok := newSource(src, "")

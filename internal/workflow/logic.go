@@ -69,7 +69,7 @@ func (t *Task) logicalPolicy() dag.Policy {
 	return p
 }
 
-// logic is the task as the graph has it; nil: a worker runs it.
+// logic returns the graph's form of a logical task, or nil if a worker runs the task.
 func (t *Task) logic(conditions *Compiler) (*dag.Logic, error) {
 	switch {
 	case t.Dependent != nil:
@@ -208,7 +208,7 @@ func MergeOutputs(all [][]byte) ([]byte, error) {
 	return marshal(merged)
 }
 
-// templates are the texts of a task, beside env, dir and foreach, that may hold ${{ }}.
+// templates passes each text of a task that may hold ${{ }} to add, except for those of env, dir and foreach.
 func (t *Task) templates(add func(text string)) {
 	if t.HTTP != nil {
 		t.HTTP.templates(add)
@@ -251,8 +251,8 @@ func (w *Workflow) Target(c *Call) string {
 	return w.Namespace + "/" + c.Workflow
 }
 
-// OutputTypes are the outputs of a task by type. promised: its author declares them; what an approval or a request leaves by
-// itself is known, but nobody else has to give it.
+// OutputTypes returns the outputs of a task by type. promised reports whether its author declares them. The
+// outputs of an approval or a request are known too, but are not promised.
 func (t *Task) OutputTypes() (types map[string]string, promised bool) {
 	types = make(map[string]string, len(t.Outputs))
 	for _, out := range t.Outputs {

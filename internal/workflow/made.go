@@ -72,7 +72,7 @@ func (r *reader) headClass(d *Defaults) {
 	given["resources"] = takes
 }
 
-// MadeName is the name of the workflow that a task makes. parent is what nobody else is called by.
+// MadeName returns the name of the workflow that a task makes. parent must be unique.
 func (w *Workflow) MadeName(task int, parent string) string {
 	sum := sha256.Sum256([]byte(parent + "/" + w.Tasks[task].Name))
 	name := w.Name
@@ -177,7 +177,7 @@ func madeTasks(raw json.RawMessage) (all []madeTask, err error) {
 	return all, nil
 }
 
-// madeFaultsShown bounds what is said of tasks that cannot be run.
+// madeFaultsShown bounds the tasks that the message names.
 const madeFaultsShown = 3
 
 // ParseMade checks what MadeSource gave; own gives the resource classes that do not come with the program.

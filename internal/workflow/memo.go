@@ -11,7 +11,7 @@ import (
 const (
 	// memoMax bounds the results that are kept of conditions that cost more than a step may take.
 	memoMax = 20_000
-	// costlyMax is how many such conditions are evaluated at one time, whoever asks.
+	// costlyMax bounds the number of such conditions that are evaluated at one time, over all callers.
 	costlyMax = 2
 )
 

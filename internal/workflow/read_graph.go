@@ -59,8 +59,8 @@ func (r *reader) complain(n *node, at string, from int, faults []complaint) {
 	}
 }
 
-// inside finds where the character at an offset of a scalar's text stands in the file. It
-// is the beginning of the scalar where the two cannot be matched: folded and escaped texts.
+// inside returns the position in the file of the character at an offset of a scalar's text. For folded and
+// escaped texts, where the two cannot be matched, it returns the beginning of the scalar.
 func (r *reader) inside(n *node, offset int) (line, col int) {
 	line, col = int(n.line), int(n.col)
 	text := []rune(n.text)
@@ -97,7 +97,7 @@ func (r *reader) matches(line, col int, text []rune) bool {
 	return strings.HasPrefix(source, want)
 }
 
-// checkEnv checks the expressions of a table of variables; read is told what they read.
+// checkEnv checks the expressions of a table of variables, and passes their references to read.
 func (r *reader) checkEnv(n *node, at string, in scope, read func(n *node, at string, refs []ref)) {
 	if n == nil || n.kind != mapNode {
 		return

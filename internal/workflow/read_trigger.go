@@ -202,7 +202,7 @@ func (r *triggerReader) cron(v *node, at string) {
 	r.t.Cron = strings.Join(strings.Fields(zonePrefix.ReplaceAllString(v.text, "")), " ")
 	opt := cron.Options{Zone: r.n.get("timezone").str(), Seed: r.at}
 	if r.zone == nil {
-		opt.Zone = "" // it was said that there is none
+		opt.Zone = "" // the fault has been reported
 	}
 	if _, err := cron.Parse(v.text, opt); err != nil {
 		r.failCron(v, at, err)

@@ -47,7 +47,8 @@ func IsClassName(name string) bool {
 	return !builtin && classPattern.MatchString(name)
 }
 
-// class gives what a class takes, in numbers: whoever changes it later changes no version that is there.
+// class returns the resources of a class as numbers, so that a later change of the class changes no existing
+// version.
 func (r *reader) class(n *node, at string) *dag.Need {
 	name := n.text
 	if need, ok := classes[name]; ok {

@@ -22,7 +22,7 @@ const (
 	formsShape                   // one of several, told apart by the kind of the node
 )
 
-// shape is what may stand at one place of the file. The checker and the JSON Schema are
+// shape is the set of values that are allowed at one place of the file. The checker and the JSON Schema are
 // both made from it.
 type shape struct {
 	kind   shapeKind
@@ -157,14 +157,14 @@ func forms(is string, of ...*shape) *shape { return &shape{kind: formsShape, is:
 // checker compares nodes with shapes.
 type checker struct {
 	*source
-	partial bool // some of the file could not be read: what is missing may be there
+	partial bool // some of the file could not be read: a missing key may be there
 }
 
 func (c *checker) failNode(n *node, key, message, hint string) {
 	c.fail(int(n.line), int(n.col), key, message, hint)
 }
 
-// check reports what is wrong with n, which stands at path; at the top path is "".
+// check reports the faults of n, which is at path. At the top path is "".
 func (c *checker) check(n *node, sh *shape, path string) {
 	if c.full() || n.broken {
 		return

@@ -13,11 +13,10 @@ import (
 // Options says how a file is read.
 type Options struct {
 	File     string // the name shown in errors
-	Dir      fs.FS  // the folder beside the file, to check scripts and globs; nil: not checked. Use os.Root.FS
+	Dir      fs.FS  // the folder of the workflow file, to check scripts and globs; nil: not checked. Use os.Root.FS
 	TasksMax int    // 0 means dag.TasksMax
-	// ReadFile reads the calendar files that triggers name, by their names beside the
-	// workflow file; see [ReadFrom]. nil: they are read from Dir. Without either they are
-	// not read, and the triggers that name some have no schedule.
+	// ReadFile reads the calendar files that triggers name, relative to the workflow file; see [ReadFrom]. nil:
+	// they are read from Dir. Without either they are not read, and the triggers that name them have no schedule.
 	ReadFile func(name string) ([]byte, error)
 	// Classes gives the resource classes that do not come with the program; it is asked only if
 	// the file names one. nil: they are not known here, and any name passes; see [Workflow.Classes].

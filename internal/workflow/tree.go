@@ -24,7 +24,7 @@ const (
 // node is a value of the file and where it stands.
 type node struct {
 	text string  // of a scalar: its source text, or what its quotes hold
-	keys []*node // of a mapping, beside vals
+	keys []*node // of a mapping, parallel to vals
 	vals []*node // of a mapping or a list
 	line int32
 	col  int32
@@ -389,7 +389,7 @@ func (v *converter) node(n ast.Node) *node {
 
 func (v *converter) entry(m *node, e *ast.MappingValueNode) {
 	key, val := v.node(e.Key), v.node(e.Value)
-	if val.line == 0 { // a value that is not there stands at its key
+	if val.line == 0 { // a missing value has the position of its key
 		val.line, val.col = key.line, key.col
 	}
 	m.keys = append(m.keys, key)

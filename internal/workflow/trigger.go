@@ -120,9 +120,9 @@ type Again struct {
 type Absent struct {
 	RunOf *RunOf     `json:"run_of,omitempty"`
 	File  *FileWatch `json:"file,omitempty"`
-	// By is a time of day (06:00 of each day of Timezone: nothing came since the one
-	// before), an instant in UTC (nothing came until then), or a duration (nothing came for
-	// so long, counted anew from each that came and from each fire).
+	// By is a time of day (06:00 of each day of Timezone: nothing came since the one before), an instant in UTC
+	// (nothing came until then), or a duration (nothing came for that time, counted again from each event and
+	// from each fire).
 	By string `json:"by"`
 }
 
@@ -145,8 +145,8 @@ func (t *Trigger) On() []string {
 	return nil
 }
 
-// Encode is the canonical JSON: equal declarations give equal bytes, wherever they stand
-// in the file and whatever else in it changes.
+// Encode returns the canonical JSON: equal declarations give equal bytes, wherever they are in the file and
+// whatever else in it changes.
 func (t *Trigger) Encode() []byte {
 	out, err := marshal(t)
 	if err != nil {

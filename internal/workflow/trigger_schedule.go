@@ -13,10 +13,9 @@ import (
 	"skein.dev/skein/internal/cron"
 )
 
-// Schedule is the instants of the trigger, cut to its span and its calendar. It is nil for
-// triggers whose fires do not follow from the clock: see [Trigger.Sensor]; of absent, those
-// without a time of day or an instant. It costs some ten microseconds, with calendars more:
-// who asks often keeps it.
+// Schedule returns the instants of the trigger, cut to its span and its calendar. It is nil for triggers
+// whose fires do not follow from the clock (see [Trigger.Sensor]), and for absent without a time of day or an
+// instant. A call costs some ten microseconds, with calendars more. A frequent caller keeps the result.
 func (t *Trigger) Schedule() (*cron.Schedule, error) { return t.ScheduleWith(cron.LoadZone) }
 
 // ScheduleWith is Schedule with zones from elsewhere: loading one costs more than all the rest.
@@ -264,7 +263,7 @@ type anyOf struct {
 // spokenMax bounds the items of a list that a description names.
 const spokenMax = 5
 
-// String says the list as it stands in the file: "days of holidays.ics, sat".
+// String returns the list as the file writes it: "days of holidays.ics, sat".
 func (a anyOf) String() string {
 	words := make([]string, 0, len(a.items))
 	for i, item := range a.items {

@@ -17,7 +17,7 @@ type Value struct {
 	Kind   Kind
 	Text   string   // of a scalar: its source text, or what its quotes hold
 	Plain  bool     // a scalar without quotes, so null, true and 5 mean themselves
-	Keys   []*Value // of a mapping, beside Vals
+	Keys   []*Value // of a mapping, parallel to Vals
 	Vals   []*Value // of a mapping or a list
 	Line   int
 	Column int // from 1, in characters

@@ -39,11 +39,11 @@ type Workflow struct {
 	// Emitted: a task of another workflow has made it. Versions of it that no run has need not be kept.
 	Emitted bool `json:"emitted,omitempty"`
 
-	exprs *derived // what is computed from the above when it is first needed
+	exprs *derived // computed from the fields above on first use
 }
 
-// Retention says which finished runs go: those older than Age, and all but the newest Runs.
-// What is 0 is the cluster's default.
+// Retention says which finished runs are deleted: those older than Age, and all but the newest Runs. 0 means
+// the cluster's default.
 type Retention struct {
 	Age  Duration `json:"age,omitempty"`
 	Runs int64    `json:"runs,omitempty"`
@@ -95,7 +95,7 @@ type Task struct {
 	Labels      []KV      `json:"labels,omitempty"` // the worker must carry
 	Node        string    `json:"node,omitempty"`   // the worker must be
 	Queue       string    `json:"queue,omitempty"`  // named queue that limits how many such attempts there are
-	// Resources is what it takes of its worker beside a slot; nil: the default's.
+	// Resources is what the task takes of its worker in addition to a slot. nil: the default.
 	Resources *dag.Need `json:"resources,omitempty"`
 }
 
@@ -106,7 +106,7 @@ type Run struct {
 	Argv  []string `json:"argv,omitempty"`  // a program and its arguments, no shell
 	Lang  string   `json:"lang,omitempty"`  // of Code: python | node | bash | sh
 	Code  string   `json:"code,omitempty"`  // inline source
-	File  string   `json:"file,omitempty"`  // a script beside the workflow file
+	File  string   `json:"file,omitempty"`  // a script in the folder of the workflow file
 	Args  []string `json:"args,omitempty"`  // of File
 	// Builtin is carried out by the node itself, without a process: only workflows that come with
 	// the program have it, no file.
@@ -161,7 +161,7 @@ type Retry struct {
 	OnExit   []int32  `json:"on_exit,omitempty"`
 }
 
-// KillGraceDefault is the time between TERM and KILL when nobody says another.
+// KillGraceDefault is the time between TERM and KILL if none is set.
 const KillGraceDefault = 10 * time.Second
 
 // Level is the priority of the workflow's runs.

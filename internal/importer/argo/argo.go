@@ -1,6 +1,6 @@
-// Package argo turns the files of Argo Workflows into workflows, and reports what is not the same.
+// Package argo turns the files of Argo Workflows into workflows, and reports the differences.
 //
-//   - argo.go: [Convert], and the fields of a workflow as a whole; reasons.go: what is dropped.
+//   - argo.go: [Convert], and the fields of a workflow as a whole; reasons.go: why a field is dropped.
 //   - expand.go: templates that call templates become one flat graph.
 //   - leaf.go: containers and scripts; special.go: templates without a process; loop.go: withItems and
 //     similar; sync.go: mutexes and semaphores.

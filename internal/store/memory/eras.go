@@ -73,8 +73,8 @@ func GoBack(s *Store, to *Saved) {
 	s.schedules = is.schedules
 }
 
-// copied is a store with the same rows. The bytes behind rows are shared: nobody changes them in
-// place.
+// copied returns a store with the same rows. The bytes behind rows are shared, because they are never changed
+// in place.
 func copied(s *Store) *Store {
 	c := &Store{shards: slices.Clone(s.shards), members: maps.Clone(s.members), orders: slices.Clone(s.orders), runs: map[dag.RunID]*run{},
 		all: slices.Clone(s.all), byWorkflow: map[dag.WorkflowID]*ids{}, byUser: map[string]*ids{}, byKey: maps.Clone(s.byKey),

@@ -55,9 +55,8 @@ type Op struct {
 // Outcome is what the hook makes of an operation.
 type Outcome uint8
 
-// The outcomes. At an After point only OK and UnknownWritten have a meaning, and anything
-// else counts as UnknownWritten: what happened cannot be undone. A read knows only OK and
-// failure.
+// The outcomes. At an After point only OK and UnknownWritten have a meaning, and any other outcome counts as
+// UnknownWritten, because the write cannot be undone. A read knows only OK and failure.
 const (
 	OK             Outcome = iota
 	FailBefore             // ErrUnavailable, nothing written

@@ -74,8 +74,8 @@ type shard struct {
 	watermark  dag.Micros
 }
 
-// run is a run with all that hangs on it. The bytes behind its rows are never changed in
-// place: whoever has a copy of the slices has a snapshot.
+// run is a run with its attempts and events. The bytes behind its rows are never changed in place, so a copy
+// of the slices is a snapshot.
 type run struct {
 	row      dag.RunRow
 	attempts []dag.AttemptRow // by task, then token

@@ -203,7 +203,7 @@ func (x *tx) updateBackfill(f *store.Backfill) error {
 	if err := x.fenced(old.Shard, "a backfill"); err != nil {
 		return err
 	}
-	next := old // what was asked is written once
+	next := old // the request is written once
 	next.State, next.Started, next.Ended, next.Failed = f.State, f.Started, f.Ended, f.Failed
 	next.Parallel, next.Revision, next.Modified = f.Parallel, f.Revision, f.Modified
 	s.backfills[id] = next

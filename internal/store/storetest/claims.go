@@ -229,7 +229,7 @@ func seatOf(r *dag.RunRow) store.Seat {
 	return store.Seat{Run: r.ID, Line: r.Claim.Line(), Level: r.Claim.Level, Asked: r.Claim.Asked}
 }
 
-// longLine: many ask at one instant; who is further back than is counted is told so.
+// longLine: many runs ask at one instant, and a run beyond the counted positions is reported as such.
 func longLine(b *bed) {
 	var rows []dag.RunRow
 	for i := range 250 {
@@ -256,7 +256,7 @@ func longLine(b *bed) {
 	}
 }
 
-// agingLine: who waits comes a level higher with each ageing; of one level who asked first is first.
+// agingLine: a waiting run rises one level with each ageing. Within a level the earliest asker is first.
 func agingLine(b *bed) {
 	const now, ageing = 1000, 100
 	var rows []dag.RunRow

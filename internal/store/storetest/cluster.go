@@ -68,7 +68,7 @@ func (b *bed) knows() int {
 	return info.Known
 }
 
-// risen: a database that is new has the newest format, and keeps it, whoever is there.
+// risen: a new database has the newest format, and keeps it, whatever members are present.
 func risen(b *bed, c store.Cluster) {
 	for i := range 2 {
 		is, err := c.Rise(b.ctx)
@@ -264,7 +264,7 @@ func joinedByName(b *bed, c store.Cluster) {
 	b.ok(err)
 	b.same(listed, false, "the earlier life is listed")
 	b.claims(c, second.Handler, 0)
-	b.ok(c.Leave(b.ctx, first.Handler)) // late, and nobody's concern
+	b.ok(c.Leave(b.ctx, first.Handler)) // late, and without effect
 	b.same(b.owners(c)[0], second.Handler, "the owner")
 }
 

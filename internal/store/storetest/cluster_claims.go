@@ -70,7 +70,7 @@ func claimOrphans(b *bed, c store.Cluster) {
 	b.claims(c, other.Handler, b.every()...)
 }
 
-// claimStranger: who was deposed takes nothing back, not even what nobody has.
+// claimStranger: a deposed member takes nothing back, not even free shards.
 func claimStranger(b *bed, c store.Cluster) {
 	m := b.member(c, 1, "a")
 	b.claims(c, m.Handler, 0)
@@ -131,7 +131,7 @@ func releaseStale(b *bed, c store.Cluster) {
 	b.same(b.owners(c), want, "owners")
 	x := &store.Batch{Fences: []store.Fence{is.Fence}}
 	_, err := b.s.Commit(b.ctx, x)
-	b.ok(err) // it is nobody else's
+	b.ok(err) // no other member owns it
 	is.Seq += 99
 	b.ok(c.Release(b.ctx, []store.Fence{is.Fence})) // only the epoch counts
 	b.same(b.owners(c)[0], dag.HandlerID(0), "the owner of a released shard")

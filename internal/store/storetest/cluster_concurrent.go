@@ -104,7 +104,7 @@ func (b *bed) commits(f *store.Fence, id func(n int) dag.RunID, most int) (all [
 	return all, nil
 }
 
-// turns: as long as everybody stays a member, no commit is ever fenced.
+// turns: as long as all owners stay members, no commit is ever fenced.
 func turns(b *bed, c store.Cluster) {
 	base := b.take()[0].Fence
 	const owners, terms = 4, 6

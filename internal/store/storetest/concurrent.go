@@ -176,7 +176,7 @@ func scanWhileCommitting(b *bed) {
 			x.RunUpdates = []dag.RunUpdate{{RunRow: next, Was: dag.RunRunning}}
 			x.Events = []dag.EventRow{event(next.ID, 1)}
 		})
-		_, err := b.s.Run(b.ctx, next.ID) // everybody else sees it
+		_, err := b.s.Run(b.ctx, next.ID) // every other reader sees it
 		b.ok(err)
 		return nil
 	}))

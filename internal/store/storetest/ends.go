@@ -101,7 +101,7 @@ func endsAreRead(b *bed, before func()) {
 	b.same(standing[0].Moved, max(r.Created, all[1].Finished), "when it last moved")
 }
 
-// endsStay: what has ended takes no change, whoever brings it.
+// endsStay: an ended attempt takes no change, whatever the batch.
 func endsStay(b *bed, change func(u *dag.AttemptUpdate)) {
 	r, all := b.over()
 	for _, known := range []bool{true, false} {

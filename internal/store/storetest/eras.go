@@ -52,8 +52,8 @@ func marksAreFences(b *bed) {
 	b.same(b.marks(), b.fences, "marks of shards that were taken again")
 }
 
-// raiseFences: after it no batch of before is written, seq goes on, and who takes the shards is of
-// the new era.
+// raiseFences: after it no earlier batch is written, seq goes on, and a new owner of the shards is of the new
+// era.
 func raiseFences(b *bed) {
 	b.put(func(x *store.Batch) { x.RunInserts = append(x.RunInserts, b.run(dag.RunSubmitted)) })
 	before := b.marks()

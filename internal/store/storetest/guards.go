@@ -17,7 +17,7 @@ func wrong(kind error, spoil func(b *bed, w *world, x *store.Batch)) func(b *bed
 		x := b.full(&w)
 		spoil(b, &w, x)
 		b.fails(x, kind)
-		b.ok(b.commit(b.full(&w))) // nothing of it stands in the way of the right one
+		b.ok(b.commit(b.full(&w))) // no rest of it prevents the right one
 	}
 }
 

@@ -156,7 +156,7 @@ func handsEnd(b *bed, waited bool, between func()) {
 	}
 }
 
-// handsChange: what is noted of an attempt that stays handed over makes it no other one.
+// handsChange: notes about an attempt that is still assigned do not replace it.
 func handsChange(b *bed) {
 	r, open := b.handedOver(false)
 	for _, why := range []dag.Cause{"first", "second"} {

@@ -195,8 +195,8 @@ func dueShards(b *bed) {
 	}
 }
 
-// dueFew: thousands of triggers wait, and the same instant is due for many; what is due is
-// found by portions until all of it has moved.
+// dueFew: thousands of triggers wait, and many are due at the same instant. Due triggers are found in pages
+// until all of them have moved.
 func dueFew(b *bed) {
 	const many, at = 3000, 50
 	for part := range 3 {

@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// linesAtRandom: runs come to lines and leave them in transactions of all sizes, many of them at one instant; some come again, or
-// are kept in memory from now on and no longer. Who is where is what a list in memory says.
+// linesAtRandom: runs enter queues and leave them in transactions of all sizes, many of them at one instant.
+// Some come again, and some begin or cease to be kept in memory. A list in memory gives the expected content.
 func linesAtRandom(b *bed) {
 	rnd := rand.New(rand.NewPCG(9, 9))
 	var all []dag.RunRow
@@ -48,7 +48,7 @@ func linesAtRandom(b *bed) {
 	}
 }
 
-// lineIs compares the lines with who stands in them.
+// lineIs compares the queues with the runs that should be in them.
 func lineIs(b *bed, all []dag.RunRow) {
 	b.Helper()
 	var lines []store.Line

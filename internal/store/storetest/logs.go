@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// logged is a check of a store that keeps logs. The bytes in it are not packed: what is joined
-// byte by byte is as good as any packing.
+// logged is a check of a store that keeps logs. The bytes in it are not packed: packing would gain nothing
+// for bytes that arrive one by one.
 func logged(run func(b *bed, l store.Logs)) func(b *bed) {
 	return func(b *bed) {
 		l, ok := b.s.(store.Logs)
@@ -164,7 +164,7 @@ func logsDeleted(b *bed, l store.Logs) {
 	b.ok(l.DeleteLogs(b.ctx, nil))
 }
 
-// logAtOnce: several bring the same bytes, in pieces of their own. What is there is those bytes.
+// logAtOnce: several writers bring the same bytes, in pieces of their own. The stored log is those bytes.
 func logAtOnce(b *bed, l store.Logs) {
 	id := b.printing()
 	text := strings.Repeat("0123456789abcdef", 400)

@@ -54,7 +54,7 @@ func staged() []check {
 			s.second.AttemptInserts, s.second.AttemptUpdates = []dag.AttemptRow{b.attempt(s.run.ID, 4, 1)}, nil
 			_, err := b.s.Commit(b.ctx, &store.Batch{Fences: s.first.Fences, Consumed: []int64{999}})
 			b.is(err, store.ErrFenced)
-			b.stage(s.second) // who does so has not heard of that yet
+			b.stage(s.second) // its writer has not noticed yet
 			if e, can := b.s.(store.Stager); can {
 				e.Unstage()
 			}
@@ -122,7 +122,7 @@ func (s *stages) fence(b *bed) {
 	}
 }
 
-// both commits both, and wants what they have written, and nothing to end once more.
+// both commits both, and expects their rows, and nothing left to end.
 func (s *stages) both() {
 	s.b.Helper()
 	s.b.ok(s.b.commit(s.first))

@@ -5,7 +5,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// standing: a sweep sees of a run what it decides by, and of its attempts those that somebody holds.
+// standing: a sweep reads of a run the fields that it decides by, and of its attempts the open ones.
 func standing(b *bed) {
 	child, plain := b.run(dag.RunSuspended), b.run(dag.RunRunning)
 	child.Origin, child.Intent, child.SplitAt, child.StartedAt = dag.OriginParent, dag.IntentPause, child.Created+40, child.Created+5000

@@ -5,31 +5,31 @@
 //		storetest.Run(t, storetest.Engine{Open: openTemp, Reopen: reopen})
 //	}
 //
-// What the suite decides where the contract is silent:
+// The suite also decides these points, about which the contract is silent:
 //
 //   - A text holds UTF-8 without NUL, anything else is refused. Texts compare by bytes.
 //   - A value of more than 64 MiB is refused.
 //   - A nil blob of a run or an attempt comes back nil. An empty one may come back nil.
-//   - A row is written once but for its state: an update of a run leaves its header, of an
-//     attempt its generation and hand-over, of a workflow its shard, name and creation.
-//   - Unfinished is what has no FinishedAt.
+//   - Only the state of a row changes: an update of a run leaves its header, of an
+//     attempt its generation and assignment, of a workflow its shard, name and creation.
+//   - A run without FinishedAt is unfinished.
 //   - Runs are in the order of their ids or of their acceptance, as the engine likes;
 //     pages show every run that is there from the first page to the last exactly once.
 //   - Commit changes nothing of the batch: its fences still carry the old Seq, its events
 //     no Seq.
-//   - Lists of something unknown are empty; only what returns one row says ErrNotFound.
+//   - Lists of something unknown are empty; only methods that return one row return ErrNotFound.
 //   - A limit of 0 or less gives up to 1,000 rows.
 //   - Load with IDs looks at neither Shard nor state.
 //   - Texts of what started a run (Header.Fire) are bytes like its parameters.
-//   - Who owns a shard and is no member owns nothing: the shard counts as free. A store that
-//     one node has used alone is taken over like that, and so is what a node claims that is
-//     deposed at the same instant. Claim gives nothing to who is no member.
+//   - A shard whose owner is no member counts as free. So a cluster can take over a store that
+//     one node has used alone, and the shards that a node claims in the instant in which it is
+//     deposed. Claim gives nothing to a handler that is no member.
 //   - A member's Started is that of its handler, if the handler is registered. Its Beat and
 //     times are the store's.
-//   - What a member was wanted for stays written down when it goes.
+//   - The wishes about a member stay stored when it leaves.
 //   - Whether a stale fence or refused content is reported first is open; both write nothing.
 //
-// What a caller never does and no engine needs to detect: attempts and events of runs that
+// No caller does the following, and no engine needs to detect it: attempts and events of runs that
 // do not exist; a second end of a run within one generation; lines of one trigger that
 // overlap, or the same name twice in what it hears of; triggers of a deleted workflow;
 // triggers and backfills of a shard that the batch has no fence for.
@@ -46,8 +46,7 @@ type Engine struct {
 	// Open makes an empty store. The suite closes it; what else it leaves behind is
 	// the engine's to clean up with t.Cleanup.
 	Open func(t *testing.T) store.Store
-	// Reopen opens what s kept once more; s is closed already. Nil: the engine keeps
-	// nothing.
+	// Reopen opens again what s kept. s is closed already. nil: the engine keeps nothing.
 	Reopen func(t *testing.T, s store.Store) store.Store
 }
 
