@@ -1,4 +1,4 @@
--- What runs of all shards share. Those with names of verbs write.
+-- The statements for what runs of all shards share. Those with names of verbs write.
 
 -- name: queueByName
 SELECT name, max_runs, per_key, ordering, overflow, rate, each, state, actor, reason, until, paced, revision, created, modified
@@ -9,8 +9,9 @@ SELECT name, max_runs, per_key, ordering, overflow, rate, each, state, actor, re
 FROM queue WHERE name > $1 ORDER BY name LIMIT $2;
 
 -- name: holding
--- Of a page of the unfinished runs those that have a claim and stand in no line. That few runs have one must not lead the database
--- to look for those in all of its history, so it is not told: of a function's value it knows nothing.
+-- Of a page of the unfinished runs, it selects those that have a claim and are in no line. Only few runs
+-- have a claim. The planner must not search for these in the whole history, so the condition is hidden
+-- from it in a function.
 SELECT r.id, r.shard, r.workflow, r.priority, r.created, r.claim
 FROM shard s CROSS JOIN LATERAL (
   SELECT a.* FROM unfinished l JOIN run a ON a.id = l.run WHERE l.shard = s.id AND l.run > $1 AND octet_length(a.claim) > 0
@@ -19,7 +20,7 @@ FROM shard s CROSS JOIN LATERAL (
 ORDER BY r.id LIMIT $2;
 
 -- name: holders
--- Of all unfinished runs that stand in no line those whose claim names something.
+-- Of all unfinished runs that are in no line, it selects those whose claim names something.
 SELECT a.id, a.shard, a.workflow, a.priority, a.created, a.claim
 FROM unfinished l JOIN run a ON a.id = l.run WHERE position($1::bytea IN a.claim) > 0 AND NOT EXISTS (SELECT FROM line w WHERE w.run = l.run);
 

@@ -1,13 +1,13 @@
--- The statements of a cluster: who is there, and who owns which shard. An owner that is no
--- member owns nothing: its shards count as free, whatever their rows say. Rows of shards are
--- locked in the order of their ids, as the fence does it, and after those of members.
+-- The statements of a cluster: its members and the owners of shards. An owner that is no member owns
+-- nothing: its shards count as free, whatever their rows say. Rows of shards are locked in the order of
+-- their ids, as the fence does, and after those of members.
 
 -- name: lockNamed
--- Whoever deposes the earlier life locks the rows in this order, too.
+-- A node that deposes the earlier life locks the rows in this order, too.
 SELECT handler FROM member WHERE name = $1 FOR UPDATE;
 
 -- name: freeNamed
--- Frees what earlier lives of a name own.
+-- It frees the shards of earlier lives of a name.
 WITH held AS MATERIALIZED (
   SELECT s.id FROM shard s WHERE s.owner = ANY (ARRAY(SELECT handler FROM member WHERE name = $1 AND handler <> $2))
   ORDER BY s.id FOR NO KEY UPDATE OF s
@@ -15,8 +15,8 @@ WITH held AS MATERIALIZED (
 UPDATE shard s SET owner = 0 FROM held WHERE s.id = held.id;
 
 -- name: join
--- The counter begins with the clock: one who was deposed and joins again under its handler must
--- not be taken for the silent one by those who have not looked meanwhile.
+-- The counter begins with the clock. A member that was deposed and joins again under its handler must not
+-- look silent to members that have not read its row meanwhile.
 INSERT INTO member (handler, uuid, name, address, version, format, state, slots, busy, beat, started, seen, worker, home, lease, traits)
 SELECT $1::bigint, $2::text::uuid, $3::text, $4::text, $5::text, $6::int, $7::text, $8::int, $9::int, now.at,
   coalesce(h.started, now.at), now.at, $10::bool, $11::bigint, $12::bigint, $13::text
@@ -27,7 +27,7 @@ ON CONFLICT (name) DO UPDATE SET handler = excluded.handler, uuid = excluded.uui
   lease = excluded.lease, traits = excluded.traits;
 
 -- name: joinWorker
--- The name belongs to its holder: a row of another handler stays as it is, and nothing is returned.
+-- The name belongs to its holder: a row of another handler does not change, and nothing is returned.
 INSERT INTO member (handler, uuid, name, address, version, format, state, slots, busy, beat, started, seen, worker, home, lease, traits)
 SELECT $1::bigint, $2::text::uuid, $3::text, $4::text, $5::text, $6::int, $7::text, $8::int, $9::int, now.at,
   coalesce(h.started, now.at), now.at, $10::bool, $11::bigint, $12::bigint, $13::text
@@ -40,7 +40,7 @@ WHERE member.handler = excluded.handler
 RETURNING handler;
 
 -- name: lockMeta
--- Who joins meanwhile waits, and is held against the format that comes of this.
+-- A node that joins meanwhile waits, and is checked against the new format.
 SELECT format FROM meta FOR UPDATE;
 
 -- name: nodeKey
@@ -52,7 +52,7 @@ UPDATE meta SET format = greatest(format, least(applied,
 RETURNING format;
 
 -- name: rewant
--- What was moved to a node is to go to its new life. No two of them join under one name at once.
+-- Shards that were to move to a node go to its new life. Two lives never join under one name at once.
 WITH held AS MATERIALIZED (
   SELECT s.id FROM shard s JOIN handler h ON h.id = s.wanted WHERE h.node = $1 AND s.wanted <> $2
   ORDER BY s.id FOR NO KEY UPDATE OF s
@@ -86,8 +86,8 @@ DELETE FROM member WHERE handler = $1 AND beat = $2 RETURNING handler;
 DELETE FROM member WHERE handler = $1;
 
 -- name: freeGone
--- Frees what a handler owns that is no member. It is a statement of its own: it sees the
--- members and shards as they are once the member's row is gone.
+-- It frees the shards of a handler that is no member. It is a statement of its own: it sees the members
+-- and shards after the member's row is deleted.
 WITH held AS MATERIALIZED (
   SELECT s.id FROM shard s WHERE s.owner = $1 AND NOT EXISTS (SELECT FROM member WHERE handler = $1)
   ORDER BY s.id FOR NO KEY UPDATE OF s
@@ -95,9 +95,8 @@ WITH held AS MATERIALIZED (
 UPDATE shard s SET owner = 0 FROM held WHERE s.id = held.id;
 
 -- name: claim
--- Only a member gets any: who was deposed takes nothing back. Whoever writes under a lock is
--- waited for. A shard that has another owner after that than
--- before is left out, for the members were read before it.
+-- Only a member gets shards: a deposed one takes nothing back. The statement waits for writers with locks.
+-- It leaves out a shard whose owner has changed during that wait, because the members were read before it.
 WITH open AS MATERIALIZED (
   SELECT s.id, s.owner FROM shard s
   WHERE s.id = ANY ($1::int[]) AND EXISTS (SELECT FROM member WHERE handler = $2)
@@ -136,7 +135,7 @@ ON CONFLICT DO NOTHING;
 DELETE FROM submitted t USING unnest($1::uuid[], $2::int[]) x (run, shard) WHERE t.shard = coalesce(x.shard, $3) AND t.run = x.run;
 
 -- name: submitted
--- Each shard's oldest, merged.
+-- The oldest runs of each shard, merged.
 SELECT r.run FROM unnest($1::int[]) s (id) CROSS JOIN LATERAL (
   SELECT run FROM submitted WHERE shard = s.id ORDER BY run LIMIT $2) r
 ORDER BY r.run LIMIT $2;

@@ -1,5 +1,5 @@
--- The statements of readers: parameters are plain values. Lists are read by the order of one
--- index, between bounds, so that a statement looks at a bounded number of rows.
+-- The statements of readers. Parameters are plain values. A list is read in the order of one index,
+-- between bounds, so a statement looks at a bounded number of rows.
 
 -- name: session
 SELECT pg_backend_pid(), set_config('application_name', $1, false), set_config('search_path', $2, false),
@@ -13,7 +13,7 @@ SELECT pg_backend_pid(), set_config('application_name', $1, false), set_config('
   set_config('enable_mergejoin', 'off', false), set_config('enable_bitmapscan', 'off', false);
 
 -- name: endBlockers
--- Ends the transactions that hold up a session, but for those that wait themselves.
+-- It ends the transactions that block a session, except those that wait themselves.
 SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
 WHERE a.pid = ANY (pg_blocking_pids($1)) AND a.wait_event_type IS DISTINCT FROM 'Lock';
 
@@ -33,11 +33,11 @@ SELECT current_setting('server_encoding'), current_setting('server_version_num')
 SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off';
 
 -- name: hasMeta
--- By a query, which sees what another node has just committed: a look-up by name may not.
+-- It is a query, because a query sees what another node has just committed. A look-up by name may not.
 SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'meta');
 
 -- name: meta
--- Of a database that does not say how much was applied, it is what its format says.
+-- If the database does not record the number of applied migrations, the format says it.
 SELECT format, cluster::text, shards, coalesce((to_jsonb(meta) ->> 'applied')::int, format) FROM meta;
 
 -- name: runById
@@ -52,8 +52,8 @@ SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r
   r.leader, r.leader_at, r.claim
 FROM run r WHERE r.workflow = $1 AND r.key = $2;
 
--- The newest runs of a list, without their parameters but with the size of these. floor is the place of a page's end below
--- them: a page looks at a bounded number of rows. count tells how many are on the list.
+-- The newest runs of a list, with the size of their parameters. floor finds the end of a page below them,
+-- because a page looks at a bounded number of rows. count counts the list.
 
 -- name: runsNewest
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, NULL::bytea, r.fire, r.created,
@@ -83,8 +83,9 @@ FROM run r WHERE r.id <= $1 AND r.id >= $2 AND (cardinality($3::text[]) = 0 OR r
 ORDER BY r.id DESC LIMIT $5;
 
 -- name: runsActive
--- Each shard's newest, merged. The runs are looked up by the list, one by one (OFFSET 0), whatever the database believes of an
--- empty table: the other way round it reads the list for each run that there is.
+-- The newest runs of each shard, merged. OFFSET 0 makes the database look up the runs by the list, one by
+-- one, also if its statistics say that a table is empty. In the other order it would read the list once
+-- for each run.
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, NULL::bytea, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
   r.leader, r.leader_at, r.claim, coalesce(octet_length(r.params), 0)::bigint
@@ -97,7 +98,7 @@ FROM shard s CROSS JOIN LATERAL (
 ORDER BY r.id DESC LIMIT $5;
 
 -- name: runsUnsuccessful
--- Each state's newest, merged.
+-- The newest runs of each state, merged.
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, NULL::bytea, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
   r.leader, r.leader_at, r.claim, coalesce(octet_length(r.params), 0)::bigint
@@ -214,7 +215,8 @@ SELECT a.run, a.task, a.token, a.generation, a.handler, a.assigned, a.state, a.c
   CASE WHEN octet_length(a.outputs) <= 65536 THEN a.outputs END, a.started, a.finished, a.retry_at, a.retry_wait
 FROM attempt a WHERE a.run = ANY ($1::uuid[]) ORDER BY a.run, a.task, a.token;
 
--- What is packed: of the transactions that inserted runs and first ended them, and of those between.
+-- The packed attempts: of the transactions that inserted runs, of those that first ended them, and of
+-- those between.
 
 -- name: loadPageHands
 WITH page AS (SELECT run FROM unfinished WHERE shard = $1 AND run > $2 ORDER BY run LIMIT $3)
@@ -307,7 +309,7 @@ WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r';
 SELECT relname::text, pg_total_relation_size(oid)::bigint FROM pg_class
 WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r';
 
--- What follows is of triggers, their ledger and backfills.
+-- The following statements read triggers, their ledger and backfills.
 
 -- name: wall
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
@@ -328,7 +330,7 @@ SELECT t.workflow, t.name, t.shard, t.version, t.kind, t.state, t.actor, t.reaso
 FROM trigger t WHERE t.workflow = $5 AND (t.workflow, t.name) > ($1, $2) AND ($3 = '' OR t.state = $3) ORDER BY t.name LIMIT $4;
 
 -- name: triggersDue
--- Each shard's earliest, merged.
+-- The earliest triggers of each shard, merged.
 SELECT t.workflow, t.name, t.shard, t.version, t.kind, t.state, t.actor, t.reason, t.next, t.decided, t.since, t.fired, t.max_runs,
   t.revision, t.created, t.modified, t.hears, t.data, t.spec
 FROM unnest($1::int[]) s (id) CROSS JOIN LATERAL (
@@ -366,7 +368,7 @@ SELECT f.workflow, f.trigger, f.at, f.key, f.last, f.count, f.outcome, f.reason,
 WHERE f.workflow = $1 AND f.trigger = $2 AND f.key = $3 AND f.key <> '' ORDER BY f.at DESC LIMIT 1;
 
 -- name: fireBefore
--- Lines of a schedule do not overlap: only the nearest can reach an instant.
+-- Lines of a schedule do not overlap, so only the nearest line can cover an instant.
 SELECT f.workflow, f.trigger, f.at, f.key, f.last, f.count, f.outcome, f.reason, f.run, f.decided FROM fire f
 WHERE f.workflow = $1 AND f.trigger = $2 AND f.at <= $3 AND f.key = '' ORDER BY f.at DESC LIMIT 1;
 
@@ -403,7 +405,7 @@ SELECT backfill, workflow, instant, run FROM backfill_run WHERE backfill = $1 AN
 -- name: backfillRunsAt
 SELECT run FROM backfill_run WHERE workflow = $1 AND instant = $2 ORDER BY backfill;
 
--- What follows compares lists with what they are lists of.
+-- The following statements compare lists with the rows that they list.
 
 -- name: strayActive
 SELECT a.run FROM active a LEFT JOIN run r ON r.id = a.run AND r.shard = a.shard
@@ -446,7 +448,7 @@ SELECT current_setting('server_version'), current_setting('synchronous_commit'),
 SELECT id, epoch, seq FROM shard ORDER BY id;
 
 -- name: lineage
--- The first eight digits of the name of a file of the log are the timeline.
+-- The timeline is the first eight digits of the name of a file of the log.
 SELECT (SELECT system_identifier::text FROM pg_control_system()),
   ('x' || lpad(left(pg_walfile_name(pg_current_wal_lsn()), 8), 16, '0'))::bit(64)::bigint,
   (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint, coalesce((pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint, 0);

@@ -1,5 +1,4 @@
--- What a database gives to another one, and takes from it. The columns are those of
--- store.Tables, in their order.
+-- The statements of export and import. The columns are those of store.Tables, in their order.
 
 -- name: head
 SELECT cluster::text, created FROM meta;
@@ -19,17 +18,17 @@ SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT 
 SELECT state, count(*) FROM run GROUP BY state;
 
 -- name: readAll
--- A session of readers is bounded, and made for small pages; this reads everything, once.
+-- Sessions of readers are bounded and made for small pages. This transaction reads everything, once.
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = '10min'; SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on;
 
 -- name: fillAll
--- No node can register in between, so none works on what is being filled.
+-- The lock keeps nodes from registering, so no node works on the database while it is filled.
 BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = '10min'; SET LOCAL enable_seqscan = on;
 LOCK TABLE handler IN EXCLUSIVE MODE;
 
 -- name: derive
--- What is kept twice, and the numbers that the database gives.
+-- Derived data, and the sequences of the database.
 INSERT INTO active (run, shard) SELECT id, shard FROM run WHERE finished = 0;
 INSERT INTO submitted (run, shard) SELECT id, shard FROM run WHERE finished = 0 AND state = 'submitted';
 INSERT INTO unsuccessful (run, workflow, state) SELECT id, workflow, state FROM run WHERE state IN ('failed', 'stopped', 'skipped');
@@ -50,7 +49,7 @@ SELECT id, uuid, node, started FROM handler ORDER BY id;
 COPY handler (id, uuid, node, started) FROM STDIN (FORMAT binary);
 
 -- name: export workflow
--- Those that are deleted come last: the others are spread over shards on their own.
+-- Deleted workflows come last, because the others are spread over the shards without them.
 SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified FROM workflow
 ORDER BY state = 'deleted', id;
 

@@ -1,9 +1,10 @@
--- The statements of writers. Rows go in by columns: an array for a column whose values differ,
--- or else NULL and, as the next parameter, the one value of all rows (the first column is an
--- array always). must raises if an update does not find every row as its owner believes.
+-- The statements of writers. Rows are sent by columns: an array for a column whose values differ. For
+-- another column it is NULL and, as the next parameter, the one value of all rows. The first column is
+-- always an array. must raises an error if an update does not find every row in the state that its owner
+-- expects.
 
 -- name: fence
--- Locked in the order of their ids first: an UPDATE takes its rows in any order. The
+-- The rows are locked in the order of their ids first, because an UPDATE takes its rows in any order. The
 -- watermark only rises.
 WITH held AS MATERIALIZED (
   SELECT s.id FROM shard s JOIN unnest($1::int[], $2::bigint[], $4::bigint[]) x (id, epoch, seq)
@@ -18,13 +19,13 @@ SELECT must(count(*) = cardinality($1), 'a shard is not as its owner believes') 
 SELECT run, task, token FROM attempt WHERE run = ANY ($1::uuid[]);
 
 -- name: held
--- Whether a fence would hold.
+-- It tells whether a fence would hold.
 SELECT must(count(*) = cardinality($1), 'a shard is not as its owner believes')
 FROM unnest($1::int[], $2::bigint[], $3::bigint[]) x (id, epoch, seq) JOIN shard s ON s.id = x.id AND s.epoch = x.epoch AND s.seq = x.seq;
 
 -- name: hold
--- What a transaction begins with that is written ahead: its fence comes last. Whoever takes a shard waits for it, the one before it
--- does not.
+-- A transaction that is written ahead begins with this statement, and its fence comes last. A new owner of
+-- a shard waits for it. The transaction before it does not.
 WITH held AS MATERIALIZED (
   SELECT s.id FROM shard s JOIN unnest($1::int[], $2::bigint[]) x (id, epoch) ON s.id = x.id AND s.epoch = x.epoch ORDER BY s.id FOR KEY SHARE OF s
 )
@@ -54,7 +55,7 @@ FROM unnest($1::uuid[], $2::int[], $4::bigint[], $6::int[], $8::text[], $10::tex
   leader, leader_at, claim, hands);
 
 -- name: updateRun
--- The history of a run's first end goes into its row, once.
+-- The history of a run's first end is written into its row, once.
 WITH changed AS (
   UPDATE run r SET state = coalesce(x.state, $7), intent = coalesce(x.intent, $9), generation = coalesce(x.generation, $11),
     cause = coalesce(x.cause, $13), message = coalesce(x.message, $15), graph = coalesce(x.graph, $17),
@@ -90,7 +91,7 @@ SELECT r.id, g.shard FROM gone g CROSS JOIN LATERAL unnest(g.runs) u (run) JOIN 
 ON CONFLICT DO NOTHING;
 
 -- name: unpackOwned
--- Of those shards that somebody has.
+-- It unpacks only the waves of shards that the new owner has.
 WITH gone AS (DELETE FROM wave WHERE shard IN (SELECT id FROM shard WHERE id = ANY ($1::int[]) AND owner = $2) RETURNING shard, runs)
 INSERT INTO active (run, shard)
 SELECT r.id, g.shard FROM gone g CROSS JOIN LATERAL unnest(g.runs) u (run) JOIN run r ON r.id = u.run WHERE r.finished = 0
@@ -107,8 +108,8 @@ INSERT INTO active (run, shard) SELECT x.run, coalesce(x.shard, $3) FROM unnest(
 ON CONFLICT DO NOTHING;
 
 -- name: insertAttempt, firstAttempt
--- The latter is of an attempt that was handed over without a row. That there is one refuses it, and means that the attempt is
--- not as its owner believes.
+-- firstAttempt writes the row of an attempt that was assigned without a row. If there is a row, the
+-- statement is refused: the attempt is not in the state that its owner expects.
 INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal,
   outputs, started, finished, retry_at, retry_wait)
 SELECT x.run, coalesce(x.task, $3), coalesce(x.token, $5), coalesce(x.generation, $7), coalesce(x.handler, $9),
@@ -137,7 +138,7 @@ WITH changed AS (
 SELECT must(count(*) = cardinality($1), 'an attempt is not as its owner believes') FROM changed;
 
 -- name: insertEvent
--- A run's history is numbered by its shard, which the fence has moved already: it is the first statement.
+-- The history of a run is numbered by its shard. The fence comes first and has moved that number already.
 WITH written AS (
   INSERT INTO event (run, seq, at, records, hands)
   SELECT r.id, s.seq, coalesce(x.at, $3), coalesce(x.records, $5), coalesce(x.hands, $7)
@@ -148,7 +149,7 @@ WITH written AS (
 SELECT must(count(*) = cardinality($1), 'a run of these events is not its owner''s') FROM written;
 
 -- name: insertEventAhead
--- The same before the fence: by the numbers that it will give.
+-- The same statement before the fence: it uses the numbers that the fence will give.
 WITH written AS (
   INSERT INTO event (run, seq, at, records, hands)
   SELECT r.id, s.seq, coalesce(x.at, $3), coalesce(x.records, $5), coalesce(x.hands, $7)
@@ -184,7 +185,7 @@ SELECT x.scope, coalesce(x.key, $3), coalesce(x.hash, $5), coalesce(x.answer, $7
 FROM unnest($1::text[], $2::text[], $4::bytea[], $6::bytea[], $8::bigint[]) x (scope, key, hash, answer, created);
 
 -- name: insertMessage
--- Their ids rise in the order of the batch.
+-- The ids rise in the order of the batch.
 INSERT INTO message (sender, target, payload, created)
 SELECT coalesce(x.sender, $3), coalesce(x.target, $5), coalesce(x.payload, $7), coalesce(x.created, $9)
 FROM unnest($1::int[], $2::int[], $4::int[], $6::bytea[], $8::bigint[]) x (n, sender, target, payload, created)
@@ -195,7 +196,8 @@ WITH gone AS (DELETE FROM message WHERE id = ANY ($1::bigint[]) AND target = ANY
 SELECT must(count(*) = cardinality($1), 'a message is gone, or another shard''s') FROM gone;
 
 -- name: raise
--- The era is the upper half of every epoch. Whoever writes under a lock is waited for, and the epochs are those after that.
+-- The era is the upper half of every epoch. The statement waits for writers with locks, and reads the
+-- epochs after that.
 WITH held AS MATERIALIZED (SELECT id, epoch FROM shard ORDER BY id FOR UPDATE),
 is_now AS (SELECT max(epoch) / 4294967296 AS era FROM held),
 raised AS (
@@ -208,7 +210,8 @@ raised AS (
 SELECT CASE WHEN EXISTS (SELECT FROM raised) THEN $2::bigint ELSE era END FROM is_now;
 
 -- name: acquire
--- In the order of their ids, like the fence. Whoever writes under a lock is waited for, hold's as well.
+-- The rows are locked in the order of their ids, as the fence does. The statement waits for writers with
+-- locks, also for those of hold.
 WITH held AS MATERIALIZED (SELECT id, owner FROM shard WHERE id = ANY ($1::int[]) ORDER BY id FOR UPDATE)
 UPDATE shard s SET epoch = s.epoch + 1, owner = $2 FROM held WHERE s.id = held.id
 RETURNING s.id, s.epoch, s.seq, s.watermark, held.owner, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
@@ -218,7 +221,7 @@ INSERT INTO handler (uuid, node, started)
 VALUES ($1::text::uuid, $2, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 RETURNING id, uuid::text, node, started;
 
--- What follows is of triggers, their ledger and backfills.
+-- The following statements write triggers, their ledger and backfills.
 
 -- name: insertTrigger
 INSERT INTO trigger (name, workflow, shard, created, kind, state, hears, revision, version, actor, reason, next, decided, since, fired,

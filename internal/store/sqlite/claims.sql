@@ -19,7 +19,8 @@ SELECT line, level, sum(count) FROM line GROUP BY line, level ORDER BY line, lev
 SELECT n FROM run WHERE id = ?1;
 
 -- name: countSpan
--- From a seat, ?2 to ?4, up to and without another, ?5 to ?7: whole rows in between, and of the seats' own rows each run.
+-- It counts from a seat, ?2 to ?4, up to another one, ?5 to ?7, without that: whole rows in between, and
+-- single runs of the rows of both seats.
 SELECT (SELECT ifnull(sum(count), 0) FROM (SELECT count FROM line WHERE line = ?1 AND (level, asked) > (?2, ?3) AND (level, asked) < (?5, ?6) LIMIT ?8))
   + (SELECT count(*) FROM stander WHERE line = ?1 AND level = ?2 AND asked = ?3 AND run >= ?4 AND (?2, ?3, run) < (?5, ?6, ?7))
   + (SELECT count(*) FROM stander WHERE line = ?1 AND level = ?5 AND asked = ?6 AND run < ?7 AND (?2, ?3) < (?5, ?6));

@@ -1,10 +1,10 @@
--- What runs of all shards share: the statements of the writer.
+-- The writer's statements for what runs of all shards share.
 
 -- name: comeToLine
 INSERT INTO line (line, level, asked, first, kept, count, runs) VALUES (?1, ?2, ?3, ?4, ?5, ?6, CAST(?7 AS TEXT));
 
 -- name: lineUpTo
--- The rows that have who stands there at one instant, up to a run.
+-- The rows with runs of one instant, up to a run.
 SELECT first, runs FROM line WHERE line = ?1 AND level = ?2 AND asked = ?3 AND kept = ?4 AND first <= ?5;
 
 -- name: thinLine

@@ -17,7 +17,7 @@ SELECT n, hands, ends, hands_begun FROM run WHERE id = ?1;
 SELECT n, id = ?1 FROM run WHERE id <= ?1 ORDER BY id DESC LIMIT 1;
 
 -- name: numbersOfRuns
--- The least number, and what is greater than all.
+-- The least number of a run, and one that is greater than all.
 SELECT coalesce((SELECT min(n) FROM run), 0), coalesce((SELECT max(n) FROM run), 0) + 1;
 
 -- name: createdFrom
@@ -62,7 +62,7 @@ SELECT ?2, task, token, generation, handler, assigned, state, cause, message, ex
 FROM attempt WHERE run = ?1 ORDER BY task, token;
 
 -- name: packedBetween
--- What is packed in transactions whose history has rows of its own.
+-- The packed attempts of transactions whose history has rows of its own.
 SELECT hands FROM event WHERE run = ?1 AND hands IS NOT NULL;
 
 -- name: attemptsOfTask
@@ -125,7 +125,7 @@ SELECT s.run, s.line, s.level, s.asked, s.kept, r.claim FROM stander s LEFT JOIN
 SELECT n, claim FROM run WHERE claim IS NOT NULL;
 
 -- name: wrongKeys
--- Runs with keys that are not listed by them, and what is listed without such a run.
+-- Runs with keys that are not listed by them, and listed keys without such a run.
 SELECT r.n, r.key FROM run r WHERE r.key IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM run_key k WHERE k.workflow = r.workflow AND k.key = r.key AND k.run = r.n)
 UNION ALL
@@ -154,7 +154,7 @@ SELECT name, cpu, memory, actor, created, modified FROM class WHERE name = ?1;
 SELECT name, cpu, memory, actor, created, modified FROM class ORDER BY name;
 
 -- name: standingHands
--- The runs have not ended, or have not ended for good: what their first end packed counts.
+-- The runs have not ended, or have begun again, so the packed attempts of their first end count.
 SELECT j.value, r.hands FROM json_each(?1) j CROSS JOIN run r ON r.n = j.value WHERE r.hands IS NOT NULL
 UNION ALL SELECT j.value, r.ends FROM json_each(?1) j CROSS JOIN run r ON r.n = j.value WHERE r.ends IS NOT NULL
 UNION ALL SELECT j.value, r.hands_begun FROM json_each(?1) j CROSS JOIN run r ON r.n = j.value WHERE r.hands_begun IS NOT NULL

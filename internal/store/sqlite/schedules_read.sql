@@ -7,7 +7,7 @@ SELECT * FROM trigger WHERE workflow = ?1 AND name = ?2;
 SELECT * FROM trigger WHERE (workflow, name) > (?1, ?2) AND (?3 = '' OR state = ?3) ORDER BY workflow, name LIMIT ?4;
 
 -- name: triggersInactive
--- The few among many: paused and ended ones have an index of their own.
+-- Paused and ended triggers are few and have an index of their own.
 SELECT * FROM trigger WHERE state = ?3 AND state <> 'active' AND (workflow, name) > (?1, ?2) ORDER BY workflow, name LIMIT ?4;
 
 -- name: triggersOf
@@ -23,7 +23,7 @@ SELECT next FROM trigger WHERE shard = ?1 AND next > 0 ORDER BY next LIMIT 1;
 SELECT workflow, name FROM trigger_on WHERE target = ?1 ORDER BY workflow, name LIMIT ?2;
 
 -- name: sensorsOfKind
--- It says what the index says, or SQLite does not use it.
+-- The condition repeats that of the index. Otherwise SQLite does not use the index.
 SELECT * FROM trigger WHERE kind = ?1 AND (workflow, name) > (?2, ?3) AND state = 'active'
   AND kind NOT IN ('cron', 'every', 'at', 'daily', 'weekly', 'monthly', 'annually')
 ORDER BY workflow, name LIMIT ?4;
@@ -38,7 +38,7 @@ SELECT * FROM fire WHERE workflow = ?1 AND trigger = ?2 ORDER BY at DESC, key DE
 SELECT * FROM fire INDEXED BY fire_key WHERE workflow = ?1 AND trigger = ?2 AND key = ?3 AND key <> '' ORDER BY at DESC LIMIT 1;
 
 -- name: fireBefore
--- Lines of a schedule do not overlap: only the nearest can reach an instant.
+-- Lines of a schedule do not overlap, so only the nearest line can cover an instant.
 SELECT * FROM fire WHERE workflow = ?1 AND trigger = ?2 AND at <= ?3 AND key = '' ORDER BY at DESC LIMIT 1;
 
 -- name: firesDown

@@ -9,7 +9,7 @@ INSERT INTO trigger (workflow, name, shard, created, kind, state, hears, revisio
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19);
 
 -- name: moveTrigger
--- What a fire changes: it leaves what the lists of sensors and of listeners hang on.
+-- The columns that a fire changes. The lists of sensors and of listeners do not depend on them.
 UPDATE trigger SET revision = ?6, version = ?7, actor = ?8, reason = ?9, next = ?10, decided = ?11, since = ?12, fired = ?13,
   max_runs = ?14, modified = ?15, data = ?16, spec = ?17
 WHERE workflow = ?1 AND name = ?2 AND revision = ?6 - 1 AND kind = ?3 AND state = ?4 AND hears IS ?5;

@@ -1,5 +1,4 @@
--- What a database gives to another one, and takes from it. The columns are those of
--- store.Tables, in their order.
+-- The statements of export and import. The columns are those of store.Tables, in their order.
 
 -- name: head
 SELECT cluster, created FROM meta;
@@ -27,7 +26,7 @@ VALUES (?1, lower(substr(hex(?2), 1, 8) || '-' || substr(hex(?2), 9, 4) || '-' |
   substr(hex(?2), 17, 4) || '-' || substr(hex(?2), 21)), ?3, ?4);
 
 -- name: export workflow
--- Those that are deleted come last: the others are spread over shards on their own.
+-- Deleted workflows come last, because the others are spread over the shards without them.
 SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified FROM workflow
 ORDER BY state = 'deleted', id;
 
@@ -71,7 +70,7 @@ INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cau
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
 
 -- name: export event
--- Of these, too, what lies in the rows of runs.
+-- The events in the rows of runs are exported, too.
 SELECT r.id, e.seq, e.at, e.records, e.hands FROM event e LEFT JOIN run r ON r.n = e.run
 UNION ALL SELECT id, begun_seq, begun_at, events_begun, hands_begun FROM run WHERE events_begun IS NOT NULL;
 

@@ -28,7 +28,8 @@ UPDATE run SET state = ?4, intent = ?5, generation = ?6, cause = ?7, message = ?
 WHERE n = ?1 AND shard = ?2 AND state = ?3;
 
 -- name: beginRun
--- A run that waited, or was written without its owner, begins: its transaction's history goes into the row.
+-- A run that waited, or that another caller than the owner inserted, begins: the history of the
+-- transaction goes into the row.
 UPDATE run SET state = ?4, intent = ?5, generation = ?6, cause = ?7, message = ?8, graph = ?9, base = ?10, final = ?11,
   split = ?12, started = ?13, finished = ?14, leader = ?15, leader_at = ?16, claim = ?17,
   begun_seq = ?18, begun_at = ?19, events_begun = ?20, hands_begun = ?21
@@ -38,7 +39,7 @@ WHERE n = ?1 AND shard = ?2 AND state = ?3 AND generation = 1 AND begun_seq IS N
 UPDATE run SET params = ?2 WHERE n = ?1;
 
 -- name: endRun
--- The first end of a run: its transaction's history goes into the row.
+-- The first end of a run: the history of the transaction goes into the row.
 UPDATE run SET state = ?4, intent = ?5, generation = ?6, cause = ?7, message = ?8, graph = ?9, base = ?10, final = ?11,
   split = ?12, started = ?13, finished = ?14, leader = ?15, leader_at = ?16, claim = ?17,
   last_seq = ?18, last_at = ?19, events_last = ?20, ends = ?21
@@ -50,7 +51,7 @@ INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cau
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
 
 -- name: firstAttempt
--- The row of an attempt that had none. If it has one, its owner believes something else.
+-- The first row of an attempt. If there is a row already, the owner's memory is wrong.
 INSERT INTO attempt (run, task, token, generation, handler, assigned, state, cause, message, exit_code, signal,
   outputs, started, finished, retry_at, retry_wait)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) ON CONFLICT DO NOTHING;
