@@ -87,7 +87,7 @@ func TestOpenNode(t *testing.T) {
 	}{
 		{"/livez", "", 200}, {"/readyz", "", 200},
 		{"/", "", 401}, {"/metrics", "", 401}, {"/version", "", 401}, {"/api/v1/runs", "", 401}, {"/api/docs", "", 401}, {"/api/v1/openapi.json", "", 401},
-		{"/internal/v1/report", "", 401}, {"/internal/v1/report", secret, 403}, {"/api/v1/runs", worker, 403},
+		{"/internal/v1/events", "", 401}, {"/internal/v1/events", secret, 403}, {"/api/v1/runs", worker, 403},
 		{"/api/v1/runs", secret, 200}, {"/metrics", secret, 200}, {"/api/v1/runs", secret + "x", 401},
 	} {
 		if status, body := call(http.MethodGet, c.path, c.token); status != c.status {

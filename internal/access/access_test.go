@@ -148,9 +148,10 @@ func TestKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		for v := range every {
-			want := v == Public || kind == Worker && v == WorkerCall || kind == Node && v == NodeCall
+			own := v == WorkerCall && (kind == Worker || kind == Local) || v == NodeCall && (kind == Node || kind == Local)
+			want := v == Public || own
 			if kind != Worker && kind != Node {
-				want = v == Public || v != 0 && v < Public || v == Self && (kind == User || kind == Service)
+				want = v == Public || v != 0 && v < Public || own || v == Self && (kind == User || kind == Service || kind == Local)
 			}
 			if got := Decide(p, v, "shop", now); got != want {
 				t.Errorf("%v: %v: %v", kind, v, got)

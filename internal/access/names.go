@@ -14,8 +14,8 @@ import (
 // nameMax bounds the name of a principal or a role, in bytes, as it was written and as it is kept.
 const nameMax = 100
 
-// Name returns the one form in which the name of a principal or a role is kept and compared: NFKC, case-folded. It
-// refuses a text that is no name. Name of a name that it returned is that name.
+// Name returns the one form in which the name of a principal or a role is kept and compared: NFKC,
+// case-folded. It refuses a text that is no name. Name of a name that it returned is that name.
 func Name(text string) (string, error) {
 	if text == "" || len(text) > nameMax || !utf8.ValidString(text) {
 		return "", fmt.Errorf("%.60q is no name: a name has 1 to %d bytes of text", text, nameMax)

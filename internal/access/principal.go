@@ -19,9 +19,10 @@ const (
 	Service
 	Worker // calls the protocol of workers, nothing else
 	Node   // calls the other nodes of the cluster, nothing else
+	Local  // a program on the machine of a node that asks for no token: it may also do what workers and nodes may
 )
 
-var kindNames = [...]string{"none", "user", "service", "worker", "node"}
+var kindNames = [...]string{"none", "user", "service", "worker", "node", "local"}
 
 // String returns the kind's name.
 func (k Kind) String() string {
@@ -60,8 +61,8 @@ func (g grant) has(v Verb, now dag.Micros) bool {
 // BindingsMax bounds the bindings of one principal.
 const BindingsMax = 1000
 
-// Principal is a caller with its rights, as its bindings and the scope of its token give them. It does not change. The
-// zero Principal may do nothing that is not public.
+// Principal is a caller with its rights, as its bindings and the scope of its token give them. It does not
+// change. The zero Principal may do nothing that is not public.
 type Principal struct {
 	Name  string
 	Kind  Kind
@@ -70,8 +71,8 @@ type Principal struct {
 	scope Verbs // for the cluster
 }
 
-// NewPrincipal gives a principal the rights that its bindings have in common with a scope. A binding for a namespace
-// that has no valid name gives nothing. Workers and nodes have no bindings.
+// NewPrincipal gives a principal the rights that its bindings have in common with a scope. A binding for a
+// namespace that has no valid name gives nothing. Workers and nodes have no bindings.
 func NewPrincipal(kind Kind, name string, bindings []Binding, scope Scope) (*Principal, error) {
 	p := &Principal{Name: name, Kind: kind, in: map[string][]grant{}}
 	switch {
@@ -111,9 +112,9 @@ func add(to []grant, g grant) []grant {
 	return append(to, g)
 }
 
-// Decide reports whether a principal has a verb in a namespace now, by the store's clock. For what belongs to the
-// cluster the namespace is Everywhere: then only bindings for all namespaces count. The zero Verb, a principal that is
-// nil, and an empty namespace deny.
+// Decide reports whether a principal has a verb in a namespace now, by the store's clock. For what belongs
+// to the cluster the namespace is Everywhere: then only bindings for all namespaces count. The zero Verb, a
+// principal that is nil, and an empty namespace deny.
 func Decide(p *Principal, v Verb, namespace string, now dag.Micros) bool {
 	if v >= Public {
 		return special(p, v)
@@ -140,11 +141,11 @@ func special(p *Principal, v Verb) bool {
 	case Public:
 		return true
 	case Self:
-		return p != nil && (p.Kind == User || p.Kind == Service)
+		return p != nil && (p.Kind == User || p.Kind == Service || p.Kind == Local)
 	case WorkerCall:
-		return p != nil && p.Kind == Worker
+		return p != nil && (p.Kind == Worker || p.Kind == Local)
 	case NodeCall:
-		return p != nil && p.Kind == Node
+		return p != nil && (p.Kind == Node || p.Kind == Local)
 	}
 	return false
 }
@@ -183,8 +184,8 @@ func Visible(p *Principal, v Verb, now dag.Micros) (seen Namespaces) {
 	return seen
 }
 
-// Can returns the verbs that a principal has now, by namespace. Those that it has in all namespaces and for the cluster
-// are under Everywhere, and not repeated elsewhere.
+// Can returns the verbs that a principal has now, by namespace. Those that it has in all namespaces and for
+// the cluster are under Everywhere, and not repeated elsewhere.
 func Can(p *Principal, now dag.Micros) map[string]Verbs {
 	can := map[string]Verbs{}
 	if p == nil {
@@ -210,8 +211,8 @@ func Can(p *Principal, now dag.Micros) map[string]Verbs {
 	return can
 }
 
-// MayGive refuses to let a principal give a role, or a token with some verbs, in a namespace, unless it has each of
-// the verbs there. So no right is ever given by a principal that does not have it.
+// MayGive refuses to let a principal give a role, or a token with some verbs, in a namespace, unless it has
+// each of the verbs there. So no right is ever given by a principal that does not have it.
 func MayGive(p *Principal, verbs Verbs, namespace string, now dag.Micros) error {
 	if err := checkNamespace(namespace); err != nil {
 		return err

@@ -12,13 +12,15 @@ type Refusal struct {
 	// Verb is the one that is missing, in Namespace (Everywhere: for the cluster).
 	Verb      Verb
 	Namespace string
-	// Hidden: the caller may not know that the object exists. The answer is the one for an object that is not there.
+	// Hidden: the caller may not know that the object exists. The answer is the one for an object that is not
+	// there.
 	Hidden bool
 	// Roles have the verb.
 	Roles []string
 }
 
-// Error names the verb that is missing and the roles that have it. If the refusal is hidden, it names nothing.
+// Error names the verb that is missing and the roles that have it. If the refusal is hidden, it names
+// nothing.
 func (r *Refusal) Error() string {
 	if r.Hidden {
 		return "there is no such object"
@@ -39,8 +41,9 @@ type Need struct {
 	Namespace string
 }
 
-// Check returns a *Refusal for a call, unless the principal has the verb that it needs. The refusal is hidden if the
-// principal may not see the object. custom are the roles beyond the built-in ones that the refusal names.
+// Check returns a *Refusal for a call, unless the principal has the verb that it needs. The refusal is
+// hidden if the principal may not see the object. custom are the roles beyond the built-in ones that the
+// refusal names.
 func Check(p *Principal, need Need, now dag.Micros, custom ...Role) error {
 	if Decide(p, need.Verb, need.Namespace, now) {
 		return nil

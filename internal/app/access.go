@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/home"
 	"skein.dev/skein/internal/metric"
@@ -99,31 +99,18 @@ func (n *Node) doorMetrics(p *metric.Page) {
 
 // route is what is known of a request before its body is read.
 func (n *Node) route(r *http.Request) auth.Route {
-	out := auth.Route{Kind: tokenKind(r.URL.Path)}
-	switch path := r.URL.Path; {
+	row, _ := access.Match(r)
+	out := auth.Route{Verb: row.Verb}
+	switch {
 	case r.ContentLength == 0: // whatever it may be
-	case strings.HasPrefix(path, home.Prefix):
+	case row.Of == access.OfWorker:
 		out.BodyMax = home.CallBytesMax
-	case strings.HasPrefix(path, home.PeerPrefix):
+	case row.Of == access.OfNode && strings.HasPrefix(r.URL.Path, home.PeerPrefix):
 		out.BodyMax = home.PeerBytesMax
-	case strings.HasPrefix(path, peer.Prefix):
+	case row.Of == access.OfNode:
 		out.BodyMax = peer.BodyMax
 	default:
 		out.BodyMax = n.server.BodyMax(r)
 	}
 	return out
-}
-
-// tokenKind says which token a path asks for. Whether the process lives tells nobody anything, and calls to
-// webhooks carry a signature of their own.
-func tokenKind(path string) string {
-	switch {
-	case path == "/livez", path == "/readyz", strings.HasPrefix(path, api.Prefix+"/hooks/"):
-		return ""
-	case strings.HasPrefix(path, peer.Prefix):
-		return store.TokenNode
-	case strings.HasPrefix(path, home.Prefix):
-		return store.TokenWorker
-	}
-	return store.TokenAPI
 }

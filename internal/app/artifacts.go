@@ -119,16 +119,16 @@ func (m *membership) holder(ctx context.Context, ref server.LogRef) (dag.Handler
 }
 
 // holding answers the holder of another node.
-func holding(s artifactSource) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func holding(s artifactSource) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		var ref artifact.Ref
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, holdingBytesMax)).Decode(&ref); err != nil {
 			http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(s.has(r.Context(), ref)) // who asked has gone
-	})
+		_ = json.NewEncoder(w).Encode(s.has(r.Context(), ref)) // the caller has gone
+	}
 }
 
 // holdingBytesMax bounds that question.

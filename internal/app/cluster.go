@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/cluster"
 	"skein.dev/skein/internal/dag"
@@ -192,31 +192,36 @@ func (t *town) Wake() {
 	}
 }
 
-// handler answers what the other nodes ask, and passes on what they can answer better.
-func (m *membership) handler(n *Node, next http.Handler) http.Handler {
-	inner := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.Handler(m.node, n.engine, m.home.Cancel))
-	slots := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.OnlyJSON(m.home.PeerHandler()))
-	kept := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.OnlyJSON(holding(newArtifactSource(n.cfg))))
-	files := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.OnlyJSON(answerKept(newArtifactSource(n.cfg))))
+// handler answers what the other nodes ask, and passes on what they can answer better. Like the decision
+// about the call, the choice follows the row of the request, never a part of its path.
+func (m *membership) handler(n *Node, next http.Handler) (http.Handler, error) {
+	files, mux := newArtifactSource(n.cfg), access.NewMux()
+	peer.Handle(mux, m.node, n.engine, m.home.Cancel)
+	m.home.HandlePeers(mux)
+	mux.HandleFunc("POST "+holdingPath, holding(files))
+	mux.HandleFunc("POST "+keptListPath, answerKept(files, false))
+	mux.HandleFunc("POST "+keptReadPath, answerKept(files, true))
+	events := access.NewMux() // its calls have no body
+	events.Routes = mux.Routes
+	events.HandleFunc("GET "+eventsPath, ofThisNode(next))
+	if err := mux.Err(func(of access.Of) bool { return of == access.OfNode }); err != nil {
+		return nil, err
+	}
+	calls := server.Guarded(n.listener.Addr().String(), n.cfg.open(), peer.OnlyJSON(mux))
 	outer := peer.Gateway(next, m.node, m.rt, m.channel.Vouch, n.log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		row, _ := access.Match(r)
 		switch {
-		case strings.HasPrefix(r.URL.Path, home.PeerPrefix):
-			slots.ServeHTTP(w, r)
-		case r.URL.Path == holdingPath:
-			kept.ServeHTTP(w, r)
-		case r.URL.Path == keptListPath, r.URL.Path == keptReadPath:
-			files.ServeHTTP(w, r)
-		case r.URL.Path == eventsPath:
-			ofThisNode(next).ServeHTTP(w, r)
-		case strings.HasPrefix(r.URL.Path, peer.Prefix):
-			inner.ServeHTTP(w, r)
+		case row.Of == access.OfNode && row.Method == http.MethodGet:
+			events.ServeHTTP(w, r)
+		case row.Of == access.OfNode:
+			calls.ServeHTTP(w, r)
 		case r.URL.Path == "/readyz" && !m.node.Joined():
 			http.Error(w, "not a member of the cluster yet", http.StatusServiceUnavailable)
 		default:
 			outer.ServeHTTP(w, r)
 		}
-	})
+	}), nil
 }
 
 // run is a member until stop is called. Its shards are given back at the beginning of the end:

@@ -332,7 +332,7 @@ func bounded(t *testing.T, call caller, e endpoint, token string, endless bool) 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	status, err := call(ctx, e, token, endless)
-	for _, end := range []error{syscall.ECONNRESET, syscall.EPIPE, io.EOF} {
+	for _, end := range []error{syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF} { // the last over TLS
 		if errors.Is(err, end) {
 			return false
 		}

@@ -17,13 +17,13 @@ import (
 const eventsPath = peer.Prefix + "events"
 
 // ofThisNode answers that.
-func ofThisNode(routes http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func ofThisNode(routes http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		own := r.Clone(r.Context())
 		own.URL.Path = api.Prefix + "/events"
 		own.Header.Set(peer.HeaderHere, "true")
 		routes.ServeHTTP(w, own)
-	})
+	}
 }
 
 // streets are the ways to the other nodes.

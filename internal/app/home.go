@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	workerv1 "skein.dev/skein/api/worker/v1"
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -146,14 +146,23 @@ func slotless(cfg *Config) (*Config, error) {
 	return &own, nil
 }
 
-// withWorkers answers workers beside everybody else.
-func (n *Node) withWorkers(others http.Handler) http.Handler {
+// withWorkers answers workers, and leaves every other call to others.
+func (n *Node) withWorkers(others http.Handler) (http.Handler, error) {
+	var routes access.Routes
+	methods := workerv1.File_worker_v1_worker_proto.Services().ByName("Workers").Methods()
+	for i := range methods.Len() {
+		routes.Take(http.MethodPost, home.Prefix+string(methods.Get(i).Name()))
+	}
+	routes.Take(http.MethodGet, home.LinePath)
+	if err := routes.Err(func(of access.Of) bool { return of == access.OfWorker }); err != nil {
+		return nil, err
+	}
 	workers := server.Guarded(n.listener.Addr().String(), n.cfg.open(), n.member.workers())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, home.Prefix) {
+		if row, _ := access.Match(r); row.Of == access.OfWorker {
 			workers.ServeHTTP(w, r)
 			return
 		}
 		others.ServeHTTP(w, r)
-	})
+	}), nil
 }

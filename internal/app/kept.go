@@ -191,21 +191,21 @@ func (s artifactSource) piece(ref artifact.Ref, name string, offset int64) ([]by
 }
 
 // answerKept answers the other nodes.
-func answerKept(s artifactSource) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func answerKept(s artifactSource, read bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		var q keptQuestion
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, holdingBytesMax)).Decode(&q); err != nil || q.From < 0 || q.Offset < 0 {
 			http.Error(w, "this is no question for artifacts", http.StatusBadRequest)
 			return
 		}
-		out, err := s.answer(r.Context(), &q, r.URL.Path == keptReadPath)
+		out, err := s.answer(r.Context(), &q, read)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(out) // who asked has gone
-	})
+		_ = json.NewEncoder(w).Encode(out) // the caller has gone
+	}
 }
 
 func (s artifactSource) answer(ctx context.Context, q *keptQuestion, read bool) (out keptAnswer, err error) {

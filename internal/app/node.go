@@ -193,21 +193,31 @@ func (n *Node) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.server, n.handler = srv, srv.Handler()
-	if n.member != nil {
-		n.member.connect(n, info)
-		n.handler = n.member.handler(n, n.handler)
-		srv.Through(n.handler)
-	}
-	n.handler = n.guarded(n.withWorkers(n.handler))
-	n.http = srv.HTTP()
-	if err := n.secure(); err != nil {
+	if err := n.answers(srv, info); err != nil {
 		return err
 	}
 	n.begun.Store(true)
 	n.engine.Regressed(n.wentBack.Load())
 	n.stopRenewals = n.beside(n.renew)
 	return nil
+}
+
+// answers puts the handlers of the node together. It refuses a route that the table of access does not have.
+func (n *Node) answers(srv *server.Server, info store.Info) (err error) {
+	n.server, n.handler = srv, srv.Handler()
+	if n.member != nil {
+		n.member.connect(n, info)
+		if n.handler, err = n.member.handler(n, n.handler); err != nil {
+			return err
+		}
+		srv.Through(n.handler)
+	}
+	if n.handler, err = n.withWorkers(n.handler); err != nil {
+		return err
+	}
+	n.handler = n.guarded(n.handler)
+	n.http = srv.HTTP()
+	return n.secure()
 }
 
 // compiler compiles conditions; equal texts share one program.

@@ -43,7 +43,7 @@ var allowed = map[string][]string{
 	"internal/access":                {"internal/dag", "internal/suggest"},
 	"internal/glob":                  {},
 	"internal/artifact":              {"internal/glob"},
-	"internal/auth":                  {"internal/dag", "internal/store", "internal/line", "api/v1"},
+	"internal/auth":                  {"internal/access", "internal/dag", "internal/store", "internal/line", "api/v1"},
 	"internal/trigger":               {"internal/lru", "internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/workflow"},
 	"internal/output":                {},
 	"internal/egress":                {},
@@ -57,9 +57,9 @@ var allowed = map[string][]string{
 	"tools/protogen":                 {}, // a module of its own
 	"api/v1":                         {},
 	".":                              {"api/v1", "api/worker/v1", "api/worker/v1/workerv1connect", "internal/output", "internal/line"}, // the SDK shares wire types with the server, never the domain
-	"internal/server":                {"internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "internal/output", "internal/layout", "internal/lru", "internal/metric", "api/v1"},
+	"internal/server":                {"internal/access", "internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "internal/output", "internal/layout", "internal/lru", "internal/metric", "api/v1"},
 	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/worker", "internal/trigger", "internal/workflow"},
-	"internal/app": {"internal/lru", "internal/metric", "internal/egress", "internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/past", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs", "internal/artifact",
+	"internal/app": {"internal/access", "internal/lru", "internal/metric", "internal/egress", "internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/past", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs", "internal/artifact",
 		"internal/output", "internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "internal/bench", "internal/threads", "api/v1", ".", "examples", "web/ui"},
 	"web/ui":                    {},
 	"internal/importer":         {"internal/cron", "internal/workflow"},
@@ -68,7 +68,7 @@ var allowed = map[string][]string{
 	"internal/importer/crontab": {"internal/cron", "internal/workflow", "internal/importer"},
 	"examples":                  {},
 	"examples/sdk":              {"."},
-	"cmd/skein":                 {"internal/app", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/dag", "api/v1", ".", "examples"},
+	"cmd/skein":                 {"internal/app", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/dag", "api/v1", ".", "examples"},
 	"internal/arch":             {},
 	// Tests only: nothing imports it.
 	"internal/sim": {"internal/dag", "internal/past", "internal/store", "internal/store/memory", "internal/host", "internal/engine", "internal/cluster", "internal/trigger", "internal/workflow"},

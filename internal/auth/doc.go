@@ -2,6 +2,7 @@
 //
 //   - secret.go: what the holder of a token shows, and the hash that is stored of it.
 //   - gate.go: the handler in front of all routes of a listener: who calls, and whether the call is allowed.
+//   - rights.go: the principals that callers are, and so their verbs.
 //   - book.go: the tokens of the store, as this node knows them.
 //   - body.go: the limit, the deadline and the budget of the body of a request.
 //   - answer.go: the answer: the headers that every answer has, and refusals that end the connection.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -323,7 +324,7 @@ func TestLargeBodiesHaveMoreTime(t *testing.T) {
 		for path, want := range map[string]time.Duration{"/hook": 10 * time.Second, "/runs": 76 * time.Second, "/apply": 572 * time.Second} {
 			g := auth.New(auth.Config{Store: s, Required: true, Route: func(r *http.Request) auth.Route {
 				if r.URL.Path == "/apply" {
-					return auth.Route{Kind: store.TokenAPI, BodyMax: 32 << 20}
+					return auth.Route{Verb: access.RunRead, BodyMax: 32 << 20}
 				}
 				return routeOf(r)
 			}})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/line"
 	"skein.dev/skein/internal/store"
@@ -26,8 +27,8 @@ type Store interface {
 
 // Route is what is known of a request by its path, before anything of its body is read.
 type Route struct {
-	// Kind is the kind of token that the route asks for; "": none, the route is open or has a proof of its own.
-	Kind string
+	// Verb is what a caller needs here. Zero: every call is refused.
+	Verb access.Verb
 	// BodyMax bounds the body, in bytes; 0: the route takes none.
 	BodyMax int64
 }
@@ -103,7 +104,7 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	if !ok {
 		return
 	}
-	if route.Kind != "" || passed != nil {
+	if route.Verb != access.Public || passed != nil {
 		a.admitted = true
 		a.conn.trust()
 		if a.body != nil {
@@ -168,28 +169,29 @@ func (g *Gate) takes(a *answer, route Route) bool {
 // admit finds the token that a call shows, and refuses the call if that is not what its route asks for.
 func (g *Gate) admit(a *answer, route Route, passed *Principal) (t store.Token, held, ok bool) {
 	switch {
-	case route.Kind == "":
+	case route.Verb == access.Public:
 		return t, false, true
-	case passed != nil && passed.Token.Kind == route.Kind:
+	case passed != nil && passed.Token.Kind != "" && allows(&passed.Token, route.Verb):
 		return passed.Token, true, true
 	}
 	shown := a.r.Header.Get("Authorization")
 	from := addressOf(a.r.RemoteAddr)
-	if shown == "" && !g.cfg.Required {
+	if shown == "" && !g.cfg.Required && access.Decide(localCaller, route.Verb, access.Everywhere, 0) {
 		return t, false, true
 	}
 	var err error
 	if shown == "" {
 		err = fmt.Errorf("%w: this node asks for a token: send it as Authorization: Bearer TOKEN (--token-file or SKEIN_API_TOKEN); "+
-			"the operator of the cluster makes one with skein token create --kind %s", errMissing, route.Kind)
+			"the operator of the cluster makes one with skein token create --kind %s", errMissing, kindFor(route.Verb))
 	} else {
 		t, err = g.check(a.r.Context(), shown, func() bool { return g.refusals.over(from) })
 	}
-	if err == nil && t.Kind == route.Kind {
+	if err == nil && allows(&t, route.Verb) {
 		return t, true, true
 	}
 	if err == nil {
-		err = fmt.Errorf("%w: the token %s is of the kind %s, this route asks for %s", errKind, t.Name, t.Kind, route.Kind)
+		err = fmt.Errorf("%w: the token %s is of the kind %s; this route needs the verb %v, which tokens of the kind %s have",
+			errKind, t.Name, t.Kind, route.Verb, kindFor(route.Verb))
 	}
 	g.turnAway(a, from, err)
 	return t, false, false

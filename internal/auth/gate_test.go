@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/line"
@@ -40,15 +41,15 @@ const bodyMax = 1 << 20
 func routeOf(r *http.Request) auth.Route {
 	switch path := r.URL.Path; {
 	case path == "/livez":
-		return auth.Route{}
+		return auth.Route{Verb: access.Public}
 	case path == "/hook":
-		return auth.Route{BodyMax: bodyMax}
+		return auth.Route{Verb: access.Public, BodyMax: bodyMax}
 	case strings.HasPrefix(path, "/internal/"):
-		return auth.Route{Kind: store.TokenNode, BodyMax: bodyMax}
+		return auth.Route{Verb: access.NodeCall, BodyMax: bodyMax}
 	case path == "/none":
-		return auth.Route{Kind: store.TokenAPI}
+		return auth.Route{Verb: access.RunRead}
 	}
-	return auth.Route{Kind: store.TokenAPI, BodyMax: bodyMax}
+	return auth.Route{Verb: access.RunRead, BodyMax: bodyMax}
 }
 
 func add(t *testing.T, s store.Tokens, kind, name string, expires dag.Micros) (string, store.Token) {

@@ -158,8 +158,10 @@ func (t *town) node(name string, change ...func(*home.Config)) *node {
 	peers.Connect(n.m, n.e)
 	n.h.Connect(n.m, n.e)
 	mux.Handle(home.Prefix, home.Handler(n.h))
-	mux.Handle(home.PeerPrefix, peer.OnlyJSON(n.h.PeerHandler()))
-	mux.Handle(peer.Prefix, peer.Handler(n.m, n.e, n.h.Cancel))
+	calls := http.NewServeMux()
+	n.h.HandlePeers(calls)
+	peer.Handle(calls, n.m, n.e, n.h.Cancel)
+	mux.Handle(peer.Prefix, peer.OnlyJSON(calls))
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = n.e.Run(ctx) })

@@ -304,9 +304,13 @@ func (h *Home) Heard(ctx context.Context, x *word) (out heard, err error) {
 	return out, err
 }
 
-// PeerHandler takes the calls of other nodes.
-func (h *Home) PeerHandler() http.Handler {
-	mux := http.NewServeMux()
+// Mux takes handlers for a method and a path.
+type Mux interface {
+	HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request))
+}
+
+// HandlePeers registers the calls of other nodes.
+func (h *Home) HandlePeers(mux Mux) {
 	take(mux, AskPath, func(ctx context.Context, a *ask) (any, error) { return nil, h.Ask(ctx, a) })
 	take(mux, GrantPath, func(_ context.Context, l *lent) (any, error) { return nil, h.Granted(l) })
 	take(mux, DeliverPath, func(_ context.Context, d *delivery) (any, error) { return nil, h.Deliver(d) })
@@ -319,13 +323,12 @@ func (h *Home) PeerHandler() http.Handler {
 		out, err := h.Heard(ctx, x)
 		return out, err
 	})
-	return mux
 }
 
 // PeerBytesMax bounds a call between nodes, in bytes.
 const PeerBytesMax = 32 << 20
 
-func take[T any](mux *http.ServeMux, path string, do func(context.Context, *T) (any, error)) {
+func take[T any](mux Mux, path string, do func(context.Context, *T) (any, error)) {
 	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		in := new(T)
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, PeerBytesMax)).Decode(in); err != nil {

@@ -11,9 +11,13 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// Handler takes the calls of other nodes. cancel ends attempts of this one.
-func Handler(dir Directory, e Engine, cancel func([]dag.Cancel)) http.Handler {
-	mux := http.NewServeMux()
+// Mux takes handlers for a method and a path.
+type Mux interface {
+	HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request))
+}
+
+// Handle registers the calls of other nodes. cancel ends attempts of this one.
+func Handle(mux Mux, dir Directory, e Engine, cancel func([]dag.Cancel)) {
 	mux.HandleFunc("POST "+reportPath, func(w http.ResponseWriter, r *http.Request) {
 		var in report
 		if !read(w, r, &in) {
@@ -54,7 +58,6 @@ func Handler(dir Directory, e Engine, cancel func([]dag.Cancel)) http.Handler {
 		}
 	})
 	mux.HandleFunc("POST "+wakePath, func(http.ResponseWriter, *http.Request) { dir.Wake() })
-	return OnlyJSON(mux)
 }
 
 // OnlyJSON refuses what a page could send without being asked: forms and plain text.

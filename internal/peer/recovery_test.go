@@ -11,7 +11,7 @@ import (
 
 // TestRecoveryCalls: what a sweep asks another node for comes there whole, and so does the answer.
 func TestRecoveryCalls(t *testing.T) {
-	far := httptest.NewServer(Handler(&village{}, &desk{}, nil))
+	far := httptest.NewServer(callsOf(&village{}, &desk{}))
 	defer far.Close()
 	k := NewClient(nil, "", slog.New(slog.DiscardHandler))
 	k.Connect(&village{self: store.Member{Handler: 1}, owner: store.Member{Handler: 2, Address: far.URL}}, &desk{})

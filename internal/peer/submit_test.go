@@ -91,7 +91,7 @@ func TestSubmit(t *testing.T) {
 		{name: "nobody owns the shard", nobody: true, deposits: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			far := httptest.NewServer(Handler(&village{}, &desk{answer: c.owner}, nil))
+			far := httptest.NewServer(callsOf(&village{}, &desk{answer: c.owner}))
 			defer far.Close()
 			if c.owner == nil {
 				far.Close()
@@ -126,10 +126,10 @@ func TestSubmit(t *testing.T) {
 // TestSubmitArrivesWhole: nothing of a submission is lost on the way.
 func TestSubmitArrivesWhole(t *testing.T) {
 	var got engine.Submission
-	far := httptest.NewServer(Handler(&village{}, &desk{answer: func(s engine.Submission) (engine.Accepted, error) {
+	far := httptest.NewServer(callsOf(&village{}, &desk{answer: func(s engine.Submission) (engine.Accepted, error) {
 		got = s
 		return engine.Accepted{Run: s.ID}, nil
-	}}, nil))
+	}}))
 	defer far.Close()
 	k := NewClient(nil, "", slog.New(slog.DiscardHandler))
 	k.Connect(&village{self: store.Member{Handler: 1}, owner: store.Member{Handler: 2, Address: far.URL}}, &desk{})

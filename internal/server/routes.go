@@ -170,6 +170,7 @@ func route[I, O any](s *Server, op huma.Operation, h func(context.Context, *I) (
 		op.MaxBodyBytes = jsonBytesMax + 1 // huma refuses what fills it
 	}
 	op.BodyReadTimeout = auth.BodyTime(op.MaxBodyBytes)
+	op.Extensions = map[string]any{"x-skein-verb": s.access.Take(op.Method, op.Path).Verb.String()}
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		// The body has been read; its deadline would end a request that waits for a run.
 		if rc, ok := ctx.Value(controllerKey{}).(*http.ResponseController); ok {

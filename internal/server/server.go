@@ -16,6 +16,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -142,6 +143,7 @@ type Server struct {
 	metrics *metrics
 	mux     *http.ServeMux
 	adapter *adapter
+	access  access.Routes // those that have a handler
 	api     huma.API
 	guard   guard
 	hooks   places
@@ -188,7 +190,10 @@ func New(cfg Config) (*Server, error) {
 	s.adapter = newAdapter(s.mux)
 	s.api = huma.NewAPI(s.humaConfig(), s.adapter)
 	s.routes()
-	return s, s.plain()
+	if err := s.plain(); err != nil {
+		return nil, err
+	}
+	return s, s.access.Err(func(of access.Of) bool { return of != access.OfWorker && of != access.OfNode })
 }
 
 // Handler answers requests. It may be used without a socket.

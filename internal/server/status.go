@@ -52,14 +52,14 @@ func (s *Server) plain() error {
 	if err != nil {
 		return err
 	}
-	s.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]bool{"live": true}) })
-	s.mux.HandleFunc("GET /readyz", s.readyz)
-	s.mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+	outside(s, "/livez", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]bool{"live": true}) })
+	outside(s, "/readyz", s.readyz)
+	outside(s, "/version", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, api.ServerVersion{Version: s.cfg.Version, API: api.APIVersion, GoVersion: runtime.Version()})
 	})
-	s.mux.Handle("GET /metrics", s.metrics.handler())
+	outside(s, "/metrics", s.metrics.handler().ServeHTTP)
 	tag := tagOf(sha256.Sum256(doc))
-	s.mux.HandleFunc("GET "+openAPIPath, func(w http.ResponseWriter, r *http.Request) {
+	outside(s, openAPIPath, func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Type", "application/vnd.oai.openapi+json;version=3.1")
 		h.Set("ETag", tag)
@@ -70,10 +70,22 @@ func (s *Server) plain() error {
 		}
 		_, _ = w.Write(doc) // the client is gone
 	})
-	s.mux.Handle("GET "+docsPath, page)
+	outside(s, docsPath, page.ServeHTTP)
 	// A browser gets the page here, if there is one; every other client is sent to the documentation.
-	s.mux.Handle("GET /{$}", http.RedirectHandler(docsPath, http.StatusFound))
+	outside(s, "/", http.RedirectHandler(docsPath, http.StatusFound).ServeHTTP)
+	// The page takes these before the mux sees them. Without a page they are not there.
+	s.access.Take(http.MethodGet, assetsPath+"{file...}")
+	s.access.Take(http.MethodGet, "/{path...}")
 	return nil
+}
+
+// outside registers a route outside of the versioned interface.
+func outside(s *Server, path string, h http.HandlerFunc) {
+	s.access.Take(http.MethodGet, path)
+	if path == "/" {
+		path = "/{$}"
+	}
+	s.mux.HandleFunc(http.MethodGet+" "+path, h)
 }
 
 // stuckMax is for how long the writer, or the broker of slots, may complete no turn while work waits, before

@@ -1,0 +1,113 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/server"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/memory"
+)
+
+// TestMatrix calls every route of every listener as each kind of caller, through the gate and the guard of a node, and
+// compares the answers with the table that people review. 204 is a call that reached its handler.
+func TestMatrix(t *testing.T) {
+	st := memory.New(memory.Options{})
+	token := func(kind, name string, expires int64) (string, int64) {
+		secret := auth.NewSecret(kind)
+		hash, err := auth.HashSecret(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := store.Token{Kind: kind, Name: name, Hash: hash}
+		if expires != 0 {
+			row.Expires = 1
+		}
+		if row, err = st.AddToken(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+		return "Bearer " + secret, row.ID
+	}
+	api, _ := token(store.TokenAPI, "ann", 0)
+	worker, _ := token(store.TokenWorker, "w1", 0)
+	node, _ := token(store.TokenNode, "n1", 0)
+	odd, _ := token("odd", "odd", 0)
+	expired, _ := token(store.TokenAPI, "old", 1)
+	revoked, id := token(store.TokenAPI, "gone", 0)
+	if err := st.RevokeToken(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	reached := server.Guarded("skein.example:8080", true, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	door := func(required bool) http.Handler {
+		return auth.New(auth.Config{Store: st, Required: required, Route: new(Node).route, Refusals: 1 << 30,
+			Log: slog.New(slog.DiscardHandler)}).Wrap(reached)
+	}
+	open, loopback := door(true), door(false)
+	callers := []struct {
+		name  string
+		door  http.Handler
+		shows string
+		from  string // an origin
+	}{
+		{"nobody", open, "", ""}, {"api", open, api, ""}, {"worker", open, worker, ""}, {"node", open, node, ""}, {"odd", open, odd, ""},
+		{"expired", open, expired, ""}, {"revoked", open, revoked, ""}, {"unknown", open, "Bearer " + auth.NewSecret("api"), ""},
+		{"foreign", open, api, "https://evil.example"}, {"local", loopback, "", ""}, {"localworker", loopback, worker, ""},
+		{"localforeign", loopback, "", "https://evil.example"},
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-70s", "route")
+	for _, c := range callers {
+		fmt.Fprintf(&b, " %s", c.name)
+	}
+	value := regexp.MustCompile(`\{[a-z]+(\.\.\.)?\}`)
+	rows := append(access.Table(), access.Row{Method: "POST", Path: "/nothing"}, access.Row{Method: "PUT", Path: "/internal/v1/report"},
+		access.Row{Method: "POST", Path: "/internal/v1/nothing"}, access.Row{Method: "POST", Path: "/internal/v1%2Freport"},
+		access.Row{Method: "POST", Path: home1})
+	for _, row := range rows {
+		fmt.Fprintf(&b, "\n%-70s", row.Method+" "+row.Path)
+		for _, c := range callers {
+			r := httptest.NewRequest(row.Method, value.ReplaceAllString(row.Path, "x"), nil)
+			r.Host = "skein.example:8080"
+			if c.shows != "" {
+				r.Header.Set("Authorization", c.shows)
+			}
+			if c.from != "" {
+				r.Header.Set("Origin", c.from)
+			}
+			w := httptest.NewRecorder()
+			c.door.ServeHTTP(w, r)
+			fmt.Fprintf(&b, " %-*d", len(c.name), w.Code)
+		}
+	}
+	var lines []string
+	for line := range strings.SplitSeq(b.String(), "\n") {
+		lines = append(lines, strings.TrimRight(line, " "))
+	}
+	got, file := strings.Join(lines, "\n")+"\n", filepath.Join("testdata", "matrix.txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (go test ./internal/app -run TestMatrix -update writes it):\n%s", file, got)
+	}
+}
+
+// home1 is a path whose text, decoded, is that of a worker's call, though it is another path.
+const home1 = "/skein.worker.v1.Workers%2FRegister"
