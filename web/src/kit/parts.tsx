@@ -160,7 +160,8 @@ export function Copy({ text, label = 'Copy' }: { text: string; label?: string })
 export function Command({ text }: { text: string }) {
   return (
     <div className="command">
-      <code>{text}</code>
+      {/* A long command is scrolled, also by keys. */}
+      <code tabIndex={0}>{text}</code>
       <Copy text={text} label="Copy the command" />
     </div>
   )

@@ -4,7 +4,7 @@ import type { Run, Task } from '../api/types'
 export type Difference = { what: string; a: string; b: string }
 
 const shown = (value: unknown) =>
-  value === undefined ? '–' : typeof value === 'string' ? value : JSON.stringify(value)
+  value === undefined ? '–' : typeof value === 'string' && value !== '' ? value : JSON.stringify(value)
 
 /** Lists the parameters that differ. */
 export function paramChanges(a: Run, b: Run): Difference[] {

@@ -41,7 +41,8 @@ test('the task that failed comes first, then other states, then what took longer
 
 test('parameters that differ, also where one run has none', () => {
   const run = (params: Record<string, unknown> | null) => ({ params }) as Run
-  expect(paramChanges(run({ day: 'x', n: 1 }), run({ day: 'x', n: '1', more: [1] }))).toEqual([
+  expect(paramChanges(run({ day: 'x', n: 1 }), run({ day: '', n: '1', more: [1] }))).toEqual([
+    { what: 'day', a: 'x', b: '""' },
     { what: 'more', a: '–', b: '[1]' },
     { what: 'n', a: '1', b: '1' },
   ])
