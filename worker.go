@@ -131,7 +131,7 @@ func Permanent(err error) error {
 
 // Why the context of a handler has ended: context.Cause of it.
 var (
-	ErrStopped  = errors.New("the attempt was told to stop")
+	ErrStopped  = errors.New("the attempt was ordered to stop")
 	ErrTimedOut = errors.New("the attempt has run for as long as its timeout")
 	// ErrFenced: the attempt is another worker's by now. Whatever the handler returns is discarded.
 	ErrFenced = errors.New("the attempt was taken from this worker")

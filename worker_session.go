@@ -390,7 +390,7 @@ func (s *session) watch(ctx context.Context) {
 		over := s.handler != 0 && s.running > 0 && s.lag > 0 && time.Since(s.heard) > s.lag*leasePerLagNum/leasePerLagDen
 		s.mu.Unlock()
 		if over {
-			s.log.Error("no node has answered for as long as the lease; handlers are told to end")
+			s.log.Error("no node has answered for the length of the lease; task functions are ordered to end")
 			s.cancelAll(ErrCutOff)
 			wait(ctx, pauseMax)
 		}
@@ -436,7 +436,7 @@ func (s *session) drain() {
 	if s.quiet(s.w.o.Drain) {
 		return
 	}
-	s.log.Warn("the time to drain is over; handlers are told to end")
+	s.log.Warn("the time to drain has passed; task functions are ordered to end")
 	s.cancelAll(ErrDraining)
 	if !s.quiet(lastMax) {
 		s.log.Error("handlers do not end although their context has; their attempts are done again while they still run")

@@ -8,7 +8,7 @@ type Queue struct {
 	Order    string  `json:"order" doc:"fifo or priority."`
 	Overflow string  `json:"overflow" doc:"What becomes of a run for which there is no place now: wait, skip or fail."`
 	Rate     *string `json:"rate" doc:"Most runs that get a place: N/s, N/m or N/h, of all keys together, spread evenly; null: any number."`
-	State    string  `json:"state" doc:"active, paused (nobody gets a place, who comes waits) or draining (who waits gets one, who comes is sent away)."`
+	State    string  `json:"state" doc:"active, paused (no run gets a queue slot, new runs wait) or draining (queued runs are admitted, new ones rejected)."`
 	User     *string `json:"user" doc:"Who paused or drains it."`
 	Reason   *string `json:"reason"`
 	Until    *Time   `json:"until" format:"date-time" doc:"Then it is active again by itself; null: when somebody resumes it."`

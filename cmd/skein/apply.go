@@ -106,7 +106,7 @@ func (c *cli) applyEach(ctx context.Context, s *session, defs []*definition) err
 		a, err := d.apply(ctx, s)
 		if err != nil {
 			for i := range applied {
-				c.say("%s: version %s stands, %s", applied[i].Workflow.Workflow, versionText(&applied[i].Workflow), changed(applied[i].Changed))
+				c.say("%s: version %s is applied, %s", applied[i].Workflow.Workflow, versionText(&applied[i].Workflow), changed(applied[i].Changed))
 			}
 			return err
 		}

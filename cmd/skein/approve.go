@@ -12,7 +12,7 @@ func (c *cli) taskApproveCmd() *cobra.Command {
 	var in api.ApproveRequest
 	cmd := &cobra.Command{
 		Use: "approve RUN/TASK", Short: "Say yes or no to a task that waits for a person",
-		Long:    "Approves a task that waits for a person; with --reject it fails. Who may is said in the workflow file.\n" + runRefHelp,
+		Long:    "Approves a task that waits for a person; with --reject it fails. The workflow file says who may decide.\n" + runRefHelp,
 		Example: "  skein task approve release@latest/sign-off --comment \"checked the report\"\n  skein task approve release@latest/sign-off --reject --comment \"wrong day\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {

@@ -24,7 +24,7 @@ func (c *cli) backfillCmd() *cobra.Command {
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(c.backfillCreateCmd(), c.backfillListCmd(), c.backfillGetCmd(), c.backfillWatchCmd(), c.backfillRunsCmd(),
-		c.backfillVerbCmd("pause", "Pause a backfill: it starts nothing more, what runs goes on", (*skein.Client).PauseBackfill),
+		c.backfillVerbCmd("pause", "Pause a backfill: it starts no more runs; active runs continue", (*skein.Client).PauseBackfill),
 		c.backfillVerbCmd("resume", "Resume a paused backfill where it stood", (*skein.Client).ResumeBackfill),
 		c.backfillVerbCmd("cancel", "Cancel a backfill: runs that wait are stopped, those that have begun go on", (*skein.Client).CancelBackfill))
 	return cmd
@@ -91,7 +91,7 @@ func (c *cli) backfillListCmd() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&q.State, "state", "", "only in this state: running | paused | cancelled | done")
-	f.IntVar(&q.Limit, "limit", 50, "at most so many; 0: all")
+	f.IntVar(&q.Limit, "limit", 50, "at most this number; 0: all")
 	f.BoolVar(&all, "all", false, "all of them")
 	c.emptyIsFine(cmd)
 	return cmd
@@ -139,7 +139,7 @@ func withBackfill(f func(ctx context.Context, s *session, id int64) error) func(
 
 func (c *cli) backfillGetCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "get BACKFILL", Short: "Show a backfill: what was asked, how it stands", Long: "Shows a backfill.\n" + backfillRefHelp,
+		Use: "get BACKFILL", Short: "Show a backfill: its request and its state", Long: "Shows a backfill.\n" + backfillRefHelp,
 		Example: "  skein backfill get nightly-orders@latest\n  skein backfill get 17 -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.reading(withBackfill(func(ctx context.Context, s *session, id int64) error {
@@ -273,7 +273,7 @@ func (w *waiter) awaitBackfill(ctx context.Context, id int64) error {
 		}
 	}
 	if errors.Is(err, errTimedOut) || errors.Is(err, errInterrupted) {
-		w.c.say("the backfill goes on; end it: skein backfill cancel %d", id)
+		w.c.say("the backfill continues; to end it: skein backfill cancel %d", id)
 		w.disconnect() // the caller did not ask to wait for its runs again
 		return err
 	}

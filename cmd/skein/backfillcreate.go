@@ -66,7 +66,7 @@ in a backfill, whatever happens to the server meanwhile. What is still to come i
 	fl.StringVar(&f.key, "key", "", "idempotency key: the same key makes one backfill only")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "only say what would be started")
 	fl.BoolVar(&f.wait, "wait", false, "wait for the end: exit 10 if a run did not succeed, 11 if it was cancelled")
-	fl.DurationVar(&f.timeout, "timeout", 0, "with --wait: no longer than this (exit 8); the backfill goes on")
+	fl.DurationVar(&f.timeout, "timeout", 0, "with --wait: no longer than this (exit 8); the backfill continues")
 	fl.BoolVar(&f.yes, "yes", false, fmt.Sprintf("do not ask, for more than %d runs", surelyMax))
 	return cmd
 }

@@ -27,7 +27,7 @@ const benchNodesMax = 8
 func (c *cli) benchCmd() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
-		Use: "bench", Short: "Measure this machine: tasks per second beside the raw limit of the disk and the store",
+		Use: "bench", Short: "Measure this machine: tasks per second, compared with the raw limit of the disk and the store",
 		Long: `Runs tasks that do nothing through the real path, durably, and measures the raw limit of the same disk and store
 in the same run. With --store postgres it works in a schema of its own in the database of --db (or the setting db), and drops
 it at the end; a benchmark that is killed leaves one behind that is called skein_bench_…. Shapes: single, chain:N, fan:N (1 → N → 1), dag9, wide:N, shell:N (real processes with logs,
@@ -47,10 +47,10 @@ the listener of a whole node, with a token, in turn with a route that does nothi
 	fl.StringVar(&f.shape, "shape", "single", "single | chain:N | fan:N | dag9 | wide:N | shell:N | all | http")
 	fl.IntVar(&f.runs, "runs", 0, "number of runs (default depends on the shape)")
 	fl.IntVar(&f.workflows, "workflows", 4, "workflows that the runs are spread over")
-	fl.IntVar(&f.history, "history", 0, "finished tasks that lie in the database before the measurement")
+	fl.IntVar(&f.history, "history", 0, "finished tasks in the database before the measurement")
 	fl.BoolVar(&f.cold, "cold", false, "measure the first runs of a new process, instead of warming up with as many (at most 20,000 tasks)")
 	fl.IntVar(&f.nodes, "nodes", 1, "schedulers at once, each with its share of the workflows (postgres only)")
-	fl.IntVar(&f.triggers, "triggers", 0, "measure schedules instead: so many stored ones")
+	fl.IntVar(&f.triggers, "triggers", 0, "measure schedules instead: with this number of stored ones")
 	fl.IntVar(&f.due, "due", 10_000, "with --triggers: how many of them are due")
 	fl.DurationVar(&f.within, "within", 0, "with --triggers: the span over which those are due (default all in the same second)")
 	nodeFlags(cmd)

@@ -88,7 +88,7 @@ CPU is in cores, such as 2 or 0.5, or thousandths of one, such as 500m.`,
 
 func classRequest(cpu, memory string) (def api.ClassRequest, err error) {
 	if cpu == "" && memory == "" {
-		return def, usage("what does it take? --cpu, --memory, or both")
+		return def, usage("give the resources of the class: --cpu, --memory, or both")
 	}
 	if cpu != "" {
 		number, milli := strings.CutSuffix(cpu, "m")
@@ -109,7 +109,7 @@ func classRequest(cpu, memory string) (def api.ClassRequest, err error) {
 
 func (c *cli) classDeleteCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete CLASS", Short: "Remove a resource class; what was applied with it stays as it is",
+		Use: "delete CLASS", Short: "Remove a resource class; applied workflows keep its numbers",
 		Example: "  skein class delete heavy",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {

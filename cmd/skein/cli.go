@@ -124,7 +124,7 @@ func (c *cli) knownTopics(root *cobra.Command) {
 	help.RunE = func(cmd *cobra.Command, args []string) error {
 		c.entered = true
 		if of, rest, err := root.Find(args); err != nil || len(rest) > 0 && of.HasSubCommands() {
-			return hint(usage("unknown command %q", strings.Join(args, " ")), "what there is: skein help")
+			return hint(usage("unknown command %q", strings.Join(args, " ")), "for a list of commands: skein help")
 		}
 		show(cmd, args)
 		return nil
@@ -201,7 +201,7 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("lease", "", "how long running tasks outlive a server that is gone or frozen (default 15s)")
 	f.String("drain", "", "how long a shutdown waits for running attempts (default 1m)")
 	f.String("retention-age", "", "finished runs are kept that long, unless their workflow says otherwise; 0: for ever (default 90d)")
-	f.String("retention-runs", "", "and so many of each workflow (default 1000)")
+	f.String("retention-runs", "", "and this number for each workflow (default 1000)")
 	f.String("tls-cert", "", "PEM file of the certificate to show; with it, and a token, the node may listen beyond loopback")
 	f.String("tls-key", "", "PEM file of its key")
 	f.String("connections-per-address", "", "connections of one address that are served before they show a token (default 64)")

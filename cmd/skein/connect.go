@@ -65,7 +65,7 @@ func (c *cli) private(server string) error {
 	if err != nil || u.Scheme != "http" || c.cfg.APIToken == "" || c.cfg.Plaintext || app.IsLoopback(u.Hostname()) {
 		return nil // the place of use reports an invalid URL
 	}
-	return hint(usage("--server %s: the token would pass in plain text to another machine, and whoever reads it can use it", server),
+	return hint(usage("--server %s: the token would pass in plain text to another machine, and anyone who reads it can use it", server),
 		"ask it by its address with https://, go through an SSH tunnel, or allow it on a network that no one else can read: --insecure-plaintext")
 }
 

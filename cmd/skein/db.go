@@ -27,8 +27,8 @@ An SQLite file belongs to the node that holds its data folder; a PostgreSQL sche
 
 func (c *cli) dbStatusCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Show engine, place, format, size, runs, and who works on it",
-		Long:    "Looks at the database without changing it, also beside running nodes and whatever its format.",
+		Use: "status", Short: "Show engine, location, format, size, runs and nodes of the database",
+		Long:    "Looks at the database without changing it, also while nodes run, and whatever its format.",
 		Example: "  skein db status\n  skein db status --db 'postgres://skein@db/skein' -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.do(func(ctx context.Context, _ []string) error {

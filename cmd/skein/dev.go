@@ -179,7 +179,7 @@ Try, in another terminal:
   %[1]s run timezones                 a real report, as CSV and as a page
   %[1]s schedule next                 what starts by itself, and when
   %[1]s status                        and: %[1]s run list, %[1]s logs hello@latest, %[1]s explain RUN
-Ctrl-C ends the server; what was accepted goes on at the next start.
+Ctrl-C ends the server; accepted runs continue at the next start.
 `, me)
 	return err
 }

@@ -64,7 +64,7 @@ func (c *cli) ledgerCmd(q *fireQuery, cmd *cobra.Command) *cobra.Command {
 	f.StringVar(&q.since, "since", "", "only since T")
 	f.StringVar(&q.until, "until", "", "only until T; a date is part of it")
 	f.StringVar(&q.zone, "timezone", "", "whose days dates are (default UTC)")
-	f.IntVar(&q.limit, "limit", firesDefault, "at most so many lines; 0: all")
+	f.IntVar(&q.limit, "limit", firesDefault, "at most this number of lines; 0: all")
 	f.BoolVar(&q.all, "all", false, "all of them")
 	f.BoolVar(&q.system, "system", false, systemHelp)
 	c.emptyIsFine(cmd)

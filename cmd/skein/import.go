@@ -48,7 +48,7 @@ type imported struct {
 func (c *cli) importCrontabCmd() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
-		Use: "crontab FILE|-", Short: "Make a workflow of each line of a crontab, with a report of what is not the same",
+		Use: "crontab FILE|-", Short: "Make a workflow of each line of a crontab, with a report of the differences",
 		Long: `Makes a workflow of each line of a crontab that runs something; - is stdin. The workflows go to stdout, the
 report to stderr: line by line what was converted, approximated (and what is different) or dropped (and why).
 --out writes a file for each, --apply gives them to the server. Nothing that is there is replaced without --force.

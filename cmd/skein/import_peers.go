@@ -24,7 +24,7 @@ Exit code: 0 also if something was dropped, 6 if not one workflow came out, 5 if
 func (c *cli) importDaguCmd() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
-		Use: "dagu FILE|-", Short: "Make workflows of a file of Dagu, with a report of what is not the same",
+		Use: "dagu FILE|-", Short: "Make workflows of a file of Dagu, with a report of the differences",
 		Long:    "Makes a workflow of each DAG of a file of Dagu; " + importLong,
 		Example: "  skein import dagu etl.yaml\n  skein import dagu etl.yaml --out workflows\n  skein import dagu - --apply --dry-run < etl.yaml",
 		Args:    cobra.ExactArgs(1),
@@ -39,7 +39,7 @@ func (c *cli) importDaguCmd() *cobra.Command {
 func (c *cli) importArgoCmd() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
-		Use: "argo FILE|-", Short: "Make workflows of a file of Argo Workflows, with a report of what is not the same",
+		Use: "argo FILE|-", Short: "Make workflows of a file of Argo Workflows, with a report of the differences",
 		Long: "Makes a workflow of each Workflow, WorkflowTemplate and CronWorkflow of a file of Argo Workflows; " + importLong + `
 
 Tasks run as processes of a node: there is no container runtime. --containers drop (the default) drops templates that

@@ -24,7 +24,7 @@ func (c *cli) initCmd() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use: "init [FILE]", Short: "Write a first workflow, with comments, and the schema for editors",
-		Long:    "Writes a commented workflow (default workflow.yaml) and beside it " + schemaFile + ", from which editors complete.",
+		Long:    "Writes a commented workflow (default workflow.yaml) and, in the same folder, " + schemaFile + ", from which editors complete.",
 		Example: "  skein init\n  skein init jobs/report.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: c.do(func(_ context.Context, args []string) error {

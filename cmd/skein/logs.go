@@ -56,7 +56,7 @@ print what moves the cursor or writes the clipboard; --raw shows all bytes. ` + 
 	f.BoolVarP(&follow, "follow", "f", false, "go on until the end")
 	f.IntVar(&attempt, "attempt", 0, "of this attempt (default the newest)")
 	f.BoolVar(&raw, "raw", false, "on a terminal, too, show all bytes that a task printed")
-	f.Int64Var(&last, "tail-bytes", 0, "only the last so many bytes")
+	f.Int64Var(&last, "tail-bytes", 0, "only this number of bytes from the end")
 	return cmd
 }
 

@@ -17,13 +17,13 @@ import (
 
 func (c *cli) nodeCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "node", Short: "The nodes of a cluster: who is there, what they own, and taking one out of service",
+		Use: "node", Short: "The nodes of a cluster: list them with their shards, and take one out of service",
 		Example: "  skein node list\n  skein node drain n2 --wait",
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(c.nodeListCmd(), c.nodeGetCmd(), c.nodeDrainCmd(), c.nodeMoveCmd(),
 		c.nodeVerbCmd("cordon", "Give a node no shard, and take away those it has; what runs there finishes",
-			"The order stands until skein node uncordon, also when the node starts again.", (*skein.Client).Cordon),
+			"The order holds until skein node uncordon, also when the node starts again.", (*skein.Client).Cordon),
 		c.nodeVerbCmd("uncordon", "Give a node shards again", "It undoes cordon and drain, also of a node that is away.", (*skein.Client).Uncordon),
 		c.nodeStopCmd(), c.nodeStartCmd(), c.nodeLogLevelCmd())
 	return cmd
@@ -72,7 +72,7 @@ func nodeLag(n api.Node) string {
 
 func (c *cli) nodeListCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List who is there, with load, shards and lag",
+		Use: "list", Aliases: []string{"ls"}, Short: "List the nodes, with load, shards and lag",
 		Long: `Lists the nodes. SLOTS are busy and all; LAG is the time since a node's last sign of life, which it gives every --heartbeat;
 after a silence of --lag it counts as dead. Its STATE is active, or cordoned (it gets no shard), drained (cordoned, and
 nothing is left to wait for), stopped (skein node stop), leaving.`,
@@ -188,9 +188,9 @@ func (c *cli) nodeDrainCmd() *cobra.Command {
 	var wait bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use: "drain NODE", Short: "Cordon a node, and with --wait wait until nothing runs there any more",
-		Long: `Gives a node no shard and takes away those it has: other nodes advance their runs. What runs there finishes. When the node
-is drained its process can be ended without loss. The order stands until skein node uncordon, also when the node starts again.`,
+		Use: "drain NODE", Short: "Cordon a node, and with --wait wait until nothing runs there",
+		Long: `Marks a node unschedulable and moves its shards away: other nodes advance their runs. Running attempts finish. When the node
+is drained its process can be ended without loss. The order holds until skein node uncordon, also when the node starts again.`,
 		Example: "  skein node drain n2 --wait\n  skein node drain n2 --wait --timeout 10m",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
@@ -223,7 +223,7 @@ func (c *cli) drained(ctx context.Context, s *session, n api.Node, timeout time.
 			return n, hint(&said{errConflict, "node " + n.Name + " was uncordoned in between"}, "skein node drain "+n.Name)
 		}
 		if timeout > 0 && time.Since(began) > timeout {
-			return n, hint(&said{errTimedOut, fmt.Sprintf("node %s is not drained after %v", n.Name, timeout)}, "what runs there: skein task list --state running")
+			return n, hint(&said{errTimedOut, fmt.Sprintf("node %s is not drained after %v", n.Name, timeout)}, "to see what runs there: skein task list --state running")
 		}
 		select {
 		case <-ctx.Done():
@@ -283,7 +283,7 @@ func (c *cli) nodeStopCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "stop [NODE]", Short: "Stop the scheduler of a node, or of the whole cluster: runs wait, their attempts finish",
 		Long: `Stops advancing runs: on one node, whose shards go to the others, or in the whole cluster. Then nothing starts and nothing
-fires; attempts that run finish and their nodes keep the results; new runs are accepted and wait. The order stands until
+fires; attempts that run finish and their nodes keep the results; new runs are accepted and wait. The order holds until
 skein node start, also when nodes start again.`,
 		Example: "  skein node stop n2\n  skein node stop --yes",
 		Args:    cobra.MaximumNArgs(1),

@@ -20,8 +20,8 @@ func (c *cli) queueCmd() *cobra.Command {
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(c.queueListCmd(), c.queueGetCmd(), c.queueSetCmd(), c.queueDeleteCmd(),
-		c.queueStateCmd("pause", "Pause a queue: nobody gets a place, who comes waits", (*skein.Client).PauseQueue),
-		c.queueStateCmd("drain", "Drain a queue: who waits gets a place, who comes is sent away", (*skein.Client).DrainQueue),
+		c.queueStateCmd("pause", "Pause a queue: no run gets a queue slot, new runs wait", (*skein.Client).PauseQueue),
+		c.queueStateCmd("drain", "Drain a queue: admit queued runs, reject new ones", (*skein.Client).DrainQueue),
 		c.queueResumeCmd())
 	return cmd
 }
@@ -141,10 +141,10 @@ func (c *cli) queueSetCmd() *cobra.Command {
 	var limit int32
 	var want api.QueueRequest
 	cmd := &cobra.Command{
-		Use: "set QUEUE", Short: "Make a queue, or change what is given of one",
+		Use: "set QUEUE", Short: "Make a queue, or change the given settings of one",
 		Long: `Makes a named queue, or changes of it what is given here. Runs name it by queue: of their workflow or trigger,
 tasks by their own: runs and tasks are counted apart, each up to the limit, and tasks always wait. A change
-holds at once: a higher limit lets runs through that wait; under a lower one those that have a place go on. --per-key is CEL
+holds at once: a higher limit admits waiting runs; under a lower one the admitted runs continue. --per-key is CEL
 over params and trigger.time: each value has a line and a limit of its own. --rate counts the whole queue, spread evenly.`,
 		Example: "  skein queue set etl --limit 5\n  skein queue set api --limit 2 --per-key params.customer --rate 10/s --order priority",
 		Args:    cobra.ExactArgs(1),
@@ -152,7 +152,7 @@ over params and trigger.time: each value has a line and a limit of its own. --ra
 	f := cmd.Flags()
 	f.Int32Var(&limit, "limit", 0, "most runs that have a place at a time, for each key; 0: any number")
 	f.StringVar(&want.PerKey, "per-key", "", "expression whose values have lines of their own; \"\": one line")
-	f.StringVar(&want.Order, "order", "fifo", "fifo | priority: who is next")
+	f.StringVar(&want.Order, "order", "fifo", "fifo | priority: which run is next")
 	f.StringVar(&want.Overflow, "overflow", "wait", "wait | skip | fail: what becomes of a run for which there is no place")
 	f.StringVar(&want.Rate, "rate", "", "most runs that get a place: N/s, N/m or N/h; \"\": any number")
 	cmd.RunE = c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -212,8 +212,8 @@ func (c *cli) queueStateCmd(verb, short string, do func(*skein.Client, context.C
 			return c.queueTable([]api.Queue{q})
 		})),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who wait")
-	cmd.Flags().StringVar(&until, "until", "", "resume it by itself then; T; default: when somebody does")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown for waiting runs")
+	cmd.Flags().StringVar(&until, "until", "", "resume it by itself then; T; default: on skein queue resume")
 	return cmd
 }
 
@@ -253,7 +253,7 @@ func (c *cli) lockCmd() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the locks that runs hold",
 		Long: `Lists the named locks that runs hold. TOKEN is what their tasks see as SKEIN_LOCK_TOKEN: it is greater at every grant, so
-that what a lock protects can refuse whoever comes with a smaller one.`,
+the protected system can refuse a request with a smaller one.`,
 		Example: "  skein lock list\n  skein lock list -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {

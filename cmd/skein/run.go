@@ -61,7 +61,7 @@ Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops
 	fl.StringVar(&f.key, "key", "", "idempotency key: the same key starts one run only")
 	fl.StringVar(&f.from, "from", "", "begin at this task: what does not depend on it counts as skipped")
 	fl.Int32Var(&f.version, "version", 0, "version of the workflow (default the current one)")
-	fl.DurationVar(&f.timeout, "timeout", 0, "wait no longer than this (exit 8); the run goes on")
+	fl.DurationVar(&f.timeout, "timeout", 0, "wait no longer than this (exit 8); the run continues")
 	listenFlag(cmd)
 	nodeFlags(cmd)
 	cmd.AddCommand(c.runListCmd(), c.runGetCmd(), c.runWatchCmd(), c.runEventsCmd(),
@@ -198,7 +198,7 @@ func (c *cli) start(ctx context.Context, arg string, named bool, f *runFlags) er
 // detached returns after the acceptance: the run is on the disk.
 func (c *cli) detached(ctx context.Context, w *waiter, run *api.Run) error {
 	if w.s.node != nil {
-		c.say("accepted, but no server holds %s: it goes on when one starts (skein server)", c.cfg.Data)
+		c.say("accepted, but no server holds %s: the run continues when one starts (skein server)", c.cfg.Data)
 	} else {
 		c.say("accepted; watch it: skein run watch %s", run.ID)
 	}

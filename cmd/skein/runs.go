@@ -118,7 +118,7 @@ func (c *cli) runListCmd() *cobra.Command {
 	f.StringVar(&q.Text, "search", "", "only with this text in the id, workflow, key, user, cause or message")
 	f.StringVar(&since, "since", "", "only started since: a length of time (24h) or an RFC 3339 instant")
 	f.StringVar(&until, "until", "", "only started before: a length of time (24h) or an RFC 3339 instant")
-	f.IntVar(&q.Limit, "limit", 50, "at most so many; 0: all")
+	f.IntVar(&q.Limit, "limit", 50, "at most this number; 0: all")
 	f.BoolVar(&all, "all", false, "all of them")
 	f.BoolVar(&q.System, "system", false, systemHelp)
 	c.emptyIsFine(cmd)
@@ -286,7 +286,7 @@ func (c *cli) forWatching(ctx context.Context, ref string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.say("no server holds %s: the run goes on in this process", c.cfg.Data)
+	c.say("no server holds %s: the run continues in this process", c.cfg.Data)
 	return c.forWriting(ctx, false)
 }
 

@@ -25,7 +25,7 @@ type verbFlags struct {
 
 const verbHelp = `
 Without RUN, by --workflow, --state, --user, --since or --all: several runs; --dry-run shows which. Several need --yes where
-nobody can be asked.`
+skein cannot ask.`
 
 // verbCmd is stop, kill, pause or resume: one run without a question, several with --yes.
 func (c *cli) verbCmd(name, short string, do verb) *cobra.Command {

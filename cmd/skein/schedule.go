@@ -273,7 +273,7 @@ its rules say no to is recorded as skipped and starts nothing (exit 11).
 	fl.StringVar(&f.key, "key", "", "idempotency key: the same key fires once only")
 	fl.BoolVarP(&f.detach, "detach", "d", false, "return when the fire is recorded")
 	fl.BoolVarP(&f.follow, "follow", "f", false, "show what the tasks print, on stderr")
-	fl.DurationVar(&f.timeout, "timeout", 0, "wait no longer than this (exit 8); the run goes on")
+	fl.DurationVar(&f.timeout, "timeout", 0, "wait no longer than this (exit 8); the run continues")
 	return cmd
 }
 

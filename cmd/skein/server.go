@@ -11,8 +11,8 @@ func (c *cli) serverCmd() *cobra.Command {
 		Use: "server", Short: "Start a server: API, scheduler and worker in one process",
 		Long: `Starts a server. It holds the data folder for as long as it lives; other commands find it there.
 
-TERM or Ctrl-C: nothing new is taken, running attempts may finish for --drain, then they are killed. What is
-unfinished goes on at the next start. A second signal ends the waiting.
+TERM or Ctrl-C: nothing new is taken, running attempts may finish for --drain, then they are killed. Unfinished
+runs continue at the next start. A second signal ends the waiting.
 
 HUP reads the settings again. log_level, pass_env, the settings of retention and the certificate take effect at once;
 the log names other settings that changed and need a restart. If a file has an error, nothing changes.

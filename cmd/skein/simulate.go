@@ -178,7 +178,7 @@ func simulatedChanges(sim *api.Simulation) (string, [][]string) {
 			rows = append(rows, []string{"", "gains    " + someInstants(ch.Gained)})
 		}
 	}
-	return "What the edit changes", rows
+	return "Changes by the edit", rows
 }
 
 func someInstants(all []api.Time) string {

@@ -17,8 +17,8 @@ func (c *cli) taskCmd() *cobra.Command {
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(c.taskListCmd(), c.taskGetCmd(), c.taskLogsCmd(), c.taskArtifactsCmd(), c.taskApproveCmd(),
-		c.taskVerbCmd("stop", "Stop a task; its run goes on, what needs it cannot run", taskStop),
-		c.taskVerbCmd("retry", "Run a task once more, now; also one that waits for its next try", taskRetry),
+		c.taskVerbCmd("stop", "Stop a task; its run continues, tasks that need it cannot run", taskStop),
+		c.taskVerbCmd("retry", "Run a task again, now; also one that waits for its next try", taskRetry),
 		c.taskVerbCmd("skip", "Have a task count as skipped", taskSkip), c.taskMarkCmd())
 	return cmd
 }

@@ -44,7 +44,7 @@ to each other. A node that listens beyond loopback asks every caller for one. A 
 	fl.StringVar(&f.kind, "kind", "api", "api | worker | node")
 	fl.StringVar(&f.name, "name", "", "on whose behalf calls with it are made (default the kind and the day)")
 	fl.StringVar(&f.expires, "expires", "90d", "how long it counts, such as 30d; never: until it is revoked")
-	fl.StringVar(&f.out, "out", "", "file to write it to, readable by nobody else, instead of showing it")
+	fl.StringVar(&f.out, "out", "", "file to write it to, readable by its owner only, instead of showing it")
 	notSettings(fl, "name")
 	return cmd
 }

@@ -13,7 +13,7 @@ import (
 func (c *cli) verifyCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "verify", Short: "Recount every invariant from the stored rows",
-		Long: `Recounts every invariant from the base tables, in one read snapshot, also beside a running server. Prints
+		Long: `Recounts every invariant from the base tables, in one read snapshot, also while a server runs. Prints
 {"violations":[]} and exits 0, or prints the list and exits 1.`,
 		Example: "  skein verify\n  skein verify --server http://node-1:8080\n  skein verify --db sqlite:/backup/skein.db",
 		Args:    cobra.NoArgs,

@@ -10,7 +10,7 @@ import (
 )
 
 func (c *cli) workerGroupCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "worker-group", Short: "Groups of workers: who is in which, and what is free", Example: "  skein worker-group list"}
+	cmd := &cobra.Command{Use: "worker-group", Short: "Groups of workers: their members and free slots", Example: "  skein worker-group list"}
 	needsVerb(cmd)
 	cmd.AddCommand(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the groups that tasks can choose",

@@ -178,7 +178,7 @@ func unpackClaim(b []byte) (*Claim, error) {
 	}
 	if u.bad || form != 1 || flags >= 2*claimKept || c.Stage >= claimStages || c.Level >= Levels || len(u.b) > 0 ||
 		c.Queue == "" && len(c.Locks) == 0 {
-		return nil, fmt.Errorf("what the run claims: %w", errPacked)
+		return nil, fmt.Errorf("claim of the run: %w", errPacked)
 	}
 	return c, nil
 }

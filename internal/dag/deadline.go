@@ -34,7 +34,7 @@ func (r *Run) startLate(ev *Event, now Now, fx *Effects) Verdict {
 		return Stale
 	}
 	row := AttemptRow{Run: r.ID, Task: t, State: AttemptFailed, Cause: CauseDeadline,
-		Message: fmt.Sprintf("was not handed over within %s of being ready", pol.StartDeadline)}
+		Message: fmt.Sprintf("was not assigned within %s of being ready", pol.StartDeadline)}
 	r.unlist(t)
 	if pol.WarnOnTimeout {
 		row.State = AttemptStopped

@@ -121,7 +121,7 @@ func UnpackFire(b []byte) (*Fire, error) {
 		f.Parent = u.parent()
 	}
 	if u.bad || form != 1 || flags >= fireFlags || len(u.b) > 0 {
-		return nil, fmt.Errorf("what started the run: %w", errPacked)
+		return nil, fmt.Errorf("start of the run: %w", errPacked)
 	}
 	return f, nil
 }

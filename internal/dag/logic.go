@@ -402,7 +402,7 @@ func (r *Run) deferredDue(t TaskID, p *task, now Now, fx *Effects) bool {
 	a = r.endLogical(p, now)
 	why := "waited for " + pol.Timeout.String() + " in vain"
 	if r.Graph.Kind(t) == Approval {
-		why = "nobody decided within " + pol.Timeout.String()
+		why = "no decision was made within " + pol.Timeout.String()
 	}
 	r.failLogical(t, a, CauseTimeout, why)
 	return true

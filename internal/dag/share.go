@@ -286,7 +286,7 @@ func UnpackClaims(b []byte) (*Claim, []Share, error) {
 		u.bad = u.bad || s.Queue == "" || s.Back > s.Got
 	}
 	if u.bad || len(u.b) > 0 || len(shares) == 0 {
-		return nil, nil, fmt.Errorf("what the tasks of the run claim: %w", errPacked)
+		return nil, nil, fmt.Errorf("claims of the tasks of the run: %w", errPacked)
 	}
 	return c, shares, nil
 }

@@ -411,7 +411,7 @@ func (r *Run) unmarkableForeach(ev *Event, p *task) string {
 		return fmt.Sprintf("task %s is what its instances make of it: tell them, such as %s", r.Graph.Name(ev.Task), r.Graph.instanceLike(f))
 	}
 	if _, ok := r.Graph.InstanceOf(ev.Task); ok && p.state == Skipped && r.Graph.retired(ev.Task) {
-		return fmt.Sprintf("task %s has no item any more: there is nothing to run it for", r.Graph.Name(ev.Task))
+		return fmt.Sprintf("task %s no longer has an item to run for", r.Graph.Name(ev.Task))
 	}
 	return ""
 }

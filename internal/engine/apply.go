@@ -229,7 +229,7 @@ func (w *writer) waits(r *dag.Run, ev *dag.Event) (_ *dag.Event, gated bool, err
 		return ev, false, err
 	case ev.Kind == dag.EvRecover || ev.Kind == dag.EvMark && r.State.Terminal():
 		if ev.Wait, err = w.shut(r); ev.Wait == "" && r.Claim != nil {
-			ev.Wait = "it asks anew for " + r.Claim.What()
+			ev.Wait = "it asks again for " + r.Claim.What()
 			return ev, false, err
 		}
 	}

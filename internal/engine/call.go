@@ -239,7 +239,7 @@ func (w *writer) catchUp(r *dag.Run) error {
 		awaited, _ = dag.ChildOf(a)
 	}
 	if awaited.Run != r.ID {
-		o.Intent, o.Reason = max(intent, dag.IntentStop), "its parent, run "+up.Run.String()+", does not wait for it any more"
+		o.Intent, o.Reason = max(intent, dag.IntentStop), "its parent, run "+up.Run.String()+", no longer waits for it"
 	}
 	if o.Intent != dag.IntentRun {
 		w.tx.fx.Orders = append(w.tx.fx.Orders, o)

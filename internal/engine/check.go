@@ -120,19 +120,19 @@ func holds(r *dag.Run, h *Held) bool {
 func (w *writer) fault(s *Suspect, before, r *dag.Run, f *found) (fault, why string) {
 	for i := range s.Lost {
 		if holds(r, &s.Lost[i]) {
-			return FaultReportLost, "who holds an attempt does not have it"
+			return FaultReportLost, "the holder of an attempt does not know it"
 		}
 	}
 	idle := r.Active() == 0
 	switch {
 	case len(f.lost) > 0:
-		return FaultHandlerGone, "who held an attempt is gone"
+		return FaultHandlerGone, "the holder of an attempt is gone"
 	case len(w.unsent(f.mine)) > 0:
-		return FaultUnclaimed, "an attempt that was handed over does not run; it is handed over again"
+		return FaultUnclaimed, "an assigned attempt does not run; it is dispatched again"
 	case idle && r.State > dag.RunWaiting && (r.Unsettled() == 0 && r.Graph != nil || r.Intent >= dag.IntentStop):
 		return FaultUnfinalised, "nothing was left to do, and the run had not ended"
 	case idle && (r.State == dag.RunSubmitted || r.State == dag.RunSplitting):
-		return FaultUnsubmitted, "nobody was making tasks of it"
+		return FaultUnsubmitted, "no handler was splitting the run"
 	case before == nil:
 		return FaultUnsubmitted, "its owner did not know it"
 	}
@@ -142,7 +142,7 @@ func (w *writer) fault(s *Suspect, before, r *dag.Run, f *found) (fault, why str
 		return FaultUnsubmitted, "its owner had it otherwise than its rows"
 	}
 	if idle && r.Unsettled() > 0 && s.Fault == FaultUnsubmitted && r.State == dag.RunRunning {
-		return FaultUnsubmitted, "something was to do, and nobody did it"
+		return FaultUnsubmitted, "a task was ready, and no attempt was made"
 	}
 	return "", ""
 }

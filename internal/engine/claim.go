@@ -29,7 +29,7 @@ func (w *writer) queueUp(r *dag.Run) (why string, d *denial, err error) {
 	if r.Intent == dag.IntentPause {
 		c.Stage = dag.ClaimNone
 		r.PutClaim(c)
-		return "it is paused, and stands in no line", nil, nil
+		return "it is paused and not queued", nil, nil
 	}
 	if c.Kept, err = w.mustKeep(r); err != nil {
 		return "", nil, err

@@ -274,7 +274,7 @@ func (e *Engine) explainHeld(v *RunView, t *TaskView, x *explaining) {
 	if t.State == dag.RetryWait && a.Cause == dag.CauseAsk {
 		x.add(Reason{Kind: "operator", Code: "lost_asks", Args: args{"task": t.Name},
 			Actions: on(v.ID, t.Name, "retry", "skip", "mark"),
-			What:    fmt.Sprintf("task %s lost its handler, and on_lost: ask has it wait for a person", t.Name),
+			What:    fmt.Sprintf("task %s lost its handler and waits for a person (on_lost: ask)", t.Name),
 			Since:   a.Finished, Unblocks: "skein task retry, skip or mark " + a.Run.String() + "/" + t.Name})
 		return
 	}
@@ -284,12 +284,12 @@ func (e *Engine) explainHeld(v *RunView, t *TaskView, x *explaining) {
 			What:  fmt.Sprintf("task %s failed (%s) and is tried again", t.Name, describe(&a.AttemptRow)),
 			Since: a.Finished, Unblocks: "time", Expected: a.RetryAt}
 		if a.State == dag.AttemptLost {
-			r.What = fmt.Sprintf("task %s was lost again (%s) and is handed over once more", t.Name, describe(&a.AttemptRow))
+			r.What = fmt.Sprintf("task %s was lost again (%s) and is dispatched again", t.Name, describe(&a.AttemptRow))
 			r.Unblocks = "time, or skein task retry " + a.Run.String() + "/" + t.Name
 			r.Code, r.Actions = "lost_again", on(v.ID, t.Name, "retry")
 		}
 		if v.Intent == dag.IntentPause { // no time can be given for the end of a pause
-			r.What += ", once its run goes on"
+			r.What += ", once its run continues"
 			r.Unblocks, r.Expected = "skein run resume "+v.ID.String(), 0
 			r.Actions = on(v.ID, "", "resume")
 			if a.RetryAt > x.now {

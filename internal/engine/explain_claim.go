@@ -33,7 +33,7 @@ func (e *Engine) explainClaim(ctx context.Context, v *RunView, x *explaining) er
 		}
 		holders, n, err := e.store.Holders(ctx, store.HolderQuery{Lock: name, First: holdersShown})
 		if err != nil {
-			return fromStore("read who has lock "+name, err)
+			return fromStore("read the holder of lock "+name, err)
 		}
 		if n > 0 {
 			x.add(Reason{Kind: "lock", Code: "lock_held", Args: args{"lock": name, "runs": n},
@@ -68,7 +68,7 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *explaining) er
 	}
 	holders, held, err := e.store.Holders(ctx, store.HolderQuery{Queue: c.Queue, Key: c.Key, First: holdersShown})
 	if err != nil {
-		return fromStore("read who has places in queue "+c.Queue, err)
+		return fromStore("read the holders of queue "+c.Queue, err)
 	}
 	now, err := e.store.Clock(ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (e *Engine) seat(ctx context.Context, views []RunView) error {
 	}
 	places, err := e.store.Places(ctx, &q)
 	if err != nil {
-		return fromStore("count who is in line", err)
+		return fromStore("count the queued runs", err)
 	}
 	for i, p := range places {
 		views[at[i]].Place = &p

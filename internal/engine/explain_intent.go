@@ -32,9 +32,9 @@ func (e *Engine) explainIntent(ctx context.Context, v *RunView, x *explaining) (
 		if v.Message != "" && (v.State != dag.RunStopped || v.Message != said.reason) {
 			what += " (" + v.Message + ")"
 		}
-		unblocks, verbs := "skein run rerun "+id+" starts it anew", []string{"rerun"}
+		unblocks, verbs := "skein run rerun "+id+" starts it as a new run", []string{"rerun"}
 		if v.State != dag.RunSucceeded && v.State != dag.RunSkipped && v.SplitAt != 0 && v.Cause != dag.CauseCorrupt {
-			unblocks = "skein run recover " + id + " does again what failed; skein run rerun starts it anew"
+			unblocks = "skein run recover " + id + " repeats what failed; skein run rerun starts it as a new run"
 			verbs = []string{"recover", "rerun"}
 		}
 		x.add(Reason{Kind: "ended", Code: "run_ended",

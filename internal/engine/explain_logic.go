@@ -80,7 +80,7 @@ func (e *Engine) explainDependent(ctx context.Context, v *RunView, g *dag.Graph,
 			r.What, r.Unblocks = fmt.Sprintf("task %s fails: %v", t.Name, err), "nothing"
 			r.Code, r.Args["why"] = "wait_fails", err.Error()
 		case is.Later == 0:
-			r.What, r.Unblocks = fmt.Sprintf("task %s waited for what is there now", t.Name), "the next look of its owner"
+			r.What, r.Unblocks = fmt.Sprintf("the condition of task %s is met", t.Name), "the next look of its owner"
 			r.Code = "wait_met"
 		default:
 			r.Kind, r.What, r.Holder, r.Unblocks = is.Why.Kind, fmt.Sprintf("task %s waits %s", t.Name, is.Why.What), is.Why.Holder, is.Why.Unblocks

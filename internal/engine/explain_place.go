@@ -183,7 +183,7 @@ func (e *Engine) turn(ctx context.Context, q wanting, there []store.Member) (str
 	}
 	members, shards, err := e.cluster.Members(ctx)
 	if err != nil {
-		return "", fromStore("list who is there", err)
+		return "", fromStore("list the members", err)
 	}
 	for i := range members {
 		for j := range shards {

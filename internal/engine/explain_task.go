@@ -31,15 +31,15 @@ func (e *Engine) explainStartBy(ctx context.Context, v *RunView, x *explaining, 
 		return nil
 	}
 	r := Reason{Kind: "start_deadline", Args: args{"task": name, "limit": first.Limit.String()},
-		What:  fmt.Sprintf("task %s fails if it is not handed over within %s of being ready", name, first.Limit),
-		Since: first.Due - dag.Micros(first.Limit.Microseconds()), Unblocks: "that it is handed over; at the instant expected it fails", Expected: first.Due}
+		What:  fmt.Sprintf("task %s fails if it is not assigned within %s of being ready", name, first.Limit),
+		Since: first.Due - dag.Micros(first.Limit.Microseconds()), Unblocks: "its assignment; at the instant expected it fails", Expected: first.Due}
 	switch {
 	case first.Said:
-		r.What = fmt.Sprintf("task %s was not handed over within %s of being ready; that was only recorded (on_timeout: warn)", name, first.Limit)
+		r.What = fmt.Sprintf("task %s was not assigned within %s of being ready; that was only recorded (on_timeout: warn)", name, first.Limit)
 		r.Unblocks, r.Expected, r.Code = "nothing needs to be done about that", 0, "start_late"
 	case first.Warns:
-		r.What = fmt.Sprintf("task %s is recorded as late if it is not handed over within %s of being ready (on_timeout: warn)", name, first.Limit)
-		r.Unblocks = "that it is handed over; at the instant expected that is recorded, and it waits on"
+		r.What = fmt.Sprintf("task %s is recorded as late if it is not assigned within %s of being ready (on_timeout: warn)", name, first.Limit)
+		r.Unblocks = "its assignment; at the instant expected that is recorded, and it waits on"
 	}
 	x.add(r)
 	return nil

@@ -82,7 +82,7 @@ func (w *writer) tell(r *dag.Run) error {
 	name := wf.Namespace + "/" + wf.Name
 	keys, err := w.e.store.Listening(context.Background(), name, hearingMax)
 	if err != nil {
-		return fromStore("read who listens to "+name, err)
+		return fromStore("read the followers of "+name, err)
 	}
 	if len(keys) > 0 || len(w.tx.written) == 0 { // the store does not know yet who begins to listen in this transaction
 		w.triggers.heard[r.Workflow] = len(keys) > 0

@@ -76,7 +76,7 @@ func (e *Engine) there(ctx context.Context) ([]store.Member, error) {
 		return []store.Member{{Name: e.cfg.Node, Slots: int32(e.cfg.Slots), Traits: t}}, nil
 	}
 	members, _, err := e.cluster.Members(ctx)
-	return members, fromStore("list who is there", err)
+	return members, fromStore("list the members", err)
 }
 
 // Unplaced describes tasks that no present member may run.
@@ -142,9 +142,9 @@ func (e *Engine) misplaced(ctx context.Context, v *RunView, x *explaining, ts ..
 			continue
 		}
 		first := x.g.Name(tasks[0])
-		what := "task " + first + " fits nobody who is there: "
+		what := "task " + first + " fits no present worker: "
 		if more := len(tasks) - 1; more > 0 {
-			what = fmt.Sprintf("task %s and %d more fit nobody who is there: ", first, more)
+			what = fmt.Sprintf("task %s and %d more fit no present worker: ", first, more)
 		}
 		since, err := e.momentOf(ctx, v, tasks[0], x)
 		if err != nil {
@@ -154,7 +154,7 @@ func (e *Engine) misplaced(ctx context.Context, v *RunView, x *explaining, ts ..
 			Args: args{"task": first, "tasks": len(tasks), "place": p.String(), "why": why}, What: what + why,
 			Since: since, Unblocks: e.unblocked(p)}
 		if strings.HasSuffix(why, noRoom) {
-			r.Unblocks, r.Code = "room on that disk: it goes on by itself", "no_disk"
+			r.Unblocks, r.Code = "room on that disk; it then continues by itself", "no_disk"
 		}
 		x.add(r)
 	}

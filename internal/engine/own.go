@@ -243,7 +243,7 @@ func (w *writer) certain(ctx context.Context, f *found) error {
 	}
 	members, _, err := w.e.cluster.Members(ctx)
 	if err != nil {
-		return fmt.Errorf("look who is there: %w", err)
+		return fmt.Errorf("list the members: %w", err)
 	}
 	f.lost = slices.DeleteFunc(f.lost, func(a dag.AttemptRow) bool {
 		i := slices.IndexFunc(members, func(m store.Member) bool { return m.Handler == a.Handler })

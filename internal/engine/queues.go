@@ -55,7 +55,7 @@ func (e *Engine) checkQueue(q *store.Queue) error {
 	case q.Rate < 0 || q.Rate > QueueRateMax:
 		return fmt.Errorf("%w: a rate of %d; it is 1 to %d, or 0 for any", ErrInvalid, q.Rate, QueueRateMax)
 	case q.Rate > 0 && q.Each != perSecond && q.Each != perMinute && q.Each != perHour:
-		return fmt.Errorf("%w: a rate is so many a second, a minute or an hour", ErrInvalid)
+		return fmt.Errorf("%w: a rate is a number a second, a minute or an hour", ErrInvalid)
 	case q.Order != store.QueueFIFO && q.Order != store.QueuePriority:
 		return fmt.Errorf("%w: the order %.40q; it is fifo or priority", ErrInvalid, q.Order)
 	case q.Overflow != store.OverflowWait && q.Overflow != store.OverflowSkip && q.Overflow != store.OverflowFail:

@@ -337,7 +337,7 @@ func derivedCause(g *dag.Graph, states []dag.TaskView, t dag.TaskID) string {
 		}
 	}
 	if states[t].State == dag.UpstreamFailed { // a recover of certain tasks left it as it was
-		return "what it needs had failed, and it was not done again since"
+		return "one of its needs had failed, and it has not been repeated since"
 	}
 	return string(dag.CauseCondition)
 }

@@ -96,7 +96,7 @@ func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 	}
 	s := sweep{e: e, now: now, spare: map[dag.ShardID]bool{}, owner: map[dag.ShardID]dag.HandlerID{}}
 	if err := s.members(ctx); err != nil {
-		return s.done, fromStore("sweep: read who is there", err)
+		return s.done, fromStore("sweep: list the members", err)
 	}
 	limits, err := e.limits(ctx)
 	if err != nil {

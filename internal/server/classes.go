@@ -16,7 +16,7 @@ import (
 func (s *Server) classRoutes(classes tag) {
 	route(s, classes.get("/classes", "list-classes", "List the resource classes"), s.listClasses)
 	route(s, classes.put("/classes/{name}", "set-class", "Make a resource class, or change it for what is applied from now on"), s.setClass)
-	route(s, classes.delete("/classes/{name}", "delete-class", "Remove a resource class; what was applied with it stays as it is"), s.deleteClass)
+	route(s, classes.delete("/classes/{name}", "delete-class", "Remove a resource class; applied workflows keep its numbers"), s.deleteClass)
 }
 
 // unreadClasses is when nobody can say now what a class takes.

@@ -19,8 +19,8 @@ func (s *Server) queueRoutes(queues tag) {
 	put := queues.put("/queues/{name}", "set-queue", "Make a named queue, or change its definition; runs that wait are let through as it says")
 	route(s, answers(put, map[int]string{http.StatusOK: "There was one, or there is now."}), s.setQueue)
 	route(s, queues.delete("/queues/{name}", "delete-queue", "Remove a named queue that no run uses"), s.deleteQueue)
-	route(s, queues.verb("/queues/{name}:pause", "pause-queue", "Give nobody a place until it is resumed; who comes waits"), s.queueVerb(store.QueuePaused))
-	route(s, queues.verb("/queues/{name}:drain", "drain-queue", "Give a place to those who wait, and send away who comes"), s.queueVerb(store.QueueDraining))
+	route(s, queues.verb("/queues/{name}:pause", "pause-queue", "Stop a queue from granting slots until it is resumed; new runs wait"), s.queueVerb(store.QueuePaused))
+	route(s, queues.verb("/queues/{name}:drain", "drain-queue", "Admit queued runs and reject new ones"), s.queueVerb(store.QueueDraining))
 	route(s, queues.verb("/queues/{name}:resume", "resume-queue", "End a pause or a drain"), s.queueVerb(store.QueueActive))
 	route(s, queues.get("/locks", "list-locks", "List the named locks that runs hold"), s.listLocks)
 }

@@ -124,7 +124,7 @@ func (spec *BackfillSpec) check(decl *workflow.Trigger) error {
 	case ranged == (len(spec.Instants) > 0):
 		return invalid("a backfill has a range, from and to, or a list of instants")
 	case ranged && decl == nil:
-		return invalid("a range needs a trigger whose instants lie in it")
+		return invalid("a range needs a trigger with instants in it")
 	case ranged && (spec.From.IsZero() || spec.To.IsZero()):
 		return invalid("a range has a from and a to")
 	case ranged && spec.To.Before(spec.From):
@@ -187,7 +187,7 @@ func only(ctx context.Context, list []dag.Micros, which string, lookup Lookup) (
 	for _, at := range list {
 		is, err := lookup(ctx, at)
 		if err != nil {
-			return nil, fmt.Errorf("what became of %s: %w", clock(at), err)
+			return nil, fmt.Errorf("result of %s: %w", clock(at), err)
 		}
 		if is == StandingFailed && which != OnlyMissing || is == StandingNone && which != OnlyFailed {
 			keep = append(keep, at)

@@ -103,7 +103,7 @@ func (d *declared) passedSensor(t *store.Trigger, now dag.Micros, reason string)
 	p := d.waiting(t, now)
 	if now > t.Decided && d.Kind != workflow.KindStart { // of that each start has its line
 		p.Lines = []store.Fire{{At: t.Decided, Last: now, Count: 1, Outcome: store.OutcomeSkipped,
-			Reason: reason + "; what happened meanwhile starts nothing"}}
+			Reason: reason + "; events of that time start nothing"}}
 	}
 	return p
 }

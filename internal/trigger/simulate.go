@@ -225,7 +225,7 @@ func (s *simulation) plan() error {
 		count     int
 		one, many string
 	}{
-		{sensors, "1 sensor is not in it: nobody knows what it will hear", "%d sensors are not in it: nobody knows what they will hear"},
+		{sensors, "1 sensor is left out: its events cannot be foreseen", "%d sensors are left out: their events cannot be foreseen"},
 		{left, "1 trigger is left out: there are too many", "%d triggers are left out: there are too many"},
 		{paused, "1 trigger is paused or ended and fires nothing", "%d triggers are paused or ended and fire nothing"},
 		{unknown, "of 1 workflow no run has ended yet: its runs are taken to last no time", "of %d workflows no run has ended yet: their runs are taken to last no time"},
