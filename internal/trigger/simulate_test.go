@@ -54,7 +54,7 @@ func TestSimulateCountsFires(t *testing.T) {
 	if !slices.Equal(got, want) || r.Fires != 30 {
 		t.Errorf("%d fires: %q", r.Fires, got)
 	}
-	if n := strings.Join(r.Notes, "; "); !strings.Contains(n, "1 sensor is not in it") || !strings.Contains(n, "1 trigger is paused") || r.Changes != nil {
+	if n := strings.Join(r.Notes, "; "); !strings.Contains(n, "1 sensor is left out") || !strings.Contains(n, "1 trigger is paused") || r.Changes != nil {
 		t.Errorf("notes: %s", n)
 	}
 	if h := r.Hours[1]; len(r.Hours) != 24 || h.At != at(t, "2026-01-01T01:00:00Z") || h.Fires != 2 || h.Active != 1 || h.Mean < 0.333 || h.Mean > 0.334 {
