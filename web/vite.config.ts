@@ -49,6 +49,7 @@ export default defineConfig({
           environment: 'node',
           // A bound for a machine that is busy, not a limit that is meant to be met.
           testTimeout: 240_000,
+          expect: { poll: { timeout: 60_000 } },
           hookTimeout: 60_000,
           fileParallelism: false,
         },

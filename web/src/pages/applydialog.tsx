@@ -1,7 +1,7 @@
 // What an apply will do, before it is done: the text, the tasks, the schedules, the runs that go on with their version.
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { Failure, get, path, post } from '../api/client'
 import type { Applied, ListRun, Simulation } from '../api/types'
 import { useVerb } from '../api/verbs'
@@ -42,9 +42,18 @@ function Plan({ ns, name, base, text, workflow, ...on }: ApplyProps & { workflow
   const [merged, setMerged] = useState('')
   const [conflict, setConflict] = useState<Conflict>()
   const navigate = useNavigate()
+  const open = useRef(true)
+  useEffect(() => {
+    open.current = true
+    return () => {
+      open.current = false
+    }
+  }, [])
   const failed = async (e: Error) => {
     if (!(e instanceof Failure) || e.kind !== 'precondition-failed') return setError(e)
     const theirs = await readBase(ns, name)
+    // The text may have changed since the dialog was closed, and a merge would replace it.
+    if (!open.current) return
     const parts = merge(base.source, text, theirs.source)
     if (parts.some((p) => 'mine' in p)) return setConflict({ theirs, parts })
     finish(theirs, joined(parts, []))
@@ -53,7 +62,7 @@ function Plan({ ns, name, base, text, workflow, ...on }: ApplyProps & { workflow
   const finish = (theirs: Base, result: string) => {
     setConflict(undefined)
     setMerged(
-      `Version ${theirs.version} was applied since you began. Your change is merged with it: look at it again.`,
+      `Version ${theirs.version} was applied after you opened the editor. Your change is merged with it. Check the result, then apply it.`,
     )
     on.onMerged(theirs, result)
   }
@@ -148,6 +157,7 @@ function Effects({ workflow, base, text }: { workflow: string; base: Base; text:
   })
   const changes = (simulation.data?.changes ?? []).filter((c) => c.change !== 'unchanged')
   const running = active.data?.items.length ?? 0
+  const more = active.data?.next ? 'at least ' : ''
   return (
     <ul className="list" aria-label="Effects">
       {simulation.error ? (
@@ -172,6 +182,7 @@ function Effects({ workflow, base, text }: { workflow: string; base: Base; text:
       ))}
       {running > 0 ? (
         <li>
+          {more}
           {plural(running, 'run')} {running === 1 ? 'keeps' : 'keep'} the version that{' '}
           {running === 1 ? 'it' : 'they'} began with.
         </li>
@@ -195,8 +206,8 @@ function Merge({
   return (
     <>
       <p className="notice" role="status">
-        Version {conflict.theirs.version} was applied since you began, and it changes the same lines. Choose
-        for each of these {both.length} places. Nothing is applied yet.
+        Version {conflict.theirs.version} was applied after you opened the editor, and it changes the same
+        lines. Choose for each of these {both.length} places. Nothing is applied yet.
       </p>
       {both.map((p, i) => (
         <fieldset key={i} className="conflict">

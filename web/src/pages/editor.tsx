@@ -1,8 +1,8 @@
 // The editor of a workflow: text and graph in step, the form of a task, problems, and the apply.
 import './editor.css'
 import { useQuery } from '@tanstack/react-query'
-import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import { useEffect, useMemo, useRef, useState } from 'react'
+import { useBlocker, useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import type { FileError } from '../api/types'
 import { useKeys } from '../app/keys'
 import { type DropPlace, EditGraph, taskType } from '../canvas/editgraph'
@@ -34,10 +34,9 @@ export function Editor() {
   const opened = useQuery({
     queryKey: ['editor', workflow, isNew],
     queryFn: async ({ signal }): Promise<Opened> => {
-      const [now, draft] = await Promise.all([
-        isNew ? nothing : readBase(ns, name, signal),
-        readDraft(workflow),
-      ])
+      const draft = await readDraft(workflow)
+      // A draft of an existing workflow needs its files, also if it is opened as a new one.
+      const now = isNew && !draft?.revision ? nothing : await readBase(ns, name, signal)
       const start = now.revision === 0 ? template(ns, name) : now.source
       if (!draft || draft.text === now.source) return { base: now, text: start, savedAt: undefined }
       // The draft goes on from where it began, so that an apply sees what came in between.
@@ -48,7 +47,7 @@ export function Editor() {
     gcTime: 0,
     refetchOnWindowFocus: false,
   })
-  // A read in the background must not take the desk away: it begins again only when the draft is discarded.
+  // A background read must not replace the editor. The editor starts again only after Discard.
   const [round, setRound] = useState(0)
   const again = () => void opened.refetch().then(() => setRound((n) => n + 1))
   return (
@@ -73,8 +72,8 @@ function Desk({ ns, name, opened, again }: DeskProps) {
   const navigate = useNavigate({ from: '/edit/$ns/$name' })
   const select = (t: string | undefined) =>
     void navigate({ search: (old) => ({ ...old, task: t }), replace: true })
-  const saved = useDraft(workflow, base, text, opened.savedAt)
-  const edits = useEdits(text, editor, select)
+  const { saved, drop } = useDraft(workflow, base, text, opened.savedAt)
+  const edits = useEdits(editor, select)
   const chosen = file.tasks.find((t) => t.name === task)
   const changed = text !== base.source
   const problem = useNextProblem(check.errors, (p) => editor.current?.go(placeOf(text, p.line, p.column)))
@@ -94,7 +93,7 @@ function Desk({ ns, name, opened, again }: DeskProps) {
         actions={
           <>
             {changed && base.revision > 0 ? (
-              <Button kind="quiet" onPress={() => void dropDraft(workflow).then(again)}>
+              <Button kind="quiet" onPress={() => void drop().then(again)}>
                 Discard the draft
               </Button>
             ) : null}
@@ -137,7 +136,7 @@ function Desk({ ns, name, opened, again }: DeskProps) {
             failure={check.failure}
             checked={check.text === text}
             go={(p) => editor.current?.go(placeOf(text, p.line, p.column))}
-            fix={(change) => editor.current?.change([change])}
+            fix={(change) => editor.current?.text() === text && editor.current.change([change])}
           />
         </Panel>
         <Panel
@@ -194,7 +193,6 @@ function Desk({ ns, name, opened, again }: DeskProps) {
           onApplied={(next) => {
             setBase(next)
             setApplying(false)
-            void dropDraft(workflow)
           }}
         />
       ) : null}
@@ -202,19 +200,63 @@ function Desk({ ns, name, opened, again }: DeskProps) {
   )
 }
 
-/** Saves the draft in this browser a moment after each change. */
+/**
+ * Saves the draft in this browser at most a second after a change, and when the page is hidden or left. A draft that is
+ * equal to its version is dropped. drop forgets the draft. If the browser keeps no drafts, leaving the page asks first.
+ */
 function useDraft(workflow: string, base: Base, text: string, savedAt: number | undefined) {
   const [saved, setSaved] = useState(savedAt)
+  const unsaved = useRef<Draft>(undefined)
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
+  const lost = useRef(false)
+  const take = useCallback(() => {
+    clearTimeout(timer.current)
+    timer.current = undefined
+    const draft = unsaved.current
+    unsaved.current = undefined
+    return draft
+  }, [])
+  const flush = useCallback(() => {
+    const draft = take()
+    if (!draft) return
+    void saveDraft(draft).then((kept) => {
+      lost.current = !kept
+      setSaved(kept ? draft.savedAt : undefined)
+    })
+  }, [take])
+  const drop = useCallback(() => {
+    take()
+    lost.current = false
+    setSaved(undefined)
+    return dropDraft(workflow)
+  }, [take, workflow])
   useEffect(() => {
-    if (text === base.source) return
-    const timer = setTimeout(() => {
-      const { revision, version, source } = base
-      const draft: Draft = { workflow, text, revision, version, base: source, savedAt: Date.now() }
-      void saveDraft(draft).then((kept) => setSaved(kept ? draft.savedAt : undefined))
-    }, saveEvery)
-    return () => clearTimeout(timer)
-  }, [workflow, base, text])
-  return saved
+    if (text === base.source) {
+      void drop()
+      return
+    }
+    const { revision, version, source } = base
+    unsaved.current = { workflow, text, revision, version, base: source, savedAt: Date.now() }
+    timer.current ??= setTimeout(flush, saveEvery)
+  }, [workflow, base, text, flush, drop])
+  useEffect(() => {
+    const hidden = () => {
+      if (document.visibilityState === 'hidden') flush()
+    }
+    document.addEventListener('visibilitychange', hidden)
+    return () => {
+      document.removeEventListener('visibilitychange', hidden)
+      flush()
+    }
+  }, [flush])
+  useBlocker({
+    shouldBlockFn: ({ current, next }) =>
+      lost.current &&
+      current.pathname !== next.pathname &&
+      !window.confirm('This browser keeps no drafts. Do you leave the page and lose your change?'),
+    enableBeforeUnload: () => lost.current,
+  })
+  return { saved, drop }
 }
 
 function useNextProblem(errors: FileError[], go: (p: FileError) => void) {
@@ -240,14 +282,10 @@ const kinds: Record<string, { label: string; base: string; body: Record<string, 
 }
 
 /** The edits of the graph and of the form, as plans for the text. A plan that is refused says why. */
-function useEdits(
-  text: string,
-  editor: { current: EditorHandle | null },
-  select: (t: string | undefined) => void,
-) {
+function useEdits(editor: { current: EditorHandle | null }, select: (t: string | undefined) => void) {
   const plan = (make: (f: File) => Change[], ...then: ((f: File) => Change[])[]): boolean => {
     try {
-      editor.current?.change(inTurn(text, make, ...then))
+      editor.current?.change(inTurn(editor.current.text(), make, ...then))
       return true
     } catch (e) {
       toast((e as Error).message, { bad: true })
@@ -257,7 +295,7 @@ function useEdits(
   const add = (kind: string, at: DropPlace) => {
     const k = kinds[kind]
     if (!k) return
-    const taken = new Set(readFile(text).tasks.map((t) => t.name))
+    const taken = new Set(readFile(editor.current?.text() ?? '').tasks.map((t) => t.name))
     let name = k.base
     for (let i = 2; taken.has(name); i++) name = `${k.base}-${i}`
     const between = at.between
@@ -287,7 +325,7 @@ function Palette({ add }: { add: (kind: string) => void }) {
             type="button"
             className="chip"
             draggable
-            title="Drag it onto the graph: on a task to come after it, on an edge to come between. A press adds it after the selected task."
+            title="Drag it onto a task to add it after that task, or onto an edge to insert it there. Click to add it after the selected task."
             onDragStart={(e) => {
               e.dataTransfer.setData(taskType, kind)
               e.dataTransfer.effectAllowed = 'copy'

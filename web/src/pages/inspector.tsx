@@ -77,7 +77,7 @@ export function Inspector(props: InspectorProps) {
         </Button>
       </div>
       {file.document.errors.length > 0 ? (
-        <p className="sub">The text has a fault of form, so some values may be missing here.</p>
+        <p className="sub">The text is not valid YAML, so some values may be missing here.</p>
       ) : null}
     </section>
   )

@@ -35,15 +35,21 @@ async function inStore<T>(mode: IDBTransactionMode, act: (s: IDBObjectStore) => 
 export const readDraft = (workflow: string): Promise<Draft | undefined> =>
   inStore<Draft | undefined>('readonly', (s) => s.get(workflow)).catch(() => undefined)
 
-/** Saves a draft and reports whether the browser kept it. */
-export const saveDraft = (draft: Draft): Promise<boolean> =>
-  inStore('readwrite', (s) => s.put(draft)).then(
-    () => true,
-    () => false,
-  )
+let lastWrite: Promise<unknown> = Promise.resolve()
 
-export const dropDraft = (workflow: string): Promise<void> =>
-  inStore('readwrite', (s) => s.delete(workflow)).then(
-    () => {},
-    () => {},
-  )
+/** Writes after the earlier writes, so that a draft that was dropped does not come back. */
+function write<T>(act: (s: IDBObjectStore) => IDBRequest<T>): Promise<boolean> {
+  const done = lastWrite
+    .then(() => inStore('readwrite', act))
+    .then(
+      () => true,
+      () => false,
+    )
+  lastWrite = done
+  return done
+}
+
+/** Saves a draft and reports whether the browser kept it. */
+export const saveDraft = (draft: Draft): Promise<boolean> => write((s) => s.put(draft))
+
+export const dropDraft = (workflow: string): Promise<boolean> => write((s) => s.delete(workflow))

@@ -7,12 +7,13 @@ import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting } fr
 import { type Diagnostic, lintGutter, setDiagnostics } from '@codemirror/lint'
 import { unifiedMergeView } from '@codemirror/merge'
 import { highlightSelectionMatches, searchKeymap } from '@codemirror/search'
-import { ChangeSet, EditorState, type Extension } from '@codemirror/state'
+import { EditorState, type Extension } from '@codemirror/state'
 import { EditorView, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view'
 import { tags } from '@lezer/highlight'
 import { type Ref, useEffect, useImperativeHandle, useRef } from 'react'
 import type { FileError } from '../api/types'
 import { completer } from './complete'
+import { inDocument, separatorOf } from './lineends'
 import type { Change } from './plan'
 import type { Schema } from './schema'
 
@@ -58,6 +59,8 @@ const theme = EditorView.theme({
 const base: Extension[] = [lineNumbers(), yaml(), syntaxHighlighting(colours), theme]
 
 export type EditorHandle = {
+  /** Returns the text of this moment, which a plan is made for. The page may show an older one. */
+  text: () => string
   /** Makes a plan of changes one step that can be undone. */
   change: (changes: Change[]) => void
   /** Replaces all of the text, also as one step. */
@@ -97,6 +100,7 @@ export function TextEditor({
       latest.current.onApply()
       return true
     }
+    const separator = separatorOf(initial)
     const editor = new EditorView({
       root,
       parent: root,
@@ -104,6 +108,7 @@ export function TextEditor({
         doc: initial,
         extensions: [
           base,
+          separator ? EditorState.lineSeparator.of(separator) : [],
           history(),
           highlightActiveLine(),
           highlightSelectionMatches(),
@@ -127,7 +132,7 @@ export function TextEditor({
           ]),
           EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' }),
           EditorView.updateListener.of((u) => {
-            if (u.docChanged) latest.current.onChange(u.state.doc.toString())
+            if (u.docChanged) latest.current.onChange(u.state.sliceDoc())
           }),
         ],
       }),
@@ -143,10 +148,14 @@ export function TextEditor({
     if (editor) editor.dispatch(setDiagnostics(editor.state, diagnostics(editor.state, problems)))
   }, [problems])
   useImperativeHandle(handle, () => ({
+    text: () => view.current?.state.sliceDoc() ?? '',
     change: (changes) => {
       const editor = view.current
       if (!editor || changes.length === 0) return
-      const set = ChangeSet.of(changes, editor.state.doc.length)
+      const at = placer(editor.state)
+      const set = editor.state.changes(
+        changes.map(({ from, to, insert }) => ({ from: at(from), to: at(to), insert })),
+      )
       let last = 0
       set.iterChangedRanges((_a, _b, from) => {
         last = from
@@ -168,7 +177,8 @@ export function TextEditor({
       const editor = view.current
       if (!editor) return
       const end = editor.state.doc.length
-      const [anchor, head] = [Math.min(from, end), Math.min(to, end)]
+      const at = placer(editor.state)
+      const [anchor, head] = [Math.min(at(from), end), Math.min(at(to), end)]
       editor.dispatch({
         selection: { anchor, head },
         effects: EditorView.scrollIntoView(anchor, { y: 'center' }),
@@ -177,6 +187,12 @@ export function TextEditor({
     },
   }))
   return <div ref={box} className="text-editor" />
+}
+
+/** Finds places of the text in the document of an editor. */
+function placer(state: EditorState): (at: number) => number {
+  const text = state.sliceDoc()
+  return (at) => inDocument(text, state.facet(EditorState.lineSeparator), at)
 }
 
 function diagnostics(state: EditorState, problems: FileError[]): Diagnostic[] {

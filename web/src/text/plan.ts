@@ -1,5 +1,5 @@
-// Plans of edits: each turns a wish about tasks into the least change of the text. What a plan does not name stays byte for
-// byte. A plan that the text does not allow is refused with the reason and the place.
+// A plan turns one edit of a task into the smallest change of the text. All other bytes stay the same. A plan that the text
+// does not allow is refused with the reason and the place.
 import { isAlias, isMap, isScalar, isSeq, type Node, type YAMLMap, type YAMLSeq } from 'yaml'
 import {
   columnOf,
@@ -72,7 +72,7 @@ function bodyOf(file: File, task: TaskText): Map_ | undefined {
     throw new Refused(
       isAlias(value)
         ? `Task ${task.name} comes from *${value.source}. Edit it in line ${line}.`
-        : `Task ${task.name} is no mapping. Edit it in line ${line}.`,
+        : `Task ${task.name} is not a mapping. Edit it in line ${line}.`,
       startOf(value),
     )
   }
@@ -188,8 +188,22 @@ function refuseAlias(file: File, entry: Entry, key: string) {
   throw new Refused(`${key} comes from *${entry.value.source}. Edit it in line ${line}.`, at)
 }
 
+/** Refuses to replace a value that is marked for other places, or whose first line holds a comment: both would be lost. */
+function refuseMarked(file: File, { value }: Entry) {
+  if (!value) return
+  const at = startOf(value)
+  const block = isScalar(value) && (value.type === 'BLOCK_LITERAL' || value.type === 'BLOCK_FOLDED')
+  const why = value.anchor
+    ? `has the anchor &${value.anchor}`
+    : block && file.text.slice(at, lineEnd(file.text, at)).includes('#')
+      ? 'begins with a comment'
+      : ''
+  if (why) throw new Refused(`The value ${why}. Edit it in line ${file.lines.linePos(at).line}.`, at)
+}
+
 /** Replaces the value of an entry. */
 function replaced(file: File, map: Map_, entry: Entry, value: Value): Change[] {
+  refuseMarked(file, entry)
   const { text } = file
   const eol = eolOf(text)
   const keyEnd = entry.key.range?.[1] ?? 0
@@ -235,8 +249,8 @@ export function addTask(file: File, { name, needs = [], body }: NewTask): Change
   if (!map) {
     const tasks = root && entryOf(root, 'tasks')
     if (tasks && !isEmpty(tasks.value))
-      throw new Refused('The key tasks is no mapping.', startOf(tasks.value))
-    if (text.trim() !== '' && (!root || root.flow)) throw new Refused('The file is no mapping of keys.')
+      throw new Refused('The key tasks is not a mapping.', startOf(tasks.value))
+    if (text.trim() !== '' && (!root || root.flow)) throw new Refused('The file is not a mapping of keys.')
     const entry = `  ${inlineText(name)}:${blockText(value, '  ', eol)}${eol}`
     if (!tasks)
       return [
@@ -272,7 +286,7 @@ export function addNeed(file: File, name: string, need: string): Change[] {
   taskOf(file, need)
   if (task.needs.includes(need)) return []
   if (name === need || dependsOn(file, need, name))
-    throw new Refused(`${need} depends on ${name} already: that would be a circle.`, startOf(task.entry.key))
+    throw new Refused(`${need} depends on ${name} already: that would be a cycle.`, startOf(task.entry.key))
   const body = bodyOf(file, task)
   if (!body) return firstEntry(file, task, 'needs', need)
   const entry = entryOf(body, 'needs')

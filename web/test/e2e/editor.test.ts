@@ -153,7 +153,7 @@ test('a draft is kept; what was applied meanwhile is merged, or asked about wher
   await page.getByText('draft of v1').waitFor()
   await graph(page, 3)
   await applyIt(page)
-  await page.getByRole('dialog').getByText('Version 2 was applied since you began').waitFor()
+  await page.getByRole('dialog').getByText('Version 2 was applied after you opened the editor').waitFor()
   expect(await source('shared')).toContain('timeout: 6m')
   await page.getByRole('dialog').getByRole('button', { name: 'Apply', exact: true }).click()
   await page.getByText('Version 3 of shared is applied').waitFor()
@@ -169,10 +169,10 @@ test('a draft is kept; what was applied meanwhile is merged, or asked about wher
   await good(page)
   await applyIt(page)
   const dialog = page.getByRole('dialog')
-  await dialog.getByText('it changes the same lines').waitFor()
+  await dialog.getByText('it changes the same').waitFor()
   await dialog.getByRole('radio', { name: /^Version 4/ }).check()
   await dialog.getByRole('button', { name: 'Merge' }).click()
-  await dialog.getByText('Version 4 was applied since you began').waitFor()
+  await dialog.getByText('Version 4 was applied after you opened the editor').waitFor()
   await dialog.getByRole('button', { name: 'Cancel' }).click()
   await page.getByText('v4, unchanged').waitFor()
   expect(await source('shared')).toBe(merged.replace('6m', '7m'))
@@ -206,6 +206,105 @@ test('a workflow keeps its files through an edit, and a new one begins with a te
   await page.getByRole('dialog').getByRole('button', { name: 'Apply', exact: true }).click()
   await page.waitForURL(/\/w\/default\/brand-new/)
   expect(await source('brand-new')).toContain('echo hello')
+  expect(wrong).toEqual([])
+  await page.close()
+})
+
+test('a file with CRLF keeps its line ends through edits of the graph and of the text', async () => {
+  const first = 'name: windows\r\n# Mine.\r\ntasks:\r\n  a: {run: "true"}\r\n'
+  await apply(server.base, 'windows', first)
+  const page = await edit('windows')
+  await graph(page, 1)
+  await page.getByRole('button', { name: '+ Shell' }).click()
+  await graph(page, 2)
+  await textOf(page).click()
+  await page.keyboard.press('Control+Home')
+  await page.keyboard.press('End')
+  await page.keyboard.press('Enter')
+  await page.keyboard.type('timeout: 5m')
+  await good(page)
+  await applyIt(page)
+  await page.getByText('Version 2 of windows is applied').waitFor()
+  expect(await source('windows')).toBe(
+    `${first.replace('windows\r\n', 'windows\r\ntimeout: 5m\r\n')}  task: {run: echo hello}\r\n`,
+  )
+  expect(wrong).toEqual([])
+  await page.close()
+})
+
+test('a draft is saved when the page is left at once, and is gone when all is undone', async () => {
+  await apply(server.base, 'left', 'name: left\ntasks:\n  a: {run: "true"}\n')
+  const page = await edit('left')
+  await graph(page, 1)
+  await textOf(page).click()
+  await page.keyboard.press('Control+End')
+  await page.keyboard.type('# x')
+  await page.getByRole('link', { name: 'Runs', exact: true }).first().click()
+  await page.waitForURL(/\/runs/)
+  await page.goBack()
+  await page.getByText('draft of v1').waitFor()
+  await textOf(page).getByText('# x').waitFor()
+  await textOf(page).click()
+  await page.keyboard.press('Control+End')
+  for (const _ of '# x') await page.keyboard.press('Backspace')
+  await page.getByText('v1, unchanged').waitFor()
+  await page.reload()
+  await page.getByText('v1, unchanged').waitFor()
+  expect(wrong).toEqual([])
+  await page.close()
+})
+
+test('the answer to an apply that was left does not replace what is typed since', async () => {
+  const first = 'name: late\ntasks:\n  a: {run: "true"}\n'
+  await apply(server.base, 'late', first)
+  const page = await edit('late')
+  await graph(page, 1)
+  await apply(server.base, 'late', first.replace('name: late\n', 'name: late\ntimeout: 5m\n'))
+  let answer = () => {}
+  const asked = new Promise<void>((begun) => {
+    void page.route('**/api/v1/workflows/default/late', async (route) => {
+      if (route.request().method() !== 'PUT') return route.continue()
+      begun()
+      await new Promise<void>((go) => {
+        answer = go
+      })
+      await route.continue()
+    })
+  })
+  await textOf(page).click()
+  await page.keyboard.press('Control+End')
+  await page.keyboard.type('# one')
+  await good(page)
+  await applyIt(page)
+  await asked
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
+  await textOf(page).click()
+  await page.keyboard.press('Control+End')
+  await page.keyboard.type(' two')
+  const read = page.waitForResponse((r) => r.url().includes('/late/versions/2'))
+  answer()
+  await read
+  await page.getByText('draft of v1').waitFor()
+  await textOf(page).getByText('# one two').waitFor()
+  expect(wrong.splice(0).filter((text) => !text.includes('412'))).toEqual([])
+  await page.close()
+})
+
+test('New workflow with the name of an existing one keeps the files of its draft', async () => {
+  const page = await edit('job-center')
+  await textOf(page).click()
+  await page.keyboard.press('Control+End')
+  await page.keyboard.type('# x')
+  await page.getByText('saved in this browser').waitFor()
+  await page.goto(`${server.base}/edit/default/job-center?new=yes`)
+  await page.getByText(/^draft of v/).waitFor()
+  await applyIt(page)
+  await page.getByText(/Version \d+ of job-center is applied/).waitFor()
+  const at = `${server.base}/api/v1/workflows/default/job-center`
+  const { version } = (await (await fetch(at)).json()) as { version: number }
+  const answer = await fetch(`${at}/versions/${version}?include=files`)
+  const { files } = (await answer.json()) as { files: { name: string }[] }
+  expect(files.map((f) => f.name)).toEqual(['step.sh'])
   expect(wrong).toEqual([])
   await page.close()
 })

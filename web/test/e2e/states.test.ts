@@ -206,7 +206,7 @@ test('a node that is killed leaves the page visibly stale, and a new one makes i
   await page.locator('.fresh[data-state="live"]').waitFor()
   const { id } = await call(server.base, '/runs', { workflow: 'hello' })
   expect(await ended(server.base, id)).toBe('succeeded')
-  await expect.poll(() => rows.count(), { timeout: 60_000 }).toBe(before + 1)
+  await expect.poll(() => rows.count()).toBe(before + 1)
   await idle(page)
   expect(await page.getByText('This is not up to date').count()).toBe(0)
   await context.close()

@@ -293,7 +293,7 @@ test('a rename follows needs, expressions, inputs and branches, and no other tex
 
 test('what comes from an alias is refused with its place', () => {
   expect(() => addNeed(readFile(file), 'd', 'a')).toThrow('Task d comes from *base. Edit it in line 17.')
-  expect(() => addNeed(readFile(file), 'a', 'b')).toThrow('circle')
+  expect(() => addNeed(readFile(file), 'a', 'b')).toThrow('cycle')
 })
 
 test('steps in turn are one change, and a file without tasks gets its first', () => {
@@ -308,4 +308,12 @@ test('steps in turn are one change, and a file without tasks gets its first', ()
     'name: w\ntasks:\n  a:\n    run: echo hello\n  b:\n    needs: a\n    run: |\n      one\n      two\n',
   )
   expect(stringify(parse(applied(text, plan)))).toContain('needs: a')
+})
+
+test('a value that other places name, or whose first line holds a comment, is not replaced', () => {
+  const file = readFile(
+    'tasks:\n  a:\n    run: &cmd echo a\n    description: | # why\n      text\n  b: {run: *cmd}\n',
+  )
+  expect(() => setKey(file, 'a', ['run'], 'echo b')).toThrow('anchor &cmd. Edit it in line 3')
+  expect(() => setKey(file, 'a', ['description'], 'new')).toThrow('begins with a comment. Edit it in line 4')
 })
