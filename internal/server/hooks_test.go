@@ -211,11 +211,14 @@ tasks:
 	wantProblem(t, b.post(path+"gate", body, "X-Skein-Signature", v3), 401, api.ProblemSignature)
 	wantProblem(t, b.post(path+"gate?admin=yes&more=1", body, "X-Skein-Signature", v3), 401, api.ProblemSignature)
 	want[api.Occurrence](t, b.post(path+"gate?admin=yes", body, "X-Skein-Signature", v3), 202)
-	metrics := string(b.get("/metrics").body)
+	page := b.get("/metrics")
+	if page.status != http.StatusOK {
+		t.Fatalf("the metrics: %d %s", page.status, page.body)
+	}
 	for _, line := range []string{`skein_webhook_calls_total{form="hub",outcome="replayed"} 3`, `skein_webhook_calls_total{form="v3",outcome="taken"} 1`,
 		`skein_webhook_calls_total{form="",outcome="unsigned"} 2`} {
-		if !strings.Contains(metrics, line) {
-			t.Errorf("the metrics do not have %s", line)
+		if !strings.Contains(page.body, line) {
+			t.Errorf("the metrics do not have %s:\n%s", line, page.body)
 		}
 	}
 }
