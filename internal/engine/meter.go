@@ -234,7 +234,12 @@ func (m *Meter) show(p *metric.Page, name func(context.Context, dag.WorkflowID) 
 	m.find(name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.workflows.Each(func(id dag.WorkflowID, of *workflowMeter) { of.show(p, m.names[id]) })
+	// A deleted workflow and a new one can have the same name. A page may show each label once.
+	named := map[string]*workflowMeter{}
+	m.workflows.Each(func(id dag.WorkflowID, of *workflowMeter) { named[m.names[id]] = of.plus(named[m.names[id]]) })
+	for name, of := range named {
+		of.show(p, name)
+	}
 	if m.workflows.Other.seconds.Count() > 0 {
 		m.workflows.Other.show(p, metric.Other)
 	}
@@ -252,6 +257,21 @@ func (m *Meter) show(p *metric.Page, name func(context.Context, dag.WorkflowID) 
 		p.Set("fires_total", float64(m.fires[outcome]), outcome)
 	}
 	p.Histogram("fire_lag_seconds", &m.lag)
+}
+
+// plus returns the sum of two; o may be nil. It changes neither.
+func (w *workflowMeter) plus(o *workflowMeter) *workflowMeter {
+	if o == nil {
+		return w
+	}
+	sum := &workflowMeter{seconds: w.seconds}
+	for _, of := range []*workflowMeter{w, o} {
+		for e, n := range of.ended {
+			addTo(&sum.ended, e, n)
+		}
+	}
+	sum.seconds.Add(&o.seconds)
+	return sum
 }
 
 func (w *workflowMeter) show(p *metric.Page, label string) {

@@ -79,6 +79,23 @@ func TestMeter(t *testing.T) {
 	})
 }
 
+// TestMeterOfEqualNames: a deleted workflow and a new one of the same name are shown as one.
+func TestMeterOfEqualNames(t *testing.T) {
+	h, n := held(t)
+	good := dag.Result{State: dag.AttemptSucceeded, Exited: true}
+	for range 2 {
+		flow := n.shares("twice", wide(t, 1))
+		id := n.submit(flow)
+		h.end(h.holding(1)[0], good)
+		n.ends(id, dag.RunSucceeded)
+		if _, err := n.SetState(t.Context(), flow, store.WorkflowDeleted, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.counted(metrictest.Values{`runs_ended_total{workflow="test/twice",state="succeeded",cause=""}`: 2,
+		`run_seconds{workflow="test/twice"}`: 2})
+}
+
 // TestMeterFires counts the decisions about the instants of a schedule, also those that a pause skips.
 func TestMeterFires(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
