@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -148,6 +149,10 @@ func TestWorkerReloads(t *testing.T) {
 // TestDevEndsWithItsTerminal: HUP ends skein dev as TERM does. With nohup the signal is ignored.
 func TestDevEndsWithItsTerminal(t *testing.T) {
 	t.Parallel()
+	// A child does not inherit that this process ignores HUP, as under nohup, if this process handles it.
+	hups := make(chan os.Signal, 1)
+	signal.Notify(hups, syscall.SIGHUP)
+	defer signal.Stop(hups)
 	w := newWorld(t)
 	p := w.start("dev")
 	p.ready()
