@@ -52,7 +52,7 @@ func fillTasks(ctx context.Context, s *session, run *api.Run) error {
 	return sayConditions(ctx, s, run.ID, run.Tasks)
 }
 
-// sayConditions gives the tasks whose condition could not be evaluated its message from the run's history.
+// sayConditions adds the message from the run's history to each task whose condition could not be evaluated.
 func sayConditions(ctx context.Context, s *session, run string, tasks []api.Task) error {
 	mute := map[string]*api.Task{}
 	for i := range tasks {

@@ -24,8 +24,8 @@ func (c *cli) devCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dev", Short: "Start a server with the examples loaded, and say what to try",
 		Long: `Starts a server with a worker, durable in the data folder, reachable from this machine only, and loads the
-examples. A second one on the same data folder names the first and ends (exit 5). It ends with its terminal, unless nohup
-keeps it.`,
+examples. A second one on the same data folder names the first and ends (exit 5). It ends when you close its
+terminal, unless you start it with nohup.`,
 		Example: "  skein dev\n  skein dev --data /tmp/try --listen 127.0.0.1:9000",
 		Args:    cobra.NoArgs,
 		RunE:    c.do(func(ctx context.Context, _ []string) error { return c.serve(ctx, c.welcome) }),

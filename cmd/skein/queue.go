@@ -213,7 +213,7 @@ func (c *cli) queueStateCmd(verb, short string, do func(*skein.Client, context.C
 		})),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown for waiting runs")
-	cmd.Flags().StringVar(&until, "until", "", "resume it by itself then; T; default: on skein queue resume")
+	cmd.Flags().StringVar(&until, "until", "", "time at which the queue resumes by itself (T; default: when you run skein queue resume)")
 	return cmd
 }
 

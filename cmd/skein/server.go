@@ -15,7 +15,8 @@ TERM or Ctrl-C: nothing new is taken, running attempts may finish for --drain, t
 runs continue at the next start. A second signal ends the waiting.
 
 HUP reads the settings again. log_level, pass_env, the settings of retention and the certificate take effect at once;
-the log names other settings that changed and need a restart. If a file has an error, nothing changes.
+the log names other settings that changed and need a restart. If a file has an error, nothing changes. A server whose
+terminal is closed goes on, because that sends HUP too.
 
 With --db postgres://… it is a node of a cluster: every server on that database, each with a --name and a data folder of its
 own. They share the work, and take over from one that is silent for longer than --lag.`,

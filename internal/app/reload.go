@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// settled is the settings of a process while it runs: those of its start, and those that changed since.
+// settled holds the settings of a running process: those of its start and their later changes.
 type settled struct {
 	log *slog.Logger
 	// read checks files that a reload reads besides the settings; nil: there are none.
@@ -18,6 +18,8 @@ type settled struct {
 	apply func(name string, to *Config) bool
 	// ignored are settings whose values this process reads again by itself.
 	ignored []string
+
+	reading sync.Mutex // held while the settings are read again
 
 	mu    sync.Mutex // protects following fields
 	start *Config
@@ -59,7 +61,8 @@ func (s *settled) SetLevel(level, by string) {
 
 const levelSetting = "log_level"
 
-// changed logs a change, and makes that of the level. If the log becomes quieter, the line comes first.
+// changed logs a change of a setting. If the setting is the log level, it also sets the level: after the line if the log
+// becomes quieter, before it otherwise.
 func (s *settled) changed(name, from, to, by string) {
 	louder := name == levelSetting && levelOf(to) < levelOf(from)
 	if louder {
@@ -72,18 +75,31 @@ func (s *settled) changed(name, from, to, by string) {
 }
 
 // reload reads the settings again and puts those into force that can change while the process runs. It names the others. If
-// the settings cannot be read, it changes nothing.
+// the settings cannot be read, it changes nothing. It does not wait: a file of settings may be on a disk that does not
+// answer, and the caller handles signals.
 func (s *settled) reload(load func() (*Config, error)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	to, err := load()
-	if err == nil && s.read != nil {
-		err = s.read()
-	}
-	if err != nil {
-		s.log.Error("the settings could not be read again; nothing changed", "code", "reload_failed", "err", err)
+	if !s.reading.TryLock() {
+		s.log.Warn("the settings are still being read; send HUP again later", "code", "reload_under_way")
 		return
 	}
+	go func() {
+		defer s.reading.Unlock()
+		to, err := load()
+		if err == nil && s.read != nil {
+			err = s.read()
+		}
+		if err != nil {
+			s.log.Error("the settings could not be read again; nothing changed", "code", "reload_failed", "err", err)
+			return
+		}
+		s.put(to)
+	}()
+}
+
+// put puts the changed settings into force, and names those that need a restart.
+func (s *settled) put(to *Config) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	fixed, changed := []string(nil), false
 	for _, v := range s.inOrder(to.Values) {
 		from := s.value(v.Name)
@@ -92,7 +108,9 @@ func (s *settled) reload(load func() (*Config, error)) {
 			continue
 		}
 		if !s.apply(name, to) {
-			fixed = append(fixed, name)
+			if !slices.Contains(fixed, name) {
+				fixed = append(fixed, name)
+			}
 			continue
 		}
 		changed = true
@@ -123,7 +141,7 @@ func (s *settled) inOrder(values []Value) []Value {
 	return append([]Value{level}, rest...)
 }
 
-// follow reloads with each load that comes, until stop is called.
+// follow calls reload with each load that comes, until stop is called.
 func (s *settled) follow(loads <-chan func() (*Config, error)) (stop func()) {
 	over, wait := make(chan struct{}), sync.WaitGroup{}
 	wait.Go(func() {

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// The wire and the domain agree on tokens: this does not compile otherwise.
+// The build fails if the wire and the domain disagree on TokensOfEra.
 var _ [workerv1.TokensOfEra]struct{} = [dag.TokensOfEra]struct{}{}
 
 // Reason is why a call of a worker was rejected. The text of a rejection begins with it.

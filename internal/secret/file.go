@@ -87,6 +87,10 @@ func Closed(info fs.FileInfo, path string) error {
 
 // closed judges the mode and the owner of a path for the user self.
 func closed(mode fs.FileMode, path string, owner, self int) error {
+	if owner != self && owner != 0 && mode.IsDir() {
+		return fmt.Errorf("%w: the folder %s belongs to the user %d, who could replace the file: move the file into a folder of this user "+
+			"or root; if the folder is Skein's own, chown %d %s", ErrOpen, path, owner, self, path)
+	}
 	if owner != self && owner != 0 {
 		return fmt.Errorf("%w: %s belongs to the user %d, not to this one (%d) or root: chown %d %s", ErrOpen, path, owner, self, self, path)
 	}

@@ -120,14 +120,17 @@ func (l *Link) hello() *order {
 }
 
 // PassEnv changes the variables of this process that tasks get, for attempts that begin from now on. It
-// returns false if the keeper is of an earlier version; the next keeper knows the names in any case.
+// returns false, and changes nothing, if the keeper is of an earlier version.
 func (l *Link) PassEnv(names []string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.rebases {
+		return false
+	}
 	l.pass = slices.Clone(names)
 	l.out.Base = baseEnv(l.pass)
 	l.rouse()
-	return l.rebases
+	return true
 }
 
 // Begin starts the reports. What is adopted and runs will be reported; its ends that Connect has told, and

@@ -599,4 +599,7 @@ func TestPassEnv(t *testing.T) {
 	if b.PassEnv(nil) {
 		t.Error("a keeper of an earlier version takes another environment")
 	}
+	if !slices.Equal(b.pass, []string{"ALPHA"}) {
+		t.Errorf("a change that was not taken left %q for the next keeper", b.pass)
+	}
 }

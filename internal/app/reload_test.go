@@ -1,0 +1,34 @@
+package app
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// TestReloadDoesNotWait: the caller of a reload handles signals, so a file that does not answer must not hold it up.
+func TestReloadDoesNotWait(t *testing.T) {
+	var said strings.Builder
+	s := newSettled(&Config{}, slog.New(slog.NewTextHandler(&said, nil)))
+	blocked, ended := make(chan struct{}), make(chan struct{})
+	s.reload(func() (*Config, error) {
+		defer close(ended)
+		<-blocked
+		return nil, errors.New("the disk is away")
+	})
+	s.SetLevel("warn", "ada") // answers while the file does not
+	s.reload(func() (*Config, error) { t.Error("two reloads at a time"); return nil, errors.New("no") })
+	if got := s.Level(); got != "warn" {
+		t.Errorf("level %s", got)
+	}
+	if !strings.Contains(said.String(), "reload_under_way") {
+		t.Errorf("a second reload: %s", said.String())
+	}
+	close(blocked)
+	<-ended
+	s.reading.Lock() // the first reload is over
+	if !strings.Contains(said.String(), "reload_failed") {
+		t.Errorf("the first reload: %s", said.String())
+	}
+}
