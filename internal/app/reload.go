@@ -61,8 +61,8 @@ func (s *settled) SetLevel(level, by string) {
 
 const levelSetting = "log_level"
 
-// changed logs a change of a setting. If the setting is the log level, it also sets the level: after the line if the log
-// becomes quieter, before it otherwise.
+// changed logs a change of a setting. If the setting is the log level, it also sets the level: after the
+// line if the log becomes quieter, before it otherwise.
 func (s *settled) changed(name, from, to, by string) {
 	louder := name == levelSetting && levelOf(to) < levelOf(from)
 	if louder {
@@ -74,9 +74,9 @@ func (s *settled) changed(name, from, to, by string) {
 	}
 }
 
-// reload reads the settings again and puts those into force that can change while the process runs. It names the others. If
-// the settings cannot be read, it changes nothing. It does not wait: a file of settings may be on a disk that does not
-// answer, and the caller handles signals.
+// reload reads the settings again and puts those into force that can change while the process runs. It names
+// the others. If the settings cannot be read, it changes nothing. It does not wait: a file of settings may be
+// on a disk that does not answer, and the caller handles signals.
 func (s *settled) reload(load func() (*Config, error)) {
 	if !s.reading.TryLock() {
 		s.log.Warn("the settings are still being read; send HUP again later", "code", "reload_under_way")

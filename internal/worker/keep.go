@@ -33,8 +33,8 @@ func (w *Worker) keeperOf(folder string) *artifact.Keeper {
 	return k
 }
 
-// systemFolders hold system files, which a task cannot keep as artifacts. /dev is not listed: its only regular files belong
-// to users, as in /dev/shm.
+// systemFolders hold system files, which a task cannot keep as artifacts. /dev is not listed: its only
+// regular files belong to users, as in /dev/shm.
 var systemFolders = []string{"/boot", "/etc", "/proc", "/run/credentials", "/sys"}
 
 // dataNames are what Skein keeps in its data folder.
