@@ -100,6 +100,12 @@ func TestFailoverEndsLostAttempts(t *testing.T) {
 		out, err := f.query("select count(*) from skein.attempt where state = 'running'")
 		return err == nil && out == "2"
 	})
+	says := filepath.Join(dir, "says")
+	version := func(word string) {
+		t.Helper()
+		f.members[0].apply("says", fmt.Sprintf("\n  a: {run: \"echo %s > %s\"}\n", word, says))
+	}
+	version("first")
 	if err := f.standby.Hold(f.pg); err != nil {
 		t.Fatal(err)
 	}
@@ -109,9 +115,19 @@ func TestFailoverEndsLostAttempts(t *testing.T) {
 		_, err := os.Stat(filepath.Join(dir, "long2.begun"))
 		return err == nil
 	})
+	say := func(word string) {
+		t.Helper()
+		version(word)
+		f.stated("succeeded", f.members[0].detach("says"))
+		if text, err := os.ReadFile(says); err != nil || strings.TrimSpace(string(text)) != word {
+			t.Errorf("the version that says %s said %q, %v", word, text, err)
+		}
+	}
+	say("lost")
 	f.failOver()
 	f.open(dir, "long2")
 	f.stated("succeeded", ids...)
+	say("kept") // it has the number of the version that the database lost
 	f.regressed(ids...)
 	f.tokens(dir, "long0", "long1", "long2")
 }

@@ -74,6 +74,7 @@ type Node struct {
 	// past is how far the database had come; wentBack counts the times that it was found to have
 	// gone back before the engine and the membership were there, which begun says.
 	past     *past.Past
+	planner  *trigger.Planner
 	wentBack atomic.Int64
 	begun    atomic.Bool
 }
@@ -170,9 +171,9 @@ func (n *Node) open(ctx context.Context) error {
 	if n.member != nil {
 		n.member.home = n.newHome(info)
 	}
-	planner := trigger.New(n.store)
+	n.planner = trigger.New(n.store)
 	config := engine.Config{Store: n.store, Past: n.past, Peers: n.member.enginePeers(), Market: n.member.market(), Traits: cfg.traits(), Helpers: n.member.helpers(), Unclaimed: cfg.Unclaimed, Executor: n.executor, Compile: compiler(),
-		Planner: planner, Namer: planner, Preparer: logic{&n.executor.resolve}, ByHand: n.byHand, Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Life: life, Reap: n.reap, Log: log}
+		Planner: n.planner, Namer: n.planner, Preparer: logic{&n.executor.resolve}, ByHand: n.byHand, Declared: func() { n.watch.Changed() }, Node: cfg.Name, Slots: cfg.Slots, Life: life, Reap: n.reap, Log: log}
 	err = n.patiently(ctx, func() (err error) {
 		n.engine, err = engine.New(ctx, config)
 		return err

@@ -35,11 +35,20 @@ func letterOf(r past.Regress) []byte { return engine.LetterOfEra(r.Era, r.By, r.
 // the new era.
 func (n *Node) back(era dag.Era) {
 	if n.begun.Load() {
+		n.forgetVersions()
 		n.engine.Back(era)
 		n.member.endOld(era)
 		return
 	}
 	n.wentBack.Add(1)
+}
+
+// forgetVersions drops what was read of versions of workflows. The database may have lost them, and then other
+// versions get their numbers.
+func (n *Node) forgetVersions() {
+	n.executor.resolve.versions.Clear()
+	n.planner.Forget()
+	n.server.Forget()
 }
 
 // sureOf returns a time at which this node sent a commit that the database has confirmed since.

@@ -51,9 +51,11 @@ func LetterOfEra(era dag.Era, by, why string) []byte {
 	return envelope([]letter{{Back: &backWord{era, by, why}}})
 }
 
-// Back is told that the era has risen. Shards that are held under an older one are taken again.
+// Back is called when the era has risen. Shards that are held under an older one are taken again. Graphs of
+// versions that the database has lost are forgotten: other versions can get their numbers.
 func (e *Engine) Back(era dag.Era) {
 	e.stats.Regressed.Add(1)
+	e.graphs.forget()
 	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
 		if w.clock.era < era { // also of a node that owns no shard: it is done once
 			w.clock.era = era

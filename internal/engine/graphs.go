@@ -25,8 +25,9 @@ type versionKey struct {
 	version  int32
 }
 
-// graphCache shares the graphs of versions between runs. A version never changes, so an
-// entry is never wrong; when it holds too many tasks it starts over, and runs keep theirs.
+// graphCache shares the graphs of versions between runs. A version never changes, unless the database goes back
+// and another version gets its number: then forget empties the cache. When the cache holds too many tasks it
+// starts over. Runs keep their graphs.
 type graphCache struct {
 	load func(versionKey) (*dag.Graph, error)
 
@@ -74,6 +75,13 @@ func (c *graphCache) get(w dag.WorkflowID, version int32) (*dag.Graph, error) {
 	c.mu.Unlock()
 	close(entry.done)
 	return entry.g, entry.err
+}
+
+// forget drops all graphs. A load that has begun is not kept.
+func (c *graphCache) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known, c.tasks = nil, 0
 }
 
 // peek gives a graph only if it is there and small enough to split with at once.

@@ -59,6 +59,15 @@ func (c *Cache[K, V]) Put(key K, value V, bytes int) {
 	}
 }
 
+// Clear drops all values.
+func (c *Cache[K, V]) Clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.order.Init()
+	clear(c.at)
+	c.bytes = 0
+}
+
 // Len returns the number of values that are kept.
 func (c *Cache[K, V]) Len() int {
 	c.mu.Lock()

@@ -54,9 +54,21 @@ func (l *Loader[K, V]) Get(key K) (V, error) {
 	return p.value, p.err
 }
 
+// Clear drops all values. A load that has begun is not kept.
+func (l *Loader[K, V]) Clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept.Clear()
+	clear(l.pending)
+}
+
 func (l *Loader[K, V]) finish(key K, p *pending[V]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.pending[key] != p { // cleared since
+		close(p.done)
+		return
+	}
 	delete(l.pending, key)
 	if p.err == nil {
 		l.kept.Put(key, p.value, 0)

@@ -31,6 +31,12 @@ func (d *definitions) get(k versionKey) *workflow.Workflow {
 	return d.known[k]
 }
 
+func (d *definitions) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.known, d.tasks = nil, 0
+}
+
 func (d *definitions) put(k versionKey, w *workflow.Workflow) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

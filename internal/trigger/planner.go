@@ -68,6 +68,13 @@ func New(defs Definitions) *Planner {
 	}
 }
 
+// Forget drops what was read of versions of workflows. Call it when the database has gone back: another version
+// can get the number of a lost one.
+func (p *Planner) Forget() {
+	p.starters.Clear()
+	p.params.Clear()
+}
+
 // Declared reads what a definition says of triggers. What a trigger takes from its
 // workflow, its priority, is written into its declaration: the row needs nothing else.
 func (p *Planner) Declared(namespace, name string, def []byte) (engine.Declaration, error) {

@@ -31,11 +31,11 @@ async function inStore<T>(mode: IDBTransactionMode, act: (s: IDBObjectStore) => 
   }
 }
 
-/** Reads the draft of a workflow. A browser that keeps nothing has none. */
-export const readDraft = (workflow: string): Promise<Draft | undefined> =>
-  inStore<Draft | undefined>('readonly', (s) => s.get(workflow)).catch(() => undefined)
-
 let lastWrite: Promise<unknown> = Promise.resolve()
+
+/** Reads the draft of a workflow after the earlier writes. A browser that keeps nothing has none. */
+export const readDraft = (workflow: string): Promise<Draft | undefined> =>
+  lastWrite.then(() => inStore<Draft | undefined>('readonly', (s) => s.get(workflow))).catch(() => undefined)
 
 /** Writes after the earlier writes, so that a draft that was dropped does not come back. */
 function write<T>(act: (s: IDBObjectStore) => IDBRequest<T>): Promise<boolean> {
