@@ -27,10 +27,18 @@ const (
 	StrangerBodyMax = 10 * time.Second
 )
 
-// BodyTime returns how long the body of a caller that has shown a credential may take on a route that takes
-// limit bytes: 60 s, and 1 s for each 64 KiB, so that a slow line has the time for a large body.
-func BodyTime(limit int64) time.Duration {
-	return time.Minute + time.Duration(limit>>16)*time.Second
+// BodyTime returns how long a body of n bytes may take whose caller has shown a credential: 60 s, and 1 s for
+// each 64 KiB, so that a slow line has the time for a large body.
+func BodyTime(n int64) time.Duration {
+	return time.Minute + time.Duration(n>>16)*time.Second
+}
+
+// bodyBytes returns how large the body of a request is, as far as its route takes it.
+func bodyBytes(r *http.Request, limit int64) int64 {
+	if r.ContentLength < 0 {
+		return limit
+	}
+	return min(r.ContentLength, limit)
 }
 
 // budget is a number of bytes that requests share.
@@ -43,7 +51,8 @@ type budget struct {
 	from map[addressPrefix]int64 // bytes in use, of addresses that have any
 }
 
-// take takes n bytes for a request from an address. It returns false, and takes none, if they are not left.
+// take takes n bytes for a request from an address. It returns false, and takes none, if the
+// budget does not have n bytes left.
 func (b *budget) take(from addressPrefix, n int64) bool {
 	if b.used.Add(n) > b.max || !b.takeOf(from, n) {
 		b.used.Add(-n)

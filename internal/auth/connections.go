@@ -34,8 +34,8 @@ var errTurn = errors.New("too many connections from this address have shown no c
 // If an address has reached its bound, an idle connection of this address is closed in favour of the new one.
 // If none is idle, the new connection waits, and is not read until another one of its address ends or shows a
 // credential. If the bound of all addresses is reached, the connection that has been without a request for
-// the longest time is closed in favour of the new one. So a flood of silent connections from many addresses
-// locks no caller out.
+// the longest time is closed in favour of the new one. If all have a request under way, the one whose request
+// is the oldest is closed. So a flood from many addresses locks no caller out.
 type Connections struct {
 	net.Listener
 	max, all int
@@ -46,6 +46,7 @@ type Connections struct {
 	waiting int
 	open    int       // of all addresses
 	quiet   list.List // of *conn: those of them that have no request under way; the longest quiet first
+	active  list.List // of *conn: the others; the oldest request first
 }
 
 // strangers are the connections of one address that have shown no valid credential.
@@ -84,7 +85,8 @@ type conn struct {
 	trusted atomic.Bool
 	state   connState // protected by of.mu, as the fields below
 	idle    bool
-	quiet   *list.Element // its place in of.quiet; nil: it has none
+	in      *list.List    // of.quiet or of.active; nil: it is in none
+	at      *list.Element // its place there
 }
 
 // Accept implements net.Listener.
@@ -123,8 +125,7 @@ func (c *Connections) arrived(k *conn) bool {
 	if c.open >= c.all {
 		oldest := c.quiet.Front()
 		if oldest == nil {
-			c.tidy(k.address)
-			return false
+			oldest = c.active.Front()
 		}
 		c.end(oldest.Value.(*conn))
 	}
@@ -153,7 +154,8 @@ func (c *Connections) tidy(a addressPrefix) {
 func (c *Connections) count(k *conn) {
 	c.of(k.address).open++
 	c.open++
-	k.state, k.quiet = connCounts, c.quiet.PushBack(k)
+	k.state = connCounts
+	k.move(&c.quiet)
 	k.let.Store(true)
 }
 
@@ -161,21 +163,23 @@ func (c *Connections) count(k *conn) {
 func (c *Connections) uncount(k *conn, to connState) {
 	s := c.from[k.address]
 	s.unidle(k)
-	c.busy(k)
+	k.move(nil)
 	s.open--
 	c.open--
 	k.state = to
 }
 
-// busy takes a connection out of the quiet ones. The caller holds the mutex.
-func (c *Connections) busy(k *conn) {
-	if k.quiet != nil {
-		c.quiet.Remove(k.quiet)
-		k.quiet = nil
+// move puts a connection at the end of one of the lists; nil: of none. The caller holds the mutex.
+func (k *conn) move(to *list.List) {
+	if k.in != nil {
+		k.in.Remove(k.at)
+	}
+	if k.in = to; to != nil {
+		k.at = to.PushBack(k)
 	}
 }
 
-// end closes a connection that has no request under way. The caller holds the mutex.
+// end closes a connection that counts. The caller holds the mutex.
 func (c *Connections) end(k *conn) {
 	c.uncount(k, connClosed)
 	c.tidy(k.address)
@@ -236,13 +240,14 @@ func (c *Connections) State(nc net.Conn, to http.ConnState) {
 	}
 	s := c.from[k.address]
 	s.unidle(k)
-	if to != http.StateNew {
-		c.busy(k)
+	if to == http.StateActive {
+		k.move(&c.active)
 	}
 	if k.idle = to == http.StateIdle; !k.idle {
 		return
 	}
-	s.idle, k.quiet = append(s.idle, k), c.quiet.PushBack(k)
+	s.idle = append(s.idle, k)
+	k.move(&c.quiet)
 	if len(s.turns) > 0 {
 		c.end(s.idle[0])
 		c.next(s)

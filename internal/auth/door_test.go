@@ -287,11 +287,14 @@ func TestConnectionsOfAllAddresses(t *testing.T) {
 		<-working
 	}
 	_, from := d.dial(t, "127.0.0.1", good)
-	if b, err := from.ReadByte(); err == nil {
-		t.Errorf("a connection beyond the bound is answered: %d", b)
+	if resp := answerOf(t, from); resp.StatusCode != 200 {
+		t.Errorf("a caller with a token, while all are busy: %s", resp.Status)
+	}
+	if _, err := busies[0].ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection with the oldest request goes on: %v", err)
 	}
 	close(work)
-	for _, from := range busies {
+	for _, from := range busies[1:] {
 		if resp := answerOf(t, from); resp.StatusCode != 200 {
 			t.Errorf("a request that was under way: %s", resp.Status)
 		}
@@ -316,12 +319,17 @@ func (d *deadlines) SetReadDeadline(at time.Time) error {
 }
 
 // TestLargeBodiesHaveMoreTime: a body of 32 MiB may come over a line of 64 KiB/s, if its caller has shown a
-// credential.
+// credential. A small body on the same route has no more time than any other.
 func TestLargeBodiesHaveMoreTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New(memory.Options{})
 		secret, _ := add(t, s, store.TokenAPI, "ann", 0)
-		for path, want := range map[string]time.Duration{"/hook": 10 * time.Second, "/runs": 76 * time.Second, "/apply": 572 * time.Second} {
+		for _, c := range []struct {
+			path string
+			size int64
+			want time.Duration
+		}{{"/hook", 1 << 20, 10 * time.Second}, {"/runs", 1 << 20, 76 * time.Second}, {"/apply", 32 << 20, 572 * time.Second},
+			{"/apply", -1, 572 * time.Second}, {"/apply", 100, time.Minute}} {
 			g := auth.New(auth.Config{Store: s, Required: true, Route: func(r *http.Request) auth.Route {
 				if r.URL.Path == "/apply" {
 					return auth.Route{Verb: access.RunRead, BodyMax: 32 << 20}
@@ -329,11 +337,12 @@ func TestLargeBodiesHaveMoreTime(t *testing.T) {
 				return routeOf(r)
 			}})
 			d := &deadlines{ResponseRecorder: httptest.NewRecorder()}
-			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader("x"))
+			r := httptest.NewRequest(http.MethodPost, c.path, strings.NewReader("x"))
+			r.ContentLength = c.size
 			r.Header.Set("Authorization", "Bearer "+secret)
 			g.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = r.Body.Read(make([]byte, 1)) })).ServeHTTP(d, r)
-			if d.longest != want {
-				t.Errorf("%s: %v, want %v", path, d.longest, want)
+			if d.longest != c.want {
+				t.Errorf("%s with %d bytes: %v, want %v", c.path, c.size, d.longest, c.want)
 			}
 		}
 	})

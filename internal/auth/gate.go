@@ -108,7 +108,7 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		a.admitted = true
 		a.conn.trust()
 		if a.body != nil {
-			a.body.lasts, a.body.budget = cmp.Or(g.cfg.CallerBody, BodyTime(route.BodyMax)), &g.known
+			a.body.lasts, a.body.budget = cmp.Or(g.cfg.CallerBody, BodyTime(bodyBytes(r, route.BodyMax))), &g.known
 		}
 	}
 	if !g.takes(a, route) {
