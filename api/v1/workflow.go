@@ -8,7 +8,7 @@ type Workflow struct {
 	State       string  `json:"state" enum:"active,paused,deleted"`
 	Version     int32   `json:"version" doc:"The one that new runs get."`
 	Latest      int32   `json:"latest" doc:"The newest; version differs from it after a rollback."`
-	Revision    int64   `json:"revision" doc:"+1 at every change: the ETag."`
+	Revision    int64   `json:"revision" doc:"+1 at every change; the ETag begins with it, and If-Match takes it."`
 	CreatedAt   Time    `json:"created_at" format:"date-time"`
 	ModifiedAt  Time    `json:"modified_at" format:"date-time"`
 	MaxRuns     *int32  `json:"max_concurrent_runs" doc:"Most of its runs that are active at one time, more wait; null: any number."`

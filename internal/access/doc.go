@@ -4,6 +4,6 @@
 // one caller, and the decision), names.go (how names of principals and roles are written), rows.go (the verb
 // and the object of every route), table.go (how the row of a request is found).
 //
-// Everything that is missing denies: the zero Verb, a zero Principal, a zero Scope, a binding that has
-// expired. There is no role, prefix or path that a caller can name to get more than its bindings say.
+// A missing verb, principal, scope or binding denies the call, as does a binding that has expired. There is
+// no role, prefix or path that a caller can name to get more than its bindings say.
 package access

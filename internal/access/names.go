@@ -14,15 +14,15 @@ import (
 // nameMax bounds the name of a principal or a role, in bytes, as it was written and as it is kept.
 const nameMax = 100
 
-// Name returns the one form in which the name of a principal or a role is kept and compared: NFKC,
-// case-folded. It refuses a text that is no name. Name of a name that it returned is that name.
+// Name normalizes the name of a principal or a role: NFKC, case-folded. It returns an error if text is not a
+// valid name. Name of a name that it returned is that name.
 func Name(text string) (string, error) {
 	if text == "" || len(text) > nameMax || !utf8.ValidString(text) {
 		return "", fmt.Errorf("%.60q is no name: a name has 1 to %d bytes of text", text, nameMax)
 	}
 	name := fold(text)
 	if len(name) > nameMax || fold(name) != name {
-		return "", fmt.Errorf("%.60q is no name: it has no short normal form", text)
+		return "", fmt.Errorf("%.60q is no name: its normal form is longer than %d bytes or changes again; choose a shorter name", text, nameMax)
 	}
 	for i, c := range name {
 		if nameRune(c) && (i > 0 || unicode.IsLetter(c) || unicode.IsDigit(c)) {

@@ -19,7 +19,7 @@ const (
 	Service
 	Worker // calls the protocol of workers, nothing else
 	Node   // calls the other nodes of the cluster, nothing else
-	Local  // a program on the machine of a node that asks for no token: it may also do what workers and nodes may
+	Local  // a program on the node's machine that calls without a token: it may also do what workers and nodes may
 )
 
 var kindNames = [...]string{"none", "user", "service", "worker", "node", "local"}

@@ -98,7 +98,7 @@ func index(rows []Row) *table {
 	return t
 }
 
-// unknown is the row of what is not there. A known caller learns that; any other learns nothing.
+// unknown is the row of requests that match no route. A known caller learns that; any other learns nothing.
 var unknown = Row{Verb: Self, Of: OfSelf}
 
 // Match finds the row of a request by the pattern that its method and path match, as net/http does. ok is

@@ -132,7 +132,8 @@ func Open(ctx context.Context, cfg *Config, log *slog.Logger) (n *Node, err erro
 	return n, n.open(ctx)
 }
 
-// patient is the log of a server, which waits for its database; nil: this is a command, and somebody waits for it.
+// patient is the log of a server, which waits for its database; nil: this is a command, and somebody waits
+// for it.
 func (n *Node) patient() *slog.Logger {
 	if n.cfg.ByHand {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/past"
+	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/store"
 )
 
@@ -43,12 +44,12 @@ func (n *Node) back(era dag.Era) {
 	n.wentBack.Add(1)
 }
 
-// forgetVersions drops what was read of versions of workflows. The database may have lost them, and then other
-// versions get their numbers.
+// forgetVersions drops what was read of versions of workflows. The database may have lost them, and then
+// other versions get their numbers.
 func (n *Node) forgetVersions() {
 	n.executor.resolve.versions.Clear()
 	n.planner.Forget()
-	n.server.Forget()
+	server.Forget(n.server)
 }
 
 // sureOf returns a time at which this node sent a commit that the database has confirmed since.

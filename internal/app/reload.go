@@ -160,8 +160,9 @@ func (s *settled) follow(loads <-chan func() (*Config, error)) (stop func()) {
 	}
 }
 
-// differs compares a setting with the one in force, and names the setting that the operator changed. A default
-// may depend on the machine, so two defaults are equal. A value that is not shown is compared where it is used.
+// differs compares a setting with the one in force, and names the setting that the operator changed. A
+// default may depend on the machine, so two defaults are equal. A value that is not shown is compared where
+// it is used.
 func (s *settled) differs(v *Value, from string, to *Config) (name string, differs bool) {
 	a, b := s.start, to
 	switch v.Name {

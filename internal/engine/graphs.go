@@ -25,9 +25,9 @@ type versionKey struct {
 	version  int32
 }
 
-// graphCache shares the graphs of versions between runs. A version never changes, unless the database goes back
-// and another version gets its number: then forget empties the cache. When the cache holds too many tasks it
-// starts over. Runs keep their graphs.
+// graphCache shares the graphs of versions between runs. A version never changes, unless the database goes
+// back and another version gets its number: then forget empties the cache. When the cache holds too many
+// tasks it starts over. Runs keep their graphs.
 type graphCache struct {
 	load func(versionKey) (*dag.Graph, error)
 

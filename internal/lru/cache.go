@@ -1,5 +1,5 @@
-// Package lru keeps the values that were used last: [Cache] for values that the caller makes, [Loader] for values
-// that are loaded on demand.
+// Package lru keeps the values that were used last: [Cache] for values that the caller makes, [Loader] for
+// values that are loaded on demand.
 package lru
 
 import (
@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Cache keeps a bounded number of values, and a bounded number of bytes. The value of a key never changes, so two
-// callers that make the same value at the same time do no harm. A Cache is safe for concurrent use.
+// Cache keeps a bounded number of values, and a bounded number of bytes. The value of a key never changes, so
+// two callers that make the same value at the same time do no harm. A Cache is safe for concurrent use.
 type Cache[K comparable, V any] struct {
 	entriesMax int
 	bytesMax   int

@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// Loader keeps the values that were used last and loads the others. Callers that ask for one key at the same time
-// share one load, because thousands of tasks of one version may begin together. A Loader is safe for concurrent use.
+// Loader keeps the values that were used last and loads the others. Callers that ask for one key at the same
+// time share one load, because thousands of tasks of one version may begin together. A Loader is safe for
+// concurrent use.
 type Loader[K comparable, V any] struct {
 	kept *Cache[K, V]
 	load func(K) (V, error)

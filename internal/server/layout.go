@@ -105,10 +105,11 @@ func draw(g *dag.Graph) *drawing {
 	return d
 }
 
-// keyOf is the hash of what a drawing shows. drawnAs names the algorithm of drawings and their packed form.
-// Change it with either, so that no browser keeps an old drawing under the same ETag.
+// drawnAs names the algorithm of drawings and their packed form. Change it with either, so that no browser
+// keeps an old drawing under the same ETag.
 const drawnAs = "1"
 
+// keyOf returns the hash of all that a drawing, or the answer with a graph, shows of a graph.
 func keyOf(g *dag.Graph) (key [32]byte) {
 	h := sha256.New()
 	b := []byte(drawnAs)

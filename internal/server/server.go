@@ -196,9 +196,9 @@ func New(cfg Config) (*Server, error) {
 	return s, s.access.Err(func(of access.Of) bool { return of != access.OfWorker && of != access.OfNode })
 }
 
-// Forget drops the definitions that were read. Call it when the database has gone back: another version can get
-// the number of a lost one.
-func (s *Server) Forget() { s.defs.forget() }
+// Forget drops the definitions that a server has read. Call it when the database has gone back: another
+// version can get the number of a lost one.
+func Forget(s *Server) { s.defs.forget() }
 
 // Handler answers requests. It may be used without a socket.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }

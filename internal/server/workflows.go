@@ -57,12 +57,15 @@ func (s *Server) workflow(ctx context.Context, p *WorkflowPath) (store.Workflow,
 }
 
 type workflowOut struct {
-	Status int
-	ETag   string `header:"ETag" doc:"The revision."`
-	Body   api.Workflow
+	Status       int
+	ETag         string `header:"ETag" doc:"The revision, a dot, and a mark of this workflow and its last change."`
+	CacheControl string `header:"Cache-Control"`
+	Body         api.Workflow
 }
 
-func etag(w *store.Workflow) string { return strconv.Quote(strconv.FormatInt(w.Revision, 10)) }
+// etag begins with the revision. The rest tells two workflows apart that had one name after each other, and
+// two changes of which a failover lost one.
+func etag(w *store.Workflow) string { return fmt.Sprintf(`"%d.%x.%x"`, w.Revision, w.ID, w.Modified) }
 
 type getWorkflowIn struct {
 	WorkflowPath
@@ -78,7 +81,7 @@ func (s *Server) getWorkflow(ctx context.Context, in *getWorkflowIn) (*workflowO
 		return nil, notModified(etag(&w), cacheAsk)
 	}
 	full, err := s.fullWorkflow(ctx, &w)
-	return &workflowOut{Status: http.StatusOK, ETag: etag(&w), Body: full}, err
+	return &workflowOut{Status: http.StatusOK, ETag: etag(&w), CacheControl: cacheAsk, Body: full}, err
 }
 
 // fullWorkflow has what lists leave out.
@@ -129,7 +132,7 @@ func paramOf(p *workflow.Param) api.Param {
 
 // Conditional is what every change of a definition takes.
 type Conditional struct {
-	IfMatch string `header:"If-Match" doc:"The ETag of the revision that is changed; another one is refused with 412."`
+	IfMatch string `header:"If-Match" doc:"The ETag of the workflow that is changed, or its revision in quotes; another one is refused with 412."`
 }
 
 // revision is what the caller believes; 0: whatever it is.
@@ -138,7 +141,8 @@ func (c *Conditional) revision() (int64, error) {
 	if text == "" || text == "*" {
 		return 0, nil
 	}
-	n, err := strconv.ParseInt(strings.Trim(text, `"`), 10, 64)
+	number, _, _ := strings.Cut(strings.Trim(text, `"`), ".")
+	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n < 1 {
 		return 0, fail(http.StatusPreconditionFailed, api.ProblemPrecondition, "If-Match: %s is not an ETag of a workflow", text)
 	}
@@ -192,7 +196,7 @@ func (s *Server) changing(ctx context.Context, p *WorkflowPath, c *Conditional) 
 		return store.Workflow{}, 0, err
 	}
 	w, err := s.workflow(ctx, p)
-	if err == nil && revision != 0 && revision != w.Revision {
+	if err == nil && revision != 0 && (revision != w.Revision || strings.Contains(c.IfMatch, ".") && strings.TrimSpace(c.IfMatch) != etag(&w)) {
 		err = fail(http.StatusPreconditionFailed, api.ProblemPrecondition, "workflow %s was changed in between: its revision is %d, not %d",
 			fullName(w.Namespace, w.Name), w.Revision, revision)
 	}
@@ -284,7 +288,7 @@ type versionIn struct {
 	Conditions
 }
 
-// Conditions are what a read takes whose answer a client may keep.
+// Conditions are the headers of conditional reads.
 type Conditions struct {
 	IfNoneMatch string `header:"If-None-Match" doc:"ETags that the client has: 304 if the content is one of them."`
 }
@@ -301,17 +305,17 @@ func (s *Server) getVersion(ctx context.Context, in *versionIn) (*taggedOut[api.
 	if err != nil {
 		return nil, err
 	}
-	// The source of a version never changes. Whether the version is the current one does.
-	tag := fmt.Sprintf(`"%d.%d.%t.%s"`, w.ID, in.Version, in.Version == w.Version, in.Include)
-	if holds(in.IfNoneMatch, tag) {
-		return nil, notModified(tag, cacheAsk)
-	}
 	v, err := s.engine.Version(ctx, w.ID, in.Version)
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil, notFound("workflow %s has no version %d", fullName(w.Namespace, w.Name), in.Version)
 	}
 	if err != nil {
 		return nil, err
+	}
+	// The digest and the time: a failover can lose a version, and then another one gets its number.
+	tag := fmt.Sprintf(`"%d.%d.%t.%s.%x.%x"`, w.ID, in.Version, in.Version == w.Version, in.Include, v.Created, v.Digest)
+	if holds(in.IfNoneMatch, tag) {
+		return nil, notModified(tag, cacheAsk)
 	}
 	files, err := s.engine.Files(ctx, w.ID, in.Version)
 	if err != nil {
@@ -349,18 +353,18 @@ func (s *Server) workflowGraph(ctx context.Context, in *graphIn) (*taggedOut[api
 		return nil, err
 	}
 	version := cmp.Or(in.Version, w.Version)
-	tag := fmt.Sprintf(`"%d.%d"`, w.ID, version)
-	if holds(in.IfNoneMatch, tag) {
-		return nil, notModified(tag, cacheOf(in.Version))
-	}
 	g, err := s.graphOfVersion(&w, version)
 	if err != nil {
 		return nil, err
 	}
+	tag := tagOf(keyOf(g))
+	if holds(in.IfNoneMatch, tag) {
+		return nil, notModified(tag, cacheOf(in.Version))
+	}
 	return &taggedOut[api.Graph]{ETag: tag, CacheControl: cacheOf(in.Version), Body: graphOf(g, nil)}, nil
 }
 
-// cacheOf is how long a client may keep what belongs to the version that a request names; 0: it names none.
+// cacheOf returns the Cache-Control of what belongs to a version; 0: the request names none.
 func cacheOf(version int32) string {
 	if version == 0 {
 		return cacheAsk

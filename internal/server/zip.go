@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"mime"
 	"net/http"
 	"runtime"
@@ -17,7 +18,7 @@ import (
 	"skein.dev/skein/internal/layout"
 )
 
-// zipLeast is the size, in bytes, from which on an answer is compressed.
+// zipLeast is the smallest answer, in bytes, that is compressed.
 const zipLeast = 1 << 10
 
 // zips returns the places of answers that are compressed at the same time: half of the processors, so that
@@ -33,8 +34,8 @@ var zipWriters = sync.Pool{New: func() any {
 var zipTypes = []string{"application/json", "application/problem+json", "application/schema+json", "application/vnd.oai.openapi+json",
 	layout.MediaType, statesType}
 
-// zipped is an answer that is compressed if it is large JSON, or the packed form of it. Streams have other
-// types.
+// zipped is an answer that is compressed if it is large JSON, or a packed drawing or packed states. Streams
+// have other types.
 type zipped struct {
 	http.ResponseWriter
 	places places
@@ -135,6 +136,7 @@ func (z *zipped) end() {
 	}
 	if z.gz != nil {
 		_ = z.compress(z.gz.Close) // the client is gone
+		z.gz.Reset(io.Discard)     // the pool must not keep the answer
 		zipWriters.Put(z.gz)
 		z.gz = nil
 	}

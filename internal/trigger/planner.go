@@ -68,8 +68,8 @@ func New(defs Definitions) *Planner {
 	}
 }
 
-// Forget drops what was read of versions of workflows. Call it when the database has gone back: another version
-// can get the number of a lost one.
+// Forget drops what was read of versions of workflows. Call it when the database has gone back: another
+// version can get the number of a lost one.
 func (p *Planner) Forget() {
 	p.starters.Clear()
 	p.params.Clear()
