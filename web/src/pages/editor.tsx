@@ -27,12 +27,17 @@ const saveEvery = 1000
 
 type Opened = { base: Base; text: string; savedAt: number | undefined }
 
+let openings = 0
+
 export function Editor() {
   const { ns, name } = useParams({ from: '/edit/$ns/$name' })
   const workflow = ns === 'default' ? name : `${ns}/${name}`
   const { new: isNew } = useSearch({ from: '/edit/$ns/$name' })
+  // The query cache keeps an answer for a moment after the page is left. A page that is opened again within that
+  // moment must read the draft that was saved at the end, so each opening has a key of its own.
+  const [opening] = useState(() => ++openings)
   const opened = useQuery({
-    queryKey: ['editor', workflow, isNew],
+    queryKey: ['editor', workflow, isNew, opening],
     queryFn: async ({ signal }): Promise<Opened> => {
       const draft = await readDraft(workflow)
       // A draft of an existing workflow needs its files, also if it is opened as a new one.

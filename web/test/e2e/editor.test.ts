@@ -239,9 +239,20 @@ test('a draft is saved when the page is left at once, and is gone when all is un
   await textOf(page).click()
   await page.keyboard.press('Control+End')
   await page.keyboard.type('# x')
-  await page.getByRole('link', { name: 'Runs', exact: true }).first().click()
-  await page.waitForURL(/\/runs/)
-  await page.goBack()
+  // Back as soon as the other page is there, so that nothing of the editor's page has been forgotten.
+  await page
+    .getByRole('link', { name: 'Runs', exact: true })
+    .first()
+    .evaluate((link) => {
+      const main = document.querySelector('main') ?? document.body
+      const watch = new MutationObserver(() => {
+        if (document.querySelector('.editor')) return
+        watch.disconnect()
+        history.back()
+      })
+      watch.observe(main, { childList: true, subtree: true })
+      ;(link as HTMLElement).click()
+    })
   await page.getByText('draft of v1').waitFor()
   await textOf(page).getByText('# x').waitFor()
   await textOf(page).click()
