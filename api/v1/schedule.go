@@ -98,9 +98,10 @@ type Occurrence struct {
 
 // SimulateRequest asks what a span of time will bring.
 type SimulateRequest struct {
-	From     *Time  `json:"from,omitempty" format:"date-time" doc:"Absent: now."`
-	To       Time   `json:"to" format:"date-time" doc:"At most 366 days after from."`
-	Workflow string `json:"workflow,omitempty" maxLength:"127" doc:"NAME or NAMESPACE/NAME: only its triggers. Absent: all."`
+	From      *Time  `json:"from,omitempty" format:"date-time" doc:"Absent: now."`
+	To        Time   `json:"to" format:"date-time" doc:"At most 366 days after from."`
+	Workflow  string `json:"workflow,omitempty" maxLength:"127" doc:"NAME or NAMESPACE/NAME: only its triggers. Absent: all."`
+	Namespace string `json:"namespace,omitempty" maxLength:"63" doc:"Only the triggers of this namespace. Absent: all."`
 	// With is an edit: its workflows take the place of those of the same name.
 	With *ApplyRequest `json:"with,omitempty"`
 }

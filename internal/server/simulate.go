@@ -41,7 +41,7 @@ func (s *Server) simulate(ctx context.Context, in *simulateIn) (*jsonOut[api.Sim
 		what.From, what.FromToo = dag.Micros(req.From.UnixMicro()), true
 	}
 	p := planning{s: s}
-	if what.Planned, err = p.planned(ctx, req.Workflow); err != nil {
+	if what.Planned, err = p.planned(ctx, &TriggerFilter{Namespace: req.Namespace, Workflow: req.Workflow}); err != nil {
 		return nil, err
 	}
 	if req.With != nil {
@@ -65,11 +65,11 @@ type planning struct {
 	measured, unmeasured int
 }
 
-// planned is what there is now.
-func (p *planning) planned(ctx context.Context, only string) ([]trigger.PlannedWorkflow, error) {
+// planned gives the triggers that exist now and that the filter lets through.
+func (p *planning) planned(ctx context.Context, f *TriggerFilter) ([]trigger.PlannedWorkflow, error) {
 	var all []trigger.PlannedWorkflow
 	at := map[dag.WorkflowID]int{}
-	more, err := p.s.scan(ctx, &TriggerFilter{Workflow: only}, store.TriggerQuery{Limit: scanPage}, func(w *store.Workflow, t *store.Trigger) (bool, error) {
+	more, err := p.s.scan(ctx, f, store.TriggerQuery{Limit: scanPage}, func(w *store.Workflow, t *store.Trigger) (bool, error) {
 		i, known := at[w.ID]
 		if !known {
 			i = len(all)

@@ -44,6 +44,9 @@ func TestSimulate(t *testing.T) {
 	if all := ask(`{` + span + `}`); len(all.Triggers) != 6 || len(all.Notes) == 0 {
 		t.Errorf("%d triggers, %v", len(all.Triggers), all.Notes)
 	}
+	if own, other := ask(`{`+span+`,"namespace":"default"}`), ask(`{`+span+`,"namespace":"other"}`); len(own.Triggers) != 6 || len(other.Triggers) != 0 {
+		t.Errorf("%d triggers in the namespace, %d in another one", len(own.Triggers), len(other.Triggers))
+	}
 	same := must(b.client.Simulate(t.Context(), api.SimulateRequest{From: &api.Time{Time: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)},
 		To: api.Time{Time: time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC)}, Workflow: "over", With: &api.ApplyRequest{Source: overlapping}}))
 	for _, c := range same.Changes {

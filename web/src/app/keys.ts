@@ -75,6 +75,8 @@ export const keyTable: [string, string][] = [
   ['n N', 'Next and previous task found in the graph'],
   ['← → ↑ ↓', 'In the graph: needs, dependents, same column'],
   ['+ - 0', 'In the graph: zoom in, zoom out, show all'],
+  ['[ ]', 'In the calendar: previous and next week or month'],
+  ['Shift ← → ↑ ↓', 'In the calendar: select a range'],
   ['f', 'Follow the log'],
   ['e', 'First error in the log'],
   ['r', 'Recover the run'],

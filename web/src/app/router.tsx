@@ -91,6 +91,12 @@ const routes = [
   }),
   createRoute({
     getParentRoute: parent,
+    path: '/schedules/calendar',
+    validateSearch: only('view', 'day', 'workflow', 'trigger', 'rule', 'from', 'to'),
+    component: lazyRouteComponent(() => import('../pages/calendar'), 'Calendar'),
+  }),
+  createRoute({
+    getParentRoute: parent,
     path: '/schedules/missed',
     validateSearch: only('outcome', 'since', 'cursor'),
     component: lazyRouteComponent(() => import('../pages/schedules'), 'Missed'),

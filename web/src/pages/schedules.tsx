@@ -13,18 +13,24 @@ import { Head } from './head'
 
 const tabs = [
   ['/schedules', 'All'],
+  ['/schedules/calendar', 'Calendar'],
   ['/schedules/next', 'Next'],
   ['/schedules/missed', 'Missed and late'],
   ['/backfills', 'Backfills'],
 ] as const
 
-function Top({ here }: { here: string }) {
+export function ScheduleTop({ here }: { here: string }) {
   return (
     <>
       <Head title="Schedules" label="Schedules" />
       <nav className="tabs" aria-label="Views of the schedules">
         {tabs.map(([to, label]) => (
-          <Link key={to} to={to} aria-current={to === here ? 'page' : undefined}>
+          <Link
+            key={to}
+            to={to}
+            activeOptions={{ exact: true }}
+            aria-current={to === here ? 'page' : undefined}
+          >
             {label}
           </Link>
         ))}
@@ -40,7 +46,7 @@ export function Schedules() {
   const shown = (query.data ?? []).filter((s) => within(ns, s.namespace))
   return (
     <>
-      <Top here="/schedules" />
+      <ScheduleTop here="/schedules" />
       <Panel title="Triggers" count={query.data ? shown.length : undefined}>
         <Loaded query={query} isEmpty={() => shown.length === 0} empty="No workflow has a trigger.">
           {() => <ScheduleTable all={shown} />}
@@ -129,7 +135,7 @@ export function Next() {
   const shown = (query.data?.items ?? []).filter((i) => within(ns, i.namespace))
   return (
     <>
-      <Top here="/schedules/next" />
+      <ScheduleTop here="/schedules/next" />
       <Panel title="Next fires">
         <Loaded query={query} isEmpty={() => shown.length === 0} empty="No schedule will fire.">
           {() => (
@@ -165,7 +171,7 @@ export function Missed() {
   const shown = (query.data?.items ?? []).filter((f) => within(ns, f.namespace))
   return (
     <>
-      <Top here="/schedules/missed" />
+      <ScheduleTop here="/schedules/missed" />
       <div className="row">
         {['missed', 'late', 'skipped', 'merged', 'fired'].map((o) => (
           <Link

@@ -1,0 +1,138 @@
+// What the calendar of schedules shows: fires of the past and of the time to come, counted by hour or by day of the
+// viewer's clocks.
+import type { Fire, SimulatedHour, SimulatedLimit } from '../api/types'
+
+export type View = 'week' | 'month'
+
+/** What a cell counts. A run that failed counts as failed, not by the outcome of its fire. */
+export const kinds = ['failed', 'missed', 'late', 'skipped', 'merged', 'fired'] as const
+export type Kind = (typeof kinds)[number]
+
+export type Cell = {
+  counts: Record<Kind, number>
+  /** Fires that are to come, and as they would be with the rule that is tried. */
+  ahead: number
+  tried: number
+  /** The most runs at once that the forecast sees, if they are more than the slots. */
+  crowded: number
+}
+
+export type Span = { from: Date; to: Date; days: string[] }
+
+const two = (n: number) => String(n).padStart(2, '0')
+
+export const dayKey = (d: Date) => `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}`
+export const hourKey = (d: Date) => `${dayKey(d)}T${two(d.getHours())}`
+export const keyOf = (view: View, d: Date) => (view === 'week' ? hourKey(d) : dayKey(d))
+
+/** Reads a day or an hour of the viewer's clocks; undefined if the text is none. */
+export function readKey(key: string | undefined): Date | undefined {
+  const m = /^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d))?$/.exec(key ?? '')
+  if (!m) return undefined
+  const at = new Date(Number(m[1]), Number(m[2]) - 1, Number(m[3]), Number(m[4] ?? 0))
+  return dayKey(at) === key?.slice(0, 10) ? at : undefined
+}
+
+const addDays = (d: Date, n: number) => new Date(d.getFullYear(), d.getMonth(), d.getDate() + n)
+
+/** The week, or the weeks of the month, that a day is in. A week begins on Monday. */
+export function spanOf(view: View, day: Date): Span {
+  const first = view === 'week' ? day : new Date(day.getFullYear(), day.getMonth(), 1)
+  const from = addDays(first, -((first.getDay() + 6) % 7))
+  const last = view === 'week' ? addDays(from, 6) : new Date(day.getFullYear(), day.getMonth() + 1, 0)
+  const days: string[] = []
+  for (let d = from; d <= last || d.getDay() !== 1; d = addDays(d, 1)) days.push(dayKey(d))
+  return { from, to: addDays(from, days.length), days }
+}
+
+/** The day that the previous or the next span begins with. */
+export function step(view: View, day: Date, n: number): string {
+  if (view === 'week') return dayKey(addDays(spanOf('week', day).from, 7 * n))
+  return dayKey(new Date(day.getFullYear(), day.getMonth() + n, 1))
+}
+
+/** The first instant after a cell. */
+export function endOf(view: View, key: string): Date {
+  const at = readKey(key) ?? new Date(0)
+  return view === 'week'
+    ? new Date(at.getFullYear(), at.getMonth(), at.getDate(), at.getHours() + 1)
+    : addDays(at, 1)
+}
+
+/** Orders two cells and says whether a third one is between them. The keys sort by time. */
+export const isWithin = (key: string, a: string, b: string) =>
+  a < b ? a <= key && key <= b : b <= key && key <= a
+
+const none = (): Cell => ({
+  counts: { failed: 0, missed: 0, late: 0, skipped: 0, merged: 0, fired: 0 },
+  ahead: 0,
+  tried: 0,
+  crowded: 0,
+})
+
+/** A line of the ledger stands for at most this number of instants one by one; above it, for its first one. */
+const spreadMax = 10_000
+
+export type Counted = {
+  view: View
+  fires: Fire[]
+  /** The ids of runs that failed. */
+  failed: ReadonlySet<string>
+  ahead: SimulatedHour[]
+  tried: SimulatedHour[]
+  limits: SimulatedLimit[]
+}
+
+/** Counts fires by the cells of the calendar. A forecast is by hours of UTC, and counts where such an hour begins. */
+export function cellsOf(c: Counted): Map<string, Cell> {
+  const cells = new Map<string, Cell>()
+  const at = (d: Date) => {
+    const key = keyOf(c.view, d)
+    const cell = cells.get(key) ?? none()
+    cells.set(key, cell)
+    return cell
+  }
+  for (const f of c.fires) {
+    const kind = f.run && c.failed.has(f.run) ? 'failed' : f.outcome
+    const [first, last] = [Date.parse(f.at), Date.parse(f.last)]
+    if (f.count <= 1 || f.count > spreadMax || !(last > first)) {
+      at(new Date(first)).counts[kind] += f.count
+      continue
+    }
+    // The instants of one line are as far apart as its schedule has them, which is even for most.
+    for (let i = 0; i < f.count; i++)
+      at(new Date(first + ((last - first) * i) / (f.count - 1))).counts[kind]++
+  }
+  for (const h of c.ahead) at(new Date(h.at)).ahead += h.fires
+  for (const h of c.tried) at(new Date(h.at)).tried += h.fires
+  const slots = c.limits.find((l) => l.kind === 'slots')
+  if (slots)
+    for (const h of c.ahead) {
+      const cell = at(new Date(h.at))
+      if (h.active > slots.limit) cell.crowded = Math.max(cell.crowded, h.active)
+    }
+  return cells
+}
+
+export const past = (cell: Cell) => kinds.reduce((sum, k) => sum + cell.counts[k], 0)
+
+/** Says in words what a cell holds. */
+export function wordsOf(cell: Cell | undefined, tries: boolean): string {
+  if (!cell) return 'nothing'
+  const words: string[] = kinds.filter((k) => cell.counts[k] > 0).map((k) => `${cell.counts[k]} ${k}`)
+  if (cell.ahead > 0) words.push(`${cell.ahead} to come`)
+  if (tries && cell.tried !== cell.ahead) words.push(`${cell.tried} with the tried rule`)
+  if (cell.crowded > 0) words.push(`up to ${cell.crowded} runs at once, more than there are slots`)
+  return words.join(', ') || 'nothing'
+}
+
+export type Change = { day: string; minutes: number }
+
+/** The days of a span on which the viewer's clocks change, and by how much. */
+export function clockChanges(span: Span): Change[] {
+  return span.days.flatMap((day) => {
+    const from = readKey(day) as Date
+    const minutes = from.getTimezoneOffset() - addDays(from, 1).getTimezoneOffset()
+    return minutes === 0 ? [] : [{ day, minutes }]
+  })
+}

@@ -1,0 +1,146 @@
+// The fires of the cells that are selected in the calendar, and the backfill of a range.
+import { Link } from '@tanstack/react-router'
+import { useNext } from '../api/queries'
+import type { Fire, Schedule } from '../api/types'
+import { dayOf, plural, timeOf } from '../kit/format'
+import { Loaded, Panel } from '../kit/panel'
+import { Button, Clock, RunLink, State, WorkflowLink } from '../kit/parts'
+import { endOf, readKey, type View } from './calendardata'
+
+const shownMax = 200
+
+const two = (n: number) => String(n).padStart(2, '0')
+
+/** An instant as a field for a local date and time takes it. */
+export const localTime = (d: Date) =>
+  `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}`
+
+export function CalendarDetail({
+  view,
+  from,
+  to,
+  fires,
+  failed,
+  filter,
+  trigger,
+  onClose,
+}: {
+  view: View
+  from: string
+  to: string
+  fires: Fire[]
+  failed: ReadonlySet<string>
+  filter: { workflow?: string; ns: string }
+  trigger: Schedule | undefined
+  onClose: () => void
+}) {
+  const [first, last] = from <= to ? [from, to] : [to, from]
+  const start = readKey(first) ?? new Date(0)
+  const end = endOf(view, last)
+  const now = Date.now()
+  const inside = fires.filter(
+    (f) => Date.parse(f.last) >= start.getTime() && Date.parse(f.at) < end.getTime(),
+  )
+  const single = [...new Set(inside.map((f) => `${f.workflow} ${f.trigger}`))]
+  const [workflow, name] = trigger
+    ? [trigger.workflow, trigger.name]
+    : single.length === 1
+      ? (single[0] as string).split(' ')
+      : [filter.workflow, undefined]
+  const begun = Math.min(end.getTime(), now)
+  return (
+    <div className="calendar-detail">
+      <Panel
+        title={`${dayOf(start.getTime())} ${timeOf(start.getTime())} – ${dayOf(end.getTime())} ${timeOf(end.getTime())}`}
+        actions={<Button kind="quiet" icon="cross" aria-label="Close the range" onPress={onClose} />}
+      >
+        {start.getTime() < now && workflow ? (
+          <p className="pad">
+            <Link
+              className="button"
+              to="/backfills/new"
+              search={{
+                workflow,
+                ...(name ? { trigger: name } : {}),
+                from: localTime(start),
+                // The form's end is included, and the range's is not.
+                to: localTime(new Date(begun - 60_000)),
+                only: 'failed_or_missing',
+              }}
+            >
+              Backfill this range…
+            </Link>
+          </p>
+        ) : null}
+        <Fires inside={inside} failed={failed} />
+        {end.getTime() > now ? (
+          <Ahead start={new Date(Math.max(start.getTime(), now))} end={end} filter={filter} />
+        ) : null}
+      </Panel>
+    </div>
+  )
+}
+
+function Fires({ inside, failed }: { inside: Fire[]; failed: ReadonlySet<string> }) {
+  if (inside.length === 0) return <p className="pad sub">The ledger has no line in this range.</p>
+  return (
+    <ul className="calendar-fires" aria-label="Ledger">
+      {inside.slice(0, shownMax).map((f) => (
+        <li key={`${f.workflow} ${f.trigger} ${f.at} ${f.key ?? ''}`}>
+          <p className="row">
+            <State state={f.run && failed.has(f.run) ? 'failed' : f.outcome} />
+            <Clock time={f.at} />
+            {f.count > 1 ? <span className="sub">{plural(f.count, 'instant')}</span> : null}
+            {f.run ? <RunLink id={f.run} /> : null}
+          </p>
+          <p>
+            <WorkflowLink name={f.workflow} tab="triggers" /> <span className="sub">{f.trigger}</span>
+          </p>
+          {f.reason ? <p className="sub">{f.reason}</p> : null}
+        </li>
+      ))}
+      {inside.length > shownMax ? (
+        <li className="sub">{plural(inside.length - shownMax, 'more line')}: choose a smaller range.</li>
+      ) : null}
+    </ul>
+  )
+}
+
+function Ahead({
+  start,
+  end,
+  filter,
+}: {
+  start: Date
+  end: Date
+  filter: { workflow?: string; ns: string }
+}) {
+  const query = useNext({
+    // The whole minute keeps the query the same while the time passes.
+    from: new Date(Math.floor(start.getTime() / 60_000) * 60_000 - 1).toISOString(),
+    n: shownMax,
+    workflow: filter.workflow,
+    namespace: filter.workflow ? undefined : filter.ns,
+  })
+  const shown = (query.data?.items ?? []).filter(
+    (i) => Date.parse(i.time) < end.getTime() && Date.parse(i.time) >= start.getTime(),
+  )
+  return (
+    <Loaded query={query} isEmpty={() => shown.length === 0} empty="No schedule will fire in this range.">
+      {() => (
+        <ul className="calendar-fires" aria-label="To come">
+          {shown.map((i) => (
+            <li key={`${i.workflow} ${i.trigger} ${i.time}`} className="row">
+              <State state="planned">To come</State>
+              <Clock time={i.time} />
+              <WorkflowLink name={i.workflow} tab="triggers" /> <span className="sub">{i.trigger}</span>
+            </li>
+          ))}
+          {shown.length === shownMax ? (
+            <li className="sub">There are more: choose a smaller range.</li>
+          ) : null}
+        </ul>
+      )}
+    </Loaded>
+  )
+}
