@@ -30,6 +30,7 @@ type runFlags struct {
 	version  int32
 	timeout  time.Duration
 	from     string
+	batch    string
 }
 
 func (c *cli) runCmd() *cobra.Command {
@@ -49,9 +50,19 @@ Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops
   skein run nightly-orders -p day=2026-11-20
   skein run shop/nightly-orders
   skein run report.yaml --detach && skein run watch report@latest
-  skein run report.yaml -o json | jq .state`,
+  skein run report.yaml -o json | jq .state
+  skein run report --batch days.jsonl -o jsonl > verdicts.jsonl`,
 		Args: cobra.ExactArgs(1),
-		RunE: c.do(func(ctx context.Context, args []string) error { return c.start(ctx, args[0], isName(cmd, args[0]), f) }),
+		RunE: c.do(func(ctx context.Context, args []string) error {
+			named := isName(cmd, args[0])
+			switch {
+			case f.batch != "" && !named:
+				return usage("--batch wants the NAME of a workflow; apply the file first: skein workflow apply %s", args[0])
+			case f.batch != "":
+				return c.startBatch(ctx, args[0], f)
+			}
+			return c.start(ctx, args[0], named, f)
+		}),
 	}
 	fl := cmd.Flags()
 	fl.StringArrayVarP(&f.params, "param", "p", nil, "a parameter, as name=value; may be repeated")
@@ -60,6 +71,7 @@ Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops
 	fl.StringVar(&f.priority, "priority", "", "highest | high | medium | low | lowest (default the workflow's)")
 	fl.StringVar(&f.key, "key", "", "idempotency key: the same key starts one run only")
 	fl.StringVar(&f.from, "from", "", "begin at this task: what does not depend on it counts as skipped")
+	fl.StringVar(&f.batch, "batch", "", "start a run for each line of this file (-: standard input), and wait for none: {\"params\": {…}, \"idempotency_key\": \"…\"}")
 	fl.Int32Var(&f.version, "version", 0, "version of the workflow (default the current one)")
 	fl.DurationVar(&f.timeout, "timeout", 0, "wait no longer than this (exit 8); the run continues")
 	listenFlag(cmd)

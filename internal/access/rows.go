@@ -16,6 +16,7 @@ var rows = []Row{
 	{"GET", "/metrics", Metrics, OfCluster, ""},
 	// Runs.
 	{"POST", "/api/v1/runs", RunStart, OfBody, ""},
+	{"POST", "/api/v1/runs:batch", RunStart, OfBody, ""},
 	{"GET", "/api/v1/runs", RunRead, OfList, ""},
 	{"GET", "/api/v1/users/{id}/runs", RunRead, OfList, ""},
 	{"GET", "/api/v1/events", Events, OfList, ""},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	api "skein.dev/skein/api/v1"
@@ -21,6 +22,9 @@ type DoorConfig struct {
 
 // doorRounds is the usual number of rounds.
 const doorRounds = 5
+
+// doorBatch is how many starts a batch has.
+const doorBatch = 1000
 
 // doorWorkflow has one task, which its condition leaves out: a run of it is started and ended by the scheduler
 // alone, so the figures are about starts.
@@ -64,16 +68,19 @@ func doorLines(ctx context.Context, c *DoorConfig, of bench.Calls) (lines []benc
 	for _, k := range []struct {
 		call        string
 		connections int
+		each        int // things that one call does
 		calls       bench.Calls
 	}{
-		{"start", 1, bench.Calls{Method: http.MethodPost, Path: api.Prefix + "/runs", Body: `{"workflow":"bench"}`, Keyed: true}},
-		{"start", 64, bench.Calls{Method: http.MethodPost, Path: api.Prefix + "/runs", Body: `{"workflow":"bench"}`, Keyed: true}},
-		{"list", 4, bench.Calls{Method: http.MethodGet, Path: api.Prefix + "/runs?limit=50"}},
+		{"start", 1, 1, bench.Calls{Method: http.MethodPost, Path: api.Prefix + "/runs", Body: `{"workflow":"bench"}`, Keyed: true}},
+		{"start", 64, 1, bench.Calls{Method: http.MethodPost, Path: api.Prefix + "/runs", Body: `{"workflow":"bench"}`, Keyed: true}},
+		{"batch", 4, doorBatch, bench.Calls{Method: http.MethodPost, Path: api.Prefix + "/runs:batch", Keyed: true,
+			Body: `{"runs":[` + strings.TrimSuffix(strings.Repeat(`{"workflow":"bench"},`, doorBatch), ",") + `]}`}},
+		{"list", 4, 1, bench.Calls{Method: http.MethodGet, Path: api.Prefix + "/runs?limit=50"}},
 	} {
 		bare := of
 		bare.Method, bare.Path, bare.Connections = http.MethodGet, "/livez", k.connections
 		k.calls.URL, k.calls.Token, k.calls.Span, k.calls.Connections = of.URL, of.Token, of.Span, k.connections
-		line, err := bench.Beside(ctx, c.Make, k.calls, bare, 1, c.Runs)
+		line, err := bench.Beside(ctx, c.Make, k.calls, bare, k.each, c.Runs)
 		if err != nil {
 			return lines, err
 		}

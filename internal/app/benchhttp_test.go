@@ -24,7 +24,7 @@ func TestBenchHTTP(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"start:1", "start:64", "list:4"} {
+	for _, want := range []string{"start:1", "start:64", "batch:4", "list:4"} {
 		if !names[want] {
 			t.Errorf("%s was not measured", want)
 		}

@@ -17,6 +17,7 @@ import (
 // A transaction made ahead must not read rows that the transaction under way changes. So the transaction
 // under way holds only runs without relations to others (see plain), or with relations that the admission
 // owner on this node has in memory. Only simple items are applied ahead.
+// The keys of submissions are looked for in both: in the store and in the transaction under way.
 
 // aheadRowsDefault is from how many rows on a transaction is large.
 const aheadRowsDefault = 400
@@ -44,7 +45,7 @@ func (w *writer) depart(items []item) *flight {
 	for i := range b.Fences { // the transaction made ahead is numbered after it
 		w.held(b.Fences[i].Shard).Seq++
 	}
-	w.tx, w.spare = w.spare, nil
+	w.tx, w.spare, w.flying = w.spare, nil, w.tx
 	ctx, began := context.WithoutCancel(w.ctx), w.e.host.Now()
 	w.e.host.Go(w.wg, func() {
 		f.wall, f.err = w.e.store.Commit(ctx, b)
@@ -179,13 +180,14 @@ func (w *writer) onlyItems() bool {
 }
 
 // simple reports whether an item can be applied before the transaction under way has committed: it does not
-// look for a run in the store.
+// look for a run in the store, or only for the run with its key. known also looks for the key in that
+// transaction.
 func (w *writer) simple(it *item) bool {
 	if it.define != nil || it.ask != nil || it.op != nil || it.req != nil || it.mail != 0 || it.again {
 		return false
 	}
 	if it.submit != nil {
-		return it.submit.Key == "" && !it.submit.named
+		return !it.submit.named
 	}
 	return (it.ev.Kind == dag.EvReport || it.ev.Kind == dag.EvStarted || it.ev.Kind == dag.EvSplit) && w.runs[it.run] != nil
 }
@@ -195,6 +197,7 @@ func (w *writer) arrive(f *flight) {
 	if !f.over {
 		w.e.host.Await(context.Background(), f.done, host.Forever)
 	}
+	w.flying = nil
 	b := &f.tx.batch
 	if f.err == nil {
 		w.committed(f.wall)

@@ -116,10 +116,20 @@ func (w *writer) known(it *item) (answer, bool) {
 	if s.Key == "" {
 		return answer{}, false
 	}
-	if r := w.tx.keys[keyOf{s.Workflow.ID, s.Key}]; r != nil {
+	k := keyOf{s.Workflow.ID, s.Key}
+	if r := w.tx.keys[k]; r != nil {
 		return sameRun(s, &r.Header), true
 	}
-	row, err := w.e.store.RunByKey(context.Background(), s.Workflow.ID, s.Key)
+	if f := w.flying; f != nil && f.keys[k] != nil {
+		return sameRun(s, &f.keys[k].Header), true
+	}
+	if h, looked := w.tx.looked[k]; looked {
+		if h == nil {
+			return answer{}, false
+		}
+		return sameRun(s, h), true
+	}
+	row, err := store.RunByKey(context.Background(), w.e.store, s.Workflow.ID, s.Key)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return answer{}, false
@@ -127,6 +137,34 @@ func (w *writer) known(it *item) (answer, bool) {
 		return answer{err: fromStore("look for the key", err)}, true
 	}
 	return sameRun(s, &row.Header), true
+}
+
+// lookForKeys reads the runs under the keys of all submissions at once. If that fails, known reads each by
+// itself.
+func (w *writer) lookForKeys(items []item) {
+	clear(w.tx.looked) // an earlier result may be out of date
+	keys := w.asks[:0]
+	for i := range items {
+		if s := items[i].submit; s != nil && s.Key != "" {
+			keys = append(keys, store.RunKey{Workflow: s.Workflow.ID, Key: s.Key})
+		}
+	}
+	if w.asks = keys; len(keys) < 2 {
+		return
+	}
+	rows, err := w.e.store.RunsByKeys(context.Background(), keys)
+	if err != nil {
+		return
+	}
+	if w.tx.looked == nil {
+		w.tx.looked = map[keyOf]*dag.Header{}
+	}
+	for i := range keys {
+		w.tx.looked[keyOf{keys[i].Workflow, keys[i].Key}] = nil
+	}
+	for i := range rows {
+		w.tx.looked[keyOf{rows[i].Workflow, rows[i].Key}] = &rows[i].Header
+	}
 }
 
 // sameRun answers a submission with the run that is there.

@@ -50,7 +50,7 @@ func (e *Engine) Deposit(ctx context.Context, s Submission) (Accepted, error) {
 func (e *Engine) deposited(ctx context.Context, s *Submission) (Accepted, bool, error) {
 	row, err := e.store.Run(ctx, s.ID)
 	if errors.Is(err, store.ErrNotFound) && s.Key != "" {
-		row, err = e.store.RunByKey(ctx, s.Workflow.ID, s.Key)
+		row, err = store.RunByKey(ctx, e.store, s.Workflow.ID, s.Key)
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return Accepted{}, false, nil

@@ -83,10 +83,19 @@ func (e *Engine) GetRun(ctx context.Context, id dag.RunID) (RunView, error) {
 }
 
 func (e *Engine) view(ctx context.Context, row dag.RunRow) (RunView, error) {
+	return viewWith(ctx, e, row, map[dag.WorkflowID]store.Workflow{})
+}
+
+// viewWith is view for one run of several; workflows are those that have been read for the others.
+func viewWith(ctx context.Context, e *Engine, row dag.RunRow, workflows map[dag.WorkflowID]store.Workflow) (RunView, error) {
 	v := RunView{RunRow: row, Modified: max(row.Created, row.SplitAt, row.FinishedAt)}
 	var err error
-	if v.Workflow, err = e.store.WorkflowByID(ctx, row.Workflow); err != nil {
-		return v, fromStore("workflow of run "+row.ID.String(), err)
+	known := false
+	if v.Workflow, known = workflows[row.Workflow]; !known {
+		if v.Workflow, err = e.store.WorkflowByID(ctx, row.Workflow); err != nil {
+			return v, fromStore("workflow of run "+row.ID.String(), err)
+		}
+		workflows[row.Workflow] = v.Workflow
 	}
 	if v.Leader, err = e.handlers.get(ctx, e.store, row.Leader); err != nil {
 		return v, err
@@ -189,9 +198,9 @@ func (e *Engine) Runs(ctx context.Context, q store.RunQuery) (RunPage, error) {
 	if err != nil {
 		return RunPage{}, fromStore("list runs", err)
 	}
-	views := make([]RunView, 0, len(page.Runs))
+	views, workflows := make([]RunView, 0, len(page.Runs)), map[dag.WorkflowID]store.Workflow{}
 	for _, row := range page.Runs {
-		v, err := e.view(ctx, row)
+		v, err := viewWith(ctx, e, row, workflows)
 		if errors.Is(err, ErrUnavailable) {
 			return RunPage{}, err
 		}

@@ -19,7 +19,7 @@ func (e *Engine) RunRow(ctx context.Context, id dag.RunID) (dag.RunRow, error) {
 
 // RunByKey finds the run that was started with an idempotency key.
 func (e *Engine) RunByKey(ctx context.Context, w dag.WorkflowID, key string) (dag.RunRow, error) {
-	row, err := e.store.RunByKey(ctx, w, key)
+	row, err := store.RunByKey(ctx, e.store, w, key)
 	return row, fromStore("run with that idempotency key", err)
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,36 +73,78 @@ func (e *Engine) accepted(ctx context.Context, a *answer) Accepted {
 // of them. The error is the first one; the others may have been accepted.
 func (e *Engine) SubmitAll(ctx context.Context, all []Submission) ([]Accepted, error) {
 	all = slices.Clone(all) // the writer may still have them when the caller has gone
+	for i := range all {
+		if err := e.admit(&all[i]); err != nil {
+			return nil, err
+		}
+	}
+	out, errs := submitEach(ctx, e, all)
+	for _, err := range errs {
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// SubmitEach starts runs together, as SubmitAll does. It returns the result or the error of each.
+func (e *Engine) SubmitEach(ctx context.Context, all []Submission) ([]Accepted, []error) {
+	good, at := make([]Submission, 0, len(all)), make([]int, 0, len(all))
+	out, errs := make([]Accepted, len(all)), make([]error, len(all))
+	for i := range all {
+		s := all[i]
+		if errs[i] = e.admit(&s); errs[i] == nil {
+			good, at = append(good, s), append(at, i)
+		}
+	}
+	as, es := submitEach(ctx, e, good)
+	for n, i := range at {
+		out[i], errs[i] = as[n], es[n]
+	}
+	return out, errs
+}
+
+// submitEach gives submissions to the writer, which owns them afterwards, and waits for the answers.
+func submitEach(ctx context.Context, e *Engine, all []Submission) ([]Accepted, []error) {
+	out, errs := make([]Accepted, len(all)), make([]error, len(all))
+	if len(all) == 0 {
+		return out, errs
+	}
 	items := make([]item, len(all))
-	out := make([]Accepted, len(all))
 	type numbered struct {
 		i int
 		a answer
 	}
 	got := make(chan numbered, len(all)) // the writer never waits for a reader
 	for i := range all {
-		if err := e.admit(&all[i]); err != nil {
-			return nil, err
-		}
 		items[i] = item{submit: &all[i], done: func(a answer) { got <- numbered{i, a} }}
 	}
-	if err := e.writer.inbox.put(items...); err != nil {
-		return nil, err
+	refused := e.writer.inbox.put(items...)
+	for i := range errs {
+		errs[i] = cmp.Or(refused, errUnanswered)
 	}
-	var first error
+	if refused != nil {
+		return out, errs
+	}
 	for range all {
 		select {
 		case n := <-got:
-			out[n.i] = e.accepted(ctx, &n.a)
-			if first == nil {
-				first = n.a.err
-			}
+			out[n.i], errs[n.i] = e.accepted(ctx, &n.a), n.a.err
 		case <-ctx.Done():
-			return out, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+			for i := range errs {
+				if errors.Is(errs[i], errUnanswered) {
+					errs[i] = fmt.Errorf("%w: %w", errUnanswered, ctx.Err())
+				}
+			}
+			return out, errs
 		}
 	}
-	return out, first
+	return out, errs
 }
+
+// errUnanswered is the error of a caller that stopped waiting for the writer. The same key finds the run
+// later.
+var errUnanswered = fmt.Errorf("%w: no answer yet, it may have been accepted", ErrUnavailable)
 
 // admit completes a submission at the gateway.
 func (e *Engine) admit(s *Submission) error {

@@ -66,6 +66,9 @@ type writer struct {
 
 	tx    *transaction
 	spare *transaction // empty; nil while one is under way: see ahead.go
+	// flying is the transaction that is being written while the next is made; nil: there is none.
+	flying *transaction
+	asks   []store.RunKey // the array of lookForKeys
 	// itemsMax bounds the items of a transaction: halved when one is refused for its
 	// content, doubled when one commits. See halve.go.
 	itemsMax int
@@ -93,6 +96,7 @@ type transaction struct {
 	splits  []Assignment // Leader work to dispatch
 	answers []answer     // by item
 	keys    map[keyOf]*dag.Run
+	looked  map[keyOf]*dag.Header       // runs that the store has under the keys of the items; nil: no run
 	written map[store.TriggerKey]bool   // triggers with a row in the batch
 	lines   map[store.TriggerKey]lineAt // the newest ledger line, if it is in the batch
 	filled  map[int64]bool              // backfills with a row in the batch
@@ -147,6 +151,7 @@ func (t *transaction) reset() {
 	clear(t.splits)
 	clear(t.answers)
 	clear(t.keys)
+	clear(t.looked)
 	clear(t.written)
 	clear(t.lines)
 	clear(t.filled)
@@ -300,6 +305,7 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 		return 0, err
 	}
 	w.commons.grants = 0
+	w.lookForKeys(items[:min(len(items), w.itemsMax, takeMax)])
 	err = guarded(func() {
 		for n < len(items) && n < w.itemsMax && w.tx.rows < takeMax*rowsPerItem && (n == 0 || !w.full()) {
 			if items[n].ask != nil && n > 0 {
@@ -318,6 +324,7 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 				w.unsure = errors.Join(w.unsure, err)
 				return
 			}
+			w.lookForKeys(items[n:min(len(items), w.itemsMax, takeMax)]) // it may have taken a shard
 		}
 		w.follow()
 		w.fill(w.itemsMax - n)

@@ -71,6 +71,11 @@ func (s *Server) workflowRoutes(workflows tag) {
 
 func (s *Server) runRoutes(runs tag) {
 	route(s, starting(runs.verb("/runs", "start-run", "Start a run; when it answers, the run is durable")), s.startRun)
+	batch := runs.verb("/runs:batch", "start-runs", "Start up to 10,000 runs; each start has its own verdict")
+	batch.Description, batch.MaxBodyBytes = batchDoc, batchBytesMax+1
+	route(s, batch, func(ctx context.Context, in *startBatchIn) (*jsonOut[api.BatchResult], error) {
+		return startBatch(ctx, s, in)
+	})
 	route(s, runs.get("/runs", "list-runs", "List runs, newest first"), s.listRuns)
 	route(s, runs.get("/runs/{id}", "get-run", "Read a run"), s.getRun)
 	for _, v := range runVerbs {
@@ -98,6 +103,9 @@ func (s *Server) runRoutes(runs tag) {
 	route(s, runs.get("/users/{id}/runs", "list-user-runs", "List a user's runs, newest first"), s.listUserRuns)
 	route(s, streaming(runs.get("/events", "watch-events", "Watch what is committed, as it is committed"), "text/event-stream", eventsDoc), s.watchEvents)
 }
+
+const batchDoc = "Each start is decided separately, as POST /runs decides it. A refused start holds up no other start. When the answer comes, every accepted run is on disk. " +
+	"If there is no answer, send the same batch again: a start whose key has made a run comes back as existing. A body that is not well-formed is refused as a whole."
 
 func (s *Server) scheduleRoutes(schedules tag) {
 	const one = "/schedules/{ns}/{workflow}/{trigger}"

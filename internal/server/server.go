@@ -151,8 +151,9 @@ type Server struct {
 	toldMu sync.Mutex           // protects told
 	told   map[string]time.Time // what the log was told of webhooks, and when
 
-	heavy weights
-	bulks places
+	heavy   weights
+	bulks   places
+	batches places
 
 	recounts places
 	zips     places // of answers that are compressed
@@ -179,7 +180,8 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, engine: cfg.Engine, mux: http.NewServeMux(), guard: newGuard(cfg.Listen),
 		layouts: newLayouts(), hooks: make(places, hooksMax), told: map[string]time.Time{}}
-	s.bulks, s.recounts, s.zips = make(places, bulksMax), make(places, 1), zips()
+	s.bulks, s.batches = make(places, bulksMax), make(places, batchesMax)
+	s.recounts, s.zips = make(places, 1), zips()
 	s.through = s.Handler()
 	s.guard.any = cfg.AnyHost
 	var err error

@@ -110,7 +110,7 @@ var contract = []string{
 	"GET /workflows/{ns}/{name}/layout", "GET /runs/{id}/layout", "GET /runs/{id}/states",
 	"GET /workflows/{ns}/{name}/grid", "GET /runs/{id}/timeline",
 	"POST /workflows/{ns}/{name}:pause", "POST /workflows/{ns}/{name}:resume", "POST /workflows/{ns}/{name}:rollback", "POST /validate", "GET /schema/workflow.json",
-	"POST /runs", "GET /runs", "GET /runs/{id}", "POST /runs/{id}:stop", "POST /runs/{id}:kill", "POST /runs/{id}:pause", "POST /runs/{id}:resume",
+	"POST /runs", "POST /runs:batch", "GET /runs", "GET /runs/{id}", "POST /runs/{id}:stop", "POST /runs/{id}:kill", "POST /runs/{id}:pause", "POST /runs/{id}:resume",
 	"POST /runs/{id}:recover", "POST /runs/{id}:rerun", "POST /runs:stop", "POST /runs:kill", "POST /runs:pause", "POST /runs:resume", "POST /runs:recover", "POST /runs:rerun",
 	"POST /runs/{id}/tasks/{task}:stop", "POST /runs/{id}/tasks/{task}:retry",
 	"POST /runs/{id}/tasks/{task}:skip", "POST /runs/{id}/tasks/{task}:mark",

@@ -101,18 +101,26 @@ func (s *Server) submit(ctx context.Context, req *api.RunRequest, of *dag.Header
 func (s *Server) submitTo(ctx context.Context, w *store.Workflow, req *api.RunRequest, of *dag.Header) (engine.Accepted, error) {
 	sub, err := s.submission(ctx, w, req, of)
 	if err != nil {
-		// What was valid when the key's run was started need not be valid now.
-		if sub.Key != "" && sub.KeyHash != nil {
-			if row, look := s.engine.RunByKey(ctx, w.ID, sub.Key); look == nil {
-				return engine.Accepted{Run: row.ID, Existing: true}, sameRequest(row.KeyHash, sub.KeyHash)
-			} else if !errors.Is(look, engine.ErrNotFound) {
-				return engine.Accepted{}, look
-			}
-		}
-		return engine.Accepted{}, err
+		return startedBefore(ctx, s.engine, &sub, err)
 	}
 	a, err := s.engine.Submit(ctx, sub)
 	return a, sameKey(&a, &sub, err)
+}
+
+// startedBefore refuses a request that is not valid, unless its key has started a run. The request was
+// valid then.
+func startedBefore(ctx context.Context, e *engine.Engine, sub *engine.Submission, why error) (engine.Accepted, error) {
+	if sub.Key == "" || sub.KeyHash == nil {
+		return engine.Accepted{}, why
+	}
+	row, err := e.RunByKey(ctx, sub.Workflow.ID, sub.Key)
+	switch {
+	case err == nil:
+		return engine.Accepted{Run: row.ID, Existing: true}, sameRequest(row.KeyHash, sub.KeyHash)
+	case errors.Is(err, engine.ErrNotFound):
+		return engine.Accepted{}, why
+	}
+	return engine.Accepted{}, err
 }
 
 // sameKey says of a conflict over an idempotency key what it is.

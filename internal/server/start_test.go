@@ -3,7 +3,10 @@ package server_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"reflect"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,5 +103,123 @@ func TestStartSeesEveryChange(t *testing.T) {
 			t.Fatalf("delete: %d %s", a.status, a.body)
 		}
 		start(404)
+	}
+}
+
+// batchOf is the body of a batch of so many starts of a workflow, with keys of a round.
+func batchOf(workflow, round string, n int) string {
+	var b strings.Builder
+	b.WriteString(`{"runs":[`)
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"workflow":%q,"idempotency_key":"%s-%d"}`, workflow, round, i)
+	}
+	b.WriteString(`]}`)
+	return b.String()
+}
+
+// TestBatch gives each start of a batch its own verdict, in the order of the request.
+func TestBatch(t *testing.T) {
+	b := newBed(t, true)
+	b.apply("w")
+	b.apply("paused")
+	b.post("/api/v1/workflows/default/paused:pause", "")
+	before := want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"w","idempotency_key":"k"}`), 202)
+	res := want[api.BatchResult](t, b.post("/api/v1/runs:batch", `{"runs":[
+		{"workflow":"w","params":{"n":3},"idempotency_key":"a"},
+		{"workflow":"nobody","idempotency_key":"b"},
+		{"workflow":"w","params":{"n":"many"},"idempotency_key":"c"},
+		{"workflow":"w","idempotency_key":"k"},
+		{"workflow":"w","idempotency_key":"k","priority":"high"},
+		{"workflow":"paused","idempotency_key":"d"},
+		{"workflow":"w","params":{"n":3},"idempotency_key":"a"},
+		{"workflow":"default/w","priority":"high"},
+		{"workflow":"w","params":{"n":"many"},"idempotency_key":"k"}]}`, "Idempotency-Key", "whole"), 200)
+	for i, w := range []struct {
+		verdict, problem string
+	}{{"accepted", ""}, {"refused", api.ProblemNotFound}, {"refused", api.ProblemInvalidParams}, {"existing", ""}, {"refused", api.ProblemIdempotency},
+		{"refused", api.ProblemConflict}, {"existing", ""}, {"accepted", ""}, {"refused", api.ProblemIdempotency}} {
+		v := res.Items[i]
+		if v.Verdict != w.verdict || (v.Run != nil) != (w.problem == "") || (v.Problem != nil) != (w.problem != "") || v.Problem != nil && v.Problem.Type != w.problem {
+			t.Errorf("start %d: %+v, want %+v", i, v, w)
+		}
+	}
+	if res.Accepted != 2 || res.Existing != 2 || res.Refused != 5 || *res.Items[3].Run != before.ID || *res.Items[6].Run != *res.Items[0].Run {
+		t.Errorf("%+v", res)
+	}
+	if run := want[api.Run](t, b.get("/api/v1/runs/"+*res.Items[0].Run, "Prefer", "wait=60"), 200); fmt.Sprint(run.Params["n"]) != "3" || run.State != "succeeded" {
+		t.Errorf("%+v", run)
+	}
+	if run := want[api.Run](t, b.get("/api/v1/runs/"+*res.Items[7].Run), 200); *run.Key != "whole/7" || run.Priority != "high" {
+		t.Errorf("%+v", run)
+	}
+	for _, body := range []string{`{"runs":[]}`, `{"runs":[{"workflow":"w"}]}`, `{"runs":[{"workflow":"w","idempotency_key":"x","prams":{}}]}`,
+		`{"runs":[{"idempotency_key":"x"}]}`, batchOf("w", "large", 10_001)} {
+		wantProblem(t, b.post("/api/v1/runs:batch", body), 422, api.ProblemInvalid)
+	}
+	wantProblem(t, b.post("/api/v1/runs:batch", `{"runs":[{"workflow":"w"}]}`, "Idempotency-Key", strings.Repeat("k", 255)), 422, api.ProblemInvalid)
+}
+
+// TestBatchAgain sends a batch several times at once, and once more after a restart: each start makes one
+// run.
+func TestBatchAgain(t *testing.T) {
+	b := newBed(t, true)
+	b.apply("w")
+	const starts, senders = 3000, 3
+	body := batchOf("w", "r", starts)
+	results := make([]api.BatchResult, senders)
+	var wg sync.WaitGroup
+	for i := range senders {
+		wg.Go(func() {
+			resp, err := http.Post(b.http.URL+"/api/v1/runs:batch", "application/json", strings.NewReader(body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			if err := json.NewDecoder(resp.Body).Decode(&results[i]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	b.http.Client().CloseIdleConnections()
+	http.DefaultClient.CloseIdleConnections()
+	b.restart()
+	results = append(results, want[api.BatchResult](t, b.post("/api/v1/runs:batch", body), 200))
+	accepted := 0
+	for i, r := range results {
+		if accepted += r.Accepted; r.Refused > 0 || len(r.Items) != starts {
+			t.Fatalf("answer %d: %d of %d refused", i, r.Refused, len(r.Items))
+		}
+		for n := range r.Items {
+			if *r.Items[n].Run != *results[0].Items[n].Run {
+				t.Fatalf("start %d made the runs %s and %s", n, *results[0].Items[n].Run, *r.Items[n].Run)
+			}
+		}
+	}
+	if accepted != starts || results[senders].Existing != starts {
+		t.Errorf("%d accepted and then %d existing, want %d", accepted, results[senders].Existing, starts)
+	}
+}
+
+// TestBatchWithoutOwner: starts of other nodes' shards are passed on.
+func TestBatchWithoutOwner(t *testing.T) {
+	b, _ := newTown(t)
+	b.apply("w")
+	b.own()
+	for i, verdict := range []string{"accepted", "existing"} {
+		res := want[api.BatchResult](t, b.post("/api/v1/runs:batch", batchOf("w", "r", 100)), 200)
+		for n, v := range res.Items {
+			if v.Verdict != verdict {
+				t.Fatalf("time %d, start %d: %+v", i, n, v)
+			}
+		}
+	}
+	b.own(0, 1, 2, 3)
+	if page := want[api.List[api.Run]](t, b.get("/api/v1/runs?limit=1000"), 200); len(page.Items) != 100 {
+		t.Errorf("%d runs", len(page.Items))
 	}
 }

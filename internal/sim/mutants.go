@@ -94,11 +94,11 @@ func (v *view) Load(ctx context.Context, q store.LoadQuery) ([]store.RunRecord, 
 	return recs, err
 }
 
-func (v *view) RunByKey(ctx context.Context, w dag.WorkflowID, key string) (dag.RunRow, error) {
+func (v *view) RunsByKeys(ctx context.Context, keys []store.RunKey) ([]dag.RunRow, error) {
 	if v.m.noKeys {
-		return dag.RunRow{}, store.ErrNotFound
+		return nil, nil
 	}
-	return v.Store.RunByKey(ctx, w, key)
+	return v.Store.RunsByKeys(ctx, keys)
 }
 
 func (v *view) Submitted(ctx context.Context, shards []dag.ShardID, limit int) ([]dag.RunID, error) {

@@ -303,8 +303,6 @@ type Store interface {
 	Register(ctx context.Context, uuid, node string) (Handler, error)
 
 	Run(ctx context.Context, id dag.RunID) (dag.RunRow, error)
-	// RunByKey finds the run that was started with an idempotency key.
-	RunByKey(ctx context.Context, w dag.WorkflowID, key string) (dag.RunRow, error)
 	Runs(ctx context.Context, q RunQuery) (RunPage, error)
 	Attempts(ctx context.Context, q AttemptQuery) ([]dag.AttemptRow, error)
 	// Events reads a run's history in order, after a seq.
@@ -329,6 +327,7 @@ type Store interface {
 	Info(ctx context.Context) (Info, error)
 	// Unfinished counts the unfinished runs by state. It looks at each of them.
 	Unfinished(ctx context.Context) (map[string]int, error)
+	Keys
 	Schedules
 	Tokens
 	Classes

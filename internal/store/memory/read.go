@@ -91,18 +91,18 @@ func (s *Store) Run(ctx context.Context, id dag.RunID) (dag.RunRow, error) {
 	return row, err
 }
 
-// RunByKey finds the run that was started with an idempotency key.
-func (s *Store) RunByKey(ctx context.Context, w dag.WorkflowID, key string) (dag.RunRow, error) {
-	var row dag.RunRow
+// RunsByKeys finds runs by the keys that they were started with.
+func (s *Store) RunsByKeys(ctx context.Context, keys []store.RunKey) ([]dag.RunRow, error) {
+	var rows []dag.RunRow
 	err := s.read(ctx, Read, func() error {
-		id, found := s.byKey[runKey{w, key}]
-		if !found {
-			return fmt.Errorf("run with key %s of workflow %d: %w", key, w, store.ErrNotFound)
+		for _, k := range keys {
+			if id, found := s.byKey[runKey{k.Workflow, k.Key}]; found {
+				rows = append(rows, cloneRun(s.runs[id].row))
+			}
 		}
-		row = cloneRun(s.runs[id].row)
 		return nil
 	})
-	return row, err
+	return rows, err
 }
 
 // Attempts selects attempts of one run.

@@ -168,9 +168,13 @@ func (d *DB) Run(ctx context.Context, id dag.RunID) (dag.RunRow, error) {
 	return first(ctx, d, query{name: "runById", args: args{}.id(id)}, scanRun)
 }
 
-// RunByKey implements store.Store.
-func (d *DB) RunByKey(ctx context.Context, w dag.WorkflowID, key string) (dag.RunRow, error) {
-	return first(ctx, d, query{name: "runByKey", args: args{}.int8(int64(w)).text(key)}, scanRun)
+// RunsByKeys implements store.Store.
+func (d *DB) RunsByKeys(ctx context.Context, keys []store.RunKey) ([]dag.RunRow, error) {
+	workflows, names := make([]dag.WorkflowID, len(keys)), make([]string, len(keys))
+	for i, k := range keys {
+		workflows[i], names[i] = k.Workflow, k.Key
+	}
+	return list(ctx, d, query{name: "runsByKeys", args: args{}.array(int8s(workflows)).array(texts(names))}, scanRun)
 }
 
 // outputsNone leaves outputs out: none is shorter than nothing.

@@ -46,11 +46,12 @@ SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r
   r.leader, r.leader_at, r.claim
 FROM run r WHERE r.id = $1;
 
--- name: runByKey
-SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
-  r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
-  r.leader, r.leader_at, r.claim
-FROM run r WHERE r.workflow = $1 AND r.key = $2;
+-- name: runsByKeys
+SELECT r.* FROM unnest($1::bigint[], $2::text[]) k (workflow, key) CROSS JOIN LATERAL (
+  SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
+    r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
+    r.leader, r.leader_at, r.claim
+  FROM run r WHERE r.workflow = k.workflow AND r.key = k.key LIMIT 1) r;
 
 -- The newest runs of a list, with the size of their parameters. floor finds the end of a page below them,
 -- because a page looks at a bounded number of rows. count counts the list.

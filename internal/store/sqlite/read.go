@@ -177,9 +177,35 @@ func (d *DB) Run(ctx context.Context, id dag.RunID) (dag.RunRow, error) {
 	return first(d, ctx, "runById", []any{id[:]}, scanRun)
 }
 
-// RunByKey implements store.Store.
-func (d *DB) RunByKey(ctx context.Context, w dag.WorkflowID, key string) (dag.RunRow, error) {
-	return first(d, ctx, "runByKey", []any{int64(w), key}, scanRun)
+// RunsByKeys implements store.Store.
+func (d *DB) RunsByKeys(ctx context.Context, keys []store.RunKey) (rows []dag.RunRow, err error) {
+	conn, err := d.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer d.give(ctx, conn, &err)
+	s, err := conn.Prepare(d.read["runByKey"])
+	if err != nil {
+		return nil, translate("runByKey", err)
+	}
+	for i := range keys {
+		s.BindInt64(1, int64(keys[i].Workflow))
+		s.BindText(2, keys[i].Key)
+		found, err := s.Step()
+		if err != nil || !found {
+			if err = errors.Join(err, s.Reset()); err != nil {
+				return nil, translate("runByKey", err)
+			}
+			continue
+		}
+		var row dag.RunRow
+		bad := scanRun(s, &row)
+		if err := errors.Join(bad, s.Reset()); err != nil {
+			return nil, translate("runByKey", err)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
 }
 
 // limitDefault is the number of rows of a list without a limit, and the most runs of a list.

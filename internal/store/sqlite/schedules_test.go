@@ -92,7 +92,7 @@ func TestFormatOneIsMigrated(t *testing.T) {
 		if err != nil || len(recs) != 1 || recs[0].Bad != nil || recs[0].Run.ID != id || recs[0].Run.Fire != nil || len(recs[0].Attempts) != 1 {
 			t.Errorf("runs %+v, %v", recs, err)
 		}
-		if r, err := d.RunByKey(ctx, 7, "night"); err != nil || r.ID != id {
+		if r, err := store.RunByKey(ctx, d, 7, "night"); err != nil || r.ID != id {
 			t.Errorf("by key %+v, %v", r, err)
 		}
 		w, err := d.Workflow(ctx, "default", "old")

@@ -226,9 +226,12 @@ func readers(b *bed) {
 // reads is every reading method, on rows of a world.
 func reads(b *bed, w *world) map[string]func() error {
 	return map[string]func() error{
-		"Load":         func() error { _, err := b.s.Load(b.ctx, store.LoadQuery{Limit: 10}); return err },
-		"Run":          func() error { _, err := b.s.Run(b.ctx, w.run.ID); return err },
-		"RunByKey":     func() error { _, err := b.s.RunByKey(b.ctx, 1, w.run.Key); return err },
+		"Load": func() error { _, err := b.s.Load(b.ctx, store.LoadQuery{Limit: 10}); return err },
+		"Run":  func() error { _, err := b.s.Run(b.ctx, w.run.ID); return err },
+		"RunsByKeys": func() error {
+			_, err := b.s.RunsByKeys(b.ctx, []store.RunKey{{Workflow: 1, Key: w.run.Key}})
+			return err
+		},
 		"Runs":         func() error { _, err := b.s.Runs(b.ctx, store.RunQuery{Limit: 10}); return err },
 		"Attempts":     func() error { _, err := b.s.Attempts(b.ctx, store.AttemptQuery{Run: w.run.ID}); return err },
 		"Events":       func() error { _, err := b.s.Events(b.ctx, w.run.ID, 0, 10); return err },

@@ -290,6 +290,30 @@ func runTotals(b *bed) {
 	}
 }
 
+func runsByKeys(b *bed) {
+	var want []dag.RunRow
+	var asked []store.RunKey
+	for i := range 50 {
+		r := b.run(dag.RunRunning)
+		if r.Key = key(i); i%3 == 0 {
+			r.Workflow = 2
+		}
+		want = append(want, r)
+		asked = append(asked, store.RunKey{Workflow: r.Workflow, Key: r.Key}, store.RunKey{Workflow: 3 - r.Workflow, Key: r.Key})
+	}
+	b.add(want...)
+	b.add(b.run(dag.RunRunning)) // no key is no key
+	got, err := b.s.RunsByKeys(b.ctx, append(asked, store.RunKey{Workflow: 1}, store.RunKey{Workflow: 1, Key: "other"}))
+	b.ok(err)
+	byID := func(x, y dag.RunRow) int { return bytes.Compare(x.ID[:], y.ID[:]) }
+	slices.SortFunc(got, byID)
+	slices.SortFunc(want, byID)
+	b.same(got, want, "the runs")
+	got, err = b.s.RunsByKeys(b.ctx, nil)
+	b.ok(err)
+	b.same(len(got), 0, "runs of no keys")
+}
+
 func all(*dag.RunRow) bool { return true }
 
 // mixed commits runs of all states, two workflows and two users, oldest first.
@@ -422,18 +446,19 @@ func keys() []check {
 			one.Key, two.Key, two.Workflow = "k", "k", 2 // the same key in two workflows
 			b.add(one, two)
 			for _, r := range []dag.RunRow{one, two} {
-				got, err := b.s.RunByKey(b.ctx, r.Workflow, "k")
+				got, err := store.RunByKey(b.ctx, b.s, r.Workflow, "k")
 				b.ok(err)
 				b.same(got, r, "the run")
 			}
 		}},
+		{"found by many keys", runsByKeys},
 		{"not found", func(b *bed) {
 			b.world()
 			for _, miss := range []struct {
 				w   dag.WorkflowID
 				key string
 			}{{1, "other"}, {2, "taken"}, {1, "Taken"}, {1, "taken "}, {1, ""}} {
-				_, err := b.s.RunByKey(b.ctx, miss.w, miss.key)
+				_, err := store.RunByKey(b.ctx, b.s, miss.w, miss.key)
 				b.is(err, store.ErrNotFound)
 			}
 		}},
@@ -464,7 +489,7 @@ func keys() []check {
 				r := b.run(dag.RunRunning)
 				r.Key = k
 				b.add(r)
-				got, err := b.s.RunByKey(b.ctx, 1, k)
+				got, err := store.RunByKey(b.ctx, b.s, 1, k)
 				b.ok(err)
 				b.same(got.ID, r.ID, "the run with key "+k)
 			}
@@ -494,7 +519,7 @@ func oneGuestWins(b *bed) {
 			})
 		}
 		wg.Wait()
-		winner, err := b.s.RunByKey(b.ctx, 1, key(round))
+		winner, err := store.RunByKey(b.ctx, b.s, 1, key(round))
 		b.ok(err)
 		for i := range rows {
 			if won[i] != (rows[i].ID == winner.ID) {

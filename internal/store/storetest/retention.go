@@ -108,7 +108,7 @@ func expireWhole(b *bed) {
 	b.same(after, before, "what is left")
 	_, err := b.s.Run(b.ctx, r.ID)
 	b.is(err, store.ErrNotFound)
-	_, err = b.s.RunByKey(b.ctx, r.Workflow, "key")
+	_, err = store.RunByKey(b.ctx, b.s, r.Workflow, "key")
 	b.is(err, store.ErrNotFound)
 	attempts, err := b.s.Attempts(b.ctx, store.AttemptQuery{Run: r.ID})
 	b.ok(err)

@@ -88,7 +88,7 @@ func runFields(b *bed) {
 	page, err := b.s.Runs(b.ctx, store.RunQuery{Limit: 5, Params: true})
 	b.ok(err)
 	b.same(page, store.RunPage{Runs: []dag.RunRow{r}}, "the page")
-	found, err := b.s.RunByKey(b.ctx, r.Workflow, r.Key)
+	found, err := store.RunByKey(b.ctx, b.s, r.Workflow, r.Key)
 	b.ok(err)
 	b.same(found, r, "the run by its key")
 }
