@@ -96,7 +96,7 @@ func (a *attempt) run() Result {
 	}
 	if a.slot.folder != "" {
 		if err := a.slot.clean(); err != nil {
-			a.w.cfg.Log.Warn("an attempt's folder cannot be cleaned, it is left behind", a.attrs("folder", a.slot.folder, "err", err)...)
+			a.w.cfg.Log.Warn("the folder of an attempt cannot be cleaned and stays", a.attrs("code", "attempt_folder_left", "folder", a.slot.folder, "err", err)...)
 			a.slot.dropFolder()
 		}
 	}
@@ -176,7 +176,7 @@ func (a *attempt) fork() error {
 	back, err := a.slot.tree.enter()
 	if err != nil { // it is booked all the same
 		a.capped = false
-		a.w.cfg.Log.Warn("an attempt cannot be held to its cpu and memory", a.attrs("err", err)...)
+		a.w.cfg.Log.Warn("the cpu and memory of an attempt cannot be limited", a.attrs("code", "resources_not_enforced", "err", err)...)
 	}
 	threads.Unchanged()
 	began := time.Now()
@@ -189,7 +189,7 @@ func (a *attempt) fork() error {
 	}
 	a.w.births.RUnlock()
 	if err := back(); err != nil { // the thread waits for the child as long as it lives, and ends with it
-		a.w.cfg.Log.Error("a thread of the worker stays within the limits of an attempt", a.attrs("err", err)...)
+		a.w.cfg.Log.Error("a thread of the worker stays within the limits of an attempt", a.attrs("code", "thread_in_limits", "err", err)...)
 		runtime.LockOSThread() // once more than it is unlocked
 	}
 	_ = unix.Close(ends[1])
@@ -393,7 +393,7 @@ func (a *attempt) end() {
 		a.pipe = -1
 	}
 	if !gone {
-		a.w.cfg.Log.Error("processes of an attempt do not end on SIGKILL", a.attrs()...)
+		a.w.cfg.Log.Error("processes of an attempt do not end on SIGKILL", a.attrs("code", "processes_not_killed")...)
 	}
 	// A SIGKILL from elsewhere may have been a kill of the cgroup, after which the tree is spent, too.
 	foreign := a.cause == "" && a.status.Signaled() && a.status.Signal() == syscall.SIGKILL
@@ -451,7 +451,7 @@ func (a *attempt) closeLog() {
 	}
 	r.Message = note
 	if a.log.err != nil {
-		a.w.cfg.Log.Warn("the log of an attempt is incomplete", a.attrs("lost", a.log.lost, "err", a.log.err)...)
+		a.w.cfg.Log.Warn("the log of an attempt is incomplete", a.attrs("code", "log_incomplete", "lost", a.log.lost, "err", a.log.err)...)
 	}
 }
 
