@@ -1,0 +1,249 @@
+//go:build linux
+
+package fence
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Spec says what processes behind a fence may reach. Paths are absolute. A path that does not exist is left
+// out.
+type Spec struct {
+	// System and Devices are as Read and Write, for files that stay: Fresh does not look whether they were
+	// replaced.
+	System, Devices []string
+
+	Read  []string // folders and files that may be read and executed
+	Write []string // folders and files that may also be changed
+	Own   []string // as Write, also if they are below one of Shut
+	// Shut is never reached. A folder of Read or Write that is above one of Shut is replaced by what else is in
+	// it, as it is when the fence is made: new files of that folder are then out of reach.
+	Shut []string
+}
+
+// Fence is what processes are started behind; see StartProcess. It has no other state: it may be used at the
+// same time.
+type Fence struct {
+	ruleset int
+	opened  []look // the folders that were replaced by what is in them
+	named   []face // of the paths that may be replaced
+}
+
+// look is how a folder was when its names were read.
+type look struct {
+	path  string
+	ctime unix.Timespec
+}
+
+// face identifies the file at a path; zero: there was none.
+type face struct {
+	path     string
+	dev, ino uint64
+}
+
+func faceOf(path string) face {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil {
+		return face{path: path}
+	}
+	return face{path, st.Dev, st.Ino}
+}
+
+const (
+	forRead = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	forMake = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK |
+		unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	forDevices = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK
+	// forFiles are the rights that a rule for a single file may have.
+	forFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+)
+
+// ABI returns the version of Landlock that the kernel has; 0 means that no process can be started behind a
+// fence here.
+var ABI = sync.OnceValue(func() int {
+	if !supported {
+		return 0
+	}
+	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(v)
+})
+
+// ErrNone is the error of New on a kernel without Landlock.
+var ErrNone = errors.New("this machine has no Landlock: it needs Linux 5.13 or later on amd64 or arm64, with landlock among the security modules of the kernel")
+
+// handled returns the rights that the kernel can refuse. A kernel of version 1 always refuses to move files
+// between folders.
+func handled() uint64 {
+	rights := uint64(forRead | forMake | forDevices)
+	if ABI() < 2 {
+		rights &^= unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	if ABI() < 3 {
+		rights &^= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	return rights
+}
+
+// New makes a fence. The error says which path cannot be allowed.
+func New(s Spec) (*Fence, error) {
+	if ABI() == 0 {
+		return nil, ErrNone
+	}
+	attr := unix.LandlockRulesetAttr{Handled_access_fs: handled()}
+	size := unsafe.Offsetof(attr.Handled_access_net)
+	if ABI() >= 6 {
+		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+		size = unsafe.Offsetof(attr.Scoped) + unsafe.Sizeof(attr.Scoped)
+	}
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
+	if errno != 0 {
+		return nil, fmt.Errorf("make a fence: %w", errno)
+	}
+	unix.CloseOnExec(int(fd))
+	f := &Fence{ruleset: int(fd)}
+	for _, paths := range [][]string{s.Read, s.Write, s.Own} {
+		for _, path := range paths {
+			f.named = append(f.named, faceOf(path))
+		}
+	}
+	shut := realPaths(s.Shut)
+	err := f.allowAll(realPaths(s.System), forRead, shut)
+	if err == nil {
+		err = f.allowAll(realPaths(s.Devices), forRead|forMake, shut)
+	}
+	if err == nil {
+		err = f.allowAll(realPaths(s.Read), forRead, shut)
+	}
+	if err == nil {
+		err = f.allowAll(realPaths(s.Write), forRead|forMake, shut)
+	}
+	if err == nil {
+		err = f.allowAll(realPaths(s.Own), forRead|forMake, nil)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// realPaths follows links, so that a link does not lead around Shut. A path that does not exist stays as it
+// is: a file of that name may come.
+func realPaths(paths []string) []string {
+	real := make([]string, len(paths))
+	for i, path := range paths {
+		if real[i] = filepath.Clean(path); path == "" {
+			continue
+		}
+		if to, err := filepath.EvalSymlinks(path); err == nil {
+			real[i] = to
+		}
+	}
+	return real
+}
+
+// Within reports whether path is folder or below it. Both are clean and absolute.
+func Within(path, folder string) bool {
+	return path == folder || folder == "/" || strings.HasPrefix(path, folder) && path[len(folder)] == '/'
+}
+
+func (f *Fence) allowAll(paths []string, rights uint64, shut []string) error {
+	for _, path := range paths {
+		if err := f.allow(path, rights, shut); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allow adds a path, or what is in it besides what is shut.
+func (f *Fence) allow(path string, rights uint64, shut []string) error {
+	if slices.ContainsFunc(shut, func(s string) bool { return Within(path, s) }) {
+		return nil
+	}
+	if !slices.ContainsFunc(shut, func(s string) bool { return Within(s, path) }) {
+		return f.rule(path, rights)
+	}
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil // what we cannot read, a task of the same user cannot read
+	}
+	f.opened = append(f.opened, look{path, st.Ctim})
+	for _, entry := range entries {
+		if entry.Type()&fs.ModeSymlink != 0 {
+			continue // it leads to a place that has its own rule, or none
+		}
+		if err := f.allow(filepath.Join(path, entry.Name()), rights, shut); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rule gives rights to a file, or to a folder and everything below it.
+func (f *Fence) rule(path string, rights uint64) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil // it is not there, or this user cannot reach it
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		rights &= forFiles
+	}
+	attr := unix.LandlockPathBeneathAttr{Allowed_access: rights & handled(), Parent_fd: int32(fd)}
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(f.ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("allow %s: %w", path, errno)
+	}
+	return nil
+}
+
+// Fresh reports whether a new fence of the same Spec would allow the same. It would not after a file was
+// replaced by another one of the same name, as editors do.
+func (f *Fence) Fresh() bool {
+	for _, was := range f.named {
+		if faceOf(was.path) != was {
+			return false
+		}
+	}
+	for _, l := range f.opened {
+		var st unix.Stat_t
+		if unix.Stat(l.path, &st) != nil || st.Ctim != l.ctime {
+			return false
+		}
+	}
+	return true
+}
+
+// EnterError says that a process could not enter its fence. Its program was not executed.
+type EnterError struct{ Err error }
+
+func (e *EnterError) Error() string { return "enter the fence: " + e.Err.Error() }
+
+// Unwrap returns the kernel's error.
+func (e *EnterError) Unwrap() error { return e.Err }
+
+// Close gives the fence back. Processes that have entered it stay behind it.
+func (f *Fence) Close() { _ = unix.Close(f.ruleset) }

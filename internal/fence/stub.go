@@ -1,0 +1,137 @@
+//go:build linux && (amd64 || arm64)
+
+package fence
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process must enter the fence by itself, after the fork: a thread that entered it to start the process
+// would be behind the same fence, and what is behind one fence may read each other's memory, which all
+// threads of a program share. Go cannot run code between fork and exec. So the child first executes a program
+// of 400 bytes: it enters the fence and executes the task's program. Its code is in stub_*.s, its file is in
+// memory only. It gets:
+//
+//	argv[0]        the path of the task's program; argv[1] and on are that program's argv
+//	descriptor 3   the fence
+//	descriptor 4   a pipe, which is closed when the task's program begins; an error comes as 4 bytes, see started
+
+// supported says whether processes can be started behind a fence on this architecture.
+const supported = true
+
+// undoing are the capabilities by which a process of root gets around a fence, a bit for each. With
+// CAP_PERFMON or CAP_SYS_ADMIN, Linux 6.15 and later lets a process read the environment of any other one,
+// without asking Landlock. The others reach the memory of the kernel, or devices.
+const undoing = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_PERFMON | 1<<unix.CAP_BPF | 1<<unix.CAP_CHECKPOINT_RESTORE |
+	1<<unix.CAP_SYS_MODULE | 1<<unix.CAP_SYS_RAWIO | 1<<unix.CAP_SYS_BOOT | 1<<unix.CAP_SYSLOG | 1<<unix.CAP_MAC_ADMIN |
+	1<<unix.CAP_MAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_MKNOD
+
+// enterFailed marks an error that came before the task's program was executed.
+const enterFailed = 0x10000
+
+// codeStart and codeEnd return where the code is.
+func codeStart() unsafe.Pointer
+func codeEnd() unsafe.Pointer
+
+// stub returns a descriptor of the program as an ELF file in memory.
+var stub = sync.OnceValues(func() (int, error) {
+	const (
+		base       = 0x400000 // where it is loaded
+		headerSize = 64
+		entrySize  = 56
+	)
+	start := codeStart()
+	code := unsafe.Slice((*byte)(start), uintptr(codeEnd())-uintptr(start))
+	size := uint64(headerSize + entrySize + len(code))
+	var b bytes.Buffer
+	b.WriteString("\x7fELF\x02\x01\x01")
+	b.Write(make([]byte, 9))
+	write := func(fields ...any) {
+		for _, f := range fields {
+			_ = binary.Write(&b, binary.LittleEndian, f)
+		}
+	}
+	machine := uint16(62) // EM_X86_64
+	if runtime.GOARCH == "arm64" {
+		machine = 183 // EM_AARCH64
+	}
+	// The header: an executable (2) that begins behind both headers.
+	write(uint16(2), machine, uint32(1), uint64(base+headerSize+entrySize), uint64(headerSize), uint64(0), uint32(0),
+		uint16(headerSize), uint16(entrySize), uint16(1), uint16(0), uint16(0), uint16(0))
+	// Its one segment is the whole file (PT_LOAD), readable and executable.
+	write(uint32(1), uint32(5), uint64(0), uint64(base), uint64(base), size, size, uint64(0x10000))
+	b.Write(code)
+	fd, err := unix.MemfdCreate("skein-fence", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return -1, fmt.Errorf("make the program that enters a fence: %w", err)
+	}
+	if n, err := unix.Write(fd, b.Bytes()); err != nil || n != b.Len() {
+		return -1, fmt.Errorf("write the program that enters a fence: %w", errors.Join(err, unix.Close(fd)))
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+		return -1, fmt.Errorf("seal the program that enters a fence: %w", errors.Join(err, unix.Close(fd)))
+	}
+	return fd, nil
+})
+
+// StartProcess starts a program behind the fence, as syscall.StartProcess does without one. attr.Files has three
+// files. The program and its children can never gain what the fence does not give, nor privileges by a program
+// with a set-user-ID bit. They have none of the capabilities by which root gets around a fence. An error is an
+// *EnterError, or the one of the kernel.
+func (f *Fence) StartProcess(path string, argv []string, attr *syscall.ProcAttr) (int, error) {
+	program, err := stub()
+	if err != nil {
+		return 0, &EnterError{err}
+	}
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return 0, err
+	}
+	with := *attr
+	with.Files = append(with.Files[:len(with.Files):len(with.Files)], uintptr(f.ruleset), uintptr(ends[1]))
+	pid, _, err := syscall.StartProcess(fmt.Sprintf("/proc/self/fd/%d", program), append([]string{path}, argv...), &with)
+	_ = unix.Close(ends[1])
+	defer unix.Close(ends[0])
+	if err != nil {
+		return 0, &EnterError{err}
+	}
+	if err := started(ends[0]); err != nil {
+		for {
+			if _, wait := syscall.Wait4(pid, nil, 0, nil); wait != syscall.EINTR {
+				break
+			}
+		}
+		return 0, err
+	}
+	return pid, nil
+}
+
+// started waits until the task's program begins, or for the error why it does not.
+func started(pipe int) error {
+	var text [4]byte
+	for {
+		switch n, err := unix.Read(pipe, text[:]); {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return err
+		case n == 0:
+			return nil
+		default:
+			code := binary.NativeEndian.Uint32(text[:])
+			if code&enterFailed != 0 {
+				return &EnterError{syscall.Errno(code &^ enterFailed)}
+			}
+			return syscall.Errno(code)
+		}
+	}
+}
