@@ -194,6 +194,7 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("cpu", "", "cores for tasks that name what they take (default: what this process may use)")
 	f.String("memory", "", "memory for tasks that name what they take, such as 4Gi (default: what this process may use)")
 	f.String("pass-env", "", "further variables of this process that tasks get, as A,B,…")
+	f.String("isolation", "", "which files tasks may reach: none (all that the user may) | fence (default none)")
 	f.String("logs", "", "folder that the nodes share, for all that tasks print (default: the database of a cluster keeps the last MiB of each log)")
 	f.String("artifacts", "", "folder that the nodes share, for the files that tasks leave behind (default: each node keeps its own)")
 	f.String("egress", "", "addresses that http tasks may call: any, public, or networks, as public,10.0.0.0/8 (default any on loopback, else public)")

@@ -29,6 +29,7 @@ elsewhere. A second signal ends the waiting. HUP reads log_level and pass_env ag
 	f.String("name", "", "stable name of this worker (default the host's)")
 	f.String("slots", "", "attempts that run at once (default two per core)")
 	f.String("pass-env", "", "further variables of this process that tasks get, as A,B,…")
+	f.String("isolation", "", "which files tasks may reach: none (all that the user may) | fence (default none)")
 	f.String("egress", "", "addresses that http tasks may call: any, public, or networks, as public,10.0.0.0/8 (default what its home says)")
 	f.String("egress-proxy", "", "proxy that http tasks go through: a URL, or environment for that of http_proxy (default none)")
 	f.String("lease", "", "how long running tasks outlive a worker that is gone, frozen, or heard by no node (default 15s)")

@@ -36,6 +36,7 @@ type Config struct {
 	Name      string            // stable name of this node
 	Slots     int               // attempts that run at once
 	PassEnv   []string          // further variables of this process that tasks get
+	Isolation string            // level at which the processes of tasks run: none | fence
 	Lease     time.Duration     // how long attempts outlive the last renewal
 	Drain     time.Duration     // how long a shutdown waits for running attempts
 	LogLevel  string            // debug | info | warn | error, at the start
@@ -151,6 +152,7 @@ func settings() []setting {
 		{name: "cpu", def: func() string { return dag.Cores(worker.Cores()) }, set: setCPU},
 		{name: "memory", def: func() string { return strconv.FormatInt(worker.Memory(), 10) }, set: setMemory},
 		{name: "pass_env", def: text(""), set: setPassEnv},
+		{name: "isolation", def: text(worker.IsolationNone), set: setIsolation},
 		{name: "advertise", def: text(""), set: func(c *Config, v string) error { return setAdvertise(c, v) }},
 		{name: "heartbeat", def: text("5s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Heartbeat, v) }},
 		{name: "lag", def: text("20s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Lag, v) }},
@@ -445,6 +447,7 @@ func (c *Config) ByFlag(name string) bool {
 const (
 	originFlag       = "flag --"
 	originCredential = "credential "
+	originFile       = "file "
 	originDefault    = "default"
 )
 
@@ -464,7 +467,7 @@ func Load(flags map[string]string, path string) (*Config, error) {
 			v.Value, v.Origin = file, originCredential+s.credential
 		}
 		if inFile.Exists(s.name) {
-			v.Value, v.Origin = fileText(inFile, s.name), "file "+path
+			v.Value, v.Origin = fileText(inFile, s.name), originFile+path
 		}
 		if env, ok := os.LookupEnv(s.env()); ok && env != "" {
 			v.Value, v.Origin = env, "environment "+s.env()

@@ -32,6 +32,7 @@ var descriptions = map[string]described{
 	"cpu":                      {def: "what the process may use", meaning: "cores for tasks with `resources`"},
 	"memory":                   {def: "what the process may use", meaning: "memory for tasks with `resources`"},
 	"pass_env":                 {meaning: "further variables of the process that tasks get, with commas", reread: true},
+	"isolation":                {meaning: "`none` or `fence`: files that a task may reach, see [isolation](guide.md#isolation)"},
 	"advertise":                {def: "the address of `listen`", meaning: "URL by which the other nodes of the cluster reach the node"},
 	"heartbeat":                {meaning: "time between two renewals of a node's row in a cluster"},
 	"lag":                      {meaning: "silence after which the other nodes declare a node or worker dead"},

@@ -39,7 +39,7 @@ func Doctor(ctx context.Context, cfg *Config) []Check {
 	checks := []Check{folder}
 	if folder.State != CheckBad {
 		checks = append(append(checks, checkDisk(cfg)), checkStore(ctx, cfg)...)
-		checks = append(checks, checkProcesses(ctx)...)
+		checks = append(checks, checkProcesses(ctx, cfg)...)
 	}
 	return append(checks, checkPort(ctx, cfg), checkLimits(cfg), checkThreads(), checkClock())
 }
@@ -157,14 +157,14 @@ func checkTokens(ctx context.Context, tokens store.Tokens) []Check {
 const tokensTold = 10
 
 // checkProcesses looks how processes are held together and killed, in a folder of its own.
-func checkProcesses(ctx context.Context) []Check {
+func checkProcesses(ctx context.Context, cfg *Config) []Check {
 	dir, err := os.MkdirTemp("", "skein-doctor-")
 	if err != nil {
 		return []Check{{Name: "keeper", State: CheckWarn, Found: err.Error()}}
 	}
 	defer os.RemoveAll(dir)
 	containment, keeper := checkKeeper(ctx, dir)
-	return []Check{containment, keeper}
+	return []Check{containment, keeper, checkIsolation(cfg)}
 }
 
 func checkPort(ctx context.Context, cfg *Config) Check {

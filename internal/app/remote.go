@@ -55,7 +55,7 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 		limits.Policies = []string{cfg.Egress}
 	}
 	w, err := remote.New(ctx, remote.Config{Egress: limits, Renewed: renewed, Lease: cfg.Lease, Lock: lock.file, Servers: servers, Token: cfg.APIToken, Transport: rt, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
-		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Drain: cfg.Drain, Version: Version(), Log: log})
+		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Protected: cfg.protected(), Drain: cfg.Drain, Version: Version(), Log: log})
 	if err != nil {
 		return errors.Join(err, lock.release())
 	}
@@ -71,7 +71,7 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 		return name == levelSetting || name == "pass_env" && w.PassEnv(to.PassEnv)
 	}
 	defer settled.follow(reload)()
-	log.Info("the worker has started", "code", "worker_started", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", servers)
+	log.Info("worker", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", servers)
 	d := deadline{drain: cfg.Drain, most: stopMax, hurry: hurry, log: log}
 	return d.run(ctx, func() error { return errors.Join(w.Run(ctx, hurry), lock.release()) })
 }

@@ -312,6 +312,9 @@ func (r *resolver) resolve(ctx context.Context, a *engine.Assignment) (*resolved
 	need := p.Place.Need()
 	job.CPU, job.Memory = need.CPU, need.Memory
 	job.Artifacts, job.ArtifactsIn = v.Tasks[t].Artifacts, r.artifacts
+	if reach := v.Reach(t); reach != nil {
+		job.Access = &worker.Access{Read: reach.Read, Write: reach.Write}
+	}
 	if len(v.Tasks[t].Inputs) > 0 {
 		sources, err := r.sources(ctx, v, t, a.Run, a.Graph)
 		if err != nil {

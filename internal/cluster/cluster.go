@@ -270,12 +270,12 @@ func (n *Node) rise(ctx context.Context, members []store.Member) {
 	is, err := n.cfg.Store.Rise(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			n.log.Warn("the format of the database cannot be raised", "code", "format_not_raised", "err", err)
+			n.log.Warn("cannot raise the format of the database", "err", err)
 		}
 		return
 	}
 	if n.format != 0 && is > n.format {
-		n.log.Info("the format of the database was raised, because all nodes know the newer one", "code", "format_raised", "format", is, "before", n.format)
+		n.log.Info("all nodes know a newer format of the database, which it has from now on", "format", is, "before", n.format)
 	}
 	n.format, n.agreed = is, agreed
 }
@@ -356,7 +356,7 @@ func (n *Node) replaced(ctx context.Context, life dag.HandlerID) error {
 
 // rejoin begins a new life: this node was taken for dead, and what it had is with others.
 func (n *Node) rejoin(ctx context.Context) error {
-	n.log.Error("the other nodes declared this one dead; it ends its attempts and joins under a new handler", "code", "declared_dead")
+	n.log.Error("the other nodes declared this one dead; it stops what it runs and joins under a new handler")
 	life := n.Self().Handler
 	h, err := n.cfg.Owner.Reborn(ctx)
 	if err != nil {
@@ -411,9 +411,9 @@ func (n *Node) depose(ctx context.Context, members []store.Member) {
 		done, err := n.decides(func() (bool, error) { return n.cfg.Store.Depose(ctx, m.Handler, m.Beat) })
 		switch {
 		case err != nil:
-			n.log.Warn("a silent member cannot be deposed", "code", "member_not_deposed", "name", m.Name, "err", err)
+			n.log.Warn("cannot depose a silent member", "name", m.Name, "err", err)
 		case done:
-			n.log.Warn("a silent member was deposed; other nodes take its shards and attempts", "code", "member_deposed", "name", m.Name, "worker", m.Worker, "silent_for", n.cfg.Lag)
+			n.log.Warn("a member is silent: what it had goes to others", "name", m.Name, "worker", m.Worker, "silent_for", n.cfg.Lag)
 			n.Wake()
 			if dead := *m; n.cfg.Deposed != nil {
 				n.host.Go(&n.before.wg, func() { n.cfg.Deposed(ctx, dead) })
@@ -454,7 +454,7 @@ func (n *Node) own(ctx context.Context, members []store.Member, shards []store.S
 		n.succeeded(&n.fails.owning)
 	}
 	if !slices.Equal(got, have) {
-		n.log.Info("the node's shards have changed", "code", "shards_owned", "owned", len(got), "of", len(shards))
+		n.log.Info("shards", "owned", len(got), "of", len(shards))
 	}
 }
 
@@ -491,13 +491,13 @@ const leaveMax = 5 * time.Second
 func (n *Node) leave() {
 	giving, given := context.WithTimeout(context.Background(), min(leaveMax, n.cfg.Lag/4))
 	if _, err := n.cfg.Owner.Own(giving, nil); err != nil {
-		n.log.Warn("shards could not be given back", "code", "shards_not_released", "err", err)
+		n.log.Warn("shards could not be given back", "err", err)
 	}
 	given()
 	leaving, left := context.WithTimeout(context.Background(), leaveMax)
 	defer left()
 	if err := n.cfg.Store.Leave(leaving, n.Self().Handler); err != nil {
-		n.log.Warn("the node could not leave the cluster; the others will notice", "code", "leave_failed", "err", err)
+		n.log.Warn("cannot leave the cluster; the others will notice", "err", err)
 	}
 }
 

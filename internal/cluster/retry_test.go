@@ -102,12 +102,12 @@ func TestAskedSeldom(t *testing.T) {
 		time.Sleep(b.lag / 10)
 		members, _ := b.view()
 		for i, n := range nodes {
-			for _, what := range []string{"code=members_unreadable ", "code=renewal_failing "} {
+			for _, what := range []string{"cannot read who is in the cluster", "cannot renew this node's row"} {
 				if got := logs[i].count(what); got < 3 || got > 6 {
 					t.Errorf("node %d told %d times: %s", i, got, what)
 				}
 			}
-			for _, what := range []string{"code=members_unreadable_ended", "code=renewal_failing_ended"} {
+			for _, what := range []string{"it is known again who is in the cluster", "this node's row is renewed again"} {
 				if got := logs[i].count(what); got != 1 {
 					t.Errorf("node %d told %d times: %s\n%s", i, got, what, &logs[i].buf)
 				}

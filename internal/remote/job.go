@@ -39,6 +39,9 @@ func job(j *workerv1.Job, files worker.FileSource) (*worker.Job, error) {
 		KillGrace: time.Duration(j.KillGraceMillis) * time.Millisecond, WarnOnTimeout: j.WarnOnTimeout, OutputTypes: j.Outputs, LockToken: j.LockToken,
 		CPU: j.CpuMillis, Memory: j.MemoryBytes, Artifacts: j.Artifacts,
 	}
+	if len(j.Read)+len(j.Write) > 0 {
+		out.Access = &worker.Access{Read: j.Read, Write: j.Write}
+	}
 	if s := j.Script; s != nil {
 		out.Script = &worker.Script{Interpreter: s.Interpreter, Code: s.Code, File: s.File, Args: s.Args}
 	}
@@ -68,6 +71,9 @@ func Wire(j *worker.Job, origin, dir string, files bool) *workerv1.Job {
 		Argv: j.Argv, Env: j.Env, Origin: origin, Dir: dir, Files: files, TimeoutMillis: j.Timeout.Milliseconds(),
 		KillGraceMillis: j.KillGrace.Milliseconds(), WarnOnTimeout: j.WarnOnTimeout, Outputs: j.OutputTypes, LockToken: j.LockToken,
 		CpuMillis: j.CPU, MemoryBytes: j.Memory, Artifacts: j.Artifacts, Inputs: j.Inputs != nil}
+	if a := j.Access; a != nil {
+		out.Read, out.Write = a.Read, a.Write
+	}
 	if s := j.Script; s != nil {
 		out.Script = &workerv1.Script{Interpreter: s.Interpreter, Code: s.Code, File: s.File, Args: s.Args}
 	}

@@ -45,6 +45,8 @@ type Config struct {
 	Data      string   // locked by the caller
 	Lock      *os.File // by which it is, for the keeper
 	PassEnv   []string
+	Isolation string        // of what it runs: see worker.Config
+	Protected []string      // likewise
 	Lease     time.Duration // how long attempts outlive the last answer; 0: worker.LeaseDefault
 	Drain     time.Duration
 	Version   string
@@ -128,7 +130,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 	r.outgoing, r.brings = artifact.Folder{Path: filepath.Join(data, outgoingName)}, make(chan struct{}, bringsMax)
 	r.gives = make(chan struct{}, givesMax)
 	if r.work, r.adopted, err = worker.Connect(ctx, worker.LinkConfig{Lease: cfg.Lease, Lock: cfg.Lock, Config: worker.Config{DataDir: cfg.Data, Slots: cfg.Slots,
-		PassEnv: cfg.PassEnv, Log: cfg.Log, Report: r.told, Started: r.started, Room: r.room}}); err != nil {
+		PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Protected: cfg.Protected, Log: cfg.Log, Report: r.told, Started: r.started, Room: r.room}}); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	r.shipper = logs.NewShipper(push{r}, cfg.Data, cfg.Log)
@@ -330,7 +332,7 @@ func (r *Worker) sessions(ctx context.Context) error {
 					continue
 				}
 			case fenced:
-				r.log.Error("the registration of this worker has ended; it ends its attempts and registers again", "code", "registration_ended", "err", err)
+				r.log.Error("the registration of this worker has ended; it ends its attempts and registers under a new one", "err", err)
 				r.killAll(ctx)
 				r.forget()
 				continue
@@ -346,7 +348,7 @@ func (r *Worker) sessions(ctx context.Context) error {
 			pause, why = pauseMin, refusal{}
 		}
 		if err := r.turn(ctx); err != nil && ctx.Err() == nil {
-			r.log.Info("the home node was lost", "code", "home_lost", "home", r.home, "err", err)
+			r.log.Info("lost the home", "home", r.home, "err", err)
 			r.detached()
 			wait(ctx, lostPause) // others have lost it, too: they are not to come back in step
 		}
@@ -408,7 +410,7 @@ func (r *Worker) settle(ctx context.Context, url string, out *workerv1.RegisterR
 	r.learn(out.Nodes)
 	id := r.uuid
 	r.mu.Unlock()
-	r.log.Info("the worker has attached to its home node", "code", "home_attached", "home", url, "handler", out.Handler, "lease", out.Lease)
+	r.log.Info("attached", "home", url, "handler", out.Handler, "lease", out.Lease)
 	if fresh {
 		r.brand(life{r.cfg.Name, id, out.Handler})
 	}
@@ -532,7 +534,7 @@ func (r *Worker) drain(hurry <-chan struct{}) {
 	n := len(r.has)
 	r.mu.Unlock()
 	if n > 0 {
-		r.log.Info("the shutdown waits for running attempts; a second signal ends them now", "code", "draining", "attempts", n, "drain", r.cfg.Drain)
+		r.log.Info("waiting for running attempts; a second signal ends them now", "attempts", n, "drain", r.cfg.Drain)
 	}
 	limit := time.NewTimer(r.cfg.Drain)
 	defer limit.Stop()
@@ -559,7 +561,7 @@ func (r *Worker) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), registerMax)
 	defer cancel()
 	if err := r.shipper.Flush(ctx); err != nil {
-		r.log.Warn("the end of some logs is on this machine only", "code", "logs_unsent", "err", err)
+		r.log.Warn("the end of some logs is on this machine only", "err", err)
 	}
 	r.bye()
 }
@@ -572,6 +574,6 @@ func (r *Worker) bye() {
 	ctx, cancel := context.WithTimeout(context.Background(), registerMax)
 	defer cancel()
 	if _, err := r.client(home).Leave(ctx, in); err != nil {
-		r.log.Warn("the home node could not be notified that this worker leaves; it will notice", "code", "leave_unsent", "err", err)
+		r.log.Warn("the home was not told that this worker leaves; it will notice", "err", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skein.dev/skein/internal/artifact"
+	"skein.dev/skein/internal/fence"
 	"skein.dev/skein/internal/threads"
 )
 
@@ -49,9 +50,10 @@ type attempt struct {
 	killAt           time.Time // zero unless TERM was sent and KILL was not
 	cancel           func()    // of a request, which has no process
 	result           Result
-	capped           bool  // its memory is
-	starved          bool  // the kernel ended something of it because of its memory, and it failed
-	kills            int64 // of the tree for memory, before
+	capped           bool        // its memory is
+	starved          bool        // the kernel ended something of it because of its memory, and it failed
+	kills            int64       // of the tree for memory, before
+	spec             *fence.Spec // what it may reach; nil: no isolation
 }
 
 // demand is called by anybody: it raises the mode and wakes the attempt.
@@ -96,7 +98,7 @@ func (a *attempt) run() Result {
 	}
 	if a.slot.folder != "" {
 		if err := a.slot.clean(); err != nil {
-			a.w.cfg.Log.Warn("the folder of an attempt cannot be cleaned and stays", a.attrs("code", "attempt_folder_left", "folder", a.slot.folder, "err", err)...)
+			a.w.cfg.Log.Warn("an attempt's folder cannot be cleaned, it is left behind", a.attrs("folder", a.slot.folder, "err", err)...)
 			a.slot.dropFolder()
 		}
 	}
@@ -113,7 +115,8 @@ func (a *attempt) start() error {
 		return a.noRoom(err)
 	}
 	a.got = time.Now()
-	cmd, err := a.w.prepare(a.slot, a.job, func() bool { return a.want.Load() != 0 })
+	wall := a.w.wall.Load()
+	cmd, err := a.w.prepare(a.slot, a.job, wall, func() bool { return a.want.Load() != 0 })
 	if a.want.Load() != 0 {
 		return nil
 	}
@@ -121,6 +124,13 @@ func (a *attempt) start() error {
 		return a.noRoom(err)
 	}
 	a.cmd = cmd
+	if wall != nil {
+		spec, err := wall.spec(a.slot, a.job, cmd)
+		if err != nil {
+			return err
+		}
+		a.spec = &spec
+	}
 	if err := a.openDir(); err != nil {
 		return err
 	}
@@ -133,9 +143,12 @@ func (a *attempt) start() error {
 		}
 		err = a.fork()
 	}
+	if errors.As(err, new(*fence.EnterError)) {
+		return err
+	}
 	if err != nil {
 		a.w.lookAgain()
-		return a.cmd.explain(err)
+		return a.explain(err)
 	}
 	a.slot.tree.born(a.pid, a.cmd.env[0])
 	return nil
@@ -173,25 +186,9 @@ func (a *attempt) fork() error {
 	}
 	a.slot.tree.prepare(attr)
 	null, out := a.w.null.Fd(), uintptr(ends[1])
-	back, err := a.slot.tree.enter()
-	if err != nil { // it is booked all the same
-		a.capped = false
-		a.w.cfg.Log.Warn("the cpu and memory of an attempt cannot be limited", a.attrs("code", "resources_not_enforced", "err", err)...)
-	}
-	threads.Unchanged()
+	with := &syscall.ProcAttr{Dir: a.cmd.dir, Env: a.cmd.env, Files: []uintptr{null, out, out}, Sys: attr}
 	began := time.Now()
-	a.w.births.RLock()
-	pid, _, err := syscall.StartProcess(a.cmd.path, a.cmd.argv, &syscall.ProcAttr{
-		Dir: a.cmd.dir, Env: a.cmd.env, Files: []uintptr{null, out, out}, Sys: attr,
-	})
-	if err == nil {
-		a.w.firsts.Store(pid, true)
-	}
-	a.w.births.RUnlock()
-	if err := back(); err != nil { // the thread waits for the child as long as it lives, and ends with it
-		a.w.cfg.Log.Error("a thread of the worker stays within the limits of an attempt", a.attrs("code", "thread_in_limits", "err", err)...)
-		runtime.LockOSThread() // once more than it is unlocked
-	}
+	pid, err := a.bear(with)
 	_ = unix.Close(ends[1])
 	if err != nil {
 		_ = unix.Close(ends[0])
@@ -200,6 +197,43 @@ func (a *attempt) fork() error {
 	a.pid, a.pidfd, a.pipe = pid, pidfd, ends[0]
 	a.began, a.result.Started = began, began
 	return nil
+}
+
+// bear starts the process on this thread, and within the limits of its tree.
+func (a *attempt) bear(with *syscall.ProcAttr) (int, error) {
+	back, err := a.slot.tree.enter()
+	if err != nil { // it is booked all the same
+		a.capped = false
+		a.w.cfg.Log.Warn("an attempt cannot be held to its cpu and memory", a.attrs("err", err)...)
+	}
+	pid, err := a.exec(with)
+	if err := back(); err != nil { // the thread waits for the child as long as it lives, and ends with it
+		a.w.cfg.Log.Error("a thread of the worker stays within the limits of an attempt", a.attrs("err", err)...)
+		runtime.LockOSThread() // once more than it is unlocked
+	}
+	return pid, err
+}
+
+// exec forks and executes the program, behind a fence if the attempt has one.
+func (a *attempt) exec(with *syscall.ProcAttr) (pid int, err error) {
+	var around *fence.Fence
+	if a.spec != nil {
+		if around, err = a.slot.fences.of(a.spec); err != nil {
+			return 0, err
+		}
+	}
+	threads.Unchanged()
+	a.w.births.RLock()
+	defer a.w.births.RUnlock()
+	if around != nil {
+		pid, err = around.StartProcess(a.cmd.path, a.cmd.argv, with)
+	} else {
+		pid, _, err = syscall.StartProcess(a.cmd.path, a.cmd.argv, with)
+	}
+	if err == nil {
+		a.w.firsts.Store(pid, true)
+	}
+	return pid, err
 }
 
 // watch follows the attempt until its main process has ended. The order at one instant: the end counts
@@ -393,7 +427,7 @@ func (a *attempt) end() {
 		a.pipe = -1
 	}
 	if !gone {
-		a.w.cfg.Log.Error("processes of an attempt do not end on SIGKILL", a.attrs("code", "processes_not_killed")...)
+		a.w.cfg.Log.Error("processes of an attempt do not end on SIGKILL", a.attrs()...)
 	}
 	// A SIGKILL from elsewhere may have been a kill of the cgroup, after which the tree is spent, too.
 	foreign := a.cause == "" && a.status.Signaled() && a.status.Signal() == syscall.SIGKILL
@@ -432,7 +466,7 @@ func (a *attempt) judge() {
 	case r.Signal != "":
 		a.settle(Failed, CauseSignal, how)
 	case r.ExitCode != 0:
-		a.settle(Failed, CauseExit, how)
+		a.settle(Failed, CauseExit, how+a.refused())
 	default:
 		a.succeed()
 	}
@@ -451,7 +485,7 @@ func (a *attempt) closeLog() {
 	}
 	r.Message = note
 	if a.log.err != nil {
-		a.w.cfg.Log.Warn("the log of an attempt is incomplete", a.attrs("code", "log_incomplete", "lost", a.log.lost, "err", a.log.err)...)
+		a.w.cfg.Log.Warn("the log of an attempt is incomplete", a.attrs("lost", a.log.lost, "err", a.log.err)...)
 	}
 }
 

@@ -33,15 +33,17 @@ func BenchmarkAttempt(b *testing.B) {
 	for _, mode := range []struct {
 		name       string
 		groupsOnly bool
+		isolation  string
 		argv       []string
 	}{
-		{"contained", false, []string{"true"}},
-		{"groups", true, []string{"true"}},
-		{"contained_output", false, []string{"echo", "hello"}},
+		{"contained", false, IsolationNone, []string{"true"}},
+		{"fenced", false, IsolationFence, []string{"true"}},
+		{"groups", true, IsolationNone, []string{"true"}},
+		{"contained_output", false, IsolationNone, []string{"echo", "hello"}},
 	} {
 		b.Run(mode.name, func(b *testing.B) {
 			tokens := make(chan struct{}, benchSlots)
-			w, err := New(Config{DataDir: b.TempDir(), Slots: benchSlots, GroupsOnly: mode.groupsOnly, Report: func(rs ...Result) {
+			w, err := New(Config{DataDir: b.TempDir(), Slots: benchSlots, GroupsOnly: mode.groupsOnly, Isolation: mode.isolation, Report: func(rs ...Result) {
 				if r := rs[0]; r.State != Succeeded {
 					b.Error(r)
 				}

@@ -32,9 +32,20 @@ type Config struct {
 	// Store is where artifacts are kept that belong into a folder; nil: files in that folder.
 	Store func(folder string) artifact.Store
 
+	// Isolation is the level at which processes run: IsolationNone ("" is the same) or IsolationFence.
+	Isolation string
+	// Protected are absolute paths that no task may reach at the level fence, besides DataDir.
+	Protected []string
+
 	// GroupsOnly never uses cgroups.
 	GroupsOnly bool
 }
+
+// Levels of isolation, of Config.Isolation.
+const (
+	IsolationNone  = "none"  // a task may do what the worker's user may
+	IsolationFence = "fence" // and reaches only the files that package fence leaves it
+)
 
 // realPath is a data folder absolute and without links, so that every life writes it alike.
 func realPath(dir string) (string, error) {

@@ -49,6 +49,9 @@ var started = time.Now()
 // Boot is the time since this process started.
 func Boot() time.Duration { return time.Since(started) }
 
+// Fences returns an error: nothing isolates tasks on this system.
+func Fences() (string, error) { return "", ErrSystem }
+
 // Cores is 0: it is not known what tasks may take.
 func Cores() int64 { return 0 }
 

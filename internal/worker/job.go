@@ -22,6 +22,12 @@ type Key struct {
 	Ref                 int64  // the caller's own, which comes back with whatever is said of the attempt
 }
 
+// Access is what a task may reach besides what every task may. Paths are absolute.
+type Access struct {
+	Read  []string // folders and files that it may read and execute
+	Write []string // that it may also change
+}
+
 // Script is code for an interpreter: exactly one of Code and File is set.
 type Script struct {
 	Interpreter string // "python3", "node", "bash", "sh", …; "" = by the #! line, else by the extension
@@ -48,6 +54,9 @@ type Job struct {
 	Argv   []string // program and arguments; no shell unless it says so
 	Script *Script  // nil when Argv is set
 	HTTP   *Request // instead of a program: neither Argv nor Script is set
+
+	// Access is what the attempt may reach besides what all may, at the level fence; nil: nothing.
+	Access *Access
 
 	Env   []string   // "K=V", the last of a name wins; SKEIN_* of the contract are the worker's
 	Dir   string     // working directory; "" = a fresh one, with Files in it, removed after the attempt

@@ -90,6 +90,9 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 	if err := c.complete(); err != nil {
 		return nil, nil, err
 	}
+	if _, err := Fences(); c.Isolation == IsolationFence && err != nil {
+		return nil, nil, fmt.Errorf("setting isolation: %w; set it to none, or use another kernel", err)
+	}
 	data, err := realPath(c.DataDir)
 	if err != nil {
 		return nil, nil, err
@@ -104,6 +107,9 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if cfg.Isolation == IsolationFence && !w.Isolates {
+		c.Log.Warn("tasks are not isolated: the keeper is of an earlier version, which holds attempts; start the node again once they have ended")
+	}
 	l.sweepIncoming(w.Running)
 	l.peer, l.said, l.rebases = p, w.Containment, w.Rebases
 	for _, h := range w.Running {
@@ -116,7 +122,8 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 func (l *Link) hello() *order {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &order{Hello: &hello{Slots: l.cfg.Slots, LogMax: l.cfg.LogMax, Base: baseEnv(l.pass)}}
+	return &order{Hello: &hello{Slots: l.cfg.Slots, LogMax: l.cfg.LogMax, Base: baseEnv(l.pass),
+		Isolation: l.cfg.Isolation, Protected: l.cfg.Protected}}
 }
 
 // PassEnv changes the variables of this process that tasks get, for attempts that begin from now on. It

@@ -24,9 +24,10 @@ type slot struct {
 	tree    tree      // nil: none
 	folder  string    // "": none; otherwise it exists and is clean
 	wake    int       // eventfd, written by Stop; -1: none
-	looks   [2]face   // of folder and dir, since they are clean
+	looks   looks     // of the folders, since they are clean
 	since   time.Time // when they were looked at; zero: not yet
-	still   bool      // the attempt has left both as they were: see settled
+	still   bool      // the attempt has left them as they were: see settled
+	fences  fences    // of its latest attempts
 }
 
 // face is what a folder looks like from outside. Whoever makes, removes or renames something in it changes ctime, which
@@ -54,10 +55,24 @@ const (
 
 // grain is that of the slot's folders.
 func (s *slot) grain() time.Duration {
-	if s.looks[0].ctime.Nsec != 0 && s.looks[1].ctime.Nsec != 0 {
-		return clockGrainFine
+	for _, f := range s.looks {
+		if f.ctime.Nsec == 0 {
+			return clockGrain
+		}
 	}
-	return clockGrain
+	return clockGrainFine
+}
+
+// looks is how the folder of a slot looks, and the two folders in it.
+type looks [3]face
+
+func (s *slot) look() (l looks, ok bool) {
+	for i, dir := range [len(l)]string{s.folder, s.dir(), s.tmp()} {
+		if l[i], ok = faceOf(dir); !ok {
+			return l, false
+		}
+	}
+	return l, true
 }
 
 // settled tells whether an attempt that got the slot then has left the slot's folders as they were: by how they look, if they
@@ -66,27 +81,30 @@ func (s *slot) settled(got time.Time) bool {
 	if s.since.IsZero() || got.Sub(s.since) <= s.grain() {
 		return false
 	}
-	outer, ok := faceOf(s.folder)
-	inner, too := faceOf(s.dir())
-	return ok && too && s.looks == [2]face{outer, inner}
+	now, ok := s.look()
+	return ok && s.looks == now
 }
 
 // remember notes how the clean folders look.
 func (s *slot) remember() {
-	outer, ok := faceOf(s.folder)
-	inner, too := faceOf(s.dir())
-	switch looks := [2]face{outer, inner}; {
-	case !ok || !too:
+	switch now, ok := s.look(); {
+	case !ok:
 		s.since = time.Time{}
-	case s.since.IsZero() || s.looks != looks:
-		s.looks, s.since = looks, time.Now()
+	case s.since.IsZero() || s.looks != now:
+		s.looks, s.since = now, time.Now()
 	}
 }
 
-// freshDir is the name of the fresh working directory in a slot's folder.
-const freshDir = "dir"
+// Folders in a slot's folder that each attempt finds empty: its working directory, if it names none, and
+// the temporary folder of an isolated attempt.
+const (
+	freshDir = "dir"
+	tmpDir   = "tmp"
+)
 
 func (s *slot) dir() string { return s.folder + "/" + freshDir }
+
+func (s *slot) tmp() string { return s.folder + "/" + tmpDir }
 
 // open makes what is missing.
 func (s *slot) open(w *Worker) error {
@@ -99,8 +117,10 @@ func (s *slot) open(w *Worker) error {
 	}
 	if s.folder == "" {
 		folder := filepath.Join(w.lifeDir, s.name(s.folders))
-		if err := os.MkdirAll(folder+"/"+freshDir, 0o700); err != nil {
-			return fmt.Errorf("make the attempt's folder: %w", err)
+		for _, name := range [...]string{freshDir, tmpDir} {
+			if err := os.MkdirAll(folder+"/"+name, 0o700); err != nil {
+				return fmt.Errorf("make the attempt's folder: %w", err)
+			}
 		}
 		s.folder = folder
 	}
@@ -124,6 +144,7 @@ func (s *slot) dropTree() {
 // dropFolder leaves behind a folder that cannot be cleaned.
 func (s *slot) dropFolder() {
 	s.folder, s.since, s.still = "", time.Time{}, false
+	s.fences.close()
 	s.folders++
 }
 
@@ -133,16 +154,19 @@ func (s *slot) clean() error {
 		s.still = false
 		return nil
 	}
-	if names, ok := peek(s.folder); !ok || len(names) != 1 || names[0] != freshDir {
+	if names, ok := peek(s.folder); !ok || len(names) != 2 || !fresh(names[0]) || !fresh(names[1]) {
 		if err := s.sweep(ok); err != nil {
 			return err
 		}
 	}
-	if names, ok := peek(s.dir()); !ok || len(names) != 0 {
-		if err := removeAll(s.dir()); err != nil {
+	for _, dir := range [...]string{s.dir(), s.tmp()} {
+		if names, ok := peek(dir); ok && len(names) == 0 {
+			continue
+		}
+		if err := removeAll(dir); err != nil {
 			return err
 		}
-		if err := os.Mkdir(s.dir(), 0o700); err != nil {
+		if err := os.Mkdir(dir, 0o700); err != nil {
 			return err
 		}
 	}
@@ -156,14 +180,14 @@ func (s *slot) sweep(ours bool) error {
 		if err := removeAll(s.folder); err != nil {
 			return err
 		}
-		return os.MkdirAll(s.dir(), 0o700)
+		return os.MkdirAll(s.folder, 0o700)
 	}
 	entries, err := os.ReadDir(s.folder)
 	if err != nil {
 		return err
 	}
 	for _, entry := range entries {
-		if entry.Name() == freshDir && entry.IsDir() {
+		if fresh(entry.Name()) && entry.IsDir() {
 			continue
 		}
 		if err := removeAll(filepath.Join(s.folder, entry.Name())); err != nil {
@@ -172,6 +196,8 @@ func (s *slot) sweep(ours bool) error {
 	}
 	return nil
 }
+
+func fresh(name string) bool { return name == freshDir || name == tmpDir }
 
 // peek gives the first names in dir. It is not ok if dir is not a folder as we made it.
 func peek(dir string) (names []string, ok bool) {
@@ -296,5 +322,6 @@ func (s *slot) close() {
 	if s.tree != nil {
 		s.tree.close()
 	}
+	s.fences.close()
 	_ = unix.Close(s.wake)
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,13 +18,14 @@ func TestSettled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(os.MkdirAll(s.dir(), 0o700))
+	must(errors.Join(os.MkdirAll(s.dir(), 0o700), os.Mkdir(s.tmp(), 0o700)))
 	for name, touch := range map[string]func(){
-		"a file":         func() { must(os.WriteFile(s.dir()+"/x", nil, 0o600)) },
-		"an output":      func() { must(os.WriteFile(s.folder+"/run.t.1.out", []byte("a=1\n"), 0o600)) },
-		"made and gone":  func() { must(os.WriteFile(s.dir()+"/x", nil, 0o600)); must(os.Remove(s.dir() + "/x")) },
-		"another mode":   func() { must(os.Chmod(s.dir(), 0o500)) },
-		"another folder": func() { must(os.Rename(s.dir(), s.folder+"/moved")); must(os.Mkdir(s.dir(), 0o700)) },
+		"a file":           func() { must(os.WriteFile(s.dir()+"/x", nil, 0o600)) },
+		"a temporary file": func() { must(os.WriteFile(s.tmp()+"/x", nil, 0o600)) },
+		"an output":        func() { must(os.WriteFile(s.folder+"/run.t.1.out", []byte("a=1\n"), 0o600)) },
+		"made and gone":    func() { must(os.WriteFile(s.dir()+"/x", nil, 0o600)); must(os.Remove(s.dir() + "/x")) },
+		"another mode":     func() { must(os.Chmod(s.dir(), 0o500)) },
+		"another folder":   func() { must(os.Rename(s.dir(), s.folder+"/moved")); must(os.Mkdir(s.dir(), 0o700)) },
 		"times set back": func() {
 			info, err := os.Lstat(s.dir())
 			must(err)
@@ -49,7 +51,10 @@ func TestSettled(t *testing.T) {
 		if names, ok := peek(s.dir()); !ok || len(names) != 0 {
 			t.Errorf("%s: left are %q, %v", name, names, ok)
 		}
-		if names, ok := peek(s.folder); !ok || len(names) != 1 {
+		if names, ok := peek(s.tmp()); !ok || len(names) != 0 {
+			t.Errorf("%s: left are %q, %v", name, names, ok)
+		}
+		if names, ok := peek(s.folder); !ok || len(names) != 2 {
 			t.Errorf("%s: left are %q, %v", name, names, ok)
 		}
 	}
@@ -60,8 +65,9 @@ func TestClockGrain(t *testing.T) {
 	t.Parallel()
 	fine, coarse := face{}, face{}
 	fine.ctime.Sec, coarse.ctime.Sec, fine.ctime.Nsec = 1, 1, 1
-	for looks, grain := range map[[2]face]time.Duration{
-		{fine, fine}: clockGrainFine, {fine, coarse}: clockGrain, {coarse, fine}: clockGrain, {coarse, coarse}: clockGrain,
+	for looks, grain := range map[looks]time.Duration{
+		{fine, fine, fine}: clockGrainFine, {fine, fine, coarse}: clockGrain, {fine, coarse, fine}: clockGrain,
+		{coarse, fine, fine}: clockGrain, {coarse, coarse, coarse}: clockGrain,
 	} {
 		if s := (&slot{looks: looks}); s.grain() != grain {
 			t.Errorf("%v: %v", looks, s.grain())

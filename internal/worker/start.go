@@ -35,10 +35,14 @@ var codeExtension = map[string]string{
 }
 
 // prepare makes everything an attempt needs before the fork. Its errors are sentences for the Result.
-func (w *Worker) prepare(s *slot, job *Job, stop func() bool) (*command, error) {
+func (w *Worker) prepare(s *slot, job *Job, wall *wall, stop func() bool) (*command, error) {
 	stem := job.Key.fileStem()
 	cmd := &command{dir: job.Dir, output: s.folder + "/" + stem + ".out"}
-	cmd.env, cmd.search = taskEnv(job, *w.base.Load(), cmd.output)
+	base := *w.base.Load()
+	if wall != nil {
+		base = wall.private(base, s.tmp(), job)
+	}
+	cmd.env, cmd.search = taskEnv(job, base, cmd.output)
 	if cmd.dir != "" {
 		dir, err := filepath.Abs(cmd.dir)
 		if err != nil {
@@ -228,6 +232,18 @@ func lookPath(name, search, dir string) (string, error) {
 		return "", fmt.Errorf("program %s is not executable: chmod +x it", found)
 	}
 	return "", fmt.Errorf("program %q was not found in PATH (%s): install it, or give its full path", name, search)
+}
+
+// explain turns the error of fork and exec into a sentence: what isolation refused, or see command.explain.
+func (a *attempt) explain(err error) error {
+	path := a.cmd.path
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(a.cmd.dir, path)
+	}
+	if a.spec != nil && errors.Is(err, unix.EACCES) && unix.Access(path, unix.X_OK) == nil {
+		return fmt.Errorf("isolation keeps program %s, or the interpreter that it names, from the task: add access: {read: [%s]} to it", path, filepath.Dir(path))
+	}
+	return a.cmd.explain(err)
 }
 
 // explain turns the error of fork and exec into a sentence that says what to do. The kernel answers with a

@@ -58,6 +58,9 @@ type hello struct {
 	Slots  int
 	LogMax int64
 	Base   []string // the part of the worker's environment that tasks get
+	// Isolation and Protected are those of Config. A keeper whose welcome has no Isolates ignores them.
+	Isolation string
+	Protected []string
 }
 
 // parcel is a job on its way.
@@ -97,6 +100,7 @@ type welcome struct {
 	Running     []Held
 	Ended       []Result // not taken yet
 	Rebases     bool     // the keeper takes order.Base
+	Isolates    bool     // the keeper takes hello.Isolation
 }
 
 // Held is an attempt that a keeper runs.

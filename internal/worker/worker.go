@@ -34,6 +34,7 @@ type Worker struct {
 	lifeDir string                   // <data>/work/<life>
 	base    atomic.Pointer[[]string] // environment from the node
 	shell   atomic.Pointer[shellAt]
+	wall    atomic.Pointer[wall] // nil: tasks are not isolated
 	null    *os.File
 	logMax  atomic.Int64
 	contain containment
@@ -74,6 +75,7 @@ func New(cfg Config) (*Worker, error) {
 		keepers: keepers{}, live: map[ID]*attempt{}, idle: make(chan struct{}),
 	}
 	w.equip(baseEnv(cfg.PassEnv))
+	w.wall.Store(newWall(cfg.Isolation, data, cfg.Protected))
 	w.logMax.Store(cfg.LogMax)
 	w.lifeDir = filepath.Join(data, "work", w.life)
 	w.contain = detect(data, w.life, cfg.GroupsOnly)
@@ -134,7 +136,7 @@ func (w *Worker) Start(job Job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closing && w.busy == 0 {
-		w.cfg.Log.Warn("an attempt was assigned after the worker had closed", "code", "attempt_after_close", "run", job.Key.RunID, "task", job.Key.Task)
+		w.cfg.Log.Warn("an attempt came after the worker had closed", "run", job.Key.RunID, "task", job.Key.Task)
 		return
 	}
 	key := job.Key.ID()
@@ -219,14 +221,15 @@ func (w *Worker) demand(mode Mode) {
 	}
 }
 
-// resize changes how many attempts may run at once, and what they get of the node's environment. What runs
-// goes on.
-func (w *Worker) resize(slots int, logMax int64, base []string) {
-	w.equip(base)
+// resize does what a hello says: how many attempts may run at once, what they get of the node's environment,
+// and how they are isolated. Running attempts go on as they are.
+func (w *Worker) resize(said *hello) {
+	w.equip(said.Base)
+	w.wall.Store(newWall(said.Isolation, w.data, said.Protected))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.cfg.Slots = slots
-	w.logMax.Store(logMax)
+	w.cfg.Slots = said.Slots
+	w.logMax.Store(said.LogMax)
 }
 
 // Running are the keys of the attempts that have a slot, in no order.
@@ -278,7 +281,7 @@ func (w *Worker) dispose() {
 	w.contain.close()
 	_ = w.null.Close()
 	if err := removeAll(w.lifeDir); err != nil {
-		w.cfg.Log.Warn("the work folder cannot be removed", "code", "work_folder_left", "folder", w.lifeDir, "err", err)
+		w.cfg.Log.Warn("the work folder cannot be removed", "folder", w.lifeDir, "err", err)
 	}
 	if at := w.contain.location(); at == "" || !exists(at) {
 		_ = os.Remove(w.lifeDir + cgroupSuffix)

@@ -173,6 +173,7 @@ func defaults() *shape {
 		key{name: "start_deadline", doc: "Latest start of a task, counted from when it was ready.", shape: duration(false)},
 		key{name: "resources", doc: "What the tasks take of their worker: basic, regular, premium, a class of one's own, or {cpu: 2, memory: 4Gi}.", shape: resources()},
 		key{name: "priority", doc: "Priority of the tasks within their run.", shape: priorities()},
+		key{name: "access", doc: "Files that isolated tasks may reach, besides those that every task may.", shape: access()},
 	)
 }
 

@@ -19,6 +19,7 @@ func taskShape() *shape {
 		key{name: "inputs", doc: "Files that tasks before this one keep as artifacts, put into the working folder before it starts: TASK/NAME, a list of such, or {NAME HERE: TASK/NAME}; {FOLDER/: TASK/PATTERN} for several.", shape: inputs()},
 		key{name: "dir", doc: "Working folder; default: the workflow file's folder where the worker sees it, else a fresh one with files. May hold ${{ }}.",
 			shape: text("a folder")},
+		key{name: "access", doc: "Files that the task may reach if it is isolated, besides those that every task may.", shape: access()},
 		key{name: "timeout", doc: "Execution cap of one attempt; 0 lifts the default's.", shape: duration(true)},
 		key{name: "retry", doc: "How failed attempts are tried again.", shape: retry()},
 		key{name: "kill_grace", doc: "Time between TERM and KILL; default: 10s.", shape: duration(true)},

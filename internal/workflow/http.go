@@ -120,7 +120,7 @@ func (q *HTTP) outputs() []Output {
 func (r *reader) notOfRequest(n *node, at string) {
 	for _, k := range n.keys {
 		switch k.text {
-		case "env", "dir", "kill_grace", "artifacts", "inputs":
+		case "env", "dir", "kill_grace", "artifacts", "inputs", "access":
 			r.failNode(k, join(at, k.text), k.text+" does not belong to http: a request has no process", "remove it, or use run")
 		case "outputs":
 			r.failNode(k, join(at, k.text), "the outputs of http are status, body and headers", "remove it; answer and keep say what is there")

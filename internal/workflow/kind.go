@@ -15,7 +15,7 @@ import (
 const inputBytesMax = 256 << 10
 
 // notOfKinds are the keys that mean nothing to a task of a kind.
-var notOfKinds = []string{"env", "dir", "artifacts", "inputs"}
+var notOfKinds = []string{"env", "dir", "artifacts", "inputs", "access"}
 
 // kind reads a task of a kind.
 func (r *reader) kind(t *Task, n *node, at string) {

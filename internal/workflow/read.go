@@ -43,7 +43,8 @@ func (r *reader) workflow(n *node) *Workflow {
 	if d := n.get("defaults"); d != nil && d.kind == mapNode {
 		w.Defaults = Defaults{Retry: r.retry(d.get("retry"), "defaults.retry"), Timeout: durationAt(d.get("timeout")),
 			KillGrace: durationAt(d.get("kill_grace")), OnTimeout: d.get("on_timeout").str(), Priority: d.get("priority").str(),
-			OnLost: d.get("on_lost").str(), StartBy: durationAt(d.get("start_deadline")), Resources: r.resources(d.get("resources"), "defaults.resources")}
+			OnLost: d.get("on_lost").str(), StartBy: durationAt(d.get("start_deadline")), Resources: r.resources(d.get("resources"), "defaults.resources"),
+			Access: r.access(d.get("access"), "defaults.access")}
 	}
 	r.params(w, n.get("params"))
 	w.MaxRuns = int32(intOf(n.get("max_concurrent_runs"), 0))

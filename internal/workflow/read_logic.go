@@ -9,7 +9,7 @@ import (
 )
 
 // notLogical are the keys that mean nothing to a task that no worker runs.
-var notLogical = []string{"env", "dir", "retry", "kill_grace", "on_lost", "start_deadline", "queue", "artifacts", "inputs"}
+var notLogical = []string{"env", "dir", "retry", "kill_grace", "on_lost", "start_deadline", "queue", "artifacts", "inputs", "access"}
 
 // logic reads what a task does that no worker runs.
 func (r *reader) logic(t *Task, n *node, at string) {

@@ -30,6 +30,7 @@ func (r *reader) task(k, n *node) Task {
 	t.Queue = n.get("queue").str()
 	t.Group, t.Node, t.Labels = n.get("group").str(), n.get("node").str(), pairs(n.get("labels"))
 	t.Resources = r.resources(n.get("resources"), join(at, "resources"))
+	t.Access = r.access(n.get("access"), join(at, "access"))
 	t.Run = r.run(n.get("run"), join(at, "run"))
 	r.action(k, n, at)
 	r.http(&t, n, at)

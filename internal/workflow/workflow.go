@@ -59,6 +59,7 @@ type Defaults struct {
 	Resources *dag.Need `json:"resources,omitempty"`
 	StartBy   *Duration `json:"start_deadline,omitempty"`
 	Priority  string    `json:"priority,omitempty"`
+	Access    *Access   `json:"access,omitempty"`
 }
 
 // Task is one task as the file gives it; what it leaves out is in Defaults.
@@ -97,6 +98,7 @@ type Task struct {
 	Queue       string    `json:"queue,omitempty"`  // named queue that limits how many such attempts there are
 	// Resources is what the task takes of its worker in addition to a slot. nil: the default.
 	Resources *dag.Need `json:"resources,omitempty"`
+	Access    *Access   `json:"access,omitempty"`
 }
 
 // Run is what a task executes: exactly one of Shell, Argv, Code, File and Builtin is set, unless no

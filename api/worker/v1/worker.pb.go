@@ -806,7 +806,10 @@ type Job struct {
 	// kept fails the attempt, cause artifacts.
 	Artifacts []string `protobuf:"bytes,23,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	// It gets files of others: ListInputs names them. That they cannot be had fails the attempt, cause inputs.
-	Inputs        bool `protobuf:"varint,24,opt,name=inputs,proto3" json:"inputs,omitempty"`
+	Inputs bool `protobuf:"varint,24,opt,name=inputs,proto3" json:"inputs,omitempty"`
+	// Absolute paths that the attempt may read, or also change, where the worker isolates what it runs.
+	Read          []string `protobuf:"bytes,25,rep,name=read,proto3" json:"read,omitempty"`
+	Write         []string `protobuf:"bytes,26,rep,name=write,proto3" json:"write,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1007,6 +1010,20 @@ func (x *Job) GetInputs() bool {
 		return x.Inputs
 	}
 	return false
+}
+
+func (x *Job) GetRead() []string {
+	if x != nil {
+		return x.Read
+	}
+	return nil
+}
+
+func (x *Job) GetWrite() []string {
+	if x != nil {
+		return x.Write
+	}
+	return nil
 }
 
 // Request is an HTTP request that the worker sends itself.
@@ -2798,7 +2815,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05limit\x18\a \x01(\x05R\x05limit\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
-	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xd7\x06\n" +
+	"\x04kill\x18\x02 \x01(\bR\x04kill\"\x81\a\n" +
 	"\x03Job\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -2826,7 +2843,9 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"cpu_millis\x18\x15 \x01(\x03R\tcpuMillis\x12!\n" +
 	"\fmemory_bytes\x18\x16 \x01(\x03R\vmemoryBytes\x12\x1c\n" +
 	"\tartifacts\x18\x17 \x03(\tR\tartifacts\x12\x16\n" +
-	"\x06inputs\x18\x18 \x01(\bR\x06inputs\x1a:\n" +
+	"\x06inputs\x18\x18 \x01(\bR\x06inputs\x12\x12\n" +
+	"\x04read\x18\x19 \x03(\tR\x04read\x12\x14\n" +
+	"\x05write\x18\x1a \x03(\tR\x05write\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc1\x02\n" +
