@@ -26,6 +26,7 @@ type shelf struct {
 	continued []store.FireKey          // where each call for endless began
 	upgrades  int                      // steps that are left
 	runs      []bool                   // which of the finished runs are deleted
+	held, old byte                     // the first runs are old; of these, the first stay whatever their age
 }
 
 func (s *shelf) call(method string, w dag.WorkflowID) { s.calls[fmt.Sprint(method, " ", w)]++ }
@@ -53,7 +54,8 @@ func (s *shelf) FinishedBut(_ context.Context, w dag.WorkflowID, keep int) (stor
 func (s *shelf) Expire(_ context.Context, _ dag.HandlerID, x store.Expiry) (did store.Expired, err error) {
 	s.call("runs", x.Workflow)
 	for at := x.After[15]; int(at) < len(s.runs) && did.Next[15] < x.After[15]+10; at++ {
-		if did.Next[15] = at + 1; at+1 <= x.To[15] && !s.runs[at] {
+		did.Next[15], did.Old = at+1, did.Old || at < s.old
+		if (at+1 <= x.To[15] || at < s.old) && at >= s.held && !s.runs[at] {
 			did.Runs = append(did.Runs, dag.RunID{at + 1})
 			s.runs[at] = true
 		}
@@ -139,6 +141,23 @@ func TestPassCountsOnce(t *testing.T) {
 		if gone != (i < 100) {
 			t.Fatalf("run %d is deleted: %v", i, gone)
 		}
+	}
+}
+
+// TestOldRunsBehindProtectedOnes deletes old runs after more runs than a call looks at, which a key protects.
+func TestOldRunsBehindProtectedOnes(t *testing.T) {
+	s, f := newShelf(t, 1, map[string]string{"retention-runs": "1000"})
+	s.runs, s.held, s.old = make([]bool, 100), 40, 60
+	if err := f.tables(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, gone := range s.runs {
+		if gone != (i >= 40 && i < 60) {
+			t.Fatalf("run %d is deleted: %v", i, gone)
+		}
+	}
+	if n := s.calls["runs 1"]; n != 7 {
+		t.Errorf("%d calls, want 7: the first call that sees young runs only is the last", n)
 	}
 }
 

@@ -208,8 +208,9 @@ func (f *forgetting) runs(ctx context.Context, w *store.Workflow, r *rule, now d
 			f.n.log.Warn("files of deleted runs are left; a later pass deletes them", "err", err)
 		}
 		total += len(did.Runs)
-		// Later runs than To are selected by age alone, and most are younger than those before them.
-		if did.Next.IsZero() || len(did.Runs) == 0 && did.Next.Compare(x.To) > 0 {
+		// Later runs than To are selected by age alone, and most are younger than those before them. Old runs that
+		// stay, because of their keys or a backfill, do not end the pass.
+		if did.Next.IsZero() || len(did.Runs) == 0 && !did.Old && did.Next.Compare(x.To) > 0 {
 			break
 		}
 		x.After = did.Next

@@ -38,6 +38,9 @@ type Expiry struct {
 type Expired struct {
 	Runs []dag.RunID
 	Next RunPos // the next call's After; zero: all runs have been looked at
+	// Old reports whether a run that was looked at finished before Before, or has not finished. Then later runs may
+	// be old enough, too, also if nothing was deleted.
+	Old bool
 }
 
 // ExpireLooks is the number of runs that Expire looks at for each run that it may delete.

@@ -91,7 +91,7 @@ func expiredLocked(s *Store, x *store.Expiry) (did store.Expired) {
 			return did
 		}
 		looked++
-		did.Next = pos
+		did.Next, did.Old = pos, did.Old || r.FinishedAt < x.Before
 		kept := r.FinishedAt >= x.Before && pos.Compare(x.To) > 0 ||
 			r.Key != "" && r.FinishedAt >= x.KeptFrom(r.Key) && pos.Compare(x.KeyedTo) > 0 ||
 			r.Origin == dag.OriginBackfill && filling

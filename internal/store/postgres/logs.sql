@@ -55,7 +55,9 @@ WITH oldest AS MATERIALIZED (
   SELECT CASE WHEN (SELECT count(*) FROM old) = $5 THEN (SELECT id FROM old ORDER BY id DESC LIMIT 1)
     WHEN (SELECT count(*) FROM oldest) = $6 THEN (SELECT id FROM oldest ORDER BY id DESC LIMIT 1) END AS id
 )
-SELECT id, false FROM gone UNION ALL SELECT id, true FROM next WHERE id IS NOT NULL ORDER BY 2, 1;
+SELECT id, false, false FROM gone
+UNION ALL SELECT id, true, EXISTS (SELECT FROM oldest WHERE finished < $3) FROM next WHERE id IS NOT NULL
+ORDER BY 2, 1;
 
 -- name: expireVersions
 -- Runs are looked at only if there is a version that could go.

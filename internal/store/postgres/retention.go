@@ -23,9 +23,9 @@ func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) (d
 	a := args{}.int8(int64(x.Workflow)).id(dag.RunID(x.To)).int8(int64(x.Before)).int8(int64(x.Keyed)).int8(int64(x.Limit)).
 		int8(int64(store.ExpireLooks * x.Limit)).int8(int64(x.Once)).id(dag.RunID(x.KeyedTo)).id(dag.RunID(x.After))
 	err = expireAs(ctx, d, x.Shard, owner, query{"expire", a, func(r *row) error {
-		id, next := r.id(), r.bool()
+		id, next, old := r.id(), r.bool(), r.bool()
 		if next {
-			did.Next = store.RunPos(id)
+			did.Next, did.Old = store.RunPos(id), old
 		} else {
 			did.Runs = append(did.Runs, id)
 		}

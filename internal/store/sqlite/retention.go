@@ -51,13 +51,13 @@ func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) (s
 	if _, err := owns(ctx, d, "holderOfShard", []any{int64(x.Shard)}, owner); err != nil {
 		return store.Expired{}, err
 	}
-	old, next, err := oldRuns(ctx, d, &x)
+	old, did, err := oldRuns(ctx, d, &x)
 	if err != nil || len(old) == 0 {
-		return store.Expired{Next: posOf(next)}, err
+		return did, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	ids := make([]dag.RunID, 0, len(old))
+	did.Runs = make([]dag.RunID, 0, len(old))
 	err = d.transact(func() error {
 		if err := d.stmts.holdShard.row().int(int64(x.Shard)).int(int64(owner)).one(d.conn); err != nil {
 			return err
@@ -66,15 +66,15 @@ func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) (s
 			if err := d.expire(&r, x.Workflow); err != nil {
 				return err
 			}
-			ids = append(ids, r.id)
+			did.Runs = append(did.Runs, r.id)
 		}
 		return d.writeRolls()
 	})
 	if err != nil {
 		return store.Expired{}, fmt.Errorf("expire runs: %w", err)
 	}
-	d.checkpoints.wrote(len(ids))
-	return store.Expired{Runs: ids, Next: posOf(next)}, nil
+	d.checkpoints.wrote(len(did.Runs))
+	return did, nil
 }
 
 func (d *DB) expire(r *expired, w dag.WorkflowID) error {
@@ -104,12 +104,11 @@ func (d *DB) expire(r *expired, w dag.WorkflowID) error {
 	return d.enlist(userList(r.user), r.n, false)
 }
 
-// oldRuns finds runs that may be deleted, the oldest first. next is the number of the last run that it has
-// looked at; 0: there are no more runs.
-func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, next int64, err error) {
+// oldRuns finds runs that may be deleted, the oldest first. did says how far it has looked.
+func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, did store.Expired, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
-		return nil, 0, err
+		return nil, did, err
 	}
 	defer d.give(ctx, conn, &err)
 	filling := false
@@ -118,7 +117,7 @@ func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, next i
 		return nil
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, did, err
 	}
 	to, keyedTo := numberAt(x.To), numberAt(x.KeyedTo)
 	may := func(n int64, s *sqlite.Stmt) bool {
@@ -129,20 +128,23 @@ func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, next i
 	looked, last := 0, int64(0)
 	err = d.walkUp(conn, workflowList(x.Workflow), numberAt(x.After)+1, func(n int64) (bool, error) {
 		if len(all) == x.Limit || looked == store.ExpireLooks*x.Limit {
-			next = last
+			did.Next = posOf(last)
 			return false, nil
 		}
 		looked, last = looked+1, n
-		return true, d.on(conn, "finishedRun", []any{n}, func(s *sqlite.Stmt) error {
-			if may(n, s) {
+		old := true // unless it has finished, and later
+		err := d.on(conn, "finishedRun", []any{n}, func(s *sqlite.Stmt) error {
+			if old = dag.Micros(s.ColumnInt64(1)) < x.Before; may(n, s) {
 				r := expired{n: n, key: s.ColumnText(2), user: s.ColumnText(4), state: s.ColumnText(5)}
 				s.ColumnBytes(0, r.id[:])
 				all = append(all, r)
 			}
 			return nil
 		})
+		did.Old = did.Old || old
+		return true, err
 	})
-	return all, next, err
+	return all, did, err
 }
 
 // newestBut is the number of the newest finished run of a workflow that is not among the newest keep; 0:

@@ -17,6 +17,7 @@ func retention() []check {
 		{"versions go that no run has", expireVersions},
 		{"a key protects a number of runs", expireKeyed},
 		{"a pass continues after runs that stay", expireOn},
+		{"old runs that stay are told from young ones", expireOld},
 		{"a page after a deleted run", expireCursor},
 		{"lines of the ledger go, and are counted by day", expireFires},
 		{"the newest line of a trigger stays", expireNewestFire},
@@ -274,6 +275,30 @@ func expireOn(b *bed) {
 		x.After = did.Next
 	}
 	b.same(gone, ids[10:18], "runs after those that a key protects")
+}
+
+// expireOld looks at old runs that a key protects, and at young runs.
+func expireOld(b *bed) {
+	for i := range 20 {
+		b.past(dag.Micros(100+i), func(r *dag.RunRow) { r.Key, r.KeyHash = fmt.Sprint("key", i), []byte{1} })
+	}
+	last := b.past(150, nil).ID
+	for i := range 20 {
+		b.past(dag.Micros(300+i), nil)
+	}
+	x := store.Expiry{Workflow: b.run(dag.RunRunning).Workflow, Before: 200, Keyed: 50, Limit: 2}
+	var gone []dag.RunID
+	for calls := 1; ; calls++ {
+		did, err := b.s.(store.Retention).Expire(b.ctx, b.owner, x)
+		b.ok(err)
+		gone = append(gone, did.Runs...)
+		if calls == 10 || did.Next.IsZero() || len(did.Runs) == 0 && !did.Old {
+			b.same(calls, 4, "the last call is the first that looks at young runs only")
+			break
+		}
+		x.After = did.Next
+	}
+	b.same(gone, []dag.RunID{last}, "an old run after those that a key protects")
 }
 
 // expireCursor reads the page after a run that has been deleted.
