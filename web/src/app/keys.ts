@@ -77,6 +77,7 @@ export const keyTable: [string, string][] = [
   ['+ - 0', 'In the graph: zoom in, zoom out, show all'],
   ['[ ]', 'In the calendar: previous and next week or month'],
   ['Shift ← → ↑ ↓', 'In the calendar: select a range'],
+  ['← → Space', 'On the slider of a replay: previous and next change, play'],
   ['f', 'Follow the log'],
   ['e', 'First error in the log'],
   ['r', 'Recover the run'],

@@ -38,7 +38,7 @@ const routes = [
   createRoute({
     getParentRoute: parent,
     path: '/w/$ns/$name',
-    validateSearch: only('tab', 'version', 'compare', 'state', 'task', 'q', 'sort', 'run', 'cursor'),
+    validateSearch: only('tab', 'version', 'compare', 'state', 'task', 'q', 'sort', 'run', 'cursor', 'show'),
     component: lazyRouteComponent(() => import('../pages/workflow'), 'Workflow'),
   }),
   createRoute({
@@ -62,7 +62,19 @@ const routes = [
   createRoute({
     getParentRoute: parent,
     path: '/r/$id',
-    validateSearch: only('view', 'task', 'tab', 'attempt', 'q', 'state', 'critical', 'from', 'to', 'fold'),
+    validateSearch: only(
+      'view',
+      'task',
+      'tab',
+      'attempt',
+      'q',
+      'state',
+      'critical',
+      'from',
+      'to',
+      'fold',
+      'at',
+    ),
     component: lazyRouteComponent(() => import('../pages/run'), 'RunPage'),
   }),
   createRoute({

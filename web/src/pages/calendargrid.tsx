@@ -121,7 +121,7 @@ export function CalendarGrid(p: Props) {
       {rows.map((row, i) => (
         <div role="row" className="calendar-row" key={row[0]}>
           <span role="rowheader" className="calendar-hour">
-            {p.view === 'week' ? hours[i] : row[0]?.slice(8)}
+            {p.view === 'week' ? hours[i] : <span className="hidden-text">Week of {row[0]}</span>}
           </span>
           {row.map((key) => (
             <CellView
@@ -178,7 +178,6 @@ function CellView({
     <span
       role="gridcell"
       tabIndex={focus ? 0 : -1}
-      aria-label={name}
       aria-selected={selected}
       title={name}
       data-key={at}
@@ -188,7 +187,8 @@ function CellView({
       data-other={(p.view === 'month' && day.getMonth() !== p.month) || undefined}
       className="calendar-cell"
     >
-      {p.view === 'month' ? <b>{day.getDate()}</b> : null}
+      <span className="hidden-text">{name}</span>
+      {p.view === 'month' ? <b aria-hidden="true">{day.getDate()}</b> : null}
       {cell && !absent ? <Content cell={cell} most={most} tries={p.tries} /> : null}
     </span>
   )
@@ -201,7 +201,11 @@ function Content({ cell, most, tries }: { cell: Cell; most: number; tries: boole
   const shown = kinds.filter((k) => cell.counts[k] > 0)
   return (
     <>
-      <span className="calendar-bar-of" style={{ width: `${100 * Math.sqrt(total / most)}%` }}>
+      <span
+        className="calendar-bar-of"
+        aria-hidden="true"
+        style={{ width: `${100 * Math.sqrt(total / most)}%` }}
+      >
         {shown.reverse().map((k) => {
           const look = lookOf(k)
           return (
@@ -210,7 +214,7 @@ function Content({ cell, most, tries }: { cell: Cell; most: number; tries: boole
         })}
         {cell.ahead > 0 ? <i data-ahead style={{ flexGrow: cell.ahead }} /> : null}
       </span>
-      <span className="calendar-text">
+      <span className="calendar-text" aria-hidden="true">
         {worst ? (
           <>
             <Mark state={worst} size={14} />

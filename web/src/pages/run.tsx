@@ -14,6 +14,7 @@ import { isActive, taskOrder } from '../kit/states'
 import { useWatch } from '../live/live'
 import { Head } from './head'
 import { Reasons } from './reasons'
+import { ReplayView } from './replay'
 import { Events } from './runevents'
 import { isLarge, TaskList } from './runtasks'
 import { RunVerbs } from './runverbs'
@@ -24,6 +25,7 @@ const views = [
   ['list', 'Tasks'],
   ['graph', 'Graph'],
   ['timeline', 'Timeline'],
+  ['replay', 'Replay'],
   ['events', 'History'],
   ['about', 'About'],
 ] as const
@@ -36,7 +38,7 @@ export function RunPage() {
   useWatch(`run:${id}`)
   const run = useRun(id)
   const view = search.view ?? 'list'
-  useFirstFailure(id, view === 'timeline' ? undefined : run.data, search.task)
+  useFirstFailure(id, view === 'timeline' || view === 'replay' ? undefined : run.data, search.task)
   useKeys({
     ...Object.fromEntries(
       views.map(([v], i) => [
@@ -74,6 +76,7 @@ export function RunPage() {
               {view === 'list' ? <TaskList run={r} /> : null}
               {view === 'graph' ? <RunGraph id={id} task={search.task} q={search.q ?? ''} /> : null}
               {view === 'timeline' ? <TimelineView run={r} task={search.task} /> : null}
+              {view === 'replay' ? <ReplayView run={r} task={search.task} /> : null}
               {view === 'events' ? <Events id={id} task={search.task} /> : null}
               {view === 'about' ? <About run={r} /> : null}
             </div>
