@@ -1,8 +1,8 @@
 // What an apply will do, before it is done: the text, the tasks, the schedules, the runs that go on with their version.
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
-import { Failure, get, path, post } from '../api/client'
+import { Failure, get, newKey, path, post, send } from '../api/client'
 import type { Applied, ListRun, Simulation } from '../api/types'
 import { useVerb } from '../api/verbs'
 import { Dialog, toast } from '../kit/dialog'
@@ -35,6 +35,27 @@ export function ApplyDialog(props: ApplyProps) {
   )
 }
 
+/** Brings back the version before an apply, unless another one was applied since. */
+async function undoApply(ns: string, name: string, done: Applied, before: number) {
+  try {
+    await send(`${path('workflows', ns, name)}:rollback`, {
+      method: 'POST',
+      body: { version: before },
+      key: newKey(),
+      headers: { 'If-Match': `"${done.revision}"` },
+    })
+    toast(`New runs get version ${before} again.`)
+  } catch (e) {
+    const late = e instanceof Failure && e.kind === 'precondition-failed'
+    toast(
+      late
+        ? `Nothing was undone: the workflow was changed after version ${done.version}. See its versions.`
+        : (e as Error).message,
+      { bad: true },
+    )
+  }
+}
+
 type Conflict = { theirs: Base; parts: Part[] }
 
 function Plan({ ns, name, base, text, workflow, ...on }: ApplyProps & { workflow: string }) {
@@ -42,6 +63,7 @@ function Plan({ ns, name, base, text, workflow, ...on }: ApplyProps & { workflow
   const [merged, setMerged] = useState('')
   const [conflict, setConflict] = useState<Conflict>()
   const navigate = useNavigate()
+  const queries = useQueryClient()
   const open = useRef(true)
   useEffect(() => {
     open.current = true
@@ -73,7 +95,7 @@ function Plan({ ns, name, base, text, workflow, ...on }: ApplyProps & { workflow
       (done: Applied) => {
         on.onApplied({ ...base, revision: done.revision, version: done.version, source: text })
         const before = base.version
-        const restore = () => run(() => post(`${path('workflows', ns, name)}:rollback`, { version: before }))
+        const restore = () => void undoApply(ns, name, done, before).then(() => queries.invalidateQueries())
         toast(
           `Version ${done.version} of ${workflow} is applied.${done.warnings?.length ? ` ${done.warnings.join(' ')}` : ''}`,
           before > 0 ? { undo: restore } : {},

@@ -14,6 +14,7 @@ import { ProblemBox } from '../kit/problem'
 import { VerbButton } from '../kit/verbs'
 import { type Draft, dropDraft, readDraft, saveDraft } from '../text/drafts'
 import { type EditorHandle, TextEditor } from '../text/editor'
+import { useHold } from '../text/hold'
 import { type File, readFile } from '../text/outline'
 import { addNeed, addTask, type Change, deleteTask, inTurn, removeNeed, setKey, unsetKey } from '../text/plan'
 import { renameTask } from '../text/rename'
@@ -55,16 +56,51 @@ export function Editor() {
   // A background read must not replace the editor. The editor starts again only after Discard.
   const [round, setRound] = useState(0)
   const again = () => void opened.refetch().then(() => setRound((n) => n + 1))
+  const flush = useRef(() => {})
+  const hold = useHold(workflow, { lose: () => flush.current(), taken: again })
   return (
-    <Loaded query={opened} rows={12}>
-      {(o) => <Desk key={`${workflow} ${round}`} ns={ns} name={name} opened={o} again={again} />}
-    </Loaded>
+    <>
+      {hold.state === 'elsewhere' ? <Elsewhere take={hold.take} /> : null}
+      <Loaded query={opened} rows={12}>
+        {(o) => (
+          <Desk
+            key={`${workflow} ${round}`}
+            ns={ns}
+            name={name}
+            opened={o}
+            again={again}
+            isHeld={hold.state === 'held'}
+            onFlush={flush}
+          />
+        )}
+      </Loaded>
+    </>
   )
 }
 
-type DeskProps = { ns: string; name: string; opened: Opened; again: () => void }
+/** Says that another tab has the draft, and lets a person continue here. */
+function Elsewhere({ take }: { take: () => void }) {
+  return (
+    <p className="notice row" role="status">
+      <span className="grow">
+        Another tab of this browser edits this workflow. This tab shows what was saved when it was opened.
+      </span>
+      <Button onPress={take}>Edit in this tab</Button>
+    </p>
+  )
+}
 
-function Desk({ ns, name, opened, again }: DeskProps) {
+type DeskProps = {
+  ns: string
+  name: string
+  opened: Opened
+  again: () => void
+  /** Whether this tab has the draft. If not, it changes nothing. */
+  isHeld: boolean
+  onFlush: { current: () => void }
+}
+
+function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
   const workflow = ns === 'default' ? name : `${ns}/${name}`
   const [base, setBase] = useState(opened.base)
   const [text, setText] = useState(opened.text)
@@ -77,12 +113,13 @@ function Desk({ ns, name, opened, again }: DeskProps) {
   const navigate = useNavigate({ from: '/edit/$ns/$name' })
   const select = (t: string | undefined) =>
     void navigate({ search: (old) => ({ ...old, task: t }), replace: true })
-  const { saved, drop } = useDraft(workflow, base, text, opened.savedAt)
+  const { saved, drop, flush } = useDraft(workflow, base, text, opened.savedAt, isHeld)
+  onFlush.current = flush
   const edits = useEdits(editor, select)
   const chosen = file.tasks.find((t) => t.name === task)
   const changed = text !== base.source
   const problem = useNextProblem(check.errors, (p) => editor.current?.go(placeOf(text, p.line, p.column)))
-  useKeys({ 'Ctrl-Enter': () => setApplying(true), F8: problem })
+  useKeys({ 'Ctrl-Enter': () => isHeld && setApplying(true), F8: problem })
   const onKey = (key: string) => {
     if (key === 'a') edits.add('run', task ? { after: task } : {})
     else if (key === 'Delete' && chosen) edits.remove(chosen.name)
@@ -98,7 +135,7 @@ function Desk({ ns, name, opened, again }: DeskProps) {
         actions={
           <>
             {changed && base.revision > 0 ? (
-              <Button kind="quiet" onPress={() => void drop().then(again)}>
+              <Button kind="quiet" isDisabled={!isHeld} onPress={() => void drop().then(again)}>
                 Discard the draft
               </Button>
             ) : null}
@@ -106,7 +143,7 @@ function Desk({ ns, name, opened, again }: DeskProps) {
               verb="workflow.apply"
               namespace={ns}
               kind="primary"
-              isDisabled={!changed || check.errors.length > 0}
+              isDisabled={!isHeld || !changed || check.errors.length > 0}
               onPress={() => setApplying(true)}
             >
               Apply…
@@ -123,7 +160,7 @@ function Desk({ ns, name, opened, again }: DeskProps) {
           {changed && saved ? ` · saved in this browser at ${clock(saved)}` : ''}
         </p>
       </Head>
-      <div className="editor">
+      <div className="editor" inert={!isHeld}>
         <Panel title="Text">
           <TextEditor
             handle={editor}
@@ -208,8 +245,9 @@ function Desk({ ns, name, opened, again }: DeskProps) {
 /**
  * Saves the draft in this browser at most a second after a change, and when the page is hidden or left. A draft that is
  * equal to its version is dropped. drop forgets the draft. If the browser keeps no drafts, leaving the page asks first.
+ * A tab that does not hold the draft saves and drops nothing.
  */
-function useDraft(workflow: string, base: Base, text: string, savedAt: number | undefined) {
+function useDraft(workflow: string, base: Base, text: string, savedAt: number | undefined, isHeld: boolean) {
   const [saved, setSaved] = useState(savedAt)
   const unsaved = useRef<Draft>(undefined)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
@@ -236,6 +274,7 @@ function useDraft(workflow: string, base: Base, text: string, savedAt: number | 
     return dropDraft(workflow)
   }, [take, workflow])
   useEffect(() => {
+    if (!isHeld) return
     if (text === base.source) {
       void drop()
       return
@@ -243,7 +282,7 @@ function useDraft(workflow: string, base: Base, text: string, savedAt: number | 
     const { revision, version, source } = base
     unsaved.current = { workflow, text, revision, version, base: source, savedAt: Date.now() }
     timer.current ??= setTimeout(flush, saveEvery)
-  }, [workflow, base, text, flush, drop])
+  }, [workflow, base, text, isHeld, flush, drop])
   useEffect(() => {
     const hidden = () => {
       if (document.visibilityState === 'hidden') flush()
@@ -261,7 +300,7 @@ function useDraft(workflow: string, base: Base, text: string, savedAt: number | 
       !window.confirm('This browser keeps no drafts. Do you leave the page and lose your change?'),
     enableBeforeUnload: () => lost.current,
   })
-  return { saved, drop }
+  return { saved, drop, flush }
 }
 
 function useNextProblem(errors: FileError[], go: (p: FileError) => void) {

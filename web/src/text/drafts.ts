@@ -53,3 +53,6 @@ function write<T>(act: (s: IDBObjectStore) => IDBRequest<T>): Promise<boolean> {
 export const saveDraft = (draft: Draft): Promise<boolean> => write((s) => s.put(draft))
 
 export const dropDraft = (workflow: string): Promise<boolean> => write((s) => s.delete(workflow))
+
+/** Waits until the drafts that this tab saved so far are written. */
+export const draftsWritten = (): Promise<unknown> => lastWrite

@@ -319,3 +319,56 @@ test('New workflow with the name of an existing one keeps the files of its draft
   expect(wrong).toEqual([])
   await page.close()
 })
+
+test('of two tabs only one edits a draft; the other one can take it over with its last text', async () => {
+  await apply(server.base, 'two-tabs', 'name: two-tabs\ntasks:\n  a: {run: "true"}\n')
+  const [one, two] = [await edit('two-tabs'), await edit('two-tabs')]
+  const elsewhere = (page: Page) => page.getByRole('status').getByText('Another tab of this browser edits')
+  await elsewhere(two).waitFor()
+  expect(await elsewhere(one).count()).toBe(0)
+  expect(await two.locator('.editor[inert]').count()).toBe(1)
+  const add = async (page: Page, text: string) => {
+    await page.bringToFront()
+    await textOf(page).click()
+    await page.keyboard.press('Control+End')
+    await page.keyboard.type(text)
+  }
+  // Taken at once: the first tab saves its draft before it lets go.
+  await add(one, '# one')
+  await two.getByRole('button', { name: 'Edit in this tab' }).click()
+  await elsewhere(one).waitFor()
+  await elsewhere(two).waitFor({ state: 'detached' })
+  await textOf(two).getByText('# one').waitFor()
+  await add(two, ' two')
+  await one.getByRole('button', { name: 'Edit in this tab' }).click()
+  await textOf(one).getByText('# one two').waitFor()
+  // A tab that is left lets go, too.
+  await elsewhere(two).waitFor()
+  await one.getByRole('link', { name: 'Runs', exact: true }).first().click()
+  await one.waitForURL(/\/runs/)
+  await elsewhere(two).waitFor({ state: 'detached' })
+  await textOf(two).getByText('# one two').waitFor()
+  expect(wrong).toEqual([])
+  await one.close()
+  await two.close()
+})
+
+test('an apply is not undone over a version that was applied since', async () => {
+  const first = 'name: undone\ntasks:\n  a: {run: "true"}\n'
+  await apply(server.base, 'undone', first)
+  const page = await edit('undone')
+  await textOf(page).click()
+  await page.keyboard.press('Control+End')
+  await page.keyboard.type('# mine')
+  await good(page)
+  await applyIt(page)
+  const done = page.getByText('Version 2 of undone is applied')
+  await done.waitFor()
+  const theirs = first.replace('name: undone\n', 'name: undone\ntimeout: 5m\n')
+  await apply(server.base, 'undone', theirs)
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await page.getByText('Nothing was undone').waitFor()
+  expect(await source('undone')).toBe(theirs)
+  expect(wrong.splice(0).filter((text) => !text.includes('412'))).toEqual([])
+  await page.close()
+})
