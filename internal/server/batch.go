@@ -86,19 +86,9 @@ type found struct {
 func (b *batch) start(ctx context.Context, from, to int) {
 	subs, at := make([]engine.Submission, 0, to-from), make([]int, 0, to-from)
 	for i := from; i < to; i++ {
-		w, err := b.workflow(ctx, b.starts[i].Workflow)
-		if err != nil {
-			b.decide(i, engine.Accepted{}, err)
-			continue
+		if sub, ok := b.prepare(ctx, i); ok {
+			subs, at = append(subs, sub), append(at, i)
 		}
-		sub, err := b.s.submission(ctx, w, &b.starts[i], nil)
-		if err != nil {
-			a, err := startedBefore(ctx, b.s.engine, &sub, err)
-			b.decide(i, a, err)
-			continue
-		}
-		sub.View = false
-		subs, at = append(subs, sub), append(at, i)
 	}
 	accepted, errs := b.s.engine.SubmitEach(ctx, subs)
 	var away []int
@@ -111,6 +101,24 @@ func (b *batch) start(ctx context.Context, from, to int) {
 		b.decide(i, accepted[n], sameKey(&accepted[n], &subs[n], errs[n]))
 	}
 	b.passOn(ctx, away)
+}
+
+// prepare checks one start and returns its submission. If the start needs no submission, prepare writes the
+// verdict and returns false. Every start of a batch passes through prepare before the engine sees it, so a check
+// of the caller against the start's workflow belongs here.
+func (b *batch) prepare(ctx context.Context, i int) (sub engine.Submission, ok bool) {
+	w, err := b.workflow(ctx, b.starts[i].Workflow)
+	if err != nil {
+		b.decide(i, engine.Accepted{}, err)
+		return sub, false
+	}
+	if sub, err = b.s.submission(ctx, w, &b.starts[i], nil); err != nil {
+		a, err := startedBefore(ctx, b.s.engine, &sub, err)
+		b.decide(i, a, err)
+		return sub, false
+	}
+	sub.View = false
+	return sub, true
 }
 
 // passOn sends starts to the nodes that own their shards. An owner puts the starts that arrive together
