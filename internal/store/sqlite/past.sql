@@ -8,7 +8,7 @@ SELECT decided FROM fire INDEXED BY fire_workflow WHERE workflow = ?1 ORDER BY d
 SELECT f.*, NOT EXISTS (SELECT 1 FROM fire n WHERE n.workflow = ?1 AND n.trigger = f.trigger AND (n.at, n.key) > (f.at, f.key))
   AND EXISTS (SELECT 1 FROM trigger t WHERE t.workflow = ?1 AND t.name = f.trigger)
 FROM fire f INDEXED BY fire_workflow WHERE f.workflow = ?1 AND (f.decided, f.trigger, f.at, f.key) > (?2, ?3, ?4, ?5) AND f.decided < ?6
-ORDER BY f.decided, f.trigger, f.at, f.key LIMIT ?7;
+ORDER BY f.decided, f.trigger, f.at, f.key LIMIT +?7;
 
 -- name: expireFire
 DELETE FROM fire WHERE workflow = ?1 AND trigger = ?2 AND at = ?3 AND key = ?4 AND decided = ?5 AND count = ?6;
@@ -26,7 +26,7 @@ DELETE FROM fire_day WHERE workflow = ?1 AND day < ?2
 
 -- name: fireDays
 SELECT workflow, trigger, day, fired, late, skipped, merged, missed, until FROM fire_day
-WHERE workflow = ?1 AND trigger = ?2 AND day < ?3 ORDER BY day DESC LIMIT ?4;
+WHERE workflow = ?1 AND trigger = ?2 AND day < ?3 ORDER BY day DESC LIMIT +?4;
 
 -- name: oldBackfill
 SELECT id FROM backfill WHERE workflow = ?1 AND state IN ('cancelled', 'done') AND (modified < ?2 OR id <=
@@ -35,46 +35,46 @@ ORDER BY id LIMIT 1;
 
 -- name: expireBackfillRuns
 DELETE FROM backfill_run WHERE backfill = ?1
-  AND instant IN (SELECT instant FROM backfill_run WHERE backfill = ?1 ORDER BY instant LIMIT ?2);
+  AND instant IN (SELECT instant FROM backfill_run WHERE backfill = ?1 ORDER BY instant LIMIT +?2);
 
 -- name: expireBackfill
 DELETE FROM backfill WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM backfill_run WHERE backfill = ?1);
 
 -- name: deletedWorkflows
-SELECT * FROM workflow WHERE state = 'deleted' AND id > ?1 ORDER BY id LIMIT ?2;
+SELECT * FROM workflow WHERE state = 'deleted' AND id > ?1 ORDER BY id LIMIT +?2;
 
 -- name: isDeleted
 SELECT 1 FROM workflow WHERE id = ?1 AND state = 'deleted' AND modified < ?2;
 
 -- name: dropFires
-DELETE FROM fire WHERE workflow = ?1 AND (trigger, at, key) IN (SELECT trigger, at, key FROM fire WHERE workflow = ?1 LIMIT ?2);
+DELETE FROM fire WHERE workflow = ?1 AND (trigger, at, key) IN (SELECT trigger, at, key FROM fire WHERE workflow = ?1 LIMIT +?2);
 
 -- name: dropDays
-DELETE FROM fire_day WHERE workflow = ?1 AND (trigger, day) IN (SELECT trigger, day FROM fire_day WHERE workflow = ?1 LIMIT ?2);
+DELETE FROM fire_day WHERE workflow = ?1 AND (trigger, day) IN (SELECT trigger, day FROM fire_day WHERE workflow = ?1 LIMIT +?2);
 
 -- name: dropBackfillRuns
-DELETE FROM backfill_run WHERE (backfill, instant) IN (SELECT backfill, instant FROM backfill_run WHERE workflow = ?1 LIMIT ?2);
+DELETE FROM backfill_run WHERE (backfill, instant) IN (SELECT backfill, instant FROM backfill_run WHERE workflow = ?1 LIMIT +?2);
 
 -- name: dropBackfills
-DELETE FROM backfill WHERE id IN (SELECT id FROM backfill WHERE workflow = ?1 LIMIT ?2);
+DELETE FROM backfill WHERE id IN (SELECT id FROM backfill WHERE workflow = ?1 LIMIT +?2);
 
 -- name: dropFiles
-DELETE FROM version_file WHERE rowid IN (SELECT rowid FROM version_file WHERE workflow = ?1 LIMIT ?2);
+DELETE FROM version_file WHERE rowid IN (SELECT rowid FROM version_file WHERE workflow = ?1 LIMIT +?2);
 
 -- name: dropVersions
-DELETE FROM version WHERE rowid IN (SELECT rowid FROM version WHERE workflow = ?1 LIMIT ?2);
+DELETE FROM version WHERE rowid IN (SELECT rowid FROM version WHERE workflow = ?1 LIMIT +?2);
 
 -- name: dropWorkflow
 DELETE FROM workflow WHERE id = ?1 AND state = 'deleted';
 
 -- name: expireRequests
 DELETE FROM request WHERE (scope, key) IN (SELECT scope, key FROM request
-  WHERE created < max(?1, coalesce((SELECT created + 1 FROM request ORDER BY created DESC LIMIT 1 OFFSET ?2), 0)) ORDER BY created LIMIT ?3);
+  WHERE created < max(?1, coalesce((SELECT created + 1 FROM request ORDER BY created DESC LIMIT 1 OFFSET ?2), 0)) ORDER BY created LIMIT +?3);
 
 -- name: expireHandlers
 DELETE FROM handler WHERE id IN (SELECT id FROM handler
   WHERE (started < ?1 OR started < ?4 AND id <= (SELECT id FROM handler ORDER BY id DESC LIMIT 1 OFFSET ?2))
-    AND NOT EXISTS (SELECT 1 FROM shard WHERE owner = handler.id) ORDER BY id LIMIT ?3);
+    AND NOT EXISTS (SELECT 1 FROM shard WHERE owner = handler.id) ORDER BY id LIMIT +?3);
 
 -- name: expireTokens
 -- The newest token stays: its number must not be given again.

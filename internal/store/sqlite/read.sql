@@ -36,7 +36,7 @@ SELECT node FROM handler WHERE id = ?1;
 SELECT * FROM run WHERE n = ?1;
 
 -- name: runsNewest
-SELECT * FROM run WHERE n < ?1 AND n >= ?3 ORDER BY n DESC LIMIT ?2;
+SELECT * FROM run WHERE n < ?1 AND n >= ?3 ORDER BY n DESC LIMIT +?2;
 
 -- name: rollUp
 SELECT page, bits FROM roll WHERE list = ?1 AND page >= ?2 ORDER BY page;
@@ -75,7 +75,7 @@ SELECT ?2, seq, at, records FROM event WHERE run = ?1 AND seq > ?3
 UNION ALL SELECT ?2, first_seq, first_at, events_first FROM run WHERE n = ?1 AND events_first IS NOT NULL AND first_seq > ?3
 UNION ALL SELECT ?2, begun_seq, begun_at, events_begun FROM run WHERE n = ?1 AND events_begun IS NOT NULL AND begun_seq > ?3
 UNION ALL SELECT ?2, last_seq, last_at, events_last FROM run WHERE n = ?1 AND events_last IS NOT NULL AND last_seq > ?3
-ORDER BY 2 LIMIT ?4;
+ORDER BY 2 LIMIT +?4;
 
 -- name: handlerById
 SELECT id, uuid, node, started FROM handler WHERE id = ?1;
@@ -88,14 +88,14 @@ SELECT * FROM workflow WHERE namespace = ?1 AND name = ?2 AND state <> 'deleted'
 
 -- name: workflowsOf
 SELECT * FROM workflow WHERE state <> 'deleted' AND (?1 = '' OR namespace = ?1) AND (?5 = '' OR namespace <> ?5)
-  AND (namespace, name) > (?2, ?3) ORDER BY namespace, name LIMIT ?4;
+  AND (namespace, name) > (?2, ?3) ORDER BY namespace, name LIMIT +?4;
 
 -- name: versionOf
 SELECT workflow, version, digest, user, created, source, def, graph FROM version WHERE workflow = ?1 AND version = ?2;
 
 -- name: versionsOf
 SELECT workflow, version, digest, user, created FROM version WHERE workflow = ?1 AND version < ?2
-  ORDER BY version DESC LIMIT ?3;
+  ORDER BY version DESC LIMIT +?3;
 
 -- name: filesOf
 SELECT name, mode, data FROM version_file WHERE workflow = ?1 AND version = ?2 ORDER BY name;
@@ -104,7 +104,7 @@ SELECT name, mode, data FROM version_file WHERE workflow = ?1 AND version = ?2 O
 SELECT scope, key, hash, answer, created FROM request WHERE scope = ?1 AND key = ?2;
 
 -- name: messagesTo
-SELECT id, sender, target, payload, created FROM message WHERE target = ?1 ORDER BY id LIMIT ?2;
+SELECT id, sender, target, payload, created FROM message WHERE target = ?1 ORDER BY id LIMIT +?2;
 
 -- name: meta
 SELECT cluster FROM meta;

@@ -133,14 +133,14 @@ DELETE FROM version_file WHERE workflow = ?1 AND version IN (
   SELECT v.version FROM version v JOIN workflow w ON w.id = v.workflow
   WHERE v.workflow = ?1 AND v.version < min(?2, w.version, w.latest - ?5 + 1)
     AND EXISTS (SELECT 1 FROM version s WHERE s.workflow = ?1 AND s.version > v.version AND s.created < ?3)
-  ORDER BY v.version LIMIT ?4);
+  ORDER BY v.version LIMIT +?4);
 
 -- name: expireVersions
 DELETE FROM version WHERE workflow = ?1 AND version IN (
   SELECT v.version FROM version v JOIN workflow w ON w.id = v.workflow
   WHERE v.workflow = ?1 AND v.version < min(?2, w.version, w.latest - ?5 + 1)
     AND EXISTS (SELECT 1 FROM version s WHERE s.workflow = ?1 AND s.version > v.version AND s.created < ?3)
-  ORDER BY v.version LIMIT ?4);
+  ORDER BY v.version LIMIT +?4);
 
 -- name: insertToken
 INSERT INTO token (kind, name, hash, created, expires, revoked, actor)
