@@ -12,9 +12,29 @@ type Time struct{ time.Time }
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
 // MarshalText writes the one form.
-func (t Time) MarshalText() ([]byte, error) {
-	return t.UTC().AppendFormat(nil, timeLayout), nil
+func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
+
+// AppendText appends the one form. The digits of usual years are written here, because lists of runs contain many
+// instants and interpreting the layout takes several times as long.
+func (t Time) AppendText(b []byte) ([]byte, error) {
+	u := t.UTC()
+	year, month, day := u.Date()
+	if year < 0 || year > 9999 {
+		return u.AppendFormat(b, timeLayout), nil
+	}
+	hour, minute, second := u.Clock()
+	b = append(digits2(digits2(b, year/100), year%100), '-')
+	b = append(digits2(b, int(month)), '-')
+	b = append(digits2(b, day), 'T')
+	b = append(digits2(b, hour), ':')
+	b = append(digits2(b, minute), ':')
+	b = append(digits2(b, second), '.')
+	micros := u.Nanosecond() / 1000
+	return append(digits2(digits2(digits2(b, micros/10_000), micros/100%100), micros%100), 'Z'), nil
 }
+
+// digits2 appends a number below 100 with two digits.
+func digits2(b []byte, n int) []byte { return append(b, byte('0'+n/10), byte('0'+n%10)) }
 
 // UnmarshalText reads any RFC 3339 instant.
 func (t *Time) UnmarshalText(text []byte) error {
@@ -29,9 +49,8 @@ func (t *Time) UnmarshalText(text []byte) error {
 // MarshalJSON and UnmarshalJSON are here because those of time.Time would be taken.
 func (t Time) MarshalJSON() ([]byte, error) {
 	b := make([]byte, 0, len(timeLayout)+2)
-	b = append(b, '"')
-	b = t.UTC().AppendFormat(b, timeLayout)
-	return append(b, '"'), nil
+	b, err := t.AppendText(append(b, '"'))
+	return append(b, '"'), err
 }
 
 // UnmarshalJSON reads a text; null leaves t as it is.

@@ -22,7 +22,7 @@ import (
 // humaConfig has nothing of huma's own pages: its documentation loads scripts from
 // elsewhere, and its schema links would add a field to every object.
 func (s *Server) humaConfig() huma.Config {
-	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: func(b []byte, v any) error {
+	format := huma.Format{Marshal: marshal, Unmarshal: func(b []byte, v any) error {
 		if err := unambiguous(b, nil); err != nil {
 			return err
 		}
