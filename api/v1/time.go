@@ -14,8 +14,8 @@ const timeLayout = "2006-01-02T15:04:05.000000Z"
 // MarshalText writes the one form.
 func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 
-// AppendText appends the one form. The digits of usual years are written here, because lists of runs contain many
-// instants and interpreting the layout takes several times as long.
+// AppendText appends the one form. It writes the digits of usual years itself, because lists of runs contain
+// many instants and interpreting the layout takes several times as long.
 func (t Time) AppendText(b []byte) ([]byte, error) {
 	u := t.UTC()
 	year, month, day := u.Date()

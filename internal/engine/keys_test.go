@@ -26,9 +26,9 @@ func (s *inserting) Commit(ctx context.Context, b *store.Batch) (dag.Micros, err
 	return s.Store.Commit(ctx, b)
 }
 
-// TestAheadKeys sends keys that the transaction under way contains. The second transaction finds them in memory,
-// because the store does not have them yet, and inserts nothing. Whatever becomes of the first transaction, each key
-// makes one run.
+// TestAheadKeys sends keys that the transaction under way contains. The second transaction finds them in
+// memory, because the store does not have them yet, and inserts nothing. Whatever becomes of the first
+// transaction, each key makes one run.
 func TestAheadKeys(t *testing.T) {
 	for name, outcome := range map[string]memory.Outcome{"committed": memory.OK, "failed": memory.FailBefore, "refused": memory.Refuse,
 		"unknown, written": memory.UnknownWritten, "unknown, lost": memory.UnknownLost} {

@@ -104,8 +104,8 @@ func (b *batch) start(ctx context.Context, from, to int) {
 }
 
 // prepare checks one start and returns its submission. If the start needs no submission, prepare writes the
-// verdict and returns false. Every start of a batch passes through prepare before the engine sees it, so a check
-// of the caller against the start's workflow belongs here.
+// verdict and returns false. Every start of a batch passes through prepare before the engine sees it, so a
+// check of the caller against the start's workflow belongs here.
 func (b *batch) prepare(ctx context.Context, i int) (sub engine.Submission, ok bool) {
 	w, err := b.workflow(ctx, b.starts[i].Workflow)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Runs are encoded field by field. The usual encoder looks at their types each time, sorts the states of every run,
-// and reads each instant again after it has written it: that was a third of the time of a list of runs. The result is
-// the same, byte for byte.
+// Runs are encoded field by field. The usual encoder looks at their types each time, sorts the states of
+// every run, and reads each instant again after it has written it: that was a third of the time of a list
+// of runs. The result is the same, byte for byte.
 
 // encoded are buffers of answers. A buffer that has become larger than encodedKept bytes is not kept.
 var encoded = sync.Pool{New: func() any { return new([]byte) }}
@@ -145,8 +145,8 @@ func appendRest(b []byte, r *api.Run) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// appendText appends a string. Text with characters that JSON escapes, or that may not be UTF-8, is left to the usual
-// encoder.
+// appendText appends a string. Text with characters that JSON escapes, or that may not be UTF-8, is left to
+// the usual encoder.
 func appendText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x80 || c == '"' || c == '\\' {

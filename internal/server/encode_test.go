@@ -85,8 +85,8 @@ func anything(t *testing.T, rnd *rand.Rand, v reflect.Value) {
 	}
 }
 
-// TestRunsAreEncodedAlike compares runs and lists of runs with any content in any field, also in fields that are added
-// later, with the usual encoder.
+// TestRunsAreEncodedAlike compares runs and lists of runs with any content in any field, also in fields
+// that are added later, with the usual encoder.
 func TestRunsAreEncodedAlike(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	alike := func(v any) {

@@ -74,9 +74,9 @@ func TestEveryStatementPrepares(t *testing.T) {
 	}
 }
 
-// TestNoStatementIsPreparedTwice holds limits to the form that SQLite keeps: it compiles a statement again each time
-// a parameter is bound that a LIMIT consists of, which takes 20 times as long as a short list itself. LIMIT +?1 is an
-// expression.
+// TestNoStatementIsPreparedTwice holds limits to the form that SQLite keeps. If a parameter is the whole LIMIT,
+// SQLite compiles the statement again each time the parameter is bound. That takes 20 times as long as a short
+// list itself. LIMIT +?1 is an expression, which SQLite does not look into.
 func TestNoStatementIsPreparedTwice(t *testing.T) {
 	for name, text := range statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL, writeSQL, schedulesWriteSQL, claimsWriteSQL, transferSQL) {
 		if strings.Contains(text, "LIMIT ?") {
