@@ -236,7 +236,11 @@ func (m *Meter) show(p *metric.Page, name func(context.Context, dag.WorkflowID) 
 	defer m.mu.Unlock()
 	// A deleted workflow and a new one can have the same name. A page may show each label once.
 	named := map[string]*workflowMeter{}
-	m.workflows.Each(func(id dag.WorkflowID, of *workflowMeter) { named[m.names[id]] = of.plus(named[m.names[id]]) })
+	m.workflows.Each(func(id dag.WorkflowID, of *workflowMeter) {
+		if name := m.names[id]; name != "" { // a workflow that came since find is shown on the next page
+			named[name] = of.plus(named[name])
+		}
+	})
 	for name, of := range named {
 		of.show(p, name)
 	}
