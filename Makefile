@@ -12,7 +12,7 @@ SQLITE  := TestConformance(Ahead)?$$/(concurrent|life|unknown)|TestReadOnlyBesid
 PLAIN   := ./internal/engine/... $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 14m
 # What the tests call, as command:package of Debian.
-NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm chromium:chromium
+NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm chromium:chromium promtool:prometheus
 # Where PostgreSQL's own programs lie: initdb and postgres are not in the PATH.
 PGBIN   := /usr/lib/postgresql/*/bin/postgres
 
@@ -71,7 +71,7 @@ cross: ## compile for other systems: the command line, the SDK and their tests a
 	@echo linux/arm64 >&2; GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
 
 .PHONY: tools
-tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer
+tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, promtool
 	@$(GO) mod download
 	@missing=; for t in $(NEEDED); do \
 		command -v $${t%%:*} >/dev/null || missing="$$missing $${t##*:}"; done; \

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -99,6 +101,25 @@ func TestRulesFile(t *testing.T) {
 	}
 	if n < 15 {
 		t.Errorf("%d rules were read", n)
+	}
+}
+
+// TestRulesInPrometheus has Prometheus itself check the syntax of the rules.
+func TestRulesInPrometheus(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is missing (Debian's package prometheus); TestRulesFile checks the rules without it")
+	}
+	text, err := os.ReadFile("../../deploy/prometheus/rules.yaml") // the cache of test results knows the files that Go reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), promtool, "check", "rules", rules).CombinedOutput(); err != nil {
+		t.Errorf("promtool check rules: %v\n%s", err, out)
 	}
 }
 
