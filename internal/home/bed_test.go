@@ -32,7 +32,7 @@ import (
 // town is nodes with engines, memberships and homes over one store in memory, that talk over HTTP. They run
 // nothing themselves.
 type town struct {
-	*testing.T
+	testing.TB
 	store *memory.Store
 	nodes []*node
 	logs  *paper
@@ -53,8 +53,8 @@ const (
 	lag  = 20 * time.Second // no machine is that slow
 )
 
-func newTown(t *testing.T, nodes int, change ...func(*home.Config)) *town {
-	tn := &town{T: t, store: memory.New(memory.Options{Shards: 8}), logs: &paper{}, files: artifact.Folder{Path: t.TempDir()}}
+func newTown(t testing.TB, nodes int, change ...func(*home.Config)) *town {
+	tn := &town{TB: t, store: memory.New(memory.Options{Shards: 8}), logs: &paper{}, files: artifact.Folder{Path: t.TempDir()}}
 	for i := range nodes {
 		tn.nodes = append(tn.nodes, tn.node(fmt.Sprint("n", i+1), change...))
 	}
