@@ -122,9 +122,12 @@ func endOld(w *writer, r *dag.Run, a *dag.AttemptRow, f *found) {
 		w.abroad.add(r.ID)
 	case a.Handler != w.e.me().ID:
 		f.lost = append(f.lost, *a)
-	case w.e.cfg.Executor.Running(r.ID, a.Task, a.Token):
+	case w.e.home.has(k) && w.e.cfg.Executor.Running(r.ID, a.Task, a.Token):
 		f.fx.Cancels = append(f.fx.Cancels, kill)
 	case !w.onItsWay(k):
+		// The executor also remembers attempts that it reported lately. If the report was taken, its slot is not
+		// booked, and the database has lost the report: no other one comes.
+		f.fx.Cancels = append(f.fx.Cancels, kill)
 		w.e.home.unbook(k)
 		f.lost = append(f.lost, *a)
 	}

@@ -63,8 +63,11 @@ func (s *Server) copied(fill func(*Server) error) (*Server, error) {
 
 // backUp writes a base backup of the server into the folder of another.
 func (s *Server) backUp(to *Server, more ...string) error {
-	return s.run("pg_basebackup", append([]string{"--pgdata=" + to.data(), "--host=" + s.dir, "--port=" + strconv.Itoa(s.port), "--username=" + Superuser,
-		"--checkpoint=fast", "--wal-method=stream", "--no-sync"}, more...)...)
+	return s.run("pg_basebackup", append(append(s.backupOptions(), "--pgdata="+to.data()), more...)...)
+}
+
+func (s *Server) backupOptions() []string {
+	return []string{"--host=" + s.dir, "--port=" + strconv.Itoa(s.port), "--username=" + Superuser, "--checkpoint=fast", "--wal-method=stream", "--no-sync"}
 }
 
 // Hold ends the stream to a standby: what its primary commits from now on does not reach it. It returns when what was

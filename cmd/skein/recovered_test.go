@@ -1,0 +1,79 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	skein "skein.dev/skein"
+)
+
+// TestPointInTime recovers the database to a point in time, from a base backup and the server's log, while the node
+// is stopped and while it runs. A task that had ended after that time is done again under a token of a new era. A
+// run that was started after it is gone, and so is its attempt.
+func TestPointInTime(t *testing.T) {
+	t.Parallel()
+	for name, stopped := range map[string]bool{"stopped": true, "running": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &failover{flight: newPlainFlight(t, 1)}
+			m, dir := f.members[0], t.TempDir()
+			if err := f.pg.BackUp(); err != nil {
+				t.Fatal(err)
+			}
+			f.gated("ends", dir)
+			pidFile := filepath.Join(dir, "late.pid")
+			m.apply("late", fmt.Sprintf("  a: {run: 'echo $$ > %s.new; mv %[1]s.new %[1]s; until [ -e %s ]; do sleep 0.05; done'}\n",
+				pidFile, filepath.Join(dir, "late.gate")))
+			ends := m.detach("ends")
+			f.until("its attempt runs", func() bool {
+				out, err := f.query("select count(*) from skein.attempt where state = 'running'")
+				return err == nil && out == "1"
+			})
+			to, err := f.pg.Ask("postgres", "SELECT clock_timestamp()")
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.open(dir, "ends")
+			f.stated("succeeded", ends)
+			late := m.detach("late")
+			f.until("the late attempt has begun", func() bool { _, err := os.Stat(pidFile); return err == nil })
+			if stopped {
+				f.open(dir, "late")
+				f.stated("succeeded", late)
+				m.stop()
+			}
+			if err := f.pg.Recover(to); err != nil {
+				t.Fatal(err)
+			}
+			if stopped {
+				m.start()
+			}
+			f.until("the node tells", func() bool {
+				return m.metric("skein_store_regressed_total") >= "1" && strings.Contains(m.home.said.String(), "code=store_regressed")
+			})
+			f.regressed(ends)
+			f.stated("succeeded", ends)
+			f.tokens(dir, "ends")
+			if _, err := m.client.Run(t.Context(), late); !errors.Is(err, skein.ErrNotFound) {
+				t.Errorf("the run of the lost time: %v", err)
+			}
+			text, err := os.ReadFile(pidFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.until("the attempt of the lost time has ended", func() bool { return syscall.Kill(pid, 0) != nil })
+		})
+	}
+}
