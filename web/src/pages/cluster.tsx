@@ -1,8 +1,81 @@
+import { path } from '../api/client'
 import { useNodes, useQueues } from '../api/queries'
+import { plainVerb } from '../api/verbs'
+import { toast } from '../kit/dialog'
 import { bytes } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, State } from '../kit/parts'
+import { useToastVerb, VerbButton } from '../kit/verbs'
 import { Head } from './head'
+
+/** A verb of a queue or a node, with its inverse in the toast. */
+function Toggle({
+  verb,
+  where,
+  does,
+  undoes,
+  label,
+  done,
+}: {
+  verb: string
+  where: string
+  does: string
+  undoes: string
+  label: string
+  done: string
+}) {
+  const { run: act, isPending } = useToastVerb()
+  const send = (name: string) => plainVerb(`${where}:${name}`, undefined, false)
+  return (
+    <VerbButton
+      verb={verb}
+      namespace=""
+      isDisabled={isPending}
+      onPress={() =>
+        act(
+          () => send(does),
+          () => toast(done, { undo: () => act(() => send(undoes)) }),
+        )
+      }
+    >
+      {label}
+    </VerbButton>
+  )
+}
+
+/** Members of a cluster can be cordoned; a node that is alone cannot. */
+function NodeVerb({ name, state }: { name: string; state: string }) {
+  const is = { where: path('nodes', name), verb: 'node.control' }
+  if (state === 'cordoned' || state === 'drained')
+    return (
+      <Toggle {...is} does="uncordon" undoes="cordon" label="Uncordon" done={`${name} takes work again.`} />
+    )
+  if (state !== 'active') return null
+  return (
+    <Toggle
+      {...is}
+      does="cordon"
+      undoes="uncordon"
+      label="Cordon"
+      done={`${name} gets no shard and no new task. What runs there finishes.`}
+    />
+  )
+}
+
+function QueueVerb({ name, state }: { name: string; state: string }) {
+  const is = { where: path('queues', name), verb: 'queue.write' }
+  return state === 'active' ? (
+    <Toggle
+      {...is}
+      does="pause"
+      undoes="resume"
+      label="Pause"
+      done={`${name} is paused: it grants no slot, and new runs wait.`}
+    />
+  ) : (
+    <Toggle {...is} does="resume" undoes="pause" label="Resume" done={`${name} is active again.`} />
+  )
+}
 
 export function Cluster() {
   const nodes = useNodes()
@@ -12,7 +85,7 @@ export function Cluster() {
       <Panel title="Nodes and workers" count={nodes.data?.items.length}>
         <Loaded query={nodes} isEmpty={(d) => d.items.length === 0} empty="No node has joined the cluster.">
           {({ items }) => (
-            <div className="scroll">
+            <div className="scroll" tabIndex={0}>
               <table>
                 <thead>
                   <tr>
@@ -25,6 +98,9 @@ export function Cluster() {
                     <th>Up since</th>
                     <th>Version</th>
                     <th>Roles</th>
+                    <th>
+                      <span className="hidden-text">Verbs</span>
+                    </th>
                   </tr>
                 </thead>
                 <tbody>
@@ -49,6 +125,9 @@ export function Cluster() {
                       </td>
                       <td>{n.version}</td>
                       <td className="sub">{n.roles?.join(', ')}</td>
+                      <td className="num">
+                        <NodeVerb name={n.name} state={n.state} />
+                      </td>
                     </tr>
                   ))}
                 </tbody>
@@ -69,7 +148,7 @@ export function Queues() {
       <Panel title="Queues" count={queues.data?.items.length}>
         <Loaded query={queues} isEmpty={(d) => d.items.length === 0} empty="No workflow uses a named queue.">
           {({ items }) => (
-            <div className="scroll">
+            <div className="scroll" tabIndex={0}>
               <table>
                 <thead>
                   <tr>
@@ -80,6 +159,9 @@ export function Queues() {
                     <th className="num">Waiting</th>
                     <th>Order</th>
                     <th>Reason</th>
+                    <th>
+                      <span className="hidden-text">Verbs</span>
+                    </th>
                   </tr>
                 </thead>
                 <tbody>
@@ -94,6 +176,9 @@ export function Queues() {
                       <td className="num">{q.waiting}</td>
                       <td>{q.order}</td>
                       <td className="sub">{q.reason ?? ''}</td>
+                      <td className="num">
+                        <QueueVerb name={q.name} state={q.state} />
+                      </td>
                     </tr>
                   ))}
                 </tbody>

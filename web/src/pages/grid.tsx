@@ -1,24 +1,27 @@
 // How the tasks of a workflow stood in its last runs: a row for each task, a column for each run, the newest right.
-import { useQuery } from '@tanstack/react-query'
+import { useQueries, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { type KeyboardEvent, type MouseEvent, useMemo } from 'react'
 import { get, path } from '../api/client'
 import { useDrawing } from '../api/columns'
 import { useExplain } from '../api/queries'
-import type { Workflow as Definition, Grid, GridRun } from '../api/types'
+import type { Workflow as Definition, Grid, GridRun, Timeline } from '../api/types'
 import { absent, type Columns, readColumns, rowsOf } from '../canvas/cells'
 import type { Drawing } from '../canvas/drawing'
+import { durationsOf, isSlower, rowTimes } from '../canvas/durations'
 import { clock, duration, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, Button, Clock, RunLink, Span, State } from '../kit/parts'
 import { Rows } from '../kit/rows'
-import { lookOf } from '../kit/states'
+import { isActive, lookOf } from '../kit/states'
 import { liveKey } from '../live/live'
 import { Reasons } from './reasons'
 import { useTask } from './taskpane'
 
 const row = 24
 const runsShown = 25
+/** Times are read from each run as a whole, so they are offered up to this number of tasks. */
+const timesMax = 2000
 
 export function GridOf({ w }: { w: Definition }) {
   const { cursor } = useSearch({ from: '/w/$ns/$name' })
@@ -46,8 +49,28 @@ export function GridOf({ w }: { w: Definition }) {
   )
 }
 
+type Times = (Float64Array | undefined)[]
+
+/** Reads how long the tasks ran, of the runs that have the version of the grid: others number their tasks differently. */
+function useTimes(grid: Grid, names: string[], isShown: boolean): Times | undefined {
+  const columns = useQueries({
+    queries: grid.runs.map((r) => ({
+      queryKey: ['timeline', r.id, r.state, r.generation],
+      queryFn: ({ signal }: { signal: AbortSignal }) =>
+        get<Timeline>(path('runs', r.id, 'timeline'), {}, signal),
+      enabled: isShown && r.version === grid.version && r.started_at !== null,
+      staleTime: isActive(r.state) ? 5_000 : Number.POSITIVE_INFINITY,
+    })),
+    combine: (all) => all.map((q) => q.data),
+  })
+  return useMemo(
+    () => (isShown ? columns.map((t) => (t ? durationsOf(t, names) : undefined)) : undefined),
+    [isShown, columns, names],
+  )
+}
+
 function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: Drawing }) {
-  const { q = '', sort = '', task, run, cursor } = useSearch({ from: '/w/$ns/$name' })
+  const { q = '', sort = '', task, run, cursor, show } = useSearch({ from: '/w/$ns/$name' })
   const navigate = useNavigate({ from: '/w/$ns/$name' })
   const set = (change: object, replace = true) =>
     void navigate({ search: (old) => ({ ...old, ...change }), replace })
@@ -58,6 +81,7 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
   )
   // Old left, new right, as time goes.
   const order = useMemo(() => grid.runs.map((_, i) => grid.runs.length - 1 - i), [grid.runs])
+  const times = useTimes(grid, drawing.names, show === 'times' && drawing.n <= timesMax)
   const t = task === undefined ? -1 : drawing.names.indexOf(task)
   const i = grid.runs.findIndex((r) => r.id === run)
   const select = (row: number, column: number) => {
@@ -109,6 +133,16 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
           >
             Failed lately
           </button>
+          {drawing.n <= timesMax ? (
+            <button
+              type="button"
+              className="chip"
+              aria-pressed={times !== undefined}
+              onClick={() => set({ show: times ? undefined : 'times' })}
+            >
+              Durations
+            </button>
+          ) : null}
           <Button
             kind="quiet"
             icon="left"
@@ -127,7 +161,7 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
     >
       <div className="grid-body">
         <div className="grid-table">
-          <Head runs={order.map((n) => grid.runs[n] as GridRun)} />
+          <Head runs={order.map((n) => grid.runs[n] as GridRun)} hasTimes={times !== undefined} />
           {rows.length === 0 ? (
             <p className="empty">
               {sort === 'failed' && !q ? 'No task failed in these runs.' : 'No task fits the filter.'}
@@ -149,6 +183,7 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
                   columns={columns}
                   order={order}
                   runs={grid.runs}
+                  times={times}
                   selected={rows[at] === t ? i : undefined}
                 />
               )}
@@ -162,7 +197,7 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
 }
 
 /** The runs over the columns: the height is the duration, a line stands where the version changed. */
-function Head({ runs }: { runs: GridRun[] }) {
+function Head({ runs, hasTimes }: { runs: GridRun[]; hasTimes: boolean }) {
   const span = (r: GridRun) =>
     r.started_at ? Date.parse(r.finished_at ?? new Date().toISOString()) - Date.parse(r.started_at) : 0
   const most = Math.max(1, ...runs.map(span))
@@ -190,6 +225,7 @@ function Head({ runs }: { runs: GridRun[] }) {
           )
         })}
       </span>
+      {hasTimes ? <span className="grid-times sub">median · last</span> : null}
     </div>
   )
 }
@@ -201,6 +237,7 @@ function GridRow({
   columns,
   order,
   runs,
+  times,
   selected,
 }: {
   at: number
@@ -209,8 +246,10 @@ function GridRow({
   columns: Columns
   order: number[]
   runs: GridRun[]
+  times: Times | undefined
   selected: number | undefined
 }) {
+  const own = times ? rowTimes(times, task) : undefined
   return (
     <div
       role="row"
@@ -227,24 +266,40 @@ function GridRow({
           const state = columns.cells[n]?.[task] ?? absent
           const known = state !== absent
           const look = lookOf(columns.names[state] ?? '')
+          const took = times?.[n]?.[task] ?? Number.NaN
+          const words = Number.isNaN(took) ? look.label : `${look.label}, ${duration(took)}`
           return (
             <span
               key={runs[n]?.id ?? n}
               role="gridcell"
-              aria-label={known ? look.label : 'not in this version'}
+              aria-label={known ? words : 'not in this version'}
               aria-selected={selected === n}
-              title={known ? `${name}: ${look.label}` : `${name} is not in v${runs[n]?.version}`}
+              title={known ? `${name}: ${words}` : `${name} is not in v${runs[n]?.version}`}
               data-cell={column}
               data-row={at}
               data-edge={
                 (column > 0 && runs[order[column - 1] ?? 0]?.version !== runs[n]?.version) || undefined
               }
             >
-              {known ? <i data-tone={look.tone} data-fill={look.fill} /> : null}
+              {known ? (
+                <i
+                  data-tone={look.tone}
+                  data-fill={look.fill}
+                  data-none={(times && Number.isNaN(took)) || undefined}
+                  style={
+                    own && !Number.isNaN(took) ? { height: 3 + (15 * took) / Math.max(1, own.most) } : {}
+                  }
+                />
+              ) : null}
             </span>
           )
         })}
       </span>
+      {times ? (
+        <span role="gridcell" className="grid-times num" data-slower={(own && isSlower(own)) || undefined}>
+          {own ? `${duration(own.median)} · ${duration(own.last)}` : '–'}
+        </span>
+      ) : null}
     </div>
   )
 }
