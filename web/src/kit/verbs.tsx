@@ -94,6 +94,8 @@ function Ask({ question: q, onClose }: { question: Question; onClose: () => void
             value={reason}
             onChange={(e) => setReason(e.target.value)}
             maxLength={500}
+            // biome-ignore lint/a11y/noAutofocus: the dialog was opened to answer this.
+            autoFocus
           />
         </label>
       ) : null}

@@ -54,7 +54,7 @@ export function Backfills() {
           empty={<p>No backfill is kept. One starts the runs of a schedule for instants of the past.</p>}
         >
           {() => (
-            <div className="scroll">
+            <div className="scroll" tabIndex={0}>
               <table>
                 <thead>
                   <tr>
@@ -243,7 +243,7 @@ function Runs({ id }: { id: number }) {
     >
       <Loaded query={query} isEmpty={(d) => d.items.length === 0} empty="No instant has been started yet.">
         {({ items }) => (
-          <div className="scroll">
+          <div className="scroll" tabIndex={0}>
             <table>
               <thead>
                 <tr>

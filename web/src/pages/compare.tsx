@@ -96,7 +96,7 @@ function Params({ a, b }: { a: Run; b: Run }) {
       {changes.length === 0 ? (
         <p className="empty">Both runs have the same parameters.</p>
       ) : (
-        <div className="scroll">
+        <div className="scroll" tabIndex={0}>
           <table>
             <thead>
               <tr>
@@ -132,7 +132,7 @@ function Tasks({ a, b }: { a: Run; b: Run }) {
     >
       <Loaded query={left.data === undefined || left.error ? left : right} rows={6}>
         {() => (
-          <div className="scroll">
+          <div className="scroll" tabIndex={0}>
             <table>
               <thead>
                 <tr>

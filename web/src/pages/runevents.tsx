@@ -23,7 +23,7 @@ export function Events({ id, task }: { id: string; task?: string | undefined }) 
       <Loaded query={query} rows={8}>
         {() => (
           <>
-            <div className="scroll">
+            <div className="scroll" tabIndex={0}>
               <table>
                 <thead>
                   <tr>

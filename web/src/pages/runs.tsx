@@ -187,7 +187,7 @@ export function Runs() {
           empty={<NoRuns filtered={narrow || Boolean(state)} />}
         >
           {() => (
-            <div className="scroll">
+            <div className="scroll" tabIndex={0}>
               <table>
                 <thead>
                   <tr>

@@ -78,7 +78,7 @@ function SmallList({ run }: { run: Run }) {
               }}
             </Rows>
           ) : (
-            <div className="scroll">
+            <div className="scroll" tabIndex={0}>
               <table>
                 <thead>
                   <tr>

@@ -58,7 +58,7 @@ export function Schedules() {
 
 export function ScheduleTable({ all }: { all: Schedule[] }) {
   return (
-    <div className="scroll">
+    <div className="scroll" tabIndex={0}>
       <table>
         <thead>
           <tr>
@@ -188,7 +188,7 @@ export function Missed() {
       <Panel title="Ledger">
         <Loaded query={query} isEmpty={() => shown.length === 0} empty="No instant had this outcome.">
           {() => (
-            <div className="scroll">
+            <div className="scroll" tabIndex={0}>
               <table>
                 <tbody>
                   {shown.map((f) => (

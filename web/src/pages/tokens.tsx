@@ -53,7 +53,7 @@ export function Tokens() {
       <Panel title="Tokens" count={query.data?.items.length}>
         <Loaded query={query} isEmpty={(d) => d.items.length === 0} empty="There is no token yet.">
           {({ items }) => (
-            <div className="scroll">
+            <div className="scroll" tabIndex={0}>
               <table>
                 <thead>
                   <tr>

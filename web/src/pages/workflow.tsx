@@ -135,7 +135,7 @@ function RunsOf({ workflow }: { workflow: string }) {
         empty="The workflow has not run yet. Start it with the button above."
       >
         {({ items }) => (
-          <div className="scroll">
+          <div className="scroll" tabIndex={0}>
             <table>
               <thead>
                 <tr>

@@ -86,7 +86,7 @@ export function Workflows() {
           empty={<None filtered={q !== '' || state !== '' || ns !== ''} />}
         >
           {() => (
-            <div className="scroll">
+            <div className="scroll" tabIndex={0}>
               <table>
                 <thead>
                   <tr>

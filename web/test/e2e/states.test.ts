@@ -192,6 +192,21 @@ test('a log grows while its task runs, and stays where it is when the task ends'
   await context.close()
 })
 
+test('seven tabs of one browser load and stay live: they share one stream', async () => {
+  const { context, wrong } = await contextOf(browser, server.base)
+  const path = `${server.base}/runs?workflow=hello`
+  const tabs: Page[] = []
+  for (let i = 0; i < 7; i++) tabs.push(await open(context, path))
+  for (const tab of tabs) await tab.locator('.fresh[data-state="live"]').waitFor()
+  const rows = (tab: Page) => tab.getByRole('row').filter({ hasText: 'Succeeded' }).count()
+  const before = await rows(tabs[0] as Page)
+  const { id } = await call(server.base, '/runs', { workflow: 'hello' })
+  expect(await ended(server.base, id)).toBe('succeeded')
+  for (const tab of tabs) await expect.poll(() => rows(tab)).toBe(before + 1)
+  expect(wrong).toEqual([])
+  await context.close()
+})
+
 test('a node that is killed leaves the page visibly stale, and a new one makes it right', async () => {
   const { context } = await contextOf(browser, server.base)
   const page = await open(context, `${server.base}/runs?workflow=hello`)

@@ -1,0 +1,202 @@
+// The page for people who do not see it well, use no pointer, or hold it in one hand: axe, keys, small screens.
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { apply, axe, call, contextOf, ended, idle, launch, open, type Server, serve } from './harness'
+
+let server: Server
+let browser: Browser
+let failed = ''
+
+beforeAll(async () => {
+  server = await serve()
+  browser = await launch()
+  const { id } = await call(server.base, '/runs', { workflow: 'job-center', params: { fail: 't4' } })
+  expect(await ended(server.base, id)).toBe('failed')
+  failed = id
+})
+
+afterAll(async () => {
+  await browser?.close()
+  await server?.end()
+})
+
+const at = (c: BrowserContext, path: string): Promise<Page> => open(c, server.base + path)
+
+const pages = (id: string) => [
+  '/',
+  '/workflows',
+  '/w/default/hello',
+  '/w/default/hello?tab=versions',
+  '/w/default/job-center/start',
+  '/runs',
+  `/r/${id}?task=t4`,
+  `/r/${id}?view=graph`,
+  '/w/default/job-center?tab=graph&task=t4',
+  `/r/${id}?view=timeline`,
+  `/r/${id}?view=replay&at=1`,
+  `/w/default/job-center?tab=grid&task=t4&run=${id}`,
+  `/r/${id}?view=events`,
+  `/r/${id}?view=about`,
+  `/r/${id}/log/t4`,
+  '/schedules',
+  '/schedules/next',
+  '/schedules/missed',
+  `/schedules/calendar?from=${today}`,
+  '/schedules/calendar?view=month',
+  '/approvals',
+  '/backfills',
+  '/backfills/new',
+  '/admin/tokens',
+  '/queues',
+  '/cluster',
+  '/edit/default/job-center?task=t4',
+  `/compare?a=${id}&b=${id}`,
+]
+
+type Axe = {
+  run: () => Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }>
+}
+
+/** The accessibility faults of a page. Its policy forbids scripts that are added to it; the debugger may run one. */
+async function faults(page: Page): Promise<string[]> {
+  await page.evaluate(axe)
+  return page.evaluate(async () => {
+    const { violations } = await (window as unknown as { axe: Axe }).axe.run()
+    return violations.map(
+      (v) =>
+        `${v.id}: ${v.nodes
+          .slice(0, 3)
+          .map((n) => `${n.html.slice(0, 140)} ${n.failureSummary.slice(0, 160)}`)
+          .join(' | ')}`,
+    )
+  })
+}
+
+const today = new Date().toISOString().slice(0, 13)
+
+test.each(['light', 'dark'] as const)(
+  'no page has an accessibility fault or a forbidden request, wide or narrow (%s)',
+  async (colorScheme) => {
+    const { context, wrong } = await contextOf(browser, server.base, { colorScheme })
+    for (const path of pages(failed)) {
+      const page = await at(context, path)
+      expect.soft(await faults(page), `${path} at 1440 px`).toEqual([])
+      await page.setViewportSize({ width: 390, height: 844 })
+      await idle(page)
+      expect.soft(await faults(page), `${path} at 390 px`).toEqual([])
+      // What is wider than the screen scrolls within itself, not the page.
+      await page.setViewportSize({ width: 320, height: 700 })
+      const wide = await page.evaluate(() => {
+        const width = document.documentElement.scrollWidth
+        const wider = (el: Element) => el.getBoundingClientRect().right > 321
+        return width <= 320 ? '' : [...document.querySelectorAll('main *')].filter(wider).at(-1)?.outerHTML
+      })
+      expect.soft(wide?.slice(0, 200), `${path} at 320 px`).toBe('')
+      await page.close()
+    }
+    expect(wrong).toEqual([])
+    await context.close()
+  },
+)
+
+/** Presses Tab until the named element has the focus. */
+async function tabTo(page: Page, name: RegExp) {
+  for (let i = 0; i < 120; i++) {
+    await page.keyboard.press('Tab')
+    const has = await page.evaluate(() => {
+      const el = document.activeElement
+      return el?.getAttribute('aria-label') ?? el?.textContent ?? ''
+    })
+    if (name.test(has.trim())) return
+  }
+  throw new Error(`Tab does not reach ${name}`)
+}
+
+test('keys alone: a workflow is started from the palette', async () => {
+  const { context, wrong } = await contextOf(browser, server.base)
+  const page = await at(context, '/')
+  await page.keyboard.press('Control+k')
+  await page.keyboard.type('start hello')
+  await page.keyboard.press('Enter')
+  await page.waitForURL(/\/start/)
+  await page.getByRole('button', { name: 'Start the run' }).waitFor()
+  await tabTo(page, /^Start the run$/)
+  await page.keyboard.press('Enter')
+  await page.waitForURL(/\/r\//)
+  await page.locator('.facts-line').getByText('Succeeded').waitFor()
+  expect(wrong).toEqual([])
+  await context.close()
+})
+
+test('keys alone: a failed run is found, understood and recovered', async () => {
+  const { context, wrong } = await contextOf(browser, server.base)
+  const page = await at(context, '/')
+  await page.keyboard.press('g')
+  await page.keyboard.press('r')
+  await page.waitForURL(/\/runs/)
+  await page.goto(`${server.base}/runs?state=failed`)
+  await page.getByRole('row').filter({ hasText: 'job-center' }).first().waitFor()
+  await idle(page)
+  await page.keyboard.press('j')
+  await page.locator('tr[data-current]').waitFor()
+  await page.keyboard.press('Enter')
+  await page.waitForURL(new RegExp(`/r/${failed}.*task=t4`))
+  await page.keyboard.press('l')
+  await page.waitForURL(/\/log\/t4/)
+  await page.locator('.log-lines', { hasText: 'failing, because' }).waitFor()
+  await page.keyboard.press('Escape')
+  await page.waitForURL((url) => !url.pathname.includes('/log/'))
+  await page.getByRole('button', { name: 'Recover' }).waitFor()
+  await page.keyboard.press('r')
+  await page.getByRole('dialog').getByText('will be done again').waitFor()
+  await page.keyboard.press('Enter')
+  await page.getByText('generation 2').waitFor()
+  expect(wrong).toEqual([])
+  await context.close()
+})
+
+test('keys alone: an approval is given on its run', async () => {
+  await apply(server.base, 'asks', 'name: asks\ntasks:\n  ok: {approval: {}}\n')
+  const { id } = await call(server.base, '/runs', { workflow: 'asks' })
+  const { context, wrong } = await contextOf(browser, server.base)
+  const page = await at(context, `/r/${id}?task=ok`)
+  await page.getByRole('button', { name: 'Approve' }).waitFor()
+  await page.keyboard.press('a')
+  await page.locator('.facts-line').getByText('Succeeded').waitFor()
+  expect(wrong).toEqual([])
+  await context.close()
+})
+
+test('keys alone: a workflow is paused, and the pause is undone', async () => {
+  const { context, wrong } = await contextOf(browser, server.base)
+  const page = await at(context, '/w/default/heartbeat')
+  await tabTo(page, /^Pause$/)
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { level: 1 }).getByText('Paused').waitFor()
+  await tabTo(page, /^Undo$/)
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { level: 1 }).getByText('Active').waitFor()
+  expect(wrong).toEqual([])
+  await context.close()
+})
+
+test('a phone: from Home to the failed run, its log and the recovery, without a sideways scroll', async () => {
+  const { id } = await call(server.base, '/runs', { workflow: 'job-center', params: { fail: 't9' } })
+  expect(await ended(server.base, id)).toBe('failed')
+  const { context, wrong } = await contextOf(browser, server.base, { width: 390, height: 844 })
+  const page = await at(context, '/')
+  await page
+    .locator('.alarms li', { hasText: 'job-center' })
+    .first()
+    .getByRole('link', { name: 'Open' })
+    .click()
+  await page.waitForURL(/\/r\//)
+  await page.goto(`${server.base}/r/${id}?task=t9`)
+  await page.locator('.log-lines', { hasText: 'failing, because' }).waitFor()
+  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390)
+  await page.getByRole('button', { name: 'Recover' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Recover' }).click()
+  await page.getByText('generation 2').waitFor()
+  expect(wrong).toEqual([])
+  await context.close()
+})
