@@ -56,6 +56,10 @@ webtest: web ## check the web page: types, lint, unit tests, flows in Chromium o
 	@$(GO) build -o $(BIN) ./cmd/skein
 	@cd web && npm run -s types && npm run -s lint && npm run -s unit && npm run -s e2e
 
+.PHONY: screenshots
+screenshots: build ## take the pictures of docs/ui on the real program (SHOTS narrows them by name)
+	@cd web && npm run -s shots
+
 .PHONY: vet
 vet: cross ## look for mistakes without running anything
 	$(GO) vet ./...
