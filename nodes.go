@@ -101,9 +101,14 @@ func (c *Client) scheduler(ctx context.Context, node, verb string) (s api.Schedu
 	return s, err
 }
 
-// Status reads the state of the node that answers.
-func (c *Client) Status(ctx context.Context) (s api.Status, err error) {
-	_, err = c.do(ctx, newCall(http.MethodGet, nil, "status"), &s)
+// Status reads the state of the node that answers. The counts of runs leave out the program's own, unless WithSystem is
+// given.
+func (c *Client) Status(ctx context.Context, opts ...CallOption) (s api.Status, err error) {
+	k := newCall(http.MethodGet, nil, "status")
+	for _, o := range opts {
+		o(k)
+	}
+	_, err = c.do(ctx, k, &s)
 	return s, err
 }
 

@@ -26,6 +26,9 @@ func Wait(d time.Duration) CallOption {
 // WithTasks has a run come with its tasks, if they are at most 1,000.
 func WithTasks() CallOption { return func(c *call) { c.query.Set("include", "tasks") } }
 
+// WithSystem counts the runs of the program's own workflows (namespace system), too.
+func WithSystem() CallOption { return func(c *call) { c.query.Set("system", "true") } }
+
 // Key makes a POST happen once: the same key with the same body gets the same answer.
 func Key(key string) CallOption {
 	return func(c *call) { c.header.Set(api.HeaderIdempotencyKey, key) }

@@ -54,6 +54,7 @@ type WatchQuery struct {
 	Runs      []string
 	Workflows []string // NAME or NS/NAME
 	After     string   // Change.ID of the last one seen; "": from now on
+	System    bool     // with the program's own runs (namespace system)
 }
 
 // Watcher receives changes as they are committed. Close it.
@@ -71,6 +72,7 @@ func (c *Client) Watch(ctx context.Context, q WatchQuery) (*Watcher, error) {
 	for _, w := range q.Workflows {
 		k.query.Add("workflow", w)
 	}
+	setTrue(k.query, "system", q.System)
 	k.header.Set("Accept", "text/event-stream")
 	if q.After != "" {
 		k.header.Set("Last-Event-ID", q.After)

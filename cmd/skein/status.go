@@ -15,12 +15,17 @@ import (
 )
 
 func (c *cli) statusCmd() *cobra.Command {
-	return &cobra.Command{
+	system := false
+	cmd := &cobra.Command{
 		Use: "status", Short: "Show the server, and what runs",
 		Example: "  skein status\n  skein status -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
-			st, err := s.Status(ctx)
+			var opts []skein.CallOption
+			if system {
+				opts = append(opts, skein.WithSystem())
+			}
+			st, err := s.Status(ctx, opts...)
 			if err != nil {
 				return err
 			}
@@ -30,6 +35,8 @@ func (c *cli) statusCmd() *cobra.Command {
 			return one(c, st, st.Node, func() error { return c.statusCard(ctx, s, &st) })
 		})),
 	}
+	cmd.Flags().BoolVar(&system, "system", false, systemHelp)
+	return cmd
 }
 
 func (c *cli) statusCard(ctx context.Context, s *session, st *api.Status) error {

@@ -30,20 +30,25 @@ type watchIn struct {
 	Runs      []string `query:"run,explode" doc:"Only of these runs."`
 	Workflows []string `query:"workflow,explode" doc:"And those of these workflows, NAME or NAMESPACE/NAME."`
 	Topics    []string `query:"topics" doc:"The same in one: run:ID,workflow:NAME."`
+	System    bool     `query:"system" doc:"Include the program's own runs (namespace system). A stream leaves them out, unless you name them or their workflow."`
 	Here      bool     `header:"X-Skein-Here" hidden:"true"` // only what this node commits: another one asks
 	LastID    string   `header:"Last-Event-ID" doc:"Opaque: the id of the last event seen. What a single run did since is sent again; any other stream begins with reset."`
 }
 
-// topics is what a stream watches; empty: everything.
+// topics is what a stream watches; empty: everything, without the program's own runs unless system is set.
 type topics struct {
 	runs      map[dag.RunID]bool
 	workflows map[dag.WorkflowID]bool
+	system    bool
 }
 
 func (t *topics) all() bool { return len(t.runs)+len(t.workflows) == 0 }
 
 func (t *topics) want(n *runName) bool {
-	return t.all() || t.runs[n.row.ID] || t.workflows[n.row.Workflow]
+	if t.all() {
+		return t.system || !strings.HasPrefix(n.workflow, engine.SystemNamespace+"/")
+	}
+	return t.runs[n.row.ID] || t.workflows[n.row.Workflow]
 }
 
 // one is the only run that is watched.
@@ -57,7 +62,7 @@ func (t *topics) one() dag.RunID {
 }
 
 func (s *Server) topics(ctx context.Context, in *watchIn) (*topics, error) {
-	t := &topics{runs: map[dag.RunID]bool{}, workflows: map[dag.WorkflowID]bool{}}
+	t := &topics{runs: map[dag.RunID]bool{}, workflows: map[dag.WorkflowID]bool{}, system: in.System}
 	runs, workflows := in.Runs, in.Workflows
 	for _, topic := range in.Topics {
 		switch kind, name, _ := strings.Cut(topic, ":"); kind {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/workflow"
@@ -21,10 +22,11 @@ tasks:
   a: {run: "true"}
 `
 
-// applyBuiltIn makes the workflow that a node makes by itself.
-func (b *bed) applyBuiltIn() {
+// applyBuiltIn makes the workflow that a node makes by itself, with one task.
+func (b *bed) applyBuiltIn(task string) {
 	b.t.Helper()
-	ws, faults := workflow.Parse(fmt.Appendf(nil, hourly, "default", "recovery"), workflow.Options{})
+	source := strings.Replace(fmt.Sprintf(hourly, "default", "recovery"), `{run: "true"}`, task, 1)
+	ws, faults := workflow.Parse([]byte(source), workflow.Options{})
 	if len(faults) > 0 {
 		b.t.Fatal(faults)
 	}
@@ -36,11 +38,57 @@ func (b *bed) applyBuiltIn() {
 	}
 }
 
+// TestBuiltInIsNotCounted: the state of a node and streams of events leave out the program's own runs unless asked.
+func TestBuiltInIsNotCounted(t *testing.T) {
+	b := newBed(t, false)
+	b.applyBuiltIn("{wait: 10m}")
+	b.put("mine", fmt.Sprintf(hourly, "default", "mine"))
+	b.engine.Drain() // so that no run ends
+	plain := must(b.client.Watch(t.Context(), skein.WatchQuery{}))
+	defer plain.Close()
+	whole := must(b.client.Watch(t.Context(), skein.WatchQuery{System: true}))
+	defer whole.Close()
+	named := must(b.client.Watch(t.Context(), skein.WatchQuery{Workflows: []string{"system/recovery"}}))
+	defer named.Close()
+	for _, name := range []string{"system/recovery", "default/mine"} {
+		want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"`+name+`"}`), 202)
+	}
+	seen := func(w *skein.Watcher) string {
+		for c, err := range w.Changes() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.Workflow
+		}
+		return ""
+	}
+	for what, c := range map[string]struct {
+		w    *skein.Watcher
+		want string
+	}{"all": {plain, "mine"}, "all with system": {whole, "system/recovery"}, "the workflow": {named, "system/recovery"}} {
+		if got := seen(c.w); got != c.want {
+			t.Errorf("a stream of %s begins with %s, want %s", what, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		opts []skein.CallOption
+		runs int
+	}{{nil, 1}, {[]skein.CallOption{skein.WithSystem()}, 2}} {
+		eventually(t, fmt.Sprint(c.runs, " runs are counted"), func() bool {
+			n := 0
+			for _, of := range must(b.client.Status(t.Context(), c.opts...)).Runs {
+				n += of
+			}
+			return n == c.runs
+		})
+	}
+}
+
 // TestBuiltInIsHidden: lists leave out what comes with the program unless it is asked for, by system, by its
 // namespace or by its name.
 func TestBuiltInIsHidden(t *testing.T) {
 	b := newBed(t, true)
-	b.applyBuiltIn()
+	b.applyBuiltIn(`{run: "true"}`)
 	want[api.Applied](t, b.do("PUT", "/api/v1/workflows/default/mine", fmt.Sprintf(hourly, "default", "mine"), "Content-Type", "application/yaml"), 201)
 	for _, name := range []string{"default/mine", "system/recovery"} {
 		want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"`+name+`"}`, "Prefer", "wait=60"), 201)
