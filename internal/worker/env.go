@@ -44,7 +44,7 @@ func taskEnv(job *Job, base []string, output string) (env []string, path string)
 	}
 	trace := k.Traceparent
 	if trace == "" {
-		trace = derivedTrace(k)
+		trace = derivedTrace(k, "00")
 	}
 	env = make([]string, 0, 10+len(job.Env)+len(base))
 	env = append(env,
@@ -84,9 +84,15 @@ func taskEnv(job *Job, base []string, output string) (env []string, path string)
 	return env, path
 }
 
-// derivedTrace gives the attempts of one run one trace, each with its own span, not sampled.
-func derivedTrace(k *Key) string {
+// collectorSet reports whether the environment of this process names a collector of traces.
+func collectorSet() bool {
+	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+}
+
+// derivedTrace gives the attempts of one run one trace, each with its own span. The flags are 01 if the trace
+// is sampled, else 00: programs then drop their spans.
+func derivedTrace(k *Key, flags string) string {
 	run := sha256.Sum256([]byte(k.RunID))
 	span := sha256.Sum256([]byte(k.fileStem()))
-	return "00-" + hex.EncodeToString(run[:16]) + "-" + hex.EncodeToString(span[:8]) + "-00"
+	return "00-" + hex.EncodeToString(run[:16]) + "-" + hex.EncodeToString(span[:8]) + "-" + flags
 }

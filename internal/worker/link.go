@@ -32,6 +32,7 @@ type Link struct {
 	wg    sync.WaitGroup
 
 	incoming *artifact.Keeper
+	traced   bool // a collector takes the spans of tasks
 
 	mu      sync.Mutex // protects following fields
 	peer    *peer      // nil: there is none now
@@ -101,7 +102,7 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 		cfg.Lease = LeaseDefault
 	}
 	l := &Link{cfg: c, lease: cfg.Lease, lock: cfg.Lock, data: data, log: c.Log, stop: make(chan struct{}), wake: make(chan struct{}, 1),
-		pass: c.PassEnv, live: map[ID]*parcelState{}, idle: make(chan struct{}), incoming: incoming(data)}
+		pass: c.PassEnv, traced: collectorSet(), live: map[ID]*parcelState{}, idle: make(chan struct{}), incoming: incoming(data)}
 	l.life, l.die = context.WithCancel(context.Background())
 	p, w, err := l.find(ctx)
 	if err != nil {
@@ -211,6 +212,9 @@ func (l *Link) Taken(ids []ID) {
 // known already is left alone.
 func (l *Link) Start(job Job) {
 	id := job.Key.ID()
+	if job.Key.Traceparent == "" && l.traced {
+		job.Key.Traceparent = derivedTrace(&job.Key, "01")
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended || l.live[id] != nil {

@@ -2,10 +2,13 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -601,5 +604,49 @@ func TestPassEnv(t *testing.T) {
 	}
 	if !slices.Equal(b.pass, []string{"ALPHA"}) {
 		t.Errorf("a change that was not taken left %q for the next keeper", b.pass)
+	}
+}
+
+// TestSampledTraces: if the environment of the worker names a collector, tasks and requests carry a sampled
+// trace, one for each run.
+func TestSampledTraces(t *testing.T) {
+	for _, c := range []struct{ name, flags string }{{"", "00"}, {"OTEL_EXPORTER_OTLP_ENDPOINT", "01"}, {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "01"}} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+				t.Setenv(name, "")
+			}
+			if c.name != "" {
+				t.Setenv(c.name, "http://127.0.0.1:4318")
+			}
+			site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.WriteString(w, r.Header.Get("Traceparent"))
+			}))
+			defer site.Close()
+			b := newBond(t, t.TempDir(), time.Minute)
+			seen := map[string]bool{}
+			given := func(job Job, output string) {
+				t.Helper()
+				b.Start(job)
+				r := b.result()
+				var outputs map[string]any
+				if err := json.Unmarshal(r.Outputs, &outputs); err != nil {
+					t.Fatalf("%+v: %v", r, err)
+				}
+				parts := strings.Split(fmt.Sprint(outputs[output]), "-")
+				if len(parts) != 4 || parts[0] != "00" || len(parts[1]) != 32 || len(parts[2]) != 16 || parts[3] != c.flags {
+					t.Errorf("the trace is %q, want the flags %s", parts, c.flags)
+					return
+				}
+				seen[parts[1]], seen[parts[2]] = true, true
+			}
+			given(shell("a", 1, "echo trace=$TRACEPARENT >> $SKEIN_OUTPUT"), "trace")
+			given(shell("b", 1, "echo trace=$TRACEPARENT >> $SKEIN_OUTPUT"), "trace")
+			ask := shell("c", 1, "")
+			ask.Argv, ask.HTTP = nil, &Request{Method: http.MethodGet, URL: site.URL, Answer: AnswerText, Egress: anywhere}
+			given(ask, "body")
+			if len(seen) != 4 {
+				t.Errorf("want one trace and three spans: %v", seen)
+			}
+		})
 	}
 }
