@@ -33,6 +33,7 @@ type call struct {
 	path   []string // segments, not yet escaped
 	verb   string   // after a colon
 	root   bool     // not below api.Prefix
+	at     *url.URL // the whole address, instead of path, verb, root and query; nil: none
 	query  url.Values
 	header http.Header
 	body   any // nil: none
@@ -66,6 +67,9 @@ func pageQuery(cursor string, limit int) url.Values {
 }
 
 func (c *Client) url(k *call) *url.URL {
+	if k.at != nil {
+		return k.at
+	}
 	u := *c.base
 	var path, raw strings.Builder
 	path.WriteString(u.Path)
@@ -97,7 +101,8 @@ func (c *Client) send(ctx context.Context, k *call) (*http.Response, error) {
 		}
 		k.header.Set("Content-Type", "application/json")
 	}
-	if c.patience > 0 && k.method == http.MethodPost && k.header.Get(api.HeaderIdempotencyKey) == "" {
+	// A caller of Call may give the key in the body, which must then be the only one.
+	if k.at == nil && c.patience > 0 && k.method == http.MethodPost && k.header.Get(api.HeaderIdempotencyKey) == "" {
 		k.header.Set(api.HeaderIdempotencyKey, api.KeyOnce+uuid.NewString())
 	}
 	for began, first := time.Now(), true; ; first = false {

@@ -102,7 +102,7 @@ With one, others can look on and start runs:      skein dev`,
 	add("look", c.statusCmd(), c.topCmd(), c.logsCmd(), c.explainCmd())
 	add("manage", c.workflowCmd(), c.taskCmd(), c.serverCmd(), c.workerCmd(), c.workerGroupCmd(), c.nodeCmd(), c.tokenCmd(), c.accessCmd(), c.configCmd(), c.importCmd(), c.dbCmd())
 	add("manage", c.scheduleCmd(), c.backfillCmd(), c.queueCmd(), c.lockCmd(), c.classCmd())
-	add("tools", c.schemaCmd(), c.doctorCmd(), c.verifyCmd(), c.benchCmd(), c.versionCmd())
+	add("tools", c.apiCmd(), c.schemaCmd(), c.doctorCmd(), c.verifyCmd(), c.benchCmd(), c.versionCmd())
 	root.InitDefaultHelpCmd()
 	root.SetHelpCommandGroupID("tools")
 	c.knownTopics(root)
