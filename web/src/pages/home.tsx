@@ -67,7 +67,7 @@ export function Home() {
           query={both(waiting, missed)}
           rows={3}
           isEmpty={() => late.length + stuck.length === 0}
-          empty={<Fine text="Every schedule fired on time, and no run waits for a place." />}
+          empty={<Fine text="Every schedule fired on time, and no run waits for a queue slot." />}
         >
           {() => (
             <ul className="alarms">

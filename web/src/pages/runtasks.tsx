@@ -84,7 +84,7 @@ function SmallList({ run }: { run: Run }) {
                   <tr>
                     <th>State</th>
                     <th>Task</th>
-                    <th>Reason</th>
+                    <th className="reason">Reason</th>
                     <th className="num">Attempts</th>
                     <th className="num">Took</th>
                     <th>Started</th>

@@ -54,14 +54,18 @@ const pages = (id: string) => [
 ]
 
 type Axe = {
-  run: () => Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }>
+  run: (
+    of: Document,
+    options: { runOnly?: string[] },
+  ) => Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }>
 }
 
 /** The accessibility faults of a page. Its policy forbids scripts that are added to it; the debugger may run one. */
-async function faults(page: Page): Promise<string[]> {
+async function faults(page: Page, rules?: string[]): Promise<string[]> {
   await page.evaluate(axe)
-  return page.evaluate(async () => {
-    const { violations } = await (window as unknown as { axe: Axe }).axe.run()
+  return page.evaluate(async (only) => {
+    const run = (window as unknown as { axe: Axe }).axe.run
+    const { violations } = await run(document, only ? { runOnly: only } : {})
     return violations.map(
       (v) =>
         `${v.id}: ${v.nodes
@@ -69,35 +73,44 @@ async function faults(page: Page): Promise<string[]> {
           .map((n) => `${n.html.slice(0, 140)} ${n.failureSummary.slice(0, 160)}`)
           .join(' | ')}`,
     )
-  })
+  }, rules)
+}
+
+const background = (page: Page) => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)
+
+/** The faults in one theme and, of those that depend on colours, in the other one. */
+async function inBothThemes(page: Page, first: 'light' | 'dark', where: string) {
+  expect.soft(await faults(page), `${where}, ${first}`).toEqual([])
+  const before = await background(page)
+  const second = first === 'light' ? 'dark' : 'light'
+  await page.emulateMedia({ colorScheme: second })
+  expect(await background(page)).not.toBe(before)
+  expect.soft(await faults(page, ['color-contrast']), `${where}, ${second}`).toEqual([])
 }
 
 const today = new Date().toISOString().slice(0, 13)
 
-test.each(['light', 'dark'] as const)(
-  'no page has an accessibility fault or a forbidden request, wide or narrow (%s)',
-  async (colorScheme) => {
-    const { context, wrong } = await contextOf(browser, server.base, { colorScheme })
-    for (const path of pages(failed)) {
-      const page = await at(context, path)
-      expect.soft(await faults(page), `${path} at 1440 px`).toEqual([])
-      await page.setViewportSize({ width: 390, height: 844 })
-      await idle(page)
-      expect.soft(await faults(page), `${path} at 390 px`).toEqual([])
-      // What is wider than the screen scrolls within itself, not the page.
-      await page.setViewportSize({ width: 320, height: 700 })
-      const wide = await page.evaluate(() => {
-        const width = document.documentElement.scrollWidth
-        const wider = (el: Element) => el.getBoundingClientRect().right > 321
-        return width <= 320 ? '' : [...document.querySelectorAll('main *')].filter(wider).at(-1)?.outerHTML
-      })
-      expect.soft(wide?.slice(0, 200), `${path} at 320 px`).toBe('')
-      await page.close()
-    }
-    expect(wrong).toEqual([])
-    await context.close()
-  },
-)
+test('no page has an accessibility fault or a forbidden request, in both themes, wide or narrow', async () => {
+  const { context, wrong } = await contextOf(browser, server.base)
+  for (const path of pages(failed)) {
+    const page = await at(context, path)
+    await inBothThemes(page, 'light', `${path} at 1440 px`)
+    await page.setViewportSize({ width: 390, height: 844 })
+    await idle(page)
+    await inBothThemes(page, 'dark', `${path} at 390 px`)
+    // What is wider than the screen scrolls within itself, not the page.
+    await page.setViewportSize({ width: 320, height: 700 })
+    const wide = await page.evaluate(() => {
+      const width = document.documentElement.scrollWidth
+      const wider = (el: Element) => el.getBoundingClientRect().right > 321
+      return width <= 320 ? '' : [...document.querySelectorAll('main *')].filter(wider).at(-1)?.outerHTML
+    })
+    expect.soft(wide?.slice(0, 200), `${path} at 320 px`).toBe('')
+    await page.close()
+  }
+  expect(wrong).toEqual([])
+  await context.close()
+})
 
 /** Presses Tab until the named element has the focus. */
 async function tabTo(page: Page, name: RegExp) {
