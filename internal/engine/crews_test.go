@@ -375,7 +375,7 @@ func TestTaskQueueLeft(t *testing.T) {
 // written: never two at once in the rows, and nothing is held at the end.
 func TestTaskQueueCrash(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		for k := 1; ; k++ {
+		atEveryCommit(t, 7, func(k int) bool {
 			st := openers["memory"](t)
 			m := newMortal(st, k, after)
 			first := newHands(t)
@@ -391,13 +391,8 @@ func TestTaskQueueCrash(t *testing.T) {
 			n.quiet()
 			n.free()
 			n.close()
-			if !died {
-				if k < 8 {
-					t.Fatalf("the workload has only %d commits", k-1)
-				}
-				break
-			}
-		}
+			return died
+		})
 	}
 }
 
