@@ -76,7 +76,8 @@ async function faults(page: Page, rules?: string[]): Promise<string[]> {
   }, rules)
 }
 
-const background = (page: Page) => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)
+const background = (page: Page) =>
+  page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)
 
 /** The faults in one theme and, of those that depend on colours, in the other one. */
 async function inBothThemes(page: Page, first: 'light' | 'dark', where: string) {
