@@ -135,7 +135,7 @@ func (f *flight) secure(create func(kind string) string) {
 			secret := auth.NewSecret(kind)
 			hash, err := auth.HashSecret(secret)
 			if err == nil {
-				_, err = db.AddToken(f.t.Context(), store.Token{Kind: kind, Name: "the-" + kind, Hash: hash})
+				_, err = db.AddToken(f.t.Context(), store.WholeToken(kind, "the-"+kind, hash))
 			}
 			if err != nil {
 				f.t.Fatal(err)

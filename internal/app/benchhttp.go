@@ -54,7 +54,7 @@ func BenchHTTP(ctx context.Context, cfg *Config, c DoorConfig) (bench.Door, erro
 		if err != nil {
 			return err
 		}
-		if _, err := n.store.AddToken(ctx, store.Token{Kind: store.TokenAPI, Name: "bench", Hash: hash, By: "bench"}); err != nil {
+		if _, err := n.store.AddToken(ctx, store.WholeToken(store.TokenAPI, "bench", hash)); err != nil {
 			return fmt.Errorf("bench: make a token: %w", err)
 		}
 		door.Lines, err = doorLines(ctx, &c, bench.Calls{URL: n.URL(), Token: secret, Span: c.Span})

@@ -95,7 +95,7 @@ func newOpenNode(t *testing.T, flags map[string]string, encrypted bool) *openNod
 		o.tokens[kind] = auth.NewSecret(kind) // the first one is another's: walking all routes revokes it
 		hash, err := auth.HashSecret(o.tokens[kind])
 		if err == nil {
-			_, err = st.AddToken(t.Context(), store.Token{Kind: kind, Name: fmt.Sprint(kind, i, " of ", c.Name), Hash: hash})
+			_, err = st.AddToken(t.Context(), store.WholeToken(kind, fmt.Sprint(kind, i, " of ", c.Name), hash))
 		}
 		if err != nil {
 			t.Fatal(err)

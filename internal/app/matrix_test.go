@@ -28,7 +28,7 @@ func TestMatrix(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		row := store.Token{Kind: kind, Name: name, Hash: hash}
+		row := store.WholeToken(kind, name, hash)
 		if expires != 0 {
 			row.Expires = 1
 		}

@@ -59,7 +59,9 @@ func add(t *testing.T, s store.Tokens, kind, name string, expires dag.Micros) (s
 	if err != nil {
 		t.Fatal(err)
 	}
-	row, err := s.AddToken(t.Context(), store.Token{Kind: kind, Name: name, Hash: hash, Expires: expires})
+	row := store.WholeToken(kind, name, hash)
+	row.Expires = expires
+	row, err = s.AddToken(t.Context(), row)
 	if err != nil {
 		t.Fatal(err)
 	}

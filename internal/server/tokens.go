@@ -52,15 +52,17 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 	if err != nil {
 		return nil, err
 	}
-	t := store.Token{Kind: req.Kind, Name: req.Name, By: userOf(ctx)}
+	secret := auth.NewSecret(req.Kind)
+	hash, err := auth.HashSecret(secret)
+	if err != nil {
+		return nil, err
+	}
+	t := store.WholeToken(req.Kind, req.Name, hash)
+	t.By = userOf(ctx)
 	if req.Expires != nil {
 		if t.Expires = dag.Micros(req.Expires.UnixMicro()); t.Expires <= now {
 			return nil, invalid("expires_at is past: the token would never count")
 		}
-	}
-	secret := auth.NewSecret(req.Kind)
-	if t.Hash, err = auth.HashSecret(secret); err != nil {
-		return nil, err
 	}
 	t, err = s.cfg.Tokens.AddToken(ctx, t)
 	switch {

@@ -23,6 +23,19 @@ type Token struct {
 	Expires dag.Micros // 0: never
 	Revoked dag.Micros // 0: not
 	By      string     // the person who made it
+
+	// Principal is whose rights the token has; it counts for the kind TokenAPI. 0: none, and so no right.
+	Principal int64
+	// Verbs and Namespaces narrow these rights, separated by spaces. All: to nothing less. Empty: to nothing.
+	Verbs, Namespaces string
+	// Maker is the principal that made the token: without its rights the token has none. 0: an operator with
+	// the database or the machine of a node made it.
+	Maker int64
+}
+
+// WholeToken returns a token with all rights of its kind. The rights of an API token are those of FirstService.
+func WholeToken(kind, name string, hash []byte) Token {
+	return Token{Kind: kind, Name: name, Hash: hash, Principal: FirstService, Verbs: All, Namespaces: All}
 }
 
 // Valid reports whether the token is valid now.

@@ -70,7 +70,7 @@ func GoBack(s *Store, to *Saved) {
 	s.shards, s.members, s.orders, s.runs, s.all, s.active = is.shards, is.members, is.orders, is.runs, is.all, is.active
 	s.byWorkflow, s.byUser, s.byKey, s.workflows, s.names, s.versions = is.byWorkflow, is.byUser, is.byKey, is.workflows, is.names, is.versions
 	s.requests, s.messages, s.logs, s.tokens, s.queues, s.classes = is.requests, is.messages, is.logs, is.tokens, is.queues, is.classes
-	s.schedules = is.schedules
+	s.schedules, s.rights.is = is.schedules, is.rights.is
 }
 
 // copied returns a store with the same rows. The bytes behind rows are shared, because they are never changed
@@ -81,7 +81,7 @@ func copied(s *Store) *Store {
 		workflows: maps.Clone(s.workflows), names: maps.Clone(s.names), versions: eachCloned(s.versions), requests: maps.Clone(s.requests),
 		messages: slices.Clone(s.messages), logs: eachCloned(s.logs), tokens: slices.Clone(s.tokens), queues: maps.Clone(s.queues),
 		classes: maps.Clone(s.classes), schedules: schedules{triggers: maps.Clone(s.triggers), ledger: eachCloned(s.ledger),
-			backfills: maps.Clone(s.backfills), backfillRuns: eachCloned(s.backfillRuns)}}
+			backfills: maps.Clone(s.backfills), backfillRuns: eachCloned(s.backfillRuns)}, rights: rights{is: s.rights.is}}
 	for _, list := range s.active {
 		c.active = append(c.active, slices.Clone(list))
 	}

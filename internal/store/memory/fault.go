@@ -33,12 +33,15 @@ const (
 	TokensAfter
 	ClassesBefore // every operation of store.Classes that writes
 	ClassesAfter
+	RightsBefore // ChangeRights
+	RightsAfter
 )
 
 var opNames = [...]string{"", "commit", "commit", "acquire", "acquire", "register", "register", "load", "scan", "read",
 	"claim", "claim", "change of members", "change of members", "members",
 	"change of logs", "change of logs", "change of tokens", "change of tokens",
-	"change of classes", "change of classes"}
+	"change of classes", "change of classes",
+	"change of rights", "change of rights"}
 
 func (k OpKind) String() string { return opNames[k] }
 

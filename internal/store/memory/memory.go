@@ -65,6 +65,7 @@ type Store struct {
 	classes    map[string]store.Class
 	schedules
 	eras
+	rights
 }
 
 type shard struct {
@@ -115,7 +116,7 @@ func New(o Options) *Store {
 		names: map[workflowName]dag.WorkflowID{}, versions: map[dag.WorkflowID][]store.Version{},
 		requests: map[requestKey]store.Request{}, members: map[dag.HandlerID]store.Member{}, queues: map[string]store.Queue{}, classes: map[string]store.Class{}, logs: map[store.LogID][]store.LogPart{}, schedules: newSchedules(),
 	}
-	s.eras = eras{s}
+	s.eras, s.rights = eras{s}, rights{s: s, is: firstRights()}
 	return s
 }
 

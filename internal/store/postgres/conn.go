@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -92,10 +93,13 @@ func (c *conn) queries(ctx context.Context, all []query) error {
 	return translate(doing, err)
 }
 
+// names returns the name of each statement once.
 func names(all []query) []string {
-	names := make([]string, len(all))
+	names := make([]string, 0, len(all))
 	for i := range all {
-		names[i] = all[i].name
+		if !slices.Contains(names, all[i].name) {
+			names = append(names, all[i].name)
+		}
 	}
 	return names
 }

@@ -44,7 +44,7 @@ var claimsSQL string
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
-	formatNewest = 18
+	formatNewest = 19
 	// formatRising is the first format of a database that records how many migrations were applied, and whose
 	// format rises when all nodes know the next one.
 	formatRising = 10
@@ -124,6 +124,7 @@ type Options struct {
 // DB is an open database.
 type DB struct {
 	eras
+	rights
 	config   *pgconn.Config
 	schema   string
 	cluster  string
@@ -159,10 +160,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	ms := func(t time.Duration) string { return strconv.FormatInt(t.Milliseconds(), 10) }
 	d := &DB{config: config, schema: o.Schema, settings: args{}.text(o.Application).text(o.Schema).text(ms(statementMax)).
 		text(ms(lockMax)).text(ms(transactionIdleMax)).text(ms(silenceMax))}
-	d.eras = eras{d}
+	d.eras, d.rights = eras{d}, rights{d}
 	config.DialFunc = dialer(silenceMax)
 	sql := statements(readSQL)
-	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL} {
+	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL} {
 		maps.Copy(sql, statements(more))
 	}
 	for _, name := range writeNames {

@@ -47,7 +47,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 		}
 	}
 	n := 0
-	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL} {
+	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL} {
 		n += len(statements(set))
 	}
 	for _, name := range writeNames {
@@ -96,7 +96,7 @@ func TestEveryStatementIsUsed(t *testing.T) {
 		}
 		code.Write(text)
 	}
-	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, upgradeSQL, pastSQL} {
+	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, upgradeSQL, pastSQL, accessSQL} {
 		for name := range statements(set) {
 			if !strings.Contains(code.String(), `"`+name+`"`) {
 				t.Errorf("statement %s is never used", name)

@@ -15,7 +15,8 @@ var _ store.Tokens = (*DB)(nil)
 
 // AddToken implements store.Tokens.
 func (d *DB) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
-	found, err := d.changeToken(ctx, "insertToken", args{}.text(t.Kind).text(t.Name).blob(t.Hash).int8(int64(t.Expires)).text(t.By).int8(store.TokensMax))
+	found, err := d.changeToken(ctx, "insertToken", args{}.text(t.Kind).text(t.Name).blob(t.Hash).int8(int64(t.Expires)).text(t.By).int8(store.TokensMax).
+		int8(t.Principal).text(t.Verbs).text(t.Namespaces).int8(t.Maker))
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("there are %d tokens: %w", store.TokensMax, store.ErrRefused)
 	}
@@ -58,5 +59,6 @@ func (d *DB) changeToken(ctx context.Context, name string, a args) (found []stor
 func scanToken(r *row, t *store.Token) error {
 	t.ID, t.Kind, t.Name, t.Hash = r.int(), r.text(), r.text(), r.blob()
 	t.Created, t.Expires, t.Revoked, t.By = r.micros(), r.micros(), r.micros(), r.text()
+	t.Principal, t.Verbs, t.Namespaces, t.Maker = r.int(), r.text(), r.text(), r.int()
 	return r.damaged("token %d", t.ID)
 }

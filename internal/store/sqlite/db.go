@@ -44,7 +44,7 @@ const (
 	// applicationID marks a database as ours, in its header: "Skei".
 	applicationID = 0x536b6569
 	// format is the newest format that this program knows. It rises with the migrations.
-	format = 11
+	format = 12
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
 	// cacheKiB bounds the pages that the writer keeps. A larger cache is slower: if a transaction splits
@@ -61,6 +61,7 @@ const (
 // DB is an open database.
 type DB struct {
 	eras
+	rights
 	path    string
 	cluster string
 	read    map[string]string // statements by name
@@ -132,7 +133,7 @@ func (d *DB) open() error {
 
 func closedDB(path string) *DB {
 	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL), syncFile: syncData}
-	d.eras = eras{d}
+	d.eras, d.rights = eras{d}, rights{d}
 	return d
 }
 

@@ -141,11 +141,23 @@ SELECT version FROM run WHERE n = ?1;
 -- name: backfillGoesOn
 SELECT 1 FROM backfill WHERE workflow = ?1 AND state IN ('running', 'paused') LIMIT 1;
 
+-- name: rightsRevision
+SELECT revision FROM rights WHERE one = 1;
+
+-- name: principals
+SELECT id, kind, name, state, created, actor FROM principal ORDER BY id;
+
+-- name: roles
+SELECT name, verbs, created, actor FROM role ORDER BY name;
+
+-- name: bindings
+SELECT subject, role, namespace, expires, created, actor FROM binding ORDER BY subject, role, namespace;
+
 -- name: tokenByHash
-SELECT id, kind, name, hash, created, expires, revoked, actor FROM token WHERE hash = ?1;
+SELECT id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker FROM token WHERE hash = ?1;
 
 -- name: tokens
-SELECT id, kind, name, hash, created, expires, revoked, actor FROM token ORDER BY id;
+SELECT id, kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker FROM token ORDER BY id;
 
 -- name: class
 SELECT name, cpu, memory, actor, created, modified FROM class WHERE name = ?1;

@@ -54,7 +54,7 @@ func TestOlderRunsAreListedByState(t *testing.T) {
 	stale := [rollBits / 64]uint64{1}
 	err = sqlitex.Execute(conn, "INSERT INTO roll (list, page, bits) VALUES ('s/failed', 77, ?1)", &sqlitex.ExecOptions{Args: []any{packBits(&stale)}})
 	if err == nil {
-		err = sqlitex.ExecuteScript(conn, "DROP TABLE fire_day; DROP INDEX request_created; DROP INDEX backfill_workflow; DROP INDEX workflow_deleted; PRAGMA user_version = 9", nil)
+		err = sqlitex.ExecuteScript(conn, "DROP TABLE fire_day; DROP INDEX request_created; DROP INDEX backfill_workflow; DROP INDEX workflow_deleted; "+noRights+"PRAGMA user_version = 9", nil)
 	}
 	if err == nil {
 		err = conn.Close()

@@ -179,6 +179,11 @@ type writeStmts struct {
 	holdShard, expireRun           *stmt
 	expireAttempts, expireEvents   *stmt
 	insertToken, revokeToken       *stmt
+	moveRights, insertPrincipal    *stmt
+	setPrincipal, dropPrincipal    *stmt
+	unbindPrincipal, unbindRole    *stmt
+	putRole, dropRole              *stmt
+	bind, unbind                   *stmt
 	putClass, dropClass            *stmt
 	expireFiles, expireVersions    *stmt
 	comeToLine, lineUpTo           *stmt
@@ -219,6 +224,9 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"holdShard", &w.holdShard}, {"expireRun", &w.expireRun},
 		{"expireAttempts", &w.expireAttempts}, {"expireEvents", &w.expireEvents},
 		{"insertToken", &w.insertToken}, {"revokeToken", &w.revokeToken},
+		{"moveRights", &w.moveRights}, {"insertPrincipal", &w.insertPrincipal}, {"setPrincipal", &w.setPrincipal},
+		{"dropPrincipal", &w.dropPrincipal}, {"unbindPrincipal", &w.unbindPrincipal}, {"unbindRole", &w.unbindRole},
+		{"putRole", &w.putRole}, {"dropRole", &w.dropRole}, {"bind", &w.bind}, {"unbind", &w.unbind},
 		{"expireFiles", &w.expireFiles}, {"expireVersions", &w.expireVersions},
 		{"putClass", &w.putClass}, {"dropClass", &w.dropClass},
 		{"comeToLine", &w.comeToLine}, {"lineUpTo", &w.lineUpTo}, {"thinLine", &w.thinLine}, {"dropLine", &w.dropLine},

@@ -16,7 +16,7 @@ func (d *DB) AddToken(ctx context.Context, t store.Token) (store.Token, error) {
 	t.Created = wall()
 	err := d.changeBeside(ctx, "change of tokens", func() error {
 		n, err := d.stmts.insertToken.row().text(t.Kind).text(t.Name).blob(t.Hash).int(int64(t.Created)).int(int64(t.Expires)).
-			text(t.By).int(store.TokensMax).exec(d.conn)
+			text(t.By).int(store.TokensMax).int(t.Principal).text(t.Verbs).text(t.Namespaces).int(t.Maker).exec(d.conn)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("there are %d tokens: %w", store.TokensMax, store.ErrRefused)
 		}
@@ -61,5 +61,6 @@ func scanToken(s *sqlite.Stmt, t *store.Token) error {
 	c := row{s: s}
 	t.ID, t.Kind, t.Name, t.Hash = c.int(), c.text(), c.text(), c.blob()
 	t.Created, t.Expires, t.Revoked, t.By = c.micros(), c.micros(), c.micros(), c.text()
+	t.Principal, t.Verbs, t.Namespaces, t.Maker = c.int(), c.text(), c.text(), c.int()
 	return nil
 }

@@ -143,11 +143,44 @@ DELETE FROM version WHERE workflow = ?1 AND version IN (
   ORDER BY v.version LIMIT +?4);
 
 -- name: insertToken
-INSERT INTO token (kind, name, hash, created, expires, revoked, actor)
-SELECT ?1, ?2, ?3, ?4, ?5, 0, ?6 WHERE (SELECT count(*) FROM token) < ?7;
+INSERT INTO token (kind, name, hash, created, expires, revoked, actor, principal, verbs, namespaces, maker)
+SELECT ?1, ?2, ?3, ?4, ?5, 0, ?6, ?8, ?9, ?10, ?11 WHERE (SELECT count(*) FROM token) < ?7;
 
 -- name: revokeToken
 UPDATE token SET revoked = iif(revoked = 0, ?2, revoked) WHERE id = ?1;
+
+-- name: moveRights
+UPDATE rights SET revision = revision + 1 WHERE one = 1 AND revision = ?1;
+
+-- name: insertPrincipal
+INSERT INTO principal (id, kind, name, state, created, actor) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
+
+-- name: setPrincipal
+UPDATE principal SET name = ?2, state = ?3 WHERE id = ?1;
+
+-- name: dropPrincipal
+DELETE FROM principal WHERE id = ?1;
+
+-- name: unbindPrincipal
+DELETE FROM binding WHERE subject = ?1;
+
+-- name: putRole
+INSERT INTO role (name, verbs, created, actor) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (name) DO UPDATE SET verbs = excluded.verbs, actor = excluded.actor;
+
+-- name: dropRole
+DELETE FROM role WHERE name = ?1;
+
+-- name: unbindRole
+DELETE FROM binding WHERE role = ?1;
+
+-- name: unbind
+DELETE FROM binding WHERE subject = ?1 AND role = ?2 AND namespace = ?3;
+
+-- name: bind
+INSERT INTO binding (subject, role, namespace, expires, created, actor)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE EXISTS (SELECT 1 FROM principal WHERE id = ?1)
+ON CONFLICT (subject, role, namespace) DO UPDATE SET expires = excluded.expires, actor = excluded.actor;
 
 -- name: putClass
 INSERT INTO class (name, cpu, memory, actor, created, modified)

@@ -94,6 +94,7 @@ func Run(t *testing.T, e Engine) {
 		{"retention", retention()},
 		{"tokens", tokens()},
 		{"classes", classes()},
+		{"rights", rights()},
 		{"eras", eras()},
 		{"reload", reloads()},
 	} {

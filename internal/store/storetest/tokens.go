@@ -36,7 +36,7 @@ func hashOf(n int) []byte { return bytes.Repeat([]byte{byte(n), byte(n >> 8)}, 1
 
 func (b *bed) token(s store.Tokens, n int, name string) store.Token {
 	b.Helper()
-	t, err := s.AddToken(b.ctx, store.Token{Kind: store.TokenAPI, Name: name, Hash: hashOf(n), Expires: 4e15, By: "ann"})
+	t, err := s.AddToken(b.ctx, store.Token{Kind: store.TokenAPI, Name: name, Hash: hashOf(n), Expires: 4e15, By: "ann", Principal: 3, Verbs: "graph run.read", Namespaces: "web", Maker: 4})
 	b.ok(err)
 	return t
 }
@@ -48,7 +48,7 @@ func tokenFound(b *bed, s store.Tokens) {
 	if one.ID == 0 || one.ID >= two.ID || one.Created == 0 {
 		b.Errorf("numbers %d, %d, made at %d", one.ID, two.ID, one.Created)
 	}
-	b.same(one, store.Token{ID: one.ID, Kind: store.TokenAPI, Name: "one", Hash: hashOf(1), Created: one.Created, Expires: 4e15, By: "ann"}, "the token")
+	b.same(one, store.Token{ID: one.ID, Kind: store.TokenAPI, Name: "one", Hash: hashOf(1), Created: one.Created, Expires: 4e15, By: "ann", Principal: 3, Verbs: "graph run.read", Namespaces: "web", Maker: 4}, "the token")
 	got, err := s.TokenByHash(b.ctx, hashOf(2))
 	b.ok(err)
 	b.same(got, two, "by its hash")

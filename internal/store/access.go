@@ -1,0 +1,130 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// The kinds of principals.
+const (
+	PrincipalUser    = "user"    // a person
+	PrincipalService = "service" // a program; it calls with tokens
+	PrincipalWorker  = "worker"
+	PrincipalNode    = "node"
+	PrincipalSystem  = "system"
+)
+
+// The states of principals.
+const (
+	PrincipalActive   = "active"
+	PrincipalDisabled = "disabled" // has no right until it is active again
+)
+
+const (
+	// FirstService is the principal that every database begins with: the service to which the API tokens
+	// belong that name no other principal, among them all tokens of earlier versions.
+	FirstService = 1
+	// FirstServiceName is its name.
+	FirstServiceName = "api"
+	// FirstServiceRole is its role, in all namespaces.
+	FirstServiceRole = "cluster"
+	// All stands for every verb of a principal, and for all namespaces.
+	All = "*"
+)
+
+// Principal is a caller that can have roles.
+type Principal struct {
+	ID      int64
+	Kind    string
+	Name    string // unique; in the form of access.Name
+	State   string
+	Created dag.Micros
+	By      string // the person who made it
+}
+
+// Role is a set of verbs that an operator has named.
+type Role struct {
+	Name    string
+	Verbs   string // separated by spaces
+	Created dag.Micros
+	By      string
+}
+
+// Binding gives a role to a principal. Its key is the subject, the role and the namespace.
+type Binding struct {
+	Subject   int64 // a principal
+	Role      string
+	Namespace string     // All: in all namespaces and for the cluster
+	Expires   dag.Micros // 0: never
+	Created   dag.Micros
+	By        string
+}
+
+// Rights are all principals, roles and bindings at one revision.
+type Rights struct {
+	Revision   int64
+	Principals []Principal // by ID
+	Roles      []Role      // by name
+	Bindings   []Binding   // by subject, role and namespace
+}
+
+// RightsChange is one transaction. The parts are written in the order of the fields; Created is the store's.
+type RightsChange struct {
+	// Add is a new principal; its ID is the revision that the change makes. ID is ignored.
+	Add *Principal
+	// Set gives a principal another name or state.
+	Set *Principal
+	// Drop removes a principal with its bindings; 0: none.
+	Drop int64
+	// PutRoles adds roles or gives them other verbs; DropRoles removes roles with their bindings.
+	PutRoles  []Role
+	DropRoles []string
+	// Unbind removes bindings, by their keys. Bind adds bindings, or gives them another end. Subject 0 is Add.
+	Unbind []Binding
+	Bind   []Binding
+}
+
+// The bounds of rights: they are read as a whole.
+const (
+	PrincipalsMax = 10_000
+	RolesMax      = 200
+	BindingsMax   = 20_000
+)
+
+// Fits refuses a change that makes the rights larger than their bounds. A change that expects the revision of
+// these rights cannot exceed the bounds if it fits.
+func (r *Rights) Fits(c *RightsChange) error {
+	added := 0
+	if c.Add != nil {
+		added = 1
+	}
+	for _, one := range [...]struct {
+		what   string
+		n, max int
+	}{
+		{"principals", len(r.Principals) + added, PrincipalsMax},
+		{"roles", len(r.Roles) + len(c.PutRoles), RolesMax},
+		{"bindings", len(r.Bindings) + len(c.Bind), BindingsMax},
+	} {
+		if one.n > one.max {
+			return fmt.Errorf("there would be %d %s; the bound is %d: %w", one.n, one.what, one.max, ErrRefused)
+		}
+	}
+	return nil
+}
+
+// Access is the part of a store that keeps principals, roles and bindings. Like tokens, they are independent
+// of shards and are not part of Export.
+type Access interface {
+	// RightsRevision reads the revision of the rights. Every change raises it by 1.
+	RightsRevision(ctx context.Context) (int64, error)
+	// Rights reads everything in one snapshot.
+	Rights(ctx context.Context) (Rights, error)
+	// ChangeRights makes a change in one transaction and returns the revision that it makes. The change is
+	// decided on the rights of the revision expect: if the rights have another one, or what is set or dropped
+	// is not there, ChangeRights returns ErrFenced. It returns ErrRefused if a name is taken. Then nothing is
+	// written.
+	ChangeRights(ctx context.Context, expect int64, c RightsChange) (revision int64, err error)
+}

@@ -1,0 +1,41 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"skein.dev/skein/internal/store"
+)
+
+// noRights undoes the migration to format 12.
+const noRights = "DROP TABLE rights; DROP TABLE principal; DROP TABLE role; DROP TABLE binding; " +
+	"ALTER TABLE token DROP principal; ALTER TABLE token DROP verbs; ALTER TABLE token DROP namespaces; ALTER TABLE token DROP maker; "
+
+// TestTokensBelongToTheFirstService: tokens of an earlier format keep their rights.
+func TestTokensBelongToTheFirstService(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "skein.db")
+	d, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	script(t, path, noRights+"PRAGMA user_version = 11; INSERT INTO token VALUES (3, 'api', 'ci', x'01', 5, 0, 0, 'ann')")
+	if d, err = Open(path); err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	all, err := d.TokenList(t.Context())
+	want := store.WholeToken("api", "ci", []byte{1})
+	want.ID, want.Created, want.By = 3, 5, "ann"
+	if err != nil || len(all) != 1 || !reflect.DeepEqual(all[0], want) {
+		t.Errorf("tokens %+v, %v; want %+v", all, err, want)
+	}
+	r, err := d.Rights(t.Context())
+	if err != nil || len(r.Principals) != 1 || r.Principals[0].ID != want.Principal || len(r.Bindings) != 1 ||
+		r.Bindings[0].Role != store.FirstServiceRole || r.Bindings[0].Namespace != store.All {
+		t.Errorf("rights %+v, %v", r, err)
+	}
+}
