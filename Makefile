@@ -9,6 +9,10 @@ RACED   := ./internal/store ./internal/store/memory ./internal/engine/... ./inte
 # SQLite, translated from C, is thirty times as slow with it. So of its store only what is concurrent runs with it, and the
 # engine's tests of the clock run on memory with it and on SQLite without it: those two packages run both ways.
 SQLITE  := TestConformance(Ahead)?$$/(concurrent|life|unknown)|TestReadOnlyBesideTheWriter|TestLogStartsOver|RefusedAhead|IsAhead|WaitsForTheDisk|DisksThatFail|IsStaged
+# The engine's longest tests on SQLite run without it too, by the part that is not raced.
+ENGINE  := ^Test(CrashAtEveryCommit|ClaimsCrash|Random)$$/^sqlite$$
+# These of the raced packages are about amounts, not about what is concurrent: the detector makes them ten times as slow.
+HEAVY   := ^(TestYear|TestBenchHTTP|TestAnswersAreBounded|TestHistoryInPages|TestFiresInLargePages)$$
 PLAIN   := ./internal/engine/... $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 14m
 # What the tests call, as command:package of Debian.
@@ -31,10 +35,21 @@ build: page ## build bin/skein
 	@$(GO) build -o $(BIN) ./cmd/skein
 
 .PHONY: test
-test: tools vet webtest ## install what the tests need and run them all (≤ 15 minutes on 2 cores)
-	$(GO) test -race -timeout $(TIMEOUT) $(RACED)
+test: tools vet webtest ## install what the tests need and run them all (≤ 30 minutes on 2 cores)
+	$(GO) test -race -timeout $(TIMEOUT) -skip '$(HEAVY)|$(ENGINE)' $(RACED)
 	$(GO) test -race -timeout $(TIMEOUT) -run '$(SQLITE)' ./internal/store/sqlite
 	$(GO) test -timeout $(TIMEOUT) $(PLAIN)
+	$(GO) test -timeout $(TIMEOUT) -run '$(HEAVY)' ./internal/app ./internal/server
+
+# What `make check` compares your tree with.
+SINCE   ?= HEAD
+.PHONY: check
+check: ## look for mistakes in a minute or two: vet, style, and the short tests of what has changed since SINCE (default HEAD)
+	$(GO) vet ./...
+	$(GO) test -short ./internal/arch $$({ git diff --name-only $(SINCE) -- '*.go'; git ls-files -o --exclude-standard -- '*.go'; } \
+		| xargs -rn1 dirname | sort -u | while read -r d; do ls $$d/*.go >/dev/null 2>&1 && echo ./$$d; done)
+	@if $(NODE) && [ -n "$$(git diff --name-only $(SINCE) -- web; git ls-files -o --exclude-standard -- web)" ]; then \
+		$(MAKE) -s web && cd web && npm run -s types && npm run -s lint && npm run -s unit; fi
 
 # Whether Node is there, and new enough for the page.
 NODE    := node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || a === 20 && b >= 19 ? 0 : 1)' 2>/dev/null

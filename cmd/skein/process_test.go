@@ -36,6 +36,9 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it starts processes: see make test")
+	}
 	dir := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {

@@ -43,7 +43,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	b := newBed(t, false)
 	b.spec = nil // checking answers of this size against the document takes minutes
 	b.put("fat", "name: fat\nparams: {text: string}\ntasks:\n  a: {run: \"true\"}\n")
-	const runs = 80
+	const runs = 24
 	for i := range runs {
 		c := "x"
 		if i%2 == 0 {
@@ -65,7 +65,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Errorf("without parameters: %d runs, %d bytes", len(page.Items), len(lean.body))
 	}
 	source := "name: wide\ntasks:\n"
-	const tasks = 200
+	const tasks = 60
 	for i := range tasks {
 		source += fmt.Sprintf("  t%d: {run: \"true\", outputs: {text: string}}\n", i)
 	}
