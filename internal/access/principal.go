@@ -32,6 +32,16 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
+// ParseKind finds the kind of a principal that can have bindings; none for any other text.
+func ParseKind(name string) Kind {
+	for _, k := range [...]Kind{User, Service} {
+		if kindNames[k] == name {
+			return k
+		}
+	}
+	return 0
+}
+
 // Binding gives a role to a principal in one namespace, or Everywhere.
 type Binding struct {
 	Role      Role
@@ -64,11 +74,20 @@ const BindingsMax = 1000
 // Principal is a caller with its rights, as its bindings and the scope of its token give them. It does not
 // change. The zero Principal may do nothing that is not public.
 type Principal struct {
-	Name  string
-	Kind  Kind
-	all   []grant // in all namespaces and for the cluster
-	in    map[string][]grant
-	scope Verbs // for the cluster
+	Name string
+	Kind Kind
+	all  []grant // in all namespaces and for the cluster
+	in   map[string][]grant
+	by   *Principal // without its rights this one has none; nil: it is not bound to another one
+}
+
+// Under returns the principal with the rights that it has in common with another one; nil has none.
+func (p *Principal) Under(by *Principal) *Principal {
+	under := *p
+	if under.by = by; by == nil {
+		under.by = &Principal{}
+	}
+	return &under
 }
 
 // NewPrincipal gives a principal the rights that its bindings have in common with a scope. A binding for a
@@ -119,7 +138,7 @@ func Decide(p *Principal, v Verb, namespace string, now dag.Micros) bool {
 	if v >= Public {
 		return special(p, v)
 	}
-	if p == nil || namespace == "" {
+	if p == nil || namespace == "" || p.by != nil && !Decide(p.by, v, namespace, now) {
 		return false
 	}
 	for i := range p.all {
@@ -173,11 +192,15 @@ func Visible(p *Principal, v Verb, now dag.Micros) (seen Namespaces) {
 	if p == nil || v >= Public {
 		return seen
 	}
-	if seen.all = slices.ContainsFunc(p.all, func(g grant) bool { return g.has(v, now) }); seen.all {
+	if slices.ContainsFunc(p.all, func(g grant) bool { return g.has(v, now) }) {
+		if p.by != nil {
+			return Visible(p.by, v, now)
+		}
+		seen.all = true
 		return seen
 	}
 	for _, ns := range slices.Sorted(maps.Keys(p.in)) {
-		if slices.ContainsFunc(p.in[ns], func(g grant) bool { return g.has(v, now) }) {
+		if slices.ContainsFunc(p.in[ns], func(g grant) bool { return g.has(v, now) }) && (p.by == nil || Decide(p.by, v, ns, now)) {
 			seen.names = append(seen.names, ns)
 		}
 	}
@@ -208,7 +231,45 @@ func Can(p *Principal, now dag.Micros) map[string]Verbs {
 	if everywhere != 0 {
 		can[Everywhere] = everywhere
 	}
+	if p.by != nil {
+		return common(can, Can(p.by, now))
+	}
 	return can
+}
+
+// common returns what two sets of rights have in common.
+func common(a, b map[string]Verbs) map[string]Verbs {
+	both, everywhere := map[string]Verbs{}, a[Everywhere]&b[Everywhere]
+	for _, one := range [...]map[string]Verbs{a, b} {
+		for ns := range one {
+			if set := (a[ns] | a[Everywhere]) & (b[ns] | b[Everywhere]) &^ everywhere; set != 0 {
+				both[ns] = set
+			}
+		}
+	}
+	if everywhere != 0 {
+		both[Everywhere] = everywhere
+	}
+	return both
+}
+
+// Lost reports whether rights that Can returned earlier have a verb that those of now do not have.
+func Lost(had, has map[string]Verbs) bool {
+	for ns, verbs := range had {
+		if !(has[ns] | has[Everywhere]).Covers(verbs) {
+			return true
+		}
+	}
+	return false
+}
+
+// Anywhere reports whether a principal has a verb in any namespace now.
+func Anywhere(p *Principal, v Verb, now dag.Micros) bool {
+	if v >= Public {
+		return special(p, v)
+	}
+	seen := Visible(p, v, now)
+	return seen.all || len(seen.names) > 0
 }
 
 // MayGive refuses to let a principal give a role, or a token with some verbs, in a namespace, unless it has

@@ -66,6 +66,9 @@ func NewRole(name string, verbs Verbs) (Role, error) {
 	return Role{name, verbs}, nil
 }
 
+// Holders returns the names of the roles of the program that hold a verb.
+func Holders(v Verb) []string { return holders(v, nil) }
+
 // holders returns the names of the roles that hold a verb, first the ones that come with the program.
 func holders(v Verb, custom []Role) []string {
 	names := []string{}

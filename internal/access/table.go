@@ -98,6 +98,14 @@ func index(rows []Row) *table {
 	return t
 }
 
+// RowOf returns the row of a route. A route without one has the zero Row, which denies.
+func RowOf(method, path string) Row {
+	if row := routes.named[method+" "+path]; row != nil {
+		return *row
+	}
+	return Row{}
+}
+
 // unknown is the row of requests that match no route. A known caller learns that; any other learns nothing.
 var unknown = Row{Verb: Self, Of: OfSelf}
 

@@ -3,10 +3,12 @@ package auth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
@@ -42,12 +44,14 @@ type book struct {
 	store Store
 	log   *slog.Logger
 
-	mu        sync.Mutex // protects following fields
-	tokens    map[string]store.Token
-	read      time.Time  // when the reading of tokens began; zero: never
-	clock     dag.Micros // of the store, at that time
-	tried     time.Time  // when the last reading ended
-	err       error      // of the last reading
+	mu        sync.Mutex                  // protects following fields
+	tokens    map[string]store.Token      // by hash, and API tokens also by keyOf
+	revision  int64                       // of the rights
+	rights    map[int64]*access.Principal // of API tokens, by their IDs
+	read      time.Time                   // when the reading of tokens began; zero: never
+	clock     dag.Micros                  // of the store, at that time
+	tried     time.Time                   // when the last reading ended
+	err       error                       // of the last reading
 	flight    chan struct{}
 	strangers int
 }
@@ -146,6 +150,7 @@ func (b *book) reads(ctx context.Context) {
 	if err == nil {
 		all, err = b.store.TokenList(ctx)
 	}
+	revision, rights, err := b.readRights(ctx, all, err)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	close(b.flight)
@@ -157,10 +162,43 @@ func (b *book) reads(ctx context.Context) {
 		return
 	}
 	b.read, b.clock = began, clock
-	b.tokens = make(map[string]store.Token, len(all))
+	b.tokens = make(map[string]store.Token, 2*len(all))
 	for i := range all {
 		b.tokens[string(all[i].Hash)] = all[i]
+		b.tokens[keyOf(all[i].ID)] = all[i]
 	}
+	b.revision, b.rights = revision, rights
+}
+
+// keyOf finds a token by its ID, as a hash does.
+func keyOf(id int64) string { return fmt.Sprint("#", id) }
+
+// readRights reads the rights if they or the tokens have changed. Only one call at a time is here. It reads
+// the revision before the tokens' rights: a change in between is seen the next time.
+func (b *book) readRights(ctx context.Context, tokens []store.Token, failed error) (int64, map[int64]*access.Principal, error) {
+	if failed != nil {
+		return 0, nil, failed
+	}
+	revision, err := b.store.RightsRevision(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	b.mu.Lock()
+	was, known := b.revision, b.rights
+	b.mu.Unlock()
+	same := revision == was
+	for i := range tokens {
+		_, there := known[tokens[i].ID]
+		same = same && (there || tokens[i].Kind != store.TokenAPI)
+	}
+	if same {
+		return revision, known, nil
+	}
+	all, err := b.store.Rights(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	return all.Revision, principals(tokens, &all), nil
 }
 
 // valid reports whether a token counts now, by the clock of the store. The caller holds the mutex.

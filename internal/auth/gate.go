@@ -23,6 +23,8 @@ import (
 type Store interface {
 	TokenList(ctx context.Context) ([]store.Token, error)
 	Clock(ctx context.Context) (dag.Micros, error)
+	RightsRevision(ctx context.Context) (int64, error)
+	Rights(ctx context.Context) (store.Rights, error)
 }
 
 // Route is what is known of a request by its path, before anything of its body is read.
@@ -116,9 +118,9 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	}
 	switch {
 	case held && passed != nil && passed.Token.Kind == t.Kind: // the node that passes it on ends it with its token
-		a.r = r.WithContext(context.WithValue(r.Context(), holderKey{}, t))
+		a.r = r.WithContext(g.hold(r.Context(), &t))
 	case held:
-		ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), holderKey{}, t))
+		ctx, cancel := context.WithCancelCause(g.hold(r.Context(), &t))
 		defer cancel(nil)
 		stop := g.watch(ctx, cancel, r.Header.Get("Authorization"))
 		defer stop()
@@ -171,7 +173,7 @@ func (g *Gate) admit(a *answer, route Route, passed *Principal) (t store.Token, 
 	switch {
 	case route.Verb == access.Public:
 		return t, false, true
-	case passed != nil && passed.Token.Kind != "" && allows(&passed.Token, route.Verb):
+	case passed != nil && passed.Token.Kind != "" && g.vouched(a.r.Context(), &passed.Token, route.Verb):
 		return passed.Token, true, true
 	}
 	shown := a.r.Header.Get("Authorization")
@@ -186,12 +188,11 @@ func (g *Gate) admit(a *answer, route Route, passed *Principal) (t store.Token, 
 	} else {
 		t, err = g.check(a.r.Context(), shown, func() bool { return g.refusals.over(from) })
 	}
-	if err == nil && allows(&t, route.Verb) {
+	if err == nil && g.allows(&t, route.Verb) {
 		return t, true, true
 	}
 	if err == nil {
-		err = fmt.Errorf("%w: the token %s is of the kind %s; this route needs the verb %v, which tokens of the kind %s have",
-			errKind, t.Name, t.Kind, route.Verb, kindFor(route.Verb))
+		err = fmt.Errorf("%w: %s", errKind, lacks(&t, route.Verb))
 	}
 	g.turnAway(a, from, err)
 	return t, false, false
@@ -230,15 +231,41 @@ var (
 // textOf is an error without the kind that it begins with.
 func textOf(err, kind error) string { return strings.TrimPrefix(err.Error(), kind.Error()+": ") }
 
+// lacks says why a token does not have a verb anywhere.
+func lacks(t *store.Token, v access.Verb) string {
+	if t.Kind != store.TokenAPI || v == access.WorkerCall || v == access.NodeCall {
+		return fmt.Sprintf("the token %s is of the kind %s; this route needs the verb %v, which tokens of the kind %s have",
+			t.Name, t.Kind, v, kindFor(v))
+	}
+	return fmt.Sprintf("the token %s has the verb %v in no namespace; the roles that have it: %s", t.Name, v, strings.Join(access.Holders(v), ", "))
+}
+
+// vouched reports whether the caller for whom another node passes a call on has a verb. The rights of an API
+// token are those that this node knows of it, so a proof gives no more than the token itself does here.
+func (g *Gate) vouched(ctx context.Context, t *store.Token, v access.Verb) bool {
+	if t.Kind == store.TokenAPI {
+		found, ok, err := g.book.find(ctx, []byte(keyOf(t.ID)))
+		if err != nil || !ok || found.Kind != t.Kind || found.Name != t.Name {
+			return false
+		}
+	}
+	return g.allows(t, v)
+}
+
 // watch checks the token of a call again for as long as the call lasts, and ends the call when the token has
-// been revoked or has expired.
+// been revoked, has expired or has lost a right.
 func (g *Gate) watch(ctx context.Context, cancel context.CancelCauseFunc, shown string) (stop func()) {
 	var timer atomic.Pointer[time.Timer]
+	had := access.Can(Rights(ctx))
 	look := func() {
 		if ctx.Err() != nil {
 			return
 		}
-		if _, err := g.check(ctx, shown, nil); errors.Is(err, errRefused) {
+		t, err := g.check(ctx, shown, nil)
+		if err == nil && access.Lost(had, access.Can(g.book.rightsOf(&t))) {
+			err = fmt.Errorf("%w: it has lost a right since the call began; call again", errRefused)
+		}
+		if errors.Is(err, errRefused) {
 			cancel(err)
 			return
 		}

@@ -13,19 +13,20 @@ import (
 // so the routes {id}:stop, {id}:kill… share one pattern and are told apart here.
 type adapter struct {
 	*http.ServeMux
-	verbs map[string]map[string]func(http.ResponseWriter, *http.Request) // pattern → verb
+	server *Server
+	verbs  map[string]map[string]func(http.ResponseWriter, *http.Request) // pattern → verb
 	// bodies is how large the body of a request may be, by pattern; a pattern that is not there takes none.
 	bodies map[string]int64
 }
 
-func newAdapter(mux *http.ServeMux) *adapter {
-	return &adapter{ServeMux: mux, verbs: map[string]map[string]func(http.ResponseWriter, *http.Request){},
+func newAdapter(s *Server) *adapter {
+	return &adapter{ServeMux: s.mux, server: s, verbs: map[string]map[string]func(http.ResponseWriter, *http.Request){},
 		bodies: map[string]int64{}}
 }
 
 // Handle is called by huma, before the first request.
 func (a *adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
-	serve := func(w http.ResponseWriter, r *http.Request) { handler(humago.NewContext(op, r, w)) }
+	serve := decided(a.server, op.Method, op.Path, func(w http.ResponseWriter, r *http.Request) { handler(humago.NewContext(op, r, w)) })
 	m := regexp.MustCompile(`^(.*)\{([a-z]+)\}:([a-z-]+)$`).FindStringSubmatch(op.Path)
 	if m == nil {
 		a.HandleFunc(op.Method+" "+op.Path, serve)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
@@ -35,6 +36,9 @@ type startBackfillIn struct {
 
 func (s *Server) startBackfill(ctx context.Context, in *startBackfillIn) (*backfillOut, error) {
 	req := &in.Body
+	if err := mayName(ctx, access.BackfillWrite, req.Workflow); err != nil {
+		return nil, err
+	}
 	w, err := s.findWorkflow(ctx, req.Workflow)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
 )
@@ -141,7 +142,9 @@ func (b *batch) passOn(ctx context.Context, away []int) {
 func (b *batch) workflow(ctx context.Context, name string) (*store.Workflow, error) {
 	f, known := b.names[name]
 	if !known {
-		f.workflow, _, f.err = b.s.startable(ctx, name)
+		if f.err = mayName(ctx, access.RunStart, name); f.err == nil {
+			f.workflow, _, f.err = b.s.startable(ctx, name)
+		}
 		b.names[name] = f
 	}
 	return &f.workflow, f.err

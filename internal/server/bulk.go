@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 )
 
@@ -122,7 +123,7 @@ func (s *Server) choose(ctx context.Context, c *api.BulkRequest) (items []api.Bu
 				continue
 			}
 			seen[id] = true
-			if run, err := s.readRun(ctx, id, false); err == nil {
+			if run, err := seenRun(ctx, s, id); err == nil {
 				item.Run = &run
 			} else if c.DryRun {
 				item.Outcome, item.Problem = "refused", &failed(err).Problem
@@ -133,6 +134,14 @@ func (s *Server) choose(ctx context.Context, c *api.BulkRequest) (items []api.Bu
 	}
 	if !narrow {
 		return nil, nil, invalid("which runs? Give runs, or workflow, user or since, or all: true")
+	}
+	if !wide(ctx, access.RunRead) {
+		if c.Workflow == "" {
+			return nil, nil, fail(http.StatusForbidden, api.ProblemForbidden, "this call needs the verb %s in all namespaces; give runs, or a workflow", access.RunRead)
+		}
+		if err := mayName(ctx, access.RunRead, c.Workflow); err != nil {
+			return nil, nil, err
+		}
 	}
 	limit := c.Limit
 	if limit == 0 {

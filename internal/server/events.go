@@ -16,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 )
@@ -82,12 +83,20 @@ func (s *Server) topics(ctx context.Context, in *watchIn) (*topics, error) {
 		if err != nil {
 			return nil, err
 		}
+		if !wide(ctx, access.Events) {
+			if err := mayRun(ctx, s, access.Events, r); err != nil {
+				return nil, err
+			}
+		}
 		if _, err := s.runName(ctx, id); err != nil {
 			return nil, err
 		}
 		t.runs[id] = true
 	}
 	for _, name := range workflows {
+		if err := mayName(ctx, access.Events, name); err != nil {
+			return nil, err
+		}
 		w, err := s.findWorkflow(ctx, name)
 		if err != nil {
 			return nil, err
@@ -120,6 +129,9 @@ type streamOut struct{ Body func(huma.Context) }
 
 func (s *Server) watchEvents(ctx context.Context, in *watchIn) (*streamOut, error) {
 	t, err := s.topics(ctx, in)
+	if err == nil {
+		err = mayWatch(ctx, t)
+	}
 	if err != nil {
 		return nil, err
 	}

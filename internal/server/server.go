@@ -189,7 +189,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.metrics = newMetrics(&cfg)
-	s.adapter = newAdapter(s.mux)
+	s.adapter = newAdapter(s)
 	s.api = huma.NewAPI(s.humaConfig(), s.adapter)
 	s.routes()
 	if err := s.plain(); err != nil {

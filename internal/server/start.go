@@ -11,6 +11,7 @@ import (
 	"time"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
@@ -35,6 +36,9 @@ func (s *Server) startRun(ctx context.Context, in *startRunIn) (*runOut, error) 
 		req.IdempotencyKey = in.Key
 	case in.Key != "" && in.Key != req.IdempotencyKey:
 		return nil, invalid("the header Idempotency-Key and the field idempotency_key differ")
+	}
+	if err := mayName(ctx, access.RunStart, req.Workflow); err != nil {
+		return nil, err
 	}
 	a, err := s.submit(ctx, req, nil)
 	if err != nil {

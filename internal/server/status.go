@@ -109,6 +109,7 @@ func (s *Server) plain() error {
 // outside registers a route outside of the versioned interface.
 func outside(s *Server, path string, h http.HandlerFunc) {
 	s.access.Take(http.MethodGet, path)
+	h = decided(s, http.MethodGet, path, h)
 	if path == "/" {
 		path = "/{$}"
 	}

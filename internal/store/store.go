@@ -330,6 +330,7 @@ type Store interface {
 	Keys
 	Schedules
 	Tokens
+	Access
 	Classes
 	Claims
 	Sweeps

@@ -33,7 +33,7 @@ type Token struct {
 	Maker int64
 }
 
-// WholeToken returns a token with all rights of its kind. The rights of an API token are those of FirstService.
+// WholeToken returns a token with all rights of its kind. Those of an API token are those of FirstService.
 func WholeToken(kind, name string, hash []byte) Token {
 	return Token{Kind: kind, Name: name, Hash: hash, Principal: FirstService, Verbs: All, Namespaces: All}
 }

@@ -1,0 +1,233 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+)
+
+// decided puts the decision of access in front of a route. A caller that has the verb everywhere passes at
+// once.
+func decided(s *Server, method, path string, serve http.HandlerFunc) http.HandlerFunc {
+	row := access.RowOf(method, path)
+	return func(w http.ResponseWriter, r *http.Request) {
+		p, now := auth.Rights(r.Context())
+		if row.Verb < access.Public && !access.Decide(p, row.Verb, access.Everywhere, now) {
+			if err := decide(s, r, &row); err != nil {
+				failed(err).write(w, r)
+				return
+			}
+		}
+		serve(w, r)
+	}
+}
+
+// decide returns a refusal unless the caller, who does not have the verb everywhere, may call a route for the
+// object of the request. Objects of a kind that is not named here belong to the cluster.
+func decide(s *Server, r *http.Request, row *access.Row) error {
+	ctx := r.Context()
+	switch row.Of {
+	case access.OfWorkflow, access.OfSchedule:
+		ns, name := r.PathValue("ns"), r.PathValue("name")
+		if row.Of == access.OfSchedule {
+			name = r.PathValue("workflow")
+		}
+		return mayOf(ctx, row.Verb, ns, func() error { return notFound("there is no workflow %s", fullName(ns, name)) })
+	case access.OfRun:
+		return mayRun(ctx, s, row.Verb, r.PathValue("id"))
+	case access.OfBackfill:
+		return mayBackfill(ctx, s, row.Verb, r.PathValue("id"))
+	case access.OfList:
+		if row.Verb == access.Events && access.Anywhere(caller(ctx, row.Verb)) {
+			return nil // watchEvents decides about what it watches
+		}
+		return narrow(r, row)
+	case access.OfMany: // choose decides about what the body selects, and each run has its own call
+		if access.Anywhere(caller(ctx, row.Verb)) {
+			return nil
+		}
+	case access.OfBody:
+		if bodyDecides[row.Path] && access.Anywhere(caller(ctx, row.Verb)) {
+			return nil
+		}
+	case access.OfShared:
+		if row.Method == http.MethodGet && access.Anywhere(caller(ctx, row.Verb)) {
+			return nil
+		}
+	}
+	return may(ctx, row.Verb, access.Everywhere)
+}
+
+// bodyDecides are the routes whose handlers decide about the workflow that the body names.
+var bodyDecides = map[string]bool{api.Prefix + "/runs": true, api.Prefix + "/runs:batch": true, api.Prefix + "/backfills": true}
+
+// caller returns what access.Anywhere takes.
+func caller(ctx context.Context, v access.Verb) (*access.Principal, access.Verb, dag.Micros) {
+	p, now := auth.Rights(ctx)
+	return p, v, now
+}
+
+// seenBy is the verb without which the caller may not know that a workflow, or a run of it, is there.
+const seenBy = access.WorkflowRead
+
+// may refuses a call, unless its caller has a verb in a namespace.
+func may(ctx context.Context, v access.Verb, namespace string) error {
+	return mayOf(ctx, v, namespace, nil)
+}
+
+// mayOf is may, for an object that the caller may learn of only in a namespace that it sees; missing is the
+// answer for an object that is not there.
+func mayOf(ctx context.Context, v access.Verb, namespace string, missing func() error) error {
+	p, now := auth.Rights(ctx)
+	need := access.Need{Verb: v, Namespace: namespace}
+	if missing != nil {
+		need.See = seenBy
+	}
+	err := access.Check(p, need, now)
+	var refusal *access.Refusal
+	if errors.As(err, &refusal) && refusal.Hidden {
+		return missing()
+	}
+	if err != nil {
+		return fail(http.StatusForbidden, api.ProblemForbidden, "%s", err.Error())
+	}
+	return nil
+}
+
+// mayRun refuses a call about a run, unless the caller has a verb in the namespace of its workflow.
+func mayRun(ctx context.Context, s *Server, v access.Verb, text string) error {
+	id, err := (&RunPath{ID: text}).run()
+	if err != nil {
+		return err
+	}
+	missing := func() error { return fmt.Errorf("run %s: %w", id, engine.ErrNotFound) }
+	n, err := s.runName(ctx, id)
+	if errors.Is(err, engine.ErrNotFound) {
+		return missing() // in the words of a run that the caller may not see
+	}
+	if err != nil {
+		return err
+	}
+	ns, _ := cutName(n.workflow)
+	return mayOf(ctx, v, ns, missing)
+}
+
+// mayBackfill is mayRun for a backfill.
+func mayBackfill(ctx context.Context, s *Server, v access.Verb, text string) error {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return notFound("there is no backfill %q", text)
+	}
+	missing := func() error { return notFound("there is no backfill %d", id) }
+	b, err := s.engine.Backfill(ctx, id)
+	if errors.Is(err, engine.ErrNotFound) {
+		return missing()
+	}
+	if err != nil {
+		return err
+	}
+	w, err := s.engine.WorkflowByID(ctx, b.Workflow)
+	if err != nil {
+		return err
+	}
+	return mayOf(ctx, v, w.Namespace, missing)
+}
+
+// namespaceParam is the parameter by which a list selects a namespace. A list that is not here selects by
+// workflow only.
+var namespaceParam = map[string]string{
+	api.Prefix + "/runs": "ns", api.Prefix + "/users/{id}/runs": "ns", api.Prefix + "/workflows": "namespace",
+	api.Prefix + "/schedules": "namespace", api.Prefix + "/schedules/next": "namespace",
+}
+
+// workflowParam are the lists that a workflow selects from.
+var workflowParam = map[string]bool{
+	api.Prefix + "/runs": true, api.Prefix + "/users/{id}/runs": true, api.Prefix + "/schedules": true,
+	api.Prefix + "/schedules/next": true, api.Prefix + "/fires": true, api.Prefix + "/backfills": true,
+}
+
+// narrow lets a list pass that shows one namespace in which the caller has the verb. If the request names
+// none, and the caller has the verb in exactly one namespace, the list is narrowed to that one.
+func narrow(r *http.Request, row *access.Row) error {
+	p, now := auth.Rights(r.Context())
+	seen, q := access.Visible(p, row.Verb, now), r.URL.Query()
+	param := namespaceParam[row.Path]
+	for name, all := range q {
+		if len(all) > 1 && (name == param || name == "workflow") {
+			return invalid("%s: give it once", name)
+		}
+	}
+	one := ""
+	switch {
+	case workflowParam[row.Path] && q.Get("workflow") != "":
+		one, _ = cutName(q.Get("workflow"))
+	case param != "" && q.Get(param) != "":
+		one = q.Get(param)
+	case param != "" && len(seen.Names()) == 1:
+		narrowed := *r.URL
+		q.Set(param, seen.Names()[0])
+		narrowed.RawQuery = q.Encode()
+		r.URL = &narrowed
+		return nil
+	}
+	if one != "" && seen.Has(one) {
+		return nil
+	}
+	return refused(row.Verb, one, seen, cmp.Or(param, "workflow"))
+}
+
+// refused is the answer to a list that would show more than the caller may see.
+func refused(v access.Verb, asked string, seen access.Namespaces, param string) error {
+	where := "all namespaces"
+	if asked != "" {
+		where = "the namespace " + asked
+	}
+	return fail(http.StatusForbidden, api.ProblemForbidden, "this call needs the verb %s in %s; you have it in %s: name one of these by %s",
+		v, where, strings.Join(seen.Names(), ", "), param)
+}
+
+// wide reports whether the caller has a verb in all namespaces.
+func wide(ctx context.Context, v access.Verb) bool {
+	p, now := auth.Rights(ctx)
+	return access.Decide(p, v, access.Everywhere, now)
+}
+
+// mayWatch refuses a stream without names, unless the caller may see all namespaces: the other nodes send the
+// changes of every namespace for it. topics decides about each name.
+func mayWatch(ctx context.Context, t *topics) error {
+	if !t.all() || wide(ctx, access.Events) {
+		return nil
+	}
+	p, now := auth.Rights(ctx)
+	return refused(access.Events, "", access.Visible(p, access.Events, now), "run or workflow")
+}
+
+// seenRun reads a run that the caller may see.
+func seenRun(ctx context.Context, s *Server, id dag.RunID) (api.Run, error) {
+	if !wide(ctx, access.RunRead) {
+		if err := mayRun(ctx, s, access.RunRead, id.String()); err != nil {
+			return api.Run{}, err
+		}
+	}
+	return s.readRun(ctx, id, false)
+}
+
+// mayName refuses a call about a workflow that a body or a query names, unless the caller has the verb in its
+// namespace.
+func mayName(ctx context.Context, v access.Verb, workflow string) error {
+	if wide(ctx, v) {
+		return nil
+	}
+	ns, name := cutName(workflow)
+	return mayOf(ctx, v, ns, func() error { return notFound("there is no workflow %s", fullName(ns, name)) })
+}
