@@ -11,7 +11,7 @@ RACED   := ./internal/store ./internal/store/memory ./internal/engine/... ./inte
 SQLITE  := TestConformance(Ahead)?$$/(concurrent|life|unknown)|TestReadOnlyBesideTheWriter|TestLogStartsOver|RefusedAhead|IsAhead|WaitsForTheDisk|DisksThatFail|IsStaged
 # The engine's longest tests on SQLite run without it too, by the part that is not raced.
 ENGINE  := ^Test(CrashAtEveryCommit|ClaimsCrash|Random)$$/^sqlite$$
-# These of the raced packages are about amounts, not about what is concurrent: the detector makes them ten times as slow.
+# These tests of raced packages are about amounts, and the detector makes them ten times as slow.
 HEAVY   := ^(TestYear|TestBenchHTTP|TestAnswersAreBounded|TestHistoryInPages|TestFiresInLargePages)$$
 PLAIN   := ./internal/engine/... $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 14m
