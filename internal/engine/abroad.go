@@ -71,8 +71,9 @@ func (e *Engine) Disown(ids []AttemptID) error {
 	return e.writer.inbox.put(item{op: func(w *writer) answer {
 		for _, id := range ids {
 			k := dag.KeyOf(id.Run, id.Task, id.Token)
-			// What was reported and is not written yet is booked, or carried, or before this in the list.
-			if e.home.has(k) || w.onItsWay(k) || e.cfg.Executor.Running(id.Run, id.Task, id.Token) {
+			// What runs is booked. What was reported and is not written yet is booked, or carried, or before this in
+			// the list. The executor is not asked: it remembers reports that the database has lost since.
+			if e.home.has(k) || w.onItsWay(k) {
 				continue
 			}
 			w.carry(k)

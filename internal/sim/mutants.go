@@ -37,6 +37,7 @@ type Mutant struct {
 	again     bool                // what runs is started again
 	eraless   bool                // no node raises the era
 	noSweep   bool                // nobody sweeps
+	recalls   bool                // a report that was taken counts as on its way
 }
 
 // view is the store as one life sees it.
@@ -398,5 +399,6 @@ var Mutants = []*Mutant{
 	{Name: "circles-not-looked-for", Like: "runs wait for each other, each with what the next one needs", noSweep: true},
 	{Name: "never-due", Like: "a trigger is stuck for ever (Quartz #145)", noneDue: true},
 	{Name: "no-era", Like: "a failover that lost commits gives tokens again", eraless: true},
+	{Name: "lost-end-remembered", Like: "a node remembers a report that the database has lost, and waits for its effect", recalls: true},
 	{Name: "limit-not-looked-at", Like: "more runs of a workflow are active than may be (Airflow #45388)", boundless: true},
 }

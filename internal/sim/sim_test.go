@@ -20,7 +20,7 @@ import (
 var (
 	seedFlag   = flag.Uint64("seed", 0, "the seed that TestSeed replays, and the first of TestSoak")
 	aheadFlag  = flag.Bool("ahead", false, "whether TestSeed and TestSoak have small transactions be made ahead, too")
-	backFlag   = flag.Bool("back", false, "whether TestSeed has the store go back to an earlier state")
+	backFlag   = flag.Bool("back", false, "whether TestSeed and TestSoak have the store go back to an earlier state")
 	seedsFlag  = flag.Uint64("seeds", 20_000, "how many seeds TestSoak plays")
 	mutantFlag = flag.String("mutant", "", "the bug that TestSeed and TestSoak play with")
 )
@@ -118,18 +118,18 @@ func (a *tally) tellEach(ctx context.Context, t *testing.T, n uint64) {
 }
 
 // soak plays seeds on all cores.
-func soak(first, n uint64, m *Mutant, ahead bool) *tally {
+func soak(first, n uint64, m *Mutant, stage Stage) *tally {
 	all := newTally()
-	all.soak(first, n, m, ahead)
+	all.soak(first, n, m, stage)
 	return all
 }
 
-func (a *tally) soak(first, n uint64, m *Mutant, ahead bool) {
+func (a *tally) soak(first, n uint64, m *Mutant, like Stage) {
 	var next atomic.Uint64
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			stage := &Stage{Ahead: ahead}
+			stage := &Stage{Ahead: like.Ahead, Back: like.Back}
 			defer stage.Close()
 			for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
 				a.add(Run(stage, first+i, m, nil))
@@ -152,7 +152,7 @@ func cpu() time.Duration {
 
 // TestAhead: transactions that are made while the one before is under way, which may fail.
 func TestAhead(t *testing.T) {
-	all := soak(0, 250, nil, true)
+	all := soak(0, 250, nil, Stage{Ahead: true})
 	for _, seed := range all.bad {
 		t.Errorf("seed %d: %.400s\n\tgo test ./internal/sim -run TestSeed$ -seed %d -ahead -v", seed, all.what[seed], seed)
 	}
@@ -172,7 +172,7 @@ func TestSoak(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var telling sync.WaitGroup
 	telling.Go(func() { all.tellEach(ctx, t, n) })
-	all.soak(*seedFlag, n, mutantNamed(t, *mutantFlag), *aheadFlag)
+	all.soak(*seedFlag, n, mutantNamed(t, *mutantFlag), Stage{Ahead: *aheadFlag, Back: *backFlag})
 	stop()
 	telling.Wait()
 	for _, seed := range all.bad[:min(len(all.bad), badMax)] {

@@ -142,9 +142,11 @@ func (wk *worker) Cancel(cs []dag.Cancel) {
 	}
 }
 
-// Running reports whether it has the attempt.
+// Running reports whether the worker has the attempt, or has reported its end. The executor of a node also
+// remembers ends: the report may not be in the store yet.
 func (wk *worker) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool {
-	return wk.live[attemptKey{run, task, token}] != nil && !wk.life.w.mutant.again
+	k := attemptKey{run, task, token}
+	return (wk.live[k] != nil || wk.done[k]) && !wk.life.w.mutant.again
 }
 
 // orphan leaves attempts running whose process is gone. Some find a way to tell their end all the
@@ -187,7 +189,9 @@ type peers struct {
 }
 
 // Pending reports whether a report of an attempt is on its way.
-func (p *peers) Pending(id engine.AttemptID) bool { return p.pending[id] > 0 }
+func (p *peers) Pending(id engine.AttemptID) bool {
+	return p.pending[id] > 0 || p.l.w.mutant.recalls && p.l.work.done[attemptKey{id.Run, id.Task, id.Token}]
+}
 
 // Alive reports whether a handler is listed.
 func (p *peers) Alive(h dag.HandlerID) bool {
