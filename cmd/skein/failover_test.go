@@ -16,7 +16,8 @@ import (
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
-// failover is a cluster over a primary and a standby. Its nodes know both and follow whichever takes writes.
+// failover is a cluster over a primary and a standby, with certificates and tokens. Its nodes know both servers and
+// follow the one that takes writes.
 type failover struct {
 	*flight
 	standby *pgtest.Server
@@ -24,7 +25,7 @@ type failover struct {
 
 func newFailover(t *testing.T, nodes int, env ...string) *failover {
 	t.Helper()
-	f := &failover{flight: newPlainFlight(t, 0, env...)}
+	f := &failover{flight: newFlight(t, 0, env...)}
 	standby, err := f.pg.Standby()
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func TestPointInTime(t *testing.T) {
 	for name, stopped := range map[string]bool{"stopped": true, "running": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := &failover{flight: newPlainFlight(t, 1)}
+			f := &failover{flight: newFlight(t, 1)}
 			m, dir := f.members[0], t.TempDir()
 			if err := f.pg.BackUp(); err != nil {
 				t.Fatal(err)
