@@ -107,6 +107,24 @@ func TestMeterFires(t *testing.T) {
 	})
 }
 
+// TestMeterLateFires counts instants of the time in which no node ran, and one whose run did not begin in time:
+// that one was counted as fired before.
+func TestMeterLateFires(t *testing.T) {
+	bubble(t, func(t *testing.T, x *timed) {
+		x.set("w", "", "name: t, every: 2m, overlap: allow, catchup: all, delay_tolerance: 4m")
+		until(2*time.Minute + time.Second)
+		x.restart(t, 7*time.Minute+29*time.Second)
+		pass(time.Second)
+		x.counted(metrictest.Values{`fires_total{outcome="fired"}`: 0, `fires_total{outcome="late"}`: 2, `fires_total{outcome="missed"}`: 1})
+	})
+	bubble(t, func(t *testing.T, x *timed) {
+		x.slow.Store(int64(30 * time.Second))
+		x.set("w", "max_concurrent_runs: 1\n", "name: t, every: 10s, overlap: allow, delay_tolerance: 15s")
+		until(36 * time.Second)
+		x.counted(metrictest.Values{`fires_total{outcome="fired"}`: 3, `fires_total{outcome="late"}`: 0, `fires_total{outcome="missed"}`: 1})
+	})
+}
+
 // TestMeterLost checks that a transaction counts once, however often it is tried.
 func TestMeterLost(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
