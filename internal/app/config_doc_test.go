@@ -66,6 +66,8 @@ var descriptions = map[string]described{
 	"egress":                   {def: "`any` on loopback, else `public`", meaning: "addresses that http tasks may call: `any`, `public`, networks, or several with commas; of a worker: what its home node says"},
 	"egress_proxy":             {meaning: "proxy of http tasks: a URL, or `environment` for `HTTP_PROXY` and `HTTPS_PROXY`"},
 	"health_listen":            {meaning: "address at which a worker answers `/livez`, `/readyz` and `/metrics`: `:9090` listens on loopback only, `0.0.0.0:9090` on all addresses"},
+	"retention_calls_age":      {meaning: "time for which a signed call of a webhook is remembered, so that it fires once", reread: true},
+	"retention_calls":          {meaning: "number of remembered calls of webhooks, in all", reread: true},
 	"retention_keys_age":       {meaning: "time for which an idempotency key protects its run, and answers to other requests", reread: true},
 	"retention_keys":           {meaning: "newest runs of a workflow that keys protect, and answers over all workflows", reread: true},
 	"retention_fires_age":      {meaning: "age of ledger lines of runs that were started in time", reread: true},

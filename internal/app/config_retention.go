@@ -10,6 +10,8 @@ import (
 type Bounds struct {
 	KeysAge       time.Duration // idempotency keys: of runs, and answers to requests
 	Keys          int           // finished runs of a workflow that a key protects; answers in all
+	CallsAge      time.Duration // signed calls of webhooks
+	Calls         int           // in all
 	FiresAge      time.Duration // lines of the ledger that say that a run was started in time
 	ExceptionsAge time.Duration // all other lines
 	Fires         int           // lines of a workflow
@@ -39,6 +41,8 @@ func boundSettings() []setting {
 	return []setting{
 		age("retention_keys_age", "7d", func(c *Config) *time.Duration { return &c.Bounds.KeysAge }),
 		number("retention_keys", "100000", func(c *Config) *int { return &c.Bounds.Keys }),
+		age("retention_calls_age", "30d", func(c *Config) *time.Duration { return &c.Bounds.CallsAge }),
+		number("retention_calls", "1000000", func(c *Config) *int { return &c.Bounds.Calls }),
 		age("retention_fires_age", "90d", func(c *Config) *time.Duration { return &c.Bounds.FiresAge }),
 		age("retention_exceptions_age", "730d", func(c *Config) *time.Duration { return &c.Bounds.ExceptionsAge }),
 		number("retention_fires", "100000", func(c *Config) *int { return &c.Bounds.Fires }),

@@ -265,7 +265,8 @@ func (f *forgetting) records(ctx context.Context, now dag.Micros) error {
 		return nil
 	}
 	b := &f.n.keeping().Bounds
-	x := store.RecordExpiry{Shard: recordsShard, Requests: before(now, b.KeysAge), RequestsKeep: b.Keys, Records: before(now, b.RecordsAge),
+	x := store.RecordExpiry{Shard: recordsShard, Requests: before(now, b.KeysAge), RequestsKeep: b.Keys,
+		Calls: before(now, b.CallsAge), CallsKeep: b.Calls, Records: before(now, b.RecordsAge),
 		RecordsMin: before(now, f.n.keeping().RetentionAge), RecordsKeep: b.Records, Limit: pastRows}
 	n, _, err := f.steps(ctx, func() (n int, more bool, err error) {
 		n, err = f.rows.ExpireRecords(ctx, f.owner(), x)

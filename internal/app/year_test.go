@@ -129,7 +129,7 @@ type engineOfYear interface {
 func liveYear(t *testing.T, db engineOfYear, query func(sql string, see func(string, int64)) error, tables string) {
 	c := testConfig(t, nil)
 	c.RetentionRuns, c.RetentionAge = 4, 90*24*time.Hour
-	c.Bounds = Bounds{KeysAge: 20 * 24 * time.Hour, Keys: 50, FiresAge: 30 * 24 * time.Hour, ExceptionsAge: 60 * 24 * time.Hour, Fires: 1000,
+	c.Bounds = Bounds{KeysAge: 20 * 24 * time.Hour, Keys: 50, CallsAge: 30 * 24 * time.Hour, Calls: 50, FiresAge: 30 * 24 * time.Hour, ExceptionsAge: 60 * 24 * time.Hour, Fires: 1000,
 		DaysAge: 90 * 24 * time.Hour, BackfillsAge: 60 * 24 * time.Hour, Backfills: 3, Versions: 2, RecordsAge: 40 * 24 * time.Hour, Records: 10}
 	st := &yearStore{Store: db, Retention: db, now: dag.Micro(time.Now())}
 	y := &year{T: t, st: st, tokens: db, data: c.Data}

@@ -348,7 +348,7 @@ func (e *Engine) Occur(ctx context.Context, k store.TriggerKey, o Occurrence) (O
 	if err := checkTexts("event id", o.Key, "actor", o.Actor, "reason", o.Reason); err != nil {
 		return Occurred{}, err
 	}
-	if o.Key == "" {
+	if o.Key == "" && o.Filtered == "" {
 		return Occurred{}, fmt.Errorf("%w: an event without an id", ErrInvalid)
 	}
 	a, err := e.operated(ctx, nil, func(w *writer) answer { return w.occur(k, &o) })
@@ -364,7 +364,7 @@ func (w *writer) occur(k store.TriggerKey, o *Occurrence) answer {
 		return answer{err: fmt.Errorf("trigger %s: %w", k.Name, ErrNotFound)}
 	case w.held(t.Shard) == nil:
 		return answer{err: w.here(t.Shard)}
-	case t.State != store.TriggerActive && o.Actor == "":
+	case t.State != store.TriggerActive && o.Actor == "" && o.Filtered == "":
 		return answer{err: fmt.Errorf("%w: trigger %s is %s", ErrConflict, k.Name, t.State)}
 	}
 	pol, err := w.e.cfg.Planner.Policy(t)
@@ -373,17 +373,24 @@ func (w *writer) occur(k store.TriggerKey, o *Occurrence) answer {
 	}
 	f := firing{w: w, t: t, pol: &pol, actor: o.Actor}
 	known, err := w.seen(k, o)
-	if err != nil {
+	switch {
+	case errors.Is(err, errFiltered):
+		return answer{occurred: Occurred{Outcome: OutcomeFiltered, Reason: err.Error()}}
+	case err != nil:
 		return answer{err: err}
+	case o.Filtered != "":
+		if !known {
+			remember(w, o, filteredBy(k))
+		}
+		return answer{occurred: Occurred{Outcome: OutcomeFiltered, Reason: o.Filtered}}
 	}
 	done, err := f.start(&Start{Instant: w.dueNow(), Key: o.Key, Reason: o.Reason, Event: o.Event})
 	if err != nil {
 		w.broken(err)
 		return answer{err: err}
 	}
-	if o.Seen.Key != "" && !known {
-		w.tx.rows++
-		w.tx.batch.Requests = append(w.tx.batch.Requests, store.Request{Scope: o.Seen.Scope, Key: o.Seen.Key, Answer: firedBy(k), Created: w.tx.now.Wall})
+	if !known {
+		remember(w, o, firedBy(k))
 	}
 	if !done.Existing && !done.Run.IsZero() {
 		next := *t
@@ -396,8 +403,22 @@ func (w *writer) occur(k store.TriggerKey, o *Occurrence) answer {
 // firedBy names the trigger that an occurrence has fired.
 func firedBy(k store.TriggerKey) []byte { return fmt.Appendf(nil, "%d/%s", k.Workflow, k.Name) }
 
-// seen reports whether an occurrence has fired this trigger before. It returns ErrReplayed if it has fired
-// another trigger, or if this one has forgotten it.
+// filteredBy names the trigger that did not take an occurrence.
+func filteredBy(k store.TriggerKey) []byte { return append([]byte("filtered "), firedBy(k)...) }
+
+// errFiltered is of an occurrence that came before, and that this trigger did not take then.
+var errFiltered = errors.New("it came before, and the trigger did not take it then")
+
+// remember keeps what became of an occurrence, so that it means nothing when it comes again.
+func remember(w *writer, o *Occurrence, became []byte) {
+	if o.Seen.Key != "" {
+		w.tx.rows++
+		w.tx.batch.Requests = append(w.tx.batch.Requests, store.Request{Scope: o.Seen.Scope, Key: o.Seen.Key, Answer: became, Created: w.tx.now.Wall})
+	}
+}
+
+// seen reports whether an occurrence has fired this trigger before. It returns errFiltered if this trigger did
+// not take it, and ErrReplayed if it came to another trigger, or if this one has forgotten it.
 func (w *writer) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
 	if o.Seen.Key == "" {
 		return false, nil
@@ -408,8 +429,12 @@ func (w *writer) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
 		return false, nil
 	case err != nil:
 		return false, fromStore("look for the call", err)
+	case bytes.Equal(was.Answer, filteredBy(k)):
+		return false, errFiltered
 	case !bytes.Equal(was.Answer, firedBy(k)):
-		return false, fmt.Errorf("%w: another trigger has fired for it, or this one of an earlier workflow", ErrReplayed)
+		return false, fmt.Errorf("%w: to another trigger, or to this one of an earlier workflow", ErrReplayed)
+	case o.Filtered != "":
+		return true, nil
 	}
 	line, err := w.firedBefore(k, o.Key)
 	if err == nil && line == nil {

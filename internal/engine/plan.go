@@ -80,7 +80,13 @@ type Occurrence struct {
 	Actor  string // the person, if it was one: then a paused trigger fires, too
 	// Seen names the event across triggers: an event with a known Key fires one trigger only. Key may be empty.
 	Seen struct{ Scope, Key string }
+	// Filtered is the reason for which the trigger does not take the event. It starts nothing, now or later: only Seen
+	// is kept.
+	Filtered string
 }
+
+// OutcomeFiltered is of an event that the trigger does not take. The ledger has no line of it.
+const OutcomeFiltered = "filtered"
 
 // Occurred is what became of an occurrence.
 type Occurred struct {

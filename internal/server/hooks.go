@@ -23,12 +23,12 @@ const hooksPath = api.Prefix + "/hooks/"
 // What becomes of a call to a webhook: outcomes in the metric, and codes in the log.
 const (
 	hookTaken    = "taken"
-	hookFiltered = "filtered" // the trigger does not want it: nothing is kept of it
+	hookFiltered = "filtered" // the trigger does not want it
 	hookUnknown  = "unknown"  // there is no such webhook
 	hookNoSecret = "no_secret"
 	hookUnsigned = "unsigned"
 	hookStale    = "stale"
-	hookReplayed = "replayed" // it has fired another trigger
+	hookReplayed = "replayed" // it came to another trigger before
 	hookFailed   = "failed"
 )
 
@@ -91,7 +91,7 @@ func (s *Server) fireHook(ctx context.Context, in *callIn) (out *occurrenceOut, 
 	case errors.Is(err, trigger.ErrSignature):
 		return nil, "", hookUnsigned, refusedCall(err)
 	case errors.Is(err, trigger.ErrFiltered):
-		return occurred(&w, &t, "", engine.Occurred{Outcome: hookFiltered, Reason: err.Error()}), o.Form, hookFiltered, nil
+		o.Filtered = err.Error()
 	case err != nil:
 		return nil, o.Form, hookFailed, err
 	}
@@ -104,6 +104,8 @@ func (s *Server) fireHook(ctx context.Context, in *callIn) (out *occurrenceOut, 
 		return nil, o.Form, hookReplayed, refusedCall(err)
 	case err != nil:
 		return nil, o.Form, hookFailed, err
+	case done.Outcome == engine.OutcomeFiltered:
+		return occurred(&w, &t, "", done), o.Form, hookFiltered, nil
 	}
 	return occurred(&w, &t, o.Key, done), o.Form, hookTaken, nil
 }
@@ -112,7 +114,7 @@ func (s *Server) fireHook(ctx context.Context, in *callIn) (out *occurrenceOut, 
 var weakForms = map[string]string{
 	trigger.FormV1:  "v1 covers the body and the time only; sign with v3, or with Standard Webhooks",
 	trigger.FormV2:  "v2 covers neither the trigger nor the query; sign with v3, or with Standard Webhooks",
-	trigger.FormHub: "X-Hub-Signature-256 covers no time, so a call that was filtered can be sent again at any time; give this webhook a secret of its own",
+	trigger.FormHub: "X-Hub-Signature-256 covers no time, so a call can be sent again once it is forgotten (retention_calls_age); sign with v3, or give this webhook a secret of its own",
 }
 
 // refusedCall is the one answer to a call that proves nothing.

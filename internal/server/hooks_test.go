@@ -170,6 +170,7 @@ triggers:
   - {name: in, webhook: {secret: hook}, overlap: allow}
   - {name: in2, webhook: {secret: hook}, overlap: allow}
   - {name: gate, webhook: {secret: hook, filter: "has(event.query.admin)"}, overlap: allow}
+  - {name: loose, webhook: {secret: hook, filter: "has(event.query.admin)", unsigned: [query.admin]}, overlap: allow}
 tasks:
   a: {run: "true"}
 `
@@ -211,11 +212,20 @@ tasks:
 	wantProblem(t, b.post(path+"gate", body, "X-Skein-Signature", v3), 401, api.ProblemSignature)
 	wantProblem(t, b.post(path+"gate?admin=yes&more=1", body, "X-Skein-Signature", v3), 401, api.ProblemSignature)
 	want[api.Occurrence](t, b.post(path+"gate?admin=yes", body, "X-Skein-Signature", v3), 202)
+	// A call that was filtered fires nothing later, whatever nobody signed.
+	const late = `{"n":5}`
+	if o := want[api.Occurrence](t, b.post(path+"loose", late, hub(late)...), 200); o.Outcome != "filtered" {
+		t.Errorf("the call that is filtered first: %+v", o)
+	}
+	if o := want[api.Occurrence](t, b.post(path+"loose?admin=yes", late, hub(late)...), 200); o.Outcome != "filtered" || o.Run != nil {
+		t.Errorf("it came again with an unsigned query that passes: %+v", o)
+	}
+	wantProblem(t, b.post(path+"in", late, hub(late)...), 401, api.ProblemSignature)
 	page := b.get("/metrics")
 	if page.status != http.StatusOK {
 		t.Fatalf("the metrics: %d %s", page.status, page.body)
 	}
-	for _, line := range []string{`skein_webhook_calls_total{form="hub",outcome="replayed"} 3`, `skein_webhook_calls_total{form="v3",outcome="taken"} 1`,
+	for _, line := range []string{`skein_webhook_calls_total{form="hub",outcome="replayed"} 4`, `skein_webhook_calls_total{form="v3",outcome="taken"} 1`,
 		`skein_webhook_calls_total{form="",outcome="unsigned"} 2`} {
 		if !strings.Contains(page.body, line) {
 			t.Errorf("the metrics do not have %s:\n%s", line, page.body)

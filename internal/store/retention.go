@@ -147,10 +147,15 @@ type WorkflowExpiry struct {
 	Limit    int // most rows of a table to delete at once
 }
 
+// CallScope begins the scopes of requests that are calls of webhooks.
+const CallScope = "hook/"
+
 // RecordExpiry selects rows that belong to no workflow and may be deleted:
 //
 //   - answers to requests with an idempotency key that were given before Requests, and all but the newest
 //     RequestsKeep;
+//   - calls of webhooks (requests whose scope begins with CallScope) that came before Calls, and all but the newest
+//     CallsKeep;
 //   - tokens that ended before Records, and orders to nodes that were given before Records;
 //   - processes that registered before Records, and processes that registered before RecordsMin and are not among
 //     the newest RecordsKeep. Members and owners of shards stay.
@@ -158,6 +163,8 @@ type RecordExpiry struct {
 	Shard        dag.ShardID // whose owner deletes them
 	Requests     dag.Micros
 	RequestsKeep int
+	Calls        dag.Micros
+	CallsKeep    int
 	Records      dag.Micros
 	RecordsMin   dag.Micros // runs that are kept name later processes
 	RecordsKeep  int

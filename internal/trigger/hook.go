@@ -30,8 +30,8 @@ var (
 	ErrStale = errors.New("the call is too old")
 	// ErrTooLarge: the body is larger than HookBytesMax.
 	ErrTooLarge = fmt.Errorf("the body is larger than %d bytes", HookBytesMax)
-	// ErrFiltered: the call is genuine, but the trigger's filter, start or end refuses it. It is no fire and is
-	// not recorded: a holder of the secret could otherwise fill the ledger.
+	// ErrFiltered: the call is genuine, but the trigger's filter, start or end refuses it. It is no fire and has no
+	// line in the ledger: a holder of the secret could otherwise fill it. Verified.Seen names the call.
 	ErrFiltered = errors.New("the trigger does not take this call")
 	// ErrFilter: it is genuine, but the filter cannot be evaluated over it.
 	ErrFilter = errors.New("the filter cannot be evaluated")
@@ -68,8 +68,8 @@ type Verified struct {
 // form with the same body one event, and of v1 two with the same body and second. A sender
 // that repeats what was not answered names the event itself with the other forms.
 //
-// Only v3 signs which trigger is meant. So each call that fires is remembered under its secret
-// (Occurrence.Seen), and fires no other trigger.
+// Only v3 signs which trigger is meant, and the filter may look at what nobody signed. So each call that fires
+// or is filtered is remembered under its secret (Occurrence.Seen), and fires nothing else.
 func VerifyHook(t *workflow.Trigger, secret []byte, call Call, now dag.Micros) (Verified, error) {
 	none := Verified{}
 	switch {
@@ -85,6 +85,7 @@ func VerifyHook(t *workflow.Trigger, secret []byte, call Call, now dag.Micros) (
 		return none, err
 	}
 	none.Form = p.form
+	none.Seen.Scope, none.Seen.Key = p.seen(secret)
 	d := declared{Trigger: t}
 	if out, _, err := d.outside(now); err != nil {
 		return none, err
@@ -99,9 +100,8 @@ func VerifyHook(t *workflow.Trigger, secret []byte, call Call, now dag.Micros) (
 	case !passes:
 		return none, fmt.Errorf("%w: its filter does not hold", ErrFiltered)
 	}
-	done := engine.Occurrence{Key: p.key, Event: event, Reason: "a signed call"}
-	done.Seen.Scope, done.Seen.Key = p.seen(secret)
-	return Verified{done, p.form}, nil
+	none.Key, none.Event, none.Reason = p.key, event, "a signed call"
+	return none, nil
 }
 
 func first(m map[string][]string, name string) string {

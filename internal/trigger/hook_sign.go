@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
 )
 
 // Forms of a signature.
@@ -180,11 +181,8 @@ const digestBytes = 16
 // seen names a call among all that are signed with its secret, whatever trigger they are for.
 func (p *proof) seen(secret []byte) (scope, key string) {
 	digest := sha256.Sum256(p.signed)
-	return SeenPrefix + hex.EncodeToString(sum(secret, []byte("skein: calls seen"))[:digestBytes]), hex.EncodeToString(digest[:digestBytes])
+	return store.CallScope + hex.EncodeToString(sum(secret, []byte("skein: calls seen"))[:digestBytes]), hex.EncodeToString(digest[:digestBytes])
 }
-
-// SeenPrefix begins the scopes under which the calls of webhooks are remembered.
-const SeenPrefix = "hook/"
 
 // Refuse does the work of checking a call to a webhook that does not exist, so that its time tells nothing.
 func Refuse(call Call, now dag.Micros) error {

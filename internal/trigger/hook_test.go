@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -125,7 +126,7 @@ func TestVerifyHook(t *testing.T) {
 	for name, h := range map[string]map[string][]string{"v1": v1(stamp, body), "GitHub": github(body)} {
 		got, err := VerifyHook(hook(""), []byte(secret), Call{Header: h, Body: []byte(body), Target: target}, now)
 		other, err2 := VerifyHook(hook(""), []byte(secret), Call{Header: h, Body: []byte(body), Target: "shop/orders/other"}, now)
-		if err != nil || err2 != nil || got.Seen != other.Seen || !strings.HasPrefix(got.Seen.Scope, SeenPrefix) || got.Seen.Key == "" {
+		if err != nil || err2 != nil || got.Seen != other.Seen || !strings.HasPrefix(got.Seen.Scope, store.CallScope) || got.Seen.Key == "" {
 			t.Errorf("%s: one call is known by two names: %v, %v", name, got.Seen, other.Seen)
 		}
 	}

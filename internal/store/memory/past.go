@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -173,15 +174,27 @@ func (s *Store) DeletedWorkflows(ctx context.Context, after dag.WorkflowID, limi
 // process.
 func (s *Store) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.RecordExpiry) (n int, err error) {
 	err = expireAs(ctx, s, x.Shard, owner, func() {
-		keys := slices.SortedFunc(maps.Keys(s.requests), func(a, b requestKey) int {
-			return cmp.Or(cmp.Compare(s.requests[a].Created, s.requests[b].Created), cmp.Compare(a.scope, b.scope), cmp.Compare(a.key, b.key))
-		})
-		for i, k := range keys {
-			if n < x.Limit && (s.requests[k].Created < x.Requests || i < len(keys)-max(x.RequestsKeep, 1)) {
-				delete(s.requests, k)
-				n++
-			}
-		}
+		n = expireRequests(s, false, x.Requests, x.RequestsKeep, x.Limit) + expireRequests(s, true, x.Calls, x.CallsKeep, x.Limit)
 	})
 	return n, err
+}
+
+// expireRequests deletes the oldest calls of webhooks, or the oldest other requests.
+func expireRequests(s *Store, calls bool, before dag.Micros, keep, limit int) (n int) {
+	var keys []requestKey
+	for k := range s.requests {
+		if strings.HasPrefix(k.scope, store.CallScope) == calls {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b requestKey) int {
+		return cmp.Or(cmp.Compare(s.requests[a].Created, s.requests[b].Created), cmp.Compare(a.scope, b.scope), cmp.Compare(a.key, b.key))
+	})
+	for i, k := range keys {
+		if n < limit && (s.requests[k].Created < before || i < len(keys)-max(keep, 1)) {
+			delete(s.requests, k)
+			n++
+		}
+	}
+	return n
 }

@@ -101,7 +101,8 @@ func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.Rec
 		return 0, err
 	}
 	if state == indexValid {
-		all = append(all, query{name: "expireRequests", args: by(x.Requests, x.RequestsKeep)})
+		all = append(all, query{name: "expireRequests", args: by(x.Requests, x.RequestsKeep).flag(false)},
+			query{name: "expireRequests", args: by(x.Calls, x.CallsKeep).flag(true)})
 	}
 	return count(ctx, d, x.Shard, owner, all...)
 }

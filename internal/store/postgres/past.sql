@@ -88,10 +88,12 @@ WITH w AS MATERIALIZED (
 SELECT (SELECT rows FROM n) + (SELECT count(*) FROM gone);
 
 -- name: expireRequests
+-- Calls of webhooks ($4) and other requests are kept for times of their own.
 WITH least AS (
-  SELECT created + 1 AS created FROM request ORDER BY created DESC OFFSET $2::bigint LIMIT 1
+  SELECT created + 1 AS created FROM request WHERE starts_with(scope, 'hook/') = $4::boolean ORDER BY created DESC OFFSET $2::bigint LIMIT 1
 ), page AS MATERIALIZED (
-  SELECT scope, key FROM request WHERE created < greatest($1::bigint, (SELECT created FROM least)) ORDER BY created LIMIT $3::bigint
+  SELECT scope, key FROM request WHERE created < greatest($1::bigint, (SELECT created FROM least)) AND starts_with(scope, 'hook/') = $4::boolean
+  ORDER BY created LIMIT $3::bigint
 ), gone AS (
   DELETE FROM request r USING page p WHERE r.scope = p.scope AND r.key = p.key RETURNING 1
 )

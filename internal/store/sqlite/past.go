@@ -222,7 +222,11 @@ func (d *DB) DeletedWorkflows(ctx context.Context, after dag.WorkflowID, limit i
 // ExpireRecords implements store.Retention.
 func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.RecordExpiry) (n int, err error) {
 	err = expireAs(ctx, d, x.Shard, owner, "expire records", func() error {
-		requests, err := drop(d, "expireRequests", int64(x.Requests), max(x.RequestsKeep, 1), x.Limit)
+		requests, err := drop(d, "expireRequests", int64(x.Requests), max(x.RequestsKeep, 1), x.Limit, 0)
+		if err != nil {
+			return err
+		}
+		calls, err := drop(d, "expireRequests", int64(x.Calls), max(x.CallsKeep, 1), x.Limit, 1)
 		if err != nil {
 			return err
 		}
@@ -231,7 +235,7 @@ func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.Rec
 			return err
 		}
 		tokens, err := drop(d, "expireTokens", int64(x.Records))
-		n = requests + handlers + tokens
+		n = requests + calls + handlers + tokens
 		return err
 	})
 	return n, err

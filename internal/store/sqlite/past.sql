@@ -68,8 +68,10 @@ DELETE FROM version WHERE rowid IN (SELECT rowid FROM version WHERE workflow = ?
 DELETE FROM workflow WHERE id = ?1 AND state = 'deleted';
 
 -- name: expireRequests
+-- Calls of webhooks (?4) and other requests are kept for times of their own.
 DELETE FROM request WHERE (scope, key) IN (SELECT scope, key FROM request
-  WHERE created < max(?1, coalesce((SELECT created + 1 FROM request ORDER BY created DESC LIMIT 1 OFFSET ?2), 0)) ORDER BY created LIMIT +?3);
+  WHERE created < max(?1, coalesce((SELECT created + 1 FROM request WHERE (substr(scope, 1, 5) = 'hook/') = ?4
+    ORDER BY created DESC LIMIT 1 OFFSET ?2), 0)) AND (substr(scope, 1, 5) = 'hook/') = ?4 ORDER BY created LIMIT +?3);
 
 -- name: expireHandlers
 DELETE FROM handler WHERE id IN (SELECT id FROM handler

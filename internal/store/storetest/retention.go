@@ -516,9 +516,20 @@ func expireRequests(b *bed) {
 		return n
 	}
 	b.same(expire(), 2, "by age")
+	for i := range 5 {
+		b.put(func(x *store.Batch) {
+			x.Requests = []store.Request{{Scope: store.CallScope + "s", Key: fmt.Sprint("c", i), Hash: []byte{1}, Answer: []byte{2}, Created: dag.Micros(50 + i)}}
+		})
+	}
+	x.Calls, x.CallsKeep = 52, 100
+	b.same(expire(), 2, "calls by age; they are older than all others, which stay")
+	x.CallsKeep = 2
+	b.same(expire(), 1, "calls by number")
+	_, err := b.s.Request(b.ctx, store.CallScope+"s", "c3")
+	b.ok(err)
 	x.RequestsKeep = 1
 	b.same(expire(), 2, "by number")
-	_, err := b.s.Request(b.ctx, "s", "k3")
+	_, err = b.s.Request(b.ctx, "s", "k3")
 	b.is(err, store.ErrNotFound)
 	_, err = b.s.Request(b.ctx, "s", "k4")
 	b.ok(err)
