@@ -12,8 +12,8 @@ import (
 // settled holds the settings of a running process: those of its start and their later changes.
 type settled struct {
 	log *slog.Logger
-	// read checks files that a reload reads besides the settings; nil: there are none.
-	read func() error
+	// read takes files that new settings name, before the settings are in force; nil: there are none.
+	read func(to *Config) error
 	// apply puts a setting into force. It returns false if that needs a restart.
 	apply func(name string, to *Config) bool
 	// ignored are settings whose values this process reads again by itself.
@@ -86,7 +86,7 @@ func (s *settled) reload(load func() (*Config, error)) {
 		defer s.reading.Unlock()
 		to, err := load()
 		if err == nil && s.read != nil {
-			err = s.read()
+			err = s.read(to)
 		}
 		if err != nil {
 			s.log.Error("the settings could not be read again; nothing changed", "code", "reload_failed", "err", err)
@@ -195,6 +195,8 @@ func (n *Node) apply(name string, to *Config) bool {
 	switch {
 	case name == levelSetting:
 		return true // settled does it
+	case name == "tls_cert", name == "tls_key":
+		return n.cfg.TLSCert != "" && to.TLSCert != "" // settled.read has taken the pair
 	case name == "pass_env":
 		return n.worker.PassEnv(to.PassEnv)
 	case strings.HasPrefix(name, "retention_"):

@@ -46,11 +46,21 @@ func (c *certificate) read() error {
 	return nil
 }
 
-// reload reads the pair at once, without waiting for certLook.
-func (c *certificate) reload() error {
+// reload reads the pair that the settings name now at once, without waiting for certLook. Settings without a
+// certificate need a restart, so the pair before counts on.
+func (c *certificate) reload(to *Config) error {
+	if to.TLSCert == "" {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.read()
+	cert, key := c.cert, c.key
+	c.cert, c.key = to.TLSCert, to.TLSKey
+	err := c.read()
+	if err != nil {
+		c.cert, c.key = cert, key
+	}
+	return err
 }
 
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -69,7 +79,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 
 // serverTLS makes the TLS settings that a node listens with, and a function that reads its certificate again.
 // Both are nil for plain text.
-func serverTLS(cfg *Config, log *slog.Logger) (*tls.Config, func() error, error) {
+func serverTLS(cfg *Config, log *slog.Logger) (*tls.Config, func(*Config) error, error) {
 	if cfg.TLSCert == "" {
 		return nil, nil, nil
 	}
