@@ -115,13 +115,18 @@ func (z *zipped) compress(f func() error) error {
 	return err
 }
 
-// FlushError is for http.ResponseController. A stream is not compressed.
+// FlushError is for http.ResponseController. It sends what is compressed so far, too.
 func (z *zipped) FlushError() error {
 	if z.status == 0 {
 		z.status = http.StatusOK
 	}
 	if !z.sent {
 		z.begin(0)
+	}
+	if z.gz != nil {
+		if err := z.compress(z.gz.Flush); err != nil {
+			return err
+		}
 	}
 	return http.NewResponseController(z.ResponseWriter).Flush()
 }
