@@ -317,6 +317,11 @@ func (s *Server) getVersion(ctx context.Context, in *versionIn) (*taggedOut[api.
 	if holds(in.IfNoneMatch, tag) {
 		return nil, notModified(tag, cacheAsk)
 	}
+	leave, err := s.heavy.enter(ctx, heavyWhole) // the files can have 16 MiB, and twice that as text
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	files, err := s.engine.Files(ctx, w.ID, in.Version)
 	if err != nil {
 		return nil, err
