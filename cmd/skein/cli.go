@@ -149,7 +149,7 @@ func (c *cli) do(f func(ctx context.Context, args []string) error) func(*cobra.C
 			c.noInput = true
 		}
 		flags := changedFlags(cmd)
-		c.load = func() (*app.Config, error) { return app.Load(flags, c.configFile) }
+		c.load = app.Loader(flags, c.configFile)
 		var err error
 		if c.cfg, err = c.load(); err != nil {
 			return err

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/knadh/koanf/parsers/yaml"
-	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 
 	"skein.dev/skein/internal/auth"
@@ -454,7 +453,18 @@ const (
 // Load reads the settings: flag, else environment, else config file, else credential of the service, else default. flags holds the flags
 // that were given, by name; path is the config file, "" for the usual place, where it may be missing.
 func Load(flags map[string]string, path string) (*Config, error) {
-	inFile, path, err := readFile(path)
+	return load(flags, path, &configText{})
+}
+
+// Loader returns a function that does what Load does each time that it is called. What is no regular file, such
+// as a pipe, can be read only once: later calls take what the first one read.
+func Loader(flags map[string]string, path string) func() (*Config, error) {
+	kept := &configText{}
+	return func() (*Config, error) { return load(flags, path, kept) }
+}
+
+func load(flags map[string]string, path string, text *configText) (*Config, error) {
+	inFile, path, err := readFile(path, text)
 	if err != nil {
 		return nil, err
 	}
@@ -532,7 +542,7 @@ func (c *Config) chosen(name string) bool {
 }
 
 // readFile reads the config file and refuses keys that nobody reads: a typo must not be silent.
-func readFile(path string) (*koanf.Koanf, string, error) {
+func readFile(path string, text *configText) (*koanf.Koanf, string, error) {
 	k := koanf.New(".")
 	chosen := path != ""
 	if !chosen {
@@ -541,7 +551,7 @@ func readFile(path string) (*koanf.Koanf, string, error) {
 	if path == "" {
 		return k, "", nil
 	}
-	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+	if err := k.Load(text.at(path), yaml.Parser()); err != nil {
 		var access *fs.PathError
 		isAccess := errors.As(err, &access)
 		switch {

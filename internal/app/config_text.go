@@ -1,0 +1,40 @@
+package app
+
+import (
+	"errors"
+	"os"
+)
+
+// configText reads the config file, as a koanf.Provider. It keeps the text of what is no regular file: the
+// second read of a pipe is empty, and all settings would go back to their defaults at a reload.
+type configText struct {
+	path string
+	kept []byte
+	read bool // kept is what the file had
+}
+
+func (c *configText) at(path string) *configText {
+	c.path = path
+	return c
+}
+
+// ReadBytes implements koanf.Provider.
+func (c *configText) ReadBytes() ([]byte, error) {
+	if c.read {
+		return c.kept, nil
+	}
+	f, err := os.Stat(c.path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(c.path)
+	if err == nil && !f.Mode().IsRegular() {
+		c.kept, c.read = text, true
+	}
+	return text, err
+}
+
+// Read implements koanf.Provider.
+func (*configText) Read() (map[string]any, error) {
+	return nil, errors.ErrUnsupported
+}
