@@ -25,7 +25,7 @@ func checkPostgres(ctx context.Context, db *postgres.DB) []Check {
 	if err != nil {
 		return []Check{{Name: "database server", State: CheckBad, Found: err.Error(), Remedy: "start the database, or name another: --db"}}
 	}
-	return []Check{serverCheck(&f), durabilityCheck(&f), poolerCheck(&f), connectionsCheck(&f), transactionsCheck(&f), databaseClockCheck(&f)}
+	return []Check{serverCheck(&f), durabilityCheck(&f), poolerCheck(&f), connectionsCheck(&f), transactionsCheck(&f), databaseClockCheck(&f), indexCheck(&f)}
 }
 
 func serverCheck(f *postgres.Facts) Check {
@@ -106,5 +106,23 @@ func databaseClockCheck(f *postgres.Facts) Check {
 		c.State = CheckWarn
 		c.Remedy = "set both clocks (chrony, systemd-timesyncd): Skein stores the database's time"
 	}
+	return c
+}
+
+// indexCheck finds an index that no node could build. Until it is there, no answer under an idempotency key and no
+// remembered call of a webhook is deleted.
+func indexCheck(f *postgres.Facts) Check {
+	c := Check{Name: "database index", State: CheckGood, Found: "request_created is valid"}
+	switch f.RequestIndex {
+	case postgres.IndexMissing:
+		c.State, c.Found = CheckWarn, "request_created is missing"
+	case postgres.IndexInvalid:
+		c.State, c.Found = CheckWarn, "request_created is not valid: its build has failed, or is under way"
+	default:
+		return c
+	}
+	c.Found += "; meanwhile the table request only grows"
+	c.Remedy = "a node builds it within minutes (upgrade_step in its log says what fails); or: DROP INDEX CONCURRENTLY IF EXISTS request_created; " +
+		"CREATE INDEX CONCURRENTLY request_created ON request (created)"
 	return c
 }

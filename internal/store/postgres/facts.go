@@ -19,6 +19,7 @@ type Facts struct {
 	OldestTransaction time.Duration // age of the oldest open transaction of other clients, 0 if none
 	Ahead             time.Duration // how far the server's clock is ahead of this machine's, within the round trip
 	RoundTrip         time.Duration
+	RequestIndex      IndexState
 	Pooler            bool // a pooler in session mode is in front of the server
 }
 
@@ -45,5 +46,14 @@ func (d *DB) Facts(ctx context.Context) (Facts, error) {
 	f.RoundTrip = time.Since(began)
 	f.Ahead = clock.Sub(began.Add(f.RoundTrip / 2)) // the server read its clock about half way
 	f.Pooler = d.pooler.inFront()
-	return f, err
+	if err != nil {
+		return f, err
+	}
+	if err := c.prepare(ctx, "indexState"); err != nil {
+		return f, err
+	}
+	return f, c.query(ctx, "indexState", nil, func(r *row) error {
+		f.RequestIndex = IndexState(r.int())
+		return r.damaged("the state of an index")
+	})
 }

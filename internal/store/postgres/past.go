@@ -100,7 +100,7 @@ func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.Rec
 	if err != nil {
 		return 0, err
 	}
-	if state == indexValid {
+	if state == IndexValid {
 		all = append(all, query{name: "expireRequests", args: by(x.Requests, x.RequestsKeep).flag(false)},
 			query{name: "expireRequests", args: by(x.Calls, x.CallsKeep).flag(true)})
 	}

@@ -97,17 +97,20 @@ func tuneTables(ctx context.Context, d *DB) error {
 	return err
 }
 
-// The states of an index in the answer of indexState.
+// IndexState is the state of an index that nodes build while they run.
+type IndexState int64
+
+// The states of an index, as indexState answers them.
 const (
-	indexMissing = iota
-	indexInvalid // its build has failed or is under way
-	indexValid
+	IndexMissing IndexState = iota
+	IndexInvalid            // its build has failed or is under way
+	IndexValid
 )
 
 // requestIndex returns the state of the index of requests by their time.
-func requestIndex(ctx context.Context, d *DB) (state int64, err error) {
+func requestIndex(ctx context.Context, d *DB) (state IndexState, err error) {
 	return state, d.query(ctx, "indexState", nil, func(r *row) error {
-		state = r.int()
+		state = IndexState(r.int())
 		return r.damaged("the state of an index")
 	})
 }
@@ -116,7 +119,7 @@ func requestIndex(ctx context.Context, d *DB) (state int64, err error) {
 // valid. A connection of its own does it, because it can take long. While another node builds the index, this
 // one does nothing.
 func buildIndex(ctx context.Context, d *DB) (built bool, err error) {
-	if state, err := requestIndex(ctx, d); err != nil || state == indexValid {
+	if state, err := requestIndex(ctx, d); err != nil || state == IndexValid {
 		return err == nil, err
 	}
 	c, err := d.logs.open(ctx)
@@ -128,7 +131,7 @@ func buildIndex(ctx context.Context, d *DB) (built bool, err error) {
 	if _, err = c.Exec(ctx, fmt.Sprintf(sql["unbound"], buildMax.Milliseconds())).ReadAll(); err != nil {
 		return false, translate("build the index request_created", err)
 	}
-	mine, state := false, int64(indexMissing)
+	mine, state := false, IndexMissing
 	err = c.query(ctx, "tryLock", args{}.int8(buildKey(d.schema)), func(r *row) error {
 		mine = r.bool()
 		return r.damaged("an advisory lock")
@@ -137,13 +140,13 @@ func buildIndex(ctx context.Context, d *DB) (built bool, err error) {
 		return false, err
 	}
 	err = c.query(ctx, "indexState", nil, func(r *row) error { // another node may have built it before the lock was free
-		state = r.int()
+		state = IndexState(r.int())
 		return r.damaged("the state of an index")
 	})
-	if err == nil && state == indexInvalid {
+	if err == nil && state == IndexInvalid {
 		_, err = c.Exec(ctx, sql["dropRequests"]).ReadAll()
 	}
-	if err == nil && state != indexValid {
+	if err == nil && state != IndexValid {
 		_, err = c.Exec(ctx, sql["indexRequests"]).ReadAll()
 	}
 	return err == nil, translate("build the index request_created", err)

@@ -61,6 +61,13 @@ func TestMigrationHoldsUpNoNode(t *testing.T) {
 	}
 	const built = "SELECT count(*) FROM pg_index WHERE indexrelid = to_regclass('request_created') AND indisvalid"
 	const tuned = "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND array_to_string(reloptions, ' ') LIKE '%autovacuum_vacuum_insert%'"
+	indexIs := func(want postgres.IndexState) {
+		t.Helper()
+		if f, err := db.Facts(ctx); err != nil || f.RequestIndex != want {
+			t.Errorf("the state of the index is %d, not %d: %v", f.RequestIndex, want, err)
+		}
+	}
+	indexIs(postgres.IndexValid)
 	if n := ask(built); n != 1 {
 		t.Error("a new database has no index of requests")
 	}
@@ -70,6 +77,7 @@ func TestMigrationHoldsUpNoNode(t *testing.T) {
 		t.Fatal("the migration waits for a transaction of another node:", err)
 	}
 	defer db.Close()
+	indexIs(postgres.IndexMissing)
 	expire := func() int {
 		t.Helper()
 		n, err := db.ExpireRecords(ctx, 1, store.RecordExpiry{Requests: 150, RequestsKeep: 100, RecordsKeep: 100, Limit: 100})
@@ -83,6 +91,7 @@ func TestMigrationHoldsUpNoNode(t *testing.T) {
 		t.Fatal("an index was built beside an open transaction")
 	}
 	exec(0, "SET statement_timeout = 0")
+	indexIs(postgres.IndexInvalid)
 	if n := expire(); n != 0 || ask(built) != 0 {
 		t.Errorf("%d requests were deleted without an index", n)
 	}
