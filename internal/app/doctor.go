@@ -102,6 +102,7 @@ func checkStore(ctx context.Context, cfg *Config) []Check {
 		}
 		if err == nil {
 			more = append(more, checkPast(ctx, cfg, db))
+			more = append(more, checkHooks(ctx, db)...)
 		}
 		if pg, ok := db.(*postgres.DB); ok && err == nil {
 			more = append(more, checkPostgres(ctx, pg)...)

@@ -172,8 +172,15 @@ func sum(secret, text []byte) []byte {
 
 func hookKey(signed []byte) string {
 	sum := sha256.Sum256(signed)
-	return "hook/" + hex.EncodeToString(sum[:16])
+	return hookKeyPrefix + hex.EncodeToString(sum[:16])
 }
+
+// hookKeyPrefix begins the key of an event that its call did not name.
+const hookKeyPrefix = "hook/"
+
+// OldSignature reports whether the key of an event comes of a call that was signed in one of the old forms that
+// name no event: v1 or X-Hub-Signature-256.
+func OldSignature(key string) bool { return strings.HasPrefix(key, hookKeyPrefix) }
 
 // digestBytes of a digest are kept.
 const digestBytes = 16

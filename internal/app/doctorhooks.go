@@ -1,0 +1,107 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/trigger"
+	"skein.dev/skein/internal/workflow"
+)
+
+const (
+	// hookPagesMax is how many pages of 1,000 triggers doctor reads.
+	hookPagesMax = 10
+	// hooksTold is how many webhooks doctor names for each reason.
+	hooksTold = 10
+)
+
+// checkHooks names the active webhooks that believe what nobody signed, and those whose last call was signed in
+// an old form. There is no check if there is no webhook.
+func checkHooks(ctx context.Context, db store.Store) []Check {
+	const name = "webhooks"
+	found, old, loose := 0, []string{}, []string{}
+	q := store.TriggerQuery{State: store.TriggerActive, Limit: 1000}
+	for range hookPagesMax {
+		page, err := db.Triggers(ctx, q)
+		if err != nil {
+			return []Check{{Name: name, State: CheckWarn, Found: err.Error()}}
+		}
+		for i := range page {
+			t := &page[i]
+			q.After = store.TriggerKey{Workflow: t.Workflow, Name: t.Name}
+			if t.Kind != workflow.KindWebhook {
+				continue
+			}
+			found++
+			is, err := hookSigns(ctx, db, t)
+			if err != nil {
+				return []Check{{Name: name, State: CheckWarn, Found: err.Error()}}
+			}
+			if is.old {
+				old = append(old, is.name)
+			}
+			if len(is.unsigned) > 0 {
+				loose = append(loose, is.name+" ("+strings.Join(is.unsigned, ", ")+")")
+			}
+		}
+		if len(page) < q.Limit {
+			break
+		}
+	}
+	if found == 0 {
+		return nil
+	}
+	c := Check{Name: name, State: CheckGood, Found: fmt.Sprintf("%d are active", found)}
+	if len(old) > 0 {
+		c.State = CheckWarn
+		c.Found += "; called in an old form of signature, X-Hub-Signature-256 (without a time) or v1: " + firstOf(old)
+		c.Remedy = "sign with v3 or Standard Webhooks; where the sender cannot, give the webhook a secret of its own"
+	}
+	if len(loose) > 0 {
+		c.State = CheckWarn
+		c.Found += "; believe what no signature covers (unsigned): " + firstOf(loose)
+		c.Remedy = strings.TrimPrefix(c.Remedy+"; let no unsigned value decide what a run may do", "; ")
+	}
+	return []Check{c}
+}
+
+// signing is what doctor says about a webhook.
+type signing struct {
+	name     string
+	old      bool // the form of the signature of its last call
+	unsigned []string
+}
+
+func hookSigns(ctx context.Context, db store.Store, t *store.Trigger) (is signing, err error) {
+	decl, err := workflow.DecodeTrigger(t.Spec)
+	if err != nil || decl.Webhook == nil {
+		return is, nil // the node pauses it with its reason
+	}
+	is.unsigned = decl.Webhook.Unsigned
+	line, err := db.LastFire(ctx, t.Workflow, t.Name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		return is, err
+	default:
+		is.old = trigger.OldSignature(line.Key)
+	}
+	if !is.old && len(is.unsigned) == 0 {
+		return is, nil
+	}
+	w, err := db.WorkflowByID(ctx, t.Workflow)
+	is.name = w.Namespace + "/" + w.Name + "/" + t.Name
+	return is, err
+}
+
+// firstOf names the first of several.
+func firstOf(names []string) string {
+	text := strings.Join(names[:min(len(names), hooksTold)], ", ")
+	if more := len(names) - hooksTold; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
