@@ -109,8 +109,8 @@ func databaseClockCheck(f *postgres.Facts) Check {
 	return c
 }
 
-// indexCheck finds an index that no node could build. Until it is there, no answer under an idempotency key and no
-// remembered call of a webhook is deleted.
+// indexCheck finds an index that no node could build. Until it is there, no answer under an idempotency key
+// and no remembered call of a webhook is deleted.
 func indexCheck(f *postgres.Facts) Check {
 	c := Check{Name: "database index", State: CheckGood, Found: "request_created is valid"}
 	switch f.RequestIndex {

@@ -35,8 +35,8 @@ var errTurn = errors.New("too many connections from this address have shown no c
 // If none is idle, the new connection waits, and is not read until another one of its address ends or shows a
 // credential. If the bound of all addresses is reached, the connection that has been without a request for
 // the longest time is closed in favour of the new one. If all have a request under way, the one whose request
-// is the oldest is closed. So a flood from many addresses locks no caller out. An address that has lost its last
-// connection in this way, and has waiting ones, counts as new: its first waiting connection comes in.
+// is the oldest is closed. So a flood from many addresses locks no caller out. An address that has lost its
+// last connection in this way, and has waiting ones, counts as new: its first waiting connection comes in.
 type Connections struct {
 	net.Listener
 	max, all int
@@ -130,9 +130,9 @@ func (c *Connections) arrived(k *conn) bool {
 	return true
 }
 
-// letIn closes the connections that have been without a request for the longest time until there is room for a
-// connection of an address, and lets it in. k is nil for the first that waits. Addresses that have lost all of
-// their connections get one of those that wait. The caller holds the mutex.
+// letIn closes the connections that have been without a request for the longest time until there is room for
+// a connection of an address, and lets it in. k is nil for the first that waits. Addresses that have lost all
+// of their connections get one of those that wait. The caller holds the mutex.
 func letIn(c *Connections, s *strangers, k *conn) {
 	lost := []*strangers(nil)
 	for c.open+1+len(lost) > c.all && c.open > 0 {

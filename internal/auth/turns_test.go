@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestConnectionsOfAnEvictedAddress: a waiting connection whose address has lost its last connection to others
-// comes in, and does not wait for an event that cannot come. Those that wait come before a new one.
+// TestConnectionsOfAnEvictedAddress: a waiting connection whose address has lost its last connection to
+// others comes in, and does not wait for an event that cannot come. Those that wait come before a new one.
 func TestConnectionsOfAnEvictedAddress(t *testing.T) {
 	c := NewConnections(nil, 2, 2)
 	at := func(address string) *conn {
@@ -27,7 +27,8 @@ func TestConnectionsOfAnEvictedAddress(t *testing.T) {
 	if first.state != connClosed || second.state != connCounts || !other.let.Load() || waits.let.Load() {
 		t.Fatalf("an address with a connection left: %v %v", first.state, second.state)
 	}
-	third := at(three) // closes the last of the first address: the next of the two others makes room for the one that waits
+	// This closes the last one of the first address. That of the second makes room for the waiting one.
+	third := at(three)
 	if second.state != connClosed || other.state != connClosed || !third.let.Load() || !waits.let.Load() {
 		t.Fatalf("an address that has lost its last connection: its waiting one comes in: %v", waits.let.Load())
 	}

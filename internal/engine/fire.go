@@ -417,8 +417,8 @@ func remember(w *writer, o *Occurrence, became []byte) {
 	}
 }
 
-// seen reports whether an occurrence has fired this trigger before. It returns errFiltered if this trigger did
-// not take it, and ErrReplayed if it came to another trigger, or if this one has forgotten it.
+// seen reports whether an occurrence has fired this trigger before. It returns errFiltered if this trigger
+// did not take it, and ErrReplayed if it came to another trigger, or if this one has forgotten it.
 func (w *writer) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
 	if o.Seen.Key == "" {
 		return false, nil

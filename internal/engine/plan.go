@@ -80,8 +80,8 @@ type Occurrence struct {
 	Actor  string // the person, if it was one: then a paused trigger fires, too
 	// Seen names the event across triggers: an event with a known Key fires one trigger only. Key may be empty.
 	Seen struct{ Scope, Key string }
-	// Filtered is the reason for which the trigger does not take the event. It starts nothing, now or later: only Seen
-	// is kept.
+	// Filtered is the reason for which the trigger does not take the event. It starts nothing, now or later: only
+	// Seen is kept.
 	Filtered string
 }
 

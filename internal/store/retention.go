@@ -154,8 +154,8 @@ const CallScope = "hook/"
 //
 //   - answers to requests with an idempotency key that were given before Requests, and all but the newest
 //     RequestsKeep;
-//   - calls of webhooks (requests whose scope begins with CallScope) that came before Calls, and all but the newest
-//     CallsKeep;
+//   - calls of webhooks (requests whose scope begins with CallScope) that came before Calls, and all but the
+//     newest CallsKeep;
 //   - tokens that ended before Records, and orders to nodes that were given before Records;
 //   - processes that registered before Records, and processes that registered before RecordsMin and are not among
 //     the newest RecordsKeep. Members and owners of shards stay.

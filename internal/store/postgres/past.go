@@ -101,8 +101,8 @@ func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.Rec
 		return 0, err
 	}
 	if state == IndexValid {
-		all = append(all, query{name: "expireRequests", args: by(x.Requests, x.RequestsKeep).flag(false)},
-			query{name: "expireRequests", args: by(x.Calls, x.CallsKeep).flag(true)})
+		all = append(all, query{name: "expireRequests", args: by(x.Requests, x.RequestsKeep)},
+			query{name: "expireCalls", args: by(x.Calls, x.CallsKeep)})
 	}
 	return count(ctx, d, x.Shard, owner, all...)
 }

@@ -88,11 +88,22 @@ WITH w AS MATERIALIZED (
 SELECT (SELECT rows FROM n) + (SELECT count(*) FROM gone);
 
 -- name: expireRequests
--- Calls of webhooks ($4) and other requests are kept for times of their own.
+-- Calls of webhooks are kept for a time of their own.
 WITH least AS (
-  SELECT created + 1 AS created FROM request WHERE starts_with(scope, 'hook/') = $4::boolean ORDER BY created DESC OFFSET $2::bigint LIMIT 1
+  SELECT created + 1 AS created FROM request WHERE NOT starts_with(scope, 'hook/') ORDER BY created DESC OFFSET $2::bigint LIMIT 1
 ), page AS MATERIALIZED (
-  SELECT scope, key FROM request WHERE created < greatest($1::bigint, (SELECT created FROM least)) AND starts_with(scope, 'hook/') = $4::boolean
+  SELECT scope, key FROM request WHERE created < greatest($1::bigint, (SELECT created FROM least)) AND NOT starts_with(scope, 'hook/')
+  ORDER BY created LIMIT $3::bigint
+), gone AS (
+  DELETE FROM request r USING page p WHERE r.scope = p.scope AND r.key = p.key RETURNING 1
+)
+SELECT count(*) FROM gone;
+
+-- name: expireCalls
+WITH least AS (
+  SELECT created + 1 AS created FROM request WHERE starts_with(scope, 'hook/') ORDER BY created DESC OFFSET $2::bigint LIMIT 1
+), page AS MATERIALIZED (
+  SELECT scope, key FROM request WHERE created < greatest($1::bigint, (SELECT created FROM least)) AND starts_with(scope, 'hook/')
   ORDER BY created LIMIT $3::bigint
 ), gone AS (
   DELETE FROM request r USING page p WHERE r.scope = p.scope AND r.key = p.key RETURNING 1
