@@ -456,8 +456,8 @@ func Load(flags map[string]string, path string) (*Config, error) {
 	return load(flags, path, &configText{})
 }
 
-// Loader returns a function that does what Load does each time that it is called. What is no regular file,
-// such as a pipe, can be read only once: later calls take what the first one read.
+// Loader returns a function that does what Load does each time that it is called. A pipe, and any other path
+// that is no regular file, can be read only once: later calls take what the first one read.
 func Loader(flags map[string]string, path string) func() (*Config, error) {
 	kept := &configText{}
 	return func() (*Config, error) { return load(flags, path, kept) }

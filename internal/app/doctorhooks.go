@@ -18,8 +18,8 @@ const (
 	hooksTold = 10
 )
 
-// checkHooks names the active webhooks that believe what nobody signed, and those whose last call was signed in
-// an old form. There is no check if there is no webhook.
+// checkHooks names the active webhooks that use unsigned values, and those whose last call had an old form of
+// signature. There is no check if there is no webhook.
 func checkHooks(ctx context.Context, db store.Store) []Check {
 	const name = "webhooks"
 	found, old, loose := 0, []string{}, []string{}

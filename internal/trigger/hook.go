@@ -30,8 +30,8 @@ var (
 	ErrStale = errors.New("the call is too old")
 	// ErrTooLarge: the body is larger than HookBytesMax.
 	ErrTooLarge = fmt.Errorf("the body is larger than %d bytes", HookBytesMax)
-	// ErrFiltered: the call is genuine, but the trigger's filter, start or end refuses it. It is no fire and has no
-	// line in the ledger: a holder of the secret could otherwise fill it. Verified.Seen names the call.
+	// ErrFiltered: the call is genuine, but the trigger's filter, start or end refuses it. It is no fire and has
+	// no line in the ledger: a holder of the secret could otherwise fill it. Verified.Seen names the call.
 	ErrFiltered = errors.New("the trigger does not take this call")
 	// ErrFilter: it is genuine, but the filter cannot be evaluated over it.
 	ErrFilter = errors.New("the filter cannot be evaluated")
@@ -68,8 +68,8 @@ type Verified struct {
 // form with the same body one event, and of v1 two with the same body and second. A sender
 // that repeats what was not answered names the event itself with the other forms.
 //
-// Only v3 signs which trigger is meant, and the filter may look at what nobody signed. So each call that fires
-// or is filtered is remembered under its secret (Occurrence.Seen), and fires nothing else.
+// Only v3 signs which trigger is meant, and the filter may look at unsigned values. So each call that fires or
+// is filtered is remembered under its secret (Occurrence.Seen), and fires nothing else.
 func VerifyHook(t *workflow.Trigger, secret []byte, call Call, now dag.Micros) (Verified, error) {
 	none := Verified{}
 	switch {

@@ -178,8 +178,8 @@ func hookKey(signed []byte) string {
 // hookKeyPrefix begins the key of an event that its call did not name.
 const hookKeyPrefix = "hook/"
 
-// OldSignature reports whether the key of an event comes of a call that was signed in one of the old forms that
-// name no event: v1 or X-Hub-Signature-256.
+// OldSignature reports whether the key of an event comes of a call that was signed in one of the old forms
+// that name no event: v1 or X-Hub-Signature-256.
 func OldSignature(key string) bool { return strings.HasPrefix(key, hookKeyPrefix) }
 
 // digestBytes of a digest are kept.
