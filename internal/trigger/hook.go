@@ -68,8 +68,8 @@ type Verified struct {
 // form with the same body one event, and of v1 two with the same body and second. A sender
 // that repeats what was not answered names the event itself with the other forms.
 //
-// Only v3 signs which trigger is meant, and the filter may look at unsigned values. So each call that fires or
-// is filtered is remembered under its secret (Occurrence.Seen), and fires nothing else.
+// Only v3 signs which trigger is meant, and the filter may look at unsigned values. So each call that fires
+// or is filtered is remembered under its secret (Occurrence.Seen), and fires nothing else.
 func VerifyHook(t *workflow.Trigger, secret []byte, call Call, now dag.Micros) (Verified, error) {
 	none := Verified{}
 	switch {
