@@ -117,20 +117,25 @@ func UnpackHands(run dag.RunID, b []byte, see func(*dag.AttemptRow)) error {
 // unpackSection reports whether b was a section.
 func unpackSection(run dag.RunID, b []byte, ends bool, see func(*dag.AttemptRow)) bool {
 	a := dag.AttemptRow{Run: run}
-	whole := true
-	next := func() int64 {
-		d, n := binary.Varint(b)
-		if n <= 0 {
-			whole = false
-			return 0
-		}
-		b = b[n:]
-		return d
+	var v [handFields + 2]int64 // and of an end its start and its duration
+	fields := handFields
+	if ends {
+		fields = len(v)
 	}
-	var v [handFields]int64
-	for len(b) > 0 {
-		for i := range v {
-			v[i] += next()
+	for at := 0; at < len(b); {
+		v[handFields], v[handFields+1] = 0, 0 // they are no differences
+		for i := range v[:fields] {
+			if at < len(b) && b[at] < 0x80 { // most are a byte long
+				v[i] += int64(b[at]>>1) ^ -int64(b[at]&1)
+				at++
+				continue
+			}
+			d, n := binary.Varint(b[at:])
+			if n <= 0 {
+				return false
+			}
+			v[i] += d
+			at += n
 		}
 		if v[0] != int64(int32(v[0])) || v[1] != int64(int32(v[1])) || v[2] != int64(int32(v[2])) {
 			return false
@@ -138,14 +143,10 @@ func unpackSection(run dag.RunID, b []byte, ends bool, see func(*dag.AttemptRow)
 		a.Task, a.Token, a.Generation = dag.TaskID(v[0]), dag.Token(v[1]), int32(v[2])
 		a.Handler, a.Assigned = dag.HandlerID(v[3]), dag.Micros(v[4])
 		if ends {
-			a.State, a.Started = dag.AttemptSucceeded, a.Assigned+dag.Micros(next())
-			ran := next()
-			a.Exited, a.Finished = ran&1 != 0, a.Started+dag.Micros(ran>>1)
+			a.State, a.Started = dag.AttemptSucceeded, a.Assigned+dag.Micros(v[5])
+			a.Exited, a.Finished = v[6]&1 != 0, a.Started+dag.Micros(v[6]>>1)
 		} else {
 			a.State = dag.AttemptAssigned
-		}
-		if !whole {
-			return false
 		}
 		see(&a)
 	}
