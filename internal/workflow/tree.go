@@ -114,7 +114,15 @@ func (s *source) merge(into *node, c chunk) {
 }
 
 // parseChunk parses one piece; nil if it is broken, with the fault noted.
-func (s *source) parseChunk(c chunk) (n *node) {
+func (s *source) parseChunk(c chunk) *node {
+	if n, ok := s.parseSimple(c); ok {
+		return n
+	}
+	return s.parseYAML(c)
+}
+
+// parseYAML parses one piece by the rules of YAML.
+func (s *source) parseYAML(c chunk) (n *node) {
 	defer func() { // the parser is someone else's, and the text is anyone's
 		if p := recover(); p != nil {
 			s.fail(c.line, 1, "", "this part of the file is not valid YAML", "")
