@@ -114,17 +114,18 @@ func TestErrors(t *testing.T) {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.Header().Set("Retry-After", "3")
 			w.WriteHeader(status)
-			_, _ = io.WriteString(w, `{"type":"/problems/x","detail":"the sentence","errors":[{"line":4}]}`)
+			_, _ = io.WriteString(w, `{"type":"/problems/not-found","detail":"the sentence","errors":[{"line":4}]}`)
 		})
 		_, err := c.Run(t.Context(), "x")
 		var e *skein.Error
 		var p *api.Problem
-		if !errors.Is(err, kind) || !errors.As(err, &e) || e.RetryAfter != 3*time.Second || !errors.As(err, &p) || p.Errors[0].Line != 4 || err.Error() != "the sentence" {
+		if !errors.Is(err, kind) || !errors.As(err, &e) || e.RetryAfter != 3*time.Second || !errors.As(err, &p) || p.Errors[0].Line != 4 || err.Error() != "the sentence" || e.Code() != "not_found" {
 			t.Errorf("%d: %v", status, err)
 		}
 	}
 	c := client(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) })
-	if _, err := c.Run(t.Context(), "x"); !errors.Is(err, skein.ErrUnavailable) || !strings.Contains(err.Error(), "502") {
+	var e *skein.Error
+	if _, err := c.Run(t.Context(), "x"); !errors.Is(err, skein.ErrUnavailable) || !strings.Contains(err.Error(), "502") || !errors.As(err, &e) || e.Code() != "" {
 		t.Error(err)
 	}
 }

@@ -33,6 +33,15 @@ type Error struct {
 // Error is the server's sentence.
 func (e *Error) Error() string { return e.Problem.Error() }
 
+// Code returns the stable code of the refusal, such as "not_found" or "idempotency_conflict". Compare it instead of
+// the sentence. It is "" if the answer came from a proxy and not from a Skein server.
+func (e *Error) Code() string {
+	if e.Problem.Code != "" {
+		return e.Problem.Code
+	}
+	return api.CodeOf(e.Problem.Type) // of a server that sends no code yet
+}
+
 // Unwrap gives the problem, so that errors.As finds it.
 func (e *Error) Unwrap() error { return &e.Problem }
 

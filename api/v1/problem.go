@@ -1,8 +1,11 @@
 package api
 
-// Problem is an error in the form of RFC 9457. Type is stable: act on it, and show Detail.
+import "strings"
+
+// Problem is an error in the form of RFC 9457. Code and Type are stable: act on one of them, and show Detail.
 type Problem struct {
-	Type     string      `json:"type" format:"uri-reference" doc:"Stable: /problems/KIND."`
+	Type     string      `json:"type" format:"uri-reference" doc:"Stable: /problems/KIND, the code with hyphens."`
+	Code     string      `json:"code" doc:"Stable: what programs compare. The page errors.md of the documentation lists all codes."`
 	Title    string      `json:"title"`
 	Status   int         `json:"status"`
 	Detail   string      `json:"detail"`
@@ -28,6 +31,31 @@ type FileError struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint"`
 	Snippet string `json:"snippet,omitempty" doc:"The line at fault with a caret below."`
+}
+
+// NewProblem returns a problem of one of the types below, with the code and the title of the type.
+func NewProblem(kind string, status int, detail string) Problem {
+	return Problem{Type: kind, Code: CodeOf(kind), Title: titleOf(kind), Status: status, Detail: detail}
+}
+
+const problemPath = "/problems/"
+
+// CodeOf returns the code of a problem's type, and "" for a type that is not one of this API.
+func CodeOf(kind string) string {
+	name, ours := strings.CutPrefix(kind, problemPath)
+	if !ours {
+		return ""
+	}
+	return strings.ReplaceAll(name, "-", "_")
+}
+
+func titleOf(kind string) string {
+	for i := range problemKinds {
+		if problemKinds[i].Type == kind {
+			return problemKinds[i].Title
+		}
+	}
+	return ""
 }
 
 // Problem types, to be compared with Problem.Type.
@@ -56,3 +84,87 @@ const (
 	ProblemDamaged         = "/problems/damaged"
 	ProblemInternal        = "/problems/internal"
 )
+
+// ProblemKind is what the documentation says of one type of problem.
+type ProblemKind struct {
+	Type    string // one of the constants
+	Status  []int  // the HTTP statuses that it comes with
+	Title   string // of every problem of this type
+	Meaning string
+	Remedy  string
+}
+
+// ProblemKinds returns all types of problems, in the order of the documentation.
+func ProblemKinds() []ProblemKind { return append([]ProblemKind(nil), problemKinds...) }
+
+var problemKinds = []ProblemKind{
+	{ProblemInvalid, []int{400, 408, 422}, "The request is not valid",
+		"A parameter, a header or a field of the body is wrong, or the body did not arrive as its header says.",
+		"Correct what `detail` and `errors` name, and send the request again."},
+	{ProblemInvalidWorkflow, []int{422}, "The workflow file is not valid",
+		"The workflow file has faults. `errors` lists all of them with line, column and hint.",
+		"Correct the file. `skein validate FILE` shows the same faults without a server."},
+	{ProblemInvalidParams, []int{422}, "The parameters are not valid",
+		"The parameters of a run do not match those that the workflow declares.",
+		"Send the parameters that `skein workflow get NAME` shows."},
+	{ProblemNothing, []int{422}, "There is nothing to do",
+		"The request is right, but it selects nothing, such as a backfill whose interval holds no instant.",
+		"Choose another interval or filter. A script may treat this as success."},
+	{ProblemNotFound, []int{404}, "Not found",
+		"The server has no object of this name or id, or the caller may not see it.",
+		"Check the name and the namespace. Retention may have deleted an old run."},
+	{ProblemConflict, []int{409}, "The current state does not allow this",
+		"The object exists, but its state does not allow the request, such as stopping a run that has ended.",
+		"Read the object again, and decide by its state."},
+	{ProblemIdempotency, []int{409}, "The idempotency key belongs to another request",
+		"A different request used the same idempotency key before.",
+		"Use a new key for a new request, and repeat a request without changes."},
+	{ProblemPrecondition, []int{412}, "The object has changed",
+		"The object is not in the revision that `If-Match` or `If-None-Match` names.",
+		"Read the object again, make your change to what you read, and send its new `ETag`."},
+	{ProblemBusy, []int{429}, "Too many requests",
+		"The server, or the caller's share of it, has reached a limit of requests that run at once.",
+		"Wait for the seconds of `Retry-After`, and send the request again."},
+	{ProblemUnavailable, []int{503}, "The server cannot do this now",
+		"The node is stopping, the database does not answer, or the shard of the run has no owner now.",
+		"Send the request again after `Retry-After`; a POST with the same idempotency key. `skein doctor` finds a lasting cause."},
+	{ProblemFull, []int{507}, "The disk is full",
+		"The disk of the database or of the data folder has no room, so the server writes nothing new.",
+		"Free space on the disk, or shorten the retention. The server continues by itself."},
+	{ProblemTooLarge, []int{413}, "The request is too large",
+		"The body, or what the request asks for, is above its limit.",
+		"Send less at once. `detail` names the limit."},
+	{ProblemMediaType, []int{415}, "The media type is not supported",
+		"The `Content-Type` of the body is missing, or the route does not take it.",
+		"Send the `Content-Type` that `detail` names."},
+	{ProblemMethod, []int{405}, "The method is not allowed",
+		"The route does not have this method.",
+		"Use a method of the header `Allow`."},
+	{ProblemRange, []int{416}, "The range is outside of the content",
+		"The bytes that `Range` asks for do not exist.",
+		"Ask for a range within the size that `Content-Range` names."},
+	{ProblemUnauthenticated, []int{401}, "Not signed in",
+		"The call shows no valid credential: the token is missing, unknown, expired or revoked.",
+		"Sign in, or show a valid token: `skein login`, or `--token-file FILE`."},
+	{ProblemForbidden, []int{403}, "Permission denied",
+		"The caller is known, but has no permission for this call.",
+		"Ask an administrator for the verb that `detail` names."},
+	{ProblemNotAllowed, []int{403}, "Not an approver of this task",
+		"The task is approved by other people or groups.",
+		"Ask one of the approvers that `detail` names."},
+	{ProblemSignature, []int{401}, "The signature is not valid",
+		"The call of a webhook is not signed with its secret, is too old, or repeats an earlier call.",
+		"Check the secret and the clock of the caller, and send every delivery once."},
+	{ProblemForeignHost, []int{421}, "The host is not of this server",
+		"The header `Host` has a name that the server does not answer for. This protects browsers from DNS rebinding.",
+		"Call the server by its address, or set `advertise` to the name."},
+	{ProblemForeignOrigin, []int{403}, "The origin is not of this server",
+		"A page of another site sent the request from a browser.",
+		"Call the API from the server's own page, or from a program."},
+	{ProblemDamaged, []int{500}, "Stored data are damaged",
+		"The server cannot read a row or a file that it stored.",
+		"Run `skein db verify`, and restore a backup if it finds damage."},
+	{ProblemInternal, []int{500}, "Internal error",
+		"The server has met a bug.",
+		"Report it with the line of the server's log."},
+}

@@ -539,9 +539,9 @@ func (n *Node) guarded(h http.Handler) http.Handler {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		// A client that does not read its answer is not our problem.
-		_ = json.NewEncoder(w).Encode(api.Problem{Type: api.ProblemUnavailable, Title: "Service Unavailable",
-			Status: http.StatusServiceUnavailable, Detail: "the node is stopping and takes nothing new", Instance: r.URL.Path})
+		p := api.NewProblem(api.ProblemUnavailable, http.StatusServiceUnavailable, "the node is stopping and takes no new requests")
+		p.Instance = r.URL.Path
+		_ = json.NewEncoder(w).Encode(p) // the client has gone
 	})
 }
 

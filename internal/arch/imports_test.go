@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"internal/cluster":               {"internal/dag", "internal/store", "internal/host"},
 	"internal/transfer":              {"internal/dag", "internal/store"},
 	"internal/past":                  {"internal/dag", "internal/store"},
-	"internal/peer":                  {"internal/dag", "internal/store", "internal/engine"},
+	"internal/peer":                  {"internal/dag", "internal/store", "internal/engine", "api/v1"},
 	"internal/secret":                {},
 	"internal/access":                {"internal/dag", "internal/suggest"},
 	"internal/glob":                  {},

@@ -13,16 +13,6 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// titles say what the problems mean that are made here.
-var titles = map[string]string{
-	api.ProblemUnauthenticated: "No valid token",
-	api.ProblemForbidden:       "Not for this token",
-	api.ProblemUnavailable:     "The node cannot do it now",
-	api.ProblemBusy:            "Too much of this is going on",
-	api.ProblemTooLarge:        "The request is too large",
-	api.ProblemInvalid:         "The request is not valid",
-}
-
 // headers are those of every answer, unless its handler says something else.
 var headers = [...][2]string{
 	{"X-Content-Type-Options", "nosniff"},
@@ -123,8 +113,8 @@ func (a *answer) problem(status int) *api.Problem {
 		return a.body.problem
 	}
 	if err := context.Cause(a.r.Context()); errors.Is(err, errRefused) {
-		return &api.Problem{Type: api.ProblemUnauthenticated, Title: titles[api.ProblemUnauthenticated],
-			Status: http.StatusUnauthorized, Detail: err.Error()}
+		p := api.NewProblem(api.ProblemUnauthenticated, http.StatusUnauthorized, err.Error())
+		return &p
 	}
 	return nil
 }
@@ -205,6 +195,7 @@ func (a *answer) refuse(status int, problem, detail string) {
 	}
 	h.Set("Content-Type", "application/problem+json")
 	a.WriteHeader(status)
-	_ = json.NewEncoder(a).Encode(api.Problem{Type: problem, Title: titles[problem], Status: status,
-		Detail: detail, Instance: a.r.URL.Path}) // the client has gone
+	p := api.NewProblem(problem, status, detail)
+	p.Instance = a.r.URL.Path
+	_ = json.NewEncoder(a).Encode(p) // the client has gone
 }

@@ -163,7 +163,8 @@ func (b *body) broken(err error) error {
 }
 
 func (b *body) fail(status int, problem, detail string) error {
-	b.problem = &api.Problem{Type: problem, Title: titles[problem], Status: status, Detail: detail}
+	p := api.NewProblem(problem, status, detail)
+	b.problem = &p
 	return fmt.Errorf("%w: %s", errBody, detail)
 }
 

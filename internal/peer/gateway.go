@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
@@ -40,7 +41,7 @@ func Gateway(next http.Handler, dir Directory, rt http.RoundTripper, vouch Vouch
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := taken(r)
 		if err != nil {
-			http.Error(w, "the body does not arrive: "+err.Error(), http.StatusBadRequest)
+			incomplete(w, err)
 			return
 		}
 		hops, _ := strconv.Atoi(r.Header.Get(HeaderHops)) // what is no number is a first hop
@@ -197,8 +198,16 @@ func unavailable(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Retry-After", "1")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	detail, _ := json.Marshal(err.Error()) // a text always can be
-	fmt.Fprintf(w, `{"type":"/problems/unavailable","title":"The node cannot do it now","status":503,"detail":%s}`+"\n", detail)
+	// The client has gone if this fails.
+	_ = json.NewEncoder(w).Encode(api.NewProblem(api.ProblemUnavailable, http.StatusServiceUnavailable, err.Error()))
+}
+
+// incomplete refuses a request whose body ended early.
+func incomplete(w http.ResponseWriter, err error) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(http.StatusBadRequest)
+	_ = json.NewEncoder(w).Encode(api.NewProblem(api.ProblemInvalid, http.StatusBadRequest,
+		"the body of the request did not arrive whole ("+err.Error()+"); send the request again")) // the client has gone if this fails
 }
 
 // catcher lets an answer through unless it says that another node has to give it.

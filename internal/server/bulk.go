@@ -258,8 +258,8 @@ func (a *innerAnswer) tell(item *api.BulkItem) {
 	item.Outcome = "refused"
 	p := &api.Problem{}
 	if json.Unmarshal(a.body.Bytes(), p) != nil || p.Type == "" {
-		p = &api.Problem{Type: api.ProblemUnavailable, Title: titles[api.ProblemUnavailable], Status: a.status,
-			Detail: fmt.Sprintf("the node that has the run answered %d", a.status)}
+		made := api.NewProblem(api.ProblemUnavailable, a.status, fmt.Sprintf("the node that has the run answered %d", a.status))
+		p = &made
 	}
 	item.Problem = p
 }

@@ -315,7 +315,7 @@ func want[T any](t *testing.T, a answer, status int) T {
 func wantProblem(t *testing.T, a answer, status int, kind string) api.Problem {
 	t.Helper()
 	p := want[api.Problem](t, a, status)
-	if p.Type != kind || p.Status != status || p.Detail == "" || p.Title == "" || p.Instance == "" {
+	if p.Type != kind || p.Code != api.CodeOf(kind) || p.Status != status || p.Detail == "" || p.Title == "" || p.Instance == "" {
 		t.Errorf("problem %+v, want %s", p, kind)
 	}
 	if ct := a.header.Get("Content-Type"); ct != "application/problem+json" {

@@ -49,7 +49,7 @@ func (s *Server) humaConfig() huma.Config {
 	}
 }
 
-const description = "Skein runs graphs of tasks. Every list is {items, next}; every error is application/problem+json (RFC 9457) with a stable type. " +
+const description = "Skein runs graphs of tasks. Every list is {items, next}; every error is application/problem+json (RFC 9457) with a stable code. " +
 	"Instants are RFC 3339, UTC, with microseconds. A 2xx to a POST means that it is on disk. " +
 	"Words used elsewhere: PROCESSING is running, CLAIMED is assigned, COMPLETED, SUCCEED and Done are succeeded."
 

@@ -47,33 +47,6 @@ var kinds = []struct {
 	{context.Canceled, http.StatusServiceUnavailable, api.ProblemUnavailable, 2},
 }
 
-// titles say what a problem's type means; they do not change between occurrences.
-var titles = map[string]string{
-	api.ProblemNotFound:        "Not found",
-	api.ProblemInvalid:         "The request is not valid",
-	api.ProblemNothing:         "There is nothing to do",
-	api.ProblemInvalidWorkflow: "The workflow file is not valid",
-	api.ProblemInvalidParams:   "The parameters are not valid",
-	api.ProblemConflict:        "It does not fit the present state",
-	api.ProblemIdempotency:     "The idempotency key came with another request before",
-	api.ProblemPrecondition:    "It was changed in between",
-	api.ProblemBusy:            "Too much of this is going on",
-	api.ProblemUnavailable:     "The node cannot do it now",
-	api.ProblemFull:            "The disk is full",
-	api.ProblemTooLarge:        "The request is too large",
-	api.ProblemMediaType:       "The media type is not understood",
-	api.ProblemMethod:          "The method is not allowed here",
-	api.ProblemRange:           "The range is not within the content",
-	api.ProblemForeignHost:     "Foreign host",
-	api.ProblemForeignOrigin:   "Foreign origin",
-	api.ProblemNotAllowed:      "You may not do that",
-	api.ProblemSignature:       "The call is not signed as it should be",
-	api.ProblemUnauthenticated: "No valid token",
-	api.ProblemForbidden:       "Not for this token",
-	api.ProblemDamaged:         "What is stored is damaged",
-	api.ProblemInternal:        "A bug",
-}
-
 // failure is a problem on its way out.
 type failure struct {
 	api.Problem
@@ -82,7 +55,7 @@ type failure struct {
 }
 
 func fail(status int, problem, format string, args ...any) *failure {
-	return &failure{Problem: api.Problem{Type: problem, Title: titles[problem], Status: status, Detail: fmt.Sprintf(format, args...)}, header: http.Header{}}
+	return &failure{Problem: api.NewProblem(problem, status, fmt.Sprintf(format, args...)), header: http.Header{}}
 }
 
 func notFound(format string, args ...any) *failure {
@@ -250,7 +223,8 @@ func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
 		if !known {
 			problem = api.ProblemInternal
 		}
-		p := api.Problem{Type: problem, Title: titles[problem], Status: e.Status, Detail: brief(e.Detail), Instance: u.Path}
+		p := api.NewProblem(problem, e.Status, brief(e.Detail))
+		p.Instance = u.Path
 		for _, d := range e.Errors {
 			p.Errors = append(p.Errors, api.FileError{Line: 1, Column: 1, Key: brief(d.Location), Message: brief(d.Message)})
 		}
