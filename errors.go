@@ -33,8 +33,8 @@ type Error struct {
 // Error is the server's sentence.
 func (e *Error) Error() string { return e.Problem.Error() }
 
-// Code returns the stable code of the refusal, such as "not_found" or "idempotency_conflict". Compare it instead of
-// the sentence. It is "" if the answer came from a proxy and not from a Skein server.
+// Code returns the stable code of the refusal, such as "not_found" or "idempotency_conflict". Compare it
+// instead of the sentence. It is "" if the answer came from a proxy and not from a Skein server.
 func (e *Error) Code() string {
 	if e.Problem.Code != "" {
 		return e.Problem.Code

@@ -50,7 +50,7 @@ func (s *session) start(j *workerv1.Job, lease int64) bool {
 		s.refute(name, j)
 		return true
 	case s.running >= s.w.o.Slots:
-		s.log.Warn("all slots are taken; an attempt is refused", "run", j.Attempt.Run, "task", j.Task)
+		s.log.Warn("all slots are taken; an attempt is refused", "code", "attempt_refused", "run", j.Attempt.Run, "task", j.Task)
 		return false
 	}
 	a := &attempt{job: j, log: &attemptLog{to: s.logs, of: j}, began: time.Now()}
@@ -315,7 +315,7 @@ func (s *session) acknowledge(a *attempt, v workerv1.Verdict) bool {
 	delete(s.has, name)
 	s.past.add(name)
 	if v != workerv1.Verdict_VERDICT_ACCEPTED && v != workerv1.Verdict_VERDICT_DUPLICATE {
-		s.log.Warn("a result was rejected", "run", name.run, "task", a.job.Task, "token", name.token, "verdict", v.String())
+		s.log.Warn("a result was rejected", "code", "result_rejected", "run", name.run, "task", a.job.Task, "token", name.token, "verdict", v.String())
 	}
 	return true
 }

@@ -198,7 +198,7 @@ func (s *session) sessions(ctx context.Context) error {
 			case final(err):
 				return err
 			case reason(err) == reasonFenced:
-				s.log.Error("the registration of this worker has ended; it cancels its task functions and registers under a new one", "err", err)
+				s.log.Error("the registration of this worker has ended; it cancels its task functions and registers again", "code", "registration_ended", "err", err)
 				s.begone(ctx)
 				continue
 			case err != nil:
@@ -207,9 +207,9 @@ func (s *session) sessions(ctx context.Context) error {
 				case ctx.Err() != nil, waits && why == told:
 				case waits:
 					told = why
-					s.log.Warn("no node takes this worker yet; it is tried again until one does", "code", strings.ToLower(why), "err", err)
+					s.log.Warn("no node accepts this worker yet; the worker tries again", "code", strings.ToLower(why), "err", err)
 				case pause >= pauseMax:
-					s.log.Warn("no node takes this worker yet", "err", err)
+					s.log.Warn("no node accepts this worker yet; the worker tries again", "code", "worker_not_attached", "err", err)
 				}
 				wait(ctx, max(pause, comeAgain(err)))
 				pause = min(2*pause, pauseMax)
@@ -218,7 +218,7 @@ func (s *session) sessions(ctx context.Context) error {
 			pause, told = pauseMin, ""
 		}
 		if err := s.turn(ctx); err != nil && ctx.Err() == nil {
-			s.log.Info("lost the home", "err", err)
+			s.log.Info("the home node was lost", "code", "home_lost", "err", err)
 			s.mu.Lock()
 			s.lease = 0
 			s.mu.Unlock()
@@ -277,7 +277,7 @@ func (s *session) settle(url string, out *workerv1.RegisterResponse, sent time.T
 	s.logsKept = out.Logs
 	s.learn(out.Nodes)
 	s.mu.Unlock()
-	s.log.Info("attached", "home", url, "handler", out.Handler, "lease", out.Lease)
+	s.log.Info("the worker has attached to its home node", "code", "home_attached", "home", url, "handler", out.Handler, "lease", out.Lease)
 	for _, name := range out.Revoked {
 		s.orphan(nameOf(name))
 	}
@@ -390,7 +390,7 @@ func (s *session) watch(ctx context.Context) {
 		over := s.handler != 0 && s.running > 0 && s.lag > 0 && time.Since(s.heard) > s.lag*leasePerLagNum/leasePerLagDen
 		s.mu.Unlock()
 		if over {
-			s.log.Error("no node has answered for the length of the lease; task functions are ordered to end")
+			s.log.Error("no node has answered within the lease; task functions are ordered to end", "code", "lease_ended")
 			s.cancelAll(ErrCutOff)
 			wait(ctx, pauseMax)
 		}
@@ -413,7 +413,7 @@ func (s *session) begone(ctx context.Context) {
 		case <-ctx.Done():
 		case <-s.idle:
 		case <-time.After(pauseMax):
-			s.log.Warn("handlers do not end although their context has", "handlers", n)
+			s.log.Warn("task functions do not end although their context is cancelled", "code", "functions_running", "handlers", n)
 		}
 	}
 	s.mu.Lock()
@@ -431,15 +431,15 @@ func (s *session) drain() {
 	s.pollAnew() // it is said at once
 	s.mu.Unlock()
 	if n > 0 {
-		s.log.Info("waiting for handlers", "attempts", n, "drain", s.w.o.Drain)
+		s.log.Info("the shutdown waits for task functions", "code", "draining", "attempts", n, "drain", s.w.o.Drain)
 	}
 	if s.quiet(s.w.o.Drain) {
 		return
 	}
-	s.log.Warn("the time to drain has passed; task functions are ordered to end")
+	s.log.Warn("the time to drain has passed; task functions are ordered to end", "code", "drain_ended")
 	s.cancelAll(ErrDraining)
 	if !s.quiet(lastMax) {
-		s.log.Error("handlers do not end although their context has; their attempts are done again while they still run")
+		s.log.Error("task functions do not end although their context is cancelled; their attempts run again concurrently", "code", "functions_abandoned")
 	}
 }
 
@@ -467,7 +467,7 @@ func (s *session) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), registerMax)
 	defer cancel()
 	if err := s.flushLogs(ctx); err != nil {
-		s.log.Warn("the end of some logs is lost", "err", err)
+		s.log.Warn("the end of some logs is lost", "code", "logs_lost", "err", err)
 	}
 	s.mu.Lock()
 	in, home := &workerv1.LeaveRequest{Handler: s.handler, Lease: s.lease, Uuid: s.uuid}, s.home
@@ -476,6 +476,6 @@ func (s *session) leave() {
 		return
 	}
 	if _, err := s.client(home).Leave(ctx, in); err != nil {
-		s.log.Warn("the home was not told that this worker leaves; it will notice", "err", err)
+		s.log.Warn("the home node could not be notified that this worker leaves; it will notice", "code", "leave_unsent", "err", err)
 	}
 }

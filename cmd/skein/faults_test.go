@@ -188,7 +188,7 @@ func TestDiskThatLoses(t *testing.T) {
 		}
 		return err != nil
 	})
-	if code := p.wait(); code != exitError || !strings.Contains(p.log.String(), "nothing can be written any more") {
+	if code := p.wait(); code != exitError || !strings.Contains(p.log.String(), "store_lost") {
 		t.Errorf("it ended with %d", code)
 	}
 	if err := os.Remove(ballast); err != nil {

@@ -102,7 +102,7 @@ func openStore(ctx context.Context, cfg *Config, log *slog.Logger) (st store.Sto
 			if log != nil {
 				o.Patience = startPatience
 				o.Waiting = func(why error) {
-					log.Warn("the database does not answer; it is tried again", "for", startPatience, "db", cfg.dbName(), "err", why)
+					log.Warn("the database does not answer; the node tries again", "code", "database_unreachable", "for", startPatience, "db", cfg.dbName(), "err", why)
 				}
 			}
 		})
@@ -121,7 +121,7 @@ func (n *Node) patiently(ctx context.Context, ask func() error) error {
 		if err == nil || n.patient() == nil || n.cfg.Postgres == "" || !postgres.Passes(err) || time.Since(began) >= startPatience {
 			return err
 		}
-		n.log.Warn("the database does not answer; it is tried again", "for", startPatience, "db", n.cfg.dbName(), "err", err)
+		n.log.Warn("the database does not answer; the node tries again", "code", "database_unreachable", "for", startPatience, "db", n.cfg.dbName(), "err", err)
 		select {
 		case <-ctx.Done():
 			return err

@@ -175,7 +175,7 @@ func (x *executor) ended(rs ...worker.Result) {
 			// This process ends, and nothing is known of the task: the next life declares the attempt lost.
 			x.forget(h, false)
 		case worker.CauseLease, worker.CauseLost, worker.CauseRoom:
-			x.log.Warn("attempt lost", append(h.attrs(), "cause", r.Cause)...)
+			x.log.Warn("an attempt was lost", append(h.attrs(), "code", "attempt_lost", "cause", r.Cause)...)
 			ends = append(ends, ending{h, engine.Report{Lost: lostReasons[r.Cause]}})
 		default:
 			res := result(r)
@@ -260,7 +260,7 @@ func (x *executor) logEnd(h *handed, res *dag.Result) {
 	if !x.log.Enabled(context.Background(), level) {
 		return
 	}
-	attrs := append(h.attrs(), "cause", string(res.Cause))
+	attrs := append(h.attrs(), "code", "attempt_ended", "cause", string(res.Cause))
 	if res.Exited {
 		attrs = append(attrs, "exit", res.ExitCode)
 	}

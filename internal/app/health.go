@@ -111,7 +111,7 @@ func (h *health) serve(w *remote.Worker, log *slog.Logger) (stop func()) {
 			log.Error("health listener ended", "code", "health_listener", "err", err)
 		}
 	}()
-	log.Info("health listener", "url", "http://"+h.l.Addr().String())
+	log.Info("the health listener is ready", "code", "health_listening", "url", "http://"+h.l.Addr().String())
 	return func() {
 		_ = srv.Close()
 		<-ended

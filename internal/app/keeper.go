@@ -77,11 +77,11 @@ func (n *Node) goOn(ctx context.Context, a *worker.Adopted) (*engine.Life, error
 		}
 		if len(found) == 1 && found[0].UUID == t.UUID {
 			life := &engine.Life{Handler: found[0], Held: n.executor.adopt(a)}
-			n.log.Info("going on with what an earlier process of this node has started", "running", len(a.Running), "ended_since", len(a.Ended))
+			n.log.Info("the node continues with the attempts of its earlier process", "code", "attempts_taken_over", "running", len(a.Running), "ended_since", len(a.Ended))
 			return life, nil
 		}
 	}
-	n.log.Warn("the keeper holds attempts of another database: they are killed", "attempts", len(a.Running))
+	n.log.Warn("the keeper holds attempts of another database; they are killed", "code", "foreign_attempts_killed", "attempts", len(a.Running))
 	return nil, n.worker.Forsake()
 }
 

@@ -254,7 +254,7 @@ func newServer(cfg *Config, e *engine.Engine, log *slog.Logger, own face, near n
 // reap is asked for what earlier lives of this data folder left running, before their tasks are given to
 // anybody again. The keeper has killed it by the time that it answered, but for what is adopted.
 func (n *Node) reap(_ context.Context, lost []dag.AttemptRow) error {
-	n.log.Info("an earlier life of this node ended in the middle", "attempts_lost", len(lost))
+	n.log.Info("an earlier process of this node ended without a shutdown", "code", "node_restarted", "attempts_lost", len(lost))
 	return nil
 }
 
@@ -334,7 +334,7 @@ func (n *Node) work(ctx context.Context) error {
 		go func() { httpEnd <- n.serve() }()
 		if err = n.lock.announce(n.URL()); err == nil {
 			close(n.ready)
-			n.log.Info("ready", "url", n.URL(), "data", n.cfg.Data, "slots", n.cfg.Slots)
+			n.log.Info("ready", "code", "node_ready", "url", n.URL(), "data", n.cfg.Data, "slots", n.cfg.Slots)
 			var failed <-chan error
 			stopMember, failed = n.member.run(ctx)
 			err = n.until(ctx, engineEnd, httpEnd, failed)
@@ -355,7 +355,7 @@ func (n *Node) work(ctx context.Context) error {
 	cancel()
 	<-shipping
 	err = errors.Join(err, <-engineEnd, n.stopHTTP(), n.release())
-	n.log.Info("stopped")
+	n.log.Info("stopped", "code", "node_stopped")
 	return err
 }
 
@@ -384,7 +384,7 @@ func (n *Node) greet(ctx context.Context, life string) {
 		return
 	}
 	if err := n.engine.Greet(ctx, life); err != nil && ctx.Err() == nil {
-		n.log.Error("triggers of kind start do not fire", "err", err)
+		n.log.Error("triggers of kind start cannot be fired", "code", "start_triggers_failed", "err", err)
 	}
 }
 
@@ -425,7 +425,7 @@ func (n *Node) until(ctx context.Context, engineEnd, httpEnd chan error, member 
 // stranded takes in that nothing can be written any more, if there is a reason for the end.
 func (n *Node) stranded(err error) error {
 	if n.over = err != nil; n.over {
-		n.log.Error("nothing can be written any more; what runs goes on for the next server", "err", err)
+		n.log.Error("the store cannot be written any more; running attempts continue for the next server", "code", "store_lost", "err", err)
 	}
 	return err
 }
@@ -455,7 +455,7 @@ func (n *Node) drain() {
 		return
 	}
 	if left := n.executor.running(); left > 0 {
-		n.log.Info("waiting for running attempts; a second signal ends them now", "attempts", left, "drain", n.cfg.Drain)
+		n.log.Info("the shutdown waits for running attempts; a second signal ends them now", "code", "draining", "attempts", left, "drain", n.cfg.Drain)
 	}
 	timer := time.NewTimer(n.cfg.Drain)
 	defer timer.Stop()
@@ -468,7 +468,7 @@ func (n *Node) drain() {
 	cancel()
 	n.executor.wait()
 	if err := n.worker.Close(over); err != nil {
-		n.log.Error("close the worker", "err", err)
+		n.log.Error("the worker cannot be closed", "code", "worker_not_closed", "err", err)
 	}
 	n.barrier()
 }
@@ -478,7 +478,7 @@ func (n *Node) barrier() {
 	barrier, cancel := context.WithTimeout(context.Background(), stopWait)
 	defer cancel()
 	if err := n.engine.Barrier(barrier); err != nil {
-		n.log.Warn("the last reports may be lost; their attempts will run again", "err", err)
+		n.log.Warn("the last reports may be lost; their attempts run again", "code", "reports_lost", "err", err)
 	}
 }
 
@@ -487,7 +487,7 @@ func (n *Node) shipRest() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopWait)
 	defer cancel()
 	if err := n.shipper.Flush(ctx); err != nil {
-		n.log.Warn("the end of some logs is on this machine only", "err", err)
+		n.log.Warn("the end of some logs is on this machine only", "code", "logs_unsent", "err", err)
 	}
 }
 

@@ -55,9 +55,9 @@ func (d *deadline) overdue(took time.Duration) error {
 	if d.stuck != nil {
 		why = d.stuck()
 	}
-	d.log.Error("the shutdown takes too long; the process ends now, and the next start goes on as after a crash",
+	d.log.Error("the shutdown takes too long; the process ends now, and the next start recovers as after a crash",
 		"code", "shutdown_overdue", "drain", d.drain, "took", took, "cause", why)
-	return fmt.Errorf("%w: %v after the signal it was still under way (cause: %s); the next start goes on as after a crash", ErrOverdue, took, why)
+	return fmt.Errorf("%w: %v after the signal it was still under way (cause: %s); the next start recovers as after a crash", ErrOverdue, took, why)
 }
 
 // Run works until ctx ends. Then it accepts no more work, lets running attempts finish for Config.Drain or

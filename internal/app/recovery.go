@@ -60,7 +60,7 @@ func (n *Node) keepRecovery(ctx context.Context) {
 	}
 	d, err := recovery()
 	if err != nil {
-		n.log.Error("the workflow that recovers cannot be made", "err", err)
+		n.log.Error("the workflow of the recovery sweep cannot be compiled", "code", "recovery_invalid", "err", err)
 		return
 	}
 	for pause := time.Second; ctx.Err() == nil; pause = recoveryLook {
@@ -70,9 +70,9 @@ func (n *Node) keepRecovery(ctx context.Context) {
 		}
 		switch {
 		case made:
-			n.log.Info("recovery looks at all runs every minute", "workflow", d.Namespace+"/"+d.Name)
+			n.log.Info("the recovery sweep looks at all runs every minute", "code", "recovery_started", "workflow", d.Namespace+"/"+d.Name)
 		case err != nil && !errors.Is(err, engine.ErrUnavailable) && ctx.Err() == nil:
-			n.log.Error("the workflow that recovers cannot be applied", "err", err)
+			n.log.Error("the workflow of the recovery sweep cannot be applied", "code", "recovery_not_applied", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -111,7 +111,7 @@ func (n *Node) deposed(ctx context.Context, m store.Member) {
 		case <-time.After(time.Second):
 		}
 	}
-	n.log.Warn("no sweep for a node that is gone; the next minute brings one", "node", m.Name, "err", err)
+	n.log.Warn("no recovery sweep could be started for a dead node; the next one starts within a minute", "code", "sweep_not_started", "node", m.Name, "err", err)
 }
 
 func (n *Node) sweepNow(ctx context.Context, m store.Member) error {

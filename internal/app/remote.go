@@ -71,7 +71,7 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 		return name == levelSetting || name == "pass_env" && w.PassEnv(to.PassEnv)
 	}
 	defer settled.follow(reload)()
-	log.Info("worker", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", servers)
+	log.Info("the worker has started", "code", "worker_started", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", servers)
 	d := deadline{drain: cfg.Drain, most: stopMax, hurry: hurry, log: log}
 	return d.run(ctx, func() error { return errors.Join(w.Run(ctx, hurry), lock.release()) })
 }

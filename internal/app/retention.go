@@ -205,7 +205,7 @@ func (f *forgetting) runs(ctx context.Context, w *store.Workflow, r *rule, now d
 		took := time.Since(began)
 		f.gone(len(did.Runs))
 		if err := f.deleteLogs(ctx, w, did.Runs); err != nil {
-			f.n.log.Warn("files of deleted runs are left; a later pass deletes them", "err", err)
+			f.n.log.Warn("files of deleted runs could not be deleted; a later pass deletes them", "code", "run_files_left", "err", err)
 		}
 		total += len(did.Runs)
 		// Later runs than To are selected by age alone, and most are younger than those before them. Old runs that

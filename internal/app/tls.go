@@ -70,7 +70,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		c.asked = now
 		if info, err := os.Stat(c.cert); err == nil && !info.ModTime().Equal(c.mtime) {
 			if err := c.read(); err != nil {
-				c.log.Error("the renewed certificate cannot be used; the one before goes on", "err", err)
+				c.log.Error("the renewed certificate cannot be used; the old one stays in use", "code", "certificate_unusable", "err", err)
 			}
 		}
 	}

@@ -190,8 +190,8 @@ func (n *Node) turns(ctx context.Context) error {
 	return nil
 }
 
-// join writes this node's row, and tries until it is there, or until a process has its name that is younger than the
-// life before, if there was one.
+// join writes this node's row, and tries until it is there, or until a process has its name that is younger
+// than the life before, if there was one.
 func (n *Node) join(ctx context.Context, before dag.HandlerID) error {
 	for pause := lookEvery; ; pause = min(2*pause, n.cfg.Beat) {
 		sent, boot := n.host.Now(), n.cfg.Boot()
@@ -270,12 +270,12 @@ func (n *Node) rise(ctx context.Context, members []store.Member) {
 	is, err := n.cfg.Store.Rise(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			n.log.Warn("cannot raise the format of the database", "err", err)
+			n.log.Warn("the format of the database cannot be raised", "code", "format_not_raised", "err", err)
 		}
 		return
 	}
 	if n.format != 0 && is > n.format {
-		n.log.Info("all nodes know a newer format of the database, which it has from now on", "format", is, "before", n.format)
+		n.log.Info("the format of the database was raised, because all nodes know the newer one", "code", "format_raised", "format", is, "before", n.format)
 	}
 	n.format, n.agreed = is, agreed
 }
@@ -338,8 +338,8 @@ func (n *Node) renew(ctx context.Context) error {
 	return nil
 }
 
-// replaced is an error if a process that is younger than a life of this one has this node's name: who starts under a listed name replaces it
-// at once. If the older one came back, they would depose each other for ever.
+// replaced is an error if a process that is younger than a life of this one has this node's name: who starts
+// under a listed name replaces it at once. If the older one came back, they would depose each other for ever.
 func (n *Node) replaced(ctx context.Context, life dag.HandlerID) error {
 	members, _, err := n.cfg.Store.Members(ctx)
 	if err != nil {
@@ -356,7 +356,7 @@ func (n *Node) replaced(ctx context.Context, life dag.HandlerID) error {
 
 // rejoin begins a new life: this node was taken for dead, and what it had is with others.
 func (n *Node) rejoin(ctx context.Context) error {
-	n.log.Error("the other nodes declared this one dead; it stops what it runs and joins under a new handler")
+	n.log.Error("the other nodes declared this one dead; it ends its attempts and joins under a new handler", "code", "declared_dead")
 	life := n.Self().Handler
 	h, err := n.cfg.Owner.Reborn(ctx)
 	if err != nil {
@@ -411,9 +411,9 @@ func (n *Node) depose(ctx context.Context, members []store.Member) {
 		done, err := n.decides(func() (bool, error) { return n.cfg.Store.Depose(ctx, m.Handler, m.Beat) })
 		switch {
 		case err != nil:
-			n.log.Warn("cannot depose a silent member", "name", m.Name, "err", err)
+			n.log.Warn("a silent member cannot be deposed", "code", "member_not_deposed", "name", m.Name, "err", err)
 		case done:
-			n.log.Warn("a member is silent: what it had goes to others", "name", m.Name, "worker", m.Worker, "silent_for", n.cfg.Lag)
+			n.log.Warn("a silent member was deposed; other nodes take its shards and attempts", "code", "member_deposed", "name", m.Name, "worker", m.Worker, "silent_for", n.cfg.Lag)
 			n.Wake()
 			if dead := *m; n.cfg.Deposed != nil {
 				n.host.Go(&n.before.wg, func() { n.cfg.Deposed(ctx, dead) })
@@ -454,7 +454,7 @@ func (n *Node) own(ctx context.Context, members []store.Member, shards []store.S
 		n.succeeded(&n.fails.owning)
 	}
 	if !slices.Equal(got, have) {
-		n.log.Info("shards", "owned", len(got), "of", len(shards))
+		n.log.Info("the node's shards have changed", "code", "shards_owned", "owned", len(got), "of", len(shards))
 	}
 }
 
@@ -486,18 +486,19 @@ func (n *Node) meet(ctx context.Context) {
 // leaveMax bounds each part of the farewell.
 const leaveMax = 5 * time.Second
 
-// leave gives the shards back, so that the others need not wait for this node's silence. An engine that does not
-// manage to in time, while nobody renews the row any more, does not keep it from going: with that the shards are free.
+// leave gives the shards back, so that the others need not wait for this node's silence. An engine that does
+// not manage to in time, while nobody renews the row any more, does not keep it from going: with that the
+// shards are free.
 func (n *Node) leave() {
 	giving, given := context.WithTimeout(context.Background(), min(leaveMax, n.cfg.Lag/4))
 	if _, err := n.cfg.Owner.Own(giving, nil); err != nil {
-		n.log.Warn("shards could not be given back", "err", err)
+		n.log.Warn("shards could not be given back", "code", "shards_not_released", "err", err)
 	}
 	given()
 	leaving, left := context.WithTimeout(context.Background(), leaveMax)
 	defer left()
 	if err := n.cfg.Store.Leave(leaving, n.Self().Handler); err != nil {
-		n.log.Warn("cannot leave the cluster; the others will notice", "err", err)
+		n.log.Warn("the node could not leave the cluster; the others will notice", "code", "leave_failed", "err", err)
 	}
 }
 

@@ -102,8 +102,8 @@ func TestDeath(t *testing.T) {
 	})
 }
 
-// away keeps something away from all nodes for much longer than the lag. On a clock that no machine slows down it
-// is seen that the leases of what they run stand.
+// away keeps something away from all nodes for much longer than the lag. On a clock that no machine slows
+// down it is seen that the leases of what they run stand.
 func (b *bed) away(what func(bool), nodes ...*node) {
 	b.Helper()
 	what(true)
@@ -278,7 +278,8 @@ func TestExitOnLoss(t *testing.T) {
 	})
 }
 
-// TestOneName: of two processes with one name the younger one stays, and the other ends and says why, instead of coming back.
+// TestOneName: of two processes with one name the younger one stays, and the other ends and says why, instead
+// of coming back.
 func TestOneName(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a := b.start("a")
@@ -316,7 +317,8 @@ func (s *blink) Members(ctx context.Context) ([]store.Member, []store.ShardRow, 
 	return s.Cluster.Members(ctx)
 }
 
-// TestOneNameBlink: the elder of two processes with one name does not come back because it could not see the younger.
+// TestOneNameBlink: the elder of two processes with one name does not come back because it could not see the
+// younger.
 func TestOneNameBlink(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a := b.start("a", func(cfg *cluster.Config) { cfg.Store = &blink{Cluster: cfg.Store} })

@@ -7,14 +7,14 @@ import (
 const (
 	// awayMax bounds the pause between two tries while the database is away.
 	awayMax = 2 * time.Second
-	// awayPerLag: nor is it noticed later that the database is back than by this part of the lag.
+	// awayPerLag also bounds that pause: it is at most this part of the lag.
 	awayPerLag = 10
-	// triesLeft is how many more tries fit at least before what runs here would end.
+	// triesLeft is the least number of further tries before the attempts of this node would end.
 	triesLeft = 4
 )
 
-// backOff is the pause after so many failures in a row. The jitter keeps nodes that lost the database together from
-// asking it in step.
+// backOff is the pause after a number of failures in a row. The jitter keeps nodes that lost the database
+// together from asking it in step.
 func (n *Node) backOff(failures int) time.Duration {
 	longest := min(awayMax, max(n.cfg.Lag/awayPerLag, lookEvery))
 	return n.jitter(min(lookEvery<<min(max(failures, 1)-1, 4), longest))
@@ -25,9 +25,9 @@ func (n *Node) jitter(pause time.Duration) time.Duration {
 	return pause/2 + n.host.Jitter(pause-pause/2)
 }
 
-// retry is the pause before a renewal that failed so many times in a row is tried again. Before what runs here would end,
-// which is before the others may take this node for dead, it is tried as often as ever: a store that answers
-// one time in several must not cost a node its life.
+// retry is the pause before the next renewal after a number of failures in a row. Shortly before the attempts
+// of this node would end, the pause is short again: a store that answers only one call of several must not
+// make the others declare this node dead.
 func (n *Node) retry(failures int) time.Duration {
 	pause := n.backOff(failures)
 	if sure := n.Sure(); sure > 0 {
@@ -38,43 +38,45 @@ func (n *Node) retry(failures int) time.Duration {
 	return min(pause, n.cfg.Beat)
 }
 
-// trouble is what fails again and again for one reason. The log says so when it begins, at growing intervals while
-// it lasts, and when it is over. It is of one goroutine.
+// trouble is a kind of work that can fail for a long time. The log has a line when the failures begin, lines
+// at growing intervals while they last, and a line at their end. Only one goroutine uses a trouble.
 type trouble struct {
+	code       string // of its log lines
 	what, over string
-	tries      int // in a row that failed
+	tries      int // failed ones in a row
 	began      time.Time
-	tell       time.Time // when it is told again
+	tell       time.Time // of the next log line
 	gap        time.Duration
 }
 
-// How often it is told that something still fails.
+// Bounds of the interval between two log lines about the same failure.
 const (
 	tellFirst = time.Minute
 	tellMax   = 10 * time.Minute
 )
 
-// failed counts a try, and tells of it if it is time.
+// failed counts a failed try, and writes a log line if one is due.
 func (n *Node) failed(t *trouble, err error) {
 	now := n.host.Now()
 	t.tries++
 	switch {
 	case t.tries == 1:
 		t.began, t.gap = now, tellFirst
-		n.log.Warn(t.what+"; it is tried again until it succeeds", "err", err)
+		n.log.Warn(t.what+"; the node tries again until it succeeds", "code", t.code, "err", err)
 	case now.Before(t.tell):
 		return
 	default:
 		t.gap = min(2*t.gap, tellMax)
-		n.log.Warn(t.what+" still; it is tried again until it succeeds", "for", now.Sub(t.began).Round(time.Second), "tries", t.tries, "err", err)
+		n.log.Warn(t.what+" still; the node tries again until it succeeds", "code", t.code,
+			"for", now.Sub(t.began).Round(time.Second), "tries", t.tries, "err", err)
 	}
 	t.tell = now.Add(t.gap)
 }
 
-// succeeded tells that what failed does so no more.
+// succeeded ends a row of failures, and writes the log line of its end.
 func (n *Node) succeeded(t *trouble) {
 	if t.tries > 0 {
-		n.log.Info(t.over, "after", n.host.Now().Sub(t.began).Round(time.Millisecond), "tries", t.tries)
+		n.log.Info(t.over, "code", t.code+"_ended", "after", n.host.Now().Sub(t.began).Round(time.Millisecond), "tries", t.tries)
 	}
 	t.tries = 0
 }
@@ -87,11 +89,17 @@ type troubles struct {
 
 func newTroubles() troubles {
 	return troubles{
-		joining:  trouble{what: "cannot join the cluster yet", over: "this node has joined the cluster"},
-		renewing: trouble{what: "cannot renew this node's row", over: "this node's row is renewed again"},
-		looking:  trouble{what: "cannot read who is in the cluster", over: "it is known again who is in the cluster"},
-		meeting:  trouble{what: "cannot look for runs that others have inserted", over: "runs that others have inserted are found again"},
-		owning:   trouble{what: "shards could not be taken or given back", over: "shards are taken and given back again"},
-		born:     trouble{what: "cannot begin a new life yet", over: "a new life begins"},
+		joining: trouble{code: "join_failing", what: "the node cannot join the cluster",
+			over: "the node has joined the cluster"},
+		renewing: trouble{code: "renewal_failing", what: "the node cannot renew its row",
+			over: "the node renews its row again"},
+		looking: trouble{code: "members_unreadable", what: "the members of the cluster cannot be read",
+			over: "the members of the cluster can be read again"},
+		meeting: trouble{code: "inserted_runs_unreadable", what: "runs that programs inserted cannot be read",
+			over: "runs that programs inserted can be read again"},
+		owning: trouble{code: "shards_failing", what: "shards cannot be taken or given back",
+			over: "shards can be taken and given back again"},
+		born: trouble{code: "rejoin_failing", what: "the node cannot join under a new handler",
+			over: "the node has joined under a new handler"},
 	}
 }

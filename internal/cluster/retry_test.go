@@ -66,8 +66,8 @@ func (l *noted) count(text string) int {
 	return strings.Count(l.buf.String(), text)
 }
 
-// TestAskedSeldom: nodes that have lost the store together do not ask it in step, nor every half second for hours, and say so
-// a few times; and they are back soon after it is.
+// TestAskedSeldom: nodes that have lost the store together do not ask it in step, nor every half second for
+// hours, and say so a few times; and they are back soon after it is.
 func TestAskedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bed{T: t, store: memory.New(memory.Options{Shards: shardsMade}), beat: cluster.BeatDefault, lag: cluster.LagDefault}
@@ -102,12 +102,12 @@ func TestAskedSeldom(t *testing.T) {
 		time.Sleep(b.lag / 10)
 		members, _ := b.view()
 		for i, n := range nodes {
-			for _, what := range []string{"cannot read who is in the cluster", "cannot renew this node's row"} {
+			for _, what := range []string{"code=members_unreadable ", "code=renewal_failing "} {
 				if got := logs[i].count(what); got < 3 || got > 6 {
 					t.Errorf("node %d told %d times: %s", i, got, what)
 				}
 			}
-			for _, what := range []string{"it is known again who is in the cluster", "this node's row is renewed again"} {
+			for _, what := range []string{"code=members_unreadable_ended", "code=renewal_failing_ended"} {
 				if got := logs[i].count(what); got != 1 {
 					t.Errorf("node %d told %d times: %s\n%s", i, got, what, &logs[i].buf)
 				}
@@ -120,8 +120,8 @@ func TestAskedSeldom(t *testing.T) {
 	})
 }
 
-// TestRenewedInTime: a store that does not take a renewal for most of a node's time is asked more often towards its end:
-// whoever could renew in time has done so before what it runs would end.
+// TestRenewedInTime: a store that does not take a renewal for most of a node's time is asked more often
+// towards its end: whoever could renew in time has done so before what it runs would end.
 func TestRenewedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bed{T: t, store: memory.New(memory.Options{Shards: shardsMade}), beat: cluster.BeatDefault, lag: cluster.LagDefault}

@@ -19,16 +19,17 @@ func (n *Node) Sure() time.Duration {
 	return n.sure
 }
 
-// Vouched is the newest instant, on the boot clock, at which everybody who was last known was blind: nobody can
-// have been deposed then. 0: there was none.
+// Vouched is the newest instant, on the boot clock, at which everybody who was last known was blind: nobody
+// can have been deposed then. 0: there was none.
 func (n *Node) Vouched() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.vouched
 }
 
-// Blind reports whether this node has not read the store for so long, or the store has not taken its renewals for so
-// long, that everybody's silence begins anew when that is over; and whether nothing that it has decided is on its way.
+// Blind reports whether this node has not read the store for so long, or the store has not taken its renewals
+// for so long, that everybody's silence begins anew when that is over; and whether nothing that it has
+// decided is on its way.
 func (n *Node) Blind() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -42,8 +43,8 @@ func (n *Node) Blind() bool {
 // unheard reports whether the store takes no renewals of this node; n.mu is held.
 func (n *Node) unheard(now time.Time) bool { return now.Sub(n.beaten) > n.cfg.Beat+n.watch.gap }
 
-// decides brackets what takes the life of others. As long as it is not known what became of it, this node cannot
-// say that nobody was deposed.
+// decides brackets what takes the life of others. As long as it is not known what became of it, this node
+// cannot say that nobody was deposed.
 func (n *Node) decides(do func() (bool, error)) (bool, error) {
 	n.mu.Lock()
 	before := n.deciding

@@ -268,7 +268,7 @@ func (w *writer) instants(b *store.Backfill) ([]dag.Micros, error) {
 
 // spoil cancels a backfill whose row makes no sense, so that nothing else waits for it.
 func (w *writer) spoil(b store.Backfill, cause error) error {
-	w.e.log.Error("a backfill is cancelled: its instants cannot be read", "backfill", b.ID, "err", cause)
+	w.e.log.Error("a backfill is cancelled, because its instants cannot be read", "code", "backfill_unreadable", "backfill", b.ID, "err", cause)
 	b.State = store.BackfillCancelled
 	w.putBackfill(b)
 	return nil
@@ -282,7 +282,7 @@ func (w *writer) backfillRun(b *store.Backfill, wf *store.Workflow, pol *Policy,
 	w.tx.rows += 2 * rowsPerItem
 	params, err := w.plannedParams(ParamsQuery{Workflow: wf.ID, Version: version, Given: pol.Params, Instant: at})
 	if errors.Is(err, ErrInvalid) { // it has no run, and counts as failed
-		w.e.log.Warn("an instant of a backfill has no parameters", "backfill", b.ID, "instant", at.Time(), "err", err)
+		w.e.log.Warn("the parameters of an instant of a backfill cannot be evaluated", "code", "backfill_params_invalid", "backfill", b.ID, "instant", at.Time(), "err", err)
 		next := *b
 		next.Ended++
 		next.Failed++

@@ -255,7 +255,7 @@ func (w *writer) recoverChild(s *childStart) error {
 		if r, err = w.revive(s.Run); errors.Is(err, ErrUnavailable) {
 			return err
 		} else if err != nil {
-			w.e.log.Error("the run of a call cannot be recovered", "run", s.Run.String(), "err", err)
+			w.e.log.Error("the run of a call cannot be recovered", "code", "call_not_recovered", "run", s.Run.String(), "err", err)
 			return nil
 		}
 	}

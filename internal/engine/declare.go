@@ -236,7 +236,7 @@ func (w *writer) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, erro
 // undecided says in the ledger that a trigger whose row cannot be understood had something
 // due.
 func (w *writer) undecided(t *store.Trigger, now dag.Micros, cause error) error {
-	w.e.log.Error("due fires of a trigger cannot be computed", "trigger", t.Name, "workflow", int64(t.Workflow), "err", cause)
+	w.e.log.Error("the due fires of a trigger cannot be computed", "code", "trigger_plan_failed", "trigger", t.Name, "workflow", int64(t.Workflow), "err", cause)
 	if t.Next == 0 || t.Next > now {
 		return nil
 	}

@@ -89,7 +89,7 @@ func (w *writer) goBy(r reading) {
 		return
 	}
 	if back := time.Duration(d.clock()-r.wall) * time.Microsecond; d.wall != 0 && back > clockBack {
-		w.e.log.Warn("the store's clock was set back; decided instants do not fire again", "by", back.Round(time.Second).String())
+		w.e.log.Warn("the store's clock was set back; decided instants do not fire again", "code", "clock_set_back", "by", back.Round(time.Second).String())
 	}
 	d.wall, d.asOf = r.wall, r.asOf
 	w.tx.due = max(d.now(), w.tx.batch.Watermark)
@@ -198,7 +198,7 @@ func (l *look) all(ctx context.Context) {
 
 func (l *look) fail(ctx context.Context, err error) {
 	if ctx.Err() == nil {
-		l.e.log.Warn("due triggers cannot be read", "err", err)
+		l.e.log.Warn("due triggers cannot be read", "code", "due_triggers_unreadable", "err", err)
 	}
 	l.failed++
 }

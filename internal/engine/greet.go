@@ -94,7 +94,7 @@ func (e *Engine) greeted(err error) error {
 	case errors.Is(err, ErrUnavailable):
 		return err
 	}
-	e.log.Error("a trigger does not fire at the start", "err", err)
+	e.log.Error("a trigger of kind start cannot be fired", "code", "start_trigger_failed", "err", err)
 	return nil
 }
 

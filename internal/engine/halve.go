@@ -15,7 +15,7 @@ import (
 // guilty item or assignment is alone.
 func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	tried := w.tx.tried
-	w.e.log.Warn("a transaction was refused", "tried", tried, "err", cause)
+	w.e.log.Warn("a transaction was refused", "code", "transaction_refused", "tried", tried, "err", cause)
 	var guilty dag.RunID // of an assignment alone
 	switch {
 	case w.tx.current != nil:
@@ -73,7 +73,7 @@ func (w *writer) punish(cause error) error {
 		}
 	}
 	if it.mail != 0 { // it stays among what is being read: the next owner may fare better
-		w.e.log.Error("a message cannot be taken in, and is left alone", "message", it.mail, "err", cause)
+		w.e.log.Error("a message between shards was refused; it stays in the store", "code", "message_refused", "message", it.mail, "err", cause)
 	}
 	it.reply(answer{run: it.run, err: err})
 	w.drop(1)
@@ -141,12 +141,12 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 		return nil
 	}
 	w.e.stats.Quarantined.Add(1)
-	w.e.log.Error("run quarantined", "run", id.String(), "err", cause)
+	w.e.log.Error("run quarantined", "code", "run_quarantined", "run", id.String(), "err", cause)
 	w.killAll(ctx, id)
 	w.leave(id)
 	w.bad[id] = firstLine(cause.Error())
 	if err != nil {
-		w.e.log.Error("quarantined run keeps its state: its row cannot be read", "run", id.String(), "err", err)
+		w.e.log.Error("a quarantined run keeps its state, because its row cannot be read", "code", "quarantine_unread", "run", id.String(), "err", err)
 		return nil
 	}
 	upd := dag.RunUpdate{RunRow: row, Was: row.State, Claimed: row.Claim}
@@ -164,7 +164,7 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 		err = w.write(ctx, &b)
 	}
 	if errors.Is(err, store.ErrRefused) {
-		w.e.log.Error("quarantined run keeps its state", "run", id.String(), "err", err)
+		w.e.log.Error("a quarantined run keeps its state, because its row cannot be written", "code", "quarantine_unwritten", "run", id.String(), "err", err)
 		return nil
 	}
 	if err != nil {

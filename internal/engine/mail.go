@@ -95,7 +95,7 @@ func (w *writer) receive(m *store.Message) answer {
 	}
 	var letters []letter
 	if err := json.Unmarshal(m.Payload, &letters); err != nil {
-		w.e.log.Error("a message makes no sense and is dropped", "from", m.From, "to", m.To, "err", err)
+		w.e.log.Error("a message between shards is invalid and was dropped", "code", "message_invalid", "from", m.From, "to", m.To, "err", err)
 	}
 	if len(letters) == 1 && letters[0].Posted != nil {
 		done, err := w.takeIn(letters[0].Posted)
@@ -158,7 +158,7 @@ func (w *writer) hear(t *store.Trigger, ended *Ended) error {
 	}
 	plan, err := w.e.cfg.Planner.Heard(t, ended, w.dueNow())
 	if err != nil { // its own fault: the run's end must not wait for it
-		w.e.log.Error("trigger cannot take the end of a run", "trigger", t.Name, "run", ended.Run.String(), "err", err)
+		w.e.log.Error("a trigger cannot process the end of a run", "code", "run_end_not_taken", "trigger", t.Name, "run", ended.Run.String(), "err", err)
 		return nil
 	}
 	return w.carryOut(t, &plan)

@@ -54,7 +54,7 @@ func (w *writer) own(ctx context.Context) (*taken, error) {
 			return nil, fromStore("take the shards", err)
 		}
 		w.e.setState("retaking its shards: " + err.Error())
-		w.e.log.Warn("cannot take the shards yet", "err", err)
+		w.e.log.Warn("the shards cannot be taken yet", "code", "shards_not_taken", "err", err)
 		w.refuse(err)
 	}
 }
@@ -409,7 +409,7 @@ func hopeless(err error) bool {
 // retake takes the shards again and finds out what became of the transaction.
 func (w *writer) retake(ctx context.Context, n int, cause error) error {
 	w.e.stats.Retaken.Add(1)
-	w.e.log.Warn("a transaction did not surely commit; taking the shards again", "err", cause)
+	w.e.log.Warn("the outcome of a transaction is unknown; the node takes the shards again", "code", "commit_unknown", "err", cause)
 	w.e.setState("retaking its shards: " + cause.Error())
 	d := doubt{unknown: errors.Is(cause, store.ErrUnknown) && w.unsure == nil, assigns: slices.Clone(w.tx.assigns)}
 	if d.unknown {

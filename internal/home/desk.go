@@ -249,7 +249,7 @@ func (h *Home) detach(w *worker) {
 		w.hushed()
 		w.out = nil // a poll that waits finds that it is over
 		w.poke()
-		h.log.Info("a worker is attached here no more", "worker", w.member.Name)
+		h.log.Info("a worker has detached", "code", "worker_detached", "worker", w.member.Name)
 	}
 }
 

@@ -36,7 +36,7 @@ func (h *Home) compare(w *worker, has map[key]*workerv1.Attempt, ack int64) {
 		case x.confirmed && ack >= x.sent && !x.missing:
 			x.missing = true
 			h.Stats.Lost.Add(1)
-			h.log.Warn("a worker has lost an attempt", "worker", w.member.Name, "run", k.run.String(), "task", k.task, "token", k.token)
+			h.log.Warn("a worker has lost an attempt", "code", "worker_lost_attempt", "worker", w.member.Name, "run", k.run.String(), "task", k.task, "token", k.token)
 			go h.answerFor(w, engine.Report{Run: k.run, Task: k.task, Token: k.token, Lost: "its worker does not have it any more"})
 		}
 	}
@@ -60,7 +60,7 @@ func (h *Home) doubt(w *worker, k key, p dag.Place) {
 		return
 	}
 	h.Stats.rejected[Stale].Add(1)
-	h.log.Warn("a worker has an attempt that is not its own (any more); it is told to end it", "worker", w.member.Name,
+	h.log.Warn("a worker runs an attempt that it does not hold; it is ordered to end it", "code", "worker_attempt_stale", "worker", w.member.Name,
 		"run", k.run.String(), "task", k.task, "token", k.token)
 	if !slices.ContainsFunc(w.stops, func(s stop) bool { return s.key == k }) {
 		w.stops = append(w.stops, stop{key: k, kill: true})

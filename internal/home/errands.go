@@ -65,7 +65,7 @@ func (h *Home) refute(w *worker, x *holding) {
 			return // it was delivered twice
 		}
 		h.Stats.Lost.Add(1)
-		h.log.Warn("an attempt was handed out again whose end was taken; it is lost", "code", "attempt_over", "worker", w.member.Name,
+		h.log.Warn("an attempt was assigned although its end was reported; it is lost", "code", "attempt_over", "worker", w.member.Name,
 			"run", k.run.String(), "task", k.task, "token", k.token)
 	}()
 }

@@ -287,7 +287,7 @@ func (h *Home) misplaced() {
 			continue
 		}
 		if said[d.Place] = true; !h.purse.unserved[d.Place] {
-			h.log.Warn("ready tasks fit nobody who is there", "run", d.Run.String(), "tasks", d.N, "why", why)
+			h.log.Warn("ready tasks fit no present worker", "code", "tasks_unplaceable", "run", d.Run.String(), "tasks", d.N, "why", why)
 		}
 	}
 	h.purse.unserved = said
@@ -344,7 +344,7 @@ func (h *Home) renew(ctx context.Context, m store.Member) {
 	switch {
 	case err != nil:
 		if ctx.Err() == nil {
-			h.log.Warn("cannot renew the row of a worker", "worker", m.Name, "err", err)
+			h.log.Warn("the row of a worker cannot be renewed", "code", "worker_row_unwritten", "worker", m.Name, "err", err)
 		}
 	case listed:
 		h.confirmed(&m, sent)

@@ -54,7 +54,7 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 		return nil, err
 	}
 	h.Stats.Registered.Add(1)
-	h.log.Info("a worker is attached", "worker", m.Name, "slots", m.Slots, "lease", m.Lease, "running", len(in.Running))
+	h.log.Info("a worker has attached", "code", "worker_attached", "worker", m.Name, "slots", m.Slots, "lease", m.Lease, "running", len(in.Running))
 	h.wakeSoon()
 	h.poke()
 	return out, nil

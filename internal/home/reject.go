@@ -74,7 +74,7 @@ func (h *Home) no(code connect.Code, why Reason, format string, args ...any) err
 	h.Stats.rejected[why].Add(1)
 	text := fmt.Sprintf(format, args...)
 	if why == Forged || why == Malformed {
-		h.log.Warn("a call of a worker was rejected", "reason", why.String(), "text", text)
+		h.log.Warn("a call of a worker was rejected", "code", "worker_call_rejected", "reason", why.String(), "text", text)
 	}
 	return named(code, why.String(), text)
 }

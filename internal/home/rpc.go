@@ -177,7 +177,7 @@ func (d *desk) Report(ctx context.Context, in *workerv1.ReportRequest) (*workerv
 		k, rep, err := reportOf(r)
 		if err != nil {
 			h.Stats.rejected[Malformed].Add(1)
-			h.log.Warn("a worker reports what makes no sense", "worker", w.member.Name, "err", err)
+			h.log.Warn("a worker sent an invalid report", "code", "worker_report_invalid", "worker", w.member.Name, "err", err)
 			out.Verdicts[i] = workerv1.Verdict_VERDICT_MALFORMED
 			continue
 		}
@@ -194,7 +194,7 @@ func (d *desk) Report(ctx context.Context, in *workerv1.ReportRequest) (*workerv
 		switch x.verdict {
 		case workerv1.Verdict_VERDICT_STALE:
 			h.Stats.rejected[Stale].Add(1)
-			h.log.Warn("a worker reports an attempt that is not its own (any more)", "worker", w.member.Name, "run", x.key.run.String(), "task", x.key.task, "token", x.key.token)
+			h.log.Warn("a worker reported an attempt that it does not hold", "code", "worker_report_stale", "worker", w.member.Name, "run", x.key.run.String(), "task", x.key.task, "token", x.key.token)
 		case workerv1.Verdict_VERDICT_RUN_ENDED:
 			h.Stats.rejected[RunEnded].Add(1)
 		}

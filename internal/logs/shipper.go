@@ -205,9 +205,9 @@ func (s *Shipper) flush(ctx context.Context, ended bool) error {
 	if failing := err != nil; failing != s.failing && ctx.Err() == nil {
 		s.failing = failing
 		if failing {
-			s.log.Warn("logs do not reach their store; they are sent later", "err", err)
+			s.log.Warn("logs cannot be written to their store; they are sent later", "code", "logs_delayed", "err", err)
 		} else {
-			s.log.Info("logs reach their store again")
+			s.log.Info("logs can be written to their store again", "code", "logs_resumed")
 		}
 	}
 	s.mu.Lock()
@@ -215,7 +215,7 @@ func (s *Shipper) flush(ctx context.Context, ended bool) error {
 	s.dropped = 0
 	s.mu.Unlock()
 	if dropped > 0 {
-		s.log.Warn("logs are on this machine only: too many waited for their store", "logs", dropped)
+		s.log.Warn("too many logs waited for their store; some are on this machine only", "code", "logs_dropped", "logs", dropped)
 	}
 	return err
 }
@@ -250,7 +250,7 @@ func (s *Shipper) send(ctx context.Context, ended bool) error {
 			c, err := s.next(t)
 			if err != nil {
 				s.unread(t)
-				s.log.Warn("a log cannot be read; it is not sent", "run", t.ref.Run, "task", t.ref.Name, "attempt", t.ref.Token, "err", err)
+				s.log.Warn("a log cannot be read and is not sent", "code", "log_unreadable", "run", t.ref.Run, "task", t.ref.Name, "attempt", t.ref.Token, "err", err)
 				s.drop(t)
 				continue
 			}

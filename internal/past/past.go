@@ -85,7 +85,7 @@ func Open(cfg Config) *Past {
 	}
 	m, err := read(cfg.File)
 	if err != nil {
-		p.cfg.Log.Warn("cannot read how far the database had come when this node ran last; only skein db recovered can tell if it went back",
+		p.cfg.Log.Warn("the file with the last confirmed state of the database cannot be read; after a restore run skein db recovered",
 			"code", "past_unreadable", "file", cfg.File, "err", err)
 	}
 	if m.Cluster == cfg.Cluster {

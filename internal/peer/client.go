@@ -134,7 +134,7 @@ func (c *Client) Flush(ctx context.Context) {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		c.log.Warn("some reports did not reach the owners of their runs; their attempts will run again")
+		c.log.Warn("some reports did not reach the owners of their runs; their attempts run again", "code", "reports_lost")
 	}
 }
 
@@ -143,7 +143,7 @@ func (c *Client) Cancel(h dag.HandlerID, cs []dag.Cancel) {
 	select {
 	case c.cancels <- target{h, cs}:
 	default:
-		c.log.Warn("a peer is not told to end attempts: too many calls wait", "attempts", len(cs))
+		c.log.Warn("another node is not ordered to end attempts, because too many calls wait", "code", "peer_calls_full", "attempts", len(cs))
 	}
 }
 
@@ -215,7 +215,7 @@ func (c *Client) deliver(ctx context.Context, r report) {
 			return
 		}
 		if pause == pauseMax {
-			c.log.Warn("a report does not reach the owner of its run yet", "run", r.Report.Run.String(), "err", err)
+			c.log.Warn("a report does not reach the owner of its run yet", "code", "report_delayed", "run", r.Report.Run.String(), "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -252,7 +252,7 @@ func (c *Client) sendCancels(ctx context.Context, t target) {
 		return // who is gone has nothing to end
 	}
 	if err := c.post(ctx, m, cancelPath, t.cancels); err != nil && ctx.Err() == nil {
-		c.log.Warn("a peer could not be told to end attempts", "node", m.Name, "err", err)
+		c.log.Warn("another node could not be ordered to end attempts", "code", "peer_unreachable", "node", m.Name, "err", err)
 	}
 }
 

@@ -172,7 +172,7 @@ func post(w http.ResponseWriter, r *http.Request, body *buffered, next http.Hand
 func pass(w http.ResponseWriter, r *http.Request, d detour) (answered bool) {
 	target, err := url.Parse(d.to.Address)
 	if err != nil {
-		d.log.Warn("a node has an address that makes no sense", "node", d.to.Name, "err", err)
+		d.log.Warn("the address of another node is invalid", "code", "peer_address_invalid", "node", d.to.Name, "err", err)
 		return false
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -186,7 +186,7 @@ func pass(w http.ResponseWriter, r *http.Request, d detour) (answered bool) {
 		Rewrite:       d.onward(target),
 		FlushInterval: -1,
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
-			d.log.Warn("a request could not be passed on", "node", d.to.Name, "err", err)
+			d.log.Warn("a request could not be passed on to its owner", "code", "pass_failed", "node", d.to.Name, "err", err)
 			answered = false
 		},
 	}

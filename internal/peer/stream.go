@@ -47,7 +47,7 @@ func (d *detour) onward(target *url.URL) func(*httputil.ProxyRequest) {
 		p.Out.URL.RawQuery = p.In.URL.RawQuery
 		p.Out.Header.Set(HeaderHops, strconv.Itoa(d.hops))
 		if err := d.vouch(p.Out, d.body); err != nil { // the token of the caller is shown all the same
-			d.log.Warn("a request is passed on without a proof for whom", "code", "pass_unproved", "node", d.to.Name, "err", err)
+			d.log.Warn("a request is passed on without a proof of its caller", "code", "pass_unproved", "node", d.to.Name, "err", err)
 		}
 		p.SetURL(target)
 	}
@@ -87,7 +87,7 @@ func passStream(w http.ResponseWriter, r *http.Request, d detour) {
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			d.log.Info("the log of another node is read from where it left it", "node", d.to.Name, "err", err)
+			d.log.Info("the log of another node is read from its copy", "code", "log_read_elsewhere", "node", d.to.Name, "err", err)
 			d.instead(w, r)
 		},
 	}
@@ -140,7 +140,7 @@ func (b *resumed) Read(p []byte) (int, error) {
 	if err == nil || err == io.EOF || b.here || b.r.Context().Err() != nil {
 		return n, err
 	}
-	b.d.log.Info("a log goes on from where a node left it", "node", b.d.to.Name, "err", err)
+	b.d.log.Info("a log continues from its copy, because its node broke off", "code", "log_read_elsewhere", "node", b.d.to.Name, "err", err)
 	_ = b.ReadCloser.Close()
 	b.here = true
 	b.ReadCloser, b.end = b.rest()

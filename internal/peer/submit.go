@@ -57,7 +57,7 @@ func (c *Client) Submit(ctx context.Context, s dag.ShardID, sub engine.Submissio
 		if err == nil || errors.As(err, &refused) || ctx.Err() != nil {
 			return a, err
 		}
-		c.log.Warn("the owner of a shard takes no run; it is deposited for it", "node", m.Name, "run", sub.ID.String(), "err", err)
+		c.log.Warn("the owner of a shard accepts no run now; the run is stored for it", "code", "run_deposited", "node", m.Name, "run", sub.ID.String(), "err", err)
 	}
 	return c.engine.Deposit(ctx, sub)
 }

@@ -82,7 +82,7 @@ func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
 		return true
 	case r.running >= r.cfg.Slots:
 		r.mu.Unlock()
-		r.log.Warn("all slots are taken; an attempt is refused", "run", name.Run, "task", j.Task)
+		r.log.Warn("all slots are taken; an attempt is refused", "code", "attempt_refused", "run", name.Run, "task", j.Task)
 		return false
 	}
 	j.Attempt.CpuMillis, j.Attempt.MemoryBytes = j.CpuMillis, j.MemoryBytes
@@ -349,7 +349,7 @@ func (r *Worker) acknowledge(a *attempt, said *workerv1.Result, v workerv1.Verdi
 		r.taken()
 	}
 	if v != workerv1.Verdict_VERDICT_ACCEPTED && v != workerv1.Verdict_VERDICT_DUPLICATE {
-		r.log.Warn("a result was rejected", "run", name.Run, "task", name.Task, "token", name.Token, "verdict", v.String())
+		r.log.Warn("a result was rejected", "code", "result_rejected", "run", name.Run, "task", name.Task, "token", name.Token, "verdict", v.String())
 	}
 	return false
 }

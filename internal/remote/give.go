@@ -44,7 +44,7 @@ func (r *Worker) give(reads []*workerv1.LogRead) {
 func (r *Worker) giveOne(ctx context.Context, want *workerv1.LogRead) error {
 	data, err := r.printed(ctx, want)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.log.Warn("a log cannot be read", "run", want.GetAttempt().GetRun(), "task", want.Task, "err", err)
+		r.log.Warn("a log cannot be read", "code", "log_unreadable", "run", want.GetAttempt().GetRun(), "task", want.Task, "err", err)
 	}
 	c, err := r.caller()
 	if err != nil {

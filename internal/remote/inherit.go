@@ -45,7 +45,7 @@ func (r *Worker) inherit(a *worker.Adopted) error {
 		return nil
 	}
 	if json.Unmarshal([]byte(a.Tag), &t) != nil || t.Life == nil || t.Life.Name != r.cfg.Name {
-		r.log.Warn("the keeper holds attempts of another worker or node: they are killed", "attempts", len(a.Running))
+		r.log.Warn("the keeper holds attempts of another worker or node; they are killed", "code", "foreign_attempts_killed", "attempts", len(a.Running))
 		return r.work.Forsake()
 	}
 	r.handler, r.uuid, r.anew = t.Life.Handler, t.Life.UUID, a.Anew
@@ -55,7 +55,7 @@ func (r *Worker) inherit(a *worker.Adopted) error {
 	for i := range a.Ended {
 		r.take(a.Ended[i].Key, 0, 0)
 	}
-	r.log.Info("going on with what an earlier process of this worker has started", "running", len(a.Running), "ended_since", len(a.Ended))
+	r.log.Info("the worker continues with the attempts of its earlier process", "code", "attempts_taken_over", "running", len(a.Running), "ended_since", len(a.Ended))
 	return nil
 }
 
@@ -86,7 +86,7 @@ func (r *Worker) bequeath(ctx context.Context) {
 	if !r.anew || r.open() == 0 {
 		return
 	}
-	r.log.Info("results of an earlier life of this worker are delivered", "results", r.open())
+	r.log.Info("results of an earlier process of this worker are delivered", "code", "results_redelivered", "results", r.open())
 	ctx, cancel := context.WithCancel(ctx)
 	var polling sync.WaitGroup
 	polling.Go(func() { r.stay(ctx) })
@@ -99,9 +99,9 @@ func (r *Worker) bequeath(ctx context.Context) {
 		wait(ctx, pauseMin)
 	}
 	if n := r.open(); n > 0 {
-		r.log.Warn("results of an earlier life were not taken; their attempts run again", "results", n)
+		r.log.Warn("results of an earlier process were not accepted; their attempts run again", "code", "results_lost", "results", n)
 	} else if err := r.shipper.Flush(ctx); err != nil { // under this handler, or they are nobody's
-		r.log.Warn("the end of some logs is on this machine only", "err", err)
+		r.log.Warn("the end of some logs is on this machine only", "code", "logs_unsent", "err", err)
 	}
 	cancel()
 	polling.Wait()
@@ -131,7 +131,7 @@ func (r *Worker) bury(ctx context.Context) bool {
 		}
 		cancel()
 		if why := reason(err); err == nil || why == fenced || why == nameTaken {
-			r.log.Info("the earlier life of this worker is ended: it has left nothing", "handler", old.Handler)
+			r.log.Info("the earlier registration of this worker is ended; it held no attempts", "code", "earlier_life_ended", "handler", old.Handler)
 			r.mu.Lock()
 			r.former = nil
 			r.mu.Unlock()

@@ -28,7 +28,7 @@ func TestNameHeld(t *testing.T) {
 	if err := w.over(false); err != nil {
 		t.Error(err)
 	}
-	if n := strings.Count(w.log.String(), "no node takes this worker"); n != 1 {
+	if n := strings.Count(w.log.String(), "code=worker_not_attached") + strings.Count(w.log.String(), "code=worker_refused"); n != 1 {
 		t.Errorf("it said so %d times:\n%s", n, w.log)
 	}
 	uuids := map[string]bool{}

@@ -30,9 +30,9 @@ func (r *Worker) tidies(ctx context.Context) {
 		case <-time.After(next):
 		}
 		if n, err := r.tidy(ctx, time.Now().Add(-logsKept)); err != nil && ctx.Err() == nil {
-			r.log.Warn("old logs could not be deleted; the next attempt is later", "err", err, "in", tidyEvery)
+			r.log.Warn("old logs could not be deleted; the worker tries again later", "code", "old_logs_left", "err", err, "in", tidyEvery)
 		} else if n > 0 {
-			r.log.Info("old logs were deleted", "logs", n, "kept", logsKept)
+			r.log.Info("old logs were deleted", "code", "old_logs_deleted", "logs", n, "kept", logsKept)
 		}
 	}
 }

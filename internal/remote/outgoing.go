@@ -61,7 +61,7 @@ func (r *Worker) bring(ctx context.Context, a *attempt, res worker.Result) {
 		res.State, res.Cause, res.Message = worker.Failed, worker.CauseArtifacts, err.Error()
 	}
 	if err := r.outgoing.Forget(artifactsOf(&a.key)); err != nil {
-		r.log.Warn("artifacts that were brought to the home cannot be removed here", "run", a.name.Run, "task", a.key.Task, "err", err)
+		r.log.Warn("delivered artifacts cannot be removed from this machine", "code", "artifacts_left", "run", a.name.Run, "task", a.key.Task, "err", err)
 	}
 	r.settled(a, &res)
 }
@@ -209,7 +209,7 @@ func (r *Worker) sweep() {
 	for _, at := range runs {
 		if !here[filepath.Base(at)] {
 			if err := os.RemoveAll(at); err != nil {
-				r.log.Warn("artifacts that nobody waits for cannot be removed", "folder", at, "err", err)
+				r.log.Warn("artifacts that no node waits for cannot be removed", "code", "artifacts_left", "folder", at, "err", err)
 			}
 		}
 	}

@@ -27,10 +27,10 @@ func (r *Worker) refused(f *refusal, err error, lasting bool) {
 	case remedy == "" && !lasting:
 	case remedy == f.said && time.Since(f.told) < refusedTell:
 	case remedy == "":
-		r.log.Warn("no node takes this worker yet; it is tried again", "err", err)
+		r.log.Warn("no node accepts this worker yet; the worker tries again", "code", "worker_not_attached", "err", err)
 		f.said, f.told = remedy, time.Now()
 	default:
-		r.log.Warn("no node takes this worker; it is tried again", "err", err, "remedy", remedy)
+		r.log.Warn("no node accepts this worker; the worker tries again", "code", "worker_refused", "err", err, "remedy", remedy)
 		f.said, f.told = remedy, time.Now()
 	}
 	if r.cfg.Renewed != nil && isRefused(err) {

@@ -332,7 +332,7 @@ func (r *Worker) sessions(ctx context.Context) error {
 					continue
 				}
 			case fenced:
-				r.log.Error("the registration of this worker has ended; it ends its attempts and registers under a new one", "err", err)
+				r.log.Error("the registration of this worker has ended; it ends its attempts and registers again", "code", "registration_ended", "err", err)
 				r.killAll(ctx)
 				r.forget()
 				continue
@@ -348,7 +348,7 @@ func (r *Worker) sessions(ctx context.Context) error {
 			pause, why = pauseMin, refusal{}
 		}
 		if err := r.turn(ctx); err != nil && ctx.Err() == nil {
-			r.log.Info("lost the home", "home", r.home, "err", err)
+			r.log.Info("the home node was lost", "code", "home_lost", "home", r.home, "err", err)
 			r.detached()
 			wait(ctx, lostPause) // others have lost it, too: they are not to come back in step
 		}
@@ -410,7 +410,7 @@ func (r *Worker) settle(ctx context.Context, url string, out *workerv1.RegisterR
 	r.learn(out.Nodes)
 	id := r.uuid
 	r.mu.Unlock()
-	r.log.Info("attached", "home", url, "handler", out.Handler, "lease", out.Lease)
+	r.log.Info("the worker has attached to its home node", "code", "home_attached", "home", url, "handler", out.Handler, "lease", out.Lease)
 	if fresh {
 		r.brand(life{r.cfg.Name, id, out.Handler})
 	}
@@ -534,7 +534,7 @@ func (r *Worker) drain(hurry <-chan struct{}) {
 	n := len(r.has)
 	r.mu.Unlock()
 	if n > 0 {
-		r.log.Info("waiting for running attempts; a second signal ends them now", "attempts", n, "drain", r.cfg.Drain)
+		r.log.Info("the shutdown waits for running attempts; a second signal ends them now", "code", "draining", "attempts", n, "drain", r.cfg.Drain)
 	}
 	limit := time.NewTimer(r.cfg.Drain)
 	defer limit.Stop()
@@ -561,7 +561,7 @@ func (r *Worker) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), registerMax)
 	defer cancel()
 	if err := r.shipper.Flush(ctx); err != nil {
-		r.log.Warn("the end of some logs is on this machine only", "err", err)
+		r.log.Warn("the end of some logs is on this machine only", "code", "logs_unsent", "err", err)
 	}
 	r.bye()
 }
@@ -574,6 +574,6 @@ func (r *Worker) bye() {
 	ctx, cancel := context.WithTimeout(context.Background(), registerMax)
 	defer cancel()
 	if _, err := r.client(home).Leave(ctx, in); err != nil {
-		r.log.Warn("the home was not told that this worker leaves; it will notice", "err", err)
+		r.log.Warn("the home node could not be notified that this worker leaves; it will notice", "code", "leave_unsent", "err", err)
 	}
 }

@@ -190,7 +190,7 @@ func (s *Server) one(ctx context.Context, from *http.Request, verb, key string, 
 	a := &innerAnswer{header: http.Header{}}
 	defer func() {
 		if p := recover(); p != nil { // a proxy that loses its node says so by a panic
-			s.log.Warn("a verb on one of several runs was cut off", "run", item.ID, "verb", verb, "err", p)
+			s.log.Warn("a verb on one of several runs was cut off", "code", "bulk_verb_cut_off", "run", item.ID, "verb", verb, "err", p)
 			refused(fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "the node that has the run broke off; ask again with the same key"))
 		}
 	}()

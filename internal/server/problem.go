@@ -214,7 +214,7 @@ func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
 	switch e := v.(type) {
 	case *failure:
 		if e.Status >= http.StatusInternalServerError {
-			s.log.Log(ctx.Context(), e.level(), "request", "method", ctx.Method(), "path", u.Path, "status", e.Status, "err", errors.Join(e.cause, errors.New(e.Detail)))
+			s.log.Log(ctx.Context(), e.level(), "a request failed", "code", "request_failed", "method", ctx.Method(), "path", u.Path, "status", e.Status, "err", errors.Join(e.cause, errors.New(e.Detail)))
 		}
 		e.Instance = u.Path
 		return e.Problem, nil

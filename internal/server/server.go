@@ -290,7 +290,7 @@ func (s *Server) recovered(rec *recorder, r *http.Request, p any) {
 	if p == http.ErrAbortHandler {
 		panic(p)
 	}
-	s.log.Error("a request panicked", "method", r.Method, "path", r.URL.Path, "err", p, "stack", stack())
+	s.log.Error("a request panicked", "code", "request_panicked", "method", r.Method, "path", r.URL.Path, "err", p, "stack", stack())
 	if rec.status != 0 {
 		panic(http.ErrAbortHandler)
 	}

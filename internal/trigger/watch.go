@@ -174,7 +174,7 @@ func (w *Watch) reread(ctx context.Context) {
 		page, err := w.cfg.Sensors(ctx, []string{workflow.KindFile, workflow.KindAbsent}, after, sensorsPage)
 		if err != nil {
 			if ctx.Err() == nil {
-				w.cfg.Log.Warn("the triggers that watch folders cannot be read", "err", err)
+				w.cfg.Log.Warn("the triggers that watch folders cannot be read", "code", "folder_triggers_unreadable", "err", err)
 			}
 			return
 		}
@@ -212,7 +212,7 @@ func (w *Watch) reread(ctx context.Context) {
 func (w *Watch) watched(t *store.Trigger) *folder {
 	decl, err := workflow.DecodeTrigger(t.Spec)
 	if err != nil {
-		w.cfg.Log.Warn("a trigger cannot be read", "trigger", t.Name, "workflow", t.Workflow, "err", err)
+		w.cfg.Log.Warn("a trigger cannot be read", "code", "trigger_unreadable", "trigger", t.Name, "workflow", t.Workflow, "err", err)
 		return nil
 	}
 	look := decl.File
@@ -277,7 +277,7 @@ func (w *Watch) look(ctx context.Context, f *folder) WatchState {
 	if err != nil {
 		text := "the folder cannot be read: " + err.Error()
 		if text != f.logged { // once, however long it lasts
-			w.cfg.Log.Warn("a trigger waits for its folder", "trigger", f.key.Name, "workflow", f.key.Workflow, "err", err)
+			w.cfg.Log.Warn("the folder of a trigger cannot be read; the trigger waits for it", "code", "trigger_folder_unreadable", "trigger", f.key.Name, "workflow", f.key.Workflow, "err", err)
 		}
 		f.logged = text
 		return WatchState{Text: text}
@@ -299,7 +299,7 @@ func (w *Watch) look(ctx context.Context, f *folder) WatchState {
 		}
 		if err := w.deliver(ctx, f, name, f.files[name]); err != nil {
 			if ctx.Err() == nil && !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrNotFound) {
-				w.cfg.Log.Warn("a file that arrived is not taken yet", "trigger", f.key.Name, "workflow", f.key.Workflow, "err", err)
+				w.cfg.Log.Warn("a file that arrived cannot be processed yet", "code", "file_not_taken", "trigger", f.key.Name, "workflow", f.key.Workflow, "err", err)
 			}
 			return WatchState{Text: "a file that arrived is not taken yet: " + err.Error(), Settling: f.settling()}
 		}

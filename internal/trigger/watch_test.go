@@ -197,7 +197,7 @@ func TestWatchWaitsForItsFolder(t *testing.T) {
 		if s.OK || !strings.Contains(s.Text, "no such file") || time.Since(s.Since) < 9*time.Minute {
 			t.Errorf("%+v", s)
 		}
-		if n := strings.Count(w.log.String(), "waits for its folder"); n != 1 {
+		if n := strings.Count(w.log.String(), "trigger_folder_unreadable"); n != 1 {
 			t.Errorf("logged %d times", n)
 		}
 		if err := os.Mkdir(dir, 0o700); err != nil {

@@ -98,7 +98,7 @@ func (a *attempt) run() Result {
 	}
 	if a.slot.folder != "" {
 		if err := a.slot.clean(); err != nil {
-			a.w.cfg.Log.Warn("an attempt's folder cannot be cleaned, it is left behind", a.attrs("folder", a.slot.folder, "err", err)...)
+			a.w.cfg.Log.Warn("the folder of an attempt cannot be cleaned and stays", a.attrs("code", "attempt_folder_left", "folder", a.slot.folder, "err", err)...)
 			a.slot.dropFolder()
 		}
 	}
@@ -204,11 +204,11 @@ func (a *attempt) bear(with *syscall.ProcAttr) (int, error) {
 	back, err := a.slot.tree.enter()
 	if err != nil { // it is booked all the same
 		a.capped = false
-		a.w.cfg.Log.Warn("an attempt cannot be held to its cpu and memory", a.attrs("err", err)...)
+		a.w.cfg.Log.Warn("the cpu and memory of an attempt cannot be limited", a.attrs("code", "resources_not_enforced", "err", err)...)
 	}
 	pid, err := a.exec(with)
 	if err := back(); err != nil { // the thread waits for the child as long as it lives, and ends with it
-		a.w.cfg.Log.Error("a thread of the worker stays within the limits of an attempt", a.attrs("err", err)...)
+		a.w.cfg.Log.Error("a thread of the worker stays within the limits of an attempt", a.attrs("code", "thread_in_limits", "err", err)...)
 		runtime.LockOSThread() // once more than it is unlocked
 	}
 	return pid, err
@@ -427,7 +427,7 @@ func (a *attempt) end() {
 		a.pipe = -1
 	}
 	if !gone {
-		a.w.cfg.Log.Error("processes of an attempt do not end on SIGKILL", a.attrs()...)
+		a.w.cfg.Log.Error("processes of an attempt do not end on SIGKILL", a.attrs("code", "processes_not_killed")...)
 	}
 	// A SIGKILL from elsewhere may have been a kill of the cgroup, after which the tree is spent, too.
 	foreign := a.cause == "" && a.status.Signaled() && a.status.Signal() == syscall.SIGKILL
@@ -485,7 +485,7 @@ func (a *attempt) closeLog() {
 	}
 	r.Message = note
 	if a.log.err != nil {
-		a.w.cfg.Log.Warn("the log of an attempt is incomplete", a.attrs("lost", a.log.lost, "err", a.log.err)...)
+		a.w.cfg.Log.Warn("the log of an attempt is incomplete", a.attrs("code", "log_incomplete", "lost", a.log.lost, "err", a.log.err)...)
 	}
 }
 

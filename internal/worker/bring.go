@@ -47,7 +47,7 @@ func (w *Worker) bring(dir string, job *Job, stop func() bool) error {
 	syscall.ForkLock.RUnlock()
 	if job.Fetched {
 		if err := incomingOf(w.data).Forget(artifactsOf(&job.Key)); err != nil {
-			w.cfg.Log.Warn("what was fetched for an attempt cannot be removed", "run", job.Key.RunID, "task", job.Key.Task, "err", err)
+			w.cfg.Log.Warn("fetched files of an attempt cannot be removed", "code", "inputs_not_removed", "run", job.Key.RunID, "task", job.Key.Task, "err", err)
 		}
 	}
 	return nil

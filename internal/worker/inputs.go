@@ -62,7 +62,7 @@ func (l *Link) sweepIncoming(here []Held) {
 	for _, at := range found {
 		if !runs[filepath.Base(at)] {
 			if err := os.RemoveAll(at); err != nil {
-				l.log.Warn("files that were fetched for attempts that are gone cannot be removed", "folder", at, "err", err)
+				l.log.Warn("fetched files of ended attempts cannot be removed", "code", "inputs_not_removed", "folder", at, "err", err)
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func (l *Link) fetch(ctx context.Context, job *Job) (list []Input, fetched bool,
 // forget removes what was fetched for an attempt.
 func (l *Link) forget(k *Key) {
 	if err := incomingOf(l.data).Forget(artifactsOf(k)); err != nil {
-		l.log.Warn("what was fetched for an attempt cannot be removed", "run", k.RunID, "task", k.Task, "err", err)
+		l.log.Warn("fetched files of an attempt cannot be removed", "code", "inputs_not_removed", "run", k.RunID, "task", k.Task, "err", err)
 	}
 }
 

@@ -94,7 +94,7 @@ func KeeperMain(args []string) int {
 		until: Boot() + *lease, running: map[ID]*Held{}, begun: newBegun(), wake: make(chan struct{}, 1)}
 	k.log = slog.New(&lineHandler{k: k})
 	if err := k.run(*groups); err != nil {
-		k.log.Error("the keeper ends", "err", err)
+		k.log.Error("the keeper ends after an error", "code", "keeper_failed", "err", err)
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -120,7 +120,7 @@ func (k *keeper) run(groups bool) error {
 		k.journal.close()
 	}()
 	if damage != nil {
-		k.log.Error("the keeper's journal is damaged: ends of attempts that it has lost are losses, and their tasks run again", "err", damage)
+		k.log.Error("the keeper's journal is damaged; attempts without a recorded end count as lost, and their tasks run again", "code", "journal_damaged", "err", damage)
 	}
 	if k.w, err = New(Config{DataDir: k.data, Report: k.told, Started: k.started, GroupsOnly: groups, Log: k.log}); err != nil {
 		return err
@@ -129,12 +129,12 @@ func (k *keeper) run(groups bool) error {
 	for {
 		killed, err := k.w.Reap(context.Background(), nil)
 		if killed > 0 {
-			k.log.Info("processes of an earlier keeper were killed", "processes", killed)
+			k.log.Info("processes of an earlier keeper were killed", "code", "processes_killed", "processes", killed)
 		}
 		if err == nil {
 			break
 		}
-		k.log.Error("processes of an earlier keeper do not end; trying again", "err", err)
+		k.log.Error("processes of an earlier keeper do not end; the keeper tries again", "code", "processes_not_killed", "err", err)
 	}
 	listener, err := listenIn(k.work)
 	if err != nil {
@@ -184,7 +184,7 @@ func (k *keeper) takeLock() (*os.File, error) {
 		_ = json.Unmarshal(text[:n], &holder) // not whole yet: no pid
 		pid := holder.PID
 		if pid > 1 && pid != os.Getpid() && signalIf(pid, unix.SIGKILL, func() bool { return scan.has(pid, keeperVar+"="+k.data) }) {
-			k.log.Warn("an earlier keeper did not answer and was killed", "pid", pid)
+			k.log.Warn("an earlier keeper did not answer and was killed", "code", "keeper_silent", "pid", pid)
 		}
 		if time.Since(began) > greetMax {
 			break
@@ -259,7 +259,7 @@ func (k *keeper) expire() {
 	}
 	k.lapsed = true
 	if n := len(k.running); n > 0 {
-		k.log.Warn("nobody has renewed the lease: the attempts are killed", "attempts", n, "lease", k.lease.String())
+		k.log.Warn("the lease of the keeper has ended; its attempts are killed", "code", "keeper_lease_ended", "attempts", n, "lease", k.lease.String())
 	}
 	k.w.Lapse()
 }
@@ -280,7 +280,7 @@ func (k *keeper) ended(r Result) {
 	if r.Cause != CauseClosed { // of which nothing is known, as of one that never was
 		if err := k.journal.add(&entry{Result: &r}); err != nil {
 			k.behind = true
-			k.log.Error("the end of an attempt is not in the journal: it is lost if the keeper dies before it is taken", "err", err)
+			k.log.Error("the end of an attempt cannot be written to the journal; it is lost if the keeper dies before the worker reads it", "code", "journal_unwritable", "err", err)
 		}
 	}
 	k.out.Results = append(k.out.Results, r)
@@ -340,7 +340,7 @@ func (k *keeper) serve(conn *net.UnixConn, proves func(shown *os.File) error) {
 		var o order
 		if err := s.read(&o); err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-				k.log.Warn("the connection to the worker broke", "err", err)
+				k.log.Warn("the connection to the worker broke", "code", "keeper_disconnected", "err", err)
 			}
 			break
 		}
@@ -382,7 +382,7 @@ func (k *keeper) obey(from *stream, o *order) bool {
 	}
 	if o.Tag != nil || len(o.Taken) > 0 {
 		if err := k.journal.add(&entry{Tag: o.Tag, Taken: o.Taken}); err != nil {
-			k.log.Warn("the journal is behind", "err", err)
+			k.log.Warn("the journal is behind", "code", "journal_behind", "err", err)
 		}
 	}
 	if o.Release {

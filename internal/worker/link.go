@@ -109,7 +109,8 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 		return nil, nil, err
 	}
 	if cfg.Isolation == IsolationFence && !w.Isolates {
-		c.Log.Warn("tasks are not isolated: the keeper is of an earlier version, which holds attempts; start the node again once they have ended")
+		c.Log.Warn("tasks are not isolated: the keeper is of an earlier version, which holds attempts; start the node again once they have ended",
+			"code", "tasks_not_isolated")
 	}
 	l.sweepIncoming(w.Running)
 	l.peer, l.said, l.rebases = p, w.Containment, w.Rebases

@@ -57,9 +57,9 @@ func (l *Link) noteRoom(why string) {
 	if full := why != ""; full != l.full {
 		l.full = full
 		if full {
-			l.log.Error("there is no room for attempts: none is taken until there is", "why", why)
+			l.log.Error("the disk has too little free space; no attempt is taken until it has more", "code", "disk_full", "why", why)
 		} else {
-			l.log.Info("there is room for attempts again")
+			l.log.Info("the disk has enough free space for attempts again", "code", "disk_free")
 		}
 		if l.cfg.Room != nil {
 			l.cfg.Room(why)

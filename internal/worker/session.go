@@ -33,7 +33,7 @@ func (l *Link) supervise() {
 		if over {
 			return
 		}
-		l.log.Error("the keeper is gone: its attempts are lost; starting another one", "pid", p.pid)
+		l.log.Error("the keeper has died; its attempts are lost, and another keeper starts", "code", "keeper_gone", "pid", p.pid)
 		p.kill()
 		if !l.replace() {
 			return
@@ -59,7 +59,7 @@ func (l *Link) replace() bool {
 			return true
 		}
 		if ctx.Err() == nil {
-			l.log.Error("no keeper can be started; nothing runs until there is one", "err", err)
+			l.log.Error("no keeper can be started; no attempt runs until there is one", "code", "keeper_not_started", "err", err)
 		}
 		select {
 		case <-l.stop:
@@ -199,7 +199,7 @@ func (l *Link) ping(p *peer, over <-chan struct{}) {
 		}
 		l.mu.Unlock()
 		if silences > silencesMax {
-			l.log.Error("the keeper does not answer: it is killed", "pid", p.pid)
+			l.log.Error("the keeper does not answer and is killed", "code", "keeper_silent", "pid", p.pid)
 			p.kill()
 			return
 		}

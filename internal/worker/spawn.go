@@ -52,7 +52,7 @@ func (l *Link) find(ctx context.Context) (*peer, *welcome, error) {
 		return p, w, nil
 	}
 	if !errors.Is(err, errNobody) {
-		l.log.Warn("there is a keeper that cannot be used: it ends, and what it holds is lost", "err", err)
+		l.log.Warn("an earlier keeper cannot be used; it ends, and its attempts are lost", "code", "keeper_unusable", "err", err)
 	}
 	return l.spawn(ctx)
 }
@@ -126,7 +126,7 @@ func (l *Link) spawn(ctx context.Context) (*peer, *welcome, error) {
 		if !errors.Is(err, errKilled) || try == bornTries || ctx.Err() != nil {
 			return nil, nil, err
 		}
-		l.log.Warn("a keeper was killed before its first words; starting another one", "err", err)
+		l.log.Warn("a keeper was killed while it started; another one starts", "code", "keeper_start_killed", "err", err)
 	}
 }
 

@@ -136,7 +136,7 @@ func (w *Worker) Start(job Job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closing && w.busy == 0 {
-		w.cfg.Log.Warn("an attempt came after the worker had closed", "run", job.Key.RunID, "task", job.Key.Task)
+		w.cfg.Log.Warn("an attempt was assigned after the worker had closed", "code", "attempt_after_close", "run", job.Key.RunID, "task", job.Key.Task)
 		return
 	}
 	key := job.Key.ID()
@@ -281,7 +281,7 @@ func (w *Worker) dispose() {
 	w.contain.close()
 	_ = w.null.Close()
 	if err := removeAll(w.lifeDir); err != nil {
-		w.cfg.Log.Warn("the work folder cannot be removed", "folder", w.lifeDir, "err", err)
+		w.cfg.Log.Warn("the work folder cannot be removed", "code", "work_folder_left", "folder", w.lifeDir, "err", err)
 	}
 	if at := w.contain.location(); at == "" || !exists(at) {
 		_ = os.Remove(w.lifeDir + cgroupSuffix)
