@@ -75,6 +75,10 @@ webtest: web ## check the web page: types, lint, unit tests, flows in Chromium o
 screenshots: build ## take the pictures of docs/ui on the real program (SHOTS narrows them by name)
 	@cd web && npm run -s shots
 
+.PHONY: bench-ui
+bench-ui: build ## measure the page against its budgets and write docs/performance.md (SHORT=1: small data; ONLY=runs|tasks|logs|editor prints only)
+	@cd web && SKEIN_PERF_SHORT=$(SHORT) SKEIN_PERF_ONLY=$(ONLY) npm run -s perf
+
 .PHONY: vet
 vet: cross ## look for mistakes without running anything
 	$(GO) vet ./...

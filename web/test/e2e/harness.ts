@@ -29,13 +29,13 @@ async function freePort(): Promise<number> {
   })
 }
 
-/** Starts a node. It keeps its port and its data folder when it is killed and started again. */
-export async function serve(): Promise<Server> {
+/** Starts a node, with more arguments if they are given. It keeps its port and its data folder when it is killed and started again. */
+export async function serve(more: string[] = []): Promise<Server> {
   const folder = mkdtempSync(join(tmpdir(), 'skein-page-'))
   const listen = `127.0.0.1:${await freePort()}`
   let node: ChildProcess | undefined
   const start = async () => {
-    const child = spawn(program, ['dev', '--data', folder, '--listen', listen, '--name', 'n1'], {
+    const child = spawn(program, ['dev', '--data', folder, '--listen', listen, '--name', 'n1', ...more], {
       cwd: join(process.cwd(), '..'),
     })
     node = child

@@ -1,0 +1,309 @@
+// Measures the page against its budgets in a headless Chromium, on data of the real engine: make bench-ui.
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Browser, BrowserContext, CDPSession, Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { apply, call, contextOf, ended, idle, launch, open, type Server, serve } from '../e2e/harness'
+import { calibrate, heap, metric, p95, type Row, table, takeFrames, watchFrames } from './measure'
+import { bigLog, layered, layeredRuns, manyRuns, short, whole } from './seed'
+
+const isShort = Boolean(process.env.SKEIN_PERF_SHORT)
+const only = process.env.SKEIN_PERF_ONLY ?? ''
+const sizes = isShort ? short : whole
+const report = join(process.cwd(), '../docs/performance.md')
+const rows: Row[] = []
+const thousands = (n: number) => n.toLocaleString('en')
+
+let server: Server
+let browser: Browser
+
+beforeAll(async () => {
+  server = await serve(['--retention-runs', '10000000', '--log-level', 'error'])
+  browser = await launch()
+})
+
+afterAll(async () => {
+  await browser?.close()
+  await server?.end()
+  console.log(table(rows))
+  if (only) return
+  const text = readFileSync(report, 'utf8')
+  const day = new Intl.DateTimeFormat('en-GB', { dateStyle: 'long' }).format(new Date())
+  const data = isShort ? 'the small data (`SHORT=1`)' : 'the whole data'
+  const part = `<!-- bench-ui -->\n\nTaken on ${day}, on ${data}.\n\n${table(rows)}\n\n<!-- /bench-ui -->`
+  const next = text.replace(/<!-- bench-ui -->[\s\S]*<!-- \/bench-ui -->/, () => part)
+  expect(next, 'docs/performance.md has no place for the table').not.toBe(text)
+  writeFileSync(report, next)
+})
+
+type Opened = { context: BrowserContext; page: Page; cdp: CDPSession; load: number }
+
+/** Opens an empty page that watches its frames, and calibrates on it. */
+async function blank(): Promise<Opened> {
+  const { context } = await contextOf(browser, server.base)
+  const page = await context.newPage()
+  const load = await calibrate(page)
+  await page.addInitScript(watchFrames)
+  const cdp = await context.newCDPSession(page)
+  await cdp.send('Performance.enable')
+  return { context, page, cdp, load }
+}
+
+/** Waits until an element fits, and returns the time since the page was asked for. */
+async function since(page: Page, path: string, selector: string, text = ''): Promise<number> {
+  await page.goto(server.base + path, { waitUntil: 'commit' })
+  const found = await page.waitForFunction(
+    ({ selector, text }) => {
+      const all = [...document.querySelectorAll(selector)]
+      return all.some((el) => el.textContent?.includes(text)) ? performance.now() : false
+    },
+    { selector, text },
+    { polling: 'raf' },
+  )
+  return Number(await found.jsonValue())
+}
+
+/** Measures a page from its address to the element that makes it usable, each time in a new context. */
+async function usable(what: string, scale: string, budget: number, path: string, at: [string, string?]) {
+  const [samples, loads]: [number[], number[]] = [[], []]
+  for (let i = 0; i < sizes.samples; i++) {
+    const { context, page, load } = await blank()
+    samples.push((await since(page, path, ...at)) / load)
+    loads.push(load)
+    await context.close()
+  }
+  add(what, scale, budget, samples, loads)
+}
+
+/** Samples are calibrated already; the table shows what was measured, too. */
+function add(what: string, scale: string, budget: number, samples: number[], loads: number[]) {
+  const load = p95(loads)
+  rows.push({ what, scale, unit: 'ms', is: p95(samples) * load, budget, load })
+}
+
+const runs = test.runIf('runs'.includes(only))
+const tasks = test.runIf('tasks'.includes(only))
+const logs = test.runIf('logs'.includes(only))
+const editor = test.runIf('editor'.includes(only))
+
+runs('Home and Runs among many runs', async () => {
+  const scale = `${thousands(sizes.runs)} runs`
+  await manyRuns(server.base, sizes.runs)
+  const [cold, warm, filter, loads]: number[][] = [[], [], [], []]
+  const paint = (page: Page) =>
+    page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Number.NaN)
+  let memory = 0
+  for (let i = 0; i < sizes.samples; i++) {
+    const { context, page, cdp, load } = await blank()
+    loads?.push(load)
+    for (const samples of [cold, warm]) {
+      await since(page, '/', 'h1')
+      await idle(page)
+      samples?.push((await paint(page)) / load)
+    }
+    memory = Math.max(memory, await heap(cdp))
+    await since(page, '/runs', 'tbody tr')
+    await idle(page)
+    filter?.push((await toFailed(page)) / load)
+    await context.close()
+  }
+  add('first paint of Home, cold cache', scale, 1000, cold ?? [], loads ?? [])
+  add('… warm', scale, 300, warm ?? [], loads ?? [])
+  add('Runs, from the filter to the failed rows', scale, 150, filter ?? [], loads ?? [])
+  rows.push({ what: 'memory of Home', scale, unit: 'MB', is: memory, budget: 60 })
+  await firstLoad(scale)
+})
+
+/** Presses the filter of failed runs, and returns the time until only such rows are shown. */
+const toFailed = (page: Page): Promise<number> =>
+  page.evaluate(
+    () =>
+      new Promise<number>((done) => {
+        const from = performance.now()
+        const look = () => {
+          const shown = [...document.querySelectorAll('tbody tr')]
+          const isDone = shown.length > 0 && shown.every((row) => row.textContent?.includes('Failed'))
+          if (isDone) done(performance.now() - from)
+          else requestAnimationFrame(look)
+        }
+        const chips = [...document.querySelectorAll<HTMLElement>('button.chip')]
+        chips.find((el) => el.textContent === 'Failed')?.click()
+        look()
+      }),
+  )
+
+/** What is fetched before the first data: the size of the scripts, and the number of requests. */
+async function firstLoad(scale: string) {
+  const { context, page } = await blank()
+  await since(page, '/', 'h1')
+  await idle(page)
+  const [size, requests] = await page.evaluate(() => {
+    const all = performance.getEntriesByType('resource') as PerformanceResourceTiming[]
+    const first = Math.min(...all.filter((e) => e.name.includes('/api/')).map((e) => e.startTime))
+    const before = all.filter((e) => e.startTime < first && !e.name.includes('/api/'))
+    const scripts = before.filter((e) => e.name.endsWith('.js'))
+    return [scripts.reduce((sum, e) => sum + e.encodedBodySize, 0) / 1024, before.length + 1] as const
+  })
+  rows.push({ what: 'scripts before the first data, compressed', scale, unit: 'KiB', is: size, budget: 230 })
+  rows.push({ what: 'requests before the first data', scale, unit: 'requests', is: requests, budget: 4 })
+  await context.close()
+}
+
+tasks('runs, grids and graphs of many tasks', async () => {
+  const failed = { text: 'no such relation' }
+  for (const [n, budget] of [
+    [10, 500],
+    [1000, 700],
+    [sizes.graph, 2500],
+  ] as const) {
+    const id = await layeredRuns(server.base, n, 1)
+    const at: [string, string] = ['.log-lines .line', failed.text]
+    await usable('a failed run, to the error in its log', `${thousands(n)} tasks`, budget, `/r/${id}`, at)
+  }
+  for (const n of sizes.grids) await grid(n)
+  await graph(sizes.graph)
+})
+
+async function grid(n: number) {
+  await layeredRuns(server.base, n, 25)
+  const scale = `${thousands(n)} tasks × 25 runs`
+  const path = `/w/default/d${n}?tab=grid`
+  await usable('grid', scale, n > 5000 ? 1500 : 800, path, ['[role=gridcell]'])
+  const { context, page, load } = await blank()
+  await since(page, path, '[role=gridcell]')
+  await idle(page)
+  await takeFrames(page)
+  await page.evaluate(async () => {
+    let el = document.querySelector('[role=gridcell]')
+    while (el && !(el.scrollHeight > el.clientHeight + 400 && getComputedStyle(el).overflowY !== 'visible'))
+      el = el.parentElement
+    if (!el) throw new Error('the grid does not scroll')
+    for (let i = 0; i < 60; i++) {
+      el.scrollTop += 400
+      await new Promise(requestAnimationFrame)
+    }
+  })
+  const frames = await takeFrames(page)
+  add('… work of a frame while it scrolls', scale, 16, [p95(frames) / load], [load])
+  await context.close()
+}
+
+async function graph(n: number) {
+  const scale = `${thousands(n)} tasks`
+  const id = await layeredRuns(server.base, n, 1)
+  const { context, page, cdp, load } = await blank()
+  await since(page, `/r/${id}?view=graph&task=load`, '[role=application][data-level]')
+  await idle(page)
+  const box = page.locator('[role=application]')
+  await box.hover()
+  await takeFrames(page)
+  for (let i = 0; i < 40; i++) await page.mouse.wheel(0, i < 20 ? 120 : -120)
+  add('graph: work of a frame of zooming', scale, 16, [p95(await takeFrames(page)) / load], [load])
+  await page.mouse.down()
+  for (let i = 0; i < 60; i++) await page.mouse.move(600 + 6 * i, 400 + (i % 20) * 4)
+  await page.mouse.up()
+  add('… of panning', scale, 16, [p95(await takeFrames(page)) / load], [load])
+  const found: number[] = []
+  for (let i = 0; i < sizes.samples; i++) found.push((await find(page, `t${i}7`)) / load)
+  add('graph: from a key in Find to its count', scale, 50, found, [load])
+  rows.push({ what: 'memory of the run', scale, unit: 'MB', is: await heap(cdp), budget: 150 })
+  await since(page, `/r/${id}?view=replay`, 'input[type=range]')
+  await idle(page)
+  await page.locator('input[type=range]').waitFor()
+  const seeks: number[] = []
+  for (let i = 0; i < sizes.samples; i++)
+    seeks.push((await changed(page, 'input[type=range]', 0.1 + i / 15)) / load)
+  add('replay: from the slider to the picture', scale, 50, seeks, [load])
+  await context.close()
+}
+
+/** Types a text into Find, and returns the time until the frame that shows another count. */
+const find = (page: Page, text: string): Promise<number> => changed(page, 'input.graph-find', text)
+
+/** Gives a field a value as a person does, and returns the time until the end of the next frame. A number is a part of its range. */
+const changed = (page: Page, selector: string, to: string | number): Promise<number> =>
+  page.evaluate(
+    ({ selector, to }) =>
+      new Promise<number>((done) => {
+        const field = document.querySelector(selector) as HTMLInputElement
+        const text = typeof to === 'number' ? String(to * Number(field.max)) : to
+        const from = performance.now()
+        // React notices a value only if it was set past the property that it has put over the field's own one.
+        Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')?.set?.call(field, text)
+        field.dispatchEvent(new Event('input', { bubbles: true }))
+        const rest = performance.now() - from
+        requestAnimationFrame(() => {
+          const frame = performance.now()
+          const channel = new MessageChannel()
+          channel.port1.onmessage = () => done(rest + performance.now() - frame)
+          channel.port2.postMessage(0)
+        })
+      }),
+    { selector, to },
+  )
+
+logs('a large log', async () => {
+  const scale = `${thousands(sizes.log)} MiB`
+  const id = await bigLog(server.base, sizes.log)
+  await usable('log: open at its end', scale, 300, `/r/${id}/log/talk`, ['.log-lines .line', 'row 4711'])
+})
+
+editor('the editor: keys and problems', async () => {
+  for (const [n, key, problems] of [
+    [1000, 16, 500],
+    [10_000, 30, 1000],
+  ] as const) {
+    await apply(server.base, `e${n}`, layered(`e${n}`, n))
+    const { context, page, cdp, load } = await blank()
+    const path = `/edit/default/e${n}`
+    await since(page, path, '.editor [role=application]')
+    await idle(page)
+    const source = page.getByRole('textbox', { name: /^Source of/ })
+    await source.click()
+    await page.keyboard.press('Control+End')
+    const [keys, faults]: [number[], number[]] = [[], []]
+    for (let i = 0; i < sizes.samples; i++) {
+      const before = await metric(cdp, 'TaskDuration')
+      await page.keyboard.press('#')
+      await page.evaluate(
+        () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))),
+      )
+      keys.push(((await metric(cdp, 'TaskDuration')) - before) * (1000 / load))
+    }
+    for (let i = 0; i < sizes.samples; i++) await page.keyboard.press('Backspace')
+    await page.keyboard.type('  wrong: {run: "true", needs: nothing}')
+    await page.keyboard.press('ArrowLeft')
+    let missing = 'nothing'
+    for (let i = 0; i < sizes.samples; i++) {
+      missing += 'x'
+      const from = Date.now()
+      await page.keyboard.press('x')
+      await page.getByRole('region', { name: 'Problems' }).getByText(missing).first().waitFor()
+      faults.push((Date.now() - from) / load)
+    }
+    const scale = `${thousands(n)} tasks`
+    add('editor: work of a key, to its frame', scale, key, keys, [load])
+    add('editor: from a key to the problem', scale, problems, faults, [load])
+    await context.close()
+  }
+})
+
+runs('what others do is shown', async () => {
+  const { context } = await contextOf(browser, server.base)
+  const page = await open(context, `${server.base}/runs?workflow=hello`)
+  const load = await calibrate(page)
+  const samples: number[] = []
+  const shown = page.locator('tbody tr')
+  for (let i = 0; i < sizes.samples; i++) {
+    const before = await shown.count()
+    const from = Date.now()
+    const { id } = await call(server.base, '/runs', { workflow: 'hello' })
+    await page.waitForFunction((n) => document.querySelectorAll('tbody tr').length > n, before, {
+      polling: 'raf',
+    })
+    samples.push((Date.now() - from) / load)
+    await ended(server.base, id)
+  }
+  add('live: from the start of a run to its row', '1 viewer', 1000, samples, [load])
+  await context.close()
+})
