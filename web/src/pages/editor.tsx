@@ -5,7 +5,7 @@ import { useBlocker, useNavigate, useParams, useSearch } from '@tanstack/react-r
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import type { FileError } from '../api/types'
 import { useKeys } from '../app/keys'
-import { type DropPlace, EditGraph, taskType } from '../canvas/editgraph'
+import { type DropPlace, taskType } from '../canvas/editgraph'
 import { toast } from '../kit/dialog'
 import { clock, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
@@ -21,6 +21,7 @@ import { renameTask } from '../text/rename'
 import type { Value } from '../text/values'
 import { ApplyDialog } from './applydialog'
 import { type Base, fixOf, nothing, placeOf, readBase, template, useCheck, useSchema } from './editordata'
+import { Graph, type GraphActs, useSettled } from './editorgraph'
 import { Head } from './head'
 import { Inspector } from './inspector'
 
@@ -106,7 +107,9 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
   const [text, setText] = useState(opened.text)
   const [applying, setApplying] = useState(false)
   const editor = useRef<EditorHandle>(null)
-  const file = useMemo(() => readFile(text), [text])
+  const settled = useSettled(text)
+  const file = useMemo(() => readFile(settled), [settled])
+  const tasks = useMemo(() => file.tasks.map((t) => t.name), [file])
   const check = useCheck(base, text)
   const schema = useSchema()
   const { task } = useSearch({ from: '/edit/$ns/$name' })
@@ -127,6 +130,8 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
     else return false
     return true
   }
+  const latest = useRef<GraphActs>(undefined)
+  latest.current = { onSelect: select, onLink: edits.link, onDrop: edits.add, onKey }
   return (
     <>
       <Head
@@ -170,7 +175,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
             onApply={() => setApplying(true)}
             problems={check.errors}
             schema={schema}
-            tasks={file.tasks.map((t) => t.name)}
+            tasks={tasks}
           />
           <Problems
             text={text}
@@ -187,15 +192,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
           actions={<Palette add={(k) => edits.add(k, task ? { after: task } : {})} />}
         >
           {check.drawing ? (
-            <EditGraph
-              drawing={check.drawing}
-              selected={task}
-              old={check.errors.length > 0}
-              onSelect={select}
-              onLink={edits.link}
-              onDrop={edits.add}
-              onKey={onKey}
-            />
+            <Graph drawing={check.drawing} selected={task} old={check.errors.length > 0} latest={latest} />
           ) : (
             <p className="empty">
               {check.errors.length > 0
@@ -215,7 +212,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
                 edits.plan((f) => (on ? addNeed(f, chosen.name, need) : removeNeed(f, chosen.name, need)))
               }
               onDelete={() => edits.remove(chosen.name)}
-              onShow={(from, to) => editor.current?.go(from, to)}
+              onShow={(from, to) => file.text === text && editor.current?.go(from, to)}
               onClose={() => select(undefined)}
             />
           ) : null}
