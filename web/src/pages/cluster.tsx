@@ -1,11 +1,13 @@
+import { useState } from 'react'
 import { path } from '../api/client'
 import { useNodes, useQueues } from '../api/queries'
+import type { Node } from '../api/types'
 import { plainVerb } from '../api/verbs'
 import { toast } from '../kit/dialog'
-import { bytes } from '../kit/format'
+import { bytes, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, State } from '../kit/parts'
-import { useToastVerb, VerbButton } from '../kit/verbs'
+import { Confirm, type Question, useToastVerb, VerbButton } from '../kit/verbs'
 import { Head } from './head'
 
 /** A verb of a queue or a node, with its inverse in the toast. */
@@ -43,8 +45,9 @@ function Toggle({
   )
 }
 
-/** Members of a cluster can be cordoned; a node that is alone cannot. */
-function NodeVerb({ name, state }: { name: string; state: string }) {
+/** Members of a cluster can be cordoned and drained; a node that is alone cannot. */
+function NodeVerb({ node, drain }: { node: Node; drain: () => void }) {
+  const { name, state } = node
   const is = { where: path('nodes', name), verb: 'node.control' }
   if (state === 'cordoned' || state === 'drained')
     return (
@@ -52,15 +55,40 @@ function NodeVerb({ name, state }: { name: string; state: string }) {
     )
   if (state !== 'active') return null
   return (
-    <Toggle
-      {...is}
-      does="cordon"
-      undoes="uncordon"
-      label="Cordon"
-      done={`${name} gets no shard and no new task. What runs there finishes.`}
-    />
+    <span className="row">
+      <Toggle
+        {...is}
+        does="cordon"
+        undoes="uncordon"
+        label="Cordon"
+        done={`${name} gets no shard and no new task. What runs there finishes.`}
+      />
+      <VerbButton verb={is.verb} namespace="" onPress={drain}>
+        Drain
+      </VerbButton>
+    </span>
   )
 }
+
+/** Says what is left on a node that gets no new work. */
+function Left({ node: n }: { node: Node }) {
+  if (n.state !== 'cordoned' && n.state !== 'leaving') return null
+  return (
+    <span className="sub">
+      {plural(n.slots.busy, 'attempt')} and {plural(n.shards.owned, 'shard')} left
+    </span>
+  )
+}
+
+/** What follows from draining a node. */
+const drainOf = (n: Node): Question => ({
+  title: `Drain ${n.name}`,
+  text: `${plural(n.slots.busy, 'attempt')} on ${n.name} will finish. Other nodes take over ${plural(n.shards.owned, 'shard')}. The node gets no new work until you uncordon it, also after a restart. When its state is Drained, you can end its process without loss.`,
+  answer: 'Drain the node',
+  danger: true,
+  act: () => plainVerb(`${path('nodes', n.name)}:drain`, undefined, false),
+  done: `${n.name} is draining.`,
+})
 
 function QueueVerb({ name, state }: { name: string; state: string }) {
   const is = { where: path('queues', name), verb: 'queue.write' }
@@ -79,6 +107,7 @@ function QueueVerb({ name, state }: { name: string; state: string }) {
 
 export function Cluster() {
   const nodes = useNodes()
+  const [question, ask] = useState<Question>()
   return (
     <>
       <Head title="Cluster" label="Cluster" />
@@ -107,7 +136,7 @@ export function Cluster() {
                   {items.map((n) => (
                     <tr key={n.name}>
                       <td>
-                        <State state={n.state} />
+                        <State state={n.state} /> <Left node={n} />
                       </td>
                       <td>{n.name}</td>
                       <td className="num">
@@ -126,7 +155,7 @@ export function Cluster() {
                       <td>{n.version}</td>
                       <td className="sub">{n.roles?.join(', ')}</td>
                       <td className="num">
-                        <NodeVerb name={n.name} state={n.state} />
+                        <NodeVerb node={n} drain={() => ask(drainOf(n))} />
                       </td>
                     </tr>
                   ))}
@@ -136,6 +165,7 @@ export function Cluster() {
           )}
         </Loaded>
       </Panel>
+      <Confirm question={question} onClose={() => ask(undefined)} />
     </>
   )
 }

@@ -1,4 +1,5 @@
-// What keeps a key in a long text fast: the text is read when it stands still, and the graph is painted for its own changes.
+// Keeps a key in a long text fast: the text is read when it stands still, and the graph is painted for its
+// own changes.
 import { memo, useEffect, useState } from 'react'
 import { EditGraph, type EditGraphProps } from '../canvas/editgraph'
 

@@ -1,5 +1,5 @@
 import type { Reason } from '../api/types'
-import { Ago, Copy } from '../kit/parts'
+import { Ago, Clock, Copy } from '../kit/parts'
 
 /** Says why something is as it is: what the server explains, and what would change it. */
 export function Reasons({
@@ -22,7 +22,7 @@ export function Reasons({
             {r.holder ? <span>Holder: {r.holder}</span> : null}
             {r.since ? (
               <span>
-                Since <Ago time={r.since} />
+                Since <Clock time={r.since} />
               </span>
             ) : null}
             {r.expected_at ? (

@@ -29,7 +29,10 @@ async function freePort(): Promise<number> {
   })
 }
 
-/** Starts a node, with more arguments if they are given. It keeps its port and its data folder when it is killed and started again. */
+/**
+ * Starts a node, with more arguments if they are given. It keeps its port and its data folder when it is
+ * killed and started again.
+ */
 export async function serve(more: string[] = []): Promise<Server> {
   const folder = mkdtempSync(join(tmpdir(), 'skein-page-'))
   const listen = `127.0.0.1:${await freePort()}`

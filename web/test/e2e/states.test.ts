@@ -192,6 +192,60 @@ test('a log grows while its task runs, and stays where it is when the task ends'
   await context.close()
 })
 
+test('a node is cordoned, the cordon undone, then it is drained after a question that counts what runs', async () => {
+  const { items } = (await (await fetch(`${server.base}/api/v1/nodes`)).json()) as { items: object[] }
+  const node = {
+    ...items[0],
+    name: 'n2',
+    state: 'active',
+    slots: { busy: 3, total: 4 },
+    shards: { owned: 2 },
+  }
+  const asked: string[] = []
+  const { context, page, wrong } = await faked(/\/nodes/, async (route) => {
+    const verb = route.request().url().split('n2:')[1]
+    if (verb) {
+      asked.push(verb)
+      node.state = verb === 'uncordon' ? 'active' : 'cordoned'
+    }
+    await route.fulfill(verb ? { status: 202 } : json({ items: [node], next: null }))
+  })
+  await page.goto(`${server.base}/cluster`)
+  const row = main(page).getByRole('row').filter({ hasText: 'n2' })
+  await row.getByRole('button', { name: 'Cordon', exact: true }).click()
+  await row.getByText('3 attempts and 2 shards left').waitFor()
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await row.getByRole('button', { name: 'Drain' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('3 attempts on n2 will finish').waitFor()
+  expect(asked).toEqual(['cordon', 'uncordon'])
+  await dialog.getByRole('button', { name: 'Drain the node' }).click()
+  await row.getByText('Cordoned').waitFor()
+  node.state = 'drained'
+  await row.getByText('Drained').waitFor()
+  await row.getByRole('button', { name: 'Uncordon' }).waitFor()
+  expect(asked).toEqual(['cordon', 'uncordon', 'drain'])
+  expect(wrong).toEqual([])
+  await context.close()
+})
+
+test('a browser without a network says so, keeps what it shows, and is right when it is back', async () => {
+  const { context } = await contextOf(browser, server.base)
+  const page = await open(context, `${server.base}/runs?workflow=hello`)
+  await page.locator('.fresh[data-state="live"]').waitFor()
+  const rows = page.getByRole('row').filter({ hasText: 'Succeeded' })
+  const before = await rows.count()
+  await context.setOffline(true)
+  await page.evaluate(() => (window as unknown as { skein: { again: () => void } }).skein.again())
+  await main(page).getByText('This is not up to date').waitFor()
+  expect(await rows.count()).toBe(before)
+  await context.setOffline(false)
+  await main(page).getByRole('button', { name: 'Try again' }).first().click()
+  await main(page).getByText('This is not up to date').waitFor({ state: 'detached' })
+  expect(await rows.count()).toBe(before)
+  await context.close()
+})
+
 test('seven tabs of one browser load and stay live: they share one stream', async () => {
   const { context, wrong } = await contextOf(browser, server.base)
   const path = `${server.base}/runs?workflow=hello`

@@ -1,10 +1,10 @@
 // How the budgets of the page are measured: calibration, samples, the work of frames, and the table.
 import type { CDPSession, Page } from 'playwright-core'
 
-/** A quiet machine, of the kind that the budgets were set for, takes this number of milliseconds for the calibration. */
+/** Milliseconds that the calibration takes on a quiet machine of the kind that the budgets were set for. */
 const quiet = 300
 
-/** Runs a fixed script that parses, sorts and draws, and returns how much slower than a quiet machine this one is now. */
+/** Runs a fixed script that parses, sorts and draws. Returns how much slower than a quiet machine it is. */
 export async function calibrate(page: Page): Promise<number> {
   const took = await page.evaluate(() => {
     const once = () => {
@@ -31,7 +31,7 @@ export async function calibrate(page: Page): Promise<number> {
   return took / quiet
 }
 
-/** Before any script of the page: the time that the main thread works for each frame, from its first callback to its end. */
+/** Notes the work of the main thread for each frame, from its first callback to its end. Runs first. */
 export function watchFrames() {
   const frames: number[] = []
   const plain = window.requestAnimationFrame.bind(window)

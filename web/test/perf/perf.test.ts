@@ -220,7 +220,10 @@ async function graph(n: number) {
 /** Types a text into Find, and returns the time until the frame that shows another count. */
 const find = (page: Page, text: string): Promise<number> => changed(page, 'input.graph-find', text)
 
-/** Gives a field a value as a person does, and returns the time until the end of the next frame. A number is a part of its range. */
+/**
+ * Gives a field a value as a person does, and returns the time until the end of the next frame. A number is a
+ * part of the field's range.
+ */
 const changed = (page: Page, selector: string, to: string | number): Promise<number> =>
   page.evaluate(
     ({ selector, to }) =>

@@ -15,7 +15,7 @@ export const short: Sizes = { runs: 20_000, grids: [5_000], graph: 10_000, log: 
 
 const width = 1000
 
-/** A workflow of tasks that wait a millisecond, in layers, and of one that fails with a message in its log. */
+/** A workflow of tasks that wait a millisecond, in layers, and of one that fails with a text in its log. */
 export function layered(name: string, tasks: number): string {
   const lines = [`name: ${name}`, 'tasks:']
   for (let i = 0; i < tasks - 1; i++)
