@@ -248,6 +248,7 @@ func (g *Gate) vouched(ctx context.Context, t *store.Token, v access.Verb) bool 
 		if err != nil || !ok || found.Kind != t.Kind || found.Name != t.Name {
 			return false
 		}
+		*t = found
 	}
 	return g.allows(t, v)
 }

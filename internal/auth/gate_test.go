@@ -156,6 +156,50 @@ func TestRevokedOnALine(t *testing.T) {
 	})
 }
 
+// TestLostRight: a call that lasts ends within five seconds after its token has lost a right, and goes on while
+// other rights change.
+func TestLostRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Options{})
+		secret, _ := add(t, s, store.TokenAPI, "ann", 0)
+		r := httptest.NewRequest(http.MethodGet, "/api", nil)
+		r.Header.Set("Authorization", "Bearer "+secret)
+		g := auth.New(auth.Config{Store: s, Required: true, Route: routeOf})
+		ended := make(chan struct{})
+		go g.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			close(ended)
+		})).ServeHTTP(httptest.NewRecorder(), r)
+		change := func(c store.RightsChange) {
+			is, err := s.RightsRevision(t.Context())
+			if err == nil {
+				_, err = s.ChangeRights(t.Context(), is, c)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		over := func() bool {
+			time.Sleep(5 * time.Second) // of the bubble's clock
+			synctest.Wait()
+			select {
+			case <-ended:
+				return true
+			default:
+				return false
+			}
+		}
+		change(store.RightsChange{Bind: []store.Binding{{Subject: store.FirstService, Role: "viewer", Namespace: "web"}}})
+		if over() {
+			t.Fatal("a call ended although its token has all its rights")
+		}
+		change(store.RightsChange{Unbind: []store.Binding{{Subject: store.FirstService, Role: store.FirstServiceRole, Namespace: store.All}}})
+		if !over() {
+			t.Fatal("a call goes on although its token has lost rights")
+		}
+	})
+}
+
 // TestStoreAway: while the store does not answer, who was known goes on; others are told so.
 func TestStoreAway(t *testing.T) {
 	s := &away{Store: memory.New(memory.Options{})}

@@ -181,6 +181,7 @@ type bed struct {
 	srv    *server.Server
 	http   *httptest.Server
 	client *skein.Client
+	tokens *memory.Store
 	spec   *spec
 	stop   func()
 
@@ -222,7 +223,8 @@ func (b *bed) start() {
 	}
 	b.engine = must(engine.New(b.t.Context(), engine.Config{Store: under, Executor: b.exec, Slots: 4, Node: "node-1", Compile: new(workflow.Compiler).Condition, Planner: trigger.New(st), Host: &b.clock}))
 	b.exec.e = b.engine
-	b.srv = must(server.New(server.Config{SlotsStuckFor: func() time.Duration { return time.Duration(b.slotsStuck.Load()) }, Engine: b.engine, Logs: b.logs, Tokens: memory.New(memory.Options{}), Classes: st, Secrets: secrets{"hook": "s3cret"}, Version: "1.2.3", LogLevel: &b.level, Listen: "skein.example:8080",
+	b.tokens = memory.New(memory.Options{})
+	b.srv = must(server.New(server.Config{SlotsStuckFor: func() time.Duration { return time.Duration(b.slotsStuck.Load()) }, Engine: b.engine, Logs: b.logs, Tokens: b.tokens, Classes: st, Secrets: secrets{"hook": "s3cret"}, Version: "1.2.3", LogLevel: &b.level, Listen: "skein.example:8080",
 		Node: server.Node{Name: "node-1", Roles: []string{"api"}}, Verify: func(context.Context) ([]engine.Violation, error) { return b.violations, nil }}))
 	b.http = httptest.NewUnstartedServer(nil)
 	b.http.Config = b.srv.HTTP()

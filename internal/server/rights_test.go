@@ -11,7 +11,6 @@ import (
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/store"
-	"skein.dev/skein/internal/store/memory"
 )
 
 // ended is an answer whose caller goes at the first byte: so a stream ends.
@@ -38,7 +37,7 @@ func TestNamespaces(t *testing.T) {
 		}
 		ids[ns] = b.run(ns + "/w").ID
 	}
-	st := memory.New(memory.Options{})
+	st := b.tokens
 	gate := auth.New(auth.Config{Store: st, Required: true, Refusals: 1 << 20, Route: func(r *http.Request) auth.Route {
 		row, _ := access.Match(r)
 		return auth.Route{Verb: row.Verb, BodyMax: 1 << 20}
@@ -82,6 +81,31 @@ func TestNamespaces(t *testing.T) {
 		w := httptest.NewRecorder()
 		gate.ServeHTTP(&ended{w, cancel}, r)
 		return w.Code, strings.NewReplacer(ids["shop"], "RUN", "shop/w", "W").Replace(w.Body.String())
+	}
+	// A token is made by a principal that has each of its verbs there, and is bound to it.
+	made := func(who, body string) (string, int, string) {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", api.Prefix+"/tokens", strings.NewReader(body))
+		r.Host = "skein.example:8080"
+		r.Header.Set("Authorization", "Bearer "+secrets[who])
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		gate.ServeHTTP(w, r)
+		var tok api.NewToken
+		if w.Code == 200 {
+			tok = want[api.NewToken](t, answer{w.Code, w.Header(), w.Body.String()}, 200)
+		}
+		return tok.Secret, w.Code, w.Body.String()
+	}
+	token("maker", store.FirstService, 0, "token.all run.read", "*")
+	if _, status, body := made("maker", `{"kind":"api","name":"all"}`); status != 403 || !strings.Contains(body, "run.start") {
+		t.Errorf("a narrow token makes a wide one: %d %s", status, body)
+	}
+	secret, status, body := made("cluster", `{"kind":"api","name":"all"}`)
+	if status != 200 {
+		t.Errorf("make a token: %d %s", status, body)
+	}
+	if row := must(st.TokenByHash(t.Context(), must(auth.HashSecret(secret)))); row.Principal != store.FirstService || row.Maker != store.FirstService {
+		t.Errorf("the token that was made: %+v", row)
 	}
 	absent := "00000000-0000-7000-8000-000000000000"
 	for _, c := range []struct {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"unicode"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -59,6 +61,9 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 	}
 	t := store.WholeToken(req.Kind, req.Name, hash)
 	t.By = userOf(ctx)
+	if err := bind(ctx, &t); err != nil {
+		return nil, err
+	}
 	if req.Expires != nil {
 		if t.Expires = dag.Micros(req.Expires.UnixMicro()); t.Expires <= now {
 			return nil, invalid("expires_at is past: the token would never count")
@@ -96,6 +101,22 @@ func (s *Server) revokeToken(ctx context.Context, in *tokenPath) (*jsonOut[api.T
 		}
 	}
 	return nil, notFound("there is no token %d", in.ID)
+}
+
+// bind binds a new API token to its maker, who must have every verb everywhere, as the token has them. So no
+// token has a right that its maker does not have.
+func bind(ctx context.Context, t *store.Token) error {
+	if t.Kind != store.TokenAPI {
+		return nil
+	}
+	p, now := auth.Rights(ctx)
+	if err := access.MayGive(p, access.Whole().Verbs, access.Everywhere, now); err != nil {
+		return fail(http.StatusForbidden, api.ProblemForbidden, "%s", err)
+	}
+	if by, held := auth.Holder(ctx); held {
+		t.Principal, t.Maker = by.Principal, by.Principal
+	}
+	return nil
 }
 
 func tokenOf(t *store.Token, now dag.Micros) api.Token {
