@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"skein.dev/skein/internal/local"
 )
 
 // Client talks to one server. It may be used from several goroutines.
@@ -40,7 +42,8 @@ func WithHandler(h http.Handler) Option { return WithTransport(handlerTransport{
 // by it.
 func WithUser(name string) Option { return func(k *Client) { k.user = name } }
 
-// WithToken sends an API token with every request.
+// WithToken sends an API token with every request. Without one, a client of a loopback address shows the
+// token of the node that this user runs there.
 func WithToken(token string) Option { return func(k *Client) { k.token = token } }
 
 // WithPatience has the client send a request again, for up to d, that the server could not answer just then (503, and it
@@ -68,7 +71,20 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	for _, o := range opts {
 		o(c)
 	}
+	if _, inProcess := c.http.Transport.(handlerTransport); c.token == "" && !inProcess && local.Loopback(u.Hostname()) {
+		own := *c.http
+		own.Transport = ownNodes(own.Transport)
+		c.http = &own
+	}
 	return c, nil
+}
+
+// ownNodes shows nodes of this user on this machine the token that they have recorded.
+func ownNodes(next http.RoundTripper) http.RoundTripper {
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	return local.Transport(next)
 }
 
 // newTransport is the ordinary one with a bound on the first byte of an answer, which may

@@ -13,6 +13,7 @@ import (
 	workerv1 "skein.dev/skein/api/worker/v1"
 	"skein.dev/skein/api/worker/v1/workerv1connect"
 	"skein.dev/skein/internal/line"
+	"skein.dev/skein/internal/local"
 )
 
 // lines are the kept connections over which a worker reports while it does so often. The session's mutex protects them.
@@ -131,10 +132,14 @@ func (s *session) wantLine(home string) {
 		ctx, cancel := context.WithTimeout(s.life, registerMax)
 		defer cancel()
 		header := http.Header{}
-		if s.w.o.Token != "" {
-			header.Set("Authorization", "Bearer "+s.w.o.Token)
+		token, at := s.w.o.Token, strings.TrimSuffix(home, "/")
+		if token == "" {
+			token, at = local.Shown(at)
 		}
-		l, err := line.Open(ctx, o.via, strings.TrimSuffix(home, "/")+"/"+workerv1connect.WorkersName+"/"+line.Path, header)
+		if token != "" {
+			header.Set("Authorization", "Bearer "+token)
+		}
+		l, err := line.Open(ctx, o.via, at+"/"+workerv1connect.WorkersName+"/"+line.Path, header)
 		if err == nil {
 			s.giveLine(home, l)
 			return

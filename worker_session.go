@@ -61,8 +61,16 @@ type session struct {
 }
 
 func newSession(w *Worker) *session {
-	return &session{w: w, log: w.o.Log, http: &http.Client{Transport: w.o.Transport}, logs: newLogs(), kick: make(chan struct{}, 1), idle: make(chan struct{}, 1), room: make(chan struct{}, reportsMax), lines: newLines(w.o.Transport), handlers: make(chan func()), over: make(chan struct{}),
+	return &session{w: w, log: w.o.Log, http: &http.Client{Transport: workerTransport(&w.o)}, logs: newLogs(), kick: make(chan struct{}, 1), idle: make(chan struct{}, 1), room: make(chan struct{}, reportsMax), lines: newLines(w.o.Transport), handlers: make(chan func()), over: make(chan struct{}),
 		clients: map[string]workerv1connect.WorkersClient{}, has: map[attemptName]*attempt{}, past: newPast(pastMax), nodes: slices.Clone(w.urls)}
+}
+
+// workerTransport is how a worker reaches nodes.
+func workerTransport(o *WorkerOptions) http.RoundTripper {
+	if o.Token != "" {
+		return o.Transport
+	}
+	return ownNodes(o.Transport)
 }
 
 const (

@@ -32,6 +32,10 @@ func (c *cli) newClient(url string, opts ...skein.Option) (*skein.Client, error)
 	opts = append(opts, skein.WithUser(me()))
 	if c.cfg.APIToken != "" {
 		opts = append(opts, skein.WithToken(c.cfg.APIToken))
+	} else if !app.RecordedToken(url) { // else the client finds the token by itself, and again when the node was started again
+		if token, err := app.LocalToken(c.cfg.Data, url); err == nil {
+			opts = append(opts, skein.WithToken(token))
+		}
 	}
 	if c.cfg.CACert != "" {
 		rt, err := app.Transport(c.cfg)

@@ -314,12 +314,22 @@ func (p *process) ready() {
 		return err == nil && json.Unmarshal(b, &h) == nil && h.PID == p.cmd.Process.Pid && h.Address != ""
 	})
 	p.url = h.Address
-	k, err := skein.New(p.url, skein.WithHTTPClient(&http.Client{Timeout: awaitMax,
+	k, err := skein.New(p.url, skein.WithToken(p.localToken()), skein.WithHTTPClient(&http.Client{Timeout: awaitMax,
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 512}}))
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	p.Client = k
+}
+
+// localToken is the token that the process made for its user; "": it asks for tokens of the database.
+func (p *process) localToken() string {
+	p.t.Helper()
+	b, err := os.ReadFile(filepath.Join(p.data, "access", "local.token"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		p.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
 }
 
 func (p *process) alive() bool {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -19,7 +21,7 @@ func (c *cli) tokenCmd() *cobra.Command {
 		Example: "  skein token create --kind worker --name rack-7\n  skein token revoke rack-7",
 	}
 	needsVerb(cmd)
-	cmd.AddCommand(c.tokenCreateCmd(), c.tokenListCmd(), c.tokenRevokeCmd())
+	cmd.AddCommand(c.tokenCreateCmd(), c.tokenListCmd(), c.tokenRevokeCmd(), c.tokenLocalCmd())
 	return cmd
 }
 
@@ -153,4 +155,42 @@ func (c *cli) tokenRevokeCmd() *cobra.Command {
 			})
 		})),
 	}
+}
+
+func (c *cli) tokenLocalCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "local", Short: "Print the token of your node on this machine", Args: cobra.NoArgs,
+		Long: `Prints the token that a node makes at each start for the programs of its user. Commands, clients and workers of that user
+find it by themselves; other programs send it as Authorization: Bearer TOKEN. It counts at this node until the node ends.
+A node that other machines can reach has none.`,
+		Example: `  curl -H "Authorization: Bearer $(skein token local)" http://127.0.0.1:8080/api/v1/runs`,
+		RunE:    c.do(func(ctx context.Context, _ []string) error { return localToken(ctx, c) }),
+	}
+}
+
+// localToken prints the token of the node that holds the data folder, or of the server that was named.
+func localToken(ctx context.Context, c *cli) error {
+	urls := c.servers()
+	if len(urls) == 0 {
+		h, err := app.FindHolder(ctx, c.cfg.Data)
+		if err != nil {
+			return err
+		}
+		if h == nil || h.Address == "" {
+			return hint(&said{errNotFound, app.ErrNoLocalToken.Error()}, "start one: skein server; or name its data folder: --data DIR")
+		}
+		urls = []string{h.Address}
+	}
+	token, err := app.LocalToken(c.cfg.Data, urls[0])
+	if errors.Is(err, app.ErrNoLocalToken) {
+		return hint(&said{errNotFound, urls[0] + " has no local token for this user"},
+			"ask the user who runs the node for a token: skein token create --kind api --out FILE")
+	}
+	if err != nil {
+		return err
+	}
+	return one(c, map[string]string{"address": urls[0], "token": token}, token, func() error {
+		fmt.Fprintln(c.out, token)
+		return nil
+	})
 }

@@ -3,13 +3,13 @@ package app
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/local"
 	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/server"
@@ -25,10 +25,7 @@ func (c *Config) open() bool {
 // IsLoopback reports whether a host is this machine by its loopback address.
 func IsLoopback(host string) bool { return isLoopback(host) }
 
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
+func isLoopback(host string) bool { return local.Loopback(host) }
 
 // mayOpen refuses an address that other machines could reach, unless what passes cannot be read on the way:
 // whoever reaches the port can run commands here.
@@ -71,7 +68,10 @@ func someToken(ctx context.Context, c *Config, st store.Tokens) error {
 
 // secure shows the certificate, requires tokens of callers from elsewhere, and bounds what callers cost.
 func (n *Node) secure() (err error) {
-	n.gate = auth.New(auth.Config{Store: n.store, Required: n.cfg.open(), Route: n.route, Channel: n.member.proofs(), Log: n.log})
+	if n.own, err = newOwnToken(n.cfg); err != nil {
+		return err
+	}
+	n.gate = auth.New(auth.Config{Store: n.store, Required: n.cfg.open(), Local: n.own.hash, Route: n.route, Channel: n.member.proofs(), Log: n.log})
 	n.conns = auth.NewConnections(n.listener, n.cfg.Connections, max(n.cfg.Connections, auth.ConnectionsOfAll))
 	n.http.Handler = server.UnderBase(n.cfg.BasePath, n.gate.Wrap(n.handler))
 	n.http.ReadTimeout = auth.StrangerBodyMax // of what net/http answers itself; the gate sets its own

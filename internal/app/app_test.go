@@ -44,6 +44,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 func testConfig(t *testing.T, flags map[string]string) *Config {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	all := map[string]string{"data": filepath.Join(t.TempDir(), "data"), "listen": "127.0.0.1:0", "drain": "0", "recovery": "off"}
 	for name, v := range flags {
 		all[name] = v

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"skein.dev/skein/internal/local"
 	"skein.dev/skein/internal/worker"
 )
 
@@ -39,6 +40,7 @@ func (c *Config) protected() (paths []string) {
 		}
 	}
 	add(os.Getenv("CREDENTIALS_DIRECTORY"))
+	add(local.Folder())
 	return paths
 }
 

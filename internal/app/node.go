@@ -55,6 +55,7 @@ type Node struct {
 	handler      http.Handler
 	http         *http.Server
 	gate         *auth.Gate
+	own          *ownToken
 	conns        *auth.Connections
 	upkeep       upkeep
 
@@ -332,7 +333,7 @@ func (n *Node) work(ctx context.Context) error {
 	select {
 	case <-n.engine.Ready():
 		go func() { httpEnd <- n.serve() }()
-		if err = n.lock.announce(n.URL()); err == nil {
+		if err = announce(n); err == nil {
 			close(n.ready)
 			n.log.Info("ready", "code", "node_ready", "url", n.URL(), "data", n.cfg.Data, "slots", n.cfg.Slots)
 			var failed <-chan error
@@ -521,7 +522,7 @@ func (n *Node) release() error {
 		_ = n.listener.Close() // the HTTP server has closed it already
 	}
 	if n.lock != nil {
-		errs = append(errs, n.lock.release())
+		errs = append(errs, n.own.remove(), n.lock.release())
 	}
 	return errors.Join(errs...)
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"strings"
 
 	"skein.dev/skein/internal/egress"
+	"skein.dev/skein/internal/local"
 	"skein.dev/skein/internal/remote"
 	"skein.dev/skein/internal/worker"
 )
@@ -54,7 +56,11 @@ func RunWorker(ctx context.Context, cfg *Config, log *slog.Logger, hurry <-chan 
 	if cfg.Egress != "" {
 		limits.Policies = []string{cfg.Egress}
 	}
-	w, err := remote.New(ctx, remote.Config{Egress: limits, Renewed: renewed, Lease: cfg.Lease, Lock: lock.file, Servers: servers, Token: cfg.APIToken, Transport: rt, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
+	var through http.RoundTripper = rt
+	if cfg.APIToken == "" { // a node of this user on this machine has recorded its token, anew at each start
+		through = local.Transport(rt)
+	}
+	w, err := remote.New(ctx, remote.Config{Egress: limits, Renewed: renewed, Lease: cfg.Lease, Lock: lock.file, Servers: servers, Token: cfg.APIToken, Transport: through, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
 		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Protected: cfg.protected(), Drain: cfg.Drain, Version: Version(), Log: log})
 	if err != nil {
 		return errors.Join(err, lock.release())

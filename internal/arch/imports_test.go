@@ -41,6 +41,7 @@ var allowed = map[string][]string{
 	"internal/past":                  {"internal/dag", "internal/store"},
 	"internal/peer":                  {"internal/dag", "internal/store", "internal/engine", "api/v1"},
 	"internal/secret":                {},
+	"internal/local":                 {},
 	"internal/access":                {"internal/dag", "internal/suggest"},
 	"internal/glob":                  {},
 	"internal/artifact":              {"internal/glob"},
@@ -57,11 +58,11 @@ var allowed = map[string][]string{
 	"api/worker/v1/workerv1connect":  {"api/worker/v1"},
 	"tools/protogen":                 {}, // a module of its own
 	"api/v1":                         {},
-	".":                              {"api/v1", "api/worker/v1", "api/worker/v1/workerv1connect", "internal/output", "internal/line"}, // the SDK shares wire types with the server, never the domain
+	".":                              {"api/v1", "api/worker/v1", "api/worker/v1/workerv1connect", "internal/output", "internal/line", "internal/local"}, // the SDK shares wire types with the server, never the domain
 	"internal/server":                {"internal/access", "internal/dag", "internal/store", "internal/engine", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "internal/output", "internal/layout", "internal/lru", "internal/metric", "api/v1"},
 	"internal/bench":                 {"internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/worker", "internal/trigger", "internal/workflow"},
 	"internal/app": {"internal/access", "internal/lru", "internal/metric", "internal/egress", "internal/home", "internal/remote", "api/worker/v1", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/transfer", "internal/past", "internal/cluster", "internal/peer", "internal/engine", "internal/worker", "internal/logs", "internal/artifact",
-		"internal/output", "internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "internal/bench", "internal/threads", "api/v1", ".", "examples", "web/ui"},
+		"internal/output", "internal/workflow", "internal/trigger", "internal/secret", "internal/auth", "internal/server", "internal/bench", "internal/local", "internal/threads", "api/v1", ".", "examples", "web/ui"},
 	"web/ui":                    {},
 	"internal/importer":         {"internal/cron", "internal/workflow"},
 	"internal/importer/dagu":    {"internal/cron", "internal/workflow", "internal/importer"},

@@ -117,7 +117,7 @@ type claim struct {
 
 // Vouch implements Channel. The proof is bound to method, path, query and body, and counts for passedMax.
 func (c *KeyChannel) Vouch(r *http.Request, body []byte) error {
-	t, _ := Holder(r.Context())
+	t, _ := holder(r.Context())
 	key, now := c.now(r.Context())
 	digest := sha256.Sum256(body)
 	said, err := json.Marshal(claim{ID: t.ID, Kind: t.Kind, Name: t.Name, At: now, Digest: digest[:]})

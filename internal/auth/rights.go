@@ -18,9 +18,24 @@ var (
 	kindRights = map[string]*access.Principal{
 		store.TokenWorker: withAll(access.Worker),
 		store.TokenNode:   withAll(access.Node),
+		kindLocal:         localCaller,
 	}
 	localCaller = withAll(access.Local)
+	localToken  = store.Token{Kind: kindLocal, Name: LocalName}
 )
+
+// kindLocal is the kind of the token that a node makes at each start for programs of its user.
+const kindLocal = "local"
+
+// NewLocal makes the token of a start, and its hash.
+func NewLocal() (secret string, hash []byte) {
+	secret = NewSecret(kindLocal)
+	hash, err := HashSecret(secret)
+	if err != nil { // it was just made
+		panic(err)
+	}
+	return secret, hash
+}
 
 // LocalName is the name of a caller without a token.
 const LocalName = "local"
@@ -141,7 +156,7 @@ func kindFor(v access.Verb) string {
 
 // Caller returns the name and the rights of the caller of a request that a gate let through.
 func Caller(ctx context.Context) (name string, p *access.Principal) {
-	if t, ok := Holder(ctx); ok {
+	if t, ok := holder(ctx); ok {
 		p, _ = Rights(ctx)
 		return t.Name, p
 	}

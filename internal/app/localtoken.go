@@ -1,0 +1,98 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/local"
+	"skein.dev/skein/internal/secret"
+)
+
+// ownToken is the token of one start of a node, for the programs of its user. A node that other machines can
+// reach has none: its callers show tokens of the database.
+type ownToken struct {
+	secret string
+	hash   []byte
+	file   string
+	forget func() // takes the record away
+}
+
+// localTokenFile is where a node writes its token.
+func localTokenFile(data string) string { return filepath.Join(data, "access", "local.token") }
+
+// newOwnToken makes the token and writes it into the data folder, in place of an earlier one.
+func newOwnToken(cfg *Config) (*ownToken, error) {
+	o := &ownToken{file: localTokenFile(cfg.Data), forget: func() {}}
+	if cfg.open() {
+		return o, nil
+	}
+	o.secret, o.hash = auth.NewLocal()
+	err := os.MkdirAll(filepath.Dir(o.file), 0o700)
+	if err == nil {
+		err = local.WriteFile(o.file, []byte(o.secret+"\n"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: write the local token: %w", ErrData, err)
+	}
+	return o, nil
+}
+
+// record tells programs that know only the address where the token is. Commands find the node of a data
+// folder by that folder, so a command that is a node needs no record.
+func (o *ownToken) record(cfg *Config, address string, log *slog.Logger) {
+	if o.secret == "" || cfg.ByHand {
+		return
+	}
+	forget, err := local.Write(address, o.secret)
+	if err != nil {
+		log.Warn("programs that know only the address of this node do not find its token; they need --token-file",
+			"code", "local_record_unwritten", "token_file", o.file, "err", err)
+		return
+	}
+	o.forget = forget
+}
+
+// remove removes both files.
+func (o *ownToken) remove() error {
+	if o == nil || o.secret == "" {
+		return nil
+	}
+	o.forget()
+	return os.Remove(o.file)
+}
+
+// announce tells other processes where the node answers, and those of its user with which token.
+func announce(n *Node) error {
+	n.own.record(n.cfg, n.URL(), n.log)
+	return n.lock.announce(n.URL())
+}
+
+// ErrNoLocalToken says that no node of this machine has a local token for this user.
+var ErrNoLocalToken = errors.New("no node of this user is found on this machine")
+
+// LocalToken returns the token of the node at a URL, which this user runs on this machine: the one of the
+// data folder, if the node holds that, or the one that the node has recorded.
+func LocalToken(data, address string) (string, error) {
+	if h, held, err := look(data); err == nil && held && h.Address == address && h.Address != "" {
+		text, err := secret.File(localTokenFile(data))
+		if err == nil {
+			return strings.TrimSpace(string(text)), nil
+		}
+		return "", fmt.Errorf("the local token of the node that holds %s: %w", data, err)
+	}
+	if token, _ := local.Shown(address); token != "" {
+		return token, nil
+	}
+	return "", ErrNoLocalToken
+}
+
+// RecordedToken reports whether the node at a URL has recorded its token for this user.
+func RecordedToken(address string) bool {
+	token, _ := local.Shown(address)
+	return token != ""
+}

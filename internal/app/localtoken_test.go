@@ -1,0 +1,105 @@
+package app
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	skein "skein.dev/skein"
+	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
+)
+
+// TestLocalToken: a program of the node's user finds its token by the address alone, and acts as local. Both files
+// are the user's only, and are gone at the end.
+func TestLocalToken(t *testing.T) {
+	c := testConfig(t, nil)
+	n, _, stop := startNode(t, c)
+	file := localTokenFile(c.Data)
+	token, err := LocalToken(c.Data, n.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if elsewhere, err := LocalToken(t.TempDir(), n.URL()); err != nil || elsewhere != token {
+		t.Errorf("by the address: %v", err)
+	}
+	records := filepath.Join(os.Getenv("XDG_STATE_HOME"), "skein", "local")
+	found, err := filepath.Glob(filepath.Join(records, "*"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("records: %v, %v", found, err)
+	}
+	for _, path := range append(found, file) {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", path, info, err)
+		}
+	}
+	k, err := skein.New(n.URL(), skein.WithUser("ann"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	if _, err := k.ServerVersion(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for shown, want := range map[string]int{token: 200, auth.NewSecret("local"): 401, token[:len(token)-1] + "x": 401} {
+		if got := askAs(t, n.URL()+"/api/v1/runs", shown); got != want {
+			t.Errorf("with %.20s…: %d, want %d", shown, got, want)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	for _, path := range append(found, file) {
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", path, err)
+		}
+	}
+	if _, err := LocalToken(c.Data, n.URL()); err == nil {
+		t.Error("a node that has ended has a token")
+	}
+}
+
+func askAs(t *testing.T, url, token string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	return resp.StatusCode
+}
+
+// TestLocalCaller: a holder of the local token is the user local, with the name that the program claims.
+func TestLocalCaller(t *testing.T) {
+	n, k, stop := startNode(t, testConfig(t, nil))
+	defer func() { _ = stop() }()
+	begin(t, k, "  t: {run: 'true'}\n")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.URL()+"/api/v1/runs", strings.NewReader(`{"workflow":"flow"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+n.own.secret)
+	req.Header.Set(api.HeaderClaimedBy, "ann")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	defer resp.Body.Close()
+	var run api.Run
+	if err := json.NewDecoder(resp.Body).Decode(&run); err != nil || run.User != "local (ann)" || run.ClaimedBy == nil || *run.ClaimedBy != "ann" {
+		t.Errorf("%s: %+v, %v", resp.Status, run, err)
+	}
+}

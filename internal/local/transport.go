@@ -1,0 +1,101 @@
+package local
+
+import (
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// fresh is for how long a record that was read counts without another look.
+const fresh = time.Second
+
+// addressesMax bounds the addresses that a transport remembers.
+const addressesMax = 100
+
+// transport adds tokens to requests.
+type transport struct {
+	next http.RoundTripper
+
+	mu   sync.Mutex // protects following fields
+	seen map[string]found
+}
+
+type found struct {
+	token, host string
+	at          time.Time
+}
+
+// Transport adds the token of a node of this user to each request to a loopback address that carries no
+// credential. A node makes a new token at each start, so a refused request is sent again if the record has
+// changed.
+func Transport(next http.RoundTripper) http.RoundTripper {
+	return &transport{next: next, seen: map[string]found{}}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("Authorization") != "" || !Loopback(r.URL.Hostname()) {
+		return t.next.RoundTrip(r)
+	}
+	is := t.find(r.URL, "")
+	resp, err := t.next.RoundTrip(is.added(r))
+	if err != nil || resp.StatusCode != http.StatusUnauthorized {
+		return resp, err
+	}
+	now := t.find(r.URL, is.token)
+	if now.token == "" || now.token == is.token {
+		return resp, nil
+	}
+	again := now.added(r)
+	if r.Body != nil && r.Body != http.NoBody {
+		if r.GetBody == nil {
+			return resp, nil // the next request has the new token
+		}
+		if again.Body, err = r.GetBody(); err != nil {
+			return resp, nil //nolint:nilerr // the answer is what there is
+		}
+	}
+	_ = resp.Body.Close()
+	return t.next.RoundTrip(again)
+}
+
+// find returns what is recorded of an address. A token that was refused is looked up again.
+func (t *transport) find(u *url.URL, refused string) found {
+	key := u.Scheme + "://" + u.Host
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if is, ok := t.seen[key]; ok && time.Since(is.at) < fresh && is.token != "" && is.token != refused {
+		return is
+	}
+	is := found{at: time.Now()}
+	is.token, is.host, _ = Find(u)
+	if len(t.seen) >= addressesMax {
+		clear(t.seen)
+	}
+	t.seen[key] = is
+	return is
+}
+
+// added returns the request with the token, to the address of the record.
+func (f found) added(r *http.Request) *http.Request {
+	if f.token == "" {
+		return r
+	}
+	out := r.Clone(r.Context())
+	out.Header.Set("Authorization", "Bearer "+f.token)
+	if r.URL.Scheme == "http" { // with TLS, the certificate proves who answers
+		if out.Host == "" {
+			out.Host = r.URL.Host
+		}
+		out.URL.Host = f.host
+	}
+	return out
+}
+
+// CloseIdleConnections gives idle connections back.
+func (t *transport) CloseIdleConnections() {
+	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
