@@ -51,7 +51,9 @@ func newMembership(ctx context.Context, cfg *Config, st store.Store, log *slog.L
 	if err != nil {
 		return nil, err
 	}
-	return &membership{peers: peer.NewClient(rt, cfg.APIToken, log), rt: rt, channel: channel}, nil
+	peers := peer.NewClient(rt, cfg.APIToken, log)
+	peers.Prove(func(r *http.Request, body []byte) error { return channel.Vouch(auth.AsNode(r), body) })
+	return &membership{peers: peers, rt: rt, channel: channel}, nil
 }
 
 // keyStore is where the nodes have their key, and the clock that they share.

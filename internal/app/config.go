@@ -63,6 +63,8 @@ type Config struct {
 	// do without. CACert is a further authority that this process believes.
 	TLSCert, TLSKey, CACert string
 	Plaintext               bool
+	// LoopbackToken: callers on loopback show a token too.
+	LoopbackToken bool
 	// Connections is how many connections of one address are served that have shown no valid credential.
 	Connections int
 
@@ -203,7 +205,7 @@ func settings() []setting {
 		{name: "retention_runs", def: text("1000"), set: setRetentionRuns},
 		{name: "api_token", def: text(""), shown: func(string) string { return "********" }, set: func(c *Config, v string) error { c.APIToken = v; return nil }},
 		{name: "token_file", def: text(""), set: setTokenFile, credential: "token", replaces: "api_token"},
-	}, append(append(egressSettings(), healthSettings()...), boundSettings()...)...)
+	}, append(append(egressSettings(), append(healthSettings(), loopbackSetting())...), boundSettings()...)...)
 }
 
 func setRetentionAge(c *Config, v string) error {

@@ -57,6 +57,7 @@ var descriptions = map[string]described{
 	"ca_cert":                  {meaning: "PEM file with a further authority for certificates of other nodes"},
 	"insecure_plaintext":       {meaning: "`true`: send and take tokens without TLS; everything can be read on the way"},
 	"connections_per_address":  {meaning: "connections of one address that have shown no valid credential"},
+	"loopback":                 {meaning: "`token`: a node on loopback answers only callers that show a token, which commands of its user find by themselves; `open`: it takes every program of the machine for its user"},
 	"logs":                     {meaning: "folder that the nodes share for all that tasks print; without it the database of a cluster has the last MiB of each log"},
 	"artifacts":                {meaning: "folder that the nodes share for artifacts; without it each node keeps those of its own attempts and workers"},
 	"retention_age":            {meaning: "age up to which finished runs are kept, where their workflow does not say; 0: any", reread: true},

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,6 +14,14 @@ import (
 	"skein.dev/skein/internal/local"
 	"skein.dev/skein/internal/secret"
 )
+
+// loopbackSetting says whether a node on loopback answers programs that show no token.
+func loopbackSetting() setting {
+	return setting{name: "loopback", def: text("open"), set: func(c *Config, v string) error {
+		c.LoopbackToken = v == "token"
+		return oneOf(v, "open", "token")
+	}}
+}
 
 // ownToken is the token of one start of a node, for the programs of its user. A node that other machines can
 // reach has none: its callers show tokens of the database.
@@ -50,7 +60,11 @@ func (o *ownToken) record(cfg *Config, address string, log *slog.Logger) {
 	}
 	forget, err := local.Write(address, o.secret)
 	if err != nil {
-		log.Warn("programs that know only the address of this node do not find its token; they need --token-file",
+		level := slog.LevelInfo
+		if cfg.LoopbackToken {
+			level = slog.LevelWarn
+		}
+		log.Log(context.Background(), level, "programs that know only the address of this node do not find its token; they need --token-file",
 			"code", "local_record_unwritten", "token_file", o.file, "err", err)
 		return
 	}
@@ -63,7 +77,10 @@ func (o *ownToken) remove() error {
 		return nil
 	}
 	o.forget()
-	return os.Remove(o.file)
+	if err := os.Remove(o.file); !errors.Is(err, fs.ErrNotExist) { // the data folder may be gone
+		return err
+	}
+	return nil
 }
 
 // announce tells other processes where the node answers, and those of its user with which token.

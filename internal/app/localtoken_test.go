@@ -11,6 +11,9 @@ import (
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/auth"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
 // TestLocalToken: a program of the node's user finds its token by the address alone, and acts as local. Both files
@@ -101,5 +104,31 @@ func TestLocalCaller(t *testing.T) {
 	var run api.Run
 	if err := json.NewDecoder(resp.Body).Decode(&run); err != nil || run.User != "local (ann)" || run.ClaimedBy == nil || *run.ClaimedBy != "ann" {
 		t.Errorf("%s: %+v, %v", resp.Status, run, err)
+	}
+}
+
+// TestNodesOnLoopback: nodes of a cluster that answer only callers with a token prove themselves to each other, and
+// commands that are nodes of it reach them.
+func TestNodesOnLoopback(t *testing.T) {
+	pg, err := pgtest.Start(pgtest.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pg.Close() }()
+	first, k, stopFirst := startNode(t, testConfig(t, map[string]string{"db": pg.URL("postgres"), "name": "n1", "loopback": "token"}))
+	defer func() { _ = stopFirst() }()
+	second, k2, stopSecond := startNode(t, testConfig(t, map[string]string{"db": pg.URL("postgres"), "name": "n2", "loopback": "token"}))
+	defer func() { _ = stopSecond() }()
+	other := second.engine.Handler().ID
+	eventually(t, "n1 knows n2", func() bool { _, known := first.member.node.Member(other); return known })
+	held := []engine.Held{{Run: dag.RunID{1}, Task: 1, Token: 1, Handler: other}}
+	if missing, err := first.member.peers.Missing(t.Context(), other, held); err != nil || len(missing) != 1 {
+		t.Errorf("n2 says to n1 that it misses %v, %v", missing, err)
+	}
+	if run := end(t, k2, begin(t, k, "  t: {run: 'true'}\n")); run.State != "succeeded" {
+		t.Errorf("%+v", run)
+	}
+	if n := first.gate.Refused() + second.gate.Refused(); n != 0 {
+		t.Errorf("the nodes refused %d calls of each other", n)
 	}
 }

@@ -54,6 +54,8 @@ func TestMatrix(t *testing.T) {
 			Log: slog.New(slog.DiscardHandler)}).Wrap(reached)
 	}
 	open, loopback := door(true), door(false)
+	local, localHash := auth.NewLocal()
+	own := auth.New(auth.Config{Store: st, Required: true, Local: localHash, Route: new(Node).route, Refusals: 1 << 30}).Wrap(reached)
 	callers := []struct {
 		name  string
 		door  http.Handler
@@ -64,6 +66,8 @@ func TestMatrix(t *testing.T) {
 		{"expired", open, expired, ""}, {"revoked", open, revoked, ""}, {"unknown", open, "Bearer " + auth.NewSecret("api"), ""},
 		{"foreign", open, api, "https://evil.example"}, {"local", loopback, "", ""}, {"localworker", loopback, worker, ""},
 		{"localforeign", loopback, "", "https://evil.example"},
+		{"own", own, "Bearer " + local, ""}, {"ownnobody", own, "", ""}, {"ownforeign", own, "Bearer " + local, "https://evil.example"},
+		{"otherlocal", own, "Bearer " + auth.NewSecret("local"), ""},
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-70s", "route")

@@ -287,7 +287,7 @@ func (n *Node) advertised() string {
 }
 
 // Handler answers requests without a socket.
-func (n *Node) Handler() http.Handler { return n.handler }
+func (n *Node) Handler() http.Handler { return auth.AsLocal(n.handler) }
 
 // Ready is closed once requests are answered.
 func (n *Node) Ready() <-chan struct{} { return n.ready }

@@ -22,8 +22,7 @@ const HeaderPrincipal = "X-Skein-Principal"
 
 // Principal is on whose behalf a node passes on a request.
 type Principal struct {
-	// Token is the one that the caller showed; no Kind: none, the caller is a program on the machine of that
-	// node.
+	// Token is the one that the caller showed; no Kind: none, so it counts only where no token is required.
 	Token store.Token
 	// Digest is that of the body.
 	Digest [sha256.Size]byte

@@ -1,7 +1,7 @@
 // Package auth says who may call a node, and bounds what callers cost before and while they are served.
 //
 //   - secret.go: what the holder of a token shows, and the hash that is stored of it.
-//   - gate.go: the handler in front of all routes of a listener: who calls, and whether the call is allowed.
+//   - gate.go: the handler in front of all routes of a listener: the caller, and whether the call is allowed.
 //   - rights.go: the principals that callers are, and so their verbs.
 //   - book.go: the tokens of the store, as this node knows them.
 //   - body.go: the limit, the deadline and the budget of the body of a request.

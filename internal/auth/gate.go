@@ -169,7 +169,7 @@ func (g *Gate) takes(a *answer, route Route) bool {
 	switch {
 	case a.body == nil:
 	case route.BodyMax == 0:
-		a.r.Body = http.NoBody // nobody reads it
+		a.r.Body = http.NoBody // no handler reads it
 	case a.r.ContentLength > route.BodyMax:
 		a.refuse(http.StatusRequestEntityTooLarge, api.ProblemTooLarge, tooLarge(route.BodyMax))
 		return false
@@ -194,8 +194,7 @@ func (g *Gate) admit(a *answer, route Route, passed *Principal) (t store.Token, 
 	}
 	var err error
 	if shown == "" {
-		err = fmt.Errorf("%w: this node asks for a token: send it as Authorization: Bearer TOKEN (--token-file or SKEIN_API_TOKEN); "+
-			"the operator of the cluster makes one with skein token create --kind %s", errMissing, kindFor(route.Verb))
+		err = fmt.Errorf("%w: %s", errMissing, g.remedy(route.Verb))
 	} else {
 		t, err = g.check(a.r.Context(), shown, func() bool { return g.refusals.over(from) })
 	}
@@ -207,6 +206,17 @@ func (g *Gate) admit(a *answer, route Route, passed *Principal) (t store.Token, 
 	}
 	g.turnAway(a, from, err)
 	return t, false, false
+}
+
+// remedy says how a caller without a token gets one.
+func (g *Gate) remedy(v access.Verb) string {
+	if g.cfg.Local != nil {
+		return "this node answers only callers that show a token, on loopback too: commands of the user who runs it find it by themselves, " +
+			"and skein token local prints it; send it as Authorization: Bearer TOKEN. Other users need one that skein token create --kind " +
+			kindFor(v) + " makes (--token-file or SKEIN_API_TOKEN)"
+	}
+	return "this node asks for a token: send it as Authorization: Bearer TOKEN (--token-file or SKEIN_API_TOKEN); " +
+		"the operator of the cluster makes one with skein token create --kind " + kindFor(v)
 }
 
 // turnAway refuses a call.

@@ -36,6 +36,7 @@ type Client struct {
 	engine Engine
 	http   *http.Client
 	token  string
+	vouch  Vouch // nil: calls carry no proof
 	log    *slog.Logger
 
 	cancels chan target
@@ -307,11 +308,29 @@ func (c *Client) post(ctx context.Context, m store.Member, path string, body any
 	return c.Call(ctx, m, path, body, nil)
 }
 
+// Prove has calls carry a proof that they come from a node, if this one has no token.
+func (c *Client) Prove(vouch Vouch) { c.vouch = vouch }
+
 // authorize gives a call to another node the credential of this one.
-func (c *Client) authorize(r *http.Request) {
+func (c *Client) authorize(r *http.Request) error {
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
+		return nil
 	}
+	if c.vouch == nil {
+		return nil
+	}
+	var body []byte
+	if r.GetBody != nil {
+		from, err := r.GetBody()
+		if err != nil {
+			return err
+		}
+		if body, err = io.ReadAll(from); err != nil {
+			return err
+		}
+	}
+	return c.vouch(r, body)
 }
 
 // answerMax bounds what is read of an answer.
@@ -323,7 +342,9 @@ func (c *Client) Open(ctx context.Context, m store.Member, path string) (io.Read
 	if err != nil {
 		return nil, fmt.Errorf("address of node %s: %w", m.Name, err)
 	}
-	c.authorize(req)
+	if err := c.authorize(req); err != nil {
+		return nil, err
+	}
 	stream := http.Client{Transport: c.http.Transport, CheckRedirect: never} // without the time limit of calls
 	resp, err := stream.Do(req)
 	if err != nil {
@@ -347,7 +368,9 @@ func (c *Client) Call(ctx context.Context, m store.Member, path string, body, an
 		return fmt.Errorf("address of node %s: %w", m.Name, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	c.authorize(req)
+	if err := c.authorize(req); err != nil {
+		return err
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return fmt.Errorf("node %s: %w", m.Name, err)

@@ -74,7 +74,9 @@ func (c *Client) submitTo(ctx context.Context, m store.Member, sub *engine.Submi
 		return engine.Accepted{}, fmt.Errorf("address of node %s: %w", m.Name, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	c.authorize(req)
+	if err := c.authorize(req); err != nil {
+		return engine.Accepted{}, fmt.Errorf("prove to node %s who calls: %w", m.Name, err)
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return engine.Accepted{}, fmt.Errorf("node %s: %w", m.Name, err)
