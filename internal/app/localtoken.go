@@ -38,7 +38,8 @@ func localTokenFile(data string) string { return filepath.Join(data, "access", "
 // newOwnToken makes the token and writes it into the data folder, in place of an earlier one.
 func newOwnToken(cfg *Config) (*ownToken, error) {
 	o := &ownToken{file: localTokenFile(cfg.Data), forget: func() {}}
-	if cfg.open() {
+	if cfg.open() { // a node on loopback that was killed here may have left one
+		_ = os.Remove(o.file)
 		return o, nil
 	}
 	o.secret, o.hash = auth.NewLocal()

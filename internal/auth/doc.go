@@ -10,6 +10,7 @@
 //   - connections.go: the connections of one address that have shown no credential.
 //   - refusals.go: the refusals that one address gets in a second.
 //
-// On a loopback address no token is required: a program on this machine may do what the user of the node may.
-// A token that is shown counts all the same, and a wrong one is refused.
+// On a loopback address no token is required, unless the setting loopback asks for one: a program on this
+// machine may do what the user of the node may. A token that is shown counts all the same, and a wrong one is
+// refused. The token of the node's own start is no row of the store (Config.Local).
 package auth
