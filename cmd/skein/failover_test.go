@@ -16,8 +16,8 @@ import (
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
-// failover is a cluster over a primary and a standby, with certificates and tokens. Its nodes know both servers and
-// follow the one that takes writes.
+// failover is a cluster over a primary and a standby, with certificates and tokens. Its nodes know both
+// servers and follow the one that takes writes.
 type failover struct {
 	*flight
 	standby *pgtest.Server

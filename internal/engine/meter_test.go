@@ -107,8 +107,8 @@ func TestMeterFires(t *testing.T) {
 	})
 }
 
-// TestMeterLateFires counts instants of the time in which no node ran, and one whose run did not begin in time:
-// that one was counted as fired before.
+// TestMeterLateFires counts instants of the time in which no node ran, and an instant whose run did not begin
+// in time: that one was counted as fired before.
 func TestMeterLateFires(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.set("w", "", "name: t, every: 2m, overlap: allow, catchup: all, delay_tolerance: 4m")

@@ -27,8 +27,8 @@ func (l *listening) Report(r engine.Report) {
 	l.reports = append(l.reports, r)
 }
 
-// TestRememberedReport asks a node for an attempt that it has reported, and that runs no more: the owner asks because
-// the database has lost the report. The node says that it does not hold the attempt.
+// TestRememberedReport asks a node for an attempt that it has reported, and that runs no more: the owner asks
+// because the database has lost the report. The node says that it does not hold the attempt.
 func TestRememberedReport(t *testing.T) {
 	st, peers := memory.New(memory.Options{}), &listening{}
 	n := start(t, st, newHands(t), func(c *engine.Config) { c.Peers, c.Executor = peers, remembering{c.Executor} })

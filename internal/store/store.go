@@ -305,8 +305,8 @@ type Store interface {
 	Run(ctx context.Context, id dag.RunID) (dag.RunRow, error)
 	Runs(ctx context.Context, q RunQuery) (RunPage, error)
 	Attempts(ctx context.Context, q AttemptQuery) ([]dag.AttemptRow, error)
-	// Events reads a run's history in order, after a seq. A run has at most one row per transaction (a batch with two
-	// is refused), so a reader that continues after the seq of its last row misses none.
+	// Events reads a run's history in order, after a seq. A run has at most one row per transaction (a batch
+	// with two is refused), so a reader that continues after the seq of its last row misses none.
 	Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error)
 	Handlers(ctx context.Context, ids []dag.HandlerID) ([]Handler, error)
 
