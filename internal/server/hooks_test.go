@@ -250,3 +250,30 @@ func TestCallsOfAnotherNodesHooks(t *testing.T) {
 		t.Error("the call is counted")
 	}
 }
+
+// TestStrangersLearnNothing: the answer to an unsigned call is that to a call of a webhook that does not exist,
+// to the byte and in all headers, also if another node owns the shard of the webhook.
+func TestStrangersLearnNothing(t *testing.T) {
+	b := &bed{t: t, dir: t.TempDir(), auto: true, frozen: &frozen{}, logs: &logs{text: map[server.LogRef][]byte{}}}
+	b.start()
+	t.Cleanup(func() { b.stop() })
+	b.put("timed", timed)
+	for _, away := range []bool{false, true} {
+		b.frozen.away = away
+		b.restart()
+		var first string
+		for _, path := range []string{"timed/hook", "timed/hoot", "timid/hook", "timed/lost"} {
+			for _, proof := range [][]string{nil, {"X-Hub-Signature-256", "sha256=" + mac("guess", "{}")}, {"X-Skein-Signature", "t=1,v1=" + mac("s3cret", "1.{}")}} {
+				a := b.post("/api/v1/hooks/default/"+path, "{}", proof...)
+				a.header.Del("Date")
+				is := fmt.Sprint(a.status, a.header, strings.ReplaceAll(a.body, path, "X"))
+				if first == "" {
+					first = is
+				}
+				if is != first || a.status != http.StatusUnauthorized {
+					t.Errorf("away %v, %s, %v: %s\nand not %s", away, path, proof, is, first)
+				}
+			}
+		}
+	}
+}
