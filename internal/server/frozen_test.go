@@ -28,7 +28,8 @@ type frozen struct {
 	// system is read.
 	history func(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error)
 	builtIn func()
-	away    bool // triggers are of a shard that this node does not have
+	files   func() // if set, called before the files of a version are read
+	away    bool   // triggers are of a shard that this node does not have
 }
 
 func (f *frozen) read(ctx context.Context, what string) error {
@@ -75,6 +76,16 @@ func (f *frozen) Workflows(ctx context.Context, q store.WorkflowQuery) ([]store.
 		return nil, err
 	}
 	return f.Store.Workflows(ctx, q)
+}
+
+func (f *frozen) Files(ctx context.Context, w dag.WorkflowID, version int32) ([]store.File, error) {
+	f.mu.Lock()
+	call := f.files
+	f.mu.Unlock()
+	if call != nil {
+		call()
+	}
+	return f.Store.Files(ctx, w, version)
 }
 
 func (f *frozen) Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error) {

@@ -12,6 +12,7 @@ import (
 
 	skein "skein.dev/skein"
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -303,5 +304,22 @@ func TestBoundedBodies(t *testing.T) {
 	secret := base64.StdEncoding.EncodeToString([]byte("password"))
 	if a := b.post(runs, `{"workflow":"w","nope":"`+secret+`"}`); strings.Contains(a.body, secret) {
 		t.Error(a.body)
+	}
+}
+
+// TestFilesOfAVersionWeigh: a request that reads the files of a version has the weight of a large one, which
+// it gives back.
+func TestFilesOfAVersionWeigh(t *testing.T) {
+	b := &bed{t: t, dir: t.TempDir(), auto: true, frozen: &frozen{}, logs: &logs{text: map[server.LogRef][]byte{}}}
+	b.start()
+	t.Cleanup(func() { b.stop() })
+	b.apply("w")
+	weight := int64(0)
+	b.frozen.mu.Lock()
+	b.frozen.files = func() { weight = server.Weighing(b.srv) }
+	b.frozen.mu.Unlock()
+	want[api.Version](t, b.get("/api/v1/workflows/default/w/versions/1?include=files"), 200)
+	if weight == 0 || server.Weighing(b.srv) != 0 {
+		t.Errorf("it weighs %d, and %d afterwards", weight, server.Weighing(b.srv))
 	}
 }
