@@ -142,6 +142,7 @@ generate: ## make the code of api/worker/v1 from its .proto again (fetches its t
 .PHONY: docs
 docs: ## make the reference pages of docs/ again
 	$(GO) test ./internal/metric -run 'TestDocument$$' -count 1 -update
+	$(GO) test ./internal/arch -run 'TestErrorsPage$$' -count 1 -update
 	$(GO) test ./internal/app -run 'TestConfigPage$$' -count 1 -update
 	$(GO) test ./cmd/skein -run 'TestCommandPage$$' -count 1 -update-docs
 

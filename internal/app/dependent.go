@@ -31,7 +31,7 @@ func (l logic) condition(ctx context.Context, v *version, t int, in workflow.Inp
 	}
 	in.Now = now.Time()
 	later, err := v.Holds(t, in)
-	return engine.Prepared{Later: later, Why: engine.Reason{Kind: "wait", What: "until " + v.Tasks[t].Wait.Condition,
+	return engine.Prepared{Later: later, Why: engine.Reason{Kind: "wait", Code: "wait_condition", What: "until " + v.Tasks[t].Wait.Condition,
 		Unblocks: fmt.Sprintf("that; it is looked at every %v", later)}}, err
 }
 
@@ -50,7 +50,7 @@ func (l logic) dependent(ctx context.Context, v *version, d *workflow.Needed, q 
 	if err != nil {
 		return engine.Prepared{}, ofStore(err)
 	}
-	why := engine.Reason{Kind: "dependent", What: d.Words(target, from, until) + "; there is none yet", Unblocks: "such a run: skein run list --workflow " + target}
+	why := engine.Reason{Kind: "dependent", Code: "wait_dependent", What: d.Words(target, from, until) + "; there is none yet", Unblocks: "such a run: skein run list --workflow " + target}
 	known := d.Task == "" // whether some run has the task
 	for i := range found {
 		o := &other{RunRow: &found[i], state: found[i].State.String(), has: true}

@@ -26,7 +26,7 @@ func (e *Engine) explainDeferred(ctx context.Context, v *RunView, t *TaskView, x
 		}
 	case dag.Approval:
 		r.What = fmt.Sprintf("task %s waits for a person to approve", t.Name)
-		r.Actions = on(v.ID, t.Name, "approve")
+		r.Code, r.Actions = "approval", on(v.ID, t.Name, "approve")
 		if by := e.approvers(ctx, v, g, t, a); len(by) > 0 {
 			r.Holder = strings.Join(by, " or ")
 			r.What, r.Args["by"] = fmt.Sprintf("task %s waits for %s to approve", t.Name, r.Holder), by
@@ -70,7 +70,8 @@ func (e *Engine) approvers(ctx context.Context, v *RunView, g *dag.Graph, t *Tas
 
 // explainDependent looks at what a task waits for, as its owner does.
 func (e *Engine) explainDependent(ctx context.Context, v *RunView, g *dag.Graph, t *TaskView, a *AttemptView, r *Reason) error {
-	r.What, r.Unblocks = fmt.Sprintf("task %s waits for something outside its run", t.Name), "that"
+	r.What, r.Unblocks = fmt.Sprintf("task %s waits for something outside of its run", t.Name), "that"
+	r.Code = "wait_outside"
 	if e.cfg.Preparer != nil {
 		is, err := e.cfg.Preparer.Prepare(ctx, PrepareQuery{Row: &v.RunRow, Graph: g, Task: t.ID, Token: a.Token})
 		switch {
@@ -84,7 +85,7 @@ func (e *Engine) explainDependent(ctx context.Context, v *RunView, g *dag.Graph,
 			r.Code = "wait_met"
 		default:
 			r.Kind, r.What, r.Holder, r.Unblocks = is.Why.Kind, fmt.Sprintf("task %s waits %s", t.Name, is.Why.What), is.Why.Holder, is.Why.Unblocks
-			r.Code, r.Args["what"] = "wait_"+is.Why.Kind, is.Why.What
+			r.Code, r.Args["what"] = is.Why.Code, is.Why.What
 		}
 	}
 	if a.RetryAt != 0 {

@@ -123,9 +123,9 @@ func (e *Engine) shareReason(ctx context.Context, v *RunView, s *dag.Share, what
 		r.Holder += fmt.Sprintf(", %d more", more)
 	}
 	if state := effective(&q, now); state != store.QueueActive {
-		r.Holder, r.Code = q.Actor, "queue_"+state
+		r.Holder, r.Code = q.Actor, "queue_draining"
 		if state == store.QueuePaused {
-			r.Actions = []Action{{Verb: "resume", Queue: q.Name}}
+			r.Code, r.Actions = "queue_paused", []Action{{Verb: "resume", Queue: q.Name}}
 		}
 	}
 	if mine == nil || mine.share.Wants() == 0 {
