@@ -13,8 +13,8 @@ import (
 	api "skein.dev/skein/api/v1"
 )
 
-// Workflow is a definition that is made by a program. The server checks it like a file, when it is applied; what it says about a
-// fault names the key, such as tasks.vm.with.
+// Workflow is a definition that is made by a program. The server checks it like a file, when it is applied;
+// what it says about a fault names the key, such as tasks.vm.with.
 type Workflow struct {
 	namespace, name string
 	keys            entries
@@ -37,13 +37,15 @@ func NewWorkflow(name string) *Workflow {
 	return w
 }
 
-// Set gives a key of the workflow file a value, such as max_concurrent_runs or triggers: all of docs/guide.md.
+// Set gives a key of the workflow file a value, such as max_concurrent_runs or triggers: all of
+// docs/guide.md.
 func (w *Workflow) Set(key string, value any) *Workflow {
 	w.keys.set(key, value)
 	return w
 }
 
-// Param declares a parameter: typ is string, int, float, bool or json. def nil: a start must give it. A text may hold ${{ }}.
+// Param declares a parameter: typ is string, int, float, bool or json. def nil: a start must give it. A text
+// may hold ${{ }}.
 func (w *Workflow) Param(name, typ string, def any) *Workflow {
 	p := entries{{"type", typ}}
 	if def != nil {
@@ -120,8 +122,8 @@ func (t *TaskDef) Group(group string) *TaskDef { return t.Set("group", group) }
 // Queue has the task pass a named queue, which limits how many such tasks run at a time, of whatever run.
 func (t *TaskDef) Queue(name string) *TaskDef { return t.Set("queue", name) }
 
-// Outputs declares what of the task's outputs expressions of other tasks may read, by the fields of a struct such as
-// the Out of its handler.
+// Outputs declares what of the task's outputs expressions of other tasks may read, by the fields of a struct
+// such as the Out of its handler.
 func (t *TaskDef) Outputs(out any) *TaskDef {
 	typ := reflect.TypeOf(out)
 	for typ != nil && typ.Kind() == reflect.Pointer {
@@ -200,7 +202,8 @@ func (w *Workflow) Apply(ctx context.Context, c *Client, opts ...CallOption) (ap
 	return c.Apply(ctx, w.namespace+"/"+w.name, api.ApplyRequest{Source: src}, opts...)
 }
 
-// Start starts a run of the definition as it was applied last; params is what is a JSON object, or nil. Options: [Key], [Wait].
+// Start starts a run of the definition as it was applied last; params is what is a JSON object, or nil.
+// Options: [Key], [Wait].
 func (w *Workflow) Start(ctx context.Context, c *Client, params any, opts ...CallOption) (api.Run, error) {
 	req := api.RunRequest{Workflow: w.namespace + "/" + w.name}
 	if params != nil {
@@ -234,7 +237,8 @@ func (c *Client) WaitRun(ctx context.Context, id string) (api.Run, error) {
 	}
 }
 
-// Outputs reads what a task of a run has left, as a T. It is [ErrNotFound] if the task has no outputs: it did not succeed (yet).
+// Outputs reads what a task of a run has left, as a T. It is [ErrNotFound] if the task has no outputs: it did
+// not succeed (yet).
 func Outputs[T any](ctx context.Context, c *Client, run, task string) (out T, err error) {
 	t, err := c.Task(ctx, run, task)
 	if err != nil {

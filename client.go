@@ -46,9 +46,10 @@ func WithUser(name string) Option { return func(k *Client) { k.user = name } }
 // token of the node that this user runs there.
 func WithToken(token string) Option { return func(k *Client) { k.token = token } }
 
-// WithPatience has the client send a request again, for up to d, that the server could not answer just then (503, and it
-// says when to try again): a node of the cluster has died and its work is not yet another's, the database is away.
-// waiting, if not nil, hears of the first refusal of a request. Each POST gets an idempotency key, unless it has one.
+// WithPatience has the client send a request again, for up to d, that the server could not answer just then
+// (503, and it says when to try again): a node of the cluster has died and its work is not yet another's, the
+// database is away. waiting, if not nil, hears of the first refusal of a request. Each POST gets an
+// idempotency key, unless it has one.
 func WithPatience(d time.Duration, waiting func(*Error)) Option {
 	return func(k *Client) { k.patience, k.waiting = d, waiting }
 }

@@ -101,8 +101,8 @@ func (c *Client) scheduler(ctx context.Context, node, verb string) (s api.Schedu
 	return s, err
 }
 
-// Status reads the state of the node that answers. The counts of runs leave out the program's own, unless WithSystem is
-// given.
+// Status reads the state of the node that answers. The counts of runs leave out the program's own, unless
+// WithSystem is given.
 func (c *Client) Status(ctx context.Context, opts ...CallOption) (s api.Status, err error) {
 	k := newCall(http.MethodGet, nil, "status")
 	for _, o := range opts {

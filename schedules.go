@@ -66,7 +66,8 @@ func (c *Client) Schedule(ctx context.Context, workflow, trigger string) (s api.
 	return s, err
 }
 
-// ScheduleDays reads one page of the counts of deleted ledger lines of a trigger, by day, newest first. limit 0: 100.
+// ScheduleDays reads one page of the counts of deleted ledger lines of a trigger, by day, newest first. limit
+// 0: 100.
 func (c *Client) ScheduleDays(ctx context.Context, workflow, trigger, cursor string, limit int) (page api.List[api.FireDay], err error) {
 	k := scheduleCall(http.MethodGet, workflow, trigger, nil, "days")
 	k.query = pageQuery(cursor, limit)

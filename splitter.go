@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Split is a run whose tasks are to be made: what the workflow was applied as, and what the run was started with. P is made of the
-// parameters of the run, which must fit it exactly.
+// Split is a run whose tasks are to be made: what the workflow was applied as, and what the run was started
+// with. P is made of the parameters of the run, which must fit it exactly.
 type Split[P any] struct {
 	*Task   // the attempt that splits: run, workflow, instant, token, log
 	Version int

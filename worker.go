@@ -33,8 +33,8 @@ type WorkerOptions struct {
 	Transport http.RoundTripper
 }
 
-// Worker runs handlers of this program for tasks of the kinds that were registered with [Handle]. It is attached to one
-// node of a cluster, and goes to another when that is gone.
+// Worker runs handlers of this program for tasks of the kinds that were registered with [Handle]. It is
+// attached to one node of a cluster, and goes to another when that is gone.
 type Worker struct {
 	urls     []string
 	o        WorkerOptions
@@ -45,8 +45,8 @@ type Worker struct {
 // handler runs one attempt: input in, outputs out, both JSON.
 type handler func(ctx context.Context, t *Task, input []byte) (outputs []byte, err error)
 
-// NewWorker makes a worker of the cluster whose nodes are at servers, one URL or several with commas between. Nothing happens
-// until [Worker.Run], which also says what is wrong with what it was made of.
+// NewWorker makes a worker of the cluster whose nodes are at servers, one URL or several with commas between.
+// Nothing happens until [Worker.Run], which also says what is wrong with what it was made of.
 func NewWorker(servers string, o WorkerOptions) *Worker {
 	w := &Worker{o: o, handlers: map[string]handler{}}
 	for _, s := range strings.Split(servers, ",") {
@@ -81,12 +81,14 @@ func NewWorker(servers string, o WorkerOptions) *Worker {
 
 var kindName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
-// Handle registers the handler of a kind of task. In is made of the task's input (with: in the workflow file), which must fit
-// it exactly: a key that In does not have fails the attempt. Out, a struct or a map, becomes the task's outputs.
+// Handle registers the handler of a kind of task. In is made of the task's input (with: in the workflow
+// file), which must fit it exactly: a key that In does not have fails the attempt. Out, a struct or a map,
+// becomes the task's outputs.
 //
-// A handler runs once per attempt, and an attempt may be tried again: see [Task] for what makes effects happen once. It must
-// return soon after its context has ended; context.Cause says why that was. An error fails the attempt, which is
-// tried again as the workflow says, unless it is [Permanent]. A panic fails it, too, and its stack is in the log.
+// A handler runs once per attempt, and an attempt may be tried again: see [Task] for what makes effects
+// happen once. It must return soon after its context has ended; context.Cause says why that was. An error
+// fails the attempt, which is tried again as the workflow says, unless it is [Permanent]. A panic fails it,
+// too, and its stack is in the log.
 //
 // Handlers are registered before Run.
 func Handle[In, Out any](w *Worker, kind string, h func(ctx context.Context, t *Task, in In) (Out, error)) {
@@ -174,8 +176,8 @@ func (t *Task) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(t, ni
 // progressEvery is how often progress is written down at most.
 const progressEvery = time.Second
 
-// Progress says how far the attempt is, in its log, at most once a second. Its error says that the attempt is to
-// end, and why: a handler that calls it now and then and returns what it says is one that can be stopped.
+// Progress says how far the attempt is, in its log, at most once a second. Its error says that the attempt is
+// to end, and why: a handler that calls it now and then and returns what it says is one that can be stopped.
 func (t *Task) Progress(done, of int64, what string) error {
 	if err := context.Cause(t.ctx); err != nil {
 		return err

@@ -21,7 +21,8 @@ type attemptName struct {
 
 func nameOf(a *workerv1.Attempt) attemptName { return attemptName{a.Run, a.Task, a.Token} }
 
-// attempt is one that the worker has, until its result is acknowledged. The session's mutex protects what is below cancel.
+// attempt is one that the worker has, until its result is acknowledged. The session's mutex protects what is
+// below cancel.
 type attempt struct {
 	job    *workerv1.Job
 	log    *attemptLog

@@ -16,7 +16,8 @@ import (
 	"skein.dev/skein/internal/local"
 )
 
-// lines are the kept connections over which a worker reports while it does so often. The session's mutex protects them.
+// lines are the kept connections over which a worker reports while it does so often. The session's mutex
+// protects them.
 type lines struct {
 	via    *http.Transport // nil: the transport of this worker makes none
 	home   string          // whose they are

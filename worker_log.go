@@ -13,7 +13,8 @@ const (
 	logKeep = 1 << 20
 	// logsEvery is how often logs are sent while handlers run.
 	logsEvery = time.Second
-	// logsMax bounds one call, in bytes; logsOpenMax how many logs of ended attempts wait while no node takes them.
+	// logsMax bounds one call, in bytes; logsOpenMax how many logs of ended attempts wait while no node takes
+	// them.
 	logsMax     = 4 << 20
 	logsOpenMax = 10_000
 )
@@ -73,7 +74,8 @@ func (l *attemptLog) end() {
 	}
 }
 
-// chunk is what is to be sent; nil: nothing. The buffer is not changed meanwhile: Write adds behind it or makes another.
+// chunk is what is to be sent; nil: nothing. The buffer is not changed meanwhile: Write adds behind it or
+// makes another.
 func (l *attemptLog) chunk() *workerv1.LogChunk {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -69,8 +69,9 @@ func (s *session) start(j *workerv1.Job, lease int64) bool {
 	return true
 }
 
-// refute says of an attempt that ended here long ago, and whose result was taken, that it does not run: a home that gives it
-// again has forgotten that, as after a failover that lost what its database had taken. The mutex is held.
+// refute says of an attempt that ended here long ago, and whose result was taken, that it does not run: a
+// home that gives it again has forgotten that, as after a failover that lost what its database had taken. The
+// mutex is held.
 func (s *session) refute(name attemptName, j *workerv1.Job) {
 	a := &attempt{job: j, began: time.Now(), cancel: func(error) {},
 		result: &workerv1.Result{Attempt: j.Attempt, State: stateLost, Cause: causeDone}}
@@ -82,7 +83,8 @@ func (s *session) refute(name attemptName, j *workerv1.Job) {
 // causeDone is why an attempt is lost that is given out again after its result was taken.
 const causeDone = "it has ended at this worker before"
 
-// runnerIdleMax is for how long a goroutine waits for its next handler: its stack has grown as handlers want it.
+// runnerIdleMax is for how long a goroutine waits for its next handler: its stack has grown as handlers want
+// it.
 const runnerIdleMax = time.Second
 
 // dispatch runs a handler on a goroutine of its own: one that waits, or another one.
@@ -149,8 +151,8 @@ func (s *session) finish(a *attempt, result *workerv1.Result) {
 	}
 }
 
-// flushHere sends the only result of a worker that is idle now at once, on the goroutine of its handler; false: too many
-// reports are under way, or the session is over.
+// flushHere sends the only result of a worker that is idle now at once, on the goroutine of its handler;
+// false: too many reports are under way, or the session is over.
 func (s *session) flushHere() bool {
 	select {
 	case s.room <- struct{}{}:

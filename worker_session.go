@@ -364,8 +364,8 @@ func (s *session) pollAnew() {
 	}
 }
 
-// missed has sent again what the answer to a report may have brought. Only one Poll is hung up for that: the next one is
-// to have its answer, or the home is lost. The mutex is held.
+// missed has sent again what the answer to a report may have brought. Only one Poll is hung up for that: the
+// next one is to have its answer, or the home is lost. The mutex is held.
 func (s *session) missed() {
 	if s.again = true; !s.asking {
 		s.pollAnew()
@@ -406,8 +406,8 @@ func (s *session) watch(ctx context.Context) {
 	}
 }
 
-// begone ends a life: whatever this worker has is others'. The slots of handlers that do not heed their context are
-// taken, so it waits for them.
+// begone ends a life: whatever this worker has is others'. The slots of handlers that do not heed their
+// context are taken, so it waits for them.
 func (s *session) begone(ctx context.Context) {
 	s.cancelAll(ErrFenced)
 	for ctx.Err() == nil {

@@ -40,7 +40,8 @@ type Claim struct {
 	// no queue.
 	Kept  bool `json:"kept,omitempty"`
 	Stage ClaimStage
-	// Level is the run's in its line: its priority, whether the queue's order heeds it now or not. 0: it names no queue.
+	// Level is the run's in its line: its priority, whether the queue's order heeds it now or not. 0: it names no
+	// queue.
 	Level Priority `json:"level,omitempty"`
 	// Asked is the time since which it is queued. Each asking gets another one.
 	Asked Micros

@@ -1,7 +1,8 @@
 package dag
 
-// cycles finds what tasks wait for each other, among those that could not be ordered: left counts their needs that were not.
-// Tasks that all reach each other are one knot, told by one path; the order is that of the first task of each.
+// cycles finds what tasks wait for each other, among those that could not be ordered: left counts their needs
+// that were not. Tasks that all reach each other are one knot, told by one path; the order is that of the
+// first task of each.
 func (b *builder) cycles(left []int32) {
 	k := knots{g: b.g, left: left, seen: make([]int32, len(left)), low: make([]int32, len(left)), of: make([]TaskID, len(left))}
 	for t := range left {
@@ -28,8 +29,8 @@ func (b *builder) cycles(left []int32) {
 
 const noKnot = TaskID(-1)
 
-// knots finds the strongly connected components along needs, in the way of Tarjan, without recursion: a chain may
-// have 100,000 tasks.
+// knots finds the strongly connected components along needs, in the way of Tarjan, without recursion: a chain
+// may have 100,000 tasks.
 type knots struct {
 	g     *Graph
 	left  []int32

@@ -17,14 +17,14 @@ type TaskView struct {
 	Halted  bool  // stopped for itself, not with its run
 }
 
-// Derive computes the state of every task from the graph and the rows of a run: the
-// attempts of any generation, in any order. It is what memory must equal, what every
-// reader on any node sees, and what verify counts.
+// Derive computes the state of every task from the graph and the rows of a run: the attempts of any
+// generation, in any order. It is what memory must equal, what every reader on any node sees, and what verify
+// counts.
 //
 // Outputs of attempts are needed only for tasks that conditions read (see Graph.Keeps).
 //
-// Derive evaluates every condition, whatever that costs. The owner of a run does not: see Effects.Evaluations. Until it
-// has the results, memory lags behind what Derive says.
+// Derive evaluates every condition, whatever that costs. The owner of a run does not: see
+// Effects.Evaluations. Until it has the results, memory lags behind what Derive says.
 func Derive(g *Graph, run *RunRow, attempts []AttemptRow) ([]TaskView, error) {
 	d, err := derived(g, run, attempts, nil)
 	return d.views, err

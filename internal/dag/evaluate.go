@@ -2,17 +2,18 @@ package dag
 
 import "errors"
 
-// StepCostMax is how many units of cost the evaluation of one condition may take inside a step. What costs more is
-// evaluated outside of the step and comes back with EvEvaluated. A condition counts its units itself: the same
-// condition and view cost the same everywhere.
+// StepCostMax is how many units of cost the evaluation of one condition may take inside a step. What costs
+// more is evaluated outside of the step and comes back with EvEvaluated. A condition counts its units itself:
+// the same condition and view cost the same everywhere.
 const StepCostMax = 10_000
 
-// ErrCostly is the answer of a condition that costs more than StepCostMax, if its view is Light; and of an owner that
-// does not want to evaluate a condition inside of this step. It says where a condition is evaluated, never the result.
+// ErrCostly is the answer of a condition that costs more than StepCostMax, if its view is Light; and of an
+// owner that does not want to evaluate a condition inside of this step. It says where a condition is
+// evaluated, never the result.
 var ErrCostly = errors.New("the condition costs more than a step may take")
 
-// Evaluation is a condition that a step did not evaluate. Its owner evaluates it and answers with EvEvaluated. A load
-// asks again.
+// Evaluation is a condition that a step did not evaluate. Its owner evaluates it and answers with
+// EvEvaluated. A load asks again.
 type Evaluation struct {
 	Run        RunID
 	Generation int32
@@ -72,7 +73,8 @@ type question struct {
 	answer   Evaluated
 }
 
-// holds evaluates a condition of a task, or takes the answer that came from outside. ErrCostly: there is none yet.
+// holds evaluates a condition of a task, or takes the answer that came from outside. ErrCostly: there is none
+// yet.
 func (r *Run) holds(t TaskID, branch int32, c Condition, v View) (bool, error) {
 	for _, q := range r.questions[t] {
 		switch {
@@ -122,8 +124,8 @@ func (r *Run) dropQuestions(t TaskID) {
 	delete(r.questions, t)
 }
 
-// Stirs reports whether a step would move the run although nothing happens to it. A load may find out what the owner
-// before it had not: results of conditions.
+// Stirs reports whether a step would move the run although nothing happens to it. A load may find out what
+// the owner before it had not: results of conditions.
 func (r *Run) Stirs() bool {
 	return r.Unfinished() && r.Intent == IntentRun && r.State != RunWaiting && r.SplitAt != 0 && (len(r.logical) > 0 || r.failedEnough())
 }
@@ -131,8 +133,8 @@ func (r *Run) Stirs() bool {
 // Evaluating reports whether a condition of the run is being evaluated outside of its steps.
 func (r *Run) Evaluating() bool { return r.asking > 0 }
 
-// evaluated takes the results of conditions and decides the tasks that waited for them. A condition sees only what has
-// ended, so within a generation its result cannot change any more.
+// evaluated takes the results of conditions and decides the tasks that waited for them. A condition sees only
+// what has ended, so within a generation its result cannot change any more.
 func (r *Run) evaluated(ev *Event, now Now, fx *Effects) Verdict {
 	if ev.Generation != r.Generation {
 		return Stale

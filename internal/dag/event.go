@@ -181,10 +181,11 @@ type Effects struct {
 	Orders []Order
 	// Poisoned are tasks that failed because they were lost too often: an operator is to hear of them.
 	Poisoned []Poisoned
-	// Evaluations are conditions that were not evaluated inside of the step: their owner answers with EvEvaluated.
+	// Evaluations are conditions that were not evaluated inside of the step: their owner answers with
+	// EvEvaluated.
 	Evaluations []Evaluation
-	// Evaluate is the owner's: it evaluates a condition inside of a step, or says ErrCostly. nil: every condition is
-	// evaluated there that costs no more than StepCostMax.
+	// Evaluate is the owner's: it evaluates a condition inside of a step, or says ErrCostly. nil: every condition
+	// is evaluated there that costs no more than StepCostMax.
 	Evaluate func(Condition, View) (bool, error)
 }
 

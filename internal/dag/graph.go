@@ -125,7 +125,8 @@ func (a *adjacency) of(t TaskID) []TaskID {
 // Len is the number of tasks.
 func (g *Graph) Len() int { return len(g.names) + len(g.grown) }
 
-// Order is every task after all it needs; instances, which need nothing by themselves, are not in it. It must not be changed.
+// Order is every task after all it needs; instances, which need nothing by themselves, are not in it. It must
+// not be changed.
 func (g *Graph) Order() []TaskID { return g.topo }
 
 // Edges is the number of needs.

@@ -53,11 +53,11 @@ type (
 	HandlerID int64
 	// TaskID is a task's position in its run's graph, from 0.
 	TaskID int32
-	// Token names an attempt of a task, and fences: only the holder of the newest token can settle the task. It is
-	// the era in which the attempt was handed over × TokensOfEra + the number of the attempt.
+	// Token names an attempt of a task, and fences: only the holder of the newest token can settle the task. It
+	// is the era in which the attempt was handed over × TokensOfEra + the number of the attempt.
 	Token int64
-	// Era counts the times that the database has gone back to an earlier state: after a failover that lost commits,
-	// or a restore. What a token names was handed over in one era only, so no token is given twice.
+	// Era counts the times that the database has gone back to an earlier state: after a failover that lost
+	// commits, or a restore. What a token names was handed over in one era only, so no token is given twice.
 	Era int32
 	// Micros is an instant: microseconds since 1970 UTC on the store's clock. 0 is none.
 	Micros int64
@@ -78,12 +78,12 @@ func (t Token) Number() int32 { return int32(t % TokensOfEra) }
 // Era is the one in which the attempt was handed over.
 func (t Token) Era() Era { return Era(t / TokensOfEra) }
 
-// Is reports whether a number that a person or a program gave names this attempt: its token does, and so does its
-// number, which no two attempts that the database knows share.
+// Is reports whether a number that a person or a program gave names this attempt: its token does, and so does
+// its number, which no two attempts that the database knows share.
 func (t Token) Is(n int64) bool { return int64(t) == n || n < TokensOfEra && int64(t.Number()) == n }
 
-// Next is the token of the attempt after this one, or of the first one, if it is handed over in an era. It never
-// falls: a task of a later era than the one that is known here keeps its own.
+// Next is the token of the attempt after this one, or of the first one, if it is handed over in an era. It
+// never falls: a task of a later era than the one that is known here keeps its own.
 func (t Token) Next(in Era) Token { return Token(max(in, t.Era()))*TokensOfEra + t%TokensOfEra + 1 }
 
 // Name is what people read: the number, and the era if it is not the first.

@@ -37,7 +37,8 @@ func (k Kind) String() string { return kindNames[k] }
 // Kinds names every kind, in the order of the numbers.
 func Kinds() []string { return kindNames[:] }
 
-// Name is what people know such a task by: a wait for a condition is looked at like a dependent one, but was written as a wait.
+// Name is what people know such a task by: a wait for a condition is looked at like a dependent one, but was
+// written as a wait.
 func (l *Logic) Name() string {
 	if l.Kind == Dependent && l.For > 0 {
 		return Wait.String()

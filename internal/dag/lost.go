@@ -18,8 +18,8 @@ const (
 // others end before the crashing task has reached its last loss.
 var afterLosses = Retry{Delay: time.Second, Backoff: 2, Jitter: 0.5}
 
-// afterLoss applies the policy of a task that lost its handler, not too often yet. If whose attempt it was is there, a
-// task that may run nowhere else runs there again.
+// afterLoss applies the policy of a task that lost its handler, not too often yet. If whose attempt it was is
+// there, a task that may run nowhere else runs there again.
 func (r *Run) afterLoss(ev *Event, p *task, a *attempt, now Now, fx *Effects) {
 	t, again := ev.Task, p.losses > 1 && a.Generation == r.Generation
 	policy := r.Graph.Policy(t).OnLost

@@ -92,8 +92,9 @@ func TasksIn(packed []byte, state TaskState, most int) (tasks []TaskID) {
 	return tasks
 }
 
-// The first byte of a packed graph: without and with logical tasks; graphPlaced is added if tasks
-// have places, graphQueued if they name queues, graphCalling if instances of a foreach are calls. A program that does not know a byte does not read the graph.
+// The first byte of a packed graph: without and with logical tasks; graphPlaced is added if tasks have
+// places, graphQueued if they name queues, graphCalling if instances of a foreach are calls. A program that
+// does not know a byte does not read the graph.
 const (
 	graphFormat  = 1
 	graphLogic   = 2

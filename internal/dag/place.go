@@ -25,8 +25,8 @@ const (
 	placeEnd    = "\n"
 )
 
-// Traits are what tasks choose a worker by, besides its name. A worker with kinds has handlers for tasks of these
-// kinds and is given no others; one without runs processes.
+// Traits are what tasks choose a worker by, besides its name. A worker with kinds has handlers for tasks of
+// these kinds and is given no others; one without runs processes.
 type Traits struct {
 	Groups []string          `json:"groups,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`

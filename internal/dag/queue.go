@@ -495,7 +495,8 @@ func (q *Queue) Sooner(a, b *Run, now Micros) bool {
 	return x < y || x == y && earlier(a, b)
 }
 
-// before calls f for the runs whose tasks come before those of r, until it says false: no more of the queue is looked at.
+// before calls f for the runs whose tasks come before those of r, until it says false: no more of the queue
+// is looked at.
 func (q *Queue) before(r *Run, now Micros, f func(*Run) bool) {
 	for p := range q.levels {
 		h := q.levels[p]

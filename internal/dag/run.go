@@ -84,7 +84,8 @@ type Run struct {
 
 	// Gate is its owner's mark: how far the run is on its way through the limits.
 	Gate uint8
-	// Marks are its owner's, too: which transaction touched it last, of each of the two that there may be at once.
+	// Marks are its owner's, too: which transaction touched it last, of each of the two that there may be at
+	// once.
 	Marks [2]uint64
 
 	stored  bool     // the row exists

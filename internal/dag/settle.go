@@ -283,8 +283,8 @@ func (r *Run) failTask(t TaskID) {
 	r.settled(t)
 }
 
-// retryable applies the policy's exit codes, and the word of a handler. A start that cannot succeed the next time
-// either (no such program) is retried like any other: the file may be there by then.
+// retryable applies the policy's exit codes, and the word of a handler. A start that cannot succeed the next
+// time either (no such program) is retried like any other: the file may be there by then.
 func retryable(p *Retry, a *attempt) bool {
 	if len(p.OnExit) == 0 || a.Cause == CausePermanent {
 		return a.Cause != CausePermanent

@@ -74,8 +74,8 @@ func (r *Run) armed(of TaskID) bool {
 	return p.state == Deferred && r.slots[p.slot-1].Started != 0
 }
 
-// spreading reports whether a foreach task finds out its items, or collects what its instances left. Only for a
-// run of which nothing runs, is ready or is to be tried again: then what lives of instances are calls.
+// spreading reports whether a foreach task finds out its items, or collects what its instances left. Only for
+// a run of which nothing runs, is ready or is to be tried again: then what lives of instances are calls.
 func (r *Run) spreading() bool {
 	if r.fanning == 0 {
 		return false

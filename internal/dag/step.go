@@ -215,8 +215,8 @@ func (r *Run) assign(ev *Event, now Now) Verdict {
 	return Accepted
 }
 
-// eraOver is why an attempt of an older era is lost, whatever it says of its end: it may have begun from what the
-// database does not know any more.
+// eraOver is why an attempt of an older era is lost, whatever it says of its end: it may have begun from what
+// the database does not know any more.
 const eraOver = "the database went back to an earlier state while it ran"
 
 // heard takes what a holder says of its attempt; the token and the holder must be the

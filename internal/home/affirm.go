@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// affirmMax is how long one look at the rows counts for the calls about an attempt. A transfer of many pieces reads the
-	// rows once in that time. What a worker gets later than the end of its attempt is what it could have got that much
-	// earlier, and what it had kept is final (artifact.ErrFinal), so a longer look gives no right that the attempt had not.
+	// affirmMax is how long one look at the rows counts for the calls about an attempt. A transfer of many pieces
+	// reads the rows once in that time. What a worker gets later than the end of its attempt is what it could
+	// have got that much earlier, and what it had kept is final (artifact.ErrFinal), so a longer look gives no
+	// right that the attempt had not.
 	affirmMax = 2 * time.Second
 	// affirmAgain is how long one look counts for the log of an attempt that has ended: see engine.LateMax.
 	affirmAgain = time.Minute
 )
 
-// affirm checks that a worker has an attempt, by the rows: what the worker says of itself counts for nothing. The
-// owner's delivery is as good as a row, because it follows the commit. A cancel voids what was affirmed.
+// affirm checks that a worker has an attempt, by the rows: what the worker says of itself counts for nothing.
+// The owner's delivery is as good as a row, because it follows the commit. A cancel voids what was affirmed.
 func (h *Home) affirm(ctx context.Context, w *worker, k key) (*holding, error) {
 	h.mu.Lock()
 	x := w.running[k]
@@ -58,9 +59,9 @@ func (h *Home) stale(k key) error {
 	return h.no(connect.CodeFailedPrecondition, Stale, "run %s, task %d, token %d: the worker does not have that attempt", k.run, k.task, k.token)
 }
 
-// named says how an attempt is called that is or was a worker's; false: it is not its own, and was not lately. An attempt
-// that the worker has is asked for once in engine.LateMax, so that no worker goes on for longer than that after an end
-// of which this home has not heard.
+// named says how an attempt is called that is or was a worker's; false: it is not its own, and was not
+// lately. An attempt that the worker has is asked for once in engine.LateMax, so that no worker goes on for
+// longer than that after an end of which this home has not heard.
 func (h *Home) named(ctx context.Context, w *worker, k key) (Names, bool, error) {
 	now := time.Now()
 	h.mu.Lock()

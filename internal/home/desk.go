@@ -37,8 +37,8 @@ type worker struct {
 	waiting  []*holding       // delivered, and no slot is free
 	accounts map[loan]*account
 	ended    ring // attempts whose end was reported
-	// echoes were delivered after their end was reported and before the report was taken. Those that the rows still hold
-	// by then are lost.
+	// echoes were delivered after their end was reported and before the report was taken. Those that the rows
+	// still hold by then are lost.
 	echoes   map[key]*delivery
 	settled  ring     // of ended, those whose report was taken: their rows say so, unless what the rows said was lost
 	names    register // of attempts that are or were its own
@@ -70,7 +70,8 @@ type holding struct {
 	engine.Assignment
 	known bool // Assignment is more than its name
 	asked bool // its job was asked for
-	// affirmed is when the rows said that the worker has it: see affirm. Zero: they have not, or it was cancelled since.
+	// affirmed is when the rows said that the worker has it: see affirm. Zero: they have not, or it was cancelled
+	// since.
 	affirmed time.Time
 
 	confirmed bool      // the worker has said that it has it
@@ -88,8 +89,8 @@ type stop struct {
 	early bool // the attempt may not have been there when it was told
 }
 
-// heeded drops the stops that have arrived. One whose attempt has not is told again as soon as that has; early: there
-// is such.
+// heeded drops the stops that have arrived. One whose attempt has not is told again as soon as that has;
+// early: there is such.
 func (w *worker) heeded(ack int64) (early bool) {
 	w.stops = slices.DeleteFunc(w.stops, func(s stop) bool {
 		x := w.running[s.key]
@@ -388,8 +389,8 @@ type register struct {
 	names map[key]called
 }
 
-// called is the name of an attempt, when the rows said that it is its worker's, and since when it is over; zero: it is
-// not, as far as is known here.
+// called is the name of an attempt, when the rows said that it is its worker's, and since when it is over;
+// zero: it is not, as far as is known here.
 type called struct {
 	Names
 	affirmed, over time.Time
@@ -397,7 +398,8 @@ type called struct {
 
 func newRegister(n int) register { return register{newRing(n), map[key]called{}} }
 
-// of is how an attempt is called; late: it has been over for too long. What was affirmed too long ago is not known.
+// of is how an attempt is called; late: it has been over for too long. What was affirmed too long ago is not
+// known.
 func (r *register) of(k key, now time.Time) (n Names, known, late bool) {
 	c, known := r.names[k]
 	if !known || !c.over.IsZero() {

@@ -15,8 +15,8 @@ import (
 // errand is the job of an attempt for its worker, until that has said that it has it.
 type errand struct {
 	job *workerv1.Job
-	// beside: it was given in an answer to a report. The next poll may have been sent before that arrived, so that it
-	// says nothing of it tells nothing.
+	// beside: it was given in an answer to a report. The next poll may have been sent before that arrived, so
+	// that it says nothing of it tells nothing.
 	beside bool
 	ready  bool // it is in worker.ready
 }
@@ -24,8 +24,8 @@ type errand struct {
 const (
 	// preparersMax is how many jobs of a worker are made at a time.
 	preparersMax = 8
-	// prepareBatch is how many jobs are made at most before the worker is told of them; prepareLeast is from how many on
-	// two are better than one.
+	// prepareBatch is how many jobs are made at most before the worker is told of them; prepareLeast is from how
+	// many on two are better than one.
 	prepareBatch = 32
 	prepareLeast = 8
 	// takeMax is for how long an answer to a report waits for the jobs that go with it.
@@ -54,8 +54,8 @@ func (h *Home) begin(w *worker, x *holding) {
 	}
 }
 
-// refute tells the owner of an attempt that has long ended here that the attempt is lost: the owner's rows have gone back
-// to a time before the end. h.mu is held.
+// refute tells the owner of an attempt that has long ended here that the attempt is lost: the owner's rows
+// have gone back to a time before the end. h.mu is held.
 func (h *Home) refute(w *worker, x *holding) {
 	k := keyOf(&x.Assignment)
 	x.missing = true
@@ -70,8 +70,8 @@ func (h *Home) refute(w *worker, x *holding) {
 	}()
 }
 
-// Settled implements engine.Market: who has reported what was settled takes what was handed out with it. If that is
-// little, he goes first: what the writer has to tidy up can wait, a hop cannot.
+// Settled implements engine.Market: who has reported what was settled takes what was handed out with it. If
+// that is little, he goes first: what the writer has to tidy up can wait, a hop cannot.
 func (h *Home) Settled() {
 	if h.handOn() {
 		runtime.Gosched()
@@ -111,8 +111,8 @@ func (h *Home) prepare(w *worker) {
 	}
 }
 
-// make makes the jobs of some attempts and puts them where the worker's next answer takes them from. h.mu is held,
-// but while they are made.
+// make makes the jobs of some attempts and puts them where the worker's next answer takes them from. h.mu is
+// held, but while they are made.
 func (h *Home) make(w *worker, most int) {
 	batch := slices.Clone(w.fresh[:min(most, len(w.fresh))])
 	w.fresh = slices.Delete(w.fresh, 0, len(batch))
@@ -152,8 +152,9 @@ func (w *worker) errands(beside bool) (jobs []*workerv1.Job) {
 	return jobs
 }
 
-// arrived takes what a poll says of the attempts that a worker has. What came with the answer before and is not among
-// them is given once more; what came with answers to reports only if it is asked for: it may be on its way.
+// arrived takes what a poll says of the attempts that a worker has. What came with the answer before and is
+// not among them is given once more; what came with answers to reports only if it is asked for: it may be on
+// its way.
 func (w *worker) arrived(has map[key]*workerv1.Attempt, again bool) {
 	for k, o := range w.out {
 		if _, ok := has[k]; ok {
@@ -164,8 +165,8 @@ func (w *worker) arrived(has map[key]*workerv1.Attempt, again bool) {
 	}
 }
 
-// take gives who has reported the errands that came of it, with those that wait. It takes the place of a poll: nobody else
-// was woken for them.
+// take gives who has reported the errands that came of it, with those that wait. It takes the place of a
+// poll: nobody else was woken for them.
 func (h *Home) take(w *worker) []*workerv1.Job {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -177,7 +178,8 @@ func (h *Home) take(w *worker) []*workerv1.Job {
 	return w.errands(true)
 }
 
-// jobs makes the jobs of attempts; nil: it cannot be made, and the attempt is answered for, unless this process ends.
+// jobs makes the jobs of attempts; nil: it cannot be made, and the attempt is answered for, unless this
+// process ends.
 func (h *Home) jobs(w *worker, batch []*holding) []*workerv1.Job {
 	made := make([]*workerv1.Job, len(batch))
 	for i, x := range batch {

@@ -50,8 +50,8 @@ type spoken struct {
 	verdict workerv1.Verdict
 }
 
-// hearAll brings reports to the owners of their runs and waits until they are durable. takes: who called is to take
-// what this node has handed to the worker meanwhile.
+// hearAll brings reports to the owners of their runs and waits until they are durable. takes: who called is
+// to take what this node has handed to the worker meanwhile.
 func (h *Home) hearAll(ctx context.Context, w *worker, words []spoken, starts bool) (takes bool) {
 	mine := h.mine(w, words)
 	if len(mine) == len(words) && len(words) > 0 {
@@ -70,7 +70,8 @@ func (h *Home) hearAll(ctx context.Context, w *worker, words []spoken, starts bo
 	return false
 }
 
-// mine are those reports that are for this node, for sure: of attempts that it knows, of shards that are its own.
+// mine are those reports that are for this node, for sure: of attempts that it knows, of shards that are its
+// own.
 func (h *Home) mine(w *worker, words []spoken) []*spoken {
 	self := h.self()
 	own := map[dag.ShardID]bool{}
@@ -138,8 +139,8 @@ func (h *Home) hearHere(ctx context.Context, w *worker, words []*spoken, starts 
 	return takes && !gone
 }
 
-// listen gives reports of a worker to this node's engine. heard is called for each, then over, once, while h.mu is held;
-// all before the engine looks what to do with slots that it has no use for.
+// listen gives reports of a worker to this node's engine. heard is called for each, then over, once, while
+// h.mu is held; all before the engine looks what to do with slots that it has no use for.
 func (h *Home) listen(id dag.HandlerID, reports []engine.Report, heard func(i int, v dag.Verdict, err error), over func()) {
 	h.mu.Lock()
 	h.purse.expect(id, len(reports))
@@ -162,8 +163,8 @@ func (h *Home) listen(id dag.HandlerID, reports []engine.Report, heard func(i in
 	}
 }
 
-// over notes that an attempt of a worker is over where it ran; h.mu is held. Its slot is left to the owner of its run, or
-// lent to somebody else.
+// over notes that an attempt of a worker is over where it ran; h.mu is held. Its slot is left to the owner of
+// its run, or lent to somebody else.
 func (h *Home) over(w *worker, k key, r *engine.Report, owner dag.HandlerID) {
 	if !w.local && r.Lost == dag.LostNoRoom { // until its next poll says otherwise
 		w.full = true
@@ -206,7 +207,8 @@ func (h *Home) took(w *worker, x *spoken) {
 	}
 }
 
-// due are the slots of a worker that an owner has been lent and was not told of; nil: there are none. h.mu is held.
+// due are the slots of a worker that an owner has been lent and was not told of; nil: there are none. h.mu is
+// held.
 func (h *Home) due(w *worker, owner dag.HandlerID) (l *lent) {
 	for at, a := range w.accounts {
 		if at.owner != owner || a.granted == a.told {

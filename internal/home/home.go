@@ -58,7 +58,8 @@ type Jobs interface {
 	// Names says where the logs and files of an attempt belong.
 	Names(ctx context.Context, run dag.RunID, t dag.TaskID) (Names, error)
 	// Inputs are the files that an attempt of a task gets of others, in an order that is always the same.
-	// artifact.NoInputError: there is one that it cannot have; artifact.ErrAway: nobody has it now; else: not now.
+	// artifact.NoInputError: there is one that it cannot have; artifact.ErrAway: nobody has it now; else: not
+	// now.
 	Inputs(ctx context.Context, run dag.RunID, t dag.TaskID) ([]artifact.Input, error)
 	// ReadInput gives a piece of one of them, which is empty only at its end.
 	ReadInput(ctx context.Context, in *artifact.Input, offset int64) ([]byte, error)
@@ -72,7 +73,8 @@ type Names struct {
 	Artifacts                 bool
 }
 
-// Config is what a home needs; all but Unclaimed, WorkersMax, SlotsMax, ReadMax, Strategy and Log are required.
+// Config is what a home needs; all but Unclaimed, WorkersMax, SlotsMax, ReadMax, Strategy and Log are
+// required.
 type Config struct {
 	Store    store.Cluster
 	Register func(ctx context.Context, uuid, name string) (store.Handler, error)
@@ -90,10 +92,11 @@ type Config struct {
 	Lag    time.Duration // silence after which a worker counts as dead
 	// Unclaimed is after how long an attempt that its worker has not taken up is lost; 0: unclaimedDefault.
 	Unclaimed time.Duration
-	// WorkersMax bounds the workers that are listed in the cluster, SlotsMax the slots of each; 0: WorkersDefault, slotsMax.
+	// WorkersMax bounds the workers that are listed in the cluster, SlotsMax the slots of each; 0:
+	// WorkersDefault, slotsMax.
 	WorkersMax, SlotsMax int
-	// ReadMax is how long a piece of a log is waited for: for its turn, for the worker, and for the home of a worker that
-	// moves; 0: readDefault.
+	// ReadMax is how long a piece of a log is waited for: for its turn, for the worker, and for the home of a
+	// worker that moves; 0: readDefault.
 	ReadMax  time.Duration
 	Version  string
 	Format   int
@@ -212,8 +215,8 @@ func (h *Home) Run(ctx context.Context) {
 	}
 }
 
-// StuckFor returns for how long the loop of Run has been late with a round: it does one twice a second. It takes no lock, so
-// that a broker that waits for its own can be seen.
+// StuckFor returns for how long the loop of Run has been late with a round: it does one twice a second. It
+// takes no lock, so that a broker that waits for its own can be seen.
 func (h *Home) StuckFor() time.Duration {
 	at := h.turned.Load()
 	if at == 0 {
@@ -272,8 +275,8 @@ func (h *Home) look() {
 	h.serve()
 }
 
-// misplaced notices ready tasks that nobody who is there may run, and says so once. Only the loop of Run calls it:
-// to look at everybody who is there takes long.
+// misplaced notices ready tasks that nobody who is there may run, and says so once. Only the loop of Run
+// calls it: to look at everybody who is there takes long.
 func (h *Home) misplaced() {
 	members := h.there().members
 	h.mu.Lock()
@@ -334,7 +337,8 @@ func (h *Home) renewals(ctx context.Context) {
 	}
 }
 
-// renewersMax is how many rows are renewed at a time: a slow store must not let the last of many workers wait.
+// renewersMax is how many rows are renewed at a time: a slow store must not let the last of many workers
+// wait.
 const renewersMax = 8
 
 // renew renews the row of a worker. One that is listed no more, or attached elsewhere, is forgotten.
@@ -366,8 +370,8 @@ func (h *Home) confirmed(m *store.Member, at time.Duration) {
 	}
 }
 
-// usual is how long ago a worker's row may have been renewed when it is heard of: a heartbeat, which is at most
-// this part of the lag.
+// usual is how long ago a worker's row may have been renewed when it is heard of: a heartbeat, which is at
+// most this part of the lag.
 func (h *Home) usual() time.Duration { return h.cfg.Lag / 4 }
 
 // behind is how much longer ago than usual, at an instant, it was certain that nobody could take a worker for

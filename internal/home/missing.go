@@ -44,8 +44,8 @@ type question struct {
 	List    []engine.Held
 }
 
-// Missing tells which of these attempts a worker does not have. Its home knows, which may be another node. An attempt counts
-// as held while its report is on its way. An error says that nobody can tell now.
+// Missing tells which of these attempts a worker does not have. Its home knows, which may be another node. An
+// attempt counts as held while its report is on its way. An error says that nobody can tell now.
 func (h *Home) Missing(ctx context.Context, id dag.HandlerID, list []engine.Held) (missing []engine.Held, err error) {
 	q := &question{id, list}
 	m, ok := h.dir.Member(id)
@@ -64,8 +64,8 @@ func (h *Home) Missing(ctx context.Context, id dag.HandlerID, list []engine.Held
 	return missing, h.cfg.Caller.Call(ctx, to, MissingPath, q, &missing)
 }
 
-// missing is Missing of a worker that is attached here. What the worker was given and has not taken up for long counts as
-// missing and is lost.
+// missing is Missing of a worker that is attached here. What the worker was given and has not taken up for
+// long counts as missing and is lost.
 func (h *Home) missing(q *question) (missing []engine.Held, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

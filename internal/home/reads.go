@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// readsMax is how many pieces of logs a worker is asked for at a time. Who reads has one of them at most, so it also bounds
-	// what of logs is in memory here.
+	// readsMax is how many pieces of logs a worker is asked for at a time. Who reads has one of them at most, so
+	// it also bounds what of logs is in memory here.
 	readsMax = 4
 	// readDefault bounds the wait for a piece: whoever reads is then told what is missing.
 	readDefault = 5 * time.Second
@@ -39,7 +39,8 @@ type logPiece struct {
 // pieceGiven is its answer.
 type pieceGiven struct{ Data []byte }
 
-// ReadLog has a worker give a piece of the log of an attempt that it ran, by way of its home; none: it does not have it.
+// ReadLog has a worker give a piece of the log of an attempt that it ran, by way of its home; none: it does
+// not have it.
 func (h *Home) ReadLog(ctx context.Context, worker dag.HandlerID, ref logs.Ref, offset int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.ReadMax)
 	defer cancel()
@@ -168,7 +169,8 @@ func (w *worker) hushed() {
 	clear(w.reads)
 }
 
-// GiveLog implements the protocol. Only what was asked for is taken, once: the ticket is known to that worker alone.
+// GiveLog implements the protocol. Only what was asked for is taken, once: the ticket is known to that worker
+// alone.
 func (d *desk) GiveLog(_ context.Context, in *workerv1.GiveLogRequest) (*workerv1.GiveLogResponse, error) {
 	h := d.h
 	if len(in.Data) > logs.PieceMax {

@@ -61,17 +61,19 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 }
 
 const (
-	// registersMax is how many registrations are carried out at a time. Each writes rows and reads who is there, so that
-	// more of them would only make each one slower, until their callers give up and come again.
+	// registersMax is how many registrations are carried out at a time. Each writes rows and reads who is there,
+	// so that more of them would only make each one slower, until their callers give up and come again.
 	registersMax = 16
-	// enterMax is how long a registration waits until it is carried out: less than its caller waits for the answer.
+	// enterMax is how long a registration waits until it is carried out: less than its caller waits for the
+	// answer.
 	enterMax = time.Second
-	// comeAgain is what a worker is told to wait if that was too long. Workers wait half to one and a half times as long.
+	// comeAgain is what a worker is told to wait if that was too long. Workers wait half to one and a half times
+	// as long.
 	comeAgain = 2 * time.Second
 )
 
-// enter waits until a registration may be carried out. The caller is to call leave after it. A node that is busy with
-// others says when to come again.
+// enter waits until a registration may be carried out. The caller is to call leave after it. A node that is
+// busy with others says when to come again.
 func (h *Home) enter(ctx context.Context) (leave func(), err error) {
 	over := time.NewTimer(enterMax)
 	defer over.Stop()
@@ -110,8 +112,8 @@ func (h *Home) welcome(ctx context.Context, w *worker) error {
 	return nil
 }
 
-// claimed takes the attempts that a worker says to run: those that the rows affirm are its own, and the others are
-// revoked. One whose row cannot be read takes a slot, and every call about it asks the rows again.
+// claimed takes the attempts that a worker says to run: those that the rows affirm are its own, and the
+// others are revoked. One whose row cannot be read takes a slot, and every call about it asks the rows again.
 func (h *Home) claimed(ctx context.Context, w *worker, all []*workerv1.Attempt) (revoked []*workerv1.Attempt, err error) {
 	for _, a := range all {
 		k, _ := keyOfWire(a) // it was checked
@@ -139,9 +141,9 @@ func placeOf(a *workerv1.Attempt) dag.Place {
 	return dag.Anywhere.With(dag.Need{CPU: a.GetCpuMillis(), Memory: a.GetMemoryBytes()})
 }
 
-// attach writes the row of a worker: a new one, or another home in the one that it has. A name belongs to the worker that
-// is listed under it, until it leaves or its lease is over (record 065). To register again with the uuid of the row is
-// the answer to a registration that did not arrive.
+// attach writes the row of a worker: a new one, or another home in the one that it has. A name belongs to the
+// worker that is listed under it, until it leaves or its lease is over (record 065). To register again with
+// the uuid of the row is the answer to a registration that did not arrive.
 func (h *Home) attach(ctx context.Context, m *store.Member) error {
 	if int(m.Slots) > h.cfg.SlotsMax {
 		return h.no(connect.CodeResourceExhausted, TooMany, "worker %s has %d slots, and the nodes allow %d (worker_slots_max); start it with --slots %d, or the nodes with a higher --worker-slots-max",

@@ -116,7 +116,8 @@ func (h *Home) find(in caller) (*worker, error) {
 // reached is where a request notes that it could be read.
 type reached struct{}
 
-// compressMin is from how many bytes on an answer is compressed: for what polls bring, the processor's time is dearer than the line.
+// compressMin is from how many bytes on an answer is compressed: for what polls bring, the processor's time
+// is dearer than the line.
 const compressMin = 256 << 10
 
 // Handler answers workers; a nil home says that there is none.

@@ -10,9 +10,9 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// roster keeps lenders that have something free in the order in which they are to give, so that the best one for a
-// place is found without a look at all of them. Lenders with equal traits fit the same places: they are one class,
-// which is a heap. All its methods need the mutex of its owner.
+// roster keeps lenders that have something free in the order in which they are to give, so that the best one
+// for a place is found without a look at all of them. Lenders with equal traits fit the same places: they are
+// one class, which is a heap. All its methods need the mutex of its owner.
 type roster[T any] struct {
 	seat func(T) *seat[T]
 	// before is the order; nil: any of them, at random.

@@ -77,8 +77,8 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 	}
 }
 
-// arrive takes what a poll says: the attempts that the worker has, and whether they run. A worker of which nothing
-// is certain for long is sent away while it has time to find a home that sees the store.
+// arrive takes what a poll says: the attempts that the worker has, and whether they run. A worker of which
+// nothing is certain for long is sent away while it has time to find a home that sees the store.
 func (d *desk) arrive(ctx context.Context, in *workerv1.PollRequest, has map[key]*workerv1.Attempt, at time.Duration) (w *worker, mine int64, early bool, err error) {
 	h := d.h
 	h.mu.Lock()
@@ -131,7 +131,8 @@ func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*worker
 	return h.answer(w, at), nil
 }
 
-// last is the answer when a poll has waited for long enough: with what came in answers to reports and may not have arrived.
+// last is the answer when a poll has waited for long enough: with what came in answers to reports and may not
+// have arrived.
 func (d *desk) last(w *worker, mine int64, at time.Duration) *workerv1.PollResponse {
 	h := d.h
 	h.mu.Lock()

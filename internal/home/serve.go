@@ -102,7 +102,8 @@ func (w *worker) open() bool {
 	return !w.draining && !w.full && !w.member.Cordoned && len(w.waiting) == 0
 }
 
-// relist puts a worker where it belongs among the lenders. It is called after every change of what it has free.
+// relist puts a worker where it belongs among the lenders. It is called after every change of what it has
+// free.
 func (h *Home) relist(w *worker) {
 	if w.local {
 		h.lenders.update(w, w.open() && h.spare > 0)
@@ -141,8 +142,8 @@ type demand struct {
 	served int
 }
 
-// before reports whether a demand comes before another one. Of several owners, who was served since it spoke comes
-// after who was not: the head of its list is another one by now.
+// before reports whether a demand comes before another one. Of several owners, who was served since it spoke
+// comes after who was not: the head of its list is another one by now.
 func (d *demand) before(o *demand) bool {
 	return cmp.Or(cmp.Compare(d.served, o.served), order(d.Demand, o.Demand), cmp.Compare(d.owner, o.owner), cmp.Compare(d.at, o.at)) < 0
 }
@@ -236,7 +237,8 @@ func (q *wanting) Pop() any {
 	return x
 }
 
-// serve lends free slots to whoever wants some. It goes by what is wanted: it ends when nothing is, or nobody fits.
+// serve lends free slots to whoever wants some. It goes by what is wanted: it ends when nothing is, or nobody
+// fits.
 func (h *Home) serve() {
 	if len(h.wants) == 0 {
 		return
@@ -269,7 +271,8 @@ func (h *Home) serve() {
 	}
 }
 
-// offer lends what has come free at one worker: what the others have was looked at when it came free, or was wanted.
+// offer lends what has come free at one worker: what the others have was looked at when it came free, or was
+// wanted.
 func (h *Home) offer(w *worker) {
 	if len(h.wants) == 0 {
 		return

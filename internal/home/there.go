@@ -43,7 +43,8 @@ func (h *Home) there() *view {
 // wakeGap is between two looks of the directory that this home asks for: many workers may come at once.
 const wakeGap = 50 * time.Millisecond
 
-// wakeSoon has the directory look who is there: after those that came or left meanwhile, once for all of them.
+// wakeSoon has the directory look who is there: after those that came or left meanwhile, once for all of
+// them.
 func (h *Home) wakeSoon() {
 	if !h.waking.CompareAndSwap(false, true) {
 		return

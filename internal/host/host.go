@@ -1,6 +1,7 @@
-// Package host provides what a service needs from its machine: a clock, goroutines, waiting and random numbers.
-// The engine and the cluster take all of it from here, so that the simulator (internal/sim) can take the place of
-// the machine. Then the code of production runs on one thread, and a seed decides the order and the time.
+// Package host provides what a service needs from its machine: a clock, goroutines, waiting and random
+// numbers. The engine and the cluster take all of it from here, so that the simulator (internal/sim) can take
+// the place of the machine. Then the code of production runs on one thread, and a seed decides the order and
+// the time.
 package host
 
 import (

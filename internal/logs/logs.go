@@ -1,9 +1,9 @@
 // Package logs keeps the output of attempts where every node of a cluster can read it.
 //
-// The file that a worker writes stays the first copy: it is complete, and fastest where it is.
-// A Shipper on each node sends the new bytes of its files to a Store about once a second, so a lost machine
-// loses the output of its last second. A Store is the database or a shared folder, with one file for each log.
-// The node or worker with the file may serve what a Store has cut off: see Whole.
+// The file that a worker writes stays the first copy: it is complete, and fastest where it is. A Shipper on
+// each node sends the new bytes of its files to a Store about once a second, so a lost machine loses the
+// output of its last second. A Store is the database or a shared folder, with one file for each log. The node
+// or worker with the file may serve what a Store has cut off: see Whole.
 //
 // Logs are not part of a run's state: no task waits for them, and the engine does not read them.
 package logs

@@ -56,7 +56,8 @@ func Missing(values map[string]json.RawMessage, types map[string]string) string 
 	return ""
 }
 
-// Object checks what a handler returned: a JSON object, whose declared values have their types. Others stay what they are.
+// Object checks what a handler returned: a JSON object, whose declared values have their types. Others stay
+// what they are.
 func Object(data []byte, types map[string]string) (json.RawMessage, error) {
 	object := map[string]json.RawMessage{}
 	if err := json.Unmarshal(data, &object); err != nil {
@@ -141,7 +142,8 @@ func parseObject(data []byte, types map[string]string, values map[string]json.Ra
 	return nil
 }
 
-// Texts types values that a person wrote. Each is what is declared of it; one that is not declared is JSON, if it is that, else a text.
+// Texts types values that a person wrote. Each is what is declared of it; one that is not declared is JSON,
+// if it is that, else a text.
 func Texts(given, types map[string]string) (map[string]json.RawMessage, error) {
 	values := make(map[string]json.RawMessage, len(given))
 	for _, key := range slices.Sorted(maps.Keys(given)) {

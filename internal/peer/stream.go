@@ -43,7 +43,8 @@ func (d *detour) onward(target *url.URL) func(*httputil.ProxyRequest) {
 				p.Out.Header.Del(name)
 			}
 		}
-		// The proxy drops parameters that it cannot read; the proof, and the signature of a webhook, cover the whole query.
+		// The proxy drops parameters that it cannot read; the proof, and the signature of a webhook, cover the whole
+		// query.
 		p.Out.URL.RawQuery = p.In.URL.RawQuery
 		p.Out.Header.Set(HeaderHops, strconv.Itoa(d.hops))
 		if err := d.vouch(p.Out, d.body); err != nil { // the token of the caller is shown all the same

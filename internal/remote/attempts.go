@@ -105,8 +105,9 @@ func (r *Worker) start(j *workerv1.Job, home string, lease int64) bool {
 
 const filesMax = time.Minute
 
-// refute says of an attempt that ended here long ago, and whose result was taken, that it does not run: a home that gives it
-// again has forgotten that, as after a failover that lost what its database had taken. r.mu is held.
+// refute says of an attempt that ended here long ago, and whose result was taken, that it does not run: a
+// home that gives it again has forgotten that, as after a failover that lost what its database had taken.
+// r.mu is held.
 func (r *Worker) refute(name attemptName, wire *workerv1.Attempt) {
 	r.has[name] = &attempt{name: wire, result: &workerv1.Result{Attempt: wire, State: "lost", Cause: causeDone}}
 }
@@ -292,8 +293,8 @@ func (r *Worker) flush(ctx context.Context) {
 	}
 }
 
-// taken tells the keeper which ends it need not keep: they were acknowledged, and all that the attempt printed
-// was, too. Until then another process would have to go on with it.
+// taken tells the keeper which ends it need not keep: they were acknowledged, and all that the attempt
+// printed was, too. Until then another process would have to go on with it.
 func (r *Worker) taken() {
 	var sent []worker.ID
 	r.mu.Lock()

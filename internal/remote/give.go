@@ -20,8 +20,8 @@ const (
 	giveMax = 5 * time.Second
 )
 
-// give gives the home that has asked the pieces of logs that it wants. What is too many is not answered, as by a worker that
-// is too slow.
+// give gives the home that has asked the pieces of logs that it wants. What is too many is not answered, as
+// by a worker that is too slow.
 func (r *Worker) give(reads []*workerv1.LogRead) {
 	for _, want := range reads {
 		select {
@@ -54,7 +54,8 @@ func (r *Worker) giveOne(ctx context.Context, want *workerv1.LogRead) error {
 	return err
 }
 
-// printed reads a piece of the log of an attempt: there is a file for those only that ran here, or over the same data folder.
+// printed reads a piece of the log of an attempt: there is a file for those only that ran here, or over the
+// same data folder.
 func (r *Worker) printed(ctx context.Context, want *workerv1.LogRead) ([]byte, error) {
 	run, err := dag.ParseRunID(want.GetAttempt().GetRun())
 	if err != nil || want.Offset < 0 {

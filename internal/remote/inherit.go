@@ -114,8 +114,9 @@ func (r *Worker) bequeath(ctx context.Context) {
 	r.forget()
 }
 
-// bury ends the life of an earlier process of this worker, so that its name is free: nothing is left of what it ran, the
-// keeper has seen to that, and the uuid is known to that worker alone. false: there is none, or no node can do it now.
+// bury ends the life of an earlier process of this worker, so that its name is free: nothing is left of what
+// it ran, the keeper has seen to that, and the uuid is known to that worker alone. false: there is none, or
+// no node can do it now.
 func (r *Worker) bury(ctx context.Context) bool {
 	r.mu.Lock()
 	old, urls := r.former, slices.Clone(r.nodes)
@@ -167,7 +168,8 @@ func (r *Worker) brought() (n int) {
 }
 
 // leasePerLag: what runs here must be gone before the others may take this worker for dead. Its row is
-// renewed up to a heartbeat before what it was answered last, and a heartbeat is at most a quarter of the lag.
+// renewed up to a heartbeat before what it was answered last, and a heartbeat is at most a quarter of the
+// lag.
 const leasePerLagNum, leasePerLagDen = 3, 4
 
 // renew has what runs outlive this instant of the boot clock by a lease: its home had heard of it.

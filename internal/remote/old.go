@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// logsKept is how long a log stays here after its last line. A worker does not hear which runs are kept; the cluster has the end
-	// of their logs for as long as they are.
+	// logsKept is how long a log stays here after its last line. A worker does not hear which runs are kept; the
+	// cluster has the end of their logs for as long as they are.
 	logsKept = 7 * 24 * time.Hour
 	// tidyFirst after the start, then every tidyEvery, old logs are looked for.
 	tidyFirst = time.Minute
@@ -37,8 +37,8 @@ func (r *Worker) tidies(ctx context.Context) {
 	}
 }
 
-// tidy deletes the logs of attempts that this worker does not have any more and that were written last before an instant, and
-// folders that have been empty since. It says how many logs went.
+// tidy deletes the logs of attempts that this worker does not have any more and that were written last before
+// an instant, and folders that have been empty since. It says how many logs went.
 func (r *Worker) tidy(ctx context.Context, before time.Time) (gone int, err error) {
 	root, live := filepath.Join(r.cfg.Data, "logs"), r.logsInUse()
 	var folders []string

@@ -19,8 +19,9 @@ type refusal struct {
 	said string // the remedy, as last told
 }
 
-// refused tells that no node takes this worker: at once if somebody can do something about it, and else when it has lasted
-// for a while; then seldom. A token in a file may be another one by now: the next try shows that.
+// refused tells that no node takes this worker: at once if somebody can do something about it, and else when
+// it has lasted for a while; then seldom. A token in a file may be another one by now: the next try shows
+// that.
 func (r *Worker) refused(f *refusal, err error, lasting bool) {
 	remedy := r.remedy(err)
 	switch {

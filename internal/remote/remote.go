@@ -392,8 +392,8 @@ const registerMax = 3 * time.Second
 // errLease says that a worker's lease cannot be renewed in time, so that it would end attempts for no reason.
 var errLease = errors.New("the lease of this worker is too short")
 
-// pollsPerLease: a renewal counts from when a poll was sent, the next one ends up to two polls later, and one may
-// come late.
+// pollsPerLease: a renewal counts from when a poll was sent, the next one ends up to two polls later, and one
+// may come late.
 const pollsPerLease = 3
 
 // settle takes up what a registration brought.
@@ -489,8 +489,8 @@ func (r *Worker) turn(ctx context.Context) error {
 	return nil
 }
 
-// missed has sent again what the answer to a report may have brought. Only one Poll is hung up for that: the next one is
-// to have its answer, or the home is lost.
+// missed has sent again what the answer to a report may have brought. Only one Poll is hung up for that: the
+// next one is to have its answer, or the home is lost.
 func (r *Worker) missed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

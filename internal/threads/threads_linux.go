@@ -12,13 +12,14 @@ import (
 )
 
 // The monitor is a thread of Go's runtime. It looks for threads that are inside the kernel, and gives their
-// processors to other threads. While there is work, it sleeps for 20 µs between two looks. With the 50 µs that
-// Linux may add, these are 14,000 looks a second. A process with a thousand small operations a second, each of
-// which waits for the disk or for another process, spends a sixth to a fourth of its time on them (record 048).
-// The part of the sleep that the kernel adds can be raised from outside, which leaves at most a thousand looks.
+// processors to other threads. While there is work, it sleeps for 20 µs between two looks. With the 50 µs
+// that Linux may add, these are 14,000 looks a second. A process with a thousand small operations a second,
+// each of which waits for the disk or for another process, spends a sixth to a fourth of its time on them
+// (record 048). The part of the sleep that the kernel adds can be raised from outside, which leaves at most a
+// thousand looks.
 
-// calmSlack is the delay that the kernel may add to a sleep of the monitor. A thread inside the kernel keeps its
-// processor for that long.
+// calmSlack is the delay that the kernel may add to a sleep of the monitor. A thread inside the kernel keeps
+// its processor for that long.
 const calmSlack = time.Millisecond
 
 // born is the timer slack of this process at its start, in ns. Package variables are set on the first thread.
@@ -36,8 +37,8 @@ func slackOf() int {
 }
 
 // Calm lets the monitor look less often. Call it once, at the start of a program that serves. Timers of this
-// process may then be late by a millisecond. Without the right to do so (CAP_SYS_NICE) nothing changes, and the
-// error says so.
+// process may then be late by a millisecond. Without the right to do so (CAP_SYS_NICE) nothing changes, and
+// the error says so.
 func Calm() error {
 	monitor, err := second()
 	if err != nil {
@@ -51,7 +52,8 @@ func Calm() error {
 	return nil
 }
 
-// second returns the second thread of the process, which is the monitor: the runtime makes it before all others.
+// second returns the second thread of the process, which is the monitor: the runtime makes it before all
+// others.
 func second() (int, error) {
 	dir, err := os.Open("/proc/self/task") // lists them in the order in which they were made
 	if err != nil {

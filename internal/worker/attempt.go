@@ -154,8 +154,8 @@ func (a *attempt) start() error {
 	return nil
 }
 
-// noRoom marks an error of making what an attempt needs, if it came of a full disk, and of the one of the data folder: where
-// the task wants to be instead is its own affair.
+// noRoom marks an error of making what an attempt needs, if it came of a full disk, and of the one of the
+// data folder: where the task wants to be instead is its own affair.
 func (a *attempt) noRoom(err error) error {
 	if diskFull(err) && a.job.Dir == "" {
 		return roomError{err}

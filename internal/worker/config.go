@@ -25,8 +25,8 @@ type Config struct {
 	// is not watched meanwhile.
 	Started func(Key, time.Time)
 
-	// Room is told by a Link when the data folder has no room for attempts any more, and why; and with "" when it has
-	// again. An attempt that met a full disk is reported, with CauseRoom, after that.
+	// Room is told by a Link when the data folder has no room for attempts any more, and why; and with "" when it
+	// has again. An attempt that met a full disk is reported, with CauseRoom, after that.
 	Room func(why string)
 
 	// Store is where artifacts are kept that belong into a folder; nil: files in that folder.

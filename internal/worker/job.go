@@ -80,7 +80,8 @@ type Job struct {
 	ArtifactsIn string
 
 	// Inputs says which files the attempt gets in its working folder; nil: none. That they cannot be had fails it
-	// with CauseInputs. They do not count against Timeout. A Link makes Given of it, which is all that a Worker knows.
+	// with CauseInputs. They do not count against Timeout. A Link makes Given of it, which is all that a Worker
+	// knows.
 	Inputs  InputSource
 	Given   []Input
 	Fetched bool // some of them are there for this attempt only

@@ -40,9 +40,10 @@ var systemFolders = []string{"/boot", "/etc", "/proc", "/run/credentials", "/sys
 // dataNames are what Skein keeps in its data folder.
 var dataNames = []string{"access", "artifacts", "incoming", "lock", "logs", "outgoing", "secrets", "skein.db", "skein.db-shm", "skein.db-wal", "work"}
 
-// openDir opens the working folder of an attempt that leaves artifacts behind, before it begins: artifacts are the files of
-// that folder, whatever the attempt puts in its place. The keeper reads them, which may have more rights than the task, so
-// a folder that the task names gives no files of the system and none of Skein's.
+// openDir opens the working folder of an attempt that leaves artifacts behind, before it begins: artifacts
+// are the files of that folder, whatever the attempt puts in its place. The keeper reads them, which may have
+// more rights than the task, so a folder that the task names gives no files of the system and none of
+// Skein's.
 func (a *attempt) openDir() error {
 	if len(a.job.Artifacts) == 0 {
 		return nil

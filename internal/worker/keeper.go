@@ -50,7 +50,8 @@ type keeper struct {
 	w     *Worker
 	over  chan struct{} // closed at the end
 	once  sync.Once
-	// holds is the lock of the data folder as the process that started the keeper has shown it, before anything is accepted.
+	// holds is the lock of the data folder as the process that started the keeper has shown it, before anything
+	// is accepted.
 	holds    deed
 	greeters greeters
 
@@ -67,7 +68,8 @@ type keeper struct {
 	behind  bool     // an end is not in the journal
 	out     news     // to be sent
 	wake    chan struct{}
-	// gathering: tell lets ends wait for others until an instant that it knows. To wake it up for each would be to wake a thread.
+	// gathering: tell lets ends wait for others until an instant that it knows. To wake it up for each would be
+	// to wake a thread.
 	gathering bool
 }
 

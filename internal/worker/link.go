@@ -70,8 +70,8 @@ type parcelState struct {
 type LinkConfig struct {
 	Config
 	Lease time.Duration // how long attempts outlive the last renewal; 0: LeaseDefault
-	// Lock is the open file by which the caller holds the data folder: it proves to the keeper that it may be spoken to. It
-	// stays open until the Link has ended. nil: the keeper of this Link is adopted by no other one.
+	// Lock is the open file by which the caller holds the data folder: it proves to the keeper that it may be
+	// spoken to. It stays open until the Link has ended. nil: the keeper of this Link is adopted by no other one.
 	Lock *os.File
 }
 

@@ -18,7 +18,8 @@ import (
 const outputsMaxDefault = output.BytesMax
 
 // takeOutputs reads what a successful attempt left at path. The task owns that place and may have put
-// anything there, so nothing but a regular file is read, without following and without waiting. No path: it left nothing.
+// anything there, so nothing but a regular file is read, without following and without waiting. No path: it
+// left nothing.
 func takeOutputs(path string, sizeMax int, types map[string]string) (json.RawMessage, error) {
 	if sizeMax <= 0 {
 		sizeMax = outputsMaxDefault

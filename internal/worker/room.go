@@ -9,7 +9,8 @@ import (
 const (
 	// roomEvery is the pause between two looks whether the data folder has room for attempts.
 	roomEvery = time.Second
-	// roomMin is how much must be free, in bytes: an attempt needs some for its folder, its code, its log and the journal.
+	// roomMin is how much must be free, in bytes: an attempt needs some for its folder, its code, its log and the
+	// journal.
 	roomMin = 512 << 10
 	// inodesMin is how many files must still be possible, where they are counted.
 	inodesMin = 16
@@ -45,7 +46,8 @@ func (l *Link) watchRoom() {
 	}
 }
 
-// crowdedBy notes that an attempt had no room, before its end is reported: nothing else is to come until there is.
+// crowdedBy notes that an attempt had no room, before its end is reported: nothing else is to come until
+// there is.
 func (l *Link) crowdedBy(r *Result) {
 	l.roomMu.Lock()
 	defer l.roomMu.Unlock()

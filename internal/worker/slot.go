@@ -30,8 +30,8 @@ type slot struct {
 	fences  fences    // of its latest attempts
 }
 
-// face is what a folder looks like from outside. Whoever makes, removes or renames something in it changes ctime, which
-// only the kernel writes.
+// face is what a folder looks like from outside. Whoever makes, removes or renames something in it changes
+// ctime, which only the kernel writes.
 type face struct {
 	dev, inode   uint64
 	mode         uint32
@@ -46,8 +46,8 @@ func faceOf(dir string) (f face, ok bool) {
 	return face{uint64(st.Dev), st.Ino, st.Mode, st.Mtim, st.Ctim}, true
 }
 
-// How far apart two changes of a folder may be under one ctime: on the coarsest file systems, and where it shows parts of a
-// second, which then are ticks of the kernel.
+// How far apart two changes of a folder may be under one ctime: on the coarsest file systems, and where it
+// shows parts of a second, which then are ticks of the kernel.
 const (
 	clockGrain     = 2 * time.Second
 	clockGrainFine = 50 * time.Millisecond
@@ -75,8 +75,9 @@ func (s *slot) look() (l looks, ok bool) {
 	return l, true
 }
 
-// settled tells whether an attempt that got the slot then has left the slot's folders as they were: by how they look, if they
-// were clean for so long before it that a change of it must show. Two calls instead of a dozen, for each of the many that leave nothing.
+// settled tells whether an attempt that got the slot then has left the slot's folders as they were: by how
+// they look, if they were clean for so long before it that a change of it must show. Two calls instead of a
+// dozen, for each of the many that leave nothing.
 func (s *slot) settled(got time.Time) bool {
 	if s.since.IsZero() || got.Sub(s.since) <= s.grain() {
 		return false

@@ -25,7 +25,8 @@ import (
 // bornMax is how long a new keeper may take for its first words: it kills first what an earlier one has left.
 const bornMax = time.Minute
 
-// bornTries is how many newborn keepers may be killed by others, one after the other, until that counts as a failure.
+// bornTries is how many newborn keepers may be killed by others, one after the other, until that counts as a
+// failure.
 const bornTries = 3
 
 // farewellMax is how long a keeper that has closed its connection may take for its end.
@@ -130,8 +131,8 @@ func (l *Link) spawn(ctx context.Context) (*peer, *welcome, error) {
 	}
 }
 
-// bear starts this program as a keeper, under another name, away from terminal and process group, with one end
-// of a connection. It holds nothing else of this process.
+// bear starts this program as a keeper, under another name, away from terminal and process group, with one
+// end of a connection. It holds nothing else of this process.
 func (l *Link) bear(ctx context.Context) (*peer, *welcome, error) {
 	if os.Getenv(keeperVar) != "" {
 		return nil, nil, errors.New("a keeper does not start keepers: " + keeperVar + " is set")

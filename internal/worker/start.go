@@ -181,8 +181,8 @@ func (w *Worker) equip(base []string) {
 	w.shell.Store(&shellAt{search: strings.TrimPrefix(base[at], "PATH=")})
 }
 
-// look finds a program. The shell, with which most tasks begin, is searched in the node's own PATH once: looking into
-// every folder of it costs more than all else that is prepared.
+// look finds a program. The shell, with which most tasks begin, is searched in the node's own PATH once:
+// looking into every folder of it costs more than all else that is prepared.
 func (w *Worker) look(name, search, dir string) (string, error) {
 	known := w.shell.Load()
 	if name != "sh" || search != known.search {

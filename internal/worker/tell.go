@@ -42,15 +42,17 @@ func (k *keeper) tell(s *stream) {
 	}
 }
 
-// gatherMax is how long an end may wait for others after something was told, if it came within denseMax: then ends are so
-// dense that others are about to come. Those of a chain of tasks, or of tasks that last, are further apart.
+// gatherMax is how long an end may wait for others after something was told, if it came within denseMax: then
+// ends are so dense that others are about to come. Those of a chain of tasks, or of tasks that last, are
+// further apart.
 const (
 	gatherMax = 5 * time.Millisecond
 	denseMax  = 2 * time.Millisecond
 )
 
-// gathers reports whether what is to be told may wait for more: each message is a transaction of the worker, which costs about
-// as much as a short attempt. Only ends wait, and only while as many attempts still run, which keep the machine at work.
+// gathers reports whether what is to be told may wait for more: each message is a transaction of the worker,
+// which costs about as much as a short attempt. Only ends wait, and only while as many attempts still run,
+// which keep the machine at work.
 func (k *keeper) gathers() bool {
 	n := len(k.out.Results)
 	return n > 0 && n <= len(k.running) && k.out.Welcome == nil && k.out.Pong == 0 && len(k.out.Started)+len(k.out.Lines) == 0

@@ -17,8 +17,8 @@ const greeting = "skein keeper 4\n"
 // errVersion says that the other side speaks another version of the protocol.
 var errVersion = errors.New("another version of the keeper's protocol")
 
-// What bounds one message, in bytes: of the worker the files of a workflow version are the largest part of one, of the
-// keeper all ends that wait to be taken, which a worker that comes hears at once.
+// What bounds one message, in bytes: of the worker the files of a workflow version are the largest part of
+// one, of the keeper all ends that wait to be taken, which a worker that comes hears at once.
 const (
 	orderMax = 64 << 20
 	newsMax  = journalMax
@@ -53,7 +53,8 @@ type order struct {
 	Base []string
 }
 
-// hello says how the worker wants attempts to be run. The open file of its folder's lock comes with it: see proof.go.
+// hello says how the worker wants attempts to be run. The open file of its folder's lock comes with it: see
+// proof.go.
 type hello struct {
 	Slots  int
 	LogMax int64
