@@ -12,7 +12,7 @@ import (
 // same rows and gets the same: spread evenly, moving no more than is needed. A shard that an
 // operator has moved stays where it was put, and counts.
 //
-// Members that leave, are cordoned or stopped get nothing. Without members nobody gets anything.
+// Members that leave, are cordoned or stopped get nothing. Without such members no shard has an owner.
 func assign(members []store.Member, shards []store.ShardRow) map[dag.ShardID]dag.HandlerID {
 	var able []dag.HandlerID
 	for i := range members {
@@ -37,7 +37,7 @@ func assign(members []store.Member, shards []store.ShardRow) map[dag.ShardID]dag
 		}
 	}
 	room := shares(able, has, rows, to)
-	for _, s := range rows { // who has one keeps it, up to its share
+	for _, s := range rows { // an owner keeps its shards, up to its share
 		if _, done := to[s.ID]; !done && room[s.Owner] > 0 {
 			room[s.Owner]--
 			give(s.ID, s.Owner)

@@ -53,10 +53,10 @@ type Config struct {
 	// Self is the row to join with: Handler, UUID, Name, Address, Version, Format, Slots.
 	Self store.Member
 	Used func() dag.Need // cpu and memory that attempts take; nil: not told
-	// Look, if not nil, begins a reading of the shards, and is told what was read: see past.Past.
+	// Look, if not nil, is called before the shards are read, and its result with what was read: see past.Past.
 	Look func() Compare
 	Full func() bool   // whether it takes no attempts, for its disk has no room; nil: it has
-	Busy func() int    // attempts that run, or whose end nobody has heard of; nil: not told
+	Busy func() int    // attempts that run, or whose end is not reported yet; nil: unknown
 	Beat time.Duration // between two renewals; 0: BeatDefault
 	Lag  time.Duration // silence after which a member counts as dead; 0: LagDefault
 	// Started, if not nil, is called once if the cluster starts with this node: no other was there
@@ -72,7 +72,7 @@ type Config struct {
 	// Boot is the time since the machine started, with the time that it slept; nil: since this
 	// process did, and Sure is for no other.
 	Boot func() time.Duration
-	// Blind asks others whether they are blind, too; nil: nobody is asked.
+	// Blind asks other nodes whether they are blind, too; nil: no node is asked.
 	Blind func(ctx context.Context, others []store.Member) bool
 	Host  host.Host // the machine; nil: the real one
 	Log   *slog.Logger
@@ -99,7 +99,7 @@ type Node struct {
 	shards   []store.ShardRow
 	joined   bool
 	written  string        // the state in the row
-	lost     bool          // somebody deposed this life
+	lost     bool          // another node deposed this handler
 	beaten   time.Time     // when the newest renewal was sent that the store confirmed
 	turned   time.Time     // when the last turn ended
 	read     time.Time     // when the members were last read
@@ -108,11 +108,11 @@ type Node struct {
 	deciding time.Time     // until then something may be on its way that deposes others
 
 	watch  watch                  // of the goroutine of Run
-	buried map[dag.HandlerID]bool // listed in the last look; likewise
-	before before                 // likewise
-	fails  troubles               // likewise; renewing is of renewals
-	format int                    // of the database, as Rise said last; likewise
-	agreed int                    // that all nodes know, when Rise was asked last; likewise
+	buried map[dag.HandlerID]bool // listed in the last look; of the goroutine of Run
+	before before                 // of the goroutine of Run
+	fails  troubles               // of the goroutine of Run, except renewing
+	format int                    // of the database, as Rise said last; of the goroutine of Run
+	agreed int                    // that all nodes know, as Rise said last; of the goroutine of Run
 }
 
 // New makes the membership of a node. Nothing happens until Run.
@@ -338,8 +338,9 @@ func (n *Node) renew(ctx context.Context) error {
 	return nil
 }
 
-// replaced is an error if a process that is younger than a life of this one has this node's name: who starts
-// under a listed name replaces it at once. If the older one came back, they would depose each other for ever.
+// replaced returns an error if a younger process than the handler life has this node's name: a process that
+// starts under a listed name replaces the older one at once. If the older one joined again, they would depose
+// each other for ever.
 func (n *Node) replaced(ctx context.Context, life dag.HandlerID) error {
 	members, _, err := n.cfg.Store.Members(ctx)
 	if err != nil {
@@ -486,9 +487,8 @@ func (n *Node) meet(ctx context.Context) {
 // leaveMax bounds each part of the farewell.
 const leaveMax = 5 * time.Second
 
-// leave gives the shards back, so that the others need not wait for this node's silence. An engine that does
-// not manage to in time, while nobody renews the row any more, does not keep it from going: with that the
-// shards are free.
+// leave gives the shards back, so that the other nodes need not wait for the lag. If the engine cannot do so
+// in time, the node leaves all the same: without its row the shards are free.
 func (n *Node) leave() {
 	giving, given := context.WithTimeout(context.Background(), min(leaveMax, n.cfg.Lag/4))
 	if _, err := n.cfg.Owner.Own(giving, nil); err != nil {
@@ -562,7 +562,7 @@ func (n *Node) Member(h dag.HandlerID) (store.Member, bool) {
 	return n.members[i], true
 }
 
-// OwnerOf finds the member that owns a shard; false: nobody does now.
+// OwnerOf finds the member that owns a shard; false: no member owns it now.
 func (n *Node) OwnerOf(s dag.ShardID) (store.Member, bool) {
 	n.mu.Lock()
 	owner := dag.HandlerID(0)

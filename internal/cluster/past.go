@@ -12,9 +12,8 @@ import (
 // raised.
 type Compare func(ctx context.Context, read []store.Fence) (back bool, err error)
 
-// readMembers reads who is there and who owns what, and holds the shards against what was confirmed
-// before. What was read of a store that has gone back counts all the same: only its shards are of
-// another era then.
+// readMembers reads the members and the owners of shards, and compares the shards with what was confirmed
+// before. Rows of a store that has gone back are valid, too: only their era differs.
 func (n *Node) readMembers(ctx context.Context) ([]store.Member, []store.ShardRow, error) {
 	if n.cfg.Look == nil {
 		return n.cfg.Store.Members(ctx)

@@ -7,9 +7,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Sure is the newest instant, on the boot clock, of which this node knows that nobody can take it
-// for dead until a lag after it: when it sent the last renewal that the store confirmed, or when it
-// began to ask the others and none of them could do anything about it either. 0: it was never sure.
+// Sure is an instant on the boot clock. No node can declare this one dead until a lag after it. It is when
+// this node sent the last renewal that the store confirmed, or when it began to ask the other nodes and all
+// of them were blind, too; the later one of both. 0: there is no such instant.
 func (n *Node) Sure() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -19,8 +19,8 @@ func (n *Node) Sure() time.Duration {
 	return n.sure
 }
 
-// Vouched is the newest instant, on the boot clock, at which everybody who was last known was blind: nobody
-// can have been deposed then. 0: there was none.
+// Vouched is the newest instant, on the boot clock, at which all known nodes were blind: none of them can
+// have deposed a member then. 0: there was none.
 func (n *Node) Vouched() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -28,8 +28,8 @@ func (n *Node) Vouched() time.Duration {
 }
 
 // Blind reports whether this node has not read the store for so long, or the store has not taken its renewals
-// for so long, that everybody's silence begins anew when that is over; and whether nothing that it has
-// decided is on its way.
+// for so long, that it counts the silence of all members from the beginning afterwards. It is false while a
+// decision of this node may be on its way to the store.
 func (n *Node) Blind() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -43,8 +43,8 @@ func (n *Node) Blind() bool {
 // unheard reports whether the store takes no renewals of this node; n.mu is held.
 func (n *Node) unheard(now time.Time) bool { return now.Sub(n.beaten) > n.cfg.Beat+n.watch.gap }
 
-// decides brackets what takes the life of others. As long as it is not known what became of it, this node
-// cannot say that nobody was deposed.
+// decides calls do, which deposes other members. While its outcome is unknown, this node must not report
+// itself as blind.
 func (n *Node) decides(do func() (bool, error)) (bool, error) {
 	n.mu.Lock()
 	before := n.deciding
@@ -64,9 +64,9 @@ func (n *Node) decides(do func() (bool, error)) (bool, error) {
 // decidesMax is longer than any call of the store takes.
 const decidesMax = time.Hour
 
-// vouch asks the others when this node's renewals are not confirmed: while nobody who was last
-// known reads and writes the store, nobody can have been deposed, and what runs may go on. One that does not
-// answer may do so, for all that is known.
+// vouch asks the other nodes while this node's renewals are not confirmed. If no known node reads and writes
+// the store, no member can have been deposed, and attempts may continue. A node that does not answer may be
+// able to depose members, so it does not count as blind.
 func (n *Node) vouch(ctx context.Context) {
 	if n.cfg.Blind == nil {
 		return
@@ -82,7 +82,7 @@ func (n *Node) vouch(ctx context.Context) {
 		self := n.self.Handler
 		var others []store.Member
 		for i := range n.members {
-			if m := &n.members[i]; m.Handler != self && !m.Worker { // workers judge nobody
+			if m := &n.members[i]; m.Handler != self && !m.Worker { // workers depose no member
 				others = append(others, n.members[i])
 			}
 		}

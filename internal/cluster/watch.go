@@ -11,7 +11,7 @@ import (
 // not been seen to move.
 type watch struct {
 	lag     time.Duration
-	gap     time.Duration // after a longer one between reads that succeeded nobody's silence counts
+	gap     time.Duration // after a longer gap between two reads that succeeded, earlier silence does not count
 	last    time.Time     // of the last read that succeeded
 	beats   map[dag.HandlerID]int64
 	since   map[dag.HandlerID]time.Time
@@ -19,17 +19,18 @@ type watch struct {
 	era     dag.Era
 }
 
-// gapMax bounds the gap, which must be short beside the lag and long beside a look.
+// gapMax bounds the gap, which must be short compared with the lag, and long compared with a look.
 const gapMax = 3 * time.Second
 
 func newWatch(lag time.Duration) watch {
 	return watch{lag: lag, gap: min(gapMax, max(lag/4, 2*lookEvery))}
 }
 
-// restart has everybody's silence begin with the next read.
+// restart counts the silence of all members from the next read.
 func (w *watch) restart() { w.beats = nil }
 
-// see takes a read that succeeded. After a gap nobody's silence counts: nobody could be heard.
+// see takes a read that succeeded. After a gap, earlier silence does not count, because this node could not
+// see any member.
 func (w *watch) see(members []store.Member, now time.Time) {
 	if w.beats == nil || now.Sub(w.last) > w.gap {
 		w.beats, w.since = map[dag.HandlerID]int64{}, map[dag.HandlerID]time.Time{}

@@ -18,7 +18,7 @@ type attemptName struct {
 	Token int64
 }
 
-// nameOf gives the name of none for no attempt: nobody has that.
+// nameOf returns the name of an attempt. For nil it returns the zero name, which no attempt has.
 func nameOf(a *workerv1.Attempt) attemptName {
 	return attemptName{a.GetRun(), a.GetTask(), a.GetToken()}
 }
@@ -138,7 +138,7 @@ func (r *Worker) end(name *workerv1.Attempt, mode worker.Mode) {
 	}
 }
 
-// stopCause is why an attempt ended that was told to while its artifacts were brought.
+// stopCause is the cause of an attempt that was stopped while its artifacts were uploaded.
 func (a *attempt) stopCause() string {
 	if a.mode == worker.ModeKill {
 		return worker.CauseKilled
@@ -194,7 +194,7 @@ func (r *Worker) ended(res worker.Result) {
 	r.settled(a, &res)
 }
 
-// settled has it told what became of an attempt.
+// settled queues the result of an attempt for the next report.
 func (r *Worker) settled(a *attempt, res *worker.Result) {
 	r.mu.Lock()
 	a.told, a.result = nil, resultOf(a.name, res)

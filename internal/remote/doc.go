@@ -1,13 +1,12 @@
-// Package remote is a worker that is no node: it attaches to a node, its home, runs what it is given,
-// and says what became of it, again and again until somebody has it. It has no access to the
-// database.
+// Package remote is a worker that is no node. It attaches to a node, its home node, runs the attempts that it
+// gets, and reports each result until a node acknowledges it. It has no access to the database.
 //
-// Of homes it needs any one: when it loses its own it attaches to the next, with all that it runs,
-// within its lease. When no home has answered for that long its keeper ends what it runs: afterwards its
-// attempts are others'.
+// Any node can be its home node: when the worker loses its home node, it attaches to the next one within its
+// lease, and keeps its attempts. If no node has answered for the length of the lease, the keeper ends the
+// attempts, and other workers may run their tasks.
 //
-// The keeper outlives this process. The next one over the same data folder goes on with what it holds,
-// under the same handler, and delivers the ends that nobody has taken.
+// The keeper outlives this process. The next process over the same data folder continues with the keeper's
+// attempts, under the same handler, and delivers the results that no node has acknowledged.
 //
 // Reading order: remote.go (attaching, polling), attempts.go (from a job to its verdict), inherit.go.
 package remote

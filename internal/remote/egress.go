@@ -36,7 +36,7 @@ func (r *Worker) rules(q *workerv1.Request) egress.Rules {
 	return out
 }
 
-// onLoopback reports whether all nodes that a worker was told of are on its own machine.
+// onLoopback reports whether the URLs of all nodes are on this machine.
 func onLoopback(servers []string) bool {
 	for _, server := range servers {
 		u, err := url.Parse(server)

@@ -16,12 +16,12 @@ import (
 const (
 	// givesMax is how many pieces of logs are read at a time: a home does not ask for more.
 	givesMax = 4
-	// giveMax bounds one call: by then nobody waits for it any more.
+	// giveMax bounds one call: after this time the home node no longer waits for the piece.
 	giveMax = 5 * time.Second
 )
 
-// give gives the home that has asked the pieces of logs that it wants. What is too many is not answered, as
-// by a worker that is too slow.
+// give sends pieces of logs to the home node that has asked for them. It does not answer more than givesMax
+// requests at a time: for the home node they look like those of a slow worker.
 func (r *Worker) give(reads []*workerv1.LogRead) {
 	for _, want := range reads {
 		select {
@@ -40,7 +40,7 @@ func (r *Worker) give(reads []*workerv1.LogRead) {
 	}
 }
 
-// giveOne answers also for what is not here, so that nobody waits for it.
+// giveOne answers also if the log is not here, so that the home node does not wait for it.
 func (r *Worker) giveOne(ctx context.Context, want *workerv1.LogRead) error {
 	data, err := r.printed(ctx, want)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -54,8 +54,7 @@ func (r *Worker) giveOne(ctx context.Context, want *workerv1.LogRead) error {
 	return err
 }
 
-// printed reads a piece of the log of an attempt: there is a file for those only that ran here, or over the
-// same data folder.
+// printed reads a piece of the log of an attempt. Only attempts that ran over this data folder have a file.
 func (r *Worker) printed(ctx context.Context, want *workerv1.LogRead) ([]byte, error) {
 	run, err := dag.ParseRunID(want.GetAttempt().GetRun())
 	if err != nil || want.Offset < 0 {

@@ -1,6 +1,6 @@
 package remote
 
-// Health is how a worker stands at one moment.
+// Health is the state of a worker at one moment.
 type Health struct {
 	Attached bool // a node is its home
 	Draining bool // it takes nothing new

@@ -67,7 +67,7 @@ func (r *Worker) take(k worker.Key, cpu, memory int64) {
 	r.begin(a)
 }
 
-// replay says what has happened to adopted attempts while nobody listened.
+// replay reports what has happened to adopted attempts while no process of this worker ran.
 func (r *Worker) replay(a *worker.Adopted) {
 	for i := range a.Running {
 		if h := &a.Running[i]; !h.Started.IsZero() {
@@ -79,9 +79,10 @@ func (r *Worker) replay(a *worker.Adopted) {
 	}
 }
 
-// bequeath delivers ends under the handler of before, if that is still listed, and ends that life. It cannot
-// be gone on with: the keeper that held the attempts is gone, and nobody knows what else it had begun, so
-// that what the home sends again could run twice under one token.
+// bequeath delivers results under the former handler, if that is still listed, and ends its registration.
+// This worker cannot continue under it: the keeper that held the attempts has died, and it is unknown which
+// other attempts that keeper had begun. An attempt that the home node sends again could run twice under one
+// token.
 func (r *Worker) bequeath(ctx context.Context) {
 	if !r.anew || r.open() == 0 {
 		return
@@ -100,7 +101,7 @@ func (r *Worker) bequeath(ctx context.Context) {
 	}
 	if n := r.open(); n > 0 {
 		r.log.Warn("results of an earlier process were not accepted; their attempts run again", "code", "results_lost", "results", n)
-	} else if err := r.shipper.Flush(ctx); err != nil { // under this handler, or they are nobody's
+	} else if err := r.shipper.Flush(ctx); err != nil { // under this handler, because no later one may deliver them
 		r.log.Warn("the end of some logs is on this machine only", "code", "logs_unsent", "err", err)
 	}
 	cancel()
@@ -114,9 +115,9 @@ func (r *Worker) bequeath(ctx context.Context) {
 	r.forget()
 }
 
-// bury ends the life of an earlier process of this worker, so that its name is free: nothing is left of what
-// it ran, the keeper has seen to that, and the uuid is known to that worker alone. false: there is none, or
-// no node can do it now.
+// bury ends the registration of an earlier process of this worker, so that its name is free. None of its
+// attempts runs any more: the keeper has ended them. Only this worker knows the uuid. bury returns false if
+// there is no such registration, or if no node can end it now.
 func (r *Worker) bury(ctx context.Context) bool {
 	r.mu.Lock()
 	old, urls := r.former, slices.Clone(r.nodes)
@@ -144,8 +145,8 @@ func (r *Worker) bury(ctx context.Context) bool {
 
 const bequeathMax = 10 * time.Second
 
-// stay keeps an attachment while ends are told, until ctx ends. What the home sends is nobody's: it is lost
-// with that life.
+// stay keeps an attachment until ctx ends, while results are delivered. Attempts that the home node assigns
+// meanwhile are lost when the registration ends.
 func (r *Worker) stay(ctx context.Context) {
 	for ctx.Err() == nil {
 		if r.attached() && r.turn(ctx) != nil && ctx.Err() == nil { // a poll that was given up lost nothing

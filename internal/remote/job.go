@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// Folder is where a task works: the folder of its workflow file if this machine has it, so that it finds what
-// lies beside the file, and "" for a fresh one with the version's files.
+// Folder is where a task works: the folder of its workflow file if this machine has that folder, so that the
+// task finds the other files there. Otherwise it is "": a new folder with the files of the version.
 func Folder(origin, dir string) (string, error) {
 	if filepath.IsAbs(dir) {
 		return dir, nil
@@ -102,7 +102,7 @@ func filesOf(in *workerv1.FilesResponse) []worker.File {
 // lost are the causes of results that say nothing of the task, in words for people.
 var lost = map[string]string{worker.CauseLease: "its lease ended", worker.CauseLost: "its keeper died", worker.CauseRoom: dag.LostNoRoom}
 
-// resultOf is what the home is told of the end of an attempt.
+// resultOf makes the report of an attempt's end.
 func resultOf(a *workerv1.Attempt, r *worker.Result) *workerv1.Result {
 	if why := lost[r.Cause]; why != "" {
 		return &workerv1.Result{Attempt: a, State: "lost", Cause: why}

@@ -123,7 +123,8 @@ func (r *Worker) caller() (caller, error) {
 	return caller{r.client(r.home), r.handler, r.lease, r.uuid}, nil
 }
 
-// offer brings all files to the home of now, from where it wants them on, and has it keep them.
+// offer uploads all files to the present home node, each from the offset that it asks for, and makes it keep
+// them.
 func (r *Worker) offer(ctx context.Context, a *attempt, list []artifact.Info) error {
 	c, err := r.caller()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"connectrpc.com/connect"
 )
 
-// refusedTell is how often it is told that no node takes a worker.
+// refusedTell is the shortest time between two log lines that say the same about a refusal.
 const refusedTell = time.Minute
 
 // refusal tells of tries to attach that fail. It is of one goroutine.
@@ -19,9 +19,9 @@ type refusal struct {
 	said string // the remedy, as last told
 }
 
-// refused tells that no node takes this worker: at once if somebody can do something about it, and else when
-// it has lasted for a while; then seldom. A token in a file may be another one by now: the next try shows
-// that.
+// refused logs that no node accepts this worker. If there is a remedy, it logs at once, otherwise after a
+// while (lasting), and then at most once in refusedTell. If the token was refused, refused reads it again:
+// its file may hold another one now.
 func (r *Worker) refused(f *refusal, err error, lasting bool) {
 	remedy := r.remedy(err)
 	switch {

@@ -33,7 +33,7 @@ import (
 type Config struct {
 	Servers []string // URLs of nodes, tried in turn; it learns the others from its home
 	Token   string   // sent as a bearer token; "": none
-	// Renewed gives the token anew after it was refused; nil: there is no other.
+	// Renewed returns the token again after a node refused it; nil: there is no other token.
 	Renewed func() (string, error)
 	// Transport reaches the nodes; nil: one that trusts whom this machine trusts.
 	Transport http.RoundTripper
@@ -58,7 +58,7 @@ type Config struct {
 type attempt struct {
 	name   *workerv1.Attempt
 	key    worker.Key
-	kept   bool             // the keeper has it, or had it
+	kept   bool             // the keeper holds or held the attempt
 	result *workerv1.Result // nil: it runs
 	told   *workerv1.Result // that it runs; nil: not yet, or acknowledged
 	busy   bool             // a report of it is on its way
@@ -81,8 +81,8 @@ type Worker struct {
 	brings   chan struct{}          // cap bringsMax
 	gives    chan struct{}          // cap givesMax
 	bringing sync.WaitGroup         // of artifacts, and of pieces of logs
-	life     context.Context        // of what goes on beside
-	token    atomic.Pointer[string] // what is shown
+	life     context.Context        // of the goroutines of this worker
+	token    atomic.Pointer[string] // the token that is sent
 	kick     chan struct{}          // cap 1: there is something to report
 	idle     chan struct{}          // cap 1: something ended
 
@@ -91,7 +91,7 @@ type Worker struct {
 	byKey    map[worker.ID]*attempt // those without a result
 	unsent   []*attempt             // acknowledged, but not all that they printed is
 	running  int
-	anew     bool // what is here is only for its ends to be told: see bequeath
+	anew     bool // the attempts here only wait for the delivery of their results: see bequeath
 	past     past
 	handler  int64
 	uuid     string
@@ -232,7 +232,7 @@ func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
 	r.bringing.Wait()
 	err = errors.Join(err, r.closeWork())
 	r.taken()
-	r.work.End() // ends that nobody has taken stay in its journal
+	r.work.End() // results that no node has acknowledged stay in its journal
 	return err
 }
 
@@ -278,7 +278,7 @@ func (r *Worker) forget() {
 			a.halt(errEnded)
 		}
 	}
-	r.work.Taken(kept) // nobody will ask for their ends
+	r.work.Taken(kept) // their results are not delivered any more
 	r.anew = false
 	clear(r.has)
 	clear(r.byKey)
@@ -305,7 +305,7 @@ func (r *Worker) attached() bool {
 	return r.lease != 0
 }
 
-// detached has it attach again.
+// detached marks the worker as not attached, so that it attaches again.
 func (r *Worker) detached() {
 	r.mu.Lock()
 	r.lease = 0
@@ -549,7 +549,7 @@ func (r *Worker) drain(hurry <-chan struct{}) {
 	}
 }
 
-// leave says goodbye, so that nobody has to wait for this worker's silence.
+// leave ends the registration, so that the nodes need not wait for the lag of this worker.
 func (r *Worker) leave() {
 	r.mu.Lock()
 	lease := r.lease
@@ -557,7 +557,7 @@ func (r *Worker) leave() {
 	if lease == 0 {
 		return
 	}
-	_ = r.closeWork() // what is still there ends before others begin it
+	_ = r.closeWork() // the remaining attempts end before other workers run their tasks
 	ctx, cancel := context.WithTimeout(context.Background(), registerMax)
 	defer cancel()
 	if err := r.shipper.Flush(ctx); err != nil {

@@ -20,7 +20,7 @@ import (
 
 const (
 	killGraceDefault = 10 * time.Second
-	// startedAfter is how long an attempt runs before its start is told by itself (2-engine.md, Rows).
+	// startedAfter is how long an attempt runs before its start is reported separately from its end.
 	startedAfter = time.Second
 	// chunk is read from the pipe at once, in bytes: the capacity of a pipe.
 	chunk = 64 << 10
@@ -136,7 +136,7 @@ func (a *attempt) start() error {
 	}
 	err = a.fork()
 	if err == unix.EBUSY || err == unix.EOPNOTSUPP || err != nil && a.slot.tree.spent() {
-		// A task before this one, or somebody else, has divided or removed the slot's cgroup.
+		// An earlier task, or another program, has divided or removed the slot's cgroup.
 		a.slot.dropTree()
 		if err := a.slot.open(a.w); err != nil {
 			return err
@@ -209,7 +209,7 @@ func (a *attempt) bear(with *syscall.ProcAttr) (int, error) {
 	pid, err := a.exec(with)
 	if err := back(); err != nil { // the thread waits for the child as long as it lives, and ends with it
 		a.w.cfg.Log.Error("a thread of the worker stays within the limits of an attempt", a.attrs("code", "thread_in_limits", "err", err)...)
-		runtime.LockOSThread() // once more than it is unlocked
+		runtime.LockOSThread() // one lock more than unlocks: the thread ends with its goroutine
 	}
 	return pid, err
 }
@@ -322,7 +322,7 @@ func (a *attempt) terminate() {
 	a.killAt = time.Now().Add(grace)
 }
 
-// force kills, once per cause. A timeout stays a timeout when somebody loses patience with its grace.
+// force kills the attempt, once per cause. A timeout stays a timeout if a kill is requested during its grace.
 func (a *attempt) force(cause string) {
 	if a.cause == cause {
 		return
@@ -375,8 +375,8 @@ func (b *buffers) get() *[chunk]byte {
 
 func (b *buffers) put(buf *[chunk]byte) { b.pool.Put(buf) }
 
-// pump moves one chunk from the pipe, which poll has just found readable or ended, to the log. Nobody else
-// reads this pipe, so it does not block. It gives the number of bytes, 0 at the end.
+// pump moves one chunk from the pipe, which poll has just found readable or ended, to the log. No other
+// goroutine reads this pipe, so the read does not block. It gives the number of bytes, 0 at the end.
 func (a *attempt) pump(events int16) int {
 	n := 0
 	if events&unix.POLLIN != 0 {
@@ -473,7 +473,7 @@ func (a *attempt) judge() {
 	a.closeLog()
 }
 
-// closeLog ends the log; what is missing in it is told.
+// closeLog ends the log, and logs if output is missing in it.
 func (a *attempt) closeLog() {
 	r, note := &a.result, a.log.close()
 	r.LogBytes, r.LogLost = a.log.size, a.log.lost
@@ -515,7 +515,7 @@ func (a *attempt) settle(state, cause, message string) {
 	a.result.State, a.result.Cause, a.result.Message = state, cause, message
 }
 
-// settleStop is for ends that somebody wanted.
+// settleStop settles an attempt that was ended on purpose.
 func (a *attempt) settleStop(how string) {
 	cause, sentence := a.cause, ""
 	if cause == "" { // never started

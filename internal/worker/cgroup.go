@@ -384,7 +384,7 @@ func removeCgroup(dir string) {
 	_ = unix.Rmdir(dir)
 }
 
-// isCgroup tells whether path lies in a cgroup2 hierarchy.
+// isCgroup reports whether path is in a cgroup2 hierarchy.
 func isCgroup(path string) bool {
 	var st unix.Statfs_t
 	return unix.Statfs(path, &st) == nil && int64(st.Type) == unix.CGROUP2_SUPER_MAGIC

@@ -25,8 +25,9 @@ type Config struct {
 	// is not watched meanwhile.
 	Started func(Key, time.Time)
 
-	// Room is told by a Link when the data folder has no room for attempts any more, and why; and with "" when it
-	// has again. An attempt that met a full disk is reported, with CauseRoom, after that.
+	// Room, if not nil, is called by a Link with the reason when the data folder has no room for attempts any
+	// more, and with "" when it has room again. A Link calls it before it reports an attempt that met a full disk
+	// with CauseRoom.
 	Room func(why string)
 
 	// Store is where artifacts are kept that belong into a folder; nil: files in that folder.
@@ -65,7 +66,7 @@ const (
 	keeperSocket  = "keeper.sock"
 	keeperLock    = "keeper.lock" // held as long as the keeper lives; its pid is in it
 	keeperJournal = "keeper.journal"
-	keeperLog     = "keeper.log" // what it has to say while nobody listens
+	keeperLog     = "keeper.log" // its log lines while no worker is connected
 )
 
 // LeaseDefault is how long attempts outlive the last renewal.
@@ -86,5 +87,5 @@ const (
 	ModeTerm  Mode = 1 + iota // TERM to the tree, after KillGrace KILL
 	ModeKill                  // KILL at once
 	modeClose                 // KILL at once, because the worker closes
-	modeLease                 // KILL at once, because nobody has renewed the lease
+	modeLease                 // KILL at once, because the lease was not renewed
 )

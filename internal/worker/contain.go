@@ -72,7 +72,7 @@ func (g *processGroups) tree(string) (tree, error) { return &groupTree{}, nil }
 func (g *processGroups) location() string          { return "" }
 func (g *processGroups) close()                    {}
 
-// groupTree is the process group of the first process and whoever else carries the attempt's mark.
+// groupTree is the process group of the first process, and all other processes with the attempt's mark.
 type groupTree struct {
 	pid  int
 	mark string
@@ -93,7 +93,7 @@ func (t *groupTree) starved() int64               { return 0 }
 func (t *groupTree) born(pid int, mark string) { t.pid, t.mark = pid, mark }
 
 func (t *groupTree) signal(sig unix.Signal) {
-	_ = unix.Kill(-t.pid, sig) // ESRCH: nobody left
+	_ = unix.Kill(-t.pid, sig) // ESRCH: no process is left
 	members, _ := t.members()
 	for _, pid := range members {
 		if group, err := unix.Getpgid(pid); err == nil && group != t.pid {

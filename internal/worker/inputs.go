@@ -115,8 +115,8 @@ func noInput(in *Input, format string, args ...any) error {
 	return inputError{fmt.Errorf("input %s: "+format, append([]any{in.Name}, args...)...)}
 }
 
-// put writes one file, beside its place and renamed there, so that nobody sees half of it. What is there
-// already with the same content stays as it is: tasks may share the folder.
+// put writes one file under another name and renames it, so that no task sees half of it. A file with the
+// same content stays as it is: tasks may share the folder.
 func (in *Input) put(root, from *os.Root, stop func() bool) error {
 	name := filepath.FromSlash(in.Name)
 	if !filepath.IsLocal(name) {

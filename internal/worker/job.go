@@ -19,7 +19,7 @@ type Key struct {
 	Attempt             int    // its fencing token: a dag.Token
 	IdempotencyKey      string // "" = <run>/<task>, the same for every attempt
 	Traceparent         string // W3C; "" = one derived from the run
-	Ref                 int64  // the caller's own, which comes back with whatever is said of the attempt
+	Ref                 int64  // the caller's own; every report about the attempt has it
 }
 
 // Access is what a task may reach besides what every task may. Paths are absolute.

@@ -192,7 +192,8 @@ func (j *journal) compact() error {
 	return nil
 }
 
-// full reports whether so many ends wait to be taken that no attempt should be started.
+// full reports whether the results that wait to be taken are above their limit. Then no attempt should be
+// started.
 func (j *journal) full() bool { return j.bytes > untakenMax }
 
 // ended are the ends that wait, oldest first.

@@ -127,7 +127,8 @@ func (k *keeper) run(groups bool) error {
 	if k.w, err = New(Config{DataDir: k.data, Report: k.told, Started: k.started, GroupsOnly: groups, Log: k.log}); err != nil {
 		return err
 	}
-	// Nothing of an earlier life may run when the worker hears what is there: what is not, it starts again.
+	// No process of an earlier keeper may run when the worker gets the list of attempts: it starts attempts that
+	// are not in the list again.
 	for {
 		killed, err := k.w.Reap(context.Background(), nil)
 		if killed > 0 {
@@ -164,8 +165,8 @@ type lockHolder struct {
 	PID int `json:"pid"`
 }
 
-// takeLock makes this process the keeper of the data folder. An earlier one that does not end is killed:
-// whoever starts a keeper holds the data folder, and has found none that answers.
+// takeLock makes this process the keeper of the data folder. It kills an earlier keeper that does not end:
+// the process that starts a keeper holds the data folder, and has found no keeper that answers.
 func (k *keeper) takeLock() (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(k.work, keeperLock), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -330,7 +331,7 @@ func (k *keeper) serve(conn *net.UnixConn, proves func(shown *os.File) error) {
 	}
 	k.expire()
 	k.w.resize(said)
-	k.conn, k.met, k.parked = s, true, nil // what was not begun is lost with who wanted it
+	k.conn, k.met, k.parked = s, true, nil // jobs that were not begun are lost with the worker that sent them
 	k.out = news{Welcome: k.welcome(), Lines: k.out.Lines}
 	k.rouse()
 	k.mu.Unlock()
@@ -370,7 +371,7 @@ func (k *keeper) welcome() *welcome {
 	return w
 }
 
-// obey does what the worker says; false: another one has come, who was told what is there.
+// obey carries out an order of the worker. It returns false if another worker has connected since.
 func (k *keeper) obey(from *stream, o *order) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -459,7 +460,7 @@ func (k *keeper) begin(p *parcel) {
 	k.w.Start(job)
 }
 
-// release forgets everything: what runs is killed, and nobody is told.
+// release kills all attempts and forgets all results, without reports.
 func (k *keeper) release() {
 	var ids []ID
 	for id := range k.journal.untaken {
@@ -482,7 +483,8 @@ func (h *lineHandler) Enabled(_ context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo
 }
 
-// Handle implements slog.Handler. It may be called with the keeper locked, so it sends beside.
+// Handle implements slog.Handler. It may be called with the keeper locked, so it sends on a goroutine of its
+// own.
 func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	l := line{Level: int(r.Level), Text: r.Message}
 	add := func(a slog.Attr) bool {
@@ -512,5 +514,5 @@ func (h *lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &lineHandler{k: h.k, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
 }
 
-// WithGroup implements slog.Handler. Nobody groups here.
+// WithGroup implements slog.Handler. The keeper's log has no groups.
 func (h *lineHandler) WithGroup(string) slog.Handler { return h }

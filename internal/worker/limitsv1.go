@@ -119,8 +119,8 @@ func (t *legacyTree) dir(controller string) string {
 	return filepath.Join(t.of.at[controller], t.name)
 }
 
-// limit makes the folders anew when what they say changes: nothing runs in them then. So nothing that an
-// earlier attempt has left charged stands in the way of a lower limit.
+// limit makes the folders again when a limit changes; no process is in them then. So memory that an earlier
+// attempt left charged does not prevent a lower limit.
 func (t *legacyTree) limit(cpu, memory int64) bool {
 	if t.cpu == cpu && t.memory == memory {
 		return true

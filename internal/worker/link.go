@@ -60,7 +60,7 @@ type Link struct {
 type parcelState struct {
 	parcel *parcel // nil: the keeper has had it since before
 	key    Key
-	sent   *peer  // the keeper that has it; nil: none yet
+	sent   *peer  // the keeper that it was sent to; nil: none yet
 	stop   Mode   // wanted before it was sent
 	ready  bool   // nothing is to be collected any more
 	halt   func() // of the collecting
@@ -79,7 +79,7 @@ type LinkConfig struct {
 type Adopted struct {
 	Tag     string // as given to Link.Brand
 	Running []Held
-	Ended   []Result // nobody has taken them
+	Ended   []Result // not acknowledged by a worker yet
 	// Anew: the keeper that held them is gone. Of what it ran, or ever was given, nothing but Ended is known.
 	Anew bool
 }
@@ -142,8 +142,8 @@ func (l *Link) PassEnv(names []string) bool {
 	return true
 }
 
-// Begin starts the reports. What is adopted and runs will be reported; its ends that Connect has told, and
-// nobody has taken, are the caller's to report.
+// Begin starts the reports. It will report adopted attempts that run. The caller reports the results that
+// Connect returned as Ended.
 func (l *Link) Begin() {
 	l.mu.Lock()
 	l.begun = true
@@ -152,8 +152,8 @@ func (l *Link) Begin() {
 	l.wg.Go(l.watchRoom)
 }
 
-// Forsake has the keeper kill what it holds and forget the ends that nobody has taken; it returns when
-// nothing is left. It is called instead of adopting, before Begin.
+// Forsake makes the keeper kill its attempts and forget its results, and returns when none is left. It is
+// called instead of adopting, before Begin.
 func (l *Link) Forsake() error {
 	l.mu.Lock()
 	p, left := l.peer, len(l.live)
@@ -332,7 +332,7 @@ func (l *Link) rouse() {
 	}
 }
 
-// settle reports the ends of attempts, each once. The list is settle's from then on.
+// settle reports the ends of attempts, each once. The caller must not use the list afterwards.
 func (l *Link) settle(rs ...Result) {
 	var fetched []*Key
 	l.mu.Lock()
@@ -382,7 +382,7 @@ func (l *Link) quiet() {
 func (l *Link) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.closing = true
-	if !l.begun { // nobody would hear of their ends
+	if !l.begun { // no caller gets their results
 		clear(l.live)
 	}
 	l.quiet()
@@ -437,8 +437,8 @@ func (l *Link) Leave() {
 // endMax is how long a keeper may take for its end.
 const endMax = 5 * time.Second
 
-// End has the keeper end, and returns when it has, and nothing of this Link runs any more. What it still
-// holds is killed, and nobody is told.
+// End makes the keeper end, and returns when it has ended and no goroutine of this Link runs any more. The
+// keeper kills the attempts that it still holds, without reports.
 func (l *Link) End() {
 	l.mu.Lock()
 	if l.ended {

@@ -56,7 +56,7 @@ func (w *Worker) Reap(ctx context.Context, match func(Orphan) bool) (killed int,
 		for _, o := range doomed {
 			r.kill(o)
 		}
-		timer := time.NewTimer(pause) // nothing tells when somebody else's processes have gone
+		timer := time.NewTimer(pause) // the end of processes that are no children cannot be waited for
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -178,8 +178,8 @@ func (r *reaper) read(env []byte) (mark string, key Key, life string) {
 	return mark, key, life
 }
 
-// cgroupDirs are the cgroup folders of earlier lives: those beside ours, and those that the lives have noted,
-// because a restarted node may be in another cgroup or without any.
+// cgroupDirs are the cgroup folders of earlier lives: the siblings of ours, and those that earlier keepers
+// have noted, because a restarted node may be in another cgroup or without any.
 func (r *reaper) cgroupDirs() []string {
 	var dirs []string
 	if at := r.w.contain.location(); at != "" {

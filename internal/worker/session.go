@@ -131,7 +131,7 @@ func (l *Link) send(p *peer, over <-chan struct{}) {
 			return
 		case <-l.wake:
 		}
-		runtime.Gosched() // what is about to be said goes with it
+		runtime.Gosched() // orders that other goroutines are about to add go with it
 		for {
 			o := l.next(p)
 			if o == nil {
@@ -160,7 +160,7 @@ func (l *Link) next(p *peer) *order {
 			size += o.Jobs[n].size()
 			n++
 		}
-		// What is said about jobs goes after them.
+		// Orders about jobs follow the jobs.
 		l.out = order{Jobs: o.Jobs[n:], Stops: o.Stops, Kill: o.Kill, End: o.End}
 		o.Jobs, o.Stops, o.Kill, o.End = o.Jobs[:n:n], nil, false, false
 		if len(l.out.Jobs) == 0 && l.out.Jobs != nil {

@@ -30,8 +30,8 @@ type slot struct {
 	fences  fences    // of its latest attempts
 }
 
-// face is what a folder looks like from outside. Whoever makes, removes or renames something in it changes
-// ctime, which only the kernel writes.
+// face identifies a folder and its last change. Making, removing or renaming an entry changes ctime, which
+// only the kernel writes.
 type face struct {
 	dev, inode   uint64
 	mode         uint32

@@ -43,7 +43,7 @@ type peer struct {
 	gone  chan struct{}    // closed at its end, if it is a child of this process
 	state *os.ProcessState // then, of a child
 
-	mu sync.Mutex // held while somebody waits for its end
+	mu sync.Mutex // held while a goroutine waits for its end
 }
 
 // find gives the keeper that is there, or a new one.
@@ -113,10 +113,11 @@ func (l *Link) greet(ctx context.Context, p *peer, limit time.Duration) (*welcom
 	return n.Welcome, p.conn.SetDeadline(time.Time{})
 }
 
-// errKilled says that somebody killed a keeper before its first words: the kernel out of memory, an operator.
+// errKilled says that a keeper was killed before its first message, by the kernel out of memory or by an
+// operator.
 var errKilled = errors.New("it was killed")
 
-// spawn starts a keeper, and another one if somebody kills it at once.
+// spawn starts a keeper, and another one if that is killed before its first message.
 func (l *Link) spawn(ctx context.Context) (*peer, *welcome, error) {
 	for try := 1; ; try++ {
 		p, w, err := l.bear(ctx)

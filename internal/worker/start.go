@@ -198,7 +198,7 @@ func (w *Worker) look(name, search, dir string) (string, error) {
 	return path, err
 }
 
-// lookAgain has the shell searched once more: something could not be started.
+// lookAgain makes the next start search the shell again, after a start that failed.
 func (w *Worker) lookAgain() {
 	if known := w.shell.Load(); known.path != "" {
 		w.shell.CompareAndSwap(known, &shellAt{search: known.search})

@@ -128,7 +128,7 @@ type stream struct {
 	out  *bufio.Writer
 }
 
-// newStream makes a side that takes messages of at most so many bytes.
+// newStream makes one side of a connection. It accepts messages of at most most bytes.
 func newStream(conn *net.UnixConn, most int) *stream {
 	w := &wire{UnixConn: conn}
 	s := &stream{conn: conn, wire: w, in: limited{r: bufio.NewReaderSize(w, 64<<10), most: most}, out: bufio.NewWriterSize(w, 64<<10)}

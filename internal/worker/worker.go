@@ -200,8 +200,8 @@ func (w *Worker) leave() {
 	}
 }
 
-// Stop ends an attempt; its Result tells when it has ended. Unknown and ended attempts are nobody's
-// business. Asking again changes nothing, asking for ModeKill after ModeTerm ends the grace.
+// Stop ends an attempt; its Result tells when it has ended. Stop ignores unknown and ended attempts. Asking
+// again changes nothing, asking for ModeKill after ModeTerm ends the grace.
 func (w *Worker) Stop(key Key, mode Mode) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -210,7 +210,7 @@ func (w *Worker) Stop(key Key, mode Mode) {
 	}
 }
 
-// Lapse kills everything: nobody has renewed the lease. What comes later may run.
+// Lapse kills all attempts, because the lease was not renewed. Later attempts may run.
 func (w *Worker) Lapse() { w.demand(modeLease) }
 
 func (w *Worker) demand(mode Mode) {
