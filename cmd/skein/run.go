@@ -79,7 +79,7 @@ Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops
 	cmd.AddCommand(c.runListCmd(), c.runGetCmd(), c.runWatchCmd(), c.runEventsCmd(),
 		c.verbCmd("stop", "Stop a run: nothing new starts, what runs gets TERM, grace, KILL", skeinStop),
 		c.verbCmd("kill", "Kill a run: what runs gets KILL at once", skeinKill),
-		c.verbCmd("pause", "Pause a run: what runs finishes, nothing new starts", skeinPause),
+		c.verbCmd("pause", "Pause a run: running attempts finish, and no new ones start", skeinPause),
 		c.verbCmd("resume", "Resume a paused run", skeinResume), c.recoverCmd(), c.rerunCmd(), c.runOpenCmd())
 	return cmd
 }

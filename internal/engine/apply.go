@@ -178,7 +178,7 @@ func sameRun(s *Submission, was *dag.Header) answer {
 
 func sameBody(was, is []byte) error {
 	if string(was) != string(is) {
-		return fmt.Errorf("%w: this idempotency key came with another request before", ErrConflict)
+		return fmt.Errorf("%w: another request used this idempotency key before", ErrConflict)
 	}
 	return nil
 }

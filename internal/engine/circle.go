@@ -392,8 +392,8 @@ func (e *Engine) explainCircle(ctx context.Context, v *RunView, x *explaining) e
 		return nil
 	}
 	x.add(Reason{Kind: "circle", Code: "wait_circle", Actions: on(last(circle).Run, "", "stop"),
-		What:   "it waits in vain, as runs wait for each other in a circle: " + g.tell(circle),
+		What:   "runs wait for each other in a circle, so none of them can continue: " + g.tell(circle),
 		Since:  inLine(&last(circle).Standing),
-		Holder: "run " + last(circle).Run.String(), Unblocks: "the next sweep of recovery, which has the last of them fail; or stop one: skein run stop " + last(circle).Run.String()})
+		Holder: "run " + last(circle).Run.String(), Unblocks: "the next recovery sweep, which fails the last of them; or stop one: skein run stop " + last(circle).Run.String()})
 	return nil
 }

@@ -311,9 +311,9 @@ func heldTurns(q *store.Queue, s *dag.Share, has int64, now dag.Micros) (what, u
 		if q.Limit == 1 {
 			what = s.What() + " lets one task run at a time"
 		}
-		return what, "the end of one of them; more at a time: skein queue set " + q.Name + " --limit N", 0
+		return what, "the end of one of them, or a higher limit: skein queue set " + q.Name + " --limit N", 0
 	case q.Rate > 0 && q.Paced > now:
 		return paces(s.What(), q.Rate, "task", q.Each), "time", q.Paced
 	}
-	return "it stands in " + s.What(), "its turn", 0
+	return "it is queued in " + s.What(), "its turn", 0
 }

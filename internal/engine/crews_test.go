@@ -82,7 +82,7 @@ func TestTaskQueueLimit(t *testing.T) {
 				!strings.Contains(x.Reasons[0].Holder, "(2)") {
 				t.Errorf("explained by %+v, %v", x.Reasons, err)
 			}
-			if x, err = n.Explain(t.Context(), second, ""); err != nil || !strings.Contains(fmt.Sprint(x.Reasons), "task q1 waits for a place") {
+			if x, err = n.Explain(t.Context(), second, ""); err != nil || !strings.Contains(fmt.Sprint(x.Reasons), "task q1 waits for a queue slot") {
 				t.Errorf("the run is explained by %+v, %v", x.Reasons, err)
 			}
 			if err := n.DropQueue(t.Context(), "q", 0); err == nil || !strings.Contains(err.Error(), "tasks hold places") {

@@ -108,7 +108,7 @@ const startServer = "a server over this data folder: skein server"
 func (e *Engine) explainNobody(x *explaining) {
 	if e.reads() {
 		x.add(Reason{Kind: "nobody", Code: "no_server",
-			What:     "no server holds the data folder: nothing runs and nothing new starts",
+			What:     "no server holds the data folder: no attempt runs or starts",
 			Unblocks: startServer})
 	}
 }
@@ -143,9 +143,9 @@ func (e *Engine) explainRun(ctx context.Context, v *RunView, x *explaining) erro
 		return e.explainWaiting(ctx, v, x)
 	}
 	if v.SplitAt == 0 {
-		r := Reason{Kind: "splitting", What: "the Leader makes tasks of it", Since: v.Created, Holder: e.cfg.Node, Unblocks: "the end of that work"}
+		r := Reason{Kind: "splitting", What: "the Leader is making its tasks", Since: v.Created, Holder: e.cfg.Node, Unblocks: "the end of that work"}
 		if e.reads() {
-			r.What, r.Holder, r.Unblocks = "no tasks were made of it yet", "", startServer
+			r.What, r.Holder, r.Unblocks = "its tasks are not made yet", "", startServer
 		}
 		x.add(r)
 		return nil
@@ -229,7 +229,7 @@ func (e *Engine) explainWaiting(ctx context.Context, v *RunView, x *explaining) 
 		r.Holder = "run " + holder.String()
 	}
 	if v.Fire != nil && v.Fire.StartBy != 0 {
-		r.Unblocks += "; not begun by then, it ends skipped"
+		r.Unblocks += "; if it has not started by the expected time, it ends as skipped"
 		r.Expected = v.Fire.StartBy
 	}
 	r.Args = args{"limit": r.What, "holder": r.Holder}

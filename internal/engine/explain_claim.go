@@ -88,7 +88,7 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *explaining) er
 		r.Unblocks, r.Expected = "skein queue resume "+q.Name, q.Until
 	case q.Limit > 0 && held >= int(q.Limit):
 		r.Code = "queue_full"
-		r.What, r.Unblocks = lets(where, q.Limit), "the end of one of them; more at a time: skein queue set "+q.Name+" --limit N"
+		r.What, r.Unblocks = lets(where, q.Limit), "the end of one of them, or a higher limit: skein queue set "+q.Name+" --limit N"
 	case q.Rate > 0 && q.Paced > now:
 		r.Code = "queue_rate"
 		r.What, r.Holder = paces(where, q.Rate, "run", q.Each), ""
@@ -97,7 +97,7 @@ func (e *Engine) explainQueue(ctx context.Context, v *RunView, x *explaining) er
 			r.Expected += dag.Micros(v.Place.Number-1) * q.Each / dag.Micros(q.Rate)
 		}
 	default:
-		r.What, r.Unblocks = "it stands in "+where, "its turn"
+		r.What, r.Unblocks = "it is queued in "+where, "its turn"
 	}
 	if place := v.Place; place != nil {
 		switch more := map[bool]string{true: "more than "}[place.More]; {

@@ -44,13 +44,13 @@ func (e *Engine) explainIntent(ctx context.Context, v *RunView, x *explaining) (
 	case v.State == dag.RunPaused:
 		x.add(Reason{Kind: "paused", Code: "run_paused", Args: args{"by": said.actor, "reason": said.reason},
 			Actions: on(v.ID, "", "resume"),
-			What:    "it is paused" + said.words() + ": nothing runs and nothing new starts", Holder: said.actor,
+			What:    "it is paused" + said.words() + ": no attempt runs or starts", Holder: said.actor,
 			Since: since, Unblocks: "skein run resume " + id})
 		return true, nil
 	case v.Intent == dag.IntentPause:
 		x.add(Reason{Kind: "paused", Code: "run_pausing", Args: args{"by": said.actor, "reason": said.reason},
 			Actions: on(v.ID, "", "resume"),
-			What:    "it is being paused" + said.words() + ": what runs finishes, nothing new starts",
+			What:    "it is being paused" + said.words() + ": running attempts finish, and no new ones start",
 			Holder:  said.actor, Since: since, Unblocks: "skein run resume " + id})
 	case v.Intent >= dag.IntentStop:
 		unblocks := "the end of the attempts that still run"

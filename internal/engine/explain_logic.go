@@ -21,7 +21,7 @@ func (e *Engine) explainDeferred(ctx context.Context, v *RunView, t *TaskView, x
 		r.What, r.Unblocks = fmt.Sprintf("task %s waits until its time has come", t.Name), "time"
 		r.Code, r.Actions = "wait_time", on(v.ID, t.Name, "skip")
 		if a.RetryAt == 0 {
-			r.What, r.Unblocks = fmt.Sprintf("task %s waits for an instant that is being worked out", t.Name), "that"
+			r.What, r.Unblocks = fmt.Sprintf("task %s waits for an instant that is being computed", t.Name), "that"
 			r.Code = "wait_instant"
 		}
 	case dag.Approval:
@@ -33,13 +33,13 @@ func (e *Engine) explainDeferred(ctx context.Context, v *RunView, t *TaskView, x
 		}
 		r.Unblocks = "skein task approve " + address + ", or with --reject"
 		if a.RetryAt != 0 {
-			r.Unblocks += "; not decided by then, it fails"
+			r.Unblocks += "; if it is not decided by the expected time, it fails"
 		}
 	case dag.Foreach:
 		r.What, r.Unblocks = fmt.Sprintf("task %s waits for its %d instances", t.Name, len(g.Instances(t.ID))), "their end"
 		r.Code, r.Args["instances"] = "foreach_instances", len(g.Instances(t.ID))
 		if a.Started == 0 {
-			r.What, r.Unblocks = fmt.Sprintf("task %s waits for its items, which are being worked out", t.Name), "that"
+			r.What, r.Unblocks = fmt.Sprintf("task %s waits for its items, which are being computed", t.Name), "that"
 			r.Code = "foreach_items"
 		}
 	case dag.Call:
@@ -81,7 +81,7 @@ func (e *Engine) explainDependent(ctx context.Context, v *RunView, g *dag.Graph,
 			r.What, r.Unblocks = fmt.Sprintf("task %s fails: %v", t.Name, err), "nothing"
 			r.Code, r.Args["why"] = "wait_fails", err.Error()
 		case is.Later == 0:
-			r.What, r.Unblocks = fmt.Sprintf("the condition of task %s is met", t.Name), "the next look of its owner"
+			r.What, r.Unblocks = fmt.Sprintf("the condition of task %s is met", t.Name), "the next evaluation by its owner"
 			r.Code = "wait_met"
 		default:
 			r.Kind, r.What, r.Holder, r.Unblocks = is.Why.Kind, fmt.Sprintf("task %s waits %s", t.Name, is.Why.What), is.Why.Holder, is.Why.Unblocks
@@ -89,7 +89,7 @@ func (e *Engine) explainDependent(ctx context.Context, v *RunView, g *dag.Graph,
 		}
 	}
 	if a.RetryAt != 0 {
-		r.Unblocks += "; at the instant expected it fails"
+		r.Unblocks += "; at the expected time it fails"
 	}
 	return nil
 }
@@ -116,9 +116,9 @@ func (e *Engine) explainCall(ctx context.Context, t *TaskView, a *AttemptView, r
 	r.Code, r.Args["run"], r.Args["state"] = "call_unfinished", child.Run.String(), row.State.String()
 	r.Holder = "run " + child.Run.String()
 	r.What = fmt.Sprintf("task %s waits for run %s, which is %s", t.Name, child.Run, row.State)
-	r.Unblocks = "its end; skein explain " + child.Run.String() + " says what it waits for"
+	r.Unblocks = "its end; skein explain " + child.Run.String() + " shows what it waits for"
 	if a.RetryAt != 0 {
-		r.Unblocks += "; at the instant expected it is stopped"
+		r.Unblocks += "; at the expected time it is stopped"
 	}
 	x.add(r)
 	return nil

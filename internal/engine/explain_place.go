@@ -71,7 +71,7 @@ func (e *Engine) roomReason(ctx context.Context, q wanting) (Reason, error) {
 	return Reason{Kind: "resources", Code: "no_resources",
 		Args: args{"need": need.String(), "place": p.String()},
 		What: fmt.Sprintf("%s and %s%s", q.what, need, turn), Holder: some(holders), Since: q.since,
-		Unblocks: "the end of attempts there that take cpu or memory; more of it: --cpu, --memory"}, err
+		Unblocks: "the end of attempts there that use cpu or memory, or more of both (--cpu, --memory)"}, err
 }
 
 // slotReason says who has the slots that a ready task could have, and how many runs go before its own.
@@ -106,7 +106,7 @@ func (e *Engine) slotReason(ctx context.Context, q wanting) (Reason, error) {
 	r := Reason{Kind: "slot", Code: "no_slot", Args: args{"busy": busy, "slots": all, "place": p.String()},
 		What: fmt.Sprintf("%s: %d of %d %s busy%s", q.what, busy, all, is, turn), Holder: some(holders),
 		Since:    q.since,
-		Unblocks: "the end of any running attempt there; more slots: --slots"}
+		Unblocks: "the end of a running attempt there, or more slots (--slots)"}
 	if e.cluster != nil {
 		r.Unblocks += ", or another skein worker"
 	}

@@ -64,9 +64,9 @@ func (e *Engine) explainShares(ctx context.Context, v *RunView, task string, x *
 		if short <= 0 || task != "" && !slices.Contains(q.ready, task) {
 			continue
 		}
-		what := "it waits for a place"
+		what := "it waits for a queue slot"
 		if task == "" {
-			what = "task " + q.ready[0] + " waits for a place"
+			what = "task " + q.ready[0] + " waits for a queue slot"
 		}
 		if more := short - 1; more > 0 {
 			what += fmt.Sprintf(" with %d other ready tasks of its run", more)

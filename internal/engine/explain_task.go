@@ -32,14 +32,14 @@ func (e *Engine) explainStartBy(ctx context.Context, v *RunView, x *explaining, 
 	}
 	r := Reason{Kind: "start_deadline", Args: args{"task": name, "limit": first.Limit.String()},
 		What:  fmt.Sprintf("task %s fails if it is not assigned within %s of being ready", name, first.Limit),
-		Since: first.Due - dag.Micros(first.Limit.Microseconds()), Unblocks: "its assignment; at the instant expected it fails", Expected: first.Due}
+		Since: first.Due - dag.Micros(first.Limit.Microseconds()), Unblocks: "its assignment; at the expected time it fails", Expected: first.Due}
 	switch {
 	case first.Said:
 		r.What = fmt.Sprintf("task %s was not assigned within %s of being ready; that was only recorded (on_timeout: warn)", name, first.Limit)
-		r.Unblocks, r.Expected, r.Code = "nothing needs to be done about that", 0, "start_late"
+		r.Unblocks, r.Expected, r.Code = "nothing: this is only a record", 0, "start_late"
 	case first.Warns:
 		r.What = fmt.Sprintf("task %s is recorded as late if it is not assigned within %s of being ready (on_timeout: warn)", name, first.Limit)
-		r.Unblocks = "its assignment; at the instant expected that is recorded, and it waits on"
+		r.Unblocks = "its assignment; at the expected time the delay is recorded, and the task continues to wait"
 	}
 	x.add(r)
 	return nil
@@ -71,7 +71,7 @@ func (e *Engine) again(v *RunView, t *TaskView, x *explaining) (string, []Action
 		return "the end of the run, and then skein run recover " + id, nil
 	}
 	if t.State == dag.UpstreamFailed { // it cannot be retried: what it needs comes first
-		return "skein run recover " + id + " does again what failed before it; skein task skip or mark " + id + "/" + t.Name,
+		return "skein run recover " + id + " runs the failed tasks before it again; skein task skip or mark " + id + "/" + t.Name,
 			append(on(v.ID, "", "recover"), on(v.ID, t.Name, "skip", "mark")...)
 	}
 	g, views := x.g, x.views

@@ -28,7 +28,7 @@ func Misfit(p dag.Place, there []store.Member) string {
 	}
 	switch {
 	case len(cordoned) > 0:
-		return "only " + strings.Join(cordoned, ", ") + " would do, and is cordoned"
+		return "only " + strings.Join(cordoned, ", ") + " fits, and it is cordoned"
 	case len(full) > 0:
 		return "only " + strings.Join(full, ", ") + " would do, and " + noRoom
 	case p == dag.Anywhere:

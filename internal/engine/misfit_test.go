@@ -24,7 +24,7 @@ func TestMisfit(t *testing.T) {
 		{dag.NewPlace("", "ELT", nil), "no worker has group ELT"},
 		{dag.NewPlace("w9", "", map[string]string{"disk": "tape"}), "no worker has node w9, nor label disk=tape"},
 		{dag.NewPlace("", "web", map[string]string{"disk": "ssd"}), "no worker has all of group web, label disk=ssd"},
-		{dag.NewPlace("", "gpu", nil), "only w3 would do, and is cordoned"},
+		{dag.NewPlace("", "gpu", nil), "only w3 fits, and it is cordoned"},
 		{dag.NewPlace("", "nodes", nil), "no worker has group nodes"}, // it has no slots
 	} {
 		if got := engine.Misfit(tt.p, there); got != tt.want {

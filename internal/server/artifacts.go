@@ -109,7 +109,7 @@ func (s *Server) leftBy(ctx context.Context, in *AttemptPath) (l left, err error
 	case l.Attempt == 0 && in.Attempt != 0:
 		return l, notFound("task %s of run %s has no attempt %d", in.Task, in.ID, in.Attempt)
 	case l.Attempt == 0:
-		return l, notFound("task %s of run %s has left nothing behind: none of its attempts has succeeded", in.Task, in.ID)
+		return l, notFound("task %s of run %s has no artifacts: none of its attempts has succeeded", in.Task, in.ID)
 	case in.Here || handler == 0:
 		return l, nil
 	}
@@ -124,7 +124,7 @@ func (s *Server) elsewhere(ctx context.Context, in *AttemptPath, l *left) error 
 			return askThere(h)
 		}
 	}
-	return notFound("what attempt %d of task %s left behind is with node %s, which is not there (or, if that is a worker, with the node that was its home); "+
+	return notFound("the artifacts of attempt %d of task %s are on node %s, which does not answer (or, if that is a worker, on its former home node); "+
 		"a folder that the nodes share (--artifacts) keeps it for all of them", l.Attempt, l.Task, l.node)
 }
 

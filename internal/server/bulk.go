@@ -97,11 +97,11 @@ func confirmed(c *api.BulkRequest, res *api.BulkResult) error {
 	}
 	switch {
 	case c.Expect != nil && (*c.Expect != res.Count || res.Next != nil):
-		return fail(http.StatusConflict, api.ProblemConflict, "%d runs%s are chosen, and %d were expected; nothing was done", res.Count, more, *c.Expect)
+		return fail(http.StatusConflict, api.ProblemConflict, "%d runs%s match, but %d were expected; nothing was changed", res.Count, more, *c.Expect)
 	case c.DryRun || c.Confirm || c.Expect != nil || len(c.Runs) > 0:
 		return nil
 	}
-	return invalid("%d runs%s are chosen: say expect: %d, or confirm: true, or look with dry_run: true", res.Count, more, res.Count)
+	return invalid("%d runs%s match: give expect: %d or confirm: true, or list them with dry_run: true", res.Count, more, res.Count)
 }
 
 // choose finds the runs, newest first, or as they are named.
@@ -110,7 +110,7 @@ func (s *Server) choose(ctx context.Context, c *api.BulkRequest) (items []api.Bu
 	narrow := c.Workflow != "" || c.User != "" || c.Since != "" || c.All
 	if len(c.Runs) > 0 {
 		if narrow || c.Cursor != "" || c.Limit > 0 {
-			return nil, nil, invalid("runs: either runs by id, or a filter")
+			return nil, nil, invalid("runs: give ids of runs or a filter, not both")
 		}
 		seen := map[dag.RunID]bool{}
 		for _, text := range c.Runs {
@@ -133,7 +133,7 @@ func (s *Server) choose(ctx context.Context, c *api.BulkRequest) (items []api.Bu
 		return items, nil, nil
 	}
 	if !narrow {
-		return nil, nil, invalid("which runs? Give runs, or workflow, user or since, or all: true")
+		return nil, nil, invalid("no runs are selected: give runs, workflow, user or since, or all: true")
 	}
 	if !wide(ctx, access.RunRead) {
 		if c.Workflow == "" {
@@ -191,7 +191,7 @@ func (s *Server) one(ctx context.Context, from *http.Request, verb, key string, 
 	defer func() {
 		if p := recover(); p != nil { // a proxy that loses its node says so by a panic
 			s.log.Warn("a verb on one of several runs was cut off", "code", "bulk_verb_cut_off", "run", item.ID, "verb", verb, "err", p)
-			refused(fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "the node that has the run broke off; ask again with the same key"))
+			refused(fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "the connection to the run's node broke; send the request again with the same key"))
 		}
 	}()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, api.Prefix+"/runs/"+item.ID+":"+verb, bytes.NewReader(body))

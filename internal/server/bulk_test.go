@@ -29,10 +29,10 @@ func TestBulk(t *testing.T) {
 	}
 	for body, says := range map[string]string{
 		`{"workflow":"hold"}`:               "say expect: 3",
-		`{}`:                                "which runs?",
-		`{"state":"active","confirm":true}`: "which runs?",
+		`{}`:                                "no runs are selected",
+		`{"state":"active","confirm":true}`: "no runs are selected",
 		`{"runs":["x"]}`:                    `no run \"x\"`,
-		`{"runs":["` + ids[0] + `"],"user":"ada"}`:     "either runs by id, or a filter",
+		`{"runs":["` + ids[0] + `"],"user":"ada"}`:     "ids of runs or a filter",
 		`{"all":true,"limit":1001,"confirm":true}`:     "1000",
 		`{"all":true,"confirm":true,"since":"monday"}`: "RFC 3339",
 	} {

@@ -54,7 +54,7 @@ func (s *Server) setClass(ctx context.Context, in *setClassIn) (*jsonOut[api.Cla
 	case !workflow.IsClassName(c.Name):
 		return nil, invalid("%.60q cannot be the name of a resource class: it is 1 to 63 of a-z 0-9 -, begins with a letter, and is not basic, regular or premium, which mean the same everywhere", c.Name)
 	case c.Need == dag.Need{}:
-		return nil, invalid("resource class %s takes nothing: give it cpu, of at least 0.001, or memory", c.Name)
+		return nil, invalid("resource class %s has no resources: give it cpu (at least 0.001) or memory", c.Name)
 	}
 	c, err := s.cfg.Classes.PutClass(ctx, c)
 	switch {
@@ -69,7 +69,7 @@ func (s *Server) setClass(ctx context.Context, in *setClassIn) (*jsonOut[api.Cla
 func (s *Server) deleteClass(ctx context.Context, in *ClassPath) (*struct{}, error) {
 	err := s.cfg.Classes.DropClass(ctx, in.Name)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, notFound("there is no resource class %.60q of one's own", in.Name)
+		return nil, notFound("there is no resource class %.60q that you can change; basic, regular and premium are built in", in.Name)
 	}
 	return nil, unread(err)
 }

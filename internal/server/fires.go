@@ -23,7 +23,7 @@ func (f *FireFilter) query() (q store.FireQuery, err error) {
 	q.Outcome, q.Limit = f.Outcome, f.Limit+1
 	if f.Unfired {
 		if f.Outcome != "" {
-			return q, invalid("unfired stands for several outcomes: leave it or outcome out")
+			return q, invalid("unfired and outcome exclude each other: give one of them")
 		}
 		q.Outcome = store.FireUnfired
 	}
@@ -34,7 +34,7 @@ func (f *FireFilter) query() (q store.FireQuery, err error) {
 		return q, err
 	}
 	if f.Until != "" && q.Until < q.From {
-		return q, invalid("until (%s) lies before since (%s)", f.Until, f.Since)
+		return q, invalid("until (%s) is before since (%s)", f.Until, f.Since)
 	}
 	q.Before, err = f.afterFire()
 	return q, err

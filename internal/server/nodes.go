@@ -329,10 +329,10 @@ func (s *Server) move(ctx context.Context, id dag.ShardID, node string) (*jsonOu
 			return nil, noNode(node)
 		}
 		if m.Worker {
-			return nil, fail(http.StatusConflict, api.ProblemConflict, "%s is a worker: it only runs tasks and owns no shard", node)
+			return nil, fail(http.StatusConflict, api.ProblemConflict, "%s is a worker: workers own no shards", node)
 		}
 		if !m.Able() {
-			return nil, fail(http.StatusConflict, api.ProblemConflict, "node %s takes no shard: it is %s", node, stateOf(m))
+			return nil, fail(http.StatusConflict, api.ProblemConflict, "node %s cannot own a shard: it is %s", node, stateOf(m))
 		}
 		to = m.Handler
 	}
@@ -399,7 +399,7 @@ func (s *Server) startScheduler(ctx context.Context, in *schedulerIn) (*jsonOut[
 	}
 	if in.Node != "" {
 		if is.Body.Stopped {
-			return nil, fail(http.StatusConflict, api.ProblemConflict, "the whole cluster is stopped: start it without naming a node")
+			return nil, fail(http.StatusConflict, api.ProblemConflict, "the whole cluster is stopped: leave out the node's name to start it")
 		}
 		if err := s.order(ctx, in.Node, store.OrderStop, false); err != nil {
 			return nil, err

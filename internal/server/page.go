@@ -82,7 +82,7 @@ func (p *Page) afterInt() (int64, error) {
 	return n, nil
 }
 
-func badCursor() error { return invalid("cursor: it is not one that a list gave") }
+func badCursor() error { return invalid("cursor: give the next of an earlier answer of this list") }
 
 // jsonOut is an answer with nothing but a body.
 type jsonOut[T any] struct{ Body T }

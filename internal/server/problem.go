@@ -82,7 +82,7 @@ func methodNotAllowed(method, allow string) *failure {
 }
 
 func internal() *failure {
-	return fail(http.StatusInternalServerError, api.ProblemInternal, "the server met a bug; its log says more")
+	return fail(http.StatusInternalServerError, api.ProblemInternal, "internal error; the server's log has the details")
 }
 
 // GetStatus and GetHeaders are huma's way to ask.
@@ -144,7 +144,7 @@ func (s *Server) here(ctx context.Context, h dag.HandlerID) error {
 
 // askThere says that a node has what is asked for.
 func askThere(h dag.HandlerID) error {
-	f := fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "another node has it")
+	f := fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "the data are on another node")
 	f.header.Set(headerElsewhere, fmt.Sprintf("handler %d", h))
 	return f
 }
@@ -256,7 +256,7 @@ func (p places) enter(doing string) error {
 		return nil
 	default:
 	}
-	f := fail(http.StatusTooManyRequests, api.ProblemBusy, "%d %s, ask again", cap(p), doing)
+	f := fail(http.StatusTooManyRequests, api.ProblemBusy, "%d %s; try again", cap(p), doing)
 	f.header.Set("Retry-After", "1")
 	return f
 }

@@ -227,7 +227,7 @@ func sameRequest(was, is []byte) error {
 	if string(was) == string(is) {
 		return nil
 	}
-	return fail(http.StatusConflict, api.ProblemIdempotency, "this idempotency key came with another request before")
+	return fail(http.StatusConflict, api.ProblemIdempotency, "another request used this idempotency key before")
 }
 
 func invalidParams(err error) error {

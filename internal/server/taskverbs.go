@@ -94,7 +94,7 @@ func scopeOf(req *api.RecoverRequest) (dag.Scope, error) {
 	alone := req.TaskOnly || req.Upstreams || req.Dependents
 	switch {
 	case req.From == "" && alone:
-		return 0, invalid("task_only, upstreams and dependents are about a task: say which one with from")
+		return 0, invalid("task_only, upstreams and dependents need a task: name it with from")
 	case req.From == "":
 		return dag.ScopeFailed, nil
 	case !alone:

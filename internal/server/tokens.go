@@ -48,7 +48,7 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 		return nil, invalid("the name of a token is printable text without spaces around it")
 	}
 	if reserved(req.Name) {
-		return nil, invalid("the name %s is that of programs without a token; choose another one", localUser)
+		return nil, invalid("the name %s is reserved for callers without a token; choose another one", localUser)
 	}
 	now, err := s.engine.Clock(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 	}
 	if req.Expires != nil {
 		if t.Expires = dag.Micros(req.Expires.UnixMicro()); t.Expires <= now {
-			return nil, invalid("expires_at is past: the token would never count")
+			return nil, invalid("expires_at is in the past: the token would never be valid")
 		}
 	}
 	t, err = s.cfg.Tokens.AddToken(ctx, t)

@@ -197,7 +197,7 @@ func (s *Server) changing(ctx context.Context, p *WorkflowPath, c *Conditional) 
 	}
 	w, err := s.workflow(ctx, p)
 	if err == nil && revision != 0 && (revision != w.Revision || strings.Contains(c.IfMatch, ".") && strings.TrimSpace(c.IfMatch) != etag(&w)) {
-		err = fail(http.StatusPreconditionFailed, api.ProblemPrecondition, "workflow %s was changed in between: its revision is %d, not %d",
+		err = fail(http.StatusPreconditionFailed, api.ProblemPrecondition, "workflow %s has changed: its revision is %d, not %d",
 			fullName(w.Namespace, w.Name), w.Revision, revision)
 	}
 	return w, revision, err
