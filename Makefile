@@ -32,7 +32,7 @@ run: build ## build, start a node on 127.0.0.1:8080 (the next free port if taken
 
 .PHONY: build
 build: page ## build bin/skein
-	@$(GO) build -o $(BIN) ./cmd/skein
+	@$(GO) build $(STAMPED) -o $(BIN) ./cmd/skein
 
 .PHONY: test
 test: tools vet webtest ## install what the tests need and run them all (≤ 30 minutes on 2 cores)
@@ -54,6 +54,9 @@ check: ## look for mistakes in a minute or two: vet, style, and the short tests 
 # Whether Node is there, and new enough for the page.
 NODE    := node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || a === 20 && b >= 19 ? 0 : 1)' 2>/dev/null
 
+# Tells the program from which sources its page should have been built, so that skein version can name a stale one.
+STAMPED = -ldflags "-X skein.dev/skein/web/ui.sources=$$(node web/tools/stamp.mjs 2>/dev/null)"
+
 .PHONY: page
 page:
 	@if ! $(NODE); then echo "the web page is not built: it needs Node 20.19 or newer; the rest works" >&2; \
@@ -68,7 +71,7 @@ web: ## build the web page into the program, if its sources have changed (needs 
 
 .PHONY: webtest
 webtest: web ## check the web page: types, lint, unit tests, flows in Chromium on the real program
-	@$(GO) build -o $(BIN) ./cmd/skein
+	@$(GO) build $(STAMPED) -o $(BIN) ./cmd/skein
 	@cd web && npm run -s types && npm run -s lint && npm run -s unit && npm run -s e2e
 
 .PHONY: screenshots

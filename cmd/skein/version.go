@@ -10,20 +10,31 @@ import (
 	"skein.dev/skein/internal/app"
 )
 
+// pageNotes holds the remarks of skein version on the web page. A page that is as it should be needs none.
+var pageNotes = map[string]string{
+	"absent": "The web page is not built; make web builds it.\n",
+	"stale":  "The web page was built from other sources than this program; make web builds it again.\n",
+}
+
 func (c *cli) versionCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version of this program",
 		Example: "  skein version -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.do(func(context.Context, []string) error {
+			page, err := app.PageState()
+			if err != nil {
+				return err
+			}
 			v := struct {
 				Version string `json:"version"`
 				Go      string `json:"go"`
 				OS      string `json:"os"`
 				Arch    string `json:"arch"`
-			}{app.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH}
+				Page    string `json:"page"` // absent, current, stale or unknown
+			}{app.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, page}
 			return one(c, v, v.Version, func() error {
-				_, err := fmt.Fprintf(c.out, "skein %s (%s, %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
+				_, err := fmt.Fprintf(c.out, "skein %s (%s, %s/%s)\n%s", v.Version, v.Go, v.OS, v.Arch, pageNotes[page])
 				return err
 			})
 		}),

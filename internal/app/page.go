@@ -20,6 +20,13 @@ func webPage(cfg *Config) (*server.UI, error) {
 	return &server.UI{Files: ui.Files(), Placeholder: text, BasePath: cfg.BasePath}, nil
 }
 
+// PageState says whether this program has the web page, and whether the page is older than the program's sources:
+// absent, current, stale or unknown. It is unknown if the program was not built by make.
+func PageState() (string, error) {
+	state, err := ui.Current()
+	return string(state), err
+}
+
 var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
 
 func setBasePath(c *Config, v string) error {

@@ -14,6 +14,40 @@ import (
 //go:embed static
 var static embed.FS
 
+// sources is the stamp of the page's sources when the program was built. make build sets it; other builds leave it empty.
+var sources string
+
+// State says how the page relates to the sources that the program was built with.
+type State string
+
+// The states of the page.
+const (
+	StateAbsent  State = "absent"  // the program has no page
+	StateCurrent State = "current" // the page was built from these sources
+	StateStale   State = "stale"   // the page was built from other sources
+	StateUnknown State = "unknown" // the build did not record the sources
+)
+
+// Current returns the state of the page in this program. A stamp that cannot be read is an error.
+func Current() (State, error) {
+	built, err := Built()
+	return stateOf(built, err, sources)
+}
+
+func stateOf(built Stamp, err error, now string) (State, error) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return StateAbsent, nil
+	case err != nil:
+		return "", err
+	case now == "":
+		return StateUnknown, nil
+	case now != built.Sources:
+		return StateStale, nil
+	}
+	return StateCurrent, nil
+}
+
 // Stamp is what the build writes into static/app/build.json.
 type Stamp struct {
 	// Sources is the SHA-256 of the files that the page was built from, as tools/stamp.mjs computes it.

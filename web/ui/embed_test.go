@@ -53,6 +53,27 @@ func TestWebStamp(t *testing.T) {
 	}
 }
 
+func TestState(t *testing.T) {
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		built Stamp
+		err   error
+		now   string
+		want  State
+	}{
+		{err: fs.ErrNotExist, now: "a", want: StateAbsent},
+		{built: Stamp{Sources: "a"}, now: "a", want: StateCurrent},
+		{built: Stamp{Sources: "a"}, now: "b", want: StateStale},
+		{built: Stamp{Sources: "a"}, want: StateUnknown},
+		{err: broken, now: "a"},
+	} {
+		got, err := stateOf(c.built, c.err, c.now)
+		if got != c.want || errors.Is(err, broken) != (c.err == broken) {
+			t.Errorf("%+v: %q, %v", c, got, err)
+		}
+	}
+}
+
 func TestPlaceholder(t *testing.T) {
 	text, err := Placeholder()
 	if err != nil || len(text) == 0 {
