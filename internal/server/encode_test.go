@@ -13,6 +13,7 @@ import (
 
 	api "skein.dev/skein/api/v1"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
 )
 
 // texts are strings that JSON writes in different ways.
@@ -141,5 +142,17 @@ func BenchmarkEncodeRuns(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkRunOf makes the answer of a run that has ended, as a list has fifty of them.
+func BenchmarkRunOf(b *testing.B) {
+	v := engine.RunView{RunRow: dag.RunRow{Header: dag.Header{Created: 1764000000123456}, State: dag.RunSucceeded, StartedAt: 1764000000123457,
+		FinishedAt: 1764000000123458, SplitAt: 1764000000123456}, Counts: map[dag.TaskState]int{dag.Succeeded: 1}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := runOf(&v); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -47,6 +47,8 @@ func fullName(namespace, name string) string {
 	return namespace + "/" + name
 }
 
+var taskStates = dag.TaskStates()
+
 func runOf(v *engine.RunView) (api.Run, error) {
 	r := api.Run{
 		ID: v.ID.String(), Workflow: fullName(v.Workflow.Namespace, v.Workflow.Name), Namespace: v.Workflow.Namespace,
@@ -74,8 +76,9 @@ func runOf(v *engine.RunView) (api.Run, error) {
 			r.RerunOf = textOrNull(v.Fire.Of.String())
 		}
 	}
-	if v.SplitAt != 0 { // all states, so that nobody has to ask whether one is there
-		for _, s := range dag.TaskStates() {
+	if v.SplitAt != 0 { // all states, so that a reader need not ask whether one is there
+		r.Counts = make(map[string]int, len(taskStates)) // a map that grows to this size is made twice
+		for _, s := range taskStates {
 			r.Counts[s.String()] = v.Counts[s]
 		}
 	}
