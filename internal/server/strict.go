@@ -2,12 +2,15 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -27,6 +30,10 @@ func plainHeaders(r *http.Request, takesBody bool) *failure {
 		return fail(http.StatusUnprocessableEntity, api.ProblemInvalid, "%s: want text without tabs and other control characters",
 			api.HeaderIdempotencyKey)
 	}
+	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil && !strings.HasPrefix(r.URL.Path, hooksPath) {
+		// What cannot be read would be left out, and a filter with it.
+		return fail(http.StatusBadRequest, api.ProblemInvalid, "the query cannot be read: %v; write a semicolon as %%3B, and a percent sign as %%25", err)
+	}
 	if r.ContentLength == 0 || r.Header.Get("Content-Type") != "" || !takesBody || strings.HasPrefix(r.URL.Path, hooksPath) {
 		return nil
 	}
@@ -40,6 +47,9 @@ type errAmbiguous struct{ key string }
 func (e *errAmbiguous) Error() string {
 	return fmt.Sprintf("the key %.100q is there twice in one object; leave one of them out", e.key)
 }
+
+// errEncoding is JSON in another encoding: the decoder would replace the bytes that it cannot read.
+var errEncoding = errors.New("JSON is written in UTF-8, and this text is not")
 
 // frame is an object or a list that is being read.
 type frame struct {
@@ -97,9 +107,13 @@ func namesOf(t reflect.Type) (names []string) {
 	return names
 }
 
-// unambiguous refuses JSON that is nested too deep, has an object with one key twice, or has a key that differs from one
-// of names in its case only. It leaves text that is not JSON to the decoder, which names the position.
+// unambiguous refuses JSON that is not UTF-8, is nested too deep, has an object with one key twice, or has a
+// key that differs from one of names in its case only. It leaves text that is not JSON to the decoder, which
+// names the position.
 func unambiguous(b []byte, names []string) error {
+	if !utf8.Valid(b) {
+		return errEncoding
+	}
 	var open []frame
 	for i := 0; i < len(b); i++ {
 		switch b[i] {

@@ -31,11 +31,15 @@ func TestOneMeaning(t *testing.T) {
 		"both cases":           {`{"workflow":"w","Workflow":"x"}`, nil, 422, api.ProblemInvalid},
 		"no media type":        {`{"workflow":"w"}`, []string{"Content-Type", ""}, 415, api.ProblemMediaType},
 		"a form":               {`{"workflow":"w"}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, api.ProblemMediaType},
+		"another encoding":     {"{\"workflow\":\"w\",\"user\":\"j\xf6rg\"}", nil, 400, api.ProblemInvalid},
 		"a tab in the key":     {`{"workflow":"w"}`, []string{api.HeaderIdempotencyKey, "a\tb"}, 422, api.ProblemInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantProblem(t, b.post("/api/v1/runs", c.body, c.header...), c.status, c.kind)
 		})
+	}
+	for _, query := range []string{"state=failed;limit=1", "limit=1&user=%zz"} {
+		wantProblem(t, b.get("/api/v1/runs?"+query), 400, api.ProblemInvalid)
 	}
 	wantProblem(t, b.do(http.MethodPut, "/api/v1/workflows/default/w", "name: w\ntasks:\n  a: {run: \"true\"}\n", "Content-Type", ""), 415, api.ProblemMediaType)
 	wantProblem(t, b.do(http.MethodPut, "/api/v1/workflows/default/w", `{"source":"x","source":"name: w\ntasks:\n  a: {run: \"true\"}\n"}`), 400, api.ProblemInvalid)
