@@ -59,7 +59,7 @@ func (f *Fields) Rest(reasons map[string]string, drop func(key *workflow.Value, 
 		}
 		why, known := reasons[Fold(k.Text)]
 		if !known {
-			why = "Skein's import does not know it; write by hand what it stands for"
+			why = "Skein's import does not know it; write its meaning by hand"
 		}
 		drop(k, Clip(k.Text, 60)+": "+why)
 	}

@@ -11,8 +11,8 @@ import (
 type Finder func(rest string) (variable string, n int, plain bool)
 
 var (
-	errQuotedHere = errors.New("a value stands in a here-document whose word is quoted, where sh replaces nothing; take the quotes off, or read the variable in the script")
-	errDollar     = errors.New("a value stands in $'…', where sh replaces nothing; use double quotes")
+	errQuotedHere = errors.New("a value is in a here-document whose word is quoted, where sh replaces nothing; take the quotes off, or read the variable in the script")
+	errDollar     = errors.New("a value is in $'…', where sh replaces nothing; use double quotes")
 )
 
 // Shell writes variables for the references of a text for sh: ${NAME} where sh replaces it, and in

@@ -37,7 +37,7 @@ func (d *sheet) artifacts(t *importer.Task, v *workflow.Value, dir string) map[s
 	for _, a := range v.Vals {
 		name, ok := inside(a.Get("path").Str(), dir)
 		if !ok {
-			d.Drop(a, "outputs.artifacts: "+importer.Clip(name, 60)+" does not lie in the working folder, and only what lies there is kept", "have it write there, and name it under artifacts")
+			d.Drop(a, "outputs.artifacts: "+importer.Clip(name, 60)+" is not in the working folder, and only files there are kept", "have it write there, and name it under artifacts")
 			continue
 		}
 		t.Artifacts = append(t.Artifacts, name)
@@ -125,7 +125,7 @@ func (s *scope) gets(t *importer.Task, list *workflow.Value, dir string) {
 		what := "inputs.artifacts: " + importer.Clip(a.Get("name").Str(), 60)
 		switch {
 		case !ok:
-			s.Drop(a, what+": "+importer.Clip(to, 60)+" does not lie in the working folder, and only there files arrive", "have it read there, and name it under inputs")
+			s.Drop(a, what+": "+importer.Clip(to, 60)+" is not in the working folder, and files arrive only there", "have it read there, and name it under inputs")
 		case of == nil || of.Each != nil:
 			s.Drop(a, what+": it is of a task that is repeated, so there are several", "name a folder for them under inputs")
 		case !s.before(of.Name, t):

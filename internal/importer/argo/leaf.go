@@ -80,7 +80,7 @@ func (d *sheet) handsOn(t *importer.Task, output string) importer.Text {
 	}
 	value := importer.TaskOutput(t.Name, output)
 	d.lists[value] = func() (string, error) {
-		t.Approximate("what it hands on as " + output + " is read as a list: if it is no JSON, the task fails, and not the one that is repeated")
+		t.Approximate("its output " + output + " is read as a list: if it is not JSON, this task fails, and not the repeated one")
 		return importer.TaskOutput(t.Name, t.AsList(output)), nil
 	}
 	return importer.Expr(value)
@@ -128,7 +128,7 @@ func (s *scope) program(t *importer.Task, program []string, source string) error
 		source, err = s.script(t, source)
 	} else if source, err = s.known(source); err == nil && reference.MatchString(source) {
 		ref := reference.FindString(source)
-		err = fmt.Errorf("%s stands in a program for %s, where a value would be taken for code; give the task a variable and read it there", importer.Clip(ref, 60), importer.Clip(program[0], 30))
+		err = fmt.Errorf("%s is in a program for %s, where a value would be read as code; give the task a variable and read it there", importer.Clip(ref, 60), importer.Clip(program[0], 30))
 	}
 	switch {
 	case err != nil:
@@ -149,7 +149,7 @@ func (s *scope) containerBody(t *importer.Task, b *importer.Fields) error {
 	words := importer.Texts(b.Take("command"))
 	if len(words) == 0 {
 		b.Take("args")
-		return fmt.Errorf("what it runs stands in the image; give it a command")
+		return fmt.Errorf("its command is in the image only; give it a command")
 	}
 	words = append(words, importer.Texts(b.Take("args"))...)
 	if len(words) == 3 && importer.Shells(words[0]) {
@@ -166,7 +166,7 @@ func (s *scope) containerBody(t *importer.Task, b *importer.Fields) error {
 	line := make([]string, len(words))
 	for i, w := range words {
 		if i > 0 && importer.Shells(words[0]) && reference.MatchString(w) {
-			return fmt.Errorf("a value stands in the command line of a shell, where it would be taken for code; write it as sh -c TEXT")
+			return fmt.Errorf("a value is in the command line of a shell, where it would be read as code; write it as sh -c TEXT")
 		}
 		v, err := s.value(w)
 		if err != nil {
@@ -287,13 +287,13 @@ func (d *sheet) policy(t *importer.Task, f *importer.Fields) {
 		if n, ok := importer.Int(v); ok && n > 0 {
 			t.Settings.Add("timeout", importer.Seconds(n))
 		} else {
-			d.Drop(v, "activeDeadlineSeconds: it is no number that stands in the file", "write timeout: 10m")
+			d.Drop(v, "activeDeadlineSeconds: it is not a literal number", "write timeout: 10m")
 		}
 	} else if v := f.Take("timeout"); v != nil {
 		if n, err := workflow.ParseDuration(v.Str()); err == nil {
 			t.Settings.Add("timeout", importer.Raw(n.String()))
 		} else {
-			d.Drop(v, "timeout: it is no duration that stands in the file", "write timeout: 10m")
+			d.Drop(v, "timeout: it is not a literal duration", "write timeout: 10m")
 		}
 	}
 	v := f.Take("retryStrategy")
@@ -304,11 +304,11 @@ func (d *sheet) policy(t *importer.Task, f *importer.Fields) {
 	limit, ok := importer.Int(r.Take("limit"))
 	if !ok {
 		limit = 10_000
-		t.Approximate("it is retried at most 10,000 times; Argo knows no bound here, or it does not stand in the file")
+		t.Approximate("it is retried at most 10,000 times; Argo has no bound here, or it is not in the file")
 	}
 	m := importer.Map{{Key: "max", Value: number(min(max(limit, 0), 10_000))}}
 	if p := r.Take("retryPolicy"); p != nil && p.Str() != "Always" && p.Str() != "OnFailure" {
-		d.Drop(p, "retryPolicy "+importer.Clip(p.Str(), 30)+": any failure is retried; what is lost is resubmitted in any case", "name exit codes: on_exit")
+		d.Drop(p, "retryPolicy "+importer.Clip(p.Str(), 30)+": any failure is retried; lost attempts always run again", "name exit codes: on_exit")
 	}
 	d.backoff(&m, r.Take("backoff"))
 	r.Rest(map[string]string{"expression": "retries that depend on an expression are not imported; name exit codes: on_exit", "affinity": "a retry may run on the same worker"}, d.drop("retryStrategy."))
@@ -331,7 +331,7 @@ func (d *sheet) backoff(m *importer.Map, v *workflow.Value) {
 		}
 		n, err := workflow.ParseDuration(text)
 		if err != nil || n == 0 {
-			d.Drop(at, "backoff."+key+": it is no duration that stands in the file", "write it as 10s")
+			d.Drop(at, "backoff."+key+": it is not a literal duration", "write it as 10s")
 			return 0, false
 		}
 		return n, true

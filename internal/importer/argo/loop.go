@@ -203,7 +203,7 @@ func (s *scope) sequence(v *workflow.Value) (*loop, string) {
 func (d *sheet) parallelism(v *workflow.Value, what string) int64 {
 	n, ok := importer.Int(v)
 	if !ok || n < 1 || n > 100_000 {
-		d.Drop(v, what+": it is no number that stands in the file", "write parallel beside foreach")
+		d.Drop(v, what+": it is not a literal number", "write parallel next to foreach")
 		return 0
 	}
 	if !slices.ContainsFunc(d.limits, func(l limit) bool { return l.at == v }) {

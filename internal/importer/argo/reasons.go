@@ -5,7 +5,7 @@ func reasons() map[string]string {
 	const (
 		pods      = "there are no pods: tasks run as processes of a node"
 		volumes   = "there are no volumes; leave files in a folder that all nodes see"
-		artifacts = "artifacts lie in a folder of the node, or one that all share (--artifacts), and go with their run"
+		artifacts = "artifacts are kept in a folder of the node, or in one that all nodes share (--artifacts), and are deleted with their run"
 		place     = "where a task runs is not imported; write group: NAME or labels: {…}, and start workers with them"
 		sync      = "a lock or a queue is passed by whole runs; make this template a workflow of its own with locks: [NAME] or queue: NAME, and call it with workflow: NAME"
 	)

@@ -46,7 +46,7 @@ func runValue(name string) string {
 // lookup is the value of a reference.
 func (s *scope) lookup(name string) (importer.Text, error) {
 	name = strings.TrimSpace(name)
-	none := fmt.Errorf("{{%s}} stands for nothing here; pass the value in another way", importer.Clip(name, 60))
+	none := fmt.Errorf("{{%s}} has no value here; pass the value in another way", importer.Clip(name, 60))
 	switch {
 	case strings.HasPrefix(name, "="):
 		return nil, errors.New("an expression {{=…}} is not imported; compute it in a task, as an output, or write it in CEL")

@@ -28,7 +28,7 @@ func (d *sheet) suspended(c call, f *importer.Fields) *node {
 	b := importer.NewFields(f.Take("suspend"))
 	if v := b.Take("duration"); v == nil {
 		t.Approval = &importer.Approval{Message: "go on?"}
-		t.Approximate("it waits until somebody says skein task approve RUN/" + t.Name + "; there is no resume for it alone")
+		t.Approximate("it waits for skein task approve RUN/" + t.Name + "; there is no resume for it alone")
 	} else if length, ok := duration(v); ok {
 		t.Wait = length
 	} else {
@@ -36,7 +36,7 @@ func (d *sheet) suspended(c call, f *importer.Fields) *node {
 	}
 	b.Rest(reasons(), d.drop("suspend."))
 	if v := f.Take("outputs"); v != nil {
-		d.Drop(v, "outputs: who approves gives a comment, and no values", "read tasks.NAME.outputs.comment")
+		d.Drop(v, "outputs: an approver gives a comment, and no values", "read tasks.NAME.outputs.comment")
 	}
 	d.rest(c, f)
 	return n
@@ -184,7 +184,7 @@ func (d *sheet) resource(c call, s *scope, f *importer.Fields) *node {
 	ref := spec.Get("workflowTemplateRef").Get("name").Str()
 	switch {
 	case ref == "":
-		return d.failed(c, "it makes a workflow whose templates stand in the manifest", "make that a file of its own, import it, and write workflow: NAME")
+		return d.failed(c, "it makes a workflow whose templates are in the manifest", "make that a file of its own, import it, and write workflow: NAME")
 	case !strings.Contains(b.Get("successCondition").Str(), "Succeeded"):
 		return d.failed(c, "it makes a workflow and does not wait for its end", "have it run skein run NAME --detach, or write workflow: NAME, which waits")
 	}

@@ -148,7 +148,7 @@ func (d *draft) escape() {
 		return
 	}
 	d.env = append(d.env, variable{commandVar, text})
-	d.notes = append(d.notes, "the command holds ${{, which run cannot; it stands in the variable "+commandVar)
+	d.notes = append(d.notes, "the command holds ${{, which the key run cannot hold; it is in the variable "+commandVar)
 	if d.run.argv != nil {
 		d.run = execution{text: "exec " + importer.QuoteShell(d.run.argv[0]) + ` -c "$` + commandVar + `"`}
 		return

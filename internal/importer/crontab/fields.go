@@ -97,7 +97,7 @@ func (s *spec) item(text string, at int) (item, *fault) {
 	if stepped {
 		n, ok := number(stepText)
 		if !ok || n == 0 {
-			return it, s.wrong(at+len(body)+1, quote(stepText)+" is no step", fmt.Sprintf("write a number from 1 to %d behind the /", s.high))
+			return it, s.wrong(at+len(body)+1, quote(stepText)+" is no step", fmt.Sprintf("write a number from 1 to %d after the /", s.high))
 		}
 		it.step = n
 	}

@@ -48,7 +48,7 @@ func formatOfPath(path string) (Format, string) {
 	case base == "anacrontab":
 		return Anacron, "its name is anacrontab"
 	case folder == "cron.d":
-		return System, "it lies in a folder cron.d"
+		return System, "it is in a folder cron.d"
 	case base == "crontab" && folder == "etc":
 		return System, "it is the crontab of a system"
 	case folder == "crontabs" || strings.HasSuffix(path, "/spool/cron/"+base):

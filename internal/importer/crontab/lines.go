@@ -178,7 +178,7 @@ func (c *converter) parseEntry(l *line) (*entry, *fault) {
 		i = skip(l.text, i+2)
 	}
 	if e.begin, e.command = i, l.text[i:]; strings.TrimSpace(e.command) == "" {
-		return nil, &fault{i, "there is no command", "add what is to be run at the end of the line"}
+		return nil, &fault{i, "there is no command", "add the command at the end of the line"}
 	}
 	return e, nil
 }
@@ -209,7 +209,7 @@ func (e *entry) takeUser(i int) (int, *fault) {
 	e.user = text[i:end]
 	next := skip(text, end)
 	if next == len(text) {
-		return next, &fault{next, "there is no command behind the user " + e.user,
+		return next, &fault{next, "there is no command after the user " + e.user,
 			"a line of this format is: five time fields, user, command; --format user if there is no user"}
 	}
 	return next, nil

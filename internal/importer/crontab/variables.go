@@ -74,7 +74,7 @@ func (c *converter) judge(v *variable) (o importer.Outcome, note string, keep bo
 	case "MLS_LEVEL", "XDG_SESSION_CLASS", "PREFERRED_HOUR":
 		return importer.Dropped, "Skein has nothing like it", true
 	case "LOGNAME", "USER":
-		return importer.Dropped, "cron lets nobody change it", false
+		return importer.Dropped, "cron does not let it be changed", false
 	case "CRON_TZ":
 		zone := strings.TrimPrefix(v.value, ":")
 		if zone == "" {
@@ -101,7 +101,7 @@ func (c *converter) judge(v *variable) (o importer.Outcome, note string, keep bo
 		return importer.Approximated, "its first hour is the start of the lines below", true
 	case "SHELL":
 		if !strings.HasPrefix(v.value, "/") {
-			return importer.Dropped, "it is no absolute path, so cron could run nothing below it; the shell stays what it was", false
+			return importer.Dropped, "it is not an absolute path, so cron could run none of the lines below it; the shell stays as it was", false
 		}
 		return importer.Converted, "what runs the commands below", true
 	case "HOME":

@@ -76,7 +76,7 @@ func (c *converter) expression(d *draft) *fault {
 		words[n] = fieldText(&all[n], e.fields[n].text, items)
 		for _, it := range items {
 			if it.random {
-				d.approximate(fmt.Sprintf("%s: a value that cron chooses anew at each start is a fixed one, chosen by the workflow's name", all[n].name))
+				d.approximate(fmt.Sprintf("%s: cron chooses this value again at each start; here it is fixed, chosen by the workflow's name", all[n].name))
 			}
 			steps = steps || n == hour && (it.step > 1 || strings.Contains(e.fields[n].text, "*"))
 		}
@@ -93,7 +93,7 @@ func (c *converter) expression(d *draft) *fault {
 		written := []string{words[minute], listHours(hours), words[dayOfMonth], words[month], words[dayOfWeek]}
 		if fixed := strings.Join(written, " "); differ(d.when.zone, variant{expr: d.when.expr}, variant{expr: fixed}) {
 			d.when.expr = fixed
-			d.notes = append(d.notes, "the hours are written out: so a clock change means what it means to cron")
+			d.notes = append(d.notes, "the hours are written out, so that a clock change has the same effect as in cron")
 		}
 	}
 	return nil

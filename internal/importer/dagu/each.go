@@ -52,7 +52,7 @@ func (d *dag) items(s *step, f *importer.Fields, v *workflow.Value) (src source,
 		}
 		for _, e := range list {
 			if _, ok := e.(string); !ok {
-				return src, "its items stand in a text, and are no texts"
+				return src, "its items are in a text, and are not texts themselves"
 			}
 		}
 		src.items = list
@@ -95,7 +95,7 @@ func (s *step) asJSON(output string) string {
 		s.task.HTTP.Answer = "json"
 		return importer.TaskOutput(s.task.Name, "body")
 	}
-	s.task.Approximate("what it hands on as " + output + " is read as JSON: if it is none, the task fails")
+	s.task.Approximate("its output " + output + " is read as JSON: if it is not JSON, the task fails")
 	return importer.TaskOutput(s.task.Name, s.task.AsList(output))
 }
 
@@ -125,7 +125,7 @@ func (d *dag) repeat(s *step, v *workflow.Value) {
 	}
 	f.Rest(nil, func(key *workflow.Value, why string) { d.Drop(key, "foreach."+why, "") })
 	if s.output != "" {
-		s.opaque = "it stands for a report of Dagu about all items; read the list tasks." + s.task.Name + ".outputs"
+		s.opaque = "it is a report of Dagu about all items; read the list tasks." + s.task.Name + ".outputs"
 	}
 	s.task.Each = &importer.Each{Items: src.items, List: src.list, Parallel: src.parallel}
 	s.fields = importer.NewFields(body.Vals[0])

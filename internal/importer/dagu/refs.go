@@ -50,7 +50,7 @@ func (d *dag) lookup(name string, s *step) (value importer.Text, plain bool, mis
 		return nil, false, "there is no item: the step is not repeated"
 	}
 	if strings.Contains(name, ".") || strings.HasPrefix(name, "DAG_") || strings.HasPrefix(name, "DAGU_") && !strings.HasPrefix(name, "DAGU_OUTPUT") {
-		return nil, false, "${" + importer.Clip(name, 60) + "} stands for nothing here"
+		return nil, false, "${" + importer.Clip(name, 60) + "} has no value here"
 	}
 	return nil, true, ""
 }
@@ -70,7 +70,7 @@ func (d *dag) fromStep(name string, s *step) (value importer.Text, plain bool, m
 	case member != "":
 		return importer.Expr(from.asJSON(output) + member), false, "", true
 	case from.asksPerson():
-		return nil, false, "${" + importer.Clip(name, 60) + "}: who approves gives a comment, and no values", true
+		return nil, false, "${" + importer.Clip(name, 60) + "}: an approver gives a comment, and no values", true
 	case from.sends:
 		return importer.Expr(importer.TaskOutput(from.task.Name, "body")), name == output, "", true
 	}
@@ -96,7 +96,7 @@ func (d *dag) producer(name string, s *step) (from *step, output, member string)
 	case len(path) == 3 && path[1] == "outputs" && o.calls:
 		if !slices.Contains(o.task.Outputs, path[2]) && simpleName.MatchString(path[2]) {
 			o.task.Outputs = append(o.task.Outputs, path[2])
-			o.task.Approximate("it hands on " + path[2] + ", which must be an output of the last tasks of what it calls")
+			o.task.Approximate("it hands on " + path[2] + ", which must be an output of the last tasks of the workflow that it calls")
 		}
 		return o, path[2], ""
 	case len(path) == 3 && path[1] == "outputs" && (o.declares(path[2]) || o.asksPerson()):

@@ -23,7 +23,7 @@ func (d *dag) schedules(f *importer.Fields) {
 		if p := f.Take("overlapPolicy"); p.Str() == "all" {
 			catchup = "all"
 		}
-		d.Approximate(w, "catchupWindow: what was missed is made up for (catchup: "+catchup+"), however long ago; catchup_limit bounds how many")
+		d.Approximate(w, "catchupWindow: missed fires are caught up (catchup: "+catchup+"), however long ago; catchup_limit bounds how many")
 	}
 	if v.Null() {
 		return

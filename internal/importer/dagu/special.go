@@ -186,21 +186,21 @@ func (d *dag) request(s *step, with *workflow.Value) {
 		q.Answer = "text"
 		t.Outputs = []string{"body"}
 		if !silent || in.Take("format", "json") != nil {
-			t.Approximate("what it hands on is the body of the answer alone; status and headers are outputs of their own")
+			t.Approximate("its output is the body of the answer only; status and headers are outputs of their own")
 		}
 	}
 	in.Take("debug")
 	in.Rest(map[string]string{
 		"skiptlsverify": "certificates are always verified; set SSL_CERT_FILE of the worker", "form": "forms with parts are not sent; have it run curl",
 		"files": "files are not sent; have it run curl", "output": "the answer is not written to a file; have it run curl",
-		"format": "the log has the status, and outputs what is kept", "json": "the log has the status, and outputs what is kept",
+		"format": "the log has the status, and outputs have the answer that is kept", "json": "the log has the status, and outputs have the answer that is kept",
 	}, func(key *workflow.Value, why string) { d.Drop(key, "http."+why, "") })
 	t.Dir = nil
 	switch {
 	case with.Get("form") != nil || with.Get("files") != nil:
 		t.Drop("http: forms with parts and files are not sent", "have it run curl")
 	case !slices.Contains(methods, q.Method) && q.Method != "" || address == "":
-		t.Drop("http: it needs a method and an address that stand in the file", "write the task by hand")
+		t.Drop("http: the method and the address must be literal", "write the task by hand")
 	default:
 		if err := importer.CheckTask(t); err != nil {
 			t.Drop(err.Error(), "write the task by hand")
@@ -263,7 +263,7 @@ func (d *dag) gate(s *step, v *workflow.Value) {
 	t := d.Task(v, s.task.Name+"-approval")
 	t.Need(s.task.Name)
 	d.approval(t, v, func(at *workflow.Value) {
-		d.Drop(at, "approval: who approves gives a comment, and no values; a rejected task fails and is not done again", "read tasks."+t.Name+".outputs.comment; skein run recover --from does it again")
+		d.Drop(at, "approval: an approver gives a comment, and no values; a rejected task fails and does not run again", "read tasks."+t.Name+".outputs.comment; skein run recover --from does it again")
 	})
 	s.gate = t
 }

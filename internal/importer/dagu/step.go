@@ -229,7 +229,7 @@ func (d *dag) action(s *step) {
 		return
 	case kind == "human.task" || kind == "hitl":
 		d.approval(t, with, func(at *workflow.Value) {
-			d.Drop(at, "who approves gives a comment, and no values", "read tasks."+t.Name+".outputs.comment")
+			d.Drop(at, "an approver gives a comment, and no values", "read tasks."+t.Name+".outputs.comment")
 		})
 		return
 	case strings.HasPrefix(kind, "dag.") || kind == "subworkflow":
@@ -280,7 +280,7 @@ func (d *dag) repeated(s *step, v *workflow.Value) bool {
 // calling is a step that runs another DAG, once or for each of several items.
 func (d *dag) calling(s *step, parallel *workflow.Value) {
 	if s.output != "" {
-		s.opaque = "it stands for a report of Dagu about the other DAG; read outputs of its last tasks"
+		s.opaque = "it is a report of Dagu about the other DAG; read outputs of its last tasks"
 	}
 	s.hands = parallel != nil
 	if s.hands && !d.repeated(s, parallel) {
@@ -347,7 +347,7 @@ func (d *dag) source(s *step, program []string, text string) {
 			text = "set -e\n" + text // as Dagu's own shell does
 		}
 	} else if m := reference.FindStringSubmatch(text[max(strings.Index(text, "${"), 0):]); m != nil && strings.Contains(m[1], ".") {
-		s.task.Drop("${"+importer.Clip(m[1], 60)+"} stands in a program that is no shell script, where a value would be taken for code", "give the task a variable and read it in the program")
+		s.task.Drop("${"+importer.Clip(m[1], 60)+"} is in a program that is no shell script, where a value would be read as code", "give the task a variable and read it in the program")
 		return
 	}
 	if strings.Contains(text, "${{") {

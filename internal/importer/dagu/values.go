@@ -26,7 +26,7 @@ func (d *dag) parameters(v *workflow.Value) {
 			}
 		}
 	case v.Get("schema") != nil:
-		d.Drop(v, "params: a schema beside the file is not read", "declare the parameters in the workflow")
+		d.Drop(v, "params: a schema next to the file is not read", "declare the parameters in the workflow")
 	case v.Get("properties") != nil:
 		p := v.Get("properties")
 		for i, k := range p.Keys {
