@@ -19,8 +19,8 @@ import (
 func (c *cli) taskArtifactsCmd() *cobra.Command {
 	var attempt int
 	cmd := &cobra.Command{
-		Use: "artifacts RUN/TASK", Short: "List the files that a task left behind",
-		Long: "Lists the files that a task left behind (artifacts in its workflow), of its newest attempt that succeeded.\n" + runRefHelp,
+		Use: "artifacts RUN/TASK", Short: "List the artifacts of a task",
+		Long: "Lists the files that a task produced (artifacts in its workflow), of its newest attempt that succeeded.\n" + runRefHelp,
 		Example: "  skein task artifacts nightly-orders@latest/validate\n" +
 			"  skein task artifacts get nightly-orders@latest/validate report.html --out report.html",
 		Args: cobra.ExactArgs(1),
@@ -50,7 +50,7 @@ func (c *cli) taskArtifactsGetCmd() *cobra.Command {
 	var attempt int
 	var out string
 	cmd := &cobra.Command{
-		Use: "get RUN/TASK NAME", Short: "Read a file that a task left behind", Long: "Reads a file that a task left behind, and checks its SHA-256.\n" + runRefHelp,
+		Use: "get RUN/TASK NAME", Short: "Read an artifact of a task", Long: "Reads a file that a task produced, and checks its SHA-256.\n" + runRefHelp,
 		Example: "  skein task artifacts get nightly-orders@latest/validate report.html --out report.html",
 		Args:    cobra.ExactArgs(2),
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {

@@ -77,7 +77,7 @@ Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops
 	listenFlag(cmd)
 	nodeFlags(cmd)
 	cmd.AddCommand(c.runListCmd(), c.runGetCmd(), c.runWatchCmd(), c.runEventsCmd(),
-		c.verbCmd("stop", "Stop a run: nothing new starts, what runs gets TERM, grace, KILL", skeinStop),
+		c.verbCmd("stop", "Stop a run: no attempt starts, running ones get TERM, grace, KILL", skeinStop),
 		c.verbCmd("kill", "Kill a run: what runs gets KILL at once", skeinKill),
 		c.verbCmd("pause", "Pause a run: running attempts finish, and no new ones start", skeinPause),
 		c.verbCmd("resume", "Resume a paused run", skeinResume), c.recoverCmd(), c.rerunCmd(), c.runOpenCmd())

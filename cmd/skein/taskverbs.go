@@ -27,7 +27,7 @@ func (c *cli) taskVerbCmd(name, short string, do taskVerb) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use: name + " RUN/TASK", Short: short,
-		Long:    short + ".\nA decision about what has ended begins a new generation of the run.\n" + runRefHelp,
+		Long:    short + ".\nA decision about an ended task begins a new generation of the run.\n" + runRefHelp,
 		Example: "  skein task " + name + " nightly-orders@latest/load --reason 'by hand'",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {

@@ -158,7 +158,7 @@ func (c *cli) workflowTriggers(ctx context.Context, s *session, name string) err
 func (c *cli) workflowDiffCmd() *cobra.Command {
 	var cmd *cobra.Command
 	cmd = &cobra.Command{
-		Use: "diff FILE | NAME [VERSION [VERSION]]", Short: "Compare a file with what was applied, or two versions",
+		Use: "diff FILE | NAME [VERSION [VERSION]]", Short: "Compare a file with the applied version, or two versions",
 		Long: `Compares a file with the current version of its workflow, or two versions (default the current and the one before). What it
 prints is a patch. Exit code: 0 in both cases; no output: no difference.`,
 		Example: `  skein workflow diff nightly.yaml

@@ -49,8 +49,8 @@ type ArtifactReader interface {
 }
 
 func (s *Server) artifactRoutes(runs tag) {
-	route(s, runs.get("/runs/{id}/tasks/{task}/artifacts", "list-artifacts", "List the files that a task left behind"), s.listArtifacts)
-	get := streaming(runs.get("/runs/{id}/tasks/{task}/artifacts/{name}", "get-artifact", "Read a file that a task left behind; a slash in its name is %2F"),
+	route(s, runs.get("/runs/{id}/tasks/{task}/artifacts", "list-artifacts", "List the artifacts of a task"), s.listArtifacts)
+	get := streaming(runs.get("/runs/{id}/tasks/{task}/artifacts/{name}", "get-artifact", "Read an artifact of a task; a slash in its name is %2F"),
 		"application/octet-stream", "Raw bytes; the ETag is their SHA-256.")
 	get.Responses["206"] = &huma.Response{Description: "The range that was asked for."}
 	route(s, get, s.getArtifact)
