@@ -21,8 +21,8 @@ const (
 	filesMax = 10_000
 )
 
-// upload is the files of an attempt on their way to this node. It is in memory only: who loses it asks for
-// them again.
+// upload is the files of an attempt on their way to this node. It is in memory only: a node that loses it
+// asks for the files again.
 type upload struct {
 	mu   sync.Mutex // held while something of it is taken; protects following fields
 	in   *artifact.Intake
@@ -181,7 +181,7 @@ func (h *Home) upload(ctx context.Context, w *worker, k key, ref artifact.Ref) (
 	case w.out == nil || w.running[k] == nil: // it is attached no more, or the attempt is over
 		go fresh.end()
 		return nil, h.stale(k)
-	case u != nil: // somebody was faster
+	case u != nil: // another goroutine was faster
 		go fresh.end()
 		return u, nil
 	}

@@ -70,13 +70,13 @@ type holding struct {
 	engine.Assignment
 	known bool // Assignment is more than its name
 	asked bool // its job was asked for
-	// affirmed is when the rows said that the worker has it: see affirm. Zero: they have not, or it was cancelled
-	// since.
+	// affirmed is when the rows confirmed that the worker holds it: see affirm. Zero: they have not, or it was
+	// cancelled since.
 	affirmed time.Time
 
-	confirmed bool      // the worker has said that it has it
+	confirmed bool      // the worker has confirmed that it holds it
 	sent      int64     // the first answer after it had
-	missing   bool      // the worker has it no more
+	missing   bool      // the worker no longer holds it
 	over      bool      // its end was reported and taken before it was delivered again: it is lost
 	at        time.Time // it was to begin
 }

@@ -95,7 +95,7 @@ func (p *purse) forget(c *credit) {
 	delete(p.back, c.lot)
 }
 
-// giveBack returns slots that nobody here has a use for.
+// giveBack returns slots that no run here needs.
 func (p *purse) giveBack(c *credit, n int64) {
 	c.returned += n
 	p.add(c, -n)

@@ -82,8 +82,7 @@ func (c *Client) Connect(dir Directory, e Engine) { c.dir, c.engine = dir, e }
 // Alive implements engine.Peers.
 func (c *Client) Alive(h dag.HandlerID) bool { return c.dir.Alive(h) }
 
-// Report implements engine.Peers: it is sent until an owner has it, or says that nobody waits
-// for it any more.
+// Report implements engine.Peers. The report is sent until an owner takes it, or the run has ended.
 func (c *Client) Report(r engine.Report) {
 	c.open.Add(1)
 	c.left.Add(1)
@@ -111,7 +110,7 @@ func attemptOf(r *engine.Report) engine.AttemptID {
 	return engine.AttemptID{Run: r.Run, Task: r.Task, Token: r.Token}
 }
 
-// arrived counts a report that need not be sent any more; taken: an owner has it.
+// arrived counts a report that need not be sent any more; taken: an owner took it.
 func (c *Client) arrived(r *report, taken bool) {
 	id := attemptOf(&r.Report)
 	c.mu.Lock()
@@ -205,7 +204,7 @@ func (c *Client) take() []report {
 	return all
 }
 
-// deliver brings one report to whoever owns its run by now; that may be this node again.
+// deliver sends one report to the present owner of its run, which may be this node again.
 func (c *Client) deliver(ctx context.Context, r report) {
 	taken := false
 	defer func() { c.arrived(&r, taken) }()
@@ -229,7 +228,7 @@ func (c *Client) try(ctx context.Context, r report) error {
 	row, err := c.engine.RunRow(ctx, r.Report.Run)
 	switch {
 	case errors.Is(err, engine.ErrNotFound) || err == nil && row.State.Terminal():
-		return nil // nobody waits for it
+		return nil // the run has ended, so it needs no report
 	case err != nil:
 		return err
 	}
@@ -250,7 +249,7 @@ func (c *Client) sendCancels(ctx context.Context, t target) {
 		m, ok = c.dir.Member(m.Home)
 	}
 	if !ok {
-		return // who is gone has nothing to end
+		return // a member that has gone has no attempts to end
 	}
 	if err := c.post(ctx, m, cancelPath, t.cancels); err != nil && ctx.Err() == nil {
 		c.log.Warn("another node could not be ordered to end attempts", "code", "peer_unreachable", "node", m.Name, "err", err)
@@ -268,7 +267,7 @@ func (c *Client) Confirm(h dag.HandlerID, ids []engine.AttemptID) {
 func (c *Client) sendCheck(ctx context.Context, q question) {
 	m, ok := c.dir.Member(q.handler)
 	if !ok {
-		return // who is gone is buried
+		return // the engine declares the attempts of a gone member lost
 	}
 	if err := c.post(ctx, m, ownPath, q.attempts); err != nil && ctx.Err() == nil {
 		c.log.Debug("a peer could not be asked for its attempts", "node", m.Name, "err", err)

@@ -31,7 +31,7 @@ const (
 const (
 	HeaderElsewhere = "X-Skein-Elsewhere"
 	HeaderHops      = "X-Skein-Hops"
-	// HeaderHere asks a handler for what it can say itself, because nobody else can.
+	// HeaderHere asks a handler for the answer that only it can give.
 	HeaderHere = "X-Skein-Here"
 )
 

@@ -24,8 +24,8 @@ import (
 // requestMax bounds a request that may be passed on, in bytes: an applied workflow with its files.
 const requestMax = 33 << 20
 
-// While a shard is on its way from one node to another nobody can answer for it. A request
-// waits that long before it is refused.
+// While a shard moves from one node to another, no node can answer for it. A request waits at most settleMax
+// before it is refused.
 const (
 	settleMax  = 5 * time.Second
 	settlePoll = 50 * time.Millisecond
@@ -44,7 +44,7 @@ func Gateway(next http.Handler, dir Directory, rt http.RoundTripper, vouch Vouch
 			incomplete(w, err)
 			return
 		}
-		hops, _ := strconv.Atoi(r.Header.Get(HeaderHops)) // what is no number is a first hop
+		hops, _ := strconv.Atoi(r.Header.Get(HeaderHops)) // without a number it is the first hop
 		hops = max(hops, 0)
 		for began := time.Now(); ; {
 			catch := &catcher{ResponseWriter: w}
@@ -101,8 +101,7 @@ func taken(r *http.Request) (*buffered, error) {
 	return b, err
 }
 
-// again puts the body back. What is beyond the limit is left to whoever reads it, and refuses
-// it.
+// again puts the body back. The rest beyond the limit stays unread; the handler that reads it refuses it.
 func (b *buffered) again(r *http.Request) {
 	switch {
 	case b == nil:

@@ -20,8 +20,8 @@ import (
 // gonePoll is how often it is looked whether the node that a stream comes from is still a member.
 const gonePoll = 500 * time.Millisecond
 
-// detour is how a log is read that another node has: from that node, as long as it is there,
-// and from then on by next, which finds what the node has left behind.
+// detour reads a log of another node: from that node as long as it is a member, and afterwards by next, which
+// finds the copy of the log.
 type detour struct {
 	to   store.Member
 	dir  Directory

@@ -24,7 +24,7 @@ type submitted struct {
 	Text string
 }
 
-// refusals are those that are the answer, whoever gives it: trying elsewhere changes nothing.
+// refusals are final, whichever node gives them: another node would refuse, too.
 var refusals = []struct {
 	kind string
 	err  error
