@@ -20,7 +20,7 @@ func webPage(cfg *Config) (*server.UI, error) {
 	return &server.UI{Files: ui.Files(), Placeholder: text, BasePath: cfg.BasePath}, nil
 }
 
-// PageState says whether this program has the web page, and whether the page is older than the program's sources:
+// PageState says whether this program has the web page, and whether the page was built from other sources:
 // absent, current, stale or unknown. It is unknown if the program was not built by make.
 func PageState() (string, error) {
 	state, err := ui.Current()

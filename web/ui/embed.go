@@ -14,7 +14,8 @@ import (
 //go:embed static
 var static embed.FS
 
-// sources is the stamp of the page's sources when the program was built. make build sets it; other builds leave it empty.
+// sources is the stamp of the page's sources when the program was built. make build sets it; other builds do
+// not.
 var sources string
 
 // State says how the page relates to the sources that the program was built with.
