@@ -21,7 +21,7 @@ import { renameTask } from '../text/rename'
 import type { Value } from '../text/values'
 import { ApplyDialog } from './applydialog'
 import { type Base, fixOf, nothing, placeOf, readBase, template, useCheck, useSchema } from './editordata'
-import { Graph, type GraphActs, useSettled } from './editorgraph'
+import { Graph, type GraphActs, isShort, useSettled } from './editorgraph'
 import { Head } from './head'
 import { Inspector } from './inspector'
 
@@ -108,18 +108,23 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
   const [applying, setApplying] = useState(false)
   const editor = useRef<EditorHandle>(null)
   const settled = useSettled(text)
-  const file = useMemo(() => readFile(settled), [settled])
-  const tasks = useMemo(() => file.tasks.map((t) => t.name), [file])
   const check = useCheck(base, text)
   const schema = useSchema()
   const { task } = useSearch({ from: '/edit/$ns/$name' })
+  // Reading a long text takes seconds, so it is read only for the form of a task. The names come with the graph.
+  const isRead = task !== undefined || isShort(settled)
+  const file = useMemo(() => (isRead ? readFile(settled) : undefined), [settled, isRead])
+  const tasks = useMemo(
+    () => file?.tasks.map((t) => t.name) ?? check.drawing?.names ?? [],
+    [file, check.drawing],
+  )
   const navigate = useNavigate({ from: '/edit/$ns/$name' })
   const select = (t: string | undefined) =>
     void navigate({ search: (old) => ({ ...old, task: t }), replace: true })
   const { saved, drop, flush } = useDraft(workflow, base, text, opened.savedAt, isHeld)
   onFlush.current = flush
   const edits = useEdits(editor, select)
-  const chosen = file.tasks.find((t) => t.name === task)
+  const chosen = file?.tasks.find((t) => t.name === task)
   const changed = text !== base.source
   const problem = useNextProblem(check.errors, (p) => editor.current?.go(placeOf(text, p.line, p.column)))
   useKeys({ 'Ctrl-Enter': () => isHeld && setApplying(true), F8: problem })
@@ -188,7 +193,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
         </Panel>
         <Panel
           title="Graph"
-          count={plural(file.tasks.length, 'task')}
+          count={plural(tasks.length, 'task')}
           actions={<Palette add={(k) => edits.add(k, task ? { after: task } : {})} />}
         >
           {check.drawing ? (
@@ -200,7 +205,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
                 : 'The server draws the graph…'}
             </p>
           )}
-          {chosen ? (
+          {file && chosen ? (
             <Inspector
               file={file}
               task={chosen}

@@ -7,10 +7,12 @@ import { EditGraph, type EditGraphProps } from '../canvas/editgraph'
 const smallText = 1 << 14
 const settle = 200
 
+export const isShort = (text: string) => text.length <= smallText
+
 /** The text as it was when it last stood still for a moment. A short text is never behind. */
 export function useSettled(text: string): string {
   const [settled, setSettled] = useState(text)
-  const isSmall = text.length <= smallText
+  const isSmall = isShort(text)
   useEffect(() => {
     if (isSmall) return
     const timer = setTimeout(() => setSettled(text), settle)
