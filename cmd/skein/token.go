@@ -26,7 +26,10 @@ func (c *cli) tokenCmd() *cobra.Command {
 }
 
 // tokenFlags is what token create was asked to do.
-type tokenFlags struct{ kind, name, expires, out string }
+type tokenFlags struct {
+	kind, name, expires, out string
+	verbs, namespaces        []string
+}
 
 func (c *cli) tokenCreateCmd() *cobra.Command {
 	var f tokenFlags
@@ -35,8 +38,11 @@ func (c *cli) tokenCreateCmd() *cobra.Command {
 		Long: `Makes a token and prints it, once: only a hash of it is stored. Its holder gives it in a file (--token-file) or in
 SKEIN_API_TOKEN. Kinds: api for people and programs, worker for skein worker, node for what the nodes of a cluster say
 to each other. A node that listens beyond loopback asks every caller for one. A token counts for 90 days unless
---expires says otherwise; skein doctor names those that expire within 14 days.`,
-		Example: "  skein token create --kind api --name ann --expires 30d\n  skein token create --kind worker --name rack-7 --expires never --out /etc/skein/token",
+--expires says otherwise; skein doctor names those that expire within 14 days.
+
+A token of the kind api has your verbs in all namespaces and for the cluster. --verbs and --namespaces narrow it. You can
+give only verbs that you have, and the token has no right that you lose later.`,
+		Example: "  skein token create --kind api --name ann --expires 30d\n  skein token create --name ci --verbs workflow.read,run.read,run.start --namespaces shop\n  skein token create --kind worker --name rack-7 --expires never --out /etc/skein/token",
 		Args:    cobra.NoArgs,
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, _ []string) error {
 			return c.createToken(ctx, s, f)
@@ -46,13 +52,15 @@ to each other. A node that listens beyond loopback asks every caller for one. A 
 	fl.StringVar(&f.kind, "kind", "api", "api | worker | node")
 	fl.StringVar(&f.name, "name", "", "on whose behalf calls with it are made (default the kind and the day)")
 	fl.StringVar(&f.expires, "expires", "90d", "how long it counts, such as 30d; never: until it is revoked")
+	fl.StringSliceVar(&f.verbs, "verbs", nil, "only these verbs of yours, such as run.read,run.start (default all)")
+	fl.StringSliceVar(&f.namespaces, "namespaces", nil, "only in these namespaces (default all, and the cluster)")
 	fl.StringVar(&f.out, "out", "", "file to write it to, readable by its owner only, instead of showing it")
 	notSettings(fl, "name")
 	return cmd
 }
 
 func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
-	req := api.TokenRequest{Kind: f.kind, Name: f.name}
+	req := api.TokenRequest{Kind: f.kind, Name: f.name, Verbs: f.verbs, Namespaces: f.namespaces}
 	if req.Kind != "api" && req.Kind != "worker" && req.Kind != "node" {
 		return usage("--kind %s: there are api, worker, node", f.kind)
 	}

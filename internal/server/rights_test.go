@@ -25,36 +25,67 @@ func (e *ended) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestNamespaces calls as principals with roles in one namespace, and with tokens that are narrower than these:
-// what a caller may not see is answered like what is not there, and a list shows no other namespace.
-func TestNamespaces(t *testing.T) {
-	b := newBed(t, true)
-	ids := map[string]string{}
+// rightsBed is a node behind a gate, with a run in each of two namespaces, and tokens by name.
+type rightsBed struct {
+	*bed
+	ids, secrets map[string]string
+	gate         http.Handler
+}
+
+func newRightsBed(t *testing.T) *rightsBed {
+	b := &rightsBed{bed: newBed(t, true), ids: map[string]string{}, secrets: map[string]string{}}
 	for _, ns := range []string{"web", "shop"} {
 		a := b.do("PUT", "/api/v1/workflows/"+ns+"/w", "name: w\nnamespace: "+ns+"\ntasks: {a: {run: 'true'}}\n", "Content-Type", "application/yaml")
 		if a.status != 201 {
 			t.Fatal(a.status, a.body)
 		}
-		ids[ns] = b.run(ns + "/w").ID
+		b.ids[ns] = b.run(ns + "/w").ID
 	}
-	st := b.tokens
-	gate := auth.New(auth.Config{Store: st, Required: true, Refusals: 1 << 20, Route: func(r *http.Request) auth.Route {
+	b.gate = auth.New(auth.Config{Store: b.tokens, Required: true, Refusals: 1 << 20, Route: func(r *http.Request) auth.Route {
 		row, _ := access.Match(r)
 		return auth.Route{Verb: row.Verb, BodyMax: 1 << 20}
 	}}).Wrap(b.srv.Handler())
-	principal := func(name, state string, bindings ...store.Binding) int64 {
-		is := must(st.RightsRevision(t.Context()))
-		return must(st.ChangeRights(t.Context(), is, store.RightsChange{Add: &store.Principal{Kind: store.PrincipalUser, Name: name, State: state}, Bind: bindings}))
+	return b
+}
+
+func (b *rightsBed) principal(name, state string, bindings ...store.Binding) int64 {
+	is := must(b.tokens.RightsRevision(b.t.Context()))
+	return must(b.tokens.ChangeRights(b.t.Context(), is, store.RightsChange{Add: &store.Principal{Kind: store.PrincipalUser, Name: name, State: state}, Bind: bindings}))
+}
+
+func (b *rightsBed) token(row store.Token) {
+	b.secrets[row.Name] = auth.NewSecret(store.TokenAPI)
+	row.Kind, row.Hash = store.TokenAPI, must(auth.HashSecret(b.secrets[row.Name]))
+	must(b.tokens.AddToken(b.t.Context(), row))
+}
+
+// call returns the status and the body.
+func (b *rightsBed) call(who, method, path, body string) (int, string) {
+	ctx, cancel := context.WithCancel(b.t.Context())
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, method, api.Prefix+path, strings.NewReader(body))
+	r.Host = "skein.example:8080"
+	r.Header.Set("Authorization", "Bearer "+b.secrets[who])
+	r.Header.Set("Content-Type", "application/json")
+	if method == "PUT" {
+		r.Header.Set("Content-Type", "application/yaml")
+	}
+	w := httptest.NewRecorder()
+	b.gate.ServeHTTP(&ended{w, cancel}, r)
+	return w.Code, strings.NewReplacer(b.ids["shop"], "RUN", "shop/w", "W").Replace(w.Body.String())
+}
+
+// TestNamespaces calls as principals with roles in one namespace, and with tokens that are narrower than these:
+// what a caller may not see is answered like what is not there, and a list shows no other namespace.
+func TestNamespaces(t *testing.T) {
+	b := newRightsBed(t)
+	ids, call, principal := b.ids, b.call, b.principal
+	token := func(name string, id, maker int64, verbs, namespaces string) {
+		b.token(store.Token{Name: name, Principal: id, Maker: maker, Verbs: verbs, Namespaces: namespaces})
 	}
 	in := func(role, ns string) store.Binding { return store.Binding{Role: role, Namespace: ns} }
 	operator := principal("operator", store.PrincipalActive, in("operator", "web"))
 	viewer := principal("viewer", store.PrincipalActive, in("viewer", "web"))
-	secrets := map[string]string{}
-	token := func(name string, id, maker int64, verbs, namespaces string) {
-		secrets[name] = auth.NewSecret(store.TokenAPI)
-		row := store.Token{Kind: store.TokenAPI, Name: name, Hash: must(auth.HashSecret(secrets[name])), Principal: id, Maker: maker, Verbs: verbs, Namespaces: namespaces}
-		must(st.AddToken(t.Context(), row))
-	}
 	token("cluster", store.FirstService, 0, "*", "*")
 	token("operator", operator, 0, "*", "*")
 	token("viewer", viewer, 0, "*", "*")
@@ -67,46 +98,6 @@ func TestNamespaces(t *testing.T) {
 	token("unmade", operator, 999, "*", "*")
 	token("unscoped", operator, 0, "", "*")
 
-	// call returns the status and the body.
-	call := func(who, method, path, body string) (int, string) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		r := httptest.NewRequestWithContext(ctx, method, api.Prefix+path, strings.NewReader(body))
-		r.Host = "skein.example:8080"
-		r.Header.Set("Authorization", "Bearer "+secrets[who])
-		r.Header.Set("Content-Type", "application/json")
-		if method == "PUT" {
-			r.Header.Set("Content-Type", "application/yaml")
-		}
-		w := httptest.NewRecorder()
-		gate.ServeHTTP(&ended{w, cancel}, r)
-		return w.Code, strings.NewReplacer(ids["shop"], "RUN", "shop/w", "W").Replace(w.Body.String())
-	}
-	// A token is made by a principal that has each of its verbs there, and is bound to it.
-	made := func(who, body string) (string, int, string) {
-		r := httptest.NewRequestWithContext(t.Context(), "POST", api.Prefix+"/tokens", strings.NewReader(body))
-		r.Host = "skein.example:8080"
-		r.Header.Set("Authorization", "Bearer "+secrets[who])
-		r.Header.Set("Content-Type", "application/json")
-		w := httptest.NewRecorder()
-		gate.ServeHTTP(w, r)
-		var tok api.NewToken
-		if w.Code == 200 {
-			tok = want[api.NewToken](t, answer{w.Code, w.Header(), w.Body.String()}, 200)
-		}
-		return tok.Secret, w.Code, w.Body.String()
-	}
-	token("maker", store.FirstService, 0, "token.all run.read", "*")
-	if _, status, body := made("maker", `{"kind":"api","name":"all"}`); status != 403 || !strings.Contains(body, "run.start") {
-		t.Errorf("a narrow token makes a wide one: %d %s", status, body)
-	}
-	secret, status, body := made("cluster", `{"kind":"api","name":"all"}`)
-	if status != 200 {
-		t.Errorf("make a token: %d %s", status, body)
-	}
-	if row := must(st.TokenByHash(t.Context(), must(auth.HashSecret(secret)))); row.Principal != store.FirstService || row.Maker != store.FirstService {
-		t.Errorf("the token that was made: %+v", row)
-	}
 	absent := "00000000-0000-7000-8000-000000000000"
 	for _, c := range []struct {
 		who, method, path, body string
@@ -173,5 +164,44 @@ func TestNamespaces(t *testing.T) {
 				t.Errorf("%s %s %s:\n%s\nfor a run that is not there:\n%s", c.who, c.method, c.path, body, missing)
 			}
 		}
+	}
+}
+
+// TestTokensOfMakers: a token is made by a principal that has each of its verbs there, and is bound to it.
+func TestTokensOfMakers(t *testing.T) {
+	b := newRightsBed(t)
+	b.token(store.Token{Name: "cluster", Principal: store.FirstService, Verbs: "*", Namespaces: "*"})
+	b.token(store.Token{Name: "maker", Principal: store.FirstService, Verbs: "token.all run.read", Namespaces: "*"})
+	for _, c := range []struct {
+		who, body string
+		status    int
+		says      string
+	}{
+		{"maker", `{"kind":"api","name":"all"}`, 403, "run.start"},
+		{"maker", `{"kind":"api","name":"start","verbs":["run.start"]}`, 403, "run.start"},
+		{"maker", `{"kind":"api","name":"odd","verbs":["run.fly"]}`, 422, "run.fly"},
+		{"maker", `{"kind":"api","name":"where","verbs":["run.read"],"namespaces":["Web Shop"]}`, 422, "Web Shop"},
+		{"maker", `{"kind":"worker","name":"w","verbs":["run.read"]}`, 422, "kind api"},
+		{"maker", `{"kind":"api","name":"reader","verbs":["run.read"],"namespaces":["web"]}`, 200, `"namespaces":["web"]`},
+		{"cluster", `{"kind":"api","name":"all"}`, 200, `"all"`},
+	} {
+		status, body := b.call(c.who, "POST", "/tokens", c.body)
+		if status != c.status || !strings.Contains(body, c.says) {
+			t.Errorf("%s makes %s: %d %s", c.who, c.body, status, body)
+		}
+		if status == 200 {
+			made := want[api.NewToken](t, answer{status, nil, body}, 200)
+			b.secrets[made.Name] = made.Secret
+			row := must(b.tokens.TokenByHash(t.Context(), must(auth.HashSecret(made.Secret))))
+			if row.Principal != store.FirstService || row.Maker != store.FirstService {
+				t.Errorf("the token that was made: %+v", row)
+			}
+		}
+	}
+	if status, body := b.call("reader", "GET", "/runs", ""); status != 200 || !strings.Contains(body, b.ids["web"]) || strings.Contains(body, "RUN") {
+		t.Errorf("a token that was made to read one namespace: %d %s", status, body)
+	}
+	if status, body := b.call("reader", "GET", "/workflows", ""); status != 403 {
+		t.Errorf("a token that was made to read runs: %d %s", status, body)
 	}
 }

@@ -61,7 +61,7 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 	}
 	t := store.WholeToken(req.Kind, req.Name, hash)
 	t.By = userOf(ctx)
-	if err := bind(ctx, &t); err != nil {
+	if err := scope(ctx, &t, req); err != nil {
 		return nil, err
 	}
 	if req.Expires != nil {
@@ -103,15 +103,36 @@ func (s *Server) revokeToken(ctx context.Context, in *tokenPath) (*jsonOut[api.T
 	return nil, notFound("there is no token %d", in.ID)
 }
 
-// bind binds a new API token to its maker, who must have every verb everywhere, as the token has them. So no
-// token has a right that its maker does not have.
-func bind(ctx context.Context, t *store.Token) error {
+// scope narrows a new API token to the verbs and namespaces that a request names. Its maker must have each of
+// these verbs there, and the token is bound to the rights of its maker. So no token has a right that its
+// maker does not have.
+func scope(ctx context.Context, t *store.Token, req *api.TokenRequest) error {
 	if t.Kind != store.TokenAPI {
+		if len(req.Verbs)+len(req.Namespaces) > 0 {
+			return invalid("verbs and namespaces narrow tokens of the kind api; one of the kind %s has a single verb", t.Kind)
+		}
 		return nil
 	}
+	verbs, namespaces := access.Whole().Verbs, []string{access.Everywhere}
+	if len(req.Verbs) > 0 {
+		var err error
+		if verbs, err = access.ParseVerbs(req.Verbs); err != nil {
+			return invalid("verbs: %s", err)
+		}
+		t.Verbs = verbs.String()
+	}
+	if len(req.Namespaces) > 0 {
+		namespaces = req.Namespaces
+		t.Namespaces = strings.Join(namespaces, " ")
+	}
 	p, now := auth.Rights(ctx)
-	if err := access.MayGive(p, access.Whole().Verbs, access.Everywhere, now); err != nil {
-		return fail(http.StatusForbidden, api.ProblemForbidden, "%s", err)
+	for _, ns := range namespaces {
+		if err := access.CheckNamespace(ns); err != nil {
+			return invalid("namespaces: %s", err)
+		}
+		if err := access.MayGive(p, verbs, ns, now); err != nil {
+			return fail(http.StatusForbidden, api.ProblemForbidden, "%s", err)
+		}
 	}
 	if by, held := auth.Holder(ctx); held {
 		t.Principal, t.Maker = by.Principal, by.Principal
@@ -121,6 +142,12 @@ func bind(ctx context.Context, t *store.Token) error {
 
 func tokenOf(t *store.Token, now dag.Micros) api.Token {
 	out := api.Token{ID: t.ID, Name: t.Name, Kind: t.Kind, State: "valid", CreatedAt: api.Time{Time: t.Created.Time()}, CreatedBy: t.By}
+	if t.Kind == store.TokenAPI && t.Verbs != store.All {
+		out.Verbs = strings.Fields(t.Verbs)
+	}
+	if t.Kind == store.TokenAPI && t.Namespaces != store.All {
+		out.Namespaces = strings.Fields(t.Namespaces)
+	}
 	if t.Expires != 0 {
 		out.ExpiresAt = &api.Time{Time: t.Expires.Time()}
 	}

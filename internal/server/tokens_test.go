@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ func TestTokens(t *testing.T) {
 	wantProblem(t, b.post("/api/v1/tokens", `{"kind":"api","name":" x"}`), 422, api.ProblemInvalid)
 	wantProblem(t, b.post("/api/v1/tokens", `{"kind":"api","name":"x","expires_at":"2001-01-01T00:00:00Z"}`), 422, api.ProblemInvalid)
 	list := want[api.List[api.Token]](t, b.get("/api/v1/tokens"), 200)
-	if len(list.Items) != 1 || list.Items[0] != made.Token {
+	if len(list.Items) != 1 || !reflect.DeepEqual(list.Items[0], made.Token) {
 		t.Errorf("%+v", list.Items)
 	}
 	gone := want[api.Token](t, b.post("/api/v1/tokens/1:revoke", ``), 200)
