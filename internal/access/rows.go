@@ -112,6 +112,7 @@ var rows = []Row{
 	{"PUT", "/api/v1/classes/{name}", ClassWrite, OfCluster, ""},
 	{"DELETE", "/api/v1/classes/{name}", ClassWrite, OfCluster, ""},
 	{"GET", "/api/v1/verify", Verify, OfCluster, ""},
+	{"GET", "/api/v1/me", Self, OfSelf, ""},
 	{"GET", "/api/v1/tokens", TokenAll, OfCluster, ""},
 	{"POST", "/api/v1/tokens", TokenAll, OfCluster, ""},
 	{"POST", "/api/v1/tokens/{id}:revoke", TokenAll, OfCluster, ""},

@@ -98,6 +98,14 @@ func TestNamespaces(t *testing.T) {
 	token("unmade", operator, 999, "*", "*")
 	token("unscoped", operator, 0, "", "*")
 
+	for who, can := range map[string]string{
+		"viewer": `"kind":"user","verbs":{"web":["workflow.read"`, "narrow": `"verbs":{"web":["workflow.read","run.read"]}`,
+		"cluster": `"kind":"service","verbs":{"*":[`,
+	} {
+		if status, body := call(who, "GET", "/me", ""); status != 200 || !strings.Contains(body, can) {
+			t.Errorf("%s is %d %s", who, status, body)
+		}
+	}
 	absent := "00000000-0000-7000-8000-000000000000"
 	for _, c := range []struct {
 		who, method, path, body string

@@ -125,7 +125,7 @@ var contract = []string{
 	"POST /hooks/{ns}/{workflow}/{trigger}", "POST /backfills", "GET /backfills", "GET /backfills/{id}", "GET /backfills/{id}/runs",
 	"POST /backfills/{id}:pause", "POST /backfills/{id}:resume", "POST /backfills/{id}:cancel",
 	"GET /queues", "GET /queues/{name}", "PUT /queues/{name}", "DELETE /queues/{name}", "POST /queues/{name}:pause",
-	"POST /queues/{name}:drain", "POST /queues/{name}:resume", "GET /locks", "GET /classes", "PUT /classes/{name}", "DELETE /classes/{name}",
+	"POST /queues/{name}:drain", "POST /queues/{name}:resume", "GET /locks", "GET /me", "GET /classes", "PUT /classes/{name}", "DELETE /classes/{name}",
 }
 
 var update = flag.Bool("update", false, "write api/v1/openapi.json")

@@ -17,9 +17,20 @@ import (
 )
 
 func (s *Server) tokenRoutes(tokens tag) {
+	route(s, tokens.get("/me", "get-me", "Read who you are to this node, and your verbs by namespace"), whoCalls)
 	route(s, tokens.get("/tokens", "list-tokens", "List the tokens, revoked ones too"), s.listTokens)
 	route(s, tokens.verb("/tokens", "create-token", "Make a token; what its holder shows is told once, here"), s.createToken)
 	route(s, tokens.verb("/tokens/{id}:revoke", "revoke-token", "End a token; every node refuses it within seconds"), s.revokeToken)
+}
+
+// whoCalls says who the caller is and what it may do.
+func whoCalls(ctx context.Context, _ *struct{}) (*jsonOut[api.Me], error) {
+	p, now := auth.Rights(ctx)
+	me := api.Me{Name: userOf(ctx), Kind: p.Kind.String(), Verbs: map[string][]string{}}
+	for ns, verbs := range access.Can(p, now) {
+		me.Verbs[ns] = verbs.Names()
+	}
+	return &jsonOut[api.Me]{Body: me}, nil
 }
 
 func (s *Server) listTokens(ctx context.Context, _ *struct{}) (*jsonOut[api.List[api.Token]], error) {
