@@ -38,6 +38,7 @@ var yearTables = map[string]bool{
 	"roll": true, "run_key": true, // of SQLite
 	"unsuccessful": true, "log": true, "node_order": true, // of PostgreSQL
 	"meta": false, "shard": false, "trigger": false, "trigger_on": false, "queue": false, "class": false, "line": false,
+	"rights": false, "principal": false, "role": false, "binding": false,
 	"message": false, "member": false, "active": false, "submitted": false, "wave": false,
 }
 
