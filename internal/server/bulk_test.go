@@ -28,7 +28,7 @@ func TestBulk(t *testing.T) {
 		t.Errorf("%+v", dry)
 	}
 	for body, says := range map[string]string{
-		`{"workflow":"hold"}`:               "say expect: 3",
+		`{"workflow":"hold"}`:               "give expect: 3",
 		`{}`:                                "no runs are selected",
 		`{"state":"active","confirm":true}`: "no runs are selected",
 		`{"runs":["x"]}`:                    `no run \"x\"`,
