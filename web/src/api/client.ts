@@ -70,6 +70,7 @@ export async function send(where: string, o: Options = {}): Promise<Response> {
     if (e instanceof DOMException && e.name === 'AbortError') throw e
     throw new Failure({
       type: 'network',
+      code: 'network',
       title: 'The server cannot be reached',
       status: 0,
       detail: 'The server cannot be reached.',
@@ -86,8 +87,10 @@ async function problemOf(response: Response): Promise<Problem> {
   } catch {
     // A proxy answered, not the server.
   }
+  const type = response.status >= 500 ? 'unavailable' : 'internal'
   return {
-    type: response.status >= 500 ? 'unavailable' : 'internal',
+    type,
+    code: type,
     title: 'The server did not answer as it should',
     status: response.status,
     detail: `The answer had the status ${response.status}.`,
