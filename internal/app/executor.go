@@ -36,8 +36,9 @@ type executor struct {
 	byKey   map[worker.ID]*handed
 	taken   []reported // not yet durable, as far as the keeper knows
 	told    ring
-	telling int  // ends that are not with live any more, and not with the engine yet
-	holding bool // nothing new is started: this process is about to end
+	ending  map[attemptID]bool // of telling
+	telling int                // ends that are not with live any more, and not with the engine yet
+	holding bool               // nothing new is started: this process is about to end
 	closed  bool
 	quiet   chan struct{} // closed when holding and nothing runs
 	fewer   chan struct{} // cap 1: an attempt was forgotten, or told
@@ -72,7 +73,7 @@ func (h *handed) id() attemptID { return attemptID{h.Run, h.Task, h.Token} }
 func newExecutor(log *slog.Logger, slots int) *executor {
 	return &executor{
 		log: log, slots: slots, quiet: make(chan struct{}), fewer: make(chan struct{}, 1),
-		live: map[attemptID]*handed{}, byKey: map[worker.ID]*handed{}, told: newRing(ringPerSlot * max(slots, 1)),
+		live: map[attemptID]*handed{}, ending: map[attemptID]bool{}, byKey: map[worker.ID]*handed{}, told: newRing(ringPerSlot * max(slots, 1)),
 	}
 }
 
@@ -246,6 +247,7 @@ func (x *executor) tell(ends ...ending) {
 			x.taken = append(x.taken, reported{e.of.id(), e.of.key.ID()})
 		}
 		x.telling--
+		delete(x.ending, e.of.id())
 	}
 	x.lessen()
 	x.mu.Unlock()
@@ -277,6 +279,7 @@ func (x *executor) forget(h *handed, told bool) {
 	delete(x.byKey, h.key.ID())
 	if told {
 		x.told.add(h.id())
+		x.ending[h.id()] = true
 		x.telling++
 	}
 	x.lessen()
@@ -339,6 +342,14 @@ func (x *executor) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool
 	defer x.mu.Unlock()
 	id := attemptID{run, task, token}
 	return x.live[id] != nil || x.told.has(id)
+}
+
+// Live reports whether an attempt is here, or its report is not with the engine yet.
+func (x *executor) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	id := attemptID{run, task, token}
+	return x.live[id] != nil || x.ending[id]
 }
 
 // hold starts nothing new from now on. What is assigned meanwhile is left to the next life.
@@ -438,3 +449,11 @@ func (r *ring) add(id attemptID) {
 }
 
 func (r *ring) has(id attemptID) bool { return r.in[id] }
+
+// idle runs nothing.
+type idle struct{}
+
+func (idle) Start([]engine.Assignment)                     {}
+func (idle) Cancel([]dag.Cancel)                           {}
+func (idle) Running(dag.RunID, dag.TaskID, dag.Token) bool { return false }
+func (idle) Live(dag.RunID, dag.TaskID, dag.Token) bool    { return false }

@@ -591,10 +591,3 @@ type unregistered struct{ store.Store }
 func (unregistered) Register(_ context.Context, uuid, node string) (store.Handler, error) {
 	return store.Handler{UUID: uuid, Node: node}, nil
 }
-
-// idle runs nothing.
-type idle struct{}
-
-func (idle) Start([]engine.Assignment)                     {}
-func (idle) Cancel([]dag.Cancel)                           {}
-func (idle) Running(dag.RunID, dag.TaskID, dag.Token) bool { return false }

@@ -72,6 +72,7 @@ func (x *noop) Cancel([]dag.Cancel) {}
 
 // Running says no: attempts end as they begin.
 func (x *noop) Running(dag.RunID, dag.TaskID, dag.Token) bool { return false }
+func (x *noop) Live(dag.RunID, dag.TaskID, dag.Token) bool    { return false }
 
 func (x *noop) watchHops() {
 	x.mu.Lock()

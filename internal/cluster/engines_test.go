@@ -218,6 +218,10 @@ func (h *hands) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	return h.live[attempt{run, task, token}]
 }
 
+func (h *hands) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool {
+	return h.Running(run, task, token)
+}
+
 // machine starts a node with an engine.
 func (b *bed) machine(all *machines, name string) *machine {
 	b.Helper()

@@ -71,9 +71,10 @@ func (e *Engine) Disown(ids []AttemptID) error {
 	return e.writer.inbox.put(item{op: func(w *writer) answer {
 		for _, id := range ids {
 			k := dag.KeyOf(id.Run, id.Task, id.Token)
-			// What runs is booked. What was reported and is not written yet is booked, or carried, or before this in
-			// the list. The executor is not asked: it remembers reports that the database has lost since.
-			if e.home.has(k) || w.onItsWay(k) {
+			// What runs in a slot that was lent to its owner is not booked. What was reported and is not written yet
+			// is booked, or carried, or in the list. Running would not do: the executor remembers reports that the
+			// database has lost since.
+			if e.home.has(k) || w.onItsWay(k) || e.cfg.Executor.Live(id.Run, id.Task, id.Token) || w.told()[k] {
 				continue
 			}
 			w.carry(k)

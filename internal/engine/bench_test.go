@@ -31,6 +31,7 @@ func (x *echo) loop() {
 
 func (x *echo) Cancel([]dag.Cancel)                           {}
 func (x *echo) Running(dag.RunID, dag.TaskID, dag.Token) bool { return true }
+func (x *echo) Live(dag.RunID, dag.TaskID, dag.Token) bool    { return true }
 
 // BenchmarkShapes runs whole workloads on SQLite with an executor that does nothing. The
 // full table, with the raw limits beside it, is `skein bench`.

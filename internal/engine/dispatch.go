@@ -48,6 +48,8 @@ type Executor interface {
 	// Running reports whether it has the attempt: from Start until Engine.Report of its
 	// end has returned. What it does not have is started again under the same token.
 	Running(run dag.RunID, task dag.TaskID, token dag.Token) bool
+	// Live reports whether an attempt runs, or has ended and Engine.Report of its end has not returned yet.
+	Live(run dag.RunID, task dag.TaskID, token dag.Token) bool
 }
 
 // home books the slots of the executor. A slot is booked with the transaction that hands

@@ -125,6 +125,10 @@ func (h *hands) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	return live
 }
 
+func (h *hands) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool {
+	return h.Running(run, task, token)
+}
+
 // holding waits until n attempts are live and gives them in the order of their start.
 func (h *hands) holding(n int) []attempt {
 	h.t.Helper()

@@ -24,6 +24,7 @@ func (x *failing) Start(as []engine.Assignment) { x.c <- append([]engine.Assignm
 
 func (x *failing) Cancel([]dag.Cancel)                           {}
 func (x *failing) Running(dag.RunID, dag.TaskID, dag.Token) bool { return true }
+func (x *failing) Live(dag.RunID, dag.TaskID, dag.Token) bool    { return true }
 
 func (x *failing) loop() {
 	for as := range x.c {

@@ -39,6 +39,7 @@ func (k kept) Start(as []engine.Assignment) {
 
 func (k kept) Cancel([]dag.Cancel)                           {}
 func (k kept) Running(dag.RunID, dag.TaskID, dag.Token) bool { return true }
+func (k kept) Live(dag.RunID, dag.TaskID, dag.Token) bool    { return true }
 
 // serving is an engine with its executor.
 type serving struct {

@@ -15,6 +15,11 @@ type remembering struct{ engine.Executor }
 
 func (remembering) Running(dag.RunID, dag.TaskID, dag.Token) bool { return true }
 
+// lent is an executor in which every attempt runs, in a slot that was lent to its owner.
+type lent struct{ engine.Executor }
+
+func (lent) Live(dag.RunID, dag.TaskID, dag.Token) bool { return true }
+
 // listening are peers that keep the reports that they are given.
 type listening struct {
 	alone
@@ -27,27 +32,38 @@ func (l *listening) Report(r engine.Report) {
 	l.reports = append(l.reports, r)
 }
 
-// TestRememberedReport asks a node for an attempt that it has reported, and that runs no more: the owner asks
-// because the database has lost the report. The node says that it does not hold the attempt.
+// TestRememberedReport asks a node for an attempt that it has reported, and that runs no more: the owner asks because
+// the database has lost the report. The node says that it does not hold the attempt.
 func TestRememberedReport(t *testing.T) {
-	st, peers := memory.New(memory.Options{}), &listening{}
-	n := start(t, st, newHands(t), func(c *engine.Config) { c.Peers, c.Executor = peers, remembering{c.Executor} })
-	h := n.Handler()
-	if err := st.Join(t.Context(), store.Member{Handler: h.ID, UUID: h.UUID, Name: "n", State: store.MemberActive}); err != nil {
-		t.Fatal(err)
-	}
-	asked := []engine.AttemptID{{Run: dag.RunID{1}, Task: 2, Token: 3}}
-	if err := n.Disown(asked); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.Own(t.Context(), nil); err != nil { // after what was asked before
-		t.Fatal(err)
-	}
-	peers.mu.Lock()
-	defer peers.mu.Unlock()
-	if !slices.ContainsFunc(peers.reports, func(r engine.Report) bool {
-		return r.Lost != "" && engine.AttemptID{Run: r.Run, Task: r.Task, Token: r.Token} == asked[0]
-	}) {
-		t.Errorf("the reports are %+v", peers.reports)
+	asked := engine.AttemptID{Run: dag.RunID{1}, Task: 2, Token: 3}
+	for name, c := range map[string]struct {
+		executor func(engine.Executor) engine.Executor
+		lost     bool
+	}{
+		"it only remembers it":   {func(x engine.Executor) engine.Executor { return remembering{x} }, true},
+		"it runs in a lent slot": {func(x engine.Executor) engine.Executor { return lent{x} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st, peers := memory.New(memory.Options{}), &listening{}
+			n := start(t, st, newHands(t), func(cfg *engine.Config) { cfg.Peers, cfg.Executor = peers, c.executor(cfg.Executor) })
+			h := n.Handler()
+			if err := st.Join(t.Context(), store.Member{Handler: h.ID, UUID: h.UUID, Name: "n", State: store.MemberActive}); err != nil {
+				t.Fatal(err)
+			}
+			if err := n.Disown([]engine.AttemptID{asked}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := n.Own(t.Context(), nil); err != nil { // after what was asked before
+				t.Fatal(err)
+			}
+			peers.mu.Lock()
+			defer peers.mu.Unlock()
+			lost := slices.ContainsFunc(peers.reports, func(r engine.Report) bool {
+				return r.Lost != "" && engine.AttemptID{Run: r.Run, Task: r.Task, Token: r.Token} == asked
+			})
+			if lost != c.lost {
+				t.Errorf("the reports are %+v", peers.reports)
+			}
+		})
 	}
 }

@@ -82,6 +82,7 @@ type nothing struct{}
 func (nothing) Start([]engine.Assignment)                     {}
 func (nothing) Cancel([]dag.Cancel)                           {}
 func (nothing) Running(dag.RunID, dag.TaskID, dag.Token) bool { return false }
+func (nothing) Live(dag.RunID, dag.TaskID, dag.Token) bool    { return false }
 func (nothing) Left(dag.RunID)                                {}
 func (nothing) Refused(err error) dag.Result {
 	return dag.Result{State: dag.AttemptFailed, Message: err.Error()}

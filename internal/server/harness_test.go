@@ -78,6 +78,7 @@ func (x *executor) Cancel(cs []dag.Cancel) {
 }
 
 func (x *executor) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool { return false }
+func (x *executor) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool    { return false }
 
 // end ends one that is held.
 func (x *executor) end(a engine.Assignment, r dag.Result) {

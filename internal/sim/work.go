@@ -149,6 +149,11 @@ func (wk *worker) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool 
 	return (wk.live[k] != nil || wk.done[k]) && !wk.life.w.mutant.again
 }
 
+// Live reports whether the worker has the attempt.
+func (wk *worker) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool {
+	return wk.live[attemptKey{run, task, token}] != nil && !wk.life.w.mutant.again
+}
+
 // orphan leaves attempts running whose process is gone. Some find a way to tell their end all the
 // same: late, under their old token.
 func (wk *worker) orphan() {
