@@ -60,15 +60,16 @@ var outcomeTexts = [][3]string{
 
 // madeCodes are the log lines whose codes or levels the program puts together.
 var madeCodes = map[string]logLine{
-	"attempt_ended":        {"INFO", "attempt failed, and the like"},
-	"request_failed":       {"WARN", "a request failed"},
-	"name_held":            {"WARN", "no node accepts this worker yet; the worker tries again"},
-	"too_many":             {"WARN", "no node accepts this worker yet; the worker tries again"},
-	"no_secret":            {"WARN", "no call to this webhook can be taken: its secret cannot be read"},
-	"store_regressed":      {"ERROR", "the database has gone back to an earlier state"},
-	"webhook_signature_v1": {"WARN", "calls to this webhook are signed in an older form"},
-	"webhook_signature_v2": {"WARN", "calls to this webhook are signed in an older form"},
-	"shutdown_overdue":     {"ERROR", "the shutdown takes too long; the process ends now, and the next start recovers as after a crash"},
+	"attempt_ended":         {"INFO", "attempt failed, and the like"},
+	"request_failed":        {"WARN", "a request failed"},
+	"name_held":             {"WARN", "no node accepts this worker yet; the worker tries again"},
+	"too_many":              {"WARN", "no node accepts this worker yet; the worker tries again"},
+	"no_secret":             {"WARN", "no call to this webhook can be taken: its secret cannot be read"},
+	"store_regressed":       {"ERROR", "the database has gone back to an earlier state"},
+	"webhook_signature_hub": {"WARN", "calls to this webhook are signed in an older form"},
+	"webhook_signature_v1":  {"WARN", "calls to this webhook are signed in an older form"},
+	"webhook_signature_v2":  {"WARN", "calls to this webhook are signed in an older form"},
+	"shutdown_overdue":      {"ERROR", "the shutdown takes too long; the process ends now, and the next start recovers as after a crash"},
 }
 
 // logRemedies say what an operator does about a log line, by its code. A line of level INFO may have none.
@@ -186,6 +187,7 @@ var logRemedies = map[string]string{
 	"trigger_plan_failed":        "correct the trigger, and apply its workflow again",
 	"trigger_unreadable":         "apply its workflow again",
 	"waiting_run_unreadable":     "run `skein verify`; restore a backup if it finds damage",
+	"webhook_signature_hub":      "sign with v3, or give this webhook a secret of its own",
 	"webhook_signature_v1":       "sign with v3, or by Standard Webhooks",
 	"webhook_signature_v2":       "sign with v3, or by Standard Webhooks",
 	"work_folder_left":           "delete the folder, or mend its rights",
