@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/peer"
 	"skein.dev/skein/internal/server"
@@ -16,8 +17,10 @@ import (
 // eventsPath is where a node is asked for the stream of what it commits itself.
 const eventsPath = peer.Prefix + "events"
 
-// ofThisNode answers that.
+// ofThisNode answers that. The node that asks has decided what its caller may watch, and a node has no
+// verb of its own in any namespace.
 func ofThisNode(routes http.Handler) http.HandlerFunc {
+	routes = auth.AsLocal(routes)
 	return func(w http.ResponseWriter, r *http.Request) {
 		own := r.Clone(r.Context())
 		own.URL.Path = api.Prefix + "/events"

@@ -50,6 +50,7 @@ func (n *Node) forgetVersions() {
 	n.executor.resolve.versions.Clear()
 	n.planner.Forget()
 	server.Forget(n.server)
+	n.gate.Forget()
 }
 
 // sureOf returns a time at which this node sent a commit that the database has confirmed since.

@@ -54,6 +54,19 @@ type book struct {
 	err       error                       // of the last reading
 	flight    chan struct{}
 	strangers int
+	forgotten int // how often the revision was forgotten
+}
+
+// noRevision is of no rights.
+const noRevision = -1
+
+// forget has the next reading read the rights, whatever their revision. A database that has gone back
+// gives the number of a lost revision, or of a lost token, to another one.
+func (b *book) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.revision = noRevision
+	b.forgotten++
 }
 
 // find returns the token of a hash; ok is false if it is unknown, revoked or expired. While the store does
@@ -144,6 +157,9 @@ func (b *book) turn(now time.Time) (wait func(context.Context) error, reads bool
 func (b *book) reads(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readMax)
 	defer cancel()
+	b.mu.Lock()
+	forgotten := b.forgotten
+	b.mu.Unlock()
 	began := time.Now()
 	var all []store.Token
 	clock, err := b.store.Clock(ctx)
@@ -167,7 +183,9 @@ func (b *book) reads(ctx context.Context) {
 		b.tokens[string(all[i].Hash)] = all[i]
 		b.tokens[keyOf(all[i].ID)] = all[i]
 	}
-	b.revision, b.rights = revision, rights
+	if b.revision, b.rights = revision, rights; forgotten != b.forgotten { // meanwhile
+		b.revision = noRevision
+	}
 }
 
 // keyOf finds a token by its ID, as a hash does.

@@ -81,6 +81,9 @@ func (g *Gate) Refused() int64 { return g.refused.Load() }
 // BodyBytes is how many bytes of bodies are in flight.
 func (g *Gate) BodyBytes() int64 { return g.strange.used.Load() + g.known.used.Load() }
 
+// Forget has the rights be read again. Call it when the database has gone back.
+func (g *Gate) Forget() { g.book.forget() }
+
 type holderKey struct{}
 
 // Holder is the token of the store that a call showed; false: none.

@@ -41,7 +41,8 @@ func NewLocal() (secret string, hash []byte) {
 // LocalName is the name of a caller without a token.
 const LocalName = "local"
 
-// AsLocal answers the calls of this process itself, which pass no gate.
+// AsLocal answers calls of this process itself, and calls about which another node has decided, with all
+// rights.
 func AsLocal(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, holding(r, localToken)) })
 }
@@ -50,7 +51,8 @@ func AsLocal(next http.Handler) http.Handler {
 func AsNode(r *http.Request) *http.Request { return holding(r, store.Token{Kind: store.TokenNode}) }
 
 func holding(r *http.Request, t store.Token) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), holderKey{}, t))
+	ctx := context.WithValue(r.Context(), holderKey{}, t)
+	return r.WithContext(context.WithValue(ctx, heldKey{}, held{kindRights[t.Kind], 0}))
 }
 
 // withAll makes a principal with the role cluster in all namespaces.

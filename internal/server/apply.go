@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
@@ -155,6 +156,9 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 	if f := otherName(req, def, &in.WorkflowPath); f != nil {
 		return nil, f
 	}
+	if err := mayReach(ctx, def); err != nil {
+		return nil, err
+	}
 	if def.Namespace == engine.SystemNamespace {
 		return nil, fail(http.StatusConflict, api.ProblemConflict, "the namespace %s %s; %s", def.Namespace, reservedNamespace, otherNamespace)
 	}
@@ -186,6 +190,39 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 		out.Status, out.Location = http.StatusCreated, api.Prefix+"/workflows/"+w.Namespace+"/"+w.Name
 	}
 	return out, nil
+}
+
+// mayReach refuses a workflow that starts, or hears of, workflows of other namespaces, unless its author
+// may do that. It looks when the workflow is applied, not at each start.
+func mayReach(ctx context.Context, def *workflow.Workflow) error {
+	reach := func(v access.Verb, name string) error {
+		if namespace, _, _ := strings.Cut(name, "/"); namespace == def.Namespace {
+			return nil
+		}
+		return mayName(ctx, v, name)
+	}
+	for _, name := range def.Calls() {
+		for _, v := range [...]access.Verb{access.RunStart, access.RunValues} {
+			if err := reach(v, name); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range def.Tasks {
+		if d := def.Tasks[i].Dependent; d != nil {
+			if err := reach(access.RunRead, def.TargetOf(d)); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range def.Triggers {
+		for _, name := range def.Triggers[i].On() {
+			if err := reach(access.RunRead, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // warnings say which tasks nobody could run now, and which queues are not there. The workflow is stored by

@@ -113,6 +113,10 @@ func (b *batch) prepare(ctx context.Context, i int) (sub engine.Submission, ok b
 		b.decide(i, engine.Accepted{}, err)
 		return sub, false
 	}
+	if err := mayStart(ctx, &b.starts[i]); err != nil {
+		b.decide(i, engine.Accepted{}, err)
+		return sub, false
+	}
 	if sub, err = b.s.submission(ctx, w, &b.starts[i], nil); err != nil {
 		a, err := startedBefore(ctx, b.s.engine, &sub, err)
 		b.decide(i, a, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
@@ -50,7 +51,7 @@ func (s *Server) listQueues(ctx context.Context, in *Page) (*jsonOut[api.List[ap
 	}
 	items := make([]api.Queue, len(all))
 	for i := range all {
-		items[i] = queueOf(&all[i])
+		items[i] = seenQueue(ctx, &all[i])
 	}
 	return list(items, next), nil
 }
@@ -60,7 +61,7 @@ func (s *Server) queue(ctx context.Context, name string) (*queueOut, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &queueOut{ETag: strconv.Quote(strconv.FormatInt(q.Revision, 10)), Body: queueOf(&q)}, nil
+	return &queueOut{ETag: strconv.Quote(strconv.FormatInt(q.Revision, 10)), Body: seenQueue(ctx, &q)}, nil
 }
 
 func (s *Server) getQueue(ctx context.Context, in *QueuePath) (*queueOut, error) {
@@ -156,6 +157,16 @@ func (s *Server) queueVerb(state string) func(context.Context, *queueVerbIn) (*q
 	}
 }
 
+// seenQueue is a queue without the runs that use it, unless the caller has the verb in all namespaces: a
+// queue belongs to none, and its runs to any.
+func seenQueue(ctx context.Context, q *engine.QueueView) api.Queue {
+	out := queueOf(q)
+	if !wide(ctx, access.QueueRead) {
+		out.Tasks.Runs = []api.QueueTasksOf{}
+	}
+	return out
+}
+
 func queueOf(q *engine.QueueView) api.Queue {
 	out := api.Queue{Name: q.Name, PerKey: textOrNull(q.PerKey), Order: q.Order, Overflow: q.Overflow, Rate: rateText(q.Rate, q.Each),
 		State: q.State, User: textOrNull(q.Actor), Reason: textOrNull(q.Reason), Until: instantOrNull(q.Until), Held: q.Held,
@@ -177,9 +188,12 @@ func (s *Server) listLocks(ctx context.Context, _ *struct{}) (*jsonOut[api.List[
 	if err != nil {
 		return nil, err
 	}
-	items := make([]api.Lock, len(all))
-	for i, l := range all {
-		items[i] = api.Lock{Name: l.Name, Run: l.Run.String(), Token: l.Token, Since: instant(l.Since)}
+	items := make([]api.Lock, 0, len(all))
+	for _, l := range all {
+		if !wide(ctx, access.QueueRead) && mayRun(ctx, s, access.QueueRead, l.Run.String()) != nil {
+			continue // of a namespace that the caller does not see
+		}
+		items = append(items, api.Lock{Name: l.Name, Run: l.Run.String(), Token: l.Token, Since: instant(l.Since)})
 	}
 	return list(items, ""), nil
 }

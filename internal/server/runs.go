@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
@@ -78,7 +80,7 @@ func (s *Server) runPage(ctx context.Context, f *RunFilter, user string) (*jsonO
 		if runs[i], err = runOf(&page.Runs[i]); err != nil {
 			return nil, err
 		}
-		if !q.Params {
+		if !q.Params || may(ctx, access.RunValues, runs[i].Namespace) != nil {
 			runs[i].Params = nil
 		}
 	}
@@ -211,8 +213,36 @@ func (s *Server) getRun(ctx context.Context, in *getRunIn) (*runOut, error) {
 // readsMax bounds how often a run is read until its tasks fit it.
 const readsMax = 3
 
-// readRun reads a run, with tasks that are of the same moment unless it moves very fast.
-func (s *Server) readRun(ctx context.Context, id dag.RunID, tasks bool) (run api.Run, err error) {
+// readRun reads a run, with its values if the caller has the verb run.values.
+func (s *Server) readRun(ctx context.Context, id dag.RunID, tasks bool) (api.Run, error) {
+	run, err := wholeRun(ctx, s, id, tasks)
+	if err == nil && may(ctx, access.RunValues, run.Namespace) != nil {
+		run.Params = nil
+		for i := range run.Tasks {
+			run.Tasks[i].Outputs = noOutputs
+		}
+	}
+	return run, err
+}
+
+// noOutputs are those of a task whose values the caller may not see.
+var noOutputs = json.RawMessage(`{}`)
+
+// mayValues reports whether the caller may see the values of a run.
+func mayValues(ctx context.Context, s *Server, id dag.RunID) (bool, error) {
+	if wide(ctx, access.RunValues) {
+		return true, nil
+	}
+	n, err := s.runName(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	ns, _ := cutName(n.workflow)
+	return may(ctx, access.RunValues, ns) == nil, nil
+}
+
+// wholeRun reads a run, with tasks that are of the same moment unless it moves very fast.
+func wholeRun(ctx context.Context, s *Server, id dag.RunID, tasks bool) (run api.Run, err error) {
 	v, err := s.engine.GetRun(ctx, id)
 	for range readsMax {
 		if err != nil {

@@ -37,7 +37,7 @@ func (s *Server) startRun(ctx context.Context, in *startRunIn) (*runOut, error) 
 	case in.Key != "" && in.Key != req.IdempotencyKey:
 		return nil, invalid("the header Idempotency-Key and the field idempotency_key differ")
 	}
-	if err := mayName(ctx, access.RunStart, req.Workflow); err != nil {
+	if err := mayStart(ctx, req); err != nil {
 		return nil, err
 	}
 	a, err := s.submit(ctx, req, nil)
@@ -59,6 +59,18 @@ func (s *Server) startRun(ctx context.Context, in *startRunIn) (*runOut, error) 
 		out.Status = http.StatusCreated
 	}
 	return out, nil
+}
+
+// mayStart refuses a start. A start at a task, which passes by the tasks before it, or of an earlier version
+// needs the verb run.redo, too.
+func mayStart(ctx context.Context, req *api.RunRequest) error {
+	if err := mayName(ctx, access.RunStart, req.Workflow); err != nil {
+		return err
+	}
+	if req.From == "" && req.Version == 0 {
+		return nil
+	}
+	return mayName(ctx, access.RunRedo, req.Workflow)
 }
 
 // startedRun is the run of a submission: as it was accepted if the engine has said that, else as it is after

@@ -34,7 +34,17 @@ func (s *Server) listTasks(ctx context.Context, in *listTasksIn) (*jsonOut[api.L
 	if err != nil {
 		return nil, err
 	}
-	tasks, _ := fit(tasksOf(views), func(t *api.Task) int { return sizeOf(t) })
+	values, err := mayValues(ctx, s, id)
+	if err != nil {
+		return nil, err
+	}
+	all := tasksOf(views)
+	for i := range all {
+		if !values {
+			all[i].Outputs = noOutputs
+		}
+	}
+	tasks, _ := fit(all, func(t *api.Task) int { return sizeOf(t) })
 	next := ""
 	if end := int(from) + len(tasks); end < total {
 		next = strconv.Itoa(end)
@@ -59,7 +69,12 @@ func (s *Server) getTask(ctx context.Context, in *TaskPath) (*jsonOut[api.Task],
 	if err != nil {
 		return nil, err
 	}
-	return &jsonOut[api.Task]{Body: taskOf(&v)}, nil
+	values, err := mayValues(ctx, s, id)
+	out := taskOf(&v)
+	if !values {
+		out.Outputs = noOutputs
+	}
+	return &jsonOut[api.Task]{Body: out}, err
 }
 
 // noTask says which of the two there is not.

@@ -48,6 +48,11 @@ func (s *Server) onTask(ctx context.Context, in *TaskPath, key, name string, c e
 	if err != nil {
 		return nil, err
 	}
+	if c.Mark == dag.MarkSucceeded || c.Mark == dag.MarkSkip {
+		if err := mayPass(ctx, s, id, in.Task); err != nil {
+			return nil, err
+		}
+	}
 	c.Run, c.Task, c.Actor = id, in.Task, userOf(ctx)
 	scope := "POST /runs/" + id.String() + "/tasks/" + in.Task + ":" + name
 	status, err := s.once(ctx, key, &c, scope)
@@ -58,7 +63,12 @@ func (s *Server) onTask(ctx context.Context, in *TaskPath, key, name string, c e
 	if err != nil {
 		return nil, err
 	}
-	return &taskOut{Status: status, Body: taskOf(&v)}, nil
+	values, err := mayValues(ctx, s, id)
+	out := taskOf(&v)
+	if !values {
+		out.Outputs = noOutputs
+	}
+	return &taskOut{Status: status, Body: out}, err
 }
 
 type recoverIn struct {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,6 +76,11 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 	if err := scope(ctx, &t, req); err != nil {
 		return nil, err
 	}
+	if t.Verbs != store.All || t.Namespaces != store.All {
+		if err := allKnowScopes(ctx, s); err != nil {
+			return nil, err
+		}
+	}
 	if req.Expires != nil {
 		if t.Expires = dag.Micros(req.Expires.UnixMicro()); t.Expires <= now {
 			return nil, invalid("expires_at is in the past: the token would never be valid")
@@ -114,13 +120,18 @@ func (s *Server) revokeToken(ctx context.Context, in *tokenPath) (*jsonOut[api.T
 	return nil, notFound("there is no token %d", in.ID)
 }
 
-// scope narrows a new API token to the verbs and namespaces that a request names. Its maker must have each of
-// these verbs there, and the token is bound to the rights of its maker. So no token has a right that its
-// maker does not have.
+// scope narrows a new API token to the verbs and namespaces that a request names. Its maker must have each
+// of these verbs there, and the token is bound to the rights of its maker. So no token has a right that
+// its maker does not have. Workers and nodes read and change runs of every namespace, so the maker of
+// their tokens needs every verb everywhere.
 func scope(ctx context.Context, t *store.Token, req *api.TokenRequest) error {
 	if t.Kind != store.TokenAPI {
 		if len(req.Verbs)+len(req.Namespaces) > 0 {
 			return invalid("verbs and namespaces narrow tokens of the kind api; one of the kind %s has a single verb", t.Kind)
+		}
+		p, now := auth.Rights(ctx)
+		if err := access.MayGive(p, access.Whole().Verbs, access.Everywhere, now); err != nil {
+			return fail(http.StatusForbidden, api.ProblemForbidden, "a token of the kind %s reaches the runs of all namespaces: %s", t.Kind, err)
 		}
 		return nil
 	}
@@ -146,7 +157,20 @@ func scope(ctx context.Context, t *store.Token, req *api.TokenRequest) error {
 		}
 	}
 	if by, held := auth.Holder(ctx); held {
-		t.Principal, t.Maker = by.Principal, by.Principal
+		t.Principal, t.Maker = by.Principal, cmp.Or(by.Maker, by.Principal) // who bounds the maker bounds what it makes
+	}
+	return nil
+}
+
+// allKnowScopes refuses while a node of an earlier version is there: to it every API token has all rights.
+func allKnowScopes(ctx context.Context, s *Server) error {
+	info, err := s.engine.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if info.Format < info.Known {
+		return fail(http.StatusConflict, api.ProblemConflict, "a node of an earlier version is there, to which every token of the kind api has all rights; "+
+			"upgrade all nodes first")
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	api "skein.dev/skein/api/v1"
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
@@ -84,7 +85,7 @@ func (s *Server) getWorkflow(ctx context.Context, in *getWorkflowIn) (*workflowO
 	return &workflowOut{Status: http.StatusOK, ETag: etag(&w), CacheControl: cacheAsk, Body: full}, err
 }
 
-// fullWorkflow has what lists leave out.
+// fullWorkflow has what lists leave out. The source is for callers with the verb workflow.source.
 func (s *Server) fullWorkflow(ctx context.Context, w *store.Workflow) (api.Workflow, error) {
 	out := workflowOf(w)
 	v, err := s.engine.Version(ctx, w.ID, w.Version)
@@ -96,7 +97,10 @@ func (s *Server) fullWorkflow(ctx context.Context, w *store.Workflow) (api.Workf
 		return out, err
 	}
 	source, tasks := string(v.Source), len(def.Tasks)
-	out.Source, out.Tasks, out.Description = &source, &tasks, textOrNull(def.Description)
+	if may(ctx, access.WorkflowSource, w.Namespace) == nil {
+		out.Source = &source
+	}
+	out.Tasks, out.Description = &tasks, textOrNull(def.Description)
 	out.Retention = s.retention(def)
 	out.Params = []api.Param{}
 	for i := range def.Params {
