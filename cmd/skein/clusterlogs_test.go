@@ -364,7 +364,7 @@ func TestArtifactsOfAnotherNode(t *testing.T) {
 			switch {
 			case shared && (err != nil || !bytes.Equal(got, want)):
 				t.Errorf("from the shared folder: %v %.100q", err, got)
-			case !shared && !strings.Contains(string(got), "is with node n2, which is not there"):
+			case !shared && !strings.Contains(string(got), "are on node n2, which does not answer"):
 				t.Errorf("%v %s", err, got)
 			}
 			one.stop()
