@@ -90,7 +90,7 @@ SELECT (SELECT rows FROM n) + (SELECT count(*) FROM gone);
 -- name: expireRequests
 -- Calls of webhooks are kept for a time of their own.
 WITH least AS (
-  SELECT created + 1 AS created FROM request WHERE NOT starts_with(scope, 'hook/') ORDER BY created DESC OFFSET $2::bigint LIMIT 1
+  SELECT created + 1 AS created FROM request WHERE NOT starts_with(scope, 'hook/') ORDER BY request.created DESC OFFSET $2::bigint LIMIT 1
 ), page AS MATERIALIZED (
   SELECT scope, key FROM request WHERE created < greatest($1::bigint, (SELECT created FROM least)) AND NOT starts_with(scope, 'hook/')
   ORDER BY created LIMIT $3::bigint
@@ -101,7 +101,7 @@ SELECT count(*) FROM gone;
 
 -- name: expireCalls
 WITH least AS (
-  SELECT created + 1 AS created FROM request WHERE starts_with(scope, 'hook/') ORDER BY created DESC OFFSET $2::bigint LIMIT 1
+  SELECT created + 1 AS created FROM request WHERE starts_with(scope, 'hook/') ORDER BY request.created DESC OFFSET $2::bigint LIMIT 1
 ), page AS MATERIALIZED (
   SELECT scope, key FROM request WHERE created < greatest($1::bigint, (SELECT created FROM least)) AND starts_with(scope, 'hook/')
   ORDER BY created LIMIT $3::bigint
