@@ -69,12 +69,18 @@ func (s *Server) getTask(ctx context.Context, in *TaskPath) (*jsonOut[api.Task],
 	if err != nil {
 		return nil, err
 	}
+	out, err := shownTask(ctx, s, id, &v)
+	return &jsonOut[api.Task]{Body: out}, err
+}
+
+// shownTask is a task of a run, without its outputs unless the caller has the verb run.values.
+func shownTask(ctx context.Context, s *Server, id dag.RunID, v *engine.TaskView) (api.Task, error) {
 	values, err := mayValues(ctx, s, id)
-	out := taskOf(&v)
+	out := taskOf(v)
 	if !values {
 		out.Outputs = noOutputs
 	}
-	return &jsonOut[api.Task]{Body: out}, err
+	return out, err
 }
 
 // noTask says which of the two there is not.

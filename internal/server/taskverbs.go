@@ -63,11 +63,7 @@ func (s *Server) onTask(ctx context.Context, in *TaskPath, key, name string, c e
 	if err != nil {
 		return nil, err
 	}
-	values, err := mayValues(ctx, s, id)
-	out := taskOf(&v)
-	if !values {
-		out.Outputs = noOutputs
-	}
+	out, err := shownTask(ctx, s, id, &v)
 	return &taskOut{Status: status, Body: out}, err
 }
 

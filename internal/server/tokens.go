@@ -27,6 +27,9 @@ func (s *Server) tokenRoutes(tokens tag) {
 // whoCalls says who the caller is and what it may do.
 func whoCalls(ctx context.Context, _ *struct{}) (*jsonOut[api.Me], error) {
 	p, now := auth.Rights(ctx)
+	if p == nil { // its last right ended during the call
+		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "your token has no rights any more: ask whoever made it for a new one")
+	}
 	me := api.Me{Name: userOf(ctx), Kind: p.Kind.String(), Verbs: map[string][]string{}}
 	for ns, verbs := range access.Can(p, now) {
 		me.Verbs[ns] = verbs.Names()
@@ -157,7 +160,7 @@ func scope(ctx context.Context, t *store.Token, req *api.TokenRequest) error {
 		}
 	}
 	if by, held := auth.Holder(ctx); held {
-		t.Principal, t.Maker = by.Principal, cmp.Or(by.Maker, by.Principal) // who bounds the maker bounds what it makes
+		t.Principal, t.Maker = by.Principal, cmp.Or(by.Maker, by.Principal) // the maker's own bound holds for its tokens, too
 	}
 	return nil
 }
